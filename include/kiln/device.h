@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Device ops: what Kiln asks of a device runtime. A backend only talks to its runtime; it knows
+ * nothing of memory, stores and leases. Kiln brings one for OpenCL (kiln/opencl.h); authors bring
+ * their own.
+ */
+#ifndef KILN_DEVICE_H
+#define KILN_DEVICE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <kiln/entry.h>
+#include <kiln/key.h>
+#include <kiln/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What is to be built. Lives for the call. */
+typedef struct kiln_program_source {
+    size_t struct_size;
+    uint32_t form;       /* kiln_source_form */
+    kiln_bytes code;     /* text without a closing zero, or an intermediate language */
+    const char *options; /* as the runtime is to get them; NULL and "" may differ to it */
+    const char *name;    /* for people; may be NULL */
+} kiln_program_source;
+
+typedef enum kiln_source_form { KILN_SOURCE_TEXT = 1, KILN_SOURCE_IL = 2 } kiln_source_form;
+
+/* What a capture yields. The backend allocates with malloc; the caller frees. */
+typedef struct kiln_capture {
+    void *payload;
+    size_t payload_size;
+    void *answers; /* what the payload can't answer as the build did; NULL where nothing */
+    size_t answers_size;
+} kiln_capture;
+
+typedef enum kiln_capture_cost {
+    KILN_CAPTURE_NEVER = 0, /* the runtime gives no binaries */
+    KILN_CAPTURE_CHEAP = 1, /* at once, on the thread that built */
+    KILN_CAPTURE_DEAR = 2   /* seconds: outside the application's process, or not at all */
+} kiln_capture_cost;
+
+/* A runtime. All calls may come from any thread, and at the same time. @device is the backend's
+ * handle of one device in one context. Handles of programs and kernels are opaque to Kiln and
+ * never NULL. Each slot is required unless it says otherwise. */
+typedef struct kiln_device_ops {
+    size_t struct_size;
+    const char *name; /* "opencl" */
+    uint32_t capture_cost;
+
+    /* Appends what decides a build beside its source: platform, device, driver, compiler, and what
+     * steers them. KILN_E_UNSUPPORTED: can't be told, so nothing of this device is cached. */
+    kiln_status (*identity)(void *device, kiln_key_builder *key);
+
+    /* Appends what @source adds to that: code, options, and the contents of what it includes.
+     * KILN_E_UNSUPPORTED: can't be told; @error says why. */
+    kiln_status (*describe)(void *device, const kiln_program_source *source, kiln_key_builder *key,
+                            kiln_error *error);
+
+    /* Builds. KILN_E_BUILD: the source's own fault, with the log in @ret_log (malloc'ed text, NULL
+     * where there is none); KILN_E_RESOURCES; any other error counts as transient. */
+    kiln_status (*build)(void *device, const kiln_program_source *source, void **ret_program,
+                         char **ret_log);
+
+    /* Takes the built program's binary. */
+    kiln_status (*capture)(void *device, void *program, kiln_capture *ret_capture);
+
+    /* Makes a program of a verified entry. KILN_E_REFUSED: the runtime won't have it. */
+    kiln_status (*load)(void *device, const kiln_program_source *source, const kiln_entry *entry,
+                        void **ret_program);
+
+    kiln_status (*kernel)(void *device, void *program, const char *name, void **ret_kernel);
+
+    void (*release_program)(void *device, void *program);
+    void (*release_kernel)(void *device, void *kernel);
+
+    /* 1 where a program built for one may run on the other. NULL: never. */
+    int (*interchangeable)(void *device, void *other);
+} kiln_device_ops;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

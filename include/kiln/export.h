@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * KILN_API marks what the shared library exports. Static users, and the drop-in layers that carry
+ * the library inside them, define KILN_STATIC and export nothing of it.
+ */
+#ifndef KILN_EXPORT_H
+#define KILN_EXPORT_H
+
+#if defined(KILN_STATIC) || !defined(__GNUC__)
+#define KILN_API
+#else
+#define KILN_API __attribute__((visibility("default")))
+#endif
+
+#endif

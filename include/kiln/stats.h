@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What caching did: counters that add up over threads, processes and time.
+ */
+#ifndef KILN_STATS_H
+#define KILN_STATS_H
+
+#include <stdint.h>
+
+#include <kiln/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* X(name, meaning): the one list of the counters, in the order in which files hold them. */
+#define KILN_STATS_LIST(X)                                                                         \
+    X(hits_memory, "builds answered from memory")                                                  \
+    X(hits_store, "builds answered from a store")                                                  \
+    X(misses, "cacheable builds that no store had")                                                \
+    X(builds, "builds done by the device runtime")                                                 \
+    X(waits, "times one build waited for another's")                                               \
+    X(passed_through, "builds that are not cacheable")                                             \
+    X(failures, "builds that the device runtime refused")                                          \
+    X(puts, "entries written")                                                                     \
+    X(dropped, "entries not written: queue full, store refused, or changed meanwhile")             \
+    X(corrupt, "stored entries found damaged, or refused by the device")                           \
+    X(evicted, "entries removed to make room")                                                     \
+    X(build_ns, "time spent in builds, in nanoseconds")                                            \
+    X(saved_ns, "time that hits saved: what their builds had cost, less the loading")
+
+typedef struct kiln_stats {
+#define KILN_STATS_FIELD(name, meaning) uint64_t name;
+    KILN_STATS_LIST(KILN_STATS_FIELD)
+#undef KILN_STATS_FIELD
+} kiln_stats;
+
+/* Adds to the counters that a file holds; makes the file (mode 0600) where there is none. Processes
+ * may do so at the same time. A file that is not of this kind is left alone.
+ *
+ * @path  of a regular file that the user owns and nobody else may write
+ * Returns KILN_OK; KILN_E_INVALID; KILN_E_CORRUPT: another kind of file; KILN_E_DENIED; KILN_E_IO.
+ * Threads: any. Blocks: on the file's lock, which is held for microseconds; 1 s at most. */
+KILN_API kiln_status kiln_stats_add_to_file(const char *path, const kiln_stats *delta);
+
+/* Returns KILN_OK; KILN_MISS: no such file; else as above. */
+KILN_API kiln_status kiln_stats_read_file(const char *path, kiln_stats *ret_stats);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

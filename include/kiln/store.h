@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A store: entries that outlive the process. Calls take the whole key, and a hit is an entry that
+ * was verified and whose key equals the wanted one.
+ */
+#ifndef KILN_STORE_H
+#define KILN_STORE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <kiln/entry.h>
+#include <kiln/key.h>
+#include <kiln/log.h>
+#include <kiln/stats.h>
+#include <kiln/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Any thread. NULL is "no store": get misses, put is dropped. After fork, in the child: usable,
+ * but its leases are the parent's. */
+typedef struct kiln_store kiln_store;
+
+/* The right to build one key, across processes. Freed by the system when its process dies. */
+typedef struct kiln_lease kiln_lease;
+
+enum {
+    KILN_STORE_READONLY = 1u, /* nothing in it is written, use stamps neither */
+    KILN_STORE_SYNC = 2u,     /* data reaches the disk before an entry is published */
+    KILN_STORE_NO_LEASE = 4u, /* every lease answers KILN_E_UNSUPPORTED */
+    KILN_STORE_NO_CREATE = 8u /* the directory has to be there: for tools that only look */
+};
+
+typedef struct kiln_store_params {
+    size_t struct_size;
+    uint64_t max_bytes; /* on disk, at most; 0: 2 GiB; KILN_UNLIMITED */
+    uint32_t flags;     /* KILN_STORE_… */
+    uint32_t stamp_interval_s; /* how often at most a use is stamped; 0: 3600 */
+    kiln_log log;       /* why the store turned itself off, what it skipped */
+} kiln_store_params;
+
+/* Opens a store. A directory that is missing is made (0700, its parents too); one that is there is
+ * used where its owner is this user and nobody else may write it. Nothing is walked.
+ *
+ * @location   a directory (an absolute path, or one that begins with '.'), taken literally, or a
+ *             URL: file:///path?max-size=2G&readonly=1&sync=1&lease=off&stamp=3600. What the URL
+ *             says goes before @params.
+ * @params     lives for the call; NULL: all defaults
+ * @ret_store  [out] to be given back with kiln_store_close
+ * @error      may be NULL; says what was wrong with which directory
+ * Returns KILN_OK; KILN_MISS: not there, with NO_CREATE; KILN_E_INVALID; KILN_E_PARSE;
+ * KILN_E_UNSUPPORTED: a scheme or option that this build doesn't know; KILN_E_DENIED: owner, mode,
+ * a symbolic link in its place, or not a directory; KILN_E_READONLY; KILN_E_FULL; KILN_E_IO;
+ * KILN_E_NO_MEMORY. Blocks: on the file system. */
+KILN_API kiln_status kiln_store_open(const char *location, const kiln_store_params *params,
+                                     kiln_store **ret_store, kiln_error *error);
+
+/* Closes a store and sets the pointer to NULL; takes NULL and a pointer to NULL. Leases must have
+ * been given back. */
+KILN_API void kiln_store_close(kiln_store **store);
+
+/* Looks up and verifies. An entry that is damaged is a miss, counted, and will be replaced by the
+ * next put. Writes nothing but a use stamp.
+ *
+ * @ret_entry  [out] one reference
+ * Returns KILN_OK; KILN_MISS; KILN_E_CORRUPT: there, but damaged; KILN_E_VERSION: there, in a newer
+ * format; KILN_E_IO, KILN_E_DENIED; KILN_E_NO_MEMORY. All but KILN_OK are misses to one who wants
+ * the entry. Threads: any. Blocks: on reading. */
+KILN_API kiln_status kiln_store_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry);
+
+/* Publishes an entry under its own key, whole or not at all. One that is there is replaced, but one
+ * of a newer format stays (KILN_EXISTS).
+ *
+ * Returns KILN_OK; KILN_EXISTS; KILN_E_TOO_LARGE: more than the whole store may hold; KILN_E_FULL:
+ * no room on the disk, or in a store of size zero; KILN_E_READONLY; KILN_E_IO; KILN_E_DENIED;
+ * KILN_E_NO_MEMORY. Threads: any. Blocks: on writing, and on trimming where the store is full. */
+KILN_API kiln_status kiln_store_put(kiln_store *store, const kiln_entry *entry);
+
+/* Returns KILN_OK; KILN_MISS; KILN_E_READONLY; KILN_E_IO. */
+KILN_API kiln_status kiln_store_remove(kiln_store *store, const kiln_key *key);
+
+/* Whether a get would find a file, without reading it: KILN_OK; KILN_MISS; KILN_E_IO. */
+KILN_API kiln_status kiln_store_contains(kiln_store *store, const kiln_key *key);
+
+/* Takes the right to build a key. Locks are the system's: a holder that dies frees it at once.
+ * After the lease, look in the store again: someone may have built meanwhile.
+ *
+ * @wait_ns    how long to wait for a holder; 0: not at all
+ * @ret_lease  [out] to be given back with kiln_lease_release
+ * Returns KILN_OK; KILN_BUSY: held by another for longer than that; KILN_E_UNSUPPORTED: no leases
+ * here (build without); KILN_E_IO; KILN_E_NO_MEMORY. Threads: any. Blocks: at most wait_ns, asleep
+ * between tries. */
+KILN_API kiln_status kiln_store_lease(kiln_store *store, const kiln_key *key, uint64_t wait_ns,
+                                      kiln_lease **ret_lease);
+
+/* Sets the pointer to NULL; takes NULL and a pointer to NULL. */
+KILN_API void kiln_lease_release(kiln_lease **lease);
+
+/* ---- for tools ---- */
+
+/* One stored item as a walk finds it. Valid during the callback. */
+typedef struct kiln_item kiln_item;
+
+typedef struct kiln_item_info {
+    size_t struct_size;
+    kiln_digest digest;
+    kiln_status state; /* KILN_OK, KILN_E_VERSION, KILN_E_CORRUPT: as far as the head tells */
+    uint32_t kind;     /* kiln_entry_kind */
+    const char *device, *name, *tool; /* "" where the head is damaged */
+    uint64_t bytes;                   /* of the payload */
+    uint64_t stored_bytes;            /* of the file */
+    uint64_t build_ns;
+    int64_t created_s, last_used_s; /* Unix seconds */
+} kiln_item_info;
+
+/* What the entry's head says; the payload is not read. Texts live as long as the item. */
+KILN_API kiln_status kiln_item_get_info(kiln_item *item, kiln_item_info *ret_info);
+
+/* Reads and verifies all of it: as kiln_store_get. */
+KILN_API kiln_status kiln_item_read(kiln_item *item, kiln_entry **ret_entry);
+
+/* Removes it. Returns KILN_OK; KILN_MISS: gone, or replaced meanwhile; KILN_E_READONLY;
+ * KILN_E_IO. */
+KILN_API kiln_status kiln_item_remove(kiln_item *item);
+
+/* A result other than 0 ends the walk. */
+typedef int (*kiln_item_fn)(void *user, kiln_item *item);
+
+/* Walks all items, in no order, requests included. What is put or removed meanwhile may or may not
+ * be met. Returns KILN_OK; KILN_E_INVALID; KILN_E_IO; KILN_E_NO_MEMORY. Blocks: on reading. */
+KILN_API kiln_status kiln_store_each(kiln_store *store, kiln_item_fn visit, void *user);
+
+typedef struct kiln_store_stat {
+    size_t struct_size;
+    kiln_stats totals; /* of all processes that used the store */
+    uint64_t entries, bytes, max_bytes; /* bytes as the disk holds them */
+} kiln_store_stat;
+
+KILN_API kiln_status kiln_store_get_stat(kiln_store *store, kiln_store_stat *ret_stat);
+
+/* Adds to the store's totals. Returns KILN_OK; KILN_E_READONLY; KILN_E_IO. */
+KILN_API kiln_status kiln_store_account(kiln_store *store, const kiln_stats *delta);
+
+typedef struct kiln_trim_report {
+    size_t struct_size;
+    uint64_t removed, removed_bytes, entries, bytes; /* the last two: what is left */
+} kiln_trim_report;
+
+/* Removes the least recently used entries until at most @max_bytes are left, and leftovers of
+ * writers that died. One trims at a time. @ret_report may be NULL.
+ * Returns KILN_OK; KILN_BUSY: another process trims; KILN_E_READONLY; KILN_E_IO. */
+KILN_API kiln_status kiln_store_trim(kiln_store *store, uint64_t max_bytes,
+                                     kiln_trim_report *ret_report);
+
+typedef struct kiln_verify_report {
+    size_t struct_size;
+    uint64_t checked, ok, corrupt, newer, removed;
+} kiln_verify_report;
+
+/* @report  may be NULL; called for each item that is not as it should be, with why */
+typedef void (*kiln_verify_fn)(void *user, kiln_item *item, kiln_status status, const char *why);
+
+/* Reads and verifies every entry; removes nothing. */
+KILN_API kiln_status kiln_store_verify(kiln_store *store, kiln_verify_fn report, void *user,
+                                       kiln_verify_report *ret_report);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/hash.h"
+#include "base/size.h"
+#include "entry/layout.h"
+
+kiln_status kilni_entry_header_decode(const unsigned char *bytes, size_t available,
+                                      uint64_t file_size, kilni_entry_header *ret_header)
+{
+    kilni_byte_reader reader = {.at = bytes, .left = available};
+    const unsigned char *magic = kilni_read_bytes(&reader, KILNI_ENTRY_MAGIC_SIZE);
+    uint32_t version = kilni_read_u32(&reader);
+    if (reader.failed || memcmp(magic, KILNI_ENTRY_MAGIC, KILNI_ENTRY_MAGIC_SIZE) != 0 ||
+        version == 0) {
+        return KILN_E_CORRUPT;
+    }
+    /* Nothing is known of what a newer version has behind its number. */
+    if (version > KILNI_ENTRY_VERSION) {
+        return KILN_E_VERSION;
+    }
+    kilni_entry_header header;
+    header.flags = kilni_read_u32(&reader);
+    header.total_size = kilni_read_u64(&reader);
+    const unsigned char *digest = kilni_read_bytes(&reader, sizeof header.digest.bytes);
+    header.kind = kilni_read_u32(&reader);
+    header.section_count = kilni_read_u32(&reader);
+    header.payload_size = kilni_read_u64(&reader);
+    uint64_t reserved = kilni_read_u64(&reader);
+    if (reader.failed || header.total_size != file_size ||
+        header.total_size < KILNI_ENTRY_MIN_SIZE || header.total_size > KILNI_MAX_BYTES ||
+        header.payload_size > KILNI_MAX_BYTES || header.section_count > KILNI_ENTRY_MAX_SECTIONS ||
+        reserved != 0) {
+        return KILN_E_CORRUPT;
+    }
+    memcpy(header.digest.bytes, digest, sizeof header.digest.bytes);
+    *ret_header = header;
+    return KILN_OK;
+}
+
+static bool has_good_checksum(const unsigned char *bytes, size_t size)
+{
+    size_t covered = size - KILNI_ENTRY_CHECKSUM_SIZE;
+    kiln_digest checksum = kilni_hash(bytes, covered);
+    return memcmp(checksum.bytes, bytes + covered, KILNI_ENTRY_CHECKSUM_SIZE) == 0;
+}
+
+/* The zeros that fill up to the next multiple of the alignment. */
+static bool read_padding(kilni_byte_reader *reader, uint64_t size)
+{
+    static const unsigned char zeros[KILNI_ENTRY_ALIGNMENT];
+    size_t padding = (size_t)(-size % KILNI_ENTRY_ALIGNMENT);
+    const unsigned char *bytes = kilni_read_bytes(reader, padding);
+    return bytes && memcmp(bytes, zeros, padding) == 0;
+}
+
+/* Reads the table and, beside it, the sections. They fill what is between table and checksum in
+ * the table's order and leave no gap, so that nothing can overlap or hide. */
+static bool read_sections(const unsigned char *bytes, size_t size, kilni_entry_layout *layout)
+{
+    size_t table_size = (size_t)layout->header.section_count * KILNI_ENTRY_TABLE_ROW_SIZE;
+    size_t room = size - KILNI_ENTRY_MIN_SIZE;
+    if (table_size > room) {
+        return false;
+    }
+    kilni_byte_reader table = {.at = bytes + KILNI_ENTRY_HEADER_SIZE, .left = table_size};
+    kilni_byte_reader content = {.at = table.at + table_size, .left = room - table_size};
+    for (uint32_t i = 0; i < layout->header.section_count; i++) {
+        kilni_entry_section *section = &layout->sections[i];
+        section->type = kilni_read_u32(&table);
+        section->flags = kilni_read_u32(&table);
+        uint64_t offset = kilni_read_u64(&table);
+        section->size = kilni_read_u64(&table);
+        if (offset != (uint64_t)(content.at - bytes)) {
+            return false;
+        }
+        section->bytes = kilni_read_bytes(&content, section->size);
+        if (!section->bytes || !read_padding(&content, section->size)) {
+            return false;
+        }
+    }
+    return content.left == 0;
+}
+
+/* What only a newer writer can have put there: the bytes are sound. */
+static bool needs_newer_reader(const kilni_entry_layout *layout)
+{
+    if (layout->header.flags & ~(uint32_t)KILNI_ENTRY_KNOWN_FLAGS) {
+        return true;
+    }
+    for (uint32_t i = 0; i < layout->header.section_count; i++) {
+        const kilni_entry_section *section = &layout->sections[i];
+        bool known = section->type >= 1 && section->type <= KILNI_SECTION_LAST_KNOWN;
+        bool newer_flags = section->flags & ~(uint32_t)KILNI_SECTION_KNOWN_FLAGS;
+        if (known ? newer_flags : (section->flags & KILNI_SECTION_REQUIRED) != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The known sections come in the order of their types, each at most once. */
+static bool has_known_order(const kilni_entry_layout *layout)
+{
+    uint32_t last = 0;
+    for (uint32_t i = 0; i < layout->header.section_count; i++) {
+        uint32_t type = layout->sections[i].type;
+        if (type > KILNI_SECTION_LAST_KNOWN) {
+            continue;
+        }
+        if (type <= last) {
+            return false;
+        }
+        last = type;
+    }
+    return true;
+}
+
+static bool has_needed_sections(const kilni_entry_layout *layout)
+{
+    const kilni_entry_section *payload = kilni_entry_layout_find(layout, KILNI_SECTION_PAYLOAD);
+    const kilni_entry_section *mac = kilni_entry_layout_find(layout, KILNI_SECTION_MAC);
+    if (!kilni_entry_layout_find(layout, KILNI_SECTION_KEY) || !payload) {
+        return false;
+    }
+    bool is_signed = layout->header.flags & KILNI_ENTRY_SIGNED;
+    if (is_signed != (mac != NULL) || (mac && mac->size != KILNI_ENTRY_MAC_SIZE)) {
+        return false;
+    }
+    /* A payload is stored compressed only where that made it smaller. */
+    return layout->header.flags & KILNI_ENTRY_COMPRESSED
+               ? payload->size < layout->header.payload_size
+               : payload->size == layout->header.payload_size;
+}
+
+kiln_status kilni_entry_layout_decode(const unsigned char *bytes, size_t size,
+                                      kilni_entry_layout *ret_layout)
+{
+    kiln_status status = kilni_entry_header_decode(bytes, size, size, &ret_layout->header);
+    if (status != KILN_OK) {
+        return status;
+    }
+    /* The checksum comes first: a damaged entry must not pass for one that is newer. */
+    if (!has_good_checksum(bytes, size) || !read_sections(bytes, size, ret_layout)) {
+        return KILN_E_CORRUPT;
+    }
+    if (needs_newer_reader(ret_layout)) {
+        return KILN_E_VERSION;
+    }
+    return has_known_order(ret_layout) && has_needed_sections(ret_layout) ? KILN_OK
+                                                                          : KILN_E_CORRUPT;
+}
+
+const kilni_entry_section *kilni_entry_layout_find(const kilni_entry_layout *layout, uint32_t type)
+{
+    for (uint32_t i = 0; i < layout->header.section_count; i++) {
+        if (layout->sections[i].type == type) {
+            return &layout->sections[i];
+        }
+    }
+    return NULL;
+}

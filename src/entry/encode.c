@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/hash.h"
+#include "base/size.h"
+#include "entry/layout.h"
+
+kiln_status kilni_entry_layout_add(kilni_entry_layout *layout, uint32_t type, uint32_t flags,
+                                   const void *bytes, uint64_t size)
+{
+    if (layout->header.section_count == KILNI_ENTRY_MAX_SECTIONS) {
+        return KILN_E_TOO_LARGE;
+    }
+    layout->sections[layout->header.section_count++] =
+        (kilni_entry_section){.type = type, .flags = flags, .bytes = bytes, .size = size};
+    return KILN_OK;
+}
+
+void kilni_entry_layout_unsign(kilni_entry_layout *layout)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < layout->header.section_count; i++) {
+        if (layout->sections[i].type != KILNI_SECTION_MAC) {
+            layout->sections[kept++] = layout->sections[i];
+        }
+    }
+    layout->header.section_count = kept;
+    layout->header.flags &= ~(uint32_t)KILNI_ENTRY_SIGNED;
+}
+
+static size_t padding_after(uint64_t size)
+{
+    return (size_t)(-size % KILNI_ENTRY_ALIGNMENT);
+}
+
+static bool total_size(const kilni_entry_layout *layout, uint64_t *ret_size)
+{
+    uint64_t size = KILNI_ENTRY_HEADER_SIZE + KILNI_ENTRY_CHECKSUM_SIZE +
+                    (uint64_t)layout->header.section_count * KILNI_ENTRY_TABLE_ROW_SIZE;
+    for (uint32_t i = 0; i < layout->header.section_count; i++) {
+        if (layout->sections[i].size > KILNI_MAX_BYTES) {
+            return false;
+        }
+        size += layout->sections[i].size + padding_after(layout->sections[i].size);
+    }
+    *ret_size = size;
+    return size <= KILNI_MAX_BYTES;
+}
+
+static void write_header(kilni_byte_writer *writer, const kilni_entry_header *header)
+{
+    kilni_write_bytes(writer, KILNI_ENTRY_MAGIC, KILNI_ENTRY_MAGIC_SIZE);
+    kilni_write_u32(writer, KILNI_ENTRY_VERSION);
+    kilni_write_u32(writer, header->flags);
+    kilni_write_u64(writer, header->total_size);
+    kilni_write_bytes(writer, header->digest.bytes, sizeof header->digest.bytes);
+    kilni_write_u32(writer, header->kind);
+    kilni_write_u32(writer, header->section_count);
+    kilni_write_u64(writer, header->payload_size);
+    kilni_write_u64(writer, 0);
+}
+
+static void write_table(kilni_byte_writer *writer, const kilni_entry_layout *layout)
+{
+    uint64_t offset = KILNI_ENTRY_HEADER_SIZE +
+                      (uint64_t)layout->header.section_count * KILNI_ENTRY_TABLE_ROW_SIZE;
+    for (uint32_t i = 0; i < layout->header.section_count; i++) {
+        const kilni_entry_section *section = &layout->sections[i];
+        kilni_write_u32(writer, section->type);
+        kilni_write_u32(writer, section->flags);
+        kilni_write_u64(writer, offset);
+        kilni_write_u64(writer, section->size);
+        offset += section->size + padding_after(section->size);
+    }
+}
+
+/* Writes the sections and lets the layout point at them. */
+static void write_sections(kilni_byte_writer *writer, kilni_entry_layout *layout)
+{
+    for (uint32_t i = 0; i < layout->header.section_count; i++) {
+        kilni_entry_section *section = &layout->sections[i];
+        const unsigned char *place = writer->at;
+        if (section->bytes) {
+            kilni_write_bytes(writer, section->bytes, (size_t)section->size);
+        } else {
+            kilni_write_zeros(writer, (size_t)section->size);
+        }
+        section->bytes = place;
+        kilni_write_zeros(writer, padding_after(section->size));
+    }
+}
+
+kiln_status kilni_entry_layout_encode(kilni_entry_layout *layout, unsigned char **ret_bytes)
+{
+    uint64_t size;
+    if (!total_size(layout, &size)) {
+        return KILN_E_TOO_LARGE;
+    }
+    unsigned char *bytes = size <= SIZE_MAX ? malloc((size_t)size) : NULL;
+    if (!bytes) {
+        return KILN_E_NO_MEMORY;
+    }
+    layout->header.total_size = size;
+    kilni_byte_writer writer = {.at = bytes, .left = (size_t)size};
+    write_header(&writer, &layout->header);
+    write_table(&writer, layout);
+    write_sections(&writer, layout);
+    *ret_bytes = bytes;
+    return KILN_OK;
+}
+
+void kilni_entry_seal(unsigned char *bytes, size_t size)
+{
+    size_t covered = size - KILNI_ENTRY_CHECKSUM_SIZE;
+    kiln_digest checksum = kilni_hash(bytes, covered);
+    memcpy(bytes + covered, checksum.bytes, KILNI_ENTRY_CHECKSUM_SIZE);
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "entry/entry.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "entry/handle.h"
+#include "entry/provenance.h"
+
+const char *kiln_entry_kind_name(uint32_t kind)
+{
+    switch (kind) {
+    case KILN_ENTRY_PROGRAM:
+        return "program";
+    case KILN_ENTRY_KERNEL:
+        return "kernel";
+    case KILN_ENTRY_CONSTANT:
+        return "constant";
+    case KILN_ENTRY_REQUEST:
+        return "request";
+    case KILN_ENTRY_BLOB:
+        return "blob";
+    default:
+        return "unknown";
+    }
+}
+
+static bool is_readable(const kiln_bytes *bytes)
+{
+    return bytes->data || bytes->size == 0;
+}
+
+/* A longer structure is a newer caller's: what we don't know of it must be unused. */
+static bool has_known_size(const kiln_entry_params *params)
+{
+    const unsigned char *bytes = (const unsigned char *)params;
+    if (params->struct_size < sizeof *params) {
+        return false;
+    }
+    for (size_t i = sizeof *params; i < params->struct_size; i++) {
+        if (bytes[i] != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool is_valid(const kiln_entry_params *params)
+{
+    return has_known_size(params) && params->key && params->kind >= KILN_ENTRY_PROGRAM &&
+           params->kind <= KILN_ENTRY_BLOB && is_readable(&params->answers) &&
+           is_readable(&params->log) && is_readable(&params->payload);
+}
+
+static void lay_out(const kiln_entry_params *params, const unsigned char *provenance,
+                    size_t provenance_size, kilni_entry_layout *ret_layout)
+{
+    ret_layout->header = (kilni_entry_header){.kind = params->kind,
+                                              .digest = kiln_key_digest(params->key),
+                                              .payload_size = params->payload.size};
+    size_t key_size;
+    const void *key = kiln_key_encoding(params->key, &key_size);
+    kilni_entry_layout_add(ret_layout, KILNI_SECTION_PROVENANCE, 0, provenance, provenance_size);
+    kilni_entry_layout_add(ret_layout, KILNI_SECTION_KEY, KILNI_SECTION_REQUIRED, key, key_size);
+    if (params->answers.size > 0) {
+        kilni_entry_layout_add(ret_layout, KILNI_SECTION_ANSWERS, KILNI_SECTION_REQUIRED,
+                               params->answers.data, params->answers.size);
+    }
+    if (params->log.size > 0) {
+        kilni_entry_layout_add(ret_layout, KILNI_SECTION_LOG, 0, params->log.data,
+                               params->log.size);
+    }
+    kilni_entry_layout_add(ret_layout, KILNI_SECTION_PAYLOAD, KILNI_SECTION_REQUIRED,
+                           params->payload.data, params->payload.size);
+}
+
+kiln_status kilni_entry_from_layout(kilni_entry_layout *layout, const kiln_key *key,
+                                    kiln_entry **ret_entry)
+{
+    unsigned char *bytes;
+    kiln_status status = kilni_entry_layout_encode(layout, &bytes);
+    if (status != KILN_OK) {
+        return status;
+    }
+    kilni_entry_seal(bytes, (size_t)layout->header.total_size);
+    status = kilni_entry_open(bytes, layout, key, ret_entry);
+    if (status != KILN_OK) {
+        free(bytes);
+    }
+    return status;
+}
+
+kiln_status kiln_entry_new(const kiln_entry_params *params, kiln_entry **ret_entry)
+{
+    if (!params || !ret_entry || !is_valid(params)) {
+        return KILN_E_INVALID;
+    }
+    unsigned char *provenance;
+    size_t provenance_size;
+    kiln_status status =
+        kilni_provenance_encode(&params->provenance, &provenance, &provenance_size);
+    if (status != KILN_OK) {
+        return status;
+    }
+    kilni_entry_layout layout;
+    lay_out(params, provenance, provenance_size, &layout);
+    status = kilni_entry_from_layout(&layout, params->key, ret_entry);
+    free(provenance);
+    return status;
+}
+
+kiln_entry *kiln_entry_retain(const kiln_entry *entry)
+{
+    /* Through an integer, since only the count changes: the entry stays what it is to everyone. */
+    kiln_entry *counted = (kiln_entry *)(uintptr_t)entry;
+    if (counted) {
+        atomic_fetch_add_explicit(&counted->references, 1, memory_order_relaxed);
+    }
+    return counted;
+}
+
+void kiln_entry_release(kiln_entry **entry)
+{
+    if (!entry || !*entry) {
+        return;
+    }
+    if (atomic_fetch_sub_explicit(&(*entry)->references, 1, memory_order_acq_rel) == 1) {
+        kiln_key_release(&(*entry)->key);
+        free((*entry)->plain_payload);
+        free((*entry)->bytes);
+        free(*entry);
+    }
+    *entry = NULL;
+}
+
+const kiln_key *kiln_entry_key(const kiln_entry *entry)
+{
+    return entry->key;
+}
+
+uint32_t kiln_entry_kind_of(const kiln_entry *entry)
+{
+    return entry->kind;
+}
+
+kiln_provenance kiln_entry_provenance(const kiln_entry *entry)
+{
+    return entry->provenance;
+}
+
+kiln_bytes kiln_entry_answers(const kiln_entry *entry)
+{
+    return entry->answers;
+}
+
+kiln_bytes kiln_entry_log(const kiln_entry *entry)
+{
+    return entry->log;
+}
+
+kiln_bytes kiln_entry_payload(const kiln_entry *entry)
+{
+    return entry->payload;
+}
+
+kiln_bytes kiln_entry_encoding(const kiln_entry *entry)
+{
+    return (kiln_bytes){entry->bytes, entry->size};
+}

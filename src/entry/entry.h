@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * An entry's bytes, for the folders below: docs/format.md is this folder's mirror. No I/O here, so
+ * that all of it can be fuzzed.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <kiln/entry.h>
+
+/* Enough of a file's beginning to decode its head in nearly every case. */
+#define KILNI_ENTRY_HEAD_SIZE 4096u
+
+/* Verifies @bytes and makes an entry that owns them: no copy. On success the entry frees them with
+ * free(); on failure they stay the caller's. Statuses as kiln_entry_decode. */
+kiln_status kilni_entry_adopt(void *bytes, size_t size, kiln_entry **ret_entry);
+
+/* What the beginning of an entry's file tells, unverified. Texts are cut to their arrays. */
+typedef struct kilni_entry_head {
+    kiln_digest digest;
+    uint32_t kind;
+    uint64_t total_size;
+    uint64_t payload_size; /* plain, before compression */
+    uint64_t build_ns;
+    int64_t created_s;
+    char tool[64], device[192], name[256];
+} kilni_entry_head;
+
+/* @bytes       the first @available bytes of a file of @file_size bytes
+ * Returns KILN_OK; KILN_E_CORRUPT; KILN_E_VERSION. */
+kiln_status kilni_entry_head_decode(const void *bytes, size_t available, uint64_t file_size,
+                                    kilni_entry_head *ret_head);
+
+/* 32 bytes that authenticate entries (BLAKE2b-256, keyed). */
+typedef struct kilni_entry_mac_key {
+    unsigned char bytes[32];
+} kilni_entry_mac_key;
+
+/* A signed copy of an entry: the same sections and a MAC over every byte but itself and the
+ * checksum. */
+kiln_status kilni_entry_sign(const kiln_entry *entry, const kilni_entry_mac_key *key,
+                             kiln_entry **ret_entry);
+
+/* KILN_OK; KILN_E_UNAUTHENTICATED: no MAC, or a wrong one. Constant time in the MAC's bytes. */
+kiln_status kilni_entry_authenticate(const kiln_entry *entry, const kilni_entry_mac_key *key);
+
+/* A copy whose payload is stored compressed (zstd, @level 1 to 12), or as it is where that is not
+ * smaller. The accessors of a decoded entry give the plain bytes. Signatures are dropped. */
+kiln_status kilni_entry_compress(const kiln_entry *entry, int level, kiln_entry **ret_entry);

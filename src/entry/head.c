@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "entry/entry.h"
+
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/text.h"
+#include "entry/layout.h"
+
+/* A reader on what is there of the provenance section; failed where nothing is. */
+static kilni_byte_reader provenance_of(const unsigned char *bytes, size_t available,
+                                       uint32_t section_count)
+{
+    kilni_byte_reader table = {.at = bytes, .left = available};
+    kilni_read_bytes(&table, KILNI_ENTRY_HEADER_SIZE);
+    for (uint32_t i = 0; i < section_count && !table.failed; i++) {
+        uint32_t type = kilni_read_u32(&table);
+        kilni_read_u32(&table);
+        uint64_t offset = kilni_read_u64(&table);
+        uint64_t size = kilni_read_u64(&table);
+        if (type == KILNI_SECTION_PROVENANCE && offset <= available && !table.failed) {
+            size_t there = available - (size_t)offset;
+            return (kilni_byte_reader){.at = bytes + offset,
+                                       .left = size < there ? (size_t)size : there};
+        }
+    }
+    return (kilni_byte_reader){.failed = true};
+}
+
+/* Copies as much of a text as there is and as fits. */
+static void read_text(kilni_byte_reader *reader, char *text, size_t capacity)
+{
+    uint32_t length = kilni_read_u32(reader);
+    const char *bytes = (const char *)reader->at;
+    size_t there = length, limit = capacity - 1;
+    if (length > reader->left) {
+        /* Whether a character ends where the bytes do can't be told: the last byte is left out. */
+        there = reader->left;
+        limit = there > 0 && there - 1 < limit ? there - 1 : limit;
+    }
+    size_t cut = kilni_text_cut(bytes, there, limit);
+    if (cut > 0) {
+        memcpy(text, bytes, cut);
+    }
+    text[cut] = '\0';
+    kilni_read_bytes(reader, (uint64_t)length + 1);
+}
+
+kiln_status kilni_entry_head_decode(const void *bytes, size_t available, uint64_t file_size,
+                                    kilni_entry_head *ret_head)
+{
+    if (available > file_size) {
+        available = (size_t)file_size;
+    }
+    kilni_entry_header header;
+    kiln_status status = kilni_entry_header_decode(bytes, available, file_size, &header);
+    if (status != KILN_OK) {
+        return status;
+    }
+    kilni_byte_reader provenance = provenance_of(bytes, available, header.section_count);
+    kilni_entry_head head = {.digest = header.digest,
+                             .kind = header.kind,
+                             .total_size = header.total_size,
+                             .payload_size = header.payload_size};
+    head.build_ns = kilni_read_u64(&provenance);
+    head.created_s = (int64_t)kilni_read_u64(&provenance);
+    read_text(&provenance, head.tool, sizeof head.tool);
+    read_text(&provenance, head.device, sizeof head.device);
+    read_text(&provenance, head.name, sizeof head.name);
+    *ret_head = head;
+    return KILN_OK;
+}

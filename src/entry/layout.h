@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * An entry taken apart: header fields and the list of sections. encode.c puts one together,
+ * decode.c takes one apart.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <kiln/key.h>
+#include <kiln/status.h>
+
+#include "entry/format.h"
+
+typedef struct kilni_entry_header {
+    uint32_t flags; /* KILNI_ENTRY_COMPRESSED, KILNI_ENTRY_SIGNED */
+    uint32_t kind;
+    kiln_digest digest;
+    uint64_t total_size;
+    uint64_t payload_size; /* plain */
+    uint32_t section_count;
+} kilni_entry_header;
+
+typedef struct kilni_entry_section {
+    uint32_t type, flags;
+    const unsigned char *bytes; /* NULL in a list to be put together: filled in afterwards */
+    uint64_t size;
+} kilni_entry_section;
+
+typedef struct kilni_entry_layout {
+    kilni_entry_header header;
+    kilni_entry_section sections[KILNI_ENTRY_MAX_SECTIONS];
+} kilni_entry_layout;
+
+/* Appends a section. KILN_OK; KILN_E_TOO_LARGE: there are KILNI_ENTRY_MAX_SECTIONS. */
+kiln_status kilni_entry_layout_add(kilni_entry_layout *layout, uint32_t type, uint32_t flags,
+                                   const void *bytes, uint64_t size);
+
+/* The section of a type; NULL where there is none. */
+const kilni_entry_section *kilni_entry_layout_find(const kilni_entry_layout *layout, uint32_t type);
+
+/* Takes the MAC section out, where there is one, and the flag that tells of it. */
+void kilni_entry_layout_unsign(kilni_entry_layout *layout);
+
+/* Puts an entry together in one new block, the checksum still missing. On success the sections
+ * point into the block, and the header has its total size.
+ *
+ * @ret_bytes  [out] layout->header.total_size bytes; to be given back with free
+ * KILN_OK; KILN_E_TOO_LARGE; KILN_E_NO_MEMORY. */
+kiln_status kilni_entry_layout_encode(kilni_entry_layout *layout, unsigned char **ret_bytes);
+
+/* Writes the checksum over all before it. */
+void kilni_entry_seal(unsigned char *bytes, size_t size);
+
+/* Reads the header from the first @available bytes of an entry of @file_size bytes: magic,
+ * version, sizes. KILN_OK; KILN_E_CORRUPT; KILN_E_VERSION. */
+kiln_status kilni_entry_header_decode(const unsigned char *bytes, size_t available,
+                                      uint64_t file_size, kilni_entry_header *ret_header);
+
+/* Takes a whole entry apart: header, checksum, table, padding. KILN_OK; KILN_E_CORRUPT;
+ * KILN_E_VERSION. */
+kiln_status kilni_entry_layout_decode(const unsigned char *bytes, size_t size,
+                                      kilni_entry_layout *ret_layout);

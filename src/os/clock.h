@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stdint.h>
+
+/* CLOCK_MONOTONIC, in nanoseconds; never 0. */
+uint64_t kilni_clock_ns(void);
+
+/* Wall clock, in Unix seconds. */
+int64_t kilni_clock_unix_s(void);
+
+/* Sleeps so long, or until a signal comes. */
+void kilni_sleep_ns(uint64_t duration_ns);

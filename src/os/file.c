@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "os/file.h"
+
+#include <errno.h>
+#include <stdbool.h>
+
+#include "os/os.h"
+
+/* A transfer at the file's own position, or at a given one. */
+typedef struct place {
+    bool given;
+    off_t offset;
+} place;
+
+static ssize_t read_some(int file, unsigned char *buffer, size_t size, place at, size_t done)
+{
+    ssize_t count;
+    do {
+        count = at.given ? kilni_os()->pread(file, buffer, size, at.offset + (off_t)done)
+                         : kilni_os()->read(file, buffer, size);
+    } while (count < 0 && errno == EINTR);
+    return count;
+}
+
+static ssize_t write_some(int file, const unsigned char *buffer, size_t size, place at, size_t done)
+{
+    ssize_t count;
+    do {
+        count = at.given ? kilni_os()->pwrite(file, buffer, size, at.offset + (off_t)done)
+                         : kilni_os()->write(file, buffer, size);
+    } while (count < 0 && errno == EINTR);
+    return count;
+}
+
+static kiln_status read_all(int file, unsigned char *buffer, size_t size, place at,
+                            size_t *ret_count)
+{
+    size_t done = 0;
+    while (done < size) {
+        ssize_t count = read_some(file, buffer + done, size - done, at, done);
+        if (count < 0) {
+            return KILN_E_IO;
+        }
+        if (count == 0) {
+            break;
+        }
+        done += (size_t)count;
+    }
+    *ret_count = done;
+    return KILN_OK;
+}
+
+static kiln_status write_all(int file, const unsigned char *buffer, size_t size, place at)
+{
+    size_t done = 0;
+    while (done < size) {
+        ssize_t count = write_some(file, buffer + done, size - done, at, done);
+        if (count < 0) {
+            return kilni_status_from_errno(errno) == KILN_E_FULL ? KILN_E_FULL : KILN_E_IO;
+        }
+        if (count == 0) {
+            /* A device that takes nothing and says nothing would keep us here for ever. */
+            errno = EIO;
+            return KILN_E_IO;
+        }
+        done += (size_t)count;
+    }
+    return KILN_OK;
+}
+
+kiln_status kilni_file_read(int file, void *buffer, size_t size, size_t *ret_count)
+{
+    return read_all(file, buffer, size, (place){.given = false}, ret_count);
+}
+
+kiln_status kilni_file_read_at(int file, void *buffer, size_t size, off_t offset, size_t *ret_count)
+{
+    return read_all(file, buffer, size, (place){.given = true, .offset = offset}, ret_count);
+}
+
+kiln_status kilni_file_write(int file, const void *buffer, size_t size)
+{
+    return write_all(file, buffer, size, (place){.given = false});
+}
+
+kiln_status kilni_file_write_at(int file, const void *buffer, size_t size, off_t offset)
+{
+    return write_all(file, buffer, size, (place){.given = true, .offset = offset});
+}
+
+kiln_status kilni_status_from_errno(int error)
+{
+    switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+    case ESTALE:
+        return KILN_MISS;
+    case EACCES:
+    case EPERM:
+    case ELOOP:
+        return KILN_E_DENIED;
+    case EROFS:
+        return KILN_E_READONLY;
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+        return KILN_E_FULL;
+    case ENOMEM:
+        return KILN_E_NO_MEMORY;
+    case EEXIST:
+        return KILN_EXISTS;
+    case EBUSY:
+        return KILN_BUSY;
+    default:
+        return KILN_E_IO;
+    }
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Whole transfers: the loops over short reads, short writes and EINTR.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <kiln/status.h>
+
+/* Reads until @size bytes are there or the file ends. KILN_OK with the count; KILN_E_IO (errno
+ * says why). */
+kiln_status kilni_file_read(int file, void *buffer, size_t size, size_t *ret_count);
+kiln_status kilni_file_read_at(int file, void *buffer, size_t size, off_t offset,
+                               size_t *ret_count);
+
+/* Writes all of it. KILN_OK; KILN_E_FULL: ENOSPC, EDQUOT or EFBIG; KILN_E_IO. */
+kiln_status kilni_file_write(int file, const void *buffer, size_t size);
+kiln_status kilni_file_write_at(int file, const void *buffer, size_t size, off_t offset);
+
+/* The status that an errno stands for: ENOENT, ENOTDIR, ESTALE: KILN_MISS; EACCES, EPERM, ELOOP:
+ * KILN_E_DENIED; EROFS: KILN_E_READONLY; ENOSPC, EDQUOT, EFBIG: KILN_E_FULL; ENOMEM:
+ * KILN_E_NO_MEMORY; EEXIST: KILN_EXISTS; EBUSY: KILN_BUSY; else KILN_E_IO. */
+kiln_status kilni_status_from_errno(int error);

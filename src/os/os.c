@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "os/os.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+static int system_openat(int directory, const char *path, int flags, mode_t mode)
+{
+    return openat(directory, path, flags, mode);
+}
+
+static int system_lock(int file, short type, off_t offset, off_t size)
+{
+    struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_start = offset, .l_len = size};
+    return fcntl(file, F_OFD_SETLK, &range);
+}
+
+static const kilni_os_table system_table = {
+    .openat = system_openat,
+    .close = close,
+    .read = read,
+    .pread = pread,
+    .write = write,
+    .pwrite = pwrite,
+    .fstat = fstat,
+    .fstatat = fstatat,
+    .renameat = renameat,
+    .linkat = linkat,
+    .unlinkat = unlinkat,
+    .mkdirat = mkdirat,
+    .readlinkat = readlinkat,
+    .dup3 = dup3,
+    .futimens = futimens,
+    .fdatasync = fdatasync,
+    .ftruncate = ftruncate,
+    .lock = system_lock,
+    .fdopendir = fdopendir,
+    .readdir = readdir,
+    .closedir = closedir,
+    .clock_gettime = clock_gettime,
+    .nanosleep = nanosleep,
+    .getrandom = getrandom,
+    .geteuid = geteuid,
+};
+
+/* Written by tests only, while no other thread is in Kiln. */
+static const kilni_os_table *table_in_force = &system_table;
+
+const kilni_os_table *kilni_os(void)
+{
+    return table_in_force;
+}
+
+const kilni_os_table *kilni_os_system(void)
+{
+    return &system_table;
+}
+
+void kilni_os_replace(const kilni_os_table *table)
+{
+    table_in_force = table ? table : &system_table;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Every system call that Kiln makes for files and time, behind one table that tests can replace:
+ * the fault tests fail the n-th call of each kind, and count what was done.
+ *
+ * The slots are the system's calls with the system's contracts: -1 and errno on failure. Code
+ * above this folder calls them as kilni_os()->read(…). Loops over EINTR and short transfers are
+ * in os/file.h.
+ */
+#pragma once
+
+#include <dirent.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <time.h>
+
+typedef struct kilni_os_table {
+    int (*openat)(int directory, const char *path, int flags, mode_t mode);
+    int (*close)(int file);
+    ssize_t (*read)(int file, void *buffer, size_t size);
+    ssize_t (*pread)(int file, void *buffer, size_t size, off_t offset);
+    ssize_t (*write)(int file, const void *buffer, size_t size);
+    ssize_t (*pwrite)(int file, const void *buffer, size_t size, off_t offset);
+    int (*fstat)(int file, struct stat *ret_stat);
+    int (*fstatat)(int directory, const char *path, struct stat *ret_stat, int flags);
+    int (*renameat)(int from, const char *old_path, int to, const char *new_path);
+    int (*linkat)(int from, const char *old_path, int to, const char *new_path, int flags);
+    int (*unlinkat)(int directory, const char *path, int flags);
+    int (*mkdirat)(int directory, const char *path, mode_t mode);
+    ssize_t (*readlinkat)(int directory, const char *path, char *buffer, size_t size);
+    int (*dup3)(int from, int to, int flags);
+    int (*futimens)(int file, const struct timespec times[2]);
+    int (*fdatasync)(int file);
+    int (*ftruncate)(int file, off_t size);
+    /* F_OFD_SETLK on the byte range; type is F_RDLCK, F_WRLCK or F_UNLCK. */
+    int (*lock)(int file, short type, off_t offset, off_t size);
+    DIR *(*fdopendir)(int file);
+    struct dirent *(*readdir)(DIR *directory);
+    int (*closedir)(DIR *directory);
+    int (*clock_gettime)(clockid_t clock, struct timespec *ret_time);
+    int (*nanosleep)(const struct timespec *duration, struct timespec *remaining);
+    ssize_t (*getrandom)(void *buffer, size_t size, unsigned flags);
+    uid_t (*geteuid)(void);
+} kilni_os_table;
+
+/* The table in force. */
+const kilni_os_table *kilni_os(void);
+
+/* The system's own, for tests to copy and alter. */
+const kilni_os_table *kilni_os_system(void);
+
+/* Puts a table in force; NULL: the system's own. For tests, while no other thread is in Kiln. */
+void kilni_os_replace(const kilni_os_table *table);
