@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "memory/aftermath.h"
+
+#include "memory/listener.h"
+#include "memory/object.h"
+#include "memory/policy.h"
+#include "memory/section.h"
+
+/* One use in so many is told, the first one always. */
+enum { HIT_SAMPLE = 64 };
+
+void kilni_aftermath_keep_locked(kilni_aftermath *after, kilni_object *object, uint32_t event)
+{
+    object->holds++;
+    after->object = object;
+    after->event = event;
+    after->last_listener = object->cache->last_listener;
+}
+
+void kilni_aftermath_use_locked(kilni_aftermath *after, kilni_object *object)
+{
+    kilni_policy_use_locked(object);
+    if (object->uses++ % HIT_SAMPLE == 0) {
+        kilni_aftermath_keep_locked(after, object, KILN_EVENT_HIT);
+    }
+}
+
+void kilni_aftermath_evict_locked(kilni_aftermath *after, kilni_object *object,
+                                  kiln_eviction reason)
+{
+    object->holds++;
+    kilni_queue_push(&after->evicted, object);
+    after->reason = reason;
+    after->last_listener = object->cache->last_listener;
+}
+
+static void tell(kiln_cache *cache, const kilni_aftermath *after, uint32_t kind,
+                 const kilni_object *object)
+{
+    kiln_event event = {.struct_size = sizeof event, .kind = kind};
+    if (kind == KILN_EVENT_EVICTED) {
+        event.reason = after->reason;
+    }
+    if (object) {
+        event.key = object->slot.key;
+        event.object = object->object;
+        event.bytes = object->bytes;
+    }
+    kilni_listeners_tell(cache, &event, after->last_listener);
+}
+
+static void tell_all(kiln_cache *cache, const kilni_aftermath *after)
+{
+    for (const kilni_object *object = after->evicted.first; object; object = object->link) {
+        tell(cache, after, KILN_EVENT_EVICTED, object);
+    }
+    if (after->event != 0) {
+        tell(cache, after, after->event, after->object);
+    }
+    if (after->cleared) {
+        tell(cache, after, KILN_EVENT_CLEARED, NULL);
+    }
+}
+
+static void let_go_locked(kilni_object *object)
+{
+    object->holds--;
+    kilni_object_settle_locked(object);
+}
+
+void kilni_aftermath_finish(kiln_cache *cache, kilni_aftermath *after)
+{
+    if (!after->evicted.first && !after->object && !after->cleared) {
+        return;
+    }
+    tell_all(cache, after);
+    pthread_mutex_lock(&cache->lock);
+    kilni_object *object;
+    while ((object = kilni_queue_pop(&after->evicted))) {
+        let_go_locked(object);
+    }
+    if (after->object) {
+        let_go_locked(after->object);
+    }
+    kilni_queue doomed = kilni_section_collect_locked(cache);
+    pthread_mutex_unlock(&cache->lock);
+    kilni_object_destroy_all(doomed);
+}

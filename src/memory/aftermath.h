@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a call has to do once it holds no lock: tell the listeners, let go, destroy. A call begins
+ * with a zeroed one, fills it under the lock, and finishes it after.
+ */
+#pragma once
+
+#include "memory/memory.h"
+
+typedef struct kilni_aftermath {
+    kilni_queue evicted; /* each with a hold */
+    kiln_eviction reason;
+    kilni_object *object; /* with a hold, or NULL */
+    uint32_t event;       /* of that object: KILN_EVENT_INSERTED, KILN_EVENT_HIT, or 0 */
+    bool cleared;
+    uint64_t last_listener; /* who came later is not told */
+} kilni_aftermath;
+
+/* Keeps an object alive until the end of the call, and tells of @event unless it is 0. */
+void kilni_aftermath_keep_locked(kilni_aftermath *after, kilni_object *object, uint32_t event);
+
+/* Counts a use of an object in the cache, and tells of it where it is its turn. */
+void kilni_aftermath_use_locked(kilni_aftermath *after, kilni_object *object);
+
+/* Takes an object that was removed; one call has one reason for all. */
+void kilni_aftermath_evict_locked(kilni_aftermath *after, kilni_object *object,
+                                  kiln_eviction reason);
+
+/* No lock held. */
+void kilni_aftermath_finish(kiln_cache *cache, kilni_aftermath *after);

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The simple way: find, or build once.
+ */
+#include "base/error.h"
+#include "memory/object.h"
+
+/* Whether another attempt may well succeed: these come of the moment, not of what is built. */
+static kiln_abandonment abandonment_of(kiln_status status)
+{
+    switch (status) {
+    case KILN_E_NO_MEMORY:
+    case KILN_E_RESOURCES:
+    case KILN_E_IO:
+    case KILN_TIMEOUT:
+        return KILN_ABANDON_TRANSIENT;
+    default:
+        return KILN_ABANDON_FAILED;
+    }
+}
+
+/* Runs the build. On failure @error has a text in any case. */
+static kiln_status run_build(kiln_build_fn build, void *user, const kiln_key *key,
+                             kiln_built *ret_built, kiln_error *error)
+{
+    kiln_status status = build(user, key, ret_built, error);
+    if (status == KILN_OK && !ret_built->object) {
+        status =
+            kilni_error_set(error, KILN_E_INVALID, 0, "the build succeeded but gave no object");
+    } else if (status != KILN_OK && error->text[0] == '\0') {
+        kilni_error_set(error, status, error->system_error, "%s", kiln_status_text(status));
+    }
+    return status;
+}
+
+static kiln_status build_shared(kiln_ticket *ticket, const kiln_key *key, kiln_build_fn build,
+                                void *user, kiln_pin **ret_pin, kiln_error *error)
+{
+    kiln_built built = {0};
+    kiln_status status = run_build(build, user, key, &built, error);
+    if (status != KILN_OK) {
+        kiln_ticket_abandon(&ticket, abandonment_of(status), status, error->text);
+        return status;
+    }
+    return kiln_ticket_fulfil(&ticket, built.object, built.bytes, built.cost_ns, ret_pin);
+}
+
+/* Builds for this caller alone; the place comes first, so that no build is lost for want of it. */
+static kiln_status build_alone(kiln_cache *cache, const kiln_key *key, kiln_build_fn build,
+                               void *user, kiln_pin **ret_pin, kiln_error *error)
+{
+    kilni_object *object;
+    kiln_status status = kilni_object_new(cache, NULL, 0, &object);
+    if (status != KILN_OK) {
+        return kilni_error_set(error, status, 0, "%s", kiln_status_text(status));
+    }
+    kiln_built built = {0};
+    status = run_build(build, user, key, &built, error);
+    if (status != KILN_OK) {
+        kilni_object_free(object);
+        return status;
+    }
+    pthread_mutex_lock(&cache->lock);
+    kilni_object_fill_locked(object, built.object, built.bytes, built.cost_ns);
+    object->pins = 1;
+    pthread_mutex_unlock(&cache->lock);
+    *ret_pin = object;
+    return KILN_OK;
+}
+
+kiln_status kiln_cache_get_or_build(kiln_cache *cache, const kiln_key *key, kiln_build_fn build,
+                                    void *user, kiln_pin **ret_pin, kiln_error *error)
+{
+    if (!cache || !key || !build || !ret_pin) {
+        return kilni_error_set(error, KILN_E_INVALID, 0,
+                               "a build needs a cache, a key, a function and a place for its pin");
+    }
+    /* The text of a failed build goes to the waiters too, also where this caller wants none. */
+    kiln_error own = {.struct_size = sizeof own};
+    kiln_reservation reservation;
+    kiln_status status = kiln_cache_reserve(cache, key, NULL, &reservation, &own);
+    if (status == KILN_OK) {
+        switch (reservation.outcome) {
+        case KILN_HIT:
+            *ret_pin = reservation.pin;
+            return KILN_OK;
+        case KILN_OWNER:
+            status = build_shared(reservation.ticket, key, build, user, ret_pin, &own);
+            break;
+        case KILN_BYPASS:
+            status = build_alone(cache, key, build, user, ret_pin, &own);
+            break;
+        }
+    }
+    if (status != KILN_OK) {
+        kilni_error_set(error, status, own.system_error, "%s", own.text);
+    }
+    return status;
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "memory/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "memory/admission.h"
+#include "memory/aftermath.h"
+#include "memory/listener.h"
+#include "memory/params.h"
+#include "memory/policy.h"
+#include "memory/removal.h"
+
+static const uint64_t DEFAULT_MAX_BYTES = (uint64_t)256 << 20;
+static const uint64_t DEFAULT_MAX_ENTRIES = 65536;
+
+/* Everything of a new cache that may fail. */
+static kiln_status init(kiln_cache *cache)
+{
+    kiln_status status = kilni_table_init(&cache->table);
+    if (status != KILN_OK) {
+        return status;
+    }
+    if (pthread_mutex_init(&cache->lock, NULL) != 0) {
+        goto no_lock;
+    }
+    if (pthread_cond_init(&cache->listener_gone, NULL) != 0) {
+        goto no_condition;
+    }
+    return KILN_OK;
+
+no_condition:
+    pthread_mutex_destroy(&cache->lock);
+no_lock:
+    kilni_table_fini(&cache->table);
+    return KILN_E_NO_MEMORY;
+}
+
+kiln_status kiln_cache_new(const kiln_cache_params *params, kiln_cache **ret_cache)
+{
+    kiln_cache_params known;
+    kiln_status status = kilni_params_copy(params, &known, sizeof known);
+    if (status != KILN_OK || !ret_cache) {
+        return KILN_E_INVALID;
+    }
+    const uint32_t known_flags = KILN_CACHE_RETAIN_FAILURES | KILN_CACHE_DISABLED;
+    if (!kiln_policy_name(known.policy) || (known.flags & ~known_flags)) {
+        return KILN_E_INVALID;
+    }
+    kiln_cache *cache = calloc(1, sizeof *cache);
+    if (!cache) {
+        return KILN_E_NO_MEMORY;
+    }
+    status = init(cache);
+    if (status != KILN_OK) {
+        free(cache);
+        return status;
+    }
+    atomic_init(&cache->references, 1);
+    cache->destroy = known.destroy;
+    cache->user = known.user;
+    cache->retains_failures = known.flags & KILN_CACHE_RETAIN_FAILURES;
+    cache->disabled = known.flags & KILN_CACHE_DISABLED;
+    cache->max_bytes = known.max_bytes > 0 ? known.max_bytes : DEFAULT_MAX_BYTES;
+    cache->max_entries = known.max_entries > 0 ? known.max_entries : DEFAULT_MAX_ENTRIES;
+    cache->policy = kilni_policy_choose(known.policy);
+    *ret_cache = cache;
+    return KILN_OK;
+}
+
+void kiln_cache_free(kiln_cache **cache)
+{
+    if (!cache || !*cache) {
+        return;
+    }
+    kiln_cache *ending = *cache;
+    *cache = NULL;
+    kilni_aftermath after = {0};
+    pthread_mutex_lock(&ending->lock);
+    /* A listener or a destroy function that asks for something now is not to fill it again. */
+    ending->disabled = true;
+    kilni_clear_locked(ending, &after);
+    pthread_mutex_unlock(&ending->lock);
+    kilni_aftermath_finish(ending, &after);
+    kilni_listeners_free(ending);
+    kilni_cache_release(ending);
+}
+
+kiln_cache *kilni_cache_retain(kiln_cache *cache)
+{
+    atomic_fetch_add_explicit(&cache->references, 1, memory_order_relaxed);
+    return cache;
+}
+
+void kilni_cache_release(kiln_cache *cache)
+{
+    if (atomic_fetch_sub_explicit(&cache->references, 1, memory_order_acq_rel) == 1) {
+        pthread_cond_destroy(&cache->listener_gone);
+        pthread_mutex_destroy(&cache->lock);
+        kilni_table_fini(&cache->table);
+        free(cache);
+    }
+}
+
+kilni_object *kilni_cache_find_ready_locked(const kiln_cache *cache, const kiln_key *key)
+{
+    kilni_slot *slot = kilni_table_find(&cache->table, key);
+    return slot && slot->state == KILNI_SLOT_READY ? (kilni_object *)slot : NULL;
+}
+
+kiln_status kiln_cache_pin(kiln_cache *cache, const kiln_key *key, kiln_pin **ret_pin)
+{
+    if (!cache || !key || !ret_pin) {
+        return KILN_E_INVALID;
+    }
+    kilni_aftermath after = {0};
+    pthread_mutex_lock(&cache->lock);
+    kilni_object *object = kilni_cache_find_ready_locked(cache, key);
+    if (object) {
+        object->pins++;
+        cache->hits++;
+        kilni_aftermath_use_locked(&after, object);
+        *ret_pin = object;
+    } else {
+        cache->misses++;
+    }
+    pthread_mutex_unlock(&cache->lock);
+    kilni_aftermath_finish(cache, &after);
+    return object ? KILN_OK : KILN_MISS;
+}
+
+kiln_status kiln_cache_set_cost(kiln_cache *cache, const kiln_key *key, uint64_t cost_ns)
+{
+    if (!cache || !key) {
+        return KILN_E_INVALID;
+    }
+    pthread_mutex_lock(&cache->lock);
+    kilni_object *object = kilni_cache_find_ready_locked(cache, key);
+    if (object) {
+        object->cost_ns = cost_ns;
+    }
+    pthread_mutex_unlock(&cache->lock);
+    return object ? KILN_OK : KILN_MISS;
+}
+
+static kiln_status set_capacity(kiln_cache *cache, uint64_t max_bytes, uint64_t max_entries,
+                                bool flush)
+{
+    if (!cache) {
+        return KILN_E_INVALID;
+    }
+    bool disabled = max_bytes == 0 || max_entries == 0;
+    kilni_aftermath after = {.cleared = flush || disabled};
+    pthread_mutex_lock(&cache->lock);
+    after.last_listener = cache->last_listener;
+    cache->max_bytes = max_bytes;
+    cache->max_entries = max_entries;
+    cache->disabled = disabled;
+    if (after.cleared) {
+        kilni_clear_locked(cache, &after);
+    } else {
+        kilni_shrink_locked(cache, &after);
+    }
+    pthread_mutex_unlock(&cache->lock);
+    kilni_aftermath_finish(cache, &after);
+    return KILN_OK;
+}
+
+kiln_status kiln_cache_set_capacity(kiln_cache *cache, uint64_t max_bytes, uint64_t max_entries)
+{
+    return set_capacity(cache, max_bytes, max_entries, false);
+}
+
+kiln_status kiln_cache_set_capacity_flush(kiln_cache *cache, uint64_t max_bytes,
+                                          uint64_t max_entries)
+{
+    return set_capacity(cache, max_bytes, max_entries, true);
+}
+
+kiln_status kiln_cache_set_policy(kiln_cache *cache, uint32_t policy)
+{
+    if (!cache || !kiln_policy_name(policy)) {
+        return KILN_E_INVALID;
+    }
+    pthread_mutex_lock(&cache->lock);
+    cache->policy = kilni_policy_choose(policy);
+    pthread_mutex_unlock(&cache->lock);
+    return KILN_OK;
+}
+
+kiln_status kiln_cache_get_stats(kiln_cache *cache, kiln_cache_stats *ret_stats)
+{
+    if (!cache || !ret_stats || ret_stats->struct_size < sizeof ret_stats->struct_size) {
+        return KILN_E_INVALID;
+    }
+    size_t size = ret_stats->struct_size;
+    pthread_mutex_lock(&cache->lock);
+    kiln_cache_stats stats = {
+        .struct_size = size,
+        .hits = cache->hits,
+        .misses = cache->misses,
+        .waits = cache->waits,
+        .bypasses = cache->bypasses,
+        .failures = cache->failures,
+        .evictions = cache->evictions,
+        .entries = cache->entries,
+        .bytes = cache->bytes,
+        .reserved_bytes = cache->reserved_bytes,
+        .lingering_entries = cache->lingering_entries,
+        .lingering_bytes = cache->lingering_bytes,
+        .max_bytes = cache->max_bytes,
+        .max_entries = cache->max_entries,
+        .policy = cache->policy,
+    };
+    pthread_mutex_unlock(&cache->lock);
+    memcpy(ret_stats, &stats, size < sizeof stats ? size : sizeof stats);
+    return KILN_OK;
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "memory/flight.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "memory/admission.h"
+#include "memory/object.h"
+#include "memory/params.h"
+#include "memory/section.h"
+#include "memory/wait.h"
+#include "os/clock.h"
+
+static kiln_status flight_new(kiln_cache *cache, const kiln_key *key, uint64_t group,
+                              kilni_flight **ret_flight)
+{
+    kilni_flight *flight = calloc(1, sizeof *flight);
+    if (!flight) {
+        return KILN_E_NO_MEMORY;
+    }
+    kiln_status status = kilni_object_new(cache, key, group, &flight->object);
+    if (status != KILN_OK) {
+        free(flight);
+        return status;
+    }
+    kilni_slot_init(&flight->slot, key, group, KILNI_SLOT_BUILDING);
+    flight->cache = cache;
+    *ret_flight = flight;
+    return KILN_OK;
+}
+
+void kilni_flight_free(kilni_flight *flight)
+{
+    kiln_key_release(&flight->slot.key);
+    if (flight->object) {
+        kilni_object_free(flight->object);
+    }
+    free(flight);
+}
+
+static void attach_locked(kilni_flight *flight, uint64_t bytes)
+{
+    kiln_cache *cache = flight->cache;
+    kilni_table_insert(&cache->table, &flight->slot);
+    flight->attached = true;
+    flight->reserved_bytes = bytes;
+    cache->flights++;
+    cache->reserved_bytes += bytes;
+}
+
+void kilni_flight_detach_locked(kilni_flight *flight)
+{
+    kiln_cache *cache = flight->cache;
+    if (!flight->attached) {
+        return;
+    }
+    kilni_table_remove(&cache->table, &flight->slot);
+    flight->attached = false;
+    cache->flights--;
+    cache->reserved_bytes -= flight->reserved_bytes;
+}
+
+/* ---- reserving ---- */
+
+static kiln_status bypass_locked(kiln_cache *cache, kiln_reservation *ret_reservation)
+{
+    cache->bypasses++;
+    *ret_reservation = (kiln_reservation){.outcome = KILN_BYPASS};
+    return KILN_OK;
+}
+
+static kiln_status hit_locked(kilni_object *object, kiln_reservation *ret_reservation,
+                              kilni_aftermath *after)
+{
+    object->pins++;
+    object->cache->hits++;
+    kilni_aftermath_use_locked(after, object);
+    *ret_reservation = (kiln_reservation){.outcome = KILN_HIT, .pin = object};
+    return KILN_OK;
+}
+
+static kiln_status begin_locked(kiln_cache *cache, const kiln_key *key,
+                                const kiln_reserve_params *params,
+                                kiln_reservation *ret_reservation, kiln_error *error)
+{
+    if (!kilni_may_begin_locked(cache, params->bytes)) {
+        return bypass_locked(cache, ret_reservation);
+    }
+    kilni_flight *flight;
+    kiln_status status = flight_new(cache, key, params->group, &flight);
+    if (status != KILN_OK) {
+        return kilni_error_set(error, status, 0, "%s", kiln_status_text(status));
+    }
+    flight->owner = kilni_thread_number();
+    flight->started_ns = kilni_clock_ns();
+    attach_locked(flight, params->bytes);
+    cache->misses++;
+    *ret_reservation = (kiln_reservation){.outcome = KILN_OWNER, .ticket = flight};
+    return KILN_OK;
+}
+
+static kiln_status reserve_locked(kiln_cache *cache, const kiln_key *key,
+                                  const kiln_reserve_params *params,
+                                  kiln_reservation *ret_reservation, kilni_aftermath *after,
+                                  kiln_error *error)
+{
+    if (cache->disabled) {
+        return bypass_locked(cache, ret_reservation);
+    }
+    kilni_slot *slot = kilni_table_find(&cache->table, key);
+    if (!slot) {
+        return begin_locked(cache, key, params, ret_reservation, error);
+    }
+    if (slot->state == KILNI_SLOT_READY) {
+        return hit_locked((kilni_object *)slot, ret_reservation, after);
+    }
+    kilni_flight *flight = (kilni_flight *)slot;
+    if (slot->state == KILNI_SLOT_FAILED) {
+        return kilni_error_set(error, flight->failure, 0, "%s", flight->text);
+    }
+    return kilni_wait_locked(flight, params->wait_ns, ret_reservation, after, error);
+}
+
+kiln_status kiln_cache_reserve(kiln_cache *cache, const kiln_key *key,
+                               const kiln_reserve_params *params, kiln_reservation *ret_reservation,
+                               kiln_error *error)
+{
+    kiln_reserve_params known;
+    if (!cache || !key || !ret_reservation ||
+        kilni_params_copy(params, &known, sizeof known) != KILN_OK) {
+        return kilni_error_set(
+            error, KILN_E_INVALID, 0,
+            "a reservation needs a cache, a key, and parameters of this version");
+    }
+    kilni_aftermath after = {0};
+    pthread_mutex_lock(&cache->lock);
+    kiln_status status = reserve_locked(cache, key, &known, ret_reservation, &after, error);
+    pthread_mutex_unlock(&cache->lock);
+    kilni_aftermath_finish(cache, &after);
+    return status;
+}
+
+/* ---- ending ---- */
+
+kiln_status kiln_ticket_fulfil(kiln_ticket **ticket, void *object, uint64_t bytes, uint64_t cost_ns,
+                               kiln_pin **ret_pin)
+{
+    if (!ticket || !*ticket || !object) {
+        return KILN_E_INVALID;
+    }
+    kilni_flight *flight = *ticket;
+    *ticket = NULL;
+    kiln_cache *cache = flight->cache;
+    kilni_object *made = flight->object;
+    flight->object = NULL;
+    if (cost_ns == 0) {
+        cost_ns = kilni_clock_ns() - flight->started_ns;
+    }
+    kilni_aftermath after = {0};
+    pthread_mutex_lock(&cache->lock);
+    bool kept = flight->attached;
+    kilni_flight_detach_locked(flight);
+    kilni_object_fill_locked(made, object, bytes, cost_ns);
+    if (kept) {
+        kilni_admit_locked(made, &after);
+    }
+    kilni_wait_pin_all_locked(flight, made);
+    if (ret_pin) {
+        made->pins++;
+        *ret_pin = made;
+    }
+    kilni_aftermath_keep_locked(&after, made, made->resident ? KILN_EVENT_INSERTED : 0);
+    pthread_mutex_unlock(&cache->lock);
+    kilni_flight_free(flight);
+    kilni_aftermath_finish(cache, &after);
+    return KILN_OK;
+}
+
+/* Leaves a failure in the table in place of the flight. */
+static void keep_failure_locked(kilni_flight *flight)
+{
+    kilni_flight_detach_locked(flight);
+    flight->slot.state = KILNI_SLOT_FAILED;
+    kilni_table_insert(&flight->cache->table, &flight->slot);
+}
+
+/* Gives every waiter the failure. True where it stays in the table. */
+static bool fail_locked(kilni_flight *flight, kiln_status status, const char *text)
+{
+    /* Success without an object would not be one. */
+    flight->failure = status != KILN_OK ? status : KILN_E_INVALID;
+    snprintf(flight->text, sizeof flight->text, "%s",
+             text ? text : kiln_status_text(flight->failure));
+    kilni_wait_fail_all_locked(flight);
+    bool kept = flight->attached && flight->cache->retains_failures;
+    if (kept) {
+        keep_failure_locked(flight);
+    }
+    return kept;
+}
+
+/* True where the flight is gone, false where it goes on or its failure is kept. */
+static bool abandon_locked(kilni_flight *flight, kiln_abandonment how, kiln_status status,
+                           const char *text)
+{
+    if (how != KILN_ABANDON_UNSHAREABLE) {
+        flight->cache->failures++;
+    }
+    if (how == KILN_ABANDON_UNSHAREABLE) {
+        kilni_wait_bypass_all_locked(flight);
+    } else if (how == KILN_ABANDON_TRANSIENT) {
+        if (kilni_wait_hand_over_locked(flight)) {
+            return false;
+        }
+    } else if (fail_locked(flight, status, text)) {
+        return false;
+    }
+    kilni_flight_detach_locked(flight);
+    return true;
+}
+
+void kiln_ticket_abandon(kiln_ticket **ticket, kiln_abandonment how, kiln_status status,
+                         const char *text)
+{
+    if (!ticket || !*ticket) {
+        return;
+    }
+    kilni_flight *flight = *ticket;
+    *ticket = NULL;
+    kiln_cache *cache = flight->cache;
+    pthread_mutex_lock(&cache->lock);
+    bool gone = abandon_locked(flight, how, status, text);
+    pthread_mutex_unlock(&cache->lock);
+    if (gone) {
+        kilni_flight_free(flight);
+    }
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Single flight: one build of a key at a time.
+ */
+#pragma once
+
+#include "memory/memory.h"
+
+/* Takes a flight out of the table and gives back what it reserved; nothing of it will be kept. A
+ * flight that is not attached is left alone. */
+void kilni_flight_detach_locked(kilni_flight *flight);
+
+/* Frees a flight that is not in the table, and the place for its object where it still has it. */
+void kilni_flight_free(kilni_flight *flight);

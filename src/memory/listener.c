@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A listener stays in the list while it runs. One that was removed meanwhile leaves with the last
+ * of its running calls, and so a walk over the list always stands on a listener that is there.
+ */
+#include "memory/listener.h"
+
+#include <stdlib.h>
+
+struct kilni_listener {
+    kilni_listener *next;
+    uint64_t id;
+    uint32_t events;
+    kiln_listener_fn call;
+    void *user;
+    size_t running; /* calls under way */
+    bool removed;   /* not called again */
+};
+
+/* The listeners' calls that this thread is in, innermost first. */
+typedef struct call_frame {
+    const kiln_cache *cache;
+    const struct call_frame *outer;
+} call_frame;
+
+static _Thread_local const call_frame *innermost_call;
+
+static bool is_inside_call(const kiln_cache *cache)
+{
+    const call_frame *frame = innermost_call;
+    while (frame && frame->cache != cache) {
+        frame = frame->outer;
+    }
+    return frame != NULL;
+}
+
+static kilni_listener *find_locked(const kiln_cache *cache, uint64_t id)
+{
+    kilni_listener *listener = cache->listeners;
+    while (listener && listener->id != id) {
+        listener = listener->next;
+    }
+    return listener;
+}
+
+/* Takes a removed listener out of the list once none of its calls is under way. */
+static void retire_locked(kiln_cache *cache, kilni_listener *listener)
+{
+    if (!listener->removed || listener->running > 0) {
+        return;
+    }
+    kilni_listener **link = &cache->listeners;
+    while (*link != listener) {
+        link = &(*link)->next;
+    }
+    *link = listener->next;
+    free(listener);
+    pthread_cond_broadcast(&cache->listener_gone);
+}
+
+static void call(kiln_cache *cache, kilni_listener *listener, const kiln_event *event)
+{
+    call_frame frame = {.cache = cache, .outer = innermost_call};
+    innermost_call = &frame;
+    listener->call(listener->user, event);
+    innermost_call = frame.outer;
+}
+
+void kilni_listeners_tell(kiln_cache *cache, const kiln_event *event, uint64_t last_listener)
+{
+    pthread_mutex_lock(&cache->lock);
+    kilni_listener *listener = cache->listeners;
+    while (listener && listener->id <= last_listener) {
+        if (!listener->removed && (listener->events & event->kind)) {
+            listener->running++;
+            pthread_mutex_unlock(&cache->lock);
+            call(cache, listener, event);
+            pthread_mutex_lock(&cache->lock);
+            listener->running--;
+        }
+        kilni_listener *next = listener->next;
+        retire_locked(cache, listener);
+        listener = next;
+    }
+    pthread_mutex_unlock(&cache->lock);
+}
+
+kiln_status kiln_cache_listen(kiln_cache *cache, uint32_t events, kiln_listener_fn listener,
+                              void *user, uint64_t *ret_id)
+{
+    const uint32_t known =
+        KILN_EVENT_INSERTED | KILN_EVENT_HIT | KILN_EVENT_EVICTED | KILN_EVENT_CLEARED;
+    if (!cache || !listener || !ret_id || events == 0 || (events & ~known)) {
+        return KILN_E_INVALID;
+    }
+    kilni_listener *added = malloc(sizeof *added);
+    if (!added) {
+        return KILN_E_NO_MEMORY;
+    }
+    *added = (kilni_listener){.events = events, .call = listener, .user = user};
+    pthread_mutex_lock(&cache->lock);
+    added->id = ++cache->last_listener;
+    kilni_listener **end = &cache->listeners;
+    while (*end) {
+        end = &(*end)->next;
+    }
+    *end = added;
+    *ret_id = added->id;
+    pthread_mutex_unlock(&cache->lock);
+    return KILN_OK;
+}
+
+void kiln_cache_unlisten(kiln_cache *cache, uint64_t id)
+{
+    if (!cache) {
+        return;
+    }
+    pthread_mutex_lock(&cache->lock);
+    kilni_listener *listener = find_locked(cache, id);
+    if (listener) {
+        listener->removed = true;
+        retire_locked(cache, listener);
+    }
+    /* Two listeners that waited for each other, or one for itself, would never return. */
+    while (!is_inside_call(cache) && find_locked(cache, id)) {
+        pthread_cond_wait(&cache->listener_gone, &cache->lock);
+    }
+    pthread_mutex_unlock(&cache->lock);
+}
+
+void kilni_listeners_free(kiln_cache *cache)
+{
+    while (cache->listeners) {
+        kilni_listener *next = cache->listeners->next;
+        free(cache->listeners);
+        cache->listeners = next;
+    }
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "memory/params.h"
+
+#include <string.h>
+
+kiln_status kilni_params_copy(const void *given, void *ret_params, size_t size)
+{
+    size_t given_size = size;
+    if (given) {
+        memcpy(&given_size, given, sizeof given_size);
+        if (given_size < sizeof given_size) {
+            return KILN_E_INVALID;
+        }
+        for (size_t i = size; i < given_size; i++) {
+            if (((const unsigned char *)given)[i] != 0) {
+                return KILN_E_INVALID;
+            }
+        }
+    }
+    memset(ret_params, 0, size);
+    if (given) {
+        memcpy(ret_params, given, given_size < size ? given_size : size);
+    }
+    memcpy(ret_params, &size, sizeof size);
+    return KILN_OK;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Parameter structures that grow from release to release and say their own size.
+ */
+#pragma once
+
+#include <stddef.h>
+
+#include <kiln/status.h>
+
+/* Copies a structure that begins with its size_t struct_size. What a shorter one lacks is zero,
+ * the default; a longer one is taken where all that is unknown here is zero.
+ *
+ * @given       NULL: all defaults
+ * @ret_params  [out] of @size bytes; its struct_size becomes @size
+ * Returns KILN_OK; KILN_E_INVALID. */
+kiln_status kilni_params_copy(const void *given, void *ret_params, size_t size);

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "memory/removal.h"
+
+#include "memory/flight.h"
+#include "memory/policy.h"
+#include "memory/wait.h"
+#include "memory/watch.h"
+
+void kilni_evict_locked(kilni_object *object, kiln_eviction reason, kilni_aftermath *after)
+{
+    kiln_cache *cache = object->cache;
+    kilni_table_remove(&cache->table, &object->slot);
+    object->resident = false;
+    cache->entries--;
+    cache->bytes -= object->bytes;
+    cache->lingering_entries++;
+    cache->lingering_bytes += object->bytes;
+    if (reason == KILN_EVICTED_CAPACITY || reason == KILN_EVICTED_RESOURCES) {
+        cache->evictions++;
+    }
+    kilni_watch_turn(object->watch);
+    kilni_aftermath_evict_locked(after, object, reason);
+}
+
+/* Removes what a slot has; a flight goes on without the cache. */
+static void remove_slot_locked(kiln_cache *cache, kilni_slot *slot, kiln_eviction reason,
+                               kilni_aftermath *after)
+{
+    switch (slot->state) {
+    case KILNI_SLOT_READY:
+        kilni_evict_locked((kilni_object *)slot, reason, after);
+        break;
+    case KILNI_SLOT_BUILDING:
+        kilni_flight_detach_locked((kilni_flight *)slot);
+        break;
+    case KILNI_SLOT_FAILED:
+        kilni_table_remove(&cache->table, slot);
+        kilni_flight_free((kilni_flight *)slot);
+        break;
+    }
+}
+
+void kilni_clear_locked(kiln_cache *cache, kilni_aftermath *after)
+{
+    kilni_slot *slot;
+    while ((slot = kilni_table_next(&cache->table, NULL))) {
+        remove_slot_locked(cache, slot, KILN_EVICTED_CLEARED, after);
+    }
+}
+
+kiln_status kiln_cache_remove(kiln_cache *cache, const kiln_key *key)
+{
+    if (!cache || !key) {
+        return KILN_E_INVALID;
+    }
+    kilni_aftermath after = {0};
+    pthread_mutex_lock(&cache->lock);
+    kilni_slot *slot = kilni_table_find(&cache->table, key);
+    bool removable = slot && slot->state != KILNI_SLOT_BUILDING;
+    if (removable) {
+        remove_slot_locked(cache, slot, KILN_EVICTED_REMOVED, &after);
+    }
+    pthread_mutex_unlock(&cache->lock);
+    kilni_aftermath_finish(cache, &after);
+    return removable ? KILN_OK : KILN_MISS;
+}
+
+size_t kiln_cache_remove_group(kiln_cache *cache, uint64_t group)
+{
+    if (!cache || group == 0) {
+        return 0;
+    }
+    size_t removed = 0;
+    kilni_aftermath after = {0};
+    pthread_mutex_lock(&cache->lock);
+    kilni_slot *slot = kilni_table_next(&cache->table, NULL);
+    while (slot) {
+        kilni_slot *next = kilni_table_next(&cache->table, slot);
+        if (slot->group == group) {
+            if (slot->state == KILNI_SLOT_BUILDING) {
+                kilni_wait_bypass_all_locked((kilni_flight *)slot);
+            }
+            removed += slot->state == KILNI_SLOT_READY;
+            remove_slot_locked(cache, slot, KILN_EVICTED_REMOVED, &after);
+        }
+        slot = next;
+    }
+    pthread_mutex_unlock(&cache->lock);
+    kilni_aftermath_finish(cache, &after);
+    return removed;
+}
+
+void kiln_cache_clear(kiln_cache *cache)
+{
+    if (!cache) {
+        return;
+    }
+    kilni_aftermath after = {.cleared = true};
+    pthread_mutex_lock(&cache->lock);
+    after.last_listener = cache->last_listener;
+    kilni_clear_locked(cache, &after);
+    pthread_mutex_unlock(&cache->lock);
+    kilni_aftermath_finish(cache, &after);
+}
+
+kiln_status kiln_cache_evict_bytes(kiln_cache *cache, uint64_t bytes, uint64_t *ret_freed)
+{
+    if (!cache) {
+        return KILN_E_INVALID;
+    }
+    uint64_t freed = 0;
+    kilni_aftermath after = {0};
+    pthread_mutex_lock(&cache->lock);
+    kilni_object *cheapest;
+    while (freed < bytes && (cheapest = kilni_policy_cheapest_locked(cache))) {
+        freed += cheapest->bytes;
+        kilni_evict_locked(cheapest, KILN_EVICTED_RESOURCES, &after);
+    }
+    pthread_mutex_unlock(&cache->lock);
+    kilni_aftermath_finish(cache, &after);
+    if (ret_freed) {
+        *ret_freed = freed;
+    }
+    return KILN_OK;
+}

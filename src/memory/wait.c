@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "memory/wait.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/error.h"
+#include "base/size.h"
+#include "os/clock.h"
+
+/* On the waiting thread's stack; in the cache's list until it is answered or gives up. */
+struct kilni_waiter {
+    kilni_waiter *next;
+    uint64_t thread;
+    const kilni_flight *flight; /* what it waits for; NULL once it has its answer */
+    pthread_cond_t answered;    /* with the cache's lock */
+    kiln_status status;
+    kiln_reservation reservation; /* with KILN_OK */
+    kiln_error *error;            /* the caller's, may be NULL */
+};
+
+uint64_t kilni_thread_number(void)
+{
+    /* Not pthread_self: that is given again after a thread has ended, and its tickets stay. */
+    static _Atomic uint64_t last;
+    static _Thread_local uint64_t number;
+    if (number == 0) {
+        number = atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
+    }
+    return number;
+}
+
+/* ---- the list ---- */
+
+static void append_locked(kiln_cache *cache, kilni_waiter *waiter)
+{
+    kilni_waiter **end = &cache->waiters;
+    while (*end) {
+        end = &(*end)->next;
+    }
+    *end = waiter;
+}
+
+static void remove_locked(kiln_cache *cache, kilni_waiter *waiter)
+{
+    kilni_waiter **link = &cache->waiters;
+    while (*link != waiter) {
+        link = &(*link)->next;
+    }
+    *link = waiter->next;
+}
+
+/* The one who has waited longest for a flight, or NULL. */
+static kilni_waiter *first_of(const kilni_flight *flight)
+{
+    kilni_waiter *waiter = flight->cache->waiters;
+    while (waiter && waiter->flight != flight) {
+        waiter = waiter->next;
+    }
+    return waiter;
+}
+
+/* ---- cycles ---- */
+
+/* What a thread waits for in this cache, or NULL. */
+static const kilni_flight *awaited_by(const kiln_cache *cache, uint64_t thread)
+{
+    const kilni_waiter *waiter = cache->waiters;
+    while (waiter && waiter->thread != thread) {
+        waiter = waiter->next;
+    }
+    return waiter ? waiter->flight : NULL;
+}
+
+/* True where the owner of @flight waits, directly or through others, for what @thread owns. */
+static bool waits_for_thread(const kiln_cache *cache, const kilni_flight *flight, uint64_t thread)
+{
+    while (flight && flight->owner != thread) {
+        flight = awaited_by(cache, flight->owner);
+    }
+    return flight != NULL;
+}
+
+/* Appends a key's short digest, and its part "name" where it has one. */
+static void append_key(char *text, size_t size, const kiln_key *key)
+{
+    char digest[KILN_DIGEST_TEXT_SIZE];
+    kiln_digest whole = kiln_key_digest(key);
+    kiln_digest_format(&whole, digest);
+    size_t length = strlen(text);
+    snprintf(text + length, size - length, "%.12s", digest);
+    for (size_t i = 0; i < kiln_key_part_count(key); i++) {
+        kiln_key_part part;
+        if (kiln_key_part_at(key, i, &part) == KILN_OK && strcmp(part.name, "name") == 0 &&
+            part.bytes) {
+            int shown = part.size < 40 ? (int)part.size : 40;
+            length = strlen(text);
+            snprintf(text + length, size - length, " (%.*s)", shown, (const char *)part.bytes);
+            break;
+        }
+    }
+}
+
+static kiln_status describe_cycle(const kilni_flight *wanted, uint64_t thread, kiln_error *error)
+{
+    char text[sizeof error->text] = "";
+    const kilni_flight *flight = wanted;
+    for (;;) {
+        append_key(text, sizeof text, flight->slot.key);
+        strncat(text, " -> ", sizeof text - strlen(text) - 1);
+        if (flight->owner == thread) {
+            break;
+        }
+        flight = awaited_by(wanted->cache, flight->owner);
+    }
+    append_key(text, sizeof text, wanted->slot.key);
+    return kilni_error_set(error, KILN_E_CYCLE, 0, "the build waits for itself: %s", text);
+}
+
+/* ---- waiting ---- */
+
+static kiln_status init_waiter(kilni_waiter *waiter)
+{
+    pthread_condattr_t monotonic;
+    if (pthread_condattr_init(&monotonic) != 0) {
+        return KILN_E_NO_MEMORY;
+    }
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    int failed = pthread_cond_init(&waiter->answered, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    return failed ? KILN_E_NO_MEMORY : KILN_OK;
+}
+
+/* @wait_ns from now, or as late as a clock can say. */
+static struct timespec deadline_after(uint64_t wait_ns)
+{
+    const uint64_t second = 1000000000;
+    uint64_t deadline_ns;
+    if (!kilni_u64_add(kilni_clock_ns(), wait_ns, &deadline_ns)) {
+        deadline_ns = UINT64_MAX;
+    }
+    return (struct timespec){.tv_sec = (time_t)(deadline_ns / second),
+                             .tv_nsec = (long)(deadline_ns % second)};
+}
+
+/* Sleeps until the waiter has its answer or its time is over, whichever is seen first under the
+ * lock: an answer given meanwhile is never lost. */
+static void sleep_locked(kiln_cache *cache, kilni_waiter *waiter, uint64_t wait_ns)
+{
+    struct timespec deadline = deadline_after(wait_ns);
+    int result = 0;
+    while (waiter->flight && result != ETIMEDOUT) {
+        result = wait_ns == 0 ? pthread_cond_wait(&waiter->answered, &cache->lock)
+                              : pthread_cond_timedwait(&waiter->answered, &cache->lock, &deadline);
+    }
+}
+
+/* Counts what the waiter was answered. */
+static void take_answer_locked(kiln_cache *cache, const kilni_waiter *waiter,
+                               kilni_aftermath *after)
+{
+    if (waiter->status != KILN_OK) {
+        return;
+    }
+    kilni_object *object = waiter->reservation.pin;
+    switch (waiter->reservation.outcome) {
+    case KILN_HIT:
+        cache->hits++;
+        if (object->resident) {
+            kilni_aftermath_use_locked(after, object);
+        }
+        break;
+    case KILN_OWNER:
+        cache->misses++;
+        break;
+    case KILN_BYPASS:
+        cache->bypasses++;
+        break;
+    }
+}
+
+kiln_status kilni_wait_locked(kilni_flight *flight, uint64_t wait_ns,
+                              kiln_reservation *ret_reservation, kilni_aftermath *after,
+                              kiln_error *error)
+{
+    if (wait_ns == KILN_NO_WAIT) {
+        return KILN_TIMEOUT;
+    }
+    kiln_cache *cache = flight->cache;
+    kilni_waiter waiter = {.thread = kilni_thread_number(), .flight = flight, .error = error};
+    if (waits_for_thread(cache, flight, waiter.thread)) {
+        return describe_cycle(flight, waiter.thread, error);
+    }
+    kiln_status status = init_waiter(&waiter);
+    if (status != KILN_OK) {
+        return kilni_error_set(error, status, 0, "%s", kiln_status_text(status));
+    }
+    cache->waits++;
+    append_locked(cache, &waiter);
+    sleep_locked(cache, &waiter, wait_ns);
+    if (waiter.flight) {
+        remove_locked(cache, &waiter);
+        waiter.status = KILN_TIMEOUT;
+    } else {
+        take_answer_locked(cache, &waiter, after);
+    }
+    pthread_cond_destroy(&waiter.answered);
+    if (waiter.status == KILN_OK) {
+        *ret_reservation = waiter.reservation;
+    }
+    return waiter.status;
+}
+
+/* ---- answering ---- */
+
+/* The waiter's stack stays: it can't return before the lock is free. */
+static void answer_locked(kiln_cache *cache, kilni_waiter *waiter, kiln_status status,
+                          kiln_reservation reservation)
+{
+    remove_locked(cache, waiter);
+    waiter->flight = NULL;
+    waiter->status = status;
+    waiter->reservation = reservation;
+    pthread_cond_signal(&waiter->answered);
+}
+
+void kilni_wait_pin_all_locked(const kilni_flight *flight, kilni_object *object)
+{
+    kilni_waiter *waiter;
+    while ((waiter = first_of(flight))) {
+        object->pins++;
+        answer_locked(flight->cache, waiter, KILN_OK,
+                      (kiln_reservation){.outcome = KILN_HIT, .pin = object});
+    }
+}
+
+void kilni_wait_bypass_all_locked(const kilni_flight *flight)
+{
+    kilni_waiter *waiter;
+    while ((waiter = first_of(flight))) {
+        answer_locked(flight->cache, waiter, KILN_OK, (kiln_reservation){.outcome = KILN_BYPASS});
+    }
+}
+
+void kilni_wait_fail_all_locked(const kilni_flight *flight)
+{
+    kilni_waiter *waiter;
+    while ((waiter = first_of(flight))) {
+        kilni_error_set(waiter->error, flight->failure, 0, "%s", flight->text);
+        answer_locked(flight->cache, waiter, flight->failure, (kiln_reservation){0});
+    }
+}
+
+bool kilni_wait_hand_over_locked(kilni_flight *flight)
+{
+    kilni_waiter *waiter = first_of(flight);
+    if (!waiter) {
+        return false;
+    }
+    flight->owner = waiter->thread;
+    flight->started_ns = kilni_clock_ns();
+    answer_locked(flight->cache, waiter, KILN_OK,
+                  (kiln_reservation){.outcome = KILN_OWNER, .ticket = flight});
+    return true;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Those who wait for a flight. Each has a condition of its own, so that only those are woken who
+ * have an answer, and a flight may be freed as soon as it has answered.
+ */
+#pragma once
+
+#include "memory/aftermath.h"
+#include "memory/memory.h"
+
+/* A number that no other thread of this process has, or had. */
+uint64_t kilni_thread_number(void);
+
+/* Waits for a flight's answer, at most @wait_ns, as kiln_cache_reserve describes it. Gives the
+ * lock up meanwhile. */
+kiln_status kilni_wait_locked(kilni_flight *flight, uint64_t wait_ns,
+                              kiln_reservation *ret_reservation, kilni_aftermath *after,
+                              kiln_error *error);
+
+/* The answers: a pin on what was built; BYPASS; the flight's failure. To all who wait for it. */
+void kilni_wait_pin_all_locked(const kilni_flight *flight, kilni_object *object);
+void kilni_wait_bypass_all_locked(const kilni_flight *flight);
+void kilni_wait_fail_all_locked(const kilni_flight *flight);
+
+/* Makes the one who waited longest the owner of the flight. False where no one waits. */
+bool kilni_wait_hand_over_locked(kilni_flight *flight);

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "memory/watch.h"
+
+#include <stdlib.h>
+
+struct kiln_watch {
+    /* Turned from 1 to 0 once, by the release store in kilni_watch_turn, before any notice of the
+     * eviction; read by the acquire load in kiln_watch_is_live. */
+    _Atomic int live;
+    /* One for the object and one for each watch. What brings it to 0 frees the word. */
+    _Atomic size_t references;
+};
+
+kiln_status kiln_pin_watch(kiln_pin *pin, kiln_watch **ret_watch)
+{
+    if (!pin || !ret_watch) {
+        return KILN_E_INVALID;
+    }
+    kiln_watch *spare = malloc(sizeof *spare);
+    if (!spare) {
+        return KILN_E_NO_MEMORY;
+    }
+    pthread_mutex_lock(&pin->cache->lock);
+    if (!pin->watch) {
+        atomic_init(&spare->live, pin->resident);
+        atomic_init(&spare->references, 1);
+        pin->watch = spare;
+        spare = NULL;
+    }
+    atomic_fetch_add_explicit(&pin->watch->references, 1, memory_order_relaxed);
+    *ret_watch = pin->watch;
+    pthread_mutex_unlock(&pin->cache->lock);
+    free(spare);
+    return KILN_OK;
+}
+
+void kilni_watch_turn(kiln_watch *watch)
+{
+    if (watch) {
+        atomic_store_explicit(&watch->live, 0, memory_order_release);
+    }
+}
+
+int kiln_watch_is_live(const kiln_watch *watch)
+{
+    return watch && atomic_load_explicit(&watch->live, memory_order_acquire);
+}
+
+void kiln_watch_free(kiln_watch **watch)
+{
+    if (!watch || !*watch) {
+        return;
+    }
+    if (atomic_fetch_sub_explicit(&(*watch)->references, 1, memory_order_acq_rel) == 1) {
+        free(*watch);
+    }
+    *watch = NULL;
+}

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What kiln/cache.h says of reservations, tickets, those who wait, and cycles.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include <kiln/cache.h>
+
+#include "support/memory_scene.h"
+
+/* ---- reserve, fulfil, abandon ---- */
+
+static void test_the_answers_to_a_reservation(void **state)
+{
+    scene *s = *state;
+    open_cache(s);
+    kiln_ticket *ticket = own(s, 0);
+    kiln_reserve_params no_wait = {.struct_size = sizeof no_wait, .wait_ns = KILN_NO_WAIT};
+    kiln_reservation r;
+    assert_int_equal(kiln_cache_reserve(s->cache, s->keys[0], &no_wait, &r, NULL), KILN_TIMEOUT);
+    assert_int_equal(stats_of(s->cache).waits, 0);
+    assert_int_equal(kiln_ticket_fulfil(&ticket, &s->objects[0], 10, 1, NULL), KILN_OK);
+    r = reserve_with(s, 0, (kiln_reserve_params){0});
+    assert_int_equal(r.outcome, KILN_HIT);
+    assert_ptr_equal(kiln_pin_object(r.pin), &s->objects[0]);
+    assert_null(r.ticket);
+    kiln_pin_release(&r.pin);
+    assert_int_equal(ends(s, 0), 0);
+    kiln_cache_stats stats = stats_of(s->cache);
+    assert_int_equal(stats.hits, 1);
+    assert_int_equal(stats.misses, 1);
+}
+
+static void test_reservations_of_other_versions(void **state)
+{
+    scene *s = *state;
+    open_cache(s);
+    struct {
+        kiln_reserve_params known;
+        uint64_t later;
+    } longer = {.known = {.struct_size = sizeof longer}, .later = 1};
+    kiln_reservation r;
+    kiln_error error = {.struct_size = sizeof error};
+    assert_int_equal(kiln_cache_reserve(s->cache, s->keys[0], &longer.known, &r, &error),
+                     KILN_E_INVALID);
+    assert_string_not_equal(error.text, "");
+    longer.later = 0;
+    assert_int_equal(kiln_cache_reserve(s->cache, s->keys[0], &longer.known, &r, NULL), KILN_OK);
+    assert_int_equal(r.outcome, KILN_OWNER);
+    kiln_ticket_abandon(&r.ticket, KILN_ABANDON_FAILED, KILN_E_BUILD, NULL);
+}
+
+static void test_fulfil_refuses_what_is_missing(void **state)
+{
+    scene *s = *state;
+    open_cache(s);
+    kiln_ticket *ticket = NULL;
+    kiln_pin *pin = NULL;
+    assert_int_equal(kiln_ticket_fulfil(NULL, &s->objects[0], 1, 1, &pin), KILN_E_INVALID);
+    assert_int_equal(kiln_ticket_fulfil(&ticket, &s->objects[0], 1, 1, &pin), KILN_E_INVALID);
+    ticket = own(s, 0);
+    assert_int_equal(kiln_ticket_fulfil(&ticket, NULL, 1, 1, &pin), KILN_E_INVALID);
+    assert_non_null(ticket);
+    assert_null(pin);
+    assert_int_equal(kiln_ticket_fulfil(&ticket, &s->objects[0], 1, 1, &pin), KILN_OK);
+    kiln_pin_release(&pin);
+    assert_true(is_ready(s, 0));
+}
+
+static void test_a_flight_answers_all_who_wait(void **state)
+{
+    scene *s = *state;
+    open_cache(s);
+    kiln_ticket *ticket = own(s, 0);
+    asker askers[3];
+    for (int i = 0; i < 3; i++) {
+        start_asker(&askers[i], s, 0);
+    }
+    until_waiting(s, 3);
+    assert_int_equal(kiln_ticket_fulfil(&ticket, &s->objects[0], 10, 1, NULL), KILN_OK);
+    for (int i = 0; i < 3; i++) {
+        join_asker(&askers[i]);
+        assert_int_equal(askers[i].status, KILN_OK);
+        assert_int_equal(askers[i].reservation.outcome, KILN_HIT);
+        assert_ptr_equal(kiln_pin_object(askers[i].reservation.pin), &s->objects[0]);
+    }
+    kiln_cache_stats stats = stats_of(s->cache);
+    assert_int_equal(stats.hits, 3);
+    assert_int_equal(stats.misses, 1);
+    assert_int_equal(stats.waits, 3);
+    assert_int_equal(kiln_cache_remove(s->cache, s->keys[0]), KILN_OK);
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(ends(s, 0), 0);
+        kiln_pin_release(&askers[i].reservation.pin);
+    }
+    assert_int_equal(ends(s, 0), 1);
+}
+
+static void test_a_failure_reaches_all_who_wait(void **state)
+{
+    scene *s = *state;
+    open_cache(s);
+    kiln_ticket *ticket = own(s, 0);
+    asker askers[3];
+    for (int i = 0; i < 3; i++) {
+        start_asker(&askers[i], s, 0);
+    }
+    until_waiting(s, 3);
+    kiln_ticket_abandon(&ticket, KILN_ABANDON_FAILED, KILN_E_REFUSED, "the device said no");
+    assert_null(ticket);
+    for (int i = 0; i < 3; i++) {
+        join_asker(&askers[i]);
+        assert_int_equal(askers[i].status, KILN_E_REFUSED);
+        assert_int_equal(askers[i].error.status, KILN_E_REFUSED);
+        assert_string_equal(askers[i].error.text, "the device said no");
+    }
+    assert_int_equal(stats_of(s->cache).failures, 1);
+    assert_true(is_absent(s, 0));
+}
+
+static void test_failures_have_a_status_and_a_text(void **state)
+{
+    scene *s = *state;
+    open_cache_with(s, (kiln_cache_params){.flags = KILN_CACHE_RETAIN_FAILURES});
+    kiln_ticket *ticket = own(s, 0);
+    kiln_ticket_abandon(&ticket, KILN_ABANDON_FAILED, KILN_OK, NULL);
+    kiln_reservation r;
+    kiln_error error = {.struct_size = sizeof error};
+    assert_int_equal(kiln_cache_reserve(s->cache, s->keys[0], NULL, &r, &error), KILN_E_INVALID);
+    assert_string_equal(error.text, kiln_status_text(KILN_E_INVALID));
+
+    char text[1000];
+    memset(text, 'x', sizeof text);
+    text[sizeof text - 1] = '\0';
+    ticket = own(s, 1);
+    kiln_ticket_abandon(&ticket, KILN_ABANDON_FAILED, KILN_E_BUILD, text);
+    assert_int_equal(kiln_cache_reserve(s->cache, s->keys[1], NULL, &r, &error), KILN_E_BUILD);
+    assert_int_equal(strlen(error.text), sizeof error.text - 1);
+}
+
+static void test_a_transient_failure_makes_one_waiter_the_owner(void **state)
+{
+    scene *s = *state;
+    open_cache_with(s, (kiln_cache_params){.flags = KILN_CACHE_RETAIN_FAILURES});
+    kiln_ticket *ticket = own_with(s, 0, (kiln_reserve_params){.bytes = 30, .group = 4});
+    asker askers[3];
+    for (int i = 0; i < 3; i++) {
+        start_asker(&askers[i], s, 0);
+        until_waiting(s, (uint64_t)i + 1);
+    }
+    kiln_ticket_abandon(&ticket, KILN_ABANDON_TRANSIENT, KILN_E_IO, "not told");
+    join_asker(&askers[0]);
+    assert_int_equal(askers[0].status, KILN_OK);
+    assert_int_equal(askers[0].reservation.outcome, KILN_OWNER);
+    assert_int_equal(stats_of(s->cache).misses, 2);
+    assert_int_equal(stats_of(s->cache).reserved_bytes, 30);
+    assert_int_equal(stats_of(s->cache).failures, 1);
+    kiln_ticket *second = askers[0].reservation.ticket;
+    assert_int_equal(kiln_ticket_fulfil(&second, &s->objects[0], 20, 1, NULL), KILN_OK);
+    for (int i = 1; i < 3; i++) {
+        join_asker(&askers[i]);
+        assert_int_equal(askers[i].status, KILN_OK);
+        assert_int_equal(askers[i].reservation.outcome, KILN_HIT);
+        kiln_pin_release(&askers[i].reservation.pin);
+    }
+    assert_int_equal(stats_of(s->cache).waits, 3);
+    assert_int_equal(kiln_cache_remove_group(s->cache, 4), 1);
+    assert_int_equal(ends(s, 0), 1);
+}
+
+static void test_what_is_not_shareable_is_bypassed(void **state)
+{
+    scene *s = *state;
+    open_cache_with(s, (kiln_cache_params){.flags = KILN_CACHE_RETAIN_FAILURES});
+    kiln_ticket *ticket = own(s, 0);
+    asker askers[2];
+    start_asker(&askers[0], s, 0);
+    start_asker(&askers[1], s, 0);
+    until_waiting(s, 2);
+    kiln_ticket_abandon(&ticket, KILN_ABANDON_UNSHAREABLE, KILN_E_BUILD, "not told");
+    for (int i = 0; i < 2; i++) {
+        join_asker(&askers[i]);
+        assert_int_equal(askers[i].status, KILN_OK);
+        assert_int_equal(askers[i].reservation.outcome, KILN_BYPASS);
+        assert_null(askers[i].reservation.pin);
+        assert_null(askers[i].reservation.ticket);
+    }
+    kiln_cache_stats stats = stats_of(s->cache);
+    assert_int_equal(stats.bypasses, 2);
+    assert_int_equal(stats.failures, 0);
+    assert_true(is_absent(s, 0));
+}
+
+static void test_waiting_ends_with_its_time(void **state)
+{
+    scene *s = *state;
+    open_cache(s);
+    kiln_ticket *ticket = own(s, 0);
+    asker patient;
+    asker hasty = {.s = s, .params = {.struct_size = sizeof hasty.params, .wait_ns = 1000000}};
+    assert_int_equal(pthread_create(&hasty.thread, NULL, ask, &hasty), 0);
+    start_asker(&patient, s, 0);
+    join_asker(&hasty);
+    assert_int_equal(hasty.status, KILN_TIMEOUT);
+    until_waiting(s, 2);
+    assert_int_equal(kiln_ticket_fulfil(&ticket, &s->objects[0], 10, 1, NULL), KILN_OK);
+    join_asker(&patient);
+    assert_int_equal(patient.status, KILN_OK);
+    kiln_pin_release(&patient.reservation.pin);
+    assert_int_equal(kiln_cache_remove(s->cache, s->keys[0]), KILN_OK);
+    assert_int_equal(ends(s, 0), 1);
+}
+
+static void test_a_long_wait_is_no_short_one(void **state)
+{
+    scene *s = *state;
+    const uint64_t waits[] = {3600000000000, KILN_NO_WAIT - 1};
+    open_cache(s);
+    for (uint32_t i = 0; i < 2; i++) {
+        kiln_ticket *ticket = own(s, i);
+        asker a = {.s = s, .key = i};
+        a.params = (kiln_reserve_params){.struct_size = sizeof a.params, .wait_ns = waits[i]};
+        assert_int_equal(pthread_create(&a.thread, NULL, ask, &a), 0);
+        until_waiting(s, i + 1);
+        rest();
+        assert_int_equal(kiln_ticket_fulfil(&ticket, &s->objects[i], 10, 1, NULL), KILN_OK);
+        join_asker(&a);
+        assert_int_equal(a.status, KILN_OK);
+        kiln_pin_release(&a.reservation.pin);
+    }
+}
+
+/* Reserves a key and leaves the ticket to others. */
+static void *reserve_and_leave(void *argument)
+{
+    asker *a = argument;
+    a->reservation = reserve_with(a->s, a->key, (kiln_reserve_params){0});
+    return NULL;
+}
+
+static void test_a_ticket_outlives_its_thread(void **state)
+{
+    scene *s = *state;
+    open_cache(s);
+    asker gone = {.s = s};
+    assert_int_equal(pthread_create(&gone.thread, NULL, reserve_and_leave, &gone), 0);
+    join_asker(&gone);
+    /* A new thread, which may well get the number of the one that is gone, is not its owner. */
+    asker later;
+    start_asker(&later, s, 0);
+    until_waiting(s, 1);
+    kiln_ticket *ticket = gone.reservation.ticket;
+    assert_int_equal(kiln_ticket_fulfil(&ticket, &s->objects[0], 10, 1, NULL), KILN_OK);
+    join_asker(&later);
+    assert_int_equal(later.status, KILN_OK);
+    kiln_pin_release(&later.reservation.pin);
+}
+
+/* ---- cycles ---- */
+
+static void test_waiting_for_an_own_ticket_is_a_cycle(void **state)
+{
+    scene *s = *state;
+    open_cache(s);
+    kiln_ticket *ticket = own(s, 3);
+    kiln_reserve_params params = {.struct_size = sizeof params, .wait_ns = 1000000000};
+    kiln_reservation r;
+    kiln_error error = {.struct_size = sizeof error};
+    assert_int_equal(kiln_cache_reserve(s->cache, s->keys[3], &params, &r, &error), KILN_E_CYCLE);
+    assert_int_equal(error.status, KILN_E_CYCLE);
+    assert_non_null(strstr(error.text, "key-3"));
+    assert_int_equal(stats_of(s->cache).waits, 0);
+    kiln_ticket_abandon(&ticket, KILN_ABANDON_FAILED, KILN_E_BUILD, NULL);
+}
+
+/* Takes the ticket of one key, waits for another, then ends its ticket. */
+typedef struct link_of_chain {
+    asker a;
+    uint32_t owned;
+    pthread_barrier_t *ready;
+} link_of_chain;
+
+static void *own_and_wait(void *argument)
+{
+    link_of_chain *l = argument;
+    kiln_ticket *ticket = own(l->a.s, l->owned);
+    pthread_barrier_wait(l->ready);
+    ask(&l->a);
+    kiln_pin_release(&l->a.reservation.pin);
+    assert_int_equal(kiln_ticket_fulfil(&ticket, &l->a.s->objects[l->owned], 1, 1, NULL), KILN_OK);
+    return NULL;
+}
+
+static void start_link(link_of_chain *l, scene *s, uint32_t owned, uint32_t wanted,
+                       pthread_barrier_t *ready)
+{
+    *l = (link_of_chain){.a = {.s = s, .key = wanted}, .owned = owned, .ready = ready};
+    l->a.params.struct_size = sizeof l->a.params;
+    l->a.error.struct_size = sizeof l->a.error;
+    assert_int_equal(pthread_create(&l->a.thread, NULL, own_and_wait, l), 0);
+}
+
+/* This thread owns 0; one owns 1 and waits for 0; one owns 2 and waits for 1. */
+static void test_a_cycle_through_others_is_seen(void **state)
+{
+    scene *s = *state;
+    open_cache(s);
+    kiln_ticket *ticket = own(s, 0);
+    pthread_barrier_t ready;
+    pthread_barrier_init(&ready, NULL, 3);
+    link_of_chain links[2];
+    start_link(&links[0], s, 1, 0, &ready);
+    start_link(&links[1], s, 2, 1, &ready);
+    pthread_barrier_wait(&ready);
+    until_waiting(s, 2);
+    kiln_reservation r;
+    kiln_error error = {.struct_size = sizeof error};
+    assert_int_equal(kiln_cache_reserve(s->cache, s->keys[2], NULL, &r, &error), KILN_E_CYCLE);
+    assert_non_null(strstr(error.text, "key-0"));
+    assert_non_null(strstr(error.text, "key-1"));
+    assert_non_null(strstr(error.text, "key-2"));
+    assert_int_equal(stats_of(s->cache).waits, 2);
+    assert_int_equal(kiln_ticket_fulfil(&ticket, &s->objects[0], 1, 1, NULL), KILN_OK);
+    for (int i = 0; i < 2; i++) {
+        join_asker(&links[i].a);
+        assert_int_equal(links[i].a.status, KILN_OK);
+    }
+    pthread_barrier_destroy(&ready);
+    assert_true(is_ready(s, 2));
+}
+
+static void test_a_long_chain_without_a_cycle_waits(void **state)
+{
+    scene *s = *state;
+    open_cache(s);
+    kiln_ticket *ticket = own(s, 0);
+    pthread_barrier_t ready;
+    pthread_barrier_init(&ready, NULL, 6);
+    link_of_chain links[5];
+    for (uint32_t i = 0; i < 5; i++) {
+        start_link(&links[i], s, i + 1, i, &ready);
+    }
+    pthread_barrier_wait(&ready);
+    until_waiting(s, 5);
+    assert_int_equal(kiln_ticket_fulfil(&ticket, &s->objects[0], 1, 1, NULL), KILN_OK);
+    for (uint32_t i = 0; i < 5; i++) {
+        join_asker(&links[i].a);
+        assert_int_equal(links[i].a.status, KILN_OK);
+        assert_int_equal(links[i].a.reservation.outcome, KILN_HIT);
+    }
+    pthread_barrier_destroy(&ready);
+}
+
+#define IN_SCENE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_SCENE(test_the_answers_to_a_reservation),
+        IN_SCENE(test_reservations_of_other_versions),
+        IN_SCENE(test_fulfil_refuses_what_is_missing),
+        IN_SCENE(test_a_flight_answers_all_who_wait),
+        IN_SCENE(test_a_failure_reaches_all_who_wait),
+        IN_SCENE(test_failures_have_a_status_and_a_text),
+        IN_SCENE(test_a_transient_failure_makes_one_waiter_the_owner),
+        IN_SCENE(test_what_is_not_shareable_is_bypassed),
+        IN_SCENE(test_waiting_ends_with_its_time),
+        IN_SCENE(test_a_long_wait_is_no_short_one),
+        IN_SCENE(test_a_ticket_outlives_its_thread),
+        IN_SCENE(test_waiting_for_an_own_ticket_is_a_cycle),
+        IN_SCENE(test_a_cycle_through_others_is_seen),
+        IN_SCENE(test_a_long_chain_without_a_cycle_waits),
+    };
+    return cmocka_run_group_tests_name("memory flight", tests, NULL, NULL);
+}
