@@ -29,13 +29,20 @@ typedef struct kiln_program_source {
 
 typedef enum kiln_source_form { KILN_SOURCE_TEXT = 1, KILN_SOURCE_IL = 2 } kiln_source_form;
 
-/* What a capture yields. The backend allocates with malloc; the caller frees. */
+/* What a capture yields. The backend allocates with malloc; the caller frees it with
+ * kiln_capture_done. */
 typedef struct kiln_capture {
     void *payload;
     size_t payload_size;
     void *answers; /* what the payload can't answer as the build did; NULL where nothing */
     size_t answers_size;
+    char *log;    /* the build log; NULL where there is none */
+    char *device; /* for people: platform, device, driver; may be NULL */
+    char *name;   /* for people: the kernels; may be NULL */
 } kiln_capture;
+
+/* Frees what a capture holds, with free(), and empties it. Threads: any. Blocks: never. */
+KILN_API void kiln_capture_done(kiln_capture *capture);
 
 typedef enum kiln_capture_cost {
     KILN_CAPTURE_NEVER = 0, /* the runtime gives no binaries */

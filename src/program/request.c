@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "program/request.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "os/clock.h"
+
+#define SECOND_NS UINT64_C(1000000000)
+
+/* How long to wait for another process's build: no less, where its cost isn't known, no more. */
+#define LEASE_WAIT_MIN_NS (10 * SECOND_NS)
+#define LEASE_WAIT_UNKNOWN_NS (60 * SECOND_NS)
+#define LEASE_WAIT_MAX_NS (600 * SECOND_NS)
+
+/* One distinct key of a request. It has an entry, or a ticket to make one, or, where memory gave
+ * neither, nothing. */
+typedef struct slot {
+    const kiln_key *key;
+    size_t index; /* of the key's first place in the request */
+    kiln_entry *entry;
+    kiln_ticket *ticket;
+    kiln_lease *lease;
+    uint64_t known_cost_ns; /* of a build, from an entry that could not be used; 0: not known */
+    kiln_status looked;     /* what the store answered last */
+} slot;
+
+typedef struct flight {
+    const kilni_request_context *context;
+    const kilni_request *request;
+    kilni_request_result result;
+    uint64_t lease_wait_ns; /* of this, what other processes' builds took */
+    kiln_stats counted;
+    kiln_error error; /* of the build that failed, for the caller and for who waits */
+    int cannot_load;  /* the device failed to load what was found, for a reason of its own */
+    slot slots[KILNI_REQUEST_KEYS_MAX]; /* in the order of their digests */
+    size_t slot_count;
+    size_t slot_of[KILNI_REQUEST_KEYS_MAX]; /* for each key of the request */
+} flight;
+
+void kilni_request_destroy_entry(void *user, void *entry)
+{
+    (void)user;
+    kiln_entry *held = entry;
+    kiln_entry_release(&held);
+}
+
+static int compare_keys(const kiln_key *a, const kiln_key *b)
+{
+    const kiln_digest first = kiln_key_digest(a), second = kiln_key_digest(b);
+    return memcmp(first.bytes, second.bytes, sizeof first.bytes);
+}
+
+/* All requests take their tickets and leases in the order of the digests, so that two requests
+ * that share keys can't each hold what the other waits for. */
+static void collect_slots(flight *f)
+{
+    for (size_t i = 0; i < f->request->key_count; i++) {
+        const kiln_key *key = f->request->keys[i];
+        size_t place = 0;
+        while (place < f->slot_count && compare_keys(f->slots[place].key, key) < 0) {
+            place++;
+        }
+        const int known = place < f->slot_count && kiln_key_equals(f->slots[place].key, key);
+        if (!known) {
+            memmove(&f->slots[place + 1], &f->slots[place],
+                    (f->slot_count - place) * sizeof f->slots[0]);
+            f->slots[place] = (slot){.key = key, .index = i};
+            f->slot_count++;
+        }
+    }
+    for (size_t i = 0; i < f->request->key_count; i++) {
+        size_t place = 0;
+        while (!kiln_key_equals(f->slots[place].key, f->request->keys[i])) {
+            place++;
+        }
+        f->slot_of[i] = place;
+    }
+}
+
+/* ---- 1 memory ---- */
+
+static kiln_status reserve(flight *f, const slot *wanted, kiln_reservation *ret_reservation)
+{
+    kiln_reserve_params params = {.struct_size = sizeof params, .wait_ns = KILN_NO_WAIT};
+    kiln_status status =
+        kiln_cache_reserve(f->context->memory, wanted->key, &params, ret_reservation, &f->error);
+    if (status != KILN_TIMEOUT) {
+        return status;
+    }
+
+    const uint64_t start_ns = kilni_clock_ns();
+    f->result.waited = 1;
+    params.wait_ns = 0;
+    status =
+        kiln_cache_reserve(f->context->memory, wanted->key, &params, ret_reservation, &f->error);
+    f->result.wait_ns += kilni_clock_ns() - start_ns;
+    return status;
+}
+
+/* KILN_OK: each slot has an entry or a ticket, or the result has its pin. KILN_BUSY: memory gives
+ * nothing, so build privately. */
+static kiln_status ask_memory(flight *f)
+{
+    for (size_t i = 0; i < f->slot_count; i++) {
+        slot *wanted = &f->slots[i];
+        kiln_reservation reservation;
+        const kiln_status status = reserve(f, wanted, &reservation);
+        if (status != KILN_OK) {
+            const int is_answer = f->request->ending == KILNI_KEEP_PROGRAM && status < 0 &&
+                                  status != KILN_E_NO_MEMORY;
+            return is_answer ? status : KILN_BUSY;
+        }
+        if (reservation.outcome == KILN_BYPASS) {
+            return KILN_BUSY;
+        }
+        if (reservation.outcome == KILN_OWNER) {
+            wanted->ticket = reservation.ticket;
+        } else if (f->request->ending == KILNI_KEEP_PROGRAM) {
+            f->result.pin = reservation.pin;
+        } else {
+            wanted->entry = kiln_entry_retain(kiln_pin_object(reservation.pin));
+            kiln_pin_release(&reservation.pin);
+        }
+    }
+    return KILN_OK;
+}
+
+/* ---- loading what was found ---- */
+
+static int has_all_entries(const flight *f)
+{
+    for (size_t i = 0; i < f->slot_count; i++) {
+        if (!f->slots[i].entry) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static int has_tickets(const flight *f)
+{
+    for (size_t i = 0; i < f->slot_count; i++) {
+        if (f->slots[i].ticket) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* What building all of it had cost: one build made the entries of all devices. */
+static uint64_t build_cost(const flight *f)
+{
+    uint64_t dearest_ns = 0;
+    for (size_t i = 0; i < f->slot_count; i++) {
+        const uint64_t build_ns = kiln_entry_provenance(f->slots[i].entry).build_ns;
+        dearest_ns = build_ns > dearest_ns ? build_ns : dearest_ns;
+    }
+    return dearest_ns;
+}
+
+/* A device that refuses verified bytes will refuse them again: nobody is to meet them any more. */
+static void discard_entries(flight *f)
+{
+    f->result.store = KILN_E_REFUSED;
+    f->counted.corrupt++;
+    for (size_t i = 0; i < f->slot_count; i++) {
+        slot *refused = &f->slots[i];
+        if (!refused->entry) {
+            continue;
+        }
+        refused->known_cost_ns = kiln_entry_provenance(refused->entry).build_ns;
+        if (!refused->ticket) {
+            kiln_cache_remove(f->context->memory, refused->key);
+        }
+        kiln_store_remove(f->context->store, refused->key);
+        kiln_entry_release(&refused->entry);
+    }
+}
+
+/* KILN_OK; KILN_E_REFUSED: gone from memory and store; or another error, of this caller alone. */
+static kiln_status load_entries(flight *f)
+{
+    const kiln_entry *entries[KILNI_REQUEST_KEYS_MAX];
+    for (size_t i = 0; i < f->request->key_count; i++) {
+        entries[i] = f->slots[f->slot_of[i]].entry;
+    }
+    const uint64_t start_ns = kilni_clock_ns();
+    const kiln_status status = f->request->ops->load(f->request->user, entries);
+    f->result.load_ns = kilni_clock_ns() - start_ns;
+    if (status == KILN_E_REFUSED) {
+        discard_entries(f);
+    }
+    f->cannot_load = status != KILN_OK && status != KILN_E_REFUSED;
+    return status;
+}
+
+/* Hands the object of a ticket to memory and to those who wait. */
+static void fulfil(flight *f, slot *owned, uint64_t cost_ns)
+{
+    if (f->request->ending == KILNI_KEEP_PROGRAM) {
+        uint64_t bytes = 0;
+        void *program = f->request->ops->take_program(f->request->user, &bytes);
+        kiln_ticket_fulfil(&owned->ticket, program, bytes, cost_ns, &f->result.pin);
+    } else {
+        kiln_entry *kept = kiln_entry_retain(owned->entry);
+        kiln_ticket_fulfil(&owned->ticket, kept, kiln_entry_encoding(kept).size, cost_ns, NULL);
+    }
+}
+
+/* Loads what is there, when all of it is there. KILN_OK: the request is done; KILN_MISS: not all
+ * there, or refused. */
+static kiln_status serve_found(flight *f)
+{
+    if (f->cannot_load || !has_all_entries(f)) {
+        return KILN_MISS;
+    }
+    const int from_memory = !has_tickets(f);
+    if (load_entries(f) != KILN_OK) {
+        return KILN_MISS;
+    }
+
+    const uint64_t build_ns = build_cost(f);
+    f->result.source = from_memory ? KILNI_FROM_MEMORY : KILNI_FROM_STORE;
+    f->result.store = KILN_OK;
+    f->counted.hits_memory += from_memory ? 1 : 0;
+    f->counted.hits_store += from_memory ? 0 : 1;
+    f->counted.saved_ns += build_ns > f->result.load_ns ? build_ns - f->result.load_ns : 0;
+    for (size_t i = 0; i < f->slot_count; i++) {
+        if (f->slots[i].ticket) {
+            fulfil(f, &f->slots[i], f->result.load_ns);
+        }
+    }
+    return KILN_OK;
+}
+
+/* ---- 2 store ---- */
+
+static void ask_store_for(flight *f, slot *wanted)
+{
+    wanted->looked = kiln_store_get(f->context->store, wanted->key, &wanted->entry);
+    /* A plain miss hides no better reason. */
+    if (wanted->looked != KILN_OK && (f->result.store == KILN_OK || wanted->looked != KILN_MISS)) {
+        f->result.store = wanted->looked;
+    }
+}
+
+static void ask_store(flight *f)
+{
+    for (size_t i = 0; i < f->slot_count; i++) {
+        if (f->slots[i].ticket) {
+            ask_store_for(f, &f->slots[i]);
+        }
+    }
+}
+
+/* ---- 3 lease ---- */
+
+static uint64_t patience(const slot *wanted)
+{
+    if (wanted->known_cost_ns == 0) {
+        return LEASE_WAIT_UNKNOWN_NS;
+    }
+    if (wanted->known_cost_ns > LEASE_WAIT_MAX_NS / 2) {
+        return LEASE_WAIT_MAX_NS;
+    }
+    const uint64_t twice_ns = 2 * wanted->known_cost_ns;
+    return twice_ns > LEASE_WAIT_MIN_NS ? twice_ns : LEASE_WAIT_MIN_NS;
+}
+
+/* All the waiting of one request has one bound. */
+static uint64_t lease_wait(const flight *f, const slot *wanted)
+{
+    const uint64_t left_ns =
+        f->lease_wait_ns < LEASE_WAIT_MAX_NS ? LEASE_WAIT_MAX_NS - f->lease_wait_ns : 0;
+    const uint64_t wait_ns = patience(wanted);
+    return wait_ns < left_ns ? wait_ns : left_ns;
+}
+
+/* One builder across processes. Who waited looks again; who waited too long, or finds no leases
+ * here, builds for itself. */
+static void take_lease(flight *f, slot *wanted)
+{
+    kiln_status status = kiln_store_lease(f->context->store, wanted->key, 0, &wanted->lease);
+    const int has_to_wait = status == KILN_BUSY;
+    if (has_to_wait) {
+        const uint64_t start_ns = kilni_clock_ns();
+        f->result.waited = 1;
+        status =
+            kiln_store_lease(f->context->store, wanted->key, lease_wait(f, wanted), &wanted->lease);
+        f->lease_wait_ns += kilni_clock_ns() - start_ns;
+    }
+    /* Between our first look and the lease, its last holder may have stored the entry. What could
+     * not be used and nobody is replacing is not read again. */
+    if (has_to_wait || (status == KILN_OK && wanted->looked == KILN_MISS)) {
+        ask_store_for(f, wanted);
+    }
+    if (wanted->entry) {
+        kiln_lease_release(&wanted->lease);
+    }
+}
+
+static void take_leases(flight *f)
+{
+    for (size_t i = 0; i < f->slot_count; i++) {
+        if (f->slots[i].ticket && !f->slots[i].entry) {
+            take_lease(f, &f->slots[i]);
+        }
+    }
+}
+
+/* ---- 4 build ---- */
+
+static kiln_status build(flight *f, kilni_source source)
+{
+    const kilni_request *request = f->request;
+    f->result.source = source;
+    f->counted.builds++;
+    f->counted.misses++;
+
+    f->error.text[0] = '\0';
+    const uint64_t start_ns = kilni_clock_ns();
+    kiln_status status = request->ops->build(request->user, &f->error);
+    if (status == KILN_E_RESOURCES && request->ending == KILNI_KEEP_PROGRAM) {
+        kiln_cache_evict_bytes(f->context->memory, KILN_UNLIMITED, NULL);
+        status = request->ops->build(request->user, &f->error);
+    }
+    f->result.build_ns = kilni_clock_ns() - start_ns;
+    f->counted.build_ns += f->result.build_ns;
+    f->counted.failures += status == KILN_OK || status == KILN_E_UNSUPPORTED ? 0 : 1;
+    return status;
+}
+
+/* ---- 5 publish ---- */
+
+/* Takes the entry of one key out of what was built. */
+static kiln_status capture(flight *f, slot *owned)
+{
+    if (!f->request->ops->capture) {
+        return KILN_E_UNSUPPORTED;
+    }
+    return f->request->ops->capture(f->request->user, owned->index, f->result.build_ns,
+                                    &owned->entry);
+}
+
+/* The entry goes to the store on the writer's thread, which keeps the lease until it is there. */
+static kiln_status store_entry(flight *f, slot *owned)
+{
+    if (!f->context->store) {
+        return KILN_OK;
+    }
+    return kilni_writer_put(f->context->writer, owned->entry, &owned->lease);
+}
+
+/* Once a store has the entry, a miss in memory costs its reading: about so much. */
+static uint64_t reload_cost(const kiln_entry *entry)
+{
+    return UINT64_C(100000) + kiln_entry_encoding(entry).size;
+}
+
+/* Shared bytes are what the waiters get, so the capture comes first, and without it they build for
+ * themselves. */
+static void publish_entry(flight *f, slot *owned)
+{
+    kiln_status status = capture(f, owned);
+    if (status == KILN_OK) {
+        if (owned->ticket) {
+            fulfil(f, owned, f->context->store ? reload_cost(owned->entry) : f->result.build_ns);
+        }
+        status = store_entry(f, owned);
+    } else {
+        f->counted.dropped++;
+        kiln_ticket_abandon(&owned->ticket, KILN_ABANDON_UNSHAREABLE, KILN_OK, NULL);
+    }
+    f->result.kept = f->result.kept == KILN_OK ? status : f->result.kept;
+}
+
+/* The waiters get the program itself, at once; the capture may take its time. */
+static void publish_program(flight *f, slot *owned)
+{
+    fulfil(f, owned, f->result.build_ns);
+    kiln_status status = capture(f, owned);
+    if (status == KILN_OK) {
+        status = store_entry(f, owned);
+    }
+    f->result.kept = status;
+}
+
+static void publish(flight *f)
+{
+    for (size_t i = 0; i < f->slot_count; i++) {
+        slot *owned = &f->slots[i];
+        if (f->request->ending == KILNI_KEEP_PROGRAM) {
+            publish_program(f, owned);
+        } else if (!owned->entry) {
+            publish_entry(f, owned);
+        } else if (owned->ticket) {
+            fulfil(f, owned, reload_cost(owned->entry));
+        }
+    }
+}
+
+/* ---- ends ---- */
+
+/* Ends the tickets of a build that failed. An application's failing build has to fail in each of
+ * its programs, so where entries are shared every waiter builds for itself. */
+static void abandon(flight *f, kiln_status status)
+{
+    kiln_abandonment how = KILN_ABANDON_UNSHAREABLE;
+    if (f->request->ending == KILNI_KEEP_PROGRAM) {
+        how = status == KILN_E_BUILD ? KILN_ABANDON_FAILED : KILN_ABANDON_TRANSIENT;
+    }
+    for (size_t i = 0; i < f->slot_count; i++) {
+        kiln_ticket_abandon(&f->slots[i].ticket, how, status,
+                            f->error.text[0] ? f->error.text : NULL);
+    }
+}
+
+static void finish(flight *f, kilni_request_result *ret_result)
+{
+    for (size_t i = 0; i < f->slot_count; i++) {
+        kiln_ticket_abandon(&f->slots[i].ticket, KILN_ABANDON_UNSHAREABLE, KILN_OK, NULL);
+        kiln_lease_release(&f->slots[i].lease);
+        kiln_entry_release(&f->slots[i].entry);
+    }
+    f->result.wait_ns += f->lease_wait_ns;
+    f->counted.waits += f->result.waited ? 1 : 0;
+    kilni_writer_count(f->context->writer, &f->counted);
+    *ret_result = f->result;
+}
+
+static kiln_status run(flight *f)
+{
+    kiln_status status = ask_memory(f);
+    if (status == KILN_BUSY) {
+        abandon(f, KILN_BUSY);
+        return build(f, KILNI_FROM_PRIVATE_BUILD);
+    }
+    if (status != KILN_OK) {
+        return status;
+    }
+    if (f->result.pin) {
+        f->result.source = KILNI_FROM_MEMORY;
+        f->counted.hits_memory++;
+        return KILN_OK;
+    }
+    if (serve_found(f) == KILN_OK) {
+        return KILN_OK;
+    }
+
+    ask_store(f);
+    if (serve_found(f) == KILN_OK) {
+        return KILN_OK;
+    }
+
+    take_leases(f);
+    if (serve_found(f) == KILN_OK) {
+        return KILN_OK;
+    }
+
+    status = build(f, KILNI_FROM_BUILD);
+    if (status != KILN_OK) {
+        abandon(f, status);
+        return status;
+    }
+    publish(f);
+    return KILN_OK;
+}
+
+kiln_status kilni_request_run(const kilni_request_context *context, const kilni_request *request,
+                              kilni_request_result *ret_result, kiln_error *error)
+{
+    if (!context || !request || !ret_result || request->key_count == 0 ||
+        request->key_count > KILNI_REQUEST_KEYS_MAX) {
+        return KILN_E_INVALID;
+    }
+    if (request->ending == KILNI_KEEP_PROGRAM && request->key_count != 1) {
+        return KILN_E_INVALID;
+    }
+
+    flight f = {.context = context, .request = request, .error.struct_size = sizeof f.error};
+    collect_slots(&f);
+    const kiln_status status = run(&f);
+    if (status != KILN_OK) {
+        kilni_error_set(error, status, f.error.system_error, "%s",
+                        f.error.text[0] ? f.error.text : kiln_status_text(status));
+    }
+    finish(&f, ret_result);
+    return status;
+}

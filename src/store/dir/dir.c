@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/dir/dir.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "os/file.h"
+#include "os/os.h"
+
+static void dir_close(kiln_store *store)
+{
+    kilni_dir *dir = (kilni_dir *)store;
+    static const kiln_stats nothing;
+    if (!kilni_dir_is_readonly(dir) &&
+        atomic_load_explicit(&store->uncounted_corrupt, memory_order_relaxed) > 0) {
+        kilni_dir_account(store, &nothing);
+    }
+    if (dir->root >= 0) {
+        kilni_os()->close(dir->root);
+    }
+    if (dir->start >= 0) {
+        kilni_os()->close(dir->start);
+    }
+    free(dir->path);
+    free(dir);
+}
+
+static const kilni_store_ops dir_ops = {
+    .name = "dir",
+    .close = dir_close,
+    .get = kilni_dir_get,
+    .put = kilni_dir_put,
+    .remove = kilni_dir_remove,
+    .contains = kilni_dir_contains,
+    .lease = kilni_dir_lease,
+    .lease_release = kilni_dir_lease_release,
+    .each = kilni_dir_each,
+    .item_info = kilni_dir_item_info,
+    .item_read = kilni_dir_item_read,
+    .item_remove = kilni_dir_item_remove,
+    .stat = kilni_dir_stat,
+    .account = kilni_dir_account,
+    .trim = kilni_dir_trim,
+};
+
+bool kilni_dir_is_readonly(const kilni_dir *dir)
+{
+    return dir->store.options.flags & KILN_STORE_READONLY;
+}
+
+static uint32_t capabilities_of(uint32_t flags)
+{
+    uint32_t capabilities = KILNI_STORE_PERSISTENT | KILNI_STORE_SHARED | KILNI_STORE_ENUMERABLE;
+    if (!(flags & KILN_STORE_READONLY)) {
+        capabilities |= KILNI_STORE_WRITABLE;
+    }
+    if (!(flags & (KILN_STORE_READONLY | KILN_STORE_NO_LEASE))) {
+        capabilities |= KILNI_STORE_LEASES;
+    }
+    return capabilities;
+}
+
+/* The entries' folder decides where entries are read: it has to be as trusted as the directory. */
+static kiln_status check_version_folder(const kilni_dir *dir, bool *ret_exists, kiln_error *error)
+{
+    struct stat stat;
+    if (kilni_os()->fstatat(dir->root, KILNI_DIR_VERSION, &stat, AT_SYMLINK_NOFOLLOW) != 0) {
+        *ret_exists = false;
+        return errno == ENOENT ? KILN_OK
+                               : kilni_error_set(error, KILN_E_IO, errno, "%s/%s: %s", dir->path,
+                                                 KILNI_DIR_VERSION, strerror(errno));
+    }
+    bool is_ours = stat.st_uid == dir->user || (kilni_dir_is_readonly(dir) && stat.st_uid == 0);
+    if (!S_ISDIR(stat.st_mode) || !is_ours || (stat.st_mode & (S_IWGRP | S_IWOTH))) {
+        return kilni_error_set(error, KILN_E_DENIED, 0,
+                               "%s/%s has to be a directory of user %u that nobody else may write",
+                               dir->path, KILNI_DIR_VERSION, (unsigned)dir->user);
+    }
+    *ret_exists = true;
+    return KILN_OK;
+}
+
+static bool is_empty(const kilni_dir *dir)
+{
+    int copy = kilni_os()->openat(dir->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    DIR *listing = copy < 0 ? NULL : kilni_os()->fdopendir(copy);
+    if (!listing) {
+        if (copy >= 0) {
+            kilni_os()->close(copy);
+        }
+        return false;
+    }
+    errno = 0;
+    const struct dirent *found = kilni_os()->readdir(listing);
+    while (found && (strcmp(found->d_name, ".") == 0 || strcmp(found->d_name, "..") == 0)) {
+        found = kilni_os()->readdir(listing);
+    }
+    bool empty = !found && errno == 0;
+    kilni_os()->closedir(listing);
+    return empty;
+}
+
+/* Marks a directory as a cache, for backup programs. One that holds other things already, such as
+ * a home, is never marked. A failure does no harm. */
+static void write_tag(const kilni_dir *dir)
+{
+    static const char tag[] = "Signature: 8a477f597d28d172789f06886806bc55\n"
+                              "# This file is a cache directory tag created by Kiln.\n"
+                              "# For information about cache directory tags, see:\n"
+                              "#\thttps://bford.info/cachedir/\n";
+    int file = kilni_os()->openat(dir->root, KILNI_DIR_TAG,
+                                  O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (file >= 0) {
+        kilni_file_write(file, tag, sizeof tag - 1);
+        kilni_os()->close(file);
+    }
+}
+
+static bool may_create(const kilni_dir *dir)
+{
+    return !(dir->store.options.flags & (KILN_STORE_READONLY | KILN_STORE_NO_CREATE));
+}
+
+static kiln_status enter(const kilni_dir *dir, int *ret_root, bool *ret_made, kiln_error *error)
+{
+    kilni_entrance entrance = {
+        .start = dir->start,
+        .user = dir->user,
+        .is_readonly = kilni_dir_is_readonly(dir),
+        .may_create = may_create(dir),
+    };
+    return kilni_dir_enter(dir->path, &entrance, ret_root, ret_made, error);
+}
+
+static kiln_status open_directory(kilni_dir *dir, kiln_error *error)
+{
+    if (dir->path[0] != '/') {
+        dir->start = kilni_os()->openat(AT_FDCWD, ".", O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+        if (dir->start < 0) {
+            return kilni_error_set(error, KILN_E_IO, errno, "the working directory: %s",
+                                   strerror(errno));
+        }
+    }
+    bool made = false;
+    kiln_status status = enter(dir, &dir->root, &made, error);
+    if (status != KILN_OK) {
+        return status;
+    }
+    bool has_entries = false;
+    status = check_version_folder(dir, &has_entries, error);
+    if (status == KILN_OK && !has_entries && may_create(dir) && (made || is_empty(dir))) {
+        write_tag(dir);
+    }
+    return status;
+}
+
+kiln_status kilni_dir_open(const char *path, const kilni_store_options *options,
+                           kiln_store **ret_store, kiln_error *error)
+{
+    kilni_dir *dir = calloc(1, sizeof *dir);
+    char *copy = strdup(path);
+    if (!dir || !copy) {
+        free(dir);
+        free(copy);
+        return kilni_error_set(error, KILN_E_NO_MEMORY, 0, "out of memory");
+    }
+    dir->store.ops = &dir_ops;
+    dir->store.options = *options;
+    dir->store.capabilities = capabilities_of(options->flags);
+    dir->path = copy;
+    dir->user = kilni_os()->geteuid();
+    dir->start = -1;
+    dir->root = -1;
+    kiln_status status = open_directory(dir, error);
+    if (status != KILN_OK) {
+        dir_close(&dir->store);
+        return status;
+    }
+    *ret_store = &dir->store;
+    return KILN_OK;
+}
+
+kiln_status kilni_dir_revive(kilni_dir *dir)
+{
+    if (!may_create(dir)) {
+        return KILN_E_IO;
+    }
+    int root = -1;
+    bool made = false;
+    kiln_status status = enter(dir, &root, &made, NULL);
+    if (status != KILN_OK) {
+        return status == KILN_MISS ? KILN_E_IO : status;
+    }
+    if (kilni_os()->dup3(root, dir->root, O_CLOEXEC) < 0) {
+        status = KILN_E_IO;
+    } else if (made) {
+        write_tag(dir);
+    }
+    kilni_os()->close(root);
+    return status;
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A store in a directory, layout "kiln": one file for each entry, found by the digest of its key.
+ *
+ *     CACHEDIR.TAG          tells backup programs to pass by
+ *     lease                 locked byte by byte; never removed
+ *     stats                 totals of all processes, and the size as its writers know it
+ *     v1/ab/abcd…           an entry; 32 hexadecimal digits, of which the first two are the folder
+ *     v1/ab/.tmp-…          an entry on its way
+ *
+ * Every name is made here, and every access goes through the directory's descriptor. Readers take
+ * no lock. docs/stores.md says more.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "store/store.h"
+
+typedef struct kilni_dir {
+    kiln_store store; /* first: a kilni_dir is a kiln_store */
+    char *path;       /* as its user gave it */
+    uid_t user;
+    int start; /* where a relative path begins; -1 for an absolute one */
+    /* The directory. Its number never changes; what it stands for does, at once for all threads,
+     * when the directory was removed and made again (dup3). */
+    int root;
+    /* Bytes put while the totals could not be kept; they decide when to trim then. Relaxed. */
+    _Atomic uint64_t untold_bytes;
+} kilni_dir;
+
+/* @path is not a URL any more. Statuses as kiln_store_open. */
+kiln_status kilni_dir_open(const char *path, const kilni_store_options *options,
+                           kiln_store **ret_store, kiln_error *error);
+
+bool kilni_dir_is_readonly(const kilni_dir *dir);
+
+/* ---- enter.c: the way to the directory ---- */
+
+typedef struct kilni_entrance {
+    int start;        /* where a relative path begins; -1 for an absolute one */
+    uid_t user;       /* who we are */
+    bool is_readonly; /* root may own the directory */
+    bool may_create;
+} kilni_entrance;
+
+/* Walks to a directory from descriptor to descriptor and trusts it: the directory itself is ours
+ * and nobody else may write it, and is no symbolic link; those above it, and links among them, are
+ * ours or root's, and not open to everybody's writing (but sticky ones are). What is missing is
+ * made, mode 0700.
+ *
+ * @ret_made  whether the last component was missing */
+kiln_status kilni_dir_enter(const char *path, const kilni_entrance *entrance, int *ret_directory,
+                            bool *ret_made, kiln_error *error);
+
+/* Goes there again after the directory was removed, making it anew. */
+kiln_status kilni_dir_revive(kilni_dir *dir);
+
+/* ---- names.c ---- */
+
+#define KILNI_DIR_VERSION "v1"
+#define KILNI_DIR_LEASE "lease"
+#define KILNI_DIR_STATS "stats"
+#define KILNI_DIR_TAG "CACHEDIR.TAG"
+#define KILNI_DIR_SHARD_COUNT 256u
+#define KILNI_DIR_PATH_SIZE 48u /* of any path below the directory, with its closing zero */
+
+/* "v1/ab" */
+void kilni_dir_shard_path(unsigned shard, char *path);
+/* "v1/ab/abcd…" */
+void kilni_dir_entry_path(const kiln_digest *digest, char *path);
+/* "v1/ab/.tmp-…", of a random number */
+void kilni_dir_temporary_path(unsigned shard, uint64_t number, char *path);
+
+/* Whether a name in a shard is an entry's, and whose; whether it is a temporary's. */
+bool kilni_dir_is_entry_name(const char *name, unsigned shard, kiln_digest *ret_digest);
+bool kilni_dir_is_temporary_name(const char *name);
+
+/* ---- get.c: reading ---- */
+
+kiln_status kilni_dir_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry);
+kiln_status kilni_dir_contains(kiln_store *store, const kiln_key *key);
+
+/* Opens what may be an entry and trusts the file: a regular one, ours, that nobody else may write.
+ * Returns KILN_OK; KILN_MISS; KILN_E_DENIED; KILN_E_IO; KILN_E_NO_MEMORY. */
+kiln_status kilni_dir_open_file(const kilni_dir *dir, int directory, const char *path,
+                                int *ret_file, struct stat *ret_stat);
+
+/* Reads an open file into memory of its own and verifies it. */
+kiln_status kilni_dir_read_file(const kilni_dir *dir, int file, const struct stat *stat,
+                                kiln_entry **ret_entry);
+
+/* Bytes that a file occupies on the disk. */
+uint64_t kilni_dir_disk_bytes(const struct stat *stat);
+
+/* ---- put.c: writing ---- */
+
+kiln_status kilni_dir_put(kiln_store *store, const kiln_entry *entry);
+kiln_status kilni_dir_remove(kiln_store *store, const kiln_key *key);
+kiln_status kilni_dir_account(kiln_store *store, const kiln_stats *delta);
+
+/* Whether a file that kilni_dir_open_file opened is an entry of a newer format, or can't be read:
+ * these stay. */
+bool kilni_dir_may_be_newer(int file, const struct stat *stat);
+
+/* Tells one file from another that took its name, or the same one used again. */
+typedef struct kilni_dir_identity {
+    ino_t inode;
+    off_t size;
+    struct timespec used; /* its mtime */
+} kilni_dir_identity;
+
+kilni_dir_identity kilni_dir_identity_of(const struct stat *stat);
+
+/* Removes a file, unless it is not the one any more that was seen. Returns KILN_OK; KILN_MISS;
+ * KILN_E_READONLY; KILN_E_IO. */
+kiln_status kilni_dir_remove_seen(int directory, const char *path, const kilni_dir_identity *seen);
+
+/* Takes an entry that was removed off the totals. */
+void kilni_dir_count_removed(kilni_dir *dir, const struct stat *removed);
+
+/* ---- lease.c ---- */
+
+/* Key leases are the bytes up to 2^40 of the lease file; this one is the janitor's. */
+#define KILNI_DIR_JANITOR_BYTE ((off_t)1 << 41)
+
+kiln_status kilni_dir_lease(kiln_store *store, const kiln_key *key, uint64_t wait_ns,
+                            kiln_lease **ret_lease);
+void kilni_dir_lease_release(kiln_lease *lease);
+
+/* ---- walk.c ---- */
+
+/* One file of ours that a walk met. Valid during the visit. */
+typedef struct kilni_dir_found {
+    int directory; /* the shard */
+    const char *name;
+    bool is_temporary;
+    kiln_digest digest; /* of an entry */
+    struct stat stat;
+} kilni_dir_found;
+
+/* A result other than 0 ends the walk. */
+typedef int kilni_dir_visit_fn(void *user, const kilni_dir_found *found);
+
+/* Meets every regular file with a name of ours. A shard that can't be read is passed by, and its
+ * status returned at the end. Returns KILN_OK; KILN_E_IO; KILN_E_NO_MEMORY. */
+kiln_status kilni_dir_walk(kilni_dir *dir, kilni_dir_visit_fn *visit, void *user);
+
+kiln_status kilni_dir_each(kiln_store *store, kiln_item_fn visit, void *user);
+kiln_status kilni_dir_item_info(kiln_item *item, kiln_item_info *ret_info);
+kiln_status kilni_dir_item_read(kiln_item *item, kiln_entry **ret_entry);
+kiln_status kilni_dir_item_remove(kiln_item *item);
+kiln_status kilni_dir_stat(kiln_store *store, kiln_store_stat *ret_stat);
+
+/* ---- trim.c ---- */
+
+kiln_status kilni_dir_trim(kiln_store *store, uint64_t max_bytes, kiln_trim_report *ret_report);
+
+/* Brings a store that outgrew its size back to nine tenths of it, and counts it anew. */
+void kilni_dir_make_room(kilni_dir *dir);

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The way to the directory. Each component is opened without following a link and judged by its
+ * descriptor, so that nothing can be exchanged between the judgement and the use. Links above the
+ * last component are followed by hand: their text takes their place in the path.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "os/file.h"
+#include "os/os.h"
+#include "store/dir/dir.h"
+
+#define MAX_LINKS 40u
+
+typedef struct path_walk {
+    const kilni_entrance *entrance;
+    kiln_error *error;
+    int here; /* how far we are, opened with O_PATH */
+    bool made;
+    unsigned links;
+    char rest[PATH_MAX]; /* what is still to be walked; no '/' or "./" at its beginning */
+    char seen[PATH_MAX]; /* what was walked, for people */
+} path_walk;
+
+static const char *skip_empty_components(const char *path)
+{
+    for (;;) {
+        if (path[0] == '/') {
+            path++;
+        } else if (path[0] == '.' && (path[1] == '/' || path[1] == '\0')) {
+            path++;
+        } else {
+            return path;
+        }
+    }
+}
+
+/* Sets the rest to @first, a slash, and @second. */
+static bool set_rest(path_walk *walk, const char *first, const char *second)
+{
+    char joined[PATH_MAX];
+    int length = snprintf(joined, sizeof joined, "%s/%s", first, second);
+    if (length < 0 || (size_t)length >= sizeof joined) {
+        return false;
+    }
+    const char *rest = skip_empty_components(joined);
+    memcpy(walk->rest, rest, strlen(rest) + 1);
+    return true;
+}
+
+static void note_seen(path_walk *walk, const char *name)
+{
+    size_t length = strlen(walk->seen);
+    bool has_slash = length > 0 && walk->seen[length - 1] == '/';
+    snprintf(walk->seen + length, sizeof walk->seen - length, "%s%s", has_slash ? "" : "/", name);
+}
+
+static kiln_status deny(const path_walk *walk, const char *what)
+{
+    return kilni_error_set(walk->error, KILN_E_DENIED, 0, "%s %s", walk->seen, what);
+}
+
+static kiln_status fail(const path_walk *walk, int system_error)
+{
+    kiln_status status = kilni_status_from_errno(system_error);
+    bool is_odd = status == KILN_EXISTS || status == KILN_BUSY ||
+                  (status == KILN_MISS && walk->entrance->may_create);
+    if (is_odd) {
+        status = KILN_E_IO;
+    }
+    return kilni_error_set(walk->error, status, system_error, "%s: %s", walk->seen,
+                           strerror(system_error));
+}
+
+static kiln_status deny_owner(const path_walk *walk, uid_t owner)
+{
+    return kilni_error_set(walk->error, KILN_E_DENIED, 0, "%s belongs to user %u, not to %u",
+                           walk->seen, (unsigned)owner, (unsigned)walk->entrance->user);
+}
+
+static kiln_status deny_mode(const path_walk *walk, mode_t mode)
+{
+    return kilni_error_set(walk->error, KILN_E_DENIED, 0, "%s may be written by others (mode %04o)",
+                           walk->seen, (unsigned)(mode & 07777));
+}
+
+/* A directory above ours. Who may write it could put another directory of ours in our place, no
+ * more: hence everybody is kept out here, but a group of the owner's choice is not. */
+static kiln_status judge_ancestor(const path_walk *walk, const struct stat *stat)
+{
+    if (stat->st_uid != walk->entrance->user && stat->st_uid != 0) {
+        return deny_owner(walk, stat->st_uid);
+    }
+    if ((stat->st_mode & S_IWOTH) && !(stat->st_mode & S_ISVTX)) {
+        return deny_mode(walk, stat->st_mode);
+    }
+    return KILN_OK;
+}
+
+static kiln_status judge_last(const path_walk *walk, const struct stat *stat)
+{
+    bool is_roots = walk->entrance->is_readonly && stat->st_uid == 0;
+    if (stat->st_uid != walk->entrance->user && !is_roots) {
+        return deny_owner(walk, stat->st_uid);
+    }
+    if (stat->st_mode & (S_IWGRP | S_IWOTH)) {
+        return deny_mode(walk, stat->st_mode);
+    }
+    return KILN_OK;
+}
+
+static kiln_status judge(const path_walk *walk, const struct stat *stat, bool is_last)
+{
+    if (!S_ISDIR(stat->st_mode)) {
+        return deny(walk, "is not a directory");
+    }
+    return is_last ? judge_last(walk, stat) : judge_ancestor(walk, stat);
+}
+
+static int open_component(int directory, const char *name)
+{
+    return kilni_os()->openat(directory, name, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0);
+}
+
+static void move_to(path_walk *walk, int directory)
+{
+    kilni_os()->close(walk->here);
+    walk->here = directory;
+}
+
+static kiln_status start_at_root(path_walk *walk)
+{
+    int root = kilni_os()->openat(AT_FDCWD, "/", O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+    if (root < 0) {
+        return fail(walk, errno);
+    }
+    if (walk->here >= 0) {
+        kilni_os()->close(walk->here);
+    }
+    walk->here = root;
+    memcpy(walk->seen, "/", 2);
+    return KILN_OK;
+}
+
+static kiln_status follow_link(path_walk *walk, int link, const struct stat *stat, bool is_last)
+{
+    if (is_last) {
+        return deny(walk, "is a symbolic link");
+    }
+    if (stat->st_uid != walk->entrance->user && stat->st_uid != 0) {
+        return deny_owner(walk, stat->st_uid);
+    }
+    if (++walk->links > MAX_LINKS) {
+        return fail(walk, ELOOP);
+    }
+    char target[PATH_MAX];
+    ssize_t length = kilni_os()->readlinkat(link, "", target, sizeof target - 1);
+    if (length < 0) {
+        return fail(walk, errno);
+    }
+    target[length] = '\0';
+    char rest[PATH_MAX];
+    memcpy(rest, walk->rest, strlen(walk->rest) + 1);
+    if (!set_rest(walk, target, rest)) {
+        return fail(walk, ENAMETOOLONG);
+    }
+    return target[0] == '/' ? start_at_root(walk) : KILN_OK;
+}
+
+static int make_component(path_walk *walk, const char *name, bool is_last)
+{
+    if (kilni_os()->mkdirat(walk->here, name, 0700) == 0) {
+        walk->made = is_last;
+    } else if (errno != EEXIST) {
+        return -1;
+    }
+    return open_component(walk->here, name);
+}
+
+static kiln_status step(path_walk *walk, const char *name, bool is_last)
+{
+    int next = open_component(walk->here, name);
+    if (next < 0 && errno == ENOENT && walk->entrance->may_create) {
+        next = make_component(walk, name, is_last);
+    }
+    int system_error = errno;
+    note_seen(walk, name);
+    if (next < 0) {
+        return fail(walk, system_error);
+    }
+    struct stat stat;
+    kiln_status status;
+    if (kilni_os()->fstat(next, &stat) != 0) {
+        status = fail(walk, errno);
+    } else if (S_ISLNK(stat.st_mode)) {
+        status = follow_link(walk, next, &stat, is_last);
+    } else {
+        status = judge(walk, &stat, is_last);
+        if (status == KILN_OK) {
+            move_to(walk, next);
+            return KILN_OK;
+        }
+    }
+    kilni_os()->close(next);
+    return status;
+}
+
+/* Takes the next component off the rest. */
+static bool take_component(path_walk *walk, char name[NAME_MAX + 1])
+{
+    size_t length = strcspn(walk->rest, "/");
+    if (length > NAME_MAX) {
+        return false;
+    }
+    memcpy(name, walk->rest, length);
+    name[length] = '\0';
+    const char *rest = skip_empty_components(walk->rest + length);
+    memmove(walk->rest, rest, strlen(rest) + 1);
+    return true;
+}
+
+static bool is_same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/* Judges the directory above one that is open, and moves there. At the root, which is above
+ * itself, sets @ret_is_top. */
+static kiln_status climb(path_walk *walk, struct stat *stat, bool *ret_is_top)
+{
+    int above = kilni_os()->openat(walk->here, "..", O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+    if (above < 0) {
+        return fail(walk, errno);
+    }
+    note_seen(walk, "..");
+    move_to(walk, above);
+    struct stat below = *stat;
+    if (kilni_os()->fstat(above, stat) != 0) {
+        return fail(walk, errno);
+    }
+    *ret_is_top = is_same_file(&below, stat);
+    return judge_ancestor(walk, stat);
+}
+
+/* A relative path begins in the midst of a tree: what lies above counts too. */
+static kiln_status judge_upwards(path_walk *walk)
+{
+    struct stat stat;
+    if (kilni_os()->fstat(walk->here, &stat) != 0) {
+        return fail(walk, errno);
+    }
+    kiln_status status = KILN_OK;
+    for (bool is_top = false; status == KILN_OK && !is_top;) {
+        status = climb(walk, &stat, &is_top);
+    }
+    return status;
+}
+
+static kiln_status start_at(path_walk *walk, int start)
+{
+    memcpy(walk->seen, ".", 2);
+    walk->here = kilni_os()->openat(start, ".", O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+    if (walk->here < 0) {
+        return fail(walk, errno);
+    }
+    kiln_status status = judge_upwards(walk);
+    if (status != KILN_OK) {
+        return status;
+    }
+    memcpy(walk->seen, ".", 2);
+    int here = kilni_os()->openat(start, ".", O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+    if (here < 0) {
+        return fail(walk, errno);
+    }
+    move_to(walk, here);
+    return KILN_OK;
+}
+
+static kiln_status judge_start(const path_walk *walk)
+{
+    struct stat stat;
+    if (kilni_os()->fstat(walk->here, &stat) != 0) {
+        return fail(walk, errno);
+    }
+    return judge(walk, &stat, walk->rest[0] == '\0');
+}
+
+static kiln_status walk_all(path_walk *walk)
+{
+    while (walk->rest[0] != '\0') {
+        char name[NAME_MAX + 1];
+        kiln_status status = take_component(walk, name) ? step(walk, name, walk->rest[0] == '\0')
+                                                        : fail(walk, ENAMETOOLONG);
+        if (status != KILN_OK) {
+            return status;
+        }
+    }
+    return KILN_OK;
+}
+
+kiln_status kilni_dir_enter(const char *path, const kilni_entrance *entrance, int *ret_directory,
+                            bool *ret_made, kiln_error *error)
+{
+    path_walk walk = {.entrance = entrance, .error = error, .here = -1};
+    if (!set_rest(&walk, "", path)) {
+        return kilni_error_set(error, KILN_E_INVALID, ENAMETOOLONG, "too long a path");
+    }
+    kiln_status status =
+        entrance->start < 0 ? start_at_root(&walk) : start_at(&walk, entrance->start);
+    if (status == KILN_OK) {
+        status = judge_start(&walk);
+    }
+    if (status == KILN_OK) {
+        status = walk_all(&walk);
+    }
+    int directory = -1;
+    if (status == KILN_OK) {
+        directory = kilni_os()->openat(walk.here, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+        status = directory < 0 ? fail(&walk, errno) : KILN_OK;
+    }
+    if (walk.here >= 0) {
+        kilni_os()->close(walk.here);
+    }
+    if (status == KILN_OK) {
+        *ret_directory = directory;
+        *ret_made = walk.made;
+    }
+    return status;
+}

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+
+#include "base/size.h"
+#include "entry/entry.h"
+#include "os/clock.h"
+#include "os/file.h"
+#include "os/os.h"
+#include "store/dir/dir.h"
+
+/* Network file systems answer some of these for a file that was there a moment ago. */
+static kiln_status read_status(int system_error)
+{
+    kiln_status status = kilni_status_from_errno(system_error);
+    switch (status) {
+    case KILN_BUSY:
+        return KILN_MISS;
+    case KILN_MISS:
+    case KILN_E_DENIED:
+    case KILN_E_NO_MEMORY:
+        return status;
+    default:
+        return KILN_E_IO;
+    }
+}
+
+static bool is_trusted(const kilni_dir *dir, const struct stat *stat)
+{
+    bool is_ours = stat->st_uid == dir->user || (stat->st_uid == 0 && kilni_dir_is_readonly(dir));
+    return S_ISREG(stat->st_mode) && is_ours && !(stat->st_mode & (S_IWGRP | S_IWOTH));
+}
+
+kiln_status kilni_dir_open_file(const kilni_dir *dir, int directory, const char *path,
+                                int *ret_file, struct stat *ret_stat)
+{
+    /* O_NONBLOCK: a FIFO in the place of an entry must not hold us up. */
+    int file = kilni_os()->openat(directory, path,
+                                  O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
+    if (file < 0) {
+        return read_status(errno);
+    }
+    kiln_status status = KILN_OK;
+    if (kilni_os()->fstat(file, ret_stat) != 0) {
+        status = read_status(errno);
+    } else if (!is_trusted(dir, ret_stat)) {
+        status = KILN_E_DENIED;
+    }
+    if (status != KILN_OK) {
+        kilni_os()->close(file);
+        return status;
+    }
+    *ret_file = file;
+    return KILN_OK;
+}
+
+/* More than this is read into no one's memory. */
+static uint64_t largest_entry(const kilni_dir *dir)
+{
+    uint64_t most = dir->store.options.max_bytes;
+    bool is_bounded = !kilni_dir_is_readonly(dir) && most > 0 && most < KILNI_MAX_BYTES;
+    return is_bounded ? most : KILNI_MAX_BYTES;
+}
+
+kiln_status kilni_dir_read_file(const kilni_dir *dir, int file, const struct stat *stat,
+                                kiln_entry **ret_entry)
+{
+    if (stat->st_size <= 0) {
+        return KILN_E_CORRUPT;
+    }
+    if ((uint64_t)stat->st_size > largest_entry(dir)) {
+        return KILN_MISS;
+    }
+    size_t size = (size_t)stat->st_size;
+    void *bytes = malloc(size);
+    if (!bytes) {
+        return KILN_E_NO_MEMORY;
+    }
+    size_t count = 0;
+    kiln_status status = KILN_OK;
+    if (kilni_file_read(file, bytes, size, &count) != KILN_OK) {
+        status = read_status(errno);
+    } else if (count != size) {
+        status = KILN_E_CORRUPT;
+    } else {
+        status = kilni_entry_adopt(bytes, size, ret_entry);
+    }
+    if (status != KILN_OK) {
+        free(bytes);
+    }
+    return status;
+}
+
+/* The file's mtime is the time of its last use, as exact as the interval. */
+static void stamp_use(const kilni_dir *dir, int file, const struct stat *stat)
+{
+    if (kilni_dir_is_readonly(dir)) {
+        return;
+    }
+    int64_t age_s = kilni_clock_unix_s() - stat->st_mtim.tv_sec;
+    if (age_s >= 0 && age_s < dir->store.options.stamp_interval_s) {
+        return;
+    }
+    const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_nsec = UTIME_NOW}};
+    kilni_os()->futimens(file, times);
+}
+
+kiln_status kilni_dir_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry)
+{
+    kilni_dir *dir = (kilni_dir *)store;
+    kiln_digest digest = kiln_key_digest(key);
+    char path[KILNI_DIR_PATH_SIZE];
+    kilni_dir_entry_path(&digest, path);
+    int file;
+    struct stat stat;
+    kiln_status status = kilni_dir_open_file(dir, dir->root, path, &file, &stat);
+    if (status != KILN_OK) {
+        if (status == KILN_E_DENIED) {
+            kilni_store_warn(store, KILNI_WARNED_ENTRY, "%s/%s: not trusted: owner, mode or kind",
+                             dir->path, path);
+        }
+        return status;
+    }
+    kiln_entry *entry = NULL;
+    status = kilni_dir_read_file(dir, file, &stat, &entry);
+    if (status == KILN_OK && !kiln_key_equals(key, kiln_entry_key(entry))) {
+        kiln_entry_release(&entry);
+        status = KILN_MISS;
+    }
+    if (status == KILN_OK) {
+        stamp_use(dir, file, &stat);
+        *ret_entry = entry;
+    }
+    kilni_os()->close(file);
+    return status;
+}
+
+kiln_status kilni_dir_contains(kiln_store *store, const kiln_key *key)
+{
+    kilni_dir *dir = (kilni_dir *)store;
+    kiln_digest digest = kiln_key_digest(key);
+    char path[KILNI_DIR_PATH_SIZE];
+    kilni_dir_entry_path(&digest, path);
+    struct stat stat;
+    if (kilni_os()->fstatat(dir->root, path, &stat, AT_SYMLINK_NOFOLLOW) != 0) {
+        return read_status(errno) == KILN_E_IO ? KILN_E_IO : KILN_MISS;
+    }
+    return S_ISREG(stat.st_mode) ? KILN_OK : KILN_MISS;
+}
+
+uint64_t kilni_dir_disk_bytes(const struct stat *stat)
+{
+    /* Some file systems tell no blocks before they have written them. */
+    return stat->st_blocks > 0 ? (uint64_t)stat->st_blocks * 512 : (uint64_t)stat->st_size;
+}

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "entry/entry.h"
+#include "os/file.h"
+#include "os/os.h"
+#include "store/dir/dir.h"
+#include "store/totals.h"
+
+#define NAME_TRIES 4
+
+/* KILN_MISS stays: it tells that a directory is gone. */
+static kiln_status write_status(int system_error)
+{
+    kiln_status status = kilni_status_from_errno(system_error);
+    return status == KILN_EXISTS || status == KILN_BUSY ? KILN_E_IO : status;
+}
+
+bool kilni_dir_may_be_newer(int file, const struct stat *stat)
+{
+    unsigned char bytes[KILNI_ENTRY_HEAD_SIZE];
+    size_t count = 0;
+    kilni_entry_head head;
+    return kilni_file_read_at(file, bytes, sizeof bytes, 0, &count) != KILN_OK ||
+           kilni_entry_head_decode(bytes, count, (uint64_t)stat->st_size, &head) == KILN_E_VERSION;
+}
+
+/* What a put is about to replace. */
+typedef struct incumbent {
+    bool is_there;
+    uint64_t disk_bytes;
+} incumbent;
+
+/* KILN_OK: nothing, or what may be replaced; KILN_EXISTS; KILN_E_IO, KILN_E_NO_MEMORY: can't be
+ * told. */
+static kiln_status look_at_incumbent(const kilni_dir *dir, const char *path,
+                                     incumbent *ret_incumbent)
+{
+    int file = -1;
+    struct stat stat;
+    *ret_incumbent = (incumbent){.is_there = false};
+    kiln_status status = kilni_dir_open_file(dir, dir->root, path, &file, &stat);
+    if (status != KILN_OK) {
+        return status == KILN_MISS || status == KILN_E_DENIED ? KILN_OK : status;
+    }
+    *ret_incumbent = (incumbent){.is_there = true, .disk_bytes = kilni_dir_disk_bytes(&stat)};
+    bool stays = kilni_dir_may_be_newer(file, &stat);
+    kilni_os()->close(file);
+    return stays ? KILN_EXISTS : KILN_OK;
+}
+
+/* Makes a shard's directory, and those above it where they are gone. */
+static kiln_status make_shard(kilni_dir *dir, unsigned shard)
+{
+    char path[KILNI_DIR_PATH_SIZE];
+    kilni_dir_shard_path(shard, path);
+    for (int missing = 0;; missing++) {
+        if (kilni_os()->mkdirat(dir->root, path, 0700) == 0 || errno == EEXIST) {
+            return KILN_OK;
+        }
+        kiln_status status = write_status(errno);
+        if (status != KILN_MISS || missing == 2) {
+            return status;
+        }
+        if (kilni_os()->mkdirat(dir->root, KILNI_DIR_VERSION, 0700) == 0 || errno == EEXIST) {
+            continue;
+        }
+        status = write_status(errno);
+        if (status == KILN_MISS) {
+            status = kilni_dir_revive(dir);
+        }
+        if (status != KILN_OK) {
+            return status;
+        }
+    }
+}
+
+static kiln_status create_temporary(const kilni_dir *dir, unsigned shard, char *path, int *ret_file)
+{
+    for (int i = 0; i < NAME_TRIES; i++) {
+        uint64_t number;
+        if (kilni_os()->getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number) {
+            return KILN_E_IO;
+        }
+        kilni_dir_temporary_path(shard, number, path);
+        int file = kilni_os()->openat(dir->root, path,
+                                      O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+        if (file >= 0) {
+            *ret_file = file;
+            return KILN_OK;
+        }
+        if (errno != EEXIST) {
+            return write_status(errno);
+        }
+    }
+    return KILN_E_IO;
+}
+
+/* Writes and closes a temporary. */
+static kiln_status fill_temporary(const kilni_dir *dir, int file, kiln_bytes bytes,
+                                  uint64_t *ret_disk_bytes)
+{
+    /* The lock says that the writer lives; without it, age alone decides what is a leftover. */
+    kilni_os()->lock(file, F_WRLCK, 0, 0);
+    kiln_status status = kilni_file_write(file, bytes.data, bytes.size);
+    bool is_synced = dir->store.options.flags & KILN_STORE_SYNC;
+    if (status == KILN_OK && is_synced && kilni_os()->fdatasync(file) != 0) {
+        status = write_status(errno);
+    }
+    struct stat stat;
+    if (status == KILN_OK && kilni_os()->fstat(file, &stat) != 0) {
+        status = write_status(errno);
+    }
+    /* Network file systems may report a failed write only now. */
+    if (kilni_os()->close(file) != 0 && status == KILN_OK) {
+        status = write_status(errno);
+    }
+    if (status == KILN_OK) {
+        *ret_disk_bytes = kilni_dir_disk_bytes(&stat);
+    }
+    return status;
+}
+
+/* KILN_MISS: the shard's directory is not there. */
+static kiln_status publish(const kilni_dir *dir, unsigned shard, const char *path, kiln_bytes bytes,
+                           uint64_t *ret_disk_bytes)
+{
+    char temporary[KILNI_DIR_PATH_SIZE];
+    int file = -1;
+    kiln_status status = create_temporary(dir, shard, temporary, &file);
+    if (status != KILN_OK) {
+        return status;
+    }
+    status = fill_temporary(dir, file, bytes, ret_disk_bytes);
+    if (status == KILN_OK && kilni_os()->renameat(dir->root, temporary, dir->root, path) != 0) {
+        status = write_status(errno);
+    }
+    if (status != KILN_OK) {
+        kilni_os()->unlinkat(dir->root, temporary, 0);
+    }
+    return status;
+}
+
+/* Adds to the totals, together with the damaged entries that gets have met. A file that is new
+ * doesn't know the store's size: it is counted. */
+static kiln_status change_totals(kilni_dir *dir, kilni_totals_change *change,
+                                 kilni_totals *ret_totals)
+{
+    uint64_t corrupt =
+        atomic_exchange_explicit(&dir->store.uncounted_corrupt, 0, memory_order_relaxed);
+    change->counters.corrupt += corrupt;
+    kiln_status status = kilni_totals_change_file(dir->root, KILNI_DIR_STATS, change, ret_totals);
+    if (status == KILN_MISS && kilni_dir_revive(dir) == KILN_OK) {
+        status = kilni_totals_change_file(dir->root, KILNI_DIR_STATS, change, ret_totals);
+    }
+    if (status == KILN_OK && ret_totals->is_new) {
+        kilni_dir_make_room(dir);
+    }
+    if (status != KILN_OK) {
+        atomic_fetch_add_explicit(&dir->store.uncounted_corrupt, corrupt, memory_order_relaxed);
+        kilni_store_warn(&dir->store, KILNI_WARNED_TOTALS, "%s/%s: %s", dir->path, KILNI_DIR_STATS,
+                         kiln_status_text(status));
+    }
+    return status;
+}
+
+/* Counts a put, and makes room where the store outgrew its size by it. */
+static void settle(kilni_dir *dir, uint64_t disk_bytes, const incumbent *replaced)
+{
+    kilni_totals_change change = {
+        .entries = replaced->is_there ? 0 : 1,
+        .bytes = (int64_t)(disk_bytes - replaced->disk_bytes),
+        .counters.puts = 1,
+    };
+    kilni_totals totals;
+    uint64_t most = dir->store.options.max_bytes;
+    bool has_outgrown;
+    if (change_totals(dir, &change, &totals) == KILN_OK) {
+        has_outgrown = totals.bytes > most;
+    } else {
+        uint64_t untold =
+            atomic_fetch_add_explicit(&dir->untold_bytes, disk_bytes, memory_order_relaxed);
+        has_outgrown = untold + disk_bytes > most / 10;
+    }
+    if (has_outgrown) {
+        kilni_dir_make_room(dir);
+    }
+}
+
+kiln_status kilni_dir_put(kiln_store *store, const kiln_entry *entry)
+{
+    kilni_dir *dir = (kilni_dir *)store;
+    kiln_digest digest = kiln_key_digest(kiln_entry_key(entry));
+    unsigned shard = digest.bytes[0];
+    char path[KILNI_DIR_PATH_SIZE];
+    kilni_dir_entry_path(&digest, path);
+    incumbent replaced;
+    kiln_status status = look_at_incumbent(dir, path, &replaced);
+    if (status != KILN_OK) {
+        return status;
+    }
+    kiln_bytes bytes = kiln_entry_encoding(entry);
+    uint64_t disk_bytes = 0;
+    status = publish(dir, shard, path, bytes, &disk_bytes);
+    if (status == KILN_MISS) {
+        status = make_shard(dir, shard);
+        if (status == KILN_OK) {
+            status = publish(dir, shard, path, bytes, &disk_bytes);
+        }
+    }
+    if (status != KILN_OK) {
+        status = status == KILN_MISS ? KILN_E_IO : status;
+        kilni_store_warn(store, KILNI_WARNED_PUT, "%s/%s: can't be written: %s", dir->path, path,
+                         kiln_status_text(status));
+        return status;
+    }
+    settle(dir, disk_bytes, &replaced);
+    return KILN_OK;
+}
+
+static kiln_status remove_status(int system_error)
+{
+    kiln_status status = kilni_status_from_errno(system_error);
+    return status == KILN_MISS || status == KILN_E_READONLY ? status : KILN_E_IO;
+}
+
+kilni_dir_identity kilni_dir_identity_of(const struct stat *stat)
+{
+    return (kilni_dir_identity){
+        .inode = stat->st_ino, .size = stat->st_size, .used = stat->st_mtim};
+}
+
+kiln_status kilni_dir_remove_seen(int directory, const char *path, const kilni_dir_identity *seen)
+{
+    struct stat now;
+    if (kilni_os()->fstatat(directory, path, &now, AT_SYMLINK_NOFOLLOW) != 0) {
+        return remove_status(errno);
+    }
+    bool is_same = now.st_ino == seen->inode && now.st_size == seen->size &&
+                   now.st_mtim.tv_sec == seen->used.tv_sec &&
+                   now.st_mtim.tv_nsec == seen->used.tv_nsec;
+    if (!is_same) {
+        return KILN_MISS;
+    }
+    return kilni_os()->unlinkat(directory, path, 0) == 0 ? KILN_OK : remove_status(errno);
+}
+
+void kilni_dir_count_removed(kilni_dir *dir, const struct stat *removed)
+{
+    kilni_totals_change change = {.entries = -1, .bytes = -(int64_t)kilni_dir_disk_bytes(removed)};
+    kilni_totals totals;
+    change_totals(dir, &change, &totals);
+}
+
+kiln_status kilni_dir_remove(kiln_store *store, const kiln_key *key)
+{
+    kilni_dir *dir = (kilni_dir *)store;
+    kiln_digest digest = kiln_key_digest(key);
+    char path[KILNI_DIR_PATH_SIZE];
+    kilni_dir_entry_path(&digest, path);
+    struct stat stat;
+    if (kilni_os()->fstatat(dir->root, path, &stat, AT_SYMLINK_NOFOLLOW) != 0) {
+        return remove_status(errno);
+    }
+    if (!S_ISREG(stat.st_mode)) {
+        return KILN_MISS;
+    }
+    if (kilni_os()->unlinkat(dir->root, path, 0) != 0) {
+        return remove_status(errno);
+    }
+    kilni_dir_count_removed(dir, &stat);
+    return KILN_OK;
+}
+
+kiln_status kilni_dir_account(kiln_store *store, const kiln_stats *delta)
+{
+    kilni_totals_change change = {.counters = *delta};
+    kilni_totals totals;
+    kiln_status status = change_totals((kilni_dir *)store, &change, &totals);
+    return status == KILN_OK || status == KILN_E_READONLY ? status : KILN_E_IO;
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "entry/entry.h"
+#include "os/file.h"
+#include "os/os.h"
+#include "store/dir/dir.h"
+#include "store/totals.h"
+
+typedef struct shard_walk {
+    kilni_dir_visit_fn *visit;
+    void *user;
+    bool has_ended;
+} shard_walk;
+
+static kiln_status walk_status(int system_error)
+{
+    kiln_status status = kilni_status_from_errno(system_error);
+    return status == KILN_MISS || status == KILN_E_NO_MEMORY ? status : KILN_E_IO;
+}
+
+static void visit_name(shard_walk *walk, int directory, unsigned shard, const char *name)
+{
+    kilni_dir_found found = {.directory = directory, .name = name};
+    if (!kilni_dir_is_entry_name(name, shard, &found.digest)) {
+        found.is_temporary = kilni_dir_is_temporary_name(name);
+        if (!found.is_temporary) {
+            return;
+        }
+    }
+    if (kilni_os()->fstatat(directory, name, &found.stat, AT_SYMLINK_NOFOLLOW) == 0 &&
+        S_ISREG(found.stat.st_mode)) {
+        walk->has_ended = walk->visit(walk->user, &found) != 0;
+    }
+}
+
+/* KILN_MISS: no such shard. */
+static kiln_status walk_shard(kilni_dir *dir, unsigned shard, shard_walk *walk)
+{
+    char path[KILNI_DIR_PATH_SIZE];
+    kilni_dir_shard_path(shard, path);
+    int directory =
+        kilni_os()->openat(dir->root, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
+    if (directory < 0) {
+        return walk_status(errno);
+    }
+    DIR *listing = kilni_os()->fdopendir(directory);
+    if (!listing) {
+        kiln_status status = walk_status(errno);
+        kilni_os()->close(directory);
+        return status;
+    }
+    int system_error = 0;
+    while (!walk->has_ended) {
+        errno = 0;
+        const struct dirent *found = kilni_os()->readdir(listing);
+        if (!found) {
+            system_error = errno;
+            break;
+        }
+        visit_name(walk, directory, shard, found->d_name);
+    }
+    kilni_os()->closedir(listing);
+    return system_error == 0 ? KILN_OK : walk_status(system_error);
+}
+
+kiln_status kilni_dir_walk(kilni_dir *dir, kilni_dir_visit_fn *visit, void *user)
+{
+    shard_walk walk = {.visit = visit, .user = user};
+    kiln_status first_failure = KILN_OK;
+    for (unsigned shard = 0; shard < KILNI_DIR_SHARD_COUNT && !walk.has_ended; shard++) {
+        kiln_status status = walk_shard(dir, shard, &walk);
+        if (status != KILN_OK && status != KILN_MISS && first_failure == KILN_OK) {
+            first_failure = status;
+        }
+    }
+    return first_failure;
+}
+
+/* ---- items ---- */
+
+typedef struct dir_item {
+    kiln_item item; /* first: a dir_item is a kiln_item */
+    const kilni_dir_found *found;
+    kilni_entry_head head; /* what info's texts point into */
+} dir_item;
+
+static kilni_dir *dir_of(const dir_item *item)
+{
+    return (kilni_dir *)item->item.store;
+}
+
+/* Reads an item's head. KILN_OK, KILN_E_CORRUPT and KILN_E_VERSION describe the item; KILN_MISS and
+ * KILN_E_IO are failures. */
+static kiln_status read_head(dir_item *item)
+{
+    int file;
+    struct stat stat;
+    kiln_status status =
+        kilni_dir_open_file(dir_of(item), item->found->directory, item->found->name, &file, &stat);
+    if (status != KILN_OK) {
+        return status == KILN_E_DENIED ? KILN_E_CORRUPT : status;
+    }
+    unsigned char bytes[KILNI_ENTRY_HEAD_SIZE];
+    size_t count = 0;
+    status = kilni_file_read_at(file, bytes, sizeof bytes, 0, &count);
+    kilni_os()->close(file);
+    if (status != KILN_OK) {
+        return status;
+    }
+    return kilni_entry_head_decode(bytes, count, (uint64_t)stat.st_size, &item->head);
+}
+
+kiln_status kilni_dir_item_info(kiln_item *item, kiln_item_info *ret_info)
+{
+    dir_item *self = (dir_item *)item;
+    const kilni_dir_found *found = self->found;
+    kiln_status state = read_head(self);
+    if (state == KILN_OK && memcmp(&self->head.digest, &found->digest, sizeof found->digest) != 0) {
+        state = KILN_E_CORRUPT;
+    }
+    if (state != KILN_OK && state != KILN_E_CORRUPT && state != KILN_E_VERSION) {
+        return state;
+    }
+    if (state != KILN_OK) {
+        self->head = (kilni_entry_head){.kind = 0};
+    }
+    *ret_info = (kiln_item_info){
+        .digest = found->digest,
+        .state = state,
+        .kind = self->head.kind,
+        .device = self->head.device,
+        .name = self->head.name,
+        .tool = self->head.tool,
+        .bytes = self->head.payload_size,
+        .stored_bytes = (uint64_t)found->stat.st_size,
+        .build_ns = self->head.build_ns,
+        .created_s = self->head.created_s,
+        .last_used_s = found->stat.st_mtim.tv_sec,
+    };
+    return KILN_OK;
+}
+
+kiln_status kilni_dir_item_read(kiln_item *item, kiln_entry **ret_entry)
+{
+    dir_item *self = (dir_item *)item;
+    kilni_dir *dir = dir_of(self);
+    int file;
+    struct stat stat;
+    kiln_status status =
+        kilni_dir_open_file(dir, self->found->directory, self->found->name, &file, &stat);
+    if (status != KILN_OK) {
+        return status;
+    }
+    kiln_entry *entry = NULL;
+    status = kilni_dir_read_file(dir, file, &stat, &entry);
+    kilni_os()->close(file);
+    if (status != KILN_OK) {
+        return status;
+    }
+    kiln_digest digest = kiln_key_digest(kiln_entry_key(entry));
+    if (memcmp(&digest, &self->found->digest, sizeof digest) != 0) {
+        kiln_entry_release(&entry);
+        return KILN_E_CORRUPT;
+    }
+    *ret_entry = entry;
+    return KILN_OK;
+}
+
+kiln_status kilni_dir_item_remove(kiln_item *item)
+{
+    dir_item *self = (dir_item *)item;
+    const kilni_dir_found *found = self->found;
+    kilni_dir_identity seen = kilni_dir_identity_of(&found->stat);
+    kiln_status status = kilni_dir_remove_seen(found->directory, found->name, &seen);
+    if (status == KILN_OK) {
+        kilni_dir_count_removed(dir_of(self), &found->stat);
+    }
+    return status;
+}
+
+typedef struct each_walk {
+    kiln_store *store;
+    kiln_item_fn visit;
+    void *user;
+} each_walk;
+
+static int visit_item(void *user, const kilni_dir_found *found)
+{
+    const each_walk *walk = user;
+    if (found->is_temporary) {
+        return 0;
+    }
+    dir_item item = {.item.store = walk->store, .found = found};
+    return walk->visit(walk->user, &item.item);
+}
+
+kiln_status kilni_dir_each(kiln_store *store, kiln_item_fn visit, void *user)
+{
+    each_walk walk = {.store = store, .visit = visit, .user = user};
+    return kilni_dir_walk((kilni_dir *)store, visit_item, &walk);
+}
+
+static int add_to_stat(void *user, const kilni_dir_found *found)
+{
+    kiln_store_stat *stat = user;
+    stat->entries += !found->is_temporary;
+    stat->bytes += kilni_dir_disk_bytes(&found->stat);
+    return 0;
+}
+
+kiln_status kilni_dir_stat(kiln_store *store, kiln_store_stat *ret_stat)
+{
+    kilni_dir *dir = (kilni_dir *)store;
+    kiln_store_stat stat = {.max_bytes = store->options.max_bytes};
+    kiln_status status = kilni_dir_walk(dir, add_to_stat, &stat);
+    if (status != KILN_OK) {
+        return status;
+    }
+    kilni_totals totals;
+    if (kilni_totals_read_file(dir->root, KILNI_DIR_STATS, &totals) == KILN_OK) {
+        stat.totals = totals.counters;
+    }
+    *ret_stat = stat;
+    return KILN_OK;
+}

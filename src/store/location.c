@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/location.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <kiln/config.h>
+
+#include "base/error.h"
+
+#define DEFAULT_MAX_BYTES ((uint64_t)2 << 30)
+#define DEFAULT_STAMP_INTERVAL_S 3600u
+#define KNOWN_FLAGS                                                                                \
+    (KILN_STORE_READONLY | KILN_STORE_SYNC | KILN_STORE_NO_LEASE | KILN_STORE_NO_CREATE)
+
+/* Copies the caller's struct, which may be of an older or a newer library. */
+static kiln_status copy_params(const kiln_store_params *given, kiln_store_params *ret_params,
+                               kiln_error *error)
+{
+    kiln_store_params params = {0};
+    if (given) {
+        size_t known = given->struct_size < sizeof params ? given->struct_size : sizeof params;
+        if (known < sizeof given->struct_size) {
+            return kilni_error_set(error, KILN_E_INVALID, 0, "kiln_store_params: no struct_size");
+        }
+        const unsigned char *bytes = (const unsigned char *)given;
+        for (size_t i = known; i < given->struct_size; i++) {
+            if (bytes[i] != 0) {
+                return kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
+                                       "kiln_store_params: a field that this library doesn't know");
+            }
+        }
+        memcpy(&params, given, known);
+    }
+    if (params.flags & ~KNOWN_FLAGS) {
+        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "unknown store flags 0x%x",
+                               (unsigned)(params.flags & ~KNOWN_FLAGS));
+    }
+    *ret_params = params;
+    return KILN_OK;
+}
+
+static kiln_status options_from_params(const kiln_store_params *given,
+                                       kilni_store_options *ret_options, kiln_error *error)
+{
+    kiln_store_params params = {0};
+    kiln_status status = copy_params(given, &params, error);
+    if (status != KILN_OK) {
+        return status;
+    }
+    *ret_options = (kilni_store_options){
+        .max_bytes = params.max_bytes ? params.max_bytes : DEFAULT_MAX_BYTES,
+        .flags = params.flags,
+        .stamp_interval_s =
+            params.stamp_interval_s ? params.stamp_interval_s : DEFAULT_STAMP_INTERVAL_S,
+        .log = params.log,
+    };
+    return KILN_OK;
+}
+
+static int hex_digit(char character)
+{
+    if (character >= '0' && character <= '9') {
+        return character - '0';
+    }
+    if (character >= 'a' && character <= 'f') {
+        return character - 'a' + 10;
+    }
+    if (character >= 'A' && character <= 'F') {
+        return character - 'A' + 10;
+    }
+    return -1;
+}
+
+/* Decodes the escapes of one part of a URL in place. */
+static kiln_status decode_percent(char *text, kiln_error *error)
+{
+    char *to = text;
+    for (const char *from = text; *from; from++) {
+        char character = *from;
+        if (character == '%') {
+            int high = hex_digit(from[1]);
+            int low = high < 0 ? -1 : hex_digit(from[2]);
+            if (low < 0 || (high == 0 && low == 0)) {
+                return kilni_error_set(error, KILN_E_PARSE, 0,
+                                       "\"%.3s\" is no escape of a character in a URL", from);
+            }
+            character = (char)(high * 16 + low);
+            from += 2;
+        }
+        *to++ = character;
+    }
+    *to = '\0';
+    return KILN_OK;
+}
+
+/* One option's text, in the options. Each returns false where the value is none of its kind. */
+typedef bool option_reader(const char *value, kilni_store_options *options);
+
+static bool set_flag(const char *value, uint32_t flag, const char *on, const char *off,
+                     kilni_store_options *options)
+{
+    if (strcmp(value, on) == 0) {
+        options->flags |= flag;
+        return true;
+    }
+    options->flags &= ~flag;
+    return strcmp(value, off) == 0;
+}
+
+static bool read_max_size(const char *value, kilni_store_options *options)
+{
+    return kiln_size_parse(value, &options->max_bytes) == KILN_OK;
+}
+
+static bool read_readonly(const char *value, kilni_store_options *options)
+{
+    return set_flag(value, KILN_STORE_READONLY, "1", "0", options);
+}
+
+static bool read_sync(const char *value, kilni_store_options *options)
+{
+    return set_flag(value, KILN_STORE_SYNC, "1", "0", options);
+}
+
+static bool read_lease(const char *value, kilni_store_options *options)
+{
+    return set_flag(value, KILN_STORE_NO_LEASE, "off", "on", options);
+}
+
+static bool read_stamp(const char *value, kilni_store_options *options)
+{
+    uint64_t seconds = 0;
+    if (value[0] == '\0' || strspn(value, "0123456789") != strlen(value) ||
+        kiln_size_parse(value, &seconds) != KILN_OK || seconds > UINT32_MAX) {
+        return false;
+    }
+    options->stamp_interval_s = (uint32_t)seconds;
+    return true;
+}
+
+static bool read_layout(const char *value, kilni_store_options *options)
+{
+    (void)options;
+    return strcmp(value, "kiln") == 0;
+}
+
+static const struct option {
+    const char *name;
+    option_reader *read;
+    const char *expected;
+} known_options[] = {
+    {"max-size", read_max_size, "a number of bytes, with a suffix K, M, G or T"},
+    {"readonly", read_readonly, "0 or 1"},
+    {"sync", read_sync, "0 or 1"},
+    {"lease", read_lease, "on or off"},
+    {"stamp", read_stamp, "a number of seconds"},
+    {"layout", read_layout, "kiln"},
+};
+
+enum { OPTION_COUNT = sizeof known_options / sizeof known_options[0] };
+
+/* Reads one "name=value". @seen has a bit for each option that was given already. */
+static kiln_status read_option(char *text, unsigned *seen, kilni_store_options *options,
+                               kiln_error *error)
+{
+    char *value = strchr(text, '=');
+    if (!value) {
+        return kilni_error_set(error, KILN_E_PARSE, 0, "option \"%s\" has no value", text);
+    }
+    *value++ = '\0';
+    kiln_status status = decode_percent(value, error);
+    if (status != KILN_OK) {
+        return status;
+    }
+    for (unsigned i = 0; i < OPTION_COUNT; i++) {
+        const struct option *option = &known_options[i];
+        if (strcmp(text, option->name) != 0) {
+            continue;
+        }
+        if (*seen & (1u << i)) {
+            return kilni_error_set(error, KILN_E_PARSE, 0, "option \"%s\" is given twice", text);
+        }
+        *seen |= 1u << i;
+        if (option->read(value, options)) {
+            return KILN_OK;
+        }
+        return kilni_error_set(error,
+                               option->read == read_layout ? KILN_E_UNSUPPORTED : KILN_E_PARSE, 0,
+                               "%s=%s: expected %s", text, value, option->expected);
+    }
+    return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "unknown store option \"%s\"", text);
+}
+
+static kiln_status read_options(char *query, kilni_store_options *options, kiln_error *error)
+{
+    unsigned seen = 0;
+    kiln_status status = KILN_OK;
+    while (status == KILN_OK && query) {
+        char *end = strchr(query, '&');
+        if (end) {
+            *end++ = '\0';
+        }
+        status = read_option(query, &seen, options, error);
+        query = end;
+    }
+    return status;
+}
+
+/* Reads what follows "file://", which it cuts into path and options. The path stays in @text. */
+static kiln_status read_file_url(char *text, kilni_store_options *options, kiln_error *error)
+{
+    if (text[0] != '/') {
+        return kilni_error_set(error, KILN_E_PARSE, 0,
+                               "file://%s: an absolute path must follow, as in file:///path", text);
+    }
+    if (strpbrk(text, "#|")) {
+        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
+                               "file://%s: '#' and '|' have to be written %%23 and %%7C", text);
+    }
+    char *query = strchr(text, '?');
+    if (query) {
+        *query++ = '\0';
+    }
+    kiln_status status = decode_percent(text, error);
+    return status == KILN_OK ? read_options(query, options, error) : status;
+}
+
+static kiln_status check_scheme(const char *location, kiln_error *error)
+{
+    size_t length = strspn(location, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                     "0123456789+-.");
+    if (location[length] != ':') {
+        return kilni_error_set(error, KILN_E_PARSE, 0,
+                               "\"%s\": neither a URL nor a path that begins with '/' or '.'",
+                               location);
+    }
+    return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "unknown kind of store \"%.*s\"",
+                           (int)(length < 100 ? length : 100), location);
+}
+
+kiln_status kilni_location_parse(const char *location, const kiln_store_params *params,
+                                 kilni_location *ret_location, kiln_error *error)
+{
+    static const char file_scheme[] = "file://";
+    const size_t prefix = sizeof file_scheme - 1;
+    if (!location || location[0] == '\0') {
+        return kilni_error_set(error, KILN_E_INVALID, 0, "no location of a store");
+    }
+    kilni_store_options options;
+    kiln_status status = options_from_params(params, &options, error);
+    if (status != KILN_OK) {
+        return status;
+    }
+    bool is_path = location[0] == '/' || location[0] == '.';
+    if (!is_path && strncmp(location, file_scheme, prefix) != 0) {
+        return check_scheme(location, error);
+    }
+    char *path = strdup(is_path ? location : location + prefix);
+    if (!path) {
+        return kilni_error_set(error, KILN_E_NO_MEMORY, 0, "out of memory");
+    }
+    status = is_path ? KILN_OK : read_file_url(path, &options, error);
+    if (status != KILN_OK) {
+        free(path);
+        return status;
+    }
+    *ret_location = (kilni_location){.path = path, .options = options};
+    return KILN_OK;
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where a store is: a directory, or a URL with options. No I/O.
+ */
+#pragma once
+
+#include "store/store.h"
+
+typedef struct kilni_location {
+    char *path; /* of the directory; to be freed */
+    kilni_store_options options;
+} kilni_location;
+
+/* Reads a location. What a URL says goes before @params.
+ *
+ * @params  may be NULL
+ * Returns KILN_OK; KILN_E_INVALID; KILN_E_PARSE; KILN_E_UNSUPPORTED: a scheme, an option, a flag or
+ * a longer struct that is not known; KILN_E_NO_MEMORY. All are described in @error. */
+kiln_status kilni_location_parse(const char *location, const kiln_store_params *params,
+                                 kilni_location *ret_location, kiln_error *error);

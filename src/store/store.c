@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The public calls: what is the same for every kind of store.
+ */
+#include "store/store.h"
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/dir/dir.h"
+#include "store/location.h"
+
+/* Copies as much of a struct as its caller knows. The first member is its size, set by the caller;
+ * what the caller has beyond ours becomes zero. */
+static bool hand_out(void *to, const void *from, size_t from_size)
+{
+    size_t to_size;
+    memcpy(&to_size, to, sizeof to_size);
+    if (to_size < sizeof to_size) {
+        return false;
+    }
+    memset(to, 0, to_size);
+    memcpy(to, from, to_size < from_size ? to_size : from_size);
+    memcpy(to, &to_size, sizeof to_size);
+    return true;
+}
+
+static bool is_writable(const kiln_store *store)
+{
+    return store->capabilities & KILNI_STORE_WRITABLE;
+}
+
+kiln_status kiln_store_open(const char *location, const kiln_store_params *params,
+                            kiln_store **ret_store, kiln_error *error)
+{
+    if (!ret_store) {
+        return KILN_E_INVALID;
+    }
+    kilni_location where;
+    kiln_status status = kilni_location_parse(location, params, &where, error);
+    if (status != KILN_OK) {
+        return status;
+    }
+    status = kilni_dir_open(where.path, &where.options, ret_store, error);
+    free(where.path);
+    return status;
+}
+
+void kiln_store_close(kiln_store **store)
+{
+    if (!store || !*store) {
+        return;
+    }
+    (*store)->ops->close(*store);
+    *store = NULL;
+}
+
+kiln_status kiln_store_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry)
+{
+    if (!key || !ret_entry) {
+        return KILN_E_INVALID;
+    }
+    if (!store) {
+        return KILN_MISS;
+    }
+    kiln_status status = store->ops->get(store, key, ret_entry);
+    if (status == KILN_E_CORRUPT) {
+        atomic_fetch_add_explicit(&store->counts.corrupt, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&store->uncounted_corrupt, 1, memory_order_relaxed);
+    }
+    return status;
+}
+
+kiln_status kiln_store_put(kiln_store *store, const kiln_entry *entry)
+{
+    if (!entry) {
+        return KILN_E_INVALID;
+    }
+    if (!store) {
+        return KILN_OK;
+    }
+    if (!is_writable(store)) {
+        return KILN_E_READONLY;
+    }
+    if (store->options.max_bytes == 0) {
+        return KILN_E_FULL;
+    }
+    if (kiln_entry_encoding(entry).size > store->options.max_bytes) {
+        return KILN_E_TOO_LARGE;
+    }
+    kiln_status status = store->ops->put(store, entry);
+    if (status == KILN_OK) {
+        atomic_fetch_add_explicit(&store->counts.puts, 1, memory_order_relaxed);
+    }
+    return status;
+}
+
+kiln_status kiln_store_remove(kiln_store *store, const kiln_key *key)
+{
+    if (!key) {
+        return KILN_E_INVALID;
+    }
+    if (!store) {
+        return KILN_MISS;
+    }
+    return is_writable(store) ? store->ops->remove(store, key) : KILN_E_READONLY;
+}
+
+kiln_status kiln_store_contains(kiln_store *store, const kiln_key *key)
+{
+    if (!key) {
+        return KILN_E_INVALID;
+    }
+    return store ? store->ops->contains(store, key) : KILN_MISS;
+}
+
+kiln_status kiln_store_lease(kiln_store *store, const kiln_key *key, uint64_t wait_ns,
+                             kiln_lease **ret_lease)
+{
+    if (!key || !ret_lease) {
+        return KILN_E_INVALID;
+    }
+    if (!(kilni_store_capabilities(store) & KILNI_STORE_LEASES)) {
+        return KILN_E_UNSUPPORTED;
+    }
+    return store->ops->lease(store, key, wait_ns, ret_lease);
+}
+
+void kiln_lease_release(kiln_lease **lease)
+{
+    if (!lease || !*lease) {
+        return;
+    }
+    (*lease)->ops->lease_release(*lease);
+    *lease = NULL;
+}
+
+kiln_status kiln_item_get_info(kiln_item *item, kiln_item_info *ret_info)
+{
+    if (!item || !ret_info) {
+        return KILN_E_INVALID;
+    }
+    kiln_item_info info = {0};
+    kiln_status status = item->store->ops->item_info(item, &info);
+    if (status != KILN_OK) {
+        return status;
+    }
+    return hand_out(ret_info, &info, sizeof info) ? KILN_OK : KILN_E_INVALID;
+}
+
+kiln_status kiln_item_read(kiln_item *item, kiln_entry **ret_entry)
+{
+    if (!item || !ret_entry) {
+        return KILN_E_INVALID;
+    }
+    return item->store->ops->item_read(item, ret_entry);
+}
+
+kiln_status kiln_item_remove(kiln_item *item)
+{
+    if (!item) {
+        return KILN_E_INVALID;
+    }
+    return is_writable(item->store) ? item->store->ops->item_remove(item) : KILN_E_READONLY;
+}
+
+kiln_status kiln_store_each(kiln_store *store, kiln_item_fn visit, void *user)
+{
+    if (!visit) {
+        return KILN_E_INVALID;
+    }
+    return store ? store->ops->each(store, visit, user) : KILN_OK;
+}
+
+kiln_status kiln_store_get_stat(kiln_store *store, kiln_store_stat *ret_stat)
+{
+    if (!ret_stat) {
+        return KILN_E_INVALID;
+    }
+    kiln_store_stat stat = {0};
+    kiln_status status = store ? store->ops->stat(store, &stat) : KILN_OK;
+    if (status != KILN_OK) {
+        return status;
+    }
+    return hand_out(ret_stat, &stat, sizeof stat) ? KILN_OK : KILN_E_INVALID;
+}
+
+kiln_status kiln_store_account(kiln_store *store, const kiln_stats *delta)
+{
+    if (!delta) {
+        return KILN_E_INVALID;
+    }
+    if (!store) {
+        return KILN_OK;
+    }
+    return is_writable(store) ? store->ops->account(store, delta) : KILN_E_READONLY;
+}
+
+kiln_status kiln_store_trim(kiln_store *store, uint64_t max_bytes, kiln_trim_report *ret_report)
+{
+    if (store && !is_writable(store)) {
+        return KILN_E_READONLY;
+    }
+    kiln_trim_report report = {0};
+    kiln_status status = store ? store->ops->trim(store, max_bytes, &report) : KILN_OK;
+    if (status == KILN_OK && ret_report && !hand_out(ret_report, &report, sizeof report)) {
+        return KILN_E_INVALID;
+    }
+    return status;
+}
+
+typedef struct verification {
+    kiln_verify_fn report;
+    void *user;
+    kiln_verify_report result;
+    kiln_status status;
+} verification;
+
+static const char *why_not(kiln_status status)
+{
+    switch (status) {
+    case KILN_E_CORRUPT:
+        return "its bytes are damaged, or under a name that isn't theirs";
+    case KILN_E_DENIED:
+        return "the file is not ours alone: owner, mode or kind";
+    default:
+        return kiln_status_text(status);
+    }
+}
+
+static int verify_item(void *user, kiln_item *item)
+{
+    verification *work = user;
+    kiln_entry *entry = NULL;
+    kiln_status status = kiln_item_read(item, &entry);
+    kiln_entry_release(&entry);
+    if (status == KILN_MISS) {
+        return 0;
+    }
+    if (status == KILN_E_NO_MEMORY) {
+        work->status = status;
+        return 1;
+    }
+    work->result.checked++;
+    work->result.ok += status == KILN_OK;
+    work->result.newer += status == KILN_E_VERSION;
+    work->result.corrupt += status != KILN_OK && status != KILN_E_VERSION;
+    if (status != KILN_OK && work->report) {
+        work->report(work->user, item, status, why_not(status));
+    }
+    return 0;
+}
+
+kiln_status kiln_store_verify(kiln_store *store, kiln_verify_fn report, void *user,
+                              kiln_verify_report *ret_report)
+{
+    if (!ret_report) {
+        return KILN_E_INVALID;
+    }
+    verification work = {.report = report, .user = user};
+    kiln_status status = kiln_store_each(store, verify_item, &work);
+    if (status == KILN_OK) {
+        status = work.status;
+    }
+    if (status != KILN_OK) {
+        return status;
+    }
+    return hand_out(ret_report, &work.result, sizeof work.result) ? KILN_OK : KILN_E_INVALID;
+}
+
+uint32_t kilni_store_capabilities(const kiln_store *store)
+{
+    return store ? store->capabilities : 0;
+}
+
+void kilni_store_take_counts(kiln_store *store, kiln_stats *ret_counts)
+{
+    kiln_stats counts = {0};
+    if (store) {
+        counts.puts = atomic_exchange_explicit(&store->counts.puts, 0, memory_order_relaxed);
+        counts.corrupt = atomic_exchange_explicit(&store->counts.corrupt, 0, memory_order_relaxed);
+        counts.evicted = atomic_exchange_explicit(&store->counts.evicted, 0, memory_order_relaxed);
+    }
+    *ret_counts = counts;
+}
+
+void kilni_store_warn(kiln_store *store, uint32_t kind, const char *format, ...)
+{
+    if (!store->options.log.write ||
+        atomic_fetch_or_explicit(&store->warned, kind, memory_order_relaxed) & kind) {
+        return;
+    }
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    store->options.log.write(store->options.log.user, KILN_LOG_WARNING, text);
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What every kind of store is made of. The public calls (store.c) check arguments, enforce limits
+ * and count; an engine behind kilni_store_ops only does the work.
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <kiln/store.h>
+
+/* What a store can do; callers decide by these, never by an engine's name. */
+enum {
+    KILNI_STORE_PERSISTENT = 1u, /* entries outlive the process */
+    KILNI_STORE_SHARED = 2u,     /* other processes see what is put */
+    KILNI_STORE_ENUMERABLE = 4u, /* each, trim and verify work */
+    KILNI_STORE_LEASES = 8u,     /* one builder across processes */
+    KILNI_STORE_WRITABLE = 16u   /* puts and removals may succeed */
+};
+
+/* Parameters with all defaults put in. */
+typedef struct kilni_store_options {
+    uint64_t max_bytes;        /* 0: nothing is stored; KILN_UNLIMITED */
+    uint32_t flags;            /* KILN_STORE_… */
+    uint32_t stamp_interval_s; /* 0: every use is stamped */
+    kiln_log log;
+} kilni_store_options;
+
+/* The slots follow the public calls of the same names. The wrappers have checked that pointers are
+ * not NULL, that a store that is written to is writable, and that a put fits. */
+typedef struct kilni_store_ops {
+    const char *name;
+    void (*close)(kiln_store *store);
+    kiln_status (*get)(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry);
+    kiln_status (*put)(kiln_store *store, const kiln_entry *entry);
+    kiln_status (*remove)(kiln_store *store, const kiln_key *key);
+    kiln_status (*contains)(kiln_store *store, const kiln_key *key);
+    kiln_status (*lease)(kiln_store *store, const kiln_key *key, uint64_t wait_ns,
+                         kiln_lease **ret_lease);
+    void (*lease_release)(kiln_lease *lease);
+    kiln_status (*each)(kiln_store *store, kiln_item_fn visit, void *user);
+    kiln_status (*item_info)(kiln_item *item, kiln_item_info *ret_info);
+    kiln_status (*item_read)(kiln_item *item, kiln_entry **ret_entry);
+    kiln_status (*item_remove)(kiln_item *item);
+    kiln_status (*stat)(kiln_store *store, kiln_store_stat *ret_stat);
+    kiln_status (*account)(kiln_store *store, const kiln_stats *delta);
+    kiln_status (*trim)(kiln_store *store, uint64_t max_bytes, kiln_trim_report *ret_report);
+} kilni_store_ops;
+
+/* What a handle did and has not been asked about yet. Counts only: every access is relaxed. */
+typedef struct kilni_store_counts {
+    _Atomic uint64_t puts, corrupt, evicted;
+} kilni_store_counts;
+
+/* An engine's own struct begins with this one. Immutable but for the counters. */
+struct kiln_store {
+    const kilni_store_ops *ops;
+    uint32_t capabilities; /* KILNI_STORE_… */
+    kilni_store_options options;
+    kilni_store_counts counts;          /* for kilni_store_take_counts */
+    _Atomic uint64_t uncounted_corrupt; /* not yet in the totals: gets don't write. Relaxed */
+    _Atomic uint32_t warned;            /* KILNI_WARNED_… that were logged already. Relaxed */
+};
+
+struct kiln_lease {
+    const kilni_store_ops *ops;
+};
+
+struct kiln_item {
+    kiln_store *store;
+};
+
+/* KILNI_STORE_…; 0 for NULL. */
+uint32_t kilni_store_capabilities(const kiln_store *store);
+
+/* Takes what this handle counted since it was last asked: puts, corrupt and evicted, all of which
+ * are in the store's totals already or will come there. Each count is handed out once. */
+void kilni_store_take_counts(kiln_store *store, kiln_stats *ret_counts);
+
+/* What is worth a line in the log, once for each store. */
+enum {
+    KILNI_WARNED_ENTRY = 1u,  /* a file that is not to be trusted was skipped */
+    KILNI_WARNED_TOTALS = 2u, /* the totals can't be kept */
+    KILNI_WARNED_TRIM = 4u,   /* room can't be made */
+    KILNI_WARNED_PUT = 8u     /* an entry can't be written */
+};
+
+/* Logs a line, but only the first of its kind. */
+void kilni_store_warn(kiln_store *store, uint32_t kind, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/totals.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/hash.h"
+#include "os/file.h"
+#include "os/os.h"
+#include "store/lock.h"
+
+#define MAGIC "KILNSTAT"
+#define MAGIC_SIZE 8u
+#define VERSION 1u
+#define HEADER_SIZE (MAGIC_SIZE + 4u + 4u)
+#define CHECKSUM_SIZE 8u
+/* Later versions append fields; we carry on what we don't know. */
+#define MAX_FIELDS 255u
+#define MAX_FILE_SIZE (HEADER_SIZE + 8u * MAX_FIELDS + CHECKSUM_SIZE)
+#define LOCK_WAIT_NS 1000000000u
+
+enum { FIELD_ENTRIES = 0, FIELD_BYTES = 1, FIELD_COUNTERS = 2 };
+enum { KNOWN_FIELDS = FIELD_COUNTERS + KILNI_STATS_COUNT };
+
+_Static_assert(sizeof(kiln_stats) % sizeof(uint64_t) == 0, "kiln_stats is an array of uint64_t");
+_Static_assert(KNOWN_FIELDS <= MAX_FIELDS, "a statistics file has room for all counters");
+
+typedef struct field_list {
+    uint64_t values[MAX_FIELDS];
+    uint32_t count;
+} field_list;
+
+static uint64_t checksum(const void *bytes, size_t size)
+{
+    kiln_digest digest = kilni_hash(bytes, size);
+    kilni_byte_reader reader = {.at = digest.bytes, .left = sizeof digest.bytes};
+    return kilni_read_u64(&reader);
+}
+
+static bool is_all_zero(const unsigned char *bytes, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        if (bytes[i] != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What a file turned out to hold. */
+typedef enum content_kind { SOUND, EMPTY, DAMAGED, FOREIGN } content_kind;
+
+static content_kind decode(const unsigned char *bytes, size_t size, field_list *ret_fields)
+{
+    /* A power cut can leave zeros in the place of what was written. */
+    if (size <= MAX_FILE_SIZE && is_all_zero(bytes, size)) {
+        return EMPTY;
+    }
+    kilni_byte_reader reader = {.at = bytes, .left = size};
+    const unsigned char *magic = kilni_read_bytes(&reader, MAGIC_SIZE);
+    if (!magic || memcmp(magic, MAGIC, MAGIC_SIZE) != 0) {
+        return FOREIGN;
+    }
+    uint32_t version = kilni_read_u32(&reader);
+    uint32_t count = kilni_read_u32(&reader);
+    if (!reader.failed && version > VERSION) {
+        return FOREIGN;
+    }
+    if (reader.failed || version != VERSION || count > MAX_FIELDS ||
+        reader.left != 8u * count + CHECKSUM_SIZE) {
+        return DAMAGED;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        ret_fields->values[i] = kilni_read_u64(&reader);
+    }
+    ret_fields->count = count;
+    return kilni_read_u64(&reader) == checksum(bytes, size - CHECKSUM_SIZE) ? SOUND : DAMAGED;
+}
+
+/* The fields are all zero where the content is not SOUND. */
+static kiln_status load(int file, field_list *ret_fields, content_kind *ret_content)
+{
+    /* One byte more than any file of ours has tells a longer file. */
+    unsigned char bytes[MAX_FILE_SIZE + 1];
+    size_t size = 0;
+    memset(ret_fields, 0, sizeof *ret_fields);
+    if (kilni_file_read_at(file, bytes, sizeof bytes, 0, &size) != KILN_OK) {
+        return KILN_E_IO;
+    }
+    *ret_content = decode(bytes, size, ret_fields);
+    if (*ret_content != SOUND) {
+        memset(ret_fields, 0, sizeof *ret_fields);
+    }
+    return *ret_content == FOREIGN ? KILN_E_CORRUPT : KILN_OK;
+}
+
+static kiln_status save(int file, const field_list *fields, bool is_new)
+{
+    unsigned char bytes[MAX_FILE_SIZE];
+    kilni_byte_writer writer = {.at = bytes, .left = sizeof bytes};
+    kilni_write_bytes(&writer, MAGIC, MAGIC_SIZE);
+    kilni_write_u32(&writer, VERSION);
+    kilni_write_u32(&writer, fields->count);
+    for (uint32_t i = 0; i < fields->count; i++) {
+        kilni_write_u64(&writer, fields->values[i]);
+    }
+    kilni_write_u64(&writer, checksum(bytes, (size_t)(writer.at - bytes)));
+    size_t size = (size_t)(writer.at - bytes);
+    if (is_new && kilni_os()->ftruncate(file, (off_t)size) != 0) {
+        return kilni_status_from_errno(errno) == KILN_E_FULL ? KILN_E_FULL : KILN_E_IO;
+    }
+    return kilni_file_write_at(file, bytes, size, 0);
+}
+
+static uint64_t add_signed(uint64_t value, int64_t change)
+{
+    uint64_t amount = change < 0 ? 0 - (uint64_t)change : (uint64_t)change;
+    if (change < 0) {
+        return value > amount ? value - amount : 0;
+    }
+    return value + amount;
+}
+
+static void apply(field_list *fields, const kilni_totals_change *change)
+{
+    if (fields->count < KNOWN_FIELDS) {
+        fields->count = KNOWN_FIELDS;
+    }
+    uint64_t *values = fields->values;
+    if (change->is_recount) {
+        values[FIELD_ENTRIES] = 0;
+        values[FIELD_BYTES] = 0;
+    }
+    values[FIELD_ENTRIES] = add_signed(values[FIELD_ENTRIES], change->entries);
+    values[FIELD_BYTES] = add_signed(values[FIELD_BYTES], change->bytes);
+    kiln_stats counters;
+    memcpy(&counters, &values[FIELD_COUNTERS], sizeof counters);
+    kilni_stats_add(&counters, &change->counters);
+    memcpy(&values[FIELD_COUNTERS], &counters, sizeof counters);
+}
+
+static kilni_totals totals_of(const field_list *fields)
+{
+    kilni_totals totals = {.entries = fields->values[FIELD_ENTRIES],
+                           .bytes = fields->values[FIELD_BYTES]};
+    memcpy(&totals.counters, &fields->values[FIELD_COUNTERS], sizeof totals.counters);
+    return totals;
+}
+
+/* Opens and locks; on success the lock has to be closed. */
+static kiln_status open_locked(int directory, const char *path, int flags, short type,
+                               kilni_lock *ret_lock)
+{
+    kiln_status status = kilni_lock_open(directory, path, flags, ret_lock);
+    if (status != KILN_OK) {
+        return status;
+    }
+    if (kilni_lock_take(ret_lock, type, 0, 0, LOCK_WAIT_NS) != KILN_OK) {
+        kilni_lock_close(ret_lock);
+        return KILN_E_IO;
+    }
+    return KILN_OK;
+}
+
+kiln_status kilni_totals_change_file(int directory, const char *path,
+                                     const kilni_totals_change *change, kilni_totals *ret_totals)
+{
+    kilni_lock lock;
+    kiln_status status = open_locked(directory, path, O_RDWR | O_CREAT, F_WRLCK, &lock);
+    if (status != KILN_OK) {
+        return status;
+    }
+    field_list fields;
+    content_kind content = EMPTY;
+    status = load(lock.file, &fields, &content);
+    bool is_new = content != SOUND;
+    if (status == KILN_OK) {
+        apply(&fields, change);
+        status = save(lock.file, &fields, is_new);
+    }
+    kilni_lock_close(&lock);
+    if (status == KILN_OK && ret_totals) {
+        *ret_totals = totals_of(&fields);
+        ret_totals->is_new = is_new;
+    }
+    return status;
+}
+
+kiln_status kilni_totals_read_file(int directory, const char *path, kilni_totals *ret_totals)
+{
+    kilni_lock lock;
+    kiln_status status = open_locked(directory, path, O_RDONLY, F_RDLCK, &lock);
+    if (status != KILN_OK) {
+        return status;
+    }
+    field_list fields;
+    content_kind content = EMPTY;
+    status = load(lock.file, &fields, &content);
+    kilni_lock_close(&lock);
+    if (status == KILN_OK && content == DAMAGED) {
+        status = KILN_E_CORRUPT;
+    }
+    if (status != KILN_OK) {
+        return status;
+    }
+    *ret_totals = totals_of(&fields);
+    return KILN_OK;
+}
+
+void kilni_stats_add(kiln_stats *sum, const kiln_stats *delta)
+{
+#define ADD(name, meaning) sum->name += delta->name;
+    KILN_STATS_LIST(ADD)
+#undef ADD
+}
+
+bool kilni_stats_is_zero(const kiln_stats *stats)
+{
+    static const kiln_stats zero;
+    return memcmp(stats, &zero, sizeof zero) == 0;
+}

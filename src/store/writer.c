@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/writer.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "os/clock.h"
+#include "store/store.h"
+#include "store/totals.h"
+
+#define FLUSH_DELAY_NS 100000000u
+#define NS_PER_S 1000000000u
+
+/* Guards the queues and states of all writers; held for a few instructions or the start of a
+ * thread, never over I/O or a release. One for all, so that fork has one to take: it is taken
+ * before and let go after on both sides. */
+static pthread_mutex_t writers_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* How often this process is a fork's child. Written in the child of a fork, where no other thread
+ * is; relaxed. */
+static _Atomic unsigned fork_generation;
+
+typedef struct queue_item {
+    struct queue_item *next;
+    kiln_entry *entry;
+    kiln_lease *lease; /* may be NULL */
+    uint64_t bytes;
+} queue_item;
+
+struct kilni_writer {
+    kiln_store *store;
+    uint64_t max_queued_bytes;
+    char *stats_path;
+    unsigned generation; /* of the process that the thread belongs to */
+
+    /* What was counted and not flushed. Adds are relaxed: they come before the release of
+     * is_dirty, which pairs with the acquire of the flush that then takes them. */
+    _Atomic uint64_t pending[KILNI_STATS_COUNT];
+    _Atomic bool is_dirty;
+
+    /* From here on guarded by writers_lock. */
+    pthread_cond_t changed; /* any of this, or is_dirty from false to true */
+    queue_item *first, *last;
+    uint64_t queued_bytes; /* waiting or being written */
+    uint64_t flush_at_ns;  /* 0: nothing to flush was seen yet */
+    unsigned flushes_wanted, flushes_done;
+    bool has_thread, has_to_stop;
+    bool is_busy; /* someone works for this writer, outside the lock */
+    pthread_t thread;
+
+    /* Belongs to whoever set is_busy: what could not be handed on yet. */
+    kiln_stats for_store, for_file;
+};
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&writers_lock);
+}
+
+static void after_fork_in_parent(void)
+{
+    pthread_mutex_unlock(&writers_lock);
+}
+
+static void after_fork_in_child(void)
+{
+    atomic_fetch_add_explicit(&fork_generation, 1, memory_order_relaxed);
+    pthread_mutex_unlock(&writers_lock);
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+static bool is_forked(const kilni_writer *writer)
+{
+    return writer->generation != atomic_load_explicit(&fork_generation, memory_order_relaxed);
+}
+
+/* ---- counting ---- */
+
+static void mark_dirty(kilni_writer *writer)
+{
+    if (atomic_exchange_explicit(&writer->is_dirty, true, memory_order_acq_rel)) {
+        return;
+    }
+    pthread_mutex_lock(&writers_lock);
+    if (writer->has_thread) {
+        pthread_cond_broadcast(&writer->changed);
+    }
+    pthread_mutex_unlock(&writers_lock);
+}
+
+void kilni_writer_count(kilni_writer *writer, const kiln_stats *delta)
+{
+    uint64_t counts[KILNI_STATS_COUNT];
+    memcpy(counts, delta, sizeof counts);
+    for (size_t i = 0; i < KILNI_STATS_COUNT; i++) {
+        if (counts[i] != 0) {
+            atomic_fetch_add_explicit(&writer->pending[i], counts[i], memory_order_relaxed);
+        }
+    }
+    if (!is_forked(writer)) {
+        mark_dirty(writer);
+    }
+}
+
+static void take_pending(kilni_writer *writer, kiln_stats *ret_counts)
+{
+    uint64_t counts[KILNI_STATS_COUNT];
+    atomic_exchange_explicit(&writer->is_dirty, false, memory_order_acq_rel);
+    for (size_t i = 0; i < KILNI_STATS_COUNT; i++) {
+        counts[i] = atomic_exchange_explicit(&writer->pending[i], 0, memory_order_relaxed);
+    }
+    memcpy(ret_counts, counts, sizeof counts);
+}
+
+/* Hands on what was counted. Called by whoever set is_busy, outside the lock. What can't be handed
+ * on now goes with the next flush. */
+static void flush_counts(kilni_writer *writer)
+{
+    kiln_stats counted;
+    kiln_stats counted_by_store;
+    take_pending(writer, &counted);
+    kilni_store_take_counts(writer->store, &counted_by_store);
+    kilni_stats_add(&writer->for_store, &counted);
+    kilni_stats_add(&writer->for_file, &counted);
+    kilni_stats_add(&writer->for_file, &counted_by_store);
+    if (!kilni_stats_is_zero(&writer->for_store)) {
+        kiln_status status = kiln_store_account(writer->store, &writer->for_store);
+        if (status == KILN_OK || status == KILN_E_READONLY) {
+            writer->for_store = (kiln_stats){0};
+        }
+    }
+    if (!writer->stats_path) {
+        writer->for_file = (kiln_stats){0};
+    } else if (!kilni_stats_is_zero(&writer->for_file) &&
+               kiln_stats_add_to_file(writer->stats_path, &writer->for_file) == KILN_OK) {
+        writer->for_file = (kiln_stats){0};
+    }
+}
+
+/* ---- working: with writers_lock held, which is let go during the work ---- */
+
+static void begin_work(kilni_writer *writer)
+{
+    writer->is_busy = true;
+    pthread_mutex_unlock(&writers_lock);
+}
+
+static void end_work(kilni_writer *writer)
+{
+    pthread_mutex_lock(&writers_lock);
+    writer->is_busy = false;
+    pthread_cond_broadcast(&writer->changed);
+}
+
+static void flush_locked(kilni_writer *writer)
+{
+    unsigned wanted = writer->flushes_wanted;
+    writer->flush_at_ns = 0;
+    begin_work(writer);
+    flush_counts(writer);
+    end_work(writer);
+    writer->flushes_done = wanted;
+}
+
+static void free_item(queue_item *item)
+{
+    kiln_lease_release(&item->lease);
+    kiln_entry_release(&item->entry);
+    free(item);
+}
+
+static void count_dropped(kilni_writer *writer, uint64_t count)
+{
+    const kiln_stats dropped = {.dropped = count};
+    kilni_writer_count(writer, &dropped);
+}
+
+static void write_first_locked(kilni_writer *writer)
+{
+    queue_item *item = writer->first;
+    writer->first = item->next;
+    begin_work(writer);
+    if (kiln_store_put(writer->store, item->entry) != KILN_OK) {
+        count_dropped(writer, 1);
+    }
+    uint64_t bytes = item->bytes;
+    free_item(item);
+    end_work(writer);
+    writer->queued_bytes -= bytes;
+    /* The store counted the put: that is for the statistics file. */
+    atomic_store_explicit(&writer->is_dirty, true, memory_order_release);
+}
+
+static void wait_until(kilni_writer *writer, uint64_t time_ns)
+{
+    struct timespec time = {.tv_sec = (time_t)(time_ns / NS_PER_S),
+                            .tv_nsec = (long)(time_ns % NS_PER_S)};
+    pthread_cond_timedwait(&writer->changed, &writers_lock, &time);
+}
+
+static bool has_to_flush(kilni_writer *writer)
+{
+    if (writer->flushes_done != writer->flushes_wanted && !writer->first) {
+        return true;
+    }
+    return writer->flush_at_ns != 0 && kilni_clock_ns() >= writer->flush_at_ns;
+}
+
+/* One piece of work, or one wait for some. */
+static void work_locked(kilni_writer *writer)
+{
+    bool is_dirty = atomic_load_explicit(&writer->is_dirty, memory_order_acquire);
+    if (is_dirty && writer->flush_at_ns == 0) {
+        writer->flush_at_ns = kilni_clock_ns() + FLUSH_DELAY_NS;
+    }
+    if (writer->is_busy) {
+        pthread_cond_wait(&writer->changed, &writers_lock);
+    } else if (has_to_flush(writer)) {
+        flush_locked(writer);
+    } else if (writer->first) {
+        write_first_locked(writer);
+    } else if (writer->flush_at_ns != 0) {
+        wait_until(writer, writer->flush_at_ns);
+    } else {
+        pthread_cond_wait(&writer->changed, &writers_lock);
+    }
+}
+
+static void *run_thread(void *argument)
+{
+    kilni_writer *writer = argument;
+    pthread_setname_np(pthread_self(), "kiln-writer");
+    pthread_mutex_lock(&writers_lock);
+    while (!writer->has_to_stop) {
+        work_locked(writer);
+    }
+    pthread_mutex_unlock(&writers_lock);
+    return NULL;
+}
+
+/* The application's signals are none of this thread's business. */
+static bool start_thread_locked(kilni_writer *writer)
+{
+    if (writer->has_thread) {
+        return true;
+    }
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    writer->has_thread = pthread_create(&writer->thread, NULL, run_thread, writer) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return writer->has_thread;
+}
+
+/* ---- the interface ---- */
+
+static bool init_condition(pthread_cond_t *condition)
+{
+    pthread_condattr_t attributes;
+    if (pthread_condattr_init(&attributes) != 0) {
+        return false;
+    }
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    bool is_made = pthread_cond_init(condition, &attributes) == 0;
+    pthread_condattr_destroy(&attributes);
+    return is_made;
+}
+
+kiln_status kilni_writer_new(kiln_store *store, uint64_t max_queued_bytes,
+                             kilni_writer **ret_writer)
+{
+    static pthread_once_t watching = PTHREAD_ONCE_INIT;
+    pthread_once(&watching, watch_forks);
+    kilni_writer *writer = calloc(1, sizeof *writer);
+    if (!writer || !init_condition(&writer->changed)) {
+        free(writer);
+        return KILN_E_NO_MEMORY;
+    }
+    writer->store = store;
+    writer->max_queued_bytes = max_queued_bytes;
+    writer->generation = atomic_load_explicit(&fork_generation, memory_order_relaxed);
+    *ret_writer = writer;
+    return KILN_OK;
+}
+
+kiln_status kilni_writer_set_stats_file(kilni_writer *writer, const char *path)
+{
+    char *copy = path ? strdup(path) : NULL;
+    if (path && !copy) {
+        return KILN_E_NO_MEMORY;
+    }
+    free(writer->stats_path);
+    writer->stats_path = copy;
+    return KILN_OK;
+}
+
+static bool has_room_locked(const kilni_writer *writer, uint64_t bytes)
+{
+    return writer->queued_bytes == 0 || (writer->queued_bytes < writer->max_queued_bytes &&
+                                         bytes <= writer->max_queued_bytes - writer->queued_bytes);
+}
+
+static kiln_status enqueue(kilni_writer *writer, queue_item *item)
+{
+    kiln_status status = KILN_OK;
+    pthread_mutex_lock(&writers_lock);
+    if (!has_room_locked(writer, item->bytes)) {
+        status = KILN_E_FULL;
+    } else if (!start_thread_locked(writer)) {
+        status = KILN_E_NO_MEMORY;
+    } else {
+        if (writer->first) {
+            writer->last->next = item;
+        } else {
+            writer->first = item;
+        }
+        writer->last = item;
+        writer->queued_bytes += item->bytes;
+        pthread_cond_broadcast(&writer->changed);
+    }
+    pthread_mutex_unlock(&writers_lock);
+    return status;
+}
+
+kiln_status kilni_writer_put(kilni_writer *writer, const kiln_entry *entry, kiln_lease **lease)
+{
+    kiln_lease *held = lease ? *lease : NULL;
+    if (lease) {
+        *lease = NULL;
+    }
+    if (!writer->store) {
+        kiln_lease_release(&held);
+        return KILN_OK;
+    }
+    queue_item *queued = malloc(sizeof *queued);
+    kiln_status status = queued ? KILN_OK : KILN_E_NO_MEMORY;
+    if (status == KILN_OK) {
+        *queued = (queue_item){
+            .entry = kiln_entry_retain(entry),
+            .lease = held,
+            .bytes = kiln_entry_encoding(entry).size,
+        };
+        status = is_forked(writer) ? KILN_E_FULL : enqueue(writer, queued);
+        if (status != KILN_OK) {
+            free_item(queued);
+        }
+    } else {
+        kiln_lease_release(&held);
+    }
+    if (status != KILN_OK) {
+        count_dropped(writer, 1);
+    }
+    return status;
+}
+
+static bool is_drained_locked(const kilni_writer *writer, unsigned flush)
+{
+    /* The difference is signed, so that the numbers may wrap. */
+    bool is_flushed = (int)(writer->flushes_done - flush) >= 0;
+    return is_flushed && !writer->first && !writer->is_busy;
+}
+
+kiln_status kilni_writer_drain(kilni_writer *writer, uint64_t timeout_ns)
+{
+    if (is_forked(writer)) {
+        return KILN_OK;
+    }
+    uint64_t now_ns = kilni_clock_ns();
+    uint64_t end_ns = timeout_ns > UINT64_MAX - now_ns ? UINT64_MAX : now_ns + timeout_ns;
+    pthread_mutex_lock(&writers_lock);
+    unsigned flush = ++writer->flushes_wanted;
+    pthread_cond_broadcast(&writer->changed);
+    while (!is_drained_locked(writer, flush) && kilni_clock_ns() < end_ns) {
+        if (writer->has_thread || writer->is_busy) {
+            wait_until(writer, end_ns);
+        } else {
+            flush_locked(writer);
+        }
+    }
+    bool is_drained = is_drained_locked(writer, flush);
+    pthread_mutex_unlock(&writers_lock);
+    return is_drained ? KILN_OK : KILN_TIMEOUT;
+}
+
+static void drop_items(kilni_writer *writer, queue_item *first)
+{
+    uint64_t count = 0;
+    while (first) {
+        queue_item *next = first->next;
+        free_item(first);
+        first = next;
+        count++;
+    }
+    if (count > 0) {
+        count_dropped(writer, count);
+    }
+}
+
+/* Ends the thread; what it has not written is dropped, and counted. */
+static void stop(kilni_writer *writer)
+{
+    pthread_mutex_lock(&writers_lock);
+    queue_item *left = writer->first;
+    writer->first = NULL;
+    writer->has_to_stop = true;
+    bool has_thread = writer->has_thread;
+    pthread_cond_broadcast(&writer->changed);
+    pthread_mutex_unlock(&writers_lock);
+    drop_items(writer, left);
+    if (has_thread) {
+        pthread_join(writer->thread, NULL);
+    }
+    if (atomic_load_explicit(&writer->is_dirty, memory_order_acquire)) {
+        flush_counts(writer);
+    }
+    pthread_cond_destroy(&writer->changed);
+}
+
+void kilni_writer_free(kilni_writer **writer, uint64_t timeout_ns)
+{
+    if (!writer || !*writer) {
+        return;
+    }
+    kilni_writer *self = *writer;
+    *writer = NULL;
+    if (is_forked(self)) {
+        /* The thread that the condition waits for is the parent's: it can't be destroyed. */
+        drop_items(self, self->first);
+    } else {
+        kilni_writer_drain(self, timeout_ns);
+        stop(self);
+    }
+    free(self->stats_path);
+    free(self);
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Entries of which only the answers and the log may be read: under AddressSanitizer a fence stands
+ * around them, so that one byte read beside them is told. And a look at all that decoded answers
+ * give.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <kiln/entry.h>
+
+#include "device/opencl/answers.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define FENCE_IS_HERE 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define FENCE_IS_HERE 1
+#endif
+#endif
+#ifdef FENCE_IS_HERE
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(start, size) ((void)(start), (void)(size))
+#define ASAN_UNPOISON_MEMORY_REGION(start, size) ((void)(start), (void)(size))
+#endif
+
+/* From the end of one section to the beginning of the next, or to the end. An empty one may be
+ * nowhere. */
+static inline void fence_after(const kiln_entry *entry, kiln_bytes section)
+{
+    if (section.size == 0) {
+        return;
+    }
+    const kiln_bytes all = kiln_entry_encoding(entry), answers = kiln_entry_answers(entry),
+                     log = kiln_entry_log(entry);
+    const char *start = (const char *)section.data + section.size;
+    const char *end = (const char *)all.data + all.size;
+    const kiln_bytes sections[] = {answers, log};
+    for (size_t i = 0; i < 2; i++) {
+        const char *next = sections[i].data;
+        if (sections[i].size > 0 && next >= start && next < end) {
+            end = next;
+        }
+    }
+    ASAN_POISON_MEMORY_REGION(start, (size_t)(end - start));
+}
+
+/* NULL where it can't be made. */
+static inline kiln_entry *fenced_entry_new(const void *answers, size_t size, const char *log,
+                                           size_t log_size)
+{
+    kiln_key_builder *builder = NULL;
+    kiln_key *key = NULL;
+    kiln_entry *entry = NULL;
+    if (kiln_key_builder_new(&builder) == KILN_OK) {
+        kiln_key_builder_finish(builder, &key);
+    }
+    kiln_key_builder_free(&builder);
+    const kiln_entry_params params = {
+        .struct_size = sizeof params,
+        .key = key,
+        .kind = KILN_ENTRY_PROGRAM,
+        .provenance.struct_size = sizeof params.provenance,
+        .answers = {answers, size},
+        .log = {log, log_size},
+        .payload = {"payload", 7},
+    };
+    if (key && kiln_entry_new(&params, &entry) == KILN_OK) {
+        fence_after(entry, kiln_entry_answers(entry));
+        fence_after(entry, kiln_entry_log(entry));
+    }
+    kiln_key_release(&key);
+    return entry;
+}
+
+/* Takes the fence down, and gives the reference back. */
+static inline void fenced_entry_release(kiln_entry **entry)
+{
+    const kiln_bytes all = kiln_entry_encoding(*entry);
+    ASAN_UNPOISON_MEMORY_REGION(all.data, all.size);
+    kiln_entry_release(entry);
+}
+
+static inline bool fenced_answer_is_inside(const kilni_opencl_answer *answer, kiln_bytes bounds)
+{
+    if (answer->value.size == 0) {
+        return true;
+    }
+    const unsigned char *start = answer->value.data, *from = bounds.data;
+    if (start < from || answer->value.size > bounds.size ||
+        (size_t)(start - from) > bounds.size - answer->value.size) {
+        return false;
+    }
+    /* Read as an application reads it: every byte of it, into room of just that size. */
+    void *room = malloc(answer->value.size);
+    size_t size = 0;
+    const bool is_given = room && kilni_opencl_reply(start, answer->value.size, answer->value.size,
+                                                     room, &size) == CL_SUCCESS;
+    free(room);
+    return is_given && size == answer->value.size;
+}
+
+static inline bool fenced_kernel_is_inside(const kilni_opencl_answers *answers, const char *kernel,
+                                           kiln_bytes bounds)
+{
+    static const cl_kernel_arg_info questions[] = {
+        CL_KERNEL_ARG_ADDRESS_QUALIFIER, CL_KERNEL_ARG_ACCESS_QUALIFIER, CL_KERNEL_ARG_TYPE_NAME,
+        CL_KERNEL_ARG_TYPE_QUALIFIER, CL_KERNEL_ARG_NAME};
+    kilni_opencl_answer answer;
+    if (kilni_opencl_answers_attributes(answers, kernel, &answer) == KILN_OK &&
+        !fenced_answer_is_inside(&answer, bounds)) {
+        return false;
+    }
+    for (cl_uint i = 0; i < 64; i++) {
+        for (size_t q = 0; q < sizeof questions / sizeof questions[0]; q++) {
+            if (kilni_opencl_answers_argument(answers, kernel, i, questions[q], &answer) ==
+                    KILN_OK &&
+                !fenced_answer_is_inside(&answer, bounds)) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* Asks for everything of the kernels that the tests record; false where an answer points out of the
+ * entry's. */
+static inline bool fenced_answers_are_inside(const kilni_opencl_answers *answers,
+                                             const kiln_entry *entry)
+{
+    const kiln_bytes bounds = kiln_entry_answers(entry);
+    const kilni_opencl_answer log = kilni_opencl_answers_log(answers);
+    static const char *const names[] = {"scale", "scale_all", "s", ""};
+    bool are_inside = log.status == CL_SUCCESS &&
+                      log.value.size == kiln_entry_log(entry).size + 1 &&
+                      ((const char *)log.value.data)[log.value.size - 1] == '\0';
+    for (size_t i = 0; are_inside && i < sizeof names / sizeof names[0]; i++) {
+        are_inside = fenced_kernel_is_inside(answers, names[i], bounds);
+    }
+    return are_inside;
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "scripted_device.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define BINARY_SIZE 512u
+#define BINARY_MARK "scripted"
+
+void script(scripted_call *call, int failing, kiln_status failure)
+{
+    call->failing = failing;
+    call->failure = failure;
+    atomic_store(&call->count, 0);
+}
+
+static kiln_status answer(scripted_call *call)
+{
+    return atomic_fetch_add(&call->count, 1) < call->failing ? call->failure : KILN_OK;
+}
+
+/* FNV-1a, and never 0. */
+uint64_t scripted_value(uint64_t sum, const void *bytes, size_t size)
+{
+    uint64_t value = sum ^ UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < size; i++) {
+        value = (value ^ ((const unsigned char *)bytes)[i]) * UINT64_C(0x100000001b3);
+    }
+    return value | 1;
+}
+
+/* aligned_alloc, since failing_malloc.h leaves that alone. */
+static void *allocate(size_t size)
+{
+    void *made = aligned_alloc(16, (size + 15) / 16 * 16);
+    if (!made) {
+        abort();
+    }
+    return made;
+}
+
+static scripted_program *new_program(scripted_device *device, uint64_t value)
+{
+    scripted_program *program = allocate(sizeof *program);
+    program->value = value;
+    atomic_fetch_add(&device->live_programs, 1);
+    return program;
+}
+
+kiln_status scripted_build(scripted_device *device, uint64_t value, scripted_program **ret_program)
+{
+    const kiln_status status = answer(&device->build);
+    if (device->while_building) {
+        device->while_building(device->user);
+    }
+    if (status == KILN_OK) {
+        *ret_program = new_program(device, value);
+    }
+    return status;
+}
+
+kiln_status scripted_capture(scripted_device *device, uint64_t value, kiln_capture *ret_capture)
+{
+    const kiln_status status = answer(&device->capture);
+    if (status != KILN_OK) {
+        return status;
+    }
+    unsigned char *binary = allocate(BINARY_SIZE);
+    memset(binary, 0xa5, BINARY_SIZE);
+    memcpy(binary, BINARY_MARK, sizeof BINARY_MARK - 1);
+    memcpy(binary + sizeof BINARY_MARK - 1, &value, sizeof value);
+    *ret_capture = (kiln_capture){.payload = binary, .payload_size = BINARY_SIZE};
+    return KILN_OK;
+}
+
+uint64_t scripted_read(kiln_bytes binary)
+{
+    const unsigned char *bytes = binary.data;
+    if (binary.size != BINARY_SIZE || memcmp(bytes, BINARY_MARK, sizeof BINARY_MARK - 1) != 0) {
+        return 0;
+    }
+    uint64_t value;
+    memcpy(&value, bytes + sizeof BINARY_MARK - 1, sizeof value);
+    return value;
+}
+
+kiln_status scripted_load(scripted_device *device, uint64_t value, scripted_program **ret_program)
+{
+    const kiln_status status = answer(&device->load);
+    if (status == KILN_OK) {
+        *ret_program = new_program(device, value);
+    }
+    return status;
+}
+
+void scripted_release(scripted_device *device, scripted_program *program)
+{
+    atomic_fetch_sub(&device->live_programs, 1);
+    free(program);
+}
+
+/* ---- as device ops ---- */
+
+static uint64_t value_of(const kiln_program_source *source)
+{
+    const char *options = source->options ? source->options : "";
+    const uint64_t value = scripted_value(0, source->code.data, source->code.size);
+    return scripted_value(value, options, strlen(options));
+}
+
+static kiln_status identity(void *device, kiln_key_builder *key)
+{
+    scripted_device *d = device;
+    const kiln_status status = answer(&d->identity);
+    return status == KILN_OK ? kiln_key_builder_add_text(key, "device", d->text ? d->text : "")
+                             : status;
+}
+
+static kiln_status describe(void *device, const kiln_program_source *source, kiln_key_builder *key,
+                            kiln_error *error)
+{
+    (void)error;
+    scripted_device *d = device;
+    kiln_status status = answer(&d->describe);
+    if (status == KILN_OK) {
+        status = kiln_key_builder_add_text(key, "options", source->options ? source->options : "");
+    }
+    if (status == KILN_OK) {
+        status = kiln_key_builder_add(key, "source", source->code.data, source->code.size);
+    }
+    return status;
+}
+
+static char *copy_text(const char *text)
+{
+    char *copy = allocate(strlen(text) + 1);
+    strcpy(copy, text);
+    return copy;
+}
+
+static kiln_status build(void *device, const kiln_program_source *source, void **ret_program,
+                         char **ret_log)
+{
+    scripted_device *d = device;
+    scripted_program *program = NULL;
+    const kiln_status status = scripted_build(d, value_of(source), &program);
+    if (status == KILN_OK) {
+        *ret_program = program;
+    } else if (d->build_text) {
+        *ret_log = copy_text(d->build_text);
+    }
+    return status;
+}
+
+static kiln_status capture(void *device, void *program, kiln_capture *ret_capture)
+{
+    const scripted_program *built = program;
+    return scripted_capture(device, built->value, ret_capture);
+}
+
+static kiln_status load(void *device, const kiln_program_source *source, const kiln_entry *entry,
+                        void **ret_program)
+{
+    scripted_device *d = device;
+    const uint64_t value = scripted_read(kiln_entry_payload(entry));
+    if (value != value_of(source)) {
+        atomic_fetch_add(&d->wrong, 1);
+    }
+    scripted_program *program = NULL;
+    const kiln_status status = scripted_load(d, value, &program);
+    if (status == KILN_OK) {
+        *ret_program = program;
+    }
+    return status;
+}
+
+static kiln_status kernel(void *device, void *program, const char *name, void **ret_kernel)
+{
+    (void)program;
+    scripted_device *d = device;
+    atomic_fetch_add(&d->live_kernels, 1);
+    *ret_kernel = copy_text(name);
+    return KILN_OK;
+}
+
+static void release_program(void *device, void *program)
+{
+    scripted_release(device, program);
+}
+
+static void release_kernel(void *device, void *held_kernel)
+{
+    scripted_device *d = device;
+    atomic_fetch_sub(&d->live_kernels, 1);
+    free(held_kernel);
+}
+
+#define OPS(cost)                                                                                  \
+    {                                                                                              \
+        .struct_size = sizeof(kiln_device_ops), .name = "scripted", .capture_cost = (cost),        \
+        .identity = identity, .describe = describe, .build = build, .capture = capture,            \
+        .load = load, .kernel = kernel, .release_program = release_program,                        \
+        .release_kernel = release_kernel,                                                          \
+    }
+
+const kiln_device_ops scripted_cheap_ops = OPS(KILN_CAPTURE_CHEAP);
+const kiln_device_ops scripted_dear_ops = OPS(KILN_CAPTURE_DEAR);

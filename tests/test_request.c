@@ -1,0 +1,601 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <unistd.h>
+
+#include "entry/format.h"
+#include "support/failing_malloc.h"
+#include "support/request_scene.h"
+
+/* ---- arguments ---- */
+
+static void test_wrong_arguments(void **state)
+{
+    fixture *f = *state;
+    house at = enter(f, KILNI_KEEP_ENTRIES);
+    caller c = {.at = &at};
+    run(&c);
+    assert_int_equal(c.status, KILN_E_INVALID);
+    for (size_t i = 0; i <= KILNI_REQUEST_KEYS_MAX; i++) {
+        c.keys[i] = f->a;
+    }
+    c.key_count = KILNI_REQUEST_KEYS_MAX + 1;
+    run(&c);
+    assert_int_equal(c.status, KILN_E_INVALID);
+
+    const kilni_request wanted = {
+        .ending = KILNI_KEEP_ENTRIES, .keys = c.keys, .key_count = 1, .ops = &all_ops, .user = &c};
+    kilni_request_result result;
+    assert_int_equal(kilni_request_run(NULL, &wanted, &result, NULL), KILN_E_INVALID);
+    assert_int_equal(kilni_request_run(&at.context, NULL, &result, NULL), KILN_E_INVALID);
+    assert_int_equal(kilni_request_run(&at.context, &wanted, NULL, NULL), KILN_E_INVALID);
+    close_house(&at);
+
+    at = enter(f, KILNI_KEEP_PROGRAM);
+    c = (caller){.at = &at, .keys = {f->a, f->b}, .key_count = 2};
+    run(&c);
+    assert_int_equal(c.status, KILN_E_INVALID);
+    close_house(&at);
+    assert_calls(f, 0, 0, 0);
+}
+
+/* ---- the way, step by step ---- */
+
+static void check_way(fixture *f, kilni_ending ending, int loads_from_memory)
+{
+    house at = enter(f, ending);
+    kilni_request_result result = request(&at, f->a, NULL, KILNI_FROM_BUILD);
+    assert_int_equal(result.store, KILN_MISS);
+    assert_int_equal(result.kept, KILN_OK);
+    assert_int_equal(result.waited, 0);
+    assert_true(result.build_ns > 0);
+    assert_calls(f, 1, 1, 0);
+    assert_totals(&at, (kiln_stats){.misses = 1, .builds = 1, .puts = 1});
+
+    result = request(&at, f->a, NULL, KILNI_FROM_MEMORY);
+    assert_int_equal(result.store, KILN_OK);
+    assert_int_equal(result.build_ns, 0);
+    assert_calls(f, 1, 1, loads_from_memory);
+    assert_totals(&at, (kiln_stats){.misses = 1, .builds = 1, .puts = 1, .hits_memory = 1});
+
+    open_again(&at, f->directory);
+    result = request(&at, f->a, NULL, KILNI_FROM_STORE);
+    assert_int_equal(result.store, KILN_OK);
+    assert_true(result.load_ns > 0);
+    assert_calls(f, 1, 1, loads_from_memory + 1);
+    assert_totals(
+        &at, (kiln_stats){.misses = 1, .builds = 1, .puts = 1, .hits_memory = 1, .hits_store = 1});
+
+    request(&at, f->a, NULL, KILNI_FROM_MEMORY);
+    assert_calls(f, 1, 1, 2 * loads_from_memory + 1);
+    assert_int_equal(stat_of(&at).entries, 1);
+    close_house(&at);
+}
+
+static void test_way_of_entries(void **state)
+{
+    check_way(*state, KILNI_KEEP_ENTRIES, 1);
+}
+
+static void test_way_of_a_program(void **state)
+{
+    check_way(*state, KILNI_KEEP_PROGRAM, 0);
+}
+
+static void test_saved_time_is_counted(void **state)
+{
+    fixture *f = *state;
+    house at = enter(f, KILNI_KEEP_ENTRIES);
+    f->device.while_building = (void (*)(void *))nap;
+    request(&at, f->a, NULL, KILNI_FROM_BUILD);
+    f->device.while_building = NULL;
+    kiln_stats before = stat_of(&at).totals;
+    assert_true(before.build_ns >= 1000000);
+    assert_int_equal(before.saved_ns, 0);
+    request(&at, f->a, NULL, KILNI_FROM_MEMORY);
+    const uint64_t saved_ns = stat_of(&at).totals.saved_ns;
+    assert_true(saved_ns > 0 && saved_ns <= before.build_ns);
+    open_again(&at, f->directory);
+    request(&at, f->a, NULL, KILNI_FROM_STORE);
+    assert_true(stat_of(&at).totals.saved_ns > saved_ns);
+    close_house(&at);
+}
+
+static void test_without_store(void **state)
+{
+    fixture *f = *state;
+    house at;
+    for (int ending = KILNI_KEEP_ENTRIES; ending <= KILNI_KEEP_PROGRAM; ending++) {
+        assert_true(open_house(&at, &f->device, ending, NULL, 0));
+        assert_int_equal(request(&at, f->a, NULL, KILNI_FROM_BUILD).kept, KILN_OK);
+        request(&at, f->a, NULL, KILNI_FROM_MEMORY);
+        close_house(&at);
+    }
+    assert_int_equal(atomic_load(&f->device.build.count), 2);
+}
+
+static void test_readonly_store(void **state)
+{
+    fixture *f = *state;
+    house at = enter(f, KILNI_KEEP_ENTRIES);
+    request(&at, f->a, NULL, KILNI_FROM_BUILD);
+    close_house(&at);
+    for (int i = 0; i < 2; i++) {
+        assert_true(
+            open_house(&at, &f->device, KILNI_KEEP_ENTRIES, f->directory, KILN_STORE_READONLY));
+        request(&at, f->a, NULL, KILNI_FROM_STORE);
+        request(&at, f->b, NULL, KILNI_FROM_BUILD);
+        request(&at, f->b, NULL, KILNI_FROM_MEMORY);
+        close_house(&at);
+    }
+    assert_int_equal(atomic_load(&f->device.build.count), 3);
+    at = enter(f, KILNI_KEEP_ENTRIES);
+    assert_totals(&at, (kiln_stats){.misses = 1, .builds = 1, .puts = 1});
+    close_house(&at);
+}
+
+static void test_dear_capture_keeps_nothing(void **state)
+{
+    fixture *f = *state;
+    house at = enter(f, KILNI_KEEP_PROGRAM);
+    caller c = {.at = &at, .ops = &ops_without_capture, .keys = {f->a}, .key_count = 1};
+    run(&c);
+    assert_got(&c, KILNI_FROM_BUILD);
+    assert_int_equal(c.result.kept, KILN_E_UNSUPPORTED);
+    leave(&c);
+    request(&at, f->a, NULL, KILNI_FROM_MEMORY);
+    assert_calls(f, 1, 0, 0);
+    assert_totals(&at, (kiln_stats){.misses = 1, .builds = 1, .hits_memory = 1});
+    close_house(&at);
+}
+
+/* ---- several keys ---- */
+
+static void test_equal_keys(void **state)
+{
+    fixture *f = *state;
+    house at = enter(f, KILNI_KEEP_ENTRIES);
+    kiln_key *equal = make_key("a", 0);
+    caller c = {.at = &at, .keys = {f->a, f->b, equal, f->a}, .key_count = 4};
+    run(&c);
+    assert_got(&c, KILNI_FROM_BUILD);
+    leave(&c);
+    assert_calls(f, 1, 2, 0);
+    run(&c);
+    assert_got(&c, KILNI_FROM_MEMORY);
+    leave(&c);
+    open_again(&at, f->directory);
+    run(&c);
+    assert_got(&c, KILNI_FROM_STORE);
+    leave(&c);
+    assert_calls(f, 1, 2, 2);
+    assert_totals(
+        &at, (kiln_stats){.misses = 1, .builds = 1, .puts = 2, .hits_memory = 1, .hits_store = 1});
+    kiln_key_release(&equal);
+    close_house(&at);
+}
+
+static void test_some_in_memory(void **state)
+{
+    fixture *f = *state;
+    house at = enter(f, KILNI_KEEP_ENTRIES);
+    request(&at, f->a, NULL, KILNI_FROM_BUILD);
+    request(&at, f->a, f->b, KILNI_FROM_BUILD);
+    assert_int_equal(atomic_load(&f->device.load.count), 0);
+    request(&at, f->b, f->a, KILNI_FROM_MEMORY);
+    request(&at, f->b, NULL, KILNI_FROM_MEMORY);
+    open_again(&at, f->directory);
+    request(&at, f->b, f->a, KILNI_FROM_STORE);
+    assert_int_equal(atomic_load(&f->device.build.count), 2);
+    close_house(&at);
+}
+
+static void test_some_in_store(void **state)
+{
+    fixture *f = *state;
+    house at = enter(f, KILNI_KEEP_ENTRIES);
+    request(&at, f->a, NULL, KILNI_FROM_BUILD);
+    open_again(&at, f->directory);
+    request(&at, f->b, f->a, KILNI_FROM_BUILD);
+    assert_int_equal(atomic_load(&f->device.load.count), 0);
+    request(&at, f->a, NULL, KILNI_FROM_MEMORY);
+    open_again(&at, f->directory);
+    request(&at, f->b, NULL, KILNI_FROM_STORE);
+    request(&at, f->a, f->b, KILNI_FROM_STORE);
+    request(&at, f->a, f->b, KILNI_FROM_MEMORY);
+    assert_int_equal(atomic_load(&f->device.build.count), 2);
+    close_house(&at);
+}
+
+static void test_as_many_keys_as_may_be(void **state)
+{
+    fixture *f = *state;
+    house at = enter(f, KILNI_KEEP_ENTRIES);
+    kiln_key *keys[KILNI_REQUEST_KEYS_MAX];
+    caller c = {.at = &at, .key_count = KILNI_REQUEST_KEYS_MAX};
+    for (size_t i = 0; i < KILNI_REQUEST_KEYS_MAX; i++) {
+        keys[i] = make_key("many", i);
+        c.keys[i] = keys[i];
+    }
+    run(&c);
+    assert_got(&c, KILNI_FROM_BUILD);
+    leave(&c);
+    assert_calls(f, 1, KILNI_REQUEST_KEYS_MAX, 0);
+    run(&c);
+    assert_got(&c, KILNI_FROM_MEMORY);
+    leave(&c);
+    open_again(&at, f->directory);
+    run(&c);
+    assert_got(&c, KILNI_FROM_STORE);
+    leave(&c);
+    assert_calls(f, 1, KILNI_REQUEST_KEYS_MAX, 2);
+    assert_int_equal(stat_of(&at).entries, KILNI_REQUEST_KEYS_MAX);
+    for (size_t i = 0; i < KILNI_REQUEST_KEYS_MAX; i++) {
+        kiln_key_release(&keys[i]);
+    }
+    close_house(&at);
+}
+
+/* One capture of several fails: what was captured is kept, and the result says that not all is. */
+static void test_one_of_several_captures_fails(void **state)
+{
+    fixture *f = *state;
+    house at = enter(f, KILNI_KEEP_ENTRIES);
+    script(&f->device.capture, 1, KILN_E_UNSUPPORTED);
+    assert_int_equal(request(&at, f->a, f->b, KILNI_FROM_BUILD).kept, KILN_E_UNSUPPORTED);
+    assert_int_equal(stat_of(&at).entries, 1);
+    request(&at, f->a, f->b, KILNI_FROM_BUILD);
+    request(&at, f->a, f->b, KILNI_FROM_MEMORY);
+    close_house(&at);
+}
+
+/* ---- entries that can't be used ---- */
+
+static void check_refused_from_store(fixture *f, kilni_ending ending)
+{
+    house at = enter(f, ending);
+    request(&at, f->a, NULL, KILNI_FROM_BUILD);
+    open_again(&at, f->directory);
+    script(&f->device.load, 1, KILN_E_REFUSED);
+    script(&f->device.build, 0, KILN_OK);
+    const kilni_request_result result = request(&at, f->a, NULL, KILNI_FROM_BUILD);
+    assert_int_equal(atomic_load(&f->device.load.count), 1);
+    assert_int_equal(atomic_load(&f->device.build.count), 1);
+    assert_totals(&at, (kiln_stats){.misses = 2, .builds = 2, .puts = 2, .corrupt = 1});
+    assert_int_equal(result.store, KILN_E_REFUSED);
+    request(&at, f->a, NULL, KILNI_FROM_MEMORY);
+    open_again(&at, f->directory);
+    request(&at, f->a, NULL, KILNI_FROM_STORE);
+    assert_int_equal(stat_of(&at).entries, 1);
+    close_house(&at);
+}
+
+static void test_entry_refused_by_the_device(void **state)
+{
+    check_refused_from_store(*state, KILNI_KEEP_ENTRIES);
+}
+
+static void test_program_refused_by_the_device(void **state)
+{
+    check_refused_from_store(*state, KILNI_KEEP_PROGRAM);
+}
+
+/* While the device still refuses it, the entry is gone from the store. */
+static bool is_stored; /* written by the build, on the only thread */
+
+static void look_while_building(void *user)
+{
+    const presence *p = user;
+    is_stored = kiln_store_contains(p->at->store, p->key) == KILN_OK;
+}
+
+static void test_refused_entry_is_removed_before_the_build(void **state)
+{
+    fixture *f = *state;
+    house at = enter(f, KILNI_KEEP_ENTRIES);
+    request(&at, f->a, NULL, KILNI_FROM_BUILD);
+    open_again(&at, f->directory);
+    presence p = {&at, f->a};
+    f->device.while_building = look_while_building;
+    f->device.user = &p;
+    is_stored = true;
+    script(&f->device.load, 1, KILN_E_REFUSED);
+    request(&at, f->a, NULL, KILNI_FROM_BUILD);
+    assert_false(is_stored);
+    close_house(&at);
+}
+
+static void test_entry_in_memory_refused_by_the_device(void **state)
+{
+    fixture *f = *state;
+    house at = enter(f, KILNI_KEEP_ENTRIES);
+    request(&at, f->a, NULL, KILNI_FROM_BUILD);
+    stat_of(&at);
+    script(&f->device.load, 1, KILN_E_REFUSED);
+    const kilni_request_result result = request(&at, f->a, NULL, KILNI_FROM_BUILD);
+    assert_int_equal(result.store, KILN_E_REFUSED);
+    assert_int_equal(result.kept, KILN_OK);
+    /* Memory forgot it; the store has what was built instead. */
+    stat_of(&at);
+    request(&at, f->a, NULL, KILNI_FROM_STORE);
+    request(&at, f->a, NULL, KILNI_FROM_MEMORY);
+    assert_int_equal(atomic_load(&f->device.build.count), 2);
+    close_house(&at);
+}
+
+/* A device that fails for a reason of the moment says nothing of the entry. */
+static void test_load_that_fails_leaves_the_entry(void **state)
+{
+    fixture *f = *state;
+    house at = enter(f, KILNI_KEEP_ENTRIES);
+    request(&at, f->a, NULL, KILNI_FROM_BUILD);
+    open_again(&at, f->directory);
+    script(&f->device.load, SCRIPTED_ALWAYS, KILN_E_NO_MEMORY);
+    request(&at, f->a, NULL, KILNI_FROM_BUILD);
+    assert_int_equal(atomic_load(&f->device.load.count), 1);
+    assert_int_equal(stat_of(&at).totals.corrupt, 0);
+    script(&f->device.load, 0, KILN_OK);
+    open_again(&at, f->directory);
+    request(&at, f->a, NULL, KILNI_FROM_STORE);
+    close_house(&at);
+}
+
+static void check_damaged(fixture *f, void (*damage)(const char *path))
+{
+    house at = enter(f, KILNI_KEEP_ENTRIES);
+    request(&at, f->a, NULL, KILNI_FROM_BUILD);
+    close_house(&at);
+    char path[SCRATCH_PATH_SIZE];
+    entry_path(f, f->a, path);
+    damage(path);
+
+    at = enter(f, KILNI_KEEP_ENTRIES);
+    const kilni_request_result result = request(&at, f->a, NULL, KILNI_FROM_BUILD);
+    assert_int_equal(result.store, KILN_E_CORRUPT);
+    assert_int_equal(result.kept, KILN_OK);
+    open_again(&at, f->directory);
+    request(&at, f->a, NULL, KILNI_FROM_STORE);
+    assert_int_equal(atomic_load(&f->device.build.count), 2);
+    /* One entry was found damaged, once. */
+    assert_totals(&at,
+                  (kiln_stats){.misses = 2, .builds = 2, .puts = 2, .hits_store = 1, .corrupt = 1});
+    close_house(&at);
+}
+
+static void flip_a_bit(const char *path)
+{
+    flip(path, -100, 0x10);
+}
+
+static void cut_off(const char *path)
+{
+    assert_int_equal(truncate(path, 100), 0);
+}
+
+static void empty(const char *path)
+{
+    assert_int_equal(truncate(path, 0), 0);
+}
+
+static void test_damaged_entry_is_replaced(void **state)
+{
+    check_damaged(*state, flip_a_bit);
+}
+
+static void test_truncated_entry_is_replaced(void **state)
+{
+    check_damaged(*state, cut_off);
+}
+
+static void test_empty_entry_is_replaced(void **state)
+{
+    check_damaged(*state, empty);
+}
+
+/* One damaged entry among several: all of them are built, and what was wrong is told. */
+static void test_damaged_entry_among_others(void **state)
+{
+    fixture *f = *state;
+    house at = enter(f, KILNI_KEEP_ENTRIES);
+    request(&at, f->a, f->b, KILNI_FROM_BUILD);
+    for (int i = 0; i < 2; i++) {
+        close_house(&at);
+        char path[SCRATCH_PATH_SIZE];
+        entry_path(f, i == 0 ? f->a : f->b, path);
+        flip_a_bit(path);
+        at = enter(f, KILNI_KEEP_ENTRIES);
+        assert_int_equal(request(&at, f->a, f->b, KILNI_FROM_BUILD).store, KILN_E_CORRUPT);
+    }
+    open_again(&at, f->directory);
+    request(&at, f->a, f->b, KILNI_FROM_STORE);
+    close_house(&at);
+}
+
+static void test_newer_entry_stays(void **state)
+{
+    fixture *f = *state;
+    house at = enter(f, KILNI_KEEP_ENTRIES);
+    request(&at, f->a, NULL, KILNI_FROM_BUILD);
+    close_house(&at);
+    char path[SCRATCH_PATH_SIZE];
+    entry_path(f, f->a, path);
+    const unsigned char to_newer = KILNI_ENTRY_VERSION ^ (KILNI_ENTRY_VERSION + 1);
+    flip(path, KILNI_ENTRY_VERSION_OFFSET, to_newer);
+
+    for (int i = 0; i < 2; i++) {
+        at = enter(f, KILNI_KEEP_ENTRIES);
+        assert_int_equal(request(&at, f->a, NULL, KILNI_FROM_BUILD).store, KILN_E_VERSION);
+        request(&at, f->a, NULL, KILNI_FROM_MEMORY);
+        close_house(&at);
+    }
+    /* The very file: made old again, it is the entry that was there at first. */
+    flip(path, KILNI_ENTRY_VERSION_OFFSET, to_newer);
+    at = enter(f, KILNI_KEEP_ENTRIES);
+    request(&at, f->a, NULL, KILNI_FROM_STORE);
+    assert_totals(
+        &at,
+        (kiln_stats){
+            .misses = 3, .builds = 3, .puts = 1, .dropped = 2, .hits_memory = 2, .hits_store = 1});
+    close_house(&at);
+}
+
+/* ---- a device that is out of resources ---- */
+
+static void test_out_of_resources_evicts_and_tries_again(void **state)
+{
+    fixture *f = *state;
+    house at = enter(f, KILNI_KEEP_PROGRAM);
+    request(&at, f->a, NULL, KILNI_FROM_BUILD);
+    caller holder = {.at = &at, .keys = {f->b}, .key_count = 1};
+    run(&holder);
+    assert_got(&holder, KILNI_FROM_BUILD);
+    assert_int_equal(atomic_load(&f->device.live_programs), 2);
+
+    kiln_key *c = make_key("c", 0);
+    script(&f->device.build, 1, KILN_E_RESOURCES);
+    request(&at, c, NULL, KILNI_FROM_BUILD);
+    assert_int_equal(atomic_load(&f->device.build.count), 2);
+    /* What nobody held went; what is held stays. */
+    assert_int_equal(atomic_load(&f->device.live_programs), 2);
+    assert_int_equal(program_of(&holder)->value, value_of_program(&holder));
+    request(&at, f->b, NULL, KILNI_FROM_MEMORY);
+    request(&at, f->a, NULL, KILNI_FROM_STORE);
+    leave(&holder);
+    kiln_key_release(&c);
+    close_house(&at);
+}
+
+static void test_out_of_resources_for_good(void **state)
+{
+    fixture *f = *state;
+    house at = enter(f, KILNI_KEEP_PROGRAM);
+    script(&f->device.build, SCRIPTED_ALWAYS, KILN_E_RESOURCES);
+    caller c = {.at = &at, .keys = {f->a}, .key_count = 1};
+    run(&c);
+    assert_int_equal(c.status, KILN_E_RESOURCES);
+    assert_null(program_of(&c));
+    assert_int_equal(atomic_load(&f->device.build.count), 2);
+    script(&f->device.build, 0, KILN_OK);
+    request(&at, f->a, NULL, KILNI_FROM_BUILD);
+    close_house(&at);
+}
+
+/* A layer's program is built once: what the driver said is the answer. */
+static void test_entries_are_built_once_also_without_resources(void **state)
+{
+    fixture *f = *state;
+    house at = enter(f, KILNI_KEEP_ENTRIES);
+    script(&f->device.build, 1, KILN_E_RESOURCES);
+    caller c = {.at = &at, .keys = {f->a}, .key_count = 1};
+    run(&c);
+    assert_int_equal(c.status, KILN_E_RESOURCES);
+    assert_int_equal(atomic_load(&f->device.build.count), 1);
+    close_house(&at);
+}
+
+/* ---- memory that takes nothing ---- */
+
+static void check_bypass(fixture *f, kilni_ending ending)
+{
+    house at = enter(f, ending);
+    assert_int_equal(kiln_cache_set_capacity(at.memory, 0, 0), KILN_OK);
+    request(&at, f->a, NULL, KILNI_FROM_PRIVATE_BUILD);
+    request(&at, f->a, NULL, KILNI_FROM_PRIVATE_BUILD);
+    assert_int_equal(atomic_load(&f->device.build.count), 2);
+    close_house(&at);
+}
+
+static void test_bypass_of_entries(void **state)
+{
+    check_bypass(*state, KILNI_KEEP_ENTRIES);
+}
+
+static void test_bypass_of_a_program(void **state)
+{
+    check_bypass(*state, KILNI_KEEP_PROGRAM);
+}
+
+/* ---- out of memory ---- */
+
+/* Whatever allocation fails, the caller has its program: the cache never fails it. */
+static void check_failing_allocations(fixture *f, kilni_ending ending, bool is_stored_before)
+{
+    bool has_run_out = true;
+    for (size_t n = 1; has_run_out; n++) {
+        assert_true(n < 1000);
+        house at = enter(f, ending);
+        kiln_key *key = make_key("starved", (uint64_t)ending * 10000 + n);
+        if (is_stored_before) {
+            request(&at, key, NULL, KILNI_FROM_BUILD);
+            open_again(&at, f->directory);
+        }
+        caller c = {.at = &at, .keys = {key}, .key_count = 1};
+        failing_malloc_arm(n);
+        run(&c);
+        kilni_writer_drain(at.writer, DRAIN_NS);
+        has_run_out = failing_malloc_disarm() >= n;
+        assert_int_equal(c.status, KILN_OK);
+        assert_int_equal(program_of(&c)->value, value_of_program(&c));
+        leave(&c);
+        run(&c);
+        assert_int_equal(c.status, KILN_OK);
+        leave(&c);
+        kiln_key_release(&key);
+        close_house(&at);
+    }
+}
+
+static void test_failing_allocations_of_a_build(void **state)
+{
+    check_failing_allocations(*state, KILNI_KEEP_ENTRIES, false);
+    check_failing_allocations(*state, KILNI_KEEP_PROGRAM, false);
+}
+
+static void test_failing_allocations_of_a_hit(void **state)
+{
+    check_failing_allocations(*state, KILNI_KEEP_ENTRIES, true);
+    check_failing_allocations(*state, KILNI_KEEP_PROGRAM, true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_wrong_arguments),
+        TEST(test_way_of_entries),
+        TEST(test_way_of_a_program),
+        TEST(test_saved_time_is_counted),
+        TEST(test_without_store),
+        TEST(test_readonly_store),
+        TEST(test_dear_capture_keeps_nothing),
+        TEST(test_equal_keys),
+        TEST(test_some_in_memory),
+        TEST(test_some_in_store),
+        TEST(test_as_many_keys_as_may_be),
+        TEST(test_entry_refused_by_the_device),
+        TEST(test_program_refused_by_the_device),
+        TEST(test_refused_entry_is_removed_before_the_build),
+        TEST(test_entry_in_memory_refused_by_the_device),
+        TEST(test_load_that_fails_leaves_the_entry),
+        TEST(test_damaged_entry_is_replaced),
+        TEST(test_truncated_entry_is_replaced),
+        TEST(test_empty_entry_is_replaced),
+        TEST(test_damaged_entry_among_others),
+        TEST(test_newer_entry_stays),
+        TEST(test_one_of_several_captures_fails),
+        TEST(test_out_of_resources_evicts_and_tries_again),
+        TEST(test_out_of_resources_for_good),
+        TEST(test_entries_are_built_once_also_without_resources),
+        TEST(test_bypass_of_entries),
+        TEST(test_bypass_of_a_program),
+        TEST(test_failing_allocations_of_a_build),
+        TEST(test_failing_allocations_of_a_hit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,1516 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The store: what every store promises, and what a directory adds to that.
+ */
+#include "support/store_scene.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sys/mount.h>
+
+#include "base/hash.h"
+#include "entry/layout.h"
+#include "store/store.h"
+#include "store/totals.h"
+
+static char scratch[SCRATCH_DIRECTORY_SIZE];
+static char cache[SCRATCH_DIRECTORY_SIZE + 8];
+static kiln_store *store;
+
+static kiln_status open_with(const char *location, uint64_t max_bytes, uint32_t flags,
+                             kiln_store **ret_store, kiln_error *error)
+{
+    const kiln_store_params params = {
+        .struct_size = sizeof params, .max_bytes = max_bytes, .flags = flags};
+    return kiln_store_open(location, &params, ret_store, error);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    scratch_make(scratch);
+    snprintf(cache, sizeof cache, "%s/cache", scratch);
+    return kiln_store_open(cache, NULL, &store, NULL) == KILN_OK ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    kiln_store_close(&store);
+    scratch_remove(scratch);
+    return 0;
+}
+
+static void reopen(uint64_t max_bytes, uint32_t flags)
+{
+    kiln_store_close(&store);
+    assert_int_equal(open_with(cache, max_bytes, flags, &store, NULL), KILN_OK);
+}
+
+static void put(uint64_t number)
+{
+    assert_int_equal(scratch_put(store, number, 1000), KILN_OK);
+}
+
+static void read_whole(const char *path, unsigned char **ret_bytes, size_t *ret_size)
+{
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    struct stat stat;
+    assert_int_equal(fstat(fileno(file), &stat), 0);
+    *ret_size = (size_t)stat.st_size;
+    *ret_bytes = malloc(*ret_size + 1);
+    assert_non_null(*ret_bytes);
+    assert_int_equal(fread(*ret_bytes, 1, *ret_size, file), *ret_size);
+    fclose(file);
+}
+
+static void write_whole(const char *path, const void *bytes, size_t size)
+{
+    int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    assert_true(file >= 0);
+    assert_int_equal(write(file, bytes, size), (ssize_t)size);
+    close(file);
+}
+
+static bool exists(const char *path)
+{
+    struct stat stat;
+    return lstat(path, &stat) == 0;
+}
+
+static kiln_store_stat get_stat(void)
+{
+    kiln_store_stat stat = {.struct_size = sizeof stat};
+    assert_int_equal(kiln_store_get_stat(store, &stat), KILN_OK);
+    return stat;
+}
+
+static kiln_verify_report verify(void)
+{
+    kiln_verify_report report = {.struct_size = sizeof report};
+    assert_int_equal(kiln_store_verify(store, NULL, NULL, &report), KILN_OK);
+    return report;
+}
+
+static void set_use(uint64_t number, time_t time_s)
+{
+    char path[SCRATCH_PATH_SIZE];
+    const struct timespec times[2] = {{.tv_sec = time_s}, {.tv_sec = time_s}};
+    scratch_entry_path(cache, number, path);
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+/* ---- what every store promises ---- */
+
+static void test_no_store(void **state)
+{
+    (void)state;
+    kiln_entry *entry = scratch_entry(1, 10);
+    kiln_entry *found = NULL;
+    kiln_lease *lease = NULL;
+    const kiln_key *key = kiln_entry_key(entry);
+    const kiln_stats delta = {.misses = 1};
+    assert_int_equal(kiln_store_get(NULL, key, &found), KILN_MISS);
+    assert_null(found);
+    assert_int_equal(kiln_store_put(NULL, entry), KILN_OK);
+    assert_int_equal(kiln_store_contains(NULL, key), KILN_MISS);
+    assert_int_equal(kiln_store_remove(NULL, key), KILN_MISS);
+    assert_int_equal(kiln_store_lease(NULL, key, 0, &lease), KILN_E_UNSUPPORTED);
+    assert_int_equal(kiln_store_account(NULL, &delta), KILN_OK);
+    kiln_store *none = NULL;
+    kiln_store_close(&none);
+    kiln_store_close(NULL);
+    kiln_lease_release(&lease);
+    kiln_lease_release(NULL);
+    kiln_entry_release(&entry);
+}
+
+static void test_wrong_arguments(void **state)
+{
+    (void)state;
+    kiln_entry *entry = scratch_entry(1, 10);
+    const kiln_key *key = kiln_entry_key(entry);
+    kiln_entry *found = NULL;
+    kiln_store_stat no_size = {0};
+    assert_int_equal(kiln_store_get(store, NULL, &found), KILN_E_INVALID);
+    assert_int_equal(kiln_store_get(store, key, NULL), KILN_E_INVALID);
+    assert_int_equal(kiln_store_put(store, NULL), KILN_E_INVALID);
+    assert_int_equal(kiln_store_remove(store, NULL), KILN_E_INVALID);
+    assert_int_equal(kiln_store_contains(store, NULL), KILN_E_INVALID);
+    assert_int_equal(kiln_store_lease(store, key, 0, NULL), KILN_E_INVALID);
+    assert_int_equal(kiln_store_each(store, NULL, NULL), KILN_E_INVALID);
+    assert_int_equal(kiln_store_get_stat(store, &no_size), KILN_E_INVALID);
+    assert_int_equal(kiln_store_account(store, NULL), KILN_E_INVALID);
+    assert_int_equal(kiln_store_open(cache, NULL, NULL, NULL), KILN_E_INVALID);
+    kiln_entry_release(&entry);
+}
+
+static void test_put_and_get(void **state)
+{
+    (void)state;
+    assert_int_equal(scratch_get(store, 1), KILN_MISS);
+    const size_t sizes[] = {0, 1, 4095, 4096, 100000, 3000000};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        assert_int_equal(scratch_put(store, i, sizes[i]), KILN_OK);
+        assert_int_equal(scratch_get(store, i), KILN_OK);
+    }
+    kiln_entry *sent = scratch_entry(4, 100000);
+    kiln_entry *found = NULL;
+    assert_int_equal(kiln_store_get(store, kiln_entry_key(sent), &found), KILN_OK);
+    assert_int_equal(kiln_entry_payload(found).size, 100000);
+    assert_string_equal(kiln_entry_provenance(found).name, "kernel_4");
+    kiln_entry_release(&found);
+    kiln_entry_release(&sent);
+    assert_int_equal(scratch_get(store, 99), KILN_MISS);
+}
+
+static void test_entries_outlive_the_handle(void **state)
+{
+    (void)state;
+    put(1);
+    reopen(0, 0);
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+}
+
+static void test_contains_and_remove(void **state)
+{
+    (void)state;
+    kiln_key *key = scratch_key(1);
+    assert_int_equal(kiln_store_contains(store, key), KILN_MISS);
+    assert_int_equal(kiln_store_remove(store, key), KILN_MISS);
+    put(1);
+    put(2);
+    assert_int_equal(kiln_store_contains(store, key), KILN_OK);
+    assert_int_equal(kiln_store_remove(store, key), KILN_OK);
+    assert_int_equal(kiln_store_contains(store, key), KILN_MISS);
+    assert_int_equal(scratch_get(store, 1), KILN_MISS);
+    assert_int_equal(scratch_get(store, 2), KILN_OK);
+    assert_int_equal(get_stat().entries, 1);
+    kiln_key_release(&key);
+}
+
+static void test_put_replaces(void **state)
+{
+    (void)state;
+    assert_int_equal(scratch_put(store, 1, 100), KILN_OK);
+    assert_int_equal(scratch_put(store, 1, 50000), KILN_OK);
+    kiln_key *key = scratch_key(1);
+    kiln_entry *found = NULL;
+    assert_int_equal(kiln_store_get(store, key, &found), KILN_OK);
+    assert_int_equal(kiln_entry_payload(found).size, 50000);
+    assert_int_equal(get_stat().entries, 1);
+    kiln_entry_release(&found);
+    kiln_key_release(&key);
+}
+
+typedef struct listing {
+    size_t count, sound;
+    uint64_t bytes;
+    bool stops;
+    char name[64], device[64];
+} listing;
+
+static int list_item(void *user, kiln_item *item)
+{
+    listing *list = user;
+    kiln_item_info info = {.struct_size = sizeof info};
+    if (kiln_item_get_info(item, &info) != KILN_OK) {
+        return 0;
+    }
+    list->count++;
+    list->sound += info.state == KILN_OK && info.kind == KILN_ENTRY_PROGRAM &&
+                   info.stored_bytes > info.bytes && info.last_used_s > 0 && info.created_s > 0;
+    list->bytes += info.bytes;
+    snprintf(list->name, sizeof list->name, "%s", info.name);
+    snprintf(list->device, sizeof list->device, "%s", info.device);
+    return list->stops;
+}
+
+static void test_each(void **state)
+{
+    (void)state;
+    listing none = {0};
+    assert_int_equal(kiln_store_each(store, list_item, &none), KILN_OK);
+    assert_int_equal(none.count, 0);
+    for (uint64_t i = 0; i < 40; i++) {
+        assert_int_equal(scratch_put(store, i, 100 + i), KILN_OK);
+    }
+    listing all = {0};
+    assert_int_equal(kiln_store_each(store, list_item, &all), KILN_OK);
+    assert_int_equal(all.count, 40);
+    assert_int_equal(all.sound, 40);
+    assert_int_equal(all.bytes, 40 * 100 + 39 * 40 / 2);
+    assert_memory_equal(all.name, "kernel_", 7);
+    assert_string_equal(all.device, "a device of tests");
+    listing first = {.stops = true};
+    assert_int_equal(kiln_store_each(store, list_item, &first), KILN_OK);
+    assert_int_equal(first.count, 1);
+}
+
+static int remove_item(void *user, kiln_item *item)
+{
+    kiln_entry *entry = NULL;
+    kiln_status *status = user;
+    *status = kiln_item_read(item, &entry);
+    kiln_entry_release(&entry);
+    if (*status == KILN_OK) {
+        *status = kiln_item_remove(item);
+    }
+    return *status != KILN_OK;
+}
+
+static void test_items_are_read_and_removed(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 10; i++) {
+        put(i);
+    }
+    kiln_status status = KILN_MISS;
+    assert_int_equal(kiln_store_each(store, remove_item, &status), KILN_OK);
+    assert_int_equal(status, KILN_OK);
+    assert_int_equal(get_stat().entries, 0);
+    assert_int_equal(get_stat().bytes, 0);
+}
+
+static int remove_replaced_item(void *user, kiln_item *item)
+{
+    kiln_item_info info = {.struct_size = sizeof info};
+    kiln_status *status = user;
+    assert_int_equal(kiln_item_get_info(item, &info), KILN_OK);
+    assert_int_equal(scratch_put(store, 1, 77), KILN_OK);
+    set_use(1, 1000000);
+    *status = kiln_item_remove(item);
+    return 1;
+}
+
+static void test_an_item_that_was_replaced_stays(void **state)
+{
+    (void)state;
+    put(1);
+    set_use(1, 1000000);
+    kiln_status status = KILN_OK;
+    assert_int_equal(kiln_store_each(store, remove_replaced_item, &status), KILN_OK);
+    assert_int_equal(status, KILN_MISS);
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+}
+
+static void test_lease(void **state)
+{
+    (void)state;
+    kiln_key *key = scratch_key(1);
+    kiln_key *other_key = scratch_key(2);
+    kiln_store *other = NULL;
+    kiln_lease *lease = NULL, *second = NULL, *third = NULL;
+    assert_int_equal(kiln_store_open(cache, NULL, &other, NULL), KILN_OK);
+    assert_int_equal(kiln_store_lease(store, key, 0, &lease), KILN_OK);
+    assert_int_equal(kiln_store_lease(store, key, 0, &second), KILN_BUSY);
+    assert_int_equal(kiln_store_lease(other, key, 0, &second), KILN_BUSY);
+    assert_int_equal(kiln_store_lease(other, key, 20000000, &second), KILN_BUSY);
+    assert_null(second);
+    assert_int_equal(kiln_store_lease(other, other_key, 0, &third), KILN_OK);
+    kiln_lease_release(&lease);
+    assert_null(lease);
+    assert_int_equal(kiln_store_lease(other, key, 0, &second), KILN_OK);
+    kiln_lease_release(&second);
+    kiln_lease_release(&third);
+    kiln_store_close(&other);
+    kiln_key_release(&key);
+    kiln_key_release(&other_key);
+}
+
+static void *release_later(void *argument)
+{
+    usleep(30000);
+    kiln_lease_release(argument);
+    return NULL;
+}
+
+static void test_a_waiter_gets_the_lease(void **state)
+{
+    (void)state;
+    kiln_key *key = scratch_key(1);
+    kiln_lease *lease = NULL, *second = NULL;
+    pthread_t thread;
+    assert_int_equal(kiln_store_lease(store, key, 0, &lease), KILN_OK);
+    assert_int_equal(pthread_create(&thread, NULL, release_later, &lease), 0);
+    assert_int_equal(kiln_store_lease(store, key, UINT64_MAX, &second), KILN_OK);
+    pthread_join(thread, NULL);
+    kiln_lease_release(&second);
+    kiln_key_release(&key);
+}
+
+static void test_no_lease(void **state)
+{
+    (void)state;
+    kiln_key *key = scratch_key(1);
+    kiln_lease *lease = NULL;
+    reopen(0, KILN_STORE_NO_LEASE);
+    assert_int_equal(kiln_store_lease(store, key, 0, &lease), KILN_E_UNSUPPORTED);
+    assert_int_equal(scratch_put(store, 1, 10), KILN_OK);
+    kiln_key_release(&key);
+}
+
+static void test_totals(void **state)
+{
+    (void)state;
+    const kiln_stats delta = {.hits_store = 2, .builds = 3, .saved_ns = 1000};
+    put(1);
+    put(2);
+    assert_int_equal(kiln_store_account(store, &delta), KILN_OK);
+    reopen(0, 0);
+    put(3);
+    assert_int_equal(kiln_store_account(store, &delta), KILN_OK);
+    kiln_store_stat stat = get_stat();
+    assert_int_equal(stat.totals.puts, 3);
+    assert_int_equal(stat.totals.hits_store, 4);
+    assert_int_equal(stat.totals.builds, 6);
+    assert_int_equal(stat.totals.saved_ns, 2000);
+    assert_int_equal(stat.entries, 3);
+    assert_true(stat.bytes >= 3 * 1000);
+    assert_int_equal(stat.max_bytes, (uint64_t)2 << 30);
+}
+
+/* ---- damage ---- */
+
+static void test_another_key_of_the_same_digest(void **state)
+{
+    (void)state;
+    char path[SCRATCH_PATH_SIZE], forged[SCRATCH_PATH_SIZE];
+    put(1);
+    put(2);
+    scratch_entry_path(cache, 1, path);
+    scratch_entry_path(cache, 2, forged);
+    assert_int_equal(rename(path, forged), 0);
+    assert_int_equal(scratch_get(store, 2), KILN_MISS);
+    assert_int_equal(verify().corrupt, 1);
+    listing list = {0};
+    assert_int_equal(kiln_store_each(store, list_item, &list), KILN_OK);
+    assert_int_equal(list.count, 1);
+    assert_int_equal(list.sound, 0);
+    put(2);
+    assert_int_equal(scratch_get(store, 2), KILN_OK);
+}
+
+/* Changes an entry's file so that it claims a later version of the format. */
+static void make_newer(const char *path)
+{
+    unsigned char *bytes;
+    size_t size;
+    read_whole(path, &bytes, &size);
+    bytes[KILNI_ENTRY_VERSION_OFFSET]++;
+    write_whole(path, bytes, size);
+    free(bytes);
+}
+
+static void test_a_newer_entry_stays(void **state)
+{
+    (void)state;
+    char path[SCRATCH_PATH_SIZE];
+    unsigned char *before, *after;
+    size_t size_before, size_after;
+    put(1);
+    scratch_entry_path(cache, 1, path);
+    make_newer(path);
+    read_whole(path, &before, &size_before);
+    assert_int_equal(scratch_get(store, 1), KILN_E_VERSION);
+    assert_int_equal(scratch_put(store, 1, 10), KILN_EXISTS);
+    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
+    kiln_verify_report report = verify();
+    assert_int_equal(report.checked, 1);
+    assert_int_equal(report.newer, 1);
+    assert_int_equal(report.corrupt, 0);
+    read_whole(path, &after, &size_after);
+    assert_int_equal(size_before, size_after);
+    assert_memory_equal(before, after, size_before);
+    assert_int_equal(get_stat().entries, 1);
+    free(before);
+    free(after);
+}
+
+static void test_every_flipped_byte_is_found(void **state)
+{
+    (void)state;
+    char path[SCRATCH_PATH_SIZE];
+    unsigned char *bytes;
+    size_t size;
+    assert_int_equal(scratch_put(store, 1, 200), KILN_OK);
+    scratch_entry_path(cache, 1, path);
+    read_whole(path, &bytes, &size);
+    for (size_t i = 0; i < size; i++) {
+        bytes[i] ^= 0x40;
+        write_whole(path, bytes, size);
+        bytes[i] ^= 0x40;
+        kiln_status status = scratch_get(store, 1);
+        assert_true(status == KILN_E_CORRUPT || status == KILN_E_VERSION);
+        assert_true(exists(path));
+    }
+    free(bytes);
+}
+
+static void test_every_truncation_is_found(void **state)
+{
+    (void)state;
+    char path[SCRATCH_PATH_SIZE];
+    unsigned char *bytes;
+    size_t size;
+    assert_int_equal(scratch_put(store, 1, 200), KILN_OK);
+    scratch_entry_path(cache, 1, path);
+    read_whole(path, &bytes, &size);
+    for (size_t length = 0; length < size; length++) {
+        write_whole(path, bytes, length);
+        assert_int_equal(scratch_get(store, 1), KILN_E_CORRUPT);
+    }
+    assert_int_equal(scratch_put(store, 1, 200), KILN_OK);
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+    free(bytes);
+}
+
+static void report_corrupt(void *user, kiln_item *item, kiln_status status, const char *why)
+{
+    kiln_item_info info = {.struct_size = sizeof info};
+    assert_int_equal(kiln_item_get_info(item, &info), KILN_OK);
+    assert_int_equal(info.state, KILN_E_CORRUPT);
+    assert_string_equal(info.name, "");
+    assert_int_equal(status, KILN_E_CORRUPT);
+    assert_true(strlen(why) > 0);
+    ++*(int *)user;
+}
+
+static void test_damage_is_counted_and_replaced(void **state)
+{
+    (void)state;
+    char path[SCRATCH_PATH_SIZE];
+    put(1);
+    put(2);
+    scratch_entry_path(cache, 1, path);
+    write_whole(path, "", 0);
+    assert_int_equal(scratch_get(store, 1), KILN_E_CORRUPT);
+    int reports = 0;
+    kiln_verify_report report = {.struct_size = sizeof report};
+    assert_int_equal(kiln_store_verify(store, report_corrupt, &reports, &report), KILN_OK);
+    assert_int_equal(report.checked, 2);
+    assert_int_equal(report.ok, 1);
+    assert_int_equal(report.corrupt, 1);
+    assert_int_equal(report.removed, 0);
+    assert_int_equal(reports, 1);
+    put(1);
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+    assert_int_equal(verify().corrupt, 0);
+    assert_int_equal(get_stat().totals.corrupt, 1);
+    kiln_stats counts;
+    kilni_store_take_counts(store, &counts);
+    assert_int_equal(counts.corrupt, 1);
+    assert_int_equal(counts.puts, 3);
+}
+
+static void test_damage_is_counted_without_a_put(void **state)
+{
+    (void)state;
+    char path[SCRATCH_PATH_SIZE];
+    put(1);
+    scratch_entry_path(cache, 1, path);
+    write_whole(path, "x", 1);
+    assert_int_equal(scratch_get(store, 1), KILN_E_CORRUPT);
+    reopen(0, 0);
+    assert_int_equal(get_stat().totals.corrupt, 1);
+}
+
+static void test_other_kinds_of_files_in_an_entrys_place(void **state)
+{
+    (void)state;
+    char path[SCRATCH_PATH_SIZE], other[SCRATCH_PATH_SIZE];
+    put(1);
+    put(2);
+    scratch_entry_path(cache, 1, path);
+    scratch_entry_path(cache, 2, other);
+
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    assert_int_equal(scratch_get(store, 1), KILN_E_DENIED);
+    put(1);
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(symlink(other, path), 0);
+    assert_int_equal(scratch_get(store, 1), KILN_E_DENIED);
+    put(1);
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+    assert_int_equal(scratch_get(store, 2), KILN_OK);
+
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(link(other, path), 0);
+    assert_int_equal(scratch_get(store, 1), KILN_MISS);
+    put(1);
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+    assert_int_equal(scratch_get(store, 2), KILN_OK);
+
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_int_equal(scratch_get(store, 1), KILN_E_DENIED);
+    assert_int_equal(scratch_put(store, 1, 10), KILN_E_IO);
+    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
+    assert_true(exists(path));
+    assert_int_equal(verify().checked, 0);
+}
+
+static void test_a_file_that_others_may_write(void **state)
+{
+    (void)state;
+    char path[SCRATCH_PATH_SIZE];
+    put(1);
+    scratch_entry_path(cache, 1, path);
+    assert_int_equal(chmod(path, 0620), 0);
+    assert_int_equal(scratch_get(store, 1), KILN_E_DENIED);
+    assert_int_equal(verify().corrupt, 1);
+    assert_int_equal(chmod(path, 0644), 0);
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+    if (geteuid() == 0) {
+        assert_int_equal(chown(path, 12345, 12345), 0);
+        assert_int_equal(scratch_get(store, 1), KILN_E_DENIED);
+        assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
+        assert_true(exists(path));
+    }
+}
+
+/* ---- the directory ---- */
+
+static mode_t mode_of(const char *path)
+{
+    struct stat stat;
+    assert_int_equal(lstat(path, &stat), 0);
+    return stat.st_mode & 07777;
+}
+
+static void test_layout(void **state)
+{
+    (void)state;
+    char path[SCRATCH_PATH_SIZE];
+    kiln_key *key = scratch_key(1);
+    kiln_lease *lease = NULL;
+    put(1);
+    assert_int_equal(kiln_store_lease(store, key, 0, &lease), KILN_OK);
+    kiln_lease_release(&lease);
+    scratch_entry_path(cache, 1, path);
+    assert_int_equal(mode_of(path), 0600);
+    assert_int_equal(mode_of(cache), 0700);
+    assert_int_equal(mode_of(scratch_path(cache, "v1")), 0700);
+    assert_int_equal(mode_of(scratch_path(cache, "stats")), 0600);
+    assert_int_equal(mode_of(scratch_path(cache, "lease")), 0600);
+    unsigned char *tag;
+    size_t size;
+    read_whole(scratch_path(cache, "CACHEDIR.TAG"), &tag, &size);
+    assert_memory_equal(tag, "Signature: 8a477f597d28d172789f06886806bc55", 43);
+    free(tag);
+    kiln_key_release(&key);
+}
+
+static void test_parents_are_made(void **state)
+{
+    (void)state;
+    kiln_store *deep = NULL;
+    const char *path = scratch_path(scratch, "a/b/./c//d/");
+    assert_int_equal(kiln_store_open(path, NULL, &deep, NULL), KILN_OK);
+    assert_int_equal(scratch_put(deep, 1, 10), KILN_OK);
+    assert_int_equal(mode_of(scratch_path(scratch, "a")), 0700);
+    assert_int_equal(mode_of(scratch_path(scratch, "a/b/c/d")), 0700);
+    kiln_store_close(&deep);
+}
+
+static void test_the_tag_marks_no_directory_of_others(void **state)
+{
+    (void)state;
+    kiln_store *other = NULL;
+    assert_int_equal(kiln_store_open(scratch, NULL, &other, NULL), KILN_OK);
+    assert_int_equal(scratch_put(other, 1, 10), KILN_OK);
+    assert_false(exists(scratch_path(scratch, "CACHEDIR.TAG")));
+    kiln_store_close(&other);
+    assert_int_equal(mkdir(scratch_path(scratch, "empty"), 0700), 0);
+    assert_int_equal(kiln_store_open(scratch_path(scratch, "empty"), NULL, &other, NULL), KILN_OK);
+    assert_true(exists(scratch_path(scratch, "empty/CACHEDIR.TAG")));
+    kiln_store_close(&other);
+}
+
+static void expect_denied(const char *path, const char *text)
+{
+    kiln_store *denied = NULL;
+    kiln_error error = {.struct_size = sizeof error};
+    assert_int_equal(kiln_store_open(path, NULL, &denied, &error), KILN_E_DENIED);
+    assert_null(denied);
+    assert_int_equal(error.status, KILN_E_DENIED);
+    assert_non_null(strstr(error.text, text));
+}
+
+static void test_hostile_directories(void **state)
+{
+    (void)state;
+    const char *place = scratch_path(scratch, "place");
+    assert_int_equal(mkdir(place, 0700), 0);
+    assert_int_equal(chmod(place, 0777), 0);
+    expect_denied(place, "place may be written by others (mode 0777)");
+    assert_int_equal(mode_of(place), 0777);
+    assert_int_equal(chmod(place, 0770), 0);
+    expect_denied(place, "place may be written by others (mode 0770)");
+    assert_int_equal(chmod(place, 01777), 0);
+    expect_denied(place, "may be written by others");
+
+    assert_int_equal(mkdir(scratch_path(scratch, "place/leaf"), 0700), 0);
+    kiln_store *fine = NULL;
+    assert_int_equal(kiln_store_open(scratch_path(scratch, "place/leaf"), NULL, &fine, NULL),
+                     KILN_OK);
+    kiln_store_close(&fine);
+    assert_int_equal(chmod(place, 0777), 0);
+    expect_denied(scratch_path(scratch, "place/leaf"), "place may be written by others");
+    assert_int_equal(chmod(place, 0755), 0);
+
+    write_whole(scratch_path(scratch, "file"), "", 0);
+    expect_denied(scratch_path(scratch, "file"), "file is not a directory");
+    expect_denied(scratch_path(scratch, "file/below"), "file is not a directory");
+    assert_int_equal(symlink("place", scratch_path(scratch, "link")), 0);
+    expect_denied(scratch_path(scratch, "link"), "link is a symbolic link");
+    expect_denied(scratch_path(scratch, "link/."), "link is a symbolic link");
+    assert_int_equal(symlink("nowhere", scratch_path(scratch, "dangling")), 0);
+    expect_denied(scratch_path(scratch, "dangling"), "dangling is a symbolic link");
+    assert_int_equal(symlink("loop", scratch_path(scratch, "loop")), 0);
+    expect_denied(scratch_path(scratch, "loop/below"), "loop");
+}
+
+static void test_links_above(void **state)
+{
+    (void)state;
+    kiln_store *linked = NULL;
+    assert_int_equal(mkdir(scratch_path(scratch, "target"), 0700), 0);
+    assert_int_equal(symlink("target", scratch_path(scratch, "near")), 0);
+    assert_int_equal(symlink(scratch_path(scratch, "./near/"), scratch_path(scratch, "far")), 0);
+    assert_int_equal(kiln_store_open(scratch_path(scratch, "far/leaf"), NULL, &linked, NULL),
+                     KILN_OK);
+    kiln_store_close(&linked);
+    assert_true(exists(scratch_path(scratch, "target/leaf")));
+    if (geteuid() == 0) {
+        assert_int_equal(lchown(scratch_path(scratch, "near"), 12345, 12345), 0);
+        expect_denied(scratch_path(scratch, "far/leaf"), "near belongs to user 12345, not to 0");
+    }
+}
+
+static void test_a_directory_of_someone_else(void **state)
+{
+    (void)state;
+    if (geteuid() != 0) {
+        skip();
+    }
+    assert_int_equal(mkdir(scratch_path(scratch, "theirs"), 0755), 0);
+    assert_int_equal(mkdir(scratch_path(scratch, "theirs/leaf"), 0700), 0);
+    assert_int_equal(chown(scratch_path(scratch, "theirs"), 12345, 12345), 0);
+    expect_denied(scratch_path(scratch, "theirs"), "theirs belongs to user 12345, not to 0");
+    expect_denied(scratch_path(scratch, "theirs/leaf"), "theirs belongs to user 12345, not to 0");
+}
+
+static void test_a_link_in_the_place_of_the_entries(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir(scratch_path(scratch, "elsewhere"), 0700), 0);
+    assert_int_equal(mkdir(scratch_path(scratch, "trap"), 0700), 0);
+    assert_int_equal(symlink("../elsewhere", scratch_path(scratch, "trap/v1")), 0);
+    expect_denied(scratch_path(scratch, "trap"), "trap/v1");
+    assert_int_equal(mkdir(scratch_path(scratch, "other"), 0700), 0);
+    write_whole(scratch_path(scratch, "other/v1"), "", 0);
+    expect_denied(scratch_path(scratch, "other"), "other/v1");
+}
+
+static void test_relative_locations(void **state)
+{
+    (void)state;
+    char before[SCRATCH_PATH_SIZE];
+    kiln_store *relative = NULL;
+    assert_non_null(getcwd(before, sizeof before));
+    assert_int_equal(chdir(scratch), 0);
+    assert_int_equal(kiln_store_open("./here/../there", NULL, &relative, NULL), KILN_OK);
+    assert_int_equal(scratch_put(relative, 1, 10), KILN_OK);
+    assert_true(exists(scratch_path(scratch, "there/v1")));
+    assert_int_equal(chdir("/"), 0);
+    scratch_remove(scratch_path(scratch, "there"));
+    assert_int_equal(scratch_put(relative, 1, 10), KILN_OK);
+    assert_true(exists(scratch_path(scratch, "there/v1")));
+    kiln_store_close(&relative);
+    assert_int_equal(chdir(scratch_path(scratch, "here")), 0);
+    assert_int_equal(kiln_store_open("..", NULL, &relative, NULL), KILN_OK);
+    kiln_store_close(&relative);
+    assert_int_equal(chmod(scratch, 0777), 0);
+    expect_denied("./below", "may be written by others");
+    assert_int_equal(chdir(before), 0);
+}
+
+static void test_no_create(void **state)
+{
+    (void)state;
+    kiln_store *none = NULL;
+    kiln_error error = {.struct_size = sizeof error};
+    const char *path = scratch_path(scratch, "absent/below");
+    assert_int_equal(open_with(path, 0, KILN_STORE_NO_CREATE, &none, &error), KILN_MISS);
+    assert_non_null(strstr(error.text, "absent"));
+    assert_int_equal(open_with(path, 0, KILN_STORE_READONLY, &none, NULL), KILN_MISS);
+    assert_null(none);
+    assert_false(exists(scratch_path(scratch, "absent")));
+    assert_int_equal(open_with(cache, 0, KILN_STORE_NO_CREATE, &none, NULL), KILN_OK);
+    kiln_store_close(&none);
+}
+
+/* ---- read only ---- */
+
+typedef struct snapshot {
+    size_t count;
+    uint64_t sum; /* of names, kinds, sizes and times */
+} snapshot;
+
+static snapshot taken;
+
+static int take_one(const char *path, const struct stat *stat, int kind, struct FTW *walk)
+{
+    (void)kind, (void)walk;
+    uint64_t sum = scratch_mix((uint64_t)stat->st_ino) ^ (uint64_t)stat->st_size ^ stat->st_mode;
+    sum = scratch_mix(sum + (uint64_t)stat->st_mtim.tv_nsec + (uint64_t)stat->st_ctim.tv_nsec);
+    sum = scratch_mix(sum + (uint64_t)stat->st_mtim.tv_sec + (uint64_t)stat->st_ctim.tv_sec);
+    for (const char *at = path; *at; at++) {
+        sum = scratch_mix(sum + (unsigned char)*at);
+    }
+    taken.count++;
+    taken.sum += sum;
+    return 0;
+}
+
+static snapshot take_snapshot(const char *path)
+{
+    taken = (snapshot){0};
+    nftw(path, take_one, 16, FTW_PHYS);
+    return taken;
+}
+
+static void test_a_readonly_store_writes_nothing(void **state)
+{
+    (void)state;
+    char path[SCRATCH_PATH_SIZE];
+    kiln_key *key = scratch_key(1);
+    kiln_lease *lease = NULL;
+    kiln_stats delta = {.misses = 1};
+    put(1);
+    put(2);
+    scratch_entry_path(cache, 1, path);
+    const struct timespec old[2] = {{.tv_sec = 1000000}, {.tv_sec = 1000000}};
+    assert_int_equal(utimensat(AT_FDCWD, path, old, 0), 0);
+    scratch_entry_path(cache, 2, path);
+    write_whole(path, "damaged", 7);
+    kiln_store_close(&store);
+    assert_int_equal(unlink(scratch_path(cache, "lease")), 0);
+    snapshot before = take_snapshot(cache);
+    assert_int_equal(open_with(cache, 0, KILN_STORE_READONLY, &store, NULL), KILN_OK);
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+    assert_int_equal(scratch_get(store, 2), KILN_E_CORRUPT);
+    assert_int_equal(scratch_get(store, 3), KILN_MISS);
+    assert_int_equal(scratch_put(store, 3, 10), KILN_E_READONLY);
+    assert_int_equal(kiln_store_remove(store, key), KILN_E_READONLY);
+    assert_int_equal(kiln_store_contains(store, key), KILN_OK);
+    assert_int_equal(kiln_store_lease(store, key, 0, &lease), KILN_E_UNSUPPORTED);
+    assert_int_equal(kiln_store_account(store, &delta), KILN_E_READONLY);
+    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_E_READONLY);
+    assert_int_equal(get_stat().totals.puts, 2);
+    assert_int_equal(verify().checked, 2);
+    kiln_status status = KILN_OK;
+    assert_int_equal(kiln_store_each(store, remove_item, &status), KILN_OK);
+    assert_true(status == KILN_E_READONLY || status == KILN_E_CORRUPT);
+    assert_false(kilni_store_capabilities(store) & KILNI_STORE_WRITABLE);
+    kiln_store_close(&store);
+    snapshot after = take_snapshot(cache);
+    assert_int_equal(before.count, after.count);
+    assert_int_equal(before.sum, after.sum);
+    kiln_key_release(&key);
+}
+
+static void test_a_readonly_store_of_roots(void **state)
+{
+    (void)state;
+    if (geteuid() != 0) {
+        skip();
+    }
+    put(1);
+    kiln_store_close(&store);
+    assert_int_equal(chmod(scratch, 0755), 0);
+    char command[SCRATCH_PATH_SIZE * 2];
+    snprintf(command, sizeof command, "chmod -R a+rX %s", cache);
+    assert_int_equal(system(command), 0);
+    assert_int_equal(seteuid(12345), 0);
+    kiln_store *theirs = NULL;
+    kiln_status writable = open_with(cache, 0, 0, &theirs, NULL);
+    kiln_store_close(&theirs);
+    kiln_status readonly = open_with(cache, 0, KILN_STORE_READONLY, &theirs, NULL);
+    kiln_status found = scratch_get(theirs, 1);
+    kiln_store_close(&theirs);
+    assert_int_equal(seteuid(0), 0);
+    assert_int_equal(writable, KILN_E_DENIED);
+    assert_int_equal(readonly, KILN_OK);
+    assert_int_equal(found, KILN_OK);
+}
+
+/* ---- size ---- */
+
+static void test_trim_removes_what_was_used_least_recently(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 10; i++) {
+        put(i);
+        set_use(i, 1000000 + (time_t)(i * 7 % 10));
+    }
+    uint64_t bytes = get_stat().bytes;
+    kiln_trim_report report = {.struct_size = sizeof report};
+    assert_int_equal(kiln_store_trim(store, bytes / 2, &report), KILN_OK);
+    assert_int_equal(report.removed, 5);
+    assert_int_equal(report.removed_bytes, bytes / 2);
+    assert_int_equal(report.entries, 5);
+    assert_int_equal(report.bytes, bytes / 2);
+    for (uint64_t i = 0; i < 10; i++) {
+        assert_int_equal(scratch_get(store, i), i * 7 % 10 < 5 ? KILN_MISS : KILN_OK);
+    }
+    assert_int_equal(get_stat().totals.evicted, 5);
+    assert_int_equal(kiln_store_trim(store, 0, &report), KILN_OK);
+    assert_int_equal(report.entries, 0);
+    assert_int_equal(get_stat().entries, 0);
+}
+
+static void test_a_get_is_a_use(void **state)
+{
+    (void)state;
+    kiln_store_close(&store);
+    char url[SCRATCH_PATH_SIZE * 2];
+    snprintf(url, sizeof url, "file://%s?stamp=0", cache);
+    assert_int_equal(kiln_store_open(url, NULL, &store, NULL), KILN_OK);
+    for (uint64_t i = 0; i < 4; i++) {
+        put(i);
+        set_use(i, 1000000 + (time_t)i);
+    }
+    assert_int_equal(scratch_get(store, 0), KILN_OK);
+    assert_int_equal(kiln_store_trim(store, get_stat().bytes / 4, NULL), KILN_OK);
+    assert_int_equal(scratch_get(store, 0), KILN_OK);
+    assert_int_equal(scratch_get(store, 3), KILN_MISS);
+}
+
+static time_t use_of(uint64_t number)
+{
+    char path[SCRATCH_PATH_SIZE];
+    struct stat stat;
+    scratch_entry_path(cache, number, path);
+    assert_int_equal(lstat(path, &stat), 0);
+    return stat.st_mtim.tv_sec;
+}
+
+static void test_uses_are_stamped_once_an_interval(void **state)
+{
+    (void)state;
+    put(1);
+    time_t now = time(NULL);
+    set_use(1, now - 1800);
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+    assert_int_equal(use_of(1), now - 1800);
+    set_use(1, now - 3700);
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+    assert_true(use_of(1) >= now - 1);
+    set_use(1, now + 100000);
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+    assert_true(use_of(1) < now + 100000);
+}
+
+static void expect_size_known(void)
+{
+    kilni_totals totals;
+    kiln_store_stat stat = get_stat();
+    assert_int_equal(kilni_totals_read_file(AT_FDCWD, scratch_path(cache, "stats"), &totals),
+                     KILN_OK);
+    assert_int_equal(totals.entries, stat.entries);
+    assert_int_equal(totals.bytes, stat.bytes);
+}
+
+static void test_the_size_is_known_without_a_walk(void **state)
+{
+    (void)state;
+    kiln_key *key = scratch_key(3);
+    for (uint64_t i = 0; i < 5; i++) {
+        assert_int_equal(scratch_put(store, i, 1000 + 5000 * i), KILN_OK);
+        expect_size_known();
+    }
+    assert_int_equal(scratch_put(store, 2, 50000), KILN_OK);
+    expect_size_known();
+    assert_int_equal(scratch_put(store, 2, 10), KILN_OK);
+    expect_size_known();
+    assert_int_equal(kiln_store_remove(store, key), KILN_OK);
+    expect_size_known();
+    assert_int_equal(kiln_store_trim(store, 10000, NULL), KILN_OK);
+    expect_size_known();
+    kiln_key_release(&key);
+}
+
+static void test_a_put_makes_room(void **state)
+{
+    (void)state;
+    reopen(200000, 0);
+    for (uint64_t i = 0; i < 100; i++) {
+        assert_int_equal(scratch_put(store, i, 10000), KILN_OK);
+        set_use(i, 1000000 + (time_t)i);
+        assert_true(get_stat().bytes <= 200000);
+    }
+    kiln_store_stat stat = get_stat();
+    assert_true(stat.entries >= 10);
+    assert_int_equal(stat.totals.puts, 100);
+    assert_int_equal(stat.totals.evicted, 100 - stat.entries);
+    assert_int_equal(scratch_get(store, 99), KILN_OK);
+    assert_int_equal(scratch_get(store, 0), KILN_MISS);
+    kiln_stats counts;
+    kilni_store_take_counts(store, &counts);
+    assert_int_equal(counts.evicted, stat.totals.evicted);
+    kilni_store_take_counts(store, &counts);
+    assert_int_equal(counts.evicted, 0);
+}
+
+static void test_one_entry_may_fill_the_store(void **state)
+{
+    (void)state;
+    reopen(100000, 0);
+    put(1);
+    assert_int_equal(scratch_put(store, 2, 95000), KILN_OK);
+    assert_int_equal(scratch_get(store, 2), KILN_OK);
+    assert_int_equal(scratch_put(store, 3, 100001), KILN_E_TOO_LARGE);
+    assert_int_equal(scratch_get(store, 2), KILN_OK);
+}
+
+static void test_a_store_of_size_zero(void **state)
+{
+    (void)state;
+    char url[SCRATCH_PATH_SIZE * 2];
+    put(1);
+    kiln_store_close(&store);
+    assert_int_equal(unlink(scratch_path(cache, "stats")), 0);
+    snprintf(url, sizeof url, "file://%s?max-size=0", cache);
+    assert_int_equal(kiln_store_open(url, NULL, &store, NULL), KILN_OK);
+    const kiln_stats delta = {.misses = 1};
+    assert_int_equal(scratch_put(store, 2, 10), KILN_E_FULL);
+    assert_int_equal(kiln_store_account(store, &delta), KILN_OK);
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+}
+
+static void test_sizes_are_counted_anew_where_the_totals_are_lost(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 20; i++) {
+        assert_int_equal(scratch_put(store, i, 10000), KILN_OK);
+        set_use(i, 1000000 + (time_t)i);
+    }
+    assert_int_equal(unlink(scratch_path(cache, "stats")), 0);
+    reopen(100000, 0);
+    const kiln_stats delta = {.misses = 1};
+    assert_int_equal(kiln_store_account(store, &delta), KILN_OK);
+    assert_true(get_stat().bytes <= 100000);
+    assert_int_equal(scratch_get(store, 19), KILN_OK);
+}
+
+static void test_room_is_made_where_no_totals_can_be_kept(void **state)
+{
+    (void)state;
+    kiln_store_close(&store);
+    write_whole(scratch_path(cache, "stats"), "something else", 14);
+    reopen(200000, 0);
+    for (uint64_t i = 0; i < 100; i++) {
+        assert_int_equal(scratch_put(store, i, 10000), KILN_OK);
+        set_use(i, 1000000 + (time_t)i);
+    }
+    assert_true(get_stat().bytes <= 200000 + 40000);
+    unsigned char *bytes;
+    size_t size;
+    read_whole(scratch_path(cache, "stats"), &bytes, &size);
+    assert_int_equal(size, 14);
+    free(bytes);
+}
+
+static void test_one_janitor_at_a_time(void **state)
+{
+    (void)state;
+    put(1);
+    int file = open(scratch_path(cache, "lease"), O_RDWR | O_CREAT, 0600);
+    struct flock lock = {.l_type = F_WRLCK, .l_start = (off_t)1 << 41, .l_len = 1};
+    assert_int_equal(fcntl(file, F_OFD_SETLK, &lock), 0);
+    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_BUSY);
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+    close(file);
+    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
+    assert_int_equal(scratch_get(store, 1), KILN_MISS);
+}
+
+static void test_leftovers_of_dead_writers(void **state)
+{
+    (void)state;
+    char shard[SCRATCH_PATH_SIZE], paths[4][SCRATCH_PATH_SIZE * 2];
+    put(1);
+    scratch_entry_path(cache, 1, shard);
+    *strrchr(shard, '/') = '\0';
+    const char *names[4] = {".tmp-0000000000000001", ".tmp-0000000000000002",
+                            ".tmp-0000000000000003", ".tmp-note"};
+    const struct timespec old[2] = {{.tv_sec = 1000000}, {.tv_sec = 1000000}};
+    for (int i = 0; i < 4; i++) {
+        snprintf(paths[i], sizeof paths[i], "%s/%s", shard, names[i]);
+        write_whole(paths[i], "half", 4);
+        if (i != 1) {
+            assert_int_equal(utimensat(AT_FDCWD, paths[i], old, 0), 0);
+        }
+    }
+    int file = open(paths[2], O_RDWR);
+    struct flock lock = {.l_type = F_WRLCK};
+    assert_int_equal(fcntl(file, F_OFD_SETLK, &lock), 0);
+    assert_int_equal(kiln_store_trim(store, KILN_UNLIMITED, NULL), KILN_OK);
+    assert_false(exists(paths[0])); /* old */
+    assert_true(exists(paths[1]));  /* young */
+    assert_true(exists(paths[2]));  /* being written */
+    assert_true(exists(paths[3]));  /* not ours */
+    close(file);
+    assert_int_equal(kiln_store_trim(store, KILN_UNLIMITED, NULL), KILN_OK);
+    assert_false(exists(paths[2]));
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+}
+
+static void test_foreign_files_are_untouched(void **state)
+{
+    (void)state;
+    char shard[SCRATCH_PATH_SIZE], digits[SCRATCH_PATH_SIZE], inner[SCRATCH_PATH_SIZE * 2];
+    put(1);
+    scratch_entry_path(cache, 1, digits);
+    snprintf(shard, sizeof shard, "%s", digits);
+    *strrchr(shard, '/') = '\0';
+    const char *two = strrchr(shard, '/') + 1;
+    char names[5][64];
+    snprintf(names[0], 64, "README");
+    snprintf(names[1], 64, "%.2sABCDEFABCDEFABCDEFABCDEFABCDEF", two);
+    snprintf(names[2], 64, "%.2s00000000000000000000000000000", two);
+    snprintf(names[3], 64, "%.2s0000000000000000000000000000000", two);
+    snprintf(names[4], 64, "%02lx000000000000000000000000000000", strtoul(two, NULL, 16) ^ 1);
+    for (int i = 0; i < 5; i++) {
+        snprintf(inner, sizeof inner, "%s/%s", shard, names[i]);
+        write_whole(inner, "mine", 4);
+    }
+    write_whole(scratch_path(cache, "notes"), "mine", 4);
+    write_whole(scratch_path(cache, "v1/notes"), "mine", 4);
+    assert_int_equal(mkdir(scratch_path(cache, "v1/zz"), 0700), 0);
+    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
+    assert_int_equal(scratch_get(store, 1), KILN_MISS);
+    for (int i = 0; i < 5; i++) {
+        snprintf(inner, sizeof inner, "%s/%s", shard, names[i]);
+        assert_true(exists(inner));
+    }
+    assert_true(exists(scratch_path(cache, "notes")));
+    assert_true(exists(scratch_path(cache, "v1/notes")));
+    assert_true(exists(scratch_path(cache, "v1/zz")));
+    assert_int_equal(verify().checked, 0);
+}
+
+static void test_a_full_disk(void **state)
+{
+    (void)state;
+    char place[SCRATCH_DIRECTORY_SIZE + 8];
+    snprintf(place, sizeof place, "%s/small", scratch);
+    assert_int_equal(mkdir(place, 0700), 0);
+    if (mount("none", place, "tmpfs", 0, "size=1m,mode=0700") != 0) {
+        print_message("          no tmpfs can be mounted here: %s\n", strerror(errno));
+        skip();
+    }
+    kiln_store *small = NULL;
+    kiln_status opened = kiln_store_open(place, NULL, &small, NULL);
+    kiln_status status = opened;
+    uint64_t count = 0;
+    while (status == KILN_OK && count < 1000) {
+        status = scratch_put(small, count++, 50000);
+    }
+    kiln_status first = scratch_get(small, 0);
+    kiln_verify_report report = {.struct_size = sizeof report};
+    kiln_status verified = kiln_store_verify(small, NULL, NULL, &report);
+    char command[SCRATCH_PATH_SIZE * 2];
+    snprintf(command, sizeof command, "test -z \"$(find %s -name '.tmp-*')\"", place);
+    int leftovers = system(command);
+    kiln_store_close(&small);
+    umount(place);
+    assert_int_equal(opened, KILN_OK);
+    assert_int_equal(status, KILN_E_FULL);
+    assert_int_equal(first, KILN_OK);
+    assert_int_equal(verified, KILN_OK);
+    assert_int_equal(report.corrupt, 0);
+    assert_int_equal(report.ok, count - 1);
+    assert_int_equal(leftovers, 0);
+}
+
+static void test_the_directory_is_removed_under_us(void **state)
+{
+    (void)state;
+    kiln_key *key = scratch_key(1);
+    kiln_lease *lease = NULL;
+    const kiln_stats delta = {.misses = 1};
+    put(1);
+    scratch_remove(scratch_path(cache, "v1"));
+    assert_int_equal(scratch_get(store, 1), KILN_MISS);
+    put(1);
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+
+    scratch_remove(cache);
+    assert_int_equal(scratch_get(store, 1), KILN_MISS);
+    assert_int_equal(kiln_store_contains(store, key), KILN_MISS);
+    assert_int_equal(kiln_store_remove(store, key), KILN_MISS);
+    put(1);
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+    assert_true(exists(cache));
+
+    scratch_remove(cache);
+    assert_int_equal(kiln_store_lease(store, key, 0, &lease), KILN_OK);
+    kiln_lease_release(&lease);
+    scratch_remove(cache);
+    assert_int_equal(kiln_store_account(store, &delta), KILN_OK);
+    assert_int_equal(get_stat().totals.misses, 1);
+
+    scratch_remove(cache);
+    write_whole(cache, "a file", 6);
+    assert_int_equal(scratch_put(store, 1, 10), KILN_E_DENIED);
+    assert_int_equal(scratch_get(store, 1), KILN_MISS);
+    kiln_key_release(&key);
+}
+
+/* ---- locations ---- */
+
+static void expect_open(const char *location, kiln_status expected, const char *text)
+{
+    kiln_store *opened = NULL;
+    kiln_error error = {.struct_size = sizeof error};
+    kiln_status status = kiln_store_open(location, NULL, &opened, &error);
+    kiln_store_close(&opened);
+    assert_int_equal(status, expected);
+    if (text) {
+        assert_non_null(strstr(error.text, text));
+    }
+}
+
+static void test_locations(void **state)
+{
+    (void)state;
+    char url[SCRATCH_PATH_SIZE * 2];
+    expect_open(NULL, KILN_E_INVALID, "no location");
+    expect_open("", KILN_E_INVALID, "no location");
+    expect_open("cache", KILN_E_PARSE, "\"cache\"");
+    expect_open("redis://host", KILN_E_UNSUPPORTED, "\"redis\"");
+    expect_open("file:/tmp", KILN_E_UNSUPPORTED, "\"file\"");
+    expect_open("file://host/path", KILN_E_PARSE, "host/path");
+    const struct {
+        const char *options;
+        kiln_status status;
+        const char *text;
+    } cases[] = {
+        {"", KILN_OK, NULL},
+        {"?max-size=2G&readonly=0&sync=1&lease=off&stamp=60&layout=kiln", KILN_OK, NULL},
+        {"?max-size=3X", KILN_E_PARSE, "max-size=3X"},
+        {"?max-size=", KILN_E_PARSE, "max-size="},
+        {"?max-size", KILN_E_PARSE, "max-size"},
+        {"?readonly=yes", KILN_E_PARSE, "readonly=yes"},
+        {"?lease=1", KILN_E_PARSE, "lease=1"},
+        {"?stamp=1K", KILN_E_PARSE, "stamp=1K"},
+        {"?stamp=99999999999", KILN_E_PARSE, "stamp"},
+        {"?sync=1&sync=1", KILN_E_PARSE, "twice"},
+        {"?colour=red", KILN_E_UNSUPPORTED, "\"colour\""},
+        {"?", KILN_E_PARSE, ""},
+        {"?layout=sycl", KILN_E_UNSUPPORTED, "sycl"},
+        {"%4", KILN_E_PARSE, "%4"},
+        {"%00", KILN_E_PARSE, "%00"},
+        {"%zz", KILN_E_PARSE, "%zz"},
+        {"#top", KILN_E_UNSUPPORTED, "#"},
+        {"|file:///tmp", KILN_E_UNSUPPORTED, "|"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        snprintf(url, sizeof url, "file://%s/by-url%s", scratch, cases[i].options);
+        expect_open(url, cases[i].status, cases[i].text);
+    }
+    snprintf(url, sizeof url, "file://%s/a%%20b%%3fc", scratch);
+    expect_open(url, KILN_OK, NULL);
+    assert_true(exists(scratch_path(scratch, "a b?c")));
+    expect_open(scratch_path(scratch, "plain%20?name"), KILN_OK, NULL);
+    assert_true(exists(scratch_path(scratch, "plain%20?name")));
+}
+
+static void test_a_url_goes_before_parameters(void **state)
+{
+    (void)state;
+    char url[SCRATCH_PATH_SIZE * 2];
+    kiln_store_close(&store);
+    snprintf(url, sizeof url, "file://%s?max-size=100000&readonly=0", cache);
+    assert_int_equal(open_with(url, 5000, KILN_STORE_READONLY, &store, NULL), KILN_OK);
+    assert_int_equal(get_stat().max_bytes, 100000);
+    assert_int_equal(scratch_put(store, 1, 50000), KILN_OK);
+}
+
+static void test_parameters_of_other_versions(void **state)
+{
+    (void)state;
+    struct {
+        kiln_store_params params;
+        uint64_t later;
+    } longer = {.params = {.struct_size = sizeof longer, .max_bytes = 12345}};
+    kiln_store_close(&store);
+    assert_int_equal(kiln_store_open(cache, &longer.params, &store, NULL), KILN_OK);
+    assert_int_equal(get_stat().max_bytes, 12345);
+    kiln_store_close(&store);
+    longer.later = 1;
+    assert_int_equal(kiln_store_open(cache, &longer.params, &store, NULL), KILN_E_UNSUPPORTED);
+    kiln_store_params shorter = {
+        .struct_size = offsetof(kiln_store_params, flags), .max_bytes = 777, .flags = 0xffffffffu};
+    assert_int_equal(kiln_store_open(cache, &shorter, &store, NULL), KILN_OK);
+    assert_int_equal(get_stat().max_bytes, 777);
+    kiln_store_close(&store);
+    assert_int_equal(open_with(cache, 0, 0x80000000u, &store, NULL), KILN_E_UNSUPPORTED);
+    shorter.struct_size = 0;
+    assert_int_equal(kiln_store_open(cache, &shorter, &store, NULL), KILN_E_INVALID);
+}
+
+static void count_line(void *user, kiln_log_level level, const char *text)
+{
+    assert_int_equal(level, KILN_LOG_WARNING);
+    assert_non_null(strstr(text, "not trusted"));
+    ++*(int *)user;
+}
+
+static void test_the_log_says_it_once(void **state)
+{
+    (void)state;
+    char path[SCRATCH_PATH_SIZE];
+    int lines = 0;
+    const kiln_store_params params = {.struct_size = sizeof params, .log = {count_line, &lines}};
+    put(1);
+    kiln_store_close(&store);
+    assert_int_equal(kiln_store_open(cache, &params, &store, NULL), KILN_OK);
+    scratch_entry_path(cache, 1, path);
+    assert_int_equal(chmod(path, 0666), 0);
+    assert_int_equal(scratch_get(store, 1), KILN_E_DENIED);
+    assert_int_equal(scratch_get(store, 1), KILN_E_DENIED);
+    assert_int_equal(lines, 1);
+}
+
+/* ---- statistics files ---- */
+
+static void test_statistics_files(void **state)
+{
+    (void)state;
+    const char *path = scratch_path(scratch, "statistics");
+    const kiln_stats delta = {.hits_memory = 1, .saved_ns = 5};
+    kiln_stats stats = {0};
+    assert_int_equal(kiln_stats_read_file(path, &stats), KILN_MISS);
+    assert_int_equal(kiln_stats_read_file(NULL, &stats), KILN_E_INVALID);
+    assert_int_equal(kiln_stats_add_to_file(path, &delta), KILN_OK);
+    assert_int_equal(kiln_stats_add_to_file(path, &delta), KILN_OK);
+    assert_int_equal(mode_of(path), 0600);
+    assert_int_equal(kiln_stats_read_file(path, &stats), KILN_OK);
+    assert_int_equal(stats.hits_memory, 2);
+    assert_int_equal(stats.saved_ns, 10);
+    assert_int_equal(stats.misses, 0);
+    assert_int_equal(kiln_stats_add_to_file(scratch_path(scratch, "no/such"), &delta), KILN_E_IO);
+}
+
+static void test_damaged_statistics_files(void **state)
+{
+    (void)state;
+    const char *path = scratch_path(scratch, "statistics");
+    const kiln_stats delta = {.hits_memory = 1};
+    kiln_stats stats = {0};
+    unsigned char *bytes;
+    size_t size;
+    assert_int_equal(kiln_stats_add_to_file(path, &delta), KILN_OK);
+    read_whole(path, &bytes, &size);
+    for (size_t i = 8; i < size; i++) {
+        bytes[i] ^= 1;
+        write_whole(path, bytes, size);
+        bytes[i] ^= 1;
+        assert_int_equal(kiln_stats_read_file(path, &stats), KILN_E_CORRUPT);
+    }
+    for (size_t length = 9; length < size; length++) {
+        write_whole(path, bytes, length);
+        assert_int_equal(kiln_stats_read_file(path, &stats), KILN_E_CORRUPT);
+        assert_int_equal(kiln_stats_add_to_file(path, &delta), KILN_OK);
+        assert_int_equal(kiln_stats_read_file(path, &stats), KILN_OK);
+        assert_int_equal(stats.hits_memory, 1);
+    }
+    unsigned char longer[1024] = {0};
+    memcpy(longer, bytes, size);
+    write_whole(path, longer, size + 10);
+    assert_int_equal(kiln_stats_read_file(path, &stats), KILN_E_CORRUPT);
+    assert_int_equal(kiln_stats_add_to_file(path, &delta), KILN_OK);
+    assert_int_equal(kiln_stats_read_file(path, &stats), KILN_OK);
+    free(bytes);
+    const unsigned char zeros[64] = {0};
+    write_whole(path, zeros, sizeof zeros);
+    assert_int_equal(kiln_stats_read_file(path, &stats), KILN_OK);
+    assert_int_equal(stats.hits_memory, 0);
+    assert_int_equal(kiln_stats_add_to_file(path, &delta), KILN_OK);
+    assert_int_equal(kiln_stats_read_file(path, &stats), KILN_OK);
+    assert_int_equal(stats.hits_memory, 1);
+}
+
+static void test_other_files_than_statistics(void **state)
+{
+    (void)state;
+    const char *path = scratch_path(scratch, "letter");
+    const char *link = scratch_path(scratch, "link");
+    const kiln_stats delta = {.hits_memory = 1};
+    kiln_stats stats;
+    unsigned char *bytes;
+    size_t size;
+    write_whole(path, "Dear reader", 11);
+    assert_int_equal(kiln_stats_add_to_file(path, &delta), KILN_E_CORRUPT);
+    assert_int_equal(kiln_stats_read_file(path, &stats), KILN_E_CORRUPT);
+    read_whole(path, &bytes, &size);
+    assert_int_equal(size, 11);
+    assert_memory_equal(bytes, "Dear reader", 11);
+    free(bytes);
+    assert_int_equal(symlink("elsewhere", link), 0);
+    assert_int_equal(kiln_stats_add_to_file(link, &delta), KILN_E_DENIED);
+    assert_false(exists(scratch_path(scratch, "elsewhere")));
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(kiln_stats_add_to_file(path, &delta), KILN_OK);
+    assert_int_equal(chmod(path, 0666), 0);
+    assert_int_equal(kiln_stats_add_to_file(path, &delta), KILN_E_DENIED);
+    assert_int_equal(mkfifo(scratch_path(scratch, "fifo"), 0600), 0);
+    assert_int_equal(kiln_stats_add_to_file(scratch_path(scratch, "fifo"), &delta), KILN_E_DENIED);
+}
+
+/* A later version appends fields: they have to live through our changes. */
+static void test_later_statistics_files(void **state)
+{
+    (void)state;
+    static const unsigned char later[] = "\x11\x22\x33\x44\x55\x66\x77\x88";
+    const char *path = scratch_path(scratch, "statistics");
+    const kiln_stats delta = {.hits_memory = 1};
+    const kilni_totals_change none = {0};
+    unsigned char *bytes;
+    unsigned char grown[1024];
+    size_t size;
+    assert_int_equal(kiln_stats_add_to_file(path, &delta), KILN_OK);
+    read_whole(path, &bytes, &size);
+    assert_memory_equal(bytes, "KILNSTAT\x01\0\0\0", 12);
+    assert_int_equal(bytes[12], 2 + KILNI_STATS_COUNT);
+    assert_int_equal(size, 16 + 8 * (2 + KILNI_STATS_COUNT) + 8);
+    assert_int_equal(bytes[16 + 8 * 2], 1); /* hits_memory, the first after the sizes */
+    memcpy(grown, bytes, size - 8);
+    grown[12]++;
+    memcpy(grown + size - 8, later, 8);
+    kiln_digest sum = kilni_hash(grown, size);
+    for (int i = 0; i < 8; i++) {
+        grown[size + (size_t)i] = sum.bytes[i];
+    }
+    write_whole(path, grown, size + 8);
+    free(bytes);
+    kiln_stats stats;
+    assert_int_equal(kiln_stats_read_file(path, &stats), KILN_OK);
+    assert_int_equal(stats.hits_memory, 1);
+    assert_int_equal(kiln_stats_add_to_file(path, &delta), KILN_OK);
+    assert_int_equal(kilni_totals_change_file(AT_FDCWD, path, &none, NULL), KILN_OK);
+    read_whole(path, &bytes, &size);
+    assert_memory_equal(bytes + size - 16, later, 8);
+    assert_int_equal(bytes[16 + 8 * 2], 2);
+    free(bytes);
+}
+
+/* ---- threads ---- */
+
+#define THREADS 4
+#define THREAD_KEYS 8
+#define THREAD_ROUNDS 100
+
+static void *work(void *argument)
+{
+    uint64_t seed = (uint64_t)(uintptr_t)argument;
+    uint64_t failures = 0;
+    for (uint64_t i = 0; i < THREAD_ROUNDS; i++) {
+        uint64_t number = scratch_mix(seed * 1000 + i) % THREAD_KEYS;
+        kiln_status got = scratch_get(store, number);
+        kiln_status sent = scratch_put(store, number, 500 + number * 100);
+        failures += (got != KILN_OK && got != KILN_MISS) || sent != KILN_OK;
+        if (i % 20 == 0) {
+            kiln_status trimmed = kiln_store_trim(store, 10000, NULL);
+            failures += trimmed != KILN_OK && trimmed != KILN_BUSY;
+        }
+    }
+    return (void *)(uintptr_t)failures;
+}
+
+static void test_threads(void **state)
+{
+    (void)state;
+    pthread_t threads[THREADS];
+    for (uintptr_t i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, work, (void *)(i + 1)), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        void *failures;
+        pthread_join(threads[i], &failures);
+        assert_null(failures);
+    }
+    assert_int_equal(verify().corrupt, 0);
+    assert_int_equal(get_stat().totals.puts, THREADS * THREAD_ROUNDS);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(test_no_store),
+        TEST(test_wrong_arguments),
+        TEST(test_put_and_get),
+        TEST(test_entries_outlive_the_handle),
+        TEST(test_contains_and_remove),
+        TEST(test_put_replaces),
+        TEST(test_each),
+        TEST(test_items_are_read_and_removed),
+        TEST(test_an_item_that_was_replaced_stays),
+        TEST(test_lease),
+        TEST(test_a_waiter_gets_the_lease),
+        TEST(test_no_lease),
+        TEST(test_totals),
+        TEST(test_another_key_of_the_same_digest),
+        TEST(test_a_newer_entry_stays),
+        TEST(test_every_flipped_byte_is_found),
+        TEST(test_every_truncation_is_found),
+        TEST(test_damage_is_counted_and_replaced),
+        TEST(test_damage_is_counted_without_a_put),
+        TEST(test_other_kinds_of_files_in_an_entrys_place),
+        TEST(test_a_file_that_others_may_write),
+        TEST(test_layout),
+        TEST(test_parents_are_made),
+        TEST(test_the_tag_marks_no_directory_of_others),
+        TEST(test_hostile_directories),
+        TEST(test_links_above),
+        TEST(test_a_directory_of_someone_else),
+        TEST(test_a_link_in_the_place_of_the_entries),
+        TEST(test_relative_locations),
+        TEST(test_no_create),
+        TEST(test_a_readonly_store_writes_nothing),
+        TEST(test_a_readonly_store_of_roots),
+        TEST(test_trim_removes_what_was_used_least_recently),
+        TEST(test_a_get_is_a_use),
+        TEST(test_uses_are_stamped_once_an_interval),
+        TEST(test_the_size_is_known_without_a_walk),
+        TEST(test_a_put_makes_room),
+        TEST(test_one_entry_may_fill_the_store),
+        TEST(test_a_store_of_size_zero),
+        TEST(test_sizes_are_counted_anew_where_the_totals_are_lost),
+        TEST(test_room_is_made_where_no_totals_can_be_kept),
+        TEST(test_one_janitor_at_a_time),
+        TEST(test_leftovers_of_dead_writers),
+        TEST(test_foreign_files_are_untouched),
+        TEST(test_a_full_disk),
+        TEST(test_the_directory_is_removed_under_us),
+        TEST(test_locations),
+        TEST(test_a_url_goes_before_parameters),
+        TEST(test_parameters_of_other_versions),
+        TEST(test_the_log_says_it_once),
+        TEST(test_statistics_files),
+        TEST(test_damaged_statistics_files),
+        TEST(test_other_files_than_statistics),
+        TEST(test_later_statistics_files),
+        TEST(test_threads),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,547 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The writer's thread. Where a test needs it to stand still, a gate in the place of the call that
+ * publishes an entry holds it up.
+ */
+#include "support/store_scene.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include "os/os.h"
+#include "store/writer.h"
+
+#define FOREVER_NS UINT64_MAX
+#define QUEUE_BYTES 100000u
+
+static char scratch[SCRATCH_DIRECTORY_SIZE];
+static char cache[SCRATCH_DIRECTORY_SIZE + 8];
+static char statistics[SCRATCH_DIRECTORY_SIZE + 16];
+static kiln_store *store;
+static kilni_writer *writer;
+
+/* ---- the gate ---- */
+
+/* Guards what follows. */
+static pthread_mutex_t gate_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t gate_changed = PTHREAD_COND_INITIALIZER;
+static bool gate_is_closed;
+static unsigned waiting_at_gate;
+static char published[16][64]; /* names, in order */
+static unsigned published_count;
+
+static int gated_renameat(int from, const char *old_path, int to, const char *new_path)
+{
+    pthread_mutex_lock(&gate_lock);
+    waiting_at_gate++;
+    pthread_cond_broadcast(&gate_changed);
+    while (gate_is_closed) {
+        pthread_cond_wait(&gate_changed, &gate_lock);
+    }
+    waiting_at_gate--;
+    if (published_count < 16) {
+        snprintf(published[published_count++], sizeof published[0], "%s", new_path);
+    }
+    pthread_mutex_unlock(&gate_lock);
+    return kilni_os_system()->renameat(from, old_path, to, new_path);
+}
+
+static void set_gate(bool is_closed)
+{
+    pthread_mutex_lock(&gate_lock);
+    gate_is_closed = is_closed;
+    pthread_cond_broadcast(&gate_changed);
+    pthread_mutex_unlock(&gate_lock);
+}
+
+static void wait_for_someone_at_the_gate(void)
+{
+    pthread_mutex_lock(&gate_lock);
+    while (waiting_at_gate == 0) {
+        pthread_cond_wait(&gate_changed, &gate_lock);
+    }
+    pthread_mutex_unlock(&gate_lock);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    static kilni_os_table table;
+    table = *kilni_os_system();
+    table.renameat = gated_renameat;
+    kilni_os_replace(&table);
+    gate_is_closed = false;
+    waiting_at_gate = published_count = 0;
+    scratch_make(scratch);
+    snprintf(cache, sizeof cache, "%s/cache", scratch);
+    snprintf(statistics, sizeof statistics, "%s/statistics", scratch);
+    return kiln_store_open(cache, NULL, &store, NULL) == KILN_OK &&
+                   kilni_writer_new(store, QUEUE_BYTES, &writer) == KILN_OK &&
+                   kilni_writer_set_stats_file(writer, statistics) == KILN_OK
+               ? 0
+               : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    set_gate(false);
+    kilni_writer_free(&writer, FOREVER_NS);
+    kiln_store_close(&store);
+    kilni_os_replace(NULL);
+    scratch_remove(scratch);
+    return 0;
+}
+
+static kiln_status put(uint64_t number, size_t size, kiln_lease **lease)
+{
+    kiln_entry *entry = scratch_entry(number, size);
+    kiln_status status = kilni_writer_put(writer, entry, lease);
+    kiln_entry_release(&entry);
+    return status;
+}
+
+static kiln_stats read_statistics(void)
+{
+    kiln_stats stats = {0};
+    assert_int_equal(kiln_stats_read_file(statistics, &stats), KILN_OK);
+    return stats;
+}
+
+static kiln_stats read_totals(void)
+{
+    kiln_store_stat stat = {.struct_size = sizeof stat};
+    assert_int_equal(kiln_store_get_stat(store, &stat), KILN_OK);
+    return stat.totals;
+}
+
+static bool read_task_file(const char *task, const char *name, char *text, size_t size)
+{
+    char path[SCRATCH_PATH_SIZE];
+    snprintf(path, sizeof path, "/proc/self/task/%s/%s", task, name);
+    FILE *file = fopen(path, "r");
+    if (!file) {
+        return false;
+    }
+    size_t count = fread(text, 1, size - 1, file);
+    text[count] = '\0';
+    fclose(file);
+    return true;
+}
+
+/* Whether the writer's thread runs; and, in @status, what the system says of it. */
+static bool find_thread(char *status, size_t size)
+{
+    DIR *listing = opendir("/proc/self/task");
+    bool is_there = false;
+    for (const struct dirent *found = readdir(listing); found; found = readdir(listing)) {
+        char name[64];
+        is_there = is_there || (read_task_file(found->d_name, "comm", name, sizeof name) &&
+                                strcmp(name, "kiln-writer\n") == 0 &&
+                                read_task_file(found->d_name, "status", status, size));
+    }
+    closedir(listing);
+    return is_there;
+}
+
+/* A thread that was joined may be listed a moment longer. */
+static bool has_no_thread(void)
+{
+    char status[4096];
+    for (int i = 0; i < 5000 && find_thread(status, sizeof status); i++) {
+        usleep(1000);
+    }
+    return !find_thread(status, sizeof status);
+}
+
+/* ---- writing ---- */
+
+static void test_entries_are_written(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 20; i++) {
+        assert_int_equal(put(i, 1000, NULL), KILN_OK);
+    }
+    assert_int_equal(kilni_writer_drain(writer, FOREVER_NS), KILN_OK);
+    for (uint64_t i = 0; i < 20; i++) {
+        assert_int_equal(scratch_get(store, i), KILN_OK);
+    }
+    assert_int_equal(read_statistics().puts, 20);
+    assert_int_equal(read_totals().puts, 20);
+    assert_int_equal(read_totals().dropped, 0);
+}
+
+static void test_order(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 16; i++) {
+        assert_int_equal(put(i, 10, NULL), KILN_OK);
+    }
+    assert_int_equal(kilni_writer_drain(writer, FOREVER_NS), KILN_OK);
+    assert_int_equal(published_count, 16);
+    for (uint64_t i = 0; i < 16; i++) {
+        char path[SCRATCH_PATH_SIZE];
+        scratch_entry_path("", i, path);
+        assert_string_equal(published[i], path + 1);
+    }
+}
+
+static void test_the_queue_is_bounded(void **state)
+{
+    (void)state;
+    set_gate(true);
+    assert_int_equal(put(0, 30000, NULL), KILN_OK);
+    wait_for_someone_at_the_gate();
+    assert_int_equal(put(1, 30000, NULL), KILN_OK);
+    assert_int_equal(put(2, 30000, NULL), KILN_OK);
+    assert_int_equal(put(3, 30000, NULL), KILN_E_FULL);
+    assert_int_equal(put(4, 200000, NULL), KILN_E_FULL);
+    assert_int_equal(put(5, 1000, NULL), KILN_OK);
+    set_gate(false);
+    assert_int_equal(kilni_writer_drain(writer, FOREVER_NS), KILN_OK);
+    assert_int_equal(scratch_get(store, 2), KILN_OK);
+    assert_int_equal(scratch_get(store, 3), KILN_MISS);
+    assert_int_equal(scratch_get(store, 5), KILN_OK);
+    assert_int_equal(read_statistics().puts, 4);
+    assert_int_equal(read_statistics().dropped, 2);
+    assert_int_equal(read_totals().dropped, 2);
+}
+
+static void test_one_large_entry_is_taken(void **state)
+{
+    (void)state;
+    assert_int_equal(put(1, QUEUE_BYTES * 5, NULL), KILN_OK);
+    assert_int_equal(kilni_writer_drain(writer, FOREVER_NS), KILN_OK);
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+}
+
+static void test_what_the_store_refuses_is_dropped(void **state)
+{
+    (void)state;
+    kilni_writer_free(&writer, FOREVER_NS);
+    kiln_store_close(&store);
+    const kiln_store_params params = {.struct_size = sizeof params, .max_bytes = 5000};
+    assert_int_equal(kiln_store_open(cache, &params, &store, NULL), KILN_OK);
+    assert_int_equal(kilni_writer_new(store, QUEUE_BYTES, &writer), KILN_OK);
+    assert_int_equal(kilni_writer_set_stats_file(writer, statistics), KILN_OK);
+    assert_int_equal(put(1, 6000, NULL), KILN_OK);
+    assert_int_equal(put(2, 1000, NULL), KILN_OK);
+    assert_int_equal(kilni_writer_drain(writer, FOREVER_NS), KILN_OK);
+    assert_int_equal(read_statistics().dropped, 1);
+    assert_int_equal(read_statistics().puts, 1);
+}
+
+static void test_leases_are_kept_until_the_entry_is_there(void **state)
+{
+    (void)state;
+    kiln_key *key = scratch_key(1);
+    kiln_lease *lease = NULL;
+    kiln_lease *second = NULL;
+    assert_int_equal(kiln_store_lease(store, key, 0, &lease), KILN_OK);
+    set_gate(true);
+    assert_int_equal(put(1, 10, &lease), KILN_OK);
+    assert_null(lease);
+    wait_for_someone_at_the_gate();
+    assert_int_equal(kiln_store_lease(store, key, 0, &second), KILN_BUSY);
+    set_gate(false);
+    assert_int_equal(kiln_store_lease(store, key, FOREVER_NS, &second), KILN_OK);
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+    kiln_lease_release(&second);
+    kiln_key_release(&key);
+}
+
+static void test_a_dropped_entry_frees_its_lease(void **state)
+{
+    (void)state;
+    kiln_key *key = scratch_key(1);
+    kiln_lease *lease = NULL;
+    assert_int_equal(kiln_store_lease(store, key, 0, &lease), KILN_OK);
+    set_gate(true);
+    assert_int_equal(put(0, QUEUE_BYTES, NULL), KILN_OK);
+    assert_int_equal(put(1, 10, &lease), KILN_E_FULL);
+    assert_null(lease);
+    assert_int_equal(kiln_store_lease(store, key, 0, &lease), KILN_OK);
+    kiln_lease_release(&lease);
+    set_gate(false);
+    kiln_key_release(&key);
+}
+
+/* ---- draining ---- */
+
+static void test_a_drain_ends_in_time(void **state)
+{
+    (void)state;
+    set_gate(true);
+    assert_int_equal(put(1, 10, NULL), KILN_OK);
+    wait_for_someone_at_the_gate();
+    assert_int_equal(kilni_writer_drain(writer, 0), KILN_TIMEOUT);
+    assert_int_equal(kilni_writer_drain(writer, 10000000), KILN_TIMEOUT);
+    set_gate(false);
+    assert_int_equal(kilni_writer_drain(writer, FOREVER_NS), KILN_OK);
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+}
+
+/* Opens the gate when the lease of a dropped entry has come free. */
+static void *open_gate_after_the_drop(void *key)
+{
+    kiln_lease *lease = NULL;
+    kiln_store_lease(store, key, FOREVER_NS, &lease);
+    kiln_lease_release(&lease);
+    set_gate(false);
+    return NULL;
+}
+
+static void test_free_drops_what_is_left(void **state)
+{
+    (void)state;
+    pthread_t opener;
+    kiln_key *key = scratch_key(2);
+    kiln_lease *lease = NULL;
+    assert_int_equal(kiln_store_lease(store, key, 0, &lease), KILN_OK);
+    set_gate(true);
+    assert_int_equal(put(1, 10, NULL), KILN_OK);
+    wait_for_someone_at_the_gate();
+    assert_int_equal(put(2, 10, &lease), KILN_OK);
+    assert_int_equal(put(3, 10, NULL), KILN_OK);
+    assert_int_equal(pthread_create(&opener, NULL, open_gate_after_the_drop, key), 0);
+    kilni_writer_free(&writer, 0);
+    assert_null(writer);
+    pthread_join(opener, NULL);
+    assert_true(has_no_thread());
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+    assert_int_equal(scratch_get(store, 2), KILN_MISS);
+    assert_int_equal(kiln_store_lease(store, key, 0, &lease), KILN_OK);
+    kiln_lease_release(&lease);
+    assert_int_equal(read_statistics().puts, 1);
+    assert_int_equal(read_statistics().dropped, 2);
+    assert_int_equal(read_totals().dropped, 2);
+    kilni_writer_free(&writer, 0);
+    kilni_writer_free(NULL, 0);
+    kiln_key_release(&key);
+}
+
+/* ---- counting ---- */
+
+static void test_counters_need_no_thread(void **state)
+{
+    (void)state;
+    const kiln_stats delta = {.hits_store = 1, .saved_ns = 7};
+    for (int i = 0; i < 10; i++) {
+        kilni_writer_count(writer, &delta);
+    }
+    assert_int_equal(kilni_writer_drain(writer, FOREVER_NS), KILN_OK);
+    assert_true(has_no_thread());
+    assert_int_equal(read_statistics().hits_store, 10);
+    assert_int_equal(read_totals().saved_ns, 70);
+    assert_int_equal(kilni_writer_drain(writer, FOREVER_NS), KILN_OK);
+    assert_int_equal(read_statistics().hits_store, 10);
+}
+
+static void test_counters_are_flushed_soon(void **state)
+{
+    (void)state;
+    const kiln_stats delta = {.hits_store = 1};
+    assert_int_equal(put(1, 10, NULL), KILN_OK);
+    kilni_writer_count(writer, &delta);
+    kiln_stats stats = {0};
+    for (int i = 0; i < 10000 && (stats.hits_store == 0 || stats.puts == 0); i++) {
+        usleep(1000);
+        kiln_stats_read_file(statistics, &stats);
+    }
+    assert_int_equal(stats.hits_store, 1);
+    assert_int_equal(stats.puts, 1);
+}
+
+static void test_damage_reaches_the_statistics(void **state)
+{
+    (void)state;
+    char path[SCRATCH_PATH_SIZE];
+    assert_int_equal(put(1, 10, NULL), KILN_OK);
+    assert_int_equal(kilni_writer_drain(writer, FOREVER_NS), KILN_OK);
+    scratch_entry_path(cache, 1, path);
+    assert_int_equal(truncate(path, 5), 0);
+    assert_int_equal(scratch_get(store, 1), KILN_E_CORRUPT);
+    assert_int_equal(put(1, 10, NULL), KILN_OK);
+    assert_int_equal(kilni_writer_drain(writer, FOREVER_NS), KILN_OK);
+    assert_int_equal(read_statistics().corrupt, 1);
+    assert_int_equal(read_statistics().puts, 2);
+    assert_int_equal(read_totals().corrupt, 1);
+    assert_int_equal(read_totals().puts, 2);
+}
+
+#define THREADS 4
+#define THREAD_ROUNDS 500
+
+static void *count_and_put(void *argument)
+{
+    const kiln_stats delta = {.misses = 1, .build_ns = 3};
+    uint64_t first = (uint64_t)(uintptr_t)argument * THREAD_ROUNDS;
+    for (uint64_t i = 0; i < THREAD_ROUNDS; i++) {
+        kilni_writer_count(writer, &delta);
+        if (i % 50 == 0) {
+            put(first + i, 100, NULL);
+            kilni_writer_drain(writer, 1000000);
+        }
+    }
+    return NULL;
+}
+
+static void test_no_count_is_lost(void **state)
+{
+    (void)state;
+    pthread_t threads[THREADS];
+    for (uintptr_t i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, count_and_put, (void *)i), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    assert_int_equal(kilni_writer_drain(writer, FOREVER_NS), KILN_OK);
+    const kiln_stats counted[2] = {read_statistics(), read_totals()};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(counted[i].misses, THREADS * THREAD_ROUNDS);
+        assert_int_equal(counted[i].build_ns, THREADS * THREAD_ROUNDS * 3);
+        assert_int_equal(counted[i].puts, THREADS * THREAD_ROUNDS / 50);
+    }
+}
+
+static void test_no_store(void **state)
+{
+    (void)state;
+    const kiln_stats delta = {.misses = 1};
+    kiln_key *key = scratch_key(1);
+    kiln_lease *lease = NULL;
+    assert_int_equal(kiln_store_lease(store, key, 0, &lease), KILN_OK);
+    kilni_writer_free(&writer, FOREVER_NS);
+    assert_int_equal(kilni_writer_new(NULL, QUEUE_BYTES, &writer), KILN_OK);
+    assert_int_equal(kilni_writer_set_stats_file(writer, statistics), KILN_OK);
+    assert_int_equal(put(1, 10, &lease), KILN_OK);
+    assert_null(lease);
+    kilni_writer_count(writer, &delta);
+    assert_int_equal(kilni_writer_drain(writer, FOREVER_NS), KILN_OK);
+    assert_int_equal(read_statistics().misses, 1);
+    assert_int_equal(read_statistics().puts, 0);
+    assert_true(has_no_thread());
+    kiln_key_release(&key);
+}
+
+static void test_no_statistics_file(void **state)
+{
+    (void)state;
+    const kiln_stats delta = {.misses = 1};
+    assert_int_equal(kilni_writer_set_stats_file(writer, NULL), KILN_OK);
+    kilni_writer_count(writer, &delta);
+    assert_int_equal(kilni_writer_drain(writer, FOREVER_NS), KILN_OK);
+    assert_int_equal(read_totals().misses, 1);
+    kiln_stats stats;
+    assert_int_equal(kiln_stats_read_file(statistics, &stats), KILN_MISS);
+}
+
+/* ---- the thread and the process ---- */
+
+static void test_the_thread_has_a_name_and_takes_no_signals(void **state)
+{
+    (void)state;
+    char status[4096];
+    assert_int_equal(put(1, 10, NULL), KILN_OK);
+    assert_int_equal(kilni_writer_drain(writer, FOREVER_NS), KILN_OK);
+    assert_true(find_thread(status, sizeof status));
+    const char *blocked = strstr(status, "SigBlk:");
+    assert_non_null(blocked);
+    unsigned long long mask = strtoull(blocked + strlen("SigBlk:"), NULL, 16);
+    const int signals[] = {SIGTERM, SIGINT, SIGPROF, SIGCHLD, SIGUSR1};
+    for (size_t i = 0; i < sizeof signals / sizeof signals[0]; i++) {
+        assert_true(mask >> (signals[i] - 1) & 1);
+    }
+}
+
+static int use_in_child(void)
+{
+    const kiln_stats delta = {.misses = 1000};
+    kilni_writer_count(writer, &delta);
+    if (put(9, 10, NULL) != KILN_E_FULL || kilni_writer_drain(writer, FOREVER_NS) != KILN_OK) {
+        return 1;
+    }
+    kilni_writer_free(&writer, FOREVER_NS);
+#ifdef __SANITIZE_THREAD__
+    return 0; /* it lets no child of threads start threads */
+#endif
+    /* A new writer of the child's own works. */
+    if (kilni_writer_new(store, QUEUE_BYTES, &writer) != KILN_OK || put(8, 10, NULL) != KILN_OK ||
+        kilni_writer_drain(writer, FOREVER_NS) != KILN_OK || scratch_get(store, 8) != KILN_OK) {
+        return 2;
+    }
+    kilni_writer_free(&writer, FOREVER_NS);
+    return 0;
+}
+
+static void fork_and_use(void)
+{
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        gate_is_closed = false;
+        _exit(use_in_child());
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void test_fork_while_idle(void **state)
+{
+    (void)state;
+    assert_int_equal(put(1, 10, NULL), KILN_OK);
+    assert_int_equal(kilni_writer_drain(writer, FOREVER_NS), KILN_OK);
+    fork_and_use();
+    assert_int_equal(put(2, 10, NULL), KILN_OK);
+    assert_int_equal(kilni_writer_drain(writer, FOREVER_NS), KILN_OK);
+    assert_int_equal(scratch_get(store, 2), KILN_OK);
+    assert_int_equal(read_statistics().misses, 0);
+}
+
+static void test_fork_while_writing(void **state)
+{
+    (void)state;
+    set_gate(true);
+    assert_int_equal(put(1, 10, NULL), KILN_OK);
+    wait_for_someone_at_the_gate();
+    assert_int_equal(put(2, 10, NULL), KILN_OK);
+    fork_and_use();
+    assert_int_equal(scratch_get(store, 2), KILN_MISS);
+    set_gate(false);
+    assert_int_equal(kilni_writer_drain(writer, FOREVER_NS), KILN_OK);
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+    assert_int_equal(scratch_get(store, 2), KILN_OK);
+    assert_int_equal(read_statistics().puts, 2);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(test_entries_are_written),
+        TEST(test_order),
+        TEST(test_the_queue_is_bounded),
+        TEST(test_one_large_entry_is_taken),
+        TEST(test_what_the_store_refuses_is_dropped),
+        TEST(test_leases_are_kept_until_the_entry_is_there),
+        TEST(test_a_dropped_entry_frees_its_lease),
+        TEST(test_a_drain_ends_in_time),
+        TEST(test_free_drops_what_is_left),
+        TEST(test_counters_need_no_thread),
+        TEST(test_counters_are_flushed_soon),
+        TEST(test_damage_reaches_the_statistics),
+        TEST(test_no_count_is_lost),
+        TEST(test_no_store),
+        TEST(test_no_statistics_file),
+        TEST(test_the_thread_has_a_name_and_takes_no_signals),
+        TEST(test_fork_while_idle),
+        TEST(test_fork_while_writing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
