@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "build.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "device/opencl/binary.h"
+#include "device/opencl/inputs.h"
+#include "layer.h"
+#include "platforms.h"
+#include "trace.h"
+
+/* One call of clBuildProgram. */
+typedef struct build_call {
+    program_record *record; /* held */
+    cl_program program;
+    cl_uint argument_count; /* devices as the application passed them */
+    const cl_device_id *argument_devices;
+    const char *options;
+    build_callback notify;
+    void *user_data;
+
+    cl_device_id *devices; /* the same, or all of the program's; owned */
+    cl_uint device_count;
+    char *code; /* source or intermediate language; owned */
+    kiln_program_source source;
+    kiln_key **keys; /* one for each device; owned */
+
+    twin *made;          /* what a hit made */
+    int was_at_driver;   /* the driver was asked to build */
+    cl_int error;        /* what it answered */
+    int is_callback_due; /* by the layer: the driver wasn't asked */
+} build_call;
+
+/* ---- what is to be built ---- */
+
+static kiln_status use_all_devices(build_call *call)
+{
+    const cl_icd_dispatch *cl = layer_target();
+    size_t size = 0;
+    if (cl->clGetProgramInfo(call->program, CL_PROGRAM_DEVICES, 0, NULL, &size) != CL_SUCCESS) {
+        return KILN_E_UNSUPPORTED;
+    }
+    call->devices = malloc(size + 1);
+    if (!call->devices) {
+        return KILN_E_NO_MEMORY;
+    }
+    if (cl->clGetProgramInfo(call->program, CL_PROGRAM_DEVICES, size, call->devices, NULL) !=
+        CL_SUCCESS) {
+        return KILN_E_UNSUPPORTED;
+    }
+    call->device_count = (cl_uint)(size / sizeof *call->devices);
+    return KILN_OK;
+}
+
+static kiln_status use_devices(build_call *call)
+{
+    if (call->argument_count == 0) {
+        return use_all_devices(call);
+    }
+    call->devices = malloc(call->argument_count * sizeof *call->devices);
+    if (!call->devices) {
+        return KILN_E_NO_MEMORY;
+    }
+    memcpy(call->devices, call->argument_devices, call->argument_count * sizeof *call->devices);
+    call->device_count = call->argument_count;
+    return KILN_OK;
+}
+
+/* The driver keeps what it was given, so the layer needs no copy of its own. */
+static kiln_status use_code(build_call *call)
+{
+    const cl_icd_dispatch *cl = layer_target();
+    const int is_source = call->record->origin == ORIGIN_SOURCE;
+    const cl_program_info what = is_source ? CL_PROGRAM_SOURCE : CL_PROGRAM_IL;
+    size_t size = 0;
+    if (cl->clGetProgramInfo(call->program, what, 0, NULL, &size) != CL_SUCCESS || size == 0) {
+        return KILN_E_UNSUPPORTED;
+    }
+    call->code = malloc(size);
+    if (!call->code) {
+        return KILN_E_NO_MEMORY;
+    }
+    if (cl->clGetProgramInfo(call->program, what, size, call->code, NULL) != CL_SUCCESS) {
+        return KILN_E_UNSUPPORTED;
+    }
+    const size_t text_size = is_source ? strnlen(call->code, size) : size;
+    if (is_source && text_size + 1 < size) {
+        return KILN_E_UNSUPPORTED; /* how much a driver reads beyond a zero byte isn't told */
+    }
+    call->source = (kiln_program_source){
+        .struct_size = sizeof call->source,
+        .form = is_source ? KILN_SOURCE_TEXT : KILN_SOURCE_IL,
+        .code = {call->code, text_size},
+        .options = call->options,
+    };
+    return KILN_OK;
+}
+
+static kiln_status add_identity(kiln_key_builder *builder, cl_device_id device, kiln_error *error)
+{
+    kiln_key *identity = NULL;
+    kiln_status status = platform_get_identity(device, &identity, error);
+    if (status != KILN_OK) {
+        return status;
+    }
+    for (size_t i = 0; status == KILN_OK && i < kiln_key_part_count(identity); i++) {
+        kiln_key_part part;
+        kiln_key_part_at(identity, i, &part);
+        status = kiln_key_builder_add(builder, part.name, part.bytes, (size_t)part.size);
+    }
+    kiln_key_release(&identity);
+    return status;
+}
+
+static kiln_status make_key(const build_call *call, cl_device_id device, kiln_key **ret_key,
+                            kiln_error *error)
+{
+    kiln_key_builder *builder = NULL;
+    kiln_status status = kiln_key_builder_new(&builder);
+    if (status == KILN_OK) {
+        status = add_identity(builder, device, error);
+    }
+    if (status == KILN_OK) {
+        status = kilni_opencl_add_environment(call->record->platform->name,
+                                              session_key_environment(), builder, error);
+    }
+    if (status == KILN_OK) {
+        status = kilni_opencl_add_inputs(&call->source, builder, error);
+    }
+    if (status == KILN_OK) {
+        status = kiln_key_builder_finish(builder, ret_key);
+    }
+    kiln_key_builder_free(&builder);
+    return status;
+}
+
+static kiln_status make_keys(build_call *call, kiln_error *error)
+{
+    call->keys = calloc(call->device_count, sizeof(kiln_key *));
+    kiln_status status = call->keys ? KILN_OK : KILN_E_NO_MEMORY;
+    for (cl_uint i = 0; status == KILN_OK && i < call->device_count; i++) {
+        status = make_key(call, call->devices[i], &call->keys[i], error);
+    }
+    return status;
+}
+
+static void free_call(build_call *call)
+{
+    for (cl_uint i = 0; call->keys && i < call->device_count; i++) {
+        kiln_key_release(&call->keys[i]);
+    }
+    free(call->keys);
+    free(call->devices);
+    free(call->code);
+    records_release(call->record);
+}
+
+/* Why a build of this program passes through, as far as the record tells; NULL: it doesn't. */
+static const char *reason_to_pass(const program_record *record)
+{
+    static const char *const by_origin[] = {
+        [ORIGIN_BINARY] = "a binary of the application's",
+        [ORIGIN_BUILT_IN] = "built-in kernels",
+        [ORIGIN_LINKED] = "a linked program",
+    };
+    if (record->origin != ORIGIN_SOURCE && record->origin != ORIGIN_IL) {
+        return by_origin[record->origin];
+    }
+    if (record->is_native) {
+        return "the driver has built this program before";
+    }
+    if (record->is_specialized) {
+        return "specialization constants";
+    }
+    if (!record->platform) {
+        return "a platform that can't be told";
+    }
+    if (record->platform->traits->capture_cost != KILN_CAPTURE_CHEAP) {
+        return "capturing is dear on this driver";
+    }
+    if (atomic_load_explicit(&record->platform->is_seen_through, memory_order_relaxed)) {
+        return "an extension function that sees programs is in use";
+    }
+    if (session_is_forked()) {
+        return "a forked child";
+    }
+    return session_requests() ? NULL : "no memory for a cache";
+}
+
+/* ---- the request's ops ---- */
+
+static kiln_status load(void *user, const kiln_entry *const *entries)
+{
+    build_call *call = user;
+    kilni_opencl_answers **answers = calloc(call->device_count, sizeof(kilni_opencl_answers *));
+    cl_program program = NULL;
+    kiln_status status = answers ? KILN_OK : KILN_E_NO_MEMORY;
+    for (cl_uint i = 0; status == KILN_OK && i < call->device_count; i++) {
+        status = kilni_opencl_answers_decode(entries[i], &answers[i]);
+    }
+    if (status == KILN_OK) {
+        status = kilni_opencl_load(layer_target(), call->record->context, call->device_count,
+                                   call->devices, entries, call->options, &program);
+    }
+    if (status == KILN_OK) {
+        status = twin_new(program, call->options, call->device_count, call->devices, answers,
+                          &call->made);
+        if (status == KILN_OK) {
+            return KILN_OK;
+        }
+        layer_target()->clReleaseProgram(program);
+    }
+    for (cl_uint i = 0; answers && i < call->device_count; i++) {
+        kilni_opencl_answers_free(&answers[i]);
+    }
+    free(answers);
+    return status == KILN_E_CORRUPT ? KILN_E_REFUSED : status;
+}
+
+/* With a callback, a driver may report success before it knows. */
+static kiln_status status_at_driver(const build_call *call)
+{
+    for (cl_uint i = 0; i < call->device_count; i++) {
+        cl_build_status status = CL_BUILD_NONE;
+        if (layer_target()->clGetProgramBuildInfo(call->program, call->devices[i],
+                                                  CL_PROGRAM_BUILD_STATUS, sizeof status, &status,
+                                                  NULL) != CL_SUCCESS ||
+            status == CL_BUILD_IN_PROGRESS) {
+            return KILN_E_UNSUPPORTED;
+        }
+        if (status != CL_BUILD_SUCCESS) {
+            return KILN_E_BUILD;
+        }
+    }
+    return KILN_OK;
+}
+
+static void build_at_driver(build_call *call)
+{
+    records_lock();
+    call->record->is_native = 1;
+    records_unlock();
+    call->was_at_driver = 1;
+    call->error =
+        layer_target()->clBuildProgram(call->program, call->argument_count, call->argument_devices,
+                                       call->options, call->notify, call->user_data);
+}
+
+static kiln_status build(void *user, kiln_error *error)
+{
+    build_call *call = user;
+    build_at_driver(call);
+    if (call->error != CL_SUCCESS) {
+        return kilni_error_set(error, KILN_E_BUILD, 0, "the driver answered %d", call->error);
+    }
+    return status_at_driver(call);
+}
+
+/* Included files may have changed while the driver read them: then what was built is not what the
+ * key says. */
+static kiln_status check_inputs(const build_call *call, size_t index)
+{
+    if (!kilni_opencl_inputs_include_files(&call->source)) {
+        return KILN_OK;
+    }
+    kiln_key *again = NULL;
+    kiln_status status = make_key(call, call->devices[index], &again, NULL);
+    if (status == KILN_OK && !kiln_key_equals(again, call->keys[index])) {
+        status = KILN_E_UNSUPPORTED;
+    }
+    kiln_key_release(&again);
+    return status;
+}
+
+static kiln_status capture(void *user, size_t index, uint64_t build_ns, kiln_entry **ret_entry)
+{
+    build_call *call = user;
+    kiln_capture taken = {0};
+    kiln_status status = check_inputs(call, index);
+    if (status == KILN_OK) {
+        status = kilni_opencl_take(layer_target(), call->program, call->devices[index], &taken);
+    }
+    if (status == KILN_OK) {
+        const kiln_entry_params params = {
+            .struct_size = sizeof params,
+            .key = call->keys[index],
+            .kind = KILN_ENTRY_PROGRAM,
+            .provenance = {.struct_size = sizeof params.provenance,
+                           .device = taken.device,
+                           .name = taken.name,
+                           .build_ns = build_ns},
+            .answers = {taken.answers, taken.answers_size},
+            .log = {taken.log, strlen(taken.log)},
+            .payload = {taken.payload, taken.payload_size},
+        };
+        status = kiln_entry_new(&params, ret_entry);
+    }
+    kiln_capture_done(&taken);
+    return status;
+}
+
+static const kilni_request_ops request_ops = {.load = load, .build = build, .capture = capture};
+
+/* ---- ways through a call ---- */
+
+static cl_int pass_through(build_call *call, const char *reason)
+{
+    const kiln_stats counted = {.passed_through = 1};
+    session_count(&counted);
+    trace_passed("clBuildProgram", reason);
+    build_at_driver(call);
+    return call->error;
+}
+
+/* The application's callback may release the program, so the layer holds it until it is done. */
+static void hold_at_driver(program_record *record)
+{
+    records_lock();
+    record->build_holds++;
+    records_unlock();
+    layer_target()->clRetainProgram(record->program);
+}
+
+static void release_at_driver(program_record *record)
+{
+    records_lock();
+    record->build_holds--;
+    records_unlock();
+    layer_target()->clReleaseProgram(record->program);
+}
+
+static cl_int request(build_call *call)
+{
+    const kilni_request wanted = {
+        .ending = KILNI_KEEP_ENTRIES,
+        .keys = (const kiln_key *const *)call->keys,
+        .key_count = call->device_count,
+        .ops = &request_ops,
+        .user = call,
+    };
+    kilni_request_result result = {0};
+    hold_at_driver(call->record);
+    const kiln_status status = kilni_request_run(session_requests(), &wanted, &result, NULL);
+    if (call->made) {
+        records_set_twin(call->record, call->made);
+        call->is_callback_due = 1;
+    } else if (!call->was_at_driver) {
+        build_at_driver(call);
+    }
+    release_at_driver(call->record);
+    trace_request(call->keys[0], &result, status);
+    return call->error;
+}
+
+static cl_int look_up_or_build(build_call *call)
+{
+    const char *reason = reason_to_pass(call->record);
+    if (reason) {
+        return pass_through(call, reason);
+    }
+    kiln_error error = {.struct_size = sizeof error};
+    kiln_status status = use_devices(call);
+    if (status == KILN_OK &&
+        (call->device_count == 0 || call->device_count > KILNI_REQUEST_KEYS_MAX)) {
+        return pass_through(call, "no devices, or too many");
+    }
+    if (status == KILN_OK) {
+        status = use_code(call);
+    }
+    if (status == KILN_OK) {
+        status = make_keys(call, &error);
+    }
+    if (status != KILN_OK) {
+        return pass_through(call, error.text[0] ? error.text : kiln_status_text(status));
+    }
+    return request(call);
+}
+
+/* ---- building again what has a twin ---- */
+
+static int has_same_options(const build_call *call, const twin *of)
+{
+    return call->options && of->options ? strcmp(call->options, of->options) == 0
+                                        : call->options == of->options;
+}
+
+/* Whether the call names the same devices as the twin, in any order. */
+static int has_same_devices(build_call *call, const twin *of)
+{
+    build_call named = *call;
+    named.devices = NULL;
+    int same = use_devices(&named) == KILN_OK && named.device_count == of->device_count;
+    for (cl_uint i = 0; same && i < named.device_count; i++) {
+        same = twin_find_device(of, named.devices[i]) < of->device_count;
+    }
+    free(named.devices);
+    return same;
+}
+
+/* As the driver would take a further build of what it had built before. */
+static cl_int build_again(build_call *call, const twin *of)
+{
+    if (records_has_kernels(call->record)) {
+        return CL_INVALID_OPERATION;
+    }
+    const int same_devices = has_same_devices(call, of);
+    if (same_devices && has_same_options(call, of) &&
+        call->record->platform->traits->rebuild_is_no_op) {
+        call->is_callback_due = 1;
+        return CL_SUCCESS;
+    }
+    if (!same_devices) {
+        build_natively(call->record, "a build for other devices than before");
+        return pass_through(call, "built for other devices before");
+    }
+    records_set_twin(call->record, NULL);
+    return look_up_or_build(call);
+}
+
+void build_natively(program_record *record, const char *why)
+{
+    twin *of = records_hold_twin(record);
+    if (!of) {
+        return;
+    }
+    trace_passed("twin dropped", why);
+    records_lock();
+    record->is_native = 1;
+    records_unlock();
+    layer_target()->clBuildProgram(record->program, of->device_count, of->devices, of->options,
+                                   NULL, NULL);
+    records_set_twin(record, NULL);
+    twin_release(of);
+}
+
+/* ---- the call ---- */
+
+/* Calls whose arguments are wrong are the driver's to refuse. */
+static int is_well_formed(cl_uint device_count, const cl_device_id *devices, build_callback notify,
+                          const void *user_data)
+{
+    return (device_count == 0) == (devices == NULL) && (notify || !user_data);
+}
+
+static int all_belong_to_program(cl_program program, cl_uint count, const cl_device_id *devices)
+{
+    build_call of_program = {.program = program};
+    int all = use_all_devices(&of_program) == KILN_OK;
+    for (cl_uint i = 0; all && i < count; i++) {
+        cl_uint place = 0;
+        while (place < of_program.device_count && of_program.devices[place] != devices[i]) {
+            place++;
+        }
+        all = place < of_program.device_count;
+    }
+    free(of_program.devices);
+    return all;
+}
+
+/* Two builds of one program at a time: the second is the driver's to refuse. */
+static int start_building(program_record *record)
+{
+    records_lock();
+    const int started = !record->is_building;
+    record->is_building = 1;
+    record->is_native |= !started;
+    records_unlock();
+    return started;
+}
+
+static void end_building(program_record *record)
+{
+    records_lock();
+    record->is_building = 0;
+    records_unlock();
+}
+
+static cl_int build_tracked(build_call *call)
+{
+    twin *of = records_hold_twin(call->record);
+    const cl_int error = of ? build_again(call, of) : look_up_or_build(call);
+    twin_release(of);
+    return error;
+}
+
+cl_int CL_API_CALL layer_build_program(cl_program program, cl_uint device_count,
+                                       const cl_device_id *devices, const char *options,
+                                       build_callback notify, void *user_data)
+{
+    const cl_icd_dispatch *cl = layer_target();
+    program_record *record = records_hold(program);
+    if (records_is_let_go(program)) {
+        records_release(record);
+        return CL_INVALID_PROGRAM;
+    }
+    if (!record || !is_well_formed(device_count, devices, notify, user_data) ||
+        !all_belong_to_program(program, device_count, devices)) {
+        records_release(record);
+        return cl->clBuildProgram(program, device_count, devices, options, notify, user_data);
+    }
+    build_call call = {
+        .record = record,
+        .program = program,
+        .argument_count = device_count,
+        .argument_devices = devices,
+        .options = options,
+        .notify = notify,
+        .user_data = user_data,
+    };
+    if (!start_building(record)) {
+        records_release(record);
+        return cl->clBuildProgram(program, device_count, devices, options, notify, user_data);
+    }
+    const cl_int error = build_tracked(&call);
+    end_building(record);
+    if (call.is_callback_due && notify) {
+        notify(program, user_data);
+    }
+    free_call(&call);
+    return error;
+}

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Functions that an application gets by name come from the driver and go past the layer. Those that
+ * take a program are replaced by the layer's own, which put the twin in its place. One that the
+ * layer doesn't know, and that could see programs, ends the caching on its platform.
+ */
+#include "calls.h"
+
+#include <stdatomic.h>
+#include <string.h>
+#include <strings.h>
+
+#include "build.h"
+#include "layer.h"
+#include "platforms.h"
+#include "records.h"
+#include "trace.h"
+
+typedef cl_program(CL_API_CALL *create_with_il_fn)(cl_context, const void *, size_t, cl_int *);
+typedef cl_int(CL_API_CALL *set_constant_fn)(cl_program, cl_uint, size_t, const void *);
+typedef cl_int(CL_API_CALL *get_variable_fn)(cl_device_id, cl_program, const char *, size_t *,
+                                             void **);
+typedef cl_int(CL_API_CALL *get_function_fn)(cl_device_id, cl_program, const char *, cl_ulong *);
+typedef cl_int(CL_API_CALL *read_variable_fn)(cl_command_queue, cl_program, const char *, cl_bool,
+                                              size_t, size_t, void *, cl_uint, const cl_event *,
+                                              cl_event *);
+typedef cl_int(CL_API_CALL *write_variable_fn)(cl_command_queue, cl_program, const char *, cl_bool,
+                                               size_t, size_t, const void *, cl_uint,
+                                               const cl_event *, cl_event *);
+
+/* ---- the driver's function for a program or context ---- */
+
+/* The driver's own functions of a program's platform, or those got without naming one. */
+static const extension_functions *functions_of(const platform *known)
+{
+    static const extension_functions none;
+    if (!known) {
+        known = platform_of_id(NULL);
+    }
+    return known ? &known->extensions : &none;
+}
+
+static void *choose(const platform *known, size_t member)
+{
+    const char *of_platform = (const char *)functions_of(known) + member;
+    const char *of_nobody = (const char *)functions_of(NULL) + member;
+    void *function = NULL;
+    memcpy(&function, of_platform, sizeof function);
+    if (!function) {
+        memcpy(&function, of_nobody, sizeof function);
+    }
+    return function;
+}
+
+#define DRIVER_FUNCTION(known, member) choose((known), offsetof(extension_functions, member))
+
+/* A program's platform, and what a call on it is to use: the twin where there is one. */
+typedef struct redirection {
+    const platform *platform;
+    twin *of;
+    cl_program program;
+} redirection;
+
+static redirection redirect(cl_program program)
+{
+    redirection to = {.program = program};
+    program_record *record = records_hold(program);
+    if (record) {
+        to.platform = record->platform;
+        to.of = records_hold_twin(record);
+        to.program = to.of ? to.of->program : program;
+        records_release(record);
+    }
+    return to;
+}
+
+/* ---- the layer's own ---- */
+
+static cl_program CL_API_CALL create_with_il(cl_context context, const void *il, size_t length,
+                                             cl_int *ret_error)
+{
+    create_with_il_fn function =
+        (create_with_il_fn)DRIVER_FUNCTION(platform_of_context(context), create_program_with_il);
+    if (!function) {
+        return layer_create_program_with_il(context, il, length, ret_error);
+    }
+    cl_program program = function(context, il, length, ret_error);
+    if (program) {
+        records_add_program(program, context, ORIGIN_IL);
+    }
+    return program;
+}
+
+static cl_int CL_API_CALL set_specialization_constant(cl_program program, cl_uint id, size_t size,
+                                                      const void *value)
+{
+    program_record *record = records_hold(program);
+    const platform *known = record ? record->platform : NULL;
+    if (record) {
+        records_lock();
+        record->is_specialized = 1;
+        records_unlock();
+        records_release(record);
+    }
+    set_constant_fn function = (set_constant_fn)DRIVER_FUNCTION(known, set_specialization_constant);
+    return function ? function(program, id, size, value)
+                    : layer_target()->clSetProgramSpecializationConstant(program, id, size, value);
+}
+
+static cl_int CL_API_CALL get_variable_pointer(cl_device_id device, cl_program program,
+                                               const char *name, size_t *ret_size,
+                                               void **ret_pointer)
+{
+    const redirection to = redirect(program);
+    get_variable_fn function =
+        (get_variable_fn)DRIVER_FUNCTION(to.platform, get_global_variable_pointer);
+    const cl_int error =
+        function ? function(device, to.program, name, ret_size, ret_pointer) : CL_INVALID_OPERATION;
+    twin_release(to.of);
+    return error;
+}
+
+static cl_int CL_API_CALL get_function_pointer(cl_device_id device, cl_program program,
+                                               const char *name, cl_ulong *ret_pointer)
+{
+    const redirection to = redirect(program);
+    get_function_fn function = (get_function_fn)DRIVER_FUNCTION(to.platform, get_function_pointer);
+    const cl_int error =
+        function ? function(device, to.program, name, ret_pointer) : CL_INVALID_OPERATION;
+    twin_release(to.of);
+    return error;
+}
+
+static cl_int CL_API_CALL read_variable(cl_command_queue queue, cl_program program,
+                                        const char *name, cl_bool blocking, size_t size,
+                                        size_t offset, void *target, cl_uint event_count,
+                                        const cl_event *events, cl_event *ret_event)
+{
+    const redirection to = redirect(program);
+    read_variable_fn function =
+        (read_variable_fn)DRIVER_FUNCTION(to.platform, enqueue_read_global_variable);
+    const cl_int error = function ? function(queue, to.program, name, blocking, size, offset,
+                                             target, event_count, events, ret_event)
+                                  : CL_INVALID_OPERATION;
+    twin_release(to.of);
+    return error;
+}
+
+static cl_int CL_API_CALL write_variable(cl_command_queue queue, cl_program program,
+                                         const char *name, cl_bool blocking, size_t size,
+                                         size_t offset, const void *from, cl_uint event_count,
+                                         const cl_event *events, cl_event *ret_event)
+{
+    const redirection to = redirect(program);
+    write_variable_fn function =
+        (write_variable_fn)DRIVER_FUNCTION(to.platform, enqueue_write_global_variable);
+    const cl_int error = function ? function(queue, to.program, name, blocking, size, offset, from,
+                                             event_count, events, ret_event)
+                                  : CL_INVALID_OPERATION;
+    twin_release(to.of);
+    return error;
+}
+
+/* ---- which function an application gets ---- */
+
+#define OWN(function) ((void *)(function))
+#define KEPT(member) offsetof(extension_functions, member)
+#define NOT_KEPT SIZE_MAX
+
+typedef struct replacement {
+    const char *name;
+    void *own;
+    size_t kept_at; /* where the driver's function is remembered; NOT_KEPT: it isn't needed */
+} replacement;
+
+static const replacement replacements[] = {
+    {"clCreateProgramWithILKHR", OWN(create_with_il), KEPT(create_program_with_il)},
+    {"clSetProgramSpecializationConstant", OWN(set_specialization_constant),
+     KEPT(set_specialization_constant)},
+    {"clGetDeviceGlobalVariablePointerINTEL", OWN(get_variable_pointer),
+     KEPT(get_global_variable_pointer)},
+    {"clGetDeviceFunctionPointerINTEL", OWN(get_function_pointer), KEPT(get_function_pointer)},
+    {"clEnqueueReadGlobalVariableINTEL", OWN(read_variable), KEPT(enqueue_read_global_variable)},
+    {"clEnqueueWriteGlobalVariableINTEL", OWN(write_variable), KEPT(enqueue_write_global_variable)},
+    {"clCreateProgramWithSource", OWN(layer_create_program_with_source), NOT_KEPT},
+    {"clCreateProgramWithIL", OWN(layer_create_program_with_il), NOT_KEPT},
+    {"clCreateProgramWithBinary", OWN(layer_create_program_with_binary), NOT_KEPT},
+    {"clCreateProgramWithBuiltInKernels", OWN(layer_create_program_with_built_in_kernels),
+     NOT_KEPT},
+    {"clRetainProgram", OWN(layer_retain_program), NOT_KEPT},
+    {"clReleaseProgram", OWN(layer_release_program), NOT_KEPT},
+    {"clBuildProgram", OWN(layer_build_program), NOT_KEPT},
+    {"clCompileProgram", OWN(layer_compile_program), NOT_KEPT},
+    {"clLinkProgram", OWN(layer_link_program), NOT_KEPT},
+    {"clGetProgramInfo", OWN(layer_get_program_info), NOT_KEPT},
+    {"clGetProgramBuildInfo", OWN(layer_get_program_build_info), NOT_KEPT},
+    {"clGetContextInfo", OWN(layer_get_context_info), NOT_KEPT},
+    {"clCreateKernel", OWN(layer_create_kernel), NOT_KEPT},
+    {"clCreateKernelsInProgram", OWN(layer_create_kernels_in_program), NOT_KEPT},
+    {"clCloneKernel", OWN(layer_clone_kernel), NOT_KEPT},
+    {"clRetainKernel", OWN(layer_retain_kernel), NOT_KEPT},
+    {"clReleaseKernel", OWN(layer_release_kernel), NOT_KEPT},
+    {"clGetKernelInfo", OWN(layer_get_kernel_info), NOT_KEPT},
+    {"clGetKernelArgInfo", OWN(layer_get_kernel_arg_info), NOT_KEPT},
+};
+
+/* Functions that speak of kernels or programs, but take the driver's own kernels only, or nothing
+ * that the layer changes. */
+static const char *const harmless[] = {
+    "clCommandNDRangeKernelKHR",
+    "clEnqueueNDCountKernelINTEL",
+    "clGetKernelMaxConcurrentWorkGroupCountINTEL",
+    "clGetKernelSubGroupInfo",
+    "clGetKernelSubGroupInfoKHR",
+    "clGetKernelSuggestedLocalWorkSizeINTEL",
+    "clGetKernelSuggestedLocalWorkSizeKHR",
+    "clGetKernelWorkGroupInfo",
+    "clEnqueueNDRangeKernel",
+    "clEnqueueNativeKernel",
+    "clSetKernelArg",
+    "clSetKernelArgDevicePointerEXT",
+    "clSetKernelArgMemPointerINTEL",
+    "clSetKernelArgSVMPointer",
+    "clSetKernelArgSVMPointerARM",
+    "clSetKernelExecInfo",
+    "clSetKernelExecInfoARM",
+    "clSetProgramReleaseCallback",
+};
+
+static int is_harmless(const char *name)
+{
+    for (size_t i = 0; i < sizeof harmless / sizeof harmless[0]; i++) {
+        if (strcmp(name, harmless[i]) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* A tracing tool of the driver's sees every call, the layer's too. */
+static int could_see_programs(const char *name)
+{
+    return strcasestr(name, "program") || strcasestr(name, "kernel") ||
+           strcmp(name, "clCreateTracingHandleINTEL") == 0;
+}
+
+static void *replace(platform *known, const char *name, void *function)
+{
+    if (!function || !name) {
+        return function;
+    }
+    for (size_t i = 0; i < sizeof replacements / sizeof replacements[0]; i++) {
+        const replacement *r = &replacements[i];
+        if (strcmp(name, r->name) != 0) {
+            continue;
+        }
+        if (r->kept_at != NOT_KEPT && known) {
+            memcpy((char *)&known->extensions + r->kept_at, &function, sizeof function);
+        }
+        return r->own;
+    }
+    if (could_see_programs(name) && !is_harmless(name) && known) {
+        atomic_store_explicit(&known->is_seen_through, 1, memory_order_relaxed);
+        trace_passed(name, "an unknown function that could see programs: builds pass through");
+    }
+    return function;
+}
+
+void *CL_API_CALL layer_get_extension_function_for_platform(cl_platform_id id, const char *name)
+{
+    void *function = layer_target()->clGetExtensionFunctionAddressForPlatform(id, name);
+    return replace(platform_of_id(id), name, function);
+}
+
+void *CL_API_CALL layer_get_extension_function(const char *name)
+{
+    return replace(platform_of_id(NULL), name, layer_target()->clGetExtensionFunctionAddress(name));
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A map from a driver's handle to what the layer knows of it. Not locked: records.c does that.
+ */
+#pragma once
+
+#include <stddef.h>
+
+#include <kiln/status.h>
+
+typedef struct handle_map {
+    struct handle_slot {
+        const void *handle; /* NULL: free */
+        void *value;
+    } * slots;
+    size_t capacity; /* 0 or a power of two */
+    size_t count;
+} handle_map;
+
+/* KILN_OK; KILN_E_NO_MEMORY. The handle must not be there yet. */
+kiln_status handle_map_put(handle_map *map, const void *handle, void *value);
+
+/* NULL where it isn't there. */
+void *handle_map_get(const handle_map *map, const void *handle);
+
+void handle_map_remove(handle_map *map, const void *handle);
+
+/* Calls @visit for each value. */
+void handle_map_each(const handle_map *map, void (*visit)(void *user, void *value), void *user);

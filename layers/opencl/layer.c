@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The OpenCL layer: what the ICD loader loads. It copies the functions below it and puts its own in
+ * the place of those that create, build and query programs and kernels.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <CL/cl_layer.h>
+
+#include "build.h"
+#include "calls.h"
+#include "layer.h"
+
+#define LAYER_NAME "Kiln"
+#define EXPORTED __attribute__((visibility("default")))
+
+typedef cl_properties layer_properties;
+
+EXPORTED cl_int CL_API_CALL clInitLayerWithProperties(cl_uint entry_count,
+                                                      const cl_icd_dispatch *target,
+                                                      cl_uint *ret_entry_count,
+                                                      const cl_icd_dispatch **ret_dispatch,
+                                                      const layer_properties *properties);
+EXPORTED cl_int CL_API_CALL clDeinitLayer(void);
+
+/* Both are written by the first clInitLayer, before any call comes in, and never again. */
+static cl_icd_dispatch target_functions;
+static cl_icd_dispatch layer_functions;
+static int is_started;
+
+const cl_icd_dispatch *layer_target(void)
+{
+    return &target_functions;
+}
+
+/* Loaders have tables of different lengths: what this one lacks stays NULL. */
+static void copy_functions(cl_icd_dispatch *to, const cl_icd_dispatch *from, cl_uint entry_count)
+{
+    const size_t offered = (size_t)entry_count * sizeof(void *);
+    memset(to, 0, sizeof *to);
+    memcpy(to, from, offered < sizeof *to ? offered : sizeof *to);
+}
+
+/* Puts a function of the layer's in, where the loader has that function at all. */
+#define INTERPOSE(name, own)                                                                       \
+    do {                                                                                           \
+        if (layer_functions.name) {                                                                \
+            layer_functions.name = (own);                                                          \
+        }                                                                                          \
+    } while (0)
+
+static void interpose(void)
+{
+    INTERPOSE(clCreateProgramWithSource, layer_create_program_with_source);
+    INTERPOSE(clCreateProgramWithIL, layer_create_program_with_il);
+    INTERPOSE(clCreateProgramWithBinary, layer_create_program_with_binary);
+    INTERPOSE(clCreateProgramWithBuiltInKernels, layer_create_program_with_built_in_kernels);
+    INTERPOSE(clRetainProgram, layer_retain_program);
+    INTERPOSE(clReleaseProgram, layer_release_program);
+    INTERPOSE(clSetProgramSpecializationConstant, layer_set_specialization_constant);
+    INTERPOSE(clBuildProgram, layer_build_program);
+    INTERPOSE(clCompileProgram, layer_compile_program);
+    INTERPOSE(clLinkProgram, layer_link_program);
+    INTERPOSE(clGetProgramInfo, layer_get_program_info);
+    INTERPOSE(clGetProgramBuildInfo, layer_get_program_build_info);
+    INTERPOSE(clGetContextInfo, layer_get_context_info);
+    INTERPOSE(clCreateKernel, layer_create_kernel);
+    INTERPOSE(clCreateKernelsInProgram, layer_create_kernels_in_program);
+    INTERPOSE(clCloneKernel, layer_clone_kernel);
+    INTERPOSE(clRetainKernel, layer_retain_kernel);
+    INTERPOSE(clReleaseKernel, layer_release_kernel);
+    INTERPOSE(clGetKernelInfo, layer_get_kernel_info);
+    INTERPOSE(clGetKernelArgInfo, layer_get_kernel_arg_info);
+    INTERPOSE(clGetExtensionFunctionAddressForPlatform, layer_get_extension_function_for_platform);
+    INTERPOSE(clGetExtensionFunctionAddress, layer_get_extension_function);
+}
+
+/* A layer that was named twice is one layer: the second time it only passes on. The loader keeps
+ * the table for as long as the process lives. */
+static cl_int pass_on(cl_uint entry_count, const cl_icd_dispatch *target, cl_uint *ret_entry_count,
+                      const cl_icd_dispatch **ret_dispatch)
+{
+    cl_icd_dispatch *passing = malloc(sizeof *passing);
+    if (!passing) {
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    copy_functions(passing, target, entry_count);
+    *ret_dispatch = passing;
+    *ret_entry_count = sizeof *passing / sizeof(void *);
+    return CL_SUCCESS;
+}
+
+EXPORTED cl_int CL_API_CALL clInitLayer(cl_uint entry_count, const cl_icd_dispatch *target,
+                                        cl_uint *ret_entry_count,
+                                        const cl_icd_dispatch **ret_dispatch)
+{
+    if (!target || !ret_entry_count || !ret_dispatch) {
+        return CL_INVALID_VALUE;
+    }
+    if (is_started) {
+        return pass_on(entry_count, target, ret_entry_count, ret_dispatch);
+    }
+    is_started = 1;
+    copy_functions(&target_functions, target, entry_count);
+    layer_functions = target_functions;
+    if (session_start() == KILN_OK) {
+        interpose();
+    }
+    *ret_dispatch = &layer_functions;
+    *ret_entry_count = sizeof layer_functions / sizeof(void *);
+    return CL_SUCCESS;
+}
+
+EXPORTED cl_int CL_API_CALL clInitLayerWithProperties(cl_uint entry_count,
+                                                      const cl_icd_dispatch *target,
+                                                      cl_uint *ret_entry_count,
+                                                      const cl_icd_dispatch **ret_dispatch,
+                                                      const layer_properties *properties)
+{
+    return properties && *properties
+               ? CL_INVALID_PROPERTY
+               : clInitLayer(entry_count, target, ret_entry_count, ret_dispatch);
+}
+
+EXPORTED cl_int CL_API_CALL clDeinitLayer(void)
+{
+    session_drain();
+    return CL_SUCCESS;
+}
+
+EXPORTED cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t room, void *ret_value,
+                                           size_t *ret_size)
+{
+    const cl_layer_api_version version = CL_LAYER_API_VERSION_100;
+    const int is_version = what == CL_LAYER_API_VERSION;
+    if (!is_version && what != CL_LAYER_NAME) {
+        return CL_INVALID_VALUE;
+    }
+    const size_t size = is_version ? sizeof version : sizeof LAYER_NAME;
+    if (ret_value && room < size) {
+        return CL_INVALID_VALUE;
+    }
+    if (ret_value) {
+        memcpy(ret_value, is_version ? (const void *)&version : LAYER_NAME, size);
+    }
+    if (ret_size) {
+        *ret_size = size;
+    }
+    return CL_SUCCESS;
+}
+
+/* The process ends: what was built is still to be written. Nothing of OpenCL runs here. */
+__attribute__((destructor)) static void finish_writing(void)
+{
+    session_drain();
+}

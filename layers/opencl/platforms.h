@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the layer remembers of each platform: its driver's traits, the extension functions that it
+ * gave out, and what its devices are.
+ */
+#pragma once
+
+#include <CL/cl_icd.h>
+
+#include <kiln/key.h>
+
+#include "device/opencl/traits.h"
+
+/* The driver's own functions behind the ones that the layer hands out instead. NULL: not asked
+ * for yet. */
+typedef struct extension_functions {
+    void *create_program_with_il;
+    void *set_specialization_constant;
+    void *get_global_variable_pointer;
+    void *get_function_pointer;
+    void *enqueue_read_global_variable;
+    void *enqueue_write_global_variable;
+} extension_functions;
+
+typedef struct platform {
+    cl_platform_id id; /* NULL: functions got without naming a platform */
+    char *name;
+    const kilni_opencl_traits *traits;
+    extension_functions extensions; /* each a pointer written once, before it is given out */
+    /* Set once by an unknown extension function that could see programs; then builds pass
+     * through. Relaxed: a build that runs at that moment is as good before as after it. */
+    _Atomic int is_seen_through;
+} platform;
+
+/* Makes it on first use; NULL where there is no memory or the table is full. Lives for ever. */
+platform *platform_of_id(cl_platform_id id);
+platform *platform_of_device(cl_device_id device);
+platform *platform_of_context(cl_context context);
+
+/* The parts of a device's identity as a key: computed once for a root device, anew for each build
+ * on a sub-device, since its handle may be used again for another. One reference.
+ * KILN_OK; KILN_E_UNSUPPORTED, with the reason; KILN_E_NO_MEMORY. */
+kiln_status platform_get_identity(cl_device_id device, kiln_key **ret_identity, kiln_error *error);
+
+/* Around fork, so that the child finds no lock taken. */
+void platforms_lock(void);
+void platforms_unlock(void);

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "calls.h"
+
+#include <stdlib.h>
+
+#include "layer.h"
+#include "records.h"
+
+/* ---- binaries: the twin has those of its devices, in its own order ---- */
+
+typedef struct binary_query {
+    cl_program program;
+    const twin *of;
+    cl_device_id *devices; /* of the program */
+    size_t device_count;
+    size_t *sizes;            /* of the twin's binaries */
+    unsigned char **binaries; /* where the twin's binaries go */
+} binary_query;
+
+static cl_int start_query(binary_query *query)
+{
+    const cl_icd_dispatch *cl = layer_target();
+    size_t size = 0;
+    cl_int error = cl->clGetProgramInfo(query->program, CL_PROGRAM_DEVICES, 0, NULL, &size);
+    if (error != CL_SUCCESS) {
+        return error;
+    }
+    query->device_count = size / sizeof *query->devices;
+    query->devices = malloc(size + 1);
+    query->sizes = calloc(query->of->device_count, sizeof *query->sizes);
+    query->binaries = calloc(query->of->device_count, sizeof *query->binaries);
+    if (!query->devices || !query->sizes || !query->binaries) {
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    error = cl->clGetProgramInfo(query->program, CL_PROGRAM_DEVICES, size, query->devices, NULL);
+    return error == CL_SUCCESS
+               ? cl->clGetProgramInfo(query->of->program, CL_PROGRAM_BINARY_SIZES,
+                                      query->of->device_count * sizeof *query->sizes, query->sizes,
+                                      NULL)
+               : error;
+}
+
+static void end_query(binary_query *query)
+{
+    free(query->devices);
+    free(query->sizes);
+    free(query->binaries);
+}
+
+static cl_int reply_sizes(const binary_query *query, size_t room, void *ret_value, size_t *ret_size)
+{
+    size_t *sizes = calloc(query->device_count, sizeof *sizes);
+    if (!sizes) {
+        return CL_OUT_OF_HOST_MEMORY;
+    }
+    for (size_t i = 0; i < query->device_count; i++) {
+        const cl_uint place = twin_find_device(query->of, query->devices[i]);
+        sizes[i] = place < query->of->device_count ? query->sizes[place] : 0;
+    }
+    const cl_int error =
+        kilni_opencl_reply(sizes, query->device_count * sizeof *sizes, room, ret_value, ret_size);
+    free(sizes);
+    return error;
+}
+
+static cl_int reply_binaries(const binary_query *query, size_t room, void *ret_value,
+                             size_t *ret_size)
+{
+    const size_t needed = query->device_count * sizeof(unsigned char *);
+    if (ret_value) {
+        if (room < needed) {
+            return CL_INVALID_VALUE;
+        }
+        unsigned char *const *places = ret_value;
+        for (size_t i = 0; i < query->device_count; i++) {
+            const cl_uint place = twin_find_device(query->of, query->devices[i]);
+            if (place < query->of->device_count) {
+                query->binaries[place] = places[i];
+            }
+        }
+        const cl_int error = layer_target()->clGetProgramInfo(
+            query->of->program, CL_PROGRAM_BINARIES,
+            query->of->device_count * sizeof *query->binaries, query->binaries, NULL);
+        if (error != CL_SUCCESS) {
+            return error;
+        }
+    }
+    if (ret_size) {
+        *ret_size = needed;
+    }
+    return CL_SUCCESS;
+}
+
+static cl_int query_binaries(cl_program program, const twin *of, cl_program_info what, size_t room,
+                             void *ret_value, size_t *ret_size)
+{
+    binary_query query = {.program = program, .of = of};
+    cl_int error = start_query(&query);
+    if (error == CL_SUCCESS) {
+        error = what == CL_PROGRAM_BINARIES ? reply_binaries(&query, room, ret_value, ret_size)
+                                            : reply_sizes(&query, room, ret_value, ret_size);
+    }
+    end_query(&query);
+    return error;
+}
+
+/* ---- programs ---- */
+
+/* The driver's count, without what the layer holds. */
+static cl_int query_references(cl_program program, size_t room, void *ret_value, size_t *ret_size)
+{
+    const cl_int error = layer_target()->clGetProgramInfo(program, CL_PROGRAM_REFERENCE_COUNT, room,
+                                                          ret_value, ret_size);
+    if (error == CL_SUCCESS && ret_value) {
+        *(cl_uint *)ret_value -= records_hidden_program_references(program);
+    }
+    return error;
+}
+
+static cl_int query_twin(cl_program program, const twin *of, cl_program_info what, size_t room,
+                         void *ret_value, size_t *ret_size)
+{
+    switch (what) {
+    case CL_PROGRAM_CONTEXT:
+    case CL_PROGRAM_NUM_DEVICES:
+    case CL_PROGRAM_DEVICES:
+    case CL_PROGRAM_SOURCE:
+    case CL_PROGRAM_IL:
+        return layer_target()->clGetProgramInfo(program, what, room, ret_value, ret_size);
+    case CL_PROGRAM_BINARY_SIZES:
+    case CL_PROGRAM_BINARIES:
+        return query_binaries(program, of, what, room, ret_value, ret_size);
+    default:
+        return layer_target()->clGetProgramInfo(of->program, what, room, ret_value, ret_size);
+    }
+}
+
+cl_int CL_API_CALL layer_get_program_info(cl_program program, cl_program_info what, size_t room,
+                                          void *ret_value, size_t *ret_size)
+{
+    if (records_is_let_go(program)) {
+        return CL_INVALID_PROGRAM;
+    }
+    if (what == CL_PROGRAM_REFERENCE_COUNT) {
+        return query_references(program, room, ret_value, ret_size);
+    }
+    twin *of = records_hold_twin_of(program);
+    if (!of) {
+        return layer_target()->clGetProgramInfo(program, what, room, ret_value, ret_size);
+    }
+    const cl_int error = query_twin(program, of, what, room, ret_value, ret_size);
+    twin_release(of);
+    return error;
+}
+
+/* ---- builds ---- */
+
+static cl_int query_twin_build(const twin *of, cl_uint place, cl_program_build_info what,
+                               size_t room, void *ret_value, size_t *ret_size)
+{
+    if (what == CL_PROGRAM_BUILD_LOG) {
+        const kilni_opencl_answer log = kilni_opencl_answers_log(of->answers[place]);
+        return kilni_opencl_reply(log.value.data, log.value.size, room, ret_value, ret_size);
+    }
+    return layer_target()->clGetProgramBuildInfo(of->program, of->devices[place], what, room,
+                                                 ret_value, ret_size);
+}
+
+cl_int CL_API_CALL layer_get_program_build_info(cl_program program, cl_device_id device,
+                                                cl_program_build_info what, size_t room,
+                                                void *ret_value, size_t *ret_size)
+{
+    if (records_is_let_go(program)) {
+        return CL_INVALID_PROGRAM;
+    }
+    twin *of = records_hold_twin_of(program);
+    const cl_uint place = of ? twin_find_device(of, device) : 0;
+    const cl_int error = of && place < of->device_count
+                             ? query_twin_build(of, place, what, room, ret_value, ret_size)
+                             : layer_target()->clGetProgramBuildInfo(program, device, what, room,
+                                                                     ret_value, ret_size);
+    twin_release(of);
+    return error;
+}
+
+/* ---- contexts: a twin is one program more in its own ---- */
+
+cl_int CL_API_CALL layer_get_context_info(cl_context context, cl_context_info what, size_t room,
+                                          void *ret_value, size_t *ret_size)
+{
+    const cl_int error = layer_target()->clGetContextInfo(context, what, room, ret_value, ret_size);
+    if (error == CL_SUCCESS && what == CL_CONTEXT_REFERENCE_COUNT && ret_value) {
+        *(cl_uint *)ret_value -= records_hidden_context_references(context);
+    }
+    return error;
+}

@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "records.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "handle_map.h"
+#include "layer.h"
+
+/* Guards the maps and all fields of records that change. Innermost: nothing is locked, and the
+ * driver not called, while it is held. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static handle_map programs;
+static handle_map kernels;
+
+void records_lock(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+void records_unlock(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- twins ---- */
+
+static char *copy_text(const char *text)
+{
+    return text ? strdup(text) : NULL;
+}
+
+kiln_status twin_new(cl_program program, const char *options, cl_uint device_count,
+                     const cl_device_id *devices, kilni_opencl_answers **answers, twin **ret_twin)
+{
+    twin *made = calloc(1, sizeof *made);
+    cl_device_id *copied = calloc(device_count, sizeof *copied);
+    char *copied_options = copy_text(options);
+    if (!made || !copied || (options && !copied_options)) {
+        free(made);
+        free(copied);
+        free(copied_options);
+        return KILN_E_NO_MEMORY;
+    }
+    memcpy(copied, devices, device_count * sizeof *copied);
+    made->program = program;
+    made->options = copied_options;
+    made->device_count = device_count;
+    made->devices = copied;
+    made->answers = answers;
+    atomic_init(&made->holds, 1);
+    *ret_twin = made;
+    return KILN_OK;
+}
+
+void twin_release(twin *held)
+{
+    if (!held || atomic_fetch_sub_explicit(&held->holds, 1, memory_order_acq_rel) != 1) {
+        return;
+    }
+    layer_target()->clReleaseProgram(held->program);
+    for (cl_uint i = 0; i < held->device_count; i++) {
+        kilni_opencl_answers_free(&held->answers[i]);
+    }
+    free(held->answers);
+    free(held->devices);
+    free(held->options);
+    free(held);
+}
+
+static twin *hold_twin(twin *of)
+{
+    if (of) {
+        atomic_fetch_add_explicit(&of->holds, 1, memory_order_relaxed);
+    }
+    return of;
+}
+
+cl_uint twin_find_device(const twin *of, cl_device_id device)
+{
+    cl_uint place = 0;
+    while (place < of->device_count && of->devices[place] != device) {
+        place++;
+    }
+    return place;
+}
+
+/* ---- programs ---- */
+
+void records_add_program(cl_program program, cl_context context, program_origin origin)
+{
+    program_record *record = calloc(1, sizeof *record);
+    if (!record) {
+        return;
+    }
+    record->program = program;
+    record->context = context;
+    record->platform = platform_of_context(context);
+    record->origin = origin;
+    record->holds = 1;
+    record->references = 1;
+
+    records_lock();
+    const kiln_status status = handle_map_put(&programs, program, record);
+    records_unlock();
+    if (status != KILN_OK) {
+        free(record);
+    }
+}
+
+program_record *records_hold(cl_program program)
+{
+    records_lock();
+    program_record *record = handle_map_get(&programs, program);
+    if (record) {
+        record->holds++;
+    }
+    records_unlock();
+    return record;
+}
+
+/* Under the lock: drops one hold. Returns what the caller has to free without it, or NULL. */
+static program_record *drop_hold(program_record *record)
+{
+    record->holds--;
+    return record->holds == 0 ? record : NULL;
+}
+
+void records_release(program_record *record)
+{
+    if (!record) {
+        return;
+    }
+    records_lock();
+    program_record *unused = drop_hold(record);
+    records_unlock();
+    free(unused);
+}
+
+twin *records_hold_twin(program_record *record)
+{
+    if (!record) {
+        return NULL;
+    }
+    records_lock();
+    twin *held = hold_twin(record->twin);
+    records_unlock();
+    return held;
+}
+
+twin *records_hold_twin_of(cl_program program)
+{
+    records_lock();
+    const program_record *record = handle_map_get(&programs, program);
+    twin *held = record ? hold_twin(record->twin) : NULL;
+    records_unlock();
+    return held;
+}
+
+void records_set_twin(program_record *record, twin *made)
+{
+    records_lock();
+    /* A program that went meanwhile takes no twin: nobody would give it back. */
+    const int is_gone = record->references == 0;
+    twin *replaced = is_gone ? made : record->twin;
+    record->twin = is_gone ? record->twin : made;
+    records_unlock();
+    twin_release(replaced);
+}
+
+void records_retain_program(cl_program program)
+{
+    records_lock();
+    program_record *record = handle_map_get(&programs, program);
+    if (record) {
+        record->references++;
+    }
+    records_unlock();
+}
+
+/* Gives back one reference on P. With the last one the record leaves the map, and its twin goes:
+ * kept alive any longer, it would keep the context from ending. */
+static void release_reference(program_record *record, int is_kernel_hold)
+{
+    twin *dropped = NULL;
+    program_record *unused = NULL;
+    records_lock();
+    record->kernel_holds -= is_kernel_hold ? 1 : 0;
+    record->references--;
+    if (record->references == 0) {
+        dropped = record->twin;
+        record->twin = NULL;
+        handle_map_remove(&programs, record->program);
+        unused = drop_hold(record);
+    }
+    records_unlock();
+    twin_release(dropped);
+    free(unused);
+}
+
+void records_release_program(cl_program program)
+{
+    program_record *record = records_hold(program);
+    if (record) {
+        release_reference(record, 0);
+        records_release(record);
+    }
+}
+
+static int counts_kernels(const program_record *record)
+{
+    return record->platform && record->platform->traits->counts_kernels;
+}
+
+int records_is_let_go(cl_program program)
+{
+    records_lock();
+    const program_record *record = handle_map_get(&programs, program);
+    const int is_let_go =
+        record && record->references == record->kernel_holds && !counts_kernels(record);
+    records_unlock();
+    return is_let_go;
+}
+
+cl_uint records_hidden_program_references(cl_program program)
+{
+    cl_uint hidden = 0;
+    records_lock();
+    const program_record *record = handle_map_get(&programs, program);
+    if (record) {
+        hidden = record->build_holds + (counts_kernels(record) ? 0 : record->kernel_holds);
+    }
+    records_unlock();
+    return hidden;
+}
+
+typedef struct context_count {
+    cl_context context;
+    cl_uint twins;
+} context_count;
+
+static void count_twin(void *user, void *value)
+{
+    context_count *count = user;
+    const program_record *record = value;
+    const int counts_programs = record->platform && record->platform->traits->counts_programs;
+    if (record->context == count->context && record->twin && counts_programs) {
+        count->twins++;
+    }
+}
+
+cl_uint records_hidden_context_references(cl_context context)
+{
+    context_count count = {.context = context};
+    records_lock();
+    handle_map_each(&programs, count_twin, &count);
+    records_unlock();
+    return count.twins;
+}
+
+/* ---- kernels ---- */
+
+int records_has_kernels(program_record *record)
+{
+    records_lock();
+    const int has = record->kernel_holds > 0;
+    records_unlock();
+    return has;
+}
+
+/* Under the lock: one more kernel of a twin. The caller retains P at the driver. */
+static kiln_status add_kernel(cl_kernel kernel, kernel_record *made, program_record *record,
+                              twin *of)
+{
+    const kiln_status status = handle_map_put(&kernels, kernel, made);
+    if (status == KILN_OK) {
+        made->kernel = kernel;
+        made->record = record;
+        made->twin = hold_twin(of);
+        made->references = 1;
+        record->holds++;
+        record->references++;
+        record->kernel_holds++;
+    }
+    return status;
+}
+
+kiln_status records_add_kernel(cl_kernel kernel, program_record *record, twin *of)
+{
+    kernel_record *made = calloc(1, sizeof *made);
+    if (!made) {
+        return KILN_E_NO_MEMORY;
+    }
+    records_lock();
+    const kiln_status status = add_kernel(kernel, made, record, of);
+    records_unlock();
+    if (status != KILN_OK) {
+        free(made);
+        return status;
+    }
+    layer_target()->clRetainProgram(record->program);
+    return KILN_OK;
+}
+
+kiln_status records_add_clone(cl_kernel clone, cl_kernel original)
+{
+    kernel_record *made = calloc(1, sizeof *made);
+    if (!made) {
+        return KILN_E_NO_MEMORY;
+    }
+    records_lock();
+    const kernel_record *known = handle_map_get(&kernels, original);
+    const kiln_status status =
+        known ? add_kernel(clone, made, known->record, known->twin) : KILN_MISS;
+    cl_program program = known ? known->record->program : NULL;
+    records_unlock();
+    if (status != KILN_OK) {
+        free(made);
+        return status;
+    }
+    layer_target()->clRetainProgram(program);
+    return KILN_OK;
+}
+
+int records_find_kernel(cl_kernel kernel, cl_program *ret_program, twin **ret_twin)
+{
+    records_lock();
+    const kernel_record *known = handle_map_get(&kernels, kernel);
+    if (known) {
+        *ret_program = known->record->program;
+        *ret_twin = hold_twin(known->twin);
+    }
+    records_unlock();
+    return known != NULL;
+}
+
+void records_retain_kernel(cl_kernel kernel)
+{
+    records_lock();
+    kernel_record *known = handle_map_get(&kernels, kernel);
+    if (known) {
+        known->references++;
+    }
+    records_unlock();
+}
+
+program_record *records_release_kernel(cl_kernel kernel)
+{
+    program_record *record = NULL;
+    kernel_record *ended = NULL;
+    records_lock();
+    kernel_record *known = handle_map_get(&kernels, kernel);
+    if (known && --known->references == 0) {
+        handle_map_remove(&kernels, kernel);
+        record = known->record;
+        ended = known;
+    }
+    records_unlock();
+    if (ended) {
+        twin_release(ended->twin);
+        free(ended);
+    }
+    return record;
+}
+
+void records_release_kernel_hold(program_record *record)
+{
+    cl_program program = record->program;
+    release_reference(record, 1);
+    records_release(record);
+    layer_target()->clReleaseProgram(program);
+}

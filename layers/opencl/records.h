@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the layer knows of the application's programs and kernels.
+ *
+ * The application always holds the driver's own program P. Where the cache had its binary, P has a
+ * twin: a second program made of the binary, to which everything is redirected that needs the
+ * built code. Kernels of a twin hold a reference on P, as kernels of P would.
+ *
+ * One lock guards all fields that change. The driver is never called while it is held.
+ */
+#pragma once
+
+#include <CL/cl_icd.h>
+
+#include <kiln/status.h>
+
+#include "device/opencl/answers.h"
+#include "platforms.h"
+
+typedef enum program_origin {
+    ORIGIN_SOURCE = 1,
+    ORIGIN_IL = 2,
+    ORIGIN_BINARY = 3,
+    ORIGIN_BUILT_IN = 4,
+    ORIGIN_LINKED = 5
+} program_origin;
+
+/* Immutable but for its count, so that a call may use it while another drops it. */
+typedef struct twin {
+    cl_program program;
+    char *options; /* NULL where the build had none */
+    cl_uint device_count;
+    cl_device_id *devices;
+    kilni_opencl_answers **answers; /* one for each device */
+    _Atomic unsigned holds; /* the last release (acq_rel) frees; a hold is taken under the lock */
+} twin;
+
+typedef struct program_record {
+    cl_program program; /* P */
+    cl_context context;
+    platform *platform; /* may be NULL */
+    program_origin origin;
+
+    unsigned holds;       /* on this struct, by calls in flight, kernels and the map */
+    cl_uint references;   /* on P, the application's and those of its twin's kernels */
+    cl_uint kernel_holds; /* of these, the ones for the twin's kernels */
+    cl_uint build_holds;  /* beyond these: what builds in flight hold at the driver */
+    int is_building;
+    int is_specialized; /* has specialization constants */
+    int is_native;      /* the driver was asked to build P itself */
+    twin *twin;         /* NULL: the driver's P answers for itself */
+} program_record;
+
+typedef struct kernel_record {
+    cl_kernel kernel;
+    program_record *record; /* held */
+    twin *twin;             /* held: its answers */
+    cl_uint references;
+} kernel_record;
+
+void records_lock(void);
+void records_unlock(void);
+
+/* ---- programs ---- */
+
+/* Starts to keep track of a program that the application gets. What can't be tracked, for want of
+ * memory, is left to the driver. */
+void records_add_program(cl_program program, cl_context context, program_origin origin);
+
+/* A hold on the record of a program, or NULL where it isn't tracked. */
+program_record *records_hold(cl_program program);
+void records_release(program_record *record);
+
+/* A hold on the twin that a program has now, or NULL. */
+twin *records_hold_twin(program_record *record);
+twin *records_hold_twin_of(cl_program program);
+
+/* An application's own reference comes or goes. Before the last one reaches the driver, the
+ * program's record is dropped, since its address may be used again. */
+void records_retain_program(cl_program program);
+void records_release_program(cl_program program);
+
+/* 1 where the application has released a program for the last time, and only kernels of its twin
+ * keep it: on a driver whose programs don't count their kernels the handle is dead then. */
+int records_is_let_go(cl_program program);
+
+/* What the driver's count has to be lessened by, to be what the application would see. */
+cl_uint records_hidden_program_references(cl_program program);
+cl_uint records_hidden_context_references(cl_context context);
+
+/* ---- twins ---- */
+
+/* Makes a twin of a loaded program; takes over @program, and @answers with its array on success.
+ * @options and @devices are copied. KILN_OK; KILN_E_NO_MEMORY. */
+kiln_status twin_new(cl_program program, const char *options, cl_uint device_count,
+                     const cl_device_id *devices, kilni_opencl_answers **answers, twin **ret_twin);
+void twin_release(twin *held);
+
+/* The place of a device in a twin, or device_count where it isn't one of its devices. */
+cl_uint twin_find_device(const twin *of, cl_device_id device);
+
+/* Gives a program its twin (taken over) or, with NULL, takes it away. */
+void records_set_twin(program_record *record, twin *made);
+
+/* ---- kernels ---- */
+
+/* 1 where a program's twin has kernels: then it can't be built again. */
+int records_has_kernels(program_record *record);
+
+/* Keeps track of a kernel made of a twin. KILN_OK; KILN_E_NO_MEMORY. */
+kiln_status records_add_kernel(cl_kernel kernel, program_record *record, twin *of);
+
+/* A kernel's program P and a hold on its twin; 0 where the kernel is the driver's own affair. */
+int records_find_kernel(cl_kernel kernel, cl_program *ret_program, twin **ret_twin);
+
+/* Makes a clone of a tracked kernel tracked as well. KILN_OK; KILN_MISS: not tracked;
+ * KILN_E_NO_MEMORY. */
+kiln_status records_add_clone(cl_kernel clone, cl_kernel original);
+
+void records_retain_kernel(cl_kernel kernel);
+
+/* Before the last reference goes. Returns a hold on the record that is to be given back with
+ * records_release_kernel_hold after the driver has released the kernel, or NULL. */
+program_record *records_release_kernel(cl_kernel kernel);
+
+/* Gives back the reference on P that a kernel of its twin held. */
+void records_release_kernel_hold(program_record *record);

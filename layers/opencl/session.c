@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "layer.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/auxv.h>
+
+#include "platforms.h"
+#include "records.h"
+#include "trace.h"
+
+/* Bytes of entries kept for programs that are built more than once in a process. */
+#define MEMORY_BYTES (UINT64_C(64) << 20)
+
+/* Bytes that may wait to be written. */
+#define QUEUE_BYTES (UINT64_C(256) << 20)
+
+#define DRAIN_NS (UINT64_C(2) * 1000000000)
+
+/* Written by session_start, before any call comes in. */
+static kiln_config *config;
+static const char **key_variables;
+static kilni_opencl_environment key_environment;
+
+/* Written once under once_set_up; read after it. */
+static pthread_once_t once_set_up = PTHREAD_ONCE_INIT;
+static kilni_request_context requests;
+
+/* Whether requests.writer is there, for those who must not set it up: the store in set_up
+ * (release) pairs with the load in session_drain (acquire). */
+static _Atomic int is_set_up;
+
+/* Written in the child of a fork, when it has one thread; read relaxed. */
+static _Atomic int is_forked;
+
+const kiln_config *session_config(void)
+{
+    return config;
+}
+
+const kilni_opencl_environment *session_key_environment(void)
+{
+    return &key_environment;
+}
+
+int session_is_forked(void)
+{
+    return atomic_load_explicit(&is_forked, memory_order_relaxed);
+}
+
+/* ---- fork: the child finds no lock taken, and builds without the cache ---- */
+
+static void before_fork(void)
+{
+    records_lock();
+    platforms_lock();
+}
+
+static void after_fork_in_parent(void)
+{
+    platforms_unlock();
+    records_unlock();
+}
+
+static void after_fork_in_child(void)
+{
+    atomic_store_explicit(&is_forked, 1, memory_order_relaxed);
+    platforms_unlock();
+    records_unlock();
+}
+
+/* ---- set-up ---- */
+
+static kiln_status copy_key_variables(void)
+{
+    size_t count = 0;
+    while (kiln_config_key_variable(config, count)) {
+        count++;
+    }
+    key_variables = calloc(count + 1, sizeof *key_variables);
+    if (!key_variables) {
+        return KILN_E_NO_MEMORY;
+    }
+    for (size_t i = 0; i < count; i++) {
+        key_variables[i] = kiln_config_key_variable(config, i);
+    }
+    key_environment.variables = key_variables;
+    return KILN_OK;
+}
+
+kiln_status session_start(void)
+{
+    if (getauxval(AT_SECURE)) {
+        return KILN_E_UNSUPPORTED;
+    }
+    kiln_status status = kiln_config_from_env(NULL, NULL, &config);
+    if (status == KILN_OK && kiln_config_disabled(config)) {
+        status = KILN_E_UNSUPPORTED;
+    }
+    if (status == KILN_OK) {
+        status = copy_key_variables();
+    }
+    if (status == KILN_OK &&
+        pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) != 0) {
+        status = KILN_E_NO_MEMORY;
+    }
+    if (status == KILN_OK) {
+        trace_open(kiln_config_trace(config));
+        for (size_t i = 0; kiln_config_complaint(config, i); i++) {
+            trace_note(kiln_config_complaint(config, i));
+        }
+    }
+    return status;
+}
+
+static void log_to_trace(void *user, kiln_log_level level, const char *text)
+{
+    (void)user;
+    (void)level;
+    trace_note(text);
+}
+
+/* Without a store the layer goes on in memory; the trace says why. */
+static kiln_store *open_store(void)
+{
+    const char *directory = kiln_config_dir(config);
+    if (!directory) {
+        trace_note("no directory for a store: KILN_DIR, XDG_CACHE_HOME and HOME are not set");
+        return NULL;
+    }
+    if (kiln_config_max_bytes(config) == 0) {
+        trace_note("KILN_MAX_SIZE is 0: nothing is stored");
+        return NULL;
+    }
+    const kiln_store_params params = {
+        .struct_size = sizeof params,
+        .max_bytes = kiln_config_max_bytes(config),
+        .flags = kiln_config_readonly(config) ? KILN_STORE_READONLY : 0,
+        .log = {.write = log_to_trace},
+    };
+    kiln_store *store = NULL;
+    kiln_error error = {.struct_size = sizeof error};
+    if (kiln_store_open(directory, &params, &store, &error) != KILN_OK) {
+        trace_note(error.text);
+    }
+    return store;
+}
+
+static void set_up(void)
+{
+    const kiln_cache_params memory = {
+        .struct_size = sizeof memory,
+        .max_bytes = MEMORY_BYTES,
+        .destroy = kilni_request_destroy_entry,
+    };
+    kiln_cache *cache = NULL;
+    if (kiln_cache_new(&memory, &cache) != KILN_OK) {
+        return;
+    }
+    kiln_store *store = open_store();
+    kilni_writer *writer = NULL;
+    if (kilni_writer_new(store, QUEUE_BYTES, &writer) != KILN_OK) {
+        kiln_store_close(&store);
+        kiln_cache_free(&cache);
+        return;
+    }
+    kilni_writer_set_stats_file(writer, kiln_config_stats(config));
+    requests = (kilni_request_context){.memory = cache, .store = store, .writer = writer};
+    atomic_store_explicit(&is_set_up, 1, memory_order_release);
+}
+
+const kilni_request_context *session_requests(void)
+{
+    pthread_once(&once_set_up, set_up);
+    return atomic_load_explicit(&is_set_up, memory_order_acquire) ? &requests : NULL;
+}
+
+void session_count(const kiln_stats *delta)
+{
+    const kilni_request_context *context = session_is_forked() ? NULL : session_requests();
+    if (context) {
+        kilni_writer_count(context->writer, delta);
+    }
+}
+
+void session_drain(void)
+{
+    if (atomic_load_explicit(&is_set_up, memory_order_acquire) && !session_is_forked()) {
+        kilni_writer_drain(requests.writer, DRAIN_NS);
+    }
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "trace.h"
+
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Written once, before any request; -1: none. */
+static int trace_file = -1;
+
+void trace_open(const char *target)
+{
+    if (!target) {
+        return;
+    }
+    trace_file = strcmp(target, "-") == 0
+                     ? STDERR_FILENO
+                     : open(target, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+}
+
+/* A line goes out in one write, so that lines of threads and processes don't mix. */
+static void write_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static void write_line(const char *format, ...)
+{
+    if (trace_file < 0) {
+        return;
+    }
+    char line[1024];
+    const int head = snprintf(line, sizeof line, "kiln[%ld] ", (long)getpid());
+    va_list arguments;
+    va_start(arguments, format);
+    const int body = vsnprintf(line + head, sizeof line - (size_t)head - 1, format, arguments);
+    va_end(arguments);
+    if (body < 0) {
+        return;
+    }
+    size_t size = strlen(line);
+    for (size_t i = 0; i < size; i++) {
+        line[i] = line[i] == '\n' || line[i] == '\r' ? ' ' : line[i];
+    }
+    line[size++] = '\n';
+    const ssize_t written = write(trace_file, line, size);
+    (void)written; /* nobody could be told */
+}
+
+static double milliseconds(uint64_t ns)
+{
+    return (double)ns / 1e6;
+}
+
+static const char *outcome(const kilni_request_result *result, kiln_status status)
+{
+    if (status != KILN_OK) {
+        return "failed";
+    }
+    switch (result->source) {
+    case KILNI_FROM_MEMORY:
+        return "hit-memory";
+    case KILNI_FROM_STORE:
+        return "hit-store";
+    case KILNI_FROM_BUILD:
+        return "built";
+    case KILNI_FROM_PRIVATE_BUILD:
+        break;
+    }
+    return "built-privately";
+}
+
+void trace_request(const kiln_key *key, const kilni_request_result *result, kiln_status status)
+{
+    if (trace_file < 0) {
+        return;
+    }
+    char digest[KILN_DIGEST_TEXT_SIZE];
+    const kiln_digest found = kiln_key_digest(key);
+    kiln_digest_format(&found, digest);
+    const int was_built =
+        result->source == KILNI_FROM_BUILD || result->source == KILNI_FROM_PRIVATE_BUILD;
+    write_line("%s key=%s load=%.3fms build=%.3fms wait=%.3fms%s%s%s%s", outcome(result, status),
+               digest, milliseconds(result->load_ns), milliseconds(result->build_ns),
+               milliseconds(result->wait_ns), result->store != KILN_OK ? " store=" : "",
+               result->store != KILN_OK ? kiln_status_name(result->store) : "",
+               was_built && result->kept != KILN_OK ? " kept=" : "",
+               was_built && result->kept != KILN_OK ? kiln_status_name(result->kept) : "");
+}
+
+void trace_passed(const char *call, const char *reason)
+{
+    write_line("passed-through %s: %s", call, reason);
+}
+
+void trace_note(const char *text)
+{
+    write_line("note: %s", text);
+}

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cpu.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__x86_64__) || defined(__i386__)
+
+#include <cpuid.h>
+
+enum { EAX, EBX, ECX, EDX };
+
+/* One register of one leaf. What says nothing of instructions, or varies by core, by boot or by
+ * virtual machine, is masked out; bits that nobody knows yet count. */
+typedef struct feature_register {
+    const char *name;
+    uint32_t leaf;
+    uint32_t subleaf;
+    int index;
+    uint32_t ignored;
+} feature_register;
+
+static const feature_register registers[] = {
+    {"model", 0x1, 0, EAX, 0},
+    /* DTES64, MONITOR, DS-CPL, VMX, SMX, EIST, TM2, CNXT-ID, SDBG, xTPR, PDCM, PCID, DCA, x2APIC,
+     * TSC-deadline, OSXSAVE (the state mask says more), and the hypervisor's bit. */
+    {"1.ecx", 0x1, 0, ECX, 0x8926cdfcu},
+    /* APIC, and the bit of several threads. */
+    {"1.edx", 0x1, 0, EDX, 0x10000200u},
+    {"7.0.ebx", 0x7, 0, EBX, 0},
+    /* OSPKE. */
+    {"7.0.ecx", 0x7, 0, ECX, 0x00000010u},
+    /* Microcode's answers to side channels, and the bit of unequal cores. */
+    {"7.0.edx", 0x7, 0, EDX, 0xfc00ae00u},
+    {"7.1.eax", 0x7, 1, EAX, 0},
+    {"7.1.ebx", 0x7, 1, EBX, 0},
+    {"7.1.ecx", 0x7, 1, ECX, 0},
+    {"7.1.edx", 0x7, 1, EDX, 0},
+    {"d.1.eax", 0xd, 1, EAX, 0},
+    {"24.0.ebx", 0x24, 0, EBX, 0},
+    {"80000001.ecx", 0x80000001u, 0, ECX, 0},
+    {"80000001.edx", 0x80000001u, 0, EDX, 0x00000200u},
+};
+
+static void read_leaf(uint32_t leaf, uint32_t subleaf, uint32_t values[4])
+{
+    memset(values, 0, 4 * sizeof *values);
+    /* Leaves above the highest are not there. */
+    if ((uint32_t)__get_cpuid_max(leaf & 0x80000000u, NULL) >= leaf) {
+        __cpuid_count(leaf, subleaf, values[EAX], values[EBX], values[ECX], values[EDX]);
+    }
+}
+
+/* Which registers the system saves: without it their instructions can't be used. */
+static uint64_t read_state_mask(void)
+{
+    uint32_t values[4];
+    read_leaf(0x1, 0, values);
+    if (!(values[ECX] & bit_OSXSAVE)) {
+        return 0;
+    }
+    uint32_t low, high;
+    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (uint64_t)high << 32 | low;
+}
+
+kiln_status kilni_cpu_describe(kilni_text *text)
+{
+    uint32_t values[4];
+    char maker[13] = {0};
+    read_leaf(0x0, 0, values);
+    memcpy(maker, &values[EBX], 4);
+    memcpy(maker + 4, &values[EDX], 4);
+    memcpy(maker + 8, &values[ECX], 4);
+    kiln_status status = kilni_text_printf(text, "%s", maker);
+    for (size_t i = 0; i < sizeof registers / sizeof *registers && status == KILN_OK; i++) {
+        const feature_register *r = &registers[i];
+        read_leaf(r->leaf, r->subleaf, values);
+        status = kilni_text_printf(text, " %s=%08x", r->name, values[r->index] & ~r->ignored);
+    }
+    if (status == KILN_OK) {
+        status = kilni_text_printf(text, " xcr0=%llx", (unsigned long long)read_state_mask());
+    }
+    return status;
+}
+
+#else
+
+#include <stdlib.h>
+#include <sys/auxv.h>
+
+#include <stdio.h>
+
+#ifndef AT_HWCAP2
+#define AT_HWCAP2 26
+#endif
+
+/* Lines of /proc/cpuinfo that name the model and its instructions. */
+static int describes_model(const char *line, size_t length)
+{
+    static const char *const names[] = {"CPU implementer",
+                                        "CPU architecture",
+                                        "CPU variant",
+                                        "CPU part",
+                                        "CPU revision",
+                                        "Features",
+                                        "cpu",
+                                        "revision",
+                                        "isa",
+                                        "uarch",
+                                        "mvendorid",
+                                        "marchid",
+                                        "mimpid",
+                                        "features",
+                                        "machine"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        size_t name = strlen(names[i]);
+        if (length > name && memcmp(line, names[i], name) == 0 && strchr("\t:", line[name])) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Each different line once, since processors may have unequal cores. */
+static kiln_status append_model(kilni_text *text, const char *lines)
+{
+    kiln_status status = KILN_OK;
+    size_t start = text->length;
+    while (*lines && status == KILN_OK) {
+        size_t length = strcspn(lines, "\n");
+        if (describes_model(lines, length) &&
+            !memmem(text->bytes + start, text->length - start, lines, length)) {
+            status = kilni_text_append(text, "\n");
+            if (status == KILN_OK) {
+                status = kilni_text_append_bytes(text, lines, length);
+            }
+        }
+        lines += length + (lines[length] == '\n');
+    }
+    return status;
+}
+
+static kiln_status read_processor_file(kilni_text *lines)
+{
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    if (!file) {
+        return KILN_E_UNSUPPORTED;
+    }
+    char part[4096];
+    size_t count;
+    kiln_status status = KILN_OK;
+    while (status == KILN_OK && (count = fread(part, 1, sizeof part, file)) > 0) {
+        status = kilni_text_append_bytes(lines, part, count);
+    }
+    fclose(file);
+    return status == KILN_OK && lines->length == 0 ? KILN_E_UNSUPPORTED : status;
+}
+
+kiln_status kilni_cpu_describe(kilni_text *text)
+{
+    kilni_text lines = {0};
+    kiln_status status =
+        kilni_text_printf(text, "hwcap=%lx hwcap2=%lx", getauxval(AT_HWCAP), getauxval(AT_HWCAP2));
+    if (status == KILN_OK) {
+        status = read_processor_file(&lines);
+    }
+    if (status == KILN_OK) {
+        status = append_model(text, lines.bytes);
+    }
+    kilni_text_done(&lines);
+    return status;
+}
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include <kiln/status.h>
+
+/* A regular file, read whole. */
+typedef struct kilni_file_content {
+    void *bytes; /* never NULL; freed by kilni_file_content_done */
+    size_t size;
+    dev_t device;
+    ino_t inode;
+} kilni_file_content;
+
+/* Reads a file of at most @limit bytes.
+ *
+ * Returns KILN_OK; KILN_MISS: nothing has this name; KILN_E_TOO_LARGE; KILN_E_DENIED: it is no
+ * regular file, or may not be read; KILN_E_IO; KILN_E_NO_MEMORY. Blocks: on reading it. */
+kiln_status kilni_file_content_read(const char *path, size_t limit, kilni_file_content *ret_file);
+void kilni_file_content_done(kilni_file_content *file);

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "hazards.h"
+
+#include <string.h>
+
+typedef struct hazard_name {
+    const char *text;
+    const char *refusal; /* NULL: allowed as it stands, but not put together by ## */
+    const char *pasted;
+} hazard_name;
+
+static const hazard_name names[KILNI_HAZARD_NAME_COUNT] = {
+    {"__DATE__", "__DATE__", "## that can make __DATE__"},
+    {"__TIME__", "__TIME__", "## that can make __TIME__"},
+    {"__TIMESTAMP__", "__TIMESTAMP__", "## that can make __TIMESTAMP__"},
+    {"__has_embed", "__has_embed", "## that can make __has_embed"},
+    {"__has_include", NULL, "## that can make __has_include"},
+    {"__has_include_next", NULL, "## that can make __has_include_next"},
+    {"_Pragma", NULL, "## that can make _Pragma"},
+    {"__pragma", "__pragma", "## that can make __pragma"},
+    {"__FILE__", NULL, "## that can make __FILE__"},
+    {"__BASE_FILE__", NULL, "## that can make __BASE_FILE__"},
+    {"__FILE_NAME__", NULL, "## that can make __FILE_NAME__"},
+};
+
+static void set_up(kilni_hazards *hazards)
+{
+    for (size_t n = 0; n < KILNI_HAZARD_NAME_COUNT; n++) {
+        for (const char *c = names[n].text; *c; c++) {
+            hazards->names_with[(unsigned char)*c] |= (uint16_t)(1u << n);
+        }
+    }
+    hazards->is_set_up = true;
+}
+
+/* Bit n: all characters of the token are in name n. Few tokens of a program have any. */
+static unsigned names_of_same_characters(const kilni_hazards *hazards, const kilni_token *token)
+{
+    unsigned found = (1u << KILNI_HAZARD_NAME_COUNT) - 1;
+    for (size_t i = 0; i < token->length && found; i++) {
+        found &= hazards->names_with[(unsigned char)token->text[i]];
+    }
+    return found;
+}
+
+/* Notes where the token is a part of a name. NULL, or why it is refused as a whole name. */
+static const char *see_name(kilni_hazards *hazards, size_t n, const kilni_token *token)
+{
+    size_t length = strlen(names[n].text);
+    for (size_t b = 0; b + token->length <= length; b++) {
+        if (memcmp(names[n].text + b, token->text, token->length) == 0) {
+            hazards->fragments[n][b] |= UINT32_C(1) << (b + token->length);
+        }
+    }
+    return kilni_token_is(token, names[n].text) ? names[n].refusal : NULL;
+}
+
+static const char *see_names(kilni_hazards *hazards, const kilni_token *token)
+{
+    const char *refusal = NULL;
+    unsigned candidates = names_of_same_characters(hazards, token);
+    for (size_t n = 0; candidates >> n && !refusal; n++) {
+        if (candidates & 1u << n) {
+            refusal = see_name(hazards, n, token);
+        }
+    }
+    return refusal;
+}
+
+static bool is_one_of(const kilni_token *token, const char *const *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (kilni_token_is(token, words[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Words of pragmas that name files; "module" is that of "clang module import". */
+static const char *const pragma_file_words[] = {"include_alias", "include_instead", "dependency",
+                                                "module",        "hdrstop",         "embed",
+                                                "implementation"};
+
+static void see_words(kilni_hazards *hazards, const kilni_token *token)
+{
+    static const char *const places[] = {
+        "__FILE__",       "__BASE_FILE__",       "__FILE_NAME__",
+        "__builtin_FILE", "__builtin_FILE_NAME", "__builtin_source_location"};
+    static const char *const assembly[] = {"asm", "__asm", "__asm__"};
+    hazards->uses_file_name |= is_one_of(token, places, sizeof places / sizeof *places);
+    hazards->has_assembly |= is_one_of(token, assembly, sizeof assembly / sizeof *assembly);
+    hazards->has_pragma_operator |= kilni_token_is(token, "_Pragma");
+    hazards->has_pragma_file_word |=
+        is_one_of(token, pragma_file_words, sizeof pragma_file_words / sizeof *pragma_file_words);
+}
+
+static const char *see_identifier(kilni_hazards *hazards, const kilni_token *token)
+{
+    /* What all the words begin with. */
+    if (strchr("_aidmhe", token->text[0])) {
+        see_words(hazards, token);
+    }
+    return see_names(hazards, token);
+}
+
+static bool contains(const char *text, size_t length, const char *word)
+{
+    return memmem(text, length, word, strlen(word)) != NULL;
+}
+
+static bool names_pragma_file(const char *text, size_t length)
+{
+    for (size_t i = 0; i < sizeof pragma_file_words / sizeof *pragma_file_words; i++) {
+        if (contains(text, length, pragma_file_words[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *kilni_hazards_see(kilni_hazards *hazards, const kilni_token *token)
+{
+    if (!hazards->is_set_up) {
+        set_up(hazards);
+    }
+    if (token->kind == KILNI_TOKEN_IDENTIFIER) {
+        return see_identifier(hazards, token);
+    }
+    if (token->kind == KILNI_TOKEN_STRING) {
+        hazards->has_pragma_file_word |= names_pragma_file(token->text, token->length);
+        hazards->has_assembly_file |= contains(token->text, token->length, ".incb") ||
+                                      contains(token->text, token->length, ".incl");
+    }
+    hazards->pastes |= token->length > 1 && kilni_token_is_paste(token);
+    return NULL;
+}
+
+/* Pragmas whose strings name no file. */
+static bool may_have_strings(const char *text, size_t length)
+{
+    static const char *const known[] = {
+        "OPENCL",       "message",    "warning",          "push_macro",      "pop_macro",
+        "clang",        "GCC",        "comment",          "diag_suppress",   "diag_default",
+        "diag_warning", "diag_error", "nv_diag_suppress", "nv_diag_default", "region",
+        "endregion",    "error"};
+    kilni_scanner scanner;
+    kilni_scanner_start_piece(&scanner, text, length);
+    kilni_token first = kilni_scan_next(&scanner);
+    return is_one_of(&first, known, sizeof known / sizeof *known);
+}
+
+const char *kilni_hazards_see_pragma(const char *text, size_t length)
+{
+    bool has_string = memchr(text, '"', length) || memchr(text, '<', length);
+    if (names_pragma_file(text, length) || (has_string && !may_have_strings(text, length))) {
+        return "a #pragma that may name a file";
+    }
+    return NULL;
+}
+
+/* Whether @n can be put together of two or more of its fragments. */
+static bool can_be_pasted(const kilni_hazards *hazards, size_t n)
+{
+    size_t length = strlen(names[n].text);
+    uint32_t reached = 1;
+    for (size_t b = 0; b < length; b++) {
+        uint32_t pieces = hazards->fragments[n][b];
+        if (b == 0) {
+            pieces &= ~(UINT32_C(1) << length);
+        }
+        if (reached & UINT32_C(1) << b) {
+            reached |= pieces;
+        }
+    }
+    return reached & UINT32_C(1) << length;
+}
+
+const char *kilni_hazards_verdict(const kilni_hazards *hazards)
+{
+    for (size_t n = 0; hazards->pastes && n < KILNI_HAZARD_NAME_COUNT; n++) {
+        if (can_be_pasted(hazards, n)) {
+            return names[n].pasted;
+        }
+    }
+    if (hazards->has_pragma_operator && hazards->has_pragma_file_word) {
+        return "a _Pragma that may name a file";
+    }
+    if (hazards->has_assembly && hazards->has_assembly_file) {
+        return "assembly that includes a file";
+    }
+    return NULL;
+}

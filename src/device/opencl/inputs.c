@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "inputs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "includes.h"
+#include "options.h"
+#include "traits.h"
+
+/* The embedded headers of clCompileProgram. */
+typedef struct embedded {
+    size_t count;
+    const char *const *names;
+    const kiln_bytes *headers;
+} embedded;
+
+static kiln_status parse_options(const kiln_program_source *source, kilni_opencl_options *options,
+                                 kiln_error *error)
+{
+    kiln_status status = kilni_opencl_options_parse(options, source->options, "the options", error);
+    const char *const *name = kilni_opencl_option_variables;
+    for (; *name && status == KILN_OK; name++) {
+        status = kilni_opencl_options_parse(options, getenv(*name), *name, error);
+    }
+    return status;
+}
+
+static kiln_status add_texts(const kiln_program_source *source, const embedded *more,
+                             const kilni_opencl_options *options, kilni_opencl_includes *includes,
+                             kiln_error *error)
+{
+    kiln_status status = kilni_opencl_includes_add_text(
+        includes, options->defines.bytes, options->defines.length, "the options", error);
+    if (status == KILN_OK) {
+        status = kilni_opencl_includes_add_text(includes, source->code.data, source->code.size,
+                                                "the source", error);
+    }
+    for (size_t i = 0; i < more->count && status == KILN_OK; i++) {
+        status = kilni_opencl_includes_add_text(includes, more->headers[i].data,
+                                                more->headers[i].size, more->names[i], error);
+    }
+    return status;
+}
+
+static kiln_status add_includes(const kiln_program_source *source, const embedded *more,
+                                const kilni_opencl_options *options, kiln_key_builder *key,
+                                kiln_error *error)
+{
+    kilni_opencl_includes *includes;
+    kiln_status status =
+        kilni_opencl_includes_new(options->folders, options->folder_count, &includes);
+    if (status != KILN_OK) {
+        return status;
+    }
+    status = add_texts(source, more, options, includes, error);
+    if (status == KILN_OK) {
+        status = kilni_opencl_includes_follow(includes, error);
+    }
+    if (status == KILN_OK) {
+        status = kilni_opencl_includes_add_to_key(includes, key);
+    }
+    kilni_opencl_includes_free(&includes);
+    return status;
+}
+
+static kiln_status add_given(const kiln_program_source *source, const embedded *more,
+                             kiln_key_builder *key)
+{
+    kiln_status status = KILN_OK;
+    if (source->options) {
+        status = kiln_key_builder_add_text(key, "options", source->options);
+    }
+    if (status == KILN_OK) {
+        const char *name = source->form == KILN_SOURCE_IL ? "il" : "source";
+        status = kiln_key_builder_add(key, name, source->code.data, source->code.size);
+    }
+    for (size_t i = 0; i < more->count && status == KILN_OK; i++) {
+        status = kiln_key_builder_add_text(key, "header", more->names[i]);
+        if (status == KILN_OK) {
+            status = kiln_key_builder_add(key, "header.content", more->headers[i].data,
+                                          more->headers[i].size);
+        }
+    }
+    return status;
+}
+
+static kiln_status add_inputs(const kiln_program_source *source, const embedded *more,
+                              kiln_key_builder *key, kiln_error *error)
+{
+    kilni_opencl_options options = {0};
+    kiln_status status = parse_options(source, &options, error);
+    if (status == KILN_OK) {
+        status = add_given(source, more, key);
+    }
+    if (status == KILN_OK && source->form == KILN_SOURCE_TEXT) {
+        status = add_includes(source, more, &options, key, error);
+    }
+    kilni_opencl_options_done(&options);
+    /* More parts than a key may have, or larger ones, are nothing that a build can't live with. */
+    return status == KILN_E_TOO_LARGE
+               ? kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "inputs that no key can hold")
+               : status;
+}
+
+kiln_status kilni_opencl_add_inputs(const kiln_program_source *source, kiln_key_builder *key,
+                                    kiln_error *error)
+{
+    return add_inputs(source, &(embedded){0}, key, error);
+}
+
+kiln_status kilni_opencl_add_inputs_with_headers(const kiln_program_source *source, size_t count,
+                                                 const char *const *names,
+                                                 const kiln_bytes *headers, kiln_key_builder *key,
+                                                 kiln_error *error)
+{
+    embedded more = {.count = count, .names = names, .headers = headers};
+    return add_inputs(source, &more, key, error);
+}
+
+static int has_word(const void *bytes, size_t size, const char *word)
+{
+    return size > 0 && memmem(bytes, size, word, strlen(word)) != NULL;
+}
+
+/* A splice within a word can hide it. */
+static int has_spliced_word(const kiln_bytes *code)
+{
+    const char *bytes = code->data;
+    for (size_t i = 1; i + 1 < code->size; i++) {
+        if (bytes[i] == '\\' && strchr(" \t\r\n\v\f", bytes[i + 1]) && bytes[i - 1] >= 'a' &&
+            bytes[i - 1] <= 'z') {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+int kilni_opencl_inputs_include_files(const kiln_program_source *source)
+{
+    if (source->form != KILN_SOURCE_TEXT) {
+        return 0;
+    }
+    if (source->options && strstr(source->options, "-include")) {
+        return 1;
+    }
+    for (const char *const *name = kilni_opencl_option_variables; *name; name++) {
+        const char *value = getenv(*name);
+        if (value && strstr(value, "-include")) {
+            return 1;
+        }
+    }
+    const kiln_bytes *code = &source->code;
+    return has_word(code->data, code->size, "include") ||
+           has_word(code->data, code->size, "import") || has_spliced_word(code);
+}

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the tests of the command-line tool share.
+
+Each test file is run as:  python3 FILE KILN MAKE_CACHE
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+KILN = os.path.abspath(sys.argv[1]) if len(sys.argv) > 2 else None
+MAKE_CACHE = os.path.abspath(sys.argv[2]) if len(sys.argv) > 2 else None
+
+COUNTERS = {
+    "hits_memory", "hits_store", "misses", "builds", "waits", "passed_through", "failures",
+    "puts", "dropped", "corrupt", "evicted", "entries", "bytes", "build_ns", "saved_ns",
+}
+
+
+class CliTest(unittest.TestCase):
+    """A scratch directory, and an environment without the caller's settings."""
+
+    def setUp(self):
+        self.scratch = tempfile.mkdtemp(prefix="kiln-cli-")
+        self.addCleanup(shutil.rmtree, self.scratch, ignore_errors=True)
+        self.cache = os.path.join(self.scratch, "cache")
+        self.environment = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("KILN_", "OPENCL_", "XDG_", "OCL_"))
+        }
+        self.environment.update(
+            KILN_DIR=self.cache, TMPDIR=self.scratch, TZ="UTC", LC_ALL="C.UTF-8")
+        self.environment.pop("NO_COLOR", None)
+
+    def kiln(self, *arguments, expect=0, tool=None, **options):
+        options.setdefault("env", self.environment)
+        options.setdefault("stdin", subprocess.DEVNULL)
+        result = subprocess.run(
+            [tool or KILN, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60,
+            **options)
+        self.assertEqual(
+            result.returncode, expect,
+            f"kiln {' '.join(arguments)}\n{result.stdout!r}\n{result.stderr!r}")
+        return result
+
+    def kiln_json(self, *arguments, expect=0):
+        result = self.kiln(*arguments, "--json", expect=expect)
+        lines = result.stdout.decode().splitlines()
+        self.assertEqual(len(lines), 1, result.stdout)
+        return json.loads(lines[0])
+
+    def listed(self, *arguments):
+        result = self.kiln("ls", "--json", *arguments)
+        return [json.loads(line) for line in result.stdout.decode().splitlines()]
+
+    def make(self, what):
+        """Fills the cache; returns the digests by name, or a list where names repeat."""
+        output = subprocess.run(
+            [MAKE_CACHE, what, self.cache], check=True, stdout=subprocess.PIPE,
+            env=self.environment).stdout
+        pairs = [line.split(b" ", 1) for line in output.splitlines()]
+        if len({name for _, name in pairs}) < len(pairs):
+            return [digest.decode() for digest, _ in pairs]
+        return {name.decode(errors="replace"): digest.decode() for digest, name in pairs}
+
+    def entry_path(self, digest):
+        return os.path.join(self.cache, "v1", digest[:2], digest)
+
+    def change_byte(self, digest, offset):
+        """Alters one byte of an entry's file; a negative offset counts from its end."""
+        with open(self.entry_path(digest), "r+b") as file:
+            file.seek(offset, os.SEEK_END if offset < 0 else os.SEEK_SET)
+            byte = file.read(1)[0]
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([byte ^ 0x55]))
+
+    def in_build_tree(self, layer_mode=0o644):
+        """A copy of the tool in folders like those of a build, beside a file for a layer."""
+        tree = tempfile.mkdtemp(dir=self.scratch)
+        tool = os.path.join(tree, "tools", "kiln", "kiln")
+        layer = os.path.join(tree, "layers", "opencl", "libkiln_opencl_layer.so")
+        for path in (tool, layer):
+            os.makedirs(os.path.dirname(path))
+        shutil.copy(KILN, tool)
+        # Where a tool that was not installed finds the library.
+        os.symlink(os.path.realpath(os.path.join(KILN, "../../../src")), os.path.join(tree, "src"))
+        with open(layer, "wb"):
+            pass
+        os.chmod(layer, layer_mode)
+        return tool, layer
+
+
+def main():
+    if KILN is None:
+        sys.exit(__doc__)
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])

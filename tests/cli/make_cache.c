@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Makes what the tests of the command-line tool look at.
+ *
+ *   make_cache entries DIR    four entries, one of them a request, and some counters
+ *   make_cache ambiguous DIR  two entries whose digests begin with the same four digits
+ *   make_cache count          adds to the counters that KILN_STATS names, as the layer does
+ *
+ * Prints a line for each entry: digest and name.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <kiln/store.h>
+
+#define CREATED_S 1700000000
+
+static const char source[] =
+    "kernel void saxpy(global float *x)\n{\n    x[get_global_id(0)] = 1;\n}\n";
+
+static void expect(kiln_status status, const char *what)
+{
+    if (status != KILN_OK) {
+        fprintf(stderr, "make_cache: %s: %s\n", what, kiln_status_text(status));
+        exit(1);
+    }
+}
+
+static kiln_key *make_key(const char *name, uint64_t number)
+{
+    kiln_key_builder *builder = NULL;
+    kiln_key *key = NULL;
+    expect(kiln_key_builder_new(&builder), "builder");
+    expect(kiln_key_builder_add_text(builder, "platform", "Test Platform"), "part");
+    expect(kiln_key_builder_add_text(builder, "options", "-cl-mad-enable -DN=\"4\""), "part");
+    expect(kiln_key_builder_add_text(builder, "name", name), "part");
+    expect(kiln_key_builder_add_number(builder, "number", number), "part");
+    expect(kiln_key_builder_add_text(builder, "source", source), "part");
+    expect(kiln_key_builder_finish(builder, &key), "key");
+    kiln_key_builder_free(&builder);
+    return key;
+}
+
+static void put(kiln_store *store, const kiln_key *key, uint32_t kind, const char *name,
+                size_t payload_size)
+{
+    unsigned char *payload = malloc(payload_size);
+    kiln_entry *entry = NULL;
+    if (payload == NULL) {
+        expect(KILN_E_NO_MEMORY, "payload");
+    }
+    for (size_t i = 0; i < payload_size; i++) {
+        payload[i] = (unsigned char)(i * 7 + payload_size);
+    }
+    kiln_entry_params params = {
+        .struct_size = sizeof params,
+        .key = key,
+        .kind = kind,
+        .provenance = {.struct_size = sizeof params.provenance,
+                       .tool = "make_cache",
+                       .device = "Test Platform, Test Device",
+                       .name = name,
+                       .build_ns = 256000000,
+                       .created_s = CREATED_S},
+        .log = {.data = "a warning\n", .size = 10},
+        .payload = {.data = payload, .size = payload_size},
+    };
+    expect(kiln_entry_new(&params, &entry), "entry");
+    expect(kiln_store_put(store, entry), "put");
+    kiln_digest digest = kiln_key_digest(key);
+    char text[KILN_DIGEST_TEXT_SIZE];
+    kiln_digest_format(&digest, text);
+    printf("%s %s\n", text, name);
+    kiln_entry_release(&entry);
+    free(payload);
+}
+
+static void put_named(kiln_store *store, uint32_t kind, const char *name, size_t payload_size)
+{
+    kiln_key *key = make_key(name, 0);
+    put(store, key, kind, name, payload_size);
+    kiln_key_release(&key);
+}
+
+static void make_entries(kiln_store *store)
+{
+    put_named(store, KILN_ENTRY_PROGRAM, "saxpy", 3000);
+    put_named(store, KILN_ENTRY_PROGRAM, "matmul", 1500000);
+    put_named(store, KILN_ENTRY_BLOB, "blob \xff\x1b[31m", 10);
+    put_named(store, KILN_ENTRY_REQUEST, "later", 20);
+    kiln_stats counted = {.hits_store = 3, .builds = 4, .saved_ns = 2310000000};
+    expect(kiln_store_account(store, &counted), "account");
+}
+
+/* Tries numbers until a digest begins as one before it. */
+static void make_ambiguous(kiln_store *store)
+{
+    static uint64_t number_of[65536];
+    for (uint64_t number = 1;; number++) {
+        kiln_key *key = make_key("twin", number);
+        kiln_digest digest = kiln_key_digest(key);
+        uint64_t *seen = &number_of[digest.bytes[0] << 8 | digest.bytes[1]];
+        if (*seen != 0) {
+            kiln_key *first = make_key("twin", *seen);
+            put(store, first, KILN_ENTRY_PROGRAM, "twin", 100);
+            put(store, key, KILN_ENTRY_PROGRAM, "twin", 100);
+            kiln_key_release(&first);
+            kiln_key_release(&key);
+            return;
+        }
+        *seen = number;
+        kiln_key_release(&key);
+    }
+}
+
+static int count(void)
+{
+    kiln_stats counted = {.hits_memory = 1, .hits_store = 2, .saved_ns = 1500000000};
+    const char *file = getenv("KILN_STATS");
+    if (file == NULL) {
+        return 3;
+    }
+    expect(kiln_stats_add_to_file(file, &counted), "count");
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 2 && strcmp(argv[1], "count") == 0) {
+        return count();
+    }
+    if (argc != 3) {
+        return 2;
+    }
+    kiln_store *store = NULL;
+    expect(kiln_store_open(argv[2], NULL, &store, NULL), "open");
+    if (strcmp(argv[1], "entries") == 0) {
+        make_entries(store);
+    } else {
+        make_ambiguous(store);
+    }
+    kiln_store_close(&store);
+    return 0;
+}

@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kiln stats, ls, show, verify, rm and clear, and what is wrong with a command line."""
+
+import os
+import pty
+import re
+import stat
+import subprocess
+
+import cli
+
+
+class Usage(cli.CliTest):
+    def test_help_goes_to_stdout(self):
+        result = self.kiln("--help")
+        for command in "run stats ls show verify rm clear doctor".split():
+            self.assertIn(f"\n  {command} ", result.stdout.decode())
+            help_text = self.kiln(command, "--help").stdout.decode()
+            self.assertTrue(help_text.startswith(f"Usage: kiln {command}"), help_text)
+        self.assertEqual(result.stderr, b"")
+
+    def test_version(self):
+        self.assertRegex(self.kiln("--version").stdout.decode(), r"^kiln \d+\.\d+")
+
+    def test_wrong_usage_is_2(self):
+        for arguments in (
+                [], ["nonsense"], ["ls", "--nonsense"], ["ls", "operand"], ["show"],
+                ["show", "abcd", "ef01"], ["show", "abc"], ["show", "xyzw"], ["show", "0" * 33],
+                ["show", "abcd", "--log", "--source"], ["show", "abcd", "--payload"], ["rm"],
+                ["rm", "abc"], ["run"], ["run", "--summary"], ["stats", "--dir", ""],
+                ["clear"]):
+            with self.subTest(arguments):
+                result = self.kiln(*arguments, expect=2)
+                self.assertEqual(result.stdout, b"")
+                self.assertNotEqual(result.stderr, b"")
+
+    def test_full_output_device_is_4(self):
+        with open("/dev/full", "w") as full:
+            result = subprocess.run([cli.KILN, "--help"], stdout=full, stderr=subprocess.PIPE,
+                                    env=self.environment)
+        self.assertEqual(result.returncode, 4)
+        self.assertIn(b"No space left", result.stderr)
+
+
+class Missing(cli.CliTest):
+    """There is no cache directory yet, and looking makes none."""
+
+    def tearDown(self):
+        self.assertFalse(os.path.exists(self.cache))
+
+    def test_stats_are_zero(self):
+        stats = self.kiln_json("stats")
+        self.assertEqual(set(stats), cli.COUNTERS)
+        self.assertEqual(set(stats.values()), {0})
+        self.assertIn(self.cache, self.kiln("stats").stdout.decode())
+
+    def test_nothing_is_listed(self):
+        self.assertEqual(self.listed(), [])
+        self.assertEqual(self.kiln("ls").stdout, b"")
+
+    def test_nothing_is_found(self):
+        self.assertIn(b"no entry begins with 'abcd'", self.kiln("show", "abcd", expect=1).stderr)
+        self.assertIn(b"no entry begins with 'abcd'", self.kiln("rm", "abcd", expect=1).stderr)
+
+    def test_nothing_is_wrong(self):
+        self.assertEqual(
+            self.kiln_json("verify"),
+            {"checked": 0, "ok": 0, "corrupt": 0, "newer": 0, "removed": 0})
+        self.assertEqual(self.kiln_json("clear", "--yes")["removed"], 0)
+
+
+class NoDirectory(cli.CliTest):
+    def test_none_is_named(self):
+        for name in ("KILN_DIR", "HOME"):
+            self.environment.pop(name, None)
+        for command in ("ls", "stats", "verify"):
+            self.assertIn(b"no cache directory", self.kiln(command, expect=3).stderr)
+
+    def test_a_file_in_its_place(self):
+        with open(self.cache, "w"):
+            pass
+        self.assertIn(self.cache.encode(), self.kiln("ls", expect=3).stderr)
+
+    def test_a_symbolic_link_in_its_place(self):
+        os.mkdir(self.cache + "-elsewhere", 0o700)
+        os.symlink(self.cache + "-elsewhere", self.cache)
+        self.assertIn(self.cache.encode(), self.kiln("ls", expect=3).stderr)
+
+    def test_a_wrong_value_is_named(self):
+        self.environment["KILN_MAX_SIZE"] = "3X"
+        self.assertIn(b"KILN_MAX_SIZE=3X", self.kiln("ls").stderr)
+
+
+class Entries(cli.CliTest):
+    def setUp(self):
+        super().setUp()
+        self.digests = self.make("entries")
+        self.request = self.digests["later"]
+        # So that the order is known.
+        for age, name in enumerate(("matmul", "saxpy")):
+            path = self.entry_path(self.digests[name])
+            os.utime(path, (1800000000 - age, 1800000000 - age))
+
+    def test_stats(self):
+        stats = self.kiln_json("stats")
+        self.assertEqual(set(stats), cli.COUNTERS)
+        self.assertEqual(
+            (stats["hits_store"], stats["builds"], stats["saved_ns"], stats["entries"]),
+            (3, 4, 2310000000, 4))
+        self.assertGreater(stats["bytes"], 1503000)
+        text = self.kiln("stats").stdout.decode()
+        self.assertRegex(text, r"(?m)^saved_ns +2\.31 s  ?\S")
+        self.assertRegex(text, r"(?m)^bytes +1\.4 MiB .*of 2\.0 GiB at most")
+
+    def test_dir_option(self):
+        self.environment["KILN_DIR"] = "/nonexistent"
+        self.assertEqual(self.kiln_json("stats", "--dir", self.cache)["entries"], 4)
+        result = self.kiln("stats", "--json", "--dir", "cache", cwd=self.scratch)
+        self.assertIn(b'"entries":4', result.stdout)
+
+    def test_ls_json(self):
+        items = self.listed()
+        self.assertEqual(len(items), 3)
+        self.assertEqual([item["name"] for item in items[:2]], ["matmul", "saxpy"])
+        saxpy = items[1]
+        self.assertEqual(saxpy.pop("stored_bytes"),
+                         os.path.getsize(self.entry_path(self.digests["saxpy"])))
+        self.assertEqual(saxpy, {
+            "digest": self.digests["saxpy"], "state": "ok", "kind": "program",
+            "device": "Test Platform, Test Device", "name": "saxpy", "bytes": 3000,
+            "build_ns": 256000000, "created": 1700000000, "last_used": 1799999999})
+
+    def test_ls_all(self):
+        kinds = sorted(item["kind"] for item in self.listed("--all"))
+        self.assertEqual(kinds, ["blob", "program", "program", "request"])
+
+    def test_ls_text(self):
+        lines = self.kiln("ls").stdout.decode().splitlines()
+        self.assertEqual(len(lines), 4)
+        self.assertEqual(lines[0].split(), "DIGEST STATE KIND SIZE BUILD LAST USED NAME DEVICE".split())
+        self.assertRegex(
+            lines[1], "^" + self.digests["matmul"][:12] +
+            r" +ok +program +1\.4 MiB +256 ms 2027-01-15 08:00:00 matmul +Test Platform, Test Device$")
+        self.assertEqual(lines[1].index("Test Platform"), lines[2].index("Test Platform"))
+
+    def test_names_of_any_bytes(self):
+        """Bytes that are no text, and escape sequences, harm neither JSON nor a terminal."""
+        names = [item["name"] for item in self.listed() if item["kind"] == "blob"]
+        self.assertEqual(names, ["blob \ufffd\x1b[31m"])
+        self.assertNotIn(b"\x1b", self.kiln("ls").stdout)
+
+    def test_show(self):
+        text = self.kiln("show", self.digests["saxpy"][:10].upper()).stdout.decode()
+        for pattern in (r"^digest +" + self.digests["saxpy"], r"^kind +program", r"^name +saxpy",
+                        r"^made by +make_cache", r"^created +2023-11-14 22:13:20",
+                        r"^build time +256 ms", r"^payload +2\.9 KiB", r"^log +10 B",
+                        r'^options +22 B +-cl-mad-enable -DN="4"', r"^number +8 B +0{16}",
+                        r"^source +\d+ B +\(text\)"):
+            self.assertRegex(text, "(?m)" + pattern)
+
+    def test_show_json(self):
+        entry = self.kiln_json("show", self.digests["saxpy"])
+        parts = {part["name"]: part for part in entry.pop("key")}
+        self.assertEqual(parts["options"]["text"], '-cl-mad-enable -DN="4"')
+        self.assertEqual(parts["number"], {"name": "number", "size": 8, "hex": "0" * 16})
+        self.assertTrue(parts["source"]["text"].startswith("kernel void saxpy"))
+        self.assertEqual(parts["source"]["size"], len(parts["source"]["text"]))
+        self.assertEqual(
+            (entry["digest"], entry["kind"], entry["tool"], entry["log"], entry["bytes"]),
+            (self.digests["saxpy"], "program", "make_cache", "a warning\n", 3000))
+
+    def test_show_one_thing(self):
+        digest = self.digests["saxpy"]
+        self.assertEqual(self.kiln("show", digest, "--log").stdout, b"a warning\n")
+        self.assertTrue(self.kiln("show", "--source", digest).stdout.startswith(b"kernel void"))
+        payload = bytes((i * 7 + 3000) % 256 for i in range(3000))
+        self.assertEqual(self.kiln("show", digest, "--payload", "-").stdout, payload)
+        out = os.path.join(self.scratch, "code.bin")
+        self.assertEqual(self.kiln("show", digest, "--payload", out).stdout, b"")
+        with open(out, "rb") as file:
+            self.assertEqual(file.read(), payload)
+        self.assertEqual(stat.S_IMODE(os.stat(out).st_mode) & 0o111, 0)
+        self.kiln("show", digest, "--payload", "/nonexistent/code.bin", expect=4)
+
+    def test_verify(self):
+        self.assertEqual(
+            self.kiln_json("verify"),
+            {"checked": 4, "ok": 4, "corrupt": 0, "newer": 0, "removed": 0})
+        self.assertIn(b"4 checked", self.kiln("verify").stdout)
+
+    def test_damaged_payload(self):
+        digest = self.digests["saxpy"]
+        self.change_byte(digest, -200)
+        report = self.kiln("verify", "--json", expect=5)
+        self.assertEqual(
+            report.stdout, b'{"checked":4,"ok":3,"corrupt":1,"newer":0,"removed":0}\n')
+        self.assertIn(digest.encode(), report.stderr)
+        self.assertTrue(os.path.exists(self.entry_path(digest)))
+        self.assertIn(b"damaged", self.kiln("show", digest, expect=5).stderr)
+        self.kiln("rm", digest)
+        self.kiln("verify")
+
+    def test_damaged_head(self):
+        digest = self.digests["saxpy"]
+        self.change_byte(digest, 0)
+        states = {item["digest"]: item["state"] for item in self.listed()}
+        self.assertEqual(states.pop(digest), "corrupt")
+        self.assertEqual(set(states.values()), {"ok"})
+        self.assertRegex(self.kiln("ls").stdout.decode(), digest[:12] + " +corrupt +- ")
+        self.kiln("verify", expect=5)
+
+    def test_truncated(self):
+        digest = self.digests["matmul"]
+        os.truncate(self.entry_path(digest), 1000)
+        self.assertEqual(self.kiln_json("verify", expect=5)["corrupt"], 1)
+        self.kiln("show", digest, expect=5)
+
+    def make_newer(self, digest):
+        """The version stands after the magic, in four bytes."""
+        with open(self.entry_path(digest), "r+b") as file:
+            file.seek(8)
+            file.write(b"\x63\0\0\0")
+
+    def test_newer_stays(self):
+        digest = self.digests["saxpy"]
+        self.make_newer(digest)
+        report = self.kiln_json("verify")
+        self.assertEqual((report["ok"], report["newer"], report["corrupt"]), (3, 1, 0))
+        states = {item["digest"]: item["state"] for item in self.listed()}
+        self.assertEqual(states[digest], "newer")
+        self.assertIn(b"newer version", self.kiln("show", digest, expect=1).stderr)
+        self.assertEqual(
+            self.kiln_json("rm", digest, expect=1),
+            {"removed": 0, "removed_bytes": 0, "newer": 1, "failed": 0})
+        removed = self.kiln_json("clear", "--yes")
+        self.assertEqual((removed["removed"], removed["newer"]), (3, 1))
+        self.assertEqual([item["digest"] for item in self.listed()], [digest])
+
+    def test_rm(self):
+        size = os.path.getsize(self.entry_path(self.digests["saxpy"]))
+        removed = self.kiln_json("rm", self.digests["saxpy"][:12])
+        self.assertEqual(
+            removed, {"removed": 1, "removed_bytes": size, "newer": 0, "failed": 0})
+        self.assertFalse(os.path.exists(self.entry_path(self.digests["saxpy"])))
+        self.assertEqual(self.kiln_json("stats")["entries"], 3)
+        result = self.kiln("rm", self.digests["saxpy"], self.digests["matmul"], expect=1)
+        self.assertIn(b"1 entry removed, 1.4 MiB", result.stdout)
+        self.assertEqual(len(self.listed("--all")), 2)
+
+    def test_clear(self):
+        foreign = os.path.join(self.cache, "foreign")
+        with open(foreign, "w"):
+            pass
+        result = self.kiln("clear", expect=2)
+        self.assertIn(b"--yes", result.stderr)
+        self.assertEqual(len(self.listed("--all")), 4)
+        self.assertEqual(self.kiln_json("clear", "--yes")["removed"], 4)
+        self.assertEqual(self.listed("--all"), [])
+        self.assertTrue(os.path.exists(foreign))
+
+    def answer(self, text):
+        """Runs `kiln clear` on a terminal and answers its question."""
+        controller, terminal = pty.openpty()
+        os.write(controller, text)
+        result = self.kiln("clear", stdin=terminal)
+        os.close(terminal)
+        os.close(controller)
+        return result
+
+    def test_clear_asks(self):
+        result = self.answer(b"n\n")
+        self.assertIn(b"Remove 4 entries (1.4 MiB) from " + self.cache.encode(), result.stderr)
+        self.assertEqual(len(self.listed("--all")), 4)
+        self.answer(b"y\n")
+        self.assertEqual(self.listed("--all"), [])
+
+
+class Ambiguous(cli.CliTest):
+    def setUp(self):
+        super().setUp()
+        self.digests = self.make("ambiguous")
+        self.prefix = self.digests[0][:4]
+
+    def test_candidates_are_named(self):
+        for command in ("show", "rm"):
+            result = self.kiln(command, self.prefix, expect=2)
+            for digest in self.digests:
+                self.assertIn(digest.encode(), result.stderr)
+        self.kiln("rm", self.digests[1], self.prefix, expect=2)
+        self.assertEqual(len(self.listed()), 2)
+
+    def test_all_matching(self):
+        self.assertEqual(self.kiln_json("rm", "--all-matching", self.prefix)["removed"], 2)
+        self.assertEqual(self.listed(), [])
+
+    def test_longer_prefix(self):
+        shared = len(os.path.commonprefix(self.digests))
+        self.kiln("rm", self.digests[0][:shared + 1])
+        self.assertEqual([item["digest"] for item in self.listed()], [self.digests[1]])
+
+
+class Colours(cli.CliTest):
+    def setUp(self):
+        super().setUp()
+        self.digest = self.make("entries")["saxpy"]
+        self.change_byte(self.digest, 0)
+        self.environment["TERM"] = "xterm-256color"
+
+    def on_terminal(self):
+        controller, terminal = pty.openpty()
+        subprocess.run([cli.KILN, "ls"], stdout=terminal, env=self.environment, check=True)
+        os.close(terminal)
+        output = b""
+        try:
+            while chunk := os.read(controller, 4096):
+                output += chunk
+        except OSError:  # how a terminal tells its end
+            pass
+        os.close(controller)
+        self.assertIn(self.digest[:12].encode(), output)
+        return output
+
+    def test_terminal(self):
+        self.assertTrue(re.search(rb"\x1b\[31mcorrupt", self.on_terminal()))
+
+    def test_no_color(self):
+        self.environment["NO_COLOR"] = "1"
+        self.assertNotIn(b"\x1b", self.on_terminal())
+
+    def test_pipe(self):
+        self.assertNotIn(b"\x1b", self.kiln("ls").stdout)
+
+
+if __name__ == "__main__":
+    cli.main()

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kiln doctor, with whatever OpenCL this machine has."""
+
+import json
+import os
+import subprocess
+
+import cli
+
+
+class Doctor(cli.CliTest):
+    def report(self, *arguments):
+        """The report; the exit status has to agree with it."""
+        result = subprocess.run(
+            [cli.KILN, "doctor", "--json", *arguments], stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, env=self.environment, timeout=60)
+        report = json.loads(result.stdout)
+        self.assertEqual(result.returncode, 3 if report["problems"] else 0, result)
+        return report
+
+    def problems(self):
+        return "\n".join(self.report()["problems"])
+
+    def test_members(self):
+        report = self.report()
+        self.assertLessEqual(
+            {"version", "directory", "max_bytes", "readonly", "disabled", "variables",
+             "layer", "notes", "problems"}, set(report))
+        self.assertEqual(report["directory"], {"path": self.cache, "state": "will be made"})
+        self.assertEqual(report["max_bytes"], 2 << 30)
+        self.assertFalse(os.path.exists(self.cache))
+
+    def test_loader(self):
+        report = self.report()
+        if "loader" not in report:
+            self.skipTest("no OpenCL here")
+        loader = report["loader"]
+        self.assertTrue(os.path.isfile(loader["path"]))
+        self.assertIn(loader["kind"], ("ocl-icd", "khronos"))
+        self.assertTrue(loader["layers"])
+        for platform in report["platforms"]:
+            self.assertTrue(platform["name"])
+            for device in platform["devices"]:
+                self.assertTrue(device["driver_version"])
+
+    def test_no_driver(self):
+        self.environment["OCL_ICD_VENDORS"] = self.scratch
+        report = self.report()
+        if "loader" not in report:
+            self.skipTest("no OpenCL here")
+        self.assertEqual(report["platforms"], [])
+        self.assertIn("the loader finds no OpenCL driver", report["problems"])
+
+    def test_directory_in_use(self):
+        self.make("entries")
+        before = sorted(os.listdir(self.cache))
+        self.assertEqual(self.report()["directory"]["state"], "used")
+        self.assertEqual(sorted(os.listdir(self.cache)), before)
+
+    def test_directory_is_a_link(self):
+        os.mkdir(self.cache + "-elsewhere", 0o700)
+        os.symlink(self.cache + "-elsewhere", self.cache)
+        self.assertIn(f"{self.cache} is not used", self.problems())
+
+    def test_directory_open_to_others(self):
+        os.mkdir(self.cache)
+        os.chmod(self.cache, 0o777)
+        self.assertIn(f"{self.cache} is not used", self.problems())
+
+    def test_directory_below_a_file(self):
+        with open(self.cache, "w"):
+            pass
+        self.environment["KILN_DIR"] = self.cache + "/below/it"
+        self.assertEqual(self.report()["directory"]["path"], self.cache + "/below/it")
+        self.assertIn(self.cache, self.problems())
+
+    def test_wrong_values(self):
+        self.environment.update(KILN_MAX_SIZE="3X", KILN_READONLY="maybe", KILN_DIRR="x")
+        report = self.report()
+        problems = "\n".join(report["problems"])
+        self.assertIn("KILN_MAX_SIZE=3X", problems)
+        self.assertIn("KILN_READONLY=maybe", problems)
+        self.assertEqual(report["max_bytes"], 2 << 30)
+        self.assertIn("KILN_DIRR is set", "\n".join(report["notes"]))
+        self.assertEqual(report["variables"]["KILN_MAX_SIZE"], "3X")
+
+    def test_notes(self):
+        self.environment.update(KILN_DISABLE="1", KILN_MAX_SIZE="0")
+        notes = "\n".join(self.report()["notes"])
+        self.assertIn("KILN_DISABLE", notes)
+        self.assertIn("KILN_MAX_SIZE is 0", notes)
+
+    def test_key_of_each_platform(self):
+        self.environment.update(KILN_KEY_ENV="MY_FLAG,OTHER_*,NOT_SET", MY_FLAG="x", OTHER_1="y")
+        platforms = self.report()["platforms"]
+        if not platforms:
+            self.skipTest("no OpenCL platform here")
+        for platform in platforms:
+            variables = platform["key_variables"]
+            self.assertEqual((variables["MY_FLAG"], variables["OTHER_1"]), ("x", "y"))
+            self.assertIsNone(variables["NOT_SET"])
+            self.assertTrue(platform["driver_files"])
+            self.assertTrue(all(platform["driver_files"].values()))
+
+    def test_missing_layer_of_the_user(self):
+        self.environment["OPENCL_LAYERS"] = "/nonexistent/layer.so"
+        self.assertIn("OPENCL_LAYERS names /nonexistent/layer.so: No such file", self.problems())
+
+    def test_text(self):
+        self.environment["KILN_MAX_SIZE"] = "3X"
+        text = self.kiln("doctor", expect=3).stdout.decode()
+        self.assertRegex(text, r"(?m)^directory +" + self.cache + ", will be made$")
+        self.assertRegex(text, r"(?m)^size +2\.0 GiB at most$")
+        self.assertRegex(text, r"(?m)^problems:\n(  .*\n)*  KILN_MAX_SIZE=3X")
+
+
+if __name__ == "__main__":
+    cli.main()

@@ -1,0 +1,391 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Programs from an intermediate language, specialization constants, and the functions that an
+ * application gets by clGetExtensionFunctionAddressForPlatform.
+ */
+#include "conformance.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* SPIR-V: kernel f, out[i] = base + i, where base is specialization constant 7, 77 by default. */
+enum { DEFAULT_BASE = 77, SPEC_ID = 7 };
+
+/* clang-format off */
+static const cl_uint module[] = {
+    0x07230203, 0x00010000, 0, 18, 0, /* magic, version 1.0, no generator, 18 ids */
+    0x00020011, 4, /* OpCapability Addresses */
+    0x00020011, 6, /* OpCapability Kernel */
+    0x00020011, 11, /* OpCapability Int64 */
+    0x0003000e, 2, 2, /* OpMemoryModel Physical64 OpenCL */
+    0x0005000f, 6, 1, 102, 2, /* OpEntryPoint Kernel %main "f" %global_id */
+    0x00030003, 3, 0x00018e70, /* OpSource OpenCL_C 102000 */
+    0x00030005, 1, 102, /* OpName %main "f" */
+    0x00040047, 2, 11, 28, /* OpDecorate %global_id BuiltIn GlobalInvocationId */
+    0x00030047, 2, 22, /* OpDecorate %global_id Constant */
+    0x00040047, 3, 1, 7, /* OpDecorate %base SpecId 7 */
+    0x00020013, 4, /* %void = OpTypeVoid */
+    0x00040015, 5, 32, 0, /* %uint = OpTypeInt 32 0 */
+    0x00040015, 6, 64, 0, /* %ulong = OpTypeInt 64 0 */
+    0x00040017, 7, 6, 3, /* %vector = OpTypeVector %ulong 3 */
+    0x00040020, 8, 1, 7, /* %ptr_vector = OpTypePointer Input %vector */
+    0x00040020, 9, 5, 5, /* %ptr_int = OpTypePointer CrossWorkgroup %uint */
+    0x00040021, 10, 4, 9, /* %function = OpTypeFunction %void %ptr_int */
+    0x00040032, 5, 3, 77, /* %base = OpSpecConstant %uint 77 */
+    0x0004003b, 8, 2, 1, /* %global_id = OpVariable %ptr_vector Input */
+    0x00050036, 4, 1, 0, 10, /* %main = OpFunction %void None %function */
+    0x00030037, 9, 11, /* %out = OpFunctionParameter %ptr_int */
+    0x000200f8, 12, /* %label = OpLabel */
+    0x0006003d, 7, 13, 2, 2, 32, /* %ids = OpLoad %vector %global_id Aligned 32 */
+    0x00050051, 6, 14, 13, 0, /* %id = OpCompositeExtract %ulong %ids 0 */
+    0x00040071, 5, 15, 14, /* %short = OpUConvert %uint %id */
+    0x00050080, 5, 16, 3, 15, /* %sum = OpIAdd %uint %base %short */
+    0x00050046, 9, 17, 11, 14, /* %at = OpInBoundsPtrAccessChain %ptr_int %out %id */
+    0x0005003e, 17, 16, 2, 4, /* OpStore %at %sum Aligned 4 */
+    0x000100fd, /* OpReturn */
+    0x00010038, /* OpFunctionEnd */
+};
+/* clang-format on */
+
+typedef cl_program(CL_API_CALL *create_with_il)(cl_context, const void *, size_t, cl_int *);
+typedef cl_int(CL_API_CALL *set_constant)(cl_program, cl_uint, size_t, const void *);
+typedef cl_int(CL_API_CALL *sub_group_info)(cl_kernel, cl_device_id, cl_kernel_sub_group_info,
+                                            size_t, const void *, size_t, void *, size_t *);
+typedef cl_int(CL_API_CALL *global_variable_pointer)(cl_device_id, cl_program, const char *,
+                                                     size_t *, void **);
+typedef cl_int(CL_API_CALL *function_pointer)(cl_device_id, cl_program, const char *, cl_ulong *);
+typedef cl_int(CL_API_CALL *read_global_variable)(cl_command_queue, cl_program, const char *,
+                                                  cl_bool, size_t, size_t, void *, cl_uint,
+                                                  const cl_event *, cl_event *);
+typedef cl_int(CL_API_CALL *write_global_variable)(cl_command_queue, cl_program, const char *,
+                                                   cl_bool, size_t, size_t, const void *, cl_uint,
+                                                   const cl_event *, cl_event *);
+
+/* Through void *, since C has no conversion of object pointers to function pointers. */
+#define EXTENSION(type, name)                                                                      \
+    (((union {                                                                                     \
+         void *address;                                                                            \
+         type function;                                                                            \
+     }){.address = clGetExtensionFunctionAddressForPlatform(setting.platform, name)})              \
+         .function)
+
+static int il_is_supported(void)
+{
+    char version[128] = "";
+    cl_int status =
+        clGetDeviceInfo(setting.device, CL_DEVICE_IL_VERSION, sizeof version, version, NULL);
+    int supported = status == CL_SUCCESS && strstr(version, "SPIR-V") != NULL;
+    say("SPIR-V is %ssupported", supported ? "" : "not ");
+    return supported;
+}
+
+static cl_program il_program(const scene *in, const char *name)
+{
+    cl_int status;
+    cl_program program = clCreateProgramWithIL(in->context, module, sizeof module, &status);
+    say_status(status, "create %s with IL", name);
+    if (program != NULL) {
+        name_handle(program, "%s", name);
+    }
+    return program;
+}
+
+static void say_il(const scene *in, cl_program program)
+{
+    static const query of_program[] = {
+        QUERY(CL_PROGRAM_SOURCE, VALUE_TEXT),
+        QUERY(CL_PROGRAM_IL, VALUE_TEXT),
+        QUERY(CL_PROGRAM_REFERENCE_COUNT, VALUE_UINT),
+        QUERY(CL_PROGRAM_NUM_KERNELS, VALUE_SIZES),
+        QUERY(CL_PROGRAM_KERNEL_NAMES, VALUE_TEXT),
+        QUERY(CL_PROGRAM_BINARY_SIZES, VALUE_NONZERO_SIZES),
+    };
+    subject of = {.object = program};
+    probe_all(ask_program, &of, of_program, COUNT(of_program));
+    probe_build(program, in->device);
+}
+
+static void il(void)
+{
+    if (!il_is_supported()) {
+        return;
+    }
+    scene in = scene_open();
+    for (int i = 0; i < 2; i++) {
+        cl_program program = il_program(&in, i == 0 ? "P1" : "P2");
+        build(program, i == 0 ? NULL : "");
+        say_il(&in, program);
+        check_program(&in, program, "f", DEFAULT_BASE);
+        cl_kernel kernel = kernel_of(program, "f", "K1");
+        clReleaseProgram(program);
+        check_kernel(&in, kernel, "K1", DEFAULT_BASE);
+        clReleaseKernel(kernel);
+    }
+    scene_close(&in);
+}
+
+static void il_misuse(void)
+{
+    static const char noise[] = "this is no module, whatever else it may be";
+    if (!il_is_supported()) {
+        return;
+    }
+    scene in = scene_open();
+    cl_int status;
+    cl_program program = clCreateProgramWithIL(in.context, noise, sizeof noise, &status);
+    say_status(status, "create with noise%s", program == NULL ? ", no program" : "");
+    if (program != NULL) {
+        name_handle(program, "P1");
+        build(program, NULL);
+        clReleaseProgram(program);
+    }
+    program = clCreateProgramWithIL(in.context, NULL, 0, &status);
+    say_status(status, "create with nothing%s", program == NULL ? ", no program" : "");
+    program = clCreateProgramWithIL(NULL, module, sizeof module, &status);
+    say_status(status, "create without a context%s", program == NULL ? ", no program" : "");
+    scene_close(&in);
+}
+
+static void set_and_say(cl_program program, cl_uint id, size_t size, const void *value)
+{
+    say_status(clSetProgramSpecializationConstant(program, id, size, value),
+               "set constant %u of %s, %zu bytes", id, handle_name(program), size);
+}
+
+/* The result follows the constant that was set before the build. */
+static void constants(void)
+{
+    static const int bases[] = {500, 77, 600, 500};
+    if (!il_is_supported()) {
+        return;
+    }
+    scene in = scene_open();
+    for (size_t i = 0; i < COUNT(bases); i++) {
+        char name[8];
+        snprintf(name, sizeof name, "P%zu", i + 1);
+        cl_program program = il_program(&in, name);
+        set_and_say(program, SPEC_ID, sizeof bases[i], &bases[i]);
+        build(program, NULL);
+        check_program(&in, program, "f", bases[i]);
+        clReleaseProgram(program);
+    }
+    cl_program unset = il_program(&in, "P9");
+    build(unset, NULL);
+    check_program(&in, unset, "f", DEFAULT_BASE);
+    clReleaseProgram(unset);
+    scene_close(&in);
+}
+
+/* Set once more after a build: what a rebuild makes of it is the runtime's affair. */
+static void constant_after_build(void)
+{
+    int first = 700;
+    int second = 800;
+    int values[ITEMS] = {0};
+    if (!il_is_supported()) {
+        return;
+    }
+    scene in = scene_open();
+    for (int i = 0; i < 2; i++) {
+        cl_program program = il_program(&in, "P1");
+        if (i == 0) {
+            set_and_say(program, SPEC_ID, sizeof first, &first);
+        }
+        build(program, NULL);
+        set_and_say(program, SPEC_ID, sizeof second, &second);
+        build(program, i == 0 ? NULL : "-cl-mad-enable");
+        cl_kernel kernel = kernel_of(program, "f", "K1");
+        say_status(run_kernel(in.context, in.queue, kernel, values), "run");
+        say("gives %d", values[0]);
+        clReleaseKernel(kernel);
+        clReleaseProgram(program);
+    }
+    scene_close(&in);
+}
+
+static void constant_misuse(void)
+{
+    static const char source[] =
+        "__kernel void f(__global int *out) { out[get_global_id(0)] = get_global_id(0); }\n";
+    int value = 1;
+    if (!il_is_supported()) {
+        return;
+    }
+    scene in = scene_open();
+    cl_program program = il_program(&in, "P1");
+    set_and_say(program, SPEC_ID + 1, sizeof value, &value);
+    set_and_say(program, SPEC_ID, 1, &value);
+    set_and_say(program, SPEC_ID, sizeof value, NULL);
+    build(program, NULL);
+    clReleaseProgram(program);
+    if (!runtime_is_intel()) {
+        /* Intel's runtime takes any program for one made with IL, and crashes. */
+        cl_program from_source = program_of(in.context, source, "P2");
+        set_and_say(from_source, SPEC_ID, sizeof value, &value);
+        build(from_source, NULL);
+        check_program(&in, from_source, "f", 0);
+        clReleaseProgram(from_source);
+    }
+    scene_close(&in);
+}
+
+/* The functions of an extension reach the same programs and kernels as the loader's own. */
+static void by_address(void)
+{
+    scene in = scene_open();
+    create_with_il create = EXTENSION(create_with_il, "clCreateProgramWithILKHR");
+    set_constant set = EXTENSION(set_constant, "clSetProgramSpecializationConstant");
+    say("clCreateProgramWithILKHR %s, clSetProgramSpecializationConstant %s",
+        create != NULL ? "found" : "not found", set != NULL ? "found" : "not found");
+    if (!il_is_supported() || create == NULL) {
+        scene_close(&in);
+        return;
+    }
+    for (int i = 0; i < 2; i++) {
+        cl_int status;
+        int base = 900;
+        cl_program program = create(in.context, module, sizeof module, &status);
+        say_status(status, "create P1 by address");
+        name_handle(program, "P1");
+        if (set != NULL && i == 1) {
+            say_status(set(program, SPEC_ID, sizeof base, &base), "set by address");
+        }
+        build(program, "-DBY_ADDRESS");
+        say_il(&in, program);
+        check_program(&in, program, "f", set != NULL && i == 1 ? base : DEFAULT_BASE);
+        clReleaseProgram(program);
+    }
+    scene_close(&in);
+}
+
+/* A source program given to functions that never heard of a layer. */
+static void constant_by_address_on_source(void)
+{
+    static const char source[] =
+        "__kernel void f(__global int *out) { out[get_global_id(0)] = 11 + get_global_id(0); }\n";
+    scene in = scene_open();
+    int value = 1;
+    set_constant set = EXTENSION(set_constant, "clSetProgramSpecializationConstant");
+    if (set == NULL || runtime_is_intel()) {
+        say("left out: no such function, or it crashes on a source program");
+        scene_close(&in);
+        return;
+    }
+    cl_program program = program_of(in.context, source, "P1");
+    say_status(set(program, SPEC_ID, sizeof value, &value), "set on a source program");
+    build(program, NULL);
+    check_program(&in, program, "f", 11);
+    say_status(set(program, SPEC_ID, sizeof value, &value), "set on a built source program");
+    check_program(&in, program, "f", 11);
+    clReleaseProgram(program);
+    scene_close(&in);
+}
+
+static void sub_groups_by_address(void)
+{
+    static const char source[] =
+        "__kernel void f(__global int *out) { out[get_global_id(0)] = 12 + get_global_id(0); }\n";
+    scene in = scene_open();
+    sub_group_info ask = EXTENSION(sub_group_info, "clGetKernelSubGroupInfoKHR");
+    say("clGetKernelSubGroupInfoKHR %s", ask != NULL ? "found" : "not found");
+    cl_program program = program_of(in.context, source, "P1");
+    build(program, NULL);
+    cl_kernel kernel = kernel_of(program, "f", "K1");
+    if (ask != NULL && !runtime_is_pocl()) {
+        /* PoCL has no such function, but the loader gives its own, which calls nowhere. */
+        size_t sizes[] = {16, 1, 1};
+        size_t answer = 0;
+        cl_int status = ask(kernel, in.device, CL_KERNEL_MAX_SUB_GROUP_SIZE_FOR_NDRANGE,
+                            sizeof sizes, sizes, sizeof answer, &answer, NULL);
+        say_status(status, "size %zu", answer);
+        status = ask(kernel, in.device, CL_KERNEL_SUB_GROUP_COUNT_FOR_NDRANGE, sizeof sizes, sizes,
+                     sizeof answer, &answer, NULL);
+        say_status(status, "count %zu", answer);
+    }
+    check_kernel(&in, kernel, "K1", 12);
+    clReleaseKernel(kernel);
+    clReleaseProgram(program);
+    scene_close(&in);
+}
+
+static const char with_a_global[] =
+    "global int shared_number = 21;\n"
+    "__kernel void f(__global int *out) { out[get_global_id(0)] = shared_number + "
+    "get_global_id(0); }\n";
+
+static void access_global(const scene *in, cl_program program)
+{
+    read_global_variable get = EXTENSION(read_global_variable, "clEnqueueReadGlobalVariableINTEL");
+    write_global_variable put =
+        EXTENSION(write_global_variable, "clEnqueueWriteGlobalVariableINTEL");
+    int value = 0;
+    if (get != NULL) {
+        cl_int status = get(in->queue, program, "shared_number", CL_TRUE, sizeof value, 0, &value,
+                            0, NULL, NULL);
+        say_status(status, "read gives %d", value);
+    }
+    if (put != NULL) {
+        value = 44;
+        say_status(put(in->queue, program, "shared_number", CL_TRUE, sizeof value, 0, &value, 0,
+                       NULL, NULL),
+                   "write 44");
+    }
+}
+
+/* The runtime's own way to the variables and functions of a program. */
+static void variables_by_address(void)
+{
+    scene in = scene_open();
+    global_variable_pointer find =
+        EXTENSION(global_variable_pointer, "clGetDeviceGlobalVariablePointerINTEL");
+    function_pointer find_function = EXTENSION(function_pointer, "clGetDeviceFunctionPointerINTEL");
+    say("clGetDeviceGlobalVariablePointerINTEL %s, clGetDeviceFunctionPointerINTEL %s",
+        find != NULL ? "found" : "not found", find_function != NULL ? "found" : "not found");
+    if (find == NULL) {
+        scene_close(&in);
+        return;
+    }
+    for (int i = 0; i < 2; i++) {
+        size_t size = 0;
+        void *pointer = NULL;
+        cl_ulong address = 0;
+        int values[ITEMS] = {0};
+        cl_program program = program_of(in.context, with_a_global, i == 0 ? "P1" : "P2");
+        if (build(program, "-cl-std=CL3.0") == CL_SUCCESS) {
+            cl_int status = find(in.device, program, "shared_number", &size, &pointer);
+            say_status(status, "pointer %s, size %zu", pointer != NULL ? "found" : "NULL", size);
+            status = find(in.device, program, "no_such_number", &size, &pointer);
+            say_status(status, "pointer of no such variable");
+            if (find_function != NULL) {
+                status = find_function(in.device, program, "f", &address);
+                say_status(status, "function %s", address != 0 ? "found" : "0");
+            }
+            access_global(&in, program);
+            cl_kernel kernel = kernel_of(program, "f", "K1");
+            status = run_kernel(in.context, in.queue, kernel, values);
+            say_status(status, "run gives %d", values[0]);
+            status = run_kernel(in.context, in.queue, kernel, values);
+            say_status(status, "run again gives %d", values[0]);
+            access_global(&in, program);
+            status = run_kernel(in.context, in.queue, kernel, values);
+            say_status(status, "and again gives %d", values[0]);
+            clReleaseKernel(kernel);
+        }
+        clReleaseProgram(program);
+    }
+    scene_close(&in);
+}
+
+const conformance_case il_cases[] = {
+    {"il.build", il, 1},
+    {"il.misuse", il_misuse, 0},
+    {"il.constants", constants, 0},
+    {"il.constant-after-build", constant_after_build, 0},
+    {"il.constant-misuse", constant_misuse, 0},
+    {"il.by-address", by_address, 0},
+    {"il.constant-by-address", constant_by_address_on_source, 0},
+    {"il.sub-groups-by-address", sub_groups_by_address, 0},
+    {"il.variables-by-address", variables_by_address, 0},
+    {NULL, NULL, 0},
+};

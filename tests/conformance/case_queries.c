@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * clGetProgramInfo: what an application may ask of a program.
+ */
+#include "conformance.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char good[] =
+    "__kernel void zulu(__global int *out) { out[get_global_id(0)] = 1 + get_global_id(0); }\n"
+    "__kernel void alpha(__global int *out) { out[get_global_id(0)] = 2 + get_global_id(0); }\n"
+    "__kernel void mike(__global int *out) { out[get_global_id(0)] = 3 + get_global_id(0); }\n";
+
+static const query always[] = {
+    QUERY(CL_PROGRAM_REFERENCE_COUNT, VALUE_UINT), QUERY(CL_PROGRAM_CONTEXT, VALUE_HANDLES),
+    QUERY(CL_PROGRAM_NUM_DEVICES, VALUE_UINT),     QUERY(CL_PROGRAM_DEVICES, VALUE_HANDLES),
+    QUERY(CL_PROGRAM_SOURCE, VALUE_TEXT),          QUERY(CL_PROGRAM_IL, VALUE_TEXT),
+};
+
+static const query when_built[] = {
+    QUERY(CL_PROGRAM_NUM_KERNELS, VALUE_SIZES),
+    QUERY(CL_PROGRAM_KERNEL_NAMES, VALUE_TEXT),
+    QUERY(CL_PROGRAM_BINARY_SIZES, VALUE_NONZERO_SIZES),
+    QUERY(CL_PROGRAM_SCOPE_GLOBAL_CTORS_PRESENT, VALUE_UINT),
+    QUERY(CL_PROGRAM_SCOPE_GLOBAL_DTORS_PRESENT, VALUE_UINT),
+};
+
+static void unbuilt(void)
+{
+    scene in = scene_open();
+    cl_program program = program_of(in.context, good, "P1");
+    subject of = {.object = program};
+    probe_all(ask_program, &of, always, COUNT(always));
+    probe_all(ask_program, &of, when_built, COUNT(when_built));
+    probe_build(program, in.device);
+    kernel_of(program, "alpha", "K1");
+    clReleaseProgram(program);
+    scene_close(&in);
+}
+
+static void built(void)
+{
+    scene in = scene_open();
+    for (int i = 0; i < 2; i++) {
+        cl_program program = program_of(in.context, good, i == 0 ? "P1" : "P2");
+        subject of = {.object = program};
+        build(program, "-DQUERIES");
+        probe_all(ask_program, &of, always, COUNT(always));
+        probe_all(ask_program, &of, when_built, COUNT(when_built));
+        check_program(&in, program, "alpha", 2);
+        clReleaseProgram(program);
+    }
+    scene_close(&in);
+}
+
+/* Sources in several strings, with lengths and without. */
+static void source_in_pieces(void)
+{
+    const char *pieces[] = {"__kernel void f(__global int *out)XXXX", "\n{ out[get_global_id(0)]",
+                            " = 9 + ", "get_global_id(0);", " }"};
+    const size_t lengths[] = {34, 0, 7, 17, 0};
+    static const query source[] = {QUERY(CL_PROGRAM_SOURCE, VALUE_TEXT)};
+    scene in = scene_open();
+    cl_int status;
+    cl_program program =
+        clCreateProgramWithSource(in.context, COUNT(pieces), pieces, lengths, &status);
+    say_status(status, "create P1 of five strings");
+    name_handle(program, "P1");
+    subject of = {.object = program};
+    probe_all(ask_program, &of, source, COUNT(source));
+    build(program, NULL);
+    probe_all(ask_program, &of, source, COUNT(source));
+    check_program(&in, program, "f", 9);
+    clReleaseProgram(program);
+    scene_close(&in);
+}
+
+/* The binary of the one device, to be freed. */
+static unsigned char *binary_of(cl_program program, size_t *ret_size)
+{
+    size_t size = 0;
+    clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL);
+    unsigned char *binary = calloc(1, size + 1);
+    unsigned char *list[] = {binary};
+    say_status(clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof list, list, NULL),
+               "binaries of %s", handle_name(program));
+    *ret_size = size;
+    return binary;
+}
+
+static void load_and_check(const scene *in, const unsigned char *binary, size_t size)
+{
+    cl_int status;
+    cl_int binary_status = 99;
+    cl_program loaded = clCreateProgramWithBinary(in->context, 1, &in->device, &size, &binary,
+                                                  &binary_status, &status);
+    say_status(status, "load it");
+    say_status(binary_status, "binary status");
+    name_handle(loaded, "L");
+    build(loaded, "-DBINARIES");
+    check_program(in, loaded, "zulu", 1);
+    check_program(in, loaded, "mike", 3);
+    clReleaseProgram(loaded);
+}
+
+static void binaries(void)
+{
+    scene in = scene_open();
+    for (int i = 0; i < 2; i++) {
+        size_t size;
+        size_t size_again;
+        cl_program program = program_of(in.context, good, i == 0 ? "P1" : "P2");
+        build(program, "-DBINARIES");
+        unsigned char *binary = binary_of(program, &size);
+        unsigned char *again = binary_of(program, &size_again);
+        check(size > 0, "there is a binary");
+        check(size == size_again && memcmp(binary, again, size) == 0, "it is the same again");
+        check_program(&in, program, "zulu", 1);
+        say_build(program, in.device);
+        load_and_check(&in, binary, size);
+        free(binary);
+        free(again);
+        clReleaseProgram(program);
+    }
+    scene_close(&in);
+}
+
+static void binaries_protocol(void)
+{
+    scene in = scene_open();
+    cl_program program = program_of(in.context, good, "P1");
+    build(program, "-DBINARIES");
+    unsigned char *none[] = {NULL, NULL};
+    size_t size = 99;
+    say_status(clGetProgramInfo(program, CL_PROGRAM_BINARIES, 0, NULL, &size), "size only");
+    say("size %zu", size);
+    if (runtime_is_pocl()) {
+        say("left out: lists with no room, which crash this runtime");
+        clReleaseProgram(program);
+        scene_close(&in);
+        return;
+    }
+    say_status(clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof none[0], none, &size),
+               "a list with no room");
+    say("size %zu", size);
+    say_status(clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof none[0] - 1, none, &size),
+               "a short list");
+    say_status(clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof none, none, &size),
+               "a long list");
+    say("size %zu", size);
+    clReleaseProgram(program);
+    scene_close(&in);
+}
+
+static void unknown_queries(void)
+{
+    static const query of_program[] = {QUERY(CL_KERNEL_ATTRIBUTES, VALUE_UINT)};
+    scene in = scene_open();
+    cl_program program = program_of(in.context, good, "P1");
+    subject of = {.object = program, .device = in.device};
+    build(program, "-DQUERIES");
+    probe_all(ask_program, &of, of_program, COUNT(of_program));
+    probe_all(ask_build, &of, of_program, COUNT(of_program));
+    of.device = NULL;
+    static const query status_query[] = {QUERY(CL_PROGRAM_BUILD_STATUS, VALUE_INT)};
+    probe_all(ask_build, &of, status_query, COUNT(status_query));
+    clReleaseProgram(program);
+    scene_close(&in);
+}
+
+const conformance_case query_cases[] = {
+    {"queries.unbuilt", unbuilt, 0},
+    {"queries.built", built, 1},
+    {"queries.source-in-pieces", source_in_pieces, 1},
+    {"queries.binaries", binaries, 0},
+    {"queries.binaries-protocol", binaries_protocol, 1},
+    {"queries.unknown", unknown_queries, 1},
+    {NULL, NULL, 0},
+};

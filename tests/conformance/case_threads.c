@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Builds from many threads at once: equal programs and distinct ones, in one context and in a
+ * context each. The lines of each thread are written when all are done, in the threads' order.
+ */
+#include "conformance.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { THREADS = 8, PROGRAMS = 3 };
+
+typedef struct worker {
+    pthread_t thread;
+    pthread_barrier_t *start;
+    scene in;
+    int number;
+    char *lines;
+} worker;
+
+/* Program 0 is the same for all, 1 for pairs of threads, 2 for none. */
+static int base_of(const worker *self, int program)
+{
+    switch (program) {
+    case 0:
+        return 10;
+    case 1:
+        return 100 + self->number / 2;
+    default:
+        return 200 + self->number;
+    }
+}
+
+static void work_once(const worker *self, int number)
+{
+    char source[160];
+    int base = base_of(self, number);
+    int values[ITEMS] = {0};
+    cl_int log_status;
+    char log[256] = "";
+    snprintf(source, sizeof source,
+             "__kernel void f(__global int *out) { out[get_global_id(0)] = %d + "
+             "get_global_id(0); }",
+             base);
+    const char *text = source;
+    cl_int status;
+    cl_program program = clCreateProgramWithSource(self->in.context, 1, &text, NULL, &status);
+    say_status(status, "create");
+    say_status(clBuildProgram(program, 0, NULL, "-DTHREADS", NULL, NULL), "build");
+    log_status = clGetProgramBuildInfo(program, self->in.device, CL_PROGRAM_BUILD_OPTIONS,
+                                       sizeof log, log, NULL);
+    say_status(log_status, "options '%s'", log);
+    cl_kernel kernel = clCreateKernel(program, "f", &status);
+    say_status(status, "kernel");
+    cl_program owner = NULL;
+    clGetKernelInfo(kernel, CL_KERNEL_PROGRAM, sizeof owner, &owner, NULL);
+    check(owner == program, "its program");
+    status = run_kernel(self->in.context, self->in.queue, kernel, values);
+    check(status == CL_SUCCESS && values[2] == base + 2, "gives %d, %s", values[2],
+          status_name(status));
+    clReleaseKernel(kernel);
+    clReleaseProgram(program);
+}
+
+static void *work(void *user)
+{
+    worker *self = user;
+    transcript_redirect();
+    pthread_barrier_wait(self->start);
+    for (int i = 0; i < PROGRAMS; i++) {
+        work_once(self, i);
+    }
+    self->lines = transcript_take();
+    return NULL;
+}
+
+static void run_workers(worker workers[THREADS])
+{
+    pthread_barrier_t start;
+    pthread_barrier_init(&start, NULL, THREADS);
+    for (int i = 0; i < THREADS; i++) {
+        workers[i].number = i;
+        workers[i].start = &start;
+        pthread_create(&workers[i].thread, NULL, work, &workers[i]);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(workers[i].thread, NULL);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        printf("  thread %d\n%s", i, workers[i].lines);
+        free(workers[i].lines);
+    }
+    pthread_barrier_destroy(&start);
+}
+
+static void one_context(void)
+{
+    worker workers[THREADS];
+    scene in = scene_open();
+    for (int i = 0; i < THREADS; i++) {
+        workers[i].in = in;
+        workers[i].in.queue = queue_open(in.context, in.device);
+    }
+    run_workers(workers);
+    for (int i = 0; i < THREADS; i++) {
+        clReleaseCommandQueue(workers[i].in.queue);
+    }
+    scene_close(&in);
+}
+
+static void contexts_of_their_own(void)
+{
+    worker workers[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        workers[i].in = scene_open();
+    }
+    run_workers(workers);
+    for (int i = 0; i < THREADS; i++) {
+        scene_close(&workers[i].in);
+    }
+}
+
+const conformance_case thread_cases[] = {
+    {"threads.one-context", one_context, 1},
+    {"threads.contexts", contexts_of_their_own, 1},
+    {NULL, NULL, 0},
+};

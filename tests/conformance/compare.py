@@ -1,0 +1,340 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs opencl_conformance with and without a layer and compares what it writes.
+
+Without --layer it only looks for noise. Without the layer it runs twice: lines that differ then are the runtime's own noise, and an error
+of the test. With the layer it runs with an empty cache, with a warm one, with a warm one that is
+read-only, disabled, and with a directory that can't be made; with --counting also between two
+other layers. All cases run in one process, and each in a process of its own.
+
+Exit status: 0 all the same; 1 something differs; 2 it could not be run.
+"""
+
+import concurrent.futures
+import difflib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import runner
+
+# What each way of running sets. {dir} is the cache directory, {file} a regular file.
+WAYS = {
+    "cold": {"KILN_DIR": "{dir}"},
+    "warm": {"KILN_DIR": "{dir}"},
+    "read-only": {"KILN_DIR": "{dir}", "KILN_READONLY": "1"},
+    "disabled": {"KILN_DIR": "{dir}", "KILN_DISABLE": "1"},
+    "no-directory": {"KILN_DIR": "{file}/kiln"},
+}
+
+
+class Transcript:
+    """What one process wrote, by case, and how it ended."""
+
+    def __init__(self, stdout, stderr, status):
+        self.cases = {}
+        self.stderr = stderr.splitlines()
+        self.status = status
+        lines = None
+        for line in stdout.splitlines():
+            if line.startswith("  ") or lines is None and not line:
+                if lines is None:
+                    lines = self.cases.setdefault("(before the first case)", [])
+                lines.append(line)
+            else:
+                lines = self.cases.setdefault(line, [])
+
+    def ending(self):
+        if self.status < 0:
+            return "killed by signal %d" % -self.status
+        return "exit status %d" % self.status
+
+
+class Bench(runner.Runner):
+    """One program on one platform, in a scratch folder."""
+
+    def __init__(self, options, scratch):
+        super().__init__(options, scratch)
+        self.file = os.path.join(scratch, "regular-file")
+        open(self.file, "w").close()
+
+    def cases(self):
+        """(name, cacheable) of each case."""
+        listed = subprocess.run(
+            [self.options.program, "--list"], stdout=subprocess.PIPE, text=True, check=True
+        )
+        found = []
+        for line in listed.stdout.splitlines():
+            name, _, mark = line.partition(" ")
+            if not self.options.cases or name in self.options.cases:
+                found.append((name, mark == "cacheable"))
+        return found
+
+    def run(self, cases, settings, command_before=()):
+        """Runs cases in one process."""
+        command = self.command(["--cycles", str(self.options.cycles)] + cases)
+        try:
+            done = self.call(list(command_before) + command, self.environment(**settings))
+        except subprocess.TimeoutExpired as late:
+            return Transcript(as_text(late.stdout), as_text(late.stderr) + "\n(ran too long)", 124)
+        return Transcript(done.stdout, done.stderr, done.returncode)
+
+    def settings(self, way, directory):
+        settings = {"OPENCL_LAYERS": self.options.layer}
+        for name, value in WAYS[way].items():
+            settings[name] = value.format(dir=directory, file=self.file)
+        return settings
+
+
+def as_text(output):
+    return (output or b"").decode(errors="backslashreplace")
+
+
+def differences(expected, got):
+    """Lines that tell how two transcripts differ; none where they don't."""
+    found = []
+    for case in list(expected.cases) + [name for name in got.cases if name not in expected.cases]:
+        before = expected.cases.get(case, ["(did not run)"])
+        after = got.cases.get(case, ["(did not run)"])
+        if before != after:
+            found.append("  case %s" % case)
+            found += [
+                "    " + line
+                for line in difflib.unified_diff(before, after, "without", "with", "", "", 1, "")
+                if not line.startswith(("---", "+++", "@@"))
+            ]
+    if expected.status != got.status:
+        found.append("  %s, but %s" % (expected.ending(), got.ending()))
+    if expected.stderr != got.stderr:
+        found.append("  stderr")
+        found += [
+            "    " + line
+            for line in difflib.unified_diff(
+                expected.stderr, got.stderr, "without", "with", "", "", 0, ""
+            )
+            if not line.startswith(("---", "+++", "@@"))
+        ]
+    return found
+
+
+class Report:
+    """Counts what differs, and prints it; the same difference of the same processes only once."""
+
+    def __init__(self, lines_max):
+        self.failed = 0
+        self.lines_max = lines_max
+        self.seen = {}
+
+    def add(self, grouping, way, results):
+        """@results: (label, differences) of each process."""
+        bad = [(label, found) for label, found in results if found]
+        verdict = "same" if not bad else "%d of %d differ" % (len(bad), len(results))
+        print("%-9s %-14s %4d processes  %s" % (grouping, way, len(results), verdict))
+        for label, found in bad:
+            self.print_once(grouping, way, label, found)
+        sys.stdout.flush()
+        self.failed += len(bad)
+
+    def print_once(self, grouping, way, label, found):
+        first = self.seen.setdefault((label, tuple(found)), "%s %s" % (grouping, way))
+        if first != "%s %s" % (grouping, way):
+            print("  %s: as %s" % (label, first))
+            return
+        print("  %s:" % label)
+        left_out = 0
+        room = self.lines_max
+        for line in found + ["  end"]:
+            if not line.startswith("    "):  # a new case
+                if left_out:
+                    print("      … %d lines more" % left_out)
+                left_out, room = 0, self.lines_max
+            if line == "  end":
+                break
+            if room > 0:
+                print("  " + line)
+            else:
+                left_out += 1
+            room -= 1
+
+
+class Grouping:
+    """A way of dividing the cases among processes."""
+
+    def __init__(self, name, groups, bench, report, jobs):
+        self.name = name
+        self.groups = groups  # label -> list of cases
+        self.bench = bench
+        self.report = report
+        self.jobs = jobs
+
+    def directory(self, label):
+        path = os.path.join(self.bench.folder("caches"), self.name + "-" + label)
+        return path
+
+    def run(self, settings_of, command_before=()):
+        def one(label):
+            return label, self.bench.run(self.groups[label], settings_of(label), command_before)
+
+        with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
+            return dict(pool.map(one, self.groups))
+
+    def compare(self, way, expected, got):
+        self.report.add(
+            self.name, way, [(label, differences(expected[label], got[label])) for label in expected]
+        )
+
+    def without_layer(self):
+        """What the runtime answers by itself; twice, after a run that fills its own cache."""
+        native = lambda label: {}
+        self.run(native)
+        expected = self.run(native)
+        self.compare("without", expected, self.run(native))
+        for label, transcript in expected.items():
+            if transcript.status != 0:
+                print("  %s without layer: %s" % (label, transcript.ending()))
+                self.report.failed += 1
+        return expected
+
+    def with_layer(self, expected, ways):
+        for way in ways:
+            if way == "cold":
+                for label in self.groups:
+                    shutil.rmtree(self.directory(label), ignore_errors=True)
+            self.compare(
+                way,
+                expected,
+                self.run(lambda label: self.bench.settings(way, self.directory(label))),
+            )
+
+    def between_layers(self, expected):
+        """Counting layers above and below: all work, and the one above sees what the one below
+        sees without a cache."""
+        layers = []
+        for place in ("above", "below"):
+            layers.append(os.path.join(self.bench.scratch, "lib%s.so" % place))
+            shutil.copy(self.bench.options.counting, layers[-1])
+        # The last one in the list is called first.
+        stack = ":".join([layers[1], self.bench.options.layer, layers[0]])
+        counts = os.path.join(self.bench.scratch, "counts")
+
+        def settings_of(label):
+            settings = self.bench.settings("warm", self.directory(label))
+            settings["OPENCL_LAYERS"] = stack
+            settings["COUNTING_LAYER_FILE"] = counts + "-" + label
+            return settings
+
+        self.compare("between layers", expected, self.run(settings_of))
+        missing = []
+        for label in self.groups:
+            lines = read_lines(counts + "-" + label)
+            if not {"libabove.so", "libbelow.so"} <= {line.split(" ")[0] for line in lines}:
+                missing.append((label, ["  counts of both layers wanted, got: %s" % lines]))
+        self.report.add(self.name, "both counted", missing or [("all", [])])
+
+
+def read_lines(path):
+    try:
+        with open(path) as file:
+            return file.read().splitlines()
+    except OSError:
+        return []
+
+
+def check_hits(grouping, cacheable):
+    """Warm, under the command-line tool: its summary must tell of hits, and of no builds."""
+    options = grouping.bench.options
+    wanted = [label for label in grouping.groups if label in cacheable]
+    hits = Grouping(
+        grouping.name,
+        {label: grouping.groups[label] for label in wanted},
+        grouping.bench,
+        grouping.report,
+        grouping.jobs,
+    )
+
+    def settings_of(label):
+        return {"KILN_DIR": grouping.directory(label)}
+
+    got = hits.run(settings_of, [options.kiln, "run", "--summary", "--json", "--"])
+    results = []
+    for label, transcript in got.items():
+        found = []
+        try:
+            summary = json.loads(transcript.stderr[-1])
+            hit_count = summary["hits_memory"] + summary["hits_store"]
+            for name in ("builds", "misses", "failures", "passed_through", "corrupt"):
+                if summary[name] != 0:
+                    found.append("  %s: %d" % (name, summary[name]))
+            if hit_count == 0:
+                found.append("  no hits")
+        except (IndexError, ValueError, KeyError) as wrong:
+            found.append("  no summary: %r, stderr %s" % (wrong, transcript.stderr[-3:]))
+        results.append((label, found))
+    grouping.report.add(grouping.name, "warm: hits", results)
+
+
+def parse_arguments():
+    parser = runner.parser(__doc__)
+    parser.add_argument("--counting", help="libcounting_layer.so: also run between two of it")
+    parser.add_argument(
+        "--expect-hits", action="store_true", help="warm, cacheable cases must not build"
+    )
+    parser.add_argument("--ways", default=",".join(WAYS), help="which, separated by commas")
+    parser.add_argument("--grouping", choices=("together", "alone", "both"), default="both")
+    parser.add_argument("--cycles", type=int, default=40, help="for handles.cycles")
+    parser.add_argument("--jobs", type=int, default=2, help="processes at once")
+    parser.add_argument("--lines", type=int, default=20, help="of each case to print")
+    parser.add_argument("--keep", action="store_true", help="keep the scratch folder")
+    parser.add_argument("cases", nargs="*", metavar="CASE")
+    options = runner.parse(parser, files=("program", "layer", "kiln", "counting"))
+    options.ways = [way for way in options.ways.split(",") if way]
+    for way in options.ways:
+        if way not in WAYS:
+            parser.error("no such way: " + way)
+    if options.expect_hits and not options.kiln:
+        parser.error("--expect-hits needs --kiln")
+    return options
+
+
+def run(options, scratch):
+    bench = Bench(options, scratch)
+    cases = bench.cases()
+    if not cases:
+        print("no such case", file=sys.stderr)
+        return 2
+    report = Report(options.lines)
+    groupings = []
+    if options.grouping != "alone":
+        names = [name for name, _ in cases]
+        groupings.append(Grouping("together", {"all": names}, bench, report, 1))
+    if options.grouping != "together":
+        alone = {name: [name] for name, _ in cases}
+        groupings.append(Grouping("alone", alone, bench, report, options.jobs))
+    for grouping in groupings:
+        expected = grouping.without_layer()
+        if options.layer:
+            grouping.with_layer(expected, options.ways)
+            if options.counting:
+                grouping.between_layers(expected)
+            if options.expect_hits and grouping.name == "alone":
+                check_hits(grouping, {name for name, cacheable in cases if cacheable})
+    return 1 if report.failed else 0
+
+
+def main():
+    options = parse_arguments()
+    scratch = tempfile.mkdtemp(prefix="kiln-conformance-")
+    try:
+        return run(options, scratch)
+    finally:
+        if options.keep:
+            print("kept: " + scratch)
+        else:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

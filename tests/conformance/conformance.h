@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the cases of the conformance program share. Each case drives one part of OpenCL and writes
+ * what it saw: a transcript that holds no address, no time and no name made up by the system, so
+ * that two runs can be compared line by line. Handles go under names that the cases give them.
+ */
+#pragma once
+
+#define CL_TARGET_OPENCL_VERSION 300
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
+#define CL_USE_DEPRECATED_OPENCL_2_2_APIS
+#include <CL/cl.h>
+#include <stddef.h>
+
+/* How many work-items every kernel of the cases is run with. */
+enum { ITEMS = 8 };
+
+typedef struct conformance_case {
+    const char *name;
+    void (*run)(void);
+
+    /* 1 where every build of the case succeeds, and its inputs are known: a cache that has seen
+     * the case before may answer all of it without a build. */
+    int cacheable;
+} conformance_case;
+
+/* Each list ends with a case that has no name. */
+extern const conformance_case handle_cases[];
+extern const conformance_case build_cases[];
+extern const conformance_case query_cases[];
+extern const conformance_case kernel_cases[];
+extern const conformance_case device_cases[];
+extern const conformance_case rebuild_cases[];
+extern const conformance_case lifetime_cases[];
+extern const conformance_case link_cases[];
+extern const conformance_case binary_cases[];
+extern const conformance_case il_cases[];
+extern const conformance_case include_cases[];
+extern const conformance_case misuse_cases[];
+extern const conformance_case thread_cases[];
+
+/* What the command line chose. */
+typedef struct conformance_setting {
+    cl_platform_id platform;
+    cl_device_id device;
+    char platform_name[128];
+    unsigned cycles;
+} conformance_setting;
+
+extern conformance_setting setting;
+
+/* Builds the source in a file, runs its kernel f, and writes status, first item and log. Returns
+ * the exit status. */
+int run_source_file(const char *path, const char *options);
+
+/* Builds programs, starts work on each that takes a while, and comes back while it runs, with
+ * nothing released. @salt makes the programs new ones. Returns the exit status. */
+int leave_running(const char *salt);
+
+/* 1 where the chosen platform is that runtime. Cases leave out what crashes it. */
+int runtime_is_pocl(void);
+int runtime_is_intel(void);
+
+/* Writes one line. Threads other than the main one write to what transcript_redirect gave them. */
+void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void say_status(cl_int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Like say, and notes a failure of the whole run where @right is 0. */
+void check(int right, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int checks_failed(void);
+
+/* Sends the lines of the calling thread to memory; transcript_take ends that and gives the text,
+ * to be freed. */
+void transcript_redirect(void);
+char *transcript_take(void);
+
+const char *status_name(cl_int status);
+
+/* Writes @text with line ends and quotes escaped, and temporary file names blotted out. */
+char *printable(const char *text, size_t size);
+
+/* From now on @handle is called that. A name given later replaces one given before, since
+ * addresses are used again. Main thread only. */
+void name_handle(const void *handle, const char *format, ...) __attribute__((format(printf, 2, 3)));
+const char *handle_name(const void *handle);
+
+/* A context of one device and a queue in it. Fails the process where there is none. */
+typedef struct scene {
+    cl_device_id device;
+    cl_context context;
+    cl_command_queue queue;
+} scene;
+
+scene scene_open(void);
+scene scene_open_on(cl_device_id device);
+void scene_close(scene *opened);
+
+cl_command_queue queue_open(cl_context context, cl_device_id device);
+
+/* Splits the device into sub-devices of one compute unit each, two of them at most; returns how
+ * many. They are called D1 and D2. */
+cl_uint split_device(cl_device_id ret_devices[2]);
+
+/* Makes a program called @name of one string. */
+cl_program program_of(cl_context context, const char *source, const char *name);
+
+/* Builds for all devices and writes the status. */
+cl_int build(cl_program program, const char *options);
+
+/* Makes a kernel called @name and writes the status; NULL where there is none. */
+cl_kernel kernel_of(cl_program program, const char *function, const char *name);
+
+/* Runs a kernel whose one argument is a buffer of ITEMS ints, zero at first. Returns
+ * CL_SUCCESS; else says what failed. */
+cl_int run_kernel(cl_context context, cl_command_queue queue, cl_kernel kernel,
+                  int ret_values[ITEMS]);
+
+/* The same, and checks that item i is @first + i. */
+void check_kernel(const scene *in, cl_kernel kernel, const char *label, int first);
+
+/* Makes a kernel of @program, checks it like that, and releases it. */
+void check_program(const scene *in, cl_program program, const char *function, int first);
+
+cl_uint program_references(cl_program program);
+cl_uint kernel_references(cl_kernel kernel);
+cl_uint context_references(cl_context context);
+
+/* An information query of any kind of object. */
+typedef struct subject {
+    void *object;
+    cl_device_id device;
+    cl_uint index;
+    size_t input_size;
+    const void *input;
+} subject;
+
+typedef cl_int (*ask_function)(const subject *of, cl_uint param, size_t size, void *value,
+                               size_t *ret_size);
+
+cl_int ask_program(const subject *of, cl_uint param, size_t size, void *value, size_t *ret_size);
+cl_int ask_build(const subject *of, cl_uint param, size_t size, void *value, size_t *ret_size);
+cl_int ask_kernel(const subject *of, cl_uint param, size_t size, void *value, size_t *ret_size);
+cl_int ask_argument(const subject *of, cl_uint param, size_t size, void *value, size_t *ret_size);
+cl_int ask_work_group(const subject *of, cl_uint param, size_t size, void *value, size_t *ret_size);
+cl_int ask_sub_group(const subject *of, cl_uint param, size_t size, void *value, size_t *ret_size);
+
+typedef enum value_kind {
+    VALUE_TEXT,
+    VALUE_LOG, /* text whose length is not written, since it may hold names of temporary files */
+    VALUE_UINT,
+    VALUE_INT,
+    VALUE_ULONG,
+    VALUE_SIZES,
+    VALUE_NONZERO_SIZES, /* of which only 'none' or 'some' is the same in each run */
+    VALUE_HANDLES
+} value_kind;
+
+typedef struct query {
+    const char *name;
+    cl_uint param;
+    value_kind kind;
+} query;
+
+#define QUERY(param, kind)                                                                         \
+    {                                                                                              \
+#param, param, kind                                                                        \
+    }
+
+/* Asks with no buffer, with one that fits, with one too short and with one too large, and writes
+ * what came back. */
+void probe(ask_function ask, const subject *of, const query *question);
+void probe_all(ask_function ask, const subject *of, const query *questions, size_t count);
+
+/* The queries of a program that change with a build, for one device. */
+void probe_build(cl_program program, cl_device_id device);
+
+/* Status, options and log, one line. */
+void say_build(cl_program program, cl_device_id device);
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))

@@ -1,0 +1,415 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What decides a build is in the key, and what is wrong in a cache directory does no harm.
+
+Each change of an input (a variable that steers the compiler, a header found in the working
+directory, a header that a macro of the command line names) must have the effect that it has
+without the layer. Damaged entries give right results and are replaced; entries of an unknown
+format version give right results and stay. Directories that can't be used are left alone, and the
+program runs on with nothing more on stdout and stderr.
+"""
+
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+
+import runner
+
+PLAIN = """
+#ifndef FOO
+#define FOO 0
+#endif
+__kernel void f(__global int *out) { out[get_global_id(0)] = FOO; }
+"""
+
+BY_NAME = """
+#include "h.h"
+__kernel void f(__global int *out) { out[get_global_id(0)] = BASE; }
+"""
+
+BY_MACRO = """
+#include HEADER
+__kernel void f(__global int *out) { out[get_global_id(0)] = BASE; }
+"""
+
+NOBODY = 65534
+VERSION_OFFSET = 8
+NOT_CACHED = "left out: builds are not cached on this runtime"
+CASES = ["handles.kernels", "queries.built", "kernels.information"]
+
+
+class Inputs(runner.Runner):
+    def write(self, name, text):
+        path = os.path.join(self.work, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w") as file:
+            file.write(text)
+
+    def compare(self, what, *arguments, **settings):
+        """The layer's answer must be the runtime's own, which is asked first, in a cache directory
+        of its own that has seen the same builds in the same order."""
+        expected = self.native(*arguments, **settings)
+        self.check_same(self.layered(*arguments, **settings), expected, what)
+        return expected
+
+    def empty(self):
+        shutil.rmtree(self.cache, ignore_errors=True)
+
+
+def check_variables(bench):
+    """A variable that steers the compiler. On other runtimes than PoCL it means nothing, and the
+    result stays."""
+    bench.empty()
+    bench.write("plain.cl", PLAIN)
+    for flags in (None, None, "-DFOO=7", "-DFOO=8", "-DFOO=7", None):
+        settings = {"POCL_EXTRA_BUILD_FLAGS": flags} if flags else {}
+        bench.compare("POCL_EXTRA_BUILD_FLAGS=%s" % flags, "--source", "plain.cl", **settings)
+    bench.compare("an option", "--source", "plain.cl", "--options", "-DFOO=9")
+    bench.compare("another", "--source", "plain.cl", "--options", "-DFOO=10")
+
+
+def check_named_variables(bench):
+    """KILN_KEY_ENV makes any variable a part of the key: a changed value is a miss."""
+    bench.empty()
+    if not caches(bench):
+        return NOT_CACHED
+    arguments = ("--source", "plain.cl")
+    for value, missed in (("one", 1), ("one", 0), ("two", 1), ("one", 0)):
+        counters, _ = bench.counters(*arguments, KILN_KEY_ENV="CONFORMANCE_*", CONFORMANCE_A=value)
+        bench.check(
+            counters.get("misses") == missed, "KILN_KEY_ENV with value %s" % value, counters
+        )
+    return None
+
+
+def check_headers(bench):
+    bench.empty()
+    bench.write("by_name.cl", BY_NAME)
+    for base in (10, 10, 11, 10, 12):
+        bench.write("h.h", "#define BASE %d\n" % base)
+        bench.compare("h.h in the working directory, %d" % base, "--source", "by_name.cl")
+    bench.write("h.h", '#include "inner.h"\n#define BASE INNER\n')
+    for base in (20, 20, 21, 20):
+        bench.write("inner.h", "#define INNER %d\n" % base)
+        bench.compare("inner.h of h.h, %d" % base, "--source", "by_name.cl")
+
+
+def check_named_folder(bench):
+    bench.empty()
+    os.remove(os.path.join(bench.work, "h.h"))
+    for base in (30, 30, 31, 30):
+        bench.write("sub/h.h", "#define BASE %d\n" % base)
+        bench.compare(
+            "sub/h.h by -I, %d" % base, "--source", "by_name.cl", "--options", "-I sub"
+        )
+    # A file that goes before it in the order of search.
+    bench.write("h.h", "#define BASE 32\n")
+    bench.compare("h.h before sub/h.h", "--source", "by_name.cl", "--options", "-I sub")
+    os.remove(os.path.join(bench.work, "h.h"))
+    bench.compare("h.h gone again", "--source", "by_name.cl", "--options", "-I sub")
+
+
+def check_macros(bench):
+    bench.empty()
+    bench.write("by_macro.cl", BY_MACRO)
+    bench.write("sub/other.h", "#define BASE 49\n")
+    for base in (40, 40, 41, 40):
+        bench.write("sub/h.h", "#define BASE %d\n" % base)
+        bench.compare(
+            "sub/h.h by a macro, %d" % base,
+            "--source",
+            "by_macro.cl",
+            "--options",
+            "-Isub -DHEADER=<h.h>",
+        )
+    bench.compare(
+        "another header by the same macro",
+        "--source",
+        "by_macro.cl",
+        "--options",
+        "-Isub -DHEADER=<other.h>",
+    )
+
+
+def caches(bench):
+    """Whether this runtime's builds are cached at all."""
+    bench.layered("--source", "plain.cl")
+    return bool(runner.entry_files(bench.cache))
+
+
+def flip(at):
+    def damage(data):
+        where = at if at >= 0 else len(data) + at
+        return data[:where] + bytes([data[where] ^ 0x10]) + data[where + 1 :]
+
+    return damage
+
+
+DAMAGES = {
+    "first byte flipped": flip(0),
+    "byte 20 flipped": flip(20),
+    "byte 200 flipped": flip(200),
+    "a byte in the middle flipped": lambda data: flip(len(data) // 2)(data),
+    "last byte flipped": flip(-1),
+    "half of it": lambda data: data[: len(data) // 2],
+    "ten bytes": lambda data: data[:10],
+    "a byte less": lambda data: data[:-1],
+    "a byte more": lambda data: data + b"x",
+    "empty": lambda data: b"",
+    "zeros": lambda data: bytes(len(data)),
+    "text": lambda data: b"nothing of the kind\n" * 40,
+}
+
+
+def read_bytes(path):
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def write_bytes(path, data):
+    """In place, as damage comes: the same file, its mode kept."""
+    with open(path, "r+b") as file:
+        file.truncate(0)
+        file.write(data)
+
+
+def check_damage(bench):
+    bench.empty()
+    if not caches(bench):
+        return NOT_CACHED
+    bench.empty()
+    expected = bench.native(*CASES)
+    bench.check_same(bench.layered(*CASES), expected, "cold")
+    whole = {path: read_bytes(path) for path in runner.entry_files(bench.cache)}
+    bench.check(len(whole) > 0, "there are entries")
+    counters, _ = bench.counters(*CASES)
+    bench.check(counters.get("builds") == 0, "warm, nothing is built", counters)
+    for name, damage in DAMAGES.items():
+        for path, data in whole.items():
+            write_bytes(path, damage(data))
+        bench.check(not bench.verify()[0], "%s: kiln verify sees it" % name, bench.verify()[1])
+        bench.check_same(bench.layered(*CASES), expected, "%s: right results" % name)
+        accepted, said = bench.verify()
+        bench.check(accepted, "%s: replaced" % name, said)
+        counters, _ = bench.counters(*CASES)
+        bench.check(counters.get("builds") == 0, "%s: warm again" % name, counters)
+        whole = {path: read_bytes(path) for path in whole if os.path.exists(path)}
+        bench.check(len(whole) > 0, "%s: entries under the same names" % name)
+    return None
+
+
+def check_versions(bench):
+    """Entries of a format that this build doesn't know are nobody's rubbish."""
+    bench.empty()
+    if not caches(bench):
+        return NOT_CACHED
+    bench.empty()
+    expected = bench.native(*CASES)
+    bench.layered(*CASES)
+    future = {}
+    for path in runner.entry_files(bench.cache):
+        data = read_bytes(path)
+        changed = data[:VERSION_OFFSET] + (99).to_bytes(4, "little") + data[VERSION_OFFSET + 4 :]
+        write_bytes(path, changed)
+        future[path] = changed
+    for _ in range(2):
+        bench.check_same(bench.layered(*CASES), expected, "an unknown version: right results")
+        for path, data in future.items():
+            kept = os.path.exists(path) and read_bytes(path) == data
+            bench.check(kept, "an unknown version stays", path)
+    accepted, said = bench.verify()
+    bench.check(accepted, "kiln verify takes it for a newer one, not for damage", said)
+    return None
+
+
+def listing(path):
+    """Names, modes, owners and sizes of all below; to see that nothing was touched."""
+    seen = []
+    for folder, folders, names in os.walk(path):
+        for name in sorted(folders + names):
+            state = os.lstat(os.path.join(folder, name))
+            seen.append((os.path.join(folder, name), state.st_mode, state.st_uid, state.st_size))
+    return sorted(seen)
+
+
+def check_directory(bench, expected, what, directory, untouched=None):
+    before = listing(untouched) if untouched else None
+    for _ in range(2):
+        bench.check_same(bench.layered(*CASES, KILN_DIR=directory), expected, what)
+    if untouched:
+        bench.check(listing(untouched) == before, "%s: nothing is touched" % what, untouched)
+
+
+def check_directories(bench):
+    expected = bench.native(*CASES)
+    file = os.path.join(bench.scratch, "file")
+    open(file, "w").close()
+    check_directory(bench, expected, "a file in the directory's place", file)
+    check_directory(bench, expected, "a directory below a file", file + "/kiln")
+    check_directory(bench, expected, "a directory of /proc", "/proc/kiln")
+    check_directory(bench, expected, "a relative one", "relative/kiln")
+    check_directory(bench, expected, "an empty name", "")
+    target = bench.folder("target")
+    link = os.path.join(bench.scratch, "link")
+    os.symlink(target, link)
+    check_directory(bench, expected, "a symbolic link", link, target)
+    dangling = os.path.join(bench.scratch, "dangling")
+    os.symlink(os.path.join(bench.scratch, "nowhere"), dangling)
+    check_directory(bench, expected, "a symbolic link to nowhere", dangling)
+    bench.check(not os.path.exists(dangling), "a symbolic link to nowhere: still nowhere")
+    shared = bench.folder("shared")
+    os.chmod(shared, 0o777)
+    check_directory(bench, expected, "a directory that all may write", shared, shared)
+    foreign = bench.folder("foreign")
+    if os.geteuid() == 0:
+        os.chown(foreign, NOBODY, NOBODY)
+        check_directory(bench, expected, "somebody else's directory", foreign, foreign)
+    else:
+        check_directory(bench, expected, "somebody else's directory", "/usr")
+        os.chmod(foreign, 0o500)
+        check_directory(bench, expected, "a directory that can't be written", foreign, foreign)
+        os.chmod(foreign, 0o700)
+
+
+def check_inner_links(bench):
+    """A link inside the directory is not followed either."""
+    expected = bench.native(*CASES)
+    directory = bench.folder("inner")
+    target = bench.folder("inner-target")
+    os.symlink(target, os.path.join(directory, "v1"))
+    check_directory(bench, expected, "a link inside the directory", directory, target)
+
+
+def check_full_disk(bench):
+    """A file system with almost no room."""
+    disk = bench.folder("disk")
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=1m,mode=0700", "tmpfs", disk],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    if mounted.returncode != 0:
+        return "left out: no file system may be mounted here"
+    try:
+        expected = bench.native(*CASES)
+        directory = os.path.join(disk, "kiln")
+        for room in (0, 5000, 30000):
+            shutil.rmtree(directory, ignore_errors=True)
+            fill(os.path.join(disk, "filler"), disk, room)
+            check_directory(bench, expected, "a disk with %d bytes of room" % room, directory)
+            os.remove(os.path.join(disk, "filler"))
+            left = runner.entry_files(directory)
+            bench.check_same(
+                bench.layered(*CASES, KILN_DIR=directory),
+                expected,
+                "room again after %d bytes and %d entries" % (room, len(left)),
+            )
+    finally:
+        subprocess.run(["umount", disk], check=False)
+    return None
+
+
+def fill(path, disk, room):
+    state = os.statvfs(disk)
+    free = state.f_bavail * state.f_frsize - room
+    with open(path, "wb") as file:
+        try:
+            file.write(bytes(max(free, 0)))
+        except OSError:
+            pass
+
+
+def check_modes(bench):
+    """What the layer makes is the user's alone, whatever the umask."""
+    bench.empty()
+    if not caches(bench):
+        return NOT_CACHED
+    bench.empty()
+    before = os.umask(0)
+    try:
+        bench.layered(*CASES)
+    finally:
+        os.umask(before)
+    for path, mode, _, _ in listing(bench.cache):
+        bench.check(stat.S_IMODE(mode) & 0o077 == 0, "others have no right to %s" % path)
+    bench.check(stat.S_IMODE(os.stat(bench.cache).st_mode) == 0o700, "the directory is 0700")
+    return None
+
+
+def check_settings(bench):
+    """Wrong values are not fatal and not heard of; zero size stores nothing."""
+    expected = bench.native(*CASES)
+    for settings in (
+        {"KILN_MAX_SIZE": "3X"},
+        {"KILN_MAX_SIZE": "-1"},
+        {"KILN_READONLY": "perhaps"},
+        {"KILN_DISABLE": "maybe"},
+        {"KILN_TRACE": "/proc/no/such/file"},
+        {"KILN_STATS": "/proc/no/such/file"},
+        {"KILN_KEY_ENV": "*,,=,A B"},
+    ):
+        bench.empty()
+        for _ in range(2):
+            bench.check_same(bench.layered(*CASES, **settings), expected, str(settings))
+    bench.empty()
+    bench.check_same(bench.layered(*CASES, KILN_MAX_SIZE="0"), expected, "KILN_MAX_SIZE=0")
+    bench.check(not runner.entry_files(bench.cache), "KILN_MAX_SIZE=0 stores nothing")
+    bench.empty()
+    bench.check_same(bench.layered(*CASES, KILN_READONLY="1"), expected, "KILN_READONLY=1, cold")
+    bench.check(not runner.entry_files(bench.cache), "KILN_READONLY=1 stores nothing")
+    bench.empty()
+    bench.check_same(bench.layered(*CASES, KILN_DISABLE="1"), expected, "KILN_DISABLE=1")
+    bench.check(not os.path.exists(bench.cache), "KILN_DISABLE=1 makes no directory")
+
+
+# Each returns None, or why it was left out.
+CHECKS = {
+    "variables": check_variables,
+    "named-variables": check_named_variables,
+    "headers": check_headers,
+    "named-folder": check_named_folder,
+    "macros": check_macros,
+    "damage": check_damage,
+    "versions": check_versions,
+    "directories": check_directories,
+    "inner-links": check_inner_links,
+    "full-disk": check_full_disk,
+    "modes": check_modes,
+    "settings": check_settings,
+}
+
+
+def run(options, scratch):
+    bench = Inputs(options, scratch)
+    bench.write("plain.cl", PLAIN)
+    bench.write("by_name.cl", BY_NAME)
+    bench.write("h.h", "")
+    bench.native(*CASES)  # fills the runtime's own cache
+    for name, check in CHECKS.items():
+        if not options.checks or name in options.checks:
+            failed = bench.failed
+            left_out = check(bench)
+            verdict = "FAILED" if bench.failed > failed else left_out or "right"
+            print("%-16s %s" % (name, verdict), flush=True)
+    return bench.summary()
+
+
+def main():
+    parser = runner.parser(__doc__)
+    parser.add_argument("checks", nargs="*", metavar="CHECK", help=", ".join(CHECKS))
+    options = runner.parse(parser, needed=("layer", "kiln"))
+    for name in options.checks:
+        if name not in CHECKS:
+            parser.error("no such check: " + name)
+    scratch = tempfile.mkdtemp(prefix="kiln-key-inputs-")
+    try:
+        return run(options, scratch)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Kills the conformance program under the layer at random moments, and lets it return from main
+while work goes on. After each, the cache must be one that `kiln verify` accepts; at the end a run
+gives what it gives without the layer.
+
+The moments come from a seed, which is printed; --seed repeats them as far as the machine does.
+"""
+
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import runner
+
+# Cases that build much in little time, from one thread and from many.
+CASES = [
+    "handles.kernels",
+    "build.options",
+    "build.callback",
+    "queries.built",
+    "kernels.arguments-asked",
+    "rebuild.other-options",
+    "include.named-folder",
+    "threads.one-context",
+]
+
+EMPTY_EVERY = 10  # tries after which the cache is emptied, so that there is something to write
+
+
+def kill_after(bench, seconds):
+    """Runs the cases and kills them; returns the exit status."""
+    process = subprocess.Popen(
+        bench.command(CASES),
+        env=bench.environment(OPENCL_LAYERS=bench.options.layer, KILN_DIR=bench.cache),
+        cwd=bench.work,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        return process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGKILL)
+        return process.wait()
+
+
+def check_cache(bench, what):
+    accepted, said = bench.verify()
+    bench.check(accepted, "%s: the cache is sound" % what, said)
+
+
+def try_once(bench, dice, number, longest):
+    if dice.random() < 0.3:
+        # Half of these find their programs in the cache.
+        salt = str(number if dice.random() < 0.5 else 0)
+        left = bench.layered("--leave-running", salt)
+        bench.check_same(left, bench.left, "try %d: returned from main" % number)
+        what = "returned"
+    else:
+        seconds = dice.random() * longest
+        status = kill_after(bench, seconds)
+        bench.check(
+            status in (0, -signal.SIGKILL),
+            "try %d: killed after %.3f s" % (number, seconds),
+            "exit status %d" % status,
+        )
+        what = "killed after %.3f s" % seconds
+    check_cache(bench, "try %d, %s" % (number, what))
+
+
+def run(options, scratch):
+    bench = runner.Runner(options, scratch)
+    dice = random.Random(options.seed)
+    print("seed %d" % options.seed, flush=True)
+    expected = bench.native(*CASES)
+    bench.left = bench.native("--leave-running", "0")
+    bench.check(expected.returncode == 0, "without the layer all is well", expected.stdout)
+    start = time.monotonic()
+    bench.layered(*CASES)
+    longest = time.monotonic() - start
+    for number in range(1, options.tries + 1):
+        if number % EMPTY_EVERY == 0:
+            shutil.rmtree(bench.cache, ignore_errors=True)
+        try_once(bench, dice, number, longest)
+    bench.check_same(bench.layered(*CASES), expected, "a whole run at the end")
+    bench.check_same(bench.layered(*CASES), expected, "and one more")
+    check_cache(bench, "at the end")
+    return bench.summary()
+
+
+def main():
+    parser = runner.parser(__doc__)
+    parser.add_argument("--tries", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 31))
+    options = runner.parse(parser, needed=("layer", "kiln"))
+    scratch = tempfile.mkdtemp(prefix="kiln-kill-")
+    try:
+        return run(options, scratch)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the program does beside its cases: one source file, and leaving while work goes on.
+ */
+#include "conformance.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char *read_file(const char *path)
+{
+    enum { SIZE_MAX_BYTES = 1 << 20 };
+    FILE *file = fopen(path, "r");
+    if (file == NULL) {
+        return NULL;
+    }
+    char *text = calloc(1, SIZE_MAX_BYTES);
+    size_t size = text != NULL ? fread(text, 1, SIZE_MAX_BYTES - 1, file) : 0;
+    fclose(file);
+    if (size == 0) {
+        free(text);
+        return NULL;
+    }
+    return text;
+}
+
+int run_source_file(const char *path, const char *options)
+{
+    char *source = read_file(path);
+    if (source == NULL) {
+        fprintf(stderr, "opencl_conformance: %s: nothing to read\n", path);
+        return 2;
+    }
+    scene in = scene_open();
+    cl_program program = program_of(in.context, source, "P1");
+    cl_int status = build(program, options);
+    say_build(program, in.device);
+    if (status == CL_SUCCESS) {
+        int values[ITEMS] = {0};
+        cl_kernel kernel = kernel_of(program, "f", "K1");
+        status = run_kernel(in.context, in.queue, kernel, values);
+        say_status(status, "f gives %d", values[0]);
+        clReleaseKernel(kernel);
+    }
+    clReleaseProgram(program);
+    scene_close(&in);
+    free(source);
+    return status != CL_SUCCESS;
+}
+
+int leave_running(const char *salt)
+{
+    enum { PROGRAMS = 4 };
+    static int values[PROGRAMS][ITEMS];
+    const size_t items = ITEMS;
+    scene in = scene_open();
+    for (int i = 0; i < PROGRAMS; i++) {
+        char source[512];
+        cl_int status;
+        snprintf(source, sizeof source,
+                 "__kernel void spin(__global int *out) { uint x = get_global_id(0) + %d;\n"
+                 "for (int i = 0; i < 50000000; i++) x = x * 1664525u + 1013904223u;\n"
+                 "out[get_global_id(0)] = x == 0u ? -1 : 1; } /* %s */\n",
+                 i, salt);
+        const char *text = source;
+        cl_program program = clCreateProgramWithSource(in.context, 1, &text, NULL, &status);
+        status = clBuildProgram(program, 0, NULL, NULL, NULL, NULL);
+        if (status != CL_SUCCESS) {
+            return 1;
+        }
+        cl_kernel kernel = clCreateKernel(program, "spin", &status);
+        cl_mem buffer = clCreateBuffer(in.context, CL_MEM_READ_WRITE, sizeof values[i], NULL, NULL);
+        clSetKernelArg(kernel, 0, sizeof buffer, &buffer);
+        clEnqueueNDRangeKernel(in.queue, kernel, 1, NULL, &items, NULL, 0, NULL, NULL);
+        clEnqueueReadBuffer(in.queue, buffer, CL_FALSE, 0, sizeof values[i], values[i], 0, NULL,
+                            NULL);
+        clFlush(in.queue);
+    }
+    say("left running");
+    return 0;
+}

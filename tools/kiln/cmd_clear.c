@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "directory.h"
+#include "options.h"
+#include "output.h"
+#include "removal.h"
+#include "tool.h"
+
+static const char usage[] =
+    "Usage: kiln clear [--dir DIR] [--yes] [--json]\n"
+    "\n"
+    "Removes all entries, after asking. Entries of a newer format and files that Kiln did not\n"
+    "make stay.\n"
+    "\n"
+    "  --dir DIR  the cache directory\n"
+    "  --yes      don't ask; needed where stdin is no terminal\n"
+    "  --json     one JSON object\n";
+
+static bool answer_is_yes(void)
+{
+    char *answer = NULL;
+    size_t capacity = 0;
+    ssize_t length = getline(&answer, &capacity, stdin);
+    bool yes = length > 0 && (answer[0] == 'y' || answer[0] == 'Y');
+    free(answer);
+    return yes;
+}
+
+static bool ask(const struct directory *directory)
+{
+    kiln_store_stat stat = {.struct_size = sizeof stat};
+    if (directory->store == NULL || kiln_store_get_stat(directory->store, &stat) != KILN_OK) {
+        return true;
+    }
+    char size[UNIT_TEXT_SIZE];
+    format_size(stat.bytes, size);
+    fprintf(stderr, "Remove %" PRIu64 " entries (%s) from %s? [y/N] ", stat.entries, size,
+            directory->path);
+    return answer_is_yes();
+}
+
+static int clear(const struct directory *directory, bool json)
+{
+    static const struct digest_prefix everything = {.length = 0};
+    struct removal removal = {0};
+    kiln_status status = directory->store == NULL
+                             ? KILN_OK
+                             : removal_run(directory->store, &everything, 1, &removal);
+    removal_print(&removal, json);
+    if (status != KILN_OK) {
+        complain("%s: %s", directory->path, kiln_status_text(status));
+        return exit_code_of(status);
+    }
+    return removal.failed > 0 ? EXIT_IO : EXIT_OK;
+}
+
+int cmd_clear(int argc, char **argv)
+{
+    bool yes = false;
+    struct command_line line = {.usage = usage, .options = {{.name = "yes", .flag = &yes}}};
+    int exit_code;
+    if (!options_read(&line, argc, argv, &exit_code)) {
+        return exit_code;
+    }
+    if (!yes && !isatty(STDIN_FILENO)) {
+        return options_wrong(argv[0], "nobody can be asked here: give --yes");
+    }
+    struct directory directory;
+    exit_code = directory_open(line.directory, 0, &directory);
+    if (exit_code != EXIT_OK) {
+        return exit_code;
+    }
+    if (yes || ask(&directory)) {
+        exit_code = clear(&directory, line.json);
+    } else {
+        complain("nothing was removed");
+    }
+    directory_close(&directory);
+    return exit_code;
+}

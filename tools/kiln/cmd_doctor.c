@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "directory.h"
+#include "doctor.h"
+#include "json.h"
+#include "options.h"
+#include "output.h"
+#include "tool.h"
+
+static const char usage[] =
+    "Usage: kiln doctor [--dir DIR] [--json]\n"
+    "\n"
+    "Tells what a program would get here: the OpenCL loader, its drivers and devices, the cache\n"
+    "directory, the variables that count; and what is wrong with them.\n"
+    "\n"
+    "  --dir DIR  the cache directory\n"
+    "  --json     one JSON object\n";
+
+static void __attribute__((format(printf, 2, 0)))
+push_text(json_t *list, const char *format, va_list arguments)
+{
+    char *text = NULL;
+    must(vasprintf(&text, format, arguments) < 0 ? NULL : text);
+    json_push(list, json_text_or_null(text));
+    free(text);
+}
+
+void doctor_problem(struct doctor *doctor, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    push_text(doctor->problems, format, arguments);
+    va_end(arguments);
+}
+
+void doctor_note(struct doctor *doctor, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    push_text(doctor->notes, format, arguments);
+    va_end(arguments);
+}
+
+/* The report, of which the caller gets the only reference. */
+static json_t *examine(const kiln_config *config, const char *directory)
+{
+    struct doctor doctor = {
+        .config = config,
+        .directory = directory,
+        .report = must(json_object()),
+        .problems = must(json_array()),
+        .notes = must(json_array()),
+    };
+    json_add(doctor.report, "version", json_text_or_null(KILN_VERSION));
+    doctor_examine_cache(&doctor);
+    doctor_examine_loader(&doctor);
+    json_add(doctor.report, "notes", doctor.notes);
+    json_add(doctor.report, "problems", doctor.problems);
+    return doctor.report;
+}
+
+int cmd_doctor(int argc, char **argv)
+{
+    struct command_line line = {.usage = usage};
+    int exit_code;
+    if (!options_read(&line, argc, argv, &exit_code)) {
+        return exit_code;
+    }
+    kiln_config *config = NULL;
+    must_succeed(kiln_config_from_env(NULL, NULL, &config));
+    const char *path = line.directory != NULL ? line.directory : kiln_config_dir(config);
+    char *directory = path == NULL ? NULL : absolute_path(path);
+    json_t *report = examine(config, directory);
+    bool healthy = json_array_size(json_object_get(report, "problems")) == 0;
+    if (line.json) {
+        json_print(stdout, report);
+    } else {
+        doctor_print(report);
+        json_decref(report);
+    }
+    free(directory);
+    kiln_config_free(&config);
+    return healthy ? EXIT_OK : EXIT_CONFIGURATION;
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <kiln/config.h>
+
+#include "child.h"
+#include "counters.h"
+#include "directory.h"
+#include "json.h"
+#include "layer.h"
+#include "options.h"
+#include "output.h"
+#include "run_counters.h"
+#include "tool.h"
+
+static const char usage[] =
+    "Usage: kiln run [--dir DIR] [--trace FILE] [--summary] [--json] [--] APP [ARGUMENTS]\n"
+    "\n"
+    "Runs a program with its OpenCL builds cached.\n"
+    "\n"
+    "  --dir DIR     the cache directory\n"
+    "  --trace FILE  one line for each build that was asked for; - for stderr\n"
+    "  --summary     at the end one line on stderr: what was saved in this run\n"
+    "  --json        the same as a JSON object\n";
+
+static void set_variable_to_path(const char *name, const char *path)
+{
+    char *absolute = absolute_path(path);
+    must_succeed(setenv(name, absolute, 1));
+    free(absolute);
+}
+
+static void set_trace(const char *file)
+{
+    if (strcmp(file, "-") == 0) {
+        must_succeed(setenv("KILN_TRACE", file, 1));
+    } else {
+        set_variable_to_path("KILN_TRACE", file);
+    }
+}
+
+static bool is_disabled(void)
+{
+    kiln_config *config = NULL;
+    must_succeed(kiln_config_from_env(NULL, NULL, &config));
+    bool disabled = kiln_config_disabled(config);
+    kiln_config_free(&config);
+    return disabled;
+}
+
+/* Returns EXIT_OK, or what to exit with where there is no layer to be had. */
+static int set_layer(void)
+{
+    char *path = NULL;
+    char *why = NULL;
+    if (!layer_find(&path, &why)) {
+        complain("no OpenCL layer: %s", why);
+        free(why);
+        return EXIT_CONFIGURATION;
+    }
+    char *list = layer_list_with(path, getenv("OPENCL_LAYERS"));
+    must_succeed(setenv("OPENCL_LAYERS", list, 1));
+    free(list);
+    free(path);
+    return EXIT_OK;
+}
+
+/* "1 hit", "3 hits" */
+static void print_count(uint64_t count, const char *one, const char *several)
+{
+    fprintf(stderr, "%" PRIu64 " %s", count, count == 1 ? one : several);
+}
+
+static void print_line(const struct counters *counters)
+{
+    const kiln_stats *stats = &counters->stats;
+    char saved[UNIT_TEXT_SIZE];
+    char bytes[UNIT_TEXT_SIZE];
+    format_duration(stats->saved_ns, saved);
+    format_size(counters->bytes, bytes);
+    fputs("kiln: ", stderr);
+    print_count(stats->hits_memory + stats->hits_store, "hit", "hits");
+    fprintf(stderr, " (%" PRIu64 " from the store), ", stats->hits_store);
+    print_count(stats->builds, "build", "builds");
+    fprintf(stderr, ", %" PRIu64 " passed through, %s saved, ", stats->passed_through, saved);
+    print_count(counters->entries, "entry", "entries");
+    fprintf(stderr, ", %s\n", bytes);
+}
+
+static void print_summary(const kiln_stats *stats, const struct command_line *line)
+{
+    struct counters counters = {0};
+    struct directory directory;
+    if (directory_open(line->directory, KILN_STORE_READONLY, &directory) == EXIT_OK) {
+        kiln_status status = counters_read(directory.store, &counters);
+        if (status != KILN_OK) {
+            complain("%s: %s", directory.path, kiln_status_text(status));
+        }
+        directory_close(&directory);
+    }
+    counters.stats = *stats;
+    if (line->json) {
+        json_print(stderr, counters_to_json(&counters));
+    } else {
+        print_line(&counters);
+    }
+}
+
+static int run_with_summary(const struct command_line *line)
+{
+    const char *outer = getenv("KILN_STATS");
+    char *outer_file = outer == NULL || outer[0] == '\0' ? NULL : must(strdup(outer));
+    struct run_counters run_counters;
+    if (run_counters_open(&run_counters) != 0) {
+        complain("no summary: no folder for temporary files: %s", strerror(errno));
+        free(outer_file);
+        return program_replace(line->operands);
+    }
+    int wait_status = 0;
+    int exit_code = program_run(line->operands, &wait_status);
+
+    /* The program's end is passed on also where nobody reads the summary. */
+    signal(SIGPIPE, SIG_IGN);
+    kiln_stats stats;
+    run_counters_close(&run_counters, outer_file, &stats);
+    free(outer_file);
+    if (exit_code != EXIT_OK) {
+        return exit_code;
+    }
+    print_summary(&stats, line);
+    return program_end_alike(wait_status);
+}
+
+int cmd_run(int argc, char **argv)
+{
+    bool summary = false;
+    const char *trace = NULL;
+    struct command_line line = {
+        .usage = usage,
+        .options = {{.name = "summary", .flag = &summary}, {.name = "trace", .text = &trace}},
+        .operands_min = 1,
+        .operands_max = -1,
+        .stops_at_operand = true,
+    };
+    int exit_code;
+    if (!options_read(&line, argc, argv, &exit_code)) {
+        return exit_code;
+    }
+    if (line.directory != NULL) {
+        set_variable_to_path("KILN_DIR", line.directory);
+    }
+    if (trace != NULL) {
+        set_trace(trace);
+    }
+    if (!is_disabled()) {
+        exit_code = set_layer();
+        if (exit_code != EXIT_OK) {
+            return exit_code;
+        }
+    }
+    return summary || line.json ? run_with_summary(&line) : program_replace(line.operands);
+}

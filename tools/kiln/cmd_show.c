@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "directory.h"
+#include "json.h"
+#include "options.h"
+#include "output.h"
+#include "shown_entry.h"
+#include "tool.h"
+
+static const char usage[] =
+    "Usage: kiln show [--dir DIR] [--json | --source | --log | --payload FILE] DIGEST-PREFIX\n"
+    "\n"
+    "Prints where an entry came from and the parts of its key. A prefix has at least 4 digits.\n"
+    "\n"
+    "  --dir DIR       the cache directory\n"
+    "  --json          one JSON object, with the texts of all parts and the log\n"
+    "  --source        only the source that it was built from\n"
+    "  --log           only the build log\n"
+    "  --payload FILE  write the device code to a file; - for stdout\n";
+
+/* What is wanted of the entry; nothing of it: the overview. */
+struct wanted {
+    bool json, source, log;
+    const char *payload;
+};
+
+struct reading {
+    const char *digest;
+    kiln_entry *entry;
+    kiln_status status;
+};
+
+static int read_if_wanted(void *user, kiln_item *item)
+{
+    struct reading *reading = user;
+    kiln_item_info info = {.struct_size = sizeof info};
+    char digest[KILN_DIGEST_TEXT_SIZE];
+    if (kiln_item_get_info(item, &info) != KILN_OK) {
+        return 0; /* it went meanwhile */
+    }
+    kiln_digest_format(&info.digest, digest);
+    if (strcmp(digest, reading->digest) != 0) {
+        return 0;
+    }
+    reading->status = kiln_item_read(item, &reading->entry);
+    return 1;
+}
+
+static kiln_status read_entry(kiln_store *store, const struct listed_item *item,
+                              kiln_entry **ret_entry)
+{
+    struct reading reading = {.digest = item->digest, .status = KILN_MISS};
+    kiln_status status = kiln_store_each(store, read_if_wanted, &reading);
+    if (status == KILN_OK) {
+        status = reading.status;
+    }
+    if (status == KILN_OK) {
+        *ret_entry = reading.entry;
+    }
+    return status;
+}
+
+static int print_source(const kiln_entry *entry)
+{
+    const kiln_key *key = kiln_entry_key(entry);
+    kiln_key_part part;
+    for (size_t i = 0; kiln_key_part_at(key, i, &part) == KILN_OK; i++) {
+        if (strcmp(part.name, "source") == 0 && part.bytes != NULL) {
+            print_text(part.bytes, part.size);
+            return EXIT_OK;
+        }
+    }
+    complain("the entry holds no source");
+    return EXIT_NOTHING_FOUND;
+}
+
+static int print_log(const kiln_entry *entry)
+{
+    kiln_bytes log = kiln_entry_log(entry);
+    print_text(log.data, log.size);
+    return EXIT_OK;
+}
+
+static int complain_of_file(const char *path)
+{
+    complain("%s: %s", path, strerror(errno));
+    return EXIT_IO;
+}
+
+/* Writes beside the wanted name first, so that the name never stands for a part of the bytes. */
+static int write_file(const char *path, kiln_bytes bytes)
+{
+    char *temporary = text_of("%s.XXXXXX", path);
+    int file = mkstemp(temporary);
+    if (file < 0) {
+        free(temporary);
+        return complain_of_file(path);
+    }
+    mode_t mask = umask(0);
+    umask(mask);
+    FILE *stream = must(fdopen(file, "wb"));
+    bool written = fwrite(bytes.data, 1, bytes.size, stream) == bytes.size;
+    written = fchmod(file, 0666 & ~mask) == 0 && written;
+    written = fclose(stream) == 0 && written;
+    int exit_code = EXIT_OK;
+    if (!written || rename(temporary, path) != 0) {
+        exit_code = complain_of_file(path);
+        unlink(temporary);
+    }
+    free(temporary);
+    return exit_code;
+}
+
+static int write_payload(const kiln_entry *entry, const char *path)
+{
+    kiln_bytes payload = kiln_entry_payload(entry);
+    if (strcmp(path, "-") == 0) {
+        fwrite(payload.data, 1, payload.size, stdout);
+        return EXIT_OK;
+    }
+    return write_file(path, payload);
+}
+
+static int show_entry(const struct listed_item *item, const kiln_entry *entry,
+                      const struct wanted *wanted)
+{
+    if (wanted->payload != NULL) {
+        return write_payload(entry, wanted->payload);
+    }
+    if (wanted->source) {
+        return print_source(entry);
+    }
+    if (wanted->log) {
+        return print_log(entry);
+    }
+    if (wanted->json) {
+        json_print(stdout, entry_to_json(item, entry));
+    } else {
+        entry_print(item, entry);
+    }
+    return EXIT_OK;
+}
+
+static int show_item(kiln_store *store, const struct listed_item *item, const struct wanted *wanted)
+{
+    kiln_entry *entry = NULL;
+    kiln_status status = read_entry(store, item, &entry);
+    if (status != KILN_OK) {
+        complain("%s: %s", item->digest, kiln_status_text(status));
+        return status == KILN_E_VERSION ? EXIT_NOTHING_FOUND : exit_code_of(status);
+    }
+    int exit_code = show_entry(item, entry, wanted);
+    kiln_entry_release(&entry);
+    return exit_code;
+}
+
+static int show_matching(const struct directory *directory, const struct digest_prefix *prefix,
+                         const struct wanted *wanted)
+{
+    struct listing listing;
+    kiln_status status = listing_read(directory->store, &listing);
+    if (status != KILN_OK) {
+        complain("%s: %s", directory->path, kiln_status_text(status));
+        return exit_code_of(status);
+    }
+    int exit_code;
+    const struct listed_item *item = listing_find(&listing, prefix, &exit_code);
+    if (item != NULL) {
+        exit_code = show_item(directory->store, item, wanted);
+    }
+    listing_free(&listing);
+    return exit_code;
+}
+
+int cmd_show(int argc, char **argv)
+{
+    struct wanted wanted = {0};
+    struct command_line line = {
+        .usage = usage,
+        .options = {{.name = "source", .flag = &wanted.source},
+                    {.name = "log", .flag = &wanted.log},
+                    {.name = "payload", .text = &wanted.payload}},
+        .operands_min = 1,
+        .operands_max = 1,
+    };
+    int exit_code;
+    if (!options_read(&line, argc, argv, &exit_code)) {
+        return exit_code;
+    }
+    wanted.json = line.json;
+    if (wanted.json + wanted.source + wanted.log + (wanted.payload != NULL) > 1) {
+        return options_wrong(argv[0], "--json, --source, --log and --payload exclude each other");
+    }
+    struct digest_prefix prefix;
+    if (!digest_prefix_parse(line.operands[0], &prefix)) {
+        return EXIT_USAGE;
+    }
+    struct directory directory;
+    exit_code = directory_open(line.directory, KILN_STORE_READONLY, &directory);
+    if (exit_code != EXIT_OK) {
+        return exit_code;
+    }
+    exit_code = show_matching(&directory, &prefix, &wanted);
+    directory_close(&directory);
+    return exit_code;
+}

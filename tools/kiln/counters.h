@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What caching did, for `kiln stats` and `kiln run --summary`: one shape of JSON for both.
+ */
+#pragma once
+
+#include <jansson.h>
+#include <stdint.h>
+
+#include <kiln/stats.h>
+#include <kiln/store.h>
+
+struct counters {
+    kiln_stats stats;
+    uint64_t entries, bytes; /* that the store holds now */
+};
+
+/* Reads what a store holds and counted. @store may be NULL: all zeros. */
+kiln_status counters_read(kiln_store *store, struct counters *ret_counters);
+
+json_t *counters_to_json(const struct counters *counters);

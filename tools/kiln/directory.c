@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "directory.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <kiln/config.h>
+
+#include "output.h"
+#include "tool.h"
+
+char *absolute_path(const char *path)
+{
+    if (path[0] == '/') {
+        return must(strdup(path));
+    }
+    char *here = getcwd(NULL, 0);
+    char *absolute = text_of("%s/%s", here == NULL ? "." : here, path);
+    free(here);
+    return absolute;
+}
+
+static void complain_of_variables(const kiln_config *config)
+{
+    const char *complaint;
+    for (size_t i = 0; (complaint = kiln_config_complaint(config, i)) != NULL; i++) {
+        complain("%s", complaint);
+    }
+}
+
+static void warn(void *user, kiln_log_level level, const char *text)
+{
+    (void)user;
+    if (level <= KILN_LOG_WARNING) {
+        complain("%s", text);
+    }
+}
+
+static int open_store(struct directory *directory, uint32_t flags)
+{
+    kiln_store_params params = {
+        .struct_size = sizeof params,
+        .max_bytes = directory->max_bytes,
+        .flags = flags | KILN_STORE_NO_CREATE,
+        .log = {.write = warn},
+    };
+    kiln_error error = {.struct_size = sizeof error};
+    kiln_status status = kiln_store_open(directory->path, &params, &directory->store, &error);
+    if (status == KILN_OK || status == KILN_MISS) {
+        return EXIT_OK;
+    }
+    complain("%s", error.text[0] != '\0' ? error.text : kiln_status_text(status));
+    return exit_code_of(status);
+}
+
+int directory_open(const char *option, uint32_t flags, struct directory *ret_directory)
+{
+    kiln_config *config = NULL;
+    must_succeed(kiln_config_from_env(NULL, NULL, &config));
+    complain_of_variables(config);
+    const char *path = option != NULL ? option : kiln_config_dir(config);
+    struct directory opened = {.max_bytes = kiln_config_max_bytes(config)};
+    if (path != NULL) {
+        opened.path = absolute_path(path);
+    }
+    kiln_config_free(&config);
+    if (opened.path == NULL) {
+        complain("there is no cache directory: give --dir, or set KILN_DIR or HOME");
+        return EXIT_CONFIGURATION;
+    }
+    int exit_code = open_store(&opened, flags);
+    if (exit_code != EXIT_OK) {
+        directory_close(&opened);
+        return exit_code;
+    }
+    *ret_directory = opened;
+    return EXIT_OK;
+}
+
+void directory_close(struct directory *directory)
+{
+    kiln_store_close(&directory->store);
+    free(directory->path);
+    directory->path = NULL;
+}

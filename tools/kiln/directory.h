@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The cache directory that a command works on, and its store.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include <kiln/store.h>
+
+struct directory {
+    char *path;         /* absolute */
+    uint64_t max_bytes; /* what programs that run here keep to */
+    kiln_store *store;  /* NULL: there is no such directory, so nothing is cached */
+};
+
+/* Opens the directory that --dir names, else the one that the environment gives; makes none.
+ *
+ * @option  what --dir said, or NULL
+ * @flags   KILN_STORE_…
+ * Returns EXIT_OK; else the fault was named, and this is what to exit with. */
+int directory_open(const char *option, uint32_t flags, struct directory *ret_directory);
+
+void directory_close(struct directory *directory);
+
+/* A path from the root on, to be freed. */
+char *absolute_path(const char *path);

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <kiln/store.h>
+
+#include "doctor.h"
+#include "json.h"
+#include "output.h"
+
+/* Whether a name may be made where nothing has it yet: the lowest folder on its path that is there
+ * decides. Returns 0, or an errno. */
+static int can_be_made(const char *path)
+{
+    char *folder = must(strdup(path));
+    int error = ENOENT;
+    while (error == ENOENT) {
+        char *slash = strrchr(folder, '/');
+        if (slash == NULL) {
+            break;
+        }
+        slash[slash == folder] = '\0';
+        error = faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS) == 0 ? 0 : errno;
+    }
+    free(folder);
+    return error;
+}
+
+static const char *examine_missing(struct doctor *doctor)
+{
+    if (kiln_config_readonly(doctor->config)) {
+        return "missing";
+    }
+    int error = can_be_made(doctor->directory);
+    if (error == 0) {
+        return "will be made";
+    }
+    doctor_problem(doctor, "%s can't be made: %s", doctor->directory, strerror(error));
+    return "can't be made";
+}
+
+/* What becomes of the directory, in a word. */
+static const char *examine_directory(struct doctor *doctor)
+{
+    kiln_store_params params = {
+        .struct_size = sizeof params,
+        .flags =
+            KILN_STORE_NO_CREATE | (kiln_config_readonly(doctor->config) ? KILN_STORE_READONLY : 0),
+    };
+    kiln_error error = {.struct_size = sizeof error};
+    kiln_store *store = NULL;
+    kiln_status status = kiln_store_open(doctor->directory, &params, &store, &error);
+    kiln_store_close(&store);
+    if (status == KILN_MISS) {
+        return examine_missing(doctor);
+    }
+    if (status != KILN_OK) {
+        doctor_problem(doctor, "%s is not used: %s", doctor->directory,
+                       error.text[0] != '\0' ? error.text : kiln_status_text(status));
+        return "not used";
+    }
+    if (!kiln_config_readonly(doctor->config) &&
+        faccessat(AT_FDCWD, doctor->directory, W_OK | X_OK, AT_EACCESS) != 0) {
+        doctor_problem(doctor, "%s can't be written: %s", doctor->directory, strerror(errno));
+        return "can't be written";
+    }
+    return "used";
+}
+
+static void report_directory(struct doctor *doctor)
+{
+    json_t *object = must(json_object());
+    json_add(object, "path", json_text_or_null(doctor->directory));
+    const char *state = "none";
+    if (doctor->directory == NULL) {
+        doctor_problem(doctor, "there is no cache directory: set KILN_DIR or HOME");
+    } else {
+        state = examine_directory(doctor);
+    }
+    json_add(object, "state", json_text_or_null(state));
+    json_add(doctor->report, "directory", object);
+}
+
+static void report_limits(struct doctor *doctor)
+{
+    const kiln_config *config = doctor->config;
+    json_add(doctor->report, "max_bytes", json_number(kiln_config_max_bytes(config)));
+    json_add(doctor->report, "readonly", json_boolean(kiln_config_readonly(config)));
+    json_add(doctor->report, "disabled", json_boolean(kiln_config_disabled(config)));
+    if (kiln_config_disabled(config)) {
+        doctor_note(doctor, "KILN_DISABLE: programs run without Kiln");
+    }
+    if (kiln_config_readonly(config)) {
+        doctor_note(doctor, "KILN_READONLY: nothing new is stored");
+    }
+    if (kiln_config_max_bytes(config) == 0) {
+        doctor_note(doctor, "KILN_MAX_SIZE is 0: nothing is stored");
+    }
+}
+
+static const char *const known_variables[] = {
+    "KILN_DIR",   "KILN_MAX_SIZE", "KILN_READONLY", "KILN_DISABLE",
+    "KILN_TRACE", "KILN_STATS",    "KILN_KEY_ENV",  NULL,
+};
+
+/* They decide where the directory is, or what the loader loads. */
+static const char *const other_variables[] = {
+    "XDG_CACHE_HOME",
+    "HOME",
+    "OPENCL_LAYERS",
+    "OPENCL_LAYER_PATH",
+    "OCL_ICD_VENDORS",
+    "OCL_ICD_FILENAMES",
+    "LD_PRELOAD",
+    "OPENCL_VENDOR_PATH",
+    NULL,
+};
+
+static void report_set(json_t *variables, const char *const *names)
+{
+    for (; *names != NULL; names++) {
+        const char *value = getenv(*names);
+        if (value != NULL) {
+            json_add(variables, *names, json_text_or_null(value));
+        }
+    }
+}
+
+static bool is_known(const char *name, size_t length)
+{
+    for (const char *const *known = known_variables; *known != NULL; known++) {
+        if (strlen(*known) == length && strncmp(*known, name, length) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void note_unknown_variables(struct doctor *doctor)
+{
+    for (char **variable = environ; *variable != NULL; variable++) {
+        size_t length = strcspn(*variable, "=");
+        if (strncmp(*variable, "KILN_", 5) == 0 && !is_known(*variable, length)) {
+            doctor_note(doctor, "%.*s is set, but there is no such variable", (int)length,
+                        *variable);
+        }
+    }
+}
+
+static void report_variables(struct doctor *doctor)
+{
+    json_t *variables = must(json_object());
+    report_set(variables, known_variables);
+    report_set(variables, other_variables);
+    json_add(doctor->report, "variables", variables);
+    const char *complaint;
+    for (size_t i = 0; (complaint = kiln_config_complaint(doctor->config, i)) != NULL; i++) {
+        doctor_problem(doctor, "%s", complaint);
+    }
+    note_unknown_variables(doctor);
+}
+
+void doctor_examine_cache(struct doctor *doctor)
+{
+    report_directory(doctor);
+    report_limits(doctor);
+    report_variables(doctor);
+}

@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define CL_TARGET_OPENCL_VERSION 300
+#include <CL/cl.h>
+
+#include "doctor.h"
+#include "json.h"
+#include "layer.h"
+#include "output.h"
+
+#define LOADER_LIBRARY "libOpenCL.so.1"
+#define PLATFORMS_MAX 64
+#define DEVICES_MAX 256
+
+/* Parameters of clGetICDLoaderInfoOCLICD. */
+enum { LOADER_VERSION = 2, LOADER_NAME = 3, LOADER_VENDOR = 4 };
+
+/* The loader's functions that are called here, under their own names. */
+struct opencl {
+    void *library;
+    cl_int (*clGetPlatformIDs)(cl_uint, cl_platform_id *, cl_uint *);
+    cl_int (*clGetPlatformInfo)(cl_platform_id, cl_platform_info, size_t, void *, size_t *);
+    cl_int (*clGetDeviceIDs)(cl_platform_id, cl_device_type, cl_uint, cl_device_id *, cl_uint *);
+    cl_int (*clGetDeviceInfo)(cl_device_id, cl_device_info, size_t, void *, size_t *);
+    void *(*clGetExtensionFunctionAddress)(const char *);
+};
+
+typedef cl_int (*loader_info_fn)(cl_uint, size_t, void *, size_t *);
+
+/* ---- the layer ---- */
+
+struct layer_setup {
+    char *path;   /* NULL: there is none */
+    char *others; /* OPENCL_LAYERS as it was found; NULL: not set */
+    char *list;   /* as a program under `kiln run` gets it; NULL: as it was found */
+};
+
+static struct layer_setup find_layer(struct doctor *doctor)
+{
+    const char *others = getenv("OPENCL_LAYERS");
+    struct layer_setup setup = {.others = others == NULL ? NULL : must(strdup(others))};
+    char *why = NULL;
+    if (!layer_find(&setup.path, &why)) {
+        doctor_problem(doctor, "no OpenCL layer: %s", why);
+        free(why);
+    } else if (!kiln_config_disabled(doctor->config)) {
+        setup.list = layer_list_with(setup.path, others);
+    }
+    return setup;
+}
+
+/* Lets this process's OpenCL be as a program's, but for what it would write. */
+static void enter_program_environment(const struct layer_setup *setup)
+{
+    if (setup->list != NULL) {
+        must_succeed(setenv("OPENCL_LAYERS", setup->list, 1));
+    }
+    must_succeed(setenv("KILN_READONLY", "1", 1));
+    unsetenv("KILN_TRACE");
+    unsetenv("KILN_STATS");
+}
+
+static bool is_loaded(const char *library)
+{
+    void *handle = dlopen(library, RTLD_NOW | RTLD_NOLOAD);
+    if (handle != NULL) {
+        dlclose(handle);
+    }
+    return handle != NULL;
+}
+
+/* The user's own layers. A loader passes by what it can't load, and says nothing. */
+static void check_others(struct doctor *doctor, const struct layer_setup *setup)
+{
+    char *names = must(strdup(setup->others == NULL ? "" : setup->others));
+    char *rest = names;
+    for (char *name; (name = strsep(&rest, ":")) != NULL;) {
+        if (name[0] == '\0' || is_loaded(name)) {
+            continue;
+        }
+        bool is_path = strchr(name, '/') != NULL;
+        doctor_problem(doctor, "OPENCL_LAYERS names %s: %s", name,
+                       is_path && access(name, R_OK) != 0 ? strerror(errno)
+                                                          : "the loader did not load it");
+    }
+    free(names);
+}
+
+static void report_layer(struct doctor *doctor, const struct layer_setup *setup,
+                         bool opencl_started)
+{
+    json_t *object = must(json_object());
+    bool loaded = opencl_started && setup->path != NULL && is_loaded(setup->path);
+    if (opencl_started && setup->list != NULL && !loaded) {
+        doctor_problem(doctor, "the loader did not load the layer %s", setup->path);
+    }
+    json_add(object, "path", json_text_or_null(setup->path));
+    json_add(object, "loaded", json_boolean(loaded));
+    json_add(doctor->report, "layer", object);
+}
+
+/* Some loaders put an end to the variable's text after its first name. */
+static void note_cut_list(struct doctor *doctor, const struct layer_setup *setup)
+{
+    const char *now = getenv("OPENCL_LAYERS");
+    if (setup->list != NULL && now != NULL && strcmp(now, setup->list) != 0) {
+        doctor_note(doctor,
+                    "OPENCL_LAYERS names several layers, and this loader hides all but the first "
+                    "(%s) from the programs that a program starts",
+                    now);
+    }
+}
+
+/* ---- the loader ---- */
+
+static bool find_function(void *library, const char *name, void *ret_function)
+{
+    void *function = dlsym(library, name);
+    memcpy(ret_function, &function, sizeof function);
+    return function != NULL;
+}
+
+static bool load_opencl(struct doctor *doctor, struct opencl *ret_opencl)
+{
+    struct opencl opencl = {.library = dlopen(LOADER_LIBRARY, RTLD_NOW | RTLD_GLOBAL)};
+    if (opencl.library == NULL) {
+        doctor_problem(doctor, "no OpenCL: %s", dlerror());
+        return false;
+    }
+#define FIND(name) find_function(opencl.library, #name, &opencl.name)
+    bool complete = FIND(clGetPlatformIDs) && FIND(clGetPlatformInfo) && FIND(clGetDeviceIDs) &&
+                    FIND(clGetDeviceInfo) && FIND(clGetExtensionFunctionAddress);
+#undef FIND
+    if (!complete) {
+        doctor_problem(doctor, "%s is no OpenCL loader: %s", LOADER_LIBRARY, dlerror());
+        return false;
+    }
+    *ret_opencl = opencl;
+    return true;
+}
+
+/* Whether a file speaks of OPENCL_LAYERS: loaders that read the variable have its name in them. */
+static bool file_knows_layers(const char *path)
+{
+    static const char wanted[] = "OPENCL_LAYERS";
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat status;
+    bool found = false;
+    if (file >= 0 && fstat(file, &status) == 0 && status.st_size > 0) {
+        size_t size = (size_t)status.st_size;
+        void *bytes = mmap(NULL, size, PROT_READ, MAP_PRIVATE, file, 0);
+        if (bytes != MAP_FAILED) {
+            found = memmem(bytes, size, wanted, sizeof wanted) != NULL;
+            munmap(bytes, size);
+        }
+    }
+    if (file >= 0) {
+        close(file);
+    }
+    return found;
+}
+
+static void add_loader_text(json_t *object, const char *member, loader_info_fn info, cl_uint name)
+{
+    char text[256] = "";
+    size_t size = 0;
+    bool told = info != NULL && info(name, sizeof text - 1, text, &size) == CL_SUCCESS;
+    json_add(object, member, told ? json_text_or_null(text) : json_null());
+}
+
+static void add_loader_kind(json_t *object)
+{
+    const char *name = json_string_value(json_object_get(object, "name"));
+    const char *vendor = json_string_value(json_object_get(object, "vendor"));
+    const char *kind = "unknown";
+    if (name != NULL && strstr(name, "Khronos") != NULL) {
+        kind = "khronos";
+    } else if (vendor != NULL && strcasestr(vendor, "OCL Icd") != NULL) {
+        kind = "ocl-icd";
+    }
+    json_add(object, "kind", json_text_or_null(kind));
+}
+
+static void report_loader(struct doctor *doctor, const struct opencl *opencl)
+{
+    json_t *object = must(json_object());
+    void *address;
+    memcpy(&address, &opencl->clGetPlatformIDs, sizeof address);
+    Dl_info where = {0};
+    char *path = NULL;
+    if (dladdr(address, &where) != 0 && where.dli_fname != NULL) {
+        path = realpath(where.dli_fname, NULL);
+    }
+    void *found = opencl->clGetExtensionFunctionAddress("clGetICDLoaderInfoOCLICD");
+    loader_info_fn info;
+    memcpy(&info, &found, sizeof info);
+
+    bool knows_layers = path != NULL && file_knows_layers(path);
+    json_add(object, "path", json_text_or_null(path));
+    add_loader_text(object, "name", info, LOADER_NAME);
+    add_loader_text(object, "vendor", info, LOADER_VENDOR);
+    add_loader_text(object, "version", info, LOADER_VERSION);
+    add_loader_kind(object);
+    json_add(object, "layers", json_boolean(knows_layers));
+    if (!knows_layers) {
+        doctor_problem(doctor, "%s knows no layers: nothing is cached under it",
+                       path == NULL ? LOADER_LIBRARY : path);
+    }
+    json_add(doctor->report, "loader", object);
+    free(path);
+}
+
+/* ---- platforms and devices ---- */
+
+static json_t *platform_text(const struct opencl *opencl, cl_platform_id platform,
+                             cl_platform_info name)
+{
+    char text[1024] = "";
+    bool told =
+        opencl->clGetPlatformInfo(platform, name, sizeof text - 1, text, NULL) == CL_SUCCESS;
+    return told ? json_text_or_null(text) : json_null();
+}
+
+static json_t *device_text(const struct opencl *opencl, cl_device_id device, cl_device_info name)
+{
+    char text[1024] = "";
+    bool told = opencl->clGetDeviceInfo(device, name, sizeof text - 1, text, NULL) == CL_SUCCESS;
+    return told ? json_text_or_null(text) : json_null();
+}
+
+static json_t *devices_of(const struct opencl *opencl, cl_platform_id platform)
+{
+    json_t *list = must(json_array());
+    cl_device_id devices[DEVICES_MAX];
+    cl_uint count = 0;
+    if (opencl->clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, DEVICES_MAX, devices, &count) !=
+        CL_SUCCESS) {
+        return list;
+    }
+    for (cl_uint i = 0; i < count && i < DEVICES_MAX; i++) {
+        json_t *object = must(json_object());
+        json_add(object, "name", device_text(opencl, devices[i], CL_DEVICE_NAME));
+        json_add(object, "version", device_text(opencl, devices[i], CL_DEVICE_VERSION));
+        json_add(object, "driver_version", device_text(opencl, devices[i], CL_DRIVER_VERSION));
+        json_push(list, object);
+    }
+    return list;
+}
+
+static void report_platforms(struct doctor *doctor, const struct opencl *opencl)
+{
+    json_t *list = must(json_array());
+    cl_platform_id platforms[PLATFORMS_MAX];
+    cl_uint count = 0;
+    if (opencl->clGetPlatformIDs(PLATFORMS_MAX, platforms, &count) != CL_SUCCESS || count == 0) {
+        doctor_problem(doctor, "the loader finds no OpenCL driver");
+        count = 0;
+    }
+    for (cl_uint i = 0; i < count && i < PLATFORMS_MAX; i++) {
+        json_t *object = must(json_object());
+        json_t *devices = devices_of(opencl, platforms[i]);
+        json_add(object, "name", platform_text(opencl, platforms[i], CL_PLATFORM_NAME));
+        json_add(object, "vendor", platform_text(opencl, platforms[i], CL_PLATFORM_VENDOR));
+        json_add(object, "version", platform_text(opencl, platforms[i], CL_PLATFORM_VERSION));
+        const char *name = json_string_value(json_object_get(object, "name"));
+        doctor_key_of_platform(doctor, object, platforms[i], name);
+        if (json_array_size(devices) == 0) {
+            doctor_problem(doctor, "the platform %s has no device", name == NULL ? "?" : name);
+        }
+        json_add(object, "devices", devices);
+        json_push(list, object);
+    }
+    json_add(doctor->report, "platforms", list);
+}
+
+void doctor_examine_loader(struct doctor *doctor)
+{
+    struct layer_setup setup = find_layer(doctor);
+    enter_program_environment(&setup);
+    struct opencl opencl;
+    bool loaded = load_opencl(doctor, &opencl);
+    if (loaded) {
+        report_loader(doctor, &opencl);
+        report_platforms(doctor, &opencl);
+        check_others(doctor, &setup);
+        note_cut_list(doctor, &setup);
+    }
+    report_layer(doctor, &setup, loaded);
+    free(setup.path);
+    free(setup.others);
+    free(setup.list);
+}

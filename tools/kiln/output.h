@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How the tool speaks to people: complaints, and numbers with units.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <kiln/status.h>
+
+/* Writes "kiln: ", the text and a newline to stderr. */
+void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* What the tool exits with where a call of the library failed so. */
+int exit_code_of(kiln_status status);
+
+/* Returns what an allocation gave; ends the tool, with a complaint, where it gave nothing. */
+void *must(void *allocated);
+
+/* The same for a call that gives 0, and anything else only where memory is out. */
+void must_succeed(int result);
+
+/* The formatted text, to be freed. */
+char *text_of(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Whether stdout is a terminal that may be given colours. */
+bool colours_wanted(void);
+
+/* Writes text of unknown origin to stdout: to a terminal without control characters, else as it
+ * is. */
+void print_text(const char *text, size_t size);
+
+/* Room for each of the texts below. */
+#define UNIT_TEXT_SIZE 32
+
+/* "812 B", "1.4 MiB". */
+void format_size(uint64_t bytes, char *text);
+
+/* "256 ms", "2.31 s", "3 min 12 s". */
+void format_duration(uint64_t nanoseconds, char *text);
+
+/* "2031-07-24 09:15:00", local time. */
+void format_time(int64_t unix_s, char *text);

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Aligned columns on stdout: cut to the width of a terminal, whole in a pipe. All of these end the
+ * tool where memory is out.
+ */
+#pragma once
+
+struct libscols_table;
+struct libscols_line;
+
+enum column_kind {
+    COLUMN_TEXT,
+    COLUMN_NUMBER,   /* aligned to the right */
+    COLUMN_LONG_TEXT /* cut where the terminal is too narrow */
+};
+
+enum colour { COLOUR_NONE, COLOUR_WARNING, COLOUR_ERROR };
+
+struct libscols_table *table_new(void);
+
+/* @heading  NULL in all columns: none is printed */
+void table_add_column(struct libscols_table *table, const char *heading, enum column_kind kind);
+
+struct libscols_line *table_add_row(struct libscols_table *table);
+
+/* Columns count from 0. The text is copied. */
+void row_set(struct libscols_line *row, int column, const char *text);
+void row_set_colour(struct libscols_line *row, int column, enum colour colour);
+
+/* Prints and frees it. */
+void table_print(struct libscols_table *table);
