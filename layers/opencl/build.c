@@ -131,6 +131,9 @@ static kiln_status make_key(const build_call *call, cl_device_id device, kiln_ke
         status = kilni_opencl_add_inputs(&call->source, builder, error);
     }
     if (status == KILN_OK) {
+        status = records_add_constants(call->record, builder);
+    }
+    if (status == KILN_OK) {
         status = kiln_key_builder_finish(builder, ret_key);
     }
     kiln_key_builder_free(&builder);
@@ -171,9 +174,6 @@ static const char *reason_to_pass(const program_record *record)
     }
     if (record->is_native) {
         return "the driver has built this program before";
-    }
-    if (record->is_specialized) {
-        return "specialization constants";
     }
     if (!record->platform) {
         return "a platform that can't be told";

@@ -96,15 +96,16 @@ static cl_int CL_API_CALL set_specialization_constant(cl_program program, cl_uin
 {
     program_record *record = records_hold(program);
     const platform *known = record ? record->platform : NULL;
-    if (record) {
-        records_lock();
-        record->is_specialized = 1;
-        records_unlock();
-        records_release(record);
-    }
+    records_release(record);
     set_constant_fn function = (set_constant_fn)DRIVER_FUNCTION(known, set_specialization_constant);
-    return function ? function(program, id, size, value)
-                    : layer_target()->clSetProgramSpecializationConstant(program, id, size, value);
+    if (!function) {
+        return layer_set_specialization_constant(program, id, size, value);
+    }
+    const cl_int error = function(program, id, size, value);
+    if (error == CL_SUCCESS) {
+        records_set_constant(program, id, size, value);
+    }
+    return error;
 }
 
 static cl_int CL_API_CALL get_variable_pointer(cl_device_id device, cl_program program,

@@ -78,12 +78,10 @@ cl_int CL_API_CALL layer_release_program(cl_program program)
 cl_int CL_API_CALL layer_set_specialization_constant(cl_program program, cl_uint id, size_t size,
                                                      const void *value)
 {
-    program_record *record = records_hold(program);
-    if (record) {
-        records_lock();
-        record->is_specialized = 1;
-        records_unlock();
-        records_release(record);
+    const cl_int error =
+        layer_target()->clSetProgramSpecializationConstant(program, id, size, value);
+    if (error == CL_SUCCESS) {
+        records_set_constant(program, id, size, value);
     }
-    return layer_target()->clSetProgramSpecializationConstant(program, id, size, value);
+    return error;
 }

@@ -121,6 +121,14 @@ program_record *records_hold(cl_program program)
     return record;
 }
 
+static void free_record(program_record *record)
+{
+    if (record) {
+        constant_list_done(&record->constants);
+        free(record);
+    }
+}
+
 /* Under the lock: drops one hold. Returns what the caller has to free without it, or NULL. */
 static program_record *drop_hold(program_record *record)
 {
@@ -136,7 +144,7 @@ void records_release(program_record *record)
     records_lock();
     program_record *unused = drop_hold(record);
     records_unlock();
-    free(unused);
+    free_record(unused);
 }
 
 twin *records_hold_twin(program_record *record)
@@ -197,7 +205,7 @@ static void release_reference(program_record *record, int is_kernel_hold)
     }
     records_unlock();
     twin_release(dropped);
-    free(unused);
+    free_record(unused);
 }
 
 void records_release_program(cl_program program)
@@ -207,6 +215,26 @@ void records_release_program(cl_program program)
         release_reference(record, 0);
         records_release(record);
     }
+}
+
+void records_set_constant(cl_program program, cl_uint id, size_t size, const void *value)
+{
+    records_lock();
+    program_record *record = handle_map_get(&programs, program);
+    if (record && constant_list_set(&record->constants, id, size, value) != KILN_OK) {
+        record->has_lost_constants = 1;
+    }
+    records_unlock();
+}
+
+kiln_status records_add_constants(program_record *record, kiln_key_builder *key)
+{
+    records_lock();
+    const kiln_status status = record->has_lost_constants
+                                   ? KILN_E_UNSUPPORTED
+                                   : constant_list_add_to_key(&record->constants, key);
+    records_unlock();
+    return status;
 }
 
 static int counts_kernels(const program_record *record)

@@ -14,6 +14,7 @@
 
 #include <kiln/status.h>
 
+#include "constants.h"
 #include "device/opencl/answers.h"
 #include "platforms.h"
 
@@ -46,9 +47,10 @@ typedef struct program_record {
     cl_uint kernel_holds; /* of these, the ones for the twin's kernels */
     cl_uint build_holds;  /* beyond these: what builds in flight hold at the driver */
     int is_building;
-    int is_specialized; /* has specialization constants */
-    int is_native;      /* the driver was asked to build P itself */
-    twin *twin;         /* NULL: the driver's P answers for itself */
+    constant_list constants;
+    int has_lost_constants; /* for want of memory: its key cannot be told any more */
+    int is_native;          /* the driver was asked to build P itself */
+    twin *twin;             /* NULL: the driver's P answers for itself */
 } program_record;
 
 typedef struct kernel_record {
@@ -83,6 +85,13 @@ void records_release_program(cl_program program);
 /* 1 where the application has released a program for the last time, and only kernels of its twin
  * keep it: on a driver whose programs don't count their kernels the handle is dead then. */
 int records_is_let_go(cl_program program);
+
+/* Remembers a specialization constant that the driver took. */
+void records_set_constant(cl_program program, cl_uint id, size_t size, const void *value);
+
+/* Appends a program's constants to a key. KILN_OK; KILN_E_UNSUPPORTED: some were lost;
+ * KILN_E_NO_MEMORY. */
+kiln_status records_add_constants(program_record *record, kiln_key_builder *key);
 
 /* What the driver's count has to be lessened by, to be what the application would see. */
 cl_uint records_hidden_program_references(cl_program program);

@@ -380,10 +380,10 @@ static void variables_by_address(void)
 const conformance_case il_cases[] = {
     {"il.build", il, 1},
     {"il.misuse", il_misuse, 0},
-    {"il.constants", constants, 0},
+    {"il.constants", constants, 1},
     {"il.constant-after-build", constant_after_build, 0},
     {"il.constant-misuse", constant_misuse, 0},
-    {"il.by-address", by_address, 0},
+    {"il.by-address", by_address, 1},
     {"il.constant-by-address", constant_by_address_on_source, 0},
     {"il.sub-groups-by-address", sub_groups_by_address, 0},
     {"il.variables-by-address", variables_by_address, 0},

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "constants.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct constant {
+    cl_uint id;
+    size_t size;
+    void *value;
+};
+
+static void *copy_of(const void *value, size_t size)
+{
+    void *copy = malloc(size + 1);
+    if (copy && size > 0) {
+        memcpy(copy, value, size);
+    }
+    return copy;
+}
+
+/* The place of a number, or where it belongs. */
+static size_t place_of(const constant_list *list, cl_uint id)
+{
+    size_t place = 0;
+    while (place < list->count && list->items[place].id < id) {
+        place++;
+    }
+    return place;
+}
+
+static kiln_status insert(constant_list *list, size_t place, cl_uint id)
+{
+    struct constant *items = realloc(list->items, (list->count + 1) * sizeof *items);
+    if (!items) {
+        return KILN_E_NO_MEMORY;
+    }
+    memmove(&items[place + 1], &items[place], (list->count - place) * sizeof *items);
+    items[place] = (struct constant){.id = id};
+    list->items = items;
+    list->count++;
+    return KILN_OK;
+}
+
+kiln_status constant_list_set(constant_list *list, cl_uint id, size_t size, const void *value)
+{
+    void *copy = copy_of(value, size);
+    if (!copy) {
+        return KILN_E_NO_MEMORY;
+    }
+    const size_t place = place_of(list, id);
+    const int is_new = place == list->count || list->items[place].id != id;
+    if (is_new && insert(list, place, id) != KILN_OK) {
+        free(copy);
+        return KILN_E_NO_MEMORY;
+    }
+    struct constant *set = &list->items[place];
+    free(set->value);
+    set->size = size;
+    set->value = copy;
+    return KILN_OK;
+}
+
+kiln_status constant_list_add_to_key(const constant_list *list, kiln_key_builder *key)
+{
+    kiln_status status = KILN_OK;
+    for (size_t i = 0; status == KILN_OK && i < list->count; i++) {
+        const struct constant *set = &list->items[i];
+        status = kiln_key_builder_add_number(key, "constant", set->id);
+        if (status == KILN_OK) {
+            status = kiln_key_builder_add(key, "constant.value", set->value, set->size);
+        }
+    }
+    return status;
+}
+
+void constant_list_done(constant_list *list)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        free(list->items[i].value);
+    }
+    free(list->items);
+    *list = (constant_list){0};
+}
