@@ -1174,6 +1174,63 @@ static void test_the_directory_is_removed_under_us(void **state)
     kiln_key_release(&key);
 }
 
+/* The descriptor of ours that stands for a file. */
+static int descriptor_of(const char *path)
+{
+    struct stat wanted, found;
+    assert_int_equal(stat(path, &wanted), 0);
+    for (int file = 3; file < 256; file++) {
+        if (fstat(file, &found) == 0 && found.st_dev == wanted.st_dev &&
+            found.st_ino == wanted.st_ino) {
+            return file;
+        }
+    }
+    fail_msg("%s is not open", path);
+    return -1;
+}
+
+/* As an application does that closes every descriptor it doesn't know, and then opens its own. */
+static void put_another_file_there(int file, const char *path)
+{
+    int own = open(path, O_RDONLY | O_CLOEXEC);
+    assert_true(own >= 0);
+    assert_int_equal(dup2(own, file), file);
+    close(own);
+}
+
+static void test_the_directorys_descriptor_is_taken_away(void **state)
+{
+    (void)state;
+    const char *other = scratch_path(scratch, "other");
+    assert_int_equal(mkdir(other, 0700), 0);
+    put(1);
+    int file = descriptor_of(cache);
+    put_another_file_there(file, other);
+
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+    put(2);
+    assert_int_equal(scratch_get(store, 2), KILN_OK);
+    assert_int_equal(rmdir(other), 0); /* it is still empty */
+
+    kiln_store_close(&store);
+    assert_int_equal(fcntl(file, F_GETFD), 0); /* and still open */
+    close(file);
+}
+
+static void test_a_leases_descriptor_is_taken_away(void **state)
+{
+    (void)state;
+    kiln_key *key = scratch_key(1);
+    kiln_lease *lease = NULL;
+    assert_int_equal(kiln_store_lease(store, key, 0, &lease), KILN_OK);
+    int file = descriptor_of(scratch_path(cache, "lease"));
+    put_another_file_there(file, "/dev/null");
+    kiln_lease_release(&lease);
+    assert_int_equal(fcntl(file, F_GETFD), 0);
+    close(file);
+    kiln_key_release(&key);
+}
+
 /* ---- locations ---- */
 
 static void expect_open(const char *location, kiln_status expected, const char *text)
@@ -1502,6 +1559,8 @@ int main(void)
         TEST(test_foreign_files_are_untouched),
         TEST(test_a_full_disk),
         TEST(test_the_directory_is_removed_under_us),
+        TEST(test_the_directorys_descriptor_is_taken_away),
+        TEST(test_a_leases_descriptor_is_taken_away),
         TEST(test_locations),
         TEST(test_a_url_goes_before_parameters),
         TEST(test_parameters_of_other_versions),

@@ -28,7 +28,6 @@
     X(unlinkat)                                                                                    \
     X(mkdirat)                                                                                     \
     X(readlinkat)                                                                                  \
-    X(dup3)                                                                                        \
     X(futimens)                                                                                    \
     X(fdatasync)                                                                                   \
     X(ftruncate)                                                                                   \
@@ -145,11 +144,6 @@ static int faulty_mkdirat(int directory, const char *path, mode_t mode)
 static ssize_t faulty_readlinkat(int directory, const char *path, char *buffer, size_t size)
 {
     return fails(CALL_readlinkat) ? -1 : system_table->readlinkat(directory, path, buffer, size);
-}
-
-static int faulty_dup3(int from, int to, int flags)
-{
-    return fails(CALL_dup3) ? -1 : system_table->dup3(from, to, flags);
 }
 
 static int faulty_futimens(int file, const struct timespec times[2])

@@ -7,17 +7,34 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Written once, before any request; -1: none. */
-static int trace_file = -1;
+#include "os/owned_file.h"
+
+/* Written once, before any request. */
+static kilni_owned_file trace_file = {.file = -1};
+static int is_stderr;
 
 void trace_open(const char *target)
 {
     if (!target) {
         return;
     }
-    trace_file = strcmp(target, "-") == 0
-                     ? STDERR_FILENO
-                     : open(target, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (strcmp(target, "-") == 0) {
+        is_stderr = 1;
+        return;
+    }
+    const int file = open(target, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (file >= 0 && kilni_owned_file_take(file, &trace_file) != KILN_OK) {
+        close(file);
+    }
+}
+
+/* Where lines go now; -1: nowhere, since the application has closed the file. */
+static int current_target(void)
+{
+    if (is_stderr) {
+        return STDERR_FILENO;
+    }
+    return kilni_owned_file_is_intact(&trace_file) ? trace_file.file : -1;
 }
 
 /* A line goes out in one write, so that lines of threads and processes don't mix. */
@@ -25,7 +42,8 @@ static void write_line(const char *format, ...) __attribute__((format(printf, 1,
 
 static void write_line(const char *format, ...)
 {
-    if (trace_file < 0) {
+    const int target = current_target();
+    if (target < 0) {
         return;
     }
     char line[1024];
@@ -42,7 +60,7 @@ static void write_line(const char *format, ...)
         line[i] = line[i] == '\n' || line[i] == '\r' ? ' ' : line[i];
     }
     line[size++] = '\n';
-    const ssize_t written = write(trace_file, line, size);
+    const ssize_t written = write(target, line, size);
     (void)written; /* nobody could be told */
 }
 
@@ -71,7 +89,7 @@ static const char *outcome(const kilni_request_result *result, kiln_status statu
 
 void trace_request(const kiln_key *key, const kilni_request_result *result, kiln_status status)
 {
-    if (trace_file < 0) {
+    if (!is_stderr && trace_file.file < 0) {
         return;
     }
     char digest[KILN_DIGEST_TEXT_SIZE];

@@ -31,7 +31,6 @@ static const kilni_os_table system_table = {
     .unlinkat = unlinkat,
     .mkdirat = mkdirat,
     .readlinkat = readlinkat,
-    .dup3 = dup3,
     .futimens = futimens,
     .fdatasync = fdatasync,
     .ftruncate = ftruncate,

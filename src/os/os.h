@@ -30,7 +30,6 @@ typedef struct kilni_os_table {
     int (*unlinkat)(int directory, const char *path, int flags);
     int (*mkdirat)(int directory, const char *path, mode_t mode);
     ssize_t (*readlinkat)(int directory, const char *path, char *buffer, size_t size);
-    int (*dup3)(int from, int to, int flags);
     int (*futimens)(int file, const struct timespec times[2]);
     int (*fdatasync)(int file);
     int (*ftruncate)(int file, off_t size);

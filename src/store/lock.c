@@ -32,8 +32,7 @@ static void after_fork_in_parent(void)
 static void after_fork_in_child(void)
 {
     for (kilni_lock *lock = first_lock; lock; lock = lock->next) {
-        kilni_os()->close(lock->file);
-        lock->file = -1;
+        kilni_owned_file_close(&lock->held);
     }
     pthread_mutex_unlock(&list_lock);
 }
@@ -72,6 +71,15 @@ static bool is_trusted(const struct stat *stat, bool only_read)
            (owner == kilni_os()->geteuid() || (only_read && owner == 0));
 }
 
+/* Closes a file that was opened a moment ago. */
+static void give_up(kilni_lock *lock)
+{
+    pthread_mutex_lock(&list_lock);
+    kilni_os()->close(lock->held.file);
+    unlist(lock);
+    pthread_mutex_unlock(&list_lock);
+}
+
 kiln_status kilni_lock_open(int directory, const char *path, int flags, kilni_lock *ret_lock)
 {
     static pthread_once_t watching = PTHREAD_ONCE_INIT;
@@ -81,7 +89,7 @@ kiln_status kilni_lock_open(int directory, const char *path, int flags, kilni_lo
                                   flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0600);
     int system_error = errno;
     if (file >= 0) {
-        ret_lock->file = file;
+        ret_lock->held = (kilni_owned_file){.file = file};
         enlist(ret_lock);
     }
     pthread_mutex_unlock(&list_lock);
@@ -94,9 +102,12 @@ kiln_status kilni_lock_open(int directory, const char *path, int flags, kilni_lo
         status = KILN_E_IO;
     } else if (!is_trusted(&stat, !(flags & O_RDWR))) {
         status = KILN_E_DENIED;
+    } else {
+        ret_lock->held.device = stat.st_dev;
+        ret_lock->held.inode = stat.st_ino;
     }
     if (status != KILN_OK) {
-        kilni_lock_close(ret_lock);
+        give_up(ret_lock);
     }
     return status;
 }
@@ -124,7 +135,7 @@ static kiln_status try_lock(int file, short type, off_t first, off_t count)
 kiln_status kilni_lock_take(kilni_lock *lock, short type, off_t first, off_t count,
                             uint64_t wait_ns)
 {
-    kiln_status status = try_lock(lock->file, type, first, count);
+    kiln_status status = try_lock(lock->held.file, type, first, count);
     if (status != KILN_BUSY || wait_ns == 0) {
         return status;
     }
@@ -138,7 +149,7 @@ kiln_status kilni_lock_take(kilni_lock *lock, short type, off_t first, off_t cou
         uint64_t left_ns = wait_ns - waited_ns;
         kilni_sleep_ns(sleep_ns < left_ns ? sleep_ns : left_ns);
         sleep_ns = sleep_ns < LONGEST_SLEEP_NS / 2 ? sleep_ns * 2 : LONGEST_SLEEP_NS;
-        status = try_lock(lock->file, type, first, count);
+        status = try_lock(lock->held.file, type, first, count);
         if (status != KILN_BUSY) {
             return status;
         }
@@ -148,12 +159,12 @@ kiln_status kilni_lock_take(kilni_lock *lock, short type, off_t first, off_t cou
 void kilni_lock_close(kilni_lock *lock)
 {
     pthread_mutex_lock(&list_lock);
-    if (lock->file >= 0) {
+    if (kilni_owned_file_is_intact(&lock->held)) {
         /* Closing alone frees nothing where a child that ran no fork handler has a copy. */
-        kilni_os()->lock(lock->file, F_UNLCK, 0, 0);
-        kilni_os()->close(lock->file);
-        lock->file = -1;
+        kilni_os()->lock(lock->held.file, F_UNLCK, 0, 0);
+        kilni_os()->close(lock->held.file);
     }
+    lock->held.file = -1;
     unlist(lock);
     pthread_mutex_unlock(&list_lock);
 }

@@ -12,8 +12,10 @@
 
 #include <kiln/status.h>
 
+#include "os/owned_file.h"
+
 typedef struct kilni_lock {
-    int file; /* -1 in a forked child */
+    kilni_owned_file held; /* none in a forked child */
     struct kilni_lock *previous, *next;
 } kilni_lock;
 

@@ -174,11 +174,11 @@ kiln_status kilni_totals_change_file(int directory, const char *path,
     }
     field_list fields;
     content_kind content = EMPTY;
-    status = load(lock.file, &fields, &content);
+    status = load(lock.held.file, &fields, &content);
     bool is_new = content != SOUND;
     if (status == KILN_OK) {
         apply(&fields, change);
-        status = save(lock.file, &fields, is_new);
+        status = save(lock.held.file, &fields, is_new);
     }
     kilni_lock_close(&lock);
     if (status == KILN_OK && ret_totals) {
@@ -197,7 +197,7 @@ kiln_status kilni_totals_read_file(int directory, const char *path, kilni_totals
     }
     field_list fields;
     content_kind content = EMPTY;
-    status = load(lock.file, &fields, &content);
+    status = load(lock.held.file, &fields, &content);
     kilni_lock_close(&lock);
     if (status == KILN_OK && content == DAMAGED) {
         status = KILN_E_CORRUPT;

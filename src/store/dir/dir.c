@@ -3,12 +3,69 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "os/file.h"
 #include "os/os.h"
+
+typedef struct kilni_dir_place {
+    kilni_owned_file directory;
+    struct kilni_dir_place *replaced; /* the one before; may still be in use by a call */
+} kilni_dir_place;
+
+static kilni_dir_place *place_of(const kilni_dir *dir)
+{
+    return atomic_load_explicit(&dir->place, memory_order_acquire);
+}
+
+int kilni_dir_root(const kilni_dir *dir)
+{
+    const kilni_dir_place *place = place_of(dir);
+    return place ? place->directory.file : -1;
+}
+
+kilni_dir *kilni_dir_of(kiln_store *store)
+{
+    kilni_dir *dir = (kilni_dir *)store;
+    if (!kilni_owned_file_is_intact(&place_of(dir)->directory)) {
+        kilni_dir_revive(dir);
+    }
+    return dir;
+}
+
+/* Puts an open directory in the place of the last one. Takes the descriptor over. */
+static kiln_status settle_at(kilni_dir *dir, int root)
+{
+    kilni_dir_place *place = calloc(1, sizeof *place);
+    if (!place) {
+        kilni_os()->close(root);
+        return KILN_E_NO_MEMORY;
+    }
+    kiln_status status = kilni_owned_file_take(root, &place->directory);
+    if (status != KILN_OK) {
+        kilni_os()->close(root);
+        free(place);
+        return status;
+    }
+    place->replaced = place_of(dir);
+    atomic_store_explicit(&dir->place, place, memory_order_release);
+    return KILN_OK;
+}
+
+static void leave_places(kilni_dir *dir)
+{
+    kilni_dir_place *place = place_of(dir);
+    while (place) {
+        kilni_dir_place *replaced = place->replaced;
+        kilni_owned_file_close(&place->directory);
+        free(place);
+        place = replaced;
+    }
+}
 
 static void dir_close(kiln_store *store)
 {
@@ -18,9 +75,7 @@ static void dir_close(kiln_store *store)
         atomic_load_explicit(&store->uncounted_corrupt, memory_order_relaxed) > 0) {
         kilni_dir_account(store, &nothing);
     }
-    if (dir->root >= 0) {
-        kilni_os()->close(dir->root);
-    }
+    leave_places(dir);
     if (dir->start >= 0) {
         kilni_os()->close(dir->start);
     }
@@ -67,7 +122,8 @@ static uint32_t capabilities_of(uint32_t flags)
 static kiln_status check_version_folder(const kilni_dir *dir, bool *ret_exists, kiln_error *error)
 {
     struct stat stat;
-    if (kilni_os()->fstatat(dir->root, KILNI_DIR_VERSION, &stat, AT_SYMLINK_NOFOLLOW) != 0) {
+    if (kilni_os()->fstatat(kilni_dir_root(dir), KILNI_DIR_VERSION, &stat, AT_SYMLINK_NOFOLLOW) !=
+        0) {
         *ret_exists = false;
         return errno == ENOENT ? KILN_OK
                                : kilni_error_set(error, KILN_E_IO, errno, "%s/%s: %s", dir->path,
@@ -85,7 +141,7 @@ static kiln_status check_version_folder(const kilni_dir *dir, bool *ret_exists, 
 
 static bool is_empty(const kilni_dir *dir)
 {
-    int copy = kilni_os()->openat(dir->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+    int copy = kilni_os()->openat(kilni_dir_root(dir), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     DIR *listing = copy < 0 ? NULL : kilni_os()->fdopendir(copy);
     if (!listing) {
         if (copy >= 0) {
@@ -111,7 +167,7 @@ static void write_tag(const kilni_dir *dir)
                               "# This file is a cache directory tag created by Kiln.\n"
                               "# For information about cache directory tags, see:\n"
                               "#\thttps://bford.info/cachedir/\n";
-    int file = kilni_os()->openat(dir->root, KILNI_DIR_TAG,
+    int file = kilni_os()->openat(kilni_dir_root(dir), KILNI_DIR_TAG,
                                   O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (file >= 0) {
         kilni_file_write(file, tag, sizeof tag - 1);
@@ -145,7 +201,11 @@ static kiln_status open_directory(kilni_dir *dir, kiln_error *error)
         }
     }
     bool made = false;
-    kiln_status status = enter(dir, &dir->root, &made, error);
+    int root = -1;
+    kiln_status status = enter(dir, &root, &made, error);
+    if (status == KILN_OK) {
+        status = settle_at(dir, root);
+    }
     if (status != KILN_OK) {
         return status;
     }
@@ -173,7 +233,6 @@ kiln_status kilni_dir_open(const char *path, const kilni_store_options *options,
     dir->path = copy;
     dir->user = kilni_os()->geteuid();
     dir->start = -1;
-    dir->root = -1;
     kiln_status status = open_directory(dir, error);
     if (status != KILN_OK) {
         dir_close(&dir->store);
@@ -183,22 +242,29 @@ kiln_status kilni_dir_open(const char *path, const kilni_store_options *options,
     return KILN_OK;
 }
 
-kiln_status kilni_dir_revive(kilni_dir *dir)
+/* One at a time; who comes meanwhile goes without the store once, which is a miss. */
+static pthread_mutex_t revival = PTHREAD_MUTEX_INITIALIZER;
+
+static kiln_status revive(kilni_dir *dir)
 {
-    if (!may_create(dir)) {
-        return KILN_E_IO;
-    }
     int root = -1;
     bool made = false;
     kiln_status status = enter(dir, &root, &made, NULL);
-    if (status != KILN_OK) {
-        return status == KILN_MISS ? KILN_E_IO : status;
+    if (status == KILN_OK) {
+        status = settle_at(dir, root);
     }
-    if (kilni_os()->dup3(root, dir->root, O_CLOEXEC) < 0) {
-        status = KILN_E_IO;
-    } else if (made) {
+    if (status == KILN_OK && made) {
         write_tag(dir);
     }
-    kilni_os()->close(root);
+    return status == KILN_MISS ? KILN_E_IO : status;
+}
+
+kiln_status kilni_dir_revive(kilni_dir *dir)
+{
+    if (pthread_mutex_trylock(&revival) != 0) {
+        return KILN_E_IO;
+    }
+    kiln_status status = revive(dir);
+    pthread_mutex_unlock(&revival);
     return status;
 }

@@ -17,6 +17,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
+#include "os/owned_file.h"
 #include "store/store.h"
 
 typedef struct kilni_dir {
@@ -24,9 +25,11 @@ typedef struct kilni_dir {
     char *path;       /* as its user gave it */
     uid_t user;
     int start; /* where a relative path begins; -1 for an absolute one */
-    /* The directory. Its number never changes; what it stands for does, at once for all threads,
-     * when the directory was removed and made again (dup3). */
-    int root;
+    /* Where the directory is open. Replaced, and the old one kept until the end, when it was
+     * removed and made again, or when the application has closed the descriptor: the store
+     * (release) in kilni_dir_revive pairs with the loads (acquire) in kilni_dir_of and
+     * kilni_dir_root. */
+    _Atomic(struct kilni_dir_place *) place;
     /* Bytes put while the totals could not be kept; they decide when to trim then. Relaxed. */
     _Atomic uint64_t untold_bytes;
 } kilni_dir;
@@ -36,6 +39,13 @@ kiln_status kilni_dir_open(const char *path, const kilni_store_options *options,
                            kiln_store **ret_store, kiln_error *error);
 
 bool kilni_dir_is_readonly(const kilni_dir *dir);
+
+/* The directory of a store, with its descriptor checked and, where it is not ours any more, opened
+ * anew. Each call of the interface begins so. */
+kilni_dir *kilni_dir_of(kiln_store *store);
+
+/* The directory's descriptor. */
+int kilni_dir_root(const kilni_dir *dir);
 
 /* ---- enter.c: the way to the directory ---- */
 
@@ -55,7 +65,8 @@ typedef struct kilni_entrance {
 kiln_status kilni_dir_enter(const char *path, const kilni_entrance *entrance, int *ret_directory,
                             bool *ret_made, kiln_error *error);
 
-/* Goes there again after the directory was removed, making it anew. */
+/* Goes there again: after the directory was removed, making it anew where that is allowed, or after
+ * its descriptor was closed by someone else. */
 kiln_status kilni_dir_revive(kilni_dir *dir);
 
 /* ---- names.c ---- */

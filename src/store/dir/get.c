@@ -108,13 +108,13 @@ static void stamp_use(const kilni_dir *dir, int file, const struct stat *stat)
 
 kiln_status kilni_dir_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry)
 {
-    kilni_dir *dir = (kilni_dir *)store;
+    kilni_dir *dir = kilni_dir_of(store);
     kiln_digest digest = kiln_key_digest(key);
     char path[KILNI_DIR_PATH_SIZE];
     kilni_dir_entry_path(&digest, path);
     int file;
     struct stat stat;
-    kiln_status status = kilni_dir_open_file(dir, dir->root, path, &file, &stat);
+    kiln_status status = kilni_dir_open_file(dir, kilni_dir_root(dir), path, &file, &stat);
     if (status != KILN_OK) {
         if (status == KILN_E_DENIED) {
             kilni_store_warn(store, KILNI_WARNED_ENTRY, "%s/%s: not trusted: owner, mode or kind",
@@ -138,12 +138,12 @@ kiln_status kilni_dir_get(kiln_store *store, const kiln_key *key, kiln_entry **r
 
 kiln_status kilni_dir_contains(kiln_store *store, const kiln_key *key)
 {
-    kilni_dir *dir = (kilni_dir *)store;
+    kilni_dir *dir = kilni_dir_of(store);
     kiln_digest digest = kiln_key_digest(key);
     char path[KILNI_DIR_PATH_SIZE];
     kilni_dir_entry_path(&digest, path);
     struct stat stat;
-    if (kilni_os()->fstatat(dir->root, path, &stat, AT_SYMLINK_NOFOLLOW) != 0) {
+    if (kilni_os()->fstatat(kilni_dir_root(dir), path, &stat, AT_SYMLINK_NOFOLLOW) != 0) {
         return read_status(errno) == KILN_E_IO ? KILN_E_IO : KILN_MISS;
     }
     return S_ISREG(stat.st_mode) ? KILN_OK : KILN_MISS;

@@ -27,9 +27,10 @@ static off_t offset_of(const kiln_key *key)
 /* Where the lock's file can't be had, there are no leases; that is no reason not to build. */
 static kiln_status open_lease_file(kilni_dir *dir, kilni_lock *ret_lock)
 {
-    kiln_status status = kilni_lock_open(dir->root, KILNI_DIR_LEASE, O_RDWR | O_CREAT, ret_lock);
+    kiln_status status =
+        kilni_lock_open(kilni_dir_root(dir), KILNI_DIR_LEASE, O_RDWR | O_CREAT, ret_lock);
     if (status == KILN_MISS && kilni_dir_revive(dir) == KILN_OK) {
-        status = kilni_lock_open(dir->root, KILNI_DIR_LEASE, O_RDWR | O_CREAT, ret_lock);
+        status = kilni_lock_open(kilni_dir_root(dir), KILNI_DIR_LEASE, O_RDWR | O_CREAT, ret_lock);
     }
     switch (status) {
     case KILN_E_DENIED:
@@ -51,7 +52,7 @@ kiln_status kilni_dir_lease(kiln_store *store, const kiln_key *key, uint64_t wai
         return KILN_E_NO_MEMORY;
     }
     lease->lease.ops = store->ops;
-    kiln_status status = open_lease_file((kilni_dir *)store, &lease->lock);
+    kiln_status status = open_lease_file(kilni_dir_of(store), &lease->lock);
     if (status == KILN_OK) {
         status = kilni_lock_take(&lease->lock, F_WRLCK, offset_of(key), 1, wait_ns);
         if (status == KILN_OK) {

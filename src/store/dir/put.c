@@ -41,7 +41,7 @@ static kiln_status look_at_incumbent(const kilni_dir *dir, const char *path,
     int file = -1;
     struct stat stat;
     *ret_incumbent = (incumbent){.is_there = false};
-    kiln_status status = kilni_dir_open_file(dir, dir->root, path, &file, &stat);
+    kiln_status status = kilni_dir_open_file(dir, kilni_dir_root(dir), path, &file, &stat);
     if (status != KILN_OK) {
         return status == KILN_MISS || status == KILN_E_DENIED ? KILN_OK : status;
     }
@@ -57,14 +57,15 @@ static kiln_status make_shard(kilni_dir *dir, unsigned shard)
     char path[KILNI_DIR_PATH_SIZE];
     kilni_dir_shard_path(shard, path);
     for (int missing = 0;; missing++) {
-        if (kilni_os()->mkdirat(dir->root, path, 0700) == 0 || errno == EEXIST) {
+        if (kilni_os()->mkdirat(kilni_dir_root(dir), path, 0700) == 0 || errno == EEXIST) {
             return KILN_OK;
         }
         kiln_status status = write_status(errno);
         if (status != KILN_MISS || missing == 2) {
             return status;
         }
-        if (kilni_os()->mkdirat(dir->root, KILNI_DIR_VERSION, 0700) == 0 || errno == EEXIST) {
+        if (kilni_os()->mkdirat(kilni_dir_root(dir), KILNI_DIR_VERSION, 0700) == 0 ||
+            errno == EEXIST) {
             continue;
         }
         status = write_status(errno);
@@ -85,7 +86,7 @@ static kiln_status create_temporary(const kilni_dir *dir, unsigned shard, char *
             return KILN_E_IO;
         }
         kilni_dir_temporary_path(shard, number, path);
-        int file = kilni_os()->openat(dir->root, path,
+        int file = kilni_os()->openat(kilni_dir_root(dir), path,
                                       O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (file >= 0) {
             *ret_file = file;
@@ -134,11 +135,12 @@ static kiln_status publish(const kilni_dir *dir, unsigned shard, const char *pat
         return status;
     }
     status = fill_temporary(dir, file, bytes, ret_disk_bytes);
-    if (status == KILN_OK && kilni_os()->renameat(dir->root, temporary, dir->root, path) != 0) {
+    if (status == KILN_OK &&
+        kilni_os()->renameat(kilni_dir_root(dir), temporary, kilni_dir_root(dir), path) != 0) {
         status = write_status(errno);
     }
     if (status != KILN_OK) {
-        kilni_os()->unlinkat(dir->root, temporary, 0);
+        kilni_os()->unlinkat(kilni_dir_root(dir), temporary, 0);
     }
     return status;
 }
@@ -151,9 +153,10 @@ static kiln_status change_totals(kilni_dir *dir, kilni_totals_change *change,
     uint64_t corrupt =
         atomic_exchange_explicit(&dir->store.uncounted_corrupt, 0, memory_order_relaxed);
     change->counters.corrupt += corrupt;
-    kiln_status status = kilni_totals_change_file(dir->root, KILNI_DIR_STATS, change, ret_totals);
+    kiln_status status =
+        kilni_totals_change_file(kilni_dir_root(dir), KILNI_DIR_STATS, change, ret_totals);
     if (status == KILN_MISS && kilni_dir_revive(dir) == KILN_OK) {
-        status = kilni_totals_change_file(dir->root, KILNI_DIR_STATS, change, ret_totals);
+        status = kilni_totals_change_file(kilni_dir_root(dir), KILNI_DIR_STATS, change, ret_totals);
     }
     if (status == KILN_OK && ret_totals->is_new) {
         kilni_dir_make_room(dir);
@@ -191,7 +194,7 @@ static void settle(kilni_dir *dir, uint64_t disk_bytes, const incumbent *replace
 
 kiln_status kilni_dir_put(kiln_store *store, const kiln_entry *entry)
 {
-    kilni_dir *dir = (kilni_dir *)store;
+    kilni_dir *dir = kilni_dir_of(store);
     kiln_digest digest = kiln_key_digest(kiln_entry_key(entry));
     unsigned shard = digest.bytes[0];
     char path[KILNI_DIR_PATH_SIZE];
@@ -256,18 +259,18 @@ void kilni_dir_count_removed(kilni_dir *dir, const struct stat *removed)
 
 kiln_status kilni_dir_remove(kiln_store *store, const kiln_key *key)
 {
-    kilni_dir *dir = (kilni_dir *)store;
+    kilni_dir *dir = kilni_dir_of(store);
     kiln_digest digest = kiln_key_digest(key);
     char path[KILNI_DIR_PATH_SIZE];
     kilni_dir_entry_path(&digest, path);
     struct stat stat;
-    if (kilni_os()->fstatat(dir->root, path, &stat, AT_SYMLINK_NOFOLLOW) != 0) {
+    if (kilni_os()->fstatat(kilni_dir_root(dir), path, &stat, AT_SYMLINK_NOFOLLOW) != 0) {
         return remove_status(errno);
     }
     if (!S_ISREG(stat.st_mode)) {
         return KILN_MISS;
     }
-    if (kilni_os()->unlinkat(dir->root, path, 0) != 0) {
+    if (kilni_os()->unlinkat(kilni_dir_root(dir), path, 0) != 0) {
         return remove_status(errno);
     }
     kilni_dir_count_removed(dir, &stat);
@@ -278,6 +281,6 @@ kiln_status kilni_dir_account(kiln_store *store, const kiln_stats *delta)
 {
     kilni_totals_change change = {.counters = *delta};
     kilni_totals totals;
-    kiln_status status = change_totals((kilni_dir *)store, &change, &totals);
+    kiln_status status = change_totals(kilni_dir_of(store), &change, &totals);
     return status == KILN_OK || status == KILN_E_READONLY ? status : KILN_E_IO;
 }

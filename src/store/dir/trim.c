@@ -108,7 +108,7 @@ static bool may_remove(const kilni_dir *dir, const char *path)
 {
     int file;
     struct stat stat;
-    kiln_status status = kilni_dir_open_file(dir, dir->root, path, &file, &stat);
+    kiln_status status = kilni_dir_open_file(dir, kilni_dir_root(dir), path, &file, &stat);
     if (status != KILN_OK) {
         return status == KILN_E_DENIED;
     }
@@ -122,7 +122,7 @@ static void remove_candidate(store_census *census, const candidate *victim)
     char path[KILNI_DIR_PATH_SIZE];
     kilni_dir_entry_path(&victim->digest, path);
     if (may_remove(census->dir, path) &&
-        kilni_dir_remove_seen(census->dir->root, path, &victim->seen) == KILN_OK) {
+        kilni_dir_remove_seen(kilni_dir_root(census->dir), path, &victim->seen) == KILN_OK) {
         census->removed++;
         census->removed_bytes += victim->disk_bytes;
         census->entries--;
@@ -158,7 +158,7 @@ static void correct_totals(const store_census *census)
         change.entries = -(int64_t)census->removed;
         change.bytes = -(int64_t)census->removed_bytes;
     }
-    kilni_totals_change_file(census->dir->root, KILNI_DIR_STATS, &change, NULL);
+    kilni_totals_change_file(kilni_dir_root(census->dir), KILNI_DIR_STATS, &change, NULL);
 }
 
 static kiln_status trim_locked(kilni_dir *dir, uint64_t limit, uint64_t target,
@@ -188,7 +188,8 @@ static kiln_status trim_to(kilni_dir *dir, uint64_t limit, uint64_t target,
                            kiln_trim_report *ret_report)
 {
     kilni_lock janitor;
-    if (kilni_lock_open(dir->root, KILNI_DIR_LEASE, O_RDWR | O_CREAT, &janitor) != KILN_OK) {
+    if (kilni_lock_open(kilni_dir_root(dir), KILNI_DIR_LEASE, O_RDWR | O_CREAT, &janitor) !=
+        KILN_OK) {
         return KILN_E_IO;
     }
     kiln_status status = kilni_lock_take(&janitor, F_WRLCK, KILNI_DIR_JANITOR_BYTE, 1, 0);

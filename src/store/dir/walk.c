@@ -41,8 +41,8 @@ static kiln_status walk_shard(kilni_dir *dir, unsigned shard, shard_walk *walk)
 {
     char path[KILNI_DIR_PATH_SIZE];
     kilni_dir_shard_path(shard, path);
-    int directory =
-        kilni_os()->openat(dir->root, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
+    int directory = kilni_os()->openat(kilni_dir_root(dir), path,
+                                       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
     if (directory < 0) {
         return walk_status(errno);
     }
@@ -213,14 +213,14 @@ static int add_to_stat(void *user, const kilni_dir_found *found)
 
 kiln_status kilni_dir_stat(kiln_store *store, kiln_store_stat *ret_stat)
 {
-    kilni_dir *dir = (kilni_dir *)store;
+    kilni_dir *dir = kilni_dir_of(store);
     kiln_store_stat stat = {.max_bytes = store->options.max_bytes};
     kiln_status status = kilni_dir_walk(dir, add_to_stat, &stat);
     if (status != KILN_OK) {
         return status;
     }
     kilni_totals totals;
-    if (kilni_totals_read_file(dir->root, KILNI_DIR_STATS, &totals) == KILN_OK) {
+    if (kilni_totals_read_file(kilni_dir_root(dir), KILNI_DIR_STATS, &totals) == KILN_OK) {
         stat.totals = totals.counters;
     }
     *ret_stat = stat;

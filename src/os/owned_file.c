@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "os/owned_file.h"
+
+#include <errno.h>
+
+#include "os/os.h"
+
+kiln_status kilni_owned_file_take(int file, kilni_owned_file *ret_owned)
+{
+    struct stat stat;
+    if (kilni_os()->fstat(file, &stat) != 0) {
+        return KILN_E_IO;
+    }
+    *ret_owned = (kilni_owned_file){.file = file, .device = stat.st_dev, .inode = stat.st_ino};
+    return KILN_OK;
+}
+
+bool kilni_owned_file_is_intact(const kilni_owned_file *owned)
+{
+    struct stat stat;
+    if (owned->file < 0) {
+        return false;
+    }
+    /* A file system that fails to answer is no sign that the number is someone else's. */
+    if (kilni_os()->fstat(owned->file, &stat) != 0) {
+        return errno != EBADF;
+    }
+    return stat.st_dev == owned->device && stat.st_ino == owned->inode;
+}
+
+void kilni_owned_file_close(kilni_owned_file *owned)
+{
+    if (kilni_owned_file_is_intact(owned)) {
+        kilni_os()->close(owned->file);
+    }
+    owned->file = -1;
+}

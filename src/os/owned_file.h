@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A descriptor that is kept open for long in a process that isn't ours. An application may close
+ * all descriptors that it doesn't know, and open files of its own: then the number is no longer
+ * ours to use, and least of all to close.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+#include <kiln/status.h>
+
+typedef struct kilni_owned_file {
+    int file; /* -1: none */
+    dev_t device;
+    ino_t inode;
+} kilni_owned_file;
+
+/* Remembers what a descriptor stands for. KILN_OK; KILN_E_IO: it is no descriptor. */
+kiln_status kilni_owned_file_take(int file, kilni_owned_file *ret_owned);
+
+/* Whether the number still stands for the same file. */
+bool kilni_owned_file_is_intact(const kilni_owned_file *owned);
+
+/* Closes it where it is still ours. */
+void kilni_owned_file_close(kilni_owned_file *owned);

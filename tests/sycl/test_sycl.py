@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""A SYCL program under Kiln, on the DPC++ runtime and Intel's OpenCL runtime.
+
+Run as:  scripts/with-runtime sycl python3 test_sycl.py KILN LAYER COUNTING_LAYER
+"""
+
+import ctypes.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import sycl_program
+from sycl_program import environment, run, run_together, sycl_cache
+
+KILN, LAYER, COUNTING_LAYER = (os.path.abspath(path) for path in sys.argv[1:4])
+UNDER_KILN = (KILN, "run", "--summary", "--json", "--")
+PROGRAMS_MIN = 12  # so many at least are distinct
+
+
+def counters_of(ended):
+    """What the last line of `kiln run --summary --json` tells."""
+    return json.loads(ended.errors.splitlines()[-1])
+
+
+def hits_of(counters):
+    return counters["hits_memory"] + counters["hits_store"]
+
+
+def folder_with_debians_loader(scratch):
+    """A folder that has Debian's loader and nothing else; None where there is none."""
+    name = ctypes.util.find_library("OpenCL")
+    if name is None:
+        return None
+    folder = Path(scratch) / "loader"
+    folder.mkdir(exist_ok=True)
+    # The dynamic linker knows where it is.
+    found = subprocess.run(
+        ["/sbin/ldconfig", "-p"], stdout=subprocess.PIPE, text=True, check=True).stdout
+    paths = [line.split(" => ")[1] for line in found.splitlines() if line.split()[:1] == [name]]
+    (folder / name).symlink_to(paths[0])
+    return folder
+
+
+def loader_of(variables):
+    """Which loader a SYCL program has mapped."""
+    script = "import dpctl; dpctl.get_devices(); print(open('/proc/self/maps').read())"
+    maps = subprocess.run(
+        ["python", "-c", script], env=variables, stdout=subprocess.PIPE, text=True, check=True)
+    return {line.split()[-1] for line in maps.stdout.splitlines() if "libOpenCL.so" in line}
+
+
+class SyclTest(unittest.TestCase):
+    """The program's results without Kiln, and a cache that a first run filled."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.scratch = Path(tempfile.mkdtemp(prefix="kiln-sycl-"))
+        cls.addClassCleanup(shutil.rmtree, cls.scratch, ignore_errors=True)
+        plain = run(environment())
+        if not plain.results:
+            raise RuntimeError("the program fails without Kiln: " + plain.ending())
+        cls.expected = plain.results
+        cls.filled = cls.scratch / "filled"
+        cls.cold = run(environment(KILN_DIR=str(cls.filled)), UNDER_KILN)
+
+    def folder(self):
+        return Path(tempfile.mkdtemp(dir=self.scratch))
+
+    def copy_of_filled(self):
+        copy = self.folder() / "cache"
+        shutil.copytree(self.filled, copy)
+        return copy
+
+    def assert_right(self, ended):
+        self.assertEqual(ended.results, self.expected, ended.ending())
+
+    def assert_warm(self, ended, wanted_hits=None):
+        """Right, and nothing built, missed, damaged or passed through."""
+        self.assert_right(ended)
+        counters = counters_of(ended)
+        for name in ("builds", "misses", "passed_through", "failures", "corrupt", "dropped"):
+            self.assertEqual(counters[name], 0, (name, counters))
+        self.assertGreaterEqual(hits_of(counters), wanted_hits or PROGRAMS_MIN, counters)
+
+    def all_hits(self):
+        """What the program asks for."""
+        counters = counters_of(self.cold)
+        return counters["builds"] + hits_of(counters)
+
+    def test_first_run_fills(self):
+        self.assert_right(self.cold)
+        counters = counters_of(self.cold)
+        self.assertGreaterEqual(counters["builds"], PROGRAMS_MIN)
+        self.assertEqual(counters["builds"], counters["entries"])
+        self.assertEqual(counters["puts"], counters["builds"])
+        self.assertEqual(counters["passed_through"], 0)
+
+    def test_second_run_is_warm(self):
+        warm = run(environment(KILN_DIR=str(self.filled)), UNDER_KILN)
+        self.assert_warm(warm, self.all_hits())
+        self.assertEqual(counters_of(warm)["puts"], 0)
+
+    def test_both_loaders_share_entries(self):
+        folder = folder_with_debians_loader(self.folder())
+        if folder is None:
+            self.skipTest("no other OpenCL loader here")
+        debians = environment(LD_LIBRARY_PATH=str(folder))
+        self.assertNotEqual(loader_of(debians), loader_of(environment()))
+
+        from_wheels = run(debians | {"KILN_DIR": str(self.filled)}, UNDER_KILN)
+        self.assert_warm(from_wheels, self.all_hits())
+        cache = str(self.folder() / "cache")
+        self.assert_right(run(debians | {"KILN_DIR": cache}, UNDER_KILN))
+        from_debians = run(environment(KILN_DIR=cache), UNDER_KILN)
+        self.assert_warm(from_debians, self.all_hits())
+
+    def test_beside_sycls_own_cache(self):
+        """Builds go through Kiln until SYCL's cache has the binaries, which it brings itself."""
+        own = self.folder()
+        both = environment(KILN_DIR=str(self.folder() / "cache"), **sycl_cache(own))
+        cold = run(both, UNDER_KILN)
+        self.assert_right(cold)
+        self.assertEqual(counters_of(cold)["passed_through"], 0)
+        brought = run(both, UNDER_KILN)
+        self.assert_right(brought)
+        self.assertEqual(counters_of(brought)["builds"], 0)
+        self.assertGreaterEqual(counters_of(brought)["passed_through"], PROGRAMS_MIN)
+
+        # SYCL fills its cache with the binaries of programs that Kiln loaded.
+        shutil.rmtree(own)
+        self.assert_warm(run(both, UNDER_KILN), self.all_hits())
+        without_kiln = run(environment(**sycl_cache(own)))
+        self.assert_right(without_kiln)
+        self.assertGreaterEqual(len(list(own.rglob("*.bin"))), PROGRAMS_MIN)
+
+    def test_together_each_program_is_built_once(self):
+        cache = self.folder() / "cache"
+        counts = self.folder() / "counts"
+        # The lowest layer comes first.
+        variables = environment(
+            COUNTING_LAYER_FILE=str(counts),
+            **sycl_program.kiln_cache(cache, COUNTING_LAYER, LAYER))
+        for ended in run_together(3, variables):
+            self.assert_right(ended)
+        self.assertEqual(
+            sycl_program.builds_at_driver(counts), counters_of(self.cold)["entries"])
+
+    def test_read_only(self):
+        cache = self.copy_of_filled()
+        readonly = environment(KILN_DIR=str(cache), KILN_READONLY="1")
+        self.assert_warm(run(readonly, UNDER_KILN), self.all_hits())
+
+        empty = self.folder()
+        ended = run(readonly | {"KILN_DIR": str(empty)}, UNDER_KILN)
+        self.assert_right(ended)
+        self.assertEqual(list(empty.rglob("*")), [])
+
+    def test_directory_that_cannot_be_written(self):
+        cache = self.copy_of_filled()
+        entries = {f: f.read_bytes() for f in cache.rglob("*") if len(f.name) == 32}
+        for path in [cache, *cache.rglob("*")]:
+            path.chmod(0o500 if path.is_dir() else 0o400)
+        self.assert_warm(run(environment(KILN_DIR=str(cache)), UNDER_KILN), self.all_hits())
+        self.assertEqual(entries, {f: f.read_bytes() for f in entries})
+
+    def check_healed(self, cache, damage):
+        """For DamagedRuns: what that run left has to be whole, and warm."""
+        verified = subprocess.run(
+            [KILN, "verify", "--dir", cache], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True)
+        if verified.returncode != 0:
+            return f"{damage}: {verified.stdout}"
+        counters = counters_of(run(environment(KILN_DIR=str(cache)), UNDER_KILN))
+        if counters["builds"] > 0 or hits_of(counters) != self.all_hits():
+            return f"{damage}: not warm afterwards: {counters}"
+        return None
+
+    def test_damaged_files(self):
+        damaged = sycl_program.DamagedRuns(
+            self.filled,
+            lambda cache: environment(**sycl_program.kiln_cache(cache, LAYER)),
+            self.expected,
+            seed="test_sycl",
+        )
+        for damage, count in (sycl_program.flip_bit, 7), (sycl_program.truncate, 3):
+            self.assertEqual(damaged.run_all(damage, count, self.check_healed), [])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
