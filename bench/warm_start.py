@@ -6,30 +6,19 @@ The program is examples/opencl/three_programs. Run by scripts/bench warm-start."
 
 import json
 import os
-import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 
-BUILD = Path(__file__).resolve().parent.parent / "build"
+sys.path.insert(0, str(Path(__file__).resolve().parent / "lib"))
+from measuring import BUILD, LAYER, Scratch, has_runtime, in_turns, note, report, result
+
 PROGRAM = BUILD / "examples/opencl/three_programs"
-LAYER = BUILD / "layers/opencl/libkiln_opencl_layer.so"
 
 ADDED_LIMIT = 1.03  # what the layer may add where it saves nothing
 WARM_LIMIT = 1 / 20  # of the time that a cold start takes
-
-
-class Scratch:
-    """Directories of one bench, each new and empty, gone at its end."""
-
-    def __init__(self, root):
-        self.root = root
-
-    def folder(self):
-        return tempfile.mkdtemp(dir=self.root)
 
 
 def environment(runtime, **more):
@@ -58,32 +47,13 @@ def run(variables, scratch):
     }
 
 
-def interleave(ways, rounds, scratch):
-    """Runs each way once a round, in turning order. Returns the median of each stretch, by way.
+def medians_of(ways, rounds, scratch):
+    """A way is a function that gives the environment for one run."""
 
-    A way is a function that gives the environment for one run."""
-    runs = {name: [] for name in ways}
-    order = list(ways)
-    for _ in range(rounds):
-        for name in order:
-            runs[name].append(run(ways[name](), scratch))
-        order.reverse()
-    return {
-        name: {stretch: statistics.median(r[stretch] for r in of_way) for stretch in of_way[0]}
-        for name, of_way in runs.items()
-    }
+    def running(variables):
+        return lambda: run(variables(), scratch)
 
-
-def result(name, value, peer, limit):
-    ratio = value / peer
-    return {
-        "name": name,
-        "value": round(value, 6),
-        "floor_or_peer": round(peer, 6),
-        "ratio": round(ratio, 4),
-        "limit": round(limit, 4),
-        "pass": ratio <= limit,
-    }
+    return in_turns({name: running(variables) for name, variables in ways.items()}, rounds)
 
 
 def added(title, medians):
@@ -98,7 +68,7 @@ def bench_intel(scratch):
     base = environment("intel")
     warm_cache = scratch.folder()
     run(with_layer(warm_cache, base), scratch)
-    medians = interleave(
+    medians = medians_of(
         {
             "plain": lambda: base,
             "layer": lambda: with_layer(scratch.folder(), base),
@@ -120,7 +90,7 @@ def bench_pocl(scratch):
     def base(cache):
         return environment("pocl", POCL_CACHE_DIR=cache)
 
-    empty = interleave(
+    empty = medians_of(
         {
             "plain": lambda: base(scratch.folder()),
             "layer": lambda: with_layer(scratch.folder(), base(scratch.folder())),
@@ -130,7 +100,7 @@ def bench_pocl(scratch):
     )
     filled = base(scratch.folder())
     run(filled, scratch)
-    warm = interleave(
+    warm = medians_of(
         {"plain": lambda: filled, "layer": lambda: with_layer(scratch.folder(), filled)},
         61,
         scratch,
@@ -140,32 +110,15 @@ def bench_pocl(scratch):
     )
 
 
-def print_table(results):
-    width = max(len(r["name"]) for r in results)
-    print(f"{'':{width}}  {'seconds':>9}  {'against':>9}  {'ratio':>7}  {'limit':>7}")
-    for r in results:
-        print(
-            f"{r['name']:{width}}  {r['value']:9.4f}  {r['floor_or_peer']:9.4f}"
-            f"  {r['ratio']:7.4f}  {r['limit']:7.4f}  {'pass' if r['pass'] else 'FAIL'}"
-        )
-
-
 def main():
     results = []
-    root = tempfile.mkdtemp(prefix="kiln-bench-")
-    try:
+    with Scratch() as scratch:
         for runtime, bench in (("intel", bench_intel), ("pocl", bench_pocl)):
-            if (BUILD / "runtimes" / runtime / "vendors").is_dir():
-                results += bench(Scratch(root))
+            if has_runtime(runtime):
+                results += bench(scratch)
             else:
-                print(f"warm-start: the runtime {runtime} is not there", file=sys.stderr)
-    finally:
-        shutil.rmtree(root)
-    if sys.argv[1:] == ["--json"]:
-        print(json.dumps({"bench": "warm-start", "results": results}))
-    else:
-        print_table(results)
-    return 0 if all(r["pass"] for r in results) else 1
+                note("warm-start", f"the runtime {runtime} is not there")
+    return report("warm-start", results, sys.argv[1:] == ["--json"])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What benches share: scratch folders, runs in turns, results and how they are printed."""
+
+import json
+import shutil
+import statistics
+import sys
+import tempfile
+from pathlib import Path
+
+BUILD = Path(__file__).resolve().parent.parent.parent / "build"
+LAYER = BUILD / "layers/opencl/libkiln_opencl_layer.so"
+COUNTING_LAYER = BUILD / "tests/libcounting_layer.so"
+
+
+class Scratch:
+    """Directories of one bench, each new and empty, gone at its end."""
+
+    def __enter__(self):
+        self.root = tempfile.mkdtemp(prefix="kiln-bench-")
+        return self
+
+    def __exit__(self, *failure):
+        shutil.rmtree(self.root)
+
+    def folder(self):
+        return tempfile.mkdtemp(dir=self.root)
+
+
+def has_runtime(name):
+    return (BUILD / "runtimes" / name / "vendors").is_dir()
+
+
+def in_turns(ways, rounds):
+    """Runs each way once a round, in turning order. Returns the median of each stretch, by way.
+
+    A way is a function that runs once and returns the seconds of each stretch, by name."""
+    runs = {name: [] for name in ways}
+    order = list(ways)
+    for _ in range(rounds):
+        for name in order:
+            runs[name].append(ways[name]())
+        order.reverse()
+    return {
+        name: {stretch: statistics.median(r[stretch] for r in of_way) for stretch in of_way[0]}
+        for name, of_way in runs.items()
+    }
+
+
+def result(name, value, peer, limit, ratio=None):
+    """@ratio: where it is not value through peer."""
+    if ratio is None:
+        ratio = value / peer
+    return {
+        "name": name,
+        "value": round(value, 6),
+        "floor_or_peer": round(peer, 6),
+        "ratio": round(ratio, 4),
+        "limit": round(limit, 4),
+        "pass": ratio <= limit,
+    }
+
+
+def print_table(results):
+    width = max(len(r["name"]) for r in results)
+    print(f"{'':{width}}  {'value':>9}  {'against':>9}  {'ratio':>7}  {'limit':>7}")
+    for r in results:
+        print(
+            f"{r['name']:{width}}  {r['value']:9.4f}  {r['floor_or_peer']:9.4f}"
+            f"  {r['ratio']:7.4f}  {r['limit']:7.4f}  {'pass' if r['pass'] else 'FAIL'}"
+        )
+
+
+def report(bench, results, as_json):
+    """Returns the bench's exit status."""
+    if as_json:
+        print(json.dumps({"bench": bench, "results": results}))
+    else:
+        print_table(results)
+    return 0 if all(r["pass"] for r in results) else 1
+
+
+def note(bench, text):
+    print(f"{bench}: {text}", file=sys.stderr, flush=True)
