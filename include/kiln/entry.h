@@ -54,8 +54,9 @@ typedef struct kiln_entry_params {
     const kiln_key *key; /* not NULL */
     uint32_t kind;       /* kiln_entry_kind */
     kiln_provenance provenance;
-    kiln_bytes answers; /* what the payload can't answer as the build did; the device's own format */
-    kiln_bytes log;     /* the build log, as text without a closing zero */
+    kiln_bytes
+        answers;    /* what the payload can't answer as the build did; the device's own format */
+    kiln_bytes log; /* the build log, as text without a closing zero */
     kiln_bytes payload;
 } kiln_entry_params;
 

@@ -35,7 +35,7 @@ typedef struct kiln_digest {
 
 /* A part's bytes may be away: packs that strip keys keep the length and a BLAKE2b-256 digest. */
 typedef struct kiln_key_part {
-    const char *name; /* ends with a zero byte; 1 to 255 bytes */
+    const char *name;  /* ends with a zero byte; 1 to 255 bytes */
     const void *bytes; /* NULL where only the digest was kept */
     uint64_t size;     /* of the whole part, in bytes, also where only the digest was kept */
     const unsigned char *digest; /* 32 bytes of BLAKE2b-256 where only that was kept, else NULL */

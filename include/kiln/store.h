@@ -35,10 +35,10 @@ enum {
 
 typedef struct kiln_store_params {
     size_t struct_size;
-    uint64_t max_bytes; /* on disk, at most; 0: 2 GiB; KILN_UNLIMITED */
-    uint32_t flags;     /* KILN_STORE_… */
+    uint64_t max_bytes;        /* on disk, at most; 0: 2 GiB; KILN_UNLIMITED */
+    uint32_t flags;            /* KILN_STORE_… */
     uint32_t stamp_interval_s; /* how often at most a use is stamped; 0: 3600 */
-    kiln_log log;       /* why the store turned itself off, what it skipped */
+    kiln_log log;              /* why the store turned itself off, what it skipped */
 } kiln_store_params;
 
 /* Opens a store. A directory that is missing is made (0700, its parents too); one that is there is
@@ -134,7 +134,7 @@ KILN_API kiln_status kiln_store_each(kiln_store *store, kiln_item_fn visit, void
 
 typedef struct kiln_store_stat {
     size_t struct_size;
-    kiln_stats totals; /* of all processes that used the store */
+    kiln_stats totals;                  /* of all processes that used the store */
     uint64_t entries, bytes, max_bytes; /* bytes as the disk holds them */
 } kiln_store_stat;
 
