@@ -12,14 +12,14 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE / "lib"), str(HERE.parent / "tests/sycl")]
-from measuring import (
-    BUILD, COUNTING_LAYER, LAYER, Scratch, has_runtime, in_turns, note, report, result)
+from measuring import COUNTING_LAYER, LAYER, Scratch, in_turns, note, report, result
 from sycl_program import (
     DamagedRuns, builds_at_driver, environment, flip_bit, kiln_cache, run, run_together,
     sycl_cache, truncate)
 
 WARM_LIMIT = 1.05  # of the time that SYCL's own cache takes
 COLD_LIMIT = 1 / 20  # of the device work of a start without a cache
+ADDED_LIMIT = 1.03  # what filling the cache may add to a start without one
 COLD_ROUNDS = 7
 WARM_ROUNDS = 25
 CROWD = 8
@@ -87,7 +87,7 @@ class Bench:
             result(f"warm against cold without a cache: {work}",
                    warm["kiln"][work], cold["none"][work], COLD_LIMIT),
             result(f"cold with Kiln against without a cache: {whole}",
-                   cold["kiln"][whole], cold["none"][whole], WARM_LIMIT),
+                   cold["kiln"][whole], cold["none"][whole], ADDED_LIMIT),
             result(f"warm against SYCL's own cache, warm: {whole}",
                    warm["kiln"][whole], warm["own"][whole], WARM_LIMIT),
             result(f"warm against SYCL's own cache, warm: {work}",
@@ -145,13 +145,6 @@ def main():
     parser.add_argument("--faults", action="store_true", help="damage cached files too: minutes")
     parser.add_argument("--seed", default="1", help="for --faults")
     options = parser.parse_args()
-    if not has_runtime("sycl"):
-        note("sycl", "the SYCL runtime is not there: see scripts/install-deps --sycl")
-        return 2
-    runtime = BUILD / "runtimes/sycl"
-    os.environ["OCL_ICD_VENDORS"] = str(runtime / "vendors")
-    os.environ["PATH"] = f"{runtime / 'bin'}:{os.environ['PATH']}"
-
     with Scratch() as scratch:
         bench = Bench(scratch)
         results = bench.starts() + bench.crowds()

@@ -18,13 +18,12 @@
 #include <CL/cl_icd.h>
 
 #include <kiln/device.h>
+#include <kiln/opencl.h>
 
 #include "base/text.h"
 #include "device/opencl/cpu.h"
 #include "device/opencl/driver_files.h"
 #include "device/opencl/file_identity.h"
-#include <kiln/opencl.h>
-
 #include "device/opencl/identity.h"
 #include "device/opencl/traits.h"
 

@@ -36,7 +36,8 @@
     X(readdir)                                                                                     \
     X(closedir)                                                                                    \
     X(nanosleep)                                                                                   \
-    X(getrandom)
+    X(getrandom)                                                                                   \
+    X(duplicate)
 
 enum call {
 #define ENUM(name) CALL_##name,
@@ -82,6 +83,11 @@ static size_t shortened(size_t size)
 static int faulty_openat(int directory, const char *path, int flags, mode_t mode)
 {
     return fails(CALL_openat) ? -1 : system_table->openat(directory, path, flags, mode);
+}
+
+static int faulty_duplicate(int file, int least)
+{
+    return fails(CALL_duplicate) ? -1 : system_table->duplicate(file, least);
 }
 
 /* The system closes a descriptor also where it reports a failure. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "build.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,7 @@ typedef struct build_call {
 
     twin *made;          /* what a hit made */
     int was_at_driver;   /* the driver was asked to build */
+    unsigned generation; /* of that build */
     cl_int error;        /* what it answered */
     int is_callback_due; /* by the layer: the driver wasn't asked */
 } build_call;
@@ -150,6 +152,13 @@ static kiln_status make_keys(build_call *call, kiln_error *error)
     return status;
 }
 
+static void set_phase(program_record *record, build_phase phase)
+{
+    records_lock();
+    record->phase = phase;
+    records_unlock();
+}
+
 static void free_call(build_call *call)
 {
     for (cl_uint i = 0; call->keys && i < call->device_count; i++) {
@@ -162,7 +171,7 @@ static void free_call(build_call *call)
 }
 
 /* Why a build of this program passes through, as far as the record tells; NULL: it doesn't. */
-static const char *reason_to_pass(const program_record *record)
+static const char *reason_to_pass(program_record *record)
 {
     static const char *const by_origin[] = {
         [ORIGIN_BINARY] = "a binary of the application's",
@@ -172,7 +181,7 @@ static const char *reason_to_pass(const program_record *record)
     if (record->origin != ORIGIN_SOURCE && record->origin != ORIGIN_IL) {
         return by_origin[record->origin];
     }
-    if (record->is_native) {
+    if (records_is_native(record)) {
         return "the driver has built this program before";
     }
     if (!record->platform) {
@@ -240,13 +249,19 @@ static kiln_status status_at_driver(const build_call *call)
 
 static void build_at_driver(build_call *call)
 {
-    records_lock();
-    call->record->is_native = 1;
-    records_unlock();
+    call->generation = records_begin_native(call->record);
+    set_phase(call->record, BUILD_AT_DRIVER);
     call->was_at_driver = 1;
     call->error =
         layer_target()->clBuildProgram(call->program, call->argument_count, call->argument_devices,
                                        call->options, call->notify, call->user_data);
+}
+
+/* The application may build the program again from its callback, or compile it meanwhile: then
+ * what it holds is no longer this build's. */
+static kiln_status check_generation(const build_call *call)
+{
+    return records_is_generation(call->record, call->generation) ? KILN_OK : KILN_E_UNSUPPORTED;
 }
 
 static kiln_status build(void *user, kiln_error *error)
@@ -256,7 +271,8 @@ static kiln_status build(void *user, kiln_error *error)
     if (call->error != CL_SUCCESS) {
         return kilni_error_set(error, KILN_E_BUILD, 0, "the driver answered %d", call->error);
     }
-    return status_at_driver(call);
+    const kiln_status status = check_generation(call);
+    return status == KILN_OK ? status_at_driver(call) : status;
 }
 
 /* Included files may have changed while the driver read them: then what was built is not what the
@@ -279,9 +295,15 @@ static kiln_status capture(void *user, size_t index, uint64_t build_ns, kiln_ent
 {
     build_call *call = user;
     kiln_capture taken = {0};
-    kiln_status status = check_inputs(call, index);
+    kiln_status status = check_generation(call);
+    if (status == KILN_OK) {
+        status = check_inputs(call, index);
+    }
     if (status == KILN_OK) {
         status = kilni_opencl_take(layer_target(), call->program, call->devices[index], &taken);
+    }
+    if (status == KILN_OK) {
+        status = check_generation(call);
     }
     if (status == KILN_OK) {
         const kiln_entry_params params = {
@@ -336,6 +358,7 @@ static cl_int request(build_call *call)
 {
     const kilni_request wanted = {
         .ending = KILNI_KEEP_ENTRIES,
+        .is_alone = call->notify != NULL,
         .keys = (const kiln_key *const *)call->keys,
         .key_count = call->device_count,
         .ops = &request_ops,
@@ -343,6 +366,9 @@ static cl_int request(build_call *call)
     };
     kilni_request_result result = {0};
     hold_at_driver(call->record);
+    /* A thread that is cancelled half-way would leave those who wait for it waiting for ever. */
+    int cancel_state = PTHREAD_CANCEL_ENABLE;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     const kiln_status status = kilni_request_run(session_requests(), &wanted, &result, NULL);
     if (call->made) {
         records_set_twin(call->record, call->made);
@@ -351,6 +377,7 @@ static cl_int request(build_call *call)
         build_at_driver(call);
     }
     release_at_driver(call->record);
+    pthread_setcancelstate(cancel_state, &cancel_state);
     trace_request(call->keys[0], &result, status);
     return call->error;
 }
@@ -416,7 +443,7 @@ static cl_int build_again(build_call *call, const twin *of)
         build_natively(call->record, "a build for other devices than before");
         return pass_through(call, "built for other devices before");
     }
-    records_set_twin(call->record, NULL);
+    records_drop_twin(call->record);
     return look_up_or_build(call);
 }
 
@@ -427,12 +454,10 @@ void build_natively(program_record *record, const char *why)
         return;
     }
     trace_passed("twin dropped", why);
-    records_lock();
-    record->is_native = 1;
-    records_unlock();
+    records_begin_native(record);
     layer_target()->clBuildProgram(record->program, of->device_count, of->devices, of->options,
                                    NULL, NULL);
-    records_set_twin(record, NULL);
+    records_drop_twin(record);
     twin_release(of);
 }
 
@@ -460,22 +485,42 @@ static int all_belong_to_program(cl_program program, cl_uint count, const cl_dev
     return all;
 }
 
-/* Two builds of one program at a time: the second is the driver's to refuse. */
-static int start_building(program_record *record)
+/* Two builds of one program at a time. While the driver has the first, the second is its to refuse
+ * (or, from the first one's callback, to do). While the driver doesn't know of the first, it is
+ * refused as the driver would. */
+static build_phase start_building(program_record *record)
 {
     records_lock();
-    const int started = !record->is_building;
-    record->is_building = 1;
-    record->is_native |= !started;
+    const build_phase phase = record->phase;
+    if (phase == BUILD_NONE) {
+        record->phase = BUILD_LOOKED_UP;
+    }
     records_unlock();
-    return started;
+    return phase;
 }
 
-static void end_building(program_record *record)
+/* A build that goes to the driver as it is, on a program that the layer keeps track of. */
+static cl_int build_past_cache(program_record *record, const build_call *call)
 {
-    records_lock();
-    record->is_building = 0;
-    records_unlock();
+    if (record) {
+        records_begin_native(record);
+    }
+    return layer_target()->clBuildProgram(call->program, call->argument_count,
+                                          call->argument_devices, call->options, call->notify,
+                                          call->user_data);
+}
+
+/* Arguments that the driver will not take. Should it take them all the same, P is its own. */
+static cl_int refuse_by_driver(program_record *record, const build_call *call)
+{
+    const cl_int error =
+        layer_target()->clBuildProgram(call->program, call->argument_count, call->argument_devices,
+                                       call->options, call->notify, call->user_data);
+    if (error == CL_SUCCESS) {
+        records_begin_native(record);
+        records_drop_twin(record);
+    }
+    return error;
 }
 
 static cl_int build_tracked(build_call *call)
@@ -490,19 +535,7 @@ cl_int CL_API_CALL layer_build_program(cl_program program, cl_uint device_count,
                                        const cl_device_id *devices, const char *options,
                                        build_callback notify, void *user_data)
 {
-    const cl_icd_dispatch *cl = layer_target();
-    program_record *record = records_hold(program);
-    if (records_is_let_go(program)) {
-        records_release(record);
-        return CL_INVALID_PROGRAM;
-    }
-    if (!record || !is_well_formed(device_count, devices, notify, user_data) ||
-        !all_belong_to_program(program, device_count, devices)) {
-        records_release(record);
-        return cl->clBuildProgram(program, device_count, devices, options, notify, user_data);
-    }
-    build_call call = {
-        .record = record,
+    const build_call given = {
         .program = program,
         .argument_count = device_count,
         .argument_devices = devices,
@@ -510,12 +543,30 @@ cl_int CL_API_CALL layer_build_program(cl_program program, cl_uint device_count,
         .notify = notify,
         .user_data = user_data,
     };
-    if (!start_building(record)) {
-        records_release(record);
-        return cl->clBuildProgram(program, device_count, devices, options, notify, user_data);
+    if (records_is_let_go(program)) {
+        return CL_INVALID_PROGRAM;
     }
-    const cl_int error = build_tracked(&call);
-    end_building(record);
+    build_call call = given;
+    call.record = records_hold(program);
+    if (!call.record) {
+        return build_past_cache(NULL, &given);
+    }
+    cl_int error = CL_SUCCESS;
+    if (!is_well_formed(device_count, devices, notify, user_data) ||
+        !all_belong_to_program(program, device_count, devices)) {
+        error = refuse_by_driver(call.record, &given);
+        free_call(&call);
+        return error;
+    }
+    const build_phase before = start_building(call.record);
+    if (before != BUILD_NONE) {
+        error = before == BUILD_AT_DRIVER ? build_past_cache(call.record, &given)
+                                          : CL_INVALID_OPERATION;
+        free_call(&call);
+        return error;
+    }
+    error = build_tracked(&call);
+    set_phase(call.record, BUILD_NONE);
     if (call.is_callback_due && notify) {
         notify(program, user_data);
     }

@@ -30,29 +30,17 @@ typedef cl_int(CL_API_CALL *write_variable_fn)(cl_command_queue, cl_program, con
 
 /* ---- the driver's function for a program or context ---- */
 
-/* The driver's own functions of a program's platform, or those got without naming one. */
-static const extension_functions *functions_of(const platform *known)
+/* The driver's own function, as it was got for this platform or without naming one. */
+static void *driver_function(const platform *known, extension_function which)
 {
-    static const extension_functions none;
-    if (!known) {
-        known = platform_of_id(NULL);
-    }
-    return known ? &known->extensions : &none;
-}
-
-static void *choose(const platform *known, size_t member)
-{
-    const char *of_platform = (const char *)functions_of(known) + member;
-    const char *of_nobody = (const char *)functions_of(NULL) + member;
-    void *function = NULL;
-    memcpy(&function, of_platform, sizeof function);
-    if (!function) {
-        memcpy(&function, of_nobody, sizeof function);
+    void *function =
+        known ? atomic_load_explicit(&known->extensions[which], memory_order_relaxed) : NULL;
+    const platform *of_nobody = function ? NULL : platform_of_id(NULL);
+    if (of_nobody) {
+        function = atomic_load_explicit(&of_nobody->extensions[which], memory_order_relaxed);
     }
     return function;
 }
-
-#define DRIVER_FUNCTION(known, member) choose((known), offsetof(extension_functions, member))
 
 /* A program's platform, and what a call on it is to use: the twin where there is one. */
 typedef struct redirection {
@@ -80,7 +68,7 @@ static cl_program CL_API_CALL create_with_il(cl_context context, const void *il,
                                              cl_int *ret_error)
 {
     create_with_il_fn function =
-        (create_with_il_fn)DRIVER_FUNCTION(platform_of_context(context), create_program_with_il);
+        (create_with_il_fn)driver_function(platform_of_context(context), CREATE_PROGRAM_WITH_IL);
     if (!function) {
         return layer_create_program_with_il(context, il, length, ret_error);
     }
@@ -97,7 +85,7 @@ static cl_int CL_API_CALL set_specialization_constant(cl_program program, cl_uin
     program_record *record = records_hold(program);
     const platform *known = record ? record->platform : NULL;
     records_release(record);
-    set_constant_fn function = (set_constant_fn)DRIVER_FUNCTION(known, set_specialization_constant);
+    set_constant_fn function = (set_constant_fn)driver_function(known, SET_SPECIALIZATION_CONSTANT);
     if (!function) {
         return layer_set_specialization_constant(program, id, size, value);
     }
@@ -114,7 +102,7 @@ static cl_int CL_API_CALL get_variable_pointer(cl_device_id device, cl_program p
 {
     const redirection to = redirect(program);
     get_variable_fn function =
-        (get_variable_fn)DRIVER_FUNCTION(to.platform, get_global_variable_pointer);
+        (get_variable_fn)driver_function(to.platform, GET_GLOBAL_VARIABLE_POINTER);
     const cl_int error =
         function ? function(device, to.program, name, ret_size, ret_pointer) : CL_INVALID_OPERATION;
     twin_release(to.of);
@@ -125,7 +113,7 @@ static cl_int CL_API_CALL get_function_pointer(cl_device_id device, cl_program p
                                                const char *name, cl_ulong *ret_pointer)
 {
     const redirection to = redirect(program);
-    get_function_fn function = (get_function_fn)DRIVER_FUNCTION(to.platform, get_function_pointer);
+    get_function_fn function = (get_function_fn)driver_function(to.platform, GET_FUNCTION_POINTER);
     const cl_int error =
         function ? function(device, to.program, name, ret_pointer) : CL_INVALID_OPERATION;
     twin_release(to.of);
@@ -139,7 +127,7 @@ static cl_int CL_API_CALL read_variable(cl_command_queue queue, cl_program progr
 {
     const redirection to = redirect(program);
     read_variable_fn function =
-        (read_variable_fn)DRIVER_FUNCTION(to.platform, enqueue_read_global_variable);
+        (read_variable_fn)driver_function(to.platform, ENQUEUE_READ_GLOBAL_VARIABLE);
     const cl_int error = function ? function(queue, to.program, name, blocking, size, offset,
                                              target, event_count, events, ret_event)
                                   : CL_INVALID_OPERATION;
@@ -154,7 +142,7 @@ static cl_int CL_API_CALL write_variable(cl_command_queue queue, cl_program prog
 {
     const redirection to = redirect(program);
     write_variable_fn function =
-        (write_variable_fn)DRIVER_FUNCTION(to.platform, enqueue_write_global_variable);
+        (write_variable_fn)driver_function(to.platform, ENQUEUE_WRITE_GLOBAL_VARIABLE);
     const cl_int error = function ? function(queue, to.program, name, blocking, size, offset, from,
                                              event_count, events, ret_event)
                                   : CL_INVALID_OPERATION;
@@ -165,24 +153,23 @@ static cl_int CL_API_CALL write_variable(cl_command_queue queue, cl_program prog
 /* ---- which function an application gets ---- */
 
 #define OWN(function) ((void *)(function))
-#define KEPT(member) offsetof(extension_functions, member)
-#define NOT_KEPT SIZE_MAX
+#define NOT_KEPT EXTENSION_FUNCTION_COUNT
 
 typedef struct replacement {
     const char *name;
     void *own;
-    size_t kept_at; /* where the driver's function is remembered; NOT_KEPT: it isn't needed */
+    extension_function kept_at; /* where the driver's own is remembered; NOT_KEPT: not needed */
 } replacement;
 
 static const replacement replacements[] = {
-    {"clCreateProgramWithILKHR", OWN(create_with_il), KEPT(create_program_with_il)},
+    {"clCreateProgramWithILKHR", OWN(create_with_il), CREATE_PROGRAM_WITH_IL},
     {"clSetProgramSpecializationConstant", OWN(set_specialization_constant),
-     KEPT(set_specialization_constant)},
+     SET_SPECIALIZATION_CONSTANT},
     {"clGetDeviceGlobalVariablePointerINTEL", OWN(get_variable_pointer),
-     KEPT(get_global_variable_pointer)},
-    {"clGetDeviceFunctionPointerINTEL", OWN(get_function_pointer), KEPT(get_function_pointer)},
-    {"clEnqueueReadGlobalVariableINTEL", OWN(read_variable), KEPT(enqueue_read_global_variable)},
-    {"clEnqueueWriteGlobalVariableINTEL", OWN(write_variable), KEPT(enqueue_write_global_variable)},
+     GET_GLOBAL_VARIABLE_POINTER},
+    {"clGetDeviceFunctionPointerINTEL", OWN(get_function_pointer), GET_FUNCTION_POINTER},
+    {"clEnqueueReadGlobalVariableINTEL", OWN(read_variable), ENQUEUE_READ_GLOBAL_VARIABLE},
+    {"clEnqueueWriteGlobalVariableINTEL", OWN(write_variable), ENQUEUE_WRITE_GLOBAL_VARIABLE},
     {"clCreateProgramWithSource", OWN(layer_create_program_with_source), NOT_KEPT},
     {"clCreateProgramWithIL", OWN(layer_create_program_with_il), NOT_KEPT},
     {"clCreateProgramWithBinary", OWN(layer_create_program_with_binary), NOT_KEPT},
@@ -256,7 +243,7 @@ static void *replace(platform *known, const char *name, void *function)
             continue;
         }
         if (r->kept_at != NOT_KEPT && known) {
-            memcpy((char *)&known->extensions + r->kept_at, &function, sizeof function);
+            atomic_store_explicit(&known->extensions[r->kept_at], function, memory_order_relaxed);
         }
         return r->own;
     }

@@ -45,18 +45,6 @@ static kiln_status grow(handle_map *map)
     return KILN_OK;
 }
 
-kiln_status handle_map_put(handle_map *map, const void *handle, void *value)
-{
-    if (2 * (map->count + 1) > map->capacity) {
-        const kiln_status status = grow(map);
-        if (status != KILN_OK) {
-            return status;
-        }
-    }
-    insert(map, handle, value);
-    return KILN_OK;
-}
-
 /* The place of a handle, or the capacity where it isn't there. */
 static size_t find(const handle_map *map, const void *handle)
 {
@@ -71,6 +59,23 @@ static size_t find(const handle_map *map, const void *handle)
         place = next(map, place);
     }
     return map->capacity;
+}
+
+kiln_status handle_map_put(handle_map *map, const void *handle, void *value)
+{
+    const size_t known = find(map, handle);
+    if (known < map->capacity) {
+        map->slots[known].value = value;
+        return KILN_OK;
+    }
+    if (2 * (map->count + 1) > map->capacity) {
+        const kiln_status status = grow(map);
+        if (status != KILN_OK) {
+            return status;
+        }
+    }
+    insert(map, handle, value);
+    return KILN_OK;
 }
 
 void *handle_map_get(const handle_map *map, const void *handle)

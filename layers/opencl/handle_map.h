@@ -17,7 +17,7 @@ typedef struct handle_map {
     size_t count;
 } handle_map;
 
-/* KILN_OK; KILN_E_NO_MEMORY. The handle must not be there yet. */
+/* Puts a value in, in the place of one that is there. KILN_OK; KILN_E_NO_MEMORY. */
 kiln_status handle_map_put(handle_map *map, const void *handle, void *value);
 
 /* NULL where it isn't there. */

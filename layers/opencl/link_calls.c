@@ -20,11 +20,16 @@ cl_int CL_API_CALL layer_compile_program(cl_program program, cl_uint device_coun
                                          void(CL_CALLBACK *notify)(cl_program, void *),
                                          void *user_data)
 {
+    if (records_is_let_go(program)) {
+        return CL_INVALID_PROGRAM;
+    }
     program_record *record = records_hold(program);
     if (record) {
         const int is_refused = records_has_kernels(record);
         if (!is_refused) {
             build_natively(record, "compiled after it was built");
+            /* What a later build makes of it depends on the headers of this compile. */
+            records_begin_native(record);
         }
         records_release(record);
         if (is_refused) {
@@ -43,6 +48,12 @@ cl_program CL_API_CALL layer_link_program(cl_context context, cl_uint device_cou
                                           void *user_data, cl_int *ret_error)
 {
     for (cl_uint i = 0; inputs && i < input_count; i++) {
+        if (records_is_let_go(inputs[i])) {
+            if (ret_error) {
+                *ret_error = CL_INVALID_PROGRAM;
+            }
+            return NULL;
+        }
         program_record *record = records_hold(inputs[i]);
         if (record) {
             build_natively(record, "input of a link");

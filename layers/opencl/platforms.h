@@ -13,20 +13,23 @@
 
 /* The driver's own functions behind the ones that the layer hands out instead. NULL: not asked
  * for yet. */
-typedef struct extension_functions {
-    void *create_program_with_il;
-    void *set_specialization_constant;
-    void *get_global_variable_pointer;
-    void *get_function_pointer;
-    void *enqueue_read_global_variable;
-    void *enqueue_write_global_variable;
-} extension_functions;
+typedef enum extension_function {
+    CREATE_PROGRAM_WITH_IL,
+    SET_SPECIALIZATION_CONSTANT,
+    GET_GLOBAL_VARIABLE_POINTER,
+    GET_FUNCTION_POINTER,
+    ENQUEUE_READ_GLOBAL_VARIABLE,
+    ENQUEUE_WRITE_GLOBAL_VARIABLE,
+    EXTENSION_FUNCTION_COUNT
+} extension_function;
 
 typedef struct platform {
     cl_platform_id id; /* NULL: functions got without naming a platform */
     char *name;
     const kilni_opencl_traits *traits;
-    extension_functions extensions; /* each a pointer written once, before it is given out */
+    /* Always the same value for the same function; relaxed, since nothing is read through it but
+     * code. */
+    _Atomic(void *) extensions[EXTENSION_FUNCTION_COUNT];
     /* Set once by an unknown extension function that could see programs; then builds pass
      * through. Relaxed: a build that runs at that moment is as good before as after it. */
     _Atomic int is_seen_through;

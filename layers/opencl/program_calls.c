@@ -78,6 +78,9 @@ cl_int CL_API_CALL layer_release_program(cl_program program)
 cl_int CL_API_CALL layer_set_specialization_constant(cl_program program, cl_uint id, size_t size,
                                                      const void *value)
 {
+    if (records_is_let_go(program)) {
+        return CL_INVALID_PROGRAM;
+    }
     const cl_int error =
         layer_target()->clSetProgramSpecializationConstant(program, id, size, value);
     if (error == CL_SUCCESS) {

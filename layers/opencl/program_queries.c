@@ -112,7 +112,8 @@ static cl_int query_references(cl_program program, size_t room, void *ret_value,
     const cl_int error = layer_target()->clGetProgramInfo(program, CL_PROGRAM_REFERENCE_COUNT, room,
                                                           ret_value, ret_size);
     if (error == CL_SUCCESS && ret_value) {
-        *(cl_uint *)ret_value -= records_hidden_program_references(program);
+        const cl_uint driver_count = *(const cl_uint *)ret_value;
+        *(cl_uint *)ret_value = records_visible_references(program, driver_count);
     }
     return error;
 }

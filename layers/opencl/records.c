@@ -170,12 +170,45 @@ twin *records_hold_twin_of(cl_program program)
 void records_set_twin(program_record *record, twin *made)
 {
     records_lock();
-    /* A program that went meanwhile takes no twin: nobody would give it back. */
-    const int is_gone = record->references == 0;
-    twin *replaced = is_gone ? made : record->twin;
-    record->twin = is_gone ? record->twin : made;
+    const int is_late = record->references == 0 || record->is_native;
+    twin *replaced = is_late ? made : record->twin;
+    record->twin = is_late ? record->twin : made;
     records_unlock();
     twin_release(replaced);
+}
+
+void records_drop_twin(program_record *record)
+{
+    records_lock();
+    twin *dropped = record->twin;
+    record->twin = NULL;
+    records_unlock();
+    twin_release(dropped);
+}
+
+unsigned records_begin_native(program_record *record)
+{
+    records_lock();
+    record->is_native = 1;
+    const unsigned generation = ++record->generation;
+    records_unlock();
+    return generation;
+}
+
+int records_is_native(program_record *record)
+{
+    records_lock();
+    const int is_native = record->is_native;
+    records_unlock();
+    return is_native;
+}
+
+int records_is_generation(program_record *record, unsigned generation)
+{
+    records_lock();
+    const int is_same = record->generation == generation;
+    records_unlock();
+    return is_same;
 }
 
 void records_retain_program(cl_program program)
@@ -252,16 +285,19 @@ int records_is_let_go(cl_program program)
     return is_let_go;
 }
 
-cl_uint records_hidden_program_references(cl_program program)
+/* Where kernels don't count, the record knows the number by itself. Where they do, the driver's
+ * count has it right, but for what builds in flight hold. */
+cl_uint records_visible_references(cl_program program, cl_uint driver_count)
 {
-    cl_uint hidden = 0;
+    cl_uint visible = driver_count;
     records_lock();
     const program_record *record = handle_map_get(&programs, program);
     if (record) {
-        hidden = record->build_holds + (counts_kernels(record) ? 0 : record->kernel_holds);
+        visible = counts_kernels(record) ? driver_count - record->build_holds
+                                         : record->references - record->kernel_holds;
     }
     records_unlock();
-    return hidden;
+    return visible;
 }
 
 typedef struct context_count {
@@ -321,35 +357,33 @@ kiln_status records_add_kernel(cl_kernel kernel, program_record *record, twin *o
     if (!made) {
         return KILN_E_NO_MEMORY;
     }
+    layer_target()->clRetainProgram(record->program);
     records_lock();
     const kiln_status status = add_kernel(kernel, made, record, of);
     records_unlock();
     if (status != KILN_OK) {
+        layer_target()->clReleaseProgram(record->program);
         free(made);
-        return status;
     }
-    layer_target()->clRetainProgram(record->program);
-    return KILN_OK;
+    return status;
 }
 
 kiln_status records_add_clone(cl_kernel clone, cl_kernel original)
 {
-    kernel_record *made = calloc(1, sizeof *made);
-    if (!made) {
-        return KILN_E_NO_MEMORY;
-    }
+    program_record *record = NULL;
+    twin *of = NULL;
     records_lock();
     const kernel_record *known = handle_map_get(&kernels, original);
-    const kiln_status status =
-        known ? add_kernel(clone, made, known->record, known->twin) : KILN_MISS;
-    cl_program program = known ? known->record->program : NULL;
-    records_unlock();
-    if (status != KILN_OK) {
-        free(made);
-        return status;
+    if (known) {
+        record = known->record;
+        record->holds++;
+        of = hold_twin(known->twin);
     }
-    layer_target()->clRetainProgram(program);
-    return KILN_OK;
+    records_unlock();
+    const kiln_status status = record ? records_add_kernel(clone, record, of) : KILN_MISS;
+    twin_release(of);
+    records_release(record);
+    return status;
 }
 
 int records_find_kernel(cl_kernel kernel, cl_program *ret_program, twin **ret_twin)

@@ -36,6 +36,13 @@ typedef struct twin {
     _Atomic unsigned holds; /* the last release (acq_rel) frees; a hold is taken under the lock */
 } twin;
 
+/* Where the build of a program is that goes on now. */
+typedef enum build_phase {
+    BUILD_NONE = 0,
+    BUILD_LOOKED_UP = 1, /* the driver doesn't know of it */
+    BUILD_AT_DRIVER = 2
+} build_phase;
+
 typedef struct program_record {
     cl_program program; /* P */
     cl_context context;
@@ -46,7 +53,8 @@ typedef struct program_record {
     cl_uint references;   /* on P, the application's and those of its twin's kernels */
     cl_uint kernel_holds; /* of these, the ones for the twin's kernels */
     cl_uint build_holds;  /* beyond these: what builds in flight hold at the driver */
-    int is_building;
+    build_phase phase;
+    unsigned generation; /* grows with each build or compile that the driver is asked for */
     constant_list constants;
     int has_lost_constants; /* for want of memory: its key cannot be told any more */
     int is_native;          /* the driver was asked to build P itself */
@@ -93,8 +101,20 @@ void records_set_constant(cl_program program, cl_uint id, size_t size, const voi
  * KILN_E_NO_MEMORY. */
 kiln_status records_add_constants(program_record *record, kiln_key_builder *key);
 
+/* The driver is asked to build or compile P itself: from now on P answers for itself, and what was
+ * built before is past. Returns the new generation. */
+unsigned records_begin_native(program_record *record);
+
+/* 1 where the driver was asked to build or compile P itself. */
+int records_is_native(program_record *record);
+
+/* 1 while what was built last is what the generation says. */
+int records_is_generation(program_record *record, unsigned generation);
+
+/* The reference count that the application would see, where @driver_count is the driver's. */
+cl_uint records_visible_references(cl_program program, cl_uint driver_count);
+
 /* What the driver's count has to be lessened by, to be what the application would see. */
-cl_uint records_hidden_program_references(cl_program program);
 cl_uint records_hidden_context_references(cl_context context);
 
 /* ---- twins ---- */
@@ -108,8 +128,11 @@ void twin_release(twin *held);
 /* The place of a device in a twin, or device_count where it isn't one of its devices. */
 cl_uint twin_find_device(const twin *of, cl_device_id device);
 
-/* Gives a program its twin (taken over) or, with NULL, takes it away. */
+/* Gives a program its twin (taken over), unless it went meanwhile, or the driver was asked. */
 void records_set_twin(program_record *record, twin *made);
+
+/* Takes it away. */
+void records_drop_twin(program_record *record);
 
 /* ---- kernels ---- */
 

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "trace.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "os/os.h"
 #include "os/owned_file.h"
 
 /* Written once, before any request. */
@@ -22,7 +26,8 @@ void trace_open(const char *target)
         is_stderr = 1;
         return;
     }
-    const int file = open(target, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    const int file = kilni_os()->openat(
+        AT_FDCWD, target, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0600);
     if (file >= 0 && kilni_owned_file_take(file, &trace_file) != KILN_OK) {
         close(file);
     }
@@ -35,6 +40,22 @@ static int current_target(void)
         return STDERR_FILENO;
     }
     return kilni_owned_file_is_intact(&trace_file) ? trace_file.file : -1;
+}
+
+/* A reader that has gone must not end the application by a signal that it never asked for. */
+static void write_without_signal(int target, const char *line, size_t size)
+{
+    sigset_t pipe, before, pending;
+    sigemptyset(&pipe);
+    sigaddset(&pipe, SIGPIPE);
+    sigpending(&pending);
+    const int was_pending = sigismember(&pending, SIGPIPE);
+    pthread_sigmask(SIG_BLOCK, &pipe, &before);
+    if (write(target, line, size) < 0 && errno == EPIPE && !was_pending) {
+        const struct timespec now = {0};
+        sigtimedwait(&pipe, NULL, &now);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 /* A line goes out in one write, so that lines of threads and processes don't mix. */
@@ -60,8 +81,7 @@ static void write_line(const char *format, ...)
         line[i] = line[i] == '\n' || line[i] == '\r' ? ' ' : line[i];
     }
     line[size++] = '\n';
-    const ssize_t written = write(target, line, size);
-    (void)written; /* nobody could be told */
+    write_without_signal(target, line, size);
 }
 
 static double milliseconds(uint64_t ns)

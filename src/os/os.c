@@ -1,14 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "os/os.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/random.h>
 #include <unistd.h>
 
+static int system_duplicate(int file, int least)
+{
+    return fcntl(file, F_DUPFD_CLOEXEC, least);
+}
+
 static int system_openat(int directory, const char *path, int flags, mode_t mode)
 {
-    return openat(directory, path, flags, mode);
+    const int file = openat(directory, path, flags, mode);
+    if (file < 0 || file > STDERR_FILENO) {
+        return file;
+    }
+    const int moved = system_duplicate(file, STDERR_FILENO + 1);
+    const int error = errno;
+    close(file);
+    errno = error;
+    return moved;
 }
 
 static int system_lock(int file, short type, off_t offset, off_t size)
@@ -19,6 +33,7 @@ static int system_lock(int file, short type, off_t offset, off_t size)
 
 static const kilni_os_table system_table = {
     .openat = system_openat,
+    .duplicate = system_duplicate,
     .close = close,
     .read = read,
     .pread = pread,

@@ -17,7 +17,11 @@
 #include <time.h>
 
 typedef struct kilni_os_table {
+    /* Never gives 0, 1 or 2: where a program runs with these closed, what it writes to them must
+     * not end up in a file of ours. */
     int (*openat)(int directory, const char *path, int flags, mode_t mode);
+    /* F_DUPFD_CLOEXEC: a copy numbered @least or higher. */
+    int (*duplicate)(int file, int least);
     int (*close)(int file);
     ssize_t (*read)(int file, void *buffer, size_t size);
     ssize_t (*pread)(int file, void *buffer, size_t size, off_t offset);

@@ -5,13 +5,21 @@
 
 #include "os/os.h"
 
+/* From this number on, where the process may have so many. */
+#define OUT_OF_THE_WAY 64
+
 kiln_status kilni_owned_file_take(int file, kilni_owned_file *ret_owned)
 {
     struct stat stat;
     if (kilni_os()->fstat(file, &stat) != 0) {
         return KILN_E_IO;
     }
-    *ret_owned = (kilni_owned_file){.file = file, .device = stat.st_dev, .inode = stat.st_ino};
+    const int moved = kilni_os()->duplicate(file, OUT_OF_THE_WAY);
+    if (moved >= 0) {
+        kilni_os()->close(file);
+    }
+    *ret_owned = (kilni_owned_file){
+        .file = moved >= 0 ? moved : file, .device = stat.st_dev, .inode = stat.st_ino};
     return KILN_OK;
 }
 

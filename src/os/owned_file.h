@@ -17,7 +17,8 @@ typedef struct kilni_owned_file {
     ino_t inode;
 } kilni_owned_file;
 
-/* Remembers what a descriptor stands for. KILN_OK; KILN_E_IO: it is no descriptor. */
+/* Takes a descriptor over, remembers what it stands for, and moves it up out of the way of the
+ * application, which gets the lowest free numbers. KILN_OK; KILN_E_IO: it is no descriptor. */
 kiln_status kilni_owned_file_take(int file, kilni_owned_file *ret_owned);
 
 /* Whether the number still stands for the same file. */

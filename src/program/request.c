@@ -126,6 +126,18 @@ static kiln_status ask_memory(flight *f)
     return KILN_OK;
 }
 
+/* Takes what is ready, and no ticket. */
+static void look_in_memory(flight *f)
+{
+    for (size_t i = 0; i < f->slot_count; i++) {
+        kiln_pin *pin = NULL;
+        if (kiln_cache_pin(f->context->memory, f->slots[i].key, &pin) == KILN_OK) {
+            f->slots[i].entry = kiln_entry_retain(kiln_pin_object(pin));
+            kiln_pin_release(&pin);
+        }
+    }
+}
+
 /* ---- loading what was found ---- */
 
 static int has_all_entries(const flight *f)
@@ -136,16 +148,6 @@ static int has_all_entries(const flight *f)
         }
     }
     return 1;
-}
-
-static int has_tickets(const flight *f)
-{
-    for (size_t i = 0; i < f->slot_count; i++) {
-        if (f->slots[i].ticket) {
-            return 1;
-        }
-    }
-    return 0;
 }
 
 /* What building all of it had cost: one build made the entries of all devices. */
@@ -170,9 +172,7 @@ static void discard_entries(flight *f)
             continue;
         }
         refused->known_cost_ns = kiln_entry_provenance(refused->entry).build_ns;
-        if (!refused->ticket) {
-            kiln_cache_remove(f->context->memory, refused->key);
-        }
+        kiln_cache_remove(f->context->memory, refused->key);
         kiln_store_remove(f->context->store, refused->key);
         kiln_entry_release(&refused->entry);
     }
@@ -210,21 +210,20 @@ static void fulfil(flight *f, slot *owned, uint64_t cost_ns)
 
 /* Loads what is there, when all of it is there. KILN_OK: the request is done; KILN_MISS: not all
  * there, or refused. */
-static kiln_status serve_found(flight *f)
+static kiln_status serve_found(flight *f, kilni_source source)
 {
     if (f->cannot_load || !has_all_entries(f)) {
         return KILN_MISS;
     }
-    const int from_memory = !has_tickets(f);
     if (load_entries(f) != KILN_OK) {
         return KILN_MISS;
     }
 
     const uint64_t build_ns = build_cost(f);
-    f->result.source = from_memory ? KILNI_FROM_MEMORY : KILNI_FROM_STORE;
+    f->result.source = source;
     f->result.store = KILN_OK;
-    f->counted.hits_memory += from_memory ? 1 : 0;
-    f->counted.hits_store += from_memory ? 0 : 1;
+    f->counted.hits_memory += source == KILNI_FROM_MEMORY ? 1 : 0;
+    f->counted.hits_store += source == KILNI_FROM_STORE ? 1 : 0;
     f->counted.saved_ns += build_ns > f->result.load_ns ? build_ns - f->result.load_ns : 0;
     for (size_t i = 0; i < f->slot_count; i++) {
         if (f->slots[i].ticket) {
@@ -248,7 +247,7 @@ static void ask_store_for(flight *f, slot *wanted)
 static void ask_store(flight *f)
 {
     for (size_t i = 0; i < f->slot_count; i++) {
-        if (f->slots[i].ticket) {
+        if (!f->slots[i].entry) {
             ask_store_for(f, &f->slots[i]);
         }
     }
@@ -429,9 +428,30 @@ static void finish(flight *f, kilni_request_result *ret_result)
     *ret_result = f->result;
 }
 
+static kiln_status look_up(flight *f)
+{
+    if (serve_found(f, KILNI_FROM_MEMORY) == KILN_OK) {
+        return KILN_OK;
+    }
+    ask_store(f);
+    if (serve_found(f, KILNI_FROM_STORE) == KILN_OK) {
+        return KILN_OK;
+    }
+    if (f->request->is_alone) {
+        return KILN_MISS;
+    }
+    take_leases(f);
+    return serve_found(f, KILNI_FROM_STORE);
+}
+
 static kiln_status run(flight *f)
 {
-    kiln_status status = ask_memory(f);
+    kiln_status status = KILN_OK;
+    if (f->request->is_alone) {
+        look_in_memory(f);
+    } else {
+        status = ask_memory(f);
+    }
     if (status == KILN_BUSY) {
         abandon(f, KILN_BUSY);
         return build(f, KILNI_FROM_PRIVATE_BUILD);
@@ -444,17 +464,7 @@ static kiln_status run(flight *f)
         f->counted.hits_memory++;
         return KILN_OK;
     }
-    if (serve_found(f) == KILN_OK) {
-        return KILN_OK;
-    }
-
-    ask_store(f);
-    if (serve_found(f) == KILN_OK) {
-        return KILN_OK;
-    }
-
-    take_leases(f);
-    if (serve_found(f) == KILN_OK) {
+    if (look_up(f) == KILN_OK) {
         return KILN_OK;
     }
 
@@ -474,7 +484,7 @@ kiln_status kilni_request_run(const kilni_request_context *context, const kilni_
         request->key_count > KILNI_REQUEST_KEYS_MAX) {
         return KILN_E_INVALID;
     }
-    if (request->ending == KILNI_KEEP_PROGRAM && request->key_count != 1) {
+    if (request->ending == KILNI_KEEP_PROGRAM && (request->key_count != 1 || request->is_alone)) {
         return KILN_E_INVALID;
     }
 

@@ -60,6 +60,8 @@ typedef struct kilni_request {
     size_t key_count;            /* 1 to KILNI_REQUEST_KEYS_MAX; 1 with KILNI_KEEP_PROGRAM */
     const kilni_request_ops *ops;
     void *user;
+    int is_alone; /* nobody may wait for this build: it runs code of the application's, which may
+                     itself wait for anything. KILNI_KEEP_ENTRIES only */
 } kilni_request;
 
 typedef enum kilni_source {

@@ -71,30 +71,14 @@ static bool is_trusted(const struct stat *stat, bool only_read)
            (owner == kilni_os()->geteuid() || (only_read && owner == 0));
 }
 
-/* Closes a file that was opened a moment ago. */
-static void give_up(kilni_lock *lock)
+/* Opens, trusts and enlists a lock's file, with the list's lock held: a fork meanwhile would leave
+ * the child a copy that it doesn't know. */
+static kiln_status open_locked(int directory, const char *path, int flags, kilni_lock *ret_lock)
 {
-    pthread_mutex_lock(&list_lock);
-    kilni_os()->close(lock->held.file);
-    unlist(lock);
-    pthread_mutex_unlock(&list_lock);
-}
-
-kiln_status kilni_lock_open(int directory, const char *path, int flags, kilni_lock *ret_lock)
-{
-    static pthread_once_t watching = PTHREAD_ONCE_INIT;
-    pthread_once(&watching, watch_forks);
-    pthread_mutex_lock(&list_lock);
-    int file = kilni_os()->openat(directory, path,
-                                  flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0600);
-    int system_error = errno;
-    if (file >= 0) {
-        ret_lock->held = (kilni_owned_file){.file = file};
-        enlist(ret_lock);
-    }
-    pthread_mutex_unlock(&list_lock);
+    const int file = kilni_os()->openat(
+        directory, path, flags | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0600);
     if (file < 0) {
-        return kilni_status_from_errno(system_error);
+        return kilni_status_from_errno(errno);
     }
     struct stat stat;
     kiln_status status = KILN_OK;
@@ -102,13 +86,23 @@ kiln_status kilni_lock_open(int directory, const char *path, int flags, kilni_lo
         status = KILN_E_IO;
     } else if (!is_trusted(&stat, !(flags & O_RDWR))) {
         status = KILN_E_DENIED;
-    } else {
-        ret_lock->held.device = stat.st_dev;
-        ret_lock->held.inode = stat.st_ino;
     }
     if (status != KILN_OK) {
-        give_up(ret_lock);
+        kilni_os()->close(file);
+        return status;
     }
+    ret_lock->held = (kilni_owned_file){.file = file, .device = stat.st_dev, .inode = stat.st_ino};
+    enlist(ret_lock);
+    return KILN_OK;
+}
+
+kiln_status kilni_lock_open(int directory, const char *path, int flags, kilni_lock *ret_lock)
+{
+    static pthread_once_t watching = PTHREAD_ONCE_INIT;
+    pthread_once(&watching, watch_forks);
+    pthread_mutex_lock(&list_lock);
+    const kiln_status status = open_locked(directory, path, flags, ret_lock);
+    pthread_mutex_unlock(&list_lock);
     return status;
 }
 

@@ -2,11 +2,13 @@
 #include "store/writer.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "os/clock.h"
 #include "store/store.h"
@@ -14,6 +16,7 @@
 
 #define FLUSH_DELAY_NS 100000000u
 #define NS_PER_S 1000000000u
+#define THREAD_STACK_BYTES (256u << 10)
 
 /* Guards the queues and states of all writers; held for a few instructions or the start of a
  * thread, never over I/O or a release. One for all, so that fork has one to take: it is taken
@@ -246,6 +249,21 @@ static void *run_thread(void *argument)
     return NULL;
 }
 
+/* An ordinary thread, whatever its maker is: not in real time, not on the maker's own processors,
+ * and with no more of a stack than it needs. */
+static void describe_thread(pthread_attr_t *attributes)
+{
+    const struct sched_param ordinary = {0};
+    cpu_set_t processors;
+    pthread_attr_setinheritsched(attributes, PTHREAD_EXPLICIT_SCHED);
+    pthread_attr_setschedpolicy(attributes, SCHED_OTHER);
+    pthread_attr_setschedparam(attributes, &ordinary);
+    if (sched_getaffinity(getpid(), sizeof processors, &processors) == 0) {
+        pthread_attr_setaffinity_np(attributes, sizeof processors, &processors);
+    }
+    pthread_attr_setstacksize(attributes, THREAD_STACK_BYTES);
+}
+
 /* The application's signals are none of this thread's business. */
 static bool start_thread_locked(kilni_writer *writer)
 {
@@ -256,7 +274,12 @@ static bool start_thread_locked(kilni_writer *writer)
     sigset_t before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    writer->has_thread = pthread_create(&writer->thread, NULL, run_thread, writer) == 0;
+    pthread_attr_t attributes;
+    if (pthread_attr_init(&attributes) == 0) {
+        describe_thread(&attributes);
+        writer->has_thread = pthread_create(&writer->thread, &attributes, run_thread, writer) == 0;
+        pthread_attr_destroy(&attributes);
+    }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return writer->has_thread;
 }
@@ -376,7 +399,12 @@ kiln_status kilni_writer_drain(kilni_writer *writer, uint64_t timeout_ns)
     }
     uint64_t now_ns = kilni_clock_ns();
     uint64_t end_ns = timeout_ns > UINT64_MAX - now_ns ? UINT64_MAX : now_ns + timeout_ns;
-    pthread_mutex_lock(&writers_lock);
+    /* A signal handler that ends the process may have interrupted a holder of the lock. */
+    const struct timespec end = {.tv_sec = (time_t)(end_ns / NS_PER_S),
+                                 .tv_nsec = (long)(end_ns % NS_PER_S)};
+    if (pthread_mutex_clocklock(&writers_lock, CLOCK_MONOTONIC, &end) != 0) {
+        return KILN_TIMEOUT;
+    }
     unsigned flush = ++writer->flushes_wanted;
     pthread_cond_broadcast(&writer->changed);
     while (!is_drained_locked(writer, flush) && kilni_clock_ns() < end_ns) {

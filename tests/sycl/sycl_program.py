@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the test and the bench of SYCL programs share: running examples/sycl/tensor_statistics.py with
-a given cache, and damaging caches. Both are run by scripts/with-runtime sycl."""
+a given cache, and damaging caches. Both are run by scripts/with-runtime sycl, with its Python."""
 
 import concurrent.futures
 import json
@@ -8,6 +8,7 @@ import os
 import random
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -40,7 +41,7 @@ class Run:
     def __init__(self, variables, command=()):
         self.start_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
         self.process = subprocess.Popen(
-            [*command, "python", PROGRAM, "--json"], env=variables, text=True,
+            [*command, sys.executable, PROGRAM, "--json"], env=variables, text=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.errors = ""
         self.results = []

@@ -51,7 +51,7 @@ def loader_of(variables):
     """Which loader a SYCL program has mapped."""
     script = "import dpctl; dpctl.get_devices(); print(open('/proc/self/maps').read())"
     maps = subprocess.run(
-        ["python", "-c", script], env=variables, stdout=subprocess.PIPE, text=True, check=True)
+        [sys.executable, "-c", script], env=variables, stdout=subprocess.PIPE, text=True, check=True)
     return {line.split()[-1] for line in maps.stdout.splitlines() if "libOpenCL.so" in line}
 
 

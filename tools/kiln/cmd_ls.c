@@ -35,7 +35,7 @@ static json_t *item_to_json(const struct listed_item *item)
     return object;
 }
 
-enum { DIGEST, STATE, KIND, BYTES, BUILD, LAST_USED, NAME, DEVICE };
+enum { DIGEST, STATE, KIND, BYTES, BUILD, LAST_USED, DEVICE, NAME };
 
 static struct libscols_table *new_table(void)
 {
@@ -46,8 +46,8 @@ static struct libscols_table *new_table(void)
     table_add_column(table, "SIZE", COLUMN_NUMBER);
     table_add_column(table, "BUILD", COLUMN_NUMBER);
     table_add_column(table, "LAST USED", COLUMN_TEXT);
-    table_add_column(table, "NAME", COLUMN_LONG_TEXT);
     table_add_column(table, "DEVICE", COLUMN_LONG_TEXT);
+    table_add_column(table, "NAME", COLUMN_LONG_TEXT);
     return table;
 }
 

@@ -222,8 +222,8 @@ typedef struct kernel_answers {
 } kernel_answers;
 
 struct kilni_opencl_answers {
-    kiln_entry *entry; /* holds the bytes that all answers point into */
-    char *log;         /* with its closing zero */
+    void *bytes; /* what all answers point into */
+    char *log;   /* with its closing zero */
     size_t log_size;
     size_t kernel_count;
     kernel_answers *kernels;
@@ -289,12 +289,18 @@ static int read_kernels(kilni_opencl_answers *answers, kilni_byte_reader reader,
 static kiln_status decode(kilni_opencl_answers *answers, const kiln_entry *entry)
 {
     const kiln_bytes encoded = kiln_entry_answers(entry), log = kiln_entry_log(entry);
-    const kilni_byte_reader reader = {.at = encoded.data, .left = encoded.size};
+    answers->bytes = malloc(encoded.size > 0 ? encoded.size : 1);
+    if (!answers->bytes) {
+        return KILN_E_NO_MEMORY;
+    }
+    if (encoded.size > 0) {
+        memcpy(answers->bytes, encoded.data, encoded.size);
+    }
+    const kilni_byte_reader reader = {.at = answers->bytes, .left = encoded.size};
     size_t arguments = 0;
     if (!read_kernels(answers, reader, &arguments)) {
         return KILN_E_CORRUPT;
     }
-    answers->entry = kiln_entry_retain(entry);
     answers->kernels = calloc(answers->kernel_count + 1, sizeof *answers->kernels);
     answers->arguments = calloc(arguments + 1, sizeof *answers->arguments);
     answers->log = calloc(1, log.size + 1);
@@ -329,7 +335,7 @@ void kilni_opencl_answers_free(kilni_opencl_answers **answers)
     if (!answers || !*answers) {
         return;
     }
-    kiln_entry_release(&(*answers)->entry);
+    free((*answers)->bytes);
     free((*answers)->log);
     free((*answers)->kernels);
     free((*answers)->arguments);

@@ -22,7 +22,7 @@ kiln_status kilni_opencl_answers_record(const cl_icd_dispatch *cl, cl_program pr
                                         cl_device_id device, void **ret_bytes, size_t *ret_size,
                                         char **ret_log);
 
-/* Takes an entry's answers apart; every length is checked. The entry is retained.
+/* Takes a copy of an entry's answers apart; every length is checked.
  * Returns KILN_OK; KILN_E_CORRUPT; KILN_E_NO_MEMORY. */
 kiln_status kilni_opencl_answers_decode(const kiln_entry *entry,
                                         kilni_opencl_answers **ret_answers);

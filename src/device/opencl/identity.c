@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "identity.h"
 
-#include <kiln/opencl.h>
-
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <CL/cl_ext.h>
+
+#include <kiln/opencl.h>
 
 #include "base/error.h"
 #include "base/text.h"
