@@ -109,6 +109,11 @@ def truncate(file, chance):
     return f"{file}: truncated to {length}"
 
 
+def empty(file, chance):
+    os.truncate(file, 0)
+    return f"{file}: emptied"
+
+
 def cached_files(folder):
     return sorted(f for f in Path(folder).rglob("*") if f.is_file() and f.stat().st_size > 0)
 
