@@ -137,7 +137,7 @@ class Entries(cli.CliTest):
     def test_ls_text(self):
         lines = self.kiln("ls").stdout.decode().splitlines()
         self.assertEqual(len(lines), 4)
-        self.assertEqual(lines[0].split(), "DIGEST STATE KIND SIZE BUILD LAST USED NAME DEVICE".split())
+        self.assertEqual(lines[0].split(), "DIGEST STATE KIND SIZE BUILD LAST USED DEVICE NAME".split())
         self.assertRegex(
             lines[1], "^" + self.digests["matmul"][:12] +
             r" +ok +program +1\.4 MiB +256 ms 2027-01-15 08:00:00 matmul +Test Platform, Test Device$")

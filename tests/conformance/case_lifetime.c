@@ -218,6 +218,45 @@ static void kernels_after_program(void)
     scene_close(&in);
 }
 
+/* The application's last reference is gone. On some runtimes the handle is dead then; on others it
+ * lives while its kernels do, and a retain that succeeds is given back. */
+static void program_of_kernels_alone(void)
+{
+    scene in = scene_open();
+    for (int i = 0; i < 2; i++) {
+        cl_program program = program_of(in.context, simple, "P1");
+        cl_program owner = NULL;
+        cl_int status;
+        const cl_int constant = 1;
+        build(program, "-DALONE");
+        cl_kernel kernel = kernel_of(program, "f", "K1");
+        say_status(clReleaseProgram(program), "release");
+        status = clGetKernelInfo(kernel, CL_KERNEL_PROGRAM, sizeof owner, &owner, NULL);
+        say_status(status, "the kernel's program is %s", handle_name(owner));
+        status = clRetainProgram(program);
+        say_status(status, "retain");
+        if (status == CL_SUCCESS) {
+            say_status(clReleaseProgram(program), "release again");
+        }
+        build(program, "-DALONE");
+        build(program, "-DOTHER");
+        say_status(clBuildProgram(program, 1, &in.device, NULL, NULL, NULL), "build for a device");
+        say_status(clCompileProgram(program, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL), "compile");
+        cl_program linked =
+            clLinkProgram(in.context, 0, NULL, NULL, 1, &program, NULL, NULL, &status);
+        say_status(status, "link"); /* some runtimes give a handle with the error */
+        if (status == CL_SUCCESS) {
+            clReleaseProgram(linked);
+        }
+        status = clSetProgramSpecializationConstant(program, 0, sizeof constant, &constant);
+        say_status(status, "set a specialization constant");
+        check_kernel(&in, kernel, "K1", 7);
+        clReleaseKernel(kernel);
+    }
+    say("context: %u", context_references(in.context));
+    scene_close(&in);
+}
+
 static const char slow[] =
     "__kernel void spin(__global int *out)\n"
     "{ uint x = get_global_id(0) + 1; for (int i = 0; i < 20000000; i++) x = x * 1664525u +\n"
@@ -270,6 +309,7 @@ const conformance_case lifetime_cases[] = {
     {"lifetime.context-destructor", context_destructor, 1},
     {"lifetime.program-release-callback", program_release_callback, 1},
     {"lifetime.kernels-after-program", kernels_after_program, 1},
+    {"lifetime.program-of-kernels-alone", program_of_kernels_alone, 0},
     {"lifetime.released-in-flight", released_in_flight, 1},
     {NULL, NULL, 0},
 };

@@ -272,6 +272,35 @@ static void built_header(void)
     scene_close(&in);
 }
 
+/* Some runtimes build on what the compile made of an embedded header. What they make of it belongs
+ * to that program alone: the same source without the compile has no such header. */
+static void build_after_compile(void)
+{
+    static const char source[] =
+        "#include \"shared.h\"\n"
+        "__kernel void f(__global int *out) { out[get_global_id(0)] = 240 + EXTRA + "
+        "get_global_id(0); }\n";
+    scene in = scene_open();
+    cl_program headers[2] = {program_of(in.context, header_one, "H1"),
+                             program_of(in.context, header_two, "H2")};
+    for (int i = 0; i < 6; i++) {
+        cl_program program = program_of(in.context, source, "P");
+        if (i % 3 < 2) {
+            compile(program, headers[i % 3], NULL);
+        }
+        cl_int status = build(program, NULL);
+        say_build(program, in.device);
+        if (status == CL_SUCCESS) {
+            check(i % 3 < 2, "only a program with a header is built");
+            check_program(&in, program, "f", 240 + i % 3 + 1);
+        }
+        clReleaseProgram(program);
+    }
+    clReleaseProgram(headers[0]);
+    clReleaseProgram(headers[1]);
+    scene_close(&in);
+}
+
 const conformance_case link_cases[] = {
     {"link.compile-and-link", compile_and_link, 0},
     {"link.with-a-library", with_a_library, 0},
@@ -281,5 +310,6 @@ const conformance_case link_cases[] = {
     {"link.callback", link_callback, 0},
     {"link.of-a-built-program", link_of_a_built_program, 0},
     {"link.built-header", built_header, 0},
+    {"link.build-after-compile", build_after_compile, 0},
     {NULL, NULL, 0},
 };

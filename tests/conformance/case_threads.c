@@ -121,8 +121,59 @@ static void contexts_of_their_own(void)
     }
 }
 
+/* Asks for a program's references until told to stop. */
+typedef struct counter {
+    pthread_t thread;
+    cl_program program;
+    int stopped;         /* atomic */
+    unsigned asked;      /* atomic: how often so far */
+    unsigned impossible; /* answers that no program that is held can give */
+} counter;
+
+static void *count_references(void *user)
+{
+    enum { MANY = 1000 };
+    counter *self = user;
+    while (!__atomic_load_n(&self->stopped, __ATOMIC_RELAXED)) {
+        cl_uint references = program_references(self->program);
+        self->impossible += references < 1 || references > MANY;
+        __atomic_fetch_add(&self->asked, 1, __ATOMIC_RELAXED);
+    }
+    return NULL;
+}
+
+/* Kernels come and go while another thread asks. */
+static void reference_counts(void)
+{
+    enum { KERNELS = 2000 };
+    static const char source[] =
+        "__kernel void f(__global int *out) { out[get_global_id(0)] = 300 + get_global_id(0); }\n";
+    scene in = scene_open();
+    cl_program program = program_of(in.context, source, "P1");
+    build(program, NULL);
+    counter asking = {.program = program};
+    pthread_create(&asking.thread, NULL, count_references, &asking);
+    unsigned made = 0;
+    while (made < KERNELS || __atomic_load_n(&asking.asked, __ATOMIC_RELAXED) < KERNELS) {
+        cl_kernel kernel = clCreateKernel(program, "f", NULL);
+        made++;
+        if (kernel == NULL || clReleaseKernel(kernel) != CL_SUCCESS) {
+            check(0, "a kernel is made and released");
+            break;
+        }
+    }
+    __atomic_store_n(&asking.stopped, 1, __ATOMIC_RELAXED);
+    pthread_join(asking.thread, NULL);
+    check(asking.impossible == 0, "each count is one that can be");
+    say("references: %u", program_references(program));
+    check_program(&in, program, "f", 300);
+    clReleaseProgram(program);
+    scene_close(&in);
+}
+
 const conformance_case thread_cases[] = {
     {"threads.one-context", one_context, 1},
     {"threads.contexts", contexts_of_their_own, 1},
+    {"threads.reference-counts", reference_counts, 1},
     {NULL, NULL, 0},
 };

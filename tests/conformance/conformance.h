@@ -27,6 +27,7 @@ typedef struct conformance_case {
 /* Each list ends with a case that has no name. */
 extern const conformance_case handle_cases[];
 extern const conformance_case build_cases[];
+extern const conformance_case callback_cases[];
 extern const conformance_case query_cases[];
 extern const conformance_case kernel_cases[];
 extern const conformance_case device_cases[];

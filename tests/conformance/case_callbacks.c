@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What an application may do while it is notified of a build: build again, itself or by another
+ * thread, and wait for others. What is kept of the build must be that build's own all the same.
+ */
+#include "conformance.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <unistd.h>
+
+enum { PATIENCE_SECONDS = 20 };
+
+static const char based[] =
+    "__kernel void f(__global int *out) { out[get_global_id(0)] = BASE + get_global_id(0); }\n";
+
+/* A build that a notification does, or has another thread do. */
+typedef struct second_build {
+    cl_program program; /* the one to build */
+    const char *options;
+    cl_int status;
+    sem_t wanted;
+} second_build;
+
+static void build_second(second_build *second)
+{
+    second->status = clBuildProgram(second->program, 0, NULL, second->options, NULL, NULL);
+}
+
+static void *build_when_wanted(void *user)
+{
+    second_build *second = user;
+    while (sem_wait(&second->wanted) != 0) {
+    }
+    build_second(second);
+    return NULL;
+}
+
+/* A program that was never built before must give what its options say. */
+static void check_new_program(const scene *in, const char *options, int first)
+{
+    cl_program program = program_of(in->context, based, "N");
+    build(program, options);
+    say_build(program, in->device);
+    check_program(in, program, "f", first);
+    clReleaseProgram(program);
+}
+
+static void CL_CALLBACK builds_itself(cl_program program, void *user)
+{
+    second_build *second = user;
+    (void)program;
+    build_second(second);
+}
+
+static void rebuild_in_callback(void)
+{
+    if (!runtime_is_intel()) {
+        say("left out: this runtime may not allow it");
+        return;
+    }
+    scene in = scene_open();
+    for (int i = 0; i < 2; i++) {
+        cl_program program = program_of(in.context, based, i == 0 ? "P1" : "P2");
+        second_build second = {.program = program, .options = "-DBASE=51", .status = 99};
+        cl_int status = clBuildProgram(program, 1, &in.device, "-DBASE=50", builds_itself, &second);
+        say_status(status, "build");
+        say_status(second.status, "build again while notified");
+        say_build(program, in.device);
+        check_program(&in, program, "f", 51);
+        check_new_program(&in, "-DBASE=50", 50);
+        check_new_program(&in, "-DBASE=51", 51);
+        clReleaseProgram(program);
+    }
+    scene_close(&in);
+}
+
+static void CL_CALLBACK signals(cl_program program, void *user)
+{
+    second_build *second = user;
+    (void)program;
+    sem_post(&second->wanted);
+}
+
+/* Whether the thread's build falls into the end of the first is chance, and so is its status. */
+static void rebuild_by_signalled_thread(void)
+{
+    if (!runtime_is_intel()) {
+        say("left out: this runtime may not allow it");
+        return;
+    }
+    scene in = scene_open();
+    for (int i = 0; i < 2; i++) {
+        pthread_t thread;
+        cl_program program = program_of(in.context, based, i == 0 ? "P1" : "P2");
+        second_build second = {.program = program, .options = "-DBASE=53"};
+        sem_init(&second.wanted, 0, 0);
+        pthread_create(&thread, NULL, build_when_wanted, &second);
+        say_status(clBuildProgram(program, 1, &in.device, "-DBASE=52", signals, &second), "build");
+        pthread_join(thread, NULL);
+        check_new_program(&in, "-DBASE=52", 52);
+        check_new_program(&in, "-DBASE=53", 53);
+        sem_destroy(&second.wanted);
+        clReleaseProgram(program);
+    }
+    scene_close(&in);
+}
+
+/* Comes back only when the other thread has built. */
+static void CL_CALLBACK waits_for_thread(cl_program program, void *user)
+{
+    pthread_t thread;
+    second_build *second = user;
+    (void)program;
+    pthread_create(&thread, NULL, build_when_wanted, second);
+    sem_post(&second->wanted);
+    pthread_join(thread, NULL);
+}
+
+static void wait_for_other_program(void)
+{
+    scene in = scene_open();
+    cl_program program = program_of(in.context, based, "P1");
+    cl_program other = program_of(in.context, based, "P2");
+    second_build second = {.program = other, .options = "-DBASE=54", .status = 99};
+    sem_init(&second.wanted, 0, 0);
+    alarm(PATIENCE_SECONDS);
+    cl_int status = clBuildProgram(program, 0, NULL, second.options, waits_for_thread, &second);
+    alarm(0);
+    say_status(status, "build");
+    say_status(second.status, "build of the same by a thread that the notification waits for");
+    say_build(program, in.device);
+    say_build(other, in.device);
+    check_program(&in, program, "f", 54);
+    check_program(&in, other, "f", 54);
+    sem_destroy(&second.wanted);
+    clReleaseProgram(other);
+    clReleaseProgram(program);
+    scene_close(&in);
+}
+
+const conformance_case callback_cases[] = {
+    {"callbacks.rebuild", rebuild_in_callback, 0},
+    {"callbacks.rebuild-by-thread", rebuild_by_signalled_thread, 0},
+    {"callbacks.wait-for-other-program", wait_for_other_program, 1},
+    {NULL, NULL, 0},
+};
