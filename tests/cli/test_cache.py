@@ -140,7 +140,7 @@ class Entries(cli.CliTest):
         self.assertEqual(lines[0].split(), "DIGEST STATE KIND SIZE BUILD LAST USED DEVICE NAME".split())
         self.assertRegex(
             lines[1], "^" + self.digests["matmul"][:12] +
-            r" +ok +program +1\.4 MiB +256 ms 2027-01-15 08:00:00 matmul +Test Platform, Test Device$")
+            r" +ok +program +1\.4 MiB +256 ms 2027-01-15 08:00:00 Test Platform, Test Device +matmul$")
         self.assertEqual(lines[1].index("Test Platform"), lines[2].index("Test Platform"))
 
     def test_names_of_any_bytes(self):

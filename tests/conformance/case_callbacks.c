@@ -53,7 +53,19 @@ static void CL_CALLBACK builds_itself(cl_program program, void *user)
     build_second(second);
 }
 
-static void rebuild_in_callback(void)
+/* Comes back only when the other thread has built. */
+static void CL_CALLBACK waits_for_thread(cl_program program, void *user)
+{
+    pthread_t thread;
+    second_build *second = user;
+    (void)program;
+    pthread_create(&thread, NULL, build_when_wanted, second);
+    sem_post(&second->wanted);
+    pthread_join(thread, NULL);
+}
+
+/* Builds with one set of options, and has the notification build the same program with another. */
+static void rebuild_while_notified(void(CL_CALLBACK *notified)(cl_program, void *))
 {
     if (!runtime_is_intel()) {
         say("left out: this runtime may not allow it");
@@ -63,16 +75,28 @@ static void rebuild_in_callback(void)
     for (int i = 0; i < 2; i++) {
         cl_program program = program_of(in.context, based, i == 0 ? "P1" : "P2");
         second_build second = {.program = program, .options = "-DBASE=51", .status = 99};
-        cl_int status = clBuildProgram(program, 1, &in.device, "-DBASE=50", builds_itself, &second);
+        sem_init(&second.wanted, 0, 0);
+        cl_int status = clBuildProgram(program, 1, &in.device, "-DBASE=50", notified, &second);
         say_status(status, "build");
         say_status(second.status, "build again while notified");
         say_build(program, in.device);
         check_program(&in, program, "f", 51);
         check_new_program(&in, "-DBASE=50", 50);
         check_new_program(&in, "-DBASE=51", 51);
+        sem_destroy(&second.wanted);
         clReleaseProgram(program);
     }
     scene_close(&in);
+}
+
+static void rebuild_in_callback(void)
+{
+    rebuild_while_notified(builds_itself);
+}
+
+static void rebuild_by_awaited_thread(void)
+{
+    rebuild_while_notified(waits_for_thread);
 }
 
 static void CL_CALLBACK signals(cl_program program, void *user)
@@ -106,17 +130,6 @@ static void rebuild_by_signalled_thread(void)
     scene_close(&in);
 }
 
-/* Comes back only when the other thread has built. */
-static void CL_CALLBACK waits_for_thread(cl_program program, void *user)
-{
-    pthread_t thread;
-    second_build *second = user;
-    (void)program;
-    pthread_create(&thread, NULL, build_when_wanted, second);
-    sem_post(&second->wanted);
-    pthread_join(thread, NULL);
-}
-
 static void wait_for_other_program(void)
 {
     scene in = scene_open();
@@ -141,7 +154,8 @@ static void wait_for_other_program(void)
 
 const conformance_case callback_cases[] = {
     {"callbacks.rebuild", rebuild_in_callback, 0},
-    {"callbacks.rebuild-by-thread", rebuild_by_signalled_thread, 0},
+    {"callbacks.rebuild-by-awaited-thread", rebuild_by_awaited_thread, 0},
+    {"callbacks.rebuild-by-signalled-thread", rebuild_by_signalled_thread, 0},
     {"callbacks.wait-for-other-program", wait_for_other_program, 1},
     {NULL, NULL, 0},
 };
