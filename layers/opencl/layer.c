@@ -11,6 +11,7 @@
 #include "build.h"
 #include "calls.h"
 #include "layer.h"
+#include "other_copy.h"
 
 #define LAYER_NAME "Kiln"
 #define EXPORTED __attribute__((visibility("default")))
@@ -76,8 +77,8 @@ static void interpose(void)
     INTERPOSE(clGetExtensionFunctionAddress, layer_get_extension_function);
 }
 
-/* A layer that was named twice is one layer: the second time it only passes on. The loader keeps
- * the table for as long as the process lives. */
+/* A layer that was named twice, by whatever names, is one layer: the second time it only passes on.
+ * The loader keeps the table for as long as the process lives. */
 static cl_int pass_on(cl_uint entry_count, const cl_icd_dispatch *target, cl_uint *ret_entry_count,
                       const cl_icd_dispatch **ret_dispatch)
 {
@@ -98,7 +99,7 @@ EXPORTED cl_int CL_API_CALL clInitLayer(cl_uint entry_count, const cl_icd_dispat
     if (!target || !ret_entry_count || !ret_dispatch) {
         return CL_INVALID_VALUE;
     }
-    if (is_started) {
+    if (is_started || other_copy_is_started()) {
         return pass_on(entry_count, target, ret_entry_count, ret_dispatch);
     }
     is_started = 1;
@@ -129,25 +130,35 @@ EXPORTED cl_int CL_API_CALL clDeinitLayer(void)
     return CL_SUCCESS;
 }
 
-EXPORTED cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t room, void *ret_value,
-                                           size_t *ret_size)
+static cl_int answer(const void *value, size_t size, size_t room, void *ret_value, size_t *ret_size)
 {
-    const cl_layer_api_version version = CL_LAYER_API_VERSION_100;
-    const int is_version = what == CL_LAYER_API_VERSION;
-    if (!is_version && what != CL_LAYER_NAME) {
-        return CL_INVALID_VALUE;
-    }
-    const size_t size = is_version ? sizeof version : sizeof LAYER_NAME;
     if (ret_value && room < size) {
         return CL_INVALID_VALUE;
     }
     if (ret_value) {
-        memcpy(ret_value, is_version ? (const void *)&version : LAYER_NAME, size);
+        memcpy(ret_value, value, size);
     }
     if (ret_size) {
         *ret_size = size;
     }
     return CL_SUCCESS;
+}
+
+EXPORTED cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t room, void *ret_value,
+                                           size_t *ret_size)
+{
+    const cl_layer_api_version version = CL_LAYER_API_VERSION_100;
+    const cl_uint started = is_started ? 1 : 0;
+    switch (what) {
+    case CL_LAYER_API_VERSION:
+        return answer(&version, sizeof version, room, ret_value, ret_size);
+    case CL_LAYER_NAME:
+        return answer(LAYER_NAME, sizeof LAYER_NAME, room, ret_value, ret_size);
+    case LAYER_IS_STARTED:
+        return answer(&started, sizeof started, room, ret_value, ret_size);
+    default:
+        return CL_INVALID_VALUE;
+    }
 }
 
 /* The process ends: what was built is still to be written. Nothing of OpenCL runs here. */

@@ -58,6 +58,9 @@ int run_source_file(const char *path, const char *options);
  * nothing released. @salt makes the programs new ones. Returns the exit status. */
 int leave_running(const char *salt);
 
+/* Starts a thread that writes to the descriptors 1 and 2 until the process ends. */
+void write_blindly(void);
+
 /* 1 where the chosen platform is that runtime. Cases leave out what crashes it. */
 int runtime_is_pocl(void);
 int runtime_is_intel(void);

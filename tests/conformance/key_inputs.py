@@ -365,6 +365,56 @@ def check_settings(bench):
     bench.check(not os.path.exists(bench.cache), "KILN_DISABLE=1 makes no directory")
 
 
+def check_closed_descriptors(bench):
+    """A program that was started without stdin, stdout and stderr writes to 1 and 2 all the same:
+    never into a file of the cache's."""
+    bench.empty()
+    if not caches(bench):
+        return NOT_CACHED
+    bench.empty()
+    closing = ["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh"]
+    variables = bench.environment(OPENCL_LAYERS=bench.options.layer, KILN_DIR=bench.cache)
+    for state in ("cold", "warm"):
+        done = bench.call(closing + bench.command(["--blind-writes", *CASES]), variables)
+        bench.check(done.returncode == 0, "%s: right results" % state, done)
+        accepted, said = bench.verify()
+        bench.check(accepted, "%s: kiln verify finds no damage" % state, said)
+        lease = os.path.join(bench.cache, "lease")
+        bench.check(read_bytes(lease) == b"", "%s: nothing is in the leases' file" % state)
+    bench.check(len(runner.entry_files(bench.cache)) > 0, "there are entries")
+    counters, _ = bench.counters(*CASES)
+    bench.check(counters.get("builds") == 0, "they serve the next start", counters)
+    return None
+
+
+def check_two_copies(bench):
+    """The layer under two names in one process is one layer: none waits for the other."""
+    copy = os.path.join(bench.folder("copy"), os.path.basename(bench.options.layer))
+    shutil.copy(bench.options.layer, copy)
+    trace = os.path.join(bench.scratch, "trace")
+    expected = bench.native("--source", "plain.cl")
+    bench.empty()
+    if not caches(bench):
+        return NOT_CACHED
+    for first, second in ((copy, bench.options.layer), (bench.options.layer, copy)):
+        bench.empty()
+        for outcome in ("built", "hit-store"):
+            write_new(trace)
+            got = bench.layered(
+                "--source", "plain.cl", OPENCL_LAYERS="%s:%s" % (first, second), KILN_TRACE=trace
+            )
+            bench.check_same(got, expected, "two copies: right results, %s" % outcome)
+            lines = read_bytes(trace).decode().splitlines()
+            right = len(lines) == 1 and " %s " % outcome in lines[0] and "wait=0.000ms" in lines[0]
+            bench.check(right, "two copies: one line that says %s, and no wait" % outcome, lines)
+    return None
+
+
+def write_new(path):
+    with open(path, "wb"):
+        pass
+
+
 # Each returns None, or why it was left out.
 CHECKS = {
     "variables": check_variables,
@@ -379,6 +429,8 @@ CHECKS = {
     "full-disk": check_full_disk,
     "modes": check_modes,
     "settings": check_settings,
+    "descriptors": check_closed_descriptors,
+    "two-copies": check_two_copies,
 }
 
 

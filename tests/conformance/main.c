@@ -3,10 +3,11 @@
  * opencl_conformance: drives OpenCL case by case and writes a transcript that is the same in each
  * run. compare.py runs it with and without a layer below and compares.
  *
- *     opencl_conformance [--platform SUBSTRING] [--cycles N] [--list] [CASE…]
+ *     opencl_conformance [--platform SUBSTRING] [--cycles N] [--list] [--blind-writes] [CASE…]
  *     opencl_conformance [--platform SUBSTRING] --source FILE [--options OPTIONS]
  *     opencl_conformance [--platform SUBSTRING] --leave-running SALT
  *
+ * With --blind-writes the descriptors 1 and 2 are written to all the while, whatever they are.
  * The second builds one file and runs its kernel f; the third returns from main while work goes on.
  *
  * Exit status: 0; 1: a result was wrong; 2: no such platform or case.
@@ -94,18 +95,16 @@ typedef struct request {
     const char *options;
     const char *salt;
     int list;
+    int writes_blindly;
 } request;
 
 static int parse_arguments(int argc, char **argv, request *wanted)
 {
     static const struct option options[] = {
-        {"platform", required_argument, NULL, 'p'},
-        {"cycles", required_argument, NULL, 'c'},
-        {"list", no_argument, NULL, 'l'},
-        {"source", required_argument, NULL, 's'},
-        {"options", required_argument, NULL, 'o'},
-        {"leave-running", required_argument, NULL, 'r'},
-        {NULL, 0, NULL, 0},
+        {"platform", required_argument, NULL, 'p'}, {"cycles", required_argument, NULL, 'c'},
+        {"list", no_argument, NULL, 'l'},           {"source", required_argument, NULL, 's'},
+        {"options", required_argument, NULL, 'o'},  {"leave-running", required_argument, NULL, 'r'},
+        {"blind-writes", no_argument, NULL, 'b'},   {NULL, 0, NULL, 0},
     };
     int letter;
     *wanted = (request){.platform = ""};
@@ -129,6 +128,9 @@ static int parse_arguments(int argc, char **argv, request *wanted)
             break;
         case 'r':
             wanted->salt = optarg;
+            break;
+        case 'b':
+            wanted->writes_blindly = 1;
             break;
         default:
             return 0;
@@ -157,6 +159,9 @@ int main(int argc, char **argv)
     }
     name_handle(setting.device, "D");
     setvbuf(stdout, NULL, _IOLBF, 0);
+    if (wanted.writes_blindly) {
+        write_blindly();
+    }
     if (wanted.source != NULL) {
         return run_source_file(wanted.source, wanted.options);
     }

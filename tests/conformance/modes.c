@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the program does beside its cases: one source file, and leaving while work goes on.
+ * What the program does beside its cases: one source file, leaving while work goes on, and
+ * writing to descriptors that may be anything.
  */
 #include "conformance.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static char *read_file(const char *path)
 {
@@ -79,4 +82,25 @@ int leave_running(const char *salt)
     }
     say("left running");
     return 0;
+}
+
+static void *keep_writing(void *user)
+{
+    static const char line[] = "whatever the descriptor is\n";
+    (void)user;
+    for (;;) {
+        for (int descriptor = 1; descriptor <= 2; descriptor++) {
+            ssize_t written = write(descriptor, line, sizeof line - 1);
+            (void)written;
+        }
+        usleep(50);
+    }
+    return NULL;
+}
+
+void write_blindly(void)
+{
+    pthread_t thread;
+    pthread_create(&thread, NULL, keep_writing, NULL);
+    pthread_detach(thread);
 }
