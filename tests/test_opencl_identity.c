@@ -27,6 +27,16 @@
 #include "device/opencl/identity.h"
 #include "device/opencl/traits.h"
 
+/* Drivers leak; LeakSanitizer asks this what not to tell. */
+const char *__lsan_default_suppressions(void);
+
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:libintelocl.so\n"
+           "leak:libpocl.so\n"
+           "leak:libLLVM\n";
+}
+
 enum { MAX_PLATFORMS = 8 };
 
 static cl_platform_id platforms[MAX_PLATFORMS];

@@ -17,6 +17,7 @@
 #define FLUSH_DELAY_NS 100000000u
 #define NS_PER_S 1000000000u
 #define THREAD_STACK_BYTES (256u << 10)
+#define LOCK_RETRY_NS 100000u
 
 /* Guards the queues and states of all writers; held for a few instructions or the start of a
  * thread, never over I/O or a release. One for all, so that fork has one to take: it is taken
@@ -385,6 +386,19 @@ kiln_status kilni_writer_put(kilni_writer *writer, const kiln_entry *entry, kiln
     return status;
 }
 
+/* A signal handler that ends the process may have interrupted a holder of the lock, on this very
+ * thread: so a drain gives up in time. */
+static bool lock_writers_until(uint64_t end_ns)
+{
+    while (pthread_mutex_trylock(&writers_lock) != 0) {
+        if (kilni_clock_ns() >= end_ns) {
+            return false;
+        }
+        kilni_sleep_ns(LOCK_RETRY_NS);
+    }
+    return true;
+}
+
 static bool is_drained_locked(const kilni_writer *writer, unsigned flush)
 {
     /* The difference is signed, so that the numbers may wrap. */
@@ -399,10 +413,7 @@ kiln_status kilni_writer_drain(kilni_writer *writer, uint64_t timeout_ns)
     }
     uint64_t now_ns = kilni_clock_ns();
     uint64_t end_ns = timeout_ns > UINT64_MAX - now_ns ? UINT64_MAX : now_ns + timeout_ns;
-    /* A signal handler that ends the process may have interrupted a holder of the lock. */
-    const struct timespec end = {.tv_sec = (time_t)(end_ns / NS_PER_S),
-                                 .tv_nsec = (long)(end_ns % NS_PER_S)};
-    if (pthread_mutex_clocklock(&writers_lock, CLOCK_MONOTONIC, &end) != 0) {
+    if (!lock_writers_until(end_ns)) {
         return KILN_TIMEOUT;
     }
     unsigned flush = ++writer->flushes_wanted;
