@@ -26,7 +26,7 @@ extern "C" {
     X(dropped, "entries not written: queue full, store refused, or changed meanwhile")             \
     X(corrupt, "stored entries found damaged, or refused by the device")                           \
     X(evicted, "entries removed to make room")                                                     \
-    X(build_ns, "time spent in builds, in nanoseconds")                                            \
+    X(build_ns, "time spent in builds")                                                            \
     X(saved_ns, "time that hits saved: what their builds had cost, less the loading")
 
 typedef struct kiln_stats {
