@@ -76,6 +76,7 @@ int checks_failed(void);
 /* Sends the lines of the calling thread to memory; transcript_take ends that and gives the text,
  * to be freed. */
 void transcript_redirect(void);
+int transcript_is_redirected(void);
 char *transcript_take(void);
 
 const char *status_name(cl_int status);

@@ -36,6 +36,11 @@ void transcript_redirect(void)
     redirected = open_memstream(&redirected_text, &redirected_size);
 }
 
+int transcript_is_redirected(void)
+{
+    return redirected != NULL;
+}
+
 char *transcript_take(void)
 {
     if (redirected == NULL) {
