@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "build.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "device/opencl/binary.h"
 #include "device/opencl/inputs.h"
 #include "layer.h"
 #include "platforms.h"
+#include "program_entry.h"
+#include "program_key.h"
 #include "trace.h"
 
 /* One call of clBuildProgram. */
@@ -36,97 +36,20 @@ typedef struct build_call {
 
 /* ---- what is to be built ---- */
 
-static kiln_status use_all_devices(build_call *call)
-{
-    const cl_icd_dispatch *cl = layer_target();
-    size_t size = 0;
-    if (cl->clGetProgramInfo(call->program, CL_PROGRAM_DEVICES, 0, NULL, &size) != CL_SUCCESS) {
-        return KILN_E_UNSUPPORTED;
-    }
-    call->devices = malloc(size + 1);
-    if (!call->devices) {
-        return KILN_E_NO_MEMORY;
-    }
-    if (cl->clGetProgramInfo(call->program, CL_PROGRAM_DEVICES, size, call->devices, NULL) !=
-        CL_SUCCESS) {
-        return KILN_E_UNSUPPORTED;
-    }
-    call->device_count = (cl_uint)(size / sizeof *call->devices);
-    return KILN_OK;
-}
-
 static kiln_status use_devices(build_call *call)
 {
     if (call->argument_count == 0) {
-        return use_all_devices(call);
+        return program_devices_of(call->program, &call->devices, &call->device_count);
     }
-    call->devices = malloc(call->argument_count * sizeof *call->devices);
-    if (!call->devices) {
-        return KILN_E_NO_MEMORY;
-    }
-    memcpy(call->devices, call->argument_devices, call->argument_count * sizeof *call->devices);
     call->device_count = call->argument_count;
-    return KILN_OK;
-}
-
-/* The driver keeps what it was given, so the layer needs no copy of its own. */
-static kiln_status use_code(build_call *call)
-{
-    const cl_icd_dispatch *cl = layer_target();
-    const int is_source = call->record->origin == ORIGIN_SOURCE;
-    const cl_program_info what = is_source ? CL_PROGRAM_SOURCE : CL_PROGRAM_IL;
-    size_t size = 0;
-    if (cl->clGetProgramInfo(call->program, what, 0, NULL, &size) != CL_SUCCESS || size == 0) {
-        return KILN_E_UNSUPPORTED;
-    }
-    call->code = malloc(size);
-    if (!call->code) {
-        return KILN_E_NO_MEMORY;
-    }
-    if (cl->clGetProgramInfo(call->program, what, size, call->code, NULL) != CL_SUCCESS) {
-        return KILN_E_UNSUPPORTED;
-    }
-    const size_t text_size = is_source ? strnlen(call->code, size) : size;
-    if (is_source && text_size + 1 < size) {
-        return KILN_E_UNSUPPORTED; /* how much a driver reads beyond a zero byte isn't told */
-    }
-    call->source = (kiln_program_source){
-        .struct_size = sizeof call->source,
-        .form = is_source ? KILN_SOURCE_TEXT : KILN_SOURCE_IL,
-        .code = {call->code, text_size},
-        .options = call->options,
-    };
-    return KILN_OK;
-}
-
-static kiln_status add_identity(kiln_key_builder *builder, cl_device_id device, kiln_error *error)
-{
-    kiln_key *identity = NULL;
-    kiln_status status = platform_get_identity(device, &identity, error);
-    if (status != KILN_OK) {
-        return status;
-    }
-    for (size_t i = 0; status == KILN_OK && i < kiln_key_part_count(identity); i++) {
-        kiln_key_part part;
-        kiln_key_part_at(identity, i, &part);
-        status = kiln_key_builder_add(builder, part.name, part.bytes, (size_t)part.size);
-    }
-    kiln_key_release(&identity);
-    return status;
+    return program_devices_copy(call->argument_count, call->argument_devices, &call->devices);
 }
 
 static kiln_status make_key(const build_call *call, cl_device_id device, kiln_key **ret_key,
                             kiln_error *error)
 {
     kiln_key_builder *builder = NULL;
-    kiln_status status = kiln_key_builder_new(&builder);
-    if (status == KILN_OK) {
-        status = add_identity(builder, device, error);
-    }
-    if (status == KILN_OK) {
-        status = kilni_opencl_add_environment(call->record->platform->name,
-                                              session_key_environment(), builder, error);
-    }
+    kiln_status status = program_key_begin(call->record->platform, device, &builder, error);
     if (status == KILN_OK) {
         status = kilni_opencl_add_inputs(&call->source, builder, error);
     }
@@ -152,10 +75,7 @@ static kiln_status make_keys(build_call *call, kiln_error *error)
 
 static void free_call(build_call *call)
 {
-    for (cl_uint i = 0; call->keys && i < call->device_count; i++) {
-        kiln_key_release(&call->keys[i]);
-    }
-    free(call->keys);
+    program_keys_free(call->keys, call->device_count);
     free(call->devices);
     free(call->code);
     records_release(call->record);
@@ -172,22 +92,10 @@ static const char *reason_to_pass(const program_record *record)
     if (record->origin != ORIGIN_SOURCE && record->origin != ORIGIN_IL) {
         return by_origin[record->origin];
     }
-    if (record->is_native) {
+    if (record->native_builds > 0) {
         return "the driver has built this program before";
     }
-    if (!record->platform) {
-        return "a platform that can't be told";
-    }
-    if (record->platform->traits->capture_cost != KILN_CAPTURE_CHEAP) {
-        return "capturing is dear on this driver";
-    }
-    if (atomic_load_explicit(&record->platform->is_seen_through, memory_order_relaxed)) {
-        return "an extension function that sees programs is in use";
-    }
-    if (session_is_forked()) {
-        return "a forked child";
-    }
-    return session_requests() ? NULL : "no memory for a cache";
+    return program_key_obstacle(record->platform);
 }
 
 /* ---- the request's ops ---- */
@@ -195,54 +103,13 @@ static const char *reason_to_pass(const program_record *record)
 static kiln_status load(void *user, const kiln_entry *const *entries)
 {
     build_call *call = user;
-    kilni_opencl_answers **answers = calloc(call->device_count, sizeof(kilni_opencl_answers *));
-    cl_program program = NULL;
-    kiln_status status = answers ? KILN_OK : KILN_E_NO_MEMORY;
-    for (cl_uint i = 0; status == KILN_OK && i < call->device_count; i++) {
-        status = kilni_opencl_answers_decode(entries[i], &answers[i]);
-    }
-    if (status == KILN_OK) {
-        status = kilni_opencl_load(layer_target(), call->record->context, call->device_count,
-                                   call->devices, entries, call->options, &program);
-    }
-    if (status == KILN_OK) {
-        status = twin_new(program, call->options, call->device_count, call->devices, answers,
-                          &call->made);
-        if (status == KILN_OK) {
-            return KILN_OK;
-        }
-        layer_target()->clReleaseProgram(program);
-    }
-    for (cl_uint i = 0; answers && i < call->device_count; i++) {
-        kilni_opencl_answers_free(&answers[i]);
-    }
-    free(answers);
-    return status == KILN_E_CORRUPT ? KILN_E_REFUSED : status;
-}
-
-/* With a callback, a driver may report success before it knows. */
-static kiln_status status_at_driver(const build_call *call)
-{
-    for (cl_uint i = 0; i < call->device_count; i++) {
-        cl_build_status status = CL_BUILD_NONE;
-        if (layer_target()->clGetProgramBuildInfo(call->program, call->devices[i],
-                                                  CL_PROGRAM_BUILD_STATUS, sizeof status, &status,
-                                                  NULL) != CL_SUCCESS ||
-            status == CL_BUILD_IN_PROGRESS) {
-            return KILN_E_UNSUPPORTED;
-        }
-        if (status != CL_BUILD_SUCCESS) {
-            return KILN_E_BUILD;
-        }
-    }
-    return KILN_OK;
+    return program_load(call->record->context, call->device_count, call->devices, entries,
+                        call->options, &call->made);
 }
 
 static void build_at_driver(build_call *call)
 {
-    records_lock();
-    call->record->is_native = 1;
-    records_unlock();
+    records_note_native_build(call->record);
     call->was_at_driver = 1;
     call->error =
         layer_target()->clBuildProgram(call->program, call->argument_count, call->argument_devices,
@@ -256,7 +123,7 @@ static kiln_status build(void *user, kiln_error *error)
     if (call->error != CL_SUCCESS) {
         return kilni_error_set(error, KILN_E_BUILD, 0, "the driver answered %d", call->error);
     }
-    return status_at_driver(call);
+    return program_status(call->program, call->device_count, call->devices);
 }
 
 /* Included files may have changed while the driver read them: then what was built is not what the
@@ -278,28 +145,10 @@ static kiln_status check_inputs(const build_call *call, size_t index)
 static kiln_status capture(void *user, size_t index, uint64_t build_ns, kiln_entry **ret_entry)
 {
     build_call *call = user;
-    kiln_capture taken = {0};
-    kiln_status status = check_inputs(call, index);
-    if (status == KILN_OK) {
-        status = kilni_opencl_take(layer_target(), call->program, call->devices[index], &taken);
-    }
-    if (status == KILN_OK) {
-        const kiln_entry_params params = {
-            .struct_size = sizeof params,
-            .key = call->keys[index],
-            .kind = KILN_ENTRY_PROGRAM,
-            .provenance = {.struct_size = sizeof params.provenance,
-                           .device = taken.device,
-                           .name = taken.name,
-                           .build_ns = build_ns},
-            .answers = {taken.answers, taken.answers_size},
-            .log = {taken.log, strlen(taken.log)},
-            .payload = {taken.payload, taken.payload_size},
-        };
-        status = kiln_entry_new(&params, ret_entry);
-    }
-    kiln_capture_done(&taken);
-    return status;
+    const kiln_status status = check_inputs(call, index);
+    return status == KILN_OK ? program_capture(call->program, call->devices[index],
+                                               call->keys[index], build_ns, ret_entry)
+                             : status;
 }
 
 static const kilni_request_ops request_ops = {.load = load, .build = build, .capture = capture};
@@ -368,7 +217,7 @@ static cl_int look_up_or_build(build_call *call)
         return pass_through(call, "no devices, or too many");
     }
     if (status == KILN_OK) {
-        status = use_code(call);
+        status = program_key_code(call->record, call->options, &call->code, &call->source);
     }
     if (status == KILN_OK) {
         status = make_keys(call, &error);
@@ -420,16 +269,26 @@ static cl_int build_again(build_call *call, const twin *of)
     return look_up_or_build(call);
 }
 
+/* A linked program has nothing to be built of. What its driver says to that, it says to one that is
+ * made of the binary too; and where it tries and fails, nothing is left to answer for. */
+static cl_int build_linked(build_call *call)
+{
+    const cl_int error = pass_through(call, reason_to_pass(call->record));
+    if (error != CL_INVALID_OPERATION) {
+        records_set_twin(call->record, NULL);
+    }
+    return error;
+}
+
 void build_natively(program_record *record, const char *why)
 {
     twin *of = records_hold_twin(record);
-    if (!of) {
+    if (!of || of->is_program_itself) {
+        twin_release(of);
         return;
     }
     trace_passed("twin dropped", why);
-    records_lock();
-    record->is_native = 1;
-    records_unlock();
+    records_note_native_build(record);
     layer_target()->clBuildProgram(record->program, of->device_count, of->devices, of->options,
                                    NULL, NULL);
     records_set_twin(record, NULL);
@@ -447,16 +306,17 @@ static int is_well_formed(cl_uint device_count, const cl_device_id *devices, bui
 
 static int all_belong_to_program(cl_program program, cl_uint count, const cl_device_id *devices)
 {
-    build_call of_program = {.program = program};
-    int all = use_all_devices(&of_program) == KILN_OK;
+    cl_device_id *of_program = NULL;
+    cl_uint of_program_count = 0;
+    int all = program_devices_of(program, &of_program, &of_program_count) == KILN_OK;
     for (cl_uint i = 0; all && i < count; i++) {
         cl_uint place = 0;
-        while (place < of_program.device_count && of_program.devices[place] != devices[i]) {
+        while (place < of_program_count && of_program[place] != devices[i]) {
             place++;
         }
-        all = place < of_program.device_count;
+        all = place < of_program_count;
     }
-    free(of_program.devices);
+    free(of_program);
     return all;
 }
 
@@ -466,8 +326,10 @@ static int start_building(program_record *record)
     records_lock();
     const int started = !record->is_building;
     record->is_building = 1;
-    record->is_native |= !started;
     records_unlock();
+    if (!started) {
+        records_note_native_build(record);
+    }
     return started;
 }
 
@@ -481,7 +343,14 @@ static void end_building(program_record *record)
 static cl_int build_tracked(build_call *call)
 {
     twin *of = records_hold_twin(call->record);
-    const cl_int error = of ? build_again(call, of) : look_up_or_build(call);
+    cl_int error;
+    if (!of) {
+        error = look_up_or_build(call);
+    } else if (of->is_program_itself) {
+        error = build_linked(call);
+    } else {
+        error = build_again(call, of);
+    }
     twin_release(of);
     return error;
 }

@@ -60,7 +60,9 @@ void twin_release(twin *held)
     if (!held || atomic_fetch_sub_explicit(&held->holds, 1, memory_order_acq_rel) != 1) {
         return;
     }
-    layer_target()->clReleaseProgram(held->program);
+    if (!held->is_program_itself) {
+        layer_target()->clReleaseProgram(held->program);
+    }
     for (cl_uint i = 0; i < held->device_count; i++) {
         kilni_opencl_answers_free(&held->answers[i]);
     }
@@ -89,11 +91,12 @@ cl_uint twin_find_device(const twin *of, cl_device_id device)
 
 /* ---- programs ---- */
 
-void records_add_program(cl_program program, cl_context context, program_origin origin)
+static kiln_status add_program(cl_program program, cl_context context, program_origin origin,
+                               twin *made)
 {
     program_record *record = calloc(1, sizeof *record);
     if (!record) {
-        return;
+        return KILN_E_NO_MEMORY;
     }
     record->program = program;
     record->context = context;
@@ -101,12 +104,27 @@ void records_add_program(cl_program program, cl_context context, program_origin 
     record->origin = origin;
     record->holds = 1;
     record->references = 1;
+    record->twin = made;
 
     records_lock();
     const kiln_status status = handle_map_put(&programs, program, record);
     records_unlock();
     if (status != KILN_OK) {
         free(record);
+    }
+    return status;
+}
+
+void records_add_program(cl_program program, cl_context context, program_origin origin)
+{
+    add_program(program, context, origin, NULL);
+}
+
+void records_add_linked(cl_program program, cl_context context, twin *made)
+{
+    made->is_program_itself = 1;
+    if (add_program(program, context, ORIGIN_LINKED, made) != KILN_OK) {
+        twin_release(made);
     }
 }
 
@@ -125,6 +143,7 @@ static void free_record(program_record *record)
 {
     if (record) {
         constant_list_done(&record->constants);
+        compiled_keys_done(&record->compiled);
         free(record);
     }
 }
@@ -217,6 +236,50 @@ void records_release_program(cl_program program)
     }
 }
 
+/* ---- what was compiled ---- */
+
+/* Under the lock. */
+static compiled_keys take_compiled(program_record *record)
+{
+    const compiled_keys taken = record->compiled;
+    record->compiled = (compiled_keys){0};
+    return taken;
+}
+
+unsigned records_note_native_build(program_record *record)
+{
+    records_lock();
+    const unsigned number = ++record->native_builds;
+    compiled_keys outdated = take_compiled(record);
+    records_unlock();
+    compiled_keys_done(&outdated);
+    return number;
+}
+
+void records_set_compiled(program_record *record, unsigned native_build, compiled_keys compiled)
+{
+    records_lock();
+    const int is_current = record->native_builds == native_build;
+    compiled_keys unused = is_current ? take_compiled(record) : compiled;
+    if (is_current) {
+        record->compiled = compiled;
+    }
+    records_unlock();
+    compiled_keys_done(&unused);
+}
+
+kiln_key *records_find_compiled(cl_program program, cl_context context, cl_device_id device)
+{
+    records_lock();
+    const program_record *record = handle_map_get(&programs, program);
+    const int is_of_context = record && record->context == context;
+    kiln_key *key = is_of_context ? compiled_keys_find(&record->compiled, device) : NULL;
+    records_unlock();
+    return key;
+}
+
+/* ---- specialization constants ---- */
+
 void records_set_constant(cl_program program, cl_uint id, size_t size, const void *value)
 {
     records_lock();
@@ -224,7 +287,12 @@ void records_set_constant(cl_program program, cl_uint id, size_t size, const voi
     if (record && constant_list_set(&record->constants, id, size, value) != KILN_OK) {
         record->has_lost_constants = 1;
     }
+    compiled_keys outdated = {0};
+    if (record) {
+        outdated = take_compiled(record);
+    }
     records_unlock();
+    compiled_keys_done(&outdated);
 }
 
 kiln_status records_add_constants(program_record *record, kiln_key_builder *key)
@@ -236,6 +304,8 @@ kiln_status records_add_constants(program_record *record, kiln_key_builder *key)
     records_unlock();
     return status;
 }
+
+/* ---- counts ---- */
 
 static int counts_kernels(const program_record *record)
 {
@@ -274,7 +344,8 @@ static void count_twin(void *user, void *value)
     context_count *count = user;
     const program_record *record = value;
     const int counts_programs = record->platform && record->platform->traits->counts_programs;
-    if (record->context == count->context && record->twin && counts_programs) {
+    const int is_one_more = record->twin && !record->twin->is_program_itself;
+    if (record->context == count->context && is_one_more && counts_programs) {
         count->twins++;
     }
 }
@@ -298,7 +369,7 @@ int records_has_kernels(program_record *record)
     return has;
 }
 
-/* Under the lock: one more kernel of a twin. The caller retains P at the driver. */
+/* Under the lock: one more kernel of a twin. */
 static kiln_status add_kernel(cl_kernel kernel, kernel_record *made, program_record *record,
                               twin *of)
 {
@@ -309,10 +380,18 @@ static kiln_status add_kernel(cl_kernel kernel, kernel_record *made, program_rec
         made->twin = hold_twin(of);
         made->references = 1;
         record->holds++;
-        record->references++;
-        record->kernel_holds++;
+        record->references += of->is_program_itself ? 0 : 1;
+        record->kernel_holds += of->is_program_itself ? 0 : 1;
     }
     return status;
+}
+
+/* Kernels of a twin hold P, as the driver's own kernels of P do by themselves. */
+static void retain_for_kernel(cl_program program, const twin *of)
+{
+    if (!of->is_program_itself) {
+        layer_target()->clRetainProgram(program);
+    }
 }
 
 kiln_status records_add_kernel(cl_kernel kernel, program_record *record, twin *of)
@@ -328,7 +407,7 @@ kiln_status records_add_kernel(cl_kernel kernel, program_record *record, twin *o
         free(made);
         return status;
     }
-    layer_target()->clRetainProgram(record->program);
+    retain_for_kernel(record->program, of);
     return KILN_OK;
 }
 
@@ -343,12 +422,13 @@ kiln_status records_add_clone(cl_kernel clone, cl_kernel original)
     const kiln_status status =
         known ? add_kernel(clone, made, known->record, known->twin) : KILN_MISS;
     cl_program program = known ? known->record->program : NULL;
+    const twin *of = known ? known->twin : NULL;
     records_unlock();
     if (status != KILN_OK) {
         free(made);
         return status;
     }
-    layer_target()->clRetainProgram(program);
+    retain_for_kernel(program, of);
     return KILN_OK;
 }
 
@@ -387,8 +467,13 @@ program_record *records_release_kernel(cl_kernel kernel)
     }
     records_unlock();
     if (ended) {
+        const int holds_itself = ended->twin->is_program_itself;
         twin_release(ended->twin);
         free(ended);
+        if (holds_itself) {
+            records_release(record);
+            return NULL;
+        }
     }
     return record;
 }

@@ -14,6 +14,7 @@
 
 #include <kiln/status.h>
 
+#include "compiled_keys.h"
 #include "constants.h"
 #include "device/opencl/answers.h"
 #include "platforms.h"
@@ -26,13 +27,17 @@ typedef enum program_origin {
     ORIGIN_LINKED = 5
 } program_origin;
 
-/* Immutable but for its count, so that a call may use it while another drops it. */
+/* A linked program has no other P than the one that is made of the binary: there the application
+ * holds the twin itself, and the twin only answers for it.
+ *
+ * Immutable but for its count, so that a call may use it while another drops it. */
 typedef struct twin {
     cl_program program;
     char *options; /* NULL where the build had none */
     cl_uint device_count;
     cl_device_id *devices;
     kilni_opencl_answers **answers; /* one for each device */
+    int is_program_itself;  /* P and the twin are one: P's references are the application's */
     _Atomic unsigned holds; /* the last release (acq_rel) frees; a hold is taken under the lock */
 } twin;
 
@@ -49,7 +54,8 @@ typedef struct program_record {
     int is_building;
     constant_list constants;
     int has_lost_constants; /* for want of memory: its key cannot be told any more */
-    int is_native;          /* the driver was asked to build P itself */
+    unsigned native_builds; /* how often the driver was asked to build or compile P itself */
+    compiled_keys compiled; /* what the last of these compiled into it, where that is known */
     twin *twin;             /* NULL: the driver's P answers for itself */
 } program_record;
 
@@ -68,6 +74,10 @@ void records_unlock(void);
 /* Starts to keep track of a program that the application gets. What can't be tracked, for want of
  * memory, is left to the driver. */
 void records_add_program(cl_program program, cl_context context, program_origin origin);
+
+/* The same for a program that was made of a linked one's binary; @made (taken over) answers for
+ * it. */
+void records_add_linked(cl_program program, cl_context context, twin *made);
 
 /* A hold on the record of a program, or NULL where it isn't tracked. */
 program_record *records_hold(cl_program program);
@@ -92,6 +102,18 @@ void records_set_constant(cl_program program, cl_uint id, size_t size, const voi
 /* Appends a program's constants to a key. KILN_OK; KILN_E_UNSUPPORTED: some were lost;
  * KILN_E_NO_MEMORY. */
 kiln_status records_add_constants(program_record *record, kiln_key_builder *key);
+
+/* The driver is about to build or compile P itself: what was compiled into it before is gone.
+ * Returns how often it was asked so far, this time included. */
+unsigned records_note_native_build(program_record *record);
+
+/* Remembers what the driver compiled into P in its native build of that number, unless another
+ * began since. Takes @compiled over. */
+void records_set_compiled(program_record *record, unsigned native_build, compiled_keys compiled);
+
+/* The key of what was compiled into a program of a context for a device, retained; NULL: not
+ * known. */
+kiln_key *records_find_compiled(cl_program program, cl_context context, cl_device_id device);
 
 /* What the driver's count has to be lessened by, to be what the application would see. */
 cl_uint records_hidden_program_references(cl_program program);

@@ -33,6 +33,7 @@ extern const conformance_case device_cases[];
 extern const conformance_case rebuild_cases[];
 extern const conformance_case lifetime_cases[];
 extern const conformance_case link_cases[];
+extern const conformance_case linked_cases[];
 extern const conformance_case binary_cases[];
 extern const conformance_case il_cases[];
 extern const conformance_case include_cases[];

@@ -20,8 +20,8 @@
 
 static const conformance_case *const all_cases[] = {
     handle_cases,  build_cases,    query_cases,  kernel_cases, device_cases,
-    rebuild_cases, lifetime_cases, link_cases,   binary_cases, il_cases,
-    include_cases, misuse_cases,   thread_cases,
+    rebuild_cases, lifetime_cases, link_cases,   linked_cases, binary_cases,
+    il_cases,      include_cases,  misuse_cases, thread_cases,
 };
 
 static const conformance_case *find_case(const char *name)
