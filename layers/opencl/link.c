@@ -12,6 +12,7 @@
 #include "build.h"
 #include "device/opencl/inputs.h"
 #include "layer.h"
+#include "link_notice.h"
 #include "program_entry.h"
 #include "program_key.h"
 #include "records.h"
@@ -25,7 +26,7 @@ typedef struct link_call {
     const char *options;
     cl_uint input_count;
     const cl_program *inputs;
-    void(CL_CALLBACK *notify)(cl_program, void *);
+    link_callback notify;
     void *user_data;
 
     const platform *platform;
@@ -33,10 +34,11 @@ typedef struct link_call {
     cl_uint device_count;
     kiln_key **keys; /* one for each device; owned */
 
-    twin *made;         /* what a hit made */
-    cl_program program; /* what the driver linked; may come with an error */
-    int was_at_driver;  /* the driver was asked to link */
-    cl_int error;       /* what it answered */
+    twin *made;          /* what a hit made */
+    link_notice *notice; /* holds the callback back while the driver links; NULL: there is none */
+    cl_program program;  /* what the driver linked; may come with an error */
+    int was_at_driver;   /* the driver was asked to link */
+    cl_int error;        /* what it answered */
 } link_call;
 
 /* ---- what is to be linked ---- */
@@ -161,9 +163,11 @@ static void link_at_driver(link_call *call)
         }
     }
     call->was_at_driver = 1;
+    call->notice = call->notify ? link_notice_new(call->notify, call->user_data) : NULL;
     call->program = layer_target()->clLinkProgram(
         call->context, call->argument_count, call->argument_devices, call->options,
-        call->input_count, call->inputs, call->notify, call->user_data, &call->error);
+        call->input_count, call->inputs, call->notice ? link_notice_from_driver : call->notify,
+        call->notice ? call->notice : call->user_data, &call->error);
 }
 
 /* After a hit the devices come in the order of the call: so they have to without the cache. */
@@ -190,7 +194,7 @@ static kiln_status build(void *user, kiln_error *error)
         return kilni_error_set(error, KILN_E_BUILD, 0, "the driver answered %d", call->error);
     }
     /* The application may have released it from its callback, or do so at any moment. */
-    if (call->notify) {
+    if (call->notify && !call->notice) {
         return KILN_E_UNSUPPORTED;
     }
     const kiln_status status = program_status(call->program, call->device_count, call->devices);
@@ -287,7 +291,9 @@ cl_program CL_API_CALL layer_link_program(cl_context context, cl_uint device_cou
     if (ret_error) {
         *ret_error = call.error;
     }
-    if (call.made && notify) {
+    if (call.notice) {
+        link_notice_let_go(call.notice);
+    } else if (call.made && notify) {
         notify(program, user_data);
     }
     free_call(&call);

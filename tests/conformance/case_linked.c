@@ -212,6 +212,47 @@ static void loaded_objects(void)
     scene_close(&in);
 }
 
+/* ---- devices ---- */
+
+/* For two devices, in either order, and for one of them. */
+static void devices(void)
+{
+    static const query of_program[] = {
+        QUERY(CL_PROGRAM_DEVICES, VALUE_HANDLES),
+        QUERY(CL_PROGRAM_BINARY_SIZES, VALUE_NONZERO_SIZES),
+    };
+    cl_device_id parts[3];
+    if (split_device(parts) != 2) {
+        return;
+    }
+    parts[2] = parts[0];
+    cl_int status = 99;
+    cl_context context = clCreateContext(NULL, 2, parts, NULL, NULL, &status);
+    say_status(status, "a context of both");
+    cl_program object = program_of(
+        context,
+        "__kernel void f(__global int *out) { out[get_global_id(0)] = 320 + get_global_id(0); }",
+        "U");
+    say_status(clCompileProgram(object, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL), "compile");
+    for (int i = 0; i < 3; i++) {
+        cl_program linked = clLinkProgram(context, i == 2 ? 1 : 2, parts + (i == 2 ? 1 : i), NULL,
+                                          1, &object, NULL, NULL, &status);
+        say_status(status, "link %d", i);
+        name_handle(linked, "L%d", i);
+        subject of = {.object = linked};
+        probe_all(ask_program, &of, of_program, COUNT(of_program));
+        for (int part = 0; part < 2; part++) {
+            say("for D%d", part + 1);
+            say_build(linked, parts[part]);
+        }
+        clReleaseProgram(linked);
+    }
+    clReleaseProgram(object);
+    clReleaseContext(context);
+    clReleaseDevice(parts[0]);
+    clReleaseDevice(parts[1]);
+}
+
 /* ---- what comes after a link ---- */
 
 static void used_again(void)
@@ -243,11 +284,8 @@ static void used_again(void)
 }
 
 const conformance_case linked_cases[] = {
-    {"linked.answers", answers, 0},
-    {"linked.lifetime", lifetime, 0},
-    {"linked.headers", headers, 0},
-    {"linked.orders", orders, 0},
-    {"linked.loaded-objects", loaded_objects, 0},
-    {"linked.used-again", used_again, 0},
-    {NULL, NULL, 0},
+    {"linked.answers", answers, LINKS_CACHEABLE}, {"linked.lifetime", lifetime, LINKS_CACHEABLE},
+    {"linked.headers", headers, LINKS_CACHEABLE}, {"linked.orders", orders, LINKS_CACHEABLE},
+    {"linked.devices", devices, LINKS_CACHEABLE}, {"linked.loaded-objects", loaded_objects, 0},
+    {"linked.used-again", used_again, 0},         {NULL, NULL, 0},
 };

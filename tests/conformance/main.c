@@ -38,9 +38,10 @@ static const conformance_case *find_case(const char *name)
 
 static void list_cases(void)
 {
+    static const char *const marks[] = {"", " cacheable", " links-cacheable"};
     for (size_t i = 0; i < COUNT(all_cases); i++) {
         for (const conformance_case *one = all_cases[i]; one->name != NULL; one++) {
-            printf("%s%s\n", one->name, one->cacheable ? " cacheable" : "");
+            printf("%s%s\n", one->name, marks[one->cacheable]);
         }
     }
 }
