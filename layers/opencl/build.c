@@ -82,7 +82,7 @@ static void free_call(build_call *call)
 }
 
 /* Why a build of this program passes through, as far as the record tells; NULL: it doesn't. */
-static const char *reason_to_pass(const program_record *record)
+static const char *reason_to_pass(program_record *record)
 {
     static const char *const by_origin[] = {
         [ORIGIN_BINARY] = "a binary of the application's",
@@ -92,7 +92,7 @@ static const char *reason_to_pass(const program_record *record)
     if (record->origin != ORIGIN_SOURCE && record->origin != ORIGIN_IL) {
         return by_origin[record->origin];
     }
-    if (record->native_builds > 0) {
+    if (records_native_builds(record) > 0) {
         return "the driver has built this program before";
     }
     return program_key_obstacle(record->platform);
@@ -164,23 +164,6 @@ static cl_int pass_through(build_call *call, const char *reason)
     return call->error;
 }
 
-/* The application's callback may release the program, so the layer holds it until it is done. */
-static void hold_at_driver(program_record *record)
-{
-    records_lock();
-    record->build_holds++;
-    records_unlock();
-    layer_target()->clRetainProgram(record->program);
-}
-
-static void release_at_driver(program_record *record)
-{
-    records_lock();
-    record->build_holds--;
-    records_unlock();
-    layer_target()->clReleaseProgram(record->program);
-}
-
 static cl_int request(build_call *call)
 {
     const kilni_request wanted = {
@@ -191,7 +174,7 @@ static cl_int request(build_call *call)
         .user = call,
     };
     kilni_request_result result = {0};
-    hold_at_driver(call->record);
+    records_hold_at_driver(call->record);
     const kiln_status status = kilni_request_run(session_requests(), &wanted, &result, NULL);
     if (call->made) {
         records_set_twin(call->record, call->made);
@@ -199,7 +182,7 @@ static cl_int request(build_call *call)
     } else if (!call->was_at_driver) {
         build_at_driver(call);
     }
-    release_at_driver(call->record);
+    records_release_at_driver(call->record);
     trace_request(call->keys[0], &result, status);
     return call->error;
 }

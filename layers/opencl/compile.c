@@ -120,7 +120,7 @@ static void free_call(compile_call *call)
 
 /* Drivers may take a compile with equal options for one that they have done: so only a program's
  * first is sure to be of what it reads now. */
-static const char *reason_to_have_no_key(const program_record *record)
+static const char *reason_to_have_no_key(program_record *record)
 {
     if (!record) {
         return "a program that isn't tracked";
@@ -128,7 +128,7 @@ static const char *reason_to_have_no_key(const program_record *record)
     if (record->origin != ORIGIN_SOURCE && record->origin != ORIGIN_IL) {
         return "neither source nor intermediate language";
     }
-    if (record->native_builds > 0 || record->twin) {
+    if (records_native_builds(record) > 0) {
         return "the driver has built this program before";
     }
     return program_key_obstacle(record->platform);
@@ -233,11 +233,17 @@ cl_int CL_API_CALL layer_compile_program(cl_program program, cl_uint device_coun
                                  : "wrong arguments");
 
     const unsigned native_build = record ? records_note_native_build(record) : 0;
+    if (has_keys) {
+        records_hold_at_driver(record);
+    }
     const cl_int answer =
         layer_target()->clCompileProgram(program, device_count, devices, options, header_count,
                                          headers, header_names, notify, user_data);
     if (has_keys && native_build == 1 && answer == CL_SUCCESS) {
         keep_keys(&call, native_build);
+    }
+    if (has_keys) {
+        records_release_at_driver(record);
     }
     free_call(&call);
     records_release(record);

@@ -236,7 +236,7 @@ void records_release_program(cl_program program)
     }
 }
 
-/* ---- what was compiled ---- */
+/* ---- what the driver builds and compiles itself ---- */
 
 /* Under the lock. */
 static compiled_keys take_compiled(program_record *record)
@@ -254,6 +254,30 @@ unsigned records_note_native_build(program_record *record)
     records_unlock();
     compiled_keys_done(&outdated);
     return number;
+}
+
+unsigned records_native_builds(program_record *record)
+{
+    records_lock();
+    const unsigned count = record->native_builds;
+    records_unlock();
+    return count;
+}
+
+void records_hold_at_driver(program_record *record)
+{
+    records_lock();
+    record->build_holds++;
+    records_unlock();
+    layer_target()->clRetainProgram(record->program);
+}
+
+void records_release_at_driver(program_record *record)
+{
+    records_lock();
+    record->build_holds--;
+    records_unlock();
+    layer_target()->clReleaseProgram(record->program);
 }
 
 void records_set_compiled(program_record *record, unsigned native_build, compiled_keys compiled)

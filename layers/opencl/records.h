@@ -107,6 +107,14 @@ kiln_status records_add_constants(program_record *record, kiln_key_builder *key)
  * Returns how often it was asked so far, this time included. */
 unsigned records_note_native_build(program_record *record);
 
+/* How often it was asked so far. */
+unsigned records_native_builds(program_record *record);
+
+/* Around a build or compile: the application's callback may release the program, so the layer holds
+ * it until it is done. */
+void records_hold_at_driver(program_record *record);
+void records_release_at_driver(program_record *record);
+
 /* Remembers what the driver compiled into P in its native build of that number, unless another
  * began since. Takes @compiled over. */
 void records_set_compiled(program_record *record, unsigned native_build, compiled_keys compiled);
