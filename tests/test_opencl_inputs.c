@@ -737,6 +737,76 @@ static void counts_embedded_headers(void **state)
     }
 }
 
+/* ---- links ---- */
+
+static kiln_key *key_of_text(const char *text)
+{
+    kiln_key_builder *builder;
+    kiln_key *key;
+    assert_int_equal(kiln_key_builder_new(&builder), KILN_OK);
+    assert_int_equal(kiln_key_builder_add_text(builder, "source", text), KILN_OK);
+    assert_int_equal(kiln_key_builder_finish(builder, &key), KILN_OK);
+    kiln_key_builder_free(&builder);
+    return key;
+}
+
+static kiln_status link_inputs(const char *options, size_t count, const kiln_key *const *inputs,
+                               kiln_key **ret_key)
+{
+    kiln_key_builder *builder;
+    kiln_error error = {.struct_size = sizeof error};
+    assert_int_equal(kiln_key_builder_new(&builder), KILN_OK);
+    const kiln_status status =
+        kilni_opencl_add_link_inputs(options, count, inputs, builder, &error);
+    assert_int_equal(error.text[0] != '\0', status != KILN_OK);
+    if (status == KILN_OK) {
+        assert_int_equal(kiln_key_builder_finish(builder, ret_key), KILN_OK);
+    }
+    kiln_key_builder_free(&builder);
+    return status;
+}
+
+static void keeps_links_apart(void **state)
+{
+    (void)state;
+    kiln_key *a = key_of_text("a"), *b = key_of_text("b");
+    const kiln_key *const both[] = {a, b}, *const turned[] = {b, a};
+    kiln_key *keys[6];
+    assert_int_equal(link_inputs(NULL, 2, both, &keys[0]), KILN_OK);
+    assert_int_equal(link_inputs("", 2, both, &keys[1]), KILN_OK);
+    assert_int_equal(link_inputs("-cl-fast-relaxed-math", 2, both, &keys[2]), KILN_OK);
+    assert_int_equal(link_inputs(NULL, 2, turned, &keys[3]), KILN_OK);
+    assert_int_equal(link_inputs(NULL, 1, both, &keys[4]), KILN_OK);
+    assert_int_equal(link_inputs(NULL, 2, both, &keys[5]), KILN_OK);
+    assert_true(kiln_key_equals(keys[0], keys[5]));
+    for (size_t i = 0; i < 5; i++) {
+        for (size_t j = 0; j < i; j++) {
+            assert_false(kiln_key_equals(keys[i], keys[j]));
+        }
+    }
+    for (size_t i = 0; i < COUNT(keys); i++) {
+        kiln_key_release(&keys[i]);
+    }
+    kiln_key_release(&a);
+    kiln_key_release(&b);
+}
+
+static void refuses_link_options_that_may_name_files(void **state)
+{
+    (void)state;
+    static const char *const options[] = {"-create-library", "-create-library -enable-link-options",
+                                          "-I folder",       "-DX",
+                                          "-include h.h",    "-lm",
+                                          "file.o"};
+    kiln_key *a = key_of_text("a");
+    const kiln_key *const input[] = {a};
+    for (size_t i = 0; i < COUNT(options); i++) {
+        kiln_key *key = NULL;
+        assert_int_equal(link_inputs(options[i], 1, input, &key), KILN_E_UNSUPPORTED);
+    }
+    kiln_key_release(&a);
+}
+
 static void says_whether_files_may_count(void **state)
 {
     (void)state;
@@ -959,6 +1029,8 @@ int main(void)
         SCRATCH_TEST(shares_equal_folders),
         SCRATCH_TEST(takes_intermediate_language_as_it_is),
         SCRATCH_TEST(counts_embedded_headers),
+        SCRATCH_TEST(keeps_links_apart),
+        SCRATCH_TEST(refuses_link_options_that_may_name_files),
         SCRATCH_TEST(says_whether_files_may_count),
         SCRATCH_TEST(survives_want_of_memory),
         SCRATCH_TEST(refuses_when_files_cannot_be_read),

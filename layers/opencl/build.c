@@ -2,15 +2,15 @@
 #include "build.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
-#include "device/opencl/binary.h"
 #include "device/opencl/inputs.h"
 #include "layer.h"
 #include "platforms.h"
+#include "program_entry.h"
+#include "program_key.h"
 #include "trace.h"
 
 /* One call of clBuildProgram. */
@@ -38,97 +38,20 @@ typedef struct build_call {
 
 /* ---- what is to be built ---- */
 
-static kiln_status use_all_devices(build_call *call)
-{
-    const cl_icd_dispatch *cl = layer_target();
-    size_t size = 0;
-    if (cl->clGetProgramInfo(call->program, CL_PROGRAM_DEVICES, 0, NULL, &size) != CL_SUCCESS) {
-        return KILN_E_UNSUPPORTED;
-    }
-    call->devices = malloc(size + 1);
-    if (!call->devices) {
-        return KILN_E_NO_MEMORY;
-    }
-    if (cl->clGetProgramInfo(call->program, CL_PROGRAM_DEVICES, size, call->devices, NULL) !=
-        CL_SUCCESS) {
-        return KILN_E_UNSUPPORTED;
-    }
-    call->device_count = (cl_uint)(size / sizeof *call->devices);
-    return KILN_OK;
-}
-
 static kiln_status use_devices(build_call *call)
 {
     if (call->argument_count == 0) {
-        return use_all_devices(call);
+        return program_devices_of(call->program, &call->devices, &call->device_count);
     }
-    call->devices = malloc(call->argument_count * sizeof *call->devices);
-    if (!call->devices) {
-        return KILN_E_NO_MEMORY;
-    }
-    memcpy(call->devices, call->argument_devices, call->argument_count * sizeof *call->devices);
     call->device_count = call->argument_count;
-    return KILN_OK;
-}
-
-/* The driver keeps what it was given, so the layer needs no copy of its own. */
-static kiln_status use_code(build_call *call)
-{
-    const cl_icd_dispatch *cl = layer_target();
-    const int is_source = call->record->origin == ORIGIN_SOURCE;
-    const cl_program_info what = is_source ? CL_PROGRAM_SOURCE : CL_PROGRAM_IL;
-    size_t size = 0;
-    if (cl->clGetProgramInfo(call->program, what, 0, NULL, &size) != CL_SUCCESS || size == 0) {
-        return KILN_E_UNSUPPORTED;
-    }
-    call->code = malloc(size);
-    if (!call->code) {
-        return KILN_E_NO_MEMORY;
-    }
-    if (cl->clGetProgramInfo(call->program, what, size, call->code, NULL) != CL_SUCCESS) {
-        return KILN_E_UNSUPPORTED;
-    }
-    const size_t text_size = is_source ? strnlen(call->code, size) : size;
-    if (is_source && text_size + 1 < size) {
-        return KILN_E_UNSUPPORTED; /* how much a driver reads beyond a zero byte isn't told */
-    }
-    call->source = (kiln_program_source){
-        .struct_size = sizeof call->source,
-        .form = is_source ? KILN_SOURCE_TEXT : KILN_SOURCE_IL,
-        .code = {call->code, text_size},
-        .options = call->options,
-    };
-    return KILN_OK;
-}
-
-static kiln_status add_identity(kiln_key_builder *builder, cl_device_id device, kiln_error *error)
-{
-    kiln_key *identity = NULL;
-    kiln_status status = platform_get_identity(device, &identity, error);
-    if (status != KILN_OK) {
-        return status;
-    }
-    for (size_t i = 0; status == KILN_OK && i < kiln_key_part_count(identity); i++) {
-        kiln_key_part part;
-        kiln_key_part_at(identity, i, &part);
-        status = kiln_key_builder_add(builder, part.name, part.bytes, (size_t)part.size);
-    }
-    kiln_key_release(&identity);
-    return status;
+    return program_devices_copy(call->argument_count, call->argument_devices, &call->devices);
 }
 
 static kiln_status make_key(const build_call *call, cl_device_id device, kiln_key **ret_key,
                             kiln_error *error)
 {
     kiln_key_builder *builder = NULL;
-    kiln_status status = kiln_key_builder_new(&builder);
-    if (status == KILN_OK) {
-        status = add_identity(builder, device, error);
-    }
-    if (status == KILN_OK) {
-        status = kilni_opencl_add_environment(call->record->platform->name,
-                                              session_key_environment(), builder, error);
-    }
+    kiln_status status = program_key_begin(call->record->platform, device, &builder, error);
     if (status == KILN_OK) {
         status = kilni_opencl_add_inputs(&call->source, builder, error);
     }
@@ -161,10 +84,7 @@ static void set_phase(program_record *record, build_phase phase)
 
 static void free_call(build_call *call)
 {
-    for (cl_uint i = 0; call->keys && i < call->device_count; i++) {
-        kiln_key_release(&call->keys[i]);
-    }
-    free(call->keys);
+    program_keys_free(call->keys, call->device_count);
     free(call->devices);
     free(call->code);
     records_release(call->record);
@@ -184,19 +104,7 @@ static const char *reason_to_pass(program_record *record)
     if (records_is_native(record)) {
         return "the driver has built this program before";
     }
-    if (!record->platform) {
-        return "a platform that can't be told";
-    }
-    if (record->platform->traits->capture_cost != KILN_CAPTURE_CHEAP) {
-        return "capturing is dear on this driver";
-    }
-    if (atomic_load_explicit(&record->platform->is_seen_through, memory_order_relaxed)) {
-        return "an extension function that sees programs is in use";
-    }
-    if (session_is_forked()) {
-        return "a forked child";
-    }
-    return session_requests() ? NULL : "no memory for a cache";
+    return program_key_obstacle(record->platform);
 }
 
 /* ---- the request's ops ---- */
@@ -204,47 +112,8 @@ static const char *reason_to_pass(program_record *record)
 static kiln_status load(void *user, const kiln_entry *const *entries)
 {
     build_call *call = user;
-    kilni_opencl_answers **answers = calloc(call->device_count, sizeof(kilni_opencl_answers *));
-    cl_program program = NULL;
-    kiln_status status = answers ? KILN_OK : KILN_E_NO_MEMORY;
-    for (cl_uint i = 0; status == KILN_OK && i < call->device_count; i++) {
-        status = kilni_opencl_answers_decode(entries[i], &answers[i]);
-    }
-    if (status == KILN_OK) {
-        status = kilni_opencl_load(layer_target(), call->record->context, call->device_count,
-                                   call->devices, entries, call->options, &program);
-    }
-    if (status == KILN_OK) {
-        status = twin_new(program, call->options, call->device_count, call->devices, answers,
-                          &call->made);
-        if (status == KILN_OK) {
-            return KILN_OK;
-        }
-        layer_target()->clReleaseProgram(program);
-    }
-    for (cl_uint i = 0; answers && i < call->device_count; i++) {
-        kilni_opencl_answers_free(&answers[i]);
-    }
-    free(answers);
-    return status == KILN_E_CORRUPT ? KILN_E_REFUSED : status;
-}
-
-/* With a callback, a driver may report success before it knows. */
-static kiln_status status_at_driver(const build_call *call)
-{
-    for (cl_uint i = 0; i < call->device_count; i++) {
-        cl_build_status status = CL_BUILD_NONE;
-        if (layer_target()->clGetProgramBuildInfo(call->program, call->devices[i],
-                                                  CL_PROGRAM_BUILD_STATUS, sizeof status, &status,
-                                                  NULL) != CL_SUCCESS ||
-            status == CL_BUILD_IN_PROGRESS) {
-            return KILN_E_UNSUPPORTED;
-        }
-        if (status != CL_BUILD_SUCCESS) {
-            return KILN_E_BUILD;
-        }
-    }
-    return KILN_OK;
+    return program_load(call->record->context, call->device_count, call->devices, entries,
+                        call->options, &call->made);
 }
 
 static void build_at_driver(build_call *call)
@@ -272,7 +141,8 @@ static kiln_status build(void *user, kiln_error *error)
         return kilni_error_set(error, KILN_E_BUILD, 0, "the driver answered %d", call->error);
     }
     const kiln_status status = check_generation(call);
-    return status == KILN_OK ? status_at_driver(call) : status;
+    return status == KILN_OK ? program_status(call->program, call->device_count, call->devices)
+                             : status;
 }
 
 /* Included files may have changed while the driver read them: then what was built is not what the
@@ -294,34 +164,24 @@ static kiln_status check_inputs(const build_call *call, size_t index)
 static kiln_status capture(void *user, size_t index, uint64_t build_ns, kiln_entry **ret_entry)
 {
     build_call *call = user;
-    kiln_capture taken = {0};
+    kiln_entry *entry = NULL;
     kiln_status status = check_generation(call);
     if (status == KILN_OK) {
         status = check_inputs(call, index);
     }
     if (status == KILN_OK) {
-        status = kilni_opencl_take(layer_target(), call->program, call->devices[index], &taken);
+        status = program_capture(call->program, call->devices[index], call->keys[index], build_ns,
+                                 &entry);
     }
     if (status == KILN_OK) {
         status = check_generation(call);
     }
-    if (status == KILN_OK) {
-        const kiln_entry_params params = {
-            .struct_size = sizeof params,
-            .key = call->keys[index],
-            .kind = KILN_ENTRY_PROGRAM,
-            .provenance = {.struct_size = sizeof params.provenance,
-                           .device = taken.device,
-                           .name = taken.name,
-                           .build_ns = build_ns},
-            .answers = {taken.answers, taken.answers_size},
-            .log = {taken.log, strlen(taken.log)},
-            .payload = {taken.payload, taken.payload_size},
-        };
-        status = kiln_entry_new(&params, ret_entry);
+    if (status != KILN_OK) {
+        kiln_entry_release(&entry);
+        return status;
     }
-    kiln_capture_done(&taken);
-    return status;
+    *ret_entry = entry;
+    return KILN_OK;
 }
 
 static const kilni_request_ops request_ops = {.load = load, .build = build, .capture = capture};
@@ -337,23 +197,6 @@ static cl_int pass_through(build_call *call, const char *reason)
     return call->error;
 }
 
-/* The application's callback may release the program, so the layer holds it until it is done. */
-static void hold_at_driver(program_record *record)
-{
-    records_lock();
-    record->build_holds++;
-    records_unlock();
-    layer_target()->clRetainProgram(record->program);
-}
-
-static void release_at_driver(program_record *record)
-{
-    records_lock();
-    record->build_holds--;
-    records_unlock();
-    layer_target()->clReleaseProgram(record->program);
-}
-
 static cl_int request(build_call *call)
 {
     const kilni_request wanted = {
@@ -365,7 +208,7 @@ static cl_int request(build_call *call)
         .user = call,
     };
     kilni_request_result result = {0};
-    hold_at_driver(call->record);
+    records_hold_at_driver(call->record);
     /* A thread that is cancelled half-way would leave those who wait for it waiting for ever. */
     int cancel_state = PTHREAD_CANCEL_ENABLE;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
@@ -376,7 +219,7 @@ static cl_int request(build_call *call)
     } else if (!call->was_at_driver) {
         build_at_driver(call);
     }
-    release_at_driver(call->record);
+    records_release_at_driver(call->record);
     pthread_setcancelstate(cancel_state, &cancel_state);
     trace_request(call->keys[0], &result, status);
     return call->error;
@@ -395,7 +238,7 @@ static cl_int look_up_or_build(build_call *call)
         return pass_through(call, "no devices, or too many");
     }
     if (status == KILN_OK) {
-        status = use_code(call);
+        status = program_key_code(call->record, call->options, &call->code, &call->source);
     }
     if (status == KILN_OK) {
         status = make_keys(call, &error);
@@ -447,10 +290,22 @@ static cl_int build_again(build_call *call, const twin *of)
     return look_up_or_build(call);
 }
 
+/* A linked program has nothing to be built of. What its driver says to that, it says to one that is
+ * made of the binary too; and where it tries and fails, nothing is left to answer for. */
+static cl_int build_linked(build_call *call)
+{
+    const cl_int error = pass_through(call, reason_to_pass(call->record));
+    if (error != CL_INVALID_OPERATION) {
+        records_drop_twin(call->record);
+    }
+    return error;
+}
+
 void build_natively(program_record *record, const char *why)
 {
     twin *of = records_hold_twin(record);
-    if (!of) {
+    if (!of || of->is_program_itself) {
+        twin_release(of);
         return;
     }
     trace_passed("twin dropped", why);
@@ -472,16 +327,17 @@ static int is_well_formed(cl_uint device_count, const cl_device_id *devices, bui
 
 static int all_belong_to_program(cl_program program, cl_uint count, const cl_device_id *devices)
 {
-    build_call of_program = {.program = program};
-    int all = use_all_devices(&of_program) == KILN_OK;
+    cl_device_id *of_program = NULL;
+    cl_uint of_program_count = 0;
+    int all = program_devices_of(program, &of_program, &of_program_count) == KILN_OK;
     for (cl_uint i = 0; all && i < count; i++) {
         cl_uint place = 0;
-        while (place < of_program.device_count && of_program.devices[place] != devices[i]) {
+        while (place < of_program_count && of_program[place] != devices[i]) {
             place++;
         }
-        all = place < of_program.device_count;
+        all = place < of_program_count;
     }
-    free(of_program.devices);
+    free(of_program);
     return all;
 }
 
@@ -526,7 +382,14 @@ static cl_int refuse_by_driver(program_record *record, const build_call *call)
 static cl_int build_tracked(build_call *call)
 {
     twin *of = records_hold_twin(call->record);
-    const cl_int error = of ? build_again(call, of) : look_up_or_build(call);
+    cl_int error;
+    if (!of) {
+        error = look_up_or_build(call);
+    } else if (of->is_program_itself) {
+        error = build_linked(call);
+    } else {
+        error = build_again(call, of);
+    }
     twin_release(of);
     return error;
 }

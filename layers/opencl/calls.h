@@ -36,7 +36,7 @@ cl_int CL_API_CALL layer_get_program_build_info(cl_program program, cl_device_id
 cl_int CL_API_CALL layer_get_context_info(cl_context context, cl_context_info what, size_t room,
                                           void *ret_value, size_t *ret_size);
 
-/* link_calls.c */
+/* compile.c, link.c */
 cl_int CL_API_CALL layer_compile_program(cl_program program, cl_uint device_count,
                                          const cl_device_id *devices, const char *options,
                                          cl_uint header_count, const cl_program *headers,

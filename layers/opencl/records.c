@@ -60,7 +60,9 @@ void twin_release(twin *held)
     if (!held || atomic_fetch_sub_explicit(&held->holds, 1, memory_order_acq_rel) != 1) {
         return;
     }
-    layer_target()->clReleaseProgram(held->program);
+    if (!held->is_program_itself) {
+        layer_target()->clReleaseProgram(held->program);
+    }
     for (cl_uint i = 0; i < held->device_count; i++) {
         kilni_opencl_answers_free(&held->answers[i]);
     }
@@ -89,11 +91,12 @@ cl_uint twin_find_device(const twin *of, cl_device_id device)
 
 /* ---- programs ---- */
 
-void records_add_program(cl_program program, cl_context context, program_origin origin)
+static kiln_status add_program(cl_program program, cl_context context, program_origin origin,
+                               twin *made)
 {
     program_record *record = calloc(1, sizeof *record);
     if (!record) {
-        return;
+        return KILN_E_NO_MEMORY;
     }
     record->program = program;
     record->context = context;
@@ -101,12 +104,27 @@ void records_add_program(cl_program program, cl_context context, program_origin 
     record->origin = origin;
     record->holds = 1;
     record->references = 1;
+    record->twin = made;
 
     records_lock();
     const kiln_status status = handle_map_put(&programs, program, record);
     records_unlock();
     if (status != KILN_OK) {
         free(record);
+    }
+    return status;
+}
+
+void records_add_program(cl_program program, cl_context context, program_origin origin)
+{
+    add_program(program, context, origin, NULL);
+}
+
+void records_add_linked(cl_program program, cl_context context, twin *made)
+{
+    made->is_program_itself = 1;
+    if (add_program(program, context, ORIGIN_LINKED, made) != KILN_OK) {
+        twin_release(made);
     }
 }
 
@@ -125,6 +143,7 @@ static void free_record(program_record *record)
 {
     if (record) {
         constant_list_done(&record->constants);
+        compiled_keys_done(&record->compiled);
         free(record);
     }
 }
@@ -170,7 +189,7 @@ twin *records_hold_twin_of(cl_program program)
 void records_set_twin(program_record *record, twin *made)
 {
     records_lock();
-    const int is_late = record->references == 0 || record->is_native;
+    const int is_late = record->references == 0 || record->generation > 0;
     twin *replaced = is_late ? made : record->twin;
     record->twin = is_late ? record->twin : made;
     records_unlock();
@@ -184,31 +203,6 @@ void records_drop_twin(program_record *record)
     record->twin = NULL;
     records_unlock();
     twin_release(dropped);
-}
-
-unsigned records_begin_native(program_record *record)
-{
-    records_lock();
-    record->is_native = 1;
-    const unsigned generation = ++record->generation;
-    records_unlock();
-    return generation;
-}
-
-int records_is_native(program_record *record)
-{
-    records_lock();
-    const int is_native = record->is_native;
-    records_unlock();
-    return is_native;
-}
-
-int records_is_generation(program_record *record, unsigned generation)
-{
-    records_lock();
-    const int is_same = record->generation == generation;
-    records_unlock();
-    return is_same;
 }
 
 void records_retain_program(cl_program program)
@@ -250,6 +244,82 @@ void records_release_program(cl_program program)
     }
 }
 
+/* ---- what the driver builds and compiles itself ---- */
+
+/* Under the lock. */
+static compiled_keys take_compiled(program_record *record)
+{
+    const compiled_keys taken = record->compiled;
+    record->compiled = (compiled_keys){0};
+    return taken;
+}
+
+unsigned records_begin_native(program_record *record)
+{
+    records_lock();
+    const unsigned generation = ++record->generation;
+    compiled_keys outdated = take_compiled(record);
+    records_unlock();
+    compiled_keys_done(&outdated);
+    return generation;
+}
+
+int records_is_native(program_record *record)
+{
+    records_lock();
+    const int is_native = record->generation > 0;
+    records_unlock();
+    return is_native;
+}
+
+int records_is_generation(program_record *record, unsigned generation)
+{
+    records_lock();
+    const int is_same = record->generation == generation;
+    records_unlock();
+    return is_same;
+}
+
+void records_hold_at_driver(program_record *record)
+{
+    records_lock();
+    record->build_holds++;
+    records_unlock();
+    layer_target()->clRetainProgram(record->program);
+}
+
+void records_release_at_driver(program_record *record)
+{
+    records_lock();
+    record->build_holds--;
+    records_unlock();
+    layer_target()->clReleaseProgram(record->program);
+}
+
+void records_set_compiled(program_record *record, unsigned generation, compiled_keys compiled)
+{
+    records_lock();
+    const int is_current = record->generation == generation;
+    compiled_keys unused = is_current ? take_compiled(record) : compiled;
+    if (is_current) {
+        record->compiled = compiled;
+    }
+    records_unlock();
+    compiled_keys_done(&unused);
+}
+
+kiln_key *records_find_compiled(cl_program program, cl_context context, cl_device_id device)
+{
+    records_lock();
+    const program_record *record = handle_map_get(&programs, program);
+    const int is_of_context = record && record->context == context;
+    kiln_key *key = is_of_context ? compiled_keys_find(&record->compiled, device) : NULL;
+    records_unlock();
+    return key;
+}
+
+/* ---- specialization constants ---- */
+
 void records_set_constant(cl_program program, cl_uint id, size_t size, const void *value)
 {
     records_lock();
@@ -257,7 +327,12 @@ void records_set_constant(cl_program program, cl_uint id, size_t size, const voi
     if (record && constant_list_set(&record->constants, id, size, value) != KILN_OK) {
         record->has_lost_constants = 1;
     }
+    compiled_keys outdated = {0};
+    if (record) {
+        outdated = take_compiled(record);
+    }
     records_unlock();
+    compiled_keys_done(&outdated);
 }
 
 kiln_status records_add_constants(program_record *record, kiln_key_builder *key)
@@ -269,6 +344,8 @@ kiln_status records_add_constants(program_record *record, kiln_key_builder *key)
     records_unlock();
     return status;
 }
+
+/* ---- counts ---- */
 
 static int counts_kernels(const program_record *record)
 {
@@ -310,7 +387,8 @@ static void count_twin(void *user, void *value)
     context_count *count = user;
     const program_record *record = value;
     const int counts_programs = record->platform && record->platform->traits->counts_programs;
-    if (record->context == count->context && record->twin && counts_programs) {
+    const int is_one_more = record->twin && !record->twin->is_program_itself;
+    if (record->context == count->context && is_one_more && counts_programs) {
         count->twins++;
     }
 }
@@ -334,7 +412,7 @@ int records_has_kernels(program_record *record)
     return has;
 }
 
-/* Under the lock: one more kernel of a twin. The caller retains P at the driver. */
+/* Under the lock: one more kernel of a twin. */
 static kiln_status add_kernel(cl_kernel kernel, kernel_record *made, program_record *record,
                               twin *of)
 {
@@ -345,10 +423,25 @@ static kiln_status add_kernel(cl_kernel kernel, kernel_record *made, program_rec
         made->twin = hold_twin(of);
         made->references = 1;
         record->holds++;
-        record->references++;
-        record->kernel_holds++;
+        record->references += of->is_program_itself ? 0 : 1;
+        record->kernel_holds += of->is_program_itself ? 0 : 1;
     }
     return status;
+}
+
+/* Kernels of a twin hold P, as the driver's own kernels of P do by themselves. */
+static void retain_for_kernel(cl_program program, const twin *of)
+{
+    if (!of->is_program_itself) {
+        layer_target()->clRetainProgram(program);
+    }
+}
+
+static void release_for_kernel(cl_program program, const twin *of)
+{
+    if (!of->is_program_itself) {
+        layer_target()->clReleaseProgram(program);
+    }
 }
 
 kiln_status records_add_kernel(cl_kernel kernel, program_record *record, twin *of)
@@ -357,12 +450,12 @@ kiln_status records_add_kernel(cl_kernel kernel, program_record *record, twin *o
     if (!made) {
         return KILN_E_NO_MEMORY;
     }
-    layer_target()->clRetainProgram(record->program);
+    retain_for_kernel(record->program, of);
     records_lock();
     const kiln_status status = add_kernel(kernel, made, record, of);
     records_unlock();
     if (status != KILN_OK) {
-        layer_target()->clReleaseProgram(record->program);
+        release_for_kernel(record->program, of);
         free(made);
     }
     return status;
@@ -421,8 +514,13 @@ program_record *records_release_kernel(cl_kernel kernel)
     }
     records_unlock();
     if (ended) {
+        const int holds_itself = ended->twin->is_program_itself;
         twin_release(ended->twin);
         free(ended);
+        if (holds_itself) {
+            records_release(record);
+            return NULL;
+        }
     }
     return record;
 }

@@ -14,6 +14,7 @@
 
 #include <kiln/status.h>
 
+#include "compiled_keys.h"
 #include "constants.h"
 #include "device/opencl/answers.h"
 #include "platforms.h"
@@ -26,13 +27,17 @@ typedef enum program_origin {
     ORIGIN_LINKED = 5
 } program_origin;
 
-/* Immutable but for its count, so that a call may use it while another drops it. */
+/* A linked program has no other P than the one that is made of the binary: there the application
+ * holds the twin itself, and the twin only answers for it.
+ *
+ * Immutable but for its count, so that a call may use it while another drops it. */
 typedef struct twin {
     cl_program program;
     char *options; /* NULL where the build had none */
     cl_uint device_count;
     cl_device_id *devices;
     kilni_opencl_answers **answers; /* one for each device */
+    int is_program_itself;  /* P and the twin are one: P's references are the application's */
     _Atomic unsigned holds; /* the last release (acq_rel) frees; a hold is taken under the lock */
 } twin;
 
@@ -54,10 +59,10 @@ typedef struct program_record {
     cl_uint kernel_holds; /* of these, the ones for the twin's kernels */
     cl_uint build_holds;  /* beyond these: what builds in flight hold at the driver */
     build_phase phase;
-    unsigned generation; /* grows with each build or compile that the driver is asked for */
+    unsigned generation;    /* how often the driver was asked to build or compile P itself */
+    compiled_keys compiled; /* what this generation compiled into it, where that is known */
     constant_list constants;
     int has_lost_constants; /* for want of memory: its key cannot be told any more */
-    int is_native;          /* the driver was asked to build P itself */
     twin *twin;             /* NULL: the driver's P answers for itself */
 } program_record;
 
@@ -76,6 +81,10 @@ void records_unlock(void);
 /* Starts to keep track of a program that the application gets. What can't be tracked, for want of
  * memory, is left to the driver. */
 void records_add_program(cl_program program, cl_context context, program_origin origin);
+
+/* The same for a program that was made of a linked one's binary; @made (taken over) answers for
+ * it. */
+void records_add_linked(cl_program program, cl_context context, twin *made);
 
 /* A hold on the record of a program, or NULL where it isn't tracked. */
 program_record *records_hold(cl_program program);
@@ -102,7 +111,7 @@ void records_set_constant(cl_program program, cl_uint id, size_t size, const voi
 kiln_status records_add_constants(program_record *record, kiln_key_builder *key);
 
 /* The driver is asked to build or compile P itself: from now on P answers for itself, and what was
- * built before is past. Returns the new generation. */
+ * built or compiled before is past. Returns the new generation. */
 unsigned records_begin_native(program_record *record);
 
 /* 1 where the driver was asked to build or compile P itself. */
@@ -110,6 +119,19 @@ int records_is_native(program_record *record);
 
 /* 1 while what was built last is what the generation says. */
 int records_is_generation(program_record *record, unsigned generation);
+
+/* Around a build or compile: the application's callback may release the program, so the layer holds
+ * it until it is done. */
+void records_hold_at_driver(program_record *record);
+void records_release_at_driver(program_record *record);
+
+/* Remembers what the driver compiled into P in that generation, unless another began since. Takes
+ * @compiled over. */
+void records_set_compiled(program_record *record, unsigned generation, compiled_keys compiled);
+
+/* The key of what was compiled into a program of a context for a device, retained; NULL: not
+ * known. */
+kiln_key *records_find_compiled(cl_program program, cl_context context, cl_device_id device);
 
 /* The reference count that the application would see, where @driver_count is the driver's. */
 cl_uint records_visible_references(cl_program program, cl_uint driver_count);

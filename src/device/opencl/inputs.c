@@ -119,6 +119,36 @@ kiln_status kilni_opencl_add_inputs_with_headers(const kiln_program_source *sour
     return add_inputs(source, &more, key, error);
 }
 
+/* Options of compilers are not for linkers: -I and -D say nothing that is known of a link. */
+static kiln_status check_link_options(const char *text, kiln_error *error)
+{
+    kilni_opencl_options options = {0};
+    kiln_status status = kilni_opencl_options_parse(&options, text, "the link options", error);
+    if (status == KILN_OK && (options.folder_count > 0 || options.defines.length > 0)) {
+        status = kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "compiler options for a link");
+    }
+    kilni_opencl_options_done(&options);
+    return status;
+}
+
+kiln_status kilni_opencl_add_link_inputs(const char *options, size_t count,
+                                         const kiln_key *const *inputs, kiln_key_builder *key,
+                                         kiln_error *error)
+{
+    kiln_status status = check_link_options(options, error);
+    if (status == KILN_OK && options) {
+        status = kiln_key_builder_add_text(key, "options", options);
+    }
+    for (size_t i = 0; i < count && status == KILN_OK; i++) {
+        size_t size = 0;
+        const void *encoding = kiln_key_encoding(inputs[i], &size);
+        status = kiln_key_builder_add(key, "input", encoding, size);
+    }
+    return status == KILN_E_TOO_LARGE
+               ? kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "inputs that no key can hold")
+               : status;
+}
+
 static int has_word(const void *bytes, size_t size, const char *word)
 {
     return size > 0 && memmem(bytes, size, word, strlen(word)) != NULL;

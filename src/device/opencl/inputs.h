@@ -27,5 +27,14 @@ kiln_status kilni_opencl_add_inputs_with_headers(const kiln_program_source *sour
                                                  const kiln_bytes *headers, kiln_key_builder *key,
                                                  kiln_error *error);
 
+/* Appends the inputs of a link: "options", and for each compiled program that goes in, in order,
+ * "input": the encoding of its key.
+ *
+ * Returns KILN_OK; KILN_E_UNSUPPORTED: an option that may name a file, or makes a library;
+ * KILN_E_NO_MEMORY. */
+kiln_status kilni_opencl_add_link_inputs(const char *options, size_t count,
+                                         const kiln_key *const *inputs, kiln_key_builder *key,
+                                         kiln_error *error);
+
 /* 1 where the inputs include files, so that they may change while the build runs. */
 int kilni_opencl_inputs_include_files(const kiln_program_source *source);

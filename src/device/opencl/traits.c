@@ -120,6 +120,7 @@ static const kilni_opencl_traits table[] = {
         .platform_name = "Intel(R) OpenCL",
         .capture_cost = KILN_CAPTURE_CHEAP,
         .rebuild_is_no_op = 1,
+        .links_reload = 1,
         .compiler_files = intel_cpu_files,
         .variables = intel_cpu_variables,
         .file_variables = intel_cpu_file_variables,

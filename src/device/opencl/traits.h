@@ -15,6 +15,9 @@ typedef struct kilni_opencl_traits {
     int counts_programs;  /* CL_CONTEXT_REFERENCE_COUNT includes the programs made in it */
     int rebuild_is_no_op; /* building again with the same options changes nothing */
 
+    /* A linked program and one made of its binary answer alike, but for what is recorded */
+    int links_reload;
+
     /* File name patterns (fnmatch), NULL-ended: what the compiler loads, beside what the driver's
      * library is linked to. Those that begin with '/' are absolute; the rest stand for files
      * relative to the folder of the driver's library. Only the last component has wildcards. */

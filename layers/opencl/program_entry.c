@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "program_entry.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/opencl/binary.h"
+#include "layer.h"
+
+kiln_status program_load(cl_context context, cl_uint device_count, const cl_device_id *devices,
+                         const kiln_entry *const *entries, const char *options, twin **ret_twin)
+{
+    kilni_opencl_answers **answers = calloc(device_count, sizeof(kilni_opencl_answers *));
+    cl_program program = NULL;
+    kiln_status status = answers ? KILN_OK : KILN_E_NO_MEMORY;
+    for (cl_uint i = 0; status == KILN_OK && i < device_count; i++) {
+        status = kilni_opencl_answers_decode(entries[i], &answers[i]);
+    }
+    if (status == KILN_OK) {
+        status = kilni_opencl_load(layer_target(), context, device_count, devices, entries, options,
+                                   &program);
+    }
+    if (status == KILN_OK) {
+        status = twin_new(program, options, device_count, devices, answers, ret_twin);
+        if (status == KILN_OK) {
+            return KILN_OK;
+        }
+        layer_target()->clReleaseProgram(program);
+    }
+    for (cl_uint i = 0; answers && i < device_count; i++) {
+        kilni_opencl_answers_free(&answers[i]);
+    }
+    free(answers);
+    return status == KILN_E_CORRUPT ? KILN_E_REFUSED : status;
+}
+
+kiln_status program_capture(cl_program program, cl_device_id device, const kiln_key *key,
+                            uint64_t build_ns, kiln_entry **ret_entry)
+{
+    kiln_capture taken = {0};
+    kiln_status status = kilni_opencl_take(layer_target(), program, device, &taken);
+    if (status == KILN_OK) {
+        const kiln_entry_params params = {
+            .struct_size = sizeof params,
+            .key = key,
+            .kind = KILN_ENTRY_PROGRAM,
+            .provenance = {.struct_size = sizeof params.provenance,
+                           .device = taken.device,
+                           .name = taken.name,
+                           .build_ns = build_ns},
+            .answers = {taken.answers, taken.answers_size},
+            .log = {taken.log, strlen(taken.log)},
+            .payload = {taken.payload, taken.payload_size},
+        };
+        status = kiln_entry_new(&params, ret_entry);
+    }
+    kiln_capture_done(&taken);
+    return status;
+}
+
+kiln_status program_status(cl_program program, cl_uint device_count, const cl_device_id *devices)
+{
+    for (cl_uint i = 0; i < device_count; i++) {
+        cl_build_status status = CL_BUILD_NONE;
+        if (layer_target()->clGetProgramBuildInfo(program, devices[i], CL_PROGRAM_BUILD_STATUS,
+                                                  sizeof status, &status, NULL) != CL_SUCCESS ||
+            status == CL_BUILD_IN_PROGRESS) {
+            return KILN_E_UNSUPPORTED;
+        }
+        if (status != CL_BUILD_SUCCESS) {
+            return KILN_E_BUILD;
+        }
+    }
+    return KILN_OK;
+}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "program_key.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "layer.h"
+
+const char *program_key_obstacle(const platform *known)
+{
+    if (!known) {
+        return "a platform that can't be told";
+    }
+    if (known->traits->capture_cost != KILN_CAPTURE_CHEAP) {
+        return "capturing is dear on this driver";
+    }
+    if (atomic_load_explicit(&known->is_seen_through, memory_order_relaxed)) {
+        return "an extension function that sees programs is in use";
+    }
+    if (session_is_forked()) {
+        return "a forked child";
+    }
+    return session_requests() ? NULL : "no memory for a cache";
+}
+
+kiln_status program_key_code(const program_record *record, const char *options, char **ret_code,
+                             kiln_program_source *ret_source)
+{
+    const cl_icd_dispatch *cl = layer_target();
+    const int is_source = record->origin == ORIGIN_SOURCE;
+    const cl_program_info what = is_source ? CL_PROGRAM_SOURCE : CL_PROGRAM_IL;
+    size_t size = 0;
+    if (cl->clGetProgramInfo(record->program, what, 0, NULL, &size) != CL_SUCCESS || size == 0) {
+        return KILN_E_UNSUPPORTED;
+    }
+    *ret_code = malloc(size);
+    if (!*ret_code) {
+        return KILN_E_NO_MEMORY;
+    }
+    if (cl->clGetProgramInfo(record->program, what, size, *ret_code, NULL) != CL_SUCCESS) {
+        return KILN_E_UNSUPPORTED;
+    }
+    const size_t text_size = is_source ? strnlen(*ret_code, size) : size;
+    if (is_source && text_size + 1 < size) {
+        return KILN_E_UNSUPPORTED; /* how much a driver reads beyond a zero byte isn't told */
+    }
+    *ret_source = (kiln_program_source){
+        .struct_size = sizeof *ret_source,
+        .form = is_source ? KILN_SOURCE_TEXT : KILN_SOURCE_IL,
+        .code = {*ret_code, text_size},
+        .options = options,
+    };
+    return KILN_OK;
+}
+
+static kiln_status add_identity(kiln_key_builder *builder, cl_device_id device, kiln_error *error)
+{
+    kiln_key *identity = NULL;
+    kiln_status status = platform_get_identity(device, &identity, error);
+    if (status != KILN_OK) {
+        return status;
+    }
+    for (size_t i = 0; status == KILN_OK && i < kiln_key_part_count(identity); i++) {
+        kiln_key_part part;
+        kiln_key_part_at(identity, i, &part);
+        status = kiln_key_builder_add(builder, part.name, part.bytes, (size_t)part.size);
+    }
+    kiln_key_release(&identity);
+    return status;
+}
+
+kiln_status program_key_begin(const platform *known, cl_device_id device,
+                              kiln_key_builder **ret_builder, kiln_error *error)
+{
+    kiln_key_builder *builder = NULL;
+    kiln_status status = kiln_key_builder_new(&builder);
+    if (status == KILN_OK) {
+        status = add_identity(builder, device, error);
+    }
+    if (status == KILN_OK) {
+        status =
+            kilni_opencl_add_environment(known->name, session_key_environment(), builder, error);
+    }
+    if (status != KILN_OK) {
+        kiln_key_builder_free(&builder);
+        return status;
+    }
+    *ret_builder = builder;
+    return KILN_OK;
+}
+
+void program_keys_free(kiln_key **keys, cl_uint count)
+{
+    for (cl_uint i = 0; keys && i < count; i++) {
+        kiln_key_release(&keys[i]);
+    }
+    free(keys);
+}
+
+/* ---- devices ---- */
+
+kiln_status program_devices_copy(cl_uint count, const cl_device_id *devices,
+                                 cl_device_id **ret_devices)
+{
+    cl_device_id *copied = malloc(count * sizeof *copied);
+    if (!copied) {
+        return KILN_E_NO_MEMORY;
+    }
+    memcpy(copied, devices, count * sizeof *copied);
+    *ret_devices = copied;
+    return KILN_OK;
+}
+
+kiln_status program_devices_of(cl_program program, cl_device_id **ret_devices, cl_uint *ret_count)
+{
+    const cl_icd_dispatch *cl = layer_target();
+    size_t size = 0;
+    if (cl->clGetProgramInfo(program, CL_PROGRAM_DEVICES, 0, NULL, &size) != CL_SUCCESS) {
+        return KILN_E_UNSUPPORTED;
+    }
+    cl_device_id *devices = malloc(size + 1);
+    if (!devices) {
+        return KILN_E_NO_MEMORY;
+    }
+    if (cl->clGetProgramInfo(program, CL_PROGRAM_DEVICES, size, devices, NULL) != CL_SUCCESS) {
+        free(devices);
+        return KILN_E_UNSUPPORTED;
+    }
+    *ret_devices = devices;
+    *ret_count = (cl_uint)(size / sizeof *devices);
+    return KILN_OK;
+}
+
+kiln_status program_devices_of_context(cl_context context, cl_device_id **ret_devices,
+                                       cl_uint *ret_count)
+{
+    const cl_icd_dispatch *cl = layer_target();
+    size_t size = 0;
+    if (cl->clGetContextInfo(context, CL_CONTEXT_DEVICES, 0, NULL, &size) != CL_SUCCESS) {
+        return KILN_E_UNSUPPORTED;
+    }
+    cl_device_id *devices = malloc(size + 1);
+    if (!devices) {
+        return KILN_E_NO_MEMORY;
+    }
+    if (cl->clGetContextInfo(context, CL_CONTEXT_DEVICES, size, devices, NULL) != CL_SUCCESS) {
+        free(devices);
+        return KILN_E_UNSUPPORTED;
+    }
+    *ret_devices = devices;
+    *ret_count = (cl_uint)(size / sizeof *devices);
+    return KILN_OK;
+}
