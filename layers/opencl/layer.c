@@ -10,6 +10,7 @@
 
 #include "build.h"
 #include "calls.h"
+#include "keep_loaded.h"
 #include "layer.h"
 #include "other_copy.h"
 
@@ -92,9 +93,8 @@ static cl_int pass_on(cl_uint entry_count, const cl_icd_dispatch *target, cl_uin
     return CL_SUCCESS;
 }
 
-EXPORTED cl_int CL_API_CALL clInitLayer(cl_uint entry_count, const cl_icd_dispatch *target,
-                                        cl_uint *ret_entry_count,
-                                        const cl_icd_dispatch **ret_dispatch)
+static cl_int start(cl_uint entry_count, const cl_icd_dispatch *target, cl_uint *ret_entry_count,
+                    const cl_icd_dispatch **ret_dispatch, const void *caller)
 {
     if (!target || !ret_entry_count || !ret_dispatch) {
         return CL_INVALID_VALUE;
@@ -103,6 +103,7 @@ EXPORTED cl_int CL_API_CALL clInitLayer(cl_uint entry_count, const cl_icd_dispat
         return pass_on(entry_count, target, ret_entry_count, ret_dispatch);
     }
     is_started = 1;
+    keep_loaded(caller);
     copy_functions(&target_functions, target, entry_count);
     layer_functions = target_functions;
     if (session_start() == KILN_OK) {
@@ -113,15 +114,22 @@ EXPORTED cl_int CL_API_CALL clInitLayer(cl_uint entry_count, const cl_icd_dispat
     return CL_SUCCESS;
 }
 
+EXPORTED cl_int CL_API_CALL clInitLayer(cl_uint entry_count, const cl_icd_dispatch *target,
+                                        cl_uint *ret_entry_count,
+                                        const cl_icd_dispatch **ret_dispatch)
+{
+    return start(entry_count, target, ret_entry_count, ret_dispatch, __builtin_return_address(0));
+}
+
 EXPORTED cl_int CL_API_CALL clInitLayerWithProperties(cl_uint entry_count,
                                                       const cl_icd_dispatch *target,
                                                       cl_uint *ret_entry_count,
                                                       const cl_icd_dispatch **ret_dispatch,
                                                       const layer_properties *properties)
 {
-    return properties && *properties
-               ? CL_INVALID_PROPERTY
-               : clInitLayer(entry_count, target, ret_entry_count, ret_dispatch);
+    return properties && *properties ? CL_INVALID_PROPERTY
+                                     : start(entry_count, target, ret_entry_count, ret_dispatch,
+                                             __builtin_return_address(0));
 }
 
 EXPORTED cl_int CL_API_CALL clDeinitLayer(void)
