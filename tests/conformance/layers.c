@@ -8,16 +8,14 @@
  *
  * One file is one layer; who wants it twice in a process makes a copy of the file.
  */
-#define CL_TARGET_OPENCL_VERSION 300
-#include <CL/cl_layer.h>
+#include "support/opencl_layer.h"
+
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define EXPORTED __attribute__((visibility("default")))
 
 /* X(field): all that is counted. Relaxed atomics: each number stands for itself. */
 #define COUNTS(X)                                                                                  \
@@ -36,10 +34,9 @@ typedef struct counts {
 #undef COUNTS_FIELD
 } counts;
 
+const char layer_name[] = "counting";
+
 static counts seen;
-static cl_icd_dispatch below;
-static cl_icd_dispatch own;
-static int is_started;
 
 #define SEEN(field) __atomic_fetch_add(&seen.field, 1, __ATOMIC_RELAXED)
 
@@ -48,7 +45,7 @@ static cl_int CL_API_CALL count_build(cl_program program, cl_uint device_count,
                                       void(CL_CALLBACK *notify)(cl_program, void *), void *user)
 {
     SEEN(builds);
-    return below.clBuildProgram(program, device_count, devices, options, notify, user);
+    return layer_below.clBuildProgram(program, device_count, devices, options, notify, user);
 }
 
 static cl_int CL_API_CALL count_compile(cl_program program, cl_uint device_count,
@@ -58,8 +55,8 @@ static cl_int CL_API_CALL count_compile(cl_program program, cl_uint device_count
                                         void(CL_CALLBACK *notify)(cl_program, void *), void *user)
 {
     SEEN(compiles);
-    return below.clCompileProgram(program, device_count, devices, options, header_count, headers,
-                                  header_names, notify, user);
+    return layer_below.clCompileProgram(program, device_count, devices, options, header_count,
+                                        headers, header_names, notify, user);
 }
 
 static cl_program CL_API_CALL count_link(cl_context context, cl_uint device_count,
@@ -69,22 +66,22 @@ static cl_program CL_API_CALL count_link(cl_context context, cl_uint device_coun
                                          cl_int *ret_status)
 {
     SEEN(links);
-    return below.clLinkProgram(context, device_count, devices, options, input_count, inputs, notify,
-                               user, ret_status);
+    return layer_below.clLinkProgram(context, device_count, devices, options, input_count, inputs,
+                                     notify, user, ret_status);
 }
 
 static cl_program CL_API_CALL count_source(cl_context context, cl_uint count, const char **strings,
                                            const size_t *lengths, cl_int *ret_status)
 {
     SEEN(sources);
-    return below.clCreateProgramWithSource(context, count, strings, lengths, ret_status);
+    return layer_below.clCreateProgramWithSource(context, count, strings, lengths, ret_status);
 }
 
 static cl_program CL_API_CALL count_il(cl_context context, const void *il, size_t size,
                                        cl_int *ret_status)
 {
     SEEN(ils);
-    return below.clCreateProgramWithIL(context, il, size, ret_status);
+    return layer_below.clCreateProgramWithIL(context, il, size, ret_status);
 }
 
 static cl_program CL_API_CALL count_binary(cl_context context, cl_uint device_count,
@@ -93,8 +90,8 @@ static cl_program CL_API_CALL count_binary(cl_context context, cl_uint device_co
                                            cl_int *ret_status)
 {
     SEEN(binaries);
-    return below.clCreateProgramWithBinary(context, device_count, devices, sizes, binaries,
-                                           ret_states, ret_status);
+    return layer_below.clCreateProgramWithBinary(context, device_count, devices, sizes, binaries,
+                                                 ret_states, ret_status);
 }
 
 static cl_int CL_API_CALL count_information(cl_program program, cl_program_info param, size_t size,
@@ -103,13 +100,13 @@ static cl_int CL_API_CALL count_information(cl_program program, cl_program_info 
     if (param == CL_PROGRAM_BINARIES && value != NULL) {
         SEEN(captures);
     }
-    return below.clGetProgramInfo(program, param, size, value, ret_size);
+    return layer_below.clGetProgramInfo(program, param, size, value, ret_size);
 }
 
 static cl_kernel CL_API_CALL count_kernel(cl_program program, const char *name, cl_int *ret_status)
 {
     SEEN(kernels);
-    return below.clCreateKernel(program, name, ret_status);
+    return layer_below.clCreateKernel(program, name, ret_status);
 }
 
 static const char *own_name(void)
@@ -127,7 +124,7 @@ static void __attribute__((destructor)) report(void)
 {
     const char *path = getenv("COUNTING_LAYER_FILE");
     char *line;
-    if (path == NULL || !is_started) {
+    if (path == NULL || !layer_is_started) {
         return;
     }
 #define COUNTS_FORMAT(field) " " #field "=%u"
@@ -147,87 +144,14 @@ static void __attribute__((destructor)) report(void)
     free(line);
 }
 
-EXPORTED cl_int CL_API_CALL clGetLayerInfo(cl_layer_info param, size_t size, void *value,
-                                           size_t *ret_size)
+void layer_interpose(cl_icd_dispatch *own)
 {
-    static const char name[] = "counting";
-    static const cl_layer_api_version version = CL_LAYER_API_VERSION_100;
-    const void *answer = param == CL_LAYER_NAME ? (const void *)name : &version;
-    size_t needed = param == CL_LAYER_NAME ? sizeof name : sizeof version;
-    if (param != CL_LAYER_NAME && param != CL_LAYER_API_VERSION) {
-        return CL_INVALID_VALUE;
-    }
-    if (value != NULL && size < needed) {
-        return CL_INVALID_VALUE;
-    }
-    if (value != NULL) {
-        memcpy(value, answer, needed);
-    }
-    if (ret_size != NULL) {
-        *ret_size = needed;
-    }
-    return CL_SUCCESS;
-}
-
-/* Loaders have tables of different lengths. */
-static void copy_table(cl_uint entry_count, const cl_icd_dispatch *target)
-{
-    size_t offered = entry_count * sizeof(void *);
-    memset(&below, 0, sizeof below);
-    memcpy(&below, target, offered < sizeof below ? offered : sizeof below);
-    own = below;
-}
-
-#define COUNT_CALLS(name, function)                                                                \
-    do {                                                                                           \
-        if (own.name != NULL) {                                                                    \
-            own.name = (function);                                                                 \
-        }                                                                                          \
-    } while (0)
-
-EXPORTED cl_int CL_API_CALL clInitLayer(cl_uint entry_count, const cl_icd_dispatch *target,
-                                        cl_uint *ret_entry_count,
-                                        const cl_icd_dispatch **ret_dispatch)
-{
-    if (target == NULL || ret_entry_count == NULL || ret_dispatch == NULL) {
-        return CL_INVALID_VALUE;
-    }
-    if (is_started) {
-        return CL_INVALID_OPERATION;
-    }
-    is_started = 1;
-    copy_table(entry_count, target);
-    COUNT_CALLS(clBuildProgram, count_build);
-    COUNT_CALLS(clCompileProgram, count_compile);
-    COUNT_CALLS(clLinkProgram, count_link);
-    COUNT_CALLS(clCreateProgramWithSource, count_source);
-    COUNT_CALLS(clCreateProgramWithIL, count_il);
-    COUNT_CALLS(clCreateProgramWithBinary, count_binary);
-    COUNT_CALLS(clGetProgramInfo, count_information);
-    COUNT_CALLS(clCreateKernel, count_kernel);
-    *ret_dispatch = &own;
-    *ret_entry_count = sizeof own / sizeof(void *);
-    return CL_SUCCESS;
-}
-
-/* What newer loaders call. Their headers have the declarations, those of Debian 12 do not. */
-EXPORTED cl_int CL_API_CALL clInitLayerWithProperties(cl_uint entry_count,
-                                                      const cl_icd_dispatch *target,
-                                                      cl_uint *ret_entry_count,
-                                                      const cl_icd_dispatch **ret_dispatch,
-                                                      const cl_properties *properties);
-EXPORTED cl_int CL_API_CALL clDeinitLayer(void);
-
-cl_int CL_API_CALL clInitLayerWithProperties(cl_uint entry_count, const cl_icd_dispatch *target,
-                                             cl_uint *ret_entry_count,
-                                             const cl_icd_dispatch **ret_dispatch,
-                                             const cl_properties *properties)
-{
-    (void)properties;
-    return clInitLayer(entry_count, target, ret_entry_count, ret_dispatch);
-}
-
-cl_int CL_API_CALL clDeinitLayer(void)
-{
-    return CL_SUCCESS;
+    INTERPOSE(own, clBuildProgram, count_build);
+    INTERPOSE(own, clCompileProgram, count_compile);
+    INTERPOSE(own, clLinkProgram, count_link);
+    INTERPOSE(own, clCreateProgramWithSource, count_source);
+    INTERPOSE(own, clCreateProgramWithIL, count_il);
+    INTERPOSE(own, clCreateProgramWithBinary, count_binary);
+    INTERPOSE(own, clGetProgramInfo, count_information);
+    INTERPOSE(own, clCreateKernel, count_kernel);
 }
