@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What a crowd of processes costs that start together on the same programs, with nothing cached:
+how many builds they make, and how long they take, beside one process alone and beside the same
+crowd without Kiln.
+
+The program is bench/eight_programs. All begin with its first program, which is the worst case, or
+each elsewhere. Rows without a limit are for information. Run by scripts/bench stampede."""
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE / "lib"), str(HERE.parent / "tests/sycl")]
+from measuring import (
+    BUILD, COUNTING_LAYER, LAYER, Others, Scratch, busy_seconds, has_runtime, in_turns, note, report,
+    result)
+from sycl_program import builds_at_driver
+
+PROGRAM = BUILD / "bench/eight_programs"
+PROGRAMS = 8
+CROWD = 16
+TIMEOUT_SECONDS = 600
+
+ALONE_LIMIT = 1.3  # of the time that one process takes alone
+PEER_LIMIT = 1.0  # of the time that the same crowd takes without Kiln
+
+STEERING = ("KILN_", "POCL_", "OCL_", "OPENCL_", "CL_CONFIG_", "XDG_")
+
+
+class WrongResults(Exception):
+    pass
+
+
+def same_order(number):
+    return 0
+
+
+def elsewhere(number):
+    return number % PROGRAMS
+
+
+ORDERS = {"all from the first": same_order, "each from elsewhere": elsewhere}
+
+
+class Bench:
+    def __init__(self, runtime, scratch):
+        self.scratch = scratch
+        plain = {k: v for k, v in os.environ.items() if not k.startswith(STEERING)}
+        self.base = plain | {"OCL_ICD_VENDORS": str(BUILD / "runtimes" / runtime / "vendors")}
+        self.runs = {}  # what each way gave, run by run
+
+    # ---- environments ----
+
+    def without(self):
+        """The runtime by itself, its own cache empty where it has one."""
+        return self.base | {"POCL_CACHE_DIR": self.scratch.folder()}
+
+    def with_kiln(self, cache=None):
+        return self.without() | {
+            "KILN_DIR": cache or self.scratch.folder(),
+            "OPENCL_LAYERS": f"{COUNTING_LAYER}:{LAYER}",  # the lowest comes first
+            "COUNTING_LAYER_FILE": os.path.join(self.scratch.folder(), "counts"),
+        }
+
+    # ---- running ----
+
+    def run(self, count, variables, first=same_order):
+        """Starts processes together. Returns seconds until the last has ended, the seconds that all
+        kept processors busy, and the builds at the driver, where they were counted."""
+        start, begin = os.pipe()
+        processes = [
+            subprocess.Popen([PROGRAM, str(first(number))], env=variables, text=True, stdin=start,
+                             stdout=subprocess.PIPE)
+            for number in range(count)
+        ]
+        os.close(start)
+        for process in processes:
+            process.stdout.readline()
+        busy_before = busy_seconds()
+        start_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        os.close(begin)
+        statuses = [process.wait(TIMEOUT_SECONDS) for process in processes]
+        seconds = (time.clock_gettime_ns(time.CLOCK_MONOTONIC) - start_ns) / 1e9
+        for process in processes:
+            process.stdout.close()
+        if any(statuses):
+            raise WrongResults(f"exit statuses {statuses}")
+        ran = {"seconds": seconds, "processor seconds": busy_seconds() - busy_before}
+        if "COUNTING_LAYER_FILE" in variables:
+            ran["builds"] = builds_at_driver(variables["COUNTING_LAYER_FILE"])
+        return ran
+
+    def way(self, name, count, variables, first=same_order):
+        """A way for in_turns. @variables: a function that gives the environment of one run."""
+
+        def run():
+            ran = self.run(count, variables(), first)
+            self.runs.setdefault(name, []).append(ran)
+            return ran
+
+        return run
+
+    def spread(self, name):
+        """The slowest run of a way through its fastest."""
+        seconds = [ran["seconds"] for ran in self.runs[name]]
+        return max(seconds) / min(seconds)
+
+    def most_builds(self, name):
+        return max(ran["builds"] for ran in self.runs[name])
+
+
+def bench_intel(bench, rounds):
+    """Here each build is made once, by whoever comes first, and the others load it."""
+    filled = bench.scratch.folder()
+    bench.run(1, bench.with_kiln(filled))
+    ways = {
+        "alone": bench.way("alone", 1, bench.with_kiln),
+        "warm": bench.way("warm", CROWD, lambda: bench.with_kiln(filled)),
+    }
+    for order, first in ORDERS.items():
+        ways[order] = bench.way(order, CROWD, bench.with_kiln, first)
+    medians = in_turns(ways, rounds)
+    medians |= in_turns({"without": bench.way("without", CROWD, bench.without)}, 1)
+
+    alone, whole, busy = medians["alone"]["seconds"], "seconds", "processor seconds"
+    rows = []
+    for order in ORDERS:
+        title = f"intel, {CROWD} processes cold, {order}"
+        rows += [
+            result(f"{title}: builds against programs", bench.most_builds(order), PROGRAMS, 1.0),
+            result(f"{title}: {whole} against one alone", medians[order][whole], alone,
+                   ALONE_LIMIT),
+            result(f"{title}: {whole} against without Kiln", medians[order][whole],
+                   medians["without"][whole], PEER_LIMIT),
+        ]
+    title = f"intel, {CROWD} processes warm"
+    return rows + [
+        result(f"{title}: {whole} against one alone, cold", medians["warm"][whole], alone, None),
+        result(f"{title}: {busy} against one alone, cold", medians["warm"][busy],
+               medians["alone"][busy], None),
+    ]
+
+
+def bench_pocl(bench, rounds):
+    """PoCL builds a part of each program when a kernel is launched, and has a cache of its own, which
+    is empty at each start here."""
+    ways = {}
+    for order, first in ORDERS.items():
+        ways[f"kiln, {order}"] = bench.way(f"kiln, {order}", CROWD, bench.with_kiln, first)
+        ways[f"plain, {order}"] = bench.way(f"plain, {order}", CROWD, bench.without, first)
+    medians = in_turns(ways, rounds)
+    rows = []
+    for order in ORDERS:
+        kiln, plain = f"kiln, {order}", f"plain, {order}"
+        title = f"pocl, {CROWD} processes cold, {order}"
+        rows += [
+            result(f"{title}: {stretch} against without Kiln", medians[kiln][stretch],
+                   medians[plain][stretch], limit)
+            for stretch, limit in (("seconds", PEER_LIMIT), ("processor seconds", None))
+        ]
+        note("stampede", f"{title}: slowest run through fastest {bench.spread(kiln):.2f}, without "
+             f"Kiln {bench.spread(plain):.2f}")
+    return rows
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--rounds", type=int, help="in place of 5 on Intel's runtime, 3 on PoCL")
+    options = parser.parse_args()
+    results = []
+    with Scratch() as scratch:
+        for runtime, bench, rounds in ("intel", bench_intel, 5), ("pocl", bench_pocl, 3):
+            if has_runtime(runtime):
+                others = Others()
+                results += bench(Bench(runtime, scratch), options.rounds or rounds)
+                note("stampede", f"{runtime}: meanwhile others kept {others.processors():.2f} of "
+                     f"{os.cpu_count()} processors busy")
+            else:
+                note("stampede", f"the runtime {runtime} is not there")
+    return report("stampede", results, options.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
