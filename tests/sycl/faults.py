@@ -45,6 +45,10 @@ class Cache:
         """Functions that put into a cache what a killed process can leave there."""
         raise NotImplementedError
 
+    def forget_one(self, folder, chance):
+        """Removes a program from a cache."""
+        raise NotImplementedError
+
 
 class KilnCache(Cache):
     def __init__(self, filled, fill_seconds, counting_layer, layer):
@@ -56,6 +60,11 @@ class KilnCache(Cache):
 
     def leftovers(self):
         return leave_temporaries, leave_lock_file, leave_half_of_totals, leave_bare_folders
+
+    def forget_one(self, folder, chance):
+        entries = entries_of(folder)
+        if entries:
+            chance.choice(entries).unlink()
 
 
 class OwnCache(Cache):
@@ -73,6 +82,11 @@ class OwnCache(Cache):
         return (
             leave_item_lock, leave_half_an_item, leave_stamp_lock, leave_size_lock,
             leave_eviction_lock)
+
+    def forget_one(self, folder, chance):
+        item = item_of(folder, chance)
+        item.with_suffix(".bin").unlink()
+        item.with_suffix(".src").unlink(missing_ok=True)
 
 
 # ---- trials ----
@@ -195,12 +209,13 @@ def files_emptied(trial):
 
 
 def leftover(trial):
-    """Each kind in its turn."""
+    """Each kind in its turn, where something is to be written after it."""
     kinds = trial.cache.leftovers()
     kind = kinds[trial.number % len(kinds)]
     trial.fill()
     trial.tell(kind.__name__)
     kind(trial.folder, trial.chance)
+    trial.cache.forget_one(trial.folder, trial.chance)
     trial.run()
     trial.run_warm()
 
@@ -221,7 +236,6 @@ def leave_temporaries(folder, chance):
             left.write_bytes(entry.read_bytes()[: chance.randrange(entry.stat().st_size)])
             left.chmod(0o600)
             os.utime(left, (time.time() - age,) * 2)
-    entry.unlink()
 
 
 def leave_lock_file(folder, chance):
