@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """A SYCL program under Kiln beside SYCL's own persistent cache: how soon it has its results, how
-many builds a crowd of processes makes, and, with --faults, what damaged cached files do to it.
+many builds a crowd of processes makes, and, with --faults, what it does where its cache is damaged or
+can't be written.
 
 The program is examples/sycl/tensor_statistics.py. Run by scripts/bench sycl."""
 
@@ -13,9 +14,9 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE / "lib"), str(HERE.parent / "tests/sycl")]
 from measuring import COUNTING_LAYER, LAYER, Scratch, in_turns, note, report, result
+import faults
 from sycl_program import (
-    DamagedRuns, builds_at_driver, environment, flip_bit, kiln_cache, run, run_together,
-    sycl_cache, truncate)
+    builds_at_driver, environment, kiln_cache, run, run_together, sycl_cache)
 
 WARM_LIMIT = 1.05  # of the time that SYCL's own cache takes
 COLD_LIMIT = 1 / 20  # of the device work of a start without a cache
@@ -24,8 +25,18 @@ COLD_ROUNDS = 7
 WARM_ROUNDS = 25
 CROWD = 8
 
-FLIPS, TRUNCATIONS = 200, 50
-OWN_FLIPS, OWN_TRUNCATIONS = 40, 10  # on SYCL's own cache; many take long to end
+# Each with how often it is tried with Kiln, and, where many take long to end, with SYCL's own cache.
+# Where that is bounded it has its locks for the size, too.
+FAULTS = (
+    ("one bit flipped", faults.bit_flipped, 200, 40, False),
+    ("a file truncated", faults.file_truncated, 50, 10, False),
+    ("a file emptied, or all", faults.files_emptied, 10, 10, False),
+    ("stale locks and temporaries", faults.leftover, 20, 20, True),
+    ("killed while filling", faults.killed, 30, 30, False),
+    ("read-only, filled", faults.read_only, 4, 4, True),
+    ("read-only, empty", faults.read_only_empty, 4, 4, True),
+    ("a full disk", faults.full_disk, 10, 10, False),
+)
 
 
 class WrongResults(Exception):
@@ -40,8 +51,8 @@ class Bench:
         self.expected = run(environment()).results
         if not self.expected:
             raise WrongResults("the program fails by itself")
-        self.checked(run(self.with_own(self.own)))
-        self.checked(run(self.with_kiln(self.kiln)))
+        self.own_seconds = self.timed(self.with_own(self.own))["whole process"]
+        self.kiln_seconds = self.timed(self.with_kiln(self.kiln))["whole process"]
         # What SYCL itself tells apart.
         self.distinct = len(list(self.own.rglob("*.bin")))
 
@@ -121,28 +132,42 @@ class Bench:
 
     # ---- faults ----
 
-    def harmed(self, cache, variables_for, flips, truncations, seed):
-        """How many runs on damaged caches had wrong results or died."""
-        damaged = DamagedRuns(cache, variables_for, self.expected, seed)
-        harmed = 0
-        for damage, count in (flip_bit, flips), (truncate, truncations):
-            for wrong in damaged.run_all(damage, count):
-                harmed += 1
-                note("sycl", wrong)
-        return harmed
+    def tried(self, fault, cache, count, seed):
+        """How many trials of so many had wrong results or died; and how many left a cache that
+        never was warm again."""
+        ended = faults.run_trials(fault, cache, self.expected, count, seed)
+        for wrong in ended:
+            note("sycl", f"{type(cache).__name__}: {type(wrong).__name__}: {wrong}")
+        harmed = sum(isinstance(wrong, faults.Harmed) for wrong in ended)
+        return harmed, len(ended) - harmed
+
+    def of_fault(self, name, fault, count, own_count, bounded, seed):
+        kiln = faults.KilnCache(self.kiln, self.kiln_seconds, COUNTING_LAYER, LAYER)
+        own = faults.OwnCache(self.own, self.own_seconds, COUNTING_LAYER, bounded)
+        ends = zip(
+            ("wrong or dead", "never warm again"),
+            self.tried(fault, kiln, count, seed),
+            self.tried(fault, own, own_count, seed))
+        return [
+            result(f"{name}: {end}, of {count}; SYCL's own of {own_count}", harmed, own_harmed,
+                   0.0, ratio=harmed / count)
+            for end, harmed, own_harmed in ends
+        ]
 
     def faults(self, seed):
-        harmed = self.harmed(self.kiln, self.with_kiln, FLIPS, TRUNCATIONS, seed)
-        own = self.harmed(self.own, self.with_own, OWN_FLIPS, OWN_TRUNCATIONS, seed)
-        count, own_count = FLIPS + TRUNCATIONS, OWN_FLIPS + OWN_TRUNCATIONS
-        name = f"runs of {count} that damage harmed; of {own_count} on SYCL's own cache"
-        return [result(name, harmed, own, 0.0, ratio=harmed / count)]
+        results = []
+        for name, fault, *rest in FAULTS:
+            if fault is faults.full_disk and not faults.can_mount():
+                note("sycl", f"{name}: not tried, since no disk can be mounted here")
+                continue
+            results += self.of_fault(name, fault, *rest, seed)
+        return results
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--faults", action="store_true", help="damage cached files too: minutes")
+    parser.add_argument("--faults", action="store_true", help="try faults too: half an hour")
     parser.add_argument("--seed", default="1", help="for --faults")
     options = parser.parse_args()
     with Scratch() as scratch:

@@ -617,6 +617,68 @@ static void test_parents_are_made(void **state)
     kiln_store_close(&deep);
 }
 
+/* Everything that a store makes, below @path. */
+static void expect_modes(const char *path)
+{
+    unsigned char *bytes;
+    size_t size;
+    char entry[SCRATCH_PATH_SIZE], shard[SCRATCH_PATH_SIZE];
+    scratch_entry_path(path, 1, entry);
+    snprintf(shard, sizeof shard, "%s", entry);
+    *strrchr(shard, '/') = '\0';
+    assert_int_equal(mode_of(path), 0700);
+    assert_int_equal(mode_of(scratch_path(path, "v1")), 0700);
+    assert_int_equal(mode_of(shard), 0700);
+    assert_int_equal(mode_of(entry), 0600);
+    assert_int_equal(mode_of(scratch_path(path, "stats")), 0600);
+    assert_int_equal(mode_of(scratch_path(path, "lease")), 0600);
+    assert_int_equal(mode_of(scratch_path(path, "CACHEDIR.TAG")), 0600);
+    read_whole(scratch_path(path, "CACHEDIR.TAG"), &bytes, &size);
+    free(bytes);
+}
+
+static void test_modes_do_not_depend_on_the_umask(void **state)
+{
+    (void)state;
+    const mode_t masks[] = {0, 0277, 0777};
+    kiln_key *key = scratch_key(1);
+    for (size_t i = 0; i < sizeof masks / sizeof masks[0]; i++) {
+        char path[SCRATCH_DIRECTORY_SIZE + 32];
+        kiln_store *made = NULL;
+        kiln_lease *lease = NULL;
+        snprintf(path, sizeof path, "%s/above%zu/cache", scratch, i);
+        mode_t before = umask(masks[i]);
+        kiln_status opened = kiln_store_open(path, NULL, &made, NULL);
+        kiln_status sent = scratch_put(made, 1, 100);
+        kiln_status leased = kiln_store_lease(made, key, 0, &lease);
+        umask(before);
+        kiln_lease_release(&lease);
+        assert_int_equal(opened, KILN_OK);
+        assert_int_equal(sent, KILN_OK);
+        assert_int_equal(leased, KILN_OK);
+        assert_int_equal(scratch_get(made, 1), KILN_OK);
+        expect_modes(path);
+        kiln_store_close(&made);
+    }
+    kiln_key_release(&key);
+}
+
+/* What others left there keeps its mode, also where that makes it useless. */
+static void test_modes_of_others_stay(void **state)
+{
+    (void)state;
+    put(1);
+    assert_int_equal(chmod(scratch_path(cache, "v1"), 0500), 0);
+    assert_int_equal(chmod(scratch_path(cache, "stats"), 0400), 0);
+    kiln_store_close(&store);
+    if (kiln_store_open(cache, NULL, &store, NULL) == KILN_OK) {
+        scratch_put(store, 2, 100); /* works for root alone */
+    }
+    assert_int_equal(mode_of(scratch_path(cache, "v1")), 0500);
+    assert_int_equal(mode_of(scratch_path(cache, "stats")), 0400);
+    assert_int_equal(chmod(scratch_path(cache, "v1"), 0700), 0);
+}
+
 static void test_the_tag_marks_no_directory_of_others(void **state)
 {
     (void)state;
@@ -1174,6 +1236,21 @@ static void test_the_directory_is_removed_under_us(void **state)
     kiln_key_release(&key);
 }
 
+static void test_removals_cost_no_descriptors(void **state)
+{
+    (void)state;
+    put(1);
+    unsigned descriptors = scratch_count_descriptors();
+    for (int i = 0; i < 20; i++) {
+        scratch_remove(cache);
+        put(1);
+        assert_int_equal(scratch_get(store, 1), KILN_OK);
+    }
+    assert_int_equal(scratch_count_descriptors(), descriptors);
+    kiln_store_close(&store);
+    assert_int_equal(scratch_count_descriptors(), descriptors - 1);
+}
+
 /* The descriptor of ours that stands for a file. */
 static int descriptor_of(const char *path)
 {
@@ -1509,6 +1586,40 @@ static void test_threads(void **state)
     assert_int_equal(get_stat().totals.puts, THREADS * THREAD_ROUNDS);
 }
 
+static void *work_on(void *argument)
+{
+    uint64_t seed = (uint64_t)(uintptr_t)argument;
+    uint64_t wrong = 0;
+    for (uint64_t i = 0; i < THREAD_ROUNDS; i++) {
+        uint64_t number = scratch_mix(seed * 1000 + i) % THREAD_KEYS;
+        scratch_put(store, number, 500 + number * 100);
+        wrong += scratch_get(store, number) == KILN_E_REFUSED;
+    }
+    return (void *)(uintptr_t)wrong;
+}
+
+static void test_threads_while_the_directory_is_removed(void **state)
+{
+    (void)state;
+    unsigned descriptors = scratch_count_descriptors();
+    pthread_t threads[THREADS];
+    for (uintptr_t i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, work_on, (void *)(i + 1)), 0);
+    }
+    for (int i = 0; i < 50; i++) {
+        scratch_remove(cache);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        void *wrong;
+        pthread_join(threads[i], &wrong);
+        assert_null(wrong);
+    }
+    assert_int_equal(scratch_count_descriptors(), descriptors);
+    put(1);
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+    assert_int_equal(verify().corrupt, 0);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -1536,6 +1647,8 @@ int main(void)
         TEST(test_a_file_that_others_may_write),
         TEST(test_layout),
         TEST(test_parents_are_made),
+        TEST(test_modes_do_not_depend_on_the_umask),
+        TEST(test_modes_of_others_stay),
         TEST(test_the_tag_marks_no_directory_of_others),
         TEST(test_hostile_directories),
         TEST(test_links_above),
@@ -1559,6 +1672,7 @@ int main(void)
         TEST(test_foreign_files_are_untouched),
         TEST(test_a_full_disk),
         TEST(test_the_directory_is_removed_under_us),
+        TEST(test_removals_cost_no_descriptors),
         TEST(test_the_directorys_descriptor_is_taken_away),
         TEST(test_a_leases_descriptor_is_taken_away),
         TEST(test_locations),
@@ -1570,6 +1684,7 @@ int main(void)
         TEST(test_other_files_than_statistics),
         TEST(test_later_statistics_files),
         TEST(test_threads),
+        TEST(test_threads_while_the_directory_is_removed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

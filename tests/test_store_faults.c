@@ -37,7 +37,8 @@
     X(closedir)                                                                                    \
     X(nanosleep)                                                                                   \
     X(getrandom)                                                                                   \
-    X(duplicate)
+    X(duplicate)                                                                                   \
+    X(duplicate_over)
 
 enum call {
 #define ENUM(name) CALL_##name,
@@ -88,6 +89,11 @@ static int faulty_openat(int directory, const char *path, int flags, mode_t mode
 static int faulty_duplicate(int file, int least)
 {
     return fails(CALL_duplicate) ? -1 : system_table->duplicate(file, least);
+}
+
+static int faulty_duplicate_over(int file, int number)
+{
+    return fails(CALL_duplicate_over) ? -1 : system_table->duplicate_over(file, number);
 }
 
 /* The system closes a descriptor also where it reports a failure. */

@@ -88,6 +88,15 @@ kiln_status kilni_file_write_at(int file, const void *buffer, size_t size, off_t
     return write_all(file, buffer, size, (place){.given = true, .offset = offset});
 }
 
+void kilni_file_complete_mode(int file, mode_t mode)
+{
+    struct stat stat;
+    if (kilni_os()->fstat(file, &stat) == 0 && stat.st_uid == kilni_os()->geteuid() &&
+        (stat.st_mode & mode) != mode) {
+        kilni_os()->fchmod(file, (stat.st_mode & 07777) | mode);
+    }
+}
+
 kiln_status kilni_status_from_errno(int error)
 {
     switch (error) {

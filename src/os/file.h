@@ -20,6 +20,10 @@ kiln_status kilni_file_read_at(int file, void *buffer, size_t size, off_t offset
 kiln_status kilni_file_write(int file, const void *buffer, size_t size);
 kiln_status kilni_file_write_at(int file, const void *buffer, size_t size, off_t offset);
 
+/* Gives a file or directory that this process has just made the mode that it asked for, where the
+ * umask took something off. The descriptor may be one of O_PATH. A failure leaves the mode. */
+void kilni_file_complete_mode(int file, mode_t mode);
+
 /* The status that an errno stands for: ENOENT, ENOTDIR, ESTALE: KILN_MISS; EACCES, EPERM, ELOOP:
  * KILN_E_DENIED; EROFS: KILN_E_READONLY; ENOSPC, EDQUOT, EFBIG: KILN_E_FULL; ENOMEM:
  * KILN_E_NO_MEMORY; EEXIST: KILN_EXISTS; EBUSY: KILN_BUSY; else KILN_E_IO. */

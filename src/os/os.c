@@ -12,6 +12,22 @@ static int system_duplicate(int file, int least)
     return fcntl(file, F_DUPFD_CLOEXEC, least);
 }
 
+static int system_duplicate_over(int file, int number)
+{
+    return dup3(file, number, O_CLOEXEC);
+}
+
+static int system_fchmod(int file, mode_t mode)
+{
+    int result = fchmod(file, mode);
+    if (result == 0 || errno != EBADF) {
+        return result;
+    }
+    char path[sizeof "/proc/self/fd/" + 3 * sizeof file];
+    snprintf(path, sizeof path, "/proc/self/fd/%d", file);
+    return chmod(path, mode);
+}
+
 static int system_openat(int directory, const char *path, int flags, mode_t mode)
 {
     const int file = openat(directory, path, flags, mode);
@@ -34,6 +50,7 @@ static int system_lock(int file, short type, off_t offset, off_t size)
 static const kilni_os_table system_table = {
     .openat = system_openat,
     .duplicate = system_duplicate,
+    .duplicate_over = system_duplicate_over,
     .close = close,
     .read = read,
     .pread = pread,
@@ -45,6 +62,7 @@ static const kilni_os_table system_table = {
     .linkat = linkat,
     .unlinkat = unlinkat,
     .mkdirat = mkdirat,
+    .fchmod = system_fchmod,
     .readlinkat = readlinkat,
     .futimens = futimens,
     .fdatasync = fdatasync,

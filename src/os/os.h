@@ -22,6 +22,8 @@ typedef struct kilni_os_table {
     int (*openat)(int directory, const char *path, int flags, mode_t mode);
     /* F_DUPFD_CLOEXEC: a copy numbered @least or higher. */
     int (*duplicate)(int file, int least);
+    /* dup3 with O_CLOEXEC: @number stands for that file at once, and never for none. */
+    int (*duplicate_over)(int file, int number);
     int (*close)(int file);
     ssize_t (*read)(int file, void *buffer, size_t size);
     ssize_t (*pread)(int file, void *buffer, size_t size, off_t offset);
@@ -33,6 +35,8 @@ typedef struct kilni_os_table {
     int (*linkat)(int from, const char *old_path, int to, const char *new_path, int flags);
     int (*unlinkat)(int directory, const char *path, int flags);
     int (*mkdirat)(int directory, const char *path, mode_t mode);
+    /* Of what was opened with O_PATH, too. */
+    int (*fchmod)(int file, mode_t mode);
     ssize_t (*readlinkat)(int directory, const char *path, char *buffer, size_t size);
     int (*futimens)(int file, const struct timespec times[2]);
     int (*fdatasync)(int file);

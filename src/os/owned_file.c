@@ -23,6 +23,22 @@ kiln_status kilni_owned_file_take(int file, kilni_owned_file *ret_owned)
     return KILN_OK;
 }
 
+kiln_status kilni_owned_file_put_over(const kilni_owned_file *owned, int file,
+                                      kilni_owned_file *ret_owned)
+{
+    struct stat stat;
+    if (!kilni_owned_file_is_intact(owned)) {
+        return kilni_owned_file_take(file, ret_owned);
+    }
+    if (kilni_os()->fstat(file, &stat) != 0 || kilni_os()->duplicate_over(file, owned->file) < 0) {
+        return KILN_E_IO;
+    }
+    kilni_os()->close(file);
+    *ret_owned =
+        (kilni_owned_file){.file = owned->file, .device = stat.st_dev, .inode = stat.st_ino};
+    return KILN_OK;
+}
+
 bool kilni_owned_file_is_intact(const kilni_owned_file *owned)
 {
     struct stat stat;

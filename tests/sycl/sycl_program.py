@@ -1,15 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the test and the bench of SYCL programs share: running examples/sycl/tensor_statistics.py with
-a given cache, and damaging caches. Both are run by scripts/with-runtime sycl, with its Python."""
+"""Runs examples/sycl/tensor_statistics.py with a given cache, for the test and the bench of SYCL
+programs. Both are run by scripts/with-runtime sycl, with its Python."""
 
-import concurrent.futures
 import json
 import os
-import random
-import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -44,14 +40,16 @@ class Run:
             [*command, sys.executable, PROGRAM, "--json"], env=variables, text=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.errors = ""
+        self.hung = False
         self.results = []
         self.times = {}
 
-    def finish(self):
-        """Waits for the end; returns itself."""
+    def finish(self, seconds=TIMEOUT_SECONDS):
+        """Waits for the end, and makes it after so many seconds; returns itself."""
         try:
-            output, self.errors = self.process.communicate(timeout=TIMEOUT_SECONDS)
+            output, self.errors = self.process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
+            self.hung = True
             self.process.kill()
             output, self.errors = self.process.communicate()
         self.end_ns = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
@@ -62,7 +60,8 @@ class Run:
         return self
 
     def ending(self):
-        return f"status {self.process.returncode}\n{self.errors}"
+        how = "hung" if self.hung else f"status {self.process.returncode}"
+        return f"{how}\n{self.errors}"
 
     def seconds(self):
         """Each stretch, by name."""
@@ -90,58 +89,3 @@ def builds_at_driver(file):
         counts = dict(field.split("=") for field in line.split()[1:])
         builds += int(counts["builds"]) - int(counts["binaries"])
     return builds
-
-
-# ---- damage ----
-
-
-def flip_bit(file, chance):
-    content = bytearray(file.read_bytes())
-    place = chance.randrange(8 * len(content))
-    content[place // 8] ^= 1 << place % 8
-    file.write_bytes(content)
-    return f"{file}: bit {place} flipped"
-
-
-def truncate(file, chance):
-    length = chance.randrange(file.stat().st_size)
-    os.truncate(file, length)
-    return f"{file}: truncated to {length}"
-
-
-def empty(file, chance):
-    os.truncate(file, 0)
-    return f"{file}: emptied"
-
-
-def cached_files(folder):
-    return sorted(f for f in Path(folder).rglob("*") if f.is_file() and f.stat().st_size > 0)
-
-
-class DamagedRuns:
-    """Runs the program on copies of a cache, each with one random damage."""
-
-    def __init__(self, cache, variables_for, expected, seed):
-        """@variables_for: a function that gives the environment for a cache's folder."""
-        self.cache = cache
-        self.variables_for = variables_for
-        self.expected = expected
-        self.seed = seed
-
-    def run_one(self, damage, number, check=None):
-        """Returns nothing where all went well, else what went wrong."""
-        chance = random.Random(f"{self.seed} {damage.__name__} {number}")
-        with tempfile.TemporaryDirectory(prefix="kiln-damaged-") as scratch:
-            copy = Path(scratch) / "cache"
-            shutil.copytree(self.cache, copy)
-            done = damage(chance.choice(cached_files(copy)), chance)
-            ended = run(self.variables_for(copy))
-            if ended.results != self.expected:
-                return f"{done}: {'wrong results' if ended.results else ended.ending()}"
-            return check(copy, done) if check else None
-
-    def run_all(self, damage, count, check=None):
-        """Two at a time. Returns what went wrong, a text for each run."""
-        with concurrent.futures.ThreadPoolExecutor(2) as pool:
-            ended = pool.map(lambda number: self.run_one(damage, number, check), range(count))
-            return [wrong for wrong in ended if wrong]

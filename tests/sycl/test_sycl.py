@@ -14,9 +14,9 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import faults
 from sycl_program import (
-    DamagedRuns, builds_at_driver, empty, environment, flip_bit, kiln_cache, run, run_together,
-    sycl_cache, truncate)
+    builds_at_driver, environment, kiln_cache, run, run_together, sycl_cache)
 
 KILN, LAYER, COUNTING_LAYER = (os.path.abspath(path) for path in sys.argv[1:4])
 UNDER_KILN = (KILN, "run", "--summary", "--json", "--")
@@ -66,6 +66,7 @@ class SyclTest(unittest.TestCase):
         cls.expected = plain.results
         cls.filled = cls.scratch / "filled"
         cls.cold = run(environment(KILN_DIR=str(cls.filled)), UNDER_KILN)
+        cls.cold_seconds = (cls.cold.end_ns - cls.cold.start_ns) / 1e9
 
     def folder(self):
         return Path(tempfile.mkdtemp(dir=self.scratch))
@@ -164,33 +165,49 @@ class SyclTest(unittest.TestCase):
 
     def test_directory_that_cannot_be_written(self):
         cache = self.copy_of_filled()
-        entries = {f: f.read_bytes() for f in cache.rglob("*") if len(f.name) == 32}
-        for path in [cache, *cache.rglob("*")]:
-            path.chmod(0o500 if path.is_dir() else 0o400)
-        self.assert_warm(run(environment(KILN_DIR=str(cache)), UNDER_KILN))
-        self.assertEqual(entries, {f: f.read_bytes() for f in entries})
+        files = {f: f.read_bytes() for f in cache.rglob("*") if f.is_file()}
+        with faults.unwritable(cache) as prefix:
+            ended = run(environment(KILN_DIR=str(cache)), (*prefix, *UNDER_KILN))
+        self.assert_warm(ended)
+        self.assertEqual(files, {f: f.read_bytes() for f in cache.rglob("*") if f.is_file()})
 
-    def check_healed(self, cache, damage):
-        """For DamagedRuns: what that run left has to be whole, and warm."""
+    # ---- faults: results are right, and the second run after finds everything ----
+
+    def check_verified(self, cache):
         verified = subprocess.run(
             [KILN, "verify", "--dir", cache], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
             text=True)
         if verified.returncode != 0:
-            return f"{damage}: {verified.stdout}"
-        counters = counters_of(run(environment(KILN_DIR=str(cache)), UNDER_KILN))
-        if counters["builds"] > 0 or hits_of(counters) != self.asked_for():
-            return f"{damage}: not warm afterwards: {counters}"
-        return None
+            raise faults.NeverWarm(verified.stdout)
 
-    def test_damaged_files(self):
-        damaged = DamagedRuns(
-            self.filled,
-            lambda cache: environment(**kiln_cache(cache, LAYER)),
-            self.expected,
-            seed="test_sycl",
-        )
-        for damage, count in (flip_bit, 6), (truncate, 3), (empty, 1):
-            self.assertEqual(damaged.run_all(damage, count, self.check_healed), [])
+    def assert_survives(self, fault, count):
+        cache = faults.KilnCache(self.filled, self.cold_seconds, COUNTING_LAYER, LAYER)
+        wrong = faults.run_trials(
+            fault, cache, self.expected, count, "test_sycl", self.check_verified)
+        self.assertEqual([str(one) for one in wrong], [])
+
+    def test_flipped_bits(self):
+        self.assert_survives(faults.bit_flipped, 6)
+
+    def test_truncated_files(self):
+        self.assert_survives(faults.file_truncated, 3)
+
+    def test_emptied_files(self):
+        self.assert_survives(faults.files_emptied, 2)
+
+    def test_what_killed_processes_leave(self):
+        self.assert_survives(faults.leftover, 4)
+
+    def test_kills(self):
+        self.assert_survives(faults.killed, 3)
+
+    def test_an_empty_directory_that_cannot_be_written(self):
+        self.assert_survives(faults.read_only_empty, 1)
+
+    def test_full_disks(self):
+        if not faults.can_mount():
+            self.skipTest("no disk can be mounted here")
+        self.assert_survives(faults.full_disk, 1)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@
 #include "os/file.h"
 #include "os/os.h"
 
-enum { PAGE = 4096, SAMPLES = 256, WHOLE = SAMPLES * PAGE, MAX_SEGMENTS = 64 };
+enum { PAGE = 4096, WHOLE = 256 * PAGE, SAMPLES = 64 };
 
 /* Where page @i of the sample begins, in @size bytes. */
 static uint64_t sample_offset(uint64_t size, size_t i)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What tells one build of a file from another, as a line of text: "build-id:…", or size and digest
- * of the whole content up to 1 MiB, else of its size and 256 pages, evenly spread, with the first
+ * of the whole content up to 1 MiB, else of its size and 64 pages, evenly spread, with the first
  * and the last.
  */
 #pragma once

@@ -14,7 +14,7 @@
 
 typedef struct kilni_dir_place {
     kilni_owned_file directory;
-    struct kilni_dir_place *replaced; /* the one before; may still be in use by a call */
+    struct kilni_dir_place *replaced; /* the one before: a call may still look at it */
 } kilni_dir_place;
 
 static kilni_dir_place *place_of(const kilni_dir *dir)
@@ -37,7 +37,8 @@ kilni_dir *kilni_dir_of(kiln_store *store)
     return dir;
 }
 
-/* Puts an open directory in the place of the last one. Takes the descriptor over. */
+/* Puts an open directory in the place of the last one, whose descriptor it takes the number of.
+ * Takes the descriptor over. */
 static kiln_status settle_at(kilni_dir *dir, int root)
 {
     kilni_dir_place *place = calloc(1, sizeof *place);
@@ -45,13 +46,15 @@ static kiln_status settle_at(kilni_dir *dir, int root)
         kilni_os()->close(root);
         return KILN_E_NO_MEMORY;
     }
-    kiln_status status = kilni_owned_file_take(root, &place->directory);
+    kilni_dir_place *last = place_of(dir);
+    kiln_status status = last ? kilni_owned_file_put_over(&last->directory, root, &place->directory)
+                              : kilni_owned_file_take(root, &place->directory);
     if (status != KILN_OK) {
         kilni_os()->close(root);
         free(place);
         return status;
     }
-    place->replaced = place_of(dir);
+    place->replaced = last;
     atomic_store_explicit(&dir->place, place, memory_order_release);
     return KILN_OK;
 }
@@ -59,9 +62,11 @@ static kiln_status settle_at(kilni_dir *dir, int root)
 static void leave_places(kilni_dir *dir)
 {
     kilni_dir_place *place = place_of(dir);
+    if (place) {
+        kilni_owned_file_close(&place->directory);
+    }
     while (place) {
         kilni_dir_place *replaced = place->replaced;
-        kilni_owned_file_close(&place->directory);
         free(place);
         place = replaced;
     }
@@ -170,6 +175,7 @@ static void write_tag(const kilni_dir *dir)
     int file = kilni_os()->openat(kilni_dir_root(dir), KILNI_DIR_TAG,
                                   O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (file >= 0) {
+        kilni_file_complete_mode(file, 0600);
         kilni_file_write(file, tag, sizeof tag - 1);
         kilni_os()->close(file);
     }

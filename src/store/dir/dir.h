@@ -25,10 +25,10 @@ typedef struct kilni_dir {
     char *path;       /* as its user gave it */
     uid_t user;
     int start; /* where a relative path begins; -1 for an absolute one */
-    /* Where the directory is open. Replaced, and the old one kept until the end, when it was
-     * removed and made again, or when the application has closed the descriptor: the store
-     * (release) in kilni_dir_revive pairs with the loads (acquire) in kilni_dir_of and
-     * kilni_dir_root. */
+    /* Where the directory is open. Replaced when it was removed and made again, or when the
+     * application has closed the descriptor: the store (release) in kilni_dir_revive pairs with
+     * the loads (acquire) in kilni_dir_of and kilni_dir_root. Of those before, that calls may still
+     * look at, memory alone is kept until the end. */
     _Atomic(struct kilni_dir_place *) place;
     /* Bytes put while the totals could not be kept; they decide when to trim then. Relaxed. */
     _Atomic uint64_t untold_bytes;
@@ -64,6 +64,9 @@ typedef struct kilni_entrance {
  * @ret_made  whether the last component was missing */
 kiln_status kilni_dir_enter(const char *path, const kilni_entrance *entrance, int *ret_directory,
                             bool *ret_made, kiln_error *error);
+
+/* mkdirat, mode 0700 whatever the umask. */
+int kilni_dir_make_directory(int parent, const char *path);
 
 /* Goes there again: after the directory was removed, making it anew where that is allowed, or after
  * its descriptor was closed by someone else. */

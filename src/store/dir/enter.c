@@ -172,9 +172,22 @@ static kiln_status follow_link(path_walk *walk, int link, const struct stat *sta
     return target[0] == '/' ? start_at_root(walk) : KILN_OK;
 }
 
+int kilni_dir_make_directory(int parent, const char *path)
+{
+    if (kilni_os()->mkdirat(parent, path, 0700) != 0) {
+        return -1;
+    }
+    int made = kilni_os()->openat(parent, path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
+    if (made >= 0) {
+        kilni_file_complete_mode(made, 0700);
+        kilni_os()->close(made);
+    }
+    return 0;
+}
+
 static int make_component(path_walk *walk, const char *name, bool is_last)
 {
-    if (kilni_os()->mkdirat(walk->here, name, 0700) == 0) {
+    if (kilni_dir_make_directory(walk->here, name) == 0) {
         walk->made = is_last;
     } else if (errno != EEXIST) {
         return -1;

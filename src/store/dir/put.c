@@ -57,14 +57,14 @@ static kiln_status make_shard(kilni_dir *dir, unsigned shard)
     char path[KILNI_DIR_PATH_SIZE];
     kilni_dir_shard_path(shard, path);
     for (int missing = 0;; missing++) {
-        if (kilni_os()->mkdirat(kilni_dir_root(dir), path, 0700) == 0 || errno == EEXIST) {
+        if (kilni_dir_make_directory(kilni_dir_root(dir), path) == 0 || errno == EEXIST) {
             return KILN_OK;
         }
         kiln_status status = write_status(errno);
         if (status != KILN_MISS || missing == 2) {
             return status;
         }
-        if (kilni_os()->mkdirat(kilni_dir_root(dir), KILNI_DIR_VERSION, 0700) == 0 ||
+        if (kilni_dir_make_directory(kilni_dir_root(dir), KILNI_DIR_VERSION) == 0 ||
             errno == EEXIST) {
             continue;
         }
@@ -89,6 +89,7 @@ static kiln_status create_temporary(const kilni_dir *dir, unsigned shard, char *
         int file = kilni_os()->openat(kilni_dir_root(dir), path,
                                       O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (file >= 0) {
+            kilni_file_complete_mode(file, 0600);
             *ret_file = file;
             return KILN_OK;
         }
