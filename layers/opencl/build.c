@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "device/opencl/inputs.h"
+#include "helper.h"
 #include "layer.h"
 #include "platforms.h"
 #include "program_entry.h"
@@ -184,7 +185,30 @@ static kiln_status capture(void *user, size_t index, uint64_t build_ns, kiln_ent
     return KILN_OK;
 }
 
-static const kilni_request_ops request_ops = {.load = load, .build = build, .capture = capture};
+static const kilni_request_ops captures_at_once = {
+    .load = load, .build = build, .capture = capture};
+static const kilni_request_ops captures_elsewhere = {.load = load, .build = build};
+
+static int is_captured_at_once(const build_call *call)
+{
+    return call->record->platform->traits->capture_cost == KILN_CAPTURE_CHEAP;
+}
+
+/* Leaves what was built to be captured by another process. */
+static void leave_request(const build_call *call, uint64_t build_ns)
+{
+    const kilni_opencl_described_build built = {
+        .cl = layer_target(),
+        .platform_name = call->record->platform->name,
+        .device_count = call->device_count,
+        .devices = call->devices,
+        .keys = (const kiln_key *const *)call->keys,
+        .source = &call->source,
+        .key_environment = session_key_environment(),
+        .build_ns = build_ns,
+    };
+    helper_request(&built, call->record->platform->traits);
+}
 
 /* ---- ways through a call ---- */
 
@@ -204,7 +228,7 @@ static cl_int request(build_call *call)
         .is_alone = call->notify != NULL,
         .keys = (const kiln_key *const *)call->keys,
         .key_count = call->device_count,
-        .ops = &request_ops,
+        .ops = is_captured_at_once(call) ? &captures_at_once : &captures_elsewhere,
         .user = call,
     };
     kilni_request_result result = {0};
@@ -218,6 +242,9 @@ static cl_int request(build_call *call)
         call->is_callback_due = 1;
     } else if (!call->was_at_driver) {
         build_at_driver(call);
+    }
+    if (status == KILN_OK && result.source == KILNI_FROM_BUILD && !is_captured_at_once(call)) {
+        leave_request(call, result.build_ns);
     }
     records_release_at_driver(call->record);
     pthread_setcancelstate(cancel_state, &cancel_state);
@@ -428,7 +455,9 @@ cl_int CL_API_CALL layer_build_program(cl_program program, cl_uint device_count,
         free_call(&call);
         return error;
     }
+    helper_build_starts();
     error = build_tracked(&call);
+    helper_build_ends();
     set_phase(call.record, BUILD_NONE);
     if (call.is_callback_due && notify) {
         notify(program, user_data);

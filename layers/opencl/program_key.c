@@ -12,7 +12,7 @@ const char *program_key_obstacle(const platform *known)
     if (!known) {
         return "a platform that can't be told";
     }
-    if (known->traits->capture_cost != KILN_CAPTURE_CHEAP) {
+    if (known->traits->capture_cost != KILN_CAPTURE_CHEAP && !known->traits->own_cache_switch) {
         return "capturing is dear on this driver";
     }
     if (atomic_load_explicit(&known->is_seen_through, memory_order_relaxed)) {
