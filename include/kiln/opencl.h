@@ -61,7 +61,8 @@ KILN_API kiln_status kiln_opencl_report_request(const kiln_entry *request,
  * @error  may be NULL; says why
  * Returns KILN_OK; KILN_E_INVALID; KILN_E_CORRUPT: not a request, or given up; KILN_E_UNSUPPORTED:
  * the same build can't be had any more (its inputs, the driver or the machine changed);
- * KILN_E_BUILD; KILN_E_NO_MEMORY; what kiln_store_put returns. Threads: one. Blocks: on building. */
+ * KILN_E_BUILD; KILN_E_NO_MEMORY; what kiln_store_put returns. Threads: one. Blocks: on building.
+ */
 KILN_API kiln_status kiln_opencl_serve_request(kiln_store *store, const kiln_entry *request,
                                                const char *const *more, kiln_error *error);
 

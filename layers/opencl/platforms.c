@@ -123,12 +123,27 @@ static kiln_key *find_identity(cl_device_id device)
     return found;
 }
 
+static cl_int get_parent(cl_device_id device, cl_device_id *ret_parent)
+{
+    return layer_target()->clGetDeviceInfo(device, CL_DEVICE_PARENT_DEVICE, sizeof *ret_parent,
+                                           ret_parent, NULL);
+}
+
 static int is_root(cl_device_id device)
 {
     cl_device_id parent = NULL;
-    const cl_int error = layer_target()->clGetDeviceInfo(device, CL_DEVICE_PARENT_DEVICE,
-                                                         sizeof parent, &parent, NULL);
-    return error == CL_SUCCESS && !parent;
+    return get_parent(device, &parent) == CL_SUCCESS && !parent;
+}
+
+cl_device_id platform_built_device(cl_device_id device)
+{
+    const platform *of = platform_of_device(device);
+    cl_device_id parent = NULL;
+    while (of && of->traits->builds_for_roots && get_parent(device, &parent) == CL_SUCCESS &&
+           parent) {
+        device = parent;
+    }
+    return device;
 }
 
 static void remember_identity(cl_device_id device, const kiln_key *identity)

@@ -139,10 +139,9 @@ static kiln_status add_all(const kilni_opencl_described_build *build, kiln_key_b
     if (status == KILN_OK) {
         status = add_constants(build->keys[0], parts);
     }
-    return status == KILN_OK
-               ? kilni_opencl_each_needed_variable(build->platform_name, build->key_environment,
-                                                   add_setting, parts)
-               : status;
+    return status == KILN_OK ? kilni_opencl_each_needed_variable(
+                                   build->platform_name, build->key_environment, add_setting, parts)
+                             : status;
 }
 
 static kiln_status make_entry(const kilni_opencl_described_build *build,

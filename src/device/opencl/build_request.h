@@ -44,7 +44,7 @@ int kilni_opencl_request_has_expired(const kiln_entry *request);
 
 /* A request taken apart. All of it points into @parts. */
 typedef struct kilni_opencl_request_parts {
-    kiln_key *parts; /* owned */
+    kiln_key *parts;                        /* owned */
     char *platform_name, *folder, *options; /* owned; options may be NULL */
     kiln_program_source source;
     size_t device_count;

@@ -60,8 +60,7 @@ static kiln_status make_key(const service *s, cl_device_id device, kiln_key **re
         status = kilni_opencl_add_identity(s->cl, device, builder, error);
     }
     if (status == KILN_OK) {
-        status =
-            kilni_opencl_add_environment(s->wanted.platform_name, &s->more, builder, error);
+        status = kilni_opencl_add_environment(s->wanted.platform_name, &s->more, builder, error);
     }
     if (status == KILN_OK) {
         status = kilni_opencl_add_inputs(&s->wanted.source, builder, error);
@@ -97,7 +96,8 @@ static kiln_status check_keys(service *s, kiln_error *error)
                                           &key);
     }
     if (status == KILN_OK && !kiln_key_equals(key, kiln_entry_key(s->request))) {
-        status = kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "what decides the build has changed");
+        status =
+            kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "what decides the build has changed");
     }
     kiln_key_release(&key);
     return status;
@@ -207,7 +207,8 @@ static kiln_status build(service *s, kiln_error *error)
     }
     const uint64_t start_ns = kilni_clock_ns();
     if (answer == CL_SUCCESS) {
-        answer = s->cl->clBuildProgram(s->program, count, s->devices, s->wanted.options, NULL, NULL);
+        answer =
+            s->cl->clBuildProgram(s->program, count, s->devices, s->wanted.options, NULL, NULL);
     }
     s->build_ns = kilni_clock_ns() - start_ns;
     return answer == CL_SUCCESS
@@ -229,6 +230,7 @@ static kiln_status capture(service *s, size_t index, kiln_error *error)
     kiln_capture taken = {0};
     kiln_status status = kilni_opencl_take(s->cl, s->program, s->devices[index], &taken);
     if (status != KILN_OK) {
+        status = status == KILN_E_UNSUPPORTED ? KILN_E_BUILD : status;
         return kilni_error_set(error, status, 0, "the driver gives no binary");
     }
     const kiln_entry_params params = {

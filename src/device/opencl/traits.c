@@ -113,6 +113,7 @@ static const kilni_opencl_traits table[] = {
         .own_cache_switch = "POCL_KERNEL_CACHE",
         .counts_kernels = 1,
         .counts_programs = 1,
+        .builds_for_roots = 1,
         .compiler_files = pocl_files,
         .variables = pocl_variables,
         .file_variables = nothing,

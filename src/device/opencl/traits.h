@@ -18,6 +18,7 @@ typedef struct kilni_opencl_traits {
 
     int counts_kernels;   /* CL_PROGRAM_REFERENCE_COUNT includes the kernels made of it */
     int counts_programs;  /* CL_CONTEXT_REFERENCE_COUNT includes the programs made in it */
+    int builds_for_roots; /* programs belong to root devices; a sub-device stands for its root */
     int rebuild_is_no_op; /* building again with the same options changes nothing */
 
     /* A linked program and one made of its binary answer alike, but for what is recorded */
