@@ -118,7 +118,7 @@ static void serve(struct work *work, const kiln_entry *request)
 static bool serve_found(struct work *work)
 {
     work->count = 0;
-    kiln_store_each(work->directory->store, visit, work);
+    kiln_store_each_request(work->directory->store, visit, work);
     for (size_t i = 0; i < work->count; i++) {
         if (!work->is_blocked) {
             serve(work, work->requests[i]);
