@@ -128,8 +128,9 @@ static void prepare(void)
 
 static void start_if_pending(void)
 {
-    if (atomic_exchange_explicit(&is_pending, 0, memory_order_acquire) && tool) {
-        spawn_detached(tool, arguments, environment);
+    if (atomic_exchange_explicit(&is_pending, 0, memory_order_acquire) && tool &&
+        !spawn_detached(tool, arguments, environment)) {
+        trace_note("no helper could be started: requests wait for `kiln capture`");
     }
 }
 
@@ -199,6 +200,11 @@ void helper_forget(void)
     atomic_store_explicit(&builds_in_flight, 0, memory_order_relaxed);
 }
 
+static int has_writable_store(void)
+{
+    return session_requests()->store && !kiln_config_readonly(session_config());
+}
+
 static void expect_helper(void)
 {
     if (!kiln_config_helper(session_config())) {
@@ -211,7 +217,44 @@ static void expect_helper(void)
     }
 }
 
-/* ---- requests ---- */
+/* ---- requests that others left ---- */
+
+/* So many given-up ones are looked at before none is taken to wait. */
+#define LOOKS_MAX 64u
+
+typedef struct waiting_search {
+    unsigned looks;
+    int has_found;
+} waiting_search;
+
+static int look_at_request(void *user, kiln_item *item)
+{
+    waiting_search *search = user;
+    kiln_item_info info = {.struct_size = sizeof info};
+    search->has_found = kiln_item_get_info(item, &info) == KILN_OK && info.state == KILN_OK &&
+                        info.kind == KILN_ENTRY_REQUEST && info.bytes > 0;
+    search->looks++;
+    return search->has_found || search->looks == LOOKS_MAX;
+}
+
+static void look_for_waiting(void)
+{
+    waiting_search search = {0};
+    if (has_writable_store()) {
+        kiln_store_each_request(session_requests()->store, look_at_request, &search);
+    }
+    if (search.has_found) {
+        expect_helper();
+    }
+}
+
+void helper_look_for_waiting(void)
+{
+    static pthread_once_t once_looked = PTHREAD_ONCE_INIT;
+    pthread_once(&once_looked, look_for_waiting);
+}
+
+/* ---- requests of our own ---- */
 
 /* What the store knows of a request: KILN_OK: it waits to be served; KILN_MISS: nothing;
  * KILN_EXISTS: it was given up not long ago. */
@@ -241,7 +284,7 @@ static kiln_status put_request(const kilni_opencl_described_build *build, const 
 void helper_request(const kilni_opencl_described_build *build, const kilni_opencl_traits *traits)
 {
     kiln_store *store = session_requests()->store;
-    if (!store || kiln_config_readonly(session_config())) {
+    if (!has_writable_store()) {
         return;
     }
     if (!kilni_opencl_keeps_cache(traits)) {

@@ -12,6 +12,10 @@
  * it, and nobody left it before. */
 void helper_request(const kilni_opencl_described_build *build, const kilni_opencl_traits *traits);
 
+/* Looks, once in a process, whether others left requests that nobody served: programs that were
+ * killed, or could start no helper. */
+void helper_look_for_waiting(void);
+
 /* Around each build: the helper comes when there was none for a while. */
 void helper_build_starts(void);
 void helper_build_ends(void);

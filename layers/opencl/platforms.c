@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "device/opencl/binary.h"
-#include "device/opencl/identity.h"
+#include "device/opencl/build_key.h"
 #include "layer.h"
 
 #define PLATFORMS_MAX 32u
@@ -166,15 +166,7 @@ kiln_status platform_get_identity(cl_device_id device, kiln_key **ret_identity, 
         *ret_identity = identity;
         return KILN_OK;
     }
-    kiln_key_builder *builder = NULL;
-    kiln_status status = kiln_key_builder_new(&builder);
-    if (status == KILN_OK) {
-        status = kilni_opencl_add_identity(layer_target(), device, builder, error);
-    }
-    if (status == KILN_OK) {
-        status = kiln_key_builder_finish(builder, &identity);
-    }
-    kiln_key_builder_free(&builder);
+    const kiln_status status = kilni_opencl_get_identity(layer_target(), device, &identity, error);
     if (status != KILN_OK) {
         return status;
     }

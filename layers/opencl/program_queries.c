@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "asked_capture.h"
 #include "layer.h"
 #include "platforms.h"
 #include "records.h"
@@ -137,6 +138,16 @@ static cl_int query_twin(cl_program program, const twin *of, cl_program_info wha
     }
 }
 
+static cl_int query_at_driver(cl_program program, cl_program_info what, size_t room,
+                              void *ret_value, size_t *ret_size)
+{
+    const cl_int error = layer_target()->clGetProgramInfo(program, what, room, ret_value, ret_size);
+    if (error == CL_SUCCESS && what == CL_PROGRAM_BINARIES && ret_value) {
+        capture_as_asked(program, ret_value);
+    }
+    return error;
+}
+
 cl_int CL_API_CALL layer_get_program_info(cl_program program, cl_program_info what, size_t room,
                                           void *ret_value, size_t *ret_size)
 {
@@ -148,7 +159,7 @@ cl_int CL_API_CALL layer_get_program_info(cl_program program, cl_program_info wh
     }
     twin *of = records_hold_twin_of(program);
     if (!of) {
-        return layer_target()->clGetProgramInfo(program, what, room, ret_value, ret_size);
+        return query_at_driver(program, what, room, ret_value, ret_size);
     }
     const cl_int error = query_twin(program, of, what, room, ret_value, ret_size);
     twin_release(of);

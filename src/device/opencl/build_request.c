@@ -19,7 +19,7 @@ kiln_status kilni_opencl_request_key(const kiln_key *const *keys, size_t count, 
     kiln_key_builder *builder = NULL;
     kiln_status status = kiln_key_builder_new(&builder);
     if (status == KILN_OK) {
-        status = kiln_key_builder_add_number(builder, "request", REQUEST_VERSION);
+        status = kiln_key_builder_add_number(builder, KILN_REQUEST_PART, REQUEST_VERSION);
     }
     for (size_t k = 0; status == KILN_OK && k < count; k++) {
         for (size_t i = 0; status == KILN_OK && i < kiln_key_part_count(keys[k]); i++) {
@@ -102,20 +102,6 @@ static kiln_status add_source(const kiln_program_source *source, kiln_key_builde
     return status;
 }
 
-/* The keys of all devices end with the same constants. */
-static kiln_status add_constants(const kiln_key *key, kiln_key_builder *parts)
-{
-    kiln_status status = KILN_OK;
-    for (size_t i = 0; status == KILN_OK && i < kiln_key_part_count(key); i++) {
-        kiln_key_part part;
-        kiln_key_part_at(key, i, &part);
-        if (strcmp(part.name, "constant") == 0 || strcmp(part.name, "constant.value") == 0) {
-            status = kiln_key_builder_add(parts, part.name, part.bytes, (size_t)part.size);
-        }
-    }
-    return status;
-}
-
 static kiln_status add_setting(void *user, const char *setting)
 {
     return kiln_key_builder_add_text(user, "env", setting);
@@ -137,7 +123,7 @@ static kiln_status add_all(const kilni_opencl_described_build *build, kiln_key_b
         status = add_source(build->source, parts);
     }
     if (status == KILN_OK) {
-        status = add_constants(build->keys[0], parts);
+        status = kilni_opencl_constants_add_to_key(build->constants, parts);
     }
     return status == KILN_OK ? kilni_opencl_each_needed_variable(
                                    build->platform_name, build->key_environment, add_setting, parts)
@@ -196,8 +182,9 @@ int kilni_opencl_request_has_expired(const kiln_entry *request)
            KILN_OPENCL_REQUEST_AGE_S;
 }
 
-int kilni_opencl_request_next(const kiln_key *parts, const char *name, size_t *at,
-                              kiln_key_part *ret_part)
+/* The next part of that name at or after *at, which then moves behind it; 0: no more. A part of
+ * which the key holds a digest only is none. */
+static int next_part(const kiln_key *parts, const char *name, size_t *at, kiln_key_part *ret_part)
 {
     for (; *at < kiln_key_part_count(parts); ++*at) {
         kiln_key_part part;
@@ -214,7 +201,7 @@ int kilni_opencl_request_next(const kiln_key *parts, const char *name, size_t *a
 static int first_part(const kiln_key *parts, const char *name, kiln_key_part *ret_part)
 {
     size_t at = 0;
-    return kilni_opencl_request_next(parts, name, &at, ret_part);
+    return next_part(parts, name, &at, ret_part);
 }
 
 static uint64_t number_of(const kiln_key_part *part)
@@ -264,25 +251,73 @@ static kiln_status read_source(kilni_opencl_request_parts *read)
     return KILN_OK;
 }
 
+static size_t count_parts(const kiln_key *parts, const char *name)
+{
+    kiln_key_part part;
+    size_t count = 0;
+    for (size_t at = 0; next_part(parts, name, &at, &part);) {
+        count++;
+    }
+    return count;
+}
+
+static kiln_status read_devices(kilni_opencl_request_parts *read)
+{
+    const size_t count = count_parts(read->parts, "device");
+    if (count == 0) {
+        return KILN_E_CORRUPT;
+    }
+    read->devices = calloc(count, sizeof *read->devices);
+    if (!read->devices) {
+        return KILN_E_NO_MEMORY;
+    }
+    kiln_key_part part;
+    for (size_t at = 0; next_part(read->parts, "device", &at, &part);) {
+        read->devices[read->device_count++] = number_of(&part);
+    }
+    return KILN_OK;
+}
+
+static kiln_status read_constants(kilni_opencl_request_parts *read)
+{
+    kiln_status status = KILN_OK;
+    kiln_key_part number, value;
+    size_t numbers = 0, values = 0;
+    while (status == KILN_OK && next_part(read->parts, "constant", &numbers, &number)) {
+        status = !next_part(read->parts, "constant.value", &values, &value) ||
+                         number_of(&number) > UINT32_MAX
+                     ? KILN_E_CORRUPT
+                     : kilni_opencl_constants_set(&read->constants, (cl_uint)number_of(&number),
+                                                  (size_t)value.size, value.bytes);
+    }
+    return status;
+}
+
+static kiln_status read_texts(kilni_opencl_request_parts *read)
+{
+    kiln_status status = read_text(read->parts, "platform", &read->platform_name);
+    if (status == KILN_OK) {
+        status = read_text(read->parts, "folder", &read->folder);
+    }
+    if (status != KILN_OK) {
+        return status;
+    }
+    status = read_text(read->parts, "options", &read->options);
+    return status == KILN_MISS ? KILN_OK : status;
+}
+
 static kiln_status read_all(kilni_opencl_request_parts *read)
 {
     kiln_key_part part;
     if (!first_part(read->parts, "request", &part) || number_of(&part) != REQUEST_VERSION) {
         return KILN_E_CORRUPT;
     }
-    for (size_t at = 0; kilni_opencl_request_next(read->parts, "device", &at, &part);) {
-        read->device_count++;
-    }
-    kiln_status status = read->device_count > 0 ? KILN_OK : KILN_E_CORRUPT;
+    kiln_status status = read_devices(read);
     if (status == KILN_OK) {
-        status = read_text(read->parts, "platform", &read->platform_name);
+        status = read_constants(read);
     }
     if (status == KILN_OK) {
-        status = read_text(read->parts, "folder", &read->folder);
-    }
-    if (status == KILN_OK) {
-        status = read_text(read->parts, "options", &read->options);
-        status = status == KILN_MISS ? KILN_OK : status;
+        status = read_texts(read);
     }
     return status == KILN_OK ? read_source(read) : status;
 }
@@ -312,19 +347,9 @@ void kilni_opencl_request_parts_done(kilni_opencl_request_parts *parts)
     free(parts->platform_name);
     free(parts->folder);
     free(parts->options);
+    free(parts->devices);
+    kilni_opencl_constants_done(&parts->constants);
     *parts = (kilni_opencl_request_parts){0};
-}
-
-uint64_t kilni_opencl_request_device(const kilni_opencl_request_parts *parts, size_t index)
-{
-    kiln_key_part part = {0};
-    size_t at = 0;
-    for (size_t i = 0; i <= index; i++) {
-        if (!kilni_opencl_request_next(parts->parts, "device", &at, &part)) {
-            return UINT64_MAX;
-        }
-    }
-    return number_of(&part);
 }
 
 kiln_status kiln_opencl_report_request(const kiln_entry *request, kiln_opencl_report_fn report,
@@ -339,8 +364,7 @@ kiln_status kiln_opencl_report_request(const kiln_entry *request, kiln_opencl_re
         return status;
     }
     kiln_key_part part;
-    for (size_t at = 0;
-         status == KILN_OK && kilni_opencl_request_next(read.parts, "env", &at, &part);) {
+    for (size_t at = 0; status == KILN_OK && next_part(read.parts, "env", &at, &part);) {
         char *setting = strndup(part.bytes ? part.bytes : "", (size_t)part.size);
         char *value = setting ? strchr(setting, '=') : NULL;
         if (!setting) {

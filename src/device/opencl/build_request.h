@@ -12,6 +12,7 @@
 #include <kiln/entry.h>
 #include <kiln/key.h>
 
+#include "device/opencl/constants.h"
 #include "device/opencl/identity.h"
 
 /* What was built. Borrowed. */
@@ -22,6 +23,7 @@ typedef struct kilni_opencl_described_build {
     const cl_device_id *devices;
     const kiln_key *const *keys; /* one for each device */
     const kiln_program_source *source;
+    const kilni_opencl_constants *constants;
     const kilni_opencl_environment *key_environment; /* may be NULL */
     uint64_t build_ns;
 } kilni_opencl_described_build;
@@ -42,25 +44,21 @@ int kilni_opencl_request_is_open(const kiln_entry *request);
 /* Whether a request is too old to be looked at. */
 int kilni_opencl_request_has_expired(const kiln_entry *request);
 
-/* A request taken apart. All of it points into @parts. */
+/* A request taken apart. */
 typedef struct kilni_opencl_request_parts {
-    kiln_key *parts;                        /* owned */
-    char *platform_name, *folder, *options; /* owned; options may be NULL */
+    kiln_key *parts;                        /* what the rest points into */
+    char *platform_name, *folder, *options; /* options may be NULL */
     kiln_program_source source;
+    kilni_opencl_constants constants;
+    uint64_t *devices; /* the place of each among all devices of its platform */
     size_t device_count;
 } kilni_opencl_request_parts;
 
-/* Returns KILN_OK; KILN_E_CORRUPT: no request, or one of another version; KILN_E_NO_MEMORY. */
+/* @ret_parts  [out] to be freed with kilni_opencl_request_parts_done
+ * Returns KILN_OK; KILN_E_CORRUPT: no request, or one of another version; KILN_E_NO_MEMORY. */
 kiln_status kilni_opencl_request_read(const kiln_entry *request,
                                       kilni_opencl_request_parts *ret_parts);
 void kilni_opencl_request_parts_done(kilni_opencl_request_parts *parts);
-
-/* The place, among all devices of its platform, of a request's device. */
-uint64_t kilni_opencl_request_device(const kilni_opencl_request_parts *parts, size_t index);
-
-/* The next part of that name at or after *@at, which then moves behind it; 0: no more. */
-int kilni_opencl_request_next(const kiln_key *parts, const char *name, size_t *at,
-                              kiln_key_part *ret_part);
 
 /* Variables that a process needs to come to the same build: those that are a part of the key, and
  * those by which loader and driver find their files. Calls @add for each "NAME=VALUE". */

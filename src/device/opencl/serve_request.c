@@ -11,8 +11,8 @@
 
 #include "base/error.h"
 #include "device/opencl/binary.h"
+#include "device/opencl/build_key.h"
 #include "device/opencl/build_request.h"
-#include "device/opencl/identity.h"
 #include "device/opencl/inputs.h"
 #include "device/opencl/loader.h"
 #include "os/clock.h"
@@ -33,45 +33,20 @@ typedef struct service {
     uint64_t build_ns;
 } service;
 
-/* ---- the key, in the order in which whoever asked made it ---- */
-
-static kiln_status add_constants(const service *s, kiln_key_builder *key)
-{
-    kiln_status status = KILN_OK;
-    kiln_key_part number, value;
-    size_t numbers = 0, values = 0;
-    while (status == KILN_OK &&
-           kilni_opencl_request_next(s->wanted.parts, "constant", &numbers, &number) &&
-           kilni_opencl_request_next(s->wanted.parts, "constant.value", &values, &value)) {
-        status = kiln_key_builder_add(key, "constant", number.bytes, (size_t)number.size);
-        if (status == KILN_OK) {
-            status = kiln_key_builder_add(key, "constant.value", value.bytes, (size_t)value.size);
-        }
-    }
-    return status;
-}
+/* ---- the key, made as whoever asked made it ---- */
 
 static kiln_status make_key(const service *s, cl_device_id device, kiln_key **ret_key,
                             kiln_error *error)
 {
-    kiln_key_builder *builder = NULL;
-    kiln_status status = kiln_key_builder_new(&builder);
+    kilni_opencl_site site = {.platform_name = s->wanted.platform_name, .environment = &s->more};
+    kiln_key *identity = NULL;
+    kiln_status status = kilni_opencl_get_identity(s->cl, device, &identity, error);
     if (status == KILN_OK) {
-        status = kilni_opencl_add_identity(s->cl, device, builder, error);
+        site.identity = identity;
+        status =
+            kilni_opencl_build_key(&site, &s->wanted.source, &s->wanted.constants, ret_key, error);
     }
-    if (status == KILN_OK) {
-        status = kilni_opencl_add_environment(s->wanted.platform_name, &s->more, builder, error);
-    }
-    if (status == KILN_OK) {
-        status = kilni_opencl_add_inputs(&s->wanted.source, builder, error);
-    }
-    if (status == KILN_OK) {
-        status = add_constants(s, builder);
-    }
-    if (status == KILN_OK) {
-        status = kiln_key_builder_finish(builder, ret_key);
-    }
-    kiln_key_builder_free(&builder);
+    kiln_key_release(&identity);
     return status;
 }
 
@@ -120,7 +95,7 @@ static kiln_status use_devices_of(service *s, cl_platform_id platform)
             ? KILN_OK
             : KILN_E_UNSUPPORTED;
     for (size_t i = 0; status == KILN_OK && i < s->wanted.device_count; i++) {
-        const uint64_t place = kilni_opencl_request_device(&s->wanted, i);
+        const uint64_t place = s->wanted.devices[i];
         if (place < count) {
             s->devices[i] = all[place];
         } else {
@@ -178,18 +153,15 @@ static cl_program create_program(const service *s, cl_int *ret_error)
 
 static cl_int set_constants(const service *s)
 {
+    const kilni_opencl_constants *constants = &s->wanted.constants;
+    if (constants->count > 0 && !s->cl->clSetProgramSpecializationConstant) {
+        return CL_INVALID_OPERATION;
+    }
     cl_int error = CL_SUCCESS;
-    kiln_key_part number, value;
-    size_t numbers = 0, values = 0;
-    while (error == CL_SUCCESS &&
-           kilni_opencl_request_next(s->wanted.parts, "constant", &numbers, &number) &&
-           kilni_opencl_request_next(s->wanted.parts, "constant.value", &values, &value)) {
-        cl_uint id = 0;
-        memcpy(&id, number.bytes, number.size < sizeof id ? (size_t)number.size : sizeof id);
-        error = s->cl->clSetProgramSpecializationConstant
-                    ? s->cl->clSetProgramSpecializationConstant(s->program, id, (size_t)value.size,
-                                                                value.bytes)
-                    : CL_INVALID_OPERATION;
+    for (size_t i = 0; error == CL_SUCCESS && i < constants->count; i++) {
+        const kilni_opencl_constant *set = &constants->items[i];
+        error =
+            s->cl->clSetProgramSpecializationConstant(s->program, set->id, set->size, set->value);
     }
     return error;
 }
