@@ -4,8 +4,10 @@
  * device, runs its kernel f on 16 items, prints the first result, and then:
  *
  *     return   returns from main
- *     quick    ends without exit handlers, once its request is written
- *     kill     kills itself, once its request is written
+ *     ask      asks for the program's binaries and returns
+ *     rebuild  builds the program again with -DFOO=9, asks for its binaries and returns
+ *     quick    ends without exit handlers when its standard input ends
+ *     kill     kills itself when its standard input ends
  *     close    closes all descriptors from 3 on and returns
  *     wait     until its standard input ends, waits for any child and counts SIGCHLD
  *     block    the same with SIGCHLD blocked
@@ -24,7 +26,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define ITEMS 16
@@ -55,7 +56,20 @@ static char *read_file(const char *path)
     return text;
 }
 
-static cl_int run_kernel(const char *source)
+static void ask_for_binaries(cl_program program)
+{
+    size_t size = 0;
+    must(clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL) == CL_SUCCESS,
+         "no size");
+    unsigned char *binary = malloc(size);
+    must(binary && size > 0 &&
+             clGetProgramInfo(program, CL_PROGRAM_BINARIES, sizeof binary, &binary, NULL) ==
+                 CL_SUCCESS,
+         "no binary");
+    free(binary);
+}
+
+static cl_int run_kernel(const char *source, const char *mode)
 {
     cl_platform_id platform;
     cl_device_id device;
@@ -77,17 +91,16 @@ static cl_int run_kernel(const char *source)
          "no result");
     clReleaseMemObject(memory);
     clReleaseKernel(kernel);
+    if (strcmp(mode, "rebuild") == 0) {
+        must(clBuildProgram(program, 1, &device, "-DFOO=9", NULL, NULL) == CL_SUCCESS, "no build");
+    }
+    if (strcmp(mode, "ask") == 0 || strcmp(mode, "rebuild") == 0) {
+        ask_for_binaries(program);
+    }
     clReleaseProgram(program);
     clReleaseCommandQueue(queue);
     clReleaseContext(context);
     return result[0];
-}
-
-static void sleep_for(double seconds)
-{
-    struct timespec left = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
-    while (nanosleep(&left, &left) != 0 && errno == EINTR) {
-    }
 }
 
 static int is_child_signal_pending(void)
@@ -130,7 +143,8 @@ static void set_habits(const char *mode)
 static int live_on(const char *mode)
 {
     if (strcmp(mode, "quick") == 0 || strcmp(mode, "kill") == 0) {
-        sleep_for(1); /* for the request to be written */
+        while (getchar() != EOF) {
+        }
         strcmp(mode, "kill") == 0 ? raise(SIGKILL) : _exit(0);
     } else if (strcmp(mode, "close") == 0) {
         for (int file = 3; file < 1024; file++) {
@@ -140,7 +154,8 @@ static int live_on(const char *mode)
         if (fork() > 0) {
             wait(NULL);
         }
-    } else if (strcmp(mode, "return") != 0) {
+    } else if (strcmp(mode, "return") != 0 && strcmp(mode, "ask") != 0 &&
+               strcmp(mode, "rebuild") != 0) {
         wait_for_children();
     }
     return 0;
@@ -149,7 +164,7 @@ static int live_on(const char *mode)
 int main(int argc, char **argv)
 {
     must(argc == 3, "usage: capture_app SOURCE-FILE MODE");
-    printf("%d\n", run_kernel(read_file(argv[1])));
+    printf("%d\n", run_kernel(read_file(argv[1]), argv[2]));
     fflush(stdout);
     set_habits(argv[2]); /* not before: the runtime has children of its own when it compiles */
     return live_on(argv[2]);

@@ -19,7 +19,7 @@ import unittest
 KILN, LAYER, APP = (os.path.abspath(path) for path in sys.argv[1:4])
 
 # How long to wait for what comes sooner or later.
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 120
 
 SOURCE = """
 #ifndef FOO
@@ -31,6 +31,21 @@ WITH_HEADER = """
 #include "h.h"
 __kernel void f(__global int *out) { out[get_global_id(0)] = BASE; }
 """
+
+
+def read(path):
+    with open(path) as file:
+        return file.read()
+
+
+def end(process):
+    """Whatever a test that failed left of it."""
+    if process.poll() is None:
+        process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe:
+            pipe.close()
 
 
 class CaptureTest(unittest.TestCase):
@@ -64,9 +79,11 @@ class CaptureTest(unittest.TestCase):
         return dict(self.environment, **settings)
 
     def start(self, source="a.cl", mode="return", **settings):
-        return subprocess.Popen(
+        process = subprocess.Popen(
             [APP, source, mode], env=self.settings(settings), cwd=self.scratch, text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(end, process)
+        return process
 
     def run_app(self, source="a.cl", mode="return", status=0, **settings):
         """Returns what the program printed, as lines."""
@@ -96,10 +113,13 @@ class CaptureTest(unittest.TestCase):
         found = [json.loads(line)["kind"] for line in listed]
         return {kind: found.count(kind) for kind in found}
 
+    def wait_until(self, holds, pause=0.1):
+        last = time.monotonic() + PATIENCE_SECONDS
+        while not holds() and time.monotonic() < last:
+            time.sleep(pause)
+
     def wait_for(self, kinds):
-        end = time.monotonic() + PATIENCE_SECONDS
-        while self.kinds() != kinds and time.monotonic() < end:
-            time.sleep(0.1)
+        self.wait_until(lambda: self.kinds() == kinds)
         self.assertEqual(self.kinds(), kinds)
 
     def assert_warm(self, expected, source="a.cl", **settings):
@@ -128,9 +148,7 @@ class CaptureTest(unittest.TestCase):
         return found
 
     def wait_for_no_helper(self):
-        end = time.monotonic() + PATIENCE_SECONDS
-        while self.helpers() and time.monotonic() < end:
-            time.sleep(0.1)
+        self.wait_until(lambda: not self.helpers())
         self.assertEqual(self.helpers(), [])
 
 
@@ -152,32 +170,32 @@ class Started(CaptureTest):
         self.assertEqual(done.stdout, "5\n", done.stderr)
         self.wait_for({"program": 1})
 
-    def served_while_it_lives(self, mode):
-        process = self.start(mode=mode)
-        try:
-            self.wait_for({"program": 1})
-            self.assertIsNone(process.poll(), "served before its end")
-        finally:
-            stdout, stderr = process.communicate(timeout=PATIENCE_SECONDS)
+    def assert_saw_no_child(self, process):
+        self.assertIsNone(process.poll(), "it lived until now")
+        stdout, stderr = process.communicate(timeout=PATIENCE_SECONDS)
         self.assertEqual(stdout.splitlines(), ["5", "children 0, signals 0, pending 0"], stderr)
 
-    def test_waits_for_any_child(self):
-        self.served_while_it_lives("wait")
-
-    def test_blocks_child_signals(self):
-        self.served_while_it_lives("block")
-
-    def test_ignores_child_signals(self):
-        self.served_while_it_lives("ignore")
+    def test_invisible_while_it_lives(self):
+        """Served while the application lives and waits for any child, with SIGCHLD handled, blocked
+        or ignored."""
+        modes = ("wait", "block", "ignore")
+        processes = {}
+        for mode in modes:
+            self.write(mode + ".cl", SOURCE % 0 + "// %s\n" % mode)
+            processes[mode] = self.start(mode + ".cl", mode)
+        self.wait_for({"program": len(modes)})
+        for process in processes.values():
+            self.assert_saw_no_child(process)
 
     def test_adopts_orphans(self):
         """Such a process would get the helper for a child: it starts none."""
-        process = self.start(mode="reaper")
-        self.wait_for({"request": 1})
-        time.sleep(6)  # the helper would be there after 5
+        trace = os.path.join(self.scratch, "trace")
+        self.write("trace", "")
+        process = self.start(mode="reaper", KILN_TRACE=trace)
+        self.wait_until(lambda: "no helper" in read(trace))
+        self.assertIn("no helper", read(trace))
         self.assertEqual(self.helpers(), [])
-        stdout, stderr = process.communicate(timeout=PATIENCE_SECONDS)
-        self.assertEqual(stdout.splitlines(), ["5", "children 0, signals 0, pending 0"], stderr)
+        self.assert_saw_no_child(process)
         self.assertEqual((self.kinds(), self.helpers()), ({"request": 1}, []))
 
     def test_closes_descriptors(self):
@@ -188,12 +206,30 @@ class Started(CaptureTest):
         self.run_app(mode="fork")
         self.wait_for({"program": 1})
 
+    def leave_request(self, mode, status):
+        """By a program that ends so that it starts no helper."""
+        process = self.start(mode=mode, KILN_HELPER="0")
+        self.wait_for({"request": 1})
+        process.communicate(timeout=PATIENCE_SECONDS)
+        self.assertEqual((process.returncode, self.helpers()), (status, []))
+
     def test_killed_and_started_again(self):
         for mode, status in (("kill", -signal.SIGKILL), ("quick", 0)):
-            self.run_app(mode=mode, status=status)
-            self.assertEqual((self.kinds(), self.helpers()), ({"request": 1}, []))
+            self.leave_request(mode, status)
         self.assertEqual(self.run_app(), ["5"])
         self.wait_for({"program": 1})
+
+    def test_what_others_left(self):
+        """A program that finds all of its own serves what waits of others."""
+        self.assertEqual(self.run_app(), ["5"])
+        self.wait_for({"program": 1})
+        self.wait_for_no_helper()
+        self.write("b.cl", SOURCE % 1)
+        self.assertEqual(self.run_app("b.cl", KILN_HELPER="0"), ["6"])
+        self.assertEqual(self.kinds(), {"program": 1, "request": 1})
+        self.assert_warm(["5"])
+        self.wait_for({"program": 2})
+        self.assert_warm(["6"], "b.cl")
 
     def test_session_ends(self):
         """The helper has left the session of the application before it can be told to end."""
@@ -241,6 +277,39 @@ class NotStarted(CaptureTest):
         process.communicate(timeout=PATIENCE_SECONDS)
         self.assertEqual(process.returncode, 2)
         self.assert_waits({})
+
+
+class Asked(CaptureTest):
+    """Programs that ask for their binaries have made the capture by that."""
+
+    def setUp(self):
+        super().setUp()
+        self.environment["KILN_HELPER"] = "0"
+
+    def test_answer_is_kept(self):
+        self.assertEqual(self.run_app(mode="ask"), ["5"])
+        self.assertEqual(self.kinds(), {"program": 1, "request": 1})
+        self.assert_warm(["5"])
+        self.assert_captured(served=1)
+        self.assertEqual(self.kinds(), {"program": 1})
+        self.assert_warm(["5"])
+
+    def test_own_cache_off(self):
+        self.assertEqual(self.run_app(mode="ask", POCL_KERNEL_CACHE="0"), ["5"])
+        self.assertEqual(self.kinds(), {"program": 1})
+        self.assert_warm(["5"])
+
+    def test_of_another_build(self):
+        """What a rebuild made is not what the first build's key says."""
+        self.assertEqual(self.run_app(mode="rebuild"), ["5"])
+        self.assertEqual(self.kinds(), {"request": 1})
+        self.assert_captured(served=1)
+        self.assert_warm(["5"])
+
+    def test_read_only(self):
+        self.run_app()
+        self.run_app(mode="ask", KILN_READONLY="1")
+        self.assertEqual(self.kinds(), {"request": 1})
 
 
 class ByHand(CaptureTest):
@@ -306,15 +375,16 @@ class ByHand(CaptureTest):
         helper = subprocess.Popen(
             [KILN, "capture", "--dir", self.cache], env=self.environment,
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        end = time.monotonic() + PATIENCE_SECONDS
-        while len(self.helpers()) < 2 and time.monotonic() < end:
-            time.sleep(0.01)
+        self.addCleanup(end, helper)
+        self.wait_until(lambda: len(self.helpers()) >= 2 or helper.poll() is not None, 0.01)
         return helper
 
     def test_second_one_leaves(self):
         self.request(2)
         helper = self.start_and_see_at_work()
+        helper.send_signal(signal.SIGSTOP)
         second = self.kiln("capture")
+        helper.send_signal(signal.SIGCONT)
         self.assertEqual(second.returncode, 1, second.stderr)
         self.assertEqual(helper.wait(PATIENCE_SECONDS), 0)
         self.assertEqual(self.kinds(), {"program": 2})

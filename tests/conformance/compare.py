@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs opencl_conformance with and without a layer and compares what it writes.
 
-Without --layer it only looks for noise. Without the layer it runs twice: lines that differ then are the runtime's own noise, and an error
-of the test. With the layer it runs with an empty cache, with a warm one, with a warm one that is
-read-only, with the runtime's own cache gone, disabled, and with a directory that can't be made; with --counting also between two
-other layers. All cases run in one process, and each in a process of its own.
+Without --layer it only looks for noise. Without the layer it runs twice: lines that differ then are
+the runtime's own noise, and an error of the test. With the layer it runs with an empty cache, with a
+warm one, with a warm one and the runtime's own cache gone, with a warm one that is read-only,
+disabled, and with a directory that can't be made; with --counting also between two other layers.
+All cases run in one process, and each in a process of its own.
 
 Exit status: 0 all the same; 1 something differs; 2 it could not be run.
 """
@@ -22,8 +23,8 @@ import tempfile
 
 import runner
 
-# What each way of running sets. {dir} is the cache directory, {file} a regular file, {empty} an empty
-# folder.
+# What each way of running sets. {dir} is the cache directory, {file} a regular file, {empty} an
+# empty folder.
 WAYS = {
     "cold": {"KILN_DIR": "{dir}"},
     "warm": {"KILN_DIR": "{dir}"},
@@ -218,8 +219,12 @@ class Grouping:
                 self.run(lambda label: self.bench.settings(way, self.directory(label))),
             )
             if way == "cold":
-                for label in self.groups:
-                    self.bench.capture(self.directory(label))
+                self.capture()
+
+    def capture(self):
+        """What the cold runs left to be captured by others."""
+        with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
+            list(pool.map(lambda label: self.bench.capture(self.directory(label)), self.groups))
 
     def between_layers(self, expected):
         """Counting layers above and below: all work, and the one above sees what the one below
@@ -261,9 +266,10 @@ def check_hits(grouping, cacheable):
     @cacheable: the mark of each case that has one. Compiles pass through."""
     options = grouping.bench.options
     wanted = [label for label in grouping.groups if label in cacheable]
+    wanted = [label for label in wanted if not label.startswith(options.no_hits)]
     hits = Grouping(
         grouping.name,
-        {label: grouping.groups[label] for label in wanted if not label.startswith(options.no_hits)},
+        {label: grouping.groups[label] for label in wanted},
         grouping.bench,
         grouping.report,
         grouping.jobs,
@@ -291,6 +297,14 @@ def check_hits(grouping, cacheable):
     grouping.report.add(grouping.name, "warm: hits", results)
 
 
+def ways_of(parser, text):
+    ways = [way for way in text.split(",") if way]
+    for way in ways:
+        if way not in WAYS:
+            parser.error("no such way: " + way)
+    return ways
+
+
 def parse_arguments():
     parser = runner.parser(__doc__)
     parser.add_argument("--counting", help="libcounting_layer.so: also run between two of it")
@@ -301,6 +315,7 @@ def parse_arguments():
         "--no-hits", default="", help="beginnings of cases of which --expect-hits expects nothing"
     )
     parser.add_argument("--ways", default=",".join(WAYS), help="which, separated by commas")
+    parser.add_argument("--alone-ways", help="the same, where each case has its process")
     parser.add_argument("--grouping", choices=("together", "alone", "both"), default="both")
     parser.add_argument("--cycles", type=int, default=40, help="for handles.cycles")
     parser.add_argument("--jobs", type=int, default=2, help="processes at once")
@@ -309,10 +324,10 @@ def parse_arguments():
     parser.add_argument("cases", nargs="*", metavar="CASE")
     options = runner.parse(parser, files=("program", "layer", "kiln", "counting"))
     options.no_hits = tuple(start for start in options.no_hits.split(",") if start)
-    options.ways = [way for way in options.ways.split(",") if way]
-    for way in options.ways:
-        if way not in WAYS:
-            parser.error("no such way: " + way)
+    options.ways = ways_of(parser, options.ways)
+    options.alone_ways = (
+        options.ways if options.alone_ways is None else ways_of(parser, options.alone_ways)
+    )
     if options.expect_hits and not options.kiln:
         parser.error("--expect-hits needs --kiln")
     return options
@@ -335,7 +350,9 @@ def run(options, scratch):
     for grouping in groupings:
         expected = grouping.without_layer()
         if options.layer:
-            grouping.with_layer(expected, options.ways)
+            grouping.with_layer(
+                expected, options.alone_ways if grouping.name == "alone" else options.ways
+            )
             if options.counting:
                 grouping.between_layers(expected)
             if options.expect_hits and grouping.name == "alone":
