@@ -392,6 +392,7 @@ def check_closed_descriptors(bench):
         bench.check(accepted, "%s: kiln verify finds no damage" % state, said)
         lease = os.path.join(bench.cache, "lease")
         bench.check(read_bytes(lease) == b"", "%s: nothing is in the leases' file" % state)
+        bench.capture()
     bench.check(len(runner.entry_files(bench.cache)) > 0, "there are entries")
     counters, _ = bench.counters(*CASES)
     bench.check(counters.get("builds") == 0, "they serve the next start", counters)
