@@ -169,6 +169,26 @@ static void test_a_switch_is_0_or_1(void **state)
     kiln_config_free(&config);
 }
 
+static void test_the_helper_is_on_unless_switched_off(void **state)
+{
+    (void)state;
+    kiln_config *config = CONFIG({"KILN_TOOL", "/a/kiln"});
+    assert_int_equal(kiln_config_helper(config), 1);
+    assert_string_equal(kiln_config_tool(config), "/a/kiln");
+    kiln_config_free(&config);
+
+    config = CONFIG({"KILN_HELPER", "0"});
+    assert_int_equal(kiln_config_helper(config), 0);
+    assert_null(kiln_config_tool(config));
+    kiln_config_free(&config);
+
+    config = CONFIG({"KILN_HELPER", "no"});
+    assert_int_equal(kiln_config_helper(config), 1);
+    assert_string_equal(kiln_config_complaint(config, 0),
+                        "KILN_HELPER=no: expected 0 or 1; 1 is used");
+    kiln_config_free(&config);
+}
+
 static void test_wrong_names_are_complaints_and_the_others_stay(void **state)
 {
     (void)state;
@@ -256,6 +276,7 @@ int main(void)
         cmocka_unit_test(test_a_relative_directory_is_a_complaint),
         cmocka_unit_test(test_a_wrong_size_is_a_complaint),
         cmocka_unit_test(test_a_switch_is_0_or_1),
+        cmocka_unit_test(test_the_helper_is_on_unless_switched_off),
         cmocka_unit_test(test_wrong_names_are_complaints_and_the_others_stay),
         cmocka_unit_test(test_a_complaint_is_one_short_line),
         cmocka_unit_test(test_the_default_is_the_environment),

@@ -665,6 +665,72 @@ static void test_lease_is_given_back(void **state)
     close_house(&at);
 }
 
+/* ---- where nothing is captured ---- */
+
+enum { HOUSES = 3 };
+
+static atomic_int refused_threads, together, left_alone;
+static _Thread_local bool was_refused;
+
+static int count_refused_thread(int file, short type, off_t offset, off_t size)
+{
+    const int result = kilni_os_system()->lock(file, type, offset, size);
+    const int error = errno;
+    if (result != 0 && size == 1 && !was_refused) {
+        was_refused = true;
+        atomic_fetch_add(&refused_threads, 1);
+    }
+    errno = error;
+    return result;
+}
+
+static void build_until_all_build(void *user)
+{
+    (void)user;
+    atomic_fetch_add(&together, 1);
+    if (!await(&together, HOUSES)) {
+        atomic_fetch_add(&left_alone, 1);
+    }
+}
+
+/* The driver has the first one's build in a cache of its own by then, so nobody waits twice: a
+ * build that ends only when all build never ended otherwise. */
+static void test_waiters_without_captures_build_together(void **state)
+{
+    fixture *f = *state;
+    house first = enter(f, KILNI_KEEP_ENTRIES), houses[HOUSES];
+    caller callers[HOUSES];
+    pthread_t threads[HOUSES];
+    kiln_lease *lease = NULL;
+    assert_int_equal(kiln_store_lease(first.store, f->a, 0, &lease), KILN_OK);
+    static kilni_os_table table;
+    table = *kilni_os_system();
+    table.lock = count_refused_thread;
+    kilni_os_replace(&table);
+    f->device.while_building = build_until_all_build;
+    for (size_t i = 0; i < HOUSES; i++) {
+        houses[i] = enter(f, KILNI_KEEP_ENTRIES);
+        callers[i] =
+            (caller){.at = &houses[i], .ops = &ops_without_capture, .keys = {f->a}, .key_count = 1};
+        assert_int_equal(pthread_create(&threads[i], NULL, run, &callers[i]), 0);
+    }
+    assert_true(await(&refused_threads, HOUSES));
+    kiln_lease_release(&lease);
+    for (size_t i = 0; i < HOUSES; i++) {
+        pthread_join(threads[i], NULL);
+        assert_got(&callers[i], KILNI_FROM_BUILD);
+        assert_int_equal(callers[i].result.waited, 1);
+        leave(&callers[i]);
+    }
+    assert_int_equal(atomic_load(&left_alone), 0);
+    /* What nobody meant to capture isn't dropped. */
+    assert_int_equal(stat_of(&houses[0]).totals.dropped, 0);
+    for (size_t i = 0; i < HOUSES; i++) {
+        close_house(&houses[i]);
+    }
+    close_house(&first);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -690,6 +756,7 @@ int main(void)
         TEST(test_two_processes_build_once),
         TEST(test_killed_builder_frees_the_others),
         TEST(test_lease_is_given_back),
+        TEST(test_waiters_without_captures_build_together),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -295,6 +295,86 @@ static void test_an_item_that_was_replaced_stays(void **state)
     assert_int_equal(scratch_get(store, 1), KILN_OK);
 }
 
+/* ---- requests ---- */
+
+static kiln_entry *request_entry(uint64_t number)
+{
+    kiln_key_builder *builder = NULL;
+    kiln_key *key = NULL;
+    kiln_entry *entry = NULL;
+    assert_int_equal(kiln_key_builder_new(&builder), KILN_OK);
+    assert_int_equal(kiln_key_builder_add_number(builder, KILN_REQUEST_PART, number), KILN_OK);
+    assert_int_equal(kiln_key_builder_finish(builder, &key), KILN_OK);
+    kiln_key_builder_free(&builder);
+    const kiln_entry_params params = {
+        .struct_size = sizeof params,
+        .key = key,
+        .kind = KILN_ENTRY_REQUEST,
+        .provenance.struct_size = sizeof params.provenance,
+        .payload = {"a build", 7},
+    };
+    assert_int_equal(kiln_entry_new(&params, &entry), KILN_OK);
+    kiln_key_release(&key);
+    return entry;
+}
+
+static void put_request(uint64_t number)
+{
+    kiln_entry *entry = request_entry(number);
+    assert_int_equal(kiln_store_put(store, entry), KILN_OK);
+    kiln_entry_release(&entry);
+}
+
+/* How many items the two ways of listing meet. */
+static void assert_listed(unsigned requests, unsigned all)
+{
+    listing of_requests = {0}, of_all = {0};
+    assert_int_equal(kiln_store_each_request(store, list_item, &of_requests), KILN_OK);
+    assert_int_equal(kiln_store_each(store, list_item, &of_all), KILN_OK);
+    assert_int_equal(of_requests.count, requests);
+    assert_int_equal(of_all.count, all);
+    assert_int_equal(get_stat().entries, all);
+}
+
+static void test_requests_are_listed_alone(void **state)
+{
+    (void)state;
+    assert_int_equal(kiln_store_each_request(store, NULL, NULL), KILN_E_INVALID);
+    assert_listed(0, 0);
+    put(1);
+    put(2);
+    assert_listed(0, 2);
+    for (uint64_t i = 0; i < 5; i++) {
+        put_request(i);
+    }
+    assert_listed(5, 7);
+    assert_int_equal(verify().ok, 7);
+
+    kiln_entry *request = request_entry(3), *found = NULL;
+    const kiln_key *key = kiln_entry_key(request);
+    assert_int_equal(kiln_store_get(store, key, &found), KILN_OK);
+    kiln_entry_release(&found);
+    assert_int_equal(kiln_store_contains(store, key), KILN_OK);
+    assert_int_equal(kiln_store_remove(store, key), KILN_OK);
+    assert_int_equal(kiln_store_contains(store, key), KILN_MISS);
+    kiln_entry_release(&request);
+    assert_listed(4, 6);
+
+    kiln_status status = KILN_MISS;
+    assert_int_equal(kiln_store_each_request(store, remove_item, &status), KILN_OK);
+    assert_int_equal(status, KILN_OK);
+    assert_listed(0, 2);
+}
+
+static void test_requests_are_trimmed_too(void **state)
+{
+    (void)state;
+    put(1);
+    put_request(1);
+    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
+    assert_listed(0, 0);
+}
+
 static void test_lease(void **state)
 {
     (void)state;
@@ -1633,6 +1713,8 @@ int main(void)
         TEST(test_each),
         TEST(test_items_are_read_and_removed),
         TEST(test_an_item_that_was_replaced_stays),
+        TEST(test_requests_are_listed_alone),
+        TEST(test_requests_are_trimmed_too),
         TEST(test_lease),
         TEST(test_a_waiter_gets_the_lease),
         TEST(test_no_lease),

@@ -42,6 +42,14 @@ KILN_API uint64_t kiln_config_max_bytes(const kiln_config *config);
 KILN_API int kiln_config_readonly(const kiln_config *config);
 KILN_API int kiln_config_disabled(const kiln_config *config);
 
+/* KILN_HELPER: 1 unless it says 0: then no process is started to capture what is dear to capture,
+ * and requests wait for `kiln capture`. */
+KILN_API int kiln_config_helper(const kiln_config *config);
+
+/* KILN_TOOL: the `kiln` tool's path, as `kiln run` passes it to the programs it runs; NULL: none.
+ */
+KILN_API const char *kiln_config_tool(const kiln_config *config);
+
 /* KILN_TRACE: a file, "-" for stderr; NULL: none. */
 KILN_API const char *kiln_config_trace(const kiln_config *config);
 

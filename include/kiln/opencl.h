@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What Kiln knows of OpenCL drivers, for tools that explain a key. Nothing here needs OpenCL's
- * headers, and the library links no OpenCL: platforms are handles that the caller got.
+ * What Kiln knows of OpenCL drivers, for tools that explain a key, and the builds that other
+ * processes left to be repeated. Nothing here needs OpenCL's headers, and the library links no
+ * OpenCL: platforms are handles that the caller got, or a loader is opened for the call.
  */
 #ifndef KILN_OPENCL_H
 #define KILN_OPENCL_H
 
+#include <kiln/entry.h>
 #include <kiln/status.h>
+#include <kiln/store.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -35,6 +38,33 @@ KILN_API kiln_status kiln_opencl_report_environment(const char *platform_name,
  * KILN_E_NO_MEMORY. Threads: any. Blocks: on reading files. */
 KILN_API kiln_status kiln_opencl_report_driver_files(void *platform, const char *platform_name,
                                                      kiln_opencl_report_fn report, void *user);
+
+/* ---- requests: builds whose results are too dear to capture where they were built ---- */
+
+/* How long a request (an entry of KILN_ENTRY_REQUEST) counts. One without a payload stands for a
+ * request that was given up, and keeps it from being made again for as long. */
+#define KILN_OPENCL_REQUEST_AGE_S (7 * 24 * 3600)
+
+/* Reports the variables of the process that left a request: the process that serves it needs
+ * them, and no others.
+ *
+ * Returns KILN_OK; KILN_E_INVALID; KILN_E_CORRUPT: not a request, or given up; KILN_E_NO_MEMORY.
+ * Threads: any. Blocks: never. */
+KILN_API kiln_status kiln_opencl_report_request(const kiln_entry *request,
+                                                kiln_opencl_report_fn report, void *user);
+
+/* Repeats a request's build, captures it and stores the result. For a process of its own, which
+ * has the request's variables and no others: it goes into the request's working directory, loads
+ * libOpenCL.so.1 and a driver, and may be killed by what that does. The request itself stays.
+ *
+ * @more   further patterns (KILN_KEY_ENV), NULL-ended; NULL: none
+ * @error  may be NULL; says why
+ * Returns KILN_OK; KILN_E_INVALID; KILN_E_CORRUPT: not a request, or given up; KILN_E_UNSUPPORTED:
+ * the same build can't be had any more (its inputs, the driver or the machine changed);
+ * KILN_E_BUILD; KILN_E_NO_MEMORY; what kiln_store_put returns. Threads: one. Blocks: on building.
+ */
+KILN_API kiln_status kiln_opencl_serve_request(kiln_store *store, const kiln_entry *request,
+                                               const char *const *more, kiln_error *error);
 
 #ifdef __cplusplus
 }

@@ -132,6 +132,12 @@ typedef int (*kiln_item_fn)(void *user, kiln_item *item);
  * be met. Returns KILN_OK; KILN_E_INVALID; KILN_E_IO; KILN_E_NO_MEMORY. Blocks: on reading. */
 KILN_API kiln_status kiln_store_each(kiln_store *store, kiln_item_fn visit, void *user);
 
+/* The same for requests alone, which cost no walk through the rest: entries whose key begins with
+ * a part named KILN_REQUEST_PART. */
+KILN_API kiln_status kiln_store_each_request(kiln_store *store, kiln_item_fn visit, void *user);
+
+#define KILN_REQUEST_PART "request"
+
 typedef struct kiln_store_stat {
     size_t struct_size;
     kiln_stats totals;                  /* of all processes that used the store */

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "device/opencl/inputs.h"
+#include "helper.h"
 #include "layer.h"
 #include "platforms.h"
 #include "program_entry.h"
@@ -27,6 +28,7 @@ typedef struct build_call {
     cl_uint device_count;
     char *code; /* source or intermediate language; owned */
     kiln_program_source source;
+    kilni_opencl_constants constants;
     kiln_key **keys; /* one for each device; owned */
 
     twin *made;          /* what a hit made */
@@ -50,19 +52,8 @@ static kiln_status use_devices(build_call *call)
 static kiln_status make_key(const build_call *call, cl_device_id device, kiln_key **ret_key,
                             kiln_error *error)
 {
-    kiln_key_builder *builder = NULL;
-    kiln_status status = program_key_begin(call->record->platform, device, &builder, error);
-    if (status == KILN_OK) {
-        status = kilni_opencl_add_inputs(&call->source, builder, error);
-    }
-    if (status == KILN_OK) {
-        status = records_add_constants(call->record, builder);
-    }
-    if (status == KILN_OK) {
-        status = kiln_key_builder_finish(builder, ret_key);
-    }
-    kiln_key_builder_free(&builder);
-    return status;
+    return program_key_of_build(call->record->platform, device, &call->source, &call->constants,
+                                ret_key, error);
 }
 
 static kiln_status make_keys(build_call *call, kiln_error *error)
@@ -87,6 +78,7 @@ static void free_call(build_call *call)
     program_keys_free(call->keys, call->device_count);
     free(call->devices);
     free(call->code);
+    kilni_opencl_constants_done(&call->constants);
     records_release(call->record);
 }
 
@@ -184,7 +176,60 @@ static kiln_status capture(void *user, size_t index, uint64_t build_ns, kiln_ent
     return KILN_OK;
 }
 
-static const kilni_request_ops request_ops = {.load = load, .build = build, .capture = capture};
+static const kilni_request_ops captures_at_once = {
+    .load = load, .build = build, .capture = capture};
+static const kilni_request_ops captures_elsewhere = {.load = load, .build = build};
+
+static int is_captured_at_once(const build_call *call)
+{
+    return call->record->platform->traits->capture_cost == KILN_CAPTURE_CHEAP;
+}
+
+/* What was built, for the application's own question for its binaries. */
+static void remember_uncaptured(const build_call *call, uint64_t build_ns)
+{
+    device_keys built = {.count = call->device_count};
+    built.keys = calloc(built.count, sizeof(kiln_key *));
+    if (!built.keys ||
+        program_devices_copy(built.count, call->devices, &built.devices) != KILN_OK) {
+        free(built.keys);
+        return;
+    }
+    for (cl_uint i = 0; i < built.count; i++) {
+        built.keys[i] = kiln_key_retain(call->keys[i]);
+    }
+    records_set_uncaptured(call->record, call->generation, built, build_ns);
+}
+
+static void request_capture(const build_call *call, uint64_t build_ns)
+{
+    const kilni_opencl_described_build built = {
+        .cl = layer_target(),
+        .platform_name = call->record->platform->name,
+        .device_count = call->device_count,
+        .devices = call->devices,
+        .keys = (const kiln_key *const *)call->keys,
+        .source = &call->source,
+        .constants = &call->constants,
+        .key_environment = session_key_environment(),
+        .build_ns = build_ns,
+    };
+    helper_request(&built, call->record->platform->traits);
+}
+
+/* Leaves what was built to be captured by another process, or with the application's help. */
+static void leave_uncaptured(const build_call *call, uint64_t build_ns)
+{
+    kiln_status status =
+        session_requests()->store && !kiln_config_readonly(session_config()) ? KILN_OK : KILN_MISS;
+    for (cl_uint i = 0; status == KILN_OK && i < call->device_count; i++) {
+        status = check_inputs(call, i);
+    }
+    if (status == KILN_OK && check_generation(call) == KILN_OK) {
+        remember_uncaptured(call, build_ns);
+        request_capture(call, build_ns);
+    }
+}
 
 /* ---- ways through a call ---- */
 
@@ -204,7 +249,7 @@ static cl_int request(build_call *call)
         .is_alone = call->notify != NULL,
         .keys = (const kiln_key *const *)call->keys,
         .key_count = call->device_count,
-        .ops = &request_ops,
+        .ops = is_captured_at_once(call) ? &captures_at_once : &captures_elsewhere,
         .user = call,
     };
     kilni_request_result result = {0};
@@ -218,6 +263,12 @@ static cl_int request(build_call *call)
         call->is_callback_due = 1;
     } else if (!call->was_at_driver) {
         build_at_driver(call);
+    }
+    if (status == KILN_OK && result.source == KILNI_FROM_BUILD && !is_captured_at_once(call)) {
+        leave_uncaptured(call, result.build_ns);
+    }
+    if (!is_captured_at_once(call)) {
+        helper_look_for_waiting();
     }
     records_release_at_driver(call->record);
     pthread_setcancelstate(cancel_state, &cancel_state);
@@ -239,6 +290,9 @@ static cl_int look_up_or_build(build_call *call)
     }
     if (status == KILN_OK) {
         status = program_key_code(call->record, call->options, &call->code, &call->source);
+    }
+    if (status == KILN_OK) {
+        status = records_copy_constants(call->record, &call->constants);
     }
     if (status == KILN_OK) {
         status = make_keys(call, &error);
@@ -428,7 +482,9 @@ cl_int CL_API_CALL layer_build_program(cl_program program, cl_uint device_count,
         free_call(&call);
         return error;
     }
+    helper_build_starts();
     error = build_tracked(&call);
+    helper_build_ends();
     set_phase(call.record, BUILD_NONE);
     if (call.is_callback_due && notify) {
         notify(program, user_data);

@@ -72,6 +72,17 @@ static kiln_status use_devices(compile_call *call, cl_uint count, const cl_devic
     return program_devices_copy(count, devices, &call->devices);
 }
 
+static kiln_status add_constants(program_record *record, kiln_key_builder *builder)
+{
+    kilni_opencl_constants constants = {0};
+    kiln_status status = records_copy_constants(record, &constants);
+    if (status == KILN_OK) {
+        status = kilni_opencl_constants_add_to_key(&constants, builder);
+    }
+    kilni_opencl_constants_done(&constants);
+    return status;
+}
+
 static kiln_status make_key(const compile_call *call, cl_device_id device, kiln_key **ret_key,
                             kiln_error *error)
 {
@@ -85,7 +96,7 @@ static kiln_status make_key(const compile_call *call, cl_device_id device, kiln_
             &call->source, call->header_count, call->header_names, call->headers, builder, error);
     }
     if (status == KILN_OK) {
-        status = records_add_constants(call->record, builder);
+        status = add_constants(call->record, builder);
     }
     if (status == KILN_OK) {
         status = kiln_key_builder_finish(builder, ret_key);
@@ -131,7 +142,10 @@ static const char *reason_to_have_no_key(program_record *record)
     if (records_is_native(record)) {
         return "the driver has built this program before";
     }
-    return program_key_obstacle(record->platform);
+    const char *obstacle = program_key_obstacle(record->platform);
+    return obstacle || record->platform->traits->links_reload
+               ? obstacle
+               : "links of this driver aren't looked up";
 }
 
 /* Calls whose arguments are wrong are the driver's to refuse. */
@@ -184,7 +198,7 @@ static void keep_keys(compile_call *call, unsigned generation)
         return;
     }
     records_set_compiled(call->record, generation,
-                         (compiled_keys){call->device_count, call->devices, call->keys});
+                         (device_keys){call->device_count, call->devices, call->keys});
     call->devices = NULL;
     call->keys = NULL;
 }

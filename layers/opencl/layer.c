@@ -10,6 +10,7 @@
 
 #include "build.h"
 #include "calls.h"
+#include "helper.h"
 #include "keep_loaded.h"
 #include "layer.h"
 #include "other_copy.h"
@@ -169,8 +170,10 @@ EXPORTED cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t room, void
     }
 }
 
-/* The process ends: what was built is still to be written. Nothing of OpenCL runs here. */
-__attribute__((destructor)) static void finish_writing(void)
+/* The process ends: what was built is still to be written, and what was requested to be captured
+ * elsewhere. Nothing of OpenCL runs here. */
+__attribute__((destructor)) static void finish(void)
 {
     session_drain();
+    helper_process_ends();
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "device/opencl/binary.h"
-#include "device/opencl/identity.h"
+#include "device/opencl/build_key.h"
 #include "layer.h"
 
 #define PLATFORMS_MAX 32u
@@ -123,12 +123,27 @@ static kiln_key *find_identity(cl_device_id device)
     return found;
 }
 
+static cl_int get_parent(cl_device_id device, cl_device_id *ret_parent)
+{
+    return layer_target()->clGetDeviceInfo(device, CL_DEVICE_PARENT_DEVICE, sizeof *ret_parent,
+                                           ret_parent, NULL);
+}
+
 static int is_root(cl_device_id device)
 {
     cl_device_id parent = NULL;
-    const cl_int error = layer_target()->clGetDeviceInfo(device, CL_DEVICE_PARENT_DEVICE,
-                                                         sizeof parent, &parent, NULL);
-    return error == CL_SUCCESS && !parent;
+    return get_parent(device, &parent) == CL_SUCCESS && !parent;
+}
+
+cl_device_id platform_built_device(cl_device_id device)
+{
+    const platform *of = platform_of_device(device);
+    cl_device_id parent = NULL;
+    while (of && of->traits->builds_for_roots && get_parent(device, &parent) == CL_SUCCESS &&
+           parent) {
+        device = parent;
+    }
+    return device;
 }
 
 static void remember_identity(cl_device_id device, const kiln_key *identity)
@@ -151,15 +166,7 @@ kiln_status platform_get_identity(cl_device_id device, kiln_key **ret_identity, 
         *ret_identity = identity;
         return KILN_OK;
     }
-    kiln_key_builder *builder = NULL;
-    kiln_status status = kiln_key_builder_new(&builder);
-    if (status == KILN_OK) {
-        status = kilni_opencl_add_identity(layer_target(), device, builder, error);
-    }
-    if (status == KILN_OK) {
-        status = kiln_key_builder_finish(builder, &identity);
-    }
-    kiln_key_builder_free(&builder);
+    const kiln_status status = kilni_opencl_get_identity(layer_target(), device, &identity, error);
     if (status != KILN_OK) {
         return status;
     }

@@ -40,6 +40,9 @@ platform *platform_of_id(cl_platform_id id);
 platform *platform_of_device(cl_device_id device);
 platform *platform_of_context(cl_context context);
 
+/* The device for which programs are built that the application builds for this one. */
+cl_device_id platform_built_device(cl_device_id device);
+
 /* The parts of a device's identity as a key: computed once for a root device, anew for each build
  * on a sub-device, since its handle may be used again for another. One reference.
  * KILN_OK; KILN_E_UNSUPPORTED, with the reason; KILN_E_NO_MEMORY. */

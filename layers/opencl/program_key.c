@@ -12,7 +12,7 @@ const char *program_key_obstacle(const platform *known)
     if (!known) {
         return "a platform that can't be told";
     }
-    if (known->traits->capture_cost != KILN_CAPTURE_CHEAP) {
+    if (known->traits->capture_cost != KILN_CAPTURE_CHEAP && !known->traits->own_cache_switch) {
         return "capturing is dear on this driver";
     }
     if (atomic_load_explicit(&known->is_seen_through, memory_order_relaxed)) {
@@ -54,40 +54,46 @@ kiln_status program_key_code(const program_record *record, const char *options, 
     return KILN_OK;
 }
 
-static kiln_status add_identity(kiln_key_builder *builder, cl_device_id device, kiln_error *error)
+static kiln_status get_site(const platform *known, cl_device_id device, kilni_opencl_site *ret_site,
+                            kiln_key **ret_identity, kiln_error *error)
 {
-    kiln_key *identity = NULL;
-    kiln_status status = platform_get_identity(device, &identity, error);
-    if (status != KILN_OK) {
-        return status;
+    const kiln_status status = platform_get_identity(device, ret_identity, error);
+    if (status == KILN_OK) {
+        *ret_site = (kilni_opencl_site){
+            .identity = *ret_identity,
+            .platform_name = known->name,
+            .environment = session_key_environment(),
+        };
     }
-    for (size_t i = 0; status == KILN_OK && i < kiln_key_part_count(identity); i++) {
-        kiln_key_part part;
-        kiln_key_part_at(identity, i, &part);
-        status = kiln_key_builder_add(builder, part.name, part.bytes, (size_t)part.size);
-    }
-    kiln_key_release(&identity);
     return status;
 }
 
 kiln_status program_key_begin(const platform *known, cl_device_id device,
                               kiln_key_builder **ret_builder, kiln_error *error)
 {
-    kiln_key_builder *builder = NULL;
-    kiln_status status = kiln_key_builder_new(&builder);
+    kilni_opencl_site site;
+    kiln_key *identity = NULL;
+    kiln_status status = get_site(known, device, &site, &identity, error);
     if (status == KILN_OK) {
-        status = add_identity(builder, device, error);
+        status = kilni_opencl_begin_key(&site, ret_builder, error);
     }
+    kiln_key_release(&identity);
+    return status;
+}
+
+kiln_status program_key_of_build(const platform *known, cl_device_id device,
+                                 const kiln_program_source *source,
+                                 const kilni_opencl_constants *constants, kiln_key **ret_key,
+                                 kiln_error *error)
+{
+    kilni_opencl_site site;
+    kiln_key *identity = NULL;
+    kiln_status status = get_site(known, device, &site, &identity, error);
     if (status == KILN_OK) {
-        status =
-            kilni_opencl_add_environment(known->name, session_key_environment(), builder, error);
+        status = kilni_opencl_build_key(&site, source, constants, ret_key, error);
     }
-    if (status != KILN_OK) {
-        kiln_key_builder_free(&builder);
-        return status;
-    }
-    *ret_builder = builder;
-    return KILN_OK;
+    kiln_key_release(&identity);
+    return status;
 }
 
 void program_keys_free(kiln_key **keys, cl_uint count)

@@ -9,6 +9,7 @@
 #include <kiln/device.h>
 #include <kiln/key.h>
 
+#include "device/opencl/build_key.h"
 #include "platforms.h"
 #include "records.h"
 
@@ -29,6 +30,12 @@ kiln_status program_key_code(const program_record *record, const char *options, 
  * environment. KILN_OK; KILN_E_UNSUPPORTED, with the reason; KILN_E_NO_MEMORY. */
 kiln_status program_key_begin(const platform *known, cl_device_id device,
                               kiln_key_builder **ret_builder, kiln_error *error);
+
+/* The whole key of a build. The same statuses. */
+kiln_status program_key_of_build(const platform *known, cl_device_id device,
+                                 const kiln_program_source *source,
+                                 const kilni_opencl_constants *constants, kiln_key **ret_key,
+                                 kiln_error *error);
 
 /* Frees an array of keys, of which some may be NULL. */
 void program_keys_free(kiln_key **keys, cl_uint count);

@@ -3,7 +3,9 @@
 
 #include <stdlib.h>
 
+#include "asked_capture.h"
 #include "layer.h"
+#include "platforms.h"
 #include "records.h"
 
 /* ---- binaries: the twin has those of its devices, in its own order ---- */
@@ -136,6 +138,16 @@ static cl_int query_twin(cl_program program, const twin *of, cl_program_info wha
     }
 }
 
+static cl_int query_at_driver(cl_program program, cl_program_info what, size_t room,
+                              void *ret_value, size_t *ret_size)
+{
+    const cl_int error = layer_target()->clGetProgramInfo(program, what, room, ret_value, ret_size);
+    if (error == CL_SUCCESS && what == CL_PROGRAM_BINARIES && ret_value) {
+        capture_as_asked(program, ret_value);
+    }
+    return error;
+}
+
 cl_int CL_API_CALL layer_get_program_info(cl_program program, cl_program_info what, size_t room,
                                           void *ret_value, size_t *ret_size)
 {
@@ -147,7 +159,7 @@ cl_int CL_API_CALL layer_get_program_info(cl_program program, cl_program_info wh
     }
     twin *of = records_hold_twin_of(program);
     if (!of) {
-        return layer_target()->clGetProgramInfo(program, what, room, ret_value, ret_size);
+        return query_at_driver(program, what, room, ret_value, ret_size);
     }
     const cl_int error = query_twin(program, of, what, room, ret_value, ret_size);
     twin_release(of);
@@ -167,6 +179,12 @@ static cl_int query_twin_build(const twin *of, cl_uint place, cl_program_build_i
                                                  ret_value, ret_size);
 }
 
+static cl_uint find_built_device(const twin *of, cl_device_id device)
+{
+    const cl_uint place = twin_find_device(of, device);
+    return place < of->device_count ? place : twin_find_device(of, platform_built_device(device));
+}
+
 cl_int CL_API_CALL layer_get_program_build_info(cl_program program, cl_device_id device,
                                                 cl_program_build_info what, size_t room,
                                                 void *ret_value, size_t *ret_size)
@@ -175,7 +193,7 @@ cl_int CL_API_CALL layer_get_program_build_info(cl_program program, cl_device_id
         return CL_INVALID_PROGRAM;
     }
     twin *of = records_hold_twin_of(program);
-    const cl_uint place = of ? twin_find_device(of, device) : 0;
+    const cl_uint place = of ? find_built_device(of, device) : 0;
     const cl_int error = of && place < of->device_count
                              ? query_twin_build(of, place, what, room, ret_value, ret_size)
                              : layer_target()->clGetProgramBuildInfo(program, device, what, room,

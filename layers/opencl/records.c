@@ -142,8 +142,9 @@ program_record *records_hold(cl_program program)
 static void free_record(program_record *record)
 {
     if (record) {
-        constant_list_done(&record->constants);
-        compiled_keys_done(&record->compiled);
+        kilni_opencl_constants_done(&record->constants);
+        device_keys_done(&record->compiled);
+        device_keys_done(&record->uncaptured);
         free(record);
     }
 }
@@ -247,10 +248,10 @@ void records_release_program(cl_program program)
 /* ---- what the driver builds and compiles itself ---- */
 
 /* Under the lock. */
-static compiled_keys take_compiled(program_record *record)
+static device_keys take_keys(device_keys *keys)
 {
-    const compiled_keys taken = record->compiled;
-    record->compiled = (compiled_keys){0};
+    const device_keys taken = *keys;
+    *keys = (device_keys){0};
     return taken;
 }
 
@@ -258,9 +259,11 @@ unsigned records_begin_native(program_record *record)
 {
     records_lock();
     const unsigned generation = ++record->generation;
-    compiled_keys outdated = take_compiled(record);
+    device_keys compiled = take_keys(&record->compiled);
+    device_keys uncaptured = take_keys(&record->uncaptured);
     records_unlock();
-    compiled_keys_done(&outdated);
+    device_keys_done(&compiled);
+    device_keys_done(&uncaptured);
     return generation;
 }
 
@@ -296,16 +299,46 @@ void records_release_at_driver(program_record *record)
     layer_target()->clReleaseProgram(record->program);
 }
 
-void records_set_compiled(program_record *record, unsigned generation, compiled_keys compiled)
+/* Under the lock: gives a place its keys, where no other generation began since. Returns those that
+ * are to be freed. */
+static device_keys replace_keys(const program_record *record, unsigned generation,
+                                device_keys *place, device_keys keys)
+{
+    if (record->generation != generation) {
+        return keys;
+    }
+    const device_keys replaced = *place;
+    *place = keys;
+    return replaced;
+}
+
+void records_set_compiled(program_record *record, unsigned generation, device_keys compiled)
 {
     records_lock();
-    const int is_current = record->generation == generation;
-    compiled_keys unused = is_current ? take_compiled(record) : compiled;
-    if (is_current) {
-        record->compiled = compiled;
-    }
+    device_keys unused = replace_keys(record, generation, &record->compiled, compiled);
     records_unlock();
-    compiled_keys_done(&unused);
+    device_keys_done(&unused);
+}
+
+void records_set_uncaptured(program_record *record, unsigned generation, device_keys built,
+                            uint64_t build_ns)
+{
+    records_lock();
+    device_keys unused = replace_keys(record, generation, &record->uncaptured, built);
+    record->uncaptured_ns = build_ns;
+    records_unlock();
+    device_keys_done(&unused);
+}
+
+int records_take_uncaptured(program_record *record, unsigned *ret_generation,
+                            device_keys *ret_built, uint64_t *ret_build_ns)
+{
+    records_lock();
+    *ret_generation = record->generation;
+    *ret_built = take_keys(&record->uncaptured);
+    *ret_build_ns = record->uncaptured_ns;
+    records_unlock();
+    return ret_built->count > 0;
 }
 
 kiln_key *records_find_compiled(cl_program program, cl_context context, cl_device_id device)
@@ -313,7 +346,7 @@ kiln_key *records_find_compiled(cl_program program, cl_context context, cl_devic
     records_lock();
     const program_record *record = handle_map_get(&programs, program);
     const int is_of_context = record && record->context == context;
-    kiln_key *key = is_of_context ? compiled_keys_find(&record->compiled, device) : NULL;
+    kiln_key *key = is_of_context ? device_keys_find(&record->compiled, device) : NULL;
     records_unlock();
     return key;
 }
@@ -324,23 +357,23 @@ void records_set_constant(cl_program program, cl_uint id, size_t size, const voi
 {
     records_lock();
     program_record *record = handle_map_get(&programs, program);
-    if (record && constant_list_set(&record->constants, id, size, value) != KILN_OK) {
+    if (record && kilni_opencl_constants_set(&record->constants, id, size, value) != KILN_OK) {
         record->has_lost_constants = 1;
     }
-    compiled_keys outdated = {0};
+    device_keys outdated = {0};
     if (record) {
-        outdated = take_compiled(record);
+        outdated = take_keys(&record->compiled);
     }
     records_unlock();
-    compiled_keys_done(&outdated);
+    device_keys_done(&outdated);
 }
 
-kiln_status records_add_constants(program_record *record, kiln_key_builder *key)
+kiln_status records_copy_constants(program_record *record, kilni_opencl_constants *ret_copy)
 {
     records_lock();
     const kiln_status status = record->has_lost_constants
                                    ? KILN_E_UNSUPPORTED
-                                   : constant_list_add_to_key(&record->constants, key);
+                                   : kilni_opencl_constants_copy(&record->constants, ret_copy);
     records_unlock();
     return status;
 }

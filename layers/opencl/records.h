@@ -14,9 +14,9 @@
 
 #include <kiln/status.h>
 
-#include "compiled_keys.h"
-#include "constants.h"
 #include "device/opencl/answers.h"
+#include "device/opencl/constants.h"
+#include "device_keys.h"
 #include "platforms.h"
 
 typedef enum program_origin {
@@ -60,8 +60,10 @@ typedef struct program_record {
     cl_uint build_holds;  /* beyond these: what builds in flight hold at the driver */
     build_phase phase;
     unsigned generation;    /* how often the driver was asked to build or compile P itself */
-    compiled_keys compiled; /* what this generation compiled into it, where that is known */
-    constant_list constants;
+    device_keys compiled;   /* what this generation compiled into it, where that is known */
+    device_keys uncaptured; /* what it built, while the driver's binaries of it are yet to be had */
+    uint64_t uncaptured_ns; /* what that build took */
+    kilni_opencl_constants constants;
     int has_lost_constants; /* for want of memory: its key cannot be told any more */
     twin *twin;             /* NULL: the driver's P answers for itself */
 } program_record;
@@ -106,9 +108,8 @@ int records_is_let_go(cl_program program);
 /* Remembers a specialization constant that the driver took. */
 void records_set_constant(cl_program program, cl_uint id, size_t size, const void *value);
 
-/* Appends a program's constants to a key. KILN_OK; KILN_E_UNSUPPORTED: some were lost;
- * KILN_E_NO_MEMORY. */
-kiln_status records_add_constants(program_record *record, kiln_key_builder *key);
+/* Copies a program's constants. KILN_OK; KILN_E_UNSUPPORTED: some were lost; KILN_E_NO_MEMORY. */
+kiln_status records_copy_constants(program_record *record, kilni_opencl_constants *ret_copy);
 
 /* The driver is asked to build or compile P itself: from now on P answers for itself, and what was
  * built or compiled before is past. Returns the new generation. */
@@ -127,7 +128,15 @@ void records_release_at_driver(program_record *record);
 
 /* Remembers what the driver compiled into P in that generation, unless another began since. Takes
  * @compiled over. */
-void records_set_compiled(program_record *record, unsigned generation, compiled_keys compiled);
+void records_set_compiled(program_record *record, unsigned generation, device_keys compiled);
+
+/* The same for what it built, where a capture costs too much to be made now. */
+void records_set_uncaptured(program_record *record, unsigned generation, device_keys built,
+                            uint64_t build_ns);
+
+/* Takes that away. Returns 0 where there is none. */
+int records_take_uncaptured(program_record *record, unsigned *ret_generation,
+                            device_keys *ret_built, uint64_t *ret_build_ns);
 
 /* The key of what was compiled into a program of a context for a device, retained; NULL: not
  * known. */

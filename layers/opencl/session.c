@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <sys/auxv.h>
 
+#include "helper.h"
 #include "platforms.h"
 #include "records.h"
 #include "trace.h"
@@ -66,6 +67,7 @@ static void after_fork_in_parent(void)
 static void after_fork_in_child(void)
 {
     atomic_store_explicit(&is_forked, 1, memory_order_relaxed);
+    helper_forget();
     platforms_unlock();
     records_unlock();
 }

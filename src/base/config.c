@@ -15,9 +15,9 @@
 
 struct kiln_config {
     uint64_t max_bytes;
-    bool readonly, disabled;
+    bool readonly, disabled, helper;
     /* NULL where unset. */
-    char *dir, *trace, *stats;
+    char *dir, *trace, *stats, *tool;
     /* Strings one after another, each with its closing zero. */
     kilni_text key_variables, complaints;
 };
@@ -164,18 +164,19 @@ static kiln_status read_max_bytes(kiln_config *config, const environment *env)
                     "2G is used");
 }
 
+/* @switched  its default, which a wrong value leaves */
 static kiln_status read_switch(kiln_config *config, const environment *env, const char *name,
-                               bool *ret_on)
+                               bool *switched)
 {
     const char *value = value_of(env, name);
-    if (!value || strcmp(value, "0") == 0) {
+    if (!value) {
         return KILN_OK;
     }
-    if (strcmp(value, "1") == 0) {
-        *ret_on = true;
+    if (strcmp(value, "0") == 0 || strcmp(value, "1") == 0) {
+        *switched = value[0] == '1';
         return KILN_OK;
     }
-    return complain(config, name, value, "expected 0 or 1", "0 is used");
+    return complain(config, name, value, "expected 0 or 1", *switched ? "1 is used" : "0 is used");
 }
 
 static bool is_name_character(char character)
@@ -255,6 +256,13 @@ static kiln_status read_all(kiln_config *config, const environment *env)
         status = read_switch(config, env, "KILN_DISABLE", &config->disabled);
     }
     if (status == KILN_OK) {
+        config->helper = true;
+        status = read_switch(config, env, "KILN_HELPER", &config->helper);
+    }
+    if (status == KILN_OK) {
+        status = copy_value(env, "KILN_TOOL", &config->tool);
+    }
+    if (status == KILN_OK) {
         status = copy_value(env, "KILN_TRACE", &config->trace);
     }
     if (status == KILN_OK) {
@@ -293,6 +301,7 @@ void kiln_config_free(kiln_config **config)
     free((*config)->dir);
     free((*config)->trace);
     free((*config)->stats);
+    free((*config)->tool);
     kilni_text_done(&(*config)->key_variables);
     kilni_text_done(&(*config)->complaints);
     free(*config);
@@ -317,6 +326,16 @@ int kiln_config_readonly(const kiln_config *config)
 int kiln_config_disabled(const kiln_config *config)
 {
     return config->disabled;
+}
+
+int kiln_config_helper(const kiln_config *config)
+{
+    return config->helper;
+}
+
+const char *kiln_config_tool(const kiln_config *config)
+{
+    return config->tool;
 }
 
 const char *kiln_config_trace(const kiln_config *config)

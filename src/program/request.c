@@ -294,7 +294,9 @@ static void take_lease(flight *f, slot *wanted)
     if (has_to_wait || (status == KILN_OK && wanted->looked == KILN_MISS)) {
         ask_store_for(f, wanted);
     }
-    if (wanted->entry) {
+    /* Where nothing is captured, who waited goes on together with all others that did: the driver's
+     * own cache has the build now. */
+    if (wanted->entry || (has_to_wait && !f->request->ops->capture)) {
         kiln_lease_release(&wanted->lease);
     }
 }
@@ -368,7 +370,7 @@ static void publish_entry(flight *f, slot *owned)
         }
         status = store_entry(f, owned);
     } else {
-        f->counted.dropped++;
+        f->counted.dropped += f->request->ops->capture ? 1 : 0;
         kiln_ticket_abandon(&owned->ticket, KILN_ABANDON_UNSHAREABLE, KILN_OK, NULL);
     }
     f->result.kept = f->result.kept == KILN_OK ? status : f->result.kept;

@@ -175,6 +175,14 @@ kiln_status kiln_store_each(kiln_store *store, kiln_item_fn visit, void *user)
     return store ? store->ops->each(store, visit, user) : KILN_OK;
 }
 
+kiln_status kiln_store_each_request(kiln_store *store, kiln_item_fn visit, void *user)
+{
+    if (!visit) {
+        return KILN_E_INVALID;
+    }
+    return store ? store->ops->each_request(store, visit, user) : KILN_OK;
+}
+
 kiln_status kiln_store_get_stat(kiln_store *store, kiln_store_stat *ret_stat)
 {
     if (!ret_stat) {

@@ -41,6 +41,7 @@ typedef struct kilni_store_ops {
                          kiln_lease **ret_lease);
     void (*lease_release)(kiln_lease *lease);
     kiln_status (*each)(kiln_store *store, kiln_item_fn visit, void *user);
+    kiln_status (*each_request)(kiln_store *store, kiln_item_fn visit, void *user);
     kiln_status (*item_info)(kiln_item *item, kiln_item_info *ret_info);
     kiln_status (*item_read)(kiln_item *item, kiln_entry **ret_entry);
     kiln_status (*item_remove)(kiln_item *item);

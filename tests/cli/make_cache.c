@@ -84,12 +84,24 @@ static void put_named(kiln_store *store, uint32_t kind, const char *name, size_t
     kiln_key_release(&key);
 }
 
+static void put_request(kiln_store *store, const char *name, size_t payload_size)
+{
+    kiln_key_builder *builder = NULL;
+    kiln_key *key = NULL;
+    expect(kiln_key_builder_new(&builder), "key");
+    expect(kiln_key_builder_add_text(builder, KILN_REQUEST_PART, name), "key");
+    expect(kiln_key_builder_finish(builder, &key), "key");
+    kiln_key_builder_free(&builder);
+    put(store, key, KILN_ENTRY_REQUEST, name, payload_size);
+    kiln_key_release(&key);
+}
+
 static void make_entries(kiln_store *store)
 {
     put_named(store, KILN_ENTRY_PROGRAM, "saxpy", 3000);
     put_named(store, KILN_ENTRY_PROGRAM, "matmul", 1500000);
     put_named(store, KILN_ENTRY_BLOB, "blob \xff\x1b[31m", 10);
-    put_named(store, KILN_ENTRY_REQUEST, "later", 20);
+    put_request(store, "later", 20);
     kiln_stats counted = {.hits_store = 3, .builds = 4, .saved_ns = 2310000000};
     expect(kiln_store_account(store, &counted), "account");
 }

@@ -331,5 +331,24 @@ class Colours(cli.CliTest):
         self.assertNotIn(b"\x1b", self.kiln("ls").stdout)
 
 
+class Capture(cli.CliTest):
+    def test_expired(self):
+        """The request is of long ago."""
+        self.make("entries")
+        self.assertEqual(len(self.listed("--all")), 4)
+        counted = self.kiln_json("capture")
+        self.assertEqual(
+            counted, {"served": 0, "dropped": 0, "failed": 0, "expired": 1, "left": 0})
+        self.assertEqual(len(self.listed("--all")), 3)
+
+    def test_wrong_wait(self):
+        for text in ("", "x", "-1", "1s"):
+            self.kiln("capture", "--wait-ms", text, expect=2)
+
+    def test_serve_is_its_own(self):
+        self.make("entries")
+        self.kiln("capture", "--serve", "1", expect=2)
+
+
 if __name__ == "__main__":
     cli.main()

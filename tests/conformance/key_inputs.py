@@ -48,6 +48,17 @@ class Inputs(runner.Runner):
         with open(path, "w") as file:
             file.write(text)
 
+    def layered(self, *arguments, **settings):
+        done = super().layered(*arguments, **settings)
+        if "KILN_DIR" not in settings:
+            self.capture()
+        return done
+
+    def counters(self, *arguments, **settings):
+        counted = super().counters(*arguments, **settings)
+        self.capture()
+        return counted
+
     def compare(self, what, *arguments, **settings):
         """The layer's answer must be the runtime's own, which is asked first, in a cache directory
         of its own that has seen the same builds in the same order."""
@@ -381,6 +392,7 @@ def check_closed_descriptors(bench):
         bench.check(accepted, "%s: kiln verify finds no damage" % state, said)
         lease = os.path.join(bench.cache, "lease")
         bench.check(read_bytes(lease) == b"", "%s: nothing is in the leases' file" % state)
+        bench.capture()
     bench.check(len(runner.entry_files(bench.cache)) > 0, "there are entries")
     counters, _ = bench.counters(*CASES)
     bench.check(counters.get("builds") == 0, "they serve the next start", counters)

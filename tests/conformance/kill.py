@@ -1,12 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Kills the conformance program under the layer at random moments, and lets it return from main
-while work goes on. After each, the cache must be one that `kiln verify` accepts; at the end a run
-gives what it gives without the layer.
+while work goes on. Where builds are captured by another process, that is killed as well. After each,
+the cache must be one that `kiln verify` accepts; at the end a run gives what it gives without the
+layer, and all that was left to be captured can be.
 
 The moments come from a seed, which is printed; --seed repeats them as far as the machine does.
 """
 
+import glob
+import os
 import random
 import shutil
 import signal
@@ -32,11 +35,21 @@ CASES = [
 EMPTY_EVERY = 10  # tries after which the cache is emptied, so that there is something to write
 
 
-def kill_after(bench, seconds):
-    """Runs the cases and kills them; returns the exit status."""
+# How often a process that captures is killed, and after how many seconds at most.
+CAPTURES_KILLED = 0.25
+CAPTURE_SECONDS = 1.5
+
+
+def requests(bench):
+    """Files in which builds wait to be captured."""
+    return glob.glob(os.path.join(bench.cache, "v1", "requests", "*"))
+
+
+def kill_after(bench, command, seconds, **settings):
+    """Runs a command and kills it; returns the exit status."""
     process = subprocess.Popen(
-        bench.command(CASES),
-        env=bench.environment(OPENCL_LAYERS=bench.options.layer, KILN_DIR=bench.cache),
+        command,
+        env=bench.environment(**settings),
         cwd=bench.work,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -63,7 +76,13 @@ def try_once(bench, dice, number, longest):
         what = "returned"
     else:
         seconds = dice.random() * longest
-        status = kill_after(bench, seconds)
+        status = kill_after(
+            bench,
+            bench.command(CASES),
+            seconds,
+            OPENCL_LAYERS=bench.options.layer,
+            KILN_DIR=bench.cache,
+        )
         bench.check(
             status in (0, -signal.SIGKILL),
             "try %d: killed after %.3f s" % (number, seconds),
@@ -71,6 +90,10 @@ def try_once(bench, dice, number, longest):
         )
         what = "killed after %.3f s" % seconds
     check_cache(bench, "try %d, %s" % (number, what))
+    if requests(bench) and dice.random() < CAPTURES_KILLED:
+        seconds = dice.random() * CAPTURE_SECONDS
+        kill_after(bench, [bench.options.kiln, "capture", "--dir", bench.cache], seconds)
+        check_cache(bench, "try %d, capture killed after %.3f s" % (number, seconds))
 
 
 def run(options, scratch):
@@ -90,6 +113,9 @@ def run(options, scratch):
     bench.check_same(bench.layered(*CASES), expected, "a whole run at the end")
     bench.check_same(bench.layered(*CASES), expected, "and one more")
     check_cache(bench, "at the end")
+    bench.capture()
+    bench.check(not requests(bench), "all was captured", requests(bench))
+    bench.check_same(bench.layered(*CASES), expected, "a run after captures")
     return bench.summary()
 
 

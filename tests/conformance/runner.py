@@ -56,6 +56,7 @@ class Runner:
         }
         self.base["HOME"] = self.folder("home")
         self.base["POCL_CACHE_DIR"] = self.folder("pocl")
+        self.base["KILN_HELPER"] = "0"  # tests capture themselves, when they want it
         if options.vendors:
             self.base["OCL_ICD_VENDORS"] = options.vendors
         if options.loader_dir:
@@ -116,6 +117,11 @@ class Runner:
             return json.loads(lines[-1]), run
         except (IndexError, ValueError):
             return {}, run
+
+    def capture(self, directory=None):
+        """Serves the requests that runs left, where the runtime's builds are captured so."""
+        if self.options.kiln:
+            self.kiln("capture", "--dir", directory or self.cache)
 
     def verify(self):
         """Whether the tool accepts the cache; what it said as second value."""

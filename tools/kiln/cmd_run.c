@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <kiln/config.h>
 
@@ -53,6 +55,17 @@ static bool is_disabled(void)
     return disabled;
 }
 
+/* The layer starts this very tool where captures have to be made outside the program. */
+static void set_tool(void)
+{
+    char path[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (length > 0) {
+        path[length] = '\0';
+        must_succeed(setenv("KILN_TOOL", path, 0));
+    }
+}
+
 /* Returns EXIT_OK, or what to exit with where there is no layer to be had. */
 static int set_layer(void)
 {
@@ -63,6 +76,7 @@ static int set_layer(void)
         free(why);
         return EXIT_CONFIGURATION;
     }
+    set_tool();
     char *list = layer_list_with(path, getenv("OPENCL_LAYERS"));
     must_succeed(setenv("OPENCL_LAYERS", list, 1));
     free(list);

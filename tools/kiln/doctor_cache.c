@@ -103,8 +103,8 @@ static void report_limits(struct doctor *doctor)
 }
 
 static const char *const known_variables[] = {
-    "KILN_DIR",   "KILN_MAX_SIZE", "KILN_READONLY", "KILN_DISABLE",
-    "KILN_TRACE", "KILN_STATS",    "KILN_KEY_ENV",  NULL,
+    "KILN_DIR",   "KILN_MAX_SIZE", "KILN_READONLY", "KILN_DISABLE", "KILN_TRACE",
+    "KILN_STATS", "KILN_KEY_ENV",  "KILN_HELPER",   "KILN_TOOL",    NULL,
 };
 
 /* They decide where the directory is, or what the loader loads. */

@@ -5,21 +5,8 @@
 
 #include "doctor.h"
 #include "json.h"
+#include "key_patterns.h"
 #include "output.h"
-
-/* KILN_KEY_ENV's patterns, NULL-ended; the caller frees the list. */
-static const char **more_patterns(const struct doctor *doctor)
-{
-    size_t count = 0;
-    while (kiln_config_key_variable(doctor->config, count) != NULL) {
-        count++;
-    }
-    const char **patterns = must(calloc(count + 1, sizeof *patterns));
-    for (size_t i = 0; i < count; i++) {
-        patterns[i] = kiln_config_key_variable(doctor->config, i);
-    }
-    return patterns;
-}
 
 static void add_member(void *user, const char *name, const char *value)
 {
@@ -30,7 +17,7 @@ void doctor_key_of_platform(struct doctor *doctor, json_t *platform, void *handl
 {
     json_t *variables = must(json_object());
     json_t *files = must(json_object());
-    const char **more = more_patterns(doctor);
+    const char **more = key_patterns(doctor->config);
     kiln_opencl_report_environment(name, more, add_member, variables);
     free(more);
     if (kiln_opencl_report_driver_files(handle, name, add_member, files) != KILN_OK) {

@@ -22,6 +22,7 @@ static const struct command commands[] = {
     {"verify", "kiln verify", "read and check every entry", cmd_verify},
     {"rm", "kiln rm", "remove entries", cmd_rm},
     {"clear", "kiln clear", "remove all entries", cmd_clear},
+    {"capture", "kiln capture", "capture what programs left to be captured", cmd_capture},
     {"doctor", "kiln doctor", "what a program would get here, and what is wrong", cmd_doctor},
 };
 static const size_t command_count = sizeof commands / sizeof commands[0];

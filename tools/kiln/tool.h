@@ -24,3 +24,4 @@ int cmd_verify(int argc, char **argv);
 int cmd_rm(int argc, char **argv);
 int cmd_clear(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
+int cmd_capture(int argc, char **argv);

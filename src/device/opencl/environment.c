@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "build_request.h"
 #include "file_content.h"
 #include "identity.h"
 #include "traits.h"
@@ -178,6 +179,44 @@ kiln_status kilni_opencl_add_environment(const char *platform_name,
     free(set.items);
     return status;
 }
+
+/* ---- for a process that repeats a build ---- */
+
+/* Where loader, driver and compiler find their files and keep what they make. */
+static const char *const needed_variables[] = {
+    "POCL_*", "OCL_ICD_*", "OPENCL_VENDOR_PATH", "LD_LIBRARY_PATH", "PATH",
+    "HOME",   "TMPDIR",    "XDG_CACHE_HOME",     "KILN_KEY_ENV",    NULL,
+};
+
+/* What would put other code under the repeated build. */
+static const char *const unwanted_variables[] = {
+    "OPENCL_LAYERS", "LD_PRELOAD", "LD_AUDIT", "GLIBC_TUNABLES", NULL,
+};
+
+int kilni_opencl_may_be_repeated(const char *setting)
+{
+    return !any_pattern_fits(unwanted_variables, setting);
+}
+
+kiln_status kilni_opencl_each_needed_variable(const char *platform_name,
+                                              const kilni_opencl_environment *more,
+                                              kiln_status (*add)(void *user, const char *setting),
+                                              void *user)
+{
+    const kilni_opencl_traits *traits = kilni_opencl_traits_of(platform_name);
+    kiln_status status = KILN_OK;
+    for (char **at = environ; at && *at && status == KILN_OK; at++) {
+        const char *setting = *at;
+        const bool is_needed =
+            any_pattern_fits(needed_variables, setting) || counts(traits, more, setting);
+        if (is_needed && kilni_opencl_may_be_repeated(setting)) {
+            status = add(user, setting);
+        }
+    }
+    return status;
+}
+
+/* ---- for people ---- */
 
 /* Reports what fits one pattern, or that nothing does. */
 static kiln_status report_pattern(const char *pattern, const settings *set,

@@ -2,6 +2,7 @@
 #include "traits.h"
 
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <kiln/device.h>
@@ -109,8 +110,10 @@ static const kilni_opencl_traits table[] = {
     {
         .platform_name = "Portable Computing Language",
         .capture_cost = KILN_CAPTURE_DEAR,
+        .own_cache_switch = "POCL_KERNEL_CACHE",
         .counts_kernels = 1,
         .counts_programs = 1,
+        .builds_for_roots = 1,
         .compiler_files = pocl_files,
         .variables = pocl_variables,
         .file_variables = nothing,
@@ -160,4 +163,10 @@ const kilni_opencl_traits *kilni_opencl_traits_of(const char *platform_name)
         row++;
     }
     return row;
+}
+
+int kilni_opencl_keeps_cache(const kilni_opencl_traits *traits)
+{
+    const char *value = traits->own_cache_switch ? getenv(traits->own_cache_switch) : "0";
+    return !value || value[0] == '1';
 }

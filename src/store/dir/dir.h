@@ -6,6 +6,7 @@
  *     lease                 locked byte by byte; never removed
  *     stats                 totals of all processes, and the size as its writers know it
  *     v1/ab/abcd…           an entry; 32 hexadecimal digits, of which the first two are the folder
+ *     v1/requests/abcd…     the same for requests, which have one folder
  *     v1/ab/.tmp-…          an entry on its way
  *
  * Every name is made here, and every access goes through the directory's descriptor. Readers take
@@ -78,13 +79,18 @@ kiln_status kilni_dir_revive(kilni_dir *dir);
 #define KILNI_DIR_LEASE "lease"
 #define KILNI_DIR_STATS "stats"
 #define KILNI_DIR_TAG "CACHEDIR.TAG"
-#define KILNI_DIR_SHARD_COUNT 256u
+#define KILNI_DIR_SHARD_COUNT 257u
+#define KILNI_DIR_REQUESTS 256u /* the shard of requests, which are listed without a walk */
 #define KILNI_DIR_PATH_SIZE 48u /* of any path below the directory, with its closing zero */
 
-/* "v1/ab" */
+/* Where the entry of a key is. */
+unsigned kilni_dir_shard_of(const kiln_key *key);
+
+/* "v1/ab", "v1/requests" */
 void kilni_dir_shard_path(unsigned shard, char *path);
 /* "v1/ab/abcd…" */
-void kilni_dir_entry_path(const kiln_digest *digest, char *path);
+void kilni_dir_entry_path(unsigned shard, const kiln_digest *digest, char *path);
+void kilni_dir_path_of(const kiln_key *key, char *path);
 /* "v1/ab/.tmp-…", of a random number */
 void kilni_dir_temporary_path(unsigned shard, uint64_t number, char *path);
 
@@ -148,7 +154,8 @@ void kilni_dir_lease_release(kiln_lease *lease);
 
 /* One file of ours that a walk met. Valid during the visit. */
 typedef struct kilni_dir_found {
-    int directory; /* the shard */
+    unsigned shard;
+    int directory; /* of the shard */
     const char *name;
     bool is_temporary;
     kiln_digest digest; /* of an entry */
@@ -163,6 +170,7 @@ typedef int kilni_dir_visit_fn(void *user, const kilni_dir_found *found);
 kiln_status kilni_dir_walk(kilni_dir *dir, kilni_dir_visit_fn *visit, void *user);
 
 kiln_status kilni_dir_each(kiln_store *store, kiln_item_fn visit, void *user);
+kiln_status kilni_dir_each_request(kiln_store *store, kiln_item_fn visit, void *user);
 kiln_status kilni_dir_item_info(kiln_item *item, kiln_item_info *ret_info);
 kiln_status kilni_dir_item_read(kiln_item *item, kiln_entry **ret_entry);
 kiln_status kilni_dir_item_remove(kiln_item *item);

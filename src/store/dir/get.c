@@ -109,9 +109,8 @@ static void stamp_use(const kilni_dir *dir, int file, const struct stat *stat)
 kiln_status kilni_dir_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry)
 {
     kilni_dir *dir = kilni_dir_of(store);
-    kiln_digest digest = kiln_key_digest(key);
     char path[KILNI_DIR_PATH_SIZE];
-    kilni_dir_entry_path(&digest, path);
+    kilni_dir_path_of(key, path);
     int file;
     struct stat stat;
     kiln_status status = kilni_dir_open_file(dir, kilni_dir_root(dir), path, &file, &stat);
@@ -139,9 +138,8 @@ kiln_status kilni_dir_get(kiln_store *store, const kiln_key *key, kiln_entry **r
 kiln_status kilni_dir_contains(kiln_store *store, const kiln_key *key)
 {
     kilni_dir *dir = kilni_dir_of(store);
-    kiln_digest digest = kiln_key_digest(key);
     char path[KILNI_DIR_PATH_SIZE];
-    kilni_dir_entry_path(&digest, path);
+    kilni_dir_path_of(key, path);
     struct stat stat;
     if (kilni_os()->fstatat(kilni_dir_root(dir), path, &stat, AT_SYMLINK_NOFOLLOW) != 0) {
         return read_status(errno) == KILN_E_IO ? KILN_E_IO : KILN_MISS;

@@ -8,24 +8,43 @@
 #define TEMPORARY_PREFIX ".tmp-"
 #define TEMPORARY_DIGITS 16u
 
-void kilni_dir_shard_path(unsigned shard, char *path)
+unsigned kilni_dir_shard_of(const kiln_key *key)
 {
-    snprintf(path, KILNI_DIR_PATH_SIZE, KILNI_DIR_VERSION "/%02x", shard & 0xffu);
+    kiln_key_part first;
+    const bool is_request =
+        kiln_key_part_at(key, 0, &first) == KILN_OK && strcmp(first.name, KILN_REQUEST_PART) == 0;
+    return is_request ? KILNI_DIR_REQUESTS : kiln_key_digest(key).bytes[0];
 }
 
-void kilni_dir_entry_path(const kiln_digest *digest, char *path)
+void kilni_dir_shard_path(unsigned shard, char *path)
 {
-    static const char pattern[] = KILNI_DIR_VERSION "/ab/";
-    const size_t prefix = sizeof pattern - 1;
-    memcpy(path, pattern, prefix);
-    kiln_digest_format(digest, path + prefix);
-    memcpy(path + prefix - 3, path + prefix, 2);
+    if (shard == KILNI_DIR_REQUESTS) {
+        snprintf(path, KILNI_DIR_PATH_SIZE, "%s", KILNI_DIR_VERSION "/requests");
+    } else {
+        snprintf(path, KILNI_DIR_PATH_SIZE, KILNI_DIR_VERSION "/%02x", shard & 0xffu);
+    }
+}
+
+void kilni_dir_entry_path(unsigned shard, const kiln_digest *digest, char *path)
+{
+    kilni_dir_shard_path(shard, path);
+    const size_t length = strlen(path);
+    path[length] = '/';
+    kiln_digest_format(digest, path + length + 1);
+}
+
+void kilni_dir_path_of(const kiln_key *key, char *path)
+{
+    const kiln_digest digest = kiln_key_digest(key);
+    kilni_dir_entry_path(kilni_dir_shard_of(key), &digest, path);
 }
 
 void kilni_dir_temporary_path(unsigned shard, uint64_t number, char *path)
 {
-    snprintf(path, KILNI_DIR_PATH_SIZE, KILNI_DIR_VERSION "/%02x/" TEMPORARY_PREFIX "%016" PRIx64,
-             shard & 0xffu, number);
+    kilni_dir_shard_path(shard, path);
+    const size_t length = strlen(path);
+    snprintf(path + length, KILNI_DIR_PATH_SIZE - length, "/" TEMPORARY_PREFIX "%016" PRIx64,
+             number);
 }
 
 static bool is_hex(const char *text, size_t length)
@@ -36,7 +55,8 @@ static bool is_hex(const char *text, size_t length)
 bool kilni_dir_is_entry_name(const char *name, unsigned shard, kiln_digest *ret_digest)
 {
     return is_hex(name, KILN_DIGEST_TEXT_SIZE - 1) &&
-           kiln_digest_parse(name, ret_digest) == KILN_OK && ret_digest->bytes[0] == shard;
+           kiln_digest_parse(name, ret_digest) == KILN_OK &&
+           (shard == KILNI_DIR_REQUESTS || ret_digest->bytes[0] == shard);
 }
 
 bool kilni_dir_is_temporary_name(const char *name)

@@ -196,10 +196,9 @@ static void settle(kilni_dir *dir, uint64_t disk_bytes, const incumbent *replace
 kiln_status kilni_dir_put(kiln_store *store, const kiln_entry *entry)
 {
     kilni_dir *dir = kilni_dir_of(store);
-    kiln_digest digest = kiln_key_digest(kiln_entry_key(entry));
-    unsigned shard = digest.bytes[0];
+    unsigned shard = kilni_dir_shard_of(kiln_entry_key(entry));
     char path[KILNI_DIR_PATH_SIZE];
-    kilni_dir_entry_path(&digest, path);
+    kilni_dir_path_of(kiln_entry_key(entry), path);
     incumbent replaced;
     kiln_status status = look_at_incumbent(dir, path, &replaced);
     if (status != KILN_OK) {
@@ -261,9 +260,8 @@ void kilni_dir_count_removed(kilni_dir *dir, const struct stat *removed)
 kiln_status kilni_dir_remove(kiln_store *store, const kiln_key *key)
 {
     kilni_dir *dir = kilni_dir_of(store);
-    kiln_digest digest = kiln_key_digest(key);
     char path[KILNI_DIR_PATH_SIZE];
-    kilni_dir_entry_path(&digest, path);
+    kilni_dir_path_of(key, path);
     struct stat stat;
     if (kilni_os()->fstatat(kilni_dir_root(dir), path, &stat, AT_SYMLINK_NOFOLLOW) != 0) {
         return remove_status(errno);

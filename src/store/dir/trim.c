@@ -18,6 +18,7 @@
 typedef struct candidate {
     kilni_dir_identity seen;
     uint64_t disk_bytes;
+    unsigned shard;
     kiln_digest digest;
 } candidate;
 
@@ -47,6 +48,7 @@ static bool add_candidate(store_census *census, const kilni_dir_found *found)
     census->candidates[census->count++] = (candidate){
         .seen = kilni_dir_identity_of(&found->stat),
         .disk_bytes = kilni_dir_disk_bytes(&found->stat),
+        .shard = found->shard,
         .digest = found->digest,
     };
     return true;
@@ -120,7 +122,7 @@ static bool may_remove(const kilni_dir *dir, const char *path)
 static void remove_candidate(store_census *census, const candidate *victim)
 {
     char path[KILNI_DIR_PATH_SIZE];
-    kilni_dir_entry_path(&victim->digest, path);
+    kilni_dir_entry_path(victim->shard, &victim->digest, path);
     if (may_remove(census->dir, path) &&
         kilni_dir_remove_seen(kilni_dir_root(census->dir), path, &victim->seen) == KILN_OK) {
         census->removed++;

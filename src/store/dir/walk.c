@@ -23,7 +23,7 @@ static kiln_status walk_status(int system_error)
 
 static void visit_name(shard_walk *walk, int directory, unsigned shard, const char *name)
 {
-    kilni_dir_found found = {.directory = directory, .name = name};
+    kilni_dir_found found = {.shard = shard, .directory = directory, .name = name};
     if (!kilni_dir_is_entry_name(name, shard, &found.digest)) {
         found.is_temporary = kilni_dir_is_temporary_name(name);
         if (!found.is_temporary) {
@@ -201,6 +201,14 @@ kiln_status kilni_dir_each(kiln_store *store, kiln_item_fn visit, void *user)
 {
     each_walk walk = {.store = store, .visit = visit, .user = user};
     return kilni_dir_walk((kilni_dir *)store, visit_item, &walk);
+}
+
+kiln_status kilni_dir_each_request(kiln_store *store, kiln_item_fn visit, void *user)
+{
+    each_walk each = {.store = store, .visit = visit, .user = user};
+    shard_walk walk = {.visit = visit_item, .user = &each};
+    const kiln_status status = walk_shard(kilni_dir_of(store), KILNI_DIR_REQUESTS, &walk);
+    return status == KILN_MISS ? KILN_OK : status;
 }
 
 static int add_to_stat(void *user, const kilni_dir_found *found)

@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "constants.h"
+#include "device/opencl/constants.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-struct constant {
-    cl_uint id;
-    size_t size;
-    void *value;
-};
 
 static void *copy_of(const void *value, size_t size)
 {
@@ -20,7 +14,7 @@ static void *copy_of(const void *value, size_t size)
 }
 
 /* The place of a number, or where it belongs. */
-static size_t place_of(const constant_list *list, cl_uint id)
+static size_t place_of(const kilni_opencl_constants *list, cl_uint id)
 {
     size_t place = 0;
     while (place < list->count && list->items[place].id < id) {
@@ -29,20 +23,21 @@ static size_t place_of(const constant_list *list, cl_uint id)
     return place;
 }
 
-static kiln_status insert(constant_list *list, size_t place, cl_uint id)
+static kiln_status insert(kilni_opencl_constants *list, size_t place, cl_uint id)
 {
-    struct constant *items = realloc(list->items, (list->count + 1) * sizeof *items);
+    kilni_opencl_constant *items = realloc(list->items, (list->count + 1) * sizeof *items);
     if (!items) {
         return KILN_E_NO_MEMORY;
     }
     memmove(&items[place + 1], &items[place], (list->count - place) * sizeof *items);
-    items[place] = (struct constant){.id = id};
+    items[place] = (kilni_opencl_constant){.id = id};
     list->items = items;
     list->count++;
     return KILN_OK;
 }
 
-kiln_status constant_list_set(constant_list *list, cl_uint id, size_t size, const void *value)
+kiln_status kilni_opencl_constants_set(kilni_opencl_constants *list, cl_uint id, size_t size,
+                                       const void *value)
 {
     void *copy = copy_of(value, size);
     if (!copy) {
@@ -54,18 +49,36 @@ kiln_status constant_list_set(constant_list *list, cl_uint id, size_t size, cons
         free(copy);
         return KILN_E_NO_MEMORY;
     }
-    struct constant *set = &list->items[place];
+    kilni_opencl_constant *set = &list->items[place];
     free(set->value);
     set->size = size;
     set->value = copy;
     return KILN_OK;
 }
 
-kiln_status constant_list_add_to_key(const constant_list *list, kiln_key_builder *key)
+kiln_status kilni_opencl_constants_copy(const kilni_opencl_constants *list,
+                                        kilni_opencl_constants *ret_copy)
+{
+    kilni_opencl_constants copy = {0};
+    for (size_t i = 0; i < list->count; i++) {
+        const kilni_opencl_constant *set = &list->items[i];
+        const kiln_status status =
+            kilni_opencl_constants_set(&copy, set->id, set->size, set->value);
+        if (status != KILN_OK) {
+            kilni_opencl_constants_done(&copy);
+            return status;
+        }
+    }
+    *ret_copy = copy;
+    return KILN_OK;
+}
+
+kiln_status kilni_opencl_constants_add_to_key(const kilni_opencl_constants *list,
+                                              kiln_key_builder *key)
 {
     kiln_status status = KILN_OK;
     for (size_t i = 0; status == KILN_OK && i < list->count; i++) {
-        const struct constant *set = &list->items[i];
+        const kilni_opencl_constant *set = &list->items[i];
         status = kiln_key_builder_add_number(key, "constant", set->id);
         if (status == KILN_OK) {
             status = kiln_key_builder_add(key, "constant.value", set->value, set->size);
@@ -74,11 +87,11 @@ kiln_status constant_list_add_to_key(const constant_list *list, kiln_key_builder
     return status;
 }
 
-void constant_list_done(constant_list *list)
+void kilni_opencl_constants_done(kilni_opencl_constants *list)
 {
     for (size_t i = 0; i < list->count; i++) {
         free(list->items[i].value);
     }
     free(list->items);
-    *list = (constant_list){0};
+    *list = (kilni_opencl_constants){0};
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What was compiled into a program, as the keys of the compile: a link of it is found by them. Not
- * locked: records.c does that.
+ * The keys of one call that built or compiled, one for each of its devices. Not locked: records.c
+ * does that.
  */
 #pragma once
 
@@ -10,14 +10,14 @@
 #include <kiln/key.h>
 
 /* Zeroed, it is empty. */
-typedef struct compiled_keys {
+typedef struct device_keys {
     cl_uint count;
     cl_device_id *devices;
     kiln_key **keys; /* one for each device */
-} compiled_keys;
+} device_keys;
 
 /* The key for a device, retained; NULL where there is none. */
-kiln_key *compiled_keys_find(const compiled_keys *compiled, cl_device_id device);
+kiln_key *device_keys_find(const device_keys *keys, cl_device_id device);
 
 /* Frees what it holds; it is empty again. */
-void compiled_keys_done(compiled_keys *compiled);
+void device_keys_done(device_keys *keys);

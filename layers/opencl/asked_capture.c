@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "asked_capture.h"
+
+#include <stdlib.h>
+
+#include "layer.h"
+#include "program_entry.h"
+#include "program_key.h"
+#include "records.h"
+
+/* Of a device that was left out the driver may not have made a binary yet. */
+static int are_all_asked_for(cl_program program, unsigned char *const *binaries)
+{
+    cl_device_id *devices = NULL;
+    cl_uint count = 0;
+    int all = program_devices_of(program, &devices, &count) == KILN_OK;
+    for (cl_uint i = 0; all && i < count; i++) {
+        all = binaries[i] != NULL;
+    }
+    free(devices);
+    return all;
+}
+
+/* The driver has the binary ready now: its second answer costs a copy. */
+static void capture(program_record *record, unsigned generation, const device_keys *built,
+                    uint64_t build_ns)
+{
+    const kilni_request_context *requests = session_requests();
+    for (cl_uint i = 0; requests && i < built->count; i++) {
+        kiln_entry *entry = NULL;
+        if (program_capture(record->program, built->devices[i], built->keys[i], build_ns, &entry) ==
+                KILN_OK &&
+            records_is_generation(record, generation)) {
+            kilni_writer_put(requests->writer, entry, NULL);
+        }
+        kiln_entry_release(&entry);
+    }
+}
+
+void capture_as_asked(cl_program program, unsigned char *const *binaries)
+{
+    program_record *record = session_is_forked() ? NULL : records_hold(program);
+    if (!record || !are_all_asked_for(program, binaries)) {
+        records_release(record);
+        return;
+    }
+    unsigned generation = 0;
+    device_keys built = {0};
+    uint64_t build_ns = 0;
+    if (records_take_uncaptured(record, &generation, &built, &build_ns)) {
+        capture(record, generation, &built, build_ns);
+    }
+    device_keys_done(&built);
+    records_release(record);
+}

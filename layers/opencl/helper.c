@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "helper.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/text.h"
+#include "layer.h"
+#include "os/clock.h"
+#include "spawn.h"
+#include "trace.h"
+
+#define QUIET_NS (UINT64_C(5) * 1000000000)
+
+/* How long a helper waits for one that is at work: the other may be past its last look. */
+#define HELPER_WAIT_MS "2000"
+
+/* How the helper is started: written once under once_prepared, before a request is pending. */
+static pthread_once_t once_prepared = PTHREAD_ONCE_INIT;
+static char *tool; /* NULL: none was found */
+static char *arguments[8];
+static char **environment;
+
+/* Whether requests wait for a helper that was not started yet. The store (release) in
+ * helper_request comes after the preparation; whoever exchanges it for 0 (acquire) starts it. */
+static _Atomic int is_pending;
+
+/* Whether the thread that waits for quiet is there. */
+static _Atomic int has_thread;
+
+/* Builds in flight, and when the last one ended. Relaxed: only the waiting thread reads them, and
+ * each stands for itself. */
+static _Atomic unsigned builds_in_flight;
+static _Atomic uint64_t last_build_ns;
+
+/* ---- where the tool is ---- */
+
+/* It runs as this user, so nobody else may have written it. */
+static int may_be_run(const char *path)
+{
+    struct stat found;
+    return path[0] == '/' && stat(path, &found) == 0 && S_ISREG(found.st_mode) &&
+           (found.st_uid == 0 || found.st_uid == geteuid()) &&
+           (found.st_mode & (S_IWGRP | S_IWOTH)) == 0 && access(path, X_OK) == 0;
+}
+
+static char *tool_beside_layer(void)
+{
+    /* From the layer's folder: in the build's folders, and below a prefix that was moved. */
+    static const char *const places[] = {"/../../tools/kiln/kiln", "/../tools/kiln/kiln",
+                                         "/../../bin/kiln", "/../../../bin/kiln"};
+    Dl_info info;
+    char folder[PATH_MAX];
+    if (!dladdr(&is_pending, &info) || !info.dli_fname || !realpath(info.dli_fname, folder)) {
+        return NULL;
+    }
+    *strrchr(folder, '/') = '\0';
+    char *found = NULL;
+    for (size_t i = 0; !found && i < sizeof places / sizeof places[0]; i++) {
+        kilni_text path = {0};
+        if (kilni_text_printf(&path, "%s%s", folder, places[i]) == KILN_OK) {
+            found = realpath(path.bytes, NULL);
+        }
+        kilni_text_done(&path);
+        if (found && !may_be_run(found)) {
+            free(found);
+            found = NULL;
+        }
+    }
+    return found;
+}
+
+static char *find_tool(void)
+{
+    const char *given = kiln_config_tool(session_config());
+    if (given) {
+        return may_be_run(given) ? strdup(given) : NULL;
+    }
+    char *found = tool_beside_layer();
+    return found || !may_be_run(KILN_TOOL_PATH) ? found : strdup(KILN_TOOL_PATH);
+}
+
+/* ---- how it is started ---- */
+
+/* What the tool itself needs; what a build needs is in its request. */
+static char **copy_environment(void)
+{
+    static const char *const names[] = {"HOME", "PATH",          "TMPDIR", "XDG_CACHE_HOME",
+                                        "LANG", "KILN_MAX_SIZE", "LC_ALL", "LD_LIBRARY_PATH"};
+    const size_t count = sizeof names / sizeof names[0];
+    char **copied = calloc(count + 1, sizeof *copied);
+    size_t used = 0;
+    for (size_t i = 0; copied && i < count; i++) {
+        const char *value = getenv(names[i]);
+        kilni_text setting = {0};
+        if (value && kilni_text_printf(&setting, "%s=%s", names[i], value) == KILN_OK) {
+            copied[used++] = setting.bytes;
+        }
+    }
+    return copied;
+}
+
+static void prepare(void)
+{
+    static char command[] = "capture", directory_option[] = "--dir", idle_option[] = "--idle",
+                wait_option[] = "--wait-ms", wait[] = HELPER_WAIT_MS;
+    environment = copy_environment();
+    char *directory = strdup(kiln_config_dir(session_config()));
+    char *found = find_tool();
+    if (!environment || !directory || !found) {
+        trace_note("no kiln tool beside the layer: requests wait for `kiln capture`");
+        free(directory);
+        free(found);
+        return;
+    }
+    char *const line[] = {found, command, directory_option, directory, idle_option, wait_option,
+                          wait,  NULL};
+    memcpy(arguments, line, sizeof line);
+    tool = found;
+}
+
+static void start_if_pending(void)
+{
+    if (atomic_exchange_explicit(&is_pending, 0, memory_order_acquire) && tool &&
+        !spawn_detached(tool, arguments, environment)) {
+        trace_note("no helper could be started: requests wait for `kiln capture`");
+    }
+}
+
+/* ---- when it is started ---- */
+
+void helper_build_starts(void)
+{
+    atomic_fetch_add_explicit(&builds_in_flight, 1, memory_order_relaxed);
+}
+
+void helper_build_ends(void)
+{
+    atomic_store_explicit(&last_build_ns, kilni_clock_ns(), memory_order_relaxed);
+    atomic_fetch_sub_explicit(&builds_in_flight, 1, memory_order_relaxed);
+}
+
+/* 0: it is quiet; else how long it takes at least. */
+static uint64_t time_to_quiet(void)
+{
+    if (atomic_load_explicit(&builds_in_flight, memory_order_relaxed) > 0) {
+        return QUIET_NS;
+    }
+    const uint64_t end_ns = atomic_load_explicit(&last_build_ns, memory_order_relaxed) + QUIET_NS;
+    const uint64_t now_ns = kilni_clock_ns();
+    return now_ns < end_ns ? end_ns - now_ns : 0;
+}
+
+static void *wait_for_quiet(void *unused)
+{
+    (void)unused;
+    pthread_setname_np(pthread_self(), "kiln-helper");
+    for (uint64_t left_ns; (left_ns = time_to_quiet()) > 0;) {
+        kilni_sleep_ns(left_ns);
+    }
+    /* In this order: a request that comes now starts a thread of its own. */
+    atomic_store_explicit(&has_thread, 0, memory_order_release);
+    start_if_pending();
+    return NULL;
+}
+
+static void start_thread(void)
+{
+    if (atomic_exchange_explicit(&has_thread, 1, memory_order_acq_rel)) {
+        return;
+    }
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, wait_for_quiet, NULL) == 0) {
+        pthread_detach(thread);
+    } else {
+        atomic_store_explicit(&has_thread, 0, memory_order_release);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+void helper_process_ends(void)
+{
+    start_if_pending();
+}
+
+void helper_forget(void)
+{
+    atomic_store_explicit(&is_pending, 0, memory_order_relaxed);
+    atomic_store_explicit(&has_thread, 0, memory_order_relaxed);
+    atomic_store_explicit(&builds_in_flight, 0, memory_order_relaxed);
+}
+
+static int has_writable_store(void)
+{
+    return session_requests()->store && !kiln_config_readonly(session_config());
+}
+
+static void expect_helper(void)
+{
+    if (!kiln_config_helper(session_config())) {
+        return;
+    }
+    pthread_once(&once_prepared, prepare);
+    if (tool) {
+        atomic_store_explicit(&is_pending, 1, memory_order_release);
+        start_thread();
+    }
+}
+
+/* ---- requests that others left ---- */
+
+/* So many given-up ones are looked at before none is taken to wait. */
+#define LOOKS_MAX 64u
+
+typedef struct waiting_search {
+    unsigned looks;
+    int has_found;
+} waiting_search;
+
+static int look_at_request(void *user, kiln_item *item)
+{
+    waiting_search *search = user;
+    kiln_item_info info = {.struct_size = sizeof info};
+    search->has_found = kiln_item_get_info(item, &info) == KILN_OK && info.state == KILN_OK &&
+                        info.kind == KILN_ENTRY_REQUEST && info.bytes > 0;
+    search->looks++;
+    return search->has_found || search->looks == LOOKS_MAX;
+}
+
+static void look_for_waiting(void)
+{
+    waiting_search search = {0};
+    if (has_writable_store()) {
+        kiln_store_each_request(session_requests()->store, look_at_request, &search);
+    }
+    if (search.has_found) {
+        expect_helper();
+    }
+}
+
+void helper_look_for_waiting(void)
+{
+    static pthread_once_t once_looked = PTHREAD_ONCE_INIT;
+    pthread_once(&once_looked, look_for_waiting);
+}
+
+/* ---- requests of our own ---- */
+
+/* What the store knows of a request: KILN_OK: it waits to be served; KILN_MISS: nothing;
+ * KILN_EXISTS: it was given up not long ago. */
+static kiln_status look_up(kiln_store *store, const kiln_key *key)
+{
+    kiln_entry *known = NULL;
+    if (kiln_store_get(store, key, &known) != KILN_OK || kilni_opencl_request_has_expired(known)) {
+        kiln_entry_release(&known);
+        return KILN_MISS;
+    }
+    const int is_open = kilni_opencl_request_is_open(known);
+    kiln_entry_release(&known);
+    return is_open ? KILN_OK : KILN_EXISTS;
+}
+
+static kiln_status put_request(const kilni_opencl_described_build *build, const kiln_key *key)
+{
+    kiln_entry *made = NULL;
+    kiln_status status = kilni_opencl_request_new(build, key, &made);
+    if (status == KILN_OK) {
+        status = kilni_writer_put(session_requests()->writer, made, NULL);
+    }
+    kiln_entry_release(&made);
+    return status;
+}
+
+void helper_request(const kilni_opencl_described_build *build, const kilni_opencl_traits *traits)
+{
+    kiln_store *store = session_requests()->store;
+    if (!has_writable_store()) {
+        return;
+    }
+    if (!kilni_opencl_keeps_cache(traits)) {
+        trace_note("not requested: the driver's own cache is off");
+        return;
+    }
+    kiln_key *key = NULL;
+    kiln_status status = kilni_opencl_request_key(build->keys, build->device_count, &key);
+    if (status == KILN_OK) {
+        status = look_up(store, key);
+    }
+    if (status == KILN_MISS) {
+        status = put_request(build, key);
+    }
+    if (status == KILN_OK) {
+        expect_helper();
+    }
+    kiln_key_release(&key);
+}

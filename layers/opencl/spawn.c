@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * As posix_spawn does it: the child runs in our memory, on a stack of its own, while the calling
+ * thread waits. Between us and the program there is one process more, which ends at once, so that
+ * the program is no child of ours. It is cloned with no signal for its end: that makes it invisible
+ * to wait(), waitpid(-1) and SIGCHLD handlers, and only we, who ask for such children, reap it.
+ */
+#include "spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stddef.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define STACK_SIZE ((size_t)128 << 10)
+#define DESCRIPTORS_MAX 65536
+
+typedef struct spawn_call {
+    const char *path;
+    char *const *arguments;
+    char *const *environment;
+    char *inner_stack_end;
+    sigset_t no_signals;
+    int was_started; /* written by the innermost child, in our memory */
+} spawn_call;
+
+/* ---- in the children: nothing but system calls ---- */
+
+static void reset_signals(void)
+{
+    struct sigaction by_default = {.sa_handler = SIG_DFL};
+    for (int number = 1; number < NSIG; number++) {
+        sigaction(number, &by_default, NULL); /* fails for those that can't be set */
+    }
+}
+
+static void close_descriptors(void)
+{
+#ifdef SYS_close_range
+    if (syscall(SYS_close_range, 3u, ~0u, 0u) == 0) {
+        return;
+    }
+#endif
+    for (int file = 3; file < DESCRIPTORS_MAX; file++) {
+        close(file);
+    }
+}
+
+static int use_no_terminal(void)
+{
+    for (int file = 0; file < 3; file++) {
+        close(file);
+    }
+    return open("/dev/null", O_RDWR) == 0 && dup(0) == 1 && dup(0) == 2;
+}
+
+static int run_program(void *argument)
+{
+    spawn_call *call = argument;
+    if (chdir("/") == 0 && use_no_terminal()) {
+        close_descriptors();
+        reset_signals();
+        sigprocmask(SIG_SETMASK, &call->no_signals, NULL);
+        call->was_started = 1;
+        execve(call->path, call->arguments, call->environment);
+        call->was_started = 0;
+    }
+    _exit(127);
+}
+
+static int leave_application(void *argument)
+{
+    spawn_call *call = argument;
+    setsid();
+    clone(run_program, call->inner_stack_end, CLONE_VM | CLONE_VFORK, call);
+    _exit(0);
+}
+
+/* ---- in the application ---- */
+
+static int gets_orphans(void)
+{
+    int is_subreaper = 0;
+    return getpid() == 1 ||
+           (prctl(PR_GET_CHILD_SUBREAPER, &is_subreaper, 0, 0, 0) == 0 && is_subreaper);
+}
+
+static void clone_and_reap(spawn_call *call, char *stack_end)
+{
+    /* The application's handlers must not run in the children, which share its memory. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const pid_t child = clone(leave_application, stack_end, CLONE_VM | CLONE_VFORK, call);
+    while (child > 0 && waitpid(child, NULL, __WCLONE) < 0 && errno == EINTR) {
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+int spawn_detached(const char *path, char *const *arguments, char *const *environment)
+{
+    if (gets_orphans()) {
+        return 0;
+    }
+    char *stacks = mmap(NULL, 2 * STACK_SIZE, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    if (stacks == MAP_FAILED) {
+        return 0;
+    }
+    spawn_call call = {
+        .path = path,
+        .arguments = arguments,
+        .environment = environment,
+        .inner_stack_end = stacks + 2 * STACK_SIZE,
+    };
+    sigemptyset(&call.no_signals);
+    const int error = errno;
+    clone_and_reap(&call, stacks + STACK_SIZE);
+    munmap(stacks, 2 * STACK_SIZE);
+    errno = error;
+    return call.was_started;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "device/opencl/build_key.h"
+
+#include "device/opencl/inputs.h"
+
+kiln_status kilni_opencl_get_identity(const cl_icd_dispatch *cl, cl_device_id device,
+                                      kiln_key **ret_identity, kiln_error *error)
+{
+    kiln_key_builder *builder = NULL;
+    kiln_status status = kiln_key_builder_new(&builder);
+    if (status == KILN_OK) {
+        status = kilni_opencl_add_identity(cl, device, builder, error);
+    }
+    if (status == KILN_OK) {
+        status = kiln_key_builder_finish(builder, ret_identity);
+    }
+    kiln_key_builder_free(&builder);
+    return status;
+}
+
+static kiln_status add_parts(const kiln_key *of, kiln_key_builder *builder)
+{
+    kiln_status status = KILN_OK;
+    for (size_t i = 0; status == KILN_OK && i < kiln_key_part_count(of); i++) {
+        kiln_key_part part;
+        kiln_key_part_at(of, i, &part);
+        status = kiln_key_builder_add(builder, part.name, part.bytes, (size_t)part.size);
+    }
+    return status;
+}
+
+kiln_status kilni_opencl_begin_key(const kilni_opencl_site *site, kiln_key_builder **ret_builder,
+                                   kiln_error *error)
+{
+    kiln_key_builder *builder = NULL;
+    kiln_status status = kiln_key_builder_new(&builder);
+    if (status == KILN_OK) {
+        status = add_parts(site->identity, builder);
+    }
+    if (status == KILN_OK) {
+        status =
+            kilni_opencl_add_environment(site->platform_name, site->environment, builder, error);
+    }
+    if (status != KILN_OK) {
+        kiln_key_builder_free(&builder);
+        return status;
+    }
+    *ret_builder = builder;
+    return KILN_OK;
+}
+
+kiln_status kilni_opencl_build_key(const kilni_opencl_site *site, const kiln_program_source *source,
+                                   const kilni_opencl_constants *constants, kiln_key **ret_key,
+                                   kiln_error *error)
+{
+    kiln_key_builder *builder = NULL;
+    kiln_status status = kilni_opencl_begin_key(site, &builder, error);
+    if (status == KILN_OK) {
+        status = kilni_opencl_add_inputs(source, builder, error);
+    }
+    if (status == KILN_OK) {
+        status = kilni_opencl_constants_add_to_key(constants, builder);
+    }
+    if (status == KILN_OK) {
+        status = kiln_key_builder_finish(builder, ret_key);
+    }
+    kiln_key_builder_free(&builder);
+    return status;
+}

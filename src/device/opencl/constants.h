@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The specialization constants that are set on a program: they decide what a build of it yields, so
+ * they are a part of its key. Not locked.
+ */
+#pragma once
+
+#include <CL/cl_icd.h>
+
+#include <kiln/key.h>
+
+typedef struct kilni_opencl_constant {
+    cl_uint id;
+    size_t size;
+    void *value; /* owned by the list */
+} kilni_opencl_constant;
+
+/* Zeroed, it is empty. */
+typedef struct kilni_opencl_constants {
+    kilni_opencl_constant *items; /* in the order of their numbers */
+    size_t count;
+} kilni_opencl_constants;
+
+/* Sets one, or sets it anew. KILN_OK; KILN_E_NO_MEMORY. */
+kiln_status kilni_opencl_constants_set(kilni_opencl_constants *list, cl_uint id, size_t size,
+                                       const void *value);
+
+/* @ret_copy  [out] to be freed with kilni_opencl_constants_done. KILN_OK; KILN_E_NO_MEMORY. */
+kiln_status kilni_opencl_constants_copy(const kilni_opencl_constants *list,
+                                        kilni_opencl_constants *ret_copy);
+
+/* Appends "constant" (its number) and "constant.value" for each. KILN_OK; KILN_E_NO_MEMORY. */
+kiln_status kilni_opencl_constants_add_to_key(const kilni_opencl_constants *list,
+                                              kiln_key_builder *key);
+
+/* Frees what the list holds; it is empty again. */
+void kilni_opencl_constants_done(kilni_opencl_constants *list);

@@ -1,0 +1,419 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The helper that captures outside the application, on PoCL: test_capture.py KILN LAYER APP.
+
+Every program here is a real one on the real runtime, with a cache directory and a directory for
+the runtime's own cache to itself.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+KILN, LAYER, APP = (os.path.abspath(path) for path in sys.argv[1:4])
+
+# How long to wait for what comes sooner or later.
+PATIENCE_SECONDS = 120
+
+SOURCE = """
+#ifndef FOO
+#define FOO 5
+#endif
+__kernel void f(__global int *out) { out[get_global_id(0)] = FOO + %d; }
+"""
+WITH_HEADER = """
+#include "h.h"
+__kernel void f(__global int *out) { out[get_global_id(0)] = BASE; }
+"""
+
+
+def read(path):
+    with open(path) as file:
+        return file.read()
+
+
+def end(process):
+    """Whatever a test that failed left of it."""
+    if process.poll() is None:
+        process.kill()
+    process.wait()
+    for pipe in (process.stdin, process.stdout, process.stderr):
+        if pipe:
+            pipe.close()
+
+
+class CaptureTest(unittest.TestCase):
+    def setUp(self):
+        self.scratch = tempfile.mkdtemp(prefix="kiln-capture-")
+        self.addCleanup(shutil.rmtree, self.scratch, ignore_errors=True)
+        self.cache = os.path.join(self.scratch, "cache")
+        self.environment = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("KILN_", "POCL_", "OPENCL_", "XDG_"))
+        }
+        self.environment.update(
+            KILN_DIR=self.cache,
+            POCL_CACHE_DIR=self.folder("pocl"),
+            HOME=self.folder("home"),
+            OPENCL_LAYERS=LAYER,
+        )
+        self.write("a.cl", SOURCE % 0)
+
+    def folder(self, name):
+        path = os.path.join(self.scratch, name)
+        os.makedirs(path, exist_ok=True)
+        return path
+
+    def write(self, name, text):
+        with open(os.path.join(self.scratch, name), "w") as file:
+            file.write(text)
+
+    def settings(self, settings):
+        return dict(self.environment, **settings)
+
+    def start(self, source="a.cl", mode="return", **settings):
+        process = subprocess.Popen(
+            [APP, source, mode], env=self.settings(settings), cwd=self.scratch, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(end, process)
+        return process
+
+    def run_app(self, source="a.cl", mode="return", status=0, **settings):
+        """Returns what the program printed, as lines."""
+        process = self.start(source, mode, **settings)
+        stdout, stderr = process.communicate(timeout=PATIENCE_SECONDS)
+        self.assertEqual((process.returncode, stderr), (status, ""))
+        return stdout.splitlines()
+
+    def kiln(self, *arguments, **settings):
+        return subprocess.run(
+            [KILN, *arguments], env=self.settings(settings), cwd=self.scratch, text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            timeout=PATIENCE_SECONDS)
+
+    def capture(self, status=0):
+        done = self.kiln("capture", "--json")
+        self.assertEqual(done.returncode, status, done.stderr)
+        return json.loads(done.stdout)
+
+    def assert_captured(self, **expected):
+        counted = dict(served=0, dropped=0, failed=0, expired=0, left=0)
+        self.assertEqual(self.capture(), dict(counted, **expected))
+
+    def kinds(self):
+        """How many entries of each kind there are."""
+        listed = self.kiln("ls", "--all", "--json").stdout.splitlines()
+        found = [json.loads(line)["kind"] for line in listed]
+        return {kind: found.count(kind) for kind in found}
+
+    def wait_until(self, holds, pause=0.1):
+        last = time.monotonic() + PATIENCE_SECONDS
+        while not holds() and time.monotonic() < last:
+            time.sleep(pause)
+
+    def wait_for(self, kinds):
+        self.wait_until(lambda: self.kinds() == kinds)
+        self.assertEqual(self.kinds(), kinds)
+
+    def assert_warm(self, expected, source="a.cl", **settings):
+        """With the runtime's own cache gone nothing is built, and the result is the same."""
+        empty = tempfile.mkdtemp(prefix="empty-", dir=self.scratch)
+        process = subprocess.run(
+            [KILN, "run", "--summary", "--json", "--", APP, source, "return"],
+            env=self.settings(dict(settings, POCL_CACHE_DIR=empty, OPENCL_LAYERS="")),
+            cwd=self.scratch, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, timeout=PATIENCE_SECONDS)
+        counted = json.loads(process.stderr.splitlines()[-1])
+        self.assertEqual(process.stdout.splitlines(), expected)
+        self.assertEqual((counted["builds"], counted["hits_store"]), (0, 1), counted)
+
+    def helpers(self):
+        """Processes that work for this cache directory."""
+        found = []
+        for name in os.listdir("/proc"):
+            try:
+                with open("/proc/%s/cmdline" % name, "rb") as file:
+                    words = file.read().split(b"\0")
+            except OSError:
+                continue
+            if b"capture" in words and self.cache.encode() in words:
+                found.append(int(name))
+        return found
+
+    def wait_for_no_helper(self):
+        self.wait_until(lambda: not self.helpers())
+        self.assertEqual(self.helpers(), [])
+
+
+class Started(CaptureTest):
+    """By the layer, whatever the application does."""
+
+    def test_returns_at_once(self):
+        self.assertEqual(self.run_app(), ["5"])
+        self.wait_for({"program": 1})
+        self.wait_for_no_helper()
+        self.assert_warm(["5"])
+        self.assertEqual(self.run_app(POCL_EXTRA_BUILD_FLAGS="-DFOO=7"), ["7"])
+        self.wait_for({"program": 2})
+        self.assert_warm(["7"], POCL_EXTRA_BUILD_FLAGS="-DFOO=7")
+        self.assert_warm(["5"])
+
+    def test_under_kiln_run(self):
+        done = self.kiln("run", "--", APP, "a.cl", "return", OPENCL_LAYERS="")
+        self.assertEqual(done.stdout, "5\n", done.stderr)
+        self.wait_for({"program": 1})
+
+    def assert_saw_no_child(self, process):
+        self.assertIsNone(process.poll(), "it lived until now")
+        stdout, stderr = process.communicate(timeout=PATIENCE_SECONDS)
+        self.assertEqual(stdout.splitlines(), ["5", "children 0, signals 0, pending 0"], stderr)
+
+    def test_invisible_while_it_lives(self):
+        """Served while the application lives and waits for any child, with SIGCHLD handled, blocked
+        or ignored."""
+        modes = ("wait", "block", "ignore")
+        processes = {}
+        for mode in modes:
+            self.write(mode + ".cl", SOURCE % 0 + "// %s\n" % mode)
+            processes[mode] = self.start(mode + ".cl", mode)
+        self.wait_for({"program": len(modes)})
+        for process in processes.values():
+            self.assert_saw_no_child(process)
+
+    def test_adopts_orphans(self):
+        """Such a process would get the helper for a child: it starts none."""
+        trace = os.path.join(self.scratch, "trace")
+        self.write("trace", "")
+        process = self.start(mode="reaper", KILN_TRACE=trace)
+        self.wait_until(lambda: "no helper" in read(trace))
+        self.assertIn("no helper", read(trace))
+        self.assertEqual(self.helpers(), [])
+        self.assert_saw_no_child(process)
+        self.assertEqual((self.kinds(), self.helpers()), ({"request": 1}, []))
+
+    def test_closes_descriptors(self):
+        self.run_app(mode="close")
+        self.wait_for({"program": 1})
+
+    def test_forks(self):
+        self.run_app(mode="fork")
+        self.wait_for({"program": 1})
+
+    def leave_request(self, mode, status):
+        """By a program that ends so that it starts no helper."""
+        process = self.start(mode=mode, KILN_HELPER="0")
+        self.wait_for({"request": 1})
+        process.communicate(timeout=PATIENCE_SECONDS)
+        self.assertEqual((process.returncode, self.helpers()), (status, []))
+
+    def test_killed_and_started_again(self):
+        for mode, status in (("kill", -signal.SIGKILL), ("quick", 0)):
+            self.leave_request(mode, status)
+        self.assertEqual(self.run_app(), ["5"])
+        self.wait_for({"program": 1})
+
+    def test_what_others_left(self):
+        """A program that finds all of its own serves what waits of others."""
+        self.assertEqual(self.run_app(), ["5"])
+        self.wait_for({"program": 1})
+        self.wait_for_no_helper()
+        self.write("b.cl", SOURCE % 1)
+        self.assertEqual(self.run_app("b.cl", KILN_HELPER="0"), ["6"])
+        self.assertEqual(self.kinds(), {"program": 1, "request": 1})
+        self.assert_warm(["5"])
+        self.wait_for({"program": 2})
+        self.assert_warm(["6"], "b.cl")
+
+    def test_session_ends(self):
+        """The helper has left the session of the application before it can be told to end."""
+        process = subprocess.Popen(
+            [APP, "a.cl", "return"], env=self.environment, cwd=self.scratch,
+            stdout=subprocess.DEVNULL, start_new_session=True)
+        process.wait(PATIENCE_SECONDS)
+        try:
+            os.killpg(process.pid, signal.SIGHUP)
+        except ProcessLookupError:
+            pass
+        self.wait_for({"program": 1})
+
+
+class NotStarted(CaptureTest):
+    def assert_waits(self, kinds):
+        self.assertEqual((self.kinds(), self.helpers()), (kinds, []))
+
+    def test_helper_off(self):
+        self.run_app(KILN_HELPER="0")
+        self.assert_waits({"request": 1})
+
+    def test_read_only(self):
+        self.run_app(KILN_READONLY="1")
+        self.assert_waits({})
+
+    def test_no_tool(self):
+        self.run_app(KILN_TOOL="/nowhere/kiln")
+        self.assert_waits({"request": 1})
+
+    def test_tool_that_others_may_write(self):
+        tool = os.path.join(self.scratch, "kiln")
+        shutil.copy(KILN, tool)
+        os.chmod(tool, 0o777)
+        self.run_app(KILN_TOOL=tool)
+        self.assert_waits({"request": 1})
+
+    def test_own_cache_off(self):
+        self.assertEqual(self.run_app(POCL_KERNEL_CACHE="0"), ["5"])
+        self.assert_waits({})
+
+    def test_failed_build(self):
+        self.write("wrong.cl", "__kernel void f(__global int *out) { out[0] = nothing; }\n")
+        process = self.start("wrong.cl")
+        process.communicate(timeout=PATIENCE_SECONDS)
+        self.assertEqual(process.returncode, 2)
+        self.assert_waits({})
+
+
+class Asked(CaptureTest):
+    """Programs that ask for their binaries have made the capture by that."""
+
+    def setUp(self):
+        super().setUp()
+        self.environment["KILN_HELPER"] = "0"
+
+    def test_answer_is_kept(self):
+        self.assertEqual(self.run_app(mode="ask"), ["5"])
+        self.assertEqual(self.kinds(), {"program": 1, "request": 1})
+        self.assert_warm(["5"])
+        self.assert_captured(served=1)
+        self.assertEqual(self.kinds(), {"program": 1})
+        self.assert_warm(["5"])
+
+    def test_own_cache_off(self):
+        self.assertEqual(self.run_app(mode="ask", POCL_KERNEL_CACHE="0"), ["5"])
+        self.assertEqual(self.kinds(), {"program": 1})
+        self.assert_warm(["5"])
+
+    def test_of_another_build(self):
+        """What a rebuild made is not what the first build's key says."""
+        self.assertEqual(self.run_app(mode="rebuild"), ["5"])
+        self.assertEqual(self.kinds(), {"request": 1})
+        self.assert_captured(served=1)
+        self.assert_warm(["5"])
+
+    def test_read_only(self):
+        self.run_app()
+        self.run_app(mode="ask", KILN_READONLY="1")
+        self.assertEqual(self.kinds(), {"request": 1})
+
+
+class ByHand(CaptureTest):
+    def setUp(self):
+        super().setUp()
+        self.environment["KILN_HELPER"] = "0"
+
+    def request(self, count):
+        for i in range(count):
+            self.write("%d.cl" % i, SOURCE % i)
+            self.run_app("%d.cl" % i)
+        self.assertEqual(self.kinds(), {"request": count})
+
+    def test_nothing_to_do(self):
+        self.assert_captured()
+        self.assertFalse(os.path.exists(self.cache))
+
+    def test_serves_once(self):
+        self.request(2)
+        self.run_app("0.cl")
+        self.assertEqual(self.kinds(), {"request": 2})
+        self.assert_captured(served=2)
+        self.assert_captured()
+        self.assertEqual(self.kinds(), {"program": 2})
+        self.assert_warm(["6"], "1.cl")
+
+    def test_request_is_not_the_result(self):
+        self.request(1)
+        self.assertEqual(self.run_app("0.cl"), ["5"])
+
+    def test_header_changed(self):
+        self.write("h.h", "#define BASE 10\n")
+        self.write("h.cl", WITH_HEADER)
+        self.assertEqual(self.run_app("h.cl"), ["10"])
+        self.write("h.h", "#define BASE 11\n")
+        self.assert_captured(dropped=1)
+        self.assertEqual(self.kinds(), {})
+        self.assertEqual(self.run_app("h.cl"), ["11"])
+        self.assert_captured(served=1)
+        self.assert_warm(["11"], "h.cl")
+
+    def test_folder_gone(self):
+        work = self.folder("work")
+        subprocess.run(
+            [APP, os.path.join(self.scratch, "a.cl"), "return"], env=self.environment, cwd=work,
+            stdout=subprocess.DEVNULL, check=True)
+        shutil.rmtree(work)
+        self.assert_captured(dropped=1)
+
+    def test_two_at_once(self):
+        self.request(3)
+        helpers = [
+            subprocess.Popen(
+                [KILN, "capture", "--json", "--wait-ms", str(1000 * PATIENCE_SECONDS)],
+                env=self.environment, stdout=subprocess.PIPE, text=True)
+            for _ in range(2)
+        ]
+        served = [json.loads(helper.communicate()[0])["served"] for helper in helpers]
+        self.assertEqual(sorted(served), [0, 3])
+        self.assertEqual(self.kinds(), {"program": 3})
+
+    def start_and_see_at_work(self):
+        helper = subprocess.Popen(
+            [KILN, "capture", "--dir", self.cache], env=self.environment,
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(end, helper)
+        self.wait_until(lambda: len(self.helpers()) >= 2 or helper.poll() is not None, 0.01)
+        return helper
+
+    def test_second_one_leaves(self):
+        self.request(2)
+        helper = self.start_and_see_at_work()
+        helper.send_signal(signal.SIGSTOP)
+        second = self.kiln("capture")
+        helper.send_signal(signal.SIGCONT)
+        self.assertEqual(second.returncode, 1, second.stderr)
+        self.assertEqual(helper.wait(PATIENCE_SECONDS), 0)
+        self.assertEqual(self.kinds(), {"program": 2})
+
+    def test_killed_at_work(self):
+        self.request(3)
+        for delay in (0, 0.1, 0.3, 0.8):
+            helper = self.start_and_see_at_work()
+            time.sleep(delay)
+            helper.kill()
+            helper.wait()
+            self.wait_for_no_helper()
+            self.assertEqual(self.kiln("verify").returncode, 0)
+        self.capture()
+        self.assertEqual(self.kinds(), {"program": 3})
+        for i in range(3):
+            self.assert_warm([str(5 + i)], "%d.cl" % i)
+
+    def test_worker_killed(self):
+        """What ends its process is given up, and not asked for again."""
+        self.request(1)
+        helper = self.start_and_see_at_work()
+        worker = next(process for process in self.helpers() if process != helper.pid)
+        os.kill(worker, signal.SIGKILL)
+        self.assertEqual(helper.wait(PATIENCE_SECONDS), 0)
+        self.assertEqual(self.run_app("0.cl"), ["5"])
+        self.assert_captured()
+        self.assertEqual(self.kinds(), {"request": 1})
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0]] + sys.argv[4:])

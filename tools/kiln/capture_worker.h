@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One request is served by a process of its own: it has the variables of the program that left the
+ * request, and whatever a driver does ends nothing else.
+ */
+#pragma once
+
+#include <kiln/store.h>
+
+enum capture_result {
+    CAPTURE_SERVED,
+    CAPTURE_DROPPED, /* the same build can't be had any more */
+    CAPTURE_FAILED,  /* it would fail again */
+    CAPTURE_LEFT     /* the store can't take the result now */
+};
+
+/* Serves a request in a process that it starts and waits for.
+ *
+ * @directory  of the store, absolute */
+enum capture_result capture_in_worker(const char *directory, const kiln_entry *request);
+
+/* What such a process does: it takes the request from its standard input. Returns what to exit
+ * with.
+ *
+ * @parent  what --serve said: the process that started it, with which it ends */
+int capture_worker(kiln_store *store, const char *parent);

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <kiln/opencl.h>
+
+#include "capture_worker.h"
+#include "directory.h"
+#include "json.h"
+#include "options.h"
+#include "output.h"
+#include "tool.h"
+
+static const char usage[] =
+    "Usage: kiln capture [--dir DIR] [--wait-ms N] [--idle] [--json]\n"
+    "\n"
+    "Builds again what programs built on runtimes whose results can't be captured without\n"
+    "stalling them, and stores the results. Programs start this by themselves.\n"
+    "\n"
+    "  --dir DIR    the cache directory\n"
+    "  --wait-ms N  where another one is at work here: how long to wait for its end; default 0\n"
+    "  --idle       only with what time and disk others leave\n"
+    "  --json       one JSON object\n";
+
+#define NS_PER_MS UINT64_C(1000000)
+
+struct work {
+    const struct directory *directory;
+    uint64_t served, dropped, failed, expired, left;
+    bool is_blocked;       /* the store takes nothing now */
+    kiln_entry **requests; /* of one walk */
+    size_t count;
+};
+
+/* ---- finding requests ---- */
+
+static bool has_expired(const kiln_item_info *info)
+{
+    return time(NULL) - info->created_s > KILN_OPENCL_REQUEST_AGE_S;
+}
+
+static int visit(void *user, kiln_item *item)
+{
+    struct work *work = user;
+    kiln_item_info info = {.struct_size = sizeof info};
+    if (kiln_item_get_info(item, &info) != KILN_OK || info.state != KILN_OK ||
+        info.kind != KILN_ENTRY_REQUEST) {
+        return 0;
+    }
+    if (has_expired(&info)) {
+        work->expired += kiln_item_remove(item) == KILN_OK;
+        return 0;
+    }
+    kiln_entry *request = NULL;
+    if (info.bytes > 0 && kiln_item_read(item, &request) == KILN_OK) {
+        work->requests = must(realloc(work->requests, (work->count + 1) * sizeof(kiln_entry *)));
+        work->requests[work->count++] = request;
+    }
+    return 0;
+}
+
+/* ---- serving them ---- */
+
+/* What can't be removed would be served for ever. */
+static void remove_request(struct work *work, const kiln_entry *request)
+{
+    kiln_status status = kiln_store_remove(work->directory->store, kiln_entry_key(request));
+    work->is_blocked |= status != KILN_OK && status != KILN_MISS;
+}
+
+/* In the request's place: so that it isn't made again at each run, only to fail again. */
+static void give_up(struct work *work, const kiln_entry *request)
+{
+    const kiln_entry_params params = {
+        .struct_size = sizeof params,
+        .key = kiln_entry_key(request),
+        .kind = KILN_ENTRY_REQUEST,
+        .provenance = {.struct_size = sizeof params.provenance,
+                       .device = kiln_entry_provenance(request).device},
+    };
+    kiln_entry *given_up = NULL;
+    if (kiln_entry_new(&params, &given_up) != KILN_OK ||
+        kiln_store_put(work->directory->store, given_up) != KILN_OK) {
+        remove_request(work, request);
+    }
+    kiln_entry_release(&given_up);
+}
+
+static void serve(struct work *work, const kiln_entry *request)
+{
+    switch (capture_in_worker(work->directory->path, request)) {
+    case CAPTURE_SERVED:
+        work->served++;
+        remove_request(work, request);
+        break;
+    case CAPTURE_DROPPED:
+        work->dropped++;
+        remove_request(work, request);
+        break;
+    case CAPTURE_FAILED:
+        work->failed++;
+        give_up(work, request);
+        break;
+    case CAPTURE_LEFT:
+        work->left++;
+        work->is_blocked = true;
+        break;
+    }
+}
+
+/* Serves what one walk finds. Returns false where it found nothing, or nothing can be done. */
+static bool serve_found(struct work *work)
+{
+    work->count = 0;
+    kiln_store_each_request(work->directory->store, visit, work);
+    for (size_t i = 0; i < work->count; i++) {
+        if (!work->is_blocked) {
+            serve(work, work->requests[i]);
+        }
+        kiln_entry_release(&work->requests[i]);
+    }
+    return work->count > 0 && !work->is_blocked;
+}
+
+/* ---- one at a time ---- */
+
+static kiln_status take_turn(kiln_store *store, uint64_t wait_ms, kiln_lease **ret_lease)
+{
+    kiln_key_builder *builder = NULL;
+    kiln_key *key = NULL;
+    must_succeed(kiln_key_builder_new(&builder));
+    must_succeed(kiln_key_builder_add_text(builder, "helper", "capture"));
+    must_succeed(kiln_key_builder_finish(builder, &key));
+    kiln_key_builder_free(&builder);
+    kiln_status status = kiln_store_lease(store, key, wait_ms * NS_PER_MS, ret_lease);
+    kiln_key_release(&key);
+    return status;
+}
+
+static void be_idle(void)
+{
+    enum { IOPRIO_WHO_PROCESS = 1, IOPRIO_CLASS_IDLE = 3, IOPRIO_CLASS_SHIFT = 13 };
+    const struct sched_param parameters = {0};
+    if (nice(19) == -1 || sched_setscheduler(0, SCHED_IDLE, &parameters) != 0) {
+        /* It is only more of a burden, then. */
+    }
+    syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_CLASS_IDLE << IOPRIO_CLASS_SHIFT);
+}
+
+static void print_work(const struct work *work, bool json)
+{
+    if (json) {
+        json_t *object = must(json_object());
+        json_add(object, "served", json_number(work->served));
+        json_add(object, "dropped", json_number(work->dropped));
+        json_add(object, "failed", json_number(work->failed));
+        json_add(object, "expired", json_number(work->expired));
+        json_add(object, "left", json_number(work->left));
+        json_print(stdout, object);
+        return;
+    }
+    printf("%" PRIu64 " captured, %" PRIu64 " dropped, %" PRIu64 " failed, %" PRIu64 " expired\n",
+           work->served, work->dropped, work->failed, work->expired);
+}
+
+static int serve_all(const struct directory *directory, uint64_t wait_ms, bool json)
+{
+    struct work work = {.directory = directory};
+    kiln_lease *turn = NULL;
+    kiln_status status =
+        directory->store == NULL ? KILN_OK : take_turn(directory->store, wait_ms, &turn);
+    if (status == KILN_BUSY) {
+        complain("another one is at work in %s", directory->path);
+        return EXIT_NOTHING_FOUND;
+    }
+    if (status != KILN_OK) {
+        complain("%s: %s", directory->path, kiln_status_text(status));
+        return exit_code_of(status);
+    }
+    while (directory->store != NULL && serve_found(&work)) {
+    }
+    kiln_lease_release(&turn);
+    free(work.requests);
+    print_work(&work, json);
+    return work.is_blocked ? EXIT_IO : EXIT_OK;
+}
+
+static bool parse_wait(const char *text, uint64_t *ret_wait_ms)
+{
+    char *end = NULL;
+    const unsigned long long wait_ms = strtoull(text, &end, 10);
+    *ret_wait_ms = wait_ms;
+    return text[0] >= '0' && text[0] <= '9' && *end == '\0' && wait_ms <= 86400000;
+}
+
+int cmd_capture(int argc, char **argv)
+{
+    const char *wait = "0";
+    const char *parent = NULL;
+    bool idle = false;
+    struct command_line line = {
+        .usage = usage,
+        .options = {{.name = "wait-ms", .text = &wait},
+                    {.name = "idle", .flag = &idle},
+                    {.name = "serve", .text = &parent}},
+    };
+    int exit_code;
+    if (!options_read(&line, argc, argv, &exit_code)) {
+        return exit_code;
+    }
+    uint64_t wait_ms = 0;
+    if (!parse_wait(wait, &wait_ms)) {
+        return options_wrong(argv[0], "--wait-ms wants a number of milliseconds");
+    }
+    if (idle) {
+        be_idle();
+    }
+    struct directory directory;
+    exit_code = directory_open(line.directory, 0, &directory);
+    if (exit_code != EXIT_OK) {
+        return exit_code;
+    }
+    exit_code = parent != NULL ? capture_worker(directory.store, parent)
+                               : serve_all(&directory, wait_ms, line.json);
+    directory_close(&directory);
+    return exit_code;
+}
