@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "deferred_compile.h"
 #include "handle_map.h"
 #include "layer.h"
 
@@ -215,11 +216,20 @@ void records_retain_program(cl_program program)
     records_unlock();
 }
 
+/* Under the lock. */
+static deferred_compile *take_deferred(program_record *record)
+{
+    deferred_compile *taken = record->deferred;
+    record->deferred = NULL;
+    return taken;
+}
+
 /* Gives back one reference on P. With the last one the record leaves the map, and its twin goes:
  * kept alive any longer, it would keep the context from ending. */
 static void release_reference(program_record *record, int is_kernel_hold)
 {
     twin *dropped = NULL;
+    deferred_compile *deferred = NULL;
     program_record *unused = NULL;
     records_lock();
     record->kernel_holds -= is_kernel_hold ? 1 : 0;
@@ -227,11 +237,13 @@ static void release_reference(program_record *record, int is_kernel_hold)
     if (record->references == 0) {
         dropped = record->twin;
         record->twin = NULL;
+        deferred = take_deferred(record);
         handle_map_remove(&programs, record->program);
         unused = drop_hold(record);
     }
     records_unlock();
     twin_release(dropped);
+    deferred_compile_release(deferred);
     free_record(unused);
 }
 
@@ -259,8 +271,10 @@ unsigned records_begin_native(program_record *record)
     records_lock();
     const unsigned generation = ++record->generation;
     compiled_keys outdated = take_compiled(record);
+    deferred_compile *deferred = take_deferred(record);
     records_unlock();
     compiled_keys_done(&outdated);
+    deferred_compile_release(deferred);
     return generation;
 }
 
@@ -278,6 +292,24 @@ int records_is_generation(program_record *record, unsigned generation)
     const int is_same = record->generation == generation;
     records_unlock();
     return is_same;
+}
+
+build_phase records_start_building(program_record *record)
+{
+    records_lock();
+    const build_phase phase = record->phase;
+    if (phase == BUILD_NONE) {
+        record->phase = BUILD_LOOKED_UP;
+    }
+    records_unlock();
+    return phase;
+}
+
+void records_set_phase(program_record *record, build_phase phase)
+{
+    records_lock();
+    record->phase = phase;
+    records_unlock();
 }
 
 void records_hold_at_driver(program_record *record)
@@ -316,6 +348,74 @@ kiln_key *records_find_compiled(cl_program program, cl_context context, cl_devic
     kiln_key *key = is_of_context ? compiled_keys_find(&record->compiled, device) : NULL;
     records_unlock();
     return key;
+}
+
+/* ---- deferred compiles ---- */
+
+void records_set_deferred(program_record *record, deferred_compile *made, compiled_keys compiled)
+{
+    records_lock();
+    const int is_late = record->references == 0 || record->generation > 0;
+    deferred_compile *unused = is_late ? made : take_deferred(record);
+    compiled_keys outdated = is_late ? compiled : take_compiled(record);
+    if (!is_late) {
+        record->deferred = made;
+        record->compiled = compiled;
+    }
+    records_unlock();
+    deferred_compile_release(unused);
+    compiled_keys_done(&outdated);
+}
+
+/* Under the lock. */
+static deferred_compile *hold_deferred(deferred_compile *of)
+{
+    if (of) {
+        atomic_fetch_add_explicit(&of->holds, 1, memory_order_relaxed);
+    }
+    return of;
+}
+
+deferred_compile *records_hold_deferred(program_record *record)
+{
+    records_lock();
+    deferred_compile *held = hold_deferred(record->deferred);
+    records_unlock();
+    return held;
+}
+
+deferred_compile *records_hold_deferred_of(cl_program program)
+{
+    records_lock();
+    const program_record *record = handle_map_get(&programs, program);
+    deferred_compile *held = record ? hold_deferred(record->deferred) : NULL;
+    records_unlock();
+    return held;
+}
+
+int records_has_deferred(program_record *record, const deferred_compile *of)
+{
+    records_lock();
+    const int has = record->deferred == of;
+    records_unlock();
+    return has;
+}
+
+void records_end_deferred(program_record *record, const deferred_compile *of,
+                          compiled_keys compiled)
+{
+    deferred_compile *ended = NULL;
+    compiled_keys unused = compiled;
+    records_lock();
+    if (record->deferred == of) {
+        ended = take_deferred(record);
+        unused = take_compiled(record);
+        record->compiled = compiled;
+        record->generation++;
+    }
+    records_unlock();
+    deferred_compile_release(ended);
+    compiled_keys_done(&unused);
 }
 
 /* ---- specialization constants ---- */
@@ -360,6 +460,16 @@ int records_is_let_go(cl_program program)
         record && record->references == record->kernel_holds && !counts_kernels(record);
     records_unlock();
     return is_let_go;
+}
+
+int records_has_let_go(cl_uint count, const cl_program *of)
+{
+    for (cl_uint i = 0; of && i < count; i++) {
+        if (records_is_let_go(of[i])) {
+            return 1;
+        }
+    }
+    return 0;
 }
 
 /* Where kernels don't count, the record knows the number by itself. Where they do, the driver's
