@@ -721,7 +721,7 @@ static void counts_embedded_headers(void **state)
         kiln_key_builder *builder;
         assert_int_equal(kiln_key_builder_new(&builder), KILN_OK);
         assert_int_equal(
-            kilni_opencl_add_inputs_with_headers(&source, 1, names, &header, builder, NULL),
+            kilni_opencl_add_inputs_with_headers(&source, 1, names, &header, builder, NULL, NULL),
             KILN_OK);
         assert_int_equal(kiln_key_builder_finish(builder, &keys[i]), KILN_OK);
         kiln_key_builder_free(&builder);
@@ -852,7 +852,8 @@ static kiln_status try_everything(void)
     kiln_key_builder *builder;
     kiln_status status = kiln_key_builder_new(&builder);
     if (status == KILN_OK) {
-        status = kilni_opencl_add_inputs_with_headers(&source, 1, names, &header, builder, NULL);
+        status =
+            kilni_opencl_add_inputs_with_headers(&source, 1, names, &header, builder, NULL, NULL);
         kiln_key_builder_free(&builder);
     }
     return status;

@@ -182,6 +182,26 @@ static cl_int request(compile_call *call)
     return call->error;
 }
 
+/* A deferred compile reads its files when the driver's object is needed, so they must stay what
+ * they are until then. They are taken to, where nobody has touched them since this process started.
+ */
+static int are_settled(const kilni_opencl_files *files)
+{
+    return !files->are_relative && files->changed_ns < session_start_ns();
+}
+
+static cl_int compile_with_keys(compile_call *call)
+{
+    count_passed("files that may change yet; links of it are looked up");
+    records_hold_at_driver(call->record);
+    build(call, NULL);
+    if (call->is_as_keys_say) {
+        records_set_compiled(call->record, call->generation, take_keys(call));
+    }
+    records_release_at_driver(call->record);
+    return call->error;
+}
+
 static cl_int look_up_or_compile(compile_call *call)
 {
     const char *reason = reason_to_pass(call->record);
@@ -189,18 +209,19 @@ static cl_int look_up_or_compile(compile_call *call)
         return pass_through(call, reason);
     }
     kiln_error error = {.struct_size = sizeof error};
+    kilni_opencl_files files = {0};
     kiln_status status = compile_inputs_copy(call->record, call->arguments, &call->inputs);
     if (status == KILN_OK &&
         (call->inputs.device_count == 0 || call->inputs.device_count > KILNI_REQUEST_KEYS_MAX)) {
         return pass_through(call, "no devices, or too many");
     }
     if (status == KILN_OK) {
-        status = compile_inputs_make_keys(&call->inputs, call->record, &call->keys, &error);
+        status = compile_inputs_make_keys(&call->inputs, call->record, &call->keys, &files, &error);
     }
     if (status != KILN_OK) {
         return pass_through(call, error.text[0] ? error.text : kiln_status_text(status));
     }
-    return request(call);
+    return are_settled(&files) ? request(call) : compile_with_keys(call);
 }
 
 static cl_int compile_tracked(compile_call *call)

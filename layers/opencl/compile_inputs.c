@@ -101,7 +101,8 @@ void compile_inputs_done(compile_inputs *inputs)
 /* ---- keys ---- */
 
 static kiln_status make_key(const compile_inputs *inputs, program_record *record,
-                            cl_device_id device, kiln_key **ret_key, kiln_error *error)
+                            cl_device_id device, kiln_key **ret_key, kilni_opencl_files *ret_files,
+                            kiln_error *error)
 {
     kiln_key_builder *builder = NULL;
     kiln_status status = program_key_begin(record->platform, device, &builder, error);
@@ -111,7 +112,7 @@ static kiln_status make_key(const compile_inputs *inputs, program_record *record
     if (status == KILN_OK) {
         status = kilni_opencl_add_inputs_with_headers(&inputs->source, inputs->header_count,
                                                       (const char *const *)inputs->header_names,
-                                                      inputs->headers, builder, error);
+                                                      inputs->headers, builder, ret_files, error);
     }
     if (status == KILN_OK) {
         status = records_add_constants(record, builder);
@@ -124,7 +125,8 @@ static kiln_status make_key(const compile_inputs *inputs, program_record *record
 }
 
 kiln_status compile_inputs_make_keys(const compile_inputs *inputs, program_record *record,
-                                     compiled_keys *ret_keys, kiln_error *error)
+                                     compiled_keys *ret_keys, kilni_opencl_files *ret_files,
+                                     kiln_error *error)
 {
     compiled_keys made = {.count = inputs->device_count};
     made.keys = calloc(made.count + 1, sizeof(kiln_key *));
@@ -136,7 +138,7 @@ kiln_status compile_inputs_make_keys(const compile_inputs *inputs, program_recor
         return status;
     }
     for (cl_uint i = 0; status == KILN_OK && i < made.count; i++) {
-        status = make_key(inputs, record, made.devices[i], &made.keys[i], error);
+        status = make_key(inputs, record, made.devices[i], &made.keys[i], ret_files, error);
     }
     if (status != KILN_OK) {
         compiled_keys_done(&made);
@@ -153,7 +155,7 @@ int compile_inputs_have_keys(const compile_inputs *inputs, program_record *recor
         return 1;
     }
     compiled_keys now = {0};
-    int same = compile_inputs_make_keys(inputs, record, &now, NULL) == KILN_OK;
+    int same = compile_inputs_make_keys(inputs, record, &now, NULL, NULL) == KILN_OK;
     for (cl_uint i = 0; same && i < keys->count; i++) {
         same = kiln_key_equals(now.keys[i], keys->keys[i]);
     }

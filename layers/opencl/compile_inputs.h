@@ -9,6 +9,7 @@
 #include <kiln/device.h>
 
 #include "compiled_keys.h"
+#include "device/opencl/includes.h"
 #include "records.h"
 
 typedef void(CL_CALLBACK *compile_callback)(cl_program program, void *user_data);
@@ -48,10 +49,13 @@ kiln_status compile_inputs_copy(const program_record *record, const compile_argu
                                 compile_inputs *inputs);
 void compile_inputs_done(compile_inputs *inputs);
 
-/* The keys of the compile as of now, one for each device. KILN_OK; KILN_E_UNSUPPORTED, with the
- * reason; KILN_E_NO_MEMORY. */
+/* The keys of the compile as of now, one for each device.
+ *
+ * @ret_files  [out] may be NULL; what is known of the files that it includes
+ * Returns KILN_OK; KILN_E_UNSUPPORTED, with the reason; KILN_E_NO_MEMORY. */
 kiln_status compile_inputs_make_keys(const compile_inputs *inputs, program_record *record,
-                                     compiled_keys *ret_keys, kiln_error *error);
+                                     compiled_keys *ret_keys, kilni_opencl_files *ret_files,
+                                     kiln_error *error);
 
 /* 1 where those are still the keys. Included files may have changed while the driver read them:
  * then what was compiled is not what they say. */

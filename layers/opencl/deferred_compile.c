@@ -173,7 +173,7 @@ int deferred_compile_answer(const deferred_compile *of, cl_device_id device,
 static void compile_now(const deferred_compile *of, program_record *record)
 {
     compiled_keys keys = {0};
-    int has_keys = compile_inputs_make_keys(&of->inputs, record, &keys, NULL) == KILN_OK;
+    int has_keys = compile_inputs_make_keys(&of->inputs, record, &keys, NULL, NULL) == KILN_OK;
     records_hold_at_driver(record);
     if (compile_inputs_compile(&of->inputs, record) != CL_SUCCESS ||
         !(has_keys && compile_inputs_have_keys(&of->inputs, record, &keys))) {

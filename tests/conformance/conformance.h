@@ -15,15 +15,12 @@
 /* How many work-items every kernel of the cases is run with. */
 enum { ITEMS = 8 };
 
-enum { LINKS_CACHEABLE = 2 };
-
 typedef struct conformance_case {
     const char *name;
     void (*run)(void);
 
     /* 1 where every build of the case succeeds, and its inputs are known: a cache that has seen
-     * the case before may answer all of it without a build. LINKS_CACHEABLE: all of its links,
-     * while its compiles go to the runtime. */
+     * the case before may answer all of it without a build. */
     int cacheable;
 } conformance_case;
 
@@ -38,6 +35,7 @@ extern const conformance_case rebuild_cases[];
 extern const conformance_case lifetime_cases[];
 extern const conformance_case link_cases[];
 extern const conformance_case linked_cases[];
+extern const conformance_case compiled_cases[];
 extern const conformance_case binary_cases[];
 extern const conformance_case il_cases[];
 extern const conformance_case include_cases[];

@@ -20,9 +20,9 @@
 #include <string.h>
 
 static const conformance_case *const all_cases[] = {
-    handle_cases, build_cases,   callback_cases, query_cases,  kernel_cases,
-    device_cases, rebuild_cases, lifetime_cases, link_cases,   linked_cases,
-    binary_cases, il_cases,      include_cases,  misuse_cases, thread_cases,
+    handle_cases,  build_cases,    callback_cases, query_cases,  kernel_cases,   device_cases,
+    rebuild_cases, lifetime_cases, link_cases,     linked_cases, compiled_cases, binary_cases,
+    il_cases,      include_cases,  misuse_cases,   thread_cases,
 };
 
 static const conformance_case *find_case(const char *name)
@@ -39,10 +39,9 @@ static const conformance_case *find_case(const char *name)
 
 static void list_cases(void)
 {
-    static const char *const marks[] = {"", " cacheable", " links-cacheable"};
     for (size_t i = 0; i < COUNT(all_cases); i++) {
         for (const conformance_case *one = all_cases[i]; one->name != NULL; one++) {
-            printf("%s%s\n", one->name, marks[one->cacheable]);
+            printf("%s%s\n", one->name, one->cacheable ? " cacheable" : "");
         }
     }
 }
