@@ -52,9 +52,19 @@ typedef struct conformance_setting {
 
 extern conformance_setting setting;
 
-/* Builds the source in a file, runs its kernel f, and writes status, first item and log. Returns
- * the exit status. */
-int run_source_file(const char *path, const char *options);
+/* One source in a file, built, or compiled and linked. */
+typedef struct source_run {
+    const char *path;
+    const char *options;
+    int is_linked;            /* the rest is for that */
+    const char *link_options; /* NULL: none */
+    const char *header;       /* a file, embedded by its name without folders; NULL: none */
+    const char *before;       /* commands of the shell's, before it is compiled; NULL: none */
+    const char *between;      /* before it is linked */
+} source_run;
+
+/* Does that, runs the kernel f, and writes status, first item and log. Returns the exit status. */
+int run_source_file(const source_run *wanted);
 
 /* Builds programs, starts work on each that takes a while, and comes back while it runs, with
  * nothing released. @salt makes the programs new ones. Returns the exit status. */
