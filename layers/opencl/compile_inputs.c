@@ -30,10 +30,11 @@ static kiln_status copy_header(const program_record *record, cl_program header, 
 static kiln_status copy_headers(const program_record *record, const compile_arguments *arguments,
                                 compile_inputs *inputs)
 {
+    const size_t room = (size_t)arguments->header_count + 1;
     inputs->header_count = arguments->header_count;
-    inputs->header_names = calloc(inputs->header_count + 1, sizeof *inputs->header_names);
-    inputs->header_codes = calloc(inputs->header_count + 1, sizeof *inputs->header_codes);
-    inputs->headers = calloc(inputs->header_count + 1, sizeof *inputs->headers);
+    inputs->header_names = calloc(room, sizeof *inputs->header_names);
+    inputs->header_codes = calloc(room, sizeof *inputs->header_codes);
+    inputs->headers = calloc(room, sizeof *inputs->headers);
     if (!inputs->header_names || !inputs->header_codes || !inputs->headers) {
         return KILN_E_NO_MEMORY;
     }
@@ -129,7 +130,7 @@ kiln_status compile_inputs_make_keys(const compile_inputs *inputs, program_recor
                                      kiln_error *error)
 {
     compiled_keys made = {.count = inputs->device_count};
-    made.keys = calloc(made.count + 1, sizeof(kiln_key *));
+    made.keys = calloc(made.count, sizeof(kiln_key *));
     kiln_status status = made.keys
                              ? program_devices_copy(made.count, inputs->devices, &made.devices)
                              : KILN_E_NO_MEMORY;
@@ -178,7 +179,7 @@ static void release_programs(cl_program *programs, cl_uint count)
 static cl_int make_headers(const compile_inputs *inputs, const program_record *record,
                            cl_program **ret_headers)
 {
-    cl_program *made = calloc(inputs->header_count + 1, sizeof(cl_program));
+    cl_program *made = calloc((size_t)inputs->header_count + 1, sizeof(cl_program));
     cl_int error = made ? CL_SUCCESS : CL_OUT_OF_HOST_MEMORY;
     for (cl_uint i = 0; error == CL_SUCCESS && i < inputs->header_count; i++) {
         const char *text = inputs->header_codes[i];

@@ -211,7 +211,8 @@ static kiln_status build(void *user, kiln_error *error)
 }
 
 /* An input may have been built or compiled again while the driver linked: then what was linked is
- * not what the key says. Its keys go before the driver starts, and no others come. */
+ * not what the key says. Its keys go before the driver starts, and no others come. One that was
+ * found, and that the driver compiled only for this link, has the keys of what it was by then. */
 static kiln_status check_inputs(const link_call *call, size_t index)
 {
     kiln_key *again = NULL;
