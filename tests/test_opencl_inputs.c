@@ -721,7 +721,7 @@ static void counts_embedded_headers(void **state)
         kiln_key_builder *builder;
         assert_int_equal(kiln_key_builder_new(&builder), KILN_OK);
         assert_int_equal(
-            kilni_opencl_add_inputs_with_headers(&source, 1, names, &header, builder, NULL),
+            kilni_opencl_add_inputs_with_headers(&source, 1, names, &header, builder, NULL, NULL),
             KILN_OK);
         assert_int_equal(kiln_key_builder_finish(builder, &keys[i]), KILN_OK);
         kiln_key_builder_free(&builder);
@@ -735,6 +735,55 @@ static void counts_embedded_headers(void **state)
     for (int i = 0; i < 3; i++) {
         kiln_key_release(&keys[i]);
     }
+}
+
+static kilni_opencl_files files_of(const char *code, const char *options)
+{
+    kiln_program_source source = {.struct_size = sizeof source,
+                                  .form = KILN_SOURCE_TEXT,
+                                  .code = {.data = code, .size = strlen(code)},
+                                  .options = options};
+    kiln_key_builder *builder;
+    kilni_opencl_files files = {.are_relative = true, .changed_ns = -1};
+    assert_int_equal(kiln_key_builder_new(&builder), KILN_OK);
+    assert_int_equal(
+        kilni_opencl_add_inputs_with_headers(&source, 0, NULL, NULL, builder, &files, NULL),
+        KILN_OK);
+    kiln_key_builder_free(&builder);
+    return files;
+}
+
+static int64_t change_of(const char *path)
+{
+    struct stat facts;
+    assert_int_equal(stat(path, &facts), 0);
+    return (int64_t)facts.st_ctim.tv_sec * 1000000000 + facts.st_ctim.tv_nsec;
+}
+
+static void tells_of_files(void **state)
+{
+    const scratch *s = *state;
+    char options[sizeof s->path + 8];
+    snprintf(options, sizeof options, "-I%s/a", s->path);
+    put("a/old.h", "#include \"new.h\"\n");
+    put("a/new.h", "\n");
+
+    kilni_opencl_files files = files_of("int a;\n", options);
+    assert_false(files.are_relative);
+    assert_true(files.changed_ns == 0);
+    files = files_of("#include \"old.h\"\n", options);
+    assert_false(files.are_relative);
+    assert_true(files.changed_ns == change_of("a/new.h"));
+    files = files_of("#include \"old.h\"\n", "-Ia");
+    assert_true(files.are_relative);
+    files = files_of("__constant char *f = __FILE__;\n", options);
+    assert_true(files.are_relative);
+
+    /* What a driver may find first counts too. */
+    assert_int_equal(rename("a/old.h", "old.h"), 0);
+    put("a/old.h", "\n");
+    files = files_of("#include \"old.h\"\n", options);
+    assert_true(files.are_relative);
 }
 
 /* ---- links ---- */
@@ -852,7 +901,8 @@ static kiln_status try_everything(void)
     kiln_key_builder *builder;
     kiln_status status = kiln_key_builder_new(&builder);
     if (status == KILN_OK) {
-        status = kilni_opencl_add_inputs_with_headers(&source, 1, names, &header, builder, NULL);
+        status =
+            kilni_opencl_add_inputs_with_headers(&source, 1, names, &header, builder, NULL, NULL);
         kiln_key_builder_free(&builder);
     }
     return status;
@@ -1029,6 +1079,7 @@ int main(void)
         SCRATCH_TEST(shares_equal_folders),
         SCRATCH_TEST(takes_intermediate_language_as_it_is),
         SCRATCH_TEST(counts_embedded_headers),
+        SCRATCH_TEST(tells_of_files),
         SCRATCH_TEST(keeps_links_apart),
         SCRATCH_TEST(refuses_link_options_that_may_name_files),
         SCRATCH_TEST(says_whether_files_may_count),

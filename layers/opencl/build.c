@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "deferred_compile.h"
 #include "device/opencl/inputs.h"
 #include "helper.h"
 #include "layer.h"
@@ -66,13 +67,6 @@ static kiln_status make_keys(build_call *call, kiln_error *error)
     return status;
 }
 
-static void set_phase(program_record *record, build_phase phase)
-{
-    records_lock();
-    record->phase = phase;
-    records_unlock();
-}
-
 static void free_call(build_call *call)
 {
     program_keys_free(call->keys, call->device_count);
@@ -111,7 +105,7 @@ static kiln_status load(void *user, const kiln_entry *const *entries)
 static void build_at_driver(build_call *call)
 {
     call->generation = records_begin_native(call->record);
-    set_phase(call->record, BUILD_AT_DRIVER);
+    records_set_phase(call->record, BUILD_AT_DRIVER);
     call->was_at_driver = 1;
     call->error =
         layer_target()->clBuildProgram(call->program, call->argument_count, call->argument_devices,
@@ -271,8 +265,8 @@ static cl_int request(build_call *call)
         helper_look_for_waiting();
     }
     records_release_at_driver(call->record);
-    pthread_setcancelstate(cancel_state, &cancel_state);
     trace_request(call->keys[0], &result, status);
+    pthread_setcancelstate(cancel_state, &cancel_state);
     return call->error;
 }
 
@@ -379,36 +373,6 @@ static int is_well_formed(cl_uint device_count, const cl_device_id *devices, bui
     return (device_count == 0) == (devices == NULL) && (notify || !user_data);
 }
 
-static int all_belong_to_program(cl_program program, cl_uint count, const cl_device_id *devices)
-{
-    cl_device_id *of_program = NULL;
-    cl_uint of_program_count = 0;
-    int all = program_devices_of(program, &of_program, &of_program_count) == KILN_OK;
-    for (cl_uint i = 0; all && i < count; i++) {
-        cl_uint place = 0;
-        while (place < of_program_count && of_program[place] != devices[i]) {
-            place++;
-        }
-        all = place < of_program_count;
-    }
-    free(of_program);
-    return all;
-}
-
-/* Two builds of one program at a time. While the driver has the first, the second is its to refuse
- * (or, from the first one's callback, to do). While the driver doesn't know of the first, it is
- * refused as the driver would. */
-static build_phase start_building(program_record *record)
-{
-    records_lock();
-    const build_phase phase = record->phase;
-    if (phase == BUILD_NONE) {
-        record->phase = BUILD_LOOKED_UP;
-    }
-    records_unlock();
-    return phase;
-}
-
 /* A build that goes to the driver as it is, on a program that the layer keeps track of. */
 static cl_int build_past_cache(program_record *record, const build_call *call)
 {
@@ -468,14 +432,15 @@ cl_int CL_API_CALL layer_build_program(cl_program program, cl_uint device_count,
     if (!call.record) {
         return build_past_cache(NULL, &given);
     }
+    compile_natively(call.record, "built after it was compiled");
     cl_int error = CL_SUCCESS;
     if (!is_well_formed(device_count, devices, notify, user_data) ||
-        !all_belong_to_program(program, device_count, devices)) {
+        !program_has_devices(program, device_count, devices)) {
         error = refuse_by_driver(call.record, &given);
         free_call(&call);
         return error;
     }
-    const build_phase before = start_building(call.record);
+    const build_phase before = records_start_building(call.record);
     if (before != BUILD_NONE) {
         error = before == BUILD_AT_DRIVER ? build_past_cache(call.record, &given)
                                           : CL_INVALID_OPERATION;
@@ -485,7 +450,7 @@ cl_int CL_API_CALL layer_build_program(cl_program program, cl_uint device_count,
     helper_build_starts();
     error = build_tracked(&call);
     helper_build_ends();
-    set_phase(call.record, BUILD_NONE);
+    records_set_phase(call.record, BUILD_NONE);
     if (call.is_callback_due && notify) {
         notify(program, user_data);
     }

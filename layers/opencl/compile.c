@@ -1,141 +1,49 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * clCompileProgram: it goes to the driver, and what was compiled is remembered as a key, so that
- * links of it can be found.
+ * clCompileProgram under the cache: after a hit the driver has compiled nothing until something
+ * needs its object. What was compiled is remembered as a key too, by which links of it are found.
  */
 #include "calls.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 
 #include "base/error.h"
 #include "build.h"
-#include "device/opencl/inputs.h"
+#include "compile_inputs.h"
+#include "deferred_compile.h"
 #include "layer.h"
 #include "program_entry.h"
 #include "program_key.h"
 #include "records.h"
 #include "trace.h"
 
-/* One call of clCompileProgram, as far as its key goes. */
+/* One call of clCompileProgram. */
 typedef struct compile_call {
     program_record *record; /* held by the caller */
-    cl_uint header_count;
-    const char **header_names; /* the application's */
+    const compile_arguments *arguments;
+    compile_inputs inputs;
+    device_keys keys;
 
-    char *code;
-    kiln_program_source source;
-    char **header_codes; /* owned, also each of them */
-    kiln_bytes *headers; /* the same without what ends them */
-    cl_device_id *devices;
-    cl_uint device_count;
-    kiln_key **keys; /* one for each device */
+    deferred_compile *made; /* what a hit made */
+    int was_at_driver;      /* the driver was asked to compile */
+    unsigned generation;    /* of that compile */
+    cl_int error;           /* what it answered */
+    int is_as_keys_say;     /* what it compiled */
+    int is_callback_due;    /* by the layer: the driver wasn't asked */
 } compile_call;
-
-/* ---- what is to be compiled ---- */
-
-/* Embedded headers are programs that the driver takes the source of. */
-static kiln_status use_header(cl_program program, char **ret_code, kiln_bytes *ret_header)
-{
-    program_record *record = records_hold(program);
-    if (!record || record->origin != ORIGIN_SOURCE) {
-        records_release(record);
-        return KILN_E_UNSUPPORTED;
-    }
-    kiln_program_source source;
-    const kiln_status status = program_key_code(record, NULL, ret_code, &source);
-    records_release(record);
-    if (status == KILN_OK) {
-        *ret_header = source.code;
-    }
-    return status;
-}
-
-static kiln_status use_headers(compile_call *call, const cl_program *headers)
-{
-    call->header_codes = calloc(call->header_count + 1, sizeof *call->header_codes);
-    call->headers = calloc(call->header_count + 1, sizeof *call->headers);
-    kiln_status status = call->header_codes && call->headers ? KILN_OK : KILN_E_NO_MEMORY;
-    for (cl_uint i = 0; status == KILN_OK && i < call->header_count; i++) {
-        status = call->header_names[i]
-                     ? use_header(headers[i], &call->header_codes[i], &call->headers[i])
-                     : KILN_E_UNSUPPORTED;
-    }
-    return status;
-}
-
-static kiln_status use_devices(compile_call *call, cl_uint count, const cl_device_id *devices)
-{
-    if (count == 0) {
-        return program_devices_of(call->record->program, &call->devices, &call->device_count);
-    }
-    call->device_count = count;
-    return program_devices_copy(count, devices, &call->devices);
-}
-
-static kiln_status add_constants(program_record *record, kiln_key_builder *builder)
-{
-    kilni_opencl_constants constants = {0};
-    kiln_status status = records_copy_constants(record, &constants);
-    if (status == KILN_OK) {
-        status = kilni_opencl_constants_add_to_key(&constants, builder);
-    }
-    kilni_opencl_constants_done(&constants);
-    return status;
-}
-
-static kiln_status make_key(const compile_call *call, cl_device_id device, kiln_key **ret_key,
-                            kiln_error *error)
-{
-    kiln_key_builder *builder = NULL;
-    kiln_status status = program_key_begin(call->record->platform, device, &builder, error);
-    if (status == KILN_OK) {
-        status = kiln_key_builder_add_text(builder, "step", "compile");
-    }
-    if (status == KILN_OK) {
-        status = kilni_opencl_add_inputs_with_headers(
-            &call->source, call->header_count, call->header_names, call->headers, builder, error);
-    }
-    if (status == KILN_OK) {
-        status = add_constants(call->record, builder);
-    }
-    if (status == KILN_OK) {
-        status = kiln_key_builder_finish(builder, ret_key);
-    }
-    kiln_key_builder_free(&builder);
-    return status;
-}
-
-static kiln_status make_keys(compile_call *call, kiln_error *error)
-{
-    call->keys = calloc(call->device_count, sizeof(kiln_key *));
-    kiln_status status = call->keys ? KILN_OK : KILN_E_NO_MEMORY;
-    for (cl_uint i = 0; status == KILN_OK && i < call->device_count; i++) {
-        status = make_key(call, call->devices[i], &call->keys[i], error);
-    }
-    return status;
-}
 
 static void free_call(compile_call *call)
 {
-    for (cl_uint i = 0; call->header_codes && i < call->header_count; i++) {
-        free(call->header_codes[i]);
-    }
-    free(call->header_codes);
-    free(call->headers);
-    free(call->code);
-    program_keys_free(call->keys, call->device_count);
-    free(call->devices);
+    compile_inputs_done(&call->inputs);
+    device_keys_done(&call->keys);
 }
 
-/* ---- its key ---- */
-
-/* Drivers may take a compile with equal options for one that they have done: so only a program's
+/* Why a compile of this program passes through, as far as the record tells; NULL: it doesn't.
+ * Drivers may take a compile with equal options for one that they have done: so only a program's
  * first is sure to be of what it reads now. */
-static const char *reason_to_have_no_key(program_record *record)
+static const char *reason_to_pass(program_record *record)
 {
-    if (!record) {
-        return "a program that isn't tracked";
-    }
     if (record->origin != ORIGIN_SOURCE && record->origin != ORIGIN_IL) {
         return "neither source nor intermediate language";
     }
@@ -143,82 +51,235 @@ static const char *reason_to_have_no_key(program_record *record)
         return "the driver has built this program before";
     }
     const char *obstacle = program_key_obstacle(record->platform);
-    return obstacle || record->platform->traits->links_reload
-               ? obstacle
-               : "links of this driver aren't looked up";
-}
-
-/* Calls whose arguments are wrong are the driver's to refuse. */
-static int is_well_formed(cl_uint device_count, const cl_device_id *devices, cl_uint header_count,
-                          const cl_program *headers, const char **header_names)
-{
-    return (device_count == 0) == (devices == NULL) && (header_count == 0) == (headers == NULL) &&
-           (header_count == 0) == (header_names == NULL);
-}
-
-/* Included files may have changed while the driver read them. */
-static int has_same_keys(const compile_call *call)
-{
-    int same = 1;
-    for (cl_uint i = 0;
-         same && kilni_opencl_inputs_include_files(&call->source) && i < call->device_count; i++) {
-        kiln_key *again = NULL;
-        same = make_key(call, call->devices[i], &again, NULL) == KILN_OK &&
-               kiln_key_equals(again, call->keys[i]);
-        kiln_key_release(&again);
+    if (!obstacle && !record->platform->traits->links_reload) {
+        return "links of this driver aren't looked up";
     }
-    return same;
+    return obstacle;
 }
 
-/* Before the driver compiles: 1 where the call has keys, else @error says why not. */
-static int find_keys(compile_call *call, const char *options, cl_uint device_count,
-                     const cl_device_id *devices, const cl_program *headers, kiln_error *error)
+static cl_int call_driver(cl_program program, const compile_arguments *arguments)
 {
-    kiln_status status = use_devices(call, device_count, devices);
+    return layer_target()->clCompileProgram(program, arguments->device_count, arguments->devices,
+                                            arguments->options, arguments->header_count,
+                                            arguments->headers, arguments->header_names,
+                                            arguments->notify, arguments->user_data);
+}
+
+/* ---- the request's ops ---- */
+
+static kiln_status load(void *user, const kiln_entry *const *entries)
+{
+    compile_call *call = user;
+    return deferred_compile_new(&call->inputs, entries, &call->made);
+}
+
+static void compile_at_driver(compile_call *call)
+{
+    call->generation = records_begin_native(call->record);
+    records_set_phase(call->record, BUILD_AT_DRIVER);
+    call->was_at_driver = 1;
+    call->error = call_driver(call->record->program, call->arguments);
+}
+
+/* The application may compile the program again from its callback, or build it meanwhile: then
+ * what it holds is no longer of this compile. */
+static kiln_status check_generation(const compile_call *call)
+{
+    return records_is_generation(call->record, call->generation) ? KILN_OK : KILN_E_UNSUPPORTED;
+}
+
+static kiln_status build(void *user, kiln_error *error)
+{
+    compile_call *call = user;
+    compile_at_driver(call);
+    if (call->error != CL_SUCCESS) {
+        return kilni_error_set(error, KILN_E_BUILD, 0, "the driver answered %d", call->error);
+    }
+    kiln_status status = check_generation(call);
     if (status == KILN_OK) {
-        status = program_key_code(call->record, options, &call->code, &call->source);
+        status =
+            program_status(call->record->program, call->inputs.device_count, call->inputs.devices);
     }
-    if (status == KILN_OK) {
-        status = use_headers(call, headers);
-    }
-    if (status == KILN_OK) {
-        status = make_keys(call, error);
-    }
-    if (status != KILN_OK && !error->text[0]) {
-        kilni_error_set(error, status, 0, "%s", kiln_status_text(status));
-    }
-    return status == KILN_OK;
+    call->is_as_keys_say =
+        status == KILN_OK && compile_inputs_have_keys(&call->inputs, call->record, &call->keys);
+    return status;
 }
 
-/* After the driver compiled: from now on links of it can be found. */
-static void keep_keys(compile_call *call, unsigned generation)
+static kiln_status capture(void *user, size_t index, uint64_t build_ns, kiln_entry **ret_entry)
 {
-    if (program_status(call->record->program, call->device_count, call->devices) != KILN_OK ||
-        !has_same_keys(call)) {
-        return;
+    compile_call *call = user;
+    if (!call->is_as_keys_say) {
+        return KILN_E_UNSUPPORTED;
     }
-    records_set_compiled(call->record, generation,
-                         (device_keys){call->device_count, call->devices, call->keys});
-    call->devices = NULL;
-    call->keys = NULL;
+    kiln_entry *entry = NULL;
+    kiln_status status =
+        deferred_compile_capture(&call->inputs, call->record->program, call->keys.devices[index],
+                                 call->keys.keys[index], build_ns, &entry);
+    if (status == KILN_OK) {
+        status = check_generation(call);
+    }
+    if (status != KILN_OK) {
+        kiln_entry_release(&entry);
+        return status;
+    }
+    *ret_entry = entry;
+    return KILN_OK;
 }
 
-/* ---- the call ---- */
+static const kilni_request_ops request_ops = {.load = load, .build = build, .capture = capture};
 
-static cl_int refuse_or_make_native(program_record *record)
-{
-    if (records_has_kernels(record)) {
-        return CL_INVALID_OPERATION;
-    }
-    build_natively(record, "compiled after it was built");
-    return CL_SUCCESS;
-}
+/* ---- ways through a call ---- */
 
-static void pass_through(const char *reason)
+static void count_passed(const char *reason)
 {
     const kiln_stats counted = {.passed_through = 1};
     session_count(&counted);
     trace_passed("clCompileProgram", reason);
+}
+
+static cl_int pass_through(compile_call *call, const char *reason)
+{
+    count_passed(reason);
+    compile_at_driver(call);
+    return call->error;
+}
+
+static device_keys take_keys(compile_call *call)
+{
+    const device_keys taken = call->keys;
+    call->keys = (device_keys){0};
+    return taken;
+}
+
+static cl_int request(compile_call *call)
+{
+    const kilni_request wanted = {
+        .ending = KILNI_KEEP_ENTRIES,
+        .is_alone = call->arguments->notify != NULL,
+        .keys = (const kiln_key *const *)call->keys.keys,
+        .key_count = call->keys.count,
+        .ops = &request_ops,
+        .user = call,
+    };
+    kilni_request_result result = {0};
+    records_hold_at_driver(call->record);
+    /* A thread that is cancelled half-way would leave those who wait for it waiting for ever. */
+    int cancel_state = PTHREAD_CANCEL_ENABLE;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+    const kiln_status status = kilni_request_run(session_requests(), &wanted, &result, NULL);
+    if (!call->made && !call->was_at_driver) {
+        compile_at_driver(call);
+    }
+    trace_request(call->keys.keys[0], &result, status);
+    if (call->made) {
+        records_set_deferred(call->record, call->made, take_keys(call));
+        call->is_callback_due = 1;
+    } else if (call->is_as_keys_say) {
+        records_set_compiled(call->record, call->generation, take_keys(call));
+    }
+    records_release_at_driver(call->record);
+    pthread_setcancelstate(cancel_state, &cancel_state);
+    return call->error;
+}
+
+/* A deferred compile reads its files when the driver's object is needed, so they must stay what
+ * they are until then. They are taken to, where nobody has touched them since this process started.
+ */
+static int are_settled(const kilni_opencl_files *files)
+{
+    return !files->are_relative && files->changed_ns < session_start_ns();
+}
+
+static cl_int compile_with_keys(compile_call *call)
+{
+    count_passed("files that may change yet; links of it are looked up");
+    records_hold_at_driver(call->record);
+    build(call, NULL);
+    if (call->is_as_keys_say) {
+        records_set_compiled(call->record, call->generation, take_keys(call));
+    }
+    records_release_at_driver(call->record);
+    return call->error;
+}
+
+static cl_int look_up_or_compile(compile_call *call)
+{
+    const char *reason = reason_to_pass(call->record);
+    if (reason) {
+        return pass_through(call, reason);
+    }
+    kiln_error error = {.struct_size = sizeof error};
+    kilni_opencl_files files = {0};
+    kiln_status status = compile_inputs_copy(call->record, call->arguments, &call->inputs);
+    if (status == KILN_OK &&
+        (call->inputs.device_count == 0 || call->inputs.device_count > KILNI_REQUEST_KEYS_MAX)) {
+        return pass_through(call, "no devices, or too many");
+    }
+    if (status == KILN_OK) {
+        status = compile_inputs_make_keys(&call->inputs, call->record, &call->keys, &files, &error);
+    }
+    if (status != KILN_OK) {
+        return pass_through(call, error.text[0] ? error.text : kiln_status_text(status));
+    }
+    return are_settled(&files) ? request(call) : compile_with_keys(call);
+}
+
+static cl_int compile_tracked(compile_call *call)
+{
+    if (records_has_kernels(call->record)) {
+        return CL_INVALID_OPERATION;
+    }
+    build_natively(call->record, "compiled after it was built");
+    return look_up_or_compile(call);
+}
+
+/* ---- the call ---- */
+
+/* Calls whose arguments are wrong are the driver's to refuse. */
+static int is_well_formed(const compile_arguments *arguments)
+{
+    const int has_headers = arguments->header_count > 0;
+    return (arguments->device_count == 0) == (arguments->devices == NULL) &&
+           has_headers == (arguments->headers != NULL) &&
+           has_headers == (arguments->header_names != NULL) &&
+           (arguments->notify || !arguments->user_data);
+}
+
+/* Should the driver take them all the same, P is its own. */
+static cl_int refuse_by_driver(program_record *record, const compile_arguments *arguments)
+{
+    const cl_int error = call_driver(record->program, arguments);
+    if (error == CL_SUCCESS) {
+        records_begin_native(record);
+        records_drop_twin(record);
+    }
+    return error;
+}
+
+/* A compile on a program that the layer keeps track of. */
+static cl_int compile(program_record *record, const compile_arguments *arguments)
+{
+    compile_natively(record, "compiled again");
+    if (!is_well_formed(arguments) ||
+        !program_has_devices(record->program, arguments->device_count, arguments->devices)) {
+        return refuse_by_driver(record, arguments);
+    }
+    const build_phase before = records_start_building(record);
+    if (before == BUILD_LOOKED_UP) {
+        return CL_INVALID_OPERATION;
+    }
+    if (before == BUILD_AT_DRIVER) {
+        records_begin_native(record);
+        return call_driver(record->program, arguments);
+    }
+    compile_call call = {.record = record, .arguments = arguments};
+    const cl_int error = compile_tracked(&call);
+    records_set_phase(record, BUILD_NONE);
+    if (call.is_callback_due && arguments->notify) {
+        arguments->notify(record->program, arguments->user_data);
+    }
+    free_call(&call);
+    return error;
 }
 
 cl_int CL_API_CALL layer_compile_program(cl_program program, cl_uint device_count,
@@ -228,43 +289,25 @@ cl_int CL_API_CALL layer_compile_program(cl_program program, cl_uint device_coun
                                          void(CL_CALLBACK *notify)(cl_program, void *),
                                          void *user_data)
 {
-    if (records_is_let_go(program)) {
+    const compile_arguments arguments = {
+        .device_count = device_count,
+        .devices = devices,
+        .options = options,
+        .header_count = header_count,
+        .headers = headers,
+        .header_names = header_names,
+        .notify = notify,
+        .user_data = user_data,
+    };
+    if (records_is_let_go(program) || records_has_let_go(header_count, headers)) {
         return CL_INVALID_PROGRAM;
     }
     program_record *record = records_hold(program);
-    if (record && refuse_or_make_native(record) != CL_SUCCESS) {
-        records_release(record);
-        return CL_INVALID_OPERATION;
+    if (!record) {
+        count_passed("a program that isn't tracked");
+        return call_driver(program, &arguments);
     }
-    compile_call call = {
-        .record = record, .header_count = header_count, .header_names = header_names};
-    kiln_error error = {.struct_size = sizeof error};
-    const char *reason = reason_to_have_no_key(record);
-    int has_keys = 0;
-    if (!reason && is_well_formed(device_count, devices, header_count, headers, header_names)) {
-        has_keys = find_keys(&call, options, device_count, devices, headers, &error);
-    }
-    pass_through(reason          ? reason
-                 : has_keys      ? "compiled by the driver; links of it are found"
-                 : error.text[0] ? error.text
-                                 : "wrong arguments");
-
-    /* From now on P is the driver's: what a later build makes of it depends on the headers of this
-     * compile. */
-    const unsigned generation = record ? records_begin_native(record) : 0;
-    if (has_keys) {
-        records_hold_at_driver(record);
-    }
-    const cl_int answer =
-        layer_target()->clCompileProgram(program, device_count, devices, options, header_count,
-                                         headers, header_names, notify, user_data);
-    if (has_keys && generation == 1 && answer == CL_SUCCESS) {
-        keep_keys(&call, generation);
-    }
-    if (has_keys) {
-        records_release_at_driver(record);
-    }
-    free_call(&call);
+    const cl_int error = compile(record, &arguments);
     records_release(record);
-    return answer;
+    return error;
 }

@@ -11,6 +11,7 @@
 #include <strings.h>
 
 #include "build.h"
+#include "deferred_compile.h"
 #include "layer.h"
 #include "platforms.h"
 #include "records.h"
@@ -54,6 +55,7 @@ static redirection redirect(cl_program program)
     redirection to = {.program = program};
     program_record *record = records_hold(program);
     if (record) {
+        compile_natively(record, "asked by an extension function");
         to.platform = record->platform;
         to.of = records_hold_twin(record);
         to.program = to.of ? to.of->program : program;
@@ -82,6 +84,9 @@ static cl_program CL_API_CALL create_with_il(cl_context context, const void *il,
 static cl_int CL_API_CALL set_specialization_constant(cl_program program, cl_uint id, size_t size,
                                                       const void *value)
 {
+    if (records_is_let_go(program)) {
+        return CL_INVALID_PROGRAM;
+    }
     program_record *record = records_hold(program);
     const platform *known = record ? record->platform : NULL;
     records_release(record);
@@ -89,6 +94,7 @@ static cl_int CL_API_CALL set_specialization_constant(cl_program program, cl_uin
     if (!function) {
         return layer_set_specialization_constant(program, id, size, value);
     }
+    compile_natively_of(program, "a constant was set");
     const cl_int error = function(program, id, size, value);
     if (error == CL_SUCCESS) {
         records_set_constant(program, id, size, value);

@@ -29,6 +29,9 @@ const kilni_opencl_environment *session_key_environment(void);
  * (KILN_DISABLE, or a program with raised privileges); KILN_E_NO_MEMORY. */
 kiln_status session_start(void);
 
+/* When that was, by the clock that files' changes go by, in Unix nanoseconds. */
+int64_t session_start_ns(void);
+
 /* Waits for what is being written, 2 s at most. */
 void session_drain(void);
 

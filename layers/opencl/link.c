@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "build.h"
+#include "deferred_compile.h"
 #include "device/opencl/inputs.h"
 #include "layer.h"
 #include "link_notice.h"
@@ -154,20 +155,31 @@ static kiln_status load(void *user, const kiln_entry *const *entries)
                         &call->made);
 }
 
-static void link_at_driver(link_call *call)
+/* What the driver links has to be its own. */
+static void make_inputs_native(const link_call *call)
 {
     for (cl_uint i = 0; call->inputs && i < call->input_count; i++) {
         program_record *record = records_hold(call->inputs[i]);
         if (record) {
+            compile_natively(record, "input of a link");
             build_natively(record, "input of a link");
             records_release(record);
         }
     }
+}
+
+static void link_at_driver(link_call *call)
+{
     call->was_at_driver = 1;
     call->notice = call->notify ? link_notice_new(call->notify, call->user_data) : NULL;
+    if (call->notify && !call->notice) {
+        call->error = CL_OUT_OF_HOST_MEMORY;
+        return;
+    }
+    make_inputs_native(call);
     call->program = layer_target()->clLinkProgram(
         call->context, call->argument_count, call->argument_devices, call->options,
-        call->input_count, call->inputs, call->notice ? link_notice_from_driver : call->notify,
+        call->input_count, call->inputs, call->notice ? link_notice_from_driver : NULL,
         call->notice ? call->notice : call->user_data, &call->error);
 }
 
@@ -194,16 +206,13 @@ static kiln_status build(void *user, kiln_error *error)
     if (call->error != CL_SUCCESS || !call->program) {
         return kilni_error_set(error, KILN_E_BUILD, 0, "the driver answered %d", call->error);
     }
-    /* The application may have released it from its callback, or do so at any moment. */
-    if (call->notify && !call->notice) {
-        return KILN_E_UNSUPPORTED;
-    }
     const kiln_status status = program_status(call->program, call->device_count, call->devices);
     return status == KILN_OK && !has_devices_in_order(call) ? KILN_E_UNSUPPORTED : status;
 }
 
 /* An input may have been built or compiled again while the driver linked: then what was linked is
- * not what the key says. Its keys go before the driver starts, and no others come. */
+ * not what the key says. Its keys go before the driver starts, and no others come. One that was
+ * found, and that the driver compiled only for this link, has the keys of what it was by then. */
 static kiln_status check_inputs(const link_call *call, size_t index)
 {
     kiln_key *again = NULL;
@@ -254,8 +263,8 @@ static void request(link_call *call)
     if (!call->made && !call->was_at_driver) {
         link_at_driver(call);
     }
-    pthread_setcancelstate(cancel_state, &cancel_state);
     trace_request(call->keys[0], &result, status);
+    pthread_setcancelstate(cancel_state, &cancel_state);
 }
 
 static void look_up_or_link(link_call *call)
@@ -284,23 +293,13 @@ static void look_up_or_link(link_call *call)
 
 /* ---- the call ---- */
 
-static int has_input_that_is_let_go(cl_uint count, const cl_program *inputs)
-{
-    for (cl_uint i = 0; inputs && i < count; i++) {
-        if (records_is_let_go(inputs[i])) {
-            return 1;
-        }
-    }
-    return 0;
-}
-
 cl_program CL_API_CALL layer_link_program(cl_context context, cl_uint device_count,
                                           const cl_device_id *devices, const char *options,
                                           cl_uint input_count, const cl_program *inputs,
                                           void(CL_CALLBACK *notify)(cl_program, void *),
                                           void *user_data, cl_int *ret_error)
 {
-    if (has_input_that_is_let_go(input_count, inputs)) {
+    if (records_has_let_go(input_count, inputs)) {
         if (ret_error) {
             *ret_error = CL_INVALID_PROGRAM;
         }

@@ -158,3 +158,19 @@ kiln_status program_devices_of_context(cl_context context, cl_device_id **ret_de
     *ret_count = (cl_uint)(size / sizeof *devices);
     return KILN_OK;
 }
+
+int program_has_devices(cl_program program, cl_uint count, const cl_device_id *devices)
+{
+    cl_device_id *of_program = NULL;
+    cl_uint of_program_count = 0;
+    int all = program_devices_of(program, &of_program, &of_program_count) == KILN_OK;
+    for (cl_uint i = 0; all && i < count; i++) {
+        cl_uint place = 0;
+        while (place < of_program_count && of_program[place] != devices[i]) {
+            place++;
+        }
+        all = place < of_program_count;
+    }
+    free(of_program);
+    return all;
+}

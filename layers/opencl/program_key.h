@@ -49,3 +49,6 @@ kiln_status program_devices_copy(cl_uint count, const cl_device_id *devices,
 kiln_status program_devices_of(cl_program program, cl_device_id **ret_devices, cl_uint *ret_count);
 kiln_status program_devices_of_context(cl_context context, cl_device_id **ret_devices,
                                        cl_uint *ret_count);
+
+/* 1 where all of those are devices of the program. */
+int program_has_devices(cl_program program, cl_uint count, const cl_device_id *devices);

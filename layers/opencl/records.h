@@ -41,7 +41,10 @@ typedef struct twin {
     _Atomic unsigned holds; /* the last release (acq_rel) frees; a hold is taken under the lock */
 } twin;
 
-/* Where the build of a program is that goes on now. */
+/* deferred_compile.h */
+typedef struct deferred_compile deferred_compile;
+
+/* Where the build or compile of a program is that goes on now. */
 typedef enum build_phase {
     BUILD_NONE = 0,
     BUILD_LOOKED_UP = 1, /* the driver doesn't know of it */
@@ -59,10 +62,11 @@ typedef struct program_record {
     cl_uint kernel_holds; /* of these, the ones for the twin's kernels */
     cl_uint build_holds;  /* beyond these: what builds in flight hold at the driver */
     build_phase phase;
-    unsigned generation;    /* how often the driver was asked to build or compile P itself */
-    device_keys compiled;   /* what this generation compiled into it, where that is known */
-    device_keys uncaptured; /* what it built, while the driver's binaries of it are yet to be had */
-    uint64_t uncaptured_ns; /* what that build took */
+    unsigned generation;        /* how often the driver was asked to build or compile P itself */
+    device_keys compiled;       /* what this generation compiled into it, where that is known */
+    deferred_compile *deferred; /* NULL: what was compiled into it is the driver's */
+    device_keys uncaptured;     /* what it built, while its binaries are yet to be had */
+    uint64_t uncaptured_ns;     /* what that build took */
     kilni_opencl_constants constants;
     int has_lost_constants; /* for want of memory: its key cannot be told any more */
     twin *twin;             /* NULL: the driver's P answers for itself */
@@ -105,6 +109,9 @@ void records_release_program(cl_program program);
  * keep it: on a driver whose programs don't count their kernels the handle is dead then. */
 int records_is_let_go(cl_program program);
 
+/* 1 where one of several is; @of may be NULL. */
+int records_has_let_go(cl_uint count, const cl_program *of);
+
 /* Remembers a specialization constant that the driver took. */
 void records_set_constant(cl_program program, cl_uint id, size_t size, const void *value);
 
@@ -120,6 +127,15 @@ int records_is_native(program_record *record);
 
 /* 1 while what was built last is what the generation says. */
 int records_is_generation(program_record *record, unsigned generation);
+
+/* Two builds or compiles of one program at a time: while the driver has the first, the second is
+ * its to refuse (or, from the first one's callback, to do); while the driver doesn't know of the
+ * first, it is to be refused as the driver would.
+ *
+ * Returns the phase of the first; BUILD_NONE: there is none, and this one is now
+ * BUILD_LOOKED_UP. */
+build_phase records_start_building(program_record *record);
+void records_set_phase(program_record *record, build_phase phase);
 
 /* Around a build or compile: the application's callback may release the program, so the layer holds
  * it until it is done. */
@@ -137,6 +153,21 @@ void records_set_uncaptured(program_record *record, unsigned generation, device_
 /* Takes that away. Returns 0 where there is none. */
 int records_take_uncaptured(program_record *record, unsigned *ret_generation,
                             device_keys *ret_built, uint64_t *ret_build_ns);
+
+/* Remembers that a compile was found in the cache, and its keys, unless the program went meanwhile
+ * or the driver was asked. Takes both over. */
+void records_set_deferred(program_record *record, deferred_compile *made, device_keys compiled);
+
+/* A hold on the deferred compile that a program has now, or NULL. */
+deferred_compile *records_hold_deferred(program_record *record);
+deferred_compile *records_hold_deferred_of(cl_program program);
+
+/* 1 where it is still that one. */
+int records_has_deferred(program_record *record, const deferred_compile *of);
+
+/* The driver has compiled after all: the deferred compile goes, a generation begins, and
+ * @compiled, taken over, are what links are found by. */
+void records_end_deferred(program_record *record, const deferred_compile *of, device_keys compiled);
 
 /* The key of what was compiled into a program of a context for a device, retained; NULL: not
  * known. */

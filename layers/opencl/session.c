@@ -7,6 +7,7 @@
 #include <sys/auxv.h>
 
 #include "helper.h"
+#include "os/clock.h"
 #include "platforms.h"
 #include "records.h"
 #include "trace.h"
@@ -20,6 +21,7 @@
 #define DRAIN_NS (UINT64_C(2) * 1000000000)
 
 /* Written by session_start, before any call comes in. */
+static int64_t start_ns;
 static kiln_config *config;
 static const char **key_variables;
 static kilni_opencl_environment key_environment;
@@ -34,6 +36,11 @@ static _Atomic int is_set_up;
 
 /* Written in the child of a fork, when it has one thread; read relaxed. */
 static _Atomic int is_forked;
+
+int64_t session_start_ns(void)
+{
+    return start_ns;
+}
 
 const kiln_config *session_config(void)
 {
@@ -96,6 +103,7 @@ kiln_status session_start(void)
     if (getauxval(AT_SECURE)) {
         return KILN_E_UNSUPPORTED;
     }
+    start_ns = kilni_clock_of_files_ns();
     kiln_status status = kiln_config_from_env(NULL, NULL, &config);
     if (status == KILN_OK && kiln_config_disabled(config)) {
         status = KILN_E_UNSUPPORTED;

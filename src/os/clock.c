@@ -20,6 +20,13 @@ int64_t kilni_clock_unix_s(void)
     return now.tv_sec;
 }
 
+int64_t kilni_clock_of_files_ns(void)
+{
+    struct timespec now = {0};
+    kilni_os()->clock_gettime(CLOCK_REALTIME_COARSE, &now);
+    return (int64_t)now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
 void kilni_sleep_ns(uint64_t duration_ns)
 {
     struct timespec duration = {.tv_sec = (time_t)(duration_ns / NS_PER_S),

@@ -204,6 +204,75 @@ static void constant_after_build(void)
     scene_close(&in);
 }
 
+/* What f of a compiled program gives, linked. */
+static int linked_value(const scene *in, cl_program program)
+{
+    cl_int status = 99;
+    int values[ITEMS] = {0};
+    cl_program linked = clLinkProgram(in->context, 0, NULL, NULL, 1, &program, NULL, NULL, &status);
+    say_status(status, "link %s", handle_name(program));
+    if (linked != NULL) {
+        name_handle(linked, "L");
+        cl_kernel kernel = kernel_of(linked, "f", "K1");
+        status = run_kernel(in->context, in->queue, kernel, values);
+        say_status(status, "gives %d", values[0]);
+        clReleaseKernel(kernel);
+        clReleaseProgram(linked);
+    }
+    return values[0];
+}
+
+static void compile(cl_program program)
+{
+    say_status(clCompileProgram(program, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL), "compile %s",
+               handle_name(program));
+}
+
+static void compiled_constants(void)
+{
+    static const int bases[] = {510, 77, 610, 510};
+    if (!il_is_supported() || !runtime_is_intel()) {
+        return;
+    }
+    scene in = scene_open();
+    for (size_t i = 0; i < COUNT(bases); i++) {
+        cl_program program = il_program(&in, "P1");
+        set_and_say(program, SPEC_ID, sizeof bases[i], &bases[i]);
+        compile(program);
+        say_build(program, in.device);
+        check(linked_value(&in, program) == bases[i], "the constant counts");
+        clReleaseProgram(program);
+    }
+    scene_close(&in);
+}
+
+/* Set after a compile, by either way, and linked without and with a second one. */
+static void constant_after_compile(void)
+{
+    const int first = 710, second = 810;
+    if (!il_is_supported() || !runtime_is_intel()) {
+        return;
+    }
+    scene in = scene_open();
+    set_constant by_extension = EXTENSION(set_constant, "clSetProgramSpecializationConstant");
+    for (int i = 0; i < 4; i++) {
+        cl_program program = il_program(&in, "P1");
+        set_and_say(program, SPEC_ID, sizeof first, &first);
+        compile(program);
+        if (i % 2 == 1 && by_extension != NULL) {
+            say_status(by_extension(program, SPEC_ID, sizeof second, &second), "set by address");
+        } else {
+            set_and_say(program, SPEC_ID, sizeof second, &second);
+        }
+        if (i / 2 == 1) {
+            compile(program);
+        }
+        linked_value(&in, program);
+        clReleaseProgram(program);
+    }
+    scene_close(&in);
+}
+
 static void constant_misuse(void)
 {
     static const char source[] =
@@ -382,6 +451,8 @@ const conformance_case il_cases[] = {
     {"il.misuse", il_misuse, 0},
     {"il.constants", constants, 1},
     {"il.constant-after-build", constant_after_build, 0},
+    {"il.compiled-constants", compiled_constants, 1},
+    {"il.constant-after-compile", constant_after_compile, 0},
     {"il.constant-misuse", constant_misuse, 0},
     {"il.by-address", by_address, 1},
     {"il.constant-by-address", constant_by_address_on_source, 0},

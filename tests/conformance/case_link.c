@@ -304,10 +304,10 @@ static void build_after_compile(void)
 const conformance_case link_cases[] = {
     {"link.compile-and-link", compile_and_link, 0},
     {"link.with-a-library", with_a_library, 0},
-    {"link.one-program", compile_one_program, LINKS_CACHEABLE},
+    {"link.one-program", compile_one_program, 1},
     {"link.compile-failures", compile_failures, 0},
     {"link.link-failures", link_failures, 0},
-    {"link.callback", link_callback, LINKS_CACHEABLE},
+    {"link.callback", link_callback, 1},
     {"link.of-a-built-program", link_of_a_built_program, 0},
     {"link.built-header", built_header, 0},
     {"link.build-after-compile", build_after_compile, 0},

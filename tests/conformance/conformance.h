@@ -15,15 +15,12 @@
 /* How many work-items every kernel of the cases is run with. */
 enum { ITEMS = 8 };
 
-enum { LINKS_CACHEABLE = 2 };
-
 typedef struct conformance_case {
     const char *name;
     void (*run)(void);
 
     /* 1 where every build of the case succeeds, and its inputs are known: a cache that has seen
-     * the case before may answer all of it without a build. LINKS_CACHEABLE: all of its links,
-     * while its compiles go to the runtime. */
+     * the case before may answer all of it without a build. */
     int cacheable;
 } conformance_case;
 
@@ -38,6 +35,7 @@ extern const conformance_case rebuild_cases[];
 extern const conformance_case lifetime_cases[];
 extern const conformance_case link_cases[];
 extern const conformance_case linked_cases[];
+extern const conformance_case compiled_cases[];
 extern const conformance_case binary_cases[];
 extern const conformance_case il_cases[];
 extern const conformance_case include_cases[];
@@ -54,9 +52,19 @@ typedef struct conformance_setting {
 
 extern conformance_setting setting;
 
-/* Builds the source in a file, runs its kernel f, and writes status, first item and log. Returns
- * the exit status. */
-int run_source_file(const char *path, const char *options);
+/* One source in a file, built, or compiled and linked. */
+typedef struct source_run {
+    const char *path;
+    const char *options;
+    int is_linked;            /* the rest is for that */
+    const char *link_options; /* NULL: none */
+    const char *header;       /* a file, embedded by its name without folders; NULL: none */
+    const char *before;       /* commands of the shell's, before it is compiled; NULL: none */
+    const char *between;      /* before it is linked */
+} source_run;
+
+/* Does that, runs the kernel f, and writes status, first item and log. Returns the exit status. */
+int run_source_file(const source_run *wanted);
 
 /* Builds programs, starts work on each that takes a while, and comes back while it runs, with
  * nothing released. @salt makes the programs new ones. Returns the exit status. */

@@ -59,6 +59,12 @@ class Inputs(runner.Runner):
         self.capture()
         return counted
 
+    def write_linked(self):
+        """The source of the checks of links, with no header in the working directory."""
+        self.write("linked.cl", LINKED)
+        if os.path.exists(os.path.join(self.work, "h.h")):
+            os.remove(os.path.join(self.work, "h.h"))
+
     def compare(self, what, *arguments, **settings):
         """The layer's answer must be the runtime's own, which is asked first, in a cache directory
         of its own that has seen the same builds in the same order."""
@@ -422,6 +428,89 @@ def check_two_copies(bench):
     return None
 
 
+LINKED = '''
+#include "h.h"
+#ifndef FOO
+#define FOO 0
+#endif
+__kernel void f(__global int *out) { out[get_global_id(0)] = BASE + FOO; }
+'''
+
+FOUND = ["hit-store", "hit-store"]
+COMPILED_AFTER_ALL = ["hit-store", "passed-through", "built"]
+
+
+def outcomes(bench, *arguments):
+    """What the trace of one run under the layer says of each request; the run as second value."""
+    trace = os.path.join(bench.scratch, "trace")
+    write_new(trace)
+    run = bench.layered(*arguments, KILN_TRACE=trace)
+    lines = read_bytes(trace).decode().splitlines()
+    return [line.split(" ")[1] for line in lines], run
+
+
+def check_links(bench):
+    """What is compiled and linked, by options, an embedded header, and files."""
+    bench.empty()
+    bench.write_linked()
+    linked = ("--source", "linked.cl", "--linked")
+    for base in (50, 50, 51, 50):
+        bench.write("embedded/h.h", "#define BASE %d\n" % base)
+        header = (*linked, "--header", "embedded/h.h")
+        bench.compare("an embedded header, %d" % base, *header)
+        bench.compare("the same with an option", *header, "--options", "-DFOO=%d" % (base % 2))
+        bench.compare("the same, linked otherwise", *header, "--link-options", "-cl-finite-math-only")
+    for folder in ("sub", os.path.join(bench.work, "sub")):
+        for base in (60, 60, 61, 60):
+            bench.write("sub/h.h", "#define BASE %d\n" % base)
+            bench.compare("a file in %s" % folder, *linked, "--options", "-I" + folder)
+
+
+def check_found_compiles(bench):
+    """A compile that is found goes to the driver only for a link that isn't. Its files are read
+    then, so it isn't looked up where they may have changed meanwhile."""
+    bench.empty()
+    if not caches(bench):
+        return NOT_CACHED
+    bench.empty()
+    bench.write_linked()
+    folder = os.path.join(bench.work, "settled")
+    bench.write("settled/h.h", "#define BASE 70\n")
+    bench.write("other/h.h", "#define BASE 71\n")
+    linked = ("--source", "linked.cl", "--linked", "--options", "-I" + folder)
+    swap = "cp %s/other/h.h %s/h.h" % (bench.work, folder)
+    expected = bench.native(*linked)
+    for wanted, more in (
+        (["built", "built"], ()),
+        (FOUND, ()),
+        (COMPILED_AFTER_ALL, ("--link-options", "-cl-finite-math-only")),
+        (FOUND, ("--link-options", "-cl-finite-math-only")),
+        (FOUND, ("--between", swap)),
+    ):
+        bench.write("settled/h.h", "#define BASE 70\n")
+        got, run = outcomes(bench, *linked, *more)
+        bench.check_same(run, expected, "%s: right results" % (more,))
+        bench.check(got == wanted, "%s: as wanted" % (more,), got)
+
+    # Touched by the program itself, then changed before a link that isn't found.
+    touch = ("--before", "touch %s/h.h" % folder, "--between", swap)
+    for option in ("-cl-fast-relaxed-math", "-cl-denorms-are-zero"):
+        bench.write("settled/h.h", "#define BASE 70\n")
+        got, run = outcomes(bench, *linked, *touch, "--link-options", option)
+        bench.check_same(run, expected, "touched before: right results")
+        bench.check(got == ["passed-through", "built"], "touched before: not looked up", got)
+
+    # Changed by somebody else: what the driver makes of it isn't stored as what was asked for.
+    changed = (*linked, "--link-options", "-cl-unsafe-math-optimizations")
+    bench.write("settled/h.h", "#define BASE 70\n")
+    got, run = outcomes(bench, *changed, "--between", swap)
+    bench.check(got == COMPILED_AFTER_ALL, "changed: compiled after all", got)
+    for base in (70, 71):
+        bench.write("settled/h.h", "#define BASE %d\n" % base)
+        bench.compare("after a change, %d" % base, *changed)
+    return None
+
+
 def write_new(path):
     with open(path, "wb"):
         pass
@@ -434,6 +523,8 @@ CHECKS = {
     "headers": check_headers,
     "named-folder": check_named_folder,
     "macros": check_macros,
+    "links": check_links,
+    "found-compiles": check_found_compiles,
     "damage": check_damage,
     "versions": check_versions,
     "directories": check_directories,

@@ -4,11 +4,13 @@
  * run. compare.py runs it with and without a layer below and compares.
  *
  *     opencl_conformance [--platform SUBSTRING] [--cycles N] [--list] [--blind-writes] [CASE…]
- *     opencl_conformance [--platform SUBSTRING] --source FILE [--options OPTIONS]
+ *     opencl_conformance [--platform SUBSTRING] --source FILE [--options OPTIONS] [--linked
+ *         [--link-options OPTIONS] [--header FILE] [--before COMMAND] [--between COMMAND]]
  *     opencl_conformance [--platform SUBSTRING] --leave-running SALT
  *
  * With --blind-writes the descriptors 1 and 2 are written to all the while, whatever they are.
- * The second builds one file and runs its kernel f; the third returns from main while work goes on.
+ * The second builds one file, or compiles and links it, and runs its kernel f; the third returns
+ * from main while work goes on.
  *
  * Exit status: 0; 1: a result was wrong; 2: no such platform or case.
  */
@@ -20,9 +22,9 @@
 #include <string.h>
 
 static const conformance_case *const all_cases[] = {
-    handle_cases, build_cases,   callback_cases, query_cases,  kernel_cases,
-    device_cases, rebuild_cases, lifetime_cases, link_cases,   linked_cases,
-    binary_cases, il_cases,      include_cases,  misuse_cases, thread_cases,
+    handle_cases,  build_cases,    callback_cases, query_cases,  kernel_cases,   device_cases,
+    rebuild_cases, lifetime_cases, link_cases,     linked_cases, compiled_cases, binary_cases,
+    il_cases,      include_cases,  misuse_cases,   thread_cases,
 };
 
 static const conformance_case *find_case(const char *name)
@@ -39,10 +41,9 @@ static const conformance_case *find_case(const char *name)
 
 static void list_cases(void)
 {
-    static const char *const marks[] = {"", " cacheable", " links-cacheable"};
     for (size_t i = 0; i < COUNT(all_cases); i++) {
         for (const conformance_case *one = all_cases[i]; one->name != NULL; one++) {
-            printf("%s%s\n", one->name, marks[one->cacheable]);
+            printf("%s%s\n", one->name, one->cacheable ? " cacheable" : "");
         }
     }
 }
@@ -92,8 +93,7 @@ static int fail(const char *what, const char *name)
 /* What main is to do. */
 typedef struct request {
     const char *platform;
-    const char *source;
-    const char *options;
+    source_run source;
     const char *salt;
     int list;
     int writes_blindly;
@@ -102,10 +102,19 @@ typedef struct request {
 static int parse_arguments(int argc, char **argv, request *wanted)
 {
     static const struct option options[] = {
-        {"platform", required_argument, NULL, 'p'}, {"cycles", required_argument, NULL, 'c'},
-        {"list", no_argument, NULL, 'l'},           {"source", required_argument, NULL, 's'},
-        {"options", required_argument, NULL, 'o'},  {"leave-running", required_argument, NULL, 'r'},
-        {"blind-writes", no_argument, NULL, 'b'},   {NULL, 0, NULL, 0},
+        {"platform", required_argument, NULL, 'p'},
+        {"cycles", required_argument, NULL, 'c'},
+        {"list", no_argument, NULL, 'l'},
+        {"source", required_argument, NULL, 's'},
+        {"options", required_argument, NULL, 'o'},
+        {"leave-running", required_argument, NULL, 'r'},
+        {"linked", no_argument, NULL, 'L'},
+        {"link-options", required_argument, NULL, 'O'},
+        {"header", required_argument, NULL, 'H'},
+        {"before", required_argument, NULL, 'B'},
+        {"between", required_argument, NULL, 'C'},
+        {"blind-writes", no_argument, NULL, 'b'},
+        {NULL, 0, NULL, 0},
     };
     int letter;
     *wanted = (request){.platform = ""};
@@ -122,10 +131,25 @@ static int parse_arguments(int argc, char **argv, request *wanted)
             wanted->list = 1;
             break;
         case 's':
-            wanted->source = optarg;
+            wanted->source.path = optarg;
             break;
         case 'o':
-            wanted->options = optarg;
+            wanted->source.options = optarg;
+            break;
+        case 'L':
+            wanted->source.is_linked = 1;
+            break;
+        case 'O':
+            wanted->source.link_options = optarg;
+            break;
+        case 'H':
+            wanted->source.header = optarg;
+            break;
+        case 'B':
+            wanted->source.before = optarg;
+            break;
+        case 'C':
+            wanted->source.between = optarg;
             break;
         case 'r':
             wanted->salt = optarg;
@@ -163,8 +187,8 @@ int main(int argc, char **argv)
     if (wanted.writes_blindly) {
         write_blindly();
     }
-    if (wanted.source != NULL) {
-        return run_source_file(wanted.source, wanted.options);
+    if (wanted.source.path != NULL) {
+        return run_source_file(&wanted.source);
     }
     if (wanted.salt != NULL) {
         return leave_running(wanted.salt);

@@ -28,23 +28,77 @@ static char *read_file(const char *path)
     return text;
 }
 
-int run_source_file(const char *path, const char *options)
+static void run_command(const char *command)
 {
-    char *source = read_file(path);
+    if (command != NULL && system(command) != 0) {
+        fprintf(stderr, "opencl_conformance: '%s' failed\n", command);
+    }
+}
+
+static cl_program header_of(const scene *in, const char *path)
+{
+    char *text = path != NULL ? read_file(path) : NULL;
+    cl_program header = text != NULL ? program_of(in->context, text, "H") : NULL;
+    free(text);
+    return header;
+}
+
+/* P2: what P1 was compiled to, linked. NULL where that failed. */
+static cl_program compile_and_link(const scene *in, cl_program program, const source_run *wanted)
+{
+    cl_int status = 99;
+    cl_program header = header_of(in, wanted->header);
+    const char *slash = wanted->header != NULL ? strrchr(wanted->header, '/') : NULL;
+    const char *name = slash != NULL ? slash + 1 : wanted->header;
+    run_command(wanted->before);
+    status = clCompileProgram(program, 0, NULL, wanted->options, header != NULL ? 1 : 0,
+                              header != NULL ? &header : NULL, header != NULL ? &name : NULL, NULL,
+                              NULL);
+    say_status(status, "compile");
+    say_build(program, in->device);
+    if (header != NULL) {
+        clReleaseProgram(header);
+    }
+    run_command(wanted->between);
+    cl_program linked =
+        clLinkProgram(in->context, 0, NULL, wanted->link_options, 1, &program, NULL, NULL, &status);
+    say_status(status, "link");
+    if (linked != NULL) {
+        name_handle(linked, "P2");
+    }
+    return linked;
+}
+
+static cl_int run_f(const scene *in, cl_program program)
+{
+    int values[ITEMS] = {0};
+    cl_kernel kernel = kernel_of(program, "f", "K1");
+    cl_int status = run_kernel(in->context, in->queue, kernel, values);
+    say_status(status, "f gives %d", values[0]);
+    clReleaseKernel(kernel);
+    return status;
+}
+
+int run_source_file(const source_run *wanted)
+{
+    char *source = read_file(wanted->path);
     if (source == NULL) {
-        fprintf(stderr, "opencl_conformance: %s: nothing to read\n", path);
+        fprintf(stderr, "opencl_conformance: %s: nothing to read\n", wanted->path);
         return 2;
     }
     scene in = scene_open();
+    cl_int status = CL_INVALID_PROGRAM;
     cl_program program = program_of(in.context, source, "P1");
-    cl_int status = build(program, options);
-    say_build(program, in.device);
-    if (status == CL_SUCCESS) {
-        int values[ITEMS] = {0};
-        cl_kernel kernel = kernel_of(program, "f", "K1");
-        status = run_kernel(in.context, in.queue, kernel, values);
-        say_status(status, "f gives %d", values[0]);
-        clReleaseKernel(kernel);
+    if (wanted->is_linked) {
+        cl_program linked = compile_and_link(&in, program, wanted);
+        if (linked != NULL) {
+            status = run_f(&in, linked);
+            clReleaseProgram(linked);
+        }
+    } else {
+        status = build(program, wanted->options);
+        say_build(program, in.device);
+        status = status == CL_SUCCESS ? run_f(&in, program) : status;
     }
     clReleaseProgram(program);
     scene_close(&in);

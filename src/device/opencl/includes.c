@@ -90,6 +90,7 @@ struct kilni_opencl_includes {
     list findings;
     size_t bytes;
     size_t file_count;
+    kilni_opencl_files files;
     kilni_macros macros;
     kilni_hazards hazards;
 };
@@ -336,6 +337,14 @@ static kiln_status add_file(kilni_opencl_includes *s, const char *path, kiln_err
     return status;
 }
 
+static void note_file(kilni_opencl_files *files, const char *path, const struct stat *facts)
+{
+    const int64_t changed_ns =
+        (int64_t)facts->st_ctim.tv_sec * INT64_C(1000000000) + facts->st_ctim.tv_nsec;
+    files->are_relative |= path[0] != '/';
+    files->changed_ns = changed_ns > files->changed_ns ? changed_ns : files->changed_ns;
+}
+
 /* Takes the file of a path into account, where there is one: KILN_MISS where there is none. */
 static kiln_status take_path(kilni_opencl_includes *s, const char *path, size_t depth,
                              finding *ret_finding, kiln_error *error)
@@ -347,6 +356,7 @@ static kiln_status take_path(kilni_opencl_includes *s, const char *path, size_t 
                    : kilni_error_set(error, KILN_E_UNSUPPORTED, errno,
                                      "an include that can't be looked at: %s", path);
     }
+    note_file(&s->files, path, &facts);
     size_t folder_index = none;
     kiln_status status = find_folder(s, path, &folder_index, error);
     if (status != KILN_OK) {
@@ -573,6 +583,13 @@ kiln_status kilni_opencl_includes_follow(kilni_opencl_includes *s, kiln_error *e
         }
     }
     return refuse(error, "includes made by macros that never end");
+}
+
+kilni_opencl_files kilni_opencl_includes_files(const kilni_opencl_includes *s)
+{
+    kilni_opencl_files files = s->files;
+    files.are_relative |= s->hazards.uses_file_name;
+    return files;
 }
 
 /* ---- the key ---- */

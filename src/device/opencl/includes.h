@@ -11,6 +11,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include <kiln/key.h>
 #include <kiln/status.h>
@@ -33,6 +34,14 @@ kiln_status kilni_opencl_includes_add_text(kilni_opencl_includes *includes, cons
  *
  * Returns KILN_OK; KILN_E_UNSUPPORTED: it can't be told, @error says why; KILN_E_NO_MEMORY. */
 kiln_status kilni_opencl_includes_follow(kilni_opencl_includes *includes, kiln_error *error);
+
+/* Whether the files that were found stay what they are, as far as can be told. */
+typedef struct kilni_opencl_files {
+    bool are_relative;  /* what is found goes by the working directory, which may change */
+    int64_t changed_ns; /* when one of them changed last, in Unix time; 0: there are none */
+} kilni_opencl_files;
+
+kilni_opencl_files kilni_opencl_includes_files(const kilni_opencl_includes *includes);
 
 /* Appends each name that was looked for as "include", and for each place that has it
  * "include.place" with "include.content", or "include.same": that file's content came up before,

@@ -46,7 +46,7 @@ static kiln_status add_texts(const kiln_program_source *source, const embedded *
 
 static kiln_status add_includes(const kiln_program_source *source, const embedded *more,
                                 const kilni_opencl_options *options, kiln_key_builder *key,
-                                kiln_error *error)
+                                kilni_opencl_files *ret_files, kiln_error *error)
 {
     kilni_opencl_includes *includes;
     kiln_status status =
@@ -60,6 +60,7 @@ static kiln_status add_includes(const kiln_program_source *source, const embedde
     }
     if (status == KILN_OK) {
         status = kilni_opencl_includes_add_to_key(includes, key);
+        *ret_files = kilni_opencl_includes_files(includes);
     }
     kilni_opencl_includes_free(&includes);
     return status;
@@ -87,7 +88,8 @@ static kiln_status add_given(const kiln_program_source *source, const embedded *
 }
 
 static kiln_status add_inputs(const kiln_program_source *source, const embedded *more,
-                              kiln_key_builder *key, kiln_error *error)
+                              kiln_key_builder *key, kilni_opencl_files *ret_files,
+                              kiln_error *error)
 {
     kilni_opencl_options options = {0};
     kiln_status status = parse_options(source, &options, error);
@@ -95,7 +97,7 @@ static kiln_status add_inputs(const kiln_program_source *source, const embedded 
         status = add_given(source, more, key);
     }
     if (status == KILN_OK && source->form == KILN_SOURCE_TEXT) {
-        status = add_includes(source, more, &options, key, error);
+        status = add_includes(source, more, &options, key, ret_files, error);
     }
     kilni_opencl_options_done(&options);
     /* More parts than a key may have, or larger ones, are nothing that a build can't live with. */
@@ -107,16 +109,22 @@ static kiln_status add_inputs(const kiln_program_source *source, const embedded 
 kiln_status kilni_opencl_add_inputs(const kiln_program_source *source, kiln_key_builder *key,
                                     kiln_error *error)
 {
-    return add_inputs(source, &(embedded){0}, key, error);
+    kilni_opencl_files unused;
+    return add_inputs(source, &(embedded){0}, key, &unused, error);
 }
 
 kiln_status kilni_opencl_add_inputs_with_headers(const kiln_program_source *source, size_t count,
                                                  const char *const *names,
                                                  const kiln_bytes *headers, kiln_key_builder *key,
-                                                 kiln_error *error)
+                                                 kilni_opencl_files *ret_files, kiln_error *error)
 {
     embedded more = {.count = count, .names = names, .headers = headers};
-    return add_inputs(source, &more, key, error);
+    kilni_opencl_files files = {0};
+    const kiln_status status = add_inputs(source, &more, key, &files, error);
+    if (status == KILN_OK && ret_files) {
+        *ret_files = files;
+    }
+    return status;
 }
 
 /* Options of compilers are not for linkers: -I and -D say nothing that is known of a link. */

@@ -8,6 +8,8 @@
 #include <kiln/device.h>
 #include <kiln/key.h>
 
+#include "includes.h"
+
 /* Appends "options", "source" or "il", and for source the contents of every file that it may
  * include, under the names by which it may be found: includes of includes; "…", <…> and macros
  * that -D or a #define gives; __has_include; conditionals are not evaluated, so that files of
@@ -21,11 +23,13 @@ kiln_status kilni_opencl_add_inputs(const kiln_program_source *source, kiln_key_
                                     kiln_error *error);
 
 /* The same for clCompileProgram's embedded headers: @names[i] is what #include says for the code in
- * @headers[i]. Embedded headers go before files. */
+ * @headers[i]. Embedded headers go before files.
+ *
+ * @ret_files  [out] may be NULL; what is known of the files that were found */
 kiln_status kilni_opencl_add_inputs_with_headers(const kiln_program_source *source, size_t count,
                                                  const char *const *names,
                                                  const kiln_bytes *headers, kiln_key_builder *key,
-                                                 kiln_error *error);
+                                                 kilni_opencl_files *ret_files, kiln_error *error);
 
 /* Appends the inputs of a link: "options", and for each compiled program that goes in, in order,
  * "input": the encoding of its key.
