@@ -371,7 +371,8 @@ def run(options, scratch):
             if options.counting:
                 grouping.between_layers(expected)
             if options.expect_hits and grouping.name == "alone":
-                check_hits(grouping, {name for name, is_cacheable in cases if is_cacheable}, expected)
+                cacheable = {name for name, is_cacheable in cases if is_cacheable}
+                check_hits(grouping, cacheable, expected)
     return 1 if report.failed else 0
 
 
