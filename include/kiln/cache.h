@@ -43,9 +43,11 @@ typedef struct kiln_ticket kiln_ticket;
 /* What goes first where room is needed: of the objects without pins, then of the pinned ones, that
  * which the policy names. For COST it is the one of the lowest rank, L + frequency * cost / bytes:
  * frequency counts insertion and uses and saturates at 15; L is the highest rank that went so far,
- * as it stood at the object's last use. Of equals the least recently used goes. A use is a hit or a
- * peek. NO_EVICT evicts only where a smaller capacity is set, and then the newest: they would not
- * have been let in. */
+ * as it stood at the object's last use. Of equals the least recently used goes, of these the least
+ * often used, then the oldest. A use is a hit or a peek. Recency is counted in insertions: uses
+ * between two of them are equally recent, since a hit writes nothing that others read. Among 8,192
+ * objects or more, room is made by the first to go of 64 picked at random. NO_EVICT evicts only
+ * where a smaller capacity is set, and then the newest: they would not have been let in. */
 typedef enum kiln_policy {
     KILN_POLICY_COST = 0, /* GreedyDual-Size-Frequency: keep what is dear to rebuild for its size */
     KILN_POLICY_LRU = 1,
@@ -205,7 +207,8 @@ KILN_API void kiln_ticket_abandon(kiln_ticket **ticket, kiln_abandonment how, ki
 /* ---- look ---- */
 
 /* A read section: what is peeked at inside it stays valid until it is left, also when it is
- * evicted, removed or cleared meanwhile. Sections are short and belong to one thread. They nest. */
+ * evicted, removed or cleared meanwhile. Sections are short and belong to one thread, which leaves
+ * them when it ends. They nest. */
 typedef struct kiln_section {
     kiln_cache *cache;
     void *slot;
@@ -266,8 +269,8 @@ KILN_API kiln_status kiln_cache_set_capacity_flush(kiln_cache *cache, uint64_t m
 /* Changes the policy; evicts nothing. Returns KILN_OK; KILN_E_INVALID. */
 KILN_API kiln_status kiln_cache_set_policy(kiln_cache *cache, uint32_t policy);
 
-/* Evicts unpinned objects, under any policy, cheapest to rebuild first (by cost alone, then the
- * least recently used), until @bytes were freed or none is left. For a device that is out of
+/* Evicts unpinned objects, under any policy, cheapest to rebuild first (by cost alone, then as
+ * above), until @bytes were freed or none is left. For a device that is out of
  * memory.
  * @ret_freed may be NULL. Returns KILN_OK; KILN_E_INVALID. */
 KILN_API kiln_status kiln_cache_evict_bytes(kiln_cache *cache, uint64_t bytes, uint64_t *ret_freed);
@@ -290,7 +293,8 @@ KILN_API void kiln_cache_clear(kiln_cache *cache);
 
 enum {
     KILN_EVENT_INSERTED = 1u,
-    KILN_EVENT_HIT = 2u, /* sampled: the first use of an object, then one in some (now 64) */
+    KILN_EVENT_HIT =
+        2u, /* sampled: an object's first use, then one in some (now 64) of a thread's */
     KILN_EVENT_EVICTED = 4u,
     KILN_EVENT_CLEARED = 8u /* once for a clear or flush, after the evictions */
 };

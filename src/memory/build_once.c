@@ -62,8 +62,8 @@ static kiln_status build_alone(kiln_cache *cache, const kiln_key *key, kiln_buil
     }
     pthread_mutex_lock(&cache->lock);
     kilni_object_fill_locked(object, built.object, built.bytes, built.cost_ns);
-    object->pins = 1;
     pthread_mutex_unlock(&cache->lock);
+    /* The place's own hold is the pin. */
     *ret_pin = object;
     return KILN_OK;
 }

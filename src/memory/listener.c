@@ -43,6 +43,16 @@ static kilni_listener *find_locked(const kiln_cache *cache, uint64_t id)
     return listener;
 }
 
+/* Says to those who look up objects whether to tell of it. */
+static void note_wishes_locked(kiln_cache *cache)
+{
+    bool tells_hits = false;
+    for (const kilni_listener *listener = cache->listeners; listener; listener = listener->next) {
+        tells_hits = tells_hits || (!listener->removed && (listener->events & KILN_EVENT_HIT));
+    }
+    atomic_store_explicit(&cache->tells_hits, tells_hits, memory_order_relaxed);
+}
+
 /* Takes a removed listener out of the list once none of its calls is under way. */
 static void retire_locked(kiln_cache *cache, kilni_listener *listener)
 {
@@ -105,6 +115,7 @@ kiln_status kiln_cache_listen(kiln_cache *cache, uint32_t events, kiln_listener_
         end = &(*end)->next;
     }
     *end = added;
+    note_wishes_locked(cache);
     *ret_id = added->id;
     pthread_mutex_unlock(&cache->lock);
     return KILN_OK;
@@ -119,6 +130,7 @@ void kiln_cache_unlisten(kiln_cache *cache, uint64_t id)
     kilni_listener *listener = find_locked(cache, id);
     if (listener) {
         listener->removed = true;
+        note_wishes_locked(cache);
         retire_locked(cache, listener);
     }
     /* Two listeners that waited for each other, or one for itself, would never return. */

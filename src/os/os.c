@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/random.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static int system_duplicate(int file, int least)
@@ -29,6 +30,11 @@ static int system_lock(int file, short type, off_t offset, off_t size)
 {
     struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_start = offset, .l_len = size};
     return fcntl(file, F_OFD_SETLK, &range);
+}
+
+static int system_membarrier(int command)
+{
+    return (int)syscall(SYS_membarrier, command, 0, 0);
 }
 
 static const kilni_os_table system_table = {
@@ -57,6 +63,7 @@ static const kilni_os_table system_table = {
     .nanosleep = nanosleep,
     .getrandom = getrandom,
     .geteuid = geteuid,
+    .membarrier = system_membarrier,
 };
 
 /* Written by tests only, while no other thread is in Kiln. */

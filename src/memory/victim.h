@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which objects go first.
+ *
+ * They are found some at a time, the first ones of a look at all objects, so that making much room
+ * takes few looks. In a cache of many objects, the first one of a sample is enough to make room:
+ * a look at all would take longer than it is worth.
+ */
+#pragma once
+
+#include "memory/memory.h"
+#include "memory/policy.h"
+
+enum { KILNI_VICTIMS = 64 };
+
+/* Begins with its order and zeroes; good for one time under the lock. */
+typedef struct kilni_victims {
+    kilni_order order;
+    bool sampled; /* a sample will do, where objects are many */
+    size_t count, next;
+    struct kilni_victim {
+        kilni_rank rank;
+        kilni_object *object;
+    } found[KILNI_VICTIMS]; /* in order */
+} kilni_victims;
+
+/* The next to go, to be taken out before the next call; NULL where there is none. Unpinned ones
+ * come first. */
+kilni_object *kilni_victims_next_locked(kiln_cache *cache, kilni_victims *victims);
