@@ -26,8 +26,11 @@
 extern "C" {
 #endif
 
-/* Any thread. Pins and watches may outlive it. A forked child may not use its parent's. It has no
- * lock held while it calls a destroy, build or listener function: these may call it again. */
+/* Any thread. Pins and watches may outlive it. It has no lock held while it calls a destroy, build
+ * or listener function: these may call it again. A forked child has its own copy of it, in which
+ * the flights of its parent's other threads are over, so that who asks next builds, and objects
+ * pinned by those threads live on; whether the objects are good for anything there, their maker
+ * knows. */
 typedef struct kiln_cache kiln_cache;
 
 /* A counted hold on an object: it lives until its last pin goes, also after eviction, clear and
@@ -111,7 +114,8 @@ typedef struct kiln_built {
  * for other keys. On failure it returns an error, and may describe it in @error, which is never
  * NULL; what it wrote to @ret_built is then ignored. KILN_E_NO_MEMORY, KILN_E_RESOURCES, KILN_E_IO
  * and KILN_TIMEOUT end the flight as KILN_ABANDON_TRANSIENT does, all others as
- * KILN_ABANDON_FAILED. KILN_OK without an object counts as KILN_E_INVALID. */
+ * KILN_ABANDON_FAILED. KILN_OK without an object counts as KILN_E_INVALID. Where its thread is
+ * ended inside it, or an exception leaves it, the flight ends as KILN_ABANDON_TRANSIENT does. */
 typedef kiln_status (*kiln_build_fn)(void *user, const kiln_key *key, kiln_built *ret_built,
                                      kiln_error *error);
 

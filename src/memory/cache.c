@@ -9,7 +9,7 @@
 #include "memory/listener.h"
 #include "memory/params.h"
 #include "memory/policy.h"
-#include "memory/reader.h"
+#include "memory/process.h"
 #include "memory/removal.h"
 
 static const uint64_t DEFAULT_MAX_BYTES = (uint64_t)256 << 20;
@@ -55,7 +55,9 @@ kiln_status kiln_cache_new(const kiln_cache_params *params, kiln_cache **ret_cac
     if (!kiln_policy_name(known.policy) || (known.flags & ~known_flags)) {
         return KILN_E_INVALID;
     }
-    kilni_reader_begin();
+    if (kilni_process_begin() != KILN_OK) {
+        return KILN_E_NO_MEMORY;
+    }
     kiln_cache *cache = calloc(1, sizeof *cache);
     if (!cache) {
         return KILN_E_NO_MEMORY;
@@ -74,6 +76,7 @@ kiln_status kiln_cache_new(const kiln_cache_params *params, kiln_cache **ret_cac
     cache->max_entries = known.max_entries > 0 ? known.max_entries : DEFAULT_MAX_ENTRIES;
     cache->policy = kilni_policy_choose(known.policy);
     cache->random_state = RANDOM_SEED;
+    kilni_process_add(cache);
     *ret_cache = cache;
     return KILN_OK;
 }
@@ -115,6 +118,7 @@ static void free_cells(kilni_cells *cells)
 void kilni_cache_release(kiln_cache *cache)
 {
     if (atomic_fetch_sub_explicit(&cache->references, 1, memory_order_acq_rel) == 1) {
+        kilni_process_remove(cache);
         pthread_cond_destroy(&cache->listener_gone);
         pthread_mutex_destroy(&cache->lock);
         kilni_table_fini(&cache->pending);

@@ -9,7 +9,7 @@
  * cache.c has the cache's life, capacity and counters; table.c finds keys; flight.c is single
  * flight and wait.c those who wait for one; watch.c has the weak handles; policy.c ranks objects
  * and victim.c finds those that go first; admission.c lets in and removal.c removes; listener.c
- * tells, and aftermath.c does what a call has to do once it holds no lock.
+ * tells, and aftermath.c does what a call has to do once it holds no lock; process.c sees to forks.
  */
 #pragma once
 
@@ -89,6 +89,8 @@ struct kiln_cache {
     uint64_t lingering_entries, lingering_bytes; /* of objects that live, but not in the cache */
 
     kilni_counters counters; /* not guarded: counter.h */
+
+    kiln_cache *next, *previous; /* guarded by the lock in process.c */
 };
 
 /* An object that was handed to the cache, or the place that a flight has ready for one. A pin is
@@ -137,4 +139,15 @@ void kilni_cache_release(kiln_cache *cache);
 static inline kilni_object *kilni_cache_find(const kiln_cache *cache, const kiln_key *key)
 {
     return (kilni_object *)kilni_table_find(&cache->ready, key);
+}
+
+/* The same where it is quick; NULL says nothing. */
+static inline kilni_object *kilni_cache_find_same(const kiln_cache *cache, const kiln_key *key)
+{
+    return (kilni_object *)kilni_table_find_same(&cache->ready, key);
+}
+
+static inline bool kilni_cache_tells_hits(const kiln_cache *cache)
+{
+    return __builtin_expect(atomic_load_explicit(&cache->tells_hits, memory_order_relaxed), 0);
 }

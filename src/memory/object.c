@@ -99,20 +99,22 @@ void kilni_object_note_hit(kilni_object *object)
     kiln_cache *cache = object->cache;
     kilni_counter_add(&cache->counters, KILNI_COUNTER_HITS, kilni_reader_number());
     bool first = kilni_policy_use(object);
-    if (atomic_load_explicit(&cache->tells_hits, memory_order_relaxed)) {
+    if (kilni_cache_tells_hits(cache)) {
         kilni_aftermath_tell_hit(object, first);
     }
 }
 
 kilni_object *kilni_object_pin(kiln_cache *cache, const kiln_key *key)
 {
-    kiln_section section;
-    kiln_section_enter(cache, &section);
-    kilni_object *object = kilni_cache_find(cache, key);
+    kilni_place *place = kilni_section_enter(cache);
+    kilni_object *object = kilni_cache_find_same(cache, key);
+    if (!object) {
+        object = kilni_cache_find(cache, key);
+    }
     if (object && !kilni_object_try_hold(object)) {
         object = NULL;
     }
-    kiln_section_leave(&section);
+    kilni_section_leave(cache, place);
     if (!object) {
         return NULL;
     }

@@ -17,7 +17,6 @@ static kilni_reader pool[POOL_SIZE];
 static kilni_reader *readers; /* all there are */
 static uint32_t reader_count;
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t end_of_thread; /* its value is the thread's reader */
 static bool serving;                /* threads can have readers; the key is there */
 
@@ -91,18 +90,18 @@ static void end_thread(void *value)
 
 /* ---- fork and the library's end ---- */
 
-static void before_fork(void)
+void kilni_reader_before_fork(void)
 {
     pthread_mutex_lock(&lock);
 }
 
-static void after_fork_in_parent(void)
+void kilni_reader_after_fork_in_parent(void)
 {
     pthread_mutex_unlock(&lock);
 }
 
 /* Of all threads the one that forked goes on. */
-static void after_fork_in_child(void)
+void kilni_reader_after_fork_in_child(void)
 {
     for (kilni_reader *reader = readers; reader; reader = reader->next) {
         if (reader != kilni_reader_own) {
@@ -117,19 +116,12 @@ static void after_fork_in_child(void)
     pthread_mutex_unlock(&lock);
 }
 
-static void begin(void)
-{
-    kilni_fence_choose();
-    if (pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0) {
-        pthread_mutex_lock(&lock);
-        serving = pthread_key_create(&end_of_thread, end_thread) == 0;
-        pthread_mutex_unlock(&lock);
-    }
-}
-
 void kilni_reader_begin(void)
 {
-    pthread_once(&once, begin);
+    kilni_fence_choose();
+    pthread_mutex_lock(&lock);
+    serving = pthread_key_create(&end_of_thread, end_thread) == 0;
+    pthread_mutex_unlock(&lock);
 }
 
 /* At the process's end, and where the library is unloaded while threads go on: these must not come

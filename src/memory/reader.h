@@ -31,8 +31,13 @@ typedef struct kilni_reader {
     unsigned char distance[64];
 } kilni_reader;
 
-/* Makes threads able to have readers. Before all other calls here; quick after the first time. */
+/* Makes threads able to have readers. Once, before all other calls here. */
 void kilni_reader_begin(void);
+
+/* Around a fork. The child's only thread keeps its reader. */
+void kilni_reader_before_fork(void);
+void kilni_reader_after_fork_in_parent(void);
+void kilni_reader_after_fork_in_child(void);
 
 /* A reader for this thread, which has none; NULL for want of memory. */
 kilni_reader *kilni_reader_claim(void);

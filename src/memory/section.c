@@ -99,7 +99,7 @@ void kilni_section_collect(kiln_cache *cache)
 
 /* ---- sections of threads that have no place for them ---- */
 
-static void enter_unlisted(kiln_cache *cache)
+void kilni_section_enter_unlisted(kiln_cache *cache)
 {
     pthread_mutex_lock(&cache->lock);
     if (cache->unlisted_sections++ == 0) {
@@ -108,7 +108,7 @@ static void enter_unlisted(kiln_cache *cache)
     pthread_mutex_unlock(&cache->lock);
 }
 
-static void leave_unlisted(kiln_cache *cache)
+void kilni_section_leave_unlisted(kiln_cache *cache)
 {
     pthread_mutex_lock(&cache->lock);
     cache->unlisted_sections--;
@@ -122,14 +122,7 @@ static void leave_unlisted(kiln_cache *cache)
 void kiln_section_enter(kiln_cache *cache, kiln_section *ret_section)
 {
     ret_section->cache = cache;
-    ret_section->slot = NULL;
-    if (!cache) {
-        return;
-    }
-    ret_section->slot = kilni_reader_enter(kilni_reader_get(), cache);
-    if (!ret_section->slot) {
-        enter_unlisted(cache);
-    }
+    ret_section->slot = cache ? kilni_section_enter(cache) : NULL;
 }
 
 void kiln_section_leave(kiln_section *section)
@@ -140,12 +133,22 @@ void kiln_section_leave(kiln_section *section)
     kiln_cache *cache = section->cache;
     kilni_place *place = section->slot;
     *section = (kiln_section){0};
-    if (!place) {
-        leave_unlisted(cache);
-    } else if (kilni_reader_has(kilni_reader_own, place) &&
-               kilni_reader_leave(kilni_reader_own, place, cache)) {
-        kilni_section_collect(cache);
+    kilni_section_leave(cache, place);
+}
+
+/* Where the key is not the very one that the object was given, or listeners want to be told. Apart,
+ * so that the other case saves no registers for it. */
+__attribute__((noinline)) static void *peek_with_care(kiln_cache *cache, const kiln_key *key)
+{
+    kilni_object *object = kilni_cache_find(cache, key);
+    if (!object) {
+        return NULL;
     }
+    bool first = kilni_policy_use(object);
+    if (kilni_cache_tells_hits(cache)) {
+        kilni_aftermath_tell_hit(object, first);
+    }
+    return object->object;
 }
 
 void *kiln_cache_peek(const kiln_section *section, const kiln_key *key)
@@ -154,13 +157,10 @@ void *kiln_cache_peek(const kiln_section *section, const kiln_key *key)
         return NULL;
     }
     kiln_cache *cache = section->cache;
-    kilni_object *object = kilni_cache_find(cache, key);
-    if (!object) {
-        return NULL;
+    kilni_object *object = kilni_cache_find_same(cache, key);
+    if (!object || kilni_cache_tells_hits(cache)) {
+        return peek_with_care(cache, key);
     }
-    bool first = kilni_policy_use(object);
-    if (atomic_load_explicit(&cache->tells_hits, memory_order_relaxed)) {
-        kilni_aftermath_tell_hit(object, first);
-    }
+    kilni_policy_use(object);
     return object->object;
 }

@@ -153,10 +153,14 @@ static void sleep_locked(kiln_cache *cache, kilni_waiter *waiter, uint64_t wait_
 {
     struct timespec deadline = deadline_after(wait_ns);
     int result = 0;
+    /* A thread that ended here would leave its place in the list, and the lock taken. */
+    int cancelable;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelable);
     while (waiter->flight && result != ETIMEDOUT) {
         result = wait_ns == 0 ? pthread_cond_wait(&waiter->answered, &cache->lock)
                               : pthread_cond_timedwait(&waiter->answered, &cache->lock, &deadline);
     }
+    pthread_setcancelstate(cancelable, NULL);
 }
 
 /* Counts a waiter's answer; a hit is counted by those who give it on. */
