@@ -48,7 +48,7 @@ void kilni_admit_locked(kilni_object *object, kilni_aftermath *after)
         shrink_to_locked(cache, cache->max_bytes - object->bytes, cache->max_entries - 1, true,
                          after);
     }
-    object->resident = true;
+    object->slot.state = KILNI_SLOT_READY;
     cache->lingering_entries--;
     cache->lingering_bytes -= object->bytes;
     cache->entries++;

@@ -33,7 +33,7 @@ void kilni_aftermath_tell_hit(kilni_object *object, bool first)
     kiln_cache *cache = object->cache;
     kilni_aftermath after = {0};
     pthread_mutex_lock(&cache->lock);
-    if (object->resident) {
+    if (kilni_object_is_resident(object)) {
         kilni_object_hold(object);
         kilni_aftermath_keep_locked(&after, object, KILN_EVENT_HIT);
     }

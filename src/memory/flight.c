@@ -192,7 +192,8 @@ kiln_status kiln_ticket_fulfil(kiln_ticket **ticket, void *object, uint64_t byte
         *ret_pin = made;
     }
     /* The flight's own hold goes on to there. */
-    kilni_aftermath_keep_locked(&after, made, made->resident ? KILN_EVENT_INSERTED : 0);
+    kilni_aftermath_keep_locked(&after, made,
+                                kilni_object_is_resident(made) ? KILN_EVENT_INSERTED : 0);
     pthread_mutex_unlock(&cache->lock);
     kilni_flight_free(flight);
     kilni_aftermath_finish(cache, &after);

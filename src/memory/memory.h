@@ -97,7 +97,6 @@ struct kiln_cache {
  * a pointer to it and one of its counted holds. */
 struct kiln_pin {
     kilni_slot slot; /* key: NULL where it was built for one caller alone */
-    bool resident;   /* in cache->ready */
     void *object;    /* set once, before the object can be reached */
     /* The clock at the last use, above how often it was used, saturating: policy.h. Stored by each
      * use that changes it, with no order among them: one that is lost does no harm. */
@@ -134,6 +133,12 @@ kiln_cache *kilni_cache_retain(kiln_cache *cache);
 
 /* Gives a reference back. The last one frees the cache. No lock held. */
 void kilni_cache_release(kiln_cache *cache);
+
+/* Whether an object is in the cache. */
+static inline bool kilni_object_is_resident(const kilni_object *object)
+{
+    return object->slot.state == KILNI_SLOT_READY;
+}
 
 /* The object of a key that is ready, or NULL. Without the lock: valid until the section is left. */
 static inline kilni_object *kilni_cache_find(const kiln_cache *cache, const kiln_key *key)

@@ -16,7 +16,7 @@ kiln_status kilni_object_new(kiln_cache *cache, const kiln_key *key, uint64_t gr
         return KILN_E_NO_MEMORY;
     }
     if (key) {
-        kilni_slot_init(&object->slot, key, group, KILNI_SLOT_READY);
+        kilni_slot_init(&object->slot, key, group, KILNI_SLOT_NONE);
     }
     atomic_init(&object->holds, 1);
     object->cache = kilni_cache_retain(cache);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "memory/policy.h"
 
-#include "memory/object.h"
-
 static const char *const names[] = {
     [KILN_POLICY_COST] = "cost",         [KILN_POLICY_LRU] = "lru",   [KILN_POLICY_FIFO] = "fifo",
     [KILN_POLICY_NO_EVICT] = "no_evict", [KILN_POLICY_AUTO] = "auto",
@@ -69,69 +67,11 @@ void kilni_policy_insert_locked(kilni_object *object)
                           memory_order_relaxed);
 }
 
-/* GreedyDual's L as it stood at the last use: as it stands now, where that was after the last look
- * at the object. L changes only after a look at all objects, but in a cache so large that samples
- * are enough: there an object may get an L that is newer than its use. */
-static void see_use_locked(kilni_object *object, uint64_t use)
-{
-    if (use >> KILNI_POLICY_FREQUENCY_BITS != object->seen_use) {
-        object->seen_use = use >> KILNI_POLICY_FREQUENCY_BITS;
-        object->inflation = object->cache->inflation;
-    }
-}
-
-/* ---- worth ---- */
-
-/* GreedyDual-Size-Frequency's H. */
-static double merit(const kilni_object *object, uint64_t use)
-{
-    double size = object->bytes > 0 ? (double)object->bytes : 1.0;
-    double frequency = (double)(use & KILNI_POLICY_MAX_FREQUENCY);
-    return object->inflation + frequency * ((double)object->cost_ns / size);
-}
-
-static double worth_of(const kilni_object *object, uint64_t use, kilni_order order)
-{
-    if (order == KILNI_ORDER_COST) {
-        return (double)object->cost_ns;
-    }
-    switch (object->cache->policy) {
-    case KILN_POLICY_LRU:
-        return (double)(use >> KILNI_POLICY_FREQUENCY_BITS);
-    case KILN_POLICY_FIFO:
-        return (double)object->inserted;
-    case KILN_POLICY_NO_EVICT:
-        return -(double)object->inserted;
-    default:
-        return merit(object, use);
-    }
-}
-
-kilni_rank kilni_policy_rank_locked(kilni_object *object, kilni_order order)
-{
-    uint64_t use = atomic_load_explicit(&object->use, memory_order_relaxed);
-    see_use_locked(object, use);
-    return (kilni_rank){.pinned = kilni_object_is_pinned(object),
-                        .worth = worth_of(object, use, order),
-                        .use = use,
-                        .inserted = object->inserted};
-}
-
-bool kilni_rank_is_below(const kilni_rank *a, const kilni_rank *b)
-{
-    if (a->pinned != b->pinned) {
-        return b->pinned;
-    }
-    if (a->worth != b->worth) {
-        return a->worth < b->worth;
-    }
-    return a->use != b->use ? a->use < b->use : a->inserted < b->inserted;
-}
-
 void kilni_policy_evicted_locked(kilni_object *victim)
 {
     kiln_cache *cache = victim->cache;
-    double left = merit(victim, atomic_load_explicit(&victim->use, memory_order_relaxed));
+    double left =
+        kilni_policy_merit(victim, atomic_load_explicit(&victim->use, memory_order_relaxed));
     if (left > cache->inflation) {
         cache->inflation = left;
         /* So that uses from now on are told from those before. */

@@ -33,25 +33,13 @@ static inline bool kilni_policy_use(kilni_object *object)
     return frequency == 1;
 }
 
-/* An object's place in the order in which objects go. */
-typedef struct kilni_rank {
-    bool pinned;
-    double worth;
-    uint64_t use;      /* its word: the clock of the last use, and above all equal, the frequency */
-    uint64_t inserted; /* unique */
-} kilni_rank;
-
-/* What objects are ordered by. */
-typedef enum kilni_order {
-    KILNI_ORDER_POLICY, /* by the cache's policy: what is to make room next */
-    KILNI_ORDER_COST    /* by what it costs to rebuild */
-} kilni_order;
-
-/* Takes into account how an object was used, and says when it is to go. */
-kilni_rank kilni_policy_rank_locked(kilni_object *object, kilni_order order);
-
-/* True where @a is to go before @b. */
-bool kilni_rank_is_below(const kilni_rank *a, const kilni_rank *b);
+/* GreedyDual-Size-Frequency's H. */
+static inline double kilni_policy_merit(const kilni_object *object, uint64_t use)
+{
+    double size = object->bytes > 0 ? (double)object->bytes : 1.0;
+    double frequency = (double)(use & KILNI_POLICY_MAX_FREQUENCY);
+    return object->inflation + frequency * ((double)object->cost_ns / size);
+}
 
 /* Notes that an object was evicted to make room. */
 void kilni_policy_evicted_locked(kilni_object *victim);

@@ -20,8 +20,6 @@ static uint32_t reader_count;
 static pthread_key_t end_of_thread; /* its value is the thread's reader */
 static bool serving;                /* threads can have readers; the key is there */
 
-static const uint32_t ALL_FREE = (1u << KILNI_READER_PLACES) - 1;
-
 /* ---- threads come and go ---- */
 
 static kilni_reader *add_locked(void)
@@ -29,7 +27,6 @@ static kilni_reader *add_locked(void)
     kilni_reader *reader =
         reader_count < POOL_SIZE ? &pool[reader_count] : calloc(1, sizeof *reader);
     if (reader) {
-        reader->free_places = ALL_FREE;
         reader->number = reader_count++;
         reader->next = readers;
         readers = reader;
@@ -108,7 +105,6 @@ void kilni_reader_after_fork_in_child(void)
             for (int i = 0; i < KILNI_READER_PLACES; i++) {
                 atomic_store_explicit(&reader->places[i].cache, NULL, memory_order_relaxed);
             }
-            reader->free_places = ALL_FREE;
             reader->owned = false;
         }
     }

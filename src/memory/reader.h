@@ -22,11 +22,10 @@ typedef struct kilni_place {
 } kilni_place;
 
 typedef struct kilni_reader {
-    kilni_place places[KILNI_READER_PLACES];
-    uint32_t free_places; /* by bits; the thread's own */
-    uint32_t number;      /* no other reader has it */
-    bool owned;           /* guarded by the lock in reader.c, as is @next; set once */
-    struct kilni_reader *next;
+    kilni_place places[KILNI_READER_PLACES]; /* free where no cache is named */
+    uint32_t number;                         /* no other reader has it */
+    bool owned;                              /* guarded by the lock in reader.c */
+    struct kilni_reader *next;               /* likewise */
     /* Two threads' places are never on one line. */
     unsigned char distance[64];
 } kilni_reader;
@@ -49,34 +48,38 @@ uint64_t kilni_reader_oldest(const kiln_cache *cache);
 /* One word of static thread-local storage, so that reaching it is one instruction. */
 extern _Thread_local kilni_reader *kilni_reader_own __attribute__((tls_model("initial-exec")));
 
-/* This thread's reader, or NULL. */
-static inline kilni_reader *kilni_reader_get(void)
-{
-    kilni_reader *reader = kilni_reader_own;
-    return __builtin_expect(reader != NULL, 1) ? reader : kilni_reader_claim();
-}
-
 /* This thread's number for counters. */
 static inline uint32_t kilni_reader_number(void)
 {
     return kilni_reader_own ? kilni_reader_own->number : UINT32_MAX;
 }
 
-/* Shows that this thread begins to read a cache. NULL where it has no place left. */
-static inline kilni_place *kilni_reader_enter(kilni_reader *reader, kiln_cache *cache)
+/* For the thread whose place it is. */
+static inline bool kilni_place_is_free(const kilni_place *place)
 {
-    if (__builtin_expect(!reader || reader->free_places == 0, 0)) {
-        return NULL;
-    }
-    kilni_place *place = &reader->places[__builtin_ctz(reader->free_places)];
-    reader->free_places &= reader->free_places - 1;
+    return atomic_load_explicit(&place->cache, memory_order_relaxed) == NULL;
+}
+
+/* Shows that this thread begins to read a cache. */
+static inline void kilni_place_take(kilni_place *place, kiln_cache *cache)
+{
     /* Pairs with the release store in kilni_section_collect_locked: who sees an epoch sees all that
      * was taken out before it began. */
     uint64_t epoch = atomic_load_explicit(&cache->epoch, memory_order_acquire);
     atomic_store_explicit(&place->epoch, epoch, memory_order_release);
     atomic_store_explicit(&place->cache, cache, memory_order_release);
     kilni_fence_light();
-    return place;
+}
+
+/* Shows that it has ended. True where someone may have waited for that. */
+static inline bool kilni_place_leave(kilni_place *place, kiln_cache *cache)
+{
+    atomic_store_explicit(&place->cache, NULL, memory_order_release);
+    kilni_fence_light();
+    /* Pairs with the store in kilni_section_collect_locked. */
+    uint64_t awaited = atomic_load_explicit(&cache->awaited, memory_order_relaxed);
+    return __builtin_expect(awaited != 0, 0) &&
+           atomic_load_explicit(&place->epoch, memory_order_relaxed) < awaited;
 }
 
 /* Whether a place is this reader's: not where the thread has ended, and left its sections so. */
@@ -84,15 +87,4 @@ static inline bool kilni_reader_has(const kilni_reader *reader, const kilni_plac
 {
     uintptr_t distance = (uintptr_t)place - (uintptr_t)reader;
     return reader && distance < sizeof reader->places;
-}
-
-/* Shows that it has ended. True where someone may have waited for that. */
-static inline bool kilni_reader_leave(kilni_reader *reader, kilni_place *place, kiln_cache *cache)
-{
-    uint64_t epoch = atomic_load_explicit(&place->epoch, memory_order_relaxed);
-    atomic_store_explicit(&place->cache, NULL, memory_order_release);
-    reader->free_places |= 1u << (place - reader->places);
-    kilni_fence_light();
-    /* Pairs with the store in kilni_section_collect_locked. */
-    return __builtin_expect(epoch < atomic_load_explicit(&cache->awaited, memory_order_relaxed), 0);
 }

@@ -11,7 +11,7 @@ void kilni_evict_locked(kilni_object *object, kiln_eviction reason, kilni_afterm
 {
     kiln_cache *cache = object->cache;
     kilni_table_remove(&cache->ready, &object->slot);
-    object->resident = false;
+    object->slot.state = KILNI_SLOT_NONE;
     cache->entries--;
     cache->bytes -= object->bytes;
     cache->lingering_entries++;
@@ -28,6 +28,8 @@ static void remove_slot_locked(kiln_cache *cache, kilni_slot *slot, kiln_evictio
                                kilni_aftermath *after)
 {
     switch (slot->state) {
+    case KILNI_SLOT_NONE:
+        break;
     case KILNI_SLOT_READY:
         kilni_evict_locked((kilni_object *)slot, reason, after);
         break;

@@ -89,29 +89,10 @@ kilni_queue kilni_section_collect_locked(kiln_cache *cache)
     return doomed;
 }
 
-void kilni_section_collect(kiln_cache *cache)
+/* Apart, since it is rare. */
+__attribute__((noinline)) void kilni_section_collect(kiln_cache *cache)
 {
     pthread_mutex_lock(&cache->lock);
-    kilni_queue doomed = kilni_section_collect_locked(cache);
-    pthread_mutex_unlock(&cache->lock);
-    kilni_object_destroy_all(doomed);
-}
-
-/* ---- sections of threads that have no place for them ---- */
-
-void kilni_section_enter_unlisted(kiln_cache *cache)
-{
-    pthread_mutex_lock(&cache->lock);
-    if (cache->unlisted_sections++ == 0) {
-        cache->unlisted_since = epoch_of(cache);
-    }
-    pthread_mutex_unlock(&cache->lock);
-}
-
-void kilni_section_leave_unlisted(kiln_cache *cache)
-{
-    pthread_mutex_lock(&cache->lock);
-    cache->unlisted_sections--;
     kilni_queue doomed = kilni_section_collect_locked(cache);
     pthread_mutex_unlock(&cache->lock);
     kilni_object_destroy_all(doomed);
@@ -119,10 +100,61 @@ void kilni_section_leave_unlisted(kiln_cache *cache)
 
 /* ---- sections ---- */
 
-void kiln_section_enter(kiln_cache *cache, kiln_section *ret_section)
+static kilni_place *free_place(kilni_reader *reader)
+{
+    for (int i = 0; reader && i < KILNI_READER_PLACES; i++) {
+        if (kilni_place_is_free(&reader->places[i])) {
+            return &reader->places[i];
+        }
+    }
+    return NULL;
+}
+
+kilni_place *kilni_section_enter_with_care(kiln_cache *cache)
+{
+    kilni_place *place = free_place(kilni_reader_own ? kilni_reader_own : kilni_reader_claim());
+    if (place) {
+        kilni_place_take(place, cache);
+        return place;
+    }
+    pthread_mutex_lock(&cache->lock);
+    if (cache->unlisted_sections++ == 0) {
+        cache->unlisted_since = epoch_of(cache);
+    }
+    pthread_mutex_unlock(&cache->lock);
+    return NULL;
+}
+
+void kilni_section_leave_with_care(kiln_cache *cache, kilni_place *place)
+{
+    if (place) {
+        return; /* left when its thread ended */
+    }
+    pthread_mutex_lock(&cache->lock);
+    cache->unlisted_sections--;
+    kilni_queue doomed = kilni_section_collect_locked(cache);
+    pthread_mutex_unlock(&cache->lock);
+    kilni_object_destroy_all(doomed);
+}
+
+__attribute__((noinline)) static void enter_with_care(kiln_cache *cache, kiln_section *ret_section)
 {
     ret_section->cache = cache;
-    ret_section->slot = cache ? kilni_section_enter(cache) : NULL;
+    ret_section->slot = cache ? kilni_section_enter_with_care(cache) : NULL;
+}
+
+/* What follows has its rare ways in functions of their own that it ends with: the usual one then
+ * saves no registers. */
+void kiln_section_enter(kiln_cache *cache, kiln_section *ret_section)
+{
+    kilni_reader *reader = kilni_reader_own;
+    if (__builtin_expect(!cache || !reader || !kilni_place_is_free(&reader->places[0]), 0)) {
+        enter_with_care(cache, ret_section);
+        return;
+    }
+    kilni_place_take(&reader->places[0], cache);
+    ret_section->cache = cache;
+    ret_section->slot = &reader->places[0];
 }
 
 void kiln_section_leave(kiln_section *section)
@@ -132,12 +164,11 @@ void kiln_section_leave(kiln_section *section)
     }
     kiln_cache *cache = section->cache;
     kilni_place *place = section->slot;
-    *section = (kiln_section){0};
+    section->cache = NULL;
     kilni_section_leave(cache, place);
 }
 
-/* Where the key is not the very one that the object was given, or listeners want to be told. Apart,
- * so that the other case saves no registers for it. */
+/* Where the key is not the very one that the object was given, or listeners want to be told. */
 __attribute__((noinline)) static void *peek_with_care(kiln_cache *cache, const kiln_key *key)
 {
     kilni_object *object = kilni_cache_find(cache, key);

@@ -20,26 +20,27 @@ kilni_queue kilni_section_collect_locked(kiln_cache *cache);
 /* Collects and destroys. No lock held. */
 void kilni_section_collect(kiln_cache *cache);
 
-/* Sections of threads that have no place left. */
-void kilni_section_enter_unlisted(kiln_cache *cache);
-void kilni_section_leave_unlisted(kiln_cache *cache);
+/* Begins to read, in whatever way there is: for what the two below can't do at once. The place that
+ * shows it; NULL where the cache's own count does. */
+kilni_place *kilni_section_enter_with_care(kiln_cache *cache);
+void kilni_section_leave_with_care(kiln_cache *cache, kilni_place *place);
 
-/* Begins to read; returns the place that shows it, NULL where that is the cache's list. */
+/* Begins to read. */
 static inline kilni_place *kilni_section_enter(kiln_cache *cache)
 {
-    kilni_place *place = kilni_reader_enter(kilni_reader_get(), cache);
-    if (__builtin_expect(!place, 0)) {
-        kilni_section_enter_unlisted(cache);
+    kilni_reader *reader = kilni_reader_own;
+    if (__builtin_expect(reader && kilni_place_is_free(&reader->places[0]), 1)) {
+        kilni_place_take(&reader->places[0], cache);
+        return &reader->places[0];
     }
-    return place;
+    return kilni_section_enter_with_care(cache);
 }
 
 static inline void kilni_section_leave(kiln_cache *cache, kilni_place *place)
 {
-    kilni_reader *reader = kilni_reader_own;
-    if (__builtin_expect(!place, 0)) {
-        kilni_section_leave_unlisted(cache);
-    } else if (kilni_reader_has(reader, place) && kilni_reader_leave(reader, place, cache)) {
+    if (__builtin_expect(!kilni_reader_has(kilni_reader_own, place), 0)) {
+        kilni_section_leave_with_care(cache, place);
+    } else if (kilni_place_leave(place, cache)) {
         kilni_section_collect(cache);
     }
 }

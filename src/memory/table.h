@@ -21,6 +21,7 @@
 #include "key/encoding.h"
 
 typedef enum kilni_slot_state {
+    KILNI_SLOT_NONE = 0,     /* of an object that is in no table */
     KILNI_SLOT_BUILDING = 1, /* the slot begins a kilni_flight */
     KILNI_SLOT_FAILED = 2,   /* likewise: a failure that is kept */
     KILNI_SLOT_READY = 3     /* the slot begins a kilni_object */
