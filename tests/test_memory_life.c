@@ -16,6 +16,7 @@
 
 #include "memory/reader.h"
 #include "os/os.h"
+#include "support/failing_malloc.h"
 #include "support/memory_scene.h"
 
 #ifdef KILNI_FENCE_IS_COUNTED
@@ -167,6 +168,56 @@ static void test_sections_nest_without_limit(void **state)
     kiln_section_enter(s->cache, &sections[0]);
     assert_non_null(kiln_cache_peek(&sections[0], s->keys[0]));
     kiln_section_leave(&sections[0]);
+}
+
+enum { CROWD = 40 };
+
+typedef struct crowd {
+    scene *s;
+    pthread_barrier_t step;
+    atomic_int found;
+} crowd;
+
+static void *read_in_crowd(void *argument)
+{
+    crowd *c = argument;
+    kiln_section section;
+    pthread_barrier_wait(&c->step);
+    kiln_section_enter(c->s->cache, &section);
+    pthread_barrier_wait(&c->step);
+    atomic_fetch_add(&c->found, kiln_cache_peek(&section, c->s->keys[0]) == &c->s->objects[0]);
+    pthread_barrier_wait(&c->step);
+    pthread_barrier_wait(&c->step);
+    kiln_section_leave(&section);
+    return NULL;
+}
+
+/* More threads at once than there are readers beforehand, one of which gets none. */
+static void test_a_crowd_reads_for_want_of_memory_too(void **state)
+{
+    scene *s = *state;
+    open_cache(s);
+    put(s, 0, 1, 1);
+    crowd c = {.s = s};
+    pthread_barrier_init(&c.step, NULL, CROWD + 1);
+    pthread_t threads[CROWD];
+    for (int i = 0; i < CROWD; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, read_in_crowd, &c), 0);
+    }
+    failing_malloc_arm(1);
+    pthread_barrier_wait(&c.step);
+    pthread_barrier_wait(&c.step);
+    assert_true(failing_malloc_disarm() > 0);
+    pthread_barrier_wait(&c.step);
+    assert_int_equal(atomic_load(&c.found), CROWD);
+    assert_int_equal(kiln_cache_remove(s->cache, s->keys[0]), KILN_OK);
+    assert_int_equal(ends(s, 0), 0);
+    pthread_barrier_wait(&c.step);
+    for (int i = 0; i < CROWD; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    assert_int_equal(ends(s, 0), 1);
+    pthread_barrier_destroy(&c.step);
 }
 
 /* What one section keeps alive is not kept by later ones, and keeps nothing that went later from
@@ -530,6 +581,7 @@ int main(void)
         IN_SCENE(test_a_thread_may_read_while_it_ends),
         IN_SCENE(test_many_threads_come_and_go),
         IN_SCENE(test_sections_nest_without_limit),
+        IN_SCENE(test_a_crowd_reads_for_want_of_memory_too),
         IN_SCENE(test_a_section_that_stays_open_keeps_only_what_it_can_see),
         IN_SCENE(test_a_build_that_ends_its_thread_strands_no_one),
         IN_SCENE(test_a_wait_can_not_be_cancelled),

@@ -40,7 +40,7 @@ kiln_status kilni_table_init(kilni_table *ret_table)
     if (!cells) {
         return KILN_E_NO_MEMORY;
     }
-    *ret_table = (kilni_table){0};
+    *ret_table = (kilni_table){.slot_count = 0};
     atomic_init(&ret_table->cells, cells);
     return KILN_OK;
 }
@@ -48,7 +48,7 @@ kiln_status kilni_table_init(kilni_table *ret_table)
 void kilni_table_fini(kilni_table *table)
 {
     free(cells_of(table));
-    *table = (kilni_table){0};
+    *table = (kilni_table){.slot_count = 0};
 }
 
 void kilni_slot_init(kilni_slot *slot, const kiln_key *key, uint64_t group, kilni_slot_state state)
