@@ -83,7 +83,7 @@ def main():
         measuring.note("memory", f"{name}: {taken[name, 100000, '1']:.0f} ns for each")
     if arguments.plot:
         subjects = [subject for subject in TITLES if subject in here]
-        groups = {f"{keys:,} keys, {threads} thread{'s' * (threads != '1')}":
+        groups = {f"{keys:,} key{'s' * (keys != 1)}, {threads} thread{'s' * (threads != '1')}":
                   [taken[subject, keys, threads] for subject in subjects]
                   for keys in (1, 64, 4096, 100000) for threads in ("1", "2")}
         plotting.bars(arguments.plot, "Nanoseconds for each look-up (logarithmic)",

@@ -93,7 +93,9 @@ def curves(path, title, names, panels):
             step = (panel_width - 60) / max(1, len(points) - 1)
             picture.line([(x + k * step, y + (panel_height - 30) * (1 - value / high))
                           for k, (_, value) in enumerate(points)], COLOURS[i % len(COLOURS)], 2)
-            for k, (label, _) in enumerate(points):
-                picture.text(x + k * step, y + panel_height - 14, label, "middle", 10)
+        some = next(iter(by_name.values()))
+        for k, (label, _) in enumerate(some):
+            picture.text(x + k * (panel_width - 60) / max(1, len(some) - 1), y + panel_height - 14,
+                         label, "middle", 10)
     legend(picture, names, width - 195, top + 10)
     picture.save(path)

@@ -14,8 +14,9 @@
 #endif
 #ifdef HAVE_URCU
 #define URCU_API_MAP
-#include <urcu/rculfhash.h>
 #include <urcu/urcu-bp.h>
+
+#include <urcu/rculfhash.h> /* of the flavour that came before it */
 #endif
 #ifdef HAVE_DNNL
 #include <oneapi/dnnl/dnnl.hpp>

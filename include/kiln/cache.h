@@ -56,7 +56,7 @@ typedef enum kiln_policy {
     KILN_POLICY_LRU = 1,
     KILN_POLICY_FIFO = 2,
     KILN_POLICY_NO_EVICT = 3, /* full: nothing new */
-    KILN_POLICY_AUTO = 4      /* the cache chooses; now: cost */
+    KILN_POLICY_AUTO = 4      /* the cache chooses: cost, as the best on all that was replayed */
 } kiln_policy;
 
 /* "cost", "lru", "fifo", "no_evict", "auto"; NULL for a value that is none. Static text. */
@@ -167,6 +167,8 @@ typedef struct kiln_reserve_params {
  * A ticket belongs to the thread that was given it, whoever ends it. Who asks for a key whose
  * ticket is its own, or whose owner waits in this cache, itself or through others, for one of its
  * own, gets KILN_E_CYCLE and an error that names the keys, instead of waiting.
+ * Nothing but the two calls below ends a ticket: where one may get lost, others are to wait for a
+ * bounded time only.
  *
  * @params           lives for the call; NULL: all defaults
  * @ret_reservation  [out]

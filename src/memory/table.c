@@ -160,18 +160,6 @@ void kilni_table_remove(kilni_table *table, const kilni_slot *slot)
     }
 }
 
-kilni_slot *kilni_table_walk(const kilni_table *table, size_t *position)
-{
-    const kilni_cells *cells = cells_of(table);
-    while (*position <= cells->mask) {
-        uint64_t cell = load(cells, (*position)++);
-        if (cell > KILNI_CELL_LEFT) {
-            return kilni_cell_slot(cell);
-        }
-    }
-    return NULL;
-}
-
 size_t kilni_table_position(const kilni_table *table, uint64_t random)
 {
     return (size_t)random & cells_of(table)->mask;

@@ -77,10 +77,6 @@ void kilni_table_insert(kilni_table *table, kilni_slot *slot);
 /* Takes a slot out, which must be there. */
 void kilni_table_remove(kilni_table *table, const kilni_slot *slot);
 
-/* Walks all slots, in no order: the first at @position or behind it, which moves behind what was
- * found; NULL at the end. Slots may be removed on the way. */
-kilni_slot *kilni_table_walk(const kilni_table *table, size_t *position);
-
 /* A position to walk from, as good as random where @random is. */
 size_t kilni_table_position(const kilni_table *table, uint64_t random);
 
@@ -96,6 +92,20 @@ static inline uint64_t kilni_table_hash(const kiln_key *key)
 static inline kilni_slot *kilni_cell_slot(uint64_t cell)
 {
     return (kilni_slot *)(uintptr_t)(cell & KILNI_CELL_ADDRESS);
+}
+
+/* Walks all slots, in no order: the first at @position or behind it, which moves behind what was
+ * found; NULL at the end. Slots may be removed on the way. */
+static inline kilni_slot *kilni_table_walk(const kilni_table *table, size_t *position)
+{
+    const kilni_cells *cells = atomic_load_explicit(&table->cells, memory_order_relaxed);
+    while (*position <= cells->mask) {
+        uint64_t cell = atomic_load_explicit(&cells->cells[(*position)++], memory_order_relaxed);
+        if (cell > KILNI_CELL_LEFT) {
+            return kilni_cell_slot(cell);
+        }
+    }
+    return NULL;
 }
 
 /* Pairs with the release store in kilni_table_insert. */
