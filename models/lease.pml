@@ -9,6 +9,9 @@
  *
  * Left out: keys that share a byte of the lease file, which only wait for each other; stores without
  * leases, where each builds for itself; entries that are removed.
+ *
+ * Processes that the system killed never get to their end, so it is not asked of them.
+ * Search: -E
  */
 
 #define PROCESSES 3

@@ -43,7 +43,7 @@ typedef struct object {
     uint64_t bytes, cost, group;
     bool resident, seen; /* seen: in a section that is still open */
     size_t pins;
-    uint64_t inserted, used, frequency;
+    uint64_t inserted, used, frequency; /* ticks are insertions, and evictions that raise L */
     double inflation;
     int reason;             /* why it was evicted; 0: it wasn't */
     int told_reason, ended; /* what the cache did */
@@ -93,7 +93,7 @@ static double rank_of(const object *o)
     return o->inflation + (double)o->frequency * ((double)o->cost / (double)(o->bytes + !o->bytes));
 }
 
-/* Lower goes first; all else being equal, the least recently used. */
+/* Lower goes first. */
 static double worth(const model *m, const object *o)
 {
     switch (m->policy) {
@@ -108,6 +108,15 @@ static double worth(const model *m, const object *o)
     }
 }
 
+/* Among equals: the least recently used, of those the least often used, of those the oldest. */
+static bool used_before(const object *a, const object *b)
+{
+    if (a->used != b->used) {
+        return a->used < b->used;
+    }
+    return a->frequency != b->frequency ? a->frequency < b->frequency : a->inserted < b->inserted;
+}
+
 static object *choose(const model *m, bool pinned, bool by_cost)
 {
     object *best = NULL;
@@ -118,7 +127,7 @@ static object *choose(const model *m, bool pinned, bool by_cost)
         }
         double value = by_cost ? (double)o->cost : worth(m, o);
         double best_value = !best ? 0 : by_cost ? (double)best->cost : worth(m, best);
-        if (!best || value < best_value || (value == best_value && o->used < best->used)) {
+        if (!best || value < best_value || (value == best_value && used_before(o, best))) {
             best = o;
         }
     }
@@ -141,6 +150,7 @@ static void model_shrink(model *m, uint64_t bytes, uint64_t entries)
         victim = victim ? victim : choose(m, true, false);
         if (rank_of(victim) > m->inflation) {
             m->inflation = rank_of(victim);
+            m->tick++;
         }
         model_evict(m, victim, KILN_EVICTED_CAPACITY);
     }
@@ -154,7 +164,7 @@ static bool model_has_room(const model *m, uint64_t bytes)
 
 static void model_use(model *m, object *o)
 {
-    o->used = ++m->tick;
+    o->used = m->tick;
     o->inflation = m->inflation;
     o->frequency += o->frequency < 15;
 }

@@ -3,7 +3,10 @@
  * Many threads on few keys. An object's value is a function of its key until it is destroyed, so
  * that each look at one tells whether it was the right one and still alive.
  *
- *     test_memory_threads [SEED [CALLS]]
+ *     test_memory_threads [SEED [CALLS [ordinary]]]
+ *
+ * The third argument has the engine do without the system's help for its fences. A seed of 0 is the
+ * time.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,6 +22,7 @@
 
 #include <kiln/cache.h>
 
+#include "os/os.h"
 #include "support/memory_objects.h"
 
 enum { KEY_COUNT = 8, WORKER_COUNT = 6, PIN_COUNT = 4 };
@@ -636,6 +640,101 @@ static void test_a_dying_owner_strands_no_one(void **state)
     close_scene(&s);
 }
 
+/* ---- a table that grows and shrinks under those who read it ---- */
+
+enum { WAVE_KEYS = 3000, WAVES = 12 };
+
+typedef struct wave {
+    kiln_cache *cache;
+    kiln_key *keys[WAVE_KEYS];
+    kiln_key *equals[WAVE_KEYS]; /* equal keys that are not the same */
+    atomic_bool over;
+    atomic_uint stays; /* the key that is not removed now */
+} wave;
+
+/* Looks up now this key and now that, and all the time the one that is to stay. */
+static void *read_wave(void *argument)
+{
+    wave *w = argument;
+    worker random = {.random = seed + (uintptr_t)&random};
+    while (!atomic_load(&w->over)) {
+        kiln_section section;
+        kiln_section_enter(w->cache, &section);
+        for (int i = 0; i < 50; i++) {
+            uint32_t key = (uint32_t)pick(&random, WAVE_KEYS);
+            const object *o =
+                kiln_cache_peek(&section, pick(&random, 2) ? w->keys[key] : w->equals[key]);
+            if (o) {
+                expect_object(o, key);
+            }
+        }
+        kiln_section_leave(&section);
+        uint32_t stays = atomic_load(&w->stays);
+        kiln_pin *pin = NULL;
+        kiln_status status = kiln_cache_pin(w->cache, w->equals[stays], &pin);
+        if (status == KILN_OK) {
+            expect_object(kiln_pin_object(pin), stays);
+        }
+        EXPECT(status == KILN_OK || atomic_load(&w->stays) != stays);
+        kiln_pin_release(&pin);
+    }
+    return NULL;
+}
+
+static void insert_into(wave *w, uint32_t key)
+{
+    kiln_reservation r;
+    assert_int_equal(kiln_cache_reserve(w->cache, w->keys[key], NULL, &r, NULL), KILN_OK);
+    if (r.ticket) {
+        assert_int_equal(kiln_ticket_fulfil(&r.ticket, new_object(key), 1, 1, NULL), KILN_OK);
+    }
+    kiln_pin_release(&r.pin);
+}
+
+static void test_readers_see_a_table_that_grows_and_shrinks(void **state)
+{
+    (void)state;
+    static wave w;
+    kiln_cache_params params = {.struct_size = sizeof params, .destroy = end_object};
+    assert_int_equal(kiln_cache_new(&params, &w.cache), KILN_OK);
+    atomic_store(&wrong_line, 0);
+    for (uint32_t i = 0; i < WAVE_KEYS; i++) {
+        w.keys[i] = make_key(i);
+        w.equals[i] = make_key(i);
+    }
+    insert_into(&w, 0);
+    pthread_t threads[WORKER_COUNT];
+    for (int i = 0; i < WORKER_COUNT; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, read_wave, &w), 0);
+    }
+    for (uint32_t round = 1; round <= WAVES; round++) {
+        uint32_t size = round % 3 == 0 ? WAVE_KEYS : round % 3 == 1 ? 40 : 700;
+        for (uint32_t i = 0; i < size; i++) {
+            insert_into(&w, i);
+        }
+        uint32_t stays = round * 7 % 40;
+        uint32_t stayed = atomic_exchange(&w.stays, stays);
+        for (uint32_t i = 0; i < WAVE_KEYS; i++) {
+            /* The one that a reader may just ask for stays too. */
+            if (i != stays && i != stayed) {
+                kiln_cache_remove(w.cache, w.keys[i]);
+            }
+        }
+    }
+    atomic_store(&w.over, true);
+    for (int i = 0; i < WORKER_COUNT; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    assert_int_equal(stats_of(w.cache).lingering_entries, 0);
+    kiln_cache_free(&w.cache);
+    for (uint32_t i = 0; i < WAVE_KEYS; i++) {
+        kiln_key_release(&w.keys[i]);
+        kiln_key_release(&w.equals[i]);
+    }
+    assert_int_equal(atomic_load(&wrong_line), 0);
+    assert_true(settle_objects() > WAVE_KEYS);
+}
+
 /* ---- deadlines that race with answers ---- */
 
 typedef struct hurry {
@@ -747,10 +846,23 @@ static void test_pins_outlive_the_cache_on_other_threads(void **state)
     }
 }
 
+static int refuse(int command)
+{
+    (void)command;
+    return -1;
+}
+
 int main(int argc, char **argv)
 {
-    seed = argc > 1 ? strtoull(argv[1], NULL, 10) : (uint64_t)time(NULL);
+    seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;
+    seed = seed > 0 ? seed : (uint64_t)time(NULL);
     call_count = argc > 2 ? strtoull(argv[2], NULL, 10) : call_count;
+    static kilni_os_table ordinary;
+    if (argc > 3) {
+        ordinary = *kilni_os_system();
+        ordinary.membarrier = refuse;
+        kilni_os_replace(&ordinary);
+    }
     print_message("seed %llu, %llu calls of each thread\n", (unsigned long long)seed,
                   (unsigned long long)call_count);
     const struct CMUnitTest tests[] = {
@@ -758,6 +870,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_everything_at_once_with_failures_kept),
         cmocka_unit_test(test_a_crowd_builds_once),
         cmocka_unit_test(test_a_dying_owner_strands_no_one),
+        cmocka_unit_test(test_readers_see_a_table_that_grows_and_shrinks),
         cmocka_unit_test(test_no_answer_is_lost_to_a_deadline),
         cmocka_unit_test(test_pins_outlive_the_cache_on_other_threads),
     };

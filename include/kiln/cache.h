@@ -26,8 +26,11 @@
 extern "C" {
 #endif
 
-/* Any thread. Pins and watches may outlive it. A forked child may not use its parent's. It has no
- * lock held while it calls a destroy, build or listener function: these may call it again. */
+/* Any thread. Pins and watches may outlive it. It has no lock held while it calls a destroy, build
+ * or listener function: these may call it again. A forked child has its own copy of it, in which
+ * the flights of its parent's other threads are over, so that who asks next builds, and objects
+ * pinned by those threads live on; whether the objects are good for anything there, their maker
+ * knows. */
 typedef struct kiln_cache kiln_cache;
 
 /* A counted hold on an object: it lives until its last pin goes, also after eviction, clear and
@@ -43,15 +46,17 @@ typedef struct kiln_ticket kiln_ticket;
 /* What goes first where room is needed: of the objects without pins, then of the pinned ones, that
  * which the policy names. For COST it is the one of the lowest rank, L + frequency * cost / bytes:
  * frequency counts insertion and uses and saturates at 15; L is the highest rank that went so far,
- * as it stood at the object's last use. Of equals the least recently used goes. A use is a hit or a
- * peek. NO_EVICT evicts only where a smaller capacity is set, and then the newest: they would not
- * have been let in. */
+ * as it stood at the object's last use. Of equals the least recently used goes, of these the least
+ * often used, then the oldest. A use is a hit or a peek. Recency is counted in insertions: uses
+ * between two of them are equally recent, since a hit writes nothing that others read. Among 8,192
+ * objects or more, room is made by the first to go of 64 picked at random. NO_EVICT evicts only
+ * where a smaller capacity is set, and then the newest: they would not have been let in. */
 typedef enum kiln_policy {
     KILN_POLICY_COST = 0, /* GreedyDual-Size-Frequency: keep what is dear to rebuild for its size */
     KILN_POLICY_LRU = 1,
     KILN_POLICY_FIFO = 2,
     KILN_POLICY_NO_EVICT = 3, /* full: nothing new */
-    KILN_POLICY_AUTO = 4      /* the cache chooses; now: cost */
+    KILN_POLICY_AUTO = 4      /* the cache chooses: cost, as the best on all that was replayed */
 } kiln_policy;
 
 /* "cost", "lru", "fifo", "no_evict", "auto"; NULL for a value that is none. Static text. */
@@ -109,7 +114,8 @@ typedef struct kiln_built {
  * for other keys. On failure it returns an error, and may describe it in @error, which is never
  * NULL; what it wrote to @ret_built is then ignored. KILN_E_NO_MEMORY, KILN_E_RESOURCES, KILN_E_IO
  * and KILN_TIMEOUT end the flight as KILN_ABANDON_TRANSIENT does, all others as
- * KILN_ABANDON_FAILED. KILN_OK without an object counts as KILN_E_INVALID. */
+ * KILN_ABANDON_FAILED. KILN_OK without an object counts as KILN_E_INVALID. Where its thread is
+ * ended inside it, or an exception leaves it, the flight ends as KILN_ABANDON_TRANSIENT does. */
 typedef kiln_status (*kiln_build_fn)(void *user, const kiln_key *key, kiln_built *ret_built,
                                      kiln_error *error);
 
@@ -161,6 +167,8 @@ typedef struct kiln_reserve_params {
  * A ticket belongs to the thread that was given it, whoever ends it. Who asks for a key whose
  * ticket is its own, or whose owner waits in this cache, itself or through others, for one of its
  * own, gets KILN_E_CYCLE and an error that names the keys, instead of waiting.
+ * Nothing but the two calls below ends a ticket: where one may get lost, others are to wait for a
+ * bounded time only.
  *
  * @params           lives for the call; NULL: all defaults
  * @ret_reservation  [out]
@@ -205,7 +213,8 @@ KILN_API void kiln_ticket_abandon(kiln_ticket **ticket, kiln_abandonment how, ki
 /* ---- look ---- */
 
 /* A read section: what is peeked at inside it stays valid until it is left, also when it is
- * evicted, removed or cleared meanwhile. Sections are short and belong to one thread. They nest. */
+ * evicted, removed or cleared meanwhile. Sections are short and belong to one thread, which leaves
+ * them when it ends. They nest. */
 typedef struct kiln_section {
     kiln_cache *cache;
     void *slot;
@@ -266,8 +275,8 @@ KILN_API kiln_status kiln_cache_set_capacity_flush(kiln_cache *cache, uint64_t m
 /* Changes the policy; evicts nothing. Returns KILN_OK; KILN_E_INVALID. */
 KILN_API kiln_status kiln_cache_set_policy(kiln_cache *cache, uint32_t policy);
 
-/* Evicts unpinned objects, under any policy, cheapest to rebuild first (by cost alone, then the
- * least recently used), until @bytes were freed or none is left. For a device that is out of
+/* Evicts unpinned objects, under any policy, cheapest to rebuild first (by cost alone, then as
+ * above), until @bytes were freed or none is left. For a device that is out of
  * memory.
  * @ret_freed may be NULL. Returns KILN_OK; KILN_E_INVALID. */
 KILN_API kiln_status kiln_cache_evict_bytes(kiln_cache *cache, uint64_t bytes, uint64_t *ret_freed);
@@ -290,7 +299,8 @@ KILN_API void kiln_cache_clear(kiln_cache *cache);
 
 enum {
     KILN_EVENT_INSERTED = 1u,
-    KILN_EVENT_HIT = 2u, /* sampled: the first use of an object, then one in some (now 64) */
+    KILN_EVENT_HIT =
+        2u, /* sampled: an object's first use, then one in some (now 64) of a thread's */
     KILN_EVENT_EVICTED = 4u,
     KILN_EVENT_CLEARED = 8u /* once for a clear or flush, after the evictions */
 };

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "memory/admission.h"
 
+#include "memory/object.h"
 #include "memory/policy.h"
 #include "memory/removal.h"
+#include "memory/victim.h"
 
 /* Evicts by policy until no more than this is in the cache. */
-static void shrink_to_locked(kiln_cache *cache, uint64_t bytes, uint64_t entries,
+static void shrink_to_locked(kiln_cache *cache, uint64_t bytes, uint64_t entries, bool sampled,
                              kilni_aftermath *after)
 {
+    kilni_victims victims = {.order = KILNI_ORDER_POLICY, .sampled = sampled};
     while (cache->bytes > bytes || cache->entries > entries) {
-        kilni_object *victim = kilni_policy_victim_locked(cache);
+        kilni_object *victim = kilni_victims_next_locked(cache, &victims);
         kilni_policy_evicted_locked(victim);
         kilni_evict_locked(victim, KILN_EVICTED_CAPACITY, after);
     }
@@ -17,7 +20,7 @@ static void shrink_to_locked(kiln_cache *cache, uint64_t bytes, uint64_t entries
 
 void kilni_shrink_locked(kiln_cache *cache, kilni_aftermath *after)
 {
-    shrink_to_locked(cache, cache->max_bytes, cache->max_entries, after);
+    shrink_to_locked(cache, cache->max_bytes, cache->max_entries, false, after);
 }
 
 /* Room beside what is resident and what flights have reserved. */
@@ -42,13 +45,15 @@ void kilni_admit_locked(kilni_object *object, kilni_aftermath *after)
         return;
     }
     if (cache->policy != KILN_POLICY_NO_EVICT) {
-        shrink_to_locked(cache, cache->max_bytes - object->bytes, cache->max_entries - 1, after);
+        shrink_to_locked(cache, cache->max_bytes - object->bytes, cache->max_entries - 1, true,
+                         after);
     }
-    object->resident = true;
+    object->slot.state = KILNI_SLOT_READY;
     cache->lingering_entries--;
     cache->lingering_bytes -= object->bytes;
     cache->entries++;
     cache->bytes += object->bytes;
-    kilni_table_insert(&cache->table, &object->slot);
     kilni_policy_insert_locked(object);
+    kilni_object_hold(object);
+    kilni_table_insert(&cache->ready, &object->slot);
 }

@@ -3,7 +3,6 @@
 
 #include "memory/listener.h"
 #include "memory/object.h"
-#include "memory/policy.h"
 #include "memory/section.h"
 
 /* One use in so many is told, the first one always. */
@@ -11,27 +10,35 @@ enum { HIT_SAMPLE = 64 };
 
 void kilni_aftermath_keep_locked(kilni_aftermath *after, kilni_object *object, uint32_t event)
 {
-    object->holds++;
     after->object = object;
     after->event = event;
     after->last_listener = object->cache->last_listener;
 }
 
-void kilni_aftermath_use_locked(kilni_aftermath *after, kilni_object *object)
-{
-    kilni_policy_use_locked(object);
-    if (object->uses++ % HIT_SAMPLE == 0) {
-        kilni_aftermath_keep_locked(after, object, KILN_EVENT_HIT);
-    }
-}
-
 void kilni_aftermath_evict_locked(kilni_aftermath *after, kilni_object *object,
                                   kiln_eviction reason)
 {
-    object->holds++;
     kilni_queue_push(&after->evicted, object);
     after->reason = reason;
     after->last_listener = object->cache->last_listener;
+}
+
+void kilni_aftermath_tell_hit(kilni_object *object, bool first)
+{
+    /* Counted by thread, so that no two contend for the count. */
+    static _Thread_local unsigned uses;
+    if (!first && ++uses % HIT_SAMPLE != 0) {
+        return;
+    }
+    kiln_cache *cache = object->cache;
+    kilni_aftermath after = {0};
+    pthread_mutex_lock(&cache->lock);
+    if (kilni_object_is_resident(object)) {
+        kilni_object_hold(object);
+        kilni_aftermath_keep_locked(&after, object, KILN_EVENT_HIT);
+    }
+    pthread_mutex_unlock(&cache->lock);
+    kilni_aftermath_finish(cache, &after);
 }
 
 static void tell(kiln_cache *cache, const kilni_aftermath *after, uint32_t kind,
@@ -62,12 +69,6 @@ static void tell_all(kiln_cache *cache, const kilni_aftermath *after)
     }
 }
 
-static void let_go_locked(kilni_object *object)
-{
-    object->holds--;
-    kilni_object_settle_locked(object);
-}
-
 void kilni_aftermath_finish(kiln_cache *cache, kilni_aftermath *after)
 {
     if (!after->evicted.first && !after->object && !after->cleared) {
@@ -77,10 +78,10 @@ void kilni_aftermath_finish(kiln_cache *cache, kilni_aftermath *after)
     pthread_mutex_lock(&cache->lock);
     kilni_object *object;
     while ((object = kilni_queue_pop(&after->evicted))) {
-        let_go_locked(object);
+        kilni_object_release_locked(object);
     }
     if (after->object) {
-        let_go_locked(after->object);
+        kilni_object_release_locked(after->object);
     }
     kilni_queue doomed = kilni_section_collect_locked(cache);
     pthread_mutex_unlock(&cache->lock);

@@ -16,13 +16,16 @@ typedef struct kilni_aftermath {
     uint64_t last_listener; /* who came later is not told */
 } kilni_aftermath;
 
-/* Keeps an object alive until the end of the call, and tells of @event unless it is 0. */
+/* Takes a hold on an object and keeps it until the end of the call; tells of @event unless it is 0.
+ */
 void kilni_aftermath_keep_locked(kilni_aftermath *after, kilni_object *object, uint32_t event);
 
-/* Counts a use of an object in the cache, and tells of it where it is its turn. */
-void kilni_aftermath_use_locked(kilni_aftermath *after, kilni_object *object);
+/* Tells of a use of an object where it is its turn: the first use, then one in some of the
+ * thread's. For one that is held or seen in a section. No lock held. */
+void kilni_aftermath_tell_hit(kilni_object *object, bool first);
 
-/* Takes an object that was removed; one call has one reason for all. */
+/* Takes an object that was removed, with the cache's hold on it; one call has one reason for all.
+ */
 void kilni_aftermath_evict_locked(kilni_aftermath *after, kilni_object *object,
                                   kiln_eviction reason);
 

@@ -33,11 +33,25 @@ static kiln_status run_build(kiln_build_fn build, void *user, const kiln_key *ke
     return status;
 }
 
+/* Where the build doesn't come back: its thread was ended inside it, or an exception flies. */
+static void abandon_ticket(void *ticket)
+{
+    kiln_ticket_abandon(ticket, KILN_ABANDON_TRANSIENT, KILN_OK, NULL);
+}
+
+static void free_place(void *object)
+{
+    kilni_object_free(object);
+}
+
 static kiln_status build_shared(kiln_ticket *ticket, const kiln_key *key, kiln_build_fn build,
                                 void *user, kiln_pin **ret_pin, kiln_error *error)
 {
     kiln_built built = {0};
-    kiln_status status = run_build(build, user, key, &built, error);
+    kiln_status status;
+    pthread_cleanup_push(abandon_ticket, &ticket);
+    status = run_build(build, user, key, &built, error);
+    pthread_cleanup_pop(0);
     if (status != KILN_OK) {
         kiln_ticket_abandon(&ticket, abandonment_of(status), status, error->text);
         return status;
@@ -55,15 +69,17 @@ static kiln_status build_alone(kiln_cache *cache, const kiln_key *key, kiln_buil
         return kilni_error_set(error, status, 0, "%s", kiln_status_text(status));
     }
     kiln_built built = {0};
+    pthread_cleanup_push(free_place, object);
     status = run_build(build, user, key, &built, error);
+    pthread_cleanup_pop(0);
     if (status != KILN_OK) {
         kilni_object_free(object);
         return status;
     }
     pthread_mutex_lock(&cache->lock);
     kilni_object_fill_locked(object, built.object, built.bytes, built.cost_ns);
-    object->pins = 1;
     pthread_mutex_unlock(&cache->lock);
+    /* The place's own hold is the pin. */
     *ret_pin = object;
     return KILN_OK;
 }

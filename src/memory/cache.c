@@ -9,17 +9,23 @@
 #include "memory/listener.h"
 #include "memory/params.h"
 #include "memory/policy.h"
+#include "memory/process.h"
 #include "memory/removal.h"
 
 static const uint64_t DEFAULT_MAX_BYTES = (uint64_t)256 << 20;
 static const uint64_t DEFAULT_MAX_ENTRIES = 65536;
 
+/* Any but 0. */
+static const uint64_t RANDOM_SEED = 0x9e3779b97f4a7c15;
+
 /* Everything of a new cache that may fail. */
 static kiln_status init(kiln_cache *cache)
 {
-    kiln_status status = kilni_table_init(&cache->table);
-    if (status != KILN_OK) {
-        return status;
+    if (kilni_table_init(&cache->ready) != KILN_OK) {
+        return KILN_E_NO_MEMORY;
+    }
+    if (kilni_table_init(&cache->pending) != KILN_OK) {
+        goto no_second_table;
     }
     if (pthread_mutex_init(&cache->lock, NULL) != 0) {
         goto no_lock;
@@ -32,7 +38,9 @@ static kiln_status init(kiln_cache *cache)
 no_condition:
     pthread_mutex_destroy(&cache->lock);
 no_lock:
-    kilni_table_fini(&cache->table);
+    kilni_table_fini(&cache->pending);
+no_second_table:
+    kilni_table_fini(&cache->ready);
     return KILN_E_NO_MEMORY;
 }
 
@@ -46,6 +54,9 @@ kiln_status kiln_cache_new(const kiln_cache_params *params, kiln_cache **ret_cac
     const uint32_t known_flags = KILN_CACHE_RETAIN_FAILURES | KILN_CACHE_DISABLED;
     if (!kiln_policy_name(known.policy) || (known.flags & ~known_flags)) {
         return KILN_E_INVALID;
+    }
+    if (kilni_process_begin() != KILN_OK) {
+        return KILN_E_NO_MEMORY;
     }
     kiln_cache *cache = calloc(1, sizeof *cache);
     if (!cache) {
@@ -64,6 +75,8 @@ kiln_status kiln_cache_new(const kiln_cache_params *params, kiln_cache **ret_cac
     cache->max_bytes = known.max_bytes > 0 ? known.max_bytes : DEFAULT_MAX_BYTES;
     cache->max_entries = known.max_entries > 0 ? known.max_entries : DEFAULT_MAX_ENTRIES;
     cache->policy = kilni_policy_choose(known.policy);
+    cache->random_state = RANDOM_SEED;
+    kilni_process_add(cache);
     *ret_cache = cache;
     return KILN_OK;
 }
@@ -92,41 +105,27 @@ kiln_cache *kilni_cache_retain(kiln_cache *cache)
     return cache;
 }
 
+/* With the last reference no section is open. */
+static void free_cells(kilni_cells *cells)
+{
+    while (cells) {
+        kilni_cells *next = cells->next;
+        free(cells);
+        cells = next;
+    }
+}
+
 void kilni_cache_release(kiln_cache *cache)
 {
     if (atomic_fetch_sub_explicit(&cache->references, 1, memory_order_acq_rel) == 1) {
+        kilni_process_remove(cache);
         pthread_cond_destroy(&cache->listener_gone);
         pthread_mutex_destroy(&cache->lock);
-        kilni_table_fini(&cache->table);
+        kilni_table_fini(&cache->pending);
+        kilni_table_fini(&cache->ready);
+        free_cells(cache->retired_cells);
         free(cache);
     }
-}
-
-kilni_object *kilni_cache_find_ready_locked(const kiln_cache *cache, const kiln_key *key)
-{
-    kilni_slot *slot = kilni_table_find(&cache->table, key);
-    return slot && slot->state == KILNI_SLOT_READY ? (kilni_object *)slot : NULL;
-}
-
-kiln_status kiln_cache_pin(kiln_cache *cache, const kiln_key *key, kiln_pin **ret_pin)
-{
-    if (!cache || !key || !ret_pin) {
-        return KILN_E_INVALID;
-    }
-    kilni_aftermath after = {0};
-    pthread_mutex_lock(&cache->lock);
-    kilni_object *object = kilni_cache_find_ready_locked(cache, key);
-    if (object) {
-        object->pins++;
-        cache->hits++;
-        kilni_aftermath_use_locked(&after, object);
-        *ret_pin = object;
-    } else {
-        cache->misses++;
-    }
-    pthread_mutex_unlock(&cache->lock);
-    kilni_aftermath_finish(cache, &after);
-    return object ? KILN_OK : KILN_MISS;
 }
 
 kiln_status kiln_cache_set_cost(kiln_cache *cache, const kiln_key *key, uint64_t cost_ns)
@@ -135,7 +134,7 @@ kiln_status kiln_cache_set_cost(kiln_cache *cache, const kiln_key *key, uint64_t
         return KILN_E_INVALID;
     }
     pthread_mutex_lock(&cache->lock);
-    kilni_object *object = kilni_cache_find_ready_locked(cache, key);
+    kilni_object *object = kilni_cache_find(cache, key);
     if (object) {
         object->cost_ns = cost_ns;
     }
@@ -197,8 +196,8 @@ kiln_status kiln_cache_get_stats(kiln_cache *cache, kiln_cache_stats *ret_stats)
     pthread_mutex_lock(&cache->lock);
     kiln_cache_stats stats = {
         .struct_size = size,
-        .hits = cache->hits,
-        .misses = cache->misses,
+        .hits = kilni_counter_sum(&cache->counters, KILNI_COUNTER_HITS),
+        .misses = kilni_counter_sum(&cache->counters, KILNI_COUNTER_MISSES),
         .waits = cache->waits,
         .bypasses = cache->bypasses,
         .failures = cache->failures,

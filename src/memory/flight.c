@@ -42,7 +42,7 @@ void kilni_flight_free(kilni_flight *flight)
 static void attach_locked(kilni_flight *flight, uint64_t bytes)
 {
     kiln_cache *cache = flight->cache;
-    kilni_table_insert(&cache->table, &flight->slot);
+    kilni_table_insert(&cache->pending, &flight->slot);
     flight->attached = true;
     flight->reserved_bytes = bytes;
     cache->flights++;
@@ -55,7 +55,7 @@ void kilni_flight_detach_locked(kilni_flight *flight)
     if (!flight->attached) {
         return;
     }
-    kilni_table_remove(&cache->table, &flight->slot);
+    kilni_table_remove(&cache->pending, &flight->slot);
     flight->attached = false;
     cache->flights--;
     cache->reserved_bytes -= flight->reserved_bytes;
@@ -70,14 +70,27 @@ static kiln_status bypass_locked(kiln_cache *cache, kiln_reservation *ret_reserv
     return KILN_OK;
 }
 
-static kiln_status hit_locked(kilni_object *object, kiln_reservation *ret_reservation,
-                              kilni_aftermath *after)
+static kiln_status hit_locked(kilni_object *object, kiln_reservation *ret_reservation)
 {
-    object->pins++;
-    object->cache->hits++;
-    kilni_aftermath_use_locked(after, object);
+    kilni_object_hold(object);
     *ret_reservation = (kiln_reservation){.outcome = KILN_HIT, .pin = object};
     return KILN_OK;
+}
+
+/* Room in the tables for all flights and for what comes of them, so that ending one needs no
+ * memory. */
+static kiln_status reserve_tables_locked(kiln_cache *cache)
+{
+    size_t flights = cache->pending.slot_count + 1;
+    kilni_cells *replaced;
+    kiln_status status = kilni_table_reserve(&cache->pending, flights, &replaced);
+    free(replaced);
+    if (status != KILN_OK) {
+        return status;
+    }
+    status = kilni_table_reserve(&cache->ready, cache->ready.slot_count + flights, &replaced);
+    kilni_section_retire_cells_locked(cache, replaced);
+    return status;
 }
 
 static kiln_status begin_locked(kiln_cache *cache, const kiln_key *key,
@@ -88,38 +101,40 @@ static kiln_status begin_locked(kiln_cache *cache, const kiln_key *key,
         return bypass_locked(cache, ret_reservation);
     }
     kilni_flight *flight;
-    kiln_status status = flight_new(cache, key, params->group, &flight);
+    kiln_status status = reserve_tables_locked(cache);
+    if (status == KILN_OK) {
+        status = flight_new(cache, key, params->group, &flight);
+    }
     if (status != KILN_OK) {
         return kilni_error_set(error, status, 0, "%s", kiln_status_text(status));
     }
     flight->owner = kilni_thread_number();
     flight->started_ns = kilni_clock_ns();
     attach_locked(flight, params->bytes);
-    cache->misses++;
+    kilni_counter_add(&cache->counters, KILNI_COUNTER_MISSES, kilni_reader_number());
     *ret_reservation = (kiln_reservation){.outcome = KILN_OWNER, .ticket = flight};
     return KILN_OK;
 }
 
 static kiln_status reserve_locked(kiln_cache *cache, const kiln_key *key,
                                   const kiln_reserve_params *params,
-                                  kiln_reservation *ret_reservation, kilni_aftermath *after,
-                                  kiln_error *error)
+                                  kiln_reservation *ret_reservation, kiln_error *error)
 {
     if (cache->disabled) {
         return bypass_locked(cache, ret_reservation);
     }
-    kilni_slot *slot = kilni_table_find(&cache->table, key);
-    if (!slot) {
+    kilni_object *object = kilni_cache_find(cache, key);
+    if (object) {
+        return hit_locked(object, ret_reservation);
+    }
+    kilni_flight *flight = (kilni_flight *)kilni_table_find(&cache->pending, key);
+    if (!flight) {
         return begin_locked(cache, key, params, ret_reservation, error);
     }
-    if (slot->state == KILNI_SLOT_READY) {
-        return hit_locked((kilni_object *)slot, ret_reservation, after);
-    }
-    kilni_flight *flight = (kilni_flight *)slot;
-    if (slot->state == KILNI_SLOT_FAILED) {
+    if (flight->slot.state == KILNI_SLOT_FAILED) {
         return kilni_error_set(error, flight->failure, 0, "%s", flight->text);
     }
-    return kilni_wait_locked(flight, params->wait_ns, ret_reservation, after, error);
+    return kilni_wait_locked(flight, params->wait_ns, ret_reservation, error);
 }
 
 kiln_status kiln_cache_reserve(kiln_cache *cache, const kiln_key *key,
@@ -133,11 +148,17 @@ kiln_status kiln_cache_reserve(kiln_cache *cache, const kiln_key *key,
             error, KILN_E_INVALID, 0,
             "a reservation needs a cache, a key, and parameters of this version");
     }
-    kilni_aftermath after = {0};
+    kilni_object *object = kilni_object_pin(cache, key);
+    if (object) {
+        *ret_reservation = (kiln_reservation){.outcome = KILN_HIT, .pin = object};
+        return KILN_OK;
+    }
     pthread_mutex_lock(&cache->lock);
-    kiln_status status = reserve_locked(cache, key, &known, ret_reservation, &after, error);
+    kiln_status status = reserve_locked(cache, key, &known, ret_reservation, error);
     pthread_mutex_unlock(&cache->lock);
-    kilni_aftermath_finish(cache, &after);
+    if (status == KILN_OK && ret_reservation->outcome == KILN_HIT) {
+        kilni_object_note_hit(ret_reservation->pin);
+    }
     return status;
 }
 
@@ -167,10 +188,12 @@ kiln_status kiln_ticket_fulfil(kiln_ticket **ticket, void *object, uint64_t byte
     }
     kilni_wait_pin_all_locked(flight, made);
     if (ret_pin) {
-        made->pins++;
+        kilni_object_hold(made);
         *ret_pin = made;
     }
-    kilni_aftermath_keep_locked(&after, made, made->resident ? KILN_EVENT_INSERTED : 0);
+    /* The flight's own hold goes on to there. */
+    kilni_aftermath_keep_locked(&after, made,
+                                kilni_object_is_resident(made) ? KILN_EVENT_INSERTED : 0);
     pthread_mutex_unlock(&cache->lock);
     kilni_flight_free(flight);
     kilni_aftermath_finish(cache, &after);
@@ -182,7 +205,7 @@ static void keep_failure_locked(kilni_flight *flight)
 {
     kilni_flight_detach_locked(flight);
     flight->slot.state = KILNI_SLOT_FAILED;
-    kilni_table_insert(&flight->cache->table, &flight->slot);
+    kilni_table_insert(&flight->cache->pending, &flight->slot);
 }
 
 /* Gives every waiter the failure. True where it stays in the table. */

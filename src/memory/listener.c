@@ -20,6 +20,7 @@ struct kilni_listener {
 /* The listeners' calls that this thread is in, innermost first. */
 typedef struct call_frame {
     const kiln_cache *cache;
+    const kilni_listener *listener;
     const struct call_frame *outer;
 } call_frame;
 
@@ -43,6 +44,16 @@ static kilni_listener *find_locked(const kiln_cache *cache, uint64_t id)
     return listener;
 }
 
+/* Says to those who look up objects whether to tell of it. */
+static void note_wishes_locked(kiln_cache *cache)
+{
+    bool tells_hits = false;
+    for (const kilni_listener *listener = cache->listeners; listener; listener = listener->next) {
+        tells_hits = tells_hits || (!listener->removed && (listener->events & KILN_EVENT_HIT));
+    }
+    atomic_store_explicit(&cache->tells_hits, tells_hits, memory_order_relaxed);
+}
+
 /* Takes a removed listener out of the list once none of its calls is under way. */
 static void retire_locked(kiln_cache *cache, kilni_listener *listener)
 {
@@ -60,7 +71,7 @@ static void retire_locked(kiln_cache *cache, kilni_listener *listener)
 
 static void call(kiln_cache *cache, kilni_listener *listener, const kiln_event *event)
 {
-    call_frame frame = {.cache = cache, .outer = innermost_call};
+    call_frame frame = {.cache = cache, .listener = listener, .outer = innermost_call};
     innermost_call = &frame;
     listener->call(listener->user, event);
     innermost_call = frame.outer;
@@ -105,6 +116,7 @@ kiln_status kiln_cache_listen(kiln_cache *cache, uint32_t events, kiln_listener_
         end = &(*end)->next;
     }
     *end = added;
+    note_wishes_locked(cache);
     *ret_id = added->id;
     pthread_mutex_unlock(&cache->lock);
     return KILN_OK;
@@ -119,13 +131,33 @@ void kiln_cache_unlisten(kiln_cache *cache, uint64_t id)
     kilni_listener *listener = find_locked(cache, id);
     if (listener) {
         listener->removed = true;
+        note_wishes_locked(cache);
         retire_locked(cache, listener);
     }
+    int cancelable;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelable);
     /* Two listeners that waited for each other, or one for itself, would never return. */
     while (!is_inside_call(cache) && find_locked(cache, id)) {
         pthread_cond_wait(&cache->listener_gone, &cache->lock);
     }
+    pthread_setcancelstate(cancelable, NULL);
     pthread_mutex_unlock(&cache->lock);
+}
+
+void kilni_listeners_forget_threads_locked(kiln_cache *cache)
+{
+    /* Anew: nobody waits for it here, whatever it remembers. */
+    pthread_cond_init(&cache->listener_gone, NULL);
+    kilni_listener *listener = cache->listeners;
+    while (listener) {
+        kilni_listener *next = listener->next;
+        listener->running = 0;
+        for (const call_frame *frame = innermost_call; frame; frame = frame->outer) {
+            listener->running += frame->listener == listener;
+        }
+        retire_locked(cache, listener);
+        listener = next;
+    }
 }
 
 void kilni_listeners_free(kiln_cache *cache)

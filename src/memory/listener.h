@@ -12,3 +12,6 @@ void kilni_listeners_tell(kiln_cache *cache, const kiln_event *event, uint64_t l
 
 /* Frees all listeners, none of which is running on another thread. */
 void kilni_listeners_free(kiln_cache *cache);
+
+/* In a forked child: ends the calls of the threads that are gone. */
+void kilni_listeners_forget_threads_locked(kiln_cache *cache);

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files of the cache engine share. This engine is the simple one: one lock for each
- * cache, and every field below is guarded by it unless its comment says otherwise.
+ * What the files of the cache engine share.
+ *
+ * Reading takes no lock: section.c looks at objects and object.c holds them, both inside sections
+ * that reader.c shows to those who reclaim. All that changes what is in a cache holds its lock,
+ * which guards every field below whose comment says nothing else.
  *
  * cache.c has the cache's life, capacity and counters; table.c finds keys; flight.c is single
- * flight and wait.c those who wait for one; object.c holds on objects, section.c looks at them,
- * watch.c the weak handles; policy.c chooses victims, admission.c lets in
- * and removal.c removes; listener.c tells, and
- * aftermath.c does what a call has to do once it holds no lock.
+ * flight and wait.c those who wait for one; watch.c has the weak handles; policy.c ranks objects
+ * and victim.c finds those that go first; admission.c lets in and removal.c removes; listener.c
+ * tells, and aftermath.c does what a call has to do once it holds no lock; process.c sees to forks.
  */
 #pragma once
 
@@ -19,6 +21,7 @@
 
 #include <kiln/cache.h>
 
+#include "memory/counter.h"
 #include "memory/table.h"
 
 typedef struct kiln_pin kilni_object;
@@ -32,6 +35,21 @@ typedef struct kilni_queue {
 } kilni_queue;
 
 struct kiln_cache {
+    /* What peek and pin read, and what no hit writes: one line of memory. */
+
+    kilni_table ready; /* objects in the cache; found without the lock, changed with it */
+    /* Of retirements. Stored with release under the lock; a section that loads an epoch, with
+     * acquire, can't find what was retired before it. */
+    _Atomic uint64_t epoch;
+    /* Sections of epochs below it keep something from being reclaimed; 0: nothing waits. Stored
+     * under the lock ahead of a heavy fence, loaded behind a light one: section.c has the rule. */
+    _Atomic uint64_t awaited;
+    /* What recency is counted in: insertions, and evictions to make room. Stored under the lock;
+     * loaded relaxed, since a use that is noted one too early does no harm. */
+    _Atomic uint64_t clock;
+    /* Some listener wants KILN_EVENT_HIT. Likewise: who comes at the same time may miss one. */
+    _Atomic bool tells_hits;
+
     pthread_mutex_t lock;
 
     /* Not guarded: one for the user's handle and one for each object. What brings it to 0
@@ -46,49 +64,55 @@ struct kiln_cache {
     bool disabled;
     uint64_t max_bytes, max_entries;
 
-    kilni_table table;     /* objects in the cache, attached flights, kept failures */
+    kilni_table pending;   /* attached flights and kept failures */
     kilni_waiter *waiters; /* those who wait for a flight, in the order in which they came */
 
-    /* Objects that nothing but a section can reach, oldest first, and the sections that are open.
-     * section.c has the rule. */
+    /* Objects that nothing but a section can reach, and cells that were replaced, oldest first. */
     kilni_queue retired;
-    uint64_t epoch;
-    size_t open_sections[2]; /* by parity of the epoch in which they were entered */
+    kilni_cells *retired_cells;
+    uint64_t last_retirement; /* its epoch */
+    /* Sections that have no place in a reader, and the epoch in which the first of them began. */
+    size_t unlisted_sections;
+    uint64_t unlisted_since;
 
-    kiln_policy policy; /* never KILN_POLICY_AUTO */
-    uint64_t tick;      /* of the last insertion or use */
-    double inflation;   /* GreedyDual's L: the rank of the dearest victim so far */
+    kiln_policy policy;    /* never KILN_POLICY_AUTO */
+    double inflation;      /* GreedyDual's L: the rank of the dearest victim so far */
+    uint64_t random_state; /* of the choice of samples */
 
     kilni_listener *listeners; /* by ascending id */
     uint64_t last_listener;
     pthread_cond_t listener_gone; /* a listener left the list */
 
-    uint64_t hits, misses, waits, bypasses, failures, evictions;
+    uint64_t waits, bypasses, failures, evictions;
     uint64_t entries, bytes;                     /* of objects in the cache */
     uint64_t flights, reserved_bytes;            /* of attached flights */
     uint64_t lingering_entries, lingering_bytes; /* of objects that live, but not in the cache */
+
+    kilni_counters counters; /* not guarded: counter.h */
+
+    kiln_cache *next, *previous; /* guarded by the lock in process.c */
 };
 
 /* An object that was handed to the cache, or the place that a flight has ready for one. A pin is
  * a pointer to it and one of its counted holds. */
 struct kiln_pin {
-    kilni_slot slot;   /* key: NULL where it was built for one caller alone */
+    kilni_slot slot; /* key: NULL where it was built for one caller alone */
+    void *object;    /* set once, before the object can be reached */
+    /* The clock at the last use, above how often it was used, saturating: policy.h. Stored by each
+     * use that changes it, with no order among them: one that is lost does no harm. */
+    _Atomic uint64_t use;
+    /* One for being in the cache, one for each pin, one for each notice under way. Whoever brings
+     * it to 0 (acquire, after the others' release) retires the object; 0 never grows again. */
+    _Atomic size_t holds;
     kiln_cache *cache; /* set once; holds a reference */
-    void *object;      /* set once, before the object can be reached */
-    uint64_t bytes;    /* set once, likewise */
+    uint64_t bytes;    /* set once, before the object can be reached */
     uint64_t cost_ns;
-    size_t pins;         /* of the user's */
-    size_t holds;        /* of notices under way */
-    bool resident;       /* in the cache's table */
+    uint64_t inserted;   /* the clock */
+    uint64_t seen_use;   /* the clock of the use that @inflation belongs to */
+    double inflation;    /* the cache's at that use */
     kiln_watch *watch;   /* NULL until someone wants one */
     kilni_object *link;  /* in the one queue that it is on, if any */
     uint64_t retired_at; /* the epoch in which it went to cache->retired */
-
-    uint64_t uses;      /* since insertion */
-    uint64_t inserted;  /* tick */
-    uint64_t last_used; /* tick */
-    uint32_t frequency; /* uses, saturating, insertion counted */
-    double inflation;   /* the cache's at its last use */
 };
 
 /* A key that is being built, or whose failure is kept. The user's name for it is ticket. */
@@ -96,7 +120,7 @@ struct kiln_ticket {
     kilni_slot slot;
     kiln_cache *cache;
     kilni_object *object;    /* made beforehand, so that fulfilling needs no memory */
-    bool attached;           /* in the table as a flight: what comes of it may be kept */
+    bool attached;           /* in cache->pending: what comes of it may be kept */
     uint64_t owner;          /* the thread that reserved, of kilni_thread_number */
     uint64_t reserved_bytes; /* counted in the cache's while attached */
     uint64_t started_ns;
@@ -110,5 +134,25 @@ kiln_cache *kilni_cache_retain(kiln_cache *cache);
 /* Gives a reference back. The last one frees the cache. No lock held. */
 void kilni_cache_release(kiln_cache *cache);
 
-/* The object of a key that is ready, or NULL. */
-kilni_object *kilni_cache_find_ready_locked(const kiln_cache *cache, const kiln_key *key);
+/* Whether an object is in the cache. */
+static inline bool kilni_object_is_resident(const kilni_object *object)
+{
+    return object->slot.state == KILNI_SLOT_READY;
+}
+
+/* The object of a key that is ready, or NULL. Without the lock: valid until the section is left. */
+static inline kilni_object *kilni_cache_find(const kiln_cache *cache, const kiln_key *key)
+{
+    return (kilni_object *)kilni_table_find(&cache->ready, key);
+}
+
+/* The same where it is quick; NULL says nothing. */
+static inline kilni_object *kilni_cache_find_same(const kiln_cache *cache, const kiln_key *key)
+{
+    return (kilni_object *)kilni_table_find_same(&cache->ready, key);
+}
+
+static inline bool kilni_cache_tells_hits(const kiln_cache *cache)
+{
+    return __builtin_expect(atomic_load_explicit(&cache->tells_hits, memory_order_relaxed), 0);
+}

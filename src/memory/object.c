@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "memory/aftermath.h"
+#include "memory/policy.h"
 #include "memory/section.h"
 #include "memory/watch.h"
 
@@ -14,8 +16,9 @@ kiln_status kilni_object_new(kiln_cache *cache, const kiln_key *key, uint64_t gr
         return KILN_E_NO_MEMORY;
     }
     if (key) {
-        kilni_slot_init(&object->slot, key, group, KILNI_SLOT_READY);
+        kilni_slot_init(&object->slot, key, group, KILNI_SLOT_NONE);
     }
+    atomic_init(&object->holds, 1);
     object->cache = kilni_cache_retain(cache);
     *ret_object = object;
     return KILN_OK;
@@ -40,9 +43,15 @@ void kilni_object_fill_locked(kilni_object *object, void *user_object, uint64_t 
     object->cache->lingering_bytes += bytes;
 }
 
-void kilni_object_settle_locked(kilni_object *object)
+/* True where that was the last one. */
+static bool give_back(kilni_object *object)
 {
-    if (!object->resident && object->pins == 0 && object->holds == 0) {
+    return atomic_fetch_sub_explicit(&object->holds, 1, memory_order_acq_rel) == 1;
+}
+
+void kilni_object_release_locked(kilni_object *object)
+{
+    if (give_back(object)) {
         kilni_section_retire_locked(object);
     }
 }
@@ -83,6 +92,50 @@ kilni_object *kilni_queue_pop(kilni_queue *queue)
     return object;
 }
 
+/* ---- pins ---- */
+
+void kilni_object_note_hit(kilni_object *object)
+{
+    kiln_cache *cache = object->cache;
+    kilni_counter_add(&cache->counters, KILNI_COUNTER_HITS, kilni_reader_number());
+    bool first = kilni_policy_use(object);
+    if (kilni_cache_tells_hits(cache)) {
+        kilni_aftermath_tell_hit(object, first);
+    }
+}
+
+kilni_object *kilni_object_pin(kiln_cache *cache, const kiln_key *key)
+{
+    kilni_place *place = kilni_section_enter(cache);
+    kilni_object *object = kilni_cache_find_same(cache, key);
+    if (!object) {
+        object = kilni_cache_find(cache, key);
+    }
+    if (object && !kilni_object_try_hold(object)) {
+        object = NULL;
+    }
+    kilni_section_leave(cache, place);
+    if (!object) {
+        return NULL;
+    }
+    kilni_object_note_hit(object);
+    return object;
+}
+
+kiln_status kiln_cache_pin(kiln_cache *cache, const kiln_key *key, kiln_pin **ret_pin)
+{
+    if (!cache || !key || !ret_pin) {
+        return KILN_E_INVALID;
+    }
+    kilni_object *object = kilni_object_pin(cache, key);
+    if (!object) {
+        kilni_counter_add(&cache->counters, KILNI_COUNTER_MISSES, kilni_reader_number());
+        return KILN_MISS;
+    }
+    *ret_pin = object;
+    return KILN_OK;
+}
+
 void *kiln_pin_object(const kiln_pin *pin)
 {
     return pin ? pin->object : NULL;
@@ -91,9 +144,7 @@ void *kiln_pin_object(const kiln_pin *pin)
 kiln_pin *kiln_pin_retain(kiln_pin *pin)
 {
     if (pin) {
-        pthread_mutex_lock(&pin->cache->lock);
-        pin->pins++;
-        pthread_mutex_unlock(&pin->cache->lock);
+        kilni_object_hold(pin);
     }
     return pin;
 }
@@ -104,11 +155,14 @@ void kiln_pin_release(kiln_pin **pin)
         return;
     }
     kilni_object *object = *pin;
-    kiln_cache *cache = kilni_cache_retain(object->cache);
     *pin = NULL;
+    if (!give_back(object)) {
+        return;
+    }
+    /* It is this thread's to retire, and lives until that; the cache may end with it. */
+    kiln_cache *cache = kilni_cache_retain(object->cache);
     pthread_mutex_lock(&cache->lock);
-    object->pins--;
-    kilni_object_settle_locked(object);
+    kilni_section_retire_locked(object);
     kilni_queue doomed = kilni_section_collect_locked(cache);
     pthread_mutex_unlock(&cache->lock);
     kilni_object_destroy_all(doomed);

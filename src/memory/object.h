@@ -7,7 +7,7 @@
 
 #include "memory/memory.h"
 
-/* Makes a place for an object.
+/* Makes a place for an object, with one hold.
  *
  * @key  NULL where the object will be one caller's alone
  * Returns KILN_OK; KILN_E_NO_MEMORY. */
@@ -21,8 +21,41 @@ void kilni_object_free(kilni_object *object);
 void kilni_object_fill_locked(kilni_object *object, void *user_object, uint64_t bytes,
                               uint64_t cost_ns);
 
-/* Retires an object that nothing holds any more. To be called after each hold that goes. */
-void kilni_object_settle_locked(kilni_object *object);
+/* One hold more on an object that is held, or in the cache while its lock is held. */
+static inline void kilni_object_hold(kilni_object *object)
+{
+    atomic_fetch_add_explicit(&object->holds, 1, memory_order_relaxed);
+}
+
+/* The same on an object that a section sees. False where it was retired meanwhile. */
+static inline bool kilni_object_try_hold(kilni_object *object)
+{
+    size_t holds = atomic_load_explicit(&object->holds, memory_order_relaxed);
+    while (holds > 0) {
+        if (atomic_compare_exchange_weak_explicit(&object->holds, &holds, holds + 1,
+                                                  memory_order_relaxed, memory_order_relaxed)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Gives a hold back. The last one retires the object. */
+void kilni_object_release_locked(kilni_object *object);
+
+/* Whether anyone but the cache holds an object in it; a pin that is taken meanwhile may be missed.
+ */
+static inline bool kilni_object_is_pinned(const kilni_object *object)
+{
+    return atomic_load_explicit(&object->holds, memory_order_relaxed) > 1;
+}
+
+/* A pin on the object of a key that is ready, counted as a hit and as a use; else NULL. Without the
+ * lock. */
+kilni_object *kilni_object_pin(kiln_cache *cache, const kiln_key *key);
+
+/* Counts a hit on an object that is pinned, and the use. No lock held. */
+void kilni_object_note_hit(kilni_object *object);
 
 /* Destroys a queue of objects that kilni_section_collect_locked gave. No lock held. */
 void kilni_object_destroy_all(kilni_queue doomed);

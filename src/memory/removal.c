@@ -2,15 +2,16 @@
 #include "memory/removal.h"
 
 #include "memory/flight.h"
-#include "memory/policy.h"
+#include "memory/object.h"
+#include "memory/victim.h"
 #include "memory/wait.h"
 #include "memory/watch.h"
 
 void kilni_evict_locked(kilni_object *object, kiln_eviction reason, kilni_aftermath *after)
 {
     kiln_cache *cache = object->cache;
-    kilni_table_remove(&cache->table, &object->slot);
-    object->resident = false;
+    kilni_table_remove(&cache->ready, &object->slot);
+    object->slot.state = KILNI_SLOT_NONE;
     cache->entries--;
     cache->bytes -= object->bytes;
     cache->lingering_entries++;
@@ -27,6 +28,8 @@ static void remove_slot_locked(kiln_cache *cache, kilni_slot *slot, kiln_evictio
                                kilni_aftermath *after)
 {
     switch (slot->state) {
+    case KILNI_SLOT_NONE:
+        break;
     case KILNI_SLOT_READY:
         kilni_evict_locked((kilni_object *)slot, reason, after);
         break;
@@ -34,7 +37,7 @@ static void remove_slot_locked(kiln_cache *cache, kilni_slot *slot, kiln_evictio
         kilni_flight_detach_locked((kilni_flight *)slot);
         break;
     case KILNI_SLOT_FAILED:
-        kilni_table_remove(&cache->table, slot);
+        kilni_table_remove(&cache->pending, slot);
         kilni_flight_free((kilni_flight *)slot);
         break;
     }
@@ -42,9 +45,13 @@ static void remove_slot_locked(kiln_cache *cache, kilni_slot *slot, kiln_evictio
 
 void kilni_clear_locked(kiln_cache *cache, kilni_aftermath *after)
 {
-    kilni_slot *slot;
-    while ((slot = kilni_table_next(&cache->table, NULL))) {
-        remove_slot_locked(cache, slot, KILN_EVICTED_CLEARED, after);
+    const kilni_table *tables[] = {&cache->ready, &cache->pending};
+    for (int i = 0; i < 2; i++) {
+        size_t position = 0;
+        kilni_slot *slot;
+        while ((slot = kilni_table_walk(tables[i], &position))) {
+            remove_slot_locked(cache, slot, KILN_EVICTED_CLEARED, after);
+        }
     }
 }
 
@@ -55,7 +62,8 @@ kiln_status kiln_cache_remove(kiln_cache *cache, const kiln_key *key)
     }
     kilni_aftermath after = {0};
     pthread_mutex_lock(&cache->lock);
-    kilni_slot *slot = kilni_table_find(&cache->table, key);
+    kilni_slot *slot = kilni_table_find(&cache->ready, key);
+    slot = slot ? slot : kilni_table_find(&cache->pending, key);
     bool removable = slot && slot->state != KILNI_SLOT_BUILDING;
     if (removable) {
         remove_slot_locked(cache, slot, KILN_EVICTED_REMOVED, &after);
@@ -65,26 +73,34 @@ kiln_status kiln_cache_remove(kiln_cache *cache, const kiln_key *key)
     return removable ? KILN_OK : KILN_MISS;
 }
 
-size_t kiln_cache_remove_group(kiln_cache *cache, uint64_t group)
+/* Removes what is of a group in one table; returns how many were ready. */
+static size_t remove_group_locked(kiln_cache *cache, const kilni_table *table, uint64_t group,
+                                  kilni_aftermath *after)
 {
-    if (!cache || group == 0) {
-        return 0;
-    }
     size_t removed = 0;
-    kilni_aftermath after = {0};
-    pthread_mutex_lock(&cache->lock);
-    kilni_slot *slot = kilni_table_next(&cache->table, NULL);
-    while (slot) {
-        kilni_slot *next = kilni_table_next(&cache->table, slot);
+    size_t position = 0;
+    kilni_slot *slot;
+    while ((slot = kilni_table_walk(table, &position))) {
         if (slot->group == group) {
             if (slot->state == KILNI_SLOT_BUILDING) {
                 kilni_wait_bypass_all_locked((kilni_flight *)slot);
             }
             removed += slot->state == KILNI_SLOT_READY;
-            remove_slot_locked(cache, slot, KILN_EVICTED_REMOVED, &after);
+            remove_slot_locked(cache, slot, KILN_EVICTED_REMOVED, after);
         }
-        slot = next;
     }
+    return removed;
+}
+
+size_t kiln_cache_remove_group(kiln_cache *cache, uint64_t group)
+{
+    if (!cache || group == 0) {
+        return 0;
+    }
+    kilni_aftermath after = {0};
+    pthread_mutex_lock(&cache->lock);
+    size_t removed = remove_group_locked(cache, &cache->ready, group, &after);
+    remove_group_locked(cache, &cache->pending, group, &after);
     pthread_mutex_unlock(&cache->lock);
     kilni_aftermath_finish(cache, &after);
     return removed;
@@ -111,8 +127,10 @@ kiln_status kiln_cache_evict_bytes(kiln_cache *cache, uint64_t bytes, uint64_t *
     uint64_t freed = 0;
     kilni_aftermath after = {0};
     pthread_mutex_lock(&cache->lock);
+    kilni_victims victims = {.order = KILNI_ORDER_COST};
     kilni_object *cheapest;
-    while (freed < bytes && (cheapest = kilni_policy_cheapest_locked(cache))) {
+    while (freed < bytes && (cheapest = kilni_victims_next_locked(cache, &victims)) &&
+           !kilni_object_is_pinned(cheapest)) {
         freed += cheapest->bytes;
         kilni_evict_locked(cheapest, KILN_EVICTED_RESOURCES, &after);
     }

@@ -1,51 +1,160 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A section belongs to the epoch in which it was entered. The rule: an epoch begins only when no
- * section of the one before the last is open, so that open sections are of the present epoch or of
- * the one before it. An object retired in epoch e can be seen by sections of e and e - 1 at most;
- * both have been left when epoch e + 2 begins. Epochs turn only while something waits for them.
+ * A section belongs to the epoch that it saw when it was entered. The rule: what is retired in an
+ * epoch was taken out of the table before the next epoch begins, so that only sections of its own
+ * epoch and earlier ones can see it, and it is reclaimed once all of these were left.
+ *
+ * Who collects ends that epoch, says in cache->awaited below which epochs it waits for, passes a
+ * heavy fence and then looks at all readers' places. Who enters takes a place and passes a light
+ * fence before it looks at the table: it is seen, or it sees a table without what was retired. Who
+ * leaves gives its place up and passes a light fence before it looks at cache->awaited: it is not
+ * seen any more, or it sees that it was awaited, and collects itself.
  */
 #include "memory/section.h"
+
+#include <stdlib.h>
 
 #include "memory/aftermath.h"
 #include "memory/object.h"
 #include "memory/policy.h"
 
-void kilni_section_retire_locked(kilni_object *object)
+static uint64_t epoch_of(const kiln_cache *cache)
 {
-    object->retired_at = object->cache->epoch;
-    kilni_queue_push(&object->cache->retired, object);
+    return atomic_load_explicit(&cache->epoch, memory_order_relaxed);
 }
 
-kilni_queue kilni_section_collect_locked(kiln_cache *cache)
+void kilni_section_retire_locked(kilni_object *object)
+{
+    kiln_cache *cache = object->cache;
+    object->retired_at = cache->last_retirement = epoch_of(cache);
+    kilni_queue_push(&cache->retired, object);
+}
+
+void kilni_section_retire_cells_locked(kiln_cache *cache, kilni_cells *cells)
+{
+    if (!cells) {
+        return;
+    }
+    cells->retired_at = cache->last_retirement = epoch_of(cache);
+    kilni_cells **end = &cache->retired_cells;
+    while (*end) {
+        end = &(*end)->next;
+    }
+    *end = cells;
+}
+
+/* Takes what was retired before an epoch. */
+static kilni_queue take_before_locked(kiln_cache *cache, uint64_t epoch)
 {
     kilni_queue doomed = {0};
-    while (cache->retired.first) {
-        if (cache->retired.first->retired_at + 2 <= cache->epoch) {
-            kilni_object *object = kilni_queue_pop(&cache->retired);
-            cache->lingering_entries--;
-            cache->lingering_bytes -= object->bytes;
-            kilni_queue_push(&doomed, object);
-        } else if (cache->open_sections[(cache->epoch + 1) % 2] == 0) {
-            cache->epoch++;
-        } else {
-            break;
-        }
+    while (cache->retired_cells && cache->retired_cells->retired_at < epoch) {
+        kilni_cells *cells = cache->retired_cells;
+        cache->retired_cells = cells->next;
+        free(cells);
+    }
+    while (cache->retired.first && cache->retired.first->retired_at < epoch) {
+        kilni_object *object = kilni_queue_pop(&cache->retired);
+        cache->lingering_entries--;
+        cache->lingering_bytes -= object->bytes;
+        kilni_queue_push(&doomed, object);
     }
     return doomed;
 }
 
-void kiln_section_enter(kiln_cache *cache, kiln_section *ret_section)
+kilni_queue kilni_section_collect_locked(kiln_cache *cache)
 {
-    *ret_section = (kiln_section){.cache = cache};
-    if (!cache) {
-        return;
+    if (!cache->retired.first && !cache->retired_cells) {
+        return (kilni_queue){0};
+    }
+    /* Only what is new asks for a new epoch, so that sections which nothing waits for don't come
+     * here as long as an old one stays open. */
+    uint64_t epoch = cache->last_retirement + 1;
+    if (epoch_of(cache) < epoch) {
+        /* Pairs with the acquire load in kilni_reader_enter. */
+        atomic_store_explicit(&cache->epoch, epoch, memory_order_release);
+    }
+    /* Pairs with the load in kilni_reader_leave, by the fences. */
+    atomic_store_explicit(&cache->awaited, epoch, memory_order_relaxed);
+    if (!kilni_fence_heavy()) {
+        return (kilni_queue){0};
+    }
+    uint64_t oldest = kilni_reader_oldest(cache);
+    if (cache->unlisted_sections > 0 && cache->unlisted_since < oldest) {
+        oldest = cache->unlisted_since;
+    }
+    kilni_queue doomed = take_before_locked(cache, oldest);
+    if (!cache->retired.first && !cache->retired_cells) {
+        atomic_store_explicit(&cache->awaited, 0, memory_order_relaxed);
+    }
+    return doomed;
+}
+
+/* Apart, since it is rare. */
+__attribute__((noinline)) void kilni_section_collect(kiln_cache *cache)
+{
+    pthread_mutex_lock(&cache->lock);
+    kilni_queue doomed = kilni_section_collect_locked(cache);
+    pthread_mutex_unlock(&cache->lock);
+    kilni_object_destroy_all(doomed);
+}
+
+/* ---- sections ---- */
+
+static kilni_place *free_place(kilni_reader *reader)
+{
+    for (int i = 0; reader && i < KILNI_READER_PLACES; i++) {
+        if (kilni_place_is_free(&reader->places[i])) {
+            return &reader->places[i];
+        }
+    }
+    return NULL;
+}
+
+kilni_place *kilni_section_enter_with_care(kiln_cache *cache)
+{
+    kilni_place *place = free_place(kilni_reader_own ? kilni_reader_own : kilni_reader_claim());
+    if (place) {
+        kilni_place_take(place, cache);
+        return place;
     }
     pthread_mutex_lock(&cache->lock);
-    size_t *open = &cache->open_sections[cache->epoch % 2];
-    ++*open;
-    ret_section->slot = open;
+    if (cache->unlisted_sections++ == 0) {
+        cache->unlisted_since = epoch_of(cache);
+    }
     pthread_mutex_unlock(&cache->lock);
+    return NULL;
+}
+
+void kilni_section_leave_with_care(kiln_cache *cache, kilni_place *place)
+{
+    if (place) {
+        return; /* left when its thread ended */
+    }
+    pthread_mutex_lock(&cache->lock);
+    cache->unlisted_sections--;
+    kilni_queue doomed = kilni_section_collect_locked(cache);
+    pthread_mutex_unlock(&cache->lock);
+    kilni_object_destroy_all(doomed);
+}
+
+__attribute__((noinline)) static void enter_with_care(kiln_cache *cache, kiln_section *ret_section)
+{
+    ret_section->cache = cache;
+    ret_section->slot = cache ? kilni_section_enter_with_care(cache) : NULL;
+}
+
+/* What follows has its rare ways in functions of their own that it ends with: the usual one then
+ * saves no registers. */
+void kiln_section_enter(kiln_cache *cache, kiln_section *ret_section)
+{
+    kilni_reader *reader = kilni_reader_own;
+    if (__builtin_expect(!cache || !reader || !kilni_place_is_free(&reader->places[0]), 0)) {
+        enter_with_care(cache, ret_section);
+        return;
+    }
+    kilni_place_take(&reader->places[0], cache);
+    ret_section->cache = cache;
+    ret_section->slot = &reader->places[0];
 }
 
 void kiln_section_leave(kiln_section *section)
@@ -54,12 +163,23 @@ void kiln_section_leave(kiln_section *section)
         return;
     }
     kiln_cache *cache = section->cache;
-    pthread_mutex_lock(&cache->lock);
-    --*(size_t *)section->slot;
-    kilni_queue doomed = kilni_section_collect_locked(cache);
-    pthread_mutex_unlock(&cache->lock);
-    *section = (kiln_section){0};
-    kilni_object_destroy_all(doomed);
+    kilni_place *place = section->slot;
+    section->cache = NULL;
+    kilni_section_leave(cache, place);
+}
+
+/* Where the key is not the very one that the object was given, or listeners want to be told. */
+__attribute__((noinline)) static void *peek_with_care(kiln_cache *cache, const kiln_key *key)
+{
+    kilni_object *object = kilni_cache_find(cache, key);
+    if (!object) {
+        return NULL;
+    }
+    bool first = kilni_policy_use(object);
+    if (kilni_cache_tells_hits(cache)) {
+        kilni_aftermath_tell_hit(object, first);
+    }
+    return object->object;
 }
 
 void *kiln_cache_peek(const kiln_section *section, const kiln_key *key)
@@ -68,15 +188,10 @@ void *kiln_cache_peek(const kiln_section *section, const kiln_key *key)
         return NULL;
     }
     kiln_cache *cache = section->cache;
-    kilni_aftermath after = {0};
-    void *found = NULL;
-    pthread_mutex_lock(&cache->lock);
-    kilni_object *object = kilni_cache_find_ready_locked(cache, key);
-    if (object) {
-        found = object->object;
-        kilni_aftermath_use_locked(&after, object);
+    kilni_object *object = kilni_cache_find_same(cache, key);
+    if (!object || kilni_cache_tells_hits(cache)) {
+        return peek_with_care(cache, key);
     }
-    pthread_mutex_unlock(&cache->lock);
-    kilni_aftermath_finish(cache, &after);
-    return found;
+    kilni_policy_use(object);
+    return object->object;
 }

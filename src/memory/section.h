@@ -1,13 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Read sections, and the objects that wait for them to be left.
+ * Read sections, and what waits for them to be left.
  */
 #pragma once
 
 #include "memory/memory.h"
+#include "memory/reader.h"
 
 /* Takes an object that nothing but a section can reach. */
 void kilni_section_retire_locked(kilni_object *object);
 
-/* What no section can see any more, to be destroyed once the lock is free. */
+/* Takes cells of cache->ready that were replaced; NULL is allowed. */
+void kilni_section_retire_cells_locked(kiln_cache *cache, kilni_cells *cells);
+
+/* Frees the cells that no section can see any more and gives such objects, to be destroyed once the
+ * lock is free. */
 kilni_queue kilni_section_collect_locked(kiln_cache *cache);
+
+/* Collects and destroys. No lock held. */
+void kilni_section_collect(kiln_cache *cache);
+
+/* Begins to read, in whatever way there is: for what the two below can't do at once. The place that
+ * shows it; NULL where the cache's own count does. */
+kilni_place *kilni_section_enter_with_care(kiln_cache *cache);
+void kilni_section_leave_with_care(kiln_cache *cache, kilni_place *place);
+
+/* Begins to read. */
+static inline kilni_place *kilni_section_enter(kiln_cache *cache)
+{
+    kilni_reader *reader = kilni_reader_own;
+    if (__builtin_expect(reader && kilni_place_is_free(&reader->places[0]), 1)) {
+        kilni_place_take(&reader->places[0], cache);
+        return &reader->places[0];
+    }
+    return kilni_section_enter_with_care(cache);
+}
+
+static inline void kilni_section_leave(kiln_cache *cache, kilni_place *place)
+{
+    if (__builtin_expect(!kilni_reader_has(kilni_reader_own, place), 0)) {
+        kilni_section_leave_with_care(cache, place);
+    } else if (kilni_place_leave(place, cache)) {
+        kilni_section_collect(cache);
+    }
+}

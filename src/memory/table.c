@@ -1,115 +1,166 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "memory/table.h"
 
+#include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/size.h"
 
-enum { FIRST_BUCKET_COUNT = 64 };
+enum { FIRST_CELL_COUNT = 64 };
+
+/* NULL for want of memory. */
+static kilni_cells *cells_new(size_t count)
+{
+    size_t size;
+    if (!kilni_size_multiply(count, sizeof(kilni_cell), &size) ||
+        !kilni_size_add(size, sizeof(kilni_cells), &size)) {
+        return NULL;
+    }
+    kilni_cells *cells = calloc(1, size);
+    if (cells) {
+        cells->mask = count - 1;
+    }
+    return cells;
+}
+
+/* For the owner, who alone stores it. */
+static kilni_cells *cells_of(const kilni_table *table)
+{
+    return atomic_load_explicit(&table->cells, memory_order_relaxed);
+}
+
+static uint64_t load(const kilni_cells *cells, size_t i)
+{
+    return atomic_load_explicit(&cells->cells[i], memory_order_relaxed);
+}
 
 kiln_status kilni_table_init(kilni_table *ret_table)
 {
-    kilni_slot **buckets = calloc(FIRST_BUCKET_COUNT, sizeof *buckets);
-    if (!buckets) {
+    kilni_cells *cells = cells_new(FIRST_CELL_COUNT);
+    if (!cells) {
         return KILN_E_NO_MEMORY;
     }
-    *ret_table = (kilni_table){.buckets = buckets, .bucket_count = FIRST_BUCKET_COUNT};
+    *ret_table = (kilni_table){.slot_count = 0};
+    atomic_init(&ret_table->cells, cells);
     return KILN_OK;
 }
 
 void kilni_table_fini(kilni_table *table)
 {
-    free(table->buckets);
-    *table = (kilni_table){0};
-}
-
-static uint64_t hash_of(const kiln_key *key)
-{
-    kiln_digest digest = kiln_key_digest(key);
-    uint64_t hash;
-    memcpy(&hash, digest.bytes, sizeof hash);
-    return hash;
+    free(cells_of(table));
+    *table = (kilni_table){.slot_count = 0};
 }
 
 void kilni_slot_init(kilni_slot *slot, const kiln_key *key, uint64_t group, kilni_slot_state state)
 {
-    *slot = (kilni_slot){
-        .key = kiln_key_retain(key), .hash = hash_of(key), .group = group, .state = state};
+    *slot = (kilni_slot){.key = kiln_key_retain(key), .group = group, .state = state};
 }
 
-static kilni_slot **bucket_of(const kilni_table *table, uint64_t hash)
+/* A slot's address and its key's tag in one word. Linux hands out addresses above 47 bits only to
+ * those who ask for one there. */
+static uint64_t cell_of(kilni_slot *slot)
 {
-    return &table->buckets[hash & (table->bucket_count - 1)];
+    uint64_t address = (uintptr_t)slot;
+    assert(address <= KILNI_CELL_ADDRESS);
+    return (kilni_table_hash(slot->key) & ~KILNI_CELL_ADDRESS) | address;
 }
 
-kilni_slot *kilni_table_find(const kilni_table *table, const kiln_key *key)
+/* Stores a slot in the first cell of its search that is free. True where that was an empty one. */
+static bool put(kilni_cells *cells, kilni_slot *slot)
 {
-    uint64_t hash = hash_of(key);
-    kilni_slot *slot = *bucket_of(table, hash);
-    while (slot && !(slot->hash == hash && kiln_key_equals(slot->key, key))) {
-        slot = slot->next;
+    size_t i = kilni_table_hash(slot->key) & cells->mask;
+    while (load(cells, i) > KILNI_CELL_LEFT) {
+        i = (i + 1) & cells->mask;
     }
-    return slot;
+    bool was_empty = load(cells, i) == 0;
+    /* What the slot holds is written by now; pairs with the acquire load in kilni_table_find. */
+    atomic_store_explicit(&cells->cells[i], cell_of(slot), memory_order_release);
+    return was_empty;
 }
 
-static void push(const kilni_table *table, kilni_slot *slot)
+/* A number of cells of which @count slots fill no more than a quarter, so that most searches end
+ * where they begin. 0 where there is none. */
+static size_t cell_count_for(size_t count)
 {
-    kilni_slot **bucket = bucket_of(table, slot->hash);
-    slot->next = *bucket;
-    *bucket = slot;
-}
-
-static void grow(kilni_table *table)
-{
-    kilni_table larger = *table;
-    if (!kilni_size_multiply(table->bucket_count, 2, &larger.bucket_count)) {
-        return;
-    }
-    larger.buckets = calloc(larger.bucket_count, sizeof *larger.buckets);
-    if (!larger.buckets) {
-        return;
-    }
-    for (size_t i = 0; i < table->bucket_count; i++) {
-        kilni_slot *slot = table->buckets[i];
-        while (slot) {
-            kilni_slot *next = slot->next;
-            push(&larger, slot);
-            slot = next;
+    size_t cell_count = FIRST_CELL_COUNT;
+    while (cell_count / 4 < count) {
+        if (!kilni_size_multiply(cell_count, 2, &cell_count)) {
+            return 0;
         }
     }
-    free(table->buckets);
-    *table = larger;
+    return cell_count;
+}
+
+/* Whether a search would be long, or the cells are far too many. */
+static bool wants_other_cells(const kilni_table *table, size_t count)
+{
+    size_t cell_count = cells_of(table)->mask + 1;
+    size_t left_count = table->used_count - table->slot_count;
+    size_t most = cell_count / 2;
+    return count > most || left_count > most - count ||
+           (cell_count > FIRST_CELL_COUNT && count < cell_count / 32);
+}
+
+static kilni_cells *copy_cells(const kilni_table *table, size_t cell_count)
+{
+    kilni_cells *copy = cell_count > 0 ? cells_new(cell_count) : NULL;
+    if (copy) {
+        size_t position = 0;
+        kilni_slot *slot;
+        while ((slot = kilni_table_walk(table, &position))) {
+            put(copy, slot);
+        }
+    }
+    return copy;
+}
+
+kiln_status kilni_table_reserve(kilni_table *table, size_t count, kilni_cells **ret_replaced)
+{
+    *ret_replaced = NULL;
+    kilni_cells *cells = cells_of(table);
+    if (!wants_other_cells(table, count)) {
+        return KILN_OK;
+    }
+    kilni_cells *other = copy_cells(table, cell_count_for(count));
+    if (!other) {
+        return count <= cells->mask ? KILN_OK : KILN_E_NO_MEMORY;
+    }
+    atomic_store_explicit(&table->cells, other, memory_order_release);
+    table->used_count = table->slot_count;
+    *ret_replaced = cells;
+    return KILN_OK;
 }
 
 void kilni_table_insert(kilni_table *table, kilni_slot *slot)
 {
-    if (table->slot_count >= table->bucket_count) {
-        grow(table);
-    }
-    push(table, slot);
+    kilni_cells *cells = cells_of(table);
+    assert(table->slot_count <= cells->mask);
+    table->used_count += put(cells, slot);
     table->slot_count++;
 }
 
-void kilni_table_remove(kilni_table *table, kilni_slot *slot)
+void kilni_table_remove(kilni_table *table, const kilni_slot *slot)
 {
-    kilni_slot **link = bucket_of(table, slot->hash);
-    while (*link != slot) {
-        link = &(*link)->next;
+    kilni_cells *cells = cells_of(table);
+    size_t i = kilni_table_hash(slot->key) & cells->mask;
+    while (kilni_cell_slot(load(cells, i)) != slot) {
+        i = (i + 1) & cells->mask;
     }
-    *link = slot->next;
-    slot->next = NULL;
+    atomic_store_explicit(&cells->cells[i], KILNI_CELL_LEFT, memory_order_relaxed);
     table->slot_count--;
+    /* Where nothing follows, no search needs to come by: those who are on the way find the end one
+     * cell earlier or later. */
+    if (load(cells, (i + 1) & cells->mask) != 0) {
+        return;
+    }
+    while (load(cells, i) == KILNI_CELL_LEFT) {
+        atomic_store_explicit(&cells->cells[i], 0, memory_order_relaxed);
+        table->used_count--;
+        i = (i - 1) & cells->mask;
+    }
 }
 
-kilni_slot *kilni_table_next(const kilni_table *table, const kilni_slot *slot)
+size_t kilni_table_position(const kilni_table *table, uint64_t random)
 {
-    if (slot && slot->next) {
-        return slot->next;
-    }
-    size_t bucket = slot ? (size_t)(slot->hash & (table->bucket_count - 1)) + 1 : 0;
-    while (bucket < table->bucket_count && !table->buckets[bucket]) {
-        bucket++;
-    }
-    return bucket < table->bucket_count ? table->buckets[bucket] : NULL;
+    return (size_t)random & cells_of(table)->mask;
 }

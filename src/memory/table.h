@@ -1,33 +1,59 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of keys: found by digest, believed by comparison. Its user guards it.
+ * A table of keys: found by digest, believed by comparison. Open addressing over one array of
+ * cells; a cell is the address of a slot with 16 bits of its key's digest above it, so that a
+ * search touches no slot but the right one.
+ *
+ * Whoever owns a table guards all calls but kilni_table_find. That one takes no lock where slots
+ * and outgrown cells are kept until none can be searching them: a slot never moves within its
+ * cells, and cells that were replaced are left as they were.
  */
 #pragma once
 
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <kiln/key.h>
 
+#include "key/encoding.h"
+
 typedef enum kilni_slot_state {
+    KILNI_SLOT_NONE = 0,     /* of an object that is in no table */
     KILNI_SLOT_BUILDING = 1, /* the slot begins a kilni_flight */
     KILNI_SLOT_FAILED = 2,   /* likewise: a failure that is kept */
     KILNI_SLOT_READY = 3     /* the slot begins a kilni_object */
 } kilni_slot_state;
 
-/* What a key has in the table; the beginning of a larger structure. */
+/* What a key has in a table; the beginning of a larger structure. */
 typedef struct kilni_slot {
-    struct kilni_slot *next; /* in the same bucket */
-    kiln_key *key;           /* a reference */
-    uint64_t hash;           /* of the key's digest */
-    uint64_t group;          /* 0: none */
+    kiln_key *key;  /* a reference; set once */
+    uint64_t group; /* 0: none; set once */
     kilni_slot_state state;
 } kilni_slot;
 
+/* Empty: 0. Of a slot that left: KILNI_CELL_LEFT, which a search goes on behind. */
+typedef _Atomic uint64_t kilni_cell;
+
+#define KILNI_CELL_ADDRESS_BITS 48
+#define KILNI_CELL_ADDRESS (((uint64_t)1 << KILNI_CELL_ADDRESS_BITS) - 1)
+#define KILNI_CELL_LEFT ((uint64_t)1)
+
+typedef struct kilni_cells {
+    struct kilni_cells *next; /* of those that were replaced */
+    uint64_t retired_at;      /* likewise */
+    size_t mask;              /* their number, a power of two, less 1 */
+    kilni_cell cells[];
+} kilni_cells;
+
 typedef struct kilni_table {
-    kilni_slot **buckets;
-    size_t bucket_count; /* a power of two */
+    /* Stored with release by kilni_table_reserve, when all that is in them was written; loaded with
+     * acquire by kilni_table_find. */
+    _Atomic(kilni_cells *) cells;
     size_t slot_count;
+    size_t used_count; /* cells that are not empty */
 } kilni_table;
 
 /* KILN_OK; KILN_E_NO_MEMORY. */
@@ -39,14 +65,92 @@ void kilni_table_fini(kilni_table *table);
 /* Gives a slot its key, of which it takes a reference. */
 void kilni_slot_init(kilni_slot *slot, const kiln_key *key, uint64_t group, kilni_slot_state state);
 
-kilni_slot *kilni_table_find(const kilni_table *table, const kiln_key *key);
+/* Makes sure that a table can hold @count slots.
+ *
+ * @ret_replaced  [out] cells that nobody new will search, for the caller to free; else NULL
+ * Returns KILN_OK; KILN_E_NO_MEMORY, which leaves the table as it is. */
+kiln_status kilni_table_reserve(kilni_table *table, size_t count, kilni_cells **ret_replaced);
 
-/* The key must not be there. Never fails: a table that can't grow gets longer chains. */
+/* Puts a slot in. Its key must not be there, and room must have been reserved. */
 void kilni_table_insert(kilni_table *table, kilni_slot *slot);
 
-/* The slot must be there. */
-void kilni_table_remove(kilni_table *table, kilni_slot *slot);
+/* Takes a slot out, which must be there. */
+void kilni_table_remove(kilni_table *table, const kilni_slot *slot);
 
-/* Walks all slots, in no order: the one after @slot, or the first for NULL; NULL at the end. To
- * remove a slot on the way, ask for the next one before. */
-kilni_slot *kilni_table_next(const kilni_table *table, const kilni_slot *slot);
+/* A position to walk from, as good as random where @random is. */
+size_t kilni_table_position(const kilni_table *table, uint64_t random);
+
+/* The first bytes of the digest: its low bits say where a search begins, its high ones are the
+ * tag. */
+static inline uint64_t kilni_table_hash(const kiln_key *key)
+{
+    uint64_t hash;
+    memcpy(&hash, key->digest.bytes, sizeof hash);
+    return hash;
+}
+
+static inline kilni_slot *kilni_cell_slot(uint64_t cell)
+{
+    return (kilni_slot *)(uintptr_t)(cell & KILNI_CELL_ADDRESS);
+}
+
+/* Walks all slots, in no order: the first at @position or behind it, which moves behind what was
+ * found; NULL at the end. Slots may be removed on the way. */
+static inline kilni_slot *kilni_table_walk(const kilni_table *table, size_t *position)
+{
+    const kilni_cells *cells = atomic_load_explicit(&table->cells, memory_order_relaxed);
+    while (*position <= cells->mask) {
+        uint64_t cell = atomic_load_explicit(&cells->cells[(*position)++], memory_order_relaxed);
+        if (cell > KILNI_CELL_LEFT) {
+            return kilni_cell_slot(cell);
+        }
+    }
+    return NULL;
+}
+
+/* Pairs with the release store in kilni_table_insert. */
+static inline uint64_t kilni_cell_at(const kilni_cells *cells, uint64_t i)
+{
+    return atomic_load_explicit(&cells->cells[i & cells->mask], memory_order_acquire);
+}
+
+static inline bool kilni_cell_may_be(uint64_t cell, uint64_t hash)
+{
+    return (cell ^ hash) >> KILNI_CELL_ADDRESS_BITS == 0 && cell > KILNI_CELL_LEFT;
+}
+
+/* The slot of a key, or NULL. */
+static inline kilni_slot *kilni_table_find(const kilni_table *table, const kiln_key *key)
+{
+    const kilni_cells *cells = atomic_load_explicit(&table->cells, memory_order_acquire);
+    uint64_t hash = kilni_table_hash(key);
+    /* Bounded, since no cell needs to be empty. */
+    for (size_t i = 0; i <= cells->mask; i++) {
+        uint64_t cell = kilni_cell_at(cells, hash + i);
+        if (cell == 0) {
+            break;
+        }
+        if (kilni_cell_may_be(cell, hash) && kiln_key_equals(kilni_cell_slot(cell)->key, key)) {
+            return kilni_cell_slot(cell);
+        }
+    }
+    return NULL;
+}
+
+enum { KILNI_QUICK_CELLS = 8 };
+
+/* The same where it is quick: the slot was given this very key, as those who prepare their keys do.
+ * NULL says nothing. */
+static inline kilni_slot *kilni_table_find_same(const kilni_table *table, const kiln_key *key)
+{
+    const kilni_cells *cells = atomic_load_explicit(&table->cells, memory_order_acquire);
+    uint64_t hash = kilni_table_hash(key);
+    for (uint64_t i = 0; i < KILNI_QUICK_CELLS; i++) {
+        uint64_t cell = kilni_cell_at(cells, hash + i);
+        if (kilni_cell_may_be(cell, hash)) {
+            kilni_slot *slot = kilni_cell_slot(cell);
+            return slot->key == key ? slot : NULL;
+        }
+    }
+    return NULL;
+}

@@ -8,6 +8,8 @@
 
 #include "base/error.h"
 #include "base/size.h"
+#include "memory/object.h"
+#include "memory/reader.h"
 #include "os/clock.h"
 
 /* On the waiting thread's stack; in the cache's list until it is answered or gives up. */
@@ -151,39 +153,31 @@ static void sleep_locked(kiln_cache *cache, kilni_waiter *waiter, uint64_t wait_
 {
     struct timespec deadline = deadline_after(wait_ns);
     int result = 0;
+    /* A thread that ended here would leave its place in the list, and the lock taken. */
+    int cancelable;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelable);
     while (waiter->flight && result != ETIMEDOUT) {
         result = wait_ns == 0 ? pthread_cond_wait(&waiter->answered, &cache->lock)
                               : pthread_cond_timedwait(&waiter->answered, &cache->lock, &deadline);
     }
+    pthread_setcancelstate(cancelable, NULL);
 }
 
-/* Counts what the waiter was answered. */
-static void take_answer_locked(kiln_cache *cache, const kilni_waiter *waiter,
-                               kilni_aftermath *after)
+/* Counts a waiter's answer; a hit is counted by those who give it on. */
+static void count_answer_locked(kiln_cache *cache, const kilni_waiter *waiter)
 {
     if (waiter->status != KILN_OK) {
         return;
     }
-    kilni_object *object = waiter->reservation.pin;
-    switch (waiter->reservation.outcome) {
-    case KILN_HIT:
-        cache->hits++;
-        if (object->resident) {
-            kilni_aftermath_use_locked(after, object);
-        }
-        break;
-    case KILN_OWNER:
-        cache->misses++;
-        break;
-    case KILN_BYPASS:
+    if (waiter->reservation.outcome == KILN_OWNER) {
+        kilni_counter_add(&cache->counters, KILNI_COUNTER_MISSES, kilni_reader_number());
+    } else if (waiter->reservation.outcome == KILN_BYPASS) {
         cache->bypasses++;
-        break;
     }
 }
 
 kiln_status kilni_wait_locked(kilni_flight *flight, uint64_t wait_ns,
-                              kiln_reservation *ret_reservation, kilni_aftermath *after,
-                              kiln_error *error)
+                              kiln_reservation *ret_reservation, kiln_error *error)
 {
     if (wait_ns == KILN_NO_WAIT) {
         return KILN_TIMEOUT;
@@ -204,7 +198,7 @@ kiln_status kilni_wait_locked(kilni_flight *flight, uint64_t wait_ns,
         remove_locked(cache, &waiter);
         waiter.status = KILN_TIMEOUT;
     } else {
-        take_answer_locked(cache, &waiter, after);
+        count_answer_locked(cache, &waiter);
     }
     pthread_cond_destroy(&waiter.answered);
     if (waiter.status == KILN_OK) {
@@ -230,7 +224,7 @@ void kilni_wait_pin_all_locked(const kilni_flight *flight, kilni_object *object)
 {
     kilni_waiter *waiter;
     while ((waiter = first_of(flight))) {
-        object->pins++;
+        kilni_object_hold(object);
         answer_locked(flight->cache, waiter, KILN_OK,
                       (kiln_reservation){.outcome = KILN_HIT, .pin = object});
     }

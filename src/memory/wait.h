@@ -5,7 +5,6 @@
  */
 #pragma once
 
-#include "memory/aftermath.h"
 #include "memory/memory.h"
 
 /* A number that no other thread of this process has, or had. */
@@ -14,8 +13,7 @@ uint64_t kilni_thread_number(void);
 /* Waits for a flight's answer, at most @wait_ns, as kiln_cache_reserve describes it. Gives the
  * lock up meanwhile. */
 kiln_status kilni_wait_locked(kilni_flight *flight, uint64_t wait_ns,
-                              kiln_reservation *ret_reservation, kilni_aftermath *after,
-                              kiln_error *error);
+                              kiln_reservation *ret_reservation, kiln_error *error);
 
 /* The answers: a pin on what was built; BYPASS; the flight's failure. To all who wait for it. */
 void kilni_wait_pin_all_locked(const kilni_flight *flight, kilni_object *object);

@@ -22,7 +22,7 @@ kiln_status kiln_pin_watch(kiln_pin *pin, kiln_watch **ret_watch)
     }
     pthread_mutex_lock(&pin->cache->lock);
     if (!pin->watch) {
-        atomic_init(&spare->live, pin->resident);
+        atomic_init(&spare->live, kilni_object_is_resident(pin));
         atomic_init(&spare->references, 1);
         pin->watch = spare;
         spare = NULL;

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/random.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static int system_duplicate(int file, int least)
@@ -47,6 +48,11 @@ static int system_lock(int file, short type, off_t offset, off_t size)
     return fcntl(file, F_OFD_SETLK, &range);
 }
 
+static int system_membarrier(int command)
+{
+    return (int)syscall(SYS_membarrier, command, 0, 0);
+}
+
 static const kilni_os_table system_table = {
     .openat = system_openat,
     .duplicate = system_duplicate,
@@ -75,6 +81,7 @@ static const kilni_os_table system_table = {
     .nanosleep = nanosleep,
     .getrandom = getrandom,
     .geteuid = geteuid,
+    .membarrier = system_membarrier,
 };
 
 /* Written by tests only, while no other thread is in Kiln. */

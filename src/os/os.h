@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every system call that Kiln makes for files and time, behind one table that tests can replace:
+ * Every system call that Kiln makes, behind one table that tests can replace:
  * the fault tests fail the n-th call of each kind, and count what was done.
  *
  * The slots are the system's calls with the system's contracts: -1 and errno on failure. Code
@@ -50,6 +50,7 @@ typedef struct kilni_os_table {
     int (*nanosleep)(const struct timespec *duration, struct timespec *remaining);
     ssize_t (*getrandom)(void *buffer, size_t size, unsigned flags);
     uid_t (*geteuid)(void);
+    int (*membarrier)(int command);
 } kilni_os_table;
 
 /* The table in force. */

@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What a look-up in memory costs, beside an unprotected table behind the same boundary (the floor) and
+beside peers: tbb::concurrent_hash_map, liburcu's rculfhash, a rwlock over std::unordered_map, and
+oneDNN's primitive cache. Peers that are not installed are left out, which a note says.
+
+--rounds N    how often each is measured, in turns; the least of each counts (5)
+--plot FILE   draws all of it as SVG"""
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent / "lib"))
+import measuring
+import plotting
+
+# Shown in this order.
+TITLES = {
+    "floor": "unprotected table",
+    "peek inside": "peek, 64 a section",
+    "peek": "peek, one a section",
+    "pin": "pin and unpin",
+    "urcu": "liburcu rculfhash",
+    "tbb": "tbb::concurrent_hash_map",
+    "rwlock": "rwlock, unordered_map",
+    "onednn": "oneDNN primitive cache",
+}
+
+
+def measure(rounds):
+    """Nanoseconds by (subject, keys, threads)."""
+    build = measuring.BUILD
+    subprocess.run(["ninja", "-C", str(build), "--quiet", "bench/memory_bench"], check=True,
+                   stdout=sys.stderr)
+    output = subprocess.run([build / "bench/memory_bench", str(rounds)], check=True,
+                            capture_output=True, text=True).stdout
+    least = {}
+    for line in output.splitlines():
+        subject, keys, threads, taken = line.split("\t")
+        what = (subject, int(keys), threads)
+        least[what] = min(float(taken), least.get(what, float("inf")))
+    return least
+
+
+def judge(taken):
+    def one(name, value, peer, limit):
+        results.append(measuring.result(name, taken[value], taken[peer], limit))
+
+    results = []
+    one("watch / plain load", ("watch", 64, "1"), ("load", 64, "1"), 2)
+    one("peek / floor, 64 keys", ("peek", 64, "1"), ("floor", 64, "1"), 2)
+    one("peek, 2 threads / 1", ("peek", 64, "2"), ("peek", 64, "1"), 1.3)
+    one("pin / floor, 64 keys", ("pin", 64, "1"), ("floor", 64, "1"), 3)
+    one("pin, 2 threads apart / 1", ("pin", 64, "2 apart"), ("pin", 64, "1"), 1.3)
+    for peer, alone in (("tbb", 3), ("rwlock", 2)):
+        for threads, times in (("1", alone), ("2", 10)):
+            if (peer, 64, threads) in taken:
+                one(f"peek / {TITLES[peer]}, {threads} threads", ("peek", 64, threads),
+                    (peer, 64, threads), 1 / times)
+    # Of one primitive, and so of one key.
+    if ("onednn", 1, "1") in taken:
+        one(f"peek / {TITLES['onednn']}, 1 key", ("peek", 1, "1"), ("onednn", 1, "1"), 1 / 50)
+    own = taken["bytes", 100000, "1"]
+    results.append(measuring.result("bytes for each entry", own, 160, 160, ratio=own))
+    return results
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--plot")
+    arguments = parser.parse_args()
+    taken = measure(arguments.rounds)
+    here = {subject for subject, _, _ in taken}
+    for peer in ("tbb", "urcu", "onednn"):
+        if peer not in here:
+            measuring.note("memory", f"{TITLES[peer]} is not installed, and is left out")
+    for name in ("insert", "evict"):
+        measuring.note("memory", f"{name}: {taken[name, 100000, '1']:.0f} ns for each")
+    if arguments.plot:
+        subjects = [subject for subject in TITLES if subject in here]
+        groups = {f"{keys:,} key{'s' * (keys != 1)}, {threads} thread{'s' * (threads != '1')}":
+                  [taken[subject, keys, threads] for subject in subjects]
+                  for keys in (1, 64, 4096, 100000) for threads in ("1", "2")}
+        plotting.bars(arguments.plot, "Nanoseconds for each look-up (logarithmic)",
+                      [TITLES[subject] for subject in subjects], groups)
+    return measuring.report("memory", judge(taken), arguments.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

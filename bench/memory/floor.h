@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a look-up costs at least behind a library's boundary: a table that nothing protects, and a
+ * plain atomic load. In a shared library of its own.
+ */
+#pragma once
+
+#include <stddef.h>
+
+#include <kiln/key.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct floor_table floor_table;
+
+/* NULL for want of memory. */
+KILN_API floor_table *floor_new(size_t capacity);
+KILN_API void floor_free(floor_table *table);
+KILN_API void floor_insert(floor_table *table, const kiln_key *key, void *object);
+KILN_API void *floor_find(const floor_table *table, const kiln_key *key);
+
+KILN_API int floor_load(const int *word);
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <cstdlib>
+
+#include <kiln/cache.h>
+
+#include "floor.h"
+#include "subject.hpp"
+
+namespace
+{
+
+void check(bool condition)
+{
+    if (!condition) {
+        abort();
+    }
+}
+
+class Cache : public Subject
+{
+  public:
+    Cache(const Keys &keys, Objects &objects)
+    {
+        kiln_cache_params params = {};
+        params.struct_size = sizeof params;
+        params.max_bytes = params.max_entries = KILN_UNLIMITED;
+        check(kiln_cache_new(&params, &cache_) == KILN_OK);
+        for (size_t i = 0; i < keys.size(); i++) {
+            kiln_reservation reservation;
+            check(kiln_cache_reserve(cache_, keys[i], nullptr, &reservation, nullptr) == KILN_OK);
+            check(kiln_ticket_fulfil(&reservation.ticket, &objects[i], 1, 1, nullptr) == KILN_OK);
+        }
+    }
+    ~Cache() override
+    {
+        kiln_cache_free(&cache_);
+    }
+
+  protected:
+    kiln_cache *cache_ = nullptr;
+};
+
+/* A section for each look-up. */
+class Peek : public Cache
+{
+  public:
+    using Cache::Cache;
+    uint64_t run(const Keys &keys, const Sequence &sequence, size_t count) override
+    {
+        return run_loop(keys, sequence, count, [this](const kiln_key *key) {
+            kiln_section section;
+            kiln_section_enter(cache_, &section);
+            uint64_t value = *static_cast<const uint64_t *>(kiln_cache_peek(&section, key));
+            kiln_section_leave(&section);
+            return value;
+        });
+    }
+};
+
+/* One section for 64 look-ups. */
+class PeekInside : public Cache
+{
+  public:
+    using Cache::Cache;
+    uint64_t run(const Keys &keys, const Sequence &sequence, size_t count) override
+    {
+        kiln_section section;
+        unsigned inside = 0;
+        kiln_section_enter(cache_, &section);
+        uint64_t sum = run_loop(keys, sequence, count, [&](const kiln_key *key) {
+            if (++inside % 64 == 0) {
+                kiln_section_leave(&section);
+                kiln_section_enter(cache_, &section);
+            }
+            return *static_cast<const uint64_t *>(kiln_cache_peek(&section, key));
+        });
+        kiln_section_leave(&section);
+        return sum;
+    }
+};
+
+class Pin : public Cache
+{
+  public:
+    using Cache::Cache;
+    uint64_t run(const Keys &keys, const Sequence &sequence, size_t count) override
+    {
+        return run_loop(keys, sequence, count, [this](const kiln_key *key) {
+            kiln_pin *pin;
+            check(kiln_cache_pin(cache_, key, &pin) == KILN_OK);
+            uint64_t value = *static_cast<const uint64_t *>(kiln_pin_object(pin));
+            kiln_pin_release(&pin);
+            return value;
+        });
+    }
+};
+
+/* One watch, asked again and again. */
+class Watch : public Cache
+{
+  public:
+    Watch(const Keys &keys, Objects &objects) : Cache(keys, objects)
+    {
+        kiln_pin *pin;
+        check(kiln_cache_pin(cache_, keys[0], &pin) == KILN_OK);
+        check(kiln_pin_watch(pin, &watch_) == KILN_OK);
+        kiln_pin_release(&pin);
+    }
+    ~Watch() override
+    {
+        kiln_watch_free(&watch_);
+    }
+    uint64_t run(const Keys &keys, const Sequence &sequence, size_t count) override
+    {
+        return run_loop(keys, sequence, count, [this](const kiln_key *) {
+            return static_cast<uint64_t>(kiln_watch_is_live(watch_));
+        });
+    }
+
+  private:
+    kiln_watch *watch_ = nullptr;
+};
+
+class Load : public Subject
+{
+  public:
+    Load(const Keys &, Objects &)
+    {
+    }
+    uint64_t run(const Keys &keys, const Sequence &sequence, size_t count) override
+    {
+        return run_loop(keys, sequence, count, [this](const kiln_key *) {
+            return static_cast<uint64_t>(floor_load(&word_));
+        });
+    }
+
+  private:
+    int word_ = 1;
+};
+
+class Floor : public Subject
+{
+  public:
+    Floor(const Keys &keys, Objects &objects) : table_(floor_new(keys.size()))
+    {
+        check(table_ != nullptr);
+        for (size_t i = 0; i < keys.size(); i++) {
+            floor_insert(table_, keys[i], &objects[i]);
+        }
+    }
+    ~Floor() override
+    {
+        floor_free(table_);
+    }
+    uint64_t run(const Keys &keys, const Sequence &sequence, size_t count) override
+    {
+        return run_loop(keys, sequence, count, [this](const kiln_key *key) {
+            return *static_cast<const uint64_t *>(floor_find(table_, key));
+        });
+    }
+
+  private:
+    floor_table *table_;
+};
+
+template <typename T> std::unique_ptr<Subject> make(const Keys &keys, Objects &objects)
+{
+    return std::make_unique<T>(keys, objects);
+}
+
+} // namespace
+
+std::vector<Maker> kiln_makers()
+{
+    return {
+        {"load", make<Load>},
+        {"watch", make<Watch>},
+        {"floor", make<Floor>},
+        {"peek", make<Peek>},
+        {"peek inside", make<PeekInside>},
+        {"pin", make<Pin>},
+    };
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pins against eviction: threads that pin the object of a key without a lock, and one that evicts
+ * it (src/memory/object.c, kilni_evict_locked in src/memory/removal.c, kilni_aftermath_finish).
+ *
+ * Sections are taken for good here: an object that is retired is destroyed when no section is open
+ * that was entered before, which memory_reclaim.pml checks.
+ *
+ * What is checked: the object of a pin is not destroyed; who pinned before the eviction keeps it;
+ * the object is retired once, by whoever let go last, and destroyed in the end; its watch has
+ * turned before the eviction is told.
+ *
+ * Mutants: BLIND_HOLD LATE_WATCH
+ */
+
+#define PINNERS 2
+
+byte holds = 1; /* the cache's */
+bool in_table = true;
+bool watch_live = true;
+byte retirements;
+bool is_destroyed;
+byte sections; /* that may see the object */
+byte ended;
+
+/* Unpins and, with the last hold, retires: kiln_pin_release, kilni_object_release_locked. The
+ * decrement is one atomic step. */
+inline release() {
+    atomic {
+        assert(holds > 0);
+        holds--;
+        is_last = holds == 0
+    }
+    if
+    :: is_last -> retirements++; assert(retirements == 1)
+    :: else
+    fi
+}
+
+proctype pinner() {
+    bool is_last, is_found;
+    byte seen;
+
+    /* kilni_object_pin: a section, the table, a hold that is taken only beside another. */
+    atomic { is_found = in_table; sections = sections + is_found }
+    if
+    :: is_found ->
+        assert(!is_destroyed);
+#ifndef BLIND_HOLD
+        /* kilni_object_try_hold */
+        seen = holds;
+        do
+        :: seen == 0 -> is_found = false; break
+        :: seen > 0 ->
+            atomic {
+                if
+                :: holds == seen -> holds = seen + 1; break
+                :: else -> seen = holds
+                fi
+            }
+        od;
+#else
+        atomic { seen = holds; holds = seen + 1 };
+#endif
+        seen = 0;
+        sections--
+    :: else
+    fi;
+    if
+    :: is_found ->
+        /* The pin is used, and given back. */
+        assert(!is_destroyed);
+        release()
+    :: else
+    fi;
+    ended++
+}
+
+/* Evicts under the lock, tells without it, lets the notice's hold go. The cache's hold becomes the
+ * notice's. */
+proctype evictor() {
+    bool is_last;
+    in_table = false;
+#ifndef LATE_WATCH
+    watch_live = false;
+#endif
+    /* the notice */
+    assert(!watch_live && !is_destroyed);
+#ifdef LATE_WATCH
+    watch_live = false;
+#endif
+    release();
+    ended++
+}
+
+/* kilni_section_collect */
+proctype collector() {
+    atomic {
+        retirements == 1 && sections == 0;
+        assert(!is_destroyed && holds == 0);
+        is_destroyed = true
+    }
+}
+
+init {
+    atomic {
+        run evictor();
+        run pinner();
+        run pinner();
+        run collector()
+    }
+    ended == PINNERS + 1 && is_destroyed;
+    assert(holds == 0 && retirements == 1)
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reclamation: readers in sections, one of which may stall as long as it likes, and a thread that
+ * removes objects from the table (src/memory/section.c, src/memory/reader.h).
+ *
+ * A reader's stores pass through a buffer that is emptied at any later time, and the light fence is
+ * nothing at all; the heavy fence empties the buffers of all readers. What holds the cache's lock
+ * stores directly.
+ *
+ * What is checked: no reader sees an object that was destroyed; each object is destroyed once; when
+ * all sections were left, nothing is kept, though nobody calls the cache again.
+ *
+ * Mutants: NO_HEAVY_FENCE EARLY_EPOCH NO_AWAITED
+ */
+
+#define READERS 2
+#define SECTIONS 2 /* of each reader */
+#define OBJECTS 2  /* 1 is in the table first, then 2, then none */
+
+byte table = 1;
+byte epoch = 1;
+byte awaited;
+bool locked;
+
+/* The retired queue: the epoch of each object's retirement, 0 for those that are not in it. */
+byte retired_at[OBJECTS + 1];
+byte last_retirement;
+bool is_destroyed[OBJECTS + 1];
+
+/* A reader's place: the epoch of its section; 0: none. The two words of kilni_place are one here:
+ * who reclaims loads @cache first, and so no older epoch than the section's. */
+byte place[READERS];
+chan buffer[READERS] = [2] of { byte };
+
+byte ended;
+
+/* ---- who reclaims ---- */
+
+inline lock() {
+    atomic { !locked -> locked = true }
+}
+
+inline unlock() {
+    locked = false
+}
+
+/* kilni_fence_heavy */
+inline heavy_fence() {
+#ifndef NO_HEAVY_FENCE
+    skip;
+    d_step {
+        r = 0;
+        do
+        :: r < READERS && nempty(buffer[r]) -> buffer[r]?place[r]
+        :: r < READERS && empty(buffer[r]) -> r++
+        :: r == READERS -> break
+        od;
+        r = 0
+    }
+#else
+    skip
+#endif
+}
+
+/* kilni_section_collect_locked */
+inline collect_locked() {
+    if
+    :: retired_at[1] == 0 && retired_at[2] == 0
+    :: else ->
+        if
+        :: epoch < last_retirement + 1 -> epoch = last_retirement + 1
+        :: else
+        fi;
+#ifndef NO_AWAITED
+        awaited = last_retirement + 1;
+#endif
+        heavy_fence();
+        /* kilni_reader_oldest looks at one place after the other. */
+        oldest = 255;
+        r = 0;
+        do
+        :: r < READERS ->
+            d_step {
+                if
+                :: place[r] != 0 && place[r] < oldest -> oldest = place[r]
+                :: else
+                fi;
+                r++
+            }
+        :: else -> break
+        od;
+        skip;
+        d_step {
+            r = 1;
+            do
+            :: r <= OBJECTS ->
+                if
+                :: retired_at[r] != 0 && retired_at[r] < oldest ->
+                    retired_at[r] = 0;
+                    assert(!is_destroyed[r]);
+                    is_destroyed[r] = true
+                :: else
+                fi;
+                r++
+            :: else -> break
+            od;
+            r = 0
+        }
+        if
+        :: retired_at[1] == 0 && retired_at[2] == 0 -> awaited = 0
+        :: else
+        fi
+    fi;
+    r = 0;
+    oldest = 0
+}
+
+/* Removes each object and retires it, as eviction and the last release do. */
+active proctype remover() {
+    byte r, oldest, object;
+    object = 1;
+    do
+    :: object <= OBJECTS ->
+        lock();
+#ifdef EARLY_EPOCH
+        last_retirement = epoch;
+        epoch = last_retirement + 1;
+        table = (object < OBJECTS -> object + 1 : 0);
+        retired_at[object] = last_retirement;
+#else
+        table = (object < OBJECTS -> object + 1 : 0);
+        d_step {
+            last_retirement = epoch;
+            retired_at[object] = epoch
+        }
+#endif
+        collect_locked();
+        unlock();
+        object++
+    :: else -> break
+    od;
+    ended++
+}
+
+/* ---- readers ---- */
+
+/* The processor empties a reader's buffer when it likes. */
+proctype drain(byte self) {
+end:
+    do
+    :: atomic { nempty(buffer[self]) -> buffer[self]?place[self] }
+    od
+}
+
+proctype reader(byte self) {
+    byte r, oldest, mine, seen, sections;
+    do
+    :: sections < SECTIONS ->
+        /* kilni_reader_enter */
+        mine = epoch;
+        buffer[self]!mine;
+        /* kilni_fence_light, then kilni_cache_find */
+        seen = table;
+        if
+        :: seen != 0 -> assert(!is_destroyed[seen])
+        :: else
+        fi;
+        /* Here it may stall. */
+        if
+        :: seen != 0 -> assert(!is_destroyed[seen])
+        :: else
+        fi;
+        seen = 0;
+        /* kilni_reader_leave */
+        buffer[self]!0;
+        if
+        :: mine < awaited ->
+            lock();
+            /* Taking a lock is a fence. */
+            d_step {
+                do
+                :: nempty(buffer[self]) -> buffer[self]?place[self]
+                :: empty(buffer[self]) -> break
+                od;
+                mine = 0
+            }
+            collect_locked();
+            unlock()
+        :: else
+        fi;
+        mine = 0;
+        sections++
+    :: else -> break
+    od;
+    ended++
+}
+
+init {
+    atomic {
+        run drain(0);
+        run drain(1);
+        run reader(0);
+        run reader(1)
+    }
+    ended == READERS + 1 && empty(buffer[0]) && empty(buffer[1]);
+    assert(is_destroyed[1] && is_destroyed[2]);
+    assert(awaited == 0)
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "memory/process.h"
+
+#include "memory/flight.h"
+#include "memory/listener.h"
+#include "memory/reader.h"
+#include "memory/wait.h"
+
+/* Guards the list of caches. Taken before all caches' locks, each of which is taken before that of
+ * the readers. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static kiln_cache *caches; /* linked by kiln_cache.next and previous */
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool sees_forks;
+
+void kilni_process_add(kiln_cache *cache)
+{
+    pthread_mutex_lock(&lock);
+    cache->next = caches;
+    if (caches) {
+        caches->previous = cache;
+    }
+    caches = cache;
+    pthread_mutex_unlock(&lock);
+}
+
+void kilni_process_remove(kiln_cache *cache)
+{
+    pthread_mutex_lock(&lock);
+    if (cache->next) {
+        cache->next->previous = cache->previous;
+    }
+    *(cache->previous ? &cache->previous->next : &caches) = cache->next;
+    pthread_mutex_unlock(&lock);
+}
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&lock);
+    for (kiln_cache *cache = caches; cache; cache = cache->next) {
+        pthread_mutex_lock(&cache->lock);
+    }
+    kilni_reader_before_fork();
+}
+
+static void unlock_all(void)
+{
+    for (kiln_cache *cache = caches; cache; cache = cache->next) {
+        pthread_mutex_unlock(&cache->lock);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+static void after_fork_in_parent(void)
+{
+    kilni_reader_after_fork_in_parent();
+    unlock_all();
+}
+
+/* Flights of threads that are gone go on in the parent. Here they are taken out of the table, so
+ * that who asks next builds anew; their memory stays, since a pointer to it may. */
+static void forget_flights_locked(kiln_cache *cache)
+{
+    size_t position = 0;
+    kilni_slot *slot;
+    while ((slot = kilni_table_walk(&cache->pending, &position))) {
+        kilni_flight *flight = (kilni_flight *)slot;
+        if (slot->state == KILNI_SLOT_BUILDING && flight->owner != kilni_thread_number()) {
+            kilni_flight_detach_locked(flight);
+        }
+    }
+}
+
+static void after_fork_in_child(void)
+{
+    kilni_reader_after_fork_in_child();
+    for (kiln_cache *cache = caches; cache; cache = cache->next) {
+        cache->waiters = NULL;
+        forget_flights_locked(cache);
+        kilni_listeners_forget_threads_locked(cache);
+    }
+    unlock_all();
+}
+
+static void begin(void)
+{
+    sees_forks = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0;
+    if (sees_forks) {
+        kilni_reader_begin();
+    }
+}
+
+kiln_status kilni_process_begin(void)
+{
+    pthread_once(&once, begin);
+    return sees_forks ? KILN_OK : KILN_E_NO_MEMORY;
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "memory/reader.h"
+
+#include <stdlib.h>
+
+#include "memory/section.h"
+
+_Thread_local kilni_reader *kilni_reader_own __attribute__((tls_model("initial-exec")));
+
+/* Guards all below, and what kilni_reader says of it. Taken after a cache's lock. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+enum { POOL_SIZE = 32 };
+
+/* The first readers need no memory, and go with the library where it is unloaded. */
+static kilni_reader pool[POOL_SIZE];
+static kilni_reader *readers; /* all there are */
+static uint32_t reader_count;
+
+static pthread_key_t end_of_thread; /* its value is the thread's reader */
+static bool serving;                /* threads can have readers; the key is there */
+
+/* ---- threads come and go ---- */
+
+static kilni_reader *add_locked(void)
+{
+    kilni_reader *reader =
+        reader_count < POOL_SIZE ? &pool[reader_count] : calloc(1, sizeof *reader);
+    if (reader) {
+        reader->number = reader_count++;
+        reader->next = readers;
+        readers = reader;
+    }
+    return reader;
+}
+
+static kilni_reader *take(void)
+{
+    pthread_mutex_lock(&lock);
+    kilni_reader *reader = serving ? readers : NULL;
+    while (reader && reader->owned) {
+        reader = reader->next;
+    }
+    if (!reader && serving) {
+        reader = add_locked();
+    }
+    if (reader) {
+        reader->owned = true;
+    }
+    pthread_mutex_unlock(&lock);
+    return reader;
+}
+
+static void give_back(kilni_reader *reader)
+{
+    pthread_mutex_lock(&lock);
+    reader->owned = false;
+    pthread_mutex_unlock(&lock);
+}
+
+kilni_reader *kilni_reader_claim(void)
+{
+    kilni_reader *reader = take();
+    if (reader && pthread_setspecific(end_of_thread, reader) != 0) {
+        give_back(reader);
+        reader = NULL;
+    }
+    kilni_reader_own = reader;
+    return reader;
+}
+
+static void end_thread(void *value)
+{
+    kilni_reader *reader = value;
+    for (int i = 0; i < KILNI_READER_PLACES; i++) {
+        kilni_place *place = &reader->places[i];
+        kiln_cache *cache = atomic_load_explicit(&place->cache, memory_order_relaxed);
+        if (cache) {
+            kiln_section section = {.cache = cache, .slot = place};
+            kiln_section_leave(&section);
+        }
+    }
+    /* What ends after this, and reads, takes a reader anew. */
+    kilni_reader_own = NULL;
+    give_back(reader);
+}
+
+/* ---- fork and the library's end ---- */
+
+void kilni_reader_before_fork(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+void kilni_reader_after_fork_in_parent(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+/* Of all threads the one that forked goes on. */
+void kilni_reader_after_fork_in_child(void)
+{
+    for (kilni_reader *reader = readers; reader; reader = reader->next) {
+        if (reader != kilni_reader_own) {
+            for (int i = 0; i < KILNI_READER_PLACES; i++) {
+                atomic_store_explicit(&reader->places[i].cache, NULL, memory_order_relaxed);
+            }
+            reader->owned = false;
+        }
+    }
+    kilni_fence_choose();
+    pthread_mutex_unlock(&lock);
+}
+
+void kilni_reader_begin(void)
+{
+    kilni_fence_choose();
+    pthread_mutex_lock(&lock);
+    serving = pthread_key_create(&end_of_thread, end_thread) == 0;
+    pthread_mutex_unlock(&lock);
+}
+
+/* At the process's end, and where the library is unloaded while threads go on: these must not come
+ * here when they end. Those that read still have their readers. */
+__attribute__((destructor)) static void finish(void)
+{
+    pthread_mutex_lock(&lock);
+    if (serving) {
+        pthread_key_delete(end_of_thread);
+        serving = false;
+    }
+    kilni_reader **link = &readers;
+    while (*link) {
+        kilni_reader *reader = *link;
+        if (reader->owned || reader->number < POOL_SIZE) {
+            link = &reader->next;
+        } else {
+            *link = reader->next;
+            free(reader);
+        }
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- who reclaims ---- */
+
+uint64_t kilni_reader_oldest(const kiln_cache *cache)
+{
+    uint64_t oldest = UINT64_MAX;
+    pthread_mutex_lock(&lock);
+    for (kilni_reader *reader = readers; reader; reader = reader->next) {
+        for (int i = 0; i < KILNI_READER_PLACES; i++) {
+            kilni_place *place = &reader->places[i];
+            if (atomic_load_explicit(&place->cache, memory_order_acquire) == cache) {
+                uint64_t epoch = atomic_load_explicit(&place->epoch, memory_order_acquire);
+                oldest = epoch < oldest ? epoch : oldest;
+            }
+        }
+    }
+    pthread_mutex_unlock(&lock);
+    return oldest;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a thread that reads shows to those who reclaim: which caches it reads, and since when.
+ *
+ * A thread gets a reader on first use and gives it back when it ends; sections that it left open
+ * are left then. Readers are used again and never moved.
+ */
+#pragma once
+
+#include "memory/fence.h"
+#include "memory/memory.h"
+
+enum { KILNI_READER_PLACES = 8 };
+
+/* One open section. */
+typedef struct kilni_place {
+    /* Stored with release by the thread that reads: @epoch, then @cache, then a light fence; NULL
+     * when it has left. Loaded with acquire by kilni_reader_oldest, behind a heavy fence, @cache
+     * first: the epoch it then sees is that of the section seen, or of a later one. */
+    _Atomic(kiln_cache *) cache;
+    _Atomic uint64_t epoch; /* the cache's, when the section was entered, or an earlier one */
+} kilni_place;
+
+typedef struct kilni_reader {
+    kilni_place places[KILNI_READER_PLACES]; /* free where no cache is named */
+    uint32_t number;                         /* no other reader has it */
+    bool owned;                              /* guarded by the lock in reader.c */
+    struct kilni_reader *next;               /* likewise */
+    /* Two threads' places are never on one line. */
+    unsigned char distance[64];
+} kilni_reader;
+
+/* Makes threads able to have readers. Once, before all other calls here. */
+void kilni_reader_begin(void);
+
+/* Around a fork. The child's only thread keeps its reader. */
+void kilni_reader_before_fork(void);
+void kilni_reader_after_fork_in_parent(void);
+void kilni_reader_after_fork_in_child(void);
+
+/* A reader for this thread, which has none; NULL for want of memory. */
+kilni_reader *kilni_reader_claim(void);
+
+/* The epoch of the oldest section of a cache that is open; UINT64_MAX where none is. To be called
+ * behind a heavy fence. */
+uint64_t kilni_reader_oldest(const kiln_cache *cache);
+
+/* One word of static thread-local storage, so that reaching it is one instruction. */
+extern _Thread_local kilni_reader *kilni_reader_own __attribute__((tls_model("initial-exec")));
+
+/* This thread's number for counters. */
+static inline uint32_t kilni_reader_number(void)
+{
+    return kilni_reader_own ? kilni_reader_own->number : UINT32_MAX;
+}
+
+/* For the thread whose place it is. */
+static inline bool kilni_place_is_free(const kilni_place *place)
+{
+    return atomic_load_explicit(&place->cache, memory_order_relaxed) == NULL;
+}
+
+/* Shows that this thread begins to read a cache. */
+static inline void kilni_place_take(kilni_place *place, kiln_cache *cache)
+{
+    /* Pairs with the release store in kilni_section_collect_locked: who sees an epoch sees all that
+     * was taken out before it began. */
+    uint64_t epoch = atomic_load_explicit(&cache->epoch, memory_order_acquire);
+    atomic_store_explicit(&place->epoch, epoch, memory_order_release);
+    atomic_store_explicit(&place->cache, cache, memory_order_release);
+    kilni_fence_light();
+}
+
+/* Shows that it has ended. True where someone may have waited for that. */
+static inline bool kilni_place_leave(kilni_place *place, kiln_cache *cache)
+{
+    atomic_store_explicit(&place->cache, NULL, memory_order_release);
+    kilni_fence_light();
+    /* Pairs with the store in kilni_section_collect_locked. */
+    uint64_t awaited = atomic_load_explicit(&cache->awaited, memory_order_relaxed);
+    return __builtin_expect(awaited != 0, 0) &&
+           atomic_load_explicit(&place->epoch, memory_order_relaxed) < awaited;
+}
+
+/* Whether a place is this reader's: not where the thread has ended, and left its sections so. */
+static inline bool kilni_reader_has(const kilni_reader *reader, const kilni_place *place)
+{
+    uintptr_t distance = (uintptr_t)place - (uintptr_t)reader;
+    return reader && distance < sizeof reader->places;
+}
