@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Single flight of one key: threads that ask, one of which owns the flight and may fail for the
- * moment, fail for good, or end inside its build (src/memory/flight.c, wait.c, build_once.c), while
- * another thread clears the cache.
+ * moment, fail for good, end inside its build, or end and leave its ticket to who may end it later
+ * or never (src/memory/flight.c, wait.c, build_once.c, process.c), while another thread clears the
+ * cache.
  *
  * What is checked: each who asks gets an answer; no two build in one flight; a failure that is the
  * owner's alone makes one waiter the owner; an object, or a failure, reaches those who waited for
- * that flight; the lock is never left taken.
+ * that flight; the lock is never left taken; a ticket that was left is still there for its end, and
+ * answers nobody else's flight.
  *
- * Mutants: DEAD_OWNER_KEEPS_TICKET LOST_ANSWER
+ * Mutants: DEAD_OWNER_KEEPS_TICKET LOST_ANSWER LEFT_TICKET_KEEPS_WAITERS LEFT_TICKET_IS_HANDED_OVER
  */
 
 #define ASKERS 3
@@ -27,6 +29,7 @@ bool is_ready;     /* the object is in the table */
 byte waits_for[ASKERS] = 2; /* the flight; 2: none */
 mtype answer[ASKERS] = NONE;
 byte builders[2];
+bool is_left[2];   /* its owner's thread ended */
 byte ended;
 
 inline lock() {
@@ -91,12 +94,73 @@ inline hand_over_locked(flight) {
     }
 }
 
-/* kiln_cache_get_or_build */
+/* kilni_flights_leave_locked: another flight takes its place for those who wait. */
+inline leave_locked(flight) {
+    d_step {
+        is_left[flight] = true;
+        owner[flight] = NOBODY;
+        i = 0;
+        do
+        :: i < ASKERS && waits_for[i] != flight -> i++
+        :: else -> break
+        od;
+        if
+#ifdef LEFT_TICKET_IS_HANDED_OVER
+        :: i < ASKERS ->
+            waits_for[i] = 2;
+            owner[flight] = i;
+            answer[i] = OWNER
+#elif !defined(LEFT_TICKET_KEEPS_WAITERS)
+        :: i < ASKERS ->
+            waits_for[i] = 2;
+            is_building[1 - flight] = true;
+            owner[1 - flight] = i;
+            answer[i] = OWNER;
+            if
+            :: attached == flight -> attached = 1 - flight
+            :: else
+            fi;
+            i = 0;
+            do
+            :: i < ASKERS ->
+                if
+                :: waits_for[i] == flight -> waits_for[i] = 1 - flight
+                :: else
+                fi;
+                i++
+            :: else -> break
+            od
+#endif
+        :: else
+        fi;
+        i = 0
+    }
+}
+
+/* Whoever was given the ticket of a thread that ended. */
+inline end_left(flight) {
+    lock();
+    assert(is_building[flight] && owner[flight] == NOBODY);
+    if
+    :: attached == flight -> is_ready = true
+    :: else
+    fi;
+    end_flight_locked(flight);
+    answer_all_locked(flight, HIT);
+    is_left[flight] = false;
+    unlock()
+}
+
+/* kiln_cache_get_or_build; or kiln_cache_reserve, where its thread leaves the ticket */
 proctype asker(byte self) {
     byte i, flight;
 
     /* reserve_locked */
     lock();
+    if
+    :: attached < 2 && is_left[attached] -> attached = 2
+    :: else
+    fi;
     if
     :: is_ready -> answer[self] = HIT
     :: !is_ready && attached < 2 -> flight = attached; waits_for[self] = flight
@@ -119,6 +183,8 @@ proctype asker(byte self) {
 
     if
     :: answer[self] == OWNER ->
+        /* The ticket says which flight it is. */
+        flight = (owner[flight] == self -> flight : 1 - flight);
         assert(owner[flight] == self && is_building[flight]);
         builders[flight]++;
         assert(builders[flight] == 1);
@@ -153,6 +219,18 @@ proctype asker(byte self) {
 #else
             skip
 #endif
+        :: /* its thread ends with its ticket open */
+            lock();
+            if
+            :: is_building[1 - flight] -> hand_over_locked(flight); unlock() /* as above */
+            :: else ->
+                leave_locked(flight);
+                unlock();
+                if
+                :: end_left(flight)
+                :: skip /* never ended */
+                fi
+            fi
         fi
     :: else -> assert(answer[self] == HIT || answer[self] == FAILED)
     fi;
@@ -177,5 +255,6 @@ init {
         run clearer()
     }
     ended == ASKERS + 1;
-    assert(!is_building[0] && !is_building[1] && !locked)
+    assert(!locked);
+    assert((!is_building[0] || is_left[0]) && (!is_building[1] || is_left[1]))
 }

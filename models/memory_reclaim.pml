@@ -156,7 +156,7 @@ proctype reader(byte self) {
     byte r, oldest, mine, seen, sections;
     do
     :: sections < SECTIONS ->
-        /* kilni_reader_enter */
+        /* kilni_place_take */
         mine = epoch;
         buffer[self]!mine;
         /* kilni_fence_light, then kilni_cache_find */
@@ -171,7 +171,7 @@ proctype reader(byte self) {
         :: else
         fi;
         seen = 0;
-        /* kilni_reader_leave */
+        /* kilni_place_leave */
         buffer[self]!0;
         if
         :: mine < awaited ->

@@ -13,6 +13,7 @@
 
 #include <kiln/cache.h>
 
+#include "support/failing_malloc.h"
 #include "support/memory_scene.h"
 
 /* ---- reserve, fulfil, abandon ---- */
@@ -150,21 +151,22 @@ static void test_a_transient_failure_makes_one_waiter_the_owner(void **state)
     scene *s = *state;
     open_cache_with(s, (kiln_cache_params){.flags = KILN_CACHE_RETAIN_FAILURES});
     kiln_ticket *ticket = own_with(s, 0, (kiln_reserve_params){.bytes = 30, .group = 4});
-    asker askers[3];
-    for (int i = 0; i < 3; i++) {
+    leaver next;
+    start_leaver(&next, s);
+    until_waiting(s, 1);
+    asker askers[2];
+    for (int i = 0; i < 2; i++) {
         start_asker(&askers[i], s, 0);
-        until_waiting(s, (uint64_t)i + 1);
+        until_waiting(s, (uint64_t)i + 2);
     }
     kiln_ticket_abandon(&ticket, KILN_ABANDON_TRANSIENT, KILN_E_IO, "not told");
-    join_asker(&askers[0]);
-    assert_int_equal(askers[0].status, KILN_OK);
-    assert_int_equal(askers[0].reservation.outcome, KILN_OWNER);
+    kiln_ticket *second = ticket_of_leaver(&next);
     assert_int_equal(stats_of(s->cache).misses, 2);
     assert_int_equal(stats_of(s->cache).reserved_bytes, 30);
     assert_int_equal(stats_of(s->cache).failures, 1);
-    kiln_ticket *second = askers[0].reservation.ticket;
     assert_int_equal(kiln_ticket_fulfil(&second, &s->objects[0], 20, 1, NULL), KILN_OK);
-    for (int i = 1; i < 3; i++) {
+    end_leaver(&next);
+    for (int i = 0; i < 2; i++) {
         join_asker(&askers[i]);
         assert_int_equal(askers[i].status, KILN_OK);
         assert_int_equal(askers[i].reservation.outcome, KILN_HIT);
@@ -237,30 +239,120 @@ static void test_a_long_wait_is_no_short_one(void **state)
     }
 }
 
-/* Reserves a key and leaves the ticket to others. */
-static void *reserve_and_leave(void *argument)
-{
-    asker *a = argument;
-    a->reservation = reserve_with(a->s, a->key, (kiln_reserve_params){0});
-    return NULL;
-}
+/* ---- tickets and the ends of threads ---- */
 
-static void test_a_ticket_outlives_its_thread(void **state)
+static void test_a_ticket_that_was_taken_outlives_its_thread(void **state)
 {
     scene *s = *state;
     open_cache(s);
-    asker gone = {.s = s};
-    assert_int_equal(pthread_create(&gone.thread, NULL, reserve_and_leave, &gone), 0);
-    join_asker(&gone);
-    /* A new thread, which may well get the number of the one that is gone, is not its owner. */
+    leaver gone;
+    start_leaver(&gone, s);
+    kiln_ticket *ticket = ticket_of_leaver(&gone);
+    assert_int_equal(kiln_ticket_take(ticket), KILN_OK);
+    end_leaver(&gone);
     asker later;
     start_asker(&later, s, 0);
     until_waiting(s, 1);
-    kiln_ticket *ticket = gone.reservation.ticket;
+    /* It is this thread's now. */
+    kiln_reservation r;
+    assert_int_equal(kiln_cache_reserve(s->cache, s->keys[0], NULL, &r, NULL), KILN_E_CYCLE);
     assert_int_equal(kiln_ticket_fulfil(&ticket, &s->objects[0], 10, 1, NULL), KILN_OK);
     join_asker(&later);
     assert_int_equal(later.status, KILN_OK);
+    assert_int_equal(later.reservation.outcome, KILN_HIT);
     kiln_pin_release(&later.reservation.pin);
+    assert_int_equal(kiln_ticket_take(NULL), KILN_E_INVALID);
+}
+
+static void test_a_ticket_whose_thread_ended_strands_no_one(void **state)
+{
+    scene *s = *state;
+    open_cache(s);
+    leaver leavers[3];
+    kiln_ticket *lost[3];
+    start_leaver(&leavers[0], s);
+    lost[0] = ticket_of_leaver(&leavers[0]);
+    for (uint32_t i = 1; i < 3; i++) {
+        start_leaver(&leavers[i], s);
+        until_waiting(s, i);
+    }
+    /* Each end is the turn of who has waited longest then. */
+    for (uint32_t i = 1; i < 3; i++) {
+        end_leaver(&leavers[i - 1]);
+        lost[i] = ticket_of_leaver(&leavers[i]);
+    }
+    end_leaver(&leavers[2]);
+    kiln_ticket *last = own(s, 0);
+    for (int i = 0; i < 3; i++) {
+        kiln_pin *pin = NULL;
+        assert_int_equal(kiln_ticket_fulfil(&lost[i], &s->objects[i], 10, 1, &pin), KILN_OK);
+        assert_ptr_equal(kiln_pin_object(pin), &s->objects[i]);
+        assert_false(is_ready(s, 0));
+        kiln_pin_release(&pin);
+        assert_int_equal(ends(s, (uint32_t)i), 1);
+    }
+    assert_int_equal(kiln_ticket_fulfil(&last, &s->objects[3], 10, 1, NULL), KILN_OK);
+    kiln_pin *pin = pin_of(s, 0);
+    assert_ptr_equal(kiln_pin_object(pin), &s->objects[3]);
+    kiln_pin_release(&pin);
+    assert_int_equal(stats_of(s->cache).reserved_bytes, 0);
+}
+
+static void test_a_ticket_that_was_cleared_and_left_strands_no_one(void **state)
+{
+    scene *s = *state;
+    open_cache(s);
+    leaver gone;
+    leaver waiter;
+    start_leaver(&gone, s);
+    kiln_ticket *first = ticket_of_leaver(&gone);
+    start_leaver(&waiter, s);
+    until_waiting(s, 1);
+    kiln_cache_clear(s->cache);
+    /* Another flight of the key goes on beside it. */
+    kiln_ticket *other = own(s, 0);
+    end_leaver(&gone);
+    kiln_ticket *second = ticket_of_leaver(&waiter);
+    assert_int_equal(kiln_ticket_fulfil(&other, &s->objects[0], 10, 1, NULL), KILN_OK);
+    assert_int_equal(kiln_ticket_fulfil(&second, &s->objects[1], 10, 1, NULL), KILN_OK);
+    assert_int_equal(ends(s, 1), 1);
+    kiln_pin *pin = pin_of(s, 0);
+    assert_ptr_equal(kiln_pin_object(pin), &s->objects[0]);
+    kiln_pin_release(&pin);
+    kiln_ticket_abandon(&first, KILN_ABANDON_FAILED, KILN_E_BUILD, NULL);
+    end_leaver(&waiter);
+}
+
+static void test_a_ticket_that_nobody_missed_is_kept(void **state)
+{
+    scene *s = *state;
+    open_cache(s);
+    leaver gone;
+    start_leaver(&gone, s);
+    kiln_ticket *ticket = ticket_of_leaver(&gone);
+    end_leaver(&gone);
+    assert_int_equal(kiln_ticket_fulfil(&ticket, &s->objects[0], 10, 1, NULL), KILN_OK);
+    assert_true(is_ready(s, 0));
+}
+
+static void test_no_memory_for_another_ticket_strands_no_one(void **state)
+{
+    scene *s = *state;
+    open_cache(s);
+    leaver gone;
+    start_leaver(&gone, s);
+    kiln_ticket *ticket = ticket_of_leaver(&gone);
+    asker waiter;
+    start_asker(&waiter, s, 0);
+    until_waiting(s, 1);
+    failing_malloc_arm(1);
+    end_leaver(&gone);
+    assert_int_equal(failing_malloc_disarm(), 1);
+    join_asker(&waiter);
+    assert_int_equal(waiter.status, KILN_E_NO_MEMORY);
+    assert_string_not_equal(waiter.error.text, "");
+    kiln_ticket_abandon(&ticket, KILN_ABANDON_FAILED, KILN_E_BUILD, NULL);
+    assert_true(is_absent(s, 0));
 }
 
 /* ---- cycles ---- */
@@ -373,7 +465,11 @@ int main(void)
         IN_SCENE(test_what_is_not_shareable_is_bypassed),
         IN_SCENE(test_waiting_ends_with_its_time),
         IN_SCENE(test_a_long_wait_is_no_short_one),
-        IN_SCENE(test_a_ticket_outlives_its_thread),
+        IN_SCENE(test_a_ticket_that_was_taken_outlives_its_thread),
+        IN_SCENE(test_a_ticket_whose_thread_ended_strands_no_one),
+        IN_SCENE(test_a_ticket_that_was_cleared_and_left_strands_no_one),
+        IN_SCENE(test_a_ticket_that_nobody_missed_is_kept),
+        IN_SCENE(test_no_memory_for_another_ticket_strands_no_one),
         IN_SCENE(test_waiting_for_an_own_ticket_is_a_cycle),
         IN_SCENE(test_a_cycle_through_others_is_seen),
         IN_SCENE(test_a_long_chain_without_a_cycle_waits),

@@ -368,6 +368,62 @@ static void test_a_child_has_its_own_cache(void **state)
     pthread_join(b.thread, NULL);
 }
 
+enum { DEEP = KILNI_READER_PLACES + 2 };
+
+/* Is in more sections than it has places for. */
+static void *read_deeply(void *argument)
+{
+    busy *b = argument;
+    kiln_section sections[DEEP];
+    for (int i = 0; i < DEEP; i++) {
+        kiln_section_enter(b->s->cache, &sections[i]);
+    }
+    atomic_store(&b->ready, true);
+    while (!atomic_load(&b->over)) {
+        sched_yield();
+    }
+    for (int i = 0; i < DEEP; i++) {
+        kiln_section_leave(&sections[i]);
+    }
+    return NULL;
+}
+
+static int leave_a_section_in_child(scene *s)
+{
+    EXPECT(ends(s, 0) == 0);
+    kiln_section section;
+    kiln_section_enter(s->cache, &section);
+    kiln_section_leave(&section);
+    EXPECT(ends(s, 0) == 1);
+    return 0;
+}
+
+static int free_cache_in_child(scene *s)
+{
+    kiln_cache_free(&s->cache);
+    EXPECT(ends(s, 0) == 1);
+    return 0;
+}
+
+static void test_a_child_keeps_nothing_for_sections_of_the_parent(void **state)
+{
+    scene *s = *state;
+    open_cache(s);
+    put(s, 0, 1, 1);
+    busy b = {.s = s};
+    assert_int_equal(pthread_create(&b.thread, NULL, read_deeply, &b), 0);
+    while (!atomic_load(&b.ready)) {
+        sched_yield();
+    }
+    assert_int_equal(kiln_cache_remove(s->cache, s->keys[0]), KILN_OK);
+    assert_int_equal(in_child(leave_a_section_in_child, s), 0);
+    assert_int_equal(in_child(free_cache_in_child, s), 0);
+    assert_int_equal(ends(s, 0), 0);
+    atomic_store(&b.over, true);
+    pthread_join(b.thread, NULL);
+    assert_int_equal(ends(s, 0), 1);
+}
+
 static void *hammer(void *argument)
 {
     busy *b = argument;
@@ -586,6 +642,7 @@ int main(void)
         IN_SCENE(test_a_build_that_ends_its_thread_strands_no_one),
         IN_SCENE(test_a_wait_can_not_be_cancelled),
         IN_SCENE(test_a_child_has_its_own_cache),
+        IN_SCENE(test_a_child_keeps_nothing_for_sections_of_the_parent),
         IN_SCENE(test_forks_find_no_lock_taken),
         IN_SCENE(test_a_child_waits_for_no_listener_of_the_parent),
         IN_SCENE(test_a_process_may_end_with_everything_open),

@@ -164,11 +164,12 @@ typedef struct kiln_reserve_params {
  * stays free for it. Under the other policies room is made when the object is there, and a ticket
  * is given for any size: waiters share also what is too large to be kept.
  *
- * A ticket belongs to the thread that was given it, whoever ends it. Who asks for a key whose
- * ticket is its own, or whose owner waits in this cache, itself or through others, for one of its
- * own, gets KILN_E_CYCLE and an error that names the keys, instead of waiting.
- * Nothing but the two calls below ends a ticket: where one may get lost, others are to wait for a
- * bounded time only.
+ * A ticket belongs to the thread that was given it, or took it last, whoever ends it. Who asks for
+ * a key whose ticket is its own, or whose owner waits in this cache, itself or through others, for
+ * one of its own, gets KILN_E_CYCLE and an error that names the keys, instead of waiting. Where
+ * that thread ends first, who waited longest, or else who asks next, gets a ticket of its own. The
+ * first one can still be ended, but what it is fulfilled with then lives for its pins only. A
+ * thread that goes on and forgets its ticket keeps others waiting, for wait_ns at most.
  *
  * @params           lives for the call; NULL: all defaults
  * @ret_reservation  [out]
@@ -190,6 +191,14 @@ KILN_API kiln_status kiln_cache_reserve(kiln_cache *cache, const kiln_key *key,
  * Returns KILN_OK; KILN_E_INVALID: no ticket or no object. Threads: any. Blocks: never. */
 KILN_API kiln_status kiln_ticket_fulfil(kiln_ticket **ticket, void *object, uint64_t bytes,
                                         uint64_t cost_ns, kiln_pin **ret_pin);
+
+/* Makes a ticket the calling thread's, for a build that goes on in another thread than the one that
+ * asked.
+ *
+ * @ticket  not ended yet, nor being ended
+ * Returns KILN_OK; KILN_E_INVALID: no ticket; KILN_E_NO_MEMORY, which leaves it as it was. Threads:
+ * any. Blocks: never. */
+KILN_API kiln_status kiln_ticket_take(kiln_ticket *ticket);
 
 typedef enum kiln_abandonment {
     KILN_ABANDON_FAILED = 1,     /* every waiter gets the status and the text */
@@ -214,7 +223,7 @@ KILN_API void kiln_ticket_abandon(kiln_ticket **ticket, kiln_abandonment how, ki
 
 /* A read section: what is peeked at inside it stays valid until it is left, also when it is
  * evicted, removed or cleared meanwhile. Sections are short and belong to one thread, which leaves
- * them when it ends. They nest. */
+ * them when it ends: of more than eight open at once the first eight. They nest. */
 typedef struct kiln_section {
     kiln_cache *cache;
     void *slot;
@@ -323,7 +332,8 @@ typedef struct kiln_event {
 
 /* Called outside all locks, on the thread that did what it tells of, before that call returns; may
  * call the cache. The watches of an evicted object have turned by then. Notices that come from
- * different threads may overtake each other. */
+ * different threads may overtake each other. It is to return: who ends its thread there, or throws,
+ * keeps kiln_cache_unlisten waiting. */
 typedef void (*kiln_listener_fn)(void *user, const kiln_event *event);
 
 /* A listener is told of what happens after it was added.

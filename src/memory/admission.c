@@ -7,10 +7,10 @@
 #include "memory/victim.h"
 
 /* Evicts by policy until no more than this is in the cache. */
-static void shrink_to_locked(kiln_cache *cache, uint64_t bytes, uint64_t entries, bool sampled,
+static void shrink_to_locked(kiln_cache *cache, uint64_t bytes, uint64_t entries,
                              kilni_aftermath *after)
 {
-    kilni_victims victims = {.order = KILNI_ORDER_POLICY, .sampled = sampled};
+    kilni_victims victims = {.order = KILNI_ORDER_POLICY};
     while (cache->bytes > bytes || cache->entries > entries) {
         kilni_object *victim = kilni_victims_next_locked(cache, &victims);
         kilni_policy_evicted_locked(victim);
@@ -20,7 +20,7 @@ static void shrink_to_locked(kiln_cache *cache, uint64_t bytes, uint64_t entries
 
 void kilni_shrink_locked(kiln_cache *cache, kilni_aftermath *after)
 {
-    shrink_to_locked(cache, cache->max_bytes, cache->max_entries, false, after);
+    shrink_to_locked(cache, cache->max_bytes, cache->max_entries, after);
 }
 
 /* Room beside what is resident and what flights have reserved. */
@@ -45,8 +45,7 @@ void kilni_admit_locked(kilni_object *object, kilni_aftermath *after)
         return;
     }
     if (cache->policy != KILN_POLICY_NO_EVICT) {
-        shrink_to_locked(cache, cache->max_bytes - object->bytes, cache->max_entries - 1, true,
-                         after);
+        shrink_to_locked(cache, cache->max_bytes - object->bytes, cache->max_entries - 1, after);
     }
     object->slot.state = KILNI_SLOT_READY;
     cache->lingering_entries--;

@@ -16,8 +16,8 @@ typedef struct kilni_aftermath {
     uint64_t last_listener; /* who came later is not told */
 } kilni_aftermath;
 
-/* Takes a hold on an object and keeps it until the end of the call; tells of @event unless it is 0.
- */
+/* Keeps a hold on an object, which the caller made, until the end of the call; tells of @event
+ * unless it is 0. */
 void kilni_aftermath_keep_locked(kilni_aftermath *after, kilni_object *object, uint32_t event);
 
 /* Tells of a use of an object where it is its turn: the first use, then one in some of the

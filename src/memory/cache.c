@@ -11,6 +11,7 @@
 #include "memory/policy.h"
 #include "memory/process.h"
 #include "memory/removal.h"
+#include "memory/section.h"
 
 static const uint64_t DEFAULT_MAX_BYTES = (uint64_t)256 << 20;
 static const uint64_t DEFAULT_MAX_ENTRIES = 65536;
@@ -58,10 +59,11 @@ kiln_status kiln_cache_new(const kiln_cache_params *params, kiln_cache **ret_cac
     if (kilni_process_begin() != KILN_OK) {
         return KILN_E_NO_MEMORY;
     }
-    kiln_cache *cache = calloc(1, sizeof *cache);
+    kiln_cache *cache = aligned_alloc(_Alignof(kiln_cache), sizeof *cache);
     if (!cache) {
         return KILN_E_NO_MEMORY;
     }
+    memset(cache, 0, sizeof *cache);
     status = init(cache);
     if (status != KILN_OK) {
         free(cache);
@@ -95,6 +97,7 @@ void kiln_cache_free(kiln_cache **cache)
     kilni_clear_locked(ending, &after);
     pthread_mutex_unlock(&ending->lock);
     kilni_aftermath_finish(ending, &after);
+    kilni_section_collect(ending);
     kilni_listeners_free(ending);
     kilni_cache_release(ending);
 }

@@ -8,6 +8,7 @@
 #include "memory/admission.h"
 #include "memory/object.h"
 #include "memory/params.h"
+#include "memory/reader.h"
 #include "memory/section.h"
 #include "memory/wait.h"
 #include "os/clock.h"
@@ -15,7 +16,7 @@
 static kiln_status flight_new(kiln_cache *cache, const kiln_key *key, uint64_t group,
                               kilni_flight **ret_flight)
 {
-    kilni_flight *flight = calloc(1, sizeof *flight);
+    kilni_flight *flight = kilni_slot_calloc(sizeof *flight);
     if (!flight) {
         return KILN_E_NO_MEMORY;
     }
@@ -128,6 +129,10 @@ static kiln_status reserve_locked(kiln_cache *cache, const kiln_key *key,
         return hit_locked(object, ret_reservation);
     }
     kilni_flight *flight = (kilni_flight *)kilni_table_find(&cache->pending, key);
+    if (flight && flight->slot.state == KILNI_SLOT_BUILDING && flight->owner == KILNI_NOBODY) {
+        kilni_flight_detach_locked(flight);
+        flight = NULL;
+    }
     if (!flight) {
         return begin_locked(cache, key, params, ret_reservation, error);
     }
@@ -152,6 +157,10 @@ kiln_status kiln_cache_reserve(kiln_cache *cache, const kiln_key *key,
     if (object) {
         *ret_reservation = (kiln_reservation){.outcome = KILN_HIT, .pin = object};
         return KILN_OK;
+    }
+    if (!kilni_reader_ensure()) {
+        return kilni_error_set(error, KILN_E_NO_MEMORY, 0, "%s",
+                               kiln_status_text(KILN_E_NO_MEMORY));
     }
     pthread_mutex_lock(&cache->lock);
     kiln_status status = reserve_locked(cache, key, &known, ret_reservation, error);
@@ -197,6 +206,20 @@ kiln_status kiln_ticket_fulfil(kiln_ticket **ticket, void *object, uint64_t byte
     pthread_mutex_unlock(&cache->lock);
     kilni_flight_free(flight);
     kilni_aftermath_finish(cache, &after);
+    return KILN_OK;
+}
+
+kiln_status kiln_ticket_take(kiln_ticket *ticket)
+{
+    if (!ticket) {
+        return KILN_E_INVALID;
+    }
+    if (!kilni_reader_ensure()) {
+        return KILN_E_NO_MEMORY;
+    }
+    pthread_mutex_lock(&ticket->cache->lock);
+    ticket->owner = kilni_thread_number();
+    pthread_mutex_unlock(&ticket->cache->lock);
     return KILN_OK;
 }
 
@@ -254,8 +277,56 @@ void kiln_ticket_abandon(kiln_ticket **ticket, kiln_abandonment how, kiln_status
     kiln_cache *cache = flight->cache;
     pthread_mutex_lock(&cache->lock);
     bool gone = abandon_locked(flight, how, status, text);
+    /* Cells that grew for flights of which nothing came. */
+    kilni_queue doomed = kilni_section_collect_locked(cache);
     pthread_mutex_unlock(&cache->lock);
+    kilni_object_destroy_all(doomed);
     if (gone) {
         kilni_flight_free(flight);
+    }
+}
+
+/* ---- threads that end ---- */
+
+/* Puts a new flight in the place of one that may never be ended, for those who wait for it. */
+static kiln_status replace_locked(kilni_flight *lost)
+{
+    kilni_flight *next;
+    kiln_status status = flight_new(lost->cache, lost->slot.key, lost->slot.group, &next);
+    if (status == KILN_OK) {
+        if (lost->attached) {
+            kilni_flight_detach_locked(lost);
+            attach_locked(next, lost->reserved_bytes);
+        }
+        kilni_wait_move_all_locked(lost, next);
+        kilni_wait_hand_over_locked(next);
+    }
+    return status;
+}
+
+static void leave_locked(kilni_flight *flight)
+{
+    flight->owner = KILNI_NOBODY;
+    if (kilni_wait_has_any_locked(flight) && replace_locked(flight) != KILN_OK) {
+        flight->failure = KILN_E_NO_MEMORY;
+        snprintf(flight->text, sizeof flight->text, "%s", kiln_status_text(flight->failure));
+        kilni_wait_fail_all_locked(flight);
+    }
+}
+
+void kilni_flights_leave_locked(kiln_cache *cache, uint64_t thread)
+{
+    size_t position = 0;
+    kilni_slot *slot;
+    while ((slot = kilni_table_walk(&cache->pending, &position))) {
+        kilni_flight *flight = (kilni_flight *)slot;
+        if (slot->state == KILNI_SLOT_BUILDING && flight->owner == thread) {
+            leave_locked(flight);
+        }
+    }
+    /* Those that a clear took out of the table. */
+    kilni_flight *flight;
+    while ((flight = kilni_wait_flight_of_locked(cache, thread))) {
+        leave_locked(flight);
     }
 }

@@ -12,3 +12,7 @@ void kilni_flight_detach_locked(kilni_flight *flight);
 
 /* Frees a flight that is not in the table, and the place for its object where it still has it. */
 void kilni_flight_free(kilni_flight *flight);
+
+/* For a thread that ends: what it owns stays, but whoever waits for it, or asks next, builds too.
+ */
+void kilni_flights_leave_locked(kiln_cache *cache, uint64_t thread);

@@ -34,12 +34,17 @@ typedef struct kilni_queue {
     kilni_object *first, *last;
 } kilni_queue;
 
+/* No cache retires so often. */
+enum { KILNI_EPOCH_BITS = 40 };
+
 struct kiln_cache {
     /* What peek and pin read, and what no hit writes: one line of memory. */
 
-    kilni_table ready; /* objects in the cache; found without the lock, changed with it */
-    /* Of retirements. Stored with release under the lock; a section that loads an epoch, with
-     * acquire, can't find what was retired before it. */
+    _Alignas(64)
+        kilni_table ready; /* objects in the cache; found without the lock, changed with it */
+    /* Of retirements; above KILNI_EPOCH_BITS it says which cache's it is. Stored with release under
+     * the lock; a section that loads an epoch, with acquire, can't find what was retired before it.
+     */
     _Atomic uint64_t epoch;
     /* Sections of epochs below it keep something from being reclaimed; 0: nothing waits. Stored
      * under the lock ahead of a heavy fence, loaded behind a light one: section.c has the rule. */
@@ -50,7 +55,7 @@ struct kiln_cache {
     /* Some listener wants KILN_EVENT_HIT. Likewise: who comes at the same time may miss one. */
     _Atomic bool tells_hits;
 
-    pthread_mutex_t lock;
+    _Alignas(64) pthread_mutex_t lock;
 
     /* Not guarded: one for the user's handle and one for each object. What brings it to 0
      * (acquire, after the others' release) frees the cache. */
@@ -115,13 +120,16 @@ struct kiln_pin {
     uint64_t retired_at; /* the epoch in which it went to cache->retired */
 };
 
+/* The owner of a flight whose thread has ended: who asks next takes its place. */
+#define KILNI_NOBODY ((uint64_t)0)
+
 /* A key that is being built, or whose failure is kept. The user's name for it is ticket. */
 struct kiln_ticket {
     kilni_slot slot;
     kiln_cache *cache;
     kilni_object *object;    /* made beforehand, so that fulfilling needs no memory */
     bool attached;           /* in cache->pending: what comes of it may be kept */
-    uint64_t owner;          /* the thread that reserved, of kilni_thread_number */
+    uint64_t owner;          /* a thread, of kilni_thread_number; or KILNI_NOBODY */
     uint64_t reserved_bytes; /* counted in the cache's while attached */
     uint64_t started_ns;
     kiln_status failure; /* with KILNI_SLOT_FAILED */

@@ -11,7 +11,7 @@
 kiln_status kilni_object_new(kiln_cache *cache, const kiln_key *key, uint64_t group,
                              kilni_object **ret_object)
 {
-    kilni_object *object = calloc(1, sizeof *object);
+    kilni_object *object = kilni_slot_calloc(sizeof *object);
     if (!object) {
         return KILN_E_NO_MEMORY;
     }

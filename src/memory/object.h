@@ -14,7 +14,8 @@
 kiln_status kilni_object_new(kiln_cache *cache, const kiln_key *key, uint64_t group,
                              kilni_object **ret_object);
 
-/* Frees a place that never got its object, or whose object was destroyed. No lock held. */
+/* Frees a place that never got its object, or whose object was destroyed. The lock may be held only
+ * where the cache has another reference. */
 void kilni_object_free(kilni_object *object);
 
 /* Puts the user's object in its place; it lingers, until it is admitted or nothing holds it. */

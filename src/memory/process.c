@@ -4,12 +4,14 @@
 #include "memory/flight.h"
 #include "memory/listener.h"
 #include "memory/reader.h"
+#include "memory/section.h"
 #include "memory/wait.h"
 
 /* Guards the list of caches. Taken before all caches' locks, each of which is taken before that of
  * the readers. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static kiln_cache *caches; /* linked by kiln_cache.next and previous */
+static uint64_t cache_count; /* of all there were */
+static kiln_cache *caches;   /* linked by kiln_cache.next and previous */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool sees_forks;
@@ -17,6 +19,7 @@ static bool sees_forks;
 void kilni_process_add(kiln_cache *cache)
 {
     pthread_mutex_lock(&lock);
+    atomic_store_explicit(&cache->epoch, ++cache_count << KILNI_EPOCH_BITS, memory_order_relaxed);
     cache->next = caches;
     if (caches) {
         caches->previous = cache;
@@ -35,8 +38,26 @@ void kilni_process_remove(kiln_cache *cache)
     pthread_mutex_unlock(&lock);
 }
 
+void kilni_process_end_thread(void)
+{
+    pthread_mutex_lock(&lock);
+    for (kiln_cache *cache = caches; cache; cache = cache->next) {
+        pthread_mutex_lock(&cache->lock);
+        kilni_flights_leave_locked(cache, kilni_thread_number());
+        pthread_mutex_unlock(&cache->lock);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* Of the handlers below: where a process forks while they are being registered, its child registers
+ * them again. */
+static _Thread_local unsigned fork_depth;
+
 static void before_fork(void)
 {
+    if (fork_depth++ > 0) {
+        return;
+    }
     pthread_mutex_lock(&lock);
     for (kiln_cache *cache = caches; cache; cache = cache->next) {
         pthread_mutex_lock(&cache->lock);
@@ -54,6 +75,9 @@ static void unlock_all(void)
 
 static void after_fork_in_parent(void)
 {
+    if (--fork_depth > 0) {
+        return;
+    }
     kilni_reader_after_fork_in_parent();
     unlock_all();
 }
@@ -74,11 +98,15 @@ static void forget_flights_locked(kiln_cache *cache)
 
 static void after_fork_in_child(void)
 {
+    if (--fork_depth > 0) {
+        return;
+    }
     kilni_reader_after_fork_in_child();
     for (kiln_cache *cache = caches; cache; cache = cache->next) {
         cache->waiters = NULL;
         forget_flights_locked(cache);
         kilni_listeners_forget_threads_locked(cache);
+        kilni_section_forget_threads_locked(cache);
     }
     unlock_all();
 }

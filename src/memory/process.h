@@ -10,6 +10,9 @@
 /* Sees to forks from now on. KILN_OK; KILN_E_NO_MEMORY. */
 kiln_status kilni_process_begin(void);
 
+/* For a thread that ends: others needn't wait for what it owns, in any cache. */
+void kilni_process_end_thread(void);
+
 /* Each cache is known from its making to its last reference. */
 void kilni_process_add(kiln_cache *cache);
 void kilni_process_remove(kiln_cache *cache);

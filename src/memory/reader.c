@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "memory/process.h"
 #include "memory/section.h"
 
 _Thread_local kilni_reader *kilni_reader_own __attribute__((tls_model("initial-exec")));
@@ -69,6 +70,17 @@ kilni_reader *kilni_reader_claim(void)
     return reader;
 }
 
+bool kilni_reader_ensure(void)
+{
+    if (kilni_reader_own || kilni_reader_claim()) {
+        return true;
+    }
+    pthread_mutex_lock(&lock);
+    bool out_of_memory = serving;
+    pthread_mutex_unlock(&lock);
+    return !out_of_memory;
+}
+
 static void end_thread(void *value)
 {
     kilni_reader *reader = value;
@@ -80,6 +92,7 @@ static void end_thread(void *value)
             kiln_section_leave(&section);
         }
     }
+    kilni_process_end_thread();
     /* What ends after this, and reads, takes a reader anew. */
     kilni_reader_own = NULL;
     give_back(reader);
@@ -147,13 +160,16 @@ __attribute__((destructor)) static void finish(void)
 uint64_t kilni_reader_oldest(const kiln_cache *cache)
 {
     uint64_t oldest = UINT64_MAX;
+    uint64_t own = atomic_load_explicit(&cache->epoch, memory_order_relaxed);
     pthread_mutex_lock(&lock);
     for (kilni_reader *reader = readers; reader; reader = reader->next) {
         for (int i = 0; i < KILNI_READER_PLACES; i++) {
             kilni_place *place = &reader->places[i];
             if (atomic_load_explicit(&place->cache, memory_order_acquire) == cache) {
                 uint64_t epoch = atomic_load_explicit(&place->epoch, memory_order_acquire);
-                oldest = epoch < oldest ? epoch : oldest;
+                /* One of another cache says that the section seen was left meanwhile. */
+                bool is_of_cache = (epoch ^ own) >> KILNI_EPOCH_BITS == 0;
+                oldest = is_of_cache && epoch < oldest ? epoch : oldest;
             }
         }
     }

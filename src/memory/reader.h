@@ -3,7 +3,7 @@
  * What a thread that reads shows to those who reclaim: which caches it reads, and since when.
  *
  * A thread gets a reader on first use and gives it back when it ends; sections that it left open
- * are left then. Readers are used again and never moved.
+ * are left then, and what it owns is left to others. Readers are used again and never moved.
  */
 #pragma once
 
@@ -16,7 +16,8 @@ enum { KILNI_READER_PLACES = 8 };
 typedef struct kilni_place {
     /* Stored with release by the thread that reads: @epoch, then @cache, then a light fence; NULL
      * when it has left. Loaded with acquire by kilni_reader_oldest, behind a heavy fence, @cache
-     * first: the epoch it then sees is that of the section seen, or of a later one. */
+     * first: the epoch it then sees is that of the section seen, or of a later one, maybe of
+     * another cache. */
     _Atomic(kiln_cache *) cache;
     _Atomic uint64_t epoch; /* the cache's, when the section was entered, or an earlier one */
 } kilni_place;
@@ -40,6 +41,9 @@ void kilni_reader_after_fork_in_child(void);
 
 /* A reader for this thread, which has none; NULL for want of memory. */
 kilni_reader *kilni_reader_claim(void);
+
+/* Makes sure that the end of this thread will be seen. False for want of memory. */
+bool kilni_reader_ensure(void);
 
 /* The epoch of the oldest section of a cache that is open; UINT64_MAX where none is. To be called
  * behind a heavy fence. */

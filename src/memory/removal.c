@@ -119,21 +119,46 @@ void kiln_cache_clear(kiln_cache *cache)
     kilni_aftermath_finish(cache, &after);
 }
 
+static uint64_t evict_locked(kilni_object *object, kilni_aftermath *after)
+{
+    uint64_t bytes = object->bytes;
+    kilni_evict_locked(object, KILN_EVICTED_RESOURCES, after);
+    return bytes;
+}
+
+static uint64_t evict_all_unpinned_locked(kiln_cache *cache, kilni_aftermath *after)
+{
+    uint64_t freed = 0;
+    size_t position = 0;
+    kilni_object *object;
+    while ((object = (kilni_object *)kilni_table_walk(&cache->ready, &position))) {
+        if (!kilni_object_is_pinned(object)) {
+            freed += evict_locked(object, after);
+        }
+    }
+    return freed;
+}
+
+static uint64_t evict_cheapest_locked(kiln_cache *cache, uint64_t bytes, kilni_aftermath *after)
+{
+    uint64_t freed = 0;
+    kilni_victims victims = {.order = KILNI_ORDER_COST};
+    kilni_object *cheapest;
+    while (freed < bytes && (cheapest = kilni_victims_next_unpinned_locked(cache, &victims))) {
+        freed += evict_locked(cheapest, after);
+    }
+    return freed;
+}
+
 kiln_status kiln_cache_evict_bytes(kiln_cache *cache, uint64_t bytes, uint64_t *ret_freed)
 {
     if (!cache) {
         return KILN_E_INVALID;
     }
-    uint64_t freed = 0;
     kilni_aftermath after = {0};
     pthread_mutex_lock(&cache->lock);
-    kilni_victims victims = {.order = KILNI_ORDER_COST};
-    kilni_object *cheapest;
-    while (freed < bytes && (cheapest = kilni_victims_next_locked(cache, &victims)) &&
-           !kilni_object_is_pinned(cheapest)) {
-        freed += cheapest->bytes;
-        kilni_evict_locked(cheapest, KILN_EVICTED_RESOURCES, &after);
-    }
+    uint64_t freed = bytes >= cache->bytes ? evict_all_unpinned_locked(cache, &after)
+                                           : evict_cheapest_locked(cache, bytes, &after);
     pthread_mutex_unlock(&cache->lock);
     kilni_aftermath_finish(cache, &after);
     if (ret_freed) {

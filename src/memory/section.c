@@ -18,6 +18,9 @@
 #include "memory/object.h"
 #include "memory/policy.h"
 
+/* Of this thread, in all caches. */
+static _Thread_local size_t own_unlisted_sections;
+
 static uint64_t epoch_of(const kiln_cache *cache)
 {
     return atomic_load_explicit(&cache->epoch, memory_order_relaxed);
@@ -70,10 +73,10 @@ kilni_queue kilni_section_collect_locked(kiln_cache *cache)
      * here as long as an old one stays open. */
     uint64_t epoch = cache->last_retirement + 1;
     if (epoch_of(cache) < epoch) {
-        /* Pairs with the acquire load in kilni_reader_enter. */
+        /* Pairs with the acquire load in kilni_place_take. */
         atomic_store_explicit(&cache->epoch, epoch, memory_order_release);
     }
-    /* Pairs with the load in kilni_reader_leave, by the fences. */
+    /* Pairs with the load in kilni_place_leave, by the fences. */
     atomic_store_explicit(&cache->awaited, epoch, memory_order_relaxed);
     if (!kilni_fence_heavy()) {
         return (kilni_queue){0};
@@ -87,6 +90,17 @@ kilni_queue kilni_section_collect_locked(kiln_cache *cache)
         atomic_store_explicit(&cache->awaited, 0, memory_order_relaxed);
     }
     return doomed;
+}
+
+void kilni_section_forget_threads_locked(kiln_cache *cache)
+{
+    if (own_unlisted_sections == 0) {
+        cache->unlisted_sections = 0;
+    }
+    /* Who leaves next looks at what others kept. */
+    if (cache->retired.first || cache->retired_cells) {
+        atomic_store_explicit(&cache->awaited, UINT64_MAX, memory_order_relaxed);
+    }
 }
 
 /* Apart, since it is rare. */
@@ -117,6 +131,7 @@ kilni_place *kilni_section_enter_with_care(kiln_cache *cache)
         kilni_place_take(place, cache);
         return place;
     }
+    own_unlisted_sections++;
     pthread_mutex_lock(&cache->lock);
     if (cache->unlisted_sections++ == 0) {
         cache->unlisted_since = epoch_of(cache);
@@ -130,6 +145,7 @@ void kilni_section_leave_with_care(kiln_cache *cache, kilni_place *place)
     if (place) {
         return; /* left when its thread ended */
     }
+    own_unlisted_sections--;
     pthread_mutex_lock(&cache->lock);
     cache->unlisted_sections--;
     kilni_queue doomed = kilni_section_collect_locked(cache);
@@ -139,6 +155,9 @@ void kilni_section_leave_with_care(kiln_cache *cache, kilni_place *place)
 
 __attribute__((noinline)) static void enter_with_care(kiln_cache *cache, kiln_section *ret_section)
 {
+    if (!ret_section) {
+        return;
+    }
     ret_section->cache = cache;
     ret_section->slot = cache ? kilni_section_enter_with_care(cache) : NULL;
 }
@@ -148,7 +167,8 @@ __attribute__((noinline)) static void enter_with_care(kiln_cache *cache, kiln_se
 void kiln_section_enter(kiln_cache *cache, kiln_section *ret_section)
 {
     kilni_reader *reader = kilni_reader_own;
-    if (__builtin_expect(!cache || !reader || !kilni_place_is_free(&reader->places[0]), 0)) {
+    if (__builtin_expect(
+            !cache || !ret_section || !reader || !kilni_place_is_free(&reader->places[0]), 0)) {
         enter_with_care(cache, ret_section);
         return;
     }

@@ -20,6 +20,9 @@ kilni_queue kilni_section_collect_locked(kiln_cache *cache);
 /* Collects and destroys. No lock held. */
 void kilni_section_collect(kiln_cache *cache);
 
+/* In a forked child: leaves the sections of the threads that are gone. */
+void kilni_section_forget_threads_locked(kiln_cache *cache);
+
 /* Begins to read, in whatever way there is: for what the two below can't do at once. The place that
  * shows it; NULL where the cache's own count does. */
 kilni_place *kilni_section_enter_with_care(kiln_cache *cache);

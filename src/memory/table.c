@@ -51,13 +51,24 @@ void kilni_table_fini(kilni_table *table)
     *table = (kilni_table){.slot_count = 0};
 }
 
+/* Linux hands out addresses above 47 bits only to those who ask for one there, but some allocators
+ * keep a tag in the highest byte. */
+void *kilni_slot_calloc(size_t size)
+{
+    void *memory = calloc(1, size);
+    if ((uintptr_t)memory > KILNI_CELL_ADDRESS) {
+        free(memory);
+        memory = NULL;
+    }
+    return memory;
+}
+
 void kilni_slot_init(kilni_slot *slot, const kiln_key *key, uint64_t group, kilni_slot_state state)
 {
     *slot = (kilni_slot){.key = kiln_key_retain(key), .group = group, .state = state};
 }
 
-/* A slot's address and its key's tag in one word. Linux hands out addresses above 47 bits only to
- * those who ask for one there. */
+/* A slot's address and its key's tag in one word. */
 static uint64_t cell_of(kilni_slot *slot)
 {
     uint64_t address = (uintptr_t)slot;

@@ -62,6 +62,10 @@ kiln_status kilni_table_init(kilni_table *ret_table);
 /* Frees the table, which is to be empty. */
 void kilni_table_fini(kilni_table *table);
 
+/* Zeroed memory for something that begins with a slot; NULL where there is none that a cell can
+ * name. To be given back with free. */
+void *kilni_slot_calloc(size_t size);
+
 /* Gives a slot its key, of which it takes a reference. */
 void kilni_slot_init(kilni_slot *slot, const kiln_key *key, uint64_t group, kilni_slot_state state);
 

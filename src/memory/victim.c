@@ -115,7 +115,7 @@ static void look_at_some_locked(kiln_cache *cache, kilni_victims *victims)
 static void find_locked(kiln_cache *cache, kilni_victims *victims)
 {
     victims->next = victims->count = 0;
-    if (victims->sampled && cache->entries >= MANY) {
+    if (victims->order == KILNI_ORDER_POLICY && cache->entries >= MANY) {
         victims->limit = 1;
         look_at_some_locked(cache, victims);
         /* Pinned ones are to go last, of all. */
@@ -130,10 +130,26 @@ static void find_locked(kiln_cache *cache, kilni_victims *victims)
     look_at_all_locked(cache, victims);
 }
 
-kilni_object *kilni_victims_next_locked(kiln_cache *cache, kilni_victims *victims)
+static const struct kilni_victim *next_locked(kiln_cache *cache, kilni_victims *victims)
 {
     if (victims->next == victims->count) {
         find_locked(cache, victims);
     }
-    return victims->next < victims->count ? victims->found[victims->next++].object : NULL;
+    return victims->next < victims->count ? &victims->found[victims->next++] : NULL;
+}
+
+kilni_object *kilni_victims_next_locked(kiln_cache *cache, kilni_victims *victims)
+{
+    const struct kilni_victim *victim = next_locked(cache, victims);
+    return victim ? victim->object : NULL;
+}
+
+kilni_object *kilni_victims_next_unpinned_locked(kiln_cache *cache, kilni_victims *victims)
+{
+    /* One that was found unpinned may be pinned since. */
+    const struct kilni_victim *victim;
+    do {
+        victim = next_locked(cache, victims);
+    } while (victim && !victim->rank.pinned && kilni_object_is_pinned(victim->object));
+    return victim && !victim->rank.pinned ? victim->object : NULL;
 }

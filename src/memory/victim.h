@@ -23,14 +23,13 @@ typedef struct kilni_rank {
 
 /* What objects are ordered by. */
 typedef enum kilni_order {
-    KILNI_ORDER_POLICY, /* by the cache's policy: what is to make room next */
+    KILNI_ORDER_POLICY, /* by the cache's policy, where objects are many by a sample */
     KILNI_ORDER_COST    /* by what it costs to rebuild */
 } kilni_order;
 
 /* Begins with its order and zeroes; good for one time under the lock. */
 typedef struct kilni_victims {
     kilni_order order;
-    bool sampled; /* a sample will do, where objects are many */
     size_t limit; /* of what is found at a time */
     size_t count, next;
     struct kilni_victim {
@@ -42,3 +41,6 @@ typedef struct kilni_victims {
 /* The next to go, to be taken out before the next call; NULL where there is none. Unpinned ones
  * come first. */
 kilni_object *kilni_victims_next_locked(kiln_cache *cache, kilni_victims *victims);
+
+/* The same without those that are pinned. */
+kilni_object *kilni_victims_next_unpinned_locked(kiln_cache *cache, kilni_victims *victims);

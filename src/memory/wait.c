@@ -16,8 +16,8 @@
 struct kilni_waiter {
     kilni_waiter *next;
     uint64_t thread;
-    const kilni_flight *flight; /* what it waits for; NULL once it has its answer */
-    pthread_cond_t answered;    /* with the cache's lock */
+    kilni_flight *flight;    /* what it waits for; NULL once it has its answer */
+    pthread_cond_t answered; /* with the cache's lock */
     kiln_status status;
     kiln_reservation reservation; /* with KILN_OK */
     kiln_error *error;            /* the caller's, may be NULL */
@@ -258,4 +258,26 @@ bool kilni_wait_hand_over_locked(kilni_flight *flight)
     answer_locked(flight->cache, waiter, KILN_OK,
                   (kiln_reservation){.outcome = KILN_OWNER, .ticket = flight});
     return true;
+}
+
+bool kilni_wait_has_any_locked(const kilni_flight *flight)
+{
+    return first_of(flight) != NULL;
+}
+
+kilni_flight *kilni_wait_flight_of_locked(const kiln_cache *cache, uint64_t thread)
+{
+    const kilni_waiter *waiter = cache->waiters;
+    while (waiter && waiter->flight->owner != thread) {
+        waiter = waiter->next;
+    }
+    return waiter ? waiter->flight : NULL;
+}
+
+void kilni_wait_move_all_locked(const kilni_flight *from, kilni_flight *to)
+{
+    kilni_waiter *waiter;
+    while ((waiter = first_of(from))) {
+        waiter->flight = to;
+    }
 }

@@ -22,3 +22,11 @@ void kilni_wait_fail_all_locked(const kilni_flight *flight);
 
 /* Makes the one who waited longest the owner of the flight. False where no one waits. */
 bool kilni_wait_hand_over_locked(kilni_flight *flight);
+
+bool kilni_wait_has_any_locked(const kilni_flight *flight);
+
+/* A flight of @thread's that someone waits for, also where it is not in the table; or NULL. */
+kilni_flight *kilni_wait_flight_of_locked(const kiln_cache *cache, uint64_t thread);
+
+/* Lets all who wait for a flight wait for another. */
+void kilni_wait_move_all_locked(const kilni_flight *from, kilni_flight *to);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Lets the n-th allocation fail. For test programs that are linked with
- * -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc: it sees the allocations of all objects that are
- * linked into the program, not those of shared libraries.
+ * -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc: it sees the allocations of
+ * all objects that are linked into the program, not those of shared libraries.
  *
  *     for (size_t n = 1;; n++) {
  *         failing_malloc_arm(n);
@@ -17,7 +17,7 @@
 
 #include <stddef.h>
 
-/* From here on the @n-th malloc, calloc or realloc, counted from 1 over all threads, gives NULL;
+/* From here on the @n-th of these, counted from 1 over all threads, gives NULL;
  * those before and after it do what they always do. */
 void failing_malloc_arm(size_t n);
 

@@ -172,6 +172,46 @@ static inline void join_asker(asker *a)
     assert_int_equal(pthread_join(a->thread, NULL), 0);
 }
 
+/* Who asks for a key, lets others do something, and ends with what it got still open. */
+typedef struct leaver {
+    asker a;
+    pthread_barrier_t step;
+} leaver;
+
+static inline void *ask_and_stay(void *argument)
+{
+    leaver *l = argument;
+    ask(&l->a);
+    pthread_barrier_wait(&l->step);
+    pthread_barrier_wait(&l->step);
+    return NULL;
+}
+
+static inline void start_leaver(leaver *l, scene *s)
+{
+    *l = (leaver){.a = {.s = s}};
+    l->a.params.struct_size = sizeof l->a.params;
+    l->a.error.struct_size = sizeof l->a.error;
+    pthread_barrier_init(&l->step, NULL, 2);
+    assert_int_equal(pthread_create(&l->a.thread, NULL, ask_and_stay, l), 0);
+}
+
+/* Returns the ticket that it got. */
+static inline kiln_ticket *ticket_of_leaver(leaver *l)
+{
+    pthread_barrier_wait(&l->step);
+    assert_int_equal(l->a.status, KILN_OK);
+    assert_int_equal(l->a.reservation.outcome, KILN_OWNER);
+    return l->a.reservation.ticket;
+}
+
+static inline void end_leaver(leaver *l)
+{
+    pthread_barrier_wait(&l->step);
+    join_asker(&l->a);
+    pthread_barrier_destroy(&l->step);
+}
+
 static inline void rest(void)
 {
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);

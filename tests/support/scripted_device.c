@@ -29,11 +29,11 @@ uint64_t scripted_value(uint64_t sum, const void *bytes, size_t size)
     return value | 1;
 }
 
-/* aligned_alloc, since failing_malloc.h leaves that alone. */
+/* posix_memalign, since failing_malloc.h leaves that alone. */
 static void *allocate(size_t size)
 {
-    void *made = aligned_alloc(16, (size + 15) / 16 * 16);
-    if (!made) {
+    void *made;
+    if (posix_memalign(&made, 16, size) != 0) {
         abort();
     }
     return made;
