@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "base/hash.h"
 #include "os/file.h"
@@ -113,8 +114,17 @@ static kiln_status read_exactly(int file, unsigned char *buffer, size_t size, ui
     return status == KILN_OK && count == size ? KILN_OK : KILN_E_UNSUPPORTED;
 }
 
+/* Has the pages of a sample come from the disk at the same time, rather than one after another. */
+static void fetch_sample(int file, uint64_t size)
+{
+    for (size_t i = 0; i < SAMPLES; i++) {
+        posix_fadvise(file, (off_t)sample_offset(size, i), PAGE, POSIX_FADV_WILLNEED);
+    }
+}
+
 static kiln_status read_sample(int file, uint64_t size, unsigned char *buffer, size_t *ret_count)
 {
+    fetch_sample(file, size);
     size_t filled = 0;
     kiln_status status = KILN_OK;
     for (size_t i = 0; i < SAMPLES && status == KILN_OK; i++) {
@@ -239,6 +249,17 @@ static size_t copy_loaded(const struct dl_phdr_info *library, uint64_t offset,
     return copied;
 }
 
+/* As fetch_sample. */
+static void fetch_loaded(const struct dl_phdr_info *library, uint64_t size)
+{
+    for (size_t i = 0; i < SAMPLES; i++) {
+        uint64_t left;
+        const unsigned char *from = locate(library, sample_offset(size, i), &left);
+        uintptr_t page = (uintptr_t)from & ~(uintptr_t)(PAGE - 1);
+        madvise((void *)page, 2 * PAGE, MADV_WILLNEED); // NOLINT: where the loader put it
+    }
+}
+
 static kiln_status append_loaded_digest(const struct dl_phdr_info *library, uint64_t size,
                                         kilni_text *text)
 {
@@ -250,6 +271,7 @@ static kiln_status append_loaded_digest(const struct dl_phdr_info *library, uint
     if (size <= WHOLE) {
         count = copy_loaded(library, 0, buffer, (size_t)size);
     } else {
+        fetch_loaded(library, size);
         for (size_t i = 0; i < SAMPLES; i++) {
             count += copy_loaded(library, sample_offset(size, i), buffer + count, PAGE);
         }
