@@ -63,6 +63,7 @@ class CaptureTest(unittest.TestCase):
             POCL_CACHE_DIR=self.folder("pocl"),
             HOME=self.folder("home"),
             OPENCL_LAYERS=LAYER,
+            KILN_TOOL=KILN,
         )
         self.write("a.cl", SOURCE % 0)
 
