@@ -255,10 +255,12 @@ class Entries(cli.CliTest):
         result = self.kiln("clear", expect=2)
         self.assertIn(b"--yes", result.stderr)
         self.assertEqual(len(self.listed("--all")), 4)
+        leftover = self.leave_temporary()
         removed = self.kiln_json("clear", "--yes")
         self.assertEqual((removed["removed"], removed["requests"]), (3, 1))
         self.assertEqual(self.listed("--all"), [])
         self.assertTrue(os.path.exists(foreign))
+        self.assertFalse(os.path.exists(leftover))
 
     def test_clear_names_requests(self):
         result = self.kiln("clear", "--yes")
@@ -346,6 +348,62 @@ class Capture(cli.CliTest):
         self.assertEqual(
             counted, {"served": 0, "dropped": 0, "failed": 0, "expired": 1, "left": 0})
         self.assertEqual(len(self.listed("--all")), 3)
+
+    def request_path(self, digest):
+        return os.path.join(self.cache, "v1", "requests", digest)
+
+    def make_with_young_request(self):
+        digest = self.make("young")["later"]
+        self.assertEqual(len(self.listed("--all")), 1)
+        return self.request_path(digest)
+
+    def assert_dropped(self):
+        counted = self.kiln_json("capture")
+        self.assertEqual(
+            counted, {"served": 0, "dropped": 1, "failed": 0, "expired": 0, "left": 0})
+        self.assertEqual(self.listed("--all"), [])
+
+    def test_damaged_payload(self):
+        path = self.make_with_young_request()
+        with open(path, "r+b") as file:
+            file.seek(-20, os.SEEK_END)
+            file.write(b"damaged")
+        self.assert_dropped()
+
+    def test_damaged_head(self):
+        os.truncate(self.make_with_young_request(), 10)
+        self.assert_dropped()
+
+    def test_no_request_at_all(self):
+        """What is in a sound request may be no build; a worker finds that out."""
+        self.make_with_young_request()
+        self.assert_dropped()
+
+    def test_of_the_future(self):
+        self.make("future")
+        self.assertEqual(self.kiln_json("capture")["expired"], 1)
+        self.assertEqual(self.listed("--all"), [])
+
+    def test_leftovers(self):
+        self.make("entries")
+        leftover = self.leave_temporary()
+        self.kiln("capture")
+        self.assertFalse(os.path.exists(leftover))
+        self.assertEqual(len(self.listed()), 3)
+
+    def test_leftovers_of_a_store_of_size_zero(self):
+        self.make("entries")
+        self.environment["KILN_MAX_SIZE"] = "0"
+        self.kiln("capture")
+        self.assertEqual(len(self.listed()), 3)
+
+    def test_no_locks(self):
+        """A file that can't be trusted is none to lock."""
+        self.make("entries")
+        lease = os.path.join(self.cache, "lease")
+        with open(lease, "a"):
+            os.chmod(lease, 0o666)
+        self.assertEqual(self.kiln_json("capture")["expired"], 1)
 
     def test_wrong_wait(self):
         for text in ("", "x", "-1", "1s"):
