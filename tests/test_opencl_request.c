@@ -486,6 +486,12 @@ static void test_requests_expire(void **state)
     kiln_entry *old = entry_of("x", 1, KILN_ENTRY_REQUEST, now_s - KILN_OPENCL_REQUEST_AGE_S - 1);
     assert_false(kilni_opencl_request_has_expired(young));
     assert_true(kilni_opencl_request_has_expired(old));
+    const int64_t impossible[] = {now_s + KILN_OPENCL_REQUEST_AGE_S + 3600, INT64_MAX, INT64_MIN};
+    for (size_t i = 0; i < 3; i++) {
+        kiln_entry *odd = entry_of("x", 1, KILN_ENTRY_REQUEST, impossible[i]);
+        assert_true(kilni_opencl_request_has_expired(odd));
+        kiln_entry_release(&odd);
+    }
     kiln_entry_release(&young);
     kiln_entry_release(&old);
 }

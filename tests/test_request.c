@@ -384,6 +384,39 @@ static void empty(const char *path)
     assert_int_equal(truncate(path, 0), 0);
 }
 
+/* Another process replaces a damaged entry after we have looked and before we have the lease. */
+static char damaged_path[SCRATCH_PATH_SIZE];
+static bool is_damaged;
+
+static int lock_once_it_is_replaced(int file, short type, off_t offset, off_t size)
+{
+    if (is_damaged && type == F_WRLCK && size == 1) {
+        is_damaged = false;
+        flip_a_bit(damaged_path);
+    }
+    return kilni_os_system()->lock(file, type, offset, size);
+}
+
+static void test_damaged_entry_that_another_replaces(void **state)
+{
+    fixture *f = *state;
+    house at = enter(f, KILNI_KEEP_ENTRIES);
+    request(&at, f->a, NULL, KILNI_FROM_BUILD);
+    open_again(&at, f->directory);
+    entry_path(f, f->a, damaged_path);
+    flip_a_bit(damaged_path);
+    is_damaged = true;
+    kilni_os_table table = *kilni_os_system();
+    table.lock = lock_once_it_is_replaced;
+    kilni_os_replace(&table);
+    request(&at, f->a, NULL, KILNI_FROM_STORE);
+    assert_false(is_damaged);
+    assert_calls(f, 1, 1, 1);
+    assert_totals(&at,
+                  (kiln_stats){.misses = 1, .builds = 1, .puts = 1, .hits_store = 1, .corrupt = 1});
+    close_house(&at);
+}
+
 static void test_damaged_entry_is_replaced(void **state)
 {
     check_damaged(*state, flip_a_bit);
@@ -583,6 +616,7 @@ int main(void)
         TEST(test_refused_entry_is_removed_before_the_build),
         TEST(test_entry_in_memory_refused_by_the_device),
         TEST(test_load_that_fails_leaves_the_entry),
+        TEST(test_damaged_entry_that_another_replaces),
         TEST(test_damaged_entry_is_replaced),
         TEST(test_truncated_entry_is_replaced),
         TEST(test_empty_entry_is_replaced),

@@ -6,10 +6,13 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <sys/mount.h>
+#include <sys/wait.h>
 
 #include "base/hash.h"
 #include "entry/layout.h"
+#include "os/os.h"
 #include "store/store.h"
 #include "store/totals.h"
 
@@ -36,6 +39,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
+    kilni_os_replace(NULL);
     kiln_store_close(&store);
     scratch_remove(scratch);
     return 0;
@@ -333,7 +337,11 @@ static void assert_listed(unsigned requests, unsigned all)
     assert_int_equal(kiln_store_each(store, list_item, &of_all), KILN_OK);
     assert_int_equal(of_requests.count, requests);
     assert_int_equal(of_all.count, all);
-    assert_int_equal(get_stat().entries, all);
+    assert_int_equal(get_stat().entries, all - requests);
+    kilni_totals totals = {0};
+    kilni_totals_read_file(AT_FDCWD, scratch_path(cache, "stats"), &totals);
+    assert_int_equal(totals.entries, all - requests);
+    assert_int_equal(totals.bytes, get_stat().bytes);
 }
 
 static void test_requests_are_listed_alone(void **state)
@@ -349,6 +357,10 @@ static void test_requests_are_listed_alone(void **state)
     }
     assert_listed(5, 7);
     assert_int_equal(verify().ok, 7);
+    assert_int_equal(get_stat().totals.puts, 2);
+    kiln_stats counts;
+    kilni_store_take_counts(store, &counts);
+    assert_int_equal(counts.puts, 2);
 
     kiln_entry *request = request_entry(3), *found = NULL;
     const kiln_key *key = kiln_entry_key(request);
@@ -371,8 +383,13 @@ static void test_requests_are_trimmed_too(void **state)
     (void)state;
     put(1);
     put_request(1);
-    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
+    kiln_trim_report report = {.struct_size = sizeof report};
+    assert_int_equal(kiln_store_trim(store, KILN_UNLIMITED, NULL), KILN_OK);
+    assert_listed(1, 2);
+    assert_int_equal(kiln_store_trim(store, 0, &report), KILN_OK);
     assert_listed(0, 0);
+    assert_int_equal(report.removed, 1);
+    assert_int_equal(get_stat().totals.evicted, 1);
 }
 
 static void test_lease(void **state)
@@ -483,9 +500,17 @@ static void make_newer(const char *path)
     free(bytes);
 }
 
+static int remove_unread(void *user, kiln_item *item)
+{
+    *(kiln_status *)user = kiln_item_remove(item);
+    return 1;
+}
+
 static void test_a_newer_entry_stays(void **state)
 {
     (void)state;
+    kiln_status removed = KILN_OK;
+    kiln_key *key = scratch_key(1);
     char path[SCRATCH_PATH_SIZE];
     unsigned char *before, *after;
     size_t size_before, size_after;
@@ -495,6 +520,9 @@ static void test_a_newer_entry_stays(void **state)
     read_whole(path, &before, &size_before);
     assert_int_equal(scratch_get(store, 1), KILN_E_VERSION);
     assert_int_equal(scratch_put(store, 1, 10), KILN_EXISTS);
+    assert_int_equal(kiln_store_remove(store, key), KILN_EXISTS);
+    assert_int_equal(kiln_store_each(store, remove_unread, &removed), KILN_OK);
+    assert_int_equal(removed, KILN_EXISTS);
     assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
     kiln_verify_report report = verify();
     assert_int_equal(report.checked, 1);
@@ -504,6 +532,7 @@ static void test_a_newer_entry_stays(void **state)
     assert_int_equal(size_before, size_after);
     assert_memory_equal(before, after, size_before);
     assert_int_equal(get_stat().entries, 1);
+    kiln_key_release(&key);
     free(before);
     free(after);
 }
@@ -572,7 +601,6 @@ static void test_damage_is_counted_and_replaced(void **state)
     assert_int_equal(report.checked, 2);
     assert_int_equal(report.ok, 1);
     assert_int_equal(report.corrupt, 1);
-    assert_int_equal(report.removed, 0);
     assert_int_equal(reports, 1);
     put(1);
     assert_int_equal(scratch_get(store, 1), KILN_OK);
@@ -1214,6 +1242,35 @@ static void test_leftovers_of_dead_writers(void **state)
     assert_int_equal(scratch_get(store, 1), KILN_OK);
 }
 
+/* The system's calls, but for requests, whose folder can't be read. */
+static int openat_but_requests(int directory, const char *path, int flags, mode_t mode)
+{
+    if (strcmp(path, "v1/requests") == 0) {
+        errno = EIO;
+        return -1;
+    }
+    return kilni_os_system()->openat(directory, path, flags, mode);
+}
+
+static void test_leftovers_were_never_counted(void **state)
+{
+    (void)state;
+    char path[SCRATCH_PATH_SIZE];
+    put(1);
+    scratch_entry_path(cache, 1, path);
+    strcpy(strrchr(path, '/'), "/.tmp-0000000000000001");
+    write_whole(path, "half", 4);
+    const struct timespec old[2] = {{.tv_sec = 1000000}, {.tv_sec = 1000000}};
+    assert_int_equal(utimensat(AT_FDCWD, path, old, 0), 0);
+    kilni_os_table table = *kilni_os_system();
+    table.openat = openat_but_requests;
+    kilni_os_replace(&table);
+    assert_int_equal(kiln_store_trim(store, KILN_UNLIMITED, NULL), KILN_E_IO);
+    kilni_os_replace(NULL);
+    assert_false(exists(path));
+    expect_size_known();
+}
+
 static void test_foreign_files_are_untouched(void **state)
 {
     (void)state;
@@ -1374,6 +1431,46 @@ static void test_the_directorys_descriptor_is_taken_away(void **state)
     close(file);
 }
 
+static void test_walks_look_after_the_descriptor_too(void **state)
+{
+    (void)state;
+    listing list = {0};
+    assert_int_equal(mkdir(scratch_path(scratch, "other"), 0700), 0);
+    put(1);
+    int file = descriptor_of(cache);
+    put_another_file_there(file, scratch_path(scratch, "other"));
+    assert_int_equal(kiln_store_each(store, list_item, &list), KILN_OK);
+    assert_int_equal(list.count, 1);
+    close(file);
+
+    file = descriptor_of(cache);
+    put_another_file_there(file, scratch_path(scratch, "other"));
+    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
+    assert_int_equal(scratch_get(store, 1), KILN_MISS);
+    assert_int_equal(rmdir(scratch_path(scratch, "other")), 0); /* it is still empty */
+    close(file);
+}
+
+static void test_the_descriptor_of_a_beginning_is_taken_away(void **state)
+{
+    (void)state;
+    char before[SCRATCH_PATH_SIZE];
+    kiln_store *relative = NULL;
+    assert_non_null(getcwd(before, sizeof before));
+    assert_int_equal(chdir(scratch), 0);
+    assert_int_equal(kiln_store_open("./there", NULL, &relative, NULL), KILN_OK);
+    assert_int_equal(mkdir(scratch_path(scratch, "other"), 0700), 0);
+    int file = descriptor_of(scratch);
+    put_another_file_there(file, scratch_path(scratch, "other"));
+    scratch_remove(scratch_path(scratch, "there"));
+    assert_int_equal(scratch_put(relative, 1, 10), KILN_E_IO);
+    assert_false(exists(scratch_path(scratch, "other/there")));
+    kiln_store_close(&relative);
+    assert_int_equal(fcntl(file, F_GETFD), 0); /* still open */
+    close(file);
+    assert_int_equal(chdir(before), 0);
+}
+
 static void test_a_leases_descriptor_is_taken_away(void **state)
 {
     (void)state;
@@ -1381,11 +1478,63 @@ static void test_a_leases_descriptor_is_taken_away(void **state)
     kiln_lease *lease = NULL;
     assert_int_equal(kiln_store_lease(store, key, 0, &lease), KILN_OK);
     int file = descriptor_of(scratch_path(cache, "lease"));
+    assert_true(file >= 64); /* out of the application's way */
     put_another_file_there(file, "/dev/null");
     kiln_lease_release(&lease);
     assert_int_equal(fcntl(file, F_GETFD), 0);
     close(file);
     kiln_key_release(&key);
+}
+
+/* A thread that revives the directory waits on the way until it is let go on. */
+static atomic_int has_entered, may_go_on;
+
+static int openat_that_waits(int directory, const char *path, int flags, mode_t mode)
+{
+    if (strcmp(path, "/") == 0) {
+        atomic_store(&has_entered, 1);
+        while (!atomic_load(&may_go_on)) {
+            usleep(1000);
+        }
+    }
+    return kilni_os_system()->openat(directory, path, flags, mode);
+}
+
+static void *put_one(void *status)
+{
+    *(kiln_status *)status = scratch_put(store, 1, 10);
+    return NULL;
+}
+
+static void test_a_child_revives_what_a_thread_of_its_parent_was_reviving(void **state)
+{
+    (void)state;
+    kilni_os_table table = *kilni_os_system();
+    table.openat = openat_that_waits;
+    pthread_t thread;
+    kiln_status sent = KILN_MISS;
+    atomic_store(&has_entered, 0);
+    atomic_store(&may_go_on, 0);
+    scratch_remove(cache);
+    kilni_os_replace(&table);
+    assert_int_equal(pthread_create(&thread, NULL, put_one, &sent), 0);
+    while (!atomic_load(&has_entered)) {
+        usleep(1000);
+    }
+    assert_int_equal(scratch_put(store, 2, 10), KILN_E_IO); /* one at a time */
+    const pid_t child = fork();
+    if (child == 0) {
+        kilni_os_replace(NULL);
+        _exit(scratch_put(store, 2, 10) == KILN_OK ? 0 : 1);
+    }
+    int wait_status = -1;
+    assert_int_equal(waitpid(child, &wait_status, 0), child);
+    atomic_store(&may_go_on, 1);
+    pthread_join(thread, NULL);
+    kilni_os_replace(NULL);
+    assert_int_equal(wait_status, 0);
+    assert_int_equal(sent, KILN_OK);
+    assert_int_equal(scratch_get(store, 2), KILN_OK);
 }
 
 /* ---- locations ---- */
@@ -1751,12 +1900,16 @@ int main(void)
         TEST(test_room_is_made_where_no_totals_can_be_kept),
         TEST(test_one_janitor_at_a_time),
         TEST(test_leftovers_of_dead_writers),
+        TEST(test_leftovers_were_never_counted),
         TEST(test_foreign_files_are_untouched),
         TEST(test_a_full_disk),
         TEST(test_the_directory_is_removed_under_us),
         TEST(test_removals_cost_no_descriptors),
         TEST(test_the_directorys_descriptor_is_taken_away),
+        TEST(test_walks_look_after_the_descriptor_too),
+        TEST(test_the_descriptor_of_a_beginning_is_taken_away),
         TEST(test_a_leases_descriptor_is_taken_away),
+        TEST(test_a_child_revives_what_a_thread_of_its_parent_was_reviving),
         TEST(test_locations),
         TEST(test_a_url_goes_before_parameters),
         TEST(test_parameters_of_other_versions),

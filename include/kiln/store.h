@@ -78,7 +78,8 @@ KILN_API kiln_status kiln_store_get(kiln_store *store, const kiln_key *key, kiln
  * KILN_E_NO_MEMORY. Threads: any. Blocks: on writing, and on trimming where the store is full. */
 KILN_API kiln_status kiln_store_put(kiln_store *store, const kiln_entry *entry);
 
-/* Returns KILN_OK; KILN_MISS; KILN_E_READONLY; KILN_E_IO. */
+/* Returns KILN_OK; KILN_MISS; KILN_EXISTS: of a newer format, or unreadable, and left there;
+ * KILN_E_READONLY; KILN_E_IO. */
 KILN_API kiln_status kiln_store_remove(kiln_store *store, const kiln_key *key);
 
 /* Whether a get would find a file, without reading it: KILN_OK; KILN_MISS; KILN_E_IO. */
@@ -121,8 +122,8 @@ KILN_API kiln_status kiln_item_get_info(kiln_item *item, kiln_item_info *ret_inf
 /* Reads and verifies all of it: as kiln_store_get. */
 KILN_API kiln_status kiln_item_read(kiln_item *item, kiln_entry **ret_entry);
 
-/* Removes it. Returns KILN_OK; KILN_MISS: gone, or replaced meanwhile; KILN_E_READONLY;
- * KILN_E_IO. */
+/* Removes it. Returns KILN_OK; KILN_MISS: gone, or replaced meanwhile; KILN_EXISTS: of a newer
+ * format, or unreadable, and left there; KILN_E_READONLY; KILN_E_IO. */
 KILN_API kiln_status kiln_item_remove(kiln_item *item);
 
 /* A result other than 0 ends the walk. */
@@ -140,8 +141,10 @@ KILN_API kiln_status kiln_store_each_request(kiln_store *store, kiln_item_fn vis
 
 typedef struct kiln_store_stat {
     size_t struct_size;
-    kiln_stats totals;                  /* of all processes that used the store */
-    uint64_t entries, bytes, max_bytes; /* bytes as the disk holds them */
+    kiln_stats totals; /* of all processes that used the store */
+    uint64_t entries;  /* without requests, here and in the totals */
+    uint64_t bytes;    /* of all files, as the disk holds them */
+    uint64_t max_bytes;
 } kiln_store_stat;
 
 KILN_API kiln_status kiln_store_get_stat(kiln_store *store, kiln_store_stat *ret_stat);
@@ -151,7 +154,7 @@ KILN_API kiln_status kiln_store_account(kiln_store *store, const kiln_stats *del
 
 typedef struct kiln_trim_report {
     size_t struct_size;
-    uint64_t removed, removed_bytes, entries, bytes; /* the last two: what is left */
+    uint64_t removed, removed_bytes, entries, bytes; /* the last two: what is left; as in stat */
 } kiln_trim_report;
 
 /* Removes the least recently used entries until at most @max_bytes are left, and leftovers of
@@ -162,7 +165,7 @@ KILN_API kiln_status kiln_store_trim(kiln_store *store, uint64_t max_bytes,
 
 typedef struct kiln_verify_report {
     size_t struct_size;
-    uint64_t checked, ok, corrupt, newer, removed;
+    uint64_t checked, ok, corrupt, newer; /* requests included */
 } kiln_verify_report;
 
 /* @report  may be NULL; called for each item that is not as it should be, with why */

@@ -248,9 +248,6 @@ static cl_int request(build_call *call)
     };
     kilni_request_result result = {0};
     records_hold_at_driver(call->record);
-    /* A thread that is cancelled half-way would leave those who wait for it waiting for ever. */
-    int cancel_state = PTHREAD_CANCEL_ENABLE;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     const kiln_status status = kilni_request_run(session_requests(), &wanted, &result, NULL);
     if (call->made) {
         records_set_twin(call->record, call->made);
@@ -266,7 +263,6 @@ static cl_int request(build_call *call)
     }
     records_release_at_driver(call->record);
     trace_request(call->keys[0], &result, status);
-    pthread_setcancelstate(cancel_state, &cancel_state);
     return call->error;
 }
 
@@ -447,10 +443,15 @@ cl_int CL_API_CALL layer_build_program(cl_program program, cl_uint device_count,
         free_call(&call);
         return error;
     }
+    /* A thread that is cancelled half-way would leave those who wait for it waiting for ever, and
+     * the helper waiting for the end of its build. */
+    int cancel_state = PTHREAD_CANCEL_ENABLE;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     helper_build_starts();
     error = build_tracked(&call);
     helper_build_ends();
     records_set_phase(call.record, BUILD_NONE);
+    pthread_setcancelstate(cancel_state, &cancel_state);
     if (call.is_callback_due && notify) {
         notify(program, user_data);
     }

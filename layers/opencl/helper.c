@@ -14,7 +14,9 @@
 #include "base/text.h"
 #include "layer.h"
 #include "os/clock.h"
+#include "os/os.h"
 #include "spawn.h"
+#include "store/dir/dir.h"
 #include "trace.h"
 
 #define QUIET_NS (UINT64_C(5) * 1000000000)
@@ -28,11 +30,15 @@ static char *tool; /* NULL: none was found */
 static char *arguments[8];
 static char **environment;
 
-/* Whether requests wait for a helper that was not started yet. The store (release) in
- * helper_request comes after the preparation; whoever exchanges it for 0 (acquire) starts it. */
+/* Whether requests wait for a helper that was not started yet. The store in expect_helper comes
+ * after the preparation; whoever exchanges it for 0 starts it. */
 static _Atomic int is_pending;
 
-/* Whether the thread that waits for quiet is there. */
+/* Whether the thread that waits for quiet is there.
+ *
+ * expect_helper stores is_pending, then exchanges has_thread; the thread's end stores has_thread,
+ * then exchanges is_pending. These four are sequentially consistent, so that one of the two sees
+ * what the other stored: else a request would be left with nobody to wait for it. */
 static _Atomic int has_thread;
 
 /* Builds in flight, and when the last one ended. Relaxed: only the waiting thread reads them, and
@@ -51,11 +57,38 @@ static int may_be_run(const char *path)
            (found.st_mode & (S_IWGRP | S_IWOTH)) == 0 && access(path, X_OK) == 0;
 }
 
+/* Nor may anybody else have made the folder, or one above it. */
+static int is_trusted_folder(const char *path)
+{
+    const kilni_entrance entrance = {.start = -1, .user = geteuid(), .is_readonly = true};
+    int directory = -1;
+    bool made;
+    if (kilni_dir_enter(path, &entrance, &directory, &made, NULL) != KILN_OK) {
+        return 0;
+    }
+    kilni_os()->close(directory);
+    return 1;
+}
+
+/* Returns the tool in a folder that is named from the layer's own, to be freed; NULL: none. */
+static char *tool_in(const char *layer_folder, const char *way)
+{
+    kilni_text folder = {0}, path = {0};
+    char *found = NULL;
+    if (kilni_text_printf(&folder, "%s%s", layer_folder, way) == KILN_OK &&
+        kilni_text_printf(&path, "%s/kiln", folder.bytes) == KILN_OK &&
+        is_trusted_folder(folder.bytes) && may_be_run(path.bytes)) {
+        found = realpath(path.bytes, NULL);
+    }
+    kilni_text_done(&folder);
+    kilni_text_done(&path);
+    return found;
+}
+
+/* Below a prefix that was moved: the layer is in lib/kiln of it, or in a folder of lib. */
 static char *tool_beside_layer(void)
 {
-    /* From the layer's folder: in the build's folders, and below a prefix that was moved. */
-    static const char *const places[] = {"/../../tools/kiln/kiln", "/../tools/kiln/kiln",
-                                         "/../../bin/kiln", "/../../../bin/kiln"};
+    static const char *const ways[] = {"/../../bin", "/../../../bin"};
     Dl_info info;
     char folder[PATH_MAX];
     if (!dladdr(&is_pending, &info) || !info.dli_fname || !realpath(info.dli_fname, folder)) {
@@ -63,16 +96,8 @@ static char *tool_beside_layer(void)
     }
     *strrchr(folder, '/') = '\0';
     char *found = NULL;
-    for (size_t i = 0; !found && i < sizeof places / sizeof places[0]; i++) {
-        kilni_text path = {0};
-        if (kilni_text_printf(&path, "%s%s", folder, places[i]) == KILN_OK) {
-            found = realpath(path.bytes, NULL);
-        }
-        kilni_text_done(&path);
-        if (found && !may_be_run(found)) {
-            free(found);
-            found = NULL;
-        }
+    for (size_t i = 0; !found && i < sizeof ways / sizeof ways[0]; i++) {
+        found = tool_in(folder, ways[i]);
     }
     return found;
 }
@@ -115,7 +140,7 @@ static void prepare(void)
     char *directory = strdup(kiln_config_dir(session_config()));
     char *found = find_tool();
     if (!environment || !directory || !found) {
-        trace_note("no kiln tool beside the layer: requests wait for `kiln capture`");
+        trace_note("no kiln tool was found: requests wait for `kiln capture`");
         free(directory);
         free(found);
         return;
@@ -128,7 +153,7 @@ static void prepare(void)
 
 static void start_if_pending(void)
 {
-    if (atomic_exchange_explicit(&is_pending, 0, memory_order_acquire) && tool &&
+    if (atomic_exchange_explicit(&is_pending, 0, memory_order_seq_cst) && tool &&
         !spawn_detached(tool, arguments, environment)) {
         trace_note("no helper could be started: requests wait for `kiln capture`");
     }
@@ -166,14 +191,14 @@ static void *wait_for_quiet(void *unused)
         kilni_sleep_ns(left_ns);
     }
     /* In this order: a request that comes now starts a thread of its own. */
-    atomic_store_explicit(&has_thread, 0, memory_order_release);
+    atomic_store_explicit(&has_thread, 0, memory_order_seq_cst);
     start_if_pending();
     return NULL;
 }
 
 static void start_thread(void)
 {
-    if (atomic_exchange_explicit(&has_thread, 1, memory_order_acq_rel)) {
+    if (atomic_exchange_explicit(&has_thread, 1, memory_order_seq_cst)) {
         return;
     }
     sigset_t all, before;
@@ -212,7 +237,7 @@ static void expect_helper(void)
     }
     pthread_once(&once_prepared, prepare);
     if (tool) {
-        atomic_store_explicit(&is_pending, 1, memory_order_release);
+        atomic_store_explicit(&is_pending, 1, memory_order_seq_cst);
         start_thread();
     }
 }

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "os/clock.h"
+#include "store/store.h"
 
 #define SECOND_NS UINT64_C(1000000000)
 
@@ -237,7 +238,10 @@ static kiln_status serve_found(flight *f, kilni_source source)
 
 static void ask_store_for(flight *f, slot *wanted)
 {
-    wanted->looked = kiln_store_get(f->context->store, wanted->key, &wanted->entry);
+    kiln_store *store = f->context->store;
+    wanted->looked = wanted->looked == KILN_E_CORRUPT
+                         ? kilni_store_get_again(store, wanted->key, &wanted->entry)
+                         : kiln_store_get(store, wanted->key, &wanted->entry);
     /* A plain miss hides no better reason. */
     if (wanted->looked != KILN_OK && (f->result.store == KILN_OK || wanted->looked != KILN_MISS)) {
         f->result.store = wanted->looked;
@@ -289,9 +293,9 @@ static void take_lease(flight *f, slot *wanted)
             kiln_store_lease(f->context->store, wanted->key, lease_wait(f, wanted), &wanted->lease);
         f->lease_wait_ns += kilni_clock_ns() - start_ns;
     }
-    /* Between our first look and the lease, its last holder may have stored the entry. What could
-     * not be used and nobody is replacing is not read again. */
-    if (has_to_wait || (status == KILN_OK && wanted->looked == KILN_MISS)) {
+    /* Between our first look and the lease, its last holder may have stored the entry, or replaced
+     * one that could not be used. */
+    if (has_to_wait || status == KILN_OK) {
         ask_store_for(f, wanted);
     }
     /* Where nothing is captured, who waited goes on together with all others that did: the driver's

@@ -103,11 +103,13 @@ static kiln_status open_locked(int directory, const char *path, int flags, kilni
     } else if (!is_trusted(&stat, !(flags & O_RDWR))) {
         status = KILN_E_DENIED;
     }
+    if (status == KILN_OK) {
+        status = kilni_owned_file_take(file, &ret_lock->held);
+    }
     if (status != KILN_OK) {
         kilni_os()->close(file);
         return status;
     }
-    ret_lock->held = (kilni_owned_file){.file = file, .device = stat.st_dev, .inode = stat.st_ino};
     enlist(ret_lock);
     return KILN_OK;
 }

@@ -92,7 +92,7 @@ kiln_status kiln_store_put(kiln_store *store, const kiln_entry *entry)
         return KILN_E_TOO_LARGE;
     }
     kiln_status status = store->ops->put(store, entry);
-    if (status == KILN_OK) {
+    if (status == KILN_OK && !kilni_store_is_request(kiln_entry_key(entry))) {
         atomic_fetch_add_explicit(&store->counts.puts, 1, memory_order_relaxed);
     }
     return status;
@@ -277,6 +277,18 @@ kiln_status kiln_store_verify(kiln_store *store, kiln_verify_fn report, void *us
         return status;
     }
     return hand_out(ret_report, &work.result, sizeof work.result) ? KILN_OK : KILN_E_INVALID;
+}
+
+bool kilni_store_is_request(const kiln_key *key)
+{
+    kiln_key_part first;
+    return kiln_key_part_at(key, 0, &first) == KILN_OK &&
+           strcmp(first.name, KILN_REQUEST_PART) == 0;
+}
+
+kiln_status kilni_store_get_again(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry)
+{
+    return store ? store->ops->get(store, key, ret_entry) : KILN_MISS;
 }
 
 uint32_t kilni_store_capabilities(const kiln_store *store)

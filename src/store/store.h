@@ -6,6 +6,7 @@
 #pragma once
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,11 +14,8 @@
 
 /* What a store can do; callers decide by these, never by an engine's name. */
 enum {
-    KILNI_STORE_PERSISTENT = 1u, /* entries outlive the process */
-    KILNI_STORE_SHARED = 2u,     /* other processes see what is put */
-    KILNI_STORE_ENUMERABLE = 4u, /* each, trim and verify work */
-    KILNI_STORE_LEASES = 8u,     /* one builder across processes */
-    KILNI_STORE_WRITABLE = 16u   /* puts and removals may succeed */
+    KILNI_STORE_LEASES = 1u,  /* one builder across processes */
+    KILNI_STORE_WRITABLE = 2u /* puts and removals may succeed */
 };
 
 /* Parameters with all defaults put in. */
@@ -31,7 +29,6 @@ typedef struct kilni_store_options {
 /* The slots follow the public calls of the same names. The wrappers have checked that pointers are
  * not NULL, that a store that is written to is writable, and that a put fits. */
 typedef struct kilni_store_ops {
-    const char *name;
     void (*close)(kiln_store *store);
     kiln_status (*get)(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry);
     kiln_status (*put)(kiln_store *store, const kiln_entry *entry);
@@ -73,8 +70,15 @@ struct kiln_item {
     kiln_store *store;
 };
 
+/* Whether a key is a request's. Requests are stored like entries, but are none to who counts. */
+bool kilni_store_is_request(const kiln_key *key);
+
 /* KILNI_STORE_…; 0 for NULL. */
 uint32_t kilni_store_capabilities(const kiln_store *store);
+
+/* As kiln_store_get, for one to whom that answered KILN_E_CORRUPT before: the same damage is not
+ * counted twice. */
+kiln_status kilni_store_get_again(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry);
 
 /* Takes what this handle counted since it was last asked: puts, corrupt and evicted, all of which
  * are in the store's totals already or will come there. Each count is handed out once. */

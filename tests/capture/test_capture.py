@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The helper that captures outside the application, on PoCL: test_capture.py KILN LAYER APP.
+"""The helper that captures outside the application, on PoCL: test_capture.py KILN LAYER APP
+EXITING-LOADER.
 
 Every program here is a real one on the real runtime, with a cache directory and a directory for
 the runtime's own cache to itself.
@@ -16,7 +17,7 @@ import tempfile
 import time
 import unittest
 
-KILN, LAYER, APP = (os.path.abspath(path) for path in sys.argv[1:4])
+KILN, LAYER, APP, EXITING_LOADER = (os.path.abspath(path) for path in sys.argv[1:5])
 
 # How long to wait for what comes sooner or later.
 PATIENCE_SECONDS = 120
@@ -63,6 +64,7 @@ class CaptureTest(unittest.TestCase):
             POCL_CACHE_DIR=self.folder("pocl"),
             HOME=self.folder("home"),
             OPENCL_LAYERS=LAYER,
+            KILN_TOOL=KILN,
         )
         self.write("a.cl", SOURCE % 0)
 
@@ -97,6 +99,19 @@ class CaptureTest(unittest.TestCase):
             [KILN, *arguments], env=self.settings(settings), cwd=self.scratch, text=True,
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             timeout=PATIENCE_SECONDS)
+
+    def install(self, bin_mode=0o755):
+        """The layer and the tool below a prefix of their own; returns the layer."""
+        layer = os.path.join(self.folder("prefix/lib/kiln"), os.path.basename(LAYER))
+        shutil.copy(LAYER, layer)
+        self.write_tool(os.path.join(self.folder("prefix/bin"), "kiln"))
+        os.chmod(self.folder("prefix/bin"), bin_mode)
+        return layer
+
+    def write_tool(self, path):
+        with open(path, "w") as file:
+            file.write('#!/bin/sh\nexec "%s" "$@"\n' % KILN)
+        os.chmod(path, 0o755)
 
     def capture(self, status=0):
         done = self.kiln("capture", "--json")
@@ -169,6 +184,25 @@ class Started(CaptureTest):
         done = self.kiln("run", "--", APP, "a.cl", "return", OPENCL_LAYERS="")
         self.assertEqual(done.stdout, "5\n", done.stderr)
         self.wait_for({"program": 1})
+
+    def test_from_a_moved_installation(self):
+        del self.environment["KILN_TOOL"]
+        self.run_app(OPENCL_LAYERS=self.install())
+        self.wait_for({"program": 1})
+
+    def test_stands_back(self):
+        """A tool that only tells of its session, where the scheduler weighs these."""
+        if not os.path.exists("/proc/self/autogroup"):
+            self.skipTest("sessions are not weighed here")
+        told = os.path.join(self.scratch, "told")
+        tool = os.path.join(self.scratch, "tool")
+        with open(tool, "w") as file:
+            file.write("#!/bin/sh\ncat /proc/self/autogroup >'%s.new'\nmv '%s.new' '%s'\n"
+                       % (told, told, told))
+        os.chmod(tool, 0o755)
+        self.run_app(KILN_TOOL=tool)
+        self.wait_until(lambda: os.path.exists(told))
+        self.assertEqual(read(told).split()[1:], ["nice", "19"])
 
     def assert_saw_no_child(self, process):
         self.assertIsNone(process.poll(), "it lived until now")
@@ -267,6 +301,20 @@ class NotStarted(CaptureTest):
         self.run_app(KILN_TOOL=tool)
         self.assert_waits({"request": 1})
 
+    def test_tool_in_a_folder_that_others_may_write(self):
+        del self.environment["KILN_TOOL"]
+        self.run_app(OPENCL_LAYERS=self.install(bin_mode=0o777))
+        self.assert_waits({"request": 1})
+
+    def test_tool_that_is_not_installed(self):
+        """In folders like those of a build."""
+        del self.environment["KILN_TOOL"]
+        layer = os.path.join(self.folder("layers/opencl"), os.path.basename(LAYER))
+        shutil.copy(LAYER, layer)
+        self.write_tool(os.path.join(self.folder("tools/kiln"), "kiln"))
+        self.run_app(OPENCL_LAYERS=layer)
+        self.assert_waits({"request": 1})
+
     def test_own_cache_off(self):
         self.assertEqual(self.run_app(POCL_KERNEL_CACHE="0"), ["5"])
         self.assert_waits({})
@@ -351,13 +399,45 @@ class ByHand(CaptureTest):
         self.assert_captured(served=1)
         self.assert_warm(["11"], "h.cl")
 
-    def test_folder_gone(self):
+    def leave_request_without_folder(self):
         work = self.folder("work")
         subprocess.run(
             [APP, os.path.join(self.scratch, "a.cl"), "return"], env=self.environment, cwd=work,
             stdout=subprocess.DEVNULL, check=True)
         shutil.rmtree(work)
+
+    def test_folder_gone(self):
+        self.leave_request_without_folder()
         self.assert_captured(dropped=1)
+
+    def test_children_are_ignored(self):
+        """Whoever starts the tool may ignore the ends of children: it doesn't."""
+        self.leave_request_without_folder()
+        done = subprocess.run(
+            [KILN, "capture", "--json"], env=self.environment, stdout=subprocess.PIPE,
+            preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+        self.assertEqual(json.loads(done.stdout)["dropped"], 1)
+
+    def test_loader_that_exits(self):
+        """Its exit code is no answer of ours."""
+        folder = self.folder("late")
+        before = os.environ.get("LD_LIBRARY_PATH")
+        self.run_app(LD_LIBRARY_PATH=folder + (":" + before if before else ""))
+        shutil.copy(EXITING_LOADER, os.path.join(folder, "libOpenCL.so.1"))
+        self.assert_captured(failed=1)
+        self.assertEqual(self.kinds(), {"request": 1})
+
+    def test_locale_is_a_part_of_the_key(self):
+        settings = dict(KILN_KEY_ENV="LC_*", LANG="C.UTF-8")
+        for i, locale in enumerate((None, "C.UTF-8")):
+            if locale:
+                settings["LC_ALL"] = locale
+            else:
+                self.environment.pop("LC_ALL", None)
+            self.assertEqual(self.run_app(**settings), ["5"])
+            self.assert_captured(served=1)
+            self.assertEqual(self.kinds(), {"program": i + 1})
+            self.assert_warm(["5"], **settings)
 
     def test_two_at_once(self):
         self.request(3)
@@ -416,4 +496,4 @@ class ByHand(CaptureTest):
 
 
 if __name__ == "__main__":
-    unittest.main(argv=[sys.argv[0]] + sys.argv[4:])
+    unittest.main(argv=[sys.argv[0]] + sys.argv[5:])

@@ -79,6 +79,16 @@ class CliTest(unittest.TestCase):
             file.seek(-1, os.SEEK_CUR)
             file.write(bytes([byte ^ 0x55]))
 
+    def leave_temporary(self):
+        """What a writer leaves that was killed long ago."""
+        folder = os.path.join(self.cache, "v1", "requests")
+        path = os.path.join(folder, ".tmp-0000000000000001")
+        with open(path, "w") as file:
+            file.write("half")
+        os.chmod(path, 0o600)
+        os.utime(path, (1000000, 1000000))
+        return path
+
     def in_build_tree(self, layer_mode=0o644):
         """A copy of the tool in folders like those of a build, beside a file for a layer."""
         tree = tempfile.mkdtemp(dir=self.scratch)

@@ -4,6 +4,8 @@
  *
  *   make_cache entries DIR    four entries, one of them a request, and some counters
  *   make_cache ambiguous DIR  two entries whose digests begin with the same four digits
+ *   make_cache young DIR      a request of now, in which there is no build
+ *   make_cache future DIR     a request of a date to come
  *   make_cache count          adds to the counters that KILN_STATS names, as the layer does
  *
  * Prints a line for each entry: digest and name.
@@ -12,10 +14,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <kiln/store.h>
 
-#define CREATED_S 1700000000
+#define MONTH_S (30 * 24 * 3600)
+
+static int64_t created_s = 1700000000;
 
 static const char source[] =
     "kernel void saxpy(global float *x)\n{\n    x[get_global_id(0)] = 1;\n}\n";
@@ -63,7 +68,7 @@ static void put(kiln_store *store, const kiln_key *key, uint32_t kind, const cha
                        .device = "Test Platform, Test Device",
                        .name = name,
                        .build_ns = 256000000,
-                       .created_s = CREATED_S},
+                       .created_s = created_s},
         .log = {.data = "a warning\n", .size = 10},
         .payload = {.data = payload, .size = payload_size},
     };
@@ -150,8 +155,11 @@ int main(int argc, char **argv)
     expect(kiln_store_open(argv[2], NULL, &store, NULL), "open");
     if (strcmp(argv[1], "entries") == 0) {
         make_entries(store);
-    } else {
+    } else if (strcmp(argv[1], "ambiguous") == 0) {
         make_ambiguous(store);
+    } else {
+        created_s = time(NULL) + (strcmp(argv[1], "future") == 0 ? MONTH_S : 0);
+        put_request(store, "later", 20);
     }
     kiln_store_close(&store);
     return 0;

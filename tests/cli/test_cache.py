@@ -65,7 +65,7 @@ class Missing(cli.CliTest):
     def test_nothing_is_wrong(self):
         self.assertEqual(
             self.kiln_json("verify"),
-            {"checked": 0, "ok": 0, "corrupt": 0, "newer": 0, "removed": 0})
+            {"checked": 0, "ok": 0, "corrupt": 0, "newer": 0})
         self.assertEqual(self.kiln_json("clear", "--yes")["removed"], 0)
 
 
@@ -106,7 +106,7 @@ class Entries(cli.CliTest):
         self.assertEqual(set(stats), cli.COUNTERS)
         self.assertEqual(
             (stats["hits_store"], stats["builds"], stats["saved_ns"], stats["entries"]),
-            (3, 4, 2310000000, 4))
+            (3, 4, 2310000000, 3))
         self.assertGreater(stats["bytes"], 1503000)
         text = self.kiln("stats").stdout.decode()
         self.assertRegex(text, r"(?m)^saved_ns +2\.31 s  ?\S")
@@ -114,9 +114,9 @@ class Entries(cli.CliTest):
 
     def test_dir_option(self):
         self.environment["KILN_DIR"] = "/nonexistent"
-        self.assertEqual(self.kiln_json("stats", "--dir", self.cache)["entries"], 4)
+        self.assertEqual(self.kiln_json("stats", "--dir", self.cache)["entries"], 3)
         result = self.kiln("stats", "--json", "--dir", "cache", cwd=self.scratch)
-        self.assertIn(b'"entries":4', result.stdout)
+        self.assertIn(b'"entries":3', result.stdout)
 
     def test_ls_json(self):
         items = self.listed()
@@ -185,7 +185,7 @@ class Entries(cli.CliTest):
     def test_verify(self):
         self.assertEqual(
             self.kiln_json("verify"),
-            {"checked": 4, "ok": 4, "corrupt": 0, "newer": 0, "removed": 0})
+            {"checked": 4, "ok": 4, "corrupt": 0, "newer": 0})
         self.assertIn(b"4 checked", self.kiln("verify").stdout)
 
     def test_damaged_payload(self):
@@ -193,7 +193,7 @@ class Entries(cli.CliTest):
         self.change_byte(digest, -200)
         report = self.kiln("verify", "--json", expect=5)
         self.assertEqual(
-            report.stdout, b'{"checked":4,"ok":3,"corrupt":1,"newer":0,"removed":0}\n')
+            report.stdout, b'{"checked":4,"ok":3,"corrupt":1,"newer":0}\n')
         self.assertIn(digest.encode(), report.stderr)
         self.assertTrue(os.path.exists(self.entry_path(digest)))
         self.assertIn(b"damaged", self.kiln("show", digest, expect=5).stderr)
@@ -231,18 +231,19 @@ class Entries(cli.CliTest):
         self.assertIn(b"newer version", self.kiln("show", digest, expect=1).stderr)
         self.assertEqual(
             self.kiln_json("rm", digest, expect=1),
-            {"removed": 0, "removed_bytes": 0, "newer": 1, "failed": 0})
+            {"removed": 0, "requests": 0, "removed_bytes": 0, "newer": 1, "failed": 0})
         removed = self.kiln_json("clear", "--yes")
-        self.assertEqual((removed["removed"], removed["newer"]), (3, 1))
+        self.assertEqual((removed["removed"], removed["requests"], removed["newer"]), (2, 1, 1))
         self.assertEqual([item["digest"] for item in self.listed()], [digest])
 
     def test_rm(self):
         size = os.path.getsize(self.entry_path(self.digests["saxpy"]))
         removed = self.kiln_json("rm", self.digests["saxpy"][:12])
         self.assertEqual(
-            removed, {"removed": 1, "removed_bytes": size, "newer": 0, "failed": 0})
+            removed,
+            {"removed": 1, "requests": 0, "removed_bytes": size, "newer": 0, "failed": 0})
         self.assertFalse(os.path.exists(self.entry_path(self.digests["saxpy"])))
-        self.assertEqual(self.kiln_json("stats")["entries"], 3)
+        self.assertEqual(self.kiln_json("stats")["entries"], 2)
         result = self.kiln("rm", self.digests["saxpy"], self.digests["matmul"], expect=1)
         self.assertIn(b"1 entry removed, 1.4 MiB", result.stdout)
         self.assertEqual(len(self.listed("--all")), 2)
@@ -254,9 +255,16 @@ class Entries(cli.CliTest):
         result = self.kiln("clear", expect=2)
         self.assertIn(b"--yes", result.stderr)
         self.assertEqual(len(self.listed("--all")), 4)
-        self.assertEqual(self.kiln_json("clear", "--yes")["removed"], 4)
+        leftover = self.leave_temporary()
+        removed = self.kiln_json("clear", "--yes")
+        self.assertEqual((removed["removed"], removed["requests"]), (3, 1))
         self.assertEqual(self.listed("--all"), [])
         self.assertTrue(os.path.exists(foreign))
+        self.assertFalse(os.path.exists(leftover))
+
+    def test_clear_names_requests(self):
+        result = self.kiln("clear", "--yes")
+        self.assertIn(b"3 entries and 1 request removed", result.stdout)
 
     def answer(self, text):
         """Runs `kiln clear` on a terminal and answers its question."""
@@ -269,7 +277,7 @@ class Entries(cli.CliTest):
 
     def test_clear_asks(self):
         result = self.answer(b"n\n")
-        self.assertIn(b"Remove 4 entries (1.4 MiB) from " + self.cache.encode(), result.stderr)
+        self.assertIn(b"Remove 3 entries (1.4 MiB) from " + self.cache.encode(), result.stderr)
         self.assertEqual(len(self.listed("--all")), 4)
         self.answer(b"y\n")
         self.assertEqual(self.listed("--all"), [])
@@ -340,6 +348,62 @@ class Capture(cli.CliTest):
         self.assertEqual(
             counted, {"served": 0, "dropped": 0, "failed": 0, "expired": 1, "left": 0})
         self.assertEqual(len(self.listed("--all")), 3)
+
+    def request_path(self, digest):
+        return os.path.join(self.cache, "v1", "requests", digest)
+
+    def make_with_young_request(self):
+        digest = self.make("young")["later"]
+        self.assertEqual(len(self.listed("--all")), 1)
+        return self.request_path(digest)
+
+    def assert_dropped(self):
+        counted = self.kiln_json("capture")
+        self.assertEqual(
+            counted, {"served": 0, "dropped": 1, "failed": 0, "expired": 0, "left": 0})
+        self.assertEqual(self.listed("--all"), [])
+
+    def test_damaged_payload(self):
+        path = self.make_with_young_request()
+        with open(path, "r+b") as file:
+            file.seek(-20, os.SEEK_END)
+            file.write(b"damaged")
+        self.assert_dropped()
+
+    def test_damaged_head(self):
+        os.truncate(self.make_with_young_request(), 10)
+        self.assert_dropped()
+
+    def test_no_request_at_all(self):
+        """What is in a sound request may be no build; a worker finds that out."""
+        self.make_with_young_request()
+        self.assert_dropped()
+
+    def test_of_the_future(self):
+        self.make("future")
+        self.assertEqual(self.kiln_json("capture")["expired"], 1)
+        self.assertEqual(self.listed("--all"), [])
+
+    def test_leftovers(self):
+        self.make("entries")
+        leftover = self.leave_temporary()
+        self.kiln("capture")
+        self.assertFalse(os.path.exists(leftover))
+        self.assertEqual(len(self.listed()), 3)
+
+    def test_leftovers_of_a_store_of_size_zero(self):
+        self.make("entries")
+        self.environment["KILN_MAX_SIZE"] = "0"
+        self.kiln("capture")
+        self.assertEqual(len(self.listed()), 3)
+
+    def test_no_locks(self):
+        """A file that can't be trusted is none to lock."""
+        self.make("entries")
+        lease = os.path.join(self.cache, "lease")
+        with open(lease, "a"):
+            os.chmod(lease, 0o666)
+        self.assertEqual(self.kiln_json("capture")["expired"], 1)
 
     def test_wrong_wait(self):
         for text in ("", "x", "-1", "1s"):

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -16,12 +17,21 @@
 #include <kiln/config.h>
 #include <kiln/opencl.h>
 
+#include "directory.h"
 #include "key_patterns.h"
 #include "output.h"
 #include "tool.h"
 
-/* No capture takes so long; a driver that hangs is ended. */
-#define SECONDS_MAX 600
+/* No capture computes so long: a driver that loops is ended. */
+#define PROCESSOR_SECONDS_MAX 600
+
+/* Where it doesn't compute it may be that others leave it no time; but a driver that waits for what
+ * never comes is ended too. */
+#define SECONDS_MAX (6 * 3600)
+
+/* What the process says by its exit code. Drivers and what they load call exit too, hence numbers
+ * of our own: any other end is a failure of the request's. */
+enum { ANSWER_SERVED = 40, ANSWER_DROPPED, ANSWER_LEFT };
 
 /* ---- starting one ---- */
 
@@ -96,12 +106,11 @@ static enum capture_result result_of(int wait_status)
         return CAPTURE_FAILED;
     }
     switch (WEXITSTATUS(wait_status)) {
-    case EXIT_OK:
+    case ANSWER_SERVED:
         return CAPTURE_SERVED;
-    case EXIT_NOTHING_FOUND:
+    case ANSWER_DROPPED:
         return CAPTURE_DROPPED;
-    case EXIT_IO:
-    case EXIT_CONFIGURATION:
+    case ANSWER_LEFT:
         return CAPTURE_LEFT;
     default:
         return CAPTURE_FAILED;
@@ -110,16 +119,18 @@ static enum capture_result result_of(int wait_status)
 
 enum capture_result capture_in_worker(const char *directory, const kiln_entry *request)
 {
-    struct variables variables = {0};
-    add_variable(&variables, "LC_ALL", "C");
-    if (kiln_opencl_report_request(request, add_variable, &variables) != KILN_OK) {
+    struct variables variables = {.items = must(calloc(1, sizeof *variables.items))};
+    const kiln_status status = kiln_opencl_report_request(request, add_variable, &variables);
+    if (status != KILN_OK) {
         free_variables(&variables);
-        return CAPTURE_DROPPED;
+        return status == KILN_E_CORRUPT ? CAPTURE_DROPPED : CAPTURE_LEFT;
     }
     const char *max_size = getenv("KILN_MAX_SIZE");
     if (max_size != NULL) {
         add_variable(&variables, "KILN_MAX_SIZE", max_size);
     }
+    /* Where our parent ignored it we would, too, and get no answer. */
+    signal(SIGCHLD, SIG_DFL);
     pid_t worker = -1;
     int file = file_of(request);
     int error = file < 0 ? errno : spawn_worker(directory, file, variables.items, &worker);
@@ -132,9 +143,11 @@ enum capture_result capture_in_worker(const char *directory, const kiln_entry *r
         return CAPTURE_LEFT;
     }
     int wait_status = 0;
-    while (waitpid(worker, &wait_status, 0) < 0 && errno == EINTR) {
-    }
-    return result_of(wait_status);
+    pid_t ended;
+    do {
+        ended = waitpid(worker, &wait_status, 0);
+    } while (ended < 0 && errno == EINTR);
+    return ended == worker ? result_of(wait_status) : CAPTURE_LEFT;
 }
 
 /* ---- being one ---- */
@@ -146,57 +159,103 @@ static bool end_with(const char *parent)
     return strtol(parent, NULL, 10) == (long)getppid();
 }
 
-static kiln_entry *read_request(void)
+/* Until a driver is loaded, this process's end says nothing of the request. */
+static bool is_preparing;
+
+static void answer_for_preparation(void)
+{
+    if (is_preparing) {
+        _exit(ANSWER_LEFT);
+    }
+}
+
+/* At the hard limit, which no handler of a driver's sees. */
+static void limit_time(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_CPU, &limit) == 0) {
+        if (limit.rlim_max > PROCESSOR_SECONDS_MAX) {
+            limit.rlim_max = PROCESSOR_SECONDS_MAX;
+        }
+        if (limit.rlim_cur > limit.rlim_max) {
+            limit.rlim_cur = limit.rlim_max;
+        }
+        setrlimit(RLIMIT_CPU, &limit);
+    }
+    signal(SIGALRM, SIG_DFL);
+    alarm(SECONDS_MAX);
+}
+
+static kiln_status read_request(kiln_entry **ret_request)
 {
     struct stat status;
     if (fstat(STDIN_FILENO, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0) {
-        return NULL;
+        return KILN_E_IO;
     }
     size_t size = (size_t)status.st_size;
     void *bytes = mmap(NULL, size, PROT_READ, MAP_PRIVATE, STDIN_FILENO, 0);
-    kiln_entry *request = NULL;
-    if (bytes != MAP_FAILED) {
-        kiln_entry_decode(bytes, size, &request);
-        munmap(bytes, size);
+    if (bytes == MAP_FAILED) {
+        return KILN_E_IO;
     }
-    return request;
+    const kiln_status decoded = kiln_entry_decode(bytes, size, ret_request);
+    munmap(bytes, size);
+    return decoded;
 }
 
-static int exit_code_of_service(kiln_status status)
+static int answer_of(kiln_status status)
 {
     switch (status) {
     case KILN_OK:
-        return EXIT_OK;
+        return ANSWER_SERVED;
     case KILN_E_UNSUPPORTED:
     case KILN_E_CORRUPT:
-        return EXIT_NOTHING_FOUND;
+        return ANSWER_DROPPED;
     case KILN_E_BUILD:
     case KILN_E_TOO_LARGE:
         return EXIT_DAMAGED;
     default:
-        return EXIT_IO;
+        return ANSWER_LEFT;
     }
 }
 
-int capture_worker(kiln_store *store, const char *parent)
+static kiln_status serve(kiln_store *store, kiln_error *error)
 {
-    kiln_entry *request = end_with(parent) ? read_request() : NULL;
-    if (request == NULL) {
-        complain("--serve is what this command calls itself with");
-        return EXIT_USAGE;
-    }
-    alarm(SECONDS_MAX);
     kiln_config *config = NULL;
+    kiln_entry *request = NULL;
     must_succeed(kiln_config_from_env(NULL, NULL, &config));
     const char **more = key_patterns(config);
-    kiln_error error = {.struct_size = sizeof error};
-    kiln_status status = kiln_opencl_serve_request(store, request, more, &error);
-    if (status != KILN_OK) {
-        complain("a request was not served: %s",
-                 error.text[0] != '\0' ? error.text : kiln_status_text(status));
+    kiln_status status = read_request(&request);
+    is_preparing = false;
+    if (status == KILN_OK) {
+        status = kiln_opencl_serve_request(store, request, more, error);
     }
     free(more);
     kiln_config_free(&config);
     kiln_entry_release(&request);
-    return exit_code_of_service(status);
+    return status;
+}
+
+int capture_worker(const char *directory_option, const char *parent)
+{
+    if (!end_with(parent)) {
+        complain("--serve is what this command calls itself with");
+        return EXIT_USAGE;
+    }
+    is_preparing = true;
+    must_succeed(atexit(answer_for_preparation));
+    limit_time();
+    struct directory directory;
+    if (directory_open(directory_option, 0, &directory) != EXIT_OK || directory.store == NULL) {
+        _exit(ANSWER_LEFT);
+    }
+    kiln_error error = {.struct_size = sizeof error};
+    const kiln_status status = serve(directory.store, &error);
+    if (status != KILN_OK) {
+        complain("a request was not served: %s",
+                 error.text[0] != '\0' ? error.text : kiln_status_text(status));
+    }
+    directory_close(&directory);
+    fflush(NULL);
+    /* Not by exit: what a driver does there may crash, after the result was stored. */
+    _exit(answer_of(status));
 }

@@ -19,8 +19,9 @@ enum capture_result {
  * @directory  of the store, absolute */
 enum capture_result capture_in_worker(const char *directory, const kiln_entry *request);
 
-/* What such a process does: it takes the request from its standard input. Returns what to exit
- * with.
+/* What such a process does: it takes the request from its standard input. Ends the process, but
+ * where nobody started it for this: then it returns what to exit with.
  *
- * @parent  what --serve said: the process that started it, with which it ends */
-int capture_worker(kiln_store *store, const char *parent);
+ * @directory_option  what --dir said
+ * @parent            what --serve said: the process that started it, with which it ends */
+int capture_worker(const char *directory_option, const char *parent);

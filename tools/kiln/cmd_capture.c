@@ -42,25 +42,38 @@ struct work {
 
 static bool has_expired(const kiln_item_info *info)
 {
-    return time(NULL) - info->created_s > KILN_OPENCL_REQUEST_AGE_S;
+    const int64_t now_s = time(NULL);
+    return info->created_s < now_s - KILN_OPENCL_REQUEST_AGE_S ||
+           info->created_s > now_s + KILN_OPENCL_REQUEST_AGE_S;
 }
 
+static void take_request(struct work *work, kiln_item *item)
+{
+    kiln_entry *request = NULL;
+    const kiln_status status = kiln_item_read(item, &request);
+    if (status == KILN_OK) {
+        work->requests = must(realloc(work->requests, (work->count + 1) * sizeof(kiln_entry *)));
+        work->requests[work->count++] = request;
+    } else if (status == KILN_E_CORRUPT) {
+        work->dropped += kiln_item_remove(item) == KILN_OK;
+    }
+}
+
+/* What is damaged goes: each program that saw it would start another helper for it. */
 static int visit(void *user, kiln_item *item)
 {
     struct work *work = user;
     kiln_item_info info = {.struct_size = sizeof info};
-    if (kiln_item_get_info(item, &info) != KILN_OK || info.state != KILN_OK ||
-        info.kind != KILN_ENTRY_REQUEST) {
-        return 0;
+    if (kiln_item_get_info(item, &info) != KILN_OK) {
+        return 0; /* it went meanwhile */
     }
-    if (has_expired(&info)) {
+    const bool is_request = info.state == KILN_OK && info.kind == KILN_ENTRY_REQUEST;
+    if (info.state == KILN_E_CORRUPT) {
+        work->dropped += kiln_item_remove(item) == KILN_OK;
+    } else if (is_request && has_expired(&info)) {
         work->expired += kiln_item_remove(item) == KILN_OK;
-        return 0;
-    }
-    kiln_entry *request = NULL;
-    if (info.bytes > 0 && kiln_item_read(item, &request) == KILN_OK) {
-        work->requests = must(realloc(work->requests, (work->count + 1) * sizeof(kiln_entry *)));
-        work->requests[work->count++] = request;
+    } else if (is_request && info.bytes > 0) {
+        take_request(work, item);
     }
     return 0;
 }
@@ -71,7 +84,7 @@ static int visit(void *user, kiln_item *item)
 static void remove_request(struct work *work, const kiln_entry *request)
 {
     kiln_status status = kiln_store_remove(work->directory->store, kiln_entry_key(request));
-    work->is_blocked |= status != KILN_OK && status != KILN_MISS;
+    work->is_blocked |= status != KILN_OK && status != KILN_MISS && status != KILN_EXISTS;
 }
 
 /* In the request's place: so that it isn't made again at each run, only to fail again. */
@@ -169,6 +182,13 @@ static void print_work(const struct work *work, bool json)
            work->served, work->dropped, work->failed, work->expired);
 }
 
+/* What writers that died left goes too: no one else looks for it before the store is full. */
+static void tidy(const struct directory *directory)
+{
+    const uint64_t max_bytes = directory->max_bytes;
+    kiln_store_trim(directory->store, max_bytes == 0 ? KILN_UNLIMITED : max_bytes, NULL);
+}
+
 static int serve_all(const struct directory *directory, uint64_t wait_ms, bool json)
 {
     struct work work = {.directory = directory};
@@ -179,12 +199,14 @@ static int serve_all(const struct directory *directory, uint64_t wait_ms, bool j
         complain("another one is at work in %s", directory->path);
         return EXIT_NOTHING_FOUND;
     }
-    if (status != KILN_OK) {
+    /* Where there are no locks two may be at work: what both serve is the same. */
+    if (status != KILN_OK && status != KILN_E_UNSUPPORTED) {
         complain("%s: %s", directory->path, kiln_status_text(status));
         return exit_code_of(status);
     }
     while (directory->store != NULL && serve_found(&work)) {
     }
+    tidy(directory);
     kiln_lease_release(&turn);
     free(work.requests);
     print_work(&work, json);
@@ -221,13 +243,15 @@ int cmd_capture(int argc, char **argv)
     if (idle) {
         be_idle();
     }
+    if (parent != NULL) {
+        return capture_worker(line.directory, parent);
+    }
     struct directory directory;
     exit_code = directory_open(line.directory, 0, &directory);
     if (exit_code != EXIT_OK) {
         return exit_code;
     }
-    exit_code = parent != NULL ? capture_worker(directory.store, parent)
-                               : serve_all(&directory, wait_ms, line.json);
+    exit_code = serve_all(&directory, wait_ms, line.json);
     directory_close(&directory);
     return exit_code;
 }

@@ -50,6 +50,8 @@ static int clear(const struct directory *directory, bool json)
     kiln_status status = directory->store == NULL
                              ? KILN_OK
                              : removal_run(directory->store, &everything, 1, &removal);
+    /* For what writers that died left. */
+    kiln_store_trim(directory->store, KILN_UNLIMITED, NULL);
     removal_print(&removal, json);
     if (status != KILN_OK) {
         complain("%s: %s", directory->path, kiln_status_text(status));

@@ -36,13 +36,12 @@ static void print_report(const kiln_verify_report *report, bool json)
         json_add(object, "ok", json_number(report->ok));
         json_add(object, "corrupt", json_number(report->corrupt));
         json_add(object, "newer", json_number(report->newer));
-        json_add(object, "removed", json_number(report->removed));
         json_print(stdout, object);
         return;
     }
     printf("%" PRIu64 " checked: %" PRIu64 " ok, %" PRIu64 " corrupt, %" PRIu64
-           " of a newer format, %" PRIu64 " removed\n",
-           report->checked, report->ok, report->corrupt, report->newer, report->removed);
+           " of a newer format\n",
+           report->checked, report->ok, report->corrupt, report->newer);
 }
 
 int cmd_verify(int argc, char **argv)

@@ -32,8 +32,12 @@ static void remove_item(kiln_item *item, const kiln_item_info *info, const char 
     }
     kiln_status status = kiln_item_remove(item);
     if (status == KILN_OK) {
-        removal->removed++;
+        const bool is_request = info->kind == KILN_ENTRY_REQUEST;
+        removal->removed += !is_request;
+        removal->requests += is_request;
         removal->removed_bytes += info->stored_bytes;
+    } else if (status == KILN_EXISTS) {
+        removal->newer++;
     } else if (status != KILN_MISS) {
         removal->failed++;
         complain("%s: %s", digest, kiln_status_text(status));
@@ -69,6 +73,7 @@ void removal_print(const struct removal *removal, bool json)
     if (json) {
         json_t *object = must(json_object());
         json_add(object, "removed", json_number(removal->removed));
+        json_add(object, "requests", json_number(removal->requests));
         json_add(object, "removed_bytes", json_number(removal->removed_bytes));
         json_add(object, "newer", json_number(removal->newer));
         json_add(object, "failed", json_number(removal->failed));
@@ -77,8 +82,12 @@ void removal_print(const struct removal *removal, bool json)
     }
     char size[UNIT_TEXT_SIZE];
     format_size(removal->removed_bytes, size);
-    printf("%" PRIu64 " %s removed, %s\n", removal->removed,
-           removal->removed == 1 ? "entry" : "entries", size);
+    printf("%" PRIu64 " %s", removal->removed, removal->removed == 1 ? "entry" : "entries");
+    if (removal->requests > 0) {
+        printf(" and %" PRIu64 " %s", removal->requests,
+               removal->requests == 1 ? "request" : "requests");
+    }
+    printf(" removed, %s\n", size);
     if (removal->newer > 0) {
         complain("%" PRIu64 " of a newer format left as they are", removal->newer);
     }

@@ -9,7 +9,9 @@
 #include "listing.h"
 
 struct removal {
-    uint64_t removed, removed_bytes;
+    uint64_t removed;  /* entries */
+    uint64_t requests; /* removed too */
+    uint64_t removed_bytes;
     uint64_t newer;  /* left alone: a newer version made them */
     uint64_t failed; /* each was named */
 };

@@ -178,8 +178,10 @@ int kilni_opencl_request_is_open(const kiln_entry *request)
 
 int kilni_opencl_request_has_expired(const kiln_entry *request)
 {
-    return kilni_clock_unix_s() - kiln_entry_provenance(request).created_s >
-           KILN_OPENCL_REQUEST_AGE_S;
+    const int64_t now_s = kilni_clock_unix_s();
+    const int64_t created_s = kiln_entry_provenance(request).created_s;
+    return created_s < now_s - KILN_OPENCL_REQUEST_AGE_S ||
+           created_s > now_s + KILN_OPENCL_REQUEST_AGE_S;
 }
 
 /* The next part of that name at or after *at, which then moves behind it; 0: no more. A part of

@@ -41,7 +41,7 @@ kiln_status kilni_opencl_request_new(const kilni_opencl_described_build *build,
 /* Whether a request waits to be served; one without a payload was given up. */
 int kilni_opencl_request_is_open(const kiln_entry *request);
 
-/* Whether a request is too old to be looked at. */
+/* Whether a request is too old to be looked at, or its date can't be right. */
 int kilni_opencl_request_has_expired(const kiln_entry *request);
 
 /* A request taken apart. */

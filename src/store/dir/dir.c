@@ -3,10 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "os/file.h"
@@ -81,15 +81,12 @@ static void dir_close(kiln_store *store)
         kilni_dir_account(store, &nothing);
     }
     leave_places(dir);
-    if (dir->start >= 0) {
-        kilni_os()->close(dir->start);
-    }
+    kilni_owned_file_close(&dir->start);
     free(dir->path);
     free(dir);
 }
 
 static const kilni_store_ops dir_ops = {
-    .name = "dir",
     .close = dir_close,
     .get = kilni_dir_get,
     .put = kilni_dir_put,
@@ -114,7 +111,7 @@ bool kilni_dir_is_readonly(const kilni_dir *dir)
 
 static uint32_t capabilities_of(uint32_t flags)
 {
-    uint32_t capabilities = KILNI_STORE_PERSISTENT | KILNI_STORE_SHARED | KILNI_STORE_ENUMERABLE;
+    uint32_t capabilities = 0;
     if (!(flags & KILN_STORE_READONLY)) {
         capabilities |= KILNI_STORE_WRITABLE;
     }
@@ -187,10 +184,19 @@ static bool may_create(const kilni_dir *dir)
     return !(dir->store.options.flags & (KILN_STORE_READONLY | KILN_STORE_NO_CREATE));
 }
 
+static bool is_relative(const kilni_dir *dir)
+{
+    return dir->path[0] != '/';
+}
+
 static kiln_status enter(const kilni_dir *dir, int *ret_root, bool *ret_made, kiln_error *error)
 {
+    if (is_relative(dir) && !kilni_owned_file_is_intact(&dir->start)) {
+        return kilni_error_set(error, KILN_E_IO, 0, "%s: where it begins is not known any more",
+                               dir->path);
+    }
     kilni_entrance entrance = {
-        .start = dir->start,
+        .start = dir->start.file,
         .user = dir->user,
         .is_readonly = kilni_dir_is_readonly(dir),
         .may_create = may_create(dir),
@@ -198,18 +204,29 @@ static kiln_status enter(const kilni_dir *dir, int *ret_root, bool *ret_made, ki
     return kilni_dir_enter(dir->path, &entrance, ret_root, ret_made, error);
 }
 
+/* Remembers the working directory. */
+static kiln_status open_start(kilni_dir *dir, kiln_error *error)
+{
+    const int here = kilni_os()->openat(AT_FDCWD, ".", O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+    if (here >= 0 && kilni_owned_file_take(here, &dir->start) == KILN_OK) {
+        return KILN_OK;
+    }
+    const int system_error = errno;
+    if (here >= 0) {
+        kilni_os()->close(here);
+    }
+    return kilni_error_set(error, KILN_E_IO, system_error, "the working directory: %s",
+                           strerror(system_error));
+}
+
 static kiln_status open_directory(kilni_dir *dir, kiln_error *error)
 {
-    if (dir->path[0] != '/') {
-        dir->start = kilni_os()->openat(AT_FDCWD, ".", O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
-        if (dir->start < 0) {
-            return kilni_error_set(error, KILN_E_IO, errno, "the working directory: %s",
-                                   strerror(errno));
-        }
-    }
     bool made = false;
     int root = -1;
-    kiln_status status = enter(dir, &root, &made, error);
+    kiln_status status = is_relative(dir) ? open_start(dir, error) : KILN_OK;
+    if (status == KILN_OK) {
+        status = enter(dir, &root, &made, error);
+    }
     if (status == KILN_OK) {
         status = settle_at(dir, root);
     }
@@ -239,7 +256,7 @@ kiln_status kilni_dir_open(const char *path, const kilni_store_options *options,
     dir->store.capabilities = capabilities_of(options->flags);
     dir->path = copy;
     dir->user = kilni_os()->geteuid();
-    dir->start = -1;
+    dir->start.file = -1;
     kiln_status status = open_directory(dir, error);
     if (status != KILN_OK) {
         dir_close(&dir->store);
@@ -249,8 +266,19 @@ kiln_status kilni_dir_open(const char *path, const kilni_store_options *options,
     return KILN_OK;
 }
 
-/* One at a time; who comes meanwhile goes without the store once, which is a miss. */
-static pthread_mutex_t revival = PTHREAD_MUTEX_INITIALIZER;
+/* The process that has a thread reviving a directory; 0: none. One thread at a time; who comes
+ * meanwhile goes without the store once, which is a miss. A forked child finds its parent's number
+ * here where another thread was at it, and knows by that that nobody is. The store (release) at the
+ * end pairs with the exchange (acquire) at the next beginning. */
+static _Atomic pid_t reviving;
+
+static bool begin_reviving(void)
+{
+    const pid_t self = getpid();
+    pid_t seen = atomic_load_explicit(&reviving, memory_order_relaxed);
+    return seen != self && atomic_compare_exchange_strong_explicit(
+                               &reviving, &seen, self, memory_order_acquire, memory_order_relaxed);
+}
 
 static kiln_status revive(kilni_dir *dir)
 {
@@ -268,10 +296,10 @@ static kiln_status revive(kilni_dir *dir)
 
 kiln_status kilni_dir_revive(kilni_dir *dir)
 {
-    if (pthread_mutex_trylock(&revival) != 0) {
+    if (!begin_reviving()) {
         return KILN_E_IO;
     }
     kiln_status status = revive(dir);
-    pthread_mutex_unlock(&revival);
+    atomic_store_explicit(&reviving, 0, memory_order_release);
     return status;
 }

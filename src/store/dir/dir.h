@@ -25,7 +25,7 @@ typedef struct kilni_dir {
     kiln_store store; /* first: a kilni_dir is a kiln_store */
     char *path;       /* as its user gave it */
     uid_t user;
-    int start; /* where a relative path begins; -1 for an absolute one */
+    kilni_owned_file start; /* where a relative path begins; none for an absolute one */
     /* Where the directory is open. Replaced when it was removed and made again, or when the
      * application has closed the descriptor: the store (release) in kilni_dir_revive pairs with
      * the loads (acquire) in kilni_dir_of and kilni_dir_root. Of those before, that calls may still
@@ -86,6 +86,9 @@ kiln_status kilni_dir_revive(kilni_dir *dir);
 /* Where the entry of a key is. */
 unsigned kilni_dir_shard_of(const kiln_key *key);
 
+/* Whether what a shard has counts as entries: requests count by their bytes alone. */
+bool kilni_dir_has_entries(unsigned shard);
+
 /* "v1/ab", "v1/requests" */
 void kilni_dir_shard_path(unsigned shard, char *path);
 /* "v1/ab/abcd…" */
@@ -125,6 +128,10 @@ kiln_status kilni_dir_account(kiln_store *store, const kiln_stats *delta);
  * these stay. */
 bool kilni_dir_may_be_newer(int file, const struct stat *stat);
 
+/* Whether what is at a path may be removed: an entry of a newer format stays, and so does one that
+ * can't be looked at. */
+bool kilni_dir_may_remove(const kilni_dir *dir, int directory, const char *path);
+
 /* Tells one file from another that took its name, or the same one used again. */
 typedef struct kilni_dir_identity {
     ino_t inode;
@@ -138,8 +145,8 @@ kilni_dir_identity kilni_dir_identity_of(const struct stat *stat);
  * KILN_E_READONLY; KILN_E_IO. */
 kiln_status kilni_dir_remove_seen(int directory, const char *path, const kilni_dir_identity *seen);
 
-/* Takes an entry that was removed off the totals. */
-void kilni_dir_count_removed(kilni_dir *dir, const struct stat *removed);
+/* Takes what was removed off the totals. */
+void kilni_dir_count_removed(kilni_dir *dir, unsigned shard, const struct stat *removed);
 
 /* ---- lease.c ---- */
 

@@ -10,10 +10,12 @@
 
 unsigned kilni_dir_shard_of(const kiln_key *key)
 {
-    kiln_key_part first;
-    const bool is_request =
-        kiln_key_part_at(key, 0, &first) == KILN_OK && strcmp(first.name, KILN_REQUEST_PART) == 0;
-    return is_request ? KILNI_DIR_REQUESTS : kiln_key_digest(key).bytes[0];
+    return kilni_store_is_request(key) ? KILNI_DIR_REQUESTS : kiln_key_digest(key).bytes[0];
+}
+
+bool kilni_dir_has_entries(unsigned shard)
+{
+    return shard != KILNI_DIR_REQUESTS;
 }
 
 void kilni_dir_shard_path(unsigned shard, char *path)

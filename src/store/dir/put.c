@@ -27,6 +27,19 @@ bool kilni_dir_may_be_newer(int file, const struct stat *stat)
            kilni_entry_head_decode(bytes, count, (uint64_t)stat->st_size, &head) == KILN_E_VERSION;
 }
 
+bool kilni_dir_may_remove(const kilni_dir *dir, int directory, const char *path)
+{
+    int file;
+    struct stat stat;
+    kiln_status status = kilni_dir_open_file(dir, directory, path, &file, &stat);
+    if (status != KILN_OK) {
+        return status == KILN_E_DENIED || status == KILN_MISS;
+    }
+    bool stays = kilni_dir_may_be_newer(file, &stat);
+    kilni_os()->close(file);
+    return !stays;
+}
+
 /* What a put is about to replace. */
 typedef struct incumbent {
     bool is_there;
@@ -171,12 +184,13 @@ static kiln_status change_totals(kilni_dir *dir, kilni_totals_change *change,
 }
 
 /* Counts a put, and makes room where the store outgrew its size by it. */
-static void settle(kilni_dir *dir, uint64_t disk_bytes, const incumbent *replaced)
+static void settle(kilni_dir *dir, unsigned shard, uint64_t disk_bytes, const incumbent *replaced)
 {
+    const bool is_entry = kilni_dir_has_entries(shard);
     kilni_totals_change change = {
-        .entries = replaced->is_there ? 0 : 1,
+        .entries = is_entry && !replaced->is_there,
         .bytes = (int64_t)(disk_bytes - replaced->disk_bytes),
-        .counters.puts = 1,
+        .counters.puts = is_entry,
     };
     kilni_totals totals;
     uint64_t most = dir->store.options.max_bytes;
@@ -219,7 +233,7 @@ kiln_status kilni_dir_put(kiln_store *store, const kiln_entry *entry)
                          kiln_status_text(status));
         return status;
     }
-    settle(dir, disk_bytes, &replaced);
+    settle(dir, shard, disk_bytes, &replaced);
     return KILN_OK;
 }
 
@@ -250,9 +264,10 @@ kiln_status kilni_dir_remove_seen(int directory, const char *path, const kilni_d
     return kilni_os()->unlinkat(directory, path, 0) == 0 ? KILN_OK : remove_status(errno);
 }
 
-void kilni_dir_count_removed(kilni_dir *dir, const struct stat *removed)
+void kilni_dir_count_removed(kilni_dir *dir, unsigned shard, const struct stat *removed)
 {
-    kilni_totals_change change = {.entries = -1, .bytes = -(int64_t)kilni_dir_disk_bytes(removed)};
+    kilni_totals_change change = {.entries = kilni_dir_has_entries(shard) ? -1 : 0,
+                                  .bytes = -(int64_t)kilni_dir_disk_bytes(removed)};
     kilni_totals totals;
     change_totals(dir, &change, &totals);
 }
@@ -269,10 +284,13 @@ kiln_status kilni_dir_remove(kiln_store *store, const kiln_key *key)
     if (!S_ISREG(stat.st_mode)) {
         return KILN_MISS;
     }
+    if (!kilni_dir_may_remove(dir, kilni_dir_root(dir), path)) {
+        return KILN_EXISTS;
+    }
     if (kilni_os()->unlinkat(kilni_dir_root(dir), path, 0) != 0) {
         return remove_status(errno);
     }
-    kilni_dir_count_removed(dir, &stat);
+    kilni_dir_count_removed(dir, kilni_dir_shard_of(key), &stat);
     return KILN_OK;
 }
 

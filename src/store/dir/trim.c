@@ -29,6 +29,7 @@ typedef struct store_census {
     size_t count, capacity;
     uint64_t entries, bytes; /* that are there */
     uint64_t removed, removed_bytes;
+    uint64_t leftover_bytes; /* removed too, but no writer has told the totals of them */
     kiln_status status;
 } store_census;
 
@@ -76,7 +77,7 @@ static int count_found(void *user, const kilni_dir_found *found)
     if (found->is_temporary && is_leftover(census, found)) {
         kilni_dir_identity seen = kilni_dir_identity_of(&found->stat);
         if (kilni_dir_remove_seen(found->directory, found->name, &seen) == KILN_OK) {
-            census->removed_bytes += disk_bytes;
+            census->leftover_bytes += disk_bytes;
             return 0;
         }
     }
@@ -84,7 +85,7 @@ static int count_found(void *user, const kilni_dir_found *found)
     if (found->is_temporary) {
         return 0;
     }
-    census->entries++;
+    census->entries += kilni_dir_has_entries(found->shard);
     if (found->stat.st_uid == census->dir->user && !add_candidate(census, found)) {
         census->status = KILN_E_NO_MEMORY;
         return 1;
@@ -105,29 +106,17 @@ static int compare_by_use(const void *first, const void *second)
     return memcmp(&a->digest, &b->digest, sizeof a->digest);
 }
 
-/* An entry of a newer format stays, and so does one that can't be looked at. */
-static bool may_remove(const kilni_dir *dir, const char *path)
-{
-    int file;
-    struct stat stat;
-    kiln_status status = kilni_dir_open_file(dir, kilni_dir_root(dir), path, &file, &stat);
-    if (status != KILN_OK) {
-        return status == KILN_E_DENIED;
-    }
-    bool stays = kilni_dir_may_be_newer(file, &stat);
-    kilni_os()->close(file);
-    return !stays;
-}
-
 static void remove_candidate(store_census *census, const candidate *victim)
 {
     char path[KILNI_DIR_PATH_SIZE];
     kilni_dir_entry_path(victim->shard, &victim->digest, path);
-    if (may_remove(census->dir, path) &&
-        kilni_dir_remove_seen(kilni_dir_root(census->dir), path, &victim->seen) == KILN_OK) {
-        census->removed++;
+    const int root = kilni_dir_root(census->dir);
+    if (kilni_dir_may_remove(census->dir, root, path) &&
+        kilni_dir_remove_seen(root, path, &victim->seen) == KILN_OK) {
+        const bool is_entry = kilni_dir_has_entries(victim->shard);
+        census->removed += is_entry;
         census->removed_bytes += victim->disk_bytes;
-        census->entries--;
+        census->entries -= is_entry;
         census->bytes -= victim->disk_bytes;
     }
 }
@@ -179,7 +168,7 @@ static kiln_status trim_locked(kilni_dir *dir, uint64_t limit, uint64_t target,
     atomic_fetch_add_explicit(&dir->store.counts.evicted, census.removed, memory_order_relaxed);
     *ret_report = (kiln_trim_report){
         .removed = census.removed,
-        .removed_bytes = census.removed_bytes,
+        .removed_bytes = census.removed_bytes + census.leftover_bytes,
         .entries = census.entries,
         .bytes = census.bytes,
     };
@@ -205,7 +194,7 @@ static kiln_status trim_to(kilni_dir *dir, uint64_t limit, uint64_t target,
 
 kiln_status kilni_dir_trim(kiln_store *store, uint64_t max_bytes, kiln_trim_report *ret_report)
 {
-    return trim_to((kilni_dir *)store, max_bytes, max_bytes, ret_report);
+    return trim_to(kilni_dir_of(store), max_bytes, max_bytes, ret_report);
 }
 
 void kilni_dir_make_room(kilni_dir *dir)

@@ -89,7 +89,7 @@ typedef struct dir_item {
 
 static kilni_dir *dir_of(const dir_item *item)
 {
-    return (kilni_dir *)item->item.store;
+    return kilni_dir_of(item->item.store);
 }
 
 /* Reads an item's head. KILN_OK, KILN_E_CORRUPT and KILN_E_VERSION describe the item; KILN_MISS and
@@ -173,10 +173,14 @@ kiln_status kilni_dir_item_remove(kiln_item *item)
 {
     dir_item *self = (dir_item *)item;
     const kilni_dir_found *found = self->found;
+    kilni_dir *dir = dir_of(self);
+    if (!kilni_dir_may_remove(dir, found->directory, found->name)) {
+        return KILN_EXISTS;
+    }
     kilni_dir_identity seen = kilni_dir_identity_of(&found->stat);
     kiln_status status = kilni_dir_remove_seen(found->directory, found->name, &seen);
     if (status == KILN_OK) {
-        kilni_dir_count_removed(dir_of(self), &found->stat);
+        kilni_dir_count_removed(dir, found->shard, &found->stat);
     }
     return status;
 }
@@ -200,7 +204,7 @@ static int visit_item(void *user, const kilni_dir_found *found)
 kiln_status kilni_dir_each(kiln_store *store, kiln_item_fn visit, void *user)
 {
     each_walk walk = {.store = store, .visit = visit, .user = user};
-    return kilni_dir_walk((kilni_dir *)store, visit_item, &walk);
+    return kilni_dir_walk(kilni_dir_of(store), visit_item, &walk);
 }
 
 kiln_status kilni_dir_each_request(kiln_store *store, kiln_item_fn visit, void *user)
@@ -214,7 +218,7 @@ kiln_status kilni_dir_each_request(kiln_store *store, kiln_item_fn visit, void *
 static int add_to_stat(void *user, const kilni_dir_found *found)
 {
     kiln_store_stat *stat = user;
-    stat->entries += !found->is_temporary;
+    stat->entries += !found->is_temporary && kilni_dir_has_entries(found->shard);
     stat->bytes += kilni_dir_disk_bytes(&found->stat);
     return 0;
 }
