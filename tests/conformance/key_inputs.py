@@ -472,6 +472,16 @@ def check_links(bench):
         bench.compare("an embedded header, %d" % base, *header)
         bench.compare("the same with an option", *header, "--options", "-DFOO=%d" % (base % 2))
         bench.compare("the same, linked otherwise", *header, "--link-options", "-cl-finite-math-only")
+    # An embedded header that includes a file in the folder that its own name gives.
+    bench.write("embedded/h.h", '#include "i.h"\n')
+    bench.write("by_folder.cl", LINKED.replace("h.h", "named/h.h"))
+    absolute = os.path.join(bench.work, "named/h.h")
+    bench.write("by_path.cl", LINKED.replace("h.h", absolute))
+    for source, name in (("by_folder.cl", "named/h.h"), ("by_path.cl", absolute)):
+        named = ("--linked", "--source", source, "--header", "embedded/h.h", "--header-name", name)
+        for base in (55, 55, 56, 55):
+            bench.write("named/i.h", "#define BASE %d\n" % base)
+            bench.compare("a file beside the embedded %s, %d" % (name, base), *named)
     for folder in ("sub", os.path.join(bench.work, "sub")):
         for base in (60, 60, 61, 60):
             bench.write("sub/h.h", "#define BASE %d\n" % base)

@@ -23,12 +23,20 @@ kiln_status kilni_opencl_includes_new(char *const *folders, size_t folder_count,
                                       kilni_opencl_includes **ret_includes);
 void kilni_opencl_includes_free(kilni_opencl_includes **includes);
 
-/* Adds a text that is no file: the source, the options as lines of C, an embedded header.
+/* Adds a text that is no file: the source, the options as lines of C.
  *
  * @name  for @error, such as "the source"
  * Returns KILN_OK; KILN_E_UNSUPPORTED; KILN_E_NO_MEMORY. */
 kiln_status kilni_opencl_includes_add_text(kilni_opencl_includes *includes, const void *bytes,
                                            size_t size, const char *name, kiln_error *error);
+
+/* Adds an embedded header, which drivers find by its name as if it were a file there: what it
+ * includes is looked for beside it too.
+ *
+ * @name  borrowed until kilni_opencl_includes_free
+ * Returns KILN_OK; KILN_E_UNSUPPORTED; KILN_E_NO_MEMORY. */
+kiln_status kilni_opencl_includes_add_header(kilni_opencl_includes *includes, const void *bytes,
+                                             size_t size, const char *name, kiln_error *error);
 
 /* Looks for what the texts include, and for what that includes.
  *
