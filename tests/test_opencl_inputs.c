@@ -810,7 +810,7 @@ static kilni_opencl_files files_of(const char *code, const char *options)
                                   .code = {.data = code, .size = strlen(code)},
                                   .options = options};
     kiln_key_builder *builder;
-    kilni_opencl_files files = {.are_relative = true, .changed_ns = -1};
+    kilni_opencl_files files = {.are_relative = true, .names_are_used = true, .changed_ns = -1};
     assert_int_equal(kiln_key_builder_new(&builder), KILN_OK);
     assert_int_equal(
         kilni_opencl_add_inputs_with_headers(&source, 0, NULL, NULL, builder, &files, NULL),
@@ -829,27 +829,36 @@ static int64_t change_of(const char *path)
 static void tells_of_files(void **state)
 {
     const scratch *s = *state;
-    char options[sizeof s->path + 8];
-    snprintf(options, sizeof options, "-I%s/a", s->path);
+    char code[sizeof s->path + 32];
+    snprintf(code, sizeof code, "#include \"%s/a/old.h\"\n", s->path);
+    put("a/old.h", "\n");
+
+    kilni_opencl_files files = files_of("int a;\n", "-Ia");
+    assert_false(files.are_relative);
+    assert_false(files.names_are_used);
+    assert_true(files.changed_ns == 0);
+    files = files_of(code, NULL);
+    assert_false(files.are_relative);
+    assert_true(files.changed_ns == change_of("a/old.h"));
+
     put("a/old.h", "#include \"new.h\"\n");
     put("a/new.h", "\n");
-
-    kilni_opencl_files files = files_of("int a;\n", options);
-    assert_false(files.are_relative);
-    assert_true(files.changed_ns == 0);
-    files = files_of("#include \"old.h\"\n", options);
-    assert_false(files.are_relative);
+    files = files_of(code, NULL);
+    assert_true(files.are_relative);
     assert_true(files.changed_ns == change_of("a/new.h"));
-    files = files_of("#include \"old.h\"\n", "-Ia");
-    assert_true(files.are_relative);
-    files = files_of("__constant char *f = __FILE__;\n", options);
-    assert_true(files.are_relative);
+    files = files_of("__constant char *f = __FILE__;\n", NULL);
+    assert_true(files.names_are_used);
+}
 
-    /* What a driver may find first counts too. */
-    assert_int_equal(rename("a/old.h", "old.h"), 0);
-    put("a/old.h", "\n");
-    files = files_of("#include \"old.h\"\n", options);
-    assert_true(files.are_relative);
+/* What isn't there now may be where the program goes next. */
+static void tells_of_names_that_are_not_found(void **state)
+{
+    const scratch *s = *state;
+    char options[sizeof s->path + 8];
+    snprintf(options, sizeof options, "-I%s/a", s->path);
+    put("a/some.h", "\n");
+    assert_true(files_of("#include \"some.h\"\n", options).are_relative);
+    assert_true(files_of("#if __has_include(\"none.h\")\n#endif\n", options).are_relative);
 }
 
 /* ---- links ---- */
@@ -1149,6 +1158,7 @@ int main(void)
         SCRATCH_TEST(looks_beside_embedded_headers),
         SCRATCH_TEST(looks_behind_links_to_embedded_headers),
         SCRATCH_TEST(tells_of_files),
+        SCRATCH_TEST(tells_of_names_that_are_not_found),
         SCRATCH_TEST(keeps_links_apart),
         SCRATCH_TEST(refuses_link_options_that_may_name_files),
         SCRATCH_TEST(says_whether_files_may_count),

@@ -514,6 +514,24 @@ def check_found_compiles(bench):
         bench.check_same(run, expected, "%s: right results" % (more,))
         bench.check(got == wanted, "%s: as wanted" % (more,), got)
 
+    # Found, and the program goes to another folder, where the driver would find other files.
+    bench.write("elsewhere/h.h", "#define BASE 72\n")
+    bench.write("elsewhere/settled/h.h", "#define BASE 73\n")
+    bench.write("settled/h.h", "#define BASE 70\n")
+    for include in ("-I" + folder, "-Isettled"):
+        moved = ("--source", "linked.cl", "--linked", "--options", include, "--move-to", "elsewhere")
+        for wanted, option in (
+            (None, "-cl-finite-math-only"),
+            (FOUND, "-cl-finite-math-only"),
+            (COMPILED_AFTER_ALL, "-cl-finite-math-only -cl-denorms-are-zero"),
+            (FOUND, "-cl-finite-math-only -cl-denorms-are-zero"),
+        ):
+            moved_and_linked = (*moved, "--link-options", option)
+            got, run = outcomes(bench, *moved_and_linked)
+            at_driver = bench.native(*moved_and_linked)
+            bench.check_same(run, at_driver, "moved, %s %s: right results" % (include, option))
+            bench.check(wanted in (None, got), "moved, %s %s: as wanted" % (include, option), got)
+
     # Touched by the program itself, then changed before a link that isn't found.
     touch = ("--before", "touch %s/h.h" % folder, "--between", swap)
     for option in ("-cl-fast-relaxed-math", "-cl-denorms-are-zero"):

@@ -354,11 +354,10 @@ static kiln_status add_file(kilni_opencl_includes *s, const char *path, kiln_err
     return status;
 }
 
-static void note_file(kilni_opencl_files *files, const char *path, const struct stat *facts)
+static void note_file(kilni_opencl_files *files, const struct stat *facts)
 {
     const int64_t changed_ns =
         (int64_t)facts->st_ctim.tv_sec * INT64_C(1000000000) + facts->st_ctim.tv_nsec;
-    files->are_relative |= path[0] != '/';
     files->changed_ns = changed_ns > files->changed_ns ? changed_ns : files->changed_ns;
 }
 
@@ -373,7 +372,7 @@ static kiln_status take_path(kilni_opencl_includes *s, const char *path, size_t 
                    : kilni_error_set(error, KILN_E_UNSUPPORTED, errno,
                                      "an include that can't be looked at: %s", path);
     }
-    note_file(&s->files, path, &facts);
+    note_file(&s->files, &facts);
     size_t folder_index = none;
     kiln_status status = find_folder(s, path, &folder_index, error);
     if (status != KILN_OK) {
@@ -458,6 +457,7 @@ static kiln_status visit_headers_behind(kilni_opencl_includes *s, const char *pa
 static kiln_status look_in(kilni_opencl_includes *s, finding found, const char *path, size_t depth,
                            kiln_error *error)
 {
+    s->files.are_relative |= *path != '/';
     kiln_status status = visit_headers_behind(s, path, depth, error);
     if (status == KILN_OK) {
         status = take_path(s, path, depth, &found, error);
@@ -672,7 +672,7 @@ kiln_status kilni_opencl_includes_follow(kilni_opencl_includes *s, kiln_error *e
 kilni_opencl_files kilni_opencl_includes_files(const kilni_opencl_includes *s)
 {
     kilni_opencl_files files = s->files;
-    files.are_relative |= s->hazards.uses_file_name;
+    files.names_are_used = s->hazards.uses_file_name;
     return files;
 }
 

@@ -45,8 +45,9 @@ kiln_status kilni_opencl_includes_follow(kilni_opencl_includes *includes, kiln_e
 
 /* Whether the files that were found stay what they are, as far as can be told. */
 typedef struct kilni_opencl_files {
-    bool are_relative;  /* what is found goes by the working directory, which may change */
-    int64_t changed_ns; /* when one of them changed last, in Unix time; 0: there are none */
+    bool are_relative;   /* they are looked for by the working directory, found or not */
+    bool names_are_used; /* by __FILE__ or the like */
+    int64_t changed_ns;  /* when one of them changed last, in Unix time; 0: there are none */
 } kilni_opencl_files;
 
 kilni_opencl_files kilni_opencl_includes_files(const kilni_opencl_includes *includes);
