@@ -27,7 +27,7 @@ static kiln_status describe(void *device, const kiln_program_source *source, kil
     if (!name) {
         return KILN_E_NO_MEMORY;
     }
-    kiln_status status = kilni_opencl_add_environment(name, NULL, key, error);
+    kiln_status status = kilni_opencl_add_environment(name, d->environment, key, error);
     free(name);
     return status == KILN_OK ? kilni_opencl_add_inputs(source, key, error) : status;
 }
