@@ -297,6 +297,18 @@ static void check_changing_header(fixture *f)
     scratch_remove(folder);
 }
 
+/* Nothing is read of a source that is empty. */
+static void check_empty_source(fixture *f)
+{
+    const kiln_program_source source = {.struct_size = sizeof source,
+                                        .form = KILN_SOURCE_TEXT,
+                                        .code = {.data = "this is no program", .size = 0}};
+    void *program = NULL;
+    char *log = NULL;
+    assert_int_equal(counted.ops.build(&f->device, &source, &program, &log), KILN_OK);
+    counted.ops.release_program(&f->device, program);
+}
+
 /* Variables that the user names are a part of the key. */
 static void check_named_variables(fixture *f)
 {
@@ -377,6 +389,7 @@ ON_EACH_PLATFORM(failing_build)
 ON_EACH_PLATFORM(unknown_kernel)
 ON_EACH_PLATFORM(source_that_can_not_be_told)
 ON_EACH_PLATFORM(changing_header)
+ON_EACH_PLATFORM(empty_source)
 ON_EACH_PLATFORM(named_variables)
 ON_EACH_PLATFORM(refused_binary)
 
@@ -403,6 +416,7 @@ int main(void)
         cmocka_unit_test(test_unknown_kernel),
         cmocka_unit_test(test_source_that_can_not_be_told),
         cmocka_unit_test(test_changing_header),
+        cmocka_unit_test(test_empty_source),
         cmocka_unit_test(test_named_variables),
         cmocka_unit_test(test_refused_binary),
     };

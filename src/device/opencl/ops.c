@@ -37,7 +37,8 @@ static cl_program create(const kilni_opencl_device *d, const kiln_program_source
 {
     *ret_error = CL_INVALID_OPERATION;
     if (source->form == KILN_SOURCE_TEXT) {
-        const char *text = source->code.data;
+        /* OpenCL takes a length of 0 for text up to a zero byte. */
+        const char *text = source->code.size > 0 ? source->code.data : "";
         return d->cl->clCreateProgramWithSource(d->context, 1, &text, &source->code.size,
                                                 ret_error);
     }
