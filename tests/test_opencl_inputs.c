@@ -284,6 +284,15 @@ static void refuses_what_cannot_be_told(void **state)
         {"#define D(x) _Pragma(#x)\nD(clang module import h)\n", "_Pragma"},
         {"__pragma(x)\n", "__pragma"},
         {"__asm__(\".incbin \\\"h.h\\\"\");\n", "assembly"},
+        {"__asm__(\"\\t.INCBIN \\\"h.h\\\"\");\n", "assembly"},
+        {"__asm__(\" .Include \\\"h.h\\\"\");\n", "assembly"},
+        {"__asm__(\".inc\" \"bin \\\"h.h\\\"\");\n", "assembly"},
+        {"__asm__(\".\" \"I\" \"ncbin \\\"h.h\\\"\");\n", "assembly"},
+        {"#define DOT \".\"\n__asm__(DOT \"incbin \\\"h.h\\\"\");\n", "assembly"},
+        {"#define S(x) #x\n__asm__(S(.incbin \"h.h\"));\n", "assembly"},
+        {"__asm__(\"\\x2eincbin \\\"h.h\\\"\");\n", "assembly"},
+        {"__asm__(\"\\56incbin \\\"h.h\\\"\");\n", "assembly"},
+        {"__asm__(\".i\\u006ecbin \\\"h.h\\\"\");\n", "assembly"},
         {"#include \"folder.h\"\n", "folder.h"},
         {"#include \"a\\b.h\"\n", "backslash"},
         {"#include <a/*b.h>\n", "comment in the name"},
@@ -311,6 +320,9 @@ static void allows_what_only_looks_alike(void **state)
         "#define P(a, b) a##b\nP(x, DATE)\nint T, E, D, A, _x;\n",
         "int module, dependency;\n",
         "__asm__(\"atom.global.inc.u32\");\n",
+        "struct { int i, inc; } s;\nint f() { __asm__(\"nop\"); return s.i + s.inc; }\n",
+        "__asm__(\"mov.u32 %0, %%clock;\\n\\t\" : \"=r\"(x));\n",
+        "__asm__(\"add.cc.u32 \\\\x;\" \"\" \"vadd.inc;\");\n",
         "char *s = \".incbin\";\n",
         "char *s = \"What?\\?=\";\n",
         "#pragma clang diagnostic ignored \"-Wunused\"\n",
@@ -707,34 +719,100 @@ static void takes_intermediate_language_as_it_is(void **state)
     kiln_key_builder_free(&builder);
 }
 
+/* The key of a source with embedded headers; NULL: refused. */
+static kiln_key *key_with_headers(const char *code, size_t count, const char *const *names,
+                                  const char *const *texts)
+{
+    kiln_bytes headers[4];
+    assert_true(count <= COUNT(headers));
+    for (size_t i = 0; i < count; i++) {
+        headers[i] = (kiln_bytes){.data = texts[i], .size = strlen(texts[i])};
+    }
+    kiln_program_source source = {.struct_size = sizeof source,
+                                  .form = KILN_SOURCE_TEXT,
+                                  .code = {.data = code, .size = strlen(code)}};
+    kiln_key_builder *builder;
+    kiln_key *key = NULL;
+    assert_int_equal(kiln_key_builder_new(&builder), KILN_OK);
+    if (kilni_opencl_add_inputs_with_headers(&source, count, names, headers, builder, NULL, NULL) ==
+        KILN_OK) {
+        assert_int_equal(kiln_key_builder_finish(builder, &key), KILN_OK);
+    }
+    kiln_key_builder_free(&builder);
+    return key;
+}
+
+/* Whether the key of a source with headers is another once there is a file, or other text in it. */
+static void expect_counted(const char *code, size_t count, const char *const *names,
+                           const char *const *texts, const char *path)
+{
+    kiln_key *keys[4];
+    keys[0] = key_with_headers(code, count, names, texts);
+    put(path, "1");
+    keys[1] = key_with_headers(code, count, names, texts);
+    put(path, "2");
+    keys[2] = key_with_headers(code, count, names, texts);
+    keys[3] = key_with_headers(code, count, names, texts);
+    assert_false(kiln_key_equals(keys[0], keys[1]));
+    assert_false(kiln_key_equals(keys[1], keys[2]));
+    assert_true(kiln_key_equals(keys[2], keys[3]));
+    for (size_t i = 0; i < COUNT(keys); i++) {
+        kiln_key_release(&keys[i]);
+    }
+}
+
 static void counts_embedded_headers(void **state)
 {
     (void)state;
-    put("deep.h", "D");
     static const char *const names[] = {"e.h"};
-    kiln_bytes header = {.data = "#include \"deep.h\"\n", .size = 18};
-    kiln_program_source source = {.struct_size = sizeof source,
-                                  .form = KILN_SOURCE_TEXT,
-                                  .code = {.data = "#include \"e.h\"\n", .size = 15}};
-    kiln_key *keys[3];
-    for (int i = 0; i < 3; i++) {
-        kiln_key_builder *builder;
-        assert_int_equal(kiln_key_builder_new(&builder), KILN_OK);
-        assert_int_equal(
-            kilni_opencl_add_inputs_with_headers(&source, 1, names, &header, builder, NULL, NULL),
-            KILN_OK);
-        assert_int_equal(kiln_key_builder_finish(builder, &keys[i]), KILN_OK);
-        kiln_key_builder_free(&builder);
-        put("deep.h", "E");
-        if (i == 1) {
-            header = (kiln_bytes){.data = "#include \"deep.h\"  ", .size = 19};
-        }
-    }
-    assert_false(kiln_key_equals(keys[0], keys[1]));
-    assert_false(kiln_key_equals(keys[1], keys[2]));
-    for (int i = 0; i < 3; i++) {
-        kiln_key_release(&keys[i]);
-    }
+    static const char *const text[] = {"#include \"deep.h\"\n"};
+    static const char *const other_text[] = {"#include \"deep.h\"  "};
+    expect_counted("#include \"e.h\"\n", 1, names, text, "deep.h");
+    kiln_key *one = key_with_headers("#include \"e.h\"\n", 1, names, text);
+    kiln_key *other = key_with_headers("#include \"e.h\"\n", 1, names, other_text);
+    assert_false(kiln_key_equals(one, other));
+    kiln_key_release(&one);
+    kiln_key_release(&other);
+}
+
+/* Drivers hold embedded headers in memory, over the file system: what they include is looked for in
+ * the folders that their names say, on disk too. */
+static void looks_beside_embedded_headers(void **state)
+{
+    const scratch *s = *state;
+    static const char *const relative[] = {"sub/a.h"};
+    static const char *const sibling[] = {"#include \"b.h\"\n"};
+    static const char *const parent[] = {"#include \"../c.h\"\n"};
+    expect_counted("#include \"sub/a.h\"\n", 1, relative, sibling, "sub/b.h");
+    expect_counted("#include \"sub/a.h\"\n", 1, relative, parent, "c.h");
+
+    char absolute_name[sizeof s->path + 8], code[sizeof s->path + 32];
+    snprintf(absolute_name, sizeof absolute_name, "%s/abs/a.h", s->path);
+    snprintf(code, sizeof code, "#include \"%s\"\n", absolute_name);
+    const char *const absolute[] = {absolute_name};
+    expect_counted(code, 1, absolute, sibling, "abs/b.h");
+
+    static const char *const chain[] = {"p/a.h", "p/q/x.h"};
+    static const char *const chain_texts[] = {"#include \"q/x.h\"\n", "#include \"b.h\"\n"};
+    expect_counted("#include \"p/a.h\"\n", 2, chain, chain_texts, "p/q/b.h");
+}
+
+/* "link/../y.h" is y.h to who shortens the text of it, and elsewhere/y.h to the file system. */
+static void looks_behind_links_to_embedded_headers(void **state)
+{
+    (void)state;
+    put("elsewhere/folder/some.h", "\n");
+    assert_int_equal(symlink("elsewhere/folder", "link"), 0);
+    static const char *const names[] = {"y.h"};
+    static const char *const texts[] = {"#include \"b.h\"\n"};
+    expect_counted("#include \"link/../y.h\"\n", 1, names, texts, "elsewhere/b.h");
+
+    static const char *const unclear[] = {"link/../y.h"};
+    assert_null(key_with_headers("#include \"y.h\"\n", 1, unclear, texts));
+    static const char *const no_step[] = {"..a/b../y...h"};
+    kiln_key *key = key_with_headers("#include \"y.h\"\n", 1, no_step, texts);
+    assert_non_null(key);
+    kiln_key_release(&key);
 }
 
 static kilni_opencl_files files_of(const char *code, const char *options)
@@ -744,7 +822,7 @@ static kilni_opencl_files files_of(const char *code, const char *options)
                                   .code = {.data = code, .size = strlen(code)},
                                   .options = options};
     kiln_key_builder *builder;
-    kilni_opencl_files files = {.are_relative = true, .changed_ns = -1};
+    kilni_opencl_files files = {.are_relative = true, .names_are_used = true, .changed_ns = -1};
     assert_int_equal(kiln_key_builder_new(&builder), KILN_OK);
     assert_int_equal(
         kilni_opencl_add_inputs_with_headers(&source, 0, NULL, NULL, builder, &files, NULL),
@@ -763,27 +841,36 @@ static int64_t change_of(const char *path)
 static void tells_of_files(void **state)
 {
     const scratch *s = *state;
-    char options[sizeof s->path + 8];
-    snprintf(options, sizeof options, "-I%s/a", s->path);
+    char code[sizeof s->path + 32];
+    snprintf(code, sizeof code, "#include \"%s/a/old.h\"\n", s->path);
+    put("a/old.h", "\n");
+
+    kilni_opencl_files files = files_of("int a;\n", "-Ia");
+    assert_false(files.are_relative);
+    assert_false(files.names_are_used);
+    assert_true(files.changed_ns == 0);
+    files = files_of(code, NULL);
+    assert_false(files.are_relative);
+    assert_true(files.changed_ns == change_of("a/old.h"));
+
     put("a/old.h", "#include \"new.h\"\n");
     put("a/new.h", "\n");
-
-    kilni_opencl_files files = files_of("int a;\n", options);
-    assert_false(files.are_relative);
-    assert_true(files.changed_ns == 0);
-    files = files_of("#include \"old.h\"\n", options);
-    assert_false(files.are_relative);
+    files = files_of(code, NULL);
+    assert_true(files.are_relative);
     assert_true(files.changed_ns == change_of("a/new.h"));
-    files = files_of("#include \"old.h\"\n", "-Ia");
-    assert_true(files.are_relative);
-    files = files_of("__constant char *f = __FILE__;\n", options);
-    assert_true(files.are_relative);
+    files = files_of("__constant char *f = __FILE__;\n", NULL);
+    assert_true(files.names_are_used);
+}
 
-    /* What a driver may find first counts too. */
-    assert_int_equal(rename("a/old.h", "old.h"), 0);
-    put("a/old.h", "\n");
-    files = files_of("#include \"old.h\"\n", options);
-    assert_true(files.are_relative);
+/* What isn't there now may be where the program goes next. */
+static void tells_of_names_that_are_not_found(void **state)
+{
+    const scratch *s = *state;
+    char options[sizeof s->path + 8];
+    snprintf(options, sizeof options, "-I%s/a", s->path);
+    put("a/some.h", "\n");
+    assert_true(files_of("#include \"some.h\"\n", options).are_relative);
+    assert_true(files_of("#if __has_include(\"none.h\")\n#endif\n", options).are_relative);
 }
 
 /* ---- links ---- */
@@ -887,12 +974,13 @@ static void says_whether_files_may_count(void **state)
 
 static const char everything[] =
     "#define S(x) T(x)\n#define T(x) #x\n#define J(a, b) a##b\n#include S(P/h.h)\n"
-    "#include J(NA, ME)\n#include <g.h>\n#if __has_include(\"h.h\")\n#endif\n// \\\n\n";
+    "#include J(NA, ME)\n#include <g.h>\n#include \"a/../e.h\"\n#if "
+    "__has_include(\"h.h\")\n#endif\n// \\\n\n";
 static const char every_option[] = "-D P=a -D \"NAME=<h.h>\" -I a -I \"b c\" -include g.h";
 
 static kiln_status try_everything(void)
 {
-    static const char *const names[] = {"e.h"};
+    static const char *const names[] = {"a/e.h"};
     kiln_bytes header = {.data = "#include \"h.h\"\n", .size = 15};
     kiln_program_source source = {.struct_size = sizeof source,
                                   .form = KILN_SOURCE_TEXT,
@@ -1079,7 +1167,10 @@ int main(void)
         SCRATCH_TEST(shares_equal_folders),
         SCRATCH_TEST(takes_intermediate_language_as_it_is),
         SCRATCH_TEST(counts_embedded_headers),
+        SCRATCH_TEST(looks_beside_embedded_headers),
+        SCRATCH_TEST(looks_behind_links_to_embedded_headers),
         SCRATCH_TEST(tells_of_files),
+        SCRATCH_TEST(tells_of_names_that_are_not_found),
         SCRATCH_TEST(keeps_links_apart),
         SCRATCH_TEST(refuses_link_options_that_may_name_files),
         SCRATCH_TEST(says_whether_files_may_count),

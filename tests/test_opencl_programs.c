@@ -10,6 +10,8 @@
 #include <cmocka.h>
 
 #include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "device/opencl/ops.h"
@@ -28,13 +30,25 @@ typedef struct counted_ops {
     kiln_device_ops ops; /* first */
     const kiln_device_ops *real;
     int builds, loads, captures, programs;
+    const char *changed_header; /* says 2 once a build has begun; NULL: none does */
 } counted_ops;
 
 static counted_ops counted;
 
+static void write_shift(const char *path, int shift)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    assert_true(fprintf(file, "#define SHIFT %d\n", shift) > 0);
+    assert_int_equal(fclose(file), 0);
+}
+
 static kiln_status count_build(void *device, const kiln_program_source *source, void **ret_program,
                                char **ret_log)
 {
+    if (counted.changed_header) {
+        write_shift(counted.changed_header, 2);
+    }
     const kiln_status status = counted.real->build(device, source, ret_program, ret_log);
     counted.builds++;
     counted.programs += status == KILN_OK;
@@ -255,6 +269,65 @@ static void check_source_that_can_not_be_told(fixture *f)
     leave(f);
 }
 
+/* A header that changes when its build has begun: what was built is this caller's alone. */
+static void check_changing_header(fixture *f)
+{
+    static const char including[] = "#include \"shift.h\"\n"
+                                    "kernel void affine(global int *out, int factor)\n"
+                                    "{ out[get_global_id(0)] = factor * (int)get_global_id(0)\n"
+                                    "                          + SHIFT; }\n";
+    char folder[SCRATCH_DIRECTORY_SIZE], options[sizeof folder + 8], path[sizeof folder + 16];
+    scratch_make(folder);
+    snprintf(options, sizeof options, "-I%s", folder);
+    snprintf(path, sizeof path, "%s/shift.h", folder);
+    enter(f);
+    write_shift(path, 1);
+    counted.changed_header = path;
+    kilni_program *program = obtain(f, including, options, KILNI_FROM_BUILD);
+    counted.changed_header = NULL;
+    assert_computes(f, program, 2);
+    kilni_program_release(&program);
+    for (int shift = 1; shift <= 2; shift++) {
+        write_shift(path, shift);
+        program = obtain(f, including, options, KILNI_FROM_BUILD);
+        assert_computes(f, program, shift);
+        kilni_program_release(&program);
+    }
+    leave(f);
+    scratch_remove(folder);
+}
+
+/* Nothing is read of a source that is empty. */
+static void check_empty_source(fixture *f)
+{
+    const kiln_program_source source = {.struct_size = sizeof source,
+                                        .form = KILN_SOURCE_TEXT,
+                                        .code = {.data = "this is no program", .size = 0}};
+    void *program = NULL;
+    char *log = NULL;
+    assert_int_equal(counted.ops.build(&f->device, &source, &program, &log), KILN_OK);
+    counted.ops.release_program(&f->device, program);
+}
+
+/* Variables that the user names are a part of the key. */
+static void check_named_variables(fixture *f)
+{
+    static const char *const names[] = {"KILN_TEST_*", NULL};
+    static const kilni_opencl_environment environment = {.variables = names};
+    f->device.environment = &environment;
+    enter(f);
+    static const char *const values[] = {"one", "two"};
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(setenv("KILN_TEST_VARIABLE", values[i], 1), 0);
+        kilni_program *program = obtain(f, affine, "-DSHIFT=5", KILNI_FROM_BUILD);
+        kilni_program_release(&program);
+        program = obtain(f, affine, "-DSHIFT=5", KILNI_FROM_MEMORY);
+        kilni_program_release(&program);
+    }
+    unsetenv("KILN_TEST_VARIABLE");
+    leave(f);
+}
+
 /* The driver's own refusal: a sound entry whose binary is none. */
 static void check_refused_binary(fixture *f)
 {
@@ -315,6 +388,9 @@ ON_EACH_PLATFORM(stored_entry)
 ON_EACH_PLATFORM(failing_build)
 ON_EACH_PLATFORM(unknown_kernel)
 ON_EACH_PLATFORM(source_that_can_not_be_told)
+ON_EACH_PLATFORM(changing_header)
+ON_EACH_PLATFORM(empty_source)
+ON_EACH_PLATFORM(named_variables)
 ON_EACH_PLATFORM(refused_binary)
 
 static int find_platforms(void **state)
@@ -339,6 +415,9 @@ int main(void)
         cmocka_unit_test(test_failing_build),
         cmocka_unit_test(test_unknown_kernel),
         cmocka_unit_test(test_source_that_can_not_be_told),
+        cmocka_unit_test(test_changing_header),
+        cmocka_unit_test(test_empty_source),
+        cmocka_unit_test(test_named_variables),
         cmocka_unit_test(test_refused_binary),
     };
     return cmocka_run_group_tests(tests, find_platforms, forget_platforms);

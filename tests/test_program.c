@@ -269,6 +269,41 @@ static void test_dear_capture_shares_in_memory_only(void **state)
     assert_int_equal(atomic_load(&f->device.capture.count), 0);
 }
 
+static void forget_the_source(void *user)
+{
+    scripted_device *device = user;
+    script(&device->describe, 1, KILN_E_UNSUPPORTED);
+}
+
+/* What the key was made of changes during the build: nobody else gets what was built. */
+static void check_changed_meanwhile(fixture *f, const kiln_device_ops *ops)
+{
+    house at = enter(f, ops, NULL);
+    f->device.while_building = forget_the_source;
+    f->device.user = &f->device;
+    const kiln_program_source source = source_of("s", "-O2");
+    kilni_program *first = NULL;
+    kilni_request_result result = {0};
+    assert_int_equal(kilni_program_obtain(at.context, &source, &first, &result, NULL), KILN_OK);
+    assert_int_equal(result.source, KILNI_FROM_BUILD);
+    assert_int_equal(result.kept, KILN_E_UNSUPPORTED);
+    f->device.while_building = NULL;
+    kilni_program *second = obtain(&at, "s", KILNI_FROM_BUILD);
+    assert_ptr_not_equal(kilni_program_handle(first), kilni_program_handle(second));
+    release(&first);
+    assert_int_equal(atomic_load(&f->device.live_programs), 1);
+    release(&second);
+    kilni_program *third = obtain(&at, "s", KILNI_FROM_MEMORY);
+    release(&third);
+    close_house(&at);
+}
+
+static void test_inputs_that_change_meanwhile(void **state)
+{
+    check_changed_meanwhile(*state, &scripted_dear_ops);
+    check_changed_meanwhile(*state, &scripted_cheap_ops);
+}
+
 static void test_programs_outlive_their_context(void **state)
 {
     fixture *f = *state;
@@ -567,6 +602,7 @@ int main(void)
         TEST(test_next_context_loads),
         TEST(test_identity_tells_devices_apart),
         TEST(test_dear_capture_shares_in_memory_only),
+        TEST(test_inputs_that_change_meanwhile),
         TEST(test_programs_outlive_their_context),
         TEST(test_device_that_can_not_be_told),
         TEST(test_source_that_can_not_be_told),

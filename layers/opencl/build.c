@@ -214,8 +214,7 @@ static void request_capture(const build_call *call, uint64_t build_ns)
 /* Leaves what was built to be captured by another process, or with the application's help. */
 static void leave_uncaptured(const build_call *call, uint64_t build_ns)
 {
-    kiln_status status =
-        session_requests()->store && !kiln_config_readonly(session_config()) ? KILN_OK : KILN_MISS;
+    kiln_status status = session_can_store() ? KILN_OK : KILN_MISS;
     for (cl_uint i = 0; status == KILN_OK && i < call->device_count; i++) {
         status = check_inputs(call, i);
     }

@@ -183,11 +183,15 @@ static cl_int request(compile_call *call)
 }
 
 /* A deferred compile reads its files when the driver's object is needed, so they must stay what
- * they are until then. They are taken to, where nobody has touched them since this process started.
- */
-static int are_settled(const kilni_opencl_files *files)
+ * they are until then. They are taken to, where nobody has touched them since this process started;
+ * and names that go by the working directory are looked for in the one of this call. */
+static int can_be_deferred(compile_call *call, const kilni_opencl_files *files)
 {
-    return !files->are_relative && files->changed_ns < session_start_ns();
+    if (files->names_are_used || files->changed_ns >= session_start_ns()) {
+        return 0;
+    }
+    return !files->are_relative || (working_directory_can_be_kept() &&
+                                    working_directory_note(&call->inputs.directory) == KILN_OK);
 }
 
 static cl_int compile_with_keys(compile_call *call)
@@ -221,7 +225,7 @@ static cl_int look_up_or_compile(compile_call *call)
     if (status != KILN_OK) {
         return pass_through(call, error.text[0] ? error.text : kiln_status_text(status));
     }
-    return are_settled(&files) ? request(call) : compile_with_keys(call);
+    return can_be_deferred(call, &files) ? request(call) : compile_with_keys(call);
 }
 
 static cl_int compile_tracked(compile_call *call)

@@ -96,6 +96,7 @@ void compile_inputs_done(compile_inputs *inputs)
     free_texts(inputs->header_codes, inputs->header_count);
     free(inputs->headers);
     free(inputs->code);
+    working_directory_done(&inputs->directory);
     *inputs = (compile_inputs){0};
 }
 

@@ -11,6 +11,7 @@
 #include "device/opencl/includes.h"
 #include "device_keys.h"
 #include "records.h"
+#include "working_directory.h"
 
 typedef void(CL_CALLBACK *compile_callback)(cl_program program, void *user_data);
 
@@ -38,9 +39,10 @@ typedef struct compile_inputs {
     kiln_bytes *headers; /* the same codes, with their sizes */
     char *code;          /* the program's own */
     kiln_program_source source;
+    working_directory directory; /* where it is to be compiled; none: anywhere */
 } compile_inputs;
 
-/* Copies what a call on a program names.
+/* Copies what a call on a program names, but for the working directory.
  *
  * @inputs  [out] to be freed with compile_inputs_done, also after a failure
  * Returns KILN_OK; KILN_E_UNSUPPORTED: an embedded header whose text can't be told;

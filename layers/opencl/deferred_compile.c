@@ -168,10 +168,17 @@ int deferred_compile_answer(const deferred_compile *of, cl_device_id device,
 
 /* ---- compiling after all ---- */
 
+typedef struct late_compile {
+    const deferred_compile *of;
+    program_record *record;
+} late_compile;
+
 /* The keys are taken anew: what the driver reads now may differ from what the cache was asked
  * for. */
-static void compile_now(const deferred_compile *of, program_record *record)
+static void compile_now(void *user)
 {
+    const deferred_compile *of = ((const late_compile *)user)->of;
+    program_record *record = ((const late_compile *)user)->record;
     device_keys keys = {0};
     int has_keys = compile_inputs_make_keys(&of->inputs, record, &keys, NULL, NULL) == KILN_OK;
     records_hold_at_driver(record);
@@ -195,7 +202,8 @@ void compile_natively(program_record *record, const char *why)
     pthread_mutex_lock(&of->lock);
     if (records_has_deferred(record, of)) {
         trace_passed("clCompileProgram, found before", why);
-        compile_now(of, record);
+        late_compile late = {.of = of, .record = record};
+        working_directory_run(&of->inputs.directory, compile_now, &late);
     }
     pthread_mutex_unlock(&of->lock);
     deferred_compile_release(of);

@@ -225,11 +225,6 @@ void helper_forget(void)
     atomic_store_explicit(&builds_in_flight, 0, memory_order_relaxed);
 }
 
-static int has_writable_store(void)
-{
-    return session_requests()->store && !kiln_config_readonly(session_config());
-}
-
 static void expect_helper(void)
 {
     if (!kiln_config_helper(session_config())) {
@@ -265,7 +260,7 @@ static int look_at_request(void *user, kiln_item *item)
 static void look_for_waiting(void)
 {
     waiting_search search = {0};
-    if (has_writable_store()) {
+    if (session_can_store()) {
         kiln_store_each_request(session_requests()->store, look_at_request, &search);
     }
     if (search.has_found) {
@@ -309,9 +304,6 @@ static kiln_status put_request(const kilni_opencl_described_build *build, const 
 void helper_request(const kilni_opencl_described_build *build, const kilni_opencl_traits *traits)
 {
     kiln_store *store = session_requests()->store;
-    if (!has_writable_store()) {
-        return;
-    }
     if (!kilni_opencl_keeps_cache(traits)) {
         trace_note("not requested: the driver's own cache is off");
         return;

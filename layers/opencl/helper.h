@@ -9,7 +9,7 @@
 #include "device/opencl/traits.h"
 
 /* Leaves a successful build as a request, where the driver's own cache lets another process repeat
- * it, and nobody left it before. */
+ * it, and nobody left it before. session_can_store is 1. */
 void helper_request(const kilni_opencl_described_build *build, const kilni_opencl_traits *traits);
 
 /* Looks, once in a process, whether others left requests that nobody served: programs that were

@@ -3,6 +3,7 @@
  * The OpenCL layer: what the ICD loader loads. It copies the functions below it and puts its own in
  * the place of those that create, build and query programs and kernels.
  */
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -174,6 +175,10 @@ EXPORTED cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t room, void
  * elsewhere. Nothing of OpenCL runs here. */
 __attribute__((destructor)) static void finish(void)
 {
+    /* What waits and writes here are points where a thread may be cancelled. */
+    int cancel_state = PTHREAD_CANCEL_ENABLE;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     session_drain();
     helper_process_ends();
+    pthread_setcancelstate(cancel_state, &cancel_state);
 }

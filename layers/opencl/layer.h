@@ -19,6 +19,9 @@ const cl_icd_dispatch *layer_target(void);
  * through. */
 const kilni_request_context *session_requests(void);
 
+/* 1 where there is a store that may be written to. session_requests is not NULL. */
+int session_can_store(void);
+
 /* Counters for the store's totals and for KILN_STATS. */
 void session_count(const kiln_stats *delta);
 

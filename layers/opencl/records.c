@@ -11,7 +11,8 @@
 #include "layer.h"
 
 /* Guards the maps and all fields of records that change. Innermost: nothing is locked, and the
- * driver not called, while it is held. */
+ * driver not called, while it is held. But for a fork, which takes the lock of the platforms after
+ * it; nobody takes them the other way round. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static handle_map programs;
 static handle_map kernels;

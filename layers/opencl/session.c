@@ -186,6 +186,11 @@ const kilni_request_context *session_requests(void)
     return atomic_load_explicit(&is_set_up, memory_order_acquire) ? &requests : NULL;
 }
 
+int session_can_store(void)
+{
+    return requests.store && !kiln_config_readonly(config);
+}
+
 void session_count(const kiln_stats *delta)
 {
     const kilni_request_context *context = session_is_forked() ? NULL : session_requests();

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stddef.h>
@@ -108,7 +109,10 @@ static int gets_orphans(void)
 
 static void clone_and_reap(spawn_call *call, char *stack_end)
 {
-    /* The application's handlers must not run in the children, which share its memory. */
+    /* Neither may the children take up a cancellation of this thread, whose own memory they use,
+     * nor the application's handlers run in them. */
+    int cancel_state = PTHREAD_CANCEL_ENABLE;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -116,6 +120,7 @@ static void clone_and_reap(spawn_call *call, char *stack_end)
     while (child > 0 && waitpid(child, NULL, __WCLONE) < 0 && errno == EINTR) {
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_setcancelstate(cancel_state, &cancel_state);
 }
 
 int spawn_detached(const char *path, char *const *arguments, char *const *environment)

@@ -151,8 +151,9 @@ static kiln_status build(void *user, kiln_error *error)
 
 /* What the source reads from may have changed while it was built: then what was built is not what
  * the key says. */
-static kiln_status check_key(const obtaining *o)
+static kiln_status check_key(void *user)
 {
+    const obtaining *o = user;
     kiln_key *again = NULL;
     kiln_status status = make_key(o->context, o->source, &again, NULL);
     if (status == KILN_OK && !kiln_key_equals(again, o->key)) {
@@ -167,10 +168,7 @@ static kiln_status capture(void *user, size_t index, uint64_t build_ns, kiln_ent
     (void)index;
     obtaining *o = user;
     kiln_capture taken = {0};
-    kiln_status status = check_key(o);
-    if (status == KILN_OK) {
-        status = o->context->ops->capture(o->context->device, o->program->handle, &taken);
-    }
+    kiln_status status = o->context->ops->capture(o->context->device, o->program->handle, &taken);
     if (status == KILN_OK) {
         const kiln_entry_params params = {
             .struct_size = sizeof params,
@@ -197,10 +195,13 @@ static void *take_program(void *user, uint64_t *ret_bytes)
     return o->program;
 }
 
-static const kilni_request_ops capturing_ops = {
-    .load = load, .build = build, .capture = capture, .take_program = take_program};
+static const kilni_request_ops capturing_ops = {.load = load,
+                                                .build = build,
+                                                .check_key = check_key,
+                                                .capture = capture,
+                                                .take_program = take_program};
 static const kilni_request_ops building_ops = {
-    .load = load, .build = build, .take_program = take_program};
+    .load = load, .build = build, .check_key = check_key, .take_program = take_program};
 
 /* ---- obtain ---- */
 

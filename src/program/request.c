@@ -380,11 +380,18 @@ static void publish_entry(flight *f, slot *owned)
     f->result.kept = f->result.kept == KILN_OK ? status : f->result.kept;
 }
 
-/* The waiters get the program itself, at once; the capture may take its time. */
+/* The waiters get the program itself, at once, if it is what they asked for; the capture may take
+ * its time. */
 static void publish_program(flight *f, slot *owned)
 {
-    fulfil(f, owned, f->result.build_ns);
-    kiln_status status = capture(f, owned);
+    const kilni_request_ops *ops = f->request->ops;
+    kiln_status status = ops->check_key ? ops->check_key(f->request->user) : KILN_OK;
+    if (status == KILN_OK) {
+        fulfil(f, owned, f->result.build_ns);
+        status = capture(f, owned);
+    } else {
+        kiln_ticket_abandon(&owned->ticket, KILN_ABANDON_UNSHAREABLE, KILN_OK, NULL);
+    }
     if (status == KILN_OK) {
         status = store_entry(f, owned);
     }

@@ -46,6 +46,10 @@ typedef struct kilni_request_ops {
      * impossible. A failure means that the result can't be kept. */
     kiln_status (*capture)(void *user, size_t index, uint64_t build_ns, kiln_entry **ret_entry);
 
+    /* With KILNI_KEEP_PROGRAM: whether the key still says what it was built from, asked once it is
+     * built. Any failure means that the result is this caller's alone. NULL: no need to ask. */
+    kiln_status (*check_key)(void *user);
+
     /* With KILNI_KEEP_PROGRAM: hands over the program that load or build made, and its size; memory
      * destroys it when its time has come. */
     void *(*take_program)(void *user, uint64_t *ret_bytes);

@@ -58,9 +58,11 @@ typedef struct source_run {
     const char *options;
     int is_linked;            /* the rest is for that */
     const char *link_options; /* NULL: none */
-    const char *header;       /* a file, embedded by its name without folders; NULL: none */
+    const char *header;       /* a file, to be embedded; NULL: none */
+    const char *header_name;  /* NULL: the file's, without folders */
     const char *before;       /* commands of the shell's, before it is compiled; NULL: none */
     const char *between;      /* before it is linked */
+    const char *move_to;      /* the working directory from then on; NULL: it stays */
 } source_run;
 
 /* Does that, runs the kernel f, and writes status, first item and log. Returns the exit status. */

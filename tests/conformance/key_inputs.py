@@ -472,6 +472,16 @@ def check_links(bench):
         bench.compare("an embedded header, %d" % base, *header)
         bench.compare("the same with an option", *header, "--options", "-DFOO=%d" % (base % 2))
         bench.compare("the same, linked otherwise", *header, "--link-options", "-cl-finite-math-only")
+    # An embedded header that includes a file in the folder that its own name gives.
+    bench.write("embedded/h.h", '#include "i.h"\n')
+    bench.write("by_folder.cl", LINKED.replace("h.h", "named/h.h"))
+    absolute = os.path.join(bench.work, "named/h.h")
+    bench.write("by_path.cl", LINKED.replace("h.h", absolute))
+    for source, name in (("by_folder.cl", "named/h.h"), ("by_path.cl", absolute)):
+        named = ("--linked", "--source", source, "--header", "embedded/h.h", "--header-name", name)
+        for base in (55, 55, 56, 55):
+            bench.write("named/i.h", "#define BASE %d\n" % base)
+            bench.compare("a file beside the embedded %s, %d" % (name, base), *named)
     for folder in ("sub", os.path.join(bench.work, "sub")):
         for base in (60, 60, 61, 60):
             bench.write("sub/h.h", "#define BASE %d\n" % base)
@@ -503,6 +513,24 @@ def check_found_compiles(bench):
         got, run = outcomes(bench, *linked, *more)
         bench.check_same(run, expected, "%s: right results" % (more,))
         bench.check(got == wanted, "%s: as wanted" % (more,), got)
+
+    # Found, and the program goes to another folder, where the driver would find other files.
+    bench.write("elsewhere/h.h", "#define BASE 72\n")
+    bench.write("elsewhere/settled/h.h", "#define BASE 73\n")
+    bench.write("settled/h.h", "#define BASE 70\n")
+    for include in ("-I" + folder, "-Isettled"):
+        moved = ("--source", "linked.cl", "--linked", "--options", include, "--move-to", "elsewhere")
+        for wanted, option in (
+            (None, "-cl-finite-math-only"),
+            (FOUND, "-cl-finite-math-only"),
+            (COMPILED_AFTER_ALL, "-cl-finite-math-only -cl-denorms-are-zero"),
+            (FOUND, "-cl-finite-math-only -cl-denorms-are-zero"),
+        ):
+            moved_and_linked = (*moved, "--link-options", option)
+            got, run = outcomes(bench, *moved_and_linked)
+            at_driver = bench.native(*moved_and_linked)
+            bench.check_same(run, at_driver, "moved, %s %s: right results" % (include, option))
+            bench.check(wanted in (None, got), "moved, %s %s: as wanted" % (include, option), got)
 
     # Touched by the program itself, then changed before a link that isn't found.
     touch = ("--before", "touch %s/h.h" % folder, "--between", swap)

@@ -5,7 +5,8 @@
  *
  *     opencl_conformance [--platform SUBSTRING] [--cycles N] [--list] [--blind-writes] [CASE…]
  *     opencl_conformance [--platform SUBSTRING] --source FILE [--options OPTIONS] [--linked
- *         [--link-options OPTIONS] [--header FILE] [--before COMMAND] [--between COMMAND]]
+ *         [--link-options OPTIONS] [--header FILE [--header-name NAME]] [--before COMMAND]
+ *         [--between COMMAND] [--move-to FOLDER]]
  *     opencl_conformance [--platform SUBSTRING] --leave-running SALT
  *
  * With --blind-writes the descriptors 1 and 2 are written to all the while, whatever they are.
@@ -111,6 +112,8 @@ static int parse_arguments(int argc, char **argv, request *wanted)
         {"linked", no_argument, NULL, 'L'},
         {"link-options", required_argument, NULL, 'O'},
         {"header", required_argument, NULL, 'H'},
+        {"header-name", required_argument, NULL, 'N'},
+        {"move-to", required_argument, NULL, 'M'},
         {"before", required_argument, NULL, 'B'},
         {"between", required_argument, NULL, 'C'},
         {"blind-writes", no_argument, NULL, 'b'},
@@ -144,6 +147,12 @@ static int parse_arguments(int argc, char **argv, request *wanted)
             break;
         case 'H':
             wanted->source.header = optarg;
+            break;
+        case 'N':
+            wanted->source.header_name = optarg;
+            break;
+        case 'M':
+            wanted->source.move_to = optarg;
             break;
         case 'B':
             wanted->source.before = optarg;

@@ -43,13 +43,28 @@ static cl_program header_of(const scene *in, const char *path)
     return header;
 }
 
+/* The name that a header is embedded by. */
+static const char *header_name_of(const source_run *wanted)
+{
+    const char *slash = wanted->header != NULL ? strrchr(wanted->header, '/') : NULL;
+    return wanted->header_name != NULL ? wanted->header_name
+           : slash != NULL             ? slash + 1
+                                       : wanted->header;
+}
+
+static void move_to(const char *folder)
+{
+    if (folder != NULL && chdir(folder) != 0) {
+        fprintf(stderr, "opencl_conformance: there is no folder '%s'\n", folder);
+    }
+}
+
 /* P2: what P1 was compiled to, linked. NULL where that failed. */
 static cl_program compile_and_link(const scene *in, cl_program program, const source_run *wanted)
 {
     cl_int status = 99;
     cl_program header = header_of(in, wanted->header);
-    const char *slash = wanted->header != NULL ? strrchr(wanted->header, '/') : NULL;
-    const char *name = slash != NULL ? slash + 1 : wanted->header;
+    const char *name = header_name_of(wanted);
     run_command(wanted->before);
     status = clCompileProgram(program, 0, NULL, wanted->options, header != NULL ? 1 : 0,
                               header != NULL ? &header : NULL, header != NULL ? &name : NULL, NULL,
@@ -60,6 +75,7 @@ static cl_program compile_and_link(const scene *in, cl_program program, const so
         clReleaseProgram(header);
     }
     run_command(wanted->between);
+    move_to(wanted->move_to);
     cl_program linked =
         clLinkProgram(in->context, 0, NULL, wanted->link_options, 1, &program, NULL, NULL, &status);
     say_status(status, "link");

@@ -2,6 +2,7 @@
 #include "hazards.h"
 
 #include <string.h>
+#include <strings.h>
 
 typedef struct hazard_name {
     const char *text;
@@ -119,18 +120,64 @@ static bool names_pragma_file(const char *text, size_t length)
     return false;
 }
 
+/* Whether a directive of assemblers that reads a file begins here, as far as the text goes: where a
+ * string ends, another may go on. Case doesn't matter to assemblers. */
+static bool begins_file_directive(const char *text, size_t length)
+{
+    const size_t known = length < strlen("incb") ? length : strlen("incb");
+    return strncasecmp(text, "incb", known) == 0 || strncasecmp(text, "incl", known) == 0;
+}
+
+static bool has_file_directive(const char *text, size_t length)
+{
+    const char *end = text + length;
+    for (const char *dot = text; (dot = memchr(dot, '.', (size_t)(end - dot))) != NULL;) {
+        dot++;
+        if (begins_file_directive(dot, (size_t)(end - dot))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Escapes by number can stand for any character. */
+static bool has_numbered_escape(const char *text, size_t length)
+{
+    for (size_t i = 0; i + 1 < length; i++) {
+        if (text[i] == '\\') {
+            i++;
+            if (strchr("xuUN01234567", text[i]) && text[i] != '\0') {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* @token is a string. */
+static bool may_name_assembly_file(const kilni_token *token)
+{
+    /* Without its quotes. */
+    const char *text = token->text + 1;
+    const size_t length = token->length - 2;
+    return has_file_directive(text, length) || has_numbered_escape(text, length);
+}
+
 const char *kilni_hazards_see(kilni_hazards *hazards, const kilni_token *token)
 {
     if (!hazards->is_set_up) {
         set_up(hazards);
     }
+    const bool is_after_dot = hazards->is_after_dot;
+    hazards->is_after_dot = kilni_token_is(token, ".");
     if (token->kind == KILNI_TOKEN_IDENTIFIER) {
+        hazards->has_assembly_file |= is_after_dot && token->length >= strlen("incb") &&
+                                      begins_file_directive(token->text, token->length);
         return see_identifier(hazards, token);
     }
     if (token->kind == KILNI_TOKEN_STRING) {
         hazards->has_pragma_file_word |= names_pragma_file(token->text, token->length);
-        hazards->has_assembly_file |= contains(token->text, token->length, ".incb") ||
-                                      contains(token->text, token->length, ".incl");
+        hazards->has_assembly_file |= may_name_assembly_file(token);
     }
     hazards->pastes |= token->length > 1 && kilni_token_is_paste(token);
     return NULL;

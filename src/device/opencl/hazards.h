@@ -25,7 +25,9 @@ typedef struct kilni_hazards {
     bool has_pragma_operator;  /* _Pragma: a pragma that may be made of macros */
     bool has_pragma_file_word; /* a word of a pragma that names a file */
     bool has_assembly;
-    bool has_assembly_file; /* ".incbin" or ".include" in a string */
+    bool has_assembly_file; /* what may be, or begin, ".incbin" or ".include", in a string or as
+                               what # makes a string of */
+    bool is_after_dot;
 } kilni_hazards;
 
 /* Takes note of a token. NULL, or why the text is refused; static. */

@@ -67,6 +67,12 @@ typedef struct finding {
     bool repeated; /* the text was found before */
 } finding;
 
+/* A header that the call brings along. */
+typedef struct embedded_header {
+    const char *name; /* borrowed */
+    size_t text;
+} embedded_header;
+
 /* Where every name is looked for. */
 typedef struct place {
     const char *label;
@@ -84,6 +90,7 @@ struct kilni_opencl_includes {
     size_t search_folder_count;
     char *driver_folder; /* where a driver puts the source; NULL: not known */
     list texts;
+    list headers;
     list folders;
     list visits;
     list lookups;
@@ -115,6 +122,11 @@ static kiln_status append(list *l, const void *item, size_t item_size)
 static text *text_at(const kilni_opencl_includes *s, size_t i)
 {
     return (text *)s->texts.items + i;
+}
+
+static const embedded_header *header_at(const kilni_opencl_includes *s, size_t i)
+{
+    return (const embedded_header *)s->headers.items + i;
 }
 
 static folder *folder_at(const kilni_opencl_includes *s, size_t i)
@@ -208,6 +220,7 @@ void kilni_opencl_includes_free(kilni_opencl_includes **includes)
         free(lookup_at(s, i)->name);
     }
     free(s->texts.items);
+    free(s->headers.items);
     free(s->folders.items);
     free(s->visits.items);
     free(s->lookups.items);
@@ -268,7 +281,7 @@ kiln_status kilni_opencl_includes_add_text(kilni_opencl_includes *includes, cons
 
 /* ---- folders and files ---- */
 
-/* The folder of a path, which exists. */
+/* The folder of a path. KILN_MISS: it isn't there. */
 static kiln_status find_folder(kilni_opencl_includes *s, const char *path, size_t *ret_folder,
                                kiln_error *error)
 {
@@ -280,8 +293,12 @@ static kiln_status find_folder(kilni_opencl_includes *s, const char *path, size_
     }
     struct stat facts;
     if (kilni_os()->fstatat(AT_FDCWD, length ? f.path : ".", &facts, 0) != 0) {
+        const int number = errno;
         free(f.path);
-        return refuse(error, "a folder of includes that went away meanwhile");
+        return kilni_status_from_errno(number) == KILN_MISS
+                   ? KILN_MISS
+                   : kilni_error_set(error, KILN_E_UNSUPPORTED, number,
+                                     "a folder that can't be looked at, of %s", path);
     }
     f.device = facts.st_dev;
     f.inode = facts.st_ino;
@@ -337,11 +354,10 @@ static kiln_status add_file(kilni_opencl_includes *s, const char *path, kiln_err
     return status;
 }
 
-static void note_file(kilni_opencl_files *files, const char *path, const struct stat *facts)
+static void note_file(kilni_opencl_files *files, const struct stat *facts)
 {
     const int64_t changed_ns =
         (int64_t)facts->st_ctim.tv_sec * INT64_C(1000000000) + facts->st_ctim.tv_nsec;
-    files->are_relative |= path[0] != '/';
     files->changed_ns = changed_ns > files->changed_ns ? changed_ns : files->changed_ns;
 }
 
@@ -356,11 +372,12 @@ static kiln_status take_path(kilni_opencl_includes *s, const char *path, size_t 
                    : kilni_error_set(error, KILN_E_UNSUPPORTED, errno,
                                      "an include that can't be looked at: %s", path);
     }
-    note_file(&s->files, path, &facts);
+    note_file(&s->files, &facts);
     size_t folder_index = none;
     kiln_status status = find_folder(s, path, &folder_index, error);
     if (status != KILN_OK) {
-        return status;
+        return status == KILN_MISS ? refuse(error, "a folder of includes that went away meanwhile")
+                                   : status;
     }
     ret_finding->text = find_text(s, &facts);
     ret_finding->repeated = ret_finding->text != none;
@@ -372,12 +389,79 @@ static kiln_status take_path(kilni_opencl_includes *s, const char *path, size_t 
                              : status;
 }
 
+/* ---- embedded headers ---- */
+
+static bool has_parent_step(const char *path)
+{
+    for (const char *at = path; (at = strstr(at, "..")) != NULL; at++) {
+        const bool begins = at == path || at[-1] == '/';
+        if (begins && (at[2] == '/' || at[2] == '\0')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Takes into account that a driver may find an embedded header by a path: what it includes is then
+ * looked for in the folder of that path, which nobody need have made. */
+static kiln_status visit_header(kilni_opencl_includes *s, const embedded_header *header,
+                                const char *path, size_t depth, kiln_error *error)
+{
+    size_t folder_index = 0;
+    const kiln_status status = find_folder(s, path, &folder_index, error);
+    return status == KILN_OK || status == KILN_MISS
+               ? add_visit(s, header->text, folder_index, depth, error)
+               : status;
+}
+
+kiln_status kilni_opencl_includes_add_header(kilni_opencl_includes *includes, const void *bytes,
+                                             size_t size, const char *name, kiln_error *error)
+{
+    if (has_parent_step(name)) {
+        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "an embedded header by the name of %s",
+                               name);
+    }
+    kiln_status status = add_text(includes, bytes, size, &(kilni_file_content){0}, name, error);
+    if (status != KILN_OK) {
+        return status;
+    }
+    const embedded_header header = {.name = name, .text = includes->texts.count - 1};
+    status = append(&includes->headers, &header, sizeof header);
+    return status == KILN_OK ? visit_header(includes, &header, name, 0, error) : status;
+}
+
+static const char *file_name_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* By "a/../b.h" a driver may find the embedded "b.h", since it drops "a/.." from the text. The file
+ * system, which it asks for what b.h includes, may follow a link at "a". */
+static kiln_status visit_headers_behind(kilni_opencl_includes *s, const char *path, size_t depth,
+                                        kiln_error *error)
+{
+    kiln_status status = KILN_OK;
+    const bool may_be_shortened = s->headers.count > 0 && has_parent_step(path);
+    for (size_t i = 0; may_be_shortened && i < s->headers.count && status == KILN_OK; i++) {
+        const embedded_header *header = header_at(s, i);
+        if (strcmp(file_name_of(header->name), file_name_of(path)) == 0) {
+            status = visit_header(s, header, path, depth + 1, error);
+        }
+    }
+    return status;
+}
+
 /* ---- looking for a name ---- */
 
 static kiln_status look_in(kilni_opencl_includes *s, finding found, const char *path, size_t depth,
                            kiln_error *error)
 {
-    kiln_status status = take_path(s, path, depth, &found, error);
+    s->files.are_relative |= *path != '/';
+    kiln_status status = visit_headers_behind(s, path, depth, error);
+    if (status == KILN_OK) {
+        status = take_path(s, path, depth, &found, error);
+    }
     if (status == KILN_MISS) {
         return KILN_OK;
     }
@@ -588,7 +672,7 @@ kiln_status kilni_opencl_includes_follow(kilni_opencl_includes *s, kiln_error *e
 kilni_opencl_files kilni_opencl_includes_files(const kilni_opencl_includes *s)
 {
     kilni_opencl_files files = s->files;
-    files.are_relative |= s->hazards.uses_file_name;
+    files.names_are_used = s->hazards.uses_file_name;
     return files;
 }
 

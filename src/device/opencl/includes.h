@@ -23,12 +23,20 @@ kiln_status kilni_opencl_includes_new(char *const *folders, size_t folder_count,
                                       kilni_opencl_includes **ret_includes);
 void kilni_opencl_includes_free(kilni_opencl_includes **includes);
 
-/* Adds a text that is no file: the source, the options as lines of C, an embedded header.
+/* Adds a text that is no file: the source, the options as lines of C.
  *
  * @name  for @error, such as "the source"
  * Returns KILN_OK; KILN_E_UNSUPPORTED; KILN_E_NO_MEMORY. */
 kiln_status kilni_opencl_includes_add_text(kilni_opencl_includes *includes, const void *bytes,
                                            size_t size, const char *name, kiln_error *error);
+
+/* Adds an embedded header, which drivers find by its name as if it were a file there: what it
+ * includes is looked for beside it too.
+ *
+ * @name  borrowed until kilni_opencl_includes_free
+ * Returns KILN_OK; KILN_E_UNSUPPORTED; KILN_E_NO_MEMORY. */
+kiln_status kilni_opencl_includes_add_header(kilni_opencl_includes *includes, const void *bytes,
+                                             size_t size, const char *name, kiln_error *error);
 
 /* Looks for what the texts include, and for what that includes.
  *
@@ -37,8 +45,9 @@ kiln_status kilni_opencl_includes_follow(kilni_opencl_includes *includes, kiln_e
 
 /* Whether the files that were found stay what they are, as far as can be told. */
 typedef struct kilni_opencl_files {
-    bool are_relative;  /* what is found goes by the working directory, which may change */
-    int64_t changed_ns; /* when one of them changed last, in Unix time; 0: there are none */
+    bool are_relative;   /* they are looked for by the working directory, found or not */
+    bool names_are_used; /* by __FILE__ or the like */
+    int64_t changed_ns;  /* when one of them changed last, in Unix time; 0: there are none */
 } kilni_opencl_files;
 
 kilni_opencl_files kilni_opencl_includes_files(const kilni_opencl_includes *includes);

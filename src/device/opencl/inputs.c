@@ -38,8 +38,8 @@ static kiln_status add_texts(const kiln_program_source *source, const embedded *
                                                 "the source", error);
     }
     for (size_t i = 0; i < more->count && status == KILN_OK; i++) {
-        status = kilni_opencl_includes_add_text(includes, more->headers[i].data,
-                                                more->headers[i].size, more->names[i], error);
+        status = kilni_opencl_includes_add_header(includes, more->headers[i].data,
+                                                  more->headers[i].size, more->names[i], error);
     }
     return status;
 }

@@ -27,7 +27,7 @@ static kiln_status describe(void *device, const kiln_program_source *source, kil
     if (!name) {
         return KILN_E_NO_MEMORY;
     }
-    kiln_status status = kilni_opencl_add_environment(name, NULL, key, error);
+    kiln_status status = kilni_opencl_add_environment(name, d->environment, key, error);
     free(name);
     return status == KILN_OK ? kilni_opencl_add_inputs(source, key, error) : status;
 }
@@ -37,7 +37,8 @@ static cl_program create(const kilni_opencl_device *d, const kiln_program_source
 {
     *ret_error = CL_INVALID_OPERATION;
     if (source->form == KILN_SOURCE_TEXT) {
-        const char *text = source->code.data;
+        /* OpenCL takes a length of 0 for text up to a zero byte. */
+        const char *text = source->code.size > 0 ? source->code.data : "";
         return d->cl->clCreateProgramWithSource(d->context, 1, &text, &source->code.size,
                                                 ret_error);
     }

@@ -103,12 +103,12 @@ static kiln_status remove_splices(const char *at, const char *end, kilni_clean_t
 kiln_status kilni_clean_text_make(const void *bytes, size_t size, kilni_clean_text *ret_text,
                                   const char **ret_refusal)
 {
-    const char *start = bytes;
+    const char *start = size > 0 ? bytes : "";
     if (size >= 3 && memcmp(start, "\xEF\xBB\xBF", 3) == 0) {
         start += 3;
         size -= 3;
     }
-    const char *refusal = size > 0 ? refuse_raw(start, size) : NULL;
+    const char *refusal = refuse_raw(start, size);
     if (refusal) {
         *ret_refusal = refusal;
         return KILN_E_UNSUPPORTED;
@@ -117,7 +117,7 @@ kiln_status kilni_clean_text_make(const void *bytes, size_t size, kilni_clean_te
     if (!text.bytes) {
         return KILN_E_NO_MEMORY;
     }
-    if (size > 0 && remove_splices(start, start + size, &text) != KILN_OK) {
+    if (remove_splices(start, start + size, &text) != KILN_OK) {
         kilni_clean_text_done(&text);
         return KILN_E_NO_MEMORY;
     }

@@ -139,7 +139,8 @@ static cl_program create_program(const service *s, cl_int *ret_error)
 {
     const kiln_program_source *source = &s->wanted.source;
     if (source->form == KILN_SOURCE_TEXT) {
-        const char *text = source->code.data;
+        /* OpenCL takes a length of 0 for text up to a zero byte. */
+        const char *text = source->code.size > 0 ? source->code.data : "";
         return s->cl->clCreateProgramWithSource(s->context, 1, &text, &source->code.size,
                                                 ret_error);
     }
