@@ -9,8 +9,8 @@
  *     load W                           load R
  *
  * at least one sees what the other stored. The light fence costs nothing where the system can make
- * all running threads of the process pass a barrier for the heavy one; elsewhere both are ordinary
- * ones.
+ * all running threads of the process pass a barrier for the heavy one, and the process had no other
+ * threads yet when it was asked to; elsewhere both are ordinary ones.
  */
 #pragma once
 

@@ -155,9 +155,6 @@ void kilni_section_leave_with_care(kiln_cache *cache, kilni_place *place)
 
 __attribute__((noinline)) static void enter_with_care(kiln_cache *cache, kiln_section *ret_section)
 {
-    if (!ret_section) {
-        return;
-    }
     ret_section->cache = cache;
     ret_section->slot = cache ? kilni_section_enter_with_care(cache) : NULL;
 }
@@ -167,8 +164,7 @@ __attribute__((noinline)) static void enter_with_care(kiln_cache *cache, kiln_se
 void kiln_section_enter(kiln_cache *cache, kiln_section *ret_section)
 {
     kilni_reader *reader = kilni_reader_own;
-    if (__builtin_expect(
-            !cache || !ret_section || !reader || !kilni_place_is_free(&reader->places[0]), 0)) {
+    if (__builtin_expect(!cache || !reader || !kilni_place_is_free(&reader->places[0]), 0)) {
         enter_with_care(cache, ret_section);
         return;
     }

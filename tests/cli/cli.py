@@ -17,7 +17,8 @@ MAKE_CACHE = os.path.abspath(sys.argv[2]) if len(sys.argv) > 2 else None
 
 COUNTERS = {
     "hits_memory", "hits_store", "misses", "builds", "waits", "passed_through", "failures",
-    "puts", "dropped", "corrupt", "evicted", "entries", "bytes", "build_ns", "saved_ns",
+    "puts", "dropped", "corrupt", "evicted", "entries", "bytes", "requests", "build_ns",
+    "saved_ns",
 }
 
 

@@ -73,9 +73,15 @@ class Environment(RunTest):
     def test_options_become_variables(self):
         self.assertEqual(self.variable("KILN_DIR", "--dir", "/some/where"), "/some/where")
         self.assertEqual(self.variable("KILN_TRACE", "--trace", "-"), "-")
-        self.assertEqual(self.variable("KILN_TRACE", "--trace", "/some/file"), "/some/file")
+        file = os.path.join(self.scratch, "trace")
+        self.assertEqual(self.variable("KILN_TRACE", "--trace", file), file)
         output = self.run_app("--dir", "here", "printenv", "KILN_DIR", cwd=self.scratch).stdout
         self.assertEqual(output.decode().strip(), os.path.join(self.scratch, "here"))
+
+    def test_a_trace_that_can_not_be_written(self):
+        result = self.run_app("--trace", "/nowhere/trace", "--", "true", expect=2)
+        self.assertEqual(result.stderr, b"kiln: no trace to /nowhere/trace: "
+                                        b"No such file or directory\n")
 
     def test_options_of_the_application(self):
         output = self.run_app("echo", "--summary", "--", "--help").stdout
@@ -263,7 +269,7 @@ class Summary(RunTest):
         self.assertEqual(
             result.stderr,
             b"kiln: 3 hits (2 from the store), 0 builds, 0 passed through, 1.50 s saved, "
-            b"3 entries, 1.4 MiB\n")
+            b"3 entries, 1.4 MiB, 1 waiting to be captured\n")
 
     def test_json_alone_is_a_summary(self):
         result = self.run_app("--json", "true")

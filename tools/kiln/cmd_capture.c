@@ -178,6 +178,10 @@ static void print_work(const struct work *work, bool json)
         json_print(stdout, object);
         return;
     }
+    if (work->served + work->dropped + work->failed + work->expired + work->left == 0) {
+        puts("nothing waits to be captured");
+        return;
+    }
     printf("%" PRIu64 " captured, %" PRIu64 " dropped, %" PRIu64 " failed, %" PRIu64 " expired\n",
            work->served, work->dropped, work->failed, work->expired);
 }

@@ -77,7 +77,8 @@ static bool is_hidden(const struct listed_item *item)
     return item->state == KILN_OK && item->kind == KILN_ENTRY_REQUEST;
 }
 
-static void print_listing(const struct listing *listing, bool all, bool json)
+/* Returns how many it printed. */
+static size_t print_listing(const struct listing *listing, bool all, bool json)
 {
     struct libscols_table *table = json ? NULL : new_table();
     size_t shown = 0;
@@ -96,9 +97,7 @@ static void print_listing(const struct listing *listing, bool all, bool json)
     if (!json) {
         table_print(table);
     }
-    if (!json && shown == 0) {
-        complain("the cache is empty");
-    }
+    return shown;
 }
 
 int cmd_ls(int argc, char **argv)
@@ -117,7 +116,10 @@ int cmd_ls(int argc, char **argv)
     struct listing listing;
     kiln_status status = listing_read(directory.store, &listing);
     if (status == KILN_OK) {
-        print_listing(&listing, all, line.json);
+        if (print_listing(&listing, all, line.json) == 0 && !line.json) {
+            complain(directory.store ? "the cache in %s is empty" : "there is no cache in %s",
+                     directory.path);
+        }
         listing_free(&listing);
     } else {
         complain("%s: %s", directory.path, kiln_status_text(status));

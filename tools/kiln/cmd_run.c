@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <signal.h>
@@ -37,13 +38,24 @@ static void set_variable_to_path(const char *name, const char *path)
     free(absolute);
 }
 
-static void set_trace(const char *file)
+/* Returns EXIT_OK, or what to exit with where that file can't be written. */
+static int set_trace(const char *file)
 {
     if (strcmp(file, "-") == 0) {
         must_succeed(setenv("KILN_TRACE", file, 1));
-    } else {
-        set_variable_to_path("KILN_TRACE", file);
+        return EXIT_OK;
     }
+    int opened =
+        open(file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0600);
+    if (opened < 0 && errno != ENXIO) {
+        complain("no trace to %s: %s", file, strerror(errno));
+        return EXIT_USAGE;
+    }
+    if (opened >= 0) {
+        close(opened);
+    }
+    set_variable_to_path("KILN_TRACE", file);
+    return EXIT_OK;
 }
 
 static bool is_disabled(void)
@@ -103,7 +115,11 @@ static void print_line(const struct counters *counters)
     print_count(stats->builds, "build", "builds");
     fprintf(stderr, ", %" PRIu64 " passed through, %s saved, ", stats->passed_through, saved);
     print_count(counters->entries, "entry", "entries");
-    fprintf(stderr, ", %s\n", bytes);
+    fprintf(stderr, ", %s", bytes);
+    if (counters->requests > 0) {
+        fprintf(stderr, ", %" PRIu64 " waiting to be captured", counters->requests);
+    }
+    fputc('\n', stderr);
 }
 
 static void print_summary(const kiln_stats *stats, const struct command_line *line)
@@ -168,8 +184,8 @@ int cmd_run(int argc, char **argv)
     if (line.directory != NULL) {
         set_variable_to_path("KILN_DIR", line.directory);
     }
-    if (trace != NULL) {
-        set_trace(trace);
+    if (trace != NULL && (exit_code = set_trace(trace)) != EXIT_OK) {
+        return exit_code;
     }
     if (!is_disabled()) {
         exit_code = set_layer();

@@ -68,6 +68,7 @@ static void print_table(const struct directory *directory, const struct counters
     table_add_column(table, NULL, COLUMN_LONG_TEXT);
     add_counter(table, "entries", counters->entries, "in the cache now");
     add_bytes(table, directory, counters->bytes);
+    add_counter(table, "requests", counters->requests, "builds that wait to be captured");
 #define ADD_COUNTER(name, meaning) add_counter(table, #name, counters->stats.name, meaning);
     KILN_STATS_LIST(ADD_COUNTER)
 #undef ADD_COUNTER

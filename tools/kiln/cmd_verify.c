@@ -57,6 +57,9 @@ int cmd_verify(int argc, char **argv)
         return exit_code;
     }
     kiln_verify_report report = {.struct_size = sizeof report};
+    if (directory.store == NULL) {
+        complain("there is no cache in %s", directory.path);
+    }
     kiln_status status = directory.store == NULL
                              ? KILN_OK
                              : kiln_store_verify(directory.store, name_bad_item, NULL, &report);

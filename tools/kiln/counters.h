@@ -13,6 +13,7 @@
 struct counters {
     kiln_stats stats;
     uint64_t entries, bytes; /* that the store holds now */
+    uint64_t requests;       /* builds that wait there to be captured */
 };
 
 /* Reads what a store holds and counted. @store may be NULL: all zeros. */

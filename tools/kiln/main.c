@@ -62,7 +62,9 @@ static int dispatch(int argc, char **argv)
     }
     const struct command *command = find_command(argv[1]);
     if (command == NULL) {
-        complain("there is no command '%s'; 'kiln --help' lists them", argv[1]);
+        complain(argv[1][0] == '-' ? "'%s' is to follow a command; 'kiln --help' lists them"
+                                   : "there is no command '%s'; 'kiln --help' lists them",
+                 argv[1]);
         return EXIT_USAGE;
     }
     char title[16];
