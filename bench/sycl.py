@@ -21,7 +21,7 @@ from sycl_program import (
 WARM_LIMIT = 1.05  # of the time that SYCL's own cache takes
 COLD_LIMIT = 1 / 20  # of the device work of a start without a cache
 ADDED_LIMIT = 1.03  # what filling the cache may add to a start without one
-COLD_ROUNDS = 7
+COLD_ROUNDS = 15
 WARM_ROUNDS = 25
 CROWD = 8
 

@@ -166,6 +166,7 @@ KILN_API kiln_status kiln_store_trim(kiln_store *store, uint64_t max_bytes,
 typedef struct kiln_verify_report {
     size_t struct_size;
     uint64_t checked, ok, corrupt, newer; /* requests included */
+    uint64_t removed;                     /* by this check, which removes nothing */
 } kiln_verify_report;
 
 /* @report  may be NULL; called for each item that is not as it should be, with why */

@@ -36,6 +36,7 @@ static void print_report(const kiln_verify_report *report, bool json)
         json_add(object, "ok", json_number(report->ok));
         json_add(object, "corrupt", json_number(report->corrupt));
         json_add(object, "newer", json_number(report->newer));
+        json_add(object, "removed", json_number(report->removed));
         json_print(stdout, object);
         return;
     }
