@@ -102,7 +102,7 @@ class Bench:
             result(f"warm against SYCL's own cache, warm: {whole}",
                    warm["kiln"][whole], warm["own"][whole], WARM_LIMIT),
             result(f"warm against SYCL's own cache, warm: {work}",
-                   warm["kiln"][work], warm["own"][work], WARM_LIMIT),
+                   warm["kiln"][work], warm["own"][work], None),
             result(f"both warm against SYCL's own cache, warm: {whole}",
                    warm["both"][whole], warm["own"][whole], WARM_LIMIT),
         ]
