@@ -445,6 +445,22 @@ static void test_evict_bytes_takes_the_cheapest_unpinned(void **state)
     assert_int_equal(ends(s, 2), 1);
 }
 
+static void test_evict_bytes_takes_no_more_than_asked_for(void **state)
+{
+    scene *s = *state;
+    open_cache(s);
+    put(s, 0, 0, 2);
+    uint64_t freed = 77;
+    assert_int_equal(kiln_cache_evict_bytes(s->cache, 0, &freed), KILN_OK);
+    assert_int_equal(freed, 0);
+    assert_true(is_ready(s, 0));
+    put(s, 1, 10, 1);
+    assert_int_equal(kiln_cache_evict_bytes(s->cache, 10, &freed), KILN_OK);
+    assert_int_equal(freed, 10);
+    assert_true(is_absent(s, 1));
+    assert_true(is_ready(s, 0));
+}
+
 static void test_remove_leaves_a_flight_alone(void **state)
 {
     scene *s = *state;
@@ -582,6 +598,7 @@ int main(void)
         IN_SCENE(test_no_evict_keeps_what_others_reserved),
         IN_SCENE(test_no_evict_gives_up_the_newest_for_a_smaller_capacity),
         IN_SCENE(test_evict_bytes_takes_the_cheapest_unpinned),
+        IN_SCENE(test_evict_bytes_takes_no_more_than_asked_for),
         IN_SCENE(test_remove_leaves_a_flight_alone),
         IN_SCENE(test_a_group_is_removed_as_one),
         IN_SCENE(test_flights_of_a_removed_group_end_for_their_waiters),

@@ -157,8 +157,8 @@ kiln_status kiln_cache_evict_bytes(kiln_cache *cache, uint64_t bytes, uint64_t *
     }
     kilni_aftermath after = {0};
     pthread_mutex_lock(&cache->lock);
-    uint64_t freed = bytes >= cache->bytes ? evict_all_unpinned_locked(cache, &after)
-                                           : evict_cheapest_locked(cache, bytes, &after);
+    uint64_t freed = bytes > cache->bytes ? evict_all_unpinned_locked(cache, &after)
+                                          : evict_cheapest_locked(cache, bytes, &after);
     pthread_mutex_unlock(&cache->lock);
     kilni_aftermath_finish(cache, &after);
     if (ret_freed) {
