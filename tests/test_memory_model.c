@@ -3,7 +3,9 @@
  * Random calls on a cache and on a model of it that is too plain to be wrong; after each call both
  * must agree on every object and every counter.
  *
- *     test_memory_model [SEED [CALLS]]
+ *     test_memory_model now|SEED CALLS
+ *
+ * now: a seed that differs from run to run; it is printed, so that a failure can be had again.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,6 +15,8 @@
 #include <cmocka.h>
 
 #include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -23,7 +27,7 @@
 enum { KEY_COUNT = 24, MAX_OBJECTS = 256, MAX_PINS = 10, GROUP_COUNT = 4 };
 
 static uint64_t seed;
-static uint64_t call_count = 1000000;
+static uint64_t call_count;
 
 static uint64_t random_state;
 
@@ -727,8 +731,12 @@ static void test_policies_that_change(void **state)
 
 int main(int argc, char **argv)
 {
-    seed = argc > 1 ? strtoull(argv[1], NULL, 10) : (uint64_t)time(NULL);
-    call_count = argc > 2 ? strtoull(argv[2], NULL, 10) : call_count;
+    if (argc != 3) {
+        fprintf(stderr, "usage: test_memory_model now|SEED CALLS\n");
+        return 2;
+    }
+    seed = strcmp(argv[1], "now") == 0 ? (uint64_t)time(NULL) : strtoull(argv[1], NULL, 10);
+    call_count = strtoull(argv[2], NULL, 10);
     print_message("seed %llu, %llu calls\n", (unsigned long long)seed,
                   (unsigned long long)call_count);
     const struct CMUnitTest tests[] = {
