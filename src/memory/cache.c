@@ -77,6 +77,7 @@ kiln_status kiln_cache_new(const kiln_cache_params *params, kiln_cache **ret_cac
     cache->max_bytes = known.max_bytes > 0 ? known.max_bytes : DEFAULT_MAX_BYTES;
     cache->max_entries = known.max_entries > 0 ? known.max_entries : DEFAULT_MAX_ENTRIES;
     cache->policy = kilni_policy_choose(known.policy);
+    kilni_policy_tell_hits_locked(cache, false);
     cache->random_state = RANDOM_SEED;
     kilni_process_add(cache);
     *ret_cache = cache;

@@ -7,6 +7,8 @@
 
 #include <stdlib.h>
 
+#include "memory/policy.h"
+
 struct kilni_listener {
     kilni_listener *next;
     uint64_t id;
@@ -51,7 +53,7 @@ static void note_wishes_locked(kiln_cache *cache)
     for (const kilni_listener *listener = cache->listeners; listener; listener = listener->next) {
         tells_hits = tells_hits || (!listener->removed && (listener->events & KILN_EVENT_HIT));
     }
-    atomic_store_explicit(&cache->tells_hits, tells_hits, memory_order_relaxed);
+    kilni_policy_tell_hits_locked(cache, tells_hits);
 }
 
 /* Takes a removed listener out of the list once none of its calls is under way. */

@@ -49,11 +49,11 @@ struct kiln_cache {
     /* Sections of epochs below it keep something from being reclaimed; 0: nothing waits. Stored
      * under the lock ahead of a heavy fence, loaded behind a light one: section.c has the rule. */
     _Atomic uint64_t awaited;
-    /* What recency is counted in: insertions, and evictions to make room. Stored under the lock;
-     * loaded relaxed, since a use that is noted one too early does no harm. */
-    _Atomic uint64_t clock;
-    /* Some listener wants KILN_EVENT_HIT. Likewise: who comes at the same time may miss one. */
-    _Atomic bool tells_hits;
+    /* The use of an object of which another use says nothing new, to nobody: as recent and as
+     * frequent as can be; no object's where some listener wants to be told of hits. policy.h has
+     * its parts. Stored under the lock; loaded relaxed, since a use that is noted one too early does
+     * no harm, and who comes along with a listener may not be told of. */
+    _Atomic uint64_t settled_use;
 
     _Alignas(64) pthread_mutex_t lock;
 
@@ -103,8 +103,8 @@ struct kiln_cache {
 struct kiln_pin {
     kilni_slot slot; /* key: NULL where it was built for one caller alone */
     void *object;    /* set once, before the object can be reached */
-    /* The clock at the last use, above how often it was used, saturating: policy.h. Stored by each
-     * use that changes it, with no order among them: one that is lost does no harm. */
+    /* When it was used last, above how often, saturating: policy.h. Stored by each use that changes
+     * it, with no order among them: one that is lost does no harm. */
     _Atomic uint64_t use;
     /* One for being in the cache, one for each pin, one for each notice under way. Whoever brings
      * it to 0 (acquire, after the others' release) retires the object; 0 never grows again. */
@@ -158,9 +158,4 @@ static inline kilni_object *kilni_cache_find(const kiln_cache *cache, const kiln
 static inline kilni_object *kilni_cache_find_same(const kiln_cache *cache, const kiln_key *key)
 {
     return (kilni_object *)kilni_table_find_same(&cache->ready, key);
-}
-
-static inline bool kilni_cache_tells_hits(const kiln_cache *cache)
-{
-    return __builtin_expect(atomic_load_explicit(&cache->tells_hits, memory_order_relaxed), 0);
 }

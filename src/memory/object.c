@@ -94,13 +94,20 @@ kilni_object *kilni_queue_pop(kilni_queue *queue)
 
 /* ---- pins ---- */
 
+void kilni_object_note_use(kilni_object *object)
+{
+    bool first = kilni_policy_use(object);
+    if (kilni_policy_tells_hits(object->cache)) {
+        kilni_aftermath_tell_hit(object, first);
+    }
+}
+
 void kilni_object_note_hit(kilni_object *object)
 {
     kiln_cache *cache = object->cache;
     kilni_counter_add(&cache->counters, KILNI_COUNTER_HITS, kilni_reader_number());
-    bool first = kilni_policy_use(object);
-    if (kilni_cache_tells_hits(cache)) {
-        kilni_aftermath_tell_hit(object, first);
+    if (!kilni_policy_is_settled(cache, object)) {
+        kilni_object_note_use(object);
     }
 }
 

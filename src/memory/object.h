@@ -58,6 +58,9 @@ kilni_object *kilni_object_pin(kiln_cache *cache, const kiln_key *key);
 /* Counts a hit on an object that is pinned, and the use. No lock held. */
 void kilni_object_note_hit(kilni_object *object);
 
+/* Notes a use of an object, and tells of it where someone wants to know. No lock held. */
+void kilni_object_note_use(kilni_object *object);
+
 /* Destroys a queue of objects that kilni_section_collect_locked gave. No lock held. */
 void kilni_object_destroy_all(kilni_queue doomed);
 

@@ -46,25 +46,33 @@ kiln_policy kilni_policy_choose(uint32_t policy)
 
 /* ---- use ---- */
 
-static uint64_t clock_of(const kiln_cache *cache)
+static const uint64_t CLOCK_TICK = 1 << KILNI_POLICY_FREQUENCY_BITS;
+
+static void settle_on_locked(kiln_cache *cache, uint64_t use)
 {
-    return atomic_load_explicit(&cache->clock, memory_order_relaxed);
+    atomic_store_explicit(&cache->settled_use, use, memory_order_relaxed);
 }
 
+void kilni_policy_tell_hits_locked(kiln_cache *cache, bool tells_hits)
+{
+    const uint64_t most = KILNI_POLICY_MAX_FREQUENCY;
+    settle_on_locked(cache, (kilni_policy_settled_use(cache) & ~most) | (tells_hits ? 0 : most));
+}
+
+/* Returns a use at the new time, and of no frequency. */
 static uint64_t advance_clock_locked(kiln_cache *cache)
 {
-    uint64_t clock = clock_of(cache) + 1;
-    atomic_store_explicit(&cache->clock, clock, memory_order_relaxed);
-    return clock;
+    uint64_t use = kilni_policy_settled_use(cache) + CLOCK_TICK;
+    settle_on_locked(cache, use);
+    return use & ~(uint64_t)KILNI_POLICY_MAX_FREQUENCY;
 }
 
 void kilni_policy_insert_locked(kilni_object *object)
 {
-    uint64_t clock = advance_clock_locked(object->cache);
-    object->inserted = object->seen_use = clock;
+    uint64_t now = advance_clock_locked(object->cache);
+    object->inserted = object->seen_use = now >> KILNI_POLICY_FREQUENCY_BITS;
     object->inflation = object->cache->inflation;
-    atomic_store_explicit(&object->use, clock << KILNI_POLICY_FREQUENCY_BITS | 1,
-                          memory_order_relaxed);
+    atomic_store_explicit(&object->use, now | 1, memory_order_relaxed);
 }
 
 void kilni_policy_evicted_locked(kilni_object *victim)

@@ -124,7 +124,7 @@ static kilni_place *free_place(kilni_reader *reader)
     return NULL;
 }
 
-kilni_place *kilni_section_enter_with_care(kiln_cache *cache)
+__attribute__((noinline)) kilni_place *kilni_section_enter_with_care(kiln_cache *cache)
 {
     kilni_place *place = free_place(kilni_reader_own ? kilni_reader_own : kilni_reader_claim());
     if (place) {
@@ -140,7 +140,7 @@ kilni_place *kilni_section_enter_with_care(kiln_cache *cache)
     return NULL;
 }
 
-void kilni_section_leave_with_care(kiln_cache *cache, kilni_place *place)
+__attribute__((noinline)) void kilni_section_leave_with_care(kiln_cache *cache, kilni_place *place)
 {
     if (place) {
         return; /* left when its thread ended */
@@ -184,17 +184,14 @@ void kiln_section_leave(kiln_section *section)
     kilni_section_leave(cache, place);
 }
 
-/* Where the key is not the very one that the object was given, or listeners want to be told. */
+/* Where the key is not the very one that the object was given, or the use says something. */
 __attribute__((noinline)) static void *peek_with_care(kiln_cache *cache, const kiln_key *key)
 {
     kilni_object *object = kilni_cache_find(cache, key);
     if (!object) {
         return NULL;
     }
-    bool first = kilni_policy_use(object);
-    if (kilni_cache_tells_hits(cache)) {
-        kilni_aftermath_tell_hit(object, first);
-    }
+    kilni_object_note_use(object);
     return object->object;
 }
 
@@ -205,9 +202,8 @@ void *kiln_cache_peek(const kiln_section *section, const kiln_key *key)
     }
     kiln_cache *cache = section->cache;
     kilni_object *object = kilni_cache_find_same(cache, key);
-    if (!object || kilni_cache_tells_hits(cache)) {
+    if (!object || !kilni_policy_is_settled(cache, object)) {
         return peek_with_care(cache, key);
     }
-    kilni_policy_use(object);
     return object->object;
 }

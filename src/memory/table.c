@@ -6,7 +6,7 @@
 
 #include "base/size.h"
 
-enum { FIRST_CELL_COUNT = 64 };
+enum { FIRST_CELL_COUNT = 512 };
 
 /* NULL for want of memory. */
 static kilni_cells *cells_new(size_t count)
@@ -73,7 +73,7 @@ static uint64_t cell_of(kilni_slot *slot)
 {
     uint64_t address = (uintptr_t)slot;
     assert(address <= KILNI_CELL_ADDRESS);
-    return (kilni_table_hash(slot->key) & ~KILNI_CELL_ADDRESS) | address;
+    return kilni_cell_tag(kilni_table_hash(slot->key)) | address;
 }
 
 /* Stores a slot in the first cell of its search that is free. True where that was an empty one. */

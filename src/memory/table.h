@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A table of keys: found by digest, believed by comparison. Open addressing over one array of
- * cells; a cell is the address of a slot with 16 bits of its key's digest above it, so that a
+ * cells; a cell is the address of a slot with 15 bits of its key's digest above it, so that a
  * search touches no slot but the right one.
  *
  * Whoever owns a table guards all calls but kilni_table_find. That one takes no lock where slots
@@ -84,7 +84,7 @@ void kilni_table_remove(kilni_table *table, const kilni_slot *slot);
 /* A position to walk from, as good as random where @random is. */
 size_t kilni_table_position(const kilni_table *table, uint64_t random);
 
-/* The first bytes of the digest: its low bits say where a search begins, its high ones are the
+/* The first bytes of the digest: its low bits say where a search begins, its high ones make the
  * tag. */
 static inline uint64_t kilni_table_hash(const kiln_key *key)
 {
@@ -118,9 +118,17 @@ static inline uint64_t kilni_cell_at(const kilni_cells *cells, uint64_t i)
     return atomic_load_explicit(&cells->cells[i & cells->mask], memory_order_acquire);
 }
 
-static inline bool kilni_cell_may_be(uint64_t cell, uint64_t hash)
+/* What stands above the address in the cells of a key. Its highest bit is set, as in no cell that
+ * names no slot. */
+static inline uint64_t kilni_cell_tag(uint64_t hash)
 {
-    return (cell ^ hash) >> KILNI_CELL_ADDRESS_BITS == 0 && cell > KILNI_CELL_LEFT;
+    return (hash | (uint64_t)1 << 63) & ~KILNI_CELL_ADDRESS;
+}
+
+/* Whether what is left of a cell without a key's tag is the address of a slot, maybe the key's. */
+static inline bool kilni_cell_is_address(uint64_t rest)
+{
+    return rest <= KILNI_CELL_ADDRESS;
 }
 
 /* The slot of a key, or NULL. */
@@ -134,27 +142,27 @@ static inline kilni_slot *kilni_table_find(const kilni_table *table, const kiln_
         if (cell == 0) {
             break;
         }
-        if (kilni_cell_may_be(cell, hash) && kiln_key_equals(kilni_cell_slot(cell)->key, key)) {
-            return kilni_cell_slot(cell);
+        uint64_t rest = cell ^ kilni_cell_tag(hash);
+        if (kilni_cell_is_address(rest) && kiln_key_equals(kilni_cell_slot(rest)->key, key)) {
+            return kilni_cell_slot(rest);
         }
     }
     return NULL;
 }
 
-enum { KILNI_QUICK_CELLS = 8 };
-
-/* The same where it is quick: the slot was given this very key, as those who prepare their keys do.
- * NULL says nothing. */
+/* The same where it is quick: the slot was given this very key, as those who prepare their keys do,
+ * and is in one of the first two cells of its search, as nearly all are. NULL says nothing. */
 static inline kilni_slot *kilni_table_find_same(const kilni_table *table, const kiln_key *key)
 {
     const kilni_cells *cells = atomic_load_explicit(&table->cells, memory_order_acquire);
     uint64_t hash = kilni_table_hash(key);
-    for (uint64_t i = 0; i < KILNI_QUICK_CELLS; i++) {
-        uint64_t cell = kilni_cell_at(cells, hash + i);
-        if (kilni_cell_may_be(cell, hash)) {
-            kilni_slot *slot = kilni_cell_slot(cell);
-            return slot->key == key ? slot : NULL;
-        }
+    uint64_t first = kilni_cell_at(cells, hash) ^ kilni_cell_tag(hash);
+    uint64_t second = kilni_cell_at(cells, hash + 1) ^ kilni_cell_tag(hash);
+    /* The lesser is the address, if one is: no branch, since a processor could not guess which. */
+    uint64_t rest = first < second ? first : second;
+    if (!kilni_cell_is_address(rest)) {
+        return NULL;
     }
-    return NULL;
+    kilni_slot *slot = kilni_cell_slot(rest);
+    return slot->key == key ? slot : NULL;
 }
