@@ -3,14 +3,15 @@
  * Reclamation: readers in sections, one of which may stall as long as it likes, and a thread that
  * removes objects from the table (src/memory/section.c, src/memory/reader.h).
  *
- * A reader's stores pass through a buffer that is emptied at any later time, and the light fence is
- * nothing at all; the heavy fence empties the buffers of all readers. What holds the cache's lock
- * stores directly.
+ * A reader's stores pass through a buffer that is emptied at any later time. Fences are ordinary at
+ * first: the light one empties that buffer, and the heavy one does nothing, since what holds the
+ * cache's lock stores directly. At any time they are switched to asymmetric ones: the light one does
+ * nothing, and the heavy one empties the buffers of all readers.
  *
  * What is checked: no reader sees an object that was destroyed; each object is destroyed once; when
  * all sections were left, nothing is kept, though nobody calls the cache again.
  *
- * Mutants: NO_HEAVY_FENCE EARLY_EPOCH NO_AWAITED
+ * Mutants: NO_HEAVY_FENCE EARLY_EPOCH NO_AWAITED EARLY_LOOK_AT_FENCES
  */
 
 #define READERS 2
@@ -32,6 +33,10 @@ bool is_destroyed[OBJECTS + 1];
 byte place[READERS];
 chan buffer[READERS] = [2] of { byte };
 
+/* kilni_fence_is_asymmetric. The lock in reader.c, which its switch and who reclaims are under, sees
+ * to it that it is not loaded before what was stored earlier is seen. */
+bool is_asymmetric;
+
 byte ended;
 
 /* ---- who reclaims ---- */
@@ -44,19 +49,31 @@ inline unlock() {
     locked = false
 }
 
+/* kilni_reader_improve_fences */
+active proctype improver() {
+    is_asymmetric = true
+}
+
 /* kilni_fence_heavy */
 inline heavy_fence() {
 #ifndef NO_HEAVY_FENCE
-    skip;
-    d_step {
-        r = 0;
-        do
-        :: r < READERS && nempty(buffer[r]) -> buffer[r]?place[r]
-        :: r < READERS && empty(buffer[r]) -> r++
-        :: r == READERS -> break
-        od;
-        r = 0
-    }
+#ifndef EARLY_LOOK_AT_FENCES
+    looked = is_asymmetric;
+#endif
+    if
+    :: looked ->
+        d_step {
+            r = 0;
+            do
+            :: r < READERS && nempty(buffer[r]) -> buffer[r]?place[r]
+            :: r < READERS && empty(buffer[r]) -> r++
+            :: r == READERS -> break
+            od;
+            r = 0
+        }
+    :: else
+    fi;
+    looked = false
 #else
     skip
 #endif
@@ -74,8 +91,8 @@ inline collect_locked() {
 #ifndef NO_AWAITED
         awaited = last_retirement + 1;
 #endif
-        heavy_fence();
         /* kilni_reader_oldest looks at one place after the other. */
+        heavy_fence();
         oldest = 255;
         r = 0;
         do
@@ -118,10 +135,14 @@ inline collect_locked() {
 /* Removes each object and retires it, as eviction and the last release do. */
 active proctype remover() {
     byte r, oldest, object;
+    bool looked;
     object = 1;
     do
     :: object <= OBJECTS ->
         lock();
+#ifdef EARLY_LOOK_AT_FENCES
+        looked = is_asymmetric;
+#endif
 #ifdef EARLY_EPOCH
         last_retirement = epoch;
         epoch = last_retirement + 1;
@@ -152,14 +173,24 @@ end:
     od
 }
 
+/* kilni_fence_light */
+inline light_fence() {
+    if
+    :: is_asymmetric
+    :: else -> empty(buffer[self])
+    fi
+}
+
 proctype reader(byte self) {
     byte r, oldest, mine, seen, sections;
+    bool looked;
     do
     :: sections < SECTIONS ->
         /* kilni_place_take */
         mine = epoch;
         buffer[self]!mine;
-        /* kilni_fence_light, then kilni_cache_find */
+        light_fence();
+        /* kilni_cache_find */
         seen = table;
         if
         :: seen != 0 -> assert(!is_destroyed[seen])
@@ -173,6 +204,7 @@ proctype reader(byte self) {
         seen = 0;
         /* kilni_place_leave */
         buffer[self]!0;
+        light_fence();
         if
         :: mine < awaited ->
             lock();

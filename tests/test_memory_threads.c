@@ -3,9 +3,10 @@
  * Many threads on few keys. An object's value is a function of its key until it is destroyed, so
  * that each look at one tells whether it was the right one and still alive.
  *
- *     test_memory_threads [SEED [CALLS [ordinary]]]
+ *     test_memory_threads [SEED [CALLS [ordinary | late]]]
  *
- * The third argument has the engine do without the system's help for its fences. A seed of 0 is the
+ * ordinary: the engine has to do without the system's help for its fences. late: the process has
+ * threads before its first cache, and gets that help when it has read for a while. A seed of 0 is the
  * time.
  */
 #include <setjmp.h>
@@ -22,6 +23,7 @@
 
 #include <kiln/cache.h>
 
+#include "memory/fence.h"
 #include "os/os.h"
 #include "support/memory_objects.h"
 
@@ -846,10 +848,98 @@ static void test_pins_outlive_the_cache_on_other_threads(void **state)
     }
 }
 
+/* ---- fences that are switched ---- */
+
 static int refuse(int command)
 {
     (void)command;
     return -1;
+}
+
+#ifndef KILNI_FENCE_IS_COUNTED
+static void *read_until_over(void *argument)
+{
+    scene *s = argument;
+    while (!atomic_load(&s->over)) {
+        kiln_section section;
+        kiln_section_enter(s->cache, &section);
+        for (uint32_t k = 0; k < KEY_COUNT; k++) {
+            const object *o = kiln_cache_peek(&section, s->keys[k]);
+            if (o) {
+                expect_object(o, k);
+            }
+        }
+        kiln_section_leave(&section);
+    }
+    return NULL;
+}
+
+static void put_and_remove(scene *s, uint32_t key)
+{
+    kiln_reservation r;
+    assert_int_equal(kiln_cache_reserve(s->cache, s->keys[key], NULL, &r, NULL), KILN_OK);
+    assert_int_equal(kiln_ticket_fulfil(&r.ticket, new_object(key), 1, 1, NULL), KILN_OK);
+    assert_int_equal(kiln_cache_remove(s->cache, s->keys[key]), KILN_OK);
+}
+
+static bool are_asymmetric(void)
+{
+    return atomic_load(&kilni_fence_is_asymmetric);
+}
+
+/* One who removes, and readers on whose account the fences are switched meanwhile. */
+static void test_fences_are_switched_below_readers(void **state)
+{
+    (void)state;
+    scene s;
+    open_scene(&s, (kiln_cache_params){0});
+    assert_false(are_asymmetric());
+    pthread_t threads[WORKER_COUNT];
+    for (int i = 0; i < WORKER_COUNT; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, read_until_over, &s), 0);
+    }
+    size_t removed = 0;
+    for (; !are_asymmetric(); removed++) {
+        put_and_remove(&s, (uint32_t)(removed % KEY_COUNT));
+    }
+    for (int i = 0; i < 1000; i++, removed++) {
+        put_and_remove(&s, (uint32_t)(removed % KEY_COUNT));
+    }
+    atomic_store(&s.over, true);
+    for (int i = 0; i < WORKER_COUNT; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    close_scene(&s);
+    assert_int_equal(settle_objects(), removed);
+}
+#endif
+
+/* Leaves the process one with threads. */
+static void *end_at_once(void *argument)
+{
+    return argument;
+}
+
+static int run_late(void)
+{
+#ifdef KILNI_FENCE_IS_COUNTED
+    print_message("fences are counted in this build, and not switched\n");
+    return 77;
+#else
+    if (!kilni_fence_ask()) {
+        print_message("the system has no asymmetric fences\n");
+        return 77;
+    }
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, end_at_once, NULL) != 0) {
+        return 1;
+    }
+    pthread_join(thread, NULL);
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_fences_are_switched_below_readers),
+    };
+    return cmocka_run_group_tests_name("memory threads, late", tests, NULL, NULL);
+#endif
 }
 
 int main(int argc, char **argv)
@@ -857,6 +947,9 @@ int main(int argc, char **argv)
     seed = argc > 1 ? strtoull(argv[1], NULL, 10) : 0;
     seed = seed > 0 ? seed : (uint64_t)time(NULL);
     call_count = argc > 2 ? strtoull(argv[2], NULL, 10) : call_count;
+    if (argc > 3 && strcmp(argv[3], "late") == 0) {
+        return run_late();
+    }
     static kilni_os_table ordinary;
     if (argc > 3) {
         ordinary = *kilni_os_system();

@@ -2,16 +2,22 @@
 #include "memory/fence.h"
 
 #include <linux/membarrier.h>
-#include <sys/single_threaded.h>
 
+#include "memory/reader.h"
 #include "os/os.h"
 
 #ifdef KILNI_FENCE_IS_COUNTED
 
 _Atomic unsigned kilni_fence_word;
 
-void kilni_fence_choose(void)
+bool kilni_fence_ask(void)
 {
+    return false;
+}
+
+void kilni_fence_switch(bool asymmetric)
+{
+    (void)asymmetric;
 }
 
 bool kilni_fence_heavy(void)
@@ -22,27 +28,40 @@ bool kilni_fence_heavy(void)
 
 #else
 
-bool kilni_fence_is_asymmetric;
+/* So many ordinary fences cost a thread about as much as asking the system. */
+enum { MANY_FENCES = 1 << 20 };
 
-/* Registering waits for all processors where there are other threads already, some 10 ms: a program
- * that is on its way to its first results is not to be held up for look-ups that it may never make.
- */
-void kilni_fence_choose(void)
+_Atomic bool kilni_fence_is_asymmetric;
+
+bool kilni_fence_ask(void)
 {
     const int needed = MEMBARRIER_CMD_PRIVATE_EXPEDITED | MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED;
-    int granted = __libc_single_threaded ? kilni_os()->membarrier(MEMBARRIER_CMD_QUERY) : 0;
-    kilni_fence_is_asymmetric =
-        granted >= 0 && (granted & needed) == needed &&
-        kilni_os()->membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
+    int granted = kilni_os()->membarrier(MEMBARRIER_CMD_QUERY);
+    return granted >= 0 && (granted & needed) == needed &&
+           kilni_os()->membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
+}
+
+void kilni_fence_switch(bool asymmetric)
+{
+    atomic_store_explicit(&kilni_fence_is_asymmetric, asymmetric, memory_order_release);
 }
 
 bool kilni_fence_heavy(void)
 {
-    if (!kilni_fence_is_asymmetric) {
+    if (!atomic_load_explicit(&kilni_fence_is_asymmetric, memory_order_relaxed)) {
         atomic_thread_fence(memory_order_seq_cst);
         return true;
     }
     return kilni_os()->membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
+}
+
+void kilni_fence_ordinary(void)
+{
+    static _Thread_local unsigned passed __attribute__((tls_model("initial-exec")));
+    atomic_thread_fence(memory_order_seq_cst);
+    if (++passed == MANY_FENCES) {
+        kilni_reader_improve_fences();
+    }
 }
 
 #endif

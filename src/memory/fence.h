@@ -9,8 +9,13 @@
  *     load W                           load R
  *
  * at least one sees what the other stored. The light fence costs nothing where the system can make
- * all running threads of the process pass a barrier for the heavy one, and the process had no other
- * threads yet when it was asked to; elsewhere both are ordinary ones.
+ * all running threads of the process pass a barrier for the heavy one: fences are asymmetric then.
+ * Elsewhere both are ordinary ones.
+ *
+ * Asking the system for that holds a process that has threads up for some 10 ms. Such a process
+ * begins with ordinary fences, and is switched to the others once they cost one of its threads as
+ * much. For that, a reader that sees the switch must see all that was stored by those who reclaimed
+ * before it, and these must not switch between their fence and their loads: see reader.c.
  */
 #pragma once
 
@@ -25,8 +30,12 @@
 #endif
 #endif
 
-/* Finds out what the system grants. While no other thread is in Kiln. */
-void kilni_fence_choose(void);
+/* Asks the system for asymmetric fences. True where it grants them. */
+bool kilni_fence_ask(void);
+
+/* Switches. While no other thread is in Kiln; or, to asymmetric ones, holding what those who reclaim
+ * hold from their heavy fence to their last load. */
+void kilni_fence_switch(bool asymmetric);
 
 /* False where the system refuses what it granted before: nothing was ordered. */
 bool kilni_fence_heavy(void);
@@ -41,15 +50,20 @@ static inline void kilni_fence_light(void)
     atomic_fetch_add_explicit(&kilni_fence_word, 1, memory_order_acq_rel);
 }
 #else
-/* Written by kilni_fence_choose alone. */
-extern bool kilni_fence_is_asymmetric;
+/* Stored with release by kilni_fence_switch. Loaded with acquire by readers: their loads from then on
+ * see what was stored by those who reclaimed with ordinary fences. */
+extern _Atomic bool kilni_fence_is_asymmetric;
+
+/* An ordinary fence; one in very many of a thread's asks for something better. */
+void kilni_fence_ordinary(void);
 
 static inline void kilni_fence_light(void)
 {
-    if (__builtin_expect(kilni_fence_is_asymmetric, 1)) {
+    if (__builtin_expect(
+            atomic_load_explicit(&kilni_fence_is_asymmetric, memory_order_acquire), 1)) {
         atomic_signal_fence(memory_order_seq_cst);
     } else {
-        atomic_thread_fence(memory_order_seq_cst);
+        kilni_fence_ordinary();
     }
 }
 #endif

@@ -2,6 +2,7 @@
 #include "memory/reader.h"
 
 #include <stdlib.h>
+#include <sys/single_threaded.h>
 
 #include "memory/process.h"
 #include "memory/section.h"
@@ -121,13 +122,16 @@ void kilni_reader_after_fork_in_child(void)
             reader->owned = false;
         }
     }
-    kilni_fence_choose();
+    /* The system has forgotten what it granted the parent. */
+    kilni_fence_switch(kilni_fence_ask());
     pthread_mutex_unlock(&lock);
 }
 
 void kilni_reader_begin(void)
 {
-    kilni_fence_choose();
+    /* A program that is on its way to its first results is not to be held up for look-ups that it
+     * may never make. */
+    kilni_fence_switch(__libc_single_threaded && kilni_fence_ask());
     pthread_mutex_lock(&lock);
     serving = pthread_key_create(&end_of_thread, end_thread) == 0;
     pthread_mutex_unlock(&lock);
@@ -157,11 +161,23 @@ __attribute__((destructor)) static void finish(void)
 
 /* ---- who reclaims ---- */
 
-uint64_t kilni_reader_oldest(const kiln_cache *cache)
+void kilni_reader_improve_fences(void)
+{
+    if (!kilni_fence_ask()) {
+        return;
+    }
+    /* Who has passed an ordinary heavy fence has looked at all readers by now: who passes no fence,
+     * because of what is stored here, sees the table and cache->awaited as that one had left them.
+     * Who comes later has the system reach also those who are about to pass an ordinary one. */
+    pthread_mutex_lock(&lock);
+    kilni_fence_switch(true);
+    pthread_mutex_unlock(&lock);
+}
+
+static uint64_t oldest_locked(const kiln_cache *cache)
 {
     uint64_t oldest = UINT64_MAX;
     uint64_t own = atomic_load_explicit(&cache->epoch, memory_order_relaxed);
-    pthread_mutex_lock(&lock);
     for (kilni_reader *reader = readers; reader; reader = reader->next) {
         for (int i = 0; i < KILNI_READER_PLACES; i++) {
             kilni_place *place = &reader->places[i];
@@ -173,6 +189,13 @@ uint64_t kilni_reader_oldest(const kiln_cache *cache)
             }
         }
     }
+    return oldest;
+}
+
+uint64_t kilni_reader_oldest(const kiln_cache *cache)
+{
+    pthread_mutex_lock(&lock);
+    uint64_t oldest = kilni_fence_heavy() ? oldest_locked(cache) : 0;
     pthread_mutex_unlock(&lock);
     return oldest;
 }

@@ -78,9 +78,6 @@ kilni_queue kilni_section_collect_locked(kiln_cache *cache)
     }
     /* Pairs with the load in kilni_place_leave, by the fences. */
     atomic_store_explicit(&cache->awaited, epoch, memory_order_relaxed);
-    if (!kilni_fence_heavy()) {
-        return (kilni_queue){0};
-    }
     uint64_t oldest = kilni_reader_oldest(cache);
     if (cache->unlisted_sections > 0 && cache->unlisted_since < oldest) {
         oldest = cache->unlisted_since;
