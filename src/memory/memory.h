@@ -112,12 +112,18 @@ struct kiln_pin {
     kiln_cache *cache; /* set once; holds a reference */
     uint64_t bytes;    /* set once, before the object can be reached */
     uint64_t cost_ns;
-    uint64_t inserted;   /* the clock */
-    uint64_t seen_use;   /* the clock of the use that @inflation belongs to */
-    double inflation;    /* the cache's at that use */
-    kiln_watch *watch;   /* NULL until someone wants one */
-    kilni_object *link;  /* in the one queue that it is on, if any */
-    uint64_t retired_at; /* the epoch in which it went to cache->retired */
+    kiln_watch *watch; /* NULL until someone wants one */
+    union {
+        struct { /* while it is in the cache */
+            uint64_t inserted; /* the clock */
+            uint64_t seen_use; /* the clock of the use that @inflation belongs to */
+            double inflation;  /* the cache's at that use */
+        };
+        struct { /* from then on */
+            kilni_object *link;  /* in the one queue that it is on, if any */
+            uint64_t retired_at; /* the epoch in which it went to cache->retired */
+        };
+    };
 };
 
 /* The owner of a flight whose thread has ended: who asks next takes its place. */

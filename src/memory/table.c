@@ -89,12 +89,12 @@ static bool put(kilni_cells *cells, kilni_slot *slot)
     return was_empty;
 }
 
-/* A number of cells of which @count slots fill no more than a quarter, so that most searches end
- * where they begin. 0 where there is none. */
+/* A number of cells of which @count slots fill no more than a third, so that most searches end where
+ * they begin. 0 where there is none. */
 static size_t cell_count_for(size_t count)
 {
     size_t cell_count = FIRST_CELL_COUNT;
-    while (cell_count / 4 < count) {
+    while (cell_count / 3 < count) {
         if (!kilni_size_multiply(cell_count, 2, &cell_count)) {
             return 0;
         }
@@ -107,8 +107,7 @@ static bool wants_other_cells(const kilni_table *table, size_t count)
 {
     size_t cell_count = cells_of(table)->mask + 1;
     size_t left_count = table->used_count - table->slot_count;
-    size_t most = cell_count / 2;
-    return count > most || left_count > most - count ||
+    return count > cell_count / 3 || left_count > cell_count / 2 - count ||
            (cell_count > FIRST_CELL_COUNT && count < cell_count / 32);
 }
 
