@@ -6,8 +6,8 @@
  *     test_memory_threads [SEED [CALLS [ordinary | late]]]
  *
  * ordinary: the engine has to do without the system's help for its fences. late: the process has
- * threads before its first cache, and gets that help when it has read for a while. A seed of 0 is the
- * time.
+ * threads before its first cache, and gets that help when it has read for a while. A seed of 0 is
+ * the time.
  */
 #include <setjmp.h>
 #include <stdarg.h>

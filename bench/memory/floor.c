@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Of the same make as the engine's, so that the difference is what protection costs: cells that
- * name entries, and an entry that is believed by its key. */
+/* Cells that name entries, and an entry that is believed by its key. */
 typedef struct entry {
     const kiln_key *key;
     uint64_t hash;
@@ -72,6 +71,80 @@ void *floor_find(const floor_table *table, const kiln_key *key)
         }
     }
     return NULL;
+}
+
+/* ---- of the engine's make ---- */
+
+#define ADDRESS (((uint64_t)1 << 48) - 1)
+
+struct tagged_table {
+    size_t mask;
+    uint64_t cells[];
+};
+
+static uint64_t tag_of(uint64_t hash)
+{
+    return (hash | (uint64_t)1 << 63) & ~ADDRESS;
+}
+
+tagged_table *tagged_new(size_t capacity)
+{
+    size_t count = 512;
+    while (count < capacity * 3) {
+        count *= 2;
+    }
+    tagged_table *table = calloc(1, sizeof *table + count * sizeof table->cells[0]);
+    if (table) {
+        table->mask = count - 1;
+    }
+    return table;
+}
+
+void tagged_free(tagged_table *table)
+{
+    for (size_t i = 0; i <= table->mask; i++) {
+        free((void *)(uintptr_t)(table->cells[i] & ADDRESS));
+    }
+    free(table);
+}
+
+void tagged_insert(tagged_table *table, const kiln_key *key, void *object)
+{
+    entry *added = malloc(sizeof *added);
+    if (!added) {
+        abort();
+    }
+    *added = (entry){.key = key, .hash = hash_of(key), .object = object};
+    size_t i = added->hash & table->mask;
+    while (table->cells[i] != 0) {
+        i = (i + 1) & table->mask;
+    }
+    table->cells[i] = tag_of(added->hash) | (uintptr_t)added;
+}
+
+/* A key behind its second cell. */
+__attribute__((noinline)) static void *find_far(const tagged_table *table, const kiln_key *key)
+{
+    uint64_t hash = hash_of(key);
+    for (size_t i = hash & table->mask; table->cells[i] != 0; i = (i + 1) & table->mask) {
+        const entry *found = (const entry *)(uintptr_t)(table->cells[i] & ADDRESS);
+        if (found->key == key || (found->hash == hash && kiln_key_equals(found->key, key))) {
+            return found->object;
+        }
+    }
+    return NULL;
+}
+
+void *tagged_find(const tagged_table *table, const kiln_key *key)
+{
+    uint64_t hash = hash_of(key);
+    uint64_t first = table->cells[hash & table->mask] ^ tag_of(hash);
+    uint64_t second = table->cells[(hash + 1) & table->mask] ^ tag_of(hash);
+    uint64_t rest = first < second ? first : second;
+    if (rest <= ADDRESS && ((const entry *)(uintptr_t)rest)->key == key) {
+        return ((const entry *)(uintptr_t)rest)->object;
+    }
+    return find_far(table, key);
 }
 
 int floor_load(const int *word)

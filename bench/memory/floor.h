@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a look-up costs at least behind a library's boundary: a table that nothing protects, and a
- * plain atomic load. In a shared library of its own.
+ * What a look-up costs at least behind a library's boundary, where nothing is protected: in a plain
+ * table, and in one of the same make as the engine's. And a plain atomic load. In a shared library
+ * of its own.
  */
 #pragma once
 
@@ -20,6 +21,15 @@ KILN_API floor_table *floor_new(size_t capacity);
 KILN_API void floor_free(floor_table *table);
 KILN_API void floor_insert(floor_table *table, const kiln_key *key, void *object);
 KILN_API void *floor_find(const floor_table *table, const kiln_key *key);
+
+/* The same with tags in its cells, and without branches that a processor has to guess: the
+ * difference between it and the engine is what protection costs. */
+typedef struct tagged_table tagged_table;
+
+KILN_API tagged_table *tagged_new(size_t capacity);
+KILN_API void tagged_free(tagged_table *table);
+KILN_API void tagged_insert(tagged_table *table, const kiln_key *key, void *object);
+KILN_API void *tagged_find(const tagged_table *table, const kiln_key *key);
 
 KILN_API int floor_load(const int *word);
 

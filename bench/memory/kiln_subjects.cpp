@@ -138,30 +138,37 @@ class Load : public Subject
     int word_ = 1;
 };
 
-class Floor : public Subject
+/* The two tables of floor.h. */
+template <typename Table, Table *(*make_table)(size_t), void (*free_table)(Table *),
+          void (*insert)(Table *, const kiln_key *, void *),
+          void *(*find)(const Table *, const kiln_key *)>
+class Unprotected : public Subject
 {
   public:
-    Floor(const Keys &keys, Objects &objects) : table_(floor_new(keys.size()))
+    Unprotected(const Keys &keys, Objects &objects) : table_(make_table(keys.size()))
     {
         check(table_ != nullptr);
         for (size_t i = 0; i < keys.size(); i++) {
-            floor_insert(table_, keys[i], &objects[i]);
+            insert(table_, keys[i], &objects[i]);
         }
     }
-    ~Floor() override
+    ~Unprotected() override
     {
-        floor_free(table_);
+        free_table(table_);
     }
     uint64_t run(const Keys &keys, const Sequence &sequence, size_t count) override
     {
         return run_loop(keys, sequence, count, [this](const kiln_key *key) {
-            return *static_cast<const uint64_t *>(floor_find(table_, key));
+            return *static_cast<const uint64_t *>(find(table_, key));
         });
     }
 
   private:
-    floor_table *table_;
+    Table *table_;
 };
+
+using Floor = Unprotected<floor_table, floor_new, floor_free, floor_insert, floor_find>;
+using Tagged = Unprotected<tagged_table, tagged_new, tagged_free, tagged_insert, tagged_find>;
 
 template <typename T> std::unique_ptr<Subject> make(const Keys &keys, Objects &objects)
 {
@@ -173,11 +180,8 @@ template <typename T> std::unique_ptr<Subject> make(const Keys &keys, Objects &o
 std::vector<Maker> kiln_makers()
 {
     return {
-        {"load", make<Load>},
-        {"watch", make<Watch>},
-        {"floor", make<Floor>},
-        {"peek", make<Peek>},
-        {"peek inside", make<PeekInside>},
+        {"load", make<Load>},     {"watch", make<Watch>}, {"floor", make<Floor>},
+        {"tagged", make<Tagged>}, {"peek", make<Peek>},   {"peek inside", make<PeekInside>},
         {"pin", make<Pin>},
     };
 }

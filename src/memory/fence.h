@@ -33,8 +33,8 @@
 /* Asks the system for asymmetric fences. True where it grants them. */
 bool kilni_fence_ask(void);
 
-/* Switches. While no other thread is in Kiln; or, to asymmetric ones, holding what those who reclaim
- * hold from their heavy fence to their last load. */
+/* Switches. While no other thread is in Kiln; or, to asymmetric ones, holding what those who
+ * reclaim hold from their heavy fence to their last load. */
 void kilni_fence_switch(bool asymmetric);
 
 /* False where the system refuses what it granted before: nothing was ordered. */
@@ -50,8 +50,8 @@ static inline void kilni_fence_light(void)
     atomic_fetch_add_explicit(&kilni_fence_word, 1, memory_order_acq_rel);
 }
 #else
-/* Stored with release by kilni_fence_switch. Loaded with acquire by readers: their loads from then on
- * see what was stored by those who reclaimed with ordinary fences. */
+/* Stored with release by kilni_fence_switch. Loaded with acquire by readers: their loads from then
+ * on see what was stored by those who reclaimed with ordinary fences. */
 extern _Atomic bool kilni_fence_is_asymmetric;
 
 /* An ordinary fence; one in very many of a thread's asks for something better. */
@@ -59,8 +59,8 @@ void kilni_fence_ordinary(void);
 
 static inline void kilni_fence_light(void)
 {
-    if (__builtin_expect(
-            atomic_load_explicit(&kilni_fence_is_asymmetric, memory_order_acquire), 1)) {
+    if (__builtin_expect(atomic_load_explicit(&kilni_fence_is_asymmetric, memory_order_acquire),
+                         1)) {
         atomic_signal_fence(memory_order_seq_cst);
     } else {
         kilni_fence_ordinary();

@@ -51,8 +51,8 @@ struct kiln_cache {
     _Atomic uint64_t awaited;
     /* The use of an object of which another use says nothing new, to nobody: as recent and as
      * frequent as can be; no object's where some listener wants to be told of hits. policy.h has
-     * its parts. Stored under the lock; loaded relaxed, since a use that is noted one too early does
-     * no harm, and who comes along with a listener may not be told of. */
+     * its parts. Stored under the lock; loaded relaxed, since a use that is noted one too early
+     * does no harm, and who comes along with a listener may not be told of. */
     _Atomic uint64_t settled_use;
 
     _Alignas(64) pthread_mutex_t lock;
@@ -114,12 +114,14 @@ struct kiln_pin {
     uint64_t cost_ns;
     kiln_watch *watch; /* NULL until someone wants one */
     union {
-        struct { /* while it is in the cache */
+        /* While it is in the cache. */
+        struct {
             uint64_t inserted; /* the clock */
             uint64_t seen_use; /* the clock of the use that @inflation belongs to */
             double inflation;  /* the cache's at that use */
         };
-        struct { /* from then on */
+        /* From then on. */
+        struct {
             kilni_object *link;  /* in the one queue that it is on, if any */
             uint64_t retired_at; /* the epoch in which it went to cache->retired */
         };

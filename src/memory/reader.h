@@ -45,8 +45,8 @@ kilni_reader *kilni_reader_claim(void);
 /* Makes sure that the end of this thread will be seen. False for want of memory. */
 bool kilni_reader_ensure(void);
 
-/* Passes a heavy fence and gives the epoch of the oldest section of a cache that is open; UINT64_MAX
- * where none is. 0 where the fence was refused. */
+/* Passes a heavy fence and gives the epoch of the oldest section of a cache that is open;
+ * UINT64_MAX where none is. 0 where the fence was refused. */
 uint64_t kilni_reader_oldest(const kiln_cache *cache);
 
 /* Makes light fences cost nothing from now on, where the system can. */

@@ -89,8 +89,8 @@ static bool put(kilni_cells *cells, kilni_slot *slot)
     return was_empty;
 }
 
-/* A number of cells of which @count slots fill no more than a third, so that most searches end where
- * they begin. 0 where there is none. */
+/* A number of cells of which @count slots fill no more than a third, so that most searches end
+ * where they begin. 0 where there is none. */
 static size_t cell_count_for(size_t count)
 {
     size_t cell_count = FIRST_CELL_COUNT;
