@@ -40,7 +40,7 @@ static void test_equal_digests_do_not_make_equal_keys(void **state)
 {
     (void)state;
     kilni_table table;
-    assert_int_equal(kilni_table_init(&table), KILN_OK);
+    assert_int_equal(kilni_table_init(&table, 64), KILN_OK);
     kilni_slot first, second;
     init_slot(&first, 1);
     init_slot(&second, 2);
@@ -64,7 +64,7 @@ static void test_a_walk_sees_each_slot_once(void **state)
     (void)state;
     kilni_table table;
     static kilni_slot slots[SLOT_COUNT];
-    assert_int_equal(kilni_table_init(&table), KILN_OK);
+    assert_int_equal(kilni_table_init(&table, 64), KILN_OK);
     size_t position = 0;
     assert_null(kilni_table_walk(&table, &position));
     for (uint32_t i = 0; i < SLOT_COUNT; i++) {
@@ -97,7 +97,7 @@ static void test_cells_that_were_left_do_not_fill_a_table(void **state)
 {
     (void)state;
     kilni_table table;
-    assert_int_equal(kilni_table_init(&table), KILN_OK);
+    assert_int_equal(kilni_table_init(&table, 64), KILN_OK);
     kilni_slot staying, slot;
     size_t first_count = cell_count(&table);
     init_slot(&staying, 0);
@@ -122,7 +122,7 @@ static void test_a_table_shrinks_when_it_is_used_again(void **state)
 {
     (void)state;
     kilni_table table;
-    assert_int_equal(kilni_table_init(&table), KILN_OK);
+    assert_int_equal(kilni_table_init(&table, 64), KILN_OK);
     size_t first_count = cell_count(&table);
     reserve(&table, 10000);
     assert_true(cell_count(&table) >= 10000);
@@ -136,7 +136,7 @@ static void test_a_table_can_be_full(void **state)
 {
     (void)state;
     kilni_table table;
-    assert_int_equal(kilni_table_init(&table), KILN_OK);
+    assert_int_equal(kilni_table_init(&table, 64), KILN_OK);
     size_t count = cell_count(&table) - 1;
     kilni_slot *slots = calloc(count, sizeof *slots);
     kilni_slot absent;

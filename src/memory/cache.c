@@ -16,16 +16,20 @@
 static const uint64_t DEFAULT_MAX_BYTES = (uint64_t)256 << 20;
 static const uint64_t DEFAULT_MAX_ENTRIES = 65536;
 
+/* Of the table that readers search and of the one that they don't, which is walked when a thread
+ * ends: 4 KiB and half of one. */
+enum { LEAST_READY_CELLS = 512, LEAST_PENDING_CELLS = 64 };
+
 /* Any but 0. */
 static const uint64_t RANDOM_SEED = 0x9e3779b97f4a7c15;
 
 /* Everything of a new cache that may fail. */
 static kiln_status init(kiln_cache *cache)
 {
-    if (kilni_table_init(&cache->ready) != KILN_OK) {
+    if (kilni_table_init(&cache->ready, LEAST_READY_CELLS) != KILN_OK) {
         return KILN_E_NO_MEMORY;
     }
-    if (kilni_table_init(&cache->pending) != KILN_OK) {
+    if (kilni_table_init(&cache->pending, LEAST_PENDING_CELLS) != KILN_OK) {
         goto no_second_table;
     }
     if (pthread_mutex_init(&cache->lock, NULL) != 0) {

@@ -22,7 +22,7 @@ void kilni_fence_switch(bool asymmetric)
 
 bool kilni_fence_heavy(void)
 {
-    kilni_fence_light();
+    kilni_fence_light(false);
     return true;
 }
 
@@ -31,7 +31,7 @@ bool kilni_fence_heavy(void)
 /* So many ordinary fences cost a thread about as much as asking the system. */
 enum { MANY_FENCES = 1 << 20 };
 
-_Atomic bool kilni_fence_is_asymmetric;
+_Atomic bool kilni_fences_are_asymmetric;
 
 bool kilni_fence_ask(void)
 {
@@ -43,12 +43,12 @@ bool kilni_fence_ask(void)
 
 void kilni_fence_switch(bool asymmetric)
 {
-    atomic_store_explicit(&kilni_fence_is_asymmetric, asymmetric, memory_order_release);
+    atomic_store_explicit(&kilni_fences_are_asymmetric, asymmetric, memory_order_release);
 }
 
 bool kilni_fence_heavy(void)
 {
-    if (!atomic_load_explicit(&kilni_fence_is_asymmetric, memory_order_relaxed)) {
+    if (!kilni_fence_is_asymmetric()) {
         atomic_thread_fence(memory_order_seq_cst);
         return true;
     }
@@ -59,7 +59,7 @@ void kilni_fence_ordinary(void)
 {
     static _Thread_local unsigned passed __attribute__((tls_model("initial-exec")));
     atomic_thread_fence(memory_order_seq_cst);
-    if (++passed == MANY_FENCES) {
+    if (++passed % MANY_FENCES == 0) {
         kilni_reader_improve_fences();
     }
 }

@@ -4,6 +4,7 @@
  * those who reclaim, seldom. Of
  *
  *     a reader:                        who reclaims:
+ *     kilni_fence_is_asymmetric
  *     store R                          store W
  *     kilni_fence_light                kilni_fence_heavy
  *     load W                           load R
@@ -34,7 +35,7 @@
 bool kilni_fence_ask(void);
 
 /* Switches. While no other thread is in Kiln; or, to asymmetric ones, holding what those who
- * reclaim hold from their heavy fence to their last load. */
+ * reclaim with ordinary fences hold from their fence to their last load. */
 void kilni_fence_switch(bool asymmetric);
 
 /* False where the system refuses what it granted before: nothing was ordered. */
@@ -45,22 +46,34 @@ bool kilni_fence_heavy(void);
  * acquires what the other released: both sides are fences in its eyes. */
 extern _Atomic unsigned kilni_fence_word;
 
-static inline void kilni_fence_light(void)
+static inline bool kilni_fence_is_asymmetric(void)
 {
+    return false;
+}
+
+static inline void kilni_fence_light(bool asymmetric)
+{
+    (void)asymmetric;
     atomic_fetch_add_explicit(&kilni_fence_word, 1, memory_order_acq_rel);
 }
 #else
-/* Stored with release by kilni_fence_switch. Loaded with acquire by readers: their loads from then
- * on see what was stored by those who reclaimed with ordinary fences. */
-extern _Atomic bool kilni_fence_is_asymmetric;
+/* Stored with release by kilni_fence_switch. */
+extern _Atomic bool kilni_fences_are_asymmetric;
 
 /* An ordinary fence; one in very many of a thread's asks for something better. */
 void kilni_fence_ordinary(void);
 
-static inline void kilni_fence_light(void)
+/* Asked by readers before the store that the fence is behind: some processors would have this load
+ * wait for that store. Their loads from then on see what was stored by those who reclaimed with
+ * ordinary fences before a switch that is seen here; those who come later have the system's. */
+static inline bool kilni_fence_is_asymmetric(void)
 {
-    if (__builtin_expect(atomic_load_explicit(&kilni_fence_is_asymmetric, memory_order_acquire),
-                         1)) {
+    return atomic_load_explicit(&kilni_fences_are_asymmetric, memory_order_acquire);
+}
+
+static inline void kilni_fence_light(bool asymmetric)
+{
+    if (__builtin_expect(asymmetric, 1)) {
         atomic_signal_fence(memory_order_seq_cst);
     } else {
         kilni_fence_ordinary();

@@ -120,7 +120,7 @@ struct kiln_pin {
             uint64_t seen_use; /* the clock of the use that @inflation belongs to */
             double inflation;  /* the cache's at that use */
         };
-        /* From then on. */
+        /* While it is not. */
         struct {
             kilni_object *link;  /* in the one queue that it is on, if any */
             uint64_t retired_at; /* the epoch in which it went to cache->retired */

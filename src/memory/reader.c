@@ -9,7 +9,8 @@
 
 _Thread_local kilni_reader *kilni_reader_own __attribute__((tls_model("initial-exec")));
 
-/* Guards all below, and what kilni_reader says of it. Taken after a cache's lock. */
+/* Guards all below, and what kilni_reader says of it; and orders a switch of the fences. Taken
+ * after a cache's lock. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 enum { POOL_SIZE = 32 };
@@ -122,7 +123,7 @@ void kilni_reader_after_fork_in_child(void)
             reader->owned = false;
         }
     }
-    /* The system has forgotten what it granted the parent. */
+    /* With one thread it costs nothing to ask, whatever fences the parent had. */
     kilni_fence_switch(kilni_fence_ask());
     pthread_mutex_unlock(&lock);
 }
@@ -166,10 +167,13 @@ void kilni_reader_improve_fences(void)
     if (!kilni_fence_ask()) {
         return;
     }
+    /* Not waited for: this may be a handler of a fork, for which this very thread holds it. */
+    if (pthread_mutex_trylock(&lock) != 0) {
+        return;
+    }
     /* Who has passed an ordinary heavy fence has looked at all readers by now: who passes no fence,
      * because of what is stored here, sees the table and cache->awaited as that one had left them.
      * Who comes later has the system reach also those who are about to pass an ordinary one. */
-    pthread_mutex_lock(&lock);
     kilni_fence_switch(true);
     pthread_mutex_unlock(&lock);
 }
@@ -194,8 +198,14 @@ static uint64_t oldest_locked(const kiln_cache *cache)
 
 uint64_t kilni_reader_oldest(const kiln_cache *cache)
 {
+    /* The system's fence needs no lock: no switch leads back from it. */
+    bool asymmetric = kilni_fence_is_asymmetric();
+    bool ordered = asymmetric && kilni_fence_heavy();
     pthread_mutex_lock(&lock);
-    uint64_t oldest = kilni_fence_heavy() ? oldest_locked(cache) : 0;
+    if (!asymmetric) {
+        ordered = kilni_fence_heavy();
+    }
+    uint64_t oldest = ordered ? oldest_locked(cache) : 0;
     pthread_mutex_unlock(&lock);
     return oldest;
 }

@@ -49,7 +49,8 @@ bool kilni_reader_ensure(void);
  * UINT64_MAX where none is. 0 where the fence was refused. */
 uint64_t kilni_reader_oldest(const kiln_cache *cache);
 
-/* Makes light fences cost nothing from now on, where the system can. */
+/* Makes light fences cost nothing from now on, where the system can and nobody holds the readers'
+ * lock right now. */
 void kilni_reader_improve_fences(void);
 
 /* One word of static thread-local storage, so that reaching it is one instruction. */
@@ -73,16 +74,18 @@ static inline void kilni_place_take(kilni_place *place, kiln_cache *cache)
     /* Pairs with the release store in kilni_section_collect_locked: who sees an epoch sees all that
      * was taken out before it began. */
     uint64_t epoch = atomic_load_explicit(&cache->epoch, memory_order_acquire);
+    bool asymmetric = kilni_fence_is_asymmetric();
     atomic_store_explicit(&place->epoch, epoch, memory_order_release);
     atomic_store_explicit(&place->cache, cache, memory_order_release);
-    kilni_fence_light();
+    kilni_fence_light(asymmetric);
 }
 
 /* Shows that it has ended. True where someone may have waited for that. */
 static inline bool kilni_place_leave(kilni_place *place, kiln_cache *cache)
 {
+    bool asymmetric = kilni_fence_is_asymmetric();
     atomic_store_explicit(&place->cache, NULL, memory_order_release);
-    kilni_fence_light();
+    kilni_fence_light(asymmetric);
     /* Pairs with the store in kilni_section_collect_locked. */
     uint64_t awaited = atomic_load_explicit(&cache->awaited, memory_order_relaxed);
     return __builtin_expect(awaited != 0, 0) &&

@@ -181,15 +181,18 @@ void kiln_section_leave(kiln_section *section)
     kilni_section_leave(cache, place);
 }
 
-/* Where the key is not the very one that the object was given, or the use says something. */
-__attribute__((noinline)) static void *peek_with_care(kiln_cache *cache, const kiln_key *key)
+/* Where a use says something. */
+__attribute__((noinline)) static void *use(kilni_object *object)
 {
-    kilni_object *object = kilni_cache_find(cache, key);
-    if (!object) {
-        return NULL;
-    }
     kilni_object_note_use(object);
     return object->object;
+}
+
+/* Where the key is not the very one that the object was given, or its place is a far one. */
+__attribute__((noinline)) static void *peek_with_care(const kiln_cache *cache, const kiln_key *key)
+{
+    kilni_object *object = kilni_cache_find(cache, key);
+    return object ? use(object) : NULL;
 }
 
 void *kiln_cache_peek(const kiln_section *section, const kiln_key *key)
@@ -197,10 +200,10 @@ void *kiln_cache_peek(const kiln_section *section, const kiln_key *key)
     if (!section || !section->cache || !key) {
         return NULL;
     }
-    kiln_cache *cache = section->cache;
+    const kiln_cache *cache = section->cache;
     kilni_object *object = kilni_cache_find_same(cache, key);
-    if (!object || !kilni_policy_is_settled(cache, object)) {
+    if (!object) {
         return peek_with_care(cache, key);
     }
-    return object->object;
+    return kilni_policy_is_settled(cache, object) ? object->object : use(object);
 }

@@ -6,8 +6,6 @@
 
 #include "base/size.h"
 
-enum { FIRST_CELL_COUNT = 512 };
-
 /* NULL for want of memory. */
 static kilni_cells *cells_new(size_t count)
 {
@@ -34,13 +32,13 @@ static uint64_t load(const kilni_cells *cells, size_t i)
     return atomic_load_explicit(&cells->cells[i], memory_order_relaxed);
 }
 
-kiln_status kilni_table_init(kilni_table *ret_table)
+kiln_status kilni_table_init(kilni_table *ret_table, size_t least_count)
 {
-    kilni_cells *cells = cells_new(FIRST_CELL_COUNT);
+    kilni_cells *cells = cells_new(least_count);
     if (!cells) {
         return KILN_E_NO_MEMORY;
     }
-    *ret_table = (kilni_table){.slot_count = 0};
+    *ret_table = (kilni_table){.least_count = least_count};
     atomic_init(&ret_table->cells, cells);
     return KILN_OK;
 }
@@ -91,9 +89,9 @@ static bool put(kilni_cells *cells, kilni_slot *slot)
 
 /* A number of cells of which @count slots fill no more than a third, so that most searches end
  * where they begin. 0 where there is none. */
-static size_t cell_count_for(size_t count)
+static size_t cell_count_for(const kilni_table *table, size_t count)
 {
-    size_t cell_count = FIRST_CELL_COUNT;
+    size_t cell_count = table->least_count;
     while (cell_count / 3 < count) {
         if (!kilni_size_multiply(cell_count, 2, &cell_count)) {
             return 0;
@@ -108,7 +106,7 @@ static bool wants_other_cells(const kilni_table *table, size_t count)
     size_t cell_count = cells_of(table)->mask + 1;
     size_t left_count = table->used_count - table->slot_count;
     return count > cell_count / 3 || left_count > cell_count / 2 - count ||
-           (cell_count > FIRST_CELL_COUNT && count < cell_count / 32);
+           (cell_count > table->least_count && count < cell_count / 32);
 }
 
 static kilni_cells *copy_cells(const kilni_table *table, size_t cell_count)
@@ -131,7 +129,7 @@ kiln_status kilni_table_reserve(kilni_table *table, size_t count, kilni_cells **
     if (!wants_other_cells(table, count)) {
         return KILN_OK;
     }
-    kilni_cells *other = copy_cells(table, cell_count_for(count));
+    kilni_cells *other = copy_cells(table, cell_count_for(table, count));
     if (!other) {
         return count <= cells->mask ? KILN_OK : KILN_E_NO_MEMORY;
     }

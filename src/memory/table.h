@@ -53,11 +53,13 @@ typedef struct kilni_table {
      * acquire by kilni_table_find. */
     _Atomic(kilni_cells *) cells;
     size_t slot_count;
-    size_t used_count; /* cells that are not empty */
+    size_t used_count;  /* cells that are not empty */
+    size_t least_count; /* of cells */
 } kilni_table;
 
-/* KILN_OK; KILN_E_NO_MEMORY. */
-kiln_status kilni_table_init(kilni_table *ret_table);
+/* @least_count  of cells, a power of two; the emptier they are, the more often a key is in its
+ * first Returns KILN_OK; KILN_E_NO_MEMORY. */
+kiln_status kilni_table_init(kilni_table *ret_table, size_t least_count);
 
 /* Frees the table, which is to be empty. */
 void kilni_table_fini(kilni_table *table);
