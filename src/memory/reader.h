@@ -23,6 +23,7 @@ typedef struct kilni_place {
 } kilni_place;
 
 typedef struct kilni_reader {
+    /* First, so that a reader is where its first place is. */
     kilni_place places[KILNI_READER_PLACES]; /* free where no cache is named */
     uint32_t number;                         /* no other reader has it */
     bool owned;                              /* guarded by the lock in reader.c */
@@ -97,4 +98,10 @@ static inline bool kilni_reader_has(const kilni_reader *reader, const kilni_plac
 {
     uintptr_t distance = (uintptr_t)place - (uintptr_t)reader;
     return reader && distance < sizeof reader->places;
+}
+
+/* The same of the place that most sections get. @place is not NULL, @reader may be. */
+static inline bool kilni_place_is_first_of(const kilni_place *place, const kilni_reader *reader)
+{
+    return (const void *)place == (const void *)reader;
 }

@@ -21,6 +21,9 @@
 /* Of this thread, in all caches. */
 static _Thread_local size_t own_unlisted_sections;
 
+/* Stands for the place of each of them. */
+static kilni_place unlisted;
+
 static uint64_t epoch_of(const kiln_cache *cache)
 {
     return atomic_load_explicit(&cache->epoch, memory_order_relaxed);
@@ -134,12 +137,18 @@ __attribute__((noinline)) kilni_place *kilni_section_enter_with_care(kiln_cache 
         cache->unlisted_since = epoch_of(cache);
     }
     pthread_mutex_unlock(&cache->lock);
-    return NULL;
+    return &unlisted;
 }
 
 __attribute__((noinline)) void kilni_section_leave_with_care(kiln_cache *cache, kilni_place *place)
 {
-    if (place) {
+    if (kilni_reader_has(kilni_reader_own, place)) {
+        if (kilni_place_leave(place, cache)) {
+            kilni_section_collect(cache);
+        }
+        return;
+    }
+    if (place != &unlisted) {
         return; /* left when its thread ended */
     }
     own_unlisted_sections--;

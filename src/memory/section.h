@@ -23,8 +23,8 @@ void kilni_section_collect(kiln_cache *cache);
 /* In a forked child: leaves the sections of the threads that are gone. */
 void kilni_section_forget_threads_locked(kiln_cache *cache);
 
-/* Begins to read, in whatever way there is: for what the two below can't do at once. The place that
- * shows it; NULL where the cache's own count does. */
+/* Begins to read, in whatever way there is: for what the two below can't do at once. Returns the
+ * place that shows it, or where the cache's own count does, one that is nobody's. */
 kilni_place *kilni_section_enter_with_care(kiln_cache *cache);
 void kilni_section_leave_with_care(kiln_cache *cache, kilni_place *place);
 
@@ -41,7 +41,7 @@ static inline kilni_place *kilni_section_enter(kiln_cache *cache)
 
 static inline void kilni_section_leave(kiln_cache *cache, kilni_place *place)
 {
-    if (__builtin_expect(!kilni_reader_has(kilni_reader_own, place), 0)) {
+    if (__builtin_expect(!kilni_place_is_first_of(place, kilni_reader_own), 0)) {
         kilni_section_leave_with_care(cache, place);
     } else if (kilni_place_leave(place, cache)) {
         kilni_section_collect(cache);
