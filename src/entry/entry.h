@@ -49,3 +49,12 @@ kiln_status kilni_entry_authenticate(const kiln_entry *entry, const kilni_entry_
 /* A copy whose payload is stored compressed (zstd, @level 1 to 12), or as it is where that is not
  * smaller. The accessors of a decoded entry give the plain bytes. Signatures are dropped. */
 kiln_status kilni_entry_compress(const kiln_entry *entry, int level, kiln_entry **ret_entry);
+
+/* An entry of the same content whose payload is stored plain, under @key, which has to equal the
+ * entry's own: the same key whole, or stripped. What is like that already comes back as it is;
+ * of what is changed the signature is dropped.
+ *
+ * @key  NULL: the entry's own
+ * Returns KILN_OK; KILN_E_INVALID; KILN_E_TOO_LARGE; KILN_E_NO_MEMORY. */
+kiln_status kilni_entry_with_key(const kiln_entry *entry, const kiln_key *key,
+                                 kiln_entry **ret_entry);

@@ -10,8 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
+#include "store/chain/chain.h"
 #include "store/dir/dir.h"
 #include "store/location.h"
+#include "store/pack/pack.h"
 
 /* Copies as much of a struct as its caller knows. The first member is its size, set by the caller;
  * what the caller has beyond ours becomes zero. */
@@ -33,18 +36,37 @@ static bool is_writable(const kiln_store *store)
     return store->capabilities & KILNI_STORE_WRITABLE;
 }
 
+kiln_status kilni_store_open_at(const kilni_location *where, kiln_store **ret_store,
+                                kiln_error *error)
+{
+    return where->kind == KILNI_LOCATION_PACK
+               ? kilni_pack_open(where->path, &where->options, ret_store, error)
+               : kilni_dir_open(where->path, &where->options, ret_store, error);
+}
+
+uint32_t kilni_location_capabilities(const kilni_location *where)
+{
+    return where->kind == KILNI_LOCATION_PACK ? 0 : kilni_dir_capabilities(where->options.flags);
+}
+
 kiln_status kiln_store_open(const char *location, const kiln_store_params *params,
                             kiln_store **ret_store, kiln_error *error)
 {
     if (!ret_store) {
         return KILN_E_INVALID;
     }
+    if (location && strchr(location, '|')) {
+        return kilni_chain_open(location, params, ret_store, error);
+    }
     kilni_location where;
     kiln_status status = kilni_location_parse(location, params, &where, error);
     if (status != KILN_OK) {
         return status;
     }
-    status = kilni_dir_open(where.path, &where.options, ret_store, error);
+    status = where.options.write == KILNI_WRITE_UNSAID
+                 ? kilni_store_open_at(&where, ret_store, error)
+                 : kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
+                                   "write= is for the tiers of a chain, as in a|b");
     free(where.path);
     return status;
 }
@@ -269,7 +291,9 @@ kiln_status kiln_store_verify(kiln_store *store, kiln_verify_fn report, void *us
         return KILN_E_INVALID;
     }
     verification work = {.report = report, .user = user};
-    kiln_status status = kiln_store_each(store, verify_item, &work);
+    kiln_status status = store && store->ops->each_copy
+                             ? store->ops->each_copy(store, verify_item, &work)
+                             : kiln_store_each(store, verify_item, &work);
     if (status == KILN_OK) {
         status = work.status;
     }

@@ -18,12 +18,21 @@ enum {
     KILNI_STORE_WRITABLE = 2u /* puts and removals may succeed */
 };
 
+/* What a chain writes to a tier that can be written. */
+typedef enum kilni_store_write {
+    KILNI_WRITE_UNSAID, /* as all */
+    KILNI_WRITE_ALL,    /* what is put, and what was found below */
+    KILNI_WRITE_FIRST,  /* the same, where no tier above took it */
+    KILNI_WRITE_NONE    /* nothing is put or removed */
+} kilni_store_write;
+
 /* Parameters with all defaults put in. */
 typedef struct kilni_store_options {
     uint64_t max_bytes;        /* 0: nothing is stored; KILN_UNLIMITED */
     uint32_t flags;            /* KILN_STORE_… */
     uint32_t stamp_interval_s; /* 0: every use is stamped */
     kiln_log log;
+    kilni_store_write write; /* by the chain that the store is a tier of */
 } kilni_store_options;
 
 /* The slots follow the public calls of the same names. The wrappers have checked that pointers are
@@ -38,6 +47,9 @@ typedef struct kilni_store_ops {
                          kiln_lease **ret_lease);
     void (*lease_release)(kiln_lease *lease);
     kiln_status (*each)(kiln_store *store, kiln_item_fn visit, void *user);
+    /* As each, of everything that is stored: a chain has copies that a lookup doesn't reach. NULL:
+     * there are none. */
+    kiln_status (*each_copy)(kiln_store *store, kiln_item_fn visit, void *user);
     kiln_status (*each_request)(kiln_store *store, kiln_item_fn visit, void *user);
     kiln_status (*item_info)(kiln_item *item, kiln_item_info *ret_info);
     kiln_status (*item_read)(kiln_item *item, kiln_entry **ret_entry);
@@ -89,7 +101,8 @@ enum {
     KILNI_WARNED_ENTRY = 1u,  /* a file that is not to be trusted was skipped */
     KILNI_WARNED_TOTALS = 2u, /* the totals can't be kept */
     KILNI_WARNED_TRIM = 4u,   /* room can't be made */
-    KILNI_WARNED_PUT = 8u     /* an entry can't be written */
+    KILNI_WARNED_PUT = 8u,    /* an entry can't be written */
+    KILNI_WARNED_TIER = 256u  /* the first tier of a chain is skipped; the next ones' bits follow */
 };
 
 /* Logs a line, but only the first of its kind. */

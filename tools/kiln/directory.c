@@ -7,6 +7,7 @@
 
 #include <kiln/config.h>
 
+#include "location.h"
 #include "output.h"
 #include "tool.h"
 
@@ -42,7 +43,7 @@ static int open_store(struct directory *directory, uint32_t flags)
     kiln_store_params params = {
         .struct_size = sizeof params,
         .max_bytes = directory->max_bytes,
-        .flags = flags | KILN_STORE_NO_CREATE,
+        .flags = flags,
         .log = {.write = warn},
     };
     kiln_error error = {.struct_size = sizeof error};
@@ -54,7 +55,7 @@ static int open_store(struct directory *directory, uint32_t flags)
     return exit_code_of(status);
 }
 
-int directory_open(const char *option, uint32_t flags, struct directory *ret_directory)
+static int open_with(const char *option, uint32_t flags, struct directory *ret_directory)
 {
     kiln_config *config = NULL;
     must_succeed(kiln_config_from_env(NULL, NULL, &config));
@@ -62,7 +63,7 @@ int directory_open(const char *option, uint32_t flags, struct directory *ret_dir
     const char *path = option != NULL ? option : kiln_config_dir(config);
     struct directory opened = {.max_bytes = kiln_config_max_bytes(config)};
     if (path != NULL) {
-        opened.path = absolute_path(path);
+        opened.path = absolute_location(path);
     }
     kiln_config_free(&config);
     if (opened.path == NULL) {
@@ -76,6 +77,16 @@ int directory_open(const char *option, uint32_t flags, struct directory *ret_dir
     }
     *ret_directory = opened;
     return EXIT_OK;
+}
+
+int directory_open(const char *option, uint32_t flags, struct directory *ret_directory)
+{
+    return open_with(option, flags | KILN_STORE_NO_CREATE, ret_directory);
+}
+
+int directory_open_or_make(const char *option, struct directory *ret_directory)
+{
+    return open_with(option, 0, ret_directory);
 }
 
 void directory_close(struct directory *directory)

@@ -23,6 +23,8 @@ static const struct command commands[] = {
     {"rm", "kiln rm", "remove entries", cmd_rm},
     {"clear", "kiln clear", "remove all entries", cmd_clear},
     {"capture", "kiln capture", "capture what programs left to be captured", cmd_capture},
+    {"pack", "kiln pack", "write entries to one file to be shipped", cmd_pack},
+    {"unpack", "kiln unpack", "take the entries of such a file", cmd_unpack},
     {"doctor", "kiln doctor", "what a program would get here, and what is wrong", cmd_doctor},
 };
 static const size_t command_count = sizeof commands / sizeof commands[0];

@@ -25,3 +25,5 @@ int cmd_rm(int argc, char **argv);
 int cmd_clear(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_capture(int argc, char **argv);
+int cmd_pack(int argc, char **argv);
+int cmd_unpack(int argc, char **argv);

@@ -109,7 +109,7 @@ bool kilni_dir_is_readonly(const kilni_dir *dir)
     return dir->store.options.flags & KILN_STORE_READONLY;
 }
 
-static uint32_t capabilities_of(uint32_t flags)
+uint32_t kilni_dir_capabilities(uint32_t flags)
 {
     uint32_t capabilities = 0;
     if (!(flags & KILN_STORE_READONLY)) {
@@ -253,7 +253,7 @@ kiln_status kilni_dir_open(const char *path, const kilni_store_options *options,
     }
     dir->store.ops = &dir_ops;
     dir->store.options = *options;
-    dir->store.capabilities = capabilities_of(options->flags);
+    dir->store.capabilities = kilni_dir_capabilities(options->flags);
     dir->path = copy;
     dir->user = kilni_os()->geteuid();
     dir->start.file = -1;

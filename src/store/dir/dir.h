@@ -41,6 +41,9 @@ kiln_status kilni_dir_open(const char *path, const kilni_store_options *options,
 
 bool kilni_dir_is_readonly(const kilni_dir *dir);
 
+/* KILNI_STORE_… of a store with these flags, KILN_STORE_…. */
+uint32_t kilni_dir_capabilities(uint32_t flags);
+
 /* The directory of a store, with its descriptor checked and, where it is not ours any more, opened
  * anew. Each call of the interface begins so. */
 kilni_dir *kilni_dir_of(kiln_store *store);
@@ -55,6 +58,7 @@ typedef struct kilni_entrance {
     uid_t user;       /* who we are */
     bool is_readonly; /* root may own the directory */
     bool may_create;
+    bool only_passes; /* the last component is on the way too, and is judged like those above it */
 } kilni_entrance;
 
 /* Walks to a directory from descriptor to descriptor and trusts it: the directory itself is ours
