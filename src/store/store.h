@@ -14,8 +14,9 @@
 
 /* What a store can do; callers decide by these, never by an engine's name. */
 enum {
-    KILNI_STORE_LEASES = 1u,  /* one builder across processes */
-    KILNI_STORE_WRITABLE = 2u /* puts and removals may succeed */
+    KILNI_STORE_LEASES = 1u,   /* one builder across processes */
+    KILNI_STORE_WRITABLE = 2u, /* puts and removals may succeed */
+    KILNI_STORE_TOTALS = 4u    /* counters of all processes are kept */
 };
 
 /* What a chain writes to a tier that can be written. */

@@ -193,12 +193,20 @@ static kiln_status chain_lease(kiln_store *store, const kiln_key *key, uint64_t 
 
 /* ---- all tiers ---- */
 
+/* Whether the chain's counters may be there. */
+static bool has_totals(const kilni_tier *tier)
+{
+    return (kilni_tier_capabilities(tier) & KILNI_STORE_TOTALS) &&
+           tier->where.options.write != KILNI_WRITE_NONE;
+}
+
 static kiln_status account_in_first(kilni_chain *chain, const kiln_stats *delta)
 {
     kiln_status result = KILN_E_IO;
     for (size_t i = 0; i < chain->count; i++) {
         kilni_tier *tier = &chain->tiers[i];
-        kiln_store *asked = kilni_tier_is_written(tier) ? kilni_tier_use(tier) : NULL;
+        bool keeps_them = kilni_tier_is_written(tier) && has_totals(tier);
+        kiln_store *asked = keeps_them ? kilni_tier_use(tier) : NULL;
         result = asked ? kilni_tier_note(tier, kiln_store_account(asked, delta)) : result;
         if (asked && result == KILN_OK) {
             return KILN_OK;
@@ -226,13 +234,13 @@ static uint64_t sum_of(uint64_t a, uint64_t b)
     return kilni_u64_add(a, b, &sum) ? sum : KILN_UNLIMITED;
 }
 
-/* Totals are those of the first tier that is written, where chain_account puts them. */
+/* Totals are those of the first tier that has any, where chain_account puts them. */
 static kiln_status chain_stat(kiln_store *store, kiln_store_stat *ret_stat)
 {
     kilni_chain *chain = chain_of(store);
     kiln_store_stat sum = {0};
     kiln_status result = KILN_E_IO;
-    bool has_totals = false;
+    bool totals_are_known = false;
     for (size_t i = 0; i < chain->count; i++) {
         kilni_tier *tier = &chain->tiers[i];
         kiln_store *asked = kilni_tier_use(tier);
@@ -244,9 +252,9 @@ static kiln_status chain_stat(kiln_store *store, kiln_store_stat *ret_stat)
         sum.entries = sum_of(sum.entries, stat.entries);
         sum.bytes = sum_of(sum.bytes, stat.bytes);
         sum.max_bytes = sum_of(sum.max_bytes, stat.max_bytes);
-        if (!has_totals && kilni_tier_is_written(tier)) {
+        if (!totals_are_known && has_totals(tier)) {
             sum.totals = stat.totals;
-            has_totals = true;
+            totals_are_known = true;
         }
     }
     *ret_stat = sum;

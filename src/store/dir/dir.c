@@ -111,7 +111,7 @@ bool kilni_dir_is_readonly(const kilni_dir *dir)
 
 uint32_t kilni_dir_capabilities(uint32_t flags)
 {
-    uint32_t capabilities = 0;
+    uint32_t capabilities = KILNI_STORE_TOTALS;
     if (!(flags & KILN_STORE_READONLY)) {
         capabilities |= KILNI_STORE_WRITABLE;
     }
