@@ -250,8 +250,8 @@ static kiln_status read_file_url(char *text, kilni_store_options *options, kiln_
 static kiln_status check_pack_options(const char *url, kiln_error *error)
 {
     static const char *const names[] = {"readonly=", "write=", "key-file="};
-    const char *option = strchr(url, '?');
-    while (option++) {
+    for (const char *option = strchr(url, '?'); option; option = strchr(option, '&')) {
+        option++;
         bool is_known = false;
         for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
             is_known |= strncmp(option, names[i], strlen(names[i])) == 0;
@@ -260,7 +260,6 @@ static kiln_status check_pack_options(const char *url, kiln_error *error)
             return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "a pack has no option \"%.*s\"",
                                    (int)strcspn(option, "=&"), option);
         }
-        option = strchr(option, '&');
     }
     return KILN_OK;
 }
