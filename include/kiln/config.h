@@ -56,6 +56,10 @@ KILN_API const char *kiln_config_trace(const kiln_config *config);
 /* KILN_STATS: a file to which each process adds its counters (kiln run --summary); NULL: none. */
 KILN_API const char *kiln_config_stats(const kiln_config *config);
 
+/* KILN_KEY_FILE: the key file of the store (kiln_store_params); NULL: none. As it was given: a
+ * store whose key file can't be used is not opened, so that a wrong value believes nothing. */
+KILN_API const char *kiln_config_key_file(const kiln_config *config);
+
 /* KILN_KEY_ENV: further variables that decide what a build yields; separated by commas, a trailing
  * '*' stands for any ending. @index from 0; NULL: no more. */
 KILN_API const char *kiln_config_key_variable(const kiln_config *config, size_t index);

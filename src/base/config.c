@@ -17,7 +17,7 @@ struct kiln_config {
     uint64_t max_bytes;
     bool readonly, disabled, helper;
     /* NULL where unset. */
-    char *dir, *trace, *stats, *tool;
+    char *dir, *trace, *stats, *tool, *key_file;
     /* Strings one after another, each with its closing zero. */
     kilni_text key_variables, complaints;
 };
@@ -269,6 +269,9 @@ static kiln_status read_all(kiln_config *config, const environment *env)
         status = copy_value(env, "KILN_STATS", &config->stats);
     }
     if (status == KILN_OK) {
+        status = copy_value(env, "KILN_KEY_FILE", &config->key_file);
+    }
+    if (status == KILN_OK) {
         status = read_key_variables(config, env);
     }
     return status;
@@ -302,6 +305,7 @@ void kiln_config_free(kiln_config **config)
     free((*config)->trace);
     free((*config)->stats);
     free((*config)->tool);
+    free((*config)->key_file);
     kilni_text_done(&(*config)->key_variables);
     kilni_text_done(&(*config)->complaints);
     free(*config);
@@ -346,6 +350,11 @@ const char *kiln_config_trace(const kiln_config *config)
 const char *kiln_config_stats(const kiln_config *config)
 {
     return config->stats;
+}
+
+const char *kiln_config_key_file(const kiln_config *config)
+{
+    return config->key_file;
 }
 
 static const char *string_at(const kilni_text *strings, size_t index)

@@ -56,14 +56,10 @@ kiln_status kilni_entry_sign(const kiln_entry *entry, const kilni_entry_mac_key 
 
 kiln_status kilni_entry_authenticate(const kiln_entry *entry, const kilni_entry_mac_key *key)
 {
-    kilni_entry_layout layout;
-    kiln_status status = kilni_entry_layout_decode(entry->bytes, entry->size, &layout);
-    const kilni_entry_section *section =
-        status == KILN_OK ? kilni_entry_layout_find(&layout, KILNI_SECTION_MAC) : NULL;
-    if (!section) {
+    if (!entry->mac) {
         return KILN_E_UNAUTHENTICATED;
     }
     unsigned char mac[KILNI_ENTRY_MAC_SIZE];
-    compute_mac(entry->bytes, entry->size, section->bytes, key, mac);
-    return sodium_memcmp(mac, section->bytes, sizeof mac) == 0 ? KILN_OK : KILN_E_UNAUTHENTICATED;
+    compute_mac(entry->bytes, entry->size, entry->mac, key, mac);
+    return sodium_memcmp(mac, entry->mac, sizeof mac) == 0 ? KILN_OK : KILN_E_UNAUTHENTICATED;
 }

@@ -239,9 +239,10 @@ static kiln_status serve_found(flight *f, kilni_source source)
 static void ask_store_for(flight *f, slot *wanted)
 {
     kiln_store *store = f->context->store;
-    wanted->looked = wanted->looked == KILN_E_CORRUPT
-                         ? kilni_store_get_again(store, wanted->key, &wanted->entry)
-                         : kiln_store_get(store, wanted->key, &wanted->entry);
+    const int was_counted =
+        wanted->looked == KILN_E_CORRUPT || wanted->looked == KILN_E_UNAUTHENTICATED;
+    wanted->looked = was_counted ? kilni_store_get_again(store, wanted->key, &wanted->entry)
+                                 : kiln_store_get(store, wanted->key, &wanted->entry);
     /* A plain miss hides no better reason. */
     if (wanted->looked != KILN_OK && (f->result.store == KILN_OK || wanted->looked != KILN_MISS)) {
         f->result.store = wanted->looked;

@@ -55,6 +55,7 @@ static kiln_status options_from_params(const kiln_store_params *given,
         .stamp_interval_s =
             params.stamp_interval_s ? params.stamp_interval_s : DEFAULT_STAMP_INTERVAL_S,
         .log = params.log,
+        .key_file = params.key_file,
     };
     return KILN_OK;
 }
@@ -146,6 +147,13 @@ static bool read_layout(const char *value, kilni_store_options *options)
     return strcmp(value, "kiln") == 0;
 }
 
+/* The value stays where the location's path is. */
+static bool read_key_file(const char *value, kilni_store_options *options)
+{
+    options->key_file = value;
+    return value[0] == '/';
+}
+
 static const struct option {
     const char *name;
     option_reader *read;
@@ -157,6 +165,7 @@ static const struct option {
     {"lease", read_lease, "on or off"},
     {"stamp", read_stamp, "a number of seconds"},
     {"layout", read_layout, "kiln"},
+    {"key-file", read_key_file, "an absolute path"},
 };
 
 enum { OPTION_COUNT = sizeof known_options / sizeof known_options[0] };

@@ -4,13 +4,17 @@
  */
 #include "store/store.h"
 
+#include <sodium.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
+#include "entry/entry.h"
 #include "store/dir/dir.h"
+#include "store/key_file.h"
 #include "store/location.h"
 
 /* Copies as much of a struct as its caller knows. The first member is its size, set by the caller;
@@ -33,6 +37,58 @@ static bool is_writable(const kiln_store *store)
     return store->capabilities & KILNI_STORE_WRITABLE;
 }
 
+/* Reads the key that a location names; NULL where it names none. */
+static kiln_status read_mac_key(const char *path, kilni_entry_mac_key **ret_key, kiln_error *error)
+{
+    *ret_key = NULL;
+    if (!path) {
+        return KILN_OK;
+    }
+    /* Chooses the fastest code for this processor. */
+    if (sodium_init() < 0) {
+        return kilni_error_set(error, KILN_E_IO, 0, "libsodium can't be used");
+    }
+    kilni_entry_mac_key *key = malloc(sizeof *key);
+    if (!key) {
+        return kilni_error_set(error, KILN_E_NO_MEMORY, 0, "out of memory");
+    }
+    kiln_status status = kilni_key_file_read(path, key, error);
+    if (status != KILN_OK) {
+        free(key);
+        return status;
+    }
+    *ret_key = key;
+    return KILN_OK;
+}
+
+static void forget_mac_key(kilni_entry_mac_key *key)
+{
+    if (key) {
+        sodium_memzero(key, sizeof *key);
+        free(key);
+    }
+}
+
+/* The key comes first: without it no directory is made, and nothing is believed. */
+static kiln_status open_at(kilni_location *where, kiln_store **ret_store, kiln_error *error)
+{
+    kilni_entry_mac_key *key;
+    kiln_status status = read_mac_key(where->options.key_file, &key, error);
+    if (status != KILN_OK) {
+        return status;
+    }
+    where->options.key_file = NULL;
+    kiln_store *store;
+    status = kilni_dir_open(where->path, &where->options, &store, error);
+    if (status != KILN_OK) {
+        forget_mac_key(key);
+        return status;
+    }
+    store->mac_key = key;
+    *ret_store = store;
+    return KILN_OK;
+}
+
 kiln_status kiln_store_open(const char *location, const kiln_store_params *params,
                             kiln_store **ret_store, kiln_error *error)
 {
@@ -44,7 +100,7 @@ kiln_status kiln_store_open(const char *location, const kiln_store_params *param
     if (status != KILN_OK) {
         return status;
     }
-    status = kilni_dir_open(where.path, &where.options, ret_store, error);
+    status = open_at(&where, ret_store, error);
     free(where.path);
     return status;
 }
@@ -54,8 +110,29 @@ void kiln_store_close(kiln_store **store)
     if (!store || !*store) {
         return;
     }
+    kilni_entry_mac_key *key = (*store)->mac_key;
     (*store)->ops->close(*store);
+    forget_mac_key(key);
     *store = NULL;
+}
+
+/* Keeps an entry where it is signed as this store's have to be; else gives it back. */
+static kiln_status authenticate(const kiln_store *store, kiln_entry *entry, kiln_entry **ret_entry)
+{
+    kiln_status status = store->mac_key ? kilni_entry_authenticate(entry, store->mac_key) : KILN_OK;
+    if (status != KILN_OK) {
+        kiln_entry_release(&entry);
+        return status;
+    }
+    *ret_entry = entry;
+    return KILN_OK;
+}
+
+static kiln_status get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry)
+{
+    kiln_entry *entry;
+    kiln_status status = store->ops->get(store, key, &entry);
+    return status == KILN_OK ? authenticate(store, entry, ret_entry) : status;
 }
 
 kiln_status kiln_store_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry)
@@ -66,11 +143,30 @@ kiln_status kiln_store_get(kiln_store *store, const kiln_key *key, kiln_entry **
     if (!store) {
         return KILN_MISS;
     }
-    kiln_status status = store->ops->get(store, key, ret_entry);
-    if (status == KILN_E_CORRUPT) {
+    kiln_status status = get(store, key, ret_entry);
+    if (status == KILN_E_CORRUPT || status == KILN_E_UNAUTHENTICATED) {
         atomic_fetch_add_explicit(&store->counts.corrupt, 1, memory_order_relaxed);
         atomic_fetch_add_explicit(&store->uncounted_corrupt, 1, memory_order_relaxed);
     }
+    return status;
+}
+
+static kiln_status put(kiln_store *store, const kiln_entry *entry)
+{
+    if (kiln_entry_encoding(entry).size > store->options.max_bytes) {
+        return KILN_E_TOO_LARGE;
+    }
+    return store->ops->put(store, entry);
+}
+
+static kiln_status sign_and_put(kiln_store *store, const kiln_entry *entry)
+{
+    kiln_entry *with_mac = NULL;
+    kiln_status status = kilni_entry_sign(entry, store->mac_key, &with_mac);
+    if (status == KILN_OK) {
+        status = put(store, with_mac);
+    }
+    kiln_entry_release(&with_mac);
     return status;
 }
 
@@ -88,10 +184,7 @@ kiln_status kiln_store_put(kiln_store *store, const kiln_entry *entry)
     if (store->options.max_bytes == 0) {
         return KILN_E_FULL;
     }
-    if (kiln_entry_encoding(entry).size > store->options.max_bytes) {
-        return KILN_E_TOO_LARGE;
-    }
-    kiln_status status = store->ops->put(store, entry);
+    kiln_status status = store->mac_key ? sign_and_put(store, entry) : put(store, entry);
     if (status == KILN_OK && !kilni_store_is_request(kiln_entry_key(entry))) {
         atomic_fetch_add_explicit(&store->counts.puts, 1, memory_order_relaxed);
     }
@@ -156,7 +249,9 @@ kiln_status kiln_item_read(kiln_item *item, kiln_entry **ret_entry)
     if (!item || !ret_entry) {
         return KILN_E_INVALID;
     }
-    return item->store->ops->item_read(item, ret_entry);
+    kiln_entry *entry;
+    kiln_status status = item->store->ops->item_read(item, &entry);
+    return status == KILN_OK ? authenticate(item->store, entry, ret_entry) : status;
 }
 
 kiln_status kiln_item_remove(kiln_item *item)
@@ -232,6 +327,8 @@ static const char *why_not(kiln_status status)
     switch (status) {
     case KILN_E_CORRUPT:
         return "its bytes are damaged, or under a name that isn't theirs";
+    case KILN_E_UNAUTHENTICATED:
+        return "it is not signed, or not with this key";
     case KILN_E_DENIED:
         return "the file is not ours alone: owner, mode or kind";
     default:
@@ -255,7 +352,9 @@ static int verify_item(void *user, kiln_item *item)
     work->result.checked++;
     work->result.ok += status == KILN_OK;
     work->result.newer += status == KILN_E_VERSION;
-    work->result.corrupt += status != KILN_OK && status != KILN_E_VERSION;
+    work->result.unauthenticated += status == KILN_E_UNAUTHENTICATED;
+    work->result.corrupt +=
+        status != KILN_OK && status != KILN_E_VERSION && status != KILN_E_UNAUTHENTICATED;
     if (status != KILN_OK && work->report) {
         work->report(work->user, item, status, why_not(status));
     }
@@ -288,7 +387,7 @@ bool kilni_store_is_request(const kiln_key *key)
 
 kiln_status kilni_store_get_again(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry)
 {
-    return store ? store->ops->get(store, key, ret_entry) : KILN_MISS;
+    return store ? get(store, key, ret_entry) : KILN_MISS;
 }
 
 uint32_t kilni_store_capabilities(const kiln_store *store)

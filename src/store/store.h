@@ -24,6 +24,7 @@ typedef struct kilni_store_options {
     uint32_t flags;            /* KILN_STORE_… */
     uint32_t stamp_interval_s; /* 0: every use is stamped */
     kiln_log log;
+    const char *key_file; /* NULL: none. While the store is opened, and NULL from then on */
 } kilni_store_options;
 
 /* The slots follow the public calls of the same names. The wrappers have checked that pointers are
@@ -52,10 +53,14 @@ typedef struct kilni_store_counts {
     _Atomic uint64_t puts, corrupt, evicted;
 } kilni_store_counts;
 
+struct kilni_entry_mac_key;
+
 /* An engine's own struct begins with this one. Immutable but for the counters. */
 struct kiln_store {
     const kilni_store_ops *ops;
-    uint32_t capabilities; /* KILNI_STORE_… */
+    struct kilni_entry_mac_key *mac_key; /* what entries are signed with; NULL: they are not. The
+                                            public calls' own: engines store what they get */
+    uint32_t capabilities;               /* KILNI_STORE_… */
     kilni_store_options options;
     kilni_store_counts counts;          /* for kilni_store_take_counts */
     _Atomic uint64_t uncounted_corrupt; /* not yet in the totals: gets don't write. Relaxed */
@@ -76,8 +81,8 @@ bool kilni_store_is_request(const kiln_key *key);
 /* KILNI_STORE_…; 0 for NULL. */
 uint32_t kilni_store_capabilities(const kiln_store *store);
 
-/* As kiln_store_get, for one to whom that answered KILN_E_CORRUPT before: the same damage is not
- * counted twice. */
+/* As kiln_store_get, for one to whom that answered KILN_E_CORRUPT or KILN_E_UNAUTHENTICATED before:
+ * the same entry is not counted twice. */
 kiln_status kilni_store_get_again(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry);
 
 /* Takes what this handle counted since it was last asked: puts, corrupt and evicted, all of which
