@@ -46,6 +46,10 @@ KILN_API int kiln_config_disabled(const kiln_config *config);
  * and requests wait for `kiln capture`. */
 KILN_API int kiln_config_helper(const kiln_config *config);
 
+/* KILN_LAST_MISS: 0 or 1: whether the store keeps the last key that it did not have, for `kiln why`
+ * (KILN_STORE_NOTE_MISSES). */
+KILN_API int kiln_config_last_miss(const kiln_config *config);
+
 /* KILN_TOOL: the `kiln` tool's path, as `kiln run` passes it to the programs it runs; NULL: none.
  */
 KILN_API const char *kiln_config_tool(const kiln_config *config);

@@ -27,10 +27,11 @@ typedef struct kiln_store kiln_store;
 typedef struct kiln_lease kiln_lease;
 
 enum {
-    KILN_STORE_READONLY = 1u, /* nothing in it is written, use stamps neither */
-    KILN_STORE_SYNC = 2u,     /* data reaches the disk before an entry is published */
-    KILN_STORE_NO_LEASE = 4u, /* every lease answers KILN_E_UNSUPPORTED */
-    KILN_STORE_NO_CREATE = 8u /* the directory has to be there: for tools that only look */
+    KILN_STORE_READONLY = 1u,    /* nothing in it is written, use stamps neither */
+    KILN_STORE_SYNC = 2u,        /* data reaches the disk before an entry is published */
+    KILN_STORE_NO_LEASE = 4u,    /* every lease answers KILN_E_UNSUPPORTED */
+    KILN_STORE_NO_CREATE = 8u,   /* the directory has to be there: for tools that only look */
+    KILN_STORE_NOTE_MISSES = 16u /* the last key that was not found is kept, for people */
 };
 
 typedef struct kiln_store_params {
@@ -157,6 +158,17 @@ KILN_API kiln_status kiln_store_get_stat(kiln_store *store, kiln_store_stat *ret
 /* Adds to the store's totals. Returns KILN_OK; KILN_E_READONLY; KILN_E_IO. */
 KILN_API kiln_status kiln_store_account(kiln_store *store, const kiln_stats *delta);
 
+/* The key that a build was last done for since the store did not have it, as far as those who built
+ * noted that (KILN_STORE_NOTE_MISSES). Long parts of it may be kept as digests.
+ *
+ * @ret_key       [out] one reference
+ * @ret_missed_s  [out] when, in Unix seconds
+ * Returns KILN_OK; KILN_MISS: none was noted; KILN_E_CORRUPT; KILN_E_VERSION;
+ * KILN_E_UNAUTHENTICATED; KILN_E_UNSUPPORTED: not kept in such a store; KILN_E_DENIED; KILN_E_IO;
+ * KILN_E_INVALID; KILN_E_NO_MEMORY. Threads: any. Blocks: on reading, 0.1 s for who writes. */
+KILN_API kiln_status kiln_store_get_last_miss(kiln_store *store, kiln_key **ret_key,
+                                              int64_t *ret_missed_s);
+
 typedef struct kiln_trim_report {
     size_t struct_size;
     uint64_t removed, removed_bytes, entries, bytes; /* the last two: what is left; as in stat */
@@ -175,10 +187,11 @@ typedef struct kiln_verify_report {
     uint64_t unauthenticated;             /* sound, but not signed with the store's key */
 } kiln_verify_report;
 
-/* @report  may be NULL; called for each item that is not as it should be, with why */
+/* Called for each item that was checked: with KILN_OK and NULL where it is as it should be, else
+ * with why it is not. */
 typedef void (*kiln_verify_fn)(void *user, kiln_item *item, kiln_status status, const char *why);
 
-/* Reads and verifies every entry; removes nothing. */
+/* Reads and verifies every entry; removes nothing. @report may be NULL. */
 KILN_API kiln_status kiln_store_verify(kiln_store *store, kiln_verify_fn report, void *user,
                                        kiln_verify_report *ret_report);
 

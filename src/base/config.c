@@ -15,7 +15,7 @@
 
 struct kiln_config {
     uint64_t max_bytes;
-    bool readonly, disabled, helper;
+    bool readonly, disabled, helper, last_miss;
     /* NULL where unset. */
     char *dir, *trace, *stats, *tool, *key_file;
     /* Strings one after another, each with its closing zero. */
@@ -260,6 +260,9 @@ static kiln_status read_all(kiln_config *config, const environment *env)
         status = read_switch(config, env, "KILN_HELPER", &config->helper);
     }
     if (status == KILN_OK) {
+        status = read_switch(config, env, "KILN_LAST_MISS", &config->last_miss);
+    }
+    if (status == KILN_OK) {
         status = copy_value(env, "KILN_TOOL", &config->tool);
     }
     if (status == KILN_OK) {
@@ -335,6 +338,11 @@ int kiln_config_disabled(const kiln_config *config)
 int kiln_config_helper(const kiln_config *config)
 {
     return config->helper;
+}
+
+int kiln_config_last_miss(const kiln_config *config)
+{
+    return config->last_miss;
 }
 
 const char *kiln_config_tool(const kiln_config *config)

@@ -38,6 +38,9 @@ typedef struct kilni_entry_mac_key {
     unsigned char bytes[32];
 } kilni_entry_mac_key;
 
+/* A signature makes an entry at most so much larger: a row of the table, the MAC, padding. */
+#define KILNI_ENTRY_SIGNATURE_MAX_SIZE 64u
+
 /* A signed copy of an entry: the same sections and a MAC over every byte but itself and the
  * checksum. */
 kiln_status kilni_entry_sign(const kiln_entry *entry, const kilni_entry_mac_key *key,

@@ -12,7 +12,8 @@
 #define DEFAULT_MAX_BYTES ((uint64_t)2 << 30)
 #define DEFAULT_STAMP_INTERVAL_S 3600u
 #define KNOWN_FLAGS                                                                                \
-    (KILN_STORE_READONLY | KILN_STORE_SYNC | KILN_STORE_NO_LEASE | KILN_STORE_NO_CREATE)
+    (KILN_STORE_READONLY | KILN_STORE_SYNC | KILN_STORE_NO_LEASE | KILN_STORE_NO_CREATE |          \
+     KILN_STORE_NOTE_MISSES)
 
 /* Copies the caller's struct, which may be of an older or a newer library. */
 static kiln_status copy_params(const kiln_store_params *given, kiln_store_params *ret_params,

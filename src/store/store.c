@@ -16,6 +16,7 @@
 #include "store/dir/dir.h"
 #include "store/key_file.h"
 #include "store/location.h"
+#include "store/missed.h"
 
 /* Copies as much of a struct as its caller knows. The first member is its size, set by the caller;
  * what the caller has beyond ours becomes zero. */
@@ -355,8 +356,8 @@ static int verify_item(void *user, kiln_item *item)
     work->result.unauthenticated += status == KILN_E_UNAUTHENTICATED;
     work->result.corrupt +=
         status != KILN_OK && status != KILN_E_VERSION && status != KILN_E_UNAUTHENTICATED;
-    if (status != KILN_OK && work->report) {
-        work->report(work->user, item, status, why_not(status));
+    if (work->report) {
+        work->report(work->user, item, status, status == KILN_OK ? NULL : why_not(status));
     }
     return 0;
 }
@@ -376,6 +377,90 @@ kiln_status kiln_store_verify(kiln_store *store, kiln_verify_fn report, void *us
         return status;
     }
     return hand_out(ret_report, &work.result, sizeof work.result) ? KILN_OK : KILN_E_INVALID;
+}
+
+/* ---- the last miss ---- */
+
+/* The entry of a miss, which holds parts of more than @above bytes as digests. KILN_E_TOO_LARGE:
+ * it is more than is kept. */
+static kiln_status make_miss(const kiln_key *key, uint64_t above, kiln_entry **ret_miss)
+{
+    kiln_key *stripped = NULL;
+    kiln_status status = kiln_key_strip(key, above, &stripped);
+    if (status != KILN_OK) {
+        return status;
+    }
+    const kiln_entry_params params = {
+        .struct_size = sizeof params,
+        .key = stripped,
+        .kind = KILN_ENTRY_REQUEST,
+        .provenance = {.struct_size = sizeof params.provenance},
+    };
+    kiln_entry *miss = NULL;
+    status = kiln_entry_new(&params, &miss);
+    kiln_key_release(&stripped);
+    if (status == KILN_OK &&
+        kiln_entry_encoding(miss).size > KILNI_MISSED_MAX_BYTES - KILNI_ENTRY_SIGNATURE_MAX_SIZE) {
+        kiln_entry_release(&miss);
+        return KILN_E_TOO_LARGE;
+    }
+    *ret_miss = miss;
+    return status;
+}
+
+static kiln_status sign(const kiln_store *store, kiln_entry **entry)
+{
+    kiln_entry *plain = *entry;
+    kiln_status status = kilni_entry_sign(plain, store->mac_key, entry);
+    if (status == KILN_OK) {
+        kiln_entry_release(&plain);
+    }
+    return status;
+}
+
+void kilni_store_note_miss(kiln_store *store, const kiln_key *key)
+{
+    if (!store || !(store->options.flags & KILN_STORE_NOTE_MISSES) || !is_writable(store) ||
+        !store->ops->note_miss) {
+        return;
+    }
+    kiln_entry *miss = NULL;
+    kiln_status status = make_miss(key, 4096, &miss);
+    if (status == KILN_E_TOO_LARGE) {
+        status = make_miss(key, 64, &miss);
+    }
+    if (status == KILN_OK && store->mac_key) {
+        status = sign(store, &miss);
+    }
+    if (status == KILN_OK) {
+        store->ops->note_miss(store, miss);
+    }
+    kiln_entry_release(&miss);
+}
+
+kiln_status kiln_store_get_last_miss(kiln_store *store, kiln_key **ret_key, int64_t *ret_missed_s)
+{
+    if (!ret_key || !ret_missed_s) {
+        return KILN_E_INVALID;
+    }
+    if (!store) {
+        return KILN_MISS;
+    }
+    if (!store->ops->last_miss) {
+        return KILN_E_UNSUPPORTED;
+    }
+    kiln_entry *miss = NULL;
+    kiln_status status = store->ops->last_miss(store, &miss);
+    if (status == KILN_OK) {
+        status = authenticate(store, miss, &miss);
+    }
+    if (status != KILN_OK) {
+        return status;
+    }
+    *ret_key = kiln_key_retain(kiln_entry_key(miss));
+    *ret_missed_s = kiln_entry_provenance(miss).created_s;
+    kiln_entry_release(&miss);
+    return KILN_OK;
 }
 
 bool kilni_store_is_request(const kiln_key *key)

@@ -46,6 +46,9 @@ typedef struct kilni_store_ops {
     kiln_status (*stat)(kiln_store *store, kiln_store_stat *ret_stat);
     kiln_status (*account)(kiln_store *store, const kiln_stats *delta);
     kiln_status (*trim)(kiln_store *store, uint64_t max_bytes, kiln_trim_report *ret_report);
+    /* May be NULL: the last miss is not kept here. The entry has no payload. */
+    kiln_status (*note_miss)(kiln_store *store, const kiln_entry *miss);
+    kiln_status (*last_miss)(kiln_store *store, kiln_entry **ret_miss);
 } kilni_store_ops;
 
 /* What a handle did and has not been asked about yet. Counts only: every access is relaxed. */
@@ -84,6 +87,10 @@ uint32_t kilni_store_capabilities(const kiln_store *store);
 /* As kiln_store_get, for one to whom that answered KILN_E_CORRUPT or KILN_E_UNAUTHENTICATED before:
  * the same entry is not counted twice. */
 kiln_status kilni_store_get_again(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry);
+
+/* Keeps a key that was not found as the store's last miss, with the time, where its parameters ask
+ * for that and it may be written to. A failure does no harm. */
+void kilni_store_note_miss(kiln_store *store, const kiln_key *key);
 
 /* Takes what this handle counted since it was last asked: puts, corrupt and evicted, all of which
  * are in the store's totals already or will come there. Each count is handed out once. */

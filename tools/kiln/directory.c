@@ -44,6 +44,7 @@ static int open_store(struct directory *directory, uint32_t flags)
         .max_bytes = directory->max_bytes,
         .flags = flags | KILN_STORE_NO_CREATE,
         .log = {.write = warn},
+        .key_file = directory->key_file,
     };
     kiln_error error = {.struct_size = sizeof error};
     kiln_status status = kiln_store_open(directory->path, &params, &directory->store, &error);
@@ -64,6 +65,9 @@ int directory_open(const char *option, uint32_t flags, struct directory *ret_dir
     if (path != NULL) {
         opened.path = absolute_path(path);
     }
+    if (kiln_config_key_file(config) != NULL) {
+        opened.key_file = must(strdup(kiln_config_key_file(config)));
+    }
     kiln_config_free(&config);
     if (opened.path == NULL) {
         complain("there is no cache directory: give --dir, or set KILN_DIR or HOME");
@@ -82,5 +86,6 @@ void directory_close(struct directory *directory)
 {
     kiln_store_close(&directory->store);
     free(directory->path);
-    directory->path = NULL;
+    free(directory->key_file);
+    directory->path = directory->key_file = NULL;
 }

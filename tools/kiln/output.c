@@ -9,12 +9,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "progress.h"
 #include "tool.h"
 
 void complain(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
+    progress_hide();
     fflush(stdout);
     fputs("kiln: ", stderr);
     vfprintf(stderr, format, arguments);

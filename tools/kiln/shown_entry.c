@@ -95,6 +95,7 @@ static void print_facts(const struct listed_item *item, const kiln_entry *entry)
     add_size(table, "answers", kiln_entry_answers(entry).size);
     add_size(table, "log", kiln_entry_log(entry).size);
     add_size(table, "on disk", item->stored_bytes);
+    add_fact(table, "signed", kiln_entry_is_signed(entry) ? "yes" : "no");
     table_print(table);
 }
 
@@ -175,6 +176,7 @@ json_t *entry_to_json(const struct listed_item *item, const kiln_entry *entry)
     json_add(object, "bytes", json_number(kiln_entry_payload(entry).size));
     json_add(object, "answers_bytes", json_number(kiln_entry_answers(entry).size));
     json_add(object, "stored_bytes", json_number(item->stored_bytes));
+    json_add(object, "signed", json_boolean(kiln_entry_is_signed(entry)));
     json_add(object, "log", json_text(log.data, log.size));
     json_add(object, "key", key_to_json(kiln_entry_key(entry)));
     return object;
