@@ -184,6 +184,8 @@ int cmd_run(int argc, char **argv)
     if (line.directory != NULL) {
         set_variable_to_path("KILN_DIR", line.directory);
     }
+    /* So that `kiln why --last` knows; the caller may say otherwise. */
+    must_succeed(setenv("KILN_LAST_MISS", "1", 0));
     if (trace != NULL && (exit_code = set_trace(trace)) != EXIT_OK) {
         return exit_code;
     }
