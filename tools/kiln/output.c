@@ -37,6 +37,7 @@ int exit_code_of(kiln_status status)
     case KILN_E_DENIED:
         return EXIT_CONFIGURATION;
     case KILN_E_CORRUPT:
+    case KILN_E_UNAUTHENTICATED:
         return EXIT_DAMAGED;
     default:
         return EXIT_IO;
