@@ -71,16 +71,17 @@ static void forget_mac_key(kilni_entry_mac_key *key)
 }
 
 /* The key comes first: without it no directory is made, and nothing is believed. */
-static kiln_status open_at(kilni_location *where, kiln_store **ret_store, kiln_error *error)
+static kiln_status open_at(const kilni_location *where, kiln_store **ret_store, kiln_error *error)
 {
     kilni_entry_mac_key *key;
     kiln_status status = read_mac_key(where->options.key_file, &key, error);
     if (status != KILN_OK) {
         return status;
     }
-    where->options.key_file = NULL;
+    kilni_store_options options = where->options;
+    options.key_file = NULL;
     kiln_store *store;
-    status = kilni_dir_open(where->path, &where->options, &store, error);
+    status = kilni_dir_open(where->path, &options, &store, error);
     if (status != KILN_OK) {
         forget_mac_key(key);
         return status;

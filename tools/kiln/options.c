@@ -4,6 +4,7 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "directory.h"
 #include "output.h"
@@ -14,19 +15,22 @@ enum { DIRECTORY = 256, KEY_FILE, JSON, HELP, OWN };
 
 #define COMMON_OPTIONS 4
 
+/* A subcommand's own options come first, so that one of them may stand for a common one. */
 static void fill_table(const struct command_line *line, struct option *table)
 {
-    table[0] = (struct option){"dir", required_argument, NULL, DIRECTORY};
-    table[1] = (struct option){"key-file", required_argument, NULL, KEY_FILE};
-    table[2] = (struct option){"json", no_argument, NULL, JSON};
-    table[3] = (struct option){"help", no_argument, NULL, HELP};
-    int count = COMMON_OPTIONS;
-    for (int i = 0; i < OPTIONS_MAX && line->options[i].name != NULL; i++) {
-        const struct option_spec *own = &line->options[i];
+    static const struct option common[COMMON_OPTIONS + 1] = {
+        {"dir", required_argument, NULL, DIRECTORY},
+        {"key-file", required_argument, NULL, KEY_FILE},
+        {"json", no_argument, NULL, JSON},
+        {"help", no_argument, NULL, HELP},
+    };
+    int count = 0;
+    for (; count < OPTIONS_MAX && line->options[count].name != NULL; count++) {
+        const struct option_spec *own = &line->options[count];
         int argument = own->text != NULL ? required_argument : no_argument;
-        table[count++] = (struct option){own->name, argument, NULL, OWN + i};
+        table[count] = (struct option){own->name, argument, NULL, OWN + count};
     }
-    table[count] = (struct option){0};
+    memcpy(table + count, common, sizeof common);
 }
 
 static void take_own(const struct option_spec *own, const char *argument)
