@@ -6,6 +6,9 @@
 
 #include "entry/handle.h"
 
+/* No sodium_init here: it would choose vector code for BLAKE2b, which took 1.5 ns a byte where the
+ * portable code took 0.8. Hashing and comparing need nothing else of it. */
+
 /* The MAC of the entry at @bytes, whose MAC section begins at @mac: over every byte but that
  * section's and the checksum. */
 static void compute_mac(const unsigned char *bytes, uint64_t size, const unsigned char *mac,

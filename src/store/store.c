@@ -45,10 +45,6 @@ static kiln_status read_mac_key(const char *path, kilni_entry_mac_key **ret_key,
     if (!path) {
         return KILN_OK;
     }
-    /* Chooses the fastest code for this processor. */
-    if (sodium_init() < 0) {
-        return kilni_error_set(error, KILN_E_IO, 0, "libsodium can't be used");
-    }
     kilni_entry_mac_key *key = malloc(sizeof *key);
     if (!key) {
         return kilni_error_set(error, KILN_E_NO_MEMORY, 0, "out of memory");
