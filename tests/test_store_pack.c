@@ -359,7 +359,7 @@ static void test_wrong_arguments(void **state)
     assert_int_equal(kiln_pack_writer_open(path, NULL, NULL, NULL), KILN_E_INVALID);
     assert_int_equal(kiln_pack_writer_open(path, &flags, &writer, NULL), KILN_E_UNSUPPORTED);
     assert_int_equal(kiln_pack_writer_open(path, &level, &writer, NULL), KILN_E_INVALID);
-    assert_int_equal(kiln_pack_writer_open(path, &key, &writer, NULL), KILN_E_IO);
+    assert_int_equal(kiln_pack_writer_open(path, &key, &writer, NULL), KILN_E_INVALID);
     assert_int_equal(kiln_pack_writer_open("/tmp/", NULL, &writer, NULL), KILN_E_INVALID);
     assert_int_equal(kiln_pack_writer_open(scratch_path(scratch, "no/where"), NULL, &writer, NULL),
                      KILN_E_IO);
@@ -884,7 +884,7 @@ static void test_only_what_a_key_authenticates(void **state)
     assert_int_equal(unpack(0, key, into, &report), KILN_OK);
     assert_int_equal(report.taken, 5);
     assert_int_equal(scratch_get(into, 1), KILN_OK);
-    assert_int_equal(unpack(0, "/nonexistent", into, &report), KILN_E_IO);
+    assert_int_equal(unpack(0, "/nonexistent", into, &report), KILN_E_INVALID);
     kiln_store *pack = open_pack();
     assert_int_equal(scratch_get(pack, 2), KILN_OK);
     kiln_store_close(&pack);

@@ -15,9 +15,9 @@
 
 struct kiln_config {
     uint64_t max_bytes;
-    bool readonly, disabled, helper;
+    bool readonly, disabled, helper, last_miss;
     /* NULL where unset. */
-    char *dir, *trace, *stats, *tool;
+    char *dir, *trace, *stats, *tool, *key_file;
     /* Strings one after another, each with its closing zero. */
     kilni_text key_variables, complaints;
 };
@@ -268,6 +268,9 @@ static kiln_status read_all(kiln_config *config, const environment *env)
         status = read_switch(config, env, "KILN_HELPER", &config->helper);
     }
     if (status == KILN_OK) {
+        status = read_switch(config, env, "KILN_LAST_MISS", &config->last_miss);
+    }
+    if (status == KILN_OK) {
         status = copy_value(env, "KILN_TOOL", &config->tool);
     }
     if (status == KILN_OK) {
@@ -275,6 +278,9 @@ static kiln_status read_all(kiln_config *config, const environment *env)
     }
     if (status == KILN_OK) {
         status = copy_value(env, "KILN_STATS", &config->stats);
+    }
+    if (status == KILN_OK) {
+        status = copy_value(env, "KILN_KEY_FILE", &config->key_file);
     }
     if (status == KILN_OK) {
         status = read_key_variables(config, env);
@@ -310,6 +316,7 @@ void kiln_config_free(kiln_config **config)
     free((*config)->trace);
     free((*config)->stats);
     free((*config)->tool);
+    free((*config)->key_file);
     kilni_text_done(&(*config)->key_variables);
     kilni_text_done(&(*config)->complaints);
     free(*config);
@@ -341,6 +348,11 @@ int kiln_config_helper(const kiln_config *config)
     return config->helper;
 }
 
+int kiln_config_last_miss(const kiln_config *config)
+{
+    return config->last_miss;
+}
+
 const char *kiln_config_tool(const kiln_config *config)
 {
     return config->tool;
@@ -354,6 +366,11 @@ const char *kiln_config_trace(const kiln_config *config)
 const char *kiln_config_stats(const kiln_config *config)
 {
     return config->stats;
+}
+
+const char *kiln_config_key_file(const kiln_config *config)
+{
+    return config->key_file;
 }
 
 static const char *string_at(const kilni_text *strings, size_t index)

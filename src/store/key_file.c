@@ -13,7 +13,9 @@
 static kiln_status fail(const char *path, int system_error, kiln_error *error)
 {
     kiln_status status = kilni_status_from_errno(system_error);
-    if (status != KILN_E_DENIED && status != KILN_E_NO_MEMORY) {
+    if (status == KILN_MISS) {
+        status = KILN_E_INVALID;
+    } else if (status != KILN_E_DENIED && status != KILN_E_NO_MEMORY) {
         status = KILN_E_IO;
     }
     return kilni_error_set(error, status, system_error, "key file %s: %s", path,

@@ -13,6 +13,6 @@
  *
  * @path     absolute
  * @ret_key  [out] to be wiped by the caller
- * Returns KILN_OK; KILN_E_INVALID: not an absolute path; KILN_E_DENIED; KILN_E_IO: also where there
- * is no such file; KILN_E_NO_MEMORY. All are described in @error. */
+ * Returns KILN_OK; KILN_E_INVALID: not an absolute path, or there is no such file; KILN_E_DENIED;
+ * KILN_E_IO; KILN_E_NO_MEMORY. All are described in @error. */
 kiln_status kilni_key_file_read(const char *path, kilni_entry_mac_key *ret_key, kiln_error *error);

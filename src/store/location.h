@@ -10,7 +10,8 @@ typedef enum kilni_location_kind { KILNI_LOCATION_DIR, KILNI_LOCATION_PACK } kil
 
 typedef struct kilni_location {
     kilni_location_kind kind;
-    char *path; /* of the directory or the file; to be freed */
+    char *
+        path; /* of the directory or the file; to be freed, and what the options point to with it */
     kilni_store_options options;
 } kilni_location;
 

@@ -25,7 +25,7 @@ static const char usage[] =
     "  --name TEXT      only entries whose name holds this text, in any case\n"
     "  --strip-keys     keep digests of sources and of all other long parts of keys in their "
     "place\n"
-    "  --key-file FILE  sign the entries with the key in this file\n"
+    "  --key-file FILE  sign the entries with the key in this file; default: the cache's\n"
     "  --json           one JSON object\n";
 
 struct packing {
@@ -177,17 +177,17 @@ int cmd_pack(int argc, char **argv)
         free(packing.prefixes);
         return EXIT_USAGE;
     }
-    char *key_path = key_file == NULL ? NULL : absolute_path(key_file);
-    const kiln_pack_params params = {.struct_size = sizeof params,
-                                     .flags = strip_keys ? KILN_PACK_STRIP_KEYS : 0,
-                                     .key_file = key_path};
     struct directory directory;
     exit_code = directory_open(line.directory, KILN_STORE_READONLY, &directory);
     if (exit_code == EXIT_OK) {
+        char *key_path = key_file == NULL ? NULL : absolute_path(key_file);
+        const kiln_pack_params params = {.struct_size = sizeof params,
+                                         .flags = strip_keys ? KILN_PACK_STRIP_KEYS : 0,
+                                         .key_file = key_path ? key_path : directory.key_file};
         exit_code = pack_into(&packing, &directory, line.operands[0], &params, line.json);
+        free(key_path);
         directory_close(&directory);
     }
-    free(key_path);
     free(packing.prefixes);
     return exit_code;
 }

@@ -19,7 +19,7 @@ static const char usage[] =
     "that is there stays.\n"
     "\n"
     "  --dir DIR        the cache directory\n"
-    "  --key-file FILE  take only what is signed with the key in this file\n"
+    "  --key-file FILE  take only what is signed with the key in this file; default: the cache's\n"
     "  --trust          take all of it: it is known where the pack comes from\n"
     "  --json           one JSON object\n";
 
@@ -63,6 +63,12 @@ static int unpack(const char *pack, const kiln_unpack_params *params,
     return exit_code_of_report(&report);
 }
 
+static bool has_key_in_environment(void)
+{
+    const char *path = getenv("KILN_KEY_FILE");
+    return path != NULL && path[0] != '\0';
+}
+
 int cmd_unpack(int argc, char **argv)
 {
     bool trust = false;
@@ -77,7 +83,7 @@ int cmd_unpack(int argc, char **argv)
     if (!options_read(&line, argc, argv, &exit_code)) {
         return exit_code;
     }
-    if (trust == (key_file != NULL)) {
+    if (trust ? key_file != NULL : key_file == NULL && !has_key_in_environment()) {
         return options_wrong(argv[0], "either --key-file or --trust is needed");
     }
     struct directory directory;
@@ -87,7 +93,10 @@ int cmd_unpack(int argc, char **argv)
     }
     char *key_path = key_file == NULL ? NULL : absolute_path(key_file);
     const kiln_unpack_params params = {
-        .struct_size = sizeof params, .flags = trust ? KILN_UNPACK_TRUST : 0, .key_file = key_path};
+        .struct_size = sizeof params,
+        .flags = trust ? KILN_UNPACK_TRUST : 0,
+        .key_file = trust || key_path ? key_path : directory.key_file,
+    };
     exit_code = unpack(line.operands[0], &params, &directory, line.json);
     free(key_path);
     directory_close(&directory);

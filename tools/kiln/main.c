@@ -19,6 +19,7 @@ static const struct command commands[] = {
     {"stats", "kiln stats", "what caching did so far", cmd_stats},
     {"ls", "kiln ls", "list the entries", cmd_ls},
     {"show", "kiln show", "all about one entry", cmd_show},
+    {"why", "kiln why", "why a build was not found", cmd_why},
     {"verify", "kiln verify", "read and check every entry", cmd_verify},
     {"rm", "kiln rm", "remove entries", cmd_rm},
     {"clear", "kiln clear", "remove all entries", cmd_clear},

@@ -286,6 +286,52 @@ static kiln_status chain_trim(kiln_store *store, uint64_t max_bytes, kiln_trim_r
     return result;
 }
 
+/* ---- the last miss, which is kept where the counters are ---- */
+
+static kiln_status chain_note_miss(kiln_store *store, const kiln_entry *miss)
+{
+    kilni_chain *chain = chain_of(store);
+    for (size_t i = 0; i < chain->count; i++) {
+        kilni_tier *tier = &chain->tiers[i];
+        bool keeps_it = kilni_tier_is_written(tier) && has_totals(tier);
+        kiln_store *asked = keeps_it ? kilni_tier_use(tier) : NULL;
+        if (asked) {
+            kilni_store_note_miss(asked, kiln_entry_key(miss));
+            return KILN_OK;
+        }
+    }
+    return KILN_E_IO;
+}
+
+static kiln_status last_miss_of(kiln_store *store, kiln_entry **ret_miss)
+{
+    kiln_entry *miss = NULL;
+    kiln_status status =
+        store->ops->last_miss ? store->ops->last_miss(store, &miss) : KILN_E_UNSUPPORTED;
+    if (status == KILN_OK && store->mac_key) {
+        status = kilni_entry_authenticate(miss, store->mac_key);
+    }
+    if (status != KILN_OK) {
+        kiln_entry_release(&miss);
+        return status;
+    }
+    *ret_miss = miss;
+    return KILN_OK;
+}
+
+static kiln_status chain_last_miss(kiln_store *store, kiln_entry **ret_miss)
+{
+    kilni_chain *chain = chain_of(store);
+    for (size_t i = 0; i < chain->count; i++) {
+        kilni_tier *tier = &chain->tiers[i];
+        kiln_store *asked = has_totals(tier) ? kilni_tier_use(tier) : NULL;
+        if (asked) {
+            return last_miss_of(asked, ret_miss);
+        }
+    }
+    return KILN_MISS;
+}
+
 /* ---- opening ---- */
 
 static void chain_close(kiln_store *store)
@@ -318,7 +364,20 @@ static const kilni_store_ops chain_ops = {
     .stat = chain_stat,
     .account = chain_account,
     .trim = chain_trim,
+    .note_miss = chain_note_miss,
+    .last_miss = chain_last_miss,
 };
+
+/* A tier that is opened later needs it then. */
+static kiln_status keep_key_file(kilni_tier *tier, kiln_error *error)
+{
+    if (!tier->where.options.key_file) {
+        return KILN_OK;
+    }
+    tier->key_file = strdup(tier->where.options.key_file);
+    tier->where.options.key_file = tier->key_file;
+    return tier->key_file ? KILN_OK : kilni_error_set(error, KILN_E_NO_MEMORY, 0, "out of memory");
+}
 
 /* Reads one tier's location, which ends at @length. */
 static kiln_status add_tier(kilni_chain *chain, const char *location, size_t length,
@@ -348,7 +407,7 @@ static kiln_status add_tier(kilni_chain *chain, const char *location, size_t len
         chain->store.capabilities |= KILNI_STORE_WRITABLE;
     }
     chain->store.capabilities |= kilni_tier_capabilities(tier) & KILNI_STORE_LEASES;
-    return KILN_OK;
+    return keep_key_file(tier, error);
 }
 
 static kiln_status add_tiers(kilni_chain *chain, const char *location,
@@ -396,6 +455,7 @@ kiln_status kilni_chain_open(const char *location, const kiln_store_params *para
     if (status == KILN_OK) {
         /* Each tier has limits of its own. */
         chain->store.options.max_bytes = KILN_UNLIMITED;
+        chain->store.options.flags = chain->tiers[0].where.options.flags;
         chain->store.options.log = chain->tiers[0].where.options.log;
         status = open_tiers(chain, error);
     }

@@ -125,5 +125,6 @@ void kilni_tier_close(kilni_tier *tier)
     kiln_store *store = store_of(tier);
     kiln_store_close(&store);
     free(tier->where.path);
+    free(tier->key_file);
     free(tier->name);
 }

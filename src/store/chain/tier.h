@@ -13,6 +13,7 @@
 typedef struct kilni_tier {
     char *name; /* as its user gave it */
     kilni_location where;
+    char *key_file; /* what @where names; NULL: none. A caller's lives for the call alone */
     unsigned number;
     kiln_store *chain; /* whose log it speaks to */
     /* NULL until it could be opened, and the same from then on: the exchange (release) in tier.c's

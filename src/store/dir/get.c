@@ -13,6 +13,10 @@
 /* Network file systems answer some of these for a file that was there a moment ago. */
 static kiln_status read_status(int system_error)
 {
+    /* A socket, or a device that isn't there. */
+    if (system_error == ENXIO) {
+        return KILN_E_DENIED;
+    }
     kiln_status status = kilni_status_from_errno(system_error);
     switch (status) {
     case KILN_BUSY:
