@@ -553,31 +553,35 @@ static void test_sizes_that_are_not_kept(void **state)
 
 /* ---- forks ---- */
 
+/* The child starts no thread, which ThreadSanitizer would not bear. */
+static bool child_finds_and_keeps(const fixture *f, kilni_program_context **parents)
+{
+    kilni_program_context *own = open_context(f, KILN_ENGINE_GPU, NULL);
+    const bool is_found = ask(own, "s") == KILNI_FROM_STORE;
+    const bool is_kept = put_entry(1, 100) == KILN_OK;
+    kilni_program_context_free(&own);
+    kilni_program_context_free(parents);
+    return is_found && is_kept;
+}
+
 static void test_a_child_has_a_store_of_its_own(void **state)
 {
     fixture *f = *state;
     turn_on(f);
+    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "s"), KILNI_FROM_BUILD);
     kilni_program_context *context = open_context(f, KILN_ENGINE_GPU, NULL);
-    assert_int_equal(ask(context, "s"), KILNI_FROM_BUILD);
-    assert_int_equal(kiln_persistent_open(KILN_ENGINE_GPU, NULL), KILN_OK);
+    assert_int_equal(ask(context, "t"), KILNI_FROM_BUILD);
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        kilni_program_context *own = open_context(f, KILN_ENGINE_GPU, NULL);
-        const bool built = ask(own, "child") == KILNI_FROM_BUILD;
-        const bool is_kept = put_entry(1, 100) == KILN_OK;
-        /* The parent's context counts here too. */
-        kilni_program_context_free(&own);
-        kilni_program_context_free(&context);
-        _exit(built && is_kept ? 0 : 1);
+        _exit(child_finds_and_keeps(f, &context) ? 0 : 1);
     }
     int status = -1;
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     assert_int_equal(get_entry(KILN_ENGINE_GPU, 1), KILN_OK);
-    assert_int_equal(ask(context, "child"), KILNI_FROM_STORE);
     kilni_program_context_free(&context);
-    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "s"), KILNI_FROM_STORE);
+    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "t"), KILNI_FROM_STORE);
 }
 
 /* ---- threads ---- */
