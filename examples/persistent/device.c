@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "device.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -14,27 +13,19 @@ const char device_source[] = "kernel void polynomial(global const float *x, glob
                              "}\n";
 const char device_options[] = "-D A=2.0f";
 
-static void die(const char *format, ...)
-{
-    va_list arguments;
-    va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
-    va_end(arguments);
-    fputc('\n', stderr);
-    exit(1);
-}
-
 static void require(cl_int error, const char *what)
 {
     if (error != CL_SUCCESS) {
-        die("%s: error %d of OpenCL", what, (int)error);
+        fprintf(stderr, "%s: error %d of OpenCL\n", what, (int)error);
+        exit(1);
     }
 }
 
 static void *require_memory(void *memory)
 {
     if (!memory) {
-        die("out of memory");
+        fputs("out of memory\n", stderr);
+        exit(1);
     }
     return memory;
 }
