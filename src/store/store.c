@@ -220,6 +220,44 @@ kiln_status kiln_store_trim(kiln_store *store, uint64_t max_bytes, kiln_trim_rep
     return status;
 }
 
+/* Copies the caller's struct, which may be of an older or a newer library. */
+static kiln_status copy_trim_params(const kiln_trim_params *given, kiln_trim_params *ret_params)
+{
+    const size_t known = sizeof *ret_params;
+    if (given->struct_size < sizeof given->struct_size) {
+        return KILN_E_INVALID;
+    }
+    const unsigned char *bytes = (const unsigned char *)given;
+    for (size_t i = known; i < given->struct_size; i++) {
+        if (bytes[i] != 0) {
+            return KILN_E_UNSUPPORTED;
+        }
+    }
+    *ret_params = (kiln_trim_params){.flags = 0};
+    memcpy(ret_params, given, given->struct_size < known ? given->struct_size : known);
+    return ret_params->flags & ~(KILN_TRIM_BY_SIZE | KILN_TRIM_DRY_RUN) ? KILN_E_UNSUPPORTED
+                                                                        : KILN_OK;
+}
+
+kiln_status kiln_store_trim_by(kiln_store *store, const kiln_trim_params *params,
+                               kiln_trim_report *ret_report)
+{
+    kiln_trim_params wanted;
+    kiln_status status = params ? copy_trim_params(params, &wanted) : KILN_E_INVALID;
+    kiln_trim_report report = {0};
+    if (status == KILN_OK && store) {
+        if (!is_writable(store) && !(wanted.flags & KILN_TRIM_DRY_RUN)) {
+            return KILN_E_READONLY;
+        }
+        status =
+            store->ops->trim_by ? store->ops->trim_by(store, &wanted, &report) : KILN_E_UNSUPPORTED;
+    }
+    if (status == KILN_OK && ret_report && !hand_out(ret_report, &report, sizeof report)) {
+        return KILN_E_INVALID;
+    }
+    return status;
+}
+
 typedef struct verification {
     kiln_verify_fn report;
     void *user;

@@ -80,6 +80,9 @@ static void dir_close(kiln_store *store)
         atomic_load_explicit(&store->uncounted_corrupt, memory_order_relaxed) > 0) {
         kilni_dir_account(store, &nothing);
     }
+    if (place_of(dir)) {
+        kilni_dir_tend_at_end(dir);
+    }
     leave_places(dir);
     kilni_owned_file_close(&dir->start);
     free(dir->path);
@@ -102,6 +105,7 @@ static const kilni_store_ops dir_ops = {
     .stat = kilni_dir_stat,
     .account = kilni_dir_account,
     .trim = kilni_dir_trim,
+    .trim_by = kilni_dir_trim_by,
 };
 
 bool kilni_dir_is_readonly(const kilni_dir *dir)

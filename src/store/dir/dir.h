@@ -8,6 +8,7 @@
  *     v1/ab/abcd…           an entry; 32 hexadecimal digits, of which the first two are the folder
  *     v1/requests/abcd…     the same for requests, which have one folder
  *     v1/ab/.tmp-…          an entry on its way
+ *     janitor/              how far a trim is, and the summary that it ranks by
  *
  * Every name is made here, and every access goes through the directory's descriptor. Readers take
  * no lock. docs/stores.md says more.
@@ -33,6 +34,10 @@ typedef struct kilni_dir {
     _Atomic(struct kilni_dir_place *) place;
     /* Bytes put while the totals could not be kept; they decide when to trim then. Relaxed. */
     _Atomic uint64_t untold_bytes;
+    /* A trim that this handle worked on is not at its end. Relaxed: a hint. */
+    _Atomic bool is_trimming;
+    /* Before then (Unix seconds) nobody has to look whether the daily trim is due. Relaxed. */
+    _Atomic int64_t due_s;
 } kilni_dir;
 
 /* @path is not a URL any more. Statuses as kiln_store_open. */
@@ -96,6 +101,8 @@ void kilni_dir_entry_path(unsigned shard, const kiln_digest *digest, char *path)
 void kilni_dir_path_of(const kiln_key *key, char *path);
 /* "v1/ab/.tmp-…", of a random number */
 void kilni_dir_temporary_path(unsigned shard, uint64_t number, char *path);
+/* A temporary's path, beside the file of another one. */
+void kilni_dir_path_beside(const char *path, uint64_t number, char *beside);
 
 /* Whether a name in a shard is an entry's, and whose; whether it is a temporary's. */
 bool kilni_dir_is_entry_name(const char *name, unsigned shard, kiln_digest *ret_digest);
@@ -176,6 +183,13 @@ typedef int kilni_dir_visit_fn(void *user, const kilni_dir_found *found);
  * status returned at the end. Returns KILN_OK; KILN_E_IO; KILN_E_NO_MEMORY. */
 kiln_status kilni_dir_walk(kilni_dir *dir, kilni_dir_visit_fn *visit, void *user);
 
+/* The same in one shard, from an offset on. Where the visit ends the walk, sets @offset to where to
+ * go on; else to 0, which is the shard's beginning. An offset stays good while files come and go,
+ * and for other processes; should a file system lose it, files are met twice or not at all.
+ * Returns KILN_OK; KILN_MISS: no such shard; KILN_E_IO; KILN_E_NO_MEMORY. */
+kiln_status kilni_dir_walk_shard(kilni_dir *dir, unsigned shard, int64_t *offset,
+                                 kilni_dir_visit_fn *visit, void *user);
+
 kiln_status kilni_dir_each(kiln_store *store, kiln_item_fn visit, void *user);
 kiln_status kilni_dir_each_request(kiln_store *store, kiln_item_fn visit, void *user);
 kiln_status kilni_dir_item_info(kiln_item *item, kiln_item_info *ret_info);
@@ -186,6 +200,20 @@ kiln_status kilni_dir_stat(kiln_store *store, kiln_store_stat *ret_stat);
 /* ---- trim.c ---- */
 
 kiln_status kilni_dir_trim(kiln_store *store, uint64_t max_bytes, kiln_trim_report *ret_report);
+kiln_status kilni_dir_trim_by(kiln_store *store, const kiln_trim_params *params,
+                              kiln_trim_report *ret_report);
 
-/* Brings a store that outgrew its size back to nine tenths of it, and counts it anew. */
+/* Whether a put of @size bytes is taken by a store that evicts nothing. @replaced: the bytes that
+ * go with it. */
+bool kilni_dir_has_room(kilni_dir *dir, uint64_t size, uint64_t replaced);
+
+/* What a put does at its end: a slice of a trim, where the store outgrew its size, where a trim is
+ * under way, or where the last one was a day ago. */
+void kilni_dir_tend(kilni_dir *dir, uint64_t put_bytes, bool has_outgrown);
+
+/* Counts the store anew, and trims it where it is too large: a slice of that. */
 void kilni_dir_make_room(kilni_dir *dir);
+
+/* What a store does before it is closed, for a short time: it goes on with a trim, or lets what is
+ * too old go. */
+void kilni_dir_tend_at_end(kilni_dir *dir);

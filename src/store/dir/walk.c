@@ -37,7 +37,7 @@ static void visit_name(shard_walk *walk, int directory, unsigned shard, const ch
 }
 
 /* KILN_MISS: no such shard. */
-static kiln_status walk_shard(kilni_dir *dir, unsigned shard, shard_walk *walk)
+static kiln_status walk_shard(kilni_dir *dir, unsigned shard, int64_t *offset, shard_walk *walk)
 {
     char path[KILNI_DIR_PATH_SIZE];
     kilni_dir_shard_path(shard, path);
@@ -53,6 +53,10 @@ static kiln_status walk_shard(kilni_dir *dir, unsigned shard, shard_walk *walk)
         return status;
     }
     int system_error = 0;
+    if (*offset != 0) {
+        kilni_os()->seekdir(listing, (long)*offset);
+    }
+    *offset = 0;
     while (!walk->has_ended) {
         errno = 0;
         const struct dirent *found = kilni_os()->readdir(listing);
@@ -60,10 +64,19 @@ static kiln_status walk_shard(kilni_dir *dir, unsigned shard, shard_walk *walk)
             system_error = errno;
             break;
         }
+        const int64_t next = found->d_off;
         visit_name(walk, directory, shard, found->d_name);
+        *offset = walk->has_ended ? next : 0;
     }
     kilni_os()->closedir(listing);
     return system_error == 0 ? KILN_OK : walk_status(system_error);
+}
+
+kiln_status kilni_dir_walk_shard(kilni_dir *dir, unsigned shard, int64_t *offset,
+                                 kilni_dir_visit_fn *visit, void *user)
+{
+    shard_walk walk = {.visit = visit, .user = user};
+    return walk_shard(dir, shard, offset, &walk);
 }
 
 kiln_status kilni_dir_walk(kilni_dir *dir, kilni_dir_visit_fn *visit, void *user)
@@ -71,7 +84,8 @@ kiln_status kilni_dir_walk(kilni_dir *dir, kilni_dir_visit_fn *visit, void *user
     shard_walk walk = {.visit = visit, .user = user};
     kiln_status first_failure = KILN_OK;
     for (unsigned shard = 0; shard < KILNI_DIR_SHARD_COUNT && !walk.has_ended; shard++) {
-        kiln_status status = walk_shard(dir, shard, &walk);
+        int64_t offset = 0;
+        kiln_status status = walk_shard(dir, shard, &offset, &walk);
         if (status != KILN_OK && status != KILN_MISS && first_failure == KILN_OK) {
             first_failure = status;
         }
@@ -211,7 +225,8 @@ kiln_status kilni_dir_each_request(kiln_store *store, kiln_item_fn visit, void *
 {
     each_walk each = {.store = store, .visit = visit, .user = user};
     shard_walk walk = {.visit = visit_item, .user = &each};
-    const kiln_status status = walk_shard(kilni_dir_of(store), KILNI_DIR_REQUESTS, &walk);
+    int64_t offset = 0;
+    const kiln_status status = walk_shard(kilni_dir_of(store), KILNI_DIR_REQUESTS, &offset, &walk);
     return status == KILN_MISS ? KILN_OK : status;
 }
 
