@@ -220,13 +220,24 @@ static void complete(kilni_janitor *j, const kilni_dir_found *found, kilni_dir_r
     }
 }
 
+static void count_candidate(kilni_dir_job *job, const kilni_dir_record *record)
+{
+    job->candidate_bytes += record->disk_bytes;
+    if ((uint64_t)record->used_ns > job->newest_ns) {
+        job->newest_ns = (uint64_t)record->used_ns;
+        job->newest_inode = record->inode;
+        job->newest_bytes = record->disk_bytes;
+    }
+}
+
 static void note(kilni_janitor *j, const kilni_dir_record *record)
 {
     const kilni_dir_ranking ranking = ranking_of(&j->job);
-    if (record->build_ns != KILNI_DIR_STAYS) {
-        uint64_t *sum = kilni_dir_has_expired(&ranking, record) ? &j->job.expired_bytes
-                                                                : &j->job.candidate_bytes;
-        *sum += record->disk_bytes;
+    const bool stays = record->build_ns == KILNI_DIR_STAYS;
+    if (!stays && kilni_dir_has_expired(&ranking, record)) {
+        j->job.expired_bytes += record->disk_bytes;
+    } else if (!stays) {
+        count_candidate(&j->job, record);
     }
     if (!kilni_dir_records_add(&j->met, record)) {
         j->status = KILN_E_NO_MEMORY;
@@ -315,13 +326,24 @@ static void correct_totals(const kilni_janitor *j)
     }
 }
 
+static void decide_how_much(kilni_dir_job *job)
+{
+    const uint64_t kept = job->bytes - job->expired_bytes;
+    const uint64_t excess = kept > job->limit ? kept - job->target : 0;
+    const uint64_t others = job->candidate_bytes - job->newest_bytes;
+    if (excess > others && kept - others > job->limit) {
+        job->newest_ns = 0;
+        job->tied_bytes = excess < job->candidate_bytes ? excess : job->candidate_bytes;
+    } else {
+        job->tied_bytes = excess < others ? excess : others;
+    }
+}
+
 static void end_survey(kilni_janitor *j)
 {
     kilni_dir_job *job = &j->job;
     correct_totals(j);
-    const uint64_t kept = job->bytes - job->expired_bytes;
-    const uint64_t excess = kept > job->limit ? kept - job->target : 0;
-    job->tied_bytes = excess < job->candidate_bytes ? excess : job->candidate_bytes;
+    decide_how_much(job);
     job->summary_size = j->summary.size + j->summary.count;
     begin_phase(j, job->tied_bytes > 0      ? KILNI_DIR_RANK
                    : job->expired_bytes > 0 ? KILNI_DIR_SWEEP
@@ -341,9 +363,17 @@ static void survey(kilni_janitor *j)
 
 /* ---- rank: digit by digit, each by one reading of the summary ---- */
 
-static bool is_candidate(const kilni_dir_ranking *ranking, const kilni_dir_record *record)
+static bool is_newest(const kilni_dir_job *job, const kilni_dir_record *record)
 {
-    return record->build_ns != KILNI_DIR_STAYS && !kilni_dir_has_expired(ranking, record);
+    return job->newest_ns > 0 && (uint64_t)record->used_ns == job->newest_ns &&
+           record->inode == job->newest_inode;
+}
+
+static bool is_candidate(const kilni_dir_job *job, const kilni_dir_ranking *ranking,
+                         const kilni_dir_record *record)
+{
+    return record->build_ns != KILNI_DIR_STAYS && !kilni_dir_has_expired(ranking, record) &&
+           !is_newest(job, record);
 }
 
 static bool begins_as_known(const kilni_dir_job *job, uint64_t rank)
@@ -359,23 +389,11 @@ static void count_by_digit(kilni_janitor *j)
     for (size_t i = 0; i < j->segment.count; i++) {
         const kilni_dir_record *record = &j->segment.items[i];
         const uint64_t rank = kilni_dir_rank(&ranking, record);
-        if (is_candidate(&ranking, record) && begins_as_known(job, rank)) {
+        if (is_candidate(job, &ranking, record) && begins_as_known(job, rank)) {
             job->by_digit[rank >> shift & (KILNI_DIR_DIGIT_VALUES - 1)] += record->disk_bytes;
         }
     }
     j->steps += 1 + (unsigned)j->segment.count / RECORDS_OF_A_STEP;
-}
-
-/* All digits are known. The entry that goes last stays where the store is within its limit without
- * the others. */
-static void end_ranking(kilni_janitor *j, uint64_t bytes_of_rank)
-{
-    kilni_dir_job *job = &j->job;
-    const bool is_highest = job->lower_bytes + bytes_of_rank >= job->candidate_bytes;
-    if (is_highest && job->bytes - job->expired_bytes - job->lower_bytes <= job->limit) {
-        job->tied_bytes = 0;
-    }
-    begin_phase(j, KILNI_DIR_SWEEP);
 }
 
 /* The next digit is the one at which enough is to go. */
@@ -385,16 +403,14 @@ static void settle_digit(kilni_janitor *j)
     unsigned digit = 0;
     while (digit < KILNI_DIR_DIGIT_VALUES - 1 && job->tied_bytes > job->by_digit[digit]) {
         job->tied_bytes -= job->by_digit[digit];
-        job->lower_bytes += job->by_digit[digit];
         digit++;
     }
-    const uint64_t bytes = job->by_digit[digit];
     job->rank = job->rank << DIGIT_BITS | digit;
     job->digits++;
     memset(job->by_digit, 0, sizeof job->by_digit);
     job->read_at = 0;
     if (job->digits == KILNI_DIR_RANK_DIGITS) {
-        end_ranking(j, bytes);
+        begin_phase(j, KILNI_DIR_SWEEP);
     }
 }
 
@@ -420,7 +436,8 @@ static bool is_victim(const kilni_dir_job *job, const kilni_dir_record *record)
         return true;
     }
     const uint64_t rank = kilni_dir_rank(&ranking, record);
-    return rank < job->rank || (rank == job->rank && job->tied_bytes > 0);
+    return is_candidate(job, &ranking, record) &&
+           (rank < job->rank || (rank == job->rank && job->tied_bytes > 0));
 }
 
 static bool has_victims(const kilni_janitor *j)

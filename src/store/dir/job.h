@@ -40,12 +40,16 @@ typedef enum kilni_dir_phase {
     X(bytes)                                                                                       \
     X(candidate_bytes) /* of what may be removed and has not expired */                            \
     X(expired_bytes)                                                                               \
+    /* Of those that may be removed, the one that was used last: it stays where the store is       \
+     * within its limit without the others. Time 0: there is none. */                              \
+    X(newest_ns)                                                                                   \
+    X(newest_inode)                                                                                \
+    X(newest_bytes)                                                                                \
     /* What is to go: all of a lower rank than @rank, and @tied_bytes of this one. While it is     \
      * searched for, its first @digits bytes, and how much of those that begin so is to go. */     \
     X(rank)                                                                                        \
     X(digits)                                                                                      \
     X(tied_bytes)                                                                                  \
-    X(lower_bytes)                                                                                 \
     /* What it did. */                                                                             \
     X(removed)                                                                                     \
     X(removed_bytes)                                                                               \

@@ -223,7 +223,8 @@ kiln_status kilni_dir_put(kiln_store *store, const kiln_entry *entry)
     }
     uint64_t disk_bytes = 0;
     status = publish(dir, shard, path, bytes, &disk_bytes);
-    if (status == KILN_MISS) {
+    /* A janitor may remove a shard that is empty yet. */
+    for (int i = 0; status == KILN_MISS && i < NAME_TRIES; i++) {
         status = make_shard(dir, shard);
         if (status == KILN_OK) {
             status = publish(dir, shard, path, bytes, &disk_bytes);
