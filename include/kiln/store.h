@@ -57,7 +57,8 @@ typedef struct kiln_store_params {
  *
  * @location   a directory (an absolute path, or one that begins with '.'), taken literally, or a
  *             URL: file:///path?max-size=2G&readonly=1&sync=1&lease=off&stamp=3600, further
- *             policy=cost|lru|fifo|no_evict and max-age=DAYS. What the URL says goes before @params.
+ *             policy=cost|lru|fifo|no_evict and max-age=DAYS. What the URL says goes before
+ * @params.
  * @params     lives for the call; NULL: all defaults
  * @ret_store  [out] to be given back with kiln_store_close
  * @error      may be NULL; says what was wrong with which directory
@@ -159,7 +160,14 @@ typedef struct kiln_store_stat {
     uint64_t max_bytes;
 } kiln_store_stat;
 
+/* Counts what a store holds. Returns KILN_OK; KILN_E_INVALID; KILN_E_IO; KILN_E_NO_MEMORY. Threads:
+ * any. Blocks: on a walk through all of it. */
 KILN_API kiln_status kiln_store_get_stat(kiln_store *store, kiln_store_stat *ret_stat);
+
+/* The same as those who write to the store know it, without a walk. What others removed by hand
+ * counts until the store is counted again, which one in use is once a day. Where nobody knows, as
+ * kiln_store_get_stat. */
+KILN_API kiln_status kiln_store_get_known_stat(kiln_store *store, kiln_store_stat *ret_stat);
 
 /* Adds to the store's totals. Returns KILN_OK; KILN_E_READONLY; KILN_E_IO. */
 KILN_API kiln_status kiln_store_account(kiln_store *store, const kiln_stats *delta);

@@ -183,17 +183,30 @@ kiln_status kiln_store_each_request(kiln_store *store, kiln_item_fn visit, void 
     return store ? store->ops->each_request(store, visit, user) : KILN_OK;
 }
 
-kiln_status kiln_store_get_stat(kiln_store *store, kiln_store_stat *ret_stat)
+typedef kiln_status stat_fn(kiln_store *store, kiln_store_stat *ret_stat);
+
+static kiln_status get_stat(kiln_store *store, stat_fn *ask, kiln_store_stat *ret_stat)
 {
     if (!ret_stat) {
         return KILN_E_INVALID;
     }
     kiln_store_stat stat = {0};
-    kiln_status status = store ? store->ops->stat(store, &stat) : KILN_OK;
+    kiln_status status = store ? ask(store, &stat) : KILN_OK;
     if (status != KILN_OK) {
         return status;
     }
     return hand_out(ret_stat, &stat, sizeof stat) ? KILN_OK : KILN_E_INVALID;
+}
+
+kiln_status kiln_store_get_stat(kiln_store *store, kiln_store_stat *ret_stat)
+{
+    return get_stat(store, store ? store->ops->stat : NULL, ret_stat);
+}
+
+kiln_status kiln_store_get_known_stat(kiln_store *store, kiln_store_stat *ret_stat)
+{
+    stat_fn *const known = store ? store->ops->known_stat : NULL;
+    return known ? get_stat(store, known, ret_stat) : kiln_store_get_stat(store, ret_stat);
 }
 
 kiln_status kiln_store_account(kiln_store *store, const kiln_stats *delta)

@@ -45,6 +45,7 @@ typedef struct kilni_store_ops {
     kiln_status (*item_read)(kiln_item *item, kiln_entry **ret_entry);
     kiln_status (*item_remove)(kiln_item *item);
     kiln_status (*stat)(kiln_store *store, kiln_store_stat *ret_stat);
+    kiln_status (*known_stat)(kiln_store *store, kiln_store_stat *ret_stat); /* NULL: stat */
     kiln_status (*account)(kiln_store *store, const kiln_stats *delta);
     kiln_status (*trim)(kiln_store *store, uint64_t max_bytes, kiln_trim_report *ret_report);
     /* NULL: KILN_E_UNSUPPORTED. The store is writable, or nothing is to be removed. */

@@ -103,6 +103,7 @@ static const kilni_store_ops dir_ops = {
     .item_read = kilni_dir_item_read,
     .item_remove = kilni_dir_item_remove,
     .stat = kilni_dir_stat,
+    .known_stat = kilni_dir_known_stat,
     .account = kilni_dir_account,
     .trim = kilni_dir_trim,
     .trim_by = kilni_dir_trim_by,

@@ -199,6 +199,9 @@ kiln_status kilni_dir_stat(kiln_store *store, kiln_store_stat *ret_stat);
 
 /* ---- trim.c ---- */
 
+/* By what the totals say; where they say nothing, as kilni_dir_stat. */
+kiln_status kilni_dir_known_stat(kiln_store *store, kiln_store_stat *ret_stat);
+
 kiln_status kilni_dir_trim(kiln_store *store, uint64_t max_bytes, kiln_trim_report *ret_report);
 kiln_status kilni_dir_trim_by(kiln_store *store, const kiln_trim_params *params,
                               kiln_trim_report *ret_report);

@@ -399,28 +399,29 @@ void kilni_dir_tend_at_end(kilni_dir *dir)
     }
 }
 
-/* What the totals say, or where there are none, a walk. */
-static bool size_of_store(kilni_dir *dir, uint64_t *ret_bytes)
+kiln_status kilni_dir_known_stat(kiln_store *store, kiln_store_stat *ret_stat)
 {
     kilni_totals totals;
-    if (kilni_totals_read_file(kilni_dir_root(dir), KILNI_DIR_STATS, &totals) == KILN_OK) {
-        *ret_bytes = totals.bytes;
-        return true;
+    const kiln_status status =
+        kilni_totals_read_file(kilni_dir_root(kilni_dir_of(store)), KILNI_DIR_STATS, &totals);
+    if (status != KILN_OK || totals.is_new) {
+        return kilni_dir_stat(store, ret_stat);
     }
-    kiln_store_stat stat;
-    const kiln_status status = kilni_dir_stat(&dir->store, &stat);
-    *ret_bytes = status == KILN_OK ? stat.bytes : 0;
-    return status == KILN_OK;
+    *ret_stat = (kiln_store_stat){.totals = totals.counters,
+                                  .entries = totals.entries,
+                                  .bytes = totals.bytes,
+                                  .max_bytes = store->options.max_bytes};
+    return KILN_OK;
 }
 
 bool kilni_dir_has_room(kilni_dir *dir, uint64_t size, uint64_t replaced)
 {
-    uint64_t bytes = 0;
-    if (!size_of_store(dir, &bytes)) {
+    kiln_store_stat stat;
+    if (kilni_dir_known_stat(&dir->store, &stat) != KILN_OK) {
         return false;
     }
     const uint64_t most = dir->store.options.max_bytes;
-    const uint64_t kept = bytes > replaced ? bytes - replaced : 0;
+    const uint64_t kept = stat.bytes > replaced ? stat.bytes - replaced : 0;
     return kept <= most && size <= most - kept;
 }
 
