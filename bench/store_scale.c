@@ -220,7 +220,7 @@ static void measure_reads(const char *directory, uint64_t count, uint64_t reads,
 static bool is_trimming(const char *directory)
 {
     char path[PATH_ROOM];
-    snprintf(path, sizeof path, "%s/janitor/job", directory);
+    snprintf(path, sizeof path, "%s/v1/janitor/job", directory);
     return access(path, F_OK) == 0;
 }
 

@@ -48,6 +48,7 @@ typedef struct kiln_store_params {
     uint32_t flags;            /* KILN_STORE_… */
     uint32_t stamp_interval_s; /* how often at most a use is stamped; 0: 3600 */
     kiln_log log;              /* why the store turned itself off, what it skipped */
+    const char *layout;        /* how entries are named: kiln, sycl or onednn; NULL: kiln */
     uint32_t policy;           /* KILN_STORE_POLICY_… */
     uint64_t max_age_s;        /* what was not used for longer is removed; 0: age doesn't count */
 } kiln_store_params;
@@ -56,16 +57,16 @@ typedef struct kiln_store_params {
  * used where its owner is this user and nobody else may write it. Nothing is walked.
  *
  * @location   a directory (an absolute path, or one that begins with '.'), taken literally, or a
- *             URL: file:///path?max-size=2G&readonly=1&sync=1&lease=off&stamp=3600, further
- *             policy=cost|lru|fifo|no_evict and max-age=DAYS. What the URL says goes before
+ *             URL: file:///path?max-size=2G&readonly=1&sync=1&lease=off&stamp=3600&layout=sycl,
+ *             further policy=cost|lru|fifo|no_evict and max-age=DAYS. What the URL says goes before
  * @params.
  * @params     lives for the call; NULL: all defaults
  * @ret_store  [out] to be given back with kiln_store_close
  * @error      may be NULL; says what was wrong with which directory
  * Returns KILN_OK; KILN_MISS: not there, with NO_CREATE; KILN_E_INVALID; KILN_E_PARSE;
- * KILN_E_UNSUPPORTED: a scheme or option that this build doesn't know; KILN_E_DENIED: owner, mode,
- * a symbolic link in its place, or not a directory; KILN_E_READONLY; KILN_E_FULL; KILN_E_IO;
- * KILN_E_NO_MEMORY. Blocks: on the file system. */
+ * KILN_E_UNSUPPORTED: a scheme, option or layout that this build doesn't know; KILN_E_DENIED:
+ * owner, mode, a symbolic link in its place, or not a directory; KILN_E_READONLY; KILN_E_FULL;
+ * KILN_E_IO; KILN_E_NO_MEMORY. Blocks: on the file system. */
 KILN_API kiln_status kiln_store_open(const char *location, const kiln_store_params *params,
                                      kiln_store **ret_store, kiln_error *error);
 

@@ -10,6 +10,7 @@
 #include "os/clock.h"
 #include "os/file.h"
 #include "os/os.h"
+#include "store/dir/layout.h"
 #include "store/lock.h"
 #include "store/totals.h"
 
@@ -130,14 +131,14 @@ static void learn_shard(kilni_janitor *j, const kilni_dir_summary *from)
     }
 }
 
-static kilni_dir_record describe(const kilni_dir_found *found)
+static kilni_dir_record describe(uint64_t shard, const kilni_dir_found *found)
 {
     const struct timespec used = found->stat.st_mtim;
     const int64_t used_s = used.tv_sec < 0                          ? 0
                            : used.tv_sec > INT64_MAX / NS_PER_S - 1 ? INT64_MAX / NS_PER_S - 1
                                                                     : used.tv_sec;
     return (kilni_dir_record){
-        .shard = found->shard,
+        .shard = shard,
         .inode = found->stat.st_ino,
         .used_ns = used_s * NS_PER_S + used.tv_nsec,
         .disk_bytes = kilni_dir_disk_bytes(&found->stat),
@@ -174,9 +175,7 @@ static bool is_leftover(const kilni_dir_found *found)
 
 static bool remove_leftover(kilni_janitor *j, const kilni_dir_found *found)
 {
-    const kilni_dir_identity seen = kilni_dir_identity_of(&found->stat);
-    if (!is_leftover(found) ||
-        (!j->is_dry && kilni_dir_remove_seen(found->directory, found->name, &seen) != KILN_OK)) {
+    if (!is_leftover(found) || (!j->is_dry && kilni_dir_remove_found(j->dir, found) != KILN_OK)) {
         return false;
     }
     j->job.leftover_bytes += kilni_dir_disk_bytes(&found->stat);
@@ -259,7 +258,7 @@ static int survey_file(void *user, const kilni_dir_found *found)
         j->job.entries += kilni_dir_has_entries(found->shard);
         if (found->stat.st_uid == j->dir->user) {
             learn_shard(j, &j->hints);
-            kilni_dir_record record = describe(found);
+            kilni_dir_record record = describe(j->job.shard, found);
             complete(j, found, &record);
             note(j, &record);
         }
@@ -267,9 +266,13 @@ static int survey_file(void *user, const kilni_dir_found *found)
     return !may_go_on(j);
 }
 
-/* One that is not empty refuses. A writer that finds its directory gone makes it again. */
+/* One that is not empty refuses. A writer that finds its directory gone makes it again. Layouts
+ * with more folders look after them when the trim has ended. */
 static void remove_empty_shard(const kilni_janitor *j)
 {
+    if (!kilni_dir_has_offsets(j->dir) && j->job.shard != KILNI_DIR_REQUESTS) {
+        return;
+    }
     char path[KILNI_DIR_PATH_SIZE];
     kilni_dir_shard_path((unsigned)j->job.shard, path);
     kilni_os()->unlinkat(kilni_dir_root(j->dir), path, AT_REMOVEDIR);
@@ -298,7 +301,7 @@ static void walk_shard(kilni_janitor *j, kilni_dir_visit_fn *visit)
 {
     int64_t offset = (int64_t)j->job.offset;
     const kiln_status status =
-        kilni_dir_walk_shard(j->dir, (unsigned)j->job.shard, &offset, visit, j);
+        kilni_dir_walk_part(j->dir, (unsigned)j->job.shard, &offset, visit, j);
     if (j->status != KILN_OK) {
         return;
     }
@@ -322,7 +325,7 @@ static void correct_totals(const kilni_janitor *j)
     const kilni_totals_change change = {
         .is_recount = true, .entries = (int64_t)j->job.entries, .bytes = (int64_t)j->job.bytes};
     if (!j->job.has_failed && !j->is_dry) {
-        kilni_totals_change_file(kilni_dir_root(j->dir), KILNI_DIR_STATS, &change, NULL);
+        kilni_dir_change_totals_file(j->dir, &change, NULL);
     }
 }
 
@@ -452,12 +455,7 @@ static bool has_victims(const kilni_janitor *j)
 
 static bool remove_victim(const kilni_janitor *j, const kilni_dir_found *found)
 {
-    if (j->is_dry) {
-        return true;
-    }
-    const kilni_dir_identity seen = kilni_dir_identity_of(&found->stat);
-    return kilni_dir_may_remove(j->dir, found->directory, found->name) &&
-           kilni_dir_remove_seen(found->directory, found->name, &seen) == KILN_OK;
+    return j->is_dry || kilni_dir_remove_found(j->dir, found) == KILN_OK;
 }
 
 static void count_victim(kilni_janitor *j, const kilni_dir_record *victim)
@@ -480,7 +478,7 @@ static void count_victim(kilni_janitor *j, const kilni_dir_record *victim)
 static int sweep_file(void *user, const kilni_dir_found *found)
 {
     kilni_janitor *j = user;
-    const kilni_dir_record now = describe(found);
+    const kilni_dir_record now = describe(j->job.shard, found);
     /* What was used or replaced since it was ranked is none of this trim's. */
     const kilni_dir_record *record = found->is_temporary ? NULL : recall(j, &now);
     j->steps++;
@@ -505,6 +503,13 @@ static void sweep(kilni_janitor *j)
     }
 }
 
+static void tidy(kilni_janitor *j)
+{
+    if (j->dir->layout->tidy && !j->is_dry) {
+        j->dir->layout->tidy(j->dir);
+    }
+}
+
 void kilni_janitor_run(kilni_janitor *j)
 {
     const uint64_t phase = j->job.phase;
@@ -523,6 +528,9 @@ void kilni_janitor_run(kilni_janitor *j)
             return;
         }
     }
+    if (j->job.phase == KILNI_DIR_DONE) {
+        tidy(j);
+    }
 }
 
 void kilni_janitor_tell(kilni_janitor *j)
@@ -533,7 +541,7 @@ void kilni_janitor_tell(kilni_janitor *j)
     if (j->is_dry || j->gone_bytes == 0) {
         return;
     }
-    kilni_totals_change_file(kilni_dir_root(j->dir), KILNI_DIR_STATS, &change, NULL);
+    kilni_dir_change_totals_file(j->dir, &change, NULL);
     atomic_fetch_add_explicit(&j->dir->store.counts.evicted, j->gone_entries, memory_order_relaxed);
     j->gone_entries = 0;
     j->gone_bytes = 0;

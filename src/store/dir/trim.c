@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * When a store is trimmed, and where a trim rests between its slices: in the folder "janitor", by
+ * When a store is trimmed, and where a trim rests between its slices: in a folder of the store, by
  * one process at a time. A trim that someone waits for is made at once, and in memory.
  */
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include "store/lock.h"
 #include "store/totals.h"
 
-#define FOLDER "janitor"
+#define FOLDER KILNI_DIR_VERSION "/janitor"
 #define JOB "job"         /* while a trim is under way: how far it is */
 #define SUMMARY "summary" /* the last whole one; its mtime is when the last survey ended */
 #define NEXT "next"       /* the one that is being made */
@@ -72,8 +72,9 @@ static int open_folder_there(const kilni_dir *dir)
 static int open_folder(const kilni_dir *dir)
 {
     int folder = open_folder_there(dir);
-    if (folder < 0 && errno == ENOENT &&
-        kilni_dir_make_directory(kilni_dir_root(dir), FOLDER) == 0) {
+    if (folder < 0 && errno == ENOENT) {
+        kilni_dir_make_directory(kilni_dir_root(dir), KILNI_DIR_VERSION);
+        kilni_dir_make_directory(kilni_dir_root(dir), FOLDER);
         folder = open_folder_there(dir);
     }
     return folder;
@@ -307,14 +308,17 @@ static kiln_status trim_at_once(kilni_dir *dir, const kilni_dir_job *job,
     return status;
 }
 
-/* Without locks, and where its files can't be written, as on a disk that is full, a trim that makes
- * room is made at once. */
+/* Without locks, where a walk can't be interrupted, and where its files can't be written, as on a
+ * disk that is full, a trim that makes room is made at once. */
 static kiln_status trim_a_slice(kilni_dir *dir, bool *ret_is_done)
 {
     kilni_lock lock;
     kiln_status status = take_janitors_lock(dir, &lock);
     if (status != KILN_OK && status != KILN_E_UNSUPPORTED) {
         return status;
+    }
+    if (!kilni_dir_has_offsets(dir)) {
+        status = KILN_E_UNSUPPORTED;
     }
     status = status == KILN_OK ? work_a_slice(dir, ret_is_done) : status;
     if (status != KILN_OK && status != KILN_E_NO_MEMORY) {
@@ -358,11 +362,12 @@ static bool is_under_way(const kilni_dir *dir)
            0;
 }
 
-/* A day after the last survey. */
+/* A day after the last survey. Only where that is made in slices. */
 static bool is_due(kilni_dir *dir)
 {
     const int64_t now_s = kilni_clock_unix_s();
-    if (now_s < atomic_load_explicit(&dir->due_s, memory_order_relaxed)) {
+    if (!kilni_dir_has_offsets(dir) ||
+        now_s < atomic_load_explicit(&dir->due_s, memory_order_relaxed)) {
         return false;
     }
     atomic_store_explicit(&dir->due_s, now_s + HOUR_S, memory_order_relaxed);
