@@ -7,9 +7,7 @@
 #include "base/error.h"
 #include "base/store_url.h"
 
-/* What the URL says: "onednn", and the policy, once the store knows these options. */
-#define LAYOUT "kiln"
-#define POLICY(params) ((void)(params)->policy, NULL)
+#define LAYOUT "onednn"
 #define QUEUE_BYTES (UINT64_C(64) << 20)
 #define DRAIN_NS (UINT64_C(60) * 1000000000)
 
@@ -26,7 +24,7 @@ static kiln_status open_store(const kilni_governed_params *params, uint32_t flag
     const kilni_store_url url = {
         .dir = params->dir,
         .layout = LAYOUT,
-        .policy = POLICY(params),
+        .policy = params->policy,
         .max_bytes = params->max_bytes,
     };
     char *location = NULL;
