@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads a configuration from any values: the input is lines of "NAME=value", as a value may hold
- * any byte but zero, with the bytes 0 and 0xff between them.
+ * Reads a configuration from any values, in each profile: the input is lines of "NAME=value", as a
+ * value may hold any byte but zero, with the bytes 0 and 0xff between them.
  */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <kiln/config.h>
+#include <kiln/persistent.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -37,10 +38,52 @@ static void require_printable(const char *line)
     }
 }
 
+/* Whether a text begins like one of these. */
+static int begins_with_any(const char *text, const char *const *beginnings)
+{
+    for (; *beginnings; beginnings++) {
+        if (strncmp(text, *beginnings, strlen(*beginnings)) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* A URL of which nothing in it makes two. */
+static void look_at_store(const char *store)
+{
+    require(strncmp(store, "file:///", 8) == 0 || strncmp(store, "file://./", 9) == 0);
+    const char *query = strchr(store, '?');
+    require(query && !strchr(query + 1, '?') && !strpbrk(store, "#|\" "));
+    for (; *store; store++) {
+        require((unsigned char)*store > 0x20 && (unsigned char)*store < 0x7f);
+    }
+}
+
+static void look_at_memory(const kiln_config *config)
+{
+    kiln_cache_params memory;
+    memory.struct_size = sizeof memory;
+    require(kiln_config_get_memory(config, &memory) == KILN_OK);
+    kiln_cache *cache = NULL;
+    if (kiln_cache_new(&memory, &cache) != KILN_E_NO_MEMORY) {
+        require(cache != NULL);
+    }
+    kiln_cache_free(&cache);
+}
+
 static void look_at(const kiln_config *config)
 {
+    static const char *const families[] = {"KILN_",   "XDG_",  "HOME=", "SYCL_",
+                                           "ONEDNN_", "DNNL_", NULL};
     const char *dir = kiln_config_dir(config);
-    require(!dir || *dir == '/');
+    require(!dir || *dir == '/' || strcmp(dir, KILN_PERSISTENT_DEFAULT_DIR) == 0);
+    if (kiln_config_store(config)) {
+        require(dir && !kiln_config_disabled(config));
+        look_at_store(kiln_config_store(config));
+    }
+    look_at_memory(config);
+    require(kiln_config_trace_events(config) <= KILN_TRACE_ALL);
     require((unsigned)kiln_config_readonly(config) <= 1);
     require((unsigned)kiln_config_disabled(config) <= 1);
     const char *text;
@@ -50,8 +93,7 @@ static void look_at(const kiln_config *config)
     }
     for (size_t i = 0; (text = kiln_config_complaint(config, i)); i++) {
         require_printable(text);
-        require(strncmp(text, "KILN_", 5) == 0 || strncmp(text, "XDG_", 4) == 0 ||
-                strncmp(text, "HOME", 4) == 0);
+        require(begins_with_any(text, families));
     }
 }
 
@@ -69,10 +111,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             environment[length++] = byte;
         }
     }
-    kiln_config *config = NULL;
-    if (kiln_config_from_env(look_up, environment, &config) == KILN_OK) {
-        look_at(config);
-        kiln_config_free(&config);
+    for (uint32_t profile = 0; kiln_profile_name(profile); profile++) {
+        kiln_config *config = NULL;
+        if (kiln_config_from_profile(profile, look_up, environment, &config) == KILN_OK) {
+            look_at(config);
+            kiln_config_free(&config);
+        }
     }
     free(environment);
     return 0;

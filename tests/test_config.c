@@ -6,12 +6,16 @@
 
 #include <cmocka.h>
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <kiln/config.h>
+#include <kiln/persistent.h>
 
 #include "support/failing_malloc.h"
+#include "support/store_scene.h"
 
 typedef struct variable {
     const char *name, *value;
@@ -48,6 +52,7 @@ static void test_nothing_set_gives_the_defaults(void **state)
     assert_int_equal(kiln_config_disabled(config), 0);
     assert_null(kiln_config_trace(config));
     assert_null(kiln_config_stats(config));
+    assert_null(kiln_config_key_file(config));
     assert_null(kiln_config_key_variable(config, 0));
     assert_null(kiln_config_complaint(config, 0));
     kiln_config_free(&config);
@@ -62,13 +67,14 @@ static void test_all_is_read(void **state)
     kiln_config *config =
         CONFIG({"KILN_DIR", "/a/b/"}, {"KILN_MAX_SIZE", "3m"}, {"KILN_READONLY", "1"},
                {"KILN_DISABLE", "1"}, {"KILN_TRACE", "-"}, {"KILN_STATS", "/s"},
-               {"KILN_KEY_ENV", "A_1,b*,_"}, {"HOME", "/home/u"});
+               {"KILN_KEY_FILE", "/k"}, {"KILN_KEY_ENV", "A_1,b*,_"}, {"HOME", "/home/u"});
     assert_string_equal(kiln_config_dir(config), "/a/b/");
     assert_true(kiln_config_max_bytes(config) == 3 << 20);
     assert_int_equal(kiln_config_readonly(config), 1);
     assert_int_equal(kiln_config_disabled(config), 1);
     assert_string_equal(kiln_config_trace(config), "-");
     assert_string_equal(kiln_config_stats(config), "/s");
+    assert_string_equal(kiln_config_key_file(config), "/k");
     assert_string_equal(kiln_config_key_variable(config, 0), "A_1");
     assert_string_equal(kiln_config_key_variable(config, 1), "b*");
     assert_string_equal(kiln_config_key_variable(config, 2), "_");
@@ -262,6 +268,345 @@ static void test_a_complaint_is_one_short_line(void **state)
     kiln_config_free(&config);
 }
 
+/* ---- profiles ---- */
+
+static kiln_config *read_profile(uint32_t profile, variable *variables)
+{
+    kiln_config *config = NULL;
+    assert_int_equal(kiln_config_from_profile(profile, look_up, variables, &config), KILN_OK);
+    return config;
+}
+
+/* All that a profile decides, in one line. */
+static void describe(const kiln_config *config, char *text, size_t size)
+{
+    kiln_cache_params memory = {.struct_size = sizeof memory};
+    assert_int_equal(kiln_config_get_memory(config, &memory), KILN_OK);
+    assert_int_equal(memory.struct_size, sizeof memory);
+    assert_null((void *)(uintptr_t)memory.destroy);
+    const char *dir = kiln_config_dir(config), *store = kiln_config_store(config);
+    const char *trace = kiln_config_trace(config);
+    const int length = snprintf(
+        text, size,
+        "dir %s, store %s, images %" PRIu64 " to %" PRIu64 ", memory %s %" PRIu64 " %" PRIu64
+        "%s%s, trace %" PRIu32 " %s",
+        dir ? dir : "none", store ? store : "none", kiln_config_min_image_bytes(config),
+        kiln_config_max_image_bytes(config), kiln_policy_name(memory.policy), memory.max_bytes,
+        memory.max_entries, memory.flags & KILN_CACHE_RETAIN_FAILURES ? " failures" : "",
+        memory.flags & KILN_CACHE_DISABLED ? " off" : "", kiln_config_trace_events(config),
+        trace ? trace : "none");
+    assert_in_range(length, 1, size - 1);
+}
+
+/* What one variable's value does: what is then said of the configuration, or the complaint. */
+typedef struct effect {
+    variable set;
+    const char *said;
+    const char *complaint; /* after "NAME=value: "; NULL: none */
+} effect;
+
+static void check_effect(uint32_t profile, const variable *others, const effect *made)
+{
+    variable variables[8] = {made->set};
+    for (size_t i = 0; others[i].name; i++) {
+        variables[i + 1] = others[i];
+    }
+    kiln_config *config = read_profile(profile, variables);
+    char text[1024];
+    describe(config, text, sizeof text);
+    if (!strstr(text, made->said)) {
+        fail_msg("%s=%s: \"%s\" is not in \"%s\"", made->set.name, made->set.value, made->said,
+                 text);
+    }
+    if (made->complaint) {
+        char expected[512];
+        snprintf(expected, sizeof expected, "%s=%s: %s", made->set.name, made->set.value,
+                 made->complaint);
+        assert_non_null(kiln_config_complaint(config, 0));
+        assert_string_equal(kiln_config_complaint(config, 0), expected);
+        assert_null(kiln_config_complaint(config, 1));
+    } else {
+        assert_null(kiln_config_complaint(config, 0));
+    }
+    kiln_config_free(&config);
+}
+
+#define CHECK_EFFECTS(profile, others, effects)                                                    \
+    for (size_t effect_index = 0; effect_index < sizeof(effects) / sizeof(effects)[0];             \
+         effect_index++) {                                                                         \
+        check_effect(profile, others, &(effects)[effect_index]);                                   \
+    }
+
+#define A_SIZE "expected a number of bytes, with at most one suffix K, M, G or T; "
+#define A_SWITCH "expected 0 or 1; "
+#define UNLIMITED "18446744073709551615"
+
+static void test_profiles_have_names(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"kiln", "sycl", "onednn"};
+    for (uint32_t i = 0; i < 3; i++) {
+        uint32_t profile = 100;
+        assert_string_equal(kiln_profile_name(i), names[i]);
+        assert_int_equal(kiln_profile_parse(names[i], &profile), KILN_OK);
+        assert_int_equal(profile, i);
+    }
+    uint32_t profile = 100;
+    assert_null(kiln_profile_name(3));
+    assert_int_equal(kiln_profile_parse("SYCL", &profile), KILN_E_PARSE);
+    assert_int_equal(kiln_profile_parse("", &profile), KILN_E_PARSE);
+    assert_int_equal(kiln_profile_parse(NULL, &profile), KILN_E_PARSE);
+    assert_int_equal(profile, 100);
+    assert_int_equal(kiln_profile_parse("sycl", NULL), KILN_E_INVALID);
+    kiln_config *config = NULL;
+    assert_int_equal(kiln_config_from_profile(3, look_up, (variable[]){{NULL, NULL}}, &config),
+                     KILN_E_INVALID);
+    assert_null(config);
+}
+
+static void test_profile_kiln(void **state)
+{
+    (void)state;
+    static const variable others[] = {{"HOME", "/h"}, {NULL, NULL}};
+    static const effect effects[] = {
+        {{"OTHER", "1"},
+         "dir /h/.cache/kiln, store file:///h/.cache/kiln?max-size=2147483648, images 0 "
+         "to " UNLIMITED ", memory cost 0 0, trace 0 none",
+         NULL},
+        {{"KILN_DIR", "/a b/%?#&=+"},
+         "store file:///a%20b/%25%3F%23%26%3D%2B?max-size=2147483648,",
+         NULL},
+        {{"KILN_DIR", "file:///a%20b?max-size=3G"}, "store file:///a%20b?max-size=3G,", NULL},
+        {{"KILN_DIR", "pack:/a%20b"}, "dir pack:/a%20b, store pack:/a%20b,", NULL},
+        {{"KILN_DIR", "/a b|pack:/c"},
+         "dir /a b|pack:/c, store file:///a%20b?max-size=2147483648|pack:/c,",
+         NULL},
+        {{"KILN_DIR", "/a|file:///b?readonly=1&max-size=4"},
+         "store file:///a?max-size=2147483648|file:///b?readonly=1&max-size=4,",
+         NULL},
+        {{"KILN_DIR", "pack:a"},
+         "dir /h/.cache/kiln,",
+         "expected an absolute path; /h/.cache/kiln is used"},
+        {{"KILN_MAX_SIZE", "1k"}, "store file:///h/.cache/kiln?max-size=1024,", NULL},
+        {{"KILN_MAX_SIZE", "0"}, "dir /h/.cache/kiln, store none,", NULL},
+        {{"KILN_MAX_SIZE", "-1"}, "max-size=2147483648,", A_SIZE "2G is used"},
+        {{"KILN_READONLY", "1"}, "max-size=2147483648&readonly=1,", NULL},
+        {{"KILN_READONLY", "on"}, "max-size=2147483648,", A_SWITCH "0 is used"},
+        {{"KILN_DISABLE", "1"},
+         "store none, images 0 to " UNLIMITED ", memory cost 0 0 off,",
+         NULL},
+        {{"KILN_KEY_FILE", "/k y"}, "max-size=2147483648&key-file=/k%20y,", NULL},
+        {{"KILN_TRACE", "/t"}, "trace 0 /t", NULL},
+        {{"SYCL_CACHE_DIR", "/s"}, "dir /h/.cache/kiln,", NULL},
+    };
+    CHECK_EFFECTS(KILN_PROFILE_KILN, others, effects);
+}
+
+static void test_profile_sycl_is_off_at_first(void **state)
+{
+    (void)state;
+    static const variable others[] = {{"HOME", "/h"}, {NULL, NULL}};
+    static const effect effects[] = {
+        {{"OTHER", "1"},
+         "dir /h/.cache/libsycl_cache, store none, images 0 to 1073741824, "
+         "memory lru 0 0 failures, trace 0 none",
+         NULL},
+        {{"SYCL_CACHE_PERSISTENT", "0"}, "store none,", NULL},
+        {{"SYCL_CACHE_PERSISTENT", "true"}, "store none,", A_SWITCH "0 is used"},
+        {{"SYCL_CACHE_PERSISTENT", "1"},
+         "store file:///h/.cache/libsycl_cache?max-size=8589934592&layout=sycl&policy=lru&"
+         "max-age=7,",
+         NULL},
+        {{"XDG_CACHE_HOME", "/x"}, "dir /x/libsycl_cache, store none,", NULL},
+        {{"KILN_DIR", "/k"}, "dir /h/.cache/libsycl_cache,", NULL},
+    };
+    CHECK_EFFECTS(KILN_PROFILE_SYCL, others, effects);
+}
+
+static void test_profile_sycl(void **state)
+{
+    (void)state;
+    static const variable others[] = {{"HOME", "/h"}, {"SYCL_CACHE_PERSISTENT", "1"}, {NULL, NULL}};
+    static const char a_day[] = "expected a number of days, at most 36500; 7 is used";
+    static const char events[] = "expected a number of events added up, at most 7; 0 is used";
+    const effect effects[] = {
+        {{"SYCL_CACHE_DIR", "/s"}, "dir /s, store file:///s?max-size=8589934592&", NULL},
+        {{"SYCL_CACHE_DIR", "s"},
+         "dir /h/.cache/libsycl_cache,",
+         "expected an absolute path; /h/.cache/libsycl_cache is used"},
+        {{"SYCL_CACHE_MAX_SIZE", "23000"}, "?max-size=23000&", NULL},
+        {{"SYCL_CACHE_MAX_SIZE", "3G"}, "?max-size=3221225472&", NULL},
+        {{"SYCL_CACHE_MAX_SIZE", "0"}, "?max-size=" UNLIMITED "&", NULL},
+        {{"SYCL_CACHE_MAX_SIZE", "-1"}, "?max-size=8589934592&", A_SIZE "8G is used"},
+        {{"SYCL_CACHE_MAX_SIZE", "8 GB"}, "?max-size=8589934592&", A_SIZE "8G is used"},
+        {{"SYCL_CACHE_THRESHOLD", "30"}, "&max-age=30,", NULL},
+        {{"SYCL_CACHE_THRESHOLD", "0"}, "&policy=lru,", NULL},
+        {{"SYCL_CACHE_THRESHOLD", "7d"}, "&max-age=7,", a_day},
+        {{"SYCL_CACHE_THRESHOLD", "1K"}, "&max-age=7,", a_day},
+        {{"SYCL_CACHE_THRESHOLD", "-1"}, "&max-age=7,", a_day},
+        {{"SYCL_CACHE_THRESHOLD", "36501"}, "&max-age=7,", a_day},
+        {{"SYCL_CACHE_EVICTION_DISABLE", "1"},
+         "?max-size=" UNLIMITED "&layout=sycl&policy=lru,",
+         NULL},
+        {{"SYCL_CACHE_EVICTION_DISABLE", "0"}, "?max-size=8589934592&", NULL},
+        {{"SYCL_CACHE_EVICTION_DISABLE", "ON"}, "?max-size=8589934592&", A_SWITCH "0 is used"},
+        {{"SYCL_CACHE_MIN_DEVICE_IMAGE_SIZE", "1000000"}, "images 1000000 to 1073741824,", NULL},
+        {{"SYCL_CACHE_MIN_DEVICE_IMAGE_SIZE", "x"}, "images 0 to", A_SIZE "0 is used"},
+        {{"SYCL_CACHE_MAX_DEVICE_IMAGE_SIZE", "1000"}, "images 0 to 1000,", NULL},
+        {{"SYCL_CACHE_MAX_DEVICE_IMAGE_SIZE", "0"}, "images 0 to " UNLIMITED ",", NULL},
+        {{"SYCL_CACHE_MAX_DEVICE_IMAGE_SIZE", "1e9"},
+         "images 0 to 1073741824,",
+         A_SIZE "1G is used"},
+        {{"SYCL_CACHE_IN_MEM", "0"}, "memory lru 0 0 failures off,", NULL},
+        {{"SYCL_CACHE_IN_MEM", "1"}, "memory lru 0 0 failures,", NULL},
+        {{"SYCL_CACHE_IN_MEM", "2"}, "memory lru 0 0 failures,", A_SWITCH "1 is used"},
+        {{"SYCL_IN_MEM_CACHE_EVICTION_THRESHOLD", "20005"}, "memory lru 20005 0 failures,", NULL},
+        {{"SYCL_IN_MEM_CACHE_EVICTION_THRESHOLD", "4G"}, "memory lru 4294967296 0 ", NULL},
+        {{"SYCL_IN_MEM_CACHE_EVICTION_THRESHOLD", "0"},
+         "memory lru " UNLIMITED " " UNLIMITED " failures,",
+         NULL},
+        {{"SYCL_IN_MEM_CACHE_EVICTION_THRESHOLD", "a"},
+         "memory lru 0 0 failures,",
+         A_SIZE "256M is used"},
+        {{"SYCL_CACHE_TRACE", "5"}, "trace 5 -", NULL},
+        {{"SYCL_CACHE_TRACE", "0"}, "trace 0 none", NULL},
+        {{"SYCL_CACHE_TRACE", "8"}, "trace 0 none", events},
+        {{"SYCL_CACHE_TRACE", "random"}, "trace 0 none", events},
+        {{"SYCL_CACHE_DISABLE_PERSISTENT", "1"},
+         "store file:",
+         "has no effect any more; SYCL_CACHE_PERSISTENT decides"},
+        {{"KILN_DISABLE", "1"},
+         "store none, images 0 to 1073741824, memory lru 0 0 failures off,",
+         NULL},
+        {{"KILN_READONLY", "1"}, "&max-age=7&readonly=1,", NULL},
+    };
+    CHECK_EFFECTS(KILN_PROFILE_SYCL, others, effects);
+}
+
+static void test_profile_onednn(void **state)
+{
+    (void)state;
+    static const variable none[] = {{"HOME", "/h"}, {NULL, NULL}};
+    static const char mib[] = "expected a number of MiB, at most 17592186044415; 0 is used";
+    static const char entries[] = "expected a number of entries, at most 2147483647; 1024 is used";
+    const effect effects[] = {
+        {{"OTHER", "1"},
+         "dir ./kiln_persistent_cache, store none, images 0 to " UNLIMITED ", memory lru " UNLIMITED
+         " 1024, trace 0 none",
+         NULL},
+        {{"ONEDNN_PERSISTENT_CACHE_CAPACITY", "10"},
+         "store file://./kiln_persistent_cache?max-size=10485760&layout=onednn&policy=fifo,",
+         NULL},
+        {{"ONEDNN_PERSISTENT_CACHE_CAPACITY", "0"}, "store none,", NULL},
+        {{"ONEDNN_PERSISTENT_CACHE_CAPACITY", "10M"}, "store none,", mib},
+        {{"ONEDNN_PERSISTENT_CACHE_CAPACITY", "-1"}, "store none,", mib},
+        {{"ONEDNN_PERSISTENT_CACHE_CAPACITY", "17592186044416"}, "store none,", mib},
+        {{"ONEDNN_PERSISTENT_CACHE_CAPACITY", "17592186044415"},
+         "max-size=18446744073708503040&",
+         NULL},
+        {{"ONEDNN_PRIMITIVE_CACHE_CAPACITY", "8"}, "memory lru " UNLIMITED " 8,", NULL},
+        {{"ONEDNN_PRIMITIVE_CACHE_CAPACITY", "0"}, "memory lru " UNLIMITED " 0 off,", NULL},
+        {{"ONEDNN_PRIMITIVE_CACHE_CAPACITY", "abc"}, "1024,", entries},
+        {{"ONEDNN_PRIMITIVE_CACHE_CAPACITY", "-1"}, "1024,", entries},
+        {{"ONEDNN_PRIMITIVE_CACHE_CAPACITY", "10abc"}, "1024,", entries},
+        {{"DNNL_PRIMITIVE_CACHE_CAPACITY", "9"}, "memory lru " UNLIMITED " 9,", NULL},
+        {{"DNNL_PRIMITIVE_CACHE_CAPACITY", "x"}, "1024,", entries},
+    };
+    CHECK_EFFECTS(KILN_PROFILE_ONEDNN, none, effects);
+
+    static const variable on[] = {{"ONEDNN_PERSISTENT_CACHE_CAPACITY", "1"},
+                                  {"ONEDNN_PRIMITIVE_CACHE_CAPACITY", "11"},
+                                  {NULL, NULL}};
+    static const effect effects_on[] = {
+        {{"ONEDNN_PERSISTENT_CACHE_DIR", "/o"}, "dir /o, store file:///o?max-size=1048576&", NULL},
+        {{"ONEDNN_PERSISTENT_CACHE_DIR", "o"},
+         "store file://./kiln_persistent_cache?",
+         "expected an absolute path; ./kiln_persistent_cache is used"},
+        {{"ONEDNN_PERSISTENT_CACHE_POLICY", "fifo"}, "&policy=fifo,", NULL},
+        {{"ONEDNN_PERSISTENT_CACHE_POLICY", "no_evict"}, "&policy=no_evict,", NULL},
+        {{"ONEDNN_PERSISTENT_CACHE_POLICY", "lru"},
+         "&policy=fifo,",
+         "expected fifo or no_evict; fifo is used"},
+        {{"DNNL_PRIMITIVE_CACHE_CAPACITY", "9"}, "memory lru " UNLIMITED " 11,", NULL},
+    };
+    CHECK_EFFECTS(KILN_PROFILE_ONEDNN, on, effects_on);
+}
+
+static void test_memory_of_another_version(void **state)
+{
+    (void)state;
+    kiln_config *config = read_profile(KILN_PROFILE_SYCL, (variable[]){{NULL, NULL}});
+    struct {
+        kiln_cache_params params;
+        uint64_t unknown;
+    } longer = {.params.struct_size = sizeof longer, .unknown = 1};
+    assert_int_equal(kiln_config_get_memory(config, &longer.params), KILN_OK);
+    assert_int_equal(longer.params.struct_size, sizeof longer);
+    assert_int_equal(longer.unknown, 0);
+    kiln_cache_params shorter = {.struct_size = 1, .policy = 77};
+    assert_int_equal(kiln_config_get_memory(config, &shorter), KILN_E_INVALID);
+    assert_int_equal(shorter.policy, 77);
+    assert_int_equal(kiln_config_get_memory(config, NULL), KILN_E_INVALID);
+    assert_int_equal(kiln_config_get_memory(NULL, &shorter), KILN_E_INVALID);
+    kiln_config_free(&config);
+}
+
+/* A configuration is enough to open both levels, in every profile. */
+static void check_opening(uint32_t profile, variable *variables, uint64_t max_bytes,
+                          uint64_t max_entries)
+{
+    kiln_config *config = read_profile(profile, variables);
+    kiln_store *store = NULL;
+    kiln_error error = {.struct_size = sizeof error};
+    kiln_status status = kiln_store_open(kiln_config_store(config), NULL, &store, &error);
+    if (status == KILN_E_UNSUPPORTED) {
+        print_message("%s\n", error.text);
+        kiln_config_free(&config);
+        return;
+    }
+    if (status != KILN_OK) {
+        fail_msg("%s: %s", kiln_config_store(config), error.text);
+    }
+    assert_int_equal(scratch_put(store, 1, 1000), KILN_OK);
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+    kiln_store_stat stat = {.struct_size = sizeof stat};
+    assert_int_equal(kiln_store_get_stat(store, &stat), KILN_OK);
+    assert_true(stat.max_bytes == kiln_config_max_bytes(config));
+    kiln_store_close(&store);
+
+    kiln_cache_params memory = {.struct_size = sizeof memory};
+    kiln_cache *cache = NULL;
+    assert_int_equal(kiln_config_get_memory(config, &memory), KILN_OK);
+    assert_int_equal(kiln_cache_new(&memory, &cache), KILN_OK);
+    kiln_cache_stats stats = {.struct_size = sizeof stats};
+    assert_int_equal(kiln_cache_get_stats(cache, &stats), KILN_OK);
+    assert_true(stats.max_bytes == max_bytes);
+    assert_true(stats.max_entries == max_entries);
+    assert_int_equal(stats.policy, memory.policy);
+    kiln_cache_free(&cache);
+    kiln_config_free(&config);
+}
+
+static void test_both_levels_open(void **state)
+{
+    (void)state;
+    char scratch[SCRATCH_DIRECTORY_SIZE];
+    scratch_make(scratch);
+    variable of_kiln[] = {{"KILN_DIR", scratch_path(scratch, "k & l")}, {NULL, NULL}};
+    check_opening(KILN_PROFILE_KILN, of_kiln, 256 << 20, 65536);
+    variable of_sycl[] = {{"SYCL_CACHE_DIR", scratch_path(scratch, "s")},
+                          {"SYCL_CACHE_PERSISTENT", "1"},
+                          {"SYCL_CACHE_MAX_SIZE", "0"},
+                          {"SYCL_IN_MEM_CACHE_EVICTION_THRESHOLD", "20005"},
+                          {NULL, NULL}};
+    check_opening(KILN_PROFILE_SYCL, of_sycl, 20005, 65536);
+    variable of_onednn[] = {{"ONEDNN_PERSISTENT_CACHE_DIR", scratch_path(scratch, "o")},
+                            {"ONEDNN_PERSISTENT_CACHE_CAPACITY", "3"},
+                            {NULL, NULL}};
+    check_opening(KILN_PROFILE_ONEDNN, of_onednn, KILN_UNLIMITED, 1024);
+    scratch_remove(scratch);
+}
+
 static void test_the_default_is_the_environment(void **state)
 {
     (void)state;
@@ -274,18 +619,13 @@ static void test_the_default_is_the_environment(void **state)
     assert_int_equal(kiln_config_from_env(NULL, NULL, NULL), KILN_E_INVALID);
 }
 
-static void test_every_allocation_may_fail(void **state)
+static void check_failing_allocations(uint32_t profile, variable *variables)
 {
-    (void)state;
-    variable variables[] = {{"KILN_DIR", "relative"},   {"HOME", "/h"},
-                            {"KILN_MAX_SIZE", "x"},     {"KILN_READONLY", "x"},
-                            {"KILN_TRACE", "/t"},       {"KILN_STATS", "/s"},
-                            {"KILN_KEY_ENV", "A,,B*,"}, {NULL, NULL}};
     size_t n = 1;
     for (;; n++) {
         kiln_config *config = NULL;
         failing_malloc_arm(n);
-        kiln_status status = kiln_config_from_env(look_up, variables, &config);
+        kiln_status status = kiln_config_from_profile(profile, look_up, variables, &config);
         if (failing_malloc_disarm() < n) {
             assert_int_equal(status, KILN_OK);
             kiln_config_free(&config);
@@ -295,6 +635,31 @@ static void test_every_allocation_may_fail(void **state)
         assert_null(config);
     }
     assert_true(n > 8);
+}
+
+static void test_every_allocation_may_fail(void **state)
+{
+    (void)state;
+    variable of_kiln[] = {
+        {"KILN_DIR", "relative"},   {"HOME", "/h"},          {"KILN_MAX_SIZE", "x"},
+        {"KILN_READONLY", "x"},     {"KILN_TRACE", "/t"},    {"KILN_STATS", "/s"},
+        {"KILN_KEY_ENV", "A,,B*,"}, {"KILN_KEY_FILE", "/k"}, {NULL, NULL}};
+    check_failing_allocations(KILN_PROFILE_KILN, of_kiln);
+    variable of_sycl[] = {{"HOME", "/h"},
+                          {"SYCL_CACHE_PERSISTENT", "1"},
+                          {"SYCL_CACHE_DIR", "relative"},
+                          {"SYCL_CACHE_MAX_SIZE", "x"},
+                          {"SYCL_CACHE_THRESHOLD", "x"},
+                          {"SYCL_CACHE_IN_MEM", "x"},
+                          {"SYCL_CACHE_TRACE", "1"},
+                          {NULL, NULL}};
+    check_failing_allocations(KILN_PROFILE_SYCL, of_sycl);
+    variable of_onednn[] = {{"ONEDNN_PERSISTENT_CACHE_CAPACITY", "1"},
+                            {"ONEDNN_PERSISTENT_CACHE_DIR", "relative"},
+                            {"ONEDNN_PERSISTENT_CACHE_POLICY", "x"},
+                            {"ONEDNN_PRIMITIVE_CACHE_CAPACITY", "x"},
+                            {NULL, NULL}};
+    check_failing_allocations(KILN_PROFILE_ONEDNN, of_onednn);
 }
 
 int main(void)
@@ -312,6 +677,13 @@ int main(void)
         cmocka_unit_test(test_a_key_file_is_given_on_as_it_is),
         cmocka_unit_test(test_wrong_names_are_complaints_and_the_others_stay),
         cmocka_unit_test(test_a_complaint_is_one_short_line),
+        cmocka_unit_test(test_profiles_have_names),
+        cmocka_unit_test(test_profile_kiln),
+        cmocka_unit_test(test_profile_sycl_is_off_at_first),
+        cmocka_unit_test(test_profile_sycl),
+        cmocka_unit_test(test_profile_onednn),
+        cmocka_unit_test(test_memory_of_another_version),
+        cmocka_unit_test(test_both_levels_open),
         cmocka_unit_test(test_the_default_is_the_environment),
         cmocka_unit_test(test_every_allocation_may_fail),
     };

@@ -322,10 +322,31 @@ static void check_trim(kiln_store *store)
     assert_true(counts.evicted == report.removed);
 }
 
+static void check_trim_by(kiln_store *store)
+{
+    for (uint64_t i = 0; i < 10; i++) {
+        assert_int_equal(scratch_put(store, i, 1000), KILN_OK);
+    }
+    kiln_trim_params params = {.struct_size = sizeof params,
+                               .flags = KILN_TRIM_BY_SIZE | KILN_TRIM_DRY_RUN};
+    kiln_trim_report dry = {.struct_size = sizeof dry}, report = dry;
+    assert_int_equal(kiln_store_trim_by(store, &params, &dry), KILN_OK);
+    assert_true(dry.removed >= 10);
+    assert_int_equal(scratch_get(store, 3), KILN_OK);
+    params.flags = KILN_TRIM_BY_SIZE;
+    assert_int_equal(kiln_store_trim_by(store, &params, &report), KILN_OK);
+    assert_true(report.removed >= 10);
+    assert_int_equal(scratch_get(store, 3), KILN_MISS);
+    kiln_store_stat stat = {.struct_size = sizeof stat};
+    assert_int_equal(kiln_store_get_known_stat(store, &stat), KILN_OK);
+    assert_true(stat.entries == 0 || stat.entries == 3);
+}
+
 static void test_trim(void **state)
 {
     (void)state;
     with_each_shape(check_trim);
+    with_each_shape(check_trim_by);
 }
 
 /* ---- which tier ---- */

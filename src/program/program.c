@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "program/persistent.h"
 
 /* What memory keeps: enough to release the program without its context. */
 typedef struct live_program {
@@ -18,7 +19,9 @@ struct kilni_program_context {
     void *device;
     kilni_request_context request;
     kiln_cache *memory;
-    kiln_key *identity; /* NULL: can't be told, so nothing is cached */
+    kiln_key *identity;     /* NULL: can't be told, so nothing is cached */
+    uint32_t governed_kind; /* whose persistent cache is the context's store; 0: none */
+    uint64_t min_stored_bytes, max_stored_bytes; /* of code */
 };
 
 struct kilni_program {
@@ -62,7 +65,8 @@ static kiln_status identify(kilni_program_context *context)
 kiln_status kilni_program_context_new(const kilni_program_context_params *params,
                                       kilni_program_context **ret_context)
 {
-    if (!params || !params->ops || !params->writer || !ret_context) {
+    if (!params || !params->ops || !params->writer || !ret_context ||
+        (params->engine_kind && !kilni_engine_kind_is_known(params->engine_kind))) {
         return KILN_E_INVALID;
     }
     kilni_program_context *context = calloc(1, sizeof *context);
@@ -87,6 +91,13 @@ kiln_status kilni_program_context_new(const kilni_program_context_params *params
     }
     context->request = (kilni_request_context){
         .memory = context->memory, .store = params->store, .writer = params->writer};
+    context->min_stored_bytes = params->min_stored_bytes;
+    context->max_stored_bytes =
+        params->max_stored_bytes ? params->max_stored_bytes : KILN_UNLIMITED;
+    if (params->engine_kind && !params->store) {
+        context->governed_kind = params->engine_kind;
+        kilni_persistent_enter();
+    }
     *ret_context = context;
     return KILN_OK;
 }
@@ -95,6 +106,9 @@ void kilni_program_context_free(kilni_program_context **context)
 {
     if (!context || !*context) {
         return;
+    }
+    if ((*context)->governed_kind) {
+        kilni_persistent_leave();
     }
     kiln_cache_free(&(*context)->memory);
     kiln_key_release(&(*context)->identity);
@@ -205,6 +219,30 @@ static const kilni_request_ops building_ops = {
 
 /* ---- obtain ---- */
 
+static int is_to_be_stored(const kilni_program_context *context, const kiln_program_source *source)
+{
+    return source->code.size >= context->min_stored_bytes &&
+           source->code.size <= context->max_stored_bytes;
+}
+
+/* What one request works with. A context that is governed has whatever store the settings name at
+ * this moment, and @ret_held keeps that open. */
+static kilni_request_context request_context(const obtaining *o, kilni_governed_store **ret_held)
+{
+    kilni_request_context request = o->context->request;
+    if (!is_to_be_stored(o->context, o->source)) {
+        request.store = NULL;
+    } else if (o->context->governed_kind) {
+        kilni_governed_store *held = kilni_persistent_hold(o->context->governed_kind);
+        if (held) {
+            request.store = kilni_governed_store_of(held);
+            request.writer = kilni_governed_writer_of(held);
+        }
+        *ret_held = held;
+    }
+    return request;
+}
+
 static kiln_status run_request(obtaining *o, kilni_request_result *result, kiln_error *error)
 {
     const int cheap = o->context->ops->capture_cost == KILN_CAPTURE_CHEAP;
@@ -215,7 +253,11 @@ static kiln_status run_request(obtaining *o, kilni_request_result *result, kiln_
         .ops = cheap ? &capturing_ops : &building_ops,
         .user = o,
     };
-    return kilni_request_run(&o->context->request, &request, result, error);
+    kilni_governed_store *held = NULL;
+    const kilni_request_context context = request_context(o, &held);
+    const kiln_status status = kilni_request_run(&context, &request, result, error);
+    kilni_governed_release(&held);
+    return status;
 }
 
 /* Builds for this caller alone, since its key can't be told. */

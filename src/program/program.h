@@ -18,9 +18,17 @@ typedef struct kilni_program kilni_program;
 typedef struct kilni_program_context_params {
     const kiln_device_ops *ops;      /* not NULL; borrowed */
     void *device;                    /* the backend's; borrowed */
-    kiln_store *store;               /* NULL: memory only; borrowed */
-    kilni_writer *writer;            /* not NULL; borrowed */
+    kiln_store *store;               /* NULL: see engine_kind; borrowed */
+    kilni_writer *writer;            /* of that store, or of none; not NULL; borrowed */
     const kiln_cache_params *memory; /* bounds and policy; NULL: defaults. destroy, user: unused */
+
+    /* kiln_engine_kind: without a store of its own the context has the process's persistent cache
+     * (kiln/persistent.h), as far as that is on for this kind; its requests are counted there. 0:
+     * without a store it keeps programs in memory only. */
+    uint32_t engine_kind;
+
+    /* Programs whose code is smaller, or larger, are not kept in a store. 0 and 0: all are. */
+    uint64_t min_stored_bytes, max_stored_bytes;
 } kilni_program_context_params;
 
 /* Returns KILN_OK; KILN_E_INVALID; KILN_E_NO_MEMORY. Blocks: as ops->identity does. */

@@ -11,6 +11,7 @@
 
 #define DEFAULT_MAX_BYTES ((uint64_t)2 << 30)
 #define DEFAULT_STAMP_INTERVAL_S 3600u
+#define SECONDS_OF_A_DAY 86400u
 #define KNOWN_FLAGS                                                                                \
     (KILN_STORE_READONLY | KILN_STORE_SYNC | KILN_STORE_NO_LEASE | KILN_STORE_NO_CREATE |          \
      KILN_STORE_NOTE_MISSES)
@@ -38,8 +39,28 @@ static kiln_status copy_params(const kiln_store_params *given, kiln_store_params
         return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "unknown store flags 0x%x",
                                (unsigned)(params.flags & ~KNOWN_FLAGS));
     }
+    if (params.policy > KILN_STORE_POLICY_NO_EVICT) {
+        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "unknown store policy %u",
+                               (unsigned)params.policy);
+    }
     *ret_params = params;
     return KILN_OK;
+}
+
+static bool find_layout(const char *name, kilni_store_layout *ret_layout)
+{
+    static const char *const names[] = {
+        [KILNI_STORE_LAYOUT_KILN] = "kiln",
+        [KILNI_STORE_LAYOUT_SYCL] = "sycl",
+        [KILNI_STORE_LAYOUT_ONEDNN] = "onednn",
+    };
+    for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            *ret_layout = (kilni_store_layout)i;
+            return true;
+        }
+    }
+    return false;
 }
 
 static kiln_status options_from_params(const kiln_store_params *given,
@@ -57,7 +78,14 @@ static kiln_status options_from_params(const kiln_store_params *given,
             params.stamp_interval_s ? params.stamp_interval_s : DEFAULT_STAMP_INTERVAL_S,
         .log = params.log,
         .key_file = params.key_file,
+        .policy = params.policy,
+        .max_age_s = params.max_age_s,
     };
+    if (params.layout && !find_layout(params.layout, &ret_options->layout)) {
+        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
+                               "unknown layout \"%s\": expected kiln, sycl or onednn",
+                               params.layout);
+    }
     return KILN_OK;
 }
 
@@ -131,21 +159,72 @@ static bool read_lease(const char *value, kilni_store_options *options)
     return set_flag(value, KILN_STORE_NO_LEASE, "off", "on", options);
 }
 
+/* Digits alone, up to 32 bits. */
+static bool read_number(const char *value, uint64_t *ret_number)
+{
+    return value[0] != '\0' && strspn(value, "0123456789") == strlen(value) &&
+           kiln_size_parse(value, ret_number) == KILN_OK && *ret_number <= UINT32_MAX;
+}
+
 static bool read_stamp(const char *value, kilni_store_options *options)
 {
     uint64_t seconds = 0;
-    if (value[0] == '\0' || strspn(value, "0123456789") != strlen(value) ||
-        kiln_size_parse(value, &seconds) != KILN_OK || seconds > UINT32_MAX) {
+    if (!read_number(value, &seconds)) {
         return false;
     }
     options->stamp_interval_s = (uint32_t)seconds;
     return true;
 }
 
+static bool read_policy(const char *value, kilni_store_options *options)
+{
+    static const char *const names[] = {
+        [KILN_STORE_POLICY_COST] = "cost",
+        [KILN_STORE_POLICY_LRU] = "lru",
+        [KILN_STORE_POLICY_FIFO] = "fifo",
+        [KILN_STORE_POLICY_NO_EVICT] = "no_evict",
+    };
+    for (uint32_t policy = 0; policy < sizeof names / sizeof names[0]; policy++) {
+        if (strcmp(value, names[policy]) == 0) {
+            options->policy = policy;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool read_max_age(const char *value, kilni_store_options *options)
+{
+    uint64_t days = 0;
+    if (!read_number(value, &days)) {
+        return false;
+    }
+    options->max_age_s = days * SECONDS_OF_A_DAY;
+    return true;
+}
+
 static bool read_layout(const char *value, kilni_store_options *options)
 {
-    (void)options;
-    return strcmp(value, "kiln") == 0;
+    return find_layout(value, &options->layout);
+}
+
+bool kilni_location_is_backend_name(const char *name)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                  "0123456789_-";
+    const size_t length = strlen(name);
+    return length < KILNI_STORE_BACKEND_SIZE && strspn(name, letters) > 0 &&
+           strspn(name, allowed) == length && strcmp(name, "v1") != 0;
+}
+
+static bool read_backend(const char *value, kilni_store_options *options)
+{
+    const bool is_name = kilni_location_is_backend_name(value);
+    if (is_name) {
+        memcpy(options->backend, value, strlen(value) + 1);
+    }
+    return is_name;
 }
 
 static bool read_write(const char *value, kilni_store_options *options)
@@ -178,7 +257,10 @@ static const struct option {
     {"sync", read_sync, "0 or 1"},
     {"lease", read_lease, "on or off"},
     {"stamp", read_stamp, "a number of seconds"},
-    {"layout", read_layout, "kiln"},
+    {"policy", read_policy, "cost, lru, fifo or no_evict"},
+    {"max-age", read_max_age, "a number of days"},
+    {"layout", read_layout, "kiln, sycl or onednn"},
+    {"backend", read_backend, "up to 31 letters, digits, '_' and '-', a letter first"},
     {"write", read_write, "all, first or none"},
     {"key-file", read_key_file, "an absolute path"},
 };
@@ -249,9 +331,11 @@ static kiln_status read_url(char *text, kilni_store_options *options, kiln_error
 
 static kiln_status read_file_url(char *text, kilni_store_options *options, kiln_error *error)
 {
-    if (text[0] != '/') {
+    if (text[0] != '/' && text[0] != '.') {
         return kilni_error_set(error, KILN_E_PARSE, 0,
-                               "file://%s: an absolute path must follow, as in file:///path", text);
+                               "file://%s: a path that begins with '/' or '.' must follow, as in "
+                               "file:///path",
+                               text);
     }
     return read_url(text, options, error);
 }
@@ -357,6 +441,11 @@ kiln_status kilni_location_parse(const char *location, const kiln_store_params *
     if (status != KILN_OK) {
         free(path);
         return status;
+    }
+    if (options.backend[0] != '\0' && options.layout != KILNI_STORE_LAYOUT_ONEDNN) {
+        free(path);
+        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
+                               "backend=%s: only layout=onednn has backends", options.backend);
     }
     *ret_location = (kilni_location){.kind = scheme->kind, .path = path, .options = options};
     return KILN_OK;

@@ -4,6 +4,8 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 #include "store/store.h"
 
 typedef enum kilni_location_kind { KILNI_LOCATION_DIR, KILNI_LOCATION_PACK } kilni_location_kind;
@@ -29,3 +31,6 @@ kiln_status kilni_store_open_at(const kilni_location *where, kiln_store **ret_st
 
 /* What a store there can do, once it is open: KILNI_STORE_…. */
 uint32_t kilni_location_capabilities(const kilni_location *where);
+/* Whether a text is a backend's name: safe as that of a folder, shorter than a hash's, which may
+ * consist of letters too, and not that of the folder "v1". */
+bool kilni_location_is_backend_name(const char *name);

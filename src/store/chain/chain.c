@@ -234,10 +234,11 @@ static uint64_t sum_of(uint64_t a, uint64_t b)
     return kilni_u64_add(a, b, &sum) ? sum : KILN_UNLIMITED;
 }
 
+typedef kiln_status stat_fn(kiln_store *store, kiln_store_stat *ret_stat);
+
 /* Totals are those of the first tier that has any, where chain_account puts them. */
-static kiln_status chain_stat(kiln_store *store, kiln_store_stat *ret_stat)
+static kiln_status sum_stats(kilni_chain *chain, stat_fn *stat_of, kiln_store_stat *ret_stat)
 {
-    kilni_chain *chain = chain_of(store);
     kiln_store_stat sum = {0};
     kiln_status result = KILN_E_IO;
     bool totals_are_known = false;
@@ -245,7 +246,7 @@ static kiln_status chain_stat(kiln_store *store, kiln_store_stat *ret_stat)
         kilni_tier *tier = &chain->tiers[i];
         kiln_store *asked = kilni_tier_use(tier);
         kiln_store_stat stat = {.struct_size = sizeof stat};
-        if (!asked || kilni_tier_note(tier, kiln_store_get_stat(asked, &stat)) != KILN_OK) {
+        if (!asked || kilni_tier_note(tier, stat_of(asked, &stat)) != KILN_OK) {
             continue;
         }
         result = KILN_OK;
@@ -259,6 +260,24 @@ static kiln_status chain_stat(kiln_store *store, kiln_store_stat *ret_stat)
     }
     *ret_stat = sum;
     return result;
+}
+
+static kiln_status chain_stat(kiln_store *store, kiln_store_stat *ret_stat)
+{
+    return sum_stats(chain_of(store), kiln_store_get_stat, ret_stat);
+}
+
+static kiln_status chain_known_stat(kiln_store *store, kiln_store_stat *ret_stat)
+{
+    return sum_stats(chain_of(store), kiln_store_get_known_stat, ret_stat);
+}
+
+static void add_report(kiln_trim_report *sum, const kiln_trim_report *report)
+{
+    sum->removed += report->removed;
+    sum->removed_bytes += report->removed_bytes;
+    sum->entries += report->entries;
+    sum->bytes += report->bytes;
 }
 
 /* Each tier that is written is trimmed by itself. */
@@ -277,10 +296,34 @@ static kiln_status chain_trim(kiln_store *store, uint64_t max_bytes, kiln_trim_r
         kiln_status status = kilni_tier_note(tier, kiln_store_trim(asked, max_bytes, &report));
         take_counts(chain, asked);
         result = result == KILN_OK ? status : result;
-        sum.removed += report.removed;
-        sum.removed_bytes += report.removed_bytes;
-        sum.entries += report.entries;
-        sum.bytes += report.bytes;
+        add_report(&sum, &report);
+    }
+    *ret_report = sum;
+    return result;
+}
+
+/* A dry run asks those too that may not be written now, but not what is never trimmed. */
+static kiln_status chain_trim_by(kiln_store *store, const kiln_trim_params *params,
+                                 kiln_trim_report *ret_report)
+{
+    kilni_chain *chain = chain_of(store);
+    kiln_trim_params wanted = *params;
+    wanted.struct_size = sizeof wanted; /* the caller's may be longer */
+    kiln_trim_report sum = {0};
+    kiln_status result = KILN_OK;
+    for (size_t i = 0; i < chain->count; i++) {
+        kilni_tier *tier = &chain->tiers[i];
+        bool is_asked =
+            (params->flags & KILN_TRIM_DRY_RUN) ? has_totals(tier) : kilni_tier_is_written(tier);
+        kiln_store *asked = is_asked ? kilni_tier_use(tier) : NULL;
+        if (!asked) {
+            continue;
+        }
+        kiln_trim_report report = {.struct_size = sizeof report};
+        kiln_status status = kilni_tier_note(tier, kiln_store_trim_by(asked, &wanted, &report));
+        take_counts(chain, asked);
+        result = result == KILN_OK ? status : result;
+        add_report(&sum, &report);
     }
     *ret_report = sum;
     return result;
@@ -362,8 +405,10 @@ static const kilni_store_ops chain_ops = {
     .item_read = kilni_chain_item_read,
     .item_remove = kilni_chain_item_remove,
     .stat = chain_stat,
+    .known_stat = chain_known_stat,
     .account = chain_account,
     .trim = chain_trim,
+    .trim_by = chain_trim_by,
     .note_miss = chain_note_miss,
     .last_miss = chain_last_miss,
 };

@@ -6,13 +6,12 @@
 #include "entry/entry.h"
 #include "os/file.h"
 #include "os/os.h"
-#include "store/dir/dir.h"
+#include "store/dir/layout.h"
 #include "store/totals.h"
 
 #define NAME_TRIES 4
 
-/* KILN_MISS stays: it tells that a directory is gone. */
-static kiln_status write_status(int system_error)
+kiln_status kilni_dir_write_status(int system_error)
 {
     kiln_status status = kilni_status_from_errno(system_error);
     return status == KILN_EXISTS || status == KILN_BUSY ? KILN_E_IO : status;
@@ -40,25 +39,20 @@ bool kilni_dir_may_remove(const kilni_dir *dir, int directory, const char *path)
     return !stays;
 }
 
-/* What a put is about to replace. */
-typedef struct incumbent {
-    bool is_there;
-    uint64_t disk_bytes;
-} incumbent;
-
 /* KILN_OK: nothing, or what may be replaced; KILN_EXISTS; KILN_E_IO, KILN_E_NO_MEMORY: can't be
  * told. */
 static kiln_status look_at_incumbent(const kilni_dir *dir, const char *path,
-                                     incumbent *ret_incumbent)
+                                     kilni_dir_incumbent *ret_incumbent)
 {
     int file = -1;
     struct stat stat;
-    *ret_incumbent = (incumbent){.is_there = false};
+    *ret_incumbent = (kilni_dir_incumbent){.is_there = false};
     kiln_status status = kilni_dir_open_file(dir, kilni_dir_root(dir), path, &file, &stat);
     if (status != KILN_OK) {
         return status == KILN_MISS || status == KILN_E_DENIED ? KILN_OK : status;
     }
-    *ret_incumbent = (incumbent){.is_there = true, .disk_bytes = kilni_dir_disk_bytes(&stat)};
+    *ret_incumbent =
+        (kilni_dir_incumbent){.is_there = true, .disk_bytes = kilni_dir_disk_bytes(&stat)};
     bool stays = kilni_dir_may_be_newer(file, &stat);
     kilni_os()->close(file);
     return stays ? KILN_EXISTS : KILN_OK;
@@ -73,7 +67,7 @@ static kiln_status make_shard(kilni_dir *dir, unsigned shard)
         if (kilni_dir_make_directory(kilni_dir_root(dir), path) == 0 || errno == EEXIST) {
             return KILN_OK;
         }
-        kiln_status status = write_status(errno);
+        kiln_status status = kilni_dir_write_status(errno);
         if (status != KILN_MISS || missing == 2) {
             return status;
         }
@@ -81,7 +75,7 @@ static kiln_status make_shard(kilni_dir *dir, unsigned shard)
             errno == EEXIST) {
             continue;
         }
-        status = write_status(errno);
+        status = kilni_dir_write_status(errno);
         if (status == KILN_MISS) {
             status = kilni_dir_revive(dir);
         }
@@ -91,15 +85,18 @@ static kiln_status make_shard(kilni_dir *dir, unsigned shard)
     }
 }
 
-static kiln_status create_temporary(const kilni_dir *dir, unsigned shard, char *path, int *ret_file)
+static kiln_status create_temporary(int directory, const char *folder, char *path, size_t size,
+                                    int *ret_file)
 {
     for (int i = 0; i < NAME_TRIES; i++) {
         uint64_t number;
         if (kilni_os()->getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number) {
             return KILN_E_IO;
         }
-        kilni_dir_temporary_path(shard, number, path);
-        int file = kilni_os()->openat(kilni_dir_root(dir), path,
+        if (!kilni_dir_temporary_path(folder, number, path, size)) {
+            return KILN_E_IO;
+        }
+        int file = kilni_os()->openat(directory, path,
                                       O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (file >= 0) {
             kilni_file_complete_mode(file, 0600);
@@ -107,7 +104,7 @@ static kiln_status create_temporary(const kilni_dir *dir, unsigned shard, char *
             return KILN_OK;
         }
         if (errno != EEXIST) {
-            return write_status(errno);
+            return kilni_dir_write_status(errno);
         }
     }
     return KILN_E_IO;
@@ -122,18 +119,34 @@ static kiln_status fill_temporary(const kilni_dir *dir, int file, kiln_bytes byt
     kiln_status status = kilni_file_write(file, bytes.data, bytes.size);
     bool is_synced = dir->store.options.flags & KILN_STORE_SYNC;
     if (status == KILN_OK && is_synced && kilni_os()->fdatasync(file) != 0) {
-        status = write_status(errno);
+        status = kilni_dir_write_status(errno);
     }
     struct stat stat;
     if (status == KILN_OK && kilni_os()->fstat(file, &stat) != 0) {
-        status = write_status(errno);
+        status = kilni_dir_write_status(errno);
     }
     /* Network file systems may report a failed write only now. */
     if (kilni_os()->close(file) != 0 && status == KILN_OK) {
-        status = write_status(errno);
+        status = kilni_dir_write_status(errno);
     }
     if (status == KILN_OK) {
         *ret_disk_bytes = kilni_dir_disk_bytes(&stat);
+    }
+    return status;
+}
+
+kiln_status kilni_dir_write_temporary(const kilni_dir *dir, int directory, const char *folder,
+                                      kiln_bytes bytes, char *path, size_t size,
+                                      uint64_t *ret_disk_bytes)
+{
+    int file = -1;
+    kiln_status status = create_temporary(directory, folder, path, size, &file);
+    if (status != KILN_OK) {
+        return status;
+    }
+    status = fill_temporary(dir, file, bytes, ret_disk_bytes);
+    if (status != KILN_OK) {
+        kilni_os()->unlinkat(directory, path, 0);
     }
     return status;
 }
@@ -142,21 +155,35 @@ static kiln_status fill_temporary(const kilni_dir *dir, int file, kiln_bytes byt
 static kiln_status publish(const kilni_dir *dir, unsigned shard, const char *path, kiln_bytes bytes,
                            uint64_t *ret_disk_bytes)
 {
-    char temporary[KILNI_DIR_PATH_SIZE];
-    int file = -1;
-    kiln_status status = create_temporary(dir, shard, temporary, &file);
+    char folder[KILNI_DIR_PATH_SIZE], temporary[KILNI_DIR_PATH_SIZE];
+    const int root = kilni_dir_root(dir);
+    kilni_dir_shard_path(shard, folder);
+    kiln_status status = kilni_dir_write_temporary(dir, root, folder, bytes, temporary,
+                                                   sizeof temporary, ret_disk_bytes);
+    if (status == KILN_OK && kilni_os()->renameat(root, temporary, root, path) != 0) {
+        status = kilni_dir_write_status(errno);
+        kilni_os()->unlinkat(root, temporary, 0);
+    }
+    return status;
+}
+
+kiln_status kilni_dir_change_totals_file(kilni_dir *dir, const kilni_totals_change *change,
+                                         kilni_totals *ret_totals)
+{
+    kilni_totals totals;
+    const kiln_status status =
+        kilni_totals_change_file(kilni_dir_root(dir), KILNI_DIR_STATS, change, &totals);
     if (status != KILN_OK) {
         return status;
     }
-    status = fill_temporary(dir, file, bytes, ret_disk_bytes);
-    if (status == KILN_OK &&
-        kilni_os()->renameat(kilni_dir_root(dir), temporary, kilni_dir_root(dir), path) != 0) {
-        status = write_status(errno);
+    const bool is_size_changed = change->is_recount || change->bytes != 0;
+    if (dir->layout->note_size && is_size_changed && !totals.is_new) {
+        dir->layout->note_size(dir, totals.bytes);
     }
-    if (status != KILN_OK) {
-        kilni_os()->unlinkat(kilni_dir_root(dir), temporary, 0);
+    if (ret_totals) {
+        *ret_totals = totals;
     }
-    return status;
+    return KILN_OK;
 }
 
 /* Adds to the totals, together with the damaged entries that gets have met. A file that is new
@@ -167,10 +194,9 @@ static kiln_status change_totals(kilni_dir *dir, kilni_totals_change *change,
     uint64_t corrupt =
         atomic_exchange_explicit(&dir->store.uncounted_corrupt, 0, memory_order_relaxed);
     change->counters.corrupt += corrupt;
-    kiln_status status =
-        kilni_totals_change_file(kilni_dir_root(dir), KILNI_DIR_STATS, change, ret_totals);
+    kiln_status status = kilni_dir_change_totals_file(dir, change, ret_totals);
     if (status == KILN_MISS && kilni_dir_revive(dir) == KILN_OK) {
-        status = kilni_totals_change_file(kilni_dir_root(dir), KILNI_DIR_STATS, change, ret_totals);
+        status = kilni_dir_change_totals_file(dir, change, ret_totals);
     }
     if (status == KILN_OK && ret_totals->is_new) {
         kilni_dir_make_room(dir);
@@ -183,8 +209,8 @@ static kiln_status change_totals(kilni_dir *dir, kilni_totals_change *change,
     return status;
 }
 
-/* Counts a put, and makes room where the store outgrew its size by it. */
-static void settle(kilni_dir *dir, unsigned shard, uint64_t disk_bytes, const incumbent *replaced)
+void kilni_dir_settle(kilni_dir *dir, unsigned shard, uint64_t disk_bytes,
+                      const kilni_dir_incumbent *replaced)
 {
     const bool is_entry = kilni_dir_has_entries(shard);
     kilni_totals_change change = {
@@ -202,9 +228,7 @@ static void settle(kilni_dir *dir, unsigned shard, uint64_t disk_bytes, const in
             atomic_fetch_add_explicit(&dir->untold_bytes, disk_bytes, memory_order_relaxed);
         has_outgrown = untold + disk_bytes > most / 10;
     }
-    if (has_outgrown) {
-        kilni_dir_make_room(dir);
-    }
+    kilni_dir_tend(dir, disk_bytes, has_outgrown);
 }
 
 kiln_status kilni_dir_put(kiln_store *store, const kiln_entry *entry)
@@ -213,15 +237,20 @@ kiln_status kilni_dir_put(kiln_store *store, const kiln_entry *entry)
     unsigned shard = kilni_dir_shard_of(kiln_entry_key(entry));
     char path[KILNI_DIR_PATH_SIZE];
     kilni_dir_path_of(kiln_entry_key(entry), path);
-    incumbent replaced;
+    kilni_dir_incumbent replaced;
     kiln_status status = look_at_incumbent(dir, path, &replaced);
     if (status != KILN_OK) {
         return status;
     }
     kiln_bytes bytes = kiln_entry_encoding(entry);
+    if (store->options.policy == KILN_STORE_POLICY_NO_EVICT &&
+        !kilni_dir_has_room(dir, bytes.size, replaced.disk_bytes)) {
+        return KILN_E_FULL;
+    }
     uint64_t disk_bytes = 0;
     status = publish(dir, shard, path, bytes, &disk_bytes);
-    if (status == KILN_MISS) {
+    /* A janitor may remove a shard that is empty yet. */
+    for (int i = 0; status == KILN_MISS && i < NAME_TRIES; i++) {
         status = make_shard(dir, shard);
         if (status == KILN_OK) {
             status = publish(dir, shard, path, bytes, &disk_bytes);
@@ -233,11 +262,11 @@ kiln_status kilni_dir_put(kiln_store *store, const kiln_entry *entry)
                          kiln_status_text(status));
         return status;
     }
-    settle(dir, shard, disk_bytes, &replaced);
+    kilni_dir_settle(dir, shard, disk_bytes, &replaced);
     return KILN_OK;
 }
 
-static kiln_status remove_status(int system_error)
+kiln_status kilni_dir_remove_status(int system_error)
 {
     kiln_status status = kilni_status_from_errno(system_error);
     return status == KILN_MISS || status == KILN_E_READONLY ? status : KILN_E_IO;
@@ -249,19 +278,55 @@ kilni_dir_identity kilni_dir_identity_of(const struct stat *stat)
         .inode = stat->st_ino, .size = stat->st_size, .used = stat->st_mtim};
 }
 
-kiln_status kilni_dir_remove_seen(int directory, const char *path, const kilni_dir_identity *seen)
+static kiln_status look_again(int directory, const char *path, const kilni_dir_identity *seen)
 {
     struct stat now;
     if (kilni_os()->fstatat(directory, path, &now, AT_SYMLINK_NOFOLLOW) != 0) {
-        return remove_status(errno);
+        return kilni_dir_remove_status(errno);
     }
-    bool is_same = now.st_ino == seen->inode && now.st_size == seen->size &&
-                   now.st_mtim.tv_sec == seen->used.tv_sec &&
-                   now.st_mtim.tv_nsec == seen->used.tv_nsec;
-    if (!is_same) {
-        return KILN_MISS;
+    const bool is_same = now.st_ino == seen->inode && now.st_size == seen->size &&
+                         now.st_mtim.tv_sec == seen->used.tv_sec &&
+                         now.st_mtim.tv_nsec == seen->used.tv_nsec;
+    return is_same ? KILN_OK : KILN_MISS;
+}
+
+/* Gives a file its name back, unless a newer one has it by now. */
+static void bring_back(int directory, const char *aside, const char *path)
+{
+    if (kilni_os()->linkat(directory, aside, directory, path, 0) == 0 || errno == EEXIST) {
+        kilni_os()->unlinkat(directory, aside, 0);
+    } else {
+        /* Not all file systems have links. */
+        kilni_os()->renameat(directory, aside, directory, path);
     }
-    return kilni_os()->unlinkat(directory, path, 0) == 0 ? KILN_OK : remove_status(errno);
+}
+
+/* Between a look and a removal by name another process may put a new file there. So the file gets
+ * a name that nobody else knows, and is looked at under that. */
+kiln_status kilni_dir_remove_seen(int directory, const char *path, const kilni_dir_identity *seen)
+{
+    char aside[KILNI_DIR_PATH_SIZE];
+    uint64_t number;
+    kiln_status status = look_again(directory, path, seen);
+    if (status != KILN_OK) {
+        return status;
+    }
+    if (kilni_os()->getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number) {
+        return KILN_E_IO;
+    }
+    kilni_dir_path_beside(path, number, aside);
+    if (kilni_os()->renameat(directory, path, directory, aside) != 0) {
+        return kilni_dir_remove_status(errno);
+    }
+    status = look_again(directory, aside, seen);
+    if (status == KILN_OK && kilni_os()->unlinkat(directory, aside, 0) == 0) {
+        return KILN_OK;
+    }
+    if (status == KILN_OK) {
+        status = kilni_dir_remove_status(errno);
+    }
+    bring_back(directory, aside, path);
+    return status;
 }
 
 void kilni_dir_count_removed(kilni_dir *dir, unsigned shard, const struct stat *removed)
@@ -279,7 +344,7 @@ kiln_status kilni_dir_remove(kiln_store *store, const kiln_key *key)
     kilni_dir_path_of(key, path);
     struct stat stat;
     if (kilni_os()->fstatat(kilni_dir_root(dir), path, &stat, AT_SYMLINK_NOFOLLOW) != 0) {
-        return remove_status(errno);
+        return kilni_dir_remove_status(errno);
     }
     if (!S_ISREG(stat.st_mode)) {
         return KILN_MISS;
@@ -288,7 +353,7 @@ kiln_status kilni_dir_remove(kiln_store *store, const kiln_key *key)
         return KILN_EXISTS;
     }
     if (kilni_os()->unlinkat(kilni_dir_root(dir), path, 0) != 0) {
-        return remove_status(errno);
+        return kilni_dir_remove_status(errno);
     }
     kilni_dir_count_removed(dir, kilni_dir_shard_of(key), &stat);
     return KILN_OK;

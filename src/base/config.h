@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A configuration, and the readers of which its profiles are made. Each profile has a file of its
+ * own: config_kiln.c, config_sycl.c, config_onednn.c; what all have in common is in
+ * config_common.c.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <kiln/config.h>
+
+#include "base/store_url.h"
+#include "base/text.h"
+
+struct kiln_config {
+    /* Common. */
+    bool readonly, disabled, helper, last_miss;
+    char *trace, *stats, *tool, *key_file; /* NULL where unset */
+    /* Strings one after another, each with its closing zero. */
+    kilni_text key_variables, complaints;
+
+    /* The profile's. */
+    char *dir;                /* NULL: none can be told */
+    bool is_persistent;       /* whether anything is to be kept on disk */
+    kilni_store_url store;    /* how; what is common is filled in last */
+    char *store_url;          /* NULL: nothing is kept on disk */
+    kiln_cache_params memory; /* without destroy and user */
+    uint64_t min_image_bytes, max_image_bytes;
+    uint32_t trace_events; /* KILN_TRACE_… */
+};
+
+/* Reads variables into a configuration. After the first failure, which is lack of memory, nothing
+ * is read any more. */
+typedef struct kilni_config_reader {
+    kiln_lookup_fn lookup;
+    void *user;
+    kiln_config *config;
+    kiln_status status;
+} kilni_config_reader;
+
+/* ---- config_reader.c ---- */
+
+/* A variable's value; NULL where it is unset or empty, which means the same for all of ours. */
+const char *kilni_config_value(const kilni_config_reader *reader, const char *name);
+
+/* Adds the line "NAME=value: expected; used". */
+void kilni_config_complain(kilni_config_reader *reader, const char *name, const char *value,
+                           const char *expected, const char *used);
+
+/* Each leaves what it is to set, the default, where the variable is unset, and where its value is
+ * wrong, which it complains of. @used says what the default is. */
+void kilni_config_read_switch(kilni_config_reader *reader, const char *name, bool *switched);
+void kilni_config_read_size(kilni_config_reader *reader, const char *name, const char *used,
+                            uint64_t *bytes);
+/* A whole number without a suffix. @noun  what it counts: "days" */
+void kilni_config_read_number(kilni_config_reader *reader, const char *name, const char *noun,
+                              uint64_t max, uint64_t *number);
+/* Any text. */
+void kilni_config_read_text(kilni_config_reader *reader, const char *name, char **text);
+
+typedef struct kilni_dir_candidate {
+    const char *variable;
+    const char *below;   /* appended to its value */
+    bool takes_location; /* it may be a URL too, or a chain of several */
+} kilni_dir_candidate;
+
+/* Takes the first candidate that is set and absolute; complains of those before it.
+ *
+ * @fallback  where there is none; NULL: nothing is stored on disk then */
+void kilni_config_read_dir(kilni_config_reader *reader, const kilni_dir_candidate *candidates,
+                           size_t count, const char *fallback);
+
+/* ---- profiles: each sets its defaults, and reads its variables ---- */
+
+void kilni_config_read_common(kilni_config_reader *reader);
+void kilni_config_read_kiln(kilni_config_reader *reader);
+void kilni_config_read_sycl(kilni_config_reader *reader);
+void kilni_config_read_onednn(kilni_config_reader *reader);

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/config.h"
+
+/* As much of a value as a complaint shows. */
+#define SHOWN_VALUE_BYTES 200
+
+const char *kilni_config_value(const kilni_config_reader *reader, const char *name)
+{
+    const char *value = reader->lookup(reader->user, name);
+    return value && *value ? value : NULL;
+}
+
+/* Appends a value so that it stays on one line and is not endless. */
+static kiln_status append_shown(kilni_text *line, const char *value)
+{
+    size_t length = strlen(value);
+    size_t shown = kilni_text_cut(value, length, SHOWN_VALUE_BYTES);
+    kiln_status status = KILN_OK;
+    for (size_t i = 0; status == KILN_OK && i < shown; i++) {
+        unsigned char byte = (unsigned char)value[i];
+        bool control = byte < 0x20 || byte == 0x7f;
+        status = control ? kilni_text_printf(line, "\\x%02x", byte)
+                         : kilni_text_append_bytes(line, &byte, 1);
+    }
+    if (status == KILN_OK && shown < length) {
+        status = kilni_text_append(line, "...");
+    }
+    return status;
+}
+
+void kilni_config_complain(kilni_config_reader *reader, const char *name, const char *value,
+                           const char *expected, const char *used)
+{
+    if (reader->status != KILN_OK) {
+        return;
+    }
+    kilni_text line = {0};
+    kiln_status status = kilni_text_printf(&line, "%s=", name);
+    if (status == KILN_OK) {
+        status = append_shown(&line, value);
+    }
+    if (status == KILN_OK) {
+        status = kilni_text_printf(&line, ": %s; %s", expected, used);
+    }
+    if (status == KILN_OK) {
+        status = kilni_text_append_bytes(&reader->config->complaints, line.bytes, line.length + 1);
+    }
+    kilni_text_done(&line);
+    reader->status = status;
+}
+
+void kilni_config_read_switch(kilni_config_reader *reader, const char *name, bool *switched)
+{
+    const char *value = kilni_config_value(reader, name);
+    if (!value) {
+        return;
+    }
+    if (strcmp(value, "0") == 0 || strcmp(value, "1") == 0) {
+        *switched = value[0] == '1';
+        return;
+    }
+    kilni_config_complain(reader, name, value, "expected 0 or 1",
+                          *switched ? "1 is used" : "0 is used");
+}
+
+void kilni_config_read_size(kilni_config_reader *reader, const char *name, const char *used,
+                            uint64_t *bytes)
+{
+    const char *value = kilni_config_value(reader, name);
+    if (value && kiln_size_parse(value, bytes) != KILN_OK) {
+        kilni_config_complain(reader, name, value,
+                              "expected a number of bytes, with at most one suffix K, M, G or T",
+                              used);
+    }
+}
+
+static void complain_of_number(kilni_config_reader *reader, const char *name, const char *value,
+                               const char *noun, uint64_t max, uint64_t used)
+{
+    char expected[96], instead[48];
+    snprintf(expected, sizeof expected, "expected a number of %s, at most %" PRIu64, noun, max);
+    snprintf(instead, sizeof instead, "%" PRIu64 " is used", used);
+    kilni_config_complain(reader, name, value, expected, instead);
+}
+
+void kilni_config_read_number(kilni_config_reader *reader, const char *name, const char *noun,
+                              uint64_t max, uint64_t *number)
+{
+    const char *value = kilni_config_value(reader, name);
+    if (!value) {
+        return;
+    }
+    const bool has_digits_only = strspn(value, "0123456789") == strlen(value);
+    uint64_t read = 0;
+    if (has_digits_only && kiln_size_parse(value, &read) == KILN_OK && read <= max) {
+        *number = read;
+        return;
+    }
+    complain_of_number(reader, name, value, noun, max, *number);
+}
+
+static kiln_status join_path(const char *base, const char *below, char **ret_path)
+{
+    size_t length = strlen(base);
+    while (*below && length > 0 && base[length - 1] == '/') {
+        length--;
+    }
+    kilni_text path = {0};
+    kiln_status status = kilni_text_append_bytes(&path, base, length);
+    if (status == KILN_OK) {
+        status = kilni_text_append(&path, below);
+    }
+    if (status != KILN_OK) {
+        kilni_text_done(&path);
+        return status;
+    }
+    *ret_path = path.bytes;
+    return KILN_OK;
+}
+
+void kilni_config_read_text(kilni_config_reader *reader, const char *name, char **text)
+{
+    const char *value = kilni_config_value(reader, name);
+    if (value && reader->status == KILN_OK) {
+        reader->status = join_path(value, "", text);
+    }
+}
+
+/* Names each candidate that was set before one was taken: all of them were relative. */
+static void complain_of_relative(kilni_config_reader *reader, const kilni_dir_candidate *candidates,
+                                 size_t count)
+{
+    const char *dir = reader->config->dir;
+    kilni_text used = {0};
+    kiln_status status = dir ? append_shown(&used, dir) : KILN_OK;
+    if (status == KILN_OK) {
+        status = kilni_text_append(&used, dir ? " is used" : "nothing is stored on disk");
+    }
+    reader->status = reader->status == KILN_OK ? status : reader->status;
+    for (size_t i = 0; reader->status == KILN_OK && i < count; i++) {
+        const char *value = kilni_config_value(reader, candidates[i].variable);
+        if (value) {
+            kilni_config_complain(reader, candidates[i].variable, value,
+                                  "expected an absolute path", used.bytes);
+        }
+    }
+    kilni_text_done(&used);
+}
+
+/* Whether a value says where a cache is, in any working directory. */
+static bool is_place(const char *value, const kilni_dir_candidate *candidate)
+{
+    bool is_url = strncmp(value, "file:///", 8) == 0 || strncmp(value, "pack:/", 6) == 0;
+    return value[0] == '/' || (candidate->takes_location && is_url);
+}
+
+void kilni_config_read_dir(kilni_config_reader *reader, const kilni_dir_candidate *candidates,
+                           size_t count, const char *fallback)
+{
+    size_t chosen = 0;
+    const char *base = fallback, *below = "";
+    for (; chosen < count; chosen++) {
+        const char *value = kilni_config_value(reader, candidates[chosen].variable);
+        if (value && is_place(value, &candidates[chosen])) {
+            base = value;
+            reader->config->store.is_location = candidates[chosen].takes_location;
+            below = candidates[chosen].below;
+            break;
+        }
+    }
+    if (base && reader->status == KILN_OK) {
+        reader->status = join_path(base, below, &reader->config->dir);
+    }
+    complain_of_relative(reader, candidates, chosen);
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "program/governed_store.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/store_url.h"
+
+#define LAYOUT "onednn"
+#define QUEUE_BYTES (UINT64_C(64) << 20)
+#define DRAIN_NS (UINT64_C(60) * 1000000000)
+
+struct kilni_governed_store {
+    kiln_store *store;
+    kilni_writer *writer;
+    /* The last release (acquire) sees what all before it (release) did with the store. */
+    _Atomic uint32_t references;
+};
+
+static kiln_status open_store(const kilni_governed_params *params, uint32_t flags,
+                              kiln_store **ret_store, kiln_error *error)
+{
+    const kilni_store_url url = {
+        .dir = params->dir,
+        .layout = LAYOUT,
+        .policy = params->policy,
+        .max_bytes = params->max_bytes,
+    };
+    char *location = NULL;
+    kiln_status status = kilni_store_url_make(&url, &location);
+    if (status != KILN_OK) {
+        return kilni_error_set(error, status, 0, "out of memory");
+    }
+    const kiln_store_params opening = {
+        .struct_size = sizeof opening, .flags = flags, .log = params->log};
+    status = kiln_store_open(location, &opening, ret_store, error);
+    free(location);
+    return status;
+}
+
+kiln_status kilni_governed_open(const kilni_governed_params *params,
+                                kilni_governed_store **ret_store, kiln_error *error)
+{
+    kilni_governed_store *governed = calloc(1, sizeof *governed);
+    if (!governed) {
+        return kilni_error_set(error, KILN_E_NO_MEMORY, 0, "out of memory");
+    }
+    kiln_status status = open_store(params, 0, &governed->store, error);
+    if (status == KILN_OK) {
+        status = kilni_writer_new(governed->store, QUEUE_BYTES, &governed->writer);
+        if (status != KILN_OK) {
+            kilni_error_set(error, status, 0, "out of memory");
+        }
+    }
+    if (status != KILN_OK) {
+        kiln_store_close(&governed->store);
+        free(governed);
+        return status;
+    }
+    atomic_init(&governed->references, 1);
+    *ret_store = governed;
+    return KILN_OK;
+}
+
+kiln_status kilni_governed_trim(const kilni_governed_params *params)
+{
+    kiln_store *store = NULL;
+    kiln_status status = open_store(params, KILN_STORE_NO_CREATE, &store, NULL);
+    if (status == KILN_OK) {
+        status = kiln_store_trim(store, params->max_bytes, NULL);
+    }
+    kiln_store_close(&store);
+    return status == KILN_MISS || status == KILN_BUSY ? KILN_OK : status;
+}
+
+kiln_store *kilni_governed_store_of(const kilni_governed_store *governed)
+{
+    return governed->store;
+}
+
+kilni_writer *kilni_governed_writer_of(const kilni_governed_store *governed)
+{
+    return governed->writer;
+}
+
+kilni_governed_store *kilni_governed_retain(kilni_governed_store *governed)
+{
+    atomic_fetch_add_explicit(&governed->references, 1, memory_order_relaxed);
+    return governed;
+}
+
+void kilni_governed_release(kilni_governed_store **governed)
+{
+    if (!governed || !*governed) {
+        return;
+    }
+    kilni_governed_store *released = *governed;
+    *governed = NULL;
+    if (atomic_fetch_sub_explicit(&released->references, 1, memory_order_acq_rel) == 1) {
+        kilni_writer_free(&released->writer, DRAIN_NS);
+        kiln_store_close(&released->store);
+        free(released);
+    }
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A store with its writer, counted: whoever is at work with it keeps it open, also when the
+ * settings have turned to another one.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include <kiln/store.h>
+
+#include "store/writer.h"
+
+/* Any thread. Store and writer live as long as a reference. */
+typedef struct kilni_governed_store kilni_governed_store;
+
+typedef struct kilni_governed_params {
+    const char *dir;
+    const char *policy; /* a store's policy by name */
+    uint64_t max_bytes;
+    kiln_log log;
+} kilni_governed_params;
+
+/* @ret_store  [out] one reference
+ * Returns KILN_OK; KILN_E_NO_MEMORY; what kiln_store_open returns. */
+kiln_status kilni_governed_open(const kilni_governed_params *params,
+                                kilni_governed_store **ret_store, kiln_error *error);
+
+/* Trims a directory that is there to its size, and makes none. Returns KILN_OK: also where there is
+ * none, or another process trims; what kiln_store_open and kiln_store_trim return. */
+kiln_status kilni_governed_trim(const kilni_governed_params *params);
+
+kiln_store *kilni_governed_store_of(const kilni_governed_store *governed);
+kilni_writer *kilni_governed_writer_of(const kilni_governed_store *governed);
+
+/* Returns its argument. */
+kilni_governed_store *kilni_governed_retain(kilni_governed_store *governed);
+
+/* Sets the pointer to NULL; takes NULL and a pointer to NULL. The last one writes what is waiting,
+ * for 60 s at most, and closes the store. */
+void kilni_governed_release(kilni_governed_store **governed);

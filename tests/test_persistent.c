@@ -1,0 +1,736 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The persistent cache of a process: its settings, and the contexts that they govern.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include <kiln/persistent.h>
+
+#include "program/program.h"
+#include "support/failing_malloc.h"
+#include "support/scripted_device.h"
+#include "support/store_scene.h"
+
+#define MIB (UINT64_C(1) << 20)
+#define DRAIN_NS UINT64_C(60000000000)
+
+typedef struct fixture {
+    char directory[SCRATCH_DIRECTORY_SIZE];
+    char cache[SCRATCH_PATH_SIZE];
+    scripted_device device;
+    kilni_writer *writer;
+    int start; /* the working directory */
+} fixture;
+
+static void reset_settings(void)
+{
+    assert_int_equal(kiln_persistent_set_capacity(0), KILN_OK);
+    assert_int_equal(kiln_persistent_set_dir(NULL), KILN_OK);
+    assert_int_equal(kiln_persistent_set_policy(KILN_POLICY_FIFO), KILN_OK);
+    assert_int_equal(kiln_persistent_set_enabled(KILN_ENGINE_CPU, 1), KILN_OK);
+    assert_int_equal(kiln_persistent_set_enabled(KILN_ENGINE_GPU, 1), KILN_OK);
+    assert_int_equal(kiln_persistent_set_log(NULL), KILN_OK);
+}
+
+static int set_up(void **state)
+{
+    fixture *f = test_calloc(1, sizeof *f);
+    scratch_make(f->directory);
+    snprintf(f->cache, sizeof f->cache, "%s/cache", f->directory);
+    f->start = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    *state = f;
+    return f->start >= 0 && kilni_writer_new(NULL, 1000, &f->writer) == KILN_OK ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    fixture *f = *state;
+    reset_settings();
+    const bool is_clean =
+        atomic_load(&f->device.live_programs) == 0 && atomic_load(&f->device.wrong) == 0;
+    kilni_writer_free(&f->writer, DRAIN_NS);
+    const int back = fchdir(f->start);
+    close(f->start);
+    scratch_remove(f->directory);
+    test_free(f);
+    return is_clean && back == 0 ? 0 : -1;
+}
+
+/* ---- contexts of the program's, and what they get ---- */
+
+static kilni_program_context *open_context(const fixture *f, uint32_t kind, kiln_store *store)
+{
+    const kilni_program_context_params params = {.ops = &scripted_cheap_ops,
+                                                 .device = (void *)(uintptr_t)&f->device,
+                                                 .store = store,
+                                                 .writer = f->writer,
+                                                 .engine_kind = kind};
+    kilni_program_context *context = NULL;
+    assert_int_equal(kilni_program_context_new(&params, &context), KILN_OK);
+    return context;
+}
+
+static kiln_program_source source_of(const char *text)
+{
+    return (kiln_program_source){.struct_size = sizeof(kiln_program_source),
+                                 .form = KILN_SOURCE_TEXT,
+                                 .code = {text, strlen(text)},
+                                 .options = "",
+                                 .name = "test"};
+}
+
+/* Where a context gets a program from. */
+static kilni_source ask(kilni_program_context *context, const char *text)
+{
+    const kiln_program_source source = source_of(text);
+    kilni_program *program = NULL;
+    kilni_request_result result = {0};
+    assert_int_equal(kilni_program_obtain(context, &source, &program, &result, NULL), KILN_OK);
+    const scripted_program *made = kilni_program_handle(program);
+    assert_true(made->value == scripted_value(scripted_value(0, text, strlen(text)), "", 0));
+    kilni_program_release(&program);
+    return result.source;
+}
+
+/* The same of a context that has nothing in memory. */
+static kilni_source ask_anew(const fixture *f, uint32_t kind, const char *text)
+{
+    kilni_program_context *context = open_context(f, kind, NULL);
+    const kilni_source source = ask(context, text);
+    kilni_program_context_free(&context);
+    return source;
+}
+
+static void turn_on(const fixture *f)
+{
+    assert_int_equal(kiln_persistent_set_dir(f->cache), KILN_OK);
+    assert_int_equal(kiln_persistent_set_capacity(64), KILN_OK);
+}
+
+static bool exists(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+static uint64_t counted_bytes;
+
+static int count_file(const char *path, const struct stat *stat, int kind, struct FTW *walk)
+{
+    (void)path, (void)walk;
+    counted_bytes += kind == FTW_F ? (uint64_t)stat->st_blocks * 512 : 0;
+    return 0;
+}
+
+/* What the files below a directory occupy. */
+static uint64_t disk_bytes(const char *path)
+{
+    counted_bytes = 0;
+    nftw(path, count_file, 16, FTW_PHYS);
+    return counted_bytes;
+}
+
+static kiln_status put_entry(uint64_t number, size_t size)
+{
+    kiln_entry *entry = scratch_entry(number, size);
+    assert_non_null(entry);
+    const kiln_status status = kiln_persistent_put(KILN_ENGINE_GPU, entry);
+    kiln_entry_release(&entry);
+    return status;
+}
+
+static kiln_status get_entry(uint32_t kind, uint64_t number)
+{
+    kiln_key *key = scratch_key(number);
+    kiln_entry *entry = NULL;
+    const kiln_status status = kiln_persistent_get(kind, key, &entry);
+    assert_int_equal(status == KILN_OK, entry != NULL);
+    assert_true(!entry || scratch_entry_is(entry, number));
+    kiln_entry_release(&entry);
+    kiln_key_release(&key);
+    return status;
+}
+
+/* ---- settings ---- */
+
+static void assert_dir_is(const char *expected)
+{
+    size_t size = 0;
+    assert_int_equal(kiln_persistent_get_dir(NULL, &size), KILN_OK);
+    assert_int_equal(size, strlen(expected) + 1);
+    char *dir = test_malloc(size);
+    assert_int_equal(kiln_persistent_get_dir(dir, &size), KILN_OK);
+    assert_string_equal(dir, expected);
+    test_free(dir);
+}
+
+static void test_defaults(void **state)
+{
+    (void)state;
+    int is_enabled = 0;
+    int32_t capacity = -1;
+    uint32_t policy = 100;
+    assert_int_equal(kiln_persistent_get_enabled(KILN_ENGINE_CPU, &is_enabled), KILN_OK);
+    assert_int_equal(is_enabled, 1);
+    is_enabled = 0;
+    assert_int_equal(kiln_persistent_get_enabled(KILN_ENGINE_GPU, &is_enabled), KILN_OK);
+    assert_int_equal(is_enabled, 1);
+    assert_int_equal(kiln_persistent_get_capacity(&capacity), KILN_OK);
+    assert_int_equal(capacity, 0);
+    assert_int_equal(kiln_persistent_get_policy(&policy), KILN_OK);
+    assert_int_equal(policy, KILN_POLICY_FIFO);
+    assert_dir_is("./kiln_persistent_cache");
+}
+
+static void test_what_is_set_is_got(void **state)
+{
+    (void)state;
+    int is_enabled = 1;
+    assert_int_equal(kiln_persistent_set_enabled(KILN_ENGINE_GPU, 0), KILN_OK);
+    assert_int_equal(kiln_persistent_get_enabled(KILN_ENGINE_GPU, &is_enabled), KILN_OK);
+    assert_int_equal(is_enabled, 0);
+    assert_int_equal(kiln_persistent_get_enabled(KILN_ENGINE_CPU, &is_enabled), KILN_OK);
+    assert_int_equal(is_enabled, 1);
+    int32_t capacity = 0;
+    assert_int_equal(kiln_persistent_set_capacity(INT32_MAX), KILN_OK);
+    assert_int_equal(kiln_persistent_get_capacity(&capacity), KILN_OK);
+    assert_int_equal(capacity, INT32_MAX);
+    uint32_t policy = 0;
+    assert_int_equal(kiln_persistent_set_policy(KILN_POLICY_NO_EVICT), KILN_OK);
+    assert_int_equal(kiln_persistent_get_policy(&policy), KILN_OK);
+    assert_int_equal(policy, KILN_POLICY_NO_EVICT);
+    assert_int_equal(kiln_persistent_set_dir("/a b"), KILN_OK);
+    assert_dir_is("/a b");
+    assert_int_equal(kiln_persistent_set_dir("there"), KILN_OK);
+    assert_dir_is("./there");
+    assert_int_equal(kiln_persistent_set_dir("./there"), KILN_OK);
+    assert_dir_is("./there");
+    assert_int_equal(kiln_persistent_set_dir(""), KILN_OK);
+    assert_dir_is("./kiln_persistent_cache");
+}
+
+static void test_wrong_arguments_change_nothing(void **state)
+{
+    (void)state;
+    int is_enabled = 7;
+    for (uint32_t kind = 0; kind <= 3; kind += 3) {
+        assert_int_equal(kiln_persistent_set_enabled(kind, 1), KILN_E_INVALID);
+        assert_int_equal(kiln_persistent_get_enabled(kind, &is_enabled), KILN_E_INVALID);
+        assert_int_equal(kiln_persistent_open(kind, NULL), KILN_E_INVALID);
+        assert_int_equal(get_entry(kind, 1), KILN_E_INVALID);
+    }
+    assert_int_equal(is_enabled, 7);
+    assert_int_equal(kiln_persistent_set_enabled(KILN_ENGINE_CPU, 2), KILN_E_INVALID);
+    assert_int_equal(kiln_persistent_set_enabled(KILN_ENGINE_CPU, -1), KILN_E_INVALID);
+    assert_int_equal(kiln_persistent_get_enabled(KILN_ENGINE_CPU, NULL), KILN_E_INVALID);
+    assert_int_equal(kiln_persistent_set_capacity(-1), KILN_E_INVALID);
+    assert_int_equal(kiln_persistent_get_capacity(NULL), KILN_E_INVALID);
+    assert_int_equal(kiln_persistent_set_policy(KILN_POLICY_LRU), KILN_E_INVALID);
+    assert_int_equal(kiln_persistent_get_policy(NULL), KILN_E_INVALID);
+    assert_int_equal(kiln_persistent_get_dir(NULL, NULL), KILN_E_INVALID);
+    char dir[8] = "before";
+    size_t size = sizeof dir;
+    assert_int_equal(kiln_persistent_get_dir(dir, &size), KILN_E_TOO_LARGE);
+    assert_int_equal(size, sizeof "./kiln_persistent_cache");
+    assert_string_equal(dir, "before");
+    kiln_entry *entry = NULL;
+    kiln_key *key = scratch_key(1);
+    assert_int_equal(kiln_persistent_get(KILN_ENGINE_CPU, NULL, &entry), KILN_E_INVALID);
+    assert_int_equal(kiln_persistent_get(KILN_ENGINE_CPU, key, NULL), KILN_E_INVALID);
+    assert_int_equal(kiln_persistent_put(KILN_ENGINE_CPU, NULL), KILN_E_INVALID);
+    kiln_key_release(&key);
+    test_defaults(state);
+}
+
+static void test_contexts_know_engine_kinds(void **state)
+{
+    fixture *f = *state;
+    const kilni_program_context_params params = {
+        .ops = &scripted_cheap_ops, .device = &f->device, .writer = f->writer, .engine_kind = 3};
+    kilni_program_context *context = NULL;
+    assert_int_equal(kilni_program_context_new(&params, &context), KILN_E_INVALID);
+    assert_null(context);
+}
+
+/* ---- what settings do to contexts ---- */
+
+static void test_nothing_is_kept_without_a_capacity(void **state)
+{
+    fixture *f = *state;
+    assert_int_equal(kiln_persistent_set_dir(f->cache), KILN_OK);
+    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "s"), KILNI_FROM_BUILD);
+    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "s"), KILNI_FROM_BUILD);
+    assert_int_equal(kiln_persistent_open(KILN_ENGINE_GPU, NULL), KILN_MISS);
+    assert_int_equal(put_entry(1, 100), KILN_MISS);
+    assert_int_equal(get_entry(KILN_ENGINE_GPU, 1), KILN_MISS);
+    assert_false(exists(f->cache));
+}
+
+static void test_what_memory_misses_is_on_disk(void **state)
+{
+    fixture *f = *state;
+    turn_on(f);
+    kilni_program_context *context = open_context(f, KILN_ENGINE_GPU, NULL);
+    assert_int_equal(ask(context, "s"), KILNI_FROM_BUILD);
+    assert_int_equal(ask(context, "s"), KILNI_FROM_MEMORY);
+    kilni_program_context_free(&context);
+    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "s"), KILNI_FROM_STORE);
+    assert_int_equal(ask_anew(f, KILN_ENGINE_CPU, "s"), KILNI_FROM_STORE);
+    assert_int_equal(ask_anew(f, 0, "s"), KILNI_FROM_BUILD);
+    assert_int_equal(atomic_load(&f->device.build.count), 2);
+}
+
+static void test_a_store_of_its_own_goes_first(void **state)
+{
+    fixture *f = *state;
+    turn_on(f);
+    kiln_store *store = NULL;
+    kilni_writer *writer = f->writer;
+    assert_int_equal(kiln_store_open(scratch_path(f->directory, "own"), NULL, &store, NULL),
+                     KILN_OK);
+    assert_int_equal(kilni_writer_new(store, MIB, &f->writer), KILN_OK);
+    kilni_program_context *context = open_context(f, KILN_ENGINE_GPU, store);
+    assert_int_equal(ask(context, "s"), KILNI_FROM_BUILD);
+    kilni_program_context_free(&context);
+    kilni_writer_free(&f->writer, DRAIN_NS);
+    f->writer = writer;
+    kiln_store_stat stat = {.struct_size = sizeof stat};
+    assert_int_equal(kiln_store_get_stat(store, &stat), KILN_OK);
+    assert_int_equal(stat.entries, 1);
+    kiln_store_close(&store);
+    assert_false(exists(f->cache));
+}
+
+static void test_kinds_are_switched_apart(void **state)
+{
+    fixture *f = *state;
+    turn_on(f);
+    kilni_program_context *cpu = open_context(f, KILN_ENGINE_CPU, NULL);
+    kilni_program_context *gpu = open_context(f, KILN_ENGINE_GPU, NULL);
+    assert_int_equal(kiln_persistent_set_enabled(KILN_ENGINE_GPU, 0), KILN_OK);
+    assert_int_equal(ask(cpu, "s"), KILNI_FROM_BUILD);
+    assert_int_equal(ask(gpu, "s"), KILNI_FROM_BUILD);
+    assert_int_equal(kiln_persistent_open(KILN_ENGINE_GPU, NULL), KILN_MISS);
+    assert_int_equal(kiln_persistent_open(KILN_ENGINE_CPU, NULL), KILN_OK);
+    assert_int_equal(kiln_persistent_set_enabled(KILN_ENGINE_CPU, 0), KILN_OK);
+    assert_int_equal(ask_anew(f, KILN_ENGINE_CPU, "s"), KILNI_FROM_BUILD);
+    assert_int_equal(kiln_persistent_set_enabled(KILN_ENGINE_GPU, 1), KILN_OK);
+    assert_int_equal(ask_anew(f, KILN_ENGINE_CPU, "s"), KILNI_FROM_BUILD);
+    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "s"), KILNI_FROM_STORE);
+    kilni_program_context_free(&cpu);
+    kilni_program_context_free(&gpu);
+}
+
+/* Names in a directory, but "." and "..". */
+static size_t count_names(const char *path)
+{
+    DIR *listing = opendir(path);
+    assert_non_null(listing);
+    size_t count = 0;
+    while (readdir(listing)) {
+        count++;
+    }
+    closedir(listing);
+    return count - 2;
+}
+
+static void test_the_default_is_a_leaf_in_the_working_directory(void **state)
+{
+    fixture *f = *state;
+    assert_int_equal(chdir(f->directory), 0);
+    const int file = open("mine", O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+    assert_true(file >= 0);
+    assert_int_equal(write(file, "text", 4), 4);
+    close(file);
+    struct stat before, after;
+    assert_int_equal(stat("mine", &before), 0);
+
+    assert_int_equal(kiln_persistent_set_capacity(1), KILN_OK);
+    assert_false(exists("kiln_persistent_cache"));
+    assert_int_equal(ask_anew(f, KILN_ENGINE_CPU, "s"), KILNI_FROM_BUILD);
+    assert_int_equal(ask_anew(f, KILN_ENGINE_CPU, "s"), KILNI_FROM_STORE);
+    assert_int_equal(count_names("."), 2);
+    assert_true(exists("kiln_persistent_cache"));
+    assert_int_equal(stat("mine", &after), 0);
+    assert_int_equal(before.st_size, after.st_size);
+    assert_memory_equal(&before.st_mtim, &after.st_mtim, sizeof before.st_mtim);
+}
+
+/* A path whose characters mean something in a URL. */
+static void test_a_directory_is_taken_literally(void **state)
+{
+    fixture *f = *state;
+    const char *odd = scratch_path(f->directory, "a b%20?max-size=0&c#|d");
+    assert_int_equal(kiln_persistent_set_dir(odd), KILN_OK);
+    assert_int_equal(kiln_persistent_set_capacity(1), KILN_OK);
+    assert_int_equal(put_entry(1, 100), KILN_OK);
+    assert_int_equal(get_entry(KILN_ENGINE_CPU, 1), KILN_OK);
+    assert_true(exists(scratch_path(f->directory, "a b%20?max-size=0&c#|d")));
+
+    assert_int_equal(chdir(f->directory), 0);
+    assert_int_equal(kiln_persistent_set_dir("relative/leaf"), KILN_OK);
+    assert_int_equal(put_entry(1, 100), KILN_OK);
+    assert_true(exists("relative/leaf"));
+}
+
+/* ---- changes while the store is open ---- */
+
+static void test_a_new_directory_closes_the_old_one(void **state)
+{
+    fixture *f = *state;
+    turn_on(f);
+    kilni_program_context *context = open_context(f, KILN_ENGINE_GPU, NULL);
+    const unsigned descriptors = scratch_count_descriptors();
+    for (char text[] = "a"; text[0] <= 'z'; text[0]++) {
+        assert_int_equal(ask(context, text), KILNI_FROM_BUILD);
+    }
+    assert_int_equal(kiln_persistent_set_dir(scratch_path(f->directory, "other")), KILN_OK);
+    /* All of it is written, and nothing of it open. */
+    assert_int_equal(scratch_count_descriptors(), descriptors);
+    assert_int_equal(ask(context, "other"), KILNI_FROM_BUILD);
+    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "a"), KILNI_FROM_BUILD);
+
+    assert_int_equal(kiln_persistent_set_dir(f->cache), KILN_OK);
+    for (char text[] = "a"; text[0] <= 'z'; text[0]++) {
+        assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, text), KILNI_FROM_STORE);
+    }
+    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "other"), KILNI_FROM_BUILD);
+    kilni_program_context_free(&context);
+    assert_int_equal(scratch_count_descriptors(), descriptors);
+}
+
+/* A request that is under way ends with the store that it began with. */
+static void turn_to_another(void *user)
+{
+    const fixture *f = user;
+    kiln_persistent_set_dir(scratch_path(f->directory, "other"));
+}
+
+static void test_a_build_ends_where_it_began(void **state)
+{
+    fixture *f = *state;
+    turn_on(f);
+    f->device.while_building = turn_to_another;
+    f->device.user = f;
+    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "s"), KILNI_FROM_BUILD);
+    f->device.while_building = NULL;
+    assert_int_equal(kiln_persistent_set_dir(f->cache), KILN_OK);
+    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "s"), KILNI_FROM_STORE);
+}
+
+static void test_a_smaller_capacity_trims(void **state)
+{
+    fixture *f = *state;
+    turn_on(f);
+    for (uint64_t i = 0; i < 6; i++) {
+        assert_int_equal(put_entry(i, MIB / 2), KILN_OK);
+    }
+    assert_true(disk_bytes(f->cache) > 3 * MIB);
+    assert_int_equal(kiln_persistent_set_capacity(2), KILN_OK);
+    assert_true(disk_bytes(f->cache) <= 2 * MIB);
+    assert_true(disk_bytes(f->cache) > MIB);
+    assert_int_equal(get_entry(KILN_ENGINE_GPU, 5), KILN_OK);
+    assert_int_equal(get_entry(KILN_ENGINE_GPU, 0), KILN_MISS);
+    /* The new one holds from now on. */
+    for (uint64_t i = 6; i < 12; i++) {
+        assert_int_equal(put_entry(i, MIB / 2), KILN_OK);
+    }
+    assert_true(disk_bytes(f->cache) <= 2 * MIB + MIB / 2);
+}
+
+static void test_a_smaller_capacity_makes_no_directory(void **state)
+{
+    fixture *f = *state;
+    turn_on(f);
+    assert_int_equal(kiln_persistent_set_capacity(1), KILN_OK);
+    assert_false(exists(f->cache));
+}
+
+static void test_disabling_deletes_nothing(void **state)
+{
+    fixture *f = *state;
+    turn_on(f);
+    assert_int_equal(put_entry(1, MIB), KILN_OK);
+    const uint64_t bytes = disk_bytes(f->cache);
+    assert_int_equal(kiln_persistent_set_capacity(0), KILN_OK);
+    assert_int_equal(get_entry(KILN_ENGINE_GPU, 1), KILN_MISS);
+    assert_int_equal(kiln_persistent_set_capacity(64), KILN_OK);
+    assert_int_equal(kiln_persistent_set_enabled(KILN_ENGINE_CPU, 0), KILN_OK);
+    assert_int_equal(kiln_persistent_set_enabled(KILN_ENGINE_GPU, 0), KILN_OK);
+    assert_int_equal(get_entry(KILN_ENGINE_GPU, 1), KILN_MISS);
+    assert_true(disk_bytes(f->cache) == bytes);
+    assert_int_equal(kiln_persistent_set_enabled(KILN_ENGINE_GPU, 1), KILN_OK);
+    assert_int_equal(get_entry(KILN_ENGINE_GPU, 1), KILN_OK);
+}
+
+/* ---- a directory that is not to be used ---- */
+
+typedef struct heard {
+    int count;
+    char text[256];
+} heard;
+
+static void hear(void *user, kiln_log_level level, const char *text)
+{
+    heard *h = user;
+    assert_int_equal(level, KILN_LOG_ERROR);
+    h->count++;
+    snprintf(h->text, sizeof h->text, "%s", text);
+    /* No lock is held. */
+    int32_t capacity = 0;
+    assert_int_equal(kiln_persistent_get_capacity(&capacity), KILN_OK);
+}
+
+static void test_a_directory_of_others_is_not_used(void **state)
+{
+    fixture *f = *state;
+    heard h = {0};
+    const kiln_log log = {.write = hear, .user = &h};
+    assert_int_equal(kiln_persistent_set_log(&log), KILN_OK);
+    assert_int_equal(mkdir(f->cache, 0777), 0);
+    assert_int_equal(chmod(f->cache, 0777), 0);
+    turn_on(f);
+    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "s"), KILNI_FROM_BUILD);
+    assert_int_equal(h.count, 1);
+    assert_non_null(strstr(h.text, f->cache));
+    kilni_program_context *context = open_context(f, KILN_ENGINE_GPU, NULL);
+    assert_int_equal(ask(context, "s"), KILNI_FROM_BUILD);
+    assert_int_equal(ask(context, "t"), KILNI_FROM_BUILD);
+    assert_true(h.count <= 2);
+    const int count = h.count;
+    assert_int_equal(ask(context, "u"), KILNI_FROM_BUILD);
+    assert_int_equal(h.count, count);
+    assert_int_equal(count_names(f->cache), 0);
+
+    kiln_error error = {.struct_size = sizeof error};
+    assert_int_equal(kiln_persistent_open(KILN_ENGINE_GPU, &error), KILN_E_DENIED);
+    assert_non_null(strstr(error.text, f->cache));
+    assert_int_equal(chmod(f->cache, 0700), 0);
+    assert_int_equal(ask(context, "v"), KILNI_FROM_BUILD);
+    assert_int_equal(count_names(f->cache), 0);
+    assert_int_equal(kiln_persistent_open(KILN_ENGINE_GPU, &error), KILN_OK);
+    assert_int_equal(kiln_persistent_open(KILN_ENGINE_GPU, &error), KILN_OK);
+    assert_int_equal(ask(context, "w"), KILNI_FROM_BUILD);
+    kilni_program_context_free(&context);
+    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "w"), KILNI_FROM_STORE);
+    assert_int_equal(kiln_persistent_set_log(NULL), KILN_OK);
+}
+
+/* ---- which programs are kept ---- */
+
+static void test_sizes_that_are_not_kept(void **state)
+{
+    fixture *f = *state;
+    turn_on(f);
+    kilni_program_context_params params = {.ops = &scripted_cheap_ops,
+                                           .device = &f->device,
+                                           .writer = f->writer,
+                                           .engine_kind = KILN_ENGINE_GPU,
+                                           .min_stored_bytes = 2,
+                                           .max_stored_bytes = 3};
+    for (int i = 0; i < 2; i++) {
+        const kilni_source from = i == 0 ? KILNI_FROM_BUILD : KILNI_FROM_STORE;
+        kilni_program_context *context = NULL;
+        assert_int_equal(kilni_program_context_new(&params, &context), KILN_OK);
+        assert_int_equal(ask(context, "a"), KILNI_FROM_BUILD);
+        assert_int_equal(ask(context, "aa"), from);
+        assert_int_equal(ask(context, "aaa"), from);
+        assert_int_equal(ask(context, "aaaa"), KILNI_FROM_BUILD);
+        assert_int_equal(ask(context, "aaaa"), KILNI_FROM_MEMORY);
+        kilni_program_context_free(&context);
+    }
+}
+
+/* ---- forks ---- */
+
+/* The child starts no thread, which ThreadSanitizer would not bear. */
+static bool child_finds_and_keeps(const fixture *f, kilni_program_context **parents)
+{
+    kilni_program_context *own = open_context(f, KILN_ENGINE_GPU, NULL);
+    const bool is_found = ask(own, "s") == KILNI_FROM_STORE;
+    const bool is_kept = put_entry(1, 100) == KILN_OK;
+    kilni_program_context_free(&own);
+    kilni_program_context_free(parents);
+    return is_found && is_kept;
+}
+
+static void test_a_child_has_a_store_of_its_own(void **state)
+{
+    fixture *f = *state;
+    turn_on(f);
+    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "s"), KILNI_FROM_BUILD);
+    kilni_program_context *context = open_context(f, KILN_ENGINE_GPU, NULL);
+    assert_int_equal(ask(context, "t"), KILNI_FROM_BUILD);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        _exit(child_finds_and_keeps(f, &context) ? 0 : 1);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(get_entry(KILN_ENGINE_GPU, 1), KILN_OK);
+    kilni_program_context_free(&context);
+    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "t"), KILNI_FROM_STORE);
+}
+
+/* ---- threads ---- */
+
+#define USERS 3
+#define ROUNDS 60
+
+typedef struct user {
+    fixture *f;
+    uint32_t kind;
+    _Atomic bool *has_to_end;
+} user;
+
+static void *use(void *argument)
+{
+    const user *u = argument;
+    for (unsigned i = 0; !atomic_load(u->has_to_end); i++) {
+        kilni_program_context *context = open_context(u->f, u->kind, NULL);
+        char text[16];
+        snprintf(text, sizeof text, "source %u", i % 8);
+        ask(context, text);
+        ask(context, text);
+        kilni_program_context_free(&context);
+        const kiln_status got = get_entry(u->kind, 1);
+        assert_true(got == KILN_OK || got == KILN_MISS);
+    }
+    return NULL;
+}
+
+static void change_all(const fixture *f, int round)
+{
+    const char *dir = round % 2 ? f->cache : scratch_path(f->directory, "other");
+    assert_int_equal(kiln_persistent_set_dir(dir), KILN_OK);
+    assert_int_equal(kiln_persistent_set_capacity(round % 5), KILN_OK);
+    assert_int_equal(kiln_persistent_set_enabled(KILN_ENGINE_GPU, round % 3 != 0), KILN_OK);
+    assert_int_equal(
+        kiln_persistent_set_policy(round % 4 ? KILN_POLICY_FIFO : KILN_POLICY_NO_EVICT), KILN_OK);
+    const kiln_status put = put_entry(1, 1000);
+    assert_true(put == KILN_OK || put == KILN_MISS || put == KILN_E_FULL);
+    size_t size = 0;
+    assert_int_equal(kiln_persistent_get_dir(NULL, &size), KILN_OK);
+}
+
+static void test_settings_change_during_use(void **state)
+{
+    fixture *f = *state;
+    _Atomic bool has_to_end = false;
+    pthread_t threads[USERS];
+    user users[USERS];
+    turn_on(f);
+    for (int i = 0; i < USERS; i++) {
+        users[i] = (user){f, i % 2 ? KILN_ENGINE_CPU : KILN_ENGINE_GPU, &has_to_end};
+        assert_int_equal(pthread_create(&threads[i], NULL, use, &users[i]), 0);
+    }
+    for (int round = 0; round < ROUNDS; round++) {
+        change_all(f, round);
+    }
+    atomic_store(&has_to_end, true);
+    for (int i = 0; i < USERS; i++) {
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    }
+}
+
+/* ---- out of memory ---- */
+
+static void test_failing_allocations_of_settings(void **state)
+{
+    fixture *f = *state;
+    turn_on(f);
+    failing_malloc_arm(1);
+    assert_int_equal(kiln_persistent_set_dir("elsewhere"), KILN_E_NO_MEMORY);
+    failing_malloc_disarm();
+    assert_dir_is(f->cache);
+    failing_malloc_arm(1);
+    assert_int_equal(kiln_persistent_set_capacity(1), KILN_E_NO_MEMORY);
+    failing_malloc_disarm();
+    int32_t capacity = 0;
+    assert_int_equal(kiln_persistent_get_capacity(&capacity), KILN_OK);
+    assert_int_equal(capacity, 1);
+}
+
+static void test_failing_allocations_of_an_opening(void **state)
+{
+    fixture *f = *state;
+    turn_on(f);
+    for (size_t n = 1;; n++) {
+        assert_true(n < 1000);
+        failing_malloc_arm(n);
+        const kiln_status status = kiln_persistent_open(KILN_ENGINE_GPU, NULL);
+        if (failing_malloc_disarm() < n) {
+            assert_int_equal(status, KILN_OK);
+            break;
+        }
+        assert_int_equal(status, KILN_E_NO_MEMORY);
+        assert_int_equal(get_entry(KILN_ENGINE_GPU, 1), KILN_MISS);
+    }
+    assert_int_equal(put_entry(1, 100), KILN_OK);
+}
+
+/* A request is answered whether there is memory for the store or not. */
+static void test_failing_allocations_of_a_request(void **state)
+{
+    fixture *f = *state;
+    turn_on(f);
+    bool has_run_out = true;
+    for (size_t n = 1; has_run_out; n++) {
+        assert_true(n < 1000);
+        kilni_program_context *context = open_context(f, KILN_ENGINE_GPU, NULL);
+        char text[32];
+        snprintf(text, sizeof text, "source %zu", n);
+        const kiln_program_source source = source_of(text);
+        kilni_program *program = NULL;
+        failing_malloc_arm(n);
+        const kiln_status status = kilni_program_obtain(context, &source, &program, NULL, NULL);
+        has_run_out = failing_malloc_disarm() >= n;
+        assert_true(status == KILN_OK || status == KILN_E_NO_MEMORY);
+        assert_int_equal(status == KILN_OK, program != NULL);
+        kilni_program_release(&program);
+        kilni_program_context_free(&context);
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_defaults),
+        TEST(test_what_is_set_is_got),
+        TEST(test_wrong_arguments_change_nothing),
+        TEST(test_contexts_know_engine_kinds),
+        TEST(test_nothing_is_kept_without_a_capacity),
+        TEST(test_what_memory_misses_is_on_disk),
+        TEST(test_a_store_of_its_own_goes_first),
+        TEST(test_kinds_are_switched_apart),
+        TEST(test_the_default_is_a_leaf_in_the_working_directory),
+        TEST(test_a_directory_is_taken_literally),
+        TEST(test_a_new_directory_closes_the_old_one),
+        TEST(test_a_build_ends_where_it_began),
+        TEST(test_a_smaller_capacity_trims),
+        TEST(test_a_smaller_capacity_makes_no_directory),
+        TEST(test_disabling_deletes_nothing),
+        TEST(test_a_directory_of_others_is_not_used),
+        TEST(test_sizes_that_are_not_kept),
+        TEST(test_a_child_has_a_store_of_its_own),
+        TEST(test_settings_change_during_use),
+        TEST(test_failing_allocations_of_settings),
+        TEST(test_failing_allocations_of_an_opening),
+        TEST(test_failing_allocations_of_a_request),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
