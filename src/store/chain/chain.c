@@ -13,18 +13,50 @@ static kilni_chain *chain_of(kiln_store *store)
     return (kilni_chain *)store;
 }
 
-/* Of two answers the one that says more: damage before newer formats before plain misses before a
- * tier that could not be asked. */
+/* Of two answers the one that says more: what is wrong with an entry before that there is none, and
+ * that before a tier that could not be asked. */
 static kiln_status graver(kiln_status a, kiln_status b)
 {
     static const kiln_status by_weight[] = {KILN_E_CORRUPT, KILN_E_UNAUTHENTICATED, KILN_E_VERSION,
-                                            KILN_MISS};
+                                            KILN_E_DENIED, KILN_MISS};
     for (size_t i = 0; i < sizeof by_weight / sizeof by_weight[0]; i++) {
         if (a == by_weight[i] || b == by_weight[i]) {
             return by_weight[i];
         }
     }
     return a;
+}
+
+/* ---- counters ---- */
+
+/* Whether the chain's counters may be there. */
+static bool has_totals(const kilni_tier *tier)
+{
+    return (kilni_tier_capabilities(tier) & KILNI_STORE_TOTALS) &&
+           tier->where.options.write != KILNI_WRITE_NONE;
+}
+
+/* Whether they go there. */
+static bool is_accounted(const kilni_tier *tier)
+{
+    return has_totals(tier) && kilni_tier_is_written(tier);
+}
+
+/* The damage that gets have met is written with the next change of the tier that has the totals, or
+ * when that is closed. */
+static void hand_down_damage(kilni_chain *chain)
+{
+    _Atomic uint64_t *uncounted = &chain->store.uncounted_corrupt;
+    bool is_any = atomic_load_explicit(uncounted, memory_order_relaxed) > 0;
+    for (size_t i = 0; is_any && i < chain->count; i++) {
+        kilni_tier *tier = &chain->tiers[i];
+        kiln_store *asked = is_accounted(tier) ? kilni_tier_use(tier) : NULL;
+        if (asked) {
+            uint64_t corrupt = atomic_exchange_explicit(uncounted, 0, memory_order_relaxed);
+            atomic_fetch_add_explicit(&asked->uncounted_corrupt, corrupt, memory_order_relaxed);
+            return;
+        }
+    }
 }
 
 /* ---- putting ---- */
@@ -68,6 +100,7 @@ static kiln_status put_into(kilni_chain *chain, size_t count, const kiln_entry *
 static kiln_status chain_put(kiln_store *store, const kiln_entry *entry)
 {
     kilni_chain *chain = chain_of(store);
+    hand_down_damage(chain);
     return put_into(chain, chain->count, entry);
 }
 
@@ -193,39 +226,21 @@ static kiln_status chain_lease(kiln_store *store, const kiln_key *key, uint64_t 
 
 /* ---- all tiers ---- */
 
-/* Whether the chain's counters may be there. */
-static bool has_totals(const kilni_tier *tier)
+/* Counters go to the first tier that takes them. */
+static kiln_status chain_account(kiln_store *store, const kiln_stats *delta)
 {
-    return (kilni_tier_capabilities(tier) & KILNI_STORE_TOTALS) &&
-           tier->where.options.write != KILNI_WRITE_NONE;
-}
-
-static kiln_status account_in_first(kilni_chain *chain, const kiln_stats *delta)
-{
+    kilni_chain *chain = chain_of(store);
     kiln_status result = KILN_E_IO;
+    hand_down_damage(chain);
     for (size_t i = 0; i < chain->count; i++) {
         kilni_tier *tier = &chain->tiers[i];
-        bool keeps_them = kilni_tier_is_written(tier) && has_totals(tier);
-        kiln_store *asked = keeps_them ? kilni_tier_use(tier) : NULL;
+        kiln_store *asked = is_accounted(tier) ? kilni_tier_use(tier) : NULL;
         result = asked ? kilni_tier_note(tier, kiln_store_account(asked, delta)) : result;
         if (asked && result == KILN_OK) {
             return KILN_OK;
         }
     }
     return result;
-}
-
-/* Counters go to the first tier that takes them, with the damage that gets have met. */
-static kiln_status chain_account(kiln_store *store, const kiln_stats *delta)
-{
-    uint64_t corrupt = atomic_exchange_explicit(&store->uncounted_corrupt, 0, memory_order_relaxed);
-    kiln_stats all = *delta;
-    all.corrupt += corrupt;
-    kiln_status status = account_in_first(chain_of(store), &all);
-    if (status != KILN_OK) {
-        atomic_fetch_add_explicit(&store->uncounted_corrupt, corrupt, memory_order_relaxed);
-    }
-    return status;
 }
 
 static uint64_t sum_of(uint64_t a, uint64_t b)
@@ -236,7 +251,8 @@ static uint64_t sum_of(uint64_t a, uint64_t b)
 
 typedef kiln_status stat_fn(kiln_store *store, kiln_store_stat *ret_stat);
 
-/* Totals are those of the first tier that has any, where chain_account puts them. */
+/* Totals are those of the first tier that has any, where chain_account puts them. What is never put
+ * into counts, but leaves no room. */
 static kiln_status sum_stats(kilni_chain *chain, stat_fn *stat_of, kiln_store_stat *ret_stat)
 {
     kiln_store_stat sum = {0};
@@ -252,8 +268,11 @@ static kiln_status sum_stats(kilni_chain *chain, stat_fn *stat_of, kiln_store_st
         result = KILN_OK;
         sum.entries = sum_of(sum.entries, stat.entries);
         sum.bytes = sum_of(sum.bytes, stat.bytes);
+        if (!has_totals(tier)) {
+            continue;
+        }
         sum.max_bytes = sum_of(sum.max_bytes, stat.max_bytes);
-        if (!totals_are_known && has_totals(tier)) {
+        if (!totals_are_known) {
             sum.totals = stat.totals;
             totals_are_known = true;
         }
@@ -336,8 +355,7 @@ static kiln_status chain_note_miss(kiln_store *store, const kiln_entry *miss)
     kilni_chain *chain = chain_of(store);
     for (size_t i = 0; i < chain->count; i++) {
         kilni_tier *tier = &chain->tiers[i];
-        bool keeps_it = kilni_tier_is_written(tier) && has_totals(tier);
-        kiln_store *asked = keeps_it ? kilni_tier_use(tier) : NULL;
+        kiln_store *asked = is_accounted(tier) ? kilni_tier_use(tier) : NULL;
         if (asked) {
             kilni_store_note_miss(asked, kiln_entry_key(miss));
             return KILN_OK;
@@ -380,10 +398,7 @@ static kiln_status chain_last_miss(kiln_store *store, kiln_entry **ret_miss)
 static void chain_close(kiln_store *store)
 {
     kilni_chain *chain = chain_of(store);
-    static const kiln_stats nothing;
-    if (atomic_load_explicit(&store->uncounted_corrupt, memory_order_relaxed) > 0) {
-        chain_account(store, &nothing);
-    }
+    hand_down_damage(chain);
     for (size_t i = 0; i < chain->count; i++) {
         kilni_tier_close(&chain->tiers[i]);
     }
