@@ -64,14 +64,17 @@ typedef struct kiln_store_params {
  * @location   a directory (an absolute path, or one that begins with '.'), taken literally, or a
  *             URL: file:///path?max-size=2G&readonly=1&sync=1&lease=off&stamp=3600&layout=sycl,
  *             further policy=cost|lru|fifo|no_evict, max-age=DAYS and key-file=/path. What the URL
- *             says goes before @params.
+ *             says goes before @params. Or a pack, pack:FILE (pack.h), which is read only; or
+ *             several of these, "a|b|c": a chain, which docs/stores.md describes.
  * @params     lives for the call; NULL: all defaults
  * @ret_store  [out] to be given back with kiln_store_close
  * @error      may be NULL; says what was wrong with which directory
  * Returns KILN_OK; KILN_MISS: not there, with NO_CREATE; KILN_E_INVALID; KILN_E_PARSE;
  * KILN_E_UNSUPPORTED: a scheme, option or layout that this build doesn't know; KILN_E_DENIED:
  * owner, mode, a symbolic link in its place, or not a directory; the same of the key file, or its
- * size; KILN_E_READONLY; KILN_E_FULL; KILN_E_IO; KILN_E_NO_MEMORY. Blocks: on the file system. */
+ * size; KILN_E_CORRUPT, KILN_E_VERSION: a pack that is damaged, or newer; KILN_E_READONLY;
+ * KILN_E_FULL; KILN_E_IO; KILN_E_NO_MEMORY. A chain opens where one of its tiers does. Blocks: on
+ * the file system. */
 KILN_API kiln_status kiln_store_open(const char *location, const kiln_store_params *params,
                                      kiln_store **ret_store, kiln_error *error);
 
@@ -80,7 +83,8 @@ KILN_API kiln_status kiln_store_open(const char *location, const kiln_store_para
 KILN_API void kiln_store_close(kiln_store **store);
 
 /* Looks up and verifies. An entry that is damaged, or not signed with the store's key, is a miss,
- * counted, and will be replaced by the next put. Writes nothing but a use stamp.
+ * counted, and will be replaced by the next put. Writes nothing but a use stamp, and in a chain
+ * what it found to the tiers above.
  *
  * @ret_entry  [out] one reference
  * Returns KILN_OK; KILN_MISS; KILN_E_CORRUPT: there, but damaged; KILN_E_UNAUTHENTICATED: there,
@@ -150,7 +154,8 @@ KILN_API kiln_status kiln_item_remove(kiln_item *item);
 typedef int (*kiln_item_fn)(void *user, kiln_item *item);
 
 /* Walks all items, in no order, requests included. What is put or removed meanwhile may or may not
- * be met. Returns KILN_OK; KILN_E_INVALID; KILN_E_IO; KILN_E_NO_MEMORY. Blocks: on reading. */
+ * be met. Returns KILN_OK; KILN_E_INVALID; KILN_E_CORRUPT: a part of a pack's index is damaged, and
+ * the rest was met; KILN_E_IO; KILN_E_NO_MEMORY. Blocks: on reading. */
 KILN_API kiln_status kiln_store_each(kiln_store *store, kiln_item_fn visit, void *user);
 
 /* The same for requests alone, which cost no walk through the rest: entries whose key begins with
