@@ -39,11 +39,15 @@ kiln_status kilni_entry_header_decode(const unsigned char *bytes, size_t availab
     return KILN_OK;
 }
 
-static bool has_good_checksum(const unsigned char *bytes, size_t size)
+size_t kilni_entry_covered_size(size_t size)
 {
-    size_t covered = size - KILNI_ENTRY_CHECKSUM_SIZE;
-    kiln_digest checksum = kilni_hash(bytes, covered);
-    return memcmp(checksum.bytes, bytes + covered, KILNI_ENTRY_CHECKSUM_SIZE) == 0;
+    return size > KILNI_ENTRY_CHECKSUM_SIZE ? size - KILNI_ENTRY_CHECKSUM_SIZE : 0;
+}
+
+static bool has_checksum(const unsigned char *bytes, size_t size, const kiln_digest *hash)
+{
+    const unsigned char *checksum = bytes + kilni_entry_covered_size(size);
+    return memcmp(hash->bytes, checksum, KILNI_ENTRY_CHECKSUM_SIZE) == 0;
 }
 
 /* The zeros that fill up to the next multiple of the alignment. */
@@ -137,12 +141,20 @@ static bool has_needed_sections(const kilni_entry_layout *layout)
 kiln_status kilni_entry_layout_decode(const unsigned char *bytes, size_t size,
                                       kilni_entry_layout *ret_layout)
 {
+    const kiln_digest hash = kilni_hash(bytes, kilni_entry_covered_size(size));
+    return kilni_entry_layout_decode_hashed(bytes, size, &hash, ret_layout);
+}
+
+kiln_status kilni_entry_layout_decode_hashed(const unsigned char *bytes, size_t size,
+                                             const kiln_digest *hash,
+                                             kilni_entry_layout *ret_layout)
+{
     kiln_status status = kilni_entry_header_decode(bytes, size, size, &ret_layout->header);
     if (status != KILN_OK) {
         return status;
     }
     /* The checksum comes first: a damaged entry must not pass for one that is newer. */
-    if (!has_good_checksum(bytes, size) || !read_sections(bytes, size, ret_layout)) {
+    if (!has_checksum(bytes, size, hash) || !read_sections(bytes, size, ret_layout)) {
         return KILN_E_CORRUPT;
     }
     if (needs_newer_reader(ret_layout)) {

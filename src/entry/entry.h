@@ -17,6 +17,24 @@
  * free(); on failure they stay the caller's. Statuses as kiln_entry_decode. */
 kiln_status kilni_entry_adopt(void *bytes, size_t size, kiln_entry **ret_entry);
 
+/* An entry whose bytes arrive piece by piece: each goes into the checksum while the processor still
+ * has it at hand. */
+typedef struct kilni_entry_arrival {
+    unsigned char *bytes;
+    size_t size, arrived;
+    struct kilni_hash_stream *hash;
+} kilni_entry_arrival;
+
+/* @bytes  where @size bytes are going to be; the caller's
+ * Returns KILN_OK; KILN_E_NO_MEMORY. What was begun is to be ended. */
+kiln_status kilni_entry_arrival_begin(kilni_entry_arrival *arrival, void *bytes, size_t size);
+
+/* The next @count bytes are where they belong, and no more than there are to be. */
+void kilni_entry_arrival_add(kilni_entry_arrival *arrival, size_t count);
+
+/* Ends it. KILN_E_CORRUPT where bytes are missing; else as kilni_entry_adopt. */
+kiln_status kilni_entry_arrival_end(kilni_entry_arrival *arrival, kiln_entry **ret_entry);
+
 /* What the beginning of an entry's file tells, unverified. Texts are cut to their arrays. */
 typedef struct kilni_entry_head {
     kiln_digest digest;

@@ -58,7 +58,15 @@ void kilni_entry_seal(unsigned char *bytes, size_t size);
 kiln_status kilni_entry_header_decode(const unsigned char *bytes, size_t available,
                                       uint64_t file_size, kilni_entry_header *ret_header);
 
+/* How many of an entry's bytes its checksum covers; 0 where there is no room for one. */
+size_t kilni_entry_covered_size(size_t size);
+
 /* Takes a whole entry apart: header, checksum, table, padding. KILN_OK; KILN_E_CORRUPT;
  * KILN_E_VERSION. */
 kiln_status kilni_entry_layout_decode(const unsigned char *bytes, size_t size,
                                       kilni_entry_layout *ret_layout);
+
+/* The same for who has computed the hash of the covered bytes. */
+kiln_status kilni_entry_layout_decode_hashed(const unsigned char *bytes, size_t size,
+                                             const kiln_digest *hash,
+                                             kilni_entry_layout *ret_layout);

@@ -63,6 +63,45 @@ static uint64_t largest_entry(const kilni_dir *dir)
     return is_bounded ? most : KILNI_MAX_BYTES;
 }
 
+/* So much is read and then hashed: less than what processors keep at hand, and enough that the
+ * calls cost nothing. */
+#define PIECE ((size_t)1 << 20)
+
+/* The rest at once where only a small piece would follow. */
+static size_t next_piece(size_t left)
+{
+    return left < 2 * PIECE ? left : PIECE;
+}
+
+/* KILN_E_CORRUPT: the file ends too early. */
+static kiln_status read_pieces(int file, kilni_entry_arrival *arrival)
+{
+    while (arrival->arrived < arrival->size) {
+        const size_t piece = next_piece(arrival->size - arrival->arrived);
+        size_t count;
+        if (kilni_file_read(file, arrival->bytes + arrival->arrived, piece, &count) != KILN_OK) {
+            return read_status(errno);
+        }
+        kilni_entry_arrival_add(arrival, count);
+        if (count < piece) {
+            return KILN_E_CORRUPT;
+        }
+    }
+    return KILN_OK;
+}
+
+static kiln_status read_and_verify(int file, void *bytes, size_t size, kiln_entry **ret_entry)
+{
+    kilni_entry_arrival arrival;
+    kiln_status status = kilni_entry_arrival_begin(&arrival, bytes, size);
+    if (status != KILN_OK) {
+        return status;
+    }
+    const kiln_status reading = read_pieces(file, &arrival);
+    status = kilni_entry_arrival_end(&arrival, ret_entry);
+    return reading == KILN_OK ? status : reading;
+}
+
 kiln_status kilni_dir_read_file(const kilni_dir *dir, int file, const struct stat *stat,
                                 kiln_entry **ret_entry)
 {
@@ -77,15 +116,7 @@ kiln_status kilni_dir_read_file(const kilni_dir *dir, int file, const struct sta
     if (!bytes) {
         return KILN_E_NO_MEMORY;
     }
-    size_t count = 0;
-    kiln_status status = KILN_OK;
-    if (kilni_file_read(file, bytes, size, &count) != KILN_OK) {
-        status = read_status(errno);
-    } else if (count != size) {
-        status = KILN_E_CORRUPT;
-    } else {
-        status = kilni_entry_adopt(bytes, size, ret_entry);
-    }
+    kiln_status status = read_and_verify(file, bytes, size, ret_entry);
     if (status != KILN_OK) {
         free(bytes);
     }

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "entry/entry.h"
+
+#include "base/hash.h"
+#include "entry/handle.h"
+
+kiln_status kilni_entry_arrival_begin(kilni_entry_arrival *arrival, void *bytes, size_t size)
+{
+    kilni_hash_stream *hash = kilni_hash_stream_new();
+    if (!hash) {
+        return KILN_E_NO_MEMORY;
+    }
+    *arrival = (kilni_entry_arrival){.bytes = bytes, .size = size, .hash = hash};
+    return KILN_OK;
+}
+
+void kilni_entry_arrival_add(kilni_entry_arrival *arrival, size_t count)
+{
+    const size_t covered = kilni_entry_covered_size(arrival->size);
+    if (arrival->arrived < covered) {
+        const size_t left = covered - arrival->arrived;
+        kilni_hash_stream_add(arrival->hash, arrival->bytes + arrival->arrived,
+                              count < left ? count : left);
+    }
+    arrival->arrived += count;
+}
+
+kiln_status kilni_entry_arrival_end(kilni_entry_arrival *arrival, kiln_entry **ret_entry)
+{
+    const kiln_digest hash = kilni_hash_stream_digest(arrival->hash);
+    kilni_hash_stream_free(arrival->hash);
+    if (arrival->arrived != arrival->size) {
+        return KILN_E_CORRUPT;
+    }
+    kilni_entry_layout layout;
+    kiln_status status =
+        kilni_entry_layout_decode_hashed(arrival->bytes, arrival->size, &hash, &layout);
+    if (status != KILN_OK) {
+        return status;
+    }
+    return kilni_entry_open(arrival->bytes, &layout, NULL, ret_entry);
+}
