@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a store on the disk costs, beside the system calls alone (the floor: openat, fstat, malloc, read,
-close, free), beside LMDB and SQLite on the same data, and beside signed entries. Each of 96 MB of
-entries is read in turn, as a program reads them; "over and over" is one that stays in the processor's
-cache. The files themselves are in memory. Peers that are not installed are left out, which a note
-says. Nothing is flushed to the disk.
+"""What a store on the disk costs, beside the system calls alone (the floor: openat, fstat, read, close,
+into memory that is obtained and freed alike), beside LMDB and SQLite on the same data, and beside
+signed entries. Each of 64 MB of entries is read in turn, as a program reads them; "over and over" is
+one that stays in the processor's cache. The files themselves are in memory. Peers that are not
+installed are left out, which a note says. Nothing is flushed to the disk.
 
 --rounds N    how often each is measured, in turns; the least of each counts (5)"""
 

@@ -104,7 +104,7 @@ static void run_lease(size_t index)
 }
 
 const bench_subject kiln_subjects[] = {
-    {.name = "get", .open = open_kiln, .run = run_get, .close = close_kiln},
+    {.name = "get", .is_repeated = true, .open = open_kiln, .run = run_get, .close = close_kiln},
     {.name = "absent", .run = run_absent},
     {.name = "get, signed", .run = run_signed_get},
     {.name = "put", .run = run_put},

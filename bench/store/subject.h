@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,6 +22,7 @@ typedef struct bench_data {
 
 typedef struct bench_subject {
     const char *name;
+    bool is_repeated; /* measured with one entry over and over, too */
     /* Stores the entries; NULL where there is nothing to prepare. */
     void (*open)(const bench_data *data);
     /* Does it once, with one entry. */
