@@ -75,12 +75,12 @@ KILN_API kiln_status kiln_store_get(kiln_store *store, const kiln_key *key, kiln
  * of a newer format stays (KILN_EXISTS).
  *
  * Returns KILN_OK; KILN_EXISTS; KILN_E_TOO_LARGE: more than the whole store may hold; KILN_E_FULL:
- * no room on the disk, or in a store of size zero; KILN_E_READONLY; KILN_E_IO; KILN_E_DENIED;
- * KILN_E_NO_MEMORY. Threads: any. Blocks: on writing, and on trimming where the store is full. */
+ * no room on the disk, or in a store of size zero; KILN_E_UNSUPPORTED: this layout can't name such
+ * a key; KILN_E_READONLY; KILN_E_IO; KILN_E_DENIED; KILN_E_NO_MEMORY. Threads: any. Blocks: on writing, and on trimming where the store is full. */
 KILN_API kiln_status kiln_store_put(kiln_store *store, const kiln_entry *entry);
 
 /* Returns KILN_OK; KILN_MISS; KILN_EXISTS: of a newer format, or unreadable, and left there;
- * KILN_E_READONLY; KILN_E_IO. */
+ * KILN_E_READONLY; KILN_E_IO; KILN_E_NO_MEMORY. */
 KILN_API kiln_status kiln_store_remove(kiln_store *store, const kiln_key *key);
 
 /* Whether a get would find a file, without reading it: KILN_OK; KILN_MISS; KILN_E_IO. */
