@@ -3,7 +3,7 @@
  * Many processes put, get, remove, trim and lease in one store, and are killed at any moment. Every
  * value is a function of its key, so that whoever reads can tell a wrong one.
  *
- *     test_store_storm [SECONDS [OPTIONS]]    OPTIONS of the store's URL, such as stamp=0
+ *     test_store_storm [SECONDS [LAYOUT]]
  */
 #include "support/store_scene.h"
 
@@ -31,7 +31,6 @@ typedef struct board {
 } board;
 
 static int storm_s = 5;
-static const char *url_options = "stamp=3600";
 
 static char scratch[SCRATCH_DIRECTORY_SIZE];
 static char cache[SCRATCH_DIRECTORY_SIZE + 8];
@@ -39,11 +38,10 @@ static board *shared;
 
 static kiln_store *open_store(uint64_t max_bytes)
 {
-    char url[SCRATCH_PATH_SIZE];
-    const kiln_store_params params = {.struct_size = sizeof params, .max_bytes = max_bytes};
+    const kiln_store_params params = {
+        .struct_size = sizeof params, .max_bytes = max_bytes, .layout = scratch_layout};
     kiln_store *store = NULL;
-    snprintf(url, sizeof url, "file://%s?%s", cache, url_options);
-    return kiln_store_open(url, &params, &store, NULL) == KILN_OK ? store : NULL;
+    return kiln_store_open(cache, &params, &store, NULL) == KILN_OK ? store : NULL;
 }
 
 static int set_up(void **state)
@@ -282,7 +280,7 @@ int main(int count, char **arguments)
         storm_s = atoi(arguments[1]);
     }
     if (count > 2) {
-        url_options = arguments[2];
+        scratch_layout = arguments[2];
     }
     print_message("seed %u\n", SEED);
     return cmocka_run_group_tests(tests, NULL, NULL);

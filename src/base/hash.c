@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+/* Tells what a state is, so that it needs no memory of its own. */
+#define XXH_STATIC_LINKING_ONLY
 #if defined(__x86_64__)
 /* Replaces XXH3_128bits with the variant that looks at the processor first; same results. */
 #include <xxh_x86dispatch.h>
@@ -24,28 +26,22 @@ kiln_digest kilni_hash(const void *bytes, size_t size)
     return digest_of(XXH3_128bits(bytes, size));
 }
 
-/* A kilni_hash_stream is an XXH3_state_t, whose size is the library's own affair. */
+_Static_assert(sizeof(XXH3_state_t) <= sizeof(kilni_hasher), "a hasher has room for a state");
+_Static_assert(_Alignof(XXH3_state_t) <= _Alignof(kilni_hasher), "and is aligned for it");
 
-kilni_hash_stream *kilni_hash_stream_new(void)
+void kilni_hasher_begin(kilni_hasher *hasher)
 {
-    XXH3_state_t *state = XXH3_createState();
-    if (state) {
-        XXH3_128bits_reset(state);
-    }
-    return (kilni_hash_stream *)state;
+    XXH3_state_t *state = (XXH3_state_t *)(void *)hasher->state;
+    XXH3_INITSTATE(state);
+    XXH3_128bits_reset(state);
 }
 
-void kilni_hash_stream_add(kilni_hash_stream *stream, const void *bytes, size_t size)
+void kilni_hasher_add(kilni_hasher *hasher, const void *bytes, size_t size)
 {
-    XXH3_128bits_update((XXH3_state_t *)stream, bytes, size);
+    XXH3_128bits_update((XXH3_state_t *)(void *)hasher->state, bytes, size);
 }
 
-kiln_digest kilni_hash_stream_digest(const kilni_hash_stream *stream)
+kiln_digest kilni_hasher_end(const kilni_hasher *hasher)
 {
-    return digest_of(XXH3_128bits_digest((const XXH3_state_t *)stream));
-}
-
-void kilni_hash_stream_free(kilni_hash_stream *stream)
-{
-    XXH3_freeState((XXH3_state_t *)stream);
+    return digest_of(XXH3_128bits_digest((const XXH3_state_t *)(const void *)hasher->state));
 }

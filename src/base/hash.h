@@ -8,13 +8,11 @@
 /* XXH3-128 in canonical (big-endian) form, by the widest instructions that this processor has. */
 kiln_digest kilni_hash(const void *bytes, size_t size);
 
-/* The same of bytes that come piece by piece. */
-typedef struct kilni_hash_stream kilni_hash_stream;
+/* The same of bytes that come one after another. */
+typedef struct kilni_hasher {
+    _Alignas(64) unsigned char state[576];
+} kilni_hasher;
 
-/* NULL for want of memory. */
-kilni_hash_stream *kilni_hash_stream_new(void);
-void kilni_hash_stream_add(kilni_hash_stream *stream, const void *bytes, size_t size);
-/* Of all that was added so far. */
-kiln_digest kilni_hash_stream_digest(const kilni_hash_stream *stream);
-/* Takes NULL. */
-void kilni_hash_stream_free(kilni_hash_stream *stream);
+void kilni_hasher_begin(kilni_hasher *hasher);
+void kilni_hasher_add(kilni_hasher *hasher, const void *bytes, size_t size);
+kiln_digest kilni_hasher_end(const kilni_hasher *hasher);

@@ -10,6 +10,8 @@
 
 #include <kiln/entry.h>
 
+#include "base/hash.h"
+
 /* Enough of a file's beginning to decode its head in nearly every case. */
 #define KILNI_ENTRY_HEAD_SIZE 4096u
 
@@ -22,17 +24,16 @@ kiln_status kilni_entry_adopt(void *bytes, size_t size, kiln_entry **ret_entry);
 typedef struct kilni_entry_arrival {
     unsigned char *bytes;
     size_t size, arrived;
-    struct kilni_hash_stream *hash;
+    kilni_hasher hasher;
 } kilni_entry_arrival;
 
-/* @bytes  where @size bytes are going to be; the caller's
- * Returns KILN_OK; KILN_E_NO_MEMORY. What was begun is to be ended. */
-kiln_status kilni_entry_arrival_begin(kilni_entry_arrival *arrival, void *bytes, size_t size);
+/* @bytes  where @size bytes are going to be; the caller's */
+void kilni_entry_arrival_begin(kilni_entry_arrival *arrival, void *bytes, size_t size);
 
 /* The next @count bytes are where they belong, and no more than there are to be. */
 void kilni_entry_arrival_add(kilni_entry_arrival *arrival, size_t count);
 
-/* Ends it. KILN_E_CORRUPT where bytes are missing; else as kilni_entry_adopt. */
+/* KILN_E_CORRUPT where bytes are missing; else as kilni_entry_adopt. */
 kiln_status kilni_entry_arrival_end(kilni_entry_arrival *arrival, kiln_entry **ret_entry);
 
 /* What the beginning of an entry's file tells, unverified. Texts are cut to their arrays. */

@@ -10,8 +10,14 @@
 #include "os/os.h"
 #include "store/dir/dir.h"
 
-/* Network file systems answer some of these for a file that was there a moment ago. */
-static kiln_status read_status(int system_error)
+/* So much is read and then hashed: less than what processors keep at hand, and enough that the
+ * calls cost nothing. */
+#define PIECE ((size_t)1 << 20)
+
+/* Processors copy and hash whole lines of their cache faster than halves of two. */
+#define CACHE_LINE ((size_t)64)
+
+kiln_status kilni_dir_read_status(int system_error)
 {
     kiln_status status = kilni_status_from_errno(system_error);
     switch (status) {
@@ -39,11 +45,11 @@ kiln_status kilni_dir_open_file(const kilni_dir *dir, int directory, const char 
     int file = kilni_os()->openat(directory, path,
                                   O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
     if (file < 0) {
-        return read_status(errno);
+        return kilni_dir_read_status(errno);
     }
     kiln_status status = KILN_OK;
     if (kilni_os()->fstat(file, ret_stat) != 0) {
-        status = read_status(errno);
+        status = kilni_dir_read_status(errno);
     } else if (!is_trusted(dir, ret_stat)) {
         status = KILN_E_DENIED;
     }
@@ -55,20 +61,12 @@ kiln_status kilni_dir_open_file(const kilni_dir *dir, int directory, const char 
     return KILN_OK;
 }
 
-/* More than this is read into no one's memory. */
-static uint64_t largest_entry(const kilni_dir *dir)
+uint64_t kilni_dir_largest_file(const kilni_dir *dir)
 {
     uint64_t most = dir->store.options.max_bytes;
     bool is_bounded = !kilni_dir_is_readonly(dir) && most > 0 && most < KILNI_MAX_BYTES;
     return is_bounded ? most : KILNI_MAX_BYTES;
 }
-
-/* So much is read and then hashed: less than what processors keep at hand, and enough that the
- * calls cost nothing. */
-#define PIECE ((size_t)1 << 20)
-
-/* Processors copy and hash whole lines of their cache faster than halves of two. */
-#define CACHE_LINE ((size_t)64)
 
 /* For an entry of @size bytes; to be given back with free. */
 static void *allocate_lines(size_t size)
@@ -89,7 +87,7 @@ static kiln_status read_pieces(int file, kilni_entry_arrival *arrival)
         const size_t piece = next_piece(arrival->size - arrival->arrived);
         size_t count;
         if (kilni_file_read(file, arrival->bytes + arrival->arrived, piece, &count) != KILN_OK) {
-            return read_status(errno);
+            return kilni_dir_read_status(errno);
         }
         kilni_entry_arrival_add(arrival, count);
         if (count < piece) {
@@ -102,13 +100,9 @@ static kiln_status read_pieces(int file, kilni_entry_arrival *arrival)
 static kiln_status read_and_verify(int file, void *bytes, size_t size, kiln_entry **ret_entry)
 {
     kilni_entry_arrival arrival;
-    kiln_status status = kilni_entry_arrival_begin(&arrival, bytes, size);
-    if (status != KILN_OK) {
-        return status;
-    }
-    const kiln_status reading = read_pieces(file, &arrival);
-    status = kilni_entry_arrival_end(&arrival, ret_entry);
-    return reading == KILN_OK ? status : reading;
+    kilni_entry_arrival_begin(&arrival, bytes, size);
+    kiln_status status = read_pieces(file, &arrival);
+    return status == KILN_OK ? kilni_entry_arrival_end(&arrival, ret_entry) : status;
 }
 
 kiln_status kilni_dir_read_file(const kilni_dir *dir, int file, const struct stat *stat,
@@ -117,7 +111,7 @@ kiln_status kilni_dir_read_file(const kilni_dir *dir, int file, const struct sta
     if (stat->st_size <= 0) {
         return KILN_E_CORRUPT;
     }
-    if ((uint64_t)stat->st_size > largest_entry(dir)) {
+    if ((uint64_t)stat->st_size > kilni_dir_largest_file(dir)) {
         return KILN_MISS;
     }
     size_t size = (size_t)stat->st_size;
@@ -132,8 +126,7 @@ kiln_status kilni_dir_read_file(const kilni_dir *dir, int file, const struct sta
     return status;
 }
 
-/* The file's mtime is the time of its last use, as exact as the interval. */
-static void stamp_use(const kilni_dir *dir, int file, const struct stat *stat)
+void kilni_dir_stamp_use(const kilni_dir *dir, int file, const struct stat *stat)
 {
     if (kilni_dir_is_readonly(dir)) {
         return;
@@ -168,7 +161,7 @@ kiln_status kilni_dir_get(kiln_store *store, const kiln_key *key, kiln_entry **r
         status = KILN_MISS;
     }
     if (status == KILN_OK) {
-        stamp_use(dir, file, &stat);
+        kilni_dir_stamp_use(dir, file, &stat);
         *ret_entry = entry;
     }
     kilni_os()->close(file);
@@ -182,7 +175,7 @@ kiln_status kilni_dir_contains(kiln_store *store, const kiln_key *key)
     kilni_dir_path_of(key, path);
     struct stat stat;
     if (kilni_os()->fstatat(kilni_dir_root(dir), path, &stat, AT_SYMLINK_NOFOLLOW) != 0) {
-        return read_status(errno) == KILN_E_IO ? KILN_E_IO : KILN_MISS;
+        return kilni_dir_read_status(errno) == KILN_E_IO ? KILN_E_IO : KILN_MISS;
     }
     return S_ISREG(stat.st_mode) ? KILN_OK : KILN_MISS;
 }
