@@ -87,6 +87,13 @@ static bool read_sections(const unsigned char *bytes, size_t size, kilni_entry_l
     return content.left == 0;
 }
 
+bool kilni_entry_section_is_newer(uint32_t type, uint32_t flags)
+{
+    const bool is_known = type >= 1 && type <= KILNI_SECTION_LAST_KNOWN;
+    return is_known ? (flags & ~(uint32_t)KILNI_SECTION_KNOWN_FLAGS) != 0
+                    : (flags & KILNI_SECTION_REQUIRED) != 0;
+}
+
 /* What only a newer writer can have put there: the bytes are sound. */
 static bool needs_newer_reader(const kilni_entry_layout *layout)
 {
@@ -94,10 +101,7 @@ static bool needs_newer_reader(const kilni_entry_layout *layout)
         return true;
     }
     for (uint32_t i = 0; i < layout->header.section_count; i++) {
-        const kilni_entry_section *section = &layout->sections[i];
-        bool known = section->type >= 1 && section->type <= KILNI_SECTION_LAST_KNOWN;
-        bool newer_flags = section->flags & ~(uint32_t)KILNI_SECTION_KNOWN_FLAGS;
-        if (known ? newer_flags : (section->flags & KILNI_SECTION_REQUIRED) != 0) {
+        if (kilni_entry_section_is_newer(layout->sections[i].type, layout->sections[i].flags)) {
             return true;
         }
     }

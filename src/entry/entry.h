@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -45,6 +46,7 @@ typedef struct kilni_entry_head {
     uint64_t build_ns;
     int64_t created_s;
     char tool[64], device[192], name[256];
+    bool seems_newer; /* has what only a newer reader knows, unless that is damage */
 } kilni_entry_head;
 
 /* @bytes       the first @available bytes of a file of @file_size bytes

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,6 +40,9 @@ kiln_status kilni_entry_layout_add(kilni_entry_layout *layout, uint32_t type, ui
 
 /* The section of a type; NULL where there is none. */
 const kilni_entry_section *kilni_entry_layout_find(const kilni_entry_layout *layout, uint32_t type);
+
+/* Whether only a newer writer can have made a section of that type with these flags. */
+bool kilni_entry_section_is_newer(uint32_t type, uint32_t flags);
 
 /* Takes the MAC section out, where there is one, and the flag that tells of it. */
 void kilni_entry_layout_unsign(kilni_entry_layout *layout);
