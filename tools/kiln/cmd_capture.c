@@ -15,6 +15,7 @@
 #include "json.h"
 #include "options.h"
 #include "output.h"
+#include "progress.h"
 #include "tool.h"
 
 static const char usage[] =
@@ -134,10 +135,12 @@ static bool serve_found(struct work *work)
     kiln_store_each_request(work->directory->store, visit, work);
     for (size_t i = 0; i < work->count; i++) {
         if (!work->is_blocked) {
+            progress_step("looked after");
             serve(work, work->requests[i]);
         }
         kiln_entry_release(&work->requests[i]);
     }
+    progress_hide();
     return work->count > 0 && !work->is_blocked;
 }
 
