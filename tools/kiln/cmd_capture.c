@@ -55,12 +55,13 @@ static void take_request(struct work *work, kiln_item *item)
     if (status == KILN_OK) {
         work->requests = must(realloc(work->requests, (work->count + 1) * sizeof(kiln_entry *)));
         work->requests[work->count++] = request;
-    } else if (status == KILN_E_CORRUPT) {
+    } else if (status == KILN_E_CORRUPT || status == KILN_E_UNAUTHENTICATED) {
         work->dropped += kiln_item_remove(item) == KILN_OK;
     }
 }
 
-/* What is damaged goes: each program that saw it would start another helper for it. */
+/* What is damaged goes, or not signed as it should be: each program that saw it would start another
+ * helper for it. */
 static int visit(void *user, kiln_item *item)
 {
     struct work *work = user;
