@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
+#include "dpcpp/dpcpp.h"
+
 #include "directory.h"
 #include "json.h"
 #include "listing.h"
@@ -9,13 +11,14 @@
 #include "table.h"
 #include "tool.h"
 
-static const char usage[] = "Usage: kiln ls [--dir DIR] [--all] [--json]\n"
+static const char usage[] = "Usage: kiln ls [--dir DIR] [--layout LAYOUT] [--all] [--json]\n"
                             "\n"
                             "Lists the entries, last used first.\n"
                             "\n"
-                            "  --dir DIR  the cache directory\n"
-                            "  --all      requests for later builds too\n"
-                            "  --json     one JSON object a line\n";
+                            "  --dir DIR        the cache directory\n"
+                            "  --layout LAYOUT  dpcpp: a cache that a SYCL runtime wrote\n"
+                            "  --all            requests for later builds too\n"
+                            "  --json           one JSON object a line\n";
 
 #define SHORT_DIGEST 12
 
@@ -103,10 +106,18 @@ static size_t print_listing(const struct listing *listing, bool all, bool json)
 int cmd_ls(int argc, char **argv)
 {
     bool all = false;
-    struct command_line line = {.usage = usage, .options = {{.name = "all", .flag = &all}}};
+    const char *layout = NULL;
+    struct command_line line = {
+        .usage = usage,
+        .options = {{.name = "all", .flag = &all}, {.name = "layout", .text = &layout}},
+    };
     int exit_code;
     if (!options_read(&line, argc, argv, &exit_code)) {
         return exit_code;
+    }
+    if (layout != NULL) {
+        struct dpcpp_request request = {argv[0], layout, line.directory, line.json};
+        return dpcpp_ls(&request);
     }
     struct directory directory;
     exit_code = directory_open(line.directory, KILN_STORE_READONLY, &directory);

@@ -2,6 +2,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "dpcpp/dpcpp.h"
+
 #include "directory.h"
 #include "json.h"
 #include "options.h"
@@ -10,12 +12,17 @@
 
 static const char usage[] =
     "Usage: kiln verify [--dir DIR] [--json]\n"
+    "       kiln verify --layout dpcpp [--dir DIR] [--repair] [--yes] [--grace SECONDS] [--json]\n"
     "\n"
     "Reads and checks every entry, and names those that are damaged. Removes nothing: a program\n"
     "that needs a damaged entry builds it anew and replaces it.\n"
     "\n"
-    "  --dir DIR  the cache directory\n"
-    "  --json     one JSON object\n";
+    "  --dir DIR        the cache directory\n"
+    "  --layout LAYOUT  dpcpp: a cache that a SYCL runtime wrote\n"
+    "  --repair         say what is mended of such a cache; with --yes, mend it\n"
+    "  --yes            alter the cache\n"
+    "  --grace SECONDS  how old a lock is that nobody holds any more (600)\n"
+    "  --json           one JSON object\n";
 
 static void name_bad_item(void *user, kiln_item *item, kiln_status status, const char *why)
 {
@@ -47,10 +54,26 @@ static void print_report(const kiln_verify_report *report, bool json)
 
 int cmd_verify(int argc, char **argv)
 {
-    struct command_line line = {.usage = usage};
+    bool repair = false;
+    const char *layout = NULL;
+    struct dpcpp_permission permission = {0};
+    struct command_line line = {
+        .usage = usage,
+        .options = {{.name = "layout", .text = &layout},
+                    {.name = "repair", .flag = &repair},
+                    {.name = "yes", .flag = &permission.yes},
+                    {.name = "grace", .text = &permission.grace}},
+    };
     int exit_code;
     if (!options_read(&line, argc, argv, &exit_code)) {
         return exit_code;
+    }
+    if (layout != NULL) {
+        struct dpcpp_request request = {argv[0], layout, line.directory, line.json};
+        return dpcpp_verify(&request, repair, &permission);
+    }
+    if (repair || permission.yes || permission.grace != NULL) {
+        return options_wrong(argv[0], "--repair, --yes and --grace need --layout");
     }
     struct directory directory;
     exit_code = directory_open(line.directory, KILN_STORE_READONLY, &directory);

@@ -20,6 +20,7 @@ static const struct command commands[] = {
     {"ls", "kiln ls", "list the entries", cmd_ls},
     {"show", "kiln show", "all about one entry", cmd_show},
     {"verify", "kiln verify", "read and check every entry", cmd_verify},
+    {"trim", "kiln trim", "remove what was used least recently", cmd_trim},
     {"rm", "kiln rm", "remove entries", cmd_rm},
     {"clear", "kiln clear", "remove all entries", cmd_clear},
     {"capture", "kiln capture", "capture what programs left to be captured", cmd_capture},
