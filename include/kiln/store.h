@@ -72,11 +72,12 @@ KILN_API void kiln_store_close(kiln_store **store);
 KILN_API kiln_status kiln_store_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry);
 
 /* Publishes an entry under its own key, whole or not at all. One that is there is replaced, but one
- * of a newer format stays (KILN_EXISTS).
+ * of a newer format stays (KILN_EXISTS; in layouts "sycl" and "onednn" the new one goes beside it).
  *
  * Returns KILN_OK; KILN_EXISTS; KILN_E_TOO_LARGE: more than the whole store may hold; KILN_E_FULL:
- * no room on the disk, or in a store of size zero; KILN_E_UNSUPPORTED: this layout can't name such
- * a key; KILN_E_READONLY; KILN_E_IO; KILN_E_DENIED; KILN_E_NO_MEMORY. Threads: any. Blocks: on writing, and on trimming where the store is full. */
+ * no room on the disk, or in a store of size zero; KILN_E_UNSUPPORTED: a stripped key in layout
+ * "sycl"; KILN_E_READONLY; KILN_E_IO; KILN_E_DENIED; KILN_E_NO_MEMORY. Threads: any. Blocks: on
+ * writing, and on trimming where the store is full. */
 KILN_API kiln_status kiln_store_put(kiln_store *store, const kiln_entry *entry);
 
 /* Returns KILN_OK; KILN_MISS; KILN_EXISTS: of a newer format, or unreadable, and left there;
