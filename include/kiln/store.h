@@ -40,6 +40,7 @@ typedef struct kiln_store_params {
     uint32_t flags;            /* KILN_STORE_… */
     uint32_t stamp_interval_s; /* how often at most a use is stamped; 0: 3600 */
     kiln_log log;              /* why the store turned itself off, what it skipped */
+    const char *layout;        /* how entries are named: kiln, sycl or onednn; NULL: kiln */
     const char *key_file;      /* an absolute path; NULL: entries are not authenticated */
 } kiln_store_params;
 
@@ -50,15 +51,15 @@ typedef struct kiln_store_params {
  * it. Nothing is walked.
  *
  * @location   a directory (an absolute path, or one that begins with '.'), taken literally, or a
- *             URL: file:///path?max-size=2G&readonly=1&sync=1&lease=off&stamp=3600&key-file=/path.
- *             What the URL says goes before @params.
+ *             URL: file:///path?max-size=2G&readonly=1&sync=1&lease=off&stamp=3600, or with
+ *             layout=sycl, key-file=/path. What the URL says goes before @params.
  * @params     lives for the call; NULL: all defaults
  * @ret_store  [out] to be given back with kiln_store_close
  * @error      may be NULL; says what was wrong with which directory
  * Returns KILN_OK; KILN_MISS: not there, with NO_CREATE; KILN_E_INVALID; KILN_E_PARSE;
- * KILN_E_UNSUPPORTED: a scheme or option that this build doesn't know; KILN_E_DENIED: owner, mode,
- * a symbolic link in its place, or not a directory; the same of the key file, or its size;
- * KILN_E_READONLY; KILN_E_FULL; KILN_E_IO; KILN_E_NO_MEMORY. Blocks: on the file system. */
+ * KILN_E_UNSUPPORTED: a scheme, option or layout that this build doesn't know; KILN_E_DENIED:
+ * owner, mode, a symbolic link in its place, or not a directory; the same of the key file, or its
+ * size; KILN_E_READONLY; KILN_E_FULL; KILN_E_IO; KILN_E_NO_MEMORY. Blocks: on the file system. */
 KILN_API kiln_status kiln_store_open(const char *location, const kiln_store_params *params,
                                      kiln_store **ret_store, kiln_error *error);
 
@@ -77,15 +78,16 @@ KILN_API void kiln_store_close(kiln_store **store);
 KILN_API kiln_status kiln_store_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry);
 
 /* Publishes an entry under its own key, whole or not at all. One that is there is replaced, but one
- * of a newer format stays (KILN_EXISTS).
+ * of a newer format stays (KILN_EXISTS; in layouts "sycl" and "onednn" the new one goes beside it).
  *
  * Returns KILN_OK; KILN_EXISTS; KILN_E_TOO_LARGE: more than the whole store may hold; KILN_E_FULL:
- * no room on the disk, or in a store of size zero; KILN_E_READONLY; KILN_E_IO; KILN_E_DENIED;
- * KILN_E_NO_MEMORY. Threads: any. Blocks: on writing, and on trimming where the store is full. */
+ * no room on the disk, or in a store of size zero; KILN_E_UNSUPPORTED: a stripped key in layout
+ * "sycl"; KILN_E_READONLY; KILN_E_IO; KILN_E_DENIED; KILN_E_NO_MEMORY. Threads: any. Blocks: on
+ * writing, and on trimming where the store is full. */
 KILN_API kiln_status kiln_store_put(kiln_store *store, const kiln_entry *entry);
 
 /* Returns KILN_OK; KILN_MISS; KILN_EXISTS: of a newer format, or unreadable, and left there;
- * KILN_E_READONLY; KILN_E_IO. */
+ * KILN_E_READONLY; KILN_E_IO; KILN_E_NO_MEMORY. */
 KILN_API kiln_status kiln_store_remove(kiln_store *store, const kiln_key *key);
 
 /* Whether a get would find a file, without reading it: KILN_OK; KILN_MISS; KILN_E_IO. */

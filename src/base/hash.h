@@ -7,3 +7,12 @@
 
 /* XXH3-128 in canonical (big-endian) form, by the widest instructions that this processor has. */
 kiln_digest kilni_hash(const void *bytes, size_t size);
+
+/* The same of bytes that come one after another. */
+typedef struct kilni_hasher {
+    _Alignas(64) unsigned char state[576];
+} kilni_hasher;
+
+void kilni_hasher_begin(kilni_hasher *hasher);
+void kilni_hasher_add(kilni_hasher *hasher, const void *bytes, size_t size);
+kiln_digest kilni_hasher_end(const kilni_hasher *hasher);

@@ -42,6 +42,22 @@ static kiln_status copy_params(const kiln_store_params *given, kiln_store_params
     return KILN_OK;
 }
 
+static bool find_layout(const char *name, kilni_store_layout *ret_layout)
+{
+    static const char *const names[] = {
+        [KILNI_STORE_LAYOUT_KILN] = "kiln",
+        [KILNI_STORE_LAYOUT_SYCL] = "sycl",
+        [KILNI_STORE_LAYOUT_ONEDNN] = "onednn",
+    };
+    for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            *ret_layout = (kilni_store_layout)i;
+            return true;
+        }
+    }
+    return false;
+}
+
 static kiln_status options_from_params(const kiln_store_params *given,
                                        kilni_store_options *ret_options, kiln_error *error)
 {
@@ -58,6 +74,11 @@ static kiln_status options_from_params(const kiln_store_params *given,
         .log = params.log,
         .key_file = params.key_file,
     };
+    if (params.layout && !find_layout(params.layout, &ret_options->layout)) {
+        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
+                               "unknown layout \"%s\": expected kiln, sycl or onednn",
+                               params.layout);
+    }
     return KILN_OK;
 }
 
@@ -144,8 +165,26 @@ static bool read_stamp(const char *value, kilni_store_options *options)
 
 static bool read_layout(const char *value, kilni_store_options *options)
 {
-    (void)options;
-    return strcmp(value, "kiln") == 0;
+    return find_layout(value, &options->layout);
+}
+
+bool kilni_location_is_backend_name(const char *name)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                  "0123456789_-";
+    const size_t length = strlen(name);
+    return length < KILNI_STORE_BACKEND_SIZE && strspn(name, letters) > 0 &&
+           strspn(name, allowed) == length && strcmp(name, "v1") != 0;
+}
+
+static bool read_backend(const char *value, kilni_store_options *options)
+{
+    const bool is_name = kilni_location_is_backend_name(value);
+    if (is_name) {
+        memcpy(options->backend, value, strlen(value) + 1);
+    }
+    return is_name;
 }
 
 /* The value stays where the location's path is. */
@@ -165,7 +204,8 @@ static const struct option {
     {"sync", read_sync, "0 or 1"},
     {"lease", read_lease, "on or off"},
     {"stamp", read_stamp, "a number of seconds"},
-    {"layout", read_layout, "kiln"},
+    {"layout", read_layout, "kiln, sycl or onednn"},
+    {"backend", read_backend, "up to 31 letters, digits, '_' and '-', a letter first"},
     {"key-file", read_key_file, "an absolute path"},
 };
 
@@ -275,6 +315,11 @@ kiln_status kilni_location_parse(const char *location, const kiln_store_params *
     if (status != KILN_OK) {
         free(path);
         return status;
+    }
+    if (options.backend[0] != '\0' && options.layout != KILNI_STORE_LAYOUT_ONEDNN) {
+        free(path);
+        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
+                               "backend=%s: only layout=onednn has backends", options.backend);
     }
     *ret_location = (kilni_location){.path = path, .options = options};
     return KILN_OK;

@@ -4,6 +4,8 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 #include "store/store.h"
 
 typedef struct kilni_location {
@@ -18,3 +20,7 @@ typedef struct kilni_location {
  * a longer struct that is not known; KILN_E_NO_MEMORY. All are described in @error. */
 kiln_status kilni_location_parse(const char *location, const kiln_store_params *params,
                                  kilni_location *ret_location, kiln_error *error);
+
+/* Whether a text is a backend's name: safe as that of a folder, shorter than a hash's, which may
+ * consist of letters too, and not that of the folder "v1". */
+bool kilni_location_is_backend_name(const char *name);

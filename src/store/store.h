@@ -18,11 +18,23 @@ enum {
     KILNI_STORE_WRITABLE = 2u /* puts and removals may succeed */
 };
 
+/* How a directory names its entries. */
+typedef enum kilni_store_layout {
+    KILNI_STORE_LAYOUT_KILN,
+    KILNI_STORE_LAYOUT_SYCL,
+    KILNI_STORE_LAYOUT_ONEDNN
+} kilni_store_layout;
+
+#define KILNI_STORE_BACKEND_SIZE 32u /* of a backend's name, with its closing zero */
+
 /* Parameters with all defaults put in. */
 typedef struct kilni_store_options {
     uint64_t max_bytes;        /* 0: nothing is stored; KILN_UNLIMITED */
     uint32_t flags;            /* KILN_STORE_… */
     uint32_t stamp_interval_s; /* 0: every use is stamped */
+    kilni_store_layout layout;
+    char backend[KILNI_STORE_BACKEND_SIZE]; /* layout "onednn": a folder above all others; "": none
+                                             */
     kiln_log log;
     const char *key_file; /* NULL: none. While the store is opened, and NULL from then on */
 } kilni_store_options;

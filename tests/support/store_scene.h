@@ -23,6 +23,8 @@
 
 #include <kiln/store.h>
 
+#include "base/hash.h"
+
 #define SCRATCH_DIRECTORY_SIZE 256
 #define SCRATCH_PATH_SIZE 1024
 
@@ -155,16 +157,55 @@ static inline kiln_status scratch_get(kiln_store *store, uint64_t number)
     return status;
 }
 
-/* Where the layout says that an entry is. */
+/* The layout of the stores that a test is about. */
+static const char *scratch_layout = "kiln";
+
+/* The name that layout "sycl" gives to the parts of a scratch_key: the device, then the rest. */
+static inline void scratch_sycl_folder(const kiln_key *key, char text[4 * KILN_DIGEST_TEXT_SIZE])
+{
+    const size_t header = 16, device = 1 + 6 + 1 + 1 + 8 + 17;
+    size_t size;
+    const unsigned char *bytes = kiln_key_encoding(key, &size);
+    const kiln_digest levels[4] = {
+        kilni_hash(bytes + header, device),
+        kilni_hash(bytes + header + device, size - header - device),
+        kilni_hash("", 0),
+        kilni_hash("", 0),
+    };
+    for (size_t i = 0; i < 4; i++) {
+        kiln_digest_format(&levels[i], text + i * KILN_DIGEST_TEXT_SIZE);
+        text[(i + 1) * KILN_DIGEST_TEXT_SIZE - 1] = i < 3 ? '/' : '\0';
+    }
+}
+
+/* Where the layout says that an entry is: of a pair, the first payload. */
 static inline void scratch_entry_path(const char *directory, uint64_t number,
                                       char path[SCRATCH_PATH_SIZE])
 {
     kiln_key *key = scratch_key(number);
     kiln_digest digest = kiln_key_digest(key);
-    char text[KILN_DIGEST_TEXT_SIZE];
+    char text[4 * KILN_DIGEST_TEXT_SIZE];
     kiln_digest_format(&digest, text);
-    snprintf(path, SCRATCH_PATH_SIZE, "%s/v1/%.2s/%s", directory, text, text);
+    if (strcmp(scratch_layout, "sycl") == 0) {
+        scratch_sycl_folder(key, text);
+        snprintf(path, SCRATCH_PATH_SIZE, "%s/%s/0.bin", directory, text);
+    } else if (strcmp(scratch_layout, "onednn") == 0) {
+        snprintf(path, SCRATCH_PATH_SIZE, "%s/%s/0/kernel.bin", directory, text);
+    } else {
+        snprintf(path, SCRATCH_PATH_SIZE, "%s/v1/%.2s/%s", directory, text, text);
+    }
     kiln_key_release(&key);
+}
+
+/* Where temporaries of an entry are. */
+static inline void scratch_entry_folder(const char *directory, uint64_t number,
+                                        char path[SCRATCH_PATH_SIZE])
+{
+    scratch_entry_path(directory, number, path);
+    *strrchr(path, '/') = '\0';
+    if (strcmp(scratch_layout, "onednn") == 0) {
+        *strrchr(path, '/') = '\0';
+    }
 }
 
 static inline unsigned scratch_count_descriptors(void)

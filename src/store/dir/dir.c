@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "store/dir/dir.h"
+#include "store/dir/layout.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -97,12 +97,39 @@ static kiln_status dir_last_miss(kiln_store *store, kiln_entry **ret_miss)
     return kilni_missed_read(kilni_dir_root(kilni_dir_of(store)), KILNI_DIR_MISSED, ret_miss);
 }
 
+static const kilni_dir_layout *layout_for(const kiln_store *store, const kiln_key *key)
+{
+    const kilni_dir_layout *layout = ((const kilni_dir *)store)->layout;
+    return layout != &kilni_layout_kiln && kilni_store_is_request(key) ? &kilni_layout_kiln
+                                                                       : layout;
+}
+
+static kiln_status dir_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry)
+{
+    return layout_for(store, key)->get(store, key, ret_entry);
+}
+
+static kiln_status dir_put(kiln_store *store, const kiln_entry *entry)
+{
+    return layout_for(store, kiln_entry_key(entry))->put(store, entry);
+}
+
+static kiln_status dir_remove(kiln_store *store, const kiln_key *key)
+{
+    return layout_for(store, key)->remove(store, key);
+}
+
+static kiln_status dir_contains(kiln_store *store, const kiln_key *key)
+{
+    return layout_for(store, key)->contains(store, key);
+}
+
 static const kilni_store_ops dir_ops = {
     .close = dir_close,
-    .get = kilni_dir_get,
-    .put = kilni_dir_put,
-    .remove = kilni_dir_remove,
-    .contains = kilni_dir_contains,
+    .get = dir_get,
+    .put = dir_put,
+    .remove = dir_remove,
+    .contains = dir_contains,
     .lease = kilni_dir_lease,
     .lease_release = kilni_dir_lease_release,
     .each = kilni_dir_each,
@@ -115,6 +142,12 @@ static const kilni_store_ops dir_ops = {
     .trim = kilni_dir_trim,
     .note_miss = dir_note_miss,
     .last_miss = dir_last_miss,
+};
+
+static const kilni_dir_layout *const layouts[] = {
+    [KILNI_STORE_LAYOUT_KILN] = &kilni_layout_kiln,
+    [KILNI_STORE_LAYOUT_SYCL] = &kilni_layout_sycl,
+    [KILNI_STORE_LAYOUT_ONEDNN] = &kilni_layout_onednn,
 };
 
 bool kilni_dir_is_readonly(const kilni_dir *dir)
@@ -267,6 +300,8 @@ kiln_status kilni_dir_open(const char *path, const kilni_store_options *options,
     dir->store.ops = &dir_ops;
     dir->store.options = *options;
     dir->store.capabilities = capabilities_of(options->flags);
+    dir->layout = layouts[options->layout];
+    dir->hash_bits = 8 * sizeof(kiln_digest);
     dir->path = copy;
     dir->user = kilni_os()->geteuid();
     dir->start.file = -1;

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A store in a directory, layout "kiln": one file for each entry, found by the digest of its key.
+ * A store in a directory: one engine, and a layout (layout.h) that names the entries.
  *
  *     CACHEDIR.TAG          tells backup programs to pass by
  *     lease                 locked byte by byte; never removed
  *     stats                 totals of all processes, and the size as its writers know it
  *     missed                the last key that was not found, where that is asked for
- *     v1/ab/abcd…           an entry; 32 hexadecimal digits, of which the first two are the folder
- *     v1/requests/abcd…     the same for requests, which have one folder
+ *     v1/requests/abcd…     a request, in every layout
+ *     v1/ab/abcd…           an entry in layout "kiln": 32 hexadecimal digits; the first two are the
+ *                           folder
  *     v1/ab/.tmp-…          an entry on its way
  *
- * Every name is made here, and every access goes through the directory's descriptor. Readers take
- * no lock. docs/stores.md says more.
+ * The other layouts have two files for each entry (pair.h). Every name is made here, and every
+ * access goes through the directory's descriptor. Readers take no lock. docs/stores.md says more.
  */
 #pragma once
 
@@ -24,7 +25,9 @@
 
 typedef struct kilni_dir {
     kiln_store store; /* first: a kilni_dir is a kiln_store */
-    char *path;       /* as its user gave it */
+    const struct kilni_dir_layout *layout;
+    unsigned hash_bits; /* of each hash in a pair's names, from the left: 128; tests take fewer */
+    char *path;         /* as its user gave it */
     uid_t user;
     kilni_owned_file start; /* where a relative path begins; none for an absolute one */
     /* Where the directory is open. Replaced when it was removed and made again, or when the
@@ -74,7 +77,7 @@ int kilni_dir_make_directory(int parent, const char *path);
  * its descriptor was closed by someone else. */
 kiln_status kilni_dir_revive(kilni_dir *dir);
 
-/* ---- names.c ---- */
+/* ---- layout_kiln.c: names ---- */
 
 #define KILNI_DIR_VERSION "v1"
 #define KILNI_DIR_LEASE "lease"
@@ -96,8 +99,8 @@ void kilni_dir_shard_path(unsigned shard, char *path);
 /* "v1/ab/abcd…" */
 void kilni_dir_entry_path(unsigned shard, const kiln_digest *digest, char *path);
 void kilni_dir_path_of(const kiln_key *key, char *path);
-/* "v1/ab/.tmp-…", of a random number */
-void kilni_dir_temporary_path(unsigned shard, uint64_t number, char *path);
+/* "FOLDER/.tmp-…", of a random number; false where that is longer than @size */
+bool kilni_dir_temporary_path(const char *folder, uint64_t number, char *path, size_t size);
 
 /* Whether a name in a shard is an entry's, and whose; whether it is a temporary's. */
 bool kilni_dir_is_entry_name(const char *name, unsigned shard, kiln_digest *ret_digest);
@@ -112,6 +115,16 @@ kiln_status kilni_dir_contains(kiln_store *store, const kiln_key *key);
  * Returns KILN_OK; KILN_MISS; KILN_E_DENIED; KILN_E_IO; KILN_E_NO_MEMORY. */
 kiln_status kilni_dir_open_file(const kilni_dir *dir, int directory, const char *path,
                                 int *ret_file, struct stat *ret_stat);
+
+/* What an errno of a look at a file or folder says: KILN_MISS also for what network file systems
+ * answer of a file that was there a moment ago; KILN_E_DENIED; KILN_E_NO_MEMORY; KILN_E_IO. */
+kiln_status kilni_dir_read_status(int system_error);
+
+/* More than this is read into no one's memory. */
+uint64_t kilni_dir_largest_file(const kilni_dir *dir);
+
+/* Notes a use: the file's mtime is the time of the last, as exact as the interval. */
+void kilni_dir_stamp_use(const kilni_dir *dir, int file, const struct stat *stat);
 
 /* Reads an open file into memory of its own and verifies it. */
 kiln_status kilni_dir_read_file(const kilni_dir *dir, int file, const struct stat *stat,
@@ -133,6 +146,40 @@ bool kilni_dir_may_be_newer(int file, const struct stat *stat);
 /* Whether what is at a path may be removed: an entry of a newer format stays, and so does one that
  * can't be looked at. */
 bool kilni_dir_may_remove(const kilni_dir *dir, int directory, const char *path);
+
+/* What an errno of a write says; KILN_MISS: a directory is gone. */
+kiln_status kilni_dir_write_status(int system_error);
+
+/* What an errno of a removal says: KILN_MISS; KILN_E_READONLY; KILN_E_IO. */
+kiln_status kilni_dir_remove_status(int system_error);
+
+/* Writes a new temporary, which is to be renamed or removed.
+ *
+ * @directory       @folder is relative to it
+ * @path            [out] of @size bytes; relative to @directory too
+ * @ret_disk_bytes  [out]
+ * Returns KILN_OK; KILN_MISS: the folder is not there; KILN_E_DENIED; KILN_E_READONLY; KILN_E_FULL;
+ * KILN_E_IO; KILN_E_NO_MEMORY. */
+kiln_status kilni_dir_write_temporary(const kilni_dir *dir, int directory, const char *folder,
+                                      kiln_bytes bytes, char *path, size_t size,
+                                      uint64_t *ret_disk_bytes);
+
+/* What a put is about to replace. */
+typedef struct kilni_dir_incumbent {
+    bool is_there;
+    uint64_t disk_bytes;
+} kilni_dir_incumbent;
+
+/* Counts a put, and makes room where the store outgrew its size by it. */
+void kilni_dir_settle(kilni_dir *dir, unsigned shard, uint64_t disk_bytes,
+                      const kilni_dir_incumbent *replaced);
+
+/* Changes the store's statistics file, and lets the layout note the new size. As
+ * kilni_totals_change_file; @ret_totals may be NULL. */
+struct kilni_totals_change;
+struct kilni_totals;
+kiln_status kilni_dir_change_totals_file(kilni_dir *dir, const struct kilni_totals_change *change,
+                                         struct kilni_totals *ret_totals);
 
 /* Tells one file from another that took its name, or the same one used again. */
 typedef struct kilni_dir_identity {
@@ -161,22 +208,47 @@ void kilni_dir_lease_release(kiln_lease *lease);
 
 /* ---- walk.c ---- */
 
-/* One file of ours that a walk met. Valid during the visit. */
+/* Where an entry is. In layout "kiln" its digest names it; of a pair, the number in a folder. */
+typedef struct kilni_dir_spot {
+    unsigned shard; /* of pairs: the first byte of the first folder that a hash names */
+    kiln_digest digest;
+    const char *folder; /* of a pair: its path; else NULL */
+    uint32_t number;
+} kilni_dir_spot;
+
+/* One file of ours that a walk met, or a pair. Valid during the visit. */
 typedef struct kilni_dir_found {
     unsigned shard;
-    int directory; /* of the shard */
-    const char *name;
-    bool is_temporary;
-    kiln_digest digest; /* of an entry */
-    struct stat stat;
+    int directory;      /* in which @name is */
+    const char *name;   /* of a pair: the payload's */
+    bool is_temporary;  /* or half of a pair */
+    kiln_digest digest; /* of an entry; of a pair: zeros */
+    struct stat stat;   /* of a pair: the payload's, but with the blocks of both files */
+    const char *folder; /* of what belongs to a pair: the path of @directory; else NULL */
+    uint32_t number;    /* of a pair */
+    uint64_t key_size;  /* of a pair: of its key's file */
 } kilni_dir_found;
+
+kilni_dir_spot kilni_dir_spot_of(const kilni_dir_found *found);
 
 /* A result other than 0 ends the walk. */
 typedef int kilni_dir_visit_fn(void *user, const kilni_dir_found *found);
 
+/* Removes what a walk has found, while it is still that; an entry of a newer format stays. Returns
+ * KILN_OK; KILN_EXISTS: it stays; KILN_MISS: gone, or replaced; KILN_E_READONLY; KILN_E_IO. */
+kiln_status kilni_dir_remove_found(kilni_dir *dir, const kilni_dir_found *found);
+
+/* The layout of what a walk found in a shard. */
+const struct kilni_dir_layout *kilni_dir_layout_of_shard(const kilni_dir *dir, unsigned shard);
+
 /* Meets every regular file with a name of ours. A shard that can't be read is passed by, and its
  * status returned at the end. Returns KILN_OK; KILN_E_IO; KILN_E_NO_MEMORY. */
 kiln_status kilni_dir_walk(kilni_dir *dir, kilni_dir_visit_fn *visit, void *user);
+
+/* One shard of layout "kiln". Sets @ret_has_ended to whether a visit ended the walk. KILN_MISS: no
+ * such shard; else as above. */
+kiln_status kilni_dir_walk_shard(kilni_dir *dir, unsigned shard, kilni_dir_visit_fn *visit,
+                                 void *user, bool *ret_has_ended);
 
 kiln_status kilni_dir_each(kiln_store *store, kiln_item_fn visit, void *user);
 kiln_status kilni_dir_each_request(kiln_store *store, kiln_item_fn visit, void *user);

@@ -10,8 +10,7 @@
 #include "os/os.h"
 #include "store/dir/dir.h"
 
-/* Network file systems answer some of these for a file that was there a moment ago. */
-static kiln_status read_status(int system_error)
+kiln_status kilni_dir_read_status(int system_error)
 {
     /* A socket, or a device that isn't there. */
     if (system_error == ENXIO) {
@@ -43,11 +42,11 @@ kiln_status kilni_dir_open_file(const kilni_dir *dir, int directory, const char 
     int file = kilni_os()->openat(directory, path,
                                   O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
     if (file < 0) {
-        return read_status(errno);
+        return kilni_dir_read_status(errno);
     }
     kiln_status status = KILN_OK;
     if (kilni_os()->fstat(file, ret_stat) != 0) {
-        status = read_status(errno);
+        status = kilni_dir_read_status(errno);
     } else if (!is_trusted(dir, ret_stat)) {
         status = KILN_E_DENIED;
     }
@@ -59,8 +58,7 @@ kiln_status kilni_dir_open_file(const kilni_dir *dir, int directory, const char 
     return KILN_OK;
 }
 
-/* More than this is read into no one's memory. */
-static uint64_t largest_entry(const kilni_dir *dir)
+uint64_t kilni_dir_largest_file(const kilni_dir *dir)
 {
     uint64_t most = dir->store.options.max_bytes;
     bool is_bounded = !kilni_dir_is_readonly(dir) && most > 0 && most < KILNI_MAX_BYTES;
@@ -73,7 +71,7 @@ kiln_status kilni_dir_read_file(const kilni_dir *dir, int file, const struct sta
     if (stat->st_size <= 0) {
         return KILN_E_CORRUPT;
     }
-    if ((uint64_t)stat->st_size > largest_entry(dir)) {
+    if ((uint64_t)stat->st_size > kilni_dir_largest_file(dir)) {
         return KILN_MISS;
     }
     size_t size = (size_t)stat->st_size;
@@ -84,7 +82,7 @@ kiln_status kilni_dir_read_file(const kilni_dir *dir, int file, const struct sta
     size_t count = 0;
     kiln_status status = KILN_OK;
     if (kilni_file_read(file, bytes, size, &count) != KILN_OK) {
-        status = read_status(errno);
+        status = kilni_dir_read_status(errno);
     } else if (count != size) {
         status = KILN_E_CORRUPT;
     } else {
@@ -96,8 +94,7 @@ kiln_status kilni_dir_read_file(const kilni_dir *dir, int file, const struct sta
     return status;
 }
 
-/* The file's mtime is the time of its last use, as exact as the interval. */
-static void stamp_use(const kilni_dir *dir, int file, const struct stat *stat)
+void kilni_dir_stamp_use(const kilni_dir *dir, int file, const struct stat *stat)
 {
     if (kilni_dir_is_readonly(dir)) {
         return;
@@ -132,7 +129,7 @@ kiln_status kilni_dir_get(kiln_store *store, const kiln_key *key, kiln_entry **r
         status = KILN_MISS;
     }
     if (status == KILN_OK) {
-        stamp_use(dir, file, &stat);
+        kilni_dir_stamp_use(dir, file, &stat);
         *ret_entry = entry;
     }
     kilni_os()->close(file);
@@ -146,7 +143,7 @@ kiln_status kilni_dir_contains(kiln_store *store, const kiln_key *key)
     kilni_dir_path_of(key, path);
     struct stat stat;
     if (kilni_os()->fstatat(kilni_dir_root(dir), path, &stat, AT_SYMLINK_NOFOLLOW) != 0) {
-        return read_status(errno) == KILN_E_IO ? KILN_E_IO : KILN_MISS;
+        return kilni_dir_read_status(errno) == KILN_E_IO ? KILN_E_IO : KILN_MISS;
     }
     return S_ISREG(stat.st_mode) ? KILN_OK : KILN_MISS;
 }

@@ -6,13 +6,12 @@
 #include "entry/entry.h"
 #include "os/file.h"
 #include "os/os.h"
-#include "store/dir/dir.h"
+#include "store/dir/layout.h"
 #include "store/totals.h"
 
 #define NAME_TRIES 4
 
-/* KILN_MISS stays: it tells that a directory is gone. */
-static kiln_status write_status(int system_error)
+kiln_status kilni_dir_write_status(int system_error)
 {
     kiln_status status = kilni_status_from_errno(system_error);
     return status == KILN_EXISTS || status == KILN_BUSY ? KILN_E_IO : status;
@@ -40,25 +39,20 @@ bool kilni_dir_may_remove(const kilni_dir *dir, int directory, const char *path)
     return !stays;
 }
 
-/* What a put is about to replace. */
-typedef struct incumbent {
-    bool is_there;
-    uint64_t disk_bytes;
-} incumbent;
-
 /* KILN_OK: nothing, or what may be replaced; KILN_EXISTS; KILN_E_IO, KILN_E_NO_MEMORY: can't be
  * told. */
 static kiln_status look_at_incumbent(const kilni_dir *dir, const char *path,
-                                     incumbent *ret_incumbent)
+                                     kilni_dir_incumbent *ret_incumbent)
 {
     int file = -1;
     struct stat stat;
-    *ret_incumbent = (incumbent){.is_there = false};
+    *ret_incumbent = (kilni_dir_incumbent){.is_there = false};
     kiln_status status = kilni_dir_open_file(dir, kilni_dir_root(dir), path, &file, &stat);
     if (status != KILN_OK) {
         return status == KILN_MISS || status == KILN_E_DENIED ? KILN_OK : status;
     }
-    *ret_incumbent = (incumbent){.is_there = true, .disk_bytes = kilni_dir_disk_bytes(&stat)};
+    *ret_incumbent =
+        (kilni_dir_incumbent){.is_there = true, .disk_bytes = kilni_dir_disk_bytes(&stat)};
     bool stays = kilni_dir_may_be_newer(file, &stat);
     kilni_os()->close(file);
     return stays ? KILN_EXISTS : KILN_OK;
@@ -73,7 +67,7 @@ static kiln_status make_shard(kilni_dir *dir, unsigned shard)
         if (kilni_dir_make_directory(kilni_dir_root(dir), path) == 0 || errno == EEXIST) {
             return KILN_OK;
         }
-        kiln_status status = write_status(errno);
+        kiln_status status = kilni_dir_write_status(errno);
         if (status != KILN_MISS || missing == 2) {
             return status;
         }
@@ -81,7 +75,7 @@ static kiln_status make_shard(kilni_dir *dir, unsigned shard)
             errno == EEXIST) {
             continue;
         }
-        status = write_status(errno);
+        status = kilni_dir_write_status(errno);
         if (status == KILN_MISS) {
             status = kilni_dir_revive(dir);
         }
@@ -91,15 +85,18 @@ static kiln_status make_shard(kilni_dir *dir, unsigned shard)
     }
 }
 
-static kiln_status create_temporary(const kilni_dir *dir, unsigned shard, char *path, int *ret_file)
+static kiln_status create_temporary(int directory, const char *folder, char *path, size_t size,
+                                    int *ret_file)
 {
     for (int i = 0; i < NAME_TRIES; i++) {
         uint64_t number;
         if (kilni_os()->getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number) {
             return KILN_E_IO;
         }
-        kilni_dir_temporary_path(shard, number, path);
-        int file = kilni_os()->openat(kilni_dir_root(dir), path,
+        if (!kilni_dir_temporary_path(folder, number, path, size)) {
+            return KILN_E_IO;
+        }
+        int file = kilni_os()->openat(directory, path,
                                       O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (file >= 0) {
             kilni_file_complete_mode(file, 0600);
@@ -107,7 +104,7 @@ static kiln_status create_temporary(const kilni_dir *dir, unsigned shard, char *
             return KILN_OK;
         }
         if (errno != EEXIST) {
-            return write_status(errno);
+            return kilni_dir_write_status(errno);
         }
     }
     return KILN_E_IO;
@@ -122,18 +119,34 @@ static kiln_status fill_temporary(const kilni_dir *dir, int file, kiln_bytes byt
     kiln_status status = kilni_file_write(file, bytes.data, bytes.size);
     bool is_synced = dir->store.options.flags & KILN_STORE_SYNC;
     if (status == KILN_OK && is_synced && kilni_os()->fdatasync(file) != 0) {
-        status = write_status(errno);
+        status = kilni_dir_write_status(errno);
     }
     struct stat stat;
     if (status == KILN_OK && kilni_os()->fstat(file, &stat) != 0) {
-        status = write_status(errno);
+        status = kilni_dir_write_status(errno);
     }
     /* Network file systems may report a failed write only now. */
     if (kilni_os()->close(file) != 0 && status == KILN_OK) {
-        status = write_status(errno);
+        status = kilni_dir_write_status(errno);
     }
     if (status == KILN_OK) {
         *ret_disk_bytes = kilni_dir_disk_bytes(&stat);
+    }
+    return status;
+}
+
+kiln_status kilni_dir_write_temporary(const kilni_dir *dir, int directory, const char *folder,
+                                      kiln_bytes bytes, char *path, size_t size,
+                                      uint64_t *ret_disk_bytes)
+{
+    int file = -1;
+    kiln_status status = create_temporary(directory, folder, path, size, &file);
+    if (status != KILN_OK) {
+        return status;
+    }
+    status = fill_temporary(dir, file, bytes, ret_disk_bytes);
+    if (status != KILN_OK) {
+        kilni_os()->unlinkat(directory, path, 0);
     }
     return status;
 }
@@ -142,21 +155,35 @@ static kiln_status fill_temporary(const kilni_dir *dir, int file, kiln_bytes byt
 static kiln_status publish(const kilni_dir *dir, unsigned shard, const char *path, kiln_bytes bytes,
                            uint64_t *ret_disk_bytes)
 {
-    char temporary[KILNI_DIR_PATH_SIZE];
-    int file = -1;
-    kiln_status status = create_temporary(dir, shard, temporary, &file);
+    char folder[KILNI_DIR_PATH_SIZE], temporary[KILNI_DIR_PATH_SIZE];
+    const int root = kilni_dir_root(dir);
+    kilni_dir_shard_path(shard, folder);
+    kiln_status status = kilni_dir_write_temporary(dir, root, folder, bytes, temporary,
+                                                   sizeof temporary, ret_disk_bytes);
+    if (status == KILN_OK && kilni_os()->renameat(root, temporary, root, path) != 0) {
+        status = kilni_dir_write_status(errno);
+        kilni_os()->unlinkat(root, temporary, 0);
+    }
+    return status;
+}
+
+kiln_status kilni_dir_change_totals_file(kilni_dir *dir, const kilni_totals_change *change,
+                                         kilni_totals *ret_totals)
+{
+    kilni_totals totals;
+    const kiln_status status =
+        kilni_totals_change_file(kilni_dir_root(dir), KILNI_DIR_STATS, change, &totals);
     if (status != KILN_OK) {
         return status;
     }
-    status = fill_temporary(dir, file, bytes, ret_disk_bytes);
-    if (status == KILN_OK &&
-        kilni_os()->renameat(kilni_dir_root(dir), temporary, kilni_dir_root(dir), path) != 0) {
-        status = write_status(errno);
+    const bool is_size_changed = change->is_recount || change->bytes != 0;
+    if (dir->layout->note_size && is_size_changed && !totals.is_new) {
+        dir->layout->note_size(dir, totals.bytes);
     }
-    if (status != KILN_OK) {
-        kilni_os()->unlinkat(kilni_dir_root(dir), temporary, 0);
+    if (ret_totals) {
+        *ret_totals = totals;
     }
-    return status;
+    return KILN_OK;
 }
 
 /* Adds to the totals, together with the damaged entries that gets have met. A file that is new
@@ -167,10 +194,9 @@ static kiln_status change_totals(kilni_dir *dir, kilni_totals_change *change,
     uint64_t corrupt =
         atomic_exchange_explicit(&dir->store.uncounted_corrupt, 0, memory_order_relaxed);
     change->counters.corrupt += corrupt;
-    kiln_status status =
-        kilni_totals_change_file(kilni_dir_root(dir), KILNI_DIR_STATS, change, ret_totals);
+    kiln_status status = kilni_dir_change_totals_file(dir, change, ret_totals);
     if (status == KILN_MISS && kilni_dir_revive(dir) == KILN_OK) {
-        status = kilni_totals_change_file(kilni_dir_root(dir), KILNI_DIR_STATS, change, ret_totals);
+        status = kilni_dir_change_totals_file(dir, change, ret_totals);
     }
     if (status == KILN_OK && ret_totals->is_new) {
         kilni_dir_make_room(dir);
@@ -183,8 +209,8 @@ static kiln_status change_totals(kilni_dir *dir, kilni_totals_change *change,
     return status;
 }
 
-/* Counts a put, and makes room where the store outgrew its size by it. */
-static void settle(kilni_dir *dir, unsigned shard, uint64_t disk_bytes, const incumbent *replaced)
+void kilni_dir_settle(kilni_dir *dir, unsigned shard, uint64_t disk_bytes,
+                      const kilni_dir_incumbent *replaced)
 {
     const bool is_entry = kilni_dir_has_entries(shard);
     kilni_totals_change change = {
@@ -213,7 +239,7 @@ kiln_status kilni_dir_put(kiln_store *store, const kiln_entry *entry)
     unsigned shard = kilni_dir_shard_of(kiln_entry_key(entry));
     char path[KILNI_DIR_PATH_SIZE];
     kilni_dir_path_of(kiln_entry_key(entry), path);
-    incumbent replaced;
+    kilni_dir_incumbent replaced;
     kiln_status status = look_at_incumbent(dir, path, &replaced);
     if (status != KILN_OK) {
         return status;
@@ -233,11 +259,11 @@ kiln_status kilni_dir_put(kiln_store *store, const kiln_entry *entry)
                          kiln_status_text(status));
         return status;
     }
-    settle(dir, shard, disk_bytes, &replaced);
+    kilni_dir_settle(dir, shard, disk_bytes, &replaced);
     return KILN_OK;
 }
 
-static kiln_status remove_status(int system_error)
+kiln_status kilni_dir_remove_status(int system_error)
 {
     kiln_status status = kilni_status_from_errno(system_error);
     return status == KILN_MISS || status == KILN_E_READONLY ? status : KILN_E_IO;
@@ -253,7 +279,7 @@ kiln_status kilni_dir_remove_seen(int directory, const char *path, const kilni_d
 {
     struct stat now;
     if (kilni_os()->fstatat(directory, path, &now, AT_SYMLINK_NOFOLLOW) != 0) {
-        return remove_status(errno);
+        return kilni_dir_remove_status(errno);
     }
     bool is_same = now.st_ino == seen->inode && now.st_size == seen->size &&
                    now.st_mtim.tv_sec == seen->used.tv_sec &&
@@ -261,7 +287,7 @@ kiln_status kilni_dir_remove_seen(int directory, const char *path, const kilni_d
     if (!is_same) {
         return KILN_MISS;
     }
-    return kilni_os()->unlinkat(directory, path, 0) == 0 ? KILN_OK : remove_status(errno);
+    return kilni_os()->unlinkat(directory, path, 0) == 0 ? KILN_OK : kilni_dir_remove_status(errno);
 }
 
 void kilni_dir_count_removed(kilni_dir *dir, unsigned shard, const struct stat *removed)
@@ -279,7 +305,7 @@ kiln_status kilni_dir_remove(kiln_store *store, const kiln_key *key)
     kilni_dir_path_of(key, path);
     struct stat stat;
     if (kilni_os()->fstatat(kilni_dir_root(dir), path, &stat, AT_SYMLINK_NOFOLLOW) != 0) {
-        return remove_status(errno);
+        return kilni_dir_remove_status(errno);
     }
     if (!S_ISREG(stat.st_mode)) {
         return KILN_MISS;
@@ -288,7 +314,7 @@ kiln_status kilni_dir_remove(kiln_store *store, const kiln_key *key)
         return KILN_EXISTS;
     }
     if (kilni_os()->unlinkat(kilni_dir_root(dir), path, 0) != 0) {
-        return remove_status(errno);
+        return kilni_dir_remove_status(errno);
     }
     kilni_dir_count_removed(dir, kilni_dir_shard_of(key), &stat);
     return KILN_OK;

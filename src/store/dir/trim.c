@@ -9,7 +9,7 @@
 
 #include "os/clock.h"
 #include "os/os.h"
-#include "store/dir/dir.h"
+#include "store/dir/layout.h"
 #include "store/lock.h"
 #include "store/totals.h"
 
@@ -18,8 +18,8 @@
 typedef struct candidate {
     kilni_dir_identity seen;
     uint64_t disk_bytes;
-    unsigned shard;
-    kiln_digest digest;
+    kilni_dir_spot spot;
+    char *folder; /* the spot's; to be freed */
 } candidate;
 
 typedef struct store_census {
@@ -46,11 +46,17 @@ static bool add_candidate(store_census *census, const kilni_dir_found *found)
         census->candidates = grown;
         census->capacity = capacity;
     }
+    char *folder = found->folder ? strdup(found->folder) : NULL;
+    if (found->folder && !folder) {
+        return false;
+    }
+    kilni_dir_spot spot = kilni_dir_spot_of(found);
+    spot.folder = folder;
     census->candidates[census->count++] = (candidate){
         .seen = kilni_dir_identity_of(&found->stat),
         .disk_bytes = kilni_dir_disk_bytes(&found->stat),
-        .shard = found->shard,
-        .digest = found->digest,
+        .spot = spot,
+        .folder = folder,
     };
     return true;
 }
@@ -75,8 +81,7 @@ static int count_found(void *user, const kilni_dir_found *found)
     store_census *census = user;
     uint64_t disk_bytes = kilni_dir_disk_bytes(&found->stat);
     if (found->is_temporary && is_leftover(census, found)) {
-        kilni_dir_identity seen = kilni_dir_identity_of(&found->stat);
-        if (kilni_dir_remove_seen(found->directory, found->name, &seen) == KILN_OK) {
+        if (kilni_dir_remove_found(census->dir, found) == KILN_OK) {
             census->leftover_bytes += disk_bytes;
             return 0;
         }
@@ -103,17 +108,14 @@ static int compare_by_use(const void *first, const void *second)
     if (a->seen.used.tv_nsec != b->seen.used.tv_nsec) {
         return a->seen.used.tv_nsec < b->seen.used.tv_nsec ? -1 : 1;
     }
-    return memcmp(&a->digest, &b->digest, sizeof a->digest);
+    return memcmp(&a->spot.digest, &b->spot.digest, sizeof a->spot.digest);
 }
 
 static void remove_candidate(store_census *census, const candidate *victim)
 {
-    char path[KILNI_DIR_PATH_SIZE];
-    kilni_dir_entry_path(victim->shard, &victim->digest, path);
-    const int root = kilni_dir_root(census->dir);
-    if (kilni_dir_may_remove(census->dir, root, path) &&
-        kilni_dir_remove_seen(root, path, &victim->seen) == KILN_OK) {
-        const bool is_entry = kilni_dir_has_entries(victim->shard);
+    const kilni_dir_layout *layout = kilni_dir_layout_of_shard(census->dir, victim->spot.shard);
+    if (layout->remove_place(census->dir, &victim->spot, &victim->seen) == KILN_OK) {
+        const bool is_entry = kilni_dir_has_entries(victim->spot.shard);
         census->removed += is_entry;
         census->removed_bytes += victim->disk_bytes;
         census->entries -= is_entry;
@@ -149,7 +151,15 @@ static void correct_totals(const store_census *census)
         change.entries = -(int64_t)census->removed;
         change.bytes = -(int64_t)census->removed_bytes;
     }
-    kilni_totals_change_file(kilni_dir_root(census->dir), KILNI_DIR_STATS, &change, NULL);
+    kilni_dir_change_totals_file(census->dir, &change, NULL);
+}
+
+static void free_candidates(store_census *census)
+{
+    for (size_t i = 0; i < census->count; i++) {
+        free(census->candidates[i].folder);
+    }
+    free(census->candidates);
 }
 
 static kiln_status trim_locked(kilni_dir *dir, uint64_t limit, uint64_t target,
@@ -163,7 +173,10 @@ static kiln_status trim_locked(kilni_dir *dir, uint64_t limit, uint64_t target,
     if (census.status != KILN_E_NO_MEMORY) {
         remove_oldest(&census, limit, target);
     }
-    free(census.candidates);
+    free_candidates(&census);
+    if (dir->layout->tidy) {
+        dir->layout->tidy(dir);
+    }
     correct_totals(&census);
     atomic_fetch_add_explicit(&dir->store.counts.evicted, census.removed, memory_order_relaxed);
     *ret_report = (kiln_trim_report){

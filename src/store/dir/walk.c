@@ -6,7 +6,7 @@
 #include "entry/entry.h"
 #include "os/file.h"
 #include "os/os.h"
-#include "store/dir/dir.h"
+#include "store/dir/layout.h"
 #include "store/totals.h"
 
 typedef struct shard_walk {
@@ -36,9 +36,10 @@ static void visit_name(shard_walk *walk, int directory, unsigned shard, const ch
     }
 }
 
-/* KILN_MISS: no such shard. */
-static kiln_status walk_shard(kilni_dir *dir, unsigned shard, shard_walk *walk)
+kiln_status kilni_dir_walk_shard(kilni_dir *dir, unsigned shard, kilni_dir_visit_fn *visit,
+                                 void *user, bool *ret_has_ended)
 {
+    shard_walk walk = {.visit = visit, .user = user};
     char path[KILNI_DIR_PATH_SIZE];
     kilni_dir_shard_path(shard, path);
     int directory = kilni_os()->openat(kilni_dir_root(dir), path,
@@ -53,30 +54,55 @@ static kiln_status walk_shard(kilni_dir *dir, unsigned shard, shard_walk *walk)
         return status;
     }
     int system_error = 0;
-    while (!walk->has_ended) {
+    while (!walk.has_ended) {
         errno = 0;
         const struct dirent *found = kilni_os()->readdir(listing);
         if (!found) {
             system_error = errno;
             break;
         }
-        visit_name(walk, directory, shard, found->d_name);
+        visit_name(&walk, directory, shard, found->d_name);
     }
     kilni_os()->closedir(listing);
+    *ret_has_ended = walk.has_ended;
     return system_error == 0 ? KILN_OK : walk_status(system_error);
 }
 
 kiln_status kilni_dir_walk(kilni_dir *dir, kilni_dir_visit_fn *visit, void *user)
 {
-    shard_walk walk = {.visit = visit, .user = user};
-    kiln_status first_failure = KILN_OK;
-    for (unsigned shard = 0; shard < KILNI_DIR_SHARD_COUNT && !walk.has_ended; shard++) {
-        kiln_status status = walk_shard(dir, shard, &walk);
-        if (status != KILN_OK && status != KILN_MISS && first_failure == KILN_OK) {
-            first_failure = status;
-        }
+    bool has_ended = false;
+    const kiln_status of_entries = dir->layout->walk(dir, visit, user, &has_ended);
+    if (has_ended) {
+        return of_entries;
     }
-    return first_failure;
+    const kiln_status of_requests =
+        kilni_dir_walk_shard(dir, KILNI_DIR_REQUESTS, visit, user, &has_ended);
+    return of_entries == KILN_OK && of_requests != KILN_MISS ? of_requests : of_entries;
+}
+
+kilni_dir_spot kilni_dir_spot_of(const kilni_dir_found *found)
+{
+    return (kilni_dir_spot){.shard = found->shard,
+                            .digest = found->digest,
+                            .folder = found->folder,
+                            .number = found->number};
+}
+
+const struct kilni_dir_layout *kilni_dir_layout_of_shard(const kilni_dir *dir, unsigned shard)
+{
+    return shard == KILNI_DIR_REQUESTS ? &kilni_layout_kiln : dir->layout;
+}
+
+kiln_status kilni_dir_remove_found(kilni_dir *dir, const kilni_dir_found *found)
+{
+    const kilni_dir_identity seen = kilni_dir_identity_of(&found->stat);
+    if (!found->is_temporary) {
+        const kilni_dir_spot spot = kilni_dir_spot_of(found);
+        return kilni_dir_layout_of_shard(dir, found->shard)->remove_place(dir, &spot, &seen);
+    }
+    return kilni_dir_may_remove(dir, found->directory, found->name)
+               ? kilni_dir_remove_seen(found->directory, found->name, &seen)
+               : KILN_EXISTS;
 }
 
 /* ---- items ---- */
@@ -90,6 +116,11 @@ typedef struct dir_item {
 static kilni_dir *dir_of(const dir_item *item)
 {
     return kilni_dir_of(item->item.store);
+}
+
+static const kilni_dir_layout *layout_of(const dir_item *item)
+{
+    return kilni_dir_layout_of_shard(dir_of(item), item->found->shard);
 }
 
 /* Reads an item's head. KILN_OK, KILN_E_CORRUPT and KILN_E_VERSION describe the item; KILN_MISS and
@@ -118,24 +149,28 @@ kiln_status kilni_dir_item_info(kiln_item *item, kiln_item_info *ret_info)
     dir_item *self = (dir_item *)item;
     const kilni_dir_found *found = self->found;
     kiln_status state = read_head(self);
-    if (state == KILN_OK && memcmp(&self->head.digest, &found->digest, sizeof found->digest) != 0) {
+    const bool has_digest = !found->folder;
+    if (state == KILN_OK && has_digest &&
+        memcmp(&self->head.digest, &found->digest, sizeof found->digest) != 0) {
         state = KILN_E_CORRUPT;
     }
     if (state != KILN_OK && state != KILN_E_CORRUPT && state != KILN_E_VERSION) {
         return state;
     }
     if (state != KILN_OK) {
-        self->head = (kilni_entry_head){.kind = 0};
+        self->head = (kilni_entry_head){
+            .digest = layout_of(self)->digest_of(dir_of(self), found),
+        };
     }
     *ret_info = (kiln_item_info){
-        .digest = found->digest,
+        .digest = self->head.digest,
         .state = state,
         .kind = self->head.kind,
         .device = self->head.device,
         .name = self->head.name,
         .tool = self->head.tool,
         .bytes = self->head.payload_size,
-        .stored_bytes = (uint64_t)found->stat.st_size,
+        .stored_bytes = (uint64_t)found->stat.st_size + found->key_size,
         .build_ns = self->head.build_ns,
         .created_s = self->head.created_s,
         .last_used_s = found->stat.st_mtim.tv_sec,
@@ -160,10 +195,10 @@ kiln_status kilni_dir_item_read(kiln_item *item, kiln_entry **ret_entry)
     if (status != KILN_OK) {
         return status;
     }
-    kiln_digest digest = kiln_key_digest(kiln_entry_key(entry));
-    if (memcmp(&digest, &self->found->digest, sizeof digest) != 0) {
+    status = layout_of(self)->check_place(dir, self->found, entry);
+    if (status != KILN_OK) {
         kiln_entry_release(&entry);
-        return KILN_E_CORRUPT;
+        return status;
     }
     *ret_entry = entry;
     return KILN_OK;
@@ -174,11 +209,7 @@ kiln_status kilni_dir_item_remove(kiln_item *item)
     dir_item *self = (dir_item *)item;
     const kilni_dir_found *found = self->found;
     kilni_dir *dir = dir_of(self);
-    if (!kilni_dir_may_remove(dir, found->directory, found->name)) {
-        return KILN_EXISTS;
-    }
-    kilni_dir_identity seen = kilni_dir_identity_of(&found->stat);
-    kiln_status status = kilni_dir_remove_seen(found->directory, found->name, &seen);
+    kiln_status status = kilni_dir_remove_found(dir, found);
     if (status == KILN_OK) {
         kilni_dir_count_removed(dir, found->shard, &found->stat);
     }
@@ -210,8 +241,9 @@ kiln_status kilni_dir_each(kiln_store *store, kiln_item_fn visit, void *user)
 kiln_status kilni_dir_each_request(kiln_store *store, kiln_item_fn visit, void *user)
 {
     each_walk each = {.store = store, .visit = visit, .user = user};
-    shard_walk walk = {.visit = visit_item, .user = &each};
-    const kiln_status status = walk_shard(kilni_dir_of(store), KILNI_DIR_REQUESTS, &walk);
+    bool has_ended = false;
+    const kiln_status status = kilni_dir_walk_shard(kilni_dir_of(store), KILNI_DIR_REQUESTS,
+                                                    visit_item, &each, &has_ended);
     return status == KILN_MISS ? KILN_OK : status;
 }
 

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Layout "kiln": one file for each entry, found by the digest of its key. Requests are kept so in
+ * every layout.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "store/dir/layout.h"
+
+#define TEMPORARY_PREFIX ".tmp-"
+#define TEMPORARY_DIGITS 16u
+
+unsigned kilni_dir_shard_of(const kiln_key *key)
+{
+    return kilni_store_is_request(key) ? KILNI_DIR_REQUESTS : kiln_key_digest(key).bytes[0];
+}
+
+bool kilni_dir_has_entries(unsigned shard)
+{
+    return shard != KILNI_DIR_REQUESTS;
+}
+
+void kilni_dir_shard_path(unsigned shard, char *path)
+{
+    if (shard == KILNI_DIR_REQUESTS) {
+        snprintf(path, KILNI_DIR_PATH_SIZE, "%s", KILNI_DIR_VERSION "/requests");
+    } else {
+        snprintf(path, KILNI_DIR_PATH_SIZE, KILNI_DIR_VERSION "/%02x", shard & 0xffu);
+    }
+}
+
+void kilni_dir_entry_path(unsigned shard, const kiln_digest *digest, char *path)
+{
+    kilni_dir_shard_path(shard, path);
+    const size_t length = strlen(path);
+    path[length] = '/';
+    kiln_digest_format(digest, path + length + 1);
+}
+
+void kilni_dir_path_of(const kiln_key *key, char *path)
+{
+    const kiln_digest digest = kiln_key_digest(key);
+    kilni_dir_entry_path(kilni_dir_shard_of(key), &digest, path);
+}
+
+bool kilni_dir_temporary_path(const char *folder, uint64_t number, char *path, size_t size)
+{
+    const int length = snprintf(path, size, "%s/" TEMPORARY_PREFIX "%016" PRIx64, folder, number);
+    return length > 0 && (size_t)length < size;
+}
+
+static bool is_hex(const char *text, size_t length)
+{
+    return strlen(text) == length && strspn(text, "0123456789abcdef") == length;
+}
+
+bool kilni_dir_is_entry_name(const char *name, unsigned shard, kiln_digest *ret_digest)
+{
+    return is_hex(name, KILN_DIGEST_TEXT_SIZE - 1) &&
+           kiln_digest_parse(name, ret_digest) == KILN_OK &&
+           (shard == KILNI_DIR_REQUESTS || ret_digest->bytes[0] == shard);
+}
+
+bool kilni_dir_is_temporary_name(const char *name)
+{
+    const size_t prefix = sizeof TEMPORARY_PREFIX - 1;
+    return strncmp(name, TEMPORARY_PREFIX, prefix) == 0 && is_hex(name + prefix, TEMPORARY_DIGITS);
+}
+
+static kiln_status walk(kilni_dir *dir, kilni_dir_visit_fn *visit, void *user, bool *ret_has_ended)
+{
+    kiln_status first_failure = KILN_OK;
+    for (unsigned shard = 0; shard < KILNI_DIR_REQUESTS && !*ret_has_ended; shard++) {
+        const kiln_status status = kilni_dir_walk_shard(dir, shard, visit, user, ret_has_ended);
+        if (status != KILN_OK && status != KILN_MISS && first_failure == KILN_OK) {
+            first_failure = status;
+        }
+    }
+    return first_failure;
+}
+
+static kiln_status check_place(kilni_dir *dir, const kilni_dir_found *found,
+                               const kiln_entry *entry)
+{
+    (void)dir;
+    const kiln_digest digest = kiln_key_digest(kiln_entry_key(entry));
+    return memcmp(&digest, &found->digest, sizeof digest) == 0 ? KILN_OK : KILN_E_CORRUPT;
+}
+
+static kiln_digest digest_of(kilni_dir *dir, const kilni_dir_found *found)
+{
+    (void)dir;
+    return found->digest;
+}
+
+static kiln_status remove_place(kilni_dir *dir, const kilni_dir_spot *spot,
+                                const kilni_dir_identity *seen)
+{
+    char path[KILNI_DIR_PATH_SIZE];
+    kilni_dir_entry_path(spot->shard, &spot->digest, path);
+    const int root = kilni_dir_root(dir);
+    return kilni_dir_may_remove(dir, root, path) ? kilni_dir_remove_seen(root, path, seen)
+                                                 : KILN_EXISTS;
+}
+
+const kilni_dir_layout kilni_layout_kiln = {
+    .get = kilni_dir_get,
+    .contains = kilni_dir_contains,
+    .put = kilni_dir_put,
+    .remove = kilni_dir_remove,
+    .walk = walk,
+    .check_place = check_place,
+    .digest_of = digest_of,
+    .remove_place = remove_place,
+};

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Layout "onednn": <hash>/<n>/key.bin and kernel.bin, with a folder for the backend above them
+ * where the location names one, and size.txt.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "os/os.h"
+#include "store/dir/pair.h"
+
+#define SIZE_FILE "size.txt"
+#define SIZE_TEXT_SIZE 32u
+
+static kiln_status hash_levels(const kiln_key *key, kiln_digest *ret_levels)
+{
+    ret_levels[0] = kiln_key_digest(key);
+    return KILN_OK;
+}
+
+/* Whether a file of the size's name may be replaced: there is none, or one that is ours and no
+ * longer than what we write. */
+static bool may_replace(const kilni_dir *dir)
+{
+    struct stat stat;
+    if (kilni_os()->fstatat(kilni_dir_root(dir), SIZE_FILE, &stat, AT_SYMLINK_NOFOLLOW) != 0) {
+        return errno == ENOENT;
+    }
+    return S_ISREG(stat.st_mode) && stat.st_uid == dir->user &&
+           (uint64_t)stat.st_size < SIZE_TEXT_SIZE;
+}
+
+/* For people and for other readers: Kiln itself goes by the totals. */
+static void note_size(kilni_dir *dir, uint64_t bytes)
+{
+    char text[SIZE_TEXT_SIZE], temporary[KILNI_PAIR_NAME_SIZE];
+    const int root = kilni_dir_root(dir);
+    uint64_t disk_bytes;
+    const int length = snprintf(text, sizeof text, "%" PRIu64 "\n", bytes);
+    const kiln_bytes content = {.data = text, .size = (size_t)length};
+    if (may_replace(dir) &&
+        kilni_dir_write_temporary(dir, root, ".", content, temporary, sizeof temporary,
+                                  &disk_bytes) == KILN_OK &&
+        kilni_os()->renameat(root, temporary, root, SIZE_FILE) != 0) {
+        kilni_os()->unlinkat(root, temporary, 0);
+    }
+}
+
+static const kilni_pair_naming naming = {
+    .levels = 1,
+    .has_backends = true,
+    .has_slots = true,
+    .key_suffix = "/key.bin",
+    .payload_suffix = "/kernel.bin",
+    .hash_levels = hash_levels,
+};
+
+const kilni_dir_layout kilni_layout_onednn = {
+    .naming = &naming,
+    .get = kilni_pair_get,
+    .contains = kilni_pair_contains,
+    .put = kilni_pair_put,
+    .remove = kilni_pair_remove,
+    .walk = kilni_pair_walk,
+    .check_place = kilni_pair_check_place,
+    .digest_of = kilni_pair_digest_of,
+    .remove_place = kilni_pair_remove_place,
+    .tidy = kilni_pair_tidy,
+    .note_size = note_size,
+};

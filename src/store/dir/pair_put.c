@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Writing a pair. What was seen may be gone at the next step, since others write and evict in the
+ * same folder: then the step answers KILN_BUSY, and all of it is done again.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "os/file.h"
+#include "os/os.h"
+#include "store/dir/pair.h"
+
+#define TRIES 16
+
+typedef struct pair_put {
+    kilni_dir *dir;
+    const kiln_entry *entry;
+    const kiln_key *key;
+    char path[KILNI_PAIR_FOLDER_SIZE];
+    int folder;
+    uint32_t number; /* whose key file is the key's */
+    uint64_t disk_bytes;
+    kilni_dir_incumbent replaced;
+} pair_put;
+
+/* ---- the folder ---- */
+
+/* Makes every folder of a path that is missing. KILN_MISS: one went meanwhile. */
+static kiln_status make_folders(kilni_dir *dir, const char *path)
+{
+    char part[KILNI_PAIR_FOLDER_SIZE];
+    for (const char *end = path; end; end++) {
+        end = strchr(end, '/');
+        const size_t length = end ? (size_t)(end - path) : strlen(path);
+        memcpy(part, path, length);
+        part[length] = '\0';
+        if (kilni_dir_make_directory(kilni_dir_root(dir), part) != 0 && errno != EEXIST) {
+            const kiln_status status = kilni_dir_write_status(errno);
+            const kiln_status revived = status == KILN_MISS ? kilni_dir_revive(dir) : KILN_OK;
+            return revived == KILN_OK ? status : revived;
+        }
+        if (!end) {
+            break;
+        }
+    }
+    return KILN_OK;
+}
+
+static kiln_status open_folder(pair_put *put)
+{
+    kiln_status status = kilni_pair_open_folder(put->dir, put->path, &put->folder);
+    if (status != KILN_MISS) {
+        return status;
+    }
+    status = make_folders(put->dir, put->path);
+    if (status == KILN_OK) {
+        status = kilni_pair_open_folder(put->dir, put->path, &put->folder);
+    }
+    return status == KILN_MISS ? KILN_BUSY : status;
+}
+
+/* ---- the number ---- */
+
+static bool may_take(const pair_put *put, const kilni_pair_slot *slot)
+{
+    return slot->has_key && kilni_pair_look_at_payload(put->dir, put->folder, slot->number, NULL) !=
+                                KILNI_PAIR_STAYS;
+}
+
+/* The lowest number that is the key's, and whose payload may be replaced. KILN_OK; KILN_MISS;
+ * KILN_E_NO_MEMORY. */
+static kiln_status find_own(const pair_put *put, const kilni_pair_list *list, uint32_t *ret_number)
+{
+    for (size_t i = 0; i < list->count; i++) {
+        const kilni_pair_slot *slot = &list->slots[i];
+        if (!may_take(put, slot)) {
+            continue;
+        }
+        const kiln_status status =
+            kilni_pair_compare_key(put->dir, put->folder, slot->number, put->key);
+        if (status != KILN_MISS) {
+            *ret_number = slot->number;
+            return status;
+        }
+    }
+    return KILN_MISS;
+}
+
+/* The lowest number of which nothing is there. */
+static uint32_t find_free(const kilni_pair_list *list)
+{
+    uint32_t number = 0;
+    for (size_t i = 0; i < list->count && list->slots[i].number <= number; i++) {
+        number += list->slots[i].number == number &&
+                  (list->slots[i].has_key || list->slots[i].has_payload);
+    }
+    return number;
+}
+
+/* Whether a link failed since the file system has none. */
+static bool has_no_links(int system_error)
+{
+    return system_error == EPERM || system_error == EOPNOTSUPP || system_error == ENOSYS ||
+           system_error == EMLINK;
+}
+
+/* Where there are no links, an empty file claims the name, and the whole one is renamed over it. */
+static int claim_without_links(int folder, const char *temporary, const char *name)
+{
+    const int file = kilni_os()->openat(folder, name,
+                                        O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (file < 0) {
+        return -1;
+    }
+    kilni_os()->close(file);
+    return kilni_os()->renameat(folder, temporary, folder, name);
+}
+
+static kiln_status claim_status(int system_error)
+{
+    const kiln_status status = kilni_status_from_errno(system_error);
+    return status == KILN_EXISTS || status == KILN_MISS ? KILN_BUSY : status;
+}
+
+/* Gives a number to the key, unless another got there first: KILN_BUSY. */
+static kiln_status claim(pair_put *put, uint32_t number)
+{
+    char slot[KILNI_PAIR_NAME_SIZE], name[KILNI_PAIR_NAME_SIZE], temporary[KILNI_PAIR_NAME_SIZE];
+    kilni_pair_slot_name(number, slot);
+    if (kilni_pair_naming_of(put->dir)->has_slots &&
+        kilni_dir_make_directory(put->folder, slot) != 0 && errno != EEXIST) {
+        return claim_status(errno);
+    }
+    kiln_bytes bytes = {0};
+    bytes.data = kiln_key_encoding(put->key, &bytes.size);
+    uint64_t disk_bytes = 0;
+    kiln_status status = kilni_dir_write_temporary(put->dir, put->folder, ".", bytes, temporary,
+                                                   sizeof temporary, &disk_bytes);
+    if (status != KILN_OK) {
+        return status == KILN_MISS ? KILN_BUSY : status;
+    }
+    kilni_pair_key_name(put->dir, number, name);
+    int result = kilni_os()->linkat(put->folder, temporary, put->folder, name, 0);
+    if (result != 0 && has_no_links(errno)) {
+        result = claim_without_links(put->folder, temporary, name);
+    }
+    status = result == 0 ? KILN_OK : claim_status(errno);
+    kilni_os()->unlinkat(put->folder, temporary, 0);
+    if (status == KILN_OK) {
+        put->number = number;
+        put->disk_bytes += disk_bytes;
+    }
+    return status;
+}
+
+/* Gives up a number that has no payload yet. */
+static void unclaim(const pair_put *put)
+{
+    char name[KILNI_PAIR_NAME_SIZE];
+    kilni_pair_key_name(put->dir, put->number, name);
+    kilni_os()->unlinkat(put->folder, name, 0);
+    if (kilni_pair_naming_of(put->dir)->has_slots) {
+        kilni_pair_slot_name(put->number, name);
+        kilni_os()->unlinkat(put->folder, name, AT_REMOVEDIR);
+    }
+}
+
+/* Another that writes the same key may have taken a lower number that came free meanwhile: the
+ * lowest is the one to use. */
+static kiln_status agree_on_number(pair_put *put)
+{
+    kilni_pair_list list;
+    kiln_status status = kilni_pair_list_read(put->dir, put->folder, NULL, NULL, &list);
+    uint32_t lowest = put->number;
+    if (status == KILN_OK) {
+        status = find_own(put, &list, &lowest);
+        kilni_pair_list_done(&list);
+    }
+    if (status != KILN_OK || lowest != put->number) {
+        unclaim(put);
+        return status == KILN_OK || status == KILN_MISS ? KILN_BUSY : status;
+    }
+    return KILN_OK;
+}
+
+/* Finds the key's number, or gives it one. */
+static kiln_status choose_number(pair_put *put, bool *ret_is_claimed)
+{
+    kilni_pair_list list;
+    kiln_status status = kilni_pair_list_read(put->dir, put->folder, NULL, NULL, &list);
+    if (status != KILN_OK) {
+        return status == KILN_MISS ? KILN_BUSY : status;
+    }
+    status = find_own(put, &list, &put->number);
+    const uint32_t free_number = find_free(&list);
+    kilni_pair_list_done(&list);
+    *ret_is_claimed = status == KILN_MISS;
+    if (status != KILN_MISS) {
+        return status;
+    }
+    if (free_number > KILNI_PAIR_MAX_NUMBER) {
+        return KILN_E_FULL;
+    }
+    status = claim(put, free_number);
+    return status == KILN_OK ? agree_on_number(put) : status;
+}
+
+/* ---- the payload ---- */
+
+static void note_incumbent(pair_put *put)
+{
+    struct stat stat;
+    put->replaced = (kilni_dir_incumbent){.is_there = false};
+    if (kilni_pair_look_at_payload(put->dir, put->folder, put->number, &stat) != KILNI_PAIR_NONE) {
+        put->replaced.is_there = true;
+        put->replaced.disk_bytes = kilni_dir_disk_bytes(&stat);
+    }
+}
+
+/* Puts the payload into its place. KILN_BUSY: the key file went meanwhile. */
+static kiln_status publish(pair_put *put)
+{
+    char name[KILNI_PAIR_NAME_SIZE], key_name[KILNI_PAIR_NAME_SIZE],
+        temporary[KILNI_PAIR_NAME_SIZE];
+    kilni_pair_payload_name(put->dir, put->number, name);
+    kilni_pair_key_name(put->dir, put->number, key_name);
+    uint64_t disk_bytes = 0;
+    kiln_status status =
+        kilni_dir_write_temporary(put->dir, put->folder, ".", kiln_entry_encoding(put->entry),
+                                  temporary, sizeof temporary, &disk_bytes);
+    if (status != KILN_OK) {
+        return status == KILN_MISS ? KILN_BUSY : status;
+    }
+    note_incumbent(put);
+    struct stat ours;
+    if (kilni_os()->fstatat(put->folder, temporary, &ours, AT_SYMLINK_NOFOLLOW) != 0 ||
+        kilni_os()->renameat(put->folder, temporary, put->folder, name) != 0) {
+        status = kilni_dir_write_status(errno);
+        kilni_os()->unlinkat(put->folder, temporary, 0);
+        return status == KILN_MISS ? KILN_BUSY : status;
+    }
+    if (!kilni_pair_is_there(put->folder, key_name)) {
+        const kilni_dir_identity seen = kilni_dir_identity_of(&ours);
+        kilni_dir_remove_seen(put->folder, name, &seen);
+        return KILN_BUSY;
+    }
+    put->disk_bytes += disk_bytes;
+    return KILN_OK;
+}
+
+/* Removes what races have left: pairs of the same key with higher numbers. */
+static void remove_others(const pair_put *put)
+{
+    kilni_pair_list list;
+    if (kilni_pair_list_read(put->dir, put->folder, NULL, NULL, &list) != KILN_OK) {
+        return;
+    }
+    for (size_t i = 0; i < list.count; i++) {
+        const kilni_pair_slot *slot = &list.slots[i];
+        struct stat stat;
+        uint64_t key_size;
+        if (slot->number > put->number && may_take(put, slot) &&
+            kilni_pair_stat(put->dir, put->folder, slot->number, &stat, &key_size) &&
+            kilni_pair_compare_key(put->dir, put->folder, slot->number, put->key) == KILN_OK) {
+            const kilni_dir_identity seen = kilni_dir_identity_of(&stat);
+            if (kilni_pair_remove_slot(put->dir, put->folder, slot->number, &seen) == KILN_OK) {
+                kilni_dir_count_removed(put->dir, 0, &stat);
+            }
+        }
+    }
+    kilni_pair_list_done(&list);
+}
+
+static kiln_status put_once(pair_put *put)
+{
+    kiln_status status = open_folder(put);
+    if (status != KILN_OK) {
+        return status;
+    }
+    bool is_claimed = false;
+    put->disk_bytes = 0;
+    status = choose_number(put, &is_claimed);
+    if (status == KILN_OK) {
+        status = publish(put);
+        if (status == KILN_OK) {
+            remove_others(put);
+        } else if (is_claimed && status != KILN_BUSY) {
+            unclaim(put); /* what is busy is gone, or another's already */
+        }
+    }
+    kilni_os()->close(put->folder);
+    if (status != KILN_OK) {
+        kilni_pair_remove_empty(put->dir, put->path);
+    }
+    return status;
+}
+
+kiln_status kilni_pair_put(kiln_store *store, const kiln_entry *entry)
+{
+    pair_put put = {
+        .dir = kilni_dir_of(store), .entry = entry, .key = kiln_entry_key(entry), .folder = -1};
+    kiln_status status = kilni_pair_folder_of(put.dir, put.key, put.path);
+    if (status != KILN_OK) {
+        return status;
+    }
+    status = KILN_BUSY;
+    for (int i = 0; i < TRIES && status == KILN_BUSY; i++) {
+        status = put_once(&put);
+    }
+    if (status != KILN_OK) {
+        status = status == KILN_BUSY ? KILN_E_IO : status;
+        kilni_store_warn(store, KILNI_WARNED_PUT, "%s/%s: can't be written: %s", put.dir->path,
+                         put.path, kiln_status_text(status));
+        return status;
+    }
+    kilni_dir_settle(put.dir, 0, put.disk_bytes, &put.replaced);
+    return KILN_OK;
+}
