@@ -32,7 +32,8 @@ KILN_API kiln_status kiln_config_from_env(kiln_lookup_fn lookup, void *user,
 
 KILN_API void kiln_config_free(kiln_config **config);
 
-/* KILN_DIR, else $XDG_CACHE_HOME/kiln, else $HOME/.cache/kiln; NULL: memory only. Absolute. */
+/* KILN_DIR, else $XDG_CACHE_HOME/kiln, else $HOME/.cache/kiln; NULL: memory only. Absolute.
+ * KILN_DIR may also be a URL, or several places in a chain: whatever kiln_store_open takes. */
 KILN_API const char *kiln_config_dir(const kiln_config *config);
 
 /* KILN_MAX_SIZE: bytes, with a suffix K M G T (of 1024); default 2 GiB; 0: nothing is stored. */
@@ -46,6 +47,10 @@ KILN_API int kiln_config_disabled(const kiln_config *config);
  * and requests wait for `kiln capture`. */
 KILN_API int kiln_config_helper(const kiln_config *config);
 
+/* KILN_LAST_MISS: 0 or 1: whether the store keeps the last key that it did not have, for `kiln why`
+ * (KILN_STORE_NOTE_MISSES). */
+KILN_API int kiln_config_last_miss(const kiln_config *config);
+
 /* KILN_TOOL: the `kiln` tool's path, as `kiln run` passes it to the programs it runs; NULL: none.
  */
 KILN_API const char *kiln_config_tool(const kiln_config *config);
@@ -55,6 +60,10 @@ KILN_API const char *kiln_config_trace(const kiln_config *config);
 
 /* KILN_STATS: a file to which each process adds its counters (kiln run --summary); NULL: none. */
 KILN_API const char *kiln_config_stats(const kiln_config *config);
+
+/* KILN_KEY_FILE: the key file of the store (kiln_store_params); NULL: none. As it was given: a
+ * store whose key file can't be used is not opened, so that a wrong value believes nothing. */
+KILN_API const char *kiln_config_key_file(const kiln_config *config);
 
 /* KILN_KEY_ENV: further variables that decide what a build yields; separated by commas, a trailing
  * '*' stands for any ending. @index from 0; NULL: no more. */

@@ -15,9 +15,9 @@
 
 struct kiln_config {
     uint64_t max_bytes;
-    bool readonly, disabled, helper;
+    bool readonly, disabled, helper, last_miss;
     /* NULL where unset. */
-    char *dir, *trace, *stats, *tool;
+    char *dir, *trace, *stats, *tool, *key_file;
     /* Strings one after another, each with its closing zero. */
     kilni_text key_variables, complaints;
 };
@@ -136,12 +136,20 @@ static kiln_status complain_of_relative(kiln_config *config, const environment *
     return status;
 }
 
+/* Whether a value tells where a cache is, in any working directory: a path from the root on; for
+ * KILN_DIR, which nothing is appended to, also a URL. */
+static bool is_place(const char *value, const char *below)
+{
+    bool is_url = strncmp(value, "file:///", 8) == 0 || strncmp(value, "pack:/", 6) == 0;
+    return value[0] == '/' || (is_url && below[0] == '\0');
+}
+
 static kiln_status read_dir(kiln_config *config, const environment *env)
 {
     size_t chosen = 0;
     for (; chosen < DIR_CANDIDATE_COUNT; chosen++) {
         const char *value = value_of(env, dir_candidates[chosen].variable);
-        if (value && *value == '/') {
+        if (value && is_place(value, dir_candidates[chosen].below)) {
             kiln_status status = join_path(value, dir_candidates[chosen].below, &config->dir);
             if (status != KILN_OK) {
                 return status;
@@ -260,6 +268,9 @@ static kiln_status read_all(kiln_config *config, const environment *env)
         status = read_switch(config, env, "KILN_HELPER", &config->helper);
     }
     if (status == KILN_OK) {
+        status = read_switch(config, env, "KILN_LAST_MISS", &config->last_miss);
+    }
+    if (status == KILN_OK) {
         status = copy_value(env, "KILN_TOOL", &config->tool);
     }
     if (status == KILN_OK) {
@@ -267,6 +278,9 @@ static kiln_status read_all(kiln_config *config, const environment *env)
     }
     if (status == KILN_OK) {
         status = copy_value(env, "KILN_STATS", &config->stats);
+    }
+    if (status == KILN_OK) {
+        status = copy_value(env, "KILN_KEY_FILE", &config->key_file);
     }
     if (status == KILN_OK) {
         status = read_key_variables(config, env);
@@ -302,6 +316,7 @@ void kiln_config_free(kiln_config **config)
     free((*config)->trace);
     free((*config)->stats);
     free((*config)->tool);
+    free((*config)->key_file);
     kilni_text_done(&(*config)->key_variables);
     kilni_text_done(&(*config)->complaints);
     free(*config);
@@ -333,6 +348,11 @@ int kiln_config_helper(const kiln_config *config)
     return config->helper;
 }
 
+int kiln_config_last_miss(const kiln_config *config)
+{
+    return config->last_miss;
+}
+
 const char *kiln_config_tool(const kiln_config *config)
 {
     return config->tool;
@@ -346,6 +366,11 @@ const char *kiln_config_trace(const kiln_config *config)
 const char *kiln_config_stats(const kiln_config *config)
 {
     return config->stats;
+}
+
+const char *kiln_config_key_file(const kiln_config *config)
+{
+    return config->key_file;
 }
 
 static const char *string_at(const kilni_text *strings, size_t index)

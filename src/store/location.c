@@ -12,7 +12,8 @@
 #define DEFAULT_MAX_BYTES ((uint64_t)2 << 30)
 #define DEFAULT_STAMP_INTERVAL_S 3600u
 #define KNOWN_FLAGS                                                                                \
-    (KILN_STORE_READONLY | KILN_STORE_SYNC | KILN_STORE_NO_LEASE | KILN_STORE_NO_CREATE)
+    (KILN_STORE_READONLY | KILN_STORE_SYNC | KILN_STORE_NO_LEASE | KILN_STORE_NO_CREATE |          \
+     KILN_STORE_NOTE_MISSES)
 
 /* Copies the caller's struct, which may be of an older or a newer library. */
 static kiln_status copy_params(const kiln_store_params *given, kiln_store_params *ret_params,
@@ -71,6 +72,7 @@ static kiln_status options_from_params(const kiln_store_params *given,
         .stamp_interval_s =
             params.stamp_interval_s ? params.stamp_interval_s : DEFAULT_STAMP_INTERVAL_S,
         .log = params.log,
+        .key_file = params.key_file,
     };
     if (params.layout && !find_layout(params.layout, &ret_options->layout)) {
         return kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
@@ -185,6 +187,13 @@ static bool read_backend(const char *value, kilni_store_options *options)
     return is_name;
 }
 
+/* The value stays where the location's path is. */
+static bool read_key_file(const char *value, kilni_store_options *options)
+{
+    options->key_file = value;
+    return value[0] == '/';
+}
+
 static const struct option {
     const char *name;
     option_reader *read;
@@ -197,6 +206,7 @@ static const struct option {
     {"stamp", read_stamp, "a number of seconds"},
     {"layout", read_layout, "kiln, sycl or onednn"},
     {"backend", read_backend, "up to 31 letters, digits, '_' and '-', a letter first"},
+    {"key-file", read_key_file, "an absolute path"},
 };
 
 enum { OPTION_COUNT = sizeof known_options / sizeof known_options[0] };

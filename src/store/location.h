@@ -9,7 +9,7 @@
 #include "store/store.h"
 
 typedef struct kilni_location {
-    char *path; /* of the directory; to be freed */
+    char *path; /* of the directory; to be freed, and what the options point to with it */
     kilni_store_options options;
 } kilni_location;
 

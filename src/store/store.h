@@ -36,6 +36,7 @@ typedef struct kilni_store_options {
     char backend[KILNI_STORE_BACKEND_SIZE]; /* layout "onednn": a folder above all others; "": none
                                              */
     kiln_log log;
+    const char *key_file; /* NULL: none. While the store is opened, and NULL from then on */
 } kilni_store_options;
 
 /* The slots follow the public calls of the same names. The wrappers have checked that pointers are
@@ -57,6 +58,9 @@ typedef struct kilni_store_ops {
     kiln_status (*stat)(kiln_store *store, kiln_store_stat *ret_stat);
     kiln_status (*account)(kiln_store *store, const kiln_stats *delta);
     kiln_status (*trim)(kiln_store *store, uint64_t max_bytes, kiln_trim_report *ret_report);
+    /* May be NULL: the last miss is not kept here. The entry has no payload. */
+    kiln_status (*note_miss)(kiln_store *store, const kiln_entry *miss);
+    kiln_status (*last_miss)(kiln_store *store, kiln_entry **ret_miss);
 } kilni_store_ops;
 
 /* What a handle did and has not been asked about yet. Counts only: every access is relaxed. */
@@ -64,10 +68,14 @@ typedef struct kilni_store_counts {
     _Atomic uint64_t puts, corrupt, evicted;
 } kilni_store_counts;
 
+struct kilni_entry_mac_key;
+
 /* An engine's own struct begins with this one. Immutable but for the counters. */
 struct kiln_store {
     const kilni_store_ops *ops;
-    uint32_t capabilities; /* KILNI_STORE_… */
+    struct kilni_entry_mac_key *mac_key; /* what entries are signed with; NULL: they are not. The
+                                            public calls' own: engines store what they get */
+    uint32_t capabilities;               /* KILNI_STORE_… */
     kilni_store_options options;
     kilni_store_counts counts;          /* for kilni_store_take_counts */
     _Atomic uint64_t uncounted_corrupt; /* not yet in the totals: gets don't write. Relaxed */
@@ -88,9 +96,13 @@ bool kilni_store_is_request(const kiln_key *key);
 /* KILNI_STORE_…; 0 for NULL. */
 uint32_t kilni_store_capabilities(const kiln_store *store);
 
-/* As kiln_store_get, for one to whom that answered KILN_E_CORRUPT before: the same damage is not
- * counted twice. */
+/* As kiln_store_get, for one to whom that answered KILN_E_CORRUPT or KILN_E_UNAUTHENTICATED before:
+ * the same entry is not counted twice. */
 kiln_status kilni_store_get_again(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry);
+
+/* Keeps a key that was not found as the store's last miss, with the time, where its parameters ask
+ * for that and it may be written to. A failure does no harm. */
+void kilni_store_note_miss(kiln_store *store, const kiln_key *key);
 
 /* Takes what this handle counted since it was last asked: puts, corrupt and evicted, all of which
  * are in the store's totals already or will come there. Each count is handed out once. */

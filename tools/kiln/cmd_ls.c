@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
+#include "dpcpp/dpcpp.h"
+
 #include "directory.h"
 #include "json.h"
 #include "listing.h"
@@ -9,13 +11,16 @@
 #include "table.h"
 #include "tool.h"
 
-static const char usage[] = "Usage: kiln ls [--dir DIR] [--all] [--json]\n"
-                            "\n"
-                            "Lists the entries, last used first.\n"
-                            "\n"
-                            "  --dir DIR  the cache directory\n"
-                            "  --all      requests for later builds too\n"
-                            "  --json     one JSON object a line\n";
+static const char usage[] =
+    "Usage: kiln ls [--dir DIR] [--layout LAYOUT] [--all] [--sort ORDER] [--json]\n"
+    "\n"
+    "Lists the entries, last used first.\n"
+    "\n"
+    "  --dir DIR        the cache directory\n"
+    "  --layout LAYOUT  dpcpp: a cache that a SYCL runtime wrote\n"
+    "  --all            requests for later builds too\n"
+    "  --sort ORDER     used, created, size, cost (of building), name, device, kind or digest\n"
+    "  --json           one JSON object a line\n";
 
 #define SHORT_DIGEST 12
 
@@ -103,10 +108,27 @@ static size_t print_listing(const struct listing *listing, bool all, bool json)
 int cmd_ls(int argc, char **argv)
 {
     bool all = false;
-    struct command_line line = {.usage = usage, .options = {{.name = "all", .flag = &all}}};
+    const char *layout = NULL;
+    const char *sort = NULL;
+    struct command_line line = {
+        .usage = usage,
+        .options = {{.name = "all", .flag = &all},
+                    {.name = "layout", .text = &layout},
+                    {.name = "sort", .text = &sort}},
+    };
     int exit_code;
     if (!options_read(&line, argc, argv, &exit_code)) {
         return exit_code;
+    }
+    if (layout != NULL) {
+        struct dpcpp_request request = {argv[0], layout, line.directory, line.json};
+        return sort != NULL ? options_wrong(argv[0], "caches of a SYCL runtime have one order")
+                            : dpcpp_ls(&request);
+    }
+    listing_order *order = listing_order_named(sort != NULL ? sort : "used");
+    if (order == NULL) {
+        return options_wrong(argv[0], "--sort takes used, created, size, cost, name, device, kind "
+                                      "or digest");
     }
     struct directory directory;
     exit_code = directory_open(line.directory, KILN_STORE_READONLY, &directory);
@@ -116,6 +138,7 @@ int cmd_ls(int argc, char **argv)
     struct listing listing;
     kiln_status status = listing_read(directory.store, &listing);
     if (status == KILN_OK) {
+        listing_sort(&listing, order);
         if (print_listing(&listing, all, line.json) == 0 && !line.json) {
             complain(directory.store ? "the cache in %s is empty" : "there is no cache in %s",
                      directory.path);

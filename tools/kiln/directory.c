@@ -7,6 +7,7 @@
 
 #include <kiln/config.h>
 
+#include "location.h"
 #include "output.h"
 #include "tool.h"
 
@@ -44,6 +45,7 @@ static int open_store(struct directory *directory, uint32_t flags)
         .max_bytes = directory->max_bytes,
         .flags = flags | KILN_STORE_NO_CREATE,
         .log = {.write = warn},
+        .key_file = directory->key_file,
     };
     kiln_error error = {.struct_size = sizeof error};
     kiln_status status = kiln_store_open(directory->path, &params, &directory->store, &error);
@@ -62,7 +64,10 @@ int directory_open(const char *option, uint32_t flags, struct directory *ret_dir
     const char *path = option != NULL ? option : kiln_config_dir(config);
     struct directory opened = {.max_bytes = kiln_config_max_bytes(config)};
     if (path != NULL) {
-        opened.path = absolute_path(path);
+        opened.path = absolute_location(path);
+    }
+    if (kiln_config_key_file(config) != NULL) {
+        opened.key_file = must(strdup(kiln_config_key_file(config)));
     }
     kiln_config_free(&config);
     if (opened.path == NULL) {
@@ -82,5 +87,6 @@ void directory_close(struct directory *directory)
 {
     kiln_store_close(&directory->store);
     free(directory->path);
-    directory->path = NULL;
+    free(directory->key_file);
+    directory->path = directory->key_file = NULL;
 }

@@ -10,6 +10,7 @@
 
 struct directory {
     char *path;         /* absolute */
+    char *key_file;     /* by which entries are authenticated; NULL: they are not */
     uint64_t max_bytes; /* what programs that run here keep to */
     kiln_store *store;  /* NULL: there is no such directory, so nothing is cached */
 };

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "os/file.h"
 #include "os/os.h"
+#include "store/missed.h"
 
 typedef struct kilni_dir_place {
     kilni_owned_file directory;
@@ -86,6 +87,16 @@ static void dir_close(kiln_store *store)
     free(dir);
 }
 
+static kiln_status dir_note_miss(kiln_store *store, const kiln_entry *miss)
+{
+    return kilni_missed_write(kilni_dir_root(kilni_dir_of(store)), KILNI_DIR_MISSED, miss);
+}
+
+static kiln_status dir_last_miss(kiln_store *store, kiln_entry **ret_miss)
+{
+    return kilni_missed_read(kilni_dir_root(kilni_dir_of(store)), KILNI_DIR_MISSED, ret_miss);
+}
+
 static const kilni_dir_layout *layout_for(const kiln_store *store, const kiln_key *key)
 {
     const kilni_dir_layout *layout = ((const kilni_dir *)store)->layout;
@@ -129,6 +140,8 @@ static const kilni_store_ops dir_ops = {
     .stat = kilni_dir_stat,
     .account = kilni_dir_account,
     .trim = kilni_dir_trim,
+    .note_miss = dir_note_miss,
+    .last_miss = dir_last_miss,
 };
 
 static const kilni_dir_layout *const layouts[] = {

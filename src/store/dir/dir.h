@@ -5,9 +5,11 @@
  *     CACHEDIR.TAG          tells backup programs to pass by
  *     lease                 locked byte by byte; never removed
  *     stats                 totals of all processes, and the size as its writers know it
+ *     missed                the last key that was not found, where that is asked for
  *     v1/requests/abcd…     a request, in every layout
- *     v1/ab/abcd…           an entry in layout "kiln": 32 hexadecimal digits, of which the first
- * two are the folder v1/ab/.tmp-…          an entry on its way
+ *     v1/ab/abcd…           an entry in layout "kiln": 32 hexadecimal digits; the first two are the
+ *                           folder
+ *     v1/ab/.tmp-…          an entry on its way
  *
  * The other layouts have two files for each entry (pair.h). Every name is made here, and every
  * access goes through the directory's descriptor. Readers take no lock. docs/stores.md says more.
@@ -81,6 +83,7 @@ kiln_status kilni_dir_revive(kilni_dir *dir);
 #define KILNI_DIR_LEASE "lease"
 #define KILNI_DIR_STATS "stats"
 #define KILNI_DIR_TAG "CACHEDIR.TAG"
+#define KILNI_DIR_MISSED "missed"
 #define KILNI_DIR_SHARD_COUNT 257u
 #define KILNI_DIR_REQUESTS 256u /* the shard of requests, which are listed without a walk */
 #define KILNI_DIR_PATH_SIZE 48u /* of any path below the directory, with its closing zero */
