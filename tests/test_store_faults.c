@@ -25,6 +25,7 @@
     X(fstat)                                                                                       \
     X(fstatat)                                                                                     \
     X(renameat)                                                                                    \
+    X(linkat)                                                                                      \
     X(unlinkat)                                                                                    \
     X(mkdirat)                                                                                     \
     X(readlinkat)                                                                                  \
@@ -59,6 +60,7 @@ static int failing_error;
 static bool fails_on; /* all later ones too */
 static unsigned fails_at, seen;
 static size_t longest_transfer;
+static unsigned short_at, transfers; /* one transfer alone is short; 0: none */
 static uint64_t fake_time_ns;
 
 static const kilni_os_table *system_table;
@@ -78,6 +80,9 @@ static bool fails(enum call call)
 
 static size_t shortened(size_t size)
 {
+    if (short_at > 0 && ++transfers == short_at) {
+        return (size + 1) / 2;
+    }
     return size < longest_transfer ? size : longest_transfer;
 }
 
@@ -141,6 +146,11 @@ static int faulty_fstatat(int directory, const char *path, struct stat *ret_stat
 static int faulty_renameat(int from, const char *old_path, int to, const char *new_path)
 {
     return fails(CALL_renameat) ? -1 : system_table->renameat(from, old_path, to, new_path);
+}
+
+static int faulty_linkat(int from, const char *old_path, int to, const char *new_path, int flags)
+{
+    return fails(CALL_linkat) ? -1 : system_table->linkat(from, old_path, to, new_path, flags);
 }
 
 static int faulty_unlinkat(int directory, const char *path, int flags)
@@ -302,7 +312,7 @@ static void change(kiln_store *store, const kiln_key *key)
     EXPECT_PUT(scratch_put(store, 1, 600));
     EXPECT_PUT(scratch_put(store, 50, 700));
     EXPECT(kiln_store_remove(store, key), KILN_OK, KILN_MISS, KILN_EXISTS, KILN_E_READONLY,
-           KILN_E_IO);
+           KILN_E_IO, KILN_E_NO_MEMORY);
     EXPECT(kiln_store_account(store, &delta), KILN_OK, KILN_E_READONLY, KILN_E_IO);
 }
 
@@ -338,7 +348,11 @@ static kiln_store *open_store(void)
     kiln_store *store = NULL;
     kiln_error error = {.struct_size = sizeof error};
     const kiln_store_params params = {
-        .struct_size = sizeof params, .flags = KILN_STORE_SYNC, .max_bytes = 1000000};
+        .struct_size = sizeof params,
+        .flags = KILN_STORE_SYNC,
+        .max_bytes = 1000000,
+        .layout = scratch_layout,
+    };
     kiln_status status = kiln_store_open(cache, &params, &store, &error);
     EXPECT(status, KILN_OK, KILN_E_DENIED, KILN_E_READONLY, KILN_E_FULL, KILN_E_IO,
            KILN_E_NO_MEMORY);
@@ -389,12 +403,19 @@ static void stats_script(void)
            KILN_E_CORRUPT, KILN_E_DENIED, KILN_E_IO);
 }
 
+static kiln_store *open_plain(void)
+{
+    const kiln_store_params params = {.struct_size = sizeof params, .layout = scratch_layout};
+    kiln_store *store = NULL;
+    assert_int_equal(kiln_store_open(cache, &params, &store, NULL), KILN_OK);
+    return store;
+}
+
 /* Old entries, so that gets stamp them; a link above; a small and a large one. */
 static void prepare(void)
 {
     scratch_remove(scratch_path(scratch, "real"));
-    kiln_store *store = NULL;
-    assert_int_equal(kiln_store_open(cache, NULL, &store, NULL), KILN_OK);
+    kiln_store *store = open_plain();
     for (uint64_t i = 0; i < EXISTING; i++) {
         char path[SCRATCH_PATH_SIZE];
         const struct timespec old[2] = {{.tv_sec = 1000000}, {.tv_sec = 1000000}};
@@ -408,11 +429,10 @@ static void prepare(void)
 /* The store works, and holds nothing that is damaged. */
 static void check_recovery(void)
 {
-    kiln_store *store = NULL;
+    kiln_store *store = open_plain();
     kiln_lease *lease = NULL;
     kiln_verify_report report = {.struct_size = sizeof report};
     kiln_key *key = scratch_key(2);
-    assert_int_equal(kiln_store_open(cache, NULL, &store, NULL), KILN_OK);
     assert_int_equal(kiln_store_verify(store, NULL, NULL, &report), KILN_OK);
     assert_int_equal(report.corrupt, 0);
     for (uint64_t i = 0; i < EXISTING; i++) {
@@ -487,7 +507,7 @@ static void test_using_a_store(void **state)
 static void test_governing_a_store(void **state)
 {
     (void)state;
-    run_faults(govern_script, few_errors);
+    run_faults(govern_script, all_errors);
 }
 
 static void test_reviving_a_store(void **state)
@@ -520,6 +540,60 @@ static void test_short_transfers(void **state)
         longest_transfer = SIZE_MAX;
         check_recovery();
     }
+}
+
+/* The n-th transfer of an open, a get, a put and a lease is half of what was asked for. */
+static void test_one_short_transfer(void **state)
+{
+    (void)state;
+    for (short_at = 1;; short_at++) {
+        prepare();
+        transfers = 0;
+        kiln_store *store = open_store();
+        assert_int_equal(scratch_get(store, 0), KILN_OK);
+        assert_int_equal(scratch_put(store, 9, 9000), KILN_OK);
+        assert_int_equal(scratch_get(store, 9), KILN_OK);
+        assert_int_equal(kiln_store_trim(store, KILN_UNLIMITED, NULL), KILN_OK);
+        kiln_store_close(&store);
+        const bool happened = transfers >= short_at;
+        const unsigned at = short_at;
+        short_at = 0;
+        check_recovery();
+        if (!happened) {
+            assert_true(at > 5);
+            break;
+        }
+        short_at = at;
+    }
+}
+
+/* An entry that takes several reads: none of them may fail unseen. */
+static void test_reading_in_pieces(void **state)
+{
+    (void)state;
+    prepare();
+    kiln_store *store = open_plain();
+    assert_int_equal(scratch_put(store, 5, (size_t)3 << 20), KILN_OK);
+    for (size_t i = 0; all_errors[i / 2] != 0; i++) {
+        const int error = all_errors[i / 2];
+        const bool on = i % 2 == 1;
+        unsigned at = is_endless(CALL_read, error, on) ? 0 : 1;
+        for (bool happened = at > 0; happened; at++) {
+            const unsigned descriptors = scratch_count_descriptors();
+            arm(CALL_read, error, on, at);
+            const kiln_status status = scratch_get(store, 5);
+            happened = seen >= at;
+            disarm();
+            EXPECT_GET(status);
+            assert_int_equal(status == KILN_OK, !happened || (error == EINTR && !on));
+            assert_int_equal(scratch_count_descriptors(), descriptors);
+            assert_true(happened || at > 2);
+        }
+    }
+    longest_transfer = 700001;
+    assert_int_equal(scratch_get(store, 5), KILN_OK);
+    longest_transfer = SIZE_MAX;
+    kiln_store_close(&store);
 }
 
 static void test_out_of_memory(void **state)
@@ -571,12 +645,17 @@ static int tear_down(void **state)
     return 0;
 }
 
-int main(void)
+/* test_store_faults [LAYOUT] */
+int main(int argc, char **argv)
 {
+    if (argc > 1) {
+        scratch_layout = argv[1];
+    }
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_using_a_store),    TEST(test_governing_a_store), TEST(test_reviving_a_store),
-        TEST(test_statistics_files), TEST(test_short_transfers),   TEST(test_out_of_memory),
+        TEST(test_using_a_store),     TEST(test_governing_a_store), TEST(test_reviving_a_store),
+        TEST(test_statistics_files),  TEST(test_short_transfers),   TEST(test_one_short_transfer),
+        TEST(test_reading_in_pieces), TEST(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -74,6 +74,14 @@ class Signed(cli.CliTest):
                            tool=tool, cwd=self.scratch)
         self.assertEqual(result.stdout.decode(), self.key + "\n")
 
+    def test_requests_of_others_are_dropped(self):
+        """Else each program would start a helper for them, which serves none."""
+        self.make("young")
+        counted = self.kiln_json("capture", "--key-file", self.key)
+        self.assertEqual(
+            counted, {"served": 0, "dropped": 1, "failed": 0, "expired": 0, "left": 0})
+        self.assertEqual(len(self.listed("--all")), 2)
+
     def doctor(self):
         output = subprocess.run([cli.KILN, "doctor", "--json"], stdout=subprocess.PIPE,
                                 env=self.environment, timeout=60).stdout

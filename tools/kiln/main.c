@@ -21,6 +21,7 @@ static const struct command commands[] = {
     {"show", "kiln show", "all about one entry", cmd_show},
     {"why", "kiln why", "why a build was not found", cmd_why},
     {"verify", "kiln verify", "read and check every entry", cmd_verify},
+    {"trim", "kiln trim", "remove what was used least recently", cmd_trim},
     {"rm", "kiln rm", "remove entries", cmd_rm},
     {"clear", "kiln clear", "remove all entries", cmd_clear},
     {"capture", "kiln capture", "capture what programs left to be captured", cmd_capture},
