@@ -5,7 +5,7 @@
 #include "base/config.h"
 
 static const kilni_dir_candidate candidates[] = {
-    {"KILN_DIR", ""},
+    {"KILN_DIR", NULL},
     {"XDG_CACHE_HOME", "/kiln"},
     {"HOME", "/.cache/kiln"},
 };

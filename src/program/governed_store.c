@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "base/error.h"
-#include "base/store_url.h"
 
 #define LAYOUT "onednn"
 #define QUEUE_BYTES (UINT64_C(64) << 20)
@@ -21,22 +20,15 @@ struct kilni_governed_store {
 static kiln_status open_store(const kilni_governed_params *params, uint32_t flags,
                               kiln_store **ret_store, kiln_error *error)
 {
-    const kilni_store_url url = {
-        .dir = params->dir,
+    const kiln_store_params opening = {
+        .struct_size = sizeof opening,
+        .max_bytes = params->max_bytes,
+        .flags = flags,
+        .log = params->log,
         .layout = LAYOUT,
         .policy = params->policy,
-        .max_bytes = params->max_bytes,
     };
-    char *location = NULL;
-    kiln_status status = kilni_store_url_make(&url, &location);
-    if (status != KILN_OK) {
-        return kilni_error_set(error, status, 0, "out of memory");
-    }
-    const kiln_store_params opening = {
-        .struct_size = sizeof opening, .flags = flags, .log = params->log};
-    status = kiln_store_open(location, &opening, ret_store, error);
-    free(location);
-    return status;
+    return kiln_store_open(params->dir, &opening, ret_store, error);
 }
 
 kiln_status kilni_governed_open(const kilni_governed_params *params,

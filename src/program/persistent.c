@@ -112,7 +112,8 @@ static kilni_governed_params params_locked(void)
 {
     return (kilni_governed_params){
         .dir = dir_locked(),
-        .policy = kiln_policy_name(policy_locked()),
+        .policy = policy_locked() == KILN_POLICY_FIFO ? KILN_STORE_POLICY_FIFO
+                                                      : KILN_STORE_POLICY_NO_EVICT,
         .max_bytes = (uint64_t)settings.capacity_mib << MIB_SHIFT,
         .log = settings.log,
     };
@@ -235,7 +236,7 @@ kiln_status kiln_persistent_get_capacity(int32_t *ret_capacity_mib)
     return KILN_OK;
 }
 
-/* A path as a URL can say it: a relative one begins with "./". */
+/* A path that no one takes for a URL: a relative one begins with "./". */
 static kiln_status copy_dir(const char *dir, char **ret_copy)
 {
     const bool is_complete = dir[0] == '/' || (dir[0] == '.' && dir[1] == '/');

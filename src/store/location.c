@@ -293,11 +293,9 @@ static kiln_status read_options(char *query, kilni_store_options *options, kiln_
 /* Reads what follows "file://", which it cuts into path and options. The path stays in @text. */
 static kiln_status read_file_url(char *text, kilni_store_options *options, kiln_error *error)
 {
-    if (text[0] != '/' && text[0] != '.') {
+    if (text[0] != '/') {
         return kilni_error_set(error, KILN_E_PARSE, 0,
-                               "file://%s: a path that begins with '/' or '.' must follow, as in "
-                               "file:///path",
-                               text);
+                               "file://%s: an absolute path must follow, as in file:///path", text);
     }
     if (strpbrk(text, "#|")) {
         return kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
