@@ -40,7 +40,8 @@ static void require_printable(const char *line)
 static void look_at(const kiln_config *config)
 {
     const char *dir = kiln_config_dir(config);
-    require(!dir || *dir == '/');
+    require(!dir || *dir == '/' || strncmp(dir, "file:///", 8) == 0 ||
+            strncmp(dir, "pack:/", 6) == 0);
     require((unsigned)kiln_config_readonly(config) <= 1);
     require((unsigned)kiln_config_disabled(config) <= 1);
     const char *text;

@@ -97,6 +97,7 @@ static void test_the_directory_is_the_first_that_is_given(void **state)
     assert_dir(NULL, NULL, "/h", "/h/.cache/kiln");
     assert_dir("", "", "/", "/.cache/kiln");
     assert_dir("/k", "relative", NULL, "/k");
+    assert_dir("file:///k?layout=sycl", "/x", "/h", "file:///k?layout=sycl");
 }
 
 static void test_empty_means_unset(void **state)

@@ -25,6 +25,7 @@
     X(fstat)                                                                                       \
     X(fstatat)                                                                                     \
     X(renameat)                                                                                    \
+    X(linkat)                                                                                      \
     X(unlinkat)                                                                                    \
     X(mkdirat)                                                                                     \
     X(readlinkat)                                                                                  \
@@ -141,6 +142,11 @@ static int faulty_fstatat(int directory, const char *path, struct stat *ret_stat
 static int faulty_renameat(int from, const char *old_path, int to, const char *new_path)
 {
     return fails(CALL_renameat) ? -1 : system_table->renameat(from, old_path, to, new_path);
+}
+
+static int faulty_linkat(int from, const char *old_path, int to, const char *new_path, int flags)
+{
+    return fails(CALL_linkat) ? -1 : system_table->linkat(from, old_path, to, new_path, flags);
 }
 
 static int faulty_unlinkat(int directory, const char *path, int flags)
@@ -302,7 +308,7 @@ static void change(kiln_store *store, const kiln_key *key)
     EXPECT_PUT(scratch_put(store, 1, 600));
     EXPECT_PUT(scratch_put(store, 50, 700));
     EXPECT(kiln_store_remove(store, key), KILN_OK, KILN_MISS, KILN_EXISTS, KILN_E_READONLY,
-           KILN_E_IO);
+           KILN_E_IO, KILN_E_NO_MEMORY);
     EXPECT(kiln_store_account(store, &delta), KILN_OK, KILN_E_READONLY, KILN_E_IO);
 }
 
@@ -338,7 +344,11 @@ static kiln_store *open_store(void)
     kiln_store *store = NULL;
     kiln_error error = {.struct_size = sizeof error};
     const kiln_store_params params = {
-        .struct_size = sizeof params, .flags = KILN_STORE_SYNC, .max_bytes = 1000000};
+        .struct_size = sizeof params,
+        .flags = KILN_STORE_SYNC,
+        .max_bytes = 1000000,
+        .layout = scratch_layout,
+    };
     kiln_status status = kiln_store_open(cache, &params, &store, &error);
     EXPECT(status, KILN_OK, KILN_E_DENIED, KILN_E_READONLY, KILN_E_FULL, KILN_E_IO,
            KILN_E_NO_MEMORY);
@@ -389,12 +399,19 @@ static void stats_script(void)
            KILN_E_CORRUPT, KILN_E_DENIED, KILN_E_IO);
 }
 
+static kiln_store *open_plain(void)
+{
+    const kiln_store_params params = {.struct_size = sizeof params, .layout = scratch_layout};
+    kiln_store *store = NULL;
+    assert_int_equal(kiln_store_open(cache, &params, &store, NULL), KILN_OK);
+    return store;
+}
+
 /* Old entries, so that gets stamp them; a link above; a small and a large one. */
 static void prepare(void)
 {
     scratch_remove(scratch_path(scratch, "real"));
-    kiln_store *store = NULL;
-    assert_int_equal(kiln_store_open(cache, NULL, &store, NULL), KILN_OK);
+    kiln_store *store = open_plain();
     for (uint64_t i = 0; i < EXISTING; i++) {
         char path[SCRATCH_PATH_SIZE];
         const struct timespec old[2] = {{.tv_sec = 1000000}, {.tv_sec = 1000000}};
@@ -408,11 +425,10 @@ static void prepare(void)
 /* The store works, and holds nothing that is damaged. */
 static void check_recovery(void)
 {
-    kiln_store *store = NULL;
+    kiln_store *store = open_plain();
     kiln_lease *lease = NULL;
     kiln_verify_report report = {.struct_size = sizeof report};
     kiln_key *key = scratch_key(2);
-    assert_int_equal(kiln_store_open(cache, NULL, &store, NULL), KILN_OK);
     assert_int_equal(kiln_store_verify(store, NULL, NULL, &report), KILN_OK);
     assert_int_equal(report.corrupt, 0);
     for (uint64_t i = 0; i < EXISTING; i++) {
@@ -571,8 +587,12 @@ static int tear_down(void **state)
     return 0;
 }
 
-int main(void)
+/* test_store_faults [LAYOUT] */
+int main(int argc, char **argv)
 {
+    if (argc > 1) {
+        scratch_layout = argv[1];
+    }
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_using_a_store),    TEST(test_governing_a_store), TEST(test_reviving_a_store),

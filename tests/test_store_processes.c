@@ -34,7 +34,8 @@ static board *shared;
 
 static kiln_store *open_store(uint64_t max_bytes)
 {
-    const kiln_store_params params = {.struct_size = sizeof params, .max_bytes = max_bytes};
+    const kiln_store_params params = {
+        .struct_size = sizeof params, .max_bytes = max_bytes, .layout = scratch_layout};
     kiln_store *store = NULL;
     return kiln_store_open(cache, &params, &store, NULL) == KILN_OK ? store : NULL;
 }
@@ -434,8 +435,12 @@ static void test_counters_add_up(void **state)
     kiln_store_close(&store);
 }
 
-int main(void)
+/* test_store_processes [LAYOUT] */
+int main(int argc, char **argv)
 {
+    if (argc > 1) {
+        scratch_layout = argv[1];
+    }
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_a_storm_of_kills),

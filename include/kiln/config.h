@@ -32,7 +32,8 @@ KILN_API kiln_status kiln_config_from_env(kiln_lookup_fn lookup, void *user,
 
 KILN_API void kiln_config_free(kiln_config **config);
 
-/* KILN_DIR, else $XDG_CACHE_HOME/kiln, else $HOME/.cache/kiln; NULL: memory only. Absolute. */
+/* KILN_DIR, else $XDG_CACHE_HOME/kiln, else $HOME/.cache/kiln; NULL: memory only. Absolute.
+ * KILN_DIR may also be a URL, or several places in a chain: whatever kiln_store_open takes. */
 KILN_API const char *kiln_config_dir(const kiln_config *config);
 
 /* KILN_MAX_SIZE: bytes, with a suffix K M G T (of 1024); default 2 GiB; 0: nothing is stored. */

@@ -136,12 +136,20 @@ static kiln_status complain_of_relative(kiln_config *config, const environment *
     return status;
 }
 
+/* Whether a value tells where a cache is, in any working directory: a path from the root on; for
+ * KILN_DIR, which nothing is appended to, also a URL. */
+static bool is_place(const char *value, const char *below)
+{
+    bool is_url = strncmp(value, "file:///", 8) == 0 || strncmp(value, "pack:/", 6) == 0;
+    return value[0] == '/' || (is_url && below[0] == '\0');
+}
+
 static kiln_status read_dir(kiln_config *config, const environment *env)
 {
     size_t chosen = 0;
     for (; chosen < DIR_CANDIDATE_COUNT; chosen++) {
         const char *value = value_of(env, dir_candidates[chosen].variable);
-        if (value && *value == '/') {
+        if (value && is_place(value, dir_candidates[chosen].below)) {
             kiln_status status = join_path(value, dir_candidates[chosen].below, &config->dir);
             if (status != KILN_OK) {
                 return status;

@@ -6,6 +6,7 @@
 #include "directory.h"
 #include "doctor.h"
 #include "json.h"
+#include "location.h"
 #include "options.h"
 #include "output.h"
 #include "tool.h"
@@ -72,7 +73,7 @@ int cmd_doctor(int argc, char **argv)
     kiln_config *config = NULL;
     must_succeed(kiln_config_from_env(NULL, NULL, &config));
     const char *path = line.directory != NULL ? line.directory : kiln_config_dir(config);
-    char *directory = path == NULL ? NULL : absolute_path(path);
+    char *directory = path == NULL ? NULL : absolute_location(path);
     json_t *report = examine(config, directory);
     bool healthy = json_array_size(json_object_get(report, "problems")) == 0;
     if (line.json) {

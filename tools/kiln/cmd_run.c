@@ -16,6 +16,7 @@
 #include "directory.h"
 #include "json.h"
 #include "layer.h"
+#include "location.h"
 #include "options.h"
 #include "output.h"
 #include "run_counters.h"
@@ -182,7 +183,9 @@ int cmd_run(int argc, char **argv)
         return exit_code;
     }
     if (line.directory != NULL) {
-        set_variable_to_path("KILN_DIR", line.directory);
+        char *location = absolute_location(line.directory);
+        must_succeed(setenv("KILN_DIR", location, 1));
+        free(location);
     }
     if (trace != NULL && (exit_code = set_trace(trace)) != EXIT_OK) {
         return exit_code;

@@ -7,6 +7,7 @@
 
 #include <kiln/config.h>
 
+#include "location.h"
 #include "output.h"
 #include "tool.h"
 
@@ -62,7 +63,7 @@ int directory_open(const char *option, uint32_t flags, struct directory *ret_dir
     const char *path = option != NULL ? option : kiln_config_dir(config);
     struct directory opened = {.max_bytes = kiln_config_max_bytes(config)};
     if (path != NULL) {
-        opened.path = absolute_path(path);
+        opened.path = absolute_location(path);
     }
     kiln_config_free(&config);
     if (opened.path == NULL) {

@@ -10,6 +10,7 @@
 
 #include "doctor.h"
 #include "json.h"
+#include "location.h"
 #include "output.h"
 
 /* Whether a name may be made where nothing has it yet: the lowest folder on its path that is there
@@ -32,7 +33,7 @@ static int can_be_made(const char *path)
 
 static const char *examine_missing(struct doctor *doctor)
 {
-    if (kiln_config_readonly(doctor->config)) {
+    if (kiln_config_readonly(doctor->config) || !is_plain_directory(doctor->directory)) {
         return "missing";
     }
     int error = can_be_made(doctor->directory);
@@ -43,6 +44,13 @@ static const char *examine_missing(struct doctor *doctor)
     return "can't be made";
 }
 
+/* A tier of a chain that is not used. */
+static void take_warning(void *user, kiln_log_level level, const char *text)
+{
+    (void)level;
+    doctor_problem(user, "%s", text);
+}
+
 /* What becomes of the directory, in a word. */
 static const char *examine_directory(struct doctor *doctor)
 {
@@ -50,6 +58,7 @@ static const char *examine_directory(struct doctor *doctor)
         .struct_size = sizeof params,
         .flags =
             KILN_STORE_NO_CREATE | (kiln_config_readonly(doctor->config) ? KILN_STORE_READONLY : 0),
+        .log = {take_warning, doctor},
     };
     kiln_error error = {.struct_size = sizeof error};
     kiln_store *store = NULL;
@@ -63,7 +72,7 @@ static const char *examine_directory(struct doctor *doctor)
                        error.text[0] != '\0' ? error.text : kiln_status_text(status));
         return "not used";
     }
-    if (!kiln_config_readonly(doctor->config) &&
+    if (!kiln_config_readonly(doctor->config) && is_plain_directory(doctor->directory) &&
         faccessat(AT_FDCWD, doctor->directory, W_OK | X_OK, AT_EACCESS) != 0) {
         doctor_problem(doctor, "%s can't be written: %s", doctor->directory, strerror(errno));
         return "can't be written";

@@ -208,6 +208,16 @@ static kiln_status choose_number(pair_put *put, bool *ret_is_claimed)
 
 /* ---- the payload ---- */
 
+static void note_incumbent(pair_put *put)
+{
+    struct stat stat;
+    put->replaced = (kilni_dir_incumbent){.is_there = false};
+    if (kilni_pair_look_at_payload(put->dir, put->folder, put->number, &stat) != KILNI_PAIR_NONE) {
+        put->replaced.is_there = true;
+        put->replaced.disk_bytes = kilni_dir_disk_bytes(&stat);
+    }
+}
+
 /* Puts the payload into its place. KILN_BUSY: the key file went meanwhile. */
 static kiln_status publish(pair_put *put)
 {
@@ -215,19 +225,17 @@ static kiln_status publish(pair_put *put)
         temporary[KILNI_PAIR_NAME_SIZE];
     kilni_pair_payload_name(put->dir, put->number, name);
     kilni_pair_key_name(put->dir, put->number, key_name);
-    struct stat before;
-    put->replaced = (kilni_dir_incumbent){.is_there = false};
-    if (kilni_pair_look_at_payload(put->dir, put->folder, put->number, &before) !=
-        KILNI_PAIR_NONE) {
-        put->replaced.is_there = true;
-        put->replaced.disk_bytes = kilni_dir_disk_bytes(&before);
-    }
     uint64_t disk_bytes = 0;
     kiln_status status =
         kilni_dir_write_temporary(put->dir, put->folder, ".", kiln_entry_encoding(put->entry),
                                   temporary, sizeof temporary, &disk_bytes);
     if (status != KILN_OK) {
         return status == KILN_MISS ? KILN_BUSY : status;
+    }
+    note_incumbent(put);
+    if (!kilni_dir_takes(put->dir, put->disk_bytes + disk_bytes, put->replaced.disk_bytes)) {
+        kilni_os()->unlinkat(put->folder, temporary, 0);
+        return KILN_E_FULL;
     }
     struct stat ours;
     if (kilni_os()->fstatat(put->folder, temporary, &ours, AT_SYMLINK_NOFOLLOW) != 0 ||

@@ -164,6 +164,10 @@ static void walk_level(pair_walk *walk, int folder, unsigned level, bool is_top)
         unsigned below;
         if (leads_down(walk, found->d_name, level, is_top, &below)) {
             walk_below(walk, folder, found->d_name, below);
+        } else if (is_top && walk->visit && kilni_dir_is_temporary_name(found->d_name)) {
+            /* Of what the layout notes beside the folders. */
+            folder_walk in = {.walk = walk, .folder = folder};
+            visit_half(&in, found->d_name);
         }
     }
     kilni_os()->closedir(listing);

@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Caches that a URL names, in each layout; and a reader of their files made from docs/ alone."""
+
+import os
+import re
+import struct
+import unittest
+
+import cli
+
+HASH = "[0-9a-f]{32}"
+NAMES = {
+    "sycl": (rf"{HASH}/{HASH}/{HASH}/{HASH}/\d+", ".src", ".bin"),
+    "onednn": (rf"{HASH}/\d+", "/key.bin", "/kernel.bin"),
+}
+
+
+def parts_of(encoding):
+    """The parts of a key, by docs/format.md, The key."""
+    assert encoding[:16] == b"KILNKEY\x01" + bytes(4) + encoding[12:16]
+    count, at, parts = struct.unpack_from("<I", encoding, 12)[0], 16, []
+    for _ in range(count):
+        length = encoding[at]
+        name = encoding[at + 1:at + 1 + length].decode()
+        form, size = struct.unpack_from("<BQ", encoding, at + 2 + length)
+        assert form == 0
+        at += length + 11
+        parts.append((name, encoding[at:at + size]))
+        at += size
+    assert at == len(encoding)
+    return parts
+
+
+def sections_of(entry):
+    """The sections of an entry by type, by docs/format.md, The entry."""
+    assert entry[:12] == b"KILN\r\n\x1a\n" + struct.pack("<I", 1)
+    count = struct.unpack_from("<I", entry, 44)[0]
+    rows = [struct.unpack_from("<IIQQ", entry, 64 + 24 * i) for i in range(count)]
+    return {kind: entry[offset:offset + size] for kind, _, offset, size in rows}
+
+
+class Layout:
+    layout = None
+
+    def setUp(self):
+        super().setUp()
+        self.root = self.cache
+        self.cache = f"file://{self.root}?layout={self.layout}"
+        self.environment["KILN_DIR"] = "/nonexistent"
+        self.digests = self.make("entries")
+
+    def kiln(self, command, *arguments, **options):
+        return super().kiln(command, "--dir", self.cache, *arguments, **options)
+
+    def files(self):
+        return sorted(
+            os.path.relpath(os.path.join(folder, name), self.root)
+            for folder, _, names in os.walk(self.root) for name in names)
+
+    def pairs(self):
+        pattern, key, payload = NAMES[self.layout]
+        return [(name, name[:-len(key)] + payload)
+                for name in self.files() if re.fullmatch(pattern + re.escape(key), name)]
+
+    def read(self, name):
+        with open(os.path.join(self.root, name), "rb") as file:
+            return file.read()
+
+    def test_files(self):
+        pairs = self.pairs()
+        self.assertEqual(len(pairs), len(self.listed()))
+        others = set(self.files()) - {name for pair in pairs for name in pair}
+        self.assertEqual({name for name in others if not name.startswith("v1/requests/")},
+                         {"CACHEDIR.TAG", "lease", "stats"} |
+                         ({"size.txt"} if self.layout == "onednn" else set()))
+
+    def test_a_reader_of_ones_own(self):
+        found = {}
+        for key_name, payload_name in self.pairs():
+            key, sections = self.read(key_name), sections_of(self.read(payload_name))
+            self.assertEqual(sections[2], key)
+            found[dict(parts_of(key))["name"]] = sections[5]
+        digest = self.digests["saxpy"]
+        self.assertEqual(found[b"saxpy"], bytes((i * 7 + 3000) % 256 for i in range(3000)))
+        self.assertEqual(self.kiln("show", digest, "--payload", "-").stdout, found[b"saxpy"])
+        out = os.path.join(self.scratch, "code.bin")
+        self.kiln("show", digest, "--payload", out)
+        with open(out, "rb") as file:
+            self.assertEqual(file.read(), found[b"saxpy"])
+
+    def test_show_and_verify(self):
+        digest = self.digests["saxpy"]
+        self.assertTrue(self.kiln("show", "--source", digest).stdout.startswith(b"kernel void"))
+        self.assertIn(b"saxpy", self.kiln("show", digest).stdout)
+        self.kiln("verify")
+        payload = next(payload for key, payload in self.pairs()
+                       if dict(parts_of(self.read(key)))["name"] == b"saxpy")
+        with open(os.path.join(self.root, payload), "r+b") as file:
+            file.seek(-1, os.SEEK_END)
+            byte = file.read(1)[0]
+            file.seek(-1, os.SEEK_END)
+            file.write(bytes([byte ^ 1]))
+        self.assertIn(digest.encode(), self.kiln("verify", expect=5).stderr)
+
+    def test_remove_and_clear(self):
+        count = len(self.pairs())
+        self.kiln("rm", self.digests["saxpy"])
+        self.assertEqual(len(self.pairs()), count - 1)
+        self.kiln("clear", "--yes")
+        self.assertEqual(self.pairs(), [])
+        folders = [name for name in os.listdir(self.root) if re.fullmatch(HASH, name)]
+        self.assertEqual(folders, [])
+        self.assertEqual(self.listed(), [])
+
+    def test_stats(self):
+        stats = super().kiln_json("stats")
+        self.assertEqual(stats["entries"], len(self.listed()))
+        self.assertGreater(stats["bytes"], 0)
+
+    def test_the_variable(self):
+        listed = self.listed()
+        self.environment["KILN_DIR"] = self.cache
+        output = super().kiln("ls", "--json").stdout.splitlines()
+        self.assertEqual(len(output), len(listed))
+
+    def test_run(self):
+        self.environment["KILN_DISABLE"] = "1"
+        output = self.kiln("run", "--", "printenv", "KILN_DIR").stdout
+        self.assertEqual(output.decode(), self.cache + "\n")
+
+
+class Sycl(Layout, cli.CliTest):
+    layout = "sycl"
+
+    def test_levels(self):
+        """All keys have the same device and options, and none has constants."""
+        levels = {tuple(name.split("/")[i] for i in (0, 2, 3)) for name, _ in self.pairs()}
+        self.assertEqual(len(levels), 1)
+        self.assertEqual(levels.pop()[1], "99aa06d3014798d86001c324468d497f")
+
+
+class Onednn(Layout, cli.CliTest):
+    layout = "onednn"
+
+    def test_the_hash_is_the_digest(self):
+        self.assertIn(self.digests["saxpy"], {name.split("/")[0] for name, _ in self.pairs()})
+
+    def test_size(self):
+        self.assertGreater(int(self.read("size.txt")), 3000)
+
+    def test_backend(self):
+        self.cache += "&backend=level_zero"
+        digests = self.make("entries")
+        self.assertTrue(os.path.isdir(os.path.join(self.root, "level_zero", digests["saxpy"])))
+
+
+class Wrong(cli.CliTest):
+    def test_layout(self):
+        result = self.kiln("ls", "--dir", f"file://{self.cache}?layout=maple", expect=3)
+        self.assertIn(b"layout=maple: expected kiln, sycl or onednn", result.stderr)
+
+
+if __name__ == "__main__":
+    cli.main()

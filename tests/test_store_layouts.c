@@ -1,0 +1,1345 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The layouts that keep an entry in two files: their names, byte for byte; what happens where
+ * hashes collide, where a half is missing or damaged, and where several write and evict at once.
+ * What they promise like any store is in test_store.c.
+ */
+#include "support/store_scene.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "entry/layout.h"
+#include "os/os.h"
+#include "store/dir/pair.h"
+#include "store/totals.h"
+#include "support/golden.h"
+
+#define FOLDER_SIZE 512
+
+static char scratch[SCRATCH_DIRECTORY_SIZE];
+static char cache[SCRATCH_DIRECTORY_SIZE + 8];
+static kiln_store *store;
+
+static void open_at(const char *options)
+{
+    char url[SCRATCH_PATH_SIZE];
+    kiln_store_close(&store);
+    snprintf(url, sizeof url, "file://%s?layout=%s%s", cache, scratch_layout, options);
+    assert_int_equal(kiln_store_open(url, NULL, &store, NULL), KILN_OK);
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    scratch_make(scratch);
+    snprintf(cache, sizeof cache, "%s/cache", scratch);
+    open_at("");
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    kilni_os_replace(NULL);
+    kiln_store_close(&store);
+    scratch_remove(scratch);
+    return 0;
+}
+
+static bool is_sycl(void)
+{
+    return strcmp(scratch_layout, "sycl") == 0;
+}
+
+/* All keys collide, or as many as so few bits make. */
+static void cut_hashes(unsigned bits)
+{
+    ((kilni_dir *)store)->hash_bits = bits;
+}
+
+/* ---- files ---- */
+
+static bool exists(const char *path)
+{
+    struct stat stat;
+    return lstat(path, &stat) == 0;
+}
+
+static void write_whole(const char *path, const void *bytes, size_t size)
+{
+    int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    assert_true(file >= 0);
+    assert_int_equal(write(file, bytes, size), (ssize_t)size);
+    close(file);
+}
+
+static size_t read_whole(const char *path, unsigned char **ret_bytes)
+{
+    struct stat found;
+    assert_int_equal(stat(path, &found), 0);
+    *ret_bytes = malloc((size_t)found.st_size + 1);
+    assert_non_null(*ret_bytes);
+    int file = open(path, O_RDONLY);
+    assert_int_equal(read(file, *ret_bytes, (size_t)found.st_size), found.st_size);
+    close(file);
+    return (size_t)found.st_size;
+}
+
+static void expect_bytes(const char *path, const void *bytes, size_t size)
+{
+    unsigned char *found;
+    assert_int_equal(read_whole(path, &found), size);
+    assert_memory_equal(found, bytes, size);
+    free(found);
+}
+
+static void copy_file(const char *from, const char *to)
+{
+    unsigned char *bytes;
+    size_t size = read_whole(from, &bytes);
+    write_whole(to, bytes, size);
+    free(bytes);
+}
+
+static void make_directories(const char *path)
+{
+    char part[SCRATCH_PATH_SIZE];
+    snprintf(part, sizeof part, "%s", path);
+    for (char *at = strchr(part + 1, '/'); at; at = strchr(at + 1, '/')) {
+        *at = '\0';
+        mkdir(part, 0700);
+        *at = '/';
+    }
+}
+
+/* The folder that a number's pairs are in, for the hashes in force. */
+static const char *folder_of(uint64_t number)
+{
+    static char path[FOLDER_SIZE];
+    kiln_key *key = scratch_key(number);
+    char folder[KILNI_PAIR_FOLDER_SIZE];
+    assert_int_equal(kilni_pair_folder_of((kilni_dir *)store, key, folder), KILN_OK);
+    snprintf(path, sizeof path, "%s/%s", cache, folder);
+    kiln_key_release(&key);
+    return path;
+}
+
+static const char *file_at(const char *folder, unsigned n, bool is_key)
+{
+    static char paths[4][SCRATCH_PATH_SIZE];
+    static unsigned next;
+    char *path = paths[next++ % 4];
+    const char *suffix =
+        is_sycl() ? (is_key ? ".src" : ".bin") : (is_key ? "/key.bin" : "/kernel.bin");
+    snprintf(path, SCRATCH_PATH_SIZE, "%s/%u%s", folder, n, suffix);
+    return path;
+}
+
+static const char *key_file(uint64_t number, unsigned n)
+{
+    return file_at(folder_of(number), n, true);
+}
+
+static const char *payload_file(uint64_t number, unsigned n)
+{
+    return file_at(folder_of(number), n, false);
+}
+
+static unsigned count_files;
+static const char *counted_suffix;
+
+static int count_one(const char *path, const struct stat *stat, int kind, struct FTW *walk)
+{
+    (void)stat, (void)walk;
+    const size_t length = strlen(path), suffix = strlen(counted_suffix);
+    count_files +=
+        kind == FTW_F && length >= suffix && strcmp(path + length - suffix, counted_suffix) == 0;
+    return 0;
+}
+
+static unsigned count_with_suffix(const char *suffix)
+{
+    count_files = 0;
+    counted_suffix = suffix;
+    nftw(cache, count_one, 16, FTW_PHYS);
+    return count_files;
+}
+
+static unsigned count_keys(void)
+{
+    return count_with_suffix(is_sycl() ? ".src" : "/key.bin");
+}
+
+static unsigned count_payloads(void)
+{
+    return count_with_suffix(is_sycl() ? ".bin" : "/kernel.bin");
+}
+
+static unsigned folders;
+
+static int count_folder(const char *path, const struct stat *stat, int kind, struct FTW *walk)
+{
+    (void)path, (void)stat;
+    folders += kind == FTW_D && walk->level > 0 && strcmp(path + walk->base, "v1") != 0;
+    return 0;
+}
+
+static unsigned count_folders(void)
+{
+    folders = 0;
+    nftw(cache, count_folder, 16, FTW_PHYS);
+    return folders;
+}
+
+/* ---- calls ---- */
+
+static void put(uint64_t number)
+{
+    assert_int_equal(scratch_put(store, number, 1000), KILN_OK);
+}
+
+static void expect_get(uint64_t number, kiln_status status)
+{
+    assert_int_equal(scratch_get(store, number), status);
+}
+
+static kiln_status remove_key(uint64_t number)
+{
+    kiln_key *key = scratch_key(number);
+    kiln_status status = kiln_store_remove(store, key);
+    kiln_key_release(&key);
+    return status;
+}
+
+static kiln_store_stat get_stat(void)
+{
+    kiln_store_stat stat = {.struct_size = sizeof stat};
+    assert_int_equal(kiln_store_get_stat(store, &stat), KILN_OK);
+    return stat;
+}
+
+static kiln_verify_report verify(void)
+{
+    kiln_verify_report report = {.struct_size = sizeof report};
+    assert_int_equal(kiln_store_verify(store, NULL, NULL, &report), KILN_OK);
+    return report;
+}
+
+static void expect_size_known(void)
+{
+    kilni_totals totals;
+    kiln_store_stat stat = get_stat();
+    assert_int_equal(kilni_totals_read_file(AT_FDCWD, scratch_path(cache, "stats"), &totals),
+                     KILN_OK);
+    assert_int_equal(totals.entries, stat.entries);
+    assert_int_equal(totals.bytes, stat.bytes);
+}
+
+static void set_time(const char *path, time_t time_s)
+{
+    const struct timespec times[2] = {{.tv_sec = time_s}, {.tv_sec = time_s}};
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+/* ---- which layout ---- */
+
+static kiln_status open_with(const char *location, const char *layout, kiln_error *error)
+{
+    const kiln_store_params params = {.struct_size = sizeof params, .layout = layout};
+    kiln_store_close(&store);
+    return kiln_store_open(location, &params, &store, error);
+}
+
+static void test_the_layout_is_a_parameter(void **state)
+{
+    (void)state;
+    kiln_error error = {.struct_size = sizeof error};
+    assert_int_equal(open_with(cache, "maple", &error), KILN_E_UNSUPPORTED);
+    assert_non_null(strstr(error.text, "\"maple\": expected kiln, sycl or onednn"));
+    assert_int_equal(open_with(cache, scratch_layout, NULL), KILN_OK);
+    put(1);
+    assert_int_equal(count_keys(), 1);
+    char url[SCRATCH_PATH_SIZE];
+    snprintf(url, sizeof url, "file://%s?layout=kiln", cache);
+    assert_int_equal(open_with(url, scratch_layout, NULL), KILN_OK); /* what the URL says counts */
+    expect_get(1, KILN_MISS);
+    put(2);
+    assert_int_equal(get_stat().entries, 1); /* each layout sees its own entries */
+    assert_int_equal(open_with(cache, NULL, NULL), KILN_OK);
+    expect_get(2, KILN_OK);
+}
+
+/* ---- names, by hand ---- */
+
+#define CPU "7aa0d97ea6fac5b2ef1ad8df164fa787"
+#define NOTHING "99aa06d3014798d86001c324468d497f"
+
+/* Where golden_entry is. */
+static const char *golden_folder(void)
+{
+    return is_sycl() ? CPU "/1a36daf26bb5c4eac17960bb8a160c19/" NOTHING "/" NOTHING
+                     : "26817279a3bd628b936a173372dbf51d";
+}
+
+static void test_names_and_bytes(void **state)
+{
+    (void)state;
+    kiln_entry *entry = NULL;
+    assert_int_equal(kiln_entry_decode(golden_entry, sizeof golden_entry, &entry), KILN_OK);
+    assert_int_equal(kiln_store_put(store, entry), KILN_OK);
+    kiln_entry_release(&entry);
+    const char *folder = scratch_path(cache, golden_folder());
+    expect_bytes(file_at(folder, 0, true), golden_key, sizeof golden_key);
+    expect_bytes(file_at(folder, 0, false), golden_entry, sizeof golden_entry);
+    struct stat found;
+    assert_int_equal(stat(file_at(folder, 0, true), &found), 0);
+    assert_int_equal(found.st_mode & 07777, 0600);
+    assert_int_equal(found.st_nlink, 1);
+    assert_int_equal(stat(folder, &found), 0);
+    assert_int_equal(found.st_mode & 07777, 0700);
+    assert_int_equal(count_with_suffix(""), is_sycl() ? 5 : 6); /* tag, stats, lease, size.txt */
+}
+
+/* A pair that someone else made by the description, behind a hole. */
+static void test_files_of_another_writer(void **state)
+{
+    (void)state;
+    const char *folder = scratch_path(cache, golden_folder());
+    make_directories(file_at(folder, 7, true));
+    write_whole(file_at(folder, 7, true), golden_key, sizeof golden_key);
+    write_whole(file_at(folder, 7, false), golden_entry, sizeof golden_entry);
+    kiln_key *key = NULL;
+    kiln_entry *entry = NULL;
+    assert_int_equal(kiln_key_decode(golden_key, sizeof golden_key, &key), KILN_OK);
+    assert_int_equal(kiln_store_contains(store, key), KILN_OK);
+    assert_int_equal(kiln_store_get(store, key, &entry), KILN_OK);
+    assert_memory_equal(kiln_entry_payload(entry).data,
+                        "\x7f"
+                        "CODE",
+                        5);
+    assert_int_equal(verify().ok, 1);
+    kiln_entry_release(&entry);
+    assert_int_equal(kiln_store_remove(store, key), KILN_OK);
+    assert_int_equal(count_folders(), 0);
+    kiln_key_release(&key);
+}
+
+static kiln_entry *entry_of_parts(const char *const *parts, size_t count, const char *payload)
+{
+    kiln_key_builder *builder = NULL;
+    kiln_key *key = NULL;
+    kiln_entry *entry = NULL;
+    assert_int_equal(kiln_key_builder_new(&builder), KILN_OK);
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(kiln_key_builder_add_text(builder, parts[2 * i], parts[2 * i + 1]),
+                         KILN_OK);
+    }
+    assert_int_equal(kiln_key_builder_finish(builder, &key), KILN_OK);
+    kiln_key_builder_free(&builder);
+    const kiln_entry_params params = {
+        .struct_size = sizeof params,
+        .key = key,
+        .kind = KILN_ENTRY_PROGRAM,
+        .provenance.struct_size = sizeof params.provenance,
+        .payload = {payload, strlen(payload)},
+    };
+    assert_int_equal(kiln_entry_new(&params, &entry), KILN_OK);
+    kiln_key_release(&key);
+    return entry;
+}
+
+static void put_parts(const char *const *parts, size_t count)
+{
+    kiln_entry *entry = entry_of_parts(parts, count, "code");
+    assert_int_equal(kiln_store_put(store, entry), KILN_OK);
+    kiln_entry_release(&entry);
+}
+
+static void test_a_level_for_each_kind_of_part(void **state)
+{
+    (void)state;
+    if (!is_sycl()) {
+        return;
+    }
+    const char *const whole[] = {"device", "cpu",  "image",         "IL",
+                                 "spec",   "\x07", "build options", "-O2"};
+    put_parts(whole, 4);
+    assert_true(exists(scratch_path(
+        cache, CPU "/5551f1df1280d6757d588fc75fa872a7/0f0cddd7ed06b87d7792df65af1da299/"
+                   "1160b6b21b4fecad44bde9a2dd66c384/0.src")));
+}
+
+/* Parts go to their levels by the first word of their names, wherever they stand. */
+static void test_words_decide_the_level(void **state)
+{
+    (void)state;
+    if (!is_sycl()) {
+        return;
+    }
+    const struct {
+        const char *name;
+        unsigned level;
+    } names[] = {
+        {"device", 0},
+        {"device.name", 0},
+        {"platform.version", 0},
+        {"driver.file", 0},
+        {"cpu", 0},
+        {"env.IGC_X", 0},
+        {"backend", 0},
+        {"runtime.version", 0},
+        {"image", 1},
+        {"source", 1},
+        {"il", 1},
+        {"include.content", 1},
+        {"devices", 1},
+        {"deviceless.x", 1},
+        {"constant", 2},
+        {"constant.value", 2},
+        {"spec", 2},
+        {"spec constants", 2},
+        {"spec_constants", 2},
+        {"options", 3},
+        {"build options", 3},
+        {"build_options", 3},
+        {"compile options", 3},
+        {"compile_options", 3},
+        {"link options.x", 3},
+        {"link_options", 3},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *const parts[] = {names[i].name, "x"};
+        kiln_entry *entry = entry_of_parts(parts, 1, "code");
+        char folder[KILNI_PAIR_FOLDER_SIZE];
+        assert_int_equal(kilni_pair_folder_of((kilni_dir *)store, kiln_entry_key(entry), folder),
+                         KILN_OK);
+        for (unsigned level = 0; level < 4; level++) {
+            const bool is_nothing = strncmp(folder + 33 * level, NOTHING, 32) == 0;
+            assert_int_equal(is_nothing, level != names[i].level);
+        }
+        kiln_entry_release(&entry);
+    }
+}
+
+static void test_parts_of_a_level_count_together(void **state)
+{
+    (void)state;
+    if (!is_sycl()) {
+        return;
+    }
+    const char *const parts[] = {"device", "a", "source", "s", "device.name", "b", "include", "i"};
+    kiln_entry *entry = entry_of_parts(parts, 4, "code");
+    char folder[KILNI_PAIR_FOLDER_SIZE], text[KILN_DIGEST_TEXT_SIZE];
+    assert_int_equal(kilni_pair_folder_of((kilni_dir *)store, kiln_entry_key(entry), folder),
+                     KILN_OK);
+    static const char device[] = "\x06"
+                                 "device\0\0\1\0\0\0\0\0\0\0a"
+                                 "\x0b"
+                                 "device.name\0\0\1\0\0\0\0\0\0\0b";
+    static const char image[] = "\x06"
+                                "source\0\0\1\0\0\0\0\0\0\0s"
+                                "\x07"
+                                "include\0\0\1\0\0\0\0\0\0\0i";
+    kiln_digest digest = kilni_hash(device, sizeof device - 1);
+    kiln_digest_format(&digest, text);
+    assert_memory_equal(folder, text, 32);
+    digest = kilni_hash(image, sizeof image - 1);
+    kiln_digest_format(&digest, text);
+    assert_memory_equal(folder + 33, text, 32);
+    kiln_entry_release(&entry);
+}
+
+static void test_requests_are_where_they_always_are(void **state)
+{
+    (void)state;
+    const char *const parts[] = {KILN_REQUEST_PART, "1", "device", "cpu"};
+    put_parts(parts, 2);
+    assert_true(exists(scratch_path(cache, "v1/requests")));
+    assert_int_equal(count_keys(), 0);
+    assert_int_equal(verify().ok, 1);
+    assert_int_equal(get_stat().entries, 0);
+}
+
+static void test_stripped_keys(void **state)
+{
+    (void)state;
+    kiln_entry *entry = scratch_entry(1, 100), *found = NULL;
+    kiln_key *stripped = NULL;
+    assert_int_equal(kiln_key_strip(kiln_entry_key(entry), 8, &stripped), KILN_OK);
+    const kiln_entry_params params = {
+        .struct_size = sizeof params,
+        .key = stripped,
+        .kind = KILN_ENTRY_PROGRAM,
+        .provenance.struct_size = sizeof params.provenance,
+        .payload = kiln_entry_payload(entry),
+    };
+    assert_int_equal(kiln_entry_new(&params, &found), KILN_OK);
+    kiln_status sent = kiln_store_put(store, found);
+    kiln_entry_release(&found);
+    if (is_sycl()) {
+        assert_int_equal(sent, KILN_E_UNSUPPORTED);
+        assert_int_equal(kiln_store_get(store, stripped, &found), KILN_MISS);
+        assert_int_equal(kiln_store_contains(store, stripped), KILN_MISS);
+        assert_int_equal(kiln_store_remove(store, stripped), KILN_MISS);
+    } else {
+        assert_int_equal(sent, KILN_OK);
+        expect_get(1, KILN_OK);
+        put(1);
+        assert_int_equal(count_keys(), 1);
+        assert_int_equal(kiln_store_get(store, stripped, &found), KILN_OK);
+        kiln_entry_release(&found);
+    }
+    kiln_key_release(&stripped);
+    kiln_entry_release(&entry);
+}
+
+/* ---- collisions and holes ---- */
+
+static void test_collisions(void **state)
+{
+    (void)state;
+    cut_hashes(4);
+    for (uint64_t i = 0; i < 64; i++) {
+        put(i);
+    }
+    assert_int_equal(count_keys(), 64);
+    assert_true(count_folders() <= (is_sycl() ? 1 + 16 + 16 + 16 : 16 + 64));
+    for (uint64_t i = 0; i < 64; i++) {
+        expect_get(i, KILN_OK);
+    }
+    expect_get(64, KILN_MISS);
+    kiln_verify_report report = verify();
+    assert_int_equal(report.ok, 64);
+    assert_int_equal(report.corrupt, 0);
+    for (uint64_t i = 0; i < 64; i += 3) {
+        assert_int_equal(remove_key(i), KILN_OK);
+    }
+    for (uint64_t i = 0; i < 64; i++) {
+        expect_get(i, i % 3 == 0 ? KILN_MISS : KILN_OK);
+    }
+    for (uint64_t i = 0; i < 64; i++) {
+        put(i);
+    }
+    assert_int_equal(count_keys(), 64);
+    expect_size_known();
+}
+
+static void test_holes_hide_nothing(void **state)
+{
+    (void)state;
+    cut_hashes(0);
+    for (uint64_t i = 0; i < 5; i++) {
+        put(i);
+        assert_true(exists(payload_file(i, (unsigned)i)));
+    }
+    assert_int_equal(remove_key(0), KILN_OK);
+    assert_int_equal(remove_key(2), KILN_OK);
+    expect_get(1, KILN_OK);
+    expect_get(3, KILN_OK);
+    expect_get(4, KILN_OK);
+    put(4);
+    assert_int_equal(count_keys(), 3);
+    put(7);
+    assert_true(exists(payload_file(7, 0))); /* the lowest that is free */
+    put(8);
+    assert_true(exists(payload_file(8, 2)));
+    put(9);
+    assert_true(exists(payload_file(9, 5)));
+    const uint64_t there[] = {7, 1, 8, 3, 4, 9};
+    for (size_t i = 0; i < 6; i++) {
+        expect_get(there[i], KILN_OK);
+    }
+}
+
+static void test_evictions_make_holes(void **state)
+{
+    (void)state;
+    cut_hashes(0);
+    for (uint64_t i = 0; i < 10; i++) {
+        put(i);
+        set_time(payload_file(i, (unsigned)i), 1000000 + (time_t)(i * 7 % 10));
+    }
+    const uint64_t bytes = get_stat().bytes;
+    kiln_trim_report report = {.struct_size = sizeof report};
+    assert_int_equal(kiln_store_trim(store, bytes / 2, &report), KILN_OK);
+    assert_int_equal(report.removed, 5);
+    assert_int_equal(report.removed_bytes, bytes / 2);
+    for (uint64_t i = 0; i < 10; i++) {
+        expect_get(i, i * 7 % 10 < 5 ? KILN_MISS : KILN_OK);
+    }
+    assert_int_equal(count_keys(), 5);
+    assert_int_equal(count_payloads(), 5);
+    expect_size_known();
+}
+
+static void test_copies_of_one_key(void **state)
+{
+    (void)state;
+    put(1);
+    if (!is_sycl()) {
+        make_directories(key_file(1, 3));
+    }
+    copy_file(key_file(1, 0), key_file(1, 3));
+    copy_file(payload_file(1, 0), payload_file(1, 3));
+    write_whole(payload_file(1, 0), "short", 5);
+    expect_get(1, KILN_OK); /* the sound one */
+    put(1);
+    assert_int_equal(count_keys(), 1);
+    assert_true(exists(payload_file(1, 0)));
+    expect_get(1, KILN_OK);
+    assert_int_equal(verify().ok, 1);
+}
+
+/* ---- a newer format ---- */
+
+static void make_newer(const char *path)
+{
+    unsigned char *bytes;
+    size_t size = read_whole(path, &bytes);
+    bytes[KILNI_ENTRY_VERSION_OFFSET]++;
+    write_whole(path, bytes, size);
+    free(bytes);
+}
+
+static void test_a_newer_entry_keeps_its_number(void **state)
+{
+    (void)state;
+    unsigned char *before;
+    put(1);
+    make_newer(payload_file(1, 0));
+    size_t size = read_whole(payload_file(1, 0), &before);
+    expect_get(1, KILN_E_VERSION);
+    put(1);
+    expect_get(1, KILN_OK);
+    assert_true(exists(payload_file(1, 1)));
+    put(1);
+    assert_int_equal(count_payloads(), 2);
+    assert_int_equal(remove_key(1), KILN_EXISTS); /* of which the newer one stays */
+    expect_get(1, KILN_E_VERSION);
+    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
+    expect_bytes(payload_file(1, 0), before, size);
+    assert_true(exists(key_file(1, 0)));
+    assert_int_equal(verify().newer, 1);
+
+    assert_int_equal(unlink(key_file(1, 0)), 0);
+    set_time(payload_file(1, 0), 1000000);
+    put(1);
+    assert_true(exists(payload_file(1, 1)));
+    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
+    expect_bytes(payload_file(1, 0), before, size);
+    free(before);
+}
+
+/* ---- halves ---- */
+
+static void test_half_a_pair_is_a_miss(void **state)
+{
+    (void)state;
+    put(1);
+    assert_int_equal(unlink(key_file(1, 0)), 0);
+    expect_get(1, KILN_MISS);
+    assert_int_equal(verify().checked, 0);
+    put(1);
+    expect_get(1, KILN_OK);
+    assert_true(exists(payload_file(1, 1))); /* the other may be newer: its number stays taken */
+    assert_int_equal(unlink(payload_file(1, 1)), 0);
+    expect_get(1, KILN_MISS);
+    kiln_key *key = scratch_key(1);
+    assert_int_equal(kiln_store_contains(store, key), KILN_MISS);
+    assert_int_equal(kiln_store_remove(store, key), KILN_MISS);
+    kiln_key_release(&key);
+    put(1);
+    expect_get(1, KILN_OK);
+    assert_int_equal(count_keys(), 1);
+}
+
+static void test_old_halves_are_leftovers(void **state)
+{
+    (void)state;
+    cut_hashes(0);
+    for (uint64_t i = 0; i < 4; i++) {
+        put(i);
+    }
+    assert_int_equal(unlink(key_file(0, 0)), 0);
+    assert_int_equal(unlink(payload_file(1, 1)), 0);
+    assert_int_equal(unlink(payload_file(2, 2)), 0);
+    set_time(payload_file(0, 0), 1000000);
+    set_time(key_file(1, 1), 1000000);
+    assert_int_equal(kiln_store_trim(store, KILN_UNLIMITED, NULL), KILN_OK);
+    assert_false(exists(payload_file(0, 0)));
+    assert_false(exists(key_file(1, 1)));
+    assert_true(exists(key_file(2, 2))); /* perhaps its writer lives */
+    expect_get(3, KILN_OK);
+    expect_size_known();
+}
+
+static void test_every_truncation_of_a_key_file(void **state)
+{
+    (void)state;
+    unsigned char *bytes;
+    put(1);
+    size_t size = read_whole(key_file(1, 0), &bytes);
+    for (size_t length = 0; length < size; length++) {
+        write_whole(key_file(1, 0), bytes, length);
+        expect_get(1, KILN_MISS);
+    }
+    assert_int_equal(verify().corrupt, 1);
+    write_whole(key_file(1, 0), bytes, size);
+    expect_get(1, KILN_OK);
+    free(bytes);
+}
+
+static void test_every_flip_in_a_key_file(void **state)
+{
+    (void)state;
+    unsigned char *bytes;
+    put(1);
+    size_t size = read_whole(key_file(1, 0), &bytes);
+    for (size_t i = 0; i < size * 8; i++) {
+        bytes[i / 8] ^= (unsigned char)(1u << i % 8);
+        write_whole(key_file(1, 0), bytes, size);
+        bytes[i / 8] ^= (unsigned char)(1u << i % 8);
+        expect_get(1, KILN_MISS);
+    }
+    put(1);
+    expect_get(1, KILN_OK);
+    put(1);
+    assert_int_equal(count_keys(), 2); /* the damaged one goes with the oldest */
+    free(bytes);
+}
+
+static void test_lengths_in_a_key_file_are_not_believed(void **state)
+{
+    (void)state;
+    unsigned char *bytes;
+    put(1);
+    size_t size = read_whole(key_file(1, 0), &bytes);
+    memset(bytes + 16 + 1 + 6 + 1 + 1, 0xff, 8); /* the size of the first part */
+    bytes[8] = 1;                                /* and stripped, so that it is decoded */
+    write_whole(key_file(1, 0), bytes, size);
+    expect_get(1, KILN_MISS);
+    put(1);
+    expect_get(1, KILN_OK);
+    free(bytes);
+}
+
+static void test_a_key_of_one_and_a_payload_of_another(void **state)
+{
+    (void)state;
+    cut_hashes(0);
+    put(1);
+    put(2);
+    copy_file(payload_file(2, 1), payload_file(1, 0));
+    expect_get(1, KILN_MISS);
+    expect_get(2, KILN_OK);
+    kiln_verify_report report = verify();
+    assert_int_equal(report.checked, 2);
+    assert_int_equal(report.corrupt, 1);
+    put(1);
+    expect_get(1, KILN_OK);
+    assert_int_equal(count_keys(), 2);
+    assert_int_equal(verify().ok, 2);
+}
+
+static int note_digest(void *user, kiln_item *item)
+{
+    kiln_item_info info = {.struct_size = sizeof info};
+    assert_int_equal(kiln_item_get_info(item, &info), KILN_OK);
+    *(kiln_item_info *)user = info;
+    return 0;
+}
+
+static void test_a_damaged_item_has_its_keys_digest(void **state)
+{
+    (void)state;
+    kiln_key *key = scratch_key(1);
+    const kiln_digest digest = kiln_key_digest(key);
+    kiln_item_info info = {0};
+    put(1);
+    write_whole(payload_file(1, 0), "damaged", 7);
+    assert_int_equal(kiln_store_each(store, note_digest, &info), KILN_OK);
+    assert_int_equal(info.state, KILN_E_CORRUPT);
+    assert_memory_equal(&info.digest, &digest, sizeof digest);
+    kiln_key_release(&key);
+}
+
+static void test_a_pair_in_a_wrong_folder(void **state)
+{
+    (void)state;
+    char elsewhere[FOLDER_SIZE];
+    put(1);
+    put(2);
+    snprintf(elsewhere, sizeof elsewhere, "%s", folder_of(2));
+    copy_file(key_file(1, 0), file_at(elsewhere, 0, true));
+    copy_file(payload_file(1, 0), file_at(elsewhere, 0, false));
+    expect_get(2, KILN_MISS);
+    kiln_verify_report report = verify();
+    assert_int_equal(report.corrupt, 1);
+    assert_int_equal(report.ok, 1);
+}
+
+/* ---- what is not ours ---- */
+
+static void test_foreign_names_stay(void **state)
+{
+    (void)state;
+    put(1);
+    char folder[FOLDER_SIZE];
+    snprintf(folder, sizeof folder, "%s", folder_of(1));
+    const char *const names[] = {"notes",  "00.src",         "00.bin",
+                                 "1.txt",  "x.bin",          "0.lock",
+                                 "-1.src", "1000000000.bin", "0_access_time.txt",
+                                 ".tmp-x"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        write_whole(scratch_path(folder, names[i]), "mine", 4);
+    }
+    write_whole(scratch_path(cache, "notes"), "mine", 4);
+    assert_int_equal(mkdir(scratch_path(cache, "empty"), 0700), 0);
+    assert_int_equal(mkdir(scratch_path(cache, "ABCDEFABCDEFABCDEFABCDEFABCDEFAB"), 0700), 0);
+    assert_int_equal(mkdir(scratch_path(scratch, "elsewhere"), 0700), 0);
+    assert_int_equal(
+        symlink("../elsewhere", scratch_path(cache, "abcdefabcdefabcdefabcdefabcdefab")), 0);
+    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
+    expect_get(1, KILN_MISS);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        assert_true(exists(scratch_path(folder, names[i])));
+    }
+    assert_true(exists(scratch_path(cache, "notes")));
+    assert_true(is_sycl() ? exists(scratch_path(cache, "empty")) : true);
+    assert_true(exists(scratch_path(cache, "ABCDEFABCDEFABCDEFABCDEFABCDEFAB")));
+    assert_true(exists(scratch_path(cache, "abcdefabcdefabcdefabcdefabcdefab")));
+    assert_int_equal(verify().checked, 0);
+    put(1);
+    expect_get(1, KILN_OK);
+}
+
+static void test_other_things_in_a_payloads_place(void **state)
+{
+    (void)state;
+    put(1);
+    assert_int_equal(unlink(payload_file(1, 0)), 0);
+    assert_int_equal(mkfifo(payload_file(1, 0), 0600), 0);
+    expect_get(1, KILN_E_DENIED);
+    put(1);
+    expect_get(1, KILN_OK);
+    assert_int_equal(count_keys(), 1);
+
+    assert_int_equal(unlink(payload_file(1, 0)), 0);
+    assert_int_equal(symlink("elsewhere", payload_file(1, 0)), 0);
+    expect_get(1, KILN_E_DENIED);
+    put(1);
+    expect_get(1, KILN_OK);
+    assert_int_equal(count_keys(), 1);
+
+    assert_int_equal(unlink(payload_file(1, 0)), 0);
+    assert_int_equal(mkdir(payload_file(1, 0), 0700), 0);
+    expect_get(1, KILN_E_DENIED);
+    put(1);
+    expect_get(1, KILN_OK);
+    assert_true(exists(payload_file(1, 1)));
+
+    assert_int_equal(rmdir(payload_file(1, 0)), 0);
+    assert_int_equal(chmod(key_file(1, 1), 0666), 0);
+    expect_get(1, KILN_MISS);
+    assert_int_equal(chmod(key_file(1, 1), 0600), 0);
+    expect_get(1, KILN_OK);
+}
+
+static void test_empty_folders_go(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 20; i++) {
+        put(i);
+    }
+    assert_int_equal(remove_key(0), KILN_OK);
+    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
+    assert_int_equal(count_folders(), 0);
+    put(1);
+    char folder[FOLDER_SIZE];
+    snprintf(folder, sizeof folder, "%s", folder_of(2));
+    make_directories(file_at(folder, 3, true)); /* as a writer that died leaves it */
+    assert_int_equal(kiln_store_trim(store, KILN_UNLIMITED, NULL), KILN_OK);
+    assert_false(exists(folder));
+    expect_get(1, KILN_OK);
+}
+
+/* ---- backends and the size ---- */
+
+static void test_backends(void **state)
+{
+    (void)state;
+    if (is_sycl()) {
+        return;
+    }
+    open_at("&backend=opencl");
+    put(1);
+    assert_true(exists(scratch_path(cache, "opencl")));
+    open_at("&backend=level_zero");
+    expect_get(1, KILN_MISS);
+    put(1);
+    put(2);
+    expect_get(1, KILN_OK);
+    open_at("");
+    expect_get(1, KILN_MISS);
+    put(3);
+    assert_int_equal(verify().ok, 4); /* tools see them all */
+    assert_int_equal(get_stat().entries, 4);
+    expect_size_known();
+    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
+    assert_int_equal(get_stat().entries, 0);
+    assert_int_equal(count_folders(), 0);
+}
+
+static void expect_size_file(void)
+{
+    char text[32] = "";
+    FILE *file = fopen(scratch_path(cache, "size.txt"), "r");
+    assert_non_null(file);
+    assert_non_null(fgets(text, sizeof text, file));
+    fclose(file);
+    char wanted[32];
+    snprintf(wanted, sizeof wanted, "%llu\n", (unsigned long long)get_stat().bytes);
+    assert_string_equal(text, wanted);
+}
+
+static void test_the_size_is_written_down(void **state)
+{
+    (void)state;
+    if (is_sycl()) {
+        put(1);
+        assert_false(exists(scratch_path(cache, "size.txt")));
+        return;
+    }
+    put(1);
+    expect_size_file();
+    assert_int_equal(scratch_put(store, 2, 50000), KILN_OK);
+    expect_size_file();
+    assert_int_equal(remove_key(1), KILN_OK);
+    expect_size_file();
+    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
+    expect_size_file();
+
+    static const char letter[] = "Dear reader, this is not a size at all.";
+    write_whole(scratch_path(cache, "size.txt"), letter, sizeof letter);
+    put(1);
+    expect_bytes(scratch_path(cache, "size.txt"), letter, sizeof letter);
+}
+
+/* ---- races ---- */
+
+#define THREADS 8
+#define ROUNDS 60
+
+static void *put_the_same(void *argument)
+{
+    (void)argument;
+    uintptr_t failures = 0;
+    for (int i = 0; i < ROUNDS; i++) {
+        failures += scratch_put(store, 1, 500) != KILN_OK;
+        failures += scratch_get(store, 1) != KILN_OK;
+    }
+    return (void *)failures;
+}
+
+static void run_threads(void *(*work)(void *), unsigned count)
+{
+    pthread_t threads[512];
+    for (uintptr_t i = 0; i < count; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, work, (void *)(i + 1)), 0);
+    }
+    for (unsigned i = 0; i < count; i++) {
+        void *failures;
+        pthread_join(threads[i], &failures);
+        assert_null(failures);
+    }
+}
+
+static void test_racing_writers_leave_one_entry(void **state)
+{
+    (void)state;
+    run_threads(put_the_same, THREADS);
+    assert_int_equal(count_keys(), 1);
+    assert_int_equal(count_payloads(), 1);
+    assert_int_equal(verify().ok, 1);
+    expect_size_known();
+}
+
+/* Keys that all collide, put, got and removed at once. */
+static void *stir(void *argument)
+{
+    const uint64_t seed = (uint64_t)(uintptr_t)argument;
+    uintptr_t failures = 0;
+    for (uint64_t i = 0; i < ROUNDS * 3; i++) {
+        const uint64_t random = scratch_mix(seed * 7919 + i), number = random % 6;
+        kiln_status status = KILN_OK;
+        switch (random / 6 % 5) {
+        case 0:
+            status = remove_key(number);
+            break;
+        case 1:
+            if (i % 16 == 0) {
+                status = kiln_store_trim(store, 12000, NULL);
+            }
+            break;
+        case 2:
+            status = scratch_get(store, number);
+            break;
+        default:
+            status = scratch_put(store, number, 300 + number);
+            failures += status != KILN_OK;
+        }
+        failures += status != KILN_OK && status != KILN_MISS && status != KILN_BUSY;
+    }
+    return (void *)failures;
+}
+
+static void test_writers_and_janitors_of_one_folder(void **state)
+{
+    (void)state;
+    cut_hashes(0);
+    run_threads(stir, THREADS);
+    for (uint64_t i = 0; i < 6; i++) {
+        put(i);
+        put(i);
+        expect_get(i, KILN_OK);
+    }
+    assert_int_equal(count_keys(), 6);
+    assert_int_equal(verify().ok, 6);
+    assert_int_equal(verify().corrupt, 0);
+}
+
+/* A payload that comes at the very moment at which its key file was taken aside. */
+static int renameat_beside_a_writer(int from, const char *old_path, int to, const char *new_path)
+{
+    const int result = kilni_os_system()->renameat(from, old_path, to, new_path);
+    if (strncmp(new_path, "./.tmp-", 7) == 0) {
+        kilni_os_replace(NULL);
+        copy_file(payload_file(1, 0), scratch_path(scratch, "fresh"));
+        assert_int_equal(rename(scratch_path(scratch, "fresh"), payload_file(1, 0)), 0);
+    }
+    return result;
+}
+
+static void test_a_fresh_payload_is_not_evicted(void **state)
+{
+    (void)state;
+    kilni_os_table table = *kilni_os_system();
+    table.renameat = renameat_beside_a_writer;
+    put(1);
+    kilni_os_replace(&table);
+    assert_int_equal(remove_key(1), KILN_MISS);
+    expect_get(1, KILN_OK);
+    kilni_os_replace(&table);
+    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
+    expect_get(1, KILN_OK);
+    assert_int_equal(count_with_suffix(""), is_sycl() ? 5 : 6); /* and no temporary */
+}
+
+/* The key file goes between the claim of a number and the payload's coming. */
+static int fstatat_beside_a_janitor(int directory, const char *path, struct stat *ret_stat,
+                                    int flags)
+{
+    if (strncmp(path, "./.tmp-", 7) == 0) {
+        kilni_os_replace(NULL);
+        assert_int_equal(unlink(key_file(1, 0)), 0);
+    }
+    return kilni_os_system()->fstatat(directory, path, ret_stat, flags);
+}
+
+static void test_a_put_whose_key_file_is_taken(void **state)
+{
+    (void)state;
+    kilni_os_table table = *kilni_os_system();
+    table.fstatat = fstatat_beside_a_janitor;
+    kilni_os_replace(&table);
+    put(1);
+    expect_get(1, KILN_OK);
+    assert_int_equal(count_keys(), 1);
+    assert_int_equal(count_payloads(), 1);
+}
+
+static int linkat_without_links(int from, const char *old_path, int to, const char *new_path,
+                                int flags)
+{
+    (void)from, (void)old_path, (void)to, (void)new_path, (void)flags;
+    errno = EPERM;
+    return -1;
+}
+
+static void test_a_file_system_without_links(void **state)
+{
+    (void)state;
+    kilni_os_table table = *kilni_os_system();
+    table.linkat = linkat_without_links;
+    kilni_os_replace(&table);
+    cut_hashes(0);
+    for (uint64_t i = 0; i < 5; i++) {
+        put(i);
+        put(i);
+    }
+    for (uint64_t i = 0; i < 5; i++) {
+        expect_get(i, KILN_OK);
+    }
+    assert_int_equal(count_keys(), 5);
+    assert_int_equal(remove_key(2), KILN_OK);
+    expect_get(3, KILN_OK);
+}
+
+/* ---- the cases that DPC++ tests its own cache by ---- */
+
+static void test_keys_with_zero_bytes(void **state)
+{
+    (void)state;
+    for (unsigned char last = 0; last < 3; last++) {
+        kiln_key_builder *builder = NULL;
+        kiln_key *key = NULL;
+        kiln_entry *entry = NULL, *found = NULL;
+        const unsigned char constants[] = {'a', 0, 'b', 0, last};
+        assert_int_equal(kiln_key_builder_new(&builder), KILN_OK);
+        assert_int_equal(kiln_key_builder_add(builder, "spec constants", constants, 5), KILN_OK);
+        assert_int_equal(kiln_key_builder_add(builder, "build options", "-a\0b", 5), KILN_OK);
+        assert_int_equal(kiln_key_builder_finish(builder, &key), KILN_OK);
+        const kiln_entry_params params = {
+            .struct_size = sizeof params,
+            .key = key,
+            .kind = KILN_ENTRY_PROGRAM,
+            .provenance.struct_size = sizeof params.provenance,
+            .payload = {constants, sizeof constants},
+        };
+        assert_int_equal(kiln_entry_new(&params, &entry), KILN_OK);
+        assert_int_equal(kiln_store_put(store, entry), KILN_OK);
+        assert_int_equal(kiln_store_get(store, key, &found), KILN_OK);
+        assert_memory_equal(kiln_entry_payload(found).data, constants, sizeof constants);
+        kiln_entry_release(&found);
+        kiln_entry_release(&entry);
+        kiln_key_release(&key);
+        kiln_key_builder_free(&builder);
+    }
+    assert_int_equal(count_keys(), 3);
+}
+
+/* Whoever makes keys brings images into an order: here another order is another key. */
+static void test_images_in_another_order(void **state)
+{
+    (void)state;
+    const char *const one[] = {"image", "first", "image", "second"};
+    const char *const other[] = {"image", "second", "image", "first"};
+    const char *const joined[] = {"image", "firstsecond"};
+    put_parts(one, 2);
+    kiln_entry *reversed = entry_of_parts(other, 2, "x"), *whole = entry_of_parts(joined, 1, "x");
+    kiln_entry *found = NULL;
+    assert_int_equal(kiln_store_get(store, kiln_entry_key(reversed), &found), KILN_MISS);
+    assert_int_equal(kiln_store_get(store, kiln_entry_key(whole), &found), KILN_MISS);
+    kiln_entry_release(&reversed);
+    kiln_entry_release(&whole);
+}
+
+static size_t item_size;
+
+static void *put_and_get(void *argument)
+{
+    (void)argument;
+    uintptr_t failures = scratch_put(store, 1, item_size) != KILN_OK;
+    return (void *)(failures + (scratch_get(store, 1) != KILN_OK));
+}
+
+static void test_many_threads_with_one_item(void **state)
+{
+    (void)state;
+    const struct {
+        size_t size;
+        unsigned threads;
+    } cases[] = {{128, 300}, {10000, 100}, {1000000, 20}};
+    for (size_t i = 0; i < 3; i++) {
+        item_size = cases[i].size;
+        run_threads(put_and_get, cases[i].threads);
+        assert_int_equal(count_keys(), 1);
+        assert_int_equal(verify().ok, 1);
+    }
+    /* Who replaces what another is replacing may count it twice, until it is counted anew. */
+    assert_int_equal(kiln_store_trim(store, KILN_UNLIMITED, NULL), KILN_OK);
+    expect_size_known();
+}
+
+/* A half that is missing, cut or garbage is a miss; and the rebuilt item is found from then on,
+ * with no copies behind it. */
+static void test_corrupted_files_heal(void **state)
+{
+    (void)state;
+    put(1);
+    assert_int_equal(unlink(payload_file(1, 0)), 0);
+    expect_get(1, KILN_MISS);
+    put(1);
+    write_whole(payload_file(1, 0), "garbage", 7);
+    expect_get(1, KILN_E_CORRUPT);
+    put(1);
+    expect_get(1, KILN_OK);
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(truncate(payload_file(1, 0), 100), 0);
+        expect_get(1, KILN_E_CORRUPT);
+        put(1);
+        expect_get(1, KILN_OK);
+    }
+    assert_int_equal(count_payloads(), 1);
+    write_whole(key_file(1, 0), "", 0);
+    expect_get(1, KILN_MISS);
+    for (int i = 0; i < 10; i++) {
+        put(1);
+        expect_get(1, KILN_OK);
+    }
+    assert_int_equal(count_payloads(), 2);
+}
+
+/* A lock file that another program's crash has left holds up nobody. */
+static void test_stale_lock_files(void **state)
+{
+    (void)state;
+    put(1);
+    assert_int_equal(count_with_suffix(".lock"), 0);
+    char folder[FOLDER_SIZE];
+    snprintf(folder, sizeof folder, "%s", folder_of(1));
+    write_whole(scratch_path(folder, "0.lock"), "", 0);
+    write_whole(scratch_path(folder, "1.lock"), "", 0);
+    expect_get(1, KILN_OK);
+    put(1);
+    assert_int_equal(count_payloads(), 1);
+    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
+    expect_get(1, KILN_MISS);
+    assert_true(exists(scratch_path(folder, "0.lock")));
+}
+
+static bool denies;
+
+static int openat_denied(int directory, const char *path, int flags, mode_t mode)
+{
+    const char *name = is_sycl() ? "0.bin" : "0/kernel.bin";
+    if (denies && strcmp(path, name) == 0) {
+        errno = EACCES;
+        return -1;
+    }
+    return kilni_os_system()->openat(directory, path, flags, mode);
+}
+
+static void test_access_denied(void **state)
+{
+    (void)state;
+    kilni_os_table table = *kilni_os_system();
+    table.openat = openat_denied;
+    put(1);
+    kilni_os_replace(&table);
+    denies = true;
+    expect_get(1, KILN_E_DENIED);
+    put(1);
+    denies = false;
+    expect_get(1, KILN_OK);
+    assert_int_equal(count_payloads(), 1); /* it was replaced */
+}
+
+static void test_basic_eviction(void **state)
+{
+    (void)state;
+    open_at("&stamp=0");
+    cut_hashes(0);
+    for (uint64_t i = 0; i < 3; i++) {
+        put(i);
+        put(i);
+        set_time(payload_file(i, (unsigned)i), 1000000 + (time_t)i);
+    }
+    expect_get(0, KILN_OK);
+    char more[64];
+    snprintf(more, sizeof more, "&stamp=0&max-size=%llu",
+             (unsigned long long)get_stat().bytes / 9 * 10 + 10);
+    open_at(more);
+    cut_hashes(0);
+    put(3);
+    assert_int_equal(count_payloads(), 3);
+    assert_false(exists(payload_file(1, 1)));
+    expect_get(0, KILN_OK);
+    expect_get(1, KILN_MISS);
+    expect_get(2, KILN_OK);
+    expect_get(3, KILN_OK);
+}
+
+static void *put_own(void *argument)
+{
+    const uint64_t number = (uint64_t)(uintptr_t)argument;
+    return (void *)(uintptr_t)(scratch_put(store, number, 1000) != KILN_OK);
+}
+
+static void test_many_threads_add_up_the_size(void **state)
+{
+    (void)state;
+    cut_hashes(2);
+    run_threads(put_own, 50);
+    assert_int_equal(count_keys(), 50);
+    expect_size_known();
+}
+
+static void test_many_threads_evict(void **state)
+{
+    (void)state;
+    open_at("&max-size=30000");
+    run_threads(put_own, 40);
+    put(99);
+    assert_int_equal(kiln_store_trim(store, 30000, NULL), KILN_OK);
+    assert_true(get_stat().bytes <= 30000);
+    kiln_verify_report report = verify();
+    assert_int_equal(report.corrupt, 0);
+    assert_int_equal(report.ok, get_stat().entries);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(test_the_layout_is_a_parameter),
+        TEST(test_names_and_bytes),
+        TEST(test_files_of_another_writer),
+        TEST(test_a_level_for_each_kind_of_part),
+        TEST(test_words_decide_the_level),
+        TEST(test_parts_of_a_level_count_together),
+        TEST(test_requests_are_where_they_always_are),
+        TEST(test_stripped_keys),
+        TEST(test_collisions),
+        TEST(test_holes_hide_nothing),
+        TEST(test_evictions_make_holes),
+        TEST(test_copies_of_one_key),
+        TEST(test_a_newer_entry_keeps_its_number),
+        TEST(test_half_a_pair_is_a_miss),
+        TEST(test_old_halves_are_leftovers),
+        TEST(test_every_truncation_of_a_key_file),
+        TEST(test_every_flip_in_a_key_file),
+        TEST(test_lengths_in_a_key_file_are_not_believed),
+        TEST(test_a_key_of_one_and_a_payload_of_another),
+        TEST(test_a_damaged_item_has_its_keys_digest),
+        TEST(test_a_pair_in_a_wrong_folder),
+        TEST(test_foreign_names_stay),
+        TEST(test_other_things_in_a_payloads_place),
+        TEST(test_empty_folders_go),
+        TEST(test_backends),
+        TEST(test_the_size_is_written_down),
+        TEST(test_racing_writers_leave_one_entry),
+        TEST(test_writers_and_janitors_of_one_folder),
+        TEST(test_a_fresh_payload_is_not_evicted),
+        TEST(test_a_put_whose_key_file_is_taken),
+        TEST(test_a_file_system_without_links),
+        TEST(test_keys_with_zero_bytes),
+        TEST(test_images_in_another_order),
+        TEST(test_many_threads_with_one_item),
+        TEST(test_corrupted_files_heal),
+        TEST(test_stale_lock_files),
+        TEST(test_access_denied),
+        TEST(test_basic_eviction),
+        TEST(test_many_threads_add_up_the_size),
+        TEST(test_many_threads_evict),
+    };
+    if (access("/dev/shm", W_OK) == 0) {
+        setenv("TMPDIR", "/dev/shm", 0); /* files that are cut and written anew wait for a disk */
+    }
+    scratch_layout = "sycl";
+    int failures = cmocka_run_group_tests_name("sycl", tests, NULL, NULL);
+    scratch_layout = "onednn";
+    return failures + cmocka_run_group_tests_name("onednn", tests, NULL, NULL);
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "location.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "directory.h"
+#include "output.h"
+
+static const char pack_scheme[] = "pack:";
+static const char file_scheme[] = "file://";
+
+static bool begins_with(const char *text, const char *beginning)
+{
+    return strncmp(text, beginning, strlen(beginning)) == 0;
+}
+
+/* A path with what means something else in a URL written as %XX. */
+static char *escape(const char *path)
+{
+    char *escaped = must(malloc(strlen(path) * 3 + 1));
+    char *to = escaped;
+    for (; *path != '\0'; path++) {
+        if (strchr("%?#| ", *path) == NULL) {
+            *to++ = *path;
+        } else {
+            to += sprintf(to, "%%%02X", (unsigned char)*path);
+        }
+    }
+    *to = '\0';
+    return escaped;
+}
+
+static char *absolute_pack(const char *tier)
+{
+    const char *path = tier + strlen(pack_scheme);
+    if (path[0] == '/' || path[0] == '\0') {
+        return must(strdup(tier));
+    }
+    char *here = absolute_path(".");
+    here[strlen(here) - 1] = '\0'; /* up to the slash */
+    char *escaped = escape(here);
+    char *absolute = text_of("%s%s%s", pack_scheme, escaped, path);
+    free(escaped);
+    free(here);
+    return absolute;
+}
+
+static char *absolute_directory(const char *tier)
+{
+    char *absolute = absolute_path(tier);
+    if (strchr(absolute, '|') == NULL) {
+        return absolute;
+    }
+    char *escaped = escape(absolute);
+    char *url = text_of("%s%s", file_scheme, escaped);
+    free(escaped);
+    free(absolute);
+    return url;
+}
+
+static char *absolute_tier(const char *tier)
+{
+    if (begins_with(tier, pack_scheme)) {
+        return absolute_pack(tier);
+    }
+    /* An empty tier is the store's to complain of. */
+    return begins_with(tier, file_scheme) || tier[0] == '\0' ? must(strdup(tier))
+                                                             : absolute_directory(tier);
+}
+
+char *absolute_location(const char *location)
+{
+    char *all = NULL;
+    for (;;) {
+        size_t length = strcspn(location, "|");
+        char *tier = must(strndup(location, length));
+        char *absolute = absolute_tier(tier);
+        char *joined = all == NULL ? must(strdup(absolute)) : text_of("%s|%s", all, absolute);
+        free(absolute);
+        free(tier);
+        free(all);
+        all = joined;
+        if (location[length] == '\0') {
+            return all;
+        }
+        location += length + 1;
+    }
+}
+
+bool is_plain_directory(const char *location)
+{
+    return location[0] == '/' && strchr(location, '|') == NULL;
+}

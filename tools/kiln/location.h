@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where a cache is, as people give it: a directory, a URL, or several of them with '|' between.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+/* The same from the root on, so that it means the same in any working directory. To be freed. */
+char *absolute_location(const char *location);
+
+/* Whether it is one directory's plain path, from the root on. */
+bool is_plain_directory(const char *location);
