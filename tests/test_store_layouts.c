@@ -243,6 +243,34 @@ static void set_time(const char *path, time_t time_s)
     assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
 }
 
+/* ---- which layout ---- */
+
+static kiln_status open_with(const char *location, const char *layout, kiln_error *error)
+{
+    const kiln_store_params params = {.struct_size = sizeof params, .layout = layout};
+    kiln_store_close(&store);
+    return kiln_store_open(location, &params, &store, error);
+}
+
+static void test_the_layout_is_a_parameter(void **state)
+{
+    (void)state;
+    kiln_error error = {.struct_size = sizeof error};
+    assert_int_equal(open_with(cache, "maple", &error), KILN_E_UNSUPPORTED);
+    assert_non_null(strstr(error.text, "\"maple\": expected kiln, sycl or onednn"));
+    assert_int_equal(open_with(cache, scratch_layout, NULL), KILN_OK);
+    put(1);
+    assert_int_equal(count_keys(), 1);
+    char url[SCRATCH_PATH_SIZE];
+    snprintf(url, sizeof url, "file://%s?layout=kiln", cache);
+    assert_int_equal(open_with(url, scratch_layout, NULL), KILN_OK); /* what the URL says counts */
+    expect_get(1, KILN_MISS);
+    put(2);
+    assert_int_equal(get_stat().entries, 1); /* each layout sees its own entries */
+    assert_int_equal(open_with(cache, NULL, NULL), KILN_OK);
+    expect_get(2, KILN_OK);
+}
+
 /* ---- names, by hand ---- */
 
 #define CPU "7aa0d97ea6fac5b2ef1ad8df164fa787"
@@ -1266,6 +1294,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
+        TEST(test_the_layout_is_a_parameter),
         TEST(test_names_and_bytes),
         TEST(test_files_of_another_writer),
         TEST(test_a_level_for_each_kind_of_part),

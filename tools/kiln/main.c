@@ -21,6 +21,7 @@ static const struct command commands[] = {
     {"show", "kiln show", "all about one entry", cmd_show},
     {"verify", "kiln verify", "read and check every entry", cmd_verify},
     {"rm", "kiln rm", "remove entries", cmd_rm},
+    {"trim", "kiln trim", "remove entries that are the least worth keeping", cmd_trim},
     {"clear", "kiln clear", "remove all entries", cmd_clear},
     {"capture", "kiln capture", "capture what programs left to be captured", cmd_capture},
     {"doctor", "kiln doctor", "what a program would get here, and what is wrong", cmd_doctor},

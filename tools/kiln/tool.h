@@ -22,6 +22,7 @@ int cmd_ls(int argc, char **argv);
 int cmd_show(int argc, char **argv);
 int cmd_verify(int argc, char **argv);
 int cmd_rm(int argc, char **argv);
+int cmd_trim(int argc, char **argv);
 int cmd_clear(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_capture(int argc, char **argv);
