@@ -218,23 +218,9 @@ static void note_incumbent(pair_put *put)
     }
 }
 
-/* A store that evicts nothing takes what fits beside all that is there. */
-static bool has_room(pair_put *put)
-{
-    if (put->dir->store.options.policy != KILN_STORE_POLICY_NO_EVICT) {
-        return true;
-    }
-    note_incumbent(put);
-    return kilni_dir_has_room(put->dir, put->disk_bytes + kiln_entry_encoding(put->entry).size,
-                              put->replaced.disk_bytes);
-}
-
 /* Puts the payload into its place. KILN_BUSY: the key file went meanwhile. */
 static kiln_status publish(pair_put *put)
 {
-    if (!has_room(put)) {
-        return KILN_E_FULL;
-    }
     char name[KILNI_PAIR_NAME_SIZE], key_name[KILNI_PAIR_NAME_SIZE],
         temporary[KILNI_PAIR_NAME_SIZE];
     kilni_pair_payload_name(put->dir, put->number, name);
