@@ -196,6 +196,37 @@ static void test_the_helper_is_on_unless_switched_off(void **state)
     kiln_config_free(&config);
 }
 
+static void test_the_last_miss_is_kept_where_asked_for(void **state)
+{
+    (void)state;
+    kiln_config *config = CONFIG({"KILN_DIR", "/a"});
+    assert_int_equal(kiln_config_last_miss(config), 0);
+    kiln_config_free(&config);
+    config = CONFIG({"KILN_LAST_MISS", "1"});
+    assert_int_equal(kiln_config_last_miss(config), 1);
+    kiln_config_free(&config);
+    config = CONFIG({"KILN_LAST_MISS", "yes"});
+    assert_int_equal(kiln_config_last_miss(config), 0);
+    assert_string_equal(kiln_config_complaint(config, 0),
+                        "KILN_LAST_MISS=yes: expected 0 or 1; 0 is used");
+    kiln_config_free(&config);
+}
+
+/* A wrong one must not read as none. */
+static void test_a_key_file_is_given_on_as_it_is(void **state)
+{
+    (void)state;
+    kiln_config *config = CONFIG({"KILN_KEY_FILE", ""});
+    assert_null(kiln_config_key_file(config));
+    kiln_config_free(&config);
+    config = CONFIG({"KILN_KEY_FILE", "relative/key"});
+    assert_string_equal(kiln_config_key_file(config), "relative/key");
+    kiln_config_free(&config);
+    config = CONFIG({"KILN_KEY_FILE", "/a/key"});
+    assert_string_equal(kiln_config_key_file(config), "/a/key");
+    kiln_config_free(&config);
+}
+
 static void test_wrong_names_are_complaints_and_the_others_stay(void **state)
 {
     (void)state;
@@ -697,6 +728,8 @@ int main(void)
         cmocka_unit_test(test_a_wrong_size_is_a_complaint),
         cmocka_unit_test(test_a_switch_is_0_or_1),
         cmocka_unit_test(test_the_helper_is_on_unless_switched_off),
+        cmocka_unit_test(test_the_last_miss_is_kept_where_asked_for),
+        cmocka_unit_test(test_a_key_file_is_given_on_as_it_is),
         cmocka_unit_test(test_wrong_names_are_complaints_and_the_others_stay),
         cmocka_unit_test(test_a_complaint_is_one_short_line),
         cmocka_unit_test(test_profiles_have_names),

@@ -37,7 +37,7 @@ typedef struct kiln_config kiln_config;
 typedef const char *(*kiln_lookup_fn)(void *user, const char *name);
 
 /* Whose variables, units and defaults. All profiles read KILN_READONLY, KILN_DISABLE, KILN_HELPER,
- * KILN_TOOL, KILN_TRACE, KILN_STATS, KILN_KEY_FILE and KILN_KEY_ENV besides. */
+ * KILN_TOOL, KILN_TRACE, KILN_STATS, KILN_KEY_FILE, KILN_KEY_ENV and KILN_LAST_MISS besides. */
 typedef enum kiln_profile {
     KILN_PROFILE_KILN = 0,  /* KILN_DIR, KILN_MAX_SIZE */
     KILN_PROFILE_SYCL = 1,  /* SYCL_CACHE_…, SYCL_IN_MEM_CACHE_EVICTION_THRESHOLD */
@@ -117,6 +117,10 @@ KILN_API int kiln_config_disabled(const kiln_config *config);
 /* KILN_HELPER: 1 unless it says 0: then no process is started to capture what is dear to capture,
  * and requests wait for `kiln capture`. */
 KILN_API int kiln_config_helper(const kiln_config *config);
+
+/* KILN_LAST_MISS: 0 or 1: whether the store keeps the last key that it did not have, for `kiln why`
+ * (KILN_STORE_NOTE_MISSES). */
+KILN_API int kiln_config_last_miss(const kiln_config *config);
 
 /* KILN_TOOL: the `kiln` tool's path, as `kiln run` passes it to the programs it runs; NULL: none.
  */

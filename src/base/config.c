@@ -188,6 +188,11 @@ const char *kiln_config_stats(const kiln_config *config)
     return config->stats;
 }
 
+int kiln_config_last_miss(const kiln_config *config)
+{
+    return config->last_miss;
+}
+
 const char *kiln_config_key_file(const kiln_config *config)
 {
     return config->key_file;

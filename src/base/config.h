@@ -16,7 +16,7 @@
 
 struct kiln_config {
     /* Common. */
-    bool readonly, disabled, helper;
+    bool readonly, disabled, helper, last_miss;
     char *trace, *stats, *tool, *key_file; /* NULL where unset */
     /* Strings one after another, each with its closing zero. */
     kilni_text key_variables, complaints;

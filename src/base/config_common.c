@@ -69,6 +69,7 @@ void kilni_config_read_common(kilni_config_reader *reader)
     kilni_config_read_switch(reader, "KILN_READONLY", &config->readonly);
     kilni_config_read_switch(reader, "KILN_DISABLE", &config->disabled);
     kilni_config_read_switch(reader, "KILN_HELPER", &config->helper);
+    kilni_config_read_switch(reader, "KILN_LAST_MISS", &config->last_miss);
     kilni_config_read_text(reader, "KILN_TOOL", &config->tool);
     kilni_config_read_text(reader, "KILN_TRACE", &config->trace);
     kilni_config_read_text(reader, "KILN_STATS", &config->stats);
