@@ -294,9 +294,11 @@ static void describe_store(const kiln_config *config, char *text, size_t size)
     assert_true(store.max_bytes == kiln_config_max_bytes(config));
     const char *location = kiln_config_location(config);
     const int length = snprintf(
-        text, size, "%s of %" PRIu64 ", %s %s%s, %" PRIu64 " s", location ? location : "none",
+        text, size, "%s of %" PRIu64 ", %s %s%s%s, %" PRIu64 " s%s%s", location ? location : "none",
         store.max_bytes, store.layout ? store.layout : "kiln", policy_name(store.policy),
-        store.flags & KILN_STORE_READONLY ? " read-only" : "", store.max_age_s);
+        store.flags & KILN_STORE_READONLY ? " read-only" : "",
+        store.flags & KILN_STORE_NOTE_MISSES ? " noting misses" : "", store.max_age_s,
+        store.key_file ? ", key " : "", store.key_file ? store.key_file : "");
     assert_in_range(length, 1, size - 1);
 }
 
@@ -408,7 +410,13 @@ static void test_profile_kiln(void **state)
          ", memory cost 0 0 off,",
          NULL},
         {{"KILN_DIR", "file:///k?layout=sycl"}, "store file:///k?layout=sycl of 2147483648,", NULL},
-        {{"KILN_DIR", "pack:/p"}, "store pack:/p of 2147483648,", NULL},
+        {{"KILN_DIR", "pack:/p"}, "dir pack:/p, store pack:/p of 2147483648,", NULL},
+        {{"KILN_DIR", "/a b|pack:/c"}, "dir /a b|pack:/c, store /a b|pack:/c of 2147483648,", NULL},
+        {{"KILN_DIR", "pack:p"},
+         "store /h/.cache/kiln of",
+         "expected an absolute path; /h/.cache/kiln is used"},
+        {{"KILN_LAST_MISS", "1"}, "kiln cost noting misses, 0 s,", NULL},
+        {{"KILN_KEY_FILE", "/k y"}, "kiln cost, 0 s, key /k y,", NULL},
         {{"KILN_DIR", "http://k"},
          "store /h/.cache/kiln of",
          "expected an absolute path; /h/.cache/kiln is used"},
@@ -560,6 +568,10 @@ static void test_memory_of_another_version(void **state)
     assert_int_equal(kiln_config_get_memory(config, &longer.params), KILN_OK);
     assert_int_equal(longer.params.struct_size, sizeof longer);
     assert_int_equal(longer.unknown, 0);
+    kiln_cache_params first = {.struct_size = offsetof(kiln_cache_params, flags), .flags = 77};
+    assert_int_equal(kiln_config_get_memory(config, &first), KILN_OK);
+    assert_int_equal(first.policy, KILN_POLICY_LRU);
+    assert_int_equal(first.flags, 77);
     kiln_cache_params shorter = {.struct_size = 1, .policy = 77};
     assert_int_equal(kiln_config_get_memory(config, &shorter), KILN_E_INVALID);
     assert_int_equal(shorter.policy, 77);
@@ -579,7 +591,11 @@ static void test_store_of_another_version(void **state)
     assert_int_equal(kiln_config_get_store(config, &longer.params), KILN_OK);
     assert_int_equal(longer.params.struct_size, sizeof longer);
     assert_int_equal(longer.unknown, 0);
-    kiln_store_params shorter = {.struct_size = 8, .max_bytes = 77};
+    kiln_store_params first = {.struct_size = offsetof(kiln_store_params, flags), .flags = 77};
+    assert_int_equal(kiln_config_get_store(config, &first), KILN_OK);
+    assert_true(first.max_bytes == UINT64_C(8) << 30);
+    assert_int_equal(first.flags, 77);
+    kiln_store_params shorter = {.struct_size = 1, .max_bytes = 77};
     assert_int_equal(kiln_config_get_store(config, &shorter), KILN_E_INVALID);
     assert_int_equal(shorter.max_bytes, 77);
     assert_int_equal(kiln_config_get_store(config, NULL), KILN_E_INVALID);

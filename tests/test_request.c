@@ -121,6 +121,38 @@ static void test_without_store(void **state)
     assert_int_equal(atomic_load(&f->device.build.count), 2);
 }
 
+static void expect_last_miss(const house *at, const kiln_key *expected)
+{
+    kiln_key *key = NULL;
+    int64_t missed_s = 0;
+    assert_int_equal(kiln_store_get_last_miss(at->store, &key, &missed_s), KILN_OK);
+    assert_true(kiln_key_equals(key, expected));
+    kiln_key_release(&key);
+}
+
+/* A build notes what the store did not have; hits note nothing. */
+static void test_the_last_miss_is_noted(void **state)
+{
+    fixture *f = *state;
+    for (int ending = KILNI_KEEP_ENTRIES; ending <= KILNI_KEEP_PROGRAM; ending++) {
+        house at = enter(f, ending);
+        close_house(&at);
+        assert_true(open_house(&at, &f->device, ending, f->directory, KILN_STORE_NOTE_MISSES));
+        kiln_store_remove(at.store, f->a);
+        kiln_store_remove(at.store, f->b);
+        request(&at, f->a, NULL, KILNI_FROM_BUILD);
+        expect_last_miss(&at, f->a);
+        request(&at, f->b, NULL, KILNI_FROM_BUILD);
+        expect_last_miss(&at, f->b);
+        request(&at, f->a, NULL, KILNI_FROM_MEMORY);
+        kilni_writer_drain(at.writer, DRAIN_NS);
+        kiln_cache_clear(at.memory);
+        request(&at, f->a, NULL, KILNI_FROM_STORE);
+        expect_last_miss(&at, f->b);
+        close_house(&at);
+    }
+}
+
 static void test_readonly_store(void **state)
 {
     fixture *f = *state;
@@ -605,6 +637,7 @@ int main(void)
         TEST(test_way_of_a_program),
         TEST(test_saved_time_is_counted),
         TEST(test_without_store),
+        TEST(test_the_last_miss_is_noted),
         TEST(test_readonly_store),
         TEST(test_dear_capture_keeps_nothing),
         TEST(test_equal_keys),

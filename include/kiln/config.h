@@ -72,19 +72,18 @@ KILN_API void kiln_config_free(kiln_config **config);
 /* The location that kiln_store_open is to be given; NULL: nothing is kept on disk. */
 KILN_API const char *kiln_config_location(const kiln_config *config);
 
-/* Fills the parameters that go with it: size, layout, policy, age and flags. The log is the
- * caller's to add.
+/* Fills the parameters that go with it: size, layout, policy, age, flags and key file. The log is
+ * the caller's to add.
  *
- * @ret_params  its struct_size is set by the caller; what is filled in lives as long as @config
- * Returns KILN_OK; KILN_E_INVALID: a struct_size of an older version too. Threads: any. Blocks:
- * never. */
+ * @ret_params  filled as far as its struct_size says; texts in it live as long as @config
+ * Returns KILN_OK; KILN_E_INVALID. Threads: any. Blocks: never. */
 KILN_API kiln_status kiln_config_get_store(const kiln_config *config,
                                            kiln_store_params *ret_params);
 
 /* The location, also where nothing is kept; NULL: none can be told. An absolute path, but for the
  * default of profile onednn, which is KILN_PERSISTENT_DEFAULT_DIR.
  * kiln: KILN_DIR, else $XDG_CACHE_HOME/kiln, else $HOME/.cache/kiln. KILN_DIR may also be a URL, or
- * several places in a chain: whatever kiln_store_open takes.
+ * several places in a chain: whatever kiln_store_open takes; then that is what this gives.
  * sycl: SYCL_CACHE_DIR, else $XDG_CACHE_HOME/libsycl_cache, else $HOME/.cache/libsycl_cache.
  * onednn: ONEDNN_PERSISTENT_CACHE_DIR, else in the working directory. */
 KILN_API const char *kiln_config_dir(const kiln_config *config);
@@ -102,9 +101,8 @@ KILN_API uint64_t kiln_config_max_image_bytes(const kiln_config *config);
 /* Fills what kiln_cache_new is to be given: bounds, policy, and whether failures are kept or the
  * cache is off. The destroy function is the caller's to add.
  *
- * @ret_params  its struct_size is set by the caller
- * Returns KILN_OK; KILN_E_INVALID: a struct_size of an older version too. Threads: any. Blocks:
- * never. */
+ * @ret_params  filled as far as its struct_size says
+ * Returns KILN_OK; KILN_E_INVALID. Threads: any. Blocks: never. */
 KILN_API kiln_status kiln_config_get_memory(const kiln_config *config,
                                             kiln_cache_params *ret_params);
 

@@ -88,6 +88,10 @@ KILN_API kiln_bytes kiln_entry_answers(const kiln_entry *entry);
 KILN_API kiln_bytes kiln_entry_log(const kiln_entry *entry);
 KILN_API kiln_bytes kiln_entry_payload(const kiln_entry *entry);
 
+/* 1 where it carries a signature, whoever made that; else 0. A store that has a key file gives none
+ * that is not signed with it. */
+KILN_API int kiln_entry_is_signed(const kiln_entry *entry);
+
 /* The whole entry as stored. */
 KILN_API kiln_bytes kiln_entry_encoding(const kiln_entry *entry);
 

@@ -24,7 +24,7 @@ extern "C" {
     X(failures, "builds that the device runtime refused")                                          \
     X(puts, "entries written")                                                                     \
     X(dropped, "entries not written: queue full, store refused, or changed meanwhile")             \
-    X(corrupt, "stored entries found damaged, or refused by the device")                           \
+    X(corrupt, "stored entries found damaged, not signed, or refused by the device")               \
     X(evicted, "entries removed to make room")                                                     \
     X(build_ns, "time spent in builds")                                                            \
     X(saved_ns, "time that hits saved: what their builds had cost, less the loading")

@@ -27,10 +27,11 @@ typedef struct kiln_store kiln_store;
 typedef struct kiln_lease kiln_lease;
 
 enum {
-    KILN_STORE_READONLY = 1u, /* nothing in it is written, use stamps neither */
-    KILN_STORE_SYNC = 2u,     /* data reaches the disk before an entry is published */
-    KILN_STORE_NO_LEASE = 4u, /* every lease answers KILN_E_UNSUPPORTED */
-    KILN_STORE_NO_CREATE = 8u /* the directory has to be there: for tools that only look */
+    KILN_STORE_READONLY = 1u,    /* nothing in it is written, use stamps neither */
+    KILN_STORE_SYNC = 2u,        /* data reaches the disk before an entry is published */
+    KILN_STORE_NO_LEASE = 4u,    /* every lease answers KILN_E_UNSUPPORTED */
+    KILN_STORE_NO_CREATE = 8u,   /* the directory has to be there: for tools that only look */
+    KILN_STORE_NOTE_MISSES = 16u /* the last key that was not found is kept, for people */
 };
 
 /* What goes first from a store that is full. A use is a get that found the entry; it is noted in
@@ -48,25 +49,32 @@ typedef struct kiln_store_params {
     uint32_t flags;            /* KILN_STORE_… */
     uint32_t stamp_interval_s; /* how often at most a use is stamped; 0: 3600 */
     kiln_log log;              /* why the store turned itself off, what it skipped */
+    const char *key_file;      /* an absolute path; NULL: entries are not authenticated */
     const char *layout;        /* how entries are named: kiln, sycl or onednn; NULL: kiln */
     uint32_t policy;           /* KILN_STORE_POLICY_… */
     uint64_t max_age_s;        /* what was not used for longer is removed; 0: age doesn't count */
 } kiln_store_params;
 
-/* Opens a store. A directory that is missing is made (0700, its parents too); one that is there is
- * used where its owner is this user and nobody else may write it. Nothing is walked.
+/* Opens a store. Where a key file is given (32 bytes, this user's, which nobody else may read or
+ * write), each entry that is put is signed with it, and one that is not signed so is a miss. Where
+ * that file can't be used, the store is not opened. A directory that is missing is made (0700, its
+ * parents too); one that is there is used where its owner is this user and nobody else may write
+ * it. Nothing is walked.
  *
  * @location   a directory (an absolute path, or one that begins with '.'), taken literally, or a
  *             URL: file:///path?max-size=2G&readonly=1&sync=1&lease=off&stamp=3600&layout=sycl,
- *             further policy=cost|lru|fifo|no_evict and max-age=DAYS. What the URL says goes before
- * @params.
+ *             further policy=cost|lru|fifo|no_evict, max-age=DAYS and key-file=/path. What the URL
+ *             says goes before @params. Or a pack, pack:FILE (pack.h), which is read only; or
+ *             several of these, "a|b|c": a chain, which docs/stores.md describes.
  * @params     lives for the call; NULL: all defaults
  * @ret_store  [out] to be given back with kiln_store_close
  * @error      may be NULL; says what was wrong with which directory
  * Returns KILN_OK; KILN_MISS: not there, with NO_CREATE; KILN_E_INVALID; KILN_E_PARSE;
  * KILN_E_UNSUPPORTED: a scheme, option or layout that this build doesn't know; KILN_E_DENIED:
- * owner, mode, a symbolic link in its place, or not a directory; KILN_E_READONLY; KILN_E_FULL;
- * KILN_E_IO; KILN_E_NO_MEMORY. Blocks: on the file system. */
+ * owner, mode, a symbolic link in its place, or not a directory; the same of the key file, or its
+ * size; KILN_E_CORRUPT, KILN_E_VERSION: a pack that is damaged, or newer; KILN_E_READONLY;
+ * KILN_E_FULL; KILN_E_IO; KILN_E_NO_MEMORY. A chain opens where one of its tiers does. Blocks: on
+ * the file system. */
 KILN_API kiln_status kiln_store_open(const char *location, const kiln_store_params *params,
                                      kiln_store **ret_store, kiln_error *error);
 
@@ -74,13 +82,15 @@ KILN_API kiln_status kiln_store_open(const char *location, const kiln_store_para
  * been given back. */
 KILN_API void kiln_store_close(kiln_store **store);
 
-/* Looks up and verifies. An entry that is damaged is a miss, counted, and will be replaced by the
- * next put. Writes nothing but a use stamp.
+/* Looks up and verifies. An entry that is damaged, or not signed with the store's key, is a miss,
+ * counted, and will be replaced by the next put. Writes nothing but a use stamp, and in a chain
+ * what it found to the tiers above.
  *
  * @ret_entry  [out] one reference
- * Returns KILN_OK; KILN_MISS; KILN_E_CORRUPT: there, but damaged; KILN_E_VERSION: there, in a newer
- * format; KILN_E_IO, KILN_E_DENIED; KILN_E_NO_MEMORY. All but KILN_OK are misses to one who wants
- * the entry. Threads: any. Blocks: on reading. */
+ * Returns KILN_OK; KILN_MISS; KILN_E_CORRUPT: there, but damaged; KILN_E_UNAUTHENTICATED: there,
+ * but not signed, or not with the store's key; KILN_E_VERSION: there, in a newer format; KILN_E_IO,
+ * KILN_E_DENIED; KILN_E_NO_MEMORY. All but KILN_OK are misses to one who wants the entry. Threads:
+ * any. Blocks: on reading. */
 KILN_API kiln_status kiln_store_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry);
 
 /* Publishes an entry under its own key, whole or not at all. One that is there is replaced, but one
@@ -145,7 +155,8 @@ KILN_API kiln_status kiln_item_remove(kiln_item *item);
 typedef int (*kiln_item_fn)(void *user, kiln_item *item);
 
 /* Walks all items, in no order, requests included. What is put or removed meanwhile may or may not
- * be met. Returns KILN_OK; KILN_E_INVALID; KILN_E_IO; KILN_E_NO_MEMORY. Blocks: on reading. */
+ * be met. Returns KILN_OK; KILN_E_INVALID; KILN_E_CORRUPT: a part of a pack's index is damaged, and
+ * the rest was met; KILN_E_IO; KILN_E_NO_MEMORY. Blocks: on reading. */
 KILN_API kiln_status kiln_store_each(kiln_store *store, kiln_item_fn visit, void *user);
 
 /* The same for requests alone, which cost no walk through the rest: entries whose key begins with
@@ -173,6 +184,17 @@ KILN_API kiln_status kiln_store_get_known_stat(kiln_store *store, kiln_store_sta
 
 /* Adds to the store's totals. Returns KILN_OK; KILN_E_READONLY; KILN_E_IO. */
 KILN_API kiln_status kiln_store_account(kiln_store *store, const kiln_stats *delta);
+
+/* The key that a build was last done for since the store did not have it, as far as those who built
+ * noted that (KILN_STORE_NOTE_MISSES). Long parts of it may be kept as digests.
+ *
+ * @ret_key       [out] one reference
+ * @ret_missed_s  [out] when, in Unix seconds
+ * Returns KILN_OK; KILN_MISS: none was noted; KILN_E_CORRUPT; KILN_E_VERSION;
+ * KILN_E_UNAUTHENTICATED; KILN_E_UNSUPPORTED: not kept in such a store; KILN_E_DENIED; KILN_E_IO;
+ * KILN_E_INVALID; KILN_E_NO_MEMORY. Threads: any. Blocks: on reading, 0.1 s for who writes. */
+KILN_API kiln_status kiln_store_get_last_miss(kiln_store *store, kiln_key **ret_key,
+                                              int64_t *ret_missed_s);
 
 typedef struct kiln_trim_report {
     size_t struct_size;
@@ -211,12 +233,14 @@ typedef struct kiln_verify_report {
     size_t struct_size;
     uint64_t checked, ok, corrupt, newer; /* requests included */
     uint64_t removed;                     /* by this check, which removes nothing */
+    uint64_t unauthenticated;             /* sound, but not signed with the store's key */
 } kiln_verify_report;
 
-/* @report  may be NULL; called for each item that is not as it should be, with why */
+/* Called for each item that was checked: with KILN_OK and NULL where it is as it should be, else
+ * with why it is not. */
 typedef void (*kiln_verify_fn)(void *user, kiln_item *item, kiln_status status, const char *why);
 
-/* Reads and verifies every entry; removes nothing. */
+/* Reads and verifies every entry; removes nothing. @report may be NULL. */
 KILN_API kiln_status kiln_store_verify(kiln_store *store, kiln_verify_fn report, void *user,
                                        kiln_verify_report *ret_report);
 

@@ -146,8 +146,10 @@ static kiln_store *open_store(void)
     const kiln_store_params params = {
         .struct_size = sizeof params,
         .max_bytes = kiln_config_max_bytes(config),
-        .flags = kiln_config_readonly(config) ? KILN_STORE_READONLY : 0,
+        .flags = (kiln_config_readonly(config) ? KILN_STORE_READONLY : 0) |
+                 (kiln_config_last_miss(config) ? KILN_STORE_NOTE_MISSES : 0),
         .log = {.write = log_to_trace},
+        .key_file = kiln_config_key_file(config),
     };
     kiln_store *store = NULL;
     kiln_error error = {.struct_size = sizeof error};

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/params.h"
+
 static const struct {
     const char *name;
     void (*read)(kilni_config_reader *reader);
@@ -51,7 +53,9 @@ static void settle(kilni_config_reader *reader)
         config->trace = strdup("-");
         reader->status = config->trace ? KILN_OK : KILN_E_NO_MEMORY;
     }
-    config->store.flags = config->readonly ? KILN_STORE_READONLY : 0;
+    config->store.flags = (config->readonly ? KILN_STORE_READONLY : 0) |
+                          (config->last_miss ? KILN_STORE_NOTE_MISSES : 0);
+    config->store.key_file = config->key_file;
 }
 
 kiln_status kiln_config_from_profile(uint32_t profile, kiln_lookup_fn lookup, void *user,
@@ -116,31 +120,18 @@ const char *kiln_config_location(const kiln_config *config)
     return config->is_persistent && !config->disabled ? config->dir : NULL;
 }
 
-/* Copies parameters into a struct of the caller's, which may be of a newer version: what it has
- * beyond ours becomes zero. Both begin with their size. */
-static kiln_status hand_out(void *to, const void *from, size_t size)
-{
-    size_t to_size;
-    memcpy(&to_size, to, sizeof to_size);
-    if (to_size < size) {
-        return KILN_E_INVALID;
-    }
-    memset(to, 0, to_size);
-    memcpy(to, from, size);
-    memcpy(to, &to_size, sizeof to_size);
-    return KILN_OK;
-}
-
 kiln_status kiln_config_get_store(const kiln_config *config, kiln_store_params *ret_params)
 {
-    return config && ret_params ? hand_out(ret_params, &config->store, sizeof config->store)
-                                : KILN_E_INVALID;
+    const bool is_done = config && ret_params &&
+                         kilni_params_hand_out(ret_params, &config->store, sizeof config->store);
+    return is_done ? KILN_OK : KILN_E_INVALID;
 }
 
 kiln_status kiln_config_get_memory(const kiln_config *config, kiln_cache_params *ret_params)
 {
-    return config && ret_params ? hand_out(ret_params, &config->memory, sizeof config->memory)
-                                : KILN_E_INVALID;
+    const bool is_done = config && ret_params &&
+                         kilni_params_hand_out(ret_params, &config->memory, sizeof config->memory);
+    return is_done ? KILN_OK : KILN_E_INVALID;
 }
 
 uint64_t kiln_config_min_image_bytes(const kiln_config *config)
@@ -168,6 +159,11 @@ int kiln_config_helper(const kiln_config *config)
     return config->helper;
 }
 
+int kiln_config_last_miss(const kiln_config *config)
+{
+    return config->last_miss;
+}
+
 const char *kiln_config_tool(const kiln_config *config)
 {
     return config->tool;
@@ -186,11 +182,6 @@ uint32_t kiln_config_trace_events(const kiln_config *config)
 const char *kiln_config_stats(const kiln_config *config)
 {
     return config->stats;
-}
-
-int kiln_config_last_miss(const kiln_config *config)
-{
-    return config->last_miss;
 }
 
 const char *kiln_config_key_file(const kiln_config *config)

@@ -61,7 +61,8 @@ void kilni_config_read_text(kilni_config_reader *reader, const char *name, char 
 
 typedef struct kilni_dir_candidate {
     const char *variable;
-    const char *below; /* appended to its value; NULL: nothing, and it may be a URL */
+    const char *below;   /* appended to its value */
+    bool takes_location; /* it may be a URL too, or a chain of several places */
 } kilni_dir_candidate;
 
 /* Takes the first candidate that is set and absolute; complains of those before it.

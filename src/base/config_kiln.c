@@ -5,9 +5,9 @@
 #include "base/config.h"
 
 static const kilni_dir_candidate candidates[] = {
-    {"KILN_DIR", NULL},
-    {"XDG_CACHE_HOME", "/kiln"},
-    {"HOME", "/.cache/kiln"},
+    {"KILN_DIR", "", true},
+    {"XDG_CACHE_HOME", "/kiln", false},
+    {"HOME", "/.cache/kiln", false},
 };
 
 void kilni_config_read_kiln(kilni_config_reader *reader)

@@ -12,7 +12,7 @@
 #define MIB_SHIFT 20u
 #define MAX_MIB (UINT64_MAX >> MIB_SHIFT)
 
-static const kilni_dir_candidate candidates[] = {{"ONEDNN_PERSISTENT_CACHE_DIR", ""}};
+static const kilni_dir_candidate candidates[] = {{"ONEDNN_PERSISTENT_CACHE_DIR", "", false}};
 
 static void read_policy(kilni_config_reader *reader)
 {

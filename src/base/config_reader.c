@@ -151,28 +151,28 @@ static void complain_of_relative(kilni_config_reader *reader, const kilni_dir_ca
     kilni_text_done(&used);
 }
 
-/* Whether a value tells where a cache is, in any working directory. */
-static bool is_place(const char *value, bool may_be_url)
+/* Whether a value says where a cache is, in any working directory. */
+static bool is_place(const char *value, const kilni_dir_candidate *candidate)
 {
-    const bool is_url = strncmp(value, "file:///", 8) == 0 || strncmp(value, "pack:/", 6) == 0;
-    return value[0] == '/' || (may_be_url && is_url);
+    bool is_url = strncmp(value, "file:///", 8) == 0 || strncmp(value, "pack:/", 6) == 0;
+    return value[0] == '/' || (candidate->takes_location && is_url);
 }
 
 void kilni_config_read_dir(kilni_config_reader *reader, const kilni_dir_candidate *candidates,
                            size_t count, const char *fallback)
 {
     size_t chosen = 0;
-    const char *base = fallback, *below = NULL;
+    const char *base = fallback, *below = "";
     for (; chosen < count; chosen++) {
         const char *value = kilni_config_value(reader, candidates[chosen].variable);
-        if (value && is_place(value, !candidates[chosen].below)) {
+        if (value && is_place(value, &candidates[chosen])) {
             base = value;
             below = candidates[chosen].below;
             break;
         }
     }
     if (base && reader->status == KILN_OK) {
-        reader->status = join_path(base, below ? below : "", &reader->config->dir);
+        reader->status = join_path(base, below, &reader->config->dir);
     }
     complain_of_relative(reader, candidates, chosen);
 }

@@ -9,9 +9,9 @@
 #define MAX_DAYS 36500u
 
 static const kilni_dir_candidate candidates[] = {
-    {"SYCL_CACHE_DIR", ""},
-    {"XDG_CACHE_HOME", "/libsycl_cache"},
-    {"HOME", "/.cache/libsycl_cache"},
+    {"SYCL_CACHE_DIR", "", false},
+    {"XDG_CACHE_HOME", "/libsycl_cache", false},
+    {"HOME", "/.cache/libsycl_cache", false},
 };
 
 static void read_disk(kilni_config_reader *reader)

@@ -6,6 +6,9 @@
 
 #include "entry/handle.h"
 
+/* No sodium_init here: it would choose vector code for BLAKE2b, which took 1.5 ns a byte where the
+ * portable code took 0.8. Hashing and comparing need nothing else of it. */
+
 /* The MAC of the entry at @bytes, whose MAC section begins at @mac: over every byte but that
  * section's and the checksum. */
 static void compute_mac(const unsigned char *bytes, uint64_t size, const unsigned char *mac,
@@ -56,14 +59,10 @@ kiln_status kilni_entry_sign(const kiln_entry *entry, const kilni_entry_mac_key 
 
 kiln_status kilni_entry_authenticate(const kiln_entry *entry, const kilni_entry_mac_key *key)
 {
-    kilni_entry_layout layout;
-    kiln_status status = kilni_entry_layout_decode(entry->bytes, entry->size, &layout);
-    const kilni_entry_section *section =
-        status == KILN_OK ? kilni_entry_layout_find(&layout, KILNI_SECTION_MAC) : NULL;
-    if (!section) {
+    if (!entry->mac) {
         return KILN_E_UNAUTHENTICATED;
     }
     unsigned char mac[KILNI_ENTRY_MAC_SIZE];
-    compute_mac(entry->bytes, entry->size, section->bytes, key, mac);
-    return sodium_memcmp(mac, section->bytes, sizeof mac) == 0 ? KILN_OK : KILN_E_UNAUTHENTICATED;
+    compute_mac(entry->bytes, entry->size, entry->mac, key, mac);
+    return sodium_memcmp(mac, entry->mac, sizeof mac) == 0 ? KILN_OK : KILN_E_UNAUTHENTICATED;
 }

@@ -163,6 +163,11 @@ kiln_bytes kiln_entry_payload(const kiln_entry *entry)
     return entry->payload;
 }
 
+int kiln_entry_is_signed(const kiln_entry *entry)
+{
+    return entry->mac != NULL;
+}
+
 kiln_bytes kiln_entry_encoding(const kiln_entry *entry)
 {
     return (kiln_bytes){entry->bytes, entry->size};

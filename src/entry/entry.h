@@ -38,14 +38,27 @@ typedef struct kilni_entry_mac_key {
     unsigned char bytes[32];
 } kilni_entry_mac_key;
 
+/* A signature makes an entry at most so much larger: a row of the table, the MAC, padding. */
+#define KILNI_ENTRY_SIGNATURE_MAX_SIZE 64u
+
 /* A signed copy of an entry: the same sections and a MAC over every byte but itself and the
  * checksum. */
 kiln_status kilni_entry_sign(const kiln_entry *entry, const kilni_entry_mac_key *key,
                              kiln_entry **ret_entry);
 
-/* KILN_OK; KILN_E_UNAUTHENTICATED: no MAC, or a wrong one. Constant time in the MAC's bytes. */
+/* KILN_OK; KILN_E_UNAUTHENTICATED: no MAC, or a wrong one. Constant time in the MAC's bytes. The
+ * entry was verified when it was made: this reads its bytes once more, and no more. */
 kiln_status kilni_entry_authenticate(const kiln_entry *entry, const kilni_entry_mac_key *key);
 
 /* A copy whose payload is stored compressed (zstd, @level 1 to 12), or as it is where that is not
  * smaller. The accessors of a decoded entry give the plain bytes. Signatures are dropped. */
 kiln_status kilni_entry_compress(const kiln_entry *entry, int level, kiln_entry **ret_entry);
+
+/* An entry of the same content whose payload is stored plain, under @key, which has to equal the
+ * entry's own: the same key whole, or stripped. What is like that already comes back as it is;
+ * of what is changed the signature is dropped.
+ *
+ * @key  NULL: the entry's own
+ * Returns KILN_OK; KILN_E_INVALID; KILN_E_TOO_LARGE; KILN_E_NO_MEMORY. */
+kiln_status kilni_entry_with_key(const kiln_entry *entry, const kiln_key *key,
+                                 kiln_entry **ret_entry);

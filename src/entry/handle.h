@@ -23,6 +23,7 @@ struct kiln_entry {
     uint32_t kind;
     kiln_provenance provenance;
     kiln_bytes answers, log, payload;
+    const unsigned char *mac; /* in bytes; NULL where the entry is not signed */
 };
 
 /* Makes an entry of sound bytes and their layout.

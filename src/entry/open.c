@@ -63,6 +63,7 @@ kiln_status kilni_entry_open(void *bytes, const kilni_entry_layout *layout, cons
     entry->kind = layout->header.kind;
     entry->answers = bytes_of(layout, KILNI_SECTION_ANSWERS);
     entry->log = bytes_of(layout, KILNI_SECTION_LOG);
+    entry->mac = bytes_of(layout, KILNI_SECTION_MAC).data;
     entry->key = kiln_key_retain(key);
     kiln_status status = key ? KILN_OK : open_key(entry, layout);
     if (status == KILN_OK) {

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/params.h"
 #include "memory/admission.h"
 #include "memory/aftermath.h"
 #include "memory/listener.h"
-#include "memory/params.h"
 #include "memory/policy.h"
 #include "memory/process.h"
 #include "memory/removal.h"

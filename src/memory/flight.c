@@ -5,9 +5,9 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "base/params.h"
 #include "memory/admission.h"
 #include "memory/object.h"
-#include "memory/params.h"
 #include "memory/reader.h"
 #include "memory/section.h"
 #include "memory/wait.h"

@@ -239,9 +239,10 @@ static kiln_status serve_found(flight *f, kilni_source source)
 static void ask_store_for(flight *f, slot *wanted)
 {
     kiln_store *store = f->context->store;
-    wanted->looked = wanted->looked == KILN_E_CORRUPT
-                         ? kilni_store_get_again(store, wanted->key, &wanted->entry)
-                         : kiln_store_get(store, wanted->key, &wanted->entry);
+    const int was_counted =
+        wanted->looked == KILN_E_CORRUPT || wanted->looked == KILN_E_UNAUTHENTICATED;
+    wanted->looked = was_counted ? kilni_store_get_again(store, wanted->key, &wanted->entry)
+                                 : kiln_store_get(store, wanted->key, &wanted->entry);
     /* A plain miss hides no better reason. */
     if (wanted->looked != KILN_OK && (f->result.store == KILN_OK || wanted->looked != KILN_MISS)) {
         f->result.store = wanted->looked;
@@ -412,6 +413,16 @@ static void publish(flight *f)
     }
 }
 
+/* For people who ask why it was built. */
+static void note_misses(const flight *f)
+{
+    for (size_t i = 0; i < f->slot_count; i++) {
+        if (f->slots[i].looked != KILN_OK) {
+            kilni_store_note_miss(f->context->store, f->slots[i].key);
+        }
+    }
+}
+
 /* ---- ends ---- */
 
 /* Ends the tickets of a build that failed. An application's failing build has to fail in each of
@@ -482,12 +493,13 @@ static kiln_status run(flight *f)
     }
 
     status = build(f, KILNI_FROM_BUILD);
-    if (status != KILN_OK) {
+    if (status == KILN_OK) {
+        publish(f);
+    } else {
         abandon(f, status);
-        return status;
     }
-    publish(f);
-    return KILN_OK;
+    note_misses(f);
+    return status;
 }
 
 kiln_status kilni_request_run(const kilni_request_context *context, const kilni_request *request,

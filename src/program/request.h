@@ -78,11 +78,12 @@ typedef enum kilni_source {
 typedef struct kilni_request_result {
     kilni_source source;
     uint64_t load_ns, build_ns, wait_ns;
-    int waited;        /* for another's build, in this process or elsewhere */
-    kiln_status store; /* why the store had nothing: KILN_MISS, KILN_E_CORRUPT, KILN_E_VERSION,
-                          KILN_E_REFUSED, …; KILN_OK where it wasn't asked or had it */
-    kiln_status kept;  /* KILN_OK: what was built was handed on to be stored; else why not */
-    kiln_pin *pin;     /* with KILNI_KEEP_PROGRAM: to be released by the caller */
+    int waited; /* for another's build, in this process or elsewhere */
+    kiln_status
+        store; /* why the store had nothing: KILN_MISS, KILN_E_CORRUPT, KILN_E_UNAUTHENTICATED,
+                  KILN_E_VERSION, KILN_E_REFUSED, …; KILN_OK where it wasn't asked or had it */
+    kiln_status kept; /* KILN_OK: what was built was handed on to be stored; else why not */
+    kiln_pin *pin;    /* with KILNI_KEEP_PROGRAM: to be released by the caller */
 } kilni_request_result;
 
 /* Gets one program for its keys: out of memory, out of the store, or built, at most once in all

@@ -13,7 +13,8 @@
 #define DEFAULT_STAMP_INTERVAL_S 3600u
 #define SECONDS_OF_A_DAY 86400u
 #define KNOWN_FLAGS                                                                                \
-    (KILN_STORE_READONLY | KILN_STORE_SYNC | KILN_STORE_NO_LEASE | KILN_STORE_NO_CREATE)
+    (KILN_STORE_READONLY | KILN_STORE_SYNC | KILN_STORE_NO_LEASE | KILN_STORE_NO_CREATE |          \
+     KILN_STORE_NOTE_MISSES)
 
 /* Copies the caller's struct, which may be of an older or a newer library. */
 static kiln_status copy_params(const kiln_store_params *given, kiln_store_params *ret_params,
@@ -76,6 +77,7 @@ static kiln_status options_from_params(const kiln_store_params *given,
         .stamp_interval_s =
             params.stamp_interval_s ? params.stamp_interval_s : DEFAULT_STAMP_INTERVAL_S,
         .log = params.log,
+        .key_file = params.key_file,
         .policy = params.policy,
         .max_age_s = params.max_age_s,
     };
@@ -225,6 +227,26 @@ static bool read_backend(const char *value, kilni_store_options *options)
     return is_name;
 }
 
+static bool read_write(const char *value, kilni_store_options *options)
+{
+    static const char *const names[] = {
+        [KILNI_WRITE_ALL] = "all", [KILNI_WRITE_FIRST] = "first", [KILNI_WRITE_NONE] = "none"};
+    for (unsigned i = KILNI_WRITE_ALL; i <= KILNI_WRITE_NONE; i++) {
+        if (strcmp(value, names[i]) == 0) {
+            options->write = (kilni_store_write)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The value stays where the location's path is. */
+static bool read_key_file(const char *value, kilni_store_options *options)
+{
+    options->key_file = value;
+    return value[0] == '/';
+}
+
 static const struct option {
     const char *name;
     option_reader *read;
@@ -239,6 +261,8 @@ static const struct option {
     {"max-age", read_max_age, "a number of days"},
     {"layout", read_layout, "kiln, sycl or onednn"},
     {"backend", read_backend, "up to 31 letters, digits, '_' and '-', a letter first"},
+    {"write", read_write, "all, first or none"},
+    {"key-file", read_key_file, "an absolute path"},
 };
 
 enum { OPTION_COUNT = sizeof known_options / sizeof known_options[0] };
@@ -290,16 +314,12 @@ static kiln_status read_options(char *query, kilni_store_options *options, kiln_
     return status;
 }
 
-/* Reads what follows "file://", which it cuts into path and options. The path stays in @text. */
-static kiln_status read_file_url(char *text, kilni_store_options *options, kiln_error *error)
+/* Cuts what follows a scheme into path and options. The path stays in @text. */
+static kiln_status read_url(char *text, kilni_store_options *options, kiln_error *error)
 {
-    if (text[0] != '/') {
-        return kilni_error_set(error, KILN_E_PARSE, 0,
-                               "file://%s: an absolute path must follow, as in file:///path", text);
-    }
     if (strpbrk(text, "#|")) {
         return kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
-                               "file://%s: '#' and '|' have to be written %%23 and %%7C", text);
+                               "%s: '#' and '|' have to be written %%23 and %%7C", text);
     }
     char *query = strchr(text, '?');
     if (query) {
@@ -309,7 +329,83 @@ static kiln_status read_file_url(char *text, kilni_store_options *options, kiln_
     return status == KILN_OK ? read_options(query, options, error) : status;
 }
 
-static kiln_status check_scheme(const char *location, kiln_error *error)
+static kiln_status read_file_url(char *text, kilni_store_options *options, kiln_error *error)
+{
+    if (text[0] != '/' && text[0] != '.') {
+        return kilni_error_set(error, KILN_E_PARSE, 0,
+                               "file://%s: a path that begins with '/' or '.' must follow, as in "
+                               "file:///path",
+                               text);
+    }
+    return read_url(text, options, error);
+}
+
+/* Nothing is written to a pack: it has only what says how it is used. */
+static kiln_status check_pack_options(const char *url, kiln_error *error)
+{
+    static const char *const names[] = {"readonly=", "write=", "key-file="};
+    for (const char *option = strchr(url, '?'); option; option = strchr(option, '&')) {
+        option++;
+        bool is_known = false;
+        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+            is_known |= strncmp(option, names[i], strlen(names[i])) == 0;
+        }
+        if (!is_known) {
+            return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "a pack has no option \"%.*s\"",
+                                   (int)strcspn(option, "=&"), option);
+        }
+    }
+    return KILN_OK;
+}
+
+/* "pack:FILE", "pack:/abs/path" and "pack:///abs/path". */
+static kiln_status read_pack_url(char *text, kilni_store_options *options, kiln_error *error)
+{
+    if (strncmp(text, "//", 2) == 0) {
+        if (text[2] != '/') {
+            return kilni_error_set(error, KILN_E_PARSE, 0,
+                                   "pack:%s: an absolute path must follow //, as in pack:///path",
+                                   text);
+        }
+        memmove(text, text + 2, strlen(text + 2) + 1);
+    }
+    kiln_status status = check_pack_options(text, error);
+    if (status == KILN_OK) {
+        status = read_url(text, options, error);
+    }
+    if (status == KILN_OK && text[0] == '\0') {
+        return kilni_error_set(error, KILN_E_PARSE, 0, "pack: names no file");
+    }
+    return status;
+}
+
+static const struct scheme {
+    const char *name;
+    kilni_location_kind kind;
+    kiln_status (*read)(char *text, kilni_store_options *options, kiln_error *error);
+} known_schemes[] = {
+    {"", KILNI_LOCATION_DIR, NULL}, /* a path, taken literally */
+    {"file://", KILNI_LOCATION_DIR, read_file_url},
+    {"pack:", KILNI_LOCATION_PACK, read_pack_url},
+};
+
+enum { SCHEME_COUNT = sizeof known_schemes / sizeof known_schemes[0] };
+
+/* NULL: none that is known. */
+static const struct scheme *scheme_of(const char *location)
+{
+    if (location[0] == '/' || location[0] == '.') {
+        return &known_schemes[0];
+    }
+    for (unsigned i = 1; i < SCHEME_COUNT; i++) {
+        if (strncmp(location, known_schemes[i].name, strlen(known_schemes[i].name)) == 0) {
+            return &known_schemes[i];
+        }
+    }
+    return NULL;
+}
+
+static kiln_status complain_of_scheme(const char *location, kiln_error *error)
 {
     size_t length = strspn(location, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                      "0123456789+-.");
@@ -325,8 +421,6 @@ static kiln_status check_scheme(const char *location, kiln_error *error)
 kiln_status kilni_location_parse(const char *location, const kiln_store_params *params,
                                  kilni_location *ret_location, kiln_error *error)
 {
-    static const char file_scheme[] = "file://";
-    const size_t prefix = sizeof file_scheme - 1;
     if (!location || location[0] == '\0') {
         return kilni_error_set(error, KILN_E_INVALID, 0, "no location of a store");
     }
@@ -335,15 +429,15 @@ kiln_status kilni_location_parse(const char *location, const kiln_store_params *
     if (status != KILN_OK) {
         return status;
     }
-    bool is_path = location[0] == '/' || location[0] == '.';
-    if (!is_path && strncmp(location, file_scheme, prefix) != 0) {
-        return check_scheme(location, error);
+    const struct scheme *scheme = scheme_of(location);
+    if (!scheme) {
+        return complain_of_scheme(location, error);
     }
-    char *path = strdup(is_path ? location : location + prefix);
+    char *path = strdup(location + strlen(scheme->name));
     if (!path) {
         return kilni_error_set(error, KILN_E_NO_MEMORY, 0, "out of memory");
     }
-    status = is_path ? KILN_OK : read_file_url(path, &options, error);
+    status = scheme->read ? scheme->read(path, &options, error) : KILN_OK;
     if (status != KILN_OK) {
         free(path);
         return status;
@@ -353,6 +447,6 @@ kiln_status kilni_location_parse(const char *location, const kiln_store_params *
         return kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
                                "backend=%s: only layout=onednn has backends", options.backend);
     }
-    *ret_location = (kilni_location){.path = path, .options = options};
+    *ret_location = (kilni_location){.kind = scheme->kind, .path = path, .options = options};
     return KILN_OK;
 }

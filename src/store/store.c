@@ -4,14 +4,21 @@
  */
 #include "store/store.h"
 
+#include <sodium.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/error.h"
+#include "entry/entry.h"
+#include "store/chain/chain.h"
 #include "store/dir/dir.h"
+#include "store/key_file.h"
 #include "store/location.h"
+#include "store/missed.h"
+#include "store/pack/pack.h"
 
 /* Copies as much of a struct as its caller knows. The first member is its size, set by the caller;
  * what the caller has beyond ours becomes zero. */
@@ -33,18 +40,81 @@ static bool is_writable(const kiln_store *store)
     return store->capabilities & KILNI_STORE_WRITABLE;
 }
 
+/* Reads the key that a location names; NULL where it names none. */
+static kiln_status read_mac_key(const char *path, kilni_entry_mac_key **ret_key, kiln_error *error)
+{
+    *ret_key = NULL;
+    if (!path) {
+        return KILN_OK;
+    }
+    kilni_entry_mac_key *key = malloc(sizeof *key);
+    if (!key) {
+        return kilni_error_set(error, KILN_E_NO_MEMORY, 0, "out of memory");
+    }
+    kiln_status status = kilni_key_file_read(path, key, error);
+    if (status != KILN_OK) {
+        free(key);
+        return status;
+    }
+    *ret_key = key;
+    return KILN_OK;
+}
+
+static void forget_mac_key(kilni_entry_mac_key *key)
+{
+    if (key) {
+        sodium_memzero(key, sizeof *key);
+        free(key);
+    }
+}
+
+/* The key comes first: without it no directory is made, and nothing is believed. */
+kiln_status kilni_store_open_at(const kilni_location *where, kiln_store **ret_store,
+                                kiln_error *error)
+{
+    kilni_entry_mac_key *key;
+    kiln_status status = read_mac_key(where->options.key_file, &key, error);
+    if (status != KILN_OK) {
+        return status;
+    }
+    kilni_store_options options = where->options;
+    options.key_file = NULL;
+    kiln_store *store;
+    status = where->kind == KILNI_LOCATION_PACK
+                 ? kilni_pack_open(where->path, &options, &store, error)
+                 : kilni_dir_open(where->path, &options, &store, error);
+    if (status != KILN_OK) {
+        forget_mac_key(key);
+        return status;
+    }
+    store->mac_key = key;
+    *ret_store = store;
+    return KILN_OK;
+}
+
+uint32_t kilni_location_capabilities(const kilni_location *where)
+{
+    return where->kind == KILNI_LOCATION_PACK ? 0 : kilni_dir_capabilities(where->options.flags);
+}
+
 kiln_status kiln_store_open(const char *location, const kiln_store_params *params,
                             kiln_store **ret_store, kiln_error *error)
 {
     if (!ret_store) {
         return KILN_E_INVALID;
     }
+    if (location && strchr(location, '|')) {
+        return kilni_chain_open(location, params, ret_store, error);
+    }
     kilni_location where;
     kiln_status status = kilni_location_parse(location, params, &where, error);
     if (status != KILN_OK) {
         return status;
     }
-    status = kilni_dir_open(where.path, &where.options, ret_store, error);
+    status = where.options.write == KILNI_WRITE_UNSAID
+                 ? kilni_store_open_at(&where, ret_store, error)
+                 : kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
+                                   "write= is for the tiers of a chain, as in a|b");
     free(where.path);
     return status;
 }
@@ -54,8 +124,29 @@ void kiln_store_close(kiln_store **store)
     if (!store || !*store) {
         return;
     }
+    kilni_entry_mac_key *key = (*store)->mac_key;
     (*store)->ops->close(*store);
+    forget_mac_key(key);
     *store = NULL;
+}
+
+/* Keeps an entry where it is signed as this store's have to be; else gives it back. */
+static kiln_status authenticate(const kiln_store *store, kiln_entry *entry, kiln_entry **ret_entry)
+{
+    kiln_status status = store->mac_key ? kilni_entry_authenticate(entry, store->mac_key) : KILN_OK;
+    if (status != KILN_OK) {
+        kiln_entry_release(&entry);
+        return status;
+    }
+    *ret_entry = entry;
+    return KILN_OK;
+}
+
+static kiln_status get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry)
+{
+    kiln_entry *entry;
+    kiln_status status = store->ops->get(store, key, &entry);
+    return status == KILN_OK ? authenticate(store, entry, ret_entry) : status;
 }
 
 kiln_status kiln_store_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry)
@@ -66,11 +157,30 @@ kiln_status kiln_store_get(kiln_store *store, const kiln_key *key, kiln_entry **
     if (!store) {
         return KILN_MISS;
     }
-    kiln_status status = store->ops->get(store, key, ret_entry);
-    if (status == KILN_E_CORRUPT) {
+    kiln_status status = get(store, key, ret_entry);
+    if (status == KILN_E_CORRUPT || status == KILN_E_UNAUTHENTICATED) {
         atomic_fetch_add_explicit(&store->counts.corrupt, 1, memory_order_relaxed);
         atomic_fetch_add_explicit(&store->uncounted_corrupt, 1, memory_order_relaxed);
     }
+    return status;
+}
+
+static kiln_status put(kiln_store *store, const kiln_entry *entry)
+{
+    if (kiln_entry_encoding(entry).size > store->options.max_bytes) {
+        return KILN_E_TOO_LARGE;
+    }
+    return store->ops->put(store, entry);
+}
+
+static kiln_status sign_and_put(kiln_store *store, const kiln_entry *entry)
+{
+    kiln_entry *with_mac = NULL;
+    kiln_status status = kilni_entry_sign(entry, store->mac_key, &with_mac);
+    if (status == KILN_OK) {
+        status = put(store, with_mac);
+    }
+    kiln_entry_release(&with_mac);
     return status;
 }
 
@@ -88,10 +198,7 @@ kiln_status kiln_store_put(kiln_store *store, const kiln_entry *entry)
     if (store->options.max_bytes == 0) {
         return KILN_E_FULL;
     }
-    if (kiln_entry_encoding(entry).size > store->options.max_bytes) {
-        return KILN_E_TOO_LARGE;
-    }
-    kiln_status status = store->ops->put(store, entry);
+    kiln_status status = store->mac_key ? sign_and_put(store, entry) : put(store, entry);
     if (status == KILN_OK && !kilni_store_is_request(kiln_entry_key(entry))) {
         atomic_fetch_add_explicit(&store->counts.puts, 1, memory_order_relaxed);
     }
@@ -156,7 +263,9 @@ kiln_status kiln_item_read(kiln_item *item, kiln_entry **ret_entry)
     if (!item || !ret_entry) {
         return KILN_E_INVALID;
     }
-    return item->store->ops->item_read(item, ret_entry);
+    kiln_entry *entry;
+    kiln_status status = item->store->ops->item_read(item, &entry);
+    return status == KILN_OK ? authenticate(item->store, entry, ret_entry) : status;
 }
 
 kiln_status kiln_item_remove(kiln_item *item)
@@ -283,6 +392,8 @@ static const char *why_not(kiln_status status)
     switch (status) {
     case KILN_E_CORRUPT:
         return "its bytes are damaged, or under a name that isn't theirs";
+    case KILN_E_UNAUTHENTICATED:
+        return "it is not signed, or not with this key";
     case KILN_E_DENIED:
         return "the file is not ours alone: owner, mode or kind";
     default:
@@ -306,9 +417,11 @@ static int verify_item(void *user, kiln_item *item)
     work->result.checked++;
     work->result.ok += status == KILN_OK;
     work->result.newer += status == KILN_E_VERSION;
-    work->result.corrupt += status != KILN_OK && status != KILN_E_VERSION;
-    if (status != KILN_OK && work->report) {
-        work->report(work->user, item, status, why_not(status));
+    work->result.unauthenticated += status == KILN_E_UNAUTHENTICATED;
+    work->result.corrupt +=
+        status != KILN_OK && status != KILN_E_VERSION && status != KILN_E_UNAUTHENTICATED;
+    if (work->report) {
+        work->report(work->user, item, status, status == KILN_OK ? NULL : why_not(status));
     }
     return 0;
 }
@@ -320,7 +433,9 @@ kiln_status kiln_store_verify(kiln_store *store, kiln_verify_fn report, void *us
         return KILN_E_INVALID;
     }
     verification work = {.report = report, .user = user};
-    kiln_status status = kiln_store_each(store, verify_item, &work);
+    kiln_status status = store && store->ops->each_copy
+                             ? store->ops->each_copy(store, verify_item, &work)
+                             : kiln_store_each(store, verify_item, &work);
     if (status == KILN_OK) {
         status = work.status;
     }
@@ -328,6 +443,90 @@ kiln_status kiln_store_verify(kiln_store *store, kiln_verify_fn report, void *us
         return status;
     }
     return hand_out(ret_report, &work.result, sizeof work.result) ? KILN_OK : KILN_E_INVALID;
+}
+
+/* ---- the last miss ---- */
+
+/* The entry of a miss, which holds parts of more than @above bytes as digests. KILN_E_TOO_LARGE:
+ * it is more than is kept. */
+static kiln_status make_miss(const kiln_key *key, uint64_t above, kiln_entry **ret_miss)
+{
+    kiln_key *stripped = NULL;
+    kiln_status status = kiln_key_strip(key, above, &stripped);
+    if (status != KILN_OK) {
+        return status;
+    }
+    const kiln_entry_params params = {
+        .struct_size = sizeof params,
+        .key = stripped,
+        .kind = KILN_ENTRY_REQUEST,
+        .provenance = {.struct_size = sizeof params.provenance},
+    };
+    kiln_entry *miss = NULL;
+    status = kiln_entry_new(&params, &miss);
+    kiln_key_release(&stripped);
+    if (status == KILN_OK &&
+        kiln_entry_encoding(miss).size > KILNI_MISSED_MAX_BYTES - KILNI_ENTRY_SIGNATURE_MAX_SIZE) {
+        kiln_entry_release(&miss);
+        return KILN_E_TOO_LARGE;
+    }
+    *ret_miss = miss;
+    return status;
+}
+
+static kiln_status sign(const kiln_store *store, kiln_entry **entry)
+{
+    kiln_entry *plain = *entry;
+    kiln_status status = kilni_entry_sign(plain, store->mac_key, entry);
+    if (status == KILN_OK) {
+        kiln_entry_release(&plain);
+    }
+    return status;
+}
+
+void kilni_store_note_miss(kiln_store *store, const kiln_key *key)
+{
+    if (!store || !(store->options.flags & KILN_STORE_NOTE_MISSES) || !is_writable(store) ||
+        !store->ops->note_miss) {
+        return;
+    }
+    kiln_entry *miss = NULL;
+    kiln_status status = make_miss(key, 4096, &miss);
+    if (status == KILN_E_TOO_LARGE) {
+        status = make_miss(key, 64, &miss);
+    }
+    if (status == KILN_OK && store->mac_key) {
+        status = sign(store, &miss);
+    }
+    if (status == KILN_OK) {
+        store->ops->note_miss(store, miss);
+    }
+    kiln_entry_release(&miss);
+}
+
+kiln_status kiln_store_get_last_miss(kiln_store *store, kiln_key **ret_key, int64_t *ret_missed_s)
+{
+    if (!ret_key || !ret_missed_s) {
+        return KILN_E_INVALID;
+    }
+    if (!store) {
+        return KILN_MISS;
+    }
+    if (!store->ops->last_miss) {
+        return KILN_E_UNSUPPORTED;
+    }
+    kiln_entry *miss = NULL;
+    kiln_status status = store->ops->last_miss(store, &miss);
+    if (status == KILN_OK) {
+        status = authenticate(store, miss, &miss);
+    }
+    if (status != KILN_OK) {
+        return status;
+    }
+    *ret_key = kiln_key_retain(kiln_entry_key(miss));
+    *ret_missed_s = kiln_entry_provenance(miss).created_s;
+    kiln_entry_release(&miss);
+    return KILN_OK;
 }
 
 bool kilni_store_is_request(const kiln_key *key)
@@ -339,7 +538,7 @@ bool kilni_store_is_request(const kiln_key *key)
 
 kiln_status kilni_store_get_again(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry)
 {
-    return store ? store->ops->get(store, key, ret_entry) : KILN_MISS;
+    return store ? get(store, key, ret_entry) : KILN_MISS;
 }
 
 uint32_t kilni_store_capabilities(const kiln_store *store)

@@ -14,9 +14,18 @@
 
 /* What a store can do; callers decide by these, never by an engine's name. */
 enum {
-    KILNI_STORE_LEASES = 1u,  /* one builder across processes */
-    KILNI_STORE_WRITABLE = 2u /* puts and removals may succeed */
+    KILNI_STORE_LEASES = 1u,   /* one builder across processes */
+    KILNI_STORE_WRITABLE = 2u, /* puts and removals may succeed */
+    KILNI_STORE_TOTALS = 4u    /* counters of all processes are kept */
 };
+
+/* What a chain writes to a tier that can be written. */
+typedef enum kilni_store_write {
+    KILNI_WRITE_UNSAID, /* as all */
+    KILNI_WRITE_ALL,    /* what is put, and what was found below */
+    KILNI_WRITE_FIRST,  /* the same, where no tier above took it */
+    KILNI_WRITE_NONE    /* nothing is put or removed */
+} kilni_store_write;
 
 /* How a directory names its entries. */
 typedef enum kilni_store_layout {
@@ -38,6 +47,8 @@ typedef struct kilni_store_options {
     char backend[KILNI_STORE_BACKEND_SIZE]; /* layout "onednn": a folder above all others; "": none
                                              */
     kiln_log log;
+    kilni_store_write write; /* by the chain that the store is a tier of */
+    const char *key_file;    /* NULL: none. While the store is opened, and NULL from then on */
 } kilni_store_options;
 
 /* The slots follow the public calls of the same names. The wrappers have checked that pointers are
@@ -52,6 +63,9 @@ typedef struct kilni_store_ops {
                          kiln_lease **ret_lease);
     void (*lease_release)(kiln_lease *lease);
     kiln_status (*each)(kiln_store *store, kiln_item_fn visit, void *user);
+    /* As each, of everything that is stored: a chain has copies that a lookup doesn't reach. NULL:
+     * there are none. */
+    kiln_status (*each_copy)(kiln_store *store, kiln_item_fn visit, void *user);
     kiln_status (*each_request)(kiln_store *store, kiln_item_fn visit, void *user);
     kiln_status (*item_info)(kiln_item *item, kiln_item_info *ret_info);
     kiln_status (*item_read)(kiln_item *item, kiln_entry **ret_entry);
@@ -60,6 +74,9 @@ typedef struct kilni_store_ops {
     kiln_status (*known_stat)(kiln_store *store, kiln_store_stat *ret_stat); /* NULL: stat */
     kiln_status (*account)(kiln_store *store, const kiln_stats *delta);
     kiln_status (*trim)(kiln_store *store, uint64_t max_bytes, kiln_trim_report *ret_report);
+    /* May be NULL: the last miss is not kept here. The entry has no payload. */
+    kiln_status (*note_miss)(kiln_store *store, const kiln_entry *miss);
+    kiln_status (*last_miss)(kiln_store *store, kiln_entry **ret_miss);
     /* NULL: KILN_E_UNSUPPORTED. The store is writable, or nothing is to be removed. */
     kiln_status (*trim_by)(kiln_store *store, const kiln_trim_params *params,
                            kiln_trim_report *ret_report);
@@ -70,10 +87,14 @@ typedef struct kilni_store_counts {
     _Atomic uint64_t puts, corrupt, evicted;
 } kilni_store_counts;
 
+struct kilni_entry_mac_key;
+
 /* An engine's own struct begins with this one. Immutable but for the counters. */
 struct kiln_store {
     const kilni_store_ops *ops;
-    uint32_t capabilities; /* KILNI_STORE_… */
+    struct kilni_entry_mac_key *mac_key; /* what entries are signed with; NULL: they are not. The
+                                            public calls' own: engines store what they get */
+    uint32_t capabilities;               /* KILNI_STORE_… */
     kilni_store_options options;
     kilni_store_counts counts;          /* for kilni_store_take_counts */
     _Atomic uint64_t uncounted_corrupt; /* not yet in the totals: gets don't write. Relaxed */
@@ -94,9 +115,13 @@ bool kilni_store_is_request(const kiln_key *key);
 /* KILNI_STORE_…; 0 for NULL. */
 uint32_t kilni_store_capabilities(const kiln_store *store);
 
-/* As kiln_store_get, for one to whom that answered KILN_E_CORRUPT before: the same damage is not
- * counted twice. */
+/* As kiln_store_get, for one to whom that answered KILN_E_CORRUPT or KILN_E_UNAUTHENTICATED before:
+ * the same entry is not counted twice. */
 kiln_status kilni_store_get_again(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry);
+
+/* Keeps a key that was not found as the store's last miss, with the time, where its parameters ask
+ * for that and it may be written to. A failure does no harm. */
+void kilni_store_note_miss(kiln_store *store, const kiln_key *key);
 
 /* Takes what this handle counted since it was last asked: puts, corrupt and evicted, all of which
  * are in the store's totals already or will come there. Each count is handed out once. */
@@ -107,7 +132,8 @@ enum {
     KILNI_WARNED_ENTRY = 1u,  /* a file that is not to be trusted was skipped */
     KILNI_WARNED_TOTALS = 2u, /* the totals can't be kept */
     KILNI_WARNED_TRIM = 4u,   /* room can't be made */
-    KILNI_WARNED_PUT = 8u     /* an entry can't be written */
+    KILNI_WARNED_PUT = 8u,    /* an entry can't be written */
+    KILNI_WARNED_TIER = 256u  /* the first tier of a chain is skipped; the next ones' bits follow */
 };
 
 /* Logs a line, but only the first of its kind. */

@@ -6,6 +6,7 @@ Each test file is run as:  python3 FILE KILN MAKE_CACHE
 
 import json
 import os
+import pty
 import shutil
 import subprocess
 import sys
@@ -68,6 +69,42 @@ class CliTest(unittest.TestCase):
         if len({name for _, name in pairs}) < len(pairs):
             return [digest.decode() for digest, _ in pairs]
         return {name.decode(errors="replace"): digest.decode() for digest, name in pairs}
+
+    def make_entry(self, what, *parts, **options):
+        """Puts an entry whose key has these parts, or notes its miss; returns the digest."""
+        tool = os.path.join(os.path.dirname(MAKE_CACHE), "make_entry")
+        given = [f"{name.replace('_', '-')}={value}" for name, value in options.items()]
+        output = subprocess.run(
+            [tool, self.cache, what, *given, "--", *parts], check=True, stdout=subprocess.PIPE,
+            env=self.environment).stdout
+        return output.decode().strip()
+
+    def make_key_file(self, name="key", content=None):
+        path = os.path.join(self.scratch, name)
+        with open(path, "wb") as file:
+            os.fchmod(file.fileno(), 0o600)
+            file.write(os.urandom(32) if content is None else content)
+        return path
+
+    def on_terminal(self, *arguments, answer=b"", expect=0):
+        """Runs the tool with a terminal for stdin and stderr; returns stdout and what that shows."""
+        self.environment["TERM"] = "xterm-256color"
+        controller, terminal = pty.openpty()
+        os.write(controller, answer)
+        process = subprocess.Popen(
+            [KILN, *arguments], stdin=terminal, stderr=terminal, env=self.environment,
+            stdout=subprocess.PIPE)
+        os.close(terminal)
+        shown = b""
+        try:
+            while chunk := os.read(controller, 4096):
+                shown += chunk
+        except OSError:  # how a terminal tells its end
+            pass
+        output = process.communicate(timeout=60)[0]
+        os.close(controller)
+        self.assertEqual(process.returncode, expect, shown)
+        return output, shown
 
     def entry_path(self, digest):
         return os.path.join(self.cache, "v1", digest[:2], digest)

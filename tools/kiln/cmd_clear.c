@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
 
+#include "confirm.h"
 #include "directory.h"
 #include "options.h"
 #include "output.h"
@@ -20,16 +19,6 @@ static const char usage[] =
     "  --yes      don't ask; needed where stdin is no terminal\n"
     "  --json     one JSON object\n";
 
-static bool answer_is_yes(void)
-{
-    char *answer = NULL;
-    size_t capacity = 0;
-    ssize_t length = getline(&answer, &capacity, stdin);
-    bool yes = length > 0 && (answer[0] == 'y' || answer[0] == 'Y');
-    free(answer);
-    return yes;
-}
-
 static bool ask(const struct directory *directory)
 {
     kiln_store_stat stat = {.struct_size = sizeof stat};
@@ -38,9 +27,8 @@ static bool ask(const struct directory *directory)
     }
     char size[UNIT_TEXT_SIZE];
     format_size(stat.bytes, size);
-    fprintf(stderr, "Remove %" PRIu64 " entries (%s) from %s? [y/N] ", stat.entries, size,
-            directory->path);
-    return answer_is_yes();
+    return confirmed("Remove %" PRIu64 " entries (%s) from %s?", stat.entries, size,
+                     directory->path);
 }
 
 static int clear(const struct directory *directory, bool json)

@@ -9,13 +9,15 @@
 #include "table.h"
 #include "tool.h"
 
-static const char usage[] = "Usage: kiln ls [--dir DIR] [--all] [--json]\n"
-                            "\n"
-                            "Lists the entries, last used first.\n"
-                            "\n"
-                            "  --dir DIR  the cache directory\n"
-                            "  --all      requests for later builds too\n"
-                            "  --json     one JSON object a line\n";
+static const char usage[] =
+    "Usage: kiln ls [--dir DIR] [--all] [--sort ORDER] [--json]\n"
+    "\n"
+    "Lists the entries, last used first.\n"
+    "\n"
+    "  --dir DIR     the cache directory\n"
+    "  --all         requests for later builds too\n"
+    "  --sort ORDER  used, created, size, cost (of building), name, device, kind or digest\n"
+    "  --json        one JSON object a line\n";
 
 #define SHORT_DIGEST 12
 
@@ -103,10 +105,19 @@ static size_t print_listing(const struct listing *listing, bool all, bool json)
 int cmd_ls(int argc, char **argv)
 {
     bool all = false;
-    struct command_line line = {.usage = usage, .options = {{.name = "all", .flag = &all}}};
+    const char *sort = "used";
+    struct command_line line = {
+        .usage = usage,
+        .options = {{.name = "all", .flag = &all}, {.name = "sort", .text = &sort}},
+    };
     int exit_code;
     if (!options_read(&line, argc, argv, &exit_code)) {
         return exit_code;
+    }
+    listing_order *order = listing_order_named(sort);
+    if (order == NULL) {
+        return options_wrong(argv[0], "--sort takes used, created, size, cost, name, device, kind "
+                                      "or digest");
     }
     struct directory directory;
     exit_code = directory_open(line.directory, KILN_STORE_READONLY, &directory);
@@ -116,6 +127,7 @@ int cmd_ls(int argc, char **argv)
     struct listing listing;
     kiln_status status = listing_read(directory.store, &listing);
     if (status == KILN_OK) {
+        listing_sort(&listing, order);
         if (print_listing(&listing, all, line.json) == 0 && !line.json) {
             complain(directory.store ? "the cache in %s is empty" : "there is no cache in %s",
                      directory.path);

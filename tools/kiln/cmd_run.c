@@ -187,6 +187,8 @@ int cmd_run(int argc, char **argv)
         must_succeed(setenv("KILN_DIR", location, 1));
         free(location);
     }
+    /* So that `kiln why --last` knows; the caller may say otherwise. */
+    must_succeed(setenv("KILN_LAST_MISS", "1", 0));
     if (trace != NULL && (exit_code = set_trace(trace)) != EXIT_OK) {
         return exit_code;
     }

@@ -14,7 +14,8 @@
 #include "tool.h"
 
 static const char usage[] =
-    "Usage: kiln show [--dir DIR] [--json | --source | --log | --payload FILE] DIGEST-PREFIX\n"
+    "Usage: kiln show [--dir DIR] [--json | --source | --log | --payload FILE | --answers FILE]\n"
+    "                 DIGEST-PREFIX\n"
     "\n"
     "Prints where an entry came from and the parts of its key. A prefix has at least 4 digits.\n"
     "\n"
@@ -22,12 +23,13 @@ static const char usage[] =
     "  --json          one JSON object, with the texts of all parts and the log\n"
     "  --source        only the source that it was built from\n"
     "  --log           only the build log\n"
-    "  --payload FILE  write the device code to a file; - for stdout\n";
+    "  --payload FILE  write the device code to a file; - for stdout\n"
+    "  --answers FILE  the same for the recorded answers, in a format of the device's\n";
 
 /* What is wanted of the entry; nothing of it: the overview. */
 struct wanted {
     bool json, source, log;
-    const char *payload;
+    const char *payload, *answers;
 };
 
 struct reading {
@@ -117,21 +119,23 @@ static int write_file(const char *path, kiln_bytes bytes)
     return exit_code;
 }
 
-static int write_payload(const kiln_entry *entry, const char *path)
+static int write_bytes(const char *path, kiln_bytes bytes)
 {
-    kiln_bytes payload = kiln_entry_payload(entry);
     if (strcmp(path, "-") == 0) {
-        fwrite(payload.data, 1, payload.size, stdout);
+        fwrite(bytes.data, 1, bytes.size, stdout);
         return EXIT_OK;
     }
-    return write_file(path, payload);
+    return write_file(path, bytes);
 }
 
 static int show_entry(const struct listed_item *item, const kiln_entry *entry,
                       const struct wanted *wanted)
 {
     if (wanted->payload != NULL) {
-        return write_payload(entry, wanted->payload);
+        return write_bytes(wanted->payload, kiln_entry_payload(entry));
+    }
+    if (wanted->answers != NULL) {
+        return write_bytes(wanted->answers, kiln_entry_answers(entry));
     }
     if (wanted->source) {
         return print_source(entry);
@@ -185,7 +189,8 @@ int cmd_show(int argc, char **argv)
         .usage = usage,
         .options = {{.name = "source", .flag = &wanted.source},
                     {.name = "log", .flag = &wanted.log},
-                    {.name = "payload", .text = &wanted.payload}},
+                    {.name = "payload", .text = &wanted.payload},
+                    {.name = "answers", .text = &wanted.answers}},
         .operands_min = 1,
         .operands_max = 1,
     };
@@ -194,8 +199,11 @@ int cmd_show(int argc, char **argv)
         return exit_code;
     }
     wanted.json = line.json;
-    if (wanted.json + wanted.source + wanted.log + (wanted.payload != NULL) > 1) {
-        return options_wrong(argv[0], "--json, --source, --log and --payload exclude each other");
+    if (wanted.json + wanted.source + wanted.log + (wanted.payload != NULL) +
+            (wanted.answers != NULL) >
+        1) {
+        return options_wrong(argv[0],
+                             "--json, --source, --log, --payload and --answers exclude each other");
     }
     struct digest_prefix prefix;
     if (!digest_prefix_parse(line.operands[0], &prefix)) {

@@ -1,32 +1,109 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
+#include "confirm.h"
 #include "directory.h"
 #include "json.h"
 #include "options.h"
 #include "output.h"
+#include "progress.h"
 #include "tool.h"
 
 static const char usage[] =
-    "Usage: kiln verify [--dir DIR] [--json]\n"
+    "Usage: kiln verify [--dir DIR] [--key-file FILE] [--repair [--yes]] [--json]\n"
     "\n"
-    "Reads and checks every entry, and names those that are damaged. Removes nothing: a program\n"
-    "that needs a damaged entry builds it anew and replaces it.\n"
+    "Reads and checks every entry, and names those that are damaged. A program that needs a\n"
+    "damaged entry builds it anew and replaces it, so that nothing has to be removed.\n"
     "\n"
-    "  --dir DIR  the cache directory\n"
-    "  --json     one JSON object\n";
+    "  --dir DIR        the cache directory\n"
+    "  --key-file FILE  names entries that are not signed with this key, too\n"
+    "  --repair         remove what is damaged, after asking\n"
+    "  --yes            don't ask; needed where stdin is no terminal\n"
+    "  --json           one JSON object\n";
 
-static void name_bad_item(void *user, kiln_item *item, kiln_status status, const char *why)
+struct verification {
+    kiln_verify_report report;
+    char (*damaged)[KILN_DIGEST_TEXT_SIZE];
+    size_t damaged_count, capacity;
+};
+
+static void note_damaged(struct verification *work, const char *digest)
 {
-    (void)user;
-    kiln_item_info info = {.struct_size = sizeof info};
-    char digest[KILN_DIGEST_TEXT_SIZE] = "an entry";
-    if (kiln_item_get_info(item, &info) == KILN_OK) {
-        kiln_digest_format(&info.digest, digest);
+    if (work->damaged_count == work->capacity) {
+        work->capacity = work->capacity == 0 ? 64 : work->capacity * 2;
+        work->damaged = must(reallocarray(work->damaged, work->capacity, sizeof *work->damaged));
     }
-    complain("%s: %s", digest, why != NULL ? why : kiln_status_text(status));
+    memcpy(work->damaged[work->damaged_count++], digest, KILN_DIGEST_TEXT_SIZE);
 }
+
+static bool digest_of(kiln_item *item, char *digest)
+{
+    kiln_item_info info = {.struct_size = sizeof info};
+    if (kiln_item_get_info(item, &info) != KILN_OK) {
+        return false; /* it went meanwhile */
+    }
+    kiln_digest_format(&info.digest, digest);
+    return true;
+}
+
+static void take_result(void *user, kiln_item *item, kiln_status status, const char *why)
+{
+    progress_step("checked");
+    char digest[KILN_DIGEST_TEXT_SIZE];
+    if (status == KILN_OK || !digest_of(item, digest)) {
+        return;
+    }
+    complain("%s: %s", digest, why);
+    if (status == KILN_E_CORRUPT) {
+        note_damaged(user, digest);
+    }
+}
+
+/* ---- repair ---- */
+
+static int compare_digests(const void *left, const void *right)
+{
+    return strcmp(left, right);
+}
+
+/* Removes an item that was found damaged, unless it was replaced meanwhile. */
+static int remove_if_damaged(void *user, kiln_item *item)
+{
+    struct verification *work = user;
+    char digest[KILN_DIGEST_TEXT_SIZE];
+    if (!digest_of(item, digest) || bsearch(digest, work->damaged, work->damaged_count,
+                                            sizeof *work->damaged, compare_digests) == NULL) {
+        return 0;
+    }
+    kiln_entry *entry = NULL;
+    kiln_status status = kiln_item_read(item, &entry);
+    kiln_entry_release(&entry);
+    if (status != KILN_E_CORRUPT) {
+        return 0;
+    }
+    status = kiln_item_remove(item);
+    work->report.removed += status == KILN_OK;
+    if (status != KILN_OK && status != KILN_MISS) {
+        complain("%s: %s", digest, kiln_status_text(status));
+    }
+    return 0;
+}
+
+static kiln_status repair(kiln_store *store, struct verification *work, bool yes)
+{
+    if (work->damaged_count == 0 ||
+        !(yes || confirmed("Remove %zu damaged entries?", work->damaged_count))) {
+        return KILN_OK;
+    }
+    qsort(work->damaged, work->damaged_count, sizeof *work->damaged, compare_digests);
+    return kiln_store_each(store, remove_if_damaged, work);
+}
+
+/* ---- the command ---- */
 
 static void print_report(const kiln_verify_report *report, bool json)
 {
@@ -37,40 +114,70 @@ static void print_report(const kiln_verify_report *report, bool json)
         json_add(object, "corrupt", json_number(report->corrupt));
         json_add(object, "newer", json_number(report->newer));
         json_add(object, "removed", json_number(report->removed));
+        json_add(object, "unauthenticated", json_number(report->unauthenticated));
         json_print(stdout, object);
         return;
     }
     printf("%" PRIu64 " checked: %" PRIu64 " ok, %" PRIu64 " corrupt, %" PRIu64
-           " of a newer format\n",
+           " of a newer format",
            report->checked, report->ok, report->corrupt, report->newer);
+    if (report->unauthenticated > 0) {
+        printf(", %" PRIu64 " not signed with the key", report->unauthenticated);
+    }
+    if (report->removed > 0) {
+        printf("; %" PRIu64 " removed", report->removed);
+    }
+    putchar('\n');
+}
+
+static int verify(const struct directory *directory, bool repairs, bool yes, bool json)
+{
+    struct verification work = {.report.struct_size = sizeof work.report};
+    if (directory->store == NULL) {
+        complain("there is no cache in %s", directory->path);
+    }
+    kiln_status status = directory->store == NULL ? KILN_OK
+                                                  : kiln_store_verify(directory->store, take_result,
+                                                                      &work, &work.report);
+    progress_end();
+    if (status == KILN_OK && repairs) {
+        status = repair(directory->store, &work, yes);
+    }
+    free(work.damaged);
+    if (status != KILN_OK) {
+        complain("%s: %s", directory->path, kiln_status_text(status));
+        return exit_code_of(status);
+    }
+    print_report(&work.report, json);
+    bool all_is_well =
+        work.report.corrupt == work.report.removed && work.report.unauthenticated == 0;
+    return all_is_well ? EXIT_OK : EXIT_DAMAGED;
 }
 
 int cmd_verify(int argc, char **argv)
 {
-    struct command_line line = {.usage = usage};
+    bool repairs = false;
+    bool yes = false;
+    struct command_line line = {
+        .usage = usage,
+        .options = {{.name = "repair", .flag = &repairs}, {.name = "yes", .flag = &yes}},
+    };
     int exit_code;
     if (!options_read(&line, argc, argv, &exit_code)) {
         return exit_code;
     }
+    if (yes && !repairs) {
+        return options_wrong(argv[0], "--yes goes with --repair");
+    }
+    if (repairs && !yes && !isatty(STDIN_FILENO)) {
+        return options_wrong(argv[0], "nobody can be asked here: give --yes");
+    }
     struct directory directory;
-    exit_code = directory_open(line.directory, KILN_STORE_READONLY, &directory);
+    exit_code = directory_open(line.directory, repairs ? 0 : KILN_STORE_READONLY, &directory);
     if (exit_code != EXIT_OK) {
         return exit_code;
     }
-    kiln_verify_report report = {.struct_size = sizeof report};
-    if (directory.store == NULL) {
-        complain("there is no cache in %s", directory.path);
-    }
-    kiln_status status = directory.store == NULL
-                             ? KILN_OK
-                             : kiln_store_verify(directory.store, name_bad_item, NULL, &report);
-    if (status == KILN_OK) {
-        print_report(&report, line.json);
-        exit_code = report.corrupt > 0 ? EXIT_DAMAGED : EXIT_OK;
-    } else {
-        complain("%s: %s", directory.path, kiln_status_text(status));
-        exit_code = exit_code_of(status);
-    }
+    exit_code = verify(&directory, repairs, yes, line.json);
     directory_close(&directory);
     return exit_code;
 }

@@ -43,8 +43,9 @@ static int open_store(struct directory *directory, uint32_t flags)
     kiln_store_params params = {
         .struct_size = sizeof params,
         .max_bytes = directory->max_bytes,
-        .flags = flags | KILN_STORE_NO_CREATE,
+        .flags = flags,
         .log = {.write = warn},
+        .key_file = directory->key_file,
     };
     kiln_error error = {.struct_size = sizeof error};
     kiln_status status = kiln_store_open(directory->path, &params, &directory->store, &error);
@@ -55,7 +56,7 @@ static int open_store(struct directory *directory, uint32_t flags)
     return exit_code_of(status);
 }
 
-int directory_open(const char *option, uint32_t flags, struct directory *ret_directory)
+static int open_with(const char *option, uint32_t flags, struct directory *ret_directory)
 {
     kiln_config *config = NULL;
     must_succeed(kiln_config_from_env(NULL, NULL, &config));
@@ -64,6 +65,9 @@ int directory_open(const char *option, uint32_t flags, struct directory *ret_dir
     struct directory opened = {.max_bytes = kiln_config_max_bytes(config)};
     if (path != NULL) {
         opened.path = absolute_location(path);
+    }
+    if (kiln_config_key_file(config) != NULL) {
+        opened.key_file = must(strdup(kiln_config_key_file(config)));
     }
     kiln_config_free(&config);
     if (opened.path == NULL) {
@@ -79,9 +83,20 @@ int directory_open(const char *option, uint32_t flags, struct directory *ret_dir
     return EXIT_OK;
 }
 
+int directory_open(const char *option, uint32_t flags, struct directory *ret_directory)
+{
+    return open_with(option, flags | KILN_STORE_NO_CREATE, ret_directory);
+}
+
+int directory_open_or_make(const char *option, struct directory *ret_directory)
+{
+    return open_with(option, 0, ret_directory);
+}
+
 void directory_close(struct directory *directory)
 {
     kiln_store_close(&directory->store);
     free(directory->path);
-    directory->path = NULL;
+    free(directory->key_file);
+    directory->path = directory->key_file = NULL;
 }

@@ -59,6 +59,7 @@ static const char *examine_directory(struct doctor *doctor)
         .flags =
             KILN_STORE_NO_CREATE | (kiln_config_readonly(doctor->config) ? KILN_STORE_READONLY : 0),
         .log = {take_warning, doctor},
+        .key_file = kiln_config_key_file(doctor->config),
     };
     kiln_error error = {.struct_size = sizeof error};
     kiln_store *store = NULL;
@@ -99,6 +100,7 @@ static void report_limits(struct doctor *doctor)
     const kiln_config *config = doctor->config;
     json_add(doctor->report, "max_bytes", json_number(kiln_config_max_bytes(config)));
     json_add(doctor->report, "readonly", json_boolean(kiln_config_readonly(config)));
+    json_add(doctor->report, "authenticated", json_boolean(kiln_config_key_file(config) != NULL));
     json_add(doctor->report, "disabled", json_boolean(kiln_config_disabled(config)));
     if (kiln_config_disabled(config)) {
         doctor_note(doctor, "KILN_DISABLE: programs run without Kiln");
@@ -112,8 +114,9 @@ static void report_limits(struct doctor *doctor)
 }
 
 static const char *const known_variables[] = {
-    "KILN_DIR",   "KILN_MAX_SIZE", "KILN_READONLY", "KILN_DISABLE", "KILN_TRACE",
-    "KILN_STATS", "KILN_KEY_ENV",  "KILN_HELPER",   "KILN_TOOL",    NULL,
+    "KILN_DIR",   "KILN_MAX_SIZE", "KILN_READONLY",  "KILN_DISABLE",
+    "KILN_TRACE", "KILN_STATS",    "KILN_KEY_ENV",   "KILN_HELPER",
+    "KILN_TOOL",  "KILN_KEY_FILE", "KILN_LAST_MISS", NULL,
 };
 
 /* They decide where the directory is, or what the loader loads. */

@@ -94,6 +94,9 @@ static void add_directory(struct libscols_table *table, const json_t *report)
     add_row(table, "directory",
             text_of("%s, %s", member(directory, "path"), member(directory, "state")));
     add_row(table, "size", text_of("%s at most", size));
+    add_row(table, "entries",
+            text_of(is_true(report, "authenticated") ? "signed and authenticated"
+                                                     : "not authenticated"));
 }
 
 static void print_list(const char *title, const json_t *texts)

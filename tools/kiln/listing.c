@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "output.h"
+#include "progress.h"
 #include "tool.h"
 
 struct growing_listing {
@@ -30,6 +31,7 @@ static int take_item(void *user, kiln_item *item)
     if (kiln_item_get_info(item, &info) != KILN_OK) {
         return 0; /* it went meanwhile */
     }
+    progress_step("listed");
     struct listed_item *listed = add_item(user);
     *listed = (struct listed_item){
         .state = info.state,
@@ -47,28 +49,100 @@ static int take_item(void *user, kiln_item *item)
     return 0;
 }
 
-static int last_used_first(const void *left, const void *right)
+/* ---- orders; items that an order leaves equal come by their digests ---- */
+
+static int by_digest(const struct listed_item *a, const struct listed_item *b)
 {
-    const struct listed_item *a = left;
-    const struct listed_item *b = right;
-    if (a->last_used_s != b->last_used_s) {
-        return a->last_used_s > b->last_used_s ? -1 : 1;
-    }
     return strcmp(a->digest, b->digest);
+}
+
+static int compare_times(int64_t a, int64_t b)
+{
+    return (a < b) - (a > b);
+}
+
+static int compare_amounts(uint64_t a, uint64_t b)
+{
+    return (a < b) - (a > b);
+}
+
+static int by_use(const struct listed_item *a, const struct listed_item *b)
+{
+    return compare_times(a->last_used_s, b->last_used_s);
+}
+
+static int by_creation(const struct listed_item *a, const struct listed_item *b)
+{
+    return compare_times(a->created_s, b->created_s);
+}
+
+static int by_size(const struct listed_item *a, const struct listed_item *b)
+{
+    return compare_amounts(a->stored_bytes, b->stored_bytes);
+}
+
+static int by_cost(const struct listed_item *a, const struct listed_item *b)
+{
+    return compare_amounts(a->build_ns, b->build_ns);
+}
+
+static int by_name(const struct listed_item *a, const struct listed_item *b)
+{
+    return strcmp(a->name, b->name);
+}
+
+static int by_device(const struct listed_item *a, const struct listed_item *b)
+{
+    return strcmp(a->device, b->device);
+}
+
+static int by_kind(const struct listed_item *a, const struct listed_item *b)
+{
+    return strcmp(kiln_entry_kind_name(a->kind), kiln_entry_kind_name(b->kind));
+}
+
+static const struct {
+    const char *name;
+    listing_order *order;
+} orders[] = {
+    {"used", by_use},  {"created", by_creation}, {"size", by_size}, {"cost", by_cost},
+    {"name", by_name}, {"device", by_device},    {"kind", by_kind}, {"digest", by_digest},
+};
+
+listing_order *listing_order_named(const char *name)
+{
+    for (size_t i = 0; i < sizeof orders / sizeof orders[0]; i++) {
+        if (strcmp(orders[i].name, name) == 0) {
+            return orders[i].order;
+        }
+    }
+    return NULL;
+}
+
+static int compare_items(const void *left, const void *right, void *order)
+{
+    listing_order *compare = *(listing_order **)order;
+    int result = compare(left, right);
+    return result != 0 ? result : by_digest(left, right);
+}
+
+void listing_sort(struct listing *listing, listing_order *order)
+{
+    if (listing->count > 0) {
+        qsort_r(listing->items, listing->count, sizeof *listing->items, compare_items, &order);
+    }
 }
 
 kiln_status listing_read(kiln_store *store, struct listing *ret_listing)
 {
     struct growing_listing growing = {0};
     kiln_status status = store == NULL ? KILN_OK : kiln_store_each(store, take_item, &growing);
+    progress_end();
     if (status != KILN_OK) {
         listing_free(&growing.listing);
         return status;
     }
-    if (growing.listing.count > 0) {
-        qsort(growing.listing.items, growing.listing.count, sizeof *growing.listing.items,
-              last_used_first);
-    }
+    listing_sort(&growing.listing, by_use);
     *ret_listing = growing.listing;
     return KILN_OK;
 }

@@ -29,6 +29,15 @@ struct listing {
  * Returns KILN_OK, or what kiln_store_each says. */
 kiln_status listing_read(kiln_store *store, struct listing *ret_listing);
 
+/* Which of two comes first: below 0, the first one. */
+typedef int listing_order(const struct listed_item *a, const struct listed_item *b);
+
+/* The newest first: "used", "created"; the largest first: "size", "cost"; by the alphabet: "name",
+ * "device", "kind", "digest". NULL: no such order. */
+listing_order *listing_order_named(const char *name);
+
+void listing_sort(struct listing *listing, listing_order *order);
+
 void listing_free(struct listing *listing);
 
 /* "ok", "corrupt", "newer": stays as it is, for a newer version to read. */

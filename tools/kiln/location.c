@@ -8,7 +8,6 @@
 #include "output.h"
 
 static const char pack_scheme[] = "pack:";
-static const char file_scheme[] = "file://";
 
 static bool begins_with(const char *text, const char *beginning)
 {
@@ -53,10 +52,16 @@ static char *absolute_directory(const char *tier)
         return absolute;
     }
     char *escaped = escape(absolute);
-    char *url = text_of("%s%s", file_scheme, escaped);
+    char *url = text_of("file://%s", escaped);
     free(escaped);
     free(absolute);
     return url;
+}
+
+static bool is_url(const char *tier)
+{
+    size_t length = strspn(tier, "abcdefghijklmnopqrstuvwxyz0123456789+.-");
+    return length > 0 && begins_with(tier + length, "://");
 }
 
 static char *absolute_tier(const char *tier)
@@ -65,8 +70,7 @@ static char *absolute_tier(const char *tier)
         return absolute_pack(tier);
     }
     /* An empty tier is the store's to complain of. */
-    return begins_with(tier, file_scheme) || tier[0] == '\0' ? must(strdup(tier))
-                                                             : absolute_directory(tier);
+    return is_url(tier) || tier[0] == '\0' ? must(strdup(tier)) : absolute_directory(tier);
 }
 
 char *absolute_location(const char *location)

@@ -19,11 +19,14 @@ static const struct command commands[] = {
     {"stats", "kiln stats", "what caching did so far", cmd_stats},
     {"ls", "kiln ls", "list the entries", cmd_ls},
     {"show", "kiln show", "all about one entry", cmd_show},
+    {"why", "kiln why", "why a build was not found", cmd_why},
     {"verify", "kiln verify", "read and check every entry", cmd_verify},
     {"rm", "kiln rm", "remove entries", cmd_rm},
     {"trim", "kiln trim", "remove entries that are the least worth keeping", cmd_trim},
     {"clear", "kiln clear", "remove all entries", cmd_clear},
     {"capture", "kiln capture", "capture what programs left to be captured", cmd_capture},
+    {"pack", "kiln pack", "write entries to one file to be shipped", cmd_pack},
+    {"unpack", "kiln unpack", "take the entries of such a file", cmd_unpack},
     {"doctor", "kiln doctor", "what a program would get here, and what is wrong", cmd_doctor},
 };
 static const size_t command_count = sizeof commands / sizeof commands[0];

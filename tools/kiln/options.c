@@ -4,26 +4,33 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "directory.h"
+#include "output.h"
 #include "tool.h"
 
 /* What getopt_long answers; an option of the subcommand's own is OWN + its index. */
-enum { DIRECTORY = 256, JSON, HELP, OWN };
+enum { DIRECTORY = 256, KEY_FILE, JSON, HELP, OWN };
 
-#define COMMON_OPTIONS 3
+#define COMMON_OPTIONS 4
 
+/* A subcommand's own options come first, so that one of them may stand for a common one. */
 static void fill_table(const struct command_line *line, struct option *table)
 {
-    table[0] = (struct option){"dir", required_argument, NULL, DIRECTORY};
-    table[1] = (struct option){"json", no_argument, NULL, JSON};
-    table[2] = (struct option){"help", no_argument, NULL, HELP};
-    int count = COMMON_OPTIONS;
-    for (int i = 0; i < OPTIONS_MAX && line->options[i].name != NULL; i++) {
-        const struct option_spec *own = &line->options[i];
+    static const struct option common[COMMON_OPTIONS + 1] = {
+        {"dir", required_argument, NULL, DIRECTORY},
+        {"key-file", required_argument, NULL, KEY_FILE},
+        {"json", no_argument, NULL, JSON},
+        {"help", no_argument, NULL, HELP},
+    };
+    int count = 0;
+    for (; count < OPTIONS_MAX && line->options[count].name != NULL; count++) {
+        const struct option_spec *own = &line->options[count];
         int argument = own->text != NULL ? required_argument : no_argument;
-        table[count++] = (struct option){own->name, argument, NULL, OWN + i};
+        table[count] = (struct option){own->name, argument, NULL, OWN + count};
     }
-    table[count] = (struct option){0};
+    memcpy(table + count, common, sizeof common);
 }
 
 static void take_own(const struct option_spec *own, const char *argument)
@@ -40,6 +47,14 @@ int options_wrong(const char *command, const char *what)
     fflush(stdout);
     fprintf(stderr, "%s: %s\nTry '%s --help'.\n", command, what, command);
     return EXIT_USAGE;
+}
+
+/* In the environment, so that what is started from here goes by it too. */
+static void set_key_file(const char *path)
+{
+    char *absolute = absolute_path(path);
+    must_succeed(setenv("KILN_KEY_FILE", absolute, 1));
+    free(absolute);
 }
 
 static bool check_operands(const struct command_line *line, const char *command)
@@ -67,6 +82,9 @@ bool options_read(struct command_line *line, int argc, char **argv, int *ret_exi
         switch (option) {
         case DIRECTORY:
             line->directory = optarg;
+            break;
+        case KEY_FILE:
+            set_key_file(optarg);
             break;
         case JSON:
             line->json = true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A subcommand's command line, as a table: what it takes, and where the values go. --dir, --json
- * and --help are known to all.
+ * A subcommand's command line, as a table: what it takes, and where the values go. --dir, --json,
+ * --key-file and --help are known to all.
  */
 #pragma once
 

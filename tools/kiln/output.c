@@ -9,12 +9,14 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "progress.h"
 #include "tool.h"
 
 void complain(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
+    progress_hide();
     fflush(stdout);
     fputs("kiln: ", stderr);
     vfprintf(stderr, format, arguments);
@@ -35,6 +37,7 @@ int exit_code_of(kiln_status status)
     case KILN_E_DENIED:
         return EXIT_CONFIGURATION;
     case KILN_E_CORRUPT:
+    case KILN_E_UNAUTHENTICATED:
         return EXIT_DAMAGED;
     default:
         return EXIT_IO;

@@ -6,6 +6,7 @@
 
 #include "json.h"
 #include "output.h"
+#include "progress.h"
 
 struct walk {
     const struct digest_prefix *prefixes;
@@ -53,6 +54,7 @@ static int visit(void *user, kiln_item *item)
         return 0; /* it went meanwhile */
     }
     kiln_digest_format(&info.digest, digest);
+    progress_step("looked at");
     if (is_wanted(walk, digest)) {
         remove_item(item, &info, digest, &walk->removal);
     }
@@ -64,6 +66,7 @@ kiln_status removal_run(kiln_store *store, const struct digest_prefix *prefixes,
 {
     struct walk walk = {.prefixes = prefixes, .prefix_count = prefix_count};
     kiln_status status = kiln_store_each(store, visit, &walk);
+    progress_end();
     *ret_removal = walk.removal;
     return status;
 }

@@ -1,63 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "shown_entry.h"
 
-#include <ctype.h>
-#include <inttypes.h>
-#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "json.h"
+#include "key_part.h"
 #include "output.h"
 #include "table.h"
-
-/* Longer values are left out of the table. */
-#define INLINE_TEXT_MAX 100
-#define INLINE_BYTES_MAX 32
-#define PART_DIGEST_SIZE 32
-
-static bool is_text(const kiln_key_part *part)
-{
-    const unsigned char *bytes = part->bytes;
-    for (uint64_t i = 0; i < part->size; i++) {
-        if (!isprint(bytes[i]) && bytes[i] < 0x80 && !isspace(bytes[i])) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Hexadecimal digits, to be freed. */
-static char *hexadecimal(const unsigned char *bytes, size_t size)
-{
-    char *text = must(malloc(2 * size + 1));
-    for (size_t i = 0; i < size; i++) {
-        snprintf(text + 2 * i, 3, "%02x", bytes[i]);
-    }
-    text[2 * size] = '\0';
-    return text;
-}
-
-/* What the table says of a part, to be freed. */
-static char *part_value(const kiln_key_part *part)
-{
-    if (part->bytes == NULL && part->digest != NULL) {
-        char *digest = hexadecimal(part->digest, PART_DIGEST_SIZE);
-        char *value = text_of("blake2b %s", digest);
-        free(digest);
-        return value;
-    }
-    if (is_text(part)) {
-        bool is_short = part->size <= INLINE_TEXT_MAX &&
-                        (part->size == 0 || memchr(part->bytes, '\n', part->size) == NULL);
-        return is_short ? text_of("%.*s", (int)part->size, (const char *)part->bytes)
-                        : text_of("(text)");
-    }
-    if (part->size <= INLINE_BYTES_MAX) {
-        return hexadecimal(part->bytes, part->size);
-    }
-    return text_of("(bytes)");
-}
 
 static void add_fact(struct libscols_table *table, const char *name, const char *value)
 {
@@ -95,6 +45,7 @@ static void print_facts(const struct listed_item *item, const kiln_entry *entry)
     add_size(table, "answers", kiln_entry_answers(entry).size);
     add_size(table, "log", kiln_entry_log(entry).size);
     add_size(table, "on disk", item->stored_bytes);
+    add_fact(table, "signed", kiln_entry_is_signed(entry) ? "yes" : "no");
     table_print(table);
 }
 
@@ -102,7 +53,7 @@ static void add_part(struct libscols_table *table, const kiln_key_part *part)
 {
     char size[UNIT_TEXT_SIZE];
     format_size(part->size, size);
-    char *value = part_value(part);
+    char *value = key_part_value(part);
     struct libscols_line *row = table_add_row(table);
     row_set(row, 0, part->name);
     row_set(row, 1, size);
@@ -130,31 +81,12 @@ void entry_print(const struct listed_item *item, const kiln_entry *entry)
     print_parts(kiln_entry_key(entry));
 }
 
-static json_t *part_to_json(const kiln_key_part *part)
-{
-    json_t *object = must(json_object());
-    json_add(object, "name", json_text_or_null(part->name));
-    json_add(object, "size", json_number(part->size));
-    if (part->bytes == NULL && part->digest != NULL) {
-        char *digest = hexadecimal(part->digest, PART_DIGEST_SIZE);
-        json_add(object, "blake2b", json_text_or_null(digest));
-        free(digest);
-    } else if (is_text(part)) {
-        json_add(object, "text", json_text(part->bytes, part->size));
-    } else if (part->size <= INLINE_BYTES_MAX) {
-        char *bytes = hexadecimal(part->bytes, part->size);
-        json_add(object, "hex", json_text_or_null(bytes));
-        free(bytes);
-    }
-    return object;
-}
-
 static json_t *key_to_json(const kiln_key *key)
 {
     json_t *parts = must(json_array());
     kiln_key_part part;
     for (size_t i = 0; kiln_key_part_at(key, i, &part) == KILN_OK; i++) {
-        json_push(parts, part_to_json(&part));
+        json_push(parts, key_part_to_json(&part));
     }
     return parts;
 }
@@ -175,6 +107,7 @@ json_t *entry_to_json(const struct listed_item *item, const kiln_entry *entry)
     json_add(object, "bytes", json_number(kiln_entry_payload(entry).size));
     json_add(object, "answers_bytes", json_number(kiln_entry_answers(entry).size));
     json_add(object, "stored_bytes", json_number(item->stored_bytes));
+    json_add(object, "signed", json_boolean(kiln_entry_is_signed(entry)));
     json_add(object, "log", json_text(log.data, log.size));
     json_add(object, "key", key_to_json(kiln_entry_key(entry)));
     return object;

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "os/file.h"
 #include "os/os.h"
+#include "store/missed.h"
 
 typedef struct kilni_dir_place {
     kilni_owned_file directory;
@@ -89,6 +90,16 @@ static void dir_close(kiln_store *store)
     free(dir);
 }
 
+static kiln_status dir_note_miss(kiln_store *store, const kiln_entry *miss)
+{
+    return kilni_missed_write(kilni_dir_root(kilni_dir_of(store)), KILNI_DIR_MISSED, miss);
+}
+
+static kiln_status dir_last_miss(kiln_store *store, kiln_entry **ret_miss)
+{
+    return kilni_missed_read(kilni_dir_root(kilni_dir_of(store)), KILNI_DIR_MISSED, ret_miss);
+}
+
 static const kilni_dir_layout *layout_for(const kiln_store *store, const kiln_key *key)
 {
     const kilni_dir_layout *layout = ((const kilni_dir *)store)->layout;
@@ -133,6 +144,8 @@ static const kilni_store_ops dir_ops = {
     .known_stat = kilni_dir_known_stat,
     .account = kilni_dir_account,
     .trim = kilni_dir_trim,
+    .note_miss = dir_note_miss,
+    .last_miss = dir_last_miss,
     .trim_by = kilni_dir_trim_by,
 };
 
@@ -147,9 +160,9 @@ bool kilni_dir_is_readonly(const kilni_dir *dir)
     return dir->store.options.flags & KILN_STORE_READONLY;
 }
 
-static uint32_t capabilities_of(uint32_t flags)
+uint32_t kilni_dir_capabilities(uint32_t flags)
 {
-    uint32_t capabilities = 0;
+    uint32_t capabilities = KILNI_STORE_TOTALS;
     if (!(flags & KILN_STORE_READONLY)) {
         capabilities |= KILNI_STORE_WRITABLE;
     }
@@ -291,7 +304,7 @@ kiln_status kilni_dir_open(const char *path, const kilni_store_options *options,
     }
     dir->store.ops = &dir_ops;
     dir->store.options = *options;
-    dir->store.capabilities = capabilities_of(options->flags);
+    dir->store.capabilities = kilni_dir_capabilities(options->flags);
     dir->layout = layouts[options->layout];
     dir->hash_bits = 8 * sizeof(kiln_digest);
     dir->path = copy;

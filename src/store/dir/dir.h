@@ -5,6 +5,7 @@
  *     CACHEDIR.TAG          tells backup programs to pass by
  *     lease                 locked byte by byte; never removed
  *     stats                 totals of all processes, and the size as its writers know it
+ *     missed                the last key that was not found, where that is asked for
  *     v1/requests/abcd…     a request, in every layout
  *     v1/janitor/           how far a trim is, and the summary that it ranks by
  *     v1/ab/abcd…           an entry in layout "kiln": 32 hexadecimal digits, the first two of
@@ -49,6 +50,9 @@ kiln_status kilni_dir_open(const char *path, const kilni_store_options *options,
 
 bool kilni_dir_is_readonly(const kilni_dir *dir);
 
+/* KILNI_STORE_… of a store with these flags, KILN_STORE_…. */
+uint32_t kilni_dir_capabilities(uint32_t flags);
+
 /* The directory of a store, with its descriptor checked and, where it is not ours any more, opened
  * anew. Each call of the interface begins so. */
 kilni_dir *kilni_dir_of(kiln_store *store);
@@ -63,6 +67,7 @@ typedef struct kilni_entrance {
     uid_t user;       /* who we are */
     bool is_readonly; /* root may own the directory */
     bool may_create;
+    bool only_passes; /* the last component is on the way too, and is judged like those above it */
 } kilni_entrance;
 
 /* Walks to a directory from descriptor to descriptor and trusts it: the directory itself is ours
@@ -87,6 +92,7 @@ kiln_status kilni_dir_revive(kilni_dir *dir);
 #define KILNI_DIR_LEASE "lease"
 #define KILNI_DIR_STATS "stats"
 #define KILNI_DIR_TAG "CACHEDIR.TAG"
+#define KILNI_DIR_MISSED "missed"
 #define KILNI_DIR_SHARD_COUNT 257u
 #define KILNI_DIR_REQUESTS 256u /* the shard of requests, which are listed without a walk */
 #define KILNI_DIR_PATH_SIZE 48u /* of any path below the directory, with its closing zero */

@@ -114,6 +114,12 @@ static kiln_status judge_last(const path_walk *walk, const struct stat *stat)
     return KILN_OK;
 }
 
+/* Whether what is next is the directory that is wanted. */
+static bool is_at_last(const path_walk *walk)
+{
+    return walk->rest[0] == '\0' && !walk->entrance->only_passes;
+}
+
 static kiln_status judge(const path_walk *walk, const struct stat *stat, bool is_last)
 {
     if (!S_ISDIR(stat->st_mode)) {
@@ -300,14 +306,14 @@ static kiln_status judge_start(const path_walk *walk)
     if (kilni_os()->fstat(walk->here, &stat) != 0) {
         return fail(walk, errno);
     }
-    return judge(walk, &stat, walk->rest[0] == '\0');
+    return judge(walk, &stat, is_at_last(walk));
 }
 
 static kiln_status walk_all(path_walk *walk)
 {
     while (walk->rest[0] != '\0') {
         char name[NAME_MAX + 1];
-        kiln_status status = take_component(walk, name) ? step(walk, name, walk->rest[0] == '\0')
+        kiln_status status = take_component(walk, name) ? step(walk, name, is_at_last(walk))
                                                         : fail(walk, ENAMETOOLONG);
         if (status != KILN_OK) {
             return status;

@@ -12,6 +12,10 @@
 
 kiln_status kilni_dir_read_status(int system_error)
 {
+    /* A socket, or a device that isn't there. */
+    if (system_error == ENXIO) {
+        return KILN_E_DENIED;
+    }
     kiln_status status = kilni_status_from_errno(system_error);
     switch (status) {
     case KILN_BUSY:

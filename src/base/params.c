@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "memory/params.h"
+#include "base/params.h"
 
 #include <string.h>
 
@@ -23,4 +23,17 @@ kiln_status kilni_params_copy(const void *given, void *ret_params, size_t size)
     }
     memcpy(ret_params, &size, sizeof size);
     return KILN_OK;
+}
+
+bool kilni_params_hand_out(void *to, const void *from, size_t size)
+{
+    size_t to_size;
+    memcpy(&to_size, to, sizeof to_size);
+    if (to_size < sizeof to_size) {
+        return false;
+    }
+    memset(to, 0, to_size);
+    memcpy(to, from, to_size < size ? to_size : size);
+    memcpy(to, &to_size, sizeof to_size);
+    return true;
 }

@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <kiln/status.h>
@@ -15,3 +16,7 @@
  * @ret_params  [out] of @size bytes; its struct_size becomes @size
  * Returns KILN_OK; KILN_E_INVALID. */
 kiln_status kilni_params_copy(const void *given, void *ret_params, size_t size);
+
+/* Copies as much of a struct of ours as its caller knows. @to has its struct_size; what it has
+ * beyond ours becomes zero. False where it has no size. */
+bool kilni_params_hand_out(void *to, const void *from, size_t size);

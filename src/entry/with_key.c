@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "entry/entry.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "entry/handle.h"
+
+static kiln_bytes encoding_of(const kiln_key *key)
+{
+    kiln_bytes bytes;
+    bytes.data = kiln_key_encoding(key, &bytes.size);
+    return bytes;
+}
+
+static bool is_same(kiln_bytes a, kiln_bytes b)
+{
+    return a.size == b.size && memcmp(a.data, b.data, a.size) == 0;
+}
+
+static void set_section(kilni_entry_layout *layout, uint32_t type, kiln_bytes bytes)
+{
+    for (uint32_t i = 0; i < layout->header.section_count; i++) {
+        if (layout->sections[i].type == type) {
+            layout->sections[i].bytes = bytes.data;
+            layout->sections[i].size = bytes.size;
+        }
+    }
+}
+
+kiln_status kilni_entry_with_key(const kiln_entry *entry, const kiln_key *key,
+                                 kiln_entry **ret_entry)
+{
+    if (!entry || !ret_entry || (key && !kiln_key_equals(key, entry->key))) {
+        return KILN_E_INVALID;
+    }
+    const kiln_key *wanted = key ? key : entry->key;
+    kiln_bytes encoding = encoding_of(wanted);
+    if (!entry->plain_payload && is_same(encoding, encoding_of(entry->key))) {
+        *ret_entry = kiln_entry_retain(entry);
+        return KILN_OK;
+    }
+    kilni_entry_layout layout;
+    kiln_status status = kilni_entry_layout_decode(entry->bytes, entry->size, &layout);
+    if (status != KILN_OK) {
+        return status;
+    }
+    kilni_entry_layout_unsign(&layout);
+    layout.header.flags &= ~(uint32_t)KILNI_ENTRY_COMPRESSED;
+    set_section(&layout, KILNI_SECTION_KEY, encoding);
+    set_section(&layout, KILNI_SECTION_PAYLOAD, entry->payload);
+    return kilni_entry_from_layout(&layout, wanted, ret_entry);
+}

@@ -1,0 +1,528 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/chain/chain.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/size.h"
+#include "entry/entry.h"
+
+static kilni_chain *chain_of(kiln_store *store)
+{
+    return (kilni_chain *)store;
+}
+
+/* Of two answers the one that says more: what is wrong with an entry before that there is none, and
+ * that before a tier that could not be asked. */
+static kiln_status graver(kiln_status a, kiln_status b)
+{
+    static const kiln_status by_weight[] = {KILN_E_CORRUPT, KILN_E_UNAUTHENTICATED, KILN_E_VERSION,
+                                            KILN_E_DENIED, KILN_MISS};
+    for (size_t i = 0; i < sizeof by_weight / sizeof by_weight[0]; i++) {
+        if (a == by_weight[i] || b == by_weight[i]) {
+            return by_weight[i];
+        }
+    }
+    return a;
+}
+
+/* ---- counters ---- */
+
+/* Whether the chain's counters may be there. */
+static bool has_totals(const kilni_tier *tier)
+{
+    return (kilni_tier_capabilities(tier) & KILNI_STORE_TOTALS) &&
+           tier->where.options.write != KILNI_WRITE_NONE;
+}
+
+/* Whether they go there. */
+static bool is_accounted(const kilni_tier *tier)
+{
+    return has_totals(tier) && kilni_tier_is_written(tier);
+}
+
+/* The damage that gets have met is written with the next change of the tier that has the totals, or
+ * when that is closed. */
+static void hand_down_damage(kilni_chain *chain)
+{
+    _Atomic uint64_t *uncounted = &chain->store.uncounted_corrupt;
+    bool is_any = atomic_load_explicit(uncounted, memory_order_relaxed) > 0;
+    for (size_t i = 0; is_any && i < chain->count; i++) {
+        kilni_tier *tier = &chain->tiers[i];
+        kiln_store *asked = is_accounted(tier) ? kilni_tier_use(tier) : NULL;
+        if (asked) {
+            uint64_t corrupt = atomic_exchange_explicit(uncounted, 0, memory_order_relaxed);
+            atomic_fetch_add_explicit(&asked->uncounted_corrupt, corrupt, memory_order_relaxed);
+            return;
+        }
+    }
+}
+
+/* ---- putting ---- */
+
+/* What a tier evicted is of interest to who asks the chain. */
+static void take_counts(kilni_chain *chain, kiln_store *tier)
+{
+    kiln_stats counts;
+    kilni_store_take_counts(tier, &counts);
+    atomic_fetch_add_explicit(&chain->store.counts.evicted, counts.evicted, memory_order_relaxed);
+}
+
+/* Puts an entry into those of the first @count tiers that want it. KILN_OK where one took it;
+ * KILN_EXISTS: none, and one has it in a newer format; else why the first did not. */
+static kiln_status put_into(kilni_chain *chain, size_t count, const kiln_entry *entry)
+{
+    /* A request is served once: one tier is enough. */
+    const bool once = kilni_store_is_request(kiln_entry_key(entry));
+    kiln_status result = KILN_E_IO;
+    bool was_asked = false;
+    for (size_t i = 0; i < count; i++) {
+        kilni_tier *tier = &chain->tiers[i];
+        bool first_only = once || tier->where.options.write == KILNI_WRITE_FIRST;
+        if (!kilni_tier_is_written(tier) || (first_only && result == KILN_OK)) {
+            continue;
+        }
+        kiln_store *store = kilni_tier_use(tier);
+        if (!store) {
+            continue;
+        }
+        kiln_status status = kilni_tier_note(tier, kiln_store_put(store, entry));
+        take_counts(chain, store);
+        if (!was_asked || status == KILN_OK || (status == KILN_EXISTS && result != KILN_OK)) {
+            result = status;
+        }
+        was_asked = true;
+    }
+    return result;
+}
+
+static kiln_status chain_put(kiln_store *store, const kiln_entry *entry)
+{
+    kilni_chain *chain = chain_of(store);
+    hand_down_damage(chain);
+    return put_into(chain, chain->count, entry);
+}
+
+static bool has_written(const kilni_chain *chain, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (kilni_tier_is_written(&chain->tiers[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Puts what tier @from had into those above it, as a directory keeps it: plain, and under the whole
+ * key. A failure does no harm. */
+static void fill_above(kilni_chain *chain, size_t from, const kiln_key *key,
+                       const kiln_entry *entry)
+{
+    kiln_entry *plain = NULL;
+    if (!has_written(chain, from) || kilni_store_is_request(key) ||
+        kilni_entry_with_key(entry, key, &plain) != KILN_OK) {
+        return;
+    }
+    put_into(chain, from, plain);
+    kiln_entry_release(&plain);
+}
+
+/* ---- looking up ---- */
+
+/* Damage that was passed over on the way to a hit: nobody else counts it. */
+static void count_damaged(kilni_chain *chain, uint64_t count)
+{
+    atomic_fetch_add_explicit(&chain->store.counts.corrupt, count, memory_order_relaxed);
+    atomic_fetch_add_explicit(&chain->store.uncounted_corrupt, count, memory_order_relaxed);
+}
+
+static kiln_status chain_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry)
+{
+    kilni_chain *chain = chain_of(store);
+    kiln_status result = KILN_E_IO;
+    uint64_t damaged = 0;
+    for (size_t i = 0; i < chain->count; i++) {
+        kiln_store *tier = kilni_tier_use(&chain->tiers[i]);
+        if (!tier) {
+            continue;
+        }
+        kiln_entry *entry = NULL;
+        kiln_status status =
+            kilni_tier_note(&chain->tiers[i], kilni_store_get_again(tier, key, &entry));
+        if (status == KILN_OK) {
+            count_damaged(chain, damaged);
+            fill_above(chain, i, key, entry);
+            *ret_entry = entry;
+            return KILN_OK;
+        }
+        if (status == KILN_E_NO_MEMORY) {
+            return status;
+        }
+        damaged += status == KILN_E_CORRUPT || status == KILN_E_UNAUTHENTICATED;
+        result = graver(status, result);
+    }
+    return result;
+}
+
+static kiln_status chain_contains(kiln_store *store, const kiln_key *key)
+{
+    kilni_chain *chain = chain_of(store);
+    kiln_status result = KILN_E_IO;
+    for (size_t i = 0; i < chain->count; i++) {
+        kiln_store *tier = kilni_tier_use(&chain->tiers[i]);
+        if (!tier) {
+            continue;
+        }
+        kiln_status status = kilni_tier_note(&chain->tiers[i], kiln_store_contains(tier, key));
+        if (status == KILN_OK) {
+            return KILN_OK;
+        }
+        result = graver(status, result);
+    }
+    return result;
+}
+
+/* From all tiers that are written. KILN_OK where one had it; else what kept it in one of them. */
+static kiln_status chain_remove(kiln_store *store, const kiln_key *key)
+{
+    kilni_chain *chain = chain_of(store);
+    kiln_status result = KILN_MISS;
+    for (size_t i = 0; i < chain->count; i++) {
+        kilni_tier *tier = &chain->tiers[i];
+        kiln_store *written = kilni_tier_is_written(tier) ? kilni_tier_use(tier) : NULL;
+        if (!written) {
+            continue;
+        }
+        kiln_status status = kilni_tier_note(tier, kiln_store_remove(written, key));
+        if (result != KILN_OK && status != KILN_MISS) {
+            result = status;
+        }
+    }
+    return result;
+}
+
+/* The first tier that has leases gives them: all processes that name the same chain ask the same
+ * one, as long as it is in order. */
+static kiln_status chain_lease(kiln_store *store, const kiln_key *key, uint64_t wait_ns,
+                               kiln_lease **ret_lease)
+{
+    kilni_chain *chain = chain_of(store);
+    kiln_status result = KILN_E_UNSUPPORTED;
+    for (size_t i = 0; i < chain->count; i++) {
+        kilni_tier *tier = &chain->tiers[i];
+        bool has_leases = kilni_tier_capabilities(tier) & KILNI_STORE_LEASES;
+        kiln_store *asked = has_leases ? kilni_tier_use(tier) : NULL;
+        if (!asked) {
+            continue;
+        }
+        result = kilni_tier_note(tier, kiln_store_lease(asked, key, wait_ns, ret_lease));
+        if (result == KILN_OK || result == KILN_BUSY || result == KILN_E_NO_MEMORY) {
+            return result;
+        }
+    }
+    return result;
+}
+
+/* ---- all tiers ---- */
+
+/* Counters go to the first tier that takes them. */
+static kiln_status chain_account(kiln_store *store, const kiln_stats *delta)
+{
+    kilni_chain *chain = chain_of(store);
+    kiln_status result = KILN_E_IO;
+    hand_down_damage(chain);
+    for (size_t i = 0; i < chain->count; i++) {
+        kilni_tier *tier = &chain->tiers[i];
+        kiln_store *asked = is_accounted(tier) ? kilni_tier_use(tier) : NULL;
+        result = asked ? kilni_tier_note(tier, kiln_store_account(asked, delta)) : result;
+        if (asked && result == KILN_OK) {
+            return KILN_OK;
+        }
+    }
+    return result;
+}
+
+static uint64_t sum_of(uint64_t a, uint64_t b)
+{
+    uint64_t sum;
+    return kilni_u64_add(a, b, &sum) ? sum : KILN_UNLIMITED;
+}
+
+typedef kiln_status stat_fn(kiln_store *store, kiln_store_stat *ret_stat);
+
+/* Totals are those of the first tier that has any, where chain_account puts them. What is never put
+ * into counts, but leaves no room. */
+static kiln_status sum_stats(kilni_chain *chain, stat_fn *stat_of, kiln_store_stat *ret_stat)
+{
+    kiln_store_stat sum = {0};
+    kiln_status result = KILN_E_IO;
+    bool totals_are_known = false;
+    for (size_t i = 0; i < chain->count; i++) {
+        kilni_tier *tier = &chain->tiers[i];
+        kiln_store *asked = kilni_tier_use(tier);
+        kiln_store_stat stat = {.struct_size = sizeof stat};
+        if (!asked || kilni_tier_note(tier, stat_of(asked, &stat)) != KILN_OK) {
+            continue;
+        }
+        result = KILN_OK;
+        sum.entries = sum_of(sum.entries, stat.entries);
+        sum.bytes = sum_of(sum.bytes, stat.bytes);
+        if (!has_totals(tier)) {
+            continue;
+        }
+        sum.max_bytes = sum_of(sum.max_bytes, stat.max_bytes);
+        if (!totals_are_known) {
+            sum.totals = stat.totals;
+            totals_are_known = true;
+        }
+    }
+    *ret_stat = sum;
+    return result;
+}
+
+static kiln_status chain_stat(kiln_store *store, kiln_store_stat *ret_stat)
+{
+    return sum_stats(chain_of(store), kiln_store_get_stat, ret_stat);
+}
+
+static kiln_status chain_known_stat(kiln_store *store, kiln_store_stat *ret_stat)
+{
+    return sum_stats(chain_of(store), kiln_store_get_known_stat, ret_stat);
+}
+
+static void add_report(kiln_trim_report *sum, const kiln_trim_report *report)
+{
+    sum->removed += report->removed;
+    sum->removed_bytes += report->removed_bytes;
+    sum->entries += report->entries;
+    sum->bytes += report->bytes;
+}
+
+/* Each tier that is written is trimmed by itself. */
+static kiln_status chain_trim(kiln_store *store, uint64_t max_bytes, kiln_trim_report *ret_report)
+{
+    kilni_chain *chain = chain_of(store);
+    kiln_trim_report sum = {0};
+    kiln_status result = KILN_OK;
+    for (size_t i = 0; i < chain->count; i++) {
+        kilni_tier *tier = &chain->tiers[i];
+        kiln_store *asked = kilni_tier_is_written(tier) ? kilni_tier_use(tier) : NULL;
+        if (!asked) {
+            continue;
+        }
+        kiln_trim_report report = {.struct_size = sizeof report};
+        kiln_status status = kilni_tier_note(tier, kiln_store_trim(asked, max_bytes, &report));
+        take_counts(chain, asked);
+        result = result == KILN_OK ? status : result;
+        add_report(&sum, &report);
+    }
+    *ret_report = sum;
+    return result;
+}
+
+/* A dry run asks those too that may not be written now, but not what is never trimmed. */
+static kiln_status chain_trim_by(kiln_store *store, const kiln_trim_params *params,
+                                 kiln_trim_report *ret_report)
+{
+    kilni_chain *chain = chain_of(store);
+    kiln_trim_params wanted = *params;
+    wanted.struct_size = sizeof wanted; /* the caller's may be longer */
+    kiln_trim_report sum = {0};
+    kiln_status result = KILN_OK;
+    for (size_t i = 0; i < chain->count; i++) {
+        kilni_tier *tier = &chain->tiers[i];
+        bool is_asked =
+            (params->flags & KILN_TRIM_DRY_RUN) ? has_totals(tier) : kilni_tier_is_written(tier);
+        kiln_store *asked = is_asked ? kilni_tier_use(tier) : NULL;
+        if (!asked) {
+            continue;
+        }
+        kiln_trim_report report = {.struct_size = sizeof report};
+        kiln_status status = kilni_tier_note(tier, kiln_store_trim_by(asked, &wanted, &report));
+        take_counts(chain, asked);
+        result = result == KILN_OK ? status : result;
+        add_report(&sum, &report);
+    }
+    *ret_report = sum;
+    return result;
+}
+
+/* ---- the last miss, which is kept where the counters are ---- */
+
+static kiln_status chain_note_miss(kiln_store *store, const kiln_entry *miss)
+{
+    kilni_chain *chain = chain_of(store);
+    for (size_t i = 0; i < chain->count; i++) {
+        kilni_tier *tier = &chain->tiers[i];
+        kiln_store *asked = is_accounted(tier) ? kilni_tier_use(tier) : NULL;
+        if (asked) {
+            kilni_store_note_miss(asked, kiln_entry_key(miss));
+            return KILN_OK;
+        }
+    }
+    return KILN_E_IO;
+}
+
+static kiln_status last_miss_of(kiln_store *store, kiln_entry **ret_miss)
+{
+    kiln_entry *miss = NULL;
+    kiln_status status =
+        store->ops->last_miss ? store->ops->last_miss(store, &miss) : KILN_E_UNSUPPORTED;
+    if (status == KILN_OK && store->mac_key) {
+        status = kilni_entry_authenticate(miss, store->mac_key);
+    }
+    if (status != KILN_OK) {
+        kiln_entry_release(&miss);
+        return status;
+    }
+    *ret_miss = miss;
+    return KILN_OK;
+}
+
+static kiln_status chain_last_miss(kiln_store *store, kiln_entry **ret_miss)
+{
+    kilni_chain *chain = chain_of(store);
+    for (size_t i = 0; i < chain->count; i++) {
+        kilni_tier *tier = &chain->tiers[i];
+        kiln_store *asked = has_totals(tier) ? kilni_tier_use(tier) : NULL;
+        if (asked) {
+            return last_miss_of(asked, ret_miss);
+        }
+    }
+    return KILN_MISS;
+}
+
+/* ---- opening ---- */
+
+static void chain_close(kiln_store *store)
+{
+    kilni_chain *chain = chain_of(store);
+    hand_down_damage(chain);
+    for (size_t i = 0; i < chain->count; i++) {
+        kilni_tier_close(&chain->tiers[i]);
+    }
+    free(chain);
+}
+
+/* Leases are the tiers' own, and so is giving them back. */
+static const kilni_store_ops chain_ops = {
+    .close = chain_close,
+    .get = chain_get,
+    .put = chain_put,
+    .remove = chain_remove,
+    .contains = chain_contains,
+    .lease = chain_lease,
+    .each = kilni_chain_each,
+    .each_copy = kilni_chain_each_copy,
+    .each_request = kilni_chain_each_request,
+    .item_info = kilni_chain_item_info,
+    .item_read = kilni_chain_item_read,
+    .item_remove = kilni_chain_item_remove,
+    .stat = chain_stat,
+    .known_stat = chain_known_stat,
+    .account = chain_account,
+    .trim = chain_trim,
+    .trim_by = chain_trim_by,
+    .note_miss = chain_note_miss,
+    .last_miss = chain_last_miss,
+};
+
+/* A tier that is opened later needs it then. */
+static kiln_status keep_key_file(kilni_tier *tier, kiln_error *error)
+{
+    if (!tier->where.options.key_file) {
+        return KILN_OK;
+    }
+    tier->key_file = strdup(tier->where.options.key_file);
+    tier->where.options.key_file = tier->key_file;
+    return tier->key_file ? KILN_OK : kilni_error_set(error, KILN_E_NO_MEMORY, 0, "out of memory");
+}
+
+/* Reads one tier's location, which ends at @length. */
+static kiln_status add_tier(kilni_chain *chain, const char *location, size_t length,
+                            const kiln_store_params *params, kiln_error *error)
+{
+    if (chain->count == KILNI_CHAIN_MAX_TIERS) {
+        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "a chain has at most %u tiers",
+                               KILNI_CHAIN_MAX_TIERS);
+    }
+    if (length == 0) {
+        return kilni_error_set(error, KILN_E_PARSE, 0, "a chain with an empty tier");
+    }
+    kilni_tier *tier = &chain->tiers[chain->count];
+    char *name = strndup(location, length);
+    if (!name) {
+        return kilni_error_set(error, KILN_E_NO_MEMORY, 0, "out of memory");
+    }
+    kiln_status status = kilni_location_parse(name, params, &tier->where, error);
+    if (status != KILN_OK) {
+        free(name);
+        return status;
+    }
+    tier->name = name;
+    tier->number = (unsigned)chain->count++;
+    tier->chain = &chain->store;
+    if (kilni_tier_is_written(tier)) {
+        chain->store.capabilities |= KILNI_STORE_WRITABLE;
+    }
+    chain->store.capabilities |= kilni_tier_capabilities(tier) & KILNI_STORE_LEASES;
+    return keep_key_file(tier, error);
+}
+
+static kiln_status add_tiers(kilni_chain *chain, const char *location,
+                             const kiln_store_params *params, kiln_error *error)
+{
+    for (;;) {
+        size_t length = strcspn(location, "|");
+        kiln_status status = add_tier(chain, location, length, params, error);
+        if (status != KILN_OK || location[length] == '\0') {
+            return status;
+        }
+        location += length + 1;
+    }
+}
+
+/* KILN_OK where one tier could be opened; else what the first says that says more than that nothing
+ * is there. */
+static kiln_status open_tiers(kilni_chain *chain, kiln_error *error)
+{
+    bool is_any_open = false;
+    kiln_status result = KILN_MISS;
+    for (size_t i = 0; i < chain->count; i++) {
+        kiln_error why = {.struct_size = sizeof why};
+        kiln_status status = kilni_tier_open(&chain->tiers[i], &why);
+        is_any_open |= status == KILN_OK;
+        if (status == KILN_E_NO_MEMORY) {
+            return kilni_error_set(error, status, 0, "out of memory");
+        }
+        if (status != KILN_OK && result == KILN_MISS) {
+            result = kilni_error_set(error, status, why.system_error, "%s", why.text);
+        }
+    }
+    return is_any_open ? KILN_OK : result;
+}
+
+kiln_status kilni_chain_open(const char *location, const kiln_store_params *params,
+                             kiln_store **ret_store, kiln_error *error)
+{
+    kilni_chain *chain = calloc(1, sizeof *chain);
+    if (!chain) {
+        return kilni_error_set(error, KILN_E_NO_MEMORY, 0, "out of memory");
+    }
+    chain->store.ops = &chain_ops;
+    kiln_status status = add_tiers(chain, location, params, error);
+    if (status == KILN_OK) {
+        /* Each tier has limits of its own. */
+        chain->store.options.max_bytes = KILN_UNLIMITED;
+        chain->store.options.flags = chain->tiers[0].where.options.flags;
+        chain->store.options.log = chain->tiers[0].where.options.log;
+        status = open_tiers(chain, error);
+    }
+    if (status != KILN_OK) {
+        chain_close(&chain->store);
+        return status;
+    }
+    *ret_store = &chain->store;
+    return KILN_OK;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A chain of stores, "a|b|c". What is looked up is asked of one tier after the other, and put into
+ * those above the one that had it; what is put goes to all that want it. What a tier can do decides
+ * what is asked of it, not what it is.
+ */
+#pragma once
+
+#include <stddef.h>
+
+#include "store/chain/tier.h"
+#include "store/store.h"
+
+#define KILNI_CHAIN_MAX_TIERS 16u
+
+typedef struct kilni_chain {
+    kiln_store store; /* first: a kilni_chain is a kiln_store */
+    size_t count;
+    kilni_tier tiers[KILNI_CHAIN_MAX_TIERS];
+} kilni_chain;
+
+/* Opens every tier that can be opened, at least one. Statuses as kiln_store_open; where no tier
+ * opens, that of the first. */
+kiln_status kilni_chain_open(const char *location, const kiln_store_params *params,
+                             kiln_store **ret_store, kiln_error *error);
+
+/* ---- copies.c: what all tiers hold ---- */
+
+kiln_status kilni_chain_each(kiln_store *store, kiln_item_fn visit, void *user);
+kiln_status kilni_chain_each_copy(kiln_store *store, kiln_item_fn visit, void *user);
+kiln_status kilni_chain_each_request(kiln_store *store, kiln_item_fn visit, void *user);
+kiln_status kilni_chain_item_info(kiln_item *item, kiln_item_info *ret_info);
+kiln_status kilni_chain_item_read(kiln_item *item, kiln_entry **ret_entry);
+kiln_status kilni_chain_item_remove(kiln_item *item);

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/chain/tier.h"
+
+#include <stdlib.h>
+
+#include "os/clock.h"
+
+/* One bad file is no reason to go without its tier. */
+#define FAILURES_IN_A_ROW 3u
+#define PAUSE_MIN_NS ((uint64_t)1000000000)
+#define PAUSE_MAX_NS ((uint64_t)60 * 1000000000)
+
+static kiln_store *store_of(kilni_tier *tier)
+{
+    return atomic_load_explicit(&tier->store, memory_order_acquire);
+}
+
+/* How long to leave a tier alone that failed so often. */
+static uint64_t pause_after(unsigned failures)
+{
+    unsigned doublings = failures > FAILURES_IN_A_ROW ? failures - FAILURES_IN_A_ROW : 0;
+    uint64_t pause = PAUSE_MIN_NS << (doublings < 6 ? doublings : 6);
+    return pause < PAUSE_MAX_NS ? pause : PAUSE_MAX_NS;
+}
+
+static void skip_for_a_while(kilni_tier *tier, unsigned failures, const char *why)
+{
+    atomic_store_explicit(&tier->retry_ns, kilni_clock_ns() + pause_after(failures),
+                          memory_order_relaxed);
+    if (why) {
+        kilni_store_warn(tier->chain, KILNI_WARNED_TIER << tier->number,
+                         "%s is skipped, and tried again later: %s", tier->name, why);
+    }
+}
+
+static void count_failure(kilni_tier *tier, unsigned least, const char *why)
+{
+    unsigned failures = atomic_fetch_add_explicit(&tier->failures, 1, memory_order_relaxed) + 1;
+    if (failures >= least) {
+        skip_for_a_while(tier, failures, why);
+    }
+}
+
+static void count_success(kilni_tier *tier)
+{
+    if (atomic_load_explicit(&tier->failures, memory_order_relaxed) > 0) {
+        atomic_store_explicit(&tier->failures, 0, memory_order_relaxed);
+        atomic_store_explicit(&tier->retry_ns, 0, memory_order_relaxed);
+    }
+}
+
+static const char *why_not(kiln_status status, const kiln_error *error)
+{
+    /* Who wants nothing to be made is not surprised that nothing is there. */
+    if (status == KILN_MISS) {
+        return NULL;
+    }
+    return error->text[0] != '\0' ? error->text : kiln_status_text(status);
+}
+
+kiln_status kilni_tier_open(kilni_tier *tier, kiln_error *ret_error)
+{
+    kiln_store *opened = NULL;
+    kiln_status status = kilni_store_open_at(&tier->where, &opened, ret_error);
+    if (status != KILN_OK) {
+        count_failure(tier, 1, why_not(status, ret_error));
+        return status;
+    }
+    kiln_store *none = NULL;
+    if (!atomic_compare_exchange_strong_explicit(&tier->store, &none, opened, memory_order_acq_rel,
+                                                 memory_order_acquire)) {
+        kiln_store_close(&opened);
+    }
+    count_success(tier);
+    return KILN_OK;
+}
+
+/* Whether it is time to try again, and this call is the one to do it. */
+static bool takes_the_try(kilni_tier *tier, uint64_t retry_ns)
+{
+    uint64_t now_ns = kilni_clock_ns();
+    unsigned failures = atomic_load_explicit(&tier->failures, memory_order_relaxed);
+    return now_ns >= retry_ns && atomic_compare_exchange_strong_explicit(
+                                     &tier->retry_ns, &retry_ns, now_ns + pause_after(failures),
+                                     memory_order_relaxed, memory_order_relaxed);
+}
+
+kiln_store *kilni_tier_use(kilni_tier *tier)
+{
+    uint64_t retry_ns = atomic_load_explicit(&tier->retry_ns, memory_order_relaxed);
+    if (retry_ns != 0 && !takes_the_try(tier, retry_ns)) {
+        return NULL;
+    }
+    kiln_store *store = store_of(tier);
+    if (!store) {
+        kiln_error error = {.struct_size = sizeof error};
+        store = kilni_tier_open(tier, &error) == KILN_OK ? store_of(tier) : NULL;
+    }
+    return store;
+}
+
+kiln_status kilni_tier_note(kilni_tier *tier, kiln_status status)
+{
+    if (status == KILN_E_IO || status == KILN_E_DENIED) {
+        count_failure(tier, FAILURES_IN_A_ROW, kiln_status_text(status));
+    } else if (status != KILN_E_NO_MEMORY) {
+        count_success(tier);
+    }
+    return status;
+}
+
+uint32_t kilni_tier_capabilities(const kilni_tier *tier)
+{
+    return kilni_location_capabilities(&tier->where);
+}
+
+bool kilni_tier_is_written(const kilni_tier *tier)
+{
+    return (kilni_tier_capabilities(tier) & KILNI_STORE_WRITABLE) &&
+           tier->where.options.write != KILNI_WRITE_NONE;
+}
+
+void kilni_tier_close(kilni_tier *tier)
+{
+    kiln_store *store = store_of(tier);
+    kiln_store_close(&store);
+    free(tier->where.path);
+    free(tier->key_file);
+    free(tier->name);
+}

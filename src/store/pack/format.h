@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The pack format, version 1, as docs/format.md tells it: a header and the buckets of an index, a
+ * page each, and entries. This much does no I/O, so that it can be fuzzed.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <kiln/key.h>
+#include <kiln/status.h>
+
+#define KILNI_PACK_MAGIC "KILNP\r\n\x1a"
+#define KILNI_PACK_MAGIC_SIZE 8
+#define KILNI_PACK_VERSION 1u
+
+/* Of the header, and of each bucket: whoever looks a digest up touches one page of the index. */
+#define KILNI_PACK_PAGE_SIZE 4096u
+#define KILNI_PACK_CHECKSUM_SIZE 16u
+#define KILNI_PACK_CHECKED_SIZE (KILNI_PACK_PAGE_SIZE - KILNI_PACK_CHECKSUM_SIZE)
+
+#define KILNI_PACK_BUCKET_HEADER_SIZE 16u /* count, zero, number */
+#define KILNI_PACK_SLOT_SIZE 32u          /* digest, offset, size */
+#define KILNI_PACK_BUCKET_SLOTS 127u
+#define KILNI_PACK_MAX_BUCKETS ((uint64_t)1 << 24)
+#define KILNI_PACK_ALIGNMENT 8u /* of entries */
+
+enum {
+    KILNI_PACK_STRIPPED = 1u, /* keys were stripped: for people */
+    KILNI_PACK_KNOWN_FLAGS = KILNI_PACK_STRIPPED
+};
+
+typedef struct kilni_pack_header {
+    uint32_t flags;
+    uint64_t total_size;
+    uint64_t entry_count;
+    uint64_t bucket_count; /* at least 1 */
+} kilni_pack_header;
+
+/* Where an entry is. */
+typedef struct kilni_pack_slot {
+    kiln_digest digest;
+    uint64_t offset, size;
+} kilni_pack_slot;
+
+/* The bucket of a digest. */
+uint64_t kilni_pack_bucket_of(const kiln_digest *digest, uint64_t bucket_count);
+
+/* Where a bucket is, and where the first entry is: behind the last bucket. */
+uint64_t kilni_pack_bucket_offset(uint64_t number);
+uint64_t kilni_pack_entries_offset(uint64_t bucket_count);
+
+/* Each writes a whole page with its checksum. @count is at most KILNI_PACK_BUCKET_SLOTS. */
+void kilni_pack_header_encode(const kilni_pack_header *header, unsigned char *page);
+void kilni_pack_bucket_encode(uint64_t number, const kilni_pack_slot *slots, size_t count,
+                              unsigned char *page);
+
+/* Checks every field and the checksum.
+ *
+ * @page       @available bytes, the first of the file
+ * @file_size  what the header has to say
+ * Returns KILN_OK; KILN_E_CORRUPT; KILN_E_VERSION. */
+kiln_status kilni_pack_header_decode(const unsigned char *page, size_t available,
+                                     uint64_t file_size, kilni_pack_header *ret_header);
+
+/* Checks a bucket's page: checksum and number, and of each slot that its digest belongs there and
+ * that its bytes lie among the entries. KILN_OK; KILN_E_CORRUPT. */
+kiln_status kilni_pack_bucket_check(const unsigned char *page, uint64_t number,
+                                    const kilni_pack_header *header);
+
+/* Of a bucket that was checked. */
+size_t kilni_pack_slot_count(const unsigned char *page);
+kilni_pack_slot kilni_pack_slot_at(const unsigned char *page, size_t index);
+bool kilni_pack_slot_find(const unsigned char *page, const kiln_digest *digest,
+                          kilni_pack_slot *ret_slot);

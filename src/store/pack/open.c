@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The way to a pack: the directories above it are walked and judged by their descriptors, the file
+ * by its own.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "os/os.h"
+#include "store/dir/dir.h"
+#include "store/pack/pack.h"
+
+/* There is nothing to make here, so what is not there is a failure like others. */
+static kiln_status fail(const char *path, kiln_error *error)
+{
+    return kilni_error_set(error, errno == ELOOP || errno == EACCES ? KILN_E_DENIED : KILN_E_IO,
+                           errno, "%s: %s", path,
+                           errno == ELOOP ? "is a symbolic link" : strerror(errno));
+}
+
+/* Opens the directory that a file is in. */
+static kiln_status enter_folder(const char *path, const char *name, int *ret_folder,
+                                kiln_error *error)
+{
+    const bool is_relative = path[0] != '/';
+    char *folder = name == path ? strdup(".") : strndup(path, (size_t)(name - path));
+    if (!folder) {
+        return kilni_error_set(error, KILN_E_NO_MEMORY, 0, "out of memory");
+    }
+    int start = -1;
+    if (is_relative) {
+        start = kilni_os()->openat(AT_FDCWD, ".", O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+        if (start < 0) {
+            free(folder);
+            return fail(path, error);
+        }
+    }
+    const kilni_entrance entrance = {
+        .start = start, .user = kilni_os()->geteuid(), .is_readonly = true, .only_passes = true};
+    bool made;
+    kiln_status status = kilni_dir_enter(folder, &entrance, ret_folder, &made, error);
+    if (start >= 0) {
+        kilni_os()->close(start);
+    }
+    free(folder);
+    return status == KILN_MISS ? KILN_E_IO : status;
+}
+
+static kiln_status judge(int file, const char *path, kiln_error *error)
+{
+    struct stat stat;
+    if (kilni_os()->fstat(file, &stat) != 0) {
+        return fail(path, error);
+    }
+    const uid_t user = kilni_os()->geteuid();
+    if (!S_ISREG(stat.st_mode)) {
+        return kilni_error_set(error, KILN_E_DENIED, 0, "%s is not a regular file", path);
+    }
+    if (stat.st_uid != user && stat.st_uid != 0) {
+        return kilni_error_set(error, KILN_E_DENIED, 0, "%s belongs to user %u, not to %u", path,
+                               (unsigned)stat.st_uid, (unsigned)user);
+    }
+    if (stat.st_mode & (S_IWGRP | S_IWOTH)) {
+        return kilni_error_set(error, KILN_E_DENIED, 0, "%s may be written by others (mode %04o)",
+                               path, (unsigned)(stat.st_mode & 07777));
+    }
+    return KILN_OK;
+}
+
+kiln_status kilni_pack_open(const char *path, const kilni_store_options *options,
+                            kiln_store **ret_store, kiln_error *error)
+{
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    int folder = -1;
+    kiln_status status = enter_folder(path, name, &folder, error);
+    if (status != KILN_OK) {
+        return status;
+    }
+    /* O_NONBLOCK: a FIFO in its place must not hold us up. */
+    int file = kilni_os()->openat(folder, name,
+                                  O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
+    status = file < 0 ? fail(path, error) : judge(file, path, error);
+    kilni_os()->close(folder);
+    if (status == KILN_OK) {
+        return kilni_pack_open_file(path, file, options, ret_store, error);
+    }
+    if (file >= 0) {
+        kilni_os()->close(file);
+    }
+    return status;
+}

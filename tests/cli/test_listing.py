@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The orders of kiln ls, and what kiln show tells and writes of an entry."""
+
+import os
+
+import cli
+
+
+class Orders(cli.CliTest):
+    def setUp(self):
+        super().setUp()
+        # name: (used, created, size, cost), of which no two orders are alike
+        facts = {"b": (4000, 1000, 300, 30), "a": (3000, 3000, 100, 20), "d": (2000, 4000, 400, 10),
+                 "c": (1000, 2000, 200, 40)}
+        self.names = {}
+        for name, (used, created, size, cost) in facts.items():
+            digest = self.make_entry("put", f"name={name}", name=name, created=created,
+                                     size=size * 100, cost=cost)
+            os.utime(self.entry_path(digest), (used, used))
+            self.names[digest] = name
+
+    def order(self, *arguments):
+        return "".join(item["name"] for item in self.listed(*arguments))
+
+    def test_each(self):
+        for order, expected in (
+                ("used", "badc"), ("created", "dacb"), ("size", "dbca"), ("cost", "cbad"),
+                ("name", "abcd")):
+            with self.subTest(order):
+                self.assertEqual(self.order("--sort", order), expected)
+                self.assertEqual(self.order(f"--sort={order}"), expected)
+        self.assertEqual(self.order(), "badc")
+        by_digest = "".join(self.names[digest] for digest in sorted(self.names))
+        for order in ("digest", "device", "kind"):
+            self.assertEqual(self.order("--sort", order), by_digest)
+
+    def test_of_the_table_too(self):
+        lines = self.kiln("ls", "--sort=name").stdout.decode().splitlines()
+        self.assertEqual([line.split()[-1] for line in lines[1:]], ["a", "b", "c", "d"])
+
+    def test_no_such_order(self):
+        for order in ("", "colour", "Name"):
+            self.assertIn(b"--sort takes used, created",
+                          self.kiln("ls", "--sort", order, expect=2).stderr)
+
+
+class Show(cli.CliTest):
+    def test_members(self):
+        """The names and types that kiln(1) gives."""
+        digest = self.make_entry("put", "source=a\nb", answers="recorded", name="f", size=10)
+        shown = self.kiln_json("show", digest)
+        self.assertEqual(
+            {name: type(value).__name__ for name, value in shown.items()},
+            {"digest": "str", "kind": "str", "name": "str", "device": "str", "tool": "str",
+             "created": "int", "last_used": "int", "build_ns": "int", "bytes": "int",
+             "answers_bytes": "int", "stored_bytes": "int", "signed": "bool", "log": "str",
+             "key": "list"})
+        self.assertEqual((shown["answers_bytes"], shown["signed"]), (8, False))
+
+    def test_answers(self):
+        digest = self.make_entry("put", "source=x", answers="recorded")
+        self.assertEqual(self.kiln("show", "--answers", "-", digest).stdout, b"recorded")
+        out = os.path.join(self.scratch, "answers.bin")
+        self.kiln("show", digest, "--answers", out)
+        with open(out, "rb") as file:
+            self.assertEqual(file.read(), b"recorded")
+        none = self.make_entry("put", "source=y")
+        self.assertEqual(self.kiln("show", "--answers", "-", none).stdout, b"")
+        self.kiln("show", digest, "--answers", "-", "--log", expect=2)
+
+    def test_no_progress_without_a_terminal(self):
+        self.make_entry("put", "source=x")
+        self.assertEqual(self.kiln("ls").stderr, b"")
+
+    def test_progress(self):
+        self.make_entry("put", "source=x")
+        output, shown = self.on_terminal("ls", "--json")
+        self.assertIn(b"1 listed", shown)
+        self.assertTrue(shown.endswith(b"\r\x1b[K"), shown)
+        self.assertNotIn(b"listed", output)
+
+
+if __name__ == "__main__":
+    cli.main()

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kiln why: by digest, of the last miss, of a trace; who is near, and in what keys differ."""
+
+import os
+
+import cli
+
+SOURCE = "kernel void f(global float *x)\n{\n    x[0] = 1;\n}\n"
+
+
+class Why(cli.CliTest):
+    def key(self, **changed):
+        parts = {"platform": "A Platform", "driver": "1.2.3", "options": "-O2", "source": SOURCE}
+        parts.update(changed)
+        return [f"{name}={value}" for name, value in parts.items() if value is not None]
+
+    def why_json(self, *arguments):
+        return self.kiln_json("why", *arguments)
+
+    def write(self, name, text):
+        path = os.path.join(self.scratch, name)
+        with open(path, "w") as file:
+            file.write(text)
+        return path
+
+
+class OfAnEntry(Why):
+    def test_nothing_like_it(self):
+        digest = self.make_entry("put", *self.key())
+        self.assertEqual(self.why_json(digest)["neighbours"], [])
+        self.assertIn(b"There is no other entry", self.kiln("why", digest[:8]).stdout)
+
+    def test_members(self):
+        """The names and types that kiln(1) gives."""
+        near = self.make_entry("put", *self.key(options="-O3"), name="near", created=1600000000)
+        digest = self.make_entry("put", *self.key())
+        why = self.why_json(digest)
+        neighbours = why.pop("neighbours")
+        self.assertEqual(why, {"digest": digest, "missed": None, "stored": "KILN_OK",
+                               "created": 1700000000})
+        self.assertEqual(neighbours, [{
+            "digest": near, "name": "near", "device": "a device", "created": 1600000000,
+            "parts": [{"name": "options", "change": "changed",
+                       "there": {"name": "options", "size": 3, "text": "-O3"},
+                       "wanted": {"name": "options", "size": 3, "text": "-O2"}}]}])
+
+    def test_text(self):
+        near = self.make_entry("put", *self.key(driver="1.2.2"), name="near")
+        digest = self.make_entry("put", *self.key(), name="mine")
+        text = self.kiln("why", digest).stdout.decode()
+        self.assertRegex(text, r"(?m)^digest +" + digest)
+        self.assertRegex(text, r"(?m)^name +mine$")
+        self.assertIn(f"\n{near[:12]} near, built 2023-11-14 22:13:20, differs in 1 of 4 parts:\n",
+                      text)
+        self.assertRegex(text, r"(?m)^driver +changed +1\.2\.2 +1\.2\.3$")
+
+    def test_added_and_removed_parts(self):
+        self.make_entry("put", *self.key(old="x"))
+        digest = self.make_entry("put", *self.key(new="y"))
+        parts = self.why_json(digest)["neighbours"][0]["parts"]
+        self.assertEqual([(part["name"], part["change"]) for part in parts],
+                         [("new", "added"), ("old", "removed")])
+        self.assertEqual((parts[0]["there"], parts[1]["wanted"]), (None, None))
+        text = self.kiln("why", digest).stdout.decode()
+        self.assertRegex(text, r"(?m)^new +added +- +y$")
+        self.assertRegex(text, r"(?m)^old +removed +x +-$")
+
+    def test_the_first_line_that_differs(self):
+        self.make_entry("put", *self.key())
+        digest = self.make_entry("put", *self.key(source=SOURCE.replace("= 1", "= 2")))
+        part = self.why_json(digest)["neighbours"][0]["parts"][0]
+        self.assertEqual((part["name"], part["line"]), ("source", 3))
+        text = self.kiln("why", digest).stdout.decode()
+        self.assertRegex(text, r"(?m)^source +line 3 +x\[0\] = 1; +x\[0\] = 2;$")
+
+    def test_a_text_that_goes_on(self):
+        self.make_entry("put", *self.key())
+        digest = self.make_entry("put", *self.key(source=SOURCE + "more\n"))
+        text = self.kiln("why", digest).stdout.decode()
+        self.assertRegex(text, r"(?m)^source +line 5 +\(its end\) +more$")
+
+    def test_long_lines_are_cut(self):
+        start = "a" * 200
+        self.make_entry("put", *self.key(options=start + "x" + "b" * 200))
+        digest = self.make_entry("put", *self.key(options=start + "y" + "b" * 200))
+        text = self.kiln("why", digest).stdout.decode()
+        shown = "a" * 20
+        self.assertRegex(text, rf"(?m)^options +changed +\.\.\.{shown}xb+\.\.\. +\.\.\.{shown}yb+\.\.\.$")
+
+    def test_bytes(self):
+        one = self.write("one", "\x01\x02")
+        two = self.write("two", "\x01\x03")
+        self.make_entry("put", *self.key(), f"blob@={one}")
+        digest = self.make_entry("put", *self.key(), f"blob@={two}")
+        self.assertRegex(self.kiln("why", digest).stdout.decode(),
+                         r"(?m)^blob +changed +0102 +0103$")
+
+    def test_the_nearest_come_first(self):
+        """Little that differs in many parts is nearer than much in one."""
+        other = self.make_entry("put", *self.key(source="x" * 1000))
+        driver = self.make_entry("put", *self.key(driver="1.2.4", platform="B Platform"))
+        line = self.make_entry("put", *self.key(source=SOURCE.replace("1", "2")))
+        far = self.make_entry("put", *self.key(source="y" * 2000, options="-O0"))
+        digest = self.make_entry("put", *self.key())
+        self.assertEqual([near["digest"] for near in self.why_json(digest)["neighbours"]],
+                         [line, driver, other])
+        os.remove(self.entry_path(line))
+        self.assertEqual([near["digest"] for near in self.why_json(digest)["neighbours"]],
+                         [driver, other, far])
+
+    def test_damaged_neighbours_are_passed_by(self):
+        near = self.make_entry("put", *self.key(options="-O3"), size=100)
+        digest = self.make_entry("put", *self.key())
+        self.change_byte(near, -20)
+        self.assertEqual(self.why_json(digest)["neighbours"], [])
+
+    def test_a_damaged_one(self):
+        digest = self.make_entry("put", *self.key(), size=100)
+        self.change_byte(digest, -20)
+        self.assertIn(b"damaged", self.kiln("why", digest, expect=5).stderr)
+
+    def test_none_of_it(self):
+        self.assertIn(b"no entry begins with 'abcd'", self.kiln("why", "abcd", expect=1).stderr)
+        self.assertFalse(os.path.exists(self.cache))
+
+    def test_several(self):
+        digests = self.make("ambiguous")
+        result = self.kiln("why", digests[0][:4], expect=2)
+        self.assertIn(digests[1].encode(), result.stderr)
+
+
+class OfTheLastMiss(Why):
+    def test_none(self):
+        result = self.kiln("why", "--last", expect=1)
+        self.assertIn(b"no miss was noted", result.stderr)
+        self.make_entry("put", *self.key())
+        self.kiln("why", "--last", expect=1)
+
+    def test_not_stored(self):
+        """As where a driver refused the build, or its result is still to be captured."""
+        near = self.make_entry("put", *self.key())
+        digest = self.make_entry("miss", *self.key(driver="1.2.4"))
+        why = self.why_json("--last")
+        self.assertEqual((why["digest"], why["stored"], why["created"]),
+                         (digest, "KILN_MISS", None))
+        self.assertGreater(why["missed"], 1700000000)
+        self.assertEqual(why["neighbours"][0]["digest"], near)
+        self.assertEqual(self.why_json(digest[:6])["digest"], digest)
+        self.assertRegex(self.kiln("why", "--last").stdout, rb"(?m)^stored now +not there$")
+
+    def test_stored_since(self):
+        """The whole key is known then, where that of a miss is kept in short."""
+        long = "".join(f"line {number}\n" for number in range(1000))
+        self.make_entry("put", *self.key(source=long))
+        parts = self.key(source=long.replace("line 500", "line five hundred"))
+        self.make_entry("miss", *parts)
+        part = self.why_json("--last")["neighbours"][0]["parts"][0]
+        self.assertNotIn("line", part)
+        self.assertIn("blake2b", part["wanted"])
+        self.make_entry("put", *parts)
+        why = self.why_json("--last")
+        self.assertEqual(why["stored"], "KILN_OK")
+        self.assertEqual(why["neighbours"][0]["parts"][0]["line"], 501)
+
+    def test_the_file_is_damaged(self):
+        self.make_entry("miss", *self.key())
+        os.truncate(os.path.join(self.cache, "missed"), 20)
+        self.kiln("why", "--last", expect=5)
+
+    def test_it_outlives_a_clear(self):
+        digest = self.make_entry("miss", *self.key())
+        self.make_entry("put", *self.key())
+        self.kiln("clear", "--yes")
+        self.assertEqual(self.why_json("--last")["digest"], digest)
+
+    def test_of_another_key_file(self):
+        key = self.make_key_file()
+        self.make_entry("miss", *self.key())
+        self.assertIn(b"signature", self.kiln("why", "--last", "--key-file", key, expect=5).stderr)
+
+    def test_run_asks_for_it(self):
+        tool, _ = self.in_build_tree()
+        output = self.kiln("run", "printenv", "KILN_LAST_MISS", tool=tool).stdout
+        self.assertEqual(output, b"1\n")
+        self.environment["KILN_LAST_MISS"] = "0"
+        output = self.kiln("run", "printenv", "KILN_LAST_MISS", tool=tool).stdout
+        self.assertEqual(output, b"0\n")
+
+
+class OfATrace(Why):
+    def trace(self, *lines):
+        return self.write("trace", "".join(line + "\n" for line in lines))
+
+    def test_the_last_miss_counts(self):
+        first = self.make_entry("put", *self.key())
+        second = self.make_entry("put", *self.key(options="-O3"))
+        trace = self.trace(
+            f"kiln[1] built key={first} load=0.000ms build=1.000ms wait=0.000ms store=KILN_MISS",
+            f"kiln[1] built key={second} load=0.000ms build=1.000ms wait=0.000ms store=KILN_MISS",
+            f"kiln[1] hit-memory key={first} load=0.000ms build=0.000ms wait=0.000ms",
+            "kiln[1] note: nothing", "noise of others", "kiln[1] built key=zz store=KILN_MISS")
+        why = self.why_json("--last", "--trace", trace)
+        self.assertEqual((why["digest"], why["stored"]), (second, "KILN_OK"))
+
+    def test_not_stored(self):
+        digest = "0123456789abcdef" * 2
+        trace = self.trace(f"kiln[1] built key={digest} load=0 store=KILN_MISS")
+        self.assertIn(b"no more than its digest is known",
+                      self.kiln("why", "--last", "--trace", trace, expect=1).stderr)
+        digest = self.make_entry("miss", *self.key())
+        trace = self.trace(f"kiln[1] failed key={digest} load=0 store=KILN_MISS")
+        self.assertEqual(self.why_json("--last", "--trace", trace)["digest"], digest)
+
+    def test_no_miss(self):
+        trace = self.trace("kiln[1] hit-store key=" + "0" * 32)
+        self.assertIn(b"tells of no miss",
+                      self.kiln("why", "--last", "--trace", trace, expect=1).stderr)
+        self.kiln("why", "--last", "--trace", "/nonexistent", expect=4)
+
+
+class Usage(Why):
+    def test_wrong(self):
+        for arguments in ([], ["--last", "abcd"], ["abcd", "--trace", "x"], ["abc"], ["abcd", "ef01"],
+                          ["--trace", "x"]):
+            with self.subTest(arguments):
+                self.kiln("why", *arguments, expect=2)
+
+    def test_help(self):
+        self.assertTrue(self.kiln("why", "--help").stdout.startswith(b"Usage: kiln why"))
+
+
+if __name__ == "__main__":
+    cli.main()

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Hostile directories: what others may have put in a directory's way or into it, and what they
+ * exchange while it is looked at. Files of other users need root to be made; without it these tests
+ * say that they are skipped. test_store.c has the plain cases.
+ */
+#include "support/store_scene.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+#include <sys/sysmacros.h>
+#include <sys/un.h>
+#include <time.h>
+
+#include "entry/entry.h"
+#include "os/os.h"
+#include "store/store.h"
+
+#define OTHER_USER 12345
+
+static char scratch[SCRATCH_DIRECTORY_SIZE];
+static char cache[SCRATCH_DIRECTORY_SIZE + 8];
+static kiln_store *store;
+
+static int set_up(void **state)
+{
+    (void)state;
+    scratch_make(scratch);
+    snprintf(cache, sizeof cache, "%s/cache", scratch);
+    return kiln_store_open(cache, NULL, &store, NULL) == KILN_OK ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    kilni_os_replace(NULL);
+    kiln_store_close(&store);
+    scratch_remove(scratch);
+    return 0;
+}
+
+static bool exists(const char *path)
+{
+    struct stat stat;
+    return lstat(path, &stat) == 0;
+}
+
+static void write_whole(const char *path, const void *bytes, size_t size)
+{
+    int file = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    assert_true(file >= 0);
+    assert_int_equal(write(file, bytes, size), (ssize_t)size);
+    close(file);
+}
+
+static void need_root(const char *what)
+{
+    if (geteuid() != 0) {
+        print_message("skipped, since only root can make it: %s\n", what);
+        skip();
+    }
+}
+
+static void expect_denied(const char *location, const char *text)
+{
+    kiln_store *denied = NULL;
+    kiln_error error = {.struct_size = sizeof error};
+    assert_int_equal(kiln_store_open(location, NULL, &denied, &error), KILN_E_DENIED);
+    assert_null(denied);
+    if (!strstr(error.text, text)) {
+        fail_msg("\"%s\" does not say \"%s\"", error.text, text);
+    }
+}
+
+/* ---- who we are ---- */
+
+static uid_t somebody_else(void)
+{
+    return getuid() + 1;
+}
+
+/* As after sudo, or in a program with raised privileges: the directory is another user's. */
+static void test_another_effective_user(void **state)
+{
+    (void)state;
+    kilni_os_table table = *kilni_os_system();
+    table.geteuid = somebody_else;
+    kilni_os_replace(&table);
+    expect_denied(cache, "belongs to user");
+}
+
+/* ---- the way there ---- */
+
+static void test_a_sticky_directory_keeps_its_owners_apart(void **state)
+{
+    (void)state;
+    need_root("a directory of another user's in a sticky one");
+    const char *common = scratch_path(scratch, "common");
+    assert_int_equal(mkdir(common, 0700), 0);
+    assert_int_equal(chmod(common, 01777), 0);
+    const char *theirs = scratch_path(scratch, "common/cache");
+    assert_int_equal(mkdir(theirs, 0700), 0);
+    assert_int_equal(chown(theirs, OTHER_USER, OTHER_USER), 0);
+    const char *below = scratch_path(scratch, "common/cache/below");
+    expect_denied(theirs, "belongs to user 12345");
+    expect_denied(below, "belongs to user 12345");
+    assert_false(exists(below));
+
+    assert_int_equal(rmdir(theirs), 0);
+    assert_int_equal(symlink(cache, theirs), 0);
+    assert_int_equal(lchown(theirs, OTHER_USER, OTHER_USER), 0);
+    expect_denied(below, "belongs to user 12345");
+    assert_false(exists(scratch_path(cache, "below")));
+}
+
+static void test_a_setuid_bit_gives_nothing_away(void **state)
+{
+    (void)state;
+    assert_int_equal(chmod(cache, 06755), 0);
+    kiln_store *opened = NULL;
+    assert_int_equal(kiln_store_open(cache, NULL, &opened, NULL), KILN_OK);
+    assert_int_equal(scratch_put(opened, 1, 10), KILN_OK);
+    kiln_store_close(&opened);
+    char path[SCRATCH_PATH_SIZE];
+    struct stat stat;
+    scratch_entry_path(cache, 1, path);
+    assert_int_equal(lstat(path, &stat), 0);
+    assert_int_equal(stat.st_mode & 07777, 0600);
+    assert_int_equal(chmod(path, 06700), 0);
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+}
+
+/* What the hook below exchanges, once, when the component of that name was opened. */
+static struct {
+    const char *name, *from, *aside, *target;
+} exchange;
+
+/* Puts a link in the place of a component, after it was opened. */
+static int exchanging_openat(int directory, const char *path, int flags, mode_t mode)
+{
+    const int file = kilni_os_system()->openat(directory, path, flags, mode);
+    if (file >= 0 && exchange.name && strcmp(path, exchange.name) == 0) {
+        exchange.name = NULL;
+        if (rename(exchange.from, exchange.aside) != 0 ||
+            symlink(exchange.target, exchange.from) != 0) {
+            abort();
+        }
+    }
+    return file;
+}
+
+/* What was judged is what is used, whatever its name stands for by then: the bytes go to what
+ * stands aside now, and not to where the link leads. */
+static void exchange_and_put(const char *name, const char *below)
+{
+    const char *trap = scratch_path(scratch, "trap");
+    assert_int_equal(mkdir(trap, 0700), 0);
+    char from[SCRATCH_DIRECTORY_SIZE + 16];
+    snprintf(from, sizeof from, "%s/%s", scratch, name);
+    const char *aside = scratch_path(scratch, "aside");
+    exchange.name = name;
+    exchange.from = from;
+    exchange.aside = aside;
+    exchange.target = trap;
+    kilni_os_table table = *kilni_os_system();
+    table.openat = exchanging_openat;
+    kilni_os_replace(&table);
+    kiln_store *opened = NULL;
+    char location[SCRATCH_DIRECTORY_SIZE + 32];
+    snprintf(location, sizeof location, "%s%s", from, below);
+    assert_int_equal(kiln_store_open(location, NULL, &opened, NULL), KILN_OK);
+    kilni_os_replace(NULL);
+    assert_null(exchange.name);
+    assert_int_equal(scratch_put(opened, 1, 10), KILN_OK);
+    assert_int_equal(scratch_get(opened, 1), KILN_OK);
+    kiln_store_close(&opened);
+    assert_int_equal(rmdir(trap), 0); /* it is still empty */
+}
+
+static void test_a_component_that_is_exchanged_for_a_link(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir(scratch_path(scratch, "above"), 0700), 0);
+    assert_int_equal(mkdir(scratch_path(scratch, "above/leaf"), 0700), 0);
+    exchange_and_put("above", "/leaf");
+    assert_true(exists(scratch_path(scratch, "aside/leaf/v1")));
+}
+
+static void test_a_directory_that_is_exchanged_for_a_link(void **state)
+{
+    (void)state;
+    exchange_and_put("cache", "");
+    assert_true(exists(scratch_path(scratch, "aside/v1")));
+}
+
+/* ---- in an entry's place ---- */
+
+static void test_a_socket_in_an_entrys_place(void **state)
+{
+    (void)state;
+    char path[SCRATCH_PATH_SIZE];
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    assert_int_equal(scratch_put(store, 1, 10), KILN_OK);
+    scratch_entry_path(cache, 1, path);
+    assert_int_equal(unlink(path), 0);
+    if (strlen(path) >= sizeof address.sun_path) {
+        print_message("skipped: %s is too long a name for a socket\n", path);
+        skip();
+    }
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(listener >= 0);
+    assert_int_equal(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
+    assert_int_equal(scratch_get(store, 1), KILN_E_DENIED);
+    assert_int_equal(scratch_put(store, 1, 10), KILN_OK);
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+    close(listener);
+}
+
+static void test_a_device_in_an_entrys_place(void **state)
+{
+    (void)state;
+    need_root("a device file");
+    char path[SCRATCH_PATH_SIZE];
+    assert_int_equal(scratch_put(store, 1, 10), KILN_OK);
+    scratch_entry_path(cache, 1, path);
+    assert_int_equal(unlink(path), 0);
+    if (mknod(path, S_IFCHR | 0600, makedev(1, 5)) != 0) { /* /dev/zero: endless */
+        print_message("skipped, since devices can't be made here: %s\n", strerror(errno));
+        skip();
+    }
+    assert_int_equal(scratch_get(store, 1), KILN_E_DENIED);
+    assert_int_equal(scratch_put(store, 1, 10), KILN_OK);
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+}
+
+/* Owner and mode are the file's, by whichever name it is reached. */
+static void test_hard_links(void **state)
+{
+    (void)state;
+    char path[SCRATCH_PATH_SIZE];
+    const char *second = scratch_path(scratch, "second");
+    assert_int_equal(scratch_put(store, 1, 10), KILN_OK);
+    scratch_entry_path(cache, 1, path);
+    assert_int_equal(link(path, second), 0);
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+    assert_int_equal(scratch_put(store, 1, 20), KILN_OK);
+    struct stat stat;
+    assert_int_equal(lstat(second, &stat), 0);
+    assert_int_equal(stat.st_nlink, 1); /* a put replaces the name, never the bytes */
+
+    need_root("a file of another user's");
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(chown(second, OTHER_USER, OTHER_USER), 0);
+    assert_int_equal(link(second, path), 0);
+    assert_int_equal(scratch_get(store, 1), KILN_E_DENIED);
+    assert_int_equal(scratch_put(store, 1, 10), KILN_OK);
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+    assert_true(exists(second));
+}
+
+/* It costs neither memory nor time. */
+static void test_a_huge_file(void **state)
+{
+    (void)state;
+    char path[SCRATCH_PATH_SIZE];
+    assert_int_equal(scratch_put(store, 1, 10), KILN_OK);
+    scratch_entry_path(cache, 1, path);
+    if (truncate(path, (off_t)1 << 42) != 0) {
+        print_message("skipped: no sparse file of 4 TiB here: %s\n", strerror(errno));
+        skip();
+    }
+    assert_int_equal(scratch_get(store, 1), KILN_MISS);
+    assert_int_equal(scratch_put(store, 1, 10), KILN_OK);
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+}
+
+/* ---- while it is read ---- */
+
+static char read_path[SCRATCH_PATH_SIZE];
+static off_t read_size;
+
+/* Cuts the file, or makes it longer, before its bytes are read. */
+static ssize_t resizing_read(int file, void *buffer, size_t size)
+{
+    if (truncate(read_path, read_size) != 0) {
+        abort();
+    }
+    return kilni_os_system()->read(file, buffer, size);
+}
+
+static void test_a_size_that_changes(void **state)
+{
+    (void)state;
+    kilni_os_table table = *kilni_os_system();
+    table.read = resizing_read;
+    assert_int_equal(scratch_put(store, 1, 1000), KILN_OK);
+    scratch_entry_path(cache, 1, read_path);
+    struct stat stat;
+    assert_int_equal(lstat(read_path, &stat), 0);
+
+    read_size = stat.st_size + 100000;
+    kilni_os_replace(&table);
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+    assert_int_equal(truncate(read_path, stat.st_size), 0);
+    read_size = 100;
+    assert_int_equal(scratch_get(store, 1), KILN_E_CORRUPT);
+}
+
+static void test_an_entry_that_is_overwritten_later(void **state)
+{
+    (void)state;
+    char path[SCRATCH_PATH_SIZE];
+    kiln_entry *entry = NULL;
+    kiln_key *key = scratch_key(1);
+    assert_int_equal(scratch_put(store, 1, 5000), KILN_OK);
+    assert_int_equal(kiln_store_get(store, key, &entry), KILN_OK);
+    scratch_entry_path(cache, 1, path);
+    write_whole(path, "something else", 14);
+    assert_true(scratch_entry_is(entry, 1));
+    kiln_entry_release(&entry);
+    kiln_key_release(&key);
+}
+
+/* ---- beside the entries ---- */
+
+/* The files of our own are not followed to where a link leads, and none of them holds us up. */
+static void test_links_in_the_place_of_our_files(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"stats", "lease"};
+    const char *victim = scratch_path(scratch, "victim");
+    write_whole(victim, "precious", 8);
+    kiln_store_close(&store);
+    scratch_remove(cache);
+    assert_int_equal(mkdir(cache, 0700), 0);
+    assert_int_equal(symlink(victim, scratch_path(cache, "CACHEDIR.TAG")), 0);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(symlink(victim, scratch_path(cache, names[i])), 0);
+    }
+    assert_int_equal(kiln_store_open(cache, NULL, &store, NULL), KILN_OK);
+    assert_int_equal(scratch_put(store, 1, 10), KILN_OK);
+    kiln_key *key = scratch_key(2);
+    kiln_lease *lease = NULL;
+    assert_int_not_equal(kiln_store_lease(store, key, 0, &lease), KILN_OK);
+    assert_int_not_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
+    struct stat stat;
+    assert_int_equal(lstat(victim, &stat), 0);
+    assert_int_equal(stat.st_size, 8);
+
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(unlink(scratch_path(cache, names[i])), 0);
+        assert_int_equal(mkfifo(scratch_path(cache, names[i]), 0600), 0);
+    }
+    assert_int_equal(scratch_put(store, 1, 10), KILN_OK);
+    assert_int_not_equal(kiln_store_lease(store, key, 0, &lease), KILN_OK);
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+    kiln_key_release(&key);
+}
+
+static void test_files_of_ours_that_are_another_users(void **state)
+{
+    (void)state;
+    need_root("files of another user's");
+    kiln_key *key = scratch_key(1);
+    kiln_lease *lease = NULL;
+    assert_int_equal(scratch_put(store, 1, 10), KILN_OK);
+    assert_int_equal(kiln_store_lease(store, key, 0, &lease), KILN_OK);
+    kiln_lease_release(&lease);
+    assert_int_equal(chown(scratch_path(cache, "lease"), OTHER_USER, OTHER_USER), 0);
+    assert_int_equal(chown(scratch_path(cache, "stats"), OTHER_USER, OTHER_USER), 0);
+    assert_int_not_equal(kiln_store_lease(store, key, 0, &lease), KILN_OK);
+    assert_int_equal(scratch_put(store, 2, 10), KILN_OK);
+    kiln_store_stat stat = {.struct_size = sizeof stat};
+    assert_int_equal(kiln_store_get_stat(store, &stat), KILN_OK);
+    assert_int_equal(stat.totals.puts, 0);
+    kiln_key_release(&key);
+}
+
+static void test_the_entries_folder_is_another_users(void **state)
+{
+    (void)state;
+    need_root("a folder of another user's");
+    assert_int_equal(scratch_put(store, 1, 10), KILN_OK);
+    assert_int_equal(chown(scratch_path(cache, "v1"), OTHER_USER, OTHER_USER), 0);
+    expect_denied(cache, "v1 has to be a directory of user 0");
+}
+
+#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_another_effective_user),
+        TEST(test_a_sticky_directory_keeps_its_owners_apart),
+        TEST(test_a_setuid_bit_gives_nothing_away),
+        TEST(test_a_component_that_is_exchanged_for_a_link),
+        TEST(test_a_directory_that_is_exchanged_for_a_link),
+        TEST(test_a_socket_in_an_entrys_place),
+        TEST(test_a_device_in_an_entrys_place),
+        TEST(test_hard_links),
+        TEST(test_a_huge_file),
+        TEST(test_a_size_that_changes),
+        TEST(test_an_entry_that_is_overwritten_later),
+        TEST(test_links_in_the_place_of_our_files),
+        TEST(test_files_of_ours_that_are_another_users),
+        TEST(test_the_entries_folder_is_another_users),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

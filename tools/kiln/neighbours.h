@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The entries of a store whose keys are nearest to a key, for `kiln why`.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <kiln/store.h>
+
+#define NEIGHBOURS_MAX 3
+
+struct neighbour {
+    kiln_key *key;
+    char digest[KILN_DIGEST_TEXT_SIZE];
+    char *name, *device;
+    int64_t created_s;
+    size_t parts;   /* that differ */
+    uint64_t bytes; /* that differ, about: what decides who is nearest */
+};
+
+struct neighbours {
+    struct neighbour nearest[NEIGHBOURS_MAX]; /* the nearest first */
+    size_t count;
+};
+
+/* Reads the keys of all sound entries but that of @digest itself.
+ *
+ * Returns KILN_OK, or what kiln_store_each says. */
+kiln_status neighbours_find(kiln_store *store, const kiln_key *key, const char *digest,
+                            struct neighbours *ret_neighbours);
+
+void neighbours_free(struct neighbours *neighbours);
