@@ -49,11 +49,18 @@ static int begins_with_any(const char *text, const char *const *beginnings)
     return 0;
 }
 
-/* A URL, or a chain of these: what is not KILN_DIR's own text is escaped. */
-static void look_at_store(const char *store)
+static void look_at_store(const kiln_config *config)
 {
-    require(strncmp(store, "file:///", 8) == 0 || strncmp(store, "file://./", 9) == 0 ||
-            strncmp(store, "pack:/", 6) == 0);
+    static const char *const places[] = {"/", KILN_PERSISTENT_DEFAULT_DIR, "file:///", "pack:/",
+                                         NULL};
+    const char *dir = kiln_config_dir(config), *location = kiln_config_location(config);
+    require(!dir || begins_with_any(dir, places));
+    require(!location || (location == dir && !kiln_config_disabled(config)));
+    kiln_store_params store;
+    store.struct_size = sizeof store;
+    require(kiln_config_get_store(config, &store) == KILN_OK);
+    require(!location || store.max_bytes > 0);
+    require(store.policy <= KILN_STORE_POLICY_NO_EVICT);
 }
 
 static void look_at_memory(const kiln_config *config)
@@ -72,13 +79,7 @@ static void look_at(const kiln_config *config)
 {
     static const char *const families[] = {"KILN_",   "XDG_",  "HOME=", "SYCL_",
                                            "ONEDNN_", "DNNL_", NULL};
-    const char *dir = kiln_config_dir(config);
-    require(!dir || *dir == '/' || strcmp(dir, KILN_PERSISTENT_DEFAULT_DIR) == 0 ||
-            strncmp(dir, "file:///", 8) == 0 || strncmp(dir, "pack:/", 6) == 0);
-    if (kiln_config_store(config)) {
-        require(dir && !kiln_config_disabled(config));
-        look_at_store(kiln_config_store(config));
-    }
+    look_at_store(config);
     look_at_memory(config);
     require(kiln_config_trace_events(config) <= KILN_TRACE_ALL);
     require((unsigned)kiln_config_readonly(config) <= 1);

@@ -278,20 +278,45 @@ static kiln_config *read_profile(uint32_t profile, variable *variables)
     return config;
 }
 
+static const char *policy_name(uint32_t policy)
+{
+    static const char *const names[] = {"cost", "lru", "fifo", "no_evict"};
+    assert_in_range(policy, 0, 3);
+    return names[policy];
+}
+
+/* What a store is opened with: "LOCATION of SIZE, kiln cost", or "none, …". */
+static void describe_store(const kiln_config *config, char *text, size_t size)
+{
+    kiln_store_params store = {.struct_size = sizeof store};
+    assert_int_equal(kiln_config_get_store(config, &store), KILN_OK);
+    assert_int_equal(store.struct_size, sizeof store);
+    assert_true(store.max_bytes == kiln_config_max_bytes(config));
+    const char *location = kiln_config_location(config);
+    const int length = snprintf(
+        text, size, "%s of %" PRIu64 ", %s %s%s%s, %" PRIu64 " s%s%s", location ? location : "none",
+        store.max_bytes, store.layout ? store.layout : "kiln", policy_name(store.policy),
+        store.flags & KILN_STORE_READONLY ? " read-only" : "",
+        store.flags & KILN_STORE_NOTE_MISSES ? " noting misses" : "", store.max_age_s,
+        store.key_file ? ", key " : "", store.key_file ? store.key_file : "");
+    assert_in_range(length, 1, size - 1);
+}
+
 /* All that a profile decides, in one line. */
 static void describe(const kiln_config *config, char *text, size_t size)
 {
+    char on_disk[512];
+    describe_store(config, on_disk, sizeof on_disk);
     kiln_cache_params memory = {.struct_size = sizeof memory};
     assert_int_equal(kiln_config_get_memory(config, &memory), KILN_OK);
     assert_int_equal(memory.struct_size, sizeof memory);
     assert_null((void *)(uintptr_t)memory.destroy);
-    const char *dir = kiln_config_dir(config), *store = kiln_config_store(config);
-    const char *trace = kiln_config_trace(config);
+    const char *dir = kiln_config_dir(config), *trace = kiln_config_trace(config);
     const int length = snprintf(
         text, size,
         "dir %s, store %s, images %" PRIu64 " to %" PRIu64 ", memory %s %" PRIu64 " %" PRIu64
         "%s%s, trace %" PRIu32 " %s",
-        dir ? dir : "none", store ? store : "none", kiln_config_min_image_bytes(config),
+        dir ? dir : "none", on_disk, kiln_config_min_image_bytes(config),
         kiln_config_max_image_bytes(config), kiln_policy_name(memory.policy), memory.max_bytes,
         memory.max_entries, memory.flags & KILN_CACHE_RETAIN_FAILURES ? " failures" : "",
         memory.flags & KILN_CACHE_DISABLED ? " off" : "", kiln_config_trace_events(config),
@@ -371,32 +396,30 @@ static void test_profile_kiln(void **state)
     static const variable others[] = {{"HOME", "/h"}, {NULL, NULL}};
     static const effect effects[] = {
         {{"OTHER", "1"},
-         "dir /h/.cache/kiln, store file:///h/.cache/kiln?max-size=2147483648, images 0 "
+         "dir /h/.cache/kiln, store /h/.cache/kiln of 2147483648, kiln cost, 0 s, images 0 "
          "to " UNLIMITED ", memory cost 0 0, trace 0 none",
          NULL},
-        {{"KILN_DIR", "/a b/%?#&=+"},
-         "store file:///a%20b/%25%3F%23%26%3D%2B?max-size=2147483648,",
-         NULL},
-        {{"KILN_DIR", "file:///a%20b?max-size=3G"}, "store file:///a%20b?max-size=3G,", NULL},
-        {{"KILN_DIR", "pack:/a%20b"}, "dir pack:/a%20b, store pack:/a%20b,", NULL},
-        {{"KILN_DIR", "/a b|pack:/c"},
-         "dir /a b|pack:/c, store file:///a%20b?max-size=2147483648|pack:/c,",
-         NULL},
-        {{"KILN_DIR", "/a|file:///b?readonly=1&max-size=4"},
-         "store file:///a?max-size=2147483648|file:///b?readonly=1&max-size=4,",
-         NULL},
-        {{"KILN_DIR", "pack:a"},
-         "dir /h/.cache/kiln,",
-         "expected an absolute path; /h/.cache/kiln is used"},
-        {{"KILN_MAX_SIZE", "1k"}, "store file:///h/.cache/kiln?max-size=1024,", NULL},
-        {{"KILN_MAX_SIZE", "0"}, "dir /h/.cache/kiln, store none,", NULL},
-        {{"KILN_MAX_SIZE", "-1"}, "max-size=2147483648,", A_SIZE "2G is used"},
-        {{"KILN_READONLY", "1"}, "max-size=2147483648&readonly=1,", NULL},
-        {{"KILN_READONLY", "on"}, "max-size=2147483648,", A_SWITCH "0 is used"},
+        {{"KILN_DIR", "/a b/%?#|&=+"}, "store /a b/%?#|&=+ of 2147483648,", NULL},
+        {{"KILN_MAX_SIZE", "1k"}, "store /h/.cache/kiln of 1024,", NULL},
+        {{"KILN_MAX_SIZE", "0"}, "dir /h/.cache/kiln, store none of 0,", NULL},
+        {{"KILN_MAX_SIZE", "-1"}, "of 2147483648,", A_SIZE "2G is used"},
+        {{"KILN_READONLY", "1"}, "of 2147483648, kiln cost read-only, 0 s,", NULL},
+        {{"KILN_READONLY", "on"}, "of 2147483648, kiln cost, 0 s,", A_SWITCH "0 is used"},
         {{"KILN_DISABLE", "1"},
-         "store none, images 0 to " UNLIMITED ", memory cost 0 0 off,",
+         "store none of 2147483648, kiln cost, 0 s, images 0 to " UNLIMITED
+         ", memory cost 0 0 off,",
          NULL},
-        {{"KILN_KEY_FILE", "/k y"}, "max-size=2147483648&key-file=/k%20y,", NULL},
+        {{"KILN_DIR", "file:///k?layout=sycl"}, "store file:///k?layout=sycl of 2147483648,", NULL},
+        {{"KILN_DIR", "pack:/p"}, "dir pack:/p, store pack:/p of 2147483648,", NULL},
+        {{"KILN_DIR", "/a b|pack:/c"}, "dir /a b|pack:/c, store /a b|pack:/c of 2147483648,", NULL},
+        {{"KILN_DIR", "pack:p"},
+         "store /h/.cache/kiln of",
+         "expected an absolute path; /h/.cache/kiln is used"},
+        {{"KILN_LAST_MISS", "1"}, "kiln cost noting misses, 0 s,", NULL},
+        {{"KILN_KEY_FILE", "/k y"}, "kiln cost, 0 s, key /k y,", NULL},
+        {{"KILN_DIR", "http://k"},
+         "store /h/.cache/kiln of",
+         "expected an absolute path; /h/.cache/kiln is used"},
         {{"KILN_TRACE", "/t"}, "trace 0 /t", NULL},
         {{"SYCL_CACHE_DIR", "/s"}, "dir /h/.cache/kiln,", NULL},
     };
@@ -409,16 +432,16 @@ static void test_profile_sycl_is_off_at_first(void **state)
     static const variable others[] = {{"HOME", "/h"}, {NULL, NULL}};
     static const effect effects[] = {
         {{"OTHER", "1"},
-         "dir /h/.cache/libsycl_cache, store none, images 0 to 1073741824, "
+         "dir /h/.cache/libsycl_cache, store none of 8589934592, sycl lru, 604800 s, "
+         "images 0 to 1073741824, "
          "memory lru 0 0 failures, trace 0 none",
          NULL},
-        {{"SYCL_CACHE_PERSISTENT", "0"}, "store none,", NULL},
-        {{"SYCL_CACHE_PERSISTENT", "true"}, "store none,", A_SWITCH "0 is used"},
+        {{"SYCL_CACHE_PERSISTENT", "0"}, "store none of", NULL},
+        {{"SYCL_CACHE_PERSISTENT", "true"}, "store none of", A_SWITCH "0 is used"},
         {{"SYCL_CACHE_PERSISTENT", "1"},
-         "store file:///h/.cache/libsycl_cache?max-size=8589934592&layout=sycl&policy=lru&"
-         "max-age=7,",
+         "store /h/.cache/libsycl_cache of 8589934592, sycl lru, 604800 s,",
          NULL},
-        {{"XDG_CACHE_HOME", "/x"}, "dir /x/libsycl_cache, store none,", NULL},
+        {{"XDG_CACHE_HOME", "/x"}, "dir /x/libsycl_cache, store none of", NULL},
         {{"KILN_DIR", "/k"}, "dir /h/.cache/libsycl_cache,", NULL},
     };
     CHECK_EFFECTS(KILN_PROFILE_SYCL, others, effects);
@@ -431,26 +454,28 @@ static void test_profile_sycl(void **state)
     static const char a_day[] = "expected a number of days, at most 36500; 7 is used";
     static const char events[] = "expected a number of events added up, at most 7; 0 is used";
     const effect effects[] = {
-        {{"SYCL_CACHE_DIR", "/s"}, "dir /s, store file:///s?max-size=8589934592&", NULL},
+        {{"SYCL_CACHE_DIR", "/s"}, "dir /s, store /s of 8589934592, sycl lru, 604800 s,", NULL},
         {{"SYCL_CACHE_DIR", "s"},
          "dir /h/.cache/libsycl_cache,",
          "expected an absolute path; /h/.cache/libsycl_cache is used"},
-        {{"SYCL_CACHE_MAX_SIZE", "23000"}, "?max-size=23000&", NULL},
-        {{"SYCL_CACHE_MAX_SIZE", "3G"}, "?max-size=3221225472&", NULL},
-        {{"SYCL_CACHE_MAX_SIZE", "0"}, "?max-size=" UNLIMITED "&", NULL},
-        {{"SYCL_CACHE_MAX_SIZE", "-1"}, "?max-size=8589934592&", A_SIZE "8G is used"},
-        {{"SYCL_CACHE_MAX_SIZE", "8 GB"}, "?max-size=8589934592&", A_SIZE "8G is used"},
-        {{"SYCL_CACHE_THRESHOLD", "30"}, "&max-age=30,", NULL},
-        {{"SYCL_CACHE_THRESHOLD", "0"}, "&policy=lru,", NULL},
-        {{"SYCL_CACHE_THRESHOLD", "7d"}, "&max-age=7,", a_day},
-        {{"SYCL_CACHE_THRESHOLD", "1K"}, "&max-age=7,", a_day},
-        {{"SYCL_CACHE_THRESHOLD", "-1"}, "&max-age=7,", a_day},
-        {{"SYCL_CACHE_THRESHOLD", "36501"}, "&max-age=7,", a_day},
-        {{"SYCL_CACHE_EVICTION_DISABLE", "1"},
-         "?max-size=" UNLIMITED "&layout=sycl&policy=lru,",
-         NULL},
-        {{"SYCL_CACHE_EVICTION_DISABLE", "0"}, "?max-size=8589934592&", NULL},
-        {{"SYCL_CACHE_EVICTION_DISABLE", "ON"}, "?max-size=8589934592&", A_SWITCH "0 is used"},
+        {{"SYCL_CACHE_MAX_SIZE", "23000"}, " of 23000,", NULL},
+        {{"SYCL_CACHE_MAX_SIZE", "3G"}, " of 3221225472,", NULL},
+        {{"SYCL_CACHE_MAX_SIZE", "0"}, " of " UNLIMITED ", sycl lru, 604800 s,", NULL},
+        {{"SYCL_CACHE_MAX_SIZE", "-1"}, " of 8589934592, sycl lru, 604800 s,", A_SIZE "8G is used"},
+        {{"SYCL_CACHE_MAX_SIZE", "8 GB"},
+         " of 8589934592, sycl lru, 604800 s,",
+         A_SIZE "8G is used"},
+        {{"SYCL_CACHE_THRESHOLD", "30"}, "sycl lru, 2592000 s,", NULL},
+        {{"SYCL_CACHE_THRESHOLD", "0"}, "sycl lru, 0 s,", NULL},
+        {{"SYCL_CACHE_THRESHOLD", "7d"}, "sycl lru, 604800 s,", a_day},
+        {{"SYCL_CACHE_THRESHOLD", "1K"}, "sycl lru, 604800 s,", a_day},
+        {{"SYCL_CACHE_THRESHOLD", "-1"}, "sycl lru, 604800 s,", a_day},
+        {{"SYCL_CACHE_THRESHOLD", "36501"}, "sycl lru, 604800 s,", a_day},
+        {{"SYCL_CACHE_EVICTION_DISABLE", "1"}, " of " UNLIMITED ", sycl lru, 0 s,", NULL},
+        {{"SYCL_CACHE_EVICTION_DISABLE", "0"}, " of 8589934592, sycl lru, 604800 s,", NULL},
+        {{"SYCL_CACHE_EVICTION_DISABLE", "ON"},
+         " of 8589934592, sycl lru, 604800 s,",
+         A_SWITCH "0 is used"},
         {{"SYCL_CACHE_MIN_DEVICE_IMAGE_SIZE", "1000000"}, "images 1000000 to 1073741824,", NULL},
         {{"SYCL_CACHE_MIN_DEVICE_IMAGE_SIZE", "x"}, "images 0 to", A_SIZE "0 is used"},
         {{"SYCL_CACHE_MAX_DEVICE_IMAGE_SIZE", "1000"}, "images 0 to 1000,", NULL},
@@ -474,12 +499,13 @@ static void test_profile_sycl(void **state)
         {{"SYCL_CACHE_TRACE", "8"}, "trace 0 none", events},
         {{"SYCL_CACHE_TRACE", "random"}, "trace 0 none", events},
         {{"SYCL_CACHE_DISABLE_PERSISTENT", "1"},
-         "store file:",
+         "store /h/",
          "has no effect any more; SYCL_CACHE_PERSISTENT decides"},
         {{"KILN_DISABLE", "1"},
-         "store none, images 0 to 1073741824, memory lru 0 0 failures off,",
+         "store none of 8589934592, sycl lru, 604800 s, images 0 to 1073741824, "
+         "memory lru 0 0 failures off,",
          NULL},
-        {{"KILN_READONLY", "1"}, "&max-age=7&readonly=1,", NULL},
+        {{"KILN_READONLY", "1"}, "sycl lru read-only, 604800 s,", NULL},
     };
     CHECK_EFFECTS(KILN_PROFILE_SYCL, others, effects);
 }
@@ -492,19 +518,17 @@ static void test_profile_onednn(void **state)
     static const char entries[] = "expected a number of entries, at most 2147483647; 1024 is used";
     const effect effects[] = {
         {{"OTHER", "1"},
-         "dir ./kiln_persistent_cache, store none, images 0 to " UNLIMITED ", memory lru " UNLIMITED
-         " 1024, trace 0 none",
+         "dir ./kiln_persistent_cache, store none of 0, onednn fifo, 0 s, images 0 to " UNLIMITED
+         ", memory lru " UNLIMITED " 1024, trace 0 none",
          NULL},
         {{"ONEDNN_PERSISTENT_CACHE_CAPACITY", "10"},
-         "store file://./kiln_persistent_cache?max-size=10485760&layout=onednn&policy=fifo,",
+         "store ./kiln_persistent_cache of 10485760, onednn fifo, 0 s,",
          NULL},
-        {{"ONEDNN_PERSISTENT_CACHE_CAPACITY", "0"}, "store none,", NULL},
-        {{"ONEDNN_PERSISTENT_CACHE_CAPACITY", "10M"}, "store none,", mib},
-        {{"ONEDNN_PERSISTENT_CACHE_CAPACITY", "-1"}, "store none,", mib},
-        {{"ONEDNN_PERSISTENT_CACHE_CAPACITY", "17592186044416"}, "store none,", mib},
-        {{"ONEDNN_PERSISTENT_CACHE_CAPACITY", "17592186044415"},
-         "max-size=18446744073708503040&",
-         NULL},
+        {{"ONEDNN_PERSISTENT_CACHE_CAPACITY", "0"}, "store none of", NULL},
+        {{"ONEDNN_PERSISTENT_CACHE_CAPACITY", "10M"}, "store none of", mib},
+        {{"ONEDNN_PERSISTENT_CACHE_CAPACITY", "-1"}, "store none of", mib},
+        {{"ONEDNN_PERSISTENT_CACHE_CAPACITY", "17592186044416"}, "store none of", mib},
+        {{"ONEDNN_PERSISTENT_CACHE_CAPACITY", "17592186044415"}, " of 18446744073708503040,", NULL},
         {{"ONEDNN_PRIMITIVE_CACHE_CAPACITY", "8"}, "memory lru " UNLIMITED " 8,", NULL},
         {{"ONEDNN_PRIMITIVE_CACHE_CAPACITY", "0"}, "memory lru " UNLIMITED " 0 off,", NULL},
         {{"ONEDNN_PRIMITIVE_CACHE_CAPACITY", "abc"}, "1024,", entries},
@@ -519,14 +543,14 @@ static void test_profile_onednn(void **state)
                                   {"ONEDNN_PRIMITIVE_CACHE_CAPACITY", "11"},
                                   {NULL, NULL}};
     static const effect effects_on[] = {
-        {{"ONEDNN_PERSISTENT_CACHE_DIR", "/o"}, "dir /o, store file:///o?max-size=1048576&", NULL},
+        {{"ONEDNN_PERSISTENT_CACHE_DIR", "/o"}, "dir /o, store /o of 1048576,", NULL},
         {{"ONEDNN_PERSISTENT_CACHE_DIR", "o"},
-         "store file://./kiln_persistent_cache?",
+         "store ./kiln_persistent_cache of 1048576,",
          "expected an absolute path; ./kiln_persistent_cache is used"},
-        {{"ONEDNN_PERSISTENT_CACHE_POLICY", "fifo"}, "&policy=fifo,", NULL},
-        {{"ONEDNN_PERSISTENT_CACHE_POLICY", "no_evict"}, "&policy=no_evict,", NULL},
+        {{"ONEDNN_PERSISTENT_CACHE_POLICY", "fifo"}, "onednn fifo,", NULL},
+        {{"ONEDNN_PERSISTENT_CACHE_POLICY", "no_evict"}, "onednn no_evict,", NULL},
         {{"ONEDNN_PERSISTENT_CACHE_POLICY", "lru"},
-         "&policy=fifo,",
+         "onednn fifo,",
          "expected fifo or no_evict; fifo is used"},
         {{"DNNL_PRIMITIVE_CACHE_CAPACITY", "9"}, "memory lru " UNLIMITED " 11,", NULL},
     };
@@ -544,11 +568,38 @@ static void test_memory_of_another_version(void **state)
     assert_int_equal(kiln_config_get_memory(config, &longer.params), KILN_OK);
     assert_int_equal(longer.params.struct_size, sizeof longer);
     assert_int_equal(longer.unknown, 0);
+    kiln_cache_params first = {.struct_size = offsetof(kiln_cache_params, flags), .flags = 77};
+    assert_int_equal(kiln_config_get_memory(config, &first), KILN_OK);
+    assert_int_equal(first.policy, KILN_POLICY_LRU);
+    assert_int_equal(first.flags, 77);
     kiln_cache_params shorter = {.struct_size = 1, .policy = 77};
     assert_int_equal(kiln_config_get_memory(config, &shorter), KILN_E_INVALID);
     assert_int_equal(shorter.policy, 77);
     assert_int_equal(kiln_config_get_memory(config, NULL), KILN_E_INVALID);
     assert_int_equal(kiln_config_get_memory(NULL, &shorter), KILN_E_INVALID);
+    kiln_config_free(&config);
+}
+
+static void test_store_of_another_version(void **state)
+{
+    (void)state;
+    kiln_config *config = read_profile(KILN_PROFILE_SYCL, (variable[]){{NULL, NULL}});
+    struct {
+        kiln_store_params params;
+        uint64_t unknown;
+    } longer = {.params.struct_size = sizeof longer, .unknown = 1};
+    assert_int_equal(kiln_config_get_store(config, &longer.params), KILN_OK);
+    assert_int_equal(longer.params.struct_size, sizeof longer);
+    assert_int_equal(longer.unknown, 0);
+    kiln_store_params first = {.struct_size = offsetof(kiln_store_params, flags), .flags = 77};
+    assert_int_equal(kiln_config_get_store(config, &first), KILN_OK);
+    assert_true(first.max_bytes == UINT64_C(8) << 30);
+    assert_int_equal(first.flags, 77);
+    kiln_store_params shorter = {.struct_size = 1, .max_bytes = 77};
+    assert_int_equal(kiln_config_get_store(config, &shorter), KILN_E_INVALID);
+    assert_int_equal(shorter.max_bytes, 77);
+    assert_int_equal(kiln_config_get_store(config, NULL), KILN_E_INVALID);
+    assert_int_equal(kiln_config_get_store(NULL, &shorter), KILN_E_INVALID);
     kiln_config_free(&config);
 }
 
@@ -559,14 +610,11 @@ static void check_opening(uint32_t profile, variable *variables, uint64_t max_by
     kiln_config *config = read_profile(profile, variables);
     kiln_store *store = NULL;
     kiln_error error = {.struct_size = sizeof error};
-    kiln_status status = kiln_store_open(kiln_config_store(config), NULL, &store, &error);
-    if (status == KILN_E_UNSUPPORTED) {
-        print_message("%s\n", error.text);
-        kiln_config_free(&config);
-        return;
-    }
+    kiln_store_params params = {.struct_size = sizeof params};
+    assert_int_equal(kiln_config_get_store(config, &params), KILN_OK);
+    kiln_status status = kiln_store_open(kiln_config_location(config), &params, &store, &error);
     if (status != KILN_OK) {
-        fail_msg("%s: %s", kiln_config_store(config), error.text);
+        fail_msg("%s: %s", kiln_config_location(config), error.text);
     }
     assert_int_equal(scratch_put(store, 1, 1000), KILN_OK);
     assert_int_equal(scratch_get(store, 1), KILN_OK);
@@ -597,14 +645,36 @@ static void test_both_levels_open(void **state)
     check_opening(KILN_PROFILE_KILN, of_kiln, 256 << 20, 65536);
     variable of_sycl[] = {{"SYCL_CACHE_DIR", scratch_path(scratch, "s")},
                           {"SYCL_CACHE_PERSISTENT", "1"},
-                          {"SYCL_CACHE_MAX_SIZE", "0"},
                           {"SYCL_IN_MEM_CACHE_EVICTION_THRESHOLD", "20005"},
+                          {NULL, NULL},
                           {NULL, NULL}};
+    check_opening(KILN_PROFILE_SYCL, of_sycl, 20005, 65536);
+    of_sycl[3] = (variable){"SYCL_CACHE_EVICTION_DISABLE", "1"};
     check_opening(KILN_PROFILE_SYCL, of_sycl, 20005, 65536);
     variable of_onednn[] = {{"ONEDNN_PERSISTENT_CACHE_DIR", scratch_path(scratch, "o")},
                             {"ONEDNN_PERSISTENT_CACHE_CAPACITY", "3"},
+                            {NULL, NULL},
                             {NULL, NULL}};
     check_opening(KILN_PROFILE_ONEDNN, of_onednn, KILN_UNLIMITED, 1024);
+    of_onednn[2] = (variable){"ONEDNN_PERSISTENT_CACHE_POLICY", "no_evict"};
+    check_opening(KILN_PROFILE_ONEDNN, of_onednn, KILN_UNLIMITED, 1024);
+    scratch_remove(scratch);
+}
+
+/* The default of profile onednn begins at the working directory. */
+static void test_the_working_directory_opens(void **state)
+{
+    (void)state;
+    char scratch[SCRATCH_DIRECTORY_SIZE];
+    scratch_make(scratch);
+    const int start = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    assert_true(start >= 0);
+    assert_int_equal(chdir(scratch), 0);
+    variable capacity[] = {{"ONEDNN_PERSISTENT_CACHE_CAPACITY", "3"}, {NULL, NULL}};
+    check_opening(KILN_PROFILE_ONEDNN, capacity, KILN_UNLIMITED, 1024);
+    assert_int_equal(fchdir(start), 0);
+    close(start);
+    assert_int_equal(access(scratch_path(scratch, "kiln_persistent_cache"), F_OK), 0);
     scratch_remove(scratch);
 }
 
@@ -684,7 +754,9 @@ int main(void)
         cmocka_unit_test(test_profile_sycl),
         cmocka_unit_test(test_profile_onednn),
         cmocka_unit_test(test_memory_of_another_version),
+        cmocka_unit_test(test_store_of_another_version),
         cmocka_unit_test(test_both_levels_open),
+        cmocka_unit_test(test_the_working_directory_opens),
         cmocka_unit_test(test_the_default_is_the_environment),
         cmocka_unit_test(test_every_allocation_may_fail),
     };

@@ -448,6 +448,51 @@ static void test_a_smaller_capacity_trims(void **state)
     assert_true(disk_bytes(f->cache) <= 2 * MIB + MIB / 2);
 }
 
+static void test_a_full_cache_takes_what_is_new_or_nothing(void **state)
+{
+    fixture *f = *state;
+    assert_int_equal(kiln_persistent_set_dir(f->cache), KILN_OK);
+    assert_int_equal(kiln_persistent_set_capacity(2), KILN_OK);
+    assert_int_equal(kiln_persistent_set_policy(KILN_POLICY_NO_EVICT), KILN_OK);
+    for (uint64_t i = 0; i < 3; i++) {
+        assert_int_equal(put_entry(i, MIB / 2), KILN_OK);
+    }
+    assert_int_equal(put_entry(3, MIB), KILN_E_FULL);
+    assert_int_equal(get_entry(KILN_ENGINE_GPU, 3), KILN_MISS);
+    for (uint64_t i = 0; i < 3; i++) {
+        assert_int_equal(get_entry(KILN_ENGINE_GPU, i), KILN_OK);
+    }
+
+    assert_int_equal(kiln_persistent_set_policy(KILN_POLICY_FIFO), KILN_OK);
+    assert_int_equal(put_entry(3, MIB), KILN_OK);
+    assert_int_equal(kiln_persistent_set_capacity(1), KILN_OK);
+    assert_int_equal(get_entry(KILN_ENGINE_GPU, 0), KILN_MISS);
+    assert_true(disk_bytes(f->cache) <= MIB);
+}
+
+/* The layout of the proposal: <hash>/<n>/key.bin and kernel.bin, and size.txt. */
+static bool has_key, has_kernel, has_size;
+
+static int look_at_name(const char *path, const struct stat *stat, int kind, struct FTW *walk)
+{
+    (void)stat, (void)kind;
+    has_key = has_key || (walk->level == 3 && strcmp(path + walk->base, "key.bin") == 0);
+    has_kernel = has_kernel || (walk->level == 3 && strcmp(path + walk->base, "kernel.bin") == 0);
+    has_size = has_size || (walk->level == 1 && strcmp(path + walk->base, "size.txt") == 0);
+    return 0;
+}
+
+static void test_the_layout_is_that_of_the_proposal(void **state)
+{
+    fixture *f = *state;
+    turn_on(f);
+    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "s"), KILNI_FROM_BUILD);
+    nftw(f->cache, look_at_name, 16, FTW_PHYS);
+    assert_true(has_key);
+    assert_true(has_kernel);
+    assert_true(has_size);
+}
+
 static void test_a_smaller_capacity_makes_no_directory(void **state)
 {
     fixture *f = *state;
@@ -722,6 +767,8 @@ int main(void)
         TEST(test_a_new_directory_closes_the_old_one),
         TEST(test_a_build_ends_where_it_began),
         TEST(test_a_smaller_capacity_trims),
+        TEST(test_a_full_cache_takes_what_is_new_or_nothing),
+        TEST(test_the_layout_is_that_of_the_proposal),
         TEST(test_a_smaller_capacity_makes_no_directory),
         TEST(test_disabling_deletes_nothing),
         TEST(test_a_directory_of_others_is_not_used),

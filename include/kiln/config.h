@@ -5,13 +5,16 @@
  * reads no environment by itself: who wants it read calls this, and passes on what it finds:
  *
  *     kiln_config_from_profile(KILN_PROFILE_SYCL, NULL, NULL, &config);
- *     if (kiln_config_store(config)) {
- *         kiln_store_open(kiln_config_store(config), NULL, &store, &error);
+ *
+ *     kiln_store_params on_disk = {.struct_size = sizeof on_disk};
+ *     kiln_config_get_store(config, &on_disk);
+ *     if (kiln_config_location(config)) {
+ *         kiln_store_open(kiln_config_location(config), &on_disk, &store, &error);
  *     }
- *     kiln_cache_params memory = {.struct_size = sizeof memory};
- *     kiln_config_get_memory(config, &memory);
- *     memory.destroy = destroy;
- *     kiln_cache_new(&memory, &cache);
+ *     kiln_cache_params in_memory = {.struct_size = sizeof in_memory};
+ *     kiln_config_get_memory(config, &in_memory);
+ *     in_memory.destroy = destroy;
+ *     kiln_cache_new(&in_memory, &cache);
  */
 #ifndef KILN_CONFIG_H
 #define KILN_CONFIG_H
@@ -21,6 +24,7 @@
 
 #include <kiln/cache.h>
 #include <kiln/status.h>
+#include <kiln/store.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -33,7 +37,7 @@ typedef struct kiln_config kiln_config;
 typedef const char *(*kiln_lookup_fn)(void *user, const char *name);
 
 /* Whose variables, units and defaults. All profiles read KILN_READONLY, KILN_DISABLE, KILN_HELPER,
- * KILN_TOOL, KILN_TRACE, KILN_STATS, KILN_KEY_FILE and KILN_KEY_ENV besides. */
+ * KILN_TOOL, KILN_TRACE, KILN_STATS, KILN_KEY_FILE, KILN_KEY_ENV and KILN_LAST_MISS besides. */
 typedef enum kiln_profile {
     KILN_PROFILE_KILN = 0,  /* KILN_DIR, KILN_MAX_SIZE */
     KILN_PROFILE_SYCL = 1,  /* SYCL_CACHE_…, SYCL_IN_MEM_CACHE_EVICTION_THRESHOLD */
@@ -65,11 +69,18 @@ KILN_API void kiln_config_free(kiln_config **config);
 
 /* ---- what is kept on disk. Texts live as long as the configuration. ---- */
 
-/* What kiln_store_open is to be given: a URL with directory, layout, policy, size, age and key
- * file; NULL: nothing is kept on disk. */
-KILN_API const char *kiln_config_store(const kiln_config *config);
+/* The location that kiln_store_open is to be given; NULL: nothing is kept on disk. */
+KILN_API const char *kiln_config_location(const kiln_config *config);
 
-/* The directory alone, also where nothing is kept; NULL: none can be told. Absolute, but for the
+/* Fills the parameters that go with it: size, layout, policy, age, flags and key file. The log is
+ * the caller's to add.
+ *
+ * @ret_params  filled as far as its struct_size says; texts in it live as long as @config
+ * Returns KILN_OK; KILN_E_INVALID. Threads: any. Blocks: never. */
+KILN_API kiln_status kiln_config_get_store(const kiln_config *config,
+                                           kiln_store_params *ret_params);
+
+/* The location, also where nothing is kept; NULL: none can be told. An absolute path, but for the
  * default of profile onednn, which is KILN_PERSISTENT_DEFAULT_DIR.
  * kiln: KILN_DIR, else $XDG_CACHE_HOME/kiln, else $HOME/.cache/kiln. KILN_DIR may also be a URL, or
  * several places in a chain: whatever kiln_store_open takes; then that is what this gives.
@@ -90,7 +101,7 @@ KILN_API uint64_t kiln_config_max_image_bytes(const kiln_config *config);
 /* Fills what kiln_cache_new is to be given: bounds, policy, and whether failures are kept or the
  * cache is off. The destroy function is the caller's to add.
  *
- * @ret_params  its struct_size is set by the caller
+ * @ret_params  filled as far as its struct_size says
  * Returns KILN_OK; KILN_E_INVALID. Threads: any. Blocks: never. */
 KILN_API kiln_status kiln_config_get_memory(const kiln_config *config,
                                             kiln_cache_params *ret_params);

@@ -10,7 +10,8 @@
  * Nothing is kept until a capacity is set. All settings may change at any time: what is under way
  * goes on with the store that it began with. A change of directory, policy or capacity closes the
  * store after what waits to be written; the next use opens it as it is set then. What is on the
- * disk stays, but for what a smaller capacity takes.
+ * disk stays, but for what a smaller capacity takes. The store is also closed when the last of
+ * those contexts ends.
  *
  * Calls return KILN_E_INVALID where an argument is none of those named, and change nothing then.
  * Threads: any. The environment is not read: kiln/config.h has profile onednn for that.
@@ -33,7 +34,7 @@ extern "C" {
 #endif
 
 /* Where entries are unless a directory is set: a directory of our own in the working directory, as
- * that is when the store is opened. Nothing beside it is touched. */
+ * that is whenever the store is opened. Nothing beside it is touched. */
 #define KILN_PERSISTENT_DEFAULT_DIR "./kiln_persistent_cache"
 
 /* ---- settings ---- */
@@ -61,8 +62,8 @@ KILN_API kiln_status kiln_persistent_set_capacity(int32_t capacity_mib);
 KILN_API kiln_status kiln_persistent_get_capacity(int32_t *ret_capacity_mib);
 
 /* Sets the directory. It is made where it is missing, with its first use; what is trusted is what
- * kiln_store_open trusts. A relative one begins at the working directory of the moment when the
- * store is opened.
+ * kiln_store_open trusts. A relative one begins at the working directory, as that is whenever
+ * the store is opened.
  *
  * @dir  copied; taken literally, never as a URL; NULL or "": KILN_PERSISTENT_DEFAULT_DIR
  * Returns KILN_OK; KILN_E_NO_MEMORY. Blocks: on what waits to be written, 60 s at most. */

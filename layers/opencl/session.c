@@ -143,14 +143,9 @@ static kiln_store *open_store(void)
         trace_note("KILN_MAX_SIZE is 0: nothing is stored");
         return NULL;
     }
-    const kiln_store_params params = {
-        .struct_size = sizeof params,
-        .max_bytes = kiln_config_max_bytes(config),
-        .flags = (kiln_config_readonly(config) ? KILN_STORE_READONLY : 0) |
-                 (kiln_config_last_miss(config) ? KILN_STORE_NOTE_MISSES : 0),
-        .log = {.write = log_to_trace},
-        .key_file = kiln_config_key_file(config),
-    };
+    kiln_store_params params = {.struct_size = sizeof params};
+    kiln_config_get_store(config, &params);
+    params.log.write = log_to_trace;
     kiln_store *store = NULL;
     kiln_error error = {.struct_size = sizeof error};
     if (kiln_store_open(directory, &params, &store, &error) != KILN_OK) {

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/params.h"
+
 static const struct {
     const char *name;
     void (*read)(kilni_config_reader *reader);
@@ -51,12 +53,9 @@ static void settle(kilni_config_reader *reader)
         config->trace = strdup("-");
         reader->status = config->trace ? KILN_OK : KILN_E_NO_MEMORY;
     }
-    config->store.dir = config->dir;
-    config->store.readonly = config->readonly;
+    config->store.flags = (config->readonly ? KILN_STORE_READONLY : 0) |
+                          (config->last_miss ? KILN_STORE_NOTE_MISSES : 0);
     config->store.key_file = config->key_file;
-    if (reader->status == KILN_OK && config->dir && config->is_persistent && !config->disabled) {
-        reader->status = kilni_store_url_make(&config->store, &config->store_url);
-    }
 }
 
 kiln_status kiln_config_from_profile(uint32_t profile, kiln_lookup_fn lookup, void *user,
@@ -69,6 +68,7 @@ kiln_status kiln_config_from_profile(uint32_t profile, kiln_lookup_fn lookup, vo
     if (!config) {
         return KILN_E_NO_MEMORY;
     }
+    config->store.struct_size = sizeof config->store;
     config->memory.struct_size = sizeof config->memory;
     config->max_image_bytes = KILN_UNLIMITED;
     kilni_config_reader reader = {
@@ -95,7 +95,6 @@ void kiln_config_free(kiln_config **config)
         return;
     }
     free((*config)->dir);
-    free((*config)->store_url);
     free((*config)->trace);
     free((*config)->stats);
     free((*config)->tool);
@@ -116,21 +115,23 @@ uint64_t kiln_config_max_bytes(const kiln_config *config)
     return config->store.max_bytes;
 }
 
-const char *kiln_config_store(const kiln_config *config)
+const char *kiln_config_location(const kiln_config *config)
 {
-    return config->store_url;
+    return config->is_persistent && !config->disabled ? config->dir : NULL;
+}
+
+kiln_status kiln_config_get_store(const kiln_config *config, kiln_store_params *ret_params)
+{
+    const bool is_done = config && ret_params &&
+                         kilni_params_hand_out(ret_params, &config->store, sizeof config->store);
+    return is_done ? KILN_OK : KILN_E_INVALID;
 }
 
 kiln_status kiln_config_get_memory(const kiln_config *config, kiln_cache_params *ret_params)
 {
-    if (!config || !ret_params || ret_params->struct_size < sizeof *ret_params) {
-        return KILN_E_INVALID;
-    }
-    const size_t size = ret_params->struct_size;
-    memset(ret_params, 0, size);
-    *ret_params = config->memory;
-    ret_params->struct_size = size;
-    return KILN_OK;
+    const bool is_done = config && ret_params &&
+                         kilni_params_hand_out(ret_params, &config->memory, sizeof config->memory);
+    return is_done ? KILN_OK : KILN_E_INVALID;
 }
 
 uint64_t kiln_config_min_image_bytes(const kiln_config *config)

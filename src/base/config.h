@@ -12,7 +12,6 @@
 
 #include <kiln/config.h>
 
-#include "base/store_url.h"
 #include "base/text.h"
 
 struct kiln_config {
@@ -23,10 +22,9 @@ struct kiln_config {
     kilni_text key_variables, complaints;
 
     /* The profile's. */
-    char *dir;                /* NULL: none can be told */
+    char *dir;                /* a directory, or what else a store is opened by; NULL: none */
     bool is_persistent;       /* whether anything is to be kept on disk */
-    kilni_store_url store;    /* how; what is common is filled in last */
-    char *store_url;          /* NULL: nothing is kept on disk */
+    kiln_store_params store;  /* how; what is common is filled in last */
     kiln_cache_params memory; /* without destroy and user */
     uint64_t min_image_bytes, max_image_bytes;
     uint32_t trace_events; /* KILN_TRACE_… */
@@ -64,7 +62,7 @@ void kilni_config_read_text(kilni_config_reader *reader, const char *name, char 
 typedef struct kilni_dir_candidate {
     const char *variable;
     const char *below;   /* appended to its value */
-    bool takes_location; /* it may be a URL too, or a chain of several */
+    bool takes_location; /* it may be a URL too, or a chain of several places */
 } kilni_dir_candidate;
 
 /* Takes the first candidate that is set and absolute; complains of those before it.

@@ -167,7 +167,6 @@ void kilni_config_read_dir(kilni_config_reader *reader, const kilni_dir_candidat
         const char *value = kilni_config_value(reader, candidates[chosen].variable);
         if (value && is_place(value, &candidates[chosen])) {
             base = value;
-            reader->config->store.is_location = candidates[chosen].takes_location;
             below = candidates[chosen].below;
             break;
         }

@@ -5,6 +5,7 @@
  */
 #include "base/config.h"
 
+#define DAY_S UINT64_C(86400)
 #define MAX_DAYS 36500u
 
 static const kilni_dir_candidate candidates[] = {
@@ -16,21 +17,21 @@ static const kilni_dir_candidate candidates[] = {
 static void read_disk(kilni_config_reader *reader)
 {
     kiln_config *config = reader->config;
-    kilni_store_url *store = &config->store;
+    kiln_store_params *store = &config->store;
     store->layout = "sycl";
-    store->policy = "lru";
+    store->policy = KILN_STORE_POLICY_LRU;
     kilni_config_read_switch(reader, "SYCL_CACHE_PERSISTENT", &config->is_persistent);
     kilni_config_read_dir(reader, candidates, sizeof candidates / sizeof candidates[0], NULL);
 
     store->max_bytes = UINT64_C(8) << 30;
     kilni_config_read_size(reader, "SYCL_CACHE_MAX_SIZE", "8G is used", &store->max_bytes);
-    store->max_age_days = 7;
-    kilni_config_read_number(reader, "SYCL_CACHE_THRESHOLD", "days", MAX_DAYS,
-                             &store->max_age_days);
+    uint64_t days = 7;
+    kilni_config_read_number(reader, "SYCL_CACHE_THRESHOLD", "days", MAX_DAYS, &days);
+    store->max_age_s = days * DAY_S;
     bool has_no_eviction = false;
     kilni_config_read_switch(reader, "SYCL_CACHE_EVICTION_DISABLE", &has_no_eviction);
     if (has_no_eviction) {
-        store->max_age_days = 0;
+        store->max_age_s = 0;
     }
     if (has_no_eviction || store->max_bytes == 0) {
         store->max_bytes = KILN_UNLIMITED;

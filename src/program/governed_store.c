@@ -2,10 +2,12 @@
 #include "program/governed_store.h"
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
-#include "base/store_url.h"
+#include "base/text.h"
 
 #define LAYOUT "onednn"
 #define QUEUE_BYTES (UINT64_C(64) << 20)
@@ -18,24 +20,42 @@ struct kilni_governed_store {
     _Atomic uint32_t references;
 };
 
+/* What means itself in a URL. */
+static bool is_plain(char character)
+{
+    return (character >= 'A' && character <= 'Z') || (character >= 'a' && character <= 'z') ||
+           (character >= '0' && character <= '9') || strchr("/-._~", character);
+}
+
+/* The URL of a directory whose name may have any character: a plain path with a '|' in it would be
+ * a chain. */
+static kiln_status make_location(const char *dir, kilni_text *location)
+{
+    kiln_status status = kilni_text_append(location, "file://");
+    for (; status == KILN_OK && *dir; dir++) {
+        status = is_plain(*dir)
+                     ? kilni_text_append_bytes(location, dir, 1)
+                     : kilni_text_printf(location, "%%%02X", (unsigned)(unsigned char)*dir);
+    }
+    return status;
+}
+
 static kiln_status open_store(const kilni_governed_params *params, uint32_t flags,
                               kiln_store **ret_store, kiln_error *error)
 {
-    const kilni_store_url url = {
-        .dir = params->dir,
+    const kiln_store_params opening = {
+        .struct_size = sizeof opening,
+        .max_bytes = params->max_bytes,
+        .flags = flags,
+        .log = params->log,
         .layout = LAYOUT,
         .policy = params->policy,
-        .max_bytes = params->max_bytes,
     };
-    char *location = NULL;
-    kiln_status status = kilni_store_url_make(&url, &location);
-    if (status != KILN_OK) {
-        return kilni_error_set(error, status, 0, "out of memory");
-    }
-    const kiln_store_params opening = {
-        .struct_size = sizeof opening, .flags = flags, .log = params->log};
-    status = kiln_store_open(location, &opening, ret_store, error);
-    free(location);
+    kilni_text location = {0};
+    kiln_status status = make_location(params->dir, &location);
+    status = status == KILN_OK ? kiln_store_open(location.bytes, &opening, ret_store, error)
+                               : kilni_error_set(error, status, 0, "out of memory");
+    kilni_text_done(&location);
     return status;
 }
 

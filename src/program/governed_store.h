@@ -15,9 +15,9 @@
 typedef struct kilni_governed_store kilni_governed_store;
 
 typedef struct kilni_governed_params {
-    const char *dir;
-    const char *policy; /* a store's policy by name */
-    uint64_t max_bytes;
+    const char *dir;    /* begins with '/' or "./" */
+    uint32_t policy;    /* KILN_STORE_POLICY_… */
+    uint64_t max_bytes; /* more than 0 */
     kiln_log log;
 } kilni_governed_params;
 

@@ -16,15 +16,15 @@
 static struct {
     bool is_disabled[KIND_COUNT];
     int32_t capacity_mib;
-    uint32_t policy; /* 0 stands for the default */
-    char *dir;       /* NULL: the default */
+    uint32_t policy;
+    char *dir; /* NULL: the default */
     kiln_log log;
 
     kilni_governed_store *store; /* NULL: not open */
     bool is_parents;             /* opened before a fork: its writer's thread is the parent's */
     bool has_failed;             /* to open as set: not to be tried at each request */
     size_t contexts;             /* that are governed */
-} settings;
+} settings = {.policy = KILN_POLICY_FIFO};
 
 static pthread_mutex_t settings_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -97,11 +97,6 @@ static const char *dir_locked(void)
     return settings.dir ? settings.dir : KILN_PERSISTENT_DEFAULT_DIR;
 }
 
-static uint32_t policy_locked(void)
-{
-    return settings.policy ? settings.policy : KILN_POLICY_FIFO;
-}
-
 static bool is_on_locked(uint32_t kind)
 {
     return settings.capacity_mib > 0 && !*switch_of(kind);
@@ -112,7 +107,8 @@ static kilni_governed_params params_locked(void)
 {
     return (kilni_governed_params){
         .dir = dir_locked(),
-        .policy = kiln_policy_name(policy_locked()),
+        .policy = settings.policy == KILN_POLICY_FIFO ? KILN_STORE_POLICY_FIFO
+                                                      : KILN_STORE_POLICY_NO_EVICT,
         .max_bytes = (uint64_t)settings.capacity_mib << MIB_SHIFT,
         .log = settings.log,
     };
@@ -235,7 +231,7 @@ kiln_status kiln_persistent_get_capacity(int32_t *ret_capacity_mib)
     return KILN_OK;
 }
 
-/* A path as a URL can say it: a relative one begins with "./". */
+/* A path that no one takes for a URL: a relative one begins with "./". */
 static kiln_status copy_dir(const char *dir, char **ret_copy)
 {
     const bool is_complete = dir[0] == '/' || (dir[0] == '.' && dir[1] == '/');
@@ -287,7 +283,7 @@ kiln_status kiln_persistent_set_policy(uint32_t policy)
         return KILN_E_INVALID;
     }
     lock();
-    const bool is_same = policy == policy_locked();
+    const bool is_same = policy == settings.policy;
     settings.policy = policy;
     unlock_and_release(is_same ? NULL : detach_locked());
     return KILN_OK;
@@ -299,7 +295,7 @@ kiln_status kiln_persistent_get_policy(uint32_t *ret_policy)
         return KILN_E_INVALID;
     }
     lock();
-    *ret_policy = policy_locked();
+    *ret_policy = settings.policy;
     unlock();
     return KILN_OK;
 }

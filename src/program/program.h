@@ -35,6 +35,8 @@ typedef struct kilni_program_context_params {
 kiln_status kilni_program_context_new(const kilni_program_context_params *params,
                                       kilni_program_context **ret_context);
 
+/* The last context that the process's persistent cache governs waits for what is to be written
+ * there, 60 s at most. */
 void kilni_program_context_free(kilni_program_context **context);
 
 /* Finds the program in memory, or in the store, or builds it, once.

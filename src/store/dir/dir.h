@@ -288,9 +288,9 @@ kiln_status kilni_dir_trim(kiln_store *store, uint64_t max_bytes, kiln_trim_repo
 kiln_status kilni_dir_trim_by(kiln_store *store, const kiln_trim_params *params,
                               kiln_trim_report *ret_report);
 
-/* Whether a put of @size bytes is taken by a store that evicts nothing. @replaced: the bytes that
- * go with it. */
-bool kilni_dir_has_room(kilni_dir *dir, uint64_t size, uint64_t replaced);
+/* Whether there is room for @size bytes in the place of @replaced. In a store that evicts there
+ * always is. */
+bool kilni_dir_takes(kilni_dir *dir, uint64_t size, uint64_t replaced);
 
 /* What a put does at its end: a slice of a trim, where the store outgrew its size, where a trim is
  * under way, or where the last one was a day ago. */

@@ -221,9 +221,11 @@ static void complete(kilni_janitor *j, const kilni_dir_found *found, kilni_dir_r
 
 static void count_candidate(kilni_dir_job *job, const kilni_dir_record *record)
 {
+    const kilni_dir_ranking ranking = ranking_of(job);
+    const uint64_t recency = kilni_dir_recency(&ranking, record);
     job->candidate_bytes += record->disk_bytes;
-    if ((uint64_t)record->used_ns > job->newest_ns) {
-        job->newest_ns = (uint64_t)record->used_ns;
+    if (recency > job->newest_recency) {
+        job->newest_recency = recency;
         job->newest_inode = record->inode;
         job->newest_bytes = record->disk_bytes;
     }
@@ -335,7 +337,7 @@ static void decide_how_much(kilni_dir_job *job)
     const uint64_t excess = kept > job->limit ? kept - job->target : 0;
     const uint64_t others = job->candidate_bytes - job->newest_bytes;
     if (excess > others && kept - others > job->limit) {
-        job->newest_ns = 0;
+        job->newest_recency = 0;
         job->tied_bytes = excess < job->candidate_bytes ? excess : job->candidate_bytes;
     } else {
         job->tied_bytes = excess < others ? excess : others;
@@ -366,17 +368,18 @@ static void survey(kilni_janitor *j)
 
 /* ---- rank: digit by digit, each by one reading of the summary ---- */
 
-static bool is_newest(const kilni_dir_job *job, const kilni_dir_record *record)
+static bool is_newest(const kilni_dir_job *job, const kilni_dir_ranking *ranking,
+                      const kilni_dir_record *record)
 {
-    return job->newest_ns > 0 && (uint64_t)record->used_ns == job->newest_ns &&
-           record->inode == job->newest_inode;
+    return job->newest_recency > 0 && record->inode == job->newest_inode &&
+           kilni_dir_recency(ranking, record) == job->newest_recency;
 }
 
 static bool is_candidate(const kilni_dir_job *job, const kilni_dir_ranking *ranking,
                          const kilni_dir_record *record)
 {
     return record->build_ns != KILNI_DIR_STAYS && !kilni_dir_has_expired(ranking, record) &&
-           !is_newest(job, record);
+           !is_newest(job, ranking, record);
 }
 
 static bool begins_as_known(const kilni_dir_job *job, uint64_t rank)

@@ -40,9 +40,9 @@ typedef enum kilni_dir_phase {
     X(bytes)                                                                                       \
     X(candidate_bytes) /* of what may be removed and has not expired */                            \
     X(expired_bytes)                                                                               \
-    /* Of those that may be removed, the one that was used last: it stays where the store is       \
-     * within its limit without the others. Time 0: there is none. */                              \
-    X(newest_ns)                                                                                   \
+    /* Of those that may be removed, the one that is the newest: it stays where the store is       \
+     * within its limit without the others. Recency 0: there is none. */                           \
+    X(newest_recency)                                                                              \
     X(newest_inode)                                                                                \
     X(newest_bytes)                                                                                \
     /* What is to go: all of a lower rank than @rank, and @tied_bytes of this one. While it is     \

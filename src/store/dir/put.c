@@ -252,8 +252,7 @@ kiln_status kilni_dir_put(kiln_store *store, const kiln_entry *entry)
         return status;
     }
     kiln_bytes bytes = kiln_entry_encoding(entry);
-    if (store->options.policy == KILN_STORE_POLICY_NO_EVICT &&
-        !kilni_dir_has_room(dir, bytes.size, replaced.disk_bytes)) {
+    if (!kilni_dir_takes(dir, bytes.size, replaced.disk_bytes)) {
         return KILN_E_FULL;
     }
     uint64_t disk_bytes = 0;

@@ -48,16 +48,18 @@ static uint64_t cost_rank(const kilni_dir_ranking *ranking, const kilni_dir_reco
     return bits;
 }
 
+uint64_t kilni_dir_recency(const kilni_dir_ranking *ranking, const kilni_dir_record *record)
+{
+    if (ranking->policy == KILN_STORE_POLICY_FIFO) {
+        return creation_rank(record);
+    }
+    return record->used_ns > 0 ? (uint64_t)record->used_ns : 0;
+}
+
 uint64_t kilni_dir_rank(const kilni_dir_ranking *ranking, const kilni_dir_record *record)
 {
-    switch (ranking->policy) {
-    case KILN_STORE_POLICY_FIFO:
-        return creation_rank(record);
-    case KILN_STORE_POLICY_COST:
-        return cost_rank(ranking, record);
-    default:
-        return record->used_ns > 0 ? (uint64_t)record->used_ns : 0;
-    }
+    return ranking->policy == KILN_STORE_POLICY_COST ? cost_rank(ranking, record)
+                                                     : kilni_dir_recency(ranking, record);
 }
 
 bool kilni_dir_has_expired(const kilni_dir_ranking *ranking, const kilni_dir_record *record)

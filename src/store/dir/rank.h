@@ -19,5 +19,8 @@ typedef struct kilni_dir_ranking {
 /* The lowest goes first. */
 uint64_t kilni_dir_rank(const kilni_dir_ranking *ranking, const kilni_dir_record *record);
 
+/* The highest is of the entry that came last, or was used last where uses count. */
+uint64_t kilni_dir_recency(const kilni_dir_ranking *ranking, const kilni_dir_record *record);
+
 /* Whether an entry is older than the age that a store keeps. */
 bool kilni_dir_has_expired(const kilni_dir_ranking *ranking, const kilni_dir_record *record);

@@ -419,9 +419,12 @@ kiln_status kilni_dir_known_stat(kiln_store *store, kiln_store_stat *ret_stat)
     return KILN_OK;
 }
 
-bool kilni_dir_has_room(kilni_dir *dir, uint64_t size, uint64_t replaced)
+bool kilni_dir_takes(kilni_dir *dir, uint64_t size, uint64_t replaced)
 {
     kiln_store_stat stat;
+    if (dir->store.options.policy != KILN_STORE_POLICY_NO_EVICT) {
+        return true;
+    }
     if (kilni_dir_known_stat(&dir->store, &stat) != KILN_OK) {
         return false;
     }
