@@ -99,6 +99,8 @@ kiln_status kilni_pair_put(kiln_store *store, const kiln_entry *entry);
 kiln_status kilni_pair_remove(kiln_store *store, const kiln_key *key);
 kiln_status kilni_pair_walk(kilni_dir *dir, kilni_dir_visit_fn *visit, void *user,
                             bool *ret_has_ended);
+kiln_status kilni_pair_walk_from(kilni_dir *dir, kilni_dir_position *position,
+                                 kilni_dir_visit_fn *visit, void *user, bool *ret_has_ended);
 kiln_status kilni_pair_check_place(kilni_dir *dir, const kilni_dir_found *found,
                                    const kiln_entry *entry);
 kiln_digest kilni_pair_digest_of(kilni_dir *dir, const kilni_dir_found *found);
