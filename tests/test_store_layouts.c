@@ -1037,6 +1037,41 @@ static void test_a_fresh_payload_is_not_evicted(void **state)
     assert_int_equal(count_with_suffix(""), is_sycl() ? 5 : 6); /* and no temporary */
 }
 
+/* A janitor removes each folder once, before the next is made in it. */
+static int mkdirat_beside_a_janitor(int directory, const char *path, mode_t mode)
+{
+    static int deepest = -1;
+    const char *slash = strrchr(path, '/');
+    if (slash && slash - path > deepest) {
+        char above[FOLDER_SIZE];
+        snprintf(above, sizeof above, "%.*s", (int)(slash - path), path);
+        deepest = (int)(slash - path);
+        unlinkat(directory, above, AT_REMOVEDIR);
+    }
+    return kilni_os_system()->mkdirat(directory, path, mode);
+}
+
+static unsigned entrances;
+
+static int openat_counting_entrances(int directory, const char *path, int flags, mode_t mode)
+{
+    entrances += strcmp(path, "/") == 0;
+    return kilni_os_system()->openat(directory, path, flags, mode);
+}
+
+static void test_folders_that_are_removed_while_they_are_made(void **state)
+{
+    (void)state;
+    kilni_os_table table = *kilni_os_system();
+    table.mkdirat = mkdirat_beside_a_janitor;
+    table.openat = openat_counting_entrances;
+    entrances = 0;
+    kilni_os_replace(&table);
+    put(1);
+    expect_get(1, KILN_OK);
+    assert_int_equal(entrances, 0); /* the directory itself was there all the time */
+}
+
 /* The key file goes between the claim of a number and the payload's coming. */
 static int fstatat_beside_a_janitor(int directory, const char *path, struct stat *ret_stat,
                                     int flags)
@@ -1323,6 +1358,7 @@ int main(void)
         TEST(test_racing_writers_leave_one_entry),
         TEST(test_writers_and_janitors_of_one_folder),
         TEST(test_a_fresh_payload_is_not_evicted),
+        TEST(test_folders_that_are_removed_while_they_are_made),
         TEST(test_a_put_whose_key_file_is_taken),
         TEST(test_a_file_system_without_links),
         TEST(test_keys_with_zero_bytes),

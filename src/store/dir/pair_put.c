@@ -30,20 +30,18 @@ typedef struct pair_put {
 static kiln_status make_folders(kilni_dir *dir, const char *path)
 {
     char part[KILNI_PAIR_FOLDER_SIZE];
-    for (const char *end = path; end; end++) {
-        end = strchr(end, '/');
-        const size_t length = end ? (size_t)(end - path) : strlen(path);
+    size_t length = 0;
+    do {
+        length += strcspn(path + length, "/");
         memcpy(part, path, length);
         part[length] = '\0';
         if (kilni_dir_make_directory(kilni_dir_root(dir), part) != 0 && errno != EEXIST) {
             const kiln_status status = kilni_dir_write_status(errno);
-            const kiln_status revived = status == KILN_MISS ? kilni_dir_revive(dir) : KILN_OK;
+            const bool is_root_gone = status == KILN_MISS && !strchr(part, '/');
+            const kiln_status revived = is_root_gone ? kilni_dir_revive(dir) : KILN_OK;
             return revived == KILN_OK ? status : revived;
         }
-        if (!end) {
-            break;
-        }
-    }
+    } while (path[length++] != '\0');
     return KILN_OK;
 }
 
