@@ -807,7 +807,7 @@ static void test_foreign_names_stay(void **state)
         assert_true(exists(scratch_path(folder, names[i])));
     }
     assert_true(exists(scratch_path(cache, "notes")));
-    assert_true(is_sycl() ? exists(scratch_path(cache, "empty")) : true);
+    assert_true(exists(scratch_path(cache, "empty")));
     assert_true(exists(scratch_path(cache, "ABCDEFABCDEFABCDEFABCDEFABCDEFAB")));
     assert_true(exists(scratch_path(cache, "abcdefabcdefabcdefabcdefabcdefab")));
     assert_int_equal(verify().checked, 0);
