@@ -147,6 +147,12 @@ static const char *payload_file(uint64_t number, unsigned n)
     return file_at(folder_of(number), n, false);
 }
 
+/* What is there in every layout is not counted. */
+static bool is_in_v1(const char *path)
+{
+    return strncmp(path + strlen(cache), "/v1", 3) == 0;
+}
+
 static unsigned count_files;
 static const char *counted_suffix;
 
@@ -154,8 +160,8 @@ static int count_one(const char *path, const struct stat *stat, int kind, struct
 {
     (void)stat, (void)walk;
     const size_t length = strlen(path), suffix = strlen(counted_suffix);
-    count_files +=
-        kind == FTW_F && length >= suffix && strcmp(path + length - suffix, counted_suffix) == 0;
+    count_files += kind == FTW_F && !is_in_v1(path) && length >= suffix &&
+                   strcmp(path + length - suffix, counted_suffix) == 0;
     return 0;
 }
 
@@ -181,8 +187,8 @@ static unsigned folders;
 
 static int count_folder(const char *path, const struct stat *stat, int kind, struct FTW *walk)
 {
-    (void)path, (void)stat;
-    folders += kind == FTW_D && walk->level > 0 && strcmp(path + walk->base, "v1") != 0;
+    (void)stat;
+    folders += kind == FTW_D && walk->level > 0 && !is_in_v1(path);
     return 0;
 }
 
