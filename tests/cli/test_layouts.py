@@ -70,8 +70,7 @@ class Layout:
         pairs = self.pairs()
         self.assertEqual(len(pairs), len(self.listed()))
         others = set(self.files()) - {name for pair in pairs for name in pair}
-        kilns_own = ("v1/requests/", "v1/janitor/")
-        self.assertEqual({name for name in others if not name.startswith(kilns_own)},
+        self.assertEqual({name for name in others if not name.startswith("v1/")},
                          {"CACHEDIR.TAG", "lease", "stats"} |
                          ({"size.txt"} if self.layout == "onednn" else set()))
 

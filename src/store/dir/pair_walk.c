@@ -147,7 +147,8 @@ static void walk_below(pair_walk *walk, int parent, const char *name, unsigned l
         walk->depth--;
     }
     kilni_os()->close(folder);
-    if (!walk->visit) {
+    /* What may be a backend's is perhaps somebody else's, and only empty. */
+    if (!walk->visit && level > 0) {
         kilni_os()->unlinkat(parent, name, AT_REMOVEDIR);
     }
     walk->path[length] = '\0';
