@@ -324,6 +324,30 @@ static void test_the_hash_is_the_standard_xxh3_128(void **state)
     assert_hash(bytes, sizeof bytes, "83885e853bb6640ca870f92984398d22");
 }
 
+static void test_a_hash_may_come_in_pieces(void **state)
+{
+    (void)state;
+    static unsigned char bytes[4096];
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        bytes[i] = (unsigned char)(i * 31 + i / 256);
+    }
+    const size_t sizes[] = {0, 1, 16, 17, 128, 240, 241, 1000, sizeof bytes};
+    const size_t steps[] = {1, 7, 256, 4096};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        const kiln_digest whole = kilni_hash(bytes, sizes[i]);
+        for (size_t j = 0; j < sizeof steps / sizeof steps[0]; j++) {
+            kilni_hasher hasher;
+            kilni_hasher_begin(&hasher);
+            for (size_t at = 0; at < sizes[i]; at += steps[j]) {
+                const size_t left = sizes[i] - at;
+                kilni_hasher_add(&hasher, bytes + at, left < steps[j] ? left : steps[j]);
+            }
+            const kiln_digest digest = kilni_hasher_end(&hasher);
+            assert_memory_equal(&digest, &whole, sizeof digest);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -344,6 +368,7 @@ int main(void)
         cmocka_unit_test(test_integers_are_little_endian),
         cmocka_unit_test(test_cursors_stop_at_the_end_and_stay_failed),
         cmocka_unit_test(test_the_hash_is_the_standard_xxh3_128),
+        cmocka_unit_test(test_a_hash_may_come_in_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -251,7 +251,18 @@ static void test_nothing_is_evicted(void **state)
 {
     (void)state;
     uint64_t taken = 0;
-    open_store("policy=no_evict&max-size=100000");
+    open_with_layout(1, "policy=no_evict&max-size=100000");
+    while (taken < 100 && scratch_put(store, taken, 3000) == KILN_OK) {
+        taken++;
+    }
+    assert_in_range(taken, 8, 24);
+    assert_int_equal(scratch_put(store, 200, 3000), KILN_E_FULL);
+    assert_int_equal(scratch_put(store, 3, 3000), KILN_OK);
+    assert_int_equal(get_stat().entries, taken);
+    assert_true(get_stat().bytes <= 100000);
+
+    taken = 0;
+    open_with_layout(0, "policy=no_evict&max-size=100000");
     while (taken < 100 && scratch_put(store, taken, 3000) == KILN_OK) {
         taken++;
     }
@@ -567,6 +578,63 @@ static void test_a_trim_in_slices(void **state)
     assert_in_range(work_until_done(), 6, 200);
     expect_trimmed();
     assert_int_equal(get_stat().totals.evicted, MANY - get_stat().entries);
+}
+
+static int count_file(void *user, const kilni_dir_found *found)
+{
+    unsigned *count = user;
+    (void)found;
+    return ++*count % 3 == 0;
+}
+
+/* A walk that is interrupted over and over meets all there is. */
+static void test_walks_in_parts(void **state)
+{
+    (void)state;
+    for (unsigned layout = 0; layout < 3; layout++) {
+        unsigned count = 0;
+        open_with_layout(layout, "policy=lru");
+        for (uint64_t i = 0; i < 100; i++) {
+            put(i);
+        }
+        for (unsigned part = 0; part < KILNI_DIR_SHARD_COUNT; part++) {
+            kilni_dir_position position = {{0}};
+            bool has_ended = true;
+            while (has_ended) {
+                has_ended = false;
+                const kiln_status status = kilni_dir_walk_part(kilni_dir_of(store), part, &position,
+                                                               count_file, &count, &has_ended);
+                assert_true(status == KILN_OK || status == KILN_MISS);
+            }
+        }
+        assert_int_equal(count, 100);
+    }
+}
+
+static void test_slices_in_each_layout(void **state)
+{
+    (void)state;
+    for (unsigned layout = 0; layout < 3; layout++) {
+        char options[64];
+        kilni_os_replace(NULL);
+        open_with_layout(layout, "policy=fifo");
+        for (uint64_t i = 0; i < 400; i++) {
+            put_built(i, 100, 1000000, LONG_AGO + (int64_t)(i * 7 % 400));
+        }
+        const uint64_t limit = get_stat().bytes / 10 * 9;
+        table.clock_gettime = fast_clock;
+        kilni_os_replace(&table);
+        snprintf(options, sizeof options, "layout=%s&policy=fifo&max-size=%llu", layouts[layout],
+                 (unsigned long long)limit);
+        open_store(options);
+        assert_in_range(work_until_done(), 4, 100);
+        const uint64_t left = get_stat().entries;
+        for (uint64_t i = 0; i < 400; i++) {
+            assert_int_equal(has(i), i * 7 % 400 >= 400 - left);
+        }
+        assert_in_range(left, 300, 330);
+        expect_size_known();
+    }
 }
 
 static void test_puts_do_slices(void **state)
@@ -996,6 +1064,8 @@ int main(void)
         TEST(test_sizes_are_counted_once_a_day),
         TEST(test_a_dry_run_alters_nothing),
         TEST(test_a_trim_in_slices),
+        TEST(test_walks_in_parts),
+        TEST(test_slices_in_each_layout),
         TEST(test_puts_do_slices),
         TEST(test_a_trim_goes_on_after_a_kill),
         TEST(test_two_processes),

@@ -29,6 +29,7 @@ static kilni_writer *writer;
 static pthread_mutex_t gate_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t gate_changed = PTHREAD_COND_INITIALIZER;
 static bool gate_is_closed;
+static long publishing_ns; /* how long it takes, at least */
 static unsigned waiting_at_gate;
 static char published[16][64]; /* names, in order */
 static unsigned published_count;
@@ -49,7 +50,9 @@ static int gated_renameat(int from, const char *old_path, int to, const char *ne
     if (published_count < 16) {
         snprintf(published[published_count++], sizeof published[0], "%s", new_path);
     }
+    const struct timespec time = {.tv_nsec = publishing_ns};
     pthread_mutex_unlock(&gate_lock);
+    nanosleep(&time, NULL);
     return kilni_os_system()->renameat(from, old_path, to, new_path);
 }
 
@@ -58,6 +61,13 @@ static void set_gate(bool is_closed)
     pthread_mutex_lock(&gate_lock);
     gate_is_closed = is_closed;
     pthread_cond_broadcast(&gate_changed);
+    pthread_mutex_unlock(&gate_lock);
+}
+
+static void set_publishing_ns(long time_ns)
+{
+    pthread_mutex_lock(&gate_lock);
+    publishing_ns = time_ns;
     pthread_mutex_unlock(&gate_lock);
 }
 
@@ -79,6 +89,7 @@ static int set_up(void **state)
     kilni_os_replace(&table);
     gate_is_closed = false;
     waiting_at_gate = published_count = 0;
+    publishing_ns = 0;
     scratch_make(scratch);
     snprintf(cache, sizeof cache, "%s/cache", scratch);
     snprintf(statistics, sizeof statistics, "%s/statistics", scratch);
@@ -393,6 +404,18 @@ static void *count_and_put(void *argument)
     return NULL;
 }
 
+/* So slow that counts are handed on by time before the queue is empty. */
+static void test_a_drain_hands_on_the_counts_of_all_it_waited_for(void **state)
+{
+    (void)state;
+    set_publishing_ns(60000000);
+    for (uint64_t i = 0; i < 4; i++) {
+        assert_int_equal(put(i, 100, NULL), KILN_OK);
+    }
+    assert_int_equal(kilni_writer_drain(writer, FOREVER_NS), KILN_OK);
+    assert_int_equal(read_statistics().puts, 4);
+}
+
 static void test_no_count_is_lost(void **state)
 {
     (void)state;
@@ -540,6 +563,7 @@ int main(void)
         TEST(test_counters_need_no_thread),
         TEST(test_counters_are_flushed_soon),
         TEST(test_damage_reaches_the_statistics),
+        TEST(test_a_drain_hands_on_the_counts_of_all_it_waited_for),
         TEST(test_no_count_is_lost),
         TEST(test_no_store),
         TEST(test_no_statistics_file),

@@ -166,7 +166,8 @@ static void end_work(kilni_writer *writer)
 
 static void flush_locked(kilni_writer *writer)
 {
-    unsigned wanted = writer->flushes_wanted;
+    /* Who wants a flush wants it of all that is queued: this one may only be due by its time. */
+    unsigned wanted = writer->first ? writer->flushes_done : writer->flushes_wanted;
     writer->flush_at_ns = 0;
     begin_work(writer);
     flush_counts(writer);

@@ -55,7 +55,19 @@ class Trim(cli.CliTest):
 
     def test_the_limit_of_programs(self):
         self.environment["KILN_MAX_SIZE"] = "100K"
+        url = f"file://{self.cache}?max-size=10M"
+        self.assertEqual(self.kiln_json("trim", "--dir", url)["removed"], 0)
         self.assertEqual(self.kiln_json("trim")["removed"], 1)
+        self.environment["KILN_MAX_SIZE"] = "0"
+        self.assertEqual(self.kiln_json("trim")["removed"], 0)
+
+    def test_a_policy_of_ones_own(self):
+        url = f"file://{self.cache}?policy=lru"
+        self.assertEqual(
+            self.kiln_json("trim", "--dir", url, "--max-size", "1600K")["removed"], 0)
+        self.kiln_json("trim", "--dir", url, "--max-size", str(self.kiln_json("stats")["bytes"] - 1))
+        self.assertNotIn("saxpy", self.names())
+        self.assertIn("matmul", self.names())
 
     def test_age(self):
         for age in ("50", "45d", "1200h"):

@@ -115,6 +115,15 @@ static void print_outcome(const struct outcome *outcome, const struct order *ord
     }
 }
 
+/* What programs keep to. A cache in which nothing is stored loses nothing by that. */
+static uint64_t limit_of(const struct directory *directory)
+{
+    kiln_store_stat stat = {.struct_size = sizeof stat};
+    const bool is_told =
+        kiln_store_get_known_stat(directory->store, &stat) == KILN_OK && stat.max_bytes > 0;
+    return is_told && directory->max_bytes > 0 ? stat.max_bytes : KILN_UNLIMITED;
+}
+
 static kiln_status trim(const struct directory *directory, struct order *order,
                         struct outcome *outcome)
 {
@@ -126,7 +135,7 @@ static kiln_status trim(const struct directory *directory, struct order *order,
     if (!(order->params.flags & KILN_TRIM_BY_SIZE) && order->params.older_than_s == 0 &&
         order->has_params) {
         order->params.flags |= KILN_TRIM_BY_SIZE;
-        order->params.max_bytes = directory->max_bytes;
+        order->params.max_bytes = limit_of(directory);
     }
     if (status == KILN_OK) {
         status = kiln_store_trim_by(directory->store, &order->params, &outcome->report);

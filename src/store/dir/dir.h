@@ -256,17 +256,21 @@ const struct kilni_dir_layout *kilni_dir_layout_of_shard(const kilni_dir *dir, u
  * status returned at the end. Returns KILN_OK; KILN_E_IO; KILN_E_NO_MEMORY. */
 kiln_status kilni_dir_walk(kilni_dir *dir, kilni_dir_visit_fn *visit, void *user);
 
-/* The same in one of KILNI_DIR_SHARD_COUNT parts, from an offset on. The parts are the shards of
- * layout "kiln"; in other layouts all entries are in the first one. Where the visit ends the walk,
- * sets @offset to where to go on; else to 0, which is the part's beginning. An offset stays good
- * while files come and go, and for other processes; should a file system lose it, files are met
- * twice or not at all. In layouts other than "kiln" a walk of entries that is ended begins anew.
- * Returns KILN_OK; KILN_MISS: no such part; KILN_E_IO; KILN_E_NO_MEMORY. */
-kiln_status kilni_dir_walk_part(kilni_dir *dir, unsigned part, int64_t *offset,
-                                kilni_dir_visit_fn *visit, void *user);
+/* Where a walk is: at which offset in each of the folders that lead there; zeros: at the beginning.
+ */
+#define KILNI_DIR_FOLDERS 6u
+typedef struct kilni_dir_position {
+    uint64_t offsets[KILNI_DIR_FOLDERS];
+} kilni_dir_position;
 
-/* Whether a walk of a part can go on where it was ended. */
-bool kilni_dir_has_offsets(const kilni_dir *dir);
+/* The same in one of KILNI_DIR_SHARD_COUNT parts, from a position on. The parts are the shards of
+ * layout "kiln"; in other layouts all entries are in the first one, and a walk that is ended ends
+ * behind the folder that it is in. Where the visit ends the walk, sets @position to where to go on.
+ * That stays good while files come and go, and for other processes; should a file system lose its
+ * offsets, files are met twice or not at all.
+ * Returns KILN_OK; KILN_MISS: no such part; KILN_E_IO; KILN_E_NO_MEMORY. */
+kiln_status kilni_dir_walk_part(kilni_dir *dir, unsigned part, kilni_dir_position *position,
+                                kilni_dir_visit_fn *visit, void *user, bool *ret_has_ended);
 /* One shard of layout "kiln". Sets @ret_has_ended to whether a visit ended the walk. KILN_MISS: no
  * such shard; else as above. */
 kiln_status kilni_dir_walk_shard(kilni_dir *dir, unsigned shard, kilni_dir_visit_fn *visit,

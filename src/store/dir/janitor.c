@@ -272,7 +272,7 @@ static int survey_file(void *user, const kilni_dir_found *found)
  * with more folders look after them when the trim has ended. */
 static void remove_empty_shard(const kilni_janitor *j)
 {
-    if (!kilni_dir_has_offsets(j->dir) && j->job.shard != KILNI_DIR_REQUESTS) {
+    if (j->dir->layout->walk_from && j->job.shard != KILNI_DIR_REQUESTS) {
         return;
     }
     char path[KILNI_DIR_PATH_SIZE];
@@ -283,7 +283,7 @@ static void remove_empty_shard(const kilni_janitor *j)
 static void leave_shard(kilni_janitor *j)
 {
     j->job.shard++;
-    j->job.offset = 0;
+    j->job.position = (kilni_dir_position){{0}};
     j->job.shard_files = 0;
 }
 
@@ -292,7 +292,7 @@ static void begin_phase(kilni_janitor *j, kilni_dir_phase phase)
     j->job.phase = phase;
     j->job.read_at = 0;
     j->job.shard = 0;
-    j->job.offset = 0;
+    j->job.position = (kilni_dir_position){{0}};
     j->job.shard_files = 0;
     j->segment_at = NONE;
     j->known_shard = NONE;
@@ -301,22 +301,18 @@ static void begin_phase(kilni_janitor *j, kilni_dir_phase phase)
 /* Walks on in the present shard. */
 static void walk_shard(kilni_janitor *j, kilni_dir_visit_fn *visit)
 {
-    int64_t offset = (int64_t)j->job.offset;
+    bool has_ended = false;
     const kiln_status status =
-        kilni_dir_walk_part(j->dir, (unsigned)j->job.shard, &offset, visit, j);
-    if (j->status != KILN_OK) {
-        return;
+        kilni_dir_walk_part(j->dir, (unsigned)j->job.shard, &j->job.position, visit, j, &has_ended);
+    if (status != KILN_OK && status != KILN_MISS) {
+        j->job.has_failed = 1;
+        j->first_failure = j->first_failure == KILN_OK ? status : j->first_failure;
     }
-    if (status == KILN_OK && offset != 0) {
-        j->job.offset = (uint64_t)offset;
+    if (j->status != KILN_OK || has_ended) {
         return;
     }
     if (status == KILN_OK && j->job.shard_files == 0 && !j->is_dry) {
         remove_empty_shard(j);
-    }
-    if (status != KILN_OK && status != KILN_MISS) {
-        j->job.has_failed = 1;
-        j->first_failure = j->first_failure == KILN_OK ? status : j->first_failure;
     }
     leave_shard(j);
 }
@@ -506,9 +502,11 @@ static void sweep(kilni_janitor *j)
     }
 }
 
+/* A walk of its own, and so only where someone waits for it. Who removes an entry looks after its
+ * folders himself; this is for what those who died have left. */
 static void tidy(kilni_janitor *j)
 {
-    if (j->dir->layout->tidy && !j->is_dry) {
+    if (j->dir->layout->tidy && !j->is_dry && j->until_ns == UINT64_MAX) {
         j->dir->layout->tidy(j->dir);
     }
 }

@@ -10,6 +10,8 @@
 
 #include <kiln/status.h>
 
+#include "store/dir/dir.h"
+
 /* A trim counts what is there, finds the rank up to which entries go, and removes those. */
 typedef enum kilni_dir_phase {
     KILNI_DIR_SURVEY = 0,
@@ -30,7 +32,6 @@ typedef enum kilni_dir_phase {
     /* Where it is. */                                                                             \
     X(phase)                                                                                       \
     X(shard)                                                                                       \
-    X(offset)       /* in the shard's directory; 0: at its beginning */                            \
     X(shard_files)  /* that were left in the shard so far */                                       \
     X(read_at)      /* in the summary that is read */                                              \
     X(summary_size) /* of the one that is written; then, of the one that is read */                \
@@ -62,6 +63,7 @@ typedef struct kilni_dir_job {
 #define KILNI_DIR_JOB_FIELD(name) uint64_t name;
     KILNI_DIR_JOB_LIST(KILNI_DIR_JOB_FIELD)
 #undef KILNI_DIR_JOB_FIELD
+    kilni_dir_position position; /* in the shard */
     /* Bytes of the entries whose rank begins as is known, by its next digit. */
     uint64_t by_digit[KILNI_DIR_DIGIT_VALUES];
 } kilni_dir_job;

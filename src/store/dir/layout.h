@@ -21,6 +21,10 @@ typedef struct kilni_dir_layout {
      * is false before, where a visit ended the walk. */
     kiln_status (*walk)(kilni_dir *dir, kilni_dir_visit_fn *visit, void *user, bool *ret_has_ended);
 
+    /* The same from a position on, as kilni_dir_walk_part. NULL: shards are parts. */
+    kiln_status (*walk_from)(kilni_dir *dir, kilni_dir_position *position,
+                             kilni_dir_visit_fn *visit, void *user, bool *ret_has_ended);
+
     /* Whether an entry that was read where the walk found it belongs there: KILN_OK;
      * KILN_E_CORRUPT; else as kilni_dir_open_file. */
     kiln_status (*check_place)(kilni_dir *dir, const kilni_dir_found *found,

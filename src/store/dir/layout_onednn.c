@@ -64,6 +64,7 @@ const kilni_dir_layout kilni_layout_onednn = {
     .put = kilni_pair_put,
     .remove = kilni_pair_remove,
     .walk = kilni_pair_walk,
+    .walk_from = kilni_pair_walk_from,
     .check_place = kilni_pair_check_place,
     .digest_of = kilni_pair_digest_of,
     .remove_place = kilni_pair_remove_place,

@@ -83,9 +83,6 @@ kiln_status kilni_pair_list_read(const kilni_dir *dir, int folder,
                                  kilni_pair_list *ret_list);
 void kilni_pair_list_done(kilni_pair_list *list);
 
-/* Whether a folder has a name, whatever that stands for. */
-bool kilni_pair_is_there(int folder, const char *name);
-
 /* Whether a number's key file is a key's. KILN_OK; KILN_MISS: another's, or none; KILN_E_NO_MEMORY.
  */
 kiln_status kilni_pair_compare_key(const kilni_dir *dir, int folder, uint32_t number,
@@ -99,6 +96,8 @@ kiln_status kilni_pair_put(kiln_store *store, const kiln_entry *entry);
 kiln_status kilni_pair_remove(kiln_store *store, const kiln_key *key);
 kiln_status kilni_pair_walk(kilni_dir *dir, kilni_dir_visit_fn *visit, void *user,
                             bool *ret_has_ended);
+kiln_status kilni_pair_walk_from(kilni_dir *dir, kilni_dir_position *position,
+                                 kilni_dir_visit_fn *visit, void *user, bool *ret_has_ended);
 kiln_status kilni_pair_check_place(kilni_dir *dir, const kilni_dir_found *found,
                                    const kiln_entry *entry);
 kiln_digest kilni_pair_digest_of(kilni_dir *dir, const kilni_dir_found *found);

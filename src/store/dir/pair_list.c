@@ -63,7 +63,7 @@ static void sort_and_merge(kilni_pair_list *list)
     list->count = last + 1;
 }
 
-bool kilni_pair_is_there(int folder, const char *name)
+static bool is_there(int folder, const char *name)
 {
     struct stat stat;
     return kilni_os()->fstatat(folder, name, &stat, AT_SYMLINK_NOFOLLOW) == 0;
@@ -76,9 +76,9 @@ static void look_into_slots(const kilni_dir *dir, int folder, kilni_pair_list *l
         kilni_pair_slot *slot = &list->slots[i];
         char name[KILNI_PAIR_NAME_SIZE];
         kilni_pair_key_name(dir, slot->number, name);
-        slot->has_key = kilni_pair_is_there(folder, name);
+        slot->has_key = is_there(folder, name);
         kilni_pair_payload_name(dir, slot->number, name);
-        slot->has_payload = kilni_pair_is_there(folder, name);
+        slot->has_payload = is_there(folder, name);
     }
 }
 

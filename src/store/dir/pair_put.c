@@ -30,20 +30,18 @@ typedef struct pair_put {
 static kiln_status make_folders(kilni_dir *dir, const char *path)
 {
     char part[KILNI_PAIR_FOLDER_SIZE];
-    for (const char *end = path; end; end++) {
-        end = strchr(end, '/');
-        const size_t length = end ? (size_t)(end - path) : strlen(path);
+    size_t length = 0;
+    do {
+        length += strcspn(path + length, "/");
         memcpy(part, path, length);
         part[length] = '\0';
         if (kilni_dir_make_directory(kilni_dir_root(dir), part) != 0 && errno != EEXIST) {
             const kiln_status status = kilni_dir_write_status(errno);
-            const kiln_status revived = status == KILN_MISS ? kilni_dir_revive(dir) : KILN_OK;
+            const bool is_root_gone = status == KILN_MISS && !strchr(part, '/');
+            const kiln_status revived = is_root_gone ? kilni_dir_revive(dir) : KILN_OK;
             return revived == KILN_OK ? status : revived;
         }
-        if (!end) {
-            break;
-        }
-    }
+    } while (path[length++] != '\0');
     return KILN_OK;
 }
 
@@ -154,10 +152,13 @@ static kiln_status claim(pair_put *put, uint32_t number)
     return status;
 }
 
-/* Gives up a number that has no payload yet. */
+/* Gives up a number that has no payload yet, unless another key has got it meanwhile. */
 static void unclaim(const pair_put *put)
 {
     char name[KILNI_PAIR_NAME_SIZE];
+    if (kilni_pair_compare_key(put->dir, put->folder, put->number, put->key) == KILN_MISS) {
+        return;
+    }
     kilni_pair_key_name(put->dir, put->number, name);
     kilni_os()->unlinkat(put->folder, name, 0);
     if (kilni_pair_naming_of(put->dir)->has_slots) {
@@ -218,13 +219,11 @@ static void note_incumbent(pair_put *put)
     }
 }
 
-/* Puts the payload into its place. KILN_BUSY: the key file went meanwhile. */
+/* Puts the payload into its place. KILN_BUSY: the number is not the key's any more. */
 static kiln_status publish(pair_put *put)
 {
-    char name[KILNI_PAIR_NAME_SIZE], key_name[KILNI_PAIR_NAME_SIZE],
-        temporary[KILNI_PAIR_NAME_SIZE];
+    char name[KILNI_PAIR_NAME_SIZE], temporary[KILNI_PAIR_NAME_SIZE];
     kilni_pair_payload_name(put->dir, put->number, name);
-    kilni_pair_key_name(put->dir, put->number, key_name);
     uint64_t disk_bytes = 0;
     kiln_status status =
         kilni_dir_write_temporary(put->dir, put->folder, ".", kiln_entry_encoding(put->entry),
@@ -244,7 +243,7 @@ static kiln_status publish(pair_put *put)
         kilni_os()->unlinkat(put->folder, temporary, 0);
         return status == KILN_MISS ? KILN_BUSY : status;
     }
-    if (!kilni_pair_is_there(put->folder, key_name)) {
+    if (kilni_pair_compare_key(put->dir, put->folder, put->number, put->key) == KILN_MISS) {
         const kilni_dir_identity seen = kilni_dir_identity_of(&ours);
         kilni_dir_remove_seen(put->folder, name, &seen);
         return KILN_BUSY;

@@ -14,6 +14,8 @@ typedef struct pair_walk {
     kilni_dir *dir;
     kilni_dir_visit_fn *visit; /* NULL: only empty folders are removed */
     void *user;
+    kilni_dir_position *position; /* NULL: nobody wants to go on */
+    unsigned depth;               /* of the folder that the walk is in */
     bool has_ended;
     kiln_status first_failure;
     unsigned shard;
@@ -28,6 +30,12 @@ static void note_failure(pair_walk *walk, kiln_status status)
 }
 
 /* ---- in a folder that has pairs ---- */
+
+/* Where the walk is to go on it ends behind a folder: all of that is met. */
+static bool is_over(const pair_walk *walk)
+{
+    return walk->has_ended && !walk->position;
+}
 
 typedef struct folder_walk {
     pair_walk *walk;
@@ -50,7 +58,7 @@ static void visit_half(void *user, const char *name)
     const folder_walk *in = user;
     kilni_dir_found found = found_in(in, name);
     found.is_temporary = true;
-    if (!in->walk->has_ended &&
+    if (!is_over(in->walk) &&
         kilni_os()->fstatat(in->folder, name, &found.stat, AT_SYMLINK_NOFOLLOW) == 0 &&
         S_ISREG(found.stat.st_mode)) {
         in->walk->has_ended = in->walk->visit(in->walk->user, &found) != 0;
@@ -84,7 +92,7 @@ static void visit_pairs(pair_walk *walk, int folder)
         note_failure(walk, status);
         return;
     }
-    for (size_t i = 0; i < list.count && !walk->has_ended; i++) {
+    for (size_t i = 0; i < list.count && !is_over(walk); i++) {
         if (walk->visit) {
             visit_slot(&in, &list.slots[i]);
         } else if (!list.slots[i].has_key && !list.slots[i].has_payload) {
@@ -134,13 +142,34 @@ static void walk_below(pair_walk *walk, int parent, const char *name, unsigned l
     if (level == kilni_pair_naming_of(walk->dir)->levels) {
         visit_pairs(walk, folder);
     } else {
+        walk->depth++;
         walk_level(walk, folder, level, false);
+        walk->depth--;
     }
     kilni_os()->close(folder);
-    if (!walk->visit) {
+    /* What may be a backend's is perhaps somebody else's, and only empty. */
+    if (!walk->visit && level > 0) {
         kilni_os()->unlinkat(parent, name, AT_REMOVEDIR);
     }
     walk->path[length] = '\0';
+}
+
+/* Sets where to go on in the folder that the walk is in, and that what is below it begins anew. */
+static void go_on_at(pair_walk *walk, int64_t offset)
+{
+    if (walk->position) {
+        walk->position->offsets[walk->depth] = (uint64_t)offset;
+        if (walk->depth + 1 < KILNI_DIR_FOLDERS) {
+            walk->position->offsets[walk->depth + 1] = 0;
+        }
+    }
+}
+
+static void seek_position(const pair_walk *walk, DIR *listing)
+{
+    if (walk->position && walk->position->offsets[walk->depth] != 0) {
+        kilni_os()->seekdir(listing, (long)walk->position->offsets[walk->depth]);
+    }
 }
 
 static void walk_level(pair_walk *walk, int folder, unsigned level, bool is_top)
@@ -154,6 +183,7 @@ static void walk_level(pair_walk *walk, int folder, unsigned level, bool is_top)
         }
         return;
     }
+    seek_position(walk, listing);
     while (!walk->has_ended) {
         errno = 0;
         const struct dirent *found = kilni_os()->readdir(listing);
@@ -161,13 +191,19 @@ static void walk_level(pair_walk *walk, int folder, unsigned level, bool is_top)
             note_failure(walk, errno == 0 ? KILN_OK : kilni_dir_read_status(errno));
             break;
         }
+        const int64_t next = found->d_off;
+        bool ended_below = false;
         unsigned below;
         if (leads_down(walk, found->d_name, level, is_top, &below)) {
             walk_below(walk, folder, found->d_name, below);
+            ended_below = walk->has_ended && below < kilni_pair_naming_of(walk->dir)->levels;
         } else if (is_top && walk->visit && kilni_dir_is_temporary_name(found->d_name)) {
             /* Of what the layout notes beside the folders. */
             folder_walk in = {.walk = walk, .folder = folder};
             visit_half(&in, found->d_name);
+        }
+        if (!ended_below) {
+            go_on_at(walk, next);
         }
     }
     kilni_os()->closedir(listing);
@@ -177,6 +213,15 @@ kiln_status kilni_pair_walk(kilni_dir *dir, kilni_dir_visit_fn *visit, void *use
                             bool *ret_has_ended)
 {
     pair_walk walk = {.dir = dir, .visit = visit, .user = user};
+    walk_level(&walk, kilni_dir_root(dir), 0, true);
+    *ret_has_ended = walk.has_ended;
+    return walk.first_failure;
+}
+
+kiln_status kilni_pair_walk_from(kilni_dir *dir, kilni_dir_position *position,
+                                 kilni_dir_visit_fn *visit, void *user, bool *ret_has_ended)
+{
+    pair_walk walk = {.dir = dir, .visit = visit, .user = user, .position = position};
     walk_level(&walk, kilni_dir_root(dir), 0, true);
     *ret_has_ended = walk.has_ended;
     return walk.first_failure;

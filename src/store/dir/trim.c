@@ -308,17 +308,14 @@ static kiln_status trim_at_once(kilni_dir *dir, const kilni_dir_job *job,
     return status;
 }
 
-/* Without locks, where a walk can't be interrupted, and where its files can't be written, as on a
- * disk that is full, a trim that makes room is made at once. */
+/* Without locks, and where its files can't be written, as on a disk that is full, a trim that makes
+ * room is made at once. */
 static kiln_status trim_a_slice(kilni_dir *dir, bool *ret_is_done)
 {
     kilni_lock lock;
     kiln_status status = take_janitors_lock(dir, &lock);
     if (status != KILN_OK && status != KILN_E_UNSUPPORTED) {
         return status;
-    }
-    if (!kilni_dir_has_offsets(dir)) {
-        status = KILN_E_UNSUPPORTED;
     }
     status = status == KILN_OK ? work_a_slice(dir, ret_is_done) : status;
     if (status != KILN_OK && status != KILN_E_NO_MEMORY) {
@@ -362,12 +359,11 @@ static bool is_under_way(const kilni_dir *dir)
            0;
 }
 
-/* A day after the last survey. Only where that is made in slices. */
+/* A day after the last survey. */
 static bool is_due(kilni_dir *dir)
 {
     const int64_t now_s = kilni_clock_unix_s();
-    if (!kilni_dir_has_offsets(dir) ||
-        now_s < atomic_load_explicit(&dir->due_s, memory_order_relaxed)) {
+    if (now_s < atomic_load_explicit(&dir->due_s, memory_order_relaxed)) {
         return false;
     }
     atomic_store_explicit(&dir->due_s, now_s + HOUR_S, memory_order_relaxed);

@@ -81,21 +81,19 @@ kiln_status kilni_dir_walk_shard(kilni_dir *dir, unsigned shard, kilni_dir_visit
     return status;
 }
 
-bool kilni_dir_has_offsets(const kilni_dir *dir)
+kiln_status kilni_dir_walk_part(kilni_dir *dir, unsigned part, kilni_dir_position *position,
+                                kilni_dir_visit_fn *visit, void *user, bool *ret_has_ended)
 {
-    return dir->layout == &kilni_layout_kiln;
-}
-
-kiln_status kilni_dir_walk_part(kilni_dir *dir, unsigned part, int64_t *offset,
-                                kilni_dir_visit_fn *visit, void *user)
-{
-    if (part == KILNI_DIR_REQUESTS || kilni_dir_has_offsets(dir)) {
-        shard_walk walk = {.visit = visit, .user = user};
-        return walk_shard(dir, part, offset, &walk);
+    if (part != KILNI_DIR_REQUESTS && dir->layout->walk_from) {
+        return part == 0 ? dir->layout->walk_from(dir, position, visit, user, ret_has_ended)
+                         : KILN_MISS;
     }
-    bool has_ended = false;
-    *offset = 0;
-    return part == 0 ? dir->layout->walk(dir, visit, user, &has_ended) : KILN_MISS;
+    shard_walk walk = {.visit = visit, .user = user};
+    int64_t offset = (int64_t)position->offsets[0];
+    const kiln_status status = walk_shard(dir, part, &offset, &walk);
+    position->offsets[0] = (uint64_t)offset;
+    *ret_has_ended = walk.has_ended;
+    return status;
 }
 
 kiln_status kilni_dir_walk(kilni_dir *dir, kilni_dir_visit_fn *visit, void *user)
