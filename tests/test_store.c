@@ -587,6 +587,24 @@ static void test_an_entry_with_unknown_flags_stays(void **state)
     free(bytes);
 }
 
+/* A later layout of the same directory has a folder of its own, in which names may be like ours. */
+static void test_a_later_layouts_folder_is_not_touched(void **state)
+{
+    (void)state;
+    char ours[SCRATCH_PATH_SIZE], theirs[SCRATCH_PATH_SIZE];
+    static const unsigned char bytes[] = "of a later version";
+    put(1);
+    scratch_entry_path(cache, 1, ours);
+    assert_int_equal(mkdir(scratch_path(cache, "v2"), 0700), 0);
+    snprintf(theirs, sizeof theirs, "%s/v2/%s", cache, strrchr(ours, '/') + 1);
+    write_whole(theirs, bytes, sizeof bytes);
+    assert_int_equal(get_stat().entries, 1);
+    assert_int_equal(verify().checked, 1);
+    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
+    assert_false(exists(ours));
+    assert_true(exists(theirs));
+}
+
 /* What is read in pieces: the bytes around where they meet, and the last. */
 static void test_flipped_bytes_of_a_large_entry_are_found(void **state)
 {
@@ -2009,6 +2027,7 @@ int main(void)
         TEST(test_another_key_of_the_same_digest),
         TEST(test_a_newer_entry_stays),
         TEST(test_an_entry_with_unknown_flags_stays),
+        TEST(test_a_later_layouts_folder_is_not_touched),
         TEST(test_flipped_bytes_of_a_large_entry_are_found),
         TEST(test_other_kinds_of_files_in_an_entrys_place),
         TEST(test_layout),

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #define TOTAL_BYTES ((size_t)64 << 20)
+#define STRETCHES 8
 #define AGAIN_BYTES ((size_t)16 << 20)
 
 static const bench_subject *const groups[] = {bare_subjects, kiln_subjects, lmdb_subjects,
@@ -118,21 +119,24 @@ static double now_ns(void)
     return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
 }
 
-/* Runs a subject @times times, with the first @distinct entries in turn. */
+/* Runs a subject @times times, with the first @distinct entries in turn, in stretches that are
+ * short enough for some to be undisturbed. */
 static void measure(const bench_subject *subject, const bench_data *data, size_t times,
                     size_t distinct)
 {
+    const size_t stretch = times < STRETCHES ? 1 : times / STRETCHES;
     subject->run(0);
-    const double start = now_ns();
-    for (size_t i = 0; i < times; i++) {
-        subject->run(i % distinct);
+    for (size_t first = 0; first + stretch <= times; first += stretch) {
+        const double start = now_ns();
+        for (size_t i = first; i < first + stretch; i++) {
+            subject->run(i % distinct);
+        }
+        printf("%s%s\t%zu\t%.0f\n", subject->name, distinct == 1 ? " again" : "",
+               data->payload_size, (now_ns() - start) / (double)stretch);
     }
-    const double taken = (now_ns() - start) / (double)times;
     if (subject->settle) {
         subject->settle();
     }
-    printf("%s%s\t%zu\t%.0f\n", subject->name, distinct == 1 ? " again" : "", data->payload_size,
-           taken);
 }
 
 static void measure_all(const bench_data *data)
