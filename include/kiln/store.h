@@ -34,6 +34,15 @@ enum {
     KILN_STORE_NOTE_MISSES = 16u /* the last key that was not found is kept, for people */
 };
 
+/* What goes first from a store that is full. A use is a get that found the entry; it is noted in
+ * the file's mtime, not more often than once an interval. */
+typedef enum kiln_store_policy {
+    KILN_STORE_POLICY_COST = 0,    /* what was cheap to build for its size and not used for long */
+    KILN_STORE_POLICY_LRU = 1,     /* what was used least recently */
+    KILN_STORE_POLICY_FIFO = 2,    /* what was built first */
+    KILN_STORE_POLICY_NO_EVICT = 3 /* nothing: what is new is not taken */
+} kiln_store_policy;
+
 typedef struct kiln_store_params {
     size_t struct_size;
     uint64_t max_bytes;        /* on disk, at most; 0: 2 GiB; KILN_UNLIMITED */
@@ -41,6 +50,8 @@ typedef struct kiln_store_params {
     uint32_t stamp_interval_s; /* how often at most a use is stamped; 0: 3600 */
     kiln_log log;              /* why the store turned itself off, what it skipped */
     const char *layout;        /* how entries are named: kiln, sycl or onednn; NULL: kiln */
+    uint32_t policy;           /* KILN_STORE_POLICY_… */
+    uint64_t max_age_s;        /* what was not used for longer is removed; 0: age doesn't count */
     const char *key_file;      /* an absolute path; NULL: entries are not authenticated */
 } kiln_store_params;
 
@@ -51,8 +62,9 @@ typedef struct kiln_store_params {
  * it. Nothing is walked.
  *
  * @location   a directory (an absolute path, or one that begins with '.'), taken literally, or a
- *             URL: file:///path?max-size=2G&readonly=1&sync=1&lease=off&stamp=3600, or with
- *             layout=sycl, key-file=/path. What the URL says goes before @params.
+ *             URL: file:///path?max-size=2G&readonly=1&sync=1&lease=off&stamp=3600, further
+ *             layout=sycl, policy=cost|lru|fifo|no_evict, max-age=DAYS and key-file=/path. What the
+ *             URL says goes before @params.
  * @params     lives for the call; NULL: all defaults
  * @ret_store  [out] to be given back with kiln_store_close
  * @error      may be NULL; says what was wrong with which directory
@@ -81,9 +93,10 @@ KILN_API kiln_status kiln_store_get(kiln_store *store, const kiln_key *key, kiln
  * of a newer format stays (KILN_EXISTS; in layouts "sycl" and "onednn" the new one goes beside it).
  *
  * Returns KILN_OK; KILN_EXISTS; KILN_E_TOO_LARGE: more than the whole store may hold; KILN_E_FULL:
- * no room on the disk, or in a store of size zero; KILN_E_UNSUPPORTED: a stripped key in layout
- * "sycl"; KILN_E_READONLY; KILN_E_IO; KILN_E_DENIED; KILN_E_NO_MEMORY. Threads: any. Blocks: on
- * writing, and on trimming where the store is full. */
+ * no room on the disk, in a store of size zero, or in a full one that evicts nothing;
+ * KILN_E_UNSUPPORTED: a stripped key in layout "sycl"; KILN_E_READONLY; KILN_E_IO; KILN_E_DENIED;
+ * KILN_E_NO_MEMORY. Threads: any. Blocks: on writing, and where the store is full, on trimming,
+ * which it does in slices of 5 ms: as a rule one. */
 KILN_API kiln_status kiln_store_put(kiln_store *store, const kiln_entry *entry);
 
 /* Returns KILN_OK; KILN_MISS; KILN_EXISTS: of a newer format, or unreadable, and left there;
@@ -155,7 +168,14 @@ typedef struct kiln_store_stat {
     uint64_t max_bytes;
 } kiln_store_stat;
 
+/* Counts what a store holds. Returns KILN_OK; KILN_E_INVALID; KILN_E_IO; KILN_E_NO_MEMORY. Threads:
+ * any. Blocks: on a walk through all of it. */
 KILN_API kiln_status kiln_store_get_stat(kiln_store *store, kiln_store_stat *ret_stat);
+
+/* The same as those who write to the store know it, without a walk. What others removed by hand
+ * counts until the store is counted again, which one in use is once a day. Where nobody knows, as
+ * kiln_store_get_stat. */
+KILN_API kiln_status kiln_store_get_known_stat(kiln_store *store, kiln_store_stat *ret_stat);
 
 /* Adds to the store's totals. Returns KILN_OK; KILN_E_READONLY; KILN_E_IO. */
 KILN_API kiln_status kiln_store_account(kiln_store *store, const kiln_stats *delta);
@@ -176,11 +196,33 @@ typedef struct kiln_trim_report {
     uint64_t removed, removed_bytes, entries, bytes; /* the last two: what is left; as in stat */
 } kiln_trim_report;
 
-/* Removes the least recently used entries until at most @max_bytes are left, and leftovers of
- * writers that died. One trims at a time. @ret_report may be NULL.
- * Returns KILN_OK; KILN_BUSY: another process trims; KILN_E_READONLY; KILN_E_IO. */
+/* Removes entries, in the order of the store's policy (where that evicts nothing: the least
+ * recently used first), until at most @max_bytes are left; and leftovers of writers that died. One
+ * trims at a time. @ret_report may be NULL. Returns KILN_OK; KILN_BUSY: another process trims;
+ * KILN_E_READONLY; KILN_E_IO; KILN_E_NO_MEMORY. Threads: any. Blocks: until it is done. */
 KILN_API kiln_status kiln_store_trim(kiln_store *store, uint64_t max_bytes,
                                      kiln_trim_report *ret_report);
+
+enum {
+    KILN_TRIM_BY_SIZE = 1u, /* max_bytes counts; without it, size is no reason to remove anything */
+    KILN_TRIM_DRY_RUN = 2u  /* only tell what would be removed: nothing is altered */
+};
+
+typedef struct kiln_trim_params {
+    size_t struct_size;
+    uint32_t flags;        /* KILN_TRIM_… */
+    uint64_t max_bytes;    /* with KILN_TRIM_BY_SIZE: what may be left */
+    uint64_t older_than_s; /* what was not used for longer goes; 0: age is no reason */
+} kiln_trim_params;
+
+/* The same, as the parameters say. A dry run needs no store that can be written, and doesn't wait
+ * for others; what they do meanwhile may make it wrong.
+ *
+ * @params  lives for the call
+ * Returns as kiln_store_trim; KILN_E_INVALID; KILN_E_UNSUPPORTED: unknown flags or parameters, or a
+ * kind of store that is not trimmed so. */
+KILN_API kiln_status kiln_store_trim_by(kiln_store *store, const kiln_trim_params *params,
+                                        kiln_trim_report *ret_report);
 
 typedef struct kiln_verify_report {
     size_t struct_size;

@@ -76,6 +76,7 @@ static const kilni_os_table system_table = {
     .lock = system_lock,
     .fdopendir = fdopendir,
     .readdir = readdir,
+    .seekdir = seekdir,
     .closedir = closedir,
     .clock_gettime = clock_gettime,
     .nanosleep = nanosleep,

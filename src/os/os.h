@@ -45,6 +45,8 @@ typedef struct kilni_os_table {
     int (*lock)(int file, short type, off_t offset, off_t size);
     DIR *(*fdopendir)(int file);
     struct dirent *(*readdir)(DIR *directory);
+    /* To where an entry said, in its d_off, that the next one is. */
+    void (*seekdir)(DIR *directory, long position);
     int (*closedir)(DIR *directory);
     int (*clock_gettime)(clockid_t clock, struct timespec *ret_time);
     int (*nanosleep)(const struct timespec *duration, struct timespec *remaining);

@@ -11,6 +11,7 @@
 
 #define DEFAULT_MAX_BYTES ((uint64_t)2 << 30)
 #define DEFAULT_STAMP_INTERVAL_S 3600u
+#define SECONDS_OF_A_DAY 86400u
 #define KNOWN_FLAGS                                                                                \
     (KILN_STORE_READONLY | KILN_STORE_SYNC | KILN_STORE_NO_LEASE | KILN_STORE_NO_CREATE |          \
      KILN_STORE_NOTE_MISSES)
@@ -37,6 +38,10 @@ static kiln_status copy_params(const kiln_store_params *given, kiln_store_params
     if (params.flags & ~KNOWN_FLAGS) {
         return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "unknown store flags 0x%x",
                                (unsigned)(params.flags & ~KNOWN_FLAGS));
+    }
+    if (params.policy > KILN_STORE_POLICY_NO_EVICT) {
+        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "unknown store policy %u",
+                               (unsigned)params.policy);
     }
     *ret_params = params;
     return KILN_OK;
@@ -72,6 +77,8 @@ static kiln_status options_from_params(const kiln_store_params *given,
         .stamp_interval_s =
             params.stamp_interval_s ? params.stamp_interval_s : DEFAULT_STAMP_INTERVAL_S,
         .log = params.log,
+        .policy = params.policy,
+        .max_age_s = params.max_age_s,
         .key_file = params.key_file,
     };
     if (params.layout && !find_layout(params.layout, &ret_options->layout)) {
@@ -152,14 +159,47 @@ static bool read_lease(const char *value, kilni_store_options *options)
     return set_flag(value, KILN_STORE_NO_LEASE, "off", "on", options);
 }
 
+/* Digits alone, up to 32 bits. */
+static bool read_number(const char *value, uint64_t *ret_number)
+{
+    return value[0] != '\0' && strspn(value, "0123456789") == strlen(value) &&
+           kiln_size_parse(value, ret_number) == KILN_OK && *ret_number <= UINT32_MAX;
+}
+
 static bool read_stamp(const char *value, kilni_store_options *options)
 {
     uint64_t seconds = 0;
-    if (value[0] == '\0' || strspn(value, "0123456789") != strlen(value) ||
-        kiln_size_parse(value, &seconds) != KILN_OK || seconds > UINT32_MAX) {
+    if (!read_number(value, &seconds)) {
         return false;
     }
     options->stamp_interval_s = (uint32_t)seconds;
+    return true;
+}
+
+static bool read_policy(const char *value, kilni_store_options *options)
+{
+    static const char *const names[] = {
+        [KILN_STORE_POLICY_COST] = "cost",
+        [KILN_STORE_POLICY_LRU] = "lru",
+        [KILN_STORE_POLICY_FIFO] = "fifo",
+        [KILN_STORE_POLICY_NO_EVICT] = "no_evict",
+    };
+    for (uint32_t policy = 0; policy < sizeof names / sizeof names[0]; policy++) {
+        if (strcmp(value, names[policy]) == 0) {
+            options->policy = policy;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool read_max_age(const char *value, kilni_store_options *options)
+{
+    uint64_t days = 0;
+    if (!read_number(value, &days)) {
+        return false;
+    }
+    options->max_age_s = days * SECONDS_OF_A_DAY;
     return true;
 }
 
@@ -204,6 +244,8 @@ static const struct option {
     {"sync", read_sync, "0 or 1"},
     {"lease", read_lease, "on or off"},
     {"stamp", read_stamp, "a number of seconds"},
+    {"policy", read_policy, "cost, lru, fifo or no_evict"},
+    {"max-age", read_max_age, "a number of days"},
     {"layout", read_layout, "kiln, sycl or onednn"},
     {"backend", read_backend, "up to 31 letters, digits, '_' and '-', a letter first"},
     {"key-file", read_key_file, "an absolute path"},

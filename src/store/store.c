@@ -276,17 +276,30 @@ kiln_status kiln_store_each_request(kiln_store *store, kiln_item_fn visit, void 
     return store ? store->ops->each_request(store, visit, user) : KILN_OK;
 }
 
-kiln_status kiln_store_get_stat(kiln_store *store, kiln_store_stat *ret_stat)
+typedef kiln_status stat_fn(kiln_store *store, kiln_store_stat *ret_stat);
+
+static kiln_status get_stat(kiln_store *store, stat_fn *ask, kiln_store_stat *ret_stat)
 {
     if (!ret_stat) {
         return KILN_E_INVALID;
     }
     kiln_store_stat stat = {0};
-    kiln_status status = store ? store->ops->stat(store, &stat) : KILN_OK;
+    kiln_status status = store ? ask(store, &stat) : KILN_OK;
     if (status != KILN_OK) {
         return status;
     }
     return hand_out(ret_stat, &stat, sizeof stat) ? KILN_OK : KILN_E_INVALID;
+}
+
+kiln_status kiln_store_get_stat(kiln_store *store, kiln_store_stat *ret_stat)
+{
+    return get_stat(store, store ? store->ops->stat : NULL, ret_stat);
+}
+
+kiln_status kiln_store_get_known_stat(kiln_store *store, kiln_store_stat *ret_stat)
+{
+    stat_fn *const known = store ? store->ops->known_stat : NULL;
+    return known ? get_stat(store, known, ret_stat) : kiln_store_get_stat(store, ret_stat);
 }
 
 kiln_status kiln_store_account(kiln_store *store, const kiln_stats *delta)
@@ -307,6 +320,44 @@ kiln_status kiln_store_trim(kiln_store *store, uint64_t max_bytes, kiln_trim_rep
     }
     kiln_trim_report report = {0};
     kiln_status status = store ? store->ops->trim(store, max_bytes, &report) : KILN_OK;
+    if (status == KILN_OK && ret_report && !hand_out(ret_report, &report, sizeof report)) {
+        return KILN_E_INVALID;
+    }
+    return status;
+}
+
+/* Copies the caller's struct, which may be of an older or a newer library. */
+static kiln_status copy_trim_params(const kiln_trim_params *given, kiln_trim_params *ret_params)
+{
+    const size_t known = sizeof *ret_params;
+    if (given->struct_size < sizeof given->struct_size) {
+        return KILN_E_INVALID;
+    }
+    const unsigned char *bytes = (const unsigned char *)given;
+    for (size_t i = known; i < given->struct_size; i++) {
+        if (bytes[i] != 0) {
+            return KILN_E_UNSUPPORTED;
+        }
+    }
+    *ret_params = (kiln_trim_params){.flags = 0};
+    memcpy(ret_params, given, given->struct_size < known ? given->struct_size : known);
+    return ret_params->flags & ~(KILN_TRIM_BY_SIZE | KILN_TRIM_DRY_RUN) ? KILN_E_UNSUPPORTED
+                                                                        : KILN_OK;
+}
+
+kiln_status kiln_store_trim_by(kiln_store *store, const kiln_trim_params *params,
+                               kiln_trim_report *ret_report)
+{
+    kiln_trim_params wanted;
+    kiln_status status = params ? copy_trim_params(params, &wanted) : KILN_E_INVALID;
+    kiln_trim_report report = {0};
+    if (status == KILN_OK && store) {
+        if (!is_writable(store) && !(wanted.flags & KILN_TRIM_DRY_RUN)) {
+            return KILN_E_READONLY;
+        }
+        status =
+            store->ops->trim_by ? store->ops->trim_by(store, &wanted, &report) : KILN_E_UNSUPPORTED;
+    }
     if (status == KILN_OK && ret_report && !hand_out(ret_report, &report, sizeof report)) {
         return KILN_E_INVALID;
     }

@@ -32,6 +32,8 @@ typedef struct kilni_store_options {
     uint64_t max_bytes;        /* 0: nothing is stored; KILN_UNLIMITED */
     uint32_t flags;            /* KILN_STORE_… */
     uint32_t stamp_interval_s; /* 0: every use is stamped */
+    uint32_t policy;           /* KILN_STORE_POLICY_… */
+    uint64_t max_age_s;        /* 0: none */
     kilni_store_layout layout;
     char backend[KILNI_STORE_BACKEND_SIZE]; /* layout "onednn": a folder above all others; "": none
                                              */
@@ -56,8 +58,12 @@ typedef struct kilni_store_ops {
     kiln_status (*item_read)(kiln_item *item, kiln_entry **ret_entry);
     kiln_status (*item_remove)(kiln_item *item);
     kiln_status (*stat)(kiln_store *store, kiln_store_stat *ret_stat);
+    kiln_status (*known_stat)(kiln_store *store, kiln_store_stat *ret_stat); /* NULL: stat */
     kiln_status (*account)(kiln_store *store, const kiln_stats *delta);
     kiln_status (*trim)(kiln_store *store, uint64_t max_bytes, kiln_trim_report *ret_report);
+    /* NULL: KILN_E_UNSUPPORTED. The store is writable, or nothing is to be removed. */
+    kiln_status (*trim_by)(kiln_store *store, const kiln_trim_params *params,
+                           kiln_trim_report *ret_report);
     /* May be NULL: the last miss is not kept here. The entry has no payload. */
     kiln_status (*note_miss)(kiln_store *store, const kiln_entry *miss);
     kiln_status (*last_miss)(kiln_store *store, kiln_entry **ret_miss);

@@ -206,6 +206,7 @@ kiln_status kilni_totals_read_file(int directory, const char *path, kilni_totals
         return status;
     }
     *ret_totals = totals_of(&fields);
+    ret_totals->is_new = content == EMPTY;
     return KILN_OK;
 }
 

@@ -16,7 +16,8 @@ enum { KILNI_STATS_COUNT = sizeof(kiln_stats) / sizeof(uint64_t) };
 typedef struct kilni_totals {
     uint64_t entries, bytes;
     kiln_stats counters;
-    bool is_new; /* the file was not there before, or had to be begun anew: sizes are not known */
+    bool is_new; /* the file was not there before, is empty, or had to be begun anew: sizes are
+                    not known */
 } kilni_totals;
 
 typedef struct kilni_totals_change {

@@ -6,10 +6,12 @@
  *   make_cache ambiguous DIR  two entries whose digests begin with the same four digits
  *   make_cache young DIR      a request of now, in which there is no build
  *   make_cache future DIR     a request of a date to come
+ *   make_cache driver DIR PLATFORM FILE…  an entry of a platform whose driver has those files
  *   make_cache count          adds to the counters that KILN_STATS names, as the layer does
  *
  * Prints a line for each entry: digest and name.
  */
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -132,6 +134,21 @@ static void make_ambiguous(kiln_store *store)
     }
 }
 
+static void make_of_driver(kiln_store *store, char **arguments)
+{
+    kiln_key_builder *builder = NULL;
+    kiln_key *key = NULL;
+    expect(kiln_key_builder_new(&builder), "key");
+    expect(kiln_key_builder_add_text(builder, "platform.name", arguments[0]), "key");
+    for (arguments++; *arguments != NULL; arguments++) {
+        expect(kiln_key_builder_add_text(builder, "driver.file", *arguments), "key");
+    }
+    expect(kiln_key_builder_finish(builder, &key), "key");
+    kiln_key_builder_free(&builder);
+    put(store, key, KILN_ENTRY_PROGRAM, "of a driver", 100);
+    kiln_key_release(&key);
+}
+
 static int count(void)
 {
     kiln_stats counted = {.hits_memory = 1, .hits_store = 2, .saved_ns = 1500000000};
@@ -148,12 +165,15 @@ int main(int argc, char **argv)
     if (argc == 2 && strcmp(argv[1], "count") == 0) {
         return count();
     }
-    if (argc != 3) {
+    const bool is_of_driver = argc > 3 && strcmp(argv[1], "driver") == 0;
+    if (argc != 3 && !is_of_driver) {
         return 2;
     }
     kiln_store *store = NULL;
     expect(kiln_store_open(argv[2], NULL, &store, NULL), "open");
-    if (strcmp(argv[1], "entries") == 0) {
+    if (is_of_driver) {
+        make_of_driver(store, argv + 3);
+    } else if (strcmp(argv[1], "entries") == 0) {
         make_entries(store);
     } else if (strcmp(argv[1], "ambiguous") == 0) {
         make_ambiguous(store);

@@ -1,35 +1,155 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stddef.h>
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <kiln/config.h>
 
 #include "dpcpp/dpcpp.h"
 
+#include "directory.h"
+#include "json.h"
 #include "options.h"
+#include "output.h"
+#include "stale.h"
 #include "tool.h"
 
 static const char usage[] =
-    "Usage: kiln trim --layout dpcpp [--dir DIR] [--max-size SIZE] [--older-than DAYS] [--yes]\n"
+    "Usage: kiln trim [--dir DIR] [--max-size SIZE] [--older-than AGE] [--stale] [--dry-run]\n"
+    "                 [--json]\n"
+    "       kiln trim --layout dpcpp [--dir DIR] [--max-size SIZE] [--older-than DAYS] [--yes]\n"
     "                 [--grace SECONDS] [--json]\n"
     "\n"
-    "Removes the items of a cache that a SYCL runtime wrote that were used least recently, and\n"
+    "Removes entries until the cache fits, those first that were cheap to build for their size\n"
+    "and not used for long; and what writers that died have left. Without an option that says\n"
+    "what is to go, the cache is brought to the size that programs keep to.\n"
+    "\n"
+    "Of a cache that a SYCL runtime wrote, removes the items that were used least recently, and\n"
     "mends what verify finds. Without --yes, only says what it would do.\n"
     "\n"
-    "  --dir DIR          the cache directory\n"
-    "  --layout LAYOUT    dpcpp\n"
-    "  --max-size SIZE    how much may stay: bytes, or with K, M, G, T\n"
-    "  --older-than DAYS  what was not used for so many days goes\n"
-    "  --yes              alter the cache\n"
-    "  --grace SECONDS    how old a lock is that nobody holds any more (600)\n"
-    "  --json             one JSON object\n";
+    "  --dir DIR         the cache directory\n"
+    "  --max-size SIZE   what may be left: bytes, with a suffix K, M, G or T\n"
+    "  --older-than AGE  remove what was not used for so long: days, or with a suffix d, h, m, s\n"
+    "  --stale           remove what was built by a driver that was replaced by another\n"
+    "  --dry-run         remove nothing, tell what would be removed\n"
+    "  --layout LAYOUT   dpcpp: a cache that a SYCL runtime wrote; with --yes, alter it\n"
+    "  --grace SECONDS   how old a lock in it is that nobody holds any more (600)\n"
+    "  --json            one JSON object\n";
+
+struct order {
+    kiln_trim_params params;
+    bool has_params, stale, dry_run, json;
+};
+
+struct outcome {
+    kiln_trim_report report;
+    struct stale_count stale;
+};
+
+static bool read_age(const char *text, uint64_t *ret_seconds)
+{
+    static const struct {
+        const char *suffix;
+        uint64_t seconds;
+    } units[] = {{"", 86400}, {"d", 86400}, {"h", 3600}, {"m", 60}, {"s", 1}};
+    const size_t digits = strspn(text, "0123456789");
+    if (digits == 0 || digits > 9) {
+        return false;
+    }
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        if (strcmp(text + digits, units[i].suffix) == 0) {
+            *ret_seconds = strtoull(text, NULL, 10) * units[i].seconds;
+            return *ret_seconds > 0;
+        }
+    }
+    return false;
+}
+
+/* Returns EXIT_OK, or what a wrong value ends the command with. */
+static int read_order(const char *command, const char *max_size, const char *older_than,
+                      struct order *order)
+{
+    order->params.struct_size = sizeof order->params;
+    order->params.flags = order->dry_run ? KILN_TRIM_DRY_RUN : 0;
+    if (max_size != NULL) {
+        if (kiln_size_parse(max_size, &order->params.max_bytes) != KILN_OK) {
+            return options_wrong(command, "--max-size takes a number of bytes, with a suffix K, M, "
+                                          "G or T");
+        }
+        order->params.flags |= KILN_TRIM_BY_SIZE;
+    }
+    if (older_than != NULL && !read_age(older_than, &order->params.older_than_s)) {
+        return options_wrong(command, "--older-than takes a number of days above 0, or one with a "
+                                      "suffix d, h, m or s");
+    }
+    order->has_params = max_size != NULL || older_than != NULL || !order->stale;
+    return EXIT_OK;
+}
+
+static void print_outcome(const struct outcome *outcome, const struct order *order)
+{
+    const kiln_trim_report *report = &outcome->report;
+    if (order->json) {
+        json_t *object = must(json_object());
+        json_add(object, "removed", json_number(report->removed));
+        json_add(object, "removed_bytes", json_number(report->removed_bytes));
+        json_add(object, "stale", json_number(outcome->stale.stale));
+        json_add(object, "stale_bytes", json_number(outcome->stale.stale_bytes));
+        json_add(object, "untold", json_number(outcome->stale.untold));
+        json_add(object, "entries", json_number(report->entries));
+        json_add(object, "bytes", json_number(report->bytes));
+        json_add(object, "dry_run", json_boolean(order->dry_run));
+        json_print(stdout, object);
+        return;
+    }
+    char removed[UNIT_TEXT_SIZE];
+    char left[UNIT_TEXT_SIZE];
+    format_size(report->removed_bytes + outcome->stale.stale_bytes, removed);
+    format_size(report->bytes, left);
+    const uint64_t count = report->removed + outcome->stale.stale;
+    printf("%" PRIu64 " %s %s, %s; %" PRIu64 " left, %s\n", count, count == 1 ? "entry" : "entries",
+           order->dry_run ? "would be removed" : "removed", removed, report->entries, left);
+    if (outcome->stale.untold > 0) {
+        complain("of %" PRIu64 " entries it can't be told whether their driver is installed",
+                 outcome->stale.untold);
+    }
+}
+
+static kiln_status trim(const struct directory *directory, struct order *order,
+                        struct outcome *outcome)
+{
+    kiln_status status = KILN_OK;
+    outcome->report.struct_size = sizeof outcome->report;
+    if (order->stale) {
+        status = stale_remove(directory->store, order->dry_run, &outcome->stale);
+    }
+    if (!(order->params.flags & KILN_TRIM_BY_SIZE) && order->params.older_than_s == 0 &&
+        order->has_params) {
+        order->params.flags |= KILN_TRIM_BY_SIZE;
+        order->params.max_bytes = directory->max_bytes;
+    }
+    if (status == KILN_OK) {
+        status = kiln_store_trim_by(directory->store, &order->params, &outcome->report);
+    }
+    return status;
+}
 
 int cmd_trim(int argc, char **argv)
 {
-    const char *layout = NULL, *max_size = NULL, *older_than = NULL;
+    const char *max_size = NULL;
+    const char *older_than = NULL;
+    const char *layout = NULL;
     struct dpcpp_permission permission = {0};
+    struct order order = {.has_params = false};
     struct command_line line = {
         .usage = usage,
-        .options = {{.name = "layout", .text = &layout},
-                    {.name = "max-size", .text = &max_size},
+        .options = {{.name = "max-size", .text = &max_size},
                     {.name = "older-than", .text = &older_than},
+                    {.name = "stale", .flag = &order.stale},
+                    {.name = "dry-run", .flag = &order.dry_run},
+                    {.name = "layout", .text = &layout},
                     {.name = "yes", .flag = &permission.yes},
                     {.name = "grace", .text = &permission.grace}},
     };
@@ -37,9 +157,33 @@ int cmd_trim(int argc, char **argv)
     if (!options_read(&line, argc, argv, &exit_code)) {
         return exit_code;
     }
-    if (layout == NULL) {
-        return options_wrong(argv[0], "--layout is missing");
+    if (layout != NULL) {
+        struct dpcpp_request request = {argv[0], layout, line.directory, line.json};
+        return order.stale || order.dry_run
+                   ? options_wrong(argv[0], "--stale and --dry-run don't go with --layout")
+                   : dpcpp_trim(&request, max_size, older_than, &permission);
     }
-    struct dpcpp_request request = {argv[0], layout, line.directory, line.json};
-    return dpcpp_trim(&request, max_size, older_than, &permission);
+    if (permission.yes || permission.grace != NULL) {
+        return options_wrong(argv[0], "--yes and --grace need --layout");
+    }
+    order.json = line.json;
+    exit_code = read_order(argv[0], max_size, older_than, &order);
+    if (exit_code != EXIT_OK) {
+        return exit_code;
+    }
+    struct directory directory;
+    exit_code = directory_open(line.directory, order.dry_run ? KILN_STORE_READONLY : 0, &directory);
+    if (exit_code != EXIT_OK) {
+        return exit_code;
+    }
+    struct outcome outcome = {.stale = {0}};
+    const kiln_status status = trim(&directory, &order, &outcome);
+    if (status == KILN_OK) {
+        print_outcome(&outcome, &order);
+    } else {
+        complain("%s: %s", directory.path,
+                 status == KILN_BUSY ? "another process trims it" : kiln_status_text(status));
+    }
+    directory_close(&directory);
+    return exit_code_of(status);
 }

@@ -16,7 +16,7 @@ static int count_request(void *user, kiln_item *item)
 kiln_status counters_read(kiln_store *store, struct counters *ret_counters)
 {
     kiln_store_stat stat = {.struct_size = sizeof stat};
-    kiln_status status = store == NULL ? KILN_OK : kiln_store_get_stat(store, &stat);
+    kiln_status status = store == NULL ? KILN_OK : kiln_store_get_known_stat(store, &stat);
     if (status != KILN_OK) {
         return status;
     }

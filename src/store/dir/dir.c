@@ -81,6 +81,9 @@ static void dir_close(kiln_store *store)
         atomic_load_explicit(&store->uncounted_corrupt, memory_order_relaxed) > 0) {
         kilni_dir_account(store, &nothing);
     }
+    if (place_of(dir)) {
+        kilni_dir_tend_at_end(dir);
+    }
     leave_places(dir);
     kilni_owned_file_close(&dir->start);
     free(dir->path);
@@ -138,8 +141,10 @@ static const kilni_store_ops dir_ops = {
     .item_read = kilni_dir_item_read,
     .item_remove = kilni_dir_item_remove,
     .stat = kilni_dir_stat,
+    .known_stat = kilni_dir_known_stat,
     .account = kilni_dir_account,
     .trim = kilni_dir_trim,
+    .trim_by = kilni_dir_trim_by,
     .note_miss = dir_note_miss,
     .last_miss = dir_last_miss,
 };

@@ -7,8 +7,9 @@
  *     stats                 totals of all processes, and the size as its writers know it
  *     missed                the last key that was not found, where that is asked for
  *     v1/requests/abcd…     a request, in every layout
- *     v1/ab/abcd…           an entry in layout "kiln": 32 hexadecimal digits; the first two are the
- *                           folder
+ *     v1/janitor/           how far a trim is, and the summary that it ranks by
+ *     v1/ab/abcd…           an entry in layout "kiln": 32 hexadecimal digits, the first two of
+ *                           which are the folder
  *     v1/ab/.tmp-…          an entry on its way
  *
  * The other layouts have two files for each entry (pair.h). Every name is made here, and every
@@ -37,6 +38,10 @@ typedef struct kilni_dir {
     _Atomic(struct kilni_dir_place *) place;
     /* Bytes put while the totals could not be kept; they decide when to trim then. Relaxed. */
     _Atomic uint64_t untold_bytes;
+    /* A trim that this handle worked on is not at its end. Relaxed: a hint. */
+    _Atomic bool is_trimming;
+    /* Before then (Unix seconds) nobody has to look whether the daily trim is due. Relaxed. */
+    _Atomic int64_t due_s;
 } kilni_dir;
 
 /* @path is not a URL any more. Statuses as kiln_store_open. */
@@ -99,6 +104,8 @@ void kilni_dir_shard_path(unsigned shard, char *path);
 /* "v1/ab/abcd…" */
 void kilni_dir_entry_path(unsigned shard, const kiln_digest *digest, char *path);
 void kilni_dir_path_of(const kiln_key *key, char *path);
+/* A temporary's path, beside the file of another one. */
+void kilni_dir_path_beside(const char *path, uint64_t number, char *beside);
 /* "FOLDER/.tmp-…", of a random number; false where that is longer than @size */
 bool kilni_dir_temporary_path(const char *folder, uint64_t number, char *path, size_t size);
 
@@ -245,6 +252,17 @@ const struct kilni_dir_layout *kilni_dir_layout_of_shard(const kilni_dir *dir, u
  * status returned at the end. Returns KILN_OK; KILN_E_IO; KILN_E_NO_MEMORY. */
 kiln_status kilni_dir_walk(kilni_dir *dir, kilni_dir_visit_fn *visit, void *user);
 
+/* The same in one of KILNI_DIR_SHARD_COUNT parts, from an offset on. The parts are the shards of
+ * layout "kiln"; in other layouts all entries are in the first one. Where the visit ends the walk,
+ * sets @offset to where to go on; else to 0, which is the part's beginning. An offset stays good
+ * while files come and go, and for other processes; should a file system lose it, files are met
+ * twice or not at all. In layouts other than "kiln" a walk of entries that is ended begins anew.
+ * Returns KILN_OK; KILN_MISS: no such part; KILN_E_IO; KILN_E_NO_MEMORY. */
+kiln_status kilni_dir_walk_part(kilni_dir *dir, unsigned part, int64_t *offset,
+                                kilni_dir_visit_fn *visit, void *user);
+
+/* Whether a walk of a part can go on where it was ended. */
+bool kilni_dir_has_offsets(const kilni_dir *dir);
 /* One shard of layout "kiln". Sets @ret_has_ended to whether a visit ended the walk. KILN_MISS: no
  * such shard; else as above. */
 kiln_status kilni_dir_walk_shard(kilni_dir *dir, unsigned shard, kilni_dir_visit_fn *visit,
@@ -259,7 +277,24 @@ kiln_status kilni_dir_stat(kiln_store *store, kiln_store_stat *ret_stat);
 
 /* ---- trim.c ---- */
 
-kiln_status kilni_dir_trim(kiln_store *store, uint64_t max_bytes, kiln_trim_report *ret_report);
+/* By what the totals say; where they say nothing, as kilni_dir_stat. */
+kiln_status kilni_dir_known_stat(kiln_store *store, kiln_store_stat *ret_stat);
 
-/* Brings a store that outgrew its size back to nine tenths of it, and counts it anew. */
+kiln_status kilni_dir_trim(kiln_store *store, uint64_t max_bytes, kiln_trim_report *ret_report);
+kiln_status kilni_dir_trim_by(kiln_store *store, const kiln_trim_params *params,
+                              kiln_trim_report *ret_report);
+
+/* Whether there is room for @size bytes in the place of @replaced. In a store that evicts there
+ * always is. */
+bool kilni_dir_takes(kilni_dir *dir, uint64_t size, uint64_t replaced);
+
+/* What a put does at its end: a slice of a trim, where the store outgrew its size, where a trim is
+ * under way, or where the last one was a day ago. */
+void kilni_dir_tend(kilni_dir *dir, uint64_t put_bytes, bool has_outgrown);
+
+/* Counts the store anew, and trims it where it is too large: a slice of that. */
 void kilni_dir_make_room(kilni_dir *dir);
+
+/* What a store does before it is closed, for a short time: it goes on with a trim, or lets what is
+ * too old go. */
+void kilni_dir_tend_at_end(kilni_dir *dir);

@@ -51,6 +51,14 @@ bool kilni_dir_temporary_path(const char *folder, uint64_t number, char *path, s
     return length > 0 && (size_t)length < size;
 }
 
+void kilni_dir_path_beside(const char *path, uint64_t number, char *beside)
+{
+    const char *slash = strrchr(path, '/');
+    const int folder = slash ? (int)(slash + 1 - path) : 0;
+    snprintf(beside, KILNI_DIR_PATH_SIZE, "%.*s" TEMPORARY_PREFIX "%016" PRIx64, folder, path,
+             number);
+}
+
 static bool is_hex(const char *text, size_t length)
 {
     return strlen(text) == length && strspn(text, "0123456789abcdef") == length;

@@ -233,6 +233,10 @@ static kiln_status publish(pair_put *put)
         return status == KILN_MISS ? KILN_BUSY : status;
     }
     note_incumbent(put);
+    if (!kilni_dir_takes(put->dir, put->disk_bytes + disk_bytes, put->replaced.disk_bytes)) {
+        kilni_os()->unlinkat(put->folder, temporary, 0);
+        return KILN_E_FULL;
+    }
     struct stat ours;
     if (kilni_os()->fstatat(put->folder, temporary, &ours, AT_SYMLINK_NOFOLLOW) != 0 ||
         kilni_os()->renameat(put->folder, temporary, put->folder, name) != 0) {

@@ -228,9 +228,7 @@ void kilni_dir_settle(kilni_dir *dir, unsigned shard, uint64_t disk_bytes,
             atomic_fetch_add_explicit(&dir->untold_bytes, disk_bytes, memory_order_relaxed);
         has_outgrown = untold + disk_bytes > most / 10;
     }
-    if (has_outgrown) {
-        kilni_dir_make_room(dir);
-    }
+    kilni_dir_tend(dir, disk_bytes, has_outgrown);
 }
 
 kiln_status kilni_dir_put(kiln_store *store, const kiln_entry *entry)
@@ -245,9 +243,13 @@ kiln_status kilni_dir_put(kiln_store *store, const kiln_entry *entry)
         return status;
     }
     kiln_bytes bytes = kiln_entry_encoding(entry);
+    if (!kilni_dir_takes(dir, bytes.size, replaced.disk_bytes)) {
+        return KILN_E_FULL;
+    }
     uint64_t disk_bytes = 0;
     status = publish(dir, shard, path, bytes, &disk_bytes);
-    if (status == KILN_MISS) {
+    /* A janitor may remove a shard that is empty yet. */
+    for (int i = 0; status == KILN_MISS && i < NAME_TRIES; i++) {
         status = make_shard(dir, shard);
         if (status == KILN_OK) {
             status = publish(dir, shard, path, bytes, &disk_bytes);
@@ -275,19 +277,55 @@ kilni_dir_identity kilni_dir_identity_of(const struct stat *stat)
         .inode = stat->st_ino, .size = stat->st_size, .used = stat->st_mtim};
 }
 
-kiln_status kilni_dir_remove_seen(int directory, const char *path, const kilni_dir_identity *seen)
+static kiln_status look_again(int directory, const char *path, const kilni_dir_identity *seen)
 {
     struct stat now;
     if (kilni_os()->fstatat(directory, path, &now, AT_SYMLINK_NOFOLLOW) != 0) {
         return kilni_dir_remove_status(errno);
     }
-    bool is_same = now.st_ino == seen->inode && now.st_size == seen->size &&
-                   now.st_mtim.tv_sec == seen->used.tv_sec &&
-                   now.st_mtim.tv_nsec == seen->used.tv_nsec;
-    if (!is_same) {
-        return KILN_MISS;
+    const bool is_same = now.st_ino == seen->inode && now.st_size == seen->size &&
+                         now.st_mtim.tv_sec == seen->used.tv_sec &&
+                         now.st_mtim.tv_nsec == seen->used.tv_nsec;
+    return is_same ? KILN_OK : KILN_MISS;
+}
+
+/* Gives a file its name back, unless a newer one has it by now. */
+static void bring_back(int directory, const char *aside, const char *path)
+{
+    if (kilni_os()->linkat(directory, aside, directory, path, 0) == 0 || errno == EEXIST) {
+        kilni_os()->unlinkat(directory, aside, 0);
+    } else {
+        /* Not all file systems have links. */
+        kilni_os()->renameat(directory, aside, directory, path);
     }
-    return kilni_os()->unlinkat(directory, path, 0) == 0 ? KILN_OK : kilni_dir_remove_status(errno);
+}
+
+/* Between a look and a removal by name another process may put a new file there. So the file gets
+ * a name that nobody else knows, and is looked at under that. */
+kiln_status kilni_dir_remove_seen(int directory, const char *path, const kilni_dir_identity *seen)
+{
+    char aside[KILNI_DIR_PATH_SIZE];
+    uint64_t number;
+    kiln_status status = look_again(directory, path, seen);
+    if (status != KILN_OK) {
+        return status;
+    }
+    if (kilni_os()->getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number) {
+        return KILN_E_IO;
+    }
+    kilni_dir_path_beside(path, number, aside);
+    if (kilni_os()->renameat(directory, path, directory, aside) != 0) {
+        return kilni_dir_remove_status(errno);
+    }
+    status = look_again(directory, aside, seen);
+    if (status == KILN_OK && kilni_os()->unlinkat(directory, aside, 0) == 0) {
+        return KILN_OK;
+    }
+    if (status == KILN_OK) {
+        status = kilni_dir_remove_status(errno);
+    }
+    bring_back(directory, aside, path);
+    return status;
 }
 
 void kilni_dir_count_removed(kilni_dir *dir, unsigned shard, const struct stat *removed)

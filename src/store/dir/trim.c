@@ -1,226 +1,454 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The janitor: counts a store, and removes what was used least recently until it fits. One works
- * at a time. It removes a file only while that is still the one that it ranked.
+ * When a store is trimmed, and where a trim rests between its slices: in a folder of the store, by
+ * one process at a time. A trim that someone waits for is made at once, and in memory.
  */
+#include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "os/clock.h"
+#include "os/file.h"
 #include "os/os.h"
-#include "store/dir/layout.h"
+#include "store/dir/janitor.h"
 #include "store/lock.h"
 #include "store/totals.h"
 
-#define LEFTOVER_AGE_S 3600
+#define FOLDER KILNI_DIR_VERSION "/janitor"
+#define JOB "job"         /* while a trim is under way: how far it is */
+#define SUMMARY "summary" /* the last whole one; its mtime is when the last survey ended */
+#define NEXT "next"       /* the one that is being made */
 
-typedef struct candidate {
-    kilni_dir_identity seen;
-    uint64_t disk_bytes;
-    kilni_dir_spot spot;
-    char *folder; /* the spot's; to be freed */
-} candidate;
+#define SLICE_NS 4000000u /* the last step may take a while longer */
+#define TIME_AT_END_NS 50000000u
+#define DAY_S 86400
+#define HOUR_S 3600
+/* A put that is one part in so many of the store's size is worth a slice more: a trim is to end
+ * before the store has outgrown its size by much. */
+#define PUTS_OF_A_SLICE 8192u
+#define SLICES_OF_A_PUT 64u
+/* Uses that were not noted, and clocks that differ. */
+#define LEAST_BLUR_S 60u
 
-typedef struct store_census {
-    kilni_dir *dir;
-    int64_t now_s;
-    candidate *candidates;
-    size_t count, capacity;
-    uint64_t entries, bytes; /* that are there */
-    uint64_t removed, removed_bytes;
-    uint64_t leftover_bytes; /* removed too, but no writer has told the totals of them */
-    kiln_status status;
-} store_census;
+/* ---- the rule ---- */
 
-static bool add_candidate(store_census *census, const kilni_dir_found *found)
+static uint64_t limit_of(const kilni_dir *dir)
 {
-    if (census->count == census->capacity) {
-        size_t capacity = census->capacity ? census->capacity * 2 : 256;
-        candidate *grown = capacity > SIZE_MAX / sizeof *grown
-                               ? NULL
-                               : realloc(census->candidates, capacity * sizeof *grown);
-        if (!grown) {
-            return false;
-        }
-        census->candidates = grown;
-        census->capacity = capacity;
-    }
-    char *folder = found->folder ? strdup(found->folder) : NULL;
-    if (found->folder && !folder) {
-        return false;
-    }
-    kilni_dir_spot spot = kilni_dir_spot_of(found);
-    spot.folder = folder;
-    census->candidates[census->count++] = (candidate){
-        .seen = kilni_dir_identity_of(&found->stat),
-        .disk_bytes = kilni_dir_disk_bytes(&found->stat),
-        .spot = spot,
-        .folder = folder,
+    const kilni_store_options *options = &dir->store.options;
+    /* A store of size zero takes nothing; what it holds is not removed behind its user's back. */
+    return options->max_bytes == 0 || options->policy == KILN_STORE_POLICY_NO_EVICT
+               ? KILN_UNLIMITED
+               : options->max_bytes;
+}
+
+static kilni_dir_job new_job(const kilni_dir *dir, uint64_t limit, uint64_t target)
+{
+    const kilni_store_options *options = &dir->store.options;
+    return (kilni_dir_job){
+        .limit = limit,
+        .target = target,
+        .policy = options->policy,
+        .now_s = (uint64_t)kilni_clock_unix_s(),
+        .blur_s = (uint64_t)options->stamp_interval_s + LEAST_BLUR_S,
+        .max_age_s = options->max_age_s,
     };
-    return true;
 }
 
-/* Whether a temporary is old and its writer gone: a living one keeps a lock on it. */
-static bool is_leftover(const store_census *census, const kilni_dir_found *found)
+/* ---- files ---- */
+
+static int open_folder_there(const kilni_dir *dir)
 {
-    if (census->now_s - found->stat.st_mtim.tv_sec < LEFTOVER_AGE_S) {
-        return false;
+    const int folder = kilni_os()->openat(kilni_dir_root(dir), FOLDER,
+                                          O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
+    struct stat stat;
+    if (folder >= 0 && (kilni_os()->fstat(folder, &stat) != 0 || stat.st_uid != dir->user ||
+                        (stat.st_mode & (S_IWGRP | S_IWOTH)))) {
+        kilni_os()->close(folder);
+        errno = EACCES;
+        return -1;
     }
-    kilni_lock lock;
-    if (kilni_lock_open(found->directory, found->name, O_RDONLY, &lock) != KILN_OK) {
-        return false;
-    }
-    kiln_status status = kilni_lock_take(&lock, F_RDLCK, 0, 0, 0);
-    kilni_lock_close(&lock);
-    return status == KILN_OK || status == KILN_E_UNSUPPORTED;
+    return folder;
 }
 
-static int count_found(void *user, const kilni_dir_found *found)
+static int open_folder(const kilni_dir *dir)
 {
-    store_census *census = user;
-    uint64_t disk_bytes = kilni_dir_disk_bytes(&found->stat);
-    if (found->is_temporary && is_leftover(census, found)) {
-        if (kilni_dir_remove_found(census->dir, found) == KILN_OK) {
-            census->leftover_bytes += disk_bytes;
-            return 0;
-        }
+    int folder = open_folder_there(dir);
+    if (folder < 0 && errno == ENOENT) {
+        kilni_dir_make_directory(kilni_dir_root(dir), KILNI_DIR_VERSION);
+        kilni_dir_make_directory(kilni_dir_root(dir), FOLDER);
+        folder = open_folder_there(dir);
     }
-    census->bytes += disk_bytes;
-    if (found->is_temporary) {
-        return 0;
-    }
-    census->entries += kilni_dir_has_entries(found->shard);
-    if (found->stat.st_uid == census->dir->user && !add_candidate(census, found)) {
-        census->status = KILN_E_NO_MEMORY;
-        return 1;
-    }
-    return 0;
+    return folder;
 }
 
-static int compare_by_use(const void *first, const void *second)
+/* A regular file of ours; -1: there is none, or something else. */
+static int open_own(const kilni_dir *dir, int folder, const char *name, int flags)
 {
-    const candidate *a = first;
-    const candidate *b = second;
-    if (a->seen.used.tv_sec != b->seen.used.tv_sec) {
-        return a->seen.used.tv_sec < b->seen.used.tv_sec ? -1 : 1;
+    const int careful = O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+    const int file = kilni_os()->openat(folder, name, flags | careful, 0600);
+    struct stat stat;
+    if (file >= 0 && (kilni_os()->fstat(file, &stat) != 0 || !S_ISREG(stat.st_mode) ||
+                      stat.st_uid != dir->user || (stat.st_mode & (S_IWGRP | S_IWOTH)))) {
+        kilni_os()->close(file);
+        return -1;
     }
-    if (a->seen.used.tv_nsec != b->seen.used.tv_nsec) {
-        return a->seen.used.tv_nsec < b->seen.used.tv_nsec ? -1 : 1;
-    }
-    return memcmp(&a->spot.digest, &b->spot.digest, sizeof a->spot.digest);
+    return file;
 }
 
-static void remove_candidate(store_census *census, const candidate *victim)
+static void close_file(int *file)
 {
-    const kilni_dir_layout *layout = kilni_dir_layout_of_shard(census->dir, victim->spot.shard);
-    if (layout->remove_place(census->dir, &victim->spot, &victim->seen) == KILN_OK) {
-        const bool is_entry = kilni_dir_has_entries(victim->spot.shard);
-        census->removed += is_entry;
-        census->removed_bytes += victim->disk_bytes;
-        census->entries -= is_entry;
-        census->bytes -= victim->disk_bytes;
+    if (*file >= 0) {
+        kilni_os()->close(*file);
     }
+    *file = -1;
 }
 
-/* Removes down to @target. The entry used last stays where the rest is within @limit. */
-static void remove_oldest(store_census *census, uint64_t limit, uint64_t target)
+static void open_hints(kilni_janitor *janitor, int folder)
 {
-    if (census->bytes <= target || census->count == 0) {
-        return;
-    }
-    qsort(census->candidates, census->count, sizeof *census->candidates, compare_by_use);
-    for (size_t i = 0; i < census->count && census->bytes > target; i++) {
-        bool is_last = i + 1 == census->count;
-        if (is_last && census->bytes <= limit) {
-            break;
-        }
-        remove_candidate(census, &census->candidates[i]);
-    }
+    janitor->hints.file = open_own(janitor->dir, folder, SUMMARY, O_RDONLY);
 }
 
-/* Corrects the sizes by what was counted, or, where not all could be, by what was removed. */
-static void correct_totals(const store_census *census)
-{
-    kilni_totals_change change = {.counters.evicted = census->removed};
-    if (census->status == KILN_OK) {
-        change.is_recount = true;
-        change.entries = (int64_t)census->entries;
-        change.bytes = (int64_t)census->bytes;
-    } else {
-        change.entries = -(int64_t)census->removed;
-        change.bytes = -(int64_t)census->removed_bytes;
-    }
-    kilni_dir_change_totals_file(census->dir, &change, NULL);
-}
+/* ---- at once ---- */
 
-static void free_candidates(store_census *census)
+static kiln_status work_at_once(kilni_dir *dir, const kilni_dir_job *job, bool is_dry,
+                                kiln_trim_report *ret_report)
 {
-    for (size_t i = 0; i < census->count; i++) {
-        free(census->candidates[i].folder);
+    kilni_janitor janitor;
+    kilni_janitor_init(&janitor, dir);
+    janitor.job = *job;
+    janitor.is_dry = is_dry;
+    int folder = open_folder_there(dir);
+    if (folder >= 0) {
+        open_hints(&janitor, folder);
     }
-    free(census->candidates);
-}
-
-static kiln_status trim_locked(kilni_dir *dir, uint64_t limit, uint64_t target,
-                               kiln_trim_report *ret_report)
-{
-    store_census census = {.dir = dir, .now_s = kilni_clock_unix_s()};
-    kiln_status status = kilni_dir_walk(dir, count_found, &census);
-    if (census.status == KILN_OK) {
-        census.status = status;
+    while (janitor.status == KILN_OK && janitor.job.phase != KILNI_DIR_DONE) {
+        kilni_janitor_run(&janitor);
     }
-    if (census.status != KILN_E_NO_MEMORY) {
-        remove_oldest(&census, limit, target);
+    kilni_janitor_tell(&janitor);
+    if (folder >= 0 && !is_dry) {
+        /* What a trim in slices has counted is not so any more. */
+        kilni_os()->unlinkat(folder, JOB, 0);
     }
-    free_candidates(&census);
-    if (dir->layout->tidy) {
-        dir->layout->tidy(dir);
-    }
-    correct_totals(&census);
-    atomic_fetch_add_explicit(&dir->store.counts.evicted, census.removed, memory_order_relaxed);
     *ret_report = (kiln_trim_report){
-        .removed = census.removed,
-        .removed_bytes = census.removed_bytes + census.leftover_bytes,
-        .entries = census.entries,
-        .bytes = census.bytes,
+        .removed = janitor.job.removed,
+        .removed_bytes = janitor.job.removed_bytes + janitor.job.leftover_bytes,
+        .entries = janitor.job.entries,
+        .bytes = janitor.job.bytes,
     };
-    return census.status;
-}
-
-static kiln_status trim_to(kilni_dir *dir, uint64_t limit, uint64_t target,
-                           kiln_trim_report *ret_report)
-{
-    kilni_lock janitor;
-    if (kilni_lock_open(kilni_dir_root(dir), KILNI_DIR_LEASE, O_RDWR | O_CREAT, &janitor) !=
-        KILN_OK) {
-        return KILN_E_IO;
-    }
-    kiln_status status = kilni_lock_take(&janitor, F_WRLCK, KILNI_DIR_JANITOR_BYTE, 1, 0);
-    /* Without locks two may work at a time: each removes only what the other has left. */
-    if (status == KILN_OK || status == KILN_E_UNSUPPORTED) {
-        status = trim_locked(dir, limit, target, ret_report);
-    }
-    kilni_lock_close(&janitor);
+    const kiln_status status = janitor.status != KILN_OK ? janitor.status : janitor.first_failure;
+    close_file(&janitor.hints.file);
+    close_file(&folder);
+    kilni_janitor_done(&janitor);
     return status;
 }
 
-kiln_status kilni_dir_trim(kiln_store *store, uint64_t max_bytes, kiln_trim_report *ret_report)
+/* ---- in slices ---- */
+
+typedef struct sliced_trim {
+    kilni_janitor janitor;
+    int folder, job_file;
+} sliced_trim;
+
+/* Whether a job that was found may be gone on with. */
+static bool is_in_force(const kilni_dir_job *job)
 {
-    return trim_to(kilni_dir_of(store), max_bytes, max_bytes, ret_report);
+    const int64_t age_s = kilni_clock_unix_s() - (int64_t)job->now_s;
+    return job->phase < KILNI_DIR_DONE && job->shard < KILNI_DIR_SHARD_COUNT &&
+           job->digits < KILNI_DIR_RANK_DIGITS + (job->phase == KILNI_DIR_SWEEP) && age_s >= 0 &&
+           age_s < DAY_S;
 }
 
-void kilni_dir_make_room(kilni_dir *dir)
+/* After the survey the new summary has taken the last one's place, and is not written any more.
+ * Before, there may be more in it: of a slice whose process was killed. */
+static bool open_summaries(sliced_trim *trim)
 {
-    /* A store of size zero takes nothing; what it holds is not removed behind its user's back. */
-    uint64_t configured = dir->store.options.max_bytes;
-    uint64_t limit = configured ? configured : KILN_UNLIMITED;
-    kiln_trim_report report;
-    kiln_status status = trim_to(dir, limit, limit / 10 * 9, &report);
+    kilni_janitor *janitor = &trim->janitor;
+    const bool is_written = janitor->job.phase == KILNI_DIR_SURVEY;
+    struct stat stat;
+    janitor->summary.file = is_written
+                                ? open_own(janitor->dir, trim->folder, NEXT, O_RDWR | O_CREAT)
+                                : open_own(janitor->dir, trim->folder, SUMMARY, O_RDONLY);
+    if (janitor->summary.file < 0 || kilni_os()->fstat(janitor->summary.file, &stat) != 0) {
+        return false;
+    }
+    const uint64_t size = (uint64_t)stat.st_size;
+    janitor->summary.size = janitor->job.summary_size;
+    if (is_written) {
+        open_hints(janitor, trim->folder);
+        return size >= janitor->job.summary_size;
+    }
+    return size == janitor->job.summary_size;
+}
+
+static kiln_status begin_sliced(sliced_trim *trim)
+{
+    kilni_janitor *janitor = &trim->janitor;
+    const uint64_t limit = limit_of(janitor->dir);
+    close_file(&janitor->summary.file);
+    close_file(&janitor->hints.file);
+    janitor->job = new_job(janitor->dir, limit, limit / 10 * 9);
+    return open_summaries(trim) ? KILN_OK : KILN_E_IO;
+}
+
+static kiln_status resume(sliced_trim *trim, kilni_dir *dir)
+{
+    kilni_janitor_init(&trim->janitor, dir);
+    trim->folder = open_folder(dir);
+    trim->job_file = -1;
+    if (trim->folder < 0) {
+        return KILN_E_IO;
+    }
+    trim->job_file = open_own(dir, trim->folder, JOB, O_RDWR | O_CREAT);
+    if (trim->job_file < 0) {
+        return KILN_E_IO;
+    }
+    const bool is_found = kilni_dir_job_load(trim->job_file, &trim->janitor.job) == KILN_OK &&
+                          is_in_force(&trim->janitor.job) && open_summaries(trim);
+    return is_found ? KILN_OK : begin_sliced(trim);
+}
+
+/* The survey has ended: its summary becomes the one that is used. */
+static kiln_status publish_summary(sliced_trim *trim)
+{
+    kilni_dir_summary *summary = &trim->janitor.summary;
+    kiln_status status = kilni_dir_summary_flush(summary);
+    if (status == KILN_OK &&
+        (kilni_os()->ftruncate(summary->file, (off_t)summary->size) != 0 ||
+         kilni_os()->renameat(trim->folder, NEXT, trim->folder, SUMMARY) != 0)) {
+        status = KILN_E_IO;
+    }
+    return status;
+}
+
+static kiln_status run_slice(sliced_trim *trim)
+{
+    kilni_janitor *janitor = &trim->janitor;
+    kiln_status status = KILN_OK;
+    uint64_t phase;
+    do {
+        phase = janitor->job.phase;
+        kilni_janitor_run(janitor);
+        status = janitor->status;
+        if (status == KILN_OK && phase == KILNI_DIR_SURVEY && janitor->job.phase != phase) {
+            status = publish_summary(trim);
+        }
+    } while (status == KILN_OK && janitor->job.phase != phase &&
+             janitor->job.phase != KILNI_DIR_DONE);
+    return status;
+}
+
+/* Leaves the job for the next slice, or ends it. */
+static kiln_status rest(sliced_trim *trim, bool *ret_is_done)
+{
+    kilni_janitor *janitor = &trim->janitor;
+    *ret_is_done = janitor->job.phase == KILNI_DIR_DONE;
+    if (*ret_is_done) {
+        kilni_os()->unlinkat(trim->folder, JOB, 0);
+        return KILN_OK;
+    }
+    const kiln_status status = kilni_dir_summary_flush(&janitor->summary);
+    if (janitor->job.phase == KILNI_DIR_SURVEY) {
+        janitor->job.summary_size = janitor->summary.size;
+    }
+    return status == KILN_OK ? kilni_dir_job_save(trim->job_file, &janitor->job) : status;
+}
+
+static void put_away(sliced_trim *trim)
+{
+    close_file(&trim->janitor.hints.file);
+    close_file(&trim->janitor.summary.file);
+    close_file(&trim->job_file);
+    close_file(&trim->folder);
+    kilni_janitor_done(&trim->janitor);
+}
+
+static kiln_status work_a_slice(kilni_dir *dir, bool *ret_is_done)
+{
+    const uint64_t until_ns = kilni_clock_ns() + SLICE_NS;
+    sliced_trim trim;
+    kiln_status status = resume(&trim, dir);
     if (status == KILN_OK) {
+        trim.janitor.until_ns = until_ns;
+        status = run_slice(&trim);
+        kilni_janitor_tell(&trim.janitor);
+    }
+    if (status == KILN_OK) {
+        status = rest(&trim, ret_is_done);
+    }
+    if (status != KILN_OK && trim.folder >= 0) {
+        kilni_os()->unlinkat(trim.folder, JOB, 0);
+    }
+    put_away(&trim);
+    return status;
+}
+
+/* ---- one at a time ---- */
+
+static kiln_status take_janitors_lock(kilni_dir *dir, kilni_lock *lock)
+{
+    if (kilni_lock_open(kilni_dir_root(dir), KILNI_DIR_LEASE, O_RDWR | O_CREAT, lock) != KILN_OK) {
+        return KILN_E_IO;
+    }
+    const kiln_status status = kilni_lock_take(lock, F_WRLCK, KILNI_DIR_JANITOR_BYTE, 1, 0);
+    if (status != KILN_OK && status != KILN_E_UNSUPPORTED) {
+        kilni_lock_close(lock);
+    }
+    return status;
+}
+
+static kiln_status trim_at_once(kilni_dir *dir, const kilni_dir_job *job,
+                                kiln_trim_report *ret_report)
+{
+    kilni_lock lock;
+    kiln_status status = take_janitors_lock(dir, &lock);
+    /* Without locks two may work at a time: each removes only what the other has left. */
+    if (status == KILN_OK || status == KILN_E_UNSUPPORTED) {
+        status = work_at_once(dir, job, false, ret_report);
+        kilni_lock_close(&lock);
+    }
+    return status;
+}
+
+/* Without locks, where a walk can't be interrupted, and where its files can't be written, as on a
+ * disk that is full, a trim that makes room is made at once. */
+static kiln_status trim_a_slice(kilni_dir *dir, bool *ret_is_done)
+{
+    kilni_lock lock;
+    kiln_status status = take_janitors_lock(dir, &lock);
+    if (status != KILN_OK && status != KILN_E_UNSUPPORTED) {
+        return status;
+    }
+    if (!kilni_dir_has_offsets(dir)) {
+        status = KILN_E_UNSUPPORTED;
+    }
+    status = status == KILN_OK ? work_a_slice(dir, ret_is_done) : status;
+    if (status != KILN_OK && status != KILN_E_NO_MEMORY) {
+        const uint64_t limit = limit_of(dir);
+        const kilni_dir_job job = new_job(dir, limit, limit / 10 * 9);
+        kiln_trim_report report;
+        status = work_at_once(dir, &job, false, &report);
+        *ret_is_done = true;
+    }
+    kilni_lock_close(&lock);
+    return status;
+}
+
+/* Returns whether there is more to do. */
+static bool work(kilni_dir *dir)
+{
+    bool is_done = false;
+    const kiln_status status = trim_a_slice(dir, &is_done);
+    if (status == KILN_OK && is_done) {
         atomic_store_explicit(&dir->untold_bytes, 0, memory_order_relaxed);
-    } else if (status != KILN_BUSY) {
+    } else if (status != KILN_OK && status != KILN_BUSY) {
         kilni_store_warn(&dir->store, KILNI_WARNED_TRIM, "%s: can't be trimmed: %s", dir->path,
                          kiln_status_text(status));
     }
+    const bool goes_on = status == KILN_OK && !is_done;
+    atomic_store_explicit(&dir->is_trimming, goes_on, memory_order_relaxed);
+    return goes_on;
+}
+
+/* ---- occasions ---- */
+
+void kilni_dir_make_room(kilni_dir *dir)
+{
+    work(dir);
+}
+
+static bool is_under_way(const kilni_dir *dir)
+{
+    struct stat stat;
+    return kilni_os()->fstatat(kilni_dir_root(dir), FOLDER "/" JOB, &stat, AT_SYMLINK_NOFOLLOW) ==
+           0;
+}
+
+/* A day after the last survey. Only where that is made in slices. */
+static bool is_due(kilni_dir *dir)
+{
+    const int64_t now_s = kilni_clock_unix_s();
+    if (!kilni_dir_has_offsets(dir) ||
+        now_s < atomic_load_explicit(&dir->due_s, memory_order_relaxed)) {
+        return false;
+    }
+    atomic_store_explicit(&dir->due_s, now_s + HOUR_S, memory_order_relaxed);
+    struct stat stat;
+    return kilni_os()->fstatat(kilni_dir_root(dir), FOLDER "/" SUMMARY, &stat,
+                               AT_SYMLINK_NOFOLLOW) != 0 ||
+           stat.st_mtim.tv_sec + DAY_S <= now_s || stat.st_mtim.tv_sec > now_s + DAY_S;
+}
+
+static uint64_t slices_for(const kilni_dir *dir, uint64_t put_bytes)
+{
+    const uint64_t slices = 1 + put_bytes / (limit_of(dir) / PUTS_OF_A_SLICE + 1);
+    return slices < SLICES_OF_A_PUT ? slices : SLICES_OF_A_PUT;
+}
+
+void kilni_dir_tend(kilni_dir *dir, uint64_t put_bytes, bool has_outgrown)
+{
+    const bool evicts = dir->store.options.policy != KILN_STORE_POLICY_NO_EVICT;
+    if ((has_outgrown && evicts) || is_under_way(dir) || is_due(dir)) {
+        for (uint64_t left = slices_for(dir, put_bytes); left > 0 && work(dir);) {
+            left--;
+        }
+    }
+}
+
+void kilni_dir_tend_at_end(kilni_dir *dir)
+{
+    const bool is_wanted = dir->store.options.max_age_s > 0 ||
+                           atomic_load_explicit(&dir->is_trimming, memory_order_relaxed);
+    if (is_wanted && !kilni_dir_is_readonly(dir)) {
+        const uint64_t until_ns = kilni_clock_ns() + TIME_AT_END_NS;
+        while (work(dir) && kilni_clock_ns() < until_ns) {
+        }
+    }
+}
+
+kiln_status kilni_dir_known_stat(kiln_store *store, kiln_store_stat *ret_stat)
+{
+    kilni_totals totals;
+    const kiln_status status =
+        kilni_totals_read_file(kilni_dir_root(kilni_dir_of(store)), KILNI_DIR_STATS, &totals);
+    if (status != KILN_OK || totals.is_new) {
+        return kilni_dir_stat(store, ret_stat);
+    }
+    *ret_stat = (kiln_store_stat){.totals = totals.counters,
+                                  .entries = totals.entries,
+                                  .bytes = totals.bytes,
+                                  .max_bytes = store->options.max_bytes};
+    return KILN_OK;
+}
+
+bool kilni_dir_takes(kilni_dir *dir, uint64_t size, uint64_t replaced)
+{
+    kiln_store_stat stat;
+    if (dir->store.options.policy != KILN_STORE_POLICY_NO_EVICT) {
+        return true;
+    }
+    if (kilni_dir_known_stat(&dir->store, &stat) != KILN_OK) {
+        return false;
+    }
+    const uint64_t most = dir->store.options.max_bytes;
+    const uint64_t kept = stat.bytes > replaced ? stat.bytes - replaced : 0;
+    return kept <= most && size <= most - kept;
+}
+
+/* ---- by order ---- */
+
+kiln_status kilni_dir_trim(kiln_store *store, uint64_t max_bytes, kiln_trim_report *ret_report)
+{
+    const kiln_trim_params params = {
+        .struct_size = sizeof params, .flags = KILN_TRIM_BY_SIZE, .max_bytes = max_bytes};
+    return kilni_dir_trim_by(store, &params, ret_report);
+}
+
+kiln_status kilni_dir_trim_by(kiln_store *store, const kiln_trim_params *params,
+                              kiln_trim_report *ret_report)
+{
+    kilni_dir *dir = kilni_dir_of(store);
+    const uint64_t limit = params->flags & KILN_TRIM_BY_SIZE ? params->max_bytes : KILN_UNLIMITED;
+    kilni_dir_job job = new_job(dir, limit, limit);
+    job.max_age_s = params->older_than_s;
+    return params->flags & KILN_TRIM_DRY_RUN ? work_at_once(dir, &job, true, ret_report)
+                                             : trim_at_once(dir, &job, ret_report);
 }

@@ -36,10 +36,8 @@ static void visit_name(shard_walk *walk, int directory, unsigned shard, const ch
     }
 }
 
-kiln_status kilni_dir_walk_shard(kilni_dir *dir, unsigned shard, kilni_dir_visit_fn *visit,
-                                 void *user, bool *ret_has_ended)
+static kiln_status walk_shard(kilni_dir *dir, unsigned shard, int64_t *offset, shard_walk *walk)
 {
-    shard_walk walk = {.visit = visit, .user = user};
     char path[KILNI_DIR_PATH_SIZE];
     kilni_dir_shard_path(shard, path);
     int directory = kilni_os()->openat(kilni_dir_root(dir), path,
@@ -54,18 +52,50 @@ kiln_status kilni_dir_walk_shard(kilni_dir *dir, unsigned shard, kilni_dir_visit
         return status;
     }
     int system_error = 0;
-    while (!walk.has_ended) {
+    if (*offset != 0) {
+        kilni_os()->seekdir(listing, (long)*offset);
+    }
+    *offset = 0;
+    while (!walk->has_ended) {
         errno = 0;
         const struct dirent *found = kilni_os()->readdir(listing);
         if (!found) {
             system_error = errno;
             break;
         }
-        visit_name(&walk, directory, shard, found->d_name);
+        const int64_t next = found->d_off;
+        visit_name(walk, directory, shard, found->d_name);
+        *offset = walk->has_ended ? next : 0;
     }
     kilni_os()->closedir(listing);
-    *ret_has_ended = walk.has_ended;
     return system_error == 0 ? KILN_OK : walk_status(system_error);
+}
+
+kiln_status kilni_dir_walk_shard(kilni_dir *dir, unsigned shard, kilni_dir_visit_fn *visit,
+                                 void *user, bool *ret_has_ended)
+{
+    shard_walk walk = {.visit = visit, .user = user};
+    int64_t offset = 0;
+    const kiln_status status = walk_shard(dir, shard, &offset, &walk);
+    *ret_has_ended = walk.has_ended;
+    return status;
+}
+
+bool kilni_dir_has_offsets(const kilni_dir *dir)
+{
+    return dir->layout == &kilni_layout_kiln;
+}
+
+kiln_status kilni_dir_walk_part(kilni_dir *dir, unsigned part, int64_t *offset,
+                                kilni_dir_visit_fn *visit, void *user)
+{
+    if (part == KILNI_DIR_REQUESTS || kilni_dir_has_offsets(dir)) {
+        shard_walk walk = {.visit = visit, .user = user};
+        return walk_shard(dir, part, offset, &walk);
+    }
+    bool has_ended = false;
+    *offset = 0;
+    return part == 0 ? dir->layout->walk(dir, visit, user, &has_ended) : KILN_MISS;
 }
 
 kiln_status kilni_dir_walk(kilni_dir *dir, kilni_dir_visit_fn *visit, void *user)

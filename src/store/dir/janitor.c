@@ -1,0 +1,551 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/dir/janitor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "entry/entry.h"
+#include "os/clock.h"
+#include "os/file.h"
+#include "os/os.h"
+#include "store/dir/layout.h"
+#include "store/lock.h"
+#include "store/totals.h"
+
+#define LEFTOVER_AGE_S 3600
+#define NS_PER_S 1000000000
+/* A slice does so much whatever the time is, so that it gets on where a file costs long. */
+#define LEAST_STEPS 128u
+#define RECORDS_OF_A_STEP 64u
+#define NONE UINT64_MAX
+#define DIGIT_BITS 8u
+
+void kilni_janitor_init(kilni_janitor *janitor, kilni_dir *dir)
+{
+    *janitor = (kilni_janitor){
+        .dir = dir,
+        .until_ns = UINT64_MAX,
+        .hints.file = -1,
+        .summary.file = -1,
+        .segment_at = NONE,
+        .known_shard = NONE,
+    };
+}
+
+void kilni_janitor_done(kilni_janitor *janitor)
+{
+    kilni_dir_records_done(&janitor->met);
+    kilni_dir_records_done(&janitor->segment);
+    kilni_dir_records_done(&janitor->known);
+    kilni_dir_summary_done(&janitor->hints);
+    kilni_dir_summary_done(&janitor->summary);
+}
+
+static bool may_go_on(const kilni_janitor *j)
+{
+    return j->status == KILN_OK &&
+           (j->steps < LEAST_STEPS || j->until_ns == UINT64_MAX || kilni_clock_ns() < j->until_ns);
+}
+
+static kilni_dir_ranking ranking_of(const kilni_dir_job *job)
+{
+    return (kilni_dir_ranking){.policy = (uint32_t)job->policy,
+                               .now_s = (int64_t)job->now_s,
+                               .blur_s = job->blur_s,
+                               .max_age_s = job->max_age_s};
+}
+
+/* ---- what a summary knows of a shard ---- */
+
+static bool read_segment(kilni_janitor *j, const kilni_dir_summary *from, uint64_t at)
+{
+    if (j->segment_at == at) {
+        return true;
+    }
+    j->segment_at = NONE;
+    const kiln_status status = kilni_dir_summary_read(from, at, &j->segment, &j->segment_next);
+    if (status == KILN_E_NO_MEMORY) {
+        j->status = status;
+    }
+    j->segment_at = status == KILN_OK ? at : NONE;
+    return status == KILN_OK;
+}
+
+static int compare_inodes(const void *first, const void *second)
+{
+    const kilni_dir_record *a = first;
+    const kilni_dir_record *b = second;
+    return a->inode < b->inode ? -1 : a->inode > b->inode;
+}
+
+/* The first record of a shard in the segment: records are in the order of shards. */
+static size_t first_of_shard(const kilni_dir_records *segment, uint64_t shard)
+{
+    size_t low = 0;
+    size_t high = segment->count;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (segment->items[middle].shard < shard) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+static void copy_shard(kilni_janitor *j, uint64_t shard)
+{
+    const kilni_dir_records *segment = &j->segment;
+    for (size_t i = first_of_shard(segment, shard);
+         i < segment->count && segment->items[i].shard == shard; i++) {
+        if (!kilni_dir_records_add(&j->known, &segment->items[i])) {
+            j->status = KILN_E_NO_MEMORY;
+            return;
+        }
+    }
+}
+
+/* Shards are learned in their order; what is before the present one is not read again. */
+static void learn_shard(kilni_janitor *j, const kilni_dir_summary *from)
+{
+    const uint64_t shard = j->job.shard;
+    if (j->known_shard == shard) {
+        return;
+    }
+    j->known.count = 0;
+    j->known_shard = shard;
+    uint64_t last = 0;
+    for (uint64_t at = j->job.read_at; last <= shard && read_segment(j, from, at);
+         at = j->segment_next) {
+        last = j->segment.items[j->segment.count - 1].shard;
+        if (last < shard) {
+            j->job.read_at = j->segment_next;
+        }
+        copy_shard(j, shard);
+    }
+    if (j->known.count > 1) {
+        qsort(j->known.items, j->known.count, sizeof *j->known.items, compare_inodes);
+    }
+}
+
+static kilni_dir_record describe(uint64_t shard, const kilni_dir_found *found)
+{
+    const struct timespec used = found->stat.st_mtim;
+    const int64_t used_s = used.tv_sec < 0                          ? 0
+                           : used.tv_sec > INT64_MAX / NS_PER_S - 1 ? INT64_MAX / NS_PER_S - 1
+                                                                    : used.tv_sec;
+    return (kilni_dir_record){
+        .shard = shard,
+        .inode = found->stat.st_ino,
+        .used_ns = used_s * NS_PER_S + used.tv_nsec,
+        .disk_bytes = kilni_dir_disk_bytes(&found->stat),
+    };
+}
+
+/* What is known of a file, if it is still the one that was seen then. */
+static const kilni_dir_record *recall(const kilni_janitor *j, const kilni_dir_record *now)
+{
+    const kilni_dir_record *known =
+        j->known.count == 0
+            ? NULL
+            : bsearch(now, j->known.items, j->known.count, sizeof *j->known.items, compare_inodes);
+    return known && known->used_ns == now->used_ns && known->disk_bytes == now->disk_bytes ? known
+                                                                                           : NULL;
+}
+
+/* ---- survey ---- */
+
+/* Whether a temporary is old and its writer gone: a living one keeps a lock on it. */
+static bool is_leftover(const kilni_dir_found *found)
+{
+    if (kilni_clock_unix_s() - found->stat.st_mtim.tv_sec < LEFTOVER_AGE_S) {
+        return false;
+    }
+    kilni_lock lock;
+    if (kilni_lock_open(found->directory, found->name, O_RDONLY, &lock) != KILN_OK) {
+        return false;
+    }
+    kiln_status status = kilni_lock_take(&lock, F_RDLCK, 0, 0, 0);
+    kilni_lock_close(&lock);
+    return status == KILN_OK || status == KILN_E_UNSUPPORTED;
+}
+
+static bool remove_leftover(kilni_janitor *j, const kilni_dir_found *found)
+{
+    if (!is_leftover(found) || (!j->is_dry && kilni_dir_remove_found(j->dir, found) != KILN_OK)) {
+        return false;
+    }
+    j->job.leftover_bytes += kilni_dir_disk_bytes(&found->stat);
+    return true;
+}
+
+/* Reads from an entry's head what its building cost and when that was. What is damaged cost
+ * nothing. */
+static void read_head(const kilni_janitor *j, const kilni_dir_found *found,
+                      kilni_dir_record *record)
+{
+    int file;
+    struct stat stat;
+    unsigned char bytes[KILNI_ENTRY_HEAD_SIZE];
+    kilni_entry_head head;
+    size_t count = 0;
+    kiln_status status = kilni_dir_open_file(j->dir, found->directory, found->name, &file, &stat);
+    if (status == KILN_OK) {
+        status = kilni_file_read_at(file, bytes, sizeof bytes, 0, &count);
+        kilni_os()->close(file);
+    }
+    if (status == KILN_OK) {
+        status = kilni_entry_head_decode(bytes, count, (uint64_t)stat.st_size, &head);
+    }
+    if (status == KILN_OK) {
+        record->created_s = head.created_s;
+        record->build_ns = head.build_ns < KILNI_DIR_STAYS ? head.build_ns : KILNI_DIR_STAYS - 1;
+    } else if (status != KILN_E_CORRUPT && status != KILN_E_DENIED) {
+        record->build_ns = KILNI_DIR_STAYS;
+    }
+}
+
+static void complete(kilni_janitor *j, const kilni_dir_found *found, kilni_dir_record *record)
+{
+    const kilni_dir_record *known = recall(j, record);
+    if (known && known->build_ns != KILNI_DIR_STAYS) {
+        record->created_s = known->created_s;
+        record->build_ns = known->build_ns;
+    } else {
+        read_head(j, found, record);
+    }
+}
+
+static void count_candidate(kilni_dir_job *job, const kilni_dir_record *record)
+{
+    const kilni_dir_ranking ranking = ranking_of(job);
+    const uint64_t recency = kilni_dir_recency(&ranking, record);
+    job->candidate_bytes += record->disk_bytes;
+    if (recency > job->newest_recency) {
+        job->newest_recency = recency;
+        job->newest_inode = record->inode;
+        job->newest_bytes = record->disk_bytes;
+    }
+}
+
+static void note(kilni_janitor *j, const kilni_dir_record *record)
+{
+    const kilni_dir_ranking ranking = ranking_of(&j->job);
+    const bool stays = record->build_ns == KILNI_DIR_STAYS;
+    if (!stays && kilni_dir_has_expired(&ranking, record)) {
+        j->job.expired_bytes += record->disk_bytes;
+    } else if (!stays) {
+        count_candidate(&j->job, record);
+    }
+    if (!kilni_dir_records_add(&j->met, record)) {
+        j->status = KILN_E_NO_MEMORY;
+    } else if (j->met.count == KILNI_DIR_SEGMENT_RECORDS) {
+        j->status = kilni_dir_summary_append(&j->summary, &j->met);
+    }
+}
+
+static int survey_file(void *user, const kilni_dir_found *found)
+{
+    kilni_janitor *j = user;
+    j->steps++;
+    if (found->is_temporary && remove_leftover(j, found)) {
+        return !may_go_on(j);
+    }
+    j->job.shard_files++;
+    j->job.bytes += kilni_dir_disk_bytes(&found->stat);
+    if (!found->is_temporary) {
+        j->job.entries += kilni_dir_has_entries(found->shard);
+        if (found->stat.st_uid == j->dir->user) {
+            learn_shard(j, &j->hints);
+            kilni_dir_record record = describe(j->job.shard, found);
+            complete(j, found, &record);
+            note(j, &record);
+        }
+    }
+    return !may_go_on(j);
+}
+
+/* One that is not empty refuses. A writer that finds its directory gone makes it again. Layouts
+ * with more folders look after them when the trim has ended. */
+static void remove_empty_shard(const kilni_janitor *j)
+{
+    if (!kilni_dir_has_offsets(j->dir) && j->job.shard != KILNI_DIR_REQUESTS) {
+        return;
+    }
+    char path[KILNI_DIR_PATH_SIZE];
+    kilni_dir_shard_path((unsigned)j->job.shard, path);
+    kilni_os()->unlinkat(kilni_dir_root(j->dir), path, AT_REMOVEDIR);
+}
+
+static void leave_shard(kilni_janitor *j)
+{
+    j->job.shard++;
+    j->job.offset = 0;
+    j->job.shard_files = 0;
+}
+
+static void begin_phase(kilni_janitor *j, kilni_dir_phase phase)
+{
+    j->job.phase = phase;
+    j->job.read_at = 0;
+    j->job.shard = 0;
+    j->job.offset = 0;
+    j->job.shard_files = 0;
+    j->segment_at = NONE;
+    j->known_shard = NONE;
+}
+
+/* Walks on in the present shard. */
+static void walk_shard(kilni_janitor *j, kilni_dir_visit_fn *visit)
+{
+    int64_t offset = (int64_t)j->job.offset;
+    const kiln_status status =
+        kilni_dir_walk_part(j->dir, (unsigned)j->job.shard, &offset, visit, j);
+    if (j->status != KILN_OK) {
+        return;
+    }
+    if (status == KILN_OK && offset != 0) {
+        j->job.offset = (uint64_t)offset;
+        return;
+    }
+    if (status == KILN_OK && j->job.shard_files == 0 && !j->is_dry) {
+        remove_empty_shard(j);
+    }
+    if (status != KILN_OK && status != KILN_MISS) {
+        j->job.has_failed = 1;
+        j->first_failure = j->first_failure == KILN_OK ? status : j->first_failure;
+    }
+    leave_shard(j);
+}
+
+/* Corrects the sizes by what was counted. */
+static void correct_totals(const kilni_janitor *j)
+{
+    const kilni_totals_change change = {
+        .is_recount = true, .entries = (int64_t)j->job.entries, .bytes = (int64_t)j->job.bytes};
+    if (!j->job.has_failed && !j->is_dry) {
+        kilni_dir_change_totals_file(j->dir, &change, NULL);
+    }
+}
+
+static void decide_how_much(kilni_dir_job *job)
+{
+    const uint64_t kept = job->bytes - job->expired_bytes;
+    const uint64_t excess = kept > job->limit ? kept - job->target : 0;
+    const uint64_t others = job->candidate_bytes - job->newest_bytes;
+    if (excess > others && kept - others > job->limit) {
+        job->newest_recency = 0;
+        job->tied_bytes = excess < job->candidate_bytes ? excess : job->candidate_bytes;
+    } else {
+        job->tied_bytes = excess < others ? excess : others;
+    }
+}
+
+static void end_survey(kilni_janitor *j)
+{
+    kilni_dir_job *job = &j->job;
+    correct_totals(j);
+    decide_how_much(job);
+    job->summary_size = j->summary.size + j->summary.count;
+    begin_phase(j, job->tied_bytes > 0      ? KILNI_DIR_RANK
+                   : job->expired_bytes > 0 ? KILNI_DIR_SWEEP
+                                            : KILNI_DIR_DONE);
+}
+
+static void survey(kilni_janitor *j)
+{
+    walk_shard(j, survey_file);
+    if (j->status == KILN_OK && (j->job.shard == KILNI_DIR_SHARD_COUNT || !may_go_on(j))) {
+        j->status = kilni_dir_summary_append(&j->summary, &j->met);
+    }
+    if (j->status == KILN_OK && j->job.shard == KILNI_DIR_SHARD_COUNT) {
+        end_survey(j);
+    }
+}
+
+/* ---- rank: digit by digit, each by one reading of the summary ---- */
+
+static bool is_newest(const kilni_dir_job *job, const kilni_dir_ranking *ranking,
+                      const kilni_dir_record *record)
+{
+    return job->newest_recency > 0 && record->inode == job->newest_inode &&
+           kilni_dir_recency(ranking, record) == job->newest_recency;
+}
+
+static bool is_candidate(const kilni_dir_job *job, const kilni_dir_ranking *ranking,
+                         const kilni_dir_record *record)
+{
+    return record->build_ns != KILNI_DIR_STAYS && !kilni_dir_has_expired(ranking, record) &&
+           !is_newest(job, ranking, record);
+}
+
+static bool begins_as_known(const kilni_dir_job *job, uint64_t rank)
+{
+    return job->digits == 0 || rank >> (64 - DIGIT_BITS * job->digits) == job->rank;
+}
+
+static void count_by_digit(kilni_janitor *j)
+{
+    kilni_dir_job *job = &j->job;
+    const kilni_dir_ranking ranking = ranking_of(job);
+    const unsigned shift = 64 - DIGIT_BITS * ((unsigned)job->digits + 1);
+    for (size_t i = 0; i < j->segment.count; i++) {
+        const kilni_dir_record *record = &j->segment.items[i];
+        const uint64_t rank = kilni_dir_rank(&ranking, record);
+        if (is_candidate(job, &ranking, record) && begins_as_known(job, rank)) {
+            job->by_digit[rank >> shift & (KILNI_DIR_DIGIT_VALUES - 1)] += record->disk_bytes;
+        }
+    }
+    j->steps += 1 + (unsigned)j->segment.count / RECORDS_OF_A_STEP;
+}
+
+/* The next digit is the one at which enough is to go. */
+static void settle_digit(kilni_janitor *j)
+{
+    kilni_dir_job *job = &j->job;
+    unsigned digit = 0;
+    while (digit < KILNI_DIR_DIGIT_VALUES - 1 && job->tied_bytes > job->by_digit[digit]) {
+        job->tied_bytes -= job->by_digit[digit];
+        digit++;
+    }
+    job->rank = job->rank << DIGIT_BITS | digit;
+    job->digits++;
+    memset(job->by_digit, 0, sizeof job->by_digit);
+    job->read_at = 0;
+    if (job->digits == KILNI_DIR_RANK_DIGITS) {
+        begin_phase(j, KILNI_DIR_SWEEP);
+    }
+}
+
+static void rank(kilni_janitor *j)
+{
+    if (read_segment(j, &j->summary, j->job.read_at)) {
+        count_by_digit(j);
+        j->job.read_at = j->segment_next;
+    } else if (j->status == KILN_OK) {
+        settle_digit(j);
+    }
+}
+
+/* ---- sweep ---- */
+
+static bool is_victim(const kilni_dir_job *job, const kilni_dir_record *record)
+{
+    const kilni_dir_ranking ranking = ranking_of(job);
+    if (record->build_ns == KILNI_DIR_STAYS) {
+        return false;
+    }
+    if (kilni_dir_has_expired(&ranking, record)) {
+        return true;
+    }
+    const uint64_t rank = kilni_dir_rank(&ranking, record);
+    return is_candidate(job, &ranking, record) &&
+           (rank < job->rank || (rank == job->rank && job->tied_bytes > 0));
+}
+
+static bool has_victims(const kilni_janitor *j)
+{
+    for (size_t i = 0; i < j->known.count; i++) {
+        if (is_victim(&j->job, &j->known.items[i])) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool remove_victim(const kilni_janitor *j, const kilni_dir_found *found)
+{
+    return j->is_dry || kilni_dir_remove_found(j->dir, found) == KILN_OK;
+}
+
+static void count_victim(kilni_janitor *j, const kilni_dir_record *victim)
+{
+    kilni_dir_job *job = &j->job;
+    const kilni_dir_ranking ranking = ranking_of(job);
+    const bool is_entry = kilni_dir_has_entries((unsigned)victim->shard);
+    job->removed += is_entry;
+    job->removed_bytes += victim->disk_bytes;
+    job->entries -= is_entry;
+    job->bytes -= victim->disk_bytes;
+    j->gone_entries += is_entry;
+    j->gone_bytes += victim->disk_bytes;
+    if (!kilni_dir_has_expired(&ranking, victim) && kilni_dir_rank(&ranking, victim) == job->rank) {
+        const uint64_t bytes = victim->disk_bytes;
+        job->tied_bytes -= bytes < job->tied_bytes ? bytes : job->tied_bytes;
+    }
+}
+
+static int sweep_file(void *user, const kilni_dir_found *found)
+{
+    kilni_janitor *j = user;
+    const kilni_dir_record now = describe(j->job.shard, found);
+    /* What was used or replaced since it was ranked is none of this trim's. */
+    const kilni_dir_record *record = found->is_temporary ? NULL : recall(j, &now);
+    j->steps++;
+    if (record && is_victim(&j->job, record) && remove_victim(j, found)) {
+        count_victim(j, record);
+    } else {
+        j->job.shard_files++;
+    }
+    return !may_go_on(j);
+}
+
+static void sweep(kilni_janitor *j)
+{
+    learn_shard(j, &j->summary);
+    if (has_victims(j)) {
+        walk_shard(j, sweep_file);
+    } else {
+        leave_shard(j);
+    }
+    if (j->job.shard == KILNI_DIR_SHARD_COUNT) {
+        begin_phase(j, KILNI_DIR_DONE);
+    }
+}
+
+static void tidy(kilni_janitor *j)
+{
+    if (j->dir->layout->tidy && !j->is_dry) {
+        j->dir->layout->tidy(j->dir);
+    }
+}
+
+void kilni_janitor_run(kilni_janitor *j)
+{
+    const uint64_t phase = j->job.phase;
+    while (j->job.phase == phase && may_go_on(j)) {
+        switch (phase) {
+        case KILNI_DIR_SURVEY:
+            survey(j);
+            break;
+        case KILNI_DIR_RANK:
+            rank(j);
+            break;
+        case KILNI_DIR_SWEEP:
+            sweep(j);
+            break;
+        default:
+            return;
+        }
+    }
+    if (j->job.phase == KILNI_DIR_DONE) {
+        tidy(j);
+    }
+}
+
+void kilni_janitor_tell(kilni_janitor *j)
+{
+    const kilni_totals_change change = {.entries = -(int64_t)j->gone_entries,
+                                        .bytes = -(int64_t)j->gone_bytes,
+                                        .counters.evicted = j->gone_entries};
+    if (j->is_dry || j->gone_bytes == 0) {
+        return;
+    }
+    kilni_dir_change_totals_file(j->dir, &change, NULL);
+    atomic_fetch_add_explicit(&j->dir->store.counts.evicted, j->gone_entries, memory_order_relaxed);
+    j->gone_entries = 0;
+    j->gone_bytes = 0;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/dir/rank.h"
+
+#include <string.h>
+
+#include <kiln/store.h>
+
+#define NS_PER_S 1000000000
+#define LATEST_S ((int64_t)1 << 33)
+#define CHEAPEST_NS 1000000u
+#define DEAREST_NS ((uint64_t)600 * NS_PER_S)
+
+static uint64_t clamp(uint64_t value, uint64_t least, uint64_t most)
+{
+    return value < least ? least : value > most ? most : value;
+}
+
+/* Creation is known to the second. An entry that was not used since tells more. */
+static uint64_t creation_rank(const kilni_dir_record *record)
+{
+    const int64_t created_s = record->created_s < 0          ? 0
+                              : record->created_s > LATEST_S ? LATEST_S
+                                                             : record->created_s;
+    const int64_t used_s = record->used_ns / NS_PER_S;
+    const int64_t within = used_s == created_s ? record->used_ns % NS_PER_S : NS_PER_S - 1;
+    return (uint64_t)created_s * NS_PER_S + (uint64_t)within;
+}
+
+static int64_t age_s(const kilni_dir_ranking *ranking, const kilni_dir_record *record)
+{
+    const int64_t age = ranking->now_s - record->used_ns / NS_PER_S;
+    return age > 0 ? age : 0;
+}
+
+/* GreedyDual-Size keeps an entry until its L has grown by what the entry costs for each byte. A
+ * directory has no L; where that grows evenly, an entry stays for a time in proportion to cost
+ * through size after its last use. So what is lowest of cost / (size * age) goes first. */
+static uint64_t cost_rank(const kilni_dir_ranking *ranking, const kilni_dir_record *record)
+{
+    const double cost = (double)clamp(record->build_ns, CHEAPEST_NS, DEAREST_NS);
+    const double size = (double)clamp(record->disk_bytes, 1, UINT64_MAX);
+    const double age = (double)age_s(ranking, record) + (double)ranking->blur_s + 1;
+    const double merit = cost / size / age;
+    /* Positive numbers have the order of their bits. */
+    uint64_t bits;
+    _Static_assert(sizeof bits == sizeof merit, "a double has 64 bits");
+    memcpy(&bits, &merit, sizeof bits);
+    return bits;
+}
+
+uint64_t kilni_dir_recency(const kilni_dir_ranking *ranking, const kilni_dir_record *record)
+{
+    if (ranking->policy == KILN_STORE_POLICY_FIFO) {
+        return creation_rank(record);
+    }
+    return record->used_ns > 0 ? (uint64_t)record->used_ns : 0;
+}
+
+uint64_t kilni_dir_rank(const kilni_dir_ranking *ranking, const kilni_dir_record *record)
+{
+    return ranking->policy == KILN_STORE_POLICY_COST ? cost_rank(ranking, record)
+                                                     : kilni_dir_recency(ranking, record);
+}
+
+bool kilni_dir_has_expired(const kilni_dir_ranking *ranking, const kilni_dir_record *record)
+{
+    return ranking->max_age_s > 0 && (uint64_t)age_s(ranking, record) > ranking->max_age_s;
+}

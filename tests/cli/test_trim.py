@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kiln trim: by size, by age, of drivers that are gone, and without doing anything."""
+
+import json
+import os
+import subprocess
+import time
+
+import cli
+
+DAY = 86400
+
+
+class Trim(cli.CliTest):
+    def setUp(self):
+        super().setUp()
+        self.digests = self.make("entries")
+        for name, days in (("matmul", 3), ("saxpy", 40)):
+            self.set_age(self.digests[name], days)
+
+    def set_age(self, digest, days):
+        when = time.time() - days * DAY - 60
+        os.utime(self.entry_path(digest), (when, when))
+
+    def names(self):
+        return sorted(item["name"] for item in self.listed("--all"))
+
+    def snapshot(self):
+        found = {}
+        for folder, _, files in os.walk(self.cache):
+            for path in [folder, *(os.path.join(folder, name) for name in files)]:
+                stat = os.lstat(path)
+                found[path] = (stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)
+        return found
+
+    def test_what_fits_stays(self):
+        told = self.kiln_json("trim")
+        self.assertEqual(set(told), {"removed", "removed_bytes", "stale", "stale_bytes", "untold",
+                                     "entries", "bytes", "dry_run"})
+        self.assertEqual((told["removed"], told["entries"], told["dry_run"]), (0, 3, False))
+        self.assertEqual(told["bytes"], self.kiln_json("stats")["bytes"])
+        self.assertIn(b"0 entries removed", self.kiln("trim").stdout)
+
+    def test_size(self):
+        told = self.kiln_json("trim", "--max-size", "100K")
+        # The large one is the least worth for its size.
+        self.assertNotIn("matmul", self.names())
+        self.assertIn("saxpy", self.names())
+        self.assertEqual((told["removed"], told["entries"]), (1, 2))
+        self.assertGreater(told["removed_bytes"], 1500000)
+        self.assertLessEqual(told["bytes"], 100 << 10)
+        self.assertEqual(self.kiln_json("stats")["evicted"], 1)
+        self.kiln("trim", "--max-size", "0")
+        self.assertEqual(self.names(), [])
+
+    def test_the_limit_of_programs(self):
+        self.environment["KILN_MAX_SIZE"] = "100K"
+        self.assertEqual(self.kiln_json("trim")["removed"], 1)
+
+    def test_age(self):
+        for age in ("50", "45d", "1200h"):
+            self.assertEqual(self.kiln_json("trim", "--older-than", age)["removed"], 0)
+        self.assertEqual(self.kiln_json("trim", "--older-than", "30")["removed"], 1)
+        self.assertNotIn("saxpy", self.names())
+        self.assertEqual(self.kiln_json("trim", "--older-than", "100m")["removed"], 1)
+        self.assertNotIn("matmul", self.names())
+
+    def test_a_dry_run_alters_nothing(self):
+        self.leave_temporary()
+        before = self.snapshot()
+        told = self.kiln_json("trim", "--dry-run", "--max-size", "100K", "--older-than", "30",
+                              "--stale")
+        self.assertEqual(self.snapshot(), before)
+        self.assertEqual((told["removed"], told["dry_run"]), (2, True))
+        self.assertIn(b"2 entries would be removed",
+                      self.kiln("trim", "--dry-run", "--max-size", "100K", "--older-than",
+                                "30").stdout)
+        self.assertEqual(self.snapshot(), before)
+        done = self.kiln_json("trim", "--max-size", "100K", "--older-than", "30")
+        for name in ("removed", "removed_bytes", "entries", "bytes"):
+            self.assertEqual(done[name], told[name])
+
+    def test_leftovers(self):
+        path = self.leave_temporary()
+        self.kiln("trim")
+        self.assertFalse(os.path.exists(path))
+
+    def test_drivers_that_nobody_knows_tell_nothing(self):
+        names = self.names()
+        told = self.kiln_json("trim", "--stale")
+        self.assertEqual((told["stale"], told["removed"], told["untold"]), (0, 0, 3))
+        self.assertEqual(self.names(), names)
+        self.assertIn(b"of 3 entries it can't be told", self.kiln("trim", "--stale").stderr)
+
+    def test_wrong_values(self):
+        for arguments in (["--max-size", "1X"], ["--max-size", ""], ["--older-than", "0"],
+                          ["--older-than", "7w"], ["--older-than", "d"], ["--older-than", "-1"],
+                          ["operand"], ["--max-size"]):
+            with self.subTest(arguments):
+                result = self.kiln("trim", *arguments, expect=2)
+                self.assertEqual(result.stdout, b"")
+                self.assertNotEqual(result.stderr, b"")
+        self.assertEqual(len(self.names()), 4)
+
+
+class Drivers(cli.CliTest):
+    """On the drivers that are installed here, which scripts/with-runtime brings."""
+
+    def setUp(self):
+        super().setUp()
+        if "OCL_ICD_VENDORS" in os.environ:
+            self.environment["OCL_ICD_VENDORS"] = os.environ["OCL_ICD_VENDORS"]
+        report = json.loads(subprocess.run([cli.KILN, "doctor", "--json"], env=self.environment,
+                                           stdout=subprocess.PIPE).stdout)
+        self.platforms = [platform for platform in report.get("platforms", [])
+                          if platform["driver_files"]]
+        if not self.platforms:
+            self.skipTest("no OpenCL driver tells its files here")
+
+    def make_of(self, platform, files):
+        lines = [f"{name} {identity}" for name, identity in files.items()]
+        output = subprocess.run([cli.MAKE_CACHE, "driver", self.cache, platform, *lines],
+                                check=True, stdout=subprocess.PIPE, env=self.environment).stdout
+        return output.split()[0].decode()
+
+    def test_what_a_driver_before_this_one_built(self):
+        kept, gone = [], []
+        for platform in self.platforms:
+            files = platform["driver_files"]
+            name = next(iter(files))
+            kept.append(self.make_of(platform["name"], files))
+            gone.append(self.make_of(platform["name"], {**files, name: "build-id:00"}))
+            gone.append(self.make_of(platform["name"], {**files, "liblost.so": "build-id:01"}))
+            gone.append(self.make_of(
+                platform["name"], {other: files[other] for other in files if other != name}))
+        kept.append(self.make_of("A platform that is not here", {"lib.so": "build-id:02"}))
+        told = self.kiln_json("trim", "--stale", "--dry-run")
+        self.assertEqual((told["stale"], told["untold"]), (len(gone), 1))
+        self.assertEqual(len(self.listed()), len(kept) + len(gone))
+        told = self.kiln_json("trim", "--stale")
+        self.assertEqual((told["stale"], told["removed"], told["entries"]),
+                         (len(gone), 0, len(kept)))
+        self.assertEqual({item["digest"] for item in self.listed()}, set(kept))
+
+
+class Missing(cli.CliTest):
+    def test_nothing_is_made(self):
+        self.assertEqual(self.kiln_json("trim")["removed"], 0)
+        self.assertFalse(os.path.exists(self.cache))
+
+
+if __name__ == "__main__":
+    cli.main()

@@ -1,0 +1,1011 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Trimming: what goes first, by policy and by age; slices, and what becomes of them when their
+ * process is killed; files that are replaced while they are removed; damage that heals.
+ */
+#include "support/store_scene.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "os/os.h"
+#include "store/dir/dir.h"
+#include "store/store.h"
+#include "store/totals.h"
+#include "support/failing_malloc.h"
+
+#define LONG_AGO 1000000000
+#define DAY_S 86400
+
+static char scratch[SCRATCH_DIRECTORY_SIZE];
+static char cache[SCRATCH_DIRECTORY_SIZE + 8];
+static kiln_store *store;
+static kilni_os_table table;
+
+static int set_up(void **state)
+{
+    (void)state;
+    scratch_make(scratch);
+    snprintf(cache, sizeof cache, "%s/cache", scratch);
+    table = *kilni_os_system();
+    store = NULL;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    kilni_os_replace(NULL);
+    kiln_store_close(&store);
+    scratch_remove(scratch);
+    return 0;
+}
+
+/* @options  of the URL, as "policy=lru" */
+static void open_store(const char *options)
+{
+    char url[SCRATCH_PATH_SIZE * 2];
+    kiln_store_close(&store);
+    snprintf(url, sizeof url, "file://%s%s%s", cache, options[0] ? "?" : "", options);
+    assert_int_equal(kiln_store_open(url, NULL, &store, NULL), KILN_OK);
+}
+
+/* An entry as scratch_entry's, of a given cost and date. */
+static void put_built(uint64_t number, size_t size, uint64_t build_ns, int64_t created_s)
+{
+    unsigned char *bytes = malloc(size);
+    kiln_key *key = scratch_key(number);
+    kiln_entry *entry = NULL;
+    assert_non_null(bytes);
+    for (size_t i = 0; i < size; i++) {
+        bytes[i] = scratch_byte(number, i);
+    }
+    const kiln_entry_params params = {
+        .struct_size = sizeof params,
+        .key = key,
+        .kind = KILN_ENTRY_PROGRAM,
+        .provenance = {.struct_size = sizeof params.provenance,
+                       .build_ns = build_ns,
+                       .created_s = created_s},
+        .payload = {bytes, size},
+    };
+    assert_int_equal(kiln_entry_new(&params, &entry), KILN_OK);
+    assert_int_equal(kiln_store_put(store, entry), KILN_OK);
+    kiln_entry_release(&entry);
+    kiln_key_release(&key);
+    free(bytes);
+}
+
+static void put(uint64_t number)
+{
+    assert_int_equal(scratch_put(store, number, 1000), KILN_OK);
+}
+
+static void set_use(uint64_t number, time_t use)
+{
+    char path[SCRATCH_PATH_SIZE];
+    const struct timespec times[2] = {{.tv_sec = use}, {.tv_sec = use}};
+    scratch_entry_path(cache, number, path);
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+}
+
+static bool exists(const char *path)
+{
+    struct stat stat;
+    return lstat(path, &stat) == 0;
+}
+
+static bool has(uint64_t number)
+{
+    kiln_key *key = scratch_key(number);
+    const kiln_status status = kiln_store_contains(store, key);
+    kiln_key_release(&key);
+    return status == KILN_OK;
+}
+
+static kiln_store_stat get_stat(void)
+{
+    kiln_store_stat stat = {.struct_size = sizeof stat};
+    assert_int_equal(kiln_store_get_stat(store, &stat), KILN_OK);
+    return stat;
+}
+
+static kiln_store_stat get_known_stat(void)
+{
+    kiln_store_stat stat = {.struct_size = sizeof stat};
+    assert_int_equal(kiln_store_get_known_stat(store, &stat), KILN_OK);
+    return stat;
+}
+
+static void expect_size_known(void)
+{
+    assert_int_equal(get_known_stat().bytes, get_stat().bytes);
+    assert_int_equal(get_known_stat().entries, get_stat().entries);
+}
+
+static kiln_trim_report trim_by(uint32_t flags, uint64_t max_bytes, uint64_t older_than_s)
+{
+    const kiln_trim_params params = {.struct_size = sizeof params,
+                                     .flags = flags,
+                                     .max_bytes = max_bytes,
+                                     .older_than_s = older_than_s};
+    kiln_trim_report report = {.struct_size = sizeof report};
+    assert_int_equal(kiln_store_trim_by(store, &params, &report), KILN_OK);
+    return report;
+}
+
+/* Those of 0 to 9 that are there, a bit for each. */
+static unsigned those_there(void)
+{
+    unsigned there = 0;
+    for (uint64_t i = 0; i < 10; i++) {
+        there |= (unsigned)has(i) << i;
+    }
+    return there;
+}
+
+/* ---- what goes first ---- */
+
+static const char *const layouts[] = {"kiln", "sycl", "onednn"};
+
+static void open_with_layout(unsigned layout, const char *options)
+{
+    char all[128];
+    kiln_store_close(&store);
+    scratch_remove(cache);
+    snprintf(all, sizeof all, "layout=%s&%s", layouts[layout], options);
+    open_store(all);
+}
+
+/* One that stays whatever happens: the newest, and the dearest. */
+static void put_the_best(void)
+{
+    put_built(20, 1000, 500000000000, time(NULL));
+}
+
+static int use_long_ago(void *user, const kilni_dir_found *found)
+{
+    (void)user;
+    const struct timespec times[2] = {{.tv_sec = LONG_AGO}, {.tv_sec = LONG_AGO}};
+    assert_int_equal(utimensat(found->directory, found->name, times, 0), 0);
+    return 0;
+}
+
+static void test_lru(void **state)
+{
+    (void)state;
+    open_store("policy=lru");
+    for (uint64_t i = 0; i < 10; i++) {
+        /* What is dear is no better for it. */
+        put_built(i, 1000, 1000000000 * (10 - i), LONG_AGO);
+        set_use(i, LONG_AGO + (time_t)(i * 7 % 10));
+    }
+    trim_by(KILN_TRIM_BY_SIZE, get_stat().bytes / 2, 0);
+    /* i * 7 % 10 is 5 or more */
+    assert_int_equal(those_there(), 1u << 1 | 1u << 4 | 1u << 5 | 1u << 7 | 1u << 8);
+    expect_size_known();
+}
+
+static void test_fifo(void **state)
+{
+    (void)state;
+    for (unsigned layout = 0; layout < 3; layout++) {
+        open_with_layout(layout, "policy=fifo&stamp=0");
+        for (uint64_t i = 0; i < 10; i++) {
+            put_built(i, 1000, 1000000000 * i, LONG_AGO + (int64_t)(i * 3 % 10));
+        }
+        /* A use is no reason to stay. */
+        for (uint64_t i = 0; i < 10; i += 2) {
+            assert_int_equal(scratch_get(store, i), KILN_OK);
+        }
+        put_the_best();
+        trim_by(KILN_TRIM_BY_SIZE, get_stat().bytes / 11 * 6, 0);
+        /* i * 3 % 10 is 5 or more */
+        assert_int_equal(those_there(), 1u << 2 | 1u << 3 | 1u << 5 | 1u << 6 | 1u << 9);
+        expect_size_known();
+    }
+}
+
+static void test_cost(void **state)
+{
+    (void)state;
+    for (unsigned layout = 0; layout < 3; layout++) {
+        open_with_layout(layout, "policy=cost");
+        for (uint64_t i = 0; i < 10; i++) {
+            put_built(i, 1000, 10000000 * (1 + i * 7 % 10), LONG_AGO);
+        }
+        assert_int_equal(kilni_dir_walk(kilni_dir_of(store), use_long_ago, NULL), KILN_OK);
+        put_the_best();
+        trim_by(KILN_TRIM_BY_SIZE, get_stat().bytes / 11 * 6, 0);
+        /* i * 7 % 10 is 5 or more */
+        assert_int_equal(those_there(), 1u << 1 | 1u << 4 | 1u << 5 | 1u << 7 | 1u << 8);
+        expect_size_known();
+    }
+}
+
+static void test_cost_weighs_size_and_age(void **state)
+{
+    (void)state;
+    const time_t now = time(NULL);
+    open_store("policy=cost");
+    put_built(0, 1000, 100000000, LONG_AGO); /* as dear as the next for its size, but old */
+    put_built(1, 1000, 100000000, LONG_AGO);
+    put_built(2, 100000, 100000000, LONG_AGO); /* large */
+    put_built(3, 1000, 3000000000, LONG_AGO);  /* old too, and dear enough for that */
+    put_built(4, 1000, 100000000, LONG_AGO);   /* used last */
+    set_use(0, now - 20 * DAY_S);
+    set_use(1, now - DAY_S);
+    set_use(2, now - DAY_S);
+    set_use(3, now - 20 * DAY_S);
+    trim_by(KILN_TRIM_BY_SIZE, get_stat().bytes - 1, 0);
+    assert_int_equal(those_there(), 0x1b);
+    trim_by(KILN_TRIM_BY_SIZE, get_stat().bytes - 1, 0);
+    assert_int_equal(those_there(), 0x1a);
+    trim_by(KILN_TRIM_BY_SIZE, get_stat().bytes - 1, 0);
+    assert_int_equal(those_there(), 0x18);
+}
+
+static void test_nothing_is_evicted(void **state)
+{
+    (void)state;
+    uint64_t taken = 0;
+    open_store("policy=no_evict&max-size=100000");
+    while (taken < 100 && scratch_put(store, taken, 3000) == KILN_OK) {
+        taken++;
+    }
+    assert_in_range(taken, 10, 24);
+    assert_int_equal(scratch_put(store, 200, 3000), KILN_E_FULL);
+    assert_int_equal(scratch_put(store, 3, 3000), KILN_OK); /* in the place of what is there */
+    assert_true(get_stat().bytes <= 100000);
+    for (uint64_t i = 0; i < taken; i++) {
+        assert_true(has(i));
+    }
+    assert_int_equal(get_stat().totals.evicted, 0);
+
+    /* Where the totals are lost, it is counted. */
+    assert_int_equal(unlink(scratch_path(cache, "stats")), 0);
+    assert_int_equal(scratch_put(store, 201, 3000), KILN_E_FULL);
+    set_use(5, LONG_AGO);
+    assert_int_equal(kiln_store_trim(store, 90000, NULL), KILN_OK);
+    assert_false(has(5));
+    assert_int_equal(scratch_put(store, 202, 3000), KILN_OK);
+}
+
+static void test_the_newest_stays(void **state)
+{
+    (void)state;
+    open_store("policy=cost&max-size=100000");
+    put_built(1, 1000, 60000000000, LONG_AGO);
+    put_built(2, 95000, 1000000, LONG_AGO); /* worth the least by far, but just wanted */
+    assert_true(has(2));
+    assert_false(has(1));
+    assert_int_equal(kiln_store_trim(store, 1000, NULL), KILN_OK);
+    assert_false(has(2));
+}
+
+static void test_options(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *option;
+        uint32_t policy;
+        uint64_t max_age_s;
+    } right[] = {
+        {"policy=cost", KILN_STORE_POLICY_COST, 0},
+        {"policy=lru", KILN_STORE_POLICY_LRU, 0},
+        {"policy=fifo&max-age=0", KILN_STORE_POLICY_FIFO, 0},
+        {"policy=no_evict&max-age=7", KILN_STORE_POLICY_NO_EVICT, 7 * DAY_S},
+    };
+    for (size_t i = 0; i < sizeof right / sizeof right[0]; i++) {
+        open_store(right[i].option);
+        assert_int_equal(store->options.policy, right[i].policy);
+        assert_int_equal(store->options.max_age_s, right[i].max_age_s);
+    }
+    static const char *const wrong[] = {
+        "policy=",    "policy=LRU", "policy=lru1",        "max-age=",
+        "max-age=-1", "max-age=7d", "max-age=4294967296", "policy=lru&policy=lru"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        char url[SCRATCH_PATH_SIZE * 2];
+        kiln_store *other = NULL;
+        kiln_error error = {.struct_size = sizeof error};
+        snprintf(url, sizeof url, "file://%s?%s", cache, wrong[i]);
+        assert_int_equal(kiln_store_open(url, NULL, &other, &error), KILN_E_PARSE);
+        assert_non_null(strstr(error.text, wrong[i][0] == 'p' ? "policy" : "max-age"));
+    }
+    const kiln_store_params params = {.struct_size = sizeof params, .policy = 4};
+    kiln_store *other = NULL;
+    assert_int_equal(kiln_store_open(cache, &params, &other, NULL), KILN_E_UNSUPPORTED);
+}
+
+static void test_parameters_of_a_trim(void **state)
+{
+    (void)state;
+    kiln_trim_params params = {.struct_size = sizeof params, .flags = 4};
+    kiln_trim_report report = {.struct_size = sizeof report};
+    open_store("");
+    put(1);
+    assert_int_equal(kiln_store_trim_by(store, &params, &report), KILN_E_UNSUPPORTED);
+    assert_int_equal(kiln_store_trim_by(store, NULL, &report), KILN_E_INVALID);
+    params.struct_size = 0;
+    assert_int_equal(kiln_store_trim_by(store, &params, &report), KILN_E_INVALID);
+    struct {
+        kiln_trim_params known;
+        uint64_t unknown;
+    } later = {.known = {.struct_size = sizeof later}};
+    assert_int_equal(kiln_store_trim_by(store, &later.known, &report), KILN_OK);
+    later.unknown = 1;
+    assert_int_equal(kiln_store_trim_by(store, &later.known, &report), KILN_E_UNSUPPORTED);
+    params = (kiln_trim_params){.struct_size = offsetof(kiln_trim_params, older_than_s),
+                                .older_than_s = 1};
+    set_use(1, LONG_AGO);
+    assert_int_equal(kiln_store_trim_by(store, &params, &report), KILN_OK);
+    assert_true(has(1)); /* no size and no age was told */
+    assert_int_equal(kiln_store_trim_by(NULL, &params, &report), KILN_OK);
+    open_store("readonly=1");
+    assert_int_equal(kiln_store_trim_by(store, &params, &report), KILN_E_READONLY);
+}
+
+/* ---- age ---- */
+
+static void put_with_ages(void)
+{
+    for (uint64_t i = 0; i < 10; i++) {
+        put(i);
+        set_use(i, time(NULL) - (time_t)i * 2 * DAY_S - 100);
+    }
+}
+
+static void test_older_than(void **state)
+{
+    (void)state;
+    open_store("");
+    put_with_ages();
+    kiln_trim_report report = trim_by(0, 0, 9 * DAY_S);
+    assert_int_equal(report.removed, 5);
+    assert_int_equal(report.entries, 5);
+    assert_int_equal(those_there(), 0x1f);
+    /* Size comes on top of age. */
+    report = trim_by(KILN_TRIM_BY_SIZE, get_stat().bytes / 5 * 3, 7 * DAY_S);
+    assert_int_equal(report.removed, 2);
+    assert_int_equal(those_there(), 0x07);
+    expect_size_known();
+}
+
+static void test_age_when_a_store_is_closed(void **state)
+{
+    (void)state;
+    open_store("");
+    put_with_ages();
+    open_store("max-age=9");
+    assert_int_equal(those_there(), 0x3ff);
+    open_store(""); /* closes the other */
+    assert_int_equal(those_there(), 0x1f);
+}
+
+static void age_summary(void)
+{
+    const struct timespec times[2] = {{.tv_sec = LONG_AGO}, {.tv_sec = LONG_AGO}};
+    assert_int_equal(utimensat(AT_FDCWD, scratch_path(cache, "v1/janitor/summary"), times, 0), 0);
+}
+
+static void test_age_once_a_day(void **state)
+{
+    (void)state;
+    open_store("");
+    put_with_ages();
+    kiln_store *one = store;
+    store = NULL;
+    open_store("max-age=9");
+    put(20); /* the last survey is of now */
+    assert_int_equal(those_there(), 0x3ff);
+    kiln_store *two = store;
+    store = NULL;
+    age_summary();
+    open_store("max-age=9");
+    put(21);
+    assert_int_equal(those_there(), 0x1f);
+    kiln_store_close(&one);
+    kiln_store_close(&two);
+}
+
+static void test_sizes_are_counted_once_a_day(void **state)
+{
+    (void)state;
+    char path[SCRATCH_PATH_SIZE];
+    open_store("");
+    put_with_ages();
+    scratch_entry_path(cache, 3, path);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(get_known_stat().entries, 10);
+    age_summary();
+    open_store("");
+    put(3);
+    assert_int_equal(get_known_stat().entries, 10);
+    expect_size_known();
+}
+
+/* ---- dry runs ---- */
+
+static char snapshot[2][1 << 16];
+static size_t snapshot_length[2];
+static unsigned snapshot_index;
+
+static int note_file(const char *path, const struct stat *stat, int kind, struct FTW *walk)
+{
+    (void)kind, (void)walk;
+    const unsigned i = snapshot_index;
+    snapshot_length[i] += (size_t)snprintf(
+        snapshot[i] + snapshot_length[i], sizeof snapshot[i] - snapshot_length[i],
+        "%s %llu %lld %lld.%09ld %lld.%09ld\n", path, (unsigned long long)stat->st_ino,
+        (long long)stat->st_size, (long long)stat->st_mtim.tv_sec, stat->st_mtim.tv_nsec,
+        (long long)stat->st_ctim.tv_sec, stat->st_ctim.tv_nsec);
+    assert_true(snapshot_length[i] < sizeof snapshot[i]);
+    return 0;
+}
+
+static void take_snapshot(unsigned index)
+{
+    snapshot_index = index;
+    snapshot_length[index] = 0;
+    nftw(cache, note_file, 16, FTW_PHYS);
+}
+
+static void test_a_dry_run_alters_nothing(void **state)
+{
+    (void)state;
+    char leftover[SCRATCH_PATH_SIZE];
+    open_store("");
+    put_with_ages();
+    scratch_entry_path(cache, 1, leftover);
+    strcpy(strrchr(leftover, '/'), "/.tmp-0000000000000001");
+    const int file = open(leftover, O_CREAT | O_WRONLY, 0600);
+    assert_int_equal(write(file, "half", 4), 4);
+    close(file);
+    const struct timespec times[2] = {{.tv_sec = LONG_AGO}, {.tv_sec = LONG_AGO}};
+    assert_int_equal(utimensat(AT_FDCWD, leftover, times, 0), 0);
+    const uint64_t bytes = get_stat().bytes;
+    for (int readonly = 0; readonly < 2; readonly++) {
+        open_store(readonly ? "readonly=1" : "");
+        take_snapshot(0);
+        kiln_trim_report told =
+            trim_by(KILN_TRIM_DRY_RUN | KILN_TRIM_BY_SIZE, bytes / 2, 15 * DAY_S);
+        take_snapshot(1);
+        assert_int_equal(snapshot_length[0], snapshot_length[1]);
+        assert_memory_equal(snapshot[0], snapshot[1], snapshot_length[0]);
+        assert_true(told.removed >= 5);
+        if (!readonly) {
+            continue;
+        }
+        open_store("");
+        const kiln_trim_report done = trim_by(KILN_TRIM_BY_SIZE, bytes / 2, 15 * DAY_S);
+        assert_int_equal(done.removed, told.removed);
+        assert_int_equal(done.removed_bytes, told.removed_bytes);
+        assert_int_equal(done.entries, told.entries);
+        assert_int_equal(done.bytes, told.bytes);
+    }
+}
+
+/* ---- slices ---- */
+
+#define MANY 700
+
+/* A clock by which each slice is over as soon as it has done the least that a slice does. */
+static int fast_clock(clockid_t clock, struct timespec *ret_time)
+{
+    static long calls;
+    const int result = kilni_os_system()->clock_gettime(clock, ret_time);
+    if (clock == CLOCK_MONOTONIC) {
+        ret_time->tv_sec += ++calls;
+    }
+    return result;
+}
+
+static void fill(void)
+{
+    for (uint64_t i = 0; i < MANY; i++) {
+        assert_int_equal(scratch_put(store, i, 100), KILN_OK);
+        set_use(i, LONG_AGO + (time_t)(i * 3 % MANY));
+    }
+}
+
+static uint64_t limit_of_many;
+
+static void fill_store(void)
+{
+    open_store("policy=lru");
+    fill();
+    limit_of_many = get_stat().bytes / 10 * 9;
+}
+
+static void open_too_small(void)
+{
+    char options[64];
+    snprintf(options, sizeof options, "policy=lru&max-size=%llu",
+             (unsigned long long)limit_of_many);
+    open_store(options);
+}
+
+static unsigned work_until_done(void)
+{
+    unsigned slices = 0;
+    do {
+        kilni_dir_make_room(kilni_dir_of(store));
+        slices++;
+        assert_true(slices < 1000);
+    } while (exists(scratch_path(cache, "v1/janitor/job")));
+    return slices;
+}
+
+/* All are there from some use on, and none before. */
+static void expect_trimmed(void)
+{
+    uint64_t first = MANY;
+    for (uint64_t i = 0; i < MANY; i++) {
+        const uint64_t use = i * 3 % MANY;
+        if (has(i) && use < first) {
+            first = use;
+        }
+    }
+    for (uint64_t i = 0; i < MANY; i++) {
+        assert_int_equal(has(i), i * 3 % MANY >= first);
+    }
+    const uint64_t bytes = get_stat().bytes;
+    assert_true(bytes <= limit_of_many);
+    assert_true(bytes >= limit_of_many / 10 * 9 - 8192);
+    expect_size_known();
+}
+
+static void test_a_trim_in_slices(void **state)
+{
+    (void)state;
+    fill_store();
+    table.clock_gettime = fast_clock;
+    kilni_os_replace(&table);
+    open_too_small();
+    assert_in_range(work_until_done(), 6, 200);
+    expect_trimmed();
+    assert_int_equal(get_stat().totals.evicted, MANY - get_stat().entries);
+}
+
+static void test_puts_do_slices(void **state)
+{
+    (void)state;
+    fill_store();
+    table.clock_gettime = fast_clock;
+    kilni_os_replace(&table);
+    open_too_small();
+    unsigned puts = 0;
+    do {
+        assert_int_equal(scratch_put(store, MANY + puts, 100), KILN_OK);
+        puts++;
+        assert_true(puts < 200);
+    } while (exists(scratch_path(cache, "v1/janitor/job")) ||
+             get_known_stat().bytes > limit_of_many);
+    for (unsigned i = 0; i < puts; i++) {
+        assert_true(has(MANY + i));
+    }
+}
+
+/* Ends the process, as SIGKILL does anywhere, at one of the calls that change anything. */
+static unsigned dies_at, changes;
+
+static void change(void)
+{
+    if (++changes == dies_at) {
+        raise(SIGKILL);
+    }
+}
+
+static int dying_unlinkat(int directory, const char *path, int flags)
+{
+    change();
+    return kilni_os_system()->unlinkat(directory, path, flags);
+}
+
+static int dying_renameat(int from, const char *old_path, int to, const char *new_path)
+{
+    change();
+    return kilni_os_system()->renameat(from, old_path, to, new_path);
+}
+
+static ssize_t dying_pwrite(int file, const void *buffer, size_t size, off_t offset)
+{
+    change();
+    return kilni_os_system()->pwrite(file, buffer, size, offset);
+}
+
+/* Returns whether it was killed before it was done. */
+static bool work_and_die(unsigned at)
+{
+    const pid_t child = fork();
+    if (child == 0) {
+        changes = 0;
+        dies_at = at;
+        table.unlinkat = dying_unlinkat;
+        table.renameat = dying_renameat;
+        table.pwrite = dying_pwrite;
+        kilni_os_replace(&table);
+        work_until_done();
+        _exit(0);
+    }
+    int status = 0;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFSIGNALED(status);
+}
+
+static unsigned aside;
+
+static int count_aside(const char *path, const struct stat *stat, int kind, struct FTW *walk)
+{
+    (void)stat, (void)kind;
+    aside += path[walk->base] == '.';
+    return 0;
+}
+
+static void test_a_trim_goes_on_after_a_kill(void **state)
+{
+    (void)state;
+    unsigned kills = 0;
+    fill_store();
+    table.clock_gettime = fast_clock;
+    kilni_os_replace(&table);
+    open_too_small();
+    /* Each goes a little further than the one before. */
+    while (work_and_die(1 + kills * 3 % 40)) {
+        kills++;
+        assert_true(kills < 500);
+    }
+    assert_true(kills > 10);
+    /* What killed ones had set aside to remove is removed with the next survey. */
+    nftw(cache, count_aside, 16, FTW_PHYS);
+    work_until_done();
+    aside = 0;
+    nftw(cache, count_aside, 16, FTW_PHYS);
+    assert_int_equal(aside, 0);
+    const kiln_store_stat stat = get_stat();
+    assert_true(stat.bytes <= limit_of_many);
+    assert_true(stat.bytes >= limit_of_many / 10 * 9 - 16 * 4096);
+    expect_size_known();
+}
+
+static void test_two_processes(void **state)
+{
+    (void)state;
+    pid_t children[2];
+    fill_store();
+    table.clock_gettime = fast_clock;
+    kilni_os_replace(&table);
+    open_too_small();
+    for (uint64_t c = 0; c < 2; c++) {
+        children[c] = fork();
+        if (children[c] == 0) {
+            for (uint64_t i = 0; i < 100; i++) {
+                if (scratch_put(store, 10000 + c * 1000 + i, 100) != KILN_OK) {
+                    _exit(1);
+                }
+            }
+            _exit(0);
+        }
+    }
+    for (int c = 0; c < 2; c++) {
+        int status = 0;
+        assert_int_equal(waitpid(children[c], &status, 0), children[c]);
+        assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    }
+    work_until_done();
+    kiln_verify_report report = {.struct_size = sizeof report};
+    assert_int_equal(kiln_store_verify(store, NULL, NULL, &report), KILN_OK);
+    assert_int_equal(report.corrupt, 0);
+    assert_true(get_stat().bytes <= limit_of_many);
+    assert_true(get_stat().bytes >= limit_of_many / 10 * 8);
+    expect_size_known();
+    /* What came last was used last. */
+    for (uint64_t i = 0; i < 100; i++) {
+        assert_true(has(10000 + i) && has(11000 + i));
+    }
+}
+
+static void test_a_trim_by_order_ends_one_in_slices(void **state)
+{
+    (void)state;
+    fill_store();
+    table.clock_gettime = fast_clock;
+    kilni_os_replace(&table);
+    open_too_small();
+    kilni_dir_make_room(kilni_dir_of(store));
+    assert_true(exists(scratch_path(cache, "v1/janitor/job")));
+    assert_int_equal(kiln_store_trim(store, limit_of_many / 2, NULL), KILN_OK);
+    assert_false(exists(scratch_path(cache, "v1/janitor/job")));
+    const uint64_t entries = get_stat().entries;
+    work_until_done();
+    assert_int_equal(get_stat().entries, entries);
+}
+
+/* ---- what is replaced meanwhile ---- */
+
+static char victim[SCRATCH_PATH_SIZE], fresh[SCRATCH_PATH_SIZE];
+static enum { AT_OPEN, AT_LOOK, AT_RENAME, MOMENTS } moment;
+static bool is_replaced;
+
+static void replace_victim(const char *path, unsigned now)
+{
+    const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+    if (!is_replaced && moment == now && strcmp(name, strrchr(victim, '/') + 1) == 0) {
+        assert_int_equal(rename(fresh, victim), 0);
+        is_replaced = true;
+    }
+}
+
+static unsigned looks;
+
+static int replacing_openat(int directory, const char *path, int flags, mode_t mode)
+{
+    replace_victim(path, AT_OPEN);
+    return kilni_os_system()->openat(directory, path, flags, mode);
+}
+
+static int replacing_fstatat(int directory, const char *path, struct stat *ret_stat, int flags)
+{
+    const int result = kilni_os_system()->fstatat(directory, path, ret_stat, flags);
+    /* The surveyor's and the sweeper's, and then the one before the removal. */
+    if (strstr(victim, path) && ++looks == 3) {
+        replace_victim(path, AT_LOOK);
+    }
+    return result;
+}
+
+static int replacing_renameat(int from, const char *old_path, int to, const char *new_path)
+{
+    replace_victim(old_path, AT_RENAME);
+    return kilni_os_system()->renameat(from, old_path, to, new_path);
+}
+
+static void test_what_was_replaced_is_never_removed(void **state)
+{
+    (void)state;
+    for (unsigned m = 0; m < MOMENTS; m++) {
+        kiln_store_close(&store);
+        scratch_remove(cache);
+        open_store("policy=lru");
+        put(1);
+        put(2);
+        set_use(1, LONG_AGO);
+        scratch_entry_path(cache, 1, victim);
+        snprintf(fresh, sizeof fresh, "%s/fresh", scratch);
+        /* The same entry, written anew by another process. */
+        kiln_entry *entry = scratch_entry(1, 3000);
+        const kiln_bytes bytes = kiln_entry_encoding(entry);
+        const int file = open(fresh, O_CREAT | O_WRONLY, 0600);
+        assert_int_equal(write(file, bytes.data, bytes.size), (ssize_t)bytes.size);
+        close(file);
+        kiln_entry_release(&entry);
+        trim_by(KILN_TRIM_DRY_RUN, 0, 0);
+
+        moment = m;
+        is_replaced = false;
+        looks = 0;
+        table.openat = replacing_openat;
+        table.fstatat = replacing_fstatat;
+        table.renameat = replacing_renameat;
+        kilni_os_replace(&table);
+        trim_by(KILN_TRIM_BY_SIZE, get_stat().bytes - 1, 0);
+        kilni_os_replace(NULL);
+        assert_true(is_replaced);
+        assert_int_equal(scratch_get(store, 1), KILN_OK);
+        struct stat stat;
+        assert_int_equal(lstat(victim, &stat), 0);
+        assert_true(stat.st_size > 3000);
+        aside = 0;
+        nftw(cache, count_aside, 16, FTW_PHYS);
+        assert_int_equal(aside, 0);
+    }
+}
+
+/* ---- healing ---- */
+
+static void overwrite(const char *path, const void *bytes, size_t size, bool truncates)
+{
+    const int file = open(path, O_WRONLY | O_CREAT | (truncates ? O_TRUNC : 0), 0600);
+    assert_true(file >= 0);
+    assert_int_equal(write(file, bytes, size), (ssize_t)size);
+    close(file);
+}
+
+enum damage { CUT, EMPTIED, ALTERED, FOREIGN, GONE, DIRECTORY, LINK, DAMAGES };
+
+static void damage_file(const char *path, enum damage damage)
+{
+    static const char other[] = "something else";
+    struct stat stat;
+    const bool is_there = lstat(path, &stat) == 0;
+    switch (damage) {
+    case CUT:
+        assert_int_equal(is_there ? truncate(path, stat.st_size / 2) : 0, 0);
+        break;
+    case EMPTIED:
+        overwrite(path, "", 0, true);
+        break;
+    case ALTERED:
+        overwrite(path, other, sizeof other, false);
+        break;
+    case FOREIGN:
+        overwrite(path, other, sizeof other, true);
+        break;
+    case GONE:
+        unlink(path);
+        break;
+    case DIRECTORY:
+        unlink(path);
+        assert_int_equal(mkdir(path, 0700), 0);
+        break;
+    default:
+        unlink(path);
+        assert_int_equal(symlink(scratch_path(scratch, "elsewhere"), path), 0);
+    }
+}
+
+static void test_damaged_files_of_the_janitor(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"v1/janitor/job", "v1/janitor/summary", "v1/janitor/next"};
+    fill_store();
+    for (unsigned name = 0; name < 3; name++) {
+        for (unsigned damage = 0; damage < DAMAGES; damage++) {
+            overwrite(scratch_path(scratch, "elsewhere"), "mine", 4, true);
+            open_too_small();
+            fill();
+            table.clock_gettime = fast_clock;
+            kilni_os_replace(&table);
+            for (unsigned slices = 0; slices < 1 + damage; slices++) {
+                kilni_dir_make_room(kilni_dir_of(store));
+            }
+            damage_file(scratch_path(cache, names[name]), damage);
+            for (unsigned slices = 0; slices < 100; slices++) {
+                kilni_dir_make_room(kilni_dir_of(store));
+            }
+            kilni_os_replace(NULL);
+            kiln_store_stat stat = get_stat();
+            assert_true(stat.bytes <= limit_of_many);
+            assert_true(stat.bytes >= limit_of_many / 10 * 9 - 8192);
+            expect_size_known();
+            assert_true(exists(scratch_path(scratch, "elsewhere")));
+            rmdir(scratch_path(cache, names[name]));
+            unlink(scratch_path(cache, names[name]));
+        }
+    }
+}
+
+static void test_a_summary_that_is_out_of_date(void **state)
+{
+    (void)state;
+    open_store("policy=cost");
+    for (uint64_t i = 0; i < 10; i++) {
+        put_built(i, 1000, 1000000000 * (i + 1), LONG_AGO);
+        set_use(i, LONG_AGO);
+    }
+    kilni_dir_make_room(kilni_dir_of(store));
+    assert_true(exists(scratch_path(cache, "v1/janitor/summary")));
+    put_built(0, 1000, 100000000000, LONG_AGO); /* dear now */
+    set_use(0, LONG_AGO);
+    put_built(9, 1000, 1000000, LONG_AGO); /* cheap now */
+    set_use(9, LONG_AGO);
+    set_use(8, LONG_AGO + 1);
+    trim_by(KILN_TRIM_BY_SIZE, get_stat().bytes / 10 * 8, 0);
+    assert_int_equal(those_there(), 0x3ff & ~(1u << 9 | 1u << 1));
+}
+
+/* ---- what is counted, and what is left ---- */
+
+static void test_blocks_are_counted(void **state)
+{
+    (void)state;
+    char path[SCRATCH_PATH_SIZE];
+    struct stat stat;
+    uint64_t bytes = 0;
+    open_store("");
+    for (uint64_t i = 0; i < 3; i++) {
+        assert_int_equal(scratch_put(store, i, 1 + i * 5000), KILN_OK);
+        scratch_entry_path(cache, i, path);
+        assert_int_equal(lstat(path, &stat), 0);
+        bytes += (uint64_t)stat.st_blocks * 512;
+    }
+    assert_int_equal(get_known_stat().bytes, bytes);
+    /* A hole takes no room, however long it is. */
+    scratch_entry_path(cache, 0, path);
+    assert_int_equal(truncate(path, 1 << 30), 0);
+    assert_int_equal(lstat(path, &stat), 0);
+    if ((uint64_t)stat.st_blocks * 512 < 1 << 20) {
+        assert_int_equal(trim_by(KILN_TRIM_BY_SIZE, 1 << 20, 0).removed, 0);
+        assert_true(exists(path));
+    }
+}
+
+static void test_empty_folders_go(void **state)
+{
+    (void)state;
+    char shard[2][SCRATCH_PATH_SIZE], note[SCRATCH_PATH_SIZE * 2];
+    open_store("");
+    for (uint64_t i = 0; i < 2; i++) {
+        put(i + 1);
+        scratch_entry_path(cache, i + 1, shard[i]);
+        *strrchr(shard[i], '/') = '\0';
+    }
+    snprintf(note, sizeof note, "%s/note", shard[1]);
+    overwrite(note, "mine", 4, true);
+    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
+    assert_false(exists(shard[0]));
+    assert_true(exists(note));
+    assert_int_equal(get_stat().entries, 0);
+    put(1);
+    put(2);
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+}
+
+/* ---- memory ---- */
+
+static void test_no_memory(void **state)
+{
+    (void)state;
+    open_store("policy=lru");
+    for (uint64_t i = 0; i < 40; i++) {
+        put(i);
+        set_use(i, LONG_AGO + (time_t)i);
+    }
+    const uint64_t bytes = get_stat().bytes;
+    kilni_dir *dir = kilni_dir_of(store);
+    store->options.max_bytes = bytes / 2;
+    unsigned failures = 0;
+    for (bool failed = true; failed; failures++) {
+        failing_malloc_arm(failures + 1);
+        kilni_dir_make_room(dir);
+        failed = failing_malloc_disarm() > failures;
+    }
+    assert_true(failures > 2);
+    assert_true(get_stat().bytes <= bytes / 2);
+    assert_true(has(39));
+    assert_false(has(0));
+    failures = 0;
+    for (bool failed = true; failed; failures++) {
+        kiln_trim_report report = {.struct_size = sizeof report};
+        failing_malloc_arm(failures + 1);
+        const kiln_status status = kiln_store_trim(store, bytes / 4, &report);
+        failed = failing_malloc_disarm() > failures;
+        assert_true(status == KILN_OK ||
+                    (failed && (status == KILN_E_NO_MEMORY || status == KILN_E_IO)));
+    }
+    assert_true(get_stat().bytes <= bytes / 4);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+        TEST(test_lru),
+        TEST(test_fifo),
+        TEST(test_cost),
+        TEST(test_cost_weighs_size_and_age),
+        TEST(test_nothing_is_evicted),
+        TEST(test_the_newest_stays),
+        TEST(test_options),
+        TEST(test_parameters_of_a_trim),
+        TEST(test_older_than),
+        TEST(test_age_when_a_store_is_closed),
+        TEST(test_age_once_a_day),
+        TEST(test_sizes_are_counted_once_a_day),
+        TEST(test_a_dry_run_alters_nothing),
+        TEST(test_a_trim_in_slices),
+        TEST(test_puts_do_slices),
+        TEST(test_a_trim_goes_on_after_a_kill),
+        TEST(test_two_processes),
+        TEST(test_a_trim_by_order_ends_one_in_slices),
+        TEST(test_what_was_replaced_is_never_removed),
+        TEST(test_damaged_files_of_the_janitor),
+        TEST(test_a_summary_that_is_out_of_date),
+        TEST(test_blocks_are_counted),
+        TEST(test_empty_folders_go),
+        TEST(test_no_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Entries of drivers that are no longer installed. An entry's key has its platform's name, and the
+ * files of the driver with their identities. Where a platform of that name is installed, with other
+ * files, no build here asks for the entry again. Where none is, nothing can be told: it may be
+ * installed elsewhere, for another program or in another container that shares the cache.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <kiln/store.h>
+
+struct stale_count {
+    uint64_t stale, stale_bytes; /* bytes of files */
+    uint64_t untold;             /* entries of which it can't be told */
+};
+
+/* Reads all entries, and removes those that are stale. Loads OpenCL with all its drivers.
+ *
+ * @dry_run  removes nothing
+ * @store    may be NULL: it has none
+ * Returns KILN_OK; else what kiln_store_each says, or kiln_item_remove. */
+kiln_status stale_remove(kiln_store *store, bool dry_run, struct stale_count *ret_count);
