@@ -606,6 +606,7 @@ def use_cache(root, seed, until, wrong):
 
 class Meanwhile(DpcppTest):
     def test_programs_get_nothing_wrong(self):
+        """Also where the tool is killed."""
         wrong = multiprocessing.Value("i", 0)
         until = time.time() + 4
         users = [
@@ -617,6 +618,7 @@ class Meanwhile(DpcppTest):
         while time.time() < until:
             result = self.kiln_any("verify", "--repair", "--yes")
             self.assertIn(result.returncode, (0, 5), result.stderr)
+            self.kill_a_repair()
             rounds += 1
         for user in users:
             user.join()
@@ -625,6 +627,14 @@ class Meanwhile(DpcppTest):
         self.assertGreater(rounds, 3)
         self.repair("--grace", "0")
         self.assert_clean()
+
+    def kill_a_repair(self):
+        tool = subprocess.Popen(
+            [cli.KILN, "verify", "--repair", "--yes", "--layout", "dpcpp", "--dir", self.root],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=self.environment)
+        time.sleep(random.uniform(0, 0.01))
+        tool.kill()
+        tool.wait()
 
     def kiln_any(self, command, *arguments):
         return subprocess.run(

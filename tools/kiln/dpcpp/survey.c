@@ -150,7 +150,7 @@ void survey_free(struct survey *survey)
 bool mend_complain(enum mend_result result, const char *path)
 {
     if (result == MEND_IN_USE) {
-        complain("%s: in use; left as it is", path);
+        complain("%s: in use, or not to be judged: not mended", path);
     } else if (result == MEND_FAILED) {
         complain("%s: %s", path, strerror(errno));
     }
