@@ -163,6 +163,8 @@ class Reading(DpcppTest):
                 ["trim", "--layout", "dpcpp", "--max-size", "99999999999999999999"],
                 ["trim", "--layout", "dpcpp", "--max-size", "99999999999T"],
                 ["trim", "--layout", "dpcpp", "--older-than", "-1"],
+                ["trim", "--layout", "dpcpp", "--older-than", "0"],
+                ["trim", "--layout", "dpcpp", "--older-than", "3x"],
                 ["show", "--layout", "dpcpp", "--log", "abcd"]):
             with self.subTest(arguments):
                 self.kiln(*arguments, expect=2)
@@ -190,7 +192,7 @@ class Reading(DpcppTest):
         self.on_cache("verify", "--repair", expect=5)
         self.on_cache("verify", "--repair", "--grace", "0", expect=5)
         self.on_cache("trim", "--max-size", "0")
-        self.on_cache("trim", "--older-than", "0")
+        self.on_cache("trim", "--older-than", "1s")
         self.assertEqual(snapshot(self.root), before)
 
 
@@ -555,6 +557,8 @@ class Trim(DpcppTest):
         self.assert_clean()
 
     def test_by_age(self):
+        self.json_of("trim", "--older-than", "74h", "--yes")
+        self.assertEqual(self.left(), {0, 1, 2, 3})
         self.json_of("trim", "--older-than", "3", "--yes")
         self.assertEqual(self.left(), {0, 1, 2})
 

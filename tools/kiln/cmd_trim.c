@@ -7,19 +7,19 @@
 #include "tool.h"
 
 static const char usage[] =
-    "Usage: kiln trim --layout dpcpp [--dir DIR] [--max-size SIZE] [--older-than DAYS] [--yes]\n"
+    "Usage: kiln trim --layout dpcpp [--dir DIR] [--max-size SIZE] [--older-than AGE] [--yes]\n"
     "                 [--grace SECONDS] [--json]\n"
     "\n"
     "Removes the items of a cache that a SYCL runtime wrote that were used least recently, and\n"
     "mends what verify finds. Without --yes, only says what it would do.\n"
     "\n"
-    "  --dir DIR          the cache directory\n"
-    "  --layout LAYOUT    dpcpp\n"
-    "  --max-size SIZE    how much may stay: bytes, or with K, M, G, T\n"
-    "  --older-than DAYS  what was not used for so many days goes\n"
-    "  --yes              alter the cache\n"
-    "  --grace SECONDS    how old a lock is that nobody holds any more (600)\n"
-    "  --json             one JSON object\n";
+    "  --dir DIR         the cache directory\n"
+    "  --layout LAYOUT   dpcpp\n"
+    "  --max-size SIZE   how much may stay: bytes, with a suffix K, M, G or T\n"
+    "  --older-than AGE  what was not used for so long goes: days, or with a suffix d, h, m, s\n"
+    "  --yes             alter the cache\n"
+    "  --grace SECONDS   how old a lock is that nobody holds any more (600)\n"
+    "  --json            one JSON object\n";
 
 int cmd_trim(int argc, char **argv)
 {
