@@ -13,7 +13,7 @@ import cli
 class Usage(cli.CliTest):
     def test_help_goes_to_stdout(self):
         result = self.kiln("--help")
-        for command in "run stats ls show verify rm clear doctor".split():
+        for command in "run stats ls show verify rm trim clear doctor".split():
             self.assertIn(f"\n  {command} ", result.stdout.decode())
             help_text = self.kiln(command, "--help").stdout.decode()
             self.assertTrue(help_text.startswith(f"Usage: kiln {command}"), help_text)
