@@ -157,7 +157,7 @@ class Reading(DpcppTest):
     def test_wrong_usage(self):
         for arguments in (
                 ["ls", "--layout", "nonsense"], ["verify", "--layout", "dpcpp", "--grace", "x"],
-                ["trim", "--layout", "dpcpp"], ["verify", "--repair"], ["trim"],
+                ["trim", "--layout", "dpcpp"], ["verify", "--repair"],
                 ["trim", "--layout", "dpcpp", "--max-size", "1X"],
                 ["trim", "--layout", "dpcpp", "--max-size", "M"],
                 ["trim", "--layout", "dpcpp", "--max-size", "99999999999999999999"],

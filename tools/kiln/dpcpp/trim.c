@@ -139,8 +139,8 @@ static void print_trimmed(const struct choice *choice, const struct mended *mend
     }
 }
 
-static int trim(const struct tree *tree, struct rules *rules, const struct limits *limits,
-                bool json, bool yes)
+static int trim(struct tree *tree, struct rules *rules, const struct limits *limits, bool json,
+                bool yes)
 {
     struct survey survey;
     struct mended mended = {0};
