@@ -19,7 +19,7 @@
 static const char usage[] =
     "Usage: kiln trim [--dir DIR] [--max-size SIZE] [--older-than AGE] [--stale] [--dry-run]\n"
     "                 [--json]\n"
-    "       kiln trim --layout dpcpp [--dir DIR] [--max-size SIZE] [--older-than DAYS] [--yes]\n"
+    "       kiln trim --layout dpcpp [--dir DIR] [--max-size SIZE] [--older-than AGE] [--yes]\n"
     "                 [--grace SECONDS] [--json]\n"
     "\n"
     "Removes entries until the cache fits, those first that were cheap to build for their size\n"
