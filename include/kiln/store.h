@@ -49,10 +49,10 @@ typedef struct kiln_store_params {
     uint32_t flags;            /* KILN_STORE_… */
     uint32_t stamp_interval_s; /* how often at most a use is stamped; 0: 3600 */
     kiln_log log;              /* why the store turned itself off, what it skipped */
-    const char *key_file;      /* an absolute path; NULL: entries are not authenticated */
     const char *layout;        /* how entries are named: kiln, sycl or onednn; NULL: kiln */
     uint32_t policy;           /* KILN_STORE_POLICY_… */
     uint64_t max_age_s;        /* what was not used for longer is removed; 0: age doesn't count */
+    const char *key_file;      /* an absolute path; NULL: entries are not authenticated */
 } kiln_store_params;
 
 /* Opens a store. Where a key file is given (32 bytes, this user's, which nobody else may read or

@@ -77,9 +77,9 @@ static kiln_status options_from_params(const kiln_store_params *given,
         .stamp_interval_s =
             params.stamp_interval_s ? params.stamp_interval_s : DEFAULT_STAMP_INTERVAL_S,
         .log = params.log,
-        .key_file = params.key_file,
         .policy = params.policy,
         .max_age_s = params.max_age_s,
+        .key_file = params.key_file,
     };
     if (params.layout && !find_layout(params.layout, &ret_options->layout)) {
         return kilni_error_set(error, KILN_E_UNSUPPORTED, 0,

@@ -74,12 +74,12 @@ typedef struct kilni_store_ops {
     kiln_status (*known_stat)(kiln_store *store, kiln_store_stat *ret_stat); /* NULL: stat */
     kiln_status (*account)(kiln_store *store, const kiln_stats *delta);
     kiln_status (*trim)(kiln_store *store, uint64_t max_bytes, kiln_trim_report *ret_report);
-    /* May be NULL: the last miss is not kept here. The entry has no payload. */
-    kiln_status (*note_miss)(kiln_store *store, const kiln_entry *miss);
-    kiln_status (*last_miss)(kiln_store *store, kiln_entry **ret_miss);
     /* NULL: KILN_E_UNSUPPORTED. The store is writable, or nothing is to be removed. */
     kiln_status (*trim_by)(kiln_store *store, const kiln_trim_params *params,
                            kiln_trim_report *ret_report);
+    /* May be NULL: the last miss is not kept here. The entry has no payload. */
+    kiln_status (*note_miss)(kiln_store *store, const kiln_entry *miss);
+    kiln_status (*last_miss)(kiln_store *store, kiln_entry **ret_miss);
 } kilni_store_ops;
 
 /* What a handle did and has not been asked about yet. Counts only: every access is relaxed. */

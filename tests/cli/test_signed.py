@@ -62,11 +62,8 @@ class Signed(cli.CliTest):
                       self.kiln("ls", "--key-file", self.key, expect=3).stderr)
         self.environment["KILN_KEY_FILE"] = "key"
         self.assertIn(b"absolute path", self.kiln("ls", cwd=self.scratch, expect=3).stderr)
-        self.assertEqual(len(self.files()), 2)
-
-    def files(self):
-        return [name for _, _, names in os.walk(os.path.join(self.cache, "v1")) for name in names
-                if len(name) == 32]
+        self.environment.pop("KILN_KEY_FILE")
+        self.assertEqual(len(self.listed()), 2)
 
     def test_run_passes_it_on(self):
         tool, _ = self.in_build_tree()

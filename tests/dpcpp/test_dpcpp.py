@@ -157,12 +157,14 @@ class Reading(DpcppTest):
     def test_wrong_usage(self):
         for arguments in (
                 ["ls", "--layout", "nonsense"], ["verify", "--layout", "dpcpp", "--grace", "x"],
-                ["trim", "--layout", "dpcpp"], ["verify", "--repair"], ["trim"],
+                ["trim", "--layout", "dpcpp"], ["verify", "--repair"],
                 ["trim", "--layout", "dpcpp", "--max-size", "1X"],
                 ["trim", "--layout", "dpcpp", "--max-size", "M"],
                 ["trim", "--layout", "dpcpp", "--max-size", "99999999999999999999"],
                 ["trim", "--layout", "dpcpp", "--max-size", "99999999999T"],
                 ["trim", "--layout", "dpcpp", "--older-than", "-1"],
+                ["trim", "--layout", "dpcpp", "--older-than", "0"],
+                ["trim", "--layout", "dpcpp", "--older-than", "3x"],
                 ["show", "--layout", "dpcpp", "--log", "abcd"]):
             with self.subTest(arguments):
                 self.kiln(*arguments, expect=2)
@@ -190,7 +192,7 @@ class Reading(DpcppTest):
         self.on_cache("verify", "--repair", expect=5)
         self.on_cache("verify", "--repair", "--grace", "0", expect=5)
         self.on_cache("trim", "--max-size", "0")
-        self.on_cache("trim", "--older-than", "0")
+        self.on_cache("trim", "--older-than", "1s")
         self.assertEqual(snapshot(self.root), before)
 
 
@@ -555,6 +557,8 @@ class Trim(DpcppTest):
         self.assert_clean()
 
     def test_by_age(self):
+        self.json_of("trim", "--older-than", "74h", "--yes")
+        self.assertEqual(self.left(), {0, 1, 2, 3})
         self.json_of("trim", "--older-than", "3", "--yes")
         self.assertEqual(self.left(), {0, 1, 2})
 
@@ -606,6 +610,7 @@ def use_cache(root, seed, until, wrong):
 
 class Meanwhile(DpcppTest):
     def test_programs_get_nothing_wrong(self):
+        """Also where the tool is killed."""
         wrong = multiprocessing.Value("i", 0)
         until = time.time() + 4
         users = [
@@ -617,6 +622,7 @@ class Meanwhile(DpcppTest):
         while time.time() < until:
             result = self.kiln_any("verify", "--repair", "--yes")
             self.assertIn(result.returncode, (0, 5), result.stderr)
+            self.kill_a_repair()
             rounds += 1
         for user in users:
             user.join()
@@ -625,6 +631,14 @@ class Meanwhile(DpcppTest):
         self.assertGreater(rounds, 3)
         self.repair("--grace", "0")
         self.assert_clean()
+
+    def kill_a_repair(self):
+        tool = subprocess.Popen(
+            [cli.KILN, "verify", "--repair", "--yes", "--layout", "dpcpp", "--dir", self.root],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=self.environment)
+        time.sleep(random.uniform(0, 0.01))
+        tool.kill()
+        tool.wait()
 
     def kiln_any(self, command, *arguments):
         return subprocess.run(

@@ -242,7 +242,7 @@ class RuntimeTest(unittest.TestCase):
 
     def test_killed_while_filling(self):
         chance = random.Random(2)
-        for _ in range(4):
+        for _ in range(2):
             shutil.rmtree(self.root)
             filling = self.start(**BOUND)
             try:
@@ -277,7 +277,7 @@ class RuntimeTest(unittest.TestCase):
     def test_crowd_and_repairs_meanwhile(self):
         """Cold processes store copies; repairs beside them harm none."""
         shutil.rmtree(self.root)
-        crowd = [self.start(**BOUND) for _ in range(4)]
+        crowd = [self.start(**BOUND) for _ in range(3)]
         rounds = 0
         while any(one.process.poll() is None for one in crowd):
             self.kiln_meanwhile()
@@ -300,7 +300,7 @@ class RuntimeTest(unittest.TestCase):
 
     def test_copies_of_a_crowd(self):
         shutil.rmtree(self.root)
-        for one in run_together(4, environment(**sycl_cache(self.root), **BOUND)):
+        for one in run_together(3, environment(**sycl_cache(self.root), **BOUND)):
             self.assert_right(one)
         self.verify("--repair", "--yes")
         folders = [binary.parent for binary in self.root.rglob("*.bin")]

@@ -26,14 +26,16 @@ static const char usage[] =
     "and not used for long; and what writers that died have left. Without an option that says\n"
     "what is to go, the cache is brought to the size that programs keep to.\n"
     "\n"
+    "Of a cache that a SYCL runtime wrote, removes the items that were used least recently, and\n"
+    "mends what verify finds. Without --yes, only says what it would do.\n"
+    "\n"
     "  --dir DIR         the cache directory\n"
     "  --max-size SIZE   what may be left: bytes, with a suffix K, M, G or T\n"
     "  --older-than AGE  remove what was not used for so long: days, or with a suffix d, h, m, s\n"
     "  --stale           remove what was built by a driver that was replaced by another\n"
     "  --dry-run         remove nothing, tell what would be removed\n"
-    "  --layout LAYOUT   dpcpp: a cache that a SYCL runtime wrote, which is mended as well\n"
-    "  --yes             alter that cache; else only say what would be done\n"
-    "  --grace SECONDS   how old a lock is there that nobody holds any more (600)\n"
+    "  --layout LAYOUT   dpcpp: a cache that a SYCL runtime wrote; with --yes, alter it\n"
+    "  --grace SECONDS   how old a lock in it is that nobody holds any more (600)\n"
     "  --json            one JSON object\n";
 
 struct order {
@@ -167,7 +169,7 @@ int cmd_trim(int argc, char **argv)
     if (layout != NULL) {
         struct dpcpp_request request = {argv[0], layout, line.directory, line.json};
         return order.stale || order.dry_run
-                   ? options_wrong(argv[0], "--layout goes without --stale and --dry-run")
+                   ? options_wrong(argv[0], "--stale and --dry-run don't go with --layout")
                    : dpcpp_trim(&request, max_size, older_than, &permission);
     }
     if (permission.yes || permission.grace != NULL) {

@@ -144,9 +144,9 @@ static const kilni_store_ops dir_ops = {
     .known_stat = kilni_dir_known_stat,
     .account = kilni_dir_account,
     .trim = kilni_dir_trim,
+    .trim_by = kilni_dir_trim_by,
     .note_miss = dir_note_miss,
     .last_miss = dir_last_miss,
-    .trim_by = kilni_dir_trim_by,
 };
 
 static const kilni_dir_layout *const layouts[] = {

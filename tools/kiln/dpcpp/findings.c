@@ -40,12 +40,18 @@ void findings_add(struct findings *findings, enum finding_kind kind, char *path,
         (struct finding){.kind = kind, .owner = findings->owner, .path = path, .text = text};
 }
 
+void findings_cut(struct findings *findings, size_t count)
+{
+    while (findings->count > count) {
+        findings->count--;
+        free(findings->items[findings->count].path);
+        free(findings->items[findings->count].text);
+    }
+}
+
 void findings_free(struct findings *findings)
 {
-    for (size_t i = 0; i < findings->count; i++) {
-        free(findings->items[i].path);
-        free(findings->items[i].text);
-    }
+    findings_cut(findings, 0);
     free(findings->items);
     *findings = (struct findings){0};
 }

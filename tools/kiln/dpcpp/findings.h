@@ -56,6 +56,9 @@ struct findings {
 /* Takes over both texts. */
 void findings_add(struct findings *findings, enum finding_kind kind, char *path, char *text);
 
+/* Forgets all but the first so many. */
+void findings_cut(struct findings *findings, size_t count);
+
 void findings_free(struct findings *findings);
 
 enum finding_class finding_class_of(const struct finding *finding);

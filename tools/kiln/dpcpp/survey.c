@@ -34,10 +34,25 @@ static void take_items(struct survey *survey, const struct item_directory *direc
     }
 }
 
-static void survey_directory(const struct tree *tree, size_t index, const struct rules *rules,
+/* An item that was being written when the names were read may be whole by now, or have a lock that
+ * was not seen: what seems to be damaged is looked at twice. */
+static void inspect_twice(int descriptor, struct item_directory *directory,
+                          const struct rules *rules, struct findings *findings,
+                          struct plan *ret_plan)
+{
+    size_t before = findings->count;
+    inspect(descriptor, directory, rules, findings, ret_plan);
+    if (ret_plan->has_work && item_directory_read(descriptor, directory, NULL)) {
+        plan_free(ret_plan);
+        findings_cut(findings, before);
+        inspect(descriptor, directory, rules, findings, ret_plan);
+    }
+}
+
+static void survey_directory(struct tree *tree, size_t index, const struct rules *rules,
                              struct survey *survey)
 {
-    const struct item_directory *directory = &tree->directories[index];
+    struct item_directory *directory = &tree->directories[index];
     int descriptor = open_directory_below(tree->root, directory->path);
     if (descriptor < 0) {
         if (errno != ENOENT) {
@@ -49,7 +64,7 @@ static void survey_directory(const struct tree *tree, size_t index, const struct
     }
     survey->findings.owner = (struct owner){OWNER_DIRECTORY, index};
     struct plan plan;
-    inspect(descriptor, directory, rules, &survey->findings, &plan);
+    inspect_twice(descriptor, directory, rules, &survey->findings, &plan);
     survey->checked += plan.items;
     take_items(survey, directory, &plan, index);
     plan_free(&plan);
@@ -119,7 +134,7 @@ static void survey_size(const struct tree *tree, struct survey *survey)
     }
 }
 
-void survey_make(const struct tree *tree, const struct rules *rules, struct survey *ret_survey)
+void survey_make(struct tree *tree, const struct rules *rules, struct survey *ret_survey)
 {
     static const char *const hang =
         "a lock that nobody frees: programs that bound the cache's size hang";
@@ -150,7 +165,7 @@ void survey_free(struct survey *survey)
 bool mend_complain(enum mend_result result, const char *path)
 {
     if (result == MEND_IN_USE) {
-        complain("%s: in use; left as it is", path);
+        complain("%s: in use, or not to be judged: not mended", path);
     } else if (result == MEND_FAILED) {
         complain("%s: %s", path, strerror(errno));
     }

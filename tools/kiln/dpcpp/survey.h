@@ -20,8 +20,8 @@ struct survey {
     size_t checked; /* items, the damaged ones too */
 };
 
-/* Reads everything of a tree. */
-void survey_make(const struct tree *tree, const struct rules *rules, struct survey *ret_survey);
+/* Reads everything of a tree. Directories that seem to be damaged are read anew. */
+void survey_make(struct tree *tree, const struct rules *rules, struct survey *ret_survey);
 
 void survey_free(struct survey *survey);
 

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <kiln/config.h>
+
 #include "../json.h"
 #include "../options.h"
 #include "../output.h"
@@ -12,13 +14,12 @@
 #include "root.h"
 #include "survey.h"
 
-#define NS_PER_DAY (86400 * UINT64_C(1000000000))
+#define NS_PER_S UINT64_C(1000000000)
 
 /* What was asked for. */
 struct limits {
-    uint64_t max_size; /* UINT64_MAX: any */
-    uint64_t max_age_days;
-    bool has_max_age;
+    uint64_t max_size;  /* UINT64_MAX: any */
+    uint64_t max_age_s; /* 0: any */
 };
 
 /* What goes: all that was used last at the cutoff or before. */
@@ -30,34 +31,40 @@ struct choice {
 
 /* ---- limits ---- */
 
-/* Bytes, or a number with K, M, G or T. */
-static bool parse_size(const char *text, uint64_t *ret_size)
+/* Days, or a number with d, h, m or s. */
+static bool parse_age(const char *text, uint64_t *ret_seconds)
 {
-    static const char units[] = "KMGT";
+    static const struct {
+        const char *suffix;
+        uint64_t seconds;
+    } units[] = {{"", 86400}, {"d", 86400}, {"h", 3600}, {"m", 60}, {"s", 1}};
     size_t digits = strspn(text, "0123456789");
-    const char *unit = text[digits] == '\0' ? NULL : strchr(units, text[digits]);
-    unsigned shift = unit == NULL ? 0 : 10 * (unsigned)(unit - units + 1);
     uint64_t number;
-    if ((text[digits] != '\0' && (unit == NULL || text[digits + 1] != '\0')) ||
-        !parse_number(text, digits, &number) || number > UINT64_MAX >> shift) {
+    if (!parse_number(text, digits, &number) || number == 0 || number > INT32_MAX) {
         return false;
     }
-    *ret_size = number << shift;
-    return true;
+    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
+        if (strcmp(text + digits, units[i].suffix) == 0) {
+            *ret_seconds = number * units[i].seconds;
+            return true;
+        }
+    }
+    return false;
 }
 
 static int limits_read(const struct dpcpp_request *request, const char *max_size,
                        const char *older_than, struct limits *ret_limits)
 {
-    struct limits limits = {.max_size = UINT64_MAX, .has_max_age = older_than != NULL};
+    struct limits limits = {.max_size = UINT64_MAX};
     if (max_size == NULL && older_than == NULL) {
         return options_wrong(request->command, "give --max-size or --older-than");
     }
-    if (max_size != NULL && !parse_size(max_size, &limits.max_size)) {
+    if (max_size != NULL && kiln_size_parse(max_size, &limits.max_size) != KILN_OK) {
         return options_wrong(request->command, "--max-size takes bytes, with K, M, G or T");
     }
-    if (older_than != NULL && !parse_number(older_than, strlen(older_than), &limits.max_age_days)) {
-        return options_wrong(request->command, "--older-than takes a number of days");
+    if (older_than != NULL && !parse_age(older_than, &limits.max_age_s)) {
+        return options_wrong(request->command,
+                             "--older-than takes days above 0, or a number with d, h, m or s");
     }
     *ret_limits = limits;
     return EXIT_OK;
@@ -72,11 +79,12 @@ static int last_used_first(const void *left, const void *right)
     return a->last_access_ns > b->last_access_ns ? -1 : a->last_access_ns < b->last_access_ns;
 }
 
+/* What was used before this is too old. */
 static uint64_t oldest_allowed_ns(const struct limits *limits, const struct rules *rules)
 {
-    uint64_t now_ns = (uint64_t)rules->now_s * 1000000000;
-    return limits->max_age_days > now_ns / NS_PER_DAY ? 0
-                                                      : now_ns - limits->max_age_days * NS_PER_DAY;
+    uint64_t now_s = (uint64_t)rules->now_s;
+    bool is_any = limits->max_age_s == 0 || limits->max_age_s > now_s;
+    return is_any ? 0 : (now_s - limits->max_age_s) * NS_PER_S;
 }
 
 static struct choice choose(struct survey *survey, const struct limits *limits,
@@ -89,8 +97,7 @@ static struct choice choose(struct survey *survey, const struct limits *limits,
     }
     for (size_t i = 0; i < survey->item_count; i++) {
         const struct surveyed_item *item = &survey->items[i];
-        bool is_old =
-            limits->has_max_age && item->last_access_ns < oldest_allowed_ns(limits, rules);
+        bool is_old = item->last_access_ns < oldest_allowed_ns(limits, rules);
         if (choice.items == 0 && !is_old && item->size <= limits->max_size - kept) {
             kept += item->size;
             continue;
@@ -132,8 +139,8 @@ static void print_trimmed(const struct choice *choice, const struct mended *mend
     }
 }
 
-static int trim(const struct tree *tree, struct rules *rules, const struct limits *limits,
-                bool json, bool yes)
+static int trim(struct tree *tree, struct rules *rules, const struct limits *limits, bool json,
+                bool yes)
 {
     struct survey survey;
     struct mended mended = {0};

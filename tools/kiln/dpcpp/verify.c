@@ -23,8 +23,7 @@ static void print_summary(const struct survey *survey, const struct mended *mend
     putchar('\n');
 }
 
-static int verify(const struct tree *tree, const struct rules *rules, bool json, bool repair,
-                  bool yes)
+static int verify(struct tree *tree, const struct rules *rules, bool json, bool repair, bool yes)
 {
     struct survey survey;
     struct mended mended = {0};
