@@ -23,14 +23,16 @@
 #include "tool.h"
 
 static const char usage[] =
-    "Usage: kiln run [--dir DIR] [--trace FILE] [--summary] [--json] [--] APP [ARGUMENTS]\n"
+    "Usage: kiln run [--dir DIR] [--key-file FILE] [--trace FILE] [--summary] [--json] [--] APP\n"
+    "                [ARGUMENTS]\n"
     "\n"
     "Runs a program with its OpenCL builds cached.\n"
     "\n"
-    "  --dir DIR     the cache directory\n"
-    "  --trace FILE  one line for each build that was asked for; - for stderr\n"
-    "  --summary     at the end one line on stderr: what was saved in this run\n"
-    "  --json        the same as a JSON object\n";
+    "  --dir DIR        the cache directory\n"
+    "  --key-file FILE  sign entries with this file's 32 bytes, and believe no others\n"
+    "  --trace FILE     one line for each build that was asked for; - for stderr\n"
+    "  --summary        at the end one line on stderr: what was saved in this run\n"
+    "  --json           the same as a JSON object\n";
 
 static void set_variable_to_path(const char *name, const char *path)
 {
