@@ -554,6 +554,70 @@ static void test_a_newer_entry_stays(void **state)
     free(after);
 }
 
+/* A flag of the header that this version doesn't know, under a right checksum. */
+static void test_an_entry_with_unknown_flags_stays(void **state)
+{
+    (void)state;
+    const size_t flags_offset = 12;
+    kiln_status removed = KILN_OK;
+    kiln_key *key = scratch_key(1);
+    char path[SCRATCH_PATH_SIZE];
+    unsigned char *bytes;
+    size_t size;
+    put(1);
+    scratch_entry_path(cache, 1, path);
+    read_whole(path, &bytes, &size);
+    bytes[flags_offset] |= 0x80;
+    kilni_entry_seal(bytes, size);
+    write_whole(path, bytes, size);
+    assert_int_equal(scratch_get(store, 1), KILN_E_VERSION);
+    assert_int_equal(scratch_put(store, 1, 10), KILN_EXISTS);
+    assert_int_equal(kiln_store_remove(store, key), KILN_EXISTS);
+    assert_int_equal(kiln_store_each(store, remove_unread, &removed), KILN_OK);
+    assert_int_equal(removed, KILN_EXISTS);
+    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
+    assert_int_equal(verify().newer, 1);
+    /* The same flag is damage where the checksum is wrong. */
+    bytes[size - 1] ^= 1;
+    write_whole(path, bytes, size);
+    assert_int_equal(scratch_get(store, 1), KILN_E_CORRUPT);
+    assert_int_equal(scratch_put(store, 1, 10), KILN_OK);
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+    kiln_key_release(&key);
+    free(bytes);
+}
+
+/* What is read in pieces: the bytes around where they meet, and the last. */
+static void test_flipped_bytes_of_a_large_entry_are_found(void **state)
+{
+    (void)state;
+    const size_t pieces[] = {0, (size_t)1 << 20, (size_t)2 << 20, (size_t)3 << 20};
+    char path[SCRATCH_PATH_SIZE];
+    assert_int_equal(scratch_put(store, 1, ((size_t)3 << 20) + 100), KILN_OK);
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+    scratch_entry_path(cache, 1, path);
+    const int file = open(path, O_RDWR | O_CLOEXEC);
+    struct stat stat;
+    assert_int_equal(fstat(file, &stat), 0);
+    for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++) {
+        for (off_t at = (off_t)pieces[i] - 2; at < (off_t)pieces[i] + 2; at++) {
+            const off_t offset = at < 0 ? stat.st_size + at : at;
+            unsigned char byte, flipped;
+            assert_int_equal(pread(file, &byte, 1, offset), 1);
+            flipped = byte ^ 0x10;
+            assert_int_equal(pwrite(file, &flipped, 1, offset), 1);
+            assert_int_equal(scratch_get(store, 1), KILN_E_CORRUPT);
+            assert_int_equal(pwrite(file, &byte, 1, offset), 1);
+        }
+    }
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+    for (size_t i = sizeof pieces / sizeof pieces[0]; i-- > 0;) {
+        assert_int_equal(ftruncate(file, (off_t)pieces[i]), 0);
+        assert_int_equal(scratch_get(store, 1), KILN_E_CORRUPT);
+    }
+    close(file);
+}
+
 static void test_every_flipped_byte_is_found(void **state)
 {
     (void)state;
@@ -1944,6 +2008,8 @@ int main(void)
         TEST(test_wrong_arguments),
         TEST(test_another_key_of_the_same_digest),
         TEST(test_a_newer_entry_stays),
+        TEST(test_an_entry_with_unknown_flags_stays),
+        TEST(test_flipped_bytes_of_a_large_entry_are_found),
         TEST(test_other_kinds_of_files_in_an_entrys_place),
         TEST(test_layout),
         TEST(test_parents_are_made),

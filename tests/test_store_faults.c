@@ -60,6 +60,7 @@ static int failing_error;
 static bool fails_on; /* all later ones too */
 static unsigned fails_at, seen;
 static size_t longest_transfer;
+static unsigned short_at, transfers; /* one transfer alone is short; 0: none */
 static uint64_t fake_time_ns;
 
 static const kilni_os_table *system_table;
@@ -79,6 +80,9 @@ static bool fails(enum call call)
 
 static size_t shortened(size_t size)
 {
+    if (short_at > 0 && ++transfers == short_at) {
+        return (size + 1) / 2;
+    }
     return size < longest_transfer ? size : longest_transfer;
 }
 
@@ -503,7 +507,7 @@ static void test_using_a_store(void **state)
 static void test_governing_a_store(void **state)
 {
     (void)state;
-    run_faults(govern_script, few_errors);
+    run_faults(govern_script, all_errors);
 }
 
 static void test_reviving_a_store(void **state)
@@ -536,6 +540,60 @@ static void test_short_transfers(void **state)
         longest_transfer = SIZE_MAX;
         check_recovery();
     }
+}
+
+/* The n-th transfer of an open, a get, a put and a lease is half of what was asked for. */
+static void test_one_short_transfer(void **state)
+{
+    (void)state;
+    for (short_at = 1;; short_at++) {
+        prepare();
+        transfers = 0;
+        kiln_store *store = open_store();
+        assert_int_equal(scratch_get(store, 0), KILN_OK);
+        assert_int_equal(scratch_put(store, 9, 9000), KILN_OK);
+        assert_int_equal(scratch_get(store, 9), KILN_OK);
+        assert_int_equal(kiln_store_trim(store, KILN_UNLIMITED, NULL), KILN_OK);
+        kiln_store_close(&store);
+        const bool happened = transfers >= short_at;
+        const unsigned at = short_at;
+        short_at = 0;
+        check_recovery();
+        if (!happened) {
+            assert_true(at > 5);
+            break;
+        }
+        short_at = at;
+    }
+}
+
+/* An entry that takes several reads: none of them may fail unseen. */
+static void test_reading_in_pieces(void **state)
+{
+    (void)state;
+    prepare();
+    kiln_store *store = open_plain();
+    assert_int_equal(scratch_put(store, 5, (size_t)3 << 20), KILN_OK);
+    for (size_t i = 0; all_errors[i / 2] != 0; i++) {
+        const int error = all_errors[i / 2];
+        const bool on = i % 2 == 1;
+        unsigned at = is_endless(CALL_read, error, on) ? 0 : 1;
+        for (bool happened = at > 0; happened; at++) {
+            const unsigned descriptors = scratch_count_descriptors();
+            arm(CALL_read, error, on, at);
+            const kiln_status status = scratch_get(store, 5);
+            happened = seen >= at;
+            disarm();
+            EXPECT_GET(status);
+            assert_int_equal(status == KILN_OK, !happened || (error == EINTR && !on));
+            assert_int_equal(scratch_count_descriptors(), descriptors);
+            assert_true(happened || at > 2);
+        }
+    }
+    longest_transfer = 700001;
+    assert_int_equal(scratch_get(store, 5), KILN_OK);
+    longest_transfer = SIZE_MAX;
+    kiln_store_close(&store);
 }
 
 static void test_out_of_memory(void **state)
@@ -595,8 +653,9 @@ int main(int argc, char **argv)
     }
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_using_a_store),    TEST(test_governing_a_store), TEST(test_reviving_a_store),
-        TEST(test_statistics_files), TEST(test_short_transfers),   TEST(test_out_of_memory),
+        TEST(test_using_a_store),     TEST(test_governing_a_store), TEST(test_reviving_a_store),
+        TEST(test_statistics_files),  TEST(test_short_transfers),   TEST(test_one_short_transfer),
+        TEST(test_reading_in_pieces), TEST(test_out_of_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

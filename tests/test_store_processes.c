@@ -1,36 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Several processes on one store, some of them killed at any moment. Every value is a function of
- * its key, so that whoever reads can tell a wrong one.
+ * Several processes on one store: who holds a lease, and what becomes of it; counters.
  */
 #include "support/store_scene.h"
 
 #include <errno.h>
 #include <signal.h>
-#include <stdatomic.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
-#include <time.h>
 
-#include "store/totals.h"
-
-#define SEED 20240607u
 #define WORKERS 4
-#define KEYS 12
-#define STORM_S 5
-
-/* What the processes share. */
-typedef struct board {
-    _Atomic uint64_t gets, puts, leases;
-    _Atomic uint64_t wrong_bytes;   /* gets that answered other bytes than the key's */
-    _Atomic uint64_t failures;      /* statuses that have no place here */
-    _Atomic uint64_t broken_leases; /* two held one key */
-    _Atomic int holder[KEYS];
-} board;
 
 static char scratch[SCRATCH_DIRECTORY_SIZE];
 static char cache[SCRATCH_DIRECTORY_SIZE + 8];
-static board *shared;
 
 static kiln_store *open_store(uint64_t max_bytes)
 {
@@ -45,14 +26,12 @@ static int set_up(void **state)
     (void)state;
     scratch_make(scratch);
     snprintf(cache, sizeof cache, "%s/cache", scratch);
-    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    return shared == MAP_FAILED ? -1 : 0;
+    return 0;
 }
 
 static int tear_down(void **state)
 {
     (void)state;
-    munmap(shared, sizeof *shared);
     scratch_remove(scratch);
     return 0;
 }
@@ -82,155 +61,6 @@ static void expect_success(pid_t child)
     int status = wait_for(child);
     assert_true(WIFEXITED(status));
     assert_int_equal(WEXITSTATUS(status), 0);
-}
-
-/* ---- the storm ---- */
-
-static void read_one(kiln_store *store, uint64_t number)
-{
-    kiln_status status = scratch_get(store, number);
-    atomic_fetch_add(&shared->gets, 1);
-    atomic_fetch_add(&shared->wrong_bytes, status == KILN_E_REFUSED);
-    atomic_fetch_add(&shared->failures, status != KILN_OK && status != KILN_MISS);
-}
-
-static void write_one(kiln_store *store, uint64_t number, uint64_t random)
-{
-    kiln_status status = scratch_put(store, number, 100 + random % 60000);
-    atomic_fetch_add(&shared->puts, 1);
-    atomic_fetch_add(&shared->failures, status != KILN_OK);
-}
-
-/* While one holds a lease, nobody else may put his name down. */
-static void lease_one(kiln_store *store, uint64_t number)
-{
-    kiln_key *key = scratch_key(number);
-    kiln_lease *lease = NULL;
-    kiln_status status = kiln_store_lease(store, key, 2000000, &lease);
-    kiln_key_release(&key);
-    if (status == KILN_OK) {
-        atomic_store(&shared->holder[number], getpid());
-        usleep(500);
-        bool is_ours = atomic_load(&shared->holder[number]) == getpid();
-        atomic_fetch_add(&shared->broken_leases, !is_ours);
-        atomic_fetch_add(&shared->leases, 1);
-    }
-    atomic_fetch_add(&shared->failures, status != KILN_OK && status != KILN_BUSY);
-    kiln_lease_release(&lease);
-}
-
-static int storm(uint64_t seed)
-{
-    kiln_store *store = open_store(300000);
-    if (!store) {
-        return 1;
-    }
-    for (uint64_t i = 0;; i++) {
-        uint64_t random = scratch_mix(seed * 1000003 + i);
-        uint64_t number = random % KEYS;
-        switch (random / KEYS % 4) {
-        case 0:
-            write_one(store, number, random / 64);
-            break;
-        case 1:
-            lease_one(store, number);
-            break;
-        default:
-            read_one(store, number);
-        }
-    }
-}
-
-static bool is_over(const struct timespec *start)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return now.tv_sec - start->tv_sec >= STORM_S;
-}
-
-static unsigned kill_at_random(void)
-{
-    pid_t workers[WORKERS];
-    unsigned kills = 0;
-    uint64_t next_seed = SEED;
-    struct timespec start;
-    clock_gettime(CLOCK_MONOTONIC, &start);
-    for (int i = 0; i < WORKERS; i++) {
-        workers[i] = start_process(storm, next_seed++);
-    }
-    while (!is_over(&start)) {
-        uint64_t random = scratch_mix(SEED + kills);
-        usleep((useconds_t)(3000 + random % 30000));
-        unsigned victim = (unsigned)(random >> 32) % WORKERS;
-        kill(workers[victim], SIGKILL);
-        assert_true(WIFSIGNALED(wait_for(workers[victim])));
-        kills++;
-        workers[victim] = start_process(storm, next_seed++);
-    }
-    for (int i = 0; i < WORKERS; i++) {
-        kill(workers[i], SIGKILL);
-        assert_true(WIFSIGNALED(wait_for(workers[i])));
-    }
-    return kills;
-}
-
-static void expect_leases_free(kiln_store *store)
-{
-    for (uint64_t number = 0; number < KEYS; number++) {
-        kiln_key *key = scratch_key(number);
-        kiln_lease *lease = NULL;
-        assert_int_equal(kiln_store_lease(store, key, 0, &lease), KILN_OK);
-        kiln_lease_release(&lease);
-        kiln_key_release(&key);
-    }
-}
-
-static int age_temporary(const char *path, const struct stat *stat, int kind, struct FTW *walk)
-{
-    (void)stat, (void)kind;
-    const struct timespec old[2] = {{.tv_sec = 1000000}, {.tv_sec = 1000000}};
-    return path[walk->base] == '.' && utimensat(AT_FDCWD, path, old, 0) != 0;
-}
-
-static unsigned temporaries;
-
-static int count_temporary(const char *path, const struct stat *stat, int kind, struct FTW *walk)
-{
-    (void)stat, (void)kind;
-    temporaries += path[walk->base] == '.';
-    return 0;
-}
-
-static void test_a_storm_of_kills(void **state)
-{
-    (void)state;
-    unsigned kills = kill_at_random();
-    print_message("          %u kills, %lu gets, %lu puts, %lu leases\n", kills,
-                  (unsigned long)shared->gets, (unsigned long)shared->puts,
-                  (unsigned long)shared->leases);
-    assert_true(kills > 10);
-    assert_true(shared->gets > 100 && shared->puts > 100 && shared->leases > 100);
-    assert_int_equal(shared->wrong_bytes, 0);
-    assert_int_equal(shared->failures, 0);
-    assert_int_equal(shared->broken_leases, 0);
-
-    kiln_store *store = open_store(0);
-    assert_non_null(store);
-    kiln_verify_report report = {.struct_size = sizeof report};
-    assert_int_equal(kiln_store_verify(store, NULL, NULL, &report), KILN_OK);
-    assert_int_equal(report.corrupt, 0);
-    assert_true(report.ok > 0);
-    expect_leases_free(store);
-    kilni_totals totals;
-    assert_int_equal(kilni_totals_read_file(AT_FDCWD, scratch_path(cache, "stats"), &totals),
-                     KILN_OK);
-
-    nftw(cache, age_temporary, 16, FTW_PHYS);
-    assert_int_equal(kiln_store_trim(store, KILN_UNLIMITED, NULL), KILN_OK);
-    temporaries = 0;
-    nftw(cache, count_temporary, 16, FTW_PHYS);
-    assert_int_equal(temporaries, 0);
-    kiln_store_close(&store);
 }
 
 /* ---- leases ---- */
@@ -443,13 +273,11 @@ int main(int argc, char **argv)
     }
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_a_storm_of_kills),
         TEST(test_a_lease_excludes_other_processes),
         TEST(test_a_killed_holder_frees_its_lease),
         TEST(test_a_forked_child_keeps_no_lease),
         TEST(test_a_child_frees_nothing_of_its_parents),
         TEST(test_counters_add_up),
     };
-    print_message("seed %u\n", SEED);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,10 +17,12 @@ static char cache[SCRATCH_DIRECTORY_SIZE + 8];
 static char key_file[SCRATCH_DIRECTORY_SIZE + 8];
 static char other_key_file[SCRATCH_DIRECTORY_SIZE + 8];
 static kiln_store *with_key, *without_key;
+static const char *layout = "kiln";
 
 static kiln_status open_with(const char *path, kiln_store **ret_store, kiln_error *error)
 {
-    const kiln_store_params params = {.struct_size = sizeof params, .key_file = path};
+    const kiln_store_params params = {
+        .struct_size = sizeof params, .layout = layout, .key_file = path};
     return kiln_store_open(cache, &params, ret_store, error);
 }
 
@@ -406,12 +408,14 @@ static void test_a_url_goes_before_parameters(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
+    const struct CMUnitTest in_each_layout[] = {
         TEST(test_what_is_put_is_signed),
         TEST(test_what_is_not_signed_is_a_miss),
         TEST(test_what_another_key_signed_is_a_miss),
         TEST(test_it_is_counted_once),
         TEST(test_walks_believe_no_more),
+    };
+    const struct CMUnitTest tests[] = {
         TEST(test_no_forged_byte_is_believed),
         TEST(test_a_removed_signature_is_missed),
         TEST(test_an_entry_of_another_key_is_none_of_this),
@@ -423,5 +427,11 @@ int main(void)
         TEST(test_key_files_that_can_not_be_read),
         TEST(test_a_url_goes_before_parameters),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    static const char *const layouts[] = {"sycl", "onednn", "kiln"};
+    int failed = 0;
+    for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++) {
+        layout = layouts[i];
+        failed += cmocka_run_group_tests_name(layout, in_each_layout, NULL, NULL);
+    }
+    return failed + cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,11 +39,15 @@ kiln_status kilni_entry_header_decode(const unsigned char *bytes, size_t availab
     return KILN_OK;
 }
 
-static bool has_good_checksum(const unsigned char *bytes, size_t size)
+size_t kilni_entry_covered_size(size_t size)
 {
-    size_t covered = size - KILNI_ENTRY_CHECKSUM_SIZE;
-    kiln_digest checksum = kilni_hash(bytes, covered);
-    return memcmp(checksum.bytes, bytes + covered, KILNI_ENTRY_CHECKSUM_SIZE) == 0;
+    return size > KILNI_ENTRY_CHECKSUM_SIZE ? size - KILNI_ENTRY_CHECKSUM_SIZE : 0;
+}
+
+static bool has_checksum(const unsigned char *bytes, size_t size, const kiln_digest *hash)
+{
+    const unsigned char *checksum = bytes + kilni_entry_covered_size(size);
+    return memcmp(hash->bytes, checksum, KILNI_ENTRY_CHECKSUM_SIZE) == 0;
 }
 
 /* The zeros that fill up to the next multiple of the alignment. */
@@ -83,6 +87,13 @@ static bool read_sections(const unsigned char *bytes, size_t size, kilni_entry_l
     return content.left == 0;
 }
 
+bool kilni_entry_section_is_newer(uint32_t type, uint32_t flags)
+{
+    const bool is_known = type >= 1 && type <= KILNI_SECTION_LAST_KNOWN;
+    return is_known ? (flags & ~(uint32_t)KILNI_SECTION_KNOWN_FLAGS) != 0
+                    : (flags & KILNI_SECTION_REQUIRED) != 0;
+}
+
 /* What only a newer writer can have put there: the bytes are sound. */
 static bool needs_newer_reader(const kilni_entry_layout *layout)
 {
@@ -90,10 +101,7 @@ static bool needs_newer_reader(const kilni_entry_layout *layout)
         return true;
     }
     for (uint32_t i = 0; i < layout->header.section_count; i++) {
-        const kilni_entry_section *section = &layout->sections[i];
-        bool known = section->type >= 1 && section->type <= KILNI_SECTION_LAST_KNOWN;
-        bool newer_flags = section->flags & ~(uint32_t)KILNI_SECTION_KNOWN_FLAGS;
-        if (known ? newer_flags : (section->flags & KILNI_SECTION_REQUIRED) != 0) {
+        if (kilni_entry_section_is_newer(layout->sections[i].type, layout->sections[i].flags)) {
             return true;
         }
     }
@@ -137,12 +145,20 @@ static bool has_needed_sections(const kilni_entry_layout *layout)
 kiln_status kilni_entry_layout_decode(const unsigned char *bytes, size_t size,
                                       kilni_entry_layout *ret_layout)
 {
+    const kiln_digest hash = kilni_hash(bytes, kilni_entry_covered_size(size));
+    return kilni_entry_layout_decode_hashed(bytes, size, &hash, ret_layout);
+}
+
+kiln_status kilni_entry_layout_decode_hashed(const unsigned char *bytes, size_t size,
+                                             const kiln_digest *hash,
+                                             kilni_entry_layout *ret_layout)
+{
     kiln_status status = kilni_entry_header_decode(bytes, size, size, &ret_layout->header);
     if (status != KILN_OK) {
         return status;
     }
     /* The checksum comes first: a damaged entry must not pass for one that is newer. */
-    if (!has_good_checksum(bytes, size) || !read_sections(bytes, size, ret_layout)) {
+    if (!has_checksum(bytes, size, hash) || !read_sections(bytes, size, ret_layout)) {
         return KILN_E_CORRUPT;
     }
     if (needs_newer_reader(ret_layout)) {

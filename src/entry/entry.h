@@ -5,10 +5,13 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <kiln/entry.h>
+
+#include "base/hash.h"
 
 /* Enough of a file's beginning to decode its head in nearly every case. */
 #define KILNI_ENTRY_HEAD_SIZE 4096u
@@ -16,6 +19,23 @@
 /* Verifies @bytes and makes an entry that owns them: no copy. On success the entry frees them with
  * free(); on failure they stay the caller's. Statuses as kiln_entry_decode. */
 kiln_status kilni_entry_adopt(void *bytes, size_t size, kiln_entry **ret_entry);
+
+/* An entry whose bytes arrive piece by piece: each goes into the checksum while the processor still
+ * has it at hand. */
+typedef struct kilni_entry_arrival {
+    unsigned char *bytes;
+    size_t size, arrived;
+    kilni_hasher hasher;
+} kilni_entry_arrival;
+
+/* @bytes  where @size bytes are going to be; the caller's */
+void kilni_entry_arrival_begin(kilni_entry_arrival *arrival, void *bytes, size_t size);
+
+/* The next @count bytes are where they belong, and no more than there are to be. */
+void kilni_entry_arrival_add(kilni_entry_arrival *arrival, size_t count);
+
+/* KILN_E_CORRUPT where bytes are missing; else as kilni_entry_adopt. */
+kiln_status kilni_entry_arrival_end(kilni_entry_arrival *arrival, kiln_entry **ret_entry);
 
 /* What the beginning of an entry's file tells, unverified. Texts are cut to their arrays. */
 typedef struct kilni_entry_head {
@@ -26,6 +46,7 @@ typedef struct kilni_entry_head {
     uint64_t build_ns;
     int64_t created_s;
     char tool[64], device[192], name[256];
+    bool seems_newer; /* has what only a newer reader knows, unless that is damage */
 } kilni_entry_head;
 
 /* @bytes       the first @available bytes of a file of @file_size bytes

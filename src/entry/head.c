@@ -27,6 +27,25 @@ static kilni_byte_reader provenance_of(const unsigned char *bytes, size_t availa
     return (kilni_byte_reader){.failed = true};
 }
 
+static bool seems_newer(const unsigned char *bytes, size_t available,
+                        const kilni_entry_header *header)
+{
+    if (header->flags & ~(uint32_t)KILNI_ENTRY_KNOWN_FLAGS) {
+        return true;
+    }
+    kilni_byte_reader table = {.at = bytes, .left = available};
+    kilni_read_bytes(&table, KILNI_ENTRY_HEADER_SIZE);
+    for (uint32_t i = 0; i < header->section_count; i++) {
+        const uint32_t type = kilni_read_u32(&table);
+        const uint32_t flags = kilni_read_u32(&table);
+        kilni_read_bytes(&table, KILNI_ENTRY_TABLE_ROW_SIZE - 2 * sizeof(uint32_t));
+        if (!table.failed && kilni_entry_section_is_newer(type, flags)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Copies as much of a text as there is and as fits. */
 static void read_text(kilni_byte_reader *reader, char *text, size_t capacity)
 {
@@ -61,7 +80,8 @@ kiln_status kilni_entry_head_decode(const void *bytes, size_t available, uint64_
     kilni_entry_head head = {.digest = header.digest,
                              .kind = header.kind,
                              .total_size = header.total_size,
-                             .payload_size = header.payload_size};
+                             .payload_size = header.payload_size,
+                             .seems_newer = seems_newer(bytes, available, &header)};
     head.build_ns = kilni_read_u64(&provenance);
     head.created_s = (int64_t)kilni_read_u64(&provenance);
     read_text(&provenance, head.tool, sizeof head.tool);

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -40,6 +41,9 @@ kiln_status kilni_entry_layout_add(kilni_entry_layout *layout, uint32_t type, ui
 /* The section of a type; NULL where there is none. */
 const kilni_entry_section *kilni_entry_layout_find(const kilni_entry_layout *layout, uint32_t type);
 
+/* Whether only a newer writer can have made a section of that type with these flags. */
+bool kilni_entry_section_is_newer(uint32_t type, uint32_t flags);
+
 /* Takes the MAC section out, where there is one, and the flag that tells of it. */
 void kilni_entry_layout_unsign(kilni_entry_layout *layout);
 
@@ -58,7 +62,15 @@ void kilni_entry_seal(unsigned char *bytes, size_t size);
 kiln_status kilni_entry_header_decode(const unsigned char *bytes, size_t available,
                                       uint64_t file_size, kilni_entry_header *ret_header);
 
+/* How many of an entry's bytes its checksum covers; 0 where there is no room for one. */
+size_t kilni_entry_covered_size(size_t size);
+
 /* Takes a whole entry apart: header, checksum, table, padding. KILN_OK; KILN_E_CORRUPT;
  * KILN_E_VERSION. */
 kiln_status kilni_entry_layout_decode(const unsigned char *bytes, size_t size,
                                       kilni_entry_layout *ret_layout);
+
+/* The same for who has computed the hash of the covered bytes. */
+kiln_status kilni_entry_layout_decode_hashed(const unsigned char *bytes, size_t size,
+                                             const kiln_digest *hash,
+                                             kilni_entry_layout *ret_layout);

@@ -384,6 +384,22 @@ class ByHand(CaptureTest):
         self.assertEqual(self.kinds(), {"program": 2})
         self.assert_warm(["6"], "1.cl")
 
+    def test_signed(self):
+        """Request and entry are signed, and a request of a program without the key is dropped."""
+        key = os.path.join(self.scratch, "key")
+        with open(key, "wb") as file:
+            os.fchmod(file.fileno(), 0o600)
+            file.write(os.urandom(32))
+        self.request(1)
+        self.environment["KILN_KEY_FILE"] = key
+        self.assert_captured(dropped=1)
+        self.request(1)
+        self.assert_captured(served=1)
+        self.assertEqual(self.kinds(), {"program": 1})
+        self.assert_warm(["5"], "0.cl")
+        verified = json.loads(self.kiln("verify", "--json").stdout)
+        self.assertEqual((verified["ok"], verified["unauthenticated"]), (1, 0))
+
     def test_request_is_not_the_result(self):
         self.request(1)
         self.assertEqual(self.run_app("0.cl"), ["5"])

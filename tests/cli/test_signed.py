@@ -65,13 +65,22 @@ class Signed(cli.CliTest):
         self.assertEqual(len(self.files()), 2)
 
     def files(self):
-        return [name for _, _, names in os.walk(os.path.join(self.cache, "v1")) for name in names]
+        return [name for _, _, names in os.walk(os.path.join(self.cache, "v1")) for name in names
+                if len(name) == 32]
 
     def test_run_passes_it_on(self):
         tool, _ = self.in_build_tree()
         result = self.kiln("run", "--key-file", "key", "--", "printenv", "KILN_KEY_FILE",
                            tool=tool, cwd=self.scratch)
         self.assertEqual(result.stdout.decode(), self.key + "\n")
+
+    def test_requests_of_others_are_dropped(self):
+        """Else each program would start a helper for them, which serves none."""
+        self.make("young")
+        counted = self.kiln_json("capture", "--key-file", self.key)
+        self.assertEqual(
+            counted, {"served": 0, "dropped": 1, "failed": 0, "expired": 0, "left": 0})
+        self.assertEqual(len(self.listed("--all")), 2)
 
     def doctor(self):
         output = subprocess.run([cli.KILN, "doctor", "--json"], stdout=subprocess.PIPE,

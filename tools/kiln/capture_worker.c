@@ -49,6 +49,14 @@ static void add_variable(void *user, const char *name, const char *value)
     variables->items[variables->count] = NULL;
 }
 
+static void pass_on(struct variables *variables, const char *name)
+{
+    const char *value = getenv(name);
+    if (value != NULL) {
+        add_variable(variables, name, value);
+    }
+}
+
 static void free_variables(struct variables *variables)
 {
     for (size_t i = 0; i < variables->count; i++) {
@@ -125,10 +133,9 @@ enum capture_result capture_in_worker(const char *directory, const kiln_entry *r
         free_variables(&variables);
         return status == KILN_E_CORRUPT ? CAPTURE_DROPPED : CAPTURE_LEFT;
     }
-    const char *max_size = getenv("KILN_MAX_SIZE");
-    if (max_size != NULL) {
-        add_variable(&variables, "KILN_MAX_SIZE", max_size);
-    }
+    /* The request brings what steers the build; how to store is ours to say. */
+    pass_on(&variables, "KILN_MAX_SIZE");
+    pass_on(&variables, "KILN_KEY_FILE");
     /* Where our parent ignored it we would, too, and get no answer. */
     signal(SIGCHLD, SIG_DFL);
     pid_t worker = -1;

@@ -15,6 +15,7 @@
 #include "json.h"
 #include "options.h"
 #include "output.h"
+#include "progress.h"
 #include "tool.h"
 
 static const char usage[] =
@@ -54,12 +55,13 @@ static void take_request(struct work *work, kiln_item *item)
     if (status == KILN_OK) {
         work->requests = must(realloc(work->requests, (work->count + 1) * sizeof(kiln_entry *)));
         work->requests[work->count++] = request;
-    } else if (status == KILN_E_CORRUPT) {
+    } else if (status == KILN_E_CORRUPT || status == KILN_E_UNAUTHENTICATED) {
         work->dropped += kiln_item_remove(item) == KILN_OK;
     }
 }
 
-/* What is damaged goes: each program that saw it would start another helper for it. */
+/* What is damaged goes, or not signed as it should be: each program that saw it would start another
+ * helper for it. */
 static int visit(void *user, kiln_item *item)
 {
     struct work *work = user;
@@ -134,10 +136,12 @@ static bool serve_found(struct work *work)
     kiln_store_each_request(work->directory->store, visit, work);
     for (size_t i = 0; i < work->count; i++) {
         if (!work->is_blocked) {
+            progress_step("looked after");
             serve(work, work->requests[i]);
         }
         kiln_entry_release(&work->requests[i]);
     }
+    progress_hide();
     return work->count > 0 && !work->is_blocked;
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
+#include "dpcpp/dpcpp.h"
+
 #include "directory.h"
 #include "json.h"
 #include "listing.h"
@@ -10,14 +12,15 @@
 #include "tool.h"
 
 static const char usage[] =
-    "Usage: kiln ls [--dir DIR] [--all] [--sort ORDER] [--json]\n"
+    "Usage: kiln ls [--dir DIR] [--layout LAYOUT] [--all] [--sort ORDER] [--json]\n"
     "\n"
     "Lists the entries, last used first.\n"
     "\n"
-    "  --dir DIR     the cache directory\n"
-    "  --all         requests for later builds too\n"
-    "  --sort ORDER  used, created, size, cost (of building), name, device, kind or digest\n"
-    "  --json        one JSON object a line\n";
+    "  --dir DIR        the cache directory\n"
+    "  --layout LAYOUT  dpcpp: a cache that a SYCL runtime wrote\n"
+    "  --all            requests for later builds too\n"
+    "  --sort ORDER     used, created, size, cost (of building), name, device, kind or digest\n"
+    "  --json           one JSON object a line\n";
 
 #define SHORT_DIGEST 12
 
@@ -105,16 +108,24 @@ static size_t print_listing(const struct listing *listing, bool all, bool json)
 int cmd_ls(int argc, char **argv)
 {
     bool all = false;
-    const char *sort = "used";
+    const char *layout = NULL;
+    const char *sort = NULL;
     struct command_line line = {
         .usage = usage,
-        .options = {{.name = "all", .flag = &all}, {.name = "sort", .text = &sort}},
+        .options = {{.name = "all", .flag = &all},
+                    {.name = "layout", .text = &layout},
+                    {.name = "sort", .text = &sort}},
     };
     int exit_code;
     if (!options_read(&line, argc, argv, &exit_code)) {
         return exit_code;
     }
-    listing_order *order = listing_order_named(sort);
+    if (layout != NULL) {
+        struct dpcpp_request request = {argv[0], layout, line.directory, line.json};
+        return sort != NULL ? options_wrong(argv[0], "caches of a SYCL runtime have one order")
+                            : dpcpp_ls(&request);
+    }
+    listing_order *order = listing_order_named(sort != NULL ? sort : "used");
     if (order == NULL) {
         return options_wrong(argv[0], "--sort takes used, created, size, cost, name, device, kind "
                                       "or digest");

@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "dpcpp/dpcpp.h"
+
 #include "directory.h"
 #include "json.h"
 #include "options.h"
@@ -14,17 +16,19 @@
 #include "tool.h"
 
 static const char usage[] =
-    "Usage: kiln show [--dir DIR] [--json | --source | --log | --payload FILE | --answers FILE]\n"
+    "Usage: kiln show [--dir DIR] [--layout LAYOUT]\n"
+    "                 [--json | --source | --log | --payload FILE | --answers FILE]\n"
     "                 DIGEST-PREFIX\n"
     "\n"
     "Prints where an entry came from and the parts of its key. A prefix has at least 4 digits.\n"
     "\n"
-    "  --dir DIR       the cache directory\n"
-    "  --json          one JSON object, with the texts of all parts and the log\n"
-    "  --source        only the source that it was built from\n"
-    "  --log           only the build log\n"
-    "  --payload FILE  write the device code to a file; - for stdout\n"
-    "  --answers FILE  the same for the recorded answers, in a format of the device's\n";
+    "  --dir DIR        the cache directory\n"
+    "  --layout LAYOUT  dpcpp: a cache that a SYCL runtime wrote; takes an item's id or path\n"
+    "  --json           one JSON object, with the texts of all parts and the log\n"
+    "  --source         only the source that it was built from\n"
+    "  --log            only the build log\n"
+    "  --payload FILE   write the device code to a file; - for stdout\n"
+    "  --answers FILE   the same for the recorded answers, in a format of the device's\n";
 
 /* What is wanted of the entry; nothing of it: the overview. */
 struct wanted {
@@ -185,12 +189,14 @@ static int show_matching(const struct directory *directory, const struct digest_
 int cmd_show(int argc, char **argv)
 {
     struct wanted wanted = {0};
+    const char *layout = NULL;
     struct command_line line = {
         .usage = usage,
         .options = {{.name = "source", .flag = &wanted.source},
                     {.name = "log", .flag = &wanted.log},
                     {.name = "payload", .text = &wanted.payload},
-                    {.name = "answers", .text = &wanted.answers}},
+                    {.name = "answers", .text = &wanted.answers},
+                    {.name = "layout", .text = &layout}},
         .operands_min = 1,
         .operands_max = 1,
     };
@@ -204,6 +210,12 @@ int cmd_show(int argc, char **argv)
         1) {
         return options_wrong(argv[0],
                              "--json, --source, --log, --payload and --answers exclude each other");
+    }
+    if (layout != NULL) {
+        struct dpcpp_request request = {argv[0], layout, line.directory, line.json};
+        return wanted.log || wanted.answers != NULL
+                   ? options_wrong(argv[0], "caches of a SYCL runtime hold no log and no answers")
+                   : dpcpp_show(&request, line.operands[0], wanted.payload, wanted.source);
     }
     struct digest_prefix prefix;
     if (!digest_prefix_parse(line.operands[0], &prefix)) {

@@ -7,6 +7,8 @@
 
 #include <kiln/config.h>
 
+#include "dpcpp/dpcpp.h"
+
 #include "directory.h"
 #include "json.h"
 #include "options.h"
@@ -17,6 +19,8 @@
 static const char usage[] =
     "Usage: kiln trim [--dir DIR] [--max-size SIZE] [--older-than AGE] [--stale] [--dry-run]\n"
     "                 [--json]\n"
+    "       kiln trim --layout dpcpp [--dir DIR] [--max-size SIZE] [--older-than AGE] [--yes]\n"
+    "                 [--grace SECONDS] [--json]\n"
     "\n"
     "Removes entries until the cache fits, those first that were cheap to build for their size\n"
     "and not used for long; and what writers that died have left. Without an option that says\n"
@@ -27,6 +31,9 @@ static const char usage[] =
     "  --older-than AGE  remove what was not used for so long: days, or with a suffix d, h, m, s\n"
     "  --stale           remove what was built by a driver that was replaced by another\n"
     "  --dry-run         remove nothing, tell what would be removed\n"
+    "  --layout LAYOUT   dpcpp: a cache that a SYCL runtime wrote, which is mended as well\n"
+    "  --yes             alter that cache; else only say what would be done\n"
+    "  --grace SECONDS   how old a lock is there that nobody holds any more (600)\n"
     "  --json            one JSON object\n";
 
 struct order {
@@ -140,17 +147,31 @@ int cmd_trim(int argc, char **argv)
 {
     const char *max_size = NULL;
     const char *older_than = NULL;
+    const char *layout = NULL;
+    struct dpcpp_permission permission = {0};
     struct order order = {.has_params = false};
     struct command_line line = {
         .usage = usage,
         .options = {{.name = "max-size", .text = &max_size},
                     {.name = "older-than", .text = &older_than},
                     {.name = "stale", .flag = &order.stale},
-                    {.name = "dry-run", .flag = &order.dry_run}},
+                    {.name = "dry-run", .flag = &order.dry_run},
+                    {.name = "layout", .text = &layout},
+                    {.name = "yes", .flag = &permission.yes},
+                    {.name = "grace", .text = &permission.grace}},
     };
     int exit_code;
     if (!options_read(&line, argc, argv, &exit_code)) {
         return exit_code;
+    }
+    if (layout != NULL) {
+        struct dpcpp_request request = {argv[0], layout, line.directory, line.json};
+        return order.stale || order.dry_run
+                   ? options_wrong(argv[0], "--layout goes without --stale and --dry-run")
+                   : dpcpp_trim(&request, max_size, older_than, &permission);
+    }
+    if (permission.yes || permission.grace != NULL) {
+        return options_wrong(argv[0], "--yes and --grace need --layout");
     }
     order.json = line.json;
     exit_code = read_order(argv[0], max_size, older_than, &order);

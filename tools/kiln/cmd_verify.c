@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "dpcpp/dpcpp.h"
+
 #include "confirm.h"
 #include "directory.h"
 #include "json.h"
@@ -15,14 +17,18 @@
 
 static const char usage[] =
     "Usage: kiln verify [--dir DIR] [--key-file FILE] [--repair [--yes]] [--json]\n"
+    "       kiln verify --layout dpcpp [--dir DIR] [--repair] [--yes] [--grace SECONDS] [--json]\n"
     "\n"
     "Reads and checks every entry, and names those that are damaged. A program that needs a\n"
     "damaged entry builds it anew and replaces it, so that nothing has to be removed.\n"
     "\n"
     "  --dir DIR        the cache directory\n"
     "  --key-file FILE  names entries that are not signed with this key, too\n"
-    "  --repair         remove what is damaged, after asking\n"
+    "  --layout LAYOUT  dpcpp: a cache that a SYCL runtime wrote\n"
+    "  --repair         remove what is damaged, after asking; of a cache of another layout, say\n"
+    "                   what is mended, and with --yes, mend it\n"
     "  --yes            don't ask; needed where stdin is no terminal\n"
+    "  --grace SECONDS  how old a lock is that nobody holds any more (600)\n"
     "  --json           one JSON object\n";
 
 struct verification {
@@ -157,15 +163,27 @@ static int verify(const struct directory *directory, bool repairs, bool yes, boo
 int cmd_verify(int argc, char **argv)
 {
     bool repairs = false;
-    bool yes = false;
+    const char *layout = NULL;
+    struct dpcpp_permission permission = {0};
     struct command_line line = {
         .usage = usage,
-        .options = {{.name = "repair", .flag = &repairs}, {.name = "yes", .flag = &yes}},
+        .options = {{.name = "layout", .text = &layout},
+                    {.name = "repair", .flag = &repairs},
+                    {.name = "yes", .flag = &permission.yes},
+                    {.name = "grace", .text = &permission.grace}},
     };
     int exit_code;
     if (!options_read(&line, argc, argv, &exit_code)) {
         return exit_code;
     }
+    if (layout != NULL) {
+        struct dpcpp_request request = {argv[0], layout, line.directory, line.json};
+        return dpcpp_verify(&request, repairs, &permission);
+    }
+    if (permission.grace != NULL) {
+        return options_wrong(argv[0], "--grace needs --layout");
+    }
+    const bool yes = permission.yes;
     if (yes && !repairs) {
         return options_wrong(argv[0], "--yes goes with --repair");
     }

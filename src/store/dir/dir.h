@@ -152,7 +152,7 @@ kiln_status kilni_dir_account(kiln_store *store, const kiln_stats *delta);
 
 /* Whether a file that kilni_dir_open_file opened is an entry of a newer format, or can't be read:
  * these stay. */
-bool kilni_dir_may_be_newer(int file, const struct stat *stat);
+bool kilni_dir_may_be_newer(const kilni_dir *dir, int file, const struct stat *stat);
 
 /* Whether what is at a path may be removed: an entry of a newer format stays, and so does one that
  * can't be looked at. */

@@ -17,13 +17,22 @@ kiln_status kilni_dir_write_status(int system_error)
     return status == KILN_EXISTS || status == KILN_BUSY ? KILN_E_IO : status;
 }
 
-bool kilni_dir_may_be_newer(int file, const struct stat *stat)
+bool kilni_dir_may_be_newer(const kilni_dir *dir, int file, const struct stat *stat)
 {
     unsigned char bytes[KILNI_ENTRY_HEAD_SIZE];
     size_t count = 0;
     kilni_entry_head head;
-    return kilni_file_read_at(file, bytes, sizeof bytes, 0, &count) != KILN_OK ||
-           kilni_entry_head_decode(bytes, count, (uint64_t)stat->st_size, &head) == KILN_E_VERSION;
+    if (kilni_file_read_at(file, bytes, sizeof bytes, 0, &count) != KILN_OK) {
+        return true;
+    }
+    kiln_status status = kilni_entry_head_decode(bytes, count, (uint64_t)stat->st_size, &head);
+    if (status == KILN_OK && head.seems_newer) {
+        /* Damage must not pass for something newer: all of it is read. */
+        kiln_entry *entry = NULL;
+        status = kilni_dir_read_file(dir, file, stat, &entry);
+        kiln_entry_release(&entry);
+    }
+    return status == KILN_E_VERSION || status == KILN_E_IO || status == KILN_E_NO_MEMORY;
 }
 
 bool kilni_dir_may_remove(const kilni_dir *dir, int directory, const char *path)
@@ -34,7 +43,7 @@ bool kilni_dir_may_remove(const kilni_dir *dir, int directory, const char *path)
     if (status != KILN_OK) {
         return status == KILN_E_DENIED || status == KILN_MISS;
     }
-    bool stays = kilni_dir_may_be_newer(file, &stat);
+    bool stays = kilni_dir_may_be_newer(dir, file, &stat);
     kilni_os()->close(file);
     return !stays;
 }
@@ -53,7 +62,7 @@ static kiln_status look_at_incumbent(const kilni_dir *dir, const char *path,
     }
     *ret_incumbent =
         (kilni_dir_incumbent){.is_there = true, .disk_bytes = kilni_dir_disk_bytes(&stat)};
-    bool stays = kilni_dir_may_be_newer(file, &stat);
+    bool stays = kilni_dir_may_be_newer(dir, file, &stat);
     kilni_os()->close(file);
     return stays ? KILN_EXISTS : KILN_OK;
 }

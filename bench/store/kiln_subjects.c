@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "subject.h"
+
+#include <kiln/store.h>
+
+#include "entry/entry.h"
+#include "store/writer.h"
+
+#define DRAIN_NS 60000000000u
+
+static const kilni_entry_mac_key mac_key = {.bytes = {1, 2, 3}};
+
+static const bench_data *here;
+static kiln_store *store, *signed_store;
+static kilni_writer *writer;
+
+static kiln_store *open_store(const bench_data *data, const char *name)
+{
+    const kiln_store_params params = {.struct_size = sizeof params, .max_bytes = KILN_UNLIMITED};
+    char path[BENCH_PATH_SIZE];
+    kiln_store *opened = NULL;
+    bench_make_folder(data, name, path);
+    bench_expect(kiln_store_open(path, &params, &opened, NULL) == KILN_OK, path);
+    return opened;
+}
+
+static void open_kiln(const bench_data *data)
+{
+    here = data;
+    store = open_store(data, BENCH_STORE);
+    signed_store = open_store(data, "signed");
+    for (size_t i = 0; i < data->count; i++) {
+        kiln_entry *signed_entry = NULL;
+        bench_expect(kiln_store_put(store, data->entries[i]) == KILN_OK, "put");
+        bench_expect(kilni_entry_sign(data->entries[i], &mac_key, &signed_entry) == KILN_OK &&
+                         kiln_store_put(signed_store, signed_entry) == KILN_OK,
+                     "signed put");
+        kiln_entry_release(&signed_entry);
+    }
+    bench_expect(kilni_writer_new(store, KILN_UNLIMITED, &writer) == KILN_OK, "no writer");
+}
+
+static void close_kiln(void)
+{
+    kilni_writer_free(&writer, DRAIN_NS);
+    kiln_store_close(&store);
+    kiln_store_close(&signed_store);
+}
+
+static void run_get(size_t index)
+{
+    kiln_entry *entry = NULL;
+    bench_expect(kiln_store_get(store, here->keys[index], &entry) == KILN_OK, "get");
+    kiln_entry_release(&entry);
+}
+
+static void run_absent(size_t index)
+{
+    kiln_entry *entry = NULL;
+    bench_expect(kiln_store_get(store, here->absent[index], &entry) == KILN_MISS, "absent get");
+}
+
+static void run_signed_get(size_t index)
+{
+    kiln_entry *entry = NULL;
+    bench_expect(kiln_store_get(signed_store, here->keys[index], &entry) == KILN_OK &&
+                     kilni_entry_authenticate(entry, &mac_key) == KILN_OK,
+                 "signed get");
+    kiln_entry_release(&entry);
+}
+
+static void run_put(size_t index)
+{
+    bench_expect(kiln_store_put(store, here->entries[index]) == KILN_OK, "put");
+}
+
+/* What a thread that built something does before it goes on. */
+static void run_hand_over(size_t index)
+{
+    const kiln_entry_params params = {
+        .struct_size = sizeof params,
+        .key = here->keys[index],
+        .kind = KILN_ENTRY_PROGRAM,
+        .provenance = {.struct_size = sizeof params.provenance, .name = "kernel"},
+        .payload = kiln_entry_payload(here->entries[index]),
+    };
+    kiln_entry *entry = NULL;
+    bench_expect(kiln_entry_new(&params, &entry) == KILN_OK &&
+                     kilni_writer_put(writer, entry, NULL) == KILN_OK,
+                 "hand over");
+    kiln_entry_release(&entry);
+}
+
+static void settle_hand_over(void)
+{
+    bench_expect(kilni_writer_drain(writer, DRAIN_NS) == KILN_OK, "the writer is stuck");
+}
+
+static void run_lease(size_t index)
+{
+    kiln_lease *lease = NULL;
+    bench_expect(kiln_store_lease(store, here->keys[index], 0, &lease) == KILN_OK, "lease");
+    kiln_lease_release(&lease);
+}
+
+const bench_subject kiln_subjects[] = {
+    {.name = "get", .is_repeated = true, .open = open_kiln, .run = run_get, .close = close_kiln},
+    {.name = "absent", .run = run_absent},
+    {.name = "get, signed", .run = run_signed_get},
+    {.name = "put", .run = run_put},
+    {.name = "hand over", .run = run_hand_over, .settle = settle_hand_over},
+    {.name = "lease", .run = run_lease},
+    {.name = NULL},
+};

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One name of a store in a directory: writers that rename new files over it (publish in
+ * src/store/dir/put.c), readers (kilni_dir_get), and janitors that ranked a file before and remove it now
+ * (kilni_dir_remove_seen). Two janitors work at a time where the file system has no locks.
+ *
+ * What is checked: a reader sees a whole file, and the same one from its first byte to its last; a
+ * janitor removes the very file that it ranked, though numbers of inodes are used again; a file that
+ * nobody ranked is not lost, but replaced by another.
+ *
+ * Left out: processes that are killed, which costs what they had in hand: a temporary, or a file that
+ * a janitor has set aside. Files of one number, size and time: the clock is taken to move on before a
+ * number is used again.
+ *
+ * Mutants: IN_PLACE LOOK_ONCE BY_NUMBER LOSE_FRESH
+ */
+
+#define INODES 6
+#define FILES 8 /* with 0 for none */
+#define NONE 0
+
+byte named;             /* the inode under the name */
+byte links[INODES];     /* names that an inode has */
+byte opens[INODES];     /* descriptors on it */
+bool is_whole[INODES];
+byte mtime[INODES];
+byte file[INODES];      /* which file it is: what nobody in the system knows */
+
+byte time;
+byte files;
+byte published;         /* the last file that got the name from a writer */
+bool is_ranked[FILES];
+byte ended;
+
+/* O_CREAT | O_EXCL: a number that is free again is used again. */
+inline create(inode) {
+    atomic {
+        inode = 1;
+        do
+        :: links[inode] + opens[inode] > 0 -> inode++
+        :: else -> break
+        od;
+        assert(inode < INODES);
+        links[inode] = 1;
+        is_whole[inode] = false;
+        time++;
+        mtime[inode] = time;
+        files++;
+        file[inode] = files
+    }
+}
+
+proctype writer() {
+    byte mine;
+#ifndef IN_PLACE
+    create(mine);
+    is_whole[mine] = true;
+    /* renameat */
+    atomic {
+        links[named] = links[named] - (named != NONE);
+        named = mine;
+        published = file[mine]
+    }
+#else
+    /* O_CREAT | O_TRUNC */
+    if
+    :: atomic { named == NONE -> create(mine); named = mine }
+    :: atomic { named != NONE -> mine = named; is_whole[mine] = false }
+    fi;
+    published = file[mine];
+    is_whole[mine] = true;
+#endif
+    mine = NONE;
+    ended++
+}
+
+proctype reader() {
+    byte opened, seen;
+    atomic {
+        opened = named;
+        opens[opened] = opens[opened] + (opened != NONE)
+    }
+    if
+    :: opened != NONE ->
+        seen = file[opened];
+        assert(is_whole[opened]);
+        assert(is_whole[opened] && file[opened] == seen);
+        /* stamp_use */
+        atomic { time++; mtime[opened] = time };
+        atomic { opens[opened]--; opened = NONE; seen = 0 }
+    :: else
+    fi;
+    ended++
+}
+
+#ifdef BY_NUMBER
+#define IS_SEEN(inode) (inode == seen)
+#else
+#define IS_SEEN(inode) (inode == seen && mtime[inode] == seen_mtime)
+#endif
+
+proctype janitor() {
+    byte seen, seen_mtime, seen_file, aside;
+    /* the census */
+    atomic {
+        seen = named;
+        seen_mtime = mtime[seen];
+        seen_file = file[seen];
+        is_ranked[seen_file] = true
+    }
+    if
+    :: seen == NONE -> goto end
+    :: else
+    fi;
+    /* fstatat */
+    if
+    :: !IS_SEEN(named) -> goto end
+    :: else
+    fi;
+#ifndef LOOK_ONCE
+    /* renameat to a name of its own */
+    atomic { aside = named; named = NONE };
+    if
+    :: aside == NONE -> goto end
+    :: else
+    fi;
+    if
+    :: IS_SEEN(aside) ->
+        atomic { assert(file[aside] == seen_file); links[aside]-- }
+    :: else ->
+        /* linkat, which replaces nothing; then unlinkat of the other name */
+#ifndef LOSE_FRESH
+        atomic {
+            if
+            :: named == NONE -> named = aside; links[aside]++
+            :: else
+            fi
+        };
+#endif
+        links[aside]--
+    fi;
+#else
+    /* unlinkat of whatever has the name */
+    atomic {
+        if
+        :: named != NONE ->
+            assert(file[named] == seen_file);
+            links[named]--;
+            named = NONE
+        :: else
+        fi
+    };
+#endif
+end:
+    atomic { seen = 0; seen_mtime = 0; seen_file = 0; aside = 0; ended++ }
+}
+
+init {
+    byte first;
+    atomic {
+        create(first);
+        is_whole[first] = true;
+        named = first;
+        published = file[first];
+        run writer();
+        run writer();
+        run reader();
+        run janitor();
+        run janitor()
+    }
+    ended == 5;
+    assert(named != NONE || is_ranked[published]);
+    assert(named == NONE || (is_whole[named] && links[named] == 1))
+}

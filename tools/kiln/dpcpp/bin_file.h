@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A .bin file: how many binaries, then for each a u64 length and its bytes. Runtimes since 2025
+ * write one; older ones wrote one for each device, and the newer ones load the first.
+ */
+#pragma once
+
+#include "byte_source.h"
+
+struct bin_file {
+    uint64_t binary_count;
+    uint64_t offset, size; /* of the first */
+};
+
+/* Returns NULL where the lengths add up to the file; else what is wrong with it. */
+const char *bin_file_parse(const struct byte_source *source, struct bin_file *ret_bin);

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Opening what is below the root of a cache: never through a symbolic link, and so that reading
+ * leaves no trace where the system allows it.
+ */
+#pragma once
+
+#include "byte_source.h"
+
+/* Opens a directory; @path is relative to @root, "" is the root itself. Returns -1 with errno. */
+int open_directory_below(int root, const char *path);
+
+/* A regular file that is open for reading. */
+struct open_file {
+    int descriptor;
+    uint64_t size;
+};
+
+/* Returns false with errno; ELOOP or EINVAL where it is no regular file. */
+bool open_file_in(int directory, const char *name, struct open_file *ret_file);
+
+void close_file(struct open_file *file);
+
+/* The bytes of a file, which stays open as long. */
+struct byte_source file_source(struct open_file *file);
+
+/* Reads a small file whole: a decimal number. Returns false with errno where it can't be read;
+ * @ret_is_number says whether it held one, and nothing else. */
+bool read_number_in(int directory, const char *name, bool *ret_is_number, uint64_t *ret_number);

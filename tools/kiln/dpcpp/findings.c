@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "findings.h"
+
+#include <stdlib.h>
+
+#include "../json.h"
+#include "../output.h"
+
+static const struct {
+    const char *name;
+    enum finding_class class;
+} kinds[FINDING_KINDS] = {
+    [FINDING_BAD_BIN] = {"bad-bin", CLASS_PROBLEM},
+    [FINDING_BAD_SRC] = {"bad-src", CLASS_PROBLEM},
+    [FINDING_HALF] = {"half", CLASS_PROBLEM},
+    [FINDING_STALE_LOCK] = {"stale-lock", CLASS_PROBLEM},
+    [FINDING_UNREACHABLE] = {"unreachable", CLASS_PROBLEM},
+    [FINDING_BAD_STAMP] = {"bad-stamp", CLASS_PROBLEM},
+    [FINDING_BAD_SIZE] = {"bad-size", CLASS_PROBLEM},
+    [FINDING_COPY] = {"copy", CLASS_WASTE},
+    [FINDING_LEFTOVER] = {"leftover", CLASS_WASTE},
+    [FINDING_WRONG_SIZE] = {"wrong-size", CLASS_WASTE},
+    [FINDING_IN_USE] = {"in-use", CLASS_LEFT},
+    [FINDING_FOREIGN_KEY] = {"foreign-key", CLASS_LEFT},
+    [FINDING_OTHER_FILE] = {"other-file", CLASS_LEFT},
+    [FINDING_UNREADABLE] = {"unreadable", CLASS_LEFT},
+};
+
+static const char *const class_names[] = {
+    [CLASS_PROBLEM] = "problem", [CLASS_WASTE] = "waste", [CLASS_LEFT] = "left"};
+
+void findings_add(struct findings *findings, enum finding_kind kind, char *path, char *text)
+{
+    if (findings->count == findings->capacity) {
+        findings->capacity = findings->capacity == 0 ? 16 : findings->capacity * 2;
+        findings->items =
+            must(reallocarray(findings->items, findings->capacity, sizeof *findings->items));
+    }
+    findings->items[findings->count++] =
+        (struct finding){.kind = kind, .owner = findings->owner, .path = path, .text = text};
+}
+
+void findings_free(struct findings *findings)
+{
+    for (size_t i = 0; i < findings->count; i++) {
+        free(findings->items[i].path);
+        free(findings->items[i].text);
+    }
+    free(findings->items);
+    *findings = (struct findings){0};
+}
+
+enum finding_class finding_class_of(const struct finding *finding)
+{
+    return kinds[finding->kind].class;
+}
+
+size_t findings_count(const struct findings *findings, enum finding_class which, size_t *ret_all)
+{
+    size_t all = 0, open = 0;
+    for (size_t i = 0; i < findings->count; i++) {
+        if (finding_class_of(&findings->items[i]) == which) {
+            all++;
+            open += !findings->items[i].is_mended;
+        }
+    }
+    if (ret_all != NULL) {
+        *ret_all = all;
+    }
+    return open;
+}
+
+void findings_set_mended(struct findings *findings, struct owner owner)
+{
+    for (size_t i = 0; i < findings->count; i++) {
+        struct finding *finding = &findings->items[i];
+        if (finding->owner.kind == owner.kind && finding->owner.index == owner.index &&
+            finding_class_of(finding) != CLASS_LEFT) {
+            finding->is_mended = true;
+        }
+    }
+}
+
+void findings_print(const struct findings *findings)
+{
+    for (size_t i = 0; i < findings->count; i++) {
+        const struct finding *finding = &findings->items[i];
+        complain("%s: %s: %s%s", finding->path, kinds[finding->kind].name, finding->text,
+                 finding->is_mended ? " (mended)" : "");
+    }
+}
+
+json_t *findings_to_json(const struct findings *findings)
+{
+    json_t *array = must(json_array());
+    for (size_t i = 0; i < findings->count; i++) {
+        const struct finding *finding = &findings->items[i];
+        json_t *object = must(json_object());
+        json_add(object, "kind", json_text_or_null(kinds[finding->kind].name));
+        json_add(object, "class", json_text_or_null(class_names[kinds[finding->kind].class]));
+        json_add(object, "path", json_text_or_null(finding->path));
+        json_add(object, "text", json_text_or_null(finding->text));
+        json_add(object, "mended", must(json_boolean(finding->is_mended)));
+        json_push(array, object);
+    }
+    return array;
+}

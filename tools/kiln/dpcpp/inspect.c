@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "inspect.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "../output.h"
+
+/* A directory while its slots are gone through, from the lowest up, as the runtime does. */
+struct inspection {
+    int descriptor;
+    const struct item_directory *directory;
+    const struct rules *rules;
+    struct findings *findings;
+    struct plan *plan;
+    uint64_t next_number;
+    bool is_blocked; /* the runtime looks at nothing above this */
+    size_t kept;
+    bool has_several_keys;
+};
+
+static void tell(const struct inspection *inspection, const struct slot *slot,
+                 enum finding_kind kind, const char *text)
+{
+    if (inspection->findings != NULL) {
+        findings_add(inspection->findings, kind, slot_path(inspection->directory, slot),
+                     must(strdup(text)));
+    }
+}
+
+bool lock_is_held(const struct file_facts *lock, const struct rules *rules)
+{
+    return lock->is_there && rules->now_s - lock->changed_s < rules->grace_s;
+}
+
+/* ---- locks ---- */
+
+static void judge_lock(struct inspection *inspection, const struct slot *slot, enum slot_file which,
+                       const char *meaning)
+{
+    const struct file_facts *lock = &slot->files[which];
+    if (lock_is_held(lock, inspection->rules)) {
+        inspection->plan->must_be_left = true;
+        tell(inspection, slot, FINDING_IN_USE, "is locked, and not for long");
+    } else if (lock->is_there) {
+        inspection->plan->has_work = true;
+        tell(inspection, slot, FINDING_STALE_LOCK, meaning);
+    }
+}
+
+static void judge_locks(struct inspection *inspection, const struct slot *slot)
+{
+    judge_lock(inspection, slot, SLOT_LOCK,
+               slot_has_content(slot)
+                   ? "a lock that nobody frees hides the item"
+                   : "a lock that nobody frees keeps this place, and hides those above it");
+    judge_lock(inspection, slot, SLOT_STAMP_LOCK,
+               "a lock that nobody frees keeps its time of use as it is");
+}
+
+/* ---- what is wrong with an item ---- */
+
+static void tell_fault(const struct inspection *inspection, const struct slot *slot,
+                       enum finding_kind kind, const char *file, const char *fault)
+{
+    char *text = text_of("its %s %s", file, fault);
+    tell(inspection, slot, kind, text);
+    free(text);
+}
+
+static void tell_faults(const struct inspection *inspection, const struct slot *slot,
+                        const struct item *item)
+{
+    if (item->bin_fault != NULL) {
+        tell_fault(inspection, slot, FINDING_BAD_BIN, ".bin", item->bin_fault);
+    }
+    if (item->src_fault != NULL) {
+        tell_fault(inspection, slot, FINDING_BAD_SRC, ".src", item->src_fault);
+    }
+    if (!slot->files[SLOT_BIN].is_there) {
+        tell(inspection, slot, FINDING_HALF, "it has a .src, but no .bin");
+    } else if (inspection->directory->kind == ITEM_IMAGE && !slot->files[SLOT_SRC].is_there) {
+        tell(inspection, slot, FINDING_HALF, "it has a .bin, but no .src");
+    }
+}
+
+/* Whether the runtime, which takes the first slot whose key is right, ends its search here. */
+static bool ends_search(const struct item_directory *directory, const struct slot *slot,
+                        const struct item *item)
+{
+    bool key_is_right =
+        directory->kind != ITEM_IMAGE || (slot->files[SLOT_SRC].is_there && !item->src_fault);
+    bool bin_is_bad = !slot->files[SLOT_BIN].is_there || item->bin_fault != NULL;
+    return key_is_right && bin_is_bad && !slot->files[SLOT_LOCK].is_there;
+}
+
+/* ---- whole items ---- */
+
+static bool is_copy_of_kept(struct inspection *inspection, size_t index)
+{
+    const struct item_directory *directory = inspection->directory;
+    for (size_t i = 0; i < index; i++) {
+        if (inspection->plan->slots[i].verdict == SLOT_KEEP &&
+            slots_have_same_key(inspection->descriptor, directory, &directory->slots[i],
+                                &directory->slots[index])) {
+            return true;
+        }
+    }
+    inspection->has_several_keys = inspection->has_several_keys || inspection->kept > 0;
+    return false;
+}
+
+static void keep(struct inspection *inspection, size_t index, const struct item *item)
+{
+    const struct slot *slot = &inspection->directory->slots[index];
+    struct slot_plan *plan = &inspection->plan->slots[index];
+    if (inspection->is_blocked) {
+        tell(inspection, slot, FINDING_UNREACHABLE, "the runtime's search ends below it");
+    }
+    plan->verdict = SLOT_KEEP;
+    plan->place = slot->number == SLOT_IR ? SLOT_IR : inspection->kept;
+    plan->stamp_ns = item->last_access_ns;
+    plan->restamp = item->stamp_is_damaged;
+    inspection->kept++;
+    if (item->stamp_is_damaged) {
+        tell(inspection, slot, FINDING_BAD_STAMP, "its _access_time.txt holds no number");
+    }
+    if (plan->restamp || plan->place != slot->number) {
+        inspection->plan->has_work = true;
+    }
+}
+
+static void judge_whole(struct inspection *inspection, size_t index, const struct item *item)
+{
+    const struct rules *rules = inspection->rules;
+    inspection->plan->slots[index].is_whole = true;
+    inspection->plan->slots[index].last_access_ns = item->last_access_ns;
+    inspection->plan->whole++;
+    if (rules->has_cutoff && item->last_access_ns <= rules->cutoff_ns) {
+        inspection->plan->has_work = true;
+    } else if (is_copy_of_kept(inspection, index)) {
+        tell(inspection, &inspection->directory->slots[index], FINDING_COPY,
+             "another item has the same key");
+        inspection->plan->has_work = true;
+    } else {
+        keep(inspection, index, item);
+    }
+}
+
+/* ---- a slot ---- */
+
+static void judge_content(struct inspection *inspection, size_t index)
+{
+    const struct slot *slot = &inspection->directory->slots[index];
+    struct item item;
+    item_read(inspection->descriptor, inspection->directory, slot, ITEM_WHOLE, &item);
+    inspection->plan->items++;
+    if (!item.is_readable) {
+        tell(inspection, slot, FINDING_UNREADABLE, "it can't be read");
+        inspection->plan->must_be_left = true;
+    } else if (item.has_foreign_key) {
+        tell(inspection, slot, FINDING_FOREIGN_KEY,
+             "its path is not made by this machine's C++ library");
+        inspection->plan->must_be_left = true;
+    } else if (item_is_whole(inspection->directory, slot, &item)) {
+        judge_whole(inspection, index, &item);
+    } else {
+        tell_faults(inspection, slot, &item);
+        inspection->plan->has_work = true;
+        inspection->is_blocked =
+            inspection->is_blocked || ends_search(inspection->directory, slot, &item);
+    }
+    item_clear(&item);
+}
+
+static void judge_slot(struct inspection *inspection, size_t index)
+{
+    const struct slot *slot = &inspection->directory->slots[index];
+    judge_locks(inspection, slot);
+    if (slot->number != SLOT_IR) {
+        bool is_hole = slot->number != inspection->next_number || !slot_has_content(slot);
+        inspection->is_blocked = inspection->is_blocked || is_hole;
+        inspection->next_number = slot->number + 1;
+    }
+    if (slot_has_content(slot)) {
+        judge_content(inspection, index);
+    } else if (slot->files[SLOT_STAMP].is_there) {
+        tell(inspection, slot, FINDING_LEFTOVER, "the time of use of an item that is gone");
+        inspection->plan->has_work = true;
+    }
+}
+
+/* A reader that compared a key below may open the .bin of that number after us: no item comes to a
+ * number that another key may have had. Such collisions of 64-bit hashes never happen; so those
+ * that are not in their place just go. */
+static void avoid_moves_between_keys(struct inspection *inspection)
+{
+    for (size_t i = 0; inspection->has_several_keys && i < inspection->directory->slot_count; i++) {
+        struct slot_plan *plan = &inspection->plan->slots[i];
+        if (plan->verdict == SLOT_KEEP && plan->place != inspection->directory->slots[i].number) {
+            plan->verdict = SLOT_REMOVE;
+        }
+    }
+}
+
+void inspect(int descriptor, const struct item_directory *directory, const struct rules *rules,
+             struct findings *findings, struct plan *ret_plan)
+{
+    struct plan plan = {0};
+    struct inspection inspection = {.descriptor = descriptor,
+                                    .directory = directory,
+                                    .rules = rules,
+                                    .findings = findings,
+                                    .plan = &plan};
+    plan.slots = must(calloc(directory->slot_count + 1, sizeof *plan.slots));
+    for (size_t i = 0; i < directory->slot_count; i++) {
+        plan.slots[i].verdict = SLOT_REMOVE;
+    }
+    for (size_t i = 0; i < directory->slot_count; i++) {
+        judge_slot(&inspection, i);
+    }
+    avoid_moves_between_keys(&inspection);
+    *ret_plan = plan;
+}
+
+void plan_free(struct plan *plan)
+{
+    free(plan->slots);
+    *plan = (struct plan){0};
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Judges the items of one directory: which of them the runtime can use, and what has to be done so
+ * that it can use all that are good. Alters nothing.
+ */
+#pragma once
+
+#include "findings.h"
+#include "item.h"
+
+struct rules {
+    int64_t now_s;
+    int64_t grace_s; /* a lock that is younger is taken for held */
+    bool has_cutoff; /* items that were used last then or before go */
+    uint64_t cutoff_ns;
+};
+
+enum slot_verdict { SLOT_KEEP, SLOT_REMOVE };
+
+/* What is to be done with a slot. */
+struct slot_plan {
+    enum slot_verdict verdict;
+    uint64_t place; /* the number under which a kept one is found */
+    bool restamp;   /* write its last use anew */
+    uint64_t stamp_ns;
+    uint64_t last_access_ns;
+    bool is_whole;
+};
+
+/* What is to be done in a directory. */
+struct plan {
+    struct slot_plan *slots; /* as in the directory */
+    bool must_be_left;       /* somebody is at work in it, or it can't be judged */
+    bool has_work;
+    size_t items, whole; /* slots with content, and those of them that are whole */
+};
+
+bool lock_is_held(const struct file_facts *lock, const struct rules *rules);
+
+/* @descriptor  of the directory
+ * @findings    NULL: none are wanted */
+void inspect(int descriptor, const struct item_directory *directory, const struct rules *rules,
+             struct findings *findings, struct plan *ret_plan);
+
+void plan_free(struct plan *plan);

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the files of one slot say, and what is wrong with them.
+ */
+#pragma once
+
+#include "bin_file.h"
+#include "src_file.h"
+#include "tree.h"
+
+/* How much of an item is read. */
+enum item_depth {
+    ITEM_HEADS, /* lengths and texts */
+    ITEM_WHOLE  /* its whole key too, to compare it with its path */
+};
+
+struct item {
+    bool is_readable;        /* false: it is there, but the system doesn't let it be read */
+    const char *bin_fault;   /* NULL: none */
+    const char *src_fault;   /* the same; "doesn't belong to its path" too */
+    bool has_foreign_key;    /* none of its hashes is what its path says: of another library */
+    bool has_stamp;          /* when it was used last was read */
+    bool stamp_is_damaged;   /* its file is there, but holds no number */
+    uint64_t last_access_ns; /* since 1970; without a stamp, when its .bin was written */
+    struct bin_file bin;
+    struct src_file src;
+    char *device, *options; /* texts from the key; NULL: not known */
+};
+
+/* @directory  descriptor of the directory that the slot is in */
+void item_read(int directory, const struct item_directory *in, const struct slot *slot,
+               enum item_depth depth, struct item *ret_item);
+
+void item_clear(struct item *item);
+
+/* Whether the runtime can load it, as far as can be told. */
+bool item_is_whole(const struct item_directory *in, const struct slot *slot,
+                   const struct item *item);
+
+/* Whether two slots of a directory have the same key. */
+bool slots_have_same_key(int directory, const struct item_directory *in, const struct slot *a,
+                         const struct slot *b);

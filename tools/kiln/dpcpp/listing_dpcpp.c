@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "listing_dpcpp.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../output.h"
+#include "files.h"
+#include "std_hash.h"
+
+static void add_item(struct dpcpp_listing *listing, int descriptor,
+                     const struct item_directory *directory, const struct slot *slot)
+{
+    if (listing->count == listing->capacity) {
+        listing->capacity = listing->capacity == 0 ? 64 : listing->capacity * 2;
+        listing->items =
+            must(reallocarray(listing->items, listing->capacity, sizeof *listing->items));
+    }
+    struct dpcpp_item *item = &listing->items[listing->count++];
+    *item = (struct dpcpp_item){
+        .directory = directory, .slot = slot, .path = slot_path(directory, slot)};
+    snprintf(item->id, sizeof item->id, "%016" PRIx64, std_hash_of(item->path, strlen(item->path)));
+    item_read(descriptor, directory, slot, ITEM_HEADS, &item->item);
+}
+
+static int last_used_first(const void *left, const void *right)
+{
+    const struct dpcpp_item *a = left;
+    const struct dpcpp_item *b = right;
+    if (a->item.last_access_ns != b->item.last_access_ns) {
+        return a->item.last_access_ns > b->item.last_access_ns ? -1 : 1;
+    }
+    return strcmp(a->path, b->path);
+}
+
+void dpcpp_listing_read(const struct tree *tree, struct dpcpp_listing *ret_listing)
+{
+    struct dpcpp_listing listing = {0};
+    for (size_t i = 0; i < tree->directory_count; i++) {
+        const struct item_directory *directory = &tree->directories[i];
+        int descriptor = open_directory_below(tree->root, directory->path);
+        if (descriptor < 0) {
+            complain("%s: can't be read", directory->path);
+            continue;
+        }
+        for (size_t j = 0; j < directory->slot_count; j++) {
+            if (slot_has_content(&directory->slots[j])) {
+                add_item(&listing, descriptor, directory, &directory->slots[j]);
+            }
+        }
+        close(descriptor);
+    }
+    if (listing.count > 0) {
+        qsort(listing.items, listing.count, sizeof *listing.items, last_used_first);
+    }
+    *ret_listing = listing;
+}
+
+void dpcpp_listing_free(struct dpcpp_listing *listing)
+{
+    for (size_t i = 0; i < listing->count; i++) {
+        free(listing->items[i].path);
+        item_clear(&listing->items[i].item);
+    }
+    free(listing->items);
+    *listing = (struct dpcpp_listing){0};
+}
+
+const char *dpcpp_item_state(const struct dpcpp_item *item)
+{
+    const struct slot *slot = item->slot;
+    if (slot->files[SLOT_LOCK].is_there) {
+        return "locked";
+    }
+    if (!item->item.is_readable) {
+        return "unreadable";
+    }
+    if (item->item.bin_fault != NULL || item->item.src_fault != NULL) {
+        return "corrupt";
+    }
+    return item_is_whole(item->directory, slot, &item->item) ? "ok" : "half";
+}
+
+const char *dpcpp_item_kind(const struct dpcpp_item *item)
+{
+    static const char *const names[] = {
+        [ITEM_IMAGE] = "image", [ITEM_SOURCE] = "source", [ITEM_IR] = "ir"};
+    return names[item->directory->kind];
+}
+
+uint64_t dpcpp_item_stored_size(const struct dpcpp_item *item)
+{
+    uint64_t sum = 0;
+    for (int i = 0; i < SLOT_FILES; i++) {
+        sum += item->slot->files[i].stored_size;
+    }
+    return sum;
+}

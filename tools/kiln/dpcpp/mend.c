@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mend.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../output.h"
+#include "files.h"
+#include "item_lock.h"
+
+/* ---- no end in the middle ---- */
+
+/* Ctrl-C must not leave our locks behind: they would be stale ones. */
+static void hold_signals(sigset_t *ret_before)
+{
+    sigset_t ending;
+    sigemptyset(&ending);
+    sigaddset(&ending, SIGINT);
+    sigaddset(&ending, SIGTERM);
+    sigaddset(&ending, SIGHUP);
+    sigaddset(&ending, SIGQUIT);
+    sigaddset(&ending, SIGPIPE);
+    sigprocmask(SIG_BLOCK, &ending, ret_before);
+}
+
+static void let_signals_through(const sigset_t *before)
+{
+    sigprocmask(SIG_SETMASK, before, NULL);
+}
+
+/* ---- files of slots; these return false with errno ---- */
+
+static bool remove_file(int directory, uint64_t number, enum slot_file file)
+{
+    char name[SLOT_NAME_SIZE];
+    slot_name_format(number, file, name);
+    return unlinkat(directory, name, 0) == 0 || errno == ENOENT;
+}
+
+/* The key first: a reader that comes between finds none. */
+static bool remove_slot(int directory, const struct slot *slot)
+{
+    static const enum slot_file order[] = {SLOT_SRC, SLOT_BIN, SLOT_STAMP, SLOT_STAMP_LOCK};
+    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
+        if (slot->files[order[i]].is_there && !remove_file(directory, slot->number, order[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* The key last, for the same reason. */
+static bool move_slot(int directory, const struct slot *slot, uint64_t place)
+{
+    static const enum slot_file order[] = {SLOT_BIN, SLOT_STAMP, SLOT_SRC};
+    for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
+        char from[SLOT_NAME_SIZE], to[SLOT_NAME_SIZE];
+        slot_name_format(slot->number, order[i], from);
+        slot_name_format(place, order[i], to);
+        if (slot->files[order[i]].is_there && renameat(directory, from, directory, to) != 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool write_number(int directory, const char *name, uint64_t number)
+{
+    char text[32];
+    int length = snprintf(text, sizeof text, "%" PRIu64, number);
+    int file = openat(directory, name, O_WRONLY | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (file < 0) {
+        return false;
+    }
+    errno = ENOSPC; /* what a short write means */
+    bool is_written = write(file, text, (size_t)length) == length;
+    int error = errno;
+    if (close(file) != 0 && is_written) {
+        return false;
+    }
+    errno = error;
+    return is_written;
+}
+
+static bool finish_kept(int directory, const struct slot *slot, const struct slot_plan *plan)
+{
+    char name[SLOT_NAME_SIZE];
+    slot_name_format(plan->place, SLOT_STAMP, name);
+    if (slot->files[SLOT_STAMP_LOCK].is_there &&
+        !remove_file(directory, slot->number, SLOT_STAMP_LOCK)) {
+        return false;
+    }
+    return (slot->number == plan->place || move_slot(directory, slot, plan->place)) &&
+           (!plan->restamp || write_number(directory, name, plan->stamp_ns));
+}
+
+static bool carry_out(int descriptor, const struct item_directory *directory,
+                      const struct plan *plan, struct mended *mended)
+{
+    for (size_t i = 0; i < directory->slot_count; i++) {
+        const struct slot *slot = &directory->slots[i];
+        if (plan->slots[i].verdict != SLOT_REMOVE) {
+            continue;
+        }
+        if (!remove_slot(descriptor, slot)) {
+            return false;
+        }
+        mended->removed += slot_has_content(slot);
+        mended->removed_bytes += slot_size(slot);
+    }
+    for (size_t i = 0; i < directory->slot_count; i++) {
+        if (plan->slots[i].verdict == SLOT_KEEP &&
+            !finish_kept(descriptor, &directory->slots[i], &plan->slots[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- a directory ---- */
+
+static enum mend_result of_lock(enum lock_result result)
+{
+    return result == LOCK_TAKEN            ? MEND_DONE
+           : result == LOCK_HELD_BY_OTHERS ? MEND_IN_USE
+                                           : MEND_FAILED;
+}
+
+/* Each slot that is there, and each place that one may come to. */
+static enum mend_result take_locks(const struct item_directory *directory,
+                                   const struct rules *rules, struct item_locks *locks)
+{
+    enum lock_result result = LOCK_TAKEN;
+    for (size_t i = 0; i < directory->slot_count && result == LOCK_TAKEN; i++) {
+        result = item_locks_take(locks, directory->slots[i].number, rules);
+        if (result == LOCK_TAKEN && directory->kind != ITEM_IR) {
+            result = item_locks_take(locks, i, rules);
+        }
+    }
+    return of_lock(result);
+}
+
+/* Our own locks are no locks. Returns false where a slot came that we don't hold. */
+static bool forget_own_locks(struct item_directory *directory, const struct item_locks *locks)
+{
+    for (size_t i = 0; i < directory->slot_count; i++) {
+        if (!item_locks_have(locks, directory->slots[i].number)) {
+            return false;
+        }
+        directory->slots[i].files[SLOT_LOCK].is_there = false;
+    }
+    return true;
+}
+
+static enum mend_result mend_locked(int descriptor, struct item_directory *directory,
+                                    const struct item_locks *locks, const struct rules *rules,
+                                    struct mended *mended)
+{
+    if (!item_directory_read(descriptor, directory, NULL)) {
+        return MEND_FAILED;
+    }
+    if (!forget_own_locks(directory, locks)) {
+        return MEND_IN_USE;
+    }
+    struct plan plan;
+    inspect(descriptor, directory, rules, NULL, &plan);
+    enum mend_result result = MEND_IN_USE;
+    if (!plan.must_be_left) {
+        result = carry_out(descriptor, directory, &plan, mended) ? MEND_DONE : MEND_FAILED;
+    }
+    int error = errno;
+    plan_free(&plan);
+    errno = error;
+    return result;
+}
+
+enum mend_result mend_directory(const struct tree *tree, const struct item_directory *directory,
+                                const struct rules *rules, struct mended *mended)
+{
+    int descriptor = open_directory_below(tree->root, directory->path);
+    if (descriptor < 0) {
+        return errno == ENOENT ? MEND_DONE : MEND_FAILED;
+    }
+    sigset_t before;
+    hold_signals(&before);
+    struct item_locks locks = {.directory = descriptor};
+    struct item_directory now = {.path = must(strdup(directory->path)), .kind = directory->kind};
+    memcpy(now.levels, directory->levels, sizeof now.levels);
+    enum mend_result result = take_locks(directory, rules, &locks);
+    if (result == MEND_DONE) {
+        result = mend_locked(descriptor, &now, &locks, rules, mended);
+    }
+    int error = errno;
+    item_locks_release(&locks);
+    let_signals_through(&before);
+    item_directory_clear(&now);
+    close(descriptor);
+    if (result == MEND_DONE) {
+        mend_empty_directory(tree, directory->path);
+    }
+    errno = error;
+    return result;
+}
+
+/* Removes one directory that is empty; false with errno. */
+static bool remove_directory(const struct tree *tree, const char *above, const char *name)
+{
+    int parent = open_directory_below(tree->root, above);
+    if (parent < 0) {
+        return false;
+    }
+    bool is_removed = unlinkat(parent, name, AT_REMOVEDIR) == 0;
+    int error = errno;
+    close(parent);
+    errno = error;
+    return is_removed;
+}
+
+enum mend_result mend_empty_directory(const struct tree *tree, const char *path)
+{
+    char *rest = must(strdup(path));
+    bool is_removed = true, is_any_removed = false;
+    while (is_removed && rest[0] != '\0') {
+        char *slash = strrchr(rest, '/');
+        if (slash != NULL) {
+            *slash = '\0';
+            is_removed = remove_directory(tree, rest, slash + 1);
+        } else {
+            is_removed = remove_directory(tree, "", rest);
+            rest[0] = '\0';
+        }
+        is_any_removed = is_any_removed || is_removed;
+    }
+    int error = errno;
+    free(rest);
+    errno = error;
+    return is_any_removed ? MEND_DONE : error == ENOTEMPTY ? MEND_IN_USE : MEND_FAILED;
+}
+
+/* ---- beside the items ---- */
+
+enum mend_result mend_root_lock(const struct tree *tree, int which, const struct rules *rules)
+{
+    const char *path = tree->files[which].path;
+    enum lock_result result = lock_take(tree->root, path, rules);
+    if (result != LOCK_TAKEN) {
+        return of_lock(result);
+    }
+    return unlinkat(tree->root, path, 0) == 0 || errno == ENOENT ? MEND_DONE : MEND_FAILED;
+}
+
+static enum mend_result write_size(const struct tree *tree)
+{
+    struct tree now;
+    bool is_number;
+    uint64_t said, size;
+    if (!tree_read(tree->path, &now)) {
+        return MEND_FAILED;
+    }
+    size = tree_size(&now);
+    bool is_right =
+        read_number_in(tree->root, SIZE_NAME, &is_number, &said) && is_number && said == size;
+    bool is_done = is_right || write_number(tree->root, SIZE_NAME, size);
+    int error = errno;
+    tree_free(&now);
+    errno = error;
+    return is_done ? MEND_DONE : MEND_FAILED;
+}
+
+enum mend_result mend_size(const struct tree *tree, const struct rules *rules)
+{
+    if (!tree->files[ROOT_SIZE].facts.is_there) {
+        return MEND_DONE;
+    }
+    sigset_t before;
+    hold_signals(&before);
+    enum mend_result result = of_lock(lock_take(tree->root, SIZE_NAME ".lock", rules));
+    if (result == MEND_DONE) {
+        result = write_size(tree);
+        int error = errno;
+        unlinkat(tree->root, SIZE_NAME ".lock", 0);
+        errno = error;
+    }
+    let_signals_through(&before);
+    return result;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "root.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "../directory.h"
+#include "../options.h"
+#include "../output.h"
+#include "../tool.h"
+
+#define DEFAULT_GRACE_S 600
+
+/* Where the runtime looks; NULL where it looks nowhere. To be freed. */
+static char *default_path(void)
+{
+    static const char *const variables[][2] = {
+        {"SYCL_CACHE_DIR", ""},
+        {"XDG_CACHE_HOME", "/libsycl_cache"},
+        {"HOME", "/.cache/libsycl_cache"},
+    };
+    for (size_t i = 0; i < sizeof variables / sizeof variables[0]; i++) {
+        const char *value = getenv(variables[i][0]);
+        if (value != NULL && value[0] != '\0') {
+            return text_of("%s%s", value, variables[i][1]);
+        }
+    }
+    return NULL;
+}
+
+int root_read(const struct dpcpp_request *request, struct tree *ret_tree)
+{
+    if (strcmp(request->layout, "dpcpp") != 0) {
+        return options_wrong(request->command, "--layout takes dpcpp");
+    }
+    char *path = request->directory != NULL ? must(strdup(request->directory)) : default_path();
+    if (path == NULL) {
+        complain("there is no cache directory: give --dir, or set SYCL_CACHE_DIR or HOME");
+        return EXIT_CONFIGURATION;
+    }
+    char *absolute = absolute_path(path);
+    free(path);
+    struct tree tree = {0};
+    int exit_code = EXIT_OK;
+    if (!tree_read(absolute, &tree)) {
+        complain("%s: %s", absolute, strerror(errno));
+        exit_code = EXIT_IO;
+    } else {
+        if (tree.root < 0) {
+            complain("there is no cache in %s", absolute);
+        }
+        *ret_tree = tree;
+    }
+    free(absolute);
+    return exit_code;
+}
+
+int rules_read(const struct dpcpp_request *request, const char *grace, struct rules *ret_rules)
+{
+    uint64_t grace_s = DEFAULT_GRACE_S;
+    if (grace != NULL && (!parse_number(grace, strlen(grace), &grace_s) || grace_s > INT32_MAX)) {
+        return options_wrong(request->command, "--grace takes a number of seconds");
+    }
+    *ret_rules = (struct rules){.now_s = time(NULL), .grace_s = (int64_t)grace_s};
+    return EXIT_OK;
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * std::hash<std::string> as libstdc++ has it on 64-bit machines, by which the SYCL runtime names
+ * its directories. It needs the length first, and takes the bytes in pieces.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct std_hash {
+    uint64_t state;
+};
+
+struct std_hash std_hash_begin(uint64_t length);
+
+/* Each piece but the last has a multiple of 8 bytes. */
+void std_hash_add(struct std_hash *hash, const void *bytes, size_t size);
+
+uint64_t std_hash_end(const struct std_hash *hash);
+
+/* All at once. */
+uint64_t std_hash_of(const void *bytes, size_t size);

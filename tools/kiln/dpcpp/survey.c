@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "survey.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../json.h"
+#include "../output.h"
+#include "files.h"
+
+/* ---- items ---- */
+
+static void take_items(struct survey *survey, const struct item_directory *directory,
+                       const struct plan *plan, size_t index)
+{
+    for (size_t i = 0; i < directory->slot_count; i++) {
+        if (plan->slots[i].verdict != SLOT_KEEP) {
+            continue;
+        }
+        if (survey->item_count == survey->item_capacity) {
+            survey->item_capacity = survey->item_capacity == 0 ? 64 : survey->item_capacity * 2;
+            survey->items =
+                must(reallocarray(survey->items, survey->item_capacity, sizeof *survey->items));
+        }
+        survey->items[survey->item_count++] =
+            (struct surveyed_item){.directory = index,
+                                   .last_access_ns = plan->slots[i].last_access_ns,
+                                   .size = slot_size(&directory->slots[i])};
+    }
+}
+
+static void survey_directory(const struct tree *tree, size_t index, const struct rules *rules,
+                             struct survey *survey)
+{
+    const struct item_directory *directory = &tree->directories[index];
+    int descriptor = open_directory_below(tree->root, directory->path);
+    if (descriptor < 0) {
+        if (errno != ENOENT) {
+            survey->findings.owner.kind = OWNER_NONE;
+            findings_add(&survey->findings, FINDING_UNREADABLE, must(strdup(directory->path)),
+                         must(strdup("it can't be read")));
+        }
+        return;
+    }
+    survey->findings.owner = (struct owner){OWNER_DIRECTORY, index};
+    struct plan plan;
+    inspect(descriptor, directory, rules, &survey->findings, &plan);
+    survey->checked += plan.items;
+    take_items(survey, directory, &plan, index);
+    plan_free(&plan);
+    close(descriptor);
+}
+
+/* ---- what is beside them ---- */
+
+static void survey_list(struct survey *survey, const struct path_list *list, enum finding_kind kind,
+                        const char *text)
+{
+    survey->findings.owner.kind = OWNER_NONE;
+    for (size_t i = 0; i < list->count; i++) {
+        findings_add(&survey->findings, kind, must(strdup(list->paths[i])), must(strdup(text)));
+    }
+}
+
+/* A program that makes a directory needs it a moment later. */
+static void survey_empty(const struct tree *tree, const struct rules *rules, struct survey *survey)
+{
+    for (size_t i = 0; i < tree->empty.count; i++) {
+        struct stat stat;
+        int directory = open_directory_below(tree->root, tree->empty.paths[i]);
+        if (directory < 0) {
+            continue;
+        }
+        if (fstat(directory, &stat) == 0 && rules->now_s - stat.st_mtim.tv_sec >= rules->grace_s) {
+            survey->findings.owner = (struct owner){OWNER_EMPTY, i};
+            findings_add(&survey->findings, FINDING_LEFTOVER, must(strdup(tree->empty.paths[i])),
+                         must(strdup("an empty directory")));
+        }
+        close(directory);
+    }
+}
+
+static void survey_root_lock(const struct tree *tree, int which, const struct rules *rules,
+                             const char *meaning, struct survey *survey)
+{
+    const struct root_file *lock = &tree->files[which];
+    if (!lock->facts.is_there) {
+        return;
+    }
+    bool is_held = lock_is_held(&lock->facts, rules);
+    survey->findings.owner = (struct owner){OWNER_ROOT_LOCK, (size_t)which};
+    findings_add(&survey->findings, is_held ? FINDING_IN_USE : FINDING_STALE_LOCK,
+                 must(strdup(lock->path)),
+                 must(strdup(is_held ? "is locked, and not for long" : meaning)));
+}
+
+static void survey_size(const struct tree *tree, struct survey *survey)
+{
+    bool is_number;
+    uint64_t said, size = tree_size(tree);
+    if (!tree->files[ROOT_SIZE].facts.is_there) {
+        return;
+    }
+    survey->findings.owner = (struct owner){OWNER_SIZE, 0};
+    if (!read_number_in(tree->root, SIZE_NAME, &is_number, &said)) {
+        findings_add(&survey->findings, FINDING_UNREADABLE, must(strdup(SIZE_NAME)),
+                     must(strdup("it can't be read")));
+    } else if (!is_number) {
+        findings_add(&survey->findings, FINDING_BAD_SIZE, must(strdup(SIZE_NAME)),
+                     must(strdup("holds no number: programs that bound the cache's size die")));
+    } else if (said != size) {
+        findings_add(&survey->findings, FINDING_WRONG_SIZE, must(strdup(SIZE_NAME)),
+                     text_of("says %" PRIu64 " bytes; the items have %" PRIu64, said, size));
+    }
+}
+
+void survey_make(const struct tree *tree, const struct rules *rules, struct survey *ret_survey)
+{
+    static const char *const hang =
+        "a lock that nobody frees: programs that bound the cache's size hang";
+    static const char *const grow = "a lock that nobody frees: nothing is evicted any more";
+    struct survey survey = {0};
+    for (size_t i = 0; i < tree->directory_count; i++) {
+        survey_directory(tree, i, rules, &survey);
+    }
+    survey_empty(tree, rules, &survey);
+    survey_list(&survey, &tree->others, FINDING_OTHER_FILE, "is not of this format");
+    survey_list(&survey, &tree->unreadable, FINDING_UNREADABLE, "it can't be read");
+    survey_root_lock(tree, ROOT_SIZE_LOCK, rules, hang, &survey);
+    survey_root_lock(tree, ROOT_EVICTION_LOCK, rules, grow, &survey);
+    survey_root_lock(tree, ROOT_EVICTION_LOCK_INSIDE, rules, grow, &survey);
+    survey_size(tree, &survey);
+    *ret_survey = survey;
+}
+
+void survey_free(struct survey *survey)
+{
+    findings_free(&survey->findings);
+    free(survey->items);
+    *survey = (struct survey){0};
+}
+
+/* ---- mending ---- */
+
+bool mend_complain(enum mend_result result, const char *path)
+{
+    if (result == MEND_IN_USE) {
+        complain("%s: in use; left as it is", path);
+    } else if (result == MEND_FAILED) {
+        complain("%s: %s", path, strerror(errno));
+    }
+    return result != MEND_FAILED;
+}
+
+static bool mend_owner(const struct tree *tree, const struct rules *rules, struct owner owner,
+                       struct survey *survey, struct mended *mended)
+{
+    enum mend_result result = MEND_IN_USE;
+    const char *path = SIZE_NAME;
+    switch (owner.kind) {
+    case OWNER_DIRECTORY:
+        path = tree->directories[owner.index].path;
+        result = mend_directory(tree, &tree->directories[owner.index], rules, mended);
+        break;
+    case OWNER_EMPTY:
+        path = tree->empty.paths[owner.index];
+        result = mend_empty_directory(tree, path);
+        break;
+    case OWNER_ROOT_LOCK:
+        path = tree->files[owner.index].path;
+        result = mend_root_lock(tree, (int)owner.index, rules);
+        break;
+    case OWNER_SIZE:
+        result = mend_size(tree, rules);
+        break;
+    case OWNER_NONE:
+        return true;
+    }
+    if (result == MEND_DONE) {
+        findings_set_mended(&survey->findings, owner);
+    }
+    return mend_complain(result, path);
+}
+
+static bool are_one(struct owner a, struct owner b)
+{
+    return a.kind == b.kind && a.index == b.index;
+}
+
+bool survey_mend(const struct tree *tree, const struct rules *rules, struct survey *survey,
+                 struct mended *mended)
+{
+    bool all_went_well = true;
+    struct owner last = {.kind = OWNER_NONE};
+    for (size_t i = 0; i < survey->findings.count; i++) {
+        const struct finding *finding = &survey->findings.items[i];
+        /* The findings of one owner follow each other. */
+        if (finding_class_of(finding) == CLASS_LEFT || finding->is_mended ||
+            are_one(finding->owner, last)) {
+            continue;
+        }
+        last = finding->owner;
+        all_went_well = mend_owner(tree, rules, last, survey, mended) && all_went_well;
+    }
+    if (mended->removed > 0) {
+        all_went_well = mend_complain(mend_size(tree, rules), SIZE_NAME) && all_went_well;
+    }
+    return all_went_well;
+}
+
+/* ---- telling ---- */
+
+size_t survey_problems(const struct survey *survey)
+{
+    return findings_count(&survey->findings, CLASS_PROBLEM, NULL);
+}
+
+json_t *survey_to_json(const struct tree *tree, const struct survey *survey,
+                       const struct mended *mended)
+{
+    json_t *object = must(json_object());
+    json_add(object, "layout", json_text_or_null("dpcpp"));
+    json_add(object, "directory", json_text_or_null(tree->path));
+    json_add(object, "checked", json_number(survey->checked));
+    json_add(object, "ok", json_number(survey->item_count));
+    json_add(object, "problems", json_number(survey_problems(survey)));
+    json_add(object, "removed", json_number(mended->removed));
+    json_add(object, "removed_bytes", json_number(mended->removed_bytes));
+    json_add(object, "findings", findings_to_json(&survey->findings));
+    return object;
+}

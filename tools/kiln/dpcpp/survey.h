@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * All that is wrong in a cache, and mending it.
+ */
+#pragma once
+
+#include "mend.h"
+
+/* An item that the runtime can use, or could. */
+struct surveyed_item {
+    size_t directory; /* index in the tree */
+    uint64_t last_access_ns;
+    uint64_t size;
+};
+
+struct survey {
+    struct findings findings;
+    struct surveyed_item *items;
+    size_t item_count, item_capacity;
+    size_t checked; /* items, the damaged ones too */
+};
+
+/* Reads everything of a tree. */
+void survey_make(const struct tree *tree, const struct rules *rules, struct survey *ret_survey);
+
+void survey_free(struct survey *survey);
+
+/* Mends what was found. What is in use is left; what can't be mended is named, and makes this
+ * false. */
+bool survey_mend(const struct tree *tree, const struct rules *rules, struct survey *survey,
+                 struct mended *mended);
+
+/* Says how one step went where it did not go well; false where it failed. */
+bool mend_complain(enum mend_result result, const char *path);
+
+/* The head of what verify and trim tell as JSON. */
+json_t *survey_to_json(const struct tree *tree, const struct survey *survey,
+                       const struct mended *mended);
+
+/* How many damaged items, locks and so on are left. */
+size_t survey_problems(const struct survey *survey);

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../json.h"
+#include "../options.h"
+#include "../output.h"
+#include "../tool.h"
+#include "dpcpp.h"
+#include "root.h"
+#include "survey.h"
+
+#define NS_PER_DAY (86400 * UINT64_C(1000000000))
+
+/* What was asked for. */
+struct limits {
+    uint64_t max_size; /* UINT64_MAX: any */
+    uint64_t max_age_days;
+    bool has_max_age;
+};
+
+/* What goes: all that was used last at the cutoff or before. */
+struct choice {
+    uint64_t cutoff_ns;
+    size_t items; /* 0: nothing goes */
+    uint64_t size;
+};
+
+/* ---- limits ---- */
+
+/* Bytes, or a number with K, M, G or T. */
+static bool parse_size(const char *text, uint64_t *ret_size)
+{
+    static const char units[] = "KMGT";
+    size_t digits = strspn(text, "0123456789");
+    const char *unit = text[digits] == '\0' ? NULL : strchr(units, text[digits]);
+    unsigned shift = unit == NULL ? 0 : 10 * (unsigned)(unit - units + 1);
+    uint64_t number;
+    if ((text[digits] != '\0' && (unit == NULL || text[digits + 1] != '\0')) ||
+        !parse_number(text, digits, &number) || number > UINT64_MAX >> shift) {
+        return false;
+    }
+    *ret_size = number << shift;
+    return true;
+}
+
+static int limits_read(const struct dpcpp_request *request, const char *max_size,
+                       const char *older_than, struct limits *ret_limits)
+{
+    struct limits limits = {.max_size = UINT64_MAX, .has_max_age = older_than != NULL};
+    if (max_size == NULL && older_than == NULL) {
+        return options_wrong(request->command, "give --max-size or --older-than");
+    }
+    if (max_size != NULL && !parse_size(max_size, &limits.max_size)) {
+        return options_wrong(request->command, "--max-size takes bytes, with K, M, G or T");
+    }
+    if (older_than != NULL && !parse_number(older_than, strlen(older_than), &limits.max_age_days)) {
+        return options_wrong(request->command, "--older-than takes a number of days");
+    }
+    *ret_limits = limits;
+    return EXIT_OK;
+}
+
+/* ---- what goes ---- */
+
+static int last_used_first(const void *left, const void *right)
+{
+    const struct surveyed_item *a = left;
+    const struct surveyed_item *b = right;
+    return a->last_access_ns > b->last_access_ns ? -1 : a->last_access_ns < b->last_access_ns;
+}
+
+static uint64_t oldest_allowed_ns(const struct limits *limits, const struct rules *rules)
+{
+    uint64_t now_ns = (uint64_t)rules->now_s * 1000000000;
+    return limits->max_age_days > now_ns / NS_PER_DAY ? 0
+                                                      : now_ns - limits->max_age_days * NS_PER_DAY;
+}
+
+static struct choice choose(struct survey *survey, const struct limits *limits,
+                            const struct rules *rules)
+{
+    struct choice choice = {0};
+    uint64_t kept = 0;
+    if (survey->item_count > 0) {
+        qsort(survey->items, survey->item_count, sizeof *survey->items, last_used_first);
+    }
+    for (size_t i = 0; i < survey->item_count; i++) {
+        const struct surveyed_item *item = &survey->items[i];
+        bool is_old =
+            limits->has_max_age && item->last_access_ns < oldest_allowed_ns(limits, rules);
+        if (choice.items == 0 && !is_old && item->size <= limits->max_size - kept) {
+            kept += item->size;
+            continue;
+        }
+        if (choice.items++ == 0) {
+            choice.cutoff_ns = item->last_access_ns;
+        }
+        choice.size += item->size;
+    }
+    return choice;
+}
+
+/* ---- doing it ---- */
+
+static bool remove_chosen(const struct tree *tree, const struct rules *rules,
+                          const struct survey *survey, struct mended *mended)
+{
+    bool all_went_well = true;
+    for (size_t i = 0; i < survey->item_count; i++) {
+        const struct surveyed_item *item = &survey->items[i];
+        const struct item_directory *directory = &tree->directories[item->directory];
+        if (rules->has_cutoff && item->last_access_ns <= rules->cutoff_ns) {
+            enum mend_result result = mend_directory(tree, directory, rules, mended);
+            all_went_well = mend_complain(result, directory->path) && all_went_well;
+        }
+    }
+    return mend_complain(mend_size(tree, rules), SIZE_NAME) && all_went_well;
+}
+
+static void print_trimmed(const struct choice *choice, const struct mended *mended, bool yes)
+{
+    char size[UNIT_TEXT_SIZE];
+    format_size(yes ? mended->removed_bytes : choice->size, size);
+    if (yes) {
+        printf("%" PRIu64 " items removed, %s\n", mended->removed, size);
+    } else {
+        printf("%zu items would be removed, %s\n", choice->items, size);
+        complain("nothing was altered: give --yes");
+    }
+}
+
+static int trim(const struct tree *tree, struct rules *rules, const struct limits *limits,
+                bool json, bool yes)
+{
+    struct survey survey;
+    struct mended mended = {0};
+    survey_make(tree, rules, &survey);
+    struct choice choice = choose(&survey, limits, rules);
+    rules->has_cutoff = choice.items > 0;
+    rules->cutoff_ns = choice.cutoff_ns;
+    bool went_well = true;
+    if (yes) {
+        went_well = survey_mend(tree, rules, &survey, &mended);
+        went_well = remove_chosen(tree, rules, &survey, &mended) && went_well;
+    }
+    if (json) {
+        json_t *object = survey_to_json(tree, &survey, &mended);
+        json_add(object, "chosen", json_number(choice.items));
+        json_add(object, "chosen_bytes", json_number(choice.size));
+        json_print(stdout, object);
+    } else {
+        findings_print(&survey.findings);
+        print_trimmed(&choice, &mended, yes);
+    }
+    survey_free(&survey);
+    return went_well ? EXIT_OK : EXIT_IO;
+}
+
+int dpcpp_trim(const struct dpcpp_request *request, const char *max_size, const char *older_than,
+               const struct dpcpp_permission *permission)
+{
+    struct limits limits = {0};
+    struct rules rules = {0};
+    struct tree tree = {0};
+    int exit_code = limits_read(request, max_size, older_than, &limits);
+    if (exit_code == EXIT_OK) {
+        exit_code = rules_read(request, permission->grace, &rules);
+    }
+    if (exit_code == EXIT_OK) {
+        exit_code = root_read(request, &tree);
+    }
+    if (exit_code == EXIT_OK) {
+        exit_code = trim(&tree, &rules, &limits, request->json, permission->yes);
+        tree_free(&tree);
+    }
+    return exit_code;
+}

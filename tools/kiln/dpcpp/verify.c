@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+
+#include "../json.h"
+#include "../output.h"
+#include "../tool.h"
+#include "dpcpp.h"
+#include "root.h"
+#include "survey.h"
+
+static void print_summary(const struct survey *survey, const struct mended *mended)
+{
+    size_t all_problems, all_waste;
+    size_t problems = findings_count(&survey->findings, CLASS_PROBLEM, &all_problems);
+    size_t waste = findings_count(&survey->findings, CLASS_WASTE, &all_waste);
+    char size[UNIT_TEXT_SIZE];
+    format_size(mended->removed_bytes, size);
+    printf("%zu items checked, %zu of use: %zu problems, %zu of waste", survey->checked,
+           survey->item_count, all_problems, all_waste);
+    if (problems + waste < all_problems + all_waste) {
+        printf("; %zu mended, %s removed", all_problems + all_waste - problems - waste, size);
+    }
+    putchar('\n');
+}
+
+static int verify(const struct tree *tree, const struct rules *rules, bool json, bool repair,
+                  bool yes)
+{
+    struct survey survey;
+    struct mended mended = {0};
+    survey_make(tree, rules, &survey);
+    bool went_well = !repair || !yes || survey_mend(tree, rules, &survey, &mended);
+    if (json) {
+        json_print(stdout, survey_to_json(tree, &survey, &mended));
+    } else {
+        findings_print(&survey.findings);
+        print_summary(&survey, &mended);
+    }
+    size_t problems = survey_problems(&survey);
+    if (repair && !yes && problems + findings_count(&survey.findings, CLASS_WASTE, NULL) > 0) {
+        complain("nothing was altered: give --yes");
+    }
+    survey_free(&survey);
+    return !went_well ? EXIT_IO : problems > 0 ? EXIT_DAMAGED : EXIT_OK;
+}
+
+int dpcpp_verify(const struct dpcpp_request *request, bool repair,
+                 const struct dpcpp_permission *permission)
+{
+    struct rules rules = {0};
+    struct tree tree = {0};
+    int exit_code = rules_read(request, permission->grace, &rules);
+    if (exit_code == EXIT_OK) {
+        exit_code = root_read(request, &tree);
+    }
+    if (exit_code == EXIT_OK) {
+        exit_code = verify(&tree, &rules, request->json, repair, permission->yes);
+        tree_free(&tree);
+    }
+    return exit_code;
+}
