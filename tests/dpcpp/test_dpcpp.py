@@ -432,6 +432,7 @@ class Locks(DpcppTest):
         """An item that is being written, beside a damaged one; the lock for the size."""
         damaged = self.own.put(image(1))
         os.truncate(f"{damaged}.bin", 10)
+        stale_lock(damaged)
         being_written = self.own.stem(image(1), 1)
         self.assertTrue(try_lock(being_written))
         Path(f"{being_written}.bin").write_bytes(b"half")

@@ -132,6 +132,19 @@ static enum mend_result of_lock(enum lock_result result)
                                            : MEND_FAILED;
 }
 
+/* Then not even a stale lock beside is touched. */
+static bool is_in_use(const struct item_directory *directory, const struct rules *rules)
+{
+    for (size_t i = 0; i < directory->slot_count; i++) {
+        const struct file_facts *files = directory->slots[i].files;
+        if (lock_is_held(&files[SLOT_LOCK], rules) ||
+            lock_is_held(&files[SLOT_STAMP_LOCK], rules)) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Each slot that is there, and each place that one may come to. */
 static enum mend_result take_locks(const struct item_directory *directory,
                                    const struct rules *rules, struct item_locks *locks)
@@ -183,6 +196,9 @@ static enum mend_result mend_locked(int descriptor, struct item_directory *direc
 enum mend_result mend_directory(const struct tree *tree, const struct item_directory *directory,
                                 const struct rules *rules, struct mended *mended)
 {
+    if (is_in_use(directory, rules)) {
+        return MEND_IN_USE;
+    }
     int descriptor = open_directory_below(tree->root, directory->path);
     if (descriptor < 0) {
         return errno == ENOENT ? MEND_DONE : MEND_FAILED;
