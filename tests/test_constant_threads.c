@@ -287,38 +287,57 @@ static void test_all_at_once(void **state)
 
 enum { SETTERS = 3, SET_INDEX = 50 };
 
+static pthread_barrier_t step;
+
+/* The pairs of capacity and policy that are set go together. */
+static uint64_t capacity_of(uint32_t policy)
+{
+    return 10 + policy;
+}
+
+/* What the cache does is what the getters say, capacity and policy of one set. */
+static void look_at_limits(void)
+{
+    kiln_constant_cache *cache = NULL;
+    uint64_t capacity;
+    uint32_t policy;
+    kiln_cache_stats stats = {.struct_size = sizeof stats};
+    EXPECT(kiln_constant_cache_of(KILN_ENGINE_GPU, SET_INDEX, &cache) == KILN_OK);
+    EXPECT(kiln_constant_get_capacity_at(KILN_ENGINE_GPU, SET_INDEX, &capacity, &policy) ==
+           KILN_OK);
+    EXPECT(capacity == capacity_of(policy));
+    EXPECT(kiln_constant_get_stats(cache, &stats) == KILN_OK);
+    EXPECT(stats.max_bytes == capacity << 20 && stats.policy == policy);
+}
+
 static void *set_pair(void *argument)
 {
-    uintptr_t number = (uintptr_t)argument;
+    uint32_t number = (uint32_t)(uintptr_t)argument;
     for (unsigned i = 0; i < rounds / 4; i++) {
-        EXPECT(kiln_constant_set_capacity_at(KILN_ENGINE_GPU, SET_INDEX, 10 + number,
-                                             (uint32_t)number) == KILN_OK);
+        uint32_t policy = (number + i) % SETTERS;
+        pthread_barrier_wait(&step);
+        EXPECT(kiln_constant_set_capacity_at(KILN_ENGINE_GPU, SET_INDEX, capacity_of(policy),
+                                             policy) == KILN_OK);
+        pthread_barrier_wait(&step);
+        if (number == 0) {
+            look_at_limits();
+        }
     }
     return NULL;
 }
 
-/* Whoever was last, what the cache does is what the getters say, capacity and policy of one set. */
 static void test_the_cache_has_what_was_set_last(void **state)
 {
     (void)state;
-    kiln_constant_cache *cache;
-    assert_int_equal(kiln_constant_cache_of(KILN_ENGINE_GPU, SET_INDEX, &cache), KILN_OK);
     pthread_t threads[SETTERS];
+    assert_int_equal(pthread_barrier_init(&step, NULL, SETTERS), 0);
     for (uintptr_t i = 0; i < SETTERS; i++) {
         assert_int_equal(pthread_create(&threads[i], NULL, set_pair, (void *)i), 0);
     }
     for (int i = 0; i < SETTERS; i++) {
         assert_int_equal(pthread_join(threads[i], NULL), 0);
     }
-    uint64_t capacity;
-    uint32_t policy;
-    assert_int_equal(kiln_constant_get_capacity_at(KILN_ENGINE_GPU, SET_INDEX, &capacity, &policy),
-                     KILN_OK);
-    assert_int_equal(capacity, 10 + policy);
-    kiln_cache_stats stats = {.struct_size = sizeof stats};
-    assert_int_equal(kiln_constant_get_stats(cache, &stats), KILN_OK);
-    assert_int_equal(stats.max_bytes, capacity << 20);
-    assert_int_equal(stats.policy, policy);
+    pthread_barrier_destroy(&step);
     assert_int_equal(atomic_load(&wrong_line), 0);
 }
 
