@@ -91,6 +91,15 @@ static void test_a_full_cache_and_an_empty_constant_are_bypassed(void **state)
     assert_int_equal(stats_of(cache).bypasses, 3);
 }
 
+static void test_a_constant_of_no_bytes_is_nobodys(void **state)
+{
+    scene *s = *state;
+    assert_int_equal(outcome_of(s->cache, s->keys[0], 0), KILN_BYPASS);
+    put(&s->b, s->cache, s->keys[0], 10, 1);
+    assert_int_equal(outcome_of(s->cache, s->keys[0], 0), KILN_BYPASS);
+    assert_int_equal(stats_of(s->cache).bypasses, 2);
+}
+
 static void test_who_bypasses_computes_for_itself(void **state)
 {
     scene *s = *state;
@@ -796,6 +805,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_SCENE(test_the_first_computes_and_the_others_hit),
         IN_SCENE(test_a_full_cache_and_an_empty_constant_are_bypassed),
+        IN_SCENE(test_a_constant_of_no_bytes_is_nobodys),
         IN_SCENE(test_who_bypasses_computes_for_itself),
         IN_SCENE(test_the_buffers_size_is_what_counts),
         IN_SCENE(test_waiters_get_what_the_owner_computed),

@@ -103,7 +103,7 @@ static void test_users_calls()
               engine::kind::gpu, 2048, constant_tensor_cache_policy::cost) == status::success);
     CHECK(kiln::get_constant_tensor_cache_capacity(engine::kind::cpu) == 10240);
     std::size_t size = 0;
-    constant_tensor_cache_policy policy;
+    constant_tensor_cache_policy policy = constant_tensor_cache_policy::unchanged;
     CHECK(kiln::get_constant_tensor_cache_capacity(engine::kind::gpu, &size, &policy) ==
           status::success);
     CHECK(size == 2048 && policy == constant_tensor_cache_policy::cost);

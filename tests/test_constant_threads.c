@@ -341,6 +341,79 @@ static void test_the_cache_has_what_was_set_last(void **state)
     assert_int_equal(atomic_load(&wrong_line), 0);
 }
 
+/* The linker gives these names to what is called in place of kiln_cache_set_policy, and to it. */
+kiln_status __real_kiln_cache_set_policy(kiln_cache *cache, uint32_t policy);
+kiln_status __wrap_kiln_cache_set_policy(kiln_cache *cache, uint32_t policy);
+
+static _Thread_local bool is_slow;
+
+kiln_status __wrap_kiln_cache_set_policy(kiln_cache *cache, uint32_t policy)
+{
+    if (is_slow) {
+        is_slow = false;
+        pthread_barrier_wait(&step);
+        pthread_barrier_wait(&step);
+    }
+    return __real_kiln_cache_set_policy(cache, policy);
+}
+
+static void *set_slowly(void *argument)
+{
+    (void)argument;
+    is_slow = true;
+    EXPECT(kiln_constant_set_capacity_at(KILN_ENGINE_GPU, SET_INDEX, capacity_of(0), 0) == KILN_OK);
+    return NULL;
+}
+
+/* One thread knows what is to be set, and does it only after another has set something else. */
+static void test_who_is_overtaken_looks_again(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    kiln_constant_cache *cache;
+    assert_int_equal(kiln_constant_cache_of(KILN_ENGINE_GPU, SET_INDEX, &cache), KILN_OK);
+    assert_int_equal(pthread_barrier_init(&step, NULL, 2), 0);
+    assert_int_equal(pthread_create(&thread, NULL, set_slowly, NULL), 0);
+    pthread_barrier_wait(&step);
+    assert_int_equal(kiln_constant_set_capacity_at(KILN_ENGINE_GPU, SET_INDEX, capacity_of(1), 1),
+                     KILN_OK);
+    pthread_barrier_wait(&step);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    pthread_barrier_destroy(&step);
+    look_at_limits();
+    assert_int_equal(atomic_load(&wrong_line), 0);
+    uint64_t capacity;
+    assert_int_equal(kiln_constant_get_capacity_at(KILN_ENGINE_GPU, SET_INDEX, &capacity, NULL),
+                     KILN_OK);
+    assert_int_equal(capacity, capacity_of(1));
+}
+
+static void *open_slowly(void *argument)
+{
+    is_slow = true;
+    EXPECT(kiln_constant_cache_of(KILN_ENGINE_GPU, SET_INDEX + 1, argument) == KILN_OK);
+    return NULL;
+}
+
+/* The same while a device's cache is being made. */
+static void test_a_new_cache_has_what_was_set_meanwhile(void **state)
+{
+    (void)state;
+    pthread_t thread;
+    kiln_constant_cache *cache = NULL;
+    assert_int_equal(pthread_barrier_init(&step, NULL, 2), 0);
+    assert_int_equal(pthread_create(&thread, NULL, open_slowly, &cache), 0);
+    pthread_barrier_wait(&step);
+    assert_int_equal(kiln_constant_set_capacity(KILN_ENGINE_GPU, 77, KILN_POLICY_LRU), KILN_OK);
+    pthread_barrier_wait(&step);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    pthread_barrier_destroy(&step);
+    kiln_cache_stats stats = {.struct_size = sizeof stats};
+    assert_int_equal(kiln_constant_get_stats(cache, &stats), KILN_OK);
+    assert_int_equal(stats.max_bytes, (uint64_t)77 << 20);
+    assert_int_equal(stats.policy, KILN_POLICY_LRU);
+}
+
 /* ---- single flight ---- */
 
 static atomic_int computed;
@@ -397,6 +470,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_all_at_once),
         cmocka_unit_test(test_the_cache_has_what_was_set_last),
+        cmocka_unit_test(test_who_is_overtaken_looks_again),
+        cmocka_unit_test(test_a_new_cache_has_what_was_set_meanwhile),
         cmocka_unit_test(test_one_of_many_computes),
     };
     return cmocka_run_group_tests_name("constant threads", tests, NULL, NULL);
