@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the KILN_… variables say. The library reads no environment by itself (but for the one
- * variable of kiln/constant.h): who wants it read calls this, and passes on what it finds.
+ * What the KILN_… variables say. The library reads no environment by itself: who wants it read
+ * calls this, and passes on what it finds.
  */
 #ifndef KILN_CONFIG_H
 #define KILN_CONFIG_H
