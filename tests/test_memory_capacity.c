@@ -11,6 +11,7 @@
 
 #include <kiln/cache.h>
 
+#include "memory/removal.h"
 #include "support/memory_scene.h"
 
 /* ---- capacity ---- */
@@ -475,6 +476,54 @@ static void test_remove_leaves_a_flight_alone(void **state)
     assert_true(is_absent(s, 0));
 }
 
+static void test_forgetting_reaches_flights_too(void **state)
+{
+    scene *s = *state;
+    open_cache(s);
+    put(s, 1, 1, 1);
+    assert_int_equal(kilni_cache_forget(s->cache, s->keys[1]), KILN_OK);
+    assert_int_equal(ends(s, 1), 1);
+    assert_int_equal(kilni_cache_forget(s->cache, s->keys[1]), KILN_MISS);
+    kiln_ticket *old = own(s, 0);
+    asker a;
+    start_asker(&a, s, 0);
+    until_waiting(s, 1);
+    assert_int_equal(kilni_cache_forget(s->cache, s->keys[0]), KILN_OK);
+    kiln_ticket *young = own(s, 0);
+    assert_int_equal(kiln_ticket_fulfil(&old, &s->objects[0], 1, 1, NULL), KILN_OK);
+    join_asker(&a);
+    assert_ptr_equal(kiln_pin_object(a.reservation.pin), &s->objects[0]);
+    assert_int_equal(stats_of(s->cache).entries, 0);
+    assert_int_equal(kiln_ticket_fulfil(&young, &s->objects[2], 1, 1, NULL), KILN_OK);
+    kiln_pin *pin = pin_of(s, 0);
+    assert_ptr_equal(kiln_pin_object(pin), &s->objects[2]);
+    kiln_pin_release(&pin);
+    kiln_pin_release(&a.reservation.pin);
+    assert_int_equal(ends(s, 0), 1);
+}
+
+static bool has_key(uint64_t wanted, const kilni_slot *slot)
+{
+    return kiln_key_equals(slot->key, (const kiln_key *)(uintptr_t)wanted);
+}
+
+static void test_what_matches_is_removed(void **state)
+{
+    scene *s = *state;
+    open_cache(s);
+    put(s, 0, 1, 1);
+    put(s, 1, 1, 1);
+    uintptr_t wanted = (uintptr_t)s->keys[0];
+    assert_int_equal(kilni_cache_remove_matching(s->cache, has_key, wanted), 1);
+    assert_int_equal(kilni_cache_remove_matching(s->cache, has_key, wanted), 0);
+    assert_true(is_ready(s, 1));
+    kiln_ticket *ticket = own(s, 0);
+    assert_int_equal(kilni_cache_remove_matching(s->cache, has_key, wanted), 0);
+    assert_int_equal(kiln_ticket_fulfil(&ticket, &s->objects[2], 1, 1, NULL), KILN_OK);
+    assert_int_equal(ends(s, 2), 1);
+    assert_true(is_absent(s, 0));
+}
+
 static void test_a_group_is_removed_as_one(void **state)
 {
     scene *s = *state;
@@ -600,6 +649,8 @@ int main(void)
         IN_SCENE(test_evict_bytes_takes_the_cheapest_unpinned),
         IN_SCENE(test_evict_bytes_takes_no_more_than_asked_for),
         IN_SCENE(test_remove_leaves_a_flight_alone),
+        IN_SCENE(test_forgetting_reaches_flights_too),
+        IN_SCENE(test_what_matches_is_removed),
         IN_SCENE(test_a_group_is_removed_as_one),
         IN_SCENE(test_flights_of_a_removed_group_end_for_their_waiters),
         IN_SCENE(test_flights_go_on_after_a_clear),

@@ -2,6 +2,8 @@
 #include <cstdlib>
 
 #include <kiln/cache.h>
+#include <kiln/constant.h>
+#include <kiln/constant_backend.h>
 
 #include "floor.h"
 #include "subject.hpp"
@@ -121,6 +123,69 @@ class Watch : public Cache
     kiln_watch *watch_ = nullptr;
 };
 
+/* A constant that is there, by its prepared key. */
+class Constant : public Subject
+{
+  public:
+    Constant(const Keys &keys, Objects &objects)
+    {
+        check(kiln_constant_cache_of(KILN_ENGINE_CPU, 0, &cache_) == KILN_OK);
+        check(kiln_constant_set_enabled(1) == KILN_OK);
+        for (size_t i = 0; i < keys.size(); i++) {
+            own_keys_.push_back(key_of(i));
+            put(own_keys_[i], &objects[i]);
+        }
+    }
+    ~Constant() override
+    {
+        check(kiln_constant_set_enabled(1) == KILN_OK);
+        for (kiln_key *key : own_keys_) {
+            kiln_key_release(&key);
+        }
+    }
+    uint64_t run(const Keys &, const Sequence &sequence, size_t count) override
+    {
+        return run_loop(own_keys_, sequence, count, [this](const kiln_key *key) {
+            kiln_reservation hit;
+            check(kiln_constant_get_or_add(cache_, key, 1, nullptr, &hit, nullptr) == KILN_OK);
+            const kiln_constant_buffer *buffer = kiln_constant_buffer_of(hit.pin);
+            uint64_t value = *static_cast<const uint64_t *>(kiln_constant_buffer_data(buffer));
+            kiln_pin_release(&hit.pin);
+            return value;
+        });
+    }
+
+  private:
+    static kiln_key *key_of(uint64_t number)
+    {
+        kiln_constant_key_params params = {};
+        params.struct_size = sizeof params;
+        params.key = &number;
+        params.key_size = sizeof number;
+        kiln_key *key = nullptr;
+        check(kiln_constant_key_new(&params, &key) == KILN_OK);
+        return key;
+    }
+
+    /* The memory is the object, which is there already. */
+    void put(const kiln_key *key, uint64_t *object)
+    {
+        kiln_constant_memory memory = {};
+        memory.struct_size = sizeof memory;
+        memory.allocate = [](size_t, void *engine, void *) { return engine; };
+        memory.free = [](void *, void *, void *) {};
+        memory.engine = object;
+        kiln_reservation answer;
+        kiln_constant_buffer *buffer;
+        check(kiln_constant_get_or_add(cache_, key, 1, nullptr, &answer, nullptr) == KILN_OK);
+        check(kiln_constant_buffer_new(&memory, 1, nullptr, &buffer) == KILN_OK);
+        check(kiln_constant_fulfil(&answer.ticket, &buffer, 1, nullptr) == KILN_OK);
+    }
+
+    kiln_constant_cache *cache_ = nullptr;
+    Keys own_keys_;
+};
+
 class Load : public Subject
 {
   public:
@@ -180,8 +245,8 @@ template <typename T> std::unique_ptr<Subject> make(const Keys &keys, Objects &o
 std::vector<Maker> kiln_makers()
 {
     return {
-        {"load", make<Load>},     {"watch", make<Watch>}, {"floor", make<Floor>},
-        {"tagged", make<Tagged>}, {"peek", make<Peek>},   {"peek inside", make<PeekInside>},
-        {"pin", make<Pin>},
+        {"load", make<Load>},     {"watch", make<Watch>},       {"floor", make<Floor>},
+        {"tagged", make<Tagged>}, {"peek", make<Peek>},         {"peek inside", make<PeekInside>},
+        {"pin", make<Pin>},       {"constant", make<Constant>},
     };
 }

@@ -55,7 +55,8 @@ void kilni_clear_locked(kiln_cache *cache, kilni_aftermath *after)
     }
 }
 
-kiln_status kiln_cache_remove(kiln_cache *cache, const kiln_key *key)
+/* Removes a key; one that is building where @flights says so. */
+static kiln_status remove_key(kiln_cache *cache, const kiln_key *key, bool flights)
 {
     if (!cache || !key) {
         return KILN_E_INVALID;
@@ -64,7 +65,7 @@ kiln_status kiln_cache_remove(kiln_cache *cache, const kiln_key *key)
     pthread_mutex_lock(&cache->lock);
     kilni_slot *slot = kilni_table_find(&cache->ready, key);
     slot = slot ? slot : kilni_table_find(&cache->pending, key);
-    bool removable = slot && slot->state != KILNI_SLOT_BUILDING;
+    bool removable = slot && (flights || slot->state != KILNI_SLOT_BUILDING);
     if (removable) {
         remove_slot_locked(cache, slot, KILN_EVICTED_REMOVED, &after);
     }
@@ -73,15 +74,26 @@ kiln_status kiln_cache_remove(kiln_cache *cache, const kiln_key *key)
     return removable ? KILN_OK : KILN_MISS;
 }
 
-/* Removes what is of a group in one table; returns how many were ready. */
-static size_t remove_group_locked(kiln_cache *cache, const kilni_table *table, uint64_t group,
-                                  kilni_aftermath *after)
+kiln_status kiln_cache_remove(kiln_cache *cache, const kiln_key *key)
+{
+    return remove_key(cache, key, false);
+}
+
+kiln_status kilni_cache_forget(kiln_cache *cache, const kiln_key *key)
+{
+    return remove_key(cache, key, true);
+}
+
+/* Removes what matches in one table; returns how many were ready. */
+static size_t remove_matching_locked(kiln_cache *cache, const kilni_table *table,
+                                     kilni_match_fn matches, uint64_t wanted,
+                                     kilni_aftermath *after)
 {
     size_t removed = 0;
     size_t position = 0;
     kilni_slot *slot;
     while ((slot = kilni_table_walk(table, &position))) {
-        if (slot->group == group) {
+        if (matches(wanted, slot)) {
             if (slot->state == KILNI_SLOT_BUILDING) {
                 kilni_wait_bypass_all_locked((kilni_flight *)slot);
             }
@@ -92,18 +104,25 @@ static size_t remove_group_locked(kiln_cache *cache, const kilni_table *table, u
     return removed;
 }
 
-size_t kiln_cache_remove_group(kiln_cache *cache, uint64_t group)
+size_t kilni_cache_remove_matching(kiln_cache *cache, kilni_match_fn matches, uint64_t wanted)
 {
-    if (!cache || group == 0) {
-        return 0;
-    }
     kilni_aftermath after = {0};
     pthread_mutex_lock(&cache->lock);
-    size_t removed = remove_group_locked(cache, &cache->ready, group, &after);
-    remove_group_locked(cache, &cache->pending, group, &after);
+    size_t removed = remove_matching_locked(cache, &cache->ready, matches, wanted, &after);
+    remove_matching_locked(cache, &cache->pending, matches, wanted, &after);
     pthread_mutex_unlock(&cache->lock);
     kilni_aftermath_finish(cache, &after);
     return removed;
+}
+
+static bool is_of_group(uint64_t group, const kilni_slot *slot)
+{
+    return slot->group == group;
+}
+
+size_t kiln_cache_remove_group(kiln_cache *cache, uint64_t group)
+{
+    return cache && group != 0 ? kilni_cache_remove_matching(cache, is_of_group, group) : 0;
 }
 
 void kiln_cache_clear(kiln_cache *cache)

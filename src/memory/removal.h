@@ -12,3 +12,13 @@ void kilni_evict_locked(kilni_object *object, kiln_eviction reason, kilni_afterm
 
 /* Removes everything. Flights go on, and nothing that comes of them is kept. */
 void kilni_clear_locked(kiln_cache *cache, kilni_aftermath *after);
+
+/* Removes a key in any state. A flight goes on for those who are in it, and its object is not kept.
+ * Returns KILN_OK; KILN_MISS: absent. */
+kiln_status kilni_cache_forget(kiln_cache *cache, const kiln_key *key);
+
+/* Whether a slot is one of those @wanted. Called with the cache's lock held: it only looks. */
+typedef bool (*kilni_match_fn)(uint64_t wanted, const kilni_slot *slot);
+
+/* Removes what matches, as kiln_cache_remove_group removes a group; returns how many were ready. */
+size_t kilni_cache_remove_matching(kiln_cache *cache, kilni_match_fn matches, uint64_t wanted);

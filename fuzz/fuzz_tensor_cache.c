@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reads capacities of constants from any value of their variable. A second value, in which each
+ * piece that was complained of is left out, says the same.
+ */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "constant/environment.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void require(int holds)
+{
+    if (!holds) {
+        abort();
+    }
+}
+
+static void look_at(const kilni_constant_complaints *complaints)
+{
+    for (size_t i = 0; i < complaints->count && i <= KILNI_CONSTANT_COMPLAINTS; i++) {
+        const char *line = complaints->lines[i];
+        size_t length = strnlen(line, KILNI_CONSTANT_COMPLAINT_SIZE);
+        require(length > 0 && length < KILNI_CONSTANT_COMPLAINT_SIZE);
+        require(strncmp(line, KILNI_CONSTANT_VARIABLE, strlen(KILNI_CONSTANT_VARIABLE)) == 0);
+        for (size_t j = 0; j < length; j++) {
+            require((unsigned char)line[j] >= 0x20 && line[j] != 0x7f);
+        }
+    }
+}
+
+static kilni_constant_complaints read_value(const char *value, kilni_constant_limits *kinds)
+{
+    kilni_constant_complaints complaints = {0};
+    for (size_t i = 0; i < KILNI_CONSTANT_KINDS; i++) {
+        kinds[i] = (kilni_constant_limits){KILN_UNLIMITED, KILN_POLICY_NO_EVICT};
+    }
+    kilni_constant_environment_read(value, kinds, &complaints);
+    for (size_t i = 0; i < KILNI_CONSTANT_KINDS; i++) {
+        require(kiln_policy_name(kinds[i].policy) != NULL);
+    }
+    return complaints;
+}
+
+/* Leaves out what is complained of when it stands alone. */
+static void leave_out(char *value)
+{
+    for (char *piece = value; *piece;) {
+        size_t length = strcspn(piece, ";");
+        char behind = piece[length];
+        piece[length] = '\0';
+        kilni_constant_limits kinds[KILNI_CONSTANT_KINDS];
+        if (read_value(piece, kinds).count > 0) {
+            memset(piece, ';', length);
+        }
+        piece[length] = behind;
+        piece += length + (behind != '\0');
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char *value = calloc(1, size + 1);
+    if (!value) {
+        return 0;
+    }
+    memcpy(value, data, size);
+    kilni_constant_limits kinds[KILNI_CONSTANT_KINDS];
+    kilni_constant_limits same[KILNI_CONSTANT_KINDS];
+    kilni_constant_complaints complaints = read_value(value, kinds);
+    look_at(&complaints);
+    leave_out(value);
+    complaints = read_value(value, same);
+    require(complaints.count == 0);
+    for (size_t i = 0; i < KILNI_CONSTANT_KINDS; i++) {
+        require(kilni_constant_limits_equal(kinds[i], same[i]));
+    }
+    free(value);
+    return 0;
+}

@@ -1,0 +1,664 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The constant tensor cache in C++11, by the names that oneDNN's proposal gives it. Header only,
+ * over the C calls of kiln/constant.h and kiln/constant_backend.h, whose comments hold here too.
+ *
+ * Users:
+ *     kiln::set_constant_tensor_cache_capacity(kiln::engine::kind::gpu, 2048);
+ *
+ * Backends, each time that they execute:
+ *     kiln::constant_tensor_cache_t cache(kiln::engine::kind::gpu, 0, context);
+ *     kiln::constant_tensor_cache_t::promise_t promise;
+ *     auto cached = cache.get_or_add(backend_id, key, size, promise.get_future());
+ *     if (cached.valid()) {
+ *         use(cached.get());
+ *     } else {
+ *         auto buffer = std::make_shared<my_buffer>(…); // a constant_buffer_t
+ *         compute(*buffer);
+ *         promise.set_value(buffer);
+ *     }
+ *
+ * What fails throws kiln::error. Where exceptions are off, or KILN_NO_EXCEPTIONS is defined, calls
+ * that return kiln::status return what happened; the others return something empty.
+ */
+#ifndef KILN_CONSTANT_HPP
+#define KILN_CONSTANT_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <limits>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <kiln/constant.h>
+#include <kiln/constant_backend.h>
+
+#if defined(__has_include)
+#if __has_include(<kiln/kiln.hpp>)
+#include <kiln/kiln.hpp>
+#endif
+#endif
+
+#ifndef KILN_HPP
+#if !defined(KILN_NO_EXCEPTIONS) && !defined(__cpp_exceptions) && !defined(__EXCEPTIONS)
+#define KILN_NO_EXCEPTIONS
+#endif
+
+namespace kiln
+{
+
+/* Every kiln_status has its number; these have names. */
+enum class status : std::int32_t {
+    success = KILN_OK,
+    miss = KILN_MISS,
+    invalid_arguments = KILN_E_INVALID,
+    out_of_memory = KILN_E_NO_MEMORY
+};
+
+class error : public std::exception
+{
+  public:
+    explicit error(const kiln_error &described) noexcept : described_(described)
+    {
+    }
+
+    explicit error(kiln_status code) noexcept : described_()
+    {
+        described_.struct_size = sizeof described_;
+        described_.status = code;
+        const char *text = kiln_status_text(code);
+        for (std::size_t i = 0; i + 1 < sizeof described_.text && text[i]; i++) {
+            described_.text[i] = text[i];
+        }
+    }
+
+    const char *what() const noexcept override
+    {
+        return described_.text;
+    }
+
+    kiln::status status() const noexcept
+    {
+        return static_cast<kiln::status>(described_.status);
+    }
+
+  private:
+    kiln_error described_;
+};
+
+struct engine {
+    enum class kind { cpu = KILN_ENGINE_CPU, gpu = KILN_ENGINE_GPU };
+};
+
+namespace detail
+{
+
+/* Throws what is an error; what is none, a miss for one, is handed on. */
+inline status check(kiln_status code, const kiln_error *described = nullptr)
+{
+#ifndef KILN_NO_EXCEPTIONS
+    if (code < 0) {
+        throw described && described->status == code ? error(*described) : error(code);
+    }
+#else
+    (void)described;
+#endif
+    return static_cast<status>(code);
+}
+
+inline std::uint32_t number_of(engine::kind kind)
+{
+    return static_cast<std::uint32_t>(kind);
+}
+
+} // namespace detail
+
+} // namespace kiln
+#endif /* KILN_HPP */
+
+namespace kiln
+{
+
+/* ---- users ---- */
+
+/* What happens when the capacity is reached. */
+enum class constant_tensor_cache_policy : std::uint32_t {
+    no_evict = KILN_POLICY_NO_EVICT,  /* nothing new is kept: the default */
+    cost = KILN_POLICY_COST,          /* what is cheap to compute again for its size goes */
+    lru = KILN_POLICY_LRU,            /* what was used longest ago goes */
+    fifo = KILN_POLICY_FIFO,          /* what came first goes */
+    automatic = KILN_POLICY_AUTO,     /* the library chooses */
+    unchanged = KILN_POLICY_UNCHANGED /* as it is */
+};
+
+namespace detail
+{
+
+inline std::uint32_t number_of(constant_tensor_cache_policy policy)
+{
+    return static_cast<std::uint32_t>(policy);
+}
+
+/* What is more than a size can say is no limit. */
+inline std::size_t size_of_mib(std::uint64_t mib)
+{
+    const std::size_t most = (std::numeric_limits<std::size_t>::max)();
+    return mib < most ? static_cast<std::size_t>(mib) : most;
+}
+
+inline std::uint64_t mib_of_size(std::size_t size)
+{
+    return size < (std::numeric_limits<std::size_t>::max)() ? size : KILN_UNLIMITED;
+}
+
+inline void give(std::uint64_t mib, std::uint32_t number, std::size_t *size,
+                 constant_tensor_cache_policy *policy)
+{
+    if (size) {
+        *size = size_of_mib(mib);
+    }
+    if (policy) {
+        *policy = static_cast<constant_tensor_cache_policy>(number);
+    }
+}
+
+} // namespace detail
+
+inline status set_constant_tensor_cache(int flag)
+{
+    return detail::check(kiln_constant_set_enabled(flag));
+}
+
+inline int get_constant_tensor_cache()
+{
+    int flag = 0;
+    detail::check(kiln_constant_get_enabled(&flag));
+    return flag;
+}
+
+/* @size  in MiB; the greatest std::size_t is no limit, here and where it is got */
+inline status set_constant_tensor_cache_capacity(
+    engine::kind kind, std::size_t size,
+    constant_tensor_cache_policy policy = constant_tensor_cache_policy::unchanged)
+{
+    return detail::check(kiln_constant_set_capacity(
+        detail::number_of(kind), detail::mib_of_size(size), detail::number_of(policy)));
+}
+
+inline status set_constant_tensor_cache_capacity(
+    engine::kind kind, int index, std::size_t size,
+    constant_tensor_cache_policy policy = constant_tensor_cache_policy::unchanged)
+{
+    return detail::check(index < 0 ? KILN_E_INVALID
+                                   : kiln_constant_set_capacity_at(
+                                         detail::number_of(kind), static_cast<std::uint32_t>(index),
+                                         detail::mib_of_size(size), detail::number_of(policy)));
+}
+
+/* @size, @policy  may be null */
+inline status get_constant_tensor_cache_capacity(engine::kind kind, std::size_t *size,
+                                                 constant_tensor_cache_policy *policy = nullptr)
+{
+    std::uint64_t mib = 0;
+    std::uint32_t number = 0;
+    const status found =
+        detail::check(kiln_constant_get_capacity(detail::number_of(kind), &mib, &number));
+    if (found == status::success) {
+        detail::give(mib, number, size, policy);
+    }
+    return found;
+}
+
+inline std::size_t get_constant_tensor_cache_capacity(engine::kind kind)
+{
+    std::size_t size = 0;
+    get_constant_tensor_cache_capacity(kind, &size);
+    return size;
+}
+
+inline status get_constant_tensor_cache_capacity(engine::kind kind, int index, std::size_t *size,
+                                                 constant_tensor_cache_policy *policy = nullptr)
+{
+    std::uint64_t mib = 0;
+    std::uint32_t number = 0;
+    const status found = detail::check(
+        index < 0 ? KILN_E_INVALID
+                  : kiln_constant_get_capacity_at(
+                        detail::number_of(kind), static_cast<std::uint32_t>(index), &mib, &number));
+    if (found == status::success) {
+        detail::give(mib, number, size, policy);
+    }
+    return found;
+}
+
+/* By the device runtime's handle. status::miss: no backend has bound it. */
+namespace interop
+{
+
+inline status set_constant_tensor_cache_capacity(
+    const void *device, std::size_t size,
+    constant_tensor_cache_policy policy = constant_tensor_cache_policy::unchanged)
+{
+    return detail::check(kiln_constant_set_device_capacity(device, detail::mib_of_size(size),
+                                                           detail::number_of(policy)));
+}
+
+inline status get_constant_tensor_cache_capacity(const void *device, std::size_t *size,
+                                                 constant_tensor_cache_policy *policy = nullptr)
+{
+    std::uint64_t mib = 0;
+    std::uint32_t number = 0;
+    const status found = detail::check(kiln_constant_get_device_capacity(device, &mib, &number));
+    if (found == status::success) {
+        detail::give(mib, number, size, policy);
+    }
+    return found;
+}
+
+} // namespace interop
+
+/* ---- backends: buffers ---- */
+
+/* What is cached. Backends derive from it, or from device_constant_buffer_t. */
+class constant_buffer_t
+{
+  public:
+    virtual ~constant_buffer_t() = default;
+
+    constant_buffer_t(const constant_buffer_t &) = delete;
+    constant_buffer_t &operator=(const constant_buffer_t &) = delete;
+
+    template <typename T> T *data() const noexcept
+    {
+        return static_cast<T *>(data_);
+    }
+
+    std::size_t size() const noexcept
+    {
+        return size_;
+    }
+
+    /* It left the cache, for whatever reason: who keeps handles on it lets them go. An exception
+     * that leaves it ends the program. */
+    virtual void notify_evict()
+    {
+    }
+
+  protected:
+    constant_buffer_t(void *data, std::size_t size) noexcept : data_(data), size_(size)
+    {
+    }
+
+    void *data_;
+    std::size_t size_;
+};
+
+/* One whose memory comes from a backend's functions. The allocator, which has retain() and
+ * release(), lives as long as the buffer does; of the engine the buffer has a copy. */
+template <typename Engine, typename Allocator>
+class device_constant_buffer_t : public constant_buffer_t
+{
+  public:
+    using malloc_func_t = void *(*)(std::size_t, const Engine &, const Allocator *);
+    using free_func_t = void (*)(void *, const Engine &, const Allocator *);
+
+    /* Throws where malloc_func returns null; without exceptions data() is null then. */
+    device_constant_buffer_t(std::size_t size, const Engine &eng, const Allocator *alc,
+                             malloc_func_t malloc_func, free_func_t free_func)
+        : constant_buffer_t(malloc_func(size, eng, alc), size), eng_(eng), alc_(alc),
+          free_func_(free_func)
+    {
+        if (!data_) {
+            detail::check(KILN_E_RESOURCES);
+        }
+        const_cast<Allocator *>(alc_)->retain();
+    }
+
+    ~device_constant_buffer_t() override
+    {
+        if (data_) {
+            free_func_(data_, eng_, alc_);
+        }
+        const_cast<Allocator *>(alc_)->release();
+    }
+
+  protected:
+    const Engine eng_;
+    const Allocator *alc_;
+
+  private:
+    free_func_t free_func_;
+};
+
+/* ---- backends: the cache ---- */
+
+/* Key of a constant; who keeps it looks up without making it again. */
+class constant_key_t
+{
+  public:
+    constant_key_t(std::uint64_t context, std::uint64_t backend_id, const void *bytes,
+                   std::size_t size, std::uint64_t generation = 0)
+        : key_(nullptr)
+    {
+        kiln_constant_key_params parts = kiln_constant_key_params();
+        parts.struct_size = sizeof parts;
+        parts.context = context;
+        parts.backend = backend_id;
+        parts.key = bytes;
+        parts.key_size = size;
+        parts.generation = generation;
+        detail::check(kiln_constant_key_new(&parts, &key_));
+    }
+
+    constant_key_t(const constant_key_t &other) noexcept : key_(kiln_key_retain(other.key_))
+    {
+    }
+
+    constant_key_t &operator=(constant_key_t other) noexcept
+    {
+        std::swap(key_, other.key_);
+        return *this;
+    }
+
+    ~constant_key_t()
+    {
+        kiln_key_release(&key_);
+    }
+
+    /* The C handle, which stays this object's. */
+    const kiln_key *get() const noexcept
+    {
+        return key_;
+    }
+
+  private:
+    kiln_key *key_;
+};
+
+/* Tells whether a constant is still in the cache, by one load, and holds nothing. */
+class constant_watch_t
+{
+  public:
+    /* On nothing: not live. */
+    constant_watch_t() noexcept : watch_(nullptr)
+    {
+    }
+
+    explicit constant_watch_t(kiln_pin *pin) : watch_(nullptr)
+    {
+        detail::check(kiln_pin_watch(pin, &watch_));
+    }
+
+    constant_watch_t(constant_watch_t &&other) noexcept : watch_(other.watch_)
+    {
+        other.watch_ = nullptr;
+    }
+
+    constant_watch_t &operator=(constant_watch_t &&other) noexcept
+    {
+        std::swap(watch_, other.watch_);
+        return *this;
+    }
+
+    ~constant_watch_t()
+    {
+        kiln_watch_free(&watch_);
+    }
+
+    bool is_live() const noexcept
+    {
+        return kiln_watch_is_live(watch_) != 0;
+    }
+
+  private:
+    kiln_watch *watch_;
+};
+
+/* The constants of one device, as one context sees them. A copy is the same cache. */
+class constant_tensor_cache_t
+{
+  public:
+    using cached_t = std::shared_ptr<constant_buffer_t>;
+
+  private:
+    /* What the cache keeps of a buffer. */
+    struct holder {
+        cached_t buffer;
+    };
+
+    /* Between a promise and its future. */
+    struct promised {
+        kiln_ticket *ticket = nullptr;
+        cached_t buffer;
+    };
+
+    struct release_pin {
+        void operator()(kiln_pin *pin) const noexcept
+        {
+            kiln_pin_release(&pin);
+        }
+    };
+
+  public:
+    /* A constant that is there, or that was promised. */
+    class value_t
+    {
+      public:
+        value_t() = default;
+
+        /* Whether there is one to get. */
+        bool valid() const noexcept
+        {
+            return pin_ || promise_;
+        }
+
+        /* The constant; the result is a co-owner of it: it stays good when it leaves the cache.
+         * Null where what was promised is not there yet. */
+        cached_t get() const
+        {
+            if (!pin_) {
+                return promise_ ? promise_->buffer : cached_t();
+            }
+            const kiln_constant_buffer *kept = kiln_constant_buffer_of(pin_.get());
+            return cached_t(pin_,
+                            static_cast<holder *>(kiln_constant_buffer_data(kept))->buffer.get());
+        }
+
+        /* Of one that was found in the cache. */
+        constant_watch_t watch() const
+        {
+            return constant_watch_t(pin_.get());
+        }
+
+      private:
+        friend class constant_tensor_cache_t;
+
+        std::shared_ptr<kiln_pin> pin_;
+        std::shared_ptr<promised> promise_;
+    };
+
+    /* What whoever asks brings along, in case that it has to compute. One that ends without a
+     * value, because of an exception for one, lets another who waits compute. */
+    class promise_t
+    {
+      public:
+        promise_t() : promised_(std::make_shared<promised>())
+        {
+        }
+
+        promise_t(const promise_t &) = delete;
+        promise_t &operator=(const promise_t &) = delete;
+
+        ~promise_t()
+        {
+            kiln_ticket_abandon(&promised_->ticket, KILN_ABANDON_TRANSIENT, KILN_OK, nullptr);
+        }
+
+        value_t get_future() const
+        {
+            value_t future;
+            future.promise_ = promised_;
+            return future;
+        }
+
+        /* Whether others get what it is fulfilled with. */
+        bool is_awaited() const noexcept
+        {
+            return promised_->ticket != nullptr;
+        }
+
+        /* @cost_ns  of computing it again; 0: the time since it was asked for */
+        status set_value(const cached_t &buffer, std::uint64_t cost_ns = 0)
+        {
+            promised_->buffer = buffer;
+            return detail::check(promised_->ticket ? fulfil(buffer, cost_ns) : KILN_OK);
+        }
+
+        /* It can't be computed: all who wait get this. */
+        void set_failure(kiln_status code, const char *text) noexcept
+        {
+            kiln_ticket_abandon(&promised_->ticket, KILN_ABANDON_FAILED, code, text);
+        }
+
+      private:
+        kiln_status fulfil(const cached_t &buffer, std::uint64_t cost_ns)
+        {
+            if (!buffer || buffer->size() == 0) {
+                return KILN_E_INVALID;
+            }
+            std::unique_ptr<holder> kept(new holder{buffer});
+            kiln_constant_memory memory = kiln_constant_memory();
+            memory.struct_size = sizeof memory;
+            memory.allocate = hand_on;
+            memory.free = let_go;
+            memory.engine = kept.get();
+            memory.evicted = tell;
+            kiln_constant_buffer *made = nullptr;
+            const kiln_status code =
+                kiln_constant_buffer_new(&memory, buffer->size(), nullptr, &made);
+            if (code != KILN_OK) {
+                return code;
+            }
+            kept.release();
+            return kiln_constant_fulfil(&promised_->ticket, &made, cost_ns, nullptr);
+        }
+
+        /* The memory that the cache gets is there already. */
+        static void *hand_on(std::size_t, void *engine, void *) noexcept
+        {
+            return engine;
+        }
+
+        static void let_go(void *data, void *, void *) noexcept
+        {
+            delete static_cast<holder *>(data);
+        }
+
+        static void tell(void *, const kiln_constant_buffer *buffer) noexcept
+        {
+            static_cast<holder *>(kiln_constant_buffer_data(buffer))->buffer->notify_evict();
+        }
+
+        std::shared_ptr<promised> promised_;
+    };
+
+    /* @context  whose memory it is; constants are never shared between contexts */
+    explicit constant_tensor_cache_t(engine::kind kind, std::uint32_t index = 0,
+                                     std::uint64_t context = 0)
+        : cache_(nullptr), context_(context)
+    {
+        detail::check(kiln_constant_cache_of(detail::number_of(kind), index, &cache_));
+    }
+
+    constant_key_t key(std::uint64_t backend_id, const std::string &bytes,
+                       std::uint64_t generation = 0) const
+    {
+        return constant_key_t(context_, backend_id, bytes.data(), bytes.size(), generation);
+    }
+
+    constant_key_t key(std::uint64_t backend_id, std::size_t number,
+                       std::uint64_t generation = 0) const
+    {
+        return constant_key_t(context_, backend_id, &number, sizeof number, generation);
+    }
+
+    /* Finds a constant, which is then valid; or lets its promise be the one that others wait for;
+     * or, where the cache can't take it, neither: then it is computed for who asks alone.
+     *
+     * @size   in bytes, of what will be computed
+     * @value  of promise_t::get_future
+     * @owner  whose end takes the constant along; 0: nobody's but the context's
+     * Blocks: while another computes it; it throws what that ended with. */
+    value_t get_or_add(const constant_key_t &key, std::size_t size, const value_t &value,
+                       std::uint64_t owner = 0) const
+    {
+        kiln_constant_params params = kiln_constant_params();
+        params.struct_size = sizeof params;
+        params.owner = owner;
+        kiln_reservation answer = kiln_reservation();
+        kiln_error described = kiln_error();
+        described.struct_size = sizeof described;
+        const kiln_status code =
+            kiln_constant_get_or_add(cache_, key.get(), size, &params, &answer, &described);
+        detail::check(code, &described);
+        value_t found;
+        if (code == KILN_OK && answer.outcome == KILN_HIT) {
+            found.pin_ = std::shared_ptr<kiln_pin>(answer.pin, release_pin());
+        } else if (value.promise_ && !value.promise_->ticket) {
+            value.promise_->ticket = answer.ticket;
+        } else {
+            /* There is nobody who could fulfil it. */
+            kiln_ticket_abandon(&answer.ticket, KILN_ABANDON_TRANSIENT, KILN_OK, nullptr);
+        }
+        return found;
+    }
+
+    value_t get_or_add(std::uint64_t backend_id, std::size_t backend_specific_key, std::size_t size,
+                       const value_t &value) const
+    {
+        return get_or_add(key(backend_id, backend_specific_key), size, value);
+    }
+
+    value_t get_or_add(std::uint64_t backend_id, const std::string &backend_specific_key,
+                       std::size_t size, const value_t &value) const
+    {
+        return get_or_add(key(backend_id, backend_specific_key), size, value);
+    }
+
+    void remove_if_exist(const constant_key_t &key) const
+    {
+        detail::check(kiln_constant_remove_if_exist(cache_, key.get()));
+    }
+
+    void remove_if_exist(std::uint64_t backend_id, std::size_t backend_specific_key) const
+    {
+        remove_if_exist(key(backend_id, backend_specific_key));
+    }
+
+    void remove_if_exist(std::uint64_t backend_id, const std::string &backend_specific_key) const
+    {
+        remove_if_exist(key(backend_id, backend_specific_key));
+    }
+
+    /* Bytes of what is in it, of all contexts. */
+    std::size_t get_size() const noexcept
+    {
+        return static_cast<std::size_t>(kiln_constant_get_size(cache_));
+    }
+
+    /* For C calls. */
+    kiln_constant_cache *get() const noexcept
+    {
+        return cache_;
+    }
+
+  private:
+    kiln_constant_cache *cache_;
+    std::uint64_t context_;
+};
+
+} // namespace kiln
+
+#endif

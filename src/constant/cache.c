@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What backends ask of a device's constants.
+ */
+#include <kiln/constant_backend.h>
+
+#include <string.h>
+
+#include "base/error.h"
+#include "constant/constants.h"
+#include "constant/device.h"
+#include "constant/key.h"
+#include "memory/object.h"
+#include "memory/params.h"
+#include "memory/removal.h"
+
+/* The way of a constant that is not there at the first look. */
+static kiln_status reserve(kiln_constant_cache *cache, const kiln_key *key, size_t size,
+                           const kiln_constant_params *params, kiln_reservation *ret_reservation,
+                           kiln_error *error)
+{
+    kiln_constant_params known;
+    if (kilni_params_copy(params, &known, sizeof known) != KILN_OK ||
+        !kilni_constant_key_is_one(key)) {
+        return kilni_error_set(
+            error, KILN_E_INVALID, 0,
+            "a constant needs a key of kiln_constant_key_new, and parameters of this version");
+    }
+    kiln_reserve_params reserve_params = {.struct_size = sizeof reserve_params,
+                                          .bytes = size,
+                                          .wait_ns = known.wait_ns,
+                                          .group = known.owner};
+    return kiln_cache_reserve(cache->memory, key, &reserve_params, ret_reservation, error);
+}
+
+kiln_status kiln_constant_get_or_add(kiln_constant_cache *cache, const kiln_key *key, size_t size,
+                                     const kiln_constant_params *params,
+                                     kiln_reservation *ret_reservation, kiln_error *error)
+{
+    if (!cache || !key || !ret_reservation) {
+        return kilni_error_set(error, KILN_E_INVALID, 0,
+                               "a constant needs a cache, a key and a place for the answer");
+    }
+    if (size == 0) {
+        /* The engine takes 0 for a size that is not known yet. */
+        atomic_fetch_add_explicit(&cache->empties, 1, memory_order_relaxed);
+        *ret_reservation = (kiln_reservation){.outcome = KILN_BYPASS};
+        return KILN_OK;
+    }
+    kilni_object *object = kilni_object_pin(cache->memory, key);
+    if (!object) {
+        return reserve(cache, key, size, params, ret_reservation, error);
+    }
+    *ret_reservation = (kiln_reservation){.outcome = KILN_HIT, .pin = object};
+    return KILN_OK;
+}
+
+kiln_status kiln_constant_fulfil(kiln_ticket **ticket, kiln_constant_buffer **buffer,
+                                 uint64_t cost_ns, kiln_pin **ret_pin)
+{
+    if (!buffer || !*buffer) {
+        return KILN_E_INVALID;
+    }
+    kiln_status status =
+        kiln_ticket_fulfil(ticket, *buffer, kiln_constant_buffer_size(*buffer), cost_ns, ret_pin);
+    if (status == KILN_OK) {
+        *buffer = NULL;
+    }
+    return status;
+}
+
+/* ---- removal ---- */
+
+kiln_status kiln_constant_remove_if_exist(kiln_constant_cache *cache, const kiln_key *key)
+{
+    return cache ? kilni_cache_forget(cache->memory, key) : KILN_E_INVALID;
+}
+
+static size_t remove_everywhere(kilni_match_fn matches, uint64_t wanted)
+{
+    const kilni_constants *constants = kilni_constants_get();
+    size_t removed = 0;
+    kiln_constant_cache *cache = constants ? kilni_constant_cache_first(constants) : NULL;
+    for (; cache; cache = cache->next) {
+        removed += kilni_cache_remove_matching(cache->memory, matches, wanted);
+    }
+    return removed;
+}
+
+static bool is_of_owner(uint64_t owner, const kilni_slot *slot)
+{
+    return slot->group == owner;
+}
+
+static bool is_of_context(uint64_t context, const kilni_slot *slot)
+{
+    return kilni_constant_key_context(slot->key) == context;
+}
+
+size_t kiln_constant_remove_owner(uint64_t owner)
+{
+    return owner != 0 ? remove_everywhere(is_of_owner, owner) : 0;
+}
+
+size_t kiln_constant_remove_context(uint64_t context)
+{
+    return remove_everywhere(is_of_context, context);
+}
+
+/* ---- counting ---- */
+
+uint64_t kiln_constant_get_size(kiln_constant_cache *cache)
+{
+    kiln_cache_stats stats = {.struct_size = sizeof stats};
+    return kiln_constant_get_stats(cache, &stats) == KILN_OK ? stats.bytes : 0;
+}
+
+kiln_status kiln_constant_get_stats(kiln_constant_cache *cache, kiln_cache_stats *ret_stats)
+{
+    if (!cache || !ret_stats || ret_stats->struct_size < sizeof ret_stats->struct_size) {
+        return KILN_E_INVALID;
+    }
+    kiln_cache_stats stats = {.struct_size = sizeof stats};
+    kiln_status status = kiln_cache_get_stats(cache->memory, &stats);
+    if (status == KILN_OK) {
+        size_t size = ret_stats->struct_size;
+        stats.struct_size = size;
+        stats.bypasses += atomic_load_explicit(&cache->empties, memory_order_relaxed);
+        memcpy(ret_stats, &stats, size < sizeof stats ? size : sizeof stats);
+    }
+    return status;
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "constant/device.h"
+
+#include <stdlib.h>
+
+#include "constant/buffer.h"
+
+/* ---- caches ---- */
+
+kiln_constant_cache *kilni_constant_cache_first(const kilni_constants *constants)
+{
+    return atomic_load_explicit(&constants->caches, memory_order_acquire);
+}
+
+kiln_constant_cache *kilni_constant_cache_find(const kilni_constants *constants, uint32_t kind,
+                                               uint32_t index)
+{
+    kiln_constant_cache *cache = kilni_constant_cache_first(constants);
+    while (cache && (cache->kind != kind || cache->index != index)) {
+        cache = cache->next;
+    }
+    return cache;
+}
+
+static kiln_status cache_new(uint32_t kind, uint32_t index, kiln_constant_cache **ret_cache)
+{
+    kiln_constant_cache *cache = calloc(1, sizeof *cache);
+    if (!cache) {
+        return KILN_E_NO_MEMORY;
+    }
+    cache->kind = kind;
+    cache->index = index;
+    kiln_cache_params params = {.struct_size = sizeof params,
+                                .destroy = kilni_constant_buffer_destroy};
+    kiln_status status = kiln_cache_new(&params, &cache->memory);
+    uint64_t listener;
+    if (status == KILN_OK) {
+        status = kiln_cache_listen(cache->memory, KILN_EVENT_EVICTED,
+                                   kilni_constant_buffer_tell_evicted, NULL, &listener);
+    }
+    if (status != KILN_OK) {
+        kiln_cache_free(&cache->memory);
+        free(cache);
+        return status;
+    }
+    *ret_cache = cache;
+    return KILN_OK;
+}
+
+/* Puts a new cache into the list, unless another thread's is there, or something else was set since
+ * it was made. */
+static void add(kilni_constants *constants, kiln_constant_cache *made,
+                kilni_constant_limits made_with)
+{
+    pthread_mutex_lock(&constants->lock);
+    kilni_constant_limits limits = kilni_constant_limits_of_locked(constants, made);
+    if (!kilni_constant_cache_find(constants, made->kind, made->index) &&
+        kilni_constant_limits_equal(limits, made_with)) {
+        made->next = kilni_constant_cache_first(constants);
+        atomic_store_explicit(&constants->caches, made, memory_order_release);
+    }
+    pthread_mutex_unlock(&constants->lock);
+}
+
+/* Makes a device's cache, and sees that there is one. It is in the list only once what is set holds
+ * in it: who sets something later finds it there. */
+static kiln_status make(kilni_constants *constants, uint32_t kind, uint32_t index,
+                        kiln_constant_cache **ret_cache)
+{
+    kiln_constant_cache *made;
+    kiln_status status = cache_new(kind, index, &made);
+    if (status != KILN_OK) {
+        return status;
+    }
+    kiln_constant_cache *there;
+    do {
+        add(constants, made, kilni_constant_limits_apply(made));
+        there = kilni_constant_cache_find(constants, kind, index);
+    } while (!there);
+    if (there != made) {
+        kiln_cache_free(&made->memory);
+        free(made);
+    }
+    *ret_cache = there;
+    return KILN_OK;
+}
+
+kiln_status kiln_constant_cache_of(uint32_t kind, uint32_t index, kiln_constant_cache **ret_cache)
+{
+    kilni_constants *constants = kilni_constants_get();
+    if (!constants) {
+        return KILN_E_NO_MEMORY;
+    }
+    if (!ret_cache || !kilni_constant_limits_of_kind(constants, kind)) {
+        return KILN_E_INVALID;
+    }
+    kiln_constant_cache *cache = kilni_constant_cache_find(constants, kind, index);
+    kiln_status status = cache ? KILN_OK : make(constants, kind, index, &cache);
+    if (status == KILN_OK) {
+        *ret_cache = cache;
+    }
+    return status;
+}
+
+/* ---- handles ---- */
+
+/* Where the binding of a handle is linked, or the end of the list. */
+static kilni_constant_binding **find_binding_locked(kilni_constants *constants, const void *device)
+{
+    kilni_constant_binding **link = &constants->bindings;
+    while (*link && (*link)->device != device) {
+        link = &(*link)->next;
+    }
+    return link;
+}
+
+kiln_constant_cache *kilni_constant_cache_of_device(kilni_constants *constants, const void *device)
+{
+    pthread_mutex_lock(&constants->lock);
+    const kilni_constant_binding *binding = *find_binding_locked(constants, device);
+    kiln_constant_cache *cache = binding ? binding->cache : NULL;
+    pthread_mutex_unlock(&constants->lock);
+    return cache;
+}
+
+kiln_status kiln_constant_bind_device(const void *device, uint32_t kind, uint32_t index)
+{
+    kiln_constant_cache *cache;
+    kiln_status status = device ? kiln_constant_cache_of(kind, index, &cache) : KILN_E_INVALID;
+    if (status != KILN_OK) {
+        return status;
+    }
+    kilni_constant_binding *spare = calloc(1, sizeof *spare);
+    if (!spare) {
+        return KILN_E_NO_MEMORY;
+    }
+    kilni_constants *constants = kilni_constants_get();
+    pthread_mutex_lock(&constants->lock);
+    kilni_constant_binding **link = find_binding_locked(constants, device);
+    if (!*link) {
+        *link = spare;
+        spare->device = device;
+        spare = NULL;
+    }
+    (*link)->cache = cache;
+    pthread_mutex_unlock(&constants->lock);
+    free(spare);
+    return KILN_OK;
+}
+
+void kiln_constant_unbind_device(const void *device)
+{
+    kilni_constants *constants = kilni_constants_get();
+    if (!constants) {
+        return;
+    }
+    pthread_mutex_lock(&constants->lock);
+    kilni_constant_binding **link = find_binding_locked(constants, device);
+    kilni_constant_binding *ended = *link;
+    if (ended) {
+        *link = ended->next;
+    }
+    pthread_mutex_unlock(&constants->lock);
+    free(ended);
+}

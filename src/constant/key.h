@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Keys of constants: the context in them is what keeps contexts apart.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <kiln/key.h>
+
+/* Whether a key was made by kiln_constant_key_new. */
+bool kilni_constant_key_is_one(const kiln_key *key);
+
+/* The context of such a key. */
+uint64_t kilni_constant_key_context(const kiln_key *key);

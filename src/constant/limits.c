@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "constant/limits.h"
+
+#include "base/size.h"
+#include "constant/constants.h"
+
+static const uint64_t MIB = (uint64_t)1 << 20;
+
+bool kilni_constant_limits_equal(kilni_constant_limits a, kilni_constant_limits b)
+{
+    return a.capacity_mib == b.capacity_mib && a.policy == b.policy;
+}
+
+kilni_constant_limits *kilni_constant_limits_of_kind(kilni_constants *constants, uint32_t kind)
+{
+    switch (kind) {
+    case KILN_ENGINE_CPU:
+        return &constants->kinds[0];
+    case KILN_ENGINE_GPU:
+        return &constants->kinds[1];
+    default:
+        return NULL;
+    }
+}
+
+kilni_constant_limits kilni_constant_limits_of_locked(kilni_constants *constants,
+                                                      const kiln_constant_cache *cache)
+{
+    return cache->has_own_limits ? cache->own_limits
+                                 : *kilni_constant_limits_of_kind(constants, cache->kind);
+}
+
+static kilni_constant_limits limits_of(const kiln_constant_cache *cache)
+{
+    kilni_constants *constants = kilni_constants_get();
+    pthread_mutex_lock(&constants->lock);
+    kilni_constant_limits limits = kilni_constant_limits_of_locked(constants, cache);
+    pthread_mutex_unlock(&constants->lock);
+    return limits;
+}
+
+/* What is more bytes than can be counted is no limit. */
+static uint64_t bytes_of(uint64_t mib)
+{
+    uint64_t bytes;
+    return kilni_u64_multiply(mib, MIB, &bytes) ? bytes : KILN_UNLIMITED;
+}
+
+kilni_constant_limits kilni_constant_limits_apply(kiln_constant_cache *cache)
+{
+    /* The lock isn't held, since flushing calls backends. Where another thread sets something at
+     * the same time, whoever finds that the cache has not got what is set now sees to it again: the
+     * last look comes after the last change. */
+    kilni_constant_limits limits = limits_of(cache);
+    kilni_constant_limits applied;
+    do {
+        applied = limits;
+        kiln_cache_set_policy(cache->memory, applied.policy);
+        kiln_cache_set_capacity_flush(cache->memory, bytes_of(applied.capacity_mib),
+                                      KILN_UNLIMITED);
+        limits = limits_of(cache);
+    } while (!kilni_constant_limits_equal(limits, applied));
+    return applied;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tests of what happens once in a process: each runs in a child of its own.
+ */
+#pragma once
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* For a child: ends it with a message. */
+#define CHECK(condition)                                                                           \
+    do {                                                                                           \
+        if (!(condition)) {                                                                        \
+            fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);                        \
+            _exit(1);                                                                              \
+        }                                                                                          \
+    } while (0)
+
+/* Runs a function in a child, which then exits as processes do. Returns the status of its end: 0
+ * where all went well. */
+static inline int run_in_child(void (*body)(void))
+{
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        body();
+        exit(0);
+    }
+    int status = -1;
+    while (child > 0 && waitpid(child, &status, 0) < 0) {
+    }
+    return status;
+}

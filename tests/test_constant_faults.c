@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What is wrong, or can go wrong, in the constant tensor cache that oneDNN shipped, each as a test
+ * that this one passes.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+
+#include <kiln/constant.h>
+
+#include "constant/environment.h"
+#include "key/encoding.h"
+#include "support/constant_scene.h"
+
+static backend b;
+
+static int set_up(void **state)
+{
+    (void)state;
+    backend_init(&b);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    assert_int_equal(kiln_constant_set_enabled(1), KILN_OK);
+    assert_int_equal(backend_live(&b), 0);
+    return 0;
+}
+
+/* ---- keys ---- */
+
+/* There: 60 bits of the backend's hash and 4 of its number are the key, and nothing is compared. */
+static void test_keys_that_collide_are_two_constants(void **state)
+{
+    (void)state;
+    kiln_constant_cache *cache = new_device();
+    kiln_key *keys[] = {key_with(1, 0, "w", 1), key_with(1, 16, "w", 1)};
+    keys[1]->digest = keys[0]->digest;
+    put(&b, cache, keys[0], 10, 1);
+    assert_int_equal(outcome_of(cache, keys[1], 10), KILN_OWNER);
+    put(&b, cache, keys[1], 10, 1);
+    assert_int_equal(stats_of(cache).entries, 2);
+    kiln_reservation hits[] = {ask_as(cache, keys[0], 10, 0), ask_as(cache, keys[1], 10, 0)};
+    assert_ptr_not_equal(hits[0].pin, hits[1].pin);
+    for (int i = 0; i < 2; i++) {
+        kiln_pin_release(&hits[i].pin);
+        kiln_key_release(&keys[i]);
+    }
+}
+
+/* There: the weights' address is all that tells them apart. */
+static void test_new_weights_at_an_old_address_are_computed_anew(void **state)
+{
+    (void)state;
+    kiln_constant_cache *cache = new_device();
+    kiln_key *before = key_with(1, 1, "0x7f0012345678", kiln_constant_unique_number());
+    kiln_key *after = key_with(1, 1, "0x7f0012345678", kiln_constant_unique_number());
+    put(&b, cache, before, 10, 1);
+    assert_int_equal(outcome_of(cache, after, 10), KILN_OWNER);
+    kiln_key_release(&before);
+    kiln_key_release(&after);
+}
+
+/* There: contexts are told apart by handles, which come back. */
+static void test_a_new_context_at_an_old_address_gets_nothing_of_the_old(void **state)
+{
+    (void)state;
+    kiln_constant_cache *cache = new_device();
+    kiln_key *key = key_with(0x7f00, 1, "w", 1);
+    put(&b, cache, key, 10, 1);
+    assert_int_equal(kiln_constant_remove_context(0x7f00), 1);
+    assert_int_equal(outcome_of(cache, key, 10), KILN_OWNER);
+    kiln_key_release(&key);
+}
+
+/* ---- answers ---- */
+
+/* There: one and the same answer for a promise that was taken and for a full cache. */
+static void test_an_owner_is_told_from_who_has_to_do_without(void **state)
+{
+    (void)state;
+    kiln_constant_cache *cache = new_device_with(1, KILN_POLICY_NO_EVICT);
+    kiln_key *keys[] = {key_of("a"), key_of("b")};
+    assert_int_equal(outcome_of(cache, keys[0], MIB), KILN_OWNER);
+    put(&b, cache, keys[0], MIB, 1);
+    /* There: nobody can see how often a full cache makes everyone compute again. */
+    for (uint64_t i = 1; i <= 3; i++) {
+        assert_int_equal(outcome_of(cache, keys[1], 1), KILN_BYPASS);
+        assert_int_equal(stats_of(cache).bypasses, i);
+    }
+    kiln_key_release(&keys[0]);
+    kiln_key_release(&keys[1]);
+}
+
+/* There: the sum of sizes may wrap. */
+static void test_no_size_is_too_large_to_be_refused(void **state)
+{
+    (void)state;
+    const uint64_t capacities[] = {1, KILN_UNLIMITED};
+    for (int i = 0; i < 2; i++) {
+        kiln_constant_cache *cache = new_device_with(capacities[i], KILN_POLICY_NO_EVICT);
+        kiln_key *keys[] = {key_of("a"), key_of("b"), key_of("c")};
+        put(&b, cache, keys[0], 100, 1);
+        assert_int_equal(outcome_of(cache, keys[1], SIZE_MAX), KILN_BYPASS);
+        kiln_ticket *ticket = own(cache, keys[1], MIB - 100);
+        assert_int_equal(outcome_of(cache, keys[2], SIZE_MAX - MIB + 1), KILN_BYPASS);
+        kiln_ticket_abandon(&ticket, KILN_ABANDON_TRANSIENT, KILN_OK, NULL);
+        for (int j = 0; j < 3; j++) {
+            kiln_key_release(&keys[j]);
+        }
+    }
+}
+
+/* There: what was announced decides, and what was allocated is counted. */
+static void test_who_announces_too_little_exceeds_nothing(void **state)
+{
+    (void)state;
+    kiln_constant_cache *cache = new_device_with(1, KILN_POLICY_NO_EVICT);
+    kiln_key *key = key_of("a");
+    kiln_pin *pin = fulfil(&b, own(cache, key, 1), 2 * MIB, 1);
+    assert_int_equal(kiln_constant_get_size(cache), 0);
+    kiln_pin_release(&pin);
+    kiln_key_release(&key);
+}
+
+/* ---- producers ---- */
+
+/* There: get_size, and with it each insertion and each set, waits for all producers under the
+ * cache's lock, so that hits stall and a producer that uses the cache never ends. */
+static void test_a_producer_holds_up_nobody(void **state)
+{
+    (void)state;
+    uint32_t index = new_index();
+    kiln_constant_cache *cache = cache_at(KILN_ENGINE_GPU, index);
+    kiln_key *keys[] = {key_of("a"), key_of("b"), key_of("c")};
+    put(&b, cache, keys[0], 10, 1);
+    kiln_ticket *ticket = own(cache, keys[1], 10);
+    assert_int_equal(kiln_constant_get_size(cache), 10);
+    assert_int_equal(outcome_of(cache, keys[0], 10), KILN_HIT);
+    put(&b, cache, keys[2], 10, 1);
+    assert_int_equal(kiln_constant_remove_if_exist(cache, keys[2]), KILN_OK);
+    assert_int_equal(
+        kiln_constant_set_capacity_at(KILN_ENGINE_GPU, index, 5, KILN_POLICY_UNCHANGED), KILN_OK);
+    put(&b, cache, keys[0], 10, 1);
+    kiln_pin *pin = fulfil(&b, ticket, 10, 1);
+    kiln_pin_release(&pin);
+    assert_int_equal(kiln_constant_get_size(cache), 10);
+    for (int i = 0; i < 3; i++) {
+        kiln_key_release(&keys[i]);
+    }
+}
+
+/* There: the promise of a producer that failed stays in the map, broken, for ever. */
+static void test_a_failed_producer_leaves_nothing(void **state)
+{
+    (void)state;
+    kiln_constant_cache *cache = new_device();
+    kiln_key *key = key_of("a");
+    kiln_ticket *ticket = own(cache, key, 10);
+    kiln_ticket_abandon(&ticket, KILN_ABANDON_FAILED, KILN_E_BUILD, "no reorder");
+    assert_int_equal(outcome_of(cache, key, 10), KILN_OWNER);
+    assert_int_equal(stats_of(cache).failures, 1);
+    put(&b, cache, key, 10, 1);
+    assert_int_equal(outcome_of(cache, key, 10), KILN_HIT);
+    kiln_key_release(&key);
+}
+
+static void *own_and_end(void *argument)
+{
+    asker *a = argument;
+    return asker_ask(a);
+}
+
+static void test_a_producer_whose_thread_ended_is_succeeded(void **state)
+{
+    (void)state;
+    kiln_constant_cache *cache = new_device();
+    kiln_key *key = key_of("a");
+    asker a = {.cache = cache, .key = key, .size = 10};
+    assert_int_equal(pthread_create(&a.thread, NULL, own_and_end, &a), 0);
+    join_asker(&a);
+    assert_int_equal(a.answer.outcome, KILN_OWNER);
+    put(&b, cache, key, 10, 1);
+    assert_int_equal(outcome_of(cache, key, 10), KILN_HIT);
+    kiln_ticket_abandon(&a.answer.ticket, KILN_ABANDON_TRANSIENT, KILN_OK, NULL);
+    kiln_key_release(&key);
+}
+
+/* There: the result of an allocation is used unseen. */
+static void test_memory_that_is_not_there_is_a_status(void **state)
+{
+    (void)state;
+    kiln_constant_cache *cache = new_device();
+    kiln_key *key = key_of("a");
+    kiln_ticket *ticket = own(cache, key, 10);
+    kiln_constant_buffer *buffer = NULL;
+    atomic_store(&b.refused, 1);
+    assert_int_equal(kiln_constant_buffer_new(&b.memory, 10, cache, &buffer), KILN_E_RESOURCES);
+    kiln_ticket_abandon(&ticket, KILN_ABANDON_TRANSIENT, KILN_OK, NULL);
+    put(&b, cache, key, 10, 1);
+    kiln_key_release(&key);
+}
+
+/* There: a hit has no way to wait for commands that the producer enqueued, and memory is freed
+ * while they run. */
+static void wait_for_device(void *event)
+{
+    assert_int_equal(atomic_load(&b.frees), 0);
+    atomic_store((atomic_int *)event, 1);
+}
+
+static void test_what_a_device_still_writes_is_waited_for(void **state)
+{
+    (void)state;
+    kiln_constant_cache *cache = new_device();
+    kiln_key *key = key_of("a");
+    atomic_int done = 0;
+    kiln_constant_fence fence = {
+        .struct_size = sizeof fence, .event = &done, .wait = wait_for_device};
+    kiln_ticket *ticket = own(cache, key, 10);
+    kiln_constant_buffer *buffer = buffer_of(&b, 10);
+    assert_int_equal(kiln_constant_buffer_set_fence(buffer, &fence), KILN_OK);
+    assert_int_equal(kiln_constant_fulfil(&ticket, &buffer, 1, NULL), KILN_OK);
+    kiln_reservation hit = ask_as(cache, key, 10, 0);
+    assert_ptr_equal(kiln_constant_buffer_event(kiln_constant_buffer_of(hit.pin)), &done);
+    kiln_pin_release(&hit.pin);
+    assert_int_equal(kiln_constant_set_enabled(1), KILN_OK);
+    assert_int_equal(atomic_load(&done), 1);
+    assert_int_equal(atomic_load(&b.frees), 1);
+    kiln_key_release(&key);
+}
+
+/* ---- removal ---- */
+
+/* There: who keeps handles is told of a removal, and not of a flush. */
+static void test_a_flush_is_told_too(void **state)
+{
+    (void)state;
+    kiln_constant_cache *cache = new_device();
+    kiln_key *keys[] = {key_of("a"), key_of("b")};
+    put(&b, cache, keys[0], 10, 1);
+    put(&b, cache, keys[1], 10, 1);
+    assert_int_equal(kiln_constant_set_enabled(1), KILN_OK);
+    assert_int_equal(atomic_load(&b.evictions), 2);
+    kiln_key_release(&keys[0]);
+    kiln_key_release(&keys[1]);
+}
+
+/* There: nothing is removed when a compiled partition ends. */
+static void test_what_a_partition_cached_goes_with_it(void **state)
+{
+    (void)state;
+    kiln_constant_cache *cache = new_device();
+    kiln_key *key = key_of("a");
+    uint64_t partition = kiln_constant_unique_number();
+    kiln_pin *pin = put_as(&b, cache, key, 10, 1, partition);
+    kiln_pin_release(&pin);
+    assert_int_equal(kiln_constant_remove_owner(partition), 1);
+    assert_int_equal(backend_live(&b), 0);
+    kiln_key_release(&key);
+}
+
+/* There, in an earlier backend: a partition that ends removes what another one put in its place. */
+static void test_an_end_removes_nothing_of_who_came_after(void **state)
+{
+    (void)state;
+    kiln_constant_cache *cache = new_device();
+    kiln_key *key = key_of("a");
+    uint64_t partitions[] = {kiln_constant_unique_number(), kiln_constant_unique_number()};
+    for (int i = 0; i < 2; i++) {
+        kiln_constant_remove_if_exist(cache, key);
+        kiln_pin *pin = put_as(&b, cache, key, 10, 1, partitions[i]);
+        kiln_pin_release(&pin);
+    }
+    assert_int_equal(kiln_constant_remove_owner(partitions[0]), 0);
+    assert_int_equal(outcome_of(cache, key, 10), KILN_HIT);
+    kiln_key_release(&key);
+}
+
+/* There: a partition that was compiled while the cache was on computes wrong results once it is
+ * off. Here who asks is told each time what to do. */
+static void test_switching_between_uses_is_safe(void **state)
+{
+    (void)state;
+    kiln_constant_cache *cache = new_device();
+    kiln_key *key = key_of("a");
+    put(&b, cache, key, 10, 1);
+    assert_int_equal(kiln_constant_set_enabled(0), KILN_OK);
+    assert_int_equal(outcome_of(cache, key, 10), KILN_BYPASS);
+    assert_int_equal(kiln_constant_set_enabled(1), KILN_OK);
+    put(&b, cache, key, 10, 1);
+    assert_int_equal(outcome_of(cache, key, 10), KILN_HIT);
+    kiln_key_release(&key);
+}
+
+/* ---- users' calls ---- */
+
+/* There: another kind ends the process, or is the GPU, and NULL is written to. */
+static void test_wrong_arguments_are_statuses(void **state)
+{
+    (void)state;
+    assert_int_equal(kiln_constant_set_capacity(7, 1, KILN_POLICY_UNCHANGED), KILN_E_INVALID);
+    assert_int_equal(kiln_constant_get_capacity(7, NULL, NULL), KILN_E_INVALID);
+    assert_int_equal(kiln_constant_get_enabled(NULL), KILN_E_INVALID);
+    kiln_constant_cache *cache;
+    assert_int_equal(kiln_constant_cache_of(7, 0, &cache), KILN_E_INVALID);
+    /* There: an index that no device has is the end, too. */
+    assert_int_equal(kiln_constant_cache_of(KILN_ENGINE_GPU, 4000000000u, &cache), KILN_OK);
+}
+
+/* There: what was set to no limit is read back as another number. */
+static void test_what_was_set_is_read_back(void **state)
+{
+    (void)state;
+    const uint64_t capacities[] = {
+        0, 1, 1024, UINT64_MAX >> 20, (UINT64_MAX >> 20) + 1, UINT64_MAX - 1, KILN_UNLIMITED};
+    for (size_t i = 0; i < sizeof capacities / sizeof capacities[0]; i++) {
+        uint64_t capacity;
+        assert_int_equal(
+            kiln_constant_set_capacity(KILN_ENGINE_CPU, capacities[i], KILN_POLICY_UNCHANGED),
+            KILN_OK);
+        assert_int_equal(kiln_constant_get_capacity(KILN_ENGINE_CPU, &capacity, NULL), KILN_OK);
+        assert_int_equal(capacity, capacities[i]);
+        uint64_t bytes = capacities[i] > UINT64_MAX >> 20 ? KILN_UNLIMITED : capacities[i] << 20;
+        assert_int_equal(stats_of(cache_at(KILN_ENGINE_CPU, 0)).max_bytes, bytes);
+    }
+}
+
+/* There: kinds that are none are the GPU, junk behind a number is taken, a negative number is no
+ * limit, and what is longer than 127 characters is not read at all. */
+static void test_the_variable_is_read_strictly(void **state)
+{
+    (void)state;
+    static kilni_constant_complaints complaints;
+    kilni_constant_limits kinds[KILNI_CONSTANT_KINDS] = {{1, 0}, {2, 0}};
+    char value[256];
+    snprintf(value, sizeof value, "tpu:5;gpu:10abc;gpu:-1;%150s", "cpu:9;");
+    for (char *space = value; (space = strchr(space, ' '));) {
+        *space = ';';
+    }
+    kilni_constant_environment_read(value, kinds, &complaints);
+    assert_int_equal(complaints.count, 3);
+    assert_int_equal(kinds[0].capacity_mib, 9);
+    assert_int_equal(kinds[1].capacity_mib, 2);
+}
+
+#define IN_SCENE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    unsetenv(KILNI_CONSTANT_VARIABLE);
+    const struct CMUnitTest tests[] = {
+        IN_SCENE(test_keys_that_collide_are_two_constants),
+        IN_SCENE(test_new_weights_at_an_old_address_are_computed_anew),
+        IN_SCENE(test_a_new_context_at_an_old_address_gets_nothing_of_the_old),
+        IN_SCENE(test_an_owner_is_told_from_who_has_to_do_without),
+        IN_SCENE(test_no_size_is_too_large_to_be_refused),
+        IN_SCENE(test_who_announces_too_little_exceeds_nothing),
+        IN_SCENE(test_a_producer_holds_up_nobody),
+        IN_SCENE(test_a_failed_producer_leaves_nothing),
+        IN_SCENE(test_a_producer_whose_thread_ended_is_succeeded),
+        IN_SCENE(test_memory_that_is_not_there_is_a_status),
+        IN_SCENE(test_what_a_device_still_writes_is_waited_for),
+        IN_SCENE(test_a_flush_is_told_too),
+        IN_SCENE(test_what_a_partition_cached_goes_with_it),
+        IN_SCENE(test_an_end_removes_nothing_of_who_came_after),
+        IN_SCENE(test_switching_between_uses_is_safe),
+        IN_SCENE(test_wrong_arguments_are_statuses),
+        IN_SCENE(test_what_was_set_is_read_back),
+        IN_SCENE(test_the_variable_is_read_strictly),
+    };
+    return cmocka_run_group_tests_name("constant faults", tests, NULL, NULL);
+}

@@ -1,0 +1,381 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * kiln/constant.hpp: a backend as oneDNN's proposal has it, with a promise and a future, and a
+ * buffer of its own.
+ */
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include <kiln/constant.hpp>
+
+#define CHECK(condition) check(condition, #condition, __LINE__)
+
+static void check(bool holds, const char *condition, int line)
+{
+    if (!holds) {
+        fprintf(stderr, "%s:%d: %s\n", __FILE__, line, condition);
+        exit(1);
+    }
+}
+
+using kiln::constant_tensor_cache_policy;
+using kiln::constant_tensor_cache_t;
+using kiln::engine;
+using kiln::status;
+
+/* ---- a backend ---- */
+
+struct allocator_t {
+    std::atomic<int> holds{0};
+    std::atomic<int> live{0};
+    bool is_empty = false;
+
+    void retain()
+    {
+        holds++;
+    }
+
+    void release()
+    {
+        holds--;
+    }
+};
+
+struct engine_t {
+    engine::kind kind;
+};
+
+static void *allocate(std::size_t size, const engine_t &, const allocator_t *alc)
+{
+    if (alc->is_empty) {
+        return nullptr;
+    }
+    const_cast<allocator_t *>(alc)->live++;
+    return malloc(size);
+}
+
+static void give_back(void *data, const engine_t &eng, const allocator_t *alc)
+{
+    CHECK(eng.kind == engine::kind::gpu && alc->holds > 0);
+    const_cast<allocator_t *>(alc)->live--;
+    free(data);
+}
+
+static std::atomic<int> notices{0};
+
+class backend_buffer_t : public kiln::device_constant_buffer_t<engine_t, allocator_t>
+{
+  public:
+    backend_buffer_t(std::size_t size, const engine_t &eng, const allocator_t *alc)
+        : device_constant_buffer_t(size, eng, alc, allocate, give_back)
+    {
+    }
+
+    void notify_evict() override
+    {
+        notices++;
+    }
+};
+
+static const engine_t the_engine = {engine::kind::gpu};
+static allocator_t the_allocator;
+
+static std::shared_ptr<backend_buffer_t> new_buffer(std::size_t size)
+{
+    return std::make_shared<backend_buffer_t>(size, the_engine, &the_allocator);
+}
+
+/* ---- users ---- */
+
+static void test_users_calls()
+{
+    const std::size_t unlimited = SIZE_MAX;
+    CHECK(kiln::get_constant_tensor_cache() == 1);
+    CHECK(kiln::get_constant_tensor_cache_capacity(engine::kind::cpu) == unlimited);
+    CHECK(kiln::set_constant_tensor_cache_capacity(engine::kind::cpu, 10240) == status::success);
+    CHECK(kiln::set_constant_tensor_cache_capacity(
+              engine::kind::gpu, 2048, constant_tensor_cache_policy::cost) == status::success);
+    CHECK(kiln::get_constant_tensor_cache_capacity(engine::kind::cpu) == 10240);
+    std::size_t size = 0;
+    constant_tensor_cache_policy policy = constant_tensor_cache_policy::unchanged;
+    CHECK(kiln::get_constant_tensor_cache_capacity(engine::kind::gpu, &size, &policy) ==
+          status::success);
+    CHECK(size == 2048 && policy == constant_tensor_cache_policy::cost);
+
+    kiln::set_constant_tensor_cache_capacity(engine::kind::gpu, 1, std::size_t(7));
+    kiln::set_constant_tensor_cache_capacity(engine::kind::gpu, 2, unlimited,
+                                             constant_tensor_cache_policy::lru);
+    kiln::get_constant_tensor_cache_capacity(engine::kind::gpu, 1, &size, &policy);
+    CHECK(size == 7 && policy == constant_tensor_cache_policy::cost);
+    kiln::get_constant_tensor_cache_capacity(engine::kind::gpu, 2, &size, &policy);
+    CHECK(size == unlimited && policy == constant_tensor_cache_policy::lru);
+
+    int handle = 0;
+    CHECK(kiln::interop::set_constant_tensor_cache_capacity(&handle, 5) == status::miss);
+    CHECK(kiln_constant_bind_device(&handle, KILN_ENGINE_GPU, 1) == KILN_OK);
+    CHECK(kiln::interop::set_constant_tensor_cache_capacity(&handle, 5) == status::success);
+    CHECK(kiln::interop::get_constant_tensor_cache_capacity(&handle, &size) == status::success);
+    CHECK(size == 5);
+    kiln_constant_unbind_device(&handle);
+
+    kiln::set_constant_tensor_cache(0);
+    CHECK(kiln::get_constant_tensor_cache() == 0);
+    CHECK(kiln::get_constant_tensor_cache_capacity(engine::kind::cpu) == 0);
+    kiln::set_constant_tensor_cache_capacity(engine::kind::gpu, unlimited,
+                                             constant_tensor_cache_policy::no_evict);
+    kiln::set_constant_tensor_cache(1);
+}
+
+/* ---- promise and future ---- */
+
+/* As a compiled partition executes. Returns what it read; computes where it has to. */
+static int execute(const constant_tensor_cache_t &cache, std::size_t spec_key, int content,
+                   int *computed)
+{
+    const std::size_t bkd_id = 3;
+    const std::size_t size = sizeof content;
+    constant_tensor_cache_t::promise_t c_promise;
+    constant_tensor_cache_t::value_t cached_value =
+        cache.get_or_add(bkd_id, spec_key, size, c_promise.get_future());
+    bool is_from_cache = cached_value.valid();
+    if (is_from_cache) {
+        constant_tensor_cache_t::cached_t c_buffer = cached_value.get();
+        return *c_buffer->data<int>();
+    }
+    constant_tensor_cache_t::cached_t c_buffer = new_buffer(size);
+    *c_buffer->data<int>() = content;
+    (*computed)++;
+    c_promise.set_value(c_buffer);
+    CHECK(c_promise.get_future().get() == c_buffer);
+    return content;
+}
+
+static void test_the_first_computes()
+{
+    constant_tensor_cache_t cache(engine::kind::gpu, 10);
+    int computed = 0;
+    CHECK(execute(cache, 1, 17, &computed) == 17);
+    CHECK(execute(cache, 1, 18, &computed) == 17);
+    CHECK(computed == 1 && cache.get_size() == sizeof(int));
+    CHECK(execute(cache, 2, 19, &computed) == 19);
+    CHECK(computed == 2);
+    /* Another context, and another device. */
+    CHECK(execute(constant_tensor_cache_t(engine::kind::gpu, 10, 5), 1, 20, &computed) == 20);
+    CHECK(execute(constant_tensor_cache_t(engine::kind::gpu, 11), 1, 21, &computed) == 21);
+    CHECK(the_allocator.live == 4);
+    cache.remove_if_exist(3, std::size_t(1));
+    cache.remove_if_exist(3, std::size_t(1));
+    CHECK(the_allocator.live == 3 && notices == 1);
+    CHECK(execute(cache, 1, 22, &computed) == 22);
+    kiln::set_constant_tensor_cache(1);
+    CHECK(the_allocator.live == 0 && the_allocator.holds == 0 && notices == 5);
+}
+
+static void test_threads_share()
+{
+    constant_tensor_cache_t cache(engine::kind::gpu, 12);
+    std::atomic<int> computed{0};
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; i++) {
+        threads.emplace_back([&] {
+            int mine = 0;
+            CHECK(execute(cache, 9, 99, &mine) == 99);
+            computed += mine;
+        });
+    }
+    for (std::thread &thread : threads) {
+        thread.join();
+    }
+    CHECK(computed == 1);
+    kiln::set_constant_tensor_cache(1);
+    CHECK(the_allocator.live == 0);
+}
+
+static void test_a_full_cache_is_no_promise()
+{
+    kiln::set_constant_tensor_cache_capacity(engine::kind::gpu, 13, std::size_t(0));
+    constant_tensor_cache_t cache(engine::kind::gpu, 13);
+    constant_tensor_cache_t::promise_t promise;
+    CHECK(!cache.get_or_add(1, "weights", 4, promise.get_future()).valid());
+    CHECK(!promise.is_awaited());
+    promise.set_value(new_buffer(4));
+    CHECK(cache.get_size() == 0 && the_allocator.live == 1);
+    promise.set_value(nullptr);
+    CHECK(the_allocator.live == 0);
+}
+
+static void test_a_constant_is_co_owned()
+{
+    constant_tensor_cache_t cache(engine::kind::gpu, 14);
+    const kiln::constant_key_t key = cache.key(1, "weights", 2);
+    {
+        constant_tensor_cache_t::promise_t promise;
+        CHECK(!cache.get_or_add(key, 4, promise.get_future()).valid());
+        CHECK(promise.is_awaited());
+        promise.set_value(new_buffer(4), 1000);
+        CHECK(!promise.is_awaited());
+    }
+    constant_tensor_cache_t::cached_t kept;
+    kiln::constant_watch_t watch;
+    CHECK(!watch.is_live());
+    {
+        constant_tensor_cache_t::promise_t promise;
+        constant_tensor_cache_t::value_t hit = cache.get_or_add(key, 4, promise.get_future());
+        CHECK(hit.valid());
+        watch = hit.watch();
+        kept = hit.get();
+    }
+    CHECK(watch.is_live());
+    cache.remove_if_exist(key);
+    CHECK(!watch.is_live());
+    CHECK(the_allocator.live == 1 && kept->size() == 4);
+    kept.reset();
+    CHECK(the_allocator.live == 0);
+}
+
+/* ---- failures ---- */
+
+static void test_wrong_arguments()
+{
+    constant_tensor_cache_t cache(engine::kind::gpu, 15);
+    constant_tensor_cache_t::promise_t promise;
+    cache.get_or_add(1, "weights", 4, promise.get_future());
+#ifndef KILN_NO_EXCEPTIONS
+    int thrown = 0;
+    try {
+        kiln::set_constant_tensor_cache(-1);
+    } catch (const kiln::error &error) {
+        thrown += error.status() == status::invalid_arguments;
+    }
+    try {
+        kiln::set_constant_tensor_cache_capacity(engine::kind::gpu, -1, std::size_t(1));
+    } catch (const kiln::error &error) {
+        thrown += error.status() == status::invalid_arguments;
+    }
+    try {
+        promise.set_value(nullptr);
+    } catch (const kiln::error &error) {
+        thrown += error.status() == status::invalid_arguments;
+    }
+    the_allocator.is_empty = true;
+    try {
+        new_buffer(4);
+    } catch (const kiln::error &error) {
+        thrown += strcmp(error.what(), kiln_status_text(KILN_E_RESOURCES)) == 0;
+    }
+    the_allocator.is_empty = false;
+    CHECK(thrown == 4);
+#else
+    CHECK(kiln::set_constant_tensor_cache(-1) == status::invalid_arguments);
+    CHECK(kiln::set_constant_tensor_cache_capacity(engine::kind::gpu, -1, std::size_t(1)) ==
+          status::invalid_arguments);
+    CHECK(promise.set_value(nullptr) == status::invalid_arguments);
+    the_allocator.is_empty = true;
+    CHECK(!new_buffer(4)->data<int>());
+    the_allocator.is_empty = false;
+#endif
+    CHECK(promise.is_awaited());
+    CHECK(the_allocator.holds == 0);
+}
+
+#ifndef KILN_NO_EXCEPTIONS
+static void compute_in_vain(const constant_tensor_cache_t &cache, std::atomic<bool> *is_waited_for)
+{
+    constant_tensor_cache_t::promise_t promise;
+    CHECK(!cache.get_or_add(1, "w", 4, promise.get_future()).valid());
+    while (!*is_waited_for) {
+        std::this_thread::yield();
+    }
+    throw std::runtime_error("a kernel failed");
+}
+
+static uint64_t waits_of(const constant_tensor_cache_t &cache)
+{
+    kiln_cache_stats stats = kiln_cache_stats();
+    stats.struct_size = sizeof stats;
+    CHECK(kiln_constant_get_stats(cache.get(), &stats) == KILN_OK);
+    return stats.waits;
+}
+
+/* An exception of the computation is its owner's alone, and who waits computes. */
+static void test_a_computation_that_throws()
+{
+    constant_tensor_cache_t cache(engine::kind::gpu, 16);
+    std::atomic<bool> is_waited_for{false};
+    std::atomic<int> caught{0};
+    std::thread owner([&] {
+        try {
+            compute_in_vain(cache, &is_waited_for);
+        } catch (const std::runtime_error &) {
+            caught++;
+        }
+    });
+    kiln_cache_stats stats = kiln_cache_stats();
+    stats.struct_size = sizeof stats;
+    do {
+        std::this_thread::yield();
+        CHECK(kiln_constant_get_stats(cache.get(), &stats) == KILN_OK);
+    } while (stats.misses == 0);
+    std::thread waiter([&] {
+        constant_tensor_cache_t::promise_t promise;
+        CHECK(!cache.get_or_add(1, "w", 4, promise.get_future()).valid());
+        CHECK(promise.is_awaited());
+        promise.set_value(new_buffer(4));
+    });
+    while (waits_of(cache) == 0) {
+        std::this_thread::yield();
+    }
+    is_waited_for = true;
+    owner.join();
+    waiter.join();
+    CHECK(caught == 1);
+    constant_tensor_cache_t::promise_t promise;
+    CHECK(cache.get_or_add(1, "w", 4, promise.get_future()).valid());
+}
+
+static void test_a_failure_reaches_who_waits()
+{
+    constant_tensor_cache_t cache(engine::kind::gpu, 17);
+    constant_tensor_cache_t::promise_t promise;
+    CHECK(!cache.get_or_add(1, "w", 4, promise.get_future()).valid());
+    std::atomic<int> caught{0};
+    std::thread waiter([&] {
+        try {
+            constant_tensor_cache_t::promise_t mine;
+            cache.get_or_add(1, "w", 4, mine.get_future());
+        } catch (const kiln::error &error) {
+            caught += strcmp(error.what(), "no such reorder") == 0;
+        }
+    });
+    while (waits_of(cache) == 0) {
+        std::this_thread::yield();
+    }
+    promise.set_failure(KILN_E_BUILD, "no such reorder");
+    waiter.join();
+    CHECK(caught == 1);
+}
+#endif
+
+int main()
+{
+    unsetenv("ONEDNN_GRAPH_CONSTANT_TENSOR_CACHE_CAPACITY");
+    test_users_calls();
+    test_the_first_computes();
+    test_threads_share();
+    test_a_full_cache_is_no_promise();
+    test_a_constant_is_co_owned();
+    test_wrong_arguments();
+#ifndef KILN_NO_EXCEPTIONS
+    test_a_computation_that_throws();
+    test_a_failure_reaches_who_waits();
+#endif
+    kiln::set_constant_tensor_cache(0);
+    CHECK(the_allocator.live == 0);
+    return 0;
+}
