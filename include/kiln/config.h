@@ -2,7 +2,8 @@
  *
  * What the environment says, in one of three profiles: variables, units and defaults of Kiln's own,
  * of the SYCL runtime's caches, or of oneDNN's. docs/configuration.md lists them all. The library
- * reads no environment by itself: who wants it read calls this, and passes on what it finds:
+ * reads no environment by itself (but for the one variable of kiln/constant.h): who wants it read
+ * calls this, and passes on what it finds:
  *
  *     kiln_config_from_profile(KILN_PROFILE_SYCL, NULL, NULL, &config);
  *

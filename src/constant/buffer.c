@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
+#include "base/params.h"
 #include "constant/constants.h"
-#include "memory/params.h"
 
 struct kiln_constant_buffer {
     /* All set once, before the cache gets it. */

@@ -7,11 +7,11 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/params.h"
 #include "constant/constants.h"
 #include "constant/device.h"
 #include "constant/key.h"
 #include "memory/object.h"
-#include "memory/params.h"
 #include "memory/removal.h"
 
 /* The way of a constant that is not there at the first look. */

@@ -7,7 +7,7 @@
 #include <kiln/constant_backend.h>
 
 #include "base/bytes.h"
-#include "memory/params.h"
+#include "base/params.h"
 
 enum { CONTEXT, BACKEND, KEY, GENERATION, PART_COUNT };
 
