@@ -349,6 +349,29 @@ static void test_trim(void **state)
     with_each_shape(check_trim_by);
 }
 
+static void test_each_tier_is_trimmed_to_its_size(void **state)
+{
+    (void)state;
+    for (uint64_t i = 0; i < 10; i++) {
+        put_to("a", i);
+        put_to("b", i);
+    }
+    kiln_store *store = open_chain("file:a?max-size=20000|file:b");
+    const kiln_trim_params params = {
+        .struct_size = sizeof params, .flags = KILN_TRIM_BY_SIZE, .max_bytes = KILN_UNLIMITED};
+    assert_int_equal(kiln_store_trim_by(store, &params, NULL), KILN_OK);
+    kiln_store_close(&store);
+    kiln_store_stat a = {.struct_size = sizeof a}, b = a;
+    store = open_dir("a");
+    assert_int_equal(kiln_store_get_stat(store, &a), KILN_OK);
+    kiln_store_close(&store);
+    store = open_dir("b");
+    assert_int_equal(kiln_store_get_stat(store, &b), KILN_OK);
+    kiln_store_close(&store);
+    assert_true(a.bytes <= 20000 && a.entries < 10);
+    assert_int_equal(b.entries, 10);
+}
+
 /* ---- which tier ---- */
 
 static void test_a_hit_fills_the_tiers_above(void **state)
@@ -884,6 +907,7 @@ int main(void)
         TEST(test_lease),
         TEST(test_totals),
         TEST(test_trim),
+        TEST(test_each_tier_is_trimmed_to_its_size),
         TEST(test_a_hit_fills_the_tiers_above),
         TEST(test_the_first_tier_answers),
         TEST(test_write_policies),

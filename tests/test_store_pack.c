@@ -928,8 +928,13 @@ static int faulty_openat(int directory, const char *name, int flags, mode_t mode
     return fails() ? -1 : system_table->openat(directory, name, flags, mode);
 }
 
+static unsigned reads;
+static size_t bytes_read;
+
 static ssize_t faulty_pread(int file, void *buffer, size_t size, off_t offset)
 {
+    reads++;
+    bytes_read += size;
     return fails() ? -1 : system_table->pread(file, buffer, size, offset);
 }
 
@@ -990,6 +995,30 @@ static void install_faults(void)
     table.duplicate = faulty_duplicate;
     table.close = faulty_close;
     kilni_os_replace(&table);
+}
+
+/* Opening reads the header, a lookup one page of the index and the entry, of however many. */
+static void test_what_is_read(void **state)
+{
+    (void)state;
+    write_pack(0, 2000);
+    fails_at = 0;
+    install_faults();
+    reads = 0;
+    bytes_read = 0;
+    kiln_store *store = open_pack();
+    assert_int_equal(reads, 1);
+    assert_int_equal(bytes_read, 4096);
+    for (uint64_t i = 0; i < 2000; i += 37) {
+        reads = 0;
+        bytes_read = 0;
+        assert_int_equal(scratch_get(store, i), KILN_OK);
+        assert_int_equal(reads, 2);
+        assert_true(bytes_read < 4096 + 100 + i + 1000);
+        assert_int_equal(scratch_get(store, 5000 + i), KILN_MISS);
+        assert_int_equal(reads, 3);
+    }
+    kiln_store_close(&store);
 }
 
 static void test_failing_calls_while_writing(void **state)
@@ -1127,6 +1156,7 @@ int main(void)
         TEST(test_unpacked_payloads_are_plain),
         TEST(test_only_what_a_key_authenticates),
         TEST(test_a_damaged_entry_is_not_taken),
+        TEST(test_what_is_read),
         TEST(test_failing_calls_while_writing),
         TEST(test_failing_calls_while_reading),
         TEST(test_failing_allocations),

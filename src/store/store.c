@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/params.h"
 #include "entry/entry.h"
 #include "store/chain/chain.h"
 #include "store/dir/dir.h"
@@ -19,21 +20,6 @@
 #include "store/location.h"
 #include "store/missed.h"
 #include "store/pack/pack.h"
-
-/* Copies as much of a struct as its caller knows. The first member is its size, set by the caller;
- * what the caller has beyond ours becomes zero. */
-static bool hand_out(void *to, const void *from, size_t from_size)
-{
-    size_t to_size;
-    memcpy(&to_size, to, sizeof to_size);
-    if (to_size < sizeof to_size) {
-        return false;
-    }
-    memset(to, 0, to_size);
-    memcpy(to, from, to_size < from_size ? to_size : from_size);
-    memcpy(to, &to_size, sizeof to_size);
-    return true;
-}
 
 static bool is_writable(const kiln_store *store)
 {
@@ -255,7 +241,7 @@ kiln_status kiln_item_get_info(kiln_item *item, kiln_item_info *ret_info)
     if (status != KILN_OK) {
         return status;
     }
-    return hand_out(ret_info, &info, sizeof info) ? KILN_OK : KILN_E_INVALID;
+    return kilni_params_hand_out(ret_info, &info, sizeof info) ? KILN_OK : KILN_E_INVALID;
 }
 
 kiln_status kiln_item_read(kiln_item *item, kiln_entry **ret_entry)
@@ -304,7 +290,7 @@ static kiln_status get_stat(kiln_store *store, stat_fn *ask, kiln_store_stat *re
     if (status != KILN_OK) {
         return status;
     }
-    return hand_out(ret_stat, &stat, sizeof stat) ? KILN_OK : KILN_E_INVALID;
+    return kilni_params_hand_out(ret_stat, &stat, sizeof stat) ? KILN_OK : KILN_E_INVALID;
 }
 
 kiln_status kiln_store_get_stat(kiln_store *store, kiln_store_stat *ret_stat)
@@ -336,7 +322,8 @@ kiln_status kiln_store_trim(kiln_store *store, uint64_t max_bytes, kiln_trim_rep
     }
     kiln_trim_report report = {0};
     kiln_status status = store ? store->ops->trim(store, max_bytes, &report) : KILN_OK;
-    if (status == KILN_OK && ret_report && !hand_out(ret_report, &report, sizeof report)) {
+    if (status == KILN_OK && ret_report &&
+        !kilni_params_hand_out(ret_report, &report, sizeof report)) {
         return KILN_E_INVALID;
     }
     return status;
@@ -374,7 +361,8 @@ kiln_status kiln_store_trim_by(kiln_store *store, const kiln_trim_params *params
         status =
             store->ops->trim_by ? store->ops->trim_by(store, &wanted, &report) : KILN_E_UNSUPPORTED;
     }
-    if (status == KILN_OK && ret_report && !hand_out(ret_report, &report, sizeof report)) {
+    if (status == KILN_OK && ret_report &&
+        !kilni_params_hand_out(ret_report, &report, sizeof report)) {
         return KILN_E_INVALID;
     }
     return status;
@@ -442,7 +430,8 @@ kiln_status kiln_store_verify(kiln_store *store, kiln_verify_fn report, void *us
     if (status != KILN_OK) {
         return status;
     }
-    return hand_out(ret_report, &work.result, sizeof work.result) ? KILN_OK : KILN_E_INVALID;
+    return kilni_params_hand_out(ret_report, &work.result, sizeof work.result) ? KILN_OK
+                                                                               : KILN_E_INVALID;
 }
 
 /* ---- the last miss ---- */

@@ -321,13 +321,23 @@ static kiln_status chain_trim(kiln_store *store, uint64_t max_bytes, kiln_trim_r
     return result;
 }
 
+/* No tier is left with more than its own size. */
+static kiln_trim_params trim_params_of(const kilni_tier *tier, const kiln_trim_params *params)
+{
+    kiln_trim_params wanted = *params;
+    uint64_t size = tier->where.options.max_bytes;
+    wanted.struct_size = sizeof wanted; /* the caller's may be longer */
+    if (size > 0 && size < wanted.max_bytes) {
+        wanted.max_bytes = size;
+    }
+    return wanted;
+}
+
 /* A dry run asks those too that may not be written now, but not what is never trimmed. */
 static kiln_status chain_trim_by(kiln_store *store, const kiln_trim_params *params,
                                  kiln_trim_report *ret_report)
 {
     kilni_chain *chain = chain_of(store);
-    kiln_trim_params wanted = *params;
-    wanted.struct_size = sizeof wanted; /* the caller's may be longer */
     kiln_trim_report sum = {0};
     kiln_status result = KILN_OK;
     for (size_t i = 0; i < chain->count; i++) {
@@ -338,6 +348,7 @@ static kiln_status chain_trim_by(kiln_store *store, const kiln_trim_params *para
         if (!asked) {
             continue;
         }
+        kiln_trim_params wanted = trim_params_of(tier, params);
         kiln_trim_report report = {.struct_size = sizeof report};
         kiln_status status = kilni_tier_note(tier, kiln_store_trim_by(asked, &wanted, &report));
         take_counts(chain, asked);
