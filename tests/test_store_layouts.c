@@ -969,6 +969,9 @@ static void test_racing_writers_leave_one_entry(void **state)
     assert_int_equal(count_keys(), 1);
     assert_int_equal(count_payloads(), 1);
     assert_int_equal(verify().ok, 1);
+    /* What was put while the store was counted for the first time may count twice until the next.
+     */
+    assert_int_equal(kiln_store_trim(store, KILN_UNLIMITED, NULL), KILN_OK);
     expect_size_known();
 }
 

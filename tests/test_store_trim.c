@@ -360,6 +360,13 @@ static void test_parameters_of_a_trim(void **state)
 
 /* ---- age ---- */
 
+static void finish_trim(void)
+{
+    while (exists(scratch_path(cache, "v1/janitor/job"))) {
+        kilni_dir_make_room(kilni_dir_of(store));
+    }
+}
+
 static void put_with_ages(void)
 {
     for (uint64_t i = 0; i < 10; i++) {
@@ -416,6 +423,7 @@ static void test_age_once_a_day(void **state)
     age_summary();
     open_store("max-age=9");
     put(21);
+    finish_trim();
     assert_int_equal(those_there(), 0x1f);
     kiln_store_close(&one);
     kiln_store_close(&two);
@@ -433,6 +441,7 @@ static void test_sizes_are_counted_once_a_day(void **state)
     age_summary();
     open_store("");
     put(3);
+    finish_trim();
     assert_int_equal(get_known_stat().entries, 10);
     expect_size_known();
 }
@@ -575,7 +584,7 @@ static void test_a_trim_in_slices(void **state)
     table.clock_gettime = fast_clock;
     kilni_os_replace(&table);
     open_too_small();
-    assert_in_range(work_until_done(), 6, 200);
+    assert_in_range(work_until_done(), 20, 900);
     expect_trimmed();
     assert_int_equal(get_stat().totals.evicted, MANY - get_stat().entries);
 }
@@ -598,7 +607,7 @@ static void test_walks_in_parts(void **state)
             put(i);
         }
         for (unsigned part = 0; part < KILNI_DIR_SHARD_COUNT; part++) {
-            kilni_dir_position position = {{0}};
+            kilni_dir_position position = {.offsets = {0}};
             bool has_ended = true;
             while (has_ended) {
                 has_ended = false;
@@ -627,7 +636,7 @@ static void test_slices_in_each_layout(void **state)
         snprintf(options, sizeof options, "layout=%s&policy=fifo&max-size=%llu", layouts[layout],
                  (unsigned long long)limit);
         open_store(options);
-        assert_in_range(work_until_done(), 4, 100);
+        assert_in_range(work_until_done(), 10, 900);
         const uint64_t left = get_stat().entries;
         for (uint64_t i = 0; i < 400; i++) {
             assert_int_equal(has(i), i * 7 % 400 >= 400 - left);
@@ -930,7 +939,7 @@ static void test_damaged_files_of_the_janitor(void **state)
                 kilni_dir_make_room(kilni_dir_of(store));
             }
             damage_file(scratch_path(cache, names[name]), damage);
-            for (unsigned slices = 0; slices < 100; slices++) {
+            for (unsigned slices = 0; slices < 400; slices++) {
                 kilni_dir_make_room(kilni_dir_of(store));
             }
             kilni_os_replace(NULL);
@@ -1030,6 +1039,7 @@ static void test_no_memory(void **state)
         kilni_dir_make_room(dir);
         failed = failing_malloc_disarm() > failures;
     }
+    finish_trim();
     assert_true(failures > 2);
     assert_true(get_stat().bytes <= bytes / 2);
     assert_true(has(39));

@@ -256,11 +256,12 @@ const struct kilni_dir_layout *kilni_dir_layout_of_shard(const kilni_dir *dir, u
  * status returned at the end. Returns KILN_OK; KILN_E_IO; KILN_E_NO_MEMORY. */
 kiln_status kilni_dir_walk(kilni_dir *dir, kilni_dir_visit_fn *visit, void *user);
 
-/* Where a walk is: at which offset in each of the folders that lead there; zeros: at the beginning.
- */
+/* Where a walk is: at which offset in each of the folders that lead there, and which folder that
+ * one was, by inode; zeros: at the beginning. */
 #define KILNI_DIR_FOLDERS 6u
 typedef struct kilni_dir_position {
     uint64_t offsets[KILNI_DIR_FOLDERS];
+    uint64_t inodes[KILNI_DIR_FOLDERS]; /* of what is at the offset */
 } kilni_dir_position;
 
 /* The same in one of KILNI_DIR_SHARD_COUNT parts, from a position on. The parts are the shards of
@@ -302,6 +303,9 @@ void kilni_dir_tend(kilni_dir *dir, uint64_t put_bytes, bool has_outgrown);
 
 /* Counts the store anew, and trims it where it is too large: a slice of that. */
 void kilni_dir_make_room(kilni_dir *dir);
+
+/* The same for a store whose size nobody knows: as many slices as a put does at most. */
+void kilni_dir_count_anew(kilni_dir *dir);
 
 /* What a store does before it is closed, for a short time: it goes on with a trim, or lets what is
  * too old go. */

@@ -16,8 +16,9 @@
 
 #define LEFTOVER_AGE_S 3600
 #define NS_PER_S 1000000000
-/* A slice does so much whatever the time is, so that it gets on where a file costs long. */
-#define LEAST_STEPS 128u
+/* A slice does so much whatever the time is, so that it gets on where a file costs long, as one
+ * does that has to be read from a disk. */
+#define LEAST_STEPS 8u
 #define RECORDS_OF_A_STEP 64u
 #define NONE UINT64_MAX
 #define DIGIT_BITS 8u
@@ -283,7 +284,7 @@ static void remove_empty_shard(const kilni_janitor *j)
 static void leave_shard(kilni_janitor *j)
 {
     j->job.shard++;
-    j->job.position = (kilni_dir_position){{0}};
+    j->job.position = (kilni_dir_position){.offsets = {0}};
     j->job.shard_files = 0;
 }
 
@@ -292,7 +293,7 @@ static void begin_phase(kilni_janitor *j, kilni_dir_phase phase)
     j->job.phase = phase;
     j->job.read_at = 0;
     j->job.shard = 0;
-    j->job.position = (kilni_dir_position){{0}};
+    j->job.position = (kilni_dir_position){.offsets = {0}};
     j->job.shard_files = 0;
     j->segment_at = NONE;
     j->known_shard = NONE;

@@ -154,13 +154,23 @@ static void walk_below(pair_walk *walk, int parent, const char *name, unsigned l
     walk->path[length] = '\0';
 }
 
-/* Sets where to go on in the folder that the walk is in, and that what is below it begins anew. */
+/* Sets where to go on in the folder that the walk is in. */
 static void go_on_at(pair_walk *walk, int64_t offset)
 {
     if (walk->position) {
         walk->position->offsets[walk->depth] = (uint64_t)offset;
-        if (walk->depth + 1 < KILNI_DIR_FOLDERS) {
-            walk->position->offsets[walk->depth + 1] = 0;
+        walk->position->inodes[walk->depth] = 0;
+    }
+}
+
+/* A folder is gone on with only if it is the one in which the walk was: that one may be gone. */
+static void note_folder(pair_walk *walk, uint64_t inode)
+{
+    if (walk->position && walk->position->inodes[walk->depth] != inode) {
+        walk->position->inodes[walk->depth] = inode;
+        for (unsigned below = walk->depth + 1; below < KILNI_DIR_FOLDERS; below++) {
+            walk->position->offsets[below] = 0;
+            walk->position->inodes[below] = 0;
         }
     }
 }
@@ -195,6 +205,7 @@ static void walk_level(pair_walk *walk, int folder, unsigned level, bool is_top)
         bool ended_below = false;
         unsigned below;
         if (leads_down(walk, found->d_name, level, is_top, &below)) {
+            note_folder(walk, found->d_ino);
             walk_below(walk, folder, found->d_name, below);
             ended_below = walk->has_ended && below < kilni_pair_naming_of(walk->dir)->levels;
         } else if (is_top && walk->visit && kilni_dir_is_temporary_name(found->d_name)) {

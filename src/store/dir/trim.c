@@ -352,6 +352,13 @@ void kilni_dir_make_room(kilni_dir *dir)
     work(dir);
 }
 
+void kilni_dir_count_anew(kilni_dir *dir)
+{
+    for (unsigned left = SLICES_OF_A_PUT; left > 0 && work(dir);) {
+        left--;
+    }
+}
+
 static bool is_under_way(const kilni_dir *dir)
 {
     struct stat stat;
