@@ -8,9 +8,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "os/clock.h"
@@ -238,6 +243,51 @@ static void test_locks_belong_to_open_descriptions(void **state)
     assert_int_equal(kilni_os()->close(other), 0);
 }
 
+static void *write_blindly(void *over)
+{
+    while (!atomic_load((atomic_bool *)over)) {
+        for (int number = 0; number <= STDERR_FILENO; number++) {
+            ssize_t written = write(number, "blind", 5);
+            (void)written;
+        }
+    }
+    return NULL;
+}
+
+/* For a child without stdin, stdout and stderr: whether no file that is made while a thread writes
+ * to these numbers gets any of that, and none has such a number. */
+static bool files_stay_empty(const char *path)
+{
+    static atomic_bool over;
+    pthread_t thread;
+    bool is_right = pthread_create(&thread, NULL, write_blindly, &over) == 0;
+    for (int i = 0; is_right && i < 3000; i++) {
+        unlink(path);
+        int file = kilni_os()->openat(AT_FDCWD, path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+        struct stat stat;
+        is_right = file > STDERR_FILENO && fstat(file, &stat) == 0 && stat.st_size == 0;
+        close(file);
+    }
+    atomic_store(&over, true);
+    pthread_join(thread, NULL);
+    return is_right;
+}
+
+static void test_nothing_that_is_written_blindly_gets_into_a_file(void **state)
+{
+    const scratch *made = *state;
+    pid_t child = fork();
+    if (child == 0) {
+        for (int number = 0; number <= STDERR_FILENO; number++) {
+            close(number);
+        }
+        _exit(files_stay_empty(made->path) ? 0 : 1);
+    }
+    int answer;
+    assert_int_equal(waitpid(child, &answer, 0), child);
+    assert_int_equal(answer, 0);
+}
+
 static void test_clocks(void **state)
 {
     (void)state;
@@ -282,6 +332,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_failures_are_told, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_write_that_writes_nothing_ends, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_locks_belong_to_open_descriptions, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_nothing_that_is_written_blindly_gets_into_a_file,
+                                        set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_clocks, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_errnos_have_their_statuses, set_up, tear_down),
     };

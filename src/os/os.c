@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
@@ -29,9 +30,47 @@ static int system_fchmod(int file, mode_t mode)
     return chmod(path, mode);
 }
 
-static int system_openat(int directory, const char *path, int flags, mode_t mode)
+enum { STANDARD_COUNT = STDERR_FILENO + 1 };
+
+static bool is_open(int number)
 {
-    const int file = openat(directory, path, flags, mode);
+    return fcntl(number, F_GETFD) >= 0;
+}
+
+/* Fills the numbers of stdin, stdout and stderr that are free, and returns how many. A program that
+ * was started without them may write to them all the same: into no file of ours, as long as what
+ * stands there can't be written. */
+static int fill_standard_numbers(int *ret_fillers)
+{
+    int count = 0;
+    while (!is_open(STDIN_FILENO) || !is_open(STDOUT_FILENO) || !is_open(STDERR_FILENO)) {
+        const int filler = open("/", O_PATH | O_CLOEXEC);
+        if (filler < 0) {
+            break;
+        }
+        if (filler > STDERR_FILENO || count == STANDARD_COUNT) {
+            close(filler);
+            break;
+        }
+        ret_fillers[count++] = filler;
+    }
+    return count;
+}
+
+/* What another thread has put in a filler's place meanwhile stays. */
+static void free_standard_numbers(const int *fillers, int count)
+{
+    for (int i = 0; i < count; i++) {
+        const int flags = fcntl(fillers[i], F_GETFL);
+        if (flags >= 0 && (flags & O_PATH)) {
+            close(fillers[i]);
+        }
+    }
+}
+
+/* Not among the standard numbers. Where these were filled, somebody may have closed a filler. */
+static int move_up(int file)
+{
     if (file < 0 || file > STDERR_FILENO) {
         return file;
     }
@@ -40,6 +79,20 @@ static int system_openat(int directory, const char *path, int flags, mode_t mode
     close(file);
     errno = error;
     return moved;
+}
+
+static int system_openat(int directory, const char *path, int flags, mode_t mode)
+{
+    if ((flags & O_ACCMODE) == O_RDONLY) {
+        return move_up(openat(directory, path, flags, mode));
+    }
+    int fillers[STANDARD_COUNT];
+    const int count = fill_standard_numbers(fillers);
+    const int file = move_up(openat(directory, path, flags, mode));
+    const int error = errno;
+    free_standard_numbers(fillers, count);
+    errno = error;
+    return file;
 }
 
 static int system_lock(int file, short type, off_t offset, off_t size)
