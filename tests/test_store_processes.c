@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "store/lock.h"
 #include "store/totals.h"
 
 #define SEED 20240607u
@@ -396,6 +397,37 @@ static void test_a_child_frees_nothing_of_its_parents(void **state)
     kiln_store_close(&store);
 }
 
+/* Of a thread that held a lock when the process forked the child has nothing but memory, which is
+ * soon used for something else. */
+static void test_a_child_forgets_where_locks_were(void **state)
+{
+    (void)state;
+    kiln_store *store = open_store(0);
+    static kilni_lock of_a_thread;
+    char path[SCRATCH_PATH_SIZE];
+    snprintf(path, sizeof path, "%s/lock", scratch);
+    assert_int_equal(kilni_lock_open(AT_FDCWD, path, O_RDWR | O_CREAT, &of_a_thread), KILN_OK);
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        kilni_lock reused;
+        memset(&of_a_thread, 0x5a, sizeof of_a_thread);
+        memset(&reused, 0x5a, sizeof reused);
+        bool is_right = scratch_put(store, 1, 10) == KILN_OK &&
+                        memcmp(&of_a_thread, &reused, sizeof reused) == 0;
+        pid_t grandchild = fork();
+        if (grandchild == 0) {
+            _exit(scratch_get(store, 1) == KILN_OK ? 0 : 1);
+        }
+        int answer = -1;
+        is_right = is_right && waitpid(grandchild, &answer, 0) == grandchild && answer == 0;
+        _exit(is_right ? 0 : 1);
+    }
+    expect_success(child);
+    kilni_lock_close(&of_a_thread);
+    kiln_store_close(&store);
+}
+
 /* ---- counters ---- */
 
 #define ACCOUNTS 200
@@ -443,6 +475,7 @@ int main(void)
         TEST(test_a_killed_holder_frees_its_lease),
         TEST(test_a_forked_child_keeps_no_lease),
         TEST(test_a_child_frees_nothing_of_its_parents),
+        TEST(test_a_child_forgets_where_locks_were),
         TEST(test_counters_add_up),
     };
     print_message("seed %u\n", SEED);
