@@ -8,6 +8,8 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include "store/lock.h"
+
 #define WORKERS 4
 
 static char scratch[SCRATCH_DIRECTORY_SIZE];
@@ -227,6 +229,37 @@ static void test_a_child_frees_nothing_of_its_parents(void **state)
     kiln_store_close(&store);
 }
 
+/* Of a thread that held a lock when the process forked the child has nothing but memory, which is
+ * soon used for something else. */
+static void test_a_child_forgets_where_locks_were(void **state)
+{
+    (void)state;
+    kiln_store *store = open_store(0);
+    static kilni_lock of_a_thread;
+    char path[SCRATCH_PATH_SIZE];
+    snprintf(path, sizeof path, "%s/lock", scratch);
+    assert_int_equal(kilni_lock_open(AT_FDCWD, path, O_RDWR | O_CREAT, &of_a_thread), KILN_OK);
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        kilni_lock reused;
+        memset(&of_a_thread, 0x5a, sizeof of_a_thread);
+        memset(&reused, 0x5a, sizeof reused);
+        bool is_right = scratch_put(store, 1, 10) == KILN_OK &&
+                        memcmp(&of_a_thread, &reused, sizeof reused) == 0;
+        pid_t grandchild = fork();
+        if (grandchild == 0) {
+            _exit(scratch_get(store, 1) == KILN_OK ? 0 : 1);
+        }
+        int answer = -1;
+        is_right = is_right && waitpid(grandchild, &answer, 0) == grandchild && answer == 0;
+        _exit(is_right ? 0 : 1);
+    }
+    expect_success(child);
+    kilni_lock_close(&of_a_thread);
+    kiln_store_close(&store);
+}
+
 /* ---- counters ---- */
 
 #define ACCOUNTS 200
@@ -277,6 +310,7 @@ int main(int argc, char **argv)
         TEST(test_a_killed_holder_frees_its_lease),
         TEST(test_a_forked_child_keeps_no_lease),
         TEST(test_a_child_frees_nothing_of_its_parents),
+        TEST(test_a_child_forgets_where_locks_were),
         TEST(test_counters_add_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

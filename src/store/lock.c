@@ -29,11 +29,15 @@ static void after_fork_in_parent(void)
     pthread_mutex_unlock(&list_lock);
 }
 
+/* Locks may be on the stacks of threads that are not here, which others will get: so none is looked
+ * at again unless its owner closes it. */
 static void after_fork_in_child(void)
 {
     for (kilni_lock *lock = first_lock; lock; lock = lock->next) {
         kilni_owned_file_close(&lock->held);
+        lock->is_listed = false;
     }
+    first_lock = NULL;
     pthread_mutex_unlock(&list_lock);
 }
 
@@ -44,6 +48,7 @@ static void watch_forks(void)
 
 static void enlist(kilni_lock *lock)
 {
+    lock->is_listed = true;
     lock->previous = NULL;
     lock->next = first_lock;
     if (first_lock) {
@@ -54,6 +59,9 @@ static void enlist(kilni_lock *lock)
 
 static void unlist(kilni_lock *lock)
 {
+    if (!lock->is_listed) {
+        return;
+    }
     if (lock->previous) {
         lock->previous->next = lock->next;
     } else {

@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -16,6 +17,7 @@
 
 typedef struct kilni_lock {
     kilni_owned_file held; /* none in a forked child */
+    bool is_listed;        /* nor is it there */
     struct kilni_lock *previous, *next;
 } kilni_lock;
 
