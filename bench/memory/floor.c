@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "floor.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,12 +27,33 @@ static uint64_t hash_of(const kiln_key *key)
     return hash;
 }
 
+static entry *new_entry(const kiln_key *key, void *object)
+{
+    entry *added = malloc(sizeof *added);
+    if (!added) {
+        abort();
+    }
+    *added = (entry){.key = key, .hash = hash_of(key), .object = object};
+    return added;
+}
+
+static bool is_of(const entry *found, const kiln_key *key, uint64_t hash)
+{
+    return found->key == key || (found->hash == hash && kiln_key_equals(found->key, key));
+}
+
+/* A power of two, from @least on. */
+static size_t cell_count_for(size_t least, size_t wanted)
+{
+    while (least < wanted) {
+        least *= 2;
+    }
+    return least;
+}
+
 floor_table *floor_new(size_t capacity)
 {
-    size_t count = 64;
-    while (count < capacity * 2) {
-        count *= 2;
-    }
+    size_t count = cell_count_for(64, capacity * 2);
     floor_table *table = calloc(1, sizeof *table + count * sizeof table->cells[0]);
     if (table) {
         table->mask = count - 1;
@@ -49,11 +71,7 @@ void floor_free(floor_table *table)
 
 void floor_insert(floor_table *table, const kiln_key *key, void *object)
 {
-    entry *added = malloc(sizeof *added);
-    if (!added) {
-        abort();
-    }
-    *added = (entry){.key = key, .hash = hash_of(key), .object = object};
+    entry *added = new_entry(key, object);
     size_t i = added->hash & table->mask;
     while (table->cells[i]) {
         i = (i + 1) & table->mask;
@@ -66,7 +84,7 @@ void *floor_find(const floor_table *table, const kiln_key *key)
     uint64_t hash = hash_of(key);
     for (size_t i = hash & table->mask; table->cells[i]; i = (i + 1) & table->mask) {
         const entry *found = table->cells[i];
-        if (found->key == key || (found->hash == hash && kiln_key_equals(found->key, key))) {
+        if (is_of(found, key, hash)) {
             return found->object;
         }
     }
@@ -89,10 +107,7 @@ static uint64_t tag_of(uint64_t hash)
 
 tagged_table *tagged_new(size_t capacity)
 {
-    size_t count = 512;
-    while (count < capacity * 3) {
-        count *= 2;
-    }
+    size_t count = cell_count_for(512, capacity * 3);
     tagged_table *table = calloc(1, sizeof *table + count * sizeof table->cells[0]);
     if (table) {
         table->mask = count - 1;
@@ -110,11 +125,7 @@ void tagged_free(tagged_table *table)
 
 void tagged_insert(tagged_table *table, const kiln_key *key, void *object)
 {
-    entry *added = malloc(sizeof *added);
-    if (!added) {
-        abort();
-    }
-    *added = (entry){.key = key, .hash = hash_of(key), .object = object};
+    entry *added = new_entry(key, object);
     size_t i = added->hash & table->mask;
     while (table->cells[i] != 0) {
         i = (i + 1) & table->mask;
@@ -128,7 +139,7 @@ __attribute__((noinline)) static void *find_far(const tagged_table *table, const
     uint64_t hash = hash_of(key);
     for (size_t i = hash & table->mask; table->cells[i] != 0; i = (i + 1) & table->mask) {
         const entry *found = (const entry *)(uintptr_t)(table->cells[i] & ADDRESS);
-        if (found->key == key || (found->hash == hash && kiln_key_equals(found->key, key))) {
+        if (is_of(found, key, hash)) {
             return found->object;
         }
     }

@@ -57,8 +57,9 @@ typedef struct kilni_table {
     size_t least_count; /* of cells */
 } kilni_table;
 
-/* @least_count  of cells, a power of two; the emptier they are, the more often a key is in its
- * first Returns KILN_OK; KILN_E_NO_MEMORY. */
+/* @least_count  of cells, a power of two: emptier ones have more keys in the first of their search
+ *
+ * Returns KILN_OK; KILN_E_NO_MEMORY. */
 kiln_status kilni_table_init(kilni_table *ret_table, size_t least_count);
 
 /* Frees the table, which is to be empty. */
