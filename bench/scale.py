@@ -45,8 +45,8 @@ def measure_gets(large, small, entries, gets, rounds):
 
     def next_seed():
         nonlocal seed
-        seed += 1
-        return seed // 2  # two ways, one after the other, meet the same files
+        seed += 1  # nobody meets files that were met just before
+        return seed
 
     ways = {
         "get": lambda: seconds("get", large, entries, gets, next_seed()),
@@ -63,9 +63,10 @@ def measure_gets(large, small, entries, gets, rounds):
     return {name: of["seconds"] for name, of in (of_all | rest).items()}
 
 
-def judge(taken, slices, gets):
-    by_clock = max(slice[0] for slice in slices)
-    of_its_own = max(slice[1] for slice in slices)
+def judge(taken, slices, longest_unlink, gets):
+    by_clock = [slice[0] for slice in slices]
+    of_processor = sorted(slice[1] for slice in slices)
+    nearly_longest = of_processor[int(len(of_processor) * 0.999)]
 
     def each(name):
         return taken[name] / gets * 1e6
@@ -76,9 +77,10 @@ def judge(taken, slices, gets):
                          each("small"), 1.3),
         measuring.result("open / open of a thousand, microseconds", taken["open"] * 1e6,
                          taken["open small"] * 1e6, 2),
-        measuring.result("longest slice, ms, others' turns included", by_clock * 1e3, 10, None),
-        measuring.result("longest slice, ms, without waits for a processor", of_its_own * 1e3, 10,
-                         1),
+        measuring.result("slice, 999 of 1000, ms of processor", nearly_longest * 1e3, 10, 1),
+        measuring.result("slice, longest, ms of processor", of_processor[-1] * 1e3, 10, None),
+        measuring.result("slice, longest, ms by the clock / longest bare unlink",
+                         max(by_clock) * 1e3, longest_unlink * 1e3, None),
         measuring.result("kiln stats, ms", taken["stats"] * 1e3, 100, 1),
     ]
 
@@ -103,12 +105,14 @@ def main():
                                 f"{time.monotonic() - start:.0f} s")
         taken = measure_gets(large, small, arguments.entries, arguments.gets, arguments.rounds)
         slices = lines("trim", large, arguments.entries, size)
+        longest_unlink = lines("unlink", large, arguments.entries)[0][0]
         mean = sum(slice[0] for slice in slices) / len(slices)
         measuring.note("scale", f"a trim to nine tenths took {len(slices)} slices, "
                                 f"{mean * 1e3:.1f} ms on average")
         measuring.note("scale", f"others kept {others.processors():.1f} processors busy")
         # Before all of that is removed, which takes a while.
-        return measuring.report("scale", judge(taken, slices, arguments.gets), arguments.json)
+        results = judge(taken, slices, longest_unlink, arguments.gets)
+        return measuring.report("scale", results, arguments.json)
 
 
 if __name__ == "__main__":

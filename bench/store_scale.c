@@ -8,9 +8,10 @@
  *   store_scale read DIR COUNT N SEED       bare reads of the same files in the same order
  *   store_scale trim DIR COUNT SIZE         puts into a store of that size, until a trim has ended;
  *                                           a line for each slice
+ *   store_scale unlink DIR COUNT            removes files of entries 0 to COUNT - 1 that are there,
+ *                                           as bare as can be; prints the longest removal
  *
- * Each prints seconds: of all of it, or of each slice by the clock, and that without the time in
- * which others had the processor.
+ * Each prints seconds: of all of it, or of each slice by the clock, and that of the processor.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -49,18 +50,11 @@ static double seconds(void)
     return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
-/* How long this thread has waited for a processor. */
-static double seconds_waited(void)
+static double processor_seconds(void)
 {
-    uint64_t ran_ns = 0, waited_ns = 0;
-    FILE *file = fopen("/proc/thread-self/schedstat", "r");
-    if (file) {
-        if (fscanf(file, "%" SCNu64 " %" SCNu64, &ran_ns, &waited_ns) != 2) {
-            waited_ns = 0;
-        }
-        fclose(file);
-    }
-    return (double)waited_ns / 1e9;
+    struct timespec time;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
 }
 
 static uint64_t mix(uint64_t number)
@@ -247,13 +241,30 @@ static void measure_slices(const char *directory, uint64_t count, uint64_t max_b
     expect(kiln_store_put(store, entry), "put");
     kiln_entry_release(&entry);
     while (is_trimming(directory)) {
-        const double waited = seconds_waited();
+        const double processor = processor_seconds();
         const double start = seconds();
         kilni_dir_make_room(kilni_dir_of(store));
-        const double taken = seconds() - start;
-        printf("%.9f %.9f\n", taken, taken - (seconds_waited() - waited));
+        printf("%.9f %.9f\n", seconds() - start, processor_seconds() - processor);
     }
     kiln_store_close(&store);
+}
+
+static void measure_unlinks(const char *directory, uint64_t count)
+{
+    double longest = 0;
+    for (uint64_t number = 0; number < count; number++) {
+        char path[PATH_ROOM];
+        kiln_key *key = make_key(number);
+        path_of(directory, key, path);
+        kiln_key_release(&key);
+        const double start = seconds();
+        if (unlink(path) != 0 && errno != ENOENT) {
+            fail(path);
+        }
+        const double taken = seconds() - start;
+        longest = taken > longest ? taken : longest;
+    }
+    printf("%.9f\n", longest);
 }
 
 static uint64_t number_at(char **argv, int index)
@@ -273,6 +284,8 @@ int main(int argc, char **argv)
         measure_reads(argv[2], number_at(argv, 3), number_at(argv, 4), number_at(argv, 5));
     } else if (argc == 5 && strcmp(argv[1], "trim") == 0) {
         measure_slices(argv[2], number_at(argv, 3), number_at(argv, 4));
+    } else if (argc == 4 && strcmp(argv[1], "unlink") == 0) {
+        measure_unlinks(argv[2], number_at(argv, 3));
     } else {
         fputs("store_scale: see its source\n", stderr);
         return 2;
