@@ -304,9 +304,10 @@ void kilni_dir_tend(kilni_dir *dir, uint64_t put_bytes, bool has_outgrown);
 /* Counts the store anew, and trims it where it is too large: a slice of that. */
 void kilni_dir_make_room(kilni_dir *dir);
 
-/* The same for a store whose size nobody knows: as many slices as a put does at most. */
-void kilni_dir_count_anew(kilni_dir *dir);
+/* The same for a store whose size nobody knows. Puts go on with it; one that evicts nothing gets as
+ * many slices at once as a put does at most. */
+void kilni_dir_begin_count(kilni_dir *dir);
 
 /* What a store does before it is closed, for a short time: it goes on with a trim, or lets what is
- * too old go. */
+ * too old go, unless it was surveyed within an hour. */
 void kilni_dir_tend_at_end(kilni_dir *dir);

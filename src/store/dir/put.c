@@ -208,7 +208,7 @@ static kiln_status change_totals(kilni_dir *dir, kilni_totals_change *change,
         status = kilni_dir_change_totals_file(dir, change, ret_totals);
     }
     if (status == KILN_OK && ret_totals->is_new) {
-        kilni_dir_count_anew(dir);
+        kilni_dir_begin_count(dir);
     }
     if (status != KILN_OK) {
         atomic_fetch_add_explicit(&dir->store.uncounted_corrupt, corrupt, memory_order_relaxed);
