@@ -1280,6 +1280,9 @@ static void test_sizes_are_counted_anew_where_the_totals_are_lost(void **state)
     reopen(100000, 0);
     const kiln_stats delta = {.misses = 1};
     assert_int_equal(kiln_store_account(store, &delta), KILN_OK);
+    while (access(scratch_path(cache, "v1/janitor/job"), F_OK) == 0) {
+        assert_int_equal(scratch_put(store, 19, 10000), KILN_OK); /* which goes on with it */
+    }
     assert_true(get_stat().bytes <= 100000);
     assert_int_equal(scratch_get(store, 19), KILN_OK);
 }

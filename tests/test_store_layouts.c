@@ -14,6 +14,7 @@
 #include "os/os.h"
 #include "store/dir/pair.h"
 #include "store/totals.h"
+#include "support/child.h"
 #include "support/golden.h"
 
 #define FOLDER_SIZE 512
@@ -927,10 +928,16 @@ static void test_the_size_is_written_down(void **state)
     assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
     expect_size_file();
 
-    static const char letter[] = "Dear reader, this is not a size at all.";
-    write_whole(scratch_path(cache, "size.txt"), letter, sizeof letter);
-    put(1);
-    expect_bytes(scratch_path(cache, "size.txt"), letter, sizeof letter);
+    static const char *const letters[] = {"Dear reader, this is not a size at all.", "12 cm\n",
+                                          "\n1", "01234567890123456789012345678901"};
+    for (size_t i = 0; i < sizeof letters / sizeof letters[0]; i++) {
+        write_whole(scratch_path(cache, "size.txt"), letters[i], strlen(letters[i]));
+        put(i);
+        expect_bytes(scratch_path(cache, "size.txt"), letters[i], strlen(letters[i]));
+    }
+    write_whole(scratch_path(cache, "size.txt"), "12\n", 3);
+    put(9);
+    expect_size_file();
 }
 
 /* ---- races ---- */
@@ -1038,9 +1045,6 @@ static void test_a_fresh_payload_is_not_evicted(void **state)
     table.renameat = renameat_beside_a_writer;
     put(1);
     kilni_os_replace(&table);
-    assert_int_equal(remove_key(1), KILN_MISS);
-    expect_get(1, KILN_OK);
-    kilni_os_replace(&table);
     assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
     expect_get(1, KILN_OK);
     assert_int_equal(count_with_suffix(""), is_sycl() ? 5 : 6); /* and no temporary */
@@ -1048,15 +1052,18 @@ static void test_a_fresh_payload_is_not_evicted(void **state)
 
 /* A janitor removes each folder once, before the next is made in it. */
 static int deepest;
+static unsigned folders_removed;
 
 static int mkdirat_beside_a_janitor(int directory, const char *path, mode_t mode)
 {
-    const char *slash = strrchr(path, '/');
-    if (slash && slash - path > deepest) {
-        char above[FOLDER_SIZE];
-        snprintf(above, sizeof above, "%.*s", (int)(slash - path), path);
-        deepest = (int)(slash - path);
-        unlinkat(directory, above, AT_REMOVEDIR);
+    char link[64], above[SCRATCH_PATH_SIZE];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", directory);
+    const ssize_t length = readlink(link, above, sizeof above - 1);
+    assert_true(length > 0);
+    above[length] = '\0';
+    if (length > deepest && strlen(above) > strlen(cache) && strncmp(path, ".tmp", 4) != 0) {
+        deepest = (int)length;
+        folders_removed += rmdir(above) == 0;
     }
     return kilni_os_system()->mkdirat(directory, path, mode);
 }
@@ -1077,17 +1084,21 @@ static void test_folders_that_are_removed_while_they_are_made(void **state)
     table.openat = openat_counting_entrances;
     entrances = 0;
     deepest = -1;
+    folders_removed = 0;
     kilni_os_replace(&table);
     put(1);
     expect_get(1, KILN_OK);
+    assert_int_equal(folders_removed, is_sycl() ? 3 : 1);
     assert_int_equal(entrances, 0); /* the directory itself was there all the time */
 }
 
 /* The key file goes between the claim of a number and the payload's coming. */
+static unsigned temporaries_seen;
+
 static int fstatat_beside_a_janitor(int directory, const char *path, struct stat *ret_stat,
                                     int flags)
 {
-    if (strncmp(path, "./.tmp-", 7) == 0) {
+    if (strncmp(path, "./.tmp-", 7) == 0 && ++temporaries_seen == 2) {
         kilni_os_replace(NULL);
         assert_int_equal(unlink(key_file(1, 0)), 0);
     }
@@ -1099,6 +1110,7 @@ static void test_a_put_whose_key_file_is_taken(void **state)
     (void)state;
     kilni_os_table table = *kilni_os_system();
     table.fstatat = fstatat_beside_a_janitor;
+    temporaries_seen = 0;
     kilni_os_replace(&table);
     put(1);
     expect_get(1, KILN_OK);
@@ -1131,6 +1143,348 @@ static void test_a_file_system_without_links(void **state)
     assert_int_equal(count_keys(), 5);
     assert_int_equal(remove_key(2), KILN_OK);
     expect_get(3, KILN_OK);
+}
+
+/* ---- two at the same pair ---- */
+
+/* A second handle, as another process has it. */
+static kiln_store *open_another(void)
+{
+    char url[SCRATCH_PATH_SIZE];
+    kiln_store *other = NULL;
+    snprintf(url, sizeof url, "file://%s?layout=%s", cache, scratch_layout);
+    assert_int_equal(kiln_store_open(url, NULL, &other, NULL), KILN_OK);
+    return other;
+}
+
+static unsigned temporaries_made;
+
+/* The disk is full when the payload comes, and another writer was a moment faster. */
+static int openat_on_a_full_disk(int directory, const char *path, int flags, mode_t mode)
+{
+    if (strncmp(path, "./.tmp-", 7) == 0 && flags & O_CREAT && ++temporaries_made == 2) {
+        kilni_os_replace(NULL);
+        kiln_store *other = open_another();
+        assert_int_equal(scratch_put(other, 1, 1000), KILN_OK);
+        kiln_store_close(&other);
+        errno = ENOSPC;
+        return -1;
+    }
+    return kilni_os_system()->openat(directory, path, flags, mode);
+}
+
+static void test_who_fails_leaves_what_another_has_put(void **state)
+{
+    (void)state;
+    kilni_os_table table = *kilni_os_system();
+    table.openat = openat_on_a_full_disk;
+    temporaries_made = 0;
+    kilni_os_replace(&table);
+    assert_int_equal(scratch_put(store, 1, 1000), KILN_E_FULL);
+    expect_get(1, KILN_OK);
+    assert_int_equal(count_keys(), 1);
+}
+
+/* The same, but the other's payload comes when the key file was just taken aside. */
+static int openat_failing_for_payloads(int directory, const char *path, int flags, mode_t mode)
+{
+    if (strncmp(path, "./.tmp-", 7) == 0 && flags & O_CREAT && ++temporaries_made == 2) {
+        errno = ENOSPC;
+        return -1;
+    }
+    return kilni_os_system()->openat(directory, path, flags, mode);
+}
+
+static int renameat_before_a_payload(int from, const char *old_path, int to, const char *new_path)
+{
+    const int result = kilni_os_system()->renameat(from, old_path, to, new_path);
+    if (strncmp(new_path, "./.tmp-", 7) == 0) {
+        kilni_os_replace(NULL);
+        assert_int_equal(rename(scratch_path(scratch, "fresh"), payload_file(1, 0)), 0);
+    }
+    return result;
+}
+
+static void test_who_fails_brings_a_key_file_back(void **state)
+{
+    (void)state;
+    kilni_os_table table = *kilni_os_system();
+    table.openat = openat_failing_for_payloads;
+    table.renameat = renameat_before_a_payload;
+    put(1);
+    copy_file(payload_file(1, 0), scratch_path(scratch, "fresh"));
+    assert_int_equal(remove_key(1), KILN_OK);
+    temporaries_made = 0;
+    kilni_os_replace(&table);
+    assert_int_equal(scratch_put(store, 1, 1000), KILN_E_FULL);
+    expect_get(1, KILN_OK);
+    assert_int_equal(count_with_suffix(""), is_sycl() ? 5 : 6);
+}
+
+static int openat_failing_for_temporaries(int directory, const char *path, int flags, mode_t mode)
+{
+    if (strncmp(path, "./.tmp-", 7) == 0 && flags & O_CREAT) {
+        errno = ENOSPC;
+        return -1;
+    }
+    return kilni_os_system()->openat(directory, path, flags, mode);
+}
+
+static int renameat_failing(int from, const char *old_path, int to, const char *new_path)
+{
+    if (strncmp(old_path, "./.tmp-", 7) == 0) {
+        errno = EIO;
+        return -1;
+    }
+    return kilni_os_system()->renameat(from, old_path, to, new_path);
+}
+
+static void test_a_put_that_fails_leaves_nothing(void **state)
+{
+    (void)state;
+    kilni_os_table table = *kilni_os_system();
+    table.openat = openat_failing_for_temporaries;
+    kilni_os_replace(&table);
+    assert_int_equal(scratch_put(store, 1, 1000), KILN_E_FULL);
+    assert_int_equal(count_folders(), 0);
+
+    table.openat = kilni_os_system()->openat;
+    table.linkat = linkat_without_links;
+    table.renameat = renameat_failing;
+    kilni_os_replace(&table);
+    assert_int_equal(scratch_put(store, 1, 1000), KILN_E_IO);
+    assert_int_equal(count_keys(), 0);
+    assert_int_equal(count_folders(), 0);
+}
+
+/* A use that is noted at the very moment at which the key file was taken aside. */
+static int renameat_beside_a_reader(int from, const char *old_path, int to, const char *new_path)
+{
+    const int result = kilni_os_system()->renameat(from, old_path, to, new_path);
+    if (strncmp(new_path, "./.tmp-", 7) == 0) {
+        kilni_os_replace(NULL);
+        set_time(payload_file(1, 0), 1000000);
+    }
+    return result;
+}
+
+static void test_what_is_used_is_removed_on_demand(void **state)
+{
+    (void)state;
+    kilni_os_table table = *kilni_os_system();
+    table.renameat = renameat_beside_a_reader;
+    put(1);
+    kilni_os_replace(&table);
+    assert_int_equal(remove_key(1), KILN_OK);
+    expect_get(1, KILN_MISS);
+    expect_size_known();
+}
+
+static int use_and_remove(void *user, kiln_item *item)
+{
+    set_time(payload_file(1, 0), 1000000);
+    *(kiln_status *)user = kiln_item_remove(item);
+    return 0;
+}
+
+static int replace_and_remove(void *user, kiln_item *item)
+{
+    assert_int_equal(scratch_put(store, 1, 2000), KILN_OK);
+    *(kiln_status *)user = kiln_item_remove(item);
+    return 0;
+}
+
+static void test_an_item_that_is_used_is_removed(void **state)
+{
+    (void)state;
+    kiln_status removed = KILN_E_IO;
+    put(1);
+    assert_int_equal(kiln_store_each(store, replace_and_remove, &removed), KILN_OK);
+    assert_int_equal(removed, KILN_MISS); /* it is another */
+    expect_get(1, KILN_OK);
+    assert_int_equal(kiln_store_each(store, use_and_remove, &removed), KILN_OK);
+    assert_int_equal(removed, KILN_OK);
+    expect_get(1, KILN_MISS);
+}
+
+static int renameat_failing_for_the_first(int from, const char *old_path, int to,
+                                          const char *new_path)
+{
+    if (strcmp(old_path, is_sycl() ? "0.src" : "0/key.bin") == 0) {
+        errno = EIO;
+        return -1;
+    }
+    return kilni_os_system()->renameat(from, old_path, to, new_path);
+}
+
+static void test_a_removal_that_fails_is_told(void **state)
+{
+    (void)state;
+    kilni_os_table table = *kilni_os_system();
+    table.renameat = renameat_failing_for_the_first;
+    put(1);
+    if (!is_sycl()) {
+        make_directories(key_file(1, 3));
+    }
+    copy_file(key_file(1, 0), key_file(1, 3));
+    copy_file(payload_file(1, 0), payload_file(1, 3));
+    kilni_os_replace(&table);
+    assert_int_equal(remove_key(1), KILN_E_IO);
+    kilni_os_replace(NULL);
+    assert_int_equal(count_keys(), 1);
+    expect_get(1, KILN_OK);
+}
+
+/* ---- what looks like a half ---- */
+
+static unsigned hides;
+
+/* A listing that misses what is being replaced, and a look that fails. */
+static struct dirent *readdir_without_payloads(DIR *directory)
+{
+    struct dirent *found = kilni_os_system()->readdir(directory);
+    while (found && hides > 0 && strcmp(found->d_name, "0.bin") == 0) {
+        found = kilni_os_system()->readdir(directory);
+    }
+    return found;
+}
+
+static int fstatat_failing_once(int directory, const char *path, struct stat *ret_stat, int flags)
+{
+    if (hides > 0 && strcmp(path, "0/kernel.bin") == 0) {
+        hides = 0;
+        errno = EIO;
+        return -1;
+    }
+    return kilni_os_system()->fstatat(directory, path, ret_stat, flags);
+}
+
+static void test_a_pair_that_a_listing_halves_stays(void **state)
+{
+    (void)state;
+    kilni_os_table table = *kilni_os_system();
+    table.readdir = readdir_without_payloads;
+    table.fstatat = fstatat_failing_once;
+    put(1);
+    set_time(key_file(1, 0), 1000000);
+    hides = 1;
+    kilni_os_replace(&table);
+    expect_get(1, KILN_OK);
+    hides = 1;
+    assert_int_equal(kiln_store_trim(store, KILN_UNLIMITED, NULL), KILN_OK);
+    kilni_os_replace(NULL);
+    expect_get(1, KILN_OK);
+    assert_int_equal(count_keys(), 1);
+}
+
+static bool is_key_fresh;
+
+static int renameat_before_the_other_half(int from, const char *old_path, int to,
+                                          const char *new_path)
+{
+    const int result = kilni_os_system()->renameat(from, old_path, to, new_path);
+    if (strstr(new_path, ".tmp-")) {
+        kilni_os_replace(NULL);
+        const char *place = is_key_fresh ? key_file(1, 0) : payload_file(1, 0);
+        assert_int_equal(rename(scratch_path(scratch, "fresh"), place), 0);
+    }
+    return result;
+}
+
+static void test_half_a_pair_that_becomes_whole_stays(void **state)
+{
+    (void)state;
+    kilni_os_table table = *kilni_os_system();
+    table.renameat = renameat_before_the_other_half;
+    for (unsigned i = 0; i < 2; i++) {
+        put(1);
+        is_key_fresh = i;
+        const char *half = is_key_fresh ? payload_file(1, 0) : key_file(1, 0);
+        const char *other = is_key_fresh ? key_file(1, 0) : payload_file(1, 0);
+        set_time(half, 1000000);
+        assert_int_equal(rename(other, scratch_path(scratch, "fresh")), 0);
+        kilni_os_replace(&table);
+        assert_int_equal(kiln_store_trim(store, KILN_UNLIMITED, NULL), KILN_OK);
+        kilni_os_replace(NULL);
+        expect_get(1, KILN_OK);
+        assert_false(exists(scratch_path(scratch, "fresh")));
+    }
+    assert_int_equal(count_with_suffix(""), is_sycl() ? 5 : 6);
+}
+
+/* ---- what those who died have left ---- */
+
+static unsigned moves;
+
+static int renameat_of_one_who_dies(int from, const char *old_path, int to, const char *new_path)
+{
+    const int result = kilni_os_system()->renameat(from, old_path, to, new_path);
+    if (strstr(new_path, ".tmp-") && ++moves == 2) {
+        _exit(0);
+    }
+    return result;
+}
+
+static void remove_and_die(void)
+{
+    kilni_os_table table = *kilni_os_system();
+    table.renameat = renameat_of_one_who_dies;
+    kilni_os_replace(&table);
+    remove_key(1);
+    _exit(1);
+}
+
+static void test_what_was_set_aside_is_found(void **state)
+{
+    (void)state;
+    put(1);
+    put(2);
+    set_time(key_file(1, 0), 1000000);
+    set_time(payload_file(1, 0), 1000000);
+    moves = 0;
+    assert_int_equal(run_in_child(remove_and_die), 0);
+    expect_get(1, KILN_MISS);
+    assert_int_equal(kiln_store_trim(store, KILN_UNLIMITED, NULL), KILN_OK);
+    expect_get(2, KILN_OK);
+    assert_int_equal(count_with_suffix(""), is_sycl() ? 5 : 6);
+    assert_int_equal(count_folders(), is_sycl() ? 4 : 2);
+}
+
+static void test_temporaries_at_the_top(void **state)
+{
+    (void)state;
+    const char *temporary = scratch_path(cache, ".tmp-0123456789abcdef");
+    put(1);
+    write_whole(temporary, "mine?", 5);
+    set_time(temporary, 1000000);
+    assert_int_equal(kiln_store_trim(store, KILN_UNLIMITED, NULL), KILN_OK);
+    assert_int_equal(exists(temporary), is_sycl()); /* there it is nothing of ours */
+}
+
+/* ---- links ---- */
+
+static void test_links_on_the_way_lead_nowhere(void **state)
+{
+    (void)state;
+    char folder[FOLDER_SIZE], moved[FOLDER_SIZE];
+    if (!is_sycl()) {
+        open_at("&backend=opencl");
+    }
+    put(1);
+    snprintf(folder, sizeof folder, "%s", folder_of(1));
+    folder[strlen(cache) + 1 + strcspn(folder + strlen(cache) + 1, "/")] = '\0';
+    snprintf(moved, sizeof moved, "%s/elsewhere", scratch);
+    assert_int_equal(rename(folder, moved), 0);
+    assert_int_equal(symlink(moved, folder), 0);
+    expect_get(1, KILN_MISS);
+    assert_int_equal(remove_key(1), KILN_MISS);
+    assert_int_equal(scratch_put(store, 2, 1000), KILN_E_IO);
+    folders = 0;
+    nftw(moved, count_folder, 16, FTW_PHYS);
+    assert_int_equal(folders, is_sycl() ? 3 : 2);
+    assert_int_equal(unlink(folder), 0);
+    assert_int_equal(rename(moved, folder), 0);
+    expect_get(1, KILN_OK);
 }
 
 /* ---- the cases that DPC++ tests its own cache by ---- */
@@ -1373,6 +1727,17 @@ int main(void)
         TEST(test_folders_that_are_removed_while_they_are_made),
         TEST(test_a_put_whose_key_file_is_taken),
         TEST(test_a_file_system_without_links),
+        TEST(test_who_fails_leaves_what_another_has_put),
+        TEST(test_who_fails_brings_a_key_file_back),
+        TEST(test_a_put_that_fails_leaves_nothing),
+        TEST(test_what_is_used_is_removed_on_demand),
+        TEST(test_an_item_that_is_used_is_removed),
+        TEST(test_a_removal_that_fails_is_told),
+        TEST(test_a_pair_that_a_listing_halves_stays),
+        TEST(test_half_a_pair_that_becomes_whole_stays),
+        TEST(test_what_was_set_aside_is_found),
+        TEST(test_temporaries_at_the_top),
+        TEST(test_links_on_the_way_lead_nowhere),
         TEST(test_keys_with_zero_bytes),
         TEST(test_images_in_another_order),
         TEST(test_many_threads_with_one_item),

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "entry/layout.h"
 #include "os/os.h"
 #include "store/dir/dir.h"
 #include "store/store.h"
@@ -391,6 +392,13 @@ static void test_older_than(void **state)
     expect_size_known();
 }
 
+static void age_summary(time_t seconds)
+{
+    const time_t then = time(NULL) - seconds;
+    const struct timespec times[2] = {{.tv_sec = then}, {.tv_sec = then}};
+    assert_int_equal(utimensat(AT_FDCWD, scratch_path(cache, "v1/janitor/summary"), times, 0), 0);
+}
+
 static void test_age_when_a_store_is_closed(void **state)
 {
     (void)state;
@@ -398,14 +406,50 @@ static void test_age_when_a_store_is_closed(void **state)
     put_with_ages();
     open_store("max-age=9");
     assert_int_equal(those_there(), 0x3ff);
-    open_store(""); /* closes the other */
+    open_store("max-age=9"); /* closes the other; the last survey is of now */
+    assert_int_equal(those_there(), 0x3ff);
+    age_summary(3700);
+    open_store("");
     assert_int_equal(those_there(), 0x1f);
 }
 
-static void age_summary(void)
+static void test_a_store_that_is_refused_is_left_alone(void **state)
 {
-    const struct timespec times[2] = {{.tv_sec = LONG_AGO}, {.tv_sec = LONG_AGO}};
-    assert_int_equal(utimensat(AT_FDCWD, scratch_path(cache, "v1/janitor/summary"), times, 0), 0);
+    (void)state;
+    char url[SCRATCH_PATH_SIZE * 2];
+    kiln_store *refused = NULL;
+    open_store("");
+    put_with_ages();
+    age_summary(3700);
+    assert_int_equal(chmod(scratch_path(cache, "v1"), 0770), 0);
+    snprintf(url, sizeof url, "file://%s?max-age=9", cache);
+    assert_int_equal(kiln_store_open(url, NULL, &refused, NULL), KILN_E_DENIED);
+    assert_int_equal(chmod(scratch_path(cache, "v1"), 0700), 0);
+    assert_int_equal(those_there(), 0x3ff);
+}
+
+/* An application that closes all descriptors, and opens another store's directory. */
+static void test_only_its_own_directory_is_trimmed_at_the_end(void **state)
+{
+    (void)state;
+    char others[SCRATCH_DIRECTORY_SIZE + 8];
+    open_store("");
+    put_with_ages();
+    age_summary(3700);
+    kiln_store_close(&store);
+    snprintf(others, sizeof others, "%s/others", scratch);
+    assert_int_equal(rename(cache, others), 0);
+    open_store("max-age=9");
+    const int number = kilni_dir_root(kilni_dir_of(store));
+    const int file = open(others, O_RDONLY | O_DIRECTORY);
+    assert_int_equal(dup2(file, number), number);
+    close(file);
+    kiln_store_close(&store);
+    assert_int_equal(close(number), 0);
+    scratch_remove(cache);
+    assert_int_equal(rename(others, cache), 0);
+    open_store("");
+    assert_int_equal(those_there(), 0x3ff);
 }
 
 static void test_age_once_a_day(void **state)
@@ -420,7 +464,7 @@ static void test_age_once_a_day(void **state)
     assert_int_equal(those_there(), 0x3ff);
     kiln_store *two = store;
     store = NULL;
-    age_summary();
+    age_summary(DAY_S + 60);
     open_store("max-age=9");
     put(21);
     finish_trim();
@@ -438,12 +482,73 @@ static void test_sizes_are_counted_once_a_day(void **state)
     scratch_entry_path(cache, 3, path);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(get_known_stat().entries, 10);
-    age_summary();
+    age_summary(DAY_S + 60);
     open_store("");
     put(3);
     finish_trim();
     assert_int_equal(get_known_stat().entries, 10);
     expect_size_known();
+}
+
+/* ---- where a trim can't rest ---- */
+
+static unsigned folders_listed;
+
+static DIR *counting_fdopendir(int file)
+{
+    folders_listed++;
+    return kilni_os_system()->fdopendir(file);
+}
+
+static int lock_without_locks(int file, short type, off_t offset, off_t size)
+{
+    (void)file, (void)type, (void)offset, (void)size;
+    errno = ENOLCK;
+    return -1;
+}
+
+/* How many folders the first put of a process lists. */
+static unsigned listed_by_a_put(uint64_t number)
+{
+    open_store("");
+    folders_listed = 0;
+    kilni_os_replace(&table);
+    put(number);
+    return folders_listed;
+}
+
+static void test_walks_without_locks(void **state)
+{
+    (void)state;
+    table.lock = lock_without_locks;
+    table.fdopendir = counting_fdopendir;
+    assert_true(listed_by_a_put(1) > 0);
+    assert_int_equal(listed_by_a_put(2), 0); /* the first one's was less than a day ago */
+    age_summary(DAY_S + 60);
+    assert_true(listed_by_a_put(3) > 0);
+    assert_int_equal(listed_by_a_put(4), 0);
+}
+
+static void test_walks_without_a_janitors_folder(void **state)
+{
+    (void)state;
+    table.fdopendir = counting_fdopendir;
+    open_store("");
+    put(1);
+    scratch_remove(scratch_path(cache, "v1/janitor"));
+    const int file = open(scratch_path(cache, "v1/janitor"), O_WRONLY | O_CREAT, 0600);
+    assert_true(file >= 0);
+    close(file);
+    assert_int_equal(listed_by_a_put(2), 0);
+    kiln_store_close(&store);
+    assert_int_equal(unlink(scratch_path(cache, "stats")), 0);
+    assert_true(listed_by_a_put(3) > 0); /* the size has to be known */
+    expect_size_known();
+    char small[64];
+    snprintf(small, sizeof small, "max-size=%llu", (unsigned long long)get_stat().bytes);
+    open_store(small);
+    put(4);
+    assert_true(get_stat().bytes < get_stat().max_bytes); /* room is made */
 }
 
 /* ---- dry runs ---- */
@@ -923,6 +1028,89 @@ static void damage_file(const char *path, enum damage damage)
     }
 }
 
+static int counting_fstatat(int directory, const char *path, struct stat *ret_stat, int flags)
+{
+    looks++;
+    return kilni_os_system()->fstatat(directory, path, ret_stat, flags);
+}
+
+/* A flag of the header that this version doesn't know, under a right checksum. */
+static void set_unknown_flag(const char *path)
+{
+    unsigned char bytes[1 << 14];
+    const size_t flags_offset = 12;
+    const int file = open(path, O_RDWR);
+    const ssize_t size = pread(file, bytes, sizeof bytes, 0);
+    assert_in_range(size, 1, sizeof bytes - 1);
+    bytes[flags_offset] |= 0x80;
+    kilni_entry_seal(bytes, (size_t)size);
+    assert_int_equal(pwrite(file, bytes, (size_t)size, 0), size);
+    close(file);
+}
+
+static void test_the_janitors_files_have_their_mode(void **state)
+{
+    (void)state;
+    struct stat stat;
+    table.clock_gettime = fast_clock;
+    fill_store();
+    assert_int_equal(unlink(scratch_path(cache, "stats")), 0);
+    scratch_remove(scratch_path(cache, "v1/janitor"));
+    kilni_os_replace(&table);
+    const mode_t mask = umask(0777);
+    kilni_dir_make_room(kilni_dir_of(store));
+    umask(mask);
+    static const char *const names[] = {"v1/janitor/job", "v1/janitor/next"};
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(lstat(scratch_path(cache, names[i]), &stat), 0);
+        assert_int_equal(stat.st_mode & 07777, 0600);
+    }
+}
+
+/* Who only counts something does little of a survey, and the next ones go on with it. */
+static void test_a_count_is_made_in_slices(void **state)
+{
+    (void)state;
+    const kiln_stats delta = {.misses = 1};
+    table.clock_gettime = fast_clock;
+    fill_store();
+    assert_int_equal(unlink(scratch_path(cache, "stats")), 0);
+    kilni_os_replace(&table);
+    looks = 0;
+    table.fstatat = counting_fstatat;
+    kilni_os_replace(&table);
+    assert_int_equal(kiln_store_account(store, &delta), KILN_OK);
+    assert_in_range(looks, 8, 32);
+    assert_true(exists(scratch_path(cache, "v1/janitor/job")));
+    unsigned puts = 0;
+    while (exists(scratch_path(cache, "v1/janitor/job"))) {
+        put(0);
+        assert_true(puts++ < MANY);
+    }
+    expect_size_known();
+}
+
+/* A newer entry that only its flags tell stays, and others go in its place. */
+static void test_what_seems_newer_takes_no_ones_place(void **state)
+{
+    (void)state;
+    char path[SCRATCH_PATH_SIZE];
+    open_store("policy=lru");
+    for (uint64_t i = 0; i < 10; i++) {
+        put(i);
+        set_use(i, LONG_AGO + (time_t)i);
+    }
+    scratch_entry_path(cache, 0, path);
+    set_unknown_flag(path);
+    set_use(0, LONG_AGO);
+    scratch_remove(scratch_path(cache, "v1/janitor"));
+    const uint64_t half = get_stat().bytes / 2;
+    trim_by(KILN_TRIM_BY_SIZE, half, 0);
+    assert_true(exists(path));
+    assert_true(get_stat().bytes <= half);
+    assert_int_equal(those_there(), 0x3c1);
+}
+
 static void test_damaged_files_of_the_janitor(void **state)
 {
     (void)state;
@@ -1070,8 +1258,12 @@ int main(void)
         TEST(test_parameters_of_a_trim),
         TEST(test_older_than),
         TEST(test_age_when_a_store_is_closed),
+        TEST(test_a_store_that_is_refused_is_left_alone),
+        TEST(test_only_its_own_directory_is_trimmed_at_the_end),
         TEST(test_age_once_a_day),
         TEST(test_sizes_are_counted_once_a_day),
+        TEST(test_walks_without_locks),
+        TEST(test_walks_without_a_janitors_folder),
         TEST(test_a_dry_run_alters_nothing),
         TEST(test_a_trim_in_slices),
         TEST(test_walks_in_parts),
@@ -1081,6 +1273,9 @@ int main(void)
         TEST(test_two_processes),
         TEST(test_a_trim_by_order_ends_one_in_slices),
         TEST(test_what_was_replaced_is_never_removed),
+        TEST(test_the_janitors_files_have_their_mode),
+        TEST(test_a_count_is_made_in_slices),
+        TEST(test_what_seems_newer_takes_no_ones_place),
         TEST(test_damaged_files_of_the_janitor),
         TEST(test_a_summary_that_is_out_of_date),
         TEST(test_blocks_are_counted),

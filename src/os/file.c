@@ -2,6 +2,7 @@
 #include "os/file.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
 
 #include "os/os.h"
@@ -95,6 +96,23 @@ void kilni_file_complete_mode(int file, mode_t mode)
         (stat.st_mode & mode) != mode) {
         kilni_os()->fchmod(file, (stat.st_mode & 07777) | mode);
     }
+}
+
+int kilni_file_open_or_make(int directory, const char *path, int flags)
+{
+    const int careful = O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+    const int existing = (flags & ~O_CREAT) | careful;
+    int file = kilni_os()->openat(directory, path, existing, 0);
+    if (file >= 0 || errno != ENOENT || !(flags & O_CREAT)) {
+        return file;
+    }
+    file = kilni_os()->openat(directory, path, flags | O_EXCL | careful, 0600);
+    if (file >= 0) {
+        kilni_file_complete_mode(file, 0600);
+    } else if (errno == EEXIST) {
+        file = kilni_os()->openat(directory, path, existing, 0);
+    }
+    return file;
 }
 
 kiln_status kilni_status_from_errno(int error)

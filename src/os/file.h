@@ -24,6 +24,10 @@ kiln_status kilni_file_write_at(int file, const void *buffer, size_t size, off_t
  * umask took something off. The descriptor may be one of O_PATH. A failure leaves the mode. */
 void kilni_file_complete_mode(int file, mode_t mode);
 
+/* Opens a file carefully: no link, no waiting for a FIFO's other end. With O_CREAT in @flags it is
+ * made where there is none, mode 0600 whatever the umask. Returns the descriptor; -1 and errno. */
+int kilni_file_open_or_make(int directory, const char *path, int flags);
+
 /* The status that an errno stands for: ENOENT, ENOTDIR, ESTALE: KILN_MISS; EACCES, EPERM, ELOOP:
  * KILN_E_DENIED; EROFS: KILN_E_READONLY; ENOSPC, EDQUOT, EFBIG: KILN_E_FULL; ENOMEM:
  * KILN_E_NO_MEMORY; EEXIST: KILN_EXISTS; EBUSY: KILN_BUSY; else KILN_E_IO. */

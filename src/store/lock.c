@@ -79,28 +79,11 @@ static bool is_trusted(const struct stat *stat, bool only_read)
            (owner == kilni_os()->geteuid() || (only_read && owner == 0));
 }
 
-static int open_or_make(int directory, const char *path, int flags)
-{
-    const int careful = O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
-    const int existing = (flags & ~O_CREAT) | careful;
-    int file = kilni_os()->openat(directory, path, existing, 0);
-    if (file >= 0 || errno != ENOENT || !(flags & O_CREAT)) {
-        return file;
-    }
-    file = kilni_os()->openat(directory, path, flags | O_EXCL | careful, 0600);
-    if (file >= 0) {
-        kilni_file_complete_mode(file, 0600);
-    } else if (errno == EEXIST) {
-        file = kilni_os()->openat(directory, path, existing, 0);
-    }
-    return file;
-}
-
 /* Opens, trusts and enlists a lock's file, with the list's lock held: a fork meanwhile would leave
  * the child a copy that it doesn't know. */
 static kiln_status open_locked(int directory, const char *path, int flags, kilni_lock *ret_lock)
 {
-    const int file = open_or_make(directory, path, flags);
+    const int file = kilni_file_open_or_make(directory, path, flags);
     if (file < 0) {
         return kilni_status_from_errno(errno);
     }

@@ -57,6 +57,17 @@ class Doctor(cli.CliTest):
         self.assertEqual(self.report()["directory"]["state"], "used")
         self.assertEqual(sorted(os.listdir(self.cache)), before)
 
+    def test_nothing_is_trimmed(self):
+        self.make("entries")
+        long_ago = (1000000000, 1000000000)
+        files = [os.path.join(folder, name)
+                 for folder, _, names in os.walk(self.cache) for name in names]
+        for file in files:
+            os.utime(file, long_ago)
+        self.environment["KILN_DIR"] = "file://" + self.cache + "?max-age=1"
+        self.assertEqual(self.report()["directory"]["state"], "used")
+        self.assertEqual([file for file in files if not os.path.exists(file)], [])
+
     def test_directory_is_a_link(self):
         os.mkdir(self.cache + "-elsewhere", 0o700)
         os.symlink(self.cache + "-elsewhere", self.cache)

@@ -73,6 +73,14 @@ static void leave_places(kilni_dir *dir)
     }
 }
 
+static void free_dir(kilni_dir *dir)
+{
+    leave_places(dir);
+    kilni_owned_file_close(&dir->start);
+    free(dir->path);
+    free(dir);
+}
+
 static void dir_close(kiln_store *store)
 {
     kilni_dir *dir = (kilni_dir *)store;
@@ -81,13 +89,12 @@ static void dir_close(kiln_store *store)
         atomic_load_explicit(&store->uncounted_corrupt, memory_order_relaxed) > 0) {
         kilni_dir_account(store, &nothing);
     }
-    if (place_of(dir)) {
+    /* The application may have closed the descriptor, and opened something else under its number.
+     */
+    if (kilni_owned_file_is_intact(&place_of(dir)->directory)) {
         kilni_dir_tend_at_end(dir);
     }
-    leave_places(dir);
-    kilni_owned_file_close(&dir->start);
-    free(dir->path);
-    free(dir);
+    free_dir(dir);
 }
 
 static kiln_status dir_note_miss(kiln_store *store, const kiln_entry *miss)
@@ -312,7 +319,7 @@ kiln_status kilni_dir_open(const char *path, const kilni_store_options *options,
     dir->start.file = -1;
     kiln_status status = open_directory(dir, error);
     if (status != KILN_OK) {
-        dir_close(&dir->store);
+        free_dir(dir);
         return status;
     }
     *ret_store = &dir->store;

@@ -108,8 +108,6 @@ void kilni_dir_shard_path(unsigned shard, char *path);
 /* "v1/ab/abcd…" */
 void kilni_dir_entry_path(unsigned shard, const kiln_digest *digest, char *path);
 void kilni_dir_path_of(const kiln_key *key, char *path);
-/* A temporary's path, beside the file of another one. */
-void kilni_dir_path_beside(const char *path, uint64_t number, char *beside);
 /* "FOLDER/.tmp-…", of a random number; false where that is longer than @size */
 bool kilni_dir_temporary_path(const char *folder, uint64_t number, char *path, size_t size);
 
@@ -201,9 +199,36 @@ typedef struct kilni_dir_identity {
 
 kilni_dir_identity kilni_dir_identity_of(const struct stat *stat);
 
-/* Removes a file, unless it is not the one any more that was seen. Returns KILN_OK; KILN_MISS;
- * KILN_E_READONLY; KILN_E_IO. */
-kiln_status kilni_dir_remove_seen(int directory, const char *path, const kilni_dir_identity *seen);
+/* Whether it is still the file that was seen. Returns KILN_OK; KILN_MISS; KILN_E_READONLY;
+ * KILN_E_IO. */
+kiln_status kilni_dir_look_again(int directory, const char *path, const kilni_dir_identity *seen);
+
+/* Whether there is nothing of that name, for sure. */
+bool kilni_dir_is_gone(int directory, const char *path);
+
+/* Gives a file a temporary's name, which nobody else knows: should this process die, a walk finds
+ * it there.
+ *
+ * @directory  both paths are relative to it
+ * @folder     in which the file is looked for as a leftover
+ * @aside      [out] of KILNI_DIR_PATH_SIZE bytes
+ * Returns KILN_OK; KILN_MISS; KILN_E_READONLY; KILN_E_IO. */
+kiln_status kilni_dir_move_aside(int directory, const char *folder, const char *path, char *aside);
+
+/* Gives it its name back, unless a newer one has it by now. */
+void kilni_dir_bring_back(int directory, const char *aside, const char *path);
+
+/* Removes it where it is what was seen. Statuses as above. */
+kiln_status kilni_dir_remove_aside(int directory, const char *aside,
+                                   const kilni_dir_identity *seen);
+
+/* Removes a file, unless it is not the one any more that was seen. @folder and statuses as
+ * kilni_dir_move_aside. */
+kiln_status kilni_dir_remove_seen(int directory, const char *folder, const char *path,
+                                  const kilni_dir_identity *seen);
+
+/* Who is told to remove an entry does it although others use it meanwhile, which alters it. */
+#define KILNI_DIR_REMOVE_TRIES 8
 
 /* Takes what was removed off the totals. */
 void kilni_dir_count_removed(kilni_dir *dir, unsigned shard, const struct stat *removed);
@@ -227,17 +252,25 @@ typedef struct kilni_dir_spot {
     uint32_t number;
 } kilni_dir_spot;
 
+/* A file of a pair whose other one is not there. */
+typedef enum kilni_dir_half {
+    KILNI_DIR_NO_HALF,
+    KILNI_DIR_HALF_KEY,
+    KILNI_DIR_HALF_PAYLOAD
+} kilni_dir_half;
+
 /* One file of ours that a walk met, or a pair. Valid during the visit. */
 typedef struct kilni_dir_found {
     unsigned shard;
-    int directory;      /* in which @name is */
-    const char *name;   /* of a pair: the payload's */
-    bool is_temporary;  /* or half of a pair */
-    kiln_digest digest; /* of an entry; of a pair: zeros */
-    struct stat stat;   /* of a pair: the payload's, but with the blocks of both files */
-    const char *folder; /* of what belongs to a pair: the path of @directory; else NULL */
-    uint32_t number;    /* of a pair */
-    uint64_t key_size;  /* of a pair: of its key's file */
+    int directory;       /* in which @name is */
+    const char *name;    /* of a pair: the payload's */
+    bool is_temporary;   /* or half of a pair */
+    kilni_dir_half half; /* which one */
+    kiln_digest digest;  /* of an entry; of a pair: zeros */
+    struct stat stat;    /* of a pair: the payload's, but with the blocks of both files */
+    const char *folder;  /* of what belongs to a pair: the path of @directory; else NULL */
+    uint32_t number;     /* of a pair, or half of one */
+    uint64_t key_size;   /* of a pair: of its key's file */
 } kilni_dir_found;
 
 kilni_dir_spot kilni_dir_spot_of(const kilni_dir_found *found);
@@ -304,9 +337,10 @@ void kilni_dir_tend(kilni_dir *dir, uint64_t put_bytes, bool has_outgrown);
 /* Counts the store anew, and trims it where it is too large: a slice of that. */
 void kilni_dir_make_room(kilni_dir *dir);
 
-/* The same for a store whose size nobody knows: as many slices as a put does at most. */
-void kilni_dir_count_anew(kilni_dir *dir);
+/* The same for a store whose size nobody knows. Puts go on with it; one that evicts nothing gets as
+ * many slices at once as a put does at most. */
+void kilni_dir_begin_count(kilni_dir *dir);
 
 /* What a store does before it is closed, for a short time: it goes on with a trim, or lets what is
- * too old go. */
+ * too old go, unless it was surveyed within an hour. */
 void kilni_dir_tend_at_end(kilni_dir *dir);

@@ -196,10 +196,13 @@ static void read_head(const kilni_janitor *j, const kilni_dir_found *found,
     kiln_status status = kilni_dir_open_file(j->dir, found->directory, found->name, &file, &stat);
     if (status == KILN_OK) {
         status = kilni_file_read_at(file, bytes, sizeof bytes, 0, &count);
+        if (status == KILN_OK) {
+            status = kilni_entry_head_decode(bytes, count, (uint64_t)stat.st_size, &head);
+        }
+        if (status == KILN_OK && head.seems_newer && kilni_dir_may_be_newer(j->dir, file, &stat)) {
+            status = KILN_E_VERSION;
+        }
         kilni_os()->close(file);
-    }
-    if (status == KILN_OK) {
-        status = kilni_entry_head_decode(bytes, count, (uint64_t)stat.st_size, &head);
     }
     if (status == KILN_OK) {
         record->created_s = head.created_s;

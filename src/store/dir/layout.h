@@ -38,6 +38,11 @@ typedef struct kilni_dir_layout {
     kiln_status (*remove_place)(kilni_dir *dir, const kilni_dir_spot *spot,
                                 const kilni_dir_identity *seen);
 
+    /* Removes half a pair while it is still what was seen and nothing but a half. KILN_EXISTS: it
+     * is more by now; else as kilni_dir_remove_seen. NULL: there are no pairs. */
+    kiln_status (*remove_half)(kilni_dir *dir, const kilni_dir_found *found,
+                               const kilni_dir_identity *seen);
+
     /* Removes empty folders that writers and janitors which died have left. NULL: none needed. */
     void (*tidy)(kilni_dir *dir);
 

@@ -51,14 +51,6 @@ bool kilni_dir_temporary_path(const char *folder, uint64_t number, char *path, s
     return length > 0 && (size_t)length < size;
 }
 
-void kilni_dir_path_beside(const char *path, uint64_t number, char *beside)
-{
-    const char *slash = strrchr(path, '/');
-    const int folder = slash ? (int)(slash + 1 - path) : 0;
-    snprintf(beside, KILNI_DIR_PATH_SIZE, "%.*s" TEMPORARY_PREFIX "%016" PRIx64, folder, path,
-             number);
-}
-
 static bool is_hex(const char *text, size_t length)
 {
     return strlen(text) == length && strspn(text, "0123456789abcdef") == length;
@@ -106,10 +98,11 @@ static kiln_digest digest_of(kilni_dir *dir, const kilni_dir_found *found)
 static kiln_status remove_place(kilni_dir *dir, const kilni_dir_spot *spot,
                                 const kilni_dir_identity *seen)
 {
-    char path[KILNI_DIR_PATH_SIZE];
+    char folder[KILNI_DIR_PATH_SIZE], path[KILNI_DIR_PATH_SIZE];
+    kilni_dir_shard_path(spot->shard, folder);
     kilni_dir_entry_path(spot->shard, &spot->digest, path);
     const int root = kilni_dir_root(dir);
-    return kilni_dir_may_remove(dir, root, path) ? kilni_dir_remove_seen(root, path, seen)
+    return kilni_dir_may_remove(dir, root, path) ? kilni_dir_remove_seen(root, folder, path, seen)
                                                  : KILN_EXISTS;
 }
 

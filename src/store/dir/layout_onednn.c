@@ -3,11 +3,11 @@
  * Layout "onednn": <hash>/<n>/key.bin and kernel.bin, with a folder for the backend above them
  * where the location names one, and size.txt.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
+#include "os/file.h"
 #include "os/os.h"
 #include "store/dir/pair.h"
 
@@ -20,16 +20,32 @@ static kiln_status hash_levels(const kiln_key *key, kiln_digest *ret_levels)
     return KILN_OK;
 }
 
-/* Whether a file of the size's name may be replaced: there is none, or one that is ours and no
- * longer than what we write. */
+/* Whether an open file holds nothing but a number, or nothing at all. */
+static bool holds_a_size(int file)
+{
+    char text[SIZE_TEXT_SIZE];
+    size_t count = 0;
+    if (kilni_file_read_at(file, text, sizeof text, 0, &count) != KILN_OK || count == sizeof text) {
+        return false;
+    }
+    text[count] = '\0';
+    const size_t digits = strspn(text, "0123456789");
+    return digits == count || (digits + 1 == count && text[digits] == '\n');
+}
+
+/* Whether a file of the size's name may be replaced: there is none, or one that we wrote. */
 static bool may_replace(const kilni_dir *dir)
 {
+    int file;
     struct stat stat;
-    if (kilni_os()->fstatat(kilni_dir_root(dir), SIZE_FILE, &stat, AT_SYMLINK_NOFOLLOW) != 0) {
-        return errno == ENOENT;
+    const kiln_status status =
+        kilni_dir_open_file(dir, kilni_dir_root(dir), SIZE_FILE, &file, &stat);
+    if (status != KILN_OK) {
+        return status == KILN_MISS;
     }
-    return S_ISREG(stat.st_mode) && stat.st_uid == dir->user &&
-           (uint64_t)stat.st_size < SIZE_TEXT_SIZE;
+    const bool may = holds_a_size(file);
+    kilni_os()->close(file);
+    return may;
 }
 
 /* For people and for other readers: Kiln itself goes by the totals. */
@@ -68,6 +84,7 @@ const kilni_dir_layout kilni_layout_onednn = {
     .check_place = kilni_pair_check_place,
     .digest_of = kilni_pair_digest_of,
     .remove_place = kilni_pair_remove_place,
+    .remove_half = kilni_pair_remove_half,
     .tidy = kilni_pair_tidy,
     .note_size = note_size,
 };

@@ -93,5 +93,6 @@ const kilni_dir_layout kilni_layout_sycl = {
     .check_place = kilni_pair_check_place,
     .digest_of = kilni_pair_digest_of,
     .remove_place = kilni_pair_remove_place,
+    .remove_half = kilni_pair_remove_half,
     .tidy = kilni_pair_tidy,
 };

@@ -61,6 +61,18 @@ typedef struct kilni_pair_slot {
 
 bool kilni_pair_parse_name(const kilni_dir *dir, const char *name, kilni_pair_slot *ret_slot);
 
+/* ---- pair_folder.c ---- */
+
+/* Opens a folder. KILN_OK; KILN_MISS; KILN_E_DENIED; KILN_E_IO. */
+kiln_status kilni_pair_open_folder(const kilni_dir *dir, const char *path, int *ret_folder);
+
+/* Opens it, and makes what is missing, with the store's own directory where that is gone. KILN_OK;
+ * KILN_MISS: one went meanwhile, or is no folder; else as kilni_dir_write_status. */
+kiln_status kilni_pair_make_folder(kilni_dir *dir, const char *path, int *ret_folder);
+
+/* Removes a folder and those above it, as far as they are empty. */
+void kilni_pair_remove_empty(const kilni_dir *dir, const char *path);
+
 /* ---- pair_list.c ---- */
 
 /* The pairs and halves of pairs in a folder, by number. */
@@ -71,9 +83,6 @@ typedef struct kilni_pair_list {
 
 /* Called for each temporary in a folder. */
 typedef void kilni_pair_temporary_fn(void *user, const char *name);
-
-/* Opens a folder. KILN_OK; KILN_MISS; KILN_E_DENIED; KILN_E_IO. */
-kiln_status kilni_pair_open_folder(const kilni_dir *dir, const char *path, int *ret_folder);
 
 /* @visit_temporary  may be NULL
  * @ret_list         [out] to be given back with kilni_pair_list_done
@@ -103,6 +112,8 @@ kiln_status kilni_pair_check_place(kilni_dir *dir, const kilni_dir_found *found,
 kiln_digest kilni_pair_digest_of(kilni_dir *dir, const kilni_dir_found *found);
 kiln_status kilni_pair_remove_place(kilni_dir *dir, const kilni_dir_spot *spot,
                                     const kilni_dir_identity *seen);
+kiln_status kilni_pair_remove_half(kilni_dir *dir, const kilni_dir_found *found,
+                                   const kilni_dir_identity *seen);
 void kilni_pair_tidy(kilni_dir *dir);
 
 /* What a put finds of a number's payload, or what is there instead. */
@@ -126,5 +137,10 @@ bool kilni_pair_stat(const kilni_dir *dir, int folder, uint32_t number, struct s
 kiln_status kilni_pair_remove_slot(kilni_dir *dir, int folder, uint32_t number,
                                    const kilni_dir_identity *seen);
 
-/* Removes a folder and those above it, as far as they are empty. */
-void kilni_pair_remove_empty(const kilni_dir *dir, const char *path);
+/* Removes one file of a number while it is what was seen and the other one is not there. Statuses
+ * as layout.h has them of remove_half. */
+kiln_status kilni_pair_remove_half_of(const kilni_dir *dir, int folder, uint32_t number,
+                                      kilni_dir_half half, const kilni_dir_identity *seen);
+
+/* Removes a number's own folder, where the layout has these, if it is empty. */
+void kilni_pair_remove_slot_folder(const kilni_dir *dir, int folder, uint32_t number);

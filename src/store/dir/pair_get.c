@@ -63,7 +63,7 @@ static kiln_status search(kilni_dir *dir, int folder, const kilni_pair_list *lis
     kiln_status first_failure = KILN_MISS;
     for (size_t i = 0; i < list->count; i++) {
         const kilni_pair_slot *slot = &list->slots[i];
-        if (!slot->has_key || !slot->has_payload) {
+        if (!slot->has_key) {
             continue;
         }
         kiln_status status = kilni_pair_compare_key(dir, folder, slot->number, key);
@@ -109,8 +109,7 @@ kiln_status kilni_pair_contains(kiln_store *store, const kiln_key *key)
         const kilni_pair_slot *slot = &list.slots[i];
         struct stat stat;
         uint64_t key_size;
-        is_found = slot->has_key && slot->has_payload &&
-                   kilni_pair_stat(dir, folder, slot->number, &stat, &key_size) &&
+        is_found = slot->has_key && kilni_pair_stat(dir, folder, slot->number, &stat, &key_size) &&
                    kilni_pair_compare_key(dir, folder, slot->number, key) == KILN_OK;
     }
     kilni_pair_list_done(&list);

@@ -9,17 +9,6 @@
 #include "os/os.h"
 #include "store/dir/pair.h"
 
-kiln_status kilni_pair_open_folder(const kilni_dir *dir, const char *path, int *ret_folder)
-{
-    const int folder = kilni_os()->openat(kilni_dir_root(dir), path,
-                                          O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
-    if (folder < 0) {
-        return kilni_dir_read_status(errno);
-    }
-    *ret_folder = folder;
-    return KILN_OK;
-}
-
 static bool add(kilni_pair_list *list, const kilni_pair_slot *slot)
 {
     if (list->count == list->capacity) {
@@ -63,10 +52,12 @@ static void sort_and_merge(kilni_pair_list *list)
     list->count = last + 1;
 }
 
-static bool is_there(int folder, const char *name)
+/* What can't be told is taken to be there: who uses it finds out. */
+static bool may_be_there(int folder, const char *name)
 {
     struct stat stat;
-    return kilni_os()->fstatat(folder, name, &stat, AT_SYMLINK_NOFOLLOW) == 0;
+    return kilni_os()->fstatat(folder, name, &stat, AT_SYMLINK_NOFOLLOW) == 0 ||
+           (errno != ENOENT && errno != ENOTDIR);
 }
 
 /* Looks into the folders that numbers have. */
@@ -76,9 +67,9 @@ static void look_into_slots(const kilni_dir *dir, int folder, kilni_pair_list *l
         kilni_pair_slot *slot = &list->slots[i];
         char name[KILNI_PAIR_NAME_SIZE];
         kilni_pair_key_name(dir, slot->number, name);
-        slot->has_key = is_there(folder, name);
+        slot->has_key = may_be_there(folder, name);
         kilni_pair_payload_name(dir, slot->number, name);
-        slot->has_payload = is_there(folder, name);
+        slot->has_payload = may_be_there(folder, name);
     }
 }
 

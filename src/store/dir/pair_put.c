@@ -19,44 +19,11 @@ typedef struct pair_put {
     const kiln_key *key;
     char path[KILNI_PAIR_FOLDER_SIZE];
     int folder;
-    uint32_t number; /* whose key file is the key's */
+    uint32_t number;            /* whose key file is the key's */
+    kilni_dir_identity claimed; /* the key file that was made here */
     uint64_t disk_bytes;
     kilni_dir_incumbent replaced;
 } pair_put;
-
-/* ---- the folder ---- */
-
-/* Makes every folder of a path that is missing. KILN_MISS: one went meanwhile. */
-static kiln_status make_folders(kilni_dir *dir, const char *path)
-{
-    char part[KILNI_PAIR_FOLDER_SIZE];
-    size_t length = 0;
-    do {
-        length += strcspn(path + length, "/");
-        memcpy(part, path, length);
-        part[length] = '\0';
-        if (kilni_dir_make_directory(kilni_dir_root(dir), part) != 0 && errno != EEXIST) {
-            const kiln_status status = kilni_dir_write_status(errno);
-            const bool is_root_gone = status == KILN_MISS && !strchr(part, '/');
-            const kiln_status revived = is_root_gone ? kilni_dir_revive(dir) : KILN_OK;
-            return revived == KILN_OK ? status : revived;
-        }
-    } while (path[length++] != '\0');
-    return KILN_OK;
-}
-
-static kiln_status open_folder(pair_put *put)
-{
-    kiln_status status = kilni_pair_open_folder(put->dir, put->path, &put->folder);
-    if (status != KILN_MISS) {
-        return status;
-    }
-    status = make_folders(put->dir, put->path);
-    if (status == KILN_OK) {
-        status = kilni_pair_open_folder(put->dir, put->path, &put->folder);
-    }
-    return status == KILN_MISS ? KILN_BUSY : status;
-}
 
 /* ---- the number ---- */
 
@@ -108,11 +75,22 @@ static int claim_without_links(int folder, const char *temporary, const char *na
 {
     const int file = kilni_os()->openat(folder, name,
                                         O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    struct stat empty;
     if (file < 0) {
         return -1;
     }
+    const bool is_known = kilni_os()->fstat(file, &empty) == 0;
     kilni_os()->close(file);
-    return kilni_os()->renameat(folder, temporary, folder, name);
+    if (kilni_os()->renameat(folder, temporary, folder, name) == 0) {
+        return 0;
+    }
+    const int system_error = errno;
+    if (is_known) {
+        const kilni_dir_identity seen = kilni_dir_identity_of(&empty);
+        kilni_dir_remove_seen(folder, ".", name, &seen);
+    }
+    errno = system_error;
+    return -1;
 }
 
 static kiln_status claim_status(int system_error)
@@ -121,15 +99,30 @@ static kiln_status claim_status(int system_error)
     return status == KILN_EXISTS || status == KILN_MISS ? KILN_BUSY : status;
 }
 
-/* Gives a number to the key, unless another got there first: KILN_BUSY. */
-static kiln_status claim(pair_put *put, uint32_t number)
+/* Gives the key file of a number its name. KILN_BUSY: another has it. */
+static kiln_status link_key(pair_put *put, const char *temporary, uint32_t number)
 {
-    char slot[KILNI_PAIR_NAME_SIZE], name[KILNI_PAIR_NAME_SIZE], temporary[KILNI_PAIR_NAME_SIZE];
-    kilni_pair_slot_name(number, slot);
-    if (kilni_pair_naming_of(put->dir)->has_slots &&
-        kilni_dir_make_directory(put->folder, slot) != 0 && errno != EEXIST) {
+    char name[KILNI_PAIR_NAME_SIZE];
+    struct stat ours;
+    kilni_pair_key_name(put->dir, number, name);
+    if (kilni_os()->fstatat(put->folder, temporary, &ours, AT_SYMLINK_NOFOLLOW) != 0) {
         return claim_status(errno);
     }
+    int result = kilni_os()->linkat(put->folder, temporary, put->folder, name, 0);
+    if (result != 0 && has_no_links(errno)) {
+        result = claim_without_links(put->folder, temporary, name);
+    }
+    if (result != 0) {
+        return claim_status(errno);
+    }
+    put->number = number;
+    put->claimed = kilni_dir_identity_of(&ours);
+    return KILN_OK;
+}
+
+static kiln_status write_and_link_key(pair_put *put, uint32_t number)
+{
+    char temporary[KILNI_PAIR_NAME_SIZE];
     kiln_bytes bytes = {0};
     bytes.data = kiln_key_encoding(put->key, &bytes.size);
     uint64_t disk_bytes = 0;
@@ -138,33 +131,35 @@ static kiln_status claim(pair_put *put, uint32_t number)
     if (status != KILN_OK) {
         return status == KILN_MISS ? KILN_BUSY : status;
     }
-    kilni_pair_key_name(put->dir, number, name);
-    int result = kilni_os()->linkat(put->folder, temporary, put->folder, name, 0);
-    if (result != 0 && has_no_links(errno)) {
-        result = claim_without_links(put->folder, temporary, name);
-    }
-    status = result == 0 ? KILN_OK : claim_status(errno);
+    status = link_key(put, temporary, number);
     kilni_os()->unlinkat(put->folder, temporary, 0);
     if (status == KILN_OK) {
-        put->number = number;
         put->disk_bytes += disk_bytes;
     }
     return status;
 }
 
-/* Gives up a number that has no payload yet, unless another key has got it meanwhile. */
+/* Gives a number to the key, unless another got there first: KILN_BUSY. */
+static kiln_status claim(pair_put *put, uint32_t number)
+{
+    char slot[KILNI_PAIR_NAME_SIZE];
+    kilni_pair_slot_name(number, slot);
+    if (kilni_pair_naming_of(put->dir)->has_slots &&
+        kilni_dir_make_directory(put->folder, slot) != 0 && errno != EEXIST) {
+        return claim_status(errno);
+    }
+    const kiln_status status = write_and_link_key(put, number);
+    if (status != KILN_OK) {
+        kilni_pair_remove_slot_folder(put->dir, put->folder, number);
+    }
+    return status;
+}
+
+/* Gives up a number that was claimed, unless another that writes the same key uses it by now. */
 static void unclaim(const pair_put *put)
 {
-    char name[KILNI_PAIR_NAME_SIZE];
-    if (kilni_pair_compare_key(put->dir, put->folder, put->number, put->key) == KILN_MISS) {
-        return;
-    }
-    kilni_pair_key_name(put->dir, put->number, name);
-    kilni_os()->unlinkat(put->folder, name, 0);
-    if (kilni_pair_naming_of(put->dir)->has_slots) {
-        kilni_pair_slot_name(put->number, name);
-        kilni_os()->unlinkat(put->folder, name, AT_REMOVEDIR);
-    }
+    kilni_pair_remove_half_of(put->dir, put->folder, put->number, KILNI_DIR_HALF_KEY,
+                              &put->claimed);
 }
 
 /* Another that writes the same key may have taken a lower number that came free meanwhile: the
@@ -245,7 +240,7 @@ static kiln_status publish(pair_put *put)
     }
     if (kilni_pair_compare_key(put->dir, put->folder, put->number, put->key) == KILN_MISS) {
         const kilni_dir_identity seen = kilni_dir_identity_of(&ours);
-        kilni_dir_remove_seen(put->folder, name, &seen);
+        kilni_dir_remove_seen(put->folder, ".", name, &seen);
         return KILN_BUSY;
     }
     put->disk_bytes += disk_bytes;
@@ -277,9 +272,9 @@ static void remove_others(const pair_put *put)
 
 static kiln_status put_once(pair_put *put)
 {
-    kiln_status status = open_folder(put);
+    kiln_status status = kilni_pair_make_folder(put->dir, put->path, &put->folder);
     if (status != KILN_OK) {
-        return status;
+        return status == KILN_MISS ? KILN_BUSY : status;
     }
     bool is_claimed = false;
     put->disk_bytes = 0;

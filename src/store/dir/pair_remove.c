@@ -49,80 +49,74 @@ bool kilni_pair_stat(const kilni_dir *dir, int folder, uint32_t number, struct s
     return true;
 }
 
-void kilni_pair_remove_empty(const kilni_dir *dir, const char *path)
+void kilni_pair_remove_slot_folder(const kilni_dir *dir, int folder, uint32_t number)
 {
-    char part[KILNI_PAIR_FOLDER_SIZE];
-    memcpy(part, path, strlen(path) + 1);
-    for (char *end = part; end; end = strrchr(part, '/')) {
-        if (end != part) {
-            *end = '\0';
-        }
-        if (kilni_os()->unlinkat(kilni_dir_root(dir), part, AT_REMOVEDIR) != 0) {
-            return;
-        }
-    }
-}
-
-static bool is_payload(const kilni_dir *dir, int folder, uint32_t number,
-                       const kilni_dir_identity *seen)
-{
-    char name[KILNI_PAIR_NAME_SIZE];
-    struct stat now;
-    kilni_pair_payload_name(dir, number, name);
-    return kilni_os()->fstatat(folder, name, &now, AT_SYMLINK_NOFOLLOW) == 0 &&
-           now.st_ino == seen->inode && now.st_size == seen->size &&
-           now.st_mtim.tv_sec == seen->used.tv_sec && now.st_mtim.tv_nsec == seen->used.tv_nsec;
-}
-
-/* Gives a key file a name that finds nothing. */
-static kiln_status move_aside(int folder, const char *name, char *aside)
-{
-    uint64_t number;
-    if (kilni_os()->getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number ||
-        !kilni_dir_temporary_path(".", number, aside, KILNI_PAIR_NAME_SIZE)) {
-        return KILN_E_IO;
-    }
-    return kilni_os()->renameat(folder, name, folder, aside) == 0 ? KILN_OK
-                                                                  : kilni_dir_remove_status(errno);
-}
-
-/* Unless another key has got the number meanwhile. */
-static void put_back(int folder, const char *aside, const char *name)
-{
-    if (kilni_os()->linkat(folder, aside, folder, name, 0) == 0 || errno == EEXIST) {
-        kilni_os()->unlinkat(folder, aside, 0);
-    } else {
-        kilni_os()->renameat(folder, aside, folder, name);
+    if (kilni_pair_naming_of(dir)->has_slots) {
+        char name[KILNI_PAIR_NAME_SIZE];
+        kilni_pair_slot_name(number, name);
+        kilni_os()->unlinkat(folder, name, AT_REMOVEDIR);
     }
 }
 
 kiln_status kilni_pair_remove_slot(kilni_dir *dir, int folder, uint32_t number,
                                    const kilni_dir_identity *seen)
 {
-    char key_name[KILNI_PAIR_NAME_SIZE], name[KILNI_PAIR_NAME_SIZE], aside[KILNI_PAIR_NAME_SIZE];
+    char key_name[KILNI_PAIR_NAME_SIZE], name[KILNI_PAIR_NAME_SIZE], aside[KILNI_DIR_PATH_SIZE];
     kilni_pair_key_name(dir, number, key_name);
     kilni_pair_payload_name(dir, number, name);
-    if (!is_payload(dir, folder, number, seen)) {
-        return KILN_MISS;
+    kiln_status status = kilni_dir_look_again(folder, name, seen);
+    if (status != KILN_OK) {
+        return status;
     }
     if (!kilni_dir_may_remove(dir, folder, name)) {
         return KILN_EXISTS;
     }
-    kiln_status status = move_aside(folder, key_name, aside);
+    status = kilni_dir_move_aside(folder, ".", key_name, aside);
     if (status != KILN_OK) {
         return status;
     }
-    status = kilni_dir_remove_seen(folder, name, seen);
+    status = kilni_dir_remove_seen(folder, ".", name, seen);
     if (status != KILN_OK) {
-        put_back(folder, aside, key_name);
+        kilni_dir_bring_back(folder, aside, key_name);
         return status;
     }
     kilni_os()->unlinkat(folder, aside, 0);
-    if (kilni_pair_naming_of(dir)->has_slots) {
-        kilni_pair_slot_name(number, name);
-        kilni_os()->unlinkat(folder, name, AT_REMOVEDIR);
-    }
+    kilni_pair_remove_slot_folder(dir, folder, number);
     return KILN_OK;
+}
+
+/* A listing may miss a file that is being replaced, and a half may get its other file at any time.
+ * So it is set aside, and then the other one looked for; who puts a payload looks for its key file
+ * afterwards. Of the two, one sees what the other did. */
+kiln_status kilni_pair_remove_half_of(const kilni_dir *dir, int folder, uint32_t number,
+                                      kilni_dir_half half, const kilni_dir_identity *seen)
+{
+    char names[2][KILNI_PAIR_NAME_SIZE], aside[KILNI_DIR_PATH_SIZE];
+    kilni_pair_key_name(dir, number, names[half != KILNI_DIR_HALF_KEY]);
+    kilni_pair_payload_name(dir, number, names[half == KILNI_DIR_HALF_KEY]);
+    const char *const name = names[0], *const other = names[1];
+    kiln_status status =
+        kilni_dir_is_gone(folder, other) ? kilni_dir_look_again(folder, name, seen) : KILN_EXISTS;
+    if (status == KILN_OK) {
+        status = kilni_dir_move_aside(folder, ".", name, aside);
+    }
+    if (status != KILN_OK) {
+        return status;
+    }
+    status = kilni_dir_is_gone(folder, other) ? kilni_dir_remove_aside(folder, aside, seen)
+                                              : KILN_EXISTS;
+    if (status != KILN_OK) {
+        kilni_dir_bring_back(folder, aside, name);
+        return status;
+    }
+    kilni_pair_remove_slot_folder(dir, folder, number);
+    return KILN_OK;
+}
+
+kiln_status kilni_pair_remove_half(kilni_dir *dir, const kilni_dir_found *found,
+                                   const kilni_dir_identity *seen)
+{
+    return kilni_pair_remove_half_of(dir, found->directory, found->number, found->half, seen);
 }
 
 kiln_status kilni_pair_remove_place(kilni_dir *dir, const kilni_dir_spot *spot,
@@ -142,25 +136,32 @@ kiln_status kilni_pair_remove_place(kilni_dir *dir, const kilni_dir_spot *spot,
 }
 
 /* Removes a number's pair where it is the key's. KILN_MISS: it is not. */
-static kiln_status remove_if_own(kilni_dir *dir, int folder, const kilni_pair_slot *slot,
-                                 const kiln_key *key)
+static kiln_status remove_if_own(kilni_dir *dir, int folder, uint32_t number, const kiln_key *key)
 {
-    struct stat stat;
-    uint64_t key_size;
-    if (!slot->has_key || !slot->has_payload ||
-        !kilni_pair_stat(dir, folder, slot->number, &stat, &key_size)) {
-        return KILN_MISS;
-    }
-    kiln_status status = kilni_pair_compare_key(dir, folder, slot->number, key);
-    if (status != KILN_OK) {
-        return status;
-    }
-    const kilni_dir_identity seen = kilni_dir_identity_of(&stat);
-    status = kilni_pair_remove_slot(dir, folder, slot->number, &seen);
-    if (status == KILN_OK) {
-        kilni_dir_count_removed(dir, 0, &stat);
+    kiln_status status = KILN_MISS;
+    for (int i = 0; i < KILNI_DIR_REMOVE_TRIES && status == KILN_MISS; i++) {
+        struct stat stat;
+        uint64_t key_size;
+        if (!kilni_pair_stat(dir, folder, number, &stat, &key_size)) {
+            return KILN_MISS;
+        }
+        status = kilni_pair_compare_key(dir, folder, number, key);
+        if (status != KILN_OK) {
+            return status;
+        }
+        const kilni_dir_identity seen = kilni_dir_identity_of(&stat);
+        status = kilni_pair_remove_slot(dir, folder, number, &seen);
+        if (status == KILN_OK) {
+            kilni_dir_count_removed(dir, 0, &stat);
+        }
     }
     return status;
+}
+
+/* Of several removals the one is told that says most: a failure, or what stays. */
+static int gravity(kiln_status removal)
+{
+    return removal == KILN_MISS ? 0 : removal == KILN_OK ? 1 : removal == KILN_EXISTS ? 2 : 3;
 }
 
 kiln_status kilni_pair_remove(kiln_store *store, const kiln_key *key)
@@ -175,18 +176,18 @@ kiln_status kilni_pair_remove(kiln_store *store, const kiln_key *key)
     if (status != KILN_OK) {
         return status == KILN_MISS ? KILN_MISS : KILN_E_IO;
     }
-    kilni_pair_list list;
+    kilni_pair_list list = {0};
     status = kilni_pair_list_read(dir, folder, NULL, NULL, &list);
     kiln_status result = status == KILN_OK || status == KILN_MISS ? KILN_MISS : KILN_E_IO;
     for (size_t i = 0; status == KILN_OK && i < list.count; i++) {
-        const kiln_status removed = remove_if_own(dir, folder, &list.slots[i], key);
-        if (removed != KILN_MISS && result != KILN_EXISTS) {
+        const kiln_status removed = list.slots[i].has_key
+                                        ? remove_if_own(dir, folder, list.slots[i].number, key)
+                                        : KILN_MISS;
+        if (gravity(removed) > gravity(result)) {
             result = removed;
         }
     }
-    if (status == KILN_OK) {
-        kilni_pair_list_done(&list);
-    }
+    kilni_pair_list_done(&list);
     kilni_os()->close(folder);
     kilni_pair_remove_empty(dir, path);
     return result;

@@ -52,33 +52,38 @@ static kilni_dir_found found_in(const folder_walk *in, const char *name)
     };
 }
 
-/* A temporary, or what is left of a pair. */
-static void visit_half(void *user, const char *name)
+static void visit_if_file(const folder_walk *in, kilni_dir_found *found)
 {
-    const folder_walk *in = user;
-    kilni_dir_found found = found_in(in, name);
-    found.is_temporary = true;
+    found->is_temporary = true;
     if (!is_over(in->walk) &&
-        kilni_os()->fstatat(in->folder, name, &found.stat, AT_SYMLINK_NOFOLLOW) == 0 &&
-        S_ISREG(found.stat.st_mode)) {
-        in->walk->has_ended = in->walk->visit(in->walk->user, &found) != 0;
+        kilni_os()->fstatat(in->folder, found->name, &found->stat, AT_SYMLINK_NOFOLLOW) == 0 &&
+        S_ISREG(found->stat.st_mode)) {
+        in->walk->has_ended = in->walk->visit(in->walk->user, found) != 0;
     }
 }
 
-static void visit_slot(folder_walk *in, const kilni_pair_slot *slot)
+static void visit_temporary(void *user, const char *name)
+{
+    const folder_walk *in = user;
+    kilni_dir_found found = found_in(in, name);
+    visit_if_file(in, &found);
+}
+
+/* A listing may miss a file that is being replaced: what makes a pair is looked for by name. */
+static void visit_slot(const folder_walk *in, const kilni_pair_slot *slot)
 {
     const kilni_dir *dir = in->walk->dir;
     char key_name[KILNI_PAIR_NAME_SIZE], name[KILNI_PAIR_NAME_SIZE];
     kilni_pair_key_name(dir, slot->number, key_name);
     kilni_pair_payload_name(dir, slot->number, name);
-    if (!slot->has_key || !slot->has_payload) {
-        visit_half(in, slot->has_key ? key_name : name);
-        return;
-    }
     kilni_dir_found found = found_in(in, name);
     found.number = slot->number;
     if (kilni_pair_stat(dir, in->folder, slot->number, &found.stat, &found.key_size)) {
         in->walk->has_ended = in->walk->visit(in->walk->user, &found) != 0;
+    } else if (slot->has_key != slot->has_payload) {
+        found.half = slot->has_key ? KILNI_DIR_HALF_KEY : KILNI_DIR_HALF_PAYLOAD;
+        found.name = slot->has_key ? key_name : name;
+        visit_if_file(in, &found);
     }
 }
 
@@ -87,7 +92,7 @@ static void visit_pairs(pair_walk *walk, int folder)
     folder_walk in = {.walk = walk, .folder = folder};
     kilni_pair_list list;
     const kiln_status status =
-        kilni_pair_list_read(walk->dir, folder, walk->visit ? visit_half : NULL, &in, &list);
+        kilni_pair_list_read(walk->dir, folder, walk->visit ? visit_temporary : NULL, &in, &list);
     if (status != KILN_OK) {
         note_failure(walk, status);
         return;
@@ -208,10 +213,11 @@ static void walk_level(pair_walk *walk, int folder, unsigned level, bool is_top)
             note_folder(walk, found->d_ino);
             walk_below(walk, folder, found->d_name, below);
             ended_below = walk->has_ended && below < kilni_pair_naming_of(walk->dir)->levels;
-        } else if (is_top && walk->visit && kilni_dir_is_temporary_name(found->d_name)) {
+        } else if (is_top && walk->visit && walk->dir->layout->note_size &&
+                   kilni_dir_is_temporary_name(found->d_name)) {
             /* Of what the layout notes beside the folders. */
             folder_walk in = {.walk = walk, .folder = folder};
-            visit_half(&in, found->d_name);
+            visit_temporary(&in, found->d_name);
         }
         if (!ended_below) {
             go_on_at(walk, next);

@@ -208,7 +208,7 @@ static kiln_status change_totals(kilni_dir *dir, kilni_totals_change *change,
         status = kilni_dir_change_totals_file(dir, change, ret_totals);
     }
     if (status == KILN_OK && ret_totals->is_new) {
-        kilni_dir_count_anew(dir);
+        kilni_dir_begin_count(dir);
     }
     if (status != KILN_OK) {
         atomic_fetch_add_explicit(&dir->store.uncounted_corrupt, corrupt, memory_order_relaxed);
@@ -286,7 +286,7 @@ kilni_dir_identity kilni_dir_identity_of(const struct stat *stat)
         .inode = stat->st_ino, .size = stat->st_size, .used = stat->st_mtim};
 }
 
-static kiln_status look_again(int directory, const char *path, const kilni_dir_identity *seen)
+kiln_status kilni_dir_look_again(int directory, const char *path, const kilni_dir_identity *seen)
 {
     struct stat now;
     if (kilni_os()->fstatat(directory, path, &now, AT_SYMLINK_NOFOLLOW) != 0) {
@@ -298,42 +298,62 @@ static kiln_status look_again(int directory, const char *path, const kilni_dir_i
     return is_same ? KILN_OK : KILN_MISS;
 }
 
-/* Gives a file its name back, unless a newer one has it by now. */
-static void bring_back(int directory, const char *aside, const char *path)
+kiln_status kilni_dir_move_aside(int directory, const char *folder, const char *path, char *aside)
 {
-    if (kilni_os()->linkat(directory, aside, directory, path, 0) == 0 || errno == EEXIST) {
-        kilni_os()->unlinkat(directory, aside, 0);
-    } else {
-        /* Not all file systems have links. */
-        kilni_os()->renameat(directory, aside, directory, path);
+    uint64_t number;
+    if (kilni_os()->getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number ||
+        !kilni_dir_temporary_path(folder, number, aside, KILNI_DIR_PATH_SIZE)) {
+        return KILN_E_IO;
     }
+    return kilni_os()->renameat(directory, path, directory, aside) == 0
+               ? KILN_OK
+               : kilni_dir_remove_status(errno);
+}
+
+bool kilni_dir_is_gone(int directory, const char *path)
+{
+    struct stat stat;
+    return kilni_os()->fstatat(directory, path, &stat, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT;
+}
+
+void kilni_dir_bring_back(int directory, const char *aside, const char *path)
+{
+    if (kilni_os()->linkat(directory, aside, directory, path, 0) != 0 &&
+        kilni_dir_is_gone(directory, path)) {
+        /* Not all file systems have links, and not at all times. */
+        kilni_os()->renameat(directory, aside, directory, path);
+    } else {
+        kilni_os()->unlinkat(directory, aside, 0);
+    }
+}
+
+kiln_status kilni_dir_remove_aside(int directory, const char *aside, const kilni_dir_identity *seen)
+{
+    const kiln_status status = kilni_dir_look_again(directory, aside, seen);
+    if (status != KILN_OK) {
+        return status;
+    }
+    return kilni_os()->unlinkat(directory, aside, 0) == 0 ? KILN_OK
+                                                          : kilni_dir_remove_status(errno);
 }
 
 /* Between a look and a removal by name another process may put a new file there. So the file gets
  * a name that nobody else knows, and is looked at under that. */
-kiln_status kilni_dir_remove_seen(int directory, const char *path, const kilni_dir_identity *seen)
+kiln_status kilni_dir_remove_seen(int directory, const char *folder, const char *path,
+                                  const kilni_dir_identity *seen)
 {
     char aside[KILNI_DIR_PATH_SIZE];
-    uint64_t number;
-    kiln_status status = look_again(directory, path, seen);
+    kiln_status status = kilni_dir_look_again(directory, path, seen);
+    if (status == KILN_OK) {
+        status = kilni_dir_move_aside(directory, folder, path, aside);
+    }
     if (status != KILN_OK) {
         return status;
     }
-    if (kilni_os()->getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number) {
-        return KILN_E_IO;
+    status = kilni_dir_remove_aside(directory, aside, seen);
+    if (status != KILN_OK) {
+        kilni_dir_bring_back(directory, aside, path);
     }
-    kilni_dir_path_beside(path, number, aside);
-    if (kilni_os()->renameat(directory, path, directory, aside) != 0) {
-        return kilni_dir_remove_status(errno);
-    }
-    status = look_again(directory, aside, seen);
-    if (status == KILN_OK && kilni_os()->unlinkat(directory, aside, 0) == 0) {
-        return KILN_OK;
-    }
-    if (status == KILN_OK) {
-        status = kilni_dir_remove_status(errno);
-    }
-    bring_back(directory, aside, path);
     return status;
 }
 

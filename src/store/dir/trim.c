@@ -83,8 +83,7 @@ static int open_folder(const kilni_dir *dir)
 /* A regular file of ours; -1: there is none, or something else. */
 static int open_own(const kilni_dir *dir, int folder, const char *name, int flags)
 {
-    const int careful = O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
-    const int file = kilni_os()->openat(folder, name, flags | careful, 0600);
+    const int file = kilni_file_open_or_make(folder, name, flags);
     struct stat stat;
     if (file >= 0 && (kilni_os()->fstat(file, &stat) != 0 || !S_ISREG(stat.st_mode) ||
                       stat.st_uid != dir->user || (stat.st_mode & (S_IWGRP | S_IWOTH)))) {
@@ -308,9 +307,32 @@ static kiln_status trim_at_once(kilni_dir *dir, const kilni_dir_job *job,
     return status;
 }
 
-/* Without locks, and where its files can't be written, as on a disk that is full, a trim that makes
- * room is made at once. */
-static kiln_status trim_a_slice(kilni_dir *dir, bool *ret_is_done)
+static bool was_surveyed_within(const kilni_dir *dir, int64_t seconds)
+{
+    const int64_t now_s = kilni_clock_unix_s();
+    struct stat stat;
+    return kilni_os()->fstatat(kilni_dir_root(dir), FOLDER "/" SUMMARY, &stat,
+                               AT_SYMLINK_NOFOLLOW) == 0 &&
+           stat.st_mtim.tv_sec + seconds > now_s && stat.st_mtim.tv_sec <= now_s + seconds;
+}
+
+/* Notes that a survey begins that leaves no summary. False where that can't be noted. */
+static bool note_survey(const kilni_dir *dir)
+{
+    const int folder = open_folder(dir);
+    int file = folder < 0 ? -1 : open_own(dir, folder, SUMMARY, O_RDWR | O_CREAT);
+    const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_nsec = UTIME_NOW}};
+    const bool is_noted = file >= 0 && kilni_os()->futimens(file, times) == 0;
+    close_file(&file);
+    if (folder >= 0) {
+        kilni_os()->close(folder);
+    }
+    return is_noted;
+}
+
+/* Without locks, and where its files can't be written, as on a disk that is full, a trim is made at
+ * once: each time where it @makes_room, and otherwise once a day, by whoever notes it first. */
+static kiln_status trim_a_slice(kilni_dir *dir, bool makes_room, bool *ret_is_done)
 {
     kilni_lock lock;
     kiln_status status = take_janitors_lock(dir, &lock);
@@ -318,7 +340,8 @@ static kiln_status trim_a_slice(kilni_dir *dir, bool *ret_is_done)
         return status;
     }
     status = status == KILN_OK ? work_a_slice(dir, ret_is_done) : status;
-    if (status != KILN_OK && status != KILN_E_NO_MEMORY) {
+    if (status != KILN_OK && status != KILN_E_NO_MEMORY &&
+        (makes_room || (!was_surveyed_within(dir, DAY_S) && note_survey(dir)))) {
         const uint64_t limit = limit_of(dir);
         const kilni_dir_job job = new_job(dir, limit, limit / 10 * 9);
         kiln_trim_report report;
@@ -330,13 +353,13 @@ static kiln_status trim_a_slice(kilni_dir *dir, bool *ret_is_done)
 }
 
 /* Returns whether there is more to do. */
-static bool work(kilni_dir *dir)
+static bool work(kilni_dir *dir, bool makes_room)
 {
     bool is_done = false;
-    const kiln_status status = trim_a_slice(dir, &is_done);
+    const kiln_status status = trim_a_slice(dir, makes_room, &is_done);
     if (status == KILN_OK && is_done) {
         atomic_store_explicit(&dir->untold_bytes, 0, memory_order_relaxed);
-    } else if (status != KILN_OK && status != KILN_BUSY) {
+    } else if (status != KILN_OK && status != KILN_BUSY && status != KILN_E_UNSUPPORTED) {
         kilni_store_warn(&dir->store, KILNI_WARNED_TRIM, "%s: can't be trimmed: %s", dir->path,
                          kiln_status_text(status));
     }
@@ -349,12 +372,18 @@ static bool work(kilni_dir *dir)
 
 void kilni_dir_make_room(kilni_dir *dir)
 {
-    work(dir);
+    work(dir, true);
 }
 
-void kilni_dir_count_anew(kilni_dir *dir)
+static bool evicts(const kilni_dir *dir)
 {
-    for (unsigned left = SLICES_OF_A_PUT; left > 0 && work(dir);) {
+    return dir->store.options.policy != KILN_STORE_POLICY_NO_EVICT;
+}
+
+/* A store that refuses by its size has to know it soon. */
+void kilni_dir_begin_count(kilni_dir *dir)
+{
+    for (unsigned left = evicts(dir) ? 1 : SLICES_OF_A_PUT; left > 0 && work(dir, true);) {
         left--;
     }
 }
@@ -374,10 +403,7 @@ static bool is_due(kilni_dir *dir)
         return false;
     }
     atomic_store_explicit(&dir->due_s, now_s + HOUR_S, memory_order_relaxed);
-    struct stat stat;
-    return kilni_os()->fstatat(kilni_dir_root(dir), FOLDER "/" SUMMARY, &stat,
-                               AT_SYMLINK_NOFOLLOW) != 0 ||
-           stat.st_mtim.tv_sec + DAY_S <= now_s || stat.st_mtim.tv_sec > now_s + DAY_S;
+    return !was_surveyed_within(dir, DAY_S);
 }
 
 static uint64_t slices_for(const kilni_dir *dir, uint64_t put_bytes)
@@ -388,9 +414,9 @@ static uint64_t slices_for(const kilni_dir *dir, uint64_t put_bytes)
 
 void kilni_dir_tend(kilni_dir *dir, uint64_t put_bytes, bool has_outgrown)
 {
-    const bool evicts = dir->store.options.policy != KILN_STORE_POLICY_NO_EVICT;
-    if ((has_outgrown && evicts) || is_under_way(dir) || is_due(dir)) {
-        for (uint64_t left = slices_for(dir, put_bytes); left > 0 && work(dir);) {
+    const bool makes_room = has_outgrown && evicts(dir);
+    if (makes_room || is_under_way(dir) || is_due(dir)) {
+        for (uint64_t left = slices_for(dir, put_bytes); left > 0 && work(dir, makes_room);) {
             left--;
         }
     }
@@ -398,11 +424,13 @@ void kilni_dir_tend(kilni_dir *dir, uint64_t put_bytes, bool has_outgrown)
 
 void kilni_dir_tend_at_end(kilni_dir *dir)
 {
-    const bool is_wanted = dir->store.options.max_age_s > 0 ||
-                           atomic_load_explicit(&dir->is_trimming, memory_order_relaxed);
-    if (is_wanted && !kilni_dir_is_readonly(dir)) {
+    if (kilni_dir_is_readonly(dir)) {
+        return;
+    }
+    if (atomic_load_explicit(&dir->is_trimming, memory_order_relaxed) ||
+        (dir->store.options.max_age_s > 0 && !was_surveyed_within(dir, HOUR_S))) {
         const uint64_t until_ns = kilni_clock_ns() + TIME_AT_END_NS;
-        while (work(dir) && kilni_clock_ns() < until_ns) {
+        while (work(dir, false) && kilni_clock_ns() < until_ns) {
         }
     }
 }
@@ -425,7 +453,7 @@ kiln_status kilni_dir_known_stat(kiln_store *store, kiln_store_stat *ret_stat)
 bool kilni_dir_takes(kilni_dir *dir, uint64_t size, uint64_t replaced)
 {
     kiln_store_stat stat;
-    if (dir->store.options.policy != KILN_STORE_POLICY_NO_EVICT) {
+    if (evicts(dir)) {
         return true;
     }
     if (kilni_dir_known_stat(&dir->store, &stat) != KILN_OK) {

@@ -124,13 +124,17 @@ const struct kilni_dir_layout *kilni_dir_layout_of_shard(const kilni_dir *dir, u
 kiln_status kilni_dir_remove_found(kilni_dir *dir, const kilni_dir_found *found)
 {
     const kilni_dir_identity seen = kilni_dir_identity_of(&found->stat);
+    const kilni_dir_layout *layout = kilni_dir_layout_of_shard(dir, found->shard);
     if (!found->is_temporary) {
         const kilni_dir_spot spot = kilni_dir_spot_of(found);
-        return kilni_dir_layout_of_shard(dir, found->shard)->remove_place(dir, &spot, &seen);
+        return layout->remove_place(dir, &spot, &seen);
     }
-    return kilni_dir_may_remove(dir, found->directory, found->name)
-               ? kilni_dir_remove_seen(found->directory, found->name, &seen)
-               : KILN_EXISTS;
+    if (!kilni_dir_may_remove(dir, found->directory, found->name)) {
+        return KILN_EXISTS;
+    }
+    return found->half == KILNI_DIR_NO_HALF
+               ? kilni_dir_remove_seen(found->directory, ".", found->name, &seen)
+               : layout->remove_half(dir, found, &seen);
 }
 
 /* ---- items ---- */
@@ -232,14 +236,29 @@ kiln_status kilni_dir_item_read(kiln_item *item, kiln_entry **ret_entry)
     return KILN_OK;
 }
 
+/* Whether what was found is still there and was only used meanwhile, which it is noted at then. */
+static bool was_used(kilni_dir_found *found)
+{
+    struct stat now;
+    if (kilni_os()->fstatat(found->directory, found->name, &now, AT_SYMLINK_NOFOLLOW) != 0 ||
+        now.st_ino != found->stat.st_ino || now.st_size != found->stat.st_size) {
+        return false;
+    }
+    found->stat.st_mtim = now.st_mtim;
+    return true;
+}
+
 kiln_status kilni_dir_item_remove(kiln_item *item)
 {
     dir_item *self = (dir_item *)item;
-    const kilni_dir_found *found = self->found;
+    kilni_dir_found found = *self->found;
     kilni_dir *dir = dir_of(self);
-    kiln_status status = kilni_dir_remove_found(dir, found);
+    kiln_status status = kilni_dir_remove_found(dir, &found);
+    for (int i = 1; i < KILNI_DIR_REMOVE_TRIES && status == KILN_MISS && was_used(&found); i++) {
+        status = kilni_dir_remove_found(dir, &found);
+    }
     if (status == KILN_OK) {
-        kilni_dir_count_removed(dir, found->shard, &found->stat);
+        kilni_dir_count_removed(dir, found.shard, &found.stat);
     }
     return status;
 }

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The way to the folder of a pair. It is gone folder by folder, so that no link on it leads
+ * elsewhere.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+
+#include "os/os.h"
+#include "store/dir/pair.h"
+
+typedef struct folder_path {
+    const char *rest; /* NULL: all of it was gone */
+    int here;
+    bool is_at_root; /* @here is the store's own descriptor */
+} folder_path;
+
+static int open_below(int parent, const char *name)
+{
+    return kilni_os()->openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
+}
+
+static int make_and_open_below(int parent, const char *name)
+{
+    const int folder = open_below(parent, name);
+    if (folder >= 0 || errno != ENOENT) {
+        return folder;
+    }
+    return kilni_dir_make_directory(parent, name) == 0 || errno == EEXIST ? open_below(parent, name)
+                                                                          : -1;
+}
+
+/* Goes one folder further. False, with errno, where that can't be done. */
+static bool step(folder_path *at, int (*enter)(int parent, const char *name))
+{
+    char name[KILNI_PAIR_FOLDER_SIZE];
+    const size_t length = strcspn(at->rest, "/");
+    memcpy(name, at->rest, length);
+    name[length] = '\0';
+    const int next = enter(at->here, name);
+    if (next < 0) {
+        return false;
+    }
+    if (!at->is_at_root) {
+        kilni_os()->close(at->here);
+    }
+    const char *const rest = at->rest + length;
+    *at = (folder_path){.rest = *rest == '/' ? rest + 1 : NULL, .here = next};
+    return true;
+}
+
+/* Where a step fails, closes what is open, and leaves errno. */
+static bool go(folder_path *at, int (*enter)(int parent, const char *name))
+{
+    while (at->rest) {
+        if (!step(at, enter)) {
+            const int system_error = errno;
+            if (!at->is_at_root) {
+                kilni_os()->close(at->here);
+            }
+            errno = system_error;
+            return false;
+        }
+    }
+    return true;
+}
+
+static folder_path way_to(const kilni_dir *dir, const char *path)
+{
+    return (folder_path){.rest = path, .here = kilni_dir_root(dir), .is_at_root = true};
+}
+
+kiln_status kilni_pair_open_folder(const kilni_dir *dir, const char *path, int *ret_folder)
+{
+    folder_path way = way_to(dir, path);
+    if (!go(&way, open_below)) {
+        return kilni_dir_read_status(errno);
+    }
+    *ret_folder = way.here;
+    return KILN_OK;
+}
+
+kiln_status kilni_pair_make_folder(kilni_dir *dir, const char *path, int *ret_folder)
+{
+    folder_path way = way_to(dir, path);
+    if (go(&way, make_and_open_below)) {
+        *ret_folder = way.here;
+        return KILN_OK;
+    }
+    const kiln_status status = kilni_dir_write_status(errno);
+    const bool is_root_gone = status == KILN_MISS && way.is_at_root;
+    const kiln_status revived = is_root_gone ? kilni_dir_revive(dir) : KILN_OK;
+    return revived == KILN_OK ? status : revived;
+}
+
+/* Removes the last folder of a path, if it is empty. */
+static bool remove_last(const kilni_dir *dir, char *path)
+{
+    char *slash = strrchr(path, '/');
+    int parent = kilni_dir_root(dir);
+    if (!slash) {
+        return kilni_os()->unlinkat(parent, path, AT_REMOVEDIR) == 0;
+    }
+    *slash = '\0';
+    if (kilni_pair_open_folder(dir, path, &parent) != KILN_OK) {
+        return false;
+    }
+    const bool is_removed = kilni_os()->unlinkat(parent, slash + 1, AT_REMOVEDIR) == 0;
+    kilni_os()->close(parent);
+    return is_removed;
+}
+
+void kilni_pair_remove_empty(const kilni_dir *dir, const char *path)
+{
+    char part[KILNI_PAIR_FOLDER_SIZE];
+    memcpy(part, path, strlen(path) + 1);
+    bool has_more;
+    do {
+        has_more = strchr(part, '/');
+    } while (remove_last(dir, part) && has_more);
+}
