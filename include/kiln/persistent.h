@@ -85,7 +85,8 @@ KILN_API kiln_status kiln_persistent_set_policy(uint32_t policy);
 KILN_API kiln_status kiln_persistent_get_policy(uint32_t *ret_policy);
 
 /* Where lines go that say why the store could not be opened, or what it skipped: a zeroed one, the
- * default, is silent.
+ * default, is silent. Lines may come from the thread that writes. The callback may call all that is
+ * declared here; a store that it closes on that thread is closed soon after it.
  *
  * @log  NULL: a zeroed one. Its user pointer is borrowed until another one was set, and what was
  *       under way then has ended

@@ -15,7 +15,7 @@
 
 struct kilni_governed_store {
     kiln_store *store;
-    kilni_writer *writer;
+    kilni_writer *writer; /* closes the store in the end */
     /* The last release (acquire) sees what all before it (release) did with the store. */
     _Atomic uint32_t references;
 };
@@ -118,8 +118,7 @@ void kilni_governed_release(kilni_governed_store **governed)
     kilni_governed_store *released = *governed;
     *governed = NULL;
     if (atomic_fetch_sub_explicit(&released->references, 1, memory_order_acq_rel) == 1) {
-        kilni_writer_free(&released->writer, DRAIN_NS);
-        kiln_store_close(&released->store);
+        kilni_writer_close(&released->writer, DRAIN_NS);
         free(released);
     }
 }
