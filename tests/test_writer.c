@@ -375,6 +375,7 @@ static kiln_status put_to(kilni_writer *to, uint64_t number)
 static void block_entry(const char *directory, uint64_t number)
 {
     char folder[SCRATCH_PATH_SIZE];
+    assert_int_equal(mkdir(scratch_path(directory, "v1"), 0700), 0);
     scratch_entry_folder(directory, number, folder);
     FILE *file = fopen(folder, "wx");
     assert_non_null(file);
@@ -388,14 +389,15 @@ static void test_its_own_thread_closes_it(void **state)
     const kiln_store_params params = {.struct_size = sizeof params,
                                       .log = {close_writer, &closing}};
     const unsigned descriptors = scratch_count_descriptors();
+    char folder[SCRATCH_DIRECTORY_SIZE + 8];
+    snprintf(folder, sizeof folder, "%s/closed", scratch);
     kiln_store *closed = NULL;
     sem_init(&closing.has_begun, 0, 0);
     sem_init(&closing.may_go_on, 0, 0);
     sem_init(&closing.has_ended, 0, 0);
-    assert_int_equal(kiln_store_open(scratch_path(scratch, "closed"), &params, &closed, NULL),
-                     KILN_OK);
+    assert_int_equal(kiln_store_open(folder, &params, &closed, NULL), KILN_OK);
     assert_int_equal(kilni_writer_new(closed, QUEUE_BYTES, &closing.writer), KILN_OK);
-    block_entry(scratch_path(scratch, "closed"), 1);
+    block_entry(folder, 1);
     assert_int_equal(put_to(closing.writer, 1), KILN_OK);
     assert_posted(&closing.has_begun);
     assert_int_equal(put_to(closing.writer, 2), KILN_OK);
@@ -408,8 +410,7 @@ static void test_its_own_thread_closes_it(void **state)
     assert_true(has_no_thread());
     assert_int_equal(scratch_count_descriptors(), descriptors);
     /* What was queued behind is there. */
-    assert_int_equal(kiln_store_open(scratch_path(scratch, "closed"), NULL, &closed, NULL),
-                     KILN_OK);
+    assert_int_equal(kiln_store_open(folder, NULL, &closed, NULL), KILN_OK);
     assert_int_equal(scratch_get(closed, 2), KILN_OK);
     kiln_store_close(&closed);
     sem_destroy(&closing.has_begun);

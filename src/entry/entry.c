@@ -165,7 +165,7 @@ kiln_bytes kiln_entry_payload(const kiln_entry *entry)
 
 int kiln_entry_is_signed(const kiln_entry *entry)
 {
-    return entry->mac != NULL;
+    return entry->is_signed;
 }
 
 kiln_bytes kiln_entry_encoding(const kiln_entry *entry)

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/size.h"
 #include "entry/entry.h"
+#include "store/missed.h"
 
 static kilni_chain *chain_of(kiln_store *store)
 {
@@ -361,6 +362,18 @@ static kiln_status chain_trim_by(kiln_store *store, const kiln_trim_params *para
 
 /* ---- the last miss, which is kept where the counters are ---- */
 
+/* The tier makes an entry of its own of it, signed where it has a key. */
+static kiln_status pass_miss_on(kiln_store *tier, const kiln_entry *miss)
+{
+    kiln_key *key = NULL;
+    kiln_status status = kilni_missed_key_of(miss, &key);
+    if (status == KILN_OK) {
+        kilni_store_note_miss(tier, key);
+    }
+    kiln_key_release(&key);
+    return status;
+}
+
 static kiln_status chain_note_miss(kiln_store *store, const kiln_entry *miss)
 {
     kilni_chain *chain = chain_of(store);
@@ -368,27 +381,10 @@ static kiln_status chain_note_miss(kiln_store *store, const kiln_entry *miss)
         kilni_tier *tier = &chain->tiers[i];
         kiln_store *asked = is_accounted(tier) ? kilni_tier_use(tier) : NULL;
         if (asked) {
-            kilni_store_note_miss(asked, kiln_entry_key(miss));
-            return KILN_OK;
+            return pass_miss_on(asked, miss);
         }
     }
     return KILN_E_IO;
-}
-
-static kiln_status last_miss_of(kiln_store *store, kiln_entry **ret_miss)
-{
-    kiln_entry *miss = NULL;
-    kiln_status status =
-        store->ops->last_miss ? store->ops->last_miss(store, &miss) : KILN_E_UNSUPPORTED;
-    if (status == KILN_OK && store->mac_key) {
-        status = kilni_entry_authenticate(miss, store->mac_key);
-    }
-    if (status != KILN_OK) {
-        kiln_entry_release(&miss);
-        return status;
-    }
-    *ret_miss = miss;
-    return KILN_OK;
 }
 
 static kiln_status chain_last_miss(kiln_store *store, kiln_entry **ret_miss)
@@ -397,8 +393,8 @@ static kiln_status chain_last_miss(kiln_store *store, kiln_entry **ret_miss)
     for (size_t i = 0; i < chain->count; i++) {
         kilni_tier *tier = &chain->tiers[i];
         kiln_store *asked = has_totals(tier) ? kilni_tier_use(tier) : NULL;
-        if (asked) {
-            return last_miss_of(asked, ret_miss);
+        if (asked && asked->ops->last_miss) {
+            return asked->ops->last_miss(asked, ret_miss);
         }
     }
     return KILN_MISS;
