@@ -130,6 +130,11 @@ static void test_keys()
     CHECK(!kiln::key_builder().add("", "x").add("text", "y").finish());
 #else
     CHECK(fails([] { kiln::key_builder().add("", "x"); }, KILN_E_INVALID));
+    /* Who catches that has no key without the part. */
+    kiln::key_builder builder;
+    builder.add("text", "y");
+    CHECK(fails([&] { builder.add("", "x"); }, KILN_E_INVALID));
+    CHECK(fails([&] { builder.finish(); }, KILN_E_INVALID));
 #endif
 }
 
