@@ -1114,6 +1114,21 @@ static void test_every_flipped_bit_leaves_the_head_harmless(void **state)
     }
 }
 
+static void test_no_entry_holds_nothing(void **state)
+{
+    (void)state;
+    assert_null(kiln_entry_key(NULL));
+    assert_int_equal(kiln_entry_kind_of(NULL), 0);
+    assert_string_equal(kiln_entry_provenance(NULL).tool, "");
+    assert_string_equal(kiln_entry_provenance(NULL).device, "");
+    assert_string_equal(kiln_entry_provenance(NULL).name, "");
+    assert_int_equal(kiln_entry_answers(NULL).size, 0);
+    assert_int_equal(kiln_entry_log(NULL).size, 0);
+    assert_int_equal(kiln_entry_payload(NULL).size, 0);
+    assert_int_equal(kiln_entry_is_signed(NULL), 0);
+    assert_int_equal(kiln_entry_encoding(NULL).size, 0);
+}
+
 /* ---- without memory ---- */
 
 typedef kiln_status (*maker)(const kiln_entry *from, kiln_entry **ret_entry);
@@ -1209,6 +1224,7 @@ int main(void)
         cmocka_unit_test(test_what_does_not_shrink_stays_plain),
         cmocka_unit_test(test_compressing_drops_the_signature),
         cmocka_unit_test(test_signatures_are_checked_first),
+        cmocka_unit_test(test_no_entry_holds_nothing),
         cmocka_unit_test(test_decompressing_has_a_limit),
         cmocka_unit_test(test_damaged_frames_are_corrupt),
         cmocka_unit_test(test_trailing_bytes_behind_a_frame_are_corrupt),

@@ -156,6 +156,7 @@ static void test_what_is_kept_is_found()
     CHECK(!kiln::find_persistent(engine::kind::gpu, key));
     CHECK(kiln::keep_persistent(engine::kind::gpu, make_entry(key, "payload")));
     const kiln::entry found = kiln::find_persistent(engine::kind::gpu, key);
+    CHECK(!kiln::entry() && kiln::entry().payload().size == 0);
     CHECK(found && found.payload().size == 7);
     CHECK(std::memcmp(found.payload().data, "payload", 7) == 0);
     /* The other kind is off. */

@@ -103,12 +103,14 @@ KILN_API kiln_status kiln_persistent_set_log(const kiln_log *log);
  * what kiln_store_open returns. Blocks: on the file system. */
 KILN_API kiln_status kiln_persistent_open(uint32_t kind, kiln_error *error);
 
-/* As kiln_store_get. KILN_MISS too where the cache is off for that kind. */
+/* As kiln_store_get. KILN_MISS too where the cache is off for that kind. Blocks: where a setting
+ * changes meanwhile, and this is the last call that uses the store from before, also on what waits
+ * to be written there, 60 s at most. */
 KILN_API kiln_status kiln_persistent_get(uint32_t kind, const kiln_key *key,
                                          kiln_entry **ret_entry);
 
 /* As kiln_store_put, which replaces an entry of the same key. KILN_MISS where the cache is off for
- * that kind: nothing was kept. */
+ * that kind: nothing was kept. Blocks: as kiln_persistent_get. */
 KILN_API kiln_status kiln_persistent_put(uint32_t kind, const kiln_entry *entry);
 
 #ifdef __cplusplus

@@ -86,6 +86,12 @@ static void watch_forks(void)
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
+void kilni_writer_watch_forks(void)
+{
+    static pthread_once_t watching = PTHREAD_ONCE_INIT;
+    pthread_once(&watching, watch_forks);
+}
+
 static bool is_forked(const kilni_writer *writer)
 {
     return writer->generation != atomic_load_explicit(&fork_generation, memory_order_relaxed);
@@ -355,8 +361,7 @@ static bool init_condition(pthread_cond_t *condition)
 kiln_status kilni_writer_new(kiln_store *store, uint64_t max_queued_bytes,
                              kilni_writer **ret_writer)
 {
-    static pthread_once_t watching = PTHREAD_ONCE_INIT;
-    pthread_once(&watching, watch_forks);
+    kilni_writer_watch_forks();
     kilni_writer *writer = calloc(1, sizeof *writer);
     if (!writer || !init_condition(&writer->changed)) {
         free(writer);

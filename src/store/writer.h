@@ -14,6 +14,10 @@
 /* Any thread. In a forked child: put drops, drain returns at once, free frees. */
 typedef struct kilni_writer kilni_writer;
 
+/* Registers what writers do at forks, as the first one does: for who makes that one with a lock
+ * held that forks take. */
+void kilni_writer_watch_forks(void);
+
 /* @store             borrowed until kilni_writer_free; NULL: only the statistics file is fed
  * @max_queued_bytes  entries waiting or being written; one entry is taken whatever its size
  * Returns KILN_OK; KILN_E_NO_MEMORY. Starts no thread. */
