@@ -10,6 +10,7 @@
 #include <kiln/entry.h>
 
 #include "entry/entry.h"
+#include "entry/handle.h"
 #include "entry/layout.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -55,7 +56,10 @@ static void make_others(const kiln_entry *entry)
     static const kilni_entry_mac_key key;
     kiln_entry *other = NULL;
     if (kilni_entry_sign(entry, &key, &other) == KILN_OK) {
-        require(kilni_entry_authenticate(other, &key) == KILN_OK);
+        const kiln_bytes bytes = kiln_entry_encoding(other);
+        kilni_entry_layout layout;
+        require(kilni_entry_layout_decode(bytes.data, bytes.size, &layout) == KILN_OK);
+        require(kilni_entry_layout_authenticate(bytes.data, &layout, &key) == KILN_OK);
         require_same_content(entry, other);
         kiln_entry_release(&other);
     }

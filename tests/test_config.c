@@ -104,6 +104,11 @@ static void test_the_directory_is_the_first_that_is_given(void **state)
     assert_dir("", "", "/", "/.cache/kiln");
     assert_dir("/k", "relative", NULL, "/k");
     assert_dir("file:///k?layout=sycl", "/x", "/h", "file:///k?layout=sycl");
+    /* Only what takes a chain is one. */
+    assert_dir("/a|/b", "/x", "/h", "/a|/b");
+    assert_dir(NULL, "/a|/b", "/h", "file:///a%7C/b/kiln");
+    assert_dir(NULL, NULL, "/a?%|b", "file:///a%3F%25%7Cb/.cache/kiln");
+    assert_dir(NULL, NULL, "/a?%b", "/a?%b/.cache/kiln");
 }
 
 static void test_empty_means_unset(void **state)
@@ -217,7 +222,7 @@ static void test_a_key_file_is_given_on_as_it_is(void **state)
 {
     (void)state;
     kiln_config *config = CONFIG({"KILN_KEY_FILE", ""});
-    assert_null(kiln_config_key_file(config));
+    assert_string_equal(kiln_config_key_file(config), "");
     kiln_config_free(&config);
     config = CONFIG({"KILN_KEY_FILE", "relative/key"});
     assert_string_equal(kiln_config_key_file(config), "relative/key");
@@ -603,6 +608,34 @@ static void test_store_of_another_version(void **state)
     kiln_config_free(&config);
 }
 
+static void test_a_cache_of_another_family_is_one_place(void **state)
+{
+    (void)state;
+    variable sycl[] = {{"SYCL_CACHE_DIR", "/a|b"}, {NULL, NULL}};
+    kiln_config *config = read_profile(KILN_PROFILE_SYCL, sycl);
+    assert_string_equal(kiln_config_dir(config), "file:///a%7Cb");
+    kiln_config_free(&config);
+    variable onednn[] = {{"ONEDNN_PERSISTENT_CACHE_DIR", "/a|b"}, {NULL, NULL}};
+    config = read_profile(KILN_PROFILE_ONEDNN, onednn);
+    assert_string_equal(kiln_config_dir(config), "file:///a%7Cb");
+    kiln_config_free(&config);
+}
+
+/* Nothing is believed then, rather than everything. */
+static void test_an_empty_key_file_opens_nothing(void **state)
+{
+    (void)state;
+    kiln_config *config = CONFIG({"KILN_DIR", "/nowhere"}, {"KILN_KEY_FILE", ""});
+    kiln_store_params params = {.struct_size = sizeof params};
+    kiln_store *store = NULL;
+    assert_string_equal(kiln_config_key_file(config), "");
+    assert_int_equal(kiln_config_get_store(config, &params), KILN_OK);
+    assert_int_equal(kiln_store_open(kiln_config_location(config), &params, &store, NULL),
+                     KILN_E_INVALID);
+    assert_null(store);
+    kiln_config_free(&config);
+}
+
 /* A configuration is enough to open both levels, in every profile. */
 static void check_opening(uint32_t profile, variable *variables, uint64_t max_bytes,
                           uint64_t max_entries)
@@ -739,6 +772,8 @@ int main(void)
         cmocka_unit_test(test_nothing_set_gives_the_defaults),
         cmocka_unit_test(test_all_is_read),
         cmocka_unit_test(test_the_directory_is_the_first_that_is_given),
+        cmocka_unit_test(test_a_cache_of_another_family_is_one_place),
+        cmocka_unit_test(test_an_empty_key_file_opens_nothing),
         cmocka_unit_test(test_empty_means_unset),
         cmocka_unit_test(test_a_relative_directory_is_a_complaint),
         cmocka_unit_test(test_a_wrong_size_is_a_complaint),

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zstd.h>
 
 #include <kiln/entry.h>
 
@@ -74,7 +75,7 @@ static kiln_status decode_copy(const void *bytes, size_t size, kiln_entry **ret_
     void *copy = malloc(size > 0 ? size : 1);
     assert_non_null(copy);
     memcpy(copy, bytes, size);
-    kiln_status status = kilni_entry_adopt(copy, size, ret_entry);
+    kiln_status status = kilni_entry_adopt(copy, size, NULL, ret_entry);
     if (status != KILN_OK) {
         free(copy);
     }
@@ -166,7 +167,7 @@ static void test_decoding_copies(void **state)
     assert_int_equal(kiln_entry_decode(bytes, 0, &entry), KILN_E_CORRUPT);
     assert_int_equal(kiln_entry_decode(NULL, 0, &entry), KILN_E_INVALID);
     assert_int_equal(kiln_entry_decode(bytes, sizeof bytes, NULL), KILN_E_INVALID);
-    assert_int_equal(kilni_entry_adopt(NULL, 0, &entry), KILN_E_INVALID);
+    assert_int_equal(kilni_entry_adopt(NULL, 0, NULL, &entry), KILN_E_INVALID);
 }
 
 static int fixed_clock(clockid_t clock, struct timespec *ret_time)
@@ -511,7 +512,8 @@ static kiln_status decode_layout(kilni_entry_layout layout, kiln_entry **ret_ent
     unsigned char *bytes = NULL;
     assert_int_equal(kilni_entry_layout_encode(&layout, &bytes), KILN_OK);
     kilni_entry_seal(bytes, (size_t)layout.header.total_size);
-    kiln_status status = kilni_entry_adopt(bytes, (size_t)layout.header.total_size, ret_entry);
+    kiln_status status =
+        kilni_entry_adopt(bytes, (size_t)layout.header.total_size, NULL, ret_entry);
     if (status != KILN_OK) {
         free(bytes);
     }
@@ -640,25 +642,41 @@ static kilni_entry_mac_key golden_mac_key(void)
     return key;
 }
 
+/* Judges an entry's bytes as a store with that key does. */
+static kiln_status authenticate(const kiln_entry *entry, const kilni_entry_mac_key *key)
+{
+    const kiln_bytes bytes = kiln_entry_encoding(entry);
+    void *copy = malloc(bytes.size);
+    assert_non_null(copy);
+    memcpy(copy, bytes.data, bytes.size);
+    kiln_entry *stored = NULL;
+    const kiln_status status = kilni_entry_adopt(copy, bytes.size, key, &stored);
+    if (status != KILN_OK) {
+        free(copy);
+    }
+    kiln_entry_release(&stored);
+    return status;
+}
+
 static void test_golden_signature(void **state)
 {
     (void)state;
     kilni_entry_mac_key key = golden_mac_key();
     kiln_entry *entry = make_golden(), *with_mac = NULL;
-    assert_int_equal(kilni_entry_authenticate(entry, &key), KILN_E_UNAUTHENTICATED);
+    assert_int_equal(authenticate(entry, &key), KILN_E_UNAUTHENTICATED);
     assert_int_equal(kilni_entry_sign(entry, &key, &with_mac), KILN_OK);
     assert_bytes(kiln_entry_encoding(with_mac), golden_signed_entry, sizeof golden_signed_entry);
     assert_is_golden(with_mac);
-    assert_int_equal(kilni_entry_authenticate(with_mac, &key), KILN_OK);
+    assert_int_equal(authenticate(with_mac, &key), KILN_OK);
 
     kiln_entry *again = NULL;
     assert_int_equal(kilni_entry_sign(with_mac, &key, &again), KILN_OK);
     assert_same_entry(again, with_mac);
     key.bytes[31] ^= 1;
-    assert_int_equal(kilni_entry_authenticate(with_mac, &key), KILN_E_UNAUTHENTICATED);
+    assert_int_equal(authenticate(with_mac, &key), KILN_E_UNAUTHENTICATED);
     kiln_entry_release(&again);
     assert_int_equal(kilni_entry_sign(with_mac, &key, &again), KILN_OK);
-    assert_int_equal(kilni_entry_authenticate(again, &key), KILN_OK);
+    assert_int_equal(authenticate(again, &key), KILN_OK);
     kiln_entry_release(&again);
     kiln_entry_release(&with_mac);
     kiln_entry_release(&entry);
@@ -678,7 +696,7 @@ static void test_no_altered_entry_is_authentic(void **state)
         kiln_entry *entry = NULL;
         if (decode_copy(bytes, sizeof bytes, &entry) == KILN_OK) {
             decoded++;
-            assert_int_equal(kilni_entry_authenticate(entry, &key), KILN_E_UNAUTHENTICATED);
+            assert_int_equal(authenticate(entry, &key), KILN_E_UNAUTHENTICATED);
         }
         kiln_entry_release(&entry);
         bytes[i] ^= 1;
@@ -700,7 +718,7 @@ static void test_unknown_sections_are_signed_too(void **state)
     assert_int_equal(kilni_entry_layout_decode(bytes.data, bytes.size, &layout), KILN_OK);
     assert_int_equal(layout.header.section_count, 7);
     assert_non_null(kilni_entry_layout_find(&layout, 99));
-    assert_int_equal(kilni_entry_authenticate(with_mac, &key), KILN_OK);
+    assert_int_equal(authenticate(with_mac, &key), KILN_OK);
     kiln_entry_release(&with_mac);
     kiln_entry_release(&entry);
 }
@@ -781,10 +799,10 @@ static void test_compressing_drops_the_signature(void **state)
     assert_int_equal(kilni_entry_sign(entry, &key, &with_mac), KILN_OK);
     kiln_entry *compressed = compress(with_mac, 3), *expected = compress(entry, 3);
     assert_same_entry(compressed, expected);
-    assert_int_equal(kilni_entry_authenticate(compressed, &key), KILN_E_UNAUTHENTICATED);
+    assert_int_equal(authenticate(compressed, &key), KILN_E_UNAUTHENTICATED);
     kiln_entry *again = NULL;
     assert_int_equal(kilni_entry_sign(compressed, &key, &again), KILN_OK);
-    assert_int_equal(kilni_entry_authenticate(again, &key), KILN_OK);
+    assert_int_equal(authenticate(again, &key), KILN_OK);
     assert_bytes(kiln_entry_payload(again), payload, LARGE);
     kiln_entry_release(&again);
     kiln_entry_release(&expected);
@@ -792,6 +810,73 @@ static void test_compressing_drops_the_signature(void **state)
     kiln_entry_release(&with_mac);
     kiln_entry_release(&entry);
     free(payload);
+}
+
+/* A layout with a payload of @plain_size bytes that is stored as @frame. */
+static kilni_entry_layout compressed_layout(const void *frame, size_t size, uint64_t plain_size)
+{
+    kilni_entry_layout layout = golden_layout();
+    layout.header.flags |= KILNI_ENTRY_COMPRESSED;
+    layout.header.payload_size = plain_size;
+    layout.sections[4].bytes = frame;
+    layout.sections[4].size = size;
+    return layout;
+}
+
+/* What nobody signed is not decompressed. */
+static void test_signatures_are_checked_first(void **state)
+{
+    (void)state;
+    const kilni_entry_mac_key key = golden_mac_key();
+    kilni_entry_layout layout = compressed_layout("no frame", 8, LARGE);
+    assert_int_equal(layout.sections[4].type, KILNI_SECTION_PAYLOAD);
+    unsigned char *bytes = NULL;
+    kiln_entry *entry = NULL;
+    assert_int_equal(kilni_entry_layout_encode(&layout, &bytes), KILN_OK);
+    const size_t size = (size_t)layout.header.total_size;
+    kilni_entry_seal(bytes, size);
+    assert_int_equal(kilni_entry_adopt(bytes, size, NULL, &entry), KILN_E_CORRUPT);
+    assert_int_equal(kilni_entry_adopt(bytes, size, &key, &entry), KILN_E_UNAUTHENTICATED);
+    kilni_entry_arrival arrival;
+    kilni_entry_arrival_begin(&arrival, bytes, size);
+    kilni_entry_arrival_add(&arrival, size);
+    assert_int_equal(kilni_entry_arrival_end(&arrival, &key, &entry), KILN_E_UNAUTHENTICATED);
+    assert_null(entry);
+    free(bytes);
+}
+
+/* A frame of @size zeros; its own size is returned. */
+static size_t make_frame_of_zeros(uint64_t size, void *frame, size_t room)
+{
+    static const unsigned char zeros[1 << 20];
+    ZSTD_CCtx *context = ZSTD_createCCtx();
+    ZSTD_outBuffer out = {frame, room, 0};
+    assert_non_null(context);
+    ZSTD_CCtx_setPledgedSrcSize(context, size);
+    for (uint64_t left = size; left > 0;) {
+        const size_t piece = left < sizeof zeros ? (size_t)left : sizeof zeros;
+        ZSTD_inBuffer in = {zeros, piece, 0};
+        left -= piece;
+        const size_t rest =
+            ZSTD_compressStream2(context, &out, &in, left > 0 ? ZSTD_e_continue : ZSTD_e_end);
+        assert_false(ZSTD_isError(rest) || in.pos < piece || (left == 0 && rest > 0));
+    }
+    ZSTD_freeCCtx(context);
+    return out.pos;
+}
+
+static void test_decompressing_has_a_limit(void **state)
+{
+    (void)state;
+    const uint64_t plain_size = KILNI_ENTRY_MAX_DECOMPRESSED + 1;
+    void *frame = malloc(1 << 20);
+    assert_non_null(frame);
+    const size_t size = make_frame_of_zeros(plain_size, frame, 1 << 20);
+    kiln_entry *entry = NULL;
+    assert_int_equal(decode_layout(compressed_layout(frame, size, plain_size), &entry),
+                     KILN_E_CORRUPT);
+    assert_null(entry);
+    free(frame);
 }
 
 /* Alters a compressed entry under a right checksum: never a crash, never other plain bytes of a
@@ -1029,6 +1114,21 @@ static void test_every_flipped_bit_leaves_the_head_harmless(void **state)
     }
 }
 
+static void test_no_entry_holds_nothing(void **state)
+{
+    (void)state;
+    assert_null(kiln_entry_key(NULL));
+    assert_int_equal(kiln_entry_kind_of(NULL), 0);
+    assert_string_equal(kiln_entry_provenance(NULL).tool, "");
+    assert_string_equal(kiln_entry_provenance(NULL).device, "");
+    assert_string_equal(kiln_entry_provenance(NULL).name, "");
+    assert_int_equal(kiln_entry_answers(NULL).size, 0);
+    assert_int_equal(kiln_entry_log(NULL).size, 0);
+    assert_int_equal(kiln_entry_payload(NULL).size, 0);
+    assert_int_equal(kiln_entry_is_signed(NULL), 0);
+    assert_int_equal(kiln_entry_encoding(NULL).size, 0);
+}
+
 /* ---- without memory ---- */
 
 typedef kiln_status (*maker)(const kiln_entry *from, kiln_entry **ret_entry);
@@ -1123,6 +1223,9 @@ int main(void)
         cmocka_unit_test(test_compressed_payloads_come_back),
         cmocka_unit_test(test_what_does_not_shrink_stays_plain),
         cmocka_unit_test(test_compressing_drops_the_signature),
+        cmocka_unit_test(test_signatures_are_checked_first),
+        cmocka_unit_test(test_no_entry_holds_nothing),
+        cmocka_unit_test(test_decompressing_has_a_limit),
         cmocka_unit_test(test_damaged_frames_are_corrupt),
         cmocka_unit_test(test_trailing_bytes_behind_a_frame_are_corrupt),
         cmocka_unit_test(test_a_payload_is_one_frame),

@@ -130,6 +130,11 @@ static void test_keys()
     CHECK(!kiln::key_builder().add("", "x").add("text", "y").finish());
 #else
     CHECK(fails([] { kiln::key_builder().add("", "x"); }, KILN_E_INVALID));
+    /* Who catches that has no key without the part. */
+    kiln::key_builder builder;
+    builder.add("text", "y");
+    CHECK(fails([&] { builder.add("", "x"); }, KILN_E_INVALID));
+    CHECK(fails([&] { builder.finish(); }, KILN_E_INVALID));
 #endif
 }
 
@@ -151,6 +156,7 @@ static void test_what_is_kept_is_found()
     CHECK(!kiln::find_persistent(engine::kind::gpu, key));
     CHECK(kiln::keep_persistent(engine::kind::gpu, make_entry(key, "payload")));
     const kiln::entry found = kiln::find_persistent(engine::kind::gpu, key);
+    CHECK(!kiln::entry() && kiln::entry().payload().size == 0);
     CHECK(found && found.payload().size == 7);
     CHECK(std::memcmp(found.payload().data, "payload", 7) == 0);
     /* The other kind is off. */

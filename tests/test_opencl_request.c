@@ -304,7 +304,8 @@ static void collect(void *user, const char *name, const char *value)
     char *all = user;
     const size_t length = strlen(all);
     if (strncmp(name, "POCL_TEST", 9) == 0 || strncmp(name, "OPENCL_", 7) == 0 ||
-        strncmp(name, "LD_PRE", 6) == 0 || strncmp(name, "MY_", 3) == 0) {
+        strncmp(name, "LD_", 3) == 0 || strncmp(name, "MY_", 3) == 0 ||
+        strncmp(name, "KILN_", 5) == 0) {
         snprintf(all + length, 512 - length, "%s=%s;", name, value);
     }
 }
@@ -314,13 +315,16 @@ static void test_variables_come_along_but_no_code(void **state)
     (void)state;
     scene s;
     set_up(&s);
-    const char *const patterns[] = {"MY_*", "OPENCL_LAYERS", NULL};
+    const char *const patterns[] = {"MY_*", "OPENCL_LAYERS", "LD_*", "KILN_*", NULL};
     const kilni_opencl_environment more = {.variables = patterns};
     s.build.key_environment = &more;
     setenv("POCL_TEST", "a=b", 1);
     setenv("MY_OWN", "", 1);
     setenv("OPENCL_LAYERS", "/a/layer.so", 1);
     setenv("LD_PRELOAD", "", 1);
+    setenv("LD_PROFILE_OUTPUT", "", 1);
+    setenv("KILN_KEY_FILE", "/a/key", 1);
+    setenv("KILN_KEY_ENV", "MY_*", 1);
     kiln_entry *request = request_of(&s);
     char all[512] = "";
     assert_int_equal(kiln_opencl_report_request(request, collect, all), KILN_OK);
@@ -328,10 +332,16 @@ static void test_variables_come_along_but_no_code(void **state)
     assert_non_null(strstr(all, "MY_OWN=;"));
     assert_null(strstr(all, "OPENCL_LAYERS"));
     assert_null(strstr(all, "LD_PRELOAD"));
+    assert_null(strstr(all, "LD_PROFILE_OUTPUT"));
+    assert_null(strstr(all, "KILN_KEY_FILE"));
+    assert_non_null(strstr(all, "KILN_KEY_ENV=MY_*;"));
     unsetenv("POCL_TEST");
     unsetenv("MY_OWN");
     unsetenv("OPENCL_LAYERS");
     unsetenv("LD_PRELOAD");
+    unsetenv("LD_PROFILE_OUTPUT");
+    unsetenv("KILN_KEY_FILE");
+    unsetenv("KILN_KEY_ENV");
     assert_int_equal(kiln_opencl_report_request(request, NULL, all), KILN_E_INVALID);
     assert_int_equal(kiln_opencl_report_request(NULL, collect, all), KILN_E_INVALID);
     kiln_entry_release(&request);

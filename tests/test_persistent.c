@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
@@ -17,6 +18,8 @@
 
 #include <kiln/persistent.h>
 
+#include "program/governed_store.h"
+#include "program/persistent.h"
 #include "program/program.h"
 #include "support/failing_malloc.h"
 #include "support/scripted_device.h"
@@ -159,6 +162,20 @@ static kiln_status get_entry(uint32_t kind, uint64_t number)
     kiln_entry_release(&entry);
     kiln_key_release(&key);
     return status;
+}
+
+/* A file where the folder of an entry goes, so that it can't be written. */
+static void block_entry(const char *directory, uint64_t number)
+{
+    char path[SCRATCH_PATH_SIZE], digest[KILN_DIGEST_TEXT_SIZE];
+    kiln_key *key = scratch_key(number);
+    const kiln_digest of_key = kiln_key_digest(key);
+    kiln_digest_format(&of_key, digest);
+    snprintf(path, sizeof path, "%s/%s", directory, digest);
+    FILE *file = fopen(path, "wx");
+    assert_non_null(file);
+    fclose(file);
+    kiln_key_release(&key);
 }
 
 /* ---- settings ---- */
@@ -426,6 +443,43 @@ static void test_a_build_ends_where_it_began(void **state)
     f->device.while_building = NULL;
     assert_int_equal(kiln_persistent_set_dir(f->cache), KILN_OK);
     assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "s"), KILNI_FROM_STORE);
+}
+
+/* Turns the cache off from the thread that writes, in the midst of a put. */
+static void turn_off(void *user, kiln_log_level level, const char *text)
+{
+    (void)level, (void)text;
+    kiln_persistent_set_capacity(0);
+    sem_post(user);
+}
+
+static void test_a_log_callback_may_change_settings(void **state)
+{
+    fixture *f = *state;
+    const unsigned descriptors = scratch_count_descriptors();
+    sem_t has_ended;
+    sem_init(&has_ended, 0, 0);
+    const kiln_log log = {turn_off, &has_ended};
+    assert_int_equal(kiln_persistent_set_log(&log), KILN_OK);
+    turn_on(f);
+    kilni_governed_store *held = kilni_persistent_hold(KILN_ENGINE_GPU);
+    assert_non_null(held);
+    block_entry(f->cache, 1);
+    kiln_entry *entry = scratch_entry(1, 100);
+    kilni_writer *writer = kilni_governed_writer_of(held);
+    kilni_governed_release(&held);
+    assert_int_equal(kilni_writer_put(writer, entry, NULL), KILN_OK);
+    kiln_entry_release(&entry);
+    struct timespec end;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += 30;
+    assert_int_equal(sem_timedwait(&has_ended, &end), 0);
+    for (int i = 0; i < 30000 && scratch_count_descriptors() != descriptors; i++) {
+        usleep(1000);
+    }
+    assert_int_equal(scratch_count_descriptors(), descriptors);
+    assert_int_equal(kiln_persistent_set_log(NULL), KILN_OK);
+    sem_destroy(&has_ended);
 }
 
 static void test_a_smaller_capacity_trims(void **state)
@@ -766,6 +820,7 @@ int main(void)
         TEST(test_a_directory_is_taken_literally),
         TEST(test_a_new_directory_closes_the_old_one),
         TEST(test_a_build_ends_where_it_began),
+        TEST(test_a_log_callback_may_change_settings),
         TEST(test_a_smaller_capacity_trims),
         TEST(test_a_full_cache_takes_what_is_new_or_nothing),
         TEST(test_the_layout_is_that_of_the_proposal),

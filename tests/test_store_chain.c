@@ -444,6 +444,36 @@ static void test_policies_of_fills(void **state)
     assert_int_equal(get_from("c", 1), KILN_MISS);
 }
 
+/* Nobody vouches for what a tier without a key had: it is not signed on its way up. */
+static void test_nothing_unsigned_is_signed(void **state)
+{
+    (void)state;
+    char key_path[SCRATCH_PATH_SIZE], tiers[LOCATION_SIZE], signed_tier[SCRATCH_PATH_SIZE + 32];
+    snprintf(key_path, sizeof key_path, "%s/key", scratch);
+    int file = open(key_path, O_WRONLY | O_CREAT, 0600);
+    assert_int_equal(write(file, "0123456789abcdef0123456789abcdef", 32), 32);
+    close(file);
+    snprintf(signed_tier, sizeof signed_tier, "file:signed?key-file=%s", key_path);
+    snprintf(tiers, sizeof tiers, "file:top|%s|file:low", signed_tier);
+    put_to("low", 1);
+    kiln_store *store = open_chain(tiers);
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+    assert_int_equal(get_from("top", 1), KILN_OK);
+    assert_int_equal(get_from("signed", 1), KILN_MISS);
+    /* What is put is vouched for by who puts it. */
+    assert_int_equal(scratch_put(store, 2, 100), KILN_OK);
+    kiln_store_close(&store);
+    store = open_chain(signed_tier);
+    assert_int_equal(scratch_get(store, 2), KILN_OK);
+    kiln_store_close(&store);
+    /* And what one tier has authenticated another may sign. */
+    snprintf(tiers, sizeof tiers, "file:other?key-file=%s|%s", key_path, signed_tier);
+    store = open_chain(tiers);
+    assert_int_equal(scratch_get(store, 2), KILN_OK);
+    assert_int_equal(get_from("other", 2), KILN_OK);
+    kiln_store_close(&store);
+}
+
 static void test_what_nobody_may_write(void **state)
 {
     (void)state;
@@ -759,6 +789,37 @@ static void test_success_between_failures_keeps_a_tier(void **state)
     kiln_store_close(&store);
 }
 
+static kilni_tier *first_tier_of(kiln_store *store)
+{
+    return &((kilni_chain *)store)->tiers[0];
+}
+
+/* What two threads leave, one of which failed while the other's call was good. */
+static void test_a_good_call_ends_every_pause(void **state)
+{
+    (void)state;
+    kiln_store *store = open_chain("file:a|file:b");
+    kilni_tier *tier = first_tier_of(store);
+    atomic_store(&tier->retry_ns, 1);
+    assert_int_equal(scratch_put(store, 1, 100), KILN_OK);
+    assert_int_equal(atomic_load(&tier->retry_ns), 0);
+    kiln_store_close(&store);
+}
+
+/* Damage that was met and not yet written is no reason to call a tier. */
+static void test_only_calls_that_learn_try_a_tier(void **state)
+{
+    (void)state;
+    kiln_store *store = open_chain("file:a?lease=off|file:b?readonly=1");
+    kilni_tier *tier = first_tier_of(store);
+    atomic_store(&tier->failures, 3);
+    atomic_store(&tier->retry_ns, 1);
+    atomic_store(&store->uncounted_corrupt, 1);
+    assert_int_equal(scratch_put(store, 1, 100), KILN_OK);
+    assert_int_equal(atomic_load(&tier->failures), 0);
+    kiln_store_close(&store);
+}
+
 static void test_a_tier_that_is_denied(void **state)
 {
     (void)state;
@@ -912,6 +973,7 @@ int main(void)
         TEST(test_the_first_tier_answers),
         TEST(test_write_policies),
         TEST(test_policies_of_fills),
+        TEST(test_nothing_unsigned_is_signed),
         TEST(test_what_nobody_may_write),
         TEST(test_no_tier_that_takes_it),
         TEST(test_requests_go_to_one_tier),
@@ -923,6 +985,8 @@ int main(void)
         TEST(test_a_tier_that_does_not_open),
         TEST(test_a_tier_that_fails_is_left_alone_for_a_while),
         TEST(test_success_between_failures_keeps_a_tier),
+        TEST(test_a_good_call_ends_every_pause),
+        TEST(test_only_calls_that_learn_try_a_tier),
         TEST(test_a_tier_that_is_denied),
         TEST(test_no_tier_opens),
         TEST(test_locations),

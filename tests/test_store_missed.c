@@ -210,21 +210,52 @@ static void test_files_that_are_not_trusted(void **state)
     assert_int_equal(last_is(1), KILN_OK);
 }
 
-static void test_it_is_signed(void **state)
+static void open_with_key_file(void)
 {
-    (void)state;
     const char *path = scratch_path(scratch, "key");
     int file = open(path, O_WRONLY | O_CREAT, 0600);
     assert_int_equal(write(file, "0123456789abcdef0123456789abcdef", 32), 32);
     close(file);
-    note(store, 1);
     const kiln_store_params params = {
         .struct_size = sizeof params, .flags = KILN_STORE_NOTE_MISSES, .key_file = path};
     kiln_store_close(&store);
     assert_int_equal(kiln_store_open(cache, &params, &store, NULL), KILN_OK);
+}
+
+static void test_it_is_signed(void **state)
+{
+    (void)state;
+    note(store, 1);
+    open_with_key_file();
     assert_int_equal(last_is(1), KILN_E_UNAUTHENTICATED);
     note(store, 2);
     assert_int_equal(last_is(2), KILN_OK);
+}
+
+/* Who can write to the store, and can't sign, has no entry in it. */
+static void test_it_is_no_entry_of_that_key(void **state)
+{
+    (void)state;
+    char path[SCRATCH_PATH_SIZE];
+    open_with_key_file();
+    assert_int_equal(scratch_put(store, 1, 100), KILN_OK);
+    note(store, 1);
+    scratch_entry_path(cache, 1, path);
+    assert_int_equal(rename(missed_path, path), 0);
+    assert_int_equal(scratch_get(store, 1), KILN_MISS);
+    note(store, 2);
+    assert_int_equal(last_is(2), KILN_OK);
+}
+
+/* Any entry in its place tells of no miss. */
+static void test_another_entry_tells_of_none(void **state)
+{
+    (void)state;
+    char path[SCRATCH_PATH_SIZE];
+    assert_int_equal(scratch_put(store, 1, 100), KILN_OK);
+    scratch_entry_path(cache, 1, path);
+    assert_int_equal(rename(path, missed_path), 0);
+    assert_int_equal(last_is(1), KILN_E_CORRUPT);
 }
 
 static void test_memory_runs_out(void **state)
@@ -310,6 +341,8 @@ int main(void)
         TEST(test_damage),
         TEST(test_files_that_are_not_trusted),
         TEST(test_it_is_signed),
+        TEST(test_it_is_no_entry_of_that_key),
+        TEST(test_another_entry_tells_of_none),
         TEST(test_memory_runs_out),
         TEST(test_the_system_fails),
     };

@@ -303,26 +303,61 @@ static void test_payloads_are_compressed(void **state)
     kiln_key_release(&key);
 }
 
-static void test_requests_stay_where_they_are(void **state)
+static kiln_entry *make_request(void)
 {
-    (void)state;
     kiln_key_builder *builder = NULL;
     kiln_key *key = NULL;
-    kiln_entry *entry = NULL;
-    kiln_pack_writer *writer = NULL;
+    kiln_entry *request = NULL;
     assert_int_equal(kiln_key_builder_new(&builder), KILN_OK);
     assert_int_equal(kiln_key_builder_add_text(builder, KILN_REQUEST_PART, "x"), KILN_OK);
     assert_int_equal(kiln_key_builder_finish(builder, &key), KILN_OK);
     kiln_key_builder_free(&builder);
     const kiln_entry_params params = {
         .struct_size = sizeof params, .key = key, .kind = KILN_ENTRY_REQUEST};
-    assert_int_equal(kiln_entry_new(&params, &entry), KILN_OK);
+    assert_int_equal(kiln_entry_new(&params, &request), KILN_OK);
+    kiln_key_release(&key);
+    return request;
+}
+
+static void test_requests_stay_where_they_are(void **state)
+{
+    (void)state;
+    kiln_entry *entry = make_request();
+    kiln_pack_writer *writer = NULL;
     assert_int_equal(kiln_pack_writer_open(path, NULL, &writer, NULL), KILN_OK);
     assert_int_equal(kiln_pack_writer_add(writer, entry), KILN_E_UNSUPPORTED);
     kiln_pack_writer_abandon(&writer);
     assert_int_equal(count_files(), 0);
     kiln_entry_release(&entry);
-    kiln_key_release(&key);
+}
+
+static void test_unknown_fields_are_refused(void **state)
+{
+    (void)state;
+    struct {
+        kiln_pack_params known;
+        uint64_t later;
+    } longer = {.known = {.struct_size = sizeof longer}, .later = 1};
+    kiln_pack_writer *writer = NULL;
+    assert_int_equal(kiln_pack_writer_open(path, &longer.known, &writer, NULL), KILN_E_UNSUPPORTED);
+    longer.known.struct_size = 0;
+    assert_int_equal(kiln_pack_writer_open(path, &longer.known, &writer, NULL), KILN_E_INVALID);
+    assert_null(writer);
+}
+
+static void test_what_is_not_there_is_told_as_it_is_returned(void **state)
+{
+    (void)state;
+    const char *const missing[] = {"a.kpack", "nowhere/a.kpack"};
+    for (size_t i = 0; i < 2; i++) {
+        char where[SCRATCH_PATH_SIZE + 8];
+        kiln_error error = {.struct_size = sizeof error};
+        kiln_store *store = NULL;
+        snprintf(where, sizeof where, "pack:%s", scratch_path(scratch, missing[i]));
+        assert_int_equal(kiln_store_open(where, NULL, &store, &error), KILN_E_IO);
+        assert_int_equal(error.status, KILN_E_IO);
+        assert_int_equal(error.system_error, ENOENT);
+    }
 }
 
 static void test_a_pack_is_replaced_at_once(void **state)
@@ -846,6 +881,65 @@ static void test_unpack(void **state)
 }
 
 /* Directories keep payloads as they are. */
+/* A pack as nobody's writer makes it: with a request. */
+static void test_a_planted_request_is_not_taken(void **state)
+{
+    (void)state;
+    kiln_entry *request = make_request();
+    const kiln_bytes bytes = kiln_entry_encoding(request);
+    unsigned char pages[2 * KILNI_PACK_PAGE_SIZE];
+    const kilni_pack_header header = {
+        .entry_count = 1, .bucket_count = 1, .total_size = sizeof pages + bytes.size};
+    const kilni_pack_slot slot = {.digest = kiln_key_digest(kiln_entry_key(request)),
+                                  .offset = sizeof pages,
+                                  .size = bytes.size};
+    kilni_pack_header_encode(&header, pages);
+    kilni_pack_bucket_encode(0, &slot, 1, pages + KILNI_PACK_PAGE_SIZE);
+    unsigned char *whole = malloc(sizeof pages + bytes.size);
+    assert_non_null(whole);
+    memcpy(whole, pages, sizeof pages);
+    memcpy(whole + sizeof pages, bytes.data, bytes.size);
+    write_whole(whole, sizeof pages + bytes.size);
+
+    kiln_store *into = open_directory();
+    kiln_unpack_report report;
+    listing requests = {0};
+    assert_int_equal(unpack(KILN_UNPACK_TRUST, NULL, into, &report), KILN_OK);
+    assert_int_equal(report.taken, 0);
+    assert_int_equal(report.refused, 1);
+    assert_int_equal(kiln_store_each_request(into, list_item, &requests), KILN_OK);
+    assert_int_equal(requests.count, 0);
+    kiln_store_close(&into);
+    free(whole);
+    kiln_entry_release(&request);
+}
+
+/* A report that is too small to say so is refused before anything is done. */
+static void test_a_report_without_a_size(void **state)
+{
+    (void)state;
+    kiln_pack_report report = {0};
+    kiln_pack_writer *writer = NULL;
+    assert_int_equal(kiln_pack_writer_open(path, NULL, &writer, NULL), KILN_OK);
+    assert_int_equal(kiln_pack_writer_finish(&writer, &report, NULL), KILN_E_INVALID);
+    assert_null(writer);
+    assert_int_equal(count_files(), 0);
+
+    write_pack(0, 3);
+    kiln_store *into = open_directory();
+    const kiln_unpack_params params = {.struct_size = sizeof params, .flags = KILN_UNPACK_TRUST};
+    kiln_unpack_report unpacked = {0};
+    assert_int_equal(kiln_pack_unpack(path, &params, into, &unpacked, NULL), KILN_E_INVALID);
+    assert_int_equal(scratch_get(into, 1), KILN_MISS);
+    assert_int_equal(scratch_put(into, 1, 10), KILN_OK);
+    kiln_trim_report trimmed = {0};
+    assert_int_equal(kiln_store_trim(into, 0, &trimmed), KILN_E_INVALID);
+    const kiln_trim_params all = {.struct_size = sizeof all, .flags = KILN_TRIM_BY_SIZE};
+    assert_int_equal(kiln_store_trim_by(into, &all, &trimmed), KILN_E_INVALID);
+    assert_int_equal(scratch_get(into, 1), KILN_OK);
+    kiln_store_close(&into);
+}
+
 static void test_unpacked_payloads_are_plain(void **state)
 {
     (void)state;
@@ -1136,6 +1230,8 @@ int main(void)
         TEST(test_the_order_of_entries_does_not_count),
         TEST(test_payloads_are_compressed),
         TEST(test_requests_stay_where_they_are),
+        TEST(test_unknown_fields_are_refused),
+        TEST(test_what_is_not_there_is_told_as_it_is_returned),
         TEST(test_a_pack_is_replaced_at_once),
         TEST(test_wrong_arguments),
         TEST(test_stripped_keys_are_found_by_whole_ones),
@@ -1153,6 +1249,8 @@ int main(void)
         TEST(test_locations),
         TEST(test_the_descriptor_is_taken_away),
         TEST(test_unpack),
+        TEST(test_a_planted_request_is_not_taken),
+        TEST(test_a_report_without_a_size),
         TEST(test_unpacked_payloads_are_plain),
         TEST(test_only_what_a_key_authenticates),
         TEST(test_a_damaged_entry_is_not_taken),

@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -338,6 +339,85 @@ static void test_free_drops_what_is_left(void **state)
     kiln_key_release(&key);
 }
 
+/* A store whose log callback ends the writer, on the writer's own thread. */
+typedef struct self_closing {
+    kilni_writer *writer;
+    sem_t has_begun, may_go_on, has_ended;
+} self_closing;
+
+static void close_writer(void *user, kiln_log_level level, const char *text)
+{
+    (void)level, (void)text;
+    self_closing *closing = user;
+    sem_post(&closing->has_begun);
+    sem_wait(&closing->may_go_on);
+    kilni_writer_close(&closing->writer, FOREVER_NS);
+    sem_post(&closing->has_ended);
+}
+
+static void assert_posted(sem_t *semaphore)
+{
+    struct timespec end;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += 30;
+    assert_int_equal(sem_timedwait(semaphore, &end), 0);
+}
+
+static kiln_status put_to(kilni_writer *to, uint64_t number)
+{
+    kiln_entry *entry = scratch_entry(number, 10);
+    const kiln_status status = kilni_writer_put(to, entry, NULL);
+    kiln_entry_release(&entry);
+    return status;
+}
+
+/* A file where the folder of an entry goes, so that it can't be written. */
+static void block_entry(const char *directory, uint64_t number)
+{
+    char folder[SCRATCH_PATH_SIZE];
+    assert_int_equal(mkdir(scratch_path(directory, "v1"), 0700), 0);
+    scratch_entry_folder(directory, number, folder);
+    FILE *file = fopen(folder, "wx");
+    assert_non_null(file);
+    fclose(file);
+}
+
+static void test_its_own_thread_closes_it(void **state)
+{
+    (void)state;
+    self_closing closing = {.writer = NULL};
+    const kiln_store_params params = {.struct_size = sizeof params,
+                                      .log = {close_writer, &closing}};
+    const unsigned descriptors = scratch_count_descriptors();
+    char folder[SCRATCH_DIRECTORY_SIZE + 8];
+    snprintf(folder, sizeof folder, "%s/closed", scratch);
+    kiln_store *closed = NULL;
+    sem_init(&closing.has_begun, 0, 0);
+    sem_init(&closing.may_go_on, 0, 0);
+    sem_init(&closing.has_ended, 0, 0);
+    assert_int_equal(kiln_store_open(folder, &params, &closed, NULL), KILN_OK);
+    assert_int_equal(kilni_writer_new(closed, QUEUE_BYTES, &closing.writer), KILN_OK);
+    block_entry(folder, 1);
+    assert_int_equal(put_to(closing.writer, 1), KILN_OK);
+    assert_posted(&closing.has_begun);
+    assert_int_equal(put_to(closing.writer, 2), KILN_OK);
+    sem_post(&closing.may_go_on);
+    assert_posted(&closing.has_ended);
+    assert_null(closing.writer);
+    for (int i = 0; i < 30000 && !has_no_thread(); i++) {
+        usleep(1000);
+    }
+    assert_true(has_no_thread());
+    assert_int_equal(scratch_count_descriptors(), descriptors);
+    /* What was queued behind is there. */
+    assert_int_equal(kiln_store_open(folder, NULL, &closed, NULL), KILN_OK);
+    assert_int_equal(scratch_get(closed, 2), KILN_OK);
+    kiln_store_close(&closed);
+    sem_destroy(&closing.has_begun);
+    sem_destroy(&closing.may_go_on);
+    sem_destroy(&closing.has_ended);
+}
+
 /* ---- counting ---- */
 
 static void test_counters_need_no_thread(void **state)
@@ -560,6 +640,7 @@ int main(void)
         TEST(test_a_dropped_entry_frees_its_lease),
         TEST(test_a_drain_ends_in_time),
         TEST(test_free_drops_what_is_left),
+        TEST(test_its_own_thread_closes_it),
         TEST(test_counters_need_no_thread),
         TEST(test_counters_are_flushed_soon),
         TEST(test_damage_reaches_the_statistics),

@@ -81,8 +81,9 @@ KILN_API const char *kiln_config_location(const kiln_config *config);
 KILN_API kiln_status kiln_config_get_store(const kiln_config *config,
                                            kiln_store_params *ret_params);
 
-/* The location, also where nothing is kept; NULL: none can be told. An absolute path, but for the
- * default of profile onednn, which is KILN_PERSISTENT_DEFAULT_DIR.
+/* The location, also where nothing is kept; NULL: none can be told. An absolute path, or its URL
+ * where a path would mean something else, but for the default of profile onednn, which is
+ * KILN_PERSISTENT_DEFAULT_DIR.
  * kiln: KILN_DIR, else $XDG_CACHE_HOME/kiln, else $HOME/.cache/kiln. KILN_DIR may also be a URL, or
  * several places in a chain: whatever kiln_store_open takes; then that is what this gives.
  * sycl: SYCL_CACHE_DIR, else $XDG_CACHE_HOME/libsycl_cache, else $HOME/.cache/libsycl_cache.
@@ -142,7 +143,8 @@ enum {
 KILN_API const char *kiln_config_stats(const kiln_config *config);
 
 /* KILN_KEY_FILE: the key file of the store (kiln_store_params); NULL: none. As it was given: a
- * store whose key file can't be used is not opened, so that a wrong value believes nothing. */
+ * store whose key file can't be used is not opened, so that a wrong value, "" too, believes
+ * nothing. */
 KILN_API const char *kiln_config_key_file(const kiln_config *config);
 
 /* KILN_KEY_ENV: further variables that decide what a build yields; separated by commas, a trailing

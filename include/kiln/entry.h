@@ -80,7 +80,8 @@ KILN_API kiln_entry *kiln_entry_retain(const kiln_entry *entry);
 /* Gives a reference back and sets the pointer to NULL; takes NULL and a pointer to NULL. */
 KILN_API void kiln_entry_release(kiln_entry **entry);
 
-/* All that follows points into the entry and lives as long as it. Any thread; never blocks. */
+/* All that follows points into the entry and lives as long as it; of NULL it is nothing: no key,
+ * kind 0, empty texts and bytes. Any thread; never blocks. */
 KILN_API const kiln_key *kiln_entry_key(const kiln_entry *entry);
 KILN_API uint32_t kiln_entry_kind_of(const kiln_entry *entry);
 KILN_API kiln_provenance kiln_entry_provenance(const kiln_entry *entry);

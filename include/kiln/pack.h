@@ -85,7 +85,7 @@ typedef struct kiln_unpack_report {
     uint64_t present;         /* the store had a sound entry of that key */
     uint64_t unauthenticated; /* not signed, or not with this key */
     uint64_t damaged;         /* and those of a newer format */
-    uint64_t refused;         /* by the store */
+    uint64_t refused;         /* by the store; and requests, which no pack has */
 } kiln_unpack_report;
 
 /* Puts the entries of a pack into a store, payloads plain. Without a key file and without

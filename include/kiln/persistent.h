@@ -85,7 +85,8 @@ KILN_API kiln_status kiln_persistent_set_policy(uint32_t policy);
 KILN_API kiln_status kiln_persistent_get_policy(uint32_t *ret_policy);
 
 /* Where lines go that say why the store could not be opened, or what it skipped: a zeroed one, the
- * default, is silent.
+ * default, is silent. Lines may come from the thread that writes. The callback may call all that is
+ * declared here; a store that it closes on that thread is closed soon after it.
  *
  * @log  NULL: a zeroed one. Its user pointer is borrowed until another one was set, and what was
  *       under way then has ended
@@ -102,12 +103,14 @@ KILN_API kiln_status kiln_persistent_set_log(const kiln_log *log);
  * what kiln_store_open returns. Blocks: on the file system. */
 KILN_API kiln_status kiln_persistent_open(uint32_t kind, kiln_error *error);
 
-/* As kiln_store_get. KILN_MISS too where the cache is off for that kind. */
+/* As kiln_store_get. KILN_MISS too where the cache is off for that kind. Blocks: where a setting
+ * changes meanwhile, and this is the last call that uses the store from before, also on what waits
+ * to be written there, 60 s at most. */
 KILN_API kiln_status kiln_persistent_get(uint32_t kind, const kiln_key *key,
                                          kiln_entry **ret_entry);
 
 /* As kiln_store_put, which replaces an entry of the same key. KILN_MISS where the cache is off for
- * that kind: nothing was kept. */
+ * that kind: nothing was kept. Blocks: as kiln_persistent_get. */
 KILN_API kiln_status kiln_persistent_put(uint32_t kind, const kiln_entry *entry);
 
 #ifdef __cplusplus

@@ -22,7 +22,7 @@ struct kiln_config {
     kilni_text key_variables, complaints;
 
     /* The profile's. */
-    char *dir;                /* a directory, or what else a store is opened by; NULL: none */
+    char *dir;                /* what a store is opened by; NULL: none */
     bool is_persistent;       /* whether anything is to be kept on disk */
     kiln_store_params store;  /* how; what is common is filled in last */
     kiln_cache_params memory; /* without destroy and user */
@@ -41,7 +41,8 @@ typedef struct kilni_config_reader {
 
 /* ---- config_reader.c ---- */
 
-/* A variable's value; NULL where it is unset or empty, which means the same for all of ours. */
+/* A variable's value; NULL where it is unset or empty, which means the same for all of ours but
+ * KILN_KEY_FILE. */
 const char *kilni_config_value(const kilni_config_reader *reader, const char *name);
 
 /* Adds the line "NAME=value: expected; used". */

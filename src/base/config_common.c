@@ -62,6 +62,17 @@ static void read_key_variables(kilni_config_reader *reader)
     }
 }
 
+/* Set to nothing, as by a script that lost the value, it is no reason to believe everything: it is
+ * kept, and no store is opened with it. */
+static void read_key_file(kilni_config_reader *reader)
+{
+    const char *value = reader->lookup(reader->user, "KILN_KEY_FILE");
+    if (value && reader->status == KILN_OK) {
+        reader->config->key_file = strdup(value);
+        reader->status = reader->config->key_file ? KILN_OK : KILN_E_NO_MEMORY;
+    }
+}
+
 void kilni_config_read_common(kilni_config_reader *reader)
 {
     kiln_config *config = reader->config;
@@ -73,6 +84,6 @@ void kilni_config_read_common(kilni_config_reader *reader)
     kilni_config_read_text(reader, "KILN_TOOL", &config->tool);
     kilni_config_read_text(reader, "KILN_TRACE", &config->trace);
     kilni_config_read_text(reader, "KILN_STATS", &config->stats);
-    kilni_config_read_text(reader, "KILN_KEY_FILE", &config->key_file);
+    read_key_file(reader);
     read_key_variables(reader);
 }

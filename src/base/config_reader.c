@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/config.h"
+#include "base/file_url.h"
 
 /* As much of a value as a complaint shows. */
 #define SHOWN_VALUE_BYTES 200
@@ -158,21 +160,49 @@ static bool is_place(const char *value, const kilni_dir_candidate *candidate)
     return value[0] == '/' || (candidate->takes_location && is_url);
 }
 
+/* A path is one place: what would make several of it is escaped. */
+static kiln_status locate(const char *path, char **ret_location)
+{
+    kilni_text location = {0};
+    const kiln_status status = strchr(path, '|') ? kilni_file_url_append(&location, path)
+                                                 : kilni_text_append(&location, path);
+    if (status != KILN_OK) {
+        kilni_text_done(&location);
+        return status;
+    }
+    *ret_location = location.bytes;
+    return KILN_OK;
+}
+
+static kiln_status read_path(const char *base, const char *below, char **ret_location)
+{
+    char *path = NULL;
+    kiln_status status = join_path(base, below, &path);
+    if (status == KILN_OK) {
+        status = locate(path, ret_location);
+    }
+    free(path);
+    return status;
+}
+
 void kilni_config_read_dir(kilni_config_reader *reader, const kilni_dir_candidate *candidates,
                            size_t count, const char *fallback)
 {
     size_t chosen = 0;
     const char *base = fallback, *below = "";
+    bool is_location = false;
     for (; chosen < count; chosen++) {
         const char *value = kilni_config_value(reader, candidates[chosen].variable);
         if (value && is_place(value, &candidates[chosen])) {
             base = value;
             below = candidates[chosen].below;
+            is_location = candidates[chosen].takes_location;
             break;
         }
     }
     if (base && reader->status == KILN_OK) {
-        reader->status = join_path(base, below, &reader->config->dir);
+        reader->status = is_location ? join_path(base, below, &reader->config->dir)
+                                     : read_path(base, below, &reader->config->dir);
     }
     complain_of_relative(reader, candidates, chosen);
 }

@@ -13,7 +13,7 @@ kiln_status kilni_params_copy(const void *given, void *ret_params, size_t size)
         }
         for (size_t i = size; i < given_size; i++) {
             if (((const unsigned char *)given)[i] != 0) {
-                return KILN_E_INVALID;
+                return KILN_E_UNSUPPORTED;
             }
         }
     }
@@ -25,13 +25,20 @@ kiln_status kilni_params_copy(const void *given, void *ret_params, size_t size)
     return KILN_OK;
 }
 
+bool kilni_params_have_size(const void *params)
+{
+    size_t size;
+    memcpy(&size, params, sizeof size);
+    return size >= sizeof size;
+}
+
 bool kilni_params_hand_out(void *to, const void *from, size_t size)
 {
-    size_t to_size;
-    memcpy(&to_size, to, sizeof to_size);
-    if (to_size < sizeof to_size) {
+    if (!kilni_params_have_size(to)) {
         return false;
     }
+    size_t to_size;
+    memcpy(&to_size, to, sizeof to_size);
     memset(to, 0, to_size);
     memcpy(to, from, to_size < size ? to_size : size);
     memcpy(to, &to_size, sizeof to_size);

@@ -22,7 +22,8 @@ void kilni_entry_arrival_add(kilni_entry_arrival *arrival, size_t count)
     arrival->arrived += count;
 }
 
-kiln_status kilni_entry_arrival_end(kilni_entry_arrival *arrival, kiln_entry **ret_entry)
+kiln_status kilni_entry_arrival_end(kilni_entry_arrival *arrival,
+                                    const kilni_entry_mac_key *mac_key, kiln_entry **ret_entry)
 {
     if (arrival->arrived != arrival->size) {
         return KILN_E_CORRUPT;
@@ -34,5 +35,5 @@ kiln_status kilni_entry_arrival_end(kilni_entry_arrival *arrival, kiln_entry **r
     if (status != KILN_OK) {
         return status;
     }
-    return kilni_entry_open(arrival->bytes, &layout, NULL, ret_entry);
+    return kilni_entry_open_stored(arrival->bytes, &layout, mac_key, ret_entry);
 }

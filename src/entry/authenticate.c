@@ -57,12 +57,15 @@ kiln_status kilni_entry_sign(const kiln_entry *entry, const kilni_entry_mac_key 
     return status;
 }
 
-kiln_status kilni_entry_authenticate(const kiln_entry *entry, const kilni_entry_mac_key *key)
+kiln_status kilni_entry_layout_authenticate(const unsigned char *bytes,
+                                            const kilni_entry_layout *layout,
+                                            const kilni_entry_mac_key *key)
 {
-    if (!entry->mac) {
+    const kilni_entry_section *section = kilni_entry_layout_find(layout, KILNI_SECTION_MAC);
+    if (!section) {
         return KILN_E_UNAUTHENTICATED;
     }
     unsigned char mac[KILNI_ENTRY_MAC_SIZE];
-    compute_mac(entry->bytes, entry->size, entry->mac, key, mac);
-    return sodium_memcmp(mac, entry->mac, sizeof mac) == 0 ? KILN_OK : KILN_E_UNAUTHENTICATED;
+    compute_mac(bytes, layout->header.total_size, section->bytes, key, mac);
+    return sodium_memcmp(mac, section->bytes, sizeof mac) == 0 ? KILN_OK : KILN_E_UNAUTHENTICATED;
 }

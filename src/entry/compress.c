@@ -42,10 +42,15 @@ kiln_status kilni_payload_decompress(const kilni_entry_section *section, uint64_
     return KILN_OK;
 }
 
-/* A zstd frame of the payload in a new block; NULL with KILN_OK where that is not smaller. */
+/* A zstd frame of the payload in a new block; NULL with KILN_OK where that is not smaller, or the
+ * payload too large. */
 static kiln_status compress_payload(kiln_bytes payload, int level, void **ret_frame,
                                     size_t *ret_size)
 {
+    if (payload.size > KILNI_ENTRY_MAX_DECOMPRESSED) {
+        *ret_frame = NULL;
+        return KILN_OK;
+    }
     size_t bound = ZSTD_compressBound(payload.size);
     if (ZSTD_isError(bound)) {
         return KILN_E_TOO_LARGE;
@@ -89,7 +94,7 @@ kiln_status kilni_entry_compress(const kiln_entry *entry, int level, kiln_entry 
         return status;
     }
     void *frame;
-    size_t frame_size;
+    size_t frame_size = 0;
     status = compress_payload(entry->payload, level, &frame, &frame_size);
     if (status != KILN_OK) {
         return status;

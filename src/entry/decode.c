@@ -138,7 +138,8 @@ static bool has_needed_sections(const kilni_entry_layout *layout)
     }
     /* A payload is stored compressed only where that made it smaller. */
     return layout->header.flags & KILNI_ENTRY_COMPRESSED
-               ? payload->size < layout->header.payload_size
+               ? payload->size < layout->header.payload_size &&
+                     layout->header.payload_size <= KILNI_ENTRY_MAX_DECOMPRESSED
                : payload->size == layout->header.payload_size;
 }
 

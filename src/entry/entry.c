@@ -133,42 +133,51 @@ void kiln_entry_release(kiln_entry **entry)
     *entry = NULL;
 }
 
+/* What NULL is taken for. */
+static const kiln_entry *known(const kiln_entry *entry)
+{
+    static const kiln_entry nothing = {
+        .provenance = {
+            .struct_size = sizeof nothing.provenance, .tool = "", .device = "", .name = ""}};
+    return entry ? entry : &nothing;
+}
+
 const kiln_key *kiln_entry_key(const kiln_entry *entry)
 {
-    return entry->key;
+    return known(entry)->key;
 }
 
 uint32_t kiln_entry_kind_of(const kiln_entry *entry)
 {
-    return entry->kind;
+    return known(entry)->kind;
 }
 
 kiln_provenance kiln_entry_provenance(const kiln_entry *entry)
 {
-    return entry->provenance;
+    return known(entry)->provenance;
 }
 
 kiln_bytes kiln_entry_answers(const kiln_entry *entry)
 {
-    return entry->answers;
+    return known(entry)->answers;
 }
 
 kiln_bytes kiln_entry_log(const kiln_entry *entry)
 {
-    return entry->log;
+    return known(entry)->log;
 }
 
 kiln_bytes kiln_entry_payload(const kiln_entry *entry)
 {
-    return entry->payload;
+    return known(entry)->payload;
 }
 
 int kiln_entry_is_signed(const kiln_entry *entry)
 {
-    return entry->mac != NULL;
+    return known(entry)->is_signed;
 }
 
 kiln_bytes kiln_entry_encoding(const kiln_entry *entry)
 {
-    return (kiln_bytes){entry->bytes, entry->size};
+    return (kiln_bytes){known(entry)->bytes, known(entry)->size};
 }

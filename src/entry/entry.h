@@ -16,9 +16,19 @@
 /* Enough of a file's beginning to decode its head in nearly every case. */
 #define KILNI_ENTRY_HEAD_SIZE 4096u
 
+/* 32 bytes that authenticate entries (BLAKE2b-256, keyed). */
+typedef struct kilni_entry_mac_key {
+    unsigned char bytes[32];
+} kilni_entry_mac_key;
+
 /* Verifies @bytes and makes an entry that owns them: no copy. On success the entry frees them with
- * free(); on failure they stay the caller's. Statuses as kiln_entry_decode. */
-kiln_status kilni_entry_adopt(void *bytes, size_t size, kiln_entry **ret_entry);
+ * free(); on failure they stay the caller's.
+ *
+ * @mac_key  what has to have signed them: that is checked before a key is read or a payload
+ *           decompressed. NULL: whoever made them
+ * Returns as kiln_entry_decode; KILN_E_UNAUTHENTICATED: not signed, or not with that key. */
+kiln_status kilni_entry_adopt(void *bytes, size_t size, const kilni_entry_mac_key *mac_key,
+                              kiln_entry **ret_entry);
 
 /* An entry whose bytes arrive piece by piece: each goes into the checksum while the processor still
  * has it at hand. */
@@ -35,7 +45,8 @@ void kilni_entry_arrival_begin(kilni_entry_arrival *arrival, void *bytes, size_t
 void kilni_entry_arrival_add(kilni_entry_arrival *arrival, size_t count);
 
 /* KILN_E_CORRUPT where bytes are missing; else as kilni_entry_adopt. */
-kiln_status kilni_entry_arrival_end(kilni_entry_arrival *arrival, kiln_entry **ret_entry);
+kiln_status kilni_entry_arrival_end(kilni_entry_arrival *arrival,
+                                    const kilni_entry_mac_key *mac_key, kiln_entry **ret_entry);
 
 /* What the beginning of an entry's file tells, unverified. Texts are cut to their arrays. */
 typedef struct kilni_entry_head {
@@ -54,11 +65,6 @@ typedef struct kilni_entry_head {
 kiln_status kilni_entry_head_decode(const void *bytes, size_t available, uint64_t file_size,
                                     kilni_entry_head *ret_head);
 
-/* 32 bytes that authenticate entries (BLAKE2b-256, keyed). */
-typedef struct kilni_entry_mac_key {
-    unsigned char bytes[32];
-} kilni_entry_mac_key;
-
 /* A signature makes an entry at most so much larger: a row of the table, the MAC, padding. */
 #define KILNI_ENTRY_SIGNATURE_MAX_SIZE 64u
 
@@ -67,12 +73,9 @@ typedef struct kilni_entry_mac_key {
 kiln_status kilni_entry_sign(const kiln_entry *entry, const kilni_entry_mac_key *key,
                              kiln_entry **ret_entry);
 
-/* KILN_OK; KILN_E_UNAUTHENTICATED: no MAC, or a wrong one. Constant time in the MAC's bytes. The
- * entry was verified when it was made: this reads its bytes once more, and no more. */
-kiln_status kilni_entry_authenticate(const kiln_entry *entry, const kilni_entry_mac_key *key);
-
 /* A copy whose payload is stored compressed (zstd, @level 1 to 12), or as it is where that is not
- * smaller. The accessors of a decoded entry give the plain bytes. Signatures are dropped. */
+ * smaller, or the payload larger than one that is compressed may be. The accessors of a decoded
+ * entry give the plain bytes. Signatures are dropped. */
 kiln_status kilni_entry_compress(const kiln_entry *entry, int level, kiln_entry **ret_entry);
 
 /* An entry of the same content whose payload is stored plain, under @key, which has to equal the

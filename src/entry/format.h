@@ -5,6 +5,8 @@
  */
 #pragma once
 
+#include <stdint.h>
+
 /* As in PNG: what mangles line ends or takes the file for text shows at once. */
 #define KILNI_ENTRY_MAGIC "KILN\r\n\x1a\n"
 #define KILNI_ENTRY_MAGIC_SIZE 8
@@ -18,6 +20,9 @@
 #define KILNI_ENTRY_MAC_SIZE 32u
 #define KILNI_ENTRY_MIN_SIZE (KILNI_ENTRY_HEADER_SIZE + KILNI_ENTRY_CHECKSUM_SIZE)
 #define KILNI_ENTRY_MAX_SECTIONS 32u
+
+/* A payload that is stored compressed has at most so many bytes: what decompressing may take. */
+#define KILNI_ENTRY_MAX_DECOMPRESSED ((uint64_t)1 << 30)
 
 /* Flags of the header. */
 enum {

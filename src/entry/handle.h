@@ -10,6 +10,7 @@
 
 #include <kiln/entry.h>
 
+#include "entry/entry.h"
 #include "entry/layout.h"
 
 struct kiln_entry {
@@ -23,7 +24,7 @@ struct kiln_entry {
     uint32_t kind;
     kiln_provenance provenance;
     kiln_bytes answers, log, payload;
-    const unsigned char *mac; /* in bytes; NULL where the entry is not signed */
+    int is_signed;
 };
 
 /* Makes an entry of sound bytes and their layout.
@@ -34,6 +35,20 @@ struct kiln_entry {
  * Returns KILN_OK; KILN_E_CORRUPT: what a section holds is not sound; KILN_E_NO_MEMORY. */
 kiln_status kilni_entry_open(void *bytes, const kilni_entry_layout *layout, const kiln_key *key,
                              kiln_entry **ret_entry);
+
+/* The same of bytes from elsewhere, whose checksum is right: before anything else in them is
+ * believed they have to be authentic.
+ *
+ * @mac_key  NULL: whoever made them
+ * Returns also KILN_E_UNAUTHENTICATED. */
+kiln_status kilni_entry_open_stored(void *bytes, const kilni_entry_layout *layout,
+                                    const kilni_entry_mac_key *mac_key, kiln_entry **ret_entry);
+
+/* Checks the MAC of the entry at @bytes, in constant time. KILN_OK; KILN_E_UNAUTHENTICATED: none,
+ * or a wrong one. */
+kiln_status kilni_entry_layout_authenticate(const unsigned char *bytes,
+                                            const kilni_entry_layout *layout,
+                                            const kilni_entry_mac_key *key);
 
 /* Puts @layout together, seals it, and makes an entry of it. Statuses as of
  * kilni_entry_layout_encode and kilni_entry_open. */

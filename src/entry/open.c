@@ -63,7 +63,7 @@ kiln_status kilni_entry_open(void *bytes, const kilni_entry_layout *layout, cons
     entry->kind = layout->header.kind;
     entry->answers = bytes_of(layout, KILNI_SECTION_ANSWERS);
     entry->log = bytes_of(layout, KILNI_SECTION_LOG);
-    entry->mac = bytes_of(layout, KILNI_SECTION_MAC).data;
+    entry->is_signed = (layout->header.flags & KILNI_ENTRY_SIGNED) != 0;
     entry->key = kiln_key_retain(key);
     kiln_status status = key ? KILN_OK : open_key(entry, layout);
     if (status == KILN_OK) {
@@ -82,7 +82,16 @@ kiln_status kilni_entry_open(void *bytes, const kilni_entry_layout *layout, cons
     return KILN_OK;
 }
 
-kiln_status kilni_entry_adopt(void *bytes, size_t size, kiln_entry **ret_entry)
+kiln_status kilni_entry_open_stored(void *bytes, const kilni_entry_layout *layout,
+                                    const kilni_entry_mac_key *mac_key, kiln_entry **ret_entry)
+{
+    kiln_status status =
+        mac_key ? kilni_entry_layout_authenticate(bytes, layout, mac_key) : KILN_OK;
+    return status == KILN_OK ? kilni_entry_open(bytes, layout, NULL, ret_entry) : status;
+}
+
+kiln_status kilni_entry_adopt(void *bytes, size_t size, const kilni_entry_mac_key *mac_key,
+                              kiln_entry **ret_entry)
 {
     if (!bytes || !ret_entry) {
         return KILN_E_INVALID;
@@ -92,7 +101,7 @@ kiln_status kilni_entry_adopt(void *bytes, size_t size, kiln_entry **ret_entry)
     if (status != KILN_OK) {
         return status;
     }
-    return kilni_entry_open(bytes, &layout, NULL, ret_entry);
+    return kilni_entry_open_stored(bytes, &layout, mac_key, ret_entry);
 }
 
 kiln_status kiln_entry_decode(const void *bytes, size_t size, kiln_entry **ret_entry)
@@ -105,7 +114,7 @@ kiln_status kiln_entry_decode(const void *bytes, size_t size, kiln_entry **ret_e
         return KILN_E_NO_MEMORY;
     }
     memcpy(copy, bytes, size);
-    kiln_status status = kilni_entry_adopt(copy, size, ret_entry);
+    kiln_status status = kilni_entry_adopt(copy, size, NULL, ret_entry);
     if (status != KILN_OK) {
         free(copy);
     }

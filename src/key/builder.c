@@ -12,6 +12,7 @@
 struct kiln_key_builder {
     kilni_text parts; /* encoded, one after another */
     size_t part_count;
+    kiln_status failure; /* of the first part that could not be added: a key would lack it */
 };
 
 kiln_status kiln_key_builder_new(kiln_key_builder **ret_builder)
@@ -37,10 +38,10 @@ void kiln_key_builder_free(kiln_key_builder **builder)
     *builder = NULL;
 }
 
-kiln_status kiln_key_builder_add(kiln_key_builder *builder, const char *name, const void *bytes,
-                                 size_t size)
+static kiln_status append(kiln_key_builder *builder, const char *name, const void *bytes,
+                          size_t size)
 {
-    if (!builder || !name || (!bytes && size > 0)) {
+    if (!name || (!bytes && size > 0)) {
         return KILN_E_INVALID;
     }
     size_t name_length = strnlen(name, KILNI_KEY_MAX_NAME + 1);
@@ -73,12 +74,22 @@ kiln_status kiln_key_builder_add(kiln_key_builder *builder, const char *name, co
     return KILN_OK;
 }
 
-kiln_status kiln_key_builder_add_text(kiln_key_builder *builder, const char *name, const char *text)
+kiln_status kiln_key_builder_add(kiln_key_builder *builder, const char *name, const void *bytes,
+                                 size_t size)
 {
-    if (!text) {
+    if (!builder) {
         return KILN_E_INVALID;
     }
-    return kiln_key_builder_add(builder, name, text, strlen(text));
+    if (builder->failure == KILN_OK) {
+        builder->failure = append(builder, name, bytes, size);
+    }
+    return builder->failure;
+}
+
+kiln_status kiln_key_builder_add_text(kiln_key_builder *builder, const char *name, const char *text)
+{
+    /* No text is no bytes of some number, which are refused. */
+    return kiln_key_builder_add(builder, name, text, text ? strlen(text) : 1);
 }
 
 kiln_status kiln_key_builder_add_number(kiln_key_builder *builder, const char *name,
@@ -94,6 +105,9 @@ kiln_status kiln_key_builder_finish(const kiln_key_builder *builder, kiln_key **
 {
     if (!builder || !ret_key) {
         return KILN_E_INVALID;
+    }
+    if (builder->failure != KILN_OK) {
+        return builder->failure;
     }
     size_t size;
     if (!kilni_size_add(KILNI_KEY_HEADER_SIZE, builder->parts.length, &size)) {

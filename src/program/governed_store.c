@@ -2,12 +2,10 @@
 #include "program/governed_store.h"
 
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "base/file_url.h"
 
 #define LAYOUT "onednn"
 #define QUEUE_BYTES (UINT64_C(64) << 20)
@@ -15,30 +13,10 @@
 
 struct kilni_governed_store {
     kiln_store *store;
-    kilni_writer *writer;
+    kilni_writer *writer; /* closes the store in the end */
     /* The last release (acquire) sees what all before it (release) did with the store. */
     _Atomic uint32_t references;
 };
-
-/* What means itself in a URL. */
-static bool is_plain(char character)
-{
-    return (character >= 'A' && character <= 'Z') || (character >= 'a' && character <= 'z') ||
-           (character >= '0' && character <= '9') || strchr("/-._~", character);
-}
-
-/* The URL of a directory whose name may have any character: a plain path with a '|' in it would be
- * a chain. */
-static kiln_status make_location(const char *dir, kilni_text *location)
-{
-    kiln_status status = kilni_text_append(location, "file://");
-    for (; status == KILN_OK && *dir; dir++) {
-        status = is_plain(*dir)
-                     ? kilni_text_append_bytes(location, dir, 1)
-                     : kilni_text_printf(location, "%%%02X", (unsigned)(unsigned char)*dir);
-    }
-    return status;
-}
 
 static kiln_status open_store(const kilni_governed_params *params, uint32_t flags,
                               kiln_store **ret_store, kiln_error *error)
@@ -52,7 +30,7 @@ static kiln_status open_store(const kilni_governed_params *params, uint32_t flag
         .policy = params->policy,
     };
     kilni_text location = {0};
-    kiln_status status = make_location(params->dir, &location);
+    kiln_status status = kilni_file_url_append(&location, params->dir);
     status = status == KILN_OK ? kiln_store_open(location.bytes, &opening, ret_store, error)
                                : kilni_error_set(error, status, 0, "out of memory");
     kilni_text_done(&location);
@@ -118,8 +96,7 @@ void kilni_governed_release(kilni_governed_store **governed)
     kilni_governed_store *released = *governed;
     *governed = NULL;
     if (atomic_fetch_sub_explicit(&released->references, 1, memory_order_acq_rel) == 1) {
-        kilni_writer_free(&released->writer, DRAIN_NS);
-        kiln_store_close(&released->store);
+        kilni_writer_close(&released->writer, DRAIN_NS);
         free(released);
     }
 }

@@ -37,5 +37,6 @@ kilni_writer *kilni_governed_writer_of(const kilni_governed_store *governed);
 kilni_governed_store *kilni_governed_retain(kilni_governed_store *governed);
 
 /* Sets the pointer to NULL; takes NULL and a pointer to NULL. The last one writes what is waiting,
- * for 60 s at most, and closes the store. */
+ * for 60 s at most, and closes the store; on the writer's own thread, which may come here by a log
+ * callback, that is done later. */
 void kilni_governed_release(kilni_governed_store **governed);

@@ -46,8 +46,11 @@ static void after_fork_in_child(void)
     pthread_mutex_unlock(&settings_lock);
 }
 
+/* Writers too, which are made with the lock held: where the C library keeps its list of these
+ * locked while it calls one that waits for ours, adding to the list then would wait for ever. */
 static void watch_forks(void)
 {
+    kilni_writer_watch_forks();
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 

@@ -4,13 +4,94 @@
 #include <fcntl.h>
 #include <stdlib.h>
 
-#include "entry/entry.h"
 #include "os/file.h"
 #include "os/os.h"
 #include "store/lock.h"
 
 /* So long a reader waits for who writes; what it reads then is as the checksum says. */
 #define READ_WAIT_NS UINT64_C(100000000)
+
+/* Of long parts a digest will do, of a key of many parts also of shorter ones. */
+#define STRIP_ABOVE 4096u
+#define STRIP_ABOVE_OF_MANY 64u
+
+#define MISSED_PART "missed"
+
+/* ---- the entry ---- */
+
+static kiln_status make_own_key(kiln_key **ret_key)
+{
+    kiln_key_builder *builder = NULL;
+    kiln_status status = kiln_key_builder_new(&builder);
+    if (status == KILN_OK) {
+        status = kiln_key_builder_add_number(builder, MISSED_PART, 1);
+    }
+    if (status == KILN_OK) {
+        status = kiln_key_builder_finish(builder, ret_key);
+    }
+    kiln_key_builder_free(&builder);
+    return status;
+}
+
+/* @own  the entry's key */
+static kiln_status make_entry(const kiln_key *own, const kiln_key *missed, uint64_t strip_above,
+                              kiln_entry **ret_miss)
+{
+    kiln_key *stripped = NULL;
+    kiln_status status = kiln_key_strip(missed, strip_above, &stripped);
+    if (status != KILN_OK) {
+        return status;
+    }
+    kiln_entry_params params = {
+        .struct_size = sizeof params,
+        .key = own,
+        .kind = KILN_ENTRY_BLOB,
+        .provenance = {.struct_size = sizeof params.provenance},
+    };
+    params.payload.data = kiln_key_encoding(stripped, &params.payload.size);
+    kiln_entry *miss = NULL;
+    status = kiln_entry_new(&params, &miss);
+    kiln_key_release(&stripped);
+    if (status == KILN_OK &&
+        kiln_entry_encoding(miss).size > KILNI_MISSED_MAX_BYTES - KILNI_ENTRY_SIGNATURE_MAX_SIZE) {
+        kiln_entry_release(&miss);
+        return KILN_E_TOO_LARGE;
+    }
+    *ret_miss = miss;
+    return status;
+}
+
+kiln_status kilni_missed_entry_of(const kiln_key *key, kiln_entry **ret_miss)
+{
+    kiln_key *own = NULL;
+    kiln_status status = make_own_key(&own);
+    if (status != KILN_OK) {
+        return status;
+    }
+    status = make_entry(own, key, STRIP_ABOVE, ret_miss);
+    if (status == KILN_E_TOO_LARGE) {
+        status = make_entry(own, key, STRIP_ABOVE_OF_MANY, ret_miss);
+    }
+    kiln_key_release(&own);
+    return status;
+}
+
+kiln_status kilni_missed_key_of(const kiln_entry *miss, kiln_key **ret_key)
+{
+    kiln_key *own = NULL;
+    kiln_status status = make_own_key(&own);
+    if (status != KILN_OK) {
+        return status;
+    }
+    const kiln_bytes encoding = kiln_entry_payload(miss);
+    status = kiln_key_equals(kiln_entry_key(miss), own)
+                 ? kiln_key_decode(encoding.data, encoding.size, ret_key)
+                 : KILN_E_CORRUPT;
+    kiln_key_release(&own);
+    return status;
+}
+
+/* ---- the file ---- */
 
 static kiln_status replace_content(int file, kiln_bytes bytes)
 {
@@ -37,7 +118,8 @@ kiln_status kilni_missed_write(int directory, const char *path, const kiln_entry
     return status;
 }
 
-static kiln_status read_content(int file, kiln_entry **ret_entry)
+static kiln_status read_content(int file, const kilni_entry_mac_key *mac_key,
+                                kiln_entry **ret_entry)
 {
     unsigned char *bytes = malloc(KILNI_MISSED_MAX_BYTES);
     if (!bytes) {
@@ -46,7 +128,7 @@ static kiln_status read_content(int file, kiln_entry **ret_entry)
     size_t count = 0;
     kiln_status status = kilni_file_read_at(file, bytes, KILNI_MISSED_MAX_BYTES, 0, &count);
     if (status == KILN_OK) {
-        status = kilni_entry_adopt(bytes, count, ret_entry);
+        status = kilni_entry_adopt(bytes, count, mac_key, ret_entry);
     }
     if (status != KILN_OK) {
         free(bytes);
@@ -54,7 +136,8 @@ static kiln_status read_content(int file, kiln_entry **ret_entry)
     return status;
 }
 
-kiln_status kilni_missed_read(int directory, const char *path, kiln_entry **ret_entry)
+kiln_status kilni_missed_read(int directory, const char *path, const kilni_entry_mac_key *mac_key,
+                              kiln_entry **ret_entry)
 {
     kilni_lock lock;
     kiln_status status = kilni_lock_open(directory, path, O_RDONLY, &lock);
@@ -62,7 +145,7 @@ kiln_status kilni_missed_read(int directory, const char *path, kiln_entry **ret_
         return status;
     }
     kilni_lock_take(&lock, F_RDLCK, 0, 0, READ_WAIT_NS);
-    status = read_content(lock.held.file, ret_entry);
+    status = read_content(lock.held.file, mac_key, ret_entry);
     kilni_lock_close(&lock);
     return status;
 }

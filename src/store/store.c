@@ -116,25 +116,6 @@ void kiln_store_close(kiln_store **store)
     *store = NULL;
 }
 
-/* Keeps an entry where it is signed as this store's have to be; else gives it back. */
-static kiln_status authenticate(const kiln_store *store, kiln_entry *entry, kiln_entry **ret_entry)
-{
-    kiln_status status = store->mac_key ? kilni_entry_authenticate(entry, store->mac_key) : KILN_OK;
-    if (status != KILN_OK) {
-        kiln_entry_release(&entry);
-        return status;
-    }
-    *ret_entry = entry;
-    return KILN_OK;
-}
-
-static kiln_status get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry)
-{
-    kiln_entry *entry;
-    kiln_status status = store->ops->get(store, key, &entry);
-    return status == KILN_OK ? authenticate(store, entry, ret_entry) : status;
-}
-
 kiln_status kiln_store_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry)
 {
     if (!key || !ret_entry) {
@@ -143,7 +124,7 @@ kiln_status kiln_store_get(kiln_store *store, const kiln_key *key, kiln_entry **
     if (!store) {
         return KILN_MISS;
     }
-    kiln_status status = get(store, key, ret_entry);
+    kiln_status status = store->ops->get(store, key, ret_entry);
     if (status == KILN_E_CORRUPT || status == KILN_E_UNAUTHENTICATED) {
         atomic_fetch_add_explicit(&store->counts.corrupt, 1, memory_order_relaxed);
         atomic_fetch_add_explicit(&store->uncounted_corrupt, 1, memory_order_relaxed);
@@ -249,9 +230,7 @@ kiln_status kiln_item_read(kiln_item *item, kiln_entry **ret_entry)
     if (!item || !ret_entry) {
         return KILN_E_INVALID;
     }
-    kiln_entry *entry;
-    kiln_status status = item->store->ops->item_read(item, &entry);
-    return status == KILN_OK ? authenticate(item->store, entry, ret_entry) : status;
+    return item->store->ops->item_read(item, ret_entry);
 }
 
 kiln_status kiln_item_remove(kiln_item *item)
@@ -317,42 +296,37 @@ kiln_status kiln_store_account(kiln_store *store, const kiln_stats *delta)
 
 kiln_status kiln_store_trim(kiln_store *store, uint64_t max_bytes, kiln_trim_report *ret_report)
 {
+    if (ret_report && !kilni_params_have_size(ret_report)) {
+        return KILN_E_INVALID;
+    }
     if (store && !is_writable(store)) {
         return KILN_E_READONLY;
     }
     kiln_trim_report report = {0};
     kiln_status status = store ? store->ops->trim(store, max_bytes, &report) : KILN_OK;
-    if (status == KILN_OK && ret_report &&
-        !kilni_params_hand_out(ret_report, &report, sizeof report)) {
-        return KILN_E_INVALID;
+    if (status == KILN_OK && ret_report) {
+        kilni_params_hand_out(ret_report, &report, sizeof report);
     }
     return status;
 }
 
-/* Copies the caller's struct, which may be of an older or a newer library. */
-static kiln_status copy_trim_params(const kiln_trim_params *given, kiln_trim_params *ret_params)
+static kiln_status read_trim_params(const kiln_trim_params *given, kiln_trim_params *ret_params)
 {
-    const size_t known = sizeof *ret_params;
-    if (given->struct_size < sizeof given->struct_size) {
-        return KILN_E_INVALID;
+    kiln_status status = kilni_params_copy(given, ret_params, sizeof *ret_params);
+    if (status == KILN_OK && (ret_params->flags & ~(KILN_TRIM_BY_SIZE | KILN_TRIM_DRY_RUN))) {
+        status = KILN_E_UNSUPPORTED;
     }
-    const unsigned char *bytes = (const unsigned char *)given;
-    for (size_t i = known; i < given->struct_size; i++) {
-        if (bytes[i] != 0) {
-            return KILN_E_UNSUPPORTED;
-        }
-    }
-    *ret_params = (kiln_trim_params){.flags = 0};
-    memcpy(ret_params, given, given->struct_size < known ? given->struct_size : known);
-    return ret_params->flags & ~(KILN_TRIM_BY_SIZE | KILN_TRIM_DRY_RUN) ? KILN_E_UNSUPPORTED
-                                                                        : KILN_OK;
+    return status;
 }
 
 kiln_status kiln_store_trim_by(kiln_store *store, const kiln_trim_params *params,
                                kiln_trim_report *ret_report)
 {
+    if (!params || (ret_report && !kilni_params_have_size(ret_report))) {
+        return KILN_E_INVALID;
+    }
     kiln_trim_params wanted;
-    kiln_status status = params ? copy_trim_params(params, &wanted) : KILN_E_INVALID;
+    kiln_status status = read_trim_params(params, &wanted);
     kiln_trim_report report = {0};
     if (status == KILN_OK && store) {
         if (!is_writable(store) && !(wanted.flags & KILN_TRIM_DRY_RUN)) {
@@ -361,9 +335,8 @@ kiln_status kiln_store_trim_by(kiln_store *store, const kiln_trim_params *params
         status =
             store->ops->trim_by ? store->ops->trim_by(store, &wanted, &report) : KILN_E_UNSUPPORTED;
     }
-    if (status == KILN_OK && ret_report &&
-        !kilni_params_hand_out(ret_report, &report, sizeof report)) {
-        return KILN_E_INVALID;
+    if (status == KILN_OK && ret_report) {
+        kilni_params_hand_out(ret_report, &report, sizeof report);
     }
     return status;
 }
@@ -417,7 +390,7 @@ static int verify_item(void *user, kiln_item *item)
 kiln_status kiln_store_verify(kiln_store *store, kiln_verify_fn report, void *user,
                               kiln_verify_report *ret_report)
 {
-    if (!ret_report) {
+    if (!ret_report || !kilni_params_have_size(ret_report)) {
         return KILN_E_INVALID;
     }
     verification work = {.report = report, .user = user};
@@ -427,41 +400,13 @@ kiln_status kiln_store_verify(kiln_store *store, kiln_verify_fn report, void *us
     if (status == KILN_OK) {
         status = work.status;
     }
-    if (status != KILN_OK) {
-        return status;
+    if (status == KILN_OK) {
+        kilni_params_hand_out(ret_report, &work.result, sizeof work.result);
     }
-    return kilni_params_hand_out(ret_report, &work.result, sizeof work.result) ? KILN_OK
-                                                                               : KILN_E_INVALID;
+    return status;
 }
 
 /* ---- the last miss ---- */
-
-/* The entry of a miss, which holds parts of more than @above bytes as digests. KILN_E_TOO_LARGE:
- * it is more than is kept. */
-static kiln_status make_miss(const kiln_key *key, uint64_t above, kiln_entry **ret_miss)
-{
-    kiln_key *stripped = NULL;
-    kiln_status status = kiln_key_strip(key, above, &stripped);
-    if (status != KILN_OK) {
-        return status;
-    }
-    const kiln_entry_params params = {
-        .struct_size = sizeof params,
-        .key = stripped,
-        .kind = KILN_ENTRY_REQUEST,
-        .provenance = {.struct_size = sizeof params.provenance},
-    };
-    kiln_entry *miss = NULL;
-    status = kiln_entry_new(&params, &miss);
-    kiln_key_release(&stripped);
-    if (status == KILN_OK &&
-        kiln_entry_encoding(miss).size > KILNI_MISSED_MAX_BYTES - KILNI_ENTRY_SIGNATURE_MAX_SIZE) {
-        kiln_entry_release(&miss);
-        return KILN_E_TOO_LARGE;
-    }
-    *ret_miss = miss;
-    return status;
-}
 
 static kiln_status sign(const kiln_store *store, kiln_entry **entry)
 {
@@ -480,10 +425,7 @@ void kilni_store_note_miss(kiln_store *store, const kiln_key *key)
         return;
     }
     kiln_entry *miss = NULL;
-    kiln_status status = make_miss(key, 4096, &miss);
-    if (status == KILN_E_TOO_LARGE) {
-        status = make_miss(key, 64, &miss);
-    }
+    kiln_status status = kilni_missed_entry_of(key, &miss);
     if (status == KILN_OK && store->mac_key) {
         status = sign(store, &miss);
     }
@@ -507,15 +449,13 @@ kiln_status kiln_store_get_last_miss(kiln_store *store, kiln_key **ret_key, int6
     kiln_entry *miss = NULL;
     kiln_status status = store->ops->last_miss(store, &miss);
     if (status == KILN_OK) {
-        status = authenticate(store, miss, &miss);
+        status = kilni_missed_key_of(miss, ret_key);
     }
-    if (status != KILN_OK) {
-        return status;
+    if (status == KILN_OK) {
+        *ret_missed_s = kiln_entry_provenance(miss).created_s;
     }
-    *ret_key = kiln_key_retain(kiln_entry_key(miss));
-    *ret_missed_s = kiln_entry_provenance(miss).created_s;
     kiln_entry_release(&miss);
-    return KILN_OK;
+    return status;
 }
 
 bool kilni_store_is_request(const kiln_key *key)
@@ -527,7 +467,7 @@ bool kilni_store_is_request(const kiln_key *key)
 
 kiln_status kilni_store_get_again(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry)
 {
-    return store ? get(store, key, ret_entry) : KILN_MISS;
+    return store ? store->ops->get(store, key, ret_entry) : KILN_MISS;
 }
 
 uint32_t kilni_store_capabilities(const kiln_store *store)

@@ -77,7 +77,7 @@ typedef struct kilni_store_ops {
     /* NULL: KILN_E_UNSUPPORTED. The store is writable, or nothing is to be removed. */
     kiln_status (*trim_by)(kiln_store *store, const kiln_trim_params *params,
                            kiln_trim_report *ret_report);
-    /* May be NULL: the last miss is not kept here. The entry has no payload. */
+    /* May be NULL: the last miss is not kept here. The entry is one of store/missed.h. */
     kiln_status (*note_miss)(kiln_store *store, const kiln_entry *miss);
     kiln_status (*last_miss)(kiln_store *store, kiln_entry **ret_miss);
 } kilni_store_ops;
@@ -92,9 +92,10 @@ struct kilni_entry_mac_key;
 /* An engine's own struct begins with this one. Immutable but for the counters. */
 struct kiln_store {
     const kilni_store_ops *ops;
-    struct kilni_entry_mac_key *mac_key; /* what entries are signed with; NULL: they are not. The
-                                            public calls' own: engines store what they get */
-    uint32_t capabilities;               /* KILNI_STORE_… */
+    /* What entries have to be signed with; NULL: they are not. The public calls sign, engines hand
+     * it to what decodes. */
+    struct kilni_entry_mac_key *mac_key;
+    uint32_t capabilities; /* KILNI_STORE_… */
     kilni_store_options options;
     kilni_store_counts counts;          /* for kilni_store_take_counts */
     _Atomic uint64_t uncounted_corrupt; /* not yet in the totals: gets don't write. Relaxed */

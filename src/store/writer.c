@@ -54,11 +54,16 @@ struct kilni_writer {
     unsigned flushes_wanted, flushes_done;
     bool has_thread, has_to_stop;
     bool is_busy; /* someone works for this writer, outside the lock */
+    bool is_left; /* to its thread, which closes it once the queue is empty, or at left_until_ns */
+    uint64_t left_until_ns;
     pthread_t thread;
 
     /* Belongs to whoever set is_busy: what could not be handed on yet. */
     kiln_stats for_store, for_file;
 };
+
+/* The writer whose thread this is. */
+static _Thread_local const kilni_writer *writer_of_thread;
 
 static void before_fork(void)
 {
@@ -79,6 +84,12 @@ static void after_fork_in_child(void)
 static void watch_forks(void)
 {
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
+}
+
+void kilni_writer_watch_forks(void)
+{
+    static pthread_once_t watching = PTHREAD_ONCE_INIT;
+    pthread_once(&watching, watch_forks);
 }
 
 static bool is_forked(const kilni_writer *writer)
@@ -239,15 +250,62 @@ static void work_locked(kilni_writer *writer)
     }
 }
 
+/* ---- ending ---- */
+
+static void drop_items(kilni_writer *writer, queue_item *first)
+{
+    uint64_t count = 0;
+    while (first) {
+        queue_item *next = first->next;
+        free_item(first);
+        first = next;
+        count++;
+    }
+    if (count > 0) {
+        count_dropped(writer, count);
+    }
+}
+
+/* Nobody else works with it any more. What was not written is dropped, and counted. */
+static void free_stopped(kilni_writer *writer)
+{
+    drop_items(writer, writer->first);
+    /* In a child the thread that the condition waits for is the parent's: it can't be destroyed. */
+    if (!is_forked(writer)) {
+        if (atomic_load_explicit(&writer->is_dirty, memory_order_acquire)) {
+            flush_counts(writer);
+        }
+        pthread_cond_destroy(&writer->changed);
+    }
+    free(writer->stats_path);
+    free(writer);
+}
+
+static bool goes_on_locked(const kilni_writer *writer)
+{
+    if (writer->is_left) {
+        return writer->first && kilni_clock_ns() < writer->left_until_ns;
+    }
+    return !writer->has_to_stop;
+}
+
 static void *run_thread(void *argument)
 {
     kilni_writer *writer = argument;
+    writer_of_thread = writer;
     pthread_setname_np(pthread_self(), "kiln-writer");
     pthread_mutex_lock(&writers_lock);
-    while (!writer->has_to_stop) {
+    while (goes_on_locked(writer)) {
         work_locked(writer);
     }
+    const bool is_left = writer->is_left;
     pthread_mutex_unlock(&writers_lock);
+    if (is_left) {
+        pthread_detach(pthread_self());
+        kiln_store *store = writer->store;
+        free_stopped(writer);
+        kiln_store_close(&store);
+    }
     return NULL;
 }
 
@@ -303,8 +361,7 @@ static bool init_condition(pthread_cond_t *condition)
 kiln_status kilni_writer_new(kiln_store *store, uint64_t max_queued_bytes,
                              kilni_writer **ret_writer)
 {
-    static pthread_once_t watching = PTHREAD_ONCE_INIT;
-    pthread_once(&watching, watch_forks);
+    kilni_writer_watch_forks();
     kilni_writer *writer = calloc(1, sizeof *writer);
     if (!writer || !init_condition(&writer->changed)) {
         free(writer);
@@ -387,6 +444,13 @@ kiln_status kilni_writer_put(kilni_writer *writer, const kiln_entry *entry, kiln
     return status;
 }
 
+/* When a time that begins now is over. */
+static uint64_t end_of(uint64_t timeout_ns)
+{
+    const uint64_t now_ns = kilni_clock_ns();
+    return timeout_ns > UINT64_MAX - now_ns ? UINT64_MAX : now_ns + timeout_ns;
+}
+
 /* A signal handler that ends the process may have interrupted a holder of the lock, on this very
  * thread: so a drain gives up in time. */
 static bool lock_writers_until(uint64_t end_ns)
@@ -412,8 +476,7 @@ kiln_status kilni_writer_drain(kilni_writer *writer, uint64_t timeout_ns)
     if (is_forked(writer)) {
         return KILN_OK;
     }
-    uint64_t now_ns = kilni_clock_ns();
-    uint64_t end_ns = timeout_ns > UINT64_MAX - now_ns ? UINT64_MAX : now_ns + timeout_ns;
+    const uint64_t end_ns = end_of(timeout_ns);
     if (!lock_writers_until(end_ns)) {
         return KILN_TIMEOUT;
     }
@@ -431,38 +494,20 @@ kiln_status kilni_writer_drain(kilni_writer *writer, uint64_t timeout_ns)
     return is_drained ? KILN_OK : KILN_TIMEOUT;
 }
 
-static void drop_items(kilni_writer *writer, queue_item *first)
-{
-    uint64_t count = 0;
-    while (first) {
-        queue_item *next = first->next;
-        free_item(first);
-        first = next;
-        count++;
-    }
-    if (count > 0) {
-        count_dropped(writer, count);
-    }
-}
-
-/* Ends the thread; what it has not written is dropped, and counted. */
-static void stop(kilni_writer *writer)
+/* What is being written is finished; leases of what isn't come free before that. */
+static void stop_thread(kilni_writer *writer)
 {
     pthread_mutex_lock(&writers_lock);
     queue_item *left = writer->first;
     writer->first = NULL;
     writer->has_to_stop = true;
-    bool has_thread = writer->has_thread;
+    const bool has_thread = writer->has_thread;
     pthread_cond_broadcast(&writer->changed);
     pthread_mutex_unlock(&writers_lock);
     drop_items(writer, left);
     if (has_thread) {
         pthread_join(writer->thread, NULL);
     }
-    if (atomic_load_explicit(&writer->is_dirty, memory_order_acquire)) {
-        flush_counts(writer);
-    }
-    pthread_cond_destroy(&writer->changed);
 }
 
 void kilni_writer_free(kilni_writer **writer, uint64_t timeout_ns)
@@ -472,13 +517,29 @@ void kilni_writer_free(kilni_writer **writer, uint64_t timeout_ns)
     }
     kilni_writer *self = *writer;
     *writer = NULL;
-    if (is_forked(self)) {
-        /* The thread that the condition waits for is the parent's: it can't be destroyed. */
-        drop_items(self, self->first);
-    } else {
+    if (!is_forked(self)) {
         kilni_writer_drain(self, timeout_ns);
-        stop(self);
+        stop_thread(self);
     }
-    free(self->stats_path);
-    free(self);
+    free_stopped(self);
+}
+
+void kilni_writer_close(kilni_writer **writer, uint64_t timeout_ns)
+{
+    if (!writer || !*writer) {
+        return;
+    }
+    kilni_writer *self = *writer;
+    if (writer_of_thread != self) {
+        kiln_store *store = self->store;
+        kilni_writer_free(writer, timeout_ns);
+        kiln_store_close(&store);
+        return;
+    }
+    /* A thread can't wait for itself, and is at work with all of this. */
+    *writer = NULL;
+    pthread_mutex_lock(&writers_lock);
+    self->is_left = true;
+    self->left_until_ns = end_of(timeout_ns);
+    pthread_mutex_unlock(&writers_lock);
 }

@@ -14,6 +14,10 @@
 /* Any thread. In a forked child: put drops, drain returns at once, free frees. */
 typedef struct kilni_writer kilni_writer;
 
+/* Registers what writers do at forks, as the first one does: for who makes that one with a lock
+ * held that forks take. */
+void kilni_writer_watch_forks(void);
+
 /* @store             borrowed until kilni_writer_free; NULL: only the statistics file is fed
  * @max_queued_bytes  entries waiting or being written; one entry is taken whatever its size
  * Returns KILN_OK; KILN_E_NO_MEMORY. Starts no thread. */
@@ -42,5 +46,10 @@ kiln_status kilni_writer_drain(kilni_writer *writer, uint64_t timeout_ns);
 
 /* Drains, drops and counts what is left after that time, ends the thread and sets the pointer to
  * NULL; takes NULL and a pointer to NULL. Blocks longer only where the store does: an entry that
- * is being written is finished. */
+ * is being written is finished. Not for the writer's own thread. */
 void kilni_writer_free(kilni_writer **writer, uint64_t timeout_ns);
+
+/* The same, and then closes the store. The one way to end a writer where its own thread may be
+ * the one to do so, in a log callback of the store: there it returns at once, and the thread writes
+ * what is queued, ends and closes the store later, none of which the caller may use any more. */
+void kilni_writer_close(kilni_writer **writer, uint64_t timeout_ns);

@@ -128,14 +128,15 @@ static enum capture_result result_of(int wait_status)
 enum capture_result capture_in_worker(const char *directory, const kiln_entry *request)
 {
     struct variables variables = {.items = must(calloc(1, sizeof *variables.items))};
+    /* How to store is ours to say; the request brings what steers the build. Of two variables of a
+     * name the first counts. */
+    pass_on(&variables, "KILN_MAX_SIZE");
+    pass_on(&variables, "KILN_KEY_FILE");
     const kiln_status status = kiln_opencl_report_request(request, add_variable, &variables);
     if (status != KILN_OK) {
         free_variables(&variables);
         return status == KILN_E_CORRUPT ? CAPTURE_DROPPED : CAPTURE_LEFT;
     }
-    /* The request brings what steers the build; how to store is ours to say. */
-    pass_on(&variables, "KILN_MAX_SIZE");
-    pass_on(&variables, "KILN_KEY_FILE");
     /* Where our parent ignored it we would, too, and get no answer. */
     signal(SIGCHLD, SIG_DFL);
     pid_t worker = -1;

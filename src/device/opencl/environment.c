@@ -188,14 +188,16 @@ static const char *const needed_variables[] = {
     "HOME",   "TMPDIR",    "XDG_CACHE_HOME",     "KILN_KEY_ENV",    NULL,
 };
 
-/* What would put other code under the repeated build. */
+/* What would put other code under the repeated build, or have its results kept elsewhere, unsigned
+ * or without bound: that is for who repeats it to say. */
 static const char *const unwanted_variables[] = {
-    "OPENCL_LAYERS", "LD_PRELOAD", "LD_AUDIT", "GLIBC_TUNABLES", NULL,
+    "OPENCL_LAYERS", "LD_*", "!LD_LIBRARY_PATH", "GLIBC_TUNABLES", "KILN_*", "!KILN_KEY_ENV", NULL,
 };
 
 int kilni_opencl_may_be_repeated(const char *setting)
 {
-    return !any_pattern_fits(unwanted_variables, setting);
+    return !any_pattern_fits(unwanted_variables, setting) ||
+           is_exception(unwanted_variables, setting);
 }
 
 kiln_status kilni_opencl_each_needed_variable(const char *platform_name,

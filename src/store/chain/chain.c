@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/size.h"
 #include "entry/entry.h"
+#include "store/missed.h"
 
 static kilni_chain *chain_of(kiln_store *store)
 {
@@ -50,7 +51,7 @@ static void hand_down_damage(kilni_chain *chain)
     bool is_any = atomic_load_explicit(uncounted, memory_order_relaxed) > 0;
     for (size_t i = 0; is_any && i < chain->count; i++) {
         kilni_tier *tier = &chain->tiers[i];
-        kiln_store *asked = is_accounted(tier) ? kilni_tier_use(tier) : NULL;
+        kiln_store *asked = is_accounted(tier) ? kilni_tier_peek(tier) : NULL;
         if (asked) {
             uint64_t corrupt = atomic_exchange_explicit(uncounted, 0, memory_order_relaxed);
             atomic_fetch_add_explicit(&asked->uncounted_corrupt, corrupt, memory_order_relaxed);
@@ -69,9 +70,19 @@ static void take_counts(kilni_chain *chain, kiln_store *tier)
     atomic_fetch_add_explicit(&chain->store.counts.evicted, counts.evicted, memory_order_relaxed);
 }
 
+/* Whether a tier gets what was put, or found in @source. What it signs is believed from then on: so
+ * it gets nothing from where nobody asks for a signature. */
+static bool is_filled(const kilni_tier *tier, const kilni_tier *source)
+{
+    return kilni_tier_is_written(tier) && (!source || !tier->key_file || source->key_file);
+}
+
 /* Puts an entry into those of the first @count tiers that want it. KILN_OK where one took it;
- * KILN_EXISTS: none, and one has it in a newer format; else why the first did not. */
-static kiln_status put_into(kilni_chain *chain, size_t count, const kiln_entry *entry)
+ * KILN_EXISTS: none, and one has it in a newer format; else why the first did not.
+ *
+ * @source  the tier that had it; NULL: it is new */
+static kiln_status put_into(kilni_chain *chain, size_t count, const kilni_tier *source,
+                            const kiln_entry *entry)
 {
     /* A request is served once: one tier is enough. */
     const bool once = kilni_store_is_request(kiln_entry_key(entry));
@@ -80,7 +91,7 @@ static kiln_status put_into(kilni_chain *chain, size_t count, const kiln_entry *
     for (size_t i = 0; i < count; i++) {
         kilni_tier *tier = &chain->tiers[i];
         bool first_only = once || tier->where.options.write == KILNI_WRITE_FIRST;
-        if (!kilni_tier_is_written(tier) || (first_only && result == KILN_OK)) {
+        if (!is_filled(tier, source) || (first_only && result == KILN_OK)) {
             continue;
         }
         kiln_store *store = kilni_tier_use(tier);
@@ -101,13 +112,13 @@ static kiln_status chain_put(kiln_store *store, const kiln_entry *entry)
 {
     kilni_chain *chain = chain_of(store);
     hand_down_damage(chain);
-    return put_into(chain, chain->count, entry);
+    return put_into(chain, chain->count, NULL, entry);
 }
 
-static bool has_written(const kilni_chain *chain, size_t count)
+static bool is_any_filled(const kilni_chain *chain, size_t from)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (kilni_tier_is_written(&chain->tiers[i])) {
+    for (size_t i = 0; i < from; i++) {
+        if (is_filled(&chain->tiers[i], &chain->tiers[from])) {
             return true;
         }
     }
@@ -120,11 +131,11 @@ static void fill_above(kilni_chain *chain, size_t from, const kiln_key *key,
                        const kiln_entry *entry)
 {
     kiln_entry *plain = NULL;
-    if (!has_written(chain, from) || kilni_store_is_request(key) ||
+    if (!is_any_filled(chain, from) || kilni_store_is_request(key) ||
         kilni_entry_with_key(entry, key, &plain) != KILN_OK) {
         return;
     }
-    put_into(chain, from, plain);
+    put_into(chain, from, &chain->tiers[from], plain);
     kiln_entry_release(&plain);
 }
 
@@ -361,34 +372,29 @@ static kiln_status chain_trim_by(kiln_store *store, const kiln_trim_params *para
 
 /* ---- the last miss, which is kept where the counters are ---- */
 
+/* The tier makes an entry of its own of it, signed where it has a key. */
+static kiln_status pass_miss_on(kiln_store *tier, const kiln_entry *miss)
+{
+    kiln_key *key = NULL;
+    kiln_status status = kilni_missed_key_of(miss, &key);
+    if (status == KILN_OK) {
+        kilni_store_note_miss(tier, key);
+    }
+    kiln_key_release(&key);
+    return status;
+}
+
 static kiln_status chain_note_miss(kiln_store *store, const kiln_entry *miss)
 {
     kilni_chain *chain = chain_of(store);
     for (size_t i = 0; i < chain->count; i++) {
         kilni_tier *tier = &chain->tiers[i];
-        kiln_store *asked = is_accounted(tier) ? kilni_tier_use(tier) : NULL;
+        kiln_store *asked = is_accounted(tier) ? kilni_tier_peek(tier) : NULL;
         if (asked) {
-            kilni_store_note_miss(asked, kiln_entry_key(miss));
-            return KILN_OK;
+            return pass_miss_on(asked, miss);
         }
     }
     return KILN_E_IO;
-}
-
-static kiln_status last_miss_of(kiln_store *store, kiln_entry **ret_miss)
-{
-    kiln_entry *miss = NULL;
-    kiln_status status =
-        store->ops->last_miss ? store->ops->last_miss(store, &miss) : KILN_E_UNSUPPORTED;
-    if (status == KILN_OK && store->mac_key) {
-        status = kilni_entry_authenticate(miss, store->mac_key);
-    }
-    if (status != KILN_OK) {
-        kiln_entry_release(&miss);
-        return status;
-    }
-    *ret_miss = miss;
-    return KILN_OK;
 }
 
 static kiln_status chain_last_miss(kiln_store *store, kiln_entry **ret_miss)
@@ -397,8 +403,8 @@ static kiln_status chain_last_miss(kiln_store *store, kiln_entry **ret_miss)
     for (size_t i = 0; i < chain->count; i++) {
         kilni_tier *tier = &chain->tiers[i];
         kiln_store *asked = has_totals(tier) ? kilni_tier_use(tier) : NULL;
-        if (asked) {
-            return last_miss_of(asked, ret_miss);
+        if (asked && asked->ops->last_miss) {
+            return kilni_tier_note(tier, asked->ops->last_miss(asked, ret_miss));
         }
     }
     return KILN_MISS;

@@ -41,9 +41,11 @@ static void count_failure(kilni_tier *tier, unsigned least, const char *why)
     }
 }
 
+/* Another's success may come between a failure's two steps: then only the time is left. */
 static void count_success(kilni_tier *tier)
 {
-    if (atomic_load_explicit(&tier->failures, memory_order_relaxed) > 0) {
+    if (atomic_load_explicit(&tier->failures, memory_order_relaxed) > 0 ||
+        atomic_load_explicit(&tier->retry_ns, memory_order_relaxed) != 0) {
         atomic_store_explicit(&tier->failures, 0, memory_order_relaxed);
         atomic_store_explicit(&tier->retry_ns, 0, memory_order_relaxed);
     }
@@ -97,6 +99,12 @@ kiln_store *kilni_tier_use(kilni_tier *tier)
         store = kilni_tier_open(tier, &error) == KILN_OK ? store_of(tier) : NULL;
     }
     return store;
+}
+
+kiln_store *kilni_tier_peek(kilni_tier *tier)
+{
+    const bool is_in_order = atomic_load_explicit(&tier->retry_ns, memory_order_relaxed) == 0;
+    return is_in_order ? store_of(tier) : NULL;
 }
 
 kiln_status kilni_tier_note(kilni_tier *tier, kiln_status status)

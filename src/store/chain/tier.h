@@ -32,6 +32,10 @@ kiln_status kilni_tier_open(kilni_tier *tier, kiln_error *ret_error);
 /* The tier's store, or NULL where it is to be skipped now. */
 kiln_store *kilni_tier_use(kilni_tier *tier);
 
+/* The same for what is no try of a tier: NULL also where it is time for one, which stays for the
+ * call that learns from it. */
+kiln_store *kilni_tier_peek(kilni_tier *tier);
+
 /* Learns from what a call of the tier's store gave, and returns it. */
 kiln_status kilni_tier_note(kilni_tier *tier, kiln_status status);
 

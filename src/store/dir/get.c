@@ -101,12 +101,13 @@ static kiln_status read_pieces(int file, kilni_entry_arrival *arrival)
     return KILN_OK;
 }
 
-static kiln_status read_and_verify(int file, void *bytes, size_t size, kiln_entry **ret_entry)
+static kiln_status read_and_verify(int file, void *bytes, size_t size,
+                                   const kilni_entry_mac_key *mac_key, kiln_entry **ret_entry)
 {
     kilni_entry_arrival arrival;
     kilni_entry_arrival_begin(&arrival, bytes, size);
     kiln_status status = read_pieces(file, &arrival);
-    return status == KILN_OK ? kilni_entry_arrival_end(&arrival, ret_entry) : status;
+    return status == KILN_OK ? kilni_entry_arrival_end(&arrival, mac_key, ret_entry) : status;
 }
 
 kiln_status kilni_dir_read_file(const kilni_dir *dir, int file, const struct stat *stat,
@@ -123,7 +124,7 @@ kiln_status kilni_dir_read_file(const kilni_dir *dir, int file, const struct sta
     if (!bytes) {
         return KILN_E_NO_MEMORY;
     }
-    kiln_status status = read_and_verify(file, bytes, size, ret_entry);
+    kiln_status status = read_and_verify(file, bytes, size, dir->store.mac_key, ret_entry);
     if (status != KILN_OK) {
         free(bytes);
     }

@@ -42,11 +42,14 @@ static kiln_status enter_folder(const char *path, const char *name, int *ret_fol
         .start = start, .user = kilni_os()->geteuid(), .is_readonly = true, .only_passes = true};
     bool made;
     kiln_status status = kilni_dir_enter(folder, &entrance, ret_folder, &made, error);
+    if (status == KILN_MISS) {
+        status = kilni_error_set(error, KILN_E_IO, ENOENT, "%s: %s", path, strerror(ENOENT));
+    }
     if (start >= 0) {
         kilni_os()->close(start);
     }
     free(folder);
-    return status == KILN_MISS ? KILN_E_IO : status;
+    return status;
 }
 
 static kiln_status judge(int file, const char *path, kiln_error *error)

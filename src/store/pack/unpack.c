@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <kiln/pack.h>
 
-#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/params.h"
 #include "entry/entry.h"
-#include "store/key_file.h"
+#include "store/location.h"
 #include "store/pack/pack.h"
 
 #define KNOWN_FLAGS KILN_UNPACK_TRUST
 
 typedef struct unpacking {
     kiln_store *into;
-    const kilni_entry_mac_key *key; /* NULL: everything is taken */
     kiln_unpack_report report;
     kiln_status status; /* KILN_E_NO_MEMORY, which ends it, or KILN_OK */
 } unpacking;
@@ -39,8 +39,9 @@ static kiln_status put_plain(kiln_store *store, const kiln_entry *entry)
 
 static void take(unpacking *work, const kiln_entry *entry)
 {
-    if (work->key && kilni_entry_authenticate(entry, work->key) != KILN_OK) {
-        work->report.unauthenticated++;
+    /* No pack has any: who serves requests would run what a stranger asks for. */
+    if (kilni_store_is_request(kiln_entry_key(entry))) {
+        work->report.refused++;
         return;
     }
     if (has_sound(work->into, kiln_entry_key(entry))) {
@@ -64,6 +65,8 @@ static int visit(void *user, kiln_item *item)
         take(work, entry);
     } else if (status == KILN_E_NO_MEMORY) {
         work->status = status;
+    } else if (status == KILN_E_UNAUTHENTICATED) {
+        work->report.unauthenticated++;
     } else {
         work->report.damaged++;
     }
@@ -71,11 +74,27 @@ static int visit(void *user, kiln_item *item)
     return work->status != KILN_OK;
 }
 
-static kiln_status unpack_all(const char *path, unpacking *work, kiln_error *error)
+/* With a key file the pack reads nothing that is not signed with it. */
+static kiln_status open_pack(const char *path, const char *key_file, kiln_store **ret_pack,
+                             kiln_error *error)
+{
+    char *copy = strdup(path);
+    if (!copy) {
+        return kilni_error_set(error, KILN_E_NO_MEMORY, 0, "out of memory");
+    }
+    const kilni_location where = {.kind = KILNI_LOCATION_PACK,
+                                  .path = copy,
+                                  .options = {.flags = KILN_STORE_READONLY, .key_file = key_file}};
+    kiln_status status = kilni_store_open_at(&where, ret_pack, error);
+    free(copy);
+    return status;
+}
+
+static kiln_status unpack_all(const char *path, const char *key_file, unpacking *work,
+                              kiln_error *error)
 {
     kiln_store *pack = NULL;
-    const kilni_store_options options = {.flags = KILN_STORE_READONLY};
-    kiln_status status = kilni_pack_open(path, &options, &pack, error);
+    kiln_status status = open_pack(path, key_file, &pack, error);
     if (status != KILN_OK) {
         return status;
     }
@@ -111,7 +130,7 @@ kiln_status kiln_pack_unpack(const char *path, const kiln_unpack_params *params,
                              kiln_unpack_report *ret_report, kiln_error *error)
 {
     kiln_unpack_params wanted;
-    if (!path || !params || !into || !ret_report) {
+    if (!path || !params || !into || !ret_report || !kilni_params_have_size(ret_report)) {
         return KILN_E_INVALID;
     }
     kiln_status status = read_params(params, &wanted, error);
@@ -121,18 +140,10 @@ kiln_status kiln_pack_unpack(const char *path, const kiln_unpack_params *params,
     if (status != KILN_OK) {
         return status;
     }
-    kilni_entry_mac_key key;
-    unpacking work = {.into = into, .key = wanted.key_file ? &key : NULL};
-    if (wanted.key_file) {
-        status = kilni_key_file_read(wanted.key_file, &key, error);
-    }
-    if (status == KILN_OK) {
-        status = unpack_all(path, &work, error);
-    }
-    sodium_memzero(&key, sizeof key);
-    bool was_read = status == KILN_OK || status == KILN_E_CORRUPT;
-    if (was_read && !kilni_params_hand_out(ret_report, &work.report, sizeof work.report)) {
-        return KILN_E_INVALID;
+    unpacking work = {.into = into};
+    status = unpack_all(path, wanted.key_file, &work, error);
+    if (status == KILN_OK || status == KILN_E_CORRUPT) {
+        kilni_params_hand_out(ret_report, &work.report, sizeof work.report);
     }
     return status;
 }

@@ -484,6 +484,10 @@ kiln_status kiln_pack_writer_finish(kiln_pack_writer **writer, kiln_pack_report 
     if (!writer || !*writer) {
         return KILN_E_INVALID;
     }
+    if (ret_report && !kilni_params_have_size(ret_report)) {
+        kiln_pack_writer_abandon(writer);
+        return KILN_E_INVALID;
+    }
     sort_slots(*writer);
     kilni_pack_header header = header_of(*writer);
     kiln_status status = header.bucket_count > 0 ? publish(*writer, &header) : KILN_E_TOO_LARGE;
@@ -493,9 +497,8 @@ kiln_status kiln_pack_writer_finish(kiln_pack_writer **writer, kiln_pack_report 
     }
     kiln_pack_writer_abandon(writer);
     const kiln_pack_report report = {.entries = header.entry_count, .bytes = header.total_size};
-    if (status == KILN_OK && ret_report &&
-        !kilni_params_hand_out(ret_report, &report, sizeof report)) {
-        return KILN_E_INVALID;
+    if (status == KILN_OK && ret_report) {
+        kilni_params_hand_out(ret_report, &report, sizeof report);
     }
     return status;
 }

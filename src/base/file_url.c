@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/file_url.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+/* What means itself in a URL. */
+static bool is_plain(char character)
+{
+    return (character >= 'A' && character <= 'Z') || (character >= 'a' && character <= 'z') ||
+           (character >= '0' && character <= '9') || strchr("/-._~", character);
+}
+
+kiln_status kilni_file_url_append(kilni_text *url, const char *path)
+{
+    kiln_status status = kilni_text_append(url, "file://");
+    for (; status == KILN_OK && *path; path++) {
+        status = is_plain(*path) ? kilni_text_append_bytes(url, path, 1)
+                                 : kilni_text_printf(url, "%%%02X", (unsigned)(unsigned char)*path);
+    }
+    return status;
+}
