@@ -2,10 +2,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <kiln/config.h>
 
+#include "../age.h"
 #include "../json.h"
 #include "../options.h"
 #include "../output.h"
@@ -31,27 +31,6 @@ struct choice {
 
 /* ---- limits ---- */
 
-/* Days, or a number with d, h, m or s. */
-static bool parse_age(const char *text, uint64_t *ret_seconds)
-{
-    static const struct {
-        const char *suffix;
-        uint64_t seconds;
-    } units[] = {{"", 86400}, {"d", 86400}, {"h", 3600}, {"m", 60}, {"s", 1}};
-    size_t digits = strspn(text, "0123456789");
-    uint64_t number;
-    if (!parse_number(text, digits, &number) || number == 0 || number > INT32_MAX) {
-        return false;
-    }
-    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
-        if (strcmp(text + digits, units[i].suffix) == 0) {
-            *ret_seconds = number * units[i].seconds;
-            return true;
-        }
-    }
-    return false;
-}
-
 static int limits_read(const struct dpcpp_request *request, const char *max_size,
                        const char *older_than, struct limits *ret_limits)
 {
@@ -62,7 +41,7 @@ static int limits_read(const struct dpcpp_request *request, const char *max_size
     if (max_size != NULL && kiln_size_parse(max_size, &limits.max_size) != KILN_OK) {
         return options_wrong(request->command, "--max-size takes bytes, with K, M, G or T");
     }
-    if (older_than != NULL && !parse_age(older_than, &limits.max_age_s)) {
+    if (older_than != NULL && !age_parse(older_than, &limits.max_age_s)) {
         return options_wrong(request->command,
                              "--older-than takes days above 0, or a number with d, h, m or s");
     }
