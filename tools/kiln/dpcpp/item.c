@@ -72,6 +72,7 @@ static void read_src(int directory, const struct item_directory *in, const struc
     }
     struct byte_source source = file_source(&file);
     item->src_fault = src_file_parse(&source, &item->src);
+    item->proves_format = item->src_fault == NULL;
     if (item->src_fault == NULL) {
         item->device = record_text(&source, &item->src.records[SRC_DEVICE]);
         item->options = record_text(&source, &item->src.records[SRC_OPTIONS]);
@@ -116,6 +117,7 @@ void item_read(int directory, const struct item_directory *in, const struct slot
     struct item item = {.is_readable = true};
     if (slot->files[SLOT_BIN].is_there) {
         read_bin(directory, slot, &item);
+        item.proves_format = in->kind != ITEM_IMAGE && item.bin_fault == NULL;
     }
     if (slot->files[SLOT_SRC].is_there) {
         read_src(directory, in, slot, depth, &item);

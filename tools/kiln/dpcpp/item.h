@@ -19,6 +19,7 @@ struct item {
     const char *bin_fault;   /* NULL: none */
     const char *src_fault;   /* the same; "doesn't belong to its path" too */
     bool has_foreign_key;    /* none of its hashes is what its path says: of another library */
+    bool proves_format;      /* a file of many lengths, which all add up */
     bool has_stamp;          /* when it was used last was read */
     bool stamp_is_damaged;   /* its file is there, but holds no number */
     uint64_t last_access_ns; /* since 1970; without a stamp, when its .bin was written */

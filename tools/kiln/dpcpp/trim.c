@@ -22,9 +22,9 @@ struct limits {
     uint64_t max_age_s; /* 0: any */
 };
 
-/* What goes: all that was used last at the cutoff or before. */
+/* What goes: the cutoff, and all that was used before it. */
 struct choice {
-    uint64_t cutoff_ns;
+    struct use cutoff;
     size_t items; /* 0: nothing goes */
     uint64_t size;
 };
@@ -55,7 +55,7 @@ static int last_used_first(const void *left, const void *right)
 {
     const struct surveyed_item *a = left;
     const struct surveyed_item *b = right;
-    return a->last_access_ns > b->last_access_ns ? -1 : a->last_access_ns < b->last_access_ns;
+    return use_compare(&a->use, &b->use);
 }
 
 /* What was used before this is too old. */
@@ -76,13 +76,13 @@ static struct choice choose(struct survey *survey, const struct limits *limits,
     }
     for (size_t i = 0; i < survey->item_count; i++) {
         const struct surveyed_item *item = &survey->items[i];
-        bool is_old = item->last_access_ns < oldest_allowed_ns(limits, rules);
+        bool is_old = item->use.last_access_ns < oldest_allowed_ns(limits, rules);
         if (choice.items == 0 && !is_old && item->size <= limits->max_size - kept) {
             kept += item->size;
             continue;
         }
         if (choice.items++ == 0) {
-            choice.cutoff_ns = item->last_access_ns;
+            choice.cutoff = item->use;
         }
         choice.size += item->size;
     }
@@ -95,15 +95,19 @@ static bool remove_chosen(const struct tree *tree, const struct rules *rules,
                           const struct survey *survey, struct mended *mended)
 {
     bool all_went_well = true;
+    const uint64_t removed_before = mended->removed;
     for (size_t i = 0; i < survey->item_count; i++) {
         const struct surveyed_item *item = &survey->items[i];
         const struct item_directory *directory = &tree->directories[item->directory];
-        if (rules->has_cutoff && item->last_access_ns <= rules->cutoff_ns) {
+        if (rules->has_cutoff && use_compare(&item->use, &rules->cutoff) >= 0) {
             enum mend_result result = mend_directory(tree, directory, rules, mended);
             all_went_well = mend_complain(result, directory->path) && all_went_well;
         }
     }
-    return mend_complain(mend_size(tree, rules), SIZE_NAME) && all_went_well;
+    if (mended->removed > removed_before) {
+        all_went_well = mend_complain(mend_size(tree, rules), SIZE_NAME) && all_went_well;
+    }
+    return all_went_well;
 }
 
 static void print_trimmed(const struct choice *choice, const struct mended *mended, bool yes)
@@ -126,7 +130,7 @@ static int trim(struct tree *tree, struct rules *rules, const struct limits *lim
     survey_make(tree, rules, &survey);
     struct choice choice = choose(&survey, limits, rules);
     rules->has_cutoff = choice.items > 0;
-    rules->cutoff_ns = choice.cutoff_ns;
+    rules->cutoff = choice.cutoff;
     bool went_well = true;
     if (yes) {
         went_well = survey_mend(tree, rules, &survey, &mended);
