@@ -104,6 +104,19 @@ class Trim(cli.CliTest):
         self.assertEqual(self.names(), names)
         self.assertIn(b"of 3 entries it can't be told", self.kiln("trim", "--stale").stderr)
 
+    def test_of_damaged_entries_nothing_is_told(self):
+        self.change_byte(self.digests["saxpy"], -200)
+        told = self.kiln_json("trim", "--stale")
+        self.assertEqual((told["stale"], told["untold"]), (0, 3))
+
+    def test_what_a_dry_run_says(self):
+        """No line tells two things, and a number goes with its noun."""
+        self.assertEqual(self.kiln("trim", "--dry-run", "--stale").stdout.splitlines()[0][:45],
+                         b"0 entries of replaced drivers would be removed"[:45])
+        both = self.kiln("trim", "--dry-run", "--stale", "--max-size", "100K")
+        self.assertRegex(both.stdout, rb"^0 entries of replaced drivers would be removed, 0 B\n"
+                                      rb"1 entry would be removed, 1\.4 MiB; 2 left, 12 KiB\n$")
+
     def test_wrong_values(self):
         for arguments in (["--max-size", "1X"], ["--max-size", ""], ["--older-than", "0"],
                           ["--older-than", "7w"], ["--older-than", "d"], ["--older-than", "-1"],
@@ -197,6 +210,21 @@ class Drivers(cli.CliTest):
 class Missing(cli.CliTest):
     def test_nothing_is_made(self):
         self.assertEqual(self.kiln_json("trim")["removed"], 0)
+        pack = os.path.join(self.scratch, "none.kpack")
+        self.assertIn(b"No such file", self.kiln("unpack", "--trust", pack, expect=4).stderr)
+        self.assertFalse(os.path.exists(self.cache))
+
+    def test_a_cache_that_is_not_there_is_named(self):
+        """A name that was mistyped looks like an empty cache."""
+        for expect, *arguments in (
+                (0, "ls"), (0, "ls", "--json"), (0, "verify"), (0, "trim"), (0, "trim", "--dry-run"),
+                (0, "stats"), (1, "show", "abcd"), (1, "why", "abcd"), (1, "why", "--last"),
+                (1, "rm", "abcd"), (0, "clear", "--yes"),
+                (1, "pack", os.path.join(self.scratch, "out"))):
+            with self.subTest(arguments):
+                result = self.kiln(*arguments, expect=expect)
+                self.assertIn(f"there is no cache in {self.cache}".encode(), result.stderr)
+        self.assertEqual(self.kiln("capture").stderr, b"")
         self.assertFalse(os.path.exists(self.cache))
 
 

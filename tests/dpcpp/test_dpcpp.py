@@ -165,6 +165,7 @@ class Reading(DpcppTest):
         for arguments in (
                 ["ls", "--layout", "nonsense"], ["verify", "--layout", "dpcpp", "--grace", "x"],
                 ["trim", "--layout", "dpcpp"], ["verify", "--repair"],
+                ["verify", "--layout", "dpcpp", "--yes"],
                 ["trim", "--layout", "dpcpp", "--max-size", "1X"],
                 ["trim", "--layout", "dpcpp", "--max-size", "M"],
                 ["trim", "--layout", "dpcpp", "--max-size", "99999999999999999999"],
@@ -703,9 +704,12 @@ class Trim(DpcppTest):
     def test_it_mends_too(self):
         os.truncate(f"{self.own.stem(image(0))}.bin", 10)
         self.own.put(image(0), used_ns=self.now_ns)
+        told = self.on_cache("trim", "--max-size", "1T").stdout
+        self.assertIn(b"0 items would be removed, 0 B; and 3 findings mended\n", told)
         self.json_of("trim", "--max-size", "1T", "--yes")
         self.assertEqual(len(self.left()), 10)
         self.assert_clean()
+        self.assertEqual(self.on_cache("trim", "--max-size", "1T").stderr, b"")
 
 
 # ---- programs that use it meanwhile ----

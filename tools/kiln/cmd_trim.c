@@ -80,7 +80,7 @@ static void print_removed(uint64_t entries, uint64_t bytes, const char *of, bool
 {
     char size[UNIT_TEXT_SIZE];
     format_size(bytes, size);
-    printf("%" PRIu64 " %s%s %s, %s", entries, entries == 1 ? "entry" : "entries", of,
+    printf("%" PRIu64 " %s%s %s, %s", entries, noun_of(entries, "entry", "entries"), of,
            dry_run ? "would be removed" : "removed", size);
 }
 
@@ -95,7 +95,7 @@ static void print_stale(const struct outcome *outcome, const struct order *order
     }
     if (outcome->stale.untold > 0) {
         complain("of %" PRIu64 " %s it can't be told whether their driver is installed",
-                 outcome->stale.untold, outcome->stale.untold == 1 ? "entry" : "entries");
+                 outcome->stale.untold, noun_of(outcome->stale.untold, "entry", "entries"));
     }
 }
 

@@ -29,8 +29,10 @@ static int visit(void *user, kiln_item *item)
     struct walk *walk = user;
     kiln_entry *entry = NULL;
     progress_step("judged");
-    if (kiln_item_read(item, &entry) != KILN_OK) {
-        return 0; /* it went meanwhile, or is damaged: that is for others */
+    const kiln_status status = kiln_item_read(item, &entry);
+    if (status != KILN_OK) {
+        walk->count.untold += status != KILN_MISS; /* else it went meanwhile */
+        return 0;
     }
     const bool is_request = kiln_entry_kind_of(entry) == KILN_ENTRY_REQUEST;
     const enum driver_verdict verdict =

@@ -110,14 +110,31 @@ static bool remove_chosen(const struct tree *tree, const struct rules *rules,
     return all_went_well;
 }
 
-static void print_trimmed(const struct choice *choice, const struct mended *mended, bool yes)
+/* How many findings are there to mend. */
+static size_t count_mendable(const struct findings *findings)
+{
+    return findings_count(findings, CLASS_PROBLEM, NULL) +
+           findings_count(findings, CLASS_WASTE, NULL);
+}
+
+static void print_trimmed(const struct choice *choice, const struct findings *findings,
+                          const struct mended *mended, bool yes)
 {
     char size[UNIT_TEXT_SIZE];
     format_size(yes ? mended->removed_bytes : choice->size, size);
     if (yes) {
-        printf("%" PRIu64 " items removed, %s\n", mended->removed, size);
-    } else {
-        printf("%zu items would be removed, %s\n", choice->items, size);
+        printf("%" PRIu64 " %s removed, %s\n", mended->removed,
+               noun_of(mended->removed, "item", "items"), size);
+        return;
+    }
+    const size_t mendable = count_mendable(findings);
+    printf("%zu %s would be removed, %s", choice->items, noun_of(choice->items, "item", "items"),
+           size);
+    if (mendable > 0) {
+        printf("; and %zu %s mended", mendable, noun_of(mendable, "finding", "findings"));
+    }
+    putchar('\n');
+    if (choice->items + mendable > 0) {
         complain("nothing was altered: give --yes");
     }
 }
@@ -143,7 +160,7 @@ static int trim(struct tree *tree, struct rules *rules, const struct limits *lim
         json_print(stdout, object);
     } else {
         findings_print(&survey.findings);
-        print_trimmed(&choice, &mended, yes);
+        print_trimmed(&choice, &survey.findings, &mended, yes);
     }
     survey_free(&survey);
     return went_well ? EXIT_OK : EXIT_IO;
