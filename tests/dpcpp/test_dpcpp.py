@@ -640,6 +640,21 @@ class OthersFiles(DpcppTest):
         self.on_cache("trim", "--max-size", "0", "--yes", "--grace", "0")
         self.assertEqual(snapshot(self.root), before)
 
+    def test_empty_items_go_where_their_path_is_the_runtimes(self):
+        """A power cut may leave all files empty."""
+        stems = [self.own.put(image(1)), self.own.put_source(b"device", b"-O", b"source")]
+        for stem in stems:
+            for file in stem.parent.iterdir():
+                os.truncate(file, 0)
+        strange = self.own.stem(image(2))
+        strange.parent.mkdir(parents=True)
+        Path(f"{strange}.bin").write_bytes(b"DPC2 and more")
+        self.repair(expect=5)
+        self.assertTrue(all(Path(f"{stem}.bin").exists() for stem in stems))
+        shutil.rmtree(strange.parent)
+        self.repair()
+        self.assertFalse(any(stem.parent.exists() for stem in stems))
+
     def test_a_root_that_is_a_link(self):
         self.own.put(image(1))
         link = Path(self.scratch) / "link"

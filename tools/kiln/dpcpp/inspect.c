@@ -168,7 +168,7 @@ static void judge_content(struct inspection *inspection, size_t index)
     struct item item;
     item_read(inspection->descriptor, inspection->directory, slot, ITEM_WHOLE, &item);
     inspection->plan->items++;
-    inspection->plan->proves_format = inspection->plan->proves_format || item.proves_format;
+    inspection->plan->evidence[item.evidence]++;
     if (!item.is_readable) {
         tell(inspection, slot, FINDING_UNREADABLE, "it can't be read");
         inspection->plan->must_be_left = true;

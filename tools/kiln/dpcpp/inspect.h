@@ -40,12 +40,12 @@ struct slot_plan {
 
 /* What is to be done in a directory. */
 struct plan {
-    struct slot_plan *slots; /* as in the directory */
-    bool must_be_left;       /* somebody is at work in it, or it can't be read */
-    bool has_foreign_keys;   /* so that nothing in it is moved or removed */
-    bool has_work;           /* besides freeing locks that we hold */
-    bool proves_format;      /* it has an item as only the runtime writes one */
-    size_t items, whole;     /* slots with content, and those of them that are whole */
+    struct slot_plan *slots;    /* as in the directory */
+    bool must_be_left;          /* somebody is at work in it, or it can't be read */
+    bool has_foreign_keys;      /* so that nothing in it is moved or removed */
+    bool has_work;              /* besides freeing locks that we hold */
+    size_t evidence[EVIDENCES]; /* how many items tell each of the format */
+    size_t items, whole;        /* slots with content, and those of them that are whole */
 };
 
 /* One that is not empty is not the runtime's, and never free. */

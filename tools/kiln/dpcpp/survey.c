@@ -68,7 +68,9 @@ static void survey_directory(struct tree *tree, size_t index, const struct rules
     struct plan plan;
     inspect_twice(descriptor, directory, rules, &survey->findings, &plan);
     survey->checked += plan.items;
-    survey->proves_format = survey->proves_format || plan.proves_format;
+    for (size_t i = 0; i < EVIDENCES; i++) {
+        survey->evidence[i] += plan.evidence[i];
+    }
     take_items(survey, directory, &plan, index);
     plan_free(&plan);
     close(descriptor);
@@ -249,6 +251,14 @@ static bool are_one(struct owner a, struct owner b)
     return a.kind == b.kind && a.index == b.index;
 }
 
+/* A cache of which a power cut left nothing but empty files is one, too. */
+static bool proves_format(const struct survey *survey)
+{
+    const size_t *evidence = survey->evidence;
+    return evidence[EVIDENCE_WHOLE] > 0 ||
+           (evidence[EVIDENCE_EMPTY] > 0 && evidence[EVIDENCE_STRANGE] == 0);
+}
+
 /* What names alone are enough for: locks that have one of the runtime's own, and are empty. */
 static bool needs_proof(struct owner owner)
 {
@@ -268,7 +278,7 @@ bool survey_mend(const struct tree *tree, const struct rules *rules, struct surv
             continue;
         }
         last = finding->owner;
-        if (!survey->proves_format && needs_proof(last)) {
+        if (!proves_format(survey) && needs_proof(last)) {
             lacks_proof = true;
             continue;
         }

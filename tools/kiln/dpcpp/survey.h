@@ -17,8 +17,8 @@ struct survey {
     struct findings findings;
     struct surveyed_item *items;
     size_t item_count, item_capacity;
-    size_t checked;     /* items, the damaged ones too */
-    bool proves_format; /* something in it is as only the runtime writes it */
+    size_t checked;             /* items, the damaged ones too */
+    size_t evidence[EVIDENCES]; /* how many items tell each of the cache's format */
 };
 
 /* Reads everything of a tree. Directories that seem to be damaged are read anew. */
