@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include <sched.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -495,6 +496,19 @@ static void count_report(void *user, const char *name, const char *value)
     ++*(int *)user;
 }
 
+typedef struct reported_files {
+    int count;
+    bool has_libc;
+} reported_files;
+
+static void note_file(void *user, const char *name, const char *value)
+{
+    reported_files *r = user;
+    assert_non_null(value);
+    r->count++;
+    r->has_libc |= strncmp(name, "libc.so", 7) == 0;
+}
+
 static void reports_driver_files(void **state)
 {
     (void)state;
@@ -503,6 +517,28 @@ static void reports_driver_files(void **state)
     assert_int_equal(kiln_opencl_report_driver_files(platforms[0], NULL, count_report, &count),
                      KILN_OK);
     assert_true(count >= 2);
+}
+
+/* What another process may have otherwise, such as its C library, is not the driver's own. */
+static void reports_own_driver_files(void **state)
+{
+    (void)state;
+    need_platforms();
+    for (cl_uint p = 0; p < platform_count; p++) {
+        char name[256];
+        name_of(p, name, sizeof name);
+        reported_files all = {0}, own = {0};
+        assert_int_equal(kiln_opencl_report_driver_files(platforms[p], name, note_file, &all),
+                         KILN_OK);
+        assert_int_equal(kiln_opencl_report_own_driver_files(platforms[p], name, note_file, &own),
+                         KILN_OK);
+        assert_true(own.count >= 1);
+        assert_true(own.count < all.count);
+        assert_true(all.has_libc);
+        assert_false(own.has_libc);
+    }
+    assert_int_equal(kiln_opencl_report_own_driver_files(NULL, NULL, note_file, NULL),
+                     KILN_E_INVALID);
 }
 
 /* ---- files and processors ---- */
@@ -688,6 +724,7 @@ int main(void)
         cmocka_unit_test(counts_configuration_files),
         cmocka_unit_test(reports_the_environment),
         cmocka_unit_test(reports_driver_files),
+        cmocka_unit_test(reports_own_driver_files),
         cmocka_unit_test(identifies_files_by_content),
         cmocka_unit_test(survives_damaged_libraries),
         cmocka_unit_test(describes_the_processor_alike_on_each_core),

@@ -39,6 +39,13 @@ KILN_API kiln_status kiln_opencl_report_environment(const char *platform_name,
 KILN_API kiln_status kiln_opencl_report_driver_files(void *platform, const char *platform_name,
                                                      kiln_opencl_report_fn report, void *user);
 
+/* The same without the libraries that the driver is linked to: its own library, and the files that
+ * its compiler loads. These are the same in all processes that use this driver. Of the others a
+ * process may have its own, by what it is linked to itself and where it searches (LD_LIBRARY_PATH).
+ */
+KILN_API kiln_status kiln_opencl_report_own_driver_files(void *platform, const char *platform_name,
+                                                         kiln_opencl_report_fn report, void *user);
+
 /* ---- requests: builds whose results are too dear to capture where they were built ---- */
 
 /* How long a request (an entry of KILN_ENTRY_REQUEST) counts. One without a payload stands for a

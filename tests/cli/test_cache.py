@@ -66,7 +66,7 @@ class Missing(cli.CliTest):
         self.assertEqual(
             self.kiln_json("verify"),
             {"checked": 0, "ok": 0, "corrupt": 0, "newer": 0, "removed": 0,
-             "unauthenticated": 0})
+             "unauthenticated": 0, "unreadable": 0})
         self.assertEqual(self.kiln_json("clear", "--yes")["removed"], 0)
 
 
@@ -187,7 +187,7 @@ class Entries(cli.CliTest):
         self.assertEqual(
             self.kiln_json("verify"),
             {"checked": 4, "ok": 4, "corrupt": 0, "newer": 0, "removed": 0,
-             "unauthenticated": 0})
+             "unauthenticated": 0, "unreadable": 0})
         self.assertIn(b"4 checked", self.kiln("verify").stdout)
 
     def test_damaged_payload(self):
@@ -195,7 +195,7 @@ class Entries(cli.CliTest):
         self.change_byte(digest, -200)
         report = self.kiln("verify", "--json", expect=5)
         self.assertEqual(
-            report.stdout, b'{"checked":4,"ok":3,"corrupt":1,"newer":0,"removed":0,"unauthenticated":0}\n')
+            report.stdout, b'{"checked":4,"ok":3,"corrupt":1,"newer":0,"removed":0,"unauthenticated":0,"unreadable":0}\n')
         self.assertIn(digest.encode(), report.stderr)
         self.assertTrue(os.path.exists(self.entry_path(digest)))
         self.assertIn(b"damaged", self.kiln("show", digest, expect=5).stderr)

@@ -70,6 +70,17 @@ class Pack(PackTest):
         self.assertIn(b"nothing to pack",
                       self.kiln("pack", "--dir", "/nonexistent/x", self.pack, expect=1).stderr)
 
+    def test_prefixes_that_stand_for_nothing_are_named(self):
+        """What is shipped may lack an entry: that must not go unseen."""
+        wanted = self.digests["saxpy"]
+        absent = "0" * 8
+        result = self.kiln("pack", self.pack, wanted[:8], absent, expect=1)
+        self.assertIn(f"begins with '{absent}'".encode(), result.stderr)
+        self.assertEqual([item["digest"] for item in self.listed("--dir", f"pack:{self.pack}")],
+                         [wanted])
+        request = self.digests["later"]
+        self.assertIn(request.encode(), self.kiln("pack", self.pack, request, expect=1).stderr)
+
     def test_damaged_entries_are_named(self):
         self.change_byte(self.digests["saxpy"], -200)
         result = self.kiln("pack", self.pack, expect=5)

@@ -104,6 +104,19 @@ class Trim(cli.CliTest):
         self.assertEqual(self.names(), names)
         self.assertIn(b"of 3 entries it can't be told", self.kiln("trim", "--stale").stderr)
 
+    def test_of_damaged_entries_nothing_is_told(self):
+        self.change_byte(self.digests["saxpy"], -200)
+        told = self.kiln_json("trim", "--stale")
+        self.assertEqual((told["stale"], told["untold"]), (0, 3))
+
+    def test_what_a_dry_run_says(self):
+        """No line tells two things, and a number goes with its noun."""
+        self.assertEqual(self.kiln("trim", "--dry-run", "--stale").stdout.splitlines()[0][:45],
+                         b"0 entries of replaced drivers would be removed"[:45])
+        both = self.kiln("trim", "--dry-run", "--stale", "--max-size", "100K")
+        self.assertRegex(both.stdout, rb"^0 entries of replaced drivers would be removed, 0 B\n"
+                                      rb"1 entry would be removed, 1\.4 MiB; 2 left, 12 KiB\n$")
+
     def test_wrong_values(self):
         for arguments in (["--max-size", "1X"], ["--max-size", ""], ["--older-than", "0"],
                           ["--older-than", "7w"], ["--older-than", "d"], ["--older-than", "-1"],
@@ -135,29 +148,83 @@ class Drivers(cli.CliTest):
                                 check=True, stdout=subprocess.PIPE, env=self.environment).stdout
         return output.split()[0].decode()
 
+    @staticmethod
+    def own_file(files):
+        """The library that is the driver."""
+        return next(name for name in files if name.startswith(("libintelocl", "libpocl.so")))
+
+    @staticmethod
+    def linked_file(files):
+        """A library that the driver is linked to, and of which a program may have its own."""
+        return next(name for name in files if name.startswith("libc.so"))
+
     def test_what_a_driver_before_this_one_built(self):
         kept, gone = [], []
         for platform in self.platforms:
             files = platform["driver_files"]
-            name = next(iter(files))
+            own = self.own_file(files)
             kept.append(self.make_of(platform["name"], files))
-            gone.append(self.make_of(platform["name"], {**files, name: "build-id:00"}))
-            gone.append(self.make_of(platform["name"], {**files, "liblost.so": "build-id:01"}))
+            gone.append(self.make_of(platform["name"], {**files, own: "build-id:00"}))
             gone.append(self.make_of(
-                platform["name"], {other: files[other] for other in files if other != name}))
+                platform["name"], {other: files[other] for other in files if other != own}))
         kept.append(self.make_of("A platform that is not here", {"lib.so": "build-id:02"}))
         told = self.kiln_json("trim", "--stale", "--dry-run")
         self.assertEqual((told["stale"], told["untold"]), (len(gone), 1))
+        self.assertEqual(told["entries"], len(kept))
         self.assertEqual(len(self.listed()), len(kept) + len(gone))
         told = self.kiln_json("trim", "--stale")
         self.assertEqual((told["stale"], told["removed"], told["entries"]),
                          (len(gone), 0, len(kept)))
         self.assertEqual({item["digest"] for item in self.listed()}, set(kept))
 
+    def test_what_a_program_with_other_libraries_built(self):
+        """The driver is the same, but it is linked to libraries that the program brought along."""
+        for platform in self.platforms:
+            files = platform["driver_files"]
+            linked = self.linked_file(files)
+            self.make_of(platform["name"], {**files, linked: "build-id:00"})
+            self.make_of(platform["name"], {**files, "libmore.so": "build-id:01"})
+            self.make_of(
+                platform["name"], {other: files[other] for other in files if other != linked})
+        told = self.kiln_json("trim", "--stale")
+        self.assertEqual((told["stale"], told["untold"]), (0, 0))
+        self.assertEqual(told["entries"], 3 * len(self.platforms))
+
+    def test_entries_with_stripped_keys(self):
+        """Of the files in their keys only digests are left."""
+        gone = []
+        for platform in self.platforms:
+            files = platform["driver_files"]
+            self.make_of(platform["name"], files)
+            own = self.own_file(files)
+            gone.append(self.make_of(platform["name"], {**files, own: "build-id:" + "0" * 40}))
+        pack = os.path.join(self.scratch, "stripped.kpack")
+        self.kiln("pack", "--strip-keys", pack)
+        self.kiln("clear", "--yes")
+        self.kiln("unpack", "--trust", pack)
+        told = self.kiln_json("trim", "--stale")
+        self.assertEqual((told["stale"], told["untold"]), (len(gone), 0))
+        self.assertEqual(told["entries"], len(self.platforms))
+
 
 class Missing(cli.CliTest):
     def test_nothing_is_made(self):
         self.assertEqual(self.kiln_json("trim")["removed"], 0)
+        pack = os.path.join(self.scratch, "none.kpack")
+        self.assertIn(b"No such file", self.kiln("unpack", "--trust", pack, expect=4).stderr)
+        self.assertFalse(os.path.exists(self.cache))
+
+    def test_a_cache_that_is_not_there_is_named(self):
+        """A name that was mistyped looks like an empty cache."""
+        for expect, *arguments in (
+                (0, "ls"), (0, "ls", "--json"), (0, "verify"), (0, "trim"), (0, "trim", "--dry-run"),
+                (0, "stats"), (1, "show", "abcd"), (1, "why", "abcd"), (1, "why", "--last"),
+                (1, "rm", "abcd"), (0, "clear", "--yes"),
+                (1, "pack", os.path.join(self.scratch, "out"))):
+            with self.subTest(arguments):
+                result = self.kiln(*arguments, expect=expect)
+                self.assertIn(f"there is no cache in {self.cache}".encode(), result.stderr)
+        self.assertEqual(self.kiln("capture").stderr, b"")
         self.assertFalse(os.path.exists(self.cache))
 
 

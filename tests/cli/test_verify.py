@@ -24,7 +24,7 @@ class Repair(cli.CliTest):
         before = self.files()
         report = self.kiln("verify", "--repair", "--yes", "--json")
         self.assertEqual(report.stdout, b'{"checked":4,"ok":3,"corrupt":1,"newer":0,"removed":1,'
-                                        b'"unauthenticated":0}\n')
+                                        b'"unauthenticated":0,"unreadable":0}\n')
         self.assertIn(self.damaged.encode(), report.stderr)
         before.remove(self.damaged)
         self.assertEqual(self.files(), before)
@@ -49,13 +49,16 @@ class Repair(cli.CliTest):
             file.seek(8)
             file.write(b"\x63\0\0\0")
         os.chmod(self.entry_path(self.damaged), 0o666)
-        report = self.kiln_json("verify", "--repair", "--yes", expect=5)
-        self.assertEqual((report["newer"], report["corrupt"], report["removed"]), (1, 1, 0))
+        report = self.kiln_json("verify", "--repair", "--yes", expect=4)
+        self.assertEqual((report["newer"], report["corrupt"], report["removed"]), (1, 0, 0))
+        self.assertEqual(report["unreadable"], 1)
         self.assertEqual(len(self.listed()), 3)
+        self.assertIn(b", 1 not readable or not trusted\n",
+                      self.kiln("verify", expect=4).stdout)
 
     def test_asks(self):
         _, shown = self.on_terminal("verify", "--repair", answer=b"n\n", expect=5)
-        self.assertIn(b"Remove 1 damaged entries? [y/N]", shown)
+        self.assertIn(b"Remove 1 damaged entry? [y/N]", shown)
         self.assertTrue(os.path.exists(self.entry_path(self.damaged)))
         self.on_terminal("verify", "--repair", answer=b"y\n")
         self.assertFalse(os.path.exists(self.entry_path(self.damaged)))

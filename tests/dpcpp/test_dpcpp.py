@@ -4,11 +4,14 @@
 Run as:  python3 test_dpcpp.py KILN MAKE_CACHE
 """
 
+import fcntl
 import json
 import multiprocessing
 import os
 import random
+import resource
 import shutil
+import signal
 import struct
 import subprocess
 import sys
@@ -22,6 +25,10 @@ from own_cache import (
 
 SPIRV = b"\x03\x02\x23\x07"
 DAY_NS = 86400 * 10**9
+
+F_OFD_SETLK = getattr(fcntl, "F_OFD_SETLK", 37)
+# struct flock: all of the file, for writing
+WHOLE_FILE = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 
 
 def image(number):
@@ -158,6 +165,7 @@ class Reading(DpcppTest):
         for arguments in (
                 ["ls", "--layout", "nonsense"], ["verify", "--layout", "dpcpp", "--grace", "x"],
                 ["trim", "--layout", "dpcpp"], ["verify", "--repair"],
+                ["verify", "--layout", "dpcpp", "--yes"],
                 ["trim", "--layout", "dpcpp", "--max-size", "1X"],
                 ["trim", "--layout", "dpcpp", "--max-size", "M"],
                 ["trim", "--layout", "dpcpp", "--max-size", "99999999999999999999"],
@@ -306,6 +314,7 @@ class Damages(DpcppTest):
         stem = self.own.put(image(1))
         Path(f"{stem}.bin").unlink()
         Path(f"{stem}.src").unlink()
+        self.own.put(image(2))
         (self.root / "1/2/3/4").mkdir(parents=True)
         (self.root / "5").mkdir()
         for path in self.root.rglob("*"):
@@ -314,7 +323,8 @@ class Damages(DpcppTest):
             self.kinds(expect=0),
             {self.path_of(image(1)): ["leftover"], "1/2/3/4": ["leftover"], "5": ["leftover"]})
         self.repair()
-        self.assertEqual(os.listdir(self.root), [])
+        self.assert_clean()
+        self.assertEqual(len(list(self.root.rglob("*"))), 4 + 3)
 
     def test_directories_that_were_made_just_now_stay(self):
         (self.root / "1/2/3/4").mkdir(parents=True)
@@ -402,8 +412,78 @@ class Locks(DpcppTest):
         Path(f"{stem}.src").unlink()
         os.truncate(f"{stem}.bin", 100)
         stale_lock(stem)
+        self.own.put(image(2))
         self.repair()
-        self.assertEqual(os.listdir(self.root), [])
+        self.assertFalse(stem.parent.exists())
+        self.assert_clean()
+
+    def test_a_stale_lock_that_hides_what_stays_torn(self):
+        """One of the locks can't be had: then those that were taken over are not freed."""
+        for ending in (".bin", ".src"):
+            stem = self.own.put(image(1), number=0)
+            self.own.put(image(1), number=1)
+            os.truncate(f"{stem}{ending}", 30)
+            stale_lock(stem)
+            lock_of(self.own.stem(image(1), 1)).symlink_to("nowhere")
+            before = {name: facts[0] for name, facts in snapshot(self.root).items()}
+            self.repair(expect=5)
+            self.assertEqual(
+                {name: facts[0] for name, facts in snapshot(self.root).items()}, before)
+            lock_of(self.own.stem(image(1), 1)).unlink()
+            self.repair()
+            self.assertEqual(self.own.get(image(1)), image(1).payload())
+            self.assert_clean()
+
+    def test_a_lock_that_another_kiln_took_over(self):
+        stem = self.own.put(image(1))
+        os.truncate(f"{stem}.bin", 30)
+        size_lock = lock_of(self.root / "cache_size.txt")
+        for name in stem, self.root / "cache_size.txt":
+            lock = stale_lock(name)
+            os.chmod(lock, 0o600)
+            with open(lock, "wb") as file:
+                fcntl.fcntl(file, F_OFD_SETLK, WHOLE_FILE)
+                make_old(lock)
+                report = self.repair(expect=5)
+                self.assertTrue(lock.exists())
+                held = "cache_size.txt.lock" if lock == size_lock else self.path_of(image(1))
+                mended = {finding["path"]: finding["mended"] for finding in report["findings"]}
+                self.assertFalse(mended[held])
+        self.repair()
+        self.assertEqual(list(self.root.rglob("*.lock")), [])
+
+    def test_a_lock_that_holds_something_is_not_the_runtimes(self):
+        stem = self.own.put(image(1))
+        lock_of(stem).write_text("mine")
+        make_old(lock_of(stem))
+        self.assertEqual(
+            self.kinds("--repair", "--yes", "--grace", "0", expect=0),
+            {self.path_of(image(1)): ["in-use"]})
+        self.assertEqual(lock_of(stem).read_text(), "mine")
+
+    def test_a_size_that_is_being_written(self):
+        """The runtime empties the file, and writes it under its lock."""
+        self.own.put(image(1))
+        (self.root / "cache_size.txt").touch()
+        self.assertTrue(try_lock(self.root / "cache_size.txt"))
+        self.assertEqual(self.kinds(expect=0), {"cache_size.txt.lock": ["in-use"]})
+
+    def test_a_number_that_can_not_be_written(self):
+        """It stays as it was: an empty file would be worse than a wrong number."""
+        self.own.put(image(1))
+        size = self.root / "cache_size.txt"
+        size.write_text("3")
+
+        def forbid_writing():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+        result = self.kiln(
+            "verify", "--layout", "dpcpp", "--dir", str(self.root), "--repair", "--yes",
+            expect=4, preexec_fn=forbid_writing)
+        self.assertIn(b"cache_size.txt: File too large", result.stderr)
+        self.assertEqual(size.read_text(), "3")
+        self.assertFalse(lock_of(size).exists())
 
     def test_stale_lock_of_a_stamp(self):
         stem = self.own.put(image(1))
@@ -525,6 +605,56 @@ class OthersFiles(DpcppTest):
         self.json_of("trim", "--max-size", "0", "--yes")
         self.assertEqual(snapshot(self.root), before)
 
+    def test_stale_locks_of_another_library_go_where_they_hide_whole_items(self):
+        folder = self.root / "11/12/13/14"
+        folder.mkdir(parents=True)
+        for number in range(2):
+            (folder / f"{number}.bin").write_bytes(binary_file(b"code"))
+            (folder / f"{number}.src").write_bytes(image(number).source())
+        lock = stale_lock(folder / "0")
+        os.truncate(folder / "1.bin", 10)
+        self.repair(expect=5)
+        self.assertTrue(lock.exists())
+        (folder / "1.bin").write_bytes(binary_file(b"code"))
+        self.repair()
+        self.assertFalse(lock.exists())
+        self.assertEqual(len(os.listdir(folder)), 4)
+
+    def test_names_alone_prove_nothing(self):
+        """Somebody's own files that are called so, and items of a format to come."""
+        future = self.own.stem(image(1))
+        future.parent.mkdir(parents=True)
+        Path(f"{future}.bin").write_bytes(b"DPC2" + image(1).payload())
+        Path(f"{future}.src").write_bytes(b"DPC2" + image(1).source())
+        photos = self.root / "2026/11/21/4"
+        photos.mkdir(parents=True)
+        (photos / "0.bin").write_bytes(b"a photo")
+        (photos / "1_access_time.txt").write_text("yesterday")
+        (self.root / "2026/12/1/1").mkdir(parents=True)
+        (self.root / "cache_size.txt").write_text("many")
+        for path in self.root.rglob("*"):
+            make_old(path)
+        before = snapshot(self.root)
+        result = self.on_cache("verify", "--repair", "--yes", "--grace", "0", expect=5)
+        self.assertIn(b"left as it is", result.stderr)
+        self.on_cache("trim", "--max-size", "0", "--yes", "--grace", "0")
+        self.assertEqual(snapshot(self.root), before)
+
+    def test_empty_items_go_where_their_path_is_the_runtimes(self):
+        """A power cut may leave all files empty."""
+        stems = [self.own.put(image(1)), self.own.put_source(b"device", b"-O", b"source")]
+        for stem in stems:
+            for file in stem.parent.iterdir():
+                os.truncate(file, 0)
+        strange = self.own.stem(image(2))
+        strange.parent.mkdir(parents=True)
+        Path(f"{strange}.bin").write_bytes(b"DPC2 and more")
+        self.repair(expect=5)
+        self.assertTrue(all(Path(f"{stem}.bin").exists() for stem in stems))
+        shutil.rmtree(strange.parent)
+        self.repair()
+        self.assertFalse(any(stem.parent.exists() for stem in stems))
+
     def test_a_root_that_is_a_link(self):
         self.own.put(image(1))
         link = Path(self.scratch) / "link"
@@ -575,12 +705,26 @@ class Trim(DpcppTest):
         self.assertEqual(self.json_of("trim", "--older-than", "99999999", "--yes")["removed"], 0)
         self.assertEqual(len(self.left()), 10)
 
+    def test_items_of_one_moment(self):
+        """As copying a cache leaves them: no more of them go than has to."""
+        for stamp in self.root.rglob("*_access_time.txt"):
+            stamp.write_text("1700000000000000000")
+        self.assertEqual(
+            self.json_of("trim", "--max-size", str(4 * self.item_bytes))["chosen"], 6)
+        report = self.json_of("trim", "--max-size", str(4 * self.item_bytes), "--yes")
+        self.assertEqual((report["chosen"], report["removed"]), (6, 6))
+        self.assertEqual(len(self.left()), 4)
+        self.assert_clean()
+
     def test_it_mends_too(self):
         os.truncate(f"{self.own.stem(image(0))}.bin", 10)
         self.own.put(image(0), used_ns=self.now_ns)
+        told = self.on_cache("trim", "--max-size", "1T").stdout
+        self.assertIn(b"0 items would be removed, 0 B; and 3 findings mended\n", told)
         self.json_of("trim", "--max-size", "1T", "--yes")
         self.assertEqual(len(self.left()), 10)
         self.assert_clean()
+        self.assertEqual(self.on_cache("trim", "--max-size", "1T").stderr, b"")
 
 
 # ---- programs that use it meanwhile ----

@@ -253,7 +253,8 @@ int capture_worker(const char *directory_option, const char *parent)
     must_succeed(atexit(answer_for_preparation));
     limit_time();
     struct directory directory;
-    if (directory_open(directory_option, 0, &directory) != EXIT_OK || directory.store == NULL) {
+    if (directory_open_if_there(directory_option, 0, &directory) != EXIT_OK ||
+        directory.store == NULL) {
         _exit(ANSWER_LEFT);
     }
     kiln_error error = {.struct_size = sizeof error};

@@ -255,7 +255,7 @@ int cmd_capture(int argc, char **argv)
         return capture_worker(line.directory, parent);
     }
     struct directory directory;
-    exit_code = directory_open(line.directory, 0, &directory);
+    exit_code = directory_open_if_there(line.directory, 0, &directory);
     if (exit_code != EXIT_OK) {
         return exit_code;
     }

@@ -27,8 +27,8 @@ static bool ask(const struct directory *directory)
     }
     char size[UNIT_TEXT_SIZE];
     format_size(stat.bytes, size);
-    return confirmed("Remove %" PRIu64 " entries (%s) from %s?", stat.entries, size,
-                     directory->path);
+    return confirmed("Remove %" PRIu64 " %s (%s) from %s?", stat.entries,
+                     noun_of(stat.entries, "entry", "entries"), size, directory->path);
 }
 
 static int clear(const struct directory *directory, bool json)

@@ -139,9 +139,12 @@ int cmd_ls(int argc, char **argv)
     kiln_status status = listing_read(directory.store, &listing);
     if (status == KILN_OK) {
         listing_sort(&listing, order);
-        if (print_listing(&listing, all, line.json) == 0 && !line.json) {
-            complain(directory.store ? "the cache in %s is empty" : "there is no cache in %s",
+        const size_t shown = print_listing(&listing, all, line.json);
+        if (shown == 0 && listing.count > 0) {
+            complain("the cache in %s holds nothing but requests: --all lists them",
                      directory.path);
+        } else if (shown == 0 && directory.store != NULL) {
+            complain("the cache in %s is empty", directory.path);
         }
         listing_free(&listing);
     } else {

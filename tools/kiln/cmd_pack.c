@@ -18,7 +18,7 @@ static const char usage[] =
     "                 [--json] OUT [DIGEST-PREFIX...]\n"
     "\n"
     "Writes entries to one file that never changes, to be shipped with an application and read as\n"
-    "pack:OUT. Without a filter, all entries.\n"
+    "pack:OUT. Without a filter, all entries; a prefix stands for all that begin so.\n"
     "\n"
     "  --dir DIR        the cache directory\n"
     "  --device TEXT    only entries whose device holds this text, in any case\n"
@@ -31,6 +31,7 @@ static const char usage[] =
 struct packing {
     const char *device, *name;
     struct digest_prefix *prefixes;
+    uint64_t *matches; /* of each prefix */
     size_t prefix_count;
     kiln_pack_writer *writer;
     uint64_t added, damaged;
@@ -42,18 +43,19 @@ static bool holds(const char *text, const char *wanted)
     return wanted == NULL || strcasestr(text, wanted) != NULL;
 }
 
-static bool is_wanted(const struct packing *packing, const kiln_item_info *info, const char *digest)
+static bool is_wanted(struct packing *packing, const kiln_item_info *info, const char *digest)
 {
     if (info->kind == KILN_ENTRY_REQUEST || !holds(info->device, packing->device) ||
         !holds(info->name, packing->name)) {
         return false;
     }
+    bool is_named = packing->prefix_count == 0;
     for (size_t i = 0; i < packing->prefix_count; i++) {
-        if (digest_prefix_matches(&packing->prefixes[i], digest)) {
-            return true;
-        }
+        const bool matches = digest_prefix_matches(&packing->prefixes[i], digest);
+        packing->matches[i] += matches;
+        is_named = is_named || matches;
     }
-    return packing->prefix_count == 0;
+    return is_named;
 }
 
 /* What can't be read is named and left out. */
@@ -98,7 +100,7 @@ static void print_report(const kiln_pack_report *report, const char *path, bool 
     char size[UNIT_TEXT_SIZE];
     format_size(report->bytes, size);
     printf("%s: %" PRIu64 " %s, %s\n", path, report->entries,
-           report->entries == 1 ? "entry" : "entries", size);
+           noun_of(report->entries, "entry", "entries"), size);
 }
 
 static int complain_of(const kiln_error *error, kiln_status status)
@@ -107,8 +109,22 @@ static int complain_of(const kiln_error *error, kiln_status status)
     return exit_code_of(status);
 }
 
+/* Returns whether each prefix stands for something; names those that don't. */
+static bool check_prefixes(const struct packing *packing)
+{
+    bool all_match = true;
+    for (size_t i = 0; i < packing->prefix_count; i++) {
+        if (packing->matches[i] == 0) {
+            complain("no entry that is to be packed begins with '%s'", packing->prefixes[i].text);
+            all_match = false;
+        }
+    }
+    return all_match;
+}
+
 static int finish(struct packing *packing, const char *path, bool json)
 {
+    const bool all_match = check_prefixes(packing);
     if (packing->added == 0) {
         kiln_pack_writer_abandon(&packing->writer);
         complain("there is nothing to pack");
@@ -121,7 +137,10 @@ static int finish(struct packing *packing, const char *path, bool json)
         return complain_of(&error, status);
     }
     print_report(&report, path, json);
-    return packing->damaged > 0 ? EXIT_DAMAGED : EXIT_OK;
+    if (packing->damaged > 0) {
+        return EXIT_DAMAGED;
+    }
+    return all_match ? EXIT_OK : EXIT_NOTHING_FOUND;
 }
 
 static int pack_into(struct packing *packing, const struct directory *directory, const char *path,
@@ -133,12 +152,11 @@ static int pack_into(struct packing *packing, const struct directory *directory,
         return complain_of(&error, status);
     }
     status = kiln_store_each(directory->store, visit, packing);
-    if (packing->status != KILN_OK) {
-        status = packing->status;
-    }
-    if (status != KILN_OK) {
+    if (status != KILN_OK || packing->status != KILN_OK) {
         kiln_pack_writer_abandon(&packing->writer);
-        complain("%s: %s", path, kiln_status_text(status));
+        const bool is_of_pack = packing->status != KILN_OK;
+        status = is_of_pack ? packing->status : status;
+        complain("%s: %s", is_of_pack ? path : directory->path, kiln_status_text(status));
         return exit_code_of(status);
     }
     return finish(packing, path, json);
@@ -147,12 +165,19 @@ static int pack_into(struct packing *packing, const struct directory *directory,
 static bool read_prefixes(const struct command_line *line, struct packing *packing)
 {
     packing->prefixes = must(calloc((size_t)line->operand_count, sizeof *packing->prefixes));
+    packing->matches = must(calloc((size_t)line->operand_count, sizeof *packing->matches));
     for (int i = 1; i < line->operand_count; i++) {
         if (!digest_prefix_parse(line->operands[i], &packing->prefixes[packing->prefix_count++])) {
             return false;
         }
     }
     return true;
+}
+
+static void free_prefixes(struct packing *packing)
+{
+    free(packing->prefixes);
+    free(packing->matches);
 }
 
 int cmd_pack(int argc, char **argv)
@@ -174,7 +199,7 @@ int cmd_pack(int argc, char **argv)
         return exit_code;
     }
     if (!read_prefixes(&line, &packing)) {
-        free(packing.prefixes);
+        free_prefixes(&packing);
         return EXIT_USAGE;
     }
     struct directory directory;
@@ -188,6 +213,6 @@ int cmd_pack(int argc, char **argv)
         free(key_path);
         directory_close(&directory);
     }
-    free(packing.prefixes);
+    free_prefixes(&packing);
     return exit_code;
 }

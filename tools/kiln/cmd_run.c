@@ -129,7 +129,7 @@ static void print_summary(const kiln_stats *stats, const struct command_line *li
 {
     struct counters counters = {0};
     struct directory directory;
-    if (directory_open(line->directory, KILN_STORE_READONLY, &directory) == EXIT_OK) {
+    if (directory_open_if_there(line->directory, KILN_STORE_READONLY, &directory) == EXIT_OK) {
         kiln_status status = counters_read(directory.store, &counters);
         if (status != KILN_OK) {
             complain("%s: %s", directory.path, kiln_status_text(status));

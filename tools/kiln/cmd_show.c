@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "dpcpp/dpcpp.h"
 
@@ -12,6 +9,7 @@
 #include "json.h"
 #include "options.h"
 #include "output.h"
+#include "output_file.h"
 #include "shown_entry.h"
 #include "tool.h"
 
@@ -93,43 +91,18 @@ static int print_log(const kiln_entry *entry)
     return EXIT_OK;
 }
 
-static int complain_of_file(const char *path)
-{
-    complain("%s: %s", path, strerror(errno));
-    return EXIT_IO;
-}
-
-/* Writes beside the wanted name first, so that the name never stands for a part of the bytes. */
-static int write_file(const char *path, kiln_bytes bytes)
-{
-    char *temporary = text_of("%s.XXXXXX", path);
-    int file = mkstemp(temporary);
-    if (file < 0) {
-        free(temporary);
-        return complain_of_file(path);
-    }
-    mode_t mask = umask(0);
-    umask(mask);
-    FILE *stream = must(fdopen(file, "wb"));
-    bool written = fwrite(bytes.data, 1, bytes.size, stream) == bytes.size;
-    written = fchmod(file, 0666 & ~mask) == 0 && written;
-    written = fclose(stream) == 0 && written;
-    int exit_code = EXIT_OK;
-    if (!written || rename(temporary, path) != 0) {
-        exit_code = complain_of_file(path);
-        unlink(temporary);
-    }
-    free(temporary);
-    return exit_code;
-}
-
 static int write_bytes(const char *path, kiln_bytes bytes)
 {
-    if (strcmp(path, "-") == 0) {
-        fwrite(bytes.data, 1, bytes.size, stdout);
-        return EXIT_OK;
+    struct output_file file;
+    int exit_code = output_file_begin(path, &file);
+    if (exit_code != EXIT_OK) {
+        return exit_code;
     }
-    return write_file(path, bytes);
+    const bool is_complete = fwrite(bytes.data, 1, bytes.size, file.stream) == bytes.size;
+    if (!is_complete) {
+        complain("%s: %s", path, strerror(errno));
+    }
+    return output_file_end(&file, is_complete);
 }
 
 static int show_entry(const struct listed_item *item, const kiln_entry *entry,

@@ -2,13 +2,12 @@
 #include <inttypes.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <kiln/config.h>
 
 #include "dpcpp/dpcpp.h"
 
+#include "age.h"
 #include "directory.h"
 #include "json.h"
 #include "options.h"
@@ -32,7 +31,8 @@ static const char usage[] =
     "  --dir DIR         the cache directory\n"
     "  --max-size SIZE   what may be left: bytes, with a suffix K, M, G or T\n"
     "  --older-than AGE  remove what was not used for so long: days, or with a suffix d, h, m, s\n"
-    "  --stale           remove what was built by a driver that was replaced by another\n"
+    "  --stale           remove what was built by a driver that was replaced by another; loads\n"
+    "                    OpenCL with the drivers that are found here\n"
     "  --dry-run         remove nothing, tell what would be removed\n"
     "  --layout LAYOUT   dpcpp: a cache that a SYCL runtime wrote; with --yes, alter it\n"
     "  --grace SECONDS   how old a lock in it is that nobody holds any more (600)\n"
@@ -40,32 +40,13 @@ static const char usage[] =
 
 struct order {
     kiln_trim_params params;
-    bool has_params, stale, dry_run, json;
+    bool has_limits, stale, dry_run, json;
 };
 
 struct outcome {
     kiln_trim_report report;
     struct stale_count stale;
 };
-
-static bool read_age(const char *text, uint64_t *ret_seconds)
-{
-    static const struct {
-        const char *suffix;
-        uint64_t seconds;
-    } units[] = {{"", 86400}, {"d", 86400}, {"h", 3600}, {"m", 60}, {"s", 1}};
-    const size_t digits = strspn(text, "0123456789");
-    if (digits == 0 || digits > 9) {
-        return false;
-    }
-    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
-        if (strcmp(text + digits, units[i].suffix) == 0) {
-            *ret_seconds = strtoull(text, NULL, 10) * units[i].seconds;
-            return *ret_seconds > 0;
-        }
-    }
-    return false;
-}
 
 /* Returns EXIT_OK, or what a wrong value ends the command with. */
 static int read_order(const char *command, const char *max_size, const char *older_than,
@@ -80,12 +61,51 @@ static int read_order(const char *command, const char *max_size, const char *old
         }
         order->params.flags |= KILN_TRIM_BY_SIZE;
     }
-    if (older_than != NULL && !read_age(older_than, &order->params.older_than_s)) {
+    if (older_than != NULL && !age_parse(older_than, &order->params.older_than_s)) {
         return options_wrong(command, "--older-than takes a number of days above 0, or one with a "
                                       "suffix d, h, m or s");
     }
-    order->has_params = max_size != NULL || older_than != NULL || !order->stale;
+    order->has_limits = max_size != NULL || older_than != NULL || !order->stale;
     return EXIT_OK;
+}
+
+static void print_left(uint64_t entries, uint64_t bytes)
+{
+    char size[UNIT_TEXT_SIZE];
+    format_size(bytes, size);
+    printf("; %" PRIu64 " left, %s\n", entries, size);
+}
+
+static void print_removed(uint64_t entries, uint64_t bytes, const char *of, bool dry_run)
+{
+    char size[UNIT_TEXT_SIZE];
+    format_size(bytes, size);
+    printf("%" PRIu64 " %s%s %s, %s", entries, noun_of(entries, "entry", "entries"), of,
+           dry_run ? "would be removed" : "removed", size);
+}
+
+static void print_stale(const struct outcome *outcome, const struct order *order)
+{
+    print_removed(outcome->stale.stale, outcome->stale.stale_bytes, " of replaced drivers",
+                  order->dry_run);
+    if (order->has_limits) {
+        putchar('\n');
+    } else {
+        print_left(outcome->report.entries, outcome->report.bytes);
+    }
+    if (outcome->stale.untold > 0) {
+        complain("of %" PRIu64 " %s it can't be told whether their driver is installed",
+                 outcome->stale.untold, noun_of(outcome->stale.untold, "entry", "entries"));
+    }
+}
+
+static void print_trimmed(const kiln_trim_report *report, const struct order *order)
+{
+    print_removed(report->removed, report->removed_bytes, "", order->dry_run);
+    print_left(report->entries, report->bytes);
+    if (order->stale && order->dry_run) {
+        complain("the last line doesn't know of the entries of replaced drivers");
+    }
 }
 
 static void print_outcome(const struct outcome *outcome, const struct order *order)
@@ -104,16 +124,11 @@ static void print_outcome(const struct outcome *outcome, const struct order *ord
         json_print(stdout, object);
         return;
     }
-    char removed[UNIT_TEXT_SIZE];
-    char left[UNIT_TEXT_SIZE];
-    format_size(report->removed_bytes + outcome->stale.stale_bytes, removed);
-    format_size(report->bytes, left);
-    const uint64_t count = report->removed + outcome->stale.stale;
-    printf("%" PRIu64 " %s %s, %s; %" PRIu64 " left, %s\n", count, count == 1 ? "entry" : "entries",
-           order->dry_run ? "would be removed" : "removed", removed, report->entries, left);
-    if (outcome->stale.untold > 0) {
-        complain("of %" PRIu64 " entries it can't be told whether their driver is installed",
-                 outcome->stale.untold);
+    if (order->stale) {
+        print_stale(outcome, order);
+    }
+    if (order->has_limits) {
+        print_trimmed(report, order);
     }
 }
 
@@ -126,6 +141,15 @@ static uint64_t limit_of(const struct directory *directory)
     return is_told && directory->max_bytes > 0 ? stat.max_bytes : KILN_UNLIMITED;
 }
 
+/* A dry run of the trim still counts what is stale. */
+static void forget_stale(struct outcome *outcome)
+{
+    kiln_trim_report *report = &outcome->report;
+    const struct stale_count *stale = &outcome->stale;
+    report->entries -= stale->stale < report->entries ? stale->stale : report->entries;
+    report->bytes -= stale->stale_bytes < report->bytes ? stale->stale_bytes : report->bytes;
+}
+
 static kiln_status trim(const struct directory *directory, struct order *order,
                         struct outcome *outcome)
 {
@@ -135,12 +159,15 @@ static kiln_status trim(const struct directory *directory, struct order *order,
         status = stale_remove(directory->store, order->dry_run, &outcome->stale);
     }
     if (!(order->params.flags & KILN_TRIM_BY_SIZE) && order->params.older_than_s == 0 &&
-        order->has_params) {
+        order->has_limits) {
         order->params.flags |= KILN_TRIM_BY_SIZE;
         order->params.max_bytes = limit_of(directory);
     }
     if (status == KILN_OK) {
         status = kiln_store_trim_by(directory->store, &order->params, &outcome->report);
+    }
+    if (order->dry_run && !order->has_limits) {
+        forget_stale(outcome);
     }
     return status;
 }
@@ -151,7 +178,7 @@ int cmd_trim(int argc, char **argv)
     const char *older_than = NULL;
     const char *layout = NULL;
     struct dpcpp_permission permission = {0};
-    struct order order = {.has_params = false};
+    struct order order = {.has_limits = false};
     struct command_line line = {
         .usage = usage,
         .options = {{.name = "max-size", .text = &max_size},

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include <kiln/pack.h>
 
@@ -85,6 +88,11 @@ int cmd_unpack(int argc, char **argv)
     }
     if (trust ? key_file != NULL : key_file == NULL && !has_key_in_environment()) {
         return options_wrong(argv[0], "either --key-file or --trust is needed");
+    }
+    if (access(line.operands[0], R_OK) != 0) {
+        complain("%s: %s", line.operands[0],
+                 strerror(errno)); /* before a directory is made for it */
+        return EXIT_IO;
     }
     struct directory directory;
     exit_code = directory_open_or_make(line.directory, &directory);

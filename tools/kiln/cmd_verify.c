@@ -33,9 +33,16 @@ static const char usage[] =
 
 struct verification {
     kiln_verify_report report;
+    uint64_t unreadable; /* of those that the report takes for corrupt */
     char (*damaged)[KILN_DIGEST_TEXT_SIZE];
     size_t damaged_count, capacity;
 };
+
+static bool is_unreadable(kiln_status status)
+{
+    return status != KILN_OK && status != KILN_E_CORRUPT && status != KILN_E_VERSION &&
+           status != KILN_E_UNAUTHENTICATED;
+}
 
 static void note_damaged(struct verification *work, const char *digest)
 {
@@ -58,14 +65,16 @@ static bool digest_of(kiln_item *item, char *digest)
 
 static void take_result(void *user, kiln_item *item, kiln_status status, const char *why)
 {
+    struct verification *work = user;
     progress_step("checked");
+    work->unreadable += is_unreadable(status);
     char digest[KILN_DIGEST_TEXT_SIZE];
     if (status == KILN_OK || !digest_of(item, digest)) {
         return;
     }
     complain("%s: %s", digest, why);
     if (status == KILN_E_CORRUPT) {
-        note_damaged(user, digest);
+        note_damaged(work, digest);
     }
 }
 
@@ -102,7 +111,8 @@ static int remove_if_damaged(void *user, kiln_item *item)
 static kiln_status repair(kiln_store *store, struct verification *work, bool yes)
 {
     if (work->damaged_count == 0 ||
-        !(yes || confirmed("Remove %zu damaged entries?", work->damaged_count))) {
+        !(yes || confirmed("Remove %zu damaged %s?", work->damaged_count,
+                           noun_of(work->damaged_count, "entry", "entries")))) {
         return KILN_OK;
     }
     qsort(work->damaged, work->damaged_count, sizeof *work->damaged, compare_digests);
@@ -111,24 +121,29 @@ static kiln_status repair(kiln_store *store, struct verification *work, bool yes
 
 /* ---- the command ---- */
 
-static void print_report(const kiln_verify_report *report, bool json)
+static void print_report(const struct verification *work, uint64_t corrupt, bool json)
 {
+    const kiln_verify_report *report = &work->report;
     if (json) {
         json_t *object = must(json_object());
         json_add(object, "checked", json_number(report->checked));
         json_add(object, "ok", json_number(report->ok));
-        json_add(object, "corrupt", json_number(report->corrupt));
+        json_add(object, "corrupt", json_number(corrupt));
         json_add(object, "newer", json_number(report->newer));
         json_add(object, "removed", json_number(report->removed));
         json_add(object, "unauthenticated", json_number(report->unauthenticated));
+        json_add(object, "unreadable", json_number(work->unreadable));
         json_print(stdout, object);
         return;
     }
     printf("%" PRIu64 " checked: %" PRIu64 " ok, %" PRIu64 " corrupt, %" PRIu64
            " of a newer format",
-           report->checked, report->ok, report->corrupt, report->newer);
+           report->checked, report->ok, corrupt, report->newer);
     if (report->unauthenticated > 0) {
         printf(", %" PRIu64 " not signed with the key", report->unauthenticated);
+    }
+    if (work->unreadable > 0) {
+        printf(", %" PRIu64 " not readable or not trusted", work->unreadable);
     }
     if (report->removed > 0) {
         printf("; %" PRIu64 " removed", report->removed);
@@ -139,9 +154,6 @@ static void print_report(const kiln_verify_report *report, bool json)
 static int verify(const struct directory *directory, bool repairs, bool yes, bool json)
 {
     struct verification work = {.report.struct_size = sizeof work.report};
-    if (directory->store == NULL) {
-        complain("there is no cache in %s", directory->path);
-    }
     kiln_status status = directory->store == NULL ? KILN_OK
                                                   : kiln_store_verify(directory->store, take_result,
                                                                       &work, &work.report);
@@ -154,10 +166,12 @@ static int verify(const struct directory *directory, bool repairs, bool yes, boo
         complain("%s: %s", directory->path, kiln_status_text(status));
         return exit_code_of(status);
     }
-    print_report(&work.report, json);
-    bool all_is_well =
-        work.report.corrupt == work.report.removed && work.report.unauthenticated == 0;
-    return all_is_well ? EXIT_OK : EXIT_DAMAGED;
+    const uint64_t corrupt = work.report.corrupt - work.unreadable;
+    print_report(&work, corrupt, json);
+    if (corrupt > work.report.removed || work.report.unauthenticated > 0) {
+        return EXIT_DAMAGED;
+    }
+    return work.unreadable > 0 ? EXIT_IO : EXIT_OK;
 }
 
 int cmd_verify(int argc, char **argv)

@@ -83,9 +83,18 @@ static int open_with(const char *option, uint32_t flags, struct directory *ret_d
     return EXIT_OK;
 }
 
-int directory_open(const char *option, uint32_t flags, struct directory *ret_directory)
+int directory_open_if_there(const char *option, uint32_t flags, struct directory *ret_directory)
 {
     return open_with(option, flags | KILN_STORE_NO_CREATE, ret_directory);
+}
+
+int directory_open(const char *option, uint32_t flags, struct directory *ret_directory)
+{
+    const int exit_code = directory_open_if_there(option, flags, ret_directory);
+    if (exit_code == EXIT_OK && ret_directory->store == NULL) {
+        complain("there is no cache in %s", ret_directory->path);
+    }
+    return exit_code;
 }
 
 int directory_open_or_make(const char *option, struct directory *ret_directory)

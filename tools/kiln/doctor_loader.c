@@ -10,30 +10,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define CL_TARGET_OPENCL_VERSION 300
-#include <CL/cl.h>
-
 #include "doctor.h"
 #include "json.h"
 #include "layer.h"
+#include "opencl_library.h"
 #include "output.h"
 
-#define LOADER_LIBRARY "libOpenCL.so.1"
-#define PLATFORMS_MAX 64
 #define DEVICES_MAX 256
 
 /* Parameters of clGetICDLoaderInfoOCLICD. */
 enum { LOADER_VERSION = 2, LOADER_NAME = 3, LOADER_VENDOR = 4 };
-
-/* The loader's functions that are called here, under their own names. */
-struct opencl {
-    void *library;
-    cl_int (*clGetPlatformIDs)(cl_uint, cl_platform_id *, cl_uint *);
-    cl_int (*clGetPlatformInfo)(cl_platform_id, cl_platform_info, size_t, void *, size_t *);
-    cl_int (*clGetDeviceIDs)(cl_platform_id, cl_device_type, cl_uint, cl_device_id *, cl_uint *);
-    cl_int (*clGetDeviceInfo)(cl_device_id, cl_device_info, size_t, void *, size_t *);
-    void *(*clGetExtensionFunctionAddress)(const char *);
-};
 
 typedef cl_int (*loader_info_fn)(cl_uint, size_t, void *, size_t *);
 
@@ -123,32 +109,6 @@ static void note_cut_list(struct doctor *doctor, const struct layer_setup *setup
 
 /* ---- the loader ---- */
 
-static bool find_function(void *library, const char *name, void *ret_function)
-{
-    void *function = dlsym(library, name);
-    memcpy(ret_function, &function, sizeof function);
-    return function != NULL;
-}
-
-static bool load_opencl(struct doctor *doctor, struct opencl *ret_opencl)
-{
-    struct opencl opencl = {.library = dlopen(LOADER_LIBRARY, RTLD_NOW | RTLD_GLOBAL)};
-    if (opencl.library == NULL) {
-        doctor_problem(doctor, "no OpenCL: %s", dlerror());
-        return false;
-    }
-#define FIND(name) find_function(opencl.library, #name, &opencl.name)
-    bool complete = FIND(clGetPlatformIDs) && FIND(clGetPlatformInfo) && FIND(clGetDeviceIDs) &&
-                    FIND(clGetDeviceInfo) && FIND(clGetExtensionFunctionAddress);
-#undef FIND
-    if (!complete) {
-        doctor_problem(doctor, "%s is no OpenCL loader: %s", LOADER_LIBRARY, dlerror());
-        return false;
-    }
-    *ret_opencl = opencl;
-    return true;
-}
-
 /* Whether a file speaks of OPENCL_LAYERS: loaders that read the variable have its name in them. */
 static bool file_knows_layers(const char *path)
 {
@@ -214,7 +174,7 @@ static void report_loader(struct doctor *doctor, const struct opencl *opencl)
     json_add(object, "layers", json_boolean(knows_layers));
     if (!knows_layers) {
         doctor_problem(doctor, "%s knows no layers: nothing is cached under it",
-                       path == NULL ? LOADER_LIBRARY : path);
+                       path == NULL ? OPENCL_LIBRARY : path);
     }
     json_add(doctor->report, "loader", object);
     free(path);
@@ -225,10 +185,9 @@ static void report_loader(struct doctor *doctor, const struct opencl *opencl)
 static json_t *platform_text(const struct opencl *opencl, cl_platform_id platform,
                              cl_platform_info name)
 {
-    char text[1024] = "";
-    bool told =
-        opencl->clGetPlatformInfo(platform, name, sizeof text - 1, text, NULL) == CL_SUCCESS;
-    return told ? json_text_or_null(text) : json_null();
+    char text[OPENCL_TEXT_SIZE];
+    return opencl_platform_text(opencl, platform, name, text) ? json_text_or_null(text)
+                                                              : json_null();
 }
 
 static json_t *device_text(const struct opencl *opencl, cl_device_id device, cl_device_info name)
@@ -260,13 +219,12 @@ static json_t *devices_of(const struct opencl *opencl, cl_platform_id platform)
 static void report_platforms(struct doctor *doctor, const struct opencl *opencl)
 {
     json_t *list = must(json_array());
-    cl_platform_id platforms[PLATFORMS_MAX];
-    cl_uint count = 0;
-    if (opencl->clGetPlatformIDs(PLATFORMS_MAX, platforms, &count) != CL_SUCCESS || count == 0) {
+    cl_platform_id platforms[OPENCL_PLATFORMS_MAX];
+    const cl_uint count = opencl_platforms(opencl, platforms);
+    if (count == 0) {
         doctor_problem(doctor, "the loader finds no OpenCL driver");
-        count = 0;
     }
-    for (cl_uint i = 0; i < count && i < PLATFORMS_MAX; i++) {
+    for (cl_uint i = 0; i < count; i++) {
         json_t *object = must(json_object());
         json_t *devices = devices_of(opencl, platforms[i]);
         json_add(object, "name", platform_text(opencl, platforms[i], CL_PLATFORM_NAME));
@@ -288,8 +246,12 @@ void doctor_examine_loader(struct doctor *doctor)
     struct layer_setup setup = find_layer(doctor);
     enter_program_environment(&setup);
     struct opencl opencl;
-    bool loaded = load_opencl(doctor, &opencl);
-    if (loaded) {
+    char *why = NULL;
+    bool loaded = opencl_load(&opencl, &why);
+    if (!loaded) {
+        doctor_problem(doctor, "%s", why);
+        free(why);
+    } else {
         report_loader(doctor, &opencl);
         report_platforms(doctor, &opencl);
         check_others(doctor, &setup);

@@ -91,6 +91,11 @@ void print_text(const char *text, size_t size)
     }
 }
 
+const char *noun_of(uint64_t count, const char *one, const char *several)
+{
+    return count == 1 ? one : several;
+}
+
 void format_size(uint64_t bytes, char *text)
 {
     static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};

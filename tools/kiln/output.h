@@ -33,6 +33,9 @@ bool colours_wanted(void);
  * is. */
 void print_text(const char *text, size_t size);
 
+/* The one of two nouns that goes with a number: "entry" or "entries". */
+const char *noun_of(uint64_t count, const char *one, const char *several);
+
 /* Room for each of the texts below. */
 #define UNIT_TEXT_SIZE 32
 

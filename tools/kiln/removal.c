@@ -85,10 +85,10 @@ void removal_print(const struct removal *removal, bool json)
     }
     char size[UNIT_TEXT_SIZE];
     format_size(removal->removed_bytes, size);
-    printf("%" PRIu64 " %s", removal->removed, removal->removed == 1 ? "entry" : "entries");
+    printf("%" PRIu64 " %s", removal->removed, noun_of(removal->removed, "entry", "entries"));
     if (removal->requests > 0) {
         printf(" and %" PRIu64 " %s", removal->requests,
-               removal->requests == 1 ? "request" : "requests");
+               noun_of(removal->requests, "request", "requests"));
     }
     printf(" removed, %s\n", size);
     if (removal->newer > 0) {

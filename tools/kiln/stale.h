@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Entries of drivers that are no longer installed. An entry's key has its platform's name, and the
- * files of the driver with their identities. Where a platform of that name is installed, with other
- * files, no build here asks for the entry again. Where none is, nothing can be told: it may be
- * installed elsewhere, for another program or in another container that shares the cache.
+ * Entries of drivers that were replaced. An entry's key has its platform's name, and the files of
+ * the driver with their identities. Where a platform of that name is installed, with another
+ * library or other files that its compiler loads, no build here asks for the entry again. Where
+ * none is, nothing can be told: it may be installed elsewhere, for another program or in another
+ * container that shares the cache.
  */
 #pragma once
 

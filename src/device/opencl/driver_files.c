@@ -207,7 +207,7 @@ static library *find_driver(libraries *all, cl_platform_id platform)
 /* ---- the list ---- */
 
 /* Takes the identity over, also on failure. */
-static kiln_status add_file(kilni_driver_files *files, const char *name, dev_t device, ino_t inode,
+static kiln_status add_file(kilni_driver_files *files, kilni_driver_file file, const char *name,
                             kilni_text *identity)
 {
     if (files->count == files->capacity) {
@@ -220,8 +220,8 @@ static kiln_status add_file(kilni_driver_files *files, const char *name, dev_t d
         files->items = grown;
         files->capacity = capacity;
     }
-    kilni_driver_file file = {
-        .name = strdup(name), .identity = identity->bytes, .device = device, .inode = inode};
+    file.name = strdup(name);
+    file.identity = identity->bytes;
     if (!file.name) {
         kilni_text_done(identity);
         return KILN_E_NO_MEMORY;
@@ -230,7 +230,8 @@ static kiln_status add_file(kilni_driver_files *files, const char *name, dev_t d
     return KILN_OK;
 }
 
-static kiln_status add_library(kilni_driver_files *files, const library *l, kiln_error *error)
+static kiln_status add_library(kilni_driver_files *files, const library *l, bool is_driver,
+                               kiln_error *error)
 {
     kilni_text identity = {0};
     const char *name = *l->soname ? l->soname : base_name(l->path);
@@ -239,16 +240,18 @@ static kiln_status add_library(kilni_driver_files *files, const library *l, kiln
         kilni_text_done(&identity);
         return kilni_error_set(error, status, 0, "%s: can't be identified", name);
     }
-    return add_file(files, *name ? name : "(program)", 0, 0, &identity);
+    return add_file(files, (kilni_driver_file){.is_own = is_driver}, *name ? name : "(program)",
+                    &identity);
 }
 
-static kiln_status add_libraries(kilni_driver_files *files, libraries *all, kiln_error *error)
+static kiln_status add_libraries(kilni_driver_files *files, libraries *all, const library *driver,
+                                 kiln_error *error)
 {
     kiln_status status = KILN_OK;
     mark_all_needed(all);
     for (size_t i = 0; i < all->count && status == KILN_OK; i++) {
         if (all->items[i].needed) {
-            status = add_library(files, &all->items[i], error);
+            status = add_library(files, &all->items[i], &all->items[i] == driver, error);
         }
     }
     return status;
@@ -328,7 +331,8 @@ static kiln_status identify_path(search *s, const char *path, const char *name)
         kilni_text_done(&identity);
         return kilni_error_set(s->error, status, 0, "%s: can't be read", path);
     }
-    return add_file(s->files, name, facts.st_dev, facts.st_ino, &identity);
+    const kilni_driver_file file = {.is_own = true, .device = facts.st_dev, .inode = facts.st_ino};
+    return add_file(s->files, file, name, &identity);
 }
 
 static kiln_status add_path(search *s, const char *folder, const char *name)
@@ -446,7 +450,7 @@ static kiln_status find(libraries *all, cl_platform_id platform, const char *con
         return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "the driver's library is not found");
     }
     driver->needed = true;
-    kiln_status status = add_libraries(files, all, error);
+    kiln_status status = add_libraries(files, all, driver, error);
     return status == KILN_OK ? add_patterns(files, driver->path, patterns, error) : status;
 }
 

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include <CL/cl_icd.h>
@@ -15,6 +16,7 @@
 typedef struct kilni_driver_file {
     char *name;
     char *identity;
+    bool is_own;  /* not just linked to: which of those a process has is not the driver's choice */
     dev_t device; /* of a file that was found by a pattern, else 0 */
     ino_t inode;
 } kilni_driver_file;

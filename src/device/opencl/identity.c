@@ -300,8 +300,8 @@ kiln_status kilni_opencl_add_identity(const cl_icd_dispatch *cl, cl_device_id de
     return status;
 }
 
-kiln_status kiln_opencl_report_driver_files(void *platform, const char *platform_name,
-                                            kiln_opencl_report_fn report, void *user)
+static kiln_status report_files(void *platform, const char *platform_name, bool only_own,
+                                kiln_opencl_report_fn report, void *user)
 {
     if (!platform || !report) {
         return KILN_E_INVALID;
@@ -313,8 +313,22 @@ kiln_status kiln_opencl_report_driver_files(void *platform, const char *platform
         return status;
     }
     for (size_t i = 0; i < files.count; i++) {
-        report(user, files.items[i].name, files.items[i].identity);
+        if (files.items[i].is_own || !only_own) {
+            report(user, files.items[i].name, files.items[i].identity);
+        }
     }
     kilni_driver_files_done(&files);
     return KILN_OK;
+}
+
+kiln_status kiln_opencl_report_driver_files(void *platform, const char *platform_name,
+                                            kiln_opencl_report_fn report, void *user)
+{
+    return report_files(platform, platform_name, false, report, user);
+}
+
+kiln_status kiln_opencl_report_own_driver_files(void *platform, const char *platform_name,
+                                                kiln_opencl_report_fn report, void *user)
+{
+    return report_files(platform, platform_name, true, report, user);
 }

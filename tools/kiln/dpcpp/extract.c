@@ -2,22 +2,25 @@
 #include "extract.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "../output.h"
+#include "../output_file.h"
 #include "../tool.h"
 
-static bool copy(const struct byte_source *source, uint64_t offset, uint64_t size, FILE *to)
+/* Returns false with a complaint. */
+static bool copy(const struct byte_source *source, uint64_t offset, uint64_t size,
+                 const struct output_file *to)
 {
     char piece[16384];
     while (size > 0) {
         size_t count = size < sizeof piece ? (size_t)size : sizeof piece;
-        if (!source->read(source->user, offset, piece, count) ||
-            fwrite(piece, 1, count, to) != count) {
+        if (!source->read(source->user, offset, piece, count)) {
+            complain("the item can't be read, or was altered meanwhile");
+            return false;
+        }
+        if (fwrite(piece, 1, count, to->stream) != count) {
+            complain("%s: %s", to->path, strerror(errno));
             return false;
         }
         offset += count;
@@ -26,33 +29,10 @@ static bool copy(const struct byte_source *source, uint64_t offset, uint64_t siz
     return true;
 }
 
-static bool copy_to_new_file(const struct byte_source *source, uint64_t offset, uint64_t size,
-                             char *temporary)
-{
-    int file = mkstemp(temporary);
-    if (file < 0) {
-        return false;
-    }
-    mode_t mask = umask(0);
-    umask(mask);
-    FILE *stream = must(fdopen(file, "wb"));
-    bool is_written = copy(source, offset, size, stream);
-    is_written = fchmod(file, 0666 & ~mask) == 0 && is_written;
-    return fclose(stream) == 0 && is_written;
-}
-
 int extract(const struct byte_source *source, uint64_t offset, uint64_t size, const char *path)
 {
-    if (strcmp(path, "-") == 0) {
-        return copy(source, offset, size, stdout) ? EXIT_OK : EXIT_IO;
-    }
-    char *temporary = text_of("%s.XXXXXX", path);
-    int exit_code = EXIT_OK;
-    if (!copy_to_new_file(source, offset, size, temporary) || rename(temporary, path) != 0) {
-        complain("%s: %s", path, strerror(errno));
-        unlink(temporary);
-        exit_code = EXIT_IO;
-    }
-    free(temporary);
-    return exit_code;
+    struct output_file file;
+    int exit_code = output_file_begin(path, &file);
+    return exit_code != EXIT_OK ? exit_code
+                                : output_file_end(&file, copy(source, offset, size, &file));
 }

@@ -30,7 +30,16 @@ static void tell(const struct inspection *inspection, const struct slot *slot,
 
 bool lock_is_held(const struct file_facts *lock, const struct rules *rules)
 {
-    return lock->is_there && rules->now_s - lock->changed_s < rules->grace_s;
+    return lock->is_there && (lock->size > 0 || rules->now_s - lock->changed_s < rules->grace_s);
+}
+
+int use_compare(const struct use *a, const struct use *b)
+{
+    if (a->last_access_ns != b->last_access_ns) {
+        return a->last_access_ns > b->last_access_ns ? -1 : 1;
+    }
+    int order = strcmp(a->directory, b->directory);
+    return order != 0 ? order : (a->number > b->number) - (a->number < b->number);
 }
 
 /* ---- locks ---- */
@@ -41,7 +50,9 @@ static void judge_lock(struct inspection *inspection, const struct slot *slot, e
     const struct file_facts *lock = &slot->files[which];
     if (lock_is_held(lock, inspection->rules)) {
         inspection->plan->must_be_left = true;
-        tell(inspection, slot, FINDING_IN_USE, "is locked, and not for long");
+        tell(inspection, slot, FINDING_IN_USE,
+             lock->size > 0 ? "is locked by a file that is not the runtime's"
+                            : "is locked, and not for long");
     } else if (lock->is_there) {
         inspection->plan->has_work = true;
         tell(inspection, slot, FINDING_STALE_LOCK, meaning);
@@ -136,7 +147,9 @@ static void judge_whole(struct inspection *inspection, size_t index, const struc
     inspection->plan->slots[index].is_whole = true;
     inspection->plan->slots[index].last_access_ns = item->last_access_ns;
     inspection->plan->whole++;
-    if (rules->has_cutoff && item->last_access_ns <= rules->cutoff_ns) {
+    const struct use use = {item->last_access_ns, inspection->directory->path,
+                            inspection->directory->slots[index].number};
+    if (rules->has_cutoff && use_compare(&use, &rules->cutoff) >= 0) {
         inspection->plan->has_work = true;
     } else if (is_copy_of_kept(inspection, index)) {
         tell(inspection, &inspection->directory->slots[index], FINDING_COPY,
@@ -155,13 +168,16 @@ static void judge_content(struct inspection *inspection, size_t index)
     struct item item;
     item_read(inspection->descriptor, inspection->directory, slot, ITEM_WHOLE, &item);
     inspection->plan->items++;
+    inspection->plan->evidence[item.evidence]++;
     if (!item.is_readable) {
         tell(inspection, slot, FINDING_UNREADABLE, "it can't be read");
         inspection->plan->must_be_left = true;
     } else if (item.has_foreign_key) {
         tell(inspection, slot, FINDING_FOREIGN_KEY,
              "its path is not made by this machine's C++ library");
-        inspection->plan->must_be_left = true;
+        inspection->plan->has_foreign_keys = true;
+        inspection->plan->has_work =
+            inspection->plan->has_work || !slot->files[SLOT_BIN].is_there || item.bin_fault != NULL;
     } else if (item_is_whole(inspection->directory, slot, &item)) {
         judge_whole(inspection, index, &item);
     } else {

@@ -8,11 +8,22 @@
 #include "findings.h"
 #include "item.h"
 
+/* When an item was used last. Of those of one moment, which caches that were copied are full of,
+ * its place decides. */
+struct use {
+    uint64_t last_access_ns;
+    const char *directory; /* relative to the root */
+    uint64_t number;
+};
+
+/* Below 0: @a goes after @b in a trim. */
+int use_compare(const struct use *a, const struct use *b);
+
 struct rules {
     int64_t now_s;
     int64_t grace_s; /* a lock that is younger is taken for held */
-    bool has_cutoff; /* items that were used last then or before go */
-    uint64_t cutoff_ns;
+    bool has_cutoff; /* this item goes, and all that were used before it */
+    struct use cutoff;
 };
 
 enum slot_verdict { SLOT_KEEP, SLOT_REMOVE };
@@ -29,12 +40,15 @@ struct slot_plan {
 
 /* What is to be done in a directory. */
 struct plan {
-    struct slot_plan *slots; /* as in the directory */
-    bool must_be_left;       /* somebody is at work in it, or it can't be judged */
-    bool has_work;
-    size_t items, whole; /* slots with content, and those of them that are whole */
+    struct slot_plan *slots;    /* as in the directory */
+    bool must_be_left;          /* somebody is at work in it, or it can't be read */
+    bool has_foreign_keys;      /* so that nothing in it is moved or removed */
+    bool has_work;              /* besides freeing locks that we hold */
+    size_t evidence[EVIDENCES]; /* how many items tell each of the format */
+    size_t items, whole;        /* slots with content, and those of them that are whole */
 };
 
+/* One that is not empty is not the runtime's, and never free. */
 bool lock_is_held(const struct file_facts *lock, const struct rules *rules);
 
 /* @descriptor  of the directory

@@ -7,6 +7,7 @@
 
 #include "../output.h"
 #include "files.h"
+#include "std_hash.h"
 
 /* Longer texts of a key are not shown. */
 #define MAX_TEXT_BYTES 65536
@@ -72,6 +73,7 @@ static void read_src(int directory, const struct item_directory *in, const struc
     }
     struct byte_source source = file_source(&file);
     item->src_fault = src_file_parse(&source, &item->src);
+    item->has_whole_src = item->src_fault == NULL;
     if (item->src_fault == NULL) {
         item->device = record_text(&source, &item->src.records[SRC_DEVICE]);
         item->options = record_text(&source, &item->src.records[SRC_OPTIONS]);
@@ -110,6 +112,28 @@ static void read_stamp(int directory, const struct slot *slot, struct item *item
     }
 }
 
+/* Most programs have no specialization constants and no options: then a hash of nothing is in
+ * the path. */
+static bool is_path_of_runtime(const struct item_directory *in)
+{
+    const uint64_t nothing = std_hash_of("", 0);
+    return in->kind != ITEM_IMAGE || in->levels[2] == nothing || in->levels[3] == nothing;
+}
+
+static enum item_evidence evidence_of(const struct item_directory *in, const struct slot *slot,
+                                      const struct item *item)
+{
+    const bool has_src = slot->files[SLOT_SRC].is_there;
+    const bool bin_is_whole = slot->files[SLOT_BIN].is_there && item->bin_fault == NULL;
+    if (in->kind == ITEM_IMAGE ? item->has_whole_src : bin_is_whole) {
+        return EVIDENCE_WHOLE;
+    }
+    if (slot_size(slot) == 0) {
+        return is_path_of_runtime(in) ? EVIDENCE_EMPTY : EVIDENCE_NONE;
+    }
+    return has_src || !bin_is_whole ? EVIDENCE_STRANGE : EVIDENCE_NONE;
+}
+
 void item_read(int directory, const struct item_directory *in, const struct slot *slot,
                enum item_depth depth, struct item *ret_item)
 {
@@ -121,6 +145,7 @@ void item_read(int directory, const struct item_directory *in, const struct slot
         read_src(directory, in, slot, depth, &item);
     }
     read_stamp(directory, slot, &item);
+    item.evidence = evidence_of(in, slot, &item);
     *ret_item = item;
 }
 

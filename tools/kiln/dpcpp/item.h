@@ -14,10 +14,21 @@ enum item_depth {
     ITEM_WHOLE  /* its whole key too, to compare it with its path */
 };
 
+/* What an item tells about the format of the cache that it is in. */
+enum item_evidence {
+    EVIDENCE_NONE,
+    EVIDENCE_EMPTY,   /* its path is one of the runtime's, and its files are empty */
+    EVIDENCE_STRANGE, /* damaged, or of another format */
+    EVIDENCE_WHOLE,   /* a file of several lengths, which all add up */
+    EVIDENCES
+};
+
 struct item {
+    enum item_evidence evidence;
     bool is_readable;        /* false: it is there, but the system doesn't let it be read */
     const char *bin_fault;   /* NULL: none */
     const char *src_fault;   /* the same; "doesn't belong to its path" too */
+    bool has_whole_src;      /* its lengths add up */
     bool has_foreign_key;    /* none of its hashes is what its path says: of another library */
     bool has_stamp;          /* when it was used last was read */
     bool stamp_is_damaged;   /* its file is there, but holds no number */

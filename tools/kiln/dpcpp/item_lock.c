@@ -9,37 +9,118 @@
 
 #include "../output.h"
 
-static bool is_stale(int directory, const char *name, const struct rules *rules)
+/* How often a lock may come and go while we try. */
+#define TRIES_MAX 8
+
+/* ---- one lock ---- */
+
+static enum lock_result lose(int file, enum lock_result result)
 {
-    struct stat stat;
-    if (fstatat(directory, name, &stat, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(stat.st_mode)) {
-        return false;
-    }
-    struct file_facts facts = {.is_there = true, .changed_s = stat.st_mtim.tv_sec};
-    return !lock_is_held(&facts, rules);
+    int error = errno;
+    close(file);
+    errno = error;
+    return result;
 }
 
-enum lock_result lock_take(int directory, const char *name, const struct rules *rules)
+/* The system's lock. Where the file system has none, whoever comes gets it. */
+static bool claim(int file)
+{
+    struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    return fcntl(file, F_OFD_SETLK, &whole) == 0 || (errno != EAGAIN && errno != EACCES);
+}
+
+static bool is_stale(const struct stat *stat, const struct rules *rules)
+{
+    struct file_facts facts = {
+        .is_there = true, .size = (uint64_t)stat->st_size, .changed_s = stat->st_mtim.tv_sec};
+    return S_ISREG(stat->st_mode) && !lock_is_held(&facts, rules);
+}
+
+static bool is_still_named(int directory, const char *name, const struct stat *opened)
+{
+    struct stat now;
+    return fstatat(directory, name, &now, AT_SYMLINK_NOFOLLOW) == 0 &&
+           now.st_ino == opened->st_ino && now.st_dev == opened->st_dev;
+}
+
+enum lock_result lock_take_over(int directory, const char *name, const struct rules *rules,
+                                struct held_lock *ret_lock)
+{
+    struct stat opened;
+    int file = openat(directory, name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (file < 0) {
+        /* A link, or a pipe that nobody reads: no lock of the runtime's. */
+        return errno == ELOOP || errno == ENXIO || errno == EISDIR ? LOCK_HELD_BY_OTHERS
+                                                                   : LOCK_FAILED;
+    }
+    if (fstat(file, &opened) != 0) {
+        return lose(file, LOCK_FAILED);
+    }
+    if (!is_stale(&opened, rules) || !claim(file)) {
+        return lose(file, LOCK_HELD_BY_OTHERS);
+    }
+    /* Who had it before us may have removed the file since it was opened. */
+    if (!is_still_named(directory, name, &opened)) {
+        errno = ENOENT;
+        return lose(file, LOCK_FAILED);
+    }
+    *ret_lock = (struct held_lock){.file = file};
+    return LOCK_TAKEN;
+}
+
+static enum lock_result make(int directory, const char *name, struct held_lock *ret_lock)
 {
     int file = openat(directory, name, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0200);
-    if (file >= 0) {
-        close(file);
-        return LOCK_TAKEN;
-    }
-    if (errno != EEXIST) {
+    if (file < 0) {
         return LOCK_FAILED;
     }
-    if (!is_stale(directory, name, rules)) {
-        return LOCK_HELD_BY_OTHERS;
+    /* With no grace at all, another one may have taken it over by now. */
+    if (!claim(file)) {
+        return lose(file, LOCK_HELD_BY_OTHERS);
     }
-    /* From now on it is ours, and a second kiln sees it as fresh. */
-    return utimensat(directory, name, NULL, AT_SYMLINK_NOFOLLOW) == 0 ? LOCK_TAKEN : LOCK_FAILED;
+    *ret_lock = (struct held_lock){.file = file, .was_made = true};
+    return LOCK_TAKEN;
 }
+
+enum lock_result lock_take(int directory, const char *name, const struct rules *rules,
+                           struct held_lock *ret_lock)
+{
+    for (int i = 0; i < TRIES_MAX; i++) {
+        enum lock_result result = make(directory, name, ret_lock);
+        if (result != LOCK_FAILED || errno != EEXIST) {
+            return result;
+        }
+        result = lock_take_over(directory, name, rules, ret_lock);
+        if (result != LOCK_FAILED || errno != ENOENT) {
+            return result;
+        }
+    }
+    return LOCK_HELD_BY_OTHERS;
+}
+
+bool lock_free(int directory, const char *name, struct held_lock *lock)
+{
+    bool is_free = unlinkat(directory, name, 0) == 0 || errno == ENOENT;
+    int error = errno;
+    close(lock->file);
+    errno = error;
+    return is_free;
+}
+
+void lock_give_back(int directory, const char *name, struct held_lock *lock)
+{
+    if (lock->was_made) {
+        unlinkat(directory, name, 0);
+    }
+    close(lock->file);
+}
+
+/* ---- those of a directory ---- */
 
 bool item_locks_have(const struct item_locks *locks, uint64_t number)
 {
     for (size_t i = 0; i < locks->count; i++) {
-        if (locks->numbers[i] == number) {
+        if (locks->locks[i].number == number) {
             return true;
         }
     }
@@ -54,26 +135,49 @@ enum lock_result item_locks_take(struct item_locks *locks, uint64_t number,
     }
     if (locks->count == locks->capacity) {
         locks->capacity = locks->capacity == 0 ? 8 : locks->capacity * 2;
-        locks->numbers =
-            must(reallocarray(locks->numbers, locks->capacity, sizeof *locks->numbers));
+        locks->locks = must(reallocarray(locks->locks, locks->capacity, sizeof *locks->locks));
     }
     char name[SLOT_NAME_SIZE];
+    struct held_lock lock;
     slot_name_format(number, SLOT_LOCK, name);
-    enum lock_result result = lock_take(locks->directory, name, rules);
-    if (result == LOCK_TAKEN) {
-        locks->numbers[locks->count++] = number;
+    enum lock_result result = lock_take(locks->directory, name, rules, &lock);
+    if (result != LOCK_TAKEN) {
+        return result;
     }
-    return result;
+    /* Not one descriptor for each: copies may pile up by the thousand. */
+    if (locks->count == 0) {
+        locks->first_file = lock.file;
+    } else {
+        close(lock.file);
+    }
+    locks->locks[locks->count++] = (struct item_lock){number, lock.was_made};
+    return LOCK_TAKEN;
 }
 
-void item_locks_release(struct item_locks *locks)
+/* The first one last, since it keeps others out. */
+static void release(struct item_locks *locks, bool frees_all)
 {
-    for (size_t i = 0; i < locks->count; i++) {
+    for (size_t i = locks->count; i > 0; i--) {
+        const struct item_lock *lock = &locks->locks[i - 1];
         char name[SLOT_NAME_SIZE];
-        slot_name_format(locks->numbers[i], SLOT_LOCK, name);
-        unlinkat(locks->directory, name, 0);
+        slot_name_format(lock->number, SLOT_LOCK, name);
+        if (frees_all || lock->was_made) {
+            unlinkat(locks->directory, name, 0);
+        }
     }
-    free(locks->numbers);
-    locks->numbers = NULL;
-    locks->count = locks->capacity = 0;
+    if (locks->count > 0) {
+        close(locks->first_file);
+    }
+    free(locks->locks);
+    *locks = (struct item_locks){.directory = locks->directory};
+}
+
+void item_locks_free(struct item_locks *locks)
+{
+    release(locks, true);
+}
+
+void item_locks_give_back(struct item_locks *locks)
+{
+    release(locks, false);
 }

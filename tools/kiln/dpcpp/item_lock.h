@@ -1,30 +1,56 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The SYCL runtime's own locks: a file <n>.lock that only one can make. Who holds one may write or
- * remove the files of that number; readers pass it by. They carry no owner, so that one which a
- * killed process left is told by its age alone.
+ * The SYCL runtime's own locks: an empty file <n>.lock that only one can make. Who holds one may
+ * write or remove the files of that number; readers pass it by. They carry no owner, so that one
+ * which a killed process left is told by its age alone. Among ourselves the system's locks on
+ * these files tell who took over a stale one; the runtime doesn't look at them.
  */
 #pragma once
 
 #include "inspect.h"
 
-/* The locks that we hold in one directory. */
+enum lock_result { LOCK_TAKEN, LOCK_HELD_BY_OTHERS, LOCK_FAILED /* with errno */ };
+
+/* One that is ours. */
+struct held_lock {
+    int file;      /* has the system's lock */
+    bool was_made; /* false: a stale one was taken over */
+};
+
+/* Makes a lock of any name, or takes over one that is stale by @rules. */
+enum lock_result lock_take(int directory, const char *name, const struct rules *rules,
+                           struct held_lock *ret_lock);
+
+/* Takes over a stale one; makes none: LOCK_FAILED with ENOENT. */
+enum lock_result lock_take_over(int directory, const char *name, const struct rules *rules,
+                                struct held_lock *ret_lock);
+
+/* Frees a lock: nobody has it then. Returns false with errno. */
+bool lock_free(int directory, const char *name, struct held_lock *lock);
+
+/* Leaves it as it was found: what it hides stays hidden. */
+void lock_give_back(int directory, const char *name, struct held_lock *lock);
+
+/* The locks that we hold in one directory. The first one keeps all others of us out, so that it
+ * is to be the same one for all. */
 struct item_locks {
     int directory;
-    uint64_t *numbers;
+    int first_file;
+    struct item_lock {
+        uint64_t number;
+        bool was_made;
+    } * locks;
     size_t count, capacity;
 };
 
-enum lock_result { LOCK_TAKEN, LOCK_HELD_BY_OTHERS, LOCK_FAILED /* with errno */ };
-
-/* Takes one, or takes over one that is stale by @rules. Taking one twice gives LOCK_TAKEN. */
+/* Taking one twice gives LOCK_TAKEN. */
 enum lock_result item_locks_take(struct item_locks *locks, uint64_t number,
                                  const struct rules *rules);
 
 bool item_locks_have(const struct item_locks *locks, uint64_t number);
 
-void item_locks_release(struct item_locks *locks);
+/* Frees all, those too that were taken over: what is in the directory is in order now. */
+void item_locks_free(struct item_locks *locks);
 
-/* Makes a lock of any name; LOCK_TAKEN where a stale one is taken over too. It is freed by
- * unlinking it. */
-enum lock_result lock_take(int directory, const char *name, const struct rules *rules);
+/* Leaves all as they were found. */
+void item_locks_give_back(struct item_locks *locks);

@@ -16,7 +16,8 @@
 
 /* ---- no end in the middle ---- */
 
-/* Ctrl-C must not leave our locks behind: they would be stale ones. */
+/* Ctrl-C must not leave our locks behind: they would be stale ones. Nor must Ctrl-Z let programs
+ * wait for them. */
 static void hold_signals(sigset_t *ret_before)
 {
     sigset_t ending;
@@ -26,6 +27,7 @@ static void hold_signals(sigset_t *ret_before)
     sigaddset(&ending, SIGHUP);
     sigaddset(&ending, SIGQUIT);
     sigaddset(&ending, SIGPIPE);
+    sigaddset(&ending, SIGTSTP);
     sigprocmask(SIG_BLOCK, &ending, ret_before);
 }
 
@@ -70,16 +72,19 @@ static bool move_slot(int directory, const struct slot *slot, uint64_t place)
     return true;
 }
 
+/* Over what is there: who reads meanwhile, or after we were killed, finds a number, never an empty
+ * file, which programs die of. */
 static bool write_number(int directory, const char *name, uint64_t number)
 {
     char text[32];
     int length = snprintf(text, sizeof text, "%" PRIu64, number);
-    int file = openat(directory, name, O_WRONLY | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int file = openat(directory, name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (file < 0) {
         return false;
     }
     errno = ENOSPC; /* what a short write means */
-    bool is_written = write(file, text, (size_t)length) == length;
+    bool is_written =
+        pwrite(file, text, (size_t)length, 0) == length && ftruncate(file, length) == 0;
     int error = errno;
     if (close(file) != 0 && is_written) {
         return false;
@@ -145,15 +150,17 @@ static bool is_in_use(const struct item_directory *directory, const struct rules
     return false;
 }
 
-/* Each slot that is there, and each place that one may come to. */
+/* Each slot that is there, and each place that one may come to: 0 before all others. */
 static enum mend_result take_locks(const struct item_directory *directory,
                                    const struct rules *rules, struct item_locks *locks)
 {
     enum lock_result result = LOCK_TAKEN;
     for (size_t i = 0; i < directory->slot_count && result == LOCK_TAKEN; i++) {
-        result = item_locks_take(locks, directory->slots[i].number, rules);
-        if (result == LOCK_TAKEN && directory->kind != ITEM_IR) {
+        if (directory->kind != ITEM_IR) {
             result = item_locks_take(locks, i, rules);
+        }
+        if (result == LOCK_TAKEN) {
+            result = item_locks_take(locks, directory->slots[i].number, rules);
         }
     }
     return of_lock(result);
@@ -184,7 +191,10 @@ static enum mend_result mend_locked(int descriptor, struct item_directory *direc
     struct plan plan;
     inspect(descriptor, directory, rules, NULL, &plan);
     enum mend_result result = MEND_IN_USE;
-    if (!plan.must_be_left) {
+    if (!plan.must_be_left && plan.has_foreign_keys) {
+        /* Their locks may go where there is nothing behind them but whole items. */
+        result = plan.has_work ? MEND_IN_USE : MEND_DONE;
+    } else if (!plan.must_be_left) {
         result = carry_out(descriptor, directory, &plan, mended) ? MEND_DONE : MEND_FAILED;
     }
     int error = errno;
@@ -211,9 +221,15 @@ enum mend_result mend_directory(const struct tree *tree, const struct item_direc
     enum mend_result result = take_locks(directory, rules, &locks);
     if (result == MEND_DONE) {
         result = mend_locked(descriptor, &now, &locks, rules, mended);
+    } else if (result == MEND_FAILED && errno == ENOENT) {
+        result = MEND_DONE; /* the directory went meanwhile */
     }
     int error = errno;
-    item_locks_release(&locks);
+    if (result == MEND_DONE) {
+        item_locks_free(&locks);
+    } else {
+        item_locks_give_back(&locks); /* a stale one may hide what is torn */
+    }
     let_signals_through(&before);
     item_directory_clear(&now);
     close(descriptor);
@@ -256,7 +272,10 @@ enum mend_result mend_empty_directory(const struct tree *tree, const char *path)
     int error = errno;
     free(rest);
     errno = error;
-    return is_any_removed ? MEND_DONE : error == ENOTEMPTY ? MEND_IN_USE : MEND_FAILED;
+    if (is_any_removed || error == ENOENT) {
+        return MEND_DONE;
+    }
+    return error == ENOTEMPTY || error == EEXIST ? MEND_IN_USE : MEND_FAILED;
 }
 
 /* ---- beside the items ---- */
@@ -264,11 +283,15 @@ enum mend_result mend_empty_directory(const struct tree *tree, const char *path)
 enum mend_result mend_root_lock(const struct tree *tree, int which, const struct rules *rules)
 {
     const char *path = tree->files[which].path;
-    enum lock_result result = lock_take(tree->root, path, rules);
+    struct held_lock lock;
+    enum lock_result result = lock_take_over(tree->root, path, rules, &lock);
+    if (result == LOCK_FAILED && errno == ENOENT) {
+        return MEND_DONE; /* its owner freed it */
+    }
     if (result != LOCK_TAKEN) {
         return of_lock(result);
     }
-    return unlinkat(tree->root, path, 0) == 0 || errno == ENOENT ? MEND_DONE : MEND_FAILED;
+    return lock_free(tree->root, path, &lock) ? MEND_DONE : MEND_FAILED;
 }
 
 static enum mend_result write_size(const struct tree *tree)
@@ -296,11 +319,12 @@ enum mend_result mend_size(const struct tree *tree, const struct rules *rules)
     }
     sigset_t before;
     hold_signals(&before);
-    enum mend_result result = of_lock(lock_take(tree->root, SIZE_NAME ".lock", rules));
+    struct held_lock lock;
+    enum mend_result result = of_lock(lock_take(tree->root, SIZE_NAME ".lock", rules, &lock));
     if (result == MEND_DONE) {
         result = write_size(tree);
         int error = errno;
-        unlinkat(tree->root, SIZE_NAME ".lock", 0);
+        lock_free(tree->root, SIZE_NAME ".lock", &lock);
         errno = error;
     }
     let_signals_through(&before);

@@ -29,7 +29,9 @@ static void take_items(struct survey *survey, const struct item_directory *direc
         }
         survey->items[survey->item_count++] =
             (struct surveyed_item){.directory = index,
-                                   .last_access_ns = plan->slots[i].last_access_ns,
+                                   .use = {.last_access_ns = plan->slots[i].last_access_ns,
+                                           .directory = directory->path,
+                                           .number = directory->slots[i].number},
                                    .size = slot_size(&directory->slots[i])};
     }
 }
@@ -66,6 +68,9 @@ static void survey_directory(struct tree *tree, size_t index, const struct rules
     struct plan plan;
     inspect_twice(descriptor, directory, rules, &survey->findings, &plan);
     survey->checked += plan.items;
+    for (size_t i = 0; i < EVIDENCES; i++) {
+        survey->evidence[i] += plan.evidence[i];
+    }
     take_items(survey, directory, &plan, index);
     plan_free(&plan);
     close(descriptor);
@@ -114,23 +119,62 @@ static void survey_root_lock(const struct tree *tree, int which, const struct ru
                  must(strdup(is_held ? "is locked, and not for long" : meaning)));
 }
 
-static void survey_size(const struct tree *tree, struct survey *survey)
+/* What cache_size.txt says, beside what it is to say. */
+struct size_facts {
+    bool is_readable, is_number;
+    uint64_t said, size;
+};
+
+static bool is_right(const struct size_facts *facts)
 {
-    bool is_number;
-    uint64_t said, size = tree_size(tree);
-    if (!tree->files[ROOT_SIZE].facts.is_there) {
+    return facts->is_readable && facts->is_number && facts->said == facts->size;
+}
+
+static struct size_facts read_size(const struct tree *tree)
+{
+    struct size_facts facts = {.size = tree_size(tree)};
+    facts.is_readable = read_number_in(tree->root, SIZE_NAME, &facts.is_number, &facts.said);
+    return facts;
+}
+
+/* A program that wrote an item takes the lock and counts it a moment later. So what seems to be
+ * wrong is looked at once more, and believed where nothing has changed and nobody has the lock. */
+static bool is_settled(const struct tree *tree, const struct rules *rules,
+                       const struct size_facts *facts)
+{
+    struct tree now;
+    if (!tree_read(tree->path, &now)) {
+        return true;
+    }
+    const struct size_facts again = read_size(&now);
+    const bool is_locked = lock_is_held(&now.files[ROOT_SIZE_LOCK].facts, rules);
+    tree_free(&now);
+    return !is_locked && again.is_readable == facts->is_readable &&
+           again.is_number == facts->is_number && again.said == facts->said &&
+           again.size == facts->size;
+}
+
+static void survey_size(const struct tree *tree, const struct rules *rules, struct survey *survey)
+{
+    if (!tree->files[ROOT_SIZE].facts.is_there ||
+        lock_is_held(&tree->files[ROOT_SIZE_LOCK].facts, rules)) {
+        return;
+    }
+    const struct size_facts facts = read_size(tree);
+    if (is_right(&facts) || !is_settled(tree, rules, &facts)) {
         return;
     }
     survey->findings.owner = (struct owner){OWNER_SIZE, 0};
-    if (!read_number_in(tree->root, SIZE_NAME, &is_number, &said)) {
+    if (!facts.is_readable) {
         findings_add(&survey->findings, FINDING_UNREADABLE, must(strdup(SIZE_NAME)),
                      must(strdup("it can't be read")));
-    } else if (!is_number) {
+    } else if (!facts.is_number) {
         findings_add(&survey->findings, FINDING_BAD_SIZE, must(strdup(SIZE_NAME)),
                      must(strdup("holds no number: programs that bound the cache's size die")));
-    } else if (said != size) {
-        findings_add(&survey->findings, FINDING_WRONG_SIZE, must(strdup(SIZE_NAME)),
-                     text_of("says %" PRIu64 " bytes; the items have %" PRIu64, said, size));
+    } else {
+        findings_add(
+            &survey->findings, FINDING_WRONG_SIZE, must(strdup(SIZE_NAME)),
+            text_of("says %" PRIu64 " bytes; the items have %" PRIu64, facts.said, facts.size));
     }
 }
 
@@ -149,7 +193,7 @@ void survey_make(struct tree *tree, const struct rules *rules, struct survey *re
     survey_root_lock(tree, ROOT_SIZE_LOCK, rules, hang, &survey);
     survey_root_lock(tree, ROOT_EVICTION_LOCK, rules, grow, &survey);
     survey_root_lock(tree, ROOT_EVICTION_LOCK_INSIDE, rules, grow, &survey);
-    survey_size(tree, &survey);
+    survey_size(tree, rules, &survey);
     *ret_survey = survey;
 }
 
@@ -207,10 +251,24 @@ static bool are_one(struct owner a, struct owner b)
     return a.kind == b.kind && a.index == b.index;
 }
 
+/* A cache of which a power cut left nothing but empty files is one, too. */
+static bool proves_format(const struct survey *survey)
+{
+    const size_t *evidence = survey->evidence;
+    return evidence[EVIDENCE_WHOLE] > 0 ||
+           (evidence[EVIDENCE_EMPTY] > 0 && evidence[EVIDENCE_STRANGE] == 0);
+}
+
+/* What names alone are enough for: locks that have one of the runtime's own, and are empty. */
+static bool needs_proof(struct owner owner)
+{
+    return owner.kind != OWNER_ROOT_LOCK;
+}
+
 bool survey_mend(const struct tree *tree, const struct rules *rules, struct survey *survey,
                  struct mended *mended)
 {
-    bool all_went_well = true;
+    bool all_went_well = true, lacks_proof = false;
     struct owner last = {.kind = OWNER_NONE};
     for (size_t i = 0; i < survey->findings.count; i++) {
         const struct finding *finding = &survey->findings.items[i];
@@ -220,10 +278,20 @@ bool survey_mend(const struct tree *tree, const struct rules *rules, struct surv
             continue;
         }
         last = finding->owner;
+        if (!proves_format(survey) && needs_proof(last)) {
+            lacks_proof = true;
+            continue;
+        }
         all_went_well = mend_owner(tree, rules, last, survey, mended) && all_went_well;
     }
     if (mended->removed > 0) {
         all_went_well = mend_complain(mend_size(tree, rules), SIZE_NAME) && all_went_well;
+    }
+    if (lacks_proof) {
+        complain(
+            "%s: left as it is: no item is whole, so that it can't be told from something "
+            "else, or from a newer format; where it is a cache, nothing is lost by removing it",
+            tree->path);
     }
     return all_went_well;
 }

@@ -9,7 +9,7 @@
 /* An item that the runtime can use, or could. */
 struct surveyed_item {
     size_t directory; /* index in the tree */
-    uint64_t last_access_ns;
+    struct use use;
     uint64_t size;
 };
 
@@ -17,7 +17,8 @@ struct survey {
     struct findings findings;
     struct surveyed_item *items;
     size_t item_count, item_capacity;
-    size_t checked; /* items, the damaged ones too */
+    size_t checked;             /* items, the damaged ones too */
+    size_t evidence[EVIDENCES]; /* how many items tell each of the cache's format */
 };
 
 /* Reads everything of a tree. Directories that seem to be damaged are read anew. */
@@ -26,7 +27,8 @@ void survey_make(struct tree *tree, const struct rules *rules, struct survey *re
 void survey_free(struct survey *survey);
 
 /* Mends what was found. What is in use is left; what can't be mended is named, and makes this
- * false. */
+ * false. Where nothing proves that this is a cache of the format, only locks of the root go: names
+ * alone don't tell it from somebody's own files, or from a format to come. */
 bool survey_mend(const struct tree *tree, const struct rules *rules, struct survey *survey,
                  struct mended *mended);
 

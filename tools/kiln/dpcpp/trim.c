@@ -2,10 +2,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <kiln/config.h>
 
+#include "../age.h"
 #include "../json.h"
 #include "../options.h"
 #include "../output.h"
@@ -22,35 +22,14 @@ struct limits {
     uint64_t max_age_s; /* 0: any */
 };
 
-/* What goes: all that was used last at the cutoff or before. */
+/* What goes: the cutoff, and all that was used before it. */
 struct choice {
-    uint64_t cutoff_ns;
+    struct use cutoff;
     size_t items; /* 0: nothing goes */
     uint64_t size;
 };
 
 /* ---- limits ---- */
-
-/* Days, or a number with d, h, m or s. */
-static bool parse_age(const char *text, uint64_t *ret_seconds)
-{
-    static const struct {
-        const char *suffix;
-        uint64_t seconds;
-    } units[] = {{"", 86400}, {"d", 86400}, {"h", 3600}, {"m", 60}, {"s", 1}};
-    size_t digits = strspn(text, "0123456789");
-    uint64_t number;
-    if (!parse_number(text, digits, &number) || number == 0 || number > INT32_MAX) {
-        return false;
-    }
-    for (size_t i = 0; i < sizeof units / sizeof units[0]; i++) {
-        if (strcmp(text + digits, units[i].suffix) == 0) {
-            *ret_seconds = number * units[i].seconds;
-            return true;
-        }
-    }
-    return false;
-}
 
 static int limits_read(const struct dpcpp_request *request, const char *max_size,
                        const char *older_than, struct limits *ret_limits)
@@ -62,7 +41,7 @@ static int limits_read(const struct dpcpp_request *request, const char *max_size
     if (max_size != NULL && kiln_size_parse(max_size, &limits.max_size) != KILN_OK) {
         return options_wrong(request->command, "--max-size takes bytes, with K, M, G or T");
     }
-    if (older_than != NULL && !parse_age(older_than, &limits.max_age_s)) {
+    if (older_than != NULL && !age_parse(older_than, &limits.max_age_s)) {
         return options_wrong(request->command,
                              "--older-than takes days above 0, or a number with d, h, m or s");
     }
@@ -76,7 +55,7 @@ static int last_used_first(const void *left, const void *right)
 {
     const struct surveyed_item *a = left;
     const struct surveyed_item *b = right;
-    return a->last_access_ns > b->last_access_ns ? -1 : a->last_access_ns < b->last_access_ns;
+    return use_compare(&a->use, &b->use);
 }
 
 /* What was used before this is too old. */
@@ -97,13 +76,13 @@ static struct choice choose(struct survey *survey, const struct limits *limits,
     }
     for (size_t i = 0; i < survey->item_count; i++) {
         const struct surveyed_item *item = &survey->items[i];
-        bool is_old = item->last_access_ns < oldest_allowed_ns(limits, rules);
+        bool is_old = item->use.last_access_ns < oldest_allowed_ns(limits, rules);
         if (choice.items == 0 && !is_old && item->size <= limits->max_size - kept) {
             kept += item->size;
             continue;
         }
         if (choice.items++ == 0) {
-            choice.cutoff_ns = item->last_access_ns;
+            choice.cutoff = item->use;
         }
         choice.size += item->size;
     }
@@ -116,25 +95,46 @@ static bool remove_chosen(const struct tree *tree, const struct rules *rules,
                           const struct survey *survey, struct mended *mended)
 {
     bool all_went_well = true;
+    const uint64_t removed_before = mended->removed;
     for (size_t i = 0; i < survey->item_count; i++) {
         const struct surveyed_item *item = &survey->items[i];
         const struct item_directory *directory = &tree->directories[item->directory];
-        if (rules->has_cutoff && item->last_access_ns <= rules->cutoff_ns) {
+        if (rules->has_cutoff && use_compare(&item->use, &rules->cutoff) >= 0) {
             enum mend_result result = mend_directory(tree, directory, rules, mended);
             all_went_well = mend_complain(result, directory->path) && all_went_well;
         }
     }
-    return mend_complain(mend_size(tree, rules), SIZE_NAME) && all_went_well;
+    if (mended->removed > removed_before) {
+        all_went_well = mend_complain(mend_size(tree, rules), SIZE_NAME) && all_went_well;
+    }
+    return all_went_well;
 }
 
-static void print_trimmed(const struct choice *choice, const struct mended *mended, bool yes)
+/* How many findings are there to mend. */
+static size_t count_mendable(const struct findings *findings)
+{
+    return findings_count(findings, CLASS_PROBLEM, NULL) +
+           findings_count(findings, CLASS_WASTE, NULL);
+}
+
+static void print_trimmed(const struct choice *choice, const struct findings *findings,
+                          const struct mended *mended, bool yes)
 {
     char size[UNIT_TEXT_SIZE];
     format_size(yes ? mended->removed_bytes : choice->size, size);
     if (yes) {
-        printf("%" PRIu64 " items removed, %s\n", mended->removed, size);
-    } else {
-        printf("%zu items would be removed, %s\n", choice->items, size);
+        printf("%" PRIu64 " %s removed, %s\n", mended->removed,
+               noun_of(mended->removed, "item", "items"), size);
+        return;
+    }
+    const size_t mendable = count_mendable(findings);
+    printf("%zu %s would be removed, %s", choice->items, noun_of(choice->items, "item", "items"),
+           size);
+    if (mendable > 0) {
+        printf("; and %zu %s mended", mendable, noun_of(mendable, "finding", "findings"));
+    }
+    putchar('\n');
+    if (choice->items + mendable > 0) {
         complain("nothing was altered: give --yes");
     }
 }
@@ -147,7 +147,7 @@ static int trim(struct tree *tree, struct rules *rules, const struct limits *lim
     survey_make(tree, rules, &survey);
     struct choice choice = choose(&survey, limits, rules);
     rules->has_cutoff = choice.items > 0;
-    rules->cutoff_ns = choice.cutoff_ns;
+    rules->cutoff = choice.cutoff;
     bool went_well = true;
     if (yes) {
         went_well = survey_mend(tree, rules, &survey, &mended);
@@ -160,7 +160,7 @@ static int trim(struct tree *tree, struct rules *rules, const struct limits *lim
         json_print(stdout, object);
     } else {
         findings_print(&survey.findings);
-        print_trimmed(&choice, &mended, yes);
+        print_trimmed(&choice, &survey.findings, &mended, yes);
     }
     survey_free(&survey);
     return went_well ? EXIT_OK : EXIT_IO;

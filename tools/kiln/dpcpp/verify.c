@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "../json.h"
+#include "../options.h"
 #include "../output.h"
 #include "../tool.h"
 #include "dpcpp.h"
@@ -15,8 +16,9 @@ static void print_summary(const struct survey *survey, const struct mended *mend
     size_t waste = findings_count(&survey->findings, CLASS_WASTE, &all_waste);
     char size[UNIT_TEXT_SIZE];
     format_size(mended->removed_bytes, size);
-    printf("%zu items checked, %zu of use: %zu problems, %zu of waste", survey->checked,
-           survey->item_count, all_problems, all_waste);
+    printf("%zu %s checked, %zu of use: %zu %s, %zu of waste", survey->checked,
+           noun_of(survey->checked, "item", "items"), survey->item_count, all_problems,
+           noun_of(all_problems, "problem", "problems"), all_waste);
     if (problems + waste < all_problems + all_waste) {
         printf("; %zu mended, %s removed", all_problems + all_waste - problems - waste, size);
     }
@@ -48,6 +50,9 @@ int dpcpp_verify(const struct dpcpp_request *request, bool repair,
 {
     struct rules rules = {0};
     struct tree tree = {0};
+    if (permission->yes && !repair) {
+        return options_wrong(request->command, "--yes goes with --repair");
+    }
     int exit_code = rules_read(request, permission->grace, &rules);
     if (exit_code == EXIT_OK) {
         exit_code = root_read(request, &tree);

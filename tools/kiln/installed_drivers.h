@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The OpenCL drivers that are installed here, and which of them an entry is of: by the files that
+ * are a driver's own in each process. What it is linked to besides, a program may have brought
+ * along, so that this tool can't know it.
+ */
+#pragma once
+
+#include <kiln/key.h>
+
+enum driver_verdict {
+    DRIVER_UNTOLD, /* the key names no platform that is installed here, or one that tells no files
+                    */
+    DRIVER_INSTALLED,
+    DRIVER_REPLACED /* the key's platform is installed, but with other files */
+};
+
+struct installed_drivers;
+
+/* Loads OpenCL with all its drivers. What can't be told is named. To be freed. */
+struct installed_drivers *installed_drivers_find(void);
+
+void installed_drivers_free(struct installed_drivers *drivers);
+
+/* @key  of an entry; parts of it may be away, but for their digests */
+enum driver_verdict installed_drivers_judge(const struct installed_drivers *drivers,
+                                            const kiln_key *key);

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "opencl_library.h"
+
+#include <dlfcn.h>
+#include <string.h>
+
+#include "output.h"
+
+static bool find_function(void *library, const char *name, void *ret_function)
+{
+    void *function = dlsym(library, name);
+    memcpy(ret_function, &function, sizeof function);
+    return function != NULL;
+}
+
+bool opencl_load(struct opencl *ret_opencl, char **ret_why)
+{
+    struct opencl opencl = {.library = dlopen(OPENCL_LIBRARY, RTLD_NOW | RTLD_GLOBAL)};
+    if (opencl.library == NULL) {
+        *ret_why = text_of("no OpenCL: %s", dlerror());
+        return false;
+    }
+#define FIND(name) find_function(opencl.library, #name, &opencl.name)
+    bool complete = FIND(clGetPlatformIDs) && FIND(clGetPlatformInfo) && FIND(clGetDeviceIDs) &&
+                    FIND(clGetDeviceInfo) && FIND(clGetExtensionFunctionAddress);
+#undef FIND
+    if (!complete) {
+        *ret_why = text_of("%s is no OpenCL loader: %s", OPENCL_LIBRARY, dlerror());
+        return false;
+    }
+    *ret_opencl = opencl;
+    return true;
+}
+
+cl_uint opencl_platforms(const struct opencl *opencl, cl_platform_id *ret_platforms)
+{
+    cl_uint count = 0;
+    if (opencl->clGetPlatformIDs(OPENCL_PLATFORMS_MAX, ret_platforms, &count) != CL_SUCCESS) {
+        return 0;
+    }
+    return count < OPENCL_PLATFORMS_MAX ? count : OPENCL_PLATFORMS_MAX;
+}
+
+bool opencl_platform_text(const struct opencl *opencl, cl_platform_id platform,
+                          cl_platform_info name, char *ret_text)
+{
+    memset(ret_text, 0, OPENCL_TEXT_SIZE);
+    return opencl->clGetPlatformInfo(platform, name, OPENCL_TEXT_SIZE - 1, ret_text, NULL) ==
+           CL_SUCCESS;
+}

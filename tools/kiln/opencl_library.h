@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * OpenCL as a program gets it: the loader, with all drivers that it finds.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#define CL_TARGET_OPENCL_VERSION 300
+#include <CL/cl.h>
+
+#define OPENCL_LIBRARY "libOpenCL.so.1"
+#define OPENCL_PLATFORMS_MAX 64
+#define OPENCL_TEXT_SIZE 1024
+
+/* The loader's functions that are called here, under their own names. */
+struct opencl {
+    void *library;
+    cl_int (*clGetPlatformIDs)(cl_uint, cl_platform_id *, cl_uint *);
+    cl_int (*clGetPlatformInfo)(cl_platform_id, cl_platform_info, size_t, void *, size_t *);
+    cl_int (*clGetDeviceIDs)(cl_platform_id, cl_device_type, cl_uint, cl_device_id *, cl_uint *);
+    cl_int (*clGetDeviceInfo)(cl_device_id, cl_device_info, size_t, void *, size_t *);
+    void *(*clGetExtensionFunctionAddress)(const char *);
+};
+
+/* Loads it for as long as the tool runs. Where it can't, returns false with why, to be freed. */
+bool opencl_load(struct opencl *ret_opencl, char **ret_why);
+
+/* @ret_platforms  room for OPENCL_PLATFORMS_MAX
+ * Returns how many there are, 0 too where the loader fails. */
+cl_uint opencl_platforms(const struct opencl *opencl, cl_platform_id *ret_platforms);
+
+/* @ret_text  room for OPENCL_TEXT_SIZE bytes; "" where false is returned */
+bool opencl_platform_text(const struct opencl *opencl, cl_platform_id platform,
+                          cl_platform_info name, char *ret_text);

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A file that the user names for bytes of an entry. The name never stands for a part of them.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdio.h>
+
+struct output_file {
+    FILE *stream; /* to write to */
+    const char *path;
+    char *temporary; /* beside it; NULL: the stream is stdout */
+};
+
+/* Begins one; "-" is stdout. Returns EXIT_OK; else the fault was named, and this is what to exit
+ * with. */
+int output_file_begin(const char *path, struct output_file *ret_file);
+
+/* Ends it: gives it its name where all was written, else removes it. Returns the same. */
+int output_file_end(struct output_file *file, bool is_complete);
