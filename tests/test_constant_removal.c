@@ -9,12 +9,16 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <sched.h>
 
 #include <kiln/constant.h>
 
 #include "constant/constants.h"
 #include "constant/environment.h"
+#include "memory/fence.h"
+#include "os/os.h"
+#include "support/child.h"
 #include "support/constant_scene.h"
 
 enum { CONTEXT = 7, OWNER = 9, SIZE = 10 };
@@ -220,6 +224,46 @@ static void test_functions_of_backends_wait_for_nobody(void **state)
     pthread_barrier_destroy(&met);
 }
 
+/* The thread that tells is its parent's. */
+static void disable_in_child(void)
+{
+    CHECK(kiln_constant_set_enabled(0) == KILN_OK);
+    _exit(0);
+}
+
+static void test_a_child_waits_for_no_thread_of_its_parent(void **state)
+{
+    scene *s = *state;
+    s->b.memory.evicted = tell_slowly;
+    s->b.memory.user = s;
+    put_it(s);
+    start(s, remove_key);
+    assert_int_equal(run_in_child(disable_in_child), 0);
+    pthread_join(s->thread, NULL);
+}
+
+static int refuse(int command)
+{
+    (void)command;
+    errno = EPERM;
+    return -1;
+}
+
+/* Nothing is freed then before it is granted again, so that there is nothing to wait for. */
+static void test_a_fence_that_is_refused_is_not_waited_for(void **state)
+{
+    scene *s = *state;
+    put_it(s);
+    kilni_os_table table = *kilni_os_system();
+    table.membarrier = refuse;
+    kilni_os_replace(&table);
+    assert_int_equal(kiln_constant_remove_context(CONTEXT), 1);
+    kilni_os_replace(NULL);
+    assert_int_equal(backend_live(&s->b), kilni_fence_is_asymmetric() ? 1 : 0);
+    assert_int_equal(kiln_constant_remove_context(CONTEXT), 0);
+    assert_int_equal(backend_live(&s->b), 0);
+}
+
 #define IN_SCENE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -231,6 +275,8 @@ int main(void)
         IN_SCENE(test_who_frees_is_waited_for),
         IN_SCENE(test_pins_are_not_waited_for),
         IN_SCENE(test_functions_of_backends_wait_for_nobody),
+        IN_SCENE(test_a_child_waits_for_no_thread_of_its_parent),
+        IN_SCENE(test_a_fence_that_is_refused_is_not_waited_for),
     };
     return cmocka_run_group_tests_name("constant removal", tests, NULL, NULL);
 }
