@@ -10,6 +10,7 @@
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/wait.h>
 
 #include "os/os.h"
@@ -57,6 +58,17 @@ static int gated_renameat(int from, const char *old_path, int to, const char *ne
     return kilni_os_system()->renameat(from, old_path, to, new_path);
 }
 
+/* The addition (release) pairs with the load (acquire) of who has seen a thread end that it can't
+ * join. */
+static _Atomic unsigned closed_count;
+
+static int counted_close(int file)
+{
+    const int result = kilni_os_system()->close(file);
+    atomic_fetch_add_explicit(&closed_count, 1, memory_order_release);
+    return result;
+}
+
 static void set_gate(bool is_closed)
 {
     pthread_mutex_lock(&gate_lock);
@@ -87,6 +99,7 @@ static int set_up(void **state)
     static kilni_os_table table;
     table = *kilni_os_system();
     table.renameat = gated_renameat;
+    table.close = counted_close;
     kilni_os_replace(&table);
     gate_is_closed = false;
     waiting_at_gate = published_count = 0;
@@ -408,6 +421,7 @@ static void test_its_own_thread_closes_it(void **state)
         usleep(1000);
     }
     assert_true(has_no_thread());
+    assert_true(atomic_load_explicit(&closed_count, memory_order_acquire) > 0);
     assert_int_equal(scratch_count_descriptors(), descriptors);
     /* What was queued behind is there. */
     assert_int_equal(kiln_store_open(folder, NULL, &closed, NULL), KILN_OK);

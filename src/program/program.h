@@ -46,8 +46,7 @@ void kilni_program_context_free(kilni_program_context **context);
  * @error        may be NULL; for KILN_E_BUILD the build log's beginning
  * Returns KILN_OK; KILN_E_BUILD, to the builder and to those who waited; KILN_E_INVALID;
  * KILN_E_CYCLE; KILN_E_RESOURCES; KILN_E_NO_MEMORY. Where the key can't be told the program is
- * built for this caller alone. Blocks: on the build, its own or another's; and as
- * kiln_persistent_get. */
+ * built for this caller alone. */
 kiln_status kilni_program_obtain(kilni_program_context *context, const kiln_program_source *source,
                                  kilni_program **ret_program, kilni_request_result *ret_result,
                                  kiln_error *error);
