@@ -148,6 +148,11 @@ class Drivers(cli.CliTest):
                                 check=True, stdout=subprocess.PIPE, env=self.environment).stdout
         return output.split()[0].decode()
 
+    def use_long_ago(self):
+        """Before the drivers were installed."""
+        for item in self.listed():
+            os.utime(self.entry_path(item["digest"]), (10**9, 10**9))
+
     @staticmethod
     def own_file(files):
         """The library that is the driver."""
@@ -168,6 +173,7 @@ class Drivers(cli.CliTest):
             gone.append(self.make_of(
                 platform["name"], {other: files[other] for other in files if other != own}))
         kept.append(self.make_of("A platform that is not here", {"lib.so": "build-id:02"}))
+        self.use_long_ago()
         told = self.kiln_json("trim", "--stale", "--dry-run")
         self.assertEqual((told["stale"], told["untold"]), (len(gone), 1))
         self.assertEqual(told["entries"], len(kept))
@@ -186,9 +192,19 @@ class Drivers(cli.CliTest):
             self.make_of(platform["name"], {**files, "libmore.so": "build-id:01"})
             self.make_of(
                 platform["name"], {other: files[other] for other in files if other != linked})
+        self.use_long_ago()
         told = self.kiln_json("trim", "--stale")
         self.assertEqual((told["stale"], told["untold"]), (0, 0))
         self.assertEqual(told["entries"], 3 * len(self.platforms))
+
+    def test_what_another_driver_of_the_platform_built(self):
+        """It was used after the driver that is found here was installed: programs find both."""
+        for platform in self.platforms:
+            files = platform["driver_files"]
+            self.make_of(platform["name"], {**files, self.own_file(files): "build-id:00"})
+        told = self.kiln_json("trim", "--stale")
+        self.assertEqual((told["stale"], told["untold"]), (0, len(self.platforms)))
+        self.assertEqual(told["entries"], len(self.platforms))
 
     def test_entries_with_stripped_keys(self):
         """Of the files in their keys only digests are left."""
@@ -202,6 +218,7 @@ class Drivers(cli.CliTest):
         self.kiln("pack", "--strip-keys", pack)
         self.kiln("clear", "--yes")
         self.kiln("unpack", "--trust", pack)
+        self.use_long_ago()
         told = self.kiln_json("trim", "--stale")
         self.assertEqual((told["stale"], told["untold"]), (len(gone), 0))
         self.assertEqual(told["entries"], len(self.platforms))

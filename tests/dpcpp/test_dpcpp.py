@@ -314,7 +314,6 @@ class Damages(DpcppTest):
         stem = self.own.put(image(1))
         Path(f"{stem}.bin").unlink()
         Path(f"{stem}.src").unlink()
-        self.own.put(image(2))
         (self.root / "1/2/3/4").mkdir(parents=True)
         (self.root / "5").mkdir()
         for path in self.root.rglob("*"):
@@ -323,8 +322,7 @@ class Damages(DpcppTest):
             self.kinds(expect=0),
             {self.path_of(image(1)): ["leftover"], "1/2/3/4": ["leftover"], "5": ["leftover"]})
         self.repair()
-        self.assert_clean()
-        self.assertEqual(len(list(self.root.rglob("*"))), 4 + 3)
+        self.assertEqual(os.listdir(self.root), [])
 
     def test_directories_that_were_made_just_now_stay(self):
         (self.root / "1/2/3/4").mkdir(parents=True)

@@ -98,7 +98,8 @@ static int write_bytes(const char *path, kiln_bytes bytes)
     if (exit_code != EXIT_OK) {
         return exit_code;
     }
-    const bool is_complete = fwrite(bytes.data, 1, bytes.size, file.stream) == bytes.size;
+    const bool is_complete =
+        bytes.size == 0 || fwrite(bytes.data, 1, bytes.size, file.stream) == bytes.size;
     if (!is_complete) {
         complain("%s: %s", path, strerror(errno));
     }

@@ -19,6 +19,7 @@ struct known_part {
 
 struct driver {
     struct known_part platform;
+    int64_t installed_s;      /* when its library came to be here; INT64_MAX: not known */
     struct known_part *files; /* none: it doesn't tell */
     size_t file_count, file_capacity;
 };
@@ -96,6 +97,7 @@ static void add_driver(struct installed_drivers *drivers, const struct opencl *o
     }
     struct driver *driver = &drivers->drivers[drivers->count++];
     driver->platform = known_part_new("platform.name", name);
+    driver->installed_s = opencl_installed_s(platform);
     if (kiln_opencl_report_own_driver_files(platform, name, add_file, driver) != KILN_OK) {
         complain("the library of the driver of %s can't be told", name);
     }
@@ -146,7 +148,7 @@ static bool key_has_all_files(const kiln_key *key, const struct driver *driver)
 }
 
 enum driver_verdict installed_drivers_judge(const struct installed_drivers *drivers,
-                                            const kiln_key *key)
+                                            const kiln_key *key, int64_t last_used_s)
 {
     enum driver_verdict verdict = DRIVER_UNTOLD;
     for (size_t i = 0; i < drivers->count; i++) {
@@ -159,6 +161,9 @@ enum driver_verdict installed_drivers_judge(const struct installed_drivers *driv
         }
         if (key_has_all_files(key, driver)) {
             return DRIVER_INSTALLED;
+        }
+        if (last_used_s >= driver->installed_s) {
+            return DRIVER_UNTOLD;
         }
         verdict = DRIVER_REPLACED;
     }

@@ -6,13 +6,15 @@
  */
 #pragma once
 
+#include <stdint.h>
+
 #include <kiln/key.h>
 
 enum driver_verdict {
-    DRIVER_UNTOLD, /* the key names no platform that is installed here, or one that tells no files
-                    */
+    DRIVER_UNTOLD,
     DRIVER_INSTALLED,
-    DRIVER_REPLACED /* the key's platform is installed, but with other files */
+    /* The key's platform is installed, but with other files, and the entry was not used since. */
+    DRIVER_REPLACED
 };
 
 struct installed_drivers;
@@ -22,6 +24,8 @@ struct installed_drivers *installed_drivers_find(void);
 
 void installed_drivers_free(struct installed_drivers *drivers);
 
-/* @key  of an entry; parts of it may be away, but for their digests */
+/* @key          of an entry; parts of it may be away, but for their digests
+ * @last_used_s  of the entry, Unix seconds. One that was used when the driver that is found here
+ * was installed already has a driver of its own, which other programs find. */
 enum driver_verdict installed_drivers_judge(const struct installed_drivers *drivers,
-                                            const kiln_key *key);
+                                            const kiln_key *key, int64_t last_used_s);

@@ -3,6 +3,9 @@
 
 #include <dlfcn.h>
 #include <string.h>
+#include <sys/stat.h>
+
+#include <CL/cl_icd.h>
 
 #include "output.h"
 
@@ -47,4 +50,18 @@ bool opencl_platform_text(const struct opencl *opencl, cl_platform_id platform,
     memset(ret_text, 0, OPENCL_TEXT_SIZE);
     return opencl->clGetPlatformInfo(platform, name, OPENCL_TEXT_SIZE - 1, ret_text, NULL) ==
            CL_SUCCESS;
+}
+
+int64_t opencl_installed_s(cl_platform_id platform)
+{
+    /* The driver's functions are in the table that each of its objects begins with. */
+    const cl_icd_dispatch *table = *(const cl_icd_dispatch *const *)(const void *)platform;
+    void *address;
+    Dl_info where = {0};
+    struct stat library;
+    memcpy(&address, &table->clGetPlatformInfo, sizeof address);
+    const bool is_known = dladdr(address, &where) != 0 && where.dli_fname != NULL &&
+                          stat(where.dli_fname, &library) == 0;
+    /* Not the modification time: installers set that back. */
+    return is_known ? library.st_ctim.tv_sec : INT64_MAX;
 }

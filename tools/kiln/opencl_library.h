@@ -5,6 +5,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl.h>
@@ -33,3 +34,6 @@ cl_uint opencl_platforms(const struct opencl *opencl, cl_platform_id *ret_platfo
 /* @ret_text  room for OPENCL_TEXT_SIZE bytes; "" where false is returned */
 bool opencl_platform_text(const struct opencl *opencl, cl_platform_id platform,
                           cl_platform_info name, char *ret_text);
+
+/* When the library of a platform's driver came to be here, Unix seconds; INT64_MAX: not known. */
+int64_t opencl_installed_s(cl_platform_id platform);

@@ -80,7 +80,7 @@ bool colours_wanted(void)
 
 void print_text(const char *text, size_t size)
 {
-    if (!isatty(STDOUT_FILENO)) {
+    if (size > 0 && !isatty(STDOUT_FILENO)) {
         fwrite(text, 1, size, stdout);
         return;
     }

@@ -11,14 +11,12 @@ struct walk {
     kiln_status status;
 };
 
-static void remove_stale(struct walk *walk, kiln_item *item)
+static void remove_stale(struct walk *walk, kiln_item *item, const kiln_item_info *info)
 {
-    kiln_item_info info = {.struct_size = sizeof info};
-    const bool is_told = kiln_item_get_info(item, &info) == KILN_OK;
     const kiln_status status = walk->dry_run ? KILN_OK : kiln_item_remove(item);
     if (status == KILN_OK) {
         walk->count.stale++;
-        walk->count.stale_bytes += is_told ? info.stored_bytes : 0;
+        walk->count.stale_bytes += info->stored_bytes;
     } else if (status != KILN_MISS && status != KILN_EXISTS) {
         walk->status = status;
     }
@@ -27,20 +25,23 @@ static void remove_stale(struct walk *walk, kiln_item *item)
 static int visit(void *user, kiln_item *item)
 {
     struct walk *walk = user;
+    kiln_item_info info = {.struct_size = sizeof info};
     kiln_entry *entry = NULL;
     progress_step("judged");
+    if (kiln_item_get_info(item, &info) != KILN_OK || info.kind == KILN_ENTRY_REQUEST) {
+        return 0; /* it went meanwhile, or was never built */
+    }
     const kiln_status status = kiln_item_read(item, &entry);
     if (status != KILN_OK) {
-        walk->count.untold += status != KILN_MISS; /* else it went meanwhile */
+        walk->count.untold += status != KILN_MISS;
         return 0;
     }
-    const bool is_request = kiln_entry_kind_of(entry) == KILN_ENTRY_REQUEST;
     const enum driver_verdict verdict =
-        installed_drivers_judge(walk->drivers, kiln_entry_key(entry));
+        installed_drivers_judge(walk->drivers, kiln_entry_key(entry), info.last_used_s);
     kiln_entry_release(&entry);
-    walk->count.untold += verdict == DRIVER_UNTOLD && !is_request;
-    if (verdict == DRIVER_REPLACED && !is_request) {
-        remove_stale(walk, item);
+    walk->count.untold += verdict == DRIVER_UNTOLD;
+    if (verdict == DRIVER_REPLACED) {
+        remove_stale(walk, item, &info);
     }
     return 0;
 }

@@ -4,7 +4,8 @@
  * the driver with their identities. Where a platform of that name is installed, with another
  * library or other files that its compiler loads, no build here asks for the entry again. Where
  * none is, nothing can be told: it may be installed elsewhere, for another program or in another
- * container that shares the cache.
+ * container that shares the cache. So it may where the entry was used after the present driver was
+ * installed.
  */
 #pragma once
 

@@ -202,6 +202,7 @@ static void judge_slot(struct inspection *inspection, size_t index)
         judge_content(inspection, index);
     } else if (slot->files[SLOT_STAMP].is_there) {
         tell(inspection, slot, FINDING_LEFTOVER, "the time of use of an item that is gone");
+        inspection->plan->evidence[EVIDENCE_EMPTY] += is_path_of_runtime(inspection->directory);
         inspection->plan->has_work = true;
     }
 }

@@ -112,9 +112,7 @@ static void read_stamp(int directory, const struct slot *slot, struct item *item
     }
 }
 
-/* Most programs have no specialization constants and no options: then a hash of nothing is in
- * the path. */
-static bool is_path_of_runtime(const struct item_directory *in)
+bool is_path_of_runtime(const struct item_directory *in)
 {
     const uint64_t nothing = std_hash_of("", 0);
     return in->kind != ITEM_IMAGE || in->levels[2] == nothing || in->levels[3] == nothing;

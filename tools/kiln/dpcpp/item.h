@@ -8,6 +8,10 @@
 #include "src_file.h"
 #include "tree.h"
 
+/* Whether a path can only be the runtime's. Most programs have no specialization constants and no
+ * options: then a hash of nothing is in it. */
+bool is_path_of_runtime(const struct item_directory *in);
+
 /* How much of an item is read. */
 enum item_depth {
     ITEM_HEADS, /* lengths and texts */
@@ -17,7 +21,7 @@ enum item_depth {
 /* What an item tells about the format of the cache that it is in. */
 enum item_evidence {
     EVIDENCE_NONE,
-    EVIDENCE_EMPTY,   /* its path is one of the runtime's, and its files are empty */
+    EVIDENCE_EMPTY,   /* its path is one of the runtime's, and its files are empty or gone */
     EVIDENCE_STRANGE, /* damaged, or of another format */
     EVIDENCE_WHOLE,   /* a file of several lengths, which all add up */
     EVIDENCES
