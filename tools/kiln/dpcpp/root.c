@@ -33,7 +33,10 @@ static char *default_path(void)
 int root_read(const struct dpcpp_request *request, struct tree *ret_tree)
 {
     if (strcmp(request->layout, "dpcpp") != 0) {
-        return options_wrong(request->command, "--layout takes dpcpp");
+        return options_wrong(
+            request->command,
+            "--layout takes dpcpp; layouts of Kiln's own are part of the directory, "
+            "as --dir 'file:///DIRECTORY?layout=sycl'");
     }
     char *path = request->directory != NULL ? must(strdup(request->directory)) : default_path();
     if (path == NULL) {
