@@ -32,6 +32,7 @@ static int set_up(void **state)
     snprintf(cache, sizeof cache, "%s/cache", scratch);
     table = *kilni_os_system();
     store = NULL;
+    scratch_layout = "kiln";
     return 0;
 }
 
@@ -702,6 +703,52 @@ static int count_file(void *user, const kilni_dir_found *found)
 }
 
 /* A walk that is interrupted over and over meets all there is. */
+/* A clock by which a slice is over at its n-th look. */
+static unsigned looks_left;
+
+static int clock_that_jumps(clockid_t clock, struct timespec *ret_time)
+{
+    const int result = kilni_os_system()->clock_gettime(clock, ret_time);
+    if (clock == CLOCK_MONOTONIC) {
+        ret_time->tv_sec = looks_left > 0 ? 1000 : 2000;
+        looks_left -= looks_left > 0;
+    }
+    return result;
+}
+
+static void test_a_slice_may_end_at_any_time(void **state)
+{
+    (void)state;
+    open_store("policy=lru&layout=sycl");
+    scratch_layout = "sycl";
+    for (uint64_t i = 0; i < 20; i++) {
+        put(i);
+        set_use(i, LONG_AGO + (time_t)i);
+    }
+    char options[64];
+    snprintf(options, sizeof options, "policy=lru&layout=sycl&max-size=%llu",
+             (unsigned long long)get_stat().bytes - 1);
+    open_store(options);
+    table.clock_gettime = clock_that_jumps;
+    kiln_store *larger = NULL;
+    char url[SCRATCH_PATH_SIZE * 2];
+    snprintf(url, sizeof url, "file://%s?layout=sycl", cache);
+    assert_int_equal(kiln_store_open(url, NULL, &larger, NULL), KILN_OK);
+    uint64_t number = 1000;
+    for (unsigned n = 1; n < 30; n++) {
+        while (get_stat().bytes <= get_stat().max_bytes) {
+            assert_int_equal(scratch_put(larger, number++, 1000), KILN_OK);
+        }
+        looks_left = n;
+        kilni_os_replace(&table);
+        kilni_dir_make_room(kilni_dir_of(store));
+        kilni_os_replace(NULL);
+        finish_trim();
+        assert_true(get_stat().bytes <= get_stat().max_bytes);
+    }
+    kiln_store_close(&larger);
+}
+
 static void test_walks_in_parts(void **state)
 {
     (void)state;
@@ -1266,6 +1313,7 @@ int main(void)
         TEST(test_walks_without_a_janitors_folder),
         TEST(test_a_dry_run_alters_nothing),
         TEST(test_a_trim_in_slices),
+        TEST(test_a_slice_may_end_at_any_time),
         TEST(test_walks_in_parts),
         TEST(test_slices_in_each_layout),
         TEST(test_puts_do_slices),

@@ -344,9 +344,20 @@ static void decide_how_much(kilni_dir_job *job)
     }
 }
 
+static void note_met(kilni_janitor *j)
+{
+    if (j->status == KILN_OK) {
+        j->status = kilni_dir_summary_append(&j->summary, &j->met);
+    }
+}
+
 static void end_survey(kilni_janitor *j)
 {
     kilni_dir_job *job = &j->job;
+    note_met(j);
+    if (j->status != KILN_OK) {
+        return;
+    }
     correct_totals(j);
     decide_how_much(job);
     job->summary_size = j->summary.size + j->summary.count;
@@ -358,9 +369,6 @@ static void end_survey(kilni_janitor *j)
 static void survey(kilni_janitor *j)
 {
     walk_shard(j, survey_file);
-    if (j->status == KILN_OK && (j->job.shard == KILNI_DIR_SHARD_COUNT || !may_go_on(j))) {
-        j->status = kilni_dir_summary_append(&j->summary, &j->met);
-    }
     if (j->status == KILN_OK && j->job.shard == KILNI_DIR_SHARD_COUNT) {
         end_survey(j);
     }
@@ -532,6 +540,10 @@ void kilni_janitor_run(kilni_janitor *j)
         default:
             return;
         }
+    }
+    /* After the last look at the clock: what was met goes into the summary, whenever time is up. */
+    if (j->job.phase == KILNI_DIR_SURVEY) {
+        note_met(j);
     }
     if (j->job.phase == KILNI_DIR_DONE) {
         tidy(j);
