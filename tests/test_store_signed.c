@@ -107,6 +107,37 @@ static void test_what_another_key_signed_is_a_miss(void **state)
     kiln_store_close(&other);
 }
 
+/* Moves the files of a number in a folder of pairs. */
+static void move_pair(const char *from, unsigned number, const char *to, unsigned new_number)
+{
+    static const char *const suffixes[][2] = {{".src", ".bin"}, {"", NULL}};
+    const char *const *suffix = suffixes[strcmp(layout, "onednn") == 0];
+    for (unsigned i = 0; i < 2 && suffix[i]; i++) {
+        char old_path[SCRATCH_PATH_SIZE + 32], new_path[SCRATCH_PATH_SIZE + 32];
+        snprintf(old_path, sizeof old_path, "%s/%u%s", from, number, suffix[i]);
+        snprintf(new_path, sizeof new_path, "%s/%u%s", to, new_number, suffix[i]);
+        assert_int_equal(rename(old_path, new_path), 0);
+    }
+}
+
+/* Of two pairs of one key the one counts that is signed. */
+static void test_an_unsigned_pair_hides_no_signed_one(void **state)
+{
+    (void)state;
+    char folder[SCRATCH_PATH_SIZE];
+    if (strcmp(layout, "kiln") == 0) {
+        return;
+    }
+    scratch_entry_path(cache, 1, folder);
+    *strstr(folder, strcmp(layout, "onednn") == 0 ? "/0/kernel.bin" : "/0.bin") = '\0';
+    assert_int_equal(scratch_put(with_key, 1, 100), KILN_OK);
+    move_pair(folder, 0, scratch, 0);
+    assert_int_equal(scratch_put(without_key, 1, 100), KILN_OK);
+    assert_int_equal(scratch_get(with_key, 1), KILN_E_UNAUTHENTICATED);
+    move_pair(scratch, 0, folder, 1);
+    assert_int_equal(scratch_get(with_key, 1), KILN_OK);
+}
+
 static void test_it_is_counted_once(void **state)
 {
     (void)state;
@@ -411,6 +442,7 @@ int main(void)
         TEST(test_what_is_put_is_signed),
         TEST(test_what_is_not_signed_is_a_miss),
         TEST(test_what_another_key_signed_is_a_miss),
+        TEST(test_an_unsigned_pair_hides_no_signed_one),
         TEST(test_it_is_counted_once),
         TEST(test_walks_believe_no_more),
     };
@@ -430,6 +462,7 @@ int main(void)
     int failed = 0;
     for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++) {
         layout = layouts[i];
+        scratch_layout = layout;
         failed += cmocka_run_group_tests_name(layout, in_each_layout, NULL, NULL);
     }
     return failed + cmocka_run_group_tests(tests, NULL, NULL);
