@@ -27,6 +27,7 @@ typedef struct kiln_program_source {
     const char *name;    /* for people; may be NULL */
 } kiln_program_source;
 
+/* What the code is. */
 typedef enum kiln_source_form { KILN_SOURCE_TEXT = 1, KILN_SOURCE_IL = 2 } kiln_source_form;
 
 /* What a capture yields. The backend allocates with malloc; the caller frees it with
@@ -44,6 +45,7 @@ typedef struct kiln_capture {
 /* Frees what a capture holds, with free(), and empties it. Threads: any. Blocks: never. */
 KILN_API void kiln_capture_done(kiln_capture *capture);
 
+/* What asking a runtime for a binary costs. */
 typedef enum kiln_capture_cost {
     KILN_CAPTURE_NEVER = 0, /* the runtime gives no binaries */
     KILN_CAPTURE_CHEAP = 1, /* at once, on the thread that built */
