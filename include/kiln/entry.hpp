@@ -29,7 +29,7 @@ inline kiln_entry *retain_entry(const kiln_entry *entry)
 class entry : public detail::reference<kiln_entry, detail::retain_entry, kiln_entry_release>
 {
   public:
-    using reference::reference;
+    using counted::counted;
 
     explicit entry(const kiln_entry_params &params) : entry()
     {

@@ -29,7 +29,7 @@ inline kiln_key *retain_key(const kiln_key *key)
 class key : public detail::reference<kiln_key, detail::retain_key, kiln_key_release>
 {
   public:
-    using reference::reference;
+    using counted::counted;
 
     friend bool operator==(const key &a, const key &b) noexcept
     {

@@ -127,35 +127,36 @@ inline status check(kiln_status code, const kiln_error *described = nullptr)
     return static_cast<status>(code);
 }
 
-/* One counted reference. Retain and Release are the C calls of T. */
-template <typename T, T *(*Retain)(const T *), void (*Release)(T **)> class reference
+/* One of the holds that are counted. Retain and Release are the C calls of T; View is what
+ * others may do with it. */
+template <typename T, typename View, T *(*Retain)(View *), void (*Release)(T **)> class counted
 {
   public:
-    reference() noexcept : held_(nullptr)
+    counted() noexcept : held_(nullptr)
     {
     }
 
-    /* Takes the caller's reference over. */
-    explicit reference(T *taken) noexcept : held_(taken)
+    /* Takes the caller's hold over. */
+    explicit counted(T *taken) noexcept : held_(taken)
     {
     }
 
-    reference(const reference &other) noexcept : held_(other.held_ ? Retain(other.held_) : nullptr)
+    counted(const counted &other) noexcept : held_(other.held_ ? Retain(other.held_) : nullptr)
     {
     }
 
-    reference(reference &&other) noexcept : held_(other.held_)
+    counted(counted &&other) noexcept : held_(other.held_)
     {
         other.held_ = nullptr;
     }
 
-    reference &operator=(reference other) noexcept
+    counted &operator=(counted other) noexcept
     {
         std::swap(held_, other.held_);
         return *this;
     }
 
-    ~reference()
+    ~counted()
     {
         Release(&held_);
     }
@@ -166,7 +167,7 @@ template <typename T, T *(*Retain)(const T *), void (*Release)(T **)> class refe
     }
 
     /* The C handle, which stays this object's. */
-    const T *get() const noexcept
+    View *get() const noexcept
     {
         return held_;
     }
@@ -174,6 +175,14 @@ template <typename T, T *(*Retain)(const T *), void (*Release)(T **)> class refe
   private:
     T *held_;
 };
+
+/* A hold on what never changes. */
+template <typename T, T *(*Retain)(const T *), void (*Release)(T **)>
+using reference = counted<T, const T, Retain, Release>;
+
+/* A hold on what may be used by C calls. */
+template <typename T, T *(*Retain)(T *), void (*Release)(T **)>
+using hold = counted<T, T, Retain, Release>;
 
 /* A C handle with one owner. Free is the C call of T, which sets its argument to NULL. */
 template <typename T, void (*Free)(T **)> class owner
