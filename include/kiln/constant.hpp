@@ -235,13 +235,12 @@ class device_constant_buffer_t : public constant_buffer_t
     /* Throws where malloc_func returns null; without exceptions data() is null then. */
     device_constant_buffer_t(std::size_t size, const Engine &eng, const Allocator *alc,
                              malloc_func_t malloc_func, free_func_t free_func)
-        : constant_buffer_t(malloc_func(size, eng, alc), size), eng_(eng), alc_(alc),
-          free_func_(free_func)
+        : constant_buffer_t(nullptr, size), eng_(eng), alc_(alc), free_func_(free_func), hold_(alc)
     {
+        data_ = malloc_func(size, eng_, alc_);
         if (!data_) {
             detail::check(KILN_E_RESOURCES);
         }
-        const_cast<Allocator *>(alc_)->retain();
     }
 
     ~device_constant_buffer_t() override
@@ -249,7 +248,6 @@ class device_constant_buffer_t : public constant_buffer_t
         if (data_) {
             free_func_(data_, eng_, alc_);
         }
-        const_cast<Allocator *>(alc_)->release();
     }
 
   protected:
@@ -257,7 +255,29 @@ class device_constant_buffer_t : public constant_buffer_t
     const Allocator *alc_;
 
   private:
+    /* Ends behind the destructor above, and with a constructor that throws. */
+    class hold
+    {
+      public:
+        explicit hold(const Allocator *alc) : alc_(const_cast<Allocator *>(alc))
+        {
+            alc_->retain();
+        }
+
+        hold(const hold &) = delete;
+        hold &operator=(const hold &) = delete;
+
+        ~hold()
+        {
+            alc_->release();
+        }
+
+      private:
+        Allocator *alc_;
+    };
+
     free_func_t free_func_;
+    hold hold_;
 };
 
 /* ---- backends: the cache ---- */
