@@ -15,8 +15,10 @@
 #include <kiln/engine.hpp>
 #include <kiln/entry.hpp>
 #include <kiln/key.hpp>
+#include <kiln/opencl.hpp>
 #include <kiln/pack.hpp>
 #include <kiln/persistent.hpp>
+#include <kiln/program.hpp>
 #include <kiln/status.hpp>
 #include <kiln/store.hpp>
 

@@ -26,6 +26,7 @@ typedef struct kiln_opencl_device kiln_opencl_device;
  */
 typedef void *(*kiln_opencl_function_fn)(void *user, const char *name);
 
+/* How a device is used. */
 typedef struct kiln_opencl_device_params {
     size_t struct_size;
     kiln_opencl_function_fn function; /* NULL: libOpenCL.so.1 is loaded, for good */

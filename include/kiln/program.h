@@ -76,6 +76,7 @@ typedef struct kiln_build_options {
     const char *link;
 } kiln_build_options;
 
+/* What a context is made of, and what it may hold. */
 typedef struct kiln_program_context_params {
     size_t struct_size;
     const kiln_device_ops *ops; /* needed; borrowed */
@@ -174,6 +175,7 @@ typedef enum kiln_program_origin {
     KILN_ORIGIN_SOURCE = 2   /* made at run time */
 } kiln_program_origin;
 
+/* What decides a build. */
 typedef struct kiln_program_desc_params {
     size_t struct_size;
 
@@ -237,6 +239,7 @@ typedef enum kiln_uncached {
 /* "kept", "built from source", …; NULL for a value that is none. Static text. */
 KILN_API const char *kiln_uncached_text(uint32_t uncached);
 
+/* Whether something is kept, and why not. */
 typedef struct kiln_program_caching {
     size_t struct_size; /* set by the caller */
     uint32_t memory;    /* kiln_uncached: of the maps. A kernel is kept where its program is */
@@ -251,6 +254,7 @@ KILN_API kiln_status kiln_program_desc_get_caching(const kiln_program_desc *desc
 
 /* ---- programs ---- */
 
+/* Where a program came from. */
 typedef enum kiln_program_source_of {
     KILN_PROGRAM_FROM_MEMORY = 1,
     KILN_PROGRAM_FROM_STORE = 2,
