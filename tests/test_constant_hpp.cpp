@@ -204,6 +204,8 @@ static void test_a_full_cache_is_no_promise()
     constant_tensor_cache_t::promise_t promise;
     CHECK(!cache.get_or_add(1, "weights", 4, promise.get_future()).valid());
     CHECK(!promise.is_awaited());
+    CHECK(cache.get_capacity() == 0);
+    CHECK(constant_tensor_cache_t(engine::kind::gpu, 12).get_capacity() == SIZE_MAX);
     promise.set_value(new_buffer(4));
     CHECK(cache.get_size() == 0 && the_allocator.live == 1);
     promise.set_value(nullptr);

@@ -517,7 +517,7 @@ class constant_tensor_cache_t
     /* @context  whose memory it is; constants are never shared between contexts */
     explicit constant_tensor_cache_t(engine::kind kind, std::uint32_t index = 0,
                                      std::uint64_t context = 0)
-        : cache_(nullptr), context_(context)
+        : cache_(nullptr), kind_(kind), index_(index), context_(context)
     {
         detail::check(kiln_constant_cache_of(detail::number_of(kind), index, &cache_));
     }
@@ -599,6 +599,15 @@ class constant_tensor_cache_t
         remove_if_exist(key(backend_id, backend_specific_key));
     }
 
+    /* What users have set for its device, in MiB; the greatest std::size_t is no limit. */
+    std::size_t get_capacity() const
+    {
+        std::uint64_t mib = 0;
+        detail::check(
+            kiln_constant_get_capacity_at(detail::number_of(kind_), index_, &mib, nullptr));
+        return detail::size_of_mib(mib);
+    }
+
     /* Bytes of what is in it, of all contexts. */
     std::size_t get_size() const noexcept
     {
@@ -613,6 +622,8 @@ class constant_tensor_cache_t
 
   private:
     kiln_constant_cache *cache_;
+    engine::kind kind_;
+    std::uint32_t index_;
     std::uint64_t context_;
 };
 
