@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- *     disk_cpp [DIRECTORY]
+ *     on_disk_cpp [DIRECTORY]
  *
- * disk.c in C++11. The two make equal keys, so that each finds what the other kept. docs/guide.md
+ * on_disk.c in C++11. The two make equal keys, so that each finds what the other kept. docs/guide.md
  * explains it.
  */
 #include <iostream>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- *     disk [DIRECTORY]
+ *     on_disk [DIRECTORY]
  *
  * Both levels of cache: live programs in memory, and their binaries on disk, for the next process.
  * docs/guide.md explains it.
@@ -107,15 +107,15 @@ static void compute(library *in, const char *source, double x)
 int main(int count, char **arguments)
 {
     const char *directory = count > 1 ? arguments[1] : "./guide_cache";
-    const kiln_cache_params in_memory = {
-        .struct_size = sizeof in_memory,
+    const kiln_cache_params at_most = {
+        .struct_size = sizeof at_most,
         .max_bytes = 64 << 20,
         .destroy = destroy,
     };
     const kiln_store_params on_disk = {.struct_size = sizeof on_disk, .max_bytes = 512 << 20};
     kiln_error error = {.struct_size = sizeof error};
     library mine = {NULL, NULL};
-    if (kiln_cache_new(&in_memory, &mine.programs) != KILN_OK) {
+    if (kiln_cache_new(&at_most, &mine.programs) != KILN_OK) {
         return 1;
     }
     if (kiln_store_open(directory, &on_disk, &mine.store, &error) != KILN_OK) {
