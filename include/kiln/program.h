@@ -44,7 +44,8 @@ extern "C" {
 #endif
 
 /* One device context of the user's, with its programs map and its kernels map. Programs and kernels
- * that are held may outlive it; what made them, the device and its ops, must outlive those. */
+ * that are held may outlive it, and have their handles and their blob then; what made them, the
+ * device and its ops, must outlive those. */
 typedef struct kiln_program_context kiln_program_context;
 
 /* What a program is built from and for. Immutable and counted. It may outlive its context, and then
@@ -248,7 +249,8 @@ typedef struct kiln_program_caching {
 } kiln_program_caching;
 
 /* Says whether a program is cached, and if not why, as settings are now.
- * Returns KILN_OK; KILN_E_INVALID. Blocks: never. */
+ * Returns KILN_OK; KILN_E_INVALID. Blocks: on opening the process's persistent cache, where that
+ * governs the context and isn't open. */
 KILN_API kiln_status kiln_program_desc_get_caching(const kiln_program_desc *desc,
                                                    kiln_program_caching *ret_caching);
 
@@ -363,8 +365,9 @@ KILN_API void *kiln_kernel_peek(const kiln_section *section, const kiln_kernel_d
 /* The backend's handle, such as a cl_kernel; lives as long as the hold. NULL for NULL. */
 KILN_API void *kiln_kernel_handle(const kiln_kernel *kernel);
 
-/* One hold on the kernel's program, to be given back with kiln_program_release. NULL for NULL. */
-KILN_API kiln_program *kiln_kernel_program(const kiln_kernel *kernel);
+/* The backend's handle of the kernel's program; lives as long as the hold on the kernel. NULL for
+ * NULL. */
+KILN_API void *kiln_kernel_program_handle(const kiln_kernel *kernel);
 
 /* For those who set a shared kernel's arguments and enqueue it: nobody else is between lock and
  * unlock of the same kernel. Not to be locked twice by one thread. NULL is ignored. Blocks: until
@@ -411,7 +414,8 @@ KILN_API kiln_status kiln_program_get_cache_blob(const kiln_program *program, si
  * @size  in bytes; 0: an empty blob, with which this is kiln_program_get
  * @blob  read during the call; nothing in it is trusted
  * @ret_program, @ret_result, @error  as kiln_program_get
- * Returns what kiln_program_get returns; KILN_E_CORRUPT: no blob, or a damaged one; KILN_E_VERSION:
+ * Returns what kiln_program_get returns; KILN_E_UNSUPPORTED: there are none for it, as
+ * kiln_program_desc_cache_blob_id says; KILN_E_CORRUPT: no blob, or a damaged one; KILN_E_VERSION:
  * of a newer format; KILN_E_REFUSED: of another description, device, driver or version, and the
  * error says in which part it differs, or the device does not take it. Then nothing was built.
  * Blocks: on the device's load, or another's build. */
