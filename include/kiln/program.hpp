@@ -224,6 +224,12 @@ class kernel : public detail::hold<kiln_kernel, detail::retain_kernel, kiln_kern
         return static_cast<Handle>(kiln_kernel_handle(get()));
     }
 
+    /* The same of its program. */
+    template <typename Handle> Handle program_handle() const noexcept
+    {
+        return static_cast<Handle>(kiln_kernel_program_handle(get()));
+    }
+
     /* For those who set a shared kernel's arguments and enqueue it; goes with std::lock_guard. */
     void lock() const noexcept
     {
