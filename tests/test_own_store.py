@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """examples/own_store: an application's own cache of blobs, on a real runtime.
 
-test_own_store.py PROGRAM
+test_own_store.py PROGRAM [TEST…]    without TEST: all
 """
 
 import os
@@ -85,5 +85,5 @@ class OwnStoreTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    PROGRAM = os.path.abspath(sys.argv[1])
-    unittest.main(argv=sys.argv[:1])
+    PROGRAM = os.path.abspath(sys.argv.pop(1))
+    unittest.main()

@@ -627,6 +627,20 @@ class constant_tensor_cache_t
     std::uint64_t context_;
 };
 
+/* ---- by oneDNN's names ---- */
+
+/* A device's cache, as one context sees it. */
+using unified_constant_tensor_cache_t = constant_tensor_cache_t;
+
+/* The cache of a kind's first device. */
+template <engine::kind Kind> constant_tensor_cache_t get_unified_constant_tensor_cache_t()
+{
+    return constant_tensor_cache_t(Kind);
+}
+
+/* For a SYCL device as for any other runtime's. */
+namespace sycl_interop = interop;
+
 } // namespace kiln
 
 #endif

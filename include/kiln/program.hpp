@@ -17,6 +17,7 @@
 #ifndef KILN_PROGRAM_HPP
 #define KILN_PROGRAM_HPP
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -162,7 +163,9 @@ class program_desc : public detail::reference<kiln_program_desc, detail::retain_
         std::size_t size = 0;
         const std::uint8_t *id = nullptr;
         detail::check(kiln_program_desc_cache_blob_id(get(), &size, &id));
-        return size ? std::vector<std::uint8_t>(id, id + size) : std::vector<std::uint8_t>();
+        std::vector<std::uint8_t> copy(size);
+        std::copy(id, id + size, copy.begin());
+        return copy;
     }
 
     /* Whether, and if not why not. */

@@ -13,7 +13,12 @@
 #include <string>
 #include <vector>
 
+#include <ftw.h>
+#include <unistd.h>
+
 #include <kiln/kiln.hpp>
+
+#include "support/text_device.hpp"
 
 #define CHECK(condition) check(static_cast<bool>(condition), #condition, __LINE__)
 
@@ -30,92 +35,6 @@ namespace
 
 using kiln::engine;
 using kiln::status;
-
-/* ---- a device runtime: programs are texts, and what is built of "f" is "built f" ---- */
-
-int builds;
-
-struct built_text {
-    std::string text;
-};
-
-kiln_status identify(void *, kiln_key_builder *key)
-{
-    return kiln_key_builder_add_text(key, "device", "a device of texts");
-}
-
-kiln_status describe(void *, const kiln_program_source *source, kiln_key_builder *key, kiln_error *)
-{
-    return kiln_key_builder_add(key, "source", source->code.data, source->code.size);
-}
-
-kiln_status build(void *, const kiln_program_source *source, void **ret_program, char **)
-{
-    builds++;
-    const std::string code(static_cast<const char *>(source->code.data), source->code.size);
-    *ret_program = new built_text{"built " + code};
-    return KILN_OK;
-}
-
-kiln_status capture(void *, void *program, kiln_capture *ret_capture)
-{
-    const std::string &text = static_cast<built_text *>(program)->text;
-    void *copy = std::malloc(text.size());
-    if (!copy) {
-        return KILN_E_NO_MEMORY;
-    }
-    *ret_capture = kiln_capture();
-    ret_capture->payload = std::memcpy(copy, text.data(), text.size());
-    ret_capture->payload_size = text.size();
-    return KILN_OK;
-}
-
-kiln_status load(void *, const kiln_program_source *, const kiln_entry *entry, void **ret_program)
-{
-    const kiln_bytes payload = kiln_entry_payload(entry);
-    *ret_program =
-        new built_text{std::string(static_cast<const char *>(payload.data), payload.size)};
-    return KILN_OK;
-}
-
-kiln_status make_kernel(void *, void *program, const char *name, void **ret_kernel)
-{
-    *ret_kernel = new built_text{static_cast<built_text *>(program)->text + ": " + name};
-    return KILN_OK;
-}
-
-void release(void *, void *text)
-{
-    delete static_cast<built_text *>(text);
-}
-
-kiln_device_ops make_ops()
-{
-    kiln_device_ops ops = kiln::params<kiln_device_ops>();
-    ops.name = "texts";
-    ops.capture_cost = KILN_CAPTURE_CHEAP;
-    ops.identity = identify;
-    ops.describe = describe;
-    ops.build = build;
-    ops.capture = capture;
-    ops.load = load;
-    ops.kernel = make_kernel;
-    ops.release_program = release;
-    ops.release_kernel = release;
-    return ops;
-}
-
-const kiln_device_ops ops = make_ops();
-void *the_device = &builds;
-
-kiln_program_context_params context_params()
-{
-    kiln_program_context_params params = kiln::params<kiln_program_context_params>();
-    params.ops = &ops;
-    params.devices = &the_device;
-    params.device_count = 1;
-    return params;
-}
 
 /* ---- 000, option 1 ---- */
 
@@ -178,38 +97,62 @@ void seed_000_the_usage_example()
 {
     const std::string desc = "convolution";
     const int attr = 3;
-    builds = 0;
+    text_device::builds = 0;
     {
-        kiln::program_context engine(context_params());
+        kiln::program_context engine(text_device::context_params());
         convolution_forward::primitive_desc conv_pd(desc, attr, engine);
         convolution_forward conv(conv_pd);
         std::vector<std::uint8_t> key = conv_pd.get_cache_blob_id();
         std::vector<std::uint8_t> value = conv.get_cache_blob();
-        CHECK(!key.empty() && !value.empty() && builds == 1);
+        CHECK(!key.empty() && !value.empty() && text_device::builds == 1);
         store_cache_blob_on_disk(key, value);
     }
     {
-        kiln::program_context engine(context_params());
+        kiln::program_context engine(text_device::context_params());
         convolution_forward::primitive_desc conv_pd(desc, attr, engine);
         std::vector<std::uint8_t> key = conv_pd.get_cache_blob_id();
         std::vector<std::uint8_t> value = load_cache_blob_from_disk(key);
         convolution_forward conv_from_cache_blob(conv_pd, value);
-        CHECK(conv_from_cache_blob.handle<built_text *>()->text == "built convolution3");
-        CHECK(conv_from_cache_blob.get_cache_blob() == value && builds == 1);
+        CHECK(conv_from_cache_blob.handle<text_device::program *>()->text == "built convolution3");
+        CHECK(conv_from_cache_blob.get_cache_blob() == value && text_device::builds == 1);
         CHECK(conv_from_cache_blob.is_cacheable());
     }
+}
+
+/* Kiln's stores keep blobs too, for those who want no cache of their own. */
+void seed_000_a_blob_in_a_store(const std::string &folder)
+{
+    const kiln::store store(folder);
+    text_device::builds = 0;
+    for (int i = 0; i < 2; i++) {
+        kiln::program_context engine(text_device::context_params());
+        const convolution_forward::primitive_desc conv_pd("convolution", 5, engine);
+        const std::vector<std::uint8_t> id = conv_pd.get_cache_blob_id();
+        const kiln::key key = kiln::key_builder().add("blob", id.data(), id.size()).finish();
+        const kiln::entry found = store.get(key);
+        CHECK(static_cast<bool>(found) == (i == 1));
+        if (found) {
+            const auto *bytes = static_cast<const std::uint8_t *>(found.payload().data);
+            const std::vector<std::uint8_t> blob(bytes, bytes + found.payload().size);
+            CHECK(convolution_forward(conv_pd, blob).get_cache_blob() == blob);
+        } else {
+            const std::vector<std::uint8_t> blob = convolution_forward(conv_pd).get_cache_blob();
+            CHECK(store.put(kiln::entry(key, blob.data(), blob.size())) == status::success);
+        }
+    }
+    CHECK(text_device::builds == 1);
 }
 
 /* ---- 001: kernels of programs, by name ---- */
 
 void seed_001_a_kernel_is_its_programs()
 {
-    kiln::program_context context(context_params());
+    kiln::program_context context(text_device::context_params());
     const convolution_forward::primitive_desc desc("f", 1, context);
     const kiln::program program(desc);
     const kiln::kernel first = program.get_kernel("the_kernel");
     const kiln::kernel again{kiln::kernel_desc(desc, "the_kernel")};
-    CHECK(first.handle<built_text *>()->text == "built f1: the_kernel");
+    CHECK(first.handle<text_device::program *>()->text == "built f1: the_kernel");
     CHECK(again.handle<void *>() == first.handle<void *>());
     CHECK(desc.is_cacheable() && context.kernel_stats().entries == 1);
 }
@@ -235,6 +178,13 @@ void seed_003_the_calls_for_one_device()
     CHECK(size == 2048);
     kiln::get_constant_tensor_cache_capacity(engine::kind::gpu, 0, &size);
     CHECK(size != 2048);
+
+    const int dev = 0; /* stands for a sycl::device, whose address is its handle */
+    CHECK(kiln_constant_bind_device(&dev, KILN_ENGINE_GPU, 2) == KILN_OK);
+    kiln::sycl_interop::set_constant_tensor_cache_capacity(&dev, 4096);
+    kiln::sycl_interop::get_constant_tensor_cache_capacity(&dev, &size);
+    CHECK(size == 4096);
+    kiln_constant_unbind_device(&dev);
     kiln::set_constant_tensor_cache(1);
 }
 
@@ -276,7 +226,7 @@ struct dnnl_constant_buffer_t : kiln::device_constant_buffer_t<dnnl_engine, dnnl
     }
 };
 
-using cache_t = kiln::constant_tensor_cache_t;
+using cache_t = kiln::unified_constant_tensor_cache_t;
 
 /* One execution: what the tensor holds, and whether it was found. */
 int execute(const cache_t &cache, const dnnl_engine &p_engine_, const dnnl_allocator *g_alloc_,
@@ -308,6 +258,8 @@ void seed_002_the_lookup_example()
     CHECK(execute(cache, engine_of_cpu, &allocator, &is_from_cache) == 42 && !is_from_cache);
     CHECK(execute(cache, engine_of_cpu, &allocator, &is_from_cache) == 42 && is_from_cache);
     CHECK(cache.get_size() == sizeof(int) && allocator.users == 1);
+    CHECK(kiln::get_unified_constant_tensor_cache_t<engine::kind::cpu>().get_size() ==
+          cache.get_size());
     cache.remove_if_exist(1, std::size_t(2));
     CHECK(cache.get_size() == 0 && allocator.users == 0);
     CHECK(execute(cache, engine_of_cpu, &allocator, &is_from_cache) == 42 && !is_from_cache);
@@ -317,8 +269,18 @@ void seed_002_the_lookup_example()
 
 } // namespace
 
+static int remove_one(const char *path, const struct stat *, int, struct FTW *)
+{
+    return remove(path);
+}
+
 int main()
 {
+    const char *temporary = std::getenv("TMPDIR");
+    std::string folder = std::string(temporary ? temporary : "/tmp") + "/kiln-test-XXXXXX";
+    CHECK(mkdtemp(&folder[0]) != nullptr);
+    seed_000_a_blob_in_a_store(folder + "/store");
+    CHECK(nftw(folder.c_str(), remove_one, 16, FTW_DEPTH | FTW_PHYS) == 0);
     seed_000_the_calls_of_option_1();
     seed_000_the_usage_example();
     seed_001_a_kernel_is_its_programs();
