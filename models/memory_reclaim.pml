@@ -79,7 +79,7 @@ inline heavy_fence() {
 #endif
 }
 
-/* kilni_section_collect_locked */
+/* collect_locked, of section.c */
 inline collect_locked() {
     if
     :: retired_at[1] == 0 && retired_at[2] == 0

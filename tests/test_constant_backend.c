@@ -523,6 +523,26 @@ static void test_a_contexts_constants_go_with_it(void **state)
     }
 }
 
+static void test_a_constant_is_of_who_computed_it(void **state)
+{
+    scene *s = *state;
+    uint64_t owners[] = {kiln_constant_unique_number(), kiln_constant_unique_number()};
+    kiln_reservation answer = ask_as(s->cache, s->keys[0], 10, owners[0]);
+    asker next;
+    start_asker_as(&next, s->cache, s->keys[0], 10, owners[1]);
+    kiln_ticket_abandon(&answer.ticket, KILN_ABANDON_TRANSIENT, KILN_OK, NULL);
+    join_asker(&next);
+    assert_int_equal(next.answer.outcome, KILN_OWNER);
+    /* Neither while it is computed nor later is it the first one's. */
+    assert_int_equal(kiln_constant_remove_owner(owners[0]), 0);
+    kiln_pin *pin = fulfil(&s->b, next.answer.ticket, 10, 1);
+    kiln_pin_release(&pin);
+    assert_int_equal(kiln_constant_remove_owner(owners[0]), 0);
+    assert_int_equal(kiln_constant_get_size(s->cache), 10);
+    assert_int_equal(kiln_constant_remove_owner(owners[1]), 1);
+    assert_int_equal(backend_live(&s->b), 0);
+}
+
 static void test_flights_of_what_ended_are_not_kept(void **state)
 {
     scene *s = *state;
@@ -828,6 +848,7 @@ int main(void)
         IN_SCENE(test_what_is_removed_while_it_is_computed_is_not_kept),
         IN_SCENE(test_an_owners_constants_go_with_it),
         IN_SCENE(test_a_contexts_constants_go_with_it),
+        IN_SCENE(test_a_constant_is_of_who_computed_it),
         IN_SCENE(test_flights_of_what_ended_are_not_kept),
         IN_SCENE(test_a_buffer_keeps_its_allocator),
         IN_SCENE(test_an_allocator_that_has_no_more_is_a_status),

@@ -83,6 +83,24 @@ static void exit_handler_releases_a_pin(void)
     atexit(release_pin);
 }
 
+static void release_the_last_pin(void)
+{
+    CHECK(kiln_constant_get_size(cache) == 0);
+    CHECK(atomic_load(&b.frees) == 0);
+    kiln_pin_release(&pin);
+    CHECK(atomic_load(&b.frees) == 1);
+}
+
+static void exit_handler_releases_the_last_pin(void)
+{
+    atexit(end_of_the_runtime);
+    begin();
+    fill();
+    CHECK(kiln_constant_remove_if_exist(cache, key) == KILN_OK);
+    atexit(release_the_last_pin);
+    kiln_key_release(&key);
+}
+
 static void exit_without_a_pin(void)
 {
     atexit(end_of_the_runtime);
@@ -145,6 +163,12 @@ static void test_exit_leaves_constants_alone(void **state)
     assert_int_equal(run_in_child(exit_with_an_open_ticket), 0);
 }
 
+static void test_the_last_pin_frees_in_exit_handlers_too(void **state)
+{
+    (void)state;
+    assert_int_equal(run_in_child(exit_handler_releases_the_last_pin), 0);
+}
+
 static void test_a_flush_before_exit_frees(void **state)
 {
     (void)state;
@@ -202,6 +226,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_exit_leaves_constants_alone),
+        cmocka_unit_test(test_the_last_pin_frees_in_exit_handlers_too),
         cmocka_unit_test(test_a_flush_before_exit_frees),
         cmocka_unit_test(test_a_child_can_go_on),
     };

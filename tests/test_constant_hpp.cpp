@@ -204,6 +204,8 @@ static void test_a_full_cache_is_no_promise()
     constant_tensor_cache_t::promise_t promise;
     CHECK(!cache.get_or_add(1, "weights", 4, promise.get_future()).valid());
     CHECK(!promise.is_awaited());
+    CHECK(cache.get_capacity() == 0);
+    CHECK(constant_tensor_cache_t(engine::kind::gpu, 12).get_capacity() == SIZE_MAX);
     promise.set_value(new_buffer(4));
     CHECK(cache.get_size() == 0 && the_allocator.live == 1);
     promise.set_value(nullptr);
@@ -285,6 +287,72 @@ static void test_wrong_arguments()
 }
 
 #ifndef KILN_NO_EXCEPTIONS
+struct stubborn_allocator_t {
+    int live = 0;
+    bool refuses = false;
+
+    void retain()
+    {
+        if (refuses) {
+            throw std::runtime_error("not now");
+        }
+    }
+
+    void release()
+    {
+    }
+};
+
+struct stubborn_engine_t {
+    bool refuses;
+
+    explicit stubborn_engine_t(bool refuses_copies) : refuses(refuses_copies)
+    {
+    }
+
+    stubborn_engine_t(const stubborn_engine_t &other) : refuses(other.refuses)
+    {
+        if (refuses) {
+            throw std::runtime_error("no copies");
+        }
+    }
+};
+
+static char byte;
+
+static void *allocate_byte(std::size_t, const stubborn_engine_t &, const stubborn_allocator_t *alc)
+{
+    const_cast<stubborn_allocator_t *>(alc)->live++;
+    return &byte;
+}
+
+static void give_byte_back(void *, const stubborn_engine_t &, const stubborn_allocator_t *alc)
+{
+    const_cast<stubborn_allocator_t *>(alc)->live--;
+}
+
+static int failures_to_make(const stubborn_engine_t &eng, const stubborn_allocator_t &alc)
+{
+    using buffer_t = kiln::device_constant_buffer_t<stubborn_engine_t, stubborn_allocator_t>;
+    try {
+        buffer_t(1, eng, &alc, allocate_byte, give_byte_back);
+    } catch (const std::runtime_error &) {
+        return 1;
+    }
+    return 0;
+}
+
+static void test_a_buffer_that_can_not_be_made_keeps_nothing()
+{
+    stubborn_allocator_t alc;
+    CHECK(failures_to_make(stubborn_engine_t(false), alc) == 0);
+    CHECK(failures_to_make(stubborn_engine_t(true), alc) == 1);
+    CHECK(alc.live == 0);
+    alc.refuses = true;
+    CHECK(failures_to_make(stubborn_engine_t(false), alc) == 1);
+    CHECK(alc.live == 0);
+}
+
 static void compute_in_vain(const constant_tensor_cache_t &cache, std::atomic<bool> *is_waited_for)
 {
     constant_tensor_cache_t::promise_t promise;
@@ -372,6 +440,7 @@ int main()
     test_a_constant_is_co_owned();
     test_wrong_arguments();
 #ifndef KILN_NO_EXCEPTIONS
+    test_a_buffer_that_can_not_be_made_keeps_nothing();
     test_a_computation_that_throws();
     test_a_failure_reaches_who_waits();
 #endif

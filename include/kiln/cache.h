@@ -204,8 +204,8 @@ KILN_API kiln_status kiln_ticket_take(kiln_ticket *ticket);
 typedef enum kiln_abandonment {
     KILN_ABANDON_FAILED = 1,     /* every waiter gets the status and the text */
     KILN_ABANDON_TRANSIENT = 2,  /* the failure is the owner's alone; who waited longest becomes the
-                                    owner of the same flight, with what it reserved and its group,
-                                    and the others go on waiting */
+                                    owner of the same flight, with what it reserved, for the group
+                                    that it asked for itself; the others go on waiting */
     KILN_ABANDON_UNSHAREABLE = 3 /* it was built, for the owner only: waiters get BYPASS */
 } kiln_abandonment;
 

@@ -16,11 +16,14 @@
  *
  * Each call that sets something removes all that is in the caches that it governs, also where
  * nothing changes. What is in use, and lookups that are under way, go on; what comes of these is
- * not kept.
+ * not kept. All else is freed when the call returns.
  *
  * All calls: KILN_E_INVALID for an argument that is none of those named, or NULL where it is not
- * allowed, changes nothing; KILN_E_NO_MEMORY changes nothing. Threads: any. Blocks: never, but
- * for the backends' own functions, which free what was removed.
+ * allowed, changes nothing; KILN_E_NO_MEMORY changes nothing. Threads: any. Blocks: those that get
+ * something, never; those that set something, on the backends' functions that free what was removed
+ * (which wait for a device that still writes to it), also where another thread is in such a
+ * function already: no lock may be held that one of them takes. From inside a backend's function no
+ * other thread is waited for.
  */
 #ifndef KILN_CONSTANT_H
 #define KILN_CONSTANT_H

@@ -225,13 +225,12 @@ class device_constant_buffer_t : public constant_buffer_t
     /* Throws where malloc_func returns null; without exceptions data() is null then. */
     device_constant_buffer_t(std::size_t size, const Engine &eng, const Allocator *alc,
                              malloc_func_t malloc_func, free_func_t free_func)
-        : constant_buffer_t(malloc_func(size, eng, alc), size), eng_(eng), alc_(alc),
-          free_func_(free_func)
+        : constant_buffer_t(nullptr, size), eng_(eng), alc_(alc), free_func_(free_func), hold_(alc)
     {
+        data_ = malloc_func(size, eng_, alc_);
         if (!data_) {
             detail::check(KILN_E_RESOURCES);
         }
-        const_cast<Allocator *>(alc_)->retain();
     }
 
     ~device_constant_buffer_t() override
@@ -239,7 +238,6 @@ class device_constant_buffer_t : public constant_buffer_t
         if (data_) {
             free_func_(data_, eng_, alc_);
         }
-        const_cast<Allocator *>(alc_)->release();
     }
 
   protected:
@@ -247,7 +245,29 @@ class device_constant_buffer_t : public constant_buffer_t
     const Allocator *alc_;
 
   private:
+    /* Ends behind the destructor above, and with a constructor that throws. */
+    class hold
+    {
+      public:
+        explicit hold(const Allocator *alc) : alc_(const_cast<Allocator *>(alc))
+        {
+            alc_->retain();
+        }
+
+        hold(const hold &) = delete;
+        hold &operator=(const hold &) = delete;
+
+        ~hold()
+        {
+            alc_->release();
+        }
+
+      private:
+        Allocator *alc_;
+    };
+
     free_func_t free_func_;
+    hold hold_;
 };
 
 /* ---- backends: the cache ---- */
@@ -485,7 +505,7 @@ class constant_tensor_cache_t
     /* @context  whose memory it is; constants are never shared between contexts */
     explicit constant_tensor_cache_t(engine::kind kind, std::uint32_t index = 0,
                                      std::uint64_t context = 0)
-        : cache_(nullptr), context_(context)
+        : cache_(nullptr), kind_(kind), index_(index), context_(context)
     {
         detail::check(kiln_constant_cache_of(detail::number_of(kind), index, &cache_));
     }
@@ -560,6 +580,15 @@ class constant_tensor_cache_t
         remove_if_exist(key(backend_id, backend_specific_key));
     }
 
+    /* What users have set for its device, in MiB; the greatest std::size_t is no limit. */
+    std::size_t get_capacity() const
+    {
+        std::uint64_t mib = 0;
+        detail::check(
+            kiln_constant_get_capacity_at(detail::number_of(kind_), index_, &mib, nullptr));
+        return detail::size_of_mib(mib);
+    }
+
     /* Bytes of what is in it, of all contexts. */
     std::size_t get_size() const noexcept
     {
@@ -574,6 +603,8 @@ class constant_tensor_cache_t
 
   private:
     kiln_constant_cache *cache_;
+    engine::kind kind_;
+    std::uint32_t index_;
     std::uint64_t context_;
 };
 

@@ -16,13 +16,22 @@
  * keeps pin and watch, and asks the cache again only once kiln_watch_is_live says 0; it gives the
  * pin back then, or when the buffer's evicted function is called.
  *
- * Caches, and what is in them, are left alone when the process ends: no function of a backend is
- * called in exit handlers or destructors by Kiln, and pins may be released there. Before the
- * library or a backend is unloaded the user's kiln_constant_set_enabled(0) empties them.
+ * Caches, and what is in them, are left alone when the process ends: Kiln does nothing in exit
+ * handlers or destructors of its own. Pins may be released there. As anywhere, the last one of a
+ * constant that has left the cache has it freed by its backend's functions: a backend whose runtime
+ * may be gone by then gives its pins back before, or not at all. Before the library or a backend is
+ * unloaded the user's kiln_constant_set_enabled(0) empties the caches; pins are to be given back,
+ * and computations to have ended, before that.
  *
  * NULL where something is needed, an unknown kind, and a parameter structure with something in it
  * that this version does not know are KILN_E_INVALID. Threads: any. Blocks: never, but where said.
- * A backend's functions are called outside all locks, and may call Kiln.
+ *
+ * A backend's functions are called outside all locks, and may call Kiln. The thread that calls them
+ * is any that lets a constant go: by a removal, by kiln_constant_fulfil or kiln_constant_buffer_new
+ * where they make room, by the release of a pin, by a lookup that was under way when another thread
+ * removed something. So these calls take as long as the functions of all backends do. These are not
+ * to wait for other threads that call Kiln, nor is a lock to be held in a call that one of them
+ * takes.
  */
 #ifndef KILN_CONSTANT_BACKEND_H
 #define KILN_CONSTANT_BACKEND_H
@@ -192,14 +201,18 @@ KILN_API kiln_status kiln_constant_get_or_add(kiln_constant_cache *cache, const 
 KILN_API kiln_status kiln_constant_fulfil(kiln_ticket **ticket, kiln_constant_buffer **buffer,
                                           uint64_t cost_ns, kiln_pin **ret_pin);
 
-/* Removes a constant. One that is being computed goes to those who are in it, and is not kept.
+/* Removes a constant. One that is being computed goes to those who are in it, and is not kept. A
+ * thread that looks something up right now may free it a moment later.
  *
  * Returns KILN_OK; KILN_MISS: it is not there; KILN_E_INVALID. */
 KILN_API kiln_status kiln_constant_remove_if_exist(kiln_constant_cache *cache, const kiln_key *key);
 
 /* Remove all constants of an owner or of a context, from the caches of all devices, and return how
  * many. Of those that are being computed nothing is kept, and who waits for one gets BYPASS. To be
- * called before what they stand for is released. Owner 0 is none. */
+ * called before what they stand for is released: but for those that are pinned or being computed
+ * all are freed when these return, also such as left the cache before and as other threads were
+ * about to free. Owner 0 is none. Blocks: on the functions of backends that other threads are in;
+ * from inside such a function, never. */
 KILN_API size_t kiln_constant_remove_owner(uint64_t owner);
 KILN_API size_t kiln_constant_remove_context(uint64_t context);
 

@@ -11,6 +11,7 @@
 #include "constant/constants.h"
 #include "constant/device.h"
 #include "constant/key.h"
+#include "memory/departure.h"
 #include "memory/object.h"
 #include "memory/removal.h"
 
@@ -80,9 +81,15 @@ static size_t remove_everywhere(kilni_match_fn matches, uint64_t wanted)
 {
     const kilni_constants *constants = kilni_constants_get();
     size_t removed = 0;
-    kiln_constant_cache *cache = constants ? kilni_constant_cache_first(constants) : NULL;
-    for (; cache; cache = cache->next) {
+    kiln_constant_cache *first = constants ? kilni_constant_cache_first(constants) : NULL;
+    kiln_constant_cache *cache;
+    for (cache = first; cache; cache = cache->next) {
         removed += kilni_cache_remove_matching(cache->memory, matches, wanted);
+    }
+    /* Other threads may be about to free some of it, or see it while they look for something else.
+     */
+    for (cache = first; cache; cache = cache->next) {
+        kilni_cache_settle(cache->memory);
     }
     return removed;
 }

@@ -3,6 +3,7 @@
 
 #include "base/size.h"
 #include "constant/constants.h"
+#include "memory/departure.h"
 
 static const uint64_t MIB = (uint64_t)1 << 20;
 
@@ -60,5 +61,6 @@ kilni_constant_limits kilni_constant_limits_apply(kiln_constant_cache *cache)
                                       KILN_UNLIMITED);
         limits = limits_of(cache);
     } while (!kilni_constant_limits_equal(limits, applied));
+    kilni_cache_settle(cache->memory);
     return applied;
 }

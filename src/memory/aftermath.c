@@ -10,6 +10,7 @@ enum { HIT_SAMPLE = 64 };
 
 void kilni_aftermath_keep_locked(kilni_aftermath *after, kilni_object *object, uint32_t event)
 {
+    kilni_departure_begin_locked(object->cache, &after->departure);
     after->object = object;
     after->event = event;
     after->last_listener = object->cache->last_listener;
@@ -18,6 +19,7 @@ void kilni_aftermath_keep_locked(kilni_aftermath *after, kilni_object *object, u
 void kilni_aftermath_evict_locked(kilni_aftermath *after, kilni_object *object,
                                   kiln_eviction reason)
 {
+    kilni_departure_begin_locked(object->cache, &after->departure);
     kilni_queue_push(&after->evicted, object);
     after->reason = reason;
     after->last_listener = object->cache->last_listener;
@@ -83,7 +85,6 @@ void kilni_aftermath_finish(kiln_cache *cache, kilni_aftermath *after)
     if (after->object) {
         kilni_object_release_locked(after->object);
     }
-    kilni_queue doomed = kilni_section_collect_locked(cache);
-    pthread_mutex_unlock(&cache->lock);
-    kilni_object_destroy_all(doomed);
+    kilni_departure_end_locked(cache, &after->departure);
+    kilni_section_collect_and_unlock(cache);
 }

@@ -38,8 +38,13 @@ static kiln_status init(kiln_cache *cache)
     if (pthread_cond_init(&cache->listener_gone, NULL) != 0) {
         goto no_condition;
     }
+    if (pthread_cond_init(&cache->departed, NULL) != 0) {
+        goto no_second_condition;
+    }
     return KILN_OK;
 
+no_second_condition:
+    pthread_cond_destroy(&cache->listener_gone);
 no_condition:
     pthread_mutex_destroy(&cache->lock);
 no_lock:
@@ -127,6 +132,7 @@ void kilni_cache_release(kiln_cache *cache)
 {
     if (atomic_fetch_sub_explicit(&cache->references, 1, memory_order_acq_rel) == 1) {
         kilni_process_remove(cache);
+        pthread_cond_destroy(&cache->departed);
         pthread_cond_destroy(&cache->listener_gone);
         pthread_mutex_destroy(&cache->lock);
         kilni_table_fini(&cache->pending);

@@ -139,7 +139,7 @@ static kiln_status reserve_locked(kiln_cache *cache, const kiln_key *key,
     if (flight->slot.state == KILNI_SLOT_FAILED) {
         return kilni_error_set(error, flight->failure, 0, "%s", flight->text);
     }
-    return kilni_wait_locked(flight, params->wait_ns, ret_reservation, error);
+    return kilni_wait_locked(flight, params, ret_reservation, error);
 }
 
 kiln_status kiln_cache_reserve(kiln_cache *cache, const kiln_key *key,
@@ -278,9 +278,7 @@ void kiln_ticket_abandon(kiln_ticket **ticket, kiln_abandonment how, kiln_status
     pthread_mutex_lock(&cache->lock);
     bool gone = abandon_locked(flight, how, status, text);
     /* Cells that grew for flights of which nothing came. */
-    kilni_queue doomed = kilni_section_collect_locked(cache);
-    pthread_mutex_unlock(&cache->lock);
-    kilni_object_destroy_all(doomed);
+    kilni_section_collect_and_unlock(cache);
     if (gone) {
         kilni_flight_free(flight);
     }

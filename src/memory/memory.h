@@ -9,7 +9,8 @@
  * cache.c has the cache's life, capacity and counters; table.c finds keys; flight.c is single
  * flight and wait.c those who wait for one; watch.c has the weak handles; policy.c ranks objects
  * and victim.c finds those that go first; admission.c lets in and removal.c removes; listener.c
- * tells, and aftermath.c does what a call has to do once it holds no lock; process.c sees to forks.
+ * tells, and aftermath.c does what a call has to do once it holds no lock, which departure.c can
+ * wait for; process.c sees to forks.
  */
 #pragma once
 
@@ -28,6 +29,7 @@ typedef struct kiln_pin kilni_object;
 typedef struct kiln_ticket kilni_flight;
 typedef struct kilni_listener kilni_listener;
 typedef struct kilni_waiter kilni_waiter;
+typedef struct kilni_departure kilni_departure;
 
 /* The first in, the first out. Linked by kilni_object.link. */
 typedef struct kilni_queue {
@@ -76,6 +78,7 @@ struct kiln_cache {
     kilni_queue retired;
     kilni_cells *retired_cells;
     uint64_t last_retirement; /* its epoch */
+    bool reclaims_nothing;    /* the system refused the fence that it had granted, the last time */
     /* Sections that have no place in a reader, and the epoch in which the first of them began. */
     size_t unlisted_sections;
     uint64_t unlisted_since;
@@ -87,6 +90,10 @@ struct kiln_cache {
     kilni_listener *listeners; /* by ascending id */
     uint64_t last_listener;
     pthread_cond_t listener_gone; /* a listener left the list */
+
+    kilni_departure *departures; /* newest first */
+    uint64_t last_departure;
+    pthread_cond_t departed; /* a departure left the list, or nothing is reclaimed any more */
 
     uint64_t waits, bypasses, failures, evictions;
     uint64_t entries, bytes;                     /* of objects in the cache */

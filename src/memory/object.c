@@ -178,8 +178,6 @@ void kiln_pin_release(kiln_pin **pin)
     kiln_cache *cache = kilni_cache_retain(object->cache);
     pthread_mutex_lock(&cache->lock);
     kilni_section_retire_locked(object);
-    kilni_queue doomed = kilni_section_collect_locked(cache);
-    pthread_mutex_unlock(&cache->lock);
-    kilni_object_destroy_all(doomed);
+    kilni_section_collect_and_unlock(cache);
     kilni_cache_release(cache);
 }

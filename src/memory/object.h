@@ -66,7 +66,7 @@ void kilni_object_note_hit(kilni_object *object);
 /* Notes a use of an object, and tells of it where someone wants to know. No lock held. */
 void kilni_object_note_use(kilni_object *object);
 
-/* Destroys a queue of objects that kilni_section_collect_locked gave. No lock held. */
+/* Destroys a queue of objects that nothing can reach any more. No lock held. */
 void kilni_object_destroy_all(kilni_queue doomed);
 
 void kilni_queue_push(kilni_queue *queue, kilni_object *object);

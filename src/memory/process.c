@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "memory/process.h"
 
+#include "memory/departure.h"
 #include "memory/flight.h"
 #include "memory/listener.h"
 #include "memory/reader.h"
@@ -106,6 +107,7 @@ static void after_fork_in_child(void)
         cache->waiters = NULL;
         forget_flights_locked(cache);
         kilni_listeners_forget_threads_locked(cache);
+        kilni_departures_forget_threads_locked(cache);
         kilni_section_forget_threads_locked(cache);
     }
     unlock_all();

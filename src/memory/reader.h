@@ -72,7 +72,7 @@ static inline bool kilni_place_is_free(const kilni_place *place)
 /* Shows that this thread begins to read a cache. */
 static inline void kilni_place_take(kilni_place *place, kiln_cache *cache)
 {
-    /* Pairs with the release store in kilni_section_collect_locked: who sees an epoch sees all that
+    /* Pairs with the release store in collect_locked, of section.c: who sees an epoch sees all that
      * was taken out before it began. */
     uint64_t epoch = atomic_load_explicit(&cache->epoch, memory_order_acquire);
     bool asymmetric = kilni_fence_is_asymmetric();
@@ -87,7 +87,7 @@ static inline bool kilni_place_leave(kilni_place *place, kiln_cache *cache)
     bool asymmetric = kilni_fence_is_asymmetric();
     atomic_store_explicit(&place->cache, NULL, memory_order_release);
     kilni_fence_light(asymmetric);
-    /* Pairs with the store in kilni_section_collect_locked. */
+    /* Pairs with the store in collect_locked, of section.c. */
     uint64_t awaited = atomic_load_explicit(&cache->awaited, memory_order_relaxed);
     return __builtin_expect(awaited != 0, 0) &&
            atomic_load_explicit(&place->epoch, memory_order_relaxed) < awaited;

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include "memory/aftermath.h"
+#include "memory/departure.h"
 #include "memory/object.h"
 #include "memory/policy.h"
 
@@ -67,7 +68,7 @@ static kilni_queue take_before_locked(kiln_cache *cache, uint64_t epoch)
     return doomed;
 }
 
-kilni_queue kilni_section_collect_locked(kiln_cache *cache)
+static kilni_queue collect_locked(kiln_cache *cache)
 {
     if (!cache->retired.first && !cache->retired_cells) {
         return (kilni_queue){0};
@@ -82,6 +83,10 @@ kilni_queue kilni_section_collect_locked(kiln_cache *cache)
     /* Pairs with the load in kilni_place_leave, by the fences. */
     atomic_store_explicit(&cache->awaited, epoch, memory_order_relaxed);
     uint64_t oldest = kilni_reader_oldest(cache);
+    cache->reclaims_nothing = oldest == 0;
+    if (cache->reclaims_nothing) {
+        pthread_cond_broadcast(&cache->departed);
+    }
     if (cache->unlisted_sections > 0 && cache->unlisted_since < oldest) {
         oldest = cache->unlisted_since;
     }
@@ -90,6 +95,25 @@ kilni_queue kilni_section_collect_locked(kiln_cache *cache)
         atomic_store_explicit(&cache->awaited, 0, memory_order_relaxed);
     }
     return doomed;
+}
+
+void kilni_section_collect_and_unlock(kiln_cache *cache)
+{
+    kilni_queue doomed = collect_locked(cache);
+    if (!doomed.first) {
+        pthread_mutex_unlock(&cache->lock);
+        return;
+    }
+    kilni_departure departure = {0};
+    kilni_departure_begin_locked(cache, &departure);
+    /* The objects' references go with them. */
+    kilni_cache_retain(cache);
+    pthread_mutex_unlock(&cache->lock);
+    kilni_object_destroy_all(doomed);
+    pthread_mutex_lock(&cache->lock);
+    kilni_departure_end_locked(cache, &departure);
+    pthread_mutex_unlock(&cache->lock);
+    kilni_cache_release(cache);
 }
 
 void kilni_section_forget_threads_locked(kiln_cache *cache)
@@ -107,9 +131,7 @@ void kilni_section_forget_threads_locked(kiln_cache *cache)
 __attribute__((noinline)) void kilni_section_collect(kiln_cache *cache)
 {
     pthread_mutex_lock(&cache->lock);
-    kilni_queue doomed = kilni_section_collect_locked(cache);
-    pthread_mutex_unlock(&cache->lock);
-    kilni_object_destroy_all(doomed);
+    kilni_section_collect_and_unlock(cache);
 }
 
 /* ---- sections ---- */
@@ -154,9 +176,7 @@ __attribute__((noinline)) void kilni_section_leave_with_care(kiln_cache *cache, 
     own_unlisted_sections--;
     pthread_mutex_lock(&cache->lock);
     cache->unlisted_sections--;
-    kilni_queue doomed = kilni_section_collect_locked(cache);
-    pthread_mutex_unlock(&cache->lock);
-    kilni_object_destroy_all(doomed);
+    kilni_section_collect_and_unlock(cache);
 }
 
 __attribute__((noinline)) static void enter_with_care(kiln_cache *cache, kiln_section *ret_section)

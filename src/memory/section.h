@@ -13,11 +13,11 @@ void kilni_section_retire_locked(kilni_object *object);
 /* Takes cells of cache->ready that were replaced; NULL is allowed. */
 void kilni_section_retire_cells_locked(kiln_cache *cache, kilni_cells *cells);
 
-/* Frees the cells that no section can see any more and gives such objects, to be destroyed once the
- * lock is free. */
-kilni_queue kilni_section_collect_locked(kiln_cache *cache);
+/* Frees the cells that no section can see any more, gives the lock up, and destroys such objects.
+ */
+void kilni_section_collect_and_unlock(kiln_cache *cache);
 
-/* Collects and destroys. No lock held. */
+/* The same, with no lock held. */
 void kilni_section_collect(kiln_cache *cache);
 
 /* In a forked child: leaves the sections of the threads that are gone. */

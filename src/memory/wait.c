@@ -16,6 +16,7 @@
 struct kilni_waiter {
     kilni_waiter *next;
     uint64_t thread;
+    uint64_t group;          /* of the object, where this thread comes to build it */
     kilni_flight *flight;    /* what it waits for; NULL once it has its answer */
     pthread_cond_t answered; /* with the cache's lock */
     kiln_status status;
@@ -176,14 +177,15 @@ static void count_answer_locked(kiln_cache *cache, const kilni_waiter *waiter)
     }
 }
 
-kiln_status kilni_wait_locked(kilni_flight *flight, uint64_t wait_ns,
+kiln_status kilni_wait_locked(kilni_flight *flight, const kiln_reserve_params *params,
                               kiln_reservation *ret_reservation, kiln_error *error)
 {
-    if (wait_ns == KILN_NO_WAIT) {
+    if (params->wait_ns == KILN_NO_WAIT) {
         return KILN_TIMEOUT;
     }
     kiln_cache *cache = flight->cache;
-    kilni_waiter waiter = {.thread = kilni_thread_number(), .flight = flight, .error = error};
+    kilni_waiter waiter = {
+        .thread = kilni_thread_number(), .group = params->group, .flight = flight, .error = error};
     if (waits_for_thread(cache, flight, waiter.thread)) {
         return describe_cycle(flight, waiter.thread, error);
     }
@@ -193,7 +195,7 @@ kiln_status kilni_wait_locked(kilni_flight *flight, uint64_t wait_ns,
     }
     cache->waits++;
     append_locked(cache, &waiter);
-    sleep_locked(cache, &waiter, wait_ns);
+    sleep_locked(cache, &waiter, params->wait_ns);
     if (waiter.flight) {
         remove_locked(cache, &waiter);
         waiter.status = KILN_TIMEOUT;
@@ -254,6 +256,7 @@ bool kilni_wait_hand_over_locked(kilni_flight *flight)
         return false;
     }
     flight->owner = waiter->thread;
+    flight->slot.group = flight->object->slot.group = waiter->group;
     flight->started_ns = kilni_clock_ns();
     answer_locked(flight->cache, waiter, KILN_OK,
                   (kiln_reservation){.outcome = KILN_OWNER, .ticket = flight});

@@ -10,9 +10,9 @@
 /* A number that no other thread of this process has, or had. */
 uint64_t kilni_thread_number(void);
 
-/* Waits for a flight's answer, at most @wait_ns, as kiln_cache_reserve describes it. Gives the
- * lock up meanwhile. */
-kiln_status kilni_wait_locked(kilni_flight *flight, uint64_t wait_ns,
+/* Waits for a flight's answer, as long as @params say, as kiln_cache_reserve describes it. Gives
+ * the lock up meanwhile. */
+kiln_status kilni_wait_locked(kilni_flight *flight, const kiln_reserve_params *params,
                               kiln_reservation *ret_reservation, kiln_error *error);
 
 /* The answers: a pin on what was built; BYPASS; the flight's failure. To all who wait for it. */
@@ -20,7 +20,8 @@ void kilni_wait_pin_all_locked(const kilni_flight *flight, kilni_object *object)
 void kilni_wait_bypass_all_locked(const kilni_flight *flight);
 void kilni_wait_fail_all_locked(const kilni_flight *flight);
 
-/* Makes the one who waited longest the owner of the flight. False where no one waits. */
+/* Makes the one who waited longest the owner of the flight, and what comes of it one of the group
+ * that it asked for. False where no one waits. */
 bool kilni_wait_hand_over_locked(kilni_flight *flight);
 
 bool kilni_wait_has_any_locked(const kilni_flight *flight);

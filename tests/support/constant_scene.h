@@ -216,6 +216,7 @@ typedef struct asker {
     kiln_constant_cache *cache;
     const kiln_key *key;
     size_t size;
+    uint64_t owner;
     kiln_status status;
     kiln_reservation answer;
     kiln_error error;
@@ -224,22 +225,29 @@ typedef struct asker {
 static inline void *asker_ask(void *argument)
 {
     asker *a = argument;
+    kiln_constant_params params = {.struct_size = sizeof params, .owner = a->owner};
     a->error.struct_size = sizeof a->error;
-    a->status = kiln_constant_get_or_add(a->cache, a->key, a->size, NULL, &a->answer, &a->error);
+    a->status = kiln_constant_get_or_add(a->cache, a->key, a->size, &params, &a->answer, &a->error);
     return NULL;
 }
 
 /* Returns once it waits for a flight. */
-static inline void start_asker(asker *a, kiln_constant_cache *cache, const kiln_key *key,
-                               size_t size)
+static inline void start_asker_as(asker *a, kiln_constant_cache *cache, const kiln_key *key,
+                                  size_t size, uint64_t owner)
 {
-    *a = (asker){.cache = cache, .key = key, .size = size};
+    *a = (asker){.cache = cache, .key = key, .size = size, .owner = owner};
     uint64_t waits = stats_of(cache).waits;
     assert_int_equal(pthread_create(&a->thread, NULL, asker_ask, a), 0);
     for (int i = 0; i < 20000 && stats_of(cache).waits == waits; i++) {
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
     assert_int_equal(stats_of(cache).waits, waits + 1);
+}
+
+static inline void start_asker(asker *a, kiln_constant_cache *cache, const kiln_key *key,
+                               size_t size)
+{
+    start_asker_as(a, cache, key, size, 0);
 }
 
 static inline void join_asker(asker *a)

@@ -187,13 +187,18 @@ static inline void *ask_and_stay(void *argument)
     return NULL;
 }
 
-static inline void start_leaver(leaver *l, scene *s)
+static inline void start_leaver_with(leaver *l, scene *s, kiln_reserve_params params)
 {
-    *l = (leaver){.a = {.s = s}};
+    *l = (leaver){.a = {.s = s, .params = params}};
     l->a.params.struct_size = sizeof l->a.params;
     l->a.error.struct_size = sizeof l->a.error;
     pthread_barrier_init(&l->step, NULL, 2);
     assert_int_equal(pthread_create(&l->a.thread, NULL, ask_and_stay, l), 0);
+}
+
+static inline void start_leaver(leaver *l, scene *s)
+{
+    start_leaver_with(l, s, (kiln_reserve_params){0});
 }
 
 /* Returns the ticket that it got. */

@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What is removed is freed when the call returns, whatever other threads are about to do with it.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <sched.h>
+
+#include <kiln/constant.h>
+
+#include "constant/constants.h"
+#include "constant/environment.h"
+#include "memory/fence.h"
+#include "os/os.h"
+#include "support/child.h"
+#include "support/constant_scene.h"
+
+enum { CONTEXT = 7, OWNER = 9, SIZE = 10 };
+
+/* How long the other thread rests once all that is asked for has been done: who doesn't wait for it
+ * would come back meanwhile. */
+static const struct timespec a_rest = {.tv_nsec = 50000000};
+
+typedef struct scene {
+    backend b;
+    uint32_t index;
+    kiln_constant_cache *cache;
+    kiln_key *key;
+    pthread_t thread;
+    atomic_bool is_there; /* the other thread has got where it is to be */
+} scene;
+
+static int set_up(void **state)
+{
+    scene *s = calloc(1, sizeof *s);
+    backend_init(&s->b);
+    s->index = new_index();
+    s->cache = cache_at(KILN_ENGINE_GPU, s->index);
+    s->key = key_with(CONTEXT, 1, "w", 1);
+    *state = s;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    scene *s = *state;
+    assert_int_equal(kiln_constant_set_enabled(1), KILN_OK);
+    assert_int_equal(backend_live(&s->b), 0);
+    kiln_key_release(&s->key);
+    free(s);
+    return 0;
+}
+
+static void start(scene *s, void *(*function)(void *))
+{
+    atomic_store(&s->is_there, false);
+    assert_int_equal(pthread_create(&s->thread, NULL, function, s), 0);
+    while (!atomic_load(&s->is_there)) {
+        sched_yield();
+    }
+}
+
+static void put_it(scene *s)
+{
+    kiln_pin *pin = put_as(&s->b, s->cache, s->key, SIZE, 1, OWNER);
+    kiln_pin_release(&pin);
+}
+
+/* ---- the ways to remove ---- */
+
+static void remove_context(scene *s)
+{
+    (void)s;
+    assert_int_equal(kiln_constant_remove_context(CONTEXT), 1);
+}
+
+static void remove_owner(scene *s)
+{
+    (void)s;
+    assert_int_equal(kiln_constant_remove_owner(OWNER), 1);
+}
+
+static void disable(scene *s)
+{
+    (void)s;
+    assert_int_equal(kiln_constant_set_enabled(0), KILN_OK);
+    assert_int_equal(kiln_constant_set_enabled(1), KILN_OK);
+}
+
+static void set_one(scene *s)
+{
+    assert_int_equal(
+        kiln_constant_set_capacity_at(KILN_ENGINE_GPU, s->index, 3, KILN_POLICY_UNCHANGED),
+        KILN_OK);
+}
+
+static void (*const removals[])(scene *) = {remove_context, remove_owner, disable, set_one};
+
+enum { REMOVALS = sizeof removals / sizeof removals[0] };
+
+/* ---- one that looks ---- */
+
+/* Is looking something up until after the constant is gone. */
+static void *look(void *argument)
+{
+    scene *s = argument;
+    kiln_section section;
+    kiln_section_enter(s->cache->memory, &section);
+    atomic_store(&s->is_there, true);
+    while (kiln_cache_peek(&section, s->key)) {
+        sched_yield();
+    }
+    nanosleep(&a_rest, NULL);
+    kiln_section_leave(&section);
+    return NULL;
+}
+
+static void test_who_looks_is_waited_for(void **state)
+{
+    scene *s = *state;
+    for (int i = 0; i < REMOVALS; i++) {
+        put_it(s);
+        start(s, look);
+        removals[i](s);
+        assert_int_equal(backend_live(&s->b), 0);
+        pthread_join(s->thread, NULL);
+    }
+}
+
+/* ---- one that evicts ---- */
+
+static void tell_slowly(void *user, const kiln_constant_buffer *buffer)
+{
+    scene *s = user;
+    backend_evicted(&s->b, buffer);
+    atomic_store(&s->is_there, true);
+    nanosleep(&a_rest, NULL);
+}
+
+static void *remove_key(void *argument)
+{
+    scene *s = argument;
+    kiln_constant_remove_if_exist(s->cache, s->key);
+    return NULL;
+}
+
+static void test_who_tells_a_backend_is_waited_for(void **state)
+{
+    scene *s = *state;
+    s->b.memory.evicted = tell_slowly;
+    s->b.memory.user = s;
+    put_it(s);
+    start(s, remove_key);
+    assert_int_equal(kiln_constant_remove_context(CONTEXT), 0);
+    assert_int_equal(backend_live(&s->b), 0);
+    pthread_join(s->thread, NULL);
+}
+
+static void free_slowly(void *data, void *engine, void *allocator)
+{
+    backend *b = engine;
+    scene *s = b->memory.user;
+    atomic_store(&s->is_there, true);
+    nanosleep(&a_rest, NULL);
+    backend_free(data, engine, allocator);
+}
+
+static void test_who_frees_is_waited_for(void **state)
+{
+    scene *s = *state;
+    s->b.memory.free = free_slowly;
+    s->b.memory.evicted = NULL;
+    s->b.memory.user = s;
+    put_it(s);
+    start(s, remove_key);
+    assert_int_equal(kiln_constant_remove_owner(OWNER), 0);
+    assert_int_equal(backend_live(&s->b), 0);
+    pthread_join(s->thread, NULL);
+}
+
+/* ---- what is not waited for ---- */
+
+static void test_pins_are_not_waited_for(void **state)
+{
+    scene *s = *state;
+    kiln_pin *pin = put_as(&s->b, s->cache, s->key, SIZE, 1, OWNER);
+    assert_int_equal(kiln_constant_remove_context(CONTEXT), 1);
+    assert_int_equal(backend_live(&s->b), 1);
+    kiln_pin_release(&pin);
+}
+
+static void remove_in_notice(void *user, const kiln_constant_buffer *buffer)
+{
+    (void)buffer;
+    pthread_barrier_wait(user);
+    kiln_constant_remove_context(CONTEXT);
+    assert_int_equal(kiln_constant_set_enabled(1), KILN_OK);
+}
+
+static void test_functions_of_backends_wait_for_nobody(void **state)
+{
+    scene *s = *state;
+    scene other = {.key = s->key, .cache = new_device()};
+    scene *both[] = {s, &other};
+    pthread_barrier_t met;
+    pthread_barrier_init(&met, NULL, 2);
+    backend_init(&other.b);
+    for (int i = 0; i < 2; i++) {
+        both[i]->b.memory.evicted = remove_in_notice;
+        both[i]->b.memory.user = &met;
+        put_it(both[i]);
+    }
+    assert_int_equal(pthread_create(&other.thread, NULL, remove_key, &other), 0);
+    assert_int_equal(kiln_constant_remove_if_exist(s->cache, s->key), KILN_OK);
+    pthread_join(other.thread, NULL);
+    assert_int_equal(backend_live(&s->b), 0);
+    assert_int_equal(backend_live(&other.b), 0);
+    pthread_barrier_destroy(&met);
+}
+
+/* The thread that tells is its parent's. */
+static void disable_in_child(void)
+{
+    CHECK(kiln_constant_set_enabled(0) == KILN_OK);
+    _exit(0);
+}
+
+static void test_a_child_waits_for_no_thread_of_its_parent(void **state)
+{
+    scene *s = *state;
+    s->b.memory.evicted = tell_slowly;
+    s->b.memory.user = s;
+    put_it(s);
+    start(s, remove_key);
+    assert_int_equal(run_in_child(disable_in_child), 0);
+    pthread_join(s->thread, NULL);
+}
+
+static int refuse(int command)
+{
+    (void)command;
+    errno = EPERM;
+    return -1;
+}
+
+/* Nothing is freed then before it is granted again, so that there is nothing to wait for. */
+static void test_a_fence_that_is_refused_is_not_waited_for(void **state)
+{
+    scene *s = *state;
+    put_it(s);
+    kilni_os_table table = *kilni_os_system();
+    table.membarrier = refuse;
+    kilni_os_replace(&table);
+    assert_int_equal(kiln_constant_remove_context(CONTEXT), 1);
+    kilni_os_replace(NULL);
+    assert_int_equal(backend_live(&s->b), kilni_fence_is_asymmetric() ? 1 : 0);
+    assert_int_equal(kiln_constant_remove_context(CONTEXT), 0);
+    assert_int_equal(backend_live(&s->b), 0);
+}
+
+#define IN_SCENE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    unsetenv(KILNI_CONSTANT_VARIABLE);
+    const struct CMUnitTest tests[] = {
+        IN_SCENE(test_who_looks_is_waited_for),
+        IN_SCENE(test_who_tells_a_backend_is_waited_for),
+        IN_SCENE(test_who_frees_is_waited_for),
+        IN_SCENE(test_pins_are_not_waited_for),
+        IN_SCENE(test_functions_of_backends_wait_for_nobody),
+        IN_SCENE(test_a_child_waits_for_no_thread_of_its_parent),
+        IN_SCENE(test_a_fence_that_is_refused_is_not_waited_for),
+    };
+    return cmocka_run_group_tests_name("constant removal", tests, NULL, NULL);
+}
