@@ -17,8 +17,8 @@
 #include "device/opencl/ops.h"
 #include "device/opencl/traits.h"
 #include "program/context.h"
+#include "support/get_program.h"
 #include "support/opencl_platforms.h"
-#include "support/program_scene.h"
 #include "support/store_scene.h"
 
 #define DRAIN_NS UINT64_C(60000000000)

@@ -19,7 +19,7 @@
 
 #include "program/context.h"
 #include "support/failing_malloc.h"
-#include "support/program_scene.h"
+#include "support/get_program.h"
 #include "support/scripted_device.h"
 #include "support/store_scene.h"
 

@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "support/failing_malloc.h"
-#include "support/program_scene.h"
+#include "support/get_program.h"
 #include "support/scripted_device.h"
 #include "support/store_scene.h"
 

@@ -14,8 +14,8 @@
 #include "device/opencl/ops.h"
 #include "device/opencl/traits.h"
 #include "program/context.h"
+#include "support/get_program.h"
 #include "support/opencl_platforms.h"
-#include "support/program_scene.h"
 
 static const char source_text[] = "kernel void fill(global int *out) { out[0] = 42; }\n";
 

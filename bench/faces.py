@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What the faces above the engines add to them: constants. Each is measured in turns with what it stands
+on, in one process.
+
+--rounds N    how often each is measured; the least of each counts (20)"""
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE / "lib"), str(HERE / "faces")]
+import constants
+import measuring
+
+# Modules of bench/faces: PROGRAM is one that prints "what <tab> nanoseconds", and rows judges it.
+FACES = [constants]
+
+
+def measure(program, rounds):
+    """Nanoseconds by what was asked for."""
+    path = measuring.BUILD / "bench" / program
+    subprocess.run(["ninja", "-C", str(measuring.BUILD), "--quiet", f"bench/{program}"], check=True,
+                   stdout=sys.stderr)
+    output = subprocess.run([path, str(rounds)], check=True, capture_output=True, text=True).stdout
+    least = {}
+    for line in output.splitlines():
+        what, taken = line.split("\t")
+        least[what] = min(float(taken), least.get(what, float("inf")))
+    return least
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--rounds", type=int, default=20)
+    arguments = parser.parse_args()
+    results = [row for face in FACES for row in face.rows(measure(face.PROGRAM, arguments.rounds))]
+    return measuring.report("faces", results, arguments.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
