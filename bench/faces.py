@@ -3,7 +3,7 @@
 """What the faces above the engines add to them: constants. Each is measured in turns with what it stands
 on, in one process.
 
---rounds N    how often each is measured; the least of each counts (20)"""
+--rounds N    how often each is measured; the least of each counts (50)"""
 
 import argparse
 import subprocess
@@ -36,7 +36,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=50)
     arguments = parser.parse_args()
     results = [row for face in FACES for row in face.rows(measure(face.PROGRAM, arguments.rounds))]
     return measuring.report("faces", results, arguments.json)

@@ -224,6 +224,52 @@ static void test_functions_of_backends_wait_for_nobody(void **state)
     pthread_barrier_destroy(&met);
 }
 
+static void tell_and_end(void *user, const kiln_constant_buffer *buffer)
+{
+    (void)buffer;
+    scene *s = user;
+    atomic_store(&s->is_there, true);
+    pthread_exit(NULL);
+}
+
+static void free_and_end(void *data, void *engine, void *allocator)
+{
+    backend *b = engine;
+    scene *s = b->memory.user;
+    backend_free(data, engine, allocator);
+    backend_release(engine, allocator);
+    atomic_store(&s->is_there, true);
+    pthread_exit(NULL);
+}
+
+/* What such a function was about is lost, and LeakSanitizer asks this what not to tell. */
+const char *__lsan_default_suppressions(void);
+
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:test_a_function_that_ends_its_thread_holds_up_nobody\n";
+}
+
+static void test_a_function_that_ends_its_thread_holds_up_nobody(void **state)
+{
+    scene *s = *state;
+    s->b.memory.user = s;
+    s->b.memory.evicted = tell_and_end;
+    put_it(s);
+    start(s, remove_key);
+    pthread_join(s->thread, NULL);
+    assert_int_equal(kiln_constant_remove_context(CONTEXT), 0);
+    assert_int_equal(backend_live(&s->b), 1);
+    backend_init(&s->b);
+    s->b.memory.user = s;
+    s->b.memory.evicted = NULL;
+    s->b.memory.free = free_and_end;
+    put_it(s);
+    start(s, remove_key);
+    pthread_join(s->thread, NULL);
+    assert_int_equal(kiln_constant_remove_context(CONTEXT), 0);
+}
+
 /* The thread that tells is its parent's. */
 static void disable_in_child(void)
 {
@@ -275,6 +321,7 @@ int main(void)
         IN_SCENE(test_who_frees_is_waited_for),
         IN_SCENE(test_pins_are_not_waited_for),
         IN_SCENE(test_functions_of_backends_wait_for_nobody),
+        IN_SCENE(test_a_function_that_ends_its_thread_holds_up_nobody),
         IN_SCENE(test_a_child_waits_for_no_thread_of_its_parent),
         IN_SCENE(test_a_fence_that_is_refused_is_not_waited_for),
     };
