@@ -24,7 +24,8 @@ static kiln_key *make_key(const char *source)
 static kiln_status build(void *user, const kiln_key *key, kiln_built *ret_built, kiln_error *error)
 {
     (void)key, (void)error;
-    program *made = runtime_compile(user);
+    const char *const *source = user;
+    program *made = runtime_compile(*source);
     if (!made) {
         return KILN_E_BUILD;
     }
@@ -39,12 +40,12 @@ static void destroy(void *user, void *object)
     program_release(object);
 }
 
-static void compute(kiln_cache *programs, char *source, double x)
+static void compute(kiln_cache *programs, const char *source, double x)
 {
     kiln_key *key = make_key(source);
     kiln_pin *pin = NULL;
     kiln_error error = {.struct_size = sizeof error};
-    if (kiln_cache_get_or_build(programs, key, build, source, &pin, &error) == KILN_OK) {
+    if (kiln_cache_get_or_build(programs, key, build, &source, &pin, &error) == KILN_OK) {
         const program *found = kiln_pin_object(pin);
         printf("%s at %g is %g\n", source, x, program_run(found, x));
     } else {

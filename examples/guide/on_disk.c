@@ -5,7 +5,9 @@
  * Both levels of cache: live programs in memory, and their binaries on disk, for the next process.
  * docs/guide.md explains it.
  */
+#include <stdint.h>
 #include <stdio.h>
+#include <time.h>
 
 #include <kiln/cache.h>
 #include <kiln/store.h>
@@ -21,6 +23,13 @@ typedef struct request {
     library *in;
     const char *source;
 } request;
+
+static uint64_t now_ns(void)
+{
+    struct timespec now;
+    timespec_get(&now, TIME_UTC);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
 
 static kiln_key *make_key(const char *source)
 {
@@ -49,18 +58,20 @@ static program *load(kiln_store *store, const kiln_key *key)
 }
 
 /* Where it can't be kept, the next process builds it once more. */
-static void keep(kiln_store *store, const kiln_key *key, const char *source, const program *made)
+static void keep(const request *built, const kiln_key *key, const program *made, uint64_t took_ns)
 {
     const kiln_entry_params params = {
         .struct_size = sizeof params,
         .key = key,
         .kind = KILN_ENTRY_PROGRAM,
-        .provenance = {.struct_size = sizeof params.provenance, .name = source},
+        .provenance = {.struct_size = sizeof params.provenance,
+                       .name = built->source,
+                       .build_ns = took_ns},
         .payload = {program_binary(made), program_size(made)},
     };
     kiln_entry *entry = NULL;
     if (kiln_entry_new(&params, &entry) == KILN_OK) {
-        kiln_store_put(store, entry);
+        kiln_store_put(built->in->store, entry);
     }
     kiln_entry_release(&entry);
 }
@@ -71,11 +82,12 @@ static kiln_status build(void *user, const kiln_key *key, kiln_built *ret_built,
     const request *wanted = user;
     program *made = load(wanted->in->store, key);
     if (!made) {
+        const uint64_t began = now_ns();
         made = runtime_compile(wanted->source);
         if (!made) {
             return KILN_E_BUILD;
         }
-        keep(wanted->in->store, key, wanted->source, made);
+        keep(wanted, key, made, now_ns() - began);
     }
     ret_built->object = made;
     ret_built->bytes = program_size(made);

@@ -2,9 +2,11 @@
  *
  *     on_disk_cpp [DIRECTORY]
  *
- * on_disk.c in C++11. The two make equal keys, so that each finds what the other kept. docs/guide.md
- * explains it.
+ * on_disk.c in C++11. The two make equal keys, so that each finds what the other kept.
+ * docs/guide.md explains it.
  */
+#include <chrono>
+#include <cstdint>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -26,6 +28,14 @@ struct release {
 using owned_program = std::unique_ptr<program, release>;
 using built_program = kiln::built<program, release>;
 
+using steady = std::chrono::steady_clock;
+
+std::uint64_t ns_since(steady::time_point began)
+{
+    const auto elapsed = steady::now() - began;
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(elapsed).count();
+}
+
 class library
 {
   public:
@@ -45,11 +55,13 @@ class library
         return programs_.get_or_build(key, [&] {
             owned_program made = load(key);
             if (!made) {
+                const steady::time_point began = steady::now();
                 made.reset(runtime_compile(source.c_str()));
                 if (!made) {
                     throw kiln::error(kiln::status::build_failed, "it does not compile");
                 }
-                store_.put(kiln::entry(key, program_binary(made.get()), program_size(made.get())));
+                store_.put(kiln::entry(key, program_binary(made.get()), program_size(made.get()),
+                                       KILN_ENTRY_PROGRAM, ns_since(began)));
             }
             const std::size_t size = program_size(made.get());
             return built_program(std::move(made), size);

@@ -38,10 +38,11 @@ class entry : public detail::reference<kiln_entry, detail::retain_entry, kiln_en
         *this = entry(made);
     }
 
-    /* Bytes of an author's own. */
+    /* @kind      kiln_entry_kind
+     * @build_ns  what building it cost, which decides how long a full store keeps it */
     entry(const kiln::key &key, const void *bytes, std::size_t size,
-          std::uint32_t kind = KILN_ENTRY_BLOB)
-        : entry(described(key, bytes, size, kind))
+          std::uint32_t kind = KILN_ENTRY_BLOB, std::uint64_t build_ns = 0)
+        : entry(described(key, bytes, size, kind, build_ns))
     {
     }
 
@@ -59,12 +60,13 @@ class entry : public detail::reference<kiln_entry, detail::retain_entry, kiln_en
 
   private:
     static kiln_entry_params described(const kiln::key &key, const void *bytes, std::size_t size,
-                                       std::uint32_t kind) noexcept
+                                       std::uint32_t kind, std::uint64_t build_ns) noexcept
     {
         kiln_entry_params made = kiln::params<kiln_entry_params>();
         made.key = key.get();
         made.kind = kind;
         made.provenance.struct_size = sizeof made.provenance;
+        made.provenance.build_ns = build_ns;
         made.payload.data = bytes;
         made.payload.size = size;
         return made;
