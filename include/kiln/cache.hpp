@@ -217,8 +217,10 @@ template <typename T, typename Deleter = std::default_delete<T>> class ticket
     pin<T> fulfil(built<T, Deleter> made)
     {
         if (!made.object) {
-            abandon(abandonment::failed, made.failure);
-            detail::check(static_cast<kiln_status>(made.failure));
+            const status code =
+                made.failure == status::success ? status::invalid_arguments : made.failure;
+            abandon(abandonment::failed, code);
+            detail::check(static_cast<kiln_status>(code));
             return pin<T>();
         }
         kiln_pin *held = nullptr;
