@@ -3,7 +3,7 @@
 """What the faces above the engines add to them: constants, programs, kernels and cache blobs. Each is
 measured in turns with what it stands on, in one process.
 
---rounds N    how often each is measured; the least of each counts (50)"""
+--rounds N    how often each is measured; the least of each counts (20)"""
 
 import argparse
 import subprocess
@@ -43,7 +43,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--rounds", type=int, default=50)
+    parser.add_argument("--rounds", type=int, default=20)
     arguments = parser.parse_args()
     results = [row for face in FACES for row in face.rows(measure(face, arguments.rounds))]
     return measuring.report("faces", results, arguments.json)
