@@ -718,6 +718,15 @@ template <engine::kind Kind> constant_tensor_cache_t get_unified_constant_tensor
 /* For a SYCL device as for any other runtime's. */
 namespace sycl_interop = interop;
 
+/* What happens when the capacity is reached. */
+using policy_t = constant_tensor_cache_policy;
+
+/* Nothing new is kept. */
+constexpr policy_t NO_EVICT = policy_t::no_evict;
+
+/* What is cheap to compute again for its size goes. */
+constexpr policy_t COST = policy_t::cost;
+
 } // namespace kiln
 
 #endif

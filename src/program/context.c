@@ -199,7 +199,22 @@ kiln_status kiln_program_context_new(const kiln_program_context_params *params,
     return KILN_OK;
 }
 
-/* Hits that took the short way, and that nobody has counted yet. */
+kilni_request_context kilni_program_request_context(kiln_program_context *context,
+                                                    kilni_governed_store **ret_held)
+{
+    kilni_request_context request = {
+        .memory = context->programs, .store = context->store, .writer = context->writer};
+    kilni_governed_store *held =
+        context->governed_kind ? kilni_persistent_hold(context->governed_kind) : NULL;
+    if (held) {
+        request.store = kilni_governed_store_of(held);
+        request.writer = kilni_governed_writer_of(held);
+    }
+    *ret_held = held;
+    return request;
+}
+
+/* Hits that took the short way, and that nobody has counted yet: where requests are counted. */
 static void count_hits(kiln_program_context *context)
 {
     kiln_cache_stats stats = {.struct_size = sizeof stats};
@@ -211,7 +226,9 @@ static void count_hits(kiln_program_context *context)
     }
     if (counted < stats.hits) {
         const kiln_stats more = {.hits_memory = stats.hits - counted};
-        kilni_writer_count(context->writer, &more);
+        kilni_governed_store *held = NULL;
+        kilni_writer_count(kilni_program_request_context(context, &held).writer, &more);
+        kilni_governed_release(&held);
     }
 }
 
@@ -255,21 +272,6 @@ kiln_status kiln_program_context_drain(kiln_program_context *context, uint64_t t
         kilni_governed_release(&held);
     }
     return status;
-}
-
-kilni_request_context kilni_program_request_context(kiln_program_context *context,
-                                                    kilni_governed_store **ret_held)
-{
-    kilni_request_context request = {
-        .memory = context->programs, .store = context->store, .writer = context->writer};
-    kilni_governed_store *held =
-        context->governed_kind ? kilni_persistent_hold(context->governed_kind) : NULL;
-    if (held) {
-        request.store = kilni_governed_store_of(held);
-        request.writer = kilni_governed_writer_of(held);
-    }
-    *ret_held = held;
-    return request;
 }
 
 /* Kernels whose program is held don't go with it. */

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/params.h"
+#include "program/obtain.h"
 #include "program/ops.h"
 #include "program/options.h"
 
@@ -240,7 +241,8 @@ static kiln_status make_keys(kiln_program_desc *desc, kiln_error *error)
         return kilni_error_set(error, status, own.system_error, "%s",
                                own.text[0] ? own.text : kiln_status_text(status));
     }
-    return make_memory_key(desc);
+    const bool is_cached = kilni_caching_of_desc(desc) == KILN_UNCACHED_NOT;
+    return is_cached ? make_memory_key(desc) : KILN_OK;
 }
 
 /* ---- life ---- */

@@ -28,7 +28,8 @@ struct kiln_program_desc {
     uint64_t image;
 
     kiln_key *key;        /* in stores; NULL: can't be told */
-    kiln_key *memory_key; /* in the programs map; of the same parts, but for the device */
+    kiln_key *memory_key; /* in the programs map; of the same parts, but for the device. NULL: the
+                             map never has it */
     uint32_t untold;      /* kiln_uncached: why there are no keys */
     char untold_text[sizeof((kiln_error *)NULL)->text];
 

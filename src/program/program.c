@@ -189,7 +189,6 @@ kiln_status kiln_program_get(const kiln_program_desc *desc, kiln_program **ret_p
         return kilni_error_set(error, KILN_E_INVALID, 0,
                                "a program needs a description and a place");
     }
-    /* What no map may keep is never found. */
     kiln_pin *pin =
         desc->memory_key ? kilni_object_pin(desc->context->programs, desc->memory_key) : NULL;
     if (!pin) {

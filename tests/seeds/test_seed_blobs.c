@@ -123,11 +123,19 @@ static void seed_000_an_id_is_the_descriptions_own(void **state)
     assert_ptr_equal(id, same);
     assert_int_equal(kiln_program_desc_cache_blob_id(desc, NULL, &id), KILN_E_INVALID);
     bytes before = copy_id(desc);
-    touch(desc, KILN_PROGRAM_FROM_BUILD);
+    kiln_program_desc *never_asked = describe_image(s, "image");
+    kiln_program *held = get_from(desc, KILN_PROGRAM_FROM_BUILD);
     kiln_program_context_free(&s->context);
-    /* It goes with the description, not with the context. */
+    /* It goes with the description, not with the context; and the blob with the program. */
     assert_memory_equal(id, before.data, before.size);
+    bytes late = copy_id(never_asked), blob = get_blob(held);
+    assert_true(are_equal(late, before));
+    assert_true(blob.size > 512);
+    drop(&late);
+    drop(&blob);
     drop(&before);
+    kiln_program_release(&held);
+    kiln_program_desc_release(&never_asked);
     kiln_program_desc_release(&desc);
     assert_int_equal(kiln_program_desc_cache_blob_id(NULL, &size, &id), KILN_E_INVALID);
 }

@@ -390,6 +390,24 @@ static void seed_001_programs_from_source_are_not_cached(void **state)
     check_not_cached(s, describe_source(s, "-g"), KILN_UNCACHED_SOURCE);
 }
 
+/* Not even where an image of the same code is there. */
+static void seed_001_source_never_meets_an_image(void **state)
+{
+    program_scene *s = *state;
+    s->params.rules = KILN_RULES_SYCL;
+    program_scene_open(s);
+    kiln_program_desc_params params = image_of("source");
+    params.form = KILN_SOURCE_TEXT;
+    params.origin = KILN_ORIGIN_IMAGE;
+    kiln_program_desc *image = describe(s, &params), *source = describe_source(s, NULL);
+    assert_true(kiln_key_equals(kiln_program_desc_key(image), kiln_program_desc_key(source)));
+    touch(image, KILN_PROGRAM_FROM_BUILD);
+    touch(image, KILN_PROGRAM_FROM_MEMORY);
+    touch(source, KILN_PROGRAM_FROM_PRIVATE_BUILD);
+    kiln_program_desc_release(&image);
+    kiln_program_desc_release(&source);
+}
+
 static void seed_001_linked_programs_are_not_cached(void **state)
 {
     program_scene *s = *state;
@@ -1316,6 +1334,7 @@ int main(void)
         TEST(seed_001_options_of_each_source_are_in_the_key),
         TEST(seed_001_options_of_compiler_and_linker_stay_apart),
         TEST(seed_001_programs_from_source_are_not_cached),
+        TEST(seed_001_source_never_meets_an_image),
         TEST(seed_001_linked_programs_are_not_cached),
         TEST(seed_001_the_users_own_programs_are_not_cached),
         TEST(seed_001_other_rules_keep_source_and_links),

@@ -170,6 +170,19 @@ void seed_002_the_capacity_calls()
     CHECK(kiln::get_constant_tensor_cache() == 1);
 }
 
+void seed_003_the_calls_with_a_policy()
+{
+    std::size_t size = 0;
+    kiln::policy_t policy = kiln::NO_EVICT;
+    kiln::set_constant_tensor_cache_capacity(engine::kind::cpu, 64, kiln::COST);
+    kiln::get_constant_tensor_cache_capacity(engine::kind::cpu, &size, &policy);
+    CHECK(size == 64 && policy == kiln::COST);
+    kiln::set_constant_tensor_cache_capacity(engine::kind::cpu, 64, kiln::NO_EVICT);
+    kiln::get_constant_tensor_cache_capacity(engine::kind::cpu, &size, &policy);
+    CHECK(size == 64 && policy == kiln::NO_EVICT);
+    kiln::set_constant_tensor_cache(1);
+}
+
 void seed_003_the_calls_for_one_device()
 {
     std::size_t size = 0;
@@ -285,6 +298,7 @@ int main()
     seed_000_the_usage_example();
     seed_001_a_kernel_is_its_programs();
     seed_002_the_capacity_calls();
+    seed_003_the_calls_with_a_policy();
     seed_003_the_calls_for_one_device();
     seed_002_the_lookup_example();
     return 0;
