@@ -56,16 +56,6 @@ inline kiln_kernel *retain_kernel(kiln_kernel *kernel)
 
 } // namespace detail
 
-/* Where a program came from. */
-enum class program_source : std::uint32_t {
-    memory = KILN_PROGRAM_FROM_MEMORY,
-    store = KILN_PROGRAM_FROM_STORE,
-    build = KILN_PROGRAM_FROM_BUILD,
-    private_build = KILN_PROGRAM_FROM_PRIVATE_BUILD,
-    blob = KILN_PROGRAM_FROM_BLOB,
-    user = KILN_PROGRAM_FROM_USER
-};
-
 /* One device context, with its programs and its kernels. */
 class program_context
 {
