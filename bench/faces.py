@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the faces above the engines add to them: constants. Each is measured in turns with what it stands
-on, in one process.
+"""What the faces above the engines add to them: constants, programs, kernels and cache blobs. Each is
+measured in turns with what it stands on, in one process.
 
 --rounds N    how often each is measured; the least of each counts (20)"""
 
@@ -12,19 +12,26 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE / "lib"), str(HERE / "faces")]
+import blobs
 import constants
 import measuring
+import programs
 
-# Modules of bench/faces: PROGRAM is one that prints "what <tab> nanoseconds", and rows judges it.
-FACES = [constants]
+# Modules of bench/faces: PROGRAM is one that prints "what <tab> nanoseconds", and rows judges it; RUNTIME
+# is what it runs on, where it needs one.
+FACES = [constants, programs, blobs]
 
 
-def measure(program, rounds):
+def measure(face, rounds):
     """Nanoseconds by what was asked for."""
+    program = face.PROGRAM
     path = measuring.BUILD / "bench" / program
+    within = []
+    if hasattr(face, "RUNTIME"):
+        within = [HERE.parent / "scripts/with-runtime", face.RUNTIME]
     subprocess.run(["ninja", "-C", str(measuring.BUILD), "--quiet", f"bench/{program}"], check=True,
                    stdout=sys.stderr)
-    output = subprocess.run([path, str(rounds)], check=True, capture_output=True, text=True).stdout
+    output = subprocess.run([*within, path, str(rounds)], check=True, capture_output=True, text=True).stdout
     least = {}
     for line in output.splitlines():
         what, taken = line.split("\t")
@@ -38,7 +45,7 @@ def main():
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--rounds", type=int, default=20)
     arguments = parser.parse_args()
-    results = [row for face in FACES for row in face.rows(measure(face.PROGRAM, arguments.rounds))]
+    results = [row for face in FACES for row in face.rows(measure(face, arguments.rounds))]
     return measuring.report("faces", results, arguments.json)
 
 

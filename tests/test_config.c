@@ -756,6 +756,8 @@ static void test_every_allocation_may_fail(void **state)
                           {"SYCL_CACHE_THRESHOLD", "x"},
                           {"SYCL_CACHE_IN_MEM", "x"},
                           {"SYCL_CACHE_TRACE", "1"},
+                          {"SYCL_PROGRAM_COMPILE_OPTIONS", "-a"},
+                          {"SYCL_PROGRAM_APPEND_LINK_OPTIONS", "-b"},
                           {NULL, NULL}};
     check_failing_allocations(KILN_PROFILE_SYCL, of_sycl);
     variable of_onednn[] = {{"ONEDNN_PERSISTENT_CACHE_CAPACITY", "1"},

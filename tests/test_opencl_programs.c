@@ -16,7 +16,8 @@
 
 #include "device/opencl/ops.h"
 #include "device/opencl/traits.h"
-#include "program/program.h"
+#include "program/context.h"
+#include "support/get_program.h"
 #include "support/opencl_platforms.h"
 #include "support/store_scene.h"
 
@@ -93,23 +94,24 @@ typedef struct fixture {
     bool is_cheap;
     kilni_opencl_device device;
     kiln_store *store;
-    kilni_writer *writer;
-    kilni_program_context *context;
+    kiln_program_context *context;
 } fixture;
 
 static void enter(fixture *f)
 {
     assert_int_equal(kiln_store_open(f->directory, NULL, &f->store, NULL), KILN_OK);
-    assert_int_equal(kilni_writer_new(f->store, UINT64_C(64) << 20, &f->writer), KILN_OK);
-    const kilni_program_context_params params = {
-        .ops = &counted.ops, .device = &f->device, .store = f->store, .writer = f->writer};
-    assert_int_equal(kilni_program_context_new(&params, &f->context), KILN_OK);
+    void *const devices[] = {&f->device};
+    const kiln_program_context_params params = {.struct_size = sizeof params,
+                                                .ops = &counted.ops,
+                                                .devices = devices,
+                                                .device_count = 1,
+                                                .store = f->store};
+    assert_int_equal(kiln_program_context_new(&params, &f->context), KILN_OK);
 }
 
 static void leave(fixture *f)
 {
-    kilni_program_context_free(&f->context);
-    kilni_writer_free(&f->writer, DRAIN_NS);
+    kiln_program_context_free(&f->context);
     kiln_store_close(&f->store);
 }
 
@@ -121,18 +123,18 @@ static kiln_program_source source_of(const char *text, const char *options)
                                  .options = options};
 }
 
-static kilni_program *obtain(fixture *f, const char *text, const char *options, kilni_source from)
+static kiln_program *obtain(fixture *f, const char *text, const char *options, uint32_t from)
 {
     const kiln_program_source source = source_of(text, options);
-    kilni_program *program = NULL;
-    kilni_request_result result = {0};
+    kiln_program *program = NULL;
+    kiln_program_result result = {.struct_size = sizeof result};
     kiln_error error = {.struct_size = sizeof error};
-    const kiln_status status = kilni_program_obtain(f->context, &source, &program, &result, &error);
+    const kiln_status status = get_program(f->context, &source, &program, &result, &error);
     if (status != KILN_OK) {
         print_error("%s\n", error.text);
     }
     assert_int_equal(status, KILN_OK);
-    assert_int_equal(result.source, from);
+    assert_int_equal(result.from, from);
     return program;
 }
 
@@ -161,11 +163,11 @@ static void run_kernel(const fixture *f, cl_kernel kernel, int factor, int *resu
     cl->clReleaseMemObject(buffer);
 }
 
-static void assert_computes(const fixture *f, const kilni_program *program, int shift)
+static void assert_computes(const fixture *f, const kiln_program *program, int shift)
 {
     void *kernel = NULL;
-    assert_int_equal(counted.ops.kernel((void *)(uintptr_t)&f->device,
-                                        kilni_program_handle(program), "affine", &kernel),
+    assert_int_equal(counted.ops.kernel((void *)(uintptr_t)&f->device, kiln_program_handle(program),
+                                        "affine", &kernel),
                      KILN_OK);
     int results[ITEMS] = {0};
     run_kernel(f, kernel, 7, results);
@@ -180,27 +182,27 @@ static void assert_computes(const fixture *f, const kilni_program *program, int 
 static void check_second_context(fixture *f)
 {
     enter(f);
-    kilni_program *built = obtain(f, affine, "-DSHIFT=3", KILNI_FROM_BUILD);
-    kilni_program *shared = obtain(f, affine, "-DSHIFT=3", KILNI_FROM_MEMORY);
-    assert_ptr_equal(kilni_program_handle(built), kilni_program_handle(shared));
+    kiln_program *built = obtain(f, affine, "-DSHIFT=3", KILN_PROGRAM_FROM_BUILD);
+    kiln_program *shared = obtain(f, affine, "-DSHIFT=3", KILN_PROGRAM_FROM_MEMORY);
+    assert_ptr_equal(kiln_program_handle(built), kiln_program_handle(shared));
     assert_computes(f, built, 3);
-    kilni_program *other = obtain(f, affine, "-DSHIFT=-5", KILNI_FROM_BUILD);
+    kiln_program *other = obtain(f, affine, "-DSHIFT=-5", KILN_PROGRAM_FROM_BUILD);
     assert_computes(f, other, -5);
-    kilni_program_release(&other);
-    kilni_program_release(&shared);
-    kilni_program_release(&built);
+    kiln_program_release(&other);
+    kiln_program_release(&shared);
+    kiln_program_release(&built);
     leave(f);
     assert_int_equal(counted.builds, 2);
     assert_int_equal(counted.captures, f->is_cheap ? 2 : 0);
 
     enter(f);
-    const kilni_source from = f->is_cheap ? KILNI_FROM_STORE : KILNI_FROM_BUILD;
-    kilni_program *loaded = obtain(f, affine, "-DSHIFT=3", from);
+    const uint32_t from = f->is_cheap ? KILN_PROGRAM_FROM_STORE : KILN_PROGRAM_FROM_BUILD;
+    kiln_program *loaded = obtain(f, affine, "-DSHIFT=3", from);
     assert_computes(f, loaded, 3);
     /* It outlives its context. */
     leave(f);
     assert_computes(f, loaded, 3);
-    kilni_program_release(&loaded);
+    kiln_program_release(&loaded);
     assert_int_equal(counted.builds, f->is_cheap ? 2 : 3);
     assert_int_equal(counted.loads, f->is_cheap ? 1 : 0);
 }
@@ -211,9 +213,9 @@ static void check_stored_entry(fixture *f)
         return;
     }
     enter(f);
-    kilni_program *program = obtain(f, affine, "-DSHIFT=3", KILNI_FROM_BUILD);
-    kilni_program_release(&program);
-    assert_int_equal(kilni_writer_drain(f->writer, DRAIN_NS), KILN_OK);
+    kiln_program *program = obtain(f, affine, "-DSHIFT=3", KILN_PROGRAM_FROM_BUILD);
+    kiln_program_release(&program);
+    assert_int_equal(kiln_program_context_drain(f->context, DRAIN_NS), KILN_OK);
     kiln_verify_report report = {.struct_size = sizeof report};
     assert_int_equal(kiln_store_verify(f->store, NULL, NULL, &report), KILN_OK);
     assert_int_equal(report.checked, 1);
@@ -226,10 +228,9 @@ static void check_failing_build(fixture *f)
     enter(f);
     const kiln_program_source source = source_of("kernel void broken( { this is no C }", NULL);
     for (int i = 0; i < 2; i++) {
-        kilni_program *program = NULL;
+        kiln_program *program = NULL;
         kiln_error error = {.struct_size = sizeof error};
-        assert_int_equal(kilni_program_obtain(f->context, &source, &program, NULL, &error),
-                         KILN_E_BUILD);
+        assert_int_equal(get_program(f->context, &source, &program, NULL, &error), KILN_E_BUILD);
         assert_null(program);
         assert_int_equal(error.status, KILN_E_BUILD);
         assert_true(strlen(error.text) > 0);
@@ -241,13 +242,13 @@ static void check_failing_build(fixture *f)
 static void check_unknown_kernel(fixture *f)
 {
     enter(f);
-    kilni_program *program = obtain(f, affine, "-DSHIFT=3", KILNI_FROM_BUILD);
+    kiln_program *program = obtain(f, affine, "-DSHIFT=3", KILN_PROGRAM_FROM_BUILD);
     void *kernel = NULL;
     assert_int_equal(
-        counted.ops.kernel(&f->device, kilni_program_handle(program), "nowhere", &kernel),
+        counted.ops.kernel(&f->device, kiln_program_handle(program), "nowhere", &kernel),
         KILN_MISS);
     assert_null(kernel);
-    kilni_program_release(&program);
+    kiln_program_release(&program);
     leave(f);
 }
 
@@ -259,13 +260,13 @@ static void check_source_that_can_not_be_told(fixture *f)
                                 "{ out[get_global_id(0)] = factor * (int)get_global_id(0)\n"
                                 "                          + (when[2] == ':'); }\n";
     enter(f);
-    kilni_program *first = obtain(f, timed, NULL, KILNI_FROM_PRIVATE_BUILD);
-    kilni_program *second = obtain(f, timed, NULL, KILNI_FROM_PRIVATE_BUILD);
-    assert_ptr_not_equal(kilni_program_handle(first), kilni_program_handle(second));
+    kiln_program *first = obtain(f, timed, NULL, KILN_PROGRAM_FROM_PRIVATE_BUILD);
+    kiln_program *second = obtain(f, timed, NULL, KILN_PROGRAM_FROM_PRIVATE_BUILD);
+    assert_ptr_not_equal(kiln_program_handle(first), kiln_program_handle(second));
     assert_computes(f, first, 1);
     assert_int_equal(counted.captures, 0);
-    kilni_program_release(&first);
-    kilni_program_release(&second);
+    kiln_program_release(&first);
+    kiln_program_release(&second);
     leave(f);
 }
 
@@ -283,15 +284,15 @@ static void check_changing_header(fixture *f)
     enter(f);
     write_shift(path, 1);
     counted.changed_header = path;
-    kilni_program *program = obtain(f, including, options, KILNI_FROM_BUILD);
+    kiln_program *program = obtain(f, including, options, KILN_PROGRAM_FROM_BUILD);
     counted.changed_header = NULL;
     assert_computes(f, program, 2);
-    kilni_program_release(&program);
+    kiln_program_release(&program);
     for (int shift = 1; shift <= 2; shift++) {
         write_shift(path, shift);
-        program = obtain(f, including, options, KILNI_FROM_BUILD);
+        program = obtain(f, including, options, KILN_PROGRAM_FROM_BUILD);
         assert_computes(f, program, shift);
-        kilni_program_release(&program);
+        kiln_program_release(&program);
     }
     leave(f);
     scratch_remove(folder);
@@ -319,10 +320,10 @@ static void check_named_variables(fixture *f)
     static const char *const values[] = {"one", "two"};
     for (size_t i = 0; i < 2; i++) {
         assert_int_equal(setenv("KILN_TEST_VARIABLE", values[i], 1), 0);
-        kilni_program *program = obtain(f, affine, "-DSHIFT=5", KILNI_FROM_BUILD);
-        kilni_program_release(&program);
-        program = obtain(f, affine, "-DSHIFT=5", KILNI_FROM_MEMORY);
-        kilni_program_release(&program);
+        kiln_program *program = obtain(f, affine, "-DSHIFT=5", KILN_PROGRAM_FROM_BUILD);
+        kiln_program_release(&program);
+        program = obtain(f, affine, "-DSHIFT=5", KILN_PROGRAM_FROM_MEMORY);
+        kiln_program_release(&program);
     }
     unsetenv("KILN_TEST_VARIABLE");
     leave(f);

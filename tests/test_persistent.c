@@ -18,10 +18,11 @@
 
 #include <kiln/persistent.h>
 
+#include "program/context.h"
 #include "program/governed_store.h"
 #include "program/persistent.h"
-#include "program/program.h"
 #include "support/failing_malloc.h"
+#include "support/get_program.h"
 #include "support/scripted_device.h"
 #include "support/store_scene.h"
 
@@ -32,7 +33,6 @@ typedef struct fixture {
     char directory[SCRATCH_DIRECTORY_SIZE];
     char cache[SCRATCH_PATH_SIZE];
     scripted_device device;
-    kilni_writer *writer;
     int start; /* the working directory */
 } fixture;
 
@@ -53,7 +53,7 @@ static int set_up(void **state)
     snprintf(f->cache, sizeof f->cache, "%s/cache", f->directory);
     f->start = open(".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     *state = f;
-    return f->start >= 0 && kilni_writer_new(NULL, 1000, &f->writer) == KILN_OK ? 0 : -1;
+    return f->start >= 0 ? 0 : -1;
 }
 
 static int tear_down(void **state)
@@ -62,7 +62,6 @@ static int tear_down(void **state)
     reset_settings();
     const bool is_clean =
         atomic_load(&f->device.live_programs) == 0 && atomic_load(&f->device.wrong) == 0;
-    kilni_writer_free(&f->writer, DRAIN_NS);
     const int back = fchdir(f->start);
     close(f->start);
     scratch_remove(f->directory);
@@ -72,15 +71,17 @@ static int tear_down(void **state)
 
 /* ---- contexts of the program's, and what they get ---- */
 
-static kilni_program_context *open_context(const fixture *f, uint32_t kind, kiln_store *store)
+static kiln_program_context *open_context(const fixture *f, uint32_t kind, kiln_store *store)
 {
-    const kilni_program_context_params params = {.ops = &scripted_cheap_ops,
-                                                 .device = (void *)(uintptr_t)&f->device,
-                                                 .store = store,
-                                                 .writer = f->writer,
-                                                 .engine_kind = kind};
-    kilni_program_context *context = NULL;
-    assert_int_equal(kilni_program_context_new(&params, &context), KILN_OK);
+    void *const devices[] = {(void *)(uintptr_t)&f->device};
+    const kiln_program_context_params params = {.struct_size = sizeof params,
+                                                .ops = &scripted_cheap_ops,
+                                                .devices = devices,
+                                                .device_count = 1,
+                                                .store = store,
+                                                .engine_kind = kind};
+    kiln_program_context *context = NULL;
+    assert_int_equal(kiln_program_context_new(&params, &context), KILN_OK);
     return context;
 }
 
@@ -94,24 +95,24 @@ static kiln_program_source source_of(const char *text)
 }
 
 /* Where a context gets a program from. */
-static kilni_source ask(kilni_program_context *context, const char *text)
+static uint32_t ask(kiln_program_context *context, const char *text)
 {
     const kiln_program_source source = source_of(text);
-    kilni_program *program = NULL;
-    kilni_request_result result = {0};
-    assert_int_equal(kilni_program_obtain(context, &source, &program, &result, NULL), KILN_OK);
-    const scripted_program *made = kilni_program_handle(program);
+    kiln_program *program = NULL;
+    kiln_program_result result = {.struct_size = sizeof result};
+    assert_int_equal(get_program(context, &source, &program, &result, NULL), KILN_OK);
+    const scripted_program *made = kiln_program_handle(program);
     assert_true(made->value == scripted_value(scripted_value(0, text, strlen(text)), "", 0));
-    kilni_program_release(&program);
-    return result.source;
+    kiln_program_release(&program);
+    return result.from;
 }
 
 /* The same of a context that has nothing in memory. */
-static kilni_source ask_anew(const fixture *f, uint32_t kind, const char *text)
+static uint32_t ask_anew(const fixture *f, uint32_t kind, const char *text)
 {
-    kilni_program_context *context = open_context(f, kind, NULL);
-    const kilni_source source = ask(context, text);
-    kilni_program_context_free(&context);
+    kiln_program_context *context = open_context(f, kind, NULL);
+    const uint32_t source = ask(context, text);
+    kiln_program_context_free(&context);
     return source;
 }
 
@@ -272,10 +273,14 @@ static void test_wrong_arguments_change_nothing(void **state)
 static void test_contexts_know_engine_kinds(void **state)
 {
     fixture *f = *state;
-    const kilni_program_context_params params = {
-        .ops = &scripted_cheap_ops, .device = &f->device, .writer = f->writer, .engine_kind = 3};
-    kilni_program_context *context = NULL;
-    assert_int_equal(kilni_program_context_new(&params, &context), KILN_E_INVALID);
+    void *const devices[] = {&f->device};
+    const kiln_program_context_params params = {.struct_size = sizeof params,
+                                                .ops = &scripted_cheap_ops,
+                                                .devices = devices,
+                                                .device_count = 1,
+                                                .engine_kind = 3};
+    kiln_program_context *context = NULL;
+    assert_int_equal(kiln_program_context_new(&params, &context), KILN_E_INVALID);
     assert_null(context);
 }
 
@@ -285,8 +290,8 @@ static void test_nothing_is_kept_without_a_capacity(void **state)
 {
     fixture *f = *state;
     assert_int_equal(kiln_persistent_set_dir(f->cache), KILN_OK);
-    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "s"), KILNI_FROM_BUILD);
-    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "s"), KILNI_FROM_BUILD);
+    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "s"), KILN_PROGRAM_FROM_BUILD);
+    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "s"), KILN_PROGRAM_FROM_BUILD);
     assert_int_equal(kiln_persistent_open(KILN_ENGINE_GPU, NULL), KILN_MISS);
     assert_int_equal(put_entry(1, 100), KILN_MISS);
     assert_int_equal(get_entry(KILN_ENGINE_GPU, 1), KILN_MISS);
@@ -297,13 +302,13 @@ static void test_what_memory_misses_is_on_disk(void **state)
 {
     fixture *f = *state;
     turn_on(f);
-    kilni_program_context *context = open_context(f, KILN_ENGINE_GPU, NULL);
-    assert_int_equal(ask(context, "s"), KILNI_FROM_BUILD);
-    assert_int_equal(ask(context, "s"), KILNI_FROM_MEMORY);
-    kilni_program_context_free(&context);
-    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "s"), KILNI_FROM_STORE);
-    assert_int_equal(ask_anew(f, KILN_ENGINE_CPU, "s"), KILNI_FROM_STORE);
-    assert_int_equal(ask_anew(f, 0, "s"), KILNI_FROM_BUILD);
+    kiln_program_context *context = open_context(f, KILN_ENGINE_GPU, NULL);
+    assert_int_equal(ask(context, "s"), KILN_PROGRAM_FROM_BUILD);
+    assert_int_equal(ask(context, "s"), KILN_PROGRAM_FROM_MEMORY);
+    kiln_program_context_free(&context);
+    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "s"), KILN_PROGRAM_FROM_STORE);
+    assert_int_equal(ask_anew(f, KILN_ENGINE_CPU, "s"), KILN_PROGRAM_FROM_STORE);
+    assert_int_equal(ask_anew(f, 0, "s"), KILN_PROGRAM_FROM_BUILD);
     assert_int_equal(atomic_load(&f->device.build.count), 2);
 }
 
@@ -312,15 +317,11 @@ static void test_a_store_of_its_own_goes_first(void **state)
     fixture *f = *state;
     turn_on(f);
     kiln_store *store = NULL;
-    kilni_writer *writer = f->writer;
     assert_int_equal(kiln_store_open(scratch_path(f->directory, "own"), NULL, &store, NULL),
                      KILN_OK);
-    assert_int_equal(kilni_writer_new(store, MIB, &f->writer), KILN_OK);
-    kilni_program_context *context = open_context(f, KILN_ENGINE_GPU, store);
-    assert_int_equal(ask(context, "s"), KILNI_FROM_BUILD);
-    kilni_program_context_free(&context);
-    kilni_writer_free(&f->writer, DRAIN_NS);
-    f->writer = writer;
+    kiln_program_context *context = open_context(f, KILN_ENGINE_GPU, store);
+    assert_int_equal(ask(context, "s"), KILN_PROGRAM_FROM_BUILD);
+    kiln_program_context_free(&context);
     kiln_store_stat stat = {.struct_size = sizeof stat};
     assert_int_equal(kiln_store_get_stat(store, &stat), KILN_OK);
     assert_int_equal(stat.entries, 1);
@@ -332,20 +333,20 @@ static void test_kinds_are_switched_apart(void **state)
 {
     fixture *f = *state;
     turn_on(f);
-    kilni_program_context *cpu = open_context(f, KILN_ENGINE_CPU, NULL);
-    kilni_program_context *gpu = open_context(f, KILN_ENGINE_GPU, NULL);
+    kiln_program_context *cpu = open_context(f, KILN_ENGINE_CPU, NULL);
+    kiln_program_context *gpu = open_context(f, KILN_ENGINE_GPU, NULL);
     assert_int_equal(kiln_persistent_set_enabled(KILN_ENGINE_GPU, 0), KILN_OK);
-    assert_int_equal(ask(cpu, "s"), KILNI_FROM_BUILD);
-    assert_int_equal(ask(gpu, "s"), KILNI_FROM_BUILD);
+    assert_int_equal(ask(cpu, "s"), KILN_PROGRAM_FROM_BUILD);
+    assert_int_equal(ask(gpu, "s"), KILN_PROGRAM_FROM_BUILD);
     assert_int_equal(kiln_persistent_open(KILN_ENGINE_GPU, NULL), KILN_MISS);
     assert_int_equal(kiln_persistent_open(KILN_ENGINE_CPU, NULL), KILN_OK);
     assert_int_equal(kiln_persistent_set_enabled(KILN_ENGINE_CPU, 0), KILN_OK);
-    assert_int_equal(ask_anew(f, KILN_ENGINE_CPU, "s"), KILNI_FROM_BUILD);
+    assert_int_equal(ask_anew(f, KILN_ENGINE_CPU, "s"), KILN_PROGRAM_FROM_BUILD);
     assert_int_equal(kiln_persistent_set_enabled(KILN_ENGINE_GPU, 1), KILN_OK);
-    assert_int_equal(ask_anew(f, KILN_ENGINE_CPU, "s"), KILNI_FROM_BUILD);
-    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "s"), KILNI_FROM_STORE);
-    kilni_program_context_free(&cpu);
-    kilni_program_context_free(&gpu);
+    assert_int_equal(ask_anew(f, KILN_ENGINE_CPU, "s"), KILN_PROGRAM_FROM_BUILD);
+    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "s"), KILN_PROGRAM_FROM_STORE);
+    kiln_program_context_free(&cpu);
+    kiln_program_context_free(&gpu);
 }
 
 /* Names in a directory, but "." and "..". */
@@ -374,8 +375,8 @@ static void test_the_default_is_a_leaf_in_the_working_directory(void **state)
 
     assert_int_equal(kiln_persistent_set_capacity(1), KILN_OK);
     assert_false(exists("kiln_persistent_cache"));
-    assert_int_equal(ask_anew(f, KILN_ENGINE_CPU, "s"), KILNI_FROM_BUILD);
-    assert_int_equal(ask_anew(f, KILN_ENGINE_CPU, "s"), KILNI_FROM_STORE);
+    assert_int_equal(ask_anew(f, KILN_ENGINE_CPU, "s"), KILN_PROGRAM_FROM_BUILD);
+    assert_int_equal(ask_anew(f, KILN_ENGINE_CPU, "s"), KILN_PROGRAM_FROM_STORE);
     assert_int_equal(count_names("."), 2);
     assert_true(exists("kiln_persistent_cache"));
     assert_int_equal(stat("mine", &after), 0);
@@ -406,23 +407,23 @@ static void test_a_new_directory_closes_the_old_one(void **state)
 {
     fixture *f = *state;
     turn_on(f);
-    kilni_program_context *context = open_context(f, KILN_ENGINE_GPU, NULL);
+    kiln_program_context *context = open_context(f, KILN_ENGINE_GPU, NULL);
     const unsigned descriptors = scratch_count_descriptors();
     for (char text[] = "a"; text[0] <= 'z'; text[0]++) {
-        assert_int_equal(ask(context, text), KILNI_FROM_BUILD);
+        assert_int_equal(ask(context, text), KILN_PROGRAM_FROM_BUILD);
     }
     assert_int_equal(kiln_persistent_set_dir(scratch_path(f->directory, "other")), KILN_OK);
     /* All of it is written, and nothing of it open. */
     assert_int_equal(scratch_count_descriptors(), descriptors);
-    assert_int_equal(ask(context, "other"), KILNI_FROM_BUILD);
-    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "a"), KILNI_FROM_BUILD);
+    assert_int_equal(ask(context, "other"), KILN_PROGRAM_FROM_BUILD);
+    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "a"), KILN_PROGRAM_FROM_BUILD);
 
     assert_int_equal(kiln_persistent_set_dir(f->cache), KILN_OK);
     for (char text[] = "a"; text[0] <= 'z'; text[0]++) {
-        assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, text), KILNI_FROM_STORE);
+        assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, text), KILN_PROGRAM_FROM_STORE);
     }
-    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "other"), KILNI_FROM_BUILD);
-    kilni_program_context_free(&context);
+    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "other"), KILN_PROGRAM_FROM_BUILD);
+    kiln_program_context_free(&context);
     assert_int_equal(scratch_count_descriptors(), descriptors);
 }
 
@@ -439,10 +440,10 @@ static void test_a_build_ends_where_it_began(void **state)
     turn_on(f);
     f->device.while_building = turn_to_another;
     f->device.user = f;
-    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "s"), KILNI_FROM_BUILD);
+    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "s"), KILN_PROGRAM_FROM_BUILD);
     f->device.while_building = NULL;
     assert_int_equal(kiln_persistent_set_dir(f->cache), KILN_OK);
-    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "s"), KILNI_FROM_STORE);
+    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "s"), KILN_PROGRAM_FROM_STORE);
 }
 
 /* Turns the cache off from the thread that writes, in the midst of a put. */
@@ -540,7 +541,7 @@ static void test_the_layout_is_that_of_the_proposal(void **state)
 {
     fixture *f = *state;
     turn_on(f);
-    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "s"), KILNI_FROM_BUILD);
+    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "s"), KILN_PROGRAM_FROM_BUILD);
     nftw(f->cache, look_at_name, 16, FTW_PHYS);
     assert_true(has_key);
     assert_true(has_kernel);
@@ -599,15 +600,15 @@ static void test_a_directory_of_others_is_not_used(void **state)
     assert_int_equal(mkdir(f->cache, 0777), 0);
     assert_int_equal(chmod(f->cache, 0777), 0);
     turn_on(f);
-    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "s"), KILNI_FROM_BUILD);
+    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "s"), KILN_PROGRAM_FROM_BUILD);
     assert_int_equal(h.count, 1);
     assert_non_null(strstr(h.text, f->cache));
-    kilni_program_context *context = open_context(f, KILN_ENGINE_GPU, NULL);
-    assert_int_equal(ask(context, "s"), KILNI_FROM_BUILD);
-    assert_int_equal(ask(context, "t"), KILNI_FROM_BUILD);
+    kiln_program_context *context = open_context(f, KILN_ENGINE_GPU, NULL);
+    assert_int_equal(ask(context, "s"), KILN_PROGRAM_FROM_BUILD);
+    assert_int_equal(ask(context, "t"), KILN_PROGRAM_FROM_BUILD);
     assert_true(h.count <= 2);
     const int count = h.count;
-    assert_int_equal(ask(context, "u"), KILNI_FROM_BUILD);
+    assert_int_equal(ask(context, "u"), KILN_PROGRAM_FROM_BUILD);
     assert_int_equal(h.count, count);
     assert_int_equal(count_names(f->cache), 0);
 
@@ -615,13 +616,13 @@ static void test_a_directory_of_others_is_not_used(void **state)
     assert_int_equal(kiln_persistent_open(KILN_ENGINE_GPU, &error), KILN_E_DENIED);
     assert_non_null(strstr(error.text, f->cache));
     assert_int_equal(chmod(f->cache, 0700), 0);
-    assert_int_equal(ask(context, "v"), KILNI_FROM_BUILD);
+    assert_int_equal(ask(context, "v"), KILN_PROGRAM_FROM_BUILD);
     assert_int_equal(count_names(f->cache), 0);
     assert_int_equal(kiln_persistent_open(KILN_ENGINE_GPU, &error), KILN_OK);
     assert_int_equal(kiln_persistent_open(KILN_ENGINE_GPU, &error), KILN_OK);
-    assert_int_equal(ask(context, "w"), KILNI_FROM_BUILD);
-    kilni_program_context_free(&context);
-    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "w"), KILNI_FROM_STORE);
+    assert_int_equal(ask(context, "w"), KILN_PROGRAM_FROM_BUILD);
+    kiln_program_context_free(&context);
+    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "w"), KILN_PROGRAM_FROM_STORE);
     assert_int_equal(kiln_persistent_set_log(NULL), KILN_OK);
 }
 
@@ -631,35 +632,37 @@ static void test_sizes_that_are_not_kept(void **state)
 {
     fixture *f = *state;
     turn_on(f);
-    kilni_program_context_params params = {.ops = &scripted_cheap_ops,
-                                           .device = &f->device,
-                                           .writer = f->writer,
-                                           .engine_kind = KILN_ENGINE_GPU,
-                                           .min_stored_bytes = 2,
-                                           .max_stored_bytes = 3};
+    void *const devices[] = {&f->device};
+    kiln_program_context_params params = {.struct_size = sizeof params,
+                                          .ops = &scripted_cheap_ops,
+                                          .devices = devices,
+                                          .device_count = 1,
+                                          .engine_kind = KILN_ENGINE_GPU,
+                                          .min_stored_bytes = 2,
+                                          .max_stored_bytes = 3};
     for (int i = 0; i < 2; i++) {
-        const kilni_source from = i == 0 ? KILNI_FROM_BUILD : KILNI_FROM_STORE;
-        kilni_program_context *context = NULL;
-        assert_int_equal(kilni_program_context_new(&params, &context), KILN_OK);
-        assert_int_equal(ask(context, "a"), KILNI_FROM_BUILD);
+        const uint32_t from = i == 0 ? KILN_PROGRAM_FROM_BUILD : KILN_PROGRAM_FROM_STORE;
+        kiln_program_context *context = NULL;
+        assert_int_equal(kiln_program_context_new(&params, &context), KILN_OK);
+        assert_int_equal(ask(context, "a"), KILN_PROGRAM_FROM_BUILD);
         assert_int_equal(ask(context, "aa"), from);
         assert_int_equal(ask(context, "aaa"), from);
-        assert_int_equal(ask(context, "aaaa"), KILNI_FROM_BUILD);
-        assert_int_equal(ask(context, "aaaa"), KILNI_FROM_MEMORY);
-        kilni_program_context_free(&context);
+        assert_int_equal(ask(context, "aaaa"), KILN_PROGRAM_FROM_BUILD);
+        assert_int_equal(ask(context, "aaaa"), KILN_PROGRAM_FROM_MEMORY);
+        kiln_program_context_free(&context);
     }
 }
 
 /* ---- forks ---- */
 
 /* The child starts no thread, which ThreadSanitizer would not bear. */
-static bool child_finds_and_keeps(const fixture *f, kilni_program_context **parents)
+static bool child_finds_and_keeps(const fixture *f, kiln_program_context **parents)
 {
-    kilni_program_context *own = open_context(f, KILN_ENGINE_GPU, NULL);
-    const bool is_found = ask(own, "s") == KILNI_FROM_STORE;
+    kiln_program_context *own = open_context(f, KILN_ENGINE_GPU, NULL);
+    const bool is_found = ask(own, "s") == KILN_PROGRAM_FROM_STORE;
     const bool is_kept = put_entry(1, 100) == KILN_OK;
-    kilni_program_context_free(&own);
-    kilni_program_context_free(parents);
+    kiln_program_context_free(&own);
+    kiln_program_context_free(parents);
     return is_found && is_kept;
 }
 
@@ -667,9 +670,9 @@ static void test_a_child_has_a_store_of_its_own(void **state)
 {
     fixture *f = *state;
     turn_on(f);
-    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "s"), KILNI_FROM_BUILD);
-    kilni_program_context *context = open_context(f, KILN_ENGINE_GPU, NULL);
-    assert_int_equal(ask(context, "t"), KILNI_FROM_BUILD);
+    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "s"), KILN_PROGRAM_FROM_BUILD);
+    kiln_program_context *context = open_context(f, KILN_ENGINE_GPU, NULL);
+    assert_int_equal(ask(context, "t"), KILN_PROGRAM_FROM_BUILD);
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
@@ -679,8 +682,8 @@ static void test_a_child_has_a_store_of_its_own(void **state)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_int_equal(status, 0);
     assert_int_equal(get_entry(KILN_ENGINE_GPU, 1), KILN_OK);
-    kilni_program_context_free(&context);
-    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "t"), KILNI_FROM_STORE);
+    kiln_program_context_free(&context);
+    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "t"), KILN_PROGRAM_FROM_STORE);
 }
 
 /* ---- threads ---- */
@@ -698,12 +701,12 @@ static void *use(void *argument)
 {
     const user *u = argument;
     for (unsigned i = 0; !atomic_load(u->has_to_end); i++) {
-        kilni_program_context *context = open_context(u->f, u->kind, NULL);
+        kiln_program_context *context = open_context(u->f, u->kind, NULL);
         char text[16];
         snprintf(text, sizeof text, "source %u", i % 8);
         ask(context, text);
         ask(context, text);
-        kilni_program_context_free(&context);
+        kiln_program_context_free(&context);
         const kiln_status got = get_entry(u->kind, 1);
         assert_true(got == KILN_OK || got == KILN_MISS);
     }
@@ -788,18 +791,18 @@ static void test_failing_allocations_of_a_request(void **state)
     bool has_run_out = true;
     for (size_t n = 1; has_run_out; n++) {
         assert_true(n < 1000);
-        kilni_program_context *context = open_context(f, KILN_ENGINE_GPU, NULL);
+        kiln_program_context *context = open_context(f, KILN_ENGINE_GPU, NULL);
         char text[32];
         snprintf(text, sizeof text, "source %zu", n);
         const kiln_program_source source = source_of(text);
-        kilni_program *program = NULL;
+        kiln_program *program = NULL;
         failing_malloc_arm(n);
-        const kiln_status status = kilni_program_obtain(context, &source, &program, NULL, NULL);
+        const kiln_status status = get_program(context, &source, &program, NULL, NULL);
         has_run_out = failing_malloc_disarm() >= n;
         assert_true(status == KILN_OK || status == KILN_E_NO_MEMORY);
         assert_int_equal(status == KILN_OK, program != NULL);
-        kilni_program_release(&program);
-        kilni_program_context_free(&context);
+        kiln_program_release(&program);
+        kiln_program_context_free(&context);
     }
 }
 

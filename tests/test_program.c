@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "program/program.h"
 #include "support/failing_malloc.h"
+#include "support/get_program.h"
 #include "support/scripted_device.h"
 #include "support/store_scene.h"
 
@@ -23,8 +23,7 @@
 
 typedef struct house {
     kiln_store *store;
-    kilni_writer *writer;
-    kilni_program_context *context;
+    kiln_program_context *context;
 } house;
 
 typedef struct fixture {
@@ -55,39 +54,40 @@ static int tear_down(void **state)
 }
 
 static kiln_status open_context(const fixture *f, const house *at, const kiln_device_ops *ops,
-                                const kiln_cache_params *memory,
-                                kilni_program_context **ret_context)
+                                const kiln_cache_params *memory, kiln_program_context **ret_context)
 {
-    const kilni_program_context_params params = {
+    void *const devices[] = {(void *)(uintptr_t)&f->device};
+    kiln_program_context_params params = {
+        .struct_size = sizeof params,
         .ops = ops,
-        .device = (void *)(uintptr_t)&f->device,
+        .devices = devices,
+        .device_count = 1,
         .store = at->store,
-        .writer = at->writer,
-        .memory = memory,
     };
-    return kilni_program_context_new(&params, ret_context);
+    if (memory) {
+        params.memory = *memory;
+    }
+    return kiln_program_context_new(&params, ret_context);
 }
 
 static house enter(const fixture *f, const kiln_device_ops *ops, const kiln_cache_params *memory)
 {
     house at = {0};
     assert_int_equal(kiln_store_open(f->directory, NULL, &at.store, NULL), KILN_OK);
-    assert_int_equal(kilni_writer_new(at.store, UINT64_C(1) << 20, &at.writer), KILN_OK);
     assert_int_equal(open_context(f, &at, ops, memory, &at.context), KILN_OK);
     return at;
 }
 
 static void close_house(house *at)
 {
-    kilni_program_context_free(&at->context);
+    kiln_program_context_free(&at->context);
     assert_null(at->context);
-    kilni_writer_free(&at->writer, DRAIN_NS);
     kiln_store_close(&at->store);
 }
 
 static kiln_stats totals_of(const house *at)
 {
-    assert_int_equal(kilni_writer_drain(at->writer, DRAIN_NS), KILN_OK);
+    assert_int_equal(kiln_program_context_drain(at->context, DRAIN_NS), KILN_OK);
     kiln_store_stat stat = {.struct_size = sizeof stat};
     assert_int_equal(kiln_store_get_stat(at->store, &stat), KILN_OK);
     return stat.totals;
@@ -105,27 +105,26 @@ static kiln_program_source source_of(const char *text, const char *options)
 }
 
 /* A program, obtained in this way. */
-static kilni_program *obtain(const house *at, const char *text, kilni_source from)
+static kiln_program *obtain(const house *at, const char *text, uint32_t from)
 {
     const kiln_program_source source = source_of(text, "-O2");
-    kilni_program *program = NULL;
-    kilni_request_result result = {0};
-    assert_int_equal(kilni_program_obtain(at->context, &source, &program, &result, NULL), KILN_OK);
-    assert_int_equal(result.source, from);
-    assert_null(result.pin);
-    assert_non_null(kilni_program_handle(program));
+    kiln_program *program = NULL;
+    kiln_program_result result = {.struct_size = sizeof result};
+    assert_int_equal(get_program(at->context, &source, &program, &result, NULL), KILN_OK);
+    assert_int_equal(result.from, from);
+    assert_non_null(kiln_program_handle(program));
     return program;
 }
 
-static void release(kilni_program **program)
+static void release(kiln_program **program)
 {
-    kilni_program_release(program);
+    kiln_program_release(program);
     assert_null(*program);
 }
 
-static uint64_t value_of(const kilni_program *program)
+static uint64_t value_of(const kiln_program *program)
 {
-    return ((const scripted_program *)kilni_program_handle(program))->value;
+    return ((const scripted_program *)kiln_program_handle(program))->value;
 }
 
 static uint64_t expected_value(const char *text, const char *options)
@@ -139,33 +138,43 @@ static void test_wrong_arguments(void **state)
 {
     fixture *f = *state;
     house at = enter(f, &scripted_cheap_ops, NULL);
-    kilni_program_context *context = NULL;
-    kilni_program_context_params params = {
-        .ops = &scripted_cheap_ops, .device = &f->device, .writer = at.writer};
-    assert_int_equal(kilni_program_context_new(NULL, &context), KILN_E_INVALID);
-    assert_int_equal(kilni_program_context_new(&params, NULL), KILN_E_INVALID);
+    kiln_program_context *context = NULL;
+    void *const devices[] = {&f->device};
+    kiln_program_context_params params = {.struct_size = sizeof params,
+                                          .ops = &scripted_cheap_ops,
+                                          .devices = devices,
+                                          .device_count = 1};
+    assert_int_equal(kiln_program_context_new(NULL, &context), KILN_E_INVALID);
+    assert_int_equal(kiln_program_context_new(&params, NULL), KILN_E_INVALID);
     params.ops = NULL;
-    assert_int_equal(kilni_program_context_new(&params, &context), KILN_E_INVALID);
+    assert_int_equal(kiln_program_context_new(&params, &context), KILN_E_INVALID);
     params.ops = &scripted_cheap_ops;
-    params.writer = NULL;
-    assert_int_equal(kilni_program_context_new(&params, &context), KILN_E_INVALID);
+    params.device_count = 0;
+    assert_int_equal(kiln_program_context_new(&params, &context), KILN_E_INVALID);
+    params.device_count = 1;
+    params.devices = NULL;
+    assert_int_equal(kiln_program_context_new(&params, &context), KILN_E_INVALID);
+    params.devices = devices;
+    params.rules = KILN_RULES_SYCL + 1;
+    assert_int_equal(kiln_program_context_new(&params, &context), KILN_E_INVALID);
+    params.rules = KILN_RULES_ALL;
+    params.memory.user = f;
+    assert_int_equal(kiln_program_context_new(&params, &context), KILN_E_INVALID);
     const kiln_cache_params memory = {.struct_size = sizeof memory, .policy = 1000};
     assert_int_equal(open_context(f, &at, &scripted_cheap_ops, &memory, &context), KILN_E_INVALID);
     assert_null(context);
 
     kiln_program_source source = source_of("s", NULL);
-    kilni_program *program = NULL;
-    assert_int_equal(kilni_program_obtain(NULL, &source, &program, NULL, NULL), KILN_E_INVALID);
-    assert_int_equal(kilni_program_obtain(at.context, NULL, &program, NULL, NULL), KILN_E_INVALID);
-    assert_int_equal(kilni_program_obtain(at.context, &source, NULL, NULL, NULL), KILN_E_INVALID);
+    kiln_program *program = NULL;
+    assert_int_equal(get_program(NULL, &source, &program, NULL, NULL), KILN_E_INVALID);
+    assert_int_equal(get_program(at.context, &source, NULL, NULL, NULL), KILN_E_INVALID);
     source.code.data = NULL;
-    assert_int_equal(kilni_program_obtain(at.context, &source, &program, NULL, NULL),
-                     KILN_E_INVALID);
+    assert_int_equal(get_program(at.context, &source, &program, NULL, NULL), KILN_E_INVALID);
     assert_null(program);
-    kilni_program_release(NULL);
-    kilni_program_release(&program);
-    kilni_program_context_free(NULL);
-    kilni_program_context_free(&context);
+    kiln_program_release(NULL);
+    kiln_program_release(&program);
+    kiln_program_context_free(NULL);
+    kiln_program_context_free(&context);
     close_house(&at);
     assert_int_equal(atomic_load(&f->device.build.count), 0);
 }
@@ -174,11 +183,11 @@ static void test_callers_share_one_program(void **state)
 {
     fixture *f = *state;
     house at = enter(f, &scripted_cheap_ops, NULL);
-    kilni_program *first = obtain(&at, "s", KILNI_FROM_BUILD);
-    kilni_program *second = obtain(&at, "s", KILNI_FROM_MEMORY);
-    kilni_program *other = obtain(&at, "t", KILNI_FROM_BUILD);
-    assert_ptr_equal(kilni_program_handle(first), kilni_program_handle(second));
-    assert_ptr_not_equal(kilni_program_handle(first), kilni_program_handle(other));
+    kiln_program *first = obtain(&at, "s", KILN_PROGRAM_FROM_BUILD);
+    kiln_program *second = obtain(&at, "s", KILN_PROGRAM_FROM_MEMORY);
+    kiln_program *other = obtain(&at, "t", KILN_PROGRAM_FROM_BUILD);
+    assert_ptr_equal(kiln_program_handle(first), kiln_program_handle(second));
+    assert_ptr_not_equal(kiln_program_handle(first), kiln_program_handle(other));
     assert_int_equal(value_of(first), expected_value("s", "-O2"));
     assert_int_equal(value_of(other), expected_value("t", "-O2"));
     assert_int_equal(atomic_load(&f->device.live_programs), 2);
@@ -198,8 +207,8 @@ static void test_options_tell_programs_apart(void **state)
     static const char *const options[] = {"-O2", "-O3"};
     for (int i = 0; i < 2; i++) {
         const kiln_program_source source = source_of("s", options[i]);
-        kilni_program *program = NULL;
-        assert_int_equal(kilni_program_obtain(at.context, &source, &program, NULL, NULL), KILN_OK);
+        kiln_program *program = NULL;
+        assert_int_equal(get_program(at.context, &source, &program, NULL, NULL), KILN_OK);
         assert_int_equal(value_of(program), expected_value("s", options[i]));
         release(&program);
     }
@@ -211,15 +220,15 @@ static void test_next_context_loads(void **state)
 {
     fixture *f = *state;
     house at = enter(f, &scripted_cheap_ops, NULL);
-    kilni_program *program = obtain(&at, "s", KILNI_FROM_BUILD);
+    kiln_program *program = obtain(&at, "s", KILN_PROGRAM_FROM_BUILD);
     release(&program);
     close_house(&at);
 
     at = enter(f, &scripted_cheap_ops, NULL);
-    program = obtain(&at, "s", KILNI_FROM_STORE);
+    program = obtain(&at, "s", KILN_PROGRAM_FROM_STORE);
     assert_int_equal(value_of(program), expected_value("s", "-O2"));
-    kilni_program *again = obtain(&at, "s", KILNI_FROM_MEMORY);
-    assert_ptr_equal(kilni_program_handle(program), kilni_program_handle(again));
+    kiln_program *again = obtain(&at, "s", KILN_PROGRAM_FROM_MEMORY);
+    assert_ptr_equal(kiln_program_handle(program), kiln_program_handle(again));
     release(&again);
     release(&program);
     const kiln_stats totals = totals_of(&at);
@@ -239,17 +248,17 @@ static void test_identity_tells_devices_apart(void **state)
     fixture *f = *state;
     f->device.text = "one";
     house at = enter(f, &scripted_cheap_ops, NULL);
-    kilni_program *program = obtain(&at, "s", KILNI_FROM_BUILD);
+    kiln_program *program = obtain(&at, "s", KILN_PROGRAM_FROM_BUILD);
     release(&program);
     close_house(&at);
     f->device.text = "two";
     at = enter(f, &scripted_cheap_ops, NULL);
-    program = obtain(&at, "s", KILNI_FROM_BUILD);
+    program = obtain(&at, "s", KILN_PROGRAM_FROM_BUILD);
     release(&program);
     close_house(&at);
     f->device.text = "one";
     at = enter(f, &scripted_cheap_ops, NULL);
-    program = obtain(&at, "s", KILNI_FROM_STORE);
+    program = obtain(&at, "s", KILN_PROGRAM_FROM_STORE);
     release(&program);
     close_house(&at);
 }
@@ -259,9 +268,9 @@ static void test_dear_capture_shares_in_memory_only(void **state)
     fixture *f = *state;
     for (int i = 0; i < 2; i++) {
         house at = enter(f, &scripted_dear_ops, NULL);
-        kilni_program *first = obtain(&at, "s", KILNI_FROM_BUILD);
-        kilni_program *second = obtain(&at, "s", KILNI_FROM_MEMORY);
-        assert_ptr_equal(kilni_program_handle(first), kilni_program_handle(second));
+        kiln_program *first = obtain(&at, "s", KILN_PROGRAM_FROM_BUILD);
+        kiln_program *second = obtain(&at, "s", KILN_PROGRAM_FROM_MEMORY);
+        assert_ptr_equal(kiln_program_handle(first), kiln_program_handle(second));
         release(&first);
         release(&second);
         close_house(&at);
@@ -282,18 +291,17 @@ static void check_changed_meanwhile(fixture *f, const kiln_device_ops *ops)
     f->device.while_building = forget_the_source;
     f->device.user = &f->device;
     const kiln_program_source source = source_of("s", "-O2");
-    kilni_program *first = NULL;
-    kilni_request_result result = {0};
-    assert_int_equal(kilni_program_obtain(at.context, &source, &first, &result, NULL), KILN_OK);
-    assert_int_equal(result.source, KILNI_FROM_BUILD);
-    assert_int_equal(result.kept, KILN_E_UNSUPPORTED);
+    kiln_program *first = NULL;
+    kiln_program_result result = {.struct_size = sizeof result};
+    assert_int_equal(get_program(at.context, &source, &first, &result, NULL), KILN_OK);
+    assert_int_equal(result.from, KILN_PROGRAM_FROM_BUILD);
     f->device.while_building = NULL;
-    kilni_program *second = obtain(&at, "s", KILNI_FROM_BUILD);
-    assert_ptr_not_equal(kilni_program_handle(first), kilni_program_handle(second));
+    kiln_program *second = obtain(&at, "s", KILN_PROGRAM_FROM_BUILD);
+    assert_ptr_not_equal(kiln_program_handle(first), kiln_program_handle(second));
     release(&first);
     assert_int_equal(atomic_load(&f->device.live_programs), 1);
     release(&second);
-    kilni_program *third = obtain(&at, "s", KILNI_FROM_MEMORY);
+    kiln_program *third = obtain(&at, "s", KILN_PROGRAM_FROM_MEMORY);
     release(&third);
     close_house(&at);
 }
@@ -308,8 +316,8 @@ static void test_programs_outlive_their_context(void **state)
 {
     fixture *f = *state;
     house at = enter(f, &scripted_cheap_ops, NULL);
-    kilni_program *first = obtain(&at, "s", KILNI_FROM_BUILD);
-    kilni_program *second = obtain(&at, "s", KILNI_FROM_MEMORY);
+    kiln_program *first = obtain(&at, "s", KILN_PROGRAM_FROM_BUILD);
+    kiln_program *second = obtain(&at, "s", KILN_PROGRAM_FROM_MEMORY);
     close_house(&at);
     assert_int_equal(atomic_load(&f->device.live_programs), 1);
     assert_int_equal(value_of(first), expected_value("s", "-O2"));
@@ -322,9 +330,9 @@ static void test_programs_outlive_their_context(void **state)
 static void check_private(fixture *f)
 {
     house at = enter(f, &scripted_cheap_ops, NULL);
-    kilni_program *first = obtain(&at, "s", KILNI_FROM_PRIVATE_BUILD);
-    kilni_program *second = obtain(&at, "s", KILNI_FROM_PRIVATE_BUILD);
-    assert_ptr_not_equal(kilni_program_handle(first), kilni_program_handle(second));
+    kiln_program *first = obtain(&at, "s", KILN_PROGRAM_FROM_PRIVATE_BUILD);
+    kiln_program *second = obtain(&at, "s", KILN_PROGRAM_FROM_PRIVATE_BUILD);
+    assert_ptr_not_equal(kiln_program_handle(first), kiln_program_handle(second));
     assert_int_equal(value_of(first), expected_value("s", "-O2"));
     assert_int_equal(atomic_load(&f->device.build.count), 2);
     assert_int_equal(atomic_load(&f->device.capture.count), 0);
@@ -355,27 +363,25 @@ static void test_device_that_fails_to_identify_itself(void **state)
 {
     fixture *f = *state;
     house at = {0};
-    assert_int_equal(kilni_writer_new(NULL, 1000, &at.writer), KILN_OK);
     script(&f->device.identity, 1, KILN_E_NO_MEMORY);
     assert_int_equal(open_context(f, &at, &scripted_cheap_ops, NULL, &at.context),
                      KILN_E_NO_MEMORY);
     assert_null(at.context);
     assert_int_equal(open_context(f, &at, &scripted_cheap_ops, NULL, &at.context), KILN_OK);
-    kilni_program *program = obtain(&at, "s", KILNI_FROM_BUILD);
+    kiln_program *program = obtain(&at, "s", KILN_PROGRAM_FROM_BUILD);
     release(&program);
     close_house(&at);
 }
 
-static void check_failing(fixture *f, kilni_source from)
+static void check_failing(fixture *f, uint32_t from)
 {
     house at = enter(f, &scripted_cheap_ops, NULL);
     const kiln_program_source source = source_of("s", "-O2");
     script(&f->device.build, 1, KILN_E_BUILD);
     f->device.build_text = "line 3: no";
-    kilni_program *program = NULL;
+    kiln_program *program = NULL;
     kiln_error error = {.struct_size = sizeof error};
-    assert_int_equal(kilni_program_obtain(at.context, &source, &program, NULL, &error),
-                     KILN_E_BUILD);
+    assert_int_equal(get_program(at.context, &source, &program, NULL, &error), KILN_E_BUILD);
     assert_null(program);
     assert_int_equal(error.status, KILN_E_BUILD);
     assert_string_equal(error.text, "line 3: no");
@@ -387,26 +393,26 @@ static void check_failing(fixture *f, kilni_source from)
 
 static void test_failing_build(void **state)
 {
-    check_failing(*state, KILNI_FROM_BUILD);
+    check_failing(*state, KILN_PROGRAM_FROM_BUILD);
 }
 
 static void test_failing_build_without_key(void **state)
 {
     fixture *f = *state;
     script(&f->device.describe, SCRIPTED_ALWAYS, KILN_E_UNSUPPORTED);
-    check_failing(f, KILNI_FROM_PRIVATE_BUILD);
+    check_failing(f, KILN_PROGRAM_FROM_PRIVATE_BUILD);
 }
 
 /* With or without a key: what can be freed is freed, and the device is asked once more. */
-static void check_out_of_resources(fixture *f, kilni_source from)
+static void check_out_of_resources(fixture *f, uint32_t from)
 {
     house at = enter(f, &scripted_cheap_ops, NULL);
-    kilni_program *program = obtain(&at, "idle", from);
+    kiln_program *program = obtain(&at, "idle", from);
     release(&program);
     script(&f->device.build, 1, KILN_E_RESOURCES);
     const kiln_program_source source = source_of("s", "-O2");
     kiln_error error = {.struct_size = sizeof error};
-    assert_int_equal(kilni_program_obtain(at.context, &source, &program, NULL, &error), KILN_OK);
+    assert_int_equal(get_program(at.context, &source, &program, NULL, &error), KILN_OK);
     /* It went well in the end, so that there is nothing to tell. */
     assert_string_equal(error.text, "");
     assert_int_equal(atomic_load(&f->device.build.count), 2);
@@ -417,23 +423,23 @@ static void check_out_of_resources(fixture *f, kilni_source from)
 
 static void test_out_of_resources(void **state)
 {
-    check_out_of_resources(*state, KILNI_FROM_BUILD);
+    check_out_of_resources(*state, KILN_PROGRAM_FROM_BUILD);
 }
 
 static void test_refused_binary_is_built_again(void **state)
 {
     fixture *f = *state;
     house at = enter(f, &scripted_cheap_ops, NULL);
-    kilni_program *program = obtain(&at, "s", KILNI_FROM_BUILD);
+    kiln_program *program = obtain(&at, "s", KILN_PROGRAM_FROM_BUILD);
     release(&program);
     close_house(&at);
     script(&f->device.load, 1, KILN_E_REFUSED);
     at = enter(f, &scripted_cheap_ops, NULL);
-    program = obtain(&at, "s", KILNI_FROM_BUILD);
+    program = obtain(&at, "s", KILN_PROGRAM_FROM_BUILD);
     release(&program);
     close_house(&at);
     at = enter(f, &scripted_cheap_ops, NULL);
-    program = obtain(&at, "s", KILNI_FROM_STORE);
+    program = obtain(&at, "s", KILN_PROGRAM_FROM_STORE);
     release(&program);
     close_house(&at);
 }
@@ -444,18 +450,18 @@ static void test_bounds_evict(void **state)
     const kiln_cache_params memory = {
         .struct_size = sizeof memory, .max_entries = 2, .policy = KILN_POLICY_LRU};
     house at = enter(f, &scripted_cheap_ops, &memory);
-    kilni_program *held = obtain(&at, "a", KILNI_FROM_BUILD);
+    kiln_program *held = obtain(&at, "a", KILN_PROGRAM_FROM_BUILD);
     static const char *const texts[] = {"b", "c", "d"};
     for (int i = 0; i < 3; i++) {
-        kilni_program *program = obtain(&at, texts[i], KILNI_FROM_BUILD);
+        kiln_program *program = obtain(&at, texts[i], KILN_PROGRAM_FROM_BUILD);
         release(&program);
         assert_in_range(atomic_load(&f->device.live_programs), 1, 3);
     }
     /* Two are in memory; one may live for its hold only. */
-    kilni_program *again = obtain(&at, "d", KILNI_FROM_MEMORY);
+    kiln_program *again = obtain(&at, "d", KILN_PROGRAM_FROM_MEMORY);
     release(&again);
     assert_int_equal(totals_of(&at).puts, 4);
-    again = obtain(&at, "b", KILNI_FROM_STORE);
+    again = obtain(&at, "b", KILN_PROGRAM_FROM_STORE);
     release(&again);
     assert_int_equal(value_of(held), expected_value("a", "-O2"));
     release(&held);
@@ -468,12 +474,12 @@ static void test_one_larger_than_memory(void **state)
     fixture *f = *state;
     const kiln_cache_params memory = {.struct_size = sizeof memory, .max_bytes = 4};
     house at = enter(f, &scripted_cheap_ops, &memory);
-    kilni_program *program = obtain(&at, "long enough", KILNI_FROM_BUILD);
+    kiln_program *program = obtain(&at, "long enough", KILN_PROGRAM_FROM_BUILD);
     assert_int_equal(value_of(program), expected_value("long enough", "-O2"));
     release(&program);
     assert_int_equal(atomic_load(&f->device.live_programs), 0);
     assert_int_equal(totals_of(&at).puts, 1);
-    program = obtain(&at, "long enough", KILNI_FROM_STORE);
+    program = obtain(&at, "long enough", KILN_PROGRAM_FROM_STORE);
     release(&program);
     close_house(&at);
 }
@@ -483,7 +489,7 @@ static void test_one_larger_than_memory(void **state)
 typedef struct taker {
     const house *at;
     pthread_barrier_t *start;
-    kilni_program *program;
+    kiln_program *program;
     kiln_status status;
 } taker;
 
@@ -492,7 +498,7 @@ static void *take(void *user)
     taker *t = user;
     const kiln_program_source source = source_of("s", "-O2");
     pthread_barrier_wait(t->start);
-    t->status = kilni_program_obtain(t->at->context, &source, &t->program, NULL, NULL);
+    t->status = get_program(t->at->context, &source, &t->program, NULL, NULL);
     return NULL;
 }
 
@@ -514,8 +520,8 @@ static void test_threads_share_one_program(void **state)
     pthread_barrier_destroy(&start);
     for (int i = 0; i < THREADS; i++) {
         assert_int_equal(takers[i].status, KILN_OK);
-        assert_ptr_equal(kilni_program_handle(takers[i].program),
-                         kilni_program_handle(takers[0].program));
+        assert_ptr_equal(kiln_program_handle(takers[i].program),
+                         kiln_program_handle(takers[0].program));
     }
     assert_int_equal(atomic_load(&f->device.build.count), 1);
     close_house(&at);
@@ -532,11 +538,10 @@ static void test_kernel_of_a_program(void **state)
 {
     fixture *f = *state;
     house at = enter(f, &scripted_cheap_ops, NULL);
-    kilni_program *program = obtain(&at, "s", KILNI_FROM_BUILD);
+    kiln_program *program = obtain(&at, "s", KILN_PROGRAM_FROM_BUILD);
     void *kernel = NULL;
     assert_int_equal(
-        scripted_cheap_ops.kernel(&f->device, kilni_program_handle(program), "k", &kernel),
-        KILN_OK);
+        scripted_cheap_ops.kernel(&f->device, kiln_program_handle(program), "k", &kernel), KILN_OK);
     assert_string_equal(kernel, "k");
     scripted_cheap_ops.release_kernel(&f->device, kernel);
     release(&program);
@@ -556,10 +561,10 @@ static void test_failing_allocations(void **state)
         char text[32];
         snprintf(text, sizeof text, "source %zu", n);
         const kiln_program_source source = source_of(text, "");
-        kilni_program *program = NULL;
+        kiln_program *program = NULL;
         failing_malloc_arm(n);
-        const kiln_status status = kilni_program_obtain(at.context, &source, &program, NULL, NULL);
-        kilni_writer_drain(at.writer, DRAIN_NS);
+        const kiln_status status = get_program(at.context, &source, &program, NULL, NULL);
+        kiln_program_context_drain(at.context, DRAIN_NS);
         has_run_out = failing_malloc_disarm() >= n;
         if (status == KILN_OK) {
             assert_int_equal(value_of(program), expected_value(text, ""));
@@ -577,7 +582,6 @@ static void test_failing_allocations_of_a_context(void **state)
 {
     fixture *f = *state;
     house at = {0};
-    assert_int_equal(kilni_writer_new(NULL, 1000, &at.writer), KILN_OK);
     for (size_t n = 1;; n++) {
         failing_malloc_arm(n);
         const kiln_status status = open_context(f, &at, &scripted_cheap_ops, NULL, &at.context);

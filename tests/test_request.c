@@ -513,45 +513,6 @@ static void test_newer_entry_stays(void **state)
 
 /* ---- a device that is out of resources ---- */
 
-static void test_out_of_resources_evicts_and_tries_again(void **state)
-{
-    fixture *f = *state;
-    house at = enter(f, KILNI_KEEP_PROGRAM);
-    request(&at, f->a, NULL, KILNI_FROM_BUILD);
-    caller holder = {.at = &at, .keys = {f->b}, .key_count = 1};
-    run(&holder);
-    assert_got(&holder, KILNI_FROM_BUILD);
-    assert_int_equal(atomic_load(&f->device.live_programs), 2);
-
-    kiln_key *c = make_key("c", 0);
-    script(&f->device.build, 1, KILN_E_RESOURCES);
-    request(&at, c, NULL, KILNI_FROM_BUILD);
-    assert_int_equal(atomic_load(&f->device.build.count), 2);
-    /* What nobody held went; what is held stays. */
-    assert_int_equal(atomic_load(&f->device.live_programs), 2);
-    assert_int_equal(program_of(&holder)->value, value_of_program(&holder));
-    request(&at, f->b, NULL, KILNI_FROM_MEMORY);
-    request(&at, f->a, NULL, KILNI_FROM_STORE);
-    leave(&holder);
-    kiln_key_release(&c);
-    close_house(&at);
-}
-
-static void test_out_of_resources_for_good(void **state)
-{
-    fixture *f = *state;
-    house at = enter(f, KILNI_KEEP_PROGRAM);
-    script(&f->device.build, SCRIPTED_ALWAYS, KILN_E_RESOURCES);
-    caller c = {.at = &at, .keys = {f->a}, .key_count = 1};
-    run(&c);
-    assert_int_equal(c.status, KILN_E_RESOURCES);
-    assert_null(program_of(&c));
-    assert_int_equal(atomic_load(&f->device.build.count), 2);
-    script(&f->device.build, 0, KILN_OK);
-    request(&at, f->a, NULL, KILNI_FROM_BUILD);
-    close_house(&at);
-}
-
 /* A layer's program is built once: what the driver said is the answer. */
 static void test_entries_are_built_once_also_without_resources(void **state)
 {
@@ -567,9 +528,10 @@ static void test_entries_are_built_once_also_without_resources(void **state)
 
 /* ---- memory that takes nothing ---- */
 
-static void check_bypass(fixture *f, kilni_ending ending)
+static void test_bypass_of_entries(void **state)
 {
-    house at = enter(f, ending);
+    fixture *f = *state;
+    house at = enter(f, KILNI_KEEP_ENTRIES);
     assert_int_equal(kiln_cache_set_capacity(at.memory, 0, 0), KILN_OK);
     request(&at, f->a, NULL, KILNI_FROM_PRIVATE_BUILD);
     request(&at, f->a, NULL, KILNI_FROM_PRIVATE_BUILD);
@@ -577,14 +539,17 @@ static void check_bypass(fixture *f, kilni_ending ending)
     close_house(&at);
 }
 
-static void test_bypass_of_entries(void **state)
-{
-    check_bypass(*state, KILNI_KEEP_ENTRIES);
-}
-
+/* The store serves those whom memory doesn't. */
 static void test_bypass_of_a_program(void **state)
 {
-    check_bypass(*state, KILNI_KEEP_PROGRAM);
+    fixture *f = *state;
+    house at = enter(f, KILNI_KEEP_PROGRAM);
+    assert_int_equal(kiln_cache_set_capacity(at.memory, 0, 0), KILN_OK);
+    request(&at, f->a, NULL, KILNI_FROM_PRIVATE_BUILD);
+    assert_int_equal(kilni_writer_drain(at.writer, DRAIN_NS), KILN_OK);
+    request(&at, f->a, NULL, KILNI_FROM_STORE);
+    assert_int_equal(atomic_load(&f->device.build.count), 1);
+    close_house(&at);
 }
 
 /* ---- out of memory ---- */
@@ -656,8 +621,6 @@ int main(void)
         TEST(test_damaged_entry_among_others),
         TEST(test_newer_entry_stays),
         TEST(test_one_of_several_captures_fails),
-        TEST(test_out_of_resources_evicts_and_tries_again),
-        TEST(test_out_of_resources_for_good),
         TEST(test_entries_are_built_once_also_without_resources),
         TEST(test_bypass_of_entries),
         TEST(test_bypass_of_a_program),

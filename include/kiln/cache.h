@@ -78,6 +78,7 @@ enum {
     KILN_CACHE_DISABLED = 2u         /* every reservation is a BYPASS, until a capacity is set */
 };
 
+/* What a cache may hold, and how its objects end. */
 typedef struct kiln_cache_params {
     size_t struct_size;
     uint64_t max_bytes;      /* resident at most; 0: 256 MiB; KILN_UNLIMITED */
@@ -105,6 +106,7 @@ KILN_API void kiln_cache_free(kiln_cache **cache);
 
 /* ---- build once ---- */
 
+/* What a build yields. */
 typedef struct kiln_built {
     void *object;     /* becomes the cache's; may be NULL only where nothing was built */
     uint64_t bytes;   /* what it occupies */
@@ -142,14 +144,17 @@ typedef enum kiln_outcome {
     KILN_BYPASS = 3 /* neither: build for yourself (full, disabled, or found not shareable) */
 } kiln_outcome;
 
+/* An answer, with what goes with it. */
 typedef struct kiln_reservation {
     kiln_outcome outcome;
     kiln_pin *pin;       /* with KILN_HIT, else NULL */
     kiln_ticket *ticket; /* with KILN_OWNER, else NULL */
 } kiln_reservation;
 
+/* In place of a time to wait: none. */
 #define KILN_NO_WAIT UINT64_MAX
 
+/* How a key is asked for. */
 typedef struct kiln_reserve_params {
     size_t struct_size;
     uint64_t bytes;   /* expected, reserved at once; 0: not known before fulfilment */
@@ -201,6 +206,7 @@ KILN_API kiln_status kiln_ticket_fulfil(kiln_ticket **ticket, void *object, uint
  * any. Blocks: never. */
 KILN_API kiln_status kiln_ticket_take(kiln_ticket *ticket);
 
+/* How a ticket ends without an object. */
 typedef enum kiln_abandonment {
     KILN_ABANDON_FAILED = 1,     /* every waiter gets the status and the text */
     KILN_ABANDON_TRANSIENT = 2,  /* the failure is the owner's alone; who waited longest becomes the
@@ -232,8 +238,12 @@ typedef struct kiln_section {
     void *slot;
 } kiln_section;
 
-/* @ret_section  never NULL: so much is not asked on the way that is to be quick */
+/* Begins a section.
+ *
+ * @ret_section  never NULL: so much is not asked on the way that is to be quick */
 KILN_API void kiln_section_enter(kiln_cache *cache, kiln_section *ret_section);
+
+/* Ends it, on the thread that entered it. */
 KILN_API void kiln_section_leave(kiln_section *section);
 
 /* The object of a key that is ready, or NULL; waits for no one. Counts as a use, not in the
@@ -245,6 +255,7 @@ KILN_API void *kiln_cache_peek(const kiln_section *section, const kiln_key *key)
  * Returns KILN_OK; KILN_MISS; KILN_E_NO_MEMORY. Threads: any. Blocks: never. */
 KILN_API kiln_status kiln_cache_pin(kiln_cache *cache, const kiln_key *key, kiln_pin **ret_pin);
 
+/* The object that a pin holds; valid as long as that. */
 KILN_API void *kiln_pin_object(const kiln_pin *pin);
 
 /* One hold more on the same object; returns its argument. NULL is allowed. */
@@ -266,6 +277,7 @@ KILN_API kiln_status kiln_pin_watch(kiln_pin *pin, kiln_watch **ret_watch);
  * seed, callback/notification. */
 KILN_API int kiln_watch_is_live(const kiln_watch *watch);
 
+/* Ends a watch and sets the pointer to NULL; takes NULL and a pointer to NULL. */
 KILN_API void kiln_watch_free(kiln_watch **watch);
 
 /* ---- govern ---- */
@@ -318,6 +330,7 @@ enum {
     KILN_EVENT_CLEARED = 8u /* once for a clear or flush, after the evictions */
 };
 
+/* Why an object left the cache. */
 typedef enum kiln_eviction {
     KILN_EVICTED_CAPACITY = 1, /* by policy, to make room */
     KILN_EVICTED_REMOVED = 2,  /* by remove, or with its group */
@@ -325,6 +338,7 @@ typedef enum kiln_eviction {
     KILN_EVICTED_RESOURCES = 4 /* by kiln_cache_evict_bytes */
 } kiln_eviction;
 
+/* What a listener is told. */
 typedef struct kiln_event {
     size_t struct_size;
     uint32_t kind;       /* KILN_EVENT_… */

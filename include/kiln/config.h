@@ -66,6 +66,7 @@ KILN_API kiln_status kiln_config_from_profile(uint32_t profile, kiln_lookup_fn l
 KILN_API kiln_status kiln_config_from_env(kiln_lookup_fn lookup, void *user,
                                           kiln_config **ret_config);
 
+/* Sets the pointer to NULL; takes NULL and a pointer to NULL. */
 KILN_API void kiln_config_free(kiln_config **config);
 
 /* ---- what is kept on disk. Texts live as long as the configuration. ---- */

@@ -77,6 +77,7 @@ KILN_API kiln_status kiln_constant_get_capacity(uint32_t kind, uint64_t *ret_cap
 KILN_API kiln_status kiln_constant_set_capacity_at(uint32_t kind, uint32_t index,
                                                    uint64_t capacity_mib, uint32_t policy);
 
+/* What holds for one device: as kiln_constant_get_capacity. */
 KILN_API kiln_status kiln_constant_get_capacity_at(uint32_t kind, uint32_t index,
                                                    uint64_t *ret_capacity_mib,
                                                    uint32_t *ret_policy);
@@ -88,6 +89,7 @@ KILN_API kiln_status kiln_constant_get_capacity_at(uint32_t kind, uint32_t index
 KILN_API kiln_status kiln_constant_set_device_capacity(const void *device, uint64_t capacity_mib,
                                                        uint32_t policy);
 
+/* The same by its handle. KILN_MISS: no such handle was bound. */
 KILN_API kiln_status kiln_constant_get_device_capacity(const void *device,
                                                        uint64_t *ret_capacity_mib,
                                                        uint32_t *ret_policy);

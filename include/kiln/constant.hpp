@@ -34,7 +34,8 @@
 
 #include <kiln/constant.h>
 #include <kiln/constant_backend.h>
-#include <kiln/kiln.hpp>
+#include <kiln/engine.hpp>
+#include <kiln/status.hpp>
 
 namespace kiln
 {
@@ -84,11 +85,13 @@ inline void give(std::uint64_t mib, std::uint32_t number, std::size_t *size,
 
 } // namespace detail
 
+/* @flag  0: nothing is kept; greater: the default, all of it */
 inline status set_constant_tensor_cache(int flag)
 {
     return detail::check(kiln_constant_set_enabled(flag));
 }
 
+/* 1 where anything may be kept; else 0. */
 inline int get_constant_tensor_cache()
 {
     int flag = 0;
@@ -105,6 +108,7 @@ inline status set_constant_tensor_cache_capacity(
         detail::number_of(kind), detail::mib_of_size(size), detail::number_of(policy)));
 }
 
+/* The same for one device. */
 inline status set_constant_tensor_cache_capacity(
     engine::kind kind, int index, std::size_t size,
     constant_tensor_cache_policy policy = constant_tensor_cache_policy::unchanged)
@@ -129,6 +133,7 @@ inline status get_constant_tensor_cache_capacity(engine::kind kind, std::size_t 
     return found;
 }
 
+/* In MiB, of each device of a kind. */
 inline std::size_t get_constant_tensor_cache_capacity(engine::kind kind)
 {
     std::size_t size = 0;
@@ -136,6 +141,7 @@ inline std::size_t get_constant_tensor_cache_capacity(engine::kind kind)
     return size;
 }
 
+/* The same of one device. */
 inline status get_constant_tensor_cache_capacity(engine::kind kind, int index, std::size_t *size,
                                                  constant_tensor_cache_policy *policy = nullptr)
 {
@@ -155,6 +161,7 @@ inline status get_constant_tensor_cache_capacity(engine::kind kind, int index, s
 namespace interop
 {
 
+/* Sets the budget of one device. */
 inline status set_constant_tensor_cache_capacity(
     const void *device, std::size_t size,
     constant_tensor_cache_policy policy = constant_tensor_cache_policy::unchanged)
@@ -163,6 +170,7 @@ inline status set_constant_tensor_cache_capacity(
                                                            detail::number_of(policy)));
 }
 
+/* What was set for one device. */
 inline status get_constant_tensor_cache_capacity(const void *device, std::size_t *size,
                                                  constant_tensor_cache_policy *policy = nullptr)
 {
@@ -188,11 +196,13 @@ class constant_buffer_t
     constant_buffer_t(const constant_buffer_t &) = delete;
     constant_buffer_t &operator=(const constant_buffer_t &) = delete;
 
+    /* The memory; of a device, what its allocator returned. */
     template <typename T> T *data() const noexcept
     {
         return static_cast<T *>(data_);
     }
 
+    /* In bytes. */
     std::size_t size() const noexcept
     {
         return size_;
@@ -422,6 +432,7 @@ class constant_watch_t
         kiln_watch_free(&watch_);
     }
 
+    /* Whether it is. */
     bool is_live() const noexcept
     {
         return kiln_watch_is_live(watch_) != 0;
@@ -511,6 +522,7 @@ class constant_tensor_cache_t
             kiln_ticket_abandon(&promised_->ticket, KILN_ABANDON_TRANSIENT, KILN_OK, nullptr);
         }
 
+        /* What get_or_add is to be given. */
         value_t get_future() const
         {
             value_t future;
@@ -587,12 +599,14 @@ class constant_tensor_cache_t
         detail::check(kiln_constant_cache_of(detail::number_of(kind), index, &cache_));
     }
 
+    /* Key of a constant of this context. */
     constant_key_t key(std::uint64_t backend_id, const std::string &bytes,
                        std::uint64_t generation = 0) const
     {
         return constant_key_t(context_, backend_id, bytes.data(), bytes.size(), generation);
     }
 
+    /* The same of a number. */
     constant_key_t key(std::uint64_t backend_id, std::size_t number,
                        std::uint64_t generation = 0) const
     {
@@ -630,28 +644,33 @@ class constant_tensor_cache_t
         return found;
     }
 
+    /* By a key that is made for the call; of a number, */
     value_t get_or_add(std::uint64_t backend_id, std::size_t backend_specific_key, std::size_t size,
                        const value_t &value) const
     {
         return get_or_add(key(backend_id, backend_specific_key), size, value);
     }
 
+    /* or of bytes. */
     value_t get_or_add(std::uint64_t backend_id, const std::string &backend_specific_key,
                        std::size_t size, const value_t &value) const
     {
         return get_or_add(key(backend_id, backend_specific_key), size, value);
     }
 
+    /* One that is being computed goes to those who are in it, and is not kept. */
     void remove_if_exist(const constant_key_t &key) const
     {
         detail::check(kiln_constant_remove_if_exist(cache_, key.get()));
     }
 
+    /* By a key that is made for the call; of a number, */
     void remove_if_exist(std::uint64_t backend_id, std::size_t backend_specific_key) const
     {
         remove_if_exist(key(backend_id, backend_specific_key));
     }
 
+    /* or of bytes. */
     void remove_if_exist(std::uint64_t backend_id, const std::string &backend_specific_key) const
     {
         remove_if_exist(key(backend_id, backend_specific_key));
@@ -684,6 +703,29 @@ class constant_tensor_cache_t
     std::uint32_t index_;
     std::uint64_t context_;
 };
+
+/* ---- by oneDNN's names ---- */
+
+/* A device's cache, as one context sees it. */
+using unified_constant_tensor_cache_t = constant_tensor_cache_t;
+
+/* The cache of a kind's first device. */
+template <engine::kind Kind> constant_tensor_cache_t get_unified_constant_tensor_cache_t()
+{
+    return constant_tensor_cache_t(Kind);
+}
+
+/* For a SYCL device as for any other runtime's. */
+namespace sycl_interop = interop;
+
+/* What happens when the capacity is reached. */
+using policy_t = constant_tensor_cache_policy;
+
+/* Nothing new is kept. */
+constexpr policy_t NO_EVICT = policy_t::no_evict;
+
+/* What is cheap to compute again for its size goes. */
+constexpr policy_t COST = policy_t::cost;
 
 } // namespace kiln
 

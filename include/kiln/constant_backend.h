@@ -100,10 +100,14 @@ KILN_API kiln_status kiln_constant_key_new(const kiln_constant_key_params *param
 
 /* Returns memory of @size bytes, or NULL. */
 typedef void *(*kiln_constant_allocate_fn)(size_t size, void *engine, void *allocator);
+/* Gives memory back that kiln_constant_allocate_fn returned. */
 typedef void (*kiln_constant_free_fn)(void *data, void *engine, void *allocator);
+/* Holds engine and allocator, or gives that hold back. */
 typedef void (*kiln_constant_hold_fn)(void *engine, void *allocator);
+/* Tells that a buffer left the cache. */
 typedef void (*kiln_constant_evicted_fn)(void *user, const kiln_constant_buffer *buffer);
 
+/* A backend's functions for buffers. */
 typedef struct kiln_constant_memory {
     size_t struct_size;
     kiln_constant_allocate_fn allocate;
@@ -136,6 +140,7 @@ KILN_API kiln_status kiln_constant_buffer_new(const kiln_constant_memory *memory
  * NULL. Blocks: on its fence. */
 KILN_API void kiln_constant_buffer_free(kiln_constant_buffer **buffer);
 
+/* What kiln_constant_allocate_fn returned, and how many bytes it was asked for. */
 KILN_API void *kiln_constant_buffer_data(const kiln_constant_buffer *buffer);
 KILN_API size_t kiln_constant_buffer_size(const kiln_constant_buffer *buffer);
 
@@ -162,11 +167,12 @@ KILN_API kiln_status kiln_constant_buffer_set_fence(kiln_constant_buffer *buffer
  */
 KILN_API void *kiln_constant_buffer_event(const kiln_constant_buffer *buffer);
 
-/* Returns once the buffer is ready. Blocks: as the fence's wait does. */
+/* Waits until the buffer is ready. Blocks: as the fence's wait does. */
 KILN_API void kiln_constant_buffer_wait(const kiln_constant_buffer *buffer);
 
 /* ---- constants ---- */
 
+/* How a constant is asked for. */
 typedef struct kiln_constant_params {
     size_t struct_size;
     uint64_t owner;   /* whose end takes the constant along, such as a compiled partition; of those

@@ -18,6 +18,12 @@
 extern "C" {
 #endif
 
+/* The value of a specialization constant. */
+typedef struct kiln_spec_constant {
+    uint32_t id;
+    kiln_bytes value;
+} kiln_spec_constant;
+
 /* What is to be built. Lives for the call. */
 typedef struct kiln_program_source {
     size_t struct_size;
@@ -25,8 +31,11 @@ typedef struct kiln_program_source {
     kiln_bytes code;     /* text without a closing zero, or an intermediate language */
     const char *options; /* as the runtime is to get them; NULL and "" may differ to it */
     const char *name;    /* for people; may be NULL */
+    const kiln_spec_constant *constants; /* by ascending id, each once; NULL where there are none */
+    size_t constant_count;
 } kiln_program_source;
 
+/* What the code is. */
 typedef enum kiln_source_form { KILN_SOURCE_TEXT = 1, KILN_SOURCE_IL = 2 } kiln_source_form;
 
 /* What a capture yields. The backend allocates with malloc; the caller frees it with
@@ -44,6 +53,7 @@ typedef struct kiln_capture {
 /* Frees what a capture holds, with free(), and empties it. Threads: any. Blocks: never. */
 KILN_API void kiln_capture_done(kiln_capture *capture);
 
+/* What asking a runtime for a binary costs. */
 typedef enum kiln_capture_cost {
     KILN_CAPTURE_NEVER = 0, /* the runtime gives no binaries */
     KILN_CAPTURE_CHEAP = 1, /* at once, on the thread that built */
@@ -62,13 +72,15 @@ typedef struct kiln_device_ops {
      * steers them. KILN_E_UNSUPPORTED: can't be told, so nothing of this device is cached. */
     kiln_status (*identity)(void *device, kiln_key_builder *key);
 
-    /* Appends what @source adds to that: code, options, and the contents of what it includes.
-     * KILN_E_UNSUPPORTED: can't be told; @error says why. */
+    /* Appends what @source adds to that: code, options, and the contents of what it includes. Not
+     * its constants, which a context adds itself. KILN_E_UNSUPPORTED: can't be told; @error says
+     * why. */
     kiln_status (*describe)(void *device, const kiln_program_source *source, kiln_key_builder *key,
                             kiln_error *error);
 
     /* Builds. KILN_E_BUILD: the source's own fault, with the log in @ret_log (malloc'ed text, NULL
-     * where there is none); KILN_E_RESOURCES; any other error counts as transient. */
+     * where there is none); KILN_E_RESOURCES, KILN_E_NO_MEMORY: out of the device's resources or
+     * memory, or of the host's; any other error counts as transient. */
     kiln_status (*build)(void *device, const kiln_program_source *source, void **ret_program,
                          char **ret_log);
 
@@ -86,6 +98,18 @@ typedef struct kiln_device_ops {
 
     /* 1 where a program built for one may run on the other. NULL: never. */
     int (*interchangeable)(void *device, void *other);
+
+    /* Compiles, for link: as build. What it makes is given back with release_program. NULL:
+     * programs can't be linked here. */
+    kiln_status (*compile)(void *device, const kiln_program_source *source, void **ret_object,
+                           char **ret_log);
+
+    /* Links what was compiled, in that order. As build. NULL where compile is. */
+    kiln_status (*link)(void *device, void *const *objects, size_t count, const char *options,
+                        void **ret_program, char **ret_log);
+
+    /* What a program occupies, in bytes; 0: can't be told. NULL, or 0: as much as its code. */
+    uint64_t (*program_bytes)(void *device, void *program);
 } kiln_device_ops;
 
 #ifdef __cplusplus

@@ -9,6 +9,7 @@
 extern "C" {
 #endif
 
+/* Values are fixed. */
 typedef enum kiln_engine_kind { KILN_ENGINE_CPU = 1, KILN_ENGINE_GPU = 2 } kiln_engine_kind;
 
 #ifdef __cplusplus

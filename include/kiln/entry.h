@@ -49,6 +49,7 @@ typedef struct kiln_provenance {
     int64_t created_s;  /* Unix seconds; 0: now */
 } kiln_provenance;
 
+/* What an entry is made of. */
 typedef struct kiln_entry_params {
     size_t struct_size;
     const kiln_key *key; /* not NULL */
@@ -75,6 +76,7 @@ KILN_API kiln_status kiln_entry_new(const kiln_entry_params *params, kiln_entry 
  * it is; KILN_E_NO_MEMORY. Threads: any. Blocks: never. Trusts nothing in @bytes. */
 KILN_API kiln_status kiln_entry_decode(const void *bytes, size_t size, kiln_entry **ret_entry);
 
+/* One reference more; returns its argument. NULL is allowed. */
 KILN_API kiln_entry *kiln_entry_retain(const kiln_entry *entry);
 
 /* Gives a reference back and sets the pointer to NULL; takes NULL and a pointer to NULL. */

@@ -108,6 +108,7 @@ KILN_API const void *kiln_key_encoding(const kiln_key *key, size_t *ret_size);
  * is compared by size and BLAKE2b-256), else 0. Two NULLs are equal. Threads: any. */
 KILN_API int kiln_key_equals(const kiln_key *a, const kiln_key *b);
 
+/* How many parts a key has. Threads: any. */
 KILN_API size_t kiln_key_part_count(const kiln_key *key);
 
 /* @index     less than kiln_key_part_count
@@ -115,6 +116,7 @@ KILN_API size_t kiln_key_part_count(const kiln_key *key);
  * Returns KILN_OK; KILN_E_INVALID. Threads: any. Blocks: never. */
 KILN_API kiln_status kiln_key_part_at(const kiln_key *key, size_t index, kiln_key_part *ret_part);
 
+/* How a part differs between two keys. */
 typedef enum kiln_key_change {
     KILN_KEY_CHANGED = 1, /* both keys have the part, with different bytes */
     KILN_KEY_ADDED = 2,   /* only the second key has it */

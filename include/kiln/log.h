@@ -11,6 +11,7 @@
 extern "C" {
 #endif
 
+/* How much a line matters. */
 typedef enum kiln_log_level {
     KILN_LOG_ERROR = 1,   /* something was turned off */
     KILN_LOG_WARNING = 2, /* something was skipped or ignored; work goes on as before */

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What Kiln knows of OpenCL drivers, for tools that explain a key, and the builds that other
- * processes left to be repeated. Nothing here needs OpenCL's headers, and the library links no
- * OpenCL: platforms are handles that the caller got, or a loader is opened for the call.
+ * OpenCL's device ops, for contexts of kiln/program.h; what Kiln knows of OpenCL drivers, for tools
+ * that explain a key; and the builds that other processes left to be repeated. Nothing here needs
+ * OpenCL's headers, and the library links no OpenCL: handles are those that the caller got, and
+ * functions are the caller's, or those of the system's loader, which is opened when it is needed.
  */
 #ifndef KILN_OPENCL_H
 #define KILN_OPENCL_H
 
+#include <kiln/device.h>
 #include <kiln/entry.h>
 #include <kiln/status.h>
 #include <kiln/store.h>
@@ -14,6 +16,46 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* ---- device ops ---- */
+
+/* One device in one context: what OpenCL's ops take as their device. Immutable. Any thread. */
+typedef struct kiln_opencl_device kiln_opencl_device;
+
+/* The address of one of OpenCL's functions, such as "clBuildProgram"; NULL where it is not there.
+ */
+typedef void *(*kiln_opencl_function_fn)(void *user, const char *name);
+
+/* How a device is used. */
+typedef struct kiln_opencl_device_params {
+    size_t struct_size;
+    kiln_opencl_function_fn function; /* NULL: libOpenCL.so.1 is loaded, for good */
+    void *user;                       /* for function */
+    const char *const *more; /* further variables that decide a build (KILN_KEY_ENV): patterns,
+                                NULL-ended, copied; NULL: none */
+} kiln_opencl_device_params;
+
+/* Makes a device for the ops. Programs are cl_program then, and kernels cl_kernel.
+ *
+ * @context     a cl_context; retained until the device is freed
+ * @device      a cl_device_id of it; retained likewise
+ * @params      lives for the call; NULL: all defaults
+ * @ret_device  [out] to be given back with kiln_opencl_device_free
+ * @error       may be NULL
+ * Returns KILN_OK; KILN_E_INVALID; KILN_E_UNSUPPORTED: a function that is needed is missing, or the
+ * device doesn't answer; KILN_E_NO_MEMORY. Threads: any. Blocks: on loading the library. */
+KILN_API kiln_status kiln_opencl_device_new(void *context, void *device,
+                                            const kiln_opencl_device_params *params,
+                                            kiln_opencl_device **ret_device, kiln_error *error);
+
+/* Frees a device and sets the pointer to NULL; takes NULL and a pointer to NULL. Contexts, programs
+ * and kernels that use it must have been given back. */
+KILN_API void kiln_opencl_device_free(kiln_opencl_device **device);
+
+/* The ops that go with it: static, and not the same for all drivers. NULL for NULL. */
+KILN_API const kiln_device_ops *kiln_opencl_ops(const kiln_opencl_device *device);
+
+/* ---- what is known of drivers ---- */
 
 /* @name and @value live for the call; @value may be NULL. */
 typedef void (*kiln_opencl_report_fn)(void *user, const char *name, const char *value);

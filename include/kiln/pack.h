@@ -25,6 +25,7 @@ enum {
     KILN_PACK_STRIP_KEYS = 1u /* of parts of more than 32 bytes, sources above all, keep a digest */
 };
 
+/* How a pack is written. */
 typedef struct kiln_pack_params {
     size_t struct_size;
     uint32_t flags;       /* KILN_PACK_… */
@@ -51,6 +52,7 @@ KILN_API kiln_status kiln_pack_writer_open(const char *path, const kiln_pack_par
  * may still be finished. Blocks: on writing. */
 KILN_API kiln_status kiln_pack_writer_add(kiln_pack_writer *writer, const kiln_entry *entry);
 
+/* What was written. */
 typedef struct kiln_pack_report {
     size_t struct_size;
     uint64_t entries, bytes; /* what is in the pack, and the size of its file */
@@ -73,12 +75,14 @@ enum {
     KILN_UNPACK_TRUST = 1u /* take what nothing authenticates */
 };
 
+/* What is taken out of a pack. */
 typedef struct kiln_unpack_params {
     size_t struct_size;
     uint32_t flags;       /* KILN_UNPACK_… */
     const char *key_file; /* an absolute path; only what is signed with it is taken */
 } kiln_unpack_params;
 
+/* What became of its entries. */
 typedef struct kiln_unpack_report {
     size_t struct_size;
     uint64_t taken;           /* put into the store */

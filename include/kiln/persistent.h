@@ -59,6 +59,7 @@ KILN_API kiln_status kiln_persistent_get_enabled(uint32_t kind, int *ret_enabled
  * on trimming. */
 KILN_API kiln_status kiln_persistent_set_capacity(int32_t capacity_mib);
 
+/* What was set. Returns KILN_OK; KILN_E_INVALID. Blocks: as a change of another thread does. */
 KILN_API kiln_status kiln_persistent_get_capacity(int32_t *ret_capacity_mib);
 
 /* Sets the directory. It is made where it is missing, with its first use; what is trusted is what
@@ -82,6 +83,7 @@ KILN_API kiln_status kiln_persistent_get_dir(char *dir, size_t *size);
  * Returns KILN_OK; KILN_E_INVALID: another policy. Blocks: as kiln_persistent_set_dir. */
 KILN_API kiln_status kiln_persistent_set_policy(uint32_t policy);
 
+/* What was set. Returns KILN_OK; KILN_E_INVALID. */
 KILN_API kiln_status kiln_persistent_get_policy(uint32_t *ret_policy);
 
 /* Where lines go that say why the store could not be opened, or what it skipped: a zeroed one, the

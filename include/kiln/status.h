@@ -17,6 +17,7 @@
 extern "C" {
 #endif
 
+/* One of the values below. */
 typedef int32_t kiln_status;
 
 /* X(name, value, text): the one list from which constants, names and texts are made. */

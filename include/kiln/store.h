@@ -43,6 +43,7 @@ typedef enum kiln_store_policy {
     KILN_STORE_POLICY_NO_EVICT = 3 /* nothing: what is new is not taken */
 } kiln_store_policy;
 
+/* How a store is opened. */
 typedef struct kiln_store_params {
     size_t struct_size;
     uint64_t max_bytes;        /* on disk, at most; 0: 2 GiB; KILN_UNLIMITED */
@@ -129,6 +130,7 @@ KILN_API void kiln_lease_release(kiln_lease **lease);
 /* One stored item as a walk finds it. Valid during the callback. */
 typedef struct kiln_item kiln_item;
 
+/* What is told of an item. */
 typedef struct kiln_item_info {
     size_t struct_size;
     kiln_digest digest;
@@ -163,8 +165,10 @@ KILN_API kiln_status kiln_store_each(kiln_store *store, kiln_item_fn visit, void
  * a part named KILN_REQUEST_PART. */
 KILN_API kiln_status kiln_store_each_request(kiln_store *store, kiln_item_fn visit, void *user);
 
+/* What the key of a request begins with. */
 #define KILN_REQUEST_PART "request"
 
+/* What a store holds, and what it did. */
 typedef struct kiln_store_stat {
     size_t struct_size;
     kiln_stats totals; /* of all processes that used the store */
@@ -196,6 +200,7 @@ KILN_API kiln_status kiln_store_account(kiln_store *store, const kiln_stats *del
 KILN_API kiln_status kiln_store_get_last_miss(kiln_store *store, kiln_key **ret_key,
                                               int64_t *ret_missed_s);
 
+/* What a trim did. */
 typedef struct kiln_trim_report {
     size_t struct_size;
     uint64_t removed, removed_bytes, entries, bytes; /* the last two: what is left; as in stat */
@@ -213,6 +218,7 @@ enum {
     KILN_TRIM_DRY_RUN = 2u  /* only tell what would be removed: nothing is altered */
 };
 
+/* What a trim is to do. */
 typedef struct kiln_trim_params {
     size_t struct_size;
     uint32_t flags;        /* KILN_TRIM_… */
@@ -229,6 +235,7 @@ typedef struct kiln_trim_params {
 KILN_API kiln_status kiln_store_trim_by(kiln_store *store, const kiln_trim_params *params,
                                         kiln_trim_report *ret_report);
 
+/* What a check found. */
 typedef struct kiln_verify_report {
     size_t struct_size;
     uint64_t checked, ok, corrupt, newer; /* requests included */

@@ -71,6 +71,7 @@ kiln_status kiln_config_from_profile(uint32_t profile, kiln_lookup_fn lookup, vo
     config->store.struct_size = sizeof config->store;
     config->memory.struct_size = sizeof config->memory;
     config->max_image_bytes = KILN_UNLIMITED;
+    config->profile = profile;
     kilni_config_reader reader = {
         .lookup = lookup ? lookup : process_lookup, .user = user, .config = config};
     profiles[profile].read(&reader);
@@ -99,6 +100,10 @@ void kiln_config_free(kiln_config **config)
     free((*config)->stats);
     free((*config)->tool);
     free((*config)->key_file);
+    free((*config)->compile_options);
+    free((*config)->link_options);
+    free((*config)->appended_compile);
+    free((*config)->appended_link);
     kilni_text_done(&(*config)->key_variables);
     kilni_text_done(&(*config)->complaints);
     free(*config);

@@ -27,7 +27,10 @@ struct kiln_config {
     kiln_store_params store;  /* how; what is common is filled in last */
     kiln_cache_params memory; /* without destroy and user */
     uint64_t min_image_bytes, max_image_bytes;
-    uint32_t trace_events; /* KILN_TRACE_… */
+    uint32_t profile;                       /* kiln_profile */
+    char *compile_options, *link_options;   /* in place of an image's own; NULL: those stay */
+    char *appended_compile, *appended_link; /* behind them; NULL: none */
+    uint32_t trace_events;                  /* KILN_TRACE_… */
 };
 
 /* Reads variables into a configuration. After the first failure, which is lack of memory, nothing

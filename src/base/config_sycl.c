@@ -72,6 +72,16 @@ static void read_memory(kilni_config_reader *reader)
     }
 }
 
+static void read_build_options(kilni_config_reader *reader)
+{
+    kiln_config *config = reader->config;
+    kilni_config_read_text(reader, "SYCL_PROGRAM_COMPILE_OPTIONS", &config->compile_options);
+    kilni_config_read_text(reader, "SYCL_PROGRAM_LINK_OPTIONS", &config->link_options);
+    kilni_config_read_text(reader, "SYCL_PROGRAM_APPEND_COMPILE_OPTIONS",
+                           &config->appended_compile);
+    kilni_config_read_text(reader, "SYCL_PROGRAM_APPEND_LINK_OPTIONS", &config->appended_link);
+}
+
 static void read_trace(kilni_config_reader *reader)
 {
     uint64_t events = 0;
@@ -96,6 +106,7 @@ void kilni_config_read_sycl(kilni_config_reader *reader)
     read_disk(reader);
     read_image_sizes(reader);
     read_memory(reader);
+    read_build_options(reader);
     read_trace(reader);
     read_deprecated(reader);
 }

@@ -76,10 +76,7 @@ static kiln_status build_alone(kiln_cache *cache, const kiln_key *key, kiln_buil
         kilni_object_free(object);
         return status;
     }
-    pthread_mutex_lock(&cache->lock);
-    kilni_object_fill_locked(object, built.object, built.bytes, built.cost_ns);
-    pthread_mutex_unlock(&cache->lock);
-    /* The place's own hold is the pin. */
+    kilni_object_fill_alone(object, built.object, built.bytes, built.cost_ns);
     *ret_pin = object;
     return KILN_OK;
 }

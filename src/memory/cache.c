@@ -179,6 +179,14 @@ static kiln_status set_capacity(kiln_cache *cache, uint64_t max_bytes, uint64_t 
     return KILN_OK;
 }
 
+bool kilni_cache_is_off(kiln_cache *cache)
+{
+    pthread_mutex_lock(&cache->lock);
+    const bool is_off = cache->disabled;
+    pthread_mutex_unlock(&cache->lock);
+    return is_off;
+}
+
 kiln_status kiln_cache_set_capacity(kiln_cache *cache, uint64_t max_bytes, uint64_t max_entries)
 {
     return set_capacity(cache, max_bytes, max_entries, false);

@@ -157,6 +157,9 @@ kiln_cache *kilni_cache_retain(kiln_cache *cache);
 /* Gives a reference back. The last one frees the cache. No lock held. */
 void kilni_cache_release(kiln_cache *cache);
 
+/* Whether every reservation is a BYPASS, since the cache is off. */
+bool kilni_cache_is_off(kiln_cache *cache);
+
 /* Whether an object is in the cache. */
 static inline bool kilni_object_is_resident(const kilni_object *object)
 {

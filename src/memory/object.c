@@ -43,6 +43,14 @@ void kilni_object_fill_locked(kilni_object *object, void *user_object, uint64_t 
     object->cache->lingering_bytes += bytes;
 }
 
+void kilni_object_fill_alone(kilni_object *object, void *user_object, uint64_t bytes,
+                             uint64_t cost_ns)
+{
+    pthread_mutex_lock(&object->cache->lock);
+    kilni_object_fill_locked(object, user_object, bytes, cost_ns);
+    pthread_mutex_unlock(&object->cache->lock);
+}
+
 /* True where that was the last one. */
 static bool give_back(kilni_object *object)
 {

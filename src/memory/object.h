@@ -22,6 +22,11 @@ void kilni_object_free(kilni_object *object);
 void kilni_object_fill_locked(kilni_object *object, void *user_object, uint64_t bytes,
                               uint64_t cost_ns);
 
+/* The same, without the lock held, for an object that is one caller's alone: its place's own hold
+ * is the pin. */
+void kilni_object_fill_alone(kilni_object *object, void *user_object, uint64_t bytes,
+                             uint64_t cost_ns);
+
 /* One hold more on an object that is held, or in the cache while its lock is held. */
 static inline void kilni_object_hold(kilni_object *object)
 {

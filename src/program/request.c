@@ -18,6 +18,7 @@
  * neither, nothing. */
 typedef struct slot {
     const kiln_key *key;
+    const kiln_key *memory_key;
     size_t index; /* of the key's first place in the request */
     kiln_entry *entry;
     kiln_ticket *ticket;
@@ -66,7 +67,9 @@ static void collect_slots(flight *f)
         if (!known) {
             memmove(&f->slots[place + 1], &f->slots[place],
                     (f->slot_count - place) * sizeof f->slots[0]);
-            f->slots[place] = (slot){.key = key, .index = i};
+            const kiln_key *memory_key = f->request->memory_key;
+            f->slots[place] =
+                (slot){.key = key, .memory_key = memory_key ? memory_key : key, .index = i};
             f->slot_count++;
         }
     }
@@ -83,9 +86,11 @@ static void collect_slots(flight *f)
 
 static kiln_status reserve(flight *f, const slot *wanted, kiln_reservation *ret_reservation)
 {
-    kiln_reserve_params params = {.struct_size = sizeof params, .wait_ns = KILN_NO_WAIT};
+    kiln_cache *memory = f->context->memory;
+    kiln_reserve_params params = {
+        .struct_size = sizeof params, .wait_ns = KILN_NO_WAIT, .group = f->request->group};
     kiln_status status =
-        kiln_cache_reserve(f->context->memory, wanted->key, &params, ret_reservation, &f->error);
+        kiln_cache_reserve(memory, wanted->memory_key, &params, ret_reservation, &f->error);
     if (status != KILN_TIMEOUT) {
         return status;
     }
@@ -93,8 +98,7 @@ static kiln_status reserve(flight *f, const slot *wanted, kiln_reservation *ret_
     const uint64_t start_ns = kilni_clock_ns();
     f->result.waited = 1;
     params.wait_ns = 0;
-    status =
-        kiln_cache_reserve(f->context->memory, wanted->key, &params, ret_reservation, &f->error);
+    status = kiln_cache_reserve(memory, wanted->memory_key, &params, ret_reservation, &f->error);
     f->result.wait_ns += kilni_clock_ns() - start_ns;
     return status;
 }
@@ -132,7 +136,7 @@ static void look_in_memory(flight *f)
 {
     for (size_t i = 0; i < f->slot_count; i++) {
         kiln_pin *pin = NULL;
-        if (kiln_cache_pin(f->context->memory, f->slots[i].key, &pin) == KILN_OK) {
+        if (kiln_cache_pin(f->context->memory, f->slots[i].memory_key, &pin) == KILN_OK) {
             f->slots[i].entry = kiln_entry_retain(kiln_pin_object(pin));
             kiln_pin_release(&pin);
         }
@@ -173,7 +177,7 @@ static void discard_entries(flight *f)
             continue;
         }
         refused->known_cost_ns = kiln_entry_provenance(refused->entry).build_ns;
-        kiln_cache_remove(f->context->memory, refused->key);
+        kiln_cache_remove(f->context->memory, refused->memory_key);
         kiln_store_remove(f->context->store, refused->key);
         kiln_entry_release(&refused->entry);
     }
@@ -326,11 +330,7 @@ static kiln_status build(flight *f, kilni_source source)
 
     f->error.text[0] = '\0';
     const uint64_t start_ns = kilni_clock_ns();
-    kiln_status status = request->ops->build(request->user, &f->error);
-    if (status == KILN_E_RESOURCES && request->ending == KILNI_KEEP_PROGRAM) {
-        kiln_cache_evict_bytes(f->context->memory, KILN_UNLIMITED, NULL);
-        status = request->ops->build(request->user, &f->error);
-    }
+    const kiln_status status = request->ops->build(request->user, &f->error);
     f->result.build_ns = kilni_clock_ns() - start_ns;
     f->counted.build_ns += f->result.build_ns;
     f->counted.failures += status == KILN_OK || status == KILN_E_UNSUPPORTED ? 0 : 1;
@@ -388,7 +388,9 @@ static void publish_program(flight *f, slot *owned)
     const kilni_request_ops *ops = f->request->ops;
     kiln_status status = ops->check_key ? ops->check_key(f->request->user) : KILN_OK;
     if (status == KILN_OK) {
-        fulfil(f, owned, f->result.build_ns);
+        if (owned->ticket) {
+            fulfil(f, owned, f->result.build_ns);
+        }
         status = capture(f, owned);
     } else {
         kiln_ticket_abandon(&owned->ticket, KILN_ABANDON_UNSHAREABLE, KILN_OK, NULL);
@@ -468,6 +470,25 @@ static kiln_status look_up(flight *f)
     return serve_found(f, KILNI_FROM_STORE);
 }
 
+/* Memory keeps nothing for this caller, who has the store all the same. It takes no lease: those
+ * who come here together may be told apart by what no key says. */
+static kiln_status run_beside_memory(flight *f)
+{
+    abandon(f, KILN_BUSY);
+    if (f->request->ending == KILNI_KEEP_ENTRIES) {
+        return build(f, KILNI_FROM_PRIVATE_BUILD);
+    }
+    ask_store(f);
+    if (serve_found(f, KILNI_FROM_STORE) == KILN_OK) {
+        return KILN_OK;
+    }
+    const kiln_status status = build(f, KILNI_FROM_PRIVATE_BUILD);
+    if (status == KILN_OK) {
+        publish(f);
+    }
+    return status;
+}
+
 static kiln_status run(flight *f)
 {
     kiln_status status = KILN_OK;
@@ -477,8 +498,7 @@ static kiln_status run(flight *f)
         status = ask_memory(f);
     }
     if (status == KILN_BUSY) {
-        abandon(f, KILN_BUSY);
-        return build(f, KILNI_FROM_PRIVATE_BUILD);
+        return run_beside_memory(f);
     }
     if (status != KILN_OK) {
         return status;

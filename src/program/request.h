@@ -62,6 +62,9 @@ typedef struct kilni_request {
     kilni_ending ending;
     const kiln_key *const *keys; /* one for each device; equal ones are allowed */
     size_t key_count;            /* 1 to KILNI_REQUEST_KEYS_MAX; 1 with KILNI_KEEP_PROGRAM */
+    const kiln_key *memory_key;  /* with KILNI_KEEP_PROGRAM: its key in memory, where devices that
+                                    share entries don't share programs; NULL: the same */
+    uint64_t group;              /* of what memory keeps, for kiln_cache_remove_group; 0: none */
     const kilni_request_ops *ops;
     void *user;
     int is_alone; /* nobody may wait for this build: it runs code of the application's, which may
@@ -72,7 +75,7 @@ typedef enum kilni_source {
     KILNI_FROM_MEMORY = 1,
     KILNI_FROM_STORE = 2,
     KILNI_FROM_BUILD = 3,
-    KILNI_FROM_PRIVATE_BUILD = 4 /* built for this caller alone: the result is not shared */
+    KILNI_FROM_PRIVATE_BUILD = 4 /* built for this caller alone: the program is not shared */
 } kilni_source;
 
 typedef struct kilni_request_result {

@@ -9,44 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* SPIR-V: kernel f, out[i] = base + i, where base is specialization constant 7, 77 by default. */
-enum { DEFAULT_BASE = 77, SPEC_ID = 7 };
-
-/* clang-format off */
-static const cl_uint module[] = {
-    0x07230203, 0x00010000, 0, 18, 0, /* magic, version 1.0, no generator, 18 ids */
-    0x00020011, 4, /* OpCapability Addresses */
-    0x00020011, 6, /* OpCapability Kernel */
-    0x00020011, 11, /* OpCapability Int64 */
-    0x0003000e, 2, 2, /* OpMemoryModel Physical64 OpenCL */
-    0x0005000f, 6, 1, 102, 2, /* OpEntryPoint Kernel %main "f" %global_id */
-    0x00030003, 3, 0x00018e70, /* OpSource OpenCL_C 102000 */
-    0x00030005, 1, 102, /* OpName %main "f" */
-    0x00040047, 2, 11, 28, /* OpDecorate %global_id BuiltIn GlobalInvocationId */
-    0x00030047, 2, 22, /* OpDecorate %global_id Constant */
-    0x00040047, 3, 1, 7, /* OpDecorate %base SpecId 7 */
-    0x00020013, 4, /* %void = OpTypeVoid */
-    0x00040015, 5, 32, 0, /* %uint = OpTypeInt 32 0 */
-    0x00040015, 6, 64, 0, /* %ulong = OpTypeInt 64 0 */
-    0x00040017, 7, 6, 3, /* %vector = OpTypeVector %ulong 3 */
-    0x00040020, 8, 1, 7, /* %ptr_vector = OpTypePointer Input %vector */
-    0x00040020, 9, 5, 5, /* %ptr_int = OpTypePointer CrossWorkgroup %uint */
-    0x00040021, 10, 4, 9, /* %function = OpTypeFunction %void %ptr_int */
-    0x00040032, 5, 3, 77, /* %base = OpSpecConstant %uint 77 */
-    0x0004003b, 8, 2, 1, /* %global_id = OpVariable %ptr_vector Input */
-    0x00050036, 4, 1, 0, 10, /* %main = OpFunction %void None %function */
-    0x00030037, 9, 11, /* %out = OpFunctionParameter %ptr_int */
-    0x000200f8, 12, /* %label = OpLabel */
-    0x0006003d, 7, 13, 2, 2, 32, /* %ids = OpLoad %vector %global_id Aligned 32 */
-    0x00050051, 6, 14, 13, 0, /* %id = OpCompositeExtract %ulong %ids 0 */
-    0x00040071, 5, 15, 14, /* %short = OpUConvert %uint %id */
-    0x00050080, 5, 16, 3, 15, /* %sum = OpIAdd %uint %base %short */
-    0x00050046, 9, 17, 11, 14, /* %at = OpInBoundsPtrAccessChain %ptr_int %out %id */
-    0x0005003e, 17, 16, 2, 4, /* OpStore %at %sum Aligned 4 */
-    0x000100fd, /* OpReturn */
-    0x00010038, /* OpFunctionEnd */
-};
-/* clang-format on */
+#include "support/spirv_module.h"
 
 typedef cl_program(CL_API_CALL *create_with_il)(cl_context, const void *, size_t, cl_int *);
 typedef cl_int(CL_API_CALL *set_constant)(cl_program, cl_uint, size_t, const void *);
@@ -83,7 +46,8 @@ static int il_is_supported(void)
 static cl_program il_program(const scene *in, const char *name)
 {
     cl_int status;
-    cl_program program = clCreateProgramWithIL(in->context, module, sizeof module, &status);
+    cl_program program =
+        clCreateProgramWithIL(in->context, spirv_module, sizeof spirv_module, &status);
     say_status(status, "create %s with IL", name);
     if (program != NULL) {
         name_handle(program, "%s", name);
@@ -116,10 +80,10 @@ static void il(void)
         cl_program program = il_program(&in, i == 0 ? "P1" : "P2");
         build(program, i == 0 ? NULL : "");
         say_il(&in, program);
-        check_program(&in, program, "f", DEFAULT_BASE);
+        check_program(&in, program, "f", SPIRV_DEFAULT_BASE);
         cl_kernel kernel = kernel_of(program, "f", "K1");
         clReleaseProgram(program);
-        check_kernel(&in, kernel, "K1", DEFAULT_BASE);
+        check_kernel(&in, kernel, "K1", SPIRV_DEFAULT_BASE);
         clReleaseKernel(kernel);
     }
     scene_close(&in);
@@ -142,7 +106,7 @@ static void il_misuse(void)
     }
     program = clCreateProgramWithIL(in.context, NULL, 0, &status);
     say_status(status, "create with nothing%s", program == NULL ? ", no program" : "");
-    program = clCreateProgramWithIL(NULL, module, sizeof module, &status);
+    program = clCreateProgramWithIL(NULL, spirv_module, sizeof spirv_module, &status);
     say_status(status, "create without a context%s", program == NULL ? ", no program" : "");
     scene_close(&in);
 }
@@ -165,14 +129,14 @@ static void constants(void)
         char name[8];
         snprintf(name, sizeof name, "P%zu", i + 1);
         cl_program program = il_program(&in, name);
-        set_and_say(program, SPEC_ID, sizeof bases[i], &bases[i]);
+        set_and_say(program, SPIRV_SPEC_ID, sizeof bases[i], &bases[i]);
         build(program, NULL);
         check_program(&in, program, "f", bases[i]);
         clReleaseProgram(program);
     }
     cl_program unset = il_program(&in, "P9");
     build(unset, NULL);
-    check_program(&in, unset, "f", DEFAULT_BASE);
+    check_program(&in, unset, "f", SPIRV_DEFAULT_BASE);
     clReleaseProgram(unset);
     scene_close(&in);
 }
@@ -190,10 +154,10 @@ static void constant_after_build(void)
     for (int i = 0; i < 2; i++) {
         cl_program program = il_program(&in, "P1");
         if (i == 0) {
-            set_and_say(program, SPEC_ID, sizeof first, &first);
+            set_and_say(program, SPIRV_SPEC_ID, sizeof first, &first);
         }
         build(program, NULL);
-        set_and_say(program, SPEC_ID, sizeof second, &second);
+        set_and_say(program, SPIRV_SPEC_ID, sizeof second, &second);
         build(program, i == 0 ? NULL : "-cl-mad-enable");
         cl_kernel kernel = kernel_of(program, "f", "K1");
         say_status(run_kernel(in.context, in.queue, kernel, values), "run");
@@ -237,7 +201,7 @@ static void compiled_constants(void)
     scene in = scene_open();
     for (size_t i = 0; i < COUNT(bases); i++) {
         cl_program program = il_program(&in, "P1");
-        set_and_say(program, SPEC_ID, sizeof bases[i], &bases[i]);
+        set_and_say(program, SPIRV_SPEC_ID, sizeof bases[i], &bases[i]);
         compile(program);
         say_build(program, in.device);
         check(linked_value(&in, program) == bases[i], "the constant counts");
@@ -257,12 +221,13 @@ static void constant_after_compile(void)
     set_constant by_extension = EXTENSION(set_constant, "clSetProgramSpecializationConstant");
     for (int i = 0; i < 4; i++) {
         cl_program program = il_program(&in, "P1");
-        set_and_say(program, SPEC_ID, sizeof first, &first);
+        set_and_say(program, SPIRV_SPEC_ID, sizeof first, &first);
         compile(program);
         if (i % 2 == 1 && by_extension != NULL) {
-            say_status(by_extension(program, SPEC_ID, sizeof second, &second), "set by address");
+            say_status(by_extension(program, SPIRV_SPEC_ID, sizeof second, &second),
+                       "set by address");
         } else {
-            set_and_say(program, SPEC_ID, sizeof second, &second);
+            set_and_say(program, SPIRV_SPEC_ID, sizeof second, &second);
         }
         if (i / 2 == 1) {
             compile(program);
@@ -283,15 +248,15 @@ static void constant_misuse(void)
     }
     scene in = scene_open();
     cl_program program = il_program(&in, "P1");
-    set_and_say(program, SPEC_ID + 1, sizeof value, &value);
-    set_and_say(program, SPEC_ID, 1, &value);
-    set_and_say(program, SPEC_ID, sizeof value, NULL);
+    set_and_say(program, SPIRV_SPEC_ID + 1, sizeof value, &value);
+    set_and_say(program, SPIRV_SPEC_ID, 1, &value);
+    set_and_say(program, SPIRV_SPEC_ID, sizeof value, NULL);
     build(program, NULL);
     clReleaseProgram(program);
     if (!runtime_is_intel()) {
         /* Intel's runtime takes any program for one made with IL, and crashes. */
         cl_program from_source = program_of(in.context, source, "P2");
-        set_and_say(from_source, SPEC_ID, sizeof value, &value);
+        set_and_say(from_source, SPIRV_SPEC_ID, sizeof value, &value);
         build(from_source, NULL);
         check_program(&in, from_source, "f", 0);
         clReleaseProgram(from_source);
@@ -314,15 +279,15 @@ static void by_address(void)
     for (int i = 0; i < 2; i++) {
         cl_int status;
         int base = 900;
-        cl_program program = create(in.context, module, sizeof module, &status);
+        cl_program program = create(in.context, spirv_module, sizeof spirv_module, &status);
         say_status(status, "create P1 by address");
         name_handle(program, "P1");
         if (set != NULL && i == 1) {
-            say_status(set(program, SPEC_ID, sizeof base, &base), "set by address");
+            say_status(set(program, SPIRV_SPEC_ID, sizeof base, &base), "set by address");
         }
         build(program, "-DBY_ADDRESS");
         say_il(&in, program);
-        check_program(&in, program, "f", set != NULL && i == 1 ? base : DEFAULT_BASE);
+        check_program(&in, program, "f", set != NULL && i == 1 ? base : SPIRV_DEFAULT_BASE);
         clReleaseProgram(program);
     }
     scene_close(&in);
@@ -342,10 +307,10 @@ static void constant_by_address_on_source(void)
         return;
     }
     cl_program program = program_of(in.context, source, "P1");
-    say_status(set(program, SPEC_ID, sizeof value, &value), "set on a source program");
+    say_status(set(program, SPIRV_SPEC_ID, sizeof value, &value), "set on a source program");
     build(program, NULL);
     check_program(&in, program, "f", 11);
-    say_status(set(program, SPEC_ID, sizeof value, &value), "set on a built source program");
+    say_status(set(program, SPIRV_SPEC_ID, sizeof value, &value), "set on a built source program");
     check_program(&in, program, "f", 11);
     clReleaseProgram(program);
     scene_close(&in);

@@ -13,16 +13,17 @@
 
 #include "device/opencl/ops.h"
 #include "device/opencl/traits.h"
-#include "program/program.h"
+#include "program/context.h"
+#include "support/get_program.h"
 #include "support/opencl_platforms.h"
 
 static const char source_text[] = "kernel void fill(global int *out) { out[0] = 42; }\n";
 
 static const char *const sources[] = {
-    [KILNI_FROM_MEMORY] = "memory",
-    [KILNI_FROM_STORE] = "store",
-    [KILNI_FROM_BUILD] = "build",
-    [KILNI_FROM_PRIVATE_BUILD] = "private",
+    [KILN_PROGRAM_FROM_MEMORY] = "memory",
+    [KILN_PROGRAM_FROM_STORE] = "store",
+    [KILN_PROGRAM_FROM_BUILD] = "build",
+    [KILN_PROGRAM_FROM_PRIVATE_BUILD] = "private",
 };
 
 /* Whether a program computes what its source says. */
@@ -46,60 +47,59 @@ static bool is_right(const cl_icd_dispatch *cl, const opencl_platform *platform,
 }
 
 static bool obtain(const cl_icd_dispatch *cl, const opencl_platform *platform,
-                   kilni_program_context *context)
+                   kiln_program_context *context)
 {
     const kiln_program_source source = {.struct_size = sizeof source,
                                         .form = KILN_SOURCE_TEXT,
                                         .code = {source_text, sizeof source_text - 1}};
-    kilni_program *program = NULL;
-    kilni_request_result result = {0};
+    kiln_program *program = NULL;
+    kiln_program_result result = {.struct_size = sizeof result};
     kiln_error error = {.struct_size = sizeof error};
-    if (kilni_program_obtain(context, &source, &program, &result, &error) != KILN_OK) {
+    if (get_program(context, &source, &program, &result, &error) != KILN_OK) {
         fprintf(stderr, "%s\n", error.text);
         return false;
     }
-    const bool right = is_right(cl, platform, kilni_program_handle(program));
-    printf(" %s", right ? sources[result.source] : "WRONG");
-    kilni_program_release(&program);
+    const bool right = is_right(cl, platform, kiln_program_handle(program));
+    printf(" %s", right ? sources[result.from] : "WRONG");
+    kiln_program_release(&program);
     return true;
 }
 
-static bool show(const cl_icd_dispatch *cl, const opencl_platform *platform, kilni_writer *writer)
+static bool show(const cl_icd_dispatch *cl, const opencl_platform *platform)
 {
     kilni_opencl_device device = {
         .cl = cl, .context = platform->context, .device = platform->device};
-    const kilni_program_context_params params = {
+    void *const devices[] = {&device};
+    const kiln_program_context_params params = {
+        .struct_size = sizeof params,
         .ops = kilni_opencl_ops(kilni_opencl_traits_of(platform->name)->capture_cost),
-        .device = &device,
-        .writer = writer,
+        .devices = devices,
+        .device_count = 1,
         .engine_kind = KILN_ENGINE_CPU,
     };
-    kilni_program_context *context = NULL;
-    if (kilni_program_context_new(&params, &context) != KILN_OK) {
+    kiln_program_context *context = NULL;
+    if (kiln_program_context_new(&params, &context) != KILN_OK) {
         return false;
     }
     printf("%s:", platform->name);
     const bool done = obtain(cl, platform, context) && obtain(cl, platform, context);
     printf("\n");
-    kilni_program_context_free(&context);
+    kiln_program_context_free(&context);
     return done;
 }
 
 int main(int count, char **arguments)
 {
     opencl_platforms found;
-    kilni_writer *writer = NULL;
     if (count != 3 || kiln_persistent_set_capacity(atoi(arguments[1])) != KILN_OK ||
-        kiln_persistent_set_dir(arguments[2]) != KILN_OK ||
-        kilni_writer_new(NULL, 0, &writer) != KILN_OK) {
+        kiln_persistent_set_dir(arguments[2]) != KILN_OK) {
         return 2;
     }
     opencl_open(&found);
     bool done = found.count > 0;
     for (size_t i = 0; i < found.count; i++) {
-        done = show(&found.cl, &found.platforms[i], writer) && done;
+        done = show(&found.cl, &found.platforms[i]) && done;
     }
     opencl_close(&found);
-    kilni_writer_free(&writer, 0);
     return done ? 0 : 1;
 }

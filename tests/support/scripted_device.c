@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "scripted_device.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,6 +66,10 @@ kiln_status scripted_capture(scripted_device *device, uint64_t value, kiln_captu
     if (status != KILN_OK) {
         return status;
     }
+    if (device->captures_nothing) {
+        *ret_capture = (kiln_capture){0};
+        return KILN_OK;
+    }
     unsigned char *binary = allocate(BINARY_SIZE);
     memset(binary, 0xa5, BINARY_SIZE);
     memcpy(binary, BINARY_MARK, sizeof BINARY_MARK - 1);
@@ -104,8 +109,24 @@ void scripted_release(scripted_device *device, scripted_program *program)
 static uint64_t value_of(const kiln_program_source *source)
 {
     const char *options = source->options ? source->options : "";
-    const uint64_t value = scripted_value(0, source->code.data, source->code.size);
+    uint64_t value = scripted_value(0, source->code.data, source->code.size);
+    for (size_t i = 0; i < source->constant_count; i++) {
+        const kiln_spec_constant *constant = &source->constants[i];
+        value = scripted_value(value, &constant->id, sizeof constant->id);
+        value = scripted_value(value, constant->value.data, constant->value.size);
+    }
     return scripted_value(value, options, strlen(options));
+}
+
+static void note_options(scripted_device *device, const char *options)
+{
+    static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_mutex_lock(&lock);
+    device->options[0] = '\0';
+    if (options && strlen(options) < sizeof device->options) {
+        strcpy(device->options, options);
+    }
+    pthread_mutex_unlock(&lock);
 }
 
 static kiln_status identity(void *device, kiln_key_builder *key)
@@ -152,6 +173,57 @@ static kiln_status build(void *device, const kiln_program_source *source, void *
     return status;
 }
 
+static kiln_status build_noting(void *device, const kiln_program_source *source, void **ret_program,
+                                char **ret_log)
+{
+    note_options(device, source->options);
+    return build(device, source, ret_program, ret_log);
+}
+
+static kiln_status compile(void *device, const kiln_program_source *source, void **ret_object,
+                           char **ret_log)
+{
+    (void)ret_log;
+    scripted_device *d = device;
+    note_options(d, source->options);
+    const kiln_status status = answer(&d->compile);
+    if (status == KILN_OK) {
+        *ret_object = new_program(d, value_of(source));
+    }
+    return status;
+}
+
+static kiln_status link_objects(void *device, void *const *objects, size_t count,
+                                const char *options, void **ret_program, char **ret_log)
+{
+    (void)ret_log;
+    scripted_device *d = device;
+    note_options(d, options);
+    const kiln_status status = answer(&d->link);
+    uint64_t value = 0;
+    for (size_t i = 0; i < count; i++) {
+        const scripted_program *object = objects[i];
+        value = scripted_value(value, &object->value, sizeof object->value);
+    }
+    if (status == KILN_OK) {
+        *ret_program = new_program(d, value);
+    }
+    return status;
+}
+
+static uint64_t program_bytes(void *device, void *program)
+{
+    (void)program;
+    const scripted_device *d = device;
+    return d->bytes;
+}
+
+static int interchangeable(void *device, void *other)
+{
+    const scripted_device *a = device, *b = other;
+    return a == b || (a->kind && a->kind == b->kind);
+}
+
 static kiln_status capture(void *device, void *program, kiln_capture *ret_capture)
 {
     const scripted_program *built = program;
@@ -163,7 +235,7 @@ static kiln_status load(void *device, const kiln_program_source *source, const k
 {
     scripted_device *d = device;
     const uint64_t value = scripted_read(kiln_entry_payload(entry));
-    if (value != value_of(source)) {
+    if (source->form != 0 && value != value_of(source)) {
         atomic_fetch_add(&d->wrong, 1);
     }
     scripted_program *program = NULL;
@@ -178,9 +250,15 @@ static kiln_status kernel(void *device, void *program, const char *name, void **
 {
     (void)program;
     scripted_device *d = device;
-    atomic_fetch_add(&d->live_kernels, 1);
-    *ret_kernel = copy_text(name);
-    return KILN_OK;
+    if (strcmp(name, SCRIPTED_NO_KERNEL) == 0) {
+        return KILN_MISS;
+    }
+    const kiln_status status = answer(&d->kernel);
+    if (status == KILN_OK) {
+        atomic_fetch_add(&d->live_kernels, 1);
+        *ret_kernel = copy_text(name);
+    }
+    return status;
 }
 
 static void release_program(void *device, void *program)
@@ -198,10 +276,12 @@ static void release_kernel(void *device, void *held_kernel)
 #define OPS(cost)                                                                                  \
     {                                                                                              \
         .struct_size = sizeof(kiln_device_ops), .name = "scripted", .capture_cost = (cost),        \
-        .identity = identity, .describe = describe, .build = build, .capture = capture,            \
+        .identity = identity, .describe = describe, .build = build_noting, .capture = capture,     \
         .load = load, .kernel = kernel, .release_program = release_program,                        \
-        .release_kernel = release_kernel,                                                          \
+        .release_kernel = release_kernel, .interchangeable = interchangeable, .compile = compile,  \
+        .link = link_objects, .program_bytes = program_bytes,                                      \
     }
 
 const kiln_device_ops scripted_cheap_ops = OPS(KILN_CAPTURE_CHEAP);
 const kiln_device_ops scripted_dear_ops = OPS(KILN_CAPTURE_DEAR);
+const kiln_device_ops scripted_never_ops = OPS(KILN_CAPTURE_NEVER);

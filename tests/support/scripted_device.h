@@ -24,8 +24,13 @@ typedef struct scripted_call {
 
 typedef struct scripted_device {
     const char *text; /* its identity */
-    scripted_call identity, describe, build, load, capture;
+    scripted_call identity, describe, build, load, capture, kernel, compile, link;
     const char *build_text; /* the log of a build that fails */
+    uint64_t bytes;         /* what each program is said to occupy; 0: can't be told */
+    int kind;               /* devices of one kind are interchangeable; 0: with none */
+    bool captures_nothing;  /* binaries are empty */
+    char options[256];      /* of the last build, compile or link that was asked for; not to be read
+                               while one is under way */
     /* May be NULL; called inside each build, on the thread that builds. */
     void (*while_building)(void *user);
     void *user;
@@ -54,4 +59,7 @@ void scripted_release(scripted_device *device, scripted_program *program);
 uint64_t scripted_read(kiln_bytes binary);
 
 /* Ops whose device is a scripted_device and whose programs are scripted_program. */
-extern const kiln_device_ops scripted_cheap_ops, scripted_dear_ops;
+extern const kiln_device_ops scripted_cheap_ops, scripted_dear_ops, scripted_never_ops;
+
+/* No program has a kernel of this name. */
+#define SCRIPTED_NO_KERNEL "nowhere"

@@ -16,12 +16,19 @@
     X(clGetDeviceIDs)                                                                              \
     X(clGetDeviceInfo)                                                                             \
     X(clCreateContext)                                                                             \
+    X(clRetainContext)                                                                             \
     X(clReleaseContext)                                                                            \
+    X(clRetainDevice)                                                                              \
+    X(clReleaseDevice)                                                                             \
     X(clCreateProgramWithSource)                                                                   \
     X(clReleaseProgram)                                                                            \
+    X(clCreateProgramWithBinary)                                                                   \
     X(clBuildProgram)                                                                              \
+    X(clCompileProgram)                                                                            \
+    X(clLinkProgram)                                                                               \
     X(clGetProgramInfo)                                                                            \
     X(clGetProgramBuildInfo)                                                                       \
+    X(clCreateKernel)                                                                              \
     X(clCreateKernelsInProgram)                                                                    \
     X(clReleaseKernel)                                                                             \
     X(clGetKernelInfo)                                                                             \
@@ -29,32 +36,37 @@
     OPTIONAL(clCreateProgramWithIL)                                                                \
     OPTIONAL(clSetProgramSpecializationConstant)
 
-static cl_icd_dispatch functions;
-
-static void look_up(void *library, const char *name, size_t place)
+static void put(cl_icd_dispatch *functions, size_t place, void *function)
 {
-    void *function = dlsym(library, name);
-    memcpy((char *)&functions + place, &function, sizeof function);
+    memcpy((char *)functions + place, &function, sizeof function);
 }
 
-kiln_status kilni_opencl_open_loader(const cl_icd_dispatch **ret_functions, kiln_error *error)
+kiln_status kilni_opencl_look_up(kiln_opencl_function_fn look_up, void *user,
+                                 cl_icd_dispatch *ret_functions, kiln_error *error)
+{
+    const char *missing = NULL;
+    memset(ret_functions, 0, sizeof *ret_functions);
+#define LOOK_UP(name) put(ret_functions, offsetof(cl_icd_dispatch, name), look_up(user, #name));
+#define CHECK(name)                                                                                \
+    LOOK_UP(name)                                                                                  \
+    missing = missing || ret_functions->name ? missing : #name;
+    FUNCTIONS(CHECK, LOOK_UP)
+#undef CHECK
+#undef LOOK_UP
+    return missing ? kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "OpenCL has no %s", missing)
+                   : KILN_OK;
+}
+
+static void *look_up_in(void *library, const char *name)
+{
+    return dlsym(library, name);
+}
+
+kiln_status kilni_opencl_open_loader(cl_icd_dispatch *ret_functions, kiln_error *error)
 {
     void *library = dlopen(LOADER_LIBRARY, RTLD_NOW);
     if (!library) {
         return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "%s can't be loaded", LOADER_LIBRARY);
     }
-#define LOOK_UP(name) look_up(library, #name, offsetof(cl_icd_dispatch, name));
-    FUNCTIONS(LOOK_UP, LOOK_UP)
-#undef LOOK_UP
-    int has_all = 1;
-#define CHECK(name) has_all &= functions.name != NULL;
-#define NO_CHECK(name)
-    FUNCTIONS(CHECK, NO_CHECK)
-#undef CHECK
-#undef NO_CHECK
-    if (!has_all) {
-        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "%s is too old", LOADER_LIBRARY);
-    }
-    *ret_functions = &functions;
-    return KILN_OK;
+    return kilni_opencl_look_up(look_up_in, library, ret_functions, error);
 }

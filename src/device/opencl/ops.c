@@ -48,6 +48,35 @@ static cl_program create(const kilni_opencl_device *d, const kiln_program_source
                : NULL;
 }
 
+static cl_int set_constants(const kilni_opencl_device *d, const kiln_program_source *source,
+                            cl_program program)
+{
+    if (source->constant_count > 0 && !d->cl->clSetProgramSpecializationConstant) {
+        return CL_INVALID_OPERATION;
+    }
+    cl_int error = CL_SUCCESS;
+    for (size_t i = 0; i < source->constant_count && error == CL_SUCCESS; i++) {
+        const kiln_spec_constant *constant = &source->constants[i];
+        error = d->cl->clSetProgramSpecializationConstant(
+            program, constant->id, constant->value.size, constant->value.data);
+    }
+    return error;
+}
+
+/* A program that has its constants. */
+static cl_program prepare(const kilni_opencl_device *d, const kiln_program_source *source,
+                          cl_int *ret_error)
+{
+    cl_program program = create(d, source, ret_error);
+    if (*ret_error == CL_SUCCESS) {
+        *ret_error = set_constants(d, source, program);
+        if (*ret_error != CL_SUCCESS) {
+            d->cl->clReleaseProgram(program);
+        }
+    }
+    return program;
+}
+
 /* Only what the source itself is to blame for is an answer for all who ask. */
 static kiln_status status_of_build(cl_int error)
 {
@@ -60,8 +89,12 @@ static kiln_status status_of_build(cl_int error)
         return KILN_E_RESOURCES;
     case CL_BUILD_PROGRAM_FAILURE:
     case CL_COMPILE_PROGRAM_FAILURE:
+    case CL_LINK_PROGRAM_FAILURE:
     case CL_INVALID_BUILD_OPTIONS:
+    case CL_INVALID_COMPILER_OPTIONS:
+    case CL_INVALID_LINKER_OPTIONS:
     case CL_INVALID_VALUE:
+    case CL_INVALID_SPEC_ID:
         return KILN_E_BUILD;
     default:
         return KILN_E_IO;
@@ -79,24 +112,56 @@ static char *build_log(const kilni_opencl_device *d, cl_program program)
     return log;
 }
 
-static kiln_status build(void *device, const kiln_program_source *source, void **ret_program,
-                         char **ret_log)
+/* What a step made, or why it made nothing. */
+static kiln_status end_step(const kilni_opencl_device *d, cl_program program, cl_int error,
+                            void **ret_program, char **ret_log)
 {
-    const kilni_opencl_device *d = device;
-    cl_int error = CL_SUCCESS;
-    cl_program program = create(d, source, &error);
-    if (error != CL_SUCCESS) {
-        return status_of_build(error);
-    }
-    const kiln_status status =
-        status_of_build(d->cl->clBuildProgram(program, 1, &d->device, source->options, NULL, NULL));
-    if (status == KILN_OK) {
+    if (error == CL_SUCCESS) {
         *ret_program = program;
         return KILN_OK;
     }
     *ret_log = build_log(d, program);
     d->cl->clReleaseProgram(program);
-    return status;
+    return status_of_build(error);
+}
+
+static kiln_status build(void *device, const kiln_program_source *source, void **ret_program,
+                         char **ret_log)
+{
+    const kilni_opencl_device *d = device;
+    cl_int error = CL_SUCCESS;
+    cl_program program = prepare(d, source, &error);
+    if (error != CL_SUCCESS) {
+        return status_of_build(error);
+    }
+    error = d->cl->clBuildProgram(program, 1, &d->device, source->options, NULL, NULL);
+    return end_step(d, program, error, ret_program, ret_log);
+}
+
+static kiln_status compile(void *device, const kiln_program_source *source, void **ret_object,
+                           char **ret_log)
+{
+    const kilni_opencl_device *d = device;
+    cl_int error = CL_SUCCESS;
+    cl_program program = prepare(d, source, &error);
+    if (error != CL_SUCCESS) {
+        return status_of_build(error);
+    }
+    error =
+        d->cl->clCompileProgram(program, 1, &d->device, source->options, 0, NULL, NULL, NULL, NULL);
+    return end_step(d, program, error, ret_object, ret_log);
+}
+
+static kiln_status link_objects(void *device, void *const *objects, size_t count,
+                                const char *options, void **ret_program, char **ret_log)
+{
+    const kilni_opencl_device *d = device;
+    cl_int error = CL_SUCCESS;
+    /* Arrays of handles, here and there. */
+    cl_program program = d->cl->clLinkProgram(d->context, 1, &d->device, options, (cl_uint)count,
+                                              (const cl_program *)objects, NULL, NULL, &error);
+    /* A failed link may leave a program that has its log. */
+    return program ? end_step(d, program, error, ret_program, ret_log) : status_of_build(error);
 }
 
 static kiln_status capture(void *device, void *program, kiln_capture *ret_capture)
@@ -142,6 +207,21 @@ static void release_kernel(void *device, void *held_kernel)
     d->cl->clReleaseKernel(held_kernel);
 }
 
+/* Where a binary is dear, so is the question how large it is. */
+static uint64_t program_bytes(void *device, void *program)
+{
+    const kilni_opencl_device *d = device;
+    cl_uint count = 0;
+    size_t size = 0;
+    const int has_one_device = d->cl->clGetProgramInfo(program, CL_PROGRAM_NUM_DEVICES,
+                                                       sizeof count, &count, NULL) == CL_SUCCESS &&
+                               count == 1;
+    const int is_told =
+        has_one_device && d->cl->clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size,
+                                                  &size, NULL) == CL_SUCCESS;
+    return is_told ? size : 0;
+}
+
 /* Devices of different contexts never share live programs; equal devices share entries, by key. */
 static int interchangeable(void *device, void *other)
 {
@@ -149,18 +229,20 @@ static int interchangeable(void *device, void *other)
     return a->context == b->context && a->device == b->device;
 }
 
-#define OPS(cost)                                                                                  \
+#define OPS(cost, bytes)                                                                           \
     {                                                                                              \
         .struct_size = sizeof(kiln_device_ops), .name = "opencl", .capture_cost = (cost),          \
         .identity = identity, .describe = describe, .build = build, .capture = capture,            \
         .load = load, .kernel = kernel, .release_program = release_program,                        \
-        .release_kernel = release_kernel, .interchangeable = interchangeable,                      \
+        .release_kernel = release_kernel, .interchangeable = interchangeable, .compile = compile,  \
+        .link = link_objects, .program_bytes = (bytes),                                            \
     }
 
 const kiln_device_ops *kilni_opencl_ops(uint32_t capture_cost)
 {
-    static const kiln_device_ops cheap = OPS(KILN_CAPTURE_CHEAP), dear = OPS(KILN_CAPTURE_DEAR),
-                                 never = OPS(KILN_CAPTURE_NEVER);
+    static const kiln_device_ops cheap = OPS(KILN_CAPTURE_CHEAP, program_bytes),
+                                 dear = OPS(KILN_CAPTURE_DEAR, NULL),
+                                 never = OPS(KILN_CAPTURE_NEVER, NULL);
     return capture_cost == KILN_CAPTURE_CHEAP  ? &cheap
            : capture_cost == KILN_CAPTURE_DEAR ? &dear
                                                : &never;

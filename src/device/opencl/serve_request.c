@@ -20,7 +20,8 @@
 #define PLATFORMS_MAX 64u
 
 typedef struct service {
-    const cl_icd_dispatch *cl;
+    cl_icd_dispatch functions;
+    const cl_icd_dispatch *cl; /* these */
     kiln_store *store;
     const kiln_entry *request;
     kilni_opencl_environment more;
@@ -260,7 +261,8 @@ static kiln_status prepare(service *s, kiln_error *error)
     if (chdir(s->wanted.folder) != 0) {
         return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "%s is gone", s->wanted.folder);
     }
-    return kilni_opencl_open_loader(&s->cl, error);
+    s->cl = &s->functions;
+    return kilni_opencl_open_loader(&s->functions, error);
 }
 
 static void finish(service *s)

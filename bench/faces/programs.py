@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs and kernels, as runtimes look them up: faces_programs."""
+
+import measuring
+
+PROGRAM = "faces_programs"
+
+
+def rows(taken):
+    """@taken: nanoseconds by what is asked for."""
+    return [
+        measuring.result("kernel that was met / the engine's peek", taken["kernel peek"],
+                         taken["peek"], 3),
+        measuring.result("kernel that was met, held / the engine's pin", taken["kernel"],
+                         taken["pin"], 1.5),
+        measuring.result("program of 64 KB that is there, held / the engine's pin",
+                         taken["program"], taken["pin"], 1.5),
+    ]

@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * kiln/cache.h in C++11: objects of one type, each built once.
+ *
+ *     kiln::cache<program> programs;
+ *     kiln::pin<program> found = programs.get_or_build(key, [&] {
+ *         return kiln::built<program>(compile(source), source.size());
+ *     });
+ *     found->run();
+ *
+ * A build that throws kiln::error has failed: all who wait for it get that. Whatever else it throws
+ * reaches its own thread alone, and one of those who wait builds again. Without exceptions a build
+ * returns the status that it failed with.
+ *
+ * Pins and watches may outlive the cache; sections, tickets and listeners may not.
+ */
+#ifndef KILN_CACHE_HPP
+#define KILN_CACHE_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+#include <kiln/cache.h>
+#include <kiln/key.hpp>
+#include <kiln/status.hpp>
+
+namespace kiln
+{
+
+/* What goes first where room is needed. */
+enum class policy : std::uint32_t {
+    cost = KILN_POLICY_COST,
+    lru = KILN_POLICY_LRU,
+    fifo = KILN_POLICY_FIFO,
+    no_evict = KILN_POLICY_NO_EVICT,
+    automatic = KILN_POLICY_AUTO
+};
+
+/* The answers to a reservation. */
+enum class outcome : std::int32_t {
+    none = 0, /* the wait ended first; without exceptions: it failed */
+    hit = KILN_HIT,
+    owner = KILN_OWNER,
+    bypass = KILN_BYPASS
+};
+
+/* How a ticket ends without an object. */
+enum class abandonment : std::int32_t {
+    failed = KILN_ABANDON_FAILED,
+    transient = KILN_ABANDON_TRANSIENT,
+    unshareable = KILN_ABANDON_UNSHAREABLE
+};
+
+/* Tells whether an object is still in its cache, by one load, and holds nothing. On nothing: not
+ * live. */
+class watch
+{
+  public:
+    watch() = default;
+
+    /* Takes the caller's watch over. */
+    explicit watch(kiln_watch *taken) noexcept : held_(taken)
+    {
+    }
+
+    /* Whether it is. */
+    bool is_live() const noexcept
+    {
+        return kiln_watch_is_live(held_.get()) != 0;
+    }
+
+  private:
+    detail::owner<kiln_watch, kiln_watch_free> held_;
+};
+
+/* A hold on an object: it lives until its last pin goes. A copy is another hold; an empty one holds
+ * nothing. */
+template <typename T> class pin
+{
+  public:
+    pin() noexcept : held_(nullptr)
+    {
+    }
+
+    /* Takes the caller's hold over. */
+    explicit pin(kiln_pin *taken) noexcept : held_(taken)
+    {
+    }
+
+    pin(const pin &other) noexcept : held_(kiln_pin_retain(other.held_))
+    {
+    }
+
+    pin(pin &&other) noexcept : held_(other.held_)
+    {
+        other.held_ = nullptr;
+    }
+
+    pin &operator=(pin other) noexcept
+    {
+        std::swap(held_, other.held_);
+        return *this;
+    }
+
+    ~pin()
+    {
+        kiln_pin_release(&held_);
+    }
+
+    /* The object; null for an empty one. */
+    T *get() const noexcept
+    {
+        return static_cast<T *>(kiln_pin_object(held_));
+    }
+
+    typename std::add_lvalue_reference<T>::type operator*() const noexcept
+    {
+        return *get();
+    }
+
+    T *operator->() const noexcept
+    {
+        return get();
+    }
+
+    explicit operator bool() const noexcept
+    {
+        return held_ != nullptr;
+    }
+
+    /* A watch on the object. */
+    kiln::watch make_watch() const
+    {
+        kiln_watch *made = nullptr;
+        detail::check(kiln_pin_watch(held_, &made));
+        return kiln::watch(made);
+    }
+
+    /* The C handle, which stays this object's. */
+    kiln_pin *handle() const noexcept
+    {
+        return held_;
+    }
+
+  private:
+    kiln_pin *held_;
+};
+
+/* What a build yields: an object, or the status that it failed with. */
+template <typename T, typename Deleter = std::default_delete<T>> struct built {
+    using pointer = std::unique_ptr<T, Deleter>;
+
+    /* @taken    not null
+     * @size     what it occupies, in bytes
+     * @cost     of a miss, in nanoseconds; 0: the time that the build took */
+    built(pointer taken, std::uint64_t size, std::uint64_t cost = 0) noexcept
+        : object(std::move(taken)), bytes(size), cost_ns(cost), failure(status::success)
+    {
+    }
+
+    /* For builds that don't throw. */
+    explicit built(status code) noexcept : bytes(0), cost_ns(0), failure(code)
+    {
+    }
+
+    pointer object;
+    std::uint64_t bytes;
+    std::uint64_t cost_ns;
+    status failure;
+};
+
+/* The right and the duty to build one absent key. One that ends without an object, because of an
+ * exception for one, lets another who waits build. */
+template <typename T, typename Deleter = std::default_delete<T>> class ticket
+{
+  public:
+    ticket() noexcept : held_(nullptr)
+    {
+    }
+
+    /* Takes the caller's ticket over. */
+    explicit ticket(kiln_ticket *taken) noexcept : held_(taken)
+    {
+    }
+
+    ticket(ticket &&other) noexcept : held_(other.held_)
+    {
+        other.held_ = nullptr;
+    }
+
+    ticket &operator=(ticket &&other) noexcept
+    {
+        std::swap(held_, other.held_);
+        return *this;
+    }
+
+    ticket(const ticket &) = delete;
+    ticket &operator=(const ticket &) = delete;
+
+    ~ticket()
+    {
+        abandon(abandonment::transient);
+    }
+
+    explicit operator bool() const noexcept
+    {
+        return held_ != nullptr;
+    }
+
+    /* Ends the ticket with its object, which becomes the cache's; where there is no object, as a
+     * failure. */
+    pin<T> fulfil(built<T, Deleter> made)
+    {
+        if (!made.object) {
+            const status code =
+                made.failure == status::success ? status::invalid_arguments : made.failure;
+            abandon(abandonment::failed, code);
+            detail::check(static_cast<kiln_status>(code));
+            return pin<T>();
+        }
+        kiln_pin *held = nullptr;
+        const kiln_status code =
+            kiln_ticket_fulfil(&held_, made.object.get(), made.bytes, made.cost_ns, &held);
+        if (code == KILN_OK) {
+            made.object.release();
+        }
+        detail::check(code);
+        return pin<T>(held);
+    }
+
+    /* Ends the ticket without an object. @code and @text are what those who wait get where it
+     * failed; null: the status's own text. */
+    void abandon(abandonment how, status code = status::build_failed,
+                 const char *text = nullptr) noexcept
+    {
+        kiln_ticket_abandon(&held_, static_cast<kiln_abandonment>(how),
+                            static_cast<kiln_status>(code), text);
+    }
+
+    /* Makes it the calling thread's, for a build that goes on there. */
+    status take()
+    {
+        return detail::check(kiln_ticket_take(held_));
+    }
+
+  private:
+    kiln_ticket *held_;
+};
+
+/* An answer, with what goes with it: hit has a pin, owner a ticket. */
+template <typename T, typename Deleter = std::default_delete<T>> struct reservation {
+    kiln::outcome outcome;
+    pin<T> found;
+    kiln::ticket<T, Deleter> ticket;
+};
+
+/* What is told while it lives: the cache's events go to a function. */
+class listener
+{
+  public:
+    /* @events  KILN_EVENT_… or-ed. An exception that leaves @told ends the program. */
+    listener(kiln_cache *cache, std::uint32_t events, std::function<void(const kiln_event &)> told)
+        : cache_(cache), told_(std::move(told)), id_(0)
+    {
+        detail::check(kiln_cache_listen(cache_, events, tell, this, &id_));
+    }
+
+    listener(const listener &) = delete;
+    listener &operator=(const listener &) = delete;
+
+    /* When it returns, the function is not running on another thread. */
+    ~listener()
+    {
+        kiln_cache_unlisten(cache_, id_);
+    }
+
+  private:
+    static void tell(void *self, const kiln_event *event) noexcept
+    {
+        static_cast<listener *>(self)->told_(*event);
+    }
+
+    kiln_cache *cache_;
+    std::function<void(const kiln_event &)> told_;
+    std::uint64_t id_;
+};
+
+/* Live objects of one type. Any thread may use it. Deleter ends an object; it has no state. */
+template <typename T, typename Deleter = std::default_delete<T>> class cache
+{
+  public:
+    using built_type = built<T, Deleter>;
+    using pin_type = pin<T>;
+    using reservation_type = reservation<T, Deleter>;
+
+    /* @bounds  destroy and user in it are set here */
+    explicit cache(kiln_cache_params bounds = params<kiln_cache_params>())
+    {
+        bounds.destroy = destroy;
+        bounds.user = nullptr;
+        detail::check(kiln_cache_new(&bounds, cache_.address()));
+    }
+
+    /* ---- build once ---- */
+
+    /* Finds an object, or builds it once while later callers wait.
+     *
+     * @build  called at most once, without arguments: returns a built_type, or throws */
+    template <typename Build> pin<T> get_or_build(const key &wanted, Build build)
+    {
+        call<Build> made = {build, std::exception_ptr()};
+        kiln_error described = params<kiln_error>();
+        kiln_pin *held = nullptr;
+        const kiln_status code = kiln_cache_get_or_build(cache_.get(), wanted.get(), run<Build>,
+                                                         &made, &held, &described);
+#ifndef KILN_NO_EXCEPTIONS
+        if (made.thrown) {
+            std::rethrow_exception(made.thrown);
+        }
+#endif
+        detail::check(code, &described);
+        return pin<T>(held);
+    }
+
+    /* Asks for a key: hit, owner or bypass; none where the wait ended first.
+     *
+     * @bytes    expected, reserved at once; 0: not known yet
+     * @wait_ns  how long to wait for another's build; 0: as long as it takes; KILN_NO_WAIT
+     * @group    what owns the entry, for remove_group; 0: nothing */
+    reservation<T, Deleter> reserve(const key &wanted, std::uint64_t bytes = 0,
+                                    std::uint64_t wait_ns = 0, std::uint64_t group = 0)
+    {
+        kiln_reserve_params asked = params<kiln_reserve_params>();
+        asked.bytes = bytes;
+        asked.wait_ns = wait_ns;
+        asked.group = group;
+        kiln_reservation answer = kiln_reservation();
+        kiln_error described = params<kiln_error>();
+        detail::check(kiln_cache_reserve(cache_.get(), wanted.get(), &asked, &answer, &described),
+                      &described);
+        return {static_cast<outcome>(answer.outcome), pin<T>(answer.pin),
+                ticket<T, Deleter>(answer.ticket)};
+    }
+
+    /* ---- look ---- */
+
+    /* A hold on an object that is ready; empty: it is not. Waits for no one. */
+    pin<T> find(const key &wanted) const
+    {
+        kiln_pin *held = nullptr;
+        detail::check(kiln_cache_pin(cache_.get(), wanted.get(), &held));
+        return pin<T>(held);
+    }
+
+    /* A read section: what is peeked at inside it stays valid until it ends. */
+    class section
+    {
+      public:
+        explicit section(const cache &in) noexcept
+        {
+            kiln_section_enter(in.get(), &entered_);
+        }
+
+        section(const section &) = delete;
+        section &operator=(const section &) = delete;
+
+        ~section()
+        {
+            kiln_section_leave(&entered_);
+        }
+
+        /* The object of a key that is ready, or null. Takes no hold. */
+        T *peek(const key &wanted) const noexcept
+        {
+            return static_cast<T *>(kiln_cache_peek(&entered_, wanted.get()));
+        }
+
+      private:
+        kiln_section entered_;
+    };
+
+    /* ---- govern ---- */
+
+    /* What a miss of this key costs from now on. miss: it is not ready. */
+    status set_cost(const key &wanted, std::uint64_t cost_ns)
+    {
+        return detail::check(kiln_cache_set_cost(cache_.get(), wanted.get(), cost_ns));
+    }
+
+    /* 0 of either clears and disables; KILN_UNLIMITED. */
+    status set_capacity(std::uint64_t max_bytes, std::uint64_t max_entries)
+    {
+        return detail::check(kiln_cache_set_capacity(cache_.get(), max_bytes, max_entries));
+    }
+
+    /* The same, and removes all that is there. */
+    status set_capacity_flush(std::uint64_t max_bytes, std::uint64_t max_entries)
+    {
+        return detail::check(kiln_cache_set_capacity_flush(cache_.get(), max_bytes, max_entries));
+    }
+
+    /* Evicts nothing. */
+    status set_policy(policy chosen)
+    {
+        return detail::check(
+            kiln_cache_set_policy(cache_.get(), static_cast<std::uint32_t>(chosen)));
+    }
+
+    /* Evicts what has no pins until so many bytes were freed; returns how many were. */
+    std::uint64_t evict_bytes(std::uint64_t bytes)
+    {
+        std::uint64_t freed = 0;
+        detail::check(kiln_cache_evict_bytes(cache_.get(), bytes, &freed));
+        return freed;
+    }
+
+    /* miss: absent, or building. */
+    status remove(const key &wanted)
+    {
+        return detail::check(kiln_cache_remove(cache_.get(), wanted.get()));
+    }
+
+    /* How many were removed. */
+    std::size_t remove_group(std::uint64_t group) noexcept
+    {
+        return kiln_cache_remove_group(cache_.get(), group);
+    }
+
+    /* Removes everything. */
+    void clear() noexcept
+    {
+        kiln_cache_clear(cache_.get());
+    }
+
+    /* Counters, and what is in it. */
+    kiln_cache_stats stats() const
+    {
+        kiln_cache_stats counted = params<kiln_cache_stats>();
+        detail::check(kiln_cache_get_stats(cache_.get(), &counted));
+        return counted;
+    }
+
+    /* The C handle, which stays this object's; also for a listener. */
+    kiln_cache *get() const noexcept
+    {
+        return cache_.get();
+    }
+
+  private:
+    template <typename Build> struct call {
+        Build &build;
+        std::exception_ptr thrown;
+    };
+
+    static void destroy(void *, void *object)
+    {
+        Deleter()(static_cast<T *>(object));
+    }
+
+    static kiln_status give(built_type made, kiln_built *ret_built) noexcept
+    {
+        ret_built->object = made.object.release();
+        ret_built->bytes = made.bytes;
+        ret_built->cost_ns = made.cost_ns;
+        return ret_built->object ? KILN_OK : failure_of(made.failure);
+    }
+
+    /* A failure that is none is an unlucky one. */
+    static kiln_status failure_of(status said) noexcept
+    {
+        const kiln_status code = static_cast<kiln_status>(said);
+        return code < 0 ? code : KILN_E_BUILD;
+    }
+
+    /* What is thrown but kiln::error goes on through the cache, which ends the flight for it. */
+    template <typename Build>
+    static kiln_status run(void *user, const kiln_key *, kiln_built *ret_built,
+                           kiln_error *described)
+    {
+        call<Build> *made = static_cast<call<Build> *>(user);
+#ifdef KILN_NO_EXCEPTIONS
+        (void)described;
+        return give(made->build(), ret_built);
+#else
+        try {
+            return give(made->build(), ret_built);
+        } catch (const error &failed) {
+            made->thrown = std::current_exception();
+            *described = failed.described();
+            return failure_of(failed.status());
+        }
+#endif
+    }
+
+    detail::owner<kiln_cache, kiln_cache_free> cache_;
+};
+
+} // namespace kiln
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * kiln/entry.h in C++11.
+ */
+#ifndef KILN_ENTRY_HPP
+#define KILN_ENTRY_HPP
+
+#include <cstddef>
+#include <cstdint>
+
+#include <kiln/entry.h>
+#include <kiln/key.hpp>
+#include <kiln/status.hpp>
+
+namespace kiln
+{
+
+namespace detail
+{
+
+inline kiln_entry *retain_entry(const kiln_entry *entry)
+{
+    return kiln_entry_retain(entry);
+}
+
+} // namespace detail
+
+/* A built result with its key, immutable and shared; empty unless it was made or found. */
+class entry : public detail::reference<kiln_entry, detail::retain_entry, kiln_entry_release>
+{
+  public:
+    using counted::counted;
+
+    explicit entry(const kiln_entry_params &params) : entry()
+    {
+        kiln_entry *made = nullptr;
+        detail::check(kiln_entry_new(&params, &made));
+        *this = entry(made);
+    }
+
+    /* @kind      kiln_entry_kind
+     * @build_ns  what building it cost, which decides how long a full store keeps it */
+    entry(const kiln::key &key, const void *bytes, std::size_t size,
+          std::uint32_t kind = KILN_ENTRY_BLOB, std::uint64_t build_ns = 0)
+        : entry(described(key, bytes, size, kind, build_ns))
+    {
+    }
+
+    /* Lives as long as a copy of this does. */
+    kiln_bytes payload() const noexcept
+    {
+        return kiln_entry_payload(get());
+    }
+
+    /* What it was kept under. */
+    kiln::key key() const noexcept
+    {
+        return kiln::key(kiln_key_retain(kiln_entry_key(get())));
+    }
+
+  private:
+    static kiln_entry_params described(const kiln::key &key, const void *bytes, std::size_t size,
+                                       std::uint32_t kind, std::uint64_t build_ns) noexcept
+    {
+        kiln_entry_params made = kiln::params<kiln_entry_params>();
+        made.key = key.get();
+        made.kind = kind;
+        made.provenance.struct_size = sizeof made.provenance;
+        made.provenance.build_ns = build_ns;
+        made.payload.data = bytes;
+        made.payload.size = size;
+        return made;
+    }
+};
+
+} // namespace kiln
+
+#endif

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * kiln/key.h in C++11.
+ */
+#ifndef KILN_KEY_HPP
+#define KILN_KEY_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include <kiln/key.h>
+#include <kiln/status.hpp>
+
+namespace kiln
+{
+
+namespace detail
+{
+
+inline kiln_key *retain_key(const kiln_key *key)
+{
+    return kiln_key_retain(key);
+}
+
+} // namespace detail
+
+/* A key, immutable and shared; empty unless a key_builder made it. */
+class key : public detail::reference<kiln_key, detail::retain_key, kiln_key_release>
+{
+  public:
+    using counted::counted;
+
+    friend bool operator==(const key &a, const key &b) noexcept
+    {
+        return kiln_key_equals(a.get(), b.get()) != 0;
+    }
+
+    friend bool operator!=(const key &a, const key &b) noexcept
+    {
+        return !(a == b);
+    }
+
+    /* Its digest, as the tool and file names have it. Not of an empty one. */
+    std::string digest() const
+    {
+        const kiln_digest found = kiln_key_digest(get());
+        char text[KILN_DIGEST_TEXT_SIZE];
+        kiln_digest_format(&found, text);
+        return text;
+    }
+};
+
+/* Collects the parts of a key:
+ *     kiln::key key = kiln::key_builder().add("source", text).add("options", "-O2").finish(); */
+class key_builder
+{
+  public:
+    key_builder() : builder_(nullptr)
+    {
+        detail::check(kiln_key_builder_new(&builder_));
+    }
+
+    key_builder(const key_builder &) = delete;
+    key_builder &operator=(const key_builder &) = delete;
+
+    ~key_builder()
+    {
+        kiln_key_builder_free(&builder_);
+    }
+
+    /* Bytes; a text with all that is in it. */
+    key_builder &add(const char *name, const std::string &bytes)
+    {
+        return add(name, bytes.data(), bytes.size());
+    }
+
+    /* The same of memory. */
+    key_builder &add(const char *name, const void *bytes, std::size_t size)
+    {
+        return note(kiln_key_builder_add(builder_, name, bytes, size));
+    }
+
+    /* Eight bytes, little-endian. */
+    key_builder &add_number(const char *name, std::uint64_t number)
+    {
+        return note(kiln_key_builder_add_number(builder_, name, number));
+    }
+
+    /* For C calls that add parts. */
+    kiln_key_builder *get() const noexcept
+    {
+        return builder_;
+    }
+
+    /* Without exceptions: empty where a part could not be added. */
+    key finish() const
+    {
+        kiln_key *made = nullptr;
+        if (failure_ == KILN_OK) {
+            detail::check(kiln_key_builder_finish(builder_, &made));
+        }
+        return key(made);
+    }
+
+  private:
+    key_builder &note(kiln_status code)
+    {
+        detail::check(code);
+        failure_ = failure_ == KILN_OK ? code : failure_;
+        return *this;
+    }
+
+    kiln_key_builder *builder_;
+    kiln_status failure_ = KILN_OK;
+};
+
+} // namespace kiln
+
+#endif

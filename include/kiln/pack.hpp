@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * kiln/pack.h in C++11: a pack is written; reading one is kiln::store("pack:FILE").
+ */
+#ifndef KILN_PACK_HPP
+#define KILN_PACK_HPP
+
+#include <string>
+
+#include <kiln/entry.hpp>
+#include <kiln/pack.h>
+#include <kiln/status.hpp>
+#include <kiln/store.hpp>
+
+namespace kiln
+{
+
+/* A pack that is being written. Nothing stands under its name before finish. */
+class pack_writer
+{
+  public:
+    explicit pack_writer(const std::string &path,
+                         const kiln_pack_params &chosen = params<kiln_pack_params>())
+    {
+        kiln_error described = params<kiln_error>();
+        const kiln_status code =
+            kiln_pack_writer_open(path.c_str(), &chosen, writer_.address(), &described);
+        detail::check(code, &described);
+    }
+
+    /* Without exceptions: whether it could be begun. */
+    explicit operator bool() const noexcept
+    {
+        return static_cast<bool>(writer_);
+    }
+
+    /* Adds a copy, compressed; of two of one digest the first stays. */
+    status add(const entry &added)
+    {
+        return detail::check(kiln_pack_writer_add(writer_.get(), added.get()));
+    }
+
+    /* Gives the pack its name. Nothing can be added any more. */
+    status finish(kiln_pack_report *ret_report = nullptr)
+    {
+        kiln_error described = params<kiln_error>();
+        const kiln_status code = kiln_pack_writer_finish(writer_.address(), ret_report, &described);
+        return detail::check(code, &described);
+    }
+
+  private:
+    detail::owner<kiln_pack_writer, kiln_pack_writer_abandon> writer_;
+};
+
+/* Puts the entries of a pack into a store: those that a key file authenticates, or all where
+ * @chosen says so. */
+inline status unpack(const std::string &path, const kiln_unpack_params &chosen, const store &into,
+                     kiln_unpack_report *ret_report = nullptr)
+{
+    kiln_error described = params<kiln_error>();
+    const kiln_status code =
+        kiln_pack_unpack(path.c_str(), &chosen, into.get(), ret_report, &described);
+    return detail::check(code, &described);
+}
+
+} // namespace kiln
+
+#endif

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * kiln/status.h in C++11: what failed, thrown or returned, as all other C++ headers have it.
+ *
+ * What fails throws kiln::error. Where exceptions are off, or KILN_NO_EXCEPTIONS is defined, calls
+ * that return kiln::status return what happened; the others return something empty. All files of a
+ * program make the same choice.
+ */
+#ifndef KILN_STATUS_HPP
+#define KILN_STATUS_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <utility>
+
+#include <kiln/status.h>
+
+#if !defined(KILN_NO_EXCEPTIONS) && !defined(__cpp_exceptions) && !defined(__EXCEPTIONS)
+#define KILN_NO_EXCEPTIONS
+#endif
+
+namespace kiln
+{
+
+/* kiln_status. Those that oneDNN has too are called as there. */
+enum class status : std::int32_t {
+    success = KILN_OK,
+    miss = KILN_MISS,
+    busy = KILN_BUSY,
+    timeout = KILN_TIMEOUT,
+    exists = KILN_EXISTS,
+    invalid_arguments = KILN_E_INVALID,
+    out_of_memory = KILN_E_NO_MEMORY,
+    io_error = KILN_E_IO,
+    corrupt = KILN_E_CORRUPT,
+    newer_version = KILN_E_VERSION,
+    unimplemented = KILN_E_UNSUPPORTED,
+    denied = KILN_E_DENIED,
+    full = KILN_E_FULL,
+    readonly = KILN_E_READONLY,
+    build_failed = KILN_E_BUILD,
+    cycle = KILN_E_CYCLE,
+    refused = KILN_E_REFUSED,
+    out_of_resources = KILN_E_RESOURCES,
+    unauthenticated = KILN_E_UNAUTHENTICATED,
+    too_large = KILN_E_TOO_LARGE,
+    unreadable_text = KILN_E_PARSE
+};
+
+/* Can be copied without being able to fail: its text is of fixed size. */
+class error : public std::exception
+{
+  public:
+    explicit error(const kiln_error &described) noexcept : described_(described)
+    {
+    }
+
+    explicit error(kiln_status code) noexcept : error(code, kiln_status_text(code))
+    {
+    }
+
+    /* @text  cut where it is longer than a kiln_error's */
+    error(kiln_status code, const char *text) noexcept : described_()
+    {
+        described_.struct_size = sizeof described_;
+        described_.status = code;
+        for (std::size_t i = 0; i + 1 < sizeof described_.text && text[i]; i++) {
+            described_.text[i] = text[i];
+        }
+    }
+
+    error(kiln::status code, const char *text) noexcept
+        : error(static_cast<kiln_status>(code), text)
+    {
+    }
+
+    /* The words for people. */
+    const char *what() const noexcept override
+    {
+        return described_.text;
+    }
+
+    /* What happened, to be told apart. */
+    kiln::status status() const noexcept
+    {
+        return static_cast<kiln::status>(described_.status);
+    }
+
+    /* errno, or 0. */
+    int system_error() const noexcept
+    {
+        return described_.system_error;
+    }
+
+    /* For C calls. */
+    const kiln_error &described() const noexcept
+    {
+        return described_;
+    }
+
+  private:
+    kiln_error described_;
+};
+
+/* Parameters of a C call, all at their defaults. */
+template <typename Params> Params params() noexcept
+{
+    Params made = Params();
+    made.struct_size = sizeof made;
+    return made;
+}
+
+namespace detail
+{
+
+/* Throws what is an error; what is none, a miss for one, is handed on. */
+inline status check(kiln_status code, const kiln_error *described = nullptr)
+{
+#ifndef KILN_NO_EXCEPTIONS
+    if (code < 0) {
+        throw described && described->status == code ? error(*described) : error(code);
+    }
+#else
+    (void)described;
+#endif
+    return static_cast<status>(code);
+}
+
+/* One of the holds that are counted. Retain and Release are the C calls of T; View is what
+ * others may do with it. */
+template <typename T, typename View, T *(*Retain)(View *), void (*Release)(T **)> class counted
+{
+  public:
+    counted() noexcept : held_(nullptr)
+    {
+    }
+
+    /* Takes the caller's hold over. */
+    explicit counted(T *taken) noexcept : held_(taken)
+    {
+    }
+
+    counted(const counted &other) noexcept : held_(other.held_ ? Retain(other.held_) : nullptr)
+    {
+    }
+
+    counted(counted &&other) noexcept : held_(other.held_)
+    {
+        other.held_ = nullptr;
+    }
+
+    counted &operator=(counted other) noexcept
+    {
+        std::swap(held_, other.held_);
+        return *this;
+    }
+
+    ~counted()
+    {
+        Release(&held_);
+    }
+
+    explicit operator bool() const noexcept
+    {
+        return held_ != nullptr;
+    }
+
+    /* The C handle, which stays this object's. */
+    View *get() const noexcept
+    {
+        return held_;
+    }
+
+  private:
+    T *held_;
+};
+
+/* A hold on what never changes. */
+template <typename T, T *(*Retain)(const T *), void (*Release)(T **)>
+using reference = counted<T, const T, Retain, Release>;
+
+/* A hold on what may be used by C calls. */
+template <typename T, T *(*Retain)(T *), void (*Release)(T **)>
+using hold = counted<T, T, Retain, Release>;
+
+/* A C handle with one owner. Free is the C call of T, which sets its argument to NULL. */
+template <typename T, void (*Free)(T **)> class owner
+{
+  public:
+    explicit owner(T *taken = nullptr) noexcept : held_(taken)
+    {
+    }
+
+    owner(owner &&other) noexcept : held_(other.held_)
+    {
+        other.held_ = nullptr;
+    }
+
+    owner &operator=(owner &&other) noexcept
+    {
+        std::swap(held_, other.held_);
+        return *this;
+    }
+
+    owner(const owner &) = delete;
+    owner &operator=(const owner &) = delete;
+
+    ~owner()
+    {
+        Free(&held_);
+    }
+
+    explicit operator bool() const noexcept
+    {
+        return held_ != nullptr;
+    }
+
+    /* The C handle, which stays this object's. */
+    T *get() const noexcept
+    {
+        return held_;
+    }
+
+    /* For C calls that end the handle. */
+    T **address() noexcept
+    {
+        return &held_;
+    }
+
+  private:
+    T *held_;
+};
+
+} // namespace detail
+
+} // namespace kiln
+
+#endif

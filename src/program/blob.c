@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Cache blobs. A blob is an entry, and its ID the encoding of that entry's key: the description's,
+ * behind what says which Kiln made it, with long parts by their digests.
+ */
+#include <string.h>
+
+#include "base/error.h"
+#include "base/params.h"
+#include "base/revision.h"
+#include "program/obtain.h"
+
+/* Another one where blobs that were made before are not to be read any more. */
+#define BLOB_FORMAT 1u
+
+/* Parts above this many bytes are in the ID by length and digest. */
+#define LARGE_PART_BYTES 64u
+
+/* ---- identity ---- */
+
+static bool has_blobs(const kiln_program_desc *desc)
+{
+    return desc->key && desc->ops->capture_cost != KILN_CAPTURE_NEVER;
+}
+
+static kiln_status make_blob_key(const kiln_program_desc *desc, kiln_key **ret_key)
+{
+    kiln_key_builder *builder = NULL;
+    kiln_key *whole = NULL;
+    kiln_status status = kiln_key_builder_new(&builder);
+    if (status == KILN_OK) {
+        status = kiln_key_builder_add_number(builder, "blob", BLOB_FORMAT);
+    }
+    if (status == KILN_OK) {
+        status = kiln_key_builder_add_text(builder, "kiln.version", KILN_VERSION);
+    }
+    if (status == KILN_OK) {
+        status = kiln_key_builder_add_text(builder, "kiln.revision", KILN_REVISION);
+    }
+    if (status == KILN_OK) {
+        status = kilni_desc_add_parts(builder, desc->key);
+    }
+    if (status == KILN_OK) {
+        status = kiln_key_builder_finish(builder, &whole);
+    }
+    if (status == KILN_OK) {
+        status = kiln_key_strip(whole, LARGE_PART_BYTES, ret_key);
+    }
+    kiln_key_release(&whole);
+    kiln_key_builder_free(&builder);
+    return status;
+}
+
+kiln_status kilni_desc_blob_key(const kiln_program_desc *desc, const kiln_key **ret_key)
+{
+    kiln_program_desc *own = (kiln_program_desc *)(uintptr_t)desc;
+    kiln_status status = KILN_OK;
+    pthread_mutex_lock(&own->lock);
+    if (!own->blob_key && has_blobs(own)) {
+        status = make_blob_key(own, &own->blob_key);
+    }
+    if (status == KILN_OK) {
+        *ret_key = own->blob_key;
+    }
+    pthread_mutex_unlock(&own->lock);
+    return status;
+}
+
+kiln_status kiln_program_desc_cache_blob_id(const kiln_program_desc *desc, size_t *ret_size,
+                                            const uint8_t **ret_id)
+{
+    if (!desc || !ret_size) {
+        return KILN_E_INVALID;
+    }
+    const kiln_key *key = NULL;
+    const kiln_status status = kilni_desc_blob_key(desc, &key);
+    if (status != KILN_OK) {
+        return status;
+    }
+    size_t size = 0;
+    const uint8_t *id = key ? kiln_key_encoding(key, &size) : NULL;
+    *ret_size = size;
+    if (ret_id) {
+        *ret_id = id;
+    }
+    return KILN_OK;
+}
+
+/* ---- the blob of a program ---- */
+
+static kiln_status take_blob_locked(kilni_live_program *program)
+{
+    const kiln_key *key = NULL;
+    const kiln_status status = kilni_desc_blob_key(program->desc, &key);
+    if (status != KILN_OK) {
+        return status;
+    }
+    return key ? kilni_live_program_capture(program, key, KILN_ENTRY_BLOB, &program->blob)
+               : KILN_E_UNSUPPORTED;
+}
+
+/* What is handed out; nothing where the device gave nothing. Lives as long as the program. */
+static kiln_status get_blob(kilni_live_program *program, kiln_bytes *ret_blob)
+{
+    *ret_blob = (kiln_bytes){0};
+    if (!program->desc || !has_blobs(program->desc)) {
+        return KILN_E_UNSUPPORTED;
+    }
+    pthread_mutex_lock(&program->lock);
+    const kiln_status status = program->blob ? KILN_OK : take_blob_locked(program);
+    if (status == KILN_OK && kiln_entry_payload(program->blob).size > 0) {
+        *ret_blob = kiln_entry_encoding(program->blob);
+    }
+    pthread_mutex_unlock(&program->lock);
+    return status;
+}
+
+kiln_status kiln_program_get_cache_blob(const kiln_program *program, size_t *size, uint8_t *blob)
+{
+    if (!program || !size) {
+        return KILN_E_INVALID;
+    }
+    kiln_bytes bytes;
+    const kiln_status status = get_blob(kilni_program_live(program), &bytes);
+    const size_t given = *size;
+    if (status == KILN_OK || status == KILN_E_UNSUPPORTED) {
+        *size = bytes.size;
+    }
+    if (status != KILN_OK || !blob) {
+        return status;
+    }
+    if (given < bytes.size) {
+        return KILN_E_TOO_LARGE;
+    }
+    if (bytes.size > 0) {
+        memcpy(blob, bytes.data, bytes.size);
+    }
+    return KILN_OK;
+}
+
+/* ---- a program of its blob ---- */
+
+static int note_first(void *user, kiln_key_change change, const kiln_key_part *before,
+                      const kiln_key_part *after)
+{
+    (void)change;
+    const char **name = user;
+    *name = before ? before->name : after->name;
+    return 1;
+}
+
+static kiln_status check_blob(const kiln_program_desc *desc, const kiln_entry *blob,
+                              kiln_error *error)
+{
+    const kiln_key *wanted = NULL;
+    const kiln_status status = kilni_desc_blob_key(desc, &wanted);
+    if (status != KILN_OK) {
+        return status;
+    }
+    if (kiln_entry_kind_of(blob) != KILN_ENTRY_BLOB) {
+        return kilni_error_set(error, KILN_E_REFUSED, 0, "the entry is no cache blob");
+    }
+    if (!kiln_key_equals(kiln_entry_key(blob), wanted)) {
+        const char *part = "";
+        kiln_key_difference(kiln_entry_key(blob), wanted, note_first, &part);
+        return kilni_error_set(error, KILN_E_REFUSED, 0,
+                               "the blob is of something else: it differs in \"%s\"", part);
+    }
+    return KILN_OK;
+}
+
+static kiln_status load_blob(kilni_live_program *program, size_t size, const uint8_t *bytes,
+                             kiln_error *error)
+{
+    kiln_entry *blob = NULL;
+    kiln_status status = kiln_entry_decode(bytes, size, &blob);
+    if (status != KILN_OK) {
+        return kilni_error_set(error, status, 0, "the blob: %s", kiln_status_text(status));
+    }
+    status = check_blob(program->desc, blob, error);
+    if (status == KILN_OK) {
+        status = kilni_live_program_load(program, blob);
+        if (status != KILN_OK) {
+            kilni_error_set(error, status, 0, "the blob: %s", kiln_status_text(status));
+        }
+    }
+    if (status == KILN_OK) {
+        program->blob = blob; /* nobody else has the program yet */
+        return KILN_OK;
+    }
+    kiln_entry_release(&blob);
+    return status;
+}
+
+/* Asks memory first, so that threads that come together load once. */
+static kiln_status create(kilni_live_program *live, size_t size, const uint8_t *blob,
+                          kiln_pin **ret_pin, uint32_t *ret_from, kiln_error *error)
+{
+    const kiln_program_desc *desc = live->desc;
+    kiln_reservation reservation = {.outcome = KILN_BYPASS};
+    if (kilni_caching_of_desc(desc) == KILN_UNCACHED_NOT) {
+        const kiln_reserve_params params = {.struct_size = sizeof params, .group = desc->image};
+        const kiln_status status = kiln_cache_reserve(desc->context->programs, desc->memory_key,
+                                                      &params, &reservation, error);
+        if (status != KILN_OK) {
+            return status;
+        }
+    }
+    *ret_from = KILN_PROGRAM_FROM_MEMORY;
+    *ret_pin = reservation.pin;
+    if (reservation.outcome == KILN_HIT) {
+        return KILN_OK;
+    }
+    *ret_from = KILN_PROGRAM_FROM_BLOB;
+    const kiln_status status = load_blob(live, size, blob, error);
+    if (status != KILN_OK) {
+        /* Others may have a better blob, or the source. */
+        kiln_ticket_abandon(&reservation.ticket, KILN_ABANDON_TRANSIENT, status, NULL);
+        return status;
+    }
+    if (reservation.ticket) {
+        const uint64_t kept = kiln_entry_encoding(live->blob).size;
+        kiln_ticket_fulfil(&reservation.ticket, live, kilni_live_program_bytes(live) + kept, 0,
+                           ret_pin);
+    }
+    return KILN_OK;
+}
+
+kiln_status kiln_program_create_from_cache_blob(const kiln_program_desc *desc, size_t size,
+                                                const uint8_t *blob, kiln_program **ret_program,
+                                                kiln_program_result *ret_result, kiln_error *error)
+{
+    if (!desc || !ret_program || (!blob && size > 0)) {
+        return kilni_error_set(error, KILN_E_INVALID, 0,
+                               "a program needs a description, its blob and a place");
+    }
+    if (size == 0) {
+        return kiln_program_get(desc, ret_program, ret_result, error);
+    }
+    if (!has_blobs(desc)) {
+        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "there are no blobs of this: %s",
+                               desc->key ? "the device gives no binaries" : desc->untold_text);
+    }
+    kilni_arrival arrival = {0};
+    if (kilni_arrival_begin(desc->context, desc, &arrival) != KILN_OK) {
+        return kilni_error_set(error, KILN_E_NO_MEMORY, 0, "%s",
+                               kiln_status_text(KILN_E_NO_MEMORY));
+    }
+    kiln_program_result result = {.struct_size = sizeof result};
+    kiln_pin *pin = NULL;
+    const kiln_status status = create(arrival.live, size, blob, &pin, &result.from, error);
+    if (status != KILN_OK) {
+        kilni_arrival_cancel(&arrival);
+        return status;
+    }
+    if (ret_result) {
+        kilni_params_hand_out(ret_result, &result, sizeof result);
+    }
+    *ret_program = kilni_arrival_end(&arrival, pin);
+    return KILN_OK;
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What is kept, and why not.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/params.h"
+#include "program/obtain.h"
+#include "store/store.h"
+
+const char *kiln_uncached_text(uint32_t uncached)
+{
+    static const char *const texts[] = {
+        [KILN_UNCACHED_NOT] = "kept",
+        [KILN_UNCACHED_SOURCE] = "built from source",
+        [KILN_UNCACHED_LINKED] = "linked from several programs",
+        [KILN_UNCACHED_INTEROP] = "the user's own handle",
+        [KILN_UNCACHED_DEVICE] = "what the device's builds depend on can't be told",
+        [KILN_UNCACHED_INPUTS] = "what its build depends on can't be told",
+        [KILN_UNCACHED_OFF] = "switched off, or no store",
+        [KILN_UNCACHED_SIZE] = "too small or too large for the disk",
+        [KILN_UNCACHED_CAPTURE] = "the device gives no binaries, or too dearly",
+    };
+    return uncached < sizeof texts / sizeof texts[0] ? texts[uncached] : NULL;
+}
+
+uint32_t kilni_caching_of_desc(const kiln_program_desc *desc)
+{
+    if (desc->context->rules == KILN_RULES_SYCL) {
+        if (desc->linked_count > 0) {
+            return KILN_UNCACHED_LINKED;
+        }
+        if (desc->origin == KILN_ORIGIN_SOURCE) {
+            return KILN_UNCACHED_SOURCE;
+        }
+    }
+    return desc->untold;
+}
+
+bool kilni_caching_has_storable_size(const kiln_program_desc *desc)
+{
+    return desc->code_bytes >= desc->context->min_stored_bytes &&
+           desc->code_bytes <= desc->context->max_stored_bytes;
+}
+
+static uint32_t caching_in_memory(const kiln_program_desc *desc)
+{
+    const uint32_t by_rule = kilni_caching_of_desc(desc);
+    if (by_rule != KILN_UNCACHED_NOT) {
+        return by_rule;
+    }
+    return kilni_cache_is_off(desc->context->programs) ? KILN_UNCACHED_OFF : KILN_UNCACHED_NOT;
+}
+
+static uint32_t caching_on_disk(const kiln_program_desc *desc)
+{
+    const uint32_t by_rule = kilni_caching_of_desc(desc);
+    if (by_rule != KILN_UNCACHED_NOT) {
+        return by_rule;
+    }
+    kilni_governed_store *held = NULL;
+    const kiln_store *store = kilni_program_request_context(desc->context, &held).store;
+    const bool is_writable = kilni_store_capabilities(store) & KILNI_STORE_WRITABLE;
+    kilni_governed_release(&held);
+    if (!is_writable) {
+        return KILN_UNCACHED_OFF;
+    }
+    if (!kilni_caching_has_storable_size(desc)) {
+        return KILN_UNCACHED_SIZE;
+    }
+    return desc->ops->capture_cost == KILN_CAPTURE_CHEAP ? KILN_UNCACHED_NOT
+                                                         : KILN_UNCACHED_CAPTURE;
+}
+
+static kiln_status tell(uint32_t memory, uint32_t store, const char *detail,
+                        kiln_program_caching *ret_caching)
+{
+    kiln_program_caching told = {.struct_size = sizeof told, .memory = memory, .store = store};
+    const uint32_t first = memory != KILN_UNCACHED_NOT ? memory : store;
+    if (first != KILN_UNCACHED_NOT) {
+        snprintf(told.text, sizeof told.text, "%s%s%s", kiln_uncached_text(first),
+                 detail && detail[0] ? ": " : "", detail ? detail : "");
+    }
+    return kilni_params_hand_out(ret_caching, &told, sizeof told) ? KILN_OK : KILN_E_INVALID;
+}
+
+kiln_status kiln_program_desc_get_caching(const kiln_program_desc *desc,
+                                          kiln_program_caching *ret_caching)
+{
+    if (!desc || !ret_caching) {
+        return KILN_E_INVALID;
+    }
+    const uint32_t memory = caching_in_memory(desc);
+    const char *detail = memory == desc->untold ? desc->untold_text : NULL;
+    return tell(memory, caching_on_disk(desc), detail, ret_caching);
+}
+
+kiln_status kiln_program_get_caching(const kiln_program *program, kiln_program_caching *ret_caching)
+{
+    if (!program || !ret_caching) {
+        return KILN_E_INVALID;
+    }
+    const kiln_program_desc *desc = kilni_program_live(program)->desc;
+    return desc ? kiln_program_desc_get_caching(desc, ret_caching)
+                : tell(KILN_UNCACHED_INTEROP, KILN_UNCACHED_INTEROP, NULL, ret_caching);
+}

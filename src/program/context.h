@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the files of programs share: a context, its devices and its two maps.
+ *
+ * context.c has the context's life and its maps; desc.c descriptions and their keys, and options.c
+ * the options in them; live.c what a device makes; program.c and kernel.c find it in the maps or
+ * see to it that it is made; blob.c has cache blobs, and caching.c the rules and their reasons.
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <kiln/program.h>
+
+#include "program/governed_store.h"
+#include "program/request.h"
+
+typedef struct kilni_program_device {
+    void *handle;
+    size_t serves;  /* index of the first device that is interchangeable with it: whose programs it
+                       shares. Its own where there is none before it */
+    bool is_shared; /* programs serve it and another one: its kernels are told apart */
+    kiln_key *identity; /* NULL: can't be told, or that of the one it shares programs with counts */
+} kilni_program_device;
+
+/* Set once, but for the caches' contents and what says otherwise. */
+struct kiln_program_context {
+    const kiln_device_ops *ops;
+    kilni_program_device *devices;
+    size_t device_count;
+    bool tells_devices_apart; /* there is more than one that shares no programs */
+    uint32_t rules;
+
+    /* Objects: kilni_live_program, with the image as their group; kilni_live_kernel, with their
+     * program's number. */
+    kiln_cache *programs, *kernels;
+    uint64_t listener; /* of the programs map: takes the kernels along */
+
+    /* Programs that were put into the map so far: whoever uses a kernel notes a use of its program
+     * once in between. Relaxed: a use that is noted late or twice does no harm. */
+    _Atomic uint64_t insertions;
+
+    kiln_store *store;      /* NULL: none of its own */
+    kilni_writer *writer;   /* of that store, or of none */
+    uint32_t governed_kind; /* whose persistent cache is the context's store; 0: none */
+    uint64_t min_stored_bytes, max_stored_bytes; /* of code */
+
+    kiln_build_options replaced, appended; /* owned */
+    char *library;                         /* NULL: none */
+
+    /* Hits of the programs map that are in the counters of the store already: those of requests,
+     * and those that were handed on. Relaxed: only added to. */
+    _Atomic uint64_t counted_hits;
+};
+
+/* What one request works with: a context that is governed has whatever store the settings name at
+ * this moment.
+ *
+ * @ret_held  [out] keeps that open, to be given back with kilni_governed_release; NULL: not needed
+ */
+kilni_request_context kilni_program_request_context(kiln_program_context *context,
+                                                    kilni_governed_store **ret_held);
+
+/* Frees what nobody holds, so that a device that is out of resources or memory gets some back. */
+void kilni_program_make_room(kiln_program_context *context);
+
+/* Whether that may help. */
+static inline bool kilni_program_is_out_of_room(kiln_status status)
+{
+    return status == KILN_E_RESOURCES || status == KILN_E_NO_MEMORY;
+}

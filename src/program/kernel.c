@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "program/obtain.h"
+
+/* Above this a key's part counts by its length and a cryptographic digest. */
+#define LARGE_PART_BYTES (UINT64_C(64) << 10)
+
+struct kiln_kernel_desc {
+    kiln_key *key;                 /* NULL: its program is in no map */
+    kiln_program_context *context; /* borrowed */
+    kiln_program_desc *program;    /* one reference */
+    _Atomic size_t references;     /* grows relaxed; what brings it to 0 acquires and releases */
+    char name[];
+};
+
+static kilni_live_kernel *live_of(const kiln_kernel *kernel)
+{
+    return kiln_pin_object((const kiln_pin *)kernel);
+}
+
+/* ---- descriptions ---- */
+
+static kiln_status add_program(kiln_key_builder *builder, const kiln_program_desc *program)
+{
+    kiln_key *stripped = NULL;
+    kiln_status status = kiln_key_strip(program->memory_key, LARGE_PART_BYTES, &stripped);
+    if (status == KILN_OK) {
+        size_t size;
+        const void *encoding = kiln_key_encoding(stripped, &size);
+        status = kiln_key_builder_add(builder, "program", encoding, size);
+    }
+    kiln_key_release(&stripped);
+    return status;
+}
+
+/* The key of a kernel: its program, its name, and where the program serves several devices the one
+ * that it runs on. */
+static kiln_status make_key(const kiln_program_desc *program, size_t device, const char *name,
+                            kiln_key **ret_key)
+{
+    kiln_key_builder *builder = NULL;
+    kiln_status status = kiln_key_builder_new(&builder);
+    if (status == KILN_OK) {
+        status = add_program(builder, program);
+    }
+    if (status == KILN_OK) {
+        status = kiln_key_builder_add_text(builder, "kernel", name);
+    }
+    if (status == KILN_OK && program->context->devices[device].is_shared) {
+        status = kiln_key_builder_add_number(builder, "device", device);
+    }
+    if (status == KILN_OK) {
+        status = kiln_key_builder_finish(builder, ret_key);
+    }
+    kiln_key_builder_free(&builder);
+    return status;
+}
+
+kiln_status kiln_kernel_desc_new(const kiln_program_desc *desc, const char *name,
+                                 kiln_kernel_desc **ret_desc)
+{
+    if (!desc || !name || !name[0] || !ret_desc) {
+        return KILN_E_INVALID;
+    }
+    kiln_kernel_desc *made = calloc(1, sizeof *made + strlen(name) + 1);
+    if (!made) {
+        return KILN_E_NO_MEMORY;
+    }
+    atomic_init(&made->references, 1);
+    strcpy(made->name, name);
+    made->program = kiln_program_desc_retain(desc);
+    made->context = desc->context;
+    if (kilni_caching_of_desc(desc) == KILN_UNCACHED_NOT) {
+        const kiln_status status = make_key(desc, desc->device_index, name, &made->key);
+        if (status != KILN_OK) {
+            kiln_kernel_desc_release(&made);
+            return status;
+        }
+    }
+    *ret_desc = made;
+    return KILN_OK;
+}
+
+kiln_kernel_desc *kiln_kernel_desc_retain(const kiln_kernel_desc *desc)
+{
+    kiln_kernel_desc *held = (kiln_kernel_desc *)(uintptr_t)desc;
+    if (held) {
+        atomic_fetch_add_explicit(&held->references, 1, memory_order_relaxed);
+    }
+    return held;
+}
+
+void kiln_kernel_desc_release(kiln_kernel_desc **desc)
+{
+    if (!desc || !*desc) {
+        return;
+    }
+    kiln_kernel_desc *held = *desc;
+    *desc = NULL;
+    if (atomic_fetch_sub_explicit(&held->references, 1, memory_order_acq_rel) == 1) {
+        kiln_key_release(&held->key);
+        kiln_program_desc_release(&held->program);
+        free(held);
+    }
+}
+
+/* ---- uses ---- */
+
+__attribute__((noinline)) static void note_use(const kiln_program_desc *program)
+{
+    kiln_section section;
+    kiln_section_enter(program->context->programs, &section);
+    kiln_cache_peek(&section, program->memory_key);
+    kiln_section_leave(&section);
+}
+
+/* Who uses a kernel uses its program, which goes last if it was used last. Uses count by what was
+ * put into the map since, so that one note in between is enough. */
+static inline void note_program_use(const kiln_kernel_desc *desc, kilni_live_kernel *kernel)
+{
+    const uint64_t now = atomic_load_explicit(&desc->context->insertions, memory_order_relaxed);
+    if (atomic_load_explicit(&kernel->noted, memory_order_relaxed) != now) {
+        atomic_store_explicit(&kernel->noted, now, memory_order_relaxed);
+        note_use(desc->program);
+    }
+}
+
+/* ---- making ---- */
+
+/* Whether a program is the one that the map has. */
+static bool is_in_map(const kilni_live_program *program)
+{
+    const kiln_program_desc *desc = program->desc;
+    if (!desc || !desc->memory_key) {
+        return false;
+    }
+    kiln_section section;
+    kiln_section_enter(desc->context->programs, &section);
+    const bool is_there = kiln_cache_peek(&section, desc->memory_key) == program;
+    kiln_section_leave(&section);
+    return is_there;
+}
+
+/* A kernel for this caller alone. */
+static kiln_status make_alone(kilni_live_program *program, void *device, const char *name,
+                              kiln_kernel **ret_kernel)
+{
+    kilni_object *place = NULL;
+    kilni_live_kernel *kernel = NULL;
+    kiln_status status = kilni_object_new(program->context->kernels, NULL, 0, &place);
+    if (status != KILN_OK) {
+        return status;
+    }
+    status = kilni_live_kernel_new(program, device, name, &kernel);
+    if (status != KILN_OK) {
+        kilni_object_free(place);
+        return status;
+    }
+    kilni_object_fill_alone(place, kernel, sizeof *kernel, 0);
+    *ret_kernel = (kiln_kernel *)place;
+    return KILN_OK;
+}
+
+/* Makes a kernel for all who ask, and who wait. One that its program doesn't have, or the device
+ * has no room for, each of them is told by the device itself. */
+static kiln_status make_shared(kiln_ticket *ticket, kilni_live_program *program, void *device,
+                               const char *name, kiln_kernel **ret_kernel)
+{
+    kilni_live_kernel *kernel = NULL;
+    kiln_status status = kilni_live_kernel_new(program, device, name, &kernel);
+    if (status != KILN_OK) {
+        kiln_ticket_abandon(&ticket, KILN_ABANDON_UNSHAREABLE, KILN_OK, NULL);
+        return status;
+    }
+    kiln_pin *pin = NULL;
+    kiln_ticket_fulfil(&ticket, kernel, sizeof *kernel, 0, &pin);
+    /* Where the program left between our look and the ticket, nobody saw this one in the map. Where
+     * it leaves after this look, who takes it out finds it there. */
+    if (!is_in_map(program)) {
+        kiln_cache_remove_group(program->context->kernels, program->number);
+    }
+    *ret_kernel = (kiln_kernel *)pin;
+    return KILN_OK;
+}
+
+static kiln_status find_or_make(kilni_live_program *program, const kiln_key *key, void *device,
+                                const char *name, kiln_kernel **ret_kernel, kiln_error *error)
+{
+    const kiln_reserve_params params = {.struct_size = sizeof params, .group = program->number};
+    kiln_reservation reservation;
+    const kiln_status status =
+        kiln_cache_reserve(program->context->kernels, key, &params, &reservation, error);
+    if (status != KILN_OK) {
+        return status;
+    }
+    if (reservation.outcome == KILN_OWNER) {
+        return make_shared(reservation.ticket, program, device, name, ret_kernel);
+    }
+    kiln_kernel *found = (kiln_kernel *)reservation.pin;
+    if (found && live_of(found)->program == program) {
+        *ret_kernel = found;
+        return KILN_OK;
+    }
+    /* Not to be kept; or of another program of the same description, which just left. */
+    kiln_kernel_release(&found);
+    return make_alone(program, device, name, ret_kernel);
+}
+
+/* @key  NULL: not known yet, if there is one */
+static kiln_status get_of_program(kilni_live_program *program, const kiln_key *key, size_t device,
+                                  const char *name, kiln_kernel **ret_kernel, kiln_error *error)
+{
+    kiln_key *own = NULL;
+    void *handle = program->context->devices[device].handle;
+    kiln_status status = KILN_OK;
+    if (!is_in_map(program)) {
+        status = make_alone(program, handle, name, ret_kernel);
+    } else {
+        if (!key) {
+            status = make_key(program->desc, device, name, &own);
+        }
+        if (status == KILN_OK) {
+            status = find_or_make(program, key ? key : own, handle, name, ret_kernel, error);
+        }
+    }
+    kiln_key_release(&own);
+    if (status == KILN_MISS) {
+        kilni_error_set(error, status, 0, "the program has no kernel \"%s\"", name);
+    } else if (status != KILN_OK) {
+        kilni_error_set(error, status, 0, "kernel \"%s\": %s", name, kiln_status_text(status));
+    }
+    return status;
+}
+
+/* ---- look-up ---- */
+
+__attribute__((noinline)) static kiln_status get_absent(const kiln_kernel_desc *desc,
+                                                        kiln_kernel **ret_kernel, kiln_error *error)
+{
+    kiln_program *program = NULL;
+    kiln_status status = kiln_program_get(desc->program, &program, NULL, error);
+    if (status == KILN_OK) {
+        status = get_of_program(kilni_program_live(program), desc->key, desc->program->device_index,
+                                desc->name, ret_kernel, error);
+    }
+    kiln_program_release(&program);
+    return status;
+}
+
+kiln_status kiln_kernel_get(const kiln_kernel_desc *desc, kiln_kernel **ret_kernel,
+                            kiln_error *error)
+{
+    if (!desc || !ret_kernel) {
+        return kilni_error_set(error, KILN_E_INVALID, 0,
+                               "a kernel needs a description and a place");
+    }
+    kiln_pin *pin = desc->key ? kilni_object_pin(desc->context->kernels, desc->key) : NULL;
+    if (!pin) {
+        return get_absent(desc, ret_kernel, error);
+    }
+    note_program_use(desc, kiln_pin_object(pin));
+    *ret_kernel = (kiln_kernel *)pin;
+    return KILN_OK;
+}
+
+kiln_status kiln_program_get_kernel(kiln_program *program, const char *name, size_t device,
+                                    kiln_kernel **ret_kernel, kiln_error *error)
+{
+    kilni_live_program *live = program ? kilni_program_live(program) : NULL;
+    if (!live || !name || !name[0] || device >= live->context->device_count || !ret_kernel ||
+        live->context->devices[live->context->devices[device].serves].handle != live->device) {
+        return kilni_error_set(error, KILN_E_INVALID, 0,
+                               "a kernel needs a program, a name, and a device of the program's");
+    }
+    return get_of_program(live, NULL, device, name, ret_kernel, error);
+}
+
+void kiln_kernel_section_enter(kiln_program_context *context, kiln_section *ret_section)
+{
+    kiln_section_enter(context->kernels, ret_section);
+}
+
+void *kiln_kernel_peek(const kiln_section *section, const kiln_kernel_desc *desc)
+{
+    kilni_live_kernel *kernel = kiln_cache_peek(section, desc->key);
+    if (!kernel) {
+        return NULL;
+    }
+    note_program_use(desc, kernel);
+    return kernel->handle;
+}
+
+/* ---- holds ---- */
+
+void *kiln_kernel_handle(const kiln_kernel *kernel)
+{
+    return kernel ? live_of(kernel)->handle : NULL;
+}
+
+void *kiln_kernel_program_handle(const kiln_kernel *kernel)
+{
+    return kernel ? live_of(kernel)->program->handle : NULL;
+}
+
+void kiln_kernel_lock(kiln_kernel *kernel)
+{
+    if (kernel) {
+        pthread_mutex_lock(&live_of(kernel)->lock);
+    }
+}
+
+void kiln_kernel_unlock(kiln_kernel *kernel)
+{
+    if (kernel) {
+        pthread_mutex_unlock(&live_of(kernel)->lock);
+    }
+}
+
+kiln_kernel *kiln_kernel_retain(kiln_kernel *kernel)
+{
+    return (kiln_kernel *)kiln_pin_retain((kiln_pin *)kernel);
+}
+
+void kiln_kernel_release(kiln_kernel **kernel)
+{
+    kiln_pin *pin = kernel ? (kiln_pin *)*kernel : NULL;
+    if (pin) {
+        *kernel = NULL;
+        kiln_pin_release(&pin);
+    }
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "program/live.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "os/clock.h"
+#include "program/ops.h"
+
+/* ---- life ---- */
+
+static uint64_t next_number(void)
+{
+    static _Atomic uint64_t last; /* only its value counts: relaxed */
+    return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
+}
+
+kiln_status kilni_live_program_new(kiln_program_context *context, const kiln_program_desc *desc,
+                                   kilni_live_program **ret_program)
+{
+    kilni_live_program *program = calloc(1, sizeof *program);
+    if (!program) {
+        return KILN_E_NO_MEMORY;
+    }
+    atomic_init(&program->references, 1);
+    pthread_mutex_init(&program->lock, NULL);
+    program->context = context;
+    program->ops = context->ops;
+    program->desc = kiln_program_desc_retain(desc);
+    program->device = desc ? desc->device_handle : NULL;
+    program->number = next_number();
+    *ret_program = program;
+    return KILN_OK;
+}
+
+static void release(kilni_live_program *program)
+{
+    if (atomic_fetch_sub_explicit(&program->references, 1, memory_order_acq_rel) != 1) {
+        return;
+    }
+    if (program->handle) {
+        program->ops->release_program(program->device, program->handle);
+    }
+    kiln_entry_release(&program->blob);
+    kiln_program_desc_release(&program->desc);
+    pthread_mutex_destroy(&program->lock);
+    free(program);
+}
+
+void kilni_live_program_destroy(void *user, void *program)
+{
+    (void)user;
+    release(program);
+}
+
+void kilni_live_kernel_destroy(void *user, void *object)
+{
+    (void)user;
+    kilni_live_kernel *kernel = object;
+    kernel->program->ops->release_kernel(kernel->device, kernel->handle);
+    release(kernel->program);
+    pthread_mutex_destroy(&kernel->lock);
+    free(kernel);
+}
+
+/* ---- building: each step twice where the device had no room the first time ---- */
+
+typedef kiln_status (*step_fn)(void *device, const kiln_program_source *source, void **ret_made,
+                               char **ret_log);
+
+/* One step of the device's, whose log becomes the error's text. */
+static kiln_status run_step(const kilni_live_program *program, step_fn step,
+                            const kiln_program_source *source, void **ret_made, kiln_error *error)
+{
+    char *log = NULL;
+    kiln_status status = step(program->device, source, ret_made, &log);
+    if (kilni_program_is_out_of_room(status)) {
+        kilni_program_make_room(program->context);
+        free(log);
+        log = NULL;
+        status = step(program->device, source, ret_made, &log);
+    }
+    if (status != KILN_OK) {
+        kilni_error_set(error, status, 0, "%s", log ? log : kiln_status_text(status));
+    }
+    free(log);
+    return status;
+}
+
+static kiln_status link_once(kilni_live_program *program, void *const *objects, kiln_error *error)
+{
+    const kiln_program_desc *desc = program->desc;
+    char *log = NULL;
+    const kiln_status status = program->ops->link(program->device, objects, desc->linked_count,
+                                                  desc->source.options, &program->handle, &log);
+    if (status != KILN_OK) {
+        kilni_error_set(error, status, 0, "%s", log ? log : kiln_status_text(status));
+    }
+    free(log);
+    return status;
+}
+
+static kiln_status compile_all(const kilni_live_program *program, void **objects, kiln_error *error)
+{
+    const kiln_program_desc *desc = program->desc;
+    for (size_t i = 0; i < desc->linked_count; i++) {
+        const kiln_program_source source = kilni_desc_compiled_source(desc->linked[i]);
+        const kiln_status status =
+            run_step(program, program->ops->compile, &source, &objects[i], error);
+        if (status != KILN_OK) {
+            return status;
+        }
+    }
+    return KILN_OK;
+}
+
+static kiln_status compile_and_link(kilni_live_program *program, kiln_error *error)
+{
+    if (!KILNI_OPS_HAVE(program->ops, compile) || !KILNI_OPS_HAVE(program->ops, link)) {
+        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "%s links no programs",
+                               program->ops->name);
+    }
+    const size_t count = program->desc->linked_count;
+    void **objects = calloc(count, sizeof *objects);
+    if (!objects) {
+        return kilni_error_set(error, KILN_E_NO_MEMORY, 0, "%s",
+                               kiln_status_text(KILN_E_NO_MEMORY));
+    }
+    kiln_status status = compile_all(program, objects, error);
+    if (status == KILN_OK) {
+        status = link_once(program, objects, error);
+        if (kilni_program_is_out_of_room(status)) {
+            kilni_program_make_room(program->context);
+            status = link_once(program, objects, error);
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (objects[i]) {
+            program->ops->release_program(program->device, objects[i]);
+        }
+    }
+    free(objects);
+    return status;
+}
+
+kiln_status kilni_live_program_build(kilni_live_program *program, kiln_error *error)
+{
+    const kiln_program_desc *desc = program->desc;
+    const uint64_t start_ns = kilni_clock_ns();
+    const kiln_status status =
+        desc->linked_count > 0
+            ? compile_and_link(program, error)
+            : run_step(program, program->ops->build, &desc->source, &program->handle, error);
+    program->build_ns = kilni_clock_ns() - start_ns;
+    return status;
+}
+
+kiln_status kilni_live_program_load(kilni_live_program *program, const kiln_entry *entry)
+{
+    const kiln_device_ops *ops = program->ops;
+    const kiln_program_source *source = &program->desc->source;
+    kiln_status status = ops->load(program->device, source, entry, &program->handle);
+    if (kilni_program_is_out_of_room(status)) {
+        kilni_program_make_room(program->context);
+        status = ops->load(program->device, source, entry, &program->handle);
+    }
+    if (status == KILN_OK) {
+        program->build_ns = kiln_entry_provenance(entry).build_ns;
+    }
+    return status;
+}
+
+uint64_t kilni_live_program_bytes(const kilni_live_program *program)
+{
+    uint64_t bytes = 0;
+    if (KILNI_OPS_HAVE(program->ops, program_bytes)) {
+        bytes = program->ops->program_bytes(program->device, program->handle);
+    }
+    if (bytes == 0) {
+        bytes = program->desc ? program->desc->code_bytes : 0;
+    }
+    return bytes;
+}
+
+kiln_status kilni_live_program_capture(const kilni_live_program *program, const kiln_key *key,
+                                       uint32_t kind, kiln_entry **ret_entry)
+{
+    const char *name = program->desc->source.name;
+    kiln_capture taken = {0};
+    kiln_status status = program->ops->capture(program->device, program->handle, &taken);
+    if (status == KILN_OK) {
+        const kiln_entry_params params = {
+            .struct_size = sizeof params,
+            .key = key,
+            .kind = kind,
+            .provenance = {.struct_size = sizeof params.provenance,
+                           .device = taken.device ? taken.device : program->ops->name,
+                           .name = name ? name : taken.name,
+                           .build_ns = program->build_ns},
+            .answers = {taken.answers, taken.answers_size},
+            .log = {taken.log, taken.log ? strlen(taken.log) : 0},
+            .payload = {taken.payload, taken.payload_size},
+        };
+        status = kiln_entry_new(&params, ret_entry);
+    }
+    kiln_capture_done(&taken);
+    return status;
+}
+
+/* ---- kernels ---- */
+
+kiln_status kilni_live_kernel_new(kilni_live_program *program, void *device, const char *name,
+                                  kilni_live_kernel **ret_kernel)
+{
+    kilni_live_kernel *kernel = calloc(1, sizeof *kernel);
+    if (!kernel) {
+        return KILN_E_NO_MEMORY;
+    }
+    const kiln_device_ops *ops = program->ops;
+    kiln_status status = ops->kernel(device, program->handle, name, &kernel->handle);
+    if (kilni_program_is_out_of_room(status)) {
+        kilni_program_make_room(program->context);
+        status = ops->kernel(device, program->handle, name, &kernel->handle);
+    }
+    if (status != KILN_OK) {
+        free(kernel);
+        return status;
+    }
+    pthread_mutex_init(&kernel->lock, NULL);
+    atomic_fetch_add_explicit(&program->references, 1, memory_order_relaxed);
+    kernel->program = program;
+    kernel->device = device;
+    *ret_kernel = kernel;
+    return KILN_OK;
+}

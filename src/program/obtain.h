@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A program on its way to its caller. A kiln_program is a pin on a kilni_live_program, and so is
+ * one that no map has.
+ */
+#pragma once
+
+#include "memory/object.h"
+#include "program/live.h"
+
+/* Whether the rules and what is known of a description let its program be kept. kiln_uncached. */
+uint32_t kilni_caching_of_desc(const kiln_program_desc *desc);
+
+/* Whether it may be kept on disk too, by its size. */
+bool kilni_caching_has_storable_size(const kiln_program_desc *desc);
+
+static inline kilni_live_program *kilni_program_live(const kiln_program *program)
+{
+    return kiln_pin_object((const kiln_pin *)program);
+}
+
+/* What a program needs to come: it, and a place for it where no map takes it. Zeroed: neither. */
+typedef struct kilni_arrival {
+    kilni_live_program *live;
+    kilni_object *place;
+} kilni_arrival;
+
+/* Returns KILN_OK; KILN_E_NO_MEMORY. */
+kiln_status kilni_arrival_begin(kiln_program_context *context, const kiln_program_desc *desc,
+                                kilni_arrival *ret_arrival);
+
+/* Gives the caller the program that a map gave (@pin), or else the one that was made. What isn't
+ * needed any more goes. */
+kiln_program *kilni_arrival_end(kilni_arrival *arrival, kiln_pin *pin);
+
+/* Where nothing came. */
+void kilni_arrival_cancel(kilni_arrival *arrival);

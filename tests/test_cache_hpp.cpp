@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * cache.hpp: objects that are built once, and what a build may throw. Compiled without exceptions
+ * too: then a build returns the status that it failed with.
+ */
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+#include <kiln/cache.hpp>
+
+#define CHECK(condition) check(static_cast<bool>(condition), #condition, __LINE__)
+
+static void check(bool holds, const char *condition, int line)
+{
+    if (!holds) {
+        std::fprintf(stderr, "line %d: %s\n", line, condition);
+        std::exit(1);
+    }
+}
+
+namespace
+{
+
+std::atomic<int> alive(0);
+
+struct program {
+    explicit program(std::string of) : source(std::move(of))
+    {
+        alive++;
+    }
+
+    ~program()
+    {
+        alive--;
+    }
+
+    program(const program &) = delete;
+    program &operator=(const program &) = delete;
+
+    std::string source;
+};
+
+using programs = kiln::cache<program>;
+using kiln::outcome;
+using kiln::status;
+
+kiln::built<program> build(const std::string &source)
+{
+    return kiln::built<program>(std::unique_ptr<program>(new program(source)), 100);
+}
+
+kiln::key key_of(const std::string &source)
+{
+    return kiln::key_builder().add("source", source).finish();
+}
+
+void test_an_object_is_built_once()
+{
+    programs cache;
+    int builds = 0;
+    const auto count = [&builds] {
+        builds++;
+        return build("a");
+    };
+    const kiln::pin<program> first = cache.get_or_build(key_of("a"), count);
+    const kiln::pin<program> again = cache.get_or_build(key_of("a"), count);
+    CHECK(builds == 1 && first.get() == again.get() && first->source == "a");
+    CHECK((*first).source == "a" && cache.find(key_of("a")).get() == first.get());
+    CHECK(!cache.find(key_of("b")));
+    CHECK(cache.stats().entries == 1 && cache.stats().bytes == 100);
+}
+
+void test_pins_outlive_the_cache()
+{
+    kiln::pin<program> kept;
+    kiln::watch watch;
+    CHECK(!kept && kept.get() == nullptr && !watch.is_live());
+    {
+        programs cache;
+        kept = cache.get_or_build(key_of("a"), [] { return build("a"); });
+        watch = kept.make_watch();
+        CHECK(watch.is_live());
+        const kiln::pin<program> copy(kept);
+        CHECK(copy.get() == kept.get());
+    }
+    CHECK(!watch.is_live() && kept->source == "a" && alive == 1);
+    kiln::pin<program> moved(std::move(kept));
+    CHECK(!kept && moved);
+    moved = kiln::pin<program>();
+    CHECK(alive == 0);
+    static_assert(std::is_nothrow_move_constructible<kiln::pin<program>>::value, "moves hold");
+    static_assert(!std::is_copy_constructible<programs>::value, "a cache has one owner");
+}
+
+void test_sections_peek()
+{
+    programs cache;
+    cache.get_or_build(key_of("a"), [] { return build("a"); });
+    const programs::section section(cache);
+    const program *seen = section.peek(key_of("a"));
+    CHECK(seen && section.peek(key_of("b")) == nullptr);
+    cache.clear();
+    CHECK(seen->source == "a" && section.peek(key_of("a")) == nullptr);
+}
+
+void test_a_ticket_is_fulfilled()
+{
+    programs cache;
+    auto answer = cache.reserve(key_of("a"), 100);
+    CHECK(answer.outcome == outcome::owner && answer.ticket && !answer.found);
+    CHECK(cache.stats().reserved_bytes == 100);
+    CHECK(cache.reserve(key_of("b"), 1).outcome == outcome::owner); /* and is abandoned */
+    CHECK(answer.ticket.take() == status::success);
+    const kiln::pin<program> made = answer.ticket.fulfil(build("a"));
+    CHECK(made->source == "a" && !answer.ticket);
+    auto next = cache.reserve(key_of("a"));
+    CHECK(next.outcome == outcome::hit && next.found.get() == made.get());
+    CHECK(cache.reserve(key_of("b"), 1).outcome == outcome::owner);
+    cache.set_capacity(0, 0);
+    CHECK(cache.reserve(key_of("c")).outcome == outcome::bypass);
+}
+
+void test_a_wait_may_end_first()
+{
+    programs cache;
+    auto answer = cache.reserve(key_of("a"));
+    std::thread other(
+        [&cache] { CHECK(cache.reserve(key_of("a"), 0, KILN_NO_WAIT).outcome == outcome::none); });
+    other.join();
+    answer.ticket.abandon(kiln::abandonment::unshareable);
+    CHECK(!answer.ticket);
+}
+
+void test_it_is_governed()
+{
+    programs cache;
+    for (const char *source : {"a", "b", "c"}) {
+        cache.get_or_build(key_of(source), [source] { return build(source); });
+    }
+    CHECK(cache.set_policy(kiln::policy::lru) == status::success);
+    CHECK(cache.set_cost(key_of("a"), 7) == status::success);
+    CHECK(cache.set_cost(key_of("d"), 7) == status::miss);
+    CHECK(cache.set_capacity(200, KILN_UNLIMITED) == status::success);
+    CHECK(!cache.find(key_of("a")) && cache.find(key_of("c")) && alive == 2);
+    CHECK(cache.remove(key_of("b")) == status::success);
+    CHECK(cache.remove(key_of("b")) == status::miss);
+    CHECK(cache.evict_bytes(1) == 100 && alive == 0);
+    cache.reserve(key_of("e"), 100, 0, 5).ticket.fulfil(build("e"));
+    CHECK(cache.remove_group(5) == 1 && alive == 0);
+}
+
+void test_listeners_are_told_while_they_live()
+{
+    programs cache;
+    int evictions = 0;
+    {
+        const kiln::listener listener(cache.get(), KILN_EVENT_EVICTED,
+                                      [&evictions](const kiln_event &event) {
+                                          evictions += event.reason == KILN_EVICTED_CLEARED;
+                                      });
+        cache.get_or_build(key_of("a"), [] { return build("a"); });
+        cache.clear();
+    }
+    cache.get_or_build(key_of("a"), [] { return build("a"); });
+    cache.clear();
+    CHECK(evictions == 1);
+}
+
+struct freer {
+    void operator()(void *bytes) const
+    {
+        std::free(bytes);
+        alive--;
+    }
+};
+
+void test_objects_end_as_their_owner_says()
+{
+    kiln::cache<void, freer> cache;
+    alive++;
+    const auto made = cache.get_or_build(key_of("a"), [] {
+        return kiln::built<void, freer>(std::unique_ptr<void, freer>(std::malloc(8)), 8);
+    });
+    CHECK(made.get() != nullptr);
+    cache.clear();
+    CHECK(alive == 1);
+}
+
+#ifndef KILN_NO_EXCEPTIONS
+
+/* Holds up until so many threads wait in the cache. */
+void await_waits(const programs &cache, std::uint64_t wanted)
+{
+    while (cache.stats().waits < wanted) {
+        std::this_thread::yield();
+    }
+}
+
+/* What another thread, which waited for a build of its own making, got of it. */
+template <typename Throw> std::string failure_of_waiter(Throw throw_it, int *ret_builds)
+{
+    programs cache;
+    std::atomic<bool> begun(false);
+    std::string got;
+    std::thread waiter([&] {
+        while (!begun) {
+            std::this_thread::yield();
+        }
+        try {
+            got = cache
+                      .get_or_build(key_of("a"),
+                                    [ret_builds] {
+                                        ++*ret_builds;
+                                        return build("built by the waiter");
+                                    })
+                      ->source;
+        } catch (const kiln::error &failed) {
+            got = failed.what();
+            CHECK(failed.status() == status::build_failed);
+        }
+    });
+    std::string thrown;
+    try {
+        cache.get_or_build(key_of("a"), [&]() -> kiln::built<program> {
+            begun = true;
+            await_waits(cache, 1);
+            throw_it();
+            return kiln::built<program>(status::build_failed);
+        });
+    } catch (const std::exception &failed) {
+        thrown = failed.what();
+    }
+    waiter.join();
+    CHECK(thrown == "the reason");
+    return got;
+}
+
+void test_a_failure_is_everybodys()
+{
+    int builds = 0;
+    CHECK(failure_of_waiter([] { throw kiln::error(status::build_failed, "the reason"); },
+                            &builds) == "the reason");
+    CHECK(builds == 0);
+}
+
+void test_a_foreign_exception_is_its_threads_alone()
+{
+    int builds = 0;
+    CHECK(failure_of_waiter([] { throw std::runtime_error("the reason"); }, &builds) ==
+          "built by the waiter");
+    CHECK(builds == 1);
+}
+
+struct compile_error : kiln::error {
+    explicit compile_error(int at) : error(status::build_failed, "it does not compile"), line(at)
+    {
+    }
+
+    int line;
+};
+
+void test_who_builds_gets_what_was_thrown()
+{
+    programs cache;
+    int line = 0;
+    try {
+        cache.get_or_build(key_of("a"), []() -> kiln::built<program> { throw compile_error(7); });
+    } catch (const compile_error &failed) {
+        line = failed.line;
+    }
+    CHECK(line == 7 && cache.get_or_build(key_of("a"), [] { return build("a"); }));
+}
+
+void test_failures_may_be_kept()
+{
+    kiln_cache_params bounds = kiln::params<kiln_cache_params>();
+    bounds.flags = KILN_CACHE_RETAIN_FAILURES;
+    programs cache(bounds);
+    for (int i = 0; i < 2; i++) {
+        std::string said;
+        try {
+            cache.get_or_build(key_of("a"), [i]() -> kiln::built<program> {
+                CHECK(i == 0);
+                throw kiln::error(status::build_failed, "once");
+            });
+        } catch (const kiln::error &failed) {
+            said = failed.what();
+        }
+        CHECK(said == "once");
+    }
+}
+
+void test_a_ticket_that_an_exception_drops_is_anothers()
+{
+    programs cache;
+    try {
+        const auto answer = cache.reserve(key_of("a"));
+        CHECK(answer.outcome == outcome::owner);
+        throw std::runtime_error("lost");
+    } catch (const std::runtime_error &) {
+    }
+    CHECK(cache.reserve(key_of("a"), 0, KILN_NO_WAIT).outcome == outcome::owner);
+}
+
+void test_misuse_is_thrown()
+{
+    programs cache;
+    bool is_refused = false;
+    try {
+        cache.set_policy(static_cast<kiln::policy>(99));
+    } catch (const kiln::error &failed) {
+        is_refused = failed.status() == status::invalid_arguments;
+    }
+    CHECK(is_refused);
+}
+
+#endif
+
+void test_a_build_may_return_its_failure()
+{
+    programs cache;
+#ifdef KILN_NO_EXCEPTIONS
+    CHECK(!cache.get_or_build(key_of("a"),
+                              [] { return kiln::built<program>(status::build_failed); }));
+    CHECK(cache.set_policy(static_cast<kiln::policy>(99)) == status::invalid_arguments);
+#else
+    status got = status::success;
+    try {
+        cache.get_or_build(key_of("a"), [] { return kiln::built<program>(status::refused); });
+    } catch (const kiln::error &failed) {
+        got = failed.status();
+    }
+    CHECK(got == status::refused);
+#endif
+    CHECK(cache.stats().failures == 1 && cache.stats().entries == 0);
+}
+
+} // namespace
+
+int main()
+{
+    test_an_object_is_built_once();
+    test_pins_outlive_the_cache();
+    test_sections_peek();
+    test_a_ticket_is_fulfilled();
+    test_a_wait_may_end_first();
+    test_it_is_governed();
+    test_listeners_are_told_while_they_live();
+    test_objects_end_as_their_owner_says();
+    test_a_build_may_return_its_failure();
+#ifndef KILN_NO_EXCEPTIONS
+    test_a_failure_is_everybodys();
+    test_a_foreign_exception_is_its_threads_alone();
+    test_who_builds_gets_what_was_thrown();
+    test_failures_may_be_kept();
+    test_a_ticket_that_an_exception_drops_is_anothers();
+    test_misuse_is_thrown();
+#endif
+    CHECK(alive == 0);
+    return 0;
+}

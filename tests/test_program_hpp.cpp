@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * program.hpp: contexts, descriptions, programs, kernels and blobs. Compiled without exceptions
+ * too: then what fails is returned, or is empty.
+ */
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <ftw.h>
+#include <unistd.h>
+
+#include <kiln/kiln.hpp>
+
+#include "support/text_device.hpp"
+
+#define CHECK(condition) check(static_cast<bool>(condition), #condition, __LINE__)
+
+static void check(bool holds, const char *condition, int line)
+{
+    if (!holds) {
+        std::fprintf(stderr, "line %d: %s\n", line, condition);
+        std::exit(1);
+    }
+}
+
+using kiln::status;
+
+static kiln::program_desc describe(const kiln::program_context &context, const std::string &code,
+                                   std::uint64_t image = 0)
+{
+    kiln_program_desc_params params = kiln::params<kiln_program_desc_params>();
+    params.form = KILN_SOURCE_TEXT;
+    params.code = {code.data(), code.size()};
+    params.image = image;
+    return kiln::program_desc(context, params);
+}
+
+static const std::string &text_of(const kiln::program &program)
+{
+    return program.handle<text_device::program *>()->text;
+}
+
+static void test_programs_are_built_once()
+{
+    text_device::builds = 0;
+    kiln::program_context context(text_device::context_params());
+    CHECK(context);
+    const kiln::program_desc desc = describe(context, "f");
+    kiln_program_result first = kiln::params<kiln_program_result>();
+    kiln_program_result second = kiln::params<kiln_program_result>();
+    const kiln::program program(desc, &first);
+    const kiln::program again(describe(context, "f"), &second);
+    CHECK(text_of(program) == "built f" && text_device::builds == 1);
+    CHECK(program.handle<void *>() == again.handle<void *>());
+    CHECK(first.from == KILN_PROGRAM_FROM_BUILD && second.from == KILN_PROGRAM_FROM_MEMORY);
+    CHECK(context.program_stats().entries == 1);
+    CHECK(desc.key() == describe(context, "f").key() && desc.key() != describe(context, "g").key());
+    const kiln::program copy = again;
+    CHECK(copy.get() != nullptr && text_of(copy) == "built f");
+}
+
+static void test_programs_outlive_their_context()
+{
+    kiln::program kept;
+    CHECK(!kept);
+    {
+        const kiln::program_context context(text_device::context_params());
+        kept = kiln::program(describe(context, "f"));
+    }
+    CHECK(text_of(kept) == "built f" && text_device::live == 1);
+    kept = kiln::program();
+    CHECK(text_device::live == 0);
+}
+
+static void test_the_next_context_loads(const std::string &folder)
+{
+    text_device::builds = 0;
+    const kiln::store store(folder);
+    for (int i = 0; i < 2; i++) {
+        kiln_program_context_params params = text_device::context_params();
+        params.store = store.get();
+        kiln::program_context context(params);
+        CHECK(text_of(kiln::program(describe(context, "f"))) == "built f");
+        CHECK(context.drain(UINT64_C(60000000000)) == status::success);
+    }
+    CHECK(text_device::builds == 1);
+}
+
+static void test_it_is_governed()
+{
+    kiln::program_context context(text_device::context_params());
+    const kiln::program_desc desc = describe(context, "f", 7);
+    CHECK(kiln::program(desc).is_cacheable() && desc.is_cacheable());
+    CHECK(context.remove_image(7) == 1 && context.program_stats().entries == 0);
+    kiln::program program(desc);
+    CHECK(context.program_stats().entries == 1);
+    context.clear();
+    CHECK(context.program_stats().entries == 0);
+    CHECK(context.set_capacity(0, 0) == status::success && !desc.is_cacheable());
+    CHECK(desc.caching().memory == KILN_UNCACHED_OFF && *desc.caching().text != '\0');
+    std::uint64_t bytes = 1, entries = 1;
+    CHECK(context.get_capacity(&bytes, &entries) == status::success && bytes + entries == 0);
+}
+
+static void test_kernels()
+{
+    kiln::program_context context(text_device::context_params());
+    const kiln::program_desc desc = describe(context, "f");
+    const kiln::kernel_desc name(desc, "k");
+    {
+        const kiln::kernel_section section(context);
+        CHECK(section.peek<void *>(name) == nullptr);
+    }
+    const kiln::kernel kernel(name);
+    CHECK(kernel.handle<text_device::program *>()->text == "built f: k");
+    CHECK(kernel.program_handle<text_device::program *>()->text == "built f");
+    {
+        const kiln::kernel_section section(context);
+        CHECK(section.peek<void *>(name) == kernel.handle<void *>());
+    }
+    const std::lock_guard<const kiln::kernel> alone(kernel);
+    const kiln::kernel same = kiln::program(desc).get_kernel("k");
+    CHECK(same.handle<void *>() == kernel.handle<void *>() && context.kernel_stats().entries == 1);
+}
+
+static void test_the_users_own_program()
+{
+    kiln::program_context context(text_device::context_params());
+    {
+        const kiln::program own =
+            kiln::program::adopt(context, 0, new text_device::program("the user's"));
+        CHECK(text_of(own) == "the user's" && !own.is_cacheable());
+        CHECK(own.caching().memory == KILN_UNCACHED_INTEROP);
+        CHECK(own.get_kernel("k").handle<text_device::program *>()->text == "the user's: k");
+    }
+    CHECK(text_device::live == 0);
+}
+
+/* Whether making a program so fails with that status. */
+template <typename Make> static bool fails(Make make, status expected)
+{
+#ifdef KILN_NO_EXCEPTIONS
+    (void)expected;
+    return !make();
+#else
+    try {
+        make();
+    } catch (const kiln::error &failed) {
+        return failed.status() == expected && *failed.what() != '\0';
+    }
+    return false;
+#endif
+}
+
+static void test_what_fails()
+{
+    kiln::program_context context(text_device::context_params());
+    const kiln::program_desc wrong = describe(context, "wrong");
+    CHECK(fails([&] { return kiln::program(wrong); }, status::build_failed));
+    const kiln::program_desc f = describe(context, "f");
+    const std::vector<std::uint8_t> blob = kiln::program(f).get_cache_blob();
+    CHECK(!blob.empty());
+    context.clear();
+    CHECK(fails([&] { return kiln::program(describe(context, "g"), blob); }, status::refused));
+    const std::vector<std::uint8_t> half(blob.begin(), blob.begin() + 20);
+    CHECK(fails([&] { return kiln::program(f, half); }, status::corrupt));
+    CHECK(text_of(kiln::program(f, blob)) == "built f");
+    context.clear();
+    CHECK(text_of(kiln::program(f, std::vector<std::uint8_t>())) == "built f");
+}
+
+static void test_a_device_without_binaries_is_served()
+{
+    kiln_device_ops ops = text_device::make_ops();
+    ops.capture_cost = KILN_CAPTURE_NEVER;
+    kiln_program_context_params params = text_device::context_params();
+    params.ops = &ops;
+    kiln::program_context context(params);
+    const kiln::program_desc desc = describe(context, "f");
+    CHECK(desc.get_cache_blob_id().empty());
+    const std::vector<std::uint8_t> blob = kiln::program(desc).get_cache_blob();
+    CHECK(blob.empty());
+    CHECK(text_of(kiln::program(desc, blob)) == "built f");
+}
+
+static void test_the_environment()
+{
+    const kiln::config config(kiln::profile::sycl, [](void *, const char *name) -> const char * {
+        return std::strcmp(name, "SYCL_PROGRAM_APPEND_COMPILE_OPTIONS") == 0 ? "-O1" : nullptr;
+    });
+    const kiln_program_context_params params = kiln::program_params(config);
+    CHECK(params.rules == KILN_RULES_SYCL && std::strcmp(params.appended.compile, "-O1") == 0);
+}
+
+static int remove_one(const char *path, const struct stat *, int, struct FTW *)
+{
+    return remove(path);
+}
+
+int main()
+{
+    const char *temporary = std::getenv("TMPDIR");
+    std::string folder = std::string(temporary ? temporary : "/tmp") + "/kiln-test-XXXXXX";
+    CHECK(mkdtemp(&folder[0]) != nullptr);
+    test_programs_are_built_once();
+    test_programs_outlive_their_context();
+    test_the_next_context_loads(folder + "/store");
+    test_it_is_governed();
+    test_kernels();
+    test_the_users_own_program();
+    test_what_fails();
+    test_a_device_without_binaries_is_served();
+    test_the_environment();
+    CHECK(text_device::live == 0);
+    CHECK(nftw(folder.c_str(), remove_one, 16, FTW_DEPTH | FTW_PHYS) == 0);
+    return 0;
+}
