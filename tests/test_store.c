@@ -684,6 +684,9 @@ static void report_corrupt(void *user, kiln_item *item, kiln_status status, cons
     assert_int_equal(kiln_item_get_info(item, &info), KILN_OK);
     assert_int_equal(info.state, KILN_E_CORRUPT);
     assert_string_equal(info.name, "");
+    char path[SCRATCH_PATH_SIZE];
+    scratch_entry_path(cache, 1, path);
+    assert_string_equal(info.path, path);
     assert_int_equal(status, KILN_E_CORRUPT);
     assert_true(strlen(why) > 0);
     ++*(int *)user;

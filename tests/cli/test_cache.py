@@ -72,7 +72,7 @@ class Missing(cli.CliTest):
         self.assertEqual(
             self.kiln_json("verify"),
             {"checked": 0, "ok": 0, "corrupt": 0, "newer": 0, "removed": 0,
-             "unauthenticated": 0, "unreadable": 0})
+             "unauthenticated": 0, "unreadable": 0, "complete": True})
         self.assertEqual(self.kiln_json("clear", "--yes")["removed"], 0)
 
 
@@ -193,7 +193,7 @@ class Entries(cli.CliTest):
         self.assertEqual(
             self.kiln_json("verify"),
             {"checked": 4, "ok": 4, "corrupt": 0, "newer": 0, "removed": 0,
-             "unauthenticated": 0, "unreadable": 0})
+             "unauthenticated": 0, "unreadable": 0, "complete": True})
         self.assertIn(b"4 checked", self.kiln("verify").stdout)
 
     def test_damaged_payload(self):
@@ -201,7 +201,7 @@ class Entries(cli.CliTest):
         self.change_byte(digest, -200)
         report = self.kiln("verify", "--json", expect=5)
         self.assertEqual(
-            report.stdout, b'{"checked":4,"ok":3,"corrupt":1,"newer":0,"removed":0,"unauthenticated":0,"unreadable":0}\n')
+            report.stdout, b'{"checked":4,"ok":3,"corrupt":1,"newer":0,"removed":0,"unauthenticated":0,"unreadable":0,"complete":true}\n')
         self.assertIn(digest.encode(), report.stderr)
         self.assertTrue(os.path.exists(self.entry_path(digest)))
         self.assertIn(b"damaged", self.kiln("show", digest, expect=5).stderr)
