@@ -58,10 +58,11 @@ static char *absolute_directory(const char *tier)
     return url;
 }
 
+/* A URL has a scheme and a path from the root on; a folder's name may have a ':' too. */
 static bool is_url(const char *tier)
 {
     size_t length = strspn(tier, "abcdefghijklmnopqrstuvwxyz0123456789+.-");
-    return length > 0 && begins_with(tier + length, "://");
+    return length > 0 && begins_with(tier + length, ":/");
 }
 
 static char *absolute_tier(const char *tier)
