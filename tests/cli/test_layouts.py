@@ -103,6 +103,32 @@ class Layout:
         self.assertEqual(stats["entries"], len(self.listed()))
         self.assertGreater(stats["bytes"], 0)
 
+    def test_without_the_layout(self):
+        """The cache is not empty, and how it is to be named can be taken over."""
+        result = super().kiln("ls", "--dir", self.root)
+        self.assertIn(f"has entries in the layout {self.layout}".encode(), result.stderr)
+        self.assertIn(f"--dir '{self.cache}'".encode(), result.stderr)
+        self.assertNotIn(b"empty", result.stderr)
+        self.assertEqual(result.stdout, b"")
+        for location in self.root, f"file://{self.root}", f"file://{self.root}?stamp=0":
+            told, = map(json.loads, super().kiln("ls", "--json", "--dir", location)
+                        .stdout.decode().splitlines())
+            self.assertEqual(told["other_layout"], self.layout)
+            listed = super().kiln("ls", "--json", "--dir", told["location"]).stdout.splitlines()
+            self.assertEqual(len(listed), len(self.pairs()))
+
+    def test_without_the_layout_an_empty_one_is_empty(self):
+        """But for requests, which have one place in all layouts."""
+        self.kiln("clear", "--yes")
+        self.assertIn(b"is empty", super().kiln("ls", "--dir", self.root).stderr)
+
+    def test_a_file_that_is_not_ours_is_named(self):
+        for half in self.pairs()[0]:
+            os.chmod(os.path.join(self.root, half), 0o666)
+        shown = self.kiln("verify", expect=4).stderr.decode()
+        self.assertIn(f"kiln: {self.root}/{half}: the file is not ours alone", shown)
+        self.assertNotIn("0" * 32, shown)
+
     def test_the_variable(self):
         listed = self.listed()
         self.environment["KILN_DIR"] = self.cache

@@ -93,6 +93,22 @@ char *absolute_location(const char *location)
     }
 }
 
+char *location_with_layout(const char *location, const char *layout)
+{
+    if (strchr(location, '|') != NULL || begins_with(location, pack_scheme) ||
+        (!is_plain_directory(location) && strstr(location, "layout=") != NULL)) {
+        return NULL;
+    }
+    if (!is_plain_directory(location)) {
+        const char separator = strchr(location, '?') == NULL ? '?' : '&';
+        return text_of("%s%clayout=%s", location, separator, layout);
+    }
+    char *escaped = escape(location);
+    char *url = text_of("file://%s?layout=%s", escaped, layout);
+    free(escaped);
+    return url;
+}
+
 bool is_plain_directory(const char *location)
 {
     return location[0] == '/' && strchr(location, '|') == NULL;
