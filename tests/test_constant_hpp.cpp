@@ -118,11 +118,13 @@ static void test_users_calls()
 
     int handle = 0;
     CHECK(kiln::interop::set_constant_tensor_cache_capacity(&handle, 5) == status::miss);
-    CHECK(kiln_constant_bind_device(&handle, KILN_ENGINE_GPU, 1) == KILN_OK);
-    CHECK(kiln::interop::set_constant_tensor_cache_capacity(&handle, 5) == status::success);
-    CHECK(kiln::interop::get_constant_tensor_cache_capacity(&handle, &size) == status::success);
-    CHECK(size == 5);
-    kiln_constant_unbind_device(&handle);
+    {
+        const kiln::constant_device_binding_t binding(&handle, engine::kind::gpu, 1);
+        CHECK(kiln::interop::set_constant_tensor_cache_capacity(&handle, 5) == status::success);
+        CHECK(kiln::interop::get_constant_tensor_cache_capacity(&handle, &size) == status::success);
+        CHECK(size == 5);
+    }
+    CHECK(kiln::interop::set_constant_tensor_cache_capacity(&handle, 5) == status::miss);
 
     kiln::set_constant_tensor_cache(0);
     CHECK(kiln::get_constant_tensor_cache() == 0);
@@ -238,6 +240,36 @@ static void test_a_constant_is_co_owned()
     CHECK(!watch.is_live());
     CHECK(the_allocator.live == 1 && kept->size() == 4);
     kept.reset();
+    CHECK(the_allocator.live == 0);
+}
+
+static void put(const constant_tensor_cache_t &cache, const char *key, std::uint64_t owner)
+{
+    constant_tensor_cache_t::promise_t promise;
+    CHECK(!cache.get_or_add(cache.key(1, key), 4, promise.get_future(), owner).valid());
+    promise.set_value(new_buffer(4));
+}
+
+static void test_constants_go_with_owner_and_context()
+{
+    const constant_tensor_cache_t plain(engine::kind::gpu, 18);
+    {
+        const kiln::constant_context_t context;
+        const kiln::constant_context_t other;
+        const constant_tensor_cache_t inside(engine::kind::gpu, 18, context.number());
+        CHECK(context.number() != other.number());
+        put(plain, "a", 0);
+        put(inside, "a", 0);
+        {
+            const kiln::constant_owner_t owner;
+            put(plain, "b", owner.number());
+            put(inside, "b", owner.number());
+            CHECK(plain.get_size() == 16);
+        }
+        CHECK(plain.get_size() == 8);
+    }
+    CHECK(plain.get_size() == 4);
+    kiln::set_constant_tensor_cache(1);
     CHECK(the_allocator.live == 0);
 }
 
@@ -438,6 +470,7 @@ int main()
     test_threads_share();
     test_a_full_cache_is_no_promise();
     test_a_constant_is_co_owned();
+    test_constants_go_with_owner_and_context();
     test_wrong_arguments();
 #ifndef KILN_NO_EXCEPTIONS
     test_a_buffer_that_can_not_be_made_keeps_nothing();

@@ -184,6 +184,95 @@ static void test_who_frees_is_waited_for(void **state)
     pthread_join(s->thread, NULL);
 }
 
+/* ---- many ---- */
+
+enum { OTHERS = 2, OTHER_KEYS = 24, CONTEXTS = 300, CONSTANTS = 4, LARGE = 64 << 10 };
+
+typedef struct crowd {
+    kiln_constant_cache *cache; /* of 16 such constants, from which each makes others go */
+    kiln_key *keys[OTHER_KEYS];
+    backend b;
+    atomic_bool over;
+    atomic_int wrong;
+} crowd;
+
+static void use_one(crowd *c, const kiln_key *key)
+{
+    kiln_reservation answer = {0};
+    kiln_constant_buffer *buffer = NULL;
+    bool right = kiln_constant_get_or_add(c->cache, key, LARGE, NULL, &answer, NULL) == KILN_OK;
+    if (answer.outcome == KILN_OWNER) {
+        right = kiln_constant_buffer_new(&c->b.memory, LARGE, NULL, &buffer) == KILN_OK &&
+                kiln_constant_fulfil(&answer.ticket, &buffer, 1, &answer.pin) == KILN_OK;
+    }
+    if (!right || !kiln_constant_buffer_of(answer.pin)) {
+        atomic_fetch_add(&c->wrong, 1);
+    }
+    kiln_pin_release(&answer.pin);
+}
+
+static void *use_others(void *argument)
+{
+    crowd *c = argument;
+    for (unsigned i = 1; !atomic_load(&c->over); i = i * 1664525u + 1013904223u) {
+        use_one(c, c->keys[(i >> 16) % OTHER_KEYS]);
+    }
+    return NULL;
+}
+
+/* Lets others go on while it is about to be freed. */
+static void tell_and_rest(void *user, const kiln_constant_buffer *buffer)
+{
+    backend_evicted(user, buffer);
+    sched_yield();
+}
+
+/* A context that comes, caches and ends, with a runtime of its own. */
+static void live_and_end(kiln_constant_cache *cache, uint64_t context)
+{
+    static const char *const names[CONSTANTS] = {"a", "b", "c", "d"};
+    backend own_backend;
+    backend_init(&own_backend);
+    own_backend.memory.evicted = tell_and_rest;
+    for (int i = 0; i < CONSTANTS; i++) {
+        kiln_key *key = key_with(context, 1, names[i], 1);
+        put(&own_backend, cache, key, LARGE, 1);
+        kiln_key_release(&key);
+    }
+    sched_yield();
+    kiln_constant_remove_context(context);
+    assert_int_equal(backend_live(&own_backend), 0);
+    assert_int_equal(atomic_load(&own_backend.evictions), CONSTANTS);
+}
+
+static void test_a_context_ends_while_others_look_and_evict(void **state)
+{
+    (void)state;
+    static crowd c;
+    c.cache = new_device_with(1, KILN_POLICY_LRU);
+    backend_init(&c.b);
+    for (uint64_t i = 0; i < OTHER_KEYS; i++) {
+        c.keys[i] = key_with(1, 2, "other", i);
+    }
+    pthread_t threads[OTHERS];
+    for (int i = 0; i < OTHERS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, use_others, &c), 0);
+    }
+    for (int i = 0; i < CONTEXTS; i++) {
+        live_and_end(c.cache, kiln_constant_unique_number() + 100);
+    }
+    atomic_store(&c.over, true);
+    for (int i = 0; i < OTHERS; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    assert_int_equal(atomic_load(&c.wrong), 0);
+    assert_int_equal(kiln_constant_set_enabled(1), KILN_OK);
+    assert_int_equal(backend_live(&c.b), 0);
+    for (int i = 0; i < OTHER_KEYS; i++) {
+        kiln_key_release(&c.keys[i]);
+    }
+}
+
 /* ---- what is not waited for ---- */
 
 static void test_pins_are_not_waited_for(void **state)
@@ -222,6 +311,52 @@ static void test_functions_of_backends_wait_for_nobody(void **state)
     assert_int_equal(backend_live(&s->b), 0);
     assert_int_equal(backend_live(&other.b), 0);
     pthread_barrier_destroy(&met);
+}
+
+static void tell_and_end(void *user, const kiln_constant_buffer *buffer)
+{
+    (void)buffer;
+    scene *s = user;
+    atomic_store(&s->is_there, true);
+    pthread_exit(NULL);
+}
+
+static void free_and_end(void *data, void *engine, void *allocator)
+{
+    backend *b = engine;
+    scene *s = b->memory.user;
+    backend_free(data, engine, allocator);
+    backend_release(engine, allocator);
+    atomic_store(&s->is_there, true);
+    pthread_exit(NULL);
+}
+
+/* What such a function was about is lost, and LeakSanitizer asks this what not to tell. */
+const char *__lsan_default_suppressions(void);
+
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:test_a_function_that_ends_its_thread_holds_up_nobody\n";
+}
+
+static void test_a_function_that_ends_its_thread_holds_up_nobody(void **state)
+{
+    scene *s = *state;
+    s->b.memory.user = s;
+    s->b.memory.evicted = tell_and_end;
+    put_it(s);
+    start(s, remove_key);
+    pthread_join(s->thread, NULL);
+    assert_int_equal(kiln_constant_remove_context(CONTEXT), 0);
+    assert_int_equal(backend_live(&s->b), 1);
+    backend_init(&s->b);
+    s->b.memory.user = s;
+    s->b.memory.evicted = NULL;
+    s->b.memory.free = free_and_end;
+    put_it(s);
+    start(s, remove_key);
+    pthread_join(s->thread, NULL);
+    assert_int_equal(kiln_constant_remove_context(CONTEXT), 0);
 }
 
 /* The thread that tells is its parent's. */
@@ -273,8 +408,10 @@ int main(void)
         IN_SCENE(test_who_looks_is_waited_for),
         IN_SCENE(test_who_tells_a_backend_is_waited_for),
         IN_SCENE(test_who_frees_is_waited_for),
+        IN_SCENE(test_a_context_ends_while_others_look_and_evict),
         IN_SCENE(test_pins_are_not_waited_for),
         IN_SCENE(test_functions_of_backends_wait_for_nobody),
+        IN_SCENE(test_a_function_that_ends_its_thread_holds_up_nobody),
         IN_SCENE(test_a_child_waits_for_no_thread_of_its_parent),
         IN_SCENE(test_a_fence_that_is_refused_is_not_waited_for),
     };

@@ -9,6 +9,7 @@
 #include <kiln/constant_backend.h>
 
 #include "../memory/floor.h"
+#include "constants_hpp.h"
 #include "face.h"
 
 enum { KEYS = 64, SEQUENCE = 4096, STRETCH = 200000 };
@@ -180,6 +181,8 @@ int main(int argc, char **argv)
     const face faces[] = {
         {"constant", run_constant, &s, STRETCH},
         {"pin", run_pin, &s, STRETCH},
+        {"constant, in C++", run_constant_hpp, NULL, STRETCH},
+        {"constant, in C++, with its key", run_constant_hpp_with_key, NULL, STRETCH / 10},
         {"held handle", run_watch, &s, 10 * STRETCH},
         {"load", run_load, &s, 10 * STRETCH},
     };

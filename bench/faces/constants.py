@@ -11,6 +11,10 @@ def rows(taken):
     return [
         measuring.result("constant that is there / the engine's pin", taken["constant"],
                          taken["pin"], 1.5),
+        measuring.result("the same in C++, with a promise and a future", taken["constant, in C++"],
+                         taken["pin"], None),
+        measuring.result("the same, with a key made each time",
+                         taken["constant, in C++, with its key"], taken["pin"], None),
         measuring.result("check of a held handle / plain load", taken["held handle"],
                          taken["load"], 2),
     ]

@@ -11,8 +11,9 @@
  *
  * The pieces are kind:MiB or kind:MiB:policy, of which the last for a kind counts. The variable is
  * read once, by the first of all calls of this header and of kiln/constant_backend.h (this is the
- * one place where the library reads the environment unasked); a call wins over it. A piece that
- * can't be understood is ignored alone, and kiln_constant_complaint names it.
+ * one place where the library reads the environment unasked; a program that runs with more rights
+ * than its user doesn't read it); a call wins over it. A piece that can't be understood is ignored
+ * alone, and kiln_constant_complaint names it.
  *
  * Each call that sets something removes all that is in the caches that it governs, also where
  * nothing changes. What is in use, and lookups that are under way, go on; what comes of these is

@@ -270,6 +270,83 @@ class device_constant_buffer_t : public constant_buffer_t
     hold hold_;
 };
 
+/* ---- backends: whose constants they are ---- */
+
+/* A compiled partition, a model, or what else owns constants: they go when it ends, from the caches
+ * of all devices, which blocks as kiln_constant_remove_owner does. */
+class constant_owner_t
+{
+  public:
+    constant_owner_t() noexcept : number_(kiln_constant_unique_number())
+    {
+    }
+
+    constant_owner_t(const constant_owner_t &) = delete;
+    constant_owner_t &operator=(const constant_owner_t &) = delete;
+
+    ~constant_owner_t()
+    {
+        kiln_constant_remove_owner(number_);
+    }
+
+    /* For get_or_add. */
+    std::uint64_t number() const noexcept
+    {
+        return number_;
+    }
+
+  private:
+    const std::uint64_t number_;
+};
+
+/* A context of a device runtime, whose constants go before it does: to be destroyed ahead of it. */
+class constant_context_t
+{
+  public:
+    constant_context_t() noexcept : number_(kiln_constant_unique_number())
+    {
+    }
+
+    constant_context_t(const constant_context_t &) = delete;
+    constant_context_t &operator=(const constant_context_t &) = delete;
+
+    ~constant_context_t()
+    {
+        kiln_constant_remove_context(number_);
+    }
+
+    /* For constant_tensor_cache_t. */
+    std::uint64_t number() const noexcept
+    {
+        return number_;
+    }
+
+  private:
+    const std::uint64_t number_;
+};
+
+/* Lets users name a device by its runtime's handle, as long as it lives. */
+class constant_device_binding_t
+{
+  public:
+    constant_device_binding_t(const void *device, engine::kind kind, std::uint32_t index)
+        : device_(device)
+    {
+        detail::check(kiln_constant_bind_device(device, detail::number_of(kind), index));
+    }
+
+    constant_device_binding_t(const constant_device_binding_t &) = delete;
+    constant_device_binding_t &operator=(const constant_device_binding_t &) = delete;
+
+    ~constant_device_binding_t()
+    {
+        kiln_constant_unbind_device(device_);
+    }
+
+  private:
+    const void *const device_;
+};
+
 /* ---- backends: the cache ---- */
 
 /* Key of a constant; who keeps it looks up without making it again. */

@@ -76,7 +76,9 @@ void kilni_aftermath_finish(kiln_cache *cache, kilni_aftermath *after)
     if (!after->evicted.first && !after->object && !after->cleared) {
         return;
     }
+    pthread_cleanup_push(kilni_departure_end, &after->departure);
     tell_all(cache, after);
+    pthread_cleanup_pop(0);
     pthread_mutex_lock(&cache->lock);
     kilni_object *object;
     while ((object = kilni_queue_pop(&after->evicted))) {
@@ -85,6 +87,6 @@ void kilni_aftermath_finish(kiln_cache *cache, kilni_aftermath *after)
     if (after->object) {
         kilni_object_release_locked(after->object);
     }
-    kilni_departure_end_locked(cache, &after->departure);
+    kilni_departure_end_locked(&after->departure);
     kilni_section_collect_and_unlock(cache);
 }

@@ -13,24 +13,36 @@ void kilni_departure_begin_locked(kiln_cache *cache, kilni_departure *departure)
         return;
     }
     own_departures++;
+    departure->cache = cache;
     departure->number = ++cache->last_departure;
     departure->thread = kilni_thread_number();
     departure->next = cache->departures;
     cache->departures = departure;
 }
 
-void kilni_departure_end_locked(kiln_cache *cache, kilni_departure *departure)
+void kilni_departure_end_locked(kilni_departure *departure)
 {
     if (departure->number == 0) {
         return;
     }
     own_departures--;
+    kiln_cache *cache = departure->cache;
     kilni_departure **link = &cache->departures;
     while (*link != departure) {
         link = &(*link)->next;
     }
     *link = departure->next;
     pthread_cond_broadcast(&cache->departed);
+}
+
+void kilni_departure_end(void *departure)
+{
+    kilni_departure *ending = departure;
+    if (ending->number > 0) {
+        pthread_mutex_lock(&ending->cache->lock);
+        kilni_departure_end_locked(ending);
+        pthread_mutex_unlock(&ending->cache->lock);
+    }
 }
 
 /* ---- waiting ---- */

@@ -11,6 +11,7 @@
  * took the first of them until its last function of the user's has returned. */
 struct kilni_departure {
     kilni_departure *next;
+    kiln_cache *cache;
     uint64_t number; /* in the order in which they began; 0: it has not begun */
     uint64_t thread;
 };
@@ -19,7 +20,11 @@ struct kilni_departure {
 void kilni_departure_begin_locked(kiln_cache *cache, kilni_departure *departure);
 
 /* Ends, where it has begun. */
-void kilni_departure_end_locked(kiln_cache *cache, kilni_departure *departure);
+void kilni_departure_end_locked(kilni_departure *departure);
+
+/* The same with no lock held, of a kilni_departure: for pthread_cleanup_push, where a function of
+ * the user's may end its thread or throw. The cache has another reference. */
+void kilni_departure_end(void *departure);
 
 /* Returns once all was destroyed that left the cache before this call and that no pin holds, by
  * whatever thread. Where this thread itself is in a listener or a destroy function, of whatever

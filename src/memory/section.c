@@ -109,10 +109,9 @@ void kilni_section_collect_and_unlock(kiln_cache *cache)
     /* The objects' references go with them. */
     kilni_cache_retain(cache);
     pthread_mutex_unlock(&cache->lock);
+    pthread_cleanup_push(kilni_departure_end, &departure);
     kilni_object_destroy_all(doomed);
-    pthread_mutex_lock(&cache->lock);
-    kilni_departure_end_locked(cache, &departure);
-    pthread_mutex_unlock(&cache->lock);
+    pthread_cleanup_pop(1);
     kilni_cache_release(cache);
 }
 

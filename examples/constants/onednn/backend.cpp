@@ -103,8 +103,8 @@ static kiln::constant_key_t key_of(const constant_tensor_cache_t &cache, const w
     return cache.key(BACKEND_ID, bytes, weights.generation);
 }
 
-partition_t::partition_t(backend_t &backend, std::uint64_t owner, const weights_t &weights,
-                         std::int64_t images)
+partition_t::partition_t(backend_t &backend, const kiln::constant_owner_t &owner,
+                         const weights_t &weights, std::int64_t images)
     : backend_(backend), owner_(owner), weights_(weights),
       description_(describe(backend.engine, weights, images)), convolution_(description_),
       key_(key_of(backend.cache, weights, description_.weights_desc()))
@@ -157,7 +157,7 @@ constant_tensor_cache_t::cached_t execution_t::obtain()
     constant_tensor_cache_t::promise_t promise;
     const constant_tensor_cache_t::value_t found =
         what_.backend_.cache.get_or_add(what_.key_, what_.description_.weights_desc().get_size(),
-                                        promise.get_future(), what_.owner_);
+                                        promise.get_future(), what_.owner_.number());
     if (found.valid()) {
         held_ = found.get();
         watch_ = found.watch();

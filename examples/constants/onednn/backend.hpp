@@ -74,8 +74,8 @@ class partition_t
     enum { side = 6 }; /* of an image, in pixels */
 
     /* @owner    takes the constants along when it ends; several partitions may have one
-     * @weights  lives as long as the partition */
-    partition_t(backend_t &backend, std::uint64_t owner, const weights_t &weights,
+     * @weights  live as long as the partition, as do the others */
+    partition_t(backend_t &backend, const kiln::constant_owner_t &owner, const weights_t &weights,
                 std::int64_t images);
 
     std::size_t source_size() const;      /* in numbers */
@@ -91,7 +91,7 @@ class partition_t
     kiln::constant_tensor_cache_t::cached_t reorder(dnnl::stream &stream) const;
 
     backend_t &backend_;
-    const std::uint64_t owner_;
+    const kiln::constant_owner_t &owner_;
     const weights_t &weights_;
     dnnl::convolution_forward::primitive_desc description_;
     dnnl::convolution_forward convolution_;

@@ -112,8 +112,7 @@ int main()
     using kiln::engine;
     backend_t backend;
     weights_t weights[] = {make(1), make(2)};
-    const std::uint64_t model = kiln_constant_unique_number();
-    const std::uint64_t other_model = kiln_constant_unique_number();
+    const kiln::constant_owner_t model;
 
     const partition_t first(backend, model, weights[0], 1);
     run("a partition", backend, first, weights[0], 1);
@@ -122,13 +121,13 @@ int main()
     const partition_t larger(backend, model, weights[0], 2);
     run("one for two images", backend, larger, weights[0], larger.has_layout_of(first) ? 0 : 1);
     {
+        const kiln::constant_owner_t other_model;
         const partition_t other(backend, other_model, weights[1], 1);
         run("one with other weights", backend, other, weights[1], 1);
     }
-    kiln_constant_remove_owner(other_model);
 
     change(weights[1], 3);
-    const partition_t changed(backend, other_model, weights[1], 1);
+    const partition_t changed(backend, model, weights[1], 1);
     run("new weights at the same address", backend, changed, weights[1], 1);
 
     kiln::set_constant_tensor_cache_capacity(engine::kind::cpu, 1);

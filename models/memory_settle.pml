@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Who removes an object and then waits until it is gone (kilni_cache_settle in
+ * src/memory/departure.c), beside one that evicts, and readers whose sections keep objects and who
+ * destroy them when they leave (src/memory/section.c, kilni_aftermath_finish).
+ *
+ * Fences are taken for good here, which memory_reclaim.pml checks, and pins are left out, which
+ * memory_pin.pml has: what left the table has one hold, of the notice under way.
+ *
+ * What is checked: when the wait is over all is destroyed that had left the table when it began,
+ * whichever thread had it; each object is destroyed once, and not while a section sees it; the wait
+ * ends.
+ *
+ * Mutants: NO_WAIT_FOR_NOTICES NO_WAIT_FOR_SECTIONS NO_WAIT_FOR_DESTRUCTION SILENT_END NO_AWAITED
+ */
+
+#define OBJECTS 2
+#define THREADS 4 /* the one that waits, the one that evicts, two readers */
+#define NOBODY 255
+
+bool locked;
+bool waits; /* the one that waits, for a broadcast */
+
+bool in_table[OBJECTS] = true;
+bool is_destroyed[OBJECTS];
+byte retired_at[OBJECTS]; /* 0: not retired, or taken out of that queue */
+byte seen_by[OBJECTS];    /* sections that may look at it */
+
+byte epoch = 1;
+byte last_retirement;
+byte awaited;
+byte place[THREADS]; /* the epoch of a thread's section; 0: none */
+
+byte departure[THREADS]; /* the number of a thread's; 0: none */
+byte last_departure;
+
+#define lock() atomic { !locked -> locked = true }
+#define unlock() locked = false
+#define nothing_is_retired() (retired_at[0] == 0 && retired_at[1] == 0)
+
+/* pthread_cond_broadcast */
+#ifndef SILENT_END
+#define broadcast() waits = false
+#else
+#define broadcast() skip
+#endif
+
+inline begin_departure() {
+    assert(departure[_pid] == 0);
+    last_departure++;
+    departure[_pid] = last_departure
+}
+
+inline end_departure() {
+    departure[_pid] = 0;
+    broadcast()
+}
+
+/* With the lock held; doomed[] says what the thread is to destroy. All of it is one step: the lock
+ * is held, and readers change nothing that it looks at but their places. */
+inline collect_locked() {
+    d_step {
+        doomed[0] = false;
+        doomed[1] = false;
+        oldest = NOBODY;
+        i = 0;
+        if
+        :: nothing_is_retired()
+        :: else ->
+            if
+            :: epoch < last_retirement + 1 -> epoch = last_retirement + 1
+            :: else
+            fi;
+#ifndef NO_AWAITED
+            awaited = last_retirement + 1;
+#endif
+            do
+            :: i < THREADS && place[i] != 0 && place[i] < oldest -> oldest = place[i]; i++
+            :: i < THREADS && !(place[i] != 0 && place[i] < oldest) -> i++
+            :: i == THREADS -> break
+            od;
+            i = 0;
+            do
+            :: i < OBJECTS && retired_at[i] != 0 && retired_at[i] < oldest ->
+                retired_at[i] = 0;
+                doomed[i] = true;
+                i++
+            :: i < OBJECTS && !(retired_at[i] != 0 && retired_at[i] < oldest) -> i++
+            :: i == OBJECTS -> break
+            od;
+            if
+            :: nothing_is_retired() -> awaited = 0
+            :: else
+            fi
+        fi;
+        i = 0
+    }
+}
+
+inline destroy(object) {
+    if
+    :: doomed[object] ->
+        assert(!is_destroyed[object] && seen_by[object] == 0);
+        is_destroyed[object] = true
+    :: else
+    fi
+}
+
+/* kilni_section_collect_and_unlock */
+inline collect_and_unlock() {
+    collect_locked();
+    if
+    :: doomed[0] || doomed[1] ->
+        begin_departure();
+        unlock();
+        destroy(0);
+        destroy(1);
+        lock();
+        end_departure();
+        unlock()
+    :: else -> unlock()
+    fi
+}
+
+inline retire(object) {
+    if
+    :: taken[object] ->
+        taken[object] = false;
+        retired_at[object] = epoch;
+        last_retirement = epoch
+    :: else
+    fi
+}
+
+inline take_out(object) {
+    taken[object] = in_table[object];
+    in_table[object] = false
+}
+
+/* Takes objects out of the table, tells of them without the lock, and lets them go:
+ * kilni_cache_remove_matching, kilni_aftermath_finish. */
+inline remove(first, second) {
+    lock();
+    d_step {
+        if
+        :: first -> take_out(0)
+        :: else
+        fi;
+        if
+        :: second -> take_out(1)
+        :: else
+        fi
+    }
+    if
+    :: taken[0] || taken[1] ->
+        begin_departure();
+        unlock();
+        /* the notices */
+        assert(!(taken[0] && is_destroyed[0]) && !(taken[1] && is_destroyed[1]));
+        lock();
+        retire(0);
+        retire(1);
+        end_departure();
+        collect_and_unlock()
+    :: else -> unlock()
+    fi
+}
+
+#define is_departing(thread) (departure[thread] != 0 && departure[thread] <= last)
+#define is_kept(object) (retired_at[object] != 0 && retired_at[object] <= last)
+
+/* pthread_cond_wait */
+inline wait() {
+    atomic { waits = true; unlock() };
+    !waits;
+    lock()
+}
+
+inline wait_for_departures_locked() {
+    last = last_departure;
+    do
+    :: is_departing(1) || is_departing(2) || is_departing(3) -> wait()
+    :: else -> break
+    od;
+    last = 0
+}
+
+inline wait_for_sections_locked() {
+    last = last_retirement;
+    do
+    :: is_kept(0) || is_kept(1) -> wait()
+    :: else -> break
+    od;
+    last = 0
+}
+
+/* Removes one object, and waits for that and for all that left before. */
+active proctype settler() {
+    bool taken[OBJECTS], doomed[OBJECTS];
+    bool other_has_left;
+    byte oldest, i, last;
+
+    remove(true, false);
+    atomic { lock(); other_has_left = !in_table[1] };
+#ifndef NO_WAIT_FOR_NOTICES
+    wait_for_departures_locked();
+#endif
+    collect_and_unlock();
+    lock();
+#ifndef NO_WAIT_FOR_SECTIONS
+    wait_for_sections_locked();
+#endif
+#ifndef NO_WAIT_FOR_DESTRUCTION
+    wait_for_departures_locked();
+#endif
+    unlock();
+    assert(is_destroyed[0]);
+    assert(!other_has_left || is_destroyed[1])
+}
+
+/* Evicts what it wants. */
+active proctype evictor() {
+    bool taken[OBJECTS], doomed[OBJECTS];
+    byte oldest, i;
+
+    if
+    :: remove(true, true)
+    :: remove(true, false)
+    :: remove(false, true)
+    fi
+}
+
+active [2] proctype reader() {
+    bool doomed[OBJECTS];
+    byte oldest, i, own;
+    bool sees[OBJECTS];
+
+    /* kilni_section_enter, and a look at the table. */
+    atomic {
+        own = epoch;
+        place[_pid] = own
+    };
+    d_step {
+        sees[0] = in_table[0];
+        sees[1] = in_table[1];
+        seen_by[0] = seen_by[0] + sees[0];
+        seen_by[1] = seen_by[1] + sees[1]
+    };
+    assert(!(sees[0] && is_destroyed[0]) && !(sees[1] && is_destroyed[1]));
+    /* kilni_section_leave: the place first, then the look at what is awaited. */
+    d_step {
+        seen_by[0] = seen_by[0] - sees[0];
+        seen_by[1] = seen_by[1] - sees[1];
+        sees[0] = false;
+        sees[1] = false;
+        place[_pid] = 0
+    };
+    if
+    :: awaited != 0 && own < awaited ->
+        lock();
+        collect_and_unlock()
+    :: else
+    fi
+}
+
