@@ -14,7 +14,7 @@
 
 #include "face.h"
 
-enum { STRETCH = 20, SOURCE_MAX = 1 << 20 };
+enum { STRETCH = 2, SOURCE_MAX = 1 << 20 };
 
 typedef struct scene {
     cl_device_id id;
