@@ -223,8 +223,8 @@ class constant_buffer_t
     std::size_t size_;
 };
 
-/* One whose memory comes from a backend's functions. The allocator, which has retain() and
- * release(), lives as long as the buffer does; of the engine the buffer has a copy. */
+/* One whose memory comes from a backend's functions. The allocator, which is not null and has
+ * retain() and release(), lives as long as the buffer does; of the engine the buffer has a copy. */
 template <typename Engine, typename Allocator>
 class device_constant_buffer_t : public constant_buffer_t
 {

@@ -69,12 +69,13 @@ typedef struct kiln_device_ops {
     uint32_t capture_cost;
 
     /* Appends what decides a build beside its source: platform, device, driver, compiler, and what
-     * steers them. KILN_E_UNSUPPORTED: can't be told, so nothing of this device is cached. */
+     * steers them. Parts are named as the backend likes, but the first not KILN_REQUEST_PART
+     * (kiln/store.h). KILN_E_UNSUPPORTED: can't be told, so nothing of this device is cached. */
     kiln_status (*identity)(void *device, kiln_key_builder *key);
 
     /* Appends what @source adds to that: code, options, and the contents of what it includes. Not
-     * its constants, which a context adds itself. KILN_E_UNSUPPORTED: can't be told; @error says
-     * why. */
+     * its constants, which a context adds itself. KILN_E_UNSUPPORTED: can't be told; @error, which
+     * is never NULL, says why by its text. */
     kiln_status (*describe)(void *device, const kiln_program_source *source, kiln_key_builder *key,
                             kiln_error *error);
 
@@ -84,13 +85,20 @@ typedef struct kiln_device_ops {
     kiln_status (*build)(void *device, const kiln_program_source *source, void **ret_program,
                          char **ret_log);
 
-    /* Takes the built program's binary. */
+    /* Takes the built program's binary into @ret_capture, which is all zeros. On failure nothing is
+     * kept on disk, and whoever asked for a blob gets the status. Not called with
+     * KILN_CAPTURE_NEVER; with KILN_CAPTURE_DEAR only for a blob. */
     kiln_status (*capture)(void *device, void *program, kiln_capture *ret_capture);
 
-    /* Makes a program of a verified entry. KILN_E_REFUSED: the runtime won't have it. */
+    /* Makes a program of a verified entry: of its payload, which is what capture gave. One of a
+     * store may be found also where this device captures nothing. KILN_E_REFUSED: the runtime won't
+     * have it. An entry of a store is removed then, and stays with any other error; either way the
+     * program is built. */
     kiln_status (*load)(void *device, const kiln_program_source *source, const kiln_entry *entry,
                         void **ret_program);
 
+    /* Makes a kernel. KILN_MISS: the program has none of that name. Where the program is kept
+     * in memory, all who ask for the kernel share one. */
     kiln_status (*kernel)(void *device, void *program, const char *name, void **ret_kernel);
 
     void (*release_program)(void *device, void *program);

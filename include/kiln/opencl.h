@@ -52,7 +52,11 @@ KILN_API kiln_status kiln_opencl_device_new(void *context, void *device,
  * and kernels that use it must have been given back. */
 KILN_API void kiln_opencl_device_free(kiln_opencl_device **device);
 
-/* The ops that go with it: static, and not the same for all drivers. NULL for NULL. */
+/* The ops that go with it: static, and not the same for all drivers. NULL for NULL. Intel's drivers
+ * and NVIDIA's give binaries cheaply (KILN_CAPTURE_CHEAP). PoCL takes seconds, and of other drivers
+ * it isn't known (KILN_CAPTURE_DEAR): there a context keeps nothing on disk by itself. What a store
+ * has is found, and blobs can be had (kiln_program_get_cache_blob). Under `kiln run` another
+ * process captures what PoCL built. */
 KILN_API const kiln_device_ops *kiln_opencl_ops(const kiln_opencl_device *device);
 
 /* ---- what is known of drivers ---- */

@@ -13,8 +13,14 @@
  *     kiln_kernel_desc_new(desc, "blur", &blur);                            once
  *
  *     kiln_kernel_get(blur, &kernel, &error);                               for each launch
- *     ... kiln_kernel_handle(kernel) ...
+ *     kiln_kernel_lock(kernel);                                             where threads share it
+ *     ... set arguments of kiln_kernel_handle(kernel), enqueue it ...
+ *     kiln_kernel_unlock(kernel);
  *     kiln_kernel_release(&kernel);
+ *
+ *     kiln_program_context_free(&programs);                                 in this order
+ *     kiln_opencl_device_free(&on);
+ *     kiln_store_close(&store);
  *
  * A description says all that decides a build: it is looked at once, when it is made, so that a
  * look-up hashes neither code nor names. A program is found in memory, else in the store, else
@@ -232,9 +238,10 @@ typedef enum kiln_uncached {
     KILN_UNCACHED_INTEROP = 3, /* the user's own handle */
     KILN_UNCACHED_DEVICE = 4,  /* what the device's builds depend on can't be told */
     KILN_UNCACHED_INPUTS = 5,  /* the same of this program's */
-    KILN_UNCACHED_OFF = 6,     /* the map is off; there is no store */
+    KILN_UNCACHED_OFF = 6,     /* the map is off; there is no store, or it is only read */
     KILN_UNCACHED_SIZE = 7,    /* its code is smaller, or larger, than what is kept on disk */
-    KILN_UNCACHED_CAPTURE = 8  /* the device gives no binaries, or too dearly to be asked by us */
+    KILN_UNCACHED_CAPTURE = 8  /* the device gives no binaries, or too dearly to be asked by us, as
+                                  PoCL does: see kiln/opencl.h */
 } kiln_uncached;
 
 /* "kept", "built from source", …; NULL for a value that is none. Static text. */
@@ -248,7 +255,8 @@ typedef struct kiln_program_caching {
     char text[240];     /* for people: the first reason, with what it met; "" where both are kept */
 } kiln_program_caching;
 
-/* Says whether a program is cached, and if not why, as settings are now.
+/* Says whether a program is cached, and if not why, as settings are now. What a store has already
+ * is found also where it is only read, or the device gives no binaries.
  * Returns KILN_OK; KILN_E_INVALID. Blocks: on opening the process's persistent cache, where that
  * governs the context and isn't open. */
 KILN_API kiln_status kiln_program_desc_get_caching(const kiln_program_desc *desc,
@@ -334,7 +342,8 @@ KILN_API kiln_kernel_desc *kiln_kernel_desc_retain(const kiln_kernel_desc *desc)
 KILN_API void kiln_kernel_desc_release(kiln_kernel_desc **desc);
 
 /* Finds a kernel, or makes it; and before that its program, as kiln_program_get does, where it
- * isn't there. One that was met before costs no string's hash, no lock and no memory.
+ * isn't there. One that was met before costs no string's hash, no lock and no memory. Where
+ * it is kept, all who ask hold the same kernel, arguments included: kiln_kernel_lock.
  *
  * @ret_kernel  [out] one hold, to be given back with kiln_kernel_release
  * @error       may be NULL
@@ -385,7 +394,8 @@ KILN_API void kiln_kernel_release(kiln_kernel **kernel);
 
 /* What identifies the blob of a description: all that decides its build, and Kiln's own version and
  * source revision. Equal descriptions have equal IDs, in every process. The bytes have no
- * documented meaning.
+ * documented meaning, and there are some thousands: for the name of a file make a key with the ID
+ * as its one part, and take that key's digest.
  *
  * @ret_size  [out] in bytes; 0 where there are no blobs: the device gives no binaries, or it can't
  *            be told what decides the build

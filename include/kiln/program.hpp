@@ -7,7 +7,10 @@
  *     kiln::program_desc desc(programs, described);
  *     kiln::program program(desc);
  *     kiln::kernel blur = program.get_kernel("blur");
+ *     std::lock_guard<kiln::kernel> lock(blur);    where threads share it
  *     launch(blur.handle<cl_kernel>());
+ *
+ * Store and device are declared before the context, since they have to outlive it.
  *
  * Whoever keeps binaries elsewhere:
  *

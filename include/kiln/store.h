@@ -168,7 +168,8 @@ KILN_API kiln_status kiln_store_each(kiln_store *store, kiln_item_fn visit, void
  * a part named KILN_REQUEST_PART. */
 KILN_API kiln_status kiln_store_each_request(kiln_store *store, kiln_item_fn visit, void *user);
 
-/* What the key of a request begins with. */
+/* What the key of a request begins with, and no other: what is kept under such a key is not counted
+ * among the entries. */
 #define KILN_REQUEST_PART "request"
 
 /* What a store holds, and what it did. */
@@ -189,7 +190,10 @@ KILN_API kiln_status kiln_store_get_stat(kiln_store *store, kiln_store_stat *ret
  * kiln_store_get_stat. */
 KILN_API kiln_status kiln_store_get_known_stat(kiln_store *store, kiln_store_stat *ret_stat);
 
-/* Adds to the store's totals. Returns KILN_OK; KILN_E_READONLY; KILN_E_IO. */
+/* Adds to the store's totals. A store counts by itself what it writes, removes and finds damaged.
+ * Hits, misses, builds and times are counted by who knows them: contexts of kiln/program.h and the
+ * layer add theirs; who uses get and put alone adds them here. Returns KILN_OK; KILN_E_READONLY;
+ * KILN_E_IO. */
 KILN_API kiln_status kiln_store_account(kiln_store *store, const kiln_stats *delta);
 
 /* The key that a build was last done for since the store did not have it, as far as those who built
