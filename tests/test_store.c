@@ -684,6 +684,9 @@ static void report_corrupt(void *user, kiln_item *item, kiln_status status, cons
     assert_int_equal(kiln_item_get_info(item, &info), KILN_OK);
     assert_int_equal(info.state, KILN_E_CORRUPT);
     assert_string_equal(info.name, "");
+    char path[SCRATCH_PATH_SIZE];
+    scratch_entry_path(cache, 1, path);
+    assert_string_equal(info.path, path);
     assert_int_equal(status, KILN_E_CORRUPT);
     assert_true(strlen(why) > 0);
     ++*(int *)user;
@@ -1670,8 +1673,11 @@ static void test_locations(void **state)
     expect_open("", KILN_E_INVALID, "no location");
     expect_open("cache", KILN_E_PARSE, "\"cache\"");
     expect_open("redis://host", KILN_E_UNSUPPORTED, "\"redis\"");
-    expect_open("file:/tmp", KILN_E_UNSUPPORTED, "\"file\"");
-    expect_open("file://host/path", KILN_E_PARSE, "host/path");
+    expect_open("file:tmp", KILN_E_PARSE, "file:tmp");
+    expect_open("file:./tmp", KILN_E_PARSE, "file:./tmp");
+    expect_open("file:", KILN_E_PARSE, "file:///path");
+    expect_open("file://", KILN_E_PARSE, "file:///path");
+    expect_open("file://host/path", KILN_E_PARSE, "file://host/path");
     const struct {
         const char *options;
         kiln_status status;
@@ -1701,7 +1707,7 @@ static void test_locations(void **state)
         {"?layout=onednn&backend=", KILN_E_PARSE, "backend="},
         {"?layout=onednn&backend=..", KILN_E_PARSE, "backend=.."},
         {"?layout=onednn&backend=a%2fb", KILN_E_PARSE, "backend=a/b"},
-        {"?layout=onednn&backend=v1", KILN_E_PARSE, "backend=v1"},
+        {"?layout=onednn&backend=v1", KILN_E_PARSE, "another name than v1"},
         {"?layout=onednn&backend=abcdefabcdefabcdefabcdefabcdefab", KILN_E_PARSE, "backend="},
         {"%4", KILN_E_PARSE, "%4"},
         {"%00", KILN_E_PARSE, "%00"},
@@ -1716,6 +1722,9 @@ static void test_locations(void **state)
     snprintf(url, sizeof url, "file://%s/a%%20b%%3fc", scratch);
     expect_open(url, KILN_OK, NULL);
     assert_true(exists(scratch_path(scratch, "a b?c")));
+    snprintf(url, sizeof url, "file:%s/one%%20slash?readonly=0", scratch);
+    expect_open(url, KILN_OK, NULL);
+    assert_true(exists(scratch_path(scratch, "one slash")));
     expect_open(scratch_path(scratch, "plain%20?name"), KILN_OK, NULL);
     assert_true(exists(scratch_path(scratch, "plain%20?name")));
 }

@@ -772,6 +772,28 @@ static void test_a_damaged_item_has_its_keys_digest(void **state)
     kiln_key_release(&key);
 }
 
+static int expect_path(void *user, kiln_item *item)
+{
+    kiln_item_info info = {.struct_size = sizeof info};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(kiln_item_get_info(item, &info), KILN_OK);
+        assert_string_equal(info.path, user);
+    }
+    return 0;
+}
+
+static void test_an_item_has_its_payloads_path(void **state)
+{
+    (void)state;
+    char path[SCRATCH_PATH_SIZE];
+    put(1);
+    snprintf(path, sizeof path, "%s", payload_file(1, 0));
+    assert_int_equal(kiln_store_each(store, expect_path, path), KILN_OK);
+    write_whole(payload_file(1, 0), "damaged", 7);
+    write_whole(key_file(1, 0), "", 0);
+    assert_int_equal(kiln_store_each(store, expect_path, path), KILN_OK);
+}
+
 static void test_a_pair_in_a_wrong_folder(void **state)
 {
     (void)state;
@@ -1715,6 +1737,7 @@ int main(void)
         TEST(test_lengths_in_a_key_file_are_not_believed),
         TEST(test_a_key_of_one_and_a_payload_of_another),
         TEST(test_a_damaged_item_has_its_keys_digest),
+        TEST(test_an_item_has_its_payloads_path),
         TEST(test_a_pair_in_a_wrong_folder),
         TEST(test_foreign_names_stay),
         TEST(test_other_things_in_a_payloads_place),

@@ -172,6 +172,7 @@ static int list_item(void *user, kiln_item *item)
     kiln_entry *entry = NULL;
     assert_int_equal(kiln_item_get_info(item, &info), KILN_OK);
     assert_int_equal(info.state, KILN_OK);
+    assert_string_equal(info.path, path);
     assert_memory_equal(info.name, "kernel_", 7);
     assert_string_equal(info.device, "a device of tests");
     assert_int_equal(kiln_item_read(item, &entry), KILN_OK);
@@ -697,6 +698,25 @@ static void test_damage_is_counted(void **state)
     kiln_verify_report report = {.struct_size = sizeof report};
     assert_int_equal(kiln_store_verify(store, NULL, NULL, &report), KILN_OK);
     assert_int_equal(report.corrupt, 1);
+    kiln_store_close(&store);
+    free(bytes);
+}
+
+static void test_a_damaged_page_hides_its_entries_alone(void **state)
+{
+    (void)state;
+    write_pack(0, 300);
+    size_t size;
+    unsigned char *bytes = read_whole(&size);
+    const unsigned hidden = bytes[4096];
+    assert_true(hidden > 0 && hidden < 200);
+    bytes[4096 + 16] ^= 1;
+    write_whole(bytes, size);
+    kiln_store *store = open_pack();
+    kiln_verify_report report = {.struct_size = sizeof report};
+    assert_int_equal(kiln_store_verify(store, NULL, NULL, &report), KILN_E_CORRUPT);
+    assert_int_equal(report.checked, 300 - hidden);
+    assert_int_equal(report.ok, 300 - hidden);
     kiln_store_close(&store);
     free(bytes);
 }
@@ -1242,6 +1262,7 @@ int main(void)
         TEST(test_every_truncation_is_found),
         TEST(test_a_pack_that_shrinks_while_it_is_open),
         TEST(test_forged_numbers),
+        TEST(test_a_damaged_page_hides_its_entries_alone),
         TEST(test_damage_is_counted),
         TEST(test_hostile_files),
         TEST(test_directories_above),

@@ -139,6 +139,8 @@ typedef struct kiln_item_info {
     uint64_t stored_bytes;            /* of the file */
     uint64_t build_ns;
     int64_t created_s, last_used_s; /* Unix seconds */
+    const char *path; /* of its file, or of the payload's, below what the store was opened with; of
+                         an item in a pack: the pack's */
 } kiln_item_info;
 
 /* What the entry's head says; the payload is not read. Texts live as long as the item. */
@@ -240,7 +242,10 @@ typedef struct kiln_verify_report {
  * with why it is not. */
 typedef void (*kiln_verify_fn)(void *user, kiln_item *item, kiln_status status, const char *why);
 
-/* Reads and verifies every entry; removes nothing. @report may be NULL. */
+/* Reads and verifies every entry; removes nothing. @report may be NULL.
+ *
+ * @ret_report  [out] written on every failure too but KILN_E_INVALID: it tells of what was checked
+ * Returns as kiln_store_each. */
 KILN_API kiln_status kiln_store_verify(kiln_store *store, kiln_verify_fn report, void *user,
                                        kiln_verify_report *ret_report);
 

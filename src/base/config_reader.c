@@ -156,7 +156,9 @@ static void complain_of_relative(kilni_config_reader *reader, const kilni_dir_ca
 /* Whether a value says where a cache is, in any working directory. */
 static bool is_place(const char *value, const kilni_dir_candidate *candidate)
 {
-    bool is_url = strncmp(value, "file:///", 8) == 0 || strncmp(value, "pack:/", 6) == 0;
+    const bool is_file_url =
+        strncmp(value, "file:/", 6) == 0 && (value[6] != '/' || value[7] == '/');
+    const bool is_url = is_file_url || strncmp(value, "pack:/", 6) == 0;
     return value[0] == '/' || (candidate->takes_location && is_url);
 }
 

@@ -260,7 +260,8 @@ static const struct option {
     {"policy", read_policy, "cost, lru, fifo or no_evict"},
     {"max-age", read_max_age, "a number of days"},
     {"layout", read_layout, "kiln, sycl or onednn"},
-    {"backend", read_backend, "up to 31 letters, digits, '_' and '-', a letter first"},
+    {"backend", read_backend,
+     "up to 31 letters, digits, '_' and '-', a letter first, and another name than v1"},
     {"write", read_write, "all, first or none"},
     {"key-file", read_key_file, "an absolute path"},
 };
@@ -329,15 +330,23 @@ static kiln_status read_url(char *text, kilni_store_options *options, kiln_error
     return status == KILN_OK ? read_options(query, options, error) : status;
 }
 
-static kiln_status read_file_url(char *text, kilni_store_options *options, kiln_error *error)
+/* Where the path begins in what follows a scheme. */
+static const char *path_in_url(const char *text)
 {
-    if (text[0] != '/' && text[0] != '.') {
-        return kilni_error_set(error, KILN_E_PARSE, 0,
-                               "file://%s: a path that begins with '/' or '.' must follow, as in "
-                               "file:///path",
-                               text);
+    return strncmp(text, "//", 2) == 0 ? text + 2 : text;
+}
+
+/* "file:///path", "file:/path" and "file://./path". */
+static kiln_status check_file_url(const char *text, kiln_error *error)
+{
+    const char *path = path_in_url(text);
+    if (path[0] == '/' || (path[0] == '.' && path != text)) {
+        return KILN_OK;
     }
-    return read_url(text, options, error);
+    return kilni_error_set(error, KILN_E_PARSE, 0,
+                           "file:%s: a path that begins with '/' must follow, as in file:///path, "
+                           "or with '.', as in file://./path",
+                           text);
 }
 
 /* Nothing is written to a pack: it has only what says how it is used. */
@@ -358,35 +367,29 @@ static kiln_status check_pack_options(const char *url, kiln_error *error)
     return KILN_OK;
 }
 
-/* "pack:FILE", "pack:/abs/path" and "pack:///abs/path". */
-static kiln_status read_pack_url(char *text, kilni_store_options *options, kiln_error *error)
+/* "pack:FILE", "pack:/path" and "pack:///path". */
+static kiln_status check_pack_url(const char *text, kiln_error *error)
 {
-    if (strncmp(text, "//", 2) == 0) {
-        if (text[2] != '/') {
-            return kilni_error_set(error, KILN_E_PARSE, 0,
-                                   "pack:%s: an absolute path must follow //, as in pack:///path",
-                                   text);
-        }
-        memmove(text, text + 2, strlen(text + 2) + 1);
+    const char *path = path_in_url(text);
+    if (path[0] != '/' && path != text) {
+        return kilni_error_set(error, KILN_E_PARSE, 0,
+                               "pack:%s: an absolute path must follow //, as in pack:///path",
+                               text);
     }
-    kiln_status status = check_pack_options(text, error);
-    if (status == KILN_OK) {
-        status = read_url(text, options, error);
-    }
-    if (status == KILN_OK && text[0] == '\0') {
+    if (path[0] == '\0' || path[0] == '?') {
         return kilni_error_set(error, KILN_E_PARSE, 0, "pack: names no file");
     }
-    return status;
+    return check_pack_options(path, error);
 }
 
 static const struct scheme {
     const char *name;
     kilni_location_kind kind;
-    kiln_status (*read)(char *text, kilni_store_options *options, kiln_error *error);
+    kiln_status (*check)(const char *text, kiln_error *error); /* of what follows */
 } known_schemes[] = {
     {"", KILNI_LOCATION_DIR, NULL}, /* a path, taken literally */
-    {"file://", KILNI_LOCATION_DIR, read_file_url},
-    {"pack:", KILNI_LOCATION_PACK, read_pack_url},
+    {"file:", KILNI_LOCATION_DIR, check_file_url},
+    {"pack:", KILNI_LOCATION_PACK, check_pack_url},
 };
 
 enum { SCHEME_COUNT = sizeof known_schemes / sizeof known_schemes[0] };
@@ -433,11 +436,16 @@ kiln_status kilni_location_parse(const char *location, const kiln_store_params *
     if (!scheme) {
         return complain_of_scheme(location, error);
     }
-    char *path = strdup(location + strlen(scheme->name));
+    const char *text = location + strlen(scheme->name);
+    status = scheme->check ? scheme->check(text, error) : KILN_OK;
+    if (status != KILN_OK) {
+        return status;
+    }
+    char *path = strdup(scheme->check ? path_in_url(text) : text);
     if (!path) {
         return kilni_error_set(error, KILN_E_NO_MEMORY, 0, "out of memory");
     }
-    status = scheme->read ? scheme->read(path, &options, error) : KILN_OK;
+    status = scheme->check ? read_url(path, &options, error) : KILN_OK;
     if (status != KILN_OK) {
         free(path);
         return status;

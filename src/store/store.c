@@ -400,9 +400,7 @@ kiln_status kiln_store_verify(kiln_store *store, kiln_verify_fn report, void *us
     if (status == KILN_OK) {
         status = work.status;
     }
-    if (status == KILN_OK) {
-        kilni_params_hand_out(ret_report, &work.result, sizeof work.result);
-    }
+    kilni_params_hand_out(ret_report, &work.result, sizeof work.result);
     return status;
 }
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """kiln doctor, with whatever OpenCL this machine has."""
 
+import glob
 import json
 import os
 import subprocess
@@ -112,6 +113,26 @@ class Doctor(cli.CliTest):
             self.assertIsNone(variables["NOT_SET"])
             self.assertTrue(platform["driver_files"])
             self.assertTrue(all(platform["driver_files"].values()))
+
+    def test_files_of_one_name(self):
+        """A driver that is elsewhere finds headers beside it, and those that the system has."""
+        driver = glob.glob("/usr/lib/*/libpocl.so.2")
+        headers = glob.glob("/usr/share/pocl/include/_kernel.h")
+        if not driver or not headers:
+            self.skipTest("no PoCL here")
+        folders = [os.path.join(self.scratch, name) for name in ("lib", "share/pocl/include")]
+        for folder in folders:
+            os.makedirs(folder)
+        os.symlink(driver[0], os.path.join(folders[0], "libpocl.so.2"))
+        with open(os.path.join(folders[1], "_kernel.h"), "w") as file:
+            file.write("another one")
+        with open(os.path.join(self.scratch, "a.icd"), "w") as file:
+            file.write(os.path.join(folders[0], "libpocl.so.2"))
+        self.environment["OCL_ICD_VENDORS"] = self.scratch
+        platform, = self.report()["platforms"]
+        files = platform["driver_files"]
+        self.assertLessEqual({"_kernel.h", "_kernel.h (2)"}, set(files))
+        self.assertNotEqual(files["_kernel.h"], files["_kernel.h (2)"])
 
     def test_missing_layer_of_the_user(self):
         self.environment["OPENCL_LAYERS"] = "/nonexistent/layer.so"

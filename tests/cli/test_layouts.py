@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Caches that a URL names, in each layout; and a reader of their files made from docs/ alone."""
+"""Caches that a URL names, in each layout; their files are read by a reader made from docs/ alone."""
 
+import json
 import os
 import re
-import struct
-import unittest
+import sys
 
 import cli
+
+here = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(os.path.join(os.path.dirname(here), "independent"))
+
+from read_entry import read_entry, read_key  # noqa: E402
 
 HASH = "[0-9a-f]{32}"
 NAMES = {
@@ -15,28 +20,9 @@ NAMES = {
 }
 
 
-def parts_of(encoding):
-    """The parts of a key, by docs/format.md, The key."""
-    assert encoding[:16] == b"KILNKEY\x01" + bytes(4) + encoding[12:16]
-    count, at, parts = struct.unpack_from("<I", encoding, 12)[0], 16, []
-    for _ in range(count):
-        length = encoding[at]
-        name = encoding[at + 1:at + 1 + length].decode()
-        form, size = struct.unpack_from("<BQ", encoding, at + 2 + length)
-        assert form == 0
-        at += length + 11
-        parts.append((name, encoding[at:at + size]))
-        at += size
-    assert at == len(encoding)
-    return parts
-
-
-def sections_of(entry):
-    """The sections of an entry by type, by docs/format.md, The entry."""
-    assert entry[:12] == b"KILN\r\n\x1a\n" + struct.pack("<I", 1)
-    count = struct.unpack_from("<I", entry, 44)[0]
-    rows = [struct.unpack_from("<IIQQ", entry, 64 + 24 * i) for i in range(count)]
-    return {kind: entry[offset:offset + size] for kind, _, offset, size in rows}
+def name_of(encoding):
+    """The kernel that a key is of."""
+    return next(part["bytes"] for part in read_key(encoding)[1] if part["name"] == b"name")
 
 
 class Layout:
@@ -77,9 +63,9 @@ class Layout:
     def test_a_reader_of_ones_own(self):
         found = {}
         for key_name, payload_name in self.pairs():
-            key, sections = self.read(key_name), sections_of(self.read(payload_name))
-            self.assertEqual(sections[2], key)
-            found[dict(parts_of(key))["name"]] = sections[5]
+            key, entry = self.read(key_name), read_entry(self.read(payload_name))
+            self.assertEqual(entry["key"], key)
+            found[name_of(key)] = entry["payload"]
         digest = self.digests["saxpy"]
         self.assertEqual(found[b"saxpy"], bytes((i * 7 + 3000) % 256 for i in range(3000)))
         self.assertEqual(self.kiln("show", digest, "--payload", "-").stdout, found[b"saxpy"])
@@ -94,7 +80,7 @@ class Layout:
         self.assertIn(b"saxpy", self.kiln("show", digest).stdout)
         self.kiln("verify")
         payload = next(payload for key, payload in self.pairs()
-                       if dict(parts_of(self.read(key)))["name"] == b"saxpy")
+                       if name_of(self.read(key)) == b"saxpy")
         with open(os.path.join(self.root, payload), "r+b") as file:
             file.seek(-1, os.SEEK_END)
             byte = file.read(1)[0]
@@ -116,6 +102,32 @@ class Layout:
         stats = super().kiln_json("stats")
         self.assertEqual(stats["entries"], len(self.listed()))
         self.assertGreater(stats["bytes"], 0)
+
+    def test_without_the_layout(self):
+        """The cache is not empty, and how it is to be named can be taken over."""
+        result = super().kiln("ls", "--dir", self.root)
+        self.assertIn(f"has entries in the layout {self.layout}".encode(), result.stderr)
+        self.assertIn(f"--dir '{self.cache}'".encode(), result.stderr)
+        self.assertNotIn(b"empty", result.stderr)
+        self.assertEqual(result.stdout, b"")
+        for location in self.root, f"file://{self.root}", f"file://{self.root}?stamp=0":
+            told, = map(json.loads, super().kiln("ls", "--json", "--dir", location)
+                        .stdout.decode().splitlines())
+            self.assertEqual(told["other_layout"], self.layout)
+            listed = super().kiln("ls", "--json", "--dir", told["location"]).stdout.splitlines()
+            self.assertEqual(len(listed), len(self.pairs()))
+
+    def test_without_the_layout_an_empty_one_is_empty(self):
+        """But for requests, which have one place in all layouts."""
+        self.kiln("clear", "--yes")
+        self.assertIn(b"is empty", super().kiln("ls", "--dir", self.root).stderr)
+
+    def test_a_file_that_is_not_ours_is_named(self):
+        for half in self.pairs()[0]:
+            os.chmod(os.path.join(self.root, half), 0o666)
+        shown = self.kiln("verify", expect=4).stderr.decode()
+        self.assertIn(f"kiln: {self.root}/{half}: the file is not ours alone", shown)
+        self.assertNotIn("0" * 32, shown)
 
     def test_the_variable(self):
         listed = self.listed()

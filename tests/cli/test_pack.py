@@ -227,6 +227,11 @@ class Chain(PackTest):
         result = self.kiln("ls", "--json", "--dir", "pack:x.kpack", cwd=folder)
         self.assertEqual(len(result.stdout.splitlines()), 3)
 
+    def test_a_url_with_one_slash(self):
+        self.assertEqual(len(self.listed("--dir", f"file:{self.cache}")), 3)
+        result = self.kiln("ls", "--dir", f"redis:{self.cache}", expect=3)
+        self.assertIn(b'unknown kind of store "redis"', result.stderr)
+
     def test_wrong_locations(self):
         for location in (f"{self.cache}|", f"|{self.cache}", f"{self.cache}|redis://x",
                          f"file://{self.cache}?write=some|pack:{self.pack}"):

@@ -24,7 +24,7 @@ class Repair(cli.CliTest):
         before = self.files()
         report = self.kiln("verify", "--repair", "--yes", "--json")
         self.assertEqual(report.stdout, b'{"checked":4,"ok":3,"corrupt":1,"newer":0,"removed":1,'
-                                        b'"unauthenticated":0,"unreadable":0}\n')
+                                        b'"unauthenticated":0,"unreadable":0,"complete":true}\n')
         self.assertIn(self.damaged.encode(), report.stderr)
         before.remove(self.damaged)
         self.assertEqual(self.files(), before)
@@ -87,6 +87,51 @@ class Repair(cli.CliTest):
         self.assertIn(b"4 checked: 3 ok", output)
         self.environment["TERM"] = "dumb"
         self.assertNotIn(b"\r\x1b[K", self.kiln("verify", expect=5).stderr)
+
+
+class DamagedIndex(cli.CliTest):
+    """A page of a pack's index is damaged, and hides its entries."""
+
+    def setUp(self):
+        super().setUp()
+        self.digests = self.make("entries")
+        self.pack = os.path.join(self.scratch, "a.kpack")
+        self.kiln("pack", self.pack)
+        with open(self.pack, "r+b") as file:
+            file.seek(4096 + 20)
+            file.write(b"damaged")
+
+    def verify(self, location, *arguments):
+        return self.kiln("verify", "--dir", location, *arguments, expect=5)
+
+    def test_the_pack_alone(self):
+        result = self.verify(f"pack:{self.pack}")
+        self.assertEqual(
+            result.stdout,
+            b"0 checked: 0 ok, 0 corrupt, 0 of a newer format; not all was checked\n")
+        self.assertIn(b"a part of the index is damaged", result.stderr)
+        report = self.kiln_json("verify", "--dir", f"pack:{self.pack}", expect=5)
+        self.assertEqual((report["checked"], report["complete"]), (0, False))
+
+    def test_the_rest_of_a_chain_is_told_and_mended(self):
+        chain = f"{self.cache}|pack:{self.pack}"
+        self.change_byte(self.digests["saxpy"], -200)
+        report = self.kiln_json("verify", "--dir", chain, expect=5)
+        self.assertEqual((report["checked"], report["ok"], report["corrupt"]), (4, 3, 1))
+        self.assertFalse(report["complete"])
+        report = self.kiln_json("verify", "--dir", chain, "--repair", "--yes", expect=5)
+        self.assertEqual((report["removed"], report["complete"]), (1, False))
+        self.assertFalse(os.path.exists(self.entry_path(self.digests["saxpy"])))
+
+
+class Paths(cli.CliTest):
+    def test_of_what_is_damaged(self):
+        digest = self.make("entries")["saxpy"]
+        self.change_byte(digest, -200)
+        line = f"kiln: {digest}: its bytes are damaged"
+        shown = self.kiln("verify", expect=5).stderr.decode()
+        self.assertIn(line, shown)
+        self.assertIn(f"({self.entry_path(digest)})\n", shown)
 
 
 if __name__ == "__main__":

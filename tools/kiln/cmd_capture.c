@@ -19,15 +19,17 @@
 #include "tool.h"
 
 static const char usage[] =
-    "Usage: kiln capture [--dir DIR] [--wait-ms N] [--idle] [--json]\n"
+    "Usage: kiln capture [--dir DIR] [--key-file FILE] [--wait-ms N] [--idle] [--json]\n"
     "\n"
     "Builds again what programs built on runtimes whose results can't be captured without\n"
     "stalling them, and stores the results. Programs start this by themselves.\n"
     "\n"
-    "  --dir DIR    the cache directory\n"
-    "  --wait-ms N  where another one is at work here: how long to wait for its end; default 0\n"
-    "  --idle       only with what time and disk others leave\n"
-    "  --json       one JSON object\n";
+    "  --dir DIR        the cache directory\n"
+    "  --key-file FILE  the key that requests and entries are signed with\n"
+    "  --wait-ms N      where another one is at work here: how long to wait for its end; default "
+    "0\n"
+    "  --idle           only with what time and disk others leave\n"
+    "  --json           one JSON object\n";
 
 #define NS_PER_MS UINT64_C(1000000)
 

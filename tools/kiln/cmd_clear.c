@@ -10,14 +10,15 @@
 #include "tool.h"
 
 static const char usage[] =
-    "Usage: kiln clear [--dir DIR] [--yes] [--json]\n"
+    "Usage: kiln clear [--dir DIR] [--key-file FILE] [--yes] [--json]\n"
     "\n"
     "Removes all entries, after asking. Entries of a newer format and files that Kiln did not\n"
     "make stay.\n"
     "\n"
-    "  --dir DIR  the cache directory\n"
-    "  --yes      don't ask; needed where stdin is no terminal\n"
-    "  --json     one JSON object\n";
+    "  --dir DIR        the cache directory\n"
+    "  --key-file FILE  the key that the entries are signed with\n"
+    "  --yes            don't ask; needed where stdin is no terminal\n"
+    "  --json           one JSON object\n";
 
 static bool ask(const struct directory *directory)
 {

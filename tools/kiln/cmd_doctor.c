@@ -12,13 +12,14 @@
 #include "tool.h"
 
 static const char usage[] =
-    "Usage: kiln doctor [--dir DIR] [--json]\n"
+    "Usage: kiln doctor [--dir DIR] [--key-file FILE] [--json]\n"
     "\n"
     "Tells what a program would get here: the OpenCL loader, its drivers and devices, the cache\n"
     "directory, the variables that count; and what is wrong with them.\n"
     "\n"
-    "  --dir DIR  the cache directory\n"
-    "  --json     one JSON object\n";
+    "  --dir DIR        the cache directory\n"
+    "  --key-file FILE  the key that the entries are signed with\n"
+    "  --json           one JSON object\n";
 
 static void __attribute__((format(printf, 2, 0)))
 push_text(json_t *list, const char *format, va_list arguments)

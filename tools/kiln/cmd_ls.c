@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "dpcpp/dpcpp.h"
 
@@ -7,16 +8,19 @@
 #include "json.h"
 #include "listing.h"
 #include "options.h"
+#include "other_layout.h"
 #include "output.h"
 #include "table.h"
 #include "tool.h"
 
 static const char usage[] =
-    "Usage: kiln ls [--dir DIR] [--layout LAYOUT] [--all] [--sort ORDER] [--json]\n"
+    "Usage: kiln ls [--dir DIR] [--key-file FILE] [--layout LAYOUT] [--all] [--sort ORDER]\n"
+    "               [--json]\n"
     "\n"
     "Lists the entries, last used first.\n"
     "\n"
     "  --dir DIR        the cache directory\n"
+    "  --key-file FILE  the key that the entries are signed with\n"
     "  --layout LAYOUT  dpcpp: a cache that a SYCL runtime wrote\n"
     "  --all            requests for later builds too\n"
     "  --sort ORDER     used, created, size, cost (of building), name, device, kind or digest\n"
@@ -105,6 +109,27 @@ static size_t print_listing(const struct listing *listing, bool all, bool json)
     return shown;
 }
 
+static void explain_nothing(const struct directory *directory, bool has_requests, bool json)
+{
+    const char *layout;
+    char *location = other_layout_find(directory, &layout);
+    if (location != NULL) {
+        complain("the cache in %s has entries in the layout %s: --dir '%s' lists them",
+                 directory->path, layout, location);
+        if (json) {
+            json_t *object = must(json_object());
+            json_add(object, "other_layout", json_text_or_null(layout));
+            json_add(object, "location", json_text_or_null(location));
+            json_print(stdout, object);
+        }
+    } else if (has_requests) {
+        complain("the cache in %s holds nothing but requests: --all lists them", directory->path);
+    } else {
+        complain("the cache in %s is empty", directory->path);
+    }
+    free(location);
+}
+
 int cmd_ls(int argc, char **argv)
 {
     bool all = false;
@@ -139,12 +164,8 @@ int cmd_ls(int argc, char **argv)
     kiln_status status = listing_read(directory.store, &listing);
     if (status == KILN_OK) {
         listing_sort(&listing, order);
-        const size_t shown = print_listing(&listing, all, line.json);
-        if (shown == 0 && listing.count > 0) {
-            complain("the cache in %s holds nothing but requests: --all lists them",
-                     directory.path);
-        } else if (shown == 0 && directory.store != NULL) {
-            complain("the cache in %s is empty", directory.path);
+        if (print_listing(&listing, all, line.json) == 0 && directory.store != NULL) {
+            explain_nothing(&directory, listing.count > 0, line.json);
         }
         listing_free(&listing);
     } else {

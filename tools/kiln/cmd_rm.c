@@ -9,14 +9,15 @@
 #include "tool.h"
 
 static const char usage[] =
-    "Usage: kiln rm [--dir DIR] [--all-matching] [--json] DIGEST-PREFIX...\n"
+    "Usage: kiln rm [--dir DIR] [--key-file FILE] [--all-matching] [--json] DIGEST-PREFIX...\n"
     "\n"
     "Removes the entries whose digests begin so. A prefix has at least 4 digits and stands for\n"
     "one entry; where one stands for several, nothing at all is removed.\n"
     "\n"
-    "  --dir DIR       the cache directory\n"
-    "  --all-matching  all entries that a prefix stands for\n"
-    "  --json          one JSON object\n";
+    "  --dir DIR        the cache directory\n"
+    "  --key-file FILE  the key that the entries are signed with\n"
+    "  --all-matching   all entries that a prefix stands for\n"
+    "  --json           one JSON object\n";
 
 /* What the operands stand for. */
 struct selection {

@@ -14,13 +14,14 @@
 #include "tool.h"
 
 static const char usage[] =
-    "Usage: kiln show [--dir DIR] [--layout LAYOUT]\n"
+    "Usage: kiln show [--dir DIR] [--key-file FILE] [--layout LAYOUT]\n"
     "                 [--json | --source | --log | --payload FILE | --answers FILE]\n"
     "                 DIGEST-PREFIX\n"
     "\n"
     "Prints where an entry came from and the parts of its key. A prefix has at least 4 digits.\n"
     "\n"
     "  --dir DIR        the cache directory\n"
+    "  --key-file FILE  the key that the entries are signed with\n"
     "  --layout LAYOUT  dpcpp: a cache that a SYCL runtime wrote; takes an item's id or path\n"
     "  --json           one JSON object, with the texts of all parts and the log\n"
     "  --source         only the source that it was built from\n"

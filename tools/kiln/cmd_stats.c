@@ -13,12 +13,13 @@
 #include "tool.h"
 
 static const char usage[] =
-    "Usage: kiln stats [--dir DIR] [--json]\n"
+    "Usage: kiln stats [--dir DIR] [--key-file FILE] [--json]\n"
     "\n"
     "Prints what caching did so far, in all processes, and what the cache holds now.\n"
     "\n"
-    "  --dir DIR  the cache directory\n"
-    "  --json     one JSON object\n";
+    "  --dir DIR        the cache directory\n"
+    "  --key-file FILE  the key that the entries are signed with\n"
+    "  --json           one JSON object\n";
 
 static void add_row(struct libscols_table *table, const char *name, const char *value,
                     const char *meaning)

@@ -16,8 +16,9 @@
 #include "tool.h"
 
 static const char usage[] =
-    "Usage: kiln trim [--dir DIR] [--max-size SIZE] [--older-than AGE] [--stale] [--dry-run]\n"
-    "                 [--json]\n"
+    "Usage: kiln trim [--dir DIR] [--key-file FILE] [--max-size SIZE] [--older-than AGE] "
+    "[--stale]\n"
+    "                 [--dry-run] [--json]\n"
     "       kiln trim --layout dpcpp [--dir DIR] [--max-size SIZE] [--older-than AGE] [--yes]\n"
     "                 [--grace SECONDS] [--json]\n"
     "\n"
@@ -29,6 +30,7 @@ static const char usage[] =
     "mends what verify finds. Without --yes, only says what it would do.\n"
     "\n"
     "  --dir DIR         the cache directory\n"
+    "  --key-file FILE   the key that the entries are signed with\n"
     "  --max-size SIZE   what may be left: bytes, with a suffix K, M, G or T\n"
     "  --older-than AGE  remove what was not used for so long: days, or with a suffix d, h, m, s\n"
     "  --stale           remove what was built by a driver that was replaced by another; loads\n"

@@ -44,13 +44,26 @@ static bool is_unreadable(kiln_status status)
            status != KILN_E_UNAUTHENTICATED;
 }
 
-static void note_damaged(struct verification *work, const char *digest)
+static void note_damaged(struct verification *work, const kiln_digest *digest)
 {
     if (work->damaged_count == work->capacity) {
         work->capacity = work->capacity == 0 ? 64 : work->capacity * 2;
         work->damaged = must(reallocarray(work->damaged, work->capacity, sizeof *work->damaged));
     }
-    memcpy(work->damaged[work->damaged_count++], digest, KILN_DIGEST_TEXT_SIZE);
+    kiln_digest_format(digest, work->damaged[work->damaged_count++]);
+}
+
+/* Whoever is to mend a file needs its name, all the more where its key can't be told. */
+static void complain_of_item(const kiln_item_info *info, const char *why)
+{
+    static const kiln_digest untold;
+    char digest[KILN_DIGEST_TEXT_SIZE];
+    kiln_digest_format(&info->digest, digest);
+    if (memcmp(&info->digest, &untold, sizeof untold) == 0) {
+        complain("%s: %s", info->path, why);
+    } else {
+        complain("%s: %s (%s)", digest, why, info->path);
+    }
 }
 
 static bool digest_of(kiln_item *item, char *digest)
@@ -68,13 +81,13 @@ static void take_result(void *user, kiln_item *item, kiln_status status, const c
     struct verification *work = user;
     progress_step("checked");
     work->unreadable += is_unreadable(status);
-    char digest[KILN_DIGEST_TEXT_SIZE];
-    if (status == KILN_OK || !digest_of(item, digest)) {
-        return;
+    kiln_item_info info = {.struct_size = sizeof info};
+    if (status == KILN_OK || kiln_item_get_info(item, &info) != KILN_OK) {
+        return; /* as it should be, or gone meanwhile */
     }
-    complain("%s: %s", digest, why);
+    complain_of_item(&info, why);
     if (status == KILN_E_CORRUPT) {
-        note_damaged(work, digest);
+        note_damaged(work, &info.digest);
     }
 }
 
@@ -121,7 +134,9 @@ static kiln_status repair(kiln_store *store, struct verification *work, bool yes
 
 /* ---- the command ---- */
 
-static void print_report(const struct verification *work, uint64_t corrupt, bool json)
+/* @is_complete  false: what was counted is not all that is there */
+static void print_report(const struct verification *work, uint64_t corrupt, bool is_complete,
+                         bool json)
 {
     const kiln_verify_report *report = &work->report;
     if (json) {
@@ -133,6 +148,7 @@ static void print_report(const struct verification *work, uint64_t corrupt, bool
         json_add(object, "removed", json_number(report->removed));
         json_add(object, "unauthenticated", json_number(report->unauthenticated));
         json_add(object, "unreadable", json_number(work->unreadable));
+        json_add(object, "complete", json_boolean(is_complete));
         json_print(stdout, object);
         return;
     }
@@ -148,26 +164,44 @@ static void print_report(const struct verification *work, uint64_t corrupt, bool
     if (report->removed > 0) {
         printf("; %" PRIu64 " removed", report->removed);
     }
+    if (!is_complete) {
+        printf("; not all was checked");
+    }
     putchar('\n');
+}
+
+static kiln_status check(const struct directory *directory, struct verification *work)
+{
+    kiln_status status = KILN_OK;
+    if (directory->store != NULL) {
+        status = kiln_store_verify(directory->store, take_result, work, &work->report);
+    }
+    progress_end();
+    if (status == KILN_E_CORRUPT) {
+        complain("%s: a part of the index is damaged: what it leads to was not checked",
+                 directory->path);
+    } else if (status != KILN_OK) {
+        complain("%s: %s", directory->path, kiln_status_text(status));
+    }
+    return status;
 }
 
 static int verify(const struct directory *directory, bool repairs, bool yes, bool json)
 {
     struct verification work = {.report.struct_size = sizeof work.report};
-    kiln_status status = directory->store == NULL ? KILN_OK
-                                                  : kiln_store_verify(directory->store, take_result,
-                                                                      &work, &work.report);
-    progress_end();
-    if (status == KILN_OK && repairs) {
-        status = repair(directory->store, &work, yes);
-    }
+    kiln_status status = check(directory, &work);
+    const bool is_complete = status == KILN_OK;
+    const kiln_status repaired = repairs ? repair(directory->store, &work, yes) : KILN_OK;
     free(work.damaged);
-    if (status != KILN_OK) {
-        complain("%s: %s", directory->path, kiln_status_text(status));
-        return exit_code_of(status);
+    if (is_complete && repaired != KILN_OK) {
+        complain("%s: %s", directory->path, kiln_status_text(repaired));
+        status = repaired;
     }
     const uint64_t corrupt = work.report.corrupt - work.unreadable;
-    print_report(&work, corrupt, json);
+    print_report(&work, corrupt, is_complete, json);
+    if (status != KILN_OK) {
+        return exit_code_of(status);
+    }
     if (corrupt > work.report.removed || work.report.unauthenticated > 0) {
         return EXIT_DAMAGED;
     }

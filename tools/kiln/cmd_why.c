@@ -14,15 +14,16 @@
 #include "tool.h"
 
 static const char usage[] =
-    "Usage: kiln why [--dir DIR] [--json] DIGEST-PREFIX | --last [--trace FILE]\n"
+    "Usage: kiln why [--dir DIR] [--key-file FILE] [--json] DIGEST-PREFIX | --last [--trace FILE]\n"
     "\n"
     "Tells why a build was not found: in which parts its key differs from the nearest ones that\n"
     "are there.\n"
     "\n"
-    "  --dir DIR     the cache directory\n"
-    "  --last        the last build that was not found, as programs under 'kiln run' note it\n"
-    "  --trace FILE  the last one that this trace tells of\n"
-    "  --json        one JSON object\n";
+    "  --dir DIR        the cache directory\n"
+    "  --key-file FILE  the key that the entries are signed with\n"
+    "  --last           the last build that was not found, as programs under 'kiln run' note it\n"
+    "  --trace FILE     the last one that this trace tells of\n"
+    "  --json           one JSON object\n";
 
 static json_t *neighbour_to_json(const struct neighbour *neighbour, const kiln_key *wanted)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
+#include <string.h>
 
 #include <kiln/opencl.h>
 
@@ -13,6 +14,18 @@ static void add_member(void *user, const char *name, const char *value)
     json_add(user, name, json_text_or_null(value));
 }
 
+/* A driver may have several files of one name: from the second on a number is behind it. */
+static void add_file(void *user, const char *name, const char *identity)
+{
+    char *unique = must(strdup(name));
+    for (unsigned number = 2; json_object_get(user, unique) != NULL; number++) {
+        free(unique);
+        unique = text_of("%s (%u)", name, number);
+    }
+    json_add(user, unique, json_text_or_null(identity));
+    free(unique);
+}
+
 void doctor_key_of_platform(struct doctor *doctor, json_t *platform, void *handle, const char *name)
 {
     json_t *variables = must(json_object());
@@ -20,7 +33,7 @@ void doctor_key_of_platform(struct doctor *doctor, json_t *platform, void *handl
     const char **more = key_patterns(doctor->config);
     kiln_opencl_report_environment(name, more, add_member, variables);
     free(more);
-    if (kiln_opencl_report_driver_files(handle, name, add_member, files) != KILN_OK) {
+    if (kiln_opencl_report_driver_files(handle, name, add_file, files) != KILN_OK) {
         doctor_problem(doctor, "the library of the driver of %s can't be told: nothing is cached",
                        name == NULL ? "a platform" : name);
     }

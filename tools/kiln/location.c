@@ -58,10 +58,11 @@ static char *absolute_directory(const char *tier)
     return url;
 }
 
+/* A URL has a scheme and a path from the root on; a folder's name may have a ':' too. */
 static bool is_url(const char *tier)
 {
     size_t length = strspn(tier, "abcdefghijklmnopqrstuvwxyz0123456789+.-");
-    return length > 0 && begins_with(tier + length, "://");
+    return length > 0 && begins_with(tier + length, ":/");
 }
 
 static char *absolute_tier(const char *tier)
@@ -90,6 +91,22 @@ char *absolute_location(const char *location)
         }
         location += length + 1;
     }
+}
+
+char *location_with_layout(const char *location, const char *layout)
+{
+    if (strchr(location, '|') != NULL || begins_with(location, pack_scheme) ||
+        (!is_plain_directory(location) && strstr(location, "layout=") != NULL)) {
+        return NULL;
+    }
+    if (!is_plain_directory(location)) {
+        const char separator = strchr(location, '?') == NULL ? '?' : '&';
+        return text_of("%s%clayout=%s", location, separator, layout);
+    }
+    char *escaped = escape(location);
+    char *url = text_of("file://%s?layout=%s", escaped, layout);
+    free(escaped);
+    return url;
 }
 
 bool is_plain_directory(const char *location)

@@ -9,5 +9,9 @@
 /* The same from the root on, so that it means the same in any working directory. To be freed. */
 char *absolute_location(const char *location);
 
+/* The same with an option for the layout. NULL: it names one already, or is no directory's. To be
+ * freed. */
+char *location_with_layout(const char *location, const char *layout);
+
 /* Whether it is one directory's plain path, from the root on. */
 bool is_plain_directory(const char *location);

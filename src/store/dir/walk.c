@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <string.h>
 
+#include "base/text.h"
 #include "entry/entry.h"
 #include "os/file.h"
 #include "os/os.h"
@@ -143,6 +144,7 @@ typedef struct dir_item {
     kiln_item item; /* first: a dir_item is a kiln_item */
     const kilni_dir_found *found;
     kilni_entry_head head; /* what info's texts point into */
+    kilni_text path;       /* empty until it is asked for */
 } dir_item;
 
 static kilni_dir *dir_of(const dir_item *item)
@@ -176,10 +178,26 @@ static kiln_status read_head(dir_item *item)
     return kilni_entry_head_decode(bytes, count, (uint64_t)stat.st_size, &item->head);
 }
 
+static kiln_status write_path(dir_item *item)
+{
+    const kilni_dir_found *found = item->found;
+    char shard[KILNI_DIR_PATH_SIZE];
+    if (item->path.length > 0) {
+        return KILN_OK;
+    }
+    kilni_dir_shard_path(found->shard, shard);
+    return kilni_text_printf(&item->path, "%s/%s/%s", dir_of(item)->path,
+                             found->folder ? found->folder : shard, found->name);
+}
+
 kiln_status kilni_dir_item_info(kiln_item *item, kiln_item_info *ret_info)
 {
     dir_item *self = (dir_item *)item;
     const kilni_dir_found *found = self->found;
+    kiln_status status = write_path(self);
+    if (status != KILN_OK) {
+        return status;
+    }
     kiln_status state = read_head(self);
     const bool has_digest = !found->folder;
     if (state == KILN_OK && has_digest &&
@@ -206,6 +224,7 @@ kiln_status kilni_dir_item_info(kiln_item *item, kiln_item_info *ret_info)
         .build_ns = self->head.build_ns,
         .created_s = self->head.created_s,
         .last_used_s = found->stat.st_mtim.tv_sec,
+        .path = self->path.bytes,
     };
     return KILN_OK;
 }
@@ -276,7 +295,9 @@ static int visit_item(void *user, const kilni_dir_found *found)
         return 0;
     }
     dir_item item = {.item.store = walk->store, .found = found};
-    return walk->visit(walk->user, &item.item);
+    const int result = walk->visit(walk->user, &item.item);
+    kilni_text_done(&item.path);
+    return result;
 }
 
 kiln_status kilni_dir_each(kiln_store *store, kiln_item_fn visit, void *user)

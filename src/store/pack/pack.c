@@ -171,6 +171,7 @@ static kiln_status pack_item_info(kiln_item *item, kiln_item_info *ret_info)
         .build_ns = self->head.build_ns,
         .created_s = self->head.created_s,
         .last_used_s = pack->written_s,
+        .path = pack->path,
     };
     return KILN_OK;
 }

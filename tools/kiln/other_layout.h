@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Directories that were filled in another layout than the one in which they are read: all that is
+ * in them looks like somebody else's files, and the cache empty.
+ */
+#pragma once
+
+#include "directory.h"
+
+/* Looks for entries in the layouts of two files where the directory's location names no layout.
+ *
+ * @ret_layout  the layout's name
+ * Returns the location with that layout, to be freed; NULL: there are none. */
+char *other_layout_find(const struct directory *directory, const char **ret_layout);
