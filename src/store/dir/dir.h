@@ -113,10 +113,14 @@ void kilni_dir_entry_path(unsigned shard, const kiln_digest *digest, char *path)
 void kilni_dir_path_of(const kiln_key *key, char *path);
 /* "FOLDER/.tmp-…", of a random number; false where that is longer than @size */
 bool kilni_dir_temporary_path(const char *folder, uint64_t number, char *path, size_t size);
+/* "FOLDER/.tmp-…-aside", the same for a file that is set aside */
+bool kilni_dir_aside_path(const char *folder, uint64_t number, char *path, size_t size);
 
-/* Whether a name in a shard is an entry's, and whose; whether it is a temporary's. */
+/* Whether a name in a shard is an entry's, and whose; whether it is a temporary's, of
+ * which some are set aside. */
 bool kilni_dir_is_entry_name(const char *name, unsigned shard, kiln_digest *ret_digest);
 bool kilni_dir_is_temporary_name(const char *name);
+bool kilni_dir_is_aside_name(const char *name);
 
 /* ---- get.c: reading ---- */
 
