@@ -1545,6 +1545,116 @@ static void test_the_directorys_descriptor_is_taken_away(void **state)
     close(file);
 }
 
+/* A store whose directory is gone, and whose descriptor's number is another store's directory,
+ * where entry 1 is. Returns the number. */
+static int lose_the_directory(char other[SCRATCH_PATH_SIZE])
+{
+    reopen(0, KILN_STORE_NO_CREATE);
+    put(1);
+    const int file = descriptor_of(cache);
+    assert_int_equal(rename(cache, scratch_path(scratch, "away")), 0);
+    snprintf(other, SCRATCH_PATH_SIZE, "%s/other", scratch);
+    kiln_store *others = NULL;
+    assert_int_equal(open_with(other, 0, 0, &others, NULL), KILN_OK);
+    assert_int_equal(scratch_put(others, 1, 1000), KILN_OK);
+    kiln_store_close(&others);
+    put_another_file_there(file, other);
+    return file;
+}
+
+static unsigned found_files;
+
+static int count_found(const char *path, const struct stat *stat, int kind, struct FTW *walk)
+{
+    (void)path, (void)stat, (void)kind, (void)walk;
+    found_files++;
+    return 0;
+}
+
+/* Files and folders below one, with it. */
+static unsigned count_below(const char *path)
+{
+    found_files = 0;
+    nftw(path, count_found, 16, FTW_PHYS);
+    return found_files;
+}
+
+static void test_nothing_is_done_in_anothers_directory(void **state)
+{
+    (void)state;
+    skip_where_chained();
+    char other[SCRATCH_PATH_SIZE];
+    const int file = lose_the_directory(other);
+    const unsigned before = count_below(other);
+    kiln_key *key = scratch_key(1);
+    kiln_lease *lease = NULL;
+    kiln_store_stat stat = {.struct_size = sizeof stat};
+    const kiln_stats delta = {.misses = 1};
+    listing list = {0};
+    assert_int_equal(scratch_get(store, 1), KILN_E_IO);
+    assert_int_equal(kiln_store_contains(store, key), KILN_E_IO);
+    assert_int_equal(scratch_put(store, 2, 1000), KILN_E_IO);
+    assert_int_equal(kiln_store_remove(store, key), KILN_E_IO);
+    assert_int_equal(kiln_store_lease(store, key, 0, &lease), KILN_E_IO);
+    assert_int_equal(kiln_store_account(store, &delta), KILN_E_IO);
+    assert_int_equal(kiln_store_each(store, list_item, &list), KILN_E_IO);
+    assert_int_equal(kiln_store_get_stat(store, &stat), KILN_E_IO);
+    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_E_IO);
+    assert_int_equal(list.count, 0);
+    assert_int_equal(count_below(other), before);
+    kiln_key_release(&key);
+
+    assert_int_equal(rename(scratch_path(scratch, "away"), cache), 0);
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+    kiln_store_close(&store);
+    assert_int_equal(close(file), 0);
+}
+
+static void test_damage_is_not_counted_in_anothers_directory(void **state)
+{
+    (void)state;
+    skip_where_chained();
+    char other[SCRATCH_PATH_SIZE], path[SCRATCH_PATH_SIZE];
+    kilni_totals totals;
+    put(1);
+    scratch_entry_path(cache, 1, path);
+    assert_int_equal(truncate(path, 300), 0);
+    assert_int_equal(scratch_get(store, 1), KILN_E_CORRUPT);
+    kiln_store *damaged = store;
+    store = NULL;
+    const int file = descriptor_of(cache);
+    assert_int_equal(open_with(scratch_path(scratch, "other"), 0, 0, &store, NULL), KILN_OK);
+    put(1);
+    kiln_store_close(&store);
+    snprintf(other, sizeof other, "%s/other", scratch);
+    put_another_file_there(file, other);
+    assert_int_equal(rename(cache, scratch_path(scratch, "away")), 0);
+    write_whole(cache, "", 0); /* nothing can be made there */
+    kiln_store_close(&damaged);
+    assert_int_equal(close(file), 0);
+    assert_int_equal(
+        kilni_totals_read_file(AT_FDCWD, scratch_path(scratch, "other/stats"), &totals), KILN_OK);
+    assert_int_equal(totals.counters.corrupt, 0);
+}
+
+/* What comes in a removed directory's place is trusted no more than what a store is opened in. */
+static void test_a_link_in_a_revived_directory(void **state)
+{
+    (void)state;
+    skip_where_chained();
+    const char *other = scratch_path(scratch, "other");
+    put(1);
+    scratch_remove(cache);
+    assert_int_equal(mkdir(other, 0700), 0);
+    assert_int_equal(mkdir(cache, 0700), 0);
+    assert_int_equal(symlink(other, scratch_path(cache, "v1")), 0);
+    assert_int_equal(scratch_put(store, 2, 1000), KILN_E_DENIED);
+    assert_int_equal(count_below(other), 1);
+    assert_int_equal(unlink(scratch_path(cache, "v1")), 0);
+    put(2);
+    assert_int_equal(scratch_get(store, 2), KILN_OK);
+}
+
 static void test_walks_look_after_the_descriptor_too(void **state)
 {
     (void)state;
@@ -1629,6 +1739,11 @@ static void test_a_child_revives_what_a_thread_of_its_parent_was_reviving(void *
     kiln_status sent = KILN_MISS;
     atomic_store(&has_entered, 0);
     atomic_store(&may_go_on, 0);
+    kiln_store *lost = NULL;
+    assert_int_equal(open_with(scratch_path(scratch, "lost"), 0, 0, &lost, NULL), KILN_OK);
+    const int file = descriptor_of(scratch_path(scratch, "lost"));
+    assert_int_equal(mkdir(scratch_path(scratch, "other"), 0700), 0);
+    put_another_file_there(file, scratch_path(scratch, "other"));
     scratch_remove(cache);
     kilni_os_replace(&table);
     assert_int_equal(pthread_create(&thread, NULL, put_one, &sent), 0);
@@ -1636,6 +1751,8 @@ static void test_a_child_revives_what_a_thread_of_its_parent_was_reviving(void *
         usleep(1000);
     }
     assert_int_equal(scratch_put(store, 2, 10), KILN_E_IO); /* one at a time */
+    assert_int_equal(scratch_put(lost, 2, 10), KILN_E_IO);
+    assert_int_equal(rmdir(scratch_path(scratch, "other")), 0); /* it is still empty */
     const pid_t child = fork();
     if (child == 0) {
         kilni_os_replace(NULL);
@@ -1649,6 +1766,8 @@ static void test_a_child_revives_what_a_thread_of_its_parent_was_reviving(void *
     assert_int_equal(wait_status, 0);
     assert_int_equal(sent, KILN_OK);
     assert_int_equal(scratch_get(store, 2), KILN_OK);
+    kiln_store_close(&lost);
+    assert_int_equal(close(file), 0);
 }
 
 /* ---- locations ---- */
@@ -2025,6 +2144,9 @@ int main(void)
         TEST(test_the_directory_is_removed_under_us),
         TEST(test_removals_cost_no_descriptors),
         TEST(test_the_directorys_descriptor_is_taken_away),
+        TEST(test_nothing_is_done_in_anothers_directory),
+        TEST(test_damage_is_not_counted_in_anothers_directory),
+        TEST(test_a_link_in_a_revived_directory),
         TEST(test_walks_look_after_the_descriptor_too),
         TEST(test_the_descriptor_of_a_beginning_is_taken_away),
         TEST(test_a_leases_descriptor_is_taken_away),

@@ -190,6 +190,37 @@ static void test_put_and_get(void **state)
     with_each_shape(check_put_and_get);
 }
 
+static bool has_failed;
+
+static int unlinkat_failing_once(int directory, const char *path, int flags)
+{
+    if (!has_failed) {
+        has_failed = true;
+        errno = EIO;
+        return -1;
+    }
+    return kilni_os_system()->unlinkat(directory, path, flags);
+}
+
+/* What one tier could not remove is still there, whatever others say. */
+static void test_a_removal_that_fails_is_told(void **state)
+{
+    (void)state;
+    kilni_os_table table = *kilni_os_system();
+    kiln_key *key = scratch_key(1);
+    kiln_store *store = open_chain("file:a|file:b");
+    assert_int_equal(scratch_put(store, 1, 1000), KILN_OK);
+    table.unlinkat = unlinkat_failing_once;
+    has_failed = false;
+    kilni_os_replace(&table);
+    assert_int_equal(kiln_store_remove(store, key), KILN_E_IO);
+    kilni_os_replace(NULL);
+    assert_int_equal(get_from("a", 1), KILN_OK);
+    assert_int_equal(get_from("b", 1), KILN_MISS);
+    kiln_store_close(&store);
+    kiln_key_release(&key);
+}
+
 static int count_item(void *user, kiln_item *item)
 {
     kiln_item_info info = {.struct_size = sizeof info};
@@ -964,6 +995,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_put_and_get),
+        TEST(test_a_removal_that_fails_is_told),
         TEST(test_each),
         TEST(test_lease),
         TEST(test_totals),

@@ -1456,6 +1456,14 @@ static void remove_and_die(void)
     _exit(1);
 }
 
+/* As if all that happened to a file had happened when it was used last. */
+static int fstatat_of_old_times(int directory, const char *path, struct stat *ret_stat, int flags)
+{
+    const int result = kilni_os_system()->fstatat(directory, path, ret_stat, flags);
+    ret_stat->st_ctim = ret_stat->st_mtim;
+    return result;
+}
+
 static void test_what_was_set_aside_is_found(void **state)
 {
     (void)state;
@@ -1466,7 +1474,16 @@ static void test_what_was_set_aside_is_found(void **state)
     moves = 0;
     assert_int_equal(run_in_child(remove_and_die), 0);
     expect_get(1, KILN_MISS);
+    /* What was not used for long may have been set aside this very moment. */
+    const unsigned before = count_with_suffix("-aside");
+    assert_int_equal(before, 2);
     assert_int_equal(kiln_store_trim(store, KILN_UNLIMITED, NULL), KILN_OK);
+    assert_int_equal(count_with_suffix("-aside"), before);
+    kilni_os_table table = *kilni_os_system();
+    table.fstatat = fstatat_of_old_times;
+    kilni_os_replace(&table);
+    assert_int_equal(kiln_store_trim(store, KILN_UNLIMITED, NULL), KILN_OK);
+    kilni_os_replace(NULL);
     expect_get(2, KILN_OK);
     assert_int_equal(count_with_suffix(""), is_sycl() ? 5 : 6);
     assert_int_equal(count_folders(), is_sycl() ? 4 : 2);
@@ -1507,6 +1524,184 @@ static void test_links_on_the_way_lead_nowhere(void **state)
     assert_int_equal(unlink(folder), 0);
     assert_int_equal(rename(moved, folder), 0);
     expect_get(1, KILN_OK);
+}
+
+/* A number's own folder that was moved elsewhere, with a link in its place. */
+static void test_a_slot_that_is_a_link(void **state)
+{
+    (void)state;
+    if (is_sycl()) {
+        skip();
+    }
+    char slot[SCRATCH_PATH_SIZE], moved[SCRATCH_PATH_SIZE], key[SCRATCH_PATH_SIZE + 16],
+        payload[SCRATCH_PATH_SIZE + 16];
+    put(1);
+    snprintf(slot, sizeof slot, "%s/0", folder_of(1));
+    snprintf(moved, sizeof moved, "%s/elsewhere", scratch);
+    snprintf(key, sizeof key, "%s/key.bin", moved);
+    snprintf(payload, sizeof payload, "%s/kernel.bin", moved);
+    set_time(payload_file(1, 0), 1000000);
+    assert_int_equal(rename(slot, moved), 0);
+    assert_int_equal(symlink(moved, slot), 0);
+    unsigned char *bytes;
+    const size_t size = read_whole(payload, &bytes);
+
+    expect_get(1, KILN_MISS);
+    assert_int_equal(remove_key(1), KILN_MISS);
+    assert_int_equal(verify().checked, 0);
+    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
+    assert_true(exists(key));
+    assert_int_equal(scratch_put(store, 1, 2000), KILN_OK);
+    expect_get(1, KILN_OK);
+    assert_true(exists(payload_file(1, 1)));
+    expect_bytes(payload, bytes, size);
+    free(bytes);
+
+    /* Half a pair, old. */
+    assert_int_equal(unlink(key), 0);
+    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
+    assert_true(exists(payload));
+    assert_true(exists(slot));
+}
+
+static int swap_slot_and_remove(void *user, kiln_item *item)
+{
+    char slot[SCRATCH_PATH_SIZE];
+    const char *moved = scratch_path(scratch, "elsewhere");
+    snprintf(slot, sizeof slot, "%s/0", folder_of(1));
+    assert_int_equal(rename(slot, moved), 0);
+    assert_int_equal(symlink(moved, slot), 0);
+    *(kiln_status *)user = kiln_item_remove(item);
+    return 0;
+}
+
+static void test_a_slot_that_becomes_a_link(void **state)
+{
+    (void)state;
+    if (is_sycl()) {
+        skip();
+    }
+    kiln_status removed = KILN_OK;
+    put(1);
+    assert_int_equal(kiln_store_each(store, swap_slot_and_remove, &removed), KILN_OK);
+    assert_int_equal(removed, KILN_MISS);
+    assert_true(exists(scratch_path(scratch, "elsewhere/key.bin")));
+    assert_true(exists(scratch_path(scratch, "elsewhere/kernel.bin")));
+}
+
+static void test_a_file_in_a_slots_place(void **state)
+{
+    (void)state;
+    if (is_sycl()) {
+        skip();
+    }
+    make_directories(file_at(folder_of(1), 0, true));
+    char slot[SCRATCH_PATH_SIZE];
+    snprintf(slot, sizeof slot, "%s/0", folder_of(1));
+    assert_int_equal(rmdir(slot), 0);
+    write_whole(slot, "mine", 4);
+    put(1);
+    expect_get(1, KILN_OK);
+    assert_true(exists(payload_file(1, 1)));
+    expect_bytes(slot, "mine", 4);
+}
+
+/* ---- a directory that is there ---- */
+
+static unsigned ways_to_the_directory;
+
+static int openat_that_counts(int directory, const char *path, int flags, mode_t mode)
+{
+    ways_to_the_directory += strcmp(path, "/") == 0;
+    return kilni_os_system()->openat(directory, path, flags, mode);
+}
+
+static void test_a_file_in_a_folders_place(void **state)
+{
+    (void)state;
+    kilni_os_table table = *kilni_os_system();
+    char folder[FOLDER_SIZE];
+    snprintf(folder, sizeof folder, "%s", folder_of(1));
+    folder[strlen(cache) + 1 + strcspn(folder + strlen(cache) + 1, "/")] = '\0';
+    write_whole(folder, "mine", 4);
+    table.openat = openat_that_counts;
+    ways_to_the_directory = 0;
+    kilni_os_replace(&table);
+    assert_int_equal(scratch_put(store, 1, 1000), KILN_E_IO);
+    assert_int_equal(ways_to_the_directory, 0); /* it is not gone */
+    expect_bytes(folder, "mine", 4);
+}
+
+/* ---- a disk that fails ---- */
+
+static bool is_payload_sick;
+
+static int openat_before_a_sick_payload(int directory, const char *path, int flags, mode_t mode)
+{
+    is_payload_sick |= strncmp(path, "./.tmp-", 7) == 0 && flags & O_CREAT;
+    return kilni_os_system()->openat(directory, path, flags, mode);
+}
+
+static int fstatat_of_a_sick_payload(int directory, const char *path, struct stat *ret_stat,
+                                     int flags)
+{
+    if (is_payload_sick && strcmp(path, is_sycl() ? "0.bin" : "0/kernel.bin") == 0) {
+        errno = EIO;
+        return -1;
+    }
+    return kilni_os_system()->fstatat(directory, path, ret_stat, flags);
+}
+
+static void test_a_payload_that_cant_be_told_stays(void **state)
+{
+    (void)state;
+    kilni_os_table table = *kilni_os_system();
+    table.openat = openat_before_a_sick_payload;
+    table.fstatat = fstatat_of_a_sick_payload;
+    put(1);
+    unsigned char *bytes;
+    const size_t size = read_whole(payload_file(1, 0), &bytes);
+    is_payload_sick = false;
+    kilni_os_replace(&table);
+    assert_int_equal(scratch_put(store, 1, 20000), KILN_OK);
+    kilni_os_replace(NULL);
+    expect_bytes(payload_file(1, 0), bytes, size);
+    assert_true(exists(payload_file(1, 1)));
+    expect_size_known();
+    free(bytes);
+}
+
+/* The first payload finds its folder gone, and then the disk is full. */
+static int openat_for_two_files(int directory, const char *path, int flags, mode_t mode)
+{
+    if (strncmp(path, "./.tmp-", 7) == 0 && flags & O_CREAT && ++temporaries_made > 2) {
+        errno = ENOSPC;
+        return -1;
+    }
+    return kilni_os_system()->openat(directory, path, flags, mode);
+}
+
+static int renameat_missing_payloads(int from, const char *old_path, int to, const char *new_path)
+{
+    if (strcmp(new_path, is_sycl() ? "0.bin" : "0/kernel.bin") == 0) {
+        errno = ENOENT;
+        return -1;
+    }
+    return kilni_os_system()->renameat(from, old_path, to, new_path);
+}
+
+static void test_a_number_is_given_up_after_many_tries(void **state)
+{
+    (void)state;
+    kilni_os_table table = *kilni_os_system();
+    table.openat = openat_for_two_files;
+    table.renameat = renameat_missing_payloads;
+    temporaries_made = 0;
+    kilni_os_replace(&table);
+    assert_int_equal(scratch_put(store, 1, 1000), KILN_E_FULL);
+    kilni_os_replace(NULL);
+    assert_int_equal(count_keys(), 0);
+    assert_int_equal(count_folders(), 0);
 }
 
 /* ---- the cases that DPC++ tests its own cache by ---- */
@@ -1761,6 +1956,12 @@ int main(void)
         TEST(test_what_was_set_aside_is_found),
         TEST(test_temporaries_at_the_top),
         TEST(test_links_on_the_way_lead_nowhere),
+        TEST(test_a_slot_that_is_a_link),
+        TEST(test_a_slot_that_becomes_a_link),
+        TEST(test_a_file_in_a_slots_place),
+        TEST(test_a_file_in_a_folders_place),
+        TEST(test_a_payload_that_cant_be_told_stays),
+        TEST(test_a_number_is_given_up_after_many_tries),
         TEST(test_keys_with_zero_bytes),
         TEST(test_images_in_another_order),
         TEST(test_many_threads_with_one_item),

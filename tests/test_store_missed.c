@@ -210,6 +210,26 @@ static void test_files_that_are_not_trusted(void **state)
     assert_int_equal(last_is(1), KILN_OK);
 }
 
+static void test_a_file_of_somebody_else_stays(void **state)
+{
+    (void)state;
+    static const char *const contents[] = {"what I missed", "KILN", "K"};
+    for (size_t i = 0; i < sizeof contents / sizeof contents[0]; i++) {
+        char found[64] = "";
+        int file = open(missed_path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+        assert_true(file >= 0);
+        const ssize_t size = (ssize_t)strlen(contents[i]);
+        assert_int_equal(write(file, contents[i], (size_t)size), size);
+        note(store, 1);
+        assert_int_equal(pread(file, found, sizeof found - 1, 0), size);
+        assert_string_equal(found, contents[i]);
+        close(file);
+    }
+    assert_int_equal(truncate(missed_path, 0), 0);
+    note(store, 1);
+    assert_int_equal(last_is(1), KILN_OK);
+}
+
 static void open_with_key_file(void)
 {
     const char *path = scratch_path(scratch, "key");
@@ -340,6 +360,7 @@ int main(void)
         TEST(test_long_parts_are_kept_as_digests),
         TEST(test_damage),
         TEST(test_files_that_are_not_trusted),
+        TEST(test_a_file_of_somebody_else_stays),
         TEST(test_it_is_signed),
         TEST(test_it_is_no_entry_of_that_key),
         TEST(test_another_entry_tells_of_none),

@@ -432,6 +432,69 @@ static void test_its_own_thread_closes_it(void **state)
     sem_destroy(&closing.has_ended);
 }
 
+/* A store whose log callback forks; the child ends the writer and goes back. */
+typedef struct forking {
+    kilni_writer *writer;
+    sem_t has_begun, may_go_on, has_ended;
+    char entry[SCRATCH_PATH_SIZE]; /* that is queued behind */
+    bool was_written;              /* by the child */
+} forking;
+
+static void leave_at_once(void)
+{
+    _exit(0);
+}
+
+static void fork_and_close_writer(void *user, kiln_log_level level, const char *text)
+{
+    (void)level, (void)text;
+    forking *forked = user;
+    sem_post(&forked->has_begun);
+    sem_wait(&forked->may_go_on);
+    fflush(NULL);
+    const pid_t child = fork();
+    if (child == 0) {
+        atexit(leave_at_once); /* what other threads of the parent hold is no leak */
+        kilni_writer_close(&forked->writer, FOREVER_NS);
+        return;
+    }
+    int status;
+    struct stat stat;
+    waitpid(child, &status, 0);
+    forked->was_written = lstat(forked->entry, &stat) == 0;
+    sem_post(&forked->has_ended);
+}
+
+static void test_a_child_of_its_own_thread_writes_nothing(void **state)
+{
+    (void)state;
+    forking forked = {.writer = NULL};
+    const kiln_store_params params = {.struct_size = sizeof params,
+                                      .log = {fork_and_close_writer, &forked}};
+    char folder[SCRATCH_DIRECTORY_SIZE + 8];
+    snprintf(folder, sizeof folder, "%s/forking", scratch);
+    scratch_entry_path(folder, 2, forked.entry);
+    kiln_store *own = NULL;
+    sem_init(&forked.has_begun, 0, 0);
+    sem_init(&forked.may_go_on, 0, 0);
+    sem_init(&forked.has_ended, 0, 0);
+    assert_int_equal(kiln_store_open(folder, &params, &own, NULL), KILN_OK);
+    assert_int_equal(kilni_writer_new(own, QUEUE_BYTES, &forked.writer), KILN_OK);
+    block_entry(folder, 1);
+    assert_int_equal(put_to(forked.writer, 1), KILN_OK);
+    assert_posted(&forked.has_begun);
+    assert_int_equal(put_to(forked.writer, 2), KILN_OK);
+    sem_post(&forked.may_go_on);
+    assert_posted(&forked.has_ended);
+    assert_false(forked.was_written);
+    assert_int_equal(kilni_writer_drain(forked.writer, FOREVER_NS), KILN_OK);
+    assert_int_equal(scratch_get(own, 2), KILN_OK);
+    kilni_writer_close(&forked.writer, FOREVER_NS);
+    sem_destroy(&forked.has_begun);
+    sem_destroy(&forked.may_go_on);
+    sem_destroy(&forked.has_ended);
+}
+
 /* ---- counting ---- */
 
 static void test_counters_need_no_thread(void **state)
@@ -655,6 +718,7 @@ int main(void)
         TEST(test_a_drain_ends_in_time),
         TEST(test_free_drops_what_is_left),
         TEST(test_its_own_thread_closes_it),
+        TEST(test_a_child_of_its_own_thread_writes_nothing),
         TEST(test_counters_need_no_thread),
         TEST(test_counters_are_flushed_soon),
         TEST(test_damage_reaches_the_statistics),

@@ -3,7 +3,9 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "entry/format.h"
 #include "os/file.h"
 #include "os/os.h"
 #include "store/lock.h"
@@ -93,9 +95,26 @@ kiln_status kilni_missed_key_of(const kiln_entry *miss, kiln_key **ret_key)
 
 /* ---- the file ---- */
 
+/* Whether a file of that name may be written over: it is empty, or we wrote it. KILN_OK;
+ * KILN_EXISTS; KILN_E_IO. */
+static kiln_status check_content(int file)
+{
+    unsigned char magic[KILNI_ENTRY_MAGIC_SIZE];
+    size_t count = 0;
+    if (kilni_file_read_at(file, magic, sizeof magic, 0, &count) != KILN_OK) {
+        return KILN_E_IO;
+    }
+    return count == 0 || (count == sizeof magic && memcmp(magic, KILNI_ENTRY_MAGIC, count) == 0)
+               ? KILN_OK
+               : KILN_EXISTS;
+}
+
 static kiln_status replace_content(int file, kiln_bytes bytes)
 {
-    kiln_status status = kilni_file_write_at(file, bytes.data, bytes.size, 0);
+    kiln_status status = check_content(file);
+    if (status == KILN_OK) {
+        status = kilni_file_write_at(file, bytes.data, bytes.size, 0);
+    }
     if (status == KILN_OK && kilni_os()->ftruncate(file, (off_t)bytes.size) != 0) {
         status = KILN_E_IO;
     }

@@ -23,7 +23,8 @@ kiln_status kilni_missed_entry_of(const kiln_key *key, kiln_entry **ret_miss);
 kiln_status kilni_missed_key_of(const kiln_entry *miss, kiln_key **ret_key);
 
 /* @directory  @path is relative to it
- * Returns KILN_OK; KILN_BUSY: another process is at it; KILN_MISS: no such directory;
+ * Returns KILN_OK; KILN_BUSY: another process is at it; KILN_EXISTS: the file holds something else,
+ * which stays; KILN_MISS: no such directory;
  * KILN_E_DENIED; KILN_E_READONLY; KILN_E_FULL; KILN_E_IO; KILN_E_NO_MEMORY. */
 kiln_status kilni_missed_write(int directory, const char *path, const kiln_entry *entry);
 

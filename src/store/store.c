@@ -463,6 +463,16 @@ bool kilni_store_is_request(const kiln_key *key)
            strcmp(first.name, KILN_REQUEST_PART) == 0;
 }
 
+static int gravity(kiln_status removal)
+{
+    return removal == KILN_MISS ? 0 : removal == KILN_OK ? 1 : removal == KILN_EXISTS ? 2 : 3;
+}
+
+kiln_status kilni_store_graver_removal(kiln_status a, kiln_status b)
+{
+    return gravity(b) > gravity(a) ? b : a;
+}
+
 kiln_status kilni_store_get_again(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry)
 {
     return store ? store->ops->get(store, key, ret_entry) : KILN_MISS;

@@ -113,6 +113,10 @@ struct kiln_item {
 /* Whether a key is a request's. Requests are stored like entries, but are none to who counts. */
 bool kilni_store_is_request(const kiln_key *key);
 
+/* Of the statuses of two removals of one key the one that says more: a failure, or what stays,
+ * before what went. */
+kiln_status kilni_store_graver_removal(kiln_status a, kiln_status b);
+
 /* KILNI_STORE_…; 0 for NULL. */
 uint32_t kilni_store_capabilities(const kiln_store *store);
 

@@ -281,8 +281,12 @@ static void free_stopped(kilni_writer *writer)
     free(writer);
 }
 
+/* A child that this very thread forked, out of a callback, writes nothing: the parent does. */
 static bool goes_on_locked(const kilni_writer *writer)
 {
+    if (is_forked(writer)) {
+        return false;
+    }
     if (writer->is_left) {
         return writer->first && kilni_clock_ns() < writer->left_until_ns;
     }
@@ -303,6 +307,7 @@ static void *run_thread(void *argument)
     if (is_left) {
         pthread_detach(pthread_self());
         kiln_store *store = writer->store;
+        writer_of_thread = NULL;
         free_stopped(writer);
         kiln_store_close(&store);
     }

@@ -189,7 +189,9 @@ static const char *const needed_variables[] = {
 };
 
 /* What would put other code under the repeated build, or have its results kept elsewhere, unsigned
- * or without bound: that is for who repeats it to say. */
+ * or without bound: that is for who repeats it to say. What may steer a compiler has no end, so
+ * that this can't be a list of what is allowed; it keeps mishaps out, and nobody who may write
+ * requests. */
 static const char *const unwanted_variables[] = {
     "OPENCL_LAYERS", "LD_*", "!LD_LIBRARY_PATH", "GLIBC_TUNABLES", "KILN_*", "!KILN_KEY_ENV", NULL,
 };

@@ -194,7 +194,8 @@ static kiln_status chain_contains(kiln_store *store, const kiln_key *key)
     return result;
 }
 
-/* From all tiers that are written. KILN_OK where one had it; else what kept it in one of them. */
+/* From all tiers that are written. What kept it in one of them; KILN_OK where nothing did, and one
+ * had it. */
 static kiln_status chain_remove(kiln_store *store, const kiln_key *key)
 {
     kilni_chain *chain = chain_of(store);
@@ -205,10 +206,8 @@ static kiln_status chain_remove(kiln_store *store, const kiln_key *key)
         if (!written) {
             continue;
         }
-        kiln_status status = kilni_tier_note(tier, kiln_store_remove(written, key));
-        if (result != KILN_OK && status != KILN_MISS) {
-            result = status;
-        }
+        const kiln_status removed = kilni_tier_note(tier, kiln_store_remove(written, key));
+        result = kilni_store_graver_removal(result, removed);
     }
     return result;
 }

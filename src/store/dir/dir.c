@@ -15,8 +15,12 @@
 
 typedef struct kilni_dir_place {
     kilni_owned_file directory;
-    struct kilni_dir_place *replaced; /* the one before: a call may still look at it */
+    struct kilni_dir_place *before; /* a call may still look at it */
 } kilni_dir_place;
+
+/* Where a store is that has lost its directory: whatever is asked for there fails. Never changed.
+ */
+static kilni_dir_place nowhere = {.directory.file = -1};
 
 static kilni_dir_place *place_of(const kilni_dir *dir)
 {
@@ -25,21 +29,29 @@ static kilni_dir_place *place_of(const kilni_dir *dir)
 
 int kilni_dir_root(const kilni_dir *dir)
 {
-    const kilni_dir_place *place = place_of(dir);
-    return place ? place->directory.file : -1;
+    return place_of(dir)->directory.file;
+}
+
+/* The number of a lost directory's descriptor may be the application's by now: nobody works there.
+ * Who has revived the directory meanwhile has put another place there, and that one stays. */
+static void leave_lost(kilni_dir *dir, kilni_dir_place *lost)
+{
+    atomic_compare_exchange_strong_explicit(&dir->place, &lost, &nowhere, memory_order_release,
+                                            memory_order_relaxed);
 }
 
 kilni_dir *kilni_dir_of(kiln_store *store)
 {
     kilni_dir *dir = (kilni_dir *)store;
-    if (!kilni_owned_file_is_intact(&place_of(dir)->directory)) {
-        kilni_dir_revive(dir);
+    kilni_dir_place *place = place_of(dir);
+    if (!kilni_owned_file_is_intact(&place->directory) && kilni_dir_revive(dir) != KILN_OK) {
+        leave_lost(dir, place);
     }
     return dir;
 }
 
 /* Puts an open directory in the place of the last one, whose descriptor it takes the number of.
- * Takes the descriptor over. */
+ * Takes the descriptor over. One thread at a time. */
 static kiln_status settle_at(kilni_dir *dir, int root)
 {
     kilni_dir_place *place = calloc(1, sizeof *place);
@@ -48,28 +60,27 @@ static kiln_status settle_at(kilni_dir *dir, int root)
         return KILN_E_NO_MEMORY;
     }
     kilni_dir_place *last = place_of(dir);
-    kiln_status status = last ? kilni_owned_file_put_over(&last->directory, root, &place->directory)
-                              : kilni_owned_file_take(root, &place->directory);
+    kiln_status status = kilni_owned_file_put_over(&last->directory, root, &place->directory);
     if (status != KILN_OK) {
         kilni_os()->close(root);
         free(place);
         return status;
     }
-    place->replaced = last;
+    place->before = dir->places;
+    dir->places = place;
     atomic_store_explicit(&dir->place, place, memory_order_release);
     return KILN_OK;
 }
 
 static void leave_places(kilni_dir *dir)
 {
-    kilni_dir_place *place = place_of(dir);
-    if (place) {
-        kilni_owned_file_close(&place->directory);
+    if (place_of(dir) != &nowhere) {
+        kilni_owned_file_close(&place_of(dir)->directory);
     }
-    while (place) {
-        kilni_dir_place *replaced = place->replaced;
-        free(place);
-        place = replaced;
+    while (dir->places) {
+        kilni_dir_place *before = dir->places->before;
+        free(dir->places);
+        dir->places = before;
     }
 }
 
@@ -181,11 +192,11 @@ uint32_t kilni_dir_capabilities(uint32_t flags)
 }
 
 /* The entries' folder decides where entries are read: it has to be as trusted as the directory. */
-static kiln_status check_version_folder(const kilni_dir *dir, bool *ret_exists, kiln_error *error)
+static kiln_status check_version_folder(const kilni_dir *dir, int root, bool *ret_exists,
+                                        kiln_error *error)
 {
     struct stat stat;
-    if (kilni_os()->fstatat(kilni_dir_root(dir), KILNI_DIR_VERSION, &stat, AT_SYMLINK_NOFOLLOW) !=
-        0) {
+    if (kilni_os()->fstatat(root, KILNI_DIR_VERSION, &stat, AT_SYMLINK_NOFOLLOW) != 0) {
         *ret_exists = false;
         return errno == ENOENT ? KILN_OK
                                : kilni_error_set(error, KILN_E_IO, errno, "%s/%s: %s", dir->path,
@@ -278,26 +289,32 @@ static kiln_status open_start(kilni_dir *dir, kiln_error *error)
                            strerror(system_error));
 }
 
-static kiln_status open_directory(kilni_dir *dir, kiln_error *error)
+/* Goes to the directory, trusts what is there, and stays. */
+static kiln_status go_there(kilni_dir *dir, kiln_error *error)
 {
     bool made = false;
+    bool has_entries = false;
     int root = -1;
-    kiln_status status = is_relative(dir) ? open_start(dir, error) : KILN_OK;
-    if (status == KILN_OK) {
-        status = enter(dir, &root, &made, error);
-    }
-    if (status == KILN_OK) {
-        status = settle_at(dir, root);
-    }
+    kiln_status status = enter(dir, &root, &made, error);
     if (status != KILN_OK) {
         return status;
     }
-    bool has_entries = false;
-    status = check_version_folder(dir, &has_entries, error);
+    status = check_version_folder(dir, root, &has_entries, error);
+    if (status != KILN_OK) {
+        kilni_os()->close(root);
+        return status;
+    }
+    status = settle_at(dir, root);
     if (status == KILN_OK && !has_entries && may_create(dir) && (made || is_empty(dir))) {
         write_tag(dir);
     }
     return status;
+}
+
+static kiln_status open_directory(kilni_dir *dir, kiln_error *error)
+{
+    const kiln_status status = is_relative(dir) ? open_start(dir, error) : KILN_OK;
+    return status == KILN_OK ? go_there(dir, error) : status;
 }
 
 kiln_status kilni_dir_open(const char *path, const kilni_store_options *options,
@@ -318,6 +335,7 @@ kiln_status kilni_dir_open(const char *path, const kilni_store_options *options,
     dir->path = copy;
     dir->user = kilni_os()->geteuid();
     dir->start.file = -1;
+    atomic_init(&dir->place, &nowhere);
     kiln_status status = open_directory(dir, error);
     if (status != KILN_OK) {
         free_dir(dir);
@@ -341,26 +359,12 @@ static bool begin_reviving(void)
                                &reviving, &seen, self, memory_order_acquire, memory_order_relaxed);
 }
 
-static kiln_status revive(kilni_dir *dir)
-{
-    int root = -1;
-    bool made = false;
-    kiln_status status = enter(dir, &root, &made, NULL);
-    if (status == KILN_OK) {
-        status = settle_at(dir, root);
-    }
-    if (status == KILN_OK && made) {
-        write_tag(dir);
-    }
-    return status == KILN_MISS ? KILN_E_IO : status;
-}
-
 kiln_status kilni_dir_revive(kilni_dir *dir)
 {
     if (!begin_reviving()) {
         return KILN_E_IO;
     }
-    kiln_status status = revive(dir);
+    const kiln_status status = go_there(dir, NULL);
     atomic_store_explicit(&reviving, 0, memory_order_release);
-    return status;
+    return status == KILN_MISS ? KILN_E_IO : status;
 }

@@ -33,9 +33,11 @@ typedef struct kilni_dir {
     kilni_owned_file start; /* where a relative path begins; none for an absolute one */
     /* Where the directory is open. Replaced when it was removed and made again, or when the
      * application has closed the descriptor: the store (release) in kilni_dir_revive pairs with
-     * the loads (acquire) in kilni_dir_of and kilni_dir_root. Of those before, that calls may still
-     * look at, memory alone is kept until the end. */
+     * the loads (acquire) in kilni_dir_of and kilni_dir_root. */
     _Atomic(struct kilni_dir_place *) place;
+    /* All of them, the newest first: calls may still look at those before, so that their memory is
+     * kept until the end. Belongs to whoever opens or revives. */
+    struct kilni_dir_place *places;
     /* Bytes put while the totals could not be kept; they decide when to trim then. Relaxed. */
     _Atomic uint64_t untold_bytes;
     /* A trim that this handle worked on is not at its end. Relaxed: a hint. */
@@ -54,10 +56,11 @@ bool kilni_dir_is_readonly(const kilni_dir *dir);
 uint32_t kilni_dir_capabilities(uint32_t flags);
 
 /* The directory of a store, with its descriptor checked and, where it is not ours any more, opened
- * anew. Each call of the interface begins so. */
+ * anew. Where that fails, all that is done in it fails with KILN_E_IO. Each call of the interface
+ * begins so. */
 kilni_dir *kilni_dir_of(kiln_store *store);
 
-/* The directory's descriptor. */
+/* The directory's descriptor. -1: it is lost. */
 int kilni_dir_root(const kilni_dir *dir);
 
 /* ---- enter.c: the way to the directory ---- */
@@ -110,10 +113,14 @@ void kilni_dir_entry_path(unsigned shard, const kiln_digest *digest, char *path)
 void kilni_dir_path_of(const kiln_key *key, char *path);
 /* "FOLDER/.tmp-…", of a random number; false where that is longer than @size */
 bool kilni_dir_temporary_path(const char *folder, uint64_t number, char *path, size_t size);
+/* "FOLDER/.tmp-…-aside", the same for a file that is set aside */
+bool kilni_dir_aside_path(const char *folder, uint64_t number, char *path, size_t size);
 
-/* Whether a name in a shard is an entry's, and whose; whether it is a temporary's. */
+/* Whether a name in a shard is an entry's, and whose; whether it is a temporary's, of
+ * which some are set aside. */
 bool kilni_dir_is_entry_name(const char *name, unsigned shard, kiln_digest *ret_digest);
 bool kilni_dir_is_temporary_name(const char *name);
+bool kilni_dir_is_aside_name(const char *name);
 
 /* ---- get.c: reading ---- */
 

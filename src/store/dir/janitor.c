@@ -159,10 +159,22 @@ static const kilni_dir_record *recall(const kilni_janitor *j, const kilni_dir_re
 
 /* ---- survey ---- */
 
+static bool is_old(const kilni_dir_found *found)
+{
+    const int64_t now_s = kilni_clock_unix_s();
+    if (now_s - found->stat.st_mtim.tv_sec < LEFTOVER_AGE_S) {
+        return false;
+    }
+    /* What is set aside, perhaps to be brought back in a moment, has its time of use as before: its
+     * ctime is when it got the name. */
+    return !kilni_dir_is_aside_name(found->name) ||
+           now_s - found->stat.st_ctim.tv_sec >= LEFTOVER_AGE_S;
+}
+
 /* Whether a temporary is old and its writer gone: a living one keeps a lock on it. */
 static bool is_leftover(const kilni_dir_found *found)
 {
-    if (kilni_clock_unix_s() - found->stat.st_mtim.tv_sec < LEFTOVER_AGE_S) {
+    if (!is_old(found)) {
         return false;
     }
     kilni_lock lock;

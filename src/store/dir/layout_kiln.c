@@ -10,6 +10,7 @@
 #include "store/dir/layout.h"
 
 #define TEMPORARY_PREFIX ".tmp-"
+#define ASIDE_SUFFIX "-aside"
 #define TEMPORARY_DIGITS 16u
 
 unsigned kilni_dir_shard_of(const kiln_key *key)
@@ -51,6 +52,13 @@ bool kilni_dir_temporary_path(const char *folder, uint64_t number, char *path, s
     return length > 0 && (size_t)length < size;
 }
 
+bool kilni_dir_aside_path(const char *folder, uint64_t number, char *path, size_t size)
+{
+    const int length =
+        snprintf(path, size, "%s/" TEMPORARY_PREFIX "%016" PRIx64 ASIDE_SUFFIX, folder, number);
+    return length > 0 && (size_t)length < size;
+}
+
 static bool is_hex(const char *text, size_t length)
 {
     return strlen(text) == length && strspn(text, "0123456789abcdef") == length;
@@ -63,10 +71,25 @@ bool kilni_dir_is_entry_name(const char *name, unsigned shard, kiln_digest *ret_
            (shard == KILNI_DIR_REQUESTS || ret_digest->bytes[0] == shard);
 }
 
-bool kilni_dir_is_temporary_name(const char *name)
+/* What follows the digits of a temporary's name; NULL: it is none. */
+static const char *after_temporary_digits(const char *name)
 {
     const size_t prefix = sizeof TEMPORARY_PREFIX - 1;
-    return strncmp(name, TEMPORARY_PREFIX, prefix) == 0 && is_hex(name + prefix, TEMPORARY_DIGITS);
+    const bool is_one = strncmp(name, TEMPORARY_PREFIX, prefix) == 0 &&
+                        strspn(name + prefix, "0123456789abcdef") == TEMPORARY_DIGITS;
+    return is_one ? name + prefix + TEMPORARY_DIGITS : NULL;
+}
+
+bool kilni_dir_is_aside_name(const char *name)
+{
+    const char *suffix = after_temporary_digits(name);
+    return suffix && strcmp(suffix, ASIDE_SUFFIX) == 0;
+}
+
+bool kilni_dir_is_temporary_name(const char *name)
+{
+    const char *suffix = after_temporary_digits(name);
+    return suffix && (suffix[0] == '\0' || strcmp(suffix, ASIDE_SUFFIX) == 0);
 }
 
 static kiln_status walk(kilni_dir *dir, kilni_dir_visit_fn *visit, void *user, bool *ret_has_ended)

@@ -49,6 +49,11 @@ void kilni_pair_payload_name(const kilni_dir *dir, uint32_t number, char *name);
 /* Of a number's own folder, where the layout has these. */
 void kilni_pair_slot_name(uint32_t number, char *name);
 
+/* Whether the names of a number's files lead to a number's own folder, not through a link
+ * elsewhere. To be asked before files are put there or removed. Only processes of this very user
+ * could put a link there between the question and what follows it. */
+bool kilni_pair_is_slot_real(const kilni_dir *dir, int folder, uint32_t number);
+
 /* Whether a name is a hash's. */
 bool kilni_pair_is_level_name(const char *name, kiln_digest *ret_digest);
 
@@ -57,6 +62,7 @@ bool kilni_pair_is_level_name(const char *name, kiln_digest *ret_digest);
 typedef struct kilni_pair_slot {
     uint32_t number;
     bool has_key, has_payload;
+    bool is_foreign; /* no folder is where the number's own would be: the number is not used */
 } kilni_pair_slot;
 
 bool kilni_pair_parse_name(const kilni_dir *dir, const char *name, kilni_pair_slot *ret_slot);
@@ -123,7 +129,7 @@ typedef enum kilni_pair_payload {
     KILNI_PAIR_STAYS /* of a newer format, or can't be told, or a folder */
 } kilni_pair_payload;
 
-/* @ret_stat  may be NULL; written unless there is none */
+/* @ret_stat  may be NULL; zeros where it can't be told */
 kilni_pair_payload kilni_pair_look_at_payload(const kilni_dir *dir, int folder, uint32_t number,
                                               struct stat *ret_stat);
 

@@ -60,12 +60,22 @@ static bool may_be_there(int folder, const char *name)
            (errno != ENOENT && errno != ENOTDIR);
 }
 
+/* Whether what is named as a number's own folder is one, as the listing says where it knows. */
+static bool is_slot(const kilni_dir *dir, int folder, const struct dirent *found, uint32_t number)
+{
+    return found->d_type == DT_UNKNOWN ? kilni_pair_is_slot_real(dir, folder, number)
+                                       : found->d_type == DT_DIR;
+}
+
 /* Looks into the folders that numbers have. */
 static void look_into_slots(const kilni_dir *dir, int folder, kilni_pair_list *list)
 {
     for (size_t i = 0; i < list->count; i++) {
         kilni_pair_slot *slot = &list->slots[i];
         char name[KILNI_PAIR_NAME_SIZE];
+        if (slot->is_foreign) {
+            continue;
+        }
         kilni_pair_key_name(dir, slot->number, name);
         slot->has_key = may_be_there(folder, name);
         kilni_pair_payload_name(dir, slot->number, name);
@@ -73,7 +83,7 @@ static void look_into_slots(const kilni_dir *dir, int folder, kilni_pair_list *l
     }
 }
 
-static kiln_status list_names(const kilni_dir *dir, DIR *listing,
+static kiln_status list_names(const kilni_dir *dir, int folder, DIR *listing,
                               kilni_pair_temporary_fn *visit_temporary, void *user,
                               kilni_pair_list *list)
 {
@@ -85,6 +95,9 @@ static kiln_status list_names(const kilni_dir *dir, DIR *listing,
         }
         kilni_pair_slot slot;
         if (kilni_pair_parse_name(dir, found->d_name, &slot)) {
+            if (kilni_pair_naming_of(dir)->has_slots && !is_slot(dir, folder, found, slot.number)) {
+                slot = (kilni_pair_slot){.number = slot.number, .is_foreign = true};
+            }
             if (!add(list, &slot)) {
                 return KILN_E_NO_MEMORY;
             }
@@ -109,7 +122,7 @@ kiln_status kilni_pair_list_read(const kilni_dir *dir, int folder,
         return status;
     }
     kilni_pair_list list = {0};
-    const kiln_status status = list_names(dir, listing, visit_temporary, user, &list);
+    const kiln_status status = list_names(dir, folder, listing, visit_temporary, user, &list);
     kilni_os()->closedir(listing);
     if (status != KILN_OK) {
         kilni_pair_list_done(&list);

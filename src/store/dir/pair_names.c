@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "os/os.h"
 #include "store/dir/pair.h"
 
 const kilni_pair_naming *kilni_pair_naming_of(const kilni_dir *dir)
@@ -51,6 +53,18 @@ kiln_status kilni_pair_folder_of(const kilni_dir *dir, const kiln_key *key, char
 void kilni_pair_slot_name(uint32_t number, char *name)
 {
     snprintf(name, KILNI_PAIR_NAME_SIZE, "%u", (unsigned)number);
+}
+
+bool kilni_pair_is_slot_real(const kilni_dir *dir, int folder, uint32_t number)
+{
+    if (!kilni_pair_naming_of(dir)->has_slots) {
+        return true;
+    }
+    char name[KILNI_PAIR_NAME_SIZE];
+    struct stat stat;
+    kilni_pair_slot_name(number, name);
+    return kilni_os()->fstatat(folder, name, &stat, AT_SYMLINK_NOFOLLOW) == 0 &&
+           S_ISDIR(stat.st_mode);
 }
 
 void kilni_pair_key_name(const kilni_dir *dir, uint32_t number, char *name)

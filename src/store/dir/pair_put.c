@@ -57,8 +57,9 @@ static uint32_t find_free(const kilni_pair_list *list)
 {
     uint32_t number = 0;
     for (size_t i = 0; i < list->count && list->slots[i].number <= number; i++) {
-        number += list->slots[i].number == number &&
-                  (list->slots[i].has_key || list->slots[i].has_payload);
+        const kilni_pair_slot *slot = &list->slots[i];
+        number +=
+            slot->number == number && (slot->has_key || slot->has_payload || slot->is_foreign);
     }
     return number;
 }
@@ -148,6 +149,9 @@ static kiln_status claim(pair_put *put, uint32_t number)
         kilni_dir_make_directory(put->folder, slot) != 0 && errno != EEXIST) {
         return claim_status(errno);
     }
+    if (!kilni_pair_is_slot_real(put->dir, put->folder, number)) {
+        return KILN_BUSY;
+    }
     const kiln_status status = write_and_link_key(put, number);
     if (status != KILN_OK) {
         kilni_pair_remove_slot_folder(put->dir, put->folder, number);
@@ -204,17 +208,29 @@ static kiln_status choose_number(pair_put *put, bool *ret_is_claimed)
 
 /* ---- the payload ---- */
 
-static void note_incumbent(pair_put *put)
+/* Looks at what the payload is about to replace. KILN_OK; KILN_BUSY: it is not the put's to
+ * replace, or not any more; KILN_E_FULL: there is no room for @size bytes.
+ *
+ * @size  of what this put has written so far */
+static kiln_status look_at_incumbent(pair_put *put, uint64_t size)
 {
     struct stat stat;
     put->replaced = (kilni_dir_incumbent){.is_there = false};
-    if (kilni_pair_look_at_payload(put->dir, put->folder, put->number, &stat) != KILNI_PAIR_NONE) {
-        put->replaced.is_there = true;
-        put->replaced.disk_bytes = kilni_dir_disk_bytes(&stat);
+    const kilni_pair_payload payload =
+        kilni_pair_look_at_payload(put->dir, put->folder, put->number, &stat);
+    if (payload == KILNI_PAIR_STAYS ||
+        !kilni_pair_is_slot_real(put->dir, put->folder, put->number)) {
+        return KILN_BUSY;
     }
+    if (payload == KILNI_PAIR_REPLACEABLE) {
+        put->replaced =
+            (kilni_dir_incumbent){.is_there = true, .disk_bytes = kilni_dir_disk_bytes(&stat)};
+    }
+    return kilni_dir_takes(put->dir, size, put->replaced.disk_bytes) ? KILN_OK : KILN_E_FULL;
 }
 
-/* Puts the payload into its place. KILN_BUSY: the number is not the key's any more. */
+/* Puts the payload into its place. KILN_BUSY: the number is not the key's any more, or what has
+ * come to be there stays. */
 static kiln_status publish(pair_put *put)
 {
     char name[KILNI_PAIR_NAME_SIZE], temporary[KILNI_PAIR_NAME_SIZE];
@@ -226,10 +242,10 @@ static kiln_status publish(pair_put *put)
     if (status != KILN_OK) {
         return status == KILN_MISS ? KILN_BUSY : status;
     }
-    note_incumbent(put);
-    if (!kilni_dir_takes(put->dir, put->disk_bytes + disk_bytes, put->replaced.disk_bytes)) {
+    status = look_at_incumbent(put, put->disk_bytes + disk_bytes);
+    if (status != KILN_OK) {
         kilni_os()->unlinkat(put->folder, temporary, 0);
-        return KILN_E_FULL;
+        return status;
     }
     struct stat ours;
     if (kilni_os()->fstatat(put->folder, temporary, &ours, AT_SYMLINK_NOFOLLOW) != 0 ||
@@ -283,8 +299,8 @@ static kiln_status put_once(pair_put *put)
         status = publish(put);
         if (status == KILN_OK) {
             remove_others(put);
-        } else if (is_claimed && status != KILN_BUSY) {
-            unclaim(put); /* what is busy is gone, or another's already */
+        } else if (is_claimed) {
+            unclaim(put);
         }
     }
     kilni_os()->close(put->folder);

@@ -16,11 +16,14 @@ kilni_pair_payload kilni_pair_look_at_payload(const kilni_dir *dir, int folder, 
     char name[KILNI_PAIR_NAME_SIZE];
     kilni_pair_payload_name(dir, number, name);
     struct stat stat;
-    if (kilni_os()->fstatat(folder, name, &stat, AT_SYMLINK_NOFOLLOW) != 0) {
-        return kilni_dir_read_status(errno) == KILN_MISS ? KILNI_PAIR_NONE : KILNI_PAIR_STAYS;
-    }
+    const bool is_known = kilni_os()->fstatat(folder, name, &stat, AT_SYMLINK_NOFOLLOW) == 0;
+    const int system_error = errno;
     if (ret_stat) {
-        *ret_stat = stat;
+        *ret_stat = is_known ? stat : (struct stat){0};
+    }
+    if (!is_known) {
+        return kilni_dir_read_status(system_error) == KILN_MISS ? KILNI_PAIR_NONE
+                                                                : KILNI_PAIR_STAYS;
     }
     return !S_ISDIR(stat.st_mode) && kilni_dir_may_remove(dir, folder, name)
                ? KILNI_PAIR_REPLACEABLE
@@ -62,6 +65,9 @@ kiln_status kilni_pair_remove_slot(kilni_dir *dir, int folder, uint32_t number,
                                    const kilni_dir_identity *seen)
 {
     char key_name[KILNI_PAIR_NAME_SIZE], name[KILNI_PAIR_NAME_SIZE], aside[KILNI_DIR_PATH_SIZE];
+    if (!kilni_pair_is_slot_real(dir, folder, number)) {
+        return KILN_MISS;
+    }
     kilni_pair_key_name(dir, number, key_name);
     kilni_pair_payload_name(dir, number, name);
     kiln_status status = kilni_dir_look_again(folder, name, seen);
@@ -92,6 +98,9 @@ kiln_status kilni_pair_remove_half_of(const kilni_dir *dir, int folder, uint32_t
                                       kilni_dir_half half, const kilni_dir_identity *seen)
 {
     char names[2][KILNI_PAIR_NAME_SIZE], aside[KILNI_DIR_PATH_SIZE];
+    if (!kilni_pair_is_slot_real(dir, folder, number)) {
+        return KILN_MISS;
+    }
     kilni_pair_key_name(dir, number, names[half != KILNI_DIR_HALF_KEY]);
     kilni_pair_payload_name(dir, number, names[half == KILNI_DIR_HALF_KEY]);
     const char *const name = names[0], *const other = names[1];
@@ -158,12 +167,6 @@ static kiln_status remove_if_own(kilni_dir *dir, int folder, uint32_t number, co
     return status;
 }
 
-/* Of several removals the one is told that says most: a failure, or what stays. */
-static int gravity(kiln_status removal)
-{
-    return removal == KILN_MISS ? 0 : removal == KILN_OK ? 1 : removal == KILN_EXISTS ? 2 : 3;
-}
-
 kiln_status kilni_pair_remove(kiln_store *store, const kiln_key *key)
 {
     kilni_dir *dir = kilni_dir_of(store);
@@ -183,9 +186,7 @@ kiln_status kilni_pair_remove(kiln_store *store, const kiln_key *key)
         const kiln_status removed = list.slots[i].has_key
                                         ? remove_if_own(dir, folder, list.slots[i].number, key)
                                         : KILN_MISS;
-        if (gravity(removed) > gravity(result)) {
-            result = removed;
-        }
+        result = kilni_store_graver_removal(result, removed);
     }
     kilni_pair_list_done(&list);
     kilni_os()->close(folder);

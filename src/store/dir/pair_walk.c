@@ -98,6 +98,9 @@ static void visit_pairs(pair_walk *walk, int folder)
         return;
     }
     for (size_t i = 0; i < list.count && !is_over(walk); i++) {
+        if (list.slots[i].is_foreign) {
+            continue;
+        }
         if (walk->visit) {
             visit_slot(&in, &list.slots[i]);
         } else if (!list.slots[i].has_key && !list.slots[i].has_payload) {

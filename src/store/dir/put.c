@@ -302,7 +302,7 @@ kiln_status kilni_dir_move_aside(int directory, const char *folder, const char *
 {
     uint64_t number;
     if (kilni_os()->getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number ||
-        !kilni_dir_temporary_path(folder, number, aside, KILNI_DIR_PATH_SIZE)) {
+        !kilni_dir_aside_path(folder, number, aside, KILNI_DIR_PATH_SIZE)) {
         return KILN_E_IO;
     }
     return kilni_os()->renameat(directory, path, directory, aside) == 0
