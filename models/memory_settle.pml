@@ -167,7 +167,7 @@ inline remove(first, second) {
 }
 
 #define is_departing(thread) (departure[thread] != 0 && departure[thread] <= last)
-#define is_kept(object) (retired_at[object] != 0 && retired_at[object] <= last)
+#define is_kept(object) (retired_at[object] != 0 && retired_at[object] <= until)
 
 /* pthread_cond_wait */
 inline wait() {
@@ -185,31 +185,35 @@ inline wait_for_departures_locked() {
     last = 0
 }
 
-inline wait_for_sections_locked() {
-    last = last_retirement;
+/* What others left is collected each time. */
+inline wait_for_sections() {
+    until = last_retirement;
+    collect_and_unlock();
+    lock();
+#ifndef NO_WAIT_FOR_SECTIONS
     do
-    :: is_kept(0) || is_kept(1) -> wait()
+    :: is_kept(0) || is_kept(1) ->
+        wait();
+        collect_and_unlock();
+        lock()
     :: else -> break
     od;
-    last = 0
+#endif
+    until = 0
 }
 
 /* Removes one object, and waits for that and for all that left before. */
 active proctype settler() {
     bool taken[OBJECTS], doomed[OBJECTS];
     bool other_has_left;
-    byte oldest, i, last;
+    byte oldest, i, last, until;
 
     remove(true, false);
     atomic { lock(); other_has_left = !in_table[1] };
 #ifndef NO_WAIT_FOR_NOTICES
     wait_for_departures_locked();
 #endif
-    collect_and_unlock();
-    lock();
-#ifndef NO_WAIT_FOR_SECTIONS
-    wait_for_sections_locked();
-#endif
+    wait_for_sections();
 #ifndef NO_WAIT_FOR_DESTRUCTION
     wait_for_departures_locked();
 #endif

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Builds that throw: the exception reaches who asked, and strands and leaks nothing.
+ * Builds, listeners and destroy functions that throw: the exception reaches who asked, and strands
+ * and leaks nothing.
  */
 #include <cstdio>
 #include <cstdlib>
+#include <pthread.h>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -33,22 +35,23 @@ static kiln_status build_in_vain(void *reason, const kiln_key *, kiln_built *, k
     throw std::runtime_error(static_cast<const char *>(reason));
 }
 
-static kiln_key *make_key()
+static kiln_key *make_key(const char *text = "of a build")
 {
     kiln_key_builder *builder = nullptr;
     kiln_key *key = nullptr;
     CHECK(kiln_key_builder_new(&builder) == KILN_OK);
-    CHECK(kiln_key_builder_add_text(builder, "name", "of a build") == KILN_OK);
+    CHECK(kiln_key_builder_add_text(builder, "name", text) == KILN_OK);
     CHECK(kiln_key_builder_finish(builder, &key) == KILN_OK);
     kiln_key_builder_free(&builder);
     return key;
 }
 
-static kiln_cache *open_cache(uint32_t flags)
+static kiln_cache *open_cache(uint32_t flags, kiln_destroy_fn destroy = nullptr)
 {
     kiln_cache_params params = {};
     params.struct_size = sizeof params;
     params.flags = flags;
+    params.destroy = destroy;
     kiln_cache *cache = nullptr;
     CHECK(kiln_cache_new(&params, &cache) == KILN_OK);
     return cache;
@@ -133,12 +136,77 @@ static void test_a_waiter_builds_after_an_exception(const kiln_key *key)
     kiln_cache_free(&crowd.cache);
 }
 
+static int destroyed;
+
+static void destroy_in_vain(void *, void *)
+{
+    destroyed++;
+    throw std::runtime_error("indestructible");
+}
+
+static void listen_in_vain(void *, const kiln_event *)
+{
+    throw std::runtime_error("unheard");
+}
+
+static std::string thrown_by_clear(kiln_cache *cache)
+{
+    try {
+        kiln_cache_clear(cache);
+    } catch (const std::runtime_error &error) {
+        return error.what();
+    }
+    return "";
+}
+
+static void expect_cancelable()
+{
+    int state = -1;
+    pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &state);
+    CHECK(state == PTHREAD_CANCEL_ENABLE);
+}
+
+/* Each object is destroyed once, the others by a later call. */
+static void test_an_exception_leaves_what_is_to_be_destroyed(const kiln_key *key)
+{
+    kiln_cache *cache = open_cache(0, destroy_in_vain);
+    kiln_key *other = make_key("of another");
+    expect_build(cache, key);
+    expect_build(cache, other);
+    for (int i = 1; i <= 2; i++) {
+        CHECK(thrown_by_clear(cache) == "indestructible");
+        CHECK(destroyed == i);
+        CHECK(stats_of(cache).lingering_entries == 2u - i);
+        expect_cancelable();
+    }
+    CHECK(thrown_by_clear(cache) == "");
+    kiln_key_release(&other);
+    kiln_cache_free(&cache);
+}
+
+static void test_an_exception_leaves_a_listener(const kiln_key *key)
+{
+    kiln_cache *cache = open_cache(0);
+    uint64_t id = 0;
+    expect_build(cache, key);
+    CHECK(kiln_cache_listen(cache, KILN_EVENT_EVICTED, listen_in_vain, nullptr, &id) == KILN_OK);
+    CHECK(thrown_by_clear(cache) == "unheard");
+    expect_cancelable();
+    kiln_cache_unlisten(cache, id);
+    CHECK(stats_of(cache).lingering_entries == 1);
+    kiln_cache_clear(cache);
+    CHECK(stats_of(cache).lingering_entries == 0);
+    kiln_cache_free(&cache);
+}
+
 int main()
 {
     kiln_key *key = make_key();
     test_an_exception_reaches_who_asked(key);
     test_an_exception_leaves_a_build_of_ones_own(key);
     test_a_waiter_builds_after_an_exception(key);
+    test_an_exception_leaves_what_is_to_be_destroyed(key);
+    test_an_exception_leaves_a_listener(key);
     kiln_key_release(&key);
     return 0;
 }

@@ -361,6 +361,71 @@ static void test_unlisten_waits_for_calls_under_way(void **state)
     kiln_cache_free(&s->cache);
 }
 
+/* ---- listeners that don't come back ---- */
+
+static void end_thread(void *user, const kiln_event *event)
+{
+    (void)user;
+    (void)event;
+    pthread_exit(NULL);
+}
+
+static void *clear(void *argument)
+{
+    scene *s = argument;
+    kiln_cache_clear(s->cache);
+    return NULL;
+}
+
+static void test_a_listener_that_ends_its_thread_is_not_waited_for(void **state)
+{
+    scene *s = *state;
+    open_cache(s);
+    put(s, 0, 10, 1);
+    put(s, 1, 10, 1);
+    uint64_t id;
+    assert_int_equal(kiln_cache_listen(s->cache, KILN_EVENT_EVICTED, end_thread, NULL, &id),
+                     KILN_OK);
+    pthread_t thread;
+    pthread_create(&thread, NULL, clear, s);
+    pthread_join(thread, NULL);
+    kiln_cache_unlisten(s->cache, id);
+    assert_int_equal(ends(s, 0) + ends(s, 1), 0);
+    kiln_cache_clear(s->cache);
+    assert_int_equal(ends(s, 0), 1);
+    assert_int_equal(ends(s, 1), 1);
+}
+
+static void *remove_and_be_cancelled(void *argument)
+{
+    slow_listener *l = argument;
+    remove_first_key(l);
+    pthread_testcancel();
+    return NULL;
+}
+
+static void test_a_listener_can_not_be_cancelled(void **state)
+{
+    scene *s = *state;
+    open_cache(s);
+    put(s, 0, 10, 1);
+    slow_listener l = {.s = s};
+    assert_int_equal(kiln_cache_listen(s->cache, KILN_EVENT_EVICTED, listen_slowly, &l, &l.id),
+                     KILN_OK);
+    pthread_t thread;
+    void *result = NULL;
+    pthread_create(&thread, NULL, remove_and_be_cancelled, &l);
+    while (!atomic_load(&l.entered)) {
+        rest();
+    }
+    pthread_cancel(thread);
+    atomic_store(&l.let_go, 1);
+    pthread_join(thread, &result);
+    assert_ptr_equal(result, PTHREAD_CANCELED);
+    assert_int_equal(atomic_load(&l.returned), 1);
+    assert_int_equal(ends(s, 0), 1);
+}
+
 #define IN_SCENE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -377,6 +442,8 @@ int main(void)
         IN_SCENE(test_a_listener_may_leave_while_it_is_called),
         IN_SCENE(test_a_listener_hears_nothing_of_the_past),
         IN_SCENE(test_unlisten_waits_for_calls_under_way),
+        IN_SCENE(test_a_listener_that_ends_its_thread_is_not_waited_for),
+        IN_SCENE(test_a_listener_can_not_be_cancelled),
     };
     return cmocka_run_group_tests_name("memory listeners", tests, NULL, NULL);
 }

@@ -30,7 +30,9 @@ extern "C" {
  * or listener function: these may call it again. A forked child has its own copy of it, in which
  * the flights of its parent's other threads are over, so that who asks next builds, and objects
  * pinned by those threads live on; whether the objects are good for anything there, their maker
- * knows. */
+ * knows. A thread can't be cancelled in a destroy or listener function; one that ends there by
+ * pthread_exit, or throws, leaves what it had yet to tell untold, and what it had yet to destroy to
+ * a later call. A thread that calls the cache is not to have asynchronous cancellation. */
 typedef struct kiln_cache kiln_cache;
 
 /* A counted hold on an object: it lives until its last pin goes, also after eviction, clear and
@@ -336,8 +338,7 @@ typedef struct kiln_event {
 
 /* Called outside all locks, on the thread that did what it tells of, before that call returns; may
  * call the cache. The watches of an evicted object have turned by then. Notices that come from
- * different threads may overtake each other. It is to return: who ends its thread there, or throws,
- * keeps kiln_cache_unlisten waiting. */
+ * different threads may overtake each other. */
 typedef void (*kiln_listener_fn)(void *user, const kiln_event *event);
 
 /* A listener is told of what happens after it was added.

@@ -88,8 +88,10 @@ static size_t remove_everywhere(kilni_match_fn matches, uint64_t wanted)
     }
     /* Other threads may be about to free some of it, or see it while they look for something else.
      */
-    for (cache = first; cache; cache = cache->next) {
-        kilni_cache_settle(cache->memory);
+    if (!kilni_constants_are_departing(constants)) {
+        for (cache = first; cache; cache = cache->next) {
+            kilni_cache_settle(cache->memory);
+        }
     }
     return removed;
 }

@@ -4,12 +4,22 @@
 #include <stdlib.h>
 
 #include "constant/buffer.h"
+#include "memory/departure.h"
 
 /* ---- caches ---- */
 
 kiln_constant_cache *kilni_constant_cache_first(const kilni_constants *constants)
 {
     return atomic_load_explicit(&constants->caches, memory_order_acquire);
+}
+
+bool kilni_constants_are_departing(const kilni_constants *constants)
+{
+    kiln_constant_cache *cache = constants ? kilni_constant_cache_first(constants) : NULL;
+    while (cache && !kilni_cache_is_departing(cache->memory)) {
+        cache = cache->next;
+    }
+    return cache != NULL;
 }
 
 kiln_constant_cache *kilni_constant_cache_find(const kilni_constants *constants, uint32_t kind,

@@ -3,6 +3,7 @@
 
 #include "base/size.h"
 #include "constant/constants.h"
+#include "constant/device.h"
 #include "memory/departure.h"
 
 static const uint64_t MIB = (uint64_t)1 << 20;
@@ -61,6 +62,8 @@ kilni_constant_limits kilni_constant_limits_apply(kiln_constant_cache *cache)
                                       KILN_UNLIMITED);
         limits = limits_of(cache);
     } while (!kilni_constant_limits_equal(limits, applied));
-    kilni_cache_settle(cache->memory);
+    if (!kilni_constants_are_departing(kilni_constants_get())) {
+        kilni_cache_settle(cache->memory);
+    }
     return applied;
 }

@@ -25,6 +25,13 @@ void kilni_aftermath_evict_locked(kilni_aftermath *after, kilni_object *object,
     after->last_listener = object->cache->last_listener;
 }
 
+void kilni_aftermath_clear_locked(kilni_aftermath *after, kiln_cache *cache)
+{
+    kilni_departure_begin_locked(cache, &after->departure);
+    after->cleared = true;
+    after->last_listener = cache->last_listener;
+}
+
 void kilni_aftermath_tell_hit(kilni_object *object, bool first)
 {
     /* Counted by thread, so that no two contend for the count. */
@@ -71,15 +78,8 @@ static void tell_all(kiln_cache *cache, const kilni_aftermath *after)
     }
 }
 
-void kilni_aftermath_finish(kiln_cache *cache, kilni_aftermath *after)
+static void let_go_locked(kilni_aftermath *after)
 {
-    if (!after->evicted.first && !after->object && !after->cleared) {
-        return;
-    }
-    pthread_cleanup_push(kilni_departure_end, &after->departure);
-    tell_all(cache, after);
-    pthread_cleanup_pop(0);
-    pthread_mutex_lock(&cache->lock);
     kilni_object *object;
     while ((object = kilni_queue_pop(&after->evicted))) {
         kilni_object_release_locked(object);
@@ -88,5 +88,29 @@ void kilni_aftermath_finish(kiln_cache *cache, kilni_aftermath *after)
         kilni_object_release_locked(after->object);
     }
     kilni_departure_end_locked(&after->departure);
+}
+
+/* A cleanup handler, for a listener that ends its thread or throws: the user's functions are not
+ * called from one. */
+static void abandon(void *argument)
+{
+    kilni_aftermath *after = argument;
+    kiln_cache *cache = after->departure.cache;
+    pthread_mutex_lock(&cache->lock);
+    let_go_locked(after);
+    kilni_section_leave_to_others_locked(cache);
+    pthread_mutex_unlock(&cache->lock);
+}
+
+void kilni_aftermath_finish(kiln_cache *cache, kilni_aftermath *after)
+{
+    if (after->departure.number == 0) {
+        return;
+    }
+    pthread_cleanup_push(abandon, after);
+    tell_all(cache, after);
+    pthread_cleanup_pop(0);
+    pthread_mutex_lock(&cache->lock);
+    let_go_locked(after);
     kilni_section_collect_and_unlock(cache);
 }

@@ -31,5 +31,8 @@ void kilni_aftermath_tell_hit(kilni_object *object, bool first);
 void kilni_aftermath_evict_locked(kilni_aftermath *after, kilni_object *object,
                                   kiln_eviction reason);
 
+/* Tells that the cache was cleared, after what was evicted. */
+void kilni_aftermath_clear_locked(kilni_aftermath *after, kiln_cache *cache);
+
 /* No lock held. */
 void kilni_aftermath_finish(kiln_cache *cache, kilni_aftermath *after);

@@ -163,13 +163,13 @@ static kiln_status set_capacity(kiln_cache *cache, uint64_t max_bytes, uint64_t 
         return KILN_E_INVALID;
     }
     bool disabled = max_bytes == 0 || max_entries == 0;
-    kilni_aftermath after = {.cleared = flush || disabled};
+    kilni_aftermath after = {0};
     pthread_mutex_lock(&cache->lock);
-    after.last_listener = cache->last_listener;
     cache->max_bytes = max_bytes;
     cache->max_entries = max_entries;
     cache->disabled = disabled;
-    if (after.cleared) {
+    if (flush || disabled) {
+        kilni_aftermath_clear_locked(&after, cache);
         kilni_clear_locked(cache, &after);
     } else {
         kilni_shrink_locked(cache, &after);

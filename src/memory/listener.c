@@ -21,8 +21,8 @@ struct kilni_listener {
 
 /* The listeners' calls that this thread is in, innermost first. */
 typedef struct call_frame {
-    const kiln_cache *cache;
-    const kilni_listener *listener;
+    kiln_cache *cache;
+    kilni_listener *listener;
     const struct call_frame *outer;
 } call_frame;
 
@@ -71,11 +71,24 @@ static void retire_locked(kiln_cache *cache, kilni_listener *listener)
     pthread_cond_broadcast(&cache->listener_gone);
 }
 
+/* A cleanup handler, for a listener that ends its thread or throws. */
+static void abandon_call(void *argument)
+{
+    const call_frame *frame = argument;
+    innermost_call = frame->outer;
+    pthread_mutex_lock(&frame->cache->lock);
+    frame->listener->running--;
+    retire_locked(frame->cache, frame->listener);
+    pthread_mutex_unlock(&frame->cache->lock);
+}
+
 static void call(kiln_cache *cache, kilni_listener *listener, const kiln_event *event)
 {
     call_frame frame = {.cache = cache, .listener = listener, .outer = innermost_call};
     innermost_call = &frame;
+    pthread_cleanup_push(abandon_call, &frame);
     listener->call(listener->user, event);
+    pthread_cleanup_pop(0);
     innermost_call = frame.outer;
 }
 

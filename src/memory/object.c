@@ -56,15 +56,22 @@ void kilni_object_release_locked(kilni_object *object)
     }
 }
 
-void kilni_object_destroy_all(kilni_queue doomed)
+/* A cleanup handler, for a destroy function that ends its thread or throws. */
+static void free_object(void *object)
+{
+    kilni_object_free(object);
+}
+
+void kilni_object_destroy_all(kilni_queue *doomed)
 {
     kilni_object *object;
-    while ((object = kilni_queue_pop(&doomed))) {
-        kiln_cache *cache = object->cache;
+    while ((object = kilni_queue_pop(doomed))) {
+        const kiln_cache *cache = object->cache;
+        pthread_cleanup_push(free_object, object);
         if (cache->destroy) {
             cache->destroy(cache->user, object->object);
         }
-        kilni_object_free(object);
+        pthread_cleanup_pop(1);
     }
 }
 

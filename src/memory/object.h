@@ -62,7 +62,7 @@ void kilni_object_note_hit(kilni_object *object);
 void kilni_object_note_use(kilni_object *object);
 
 /* Destroys a queue of objects that nothing can reach any more. No lock held. */
-void kilni_object_destroy_all(kilni_queue doomed);
+void kilni_object_destroy_all(kilni_queue *doomed);
 
 void kilni_queue_push(kilni_queue *queue, kilni_object *object);
 

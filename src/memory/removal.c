@@ -130,9 +130,9 @@ void kiln_cache_clear(kiln_cache *cache)
     if (!cache) {
         return;
     }
-    kilni_aftermath after = {.cleared = true};
+    kilni_aftermath after = {0};
     pthread_mutex_lock(&cache->lock);
-    after.last_listener = cache->last_listener;
+    kilni_aftermath_clear_locked(&after, cache);
     kilni_clear_locked(cache, &after);
     pthread_mutex_unlock(&cache->lock);
     kilni_aftermath_finish(cache, &after);

@@ -97,22 +97,61 @@ static kilni_queue collect_locked(kiln_cache *cache)
     return doomed;
 }
 
+/* What one call destroys. */
+typedef struct collection {
+    kilni_departure departure;
+    kilni_queue doomed;
+} collection;
+
+/* The way back from take_before_locked. */
+static void put_back_locked(kiln_cache *cache, kilni_queue *left)
+{
+    if (!left->first) {
+        return;
+    }
+    for (const kilni_object *object = left->first; object; object = object->link) {
+        cache->lingering_entries++;
+        cache->lingering_bytes += object->bytes;
+    }
+    left->last->link = cache->retired.first;
+    cache->retired.first = left->first;
+    cache->retired.last = cache->retired.last ? cache->retired.last : left->last;
+    kilni_section_leave_to_others_locked(cache);
+}
+
+/* A cleanup handler; there is something left where a destroy function ended its thread or threw. */
+static void end_collection(void *argument)
+{
+    collection *ending = argument;
+    kiln_cache *cache = ending->departure.cache;
+    pthread_mutex_lock(&cache->lock);
+    put_back_locked(cache, &ending->doomed);
+    kilni_departure_end_locked(&ending->departure);
+    pthread_mutex_unlock(&cache->lock);
+    kilni_cache_release(cache);
+}
+
 void kilni_section_collect_and_unlock(kiln_cache *cache)
 {
-    kilni_queue doomed = collect_locked(cache);
-    if (!doomed.first) {
+    collection taken = {.doomed = collect_locked(cache)};
+    if (!taken.doomed.first) {
         pthread_mutex_unlock(&cache->lock);
         return;
     }
-    kilni_departure departure = {0};
-    kilni_departure_begin_locked(cache, &departure);
+    kilni_departure_begin_locked(cache, &taken.departure);
     /* The objects' references go with them. */
     kilni_cache_retain(cache);
     pthread_mutex_unlock(&cache->lock);
-    pthread_cleanup_push(kilni_departure_end, &departure);
-    kilni_object_destroy_all(doomed);
+    pthread_cleanup_push(end_collection, &taken);
+    kilni_object_destroy_all(&taken.doomed);
     pthread_cleanup_pop(1);
-    kilni_cache_release(cache);
+}
+
+void kilni_section_leave_to_others_locked(kiln_cache *cache)
+{
+    if (cache->retired.first || cache->retired_cells) {
+        atomic_store_explicit(&cache->awaited, UINT64_MAX, memory_order_relaxed);
+    }
 }
 
 void kilni_section_forget_threads_locked(kiln_cache *cache)
@@ -121,9 +160,7 @@ void kilni_section_forget_threads_locked(kiln_cache *cache)
         cache->unlisted_sections = 0;
     }
     /* Who leaves next looks at what others kept. */
-    if (cache->retired.first || cache->retired_cells) {
-        atomic_store_explicit(&cache->awaited, UINT64_MAX, memory_order_relaxed);
-    }
+    kilni_section_leave_to_others_locked(cache);
 }
 
 /* Apart, since it is rare. */

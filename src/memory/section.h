@@ -17,7 +17,10 @@ void kilni_section_retire_cells_locked(kiln_cache *cache, kilni_cells *cells);
  */
 void kilni_section_collect_and_unlock(kiln_cache *cache);
 
-/* The same, with no lock held. */
+/* For who can't collect: lets whoever leaves a section next, or settles, do it. */
+void kilni_section_leave_to_others_locked(kiln_cache *cache);
+
+/* Collects, with no lock held. */
 void kilni_section_collect(kiln_cache *cache);
 
 /* In a forked child: leaves the sections of the threads that are gone. */

@@ -14,7 +14,7 @@
 #define SECONDS_OF_A_DAY 86400u
 #define KNOWN_FLAGS                                                                                \
     (KILN_STORE_READONLY | KILN_STORE_SYNC | KILN_STORE_NO_LEASE | KILN_STORE_NO_CREATE |          \
-     KILN_STORE_NOTE_MISSES)
+     KILN_STORE_NOTE_MISSES | KILN_STORE_NO_TRIM_AT_CLOSE)
 
 /* Copies the caller's struct, which may be of an older or a newer library. */
 static kiln_status copy_params(const kiln_store_params *given, kiln_store_params *ret_params,

@@ -5,16 +5,19 @@ import glob
 import json
 import os
 import subprocess
+import unittest
 
 import cli
 
 
 class Doctor(cli.CliTest):
+    user = None  # who runs it: the same as the test
+
     def report(self, *arguments):
         """The report; the exit status has to agree with it."""
         result = subprocess.run(
             [cli.KILN, "doctor", "--json", *arguments], stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE, env=self.environment, timeout=60)
+            stderr=subprocess.PIPE, env=self.environment, timeout=60, user=self.user)
         report = json.loads(result.stdout)
         self.assertEqual(result.returncode, 3 if report["problems"] else 0, result)
         return report
@@ -78,6 +81,20 @@ class Doctor(cli.CliTest):
         os.mkdir(self.cache)
         os.chmod(self.cache, 0o777)
         self.assertIn(f"{self.cache} is not used", self.problems())
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs another user")
+    def test_directory_of_root(self):
+        """Those who only read may use it."""
+        self.make("entries")
+        for folder, _, _ in os.walk(self.scratch):
+            os.chmod(folder, 0o755)
+        self.user = 65534
+        for location in self.cache, "file://" + self.cache, self.cache + "|" + self.cache + "-2":
+            self.environment["KILN_DIR"] = location
+            self.assertIn(f"{self.cache} belongs to user 0", self.problems())
+            self.environment["KILN_READONLY"] = "1"
+            self.assertEqual(self.report()["directory"]["state"], "used")
+            del self.environment["KILN_READONLY"]
 
     def test_directory_below_a_file(self):
         with open(self.cache, "w"):

@@ -2,6 +2,8 @@
 """The orders of kiln ls, and what kiln show tells and writes of an entry."""
 
 import os
+import stat
+import subprocess
 
 import cli
 
@@ -67,6 +69,57 @@ class Show(cli.CliTest):
         none = self.make_entry("put", "source=y")
         self.assertEqual(self.kiln("show", "--answers", "-", none).stdout, b"")
         self.kiln("show", digest, "--answers", "-", "--log", expect=2)
+
+    def show_in(self, name):
+        self.kiln("show", "--answers", name, self.digest)
+
+    def test_what_is_no_file_is_written_to(self):
+        self.digest = self.make_entry("put", "source=x", answers="recorded")
+        pipe = os.path.join(self.scratch, "pipe")
+        os.mkfifo(pipe)
+        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        self.show_in(pipe)
+        self.assertEqual(os.read(reader, 100), b"recorded")
+        os.close(reader)
+        self.assertTrue(stat.S_ISFIFO(os.lstat(pipe).st_mode))
+        null = os.path.join(self.scratch, "null")
+        os.symlink("/dev/null", null)
+        self.show_in(null)
+        self.assertEqual(os.readlink(null), "/dev/null")
+        self.assertEqual(sorted(os.listdir(self.scratch)), ["cache", "null", "pipe"])
+
+    def test_every_name_of_stdout(self):
+        """Not by /dev/stdout itself: were that replaced, the machine would be the worse for it."""
+        digest = self.make_entry("put", "source=x", answers="recorded")
+        out = os.path.join(self.scratch, "out")
+        name = os.path.join(self.scratch, "stdout")
+        os.symlink("/proc/self/fd/1", name)
+        self.assertEqual(self.kiln("show", "--answers", name, digest).stdout, b"recorded")
+        with open(out, "wb") as file:
+            file.write(b"before ")
+            file.flush()
+            subprocess.run([cli.KILN, "show", "--answers", name, digest], stdout=file,
+                           env=self.environment, check=True)
+        with open(out, "rb") as file:
+            self.assertEqual(file.read(), b"before recorded")
+        self.assertTrue(os.path.islink(name))
+
+    def test_links_lead_to_what_is_replaced(self):
+        self.digest = self.make_entry("put", "source=x", answers="recorded")
+        folder = os.path.join(self.scratch, "folder")
+        target = os.path.join(folder, "target")
+        link = os.path.join(self.scratch, "link")
+        os.mkdir(folder)
+        os.symlink("folder/target", link)
+        self.assertIn(b"a link to nothing",
+                      self.kiln("show", "--answers", link, self.digest, expect=4).stderr)
+        with open(target, "w") as file:
+            file.write("what was there before, and is longer")
+        self.show_in(link)
+        self.assertTrue(os.path.islink(link))
+        with open(target, "rb") as file:
+            self.assertEqual(file.read(), b"recorded")
+        self.assertEqual(os.listdir(folder), ["target"])
 
     def test_no_progress_without_a_terminal(self):
         self.make_entry("put", "source=x")

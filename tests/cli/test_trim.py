@@ -206,6 +206,33 @@ class Drivers(cli.CliTest):
         self.assertEqual((told["stale"], told["untold"]), (0, len(self.platforms)))
         self.assertEqual(told["entries"], len(self.platforms))
 
+    def installed_s(self, platform):
+        """When the library of a platform's driver came to be here; None: its path isn't known."""
+        own = self.own_file(platform["driver_files"]).split(".so")[0]
+        vendors = self.environment.get("OCL_ICD_VENDORS", "/etc/OpenCL/vendors")
+        for name in os.listdir(vendors):
+            with open(os.path.join(vendors, name)) as file:
+                library = file.read().strip()
+            if os.path.basename(library).startswith(own) and os.path.isfile(library):
+                return os.stat(library).st_ctime
+        return None
+
+    def test_what_may_have_been_used_since(self):
+        """A use within an hour of its stamp leaves none."""
+        platforms = [platform for platform in self.platforms if self.installed_s(platform)]
+        if not platforms:
+            self.skipTest("no driver's path is known")
+        for platform in platforms:
+            files = platform["driver_files"]
+            for minutes in (50, 70):
+                digest = self.make_of(
+                    platform["name"], {**files, self.own_file(files): f"build-id:{minutes}"})
+                used = self.installed_s(platform) - minutes * 60
+                os.utime(self.entry_path(digest), (used, used))
+        told = self.kiln_json("trim", "--stale")
+        self.assertEqual((told["stale"], told["untold"]),
+                         (len(platforms), len(platforms)))
+
     def test_entries_with_stripped_keys(self):
         """Of the files in their keys only digests are left."""
         gone = []

@@ -56,7 +56,9 @@ static const char *examine_directory(struct doctor *doctor)
 {
     kiln_store_params params = {
         .struct_size = sizeof params,
-        .flags = KILN_STORE_NO_CREATE | KILN_STORE_READONLY, /* who looks alters nothing */
+        /* Judged as the programs do that use it; but who looks alters nothing. */
+        .flags = KILN_STORE_NO_CREATE | KILN_STORE_NO_TRIM_AT_CLOSE |
+                 (kiln_config_readonly(doctor->config) ? KILN_STORE_READONLY : 0),
         .log = {take_warning, doctor},
         .key_file = kiln_config_key_file(doctor->config),
     };

@@ -12,6 +12,10 @@
 
 #define PART_DIGEST_SIZE 32
 
+/* How much later than its stamp the last use may have been: what stores do where they are told
+ * nothing else. */
+#define STAMP_INTERVAL_S 3600
+
 /* A part as keys have it: whole, or stripped. */
 struct known_part {
     kiln_key *whole, *stripped; /* each of this one part */
@@ -19,7 +23,7 @@ struct known_part {
 
 struct driver {
     struct known_part platform;
-    int64_t installed_s;      /* when its library came to be here; INT64_MAX: not known */
+    int64_t installed_s;      /* when its library came to be here; or OPENCL_INSTALLED_UNKNOWN */
     struct known_part *files; /* none: it doesn't tell */
     size_t file_count, file_capacity;
 };
@@ -147,6 +151,13 @@ static bool key_has_all_files(const kiln_key *key, const struct driver *driver)
     return true;
 }
 
+/* Where it can't be told, it may have been. */
+static bool may_be_used_since_installed(const struct driver *driver, int64_t last_used_s)
+{
+    return driver->installed_s == OPENCL_INSTALLED_UNKNOWN ||
+           last_used_s >= driver->installed_s - STAMP_INTERVAL_S;
+}
+
 enum driver_verdict installed_drivers_judge(const struct installed_drivers *drivers,
                                             const kiln_key *key, int64_t last_used_s)
 {
@@ -162,7 +173,7 @@ enum driver_verdict installed_drivers_judge(const struct installed_drivers *driv
         if (key_has_all_files(key, driver)) {
             return DRIVER_INSTALLED;
         }
-        if (last_used_s >= driver->installed_s) {
+        if (may_be_used_since_installed(driver, last_used_s)) {
             return DRIVER_UNTOLD;
         }
         verdict = DRIVER_REPLACED;

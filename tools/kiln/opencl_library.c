@@ -63,5 +63,5 @@ int64_t opencl_installed_s(cl_platform_id platform)
     const bool is_known = dladdr(address, &where) != 0 && where.dli_fname != NULL &&
                           stat(where.dli_fname, &library) == 0;
     /* Not the modification time: installers set that back. */
-    return is_known ? library.st_ctim.tv_sec : INT64_MAX;
+    return is_known ? library.st_ctim.tv_sec : OPENCL_INSTALLED_UNKNOWN;
 }

@@ -35,5 +35,8 @@ cl_uint opencl_platforms(const struct opencl *opencl, cl_platform_id *ret_platfo
 bool opencl_platform_text(const struct opencl *opencl, cl_platform_id platform,
                           cl_platform_info name, char *ret_text);
 
-/* When the library of a platform's driver came to be here, Unix seconds; INT64_MAX: not known. */
+#define OPENCL_INSTALLED_UNKNOWN INT64_MIN
+
+/* When the library of a platform's driver came to be here, Unix seconds, or
+ * OPENCL_INSTALLED_UNKNOWN. */
 int64_t opencl_installed_s(cl_platform_id platform);

@@ -4,8 +4,9 @@
  * the driver with their identities. Where a platform of that name is installed, with another
  * library or other files that its compiler loads, no build here asks for the entry again. Where
  * none is, nothing can be told: it may be installed elsewhere, for another program or in another
- * container that shares the cache. So it may where the entry was used after the present driver was
- * installed.
+ * container that shares the cache. So it may where the entry may have been used after the present
+ * driver was installed, as far as use stamps tell, and where it isn't known when that was. Programs
+ * that may only read the cache leave no stamps.
  */
 #pragma once
 

@@ -424,7 +424,7 @@ void kilni_dir_tend(kilni_dir *dir, uint64_t put_bytes, bool has_outgrown)
 
 void kilni_dir_tend_at_end(kilni_dir *dir)
 {
-    if (kilni_dir_is_readonly(dir)) {
+    if (dir->store.options.flags & (KILN_STORE_READONLY | KILN_STORE_NO_TRIM_AT_CLOSE)) {
         return;
     }
     if (atomic_load_explicit(&dir->is_trimming, memory_order_relaxed) ||

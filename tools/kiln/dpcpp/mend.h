@@ -6,7 +6,12 @@
 
 #include "inspect.h"
 
-enum mend_result { MEND_DONE, MEND_IN_USE, MEND_FAILED /* with errno */ };
+enum mend_result {
+    MEND_DONE,
+    MEND_IN_USE,
+    MEND_UNPROVEN, /* something strange with nothing whole beside it */
+    MEND_FAILED    /* with errno */
+};
 
 struct mended {
     uint64_t removed;       /* items */
@@ -14,7 +19,8 @@ struct mended {
 };
 
 /* Takes the locks of a directory, judges it again and does what its plan says. A directory that
- * is empty then goes. Adds to @mended. */
+ * is empty then goes. Adds to @mended. Where nothing in it is whole, what is strange may be of a
+ * newer format, whatever the rest of the cache is of. */
 enum mend_result mend_directory(const struct tree *tree, const struct item_directory *directory,
                                 const struct rules *rules, struct mended *mended);
 
