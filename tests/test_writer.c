@@ -440,6 +440,11 @@ typedef struct forking {
     bool was_written;              /* by the child */
 } forking;
 
+static void leave_at_once(void)
+{
+    _exit(0);
+}
+
 static void fork_and_close_writer(void *user, kiln_log_level level, const char *text)
 {
     (void)level, (void)text;
@@ -449,6 +454,7 @@ static void fork_and_close_writer(void *user, kiln_log_level level, const char *
     fflush(NULL);
     const pid_t child = fork();
     if (child == 0) {
+        atexit(leave_at_once); /* what other threads of the parent hold is no leak */
         kilni_writer_close(&forked->writer, FOREVER_NS);
         return;
     }

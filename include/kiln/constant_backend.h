@@ -31,7 +31,7 @@
  * where they make room, by the release of a pin, by a lookup that was under way when another thread
  * removed something. So these calls take as long as the functions of all backends do. These are not
  * to wait for other threads that call Kiln, nor is a lock to be held in a call that one of them
- * takes.
+ * takes. No thread is cancelled in one that was called because a constant left a cache.
  */
 #ifndef KILN_CONSTANT_BACKEND_H
 #define KILN_CONSTANT_BACKEND_H
@@ -217,8 +217,9 @@ KILN_API kiln_status kiln_constant_remove_if_exist(kiln_constant_cache *cache, c
  * many. Of those that are being computed nothing is kept, and who waits for one gets BYPASS. To be
  * called before what they stand for is released: but for those that are pinned or being computed
  * all are freed when these return, also such as left the cache before and as other threads were
- * about to free. Owner 0 is none. Blocks: on the functions of backends that other threads are in;
- * from inside such a function, never. */
+ * about to free. Owner 0 is none. Blocks: on the functions of backends that other threads are in,
+ * also where a destroy or listener function of a program's own kiln_cache calls them; from inside a
+ * backend's function that a constant's leaving called, never. */
 KILN_API size_t kiln_constant_remove_owner(uint64_t owner);
 KILN_API size_t kiln_constant_remove_context(uint64_t context);
 
