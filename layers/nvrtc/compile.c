@@ -2,6 +2,7 @@
 #include "compile.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "../shared/session.h"
@@ -36,7 +37,7 @@ static kiln_status load(void *user, const kiln_entry *const *entries)
 {
     compile_call *call = user;
     kilni_nvrtc_outputs outputs;
-    kiln_status status = kilni_nvrtc_results_find(entries[0], &outputs);
+    kiln_status status = kilni_nvrtc_results_find(entries[0], call->record->name, &outputs);
     if (status == KILN_MISS) {
         kiln_entry_release(&call->outdated);
         call->outdated = kiln_entry_retain(entries[0]);
@@ -104,7 +105,7 @@ static kiln_status make_entry(const compile_call *call, const kilni_nvrtc_stored
     collect(call, made, &results);
     kiln_status status = kilni_nvrtc_results_encode(&results, &answers, &payload);
     if (status == KILN_OK) {
-        status = kilni_nvrtc_describe(call->key, made, &description);
+        status = kilni_nvrtc_describe(call->key, call->record->name, made, &description);
     }
     if (status == KILN_OK) {
         const kiln_entry_params params = {
@@ -116,7 +117,7 @@ static kiln_status make_entry(const compile_call *call, const kilni_nvrtc_stored
                            .name = description.name.bytes,
                            .build_ns = build_ns},
             .answers = {answers.bytes, answers.length},
-            .log = description.log,
+            .log = {description.log.bytes, description.log.length},
             .payload = {payload.bytes, payload.length},
         };
         status = kiln_entry_new(&params, ret_entry);
@@ -128,13 +129,11 @@ static kiln_status make_entry(const compile_call *call, const kilni_nvrtc_stored
 }
 
 /* Why what was compiled can't be kept; NULL: it can. */
-static const char *finish_reads(compile_call *call, kilni_text *ret_reads)
+static const char *finish_reads(compile_call *call, bool moves, kilni_text *ret_reads)
 {
     const char *why = "no memory for what it reads";
-    if (!call->reads) {
-        return why;
-    }
-    if (kilni_nvrtc_reads_finish(call->reads, &call->words, ret_reads, &why) != KILN_OK) {
+    if (!call->reads || kilni_nvrtc_reads_finish(call->reads, call->record->name, moves,
+                                                 &call->words, ret_reads, &why) != KILN_OK) {
         return why;
     }
     if (kilni_clock_words_tell_time(&call->words)) {
@@ -145,20 +144,27 @@ static const char *finish_reads(compile_call *call, kilni_text *ret_reads)
                : "libnvrtc-builtins is another than was found";
 }
 
+static kiln_status take_outputs(const compile_call *call, kilni_text *outputs, kilni_text *code,
+                                bool *ret_moves)
+{
+    const kilni_nvrtc_inputs inputs =
+        program_inputs(call->record, call->option_count, call->options);
+    return kilni_nvrtc_outputs_take(call->real, call->record->handle, inputs.name,
+                                    kilni_nvrtc_inputs_may_move(&inputs), inputs.expression_count,
+                                    inputs.expressions, outputs, code, ret_moves);
+}
+
 static kiln_status capture(void *user, size_t index, uint64_t build_ns, kiln_entry **ret_entry)
 {
     compile_call *call = user;
     kilni_text reads = {0}, outputs = {0}, code = {0};
+    bool moves = false;
     (void)index;
-    const char *why = finish_reads(call, &reads);
-    kiln_status status = KILN_OK;
+    kiln_status status = take_outputs(call, &outputs, &code, &moves);
+    const char *why = status == KILN_OK ? finish_reads(call, moves, &reads) : NULL;
     if (why) {
         trace_passed("result of " CALL, why);
         status = KILN_E_UNSUPPORTED;
-    } else {
-        status = kilni_nvrtc_outputs_take(
-            call->real, call->record->handle, call->record->expressions.count,
-            (const char *const *)call->record->expressions.items, &outputs, &code);
     }
     if (status == KILN_OK) {
         const kilni_nvrtc_stored made = {.reads = {reads.bytes, reads.length},

@@ -80,24 +80,13 @@ static kiln_status add_kernels(kiln_bytes ptx, kilni_text *name)
     return status;
 }
 
-static kiln_status add_program_name(const kiln_key *key, kilni_text *name)
-{
-    for (size_t i = 0; i < kiln_key_part_count(key); i++) {
-        kiln_key_part part;
-        kiln_key_part_at(key, i, &part);
-        if (is_part(&part, "name")) {
-            return kilni_text_append_bytes(name, part.bytes, (size_t)part.size);
-        }
-    }
-    return KILN_OK;
-}
-
-kiln_status kilni_nvrtc_describe(const kiln_key *key, const kilni_nvrtc_stored *made,
+kiln_status kilni_nvrtc_describe(const kiln_key *key, const char *name,
+                                 const kilni_nvrtc_stored *made,
                                  kilni_nvrtc_description *ret_description)
 {
     kilni_nvrtc_description description = {0};
     kilni_nvrtc_outputs outputs;
-    kiln_status status = kilni_nvrtc_outputs_decode(made->outputs, made->code, &outputs);
+    kiln_status status = kilni_nvrtc_outputs_decode(made->outputs, made->code, name, &outputs);
     if (status != KILN_OK) {
         return status;
     }
@@ -106,10 +95,12 @@ kiln_status kilni_nvrtc_describe(const kiln_key *key, const kilni_nvrtc_stored *
         status = add_kernels(outputs.answers[KILNI_NVRTC_PTX].bytes, &description.name);
     }
     if (status == KILN_OK && description.name.length == 0) {
-        status = add_program_name(key, &description.name);
+        status = kilni_text_append(&description.name, name ? name : "");
     }
-    description.log = outputs.answers[KILNI_NVRTC_LOG].bytes;
-    description.log.size -= description.log.size > 0 ? 1 : 0;
+    const kiln_bytes *log = &outputs.answers[KILNI_NVRTC_LOG].bytes;
+    if (status == KILN_OK && log->size > 1) {
+        status = kilni_text_append_bytes(&description.log, log->data, log->size - 1);
+    }
     kilni_nvrtc_outputs_done(&outputs);
     if (status != KILN_OK) {
         kilni_nvrtc_description_done(&description);
@@ -123,4 +114,5 @@ void kilni_nvrtc_description_done(kilni_nvrtc_description *description)
 {
     kilni_text_done(&description->device);
     kilni_text_done(&description->name);
+    kilni_text_done(&description->log);
 }

@@ -12,11 +12,13 @@
 typedef struct kilni_nvrtc_description {
     kilni_text device; /* "NVRTC 13.0 sm_90" */
     kilni_text name;   /* the kernels, else the program's name */
-    kiln_bytes log;    /* without its closing zero; points into the result */
+    kilni_text log;
 } kilni_nvrtc_description;
 
-/* @key  of the program; lives for the call
+/* @key   of the program; lives for the call
+ * @name  of the program; may be NULL
  * Returns KILN_OK; KILN_E_CORRUPT; KILN_E_NO_MEMORY. */
-kiln_status kilni_nvrtc_describe(const kiln_key *key, const kilni_nvrtc_stored *made,
+kiln_status kilni_nvrtc_describe(const kiln_key *key, const char *name,
+                                 const kilni_nvrtc_stored *made,
                                  kilni_nvrtc_description *ret_description);
 void kilni_nvrtc_description_done(kilni_nvrtc_description *description);

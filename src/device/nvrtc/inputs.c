@@ -66,10 +66,21 @@ static kiln_status add_working_directory(kiln_key_builder *key)
 
 /* ---- texts ---- */
 
+static kiln_status add_name(const char *name, kiln_key_builder *key)
+{
+    if (!name) {
+        return KILN_OK;
+    }
+    const size_t folder_length = kilni_nvrtc_folder_length(name);
+    const kiln_status status = kiln_key_builder_add_text(key, "name", name + folder_length);
+    return status == KILN_OK && folder_length > 0
+               ? kiln_key_builder_add_text(key, "name.folder", "any")
+               : status;
+}
+
 static kiln_status add_texts(const kilni_nvrtc_inputs *inputs, kiln_key_builder *key)
 {
-    kiln_status status =
-        inputs->name ? kiln_key_builder_add_text(key, "name", inputs->name) : KILN_OK;
+    kiln_status status = add_name(inputs->name, key);
     if (status == KILN_OK) {
         status = kiln_key_builder_add_text(key, "source", inputs->source);
     }
@@ -116,4 +127,51 @@ kiln_status kilni_nvrtc_add_inputs(const kilni_nvrtc_inputs *inputs, kilni_clock
     return status == KILN_E_TOO_LARGE
                ? kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "inputs that no key can hold")
                : status;
+}
+
+/* ---- the folder of the name ---- */
+
+size_t kilni_nvrtc_folder_length(const char *name)
+{
+    const char *slash = name && *name == '/' ? strrchr(name, '/') : NULL;
+    return slash && slash[1] != '\0' ? (size_t)(slash - name) + 1 : 0;
+}
+
+/* Whether any text that was given has the word. */
+static bool any_text(const kilni_nvrtc_inputs *inputs, const char *word, size_t length)
+{
+    const struct {
+        const char *const *items;
+        size_t count;
+    } lists[] = {{&inputs->source, 1},
+                 {inputs->headers, inputs->header_count},
+                 {inputs->header_names, inputs->header_count},
+                 {inputs->expressions, inputs->expression_count},
+                 {inputs->options, inputs->option_count}};
+    for (size_t l = 0; l < sizeof lists / sizeof *lists; l++) {
+        for (size_t i = 0; i < lists[l].count; i++) {
+            const char *text = lists[l].items[i];
+            if (memmem(text, strlen(text), word, length)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+bool kilni_nvrtc_inputs_may_move(const kilni_nvrtc_inputs *inputs)
+{
+    /* What a text can learn its own name by. */
+    static const char *const words[] = {"__FILE__", "__BASE_FILE__", "__builtin_FILE",
+                                        "source_location"};
+    const size_t folder_length = kilni_nvrtc_folder_length(inputs->name);
+    /* Without its slash: "-I/a/b" names the folder of "/a/b/c.cu". */
+    bool may_move = folder_length > 1 && !any_text(inputs, inputs->name, folder_length - 1);
+    for (size_t i = 0; i < inputs->option_count && may_move; i++) {
+        may_move = !is_any_option(name_of(inputs->options[i]), placed);
+    }
+    for (size_t i = 0; i < sizeof words / sizeof *words && may_move; i++) {
+        may_move = !any_text(inputs, words[i], strlen(words[i]));
+    }
+    return may_move;
 }

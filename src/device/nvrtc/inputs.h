@@ -25,7 +25,16 @@ typedef struct kilni_nvrtc_inputs {
     const char *const *options;
 } kilni_nvrtc_inputs;
 
-/* Appends all of it, and the working directory where the result may hold it.
+/* The folder of a program's name, with its slash: what a path begins with. 0 where the name is no
+ * path from the root. Programs that give each source a folder of its own, made for the occasion,
+ * are common: by itself it is no part of the key. */
+size_t kilni_nvrtc_folder_length(const char *name);
+
+/* Whether the result may be the same in another folder, as far as the inputs tell. */
+bool kilni_nvrtc_inputs_may_move(const kilni_nvrtc_inputs *inputs);
+
+/* Appends all of it, but for the folder of the name, and the working directory where the result may
+ * hold it.
  *
  * @words  [in, out] what the texts say of the time is added
  * Returns KILN_OK; KILN_E_UNSUPPORTED: an option for results that are different every time, or that

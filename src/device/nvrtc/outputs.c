@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The encoding: the count of answers u32, then for each which output it is u8, the result u32 and
- * the size u64 that the first function gave, the result u32 of the second, where its bytes are u8
- * (here, or in the code), and if here, as many bytes; then the count of names u32, and for each the
- * expression, the result u32 and the lowered name.
+ * the size u64 that the first function gave, the result u32 of the second, where its bytes are u8:
+ * here, and then as many; in the code; or in pieces between which the program's name stood: their
+ * count u32, and the texts. Then the count of names u32, and for each the expression, the result
+ * u32 and the lowered name.
  */
 #include "device/nvrtc/outputs.h"
 
@@ -11,8 +12,9 @@
 #include <string.h>
 
 #include "device/nvrtc/encoding.h"
+#include "device/nvrtc/inputs.h"
 
-enum { BYTES_HERE = 0, BYTES_IN_CODE = 1 };
+enum { BYTES_HERE = 0, BYTES_IN_CODE = 1, BYTES_IN_PIECES = 2 };
 
 /* No compiled program is larger. */
 #define MAX_OUTPUT_BYTES (UINT64_C(1) << 30)
@@ -76,10 +78,88 @@ static kiln_status take_answers(const kilni_nvrtc_functions *nvrtc, kilni_nvrtc_
     return status;
 }
 
-static kiln_status append_answers(const kilni_nvrtc_outputs *outputs, kilni_text *encoded,
-                                  kilni_text *code)
+/* ---- where the program's name stands ---- */
+
+static bool has(kiln_bytes bytes, const char *word, size_t length)
 {
-    const kilni_nvrtc_output main = kilni_nvrtc_outputs_code(outputs);
+    return bytes.size > 0 && memmem(bytes.data, bytes.size, word, length) != NULL;
+}
+
+/* PTX spells texts as numbers: "47, 116, 109, 112". */
+static kiln_status spell(const char *word, size_t length, kilni_text *spelled)
+{
+    kiln_status status = KILN_OK;
+    for (size_t i = 0; i < length && status == KILN_OK; i++) {
+        status = kilni_text_printf(spelled, "%s%u", i > 0 ? ", " : "", (unsigned char)word[i]);
+    }
+    return status;
+}
+
+/* Whether nothing but the log tells the folder: none of the outputs in which a text could not be
+ * found is there, the others don't have it, and no symbol is named by the place of its text. */
+static kiln_status check_moves(const kilni_nvrtc_outputs *outputs, const char *folder,
+                               size_t length, bool *ret_moves)
+{
+    const kiln_bytes ptx = outputs->answers[KILNI_NVRTC_PTX].bytes,
+                     cubin = outputs->answers[KILNI_NVRTC_CUBIN].bytes;
+    const kilni_nvrtc_output code = kilni_nvrtc_outputs_code(outputs);
+    kilni_text spelled = {0};
+    const kiln_status status = spell(folder, length, &spelled);
+    if (status == KILN_OK) {
+        *ret_moves = (code == KILNI_NVRTC_PTX || code == KILNI_NVRTC_CUBIN) &&
+                     !has(ptx, folder, length) && !has(cubin, folder, length) &&
+                     !has(ptx, spelled.bytes, spelled.length) &&
+                     !has(ptx, "_INTERNAL_", strlen("_INTERNAL_"));
+    }
+    kilni_text_done(&spelled);
+    return status;
+}
+
+static kiln_status append_pieces(kilni_text *text, const char *log, const char *name)
+{
+    const size_t length = strlen(name);
+    uint32_t count = 1;
+    for (const char *at = log; (at = strstr(at, name)) != NULL; at += length) {
+        count++;
+    }
+    kiln_status status = kilni_nvrtc_append_number(text, count, 4);
+    for (const char *at = log; at && status == KILN_OK;) {
+        const char *next = strstr(at, name);
+        char *piece = next ? strndup(at, (size_t)(next - at)) : strdup(at);
+        status = piece ? kilni_nvrtc_append_text(text, piece) : KILN_E_NO_MEMORY;
+        free(piece);
+        at = next ? next + length : NULL;
+    }
+    return status;
+}
+
+/* ---- putting it together ---- */
+
+static int place_of(const kilni_nvrtc_outputs *outputs, size_t output, bool moves)
+{
+    const kilni_nvrtc_answer *answer = &outputs->answers[output];
+    if (output == KILNI_NVRTC_LOG) {
+        const char *log = answer->bytes.data;
+        const bool is_text = answer->bytes.size > 0 && log[answer->bytes.size - 1] == '\0' &&
+                             strlen(log) == answer->bytes.size - 1;
+        return moves && is_text ? BYTES_IN_PIECES : BYTES_HERE;
+    }
+    return output == kilni_nvrtc_outputs_code(outputs) ? BYTES_IN_CODE : BYTES_HERE;
+}
+
+static kiln_status append_bytes(const kilni_nvrtc_answer *answer, int place, const char *name,
+                                kilni_text *encoded, kilni_text *code)
+{
+    if (place == BYTES_IN_PIECES) {
+        return append_pieces(encoded, answer->bytes.data, name);
+    }
+    return kilni_text_append_bytes(place == BYTES_IN_CODE ? code : encoded, answer->bytes.data,
+                                   answer->bytes.size);
+}
+
+static kiln_status append_answers(const kilni_nvrtc_outputs *outputs, const char *name, bool moves,
+                                  kilni_text *encoded, kilni_text *code)
+{
     uint32_t count = 0;
     for (size_t i = 0; i < KILNI_NVRTC_OUTPUT_COUNT; i++) {
         count += outputs->answers[i].is_known ? 1 : 0;
@@ -90,12 +170,10 @@ static kiln_status append_answers(const kilni_nvrtc_outputs *outputs, kilni_text
         if (!answer->is_known) {
             continue;
         }
-        const int is_code = i == main && main != KILNI_NVRTC_LOG;
-        status = append_answer(encoded, (kilni_nvrtc_output)i, answer,
-                               is_code ? BYTES_IN_CODE : BYTES_HERE);
+        const int place = place_of(outputs, i, moves);
+        status = append_answer(encoded, (kilni_nvrtc_output)i, answer, place);
         if (status == KILN_OK) {
-            status = kilni_text_append_bytes(is_code ? code : encoded, answer->bytes.data,
-                                             answer->bytes.size);
+            status = append_bytes(answer, place, name, encoded, code);
         }
     }
     return status;
@@ -121,19 +199,23 @@ static kiln_status take_names(const kilni_nvrtc_functions *nvrtc, kilni_nvrtc_pr
 }
 
 kiln_status kilni_nvrtc_outputs_take(const kilni_nvrtc_functions *nvrtc,
-                                     kilni_nvrtc_program program, size_t name_count,
-                                     const char *const *names, kilni_text *ret_encoded,
-                                     kilni_text *ret_code)
+                                     kilni_nvrtc_program program, const char *name, bool may_move,
+                                     size_t expression_count, const char *const *expressions,
+                                     kilni_text *ret_encoded, kilni_text *ret_code, bool *ret_moves)
 {
     char *bytes[KILNI_NVRTC_OUTPUT_COUNT] = {NULL};
     kilni_nvrtc_outputs outputs = {0};
     kilni_text encoded = {0}, code = {0};
+    bool moves = false;
     kiln_status status = take_answers(nvrtc, program, bytes, &outputs);
-    if (status == KILN_OK) {
-        status = append_answers(&outputs, &encoded, &code);
+    if (status == KILN_OK && may_move) {
+        status = check_moves(&outputs, name, kilni_nvrtc_folder_length(name), &moves);
     }
     if (status == KILN_OK) {
-        status = take_names(nvrtc, program, name_count, names, &encoded);
+        status = append_answers(&outputs, name, moves, &encoded, &code);
+    }
+    if (status == KILN_OK) {
+        status = take_names(nvrtc, program, expression_count, expressions, &encoded);
     }
     for (size_t i = 0; i < KILNI_NVRTC_OUTPUT_COUNT; i++) {
         free(bytes[i]);
@@ -145,12 +227,48 @@ kiln_status kilni_nvrtc_outputs_take(const kilni_nvrtc_functions *nvrtc,
     }
     *ret_encoded = encoded;
     *ret_code = code;
+    *ret_moves = moves;
     return KILN_OK;
 }
 
 /* ---- decoding ---- */
 
-static kiln_status read_answer(kilni_byte_reader *reader, kiln_bytes code,
+/* Puts the log together again, with the name that the program has now. */
+static kiln_status read_pieces(kilni_byte_reader *reader, const char *name, kilni_text *log)
+{
+    const uint32_t count = kilni_read_u32(reader);
+    kiln_status status = count > 0 ? KILN_OK : KILN_E_CORRUPT;
+    for (uint32_t i = 0; i < count && status == KILN_OK; i++) {
+        const char *piece = kilni_nvrtc_read_text(reader);
+        status = piece ? kilni_text_append(log, piece) : KILN_E_CORRUPT;
+        if (status == KILN_OK && i + 1 < count) {
+            status = kilni_text_append(log, name ? name : "");
+        }
+    }
+    return status;
+}
+
+static kiln_status read_bytes(kilni_byte_reader *reader, int place, kiln_bytes code,
+                              const char *name, kilni_text *log, kilni_nvrtc_answer *answer)
+{
+    if (place == BYTES_IN_PIECES) {
+        const kiln_status status = read_pieces(reader, name, log);
+        answer->size = log->length + 1;
+        answer->bytes = (kiln_bytes){log->bytes, log->length + 1};
+        return status;
+    }
+    if (place == BYTES_IN_CODE) {
+        answer->bytes = code;
+    } else if (answer->get_result == KILNI_NVRTC_SUCCESS) {
+        answer->bytes.data = kilni_read_bytes(reader, answer->size);
+        answer->bytes.size = (size_t)answer->size;
+    }
+    const bool is_whole =
+        answer->get_result != KILNI_NVRTC_SUCCESS || answer->bytes.size == answer->size;
+    return reader->failed || !is_whole ? KILN_E_CORRUPT : KILN_OK;
+}
+
+static kiln_status read_answer(kilni_byte_reader *reader, kiln_bytes code, const char *name,
                                kilni_nvrtc_outputs *outputs)
 {
     const uint8_t output = kilni_read_u8(reader);
@@ -160,21 +278,15 @@ static kiln_status read_answer(kilni_byte_reader *reader, kiln_bytes code,
     answer.get_result = (int)kilni_read_u32(reader);
     const uint8_t place = kilni_read_u8(reader);
     if (reader->failed || output >= KILNI_NVRTC_OUTPUT_COUNT || outputs->answers[output].is_known ||
-        answer.size > MAX_OUTPUT_BYTES || place > BYTES_IN_CODE) {
+        answer.size > MAX_OUTPUT_BYTES || place > BYTES_IN_PIECES ||
+        (place == BYTES_IN_PIECES && output != KILNI_NVRTC_LOG)) {
         return KILN_E_CORRUPT;
     }
-    if (place == BYTES_IN_CODE) {
-        answer.bytes = code;
-    } else if (answer.get_result == KILNI_NVRTC_SUCCESS) {
-        answer.bytes.data = kilni_read_bytes(reader, answer.size);
-        answer.bytes.size = (size_t)answer.size;
+    const kiln_status status = read_bytes(reader, place, code, name, &outputs->log, &answer);
+    if (status == KILN_OK) {
+        outputs->answers[output] = answer;
     }
-    if (reader->failed ||
-        (answer.get_result == KILNI_NVRTC_SUCCESS && answer.bytes.size != answer.size)) {
-        return KILN_E_CORRUPT;
-    }
-    outputs->answers[output] = answer;
-    return KILN_OK;
+    return status;
 }
 
 static kiln_status read_names(kilni_byte_reader *reader, kilni_nvrtc_outputs *outputs)
@@ -201,13 +313,13 @@ static kiln_status read_names(kilni_byte_reader *reader, kilni_nvrtc_outputs *ou
     return KILN_OK;
 }
 
-static kiln_status read_outputs(kilni_byte_reader *reader, kiln_bytes code,
+static kiln_status read_outputs(kilni_byte_reader *reader, kiln_bytes code, const char *name,
                                 kilni_nvrtc_outputs *outputs)
 {
     const uint32_t count = kilni_read_u32(reader);
     kiln_status status = count > KILNI_NVRTC_OUTPUT_COUNT ? KILN_E_CORRUPT : KILN_OK;
     for (uint32_t i = 0; i < count && status == KILN_OK; i++) {
-        status = read_answer(reader, code, outputs);
+        status = read_answer(reader, code, name, outputs);
     }
     if (status == KILN_OK) {
         status = read_names(reader, outputs);
@@ -215,12 +327,12 @@ static kiln_status read_outputs(kilni_byte_reader *reader, kiln_bytes code,
     return status == KILN_OK && (reader->failed || reader->left != 0) ? KILN_E_CORRUPT : status;
 }
 
-kiln_status kilni_nvrtc_outputs_decode(kiln_bytes encoded, kiln_bytes code,
+kiln_status kilni_nvrtc_outputs_decode(kiln_bytes encoded, kiln_bytes code, const char *name,
                                        kilni_nvrtc_outputs *ret_outputs)
 {
     kilni_byte_reader reader = {.at = encoded.data, .left = encoded.size};
     kilni_nvrtc_outputs outputs = {0};
-    const kiln_status status = read_outputs(&reader, code, &outputs);
+    const kiln_status status = read_outputs(&reader, code, name, &outputs);
     if (status != KILN_OK) {
         kilni_nvrtc_outputs_done(&outputs);
         return status;
@@ -232,6 +344,7 @@ kiln_status kilni_nvrtc_outputs_decode(kiln_bytes encoded, kiln_bytes code,
 void kilni_nvrtc_outputs_done(kilni_nvrtc_outputs *outputs)
 {
     free(outputs->names);
+    kilni_text_done(&outputs->log);
     *outputs = (kilni_nvrtc_outputs){0};
 }
 

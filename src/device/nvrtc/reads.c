@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The encoding, little-endian: the count u32, then for each read what was asked u8, what was found
- * u8, the path; for a file its size u64, the BLAKE2b-256 of its content, and the number u32 of the
- * first read that led to the same file; for a link what it said.
+ * The encoding, little-endian: whether the result moves u8; if not, the folder of the program's
+ * name; the count of reads u32, and for each what was asked u8, what was found u8, whether the path
+ * counts from the folder of the name u8, the path; for a file its size u64, the BLAKE2b-256 of its
+ * content, and the number u32 of the first read that led to the same file; for a link what it said.
  */
 #include "device/nvrtc/reads.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +18,7 @@
 
 #include "base/hash.h"
 #include "device/nvrtc/encoding.h"
+#include "device/nvrtc/inputs.h"
 #include "device/opencl/file_content.h"
 #include "os/file.h"
 #include "os/os.h"
@@ -281,14 +284,35 @@ void kilni_nvrtc_reads_note_real_path(kilni_nvrtc_reads *reads, const char *path
 
 /* ---- encoding ---- */
 
-static kiln_status append_read(kilni_text *text, const read_record *r)
+/* The folder of the program's name. */
+typedef struct home {
+    const char *path; /* not closed by a zero byte */
+    size_t length;    /* 0: none */
+    bool moves;
+} home;
+
+static bool is_in(const home *h, const char *path)
+{
+    return h->moves && h->length > 0 && strncmp(path, h->path, h->length) == 0;
+}
+
+static kiln_status append_path(kilni_text *text, const home *h, const char *path)
+{
+    const bool counts_from_home = is_in(h, path);
+    const kiln_status status = kilni_nvrtc_append_number(text, counts_from_home ? 1 : 0, 1);
+    return status == KILN_OK
+               ? kilni_nvrtc_append_text(text, counts_from_home ? path + h->length : path)
+               : status;
+}
+
+static kiln_status append_read(kilni_text *text, const home *h, const read_record *r)
 {
     kiln_status status = kilni_nvrtc_append_number(text, r->asked, 1);
     if (status == KILN_OK) {
         status = kilni_nvrtc_append_number(text, r->what, 1);
     }
     if (status == KILN_OK) {
-        status = kilni_nvrtc_append_text(text, r->path);
+        status = append_path(text, h, r->path);
     }
     if (status == KILN_OK && r->what == FOUND_TEXT) {
         status = kilni_nvrtc_append_text(text, r->path + strlen(r->path) + 1);
@@ -303,11 +327,25 @@ static kiln_status append_read(kilni_text *text, const read_record *r)
     return status == KILN_OK ? kilni_nvrtc_append_number(text, r->same, 4) : status;
 }
 
-static kiln_status encode(const kilni_nvrtc_reads *reads, kilni_text *text)
+static kiln_status append_home(kilni_text *text, const home *h)
 {
-    kiln_status status = kilni_nvrtc_append_number(text, reads->count, 4);
+    kiln_status status = kilni_nvrtc_append_number(text, h->moves ? 1 : 0, 1);
+    if (status == KILN_OK && !h->moves) {
+        char *path = strndup(h->length > 0 ? h->path : "", h->length);
+        status = path ? kilni_nvrtc_append_text(text, path) : KILN_E_NO_MEMORY;
+        free(path);
+    }
+    return status;
+}
+
+static kiln_status encode(const kilni_nvrtc_reads *reads, const home *h, kilni_text *text)
+{
+    kiln_status status = append_home(text, h);
+    if (status == KILN_OK) {
+        status = kilni_nvrtc_append_number(text, reads->count, 4);
+    }
     for (size_t i = 0; i < reads->count && status == KILN_OK; i++) {
-        status = append_read(text, &reads->items[i]);
+        status = append_read(text, h, &reads->items[i]);
     }
     return status;
 }
@@ -324,9 +362,11 @@ static void add_words(kilni_clock_words *to, const kilni_clock_words *from)
     }
 }
 
-kiln_status kilni_nvrtc_reads_finish(kilni_nvrtc_reads *reads, kilni_clock_words *words,
-                                     kilni_text *ret_encoded, const char **ret_why)
+kiln_status kilni_nvrtc_reads_finish(kilni_nvrtc_reads *reads, const char *name, bool moves,
+                                     kilni_clock_words *words, kilni_text *ret_encoded,
+                                     const char **ret_why)
 {
+    const home h = {.path = name, .length = kilni_nvrtc_folder_length(name), .moves = moves};
     if (reads->is_out_of_memory) {
         return KILN_E_NO_MEMORY;
     }
@@ -335,9 +375,9 @@ kiln_status kilni_nvrtc_reads_finish(kilni_nvrtc_reads *reads, kilni_clock_words
         return KILN_E_UNSUPPORTED;
     }
     kilni_text encoded = {0};
-    kiln_status status = encode(reads, &encoded);
+    kiln_status status = encode(reads, &h, &encoded);
     if (status == KILN_OK) {
-        status = kilni_nvrtc_reads_hold((kiln_bytes){encoded.bytes, encoded.length});
+        status = kilni_nvrtc_reads_hold((kiln_bytes){encoded.bytes, encoded.length}, name);
     }
     if (status != KILN_OK) {
         kilni_text_done(&encoded);
@@ -389,18 +429,42 @@ static kiln_status compare_file(again *a, uint32_t index, kilni_byte_reader *rea
                : KILN_MISS;
 }
 
-static kiln_status compare_next(again *a, uint32_t index, kilni_byte_reader *reader)
+/* What a read's path is for this program; NULL: no memory. */
+static char *path_of(bool counts_from_home, const char *path, const home *h)
+{
+    const size_t before = counts_from_home ? h->length : 0, size = strlen(path) + 1;
+    char *joined = malloc(before + size);
+    if (joined) {
+        if (before > 0) {
+            memcpy(joined, h->path, before);
+        }
+        memcpy(joined + before, path, size);
+    }
+    return joined;
+}
+
+static kiln_status look_again(question asked, bool counts_from_home, const char *path,
+                              const home *h, found *ret_found)
+{
+    char *whole = path_of(counts_from_home, path, h);
+    const kiln_status status = whole ? look(asked, whole, NULL, ret_found) : KILN_E_NO_MEMORY;
+    free(whole);
+    return status == KILN_E_UNSUPPORTED ? KILN_MISS : status;
+}
+
+static kiln_status compare_next(again *a, uint32_t index, const home *h, kilni_byte_reader *reader)
 {
     const uint8_t asked = kilni_read_u8(reader), what = kilni_read_u8(reader);
+    const bool counts_from_home = kilni_read_u8(reader) != 0;
     const char *path = kilni_nvrtc_read_text(reader);
     const char *text = what == FOUND_TEXT ? kilni_nvrtc_read_text(reader) : "";
     if (reader->failed || !path || !text) {
         return KILN_E_CORRUPT;
     }
     found now = {0};
-    const kiln_status status = look((question)asked, path, NULL, &now);
+    const kiln_status status = look_again((question)asked, counts_from_home, path, h, &now);
     if (status != KILN_OK) {
-        return status == KILN_E_UNSUPPORTED ? KILN_MISS : status;
+        return status;
     }
     if (what != now.what) {
         return KILN_MISS;
@@ -411,17 +475,35 @@ static kiln_status compare_next(again *a, uint32_t index, kilni_byte_reader *rea
     return what != FOUND_TEXT || strcmp(text, now.text) == 0 ? KILN_OK : KILN_MISS;
 }
 
-kiln_status kilni_nvrtc_reads_hold(kiln_bytes encoded)
+/* Whether the result is good in this folder. */
+static kiln_status compare_home(kilni_byte_reader *reader, const home *h)
 {
+    const bool moves = kilni_read_u8(reader) != 0;
+    const char *folder = moves ? "" : kilni_nvrtc_read_text(reader);
+    if (reader->failed || !folder) {
+        return KILN_E_CORRUPT;
+    }
+    return moves || (strlen(folder) == h->length && memcmp(folder, h->path, h->length) == 0)
+               ? KILN_OK
+               : KILN_MISS;
+}
+
+kiln_status kilni_nvrtc_reads_hold(kiln_bytes encoded, const char *name)
+{
+    const home h = {.path = name ? name : "", .length = kilni_nvrtc_folder_length(name)};
     kilni_byte_reader reader = {.at = encoded.data, .left = encoded.size};
+    kiln_status status = compare_home(&reader, &h);
+    if (status != KILN_OK) {
+        return status;
+    }
     const uint32_t count = kilni_read_u32(&reader);
     if (reader.failed || count > MAX_READS) {
         return KILN_E_CORRUPT;
     }
     again a = {.files = malloc((count + 1) * sizeof *a.files)};
-    kiln_status status = a.files ? KILN_OK : KILN_E_NO_MEMORY;
+    status = a.files ? KILN_OK : KILN_E_NO_MEMORY;
     for (uint32_t i = 0; i < count && status == KILN_OK; i++) {
-        status = compare_next(&a, i, &reader);
+        status = compare_next(&a, i, &h, &reader);
     }
     free(a.files);
     return status == KILN_OK && reader.left != 0 ? KILN_E_CORRUPT : status;

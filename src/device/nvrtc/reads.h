@@ -35,15 +35,19 @@ void kilni_nvrtc_reads_spoil(kilni_nvrtc_reads *reads, const char *why);
 
 /* Looks at everything once more, after the compilation.
  *
+ * @name         of the program; may be NULL
+ * @moves        whether the result is the same in another folder than that of the name: then paths
+ *               in there count from whatever folder that is; else it has to be the same one
  * @words        [in, out] what the files say of the time is added
  * @ret_encoded  [out] for kilni_nvrtc_reads_hold; kilni_text_done by the caller
  * @ret_why      [out] static text
  * Returns KILN_OK; KILN_E_UNSUPPORTED, with the reason; KILN_E_NO_MEMORY. Blocks: on reading. */
-kiln_status kilni_nvrtc_reads_finish(kilni_nvrtc_reads *reads, kilni_clock_words *words,
-                                     kilni_text *ret_encoded, const char **ret_why);
+kiln_status kilni_nvrtc_reads_finish(kilni_nvrtc_reads *reads, const char *name, bool moves,
+                                     kilni_clock_words *words, kilni_text *ret_encoded,
+                                     const char **ret_why);
 
-/* Whether everything is still as it was found.
+/* Whether everything is still as it was found, for a program of that name.
  *
  * Returns KILN_OK; KILN_MISS: something has changed; KILN_E_CORRUPT; KILN_E_NO_MEMORY. Threads:
  * any. Blocks: on reading. */
-kiln_status kilni_nvrtc_reads_hold(kiln_bytes encoded);
+kiln_status kilni_nvrtc_reads_hold(kiln_bytes encoded, const char *name);

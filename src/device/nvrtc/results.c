@@ -88,7 +88,8 @@ kiln_status kilni_nvrtc_results_decode(const kiln_entry *entry, kilni_nvrtc_resu
     return KILN_OK;
 }
 
-kiln_status kilni_nvrtc_results_find(const kiln_entry *entry, kilni_nvrtc_outputs *ret_outputs)
+kiln_status kilni_nvrtc_results_find(const kiln_entry *entry, const char *name,
+                                     kilni_nvrtc_outputs *ret_outputs)
 {
     kilni_nvrtc_results results;
     kiln_status status = kilni_nvrtc_results_decode(entry, &results);
@@ -98,9 +99,9 @@ kiln_status kilni_nvrtc_results_find(const kiln_entry *entry, kilni_nvrtc_output
     status = KILN_MISS;
     for (size_t i = 0; i < results.count && status == KILN_MISS; i++) {
         const kilni_nvrtc_stored *result = &results.items[i];
-        status = kilni_nvrtc_reads_hold(result->reads);
+        status = kilni_nvrtc_reads_hold(result->reads, name);
         if (status == KILN_OK) {
-            status = kilni_nvrtc_outputs_decode(result->outputs, result->code, ret_outputs);
+            status = kilni_nvrtc_outputs_decode(result->outputs, result->code, name, ret_outputs);
         }
     }
     return status;

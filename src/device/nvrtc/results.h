@@ -37,5 +37,7 @@ kiln_status kilni_nvrtc_results_decode(const kiln_entry *entry, kilni_nvrtc_resu
 
 /* Looks for a result whose files are as they were, and decodes it.
  *
+ * @name  of the program; may be NULL
  * Returns KILN_OK; KILN_MISS: none is; KILN_E_CORRUPT; KILN_E_NO_MEMORY. Blocks: on reading. */
-kiln_status kilni_nvrtc_results_find(const kiln_entry *entry, kilni_nvrtc_outputs *ret_outputs);
+kiln_status kilni_nvrtc_results_find(const kiln_entry *entry, const char *name,
+                                     kilni_nvrtc_outputs *ret_outputs);
