@@ -26,7 +26,7 @@ static const char usage[] =
     "Usage: kiln run [--dir DIR] [--key-file FILE] [--trace FILE] [--summary] [--json] [--] APP\n"
     "                [ARGUMENTS]\n"
     "\n"
-    "Runs a program with its OpenCL builds cached.\n"
+    "Runs a program with its OpenCL builds and its NVRTC compilations cached.\n"
     "\n"
     "  --dir DIR        the cache directory\n"
     "  --key-file FILE  sign entries with this file's 32 bytes, and believe no others\n"
@@ -81,21 +81,37 @@ static void set_tool(void)
     }
 }
 
-/* Returns EXIT_OK, or what to exit with where there is no layer to be had. */
-static int set_layer(void)
+/* Puts a library into a list of libraries; takes the path over. */
+static void add_to_list(const char *variable, char *path)
 {
-    char *path = NULL;
+    char *list = layer_list_with(path, getenv(variable));
+    must_succeed(setenv(variable, list, 1));
+    free(list);
+    free(path);
+}
+
+/* Returns EXIT_OK, or what to exit with where there is no layer to be had. */
+static int set_layers(void)
+{
+    char *opencl = NULL;
+    char *nvrtc = NULL;
     char *why = NULL;
-    if (!layer_find(&path, &why)) {
+    if (!layer_find(&opencl, &why)) {
         complain("no OpenCL layer: %s", why);
         free(why);
         return EXIT_CONFIGURATION;
     }
+    if (!nvrtc_audit_find(&nvrtc, &why)) {
+        complain("no NVRTC layer: %s", why);
+        free(why);
+        free(opencl);
+        return EXIT_CONFIGURATION;
+    }
     set_tool();
-    char *list = layer_list_with(path, getenv("OPENCL_LAYERS"));
-    must_succeed(setenv("OPENCL_LAYERS", list, 1));
-    free(list);
-    free(path);
+    add_to_list("OPENCL_LAYERS", opencl);
+    if (nvrtc != NULL) {
+        add_to_list("LD_AUDIT", nvrtc);
+    }
     return EXIT_OK;
 }
 
@@ -195,7 +211,7 @@ int cmd_run(int argc, char **argv)
         return exit_code;
     }
     if (!is_disabled()) {
-        exit_code = set_layer();
+        exit_code = set_layers();
         if (exit_code != EXIT_OK) {
             return exit_code;
         }
