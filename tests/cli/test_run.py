@@ -91,8 +91,18 @@ class Environment(RunTest):
     def test_audit_library(self):
         audit = self.add_nvrtc()
         self.assertEqual(self.variable("LD_AUDIT"), audit)
+        self.assertEqual(self.run_app("--no-nvrtc", "printenv", "LD_AUDIT", expect=1).stdout, b"")
         self.environment["LD_AUDIT"] = audit
         self.assertEqual(self.variable("LD_AUDIT"), audit)
+
+    def test_thread_local_memory(self):
+        self.add_nvrtc()
+        set_aside = "glibc.rtld.optional_static_tls=8192"
+        self.assertEqual(self.variable("GLIBC_TUNABLES"), set_aside)
+        self.environment["GLIBC_TUNABLES"] = "glibc.malloc.perturb=0"
+        self.assertEqual(self.variable("GLIBC_TUNABLES"), "glibc.malloc.perturb=0:" + set_aside)
+        self.environment["GLIBC_TUNABLES"] = "glibc.rtld.optional_static_tls=4096"
+        self.assertEqual(self.variable("GLIBC_TUNABLES"), "glibc.rtld.optional_static_tls=4096")
 
     def test_options_become_variables(self):
         self.assertEqual(self.variable("KILN_DIR", "--dir", "/some/where"), "/some/where")
