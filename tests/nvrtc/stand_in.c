@@ -170,6 +170,9 @@ int nvrtcCompileProgram(kilni_nvrtc_program p, int option_count, const char *con
     if (!p) {
         return KILNI_NVRTC_INVALID_PROGRAM;
     }
+    if (option_count < 0 || (option_count > 0 && !options)) {
+        return INVALID_INPUT;
+    }
     size_t ptx_size, log_size;
     free(p->ptx);
     free(p->log);
