@@ -272,8 +272,12 @@ static kiln_status build_parsed(const kiln_nvrtc_device *d, const char *text,
                                 char **ret_log)
 {
     const kilni_nvrtc_inputs inputs = inputs_of(d, text, options);
-    const kiln_status status = compile_and_take(d, &inputs, built, ret_log);
-    return status == KILN_OK ? load_into_context(d, built) : status;
+    kiln_status status = compile_and_take(d, &inputs, built, ret_log);
+    if (status == KILN_OK) {
+        status = load_into_context(d, built);
+    }
+    /* Code for another device than this: the options say so. */
+    return status == KILN_E_REFUSED ? KILN_E_BUILD : status;
 }
 
 static kiln_status build(void *device, const kiln_program_source *source, void **ret_program,
@@ -420,15 +424,10 @@ static void release_kernel(void *device, void *held_kernel)
     (void)held_kernel;
 }
 
-/* A live program is of its context; without one it is code, and the same for all that compile
- * alike. */
+/* A live program is of one context; equal devices share entries, by key. */
 static int interchangeable(void *device, void *other)
 {
-    const kiln_nvrtc_device *a = device, *b = other;
-    const char *of_a = a->architecture ? a->architecture : "",
-               *of_b = b->architecture ? b->architecture : "";
-    return a == b || (a->context && a->context == b->context && strcmp(of_a, of_b) == 0 &&
-                      a->header_count == 0 && b->header_count == 0);
+    return device == other;
 }
 
 const kiln_device_ops *kiln_nvrtc_ops(void)
