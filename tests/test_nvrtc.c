@@ -1023,6 +1023,10 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: test_nvrtc LIBNVRTC\n");
         return 2;
     }
-    library = argv[1];
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    /* Tests work in folders of their own. */
+    char *path = realpath(argv[1], NULL);
+    library = path;
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    free(path);
+    return failed;
 }
