@@ -6,10 +6,9 @@ import hashlib
 import sys
 import time
 
-import numpy
-
 try:
     import cupy
+    import numpy
     COUNT = cupy.cuda.runtime.getDeviceCount()
 except Exception as error:  # what CuPy raises differs by what is missing
     print(f"skipped: {error}")
