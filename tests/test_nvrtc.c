@@ -1025,7 +1025,7 @@ int main(int argc, char **argv)
     }
     /* Tests work in folders of their own. */
     char *path = realpath(argv[1], NULL);
-    library = path;
+    library = path ? path : argv[1];
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     free(path);
     return failed;
