@@ -125,7 +125,7 @@ static kilni_text finish(kilni_nvrtc_reads *reads, const char *name, bool moves)
 
 static kiln_status hold(const kilni_text *encoded, const char *name)
 {
-    return kilni_nvrtc_reads_hold((kiln_bytes){encoded->bytes, encoded->length}, name);
+    return kilni_nvrtc_reads_hold((kiln_bytes){encoded->bytes, encoded->length}, name, NULL);
 }
 
 static void test_reads_hold_while_nothing_changes(void **state)
@@ -267,7 +267,7 @@ static void test_damaged_reads(void **state)
     for (size_t size = 0; size < encoded.length; size++) {
         char *cut = malloc(size + 1); /* exactly so much, for sanitizers */
         memcpy(cut, encoded.bytes, size);
-        assert_int_equal(kilni_nvrtc_reads_hold((kiln_bytes){cut, size}, "/x/k.cu"),
+        assert_int_equal(kilni_nvrtc_reads_hold((kiln_bytes){cut, size}, "/x/k.cu", NULL),
                          KILN_E_CORRUPT);
         free(cut);
     }
@@ -574,12 +574,14 @@ static void test_results(void **state)
     kilni_nvrtc_outputs o;
     for (size_t i = 0; i < 2; i++) {
         write_file("a.h", contents[i]);
-        assert_int_equal(kilni_nvrtc_results_find(entry, NULL, &o), KILN_OK);
+        assert_int_equal(kilni_nvrtc_results_find(entry, NULL, &o, NULL), KILN_OK);
         assert_bytes(o.answers[KILNI_NVRTC_CUBIN].bytes, contents[i], 3);
         kilni_nvrtc_outputs_done(&o);
     }
     write_file("a.h", "three");
-    assert_int_equal(kilni_nvrtc_results_find(entry, NULL, &o), KILN_MISS);
+    const char *changed = NULL;
+    assert_int_equal(kilni_nvrtc_results_find(entry, NULL, &o, &changed), KILN_MISS);
+    assert_string_equal(changed, "a.h");
     kiln_entry_release(&entry);
 }
 

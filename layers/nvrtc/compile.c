@@ -33,12 +33,28 @@ typedef struct compile_call {
 
 /* ---- the request's ops ---- */
 
+/* For people who ask why it was compiled. */
+static void trace_changed(const kiln_key *key, const char *path)
+{
+    char digest[KILN_DIGEST_TEXT_SIZE];
+    const kiln_digest found = kiln_key_digest(key);
+    kilni_text text = {0};
+    kiln_digest_format(&found, digest);
+    if (kilni_text_printf(&text, "key=%s was made from another %s", digest, path) == KILN_OK) {
+        trace_note(text.bytes);
+    }
+    kilni_text_done(&text);
+}
+
 static kiln_status load(void *user, const kiln_entry *const *entries)
 {
     compile_call *call = user;
     kilni_nvrtc_outputs outputs;
-    kiln_status status = kilni_nvrtc_results_find(entries[0], call->record->name, &outputs);
+    const char *changed = NULL;
+    kiln_status status =
+        kilni_nvrtc_results_find(entries[0], call->record->name, &outputs, &changed);
     if (status == KILN_MISS) {
+        trace_changed(call->key, changed);
         kiln_entry_release(&call->outdated);
         call->outdated = kiln_entry_retain(entries[0]);
     }

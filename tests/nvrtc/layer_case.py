@@ -65,7 +65,8 @@ class LayerCase(unittest.TestCase):
         with open(path) as file:
             text = file.read()
         os.remove(path)
-        return [(m[1], m[2] or m[3]) for m in OUTCOME.finditer(text)]
+        self.notes = re.findall(r"^kiln\[\d+\] note: (.*)", text, re.MULTILINE)
+        return [(m[1], m[2] or m[3]) for m in OUTCOME.finditer(text) if m[1] != "note:"]
 
     def run_program(self, *arguments, expect=None, cwd=None, **options):
         """Runs the program under the layer; what it wrote. @expect: the outcomes of the trace."""

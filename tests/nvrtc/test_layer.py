@@ -197,6 +197,7 @@ class Includes(StandIn):
         self.file("a.h", "two")
         two = self.run_program(*arguments, expect=["built"])
         self.assertNotEqual(one, two)
+        self.assertIn("was made from another a.h", self.notes[0])
         # Both are kept.
         self.assertEqual(self.run_program(*arguments, expect=["hit-store"]), two)
         self.file("a.h", "one")

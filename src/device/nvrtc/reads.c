@@ -377,7 +377,7 @@ kiln_status kilni_nvrtc_reads_finish(kilni_nvrtc_reads *reads, const char *name,
     kilni_text encoded = {0};
     kiln_status status = encode(reads, &h, &encoded);
     if (status == KILN_OK) {
-        status = kilni_nvrtc_reads_hold((kiln_bytes){encoded.bytes, encoded.length}, name);
+        status = kilni_nvrtc_reads_hold((kiln_bytes){encoded.bytes, encoded.length}, name, NULL);
     }
     if (status != KILN_OK) {
         kilni_text_done(&encoded);
@@ -401,6 +401,7 @@ typedef struct seen_file {
 typedef struct again {
     seen_file *files;
     size_t count;
+    const char *path; /* that was looked at last */
 } again;
 
 static uint32_t first_seen(again *a, uint32_t index, const found *now)
@@ -461,6 +462,7 @@ static kiln_status compare_next(again *a, uint32_t index, const home *h, kilni_b
     if (reader->failed || !path || !text) {
         return KILN_E_CORRUPT;
     }
+    a->path = path;
     found now = {0};
     const kiln_status status = look_again((question)asked, counts_from_home, path, h, &now);
     if (status != KILN_OK) {
@@ -476,35 +478,45 @@ static kiln_status compare_next(again *a, uint32_t index, const home *h, kilni_b
 }
 
 /* Whether the result is good in this folder. */
-static kiln_status compare_home(kilni_byte_reader *reader, const home *h)
+static kiln_status compare_home(again *a, const home *h, kilni_byte_reader *reader)
 {
     const bool moves = kilni_read_u8(reader) != 0;
     const char *folder = moves ? "" : kilni_nvrtc_read_text(reader);
     if (reader->failed || !folder) {
         return KILN_E_CORRUPT;
     }
+    a->path = folder;
     return moves || (strlen(folder) == h->length && memcmp(folder, h->path, h->length) == 0)
                ? KILN_OK
                : KILN_MISS;
 }
 
-kiln_status kilni_nvrtc_reads_hold(kiln_bytes encoded, const char *name)
+static kiln_status compare_reads(again *a, const home *h, kilni_byte_reader *reader)
+{
+    const uint32_t count = kilni_read_u32(reader);
+    if (reader->failed || count > MAX_READS) {
+        return KILN_E_CORRUPT;
+    }
+    a->files = malloc((count + 1) * sizeof *a->files);
+    kiln_status status = a->files ? KILN_OK : KILN_E_NO_MEMORY;
+    for (uint32_t i = 0; i < count && status == KILN_OK; i++) {
+        status = compare_next(a, i, h, reader);
+    }
+    free(a->files);
+    return status == KILN_OK && reader->left != 0 ? KILN_E_CORRUPT : status;
+}
+
+kiln_status kilni_nvrtc_reads_hold(kiln_bytes encoded, const char *name, const char **ret_changed)
 {
     const home h = {.path = name ? name : "", .length = kilni_nvrtc_folder_length(name)};
     kilni_byte_reader reader = {.at = encoded.data, .left = encoded.size};
-    kiln_status status = compare_home(&reader, &h);
-    if (status != KILN_OK) {
-        return status;
+    again a = {0};
+    kiln_status status = compare_home(&a, &h, &reader);
+    if (status == KILN_OK) {
+        status = compare_reads(&a, &h, &reader);
     }
-    const uint32_t count = kilni_read_u32(&reader);
-    if (reader.failed || count > MAX_READS) {
-        return KILN_E_CORRUPT;
+    if (status == KILN_MISS && ret_changed) {
+        *ret_changed = a.path;
     }
-    again a = {.files = malloc((count + 1) * sizeof *a.files)};
-    status = a.files ? KILN_OK : KILN_E_NO_MEMORY;
-    for (uint32_t i = 0; i < count && status == KILN_OK; i++) {
-        status = compare_next(&a, i, &h, &reader);
-    }
-    free(a.files);
-    return status == KILN_OK && reader.left != 0 ? KILN_E_CORRUPT : status;
+    return status;
 }

@@ -48,6 +48,8 @@ kiln_status kilni_nvrtc_reads_finish(kilni_nvrtc_reads *reads, const char *name,
 
 /* Whether everything is still as it was found, for a program of that name.
  *
+ * @ret_changed  [out] may be NULL; with KILN_MISS: a path that is not what it was, or the folder
+ *               that the result is good in; in place, a part of a path where that counts from there
  * Returns KILN_OK; KILN_MISS: something has changed; KILN_E_CORRUPT; KILN_E_NO_MEMORY. Threads:
  * any. Blocks: on reading. */
-kiln_status kilni_nvrtc_reads_hold(kiln_bytes encoded, const char *name);
+kiln_status kilni_nvrtc_reads_hold(kiln_bytes encoded, const char *name, const char **ret_changed);

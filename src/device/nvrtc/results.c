@@ -89,7 +89,7 @@ kiln_status kilni_nvrtc_results_decode(const kiln_entry *entry, kilni_nvrtc_resu
 }
 
 kiln_status kilni_nvrtc_results_find(const kiln_entry *entry, const char *name,
-                                     kilni_nvrtc_outputs *ret_outputs)
+                                     kilni_nvrtc_outputs *ret_outputs, const char **ret_changed)
 {
     kilni_nvrtc_results results;
     kiln_status status = kilni_nvrtc_results_decode(entry, &results);
@@ -99,7 +99,7 @@ kiln_status kilni_nvrtc_results_find(const kiln_entry *entry, const char *name,
     status = KILN_MISS;
     for (size_t i = 0; i < results.count && status == KILN_MISS; i++) {
         const kilni_nvrtc_stored *result = &results.items[i];
-        status = kilni_nvrtc_reads_hold(result->reads, name);
+        status = kilni_nvrtc_reads_hold(result->reads, name, i == 0 ? ret_changed : NULL);
         if (status == KILN_OK) {
             status = kilni_nvrtc_outputs_decode(result->outputs, result->code, name, ret_outputs);
         }

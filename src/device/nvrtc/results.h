@@ -37,7 +37,8 @@ kiln_status kilni_nvrtc_results_decode(const kiln_entry *entry, kilni_nvrtc_resu
 
 /* Looks for a result whose files are as they were, and decodes it.
  *
- * @name  of the program; may be NULL
+ * @name         of the program; may be NULL
+ * @ret_changed  [out] as kilni_nvrtc_reads_hold, of the newest result; lives as long as the entry
  * Returns KILN_OK; KILN_MISS: none is; KILN_E_CORRUPT; KILN_E_NO_MEMORY. Blocks: on reading. */
 kiln_status kilni_nvrtc_results_find(const kiln_entry *entry, const char *name,
-                                     kilni_nvrtc_outputs *ret_outputs);
+                                     kilni_nvrtc_outputs *ret_outputs, const char **ret_changed);
