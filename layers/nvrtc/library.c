@@ -8,6 +8,7 @@
 #include "../shared/session.h"
 #include "../shared/trace.h"
 #include "base/error.h"
+#include "device/key_parts.h"
 #include "device/nvrtc/identity.h"
 #include "observe.h"
 
@@ -118,17 +119,6 @@ static kiln_status get_identity(nvrtc_library *library, kiln_key **ret_identity,
     return status;
 }
 
-static kiln_status add_parts(const kiln_key *of, kiln_key_builder *builder)
-{
-    kiln_status status = KILN_OK;
-    for (size_t i = 0; status == KILN_OK && i < kiln_key_part_count(of); i++) {
-        kiln_key_part part;
-        kiln_key_part_at(of, i, &part);
-        status = kiln_key_builder_add(builder, part.name, part.bytes, (size_t)part.size);
-    }
-    return status;
-}
-
 kiln_status library_begin_key(nvrtc_library *library, kiln_key_builder **ret_builder,
                               kiln_error *error)
 {
@@ -139,7 +129,7 @@ kiln_status library_begin_key(nvrtc_library *library, kiln_key_builder **ret_bui
         status = kiln_key_builder_new(&builder);
     }
     if (status == KILN_OK) {
-        status = add_parts(identity, builder);
+        status = kilni_key_parts_add(identity, builder);
     }
     if (status == KILN_OK) {
         status = kilni_nvrtc_add_environment(session_key_variables(), builder, error);
