@@ -41,6 +41,22 @@ static int contains(const struct dl_phdr_info *library, const void *address)
     return 0;
 }
 
+/* A build-id is the same in memory and on disk. Libraries without one, of CUDA 11, are told by
+ * their files: in memory a part of libnvrtc is not as it was loaded where the layer is in place,
+ * and before it is loaded libnvrtc-builtins is a file alone. */
+static kiln_status identify(const struct dl_phdr_info *library, const char *path,
+                            kilni_text *identity)
+{
+    static const char by_build_id[] = "build-id:";
+    const kiln_status status = kilni_library_identity(library, identity);
+    if (status == KILN_E_NO_MEMORY ||
+        (status == KILN_OK && strncmp(identity->bytes, by_build_id, strlen(by_build_id)) == 0)) {
+        return status;
+    }
+    kilni_text_done(identity);
+    return kilni_file_identity(path, identity);
+}
+
 static int identify_if_wanted(struct dl_phdr_info *library, size_t size, void *user)
 {
     wanted *w = user;
@@ -49,7 +65,7 @@ static int identify_if_wanted(struct dl_phdr_info *library, size_t size, void *u
     if (w->address ? !contains(library, w->address) : strcmp(base_name(path), w->name) != 0) {
         return 0;
     }
-    w->status = kilni_library_identity(library, &w->identity);
+    w->status = identify(library, path, &w->identity);
     if (w->status == KILN_OK) {
         w->status = kilni_text_append(&w->path, path);
     }
