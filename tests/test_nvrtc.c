@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +28,7 @@
 #include "device/nvrtc/outputs.h"
 #include "device/nvrtc/reads.h"
 #include "device/nvrtc/results.h"
+#include "os/os.h"
 #include "support/failing_malloc.h"
 
 static const char *library;
@@ -993,6 +995,70 @@ static void test_memory_runs_out(void **state)
     kiln_nvrtc_device_free(&device_of_faults);
 }
 
+/* ---- system calls that fail ---- */
+
+static kilni_os_table failing_table;
+static int calls_left;
+static bool has_failed;
+
+static bool fails_now(void)
+{
+    const bool fails = --calls_left == 0;
+    has_failed |= fails;
+    errno = EIO;
+    return fails;
+}
+
+static int failing_fstatat(int directory, const char *path, struct stat *ret_stat, int flags)
+{
+    return fails_now() ? -1 : kilni_os_system()->fstatat(directory, path, ret_stat, flags);
+}
+
+static int failing_openat(int directory, const char *path, int flags, mode_t mode)
+{
+    return fails_now() ? -1 : kilni_os_system()->openat(directory, path, flags, mode);
+}
+
+static int failing_fstat(int file, struct stat *ret_stat)
+{
+    return fails_now() ? -1 : kilni_os_system()->fstat(file, ret_stat);
+}
+
+static ssize_t failing_read(int file, void *buffer, size_t size)
+{
+    return fails_now() ? -1 : kilni_os_system()->read(file, buffer, size);
+}
+
+static ssize_t failing_readlinkat(int directory, const char *path, char *buffer, size_t size)
+{
+    return fails_now() ? -1 : kilni_os_system()->readlinkat(directory, path, buffer, size);
+}
+
+/* What could not be looked at is never taken for what it was. */
+static void test_system_calls_fail(void **state)
+{
+    (void)state;
+    failing_table = *kilni_os_system();
+    failing_table.fstatat = failing_fstatat;
+    failing_table.openat = failing_openat;
+    failing_table.fstat = failing_fstat;
+    failing_table.read = failing_read;
+    failing_table.readlinkat = failing_readlinkat;
+    for (int n = 1;; n++) {
+        calls_left = n;
+        has_failed = false;
+        kilni_os_replace(&failing_table);
+        const kiln_status status = read_and_hold();
+        kilni_os_replace(NULL);
+        if (!has_failed) {
+            assert_int_equal(status, KILN_OK);
+            assert_true(n > 15);
+            break;
+        }
+        assert_true(status == KILN_E_UNSUPPORTED || status == KILN_MISS);
+    }
+}
+
 #define IN_SCRATCH(test) cmocka_unit_test_setup_teardown(test, enter_scratch, leave_scratch)
 
 int main(int argc, char **argv)
@@ -1020,6 +1086,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_device_without_nvrtc),
         cmocka_unit_test(test_identity),
         IN_SCRATCH(test_memory_runs_out),
+        IN_SCRATCH(test_system_calls_fail),
     };
     if (argc < 2) {
         fprintf(stderr, "usage: test_nvrtc LIBNVRTC\n");

@@ -47,14 +47,8 @@ static int contains(const struct dl_phdr_info *library, const void *address)
 static kiln_status identify(const struct dl_phdr_info *library, const char *path,
                             kilni_text *identity)
 {
-    static const char by_build_id[] = "build-id:";
-    const kiln_status status = kilni_library_identity(library, identity);
-    if (status == KILN_E_NO_MEMORY ||
-        (status == KILN_OK && strncmp(identity->bytes, by_build_id, strlen(by_build_id)) == 0)) {
-        return status;
-    }
-    kilni_text_done(identity);
-    return kilni_file_identity(path, identity);
+    const kiln_status status = kilni_library_build_id(library, identity);
+    return status == KILN_MISS ? kilni_file_identity(path, identity) : status;
 }
 
 static int identify_if_wanted(struct dl_phdr_info *library, size_t size, void *user)
