@@ -159,10 +159,15 @@ class Inputs(StandIn):
 
     def test_working_directory_where_it_may_be_in_the_result(self):
         elsewhere = os.path.dirname(self.file("elsewhere/x", ""))
+        self.environment.pop("PWD", None)
         for options, outcome in (([], "hit-store"), (["--", "-G"], "built"),
-                                 (["--", "--generate-line-info"], "built")):
+                                 (["--", "--generate-line-info"], "built"),
+                                 (["--", "-dlto"], "built"), (["--", "-optix-ir"], "built")):
             self.run_program(*self.source(), *options, expect=["built"])
             self.run_program(*self.source(), *options, expect=[outcome], cwd=elsewhere)
+            self.environment["PWD"] = elsewhere
+            self.run_program(*self.source(), *options, expect=[outcome], cwd=elsewhere)
+            del self.environment["PWD"]
 
     def test_the_time(self):
         for text in ("__TIME__", "x __DATE__", "/* __TIMESTAMP__ */", "__TI\\\nME__",

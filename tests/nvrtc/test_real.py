@@ -187,6 +187,29 @@ class Folders(Real):
                                      self.run_program(*first, expect=["hit-store"]))
 
 
+class Places(Real):
+    def test_working_directory(self):
+        """What is found is what NVRTC would make here, wherever it was made."""
+        self.environment.pop("PWD", None)
+        one, two = (os.path.dirname(self.file(name + "/x", "")) for name in ("one", "a/longer/two"))
+        text = 'extern "C" __global__ void k(float *x, const char **f) { *x = 1; *f = __FILE__; }'
+        source = ["--source", self.file("k.cu", text), "--name", "k.cu", "--"]
+        for options in ([], ["-rdc=true"], ["-lineinfo"], ["-G"], ["-dlto"],
+                        ["-dlto", "-gen-opt-lto"], ["--dlink-time-opt"]):
+            with self.subTest(options=options):
+                arguments = [*source, "-arch=sm_90", *options]
+                self.run_program(*arguments, cwd=one, expect=["built"])
+                for place in (one, two):
+                    self.environment["PWD"] = place
+                    plain = self.run_program(*arguments, cwd=place, kiln=False)
+                    self.assertEqual(self.run_program(*arguments, cwd=place), plain)
+                del self.environment["PWD"]
+        arguments = [*source, "-arch=compute_80", "--optix-ir"]
+        for place in (one, two):
+            plain = self.run_program(*arguments, cwd=place, kiln=False)
+            self.assertEqual(self.run_program(*arguments, cwd=place), plain)
+
+
 if __name__ == "__main__":
     if not LIBRARIES:
         print(f"skipped: no NVRTC in {FOLDER}")

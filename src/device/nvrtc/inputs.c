@@ -37,8 +37,11 @@ static const char *name_of(const char *option)
 static const char *const passed[] = {
     "time", "fdevice-time-trace", "pch", "create-pch", "use-pch", "pch-dir", NULL};
 
-/* Options after which the result says where it was compiled. */
-static const char *const placed[] = {"G", "device-debug", "lineinfo", "generate-line-info", NULL};
+/* Options after which the result says where it was compiled: in debug information, or in an
+ * intermediate language, which names its source by a whole path. */
+static const char *const placed[] = {"G",    "device-debug",   "lineinfo",    "generate-line-info",
+                                     "dlto", "dlink-time-opt", "gen-opt-lto", "optix-ir",
+                                     NULL};
 
 static kiln_status add_options(const kilni_nvrtc_inputs *inputs, bool *ret_is_placed,
                                kiln_key_builder *key, kiln_error *error)
@@ -55,11 +58,16 @@ static kiln_status add_options(const kilni_nvrtc_inputs *inputs, bool *ret_is_pl
     return status;
 }
 
+/* NVRTC takes the spelling of PWD where that leads to the same folder. */
 static kiln_status add_working_directory(kiln_key_builder *key)
 {
     char *path = getcwd(NULL, 0);
-    const kiln_status status =
+    const char *spelled = getenv("PWD");
+    kiln_status status =
         path ? kiln_key_builder_add_text(key, "working directory", path) : KILN_E_UNSUPPORTED;
+    if (status == KILN_OK && spelled) {
+        status = kiln_key_builder_add_text(key, "env.PWD", spelled);
+    }
     free(path);
     return status;
 }
