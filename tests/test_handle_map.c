@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "../layers/opencl/handle_map.c"
+#include "../layers/shared/handle_map.c"
 #include "support/failing_malloc.h"
 
 /* ---- the model ---- */

@@ -362,6 +362,38 @@ static void test_entry_in_memory_refused_by_the_device(void **state)
     close_house(&at);
 }
 
+/* What it was built from is not what it was: it is as good as ever for whom that is so. */
+static void test_outdated_entry_is_replaced(void **state)
+{
+    fixture *f = *state;
+    house at = enter(f, KILNI_KEEP_ENTRIES);
+    request(&at, f->a, NULL, KILNI_FROM_BUILD);
+    for (int is_in_memory = 0; is_in_memory < 2; is_in_memory++) {
+        if (is_in_memory) {
+            stat_of(&at);
+        } else {
+            open_again(&at, f->directory);
+        }
+        /* Once for memory, and for the store twice: before and after the lease. */
+        script(&f->device.load, SCRIPTED_ALWAYS, KILN_MISS);
+        presence p = {&at, f->a};
+        f->device.while_building = look_while_building;
+        f->device.user = &p;
+        is_stored = false;
+        const kilni_request_result result = request(&at, f->a, NULL, KILNI_FROM_BUILD);
+        assert_true(is_stored);
+        assert_int_equal(result.store, KILN_MISS);
+        assert_int_equal(result.kept, KILN_OK);
+        assert_int_equal(stat_of(&at).totals.corrupt, 0);
+        assert_int_equal(stat_of(&at).entries, 1);
+        script(&f->device.load, 0, KILN_OK);
+        f->device.while_building = NULL;
+        request(&at, f->a, NULL, is_in_memory ? KILNI_FROM_STORE : KILNI_FROM_MEMORY);
+    }
+    assert_int_equal(stat_of(&at).totals.puts, 3);
+    close_house(&at);
+}
+
 /* A device that fails for a reason of the moment says nothing of the entry. */
 static void test_load_that_fails_leaves_the_entry(void **state)
 {
@@ -613,6 +645,7 @@ int main(void)
         TEST(test_program_refused_by_the_device),
         TEST(test_refused_entry_is_removed_before_the_build),
         TEST(test_entry_in_memory_refused_by_the_device),
+        TEST(test_outdated_entry_is_replaced),
         TEST(test_load_that_fails_leaves_the_entry),
         TEST(test_damaged_entry_that_another_replaces),
         TEST(test_damaged_entry_is_replaced),

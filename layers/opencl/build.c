@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../shared/trace.h"
 #include "base/error.h"
 #include "deferred_compile.h"
 #include "device/opencl/inputs.h"
@@ -13,7 +14,6 @@
 #include "platforms.h"
 #include "program_entry.h"
 #include "program_key.h"
-#include "trace.h"
 
 /* One call of clBuildProgram. */
 typedef struct build_call {
@@ -205,7 +205,7 @@ static void request_capture(const build_call *call, uint64_t build_ns)
         .keys = (const kiln_key *const *)call->keys,
         .source = &call->source,
         .constants = &call->constants,
-        .key_environment = session_key_environment(),
+        .key_environment = layer_key_environment(),
         .build_ns = build_ns,
     };
     helper_request(&built, call->record->platform->traits);

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "../shared/trace.h"
 #include "base/error.h"
 #include "build.h"
 #include "compile_inputs.h"
@@ -16,7 +17,6 @@
 #include "program_entry.h"
 #include "program_key.h"
 #include "records.h"
-#include "trace.h"
 
 /* One call of clCompileProgram. */
 typedef struct compile_call {

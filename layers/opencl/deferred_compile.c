@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../shared/trace.h"
 #include "device/opencl/answers.h"
 #include "device/opencl/binary.h"
 #include "layer.h"
-#include "trace.h"
 
 /* ---- entries ---- */
 

@@ -10,12 +10,12 @@
 #include <string.h>
 #include <strings.h>
 
+#include "../shared/trace.h"
 #include "build.h"
 #include "deferred_compile.h"
 #include "layer.h"
 #include "platforms.h"
 #include "records.h"
-#include "trace.h"
 
 typedef cl_program(CL_API_CALL *create_with_il_fn)(cl_context, const void *, size_t, cl_int *);
 typedef cl_int(CL_API_CALL *set_constant_fn)(cl_program, cl_uint, size_t, const void *);

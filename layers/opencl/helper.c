@@ -11,13 +11,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../shared/trace.h"
 #include "base/text.h"
 #include "layer.h"
 #include "os/clock.h"
 #include "os/os.h"
 #include "spawn.h"
 #include "store/dir/dir.h"
-#include "trace.h"
 
 #define QUIET_NS (UINT64_C(5) * 1000000000)
 

@@ -15,6 +15,8 @@
 #include "keep_loaded.h"
 #include "layer.h"
 #include "other_copy.h"
+#include "platforms.h"
+#include "records.h"
 
 #define LAYER_NAME "Kiln"
 #define EXPORTED __attribute__((visibility("default")))
@@ -33,10 +35,53 @@ static cl_icd_dispatch target_functions;
 static cl_icd_dispatch layer_functions;
 static int is_started;
 
+/* As those. */
+static kilni_opencl_environment key_environment;
+
 const cl_icd_dispatch *layer_target(void)
 {
     return &target_functions;
 }
+
+const kilni_opencl_environment *layer_key_environment(void)
+{
+    return &key_environment;
+}
+
+/* ---- fork: the child finds no lock taken, and builds without the cache ---- */
+
+static void before_fork(void)
+{
+    records_lock();
+    platforms_lock();
+}
+
+static void after_fork_in_parent(void)
+{
+    platforms_unlock();
+    records_unlock();
+}
+
+static void after_fork_in_child(void)
+{
+    helper_forget();
+    platforms_unlock();
+    records_unlock();
+}
+
+static kiln_status start_session(void)
+{
+    const kiln_status status = session_start();
+    if (status != KILN_OK) {
+        return status;
+    }
+    key_environment.variables = session_key_variables();
+    return pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0
+               ? KILN_OK
+               : KILN_E_NO_MEMORY;
+}
+
+/* ---- the loader's table ---- */
 
 /* Loaders have tables of different lengths: what this one lacks stays NULL. */
 static void copy_functions(cl_icd_dispatch *to, const cl_icd_dispatch *from, cl_uint entry_count)
@@ -108,7 +153,7 @@ static cl_int start(cl_uint entry_count, const cl_icd_dispatch *target, cl_uint 
     keep_loaded(caller);
     copy_functions(&target_functions, target, entry_count);
     layer_functions = target_functions;
-    if (session_start() == KILN_OK) {
+    if (start_session() == KILN_OK) {
         interpose();
     }
     *ret_dispatch = &layer_functions;

@@ -1,42 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What all of the layer shares: the functions below it, and what a process sets up once.
+ * What all of the layer shares: the functions below it, beside what a process sets up once.
  */
 #pragma once
 
 #include <CL/cl_icd.h>
 
-#include <kiln/config.h>
-#include <kiln/store.h>
-
+#include "../shared/session.h"
 #include "device/opencl/identity.h"
-#include "program/request.h"
 
 /* The functions of the next layer or of the loader. Set once, before any call comes in. */
 const cl_icd_dispatch *layer_target(void);
 
-/* What requests share, made at the first use; NULL where it can't be had: then builds pass
- * through. */
-const kilni_request_context *session_requests(void);
-
-/* 1 where there is a store that may be written to. session_requests is not NULL. */
-int session_can_store(void);
-
-/* Counters for the store's totals and for KILN_STATS. */
-void session_count(const kiln_stats *delta);
-
-const kiln_config *session_config(void);
-const kilni_opencl_environment *session_key_environment(void);
-
-/* Reads the configuration. KILN_OK; KILN_E_UNSUPPORTED: the layer stays out of the way
- * (KILN_DISABLE, or a program with raised privileges); KILN_E_NO_MEMORY. */
-kiln_status session_start(void);
-
-/* When that was, by the clock that files' changes go by, in Unix nanoseconds. */
-int64_t session_start_ns(void);
-
-/* Waits for what is being written, 2 s at most. */
-void session_drain(void);
-
-/* 1 in a child that was forked after the layer started: it builds without the cache. */
-int session_is_forked(void);
+/* KILN_KEY_ENV, as OpenCL's keys take it. */
+const kilni_opencl_environment *layer_key_environment(void);

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "../shared/trace.h"
 #include "base/error.h"
 #include "build.h"
 #include "deferred_compile.h"
@@ -18,7 +19,6 @@
 #include "program_entry.h"
 #include "program_key.h"
 #include "records.h"
-#include "trace.h"
 
 /* One call of clLinkProgram. */
 typedef struct link_call {

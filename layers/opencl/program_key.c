@@ -62,7 +62,7 @@ static kiln_status get_site(const platform *known, cl_device_id device, kilni_op
         *ret_site = (kilni_opencl_site){
             .identity = *ret_identity,
             .platform_name = known->name,
-            .environment = session_key_environment(),
+            .environment = layer_key_environment(),
         };
     }
     return status;

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../shared/handle_map.h"
 #include "deferred_compile.h"
-#include "handle_map.h"
 #include "layer.h"
 
 /* Guards the maps and all fields of records that change. Innermost: nothing is locked, and the

@@ -183,7 +183,21 @@ static void discard_entries(flight *f)
     }
 }
 
-/* KILN_OK; KILN_E_REFUSED: gone from memory and store; or another error, of this caller alone. */
+/* Entries that are good, but not for this build, stay in the store until they are replaced. */
+static void set_entries_aside(flight *f)
+{
+    f->result.store = KILN_MISS;
+    for (size_t i = 0; i < f->slot_count; i++) {
+        slot *outdated = &f->slots[i];
+        outdated->known_cost_ns = kiln_entry_provenance(outdated->entry).build_ns;
+        outdated->looked = KILN_MISS;
+        kiln_cache_remove(f->context->memory, outdated->memory_key);
+        kiln_entry_release(&outdated->entry);
+    }
+}
+
+/* KILN_OK; KILN_E_REFUSED: gone from memory and store; KILN_MISS: set aside; or another error, of
+ * this caller alone. */
 static kiln_status load_entries(flight *f)
 {
     const kiln_entry *entries[KILNI_REQUEST_KEYS_MAX];
@@ -195,8 +209,10 @@ static kiln_status load_entries(flight *f)
     f->result.load_ns = kilni_clock_ns() - start_ns;
     if (status == KILN_E_REFUSED) {
         discard_entries(f);
+    } else if (status == KILN_MISS) {
+        set_entries_aside(f);
     }
-    f->cannot_load = status != KILN_OK && status != KILN_E_REFUSED;
+    f->cannot_load = status < 0 && status != KILN_E_REFUSED;
     return status;
 }
 

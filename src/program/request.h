@@ -34,7 +34,8 @@ typedef enum kilni_ending {
 /* What a request does at the device. @user is the request's. */
 typedef struct kilni_request_ops {
     /* Makes the live program of verified entries, one for each key. KILN_E_REFUSED: the device
-     * won't have them. */
+     * won't have them. KILN_MISS: nothing is wrong with them, but what they were built from is not
+     * what it was; what is built instead replaces them. */
     kiln_status (*load)(void *user, const kiln_entry *const *entries);
 
     /* Builds for all keys at once. KILN_E_BUILD: the source's own fault, with its text in @error;

@@ -4,6 +4,7 @@
 import json
 import os
 import pty
+import shutil
 import signal
 import subprocess
 import sys
@@ -45,6 +46,18 @@ class RunTest(cli.CliTest):
             [self.tool, "run", *arguments], env=self.environment, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, **options)
 
+    def add_nvrtc(self):
+        """The layer of NVRTC beside that of OpenCL, real where the build has it: a loader says so
+        of a file that is no library. Its path."""
+        folder = os.path.join(os.path.dirname(os.path.dirname(self.layer)), "nvrtc")
+        built = os.path.join(os.path.dirname(cli.KILN), "..", "..", "layers", "nvrtc")
+        if not os.path.isdir(built):
+            self.skipTest("no layer for NVRTC was built")
+        os.mkdir(folder)
+        for name in ("libkiln_nvrtc_audit.so", "libkiln_nvrtc_layer.so"):
+            shutil.copy(os.path.join(built, name), folder)
+        return os.path.join(folder, "libkiln_nvrtc_audit.so")
+
     def leftovers(self):
         return [name for name in os.listdir(self.scratch) if name.startswith("kiln-run")]
 
@@ -68,7 +81,28 @@ class Environment(RunTest):
 
     def test_disabled(self):
         self.environment["KILN_DISABLE"] = "1"
+        self.add_nvrtc()
         self.assertEqual(self.run_app("printenv", "OPENCL_LAYERS", expect=1).stdout, b"")
+        self.assertEqual(self.run_app("printenv", "LD_AUDIT", expect=1).stdout, b"")
+
+    def test_without_the_layer_of_nvrtc(self):
+        self.assertEqual(self.run_app("printenv", "LD_AUDIT", expect=1).stdout, b"")
+
+    def test_audit_library(self):
+        audit = self.add_nvrtc()
+        self.assertEqual(self.variable("LD_AUDIT"), audit)
+        self.assertEqual(self.run_app("--no-nvrtc", "printenv", "LD_AUDIT", expect=1).stdout, b"")
+        self.environment["LD_AUDIT"] = audit
+        self.assertEqual(self.variable("LD_AUDIT"), audit)
+
+    def test_thread_local_memory(self):
+        self.add_nvrtc()
+        set_aside = "glibc.rtld.optional_static_tls=8192"
+        self.assertEqual(self.variable("GLIBC_TUNABLES"), set_aside)
+        self.environment["GLIBC_TUNABLES"] = "glibc.malloc.perturb=0"
+        self.assertEqual(self.variable("GLIBC_TUNABLES"), "glibc.malloc.perturb=0:" + set_aside)
+        self.environment["GLIBC_TUNABLES"] = "glibc.rtld.optional_static_tls=4096"
+        self.assertEqual(self.variable("GLIBC_TUNABLES"), "glibc.rtld.optional_static_tls=4096")
 
     def test_options_become_variables(self):
         self.assertEqual(self.variable("KILN_DIR", "--dir", "/some/where"), "/some/where")
@@ -111,6 +145,13 @@ class Layer(RunTest):
         os.remove(self.layer)
         os.mkdir(self.layer)
         self.expect_refusal(self.tool, b"not a regular file")
+
+    def test_nvrtc_writable_by_others(self):
+        audit = self.add_nvrtc()
+        for name in (audit, audit.replace("audit", "layer")):
+            os.chmod(name, 0o666)
+            self.expect_refusal(self.tool, b"may be written by others")
+            os.chmod(name, 0o644)
 
     @unittest.skipUnless(os.geteuid() == 0, "only root gives files away")
     def test_of_another_user(self):

@@ -23,16 +23,21 @@
 #include "tool.h"
 
 static const char usage[] =
-    "Usage: kiln run [--dir DIR] [--key-file FILE] [--trace FILE] [--summary] [--json] [--] APP\n"
-    "                [ARGUMENTS]\n"
+    "Usage: kiln run [--dir DIR] [--key-file FILE] [--trace FILE] [--summary] [--json]\n"
+    "                [--no-nvrtc] [--] APP [ARGUMENTS]\n"
     "\n"
-    "Runs a program with its OpenCL builds cached.\n"
+    "Runs a program with its OpenCL builds and its NVRTC compilations cached.\n"
     "\n"
     "  --dir DIR        the cache directory\n"
     "  --key-file FILE  sign entries with this file's 32 bytes, and believe no others\n"
     "  --trace FILE     one line for each build that was asked for; - for stderr\n"
     "  --summary        at the end one line on stderr: what was saved in this run\n"
-    "  --json           the same as a JSON object\n";
+    "  --json           the same as a JSON object\n"
+    "  --no-nvrtc       OpenCL alone: nothing is put into LD_AUDIT\n";
+
+/* Thread-local memory for the libraries that a program starts with, in bytes. Each thread's stack
+ * has it, so that much more would be too much for small stacks. */
+#define THREAD_LOCAL_BYTES 8192
 
 static void set_variable_to_path(const char *name, const char *path)
 {
@@ -81,8 +86,33 @@ static void set_tool(void)
     }
 }
 
-/* Returns EXIT_OK, or what to exit with where there is no layer to be had. */
-static int set_layer(void)
+/* Puts a library into a list of libraries; takes the path over. */
+static void add_to_list(const char *variable, char *path)
+{
+    char *list = layer_list_with(path, getenv(variable));
+    must_succeed(setenv(variable, list, 1));
+    free(list);
+    free(path);
+}
+
+/* A loader that has a library to show its work to lays out thread-local memory before it knows the
+ * program's libraries: they get what was set aside, by default too little for some allocators. */
+static void set_thread_local_memory(void)
+{
+    static const char tunable[] = "glibc.rtld.optional_static_tls=";
+    const char *others = getenv("GLIBC_TUNABLES");
+    if (others != NULL && strstr(others, tunable) != NULL) {
+        return;
+    }
+    bool any = others != NULL && others[0] != '\0';
+    char *tunables =
+        text_of("%s%s%s%d", any ? others : "", any ? ":" : "", tunable, THREAD_LOCAL_BYTES);
+    must_succeed(setenv("GLIBC_TUNABLES", tunables, 1));
+    free(tunables);
+}
+
+/* Each returns EXIT_OK, or what to exit with where there is no layer to be had. */
+static int set_opencl_layer(void)
 {
     char *path = NULL;
     char *why = NULL;
@@ -92,10 +122,23 @@ static int set_layer(void)
         return EXIT_CONFIGURATION;
     }
     set_tool();
-    char *list = layer_list_with(path, getenv("OPENCL_LAYERS"));
-    must_succeed(setenv("OPENCL_LAYERS", list, 1));
-    free(list);
-    free(path);
+    add_to_list("OPENCL_LAYERS", path);
+    return EXIT_OK;
+}
+
+static int set_nvrtc_layer(void)
+{
+    char *path = NULL;
+    char *why = NULL;
+    if (!nvrtc_audit_find(&path, &why)) {
+        complain("no NVRTC layer: %s", why);
+        free(why);
+        return EXIT_CONFIGURATION;
+    }
+    if (path != NULL) {
+        add_to_list("LD_AUDIT", path);
+        set_thread_local_memory();
+    }
     return EXIT_OK;
 }
 
@@ -172,10 +215,13 @@ static int run_with_summary(const struct command_line *line)
 int cmd_run(int argc, char **argv)
 {
     bool summary = false;
+    bool without_nvrtc = false;
     const char *trace = NULL;
     struct command_line line = {
         .usage = usage,
-        .options = {{.name = "summary", .flag = &summary}, {.name = "trace", .text = &trace}},
+        .options = {{.name = "summary", .flag = &summary},
+                    {.name = "trace", .text = &trace},
+                    {.name = "no-nvrtc", .flag = &without_nvrtc}},
         .operands_min = 1,
         .operands_max = -1,
         .stops_at_operand = true,
@@ -195,7 +241,10 @@ int cmd_run(int argc, char **argv)
         return exit_code;
     }
     if (!is_disabled()) {
-        exit_code = set_layer();
+        exit_code = set_opencl_layer();
+        if (exit_code == EXIT_OK && !without_nvrtc) {
+            exit_code = set_nvrtc_layer();
+        }
         if (exit_code != EXIT_OK) {
             return exit_code;
         }

@@ -25,7 +25,8 @@ void doctor_note(struct doctor *doctor, const char *format, ...)
 /* "directory", "max_bytes", "readonly", "disabled", "variables". */
 void doctor_examine_cache(struct doctor *doctor);
 
-/* "layer", "loader", "platforms". Loads OpenCL into this process, and the layer with it. */
+/* "layer", "nvrtc_layer", "loader", "platforms". Loads OpenCL into this process, and the layer with
+ * it. */
 void doctor_examine_loader(struct doctor *doctor);
 
 /* Adds to a platform's object what is a part of each key on it: "key_variables", by pattern or

@@ -45,6 +45,21 @@ static struct layer_setup find_layer(struct doctor *doctor)
     return setup;
 }
 
+/* What `kiln run` puts into LD_AUDIT. It was not put into this process, which is started by now. */
+static void examine_nvrtc(struct doctor *doctor)
+{
+    char *path = NULL;
+    char *why = NULL;
+    if (!nvrtc_audit_find(&path, &why)) {
+        doctor_problem(doctor, "no NVRTC layer: %s", why);
+        free(why);
+    }
+    json_t *object = must(json_object());
+    json_add(object, "path", json_text_or_null(path));
+    json_add(doctor->report, "nvrtc_layer", object);
+    free(path);
+}
+
 /* Lets this process's OpenCL be as a program's, but for what it would write. */
 static void enter_program_environment(const struct layer_setup *setup)
 {
@@ -258,6 +273,7 @@ void doctor_examine_loader(struct doctor *doctor)
         note_cut_list(doctor, &setup);
     }
     report_layer(doctor, &setup, loaded);
+    examine_nvrtc(doctor);
     free(setup.path);
     free(setup.others);
     free(setup.list);

@@ -45,6 +45,13 @@ static void add_layer(struct libscols_table *table, const json_t *layer)
     }
 }
 
+static void add_nvrtc_layer(struct libscols_table *table, const json_t *layer)
+{
+    if (json_is_string(json_object_get(layer, "path"))) {
+        add_row(table, "NVRTC layer", text_of("%s", member(layer, "path")));
+    }
+}
+
 /* jansson's walks take objects that may be written to. */
 static json_t *writable(const json_t *object, const char *name)
 {
@@ -119,6 +126,7 @@ void doctor_print(const json_t *report)
     table_add_column(table, NULL, COLUMN_TEXT);
     add_loader(table, json_object_get(report, "loader"));
     add_layer(table, json_object_get(report, "layer"));
+    add_nvrtc_layer(table, json_object_get(report, "nvrtc_layer"));
     add_platforms(table, json_object_get(report, "platforms"));
     add_directory(table, report);
     add_variables(table, "variable", writable(report, "variables"));

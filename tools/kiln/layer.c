@@ -11,12 +11,25 @@
 
 #include "output.h"
 
-#define LAYER_FILE "libkiln_opencl_layer.so"
+/* A library that goes into the user's programs. */
+struct place {
+    const char *in_build[2]; /* relative to the tool's folder, in the build's folders */
+    const char *installed;
+    const char *list; /* the variable that names it */
+};
 
-/* Relative to the tool's folder, in the build's folders. */
-static const char *const build_places[] = {
-    "../../layers/opencl/" LAYER_FILE,
-    "../layers/opencl/" LAYER_FILE,
+static const struct place opencl_place = {
+    .in_build = {"../../layers/opencl/libkiln_opencl_layer.so",
+                 "../layers/opencl/libkiln_opencl_layer.so"},
+    .installed = KILN_LAYER_FOLDER "/libkiln_opencl_layer.so",
+    .list = "OPENCL_LAYERS",
+};
+
+static const struct place nvrtc_place = {
+    .in_build = {"../../layers/nvrtc/libkiln_nvrtc_audit.so",
+                 "../layers/nvrtc/libkiln_nvrtc_audit.so"},
+    .installed = KILN_LAYER_FOLDER "/libkiln_nvrtc_audit.so",
+    .list = "LD_AUDIT",
 };
 
 /* The folder of this program, with a slash at its end, to be freed; NULL where /proc is away. */
@@ -33,7 +46,7 @@ static char *own_folder(void)
 }
 
 /* Why a file may not be loaded into the user's programs, to be freed; NULL where it may. */
-static char *reason_against(const char *path)
+static char *reason_against(const char *path, const char *list)
 {
     struct stat status;
     if (stat(path, &status) != 0) {
@@ -49,38 +62,74 @@ static char *reason_against(const char *path)
         return text_of("%s may be written by others (chmod go-w helps)", path);
     }
     if (strchr(path, ':') != NULL) {
-        return text_of("%s has a ':' in its name, which OPENCL_LAYERS can't hold", path);
+        return text_of("%s has a ':' in its name, which %s can't hold", path, list);
     }
     return NULL;
 }
 
 /* The first place in the build's folders that is there, to be freed; NULL where none is. */
-static char *place_in_build(void)
+static char *place_in_build(const struct place *place)
 {
     char *folder = own_folder();
     char *found = NULL;
     for (size_t i = 0; folder != NULL && found == NULL && i < 2; i++) {
-        char *place = text_of("%s%s", folder, build_places[i]);
-        found = realpath(place, NULL);
-        free(place);
+        char *path = text_of("%s%s", folder, place->in_build[i]);
+        found = realpath(path, NULL);
+        free(path);
     }
     free(folder);
     return found;
 }
 
-int layer_find(char **ret_path, char **ret_why)
+static int find(const struct place *place, char **ret_path, char **ret_why)
 {
-    char *path = place_in_build();
+    char *path = place_in_build(place);
     if (path == NULL) {
-        path = must(strdup(KILN_LAYER_PATH));
+        path = must(strdup(place->installed));
     }
-    char *why = reason_against(path);
+    char *why = reason_against(path, place->list);
     if (why != NULL) {
         free(path);
         *ret_why = why;
         return 0;
     }
     *ret_path = path;
+    return 1;
+}
+
+int layer_find(char **ret_path, char **ret_why)
+{
+    return find(&opencl_place, ret_path, ret_why);
+}
+
+/* Why the layer that the audit library loads, from its own folder, may not be loaded. */
+static char *reason_against_layer_of(const char *audit_path)
+{
+    const char *slash = strrchr(audit_path, '/');
+    char *path = text_of("%.*s/libkiln_nvrtc_layer.so", (int)(slash - audit_path), audit_path);
+    char *why = reason_against(path, nvrtc_place.list);
+    free(path);
+    return why;
+}
+
+int nvrtc_audit_find(char **ret_path, char **ret_why)
+{
+    char *in_build = place_in_build(&nvrtc_place);
+    bool is_there = in_build != NULL || access(nvrtc_place.installed, F_OK) == 0;
+    free(in_build);
+    *ret_path = NULL;
+    if (!is_there) {
+        return 1;
+    }
+    if (!find(&nvrtc_place, ret_path, ret_why)) {
+        return 0;
+    }
+    *ret_why = reason_against_layer_of(*ret_path);
+    if (*ret_why != NULL) {
+        free(*ret_path);
+        *ret_path = NULL;
+        return 0;
+    }
     return 1;
 }
 

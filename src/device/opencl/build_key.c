@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "device/opencl/build_key.h"
 
+#include "device/key_parts.h"
 #include "device/opencl/inputs.h"
 
 kiln_status kilni_opencl_get_identity(const cl_icd_dispatch *cl, cl_device_id device,
@@ -18,24 +19,13 @@ kiln_status kilni_opencl_get_identity(const cl_icd_dispatch *cl, cl_device_id de
     return status;
 }
 
-static kiln_status add_parts(const kiln_key *of, kiln_key_builder *builder)
-{
-    kiln_status status = KILN_OK;
-    for (size_t i = 0; status == KILN_OK && i < kiln_key_part_count(of); i++) {
-        kiln_key_part part;
-        kiln_key_part_at(of, i, &part);
-        status = kiln_key_builder_add(builder, part.name, part.bytes, (size_t)part.size);
-    }
-    return status;
-}
-
 kiln_status kilni_opencl_begin_key(const kilni_opencl_site *site, kiln_key_builder **ret_builder,
                                    kiln_error *error)
 {
     kiln_key_builder *builder = NULL;
     kiln_status status = kiln_key_builder_new(&builder);
     if (status == KILN_OK) {
-        status = add_parts(site->identity, builder);
+        status = kilni_key_parts_add(site->identity, builder);
     }
     if (status == KILN_OK) {
         status =

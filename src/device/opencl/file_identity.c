@@ -294,3 +294,10 @@ kiln_status kilni_library_identity(const struct dl_phdr_info *library, kilni_tex
     }
     return size > 0 ? append_loaded_digest(library, size, text) : KILN_E_UNSUPPORTED;
 }
+
+kiln_status kilni_library_build_id(const struct dl_phdr_info *library, kilni_text *text)
+{
+    kiln_status status = KILN_MISS;
+    append_loaded_build_id(library, text, &status);
+    return status;
+}

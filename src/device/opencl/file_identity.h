@@ -19,3 +19,6 @@ kiln_status kilni_file_identity(const char *path, kilni_text *text);
  * that it is the file that was loaded, also where another has its name by now.
  * KILN_OK; KILN_E_UNSUPPORTED: it has no such part; KILN_E_NO_MEMORY. */
 kiln_status kilni_library_identity(const struct dl_phdr_info *library, kilni_text *text);
+
+/* The build-id of a library in memory alone. KILN_OK; KILN_MISS: it has none; KILN_E_NO_MEMORY. */
+kiln_status kilni_library_build_id(const struct dl_phdr_info *library, kilni_text *text);

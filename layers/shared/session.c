@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "layer.h"
+#include "session.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
 
-#include "helper.h"
 #include "os/clock.h"
-#include "platforms.h"
-#include "records.h"
 #include "trace.h"
 
 /* Bytes of entries kept for programs that are built more than once in a process. */
@@ -24,7 +21,6 @@
 static int64_t start_ns;
 static kiln_config *config;
 static const char **key_variables;
-static kilni_opencl_environment key_environment;
 
 /* Written once under once_set_up; read after it. */
 static pthread_once_t once_set_up = PTHREAD_ONCE_INIT;
@@ -47,9 +43,9 @@ const kiln_config *session_config(void)
     return config;
 }
 
-const kilni_opencl_environment *session_key_environment(void)
+const char *const *session_key_variables(void)
 {
-    return &key_environment;
+    return key_variables;
 }
 
 int session_is_forked(void)
@@ -57,26 +53,9 @@ int session_is_forked(void)
     return atomic_load_explicit(&is_forked, memory_order_relaxed);
 }
 
-/* ---- fork: the child finds no lock taken, and builds without the cache ---- */
-
-static void before_fork(void)
-{
-    records_lock();
-    platforms_lock();
-}
-
-static void after_fork_in_parent(void)
-{
-    platforms_unlock();
-    records_unlock();
-}
-
-static void after_fork_in_child(void)
+static void note_fork(void)
 {
     atomic_store_explicit(&is_forked, 1, memory_order_relaxed);
-    helper_forget();
-    platforms_unlock();
-    records_unlock();
 }
 
 /* ---- set-up ---- */
@@ -94,7 +73,6 @@ static kiln_status copy_key_variables(void)
     for (size_t i = 0; i < count; i++) {
         key_variables[i] = kiln_config_key_variable(config, i);
     }
-    key_environment.variables = key_variables;
     return KILN_OK;
 }
 
@@ -111,8 +89,7 @@ kiln_status session_start(void)
     if (status == KILN_OK) {
         status = copy_key_variables();
     }
-    if (status == KILN_OK &&
-        pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) != 0) {
+    if (status == KILN_OK && pthread_atfork(NULL, NULL, note_fork) != 0) {
         status = KILN_E_NO_MEMORY;
     }
     if (status == KILN_OK) {

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * NVRTC's device ops, for contexts of programs. Nothing here needs NVIDIA's headers, and the
+ * library links neither NVRTC nor the driver: both are opened when a device is made.
+ *
+ * Options of a program are words between blanks; a word may stand in double quotes, which go.
+ * --kiln-name-expression=TEXT is not NVRTC's, but an expression to be added to the program: kernels
+ * are found by it, and their lowered names can be asked for.
+ */
+#ifndef KILN_NVRTC_H
+#define KILN_NVRTC_H
+
+#include <kiln/device.h>
+#include <kiln/entry.h>
+#include <kiln/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Where programs are compiled, and where they are loaded. Immutable. Any thread. */
+typedef struct kiln_nvrtc_device kiln_nvrtc_device;
+
+typedef struct kiln_nvrtc_device_params {
+    size_t struct_size;
+    const char *nvrtc; /* a libnvrtc's path or name; NULL: libnvrtc.so.13, .12, .11.2, the first
+                          that is there. It stays loaded */
+
+    /* A CUcontext of the caller's, borrowed: programs are loaded there, and are kernels' modules.
+     * NULL: nothing is loaded, and libcuda isn't needed: a program is its code alone. */
+    void *context;
+
+    /* What -arch is to say, such as "sm_90"; copied. NULL: with a context its device's "sm_NN",
+     * without one what NVRTC takes by itself. The options of a program may say another. */
+    const char *architecture;
+
+    /* Headers that programs include by these names, without a file; copied. */
+    size_t header_count;
+    const char *const *header_names;
+    const char *const *headers;
+
+    const char *const *more; /* further variables that decide a build (KILN_KEY_ENV): patterns,
+                                NULL-ended, copied; NULL: none */
+} kiln_nvrtc_device_params;
+
+/* Makes a device for the ops.
+ *
+ * @params      lives for the call; NULL: all defaults
+ * @ret_device  [out] to be given back with kiln_nvrtc_device_free
+ * @error       may be NULL
+ * Returns KILN_OK; KILN_E_INVALID; KILN_E_UNSUPPORTED: there is no NVRTC, or with a context no
+ * driver that knows it; KILN_E_NO_MEMORY. Threads: any. Blocks: on loading libraries. */
+KILN_API kiln_status kiln_nvrtc_device_new(const kiln_nvrtc_device_params *params,
+                                           kiln_nvrtc_device **ret_device, kiln_error *error);
+
+/* Frees a device and sets the pointer to NULL; takes NULL and a pointer to NULL. Contexts, programs
+ * and kernels that use it must have been given back. */
+KILN_API void kiln_nvrtc_device_free(kiln_nvrtc_device **device);
+
+/* The ops that go with it: static. Their programs are asked by the calls below; their kernels are
+ * what cuLaunchKernel takes. Includes are followed where they can be told without NVRTC; programs
+ * whose includes can't be told are not cached. */
+KILN_API const kiln_device_ops *kiln_nvrtc_ops(void);
+
+/* What NVRTC's functions of these names give. */
+typedef enum kiln_nvrtc_output {
+    KILN_NVRTC_LOG = 0,
+    KILN_NVRTC_PTX = 1,
+    KILN_NVRTC_CUBIN = 2,
+    KILN_NVRTC_LTOIR = 3,
+    KILN_NVRTC_OPTIXIR = 4,
+    KILN_NVRTC_NVVM = 5
+} kiln_nvrtc_output;
+
+/* An output of a program, found or built, as NVRTC's function of that name gives it: texts with
+ * their closing zero.
+ *
+ * @program    of these ops
+ * @ret_bytes  [out] lives as long as the program; empty where NVRTC gives nothing
+ * Returns KILN_OK; KILN_E_INVALID; KILN_MISS: this NVRTC has no such output. Threads: any. Blocks:
+ * never. */
+KILN_API kiln_status kiln_nvrtc_get_output(const void *program, uint32_t output,
+                                           kiln_bytes *ret_bytes);
+
+/* The lowered name of an expression that the program's options named.
+ *
+ * @ret_name  [out] lives as long as the program
+ * Returns KILN_OK; KILN_E_INVALID; KILN_MISS: not named, or not valid. Threads: any. Blocks: never.
+ */
+KILN_API kiln_status kiln_nvrtc_get_lowered_name(const void *program, const char *expression,
+                                                 const char **ret_name);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

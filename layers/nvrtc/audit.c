@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The audit library (rtld-audit(7)): the loader shows it each object that comes into the process,
+ * before anything is bound to it. In a libnvrtc it replaces the addresses of functions in the table
+ * of symbols, in memory, so that whoever gets at them, linked or by dlsym, gets those below. They
+ * load the layer at the first call, and go on without it where it can't be had.
+ *
+ * It has no C library: see freestanding.h.
+ */
+#include <dlfcn.h>
+#include <stdatomic.h>
+
+#include "freestanding.h"
+#include "hooks.h"
+#include "symbols.h"
+#include "unknown.h"
+
+#define EXPORTED __attribute__((visibility("default")))
+
+EXPORTED unsigned la_version(unsigned version);
+EXPORTED unsigned la_objopen(struct link_map *map, Lmid_t namespace_id, uintptr_t *cookie);
+EXPORTED unsigned la_objclose(uintptr_t *cookie);
+
+/* A process has one libnvrtc, or two where packages bring their own. Those that come when all slots
+ * are taken are left alone. */
+#define SLOT_COUNT 4u
+
+typedef struct slot {
+    struct link_map *map; /* written under the loader's lock; NULL: free */
+    kilni_nvrtc_functions real;
+
+    /* NULL: not attached yet; &unattached: never to be. Release when it is set, acquire when it is
+     * read: what the layer has made of the library is there. */
+    _Atomic(nvrtc_library *) library;
+} slot;
+
+static slot slots[SLOT_COUNT];
+
+/* Stands for "no layer" where NULL means "not asked yet". Never read through. */
+static char nothing;
+#define UNATTACHED ((nvrtc_library *)(void *)&nothing)
+#define NO_HOOKS ((const nvrtc_hooks *)(const void *)&nothing)
+
+/* Any object of the program's own namespace: from it the others are found. Written once, before
+ * any of the program's code runs. */
+static struct link_map *any_object;
+
+/* As library in a slot. */
+static _Atomic(const nvrtc_hooks *) layer_hooks;
+
+/* ---- loading the layer ---- */
+
+typedef void *dlmopen_fn(Lmid_t namespace_id, const char *file, int mode);
+typedef void *dlsym_fn(void *handle, const char *name);
+typedef int dladdr_fn(const void *address, Dl_info *info);
+
+/* A function of the program's C library. */
+static void *find_in_program(const char *name)
+{
+    struct link_map *first = any_object;
+    while (first && first->l_prev) {
+        first = first->l_prev;
+    }
+    for (struct link_map *map = first; map; map = map->l_next) {
+        symbols of;
+        const int is_library = symbols_of(map, &of) && (bare_begins_with(of.soname, "libc.so.") ||
+                                                        bare_begins_with(of.soname, "libdl.so."));
+        void *found = is_library ? symbols_find(map, name) : NULL;
+        if (found) {
+            return found;
+        }
+    }
+    return NULL;
+}
+
+/* The layer's path: it lies beside this library. Returns 0 where that is too long. */
+static int write_layer_path(const char *own_path, char *path, size_t room)
+{
+    const char *name = bare_base_name(own_path);
+    const size_t folder = (size_t)(name - own_path);
+    if (folder + sizeof NVRTC_LAYER_FILE > room) {
+        return 0;
+    }
+    for (size_t i = 0; i < folder; i++) {
+        path[i] = own_path[i];
+    }
+    for (size_t i = 0; i < sizeof NVRTC_LAYER_FILE; i++) {
+        path[folder + i] = NVRTC_LAYER_FILE[i];
+    }
+    return 1;
+}
+
+/* Into the program's own namespace, where its C library and its threads are. */
+static const nvrtc_hooks *load_layer(void)
+{
+    dlmopen_fn *open = (dlmopen_fn *)find_in_program("dlmopen");
+    dlsym_fn *find = (dlsym_fn *)find_in_program("dlsym");
+    dladdr_fn *locate = (dladdr_fn *)find_in_program("dladdr");
+    Dl_info self;
+    char path[4096];
+    if (!open || !find || !locate || !locate(&nothing, &self) || !self.dli_fname ||
+        !write_layer_path(self.dli_fname, path, sizeof path)) {
+        return NO_HOOKS;
+    }
+    void *layer = open(LM_ID_BASE, path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    nvrtc_layer_entry *entry = layer ? (nvrtc_layer_entry *)find(layer, NVRTC_LAYER_ENTRY) : NULL;
+    const nvrtc_hooks *hooks = entry ? entry() : NULL;
+    return hooks && hooks->version == NVRTC_HOOKS_VERSION ? hooks : NO_HOOKS;
+}
+
+/* The layer's functions; NO_HOOKS where there is no layer. Threads that come at the same time may
+ * all load it, and find the same. */
+static const nvrtc_hooks *get_hooks(void)
+{
+    const nvrtc_hooks *hooks = atomic_load_explicit(&layer_hooks, memory_order_acquire);
+    if (!hooks) {
+        hooks = load_layer();
+        atomic_store_explicit(&layer_hooks, hooks, memory_order_release);
+    }
+    return hooks;
+}
+
+/* What the layer made of a library; NULL: go on without it. */
+static nvrtc_library *enter(slot *of)
+{
+    nvrtc_library *library = atomic_load_explicit(&of->library, memory_order_acquire);
+    if (!library) {
+        const nvrtc_hooks *hooks = get_hooks();
+        library = hooks == NO_HOOKS ? NULL : hooks->attach(of->map, &of->real);
+        library = library ? library : UNATTACHED;
+        atomic_store_explicit(&of->library, library, memory_order_release);
+    }
+    return library == UNATTACHED ? NULL : library;
+}
+
+/* The layer's functions, once a library is in its care. */
+static const nvrtc_hooks *hooks(void)
+{
+    return atomic_load_explicit(&layer_hooks, memory_order_acquire);
+}
+
+/* ---- what the program calls: for each slot one function in the place of each of NVRTC's ---- */
+
+#define SIZE_AND_GET(n, output, size_name, get_name)                                               \
+    static int size_name##_##n(kilni_nvrtc_program program, size_t *ret_size)                      \
+    {                                                                                              \
+        nvrtc_library *library = enter(&slots[n]);                                                 \
+        return library ? hooks()->size(library, program, output, ret_size)                         \
+                       : slots[n].real.size[output](program, ret_size);                            \
+    }                                                                                              \
+    static int get_name##_##n(kilni_nvrtc_program program, char *bytes)                            \
+    {                                                                                              \
+        nvrtc_library *library = enter(&slots[n]);                                                 \
+        return library ? hooks()->get(library, program, output, bytes)                             \
+                       : slots[n].real.get[output](program, bytes);                                \
+    }
+
+#define FUNCTIONS_OF_SLOT(n)                                                                       \
+    static int create_##n(kilni_nvrtc_program *program, const char *source, const char *name,      \
+                          int header_count, const char *const *headers,                            \
+                          const char *const *header_names)                                         \
+    {                                                                                              \
+        nvrtc_library *library = enter(&slots[n]);                                                 \
+        return library ? hooks()->create(library, program, source, name, header_count, headers,    \
+                                         header_names)                                             \
+                       : slots[n].real.create(program, source, name, header_count, headers,        \
+                                              header_names);                                       \
+    }                                                                                              \
+    static int destroy_##n(kilni_nvrtc_program *program)                                           \
+    {                                                                                              \
+        nvrtc_library *library = enter(&slots[n]);                                                 \
+        return library ? hooks()->destroy(library, program) : slots[n].real.destroy(program);      \
+    }                                                                                              \
+    static int compile_##n(kilni_nvrtc_program program, int count, const char *const *options)     \
+    {                                                                                              \
+        nvrtc_library *library = enter(&slots[n]);                                                 \
+        return library ? hooks()->compile(library, program, count, options)                        \
+                       : slots[n].real.compile(program, count, options);                           \
+    }                                                                                              \
+    static int add_name_##n(kilni_nvrtc_program program, const char *expression)                   \
+    {                                                                                              \
+        nvrtc_library *library = enter(&slots[n]);                                                 \
+        return library ? hooks()->add_name(library, program, expression)                           \
+                       : slots[n].real.add_name(program, expression);                              \
+    }                                                                                              \
+    static int lowered_name_##n(kilni_nvrtc_program program, const char *expression,               \
+                                const char **ret_name)                                             \
+    {                                                                                              \
+        nvrtc_library *library = enter(&slots[n]);                                                 \
+        return library ? hooks()->lowered_name(library, program, expression, ret_name)             \
+                       : slots[n].real.lowered_name(program, expression, ret_name);                \
+    }                                                                                              \
+    static int set_callback_##n(kilni_nvrtc_program program, kilni_nvrtc_flow_callback callback,   \
+                                void *payload)                                                     \
+    {                                                                                              \
+        nvrtc_library *library = enter(&slots[n]);                                                 \
+        return library ? hooks()->set_callback(library, program, callback, payload)                \
+                       : slots[n].real.set_callback(program, callback, payload);                   \
+    }                                                                                              \
+    SIZE_AND_GET(n, KILNI_NVRTC_LOG, log_size, log)                                                \
+    SIZE_AND_GET(n, KILNI_NVRTC_PTX, ptx_size, ptx)                                                \
+    SIZE_AND_GET(n, KILNI_NVRTC_CUBIN, cubin_size, cubin)                                          \
+    SIZE_AND_GET(n, KILNI_NVRTC_LTOIR, ltoir_size, ltoir)                                          \
+    SIZE_AND_GET(n, KILNI_NVRTC_OPTIXIR, optixir_size, optixir)                                    \
+    SIZE_AND_GET(n, KILNI_NVRTC_NVVM, nvvm_size, nvvm)
+
+FUNCTIONS_OF_SLOT(0)
+FUNCTIONS_OF_SLOT(1)
+FUNCTIONS_OF_SLOT(2)
+FUNCTIONS_OF_SLOT(3)
+
+#define TABLE_OF_SLOT(n)                                                                           \
+    {                                                                                              \
+        .create = create_##n, .destroy = destroy_##n, .compile = compile_##n,                      \
+        .add_name = add_name_##n, .lowered_name = lowered_name_##n,                                \
+        .set_callback = set_callback_##n,                                                          \
+        .size = {log_size_##n,   ptx_size_##n,     cubin_size_##n,                                 \
+                 ltoir_size_##n, optixir_size_##n, nvvm_size_##n},                                 \
+        .get = {log_##n, ptx_##n, cubin_##n, ltoir_##n, optixir_##n, nvvm_##n},                    \
+    }
+
+static const kilni_nvrtc_functions in_place[SLOT_COUNT] = {TABLE_OF_SLOT(0), TABLE_OF_SLOT(1),
+                                                           TABLE_OF_SLOT(2), TABLE_OF_SLOT(3)};
+
+void unknown_is_called(const void *const arguments[NVRTC_ARGUMENT_REGISTERS])
+{
+    const nvrtc_hooks *loaded = hooks();
+    if (loaded && loaded != NO_HOOKS) {
+        loaded->before_unknown(arguments);
+    }
+}
+
+/* ---- what comes into the process ---- */
+
+/* Functions that are about no program, and those about precompiled headers, which say the same of a
+ * program that was not compiled as of one that was compiled without such. */
+static int is_left_alone(const char *name)
+{
+    static const char names[][32] = {"nvrtcVersion",
+                                     "nvrtcGetErrorString",
+                                     "nvrtcGetNumSupportedArchs",
+                                     "nvrtcGetSupportedArchs",
+                                     "nvrtcGetPCHHeapSize",
+                                     "nvrtcSetPCHHeapSize",
+                                     "nvrtcGetPCHCreateStatus",
+                                     "nvrtcGetPCHHeapSizeRequired"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (bare_equal(name, names[i])) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* Notes a function of the library's, and answers with what is to be in its place. */
+static void *pick(void *user, const char *name, void *address)
+{
+    slot *of = user;
+    const size_t n = (size_t)(of - slots);
+#define PICK(member, type, exported)                                                               \
+    if (bare_equal(name, exported)) {                                                              \
+        of->real.member = (type *)address;                                                         \
+        return (void *)in_place[n].member;                                                         \
+    }
+    KILNI_NVRTC_FUNCTIONS(PICK)
+#undef PICK
+    const int is_of_nvrtc = bare_begins_with(name, "nvrtc") || bare_begins_with(name, "__nvrtc");
+    return is_of_nvrtc && !is_left_alone(name) ? unknown_in_place_of(address) : NULL;
+}
+
+static int is_nvrtc(const char *file)
+{
+    return bare_begins_with(file, "libnvrtc") && !bare_begins_with(file, "libnvrtc-builtins");
+}
+
+static void take(struct link_map *map)
+{
+    symbols of;
+    if (!symbols_of(map, &of) ||
+        (!is_nvrtc(of.soname) && !is_nvrtc(bare_base_name(map->l_name ? map->l_name : ""))) ||
+        !symbols_find(map, "nvrtcCompileProgram")) {
+        return;
+    }
+    for (size_t i = 0; i < SLOT_COUNT; i++) {
+        if (!slots[i].map) {
+            slots[i].map = symbols_replace(&of, pick, &slots[i]) ? map : NULL;
+            return;
+        }
+    }
+}
+
+unsigned la_version(unsigned version)
+{
+    return version;
+}
+
+/* Returns 0: bindings need not be shown. */
+unsigned la_objopen(struct link_map *map, Lmid_t namespace_id, uintptr_t *cookie)
+{
+    *cookie = (uintptr_t)map;
+    if (namespace_id == LM_ID_BASE) {
+        any_object = any_object ? any_object : map;
+        take(map);
+    }
+    return 0;
+}
+
+/* A library that the layer cares for stays. */
+unsigned la_objclose(uintptr_t *cookie)
+{
+    for (size_t i = 0; i < SLOT_COUNT; i++) {
+        if ((uintptr_t)slots[i].map == *cookie) {
+            slots[i].map = NULL;
+            atomic_store_explicit(&slots[i].library, NULL, memory_order_relaxed);
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "compile.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "../shared/session.h"
+#include "../shared/trace.h"
+#include "base/error.h"
+#include "device/nvrtc/description.h"
+#include "device/nvrtc/reads.h"
+#include "device/nvrtc/results.h"
+#include "library.h"
+#include "observe.h"
+
+#define CALL "nvrtcCompileProgram"
+
+/* One call of nvrtcCompileProgram. */
+typedef struct compile_call {
+    program_record *record;
+    const kilni_nvrtc_functions *real;
+    int option_count;
+    const char *const *options;
+
+    kiln_key *key;
+    kilni_clock_words words;  /* of the texts that were given */
+    kilni_nvrtc_reads *reads; /* of the compilation; NULL: none was made, or no memory */
+    kiln_entry *outdated;     /* what was found, made from other files; its results are kept */
+    int is_compiled;          /* NVRTC was asked */
+    int result;               /* what it answered */
+} compile_call;
+
+/* ---- the request's ops ---- */
+
+/* For people who ask why it was compiled. */
+static void trace_changed(const kiln_key *key, const char *path)
+{
+    char digest[KILN_DIGEST_TEXT_SIZE];
+    const kiln_digest found = kiln_key_digest(key);
+    kilni_text text = {0};
+    kiln_digest_format(&found, digest);
+    if (kilni_text_printf(&text, "key=%s was made from another %s", digest, path) == KILN_OK) {
+        trace_note(text.bytes);
+    }
+    kilni_text_done(&text);
+}
+
+static kiln_status load(void *user, const kiln_entry *const *entries)
+{
+    compile_call *call = user;
+    kilni_nvrtc_outputs outputs;
+    const char *changed = NULL;
+    kiln_status status =
+        kilni_nvrtc_results_find(entries[0], call->record->name, &outputs, &changed);
+    if (status == KILN_MISS) {
+        trace_changed(call->key, changed);
+        kiln_entry_release(&call->outdated);
+        call->outdated = kiln_entry_retain(entries[0]);
+    }
+    if (status != KILN_OK) {
+        return status == KILN_E_CORRUPT ? KILN_E_REFUSED : status;
+    }
+    status =
+        program_set_found(call->record, entries[0], &outputs, call->option_count, call->options);
+    if (status != KILN_OK) {
+        kilni_nvrtc_outputs_done(&outputs);
+    }
+    return status;
+}
+
+static void compile_at_nvrtc(compile_call *call)
+{
+    call->is_compiled = 1;
+    call->record->state = PROGRAM_NATIVE;
+    call->result = call->real->compile(call->record->handle, call->option_count, call->options);
+}
+
+static kiln_status build(void *user, kiln_error *error)
+{
+    compile_call *call = user;
+    if (kilni_nvrtc_reads_new(&call->reads) == KILN_OK) {
+        observation under_way;
+        observe_begin(&under_way, call->reads);
+        compile_at_nvrtc(call);
+        observe_end(&under_way);
+    } else {
+        compile_at_nvrtc(call);
+    }
+    return call->result == KILNI_NVRTC_SUCCESS
+               ? KILN_OK
+               : kilni_error_set(error, KILN_E_BUILD, 0, "NVRTC answered %d", call->result);
+}
+
+/* The result that was just made goes first, then what was found, but for those of the same files
+ * and the oldest. */
+static void collect(const compile_call *call, const kilni_nvrtc_stored *made,
+                    kilni_nvrtc_results *ret_results)
+{
+    kilni_nvrtc_results found = {0};
+    if (call->outdated) {
+        kilni_nvrtc_results_decode(call->outdated, &found);
+    }
+    ret_results->items[0] = *made;
+    ret_results->count = 1;
+    for (size_t i = 0; i < found.count && ret_results->count < KILNI_NVRTC_RESULTS_MAX; i++) {
+        const kiln_bytes *reads = &found.items[i].reads;
+        if (reads->size != made->reads.size ||
+            memcmp(reads->data, made->reads.data, reads->size) != 0) {
+            ret_results->items[ret_results->count++] = found.items[i];
+        }
+    }
+}
+
+static kiln_status make_entry(const compile_call *call, const kilni_nvrtc_stored *made,
+                              uint64_t build_ns, kiln_entry **ret_entry)
+{
+    kilni_nvrtc_results results = {0};
+    kilni_text answers = {0}, payload = {0};
+    kilni_nvrtc_description description = {0};
+    collect(call, made, &results);
+    kiln_status status = kilni_nvrtc_results_encode(&results, &answers, &payload);
+    if (status == KILN_OK) {
+        status = kilni_nvrtc_describe(call->key, call->record->name, made, &description);
+    }
+    if (status == KILN_OK) {
+        const kiln_entry_params params = {
+            .struct_size = sizeof params,
+            .key = call->key,
+            .kind = KILN_ENTRY_PROGRAM,
+            .provenance = {.struct_size = sizeof params.provenance,
+                           .device = description.device.bytes,
+                           .name = description.name.bytes,
+                           .build_ns = build_ns},
+            .answers = {answers.bytes, answers.length},
+            .log = {description.log.bytes, description.log.length},
+            .payload = {payload.bytes, payload.length},
+        };
+        status = kiln_entry_new(&params, ret_entry);
+    }
+    kilni_nvrtc_description_done(&description);
+    kilni_text_done(&answers);
+    kilni_text_done(&payload);
+    return status;
+}
+
+/* Why what was compiled can't be kept; NULL: it can. */
+static const char *finish_reads(compile_call *call, bool moves, kilni_text *ret_reads)
+{
+    const char *why = "no memory for what it reads";
+    if (!call->reads || kilni_nvrtc_reads_finish(call->reads, call->record->name, moves,
+                                                 &call->words, ret_reads, &why) != KILN_OK) {
+        return why;
+    }
+    if (kilni_clock_words_tell_time(&call->words)) {
+        return "__DATE__, __TIME__ or __TIMESTAMP__";
+    }
+    return library_confirm(call->record->library) == KILN_OK
+               ? NULL
+               : "libnvrtc-builtins is another than was found";
+}
+
+static kiln_status take_outputs(const compile_call *call, kilni_text *outputs, kilni_text *code,
+                                bool *ret_moves)
+{
+    const kilni_nvrtc_inputs inputs =
+        program_inputs(call->record, call->option_count, call->options);
+    return kilni_nvrtc_outputs_take(call->real, call->record->handle, inputs.name,
+                                    kilni_nvrtc_inputs_may_move(&inputs), inputs.expression_count,
+                                    inputs.expressions, outputs, code, ret_moves);
+}
+
+static kiln_status capture(void *user, size_t index, uint64_t build_ns, kiln_entry **ret_entry)
+{
+    compile_call *call = user;
+    kilni_text reads = {0}, outputs = {0}, code = {0};
+    bool moves = false;
+    (void)index;
+    kiln_status status = take_outputs(call, &outputs, &code, &moves);
+    const char *why = status == KILN_OK ? finish_reads(call, moves, &reads) : NULL;
+    if (why) {
+        trace_passed("result of " CALL, why);
+        status = KILN_E_UNSUPPORTED;
+    }
+    if (status == KILN_OK) {
+        const kilni_nvrtc_stored made = {.reads = {reads.bytes, reads.length},
+                                         .outputs = {outputs.bytes, outputs.length},
+                                         .code = {code.bytes, code.length}};
+        status = make_entry(call, &made, build_ns, ret_entry);
+    }
+    kilni_text_done(&reads);
+    kilni_text_done(&outputs);
+    kilni_text_done(&code);
+    return status;
+}
+
+/* ---- ways through a call ---- */
+
+static void pass_through(compile_call *call, const char *reason)
+{
+    const kiln_stats counted = {.passed_through = 1};
+    session_count(&counted);
+    trace_passed(CALL, reason);
+    compile_at_nvrtc(call);
+}
+
+static void request(compile_call *call)
+{
+    static const kilni_request_ops ops = {.load = load, .build = build, .capture = capture};
+    const kilni_request wanted = {
+        .ending = KILNI_KEEP_ENTRIES,
+        .keys = (const kiln_key *const *)&call->key,
+        .key_count = 1,
+        .ops = &ops,
+        .user = call,
+    };
+    kilni_request_result result = {0};
+    const kiln_status status = kilni_request_run(session_requests(), &wanted, &result, NULL);
+    if (!call->is_compiled && call->record->state != PROGRAM_FOUND) {
+        compile_at_nvrtc(call);
+    }
+    trace_request(call->key, &result, status);
+}
+
+static kiln_status make_key(compile_call *call, kiln_error *error)
+{
+    const kilni_nvrtc_inputs inputs =
+        program_inputs(call->record, call->option_count, call->options);
+    kiln_key_builder *builder = NULL;
+    kiln_status status = library_begin_key(call->record->library, &builder, error);
+    if (status == KILN_OK) {
+        status = kilni_nvrtc_add_inputs(&inputs, &call->words, builder, error);
+    }
+    if (status == KILN_OK && kilni_clock_words_tell_time(&call->words)) {
+        status =
+            kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "__DATE__, __TIME__ or __TIMESTAMP__");
+    }
+    if (status == KILN_OK) {
+        status = kiln_key_builder_finish(builder, &call->key);
+    }
+    kiln_key_builder_free(&builder);
+    return status;
+}
+
+/* Arguments that are NVRTC's to refuse. */
+static int is_well_formed(const compile_call *call)
+{
+    int is = call->option_count >= 0 && (call->option_count == 0 || call->options);
+    for (int i = 0; is && i < call->option_count; i++) {
+        is = call->options[i] != NULL;
+    }
+    return is;
+}
+
+static void look_up_or_compile(compile_call *call)
+{
+    if (session_is_forked()) {
+        pass_through(call, "a forked process");
+        return;
+    }
+    if (call->record->obstacle || !session_requests()) {
+        pass_through(call, call->record->obstacle ? call->record->obstacle : "no memory");
+        return;
+    }
+    kiln_error error = {.struct_size = sizeof error};
+    const kiln_status status = make_key(call, &error);
+    if (status != KILN_OK) {
+        pass_through(call, error.text[0] ? error.text : kiln_status_text(status));
+        return;
+    }
+    request(call);
+}
+
+int compile_program(program_record *record, int option_count, const char *const *options)
+{
+    compile_call call = {.record = record,
+                         .real = library_real(record->library),
+                         .option_count = option_count,
+                         .options = options};
+    if (!is_well_formed(&call)) {
+        return call.real->compile(record->handle, option_count, options);
+    }
+    /* A thread that is cancelled half-way would leave those who wait for it waiting for ever. */
+    int cancel_state = PTHREAD_CANCEL_ENABLE;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+    look_up_or_compile(&call);
+    pthread_setcancelstate(cancel_state, &cancel_state);
+    kiln_entry_release(&call.outdated);
+    kilni_nvrtc_reads_free(&call.reads);
+    kiln_key_release(&call.key);
+    return call.result;
+}

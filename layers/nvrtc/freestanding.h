@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the audit library needs of a C library, which it has none of: a second one in the process
+ * would cost every start, and have a heap and threads of its own.
+ */
+#pragma once
+
+#include <stddef.h>
+
+int bare_equal(const char *a, const char *b);
+int bare_begins_with(const char *text, const char *prefix);
+const char *bare_base_name(const char *path);
+
+/* mprotect(2). Returns 0, or what the system said. */
+long bare_protect(void *start, size_t size, int protection);

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the audit library and the layer know of each other. The first is in every process that
+ * `kiln run` starts and does nothing; it loads the second at the first call of NVRTC.
+ */
+#pragma once
+
+#include <link.h>
+
+#include "device/nvrtc/functions.h"
+
+/* The two are installed together; a layer of another make is left alone. */
+#define NVRTC_HOOKS_VERSION 1u
+
+#define NVRTC_LAYER_FILE "libkiln_nvrtc_layer.so"
+#define NVRTC_LAYER_ENTRY "kiln_nvrtc_layer_hooks"
+
+/* One libnvrtc of the process, as the layer knows it. */
+typedef struct nvrtc_library nvrtc_library;
+
+/* The registers that a call of a function with an unknown signature may hand programs in. */
+enum { NVRTC_ARGUMENT_REGISTERS = 6 };
+
+typedef struct nvrtc_hooks {
+    unsigned version;
+
+    /* Takes a library into the layer's care; more than one thread may come with the same.
+     *
+     * @map   of the library, which is loaded
+     * @real  its own functions; copied
+     * Returns NULL where its programs are to go on without the layer. */
+    nvrtc_library *(*attach)(struct link_map *map, const kilni_nvrtc_functions *real);
+
+    int (*create)(nvrtc_library *library, kilni_nvrtc_program *program, const char *source,
+                  const char *name, int header_count, const char *const *headers,
+                  const char *const *header_names);
+    int (*destroy)(nvrtc_library *library, kilni_nvrtc_program *program);
+    int (*compile)(nvrtc_library *library, kilni_nvrtc_program program, int option_count,
+                   const char *const *options);
+    int (*add_name)(nvrtc_library *library, kilni_nvrtc_program program, const char *expression);
+    int (*lowered_name)(nvrtc_library *library, kilni_nvrtc_program program, const char *expression,
+                        const char **ret_name);
+    int (*set_callback)(nvrtc_library *library, kilni_nvrtc_program program,
+                        kilni_nvrtc_flow_callback callback, void *payload);
+    int (*size)(nvrtc_library *library, kilni_nvrtc_program program, kilni_nvrtc_output output,
+                size_t *ret_size);
+    int (*get)(nvrtc_library *library, kilni_nvrtc_program program, kilni_nvrtc_output output,
+               char *bytes);
+
+    /* Before a call of a function that is not known here, with what may be its arguments. */
+    void (*before_unknown)(const void *const arguments[NVRTC_ARGUMENT_REGISTERS]);
+} nvrtc_hooks;
+
+typedef const nvrtc_hooks *nvrtc_layer_entry(void);

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The NVRTC layer: what a program's calls of NVRTC come to, by way of the audit library.
+ */
+#include <pthread.h>
+#include <string.h>
+
+#include "../shared/session.h"
+#include "compile.h"
+#include "hooks.h"
+#include "library.h"
+#include "observe.h"
+#include "programs.h"
+
+#define EXPORTED __attribute__((visibility("default")))
+
+EXPORTED nvrtc_layer_entry kiln_nvrtc_layer_hooks;
+
+/* ---- programs ---- */
+
+static int create(nvrtc_library *library, kilni_nvrtc_program *program, const char *source,
+                  const char *name, int header_count, const char *const *headers,
+                  const char *const *header_names)
+{
+    const int result =
+        library_real(library)->create(program, source, name, header_count, headers, header_names);
+    if (result == KILNI_NVRTC_SUCCESS) {
+        programs_add(library, *program, source, name, header_count, headers, header_names);
+    }
+    return result;
+}
+
+static int destroy(nvrtc_library *library, kilni_nvrtc_program *program)
+{
+    if (program && *program) {
+        programs_remove(*program);
+    }
+    return library_real(library)->destroy(program);
+}
+
+static int compile(nvrtc_library *library, kilni_nvrtc_program program, int option_count,
+                   const char *const *options)
+{
+    program_record *record = programs_find(program);
+    if (record && record->state == PROGRAM_FRESH) {
+        return compile_program(record, option_count, options);
+    }
+    if (record && record->state == PROGRAM_FOUND) {
+        program_compile_late(record, "compiled once more");
+    }
+    return library_real(library)->compile(program, option_count, options);
+}
+
+/* What was compiled takes no more names. */
+static int add_name(nvrtc_library *library, kilni_nvrtc_program program, const char *expression)
+{
+    program_record *record = programs_find(program);
+    if (record && record->state == PROGRAM_FOUND && expression) {
+        return KILNI_NVRTC_NAMES_AFTER_COMPILATION;
+    }
+    const int result = library_real(library)->add_name(program, expression);
+    if (record && result == KILNI_NVRTC_SUCCESS) {
+        program_add_expression(record, expression);
+    }
+    return result;
+}
+
+static int set_callback(nvrtc_library *library, kilni_nvrtc_program program,
+                        kilni_nvrtc_flow_callback callback, void *payload)
+{
+    program_record *record = programs_find(program);
+    const int result = library_real(library)->set_callback(program, callback, payload);
+    if (record && result == KILNI_NVRTC_SUCCESS) {
+        record->obstacle = "a callback that may cancel it";
+    }
+    return result;
+}
+
+/* ---- answers: without a place for them, NVRTC says what is wrong ---- */
+
+/* The record of a program that the layer answers for; NULL: NVRTC does. */
+static program_record *find_answered(kilni_nvrtc_program program)
+{
+    program_record *record = programs_find(program);
+    return record && record->state == PROGRAM_FOUND ? record : NULL;
+}
+
+/* The answer to one output; NULL: NVRTC has to be asked. */
+static const kilni_nvrtc_answer *find_answer(kilni_nvrtc_program program, kilni_nvrtc_output output)
+{
+    program_record *record = find_answered(program);
+    if (record && !record->outputs.answers[output].is_known) {
+        program_compile_late(record, "an output that was not recorded");
+        return NULL;
+    }
+    return record ? &record->outputs.answers[output] : NULL;
+}
+
+static int size(nvrtc_library *library, kilni_nvrtc_program program, kilni_nvrtc_output output,
+                size_t *ret_size)
+{
+    const kilni_nvrtc_answer *answer = ret_size ? find_answer(program, output) : NULL;
+    if (!answer) {
+        return library_real(library)->size[output](program, ret_size);
+    }
+    if (answer->size_result == KILNI_NVRTC_SUCCESS) {
+        *ret_size = (size_t)answer->size;
+    }
+    return answer->size_result;
+}
+
+static int get(nvrtc_library *library, kilni_nvrtc_program program, kilni_nvrtc_output output,
+               char *bytes)
+{
+    const kilni_nvrtc_answer *answer = bytes ? find_answer(program, output) : NULL;
+    if (!answer) {
+        return library_real(library)->get[output](program, bytes);
+    }
+    if (answer->bytes.size > 0) {
+        memcpy(bytes, answer->bytes.data, answer->bytes.size);
+    }
+    return answer->get_result;
+}
+
+static int lowered_name(nvrtc_library *library, kilni_nvrtc_program program, const char *expression,
+                        const char **ret_name)
+{
+    const program_record *record = expression && ret_name ? find_answered(program) : NULL;
+    if (!record) {
+        return library_real(library)->lowered_name(program, expression, ret_name);
+    }
+    const kilni_nvrtc_name *name = kilni_nvrtc_outputs_name(&record->outputs, expression);
+    if (!name) {
+        return KILNI_NVRTC_NAME_NOT_VALID;
+    }
+    if (name->result == KILNI_NVRTC_SUCCESS) {
+        *ret_name = name->lowered;
+    }
+    return name->result;
+}
+
+/* A function that is not known here may ask anything of a program that was found, and change
+ * anything of one that is yet to be compiled. */
+static void before_unknown(const void *const arguments[NVRTC_ARGUMENT_REGISTERS])
+{
+    for (size_t i = 0; i < NVRTC_ARGUMENT_REGISTERS; i++) {
+        kilni_nvrtc_program handle = (kilni_nvrtc_program)(uintptr_t)arguments[i]; /* NOLINT */
+        program_record *record = handle ? programs_find(handle) : NULL;
+        if (record && record->state == PROGRAM_FOUND) {
+            program_compile_late(record, "a function of NVRTC that is not known");
+        } else if (record && record->state == PROGRAM_FRESH) {
+            record->obstacle = "a function of NVRTC that is not known was called on it";
+        }
+    }
+}
+
+/* ---- beginning and end ---- */
+
+static void before_fork(void)
+{
+    library_lock();
+    programs_lock();
+    observe_lock();
+}
+
+static void after_fork(void)
+{
+    observe_unlock();
+    programs_unlock();
+    library_unlock();
+}
+
+static const nvrtc_hooks hooks = {
+    .version = NVRTC_HOOKS_VERSION,
+    .attach = library_attach,
+    .create = create,
+    .destroy = destroy,
+    .compile = compile,
+    .add_name = add_name,
+    .lowered_name = lowered_name,
+    .set_callback = set_callback,
+    .size = size,
+    .get = get,
+    .before_unknown = before_unknown,
+};
+
+/* Written once under once_started; read after it. */
+static pthread_once_t once_started = PTHREAD_ONCE_INIT;
+static int is_started;
+
+static void start(void)
+{
+    is_started =
+        session_start() == KILN_OK && pthread_atfork(before_fork, after_fork, after_fork) == 0;
+}
+
+const nvrtc_hooks *kiln_nvrtc_layer_hooks(void)
+{
+    pthread_once(&once_started, start);
+    return is_started ? &hooks : NULL;
+}
+
+/* The process ends: what was compiled is still to be written. */
+__attribute__((destructor)) static void finish(void)
+{
+    /* What waits and writes here are points where a thread may be cancelled. */
+    int cancel_state = PTHREAD_CANCEL_ENABLE;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
+    session_drain();
+    pthread_setcancelstate(cancel_state, &cancel_state);
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "library.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "../shared/session.h"
+#include "../shared/trace.h"
+#include "base/error.h"
+#include "device/key_parts.h"
+#include "device/nvrtc/identity.h"
+#include "observe.h"
+
+struct nvrtc_library {
+    const struct link_map *map;
+    kilni_nvrtc_functions real;
+    nvrtc_library *next;
+
+    /* Under the lock. */
+    kiln_key *identity; /* NULL: not asked for yet */
+    int is_confirmed;
+    int is_contradicted;
+};
+
+/* Guards the list and what stands so above. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static nvrtc_library *libraries;
+
+void library_lock(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+void library_unlock(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+const kilni_nvrtc_functions *library_real(const nvrtc_library *library)
+{
+    return &library->real;
+}
+
+/* ---- attaching ---- */
+
+/* What stands in the place of its functions has to find it for as long as the process lives. */
+static int keep_loaded(const struct link_map *map)
+{
+    void *handle = dlopen(map->l_name, RTLD_NOLOAD | RTLD_NODELETE | RTLD_LAZY);
+    if (!handle) {
+        dlerror(); /* no other reader's affair */
+    }
+    return handle != NULL;
+}
+
+static nvrtc_library *add_library(struct link_map *map, const kilni_nvrtc_functions *real)
+{
+    if (!kilni_nvrtc_functions_suffice(real) || !keep_loaded(map)) {
+        return NULL;
+    }
+    if (observe_library(map) != KILN_OK) {
+        trace_note("what this libnvrtc reads can't be observed: it goes without the cache");
+        return NULL;
+    }
+    nvrtc_library *added = calloc(1, sizeof *added);
+    if (added) {
+        *added = (nvrtc_library){.map = map, .real = *real, .next = libraries};
+        libraries = added;
+    }
+    return added;
+}
+
+nvrtc_library *library_attach(struct link_map *map, const kilni_nvrtc_functions *real)
+{
+    library_lock();
+    nvrtc_library *known = libraries;
+    while (known && known->map != map) {
+        known = known->next;
+    }
+    if (!known) {
+        known = add_library(map, real);
+    }
+    library_unlock();
+    return known;
+}
+
+/* ---- identity ---- */
+
+static kiln_status ask_identity(const nvrtc_library *library, kiln_key **ret_identity,
+                                kiln_error *error)
+{
+    kiln_key_builder *builder = NULL;
+    kiln_status status = kiln_key_builder_new(&builder);
+    if (status == KILN_OK) {
+        status = kilni_nvrtc_add_identity(&library->real, builder, error);
+    }
+    if (status == KILN_OK) {
+        status = kiln_key_builder_finish(builder, ret_identity);
+    }
+    kiln_key_builder_free(&builder);
+    return status;
+}
+
+static kiln_status get_identity(nvrtc_library *library, kiln_key **ret_identity, kiln_error *error)
+{
+    kiln_status status = KILN_OK;
+    library_lock();
+    if (library->is_contradicted) {
+        status = kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
+                                 "NVRTC uses another libnvrtc-builtins than was found");
+    } else if (!library->identity) {
+        status = ask_identity(library, &library->identity, error);
+    }
+    if (status == KILN_OK) {
+        *ret_identity = kiln_key_retain(library->identity);
+    }
+    library_unlock();
+    return status;
+}
+
+kiln_status library_begin_key(nvrtc_library *library, kiln_key_builder **ret_builder,
+                              kiln_error *error)
+{
+    kiln_key *identity = NULL;
+    kiln_key_builder *builder = NULL;
+    kiln_status status = get_identity(library, &identity, error);
+    if (status == KILN_OK) {
+        status = kiln_key_builder_new(&builder);
+    }
+    if (status == KILN_OK) {
+        status = kilni_key_parts_add(identity, builder);
+    }
+    if (status == KILN_OK) {
+        status = kilni_nvrtc_add_environment(session_key_variables(), builder, error);
+    }
+    kiln_key_release(&identity);
+    if (status != KILN_OK) {
+        kiln_key_builder_free(&builder);
+        return status;
+    }
+    *ret_builder = builder;
+    return KILN_OK;
+}
+
+/* The lock is held. */
+static kiln_status confirm(nvrtc_library *library)
+{
+    kiln_key *now = NULL;
+    const kiln_status status = ask_identity(library, &now, NULL);
+    if (status == KILN_E_NO_MEMORY) {
+        return status;
+    }
+    library->is_confirmed = status == KILN_OK && kiln_key_equals(now, library->identity);
+    library->is_contradicted = !library->is_confirmed;
+    kiln_key_release(&now);
+    return library->is_confirmed ? KILN_OK : KILN_E_UNSUPPORTED;
+}
+
+kiln_status library_confirm(nvrtc_library *library)
+{
+    library_lock();
+    const kiln_status status = library->is_confirmed ? KILN_OK : confirm(library);
+    library_unlock();
+    return status;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "symbols.h"
+
+#include <stdint.h>
+#include <sys/mman.h>
+
+#include "freestanding.h"
+
+/* The largest page that the system may have: what is protected is a whole number of them. */
+#if defined(__aarch64__)
+#define PAGE_BYTES UINT64_C(65536)
+#else
+#define PAGE_BYTES UINT64_C(4096)
+#endif
+
+static void *to_pointer(ElfW(Addr) address)
+{
+    return (void *)address; /* NOLINT: an address of the loader's is where it is */
+}
+
+/* Loaders turn the section's offsets into addresses, on most architectures. */
+static void *address_of(const struct link_map *map, ElfW(Addr) value)
+{
+    return to_pointer(value < map->l_addr ? map->l_addr + value : value);
+}
+
+/* The number of symbols, as the GNU hash table tells: one more than the last in any chain. */
+static size_t count_by_gnu_hash(const uint32_t *table)
+{
+    const uint32_t bucket_count = table[0], first = table[1], filter_words = table[2];
+    const uint32_t *buckets = table + 4 + filter_words * (sizeof(ElfW(Addr)) / sizeof(uint32_t));
+    const uint32_t *chains = buckets + bucket_count;
+    uint32_t last = 0;
+    for (uint32_t i = 0; i < bucket_count; i++) {
+        last = buckets[i] > last ? buckets[i] : last;
+    }
+    if (last < first) {
+        return first;
+    }
+    while (!(chains[last - first] & 1u)) {
+        last++;
+    }
+    return (size_t)last + 1;
+}
+
+int symbols_of(const struct link_map *map, symbols *ret_symbols)
+{
+    symbols found = {.map = map, .soname = ""};
+    const uint32_t *hash = NULL, *gnu_hash = NULL;
+    ElfW(Xword) soname = 0;
+    for (const ElfW(Dyn) *entry = map->l_ld; entry && entry->d_tag != DT_NULL; entry++) {
+        switch (entry->d_tag) {
+        case DT_SYMTAB:
+            found.entries = address_of(map, entry->d_un.d_ptr);
+            break;
+        case DT_STRTAB:
+            found.names = address_of(map, entry->d_un.d_ptr);
+            break;
+        case DT_HASH:
+            hash = address_of(map, entry->d_un.d_ptr);
+            break;
+        case DT_GNU_HASH:
+            gnu_hash = address_of(map, entry->d_un.d_ptr);
+            break;
+        case DT_SONAME:
+            soname = entry->d_un.d_val;
+            break;
+        default:
+            break;
+        }
+    }
+    if (!found.entries || !found.names || (!hash && !gnu_hash)) {
+        return 0;
+    }
+    found.count = hash ? hash[1] : count_by_gnu_hash(gnu_hash);
+    found.soname = soname ? found.names + soname : "";
+    *ret_symbols = found;
+    return 1;
+}
+
+const char *symbols_function(const symbols *of, size_t index)
+{
+    const ElfW(Sym) *entry = &of->entries[index];
+    const int is_function = ELF64_ST_TYPE(entry->st_info) == STT_FUNC;
+    return is_function && entry->st_shndx != SHN_UNDEF ? of->names + entry->st_name : NULL;
+}
+
+void *symbols_address(const symbols *of, size_t index)
+{
+    return to_pointer(of->map->l_addr + of->entries[index].st_value);
+}
+
+void *symbols_find(const struct link_map *map, const char *name)
+{
+    symbols of;
+    if (!symbols_of(map, &of)) {
+        return NULL;
+    }
+    for (size_t i = 0; i < of.count; i++) {
+        const char *function = symbols_function(&of, i);
+        if (function && bare_equal(function, name)) {
+            return symbols_address(&of, i);
+        }
+    }
+    return NULL;
+}
+
+int symbols_replace(const symbols *of, symbols_pick_fn pick, void *user)
+{
+    const uintptr_t first = (uintptr_t)of->entries & ~(uintptr_t)(PAGE_BYTES - 1);
+    const uintptr_t end =
+        ((uintptr_t)(of->entries + of->count) + PAGE_BYTES - 1) & ~(uintptr_t)(PAGE_BYTES - 1);
+    if (bare_protect(to_pointer(first), end - first, PROT_READ | PROT_WRITE) != 0) {
+        return 0;
+    }
+    for (size_t i = 0; i < of->count; i++) {
+        const char *name = symbols_function(of, i);
+        void *picked = name ? pick(user, name, symbols_address(of, i)) : NULL;
+        if (picked) {
+            of->entries[i].st_value = (ElfW(Addr))picked - of->map->l_addr;
+        }
+    }
+    bare_protect(to_pointer(first), end - first, PROT_READ);
+    return 1;
+}

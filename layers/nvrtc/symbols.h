@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The dynamic symbols of a loaded object, read where the loader has mapped them.
+ */
+#pragma once
+
+#include <link.h>
+#include <stddef.h>
+
+typedef struct symbols {
+    const struct link_map *map;
+    ElfW(Sym) * entries;
+    const char *names;
+    const char *soname; /* "" where it has none */
+    size_t count;
+} symbols;
+
+/* Returns 1, or 0 where the object has no table that can be counted. */
+int symbols_of(const struct link_map *map, symbols *ret_symbols);
+
+/* The name of a function that the object defines; NULL where the entry is something else. */
+const char *symbols_function(const symbols *of, size_t index);
+
+/* Where that function is. */
+void *symbols_address(const symbols *of, size_t index);
+
+/* A function by its name; NULL where the object defines none. */
+void *symbols_find(const struct link_map *map, const char *name);
+
+/* Picks what to put in a function's place; NULL: it stays. */
+typedef void *(*symbols_pick_fn)(void *user, const char *name, void *address);
+
+/* Puts other functions in the place of some that the object defines, for all who look them up from
+ * now on. Returns 1, or 0 where the table can't be written: then nothing has changed. */
+int symbols_replace(const symbols *of, symbols_pick_fn pick, void *user);

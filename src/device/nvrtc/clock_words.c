@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "device/nvrtc/clock_words.h"
+
+#include <string.h>
+
+static const char *const words_of_time[KILNI_CLOCK_WORD_COUNT] = {"__DATE__", "__TIME__",
+                                                                  "__TIMESTAMP__"};
+
+static bool is_name_character(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+/* Where the text goes on behind a backslash and a newline, with blanks between them or not; @at
+ * itself where none stands there. */
+static const char *behind_splice(const char *at, const char *end)
+{
+    if (at == end || *at != '\\') {
+        return at;
+    }
+    const char *next = at + 1;
+    while (next < end && (*next == ' ' || *next == '\t' || *next == '\r')) {
+        next++;
+    }
+    return next < end && *next == '\n' ? next + 1 : at;
+}
+
+static const char *behind_splices(const char *at, const char *end)
+{
+    for (const char *next = behind_splice(at, end); next != at; next = behind_splice(at, end)) {
+        at = next;
+    }
+    return at;
+}
+
+/* Notes a name that is a word of time or a piece of one. */
+static void see_name(kilni_clock_words *words, const char *name, size_t length)
+{
+    for (size_t n = 0; n < KILNI_CLOCK_WORD_COUNT; n++) {
+        const char *word = words_of_time[n];
+        const size_t size = strlen(word);
+        for (size_t b = 0; b + length <= size; b++) {
+            if (memcmp(word + b, name, length) == 0) {
+                words->pieces[n][b] |= (uint16_t)(1u << (b + length));
+                words->found |= length == size;
+            }
+        }
+    }
+}
+
+/* Takes one name, over splices; it is no piece of any word once it is longer than they are. */
+static const char *take_name(kilni_clock_words *words, const char *at, const char *end)
+{
+    char name[KILNI_CLOCK_WORD_MAX];
+    size_t length = 0;
+    while (at < end && is_name_character(*at)) {
+        if (length < sizeof name) {
+            name[length] = *at;
+        }
+        length++;
+        at = behind_splices(at + 1, end);
+    }
+    if (length <= sizeof name) {
+        see_name(words, name, length);
+    }
+    return at;
+}
+
+static void scan(kilni_clock_words *words, const void *text, size_t size)
+{
+    const char *at = text, *end = size > 0 ? at + size : at;
+    while (at < end) {
+        if (is_name_character(*at)) {
+            at = take_name(words, at, end);
+            continue;
+        }
+        const char *next = behind_splices(at + 1, end);
+        const bool is_hash = *at == '#' && next < end && *next == '#';
+        const bool is_digraph = *at == '%' && next < end && *next == ':';
+        words->pastes |= is_hash || is_digraph;
+        at = next;
+    }
+}
+
+/* Whether word @n can be put together of two or more of its pieces. */
+static bool can_be_pasted(const kilni_clock_words *words, size_t n)
+{
+    const size_t length = strlen(words_of_time[n]);
+    uint32_t reached = 1;
+    for (size_t b = 0; b < length; b++) {
+        if (reached & 1u << b) {
+            reached |= words->pieces[n][b];
+        }
+    }
+    return reached & 1u << length;
+}
+
+/* Adds what was seen in one text, but for names of one letter. */
+static void merge(kilni_clock_words *words, const kilni_clock_words *text)
+{
+    words->pastes |= text->pastes;
+    for (size_t n = 0; n < KILNI_CLOCK_WORD_COUNT; n++) {
+        for (size_t b = 0; b < strlen(words_of_time[n]); b++) {
+            const uint16_t single = words_of_time[n][b] == '_' ? 0 : (uint16_t)(2u << b);
+            words->pieces[n][b] |= text->pieces[n][b] & (uint16_t)~single;
+        }
+    }
+}
+
+void kilni_clock_words_see(kilni_clock_words *words, const void *text, size_t size)
+{
+    kilni_clock_words alone = {0};
+    scan(&alone, text, size);
+    words->found |= kilni_clock_words_tell_time(&alone);
+    merge(words, &alone);
+}
+
+bool kilni_clock_words_tell_time(const kilni_clock_words *words)
+{
+    for (size_t n = 0; words->pastes && n < KILNI_CLOCK_WORD_COUNT; n++) {
+        if (can_be_pasted(words, n)) {
+            return true;
+        }
+    }
+    return words->found;
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "device/nvrtc/description.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+/* More names than this are of no use in a list. */
+enum { MAX_NAME_BYTES = 200 };
+
+static bool is_part(const kiln_key_part *part, const char *name)
+{
+    return part->bytes && strcmp(part->name, name) == 0;
+}
+
+/* What stands behind -arch or --gpu-architecture, in one option or the next. */
+static kiln_bytes find_architecture(const kiln_key *key)
+{
+    static const char *const names[] = {"-arch", "--arch", "--gpu-architecture",
+                                        "-gpu-architecture"};
+    bool is_next = false;
+    kiln_bytes found = {NULL, 0};
+    for (size_t i = 0; i < kiln_key_part_count(key); i++) {
+        kiln_key_part part;
+        kiln_key_part_at(key, i, &part);
+        if (!is_part(&part, "option")) {
+            continue;
+        }
+        const char *text = part.bytes;
+        const size_t size = (size_t)part.size;
+        if (is_next) {
+            found = (kiln_bytes){text, size};
+            is_next = false;
+        }
+        for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+            const size_t length = strlen(names[n]);
+            const bool fits = size >= length && memcmp(text, names[n], length) == 0;
+            is_next = is_next || (fits && size == length);
+            if (fits && size > length && text[length] == '=') {
+                found = (kiln_bytes){text + length + 1, size - length - 1};
+            }
+        }
+    }
+    return found;
+}
+
+static kiln_status describe_device(const kiln_key *key, kilni_text *device)
+{
+    kiln_status status = kilni_text_append(device, "NVRTC");
+    for (size_t i = 0; i < kiln_key_part_count(key) && status == KILN_OK; i++) {
+        kiln_key_part part;
+        kiln_key_part_at(key, i, &part);
+        if (is_part(&part, "nvrtc.version")) {
+            status = kilni_text_printf(device, " %.*s", (int)part.size, (const char *)part.bytes);
+        }
+    }
+    const kiln_bytes architecture = find_architecture(key);
+    if (status == KILN_OK && architecture.size > 0 && architecture.size < 32) {
+        status = kilni_text_printf(device, " %.*s", (int)architecture.size,
+                                   (const char *)architecture.data);
+    }
+    return status;
+}
+
+/* The kernels' names, as PTX declares them. */
+static kiln_status add_kernels(kiln_bytes ptx, kilni_text *name)
+{
+    static const char declaration[] = ".entry ";
+    const char *at = ptx.data, *end = ptx.size > 0 ? at + ptx.size : at;
+    kiln_status status = KILN_OK;
+    while (status == KILN_OK && name->length < MAX_NAME_BYTES &&
+           (at = memmem(at, (size_t)(end - at), declaration, sizeof declaration - 1)) != NULL) {
+        at += sizeof declaration - 1;
+        const char *begin = at;
+        while (at < end && *at != '(' && *at != ' ' && *at != '\n' && *at != '\0') {
+            at++;
+        }
+        status = kilni_text_printf(name, "%s%.*s", name->length > 0 ? " " : "", (int)(at - begin),
+                                   begin);
+    }
+    return status;
+}
+
+kiln_status kilni_nvrtc_describe(const kiln_key *key, const char *name,
+                                 const kilni_nvrtc_stored *made,
+                                 kilni_nvrtc_description *ret_description)
+{
+    kilni_nvrtc_description description = {0};
+    kilni_nvrtc_outputs outputs;
+    kiln_status status = kilni_nvrtc_outputs_decode(made->outputs, made->code, name, &outputs);
+    if (status != KILN_OK) {
+        return status;
+    }
+    status = describe_device(key, &description.device);
+    if (status == KILN_OK) {
+        status = add_kernels(outputs.answers[KILNI_NVRTC_PTX].bytes, &description.name);
+    }
+    if (status == KILN_OK && description.name.length == 0) {
+        status = kilni_text_append(&description.name, name ? name : "");
+    }
+    const kiln_bytes *log = &outputs.answers[KILNI_NVRTC_LOG].bytes;
+    if (status == KILN_OK && log->size > 1) {
+        status = kilni_text_append_bytes(&description.log, log->data, log->size - 1);
+    }
+    kilni_nvrtc_outputs_done(&outputs);
+    if (status != KILN_OK) {
+        kilni_nvrtc_description_done(&description);
+        return status;
+    }
+    *ret_description = description;
+    return KILN_OK;
+}
+
+void kilni_nvrtc_description_done(kilni_nvrtc_description *description)
+{
+    kilni_text_done(&description->device);
+    kilni_text_done(&description->name);
+    kilni_text_done(&description->log);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What is said of a result to people who list a cache.
+ */
+#pragma once
+
+#include <kiln/key.h>
+
+#include "base/text.h"
+#include "device/nvrtc/results.h"
+
+typedef struct kilni_nvrtc_description {
+    kilni_text device; /* "NVRTC 13.0 sm_90" */
+    kilni_text name;   /* the kernels, else the program's name */
+    kilni_text log;
+} kilni_nvrtc_description;
+
+/* @key   of the program; lives for the call
+ * @name  of the program; may be NULL
+ * Returns KILN_OK; KILN_E_CORRUPT; KILN_E_NO_MEMORY. */
+kiln_status kilni_nvrtc_describe(const kiln_key *key, const char *name,
+                                 const kilni_nvrtc_stored *made,
+                                 kilni_nvrtc_description *ret_description);
+void kilni_nvrtc_description_done(kilni_nvrtc_description *description);

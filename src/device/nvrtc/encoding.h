@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Numbers and texts of what is stored, little-endian. A text is its length u32, its bytes and a
+ * zero byte, which the length doesn't count.
+ */
+#pragma once
+
+#include <kiln/status.h>
+
+#include "base/bytes.h"
+#include "base/text.h"
+
+/* Each returns KILN_OK or KILN_E_NO_MEMORY. */
+kiln_status kilni_nvrtc_append_number(kilni_text *to, uint64_t value, size_t width);
+kiln_status kilni_nvrtc_append_text(kilni_text *to, const char *text);
+
+/* A text in place; NULL where it is damaged. */
+const char *kilni_nvrtc_read_text(kilni_byte_reader *reader);

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "device/nvrtc/identity.h"
+
+#include <dlfcn.h>
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "device/opencl/file_identity.h"
+#include "device/variables.h"
+
+/* ---- libraries in memory ---- */
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* What is looked for among the libraries of the process. */
+typedef struct wanted {
+    const void *address; /* within it; NULL: by its name */
+    const char *name;
+    kilni_text identity;
+    kilni_text path;
+    kiln_status status; /* KILN_MISS: not there */
+} wanted;
+
+static int contains(const struct dl_phdr_info *library, const void *address)
+{
+    for (size_t i = 0; i < library->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &library->dlpi_phdr[i];
+        const uintptr_t begin = library->dlpi_addr + segment->p_vaddr;
+        if (segment->p_type == PT_LOAD && (uintptr_t)address >= begin &&
+            (uintptr_t)address - begin < segment->p_memsz) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* A build-id is the same in memory and on disk. Libraries without one, of CUDA 11, are told by
+ * their files: in memory a part of libnvrtc is not as it was loaded where the layer is in place,
+ * and before it is loaded libnvrtc-builtins is a file alone. */
+static kiln_status identify(const struct dl_phdr_info *library, const char *path,
+                            kilni_text *identity)
+{
+    const kiln_status status = kilni_library_build_id(library, identity);
+    return status == KILN_MISS ? kilni_file_identity(path, identity) : status;
+}
+
+static int identify_if_wanted(struct dl_phdr_info *library, size_t size, void *user)
+{
+    wanted *w = user;
+    (void)size;
+    const char *path = library->dlpi_name ? library->dlpi_name : "";
+    if (w->address ? !contains(library, w->address) : strcmp(base_name(path), w->name) != 0) {
+        return 0;
+    }
+    w->status = identify(library, path, &w->identity);
+    if (w->status == KILN_OK) {
+        w->status = kilni_text_append(&w->path, path);
+    }
+    return 1;
+}
+
+static void wanted_done(wanted *w)
+{
+    kilni_text_done(&w->identity);
+    kilni_text_done(&w->path);
+}
+
+/* ---- the library of built-in headers, before NVRTC has loaded it ---- */
+
+/* Takes a folder's file of that name into account: all that are found have to be the same. */
+static kiln_status look_in_folder(const char *folder, const char *name, kilni_text *identity)
+{
+    kilni_text path = {0}, found = {0};
+    kiln_status status = kilni_text_printf(&path, "%s/%s", folder, name);
+    if (status == KILN_OK) {
+        status = kilni_file_identity(path.bytes, &found);
+    }
+    if (status == KILN_OK && !identity->bytes) {
+        status = kilni_text_append(identity, found.bytes);
+    } else if (status == KILN_OK && strcmp(identity->bytes, found.bytes) != 0) {
+        status = KILN_E_DENIED;
+    }
+    kilni_text_done(&path);
+    kilni_text_done(&found);
+    return status == KILN_E_UNSUPPORTED ? KILN_OK : status;
+}
+
+static kiln_status look_beside(const char *library, const char *name, kilni_text *identity)
+{
+    char *folder = strndup(library, (size_t)(base_name(library) - library));
+    const kiln_status status =
+        folder ? look_in_folder(*folder ? folder : ".", name, identity) : KILN_E_NO_MEMORY;
+    free(folder);
+    return status;
+}
+
+/* Where the loader looks on behalf of a library, but for the system's list. */
+static kiln_status look_in_search_path(void *library, const char *name, kilni_text *identity)
+{
+    Dl_serinfo head;
+    if (dlinfo(library, RTLD_DI_SERINFOSIZE, &head) != 0) {
+        dlerror();
+        return KILN_E_UNSUPPORTED;
+    }
+    Dl_serinfo *folders = calloc(1, head.dls_size);
+    if (!folders) {
+        return KILN_E_NO_MEMORY;
+    }
+    folders->dls_size = head.dls_size;
+    folders->dls_cnt = head.dls_cnt;
+    kiln_status status = KILN_E_UNSUPPORTED;
+    if (dlinfo(library, RTLD_DI_SERINFO, folders) == 0) {
+        status = KILN_OK;
+        for (unsigned i = 0; i < folders->dls_cnt && status == KILN_OK; i++) {
+            status = look_in_folder(folders->dls_serpath[i].dls_name, name, identity);
+        }
+    } else {
+        dlerror();
+    }
+    free(folders);
+    return status;
+}
+
+static kiln_status look_for_builtins(const char *library, const char *name, kilni_text *identity)
+{
+    void *handle = dlopen(library, RTLD_NOLOAD | RTLD_LAZY);
+    if (!handle) {
+        dlerror();
+        return KILN_E_UNSUPPORTED;
+    }
+    kiln_status status = look_beside(library, name, identity);
+    if (status == KILN_OK) {
+        status = look_in_search_path(handle, name, identity);
+    }
+    dlclose(handle);
+    return status == KILN_OK && !identity->bytes ? KILN_E_UNSUPPORTED : status;
+}
+
+/* The same library has another name in its "alternative" build. */
+static kiln_status name_builtins(const char *library, int major, int minor, kilni_text *name)
+{
+    const char *variant = strstr(base_name(library), ".alt.") ? ".alt" : "";
+    return kilni_text_printf(name, "libnvrtc-builtins%s.so.%d.%d", variant, major, minor);
+}
+
+static kiln_status find_builtins(const char *library, const char *name, wanted *builtins)
+{
+    builtins->name = name;
+    dl_iterate_phdr(identify_if_wanted, builtins);
+    return builtins->status == KILN_MISS ? look_for_builtins(library, name, &builtins->identity)
+                                         : builtins->status;
+}
+
+/* ---- the key ---- */
+
+static kiln_status add_builtins(const char *library, int major, int minor, kiln_key_builder *key,
+                                kiln_error *error)
+{
+    kilni_text name = {0};
+    wanted builtins = {.status = KILN_MISS};
+    kiln_status status = name_builtins(library, major, minor, &name);
+    if (status == KILN_OK) {
+        status = find_builtins(library, name.bytes, &builtins);
+    }
+    if (status == KILN_OK) {
+        status = kiln_key_builder_add_text(key, "nvrtc.builtins", builtins.identity.bytes);
+    } else if (status != KILN_E_NO_MEMORY) {
+        status = kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "%s: %s", name.bytes,
+                                 status == KILN_E_DENIED ? "several different ones" : "not found");
+    }
+    kilni_text_done(&name);
+    wanted_done(&builtins);
+    return status;
+}
+
+static kiln_status add_library(const wanted *library, int major, int minor, kiln_key_builder *key)
+{
+    kilni_text version = {0};
+    kiln_status status = kilni_text_printf(&version, "%d.%d", major, minor);
+    if (status == KILN_OK) {
+        status = kiln_key_builder_add_text(key, "nvrtc.version", version.bytes);
+    }
+    if (status == KILN_OK) {
+        status = kiln_key_builder_add_text(key, "nvrtc.library", library->identity.bytes);
+    }
+    kilni_text_done(&version);
+    return status;
+}
+
+kiln_status kilni_nvrtc_add_identity(const kilni_nvrtc_functions *nvrtc, kiln_key_builder *key,
+                                     kiln_error *error)
+{
+    int major = 0, minor = 0;
+    if (nvrtc->version(&major, &minor) != KILNI_NVRTC_SUCCESS) {
+        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "NVRTC does not tell its version");
+    }
+    wanted library = {.address = (const void *)nvrtc->compile, .status = KILN_MISS};
+    dl_iterate_phdr(identify_if_wanted, &library);
+    kiln_status status = library.status;
+    if (status == KILN_OK) {
+        status = add_library(&library, major, minor, key);
+    } else if (status != KILN_E_NO_MEMORY) {
+        status = kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "libnvrtc can't be identified");
+    }
+    if (status == KILN_OK) {
+        status = add_builtins(library.path.bytes, major, minor, key, error);
+    }
+    wanted_done(&library);
+    return status;
+}
+
+/* What NVRTC and the compilers within it look at. */
+static const char *const variables[] = {
+    "NVRTC*", "NVVM*",  "LIBNVVM*",           "NV_NVVM*",           "EDG_*",
+    "LLVM_*", "PTXAS*", "DUMP_KNOBS_TO_FILE", "AS_SECURE_LOG_FILE", "CAN_FINALIZE_DEBUG",
+    NULL};
+
+/* What adds options to those of the call. */
+static const char *const option_variables[] = {"NVRTC_PREPEND_FLAGS", "NVRTC_APPEND_FLAGS"};
+
+kiln_status kilni_nvrtc_add_environment(const char *const *more, kiln_key_builder *key,
+                                        kiln_error *error)
+{
+    for (size_t i = 0; i < sizeof option_variables / sizeof *option_variables; i++) {
+        if (getenv(option_variables[i])) {
+            return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "%s is set", option_variables[i]);
+        }
+    }
+    kilni_variables set;
+    kiln_status status = kilni_variables_find(variables, more, &set);
+    if (status == KILN_OK) {
+        status = kilni_variables_add_to_key(&set, key, error);
+        free(set.items);
+    }
+    return status;
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "device/nvrtc/inputs.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/error.h"
+
+/* ---- options ---- */
+
+static bool is_option(const char *given, const char *name)
+{
+    const size_t length = strlen(name);
+    return strncmp(given, name, length) == 0 && (given[length] == '\0' || given[length] == '=');
+}
+
+static bool is_any_option(const char *given, const char *const *names)
+{
+    for (; *names; names++) {
+        if (is_option(given, *names)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The name without the dashes before it, of which NVRTC takes one or two; "" where there is none:
+ * a value. */
+static const char *name_of(const char *option)
+{
+    return option[0] != '-' ? "" : option[1] == '-' ? option + 2 : option + 1;
+}
+
+/* Options that measure time, and those about precompiled headers, which live in the process or in
+ * files of NVRTC's own. */
+static const char *const passed[] = {
+    "time", "fdevice-time-trace", "pch", "create-pch", "use-pch", "pch-dir", NULL};
+
+/* Options after which the result says where it was compiled: in debug information, or in an
+ * intermediate language, which names its source by a whole path. */
+static const char *const placed[] = {"G",    "device-debug",   "lineinfo",    "generate-line-info",
+                                     "dlto", "dlink-time-opt", "gen-opt-lto", "optix-ir",
+                                     NULL};
+
+static kiln_status add_options(const kilni_nvrtc_inputs *inputs, bool *ret_is_placed,
+                               kiln_key_builder *key, kiln_error *error)
+{
+    kiln_status status = KILN_OK;
+    for (size_t i = 0; i < inputs->option_count && status == KILN_OK; i++) {
+        const char *option = inputs->options[i];
+        if (is_any_option(name_of(option), passed)) {
+            return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "option %.100s", option);
+        }
+        *ret_is_placed |= is_any_option(name_of(option), placed);
+        status = kiln_key_builder_add_text(key, "option", option);
+    }
+    return status;
+}
+
+/* NVRTC takes the spelling of PWD where that leads to the same folder. */
+static kiln_status add_working_directory(kiln_key_builder *key)
+{
+    char *path = getcwd(NULL, 0);
+    const char *spelled = getenv("PWD");
+    kiln_status status =
+        path ? kiln_key_builder_add_text(key, "working directory", path) : KILN_E_UNSUPPORTED;
+    if (status == KILN_OK && spelled) {
+        status = kiln_key_builder_add_text(key, "env.PWD", spelled);
+    }
+    free(path);
+    return status;
+}
+
+/* ---- texts ---- */
+
+static kiln_status add_name(const char *name, kiln_key_builder *key)
+{
+    if (!name) {
+        return KILN_OK;
+    }
+    const size_t folder_length = kilni_nvrtc_folder_length(name);
+    const kiln_status status = kiln_key_builder_add_text(key, "name", name + folder_length);
+    return status == KILN_OK && folder_length > 0
+               ? kiln_key_builder_add_text(key, "name.folder", "any")
+               : status;
+}
+
+static kiln_status add_texts(const kilni_nvrtc_inputs *inputs, kiln_key_builder *key)
+{
+    kiln_status status = add_name(inputs->name, key);
+    if (status == KILN_OK) {
+        status = kiln_key_builder_add_text(key, "source", inputs->source);
+    }
+    for (size_t i = 0; i < inputs->header_count && status == KILN_OK; i++) {
+        status = kiln_key_builder_add_text(key, "header", inputs->header_names[i]);
+        if (status == KILN_OK) {
+            status = kiln_key_builder_add_text(key, "header.content", inputs->headers[i]);
+        }
+    }
+    for (size_t i = 0; i < inputs->expression_count && status == KILN_OK; i++) {
+        status = kiln_key_builder_add_text(key, "name expression", inputs->expressions[i]);
+    }
+    return status;
+}
+
+static void see_words(const kilni_nvrtc_inputs *inputs, kilni_clock_words *words)
+{
+    kilni_clock_words_see(words, inputs->source, strlen(inputs->source));
+    for (size_t i = 0; i < inputs->header_count; i++) {
+        kilni_clock_words_see(words, inputs->headers[i], strlen(inputs->headers[i]));
+    }
+    for (size_t i = 0; i < inputs->expression_count; i++) {
+        kilni_clock_words_see(words, inputs->expressions[i], strlen(inputs->expressions[i]));
+    }
+    for (size_t i = 0; i < inputs->option_count; i++) {
+        kilni_clock_words_see(words, inputs->options[i], strlen(inputs->options[i]));
+    }
+}
+
+kiln_status kilni_nvrtc_add_inputs(const kilni_nvrtc_inputs *inputs, kilni_clock_words *words,
+                                   kiln_key_builder *key, kiln_error *error)
+{
+    bool is_placed = false;
+    kiln_status status = add_options(inputs, &is_placed, key, error);
+    if (status == KILN_OK && is_placed) {
+        status = add_working_directory(key);
+    }
+    if (status == KILN_OK) {
+        status = add_texts(inputs, key);
+    }
+    if (status == KILN_OK) {
+        see_words(inputs, words);
+    }
+    return status == KILN_E_TOO_LARGE
+               ? kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "inputs that no key can hold")
+               : status;
+}
+
+/* ---- the folder of the name ---- */
+
+size_t kilni_nvrtc_folder_length(const char *name)
+{
+    const char *slash = name && *name == '/' ? strrchr(name, '/') : NULL;
+    return slash && slash[1] != '\0' ? (size_t)(slash - name) + 1 : 0;
+}
+
+/* Whether any text that was given has the word. */
+static bool any_text(const kilni_nvrtc_inputs *inputs, const char *word, size_t length)
+{
+    const struct {
+        const char *const *items;
+        size_t count;
+    } lists[] = {{&inputs->source, 1},
+                 {inputs->headers, inputs->header_count},
+                 {inputs->header_names, inputs->header_count},
+                 {inputs->expressions, inputs->expression_count},
+                 {inputs->options, inputs->option_count}};
+    for (size_t l = 0; l < sizeof lists / sizeof *lists; l++) {
+        for (size_t i = 0; i < lists[l].count; i++) {
+            const char *text = lists[l].items[i];
+            if (memmem(text, strlen(text), word, length)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+bool kilni_nvrtc_inputs_may_move(const kilni_nvrtc_inputs *inputs)
+{
+    /* What a text can learn its own name by. */
+    static const char *const words[] = {"__FILE__", "__BASE_FILE__", "__builtin_FILE",
+                                        "source_location"};
+    const size_t folder_length = kilni_nvrtc_folder_length(inputs->name);
+    /* Without its slash: "-I/a/b" names the folder of "/a/b/c.cu". */
+    bool may_move = folder_length > 1 && !any_text(inputs, inputs->name, folder_length - 1);
+    for (size_t i = 0; i < inputs->option_count && may_move; i++) {
+        may_move = !is_any_option(name_of(inputs->options[i]), placed);
+    }
+    for (size_t i = 0; i < sizeof words / sizeof *words && may_move; i++) {
+        may_move = !any_text(inputs, words[i], strlen(words[i]));
+    }
+    return may_move;
+}

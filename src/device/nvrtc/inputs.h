@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a program is compiled from, as it was given: source, name, headers, name expressions,
+ * options. Not the files that it includes: see reads.h.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <kiln/key.h>
+
+#include "device/nvrtc/clock_words.h"
+
+/* Borrowed. */
+typedef struct kilni_nvrtc_inputs {
+    const char *source;
+    const char *name; /* NULL and "" are "default_program" to NVRTC */
+    size_t header_count;
+    const char *const *headers;
+    const char *const *header_names;
+    size_t expression_count;
+    const char *const *expressions; /* in the order in which they were added */
+    size_t option_count;
+    const char *const *options;
+} kilni_nvrtc_inputs;
+
+/* The folder of a program's name, with its slash: what a path begins with. 0 where the name is no
+ * path from the root. Programs that give each source a folder of its own, made for the occasion,
+ * are common: by itself it is no part of the key. */
+size_t kilni_nvrtc_folder_length(const char *name);
+
+/* Whether the result may be the same in another folder, as far as the inputs tell. */
+bool kilni_nvrtc_inputs_may_move(const kilni_nvrtc_inputs *inputs);
+
+/* Appends all of it, but for the folder of the name, and the working directory where the result may
+ * hold it.
+ *
+ * @words  [in, out] what the texts say of the time is added
+ * Returns KILN_OK; KILN_E_UNSUPPORTED: an option for results that are different every time, or that
+ * go elsewhere, named in @error; KILN_E_NO_MEMORY. */
+kiln_status kilni_nvrtc_add_inputs(const kilni_nvrtc_inputs *inputs, kilni_clock_words *words,
+                                   kiln_key_builder *key, kiln_error *error);

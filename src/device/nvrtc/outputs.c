@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The encoding: the count of answers u32, then for each which output it is u8, the result u32 and
+ * the size u64 that the first function gave, the result u32 of the second, where its bytes are u8:
+ * here, and then as many; in the code; or in pieces between which the program's name stood: their
+ * count u32, and the texts. Then the count of names u32, and for each the expression, the result
+ * u32 and the lowered name.
+ */
+#include "device/nvrtc/outputs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/nvrtc/encoding.h"
+#include "device/nvrtc/inputs.h"
+
+enum { BYTES_HERE = 0, BYTES_IN_CODE = 1, BYTES_IN_PIECES = 2 };
+
+/* No compiled program is larger. */
+#define MAX_OUTPUT_BYTES (UINT64_C(1) << 30)
+
+/* What is the code where there is more than one. */
+static const kilni_nvrtc_output by_rank[] = {
+    KILNI_NVRTC_CUBIN, KILNI_NVRTC_LTOIR, KILNI_NVRTC_OPTIXIR, KILNI_NVRTC_NVVM, KILNI_NVRTC_PTX};
+
+/* ---- taking ---- */
+
+/* @ret_bytes: malloc'ed, also where there are none. */
+static kiln_status ask(const kilni_nvrtc_functions *nvrtc, kilni_nvrtc_program program,
+                       kilni_nvrtc_output output, kilni_nvrtc_answer *ret_answer, char **ret_bytes)
+{
+    size_t size = 0;
+    kilni_nvrtc_answer answer = {.is_known = 1};
+    answer.size_result = nvrtc->size[output](program, &size);
+    if (size > MAX_OUTPUT_BYTES) {
+        return KILN_E_UNSUPPORTED;
+    }
+    answer.size = answer.size_result == KILNI_NVRTC_SUCCESS ? size : 0;
+    char *bytes = calloc(1, (size_t)answer.size + 1);
+    if (!bytes) {
+        return KILN_E_NO_MEMORY;
+    }
+    answer.get_result = nvrtc->get[output](program, bytes);
+    const int has_bytes = answer.get_result == KILNI_NVRTC_SUCCESS;
+    answer.bytes = (kiln_bytes){bytes, has_bytes ? (size_t)answer.size : 0};
+    *ret_answer = answer;
+    *ret_bytes = bytes;
+    return KILN_OK;
+}
+
+static kiln_status append_answer(kilni_text *text, kilni_nvrtc_output output,
+                                 const kilni_nvrtc_answer *answer, int place)
+{
+    const struct {
+        uint64_t value;
+        size_t width;
+    } numbers[] = {{output, 1},
+                   {(uint32_t)answer->size_result, 4},
+                   {answer->size, 8},
+                   {(uint32_t)answer->get_result, 4},
+                   {(uint64_t)place, 1}};
+    kiln_status status = KILN_OK;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers && status == KILN_OK; i++) {
+        status = kilni_nvrtc_append_number(text, numbers[i].value, numbers[i].width);
+    }
+    return status;
+}
+
+static kiln_status take_answers(const kilni_nvrtc_functions *nvrtc, kilni_nvrtc_program program,
+                                char **bytes, kilni_nvrtc_outputs *outputs)
+{
+    kiln_status status = KILN_OK;
+    for (size_t i = 0; i < KILNI_NVRTC_OUTPUT_COUNT && status == KILN_OK; i++) {
+        if (nvrtc->size[i] && nvrtc->get[i]) {
+            status = ask(nvrtc, program, (kilni_nvrtc_output)i, &outputs->answers[i], &bytes[i]);
+        }
+    }
+    return status;
+}
+
+/* ---- where the program's name stands ---- */
+
+static bool has(kiln_bytes bytes, const char *word, size_t length)
+{
+    return bytes.size > 0 && memmem(bytes.data, bytes.size, word, length) != NULL;
+}
+
+/* PTX spells texts as numbers: "47, 116, 109, 112". */
+static kiln_status spell(const char *word, size_t length, kilni_text *spelled)
+{
+    kiln_status status = KILN_OK;
+    for (size_t i = 0; i < length && status == KILN_OK; i++) {
+        status = kilni_text_printf(spelled, "%s%u", i > 0 ? ", " : "", (unsigned char)word[i]);
+    }
+    return status;
+}
+
+/* Whether nothing but the log tells the folder: none of the outputs in which a text could not be
+ * found is there, the others don't have it, and no symbol is named by the place of its text. */
+static kiln_status check_moves(const kilni_nvrtc_outputs *outputs, const char *folder,
+                               size_t length, bool *ret_moves)
+{
+    const kiln_bytes ptx = outputs->answers[KILNI_NVRTC_PTX].bytes,
+                     cubin = outputs->answers[KILNI_NVRTC_CUBIN].bytes;
+    const kilni_nvrtc_output code = kilni_nvrtc_outputs_code(outputs);
+    kilni_text spelled = {0};
+    const kiln_status status = spell(folder, length, &spelled);
+    if (status == KILN_OK) {
+        *ret_moves = (code == KILNI_NVRTC_PTX || code == KILNI_NVRTC_CUBIN) &&
+                     !has(ptx, folder, length) && !has(cubin, folder, length) &&
+                     !has(ptx, spelled.bytes, spelled.length) &&
+                     !has(ptx, "_INTERNAL_", strlen("_INTERNAL_"));
+    }
+    kilni_text_done(&spelled);
+    return status;
+}
+
+static kiln_status append_pieces(kilni_text *text, const char *log, const char *name)
+{
+    const size_t length = strlen(name);
+    uint32_t count = 1;
+    for (const char *at = log; (at = strstr(at, name)) != NULL; at += length) {
+        count++;
+    }
+    kiln_status status = kilni_nvrtc_append_number(text, count, 4);
+    for (const char *at = log; at && status == KILN_OK;) {
+        const char *next = strstr(at, name);
+        char *piece = next ? strndup(at, (size_t)(next - at)) : strdup(at);
+        status = piece ? kilni_nvrtc_append_text(text, piece) : KILN_E_NO_MEMORY;
+        free(piece);
+        at = next ? next + length : NULL;
+    }
+    return status;
+}
+
+/* ---- putting it together ---- */
+
+static int place_of(const kilni_nvrtc_outputs *outputs, size_t output, bool moves)
+{
+    const kilni_nvrtc_answer *answer = &outputs->answers[output];
+    if (output == KILNI_NVRTC_LOG) {
+        const char *log = answer->bytes.data;
+        const bool is_text = answer->bytes.size > 0 && log[answer->bytes.size - 1] == '\0' &&
+                             strlen(log) == answer->bytes.size - 1;
+        return moves && is_text ? BYTES_IN_PIECES : BYTES_HERE;
+    }
+    return output == kilni_nvrtc_outputs_code(outputs) ? BYTES_IN_CODE : BYTES_HERE;
+}
+
+static kiln_status append_bytes(const kilni_nvrtc_answer *answer, int place, const char *name,
+                                kilni_text *encoded, kilni_text *code)
+{
+    if (place == BYTES_IN_PIECES) {
+        return append_pieces(encoded, answer->bytes.data, name);
+    }
+    return kilni_text_append_bytes(place == BYTES_IN_CODE ? code : encoded, answer->bytes.data,
+                                   answer->bytes.size);
+}
+
+static kiln_status append_answers(const kilni_nvrtc_outputs *outputs, const char *name, bool moves,
+                                  kilni_text *encoded, kilni_text *code)
+{
+    uint32_t count = 0;
+    for (size_t i = 0; i < KILNI_NVRTC_OUTPUT_COUNT; i++) {
+        count += outputs->answers[i].is_known ? 1 : 0;
+    }
+    kiln_status status = kilni_nvrtc_append_number(encoded, count, 4);
+    for (size_t i = 0; i < KILNI_NVRTC_OUTPUT_COUNT && status == KILN_OK; i++) {
+        const kilni_nvrtc_answer *answer = &outputs->answers[i];
+        if (!answer->is_known) {
+            continue;
+        }
+        const int place = place_of(outputs, i, moves);
+        status = append_answer(encoded, (kilni_nvrtc_output)i, answer, place);
+        if (status == KILN_OK) {
+            status = append_bytes(answer, place, name, encoded, code);
+        }
+    }
+    return status;
+}
+
+static kiln_status take_names(const kilni_nvrtc_functions *nvrtc, kilni_nvrtc_program program,
+                              size_t count, const char *const *names, kilni_text *encoded)
+{
+    kiln_status status = kilni_nvrtc_append_number(encoded, count, 4);
+    for (size_t i = 0; i < count && status == KILN_OK; i++) {
+        const char *lowered = NULL;
+        const int result = nvrtc->lowered_name(program, names[i], &lowered);
+        const int is_named = result == KILNI_NVRTC_SUCCESS && lowered;
+        status = kilni_nvrtc_append_text(encoded, names[i]);
+        if (status == KILN_OK) {
+            status = kilni_nvrtc_append_number(encoded, (uint32_t)result, 4);
+        }
+        if (status == KILN_OK) {
+            status = kilni_nvrtc_append_text(encoded, is_named ? lowered : "");
+        }
+    }
+    return status;
+}
+
+kiln_status kilni_nvrtc_outputs_take(const kilni_nvrtc_functions *nvrtc,
+                                     kilni_nvrtc_program program, const char *name, bool may_move,
+                                     size_t expression_count, const char *const *expressions,
+                                     kilni_text *ret_encoded, kilni_text *ret_code, bool *ret_moves)
+{
+    char *bytes[KILNI_NVRTC_OUTPUT_COUNT] = {NULL};
+    kilni_nvrtc_outputs outputs = {0};
+    kilni_text encoded = {0}, code = {0};
+    bool moves = false;
+    kiln_status status = take_answers(nvrtc, program, bytes, &outputs);
+    if (status == KILN_OK && may_move) {
+        status = check_moves(&outputs, name, kilni_nvrtc_folder_length(name), &moves);
+    }
+    if (status == KILN_OK) {
+        status = append_answers(&outputs, name, moves, &encoded, &code);
+    }
+    if (status == KILN_OK) {
+        status = take_names(nvrtc, program, expression_count, expressions, &encoded);
+    }
+    for (size_t i = 0; i < KILNI_NVRTC_OUTPUT_COUNT; i++) {
+        free(bytes[i]);
+    }
+    if (status != KILN_OK) {
+        kilni_text_done(&encoded);
+        kilni_text_done(&code);
+        return status;
+    }
+    *ret_encoded = encoded;
+    *ret_code = code;
+    *ret_moves = moves;
+    return KILN_OK;
+}
+
+/* ---- decoding ---- */
+
+/* Puts the log together again, with the name that the program has now. */
+static kiln_status read_pieces(kilni_byte_reader *reader, const char *name, kilni_text *log)
+{
+    const uint32_t count = kilni_read_u32(reader);
+    kiln_status status = count > 0 ? KILN_OK : KILN_E_CORRUPT;
+    for (uint32_t i = 0; i < count && status == KILN_OK; i++) {
+        const char *piece = kilni_nvrtc_read_text(reader);
+        status = piece ? kilni_text_append(log, piece) : KILN_E_CORRUPT;
+        if (status == KILN_OK && i + 1 < count) {
+            status = kilni_text_append(log, name ? name : "");
+        }
+    }
+    return status;
+}
+
+static kiln_status read_bytes(kilni_byte_reader *reader, int place, kiln_bytes code,
+                              const char *name, kilni_text *log, kilni_nvrtc_answer *answer)
+{
+    if (place == BYTES_IN_PIECES) {
+        const kiln_status status = read_pieces(reader, name, log);
+        answer->size = log->length + 1;
+        answer->bytes = (kiln_bytes){log->bytes, log->length + 1};
+        return status;
+    }
+    if (place == BYTES_IN_CODE) {
+        answer->bytes = code;
+    } else if (answer->get_result == KILNI_NVRTC_SUCCESS) {
+        answer->bytes.data = kilni_read_bytes(reader, answer->size);
+        answer->bytes.size = (size_t)answer->size;
+    }
+    const bool is_whole =
+        answer->get_result != KILNI_NVRTC_SUCCESS || answer->bytes.size == answer->size;
+    return reader->failed || !is_whole ? KILN_E_CORRUPT : KILN_OK;
+}
+
+static kiln_status read_answer(kilni_byte_reader *reader, kiln_bytes code, const char *name,
+                               kilni_nvrtc_outputs *outputs)
+{
+    const uint8_t output = kilni_read_u8(reader);
+    kilni_nvrtc_answer answer = {.is_known = 1};
+    answer.size_result = (int)kilni_read_u32(reader);
+    answer.size = kilni_read_u64(reader);
+    answer.get_result = (int)kilni_read_u32(reader);
+    const uint8_t place = kilni_read_u8(reader);
+    if (reader->failed || output >= KILNI_NVRTC_OUTPUT_COUNT || outputs->answers[output].is_known ||
+        answer.size > MAX_OUTPUT_BYTES || place > BYTES_IN_PIECES ||
+        (place == BYTES_IN_PIECES && output != KILNI_NVRTC_LOG)) {
+        return KILN_E_CORRUPT;
+    }
+    const kiln_status status = read_bytes(reader, place, code, name, &outputs->log, &answer);
+    if (status == KILN_OK) {
+        outputs->answers[output] = answer;
+    }
+    return status;
+}
+
+static kiln_status read_names(kilni_byte_reader *reader, kilni_nvrtc_outputs *outputs)
+{
+    const uint32_t count = kilni_read_u32(reader);
+    /* Each takes more bytes than this. */
+    if (reader->failed || count > reader->left / 12) {
+        return KILN_E_CORRUPT;
+    }
+    outputs->names = calloc((size_t)count + 1, sizeof *outputs->names);
+    if (!outputs->names) {
+        return KILN_E_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        kilni_nvrtc_name *name = &outputs->names[i];
+        name->expression = kilni_nvrtc_read_text(reader);
+        name->result = (int)kilni_read_u32(reader);
+        name->lowered = kilni_nvrtc_read_text(reader);
+        if (!name->expression || !name->lowered || reader->failed) {
+            return KILN_E_CORRUPT;
+        }
+    }
+    outputs->name_count = count;
+    return KILN_OK;
+}
+
+static kiln_status read_outputs(kilni_byte_reader *reader, kiln_bytes code, const char *name,
+                                kilni_nvrtc_outputs *outputs)
+{
+    const uint32_t count = kilni_read_u32(reader);
+    kiln_status status = count > KILNI_NVRTC_OUTPUT_COUNT ? KILN_E_CORRUPT : KILN_OK;
+    for (uint32_t i = 0; i < count && status == KILN_OK; i++) {
+        status = read_answer(reader, code, name, outputs);
+    }
+    if (status == KILN_OK) {
+        status = read_names(reader, outputs);
+    }
+    return status == KILN_OK && (reader->failed || reader->left != 0) ? KILN_E_CORRUPT : status;
+}
+
+kiln_status kilni_nvrtc_outputs_decode(kiln_bytes encoded, kiln_bytes code, const char *name,
+                                       kilni_nvrtc_outputs *ret_outputs)
+{
+    kilni_byte_reader reader = {.at = encoded.data, .left = encoded.size};
+    kilni_nvrtc_outputs outputs = {0};
+    const kiln_status status = read_outputs(&reader, code, name, &outputs);
+    if (status != KILN_OK) {
+        kilni_nvrtc_outputs_done(&outputs);
+        return status;
+    }
+    *ret_outputs = outputs;
+    return KILN_OK;
+}
+
+void kilni_nvrtc_outputs_done(kilni_nvrtc_outputs *outputs)
+{
+    free(outputs->names);
+    kilni_text_done(&outputs->log);
+    *outputs = (kilni_nvrtc_outputs){0};
+}
+
+/* ---- asking ---- */
+
+const kilni_nvrtc_name *kilni_nvrtc_outputs_name(const kilni_nvrtc_outputs *outputs,
+                                                 const char *expression)
+{
+    for (size_t i = 0; i < outputs->name_count; i++) {
+        if (strcmp(outputs->names[i].expression, expression) == 0) {
+            return &outputs->names[i];
+        }
+    }
+    return NULL;
+}
+
+/* An empty text is one byte, its closing zero. */
+kilni_nvrtc_output kilni_nvrtc_outputs_code(const kilni_nvrtc_outputs *outputs)
+{
+    for (size_t i = 0; i < sizeof by_rank / sizeof *by_rank; i++) {
+        const kilni_nvrtc_answer *answer = &outputs->answers[by_rank[i]];
+        if (answer->is_known && answer->bytes.size > 1) {
+            return by_rank[i];
+        }
+    }
+    return KILNI_NVRTC_LOG;
+}

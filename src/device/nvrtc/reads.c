@@ -1,0 +1,522 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The encoding, little-endian: whether the result moves u8; if not, the folder of the program's
+ * name; the count of reads u32, and for each what was asked u8, what was found u8, whether the path
+ * counts from the folder of the name u8, the path; for a file its size u64, the BLAKE2b-256 of its
+ * content, and the number u32 of the first read that led to the same file; for a link what it said.
+ */
+#include "device/nvrtc/reads.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <sodium.h>
+
+#include "base/hash.h"
+#include "device/nvrtc/encoding.h"
+#include "device/nvrtc/inputs.h"
+#include "device/opencl/file_content.h"
+#include "os/file.h"
+#include "os/os.h"
+
+enum { MAX_READS = 16384, MAX_FILE_BYTES = 64 << 20, DIGEST_BYTES = 32 };
+
+/* Stored values. */
+typedef enum question { ASKED_CONTENT = 1, ASKED_LINK = 2, ASKED_REAL_PATH = 3 } question;
+typedef enum finding {
+    FOUND_NOTHING = 1,
+    FOUND_FILE = 2,
+    FOUND_FOLDER = 3,
+    FOUND_TEXT = 4
+} finding;
+
+typedef struct found {
+    finding what;
+    uint64_t size;
+    unsigned char digest[DIGEST_BYTES];
+    dev_t device;
+    ino_t inode;
+    char text[PATH_MAX]; /* for FOUND_TEXT */
+} found;
+
+/* What was found for one path, without the text of a link, which stands behind the path. */
+typedef struct read_record {
+    question asked;
+    finding what;
+    char *path; /* and behind its zero byte the text of a link, with one of its own */
+    kiln_digest path_digest;
+    uint64_t size;
+    unsigned char digest[DIGEST_BYTES];
+    dev_t device;
+    ino_t inode;
+    uint32_t same;
+} read_record;
+
+struct kilni_nvrtc_reads {
+    read_record *items;
+    size_t count;
+    size_t capacity;
+    const char *spoiled; /* why; NULL: it isn't */
+    int is_out_of_memory;
+    kilni_clock_words words;
+};
+
+/* ---- looking ---- */
+
+static kiln_status look_at_file(const char *path, kilni_clock_words *words, found *ret_found)
+{
+    kilni_file_content file;
+    const kiln_status status = kilni_file_content_read(path, MAX_FILE_BYTES, &file);
+    if (status != KILN_OK) {
+        return status == KILN_E_NO_MEMORY ? status : KILN_E_UNSUPPORTED;
+    }
+    ret_found->what = FOUND_FILE;
+    ret_found->size = file.size;
+    ret_found->device = file.device;
+    ret_found->inode = file.inode;
+    crypto_generichash(ret_found->digest, DIGEST_BYTES, file.bytes, file.size, NULL, 0);
+    if (words) {
+        kilni_clock_words_see(words, file.bytes, file.size);
+    }
+    kilni_file_content_done(&file);
+    return KILN_OK;
+}
+
+static kiln_status look_at_content(const char *path, kilni_clock_words *words, found *ret_found)
+{
+    struct stat facts;
+    if (kilni_os()->fstatat(AT_FDCWD, path, &facts, 0) != 0) {
+        ret_found->what = FOUND_NOTHING;
+        return kilni_status_from_errno(errno) == KILN_MISS ? KILN_OK : KILN_E_UNSUPPORTED;
+    }
+    if (S_ISDIR(facts.st_mode)) {
+        ret_found->what = FOUND_FOLDER;
+        return KILN_OK;
+    }
+    return look_at_file(path, words, ret_found);
+}
+
+static kiln_status look_at_link(const char *path, found *ret_found)
+{
+    const ssize_t length =
+        kilni_os()->readlinkat(AT_FDCWD, path, ret_found->text, sizeof ret_found->text - 1);
+    if (length < 0) {
+        ret_found->what = FOUND_NOTHING;
+        return errno == EINVAL || kilni_status_from_errno(errno) == KILN_MISS ? KILN_OK
+                                                                              : KILN_E_UNSUPPORTED;
+    }
+    ret_found->what = FOUND_TEXT;
+    ret_found->text[length] = '\0';
+    return KILN_OK;
+}
+
+static kiln_status look_at_real_path(const char *path, found *ret_found)
+{
+    if (!realpath(path, ret_found->text)) {
+        ret_found->what = FOUND_NOTHING;
+        return kilni_status_from_errno(errno) == KILN_MISS ? KILN_OK : KILN_E_UNSUPPORTED;
+    }
+    ret_found->what = FOUND_TEXT;
+    return KILN_OK;
+}
+
+/* KILN_E_UNSUPPORTED: it can't be told, or it is no plain file or folder. */
+static kiln_status look(question asked, const char *path, kilni_clock_words *words,
+                        found *ret_found)
+{
+    switch (asked) {
+    case ASKED_CONTENT:
+        return look_at_content(path, words, ret_found);
+    case ASKED_LINK:
+        return look_at_link(path, ret_found);
+    case ASKED_REAL_PATH:
+        return look_at_real_path(path, ret_found);
+    }
+    return KILN_E_CORRUPT;
+}
+
+/* ---- noting ---- */
+
+kiln_status kilni_nvrtc_reads_new(kilni_nvrtc_reads **ret_reads)
+{
+    kilni_nvrtc_reads *reads = calloc(1, sizeof *reads);
+    if (!reads) {
+        return KILN_E_NO_MEMORY;
+    }
+    *ret_reads = reads;
+    return KILN_OK;
+}
+
+void kilni_nvrtc_reads_free(kilni_nvrtc_reads **reads)
+{
+    if (!*reads) {
+        return;
+    }
+    for (size_t i = 0; i < (*reads)->count; i++) {
+        free((*reads)->items[i].path);
+    }
+    free((*reads)->items);
+    free(*reads);
+    *reads = NULL;
+}
+
+void kilni_nvrtc_reads_spoil(kilni_nvrtc_reads *reads, const char *why)
+{
+    reads->spoiled = reads->spoiled ? reads->spoiled : why;
+}
+
+static int is_known(const kilni_nvrtc_reads *reads, question asked, const kiln_digest *path_digest,
+                    const char *path)
+{
+    for (size_t i = reads->count; i > 0; i--) {
+        const read_record *known = &reads->items[i - 1];
+        if (memcmp(&known->path_digest, path_digest, sizeof *path_digest) == 0 &&
+            known->asked == asked && strcmp(known->path, path) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static kiln_status reserve(kilni_nvrtc_reads *reads)
+{
+    if (reads->count < reads->capacity) {
+        return KILN_OK;
+    }
+    const size_t capacity = reads->capacity ? 2 * reads->capacity : 64;
+    read_record *grown = realloc(reads->items, capacity * sizeof *grown);
+    if (!grown) {
+        return KILN_E_NO_MEMORY;
+    }
+    reads->items = grown;
+    reads->capacity = capacity;
+    return KILN_OK;
+}
+
+static char *join_texts(const char *path, const char *text)
+{
+    const size_t path_size = strlen(path) + 1, text_size = strlen(text) + 1;
+    char *joined = malloc(path_size + text_size);
+    if (joined) {
+        memcpy(joined, path, path_size);
+        memcpy(joined + path_size, text, text_size);
+    }
+    return joined;
+}
+
+/* The first read that led to the same file. */
+static uint32_t first_with(const read_record *items, size_t count, dev_t device, ino_t inode)
+{
+    size_t i = 0;
+    while (i < count &&
+           (items[i].what != FOUND_FILE || items[i].device != device || items[i].inode != inode)) {
+        i++;
+    }
+    return (uint32_t)i;
+}
+
+static kiln_status add(kilni_nvrtc_reads *reads, question asked, const char *path,
+                       const kiln_digest *path_digest, const found *seen)
+{
+    kiln_status status = reserve(reads);
+    char *joined =
+        status == KILN_OK ? join_texts(path, seen->what == FOUND_TEXT ? seen->text : "") : NULL;
+    if (!joined) {
+        return KILN_E_NO_MEMORY;
+    }
+    read_record *added = &reads->items[reads->count];
+    *added = (read_record){.asked = asked,
+                           .what = seen->what,
+                           .path = joined,
+                           .path_digest = *path_digest,
+                           .size = seen->size,
+                           .device = seen->device,
+                           .inode = seen->inode};
+    memcpy(added->digest, seen->digest, sizeof added->digest);
+    added->same = first_with(reads->items, reads->count, seen->device, seen->inode);
+    reads->count++;
+    return status;
+}
+
+static void note(kilni_nvrtc_reads *reads, question asked, const char *path)
+{
+    if (reads->spoiled || reads->is_out_of_memory || !path) {
+        return;
+    }
+    const kiln_digest path_digest = kilni_hash(path, strlen(path));
+    if (is_known(reads, asked, &path_digest, path)) {
+        return;
+    }
+    if (reads->count == MAX_READS) {
+        kilni_nvrtc_reads_spoil(reads, "too many files");
+        return;
+    }
+    found seen = {0};
+    kiln_status status = look(asked, path, &reads->words, &seen);
+    if (status == KILN_OK) {
+        status = add(reads, asked, path, &path_digest, &seen);
+    }
+    if (status == KILN_E_NO_MEMORY) {
+        reads->is_out_of_memory = 1;
+    } else if (status != KILN_OK) {
+        kilni_nvrtc_reads_spoil(reads, "a file that can't be read, or is none");
+    }
+}
+
+void kilni_nvrtc_reads_note(kilni_nvrtc_reads *reads, const char *path)
+{
+    note(reads, ASKED_CONTENT, path);
+}
+
+void kilni_nvrtc_reads_note_link(kilni_nvrtc_reads *reads, const char *path)
+{
+    note(reads, ASKED_LINK, path);
+}
+
+void kilni_nvrtc_reads_note_real_path(kilni_nvrtc_reads *reads, const char *path)
+{
+    note(reads, ASKED_REAL_PATH, path);
+}
+
+/* ---- encoding ---- */
+
+/* The folder of the program's name. */
+typedef struct home {
+    const char *path; /* not closed by a zero byte */
+    size_t length;    /* 0: none */
+    bool moves;
+} home;
+
+static bool is_in(const home *h, const char *path)
+{
+    return h->moves && h->length > 0 && strncmp(path, h->path, h->length) == 0;
+}
+
+static kiln_status append_path(kilni_text *text, const home *h, const char *path)
+{
+    const bool counts_from_home = is_in(h, path);
+    const kiln_status status = kilni_nvrtc_append_number(text, counts_from_home ? 1 : 0, 1);
+    return status == KILN_OK
+               ? kilni_nvrtc_append_text(text, counts_from_home ? path + h->length : path)
+               : status;
+}
+
+static kiln_status append_read(kilni_text *text, const home *h, const read_record *r)
+{
+    kiln_status status = kilni_nvrtc_append_number(text, r->asked, 1);
+    if (status == KILN_OK) {
+        status = kilni_nvrtc_append_number(text, r->what, 1);
+    }
+    if (status == KILN_OK) {
+        status = append_path(text, h, r->path);
+    }
+    if (status == KILN_OK && r->what == FOUND_TEXT) {
+        status = kilni_nvrtc_append_text(text, r->path + strlen(r->path) + 1);
+    }
+    if (status != KILN_OK || r->what != FOUND_FILE) {
+        return status;
+    }
+    status = kilni_nvrtc_append_number(text, r->size, 8);
+    if (status == KILN_OK) {
+        status = kilni_text_append_bytes(text, r->digest, sizeof r->digest);
+    }
+    return status == KILN_OK ? kilni_nvrtc_append_number(text, r->same, 4) : status;
+}
+
+static kiln_status append_home(kilni_text *text, const home *h)
+{
+    kiln_status status = kilni_nvrtc_append_number(text, h->moves ? 1 : 0, 1);
+    if (status == KILN_OK && !h->moves) {
+        char *path = strndup(h->length > 0 ? h->path : "", h->length);
+        status = path ? kilni_nvrtc_append_text(text, path) : KILN_E_NO_MEMORY;
+        free(path);
+    }
+    return status;
+}
+
+static kiln_status encode(const kilni_nvrtc_reads *reads, const home *h, kilni_text *text)
+{
+    kiln_status status = append_home(text, h);
+    if (status == KILN_OK) {
+        status = kilni_nvrtc_append_number(text, reads->count, 4);
+    }
+    for (size_t i = 0; i < reads->count && status == KILN_OK; i++) {
+        status = append_read(text, h, &reads->items[i]);
+    }
+    return status;
+}
+
+/* Adds up what several texts say; a file that was read twice by the same path counts once. */
+static void add_words(kilni_clock_words *to, const kilni_clock_words *from)
+{
+    to->found |= from->found;
+    to->pastes |= from->pastes;
+    for (size_t n = 0; n < KILNI_CLOCK_WORD_COUNT; n++) {
+        for (size_t b = 0; b < KILNI_CLOCK_WORD_MAX; b++) {
+            to->pieces[n][b] |= from->pieces[n][b];
+        }
+    }
+}
+
+kiln_status kilni_nvrtc_reads_finish(kilni_nvrtc_reads *reads, const char *name, bool moves,
+                                     kilni_clock_words *words, kilni_text *ret_encoded,
+                                     const char **ret_why)
+{
+    const home h = {.path = name, .length = kilni_nvrtc_folder_length(name), .moves = moves};
+    if (reads->is_out_of_memory) {
+        return KILN_E_NO_MEMORY;
+    }
+    if (reads->spoiled) {
+        *ret_why = reads->spoiled;
+        return KILN_E_UNSUPPORTED;
+    }
+    kilni_text encoded = {0};
+    kiln_status status = encode(reads, &h, &encoded);
+    if (status == KILN_OK) {
+        status = kilni_nvrtc_reads_hold((kiln_bytes){encoded.bytes, encoded.length}, name, NULL);
+    }
+    if (status != KILN_OK) {
+        kilni_text_done(&encoded);
+        *ret_why = "files that changed meanwhile";
+        return status == KILN_E_NO_MEMORY ? status : KILN_E_UNSUPPORTED;
+    }
+    add_words(words, &reads->words);
+    *ret_encoded = encoded;
+    return KILN_OK;
+}
+
+/* ---- looking again ---- */
+
+/* The files that were found so far. */
+typedef struct seen_file {
+    dev_t device;
+    ino_t inode;
+    uint32_t index;
+} seen_file;
+
+typedef struct again {
+    seen_file *files;
+    size_t count;
+    const char *path; /* that was looked at last */
+} again;
+
+static uint32_t first_seen(again *a, uint32_t index, const found *now)
+{
+    for (size_t i = 0; i < a->count; i++) {
+        if (a->files[i].device == now->device && a->files[i].inode == now->inode) {
+            return a->files[i].index;
+        }
+    }
+    a->files[a->count++] = (seen_file){.device = now->device, .inode = now->inode, .index = index};
+    return index;
+}
+
+static kiln_status compare_file(again *a, uint32_t index, kilni_byte_reader *reader,
+                                const found *now)
+{
+    const uint64_t size = kilni_read_u64(reader);
+    const unsigned char *digest = kilni_read_bytes(reader, DIGEST_BYTES);
+    const uint32_t same = kilni_read_u32(reader);
+    if (reader->failed) {
+        return KILN_E_CORRUPT;
+    }
+    return size == now->size && memcmp(digest, now->digest, DIGEST_BYTES) == 0 &&
+                   same == first_seen(a, index, now)
+               ? KILN_OK
+               : KILN_MISS;
+}
+
+/* What a read's path is for this program; NULL: no memory. */
+static char *path_of(bool counts_from_home, const char *path, const home *h)
+{
+    const size_t before = counts_from_home ? h->length : 0, size = strlen(path) + 1;
+    char *joined = malloc(before + size);
+    if (joined) {
+        if (before > 0) {
+            memcpy(joined, h->path, before);
+        }
+        memcpy(joined + before, path, size);
+    }
+    return joined;
+}
+
+static kiln_status look_again(question asked, bool counts_from_home, const char *path,
+                              const home *h, found *ret_found)
+{
+    char *whole = path_of(counts_from_home, path, h);
+    const kiln_status status = whole ? look(asked, whole, NULL, ret_found) : KILN_E_NO_MEMORY;
+    free(whole);
+    return status == KILN_E_UNSUPPORTED ? KILN_MISS : status;
+}
+
+static kiln_status compare_next(again *a, uint32_t index, const home *h, kilni_byte_reader *reader)
+{
+    const uint8_t asked = kilni_read_u8(reader), what = kilni_read_u8(reader);
+    const bool counts_from_home = kilni_read_u8(reader) != 0;
+    const char *path = kilni_nvrtc_read_text(reader);
+    const char *text = what == FOUND_TEXT ? kilni_nvrtc_read_text(reader) : "";
+    if (reader->failed || !path || !text) {
+        return KILN_E_CORRUPT;
+    }
+    a->path = path;
+    found now = {0};
+    const kiln_status status = look_again((question)asked, counts_from_home, path, h, &now);
+    if (status != KILN_OK) {
+        return status;
+    }
+    if (what != now.what) {
+        return KILN_MISS;
+    }
+    if (what == FOUND_FILE) {
+        return compare_file(a, index, reader, &now);
+    }
+    return what != FOUND_TEXT || strcmp(text, now.text) == 0 ? KILN_OK : KILN_MISS;
+}
+
+/* Whether the result is good in this folder. */
+static kiln_status compare_home(again *a, const home *h, kilni_byte_reader *reader)
+{
+    const bool moves = kilni_read_u8(reader) != 0;
+    const char *folder = moves ? "" : kilni_nvrtc_read_text(reader);
+    if (reader->failed || !folder) {
+        return KILN_E_CORRUPT;
+    }
+    a->path = folder;
+    return moves || (strlen(folder) == h->length && memcmp(folder, h->path, h->length) == 0)
+               ? KILN_OK
+               : KILN_MISS;
+}
+
+static kiln_status compare_reads(again *a, const home *h, kilni_byte_reader *reader)
+{
+    const uint32_t count = kilni_read_u32(reader);
+    if (reader->failed || count > MAX_READS) {
+        return KILN_E_CORRUPT;
+    }
+    a->files = malloc((count + 1) * sizeof *a->files);
+    kiln_status status = a->files ? KILN_OK : KILN_E_NO_MEMORY;
+    for (uint32_t i = 0; i < count && status == KILN_OK; i++) {
+        status = compare_next(a, i, h, reader);
+    }
+    free(a->files);
+    return status == KILN_OK && reader->left != 0 ? KILN_E_CORRUPT : status;
+}
+
+kiln_status kilni_nvrtc_reads_hold(kiln_bytes encoded, const char *name, const char **ret_changed)
+{
+    const home h = {.path = name ? name : "", .length = kilni_nvrtc_folder_length(name)};
+    kilni_byte_reader reader = {.at = encoded.data, .left = encoded.size};
+    again a = {0};
+    kiln_status status = compare_home(&a, &h, &reader);
+    if (status == KILN_OK) {
+        status = compare_reads(&a, &h, &reader);
+    }
+    if (status == KILN_MISS && ret_changed) {
+        *ret_changed = a.path;
+    }
+    return status;
+}

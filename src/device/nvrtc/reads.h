@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The files that one compilation looked at, and what it found there. NVRTC can't say beforehand
+ * what it will read: that is noted while it does, and looked up again before a result is believed.
+ *
+ * A path counts as it was given, relative ones from the working directory of whoever asks. What
+ * counts of it is whether it is there, a file's content, which paths lead to the same file, and
+ * what a link says that was asked for.
+ */
+#pragma once
+
+#include <kiln/entry.h>
+#include <kiln/status.h>
+
+#include "base/text.h"
+#include "device/nvrtc/clock_words.h"
+
+/* Collects the reads of one compilation. One thread at a time. */
+typedef struct kilni_nvrtc_reads kilni_nvrtc_reads;
+
+kiln_status kilni_nvrtc_reads_new(kilni_nvrtc_reads **ret_reads);
+void kilni_nvrtc_reads_free(kilni_nvrtc_reads **reads);
+
+/* The compilation looks at a path, or is about to open what is there. */
+void kilni_nvrtc_reads_note(kilni_nvrtc_reads *reads, const char *path);
+
+/* The compilation reads what a link says, or the path without links. */
+void kilni_nvrtc_reads_note_link(kilni_nvrtc_reads *reads, const char *path);
+void kilni_nvrtc_reads_note_real_path(kilni_nvrtc_reads *reads, const char *path);
+
+/* It did something after which its result can't be believed to come from what was noted.
+ *
+ * @why  static text */
+void kilni_nvrtc_reads_spoil(kilni_nvrtc_reads *reads, const char *why);
+
+/* Looks at everything once more, after the compilation.
+ *
+ * @name         of the program; may be NULL
+ * @moves        whether the result is the same in another folder than that of the name: then paths
+ *               in there count from whatever folder that is; else it has to be the same one
+ * @words        [in, out] what the files say of the time is added
+ * @ret_encoded  [out] for kilni_nvrtc_reads_hold; kilni_text_done by the caller
+ * @ret_why      [out] static text
+ * Returns KILN_OK; KILN_E_UNSUPPORTED, with the reason; KILN_E_NO_MEMORY. Blocks: on reading. */
+kiln_status kilni_nvrtc_reads_finish(kilni_nvrtc_reads *reads, const char *name, bool moves,
+                                     kilni_clock_words *words, kilni_text *ret_encoded,
+                                     const char **ret_why);
+
+/* Whether everything is still as it was found, for a program of that name.
+ *
+ * @ret_changed  [out] may be NULL; with KILN_MISS: a path that is not what it was, or the folder
+ *               that the result is good in; in place, a part of a path where that counts from there
+ * Returns KILN_OK; KILN_MISS: something has changed; KILN_E_CORRUPT; KILN_E_NO_MEMORY. Threads:
+ * any. Blocks: on reading. */
+kiln_status kilni_nvrtc_reads_hold(kiln_bytes encoded, const char *name, const char **ret_changed);

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The encoding: version u32, count u32, then for each result the sizes u64 of its reads, its
+ * outputs and its code, and the first two.
+ */
+#include "device/nvrtc/results.h"
+
+#include "device/nvrtc/encoding.h"
+#include "device/nvrtc/reads.h"
+
+#define RESULTS_VERSION 1u
+
+static kiln_status append_result(const kilni_nvrtc_stored *result, kilni_text *answers,
+                                 kilni_text *payload)
+{
+    const size_t sizes[] = {result->reads.size, result->outputs.size, result->code.size};
+    kiln_status status = KILN_OK;
+    for (size_t i = 0; i < 3 && status == KILN_OK; i++) {
+        status = kilni_nvrtc_append_number(answers, sizes[i], 8);
+    }
+    if (status == KILN_OK) {
+        status = kilni_text_append_bytes(answers, result->reads.data, result->reads.size);
+    }
+    if (status == KILN_OK) {
+        status = kilni_text_append_bytes(answers, result->outputs.data, result->outputs.size);
+    }
+    return status == KILN_OK
+               ? kilni_text_append_bytes(payload, result->code.data, result->code.size)
+               : status;
+}
+
+kiln_status kilni_nvrtc_results_encode(const kilni_nvrtc_results *results, kilni_text *ret_answers,
+                                       kilni_text *ret_payload)
+{
+    kilni_text answers = {0}, payload = {0};
+    kiln_status status = kilni_nvrtc_append_number(&answers, RESULTS_VERSION, 4);
+    if (status == KILN_OK) {
+        status = kilni_nvrtc_append_number(&answers, results->count, 4);
+    }
+    for (size_t i = 0; i < results->count && status == KILN_OK; i++) {
+        status = append_result(&results->items[i], &answers, &payload);
+    }
+    if (status != KILN_OK) {
+        kilni_text_done(&answers);
+        kilni_text_done(&payload);
+        return status;
+    }
+    *ret_answers = answers;
+    *ret_payload = payload;
+    return KILN_OK;
+}
+
+static kiln_bytes read_part(kilni_byte_reader *reader, uint64_t size)
+{
+    const unsigned char *bytes = kilni_read_bytes(reader, size);
+    return (kiln_bytes){bytes, bytes ? (size_t)size : 0};
+}
+
+static void read_result(kilni_byte_reader *answers, kilni_byte_reader *payload,
+                        kilni_nvrtc_stored *result)
+{
+    const uint64_t reads = kilni_read_u64(answers), outputs = kilni_read_u64(answers),
+                   code = kilni_read_u64(answers);
+    result->reads = read_part(answers, reads);
+    result->outputs = read_part(answers, outputs);
+    result->code = read_part(payload, code);
+}
+
+kiln_status kilni_nvrtc_results_decode(const kiln_entry *entry, kilni_nvrtc_results *ret_results)
+{
+    const kiln_bytes given = kiln_entry_answers(entry), codes = kiln_entry_payload(entry);
+    kilni_byte_reader answers = {.at = given.data, .left = given.size};
+    kilni_byte_reader payload = {.at = codes.data, .left = codes.size};
+    kilni_nvrtc_results results = {0};
+    const uint32_t version = kilni_read_u32(&answers), count = kilni_read_u32(&answers);
+    if (answers.failed || version != RESULTS_VERSION || count == 0 ||
+        count > KILNI_NVRTC_RESULTS_MAX) {
+        return KILN_E_CORRUPT;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        read_result(&answers, &payload, &results.items[i]);
+    }
+    if (answers.failed || payload.failed || answers.left != 0 || payload.left != 0) {
+        return KILN_E_CORRUPT;
+    }
+    results.count = count;
+    *ret_results = results;
+    return KILN_OK;
+}
+
+kiln_status kilni_nvrtc_results_find(const kiln_entry *entry, const char *name,
+                                     kilni_nvrtc_outputs *ret_outputs, const char **ret_changed)
+{
+    kilni_nvrtc_results results;
+    kiln_status status = kilni_nvrtc_results_decode(entry, &results);
+    if (status != KILN_OK) {
+        return status;
+    }
+    status = KILN_MISS;
+    for (size_t i = 0; i < results.count && status == KILN_MISS; i++) {
+        const kilni_nvrtc_stored *result = &results.items[i];
+        status = kilni_nvrtc_reads_hold(result->reads, name, i == 0 ? ret_changed : NULL);
+        if (status == KILN_OK) {
+            status = kilni_nvrtc_outputs_decode(result->outputs, result->code, name, ret_outputs);
+        }
+    }
+    return status;
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What an entry of NVRTC's holds: a few results of the same program, each with the files that it
+ * was made from. All but one of them were made from files as they are not now, or elsewhere.
+ */
+#pragma once
+
+#include <kiln/entry.h>
+#include <kiln/status.h>
+
+#include "device/nvrtc/outputs.h"
+
+/* So many are kept, the newest first. */
+enum { KILNI_NVRTC_RESULTS_MAX = 4 };
+
+/* One result; points into what owns it. */
+typedef struct kilni_nvrtc_stored {
+    kiln_bytes reads;   /* for kilni_nvrtc_reads_hold */
+    kiln_bytes outputs; /* for kilni_nvrtc_outputs_decode, with the code */
+    kiln_bytes code;
+} kilni_nvrtc_stored;
+
+typedef struct kilni_nvrtc_results {
+    kilni_nvrtc_stored items[KILNI_NVRTC_RESULTS_MAX];
+    size_t count;
+} kilni_nvrtc_results;
+
+/* Makes the two parts of an entry: the payload is the codes, one after another, so that a tool that
+ * shows it shows the newest first.
+ *
+ * Returns KILN_OK; KILN_E_NO_MEMORY. kilni_text_done by the caller. */
+kiln_status kilni_nvrtc_results_encode(const kilni_nvrtc_results *results, kilni_text *ret_answers,
+                                       kilni_text *ret_payload);
+
+/* Takes an entry apart, which has to live as long as the results. KILN_OK; KILN_E_CORRUPT. */
+kiln_status kilni_nvrtc_results_decode(const kiln_entry *entry, kilni_nvrtc_results *ret_results);
+
+/* Looks for a result whose files are as they were, and decodes it.
+ *
+ * @name         of the program; may be NULL
+ * @ret_changed  [out] as kilni_nvrtc_reads_hold, of the newest result; lives as long as the entry
+ * Returns KILN_OK; KILN_MISS: none is; KILN_E_CORRUPT; KILN_E_NO_MEMORY. Blocks: on reading. */
+kiln_status kilni_nvrtc_results_find(const kiln_entry *entry, const char *name,
+                                     kilni_nvrtc_outputs *ret_outputs, const char **ret_changed);

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * NVRTC's device ops on a GPU: a program is built, captured, loaded from what was captured, and
+ * both are launched.
+ *
+ * usage: ops LIBNVRTC
+ * Exits with 77 where there is no GPU.
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <kiln/nvrtc.h>
+
+enum { COUNT = 1024 };
+
+typedef unsigned long long device_pointer;
+
+static void *driver;
+
+/* A function of the driver's; its type is the caller's to know. */
+static void *find(const char *name)
+{
+    void *function = dlsym(driver, name);
+    if (!function) {
+        fprintf(stderr, "no %s\n", name);
+        exit(1);
+    }
+    return function;
+}
+
+static void check(int result, const char *what)
+{
+    if (result != 0) {
+        fprintf(stderr, "%s answered %d\n", what, result);
+        exit(1);
+    }
+}
+
+static void *make_context(void)
+{
+    void *context = NULL;
+    driver = dlopen("libcuda.so.1", RTLD_NOW);
+    if (!driver || ((int (*)(unsigned))find("cuInit"))(0) != 0) {
+        printf("skipped: no GPU\n");
+        exit(77);
+    }
+    check(((int (*)(void **, int))find("cuDevicePrimaryCtxRetain"))(&context, 0), "retain");
+    check(((int (*)(void *))find("cuCtxSetCurrent"))(context), "cuCtxSetCurrent");
+    return context;
+}
+
+static void launch(void *kernel)
+{
+    static int x[COUNT];
+    device_pointer memory = 0;
+    void *arguments[] = {&memory};
+    check(((int (*)(device_pointer *, size_t))find("cuMemAlloc_v2"))(&memory, sizeof x), "alloc");
+    check(((int (*)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                    void *, void **, void **))find("cuLaunchKernel"))(
+              kernel, COUNT / 256, 1, 1, 256, 1, 1, 0, NULL, arguments, NULL),
+          "cuLaunchKernel");
+    check(((int (*)(void *, device_pointer, size_t))find("cuMemcpyDtoH_v2"))(x, memory, sizeof x),
+          "copy");
+    check(((int (*)(device_pointer))find("cuMemFree_v2"))(memory), "free");
+    for (int i = 0; i < COUNT; i++) {
+        if (x[i] != 3 * i) {
+            fprintf(stderr, "x[%d] is %d\n", i, x[i]);
+            exit(1);
+        }
+    }
+}
+
+static kiln_entry *make_entry(const kiln_capture *captured, const kiln_key *key)
+{
+    const kiln_entry_params params = {
+        .struct_size = sizeof params,
+        .key = key,
+        .kind = KILN_ENTRY_PROGRAM,
+        .provenance = {.struct_size = sizeof params.provenance},
+        .answers = {captured->answers, captured->answers_size},
+        .payload = {captured->payload, captured->payload_size},
+    };
+    kiln_entry *entry = NULL;
+    check(kiln_entry_new(&params, &entry), "kiln_entry_new");
+    return entry;
+}
+
+static kiln_key *make_key(kiln_nvrtc_device *device, const kiln_program_source *source)
+{
+    kiln_key_builder *builder = NULL;
+    kiln_key *key = NULL;
+    check(kiln_key_builder_new(&builder), "kiln_key_builder_new");
+    check(kiln_nvrtc_ops()->identity(device, builder), "identity");
+    check(kiln_nvrtc_ops()->describe(device, source, builder, NULL), "describe");
+    check(kiln_key_builder_finish(builder, &key), "kiln_key_builder_finish");
+    kiln_key_builder_free(&builder);
+    return key;
+}
+
+int main(int argc, char **argv)
+{
+    static const char text[] = "template <int N> __global__ void times(int *x)\n"
+                               "{\n"
+                               "    const int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
+                               "    x[i] = N * i;\n"
+                               "}\n";
+    if (argc != 2) {
+        fprintf(stderr, "usage: ops LIBNVRTC\n");
+        return 2;
+    }
+    const kiln_nvrtc_device_params params = {
+        .struct_size = sizeof params, .nvrtc = argv[1], .context = make_context()};
+    const kiln_program_source source = {.struct_size = sizeof source,
+                                        .form = KILN_SOURCE_TEXT,
+                                        .code = {text, strlen(text)},
+                                        .options = "--kiln-name-expression=times<3>"};
+    const kiln_device_ops *ops = kiln_nvrtc_ops();
+    kiln_nvrtc_device *device = NULL;
+    kiln_error error = {.struct_size = sizeof error};
+    void *program = NULL, *kernel = NULL;
+    char *log = NULL;
+    kiln_capture captured = {0};
+    const kiln_status status = kiln_nvrtc_device_new(&params, &device, &error);
+    if (status != KILN_OK) {
+        fprintf(stderr, "%s\n", error.text);
+        return 1;
+    }
+    kiln_key *key = make_key(device, &source);
+    check(ops->build(device, &source, &program, &log), "build");
+    check(ops->kernel(device, program, "times<3>", &kernel), "kernel");
+    launch(kernel);
+    check(ops->kernel(device, program, "no_such_kernel", &kernel) != KILN_MISS, "no kernel");
+    check(ops->capture(device, program, &captured), "capture");
+    ops->release_program(device, program);
+
+    kiln_entry *entry = make_entry(&captured, key);
+    check(ops->load(device, &source, entry, &program), "load");
+    check(ops->kernel(device, program, "times<3>", &kernel), "kernel");
+    launch(kernel);
+    ops->release_program(device, program);
+    kiln_entry_release(&entry);
+    kiln_capture_done(&captured);
+    kiln_key_release(&key);
+    kiln_nvrtc_device_free(&device);
+    free(log);
+    puts("launched, as built and as found");
+    return 0;
+}

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PyTorch's kernels that NVRTC compiles. Exits with 77 where there is no GPU or no PyTorch."""
+
+import hashlib
+import sys
+import time
+
+try:
+    import torch
+    if not torch.cuda.is_available():
+        raise RuntimeError("no GPU")
+except Exception as error:  # what is raised differs by what is missing
+    print(f"skipped: {error}")
+    sys.exit(77)
+
+
+def main():
+    jiterated = torch.cuda.jiterator._create_jit_fn(
+        "template <typename T> T blend(T x, T y, T a) { return x * a + y * (T(1) - a); }", a=0.5)
+    x = torch.arange(4096, device="cuda", dtype=torch.float32)
+    start = time.perf_counter()
+    results = [jiterated(x, x + 1, a=a) for a in (0.25, 0.75)]
+    # Special functions are compiled when they are first used.
+    results += [torch.special.bessel_j0(x / 512), torch.special.zeta(x + 2, x + 1)]
+    torch.cuda.synchronize()
+    print(f"kernels took {(time.perf_counter() - start) * 1e3:.0f} ms", file=sys.stderr)
+    assert torch.equal(results[0], x * 0.25 + (x + 1) * 0.75)
+    digest = hashlib.sha256(b"".join(r.cpu().numpy().tobytes() for r in results))
+    print(f"results {digest.hexdigest()}")
+
+
+if __name__ == "__main__":
+    main()

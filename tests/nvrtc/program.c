@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A program that knows nothing of Kiln: compiles a source with NVRTC as its arguments say and
+ * writes down all that NVRTC answers, so that a run with the layer can be compared with one
+ * without.
+ *
+ * usage: program [OPTION]... [-- NVRTC-OPTION...]
+ *   --library PATH     open this libnvrtc; where the program is linked to one: none is opened
+ *   --source FILE      what to compile
+ *   --name NAME        what to call it
+ *   --header NAME FILE, --expression TEXT, any number of times
+ *   --callback         with a callback that lets it go on
+ *   --twice            compiled a second time
+ *   --unknown          a function that no layer knows is called, before or after
+ *   --unknown-before   the compilation
+ *   --misuse           calls that NVRTC refuses
+ *   --threads N        so many programs at once, each with -DTHREAD=its number
+ *   --fork             in a child process
+ */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "device/nvrtc/functions.h"
+
+enum { LIST_MAX = 64, THREADS_MAX = 16 };
+
+typedef struct job {
+    const char *library;
+    char *source;
+    const char *name;
+    int header_count;
+    const char *header_names[LIST_MAX];
+    char *headers[LIST_MAX];
+    int expression_count;
+    const char *expressions[LIST_MAX];
+    int option_count;
+    const char *options[LIST_MAX];
+    int callback, twice, unknown, unknown_before, misuse, threads, fork;
+} job;
+
+typedef int unknown_fn(kilni_nvrtc_program program, size_t *ret_size);
+
+static kilni_nvrtc_functions nvrtc;
+static unknown_fn *unknown;
+
+/* ---- the library ---- */
+
+#ifdef LINKED
+kilni_nvrtc_create_fn nvrtcCreateProgram;
+kilni_nvrtc_destroy_fn nvrtcDestroyProgram;
+kilni_nvrtc_compile_fn nvrtcCompileProgram;
+kilni_nvrtc_add_name_fn nvrtcAddNameExpression;
+kilni_nvrtc_lowered_name_fn nvrtcGetLoweredName;
+kilni_nvrtc_size_fn nvrtcGetProgramLogSize, nvrtcGetPTXSize, nvrtcGetCUBINSize;
+kilni_nvrtc_get_fn nvrtcGetProgramLog, nvrtcGetPTX, nvrtcGetCUBIN;
+
+/* By calls, and by an address: loaders bind the two in different ways. */
+static int create_by_call(kilni_nvrtc_program *program, const char *source, const char *name,
+                          int header_count, const char *const *headers,
+                          const char *const *header_names)
+{
+    return nvrtcCreateProgram(program, source, name, header_count, headers, header_names);
+}
+
+static int compile_by_call(kilni_nvrtc_program program, int count, const char *const *options)
+{
+    return nvrtcCompileProgram(program, count, options);
+}
+
+static void find_nvrtc(const char *library)
+{
+    (void)library;
+    nvrtc = (kilni_nvrtc_functions){
+        .create = create_by_call,
+        .destroy = nvrtcDestroyProgram,
+        .compile = compile_by_call,
+        .add_name = nvrtcAddNameExpression,
+        .lowered_name = nvrtcGetLoweredName,
+        .size = {nvrtcGetProgramLogSize, nvrtcGetPTXSize, nvrtcGetCUBINSize},
+        .get = {nvrtcGetProgramLog, nvrtcGetPTX, nvrtcGetCUBIN},
+    };
+}
+#else
+static void find_nvrtc(const char *library)
+{
+    void *handle = library ? dlopen(library, RTLD_NOW | RTLD_LOCAL) : NULL;
+    if (!handle) {
+        fprintf(stderr, "no libnvrtc: %s\n", library ? dlerror() : "--library is missing");
+        exit(2);
+    }
+#define FIND(member, type, exported) nvrtc.member = (type *)dlsym(handle, exported);
+    KILNI_NVRTC_FUNCTIONS(FIND)
+#undef FIND
+    unknown = (unknown_fn *)dlsym(handle, "nvrtcGetNovelty");
+}
+#endif
+
+/* ---- what is asked ---- */
+
+static unsigned long long digest(const char *bytes, size_t size)
+{
+    unsigned long long value = 14695981039346656037ull;
+    for (size_t i = 0; i < size; i++) {
+        value = (value ^ (unsigned char)bytes[i]) * 1099511628211ull;
+    }
+    return value;
+}
+
+static const char *const output_names[KILNI_NVRTC_OUTPUT_COUNT] = {"log",   "ptx",     "cubin",
+                                                                   "ltoir", "optixir", "nvvm"};
+
+static void write_output(FILE *to, kilni_nvrtc_program program, int output)
+{
+    if (!nvrtc.size[output] || !nvrtc.get[output]) {
+        return;
+    }
+    size_t size = 4711;
+    int result = nvrtc.size[output](program, &size);
+    fprintf(to, "%s: %d, %zu bytes", output_names[output], result, size);
+    /* One byte more than is asked for: it has to stay as it is. */
+    char *bytes = malloc(size + 1);
+    memset(bytes, 'x', size + 1);
+    result = nvrtc.get[output](program, bytes);
+    fprintf(to, ", %d, %016llx%s\n", result, digest(bytes, size), bytes[size] == 'x' ? "" : " +1");
+    if (output == KILNI_NVRTC_LOG && size > 0) {
+        fprintf(to, "%s\n", bytes);
+    }
+    free(bytes);
+}
+
+static void write_name(FILE *to, kilni_nvrtc_program program, const char *expression)
+{
+    const char *lowered = NULL;
+    const int result = nvrtc.lowered_name(program, expression, &lowered);
+    fprintf(to, "name %s: %d %s\n", expression, result, lowered ? lowered : "-");
+}
+
+static void write_all(FILE *to, const job *j, kilni_nvrtc_program program)
+{
+    for (int i = 0; i < KILNI_NVRTC_OUTPUT_COUNT; i++) {
+        write_output(to, program, i);
+    }
+    for (int i = 0; i < j->expression_count; i++) {
+        write_name(to, program, j->expressions[i]);
+    }
+}
+
+static void write_misuse(FILE *to, kilni_nvrtc_program program)
+{
+    const char *lowered = NULL;
+    for (int i = 0; i < KILNI_NVRTC_OUTPUT_COUNT; i++) {
+        if (nvrtc.size[i] && nvrtc.get[i]) {
+            fprintf(to, "misuse %s: %d", output_names[i], nvrtc.size[i](program, NULL));
+            fprintf(to, " %d", nvrtc.get[i](program, NULL));
+            fprintf(to, " %d\n", nvrtc.size[i](NULL, &(size_t){0}));
+        }
+    }
+    write_name(to, program, "never_added<int>");
+    fprintf(to, "misuse name: %d", nvrtc.lowered_name(program, NULL, &lowered));
+    fprintf(to, " %d", nvrtc.lowered_name(program, "x", NULL));
+    fprintf(to, " %d", nvrtc.add_name(program, "late<int>"));
+    fprintf(to, " %d\n", nvrtc.add_name(program, NULL));
+}
+
+static int go_on(void *payload, void *reserved)
+{
+    (void)payload, (void)reserved;
+    return 0;
+}
+
+static void write_unknown(FILE *to, kilni_nvrtc_program program)
+{
+    size_t size = 0;
+    if (unknown) {
+        const int result = unknown(program, &size);
+        fprintf(to, "unknown: %d %zu\n", result, size);
+    }
+}
+
+static void run(FILE *to, const job *j)
+{
+    kilni_nvrtc_program program = NULL;
+    fprintf(to, "create: %d\n",
+            nvrtc.create(&program, j->source, j->name, j->header_count,
+                         (const char *const *)j->headers, j->header_names));
+    for (int i = 0; i < j->expression_count; i++) {
+        fprintf(to, "add: %d\n", nvrtc.add_name(program, j->expressions[i]));
+    }
+    if (j->callback && nvrtc.set_callback) {
+        fprintf(to, "callback: %d\n", nvrtc.set_callback(program, go_on, to));
+    }
+    if (j->misuse) {
+        write_all(to, j, program);
+        fprintf(to, "misuse compile: %d", nvrtc.compile(program, -1, NULL));
+        fprintf(to, " %d", nvrtc.compile(program, 1, NULL));
+        fprintf(to, " %d\n", nvrtc.compile(NULL, 0, NULL));
+    }
+    if (j->unknown_before) {
+        write_unknown(to, program);
+    }
+    fprintf(to, "compile: %d\n", nvrtc.compile(program, j->option_count, j->options));
+    write_all(to, j, program);
+    if (j->unknown) {
+        write_unknown(to, program);
+        write_all(to, j, program);
+    }
+    if (j->misuse) {
+        write_misuse(to, program);
+    }
+    if (j->twice) {
+        fprintf(to, "compile: %d\n", nvrtc.compile(program, j->option_count, j->options));
+        write_all(to, j, program);
+    }
+    fprintf(to, "destroy: %d", nvrtc.destroy(&program));
+    fprintf(to, " %d %s\n", nvrtc.destroy(&program), program ? "left" : "gone");
+}
+
+/* ---- several at once ---- */
+
+typedef struct worker {
+    pthread_t thread;
+    job job;
+    char define[32];
+    char *text;
+} worker;
+
+static void *work(void *user)
+{
+    worker *w = user;
+    size_t size = 0;
+    FILE *to = open_memstream(&w->text, &size);
+    run(to, &w->job);
+    fclose(to);
+    return NULL;
+}
+
+static void run_threads(const job *j)
+{
+    static worker workers[THREADS_MAX];
+    for (int i = 0; i < j->threads; i++) {
+        workers[i].job = *j;
+        snprintf(workers[i].define, sizeof workers[i].define, "-DTHREAD=%d", i / 2);
+        workers[i].job.options[workers[i].job.option_count++] = workers[i].define;
+        pthread_create(&workers[i].thread, NULL, work, &workers[i]);
+    }
+    for (int i = 0; i < j->threads; i++) {
+        pthread_join(workers[i].thread, NULL);
+        fputs(workers[i].text, stdout);
+        free(workers[i].text);
+    }
+}
+
+static int run_in_child(const job *j)
+{
+    fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+        run(stdout, j);
+        exit(0);
+    }
+    int status = 1;
+    waitpid(child, &status, 0);
+    return status == 0 ? 0 : 1;
+}
+
+/* ---- arguments ---- */
+
+static char *read_file(const char *path)
+{
+    FILE *file = fopen(path, "r");
+    char *text = NULL;
+    size_t size = 0;
+    if (!file || getdelim(&text, &size, '\0', file) < 0) {
+        fprintf(stderr, "%s can't be read\n", path);
+        exit(2);
+    }
+    fclose(file);
+    return text;
+}
+
+static int is(const char *argument, const char *option)
+{
+    return strcmp(argument, option) == 0;
+}
+
+static void read_arguments(job *j, char **at)
+{
+    for (; *at && !is(*at, "--"); at++) {
+        if (is(*at, "--library")) {
+            j->library = *++at;
+        } else if (is(*at, "--source")) {
+            j->source = read_file(*++at);
+        } else if (is(*at, "--name")) {
+            j->name = *++at;
+        } else if (is(*at, "--header")) {
+            j->header_names[j->header_count] = *++at;
+            j->headers[j->header_count++] = read_file(*++at);
+        } else if (is(*at, "--expression")) {
+            j->expressions[j->expression_count++] = *++at;
+        } else if (is(*at, "--threads")) {
+            j->threads = atoi(*++at);
+        } else {
+            j->callback |= is(*at, "--callback");
+            j->twice |= is(*at, "--twice");
+            j->unknown |= is(*at, "--unknown");
+            j->unknown_before |= is(*at, "--unknown-before");
+            j->misuse |= is(*at, "--misuse");
+            j->fork |= is(*at, "--fork");
+        }
+    }
+    while (*at && *++at) {
+        j->options[j->option_count++] = *at;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    static job j;
+    (void)argc;
+    read_arguments(&j, argv + 1);
+    find_nvrtc(j.library);
+    if (j.fork) {
+        run(stdout, &j);
+        return run_in_child(&j);
+    }
+    if (j.threads > 0) {
+        run_threads(&j);
+    } else {
+        run(stdout, &j);
+    }
+    return 0;
+}

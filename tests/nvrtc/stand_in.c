@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A libnvrtc for tests of what the real one can't be made to do, or where there is none. Its "PTX"
+ * is the source with what it includes, and the options. It can do something that no layer knows
+ * (nvrtcGetNovelty), sleeps and complains when the source says so, counts what it compiles on the
+ * descriptor that STAND_IN_COUNT names, and writes to that of STAND_IN_CHANGES while it compiles.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "device/nvrtc/functions.h"
+
+#define EXPORTED __attribute__((visibility("default")))
+
+enum { NAMES_MAX = 16, INVALID_INPUT = 3 };
+
+struct kilni_nvrtc_handle {
+    char *source, *name;
+    int header_count;
+    char *headers[NAMES_MAX], *header_names[NAMES_MAX];
+    int name_count;
+    char *names[NAMES_MAX], *lowered[NAMES_MAX];
+    char *ptx, *log;
+    int is_compiled;
+};
+
+EXPORTED kilni_nvrtc_version_fn nvrtcVersion;
+EXPORTED kilni_nvrtc_create_fn nvrtcCreateProgram;
+EXPORTED kilni_nvrtc_destroy_fn nvrtcDestroyProgram;
+EXPORTED kilni_nvrtc_compile_fn nvrtcCompileProgram;
+EXPORTED kilni_nvrtc_add_name_fn nvrtcAddNameExpression;
+EXPORTED kilni_nvrtc_lowered_name_fn nvrtcGetLoweredName;
+EXPORTED kilni_nvrtc_size_fn nvrtcGetProgramLogSize, nvrtcGetPTXSize, nvrtcGetNovelty;
+EXPORTED kilni_nvrtc_get_fn nvrtcGetProgramLog, nvrtcGetPTX;
+
+int nvrtcVersion(int *major, int *minor)
+{
+    *major = 99;
+    *minor = 1;
+    return 0;
+}
+
+int nvrtcCreateProgram(kilni_nvrtc_program *program, const char *source, const char *name,
+                       int header_count, const char *const *headers,
+                       const char *const *header_names)
+{
+    kilni_nvrtc_program made = calloc(1, sizeof *made);
+    made->source = strdup(source);
+    made->name = strdup(name ? name : "default_program");
+    made->header_count = header_count;
+    for (int i = 0; i < header_count; i++) {
+        made->headers[i] = strdup(headers[i]);
+        made->header_names[i] = strdup(header_names[i]);
+    }
+    made->ptx = strdup("");
+    made->log = strdup("");
+    *program = made;
+    return 0;
+}
+
+int nvrtcDestroyProgram(kilni_nvrtc_program *program)
+{
+    kilni_nvrtc_program p = program ? *program : NULL;
+    if (!p) {
+        return KILNI_NVRTC_INVALID_PROGRAM;
+    }
+    for (int i = 0; i < NAMES_MAX; i++) {
+        free(p->headers[i]);
+        free(p->header_names[i]);
+        free(p->names[i]);
+        free(p->lowered[i]);
+    }
+    free(p->source);
+    free(p->name);
+    free(p->ptx);
+    free(p->log);
+    free(p);
+    *program = NULL;
+    return 0;
+}
+
+static void count_compilation(void)
+{
+    const char *file = getenv("STAND_IN_COUNT");
+    if (file && write(atoi(file), "x", 1) != 1) {
+        abort();
+    }
+}
+
+/* The included file's text; NULL where it isn't there. */
+static char *read_include(const char *folder, const char *name)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s%s%s", folder, *folder ? "/" : "", name);
+    struct stat facts;
+    FILE *file = stat(path, &facts) == 0 ? fopen(path, "r") : NULL;
+    char *text = NULL;
+    size_t size = 0;
+    if (file && getdelim(&text, &size, '\0', file) < 0) {
+        free(text);
+        text = NULL;
+    }
+    if (file) {
+        fclose(file);
+    }
+    return text;
+}
+
+static char *find_include(const char *name, int option_count, const char *const *options)
+{
+    char *text = read_include("", name);
+    for (int i = 0; i < option_count && !text; i++) {
+        if (strncmp(options[i], "-I", 2) == 0) {
+            text = read_include(options[i] + 2, name);
+        }
+    }
+    return text;
+}
+
+static int preprocess(kilni_nvrtc_program p, int option_count, const char *const *options, FILE *to)
+{
+    char *lines = strdup(p->source), *rest = lines, *line;
+    int missing = 0;
+    while ((line = strsep(&rest, "\n")) != NULL) {
+        char name[256];
+        if (sscanf(line, "#include \"%255[^\"]\"", name) != 1) {
+            fprintf(to, "%s\n", line);
+            continue;
+        }
+        char *text = find_include(name, option_count, options);
+        missing |= !text;
+        fprintf(to, "%s\n", text ? text : "");
+        free(text);
+    }
+    free(lines);
+    return missing;
+}
+
+/* What the source says to do beside. */
+static void obey(kilni_nvrtc_program p, FILE *log)
+{
+    if (strstr(p->source, "SLEEP")) {
+        usleep(200000);
+    }
+    if (strstr(p->source, "WARN")) {
+        fprintf(log, "%s(1): warning: \"%s\"\n", p->name, p->name);
+    }
+    if (strstr(p->source, "OPEN_TO_WRITE")) {
+        close(open("/dev/null", O_WRONLY)); /* NOLINT */
+    }
+    if (strstr(p->source, "READ_A_DEVICE")) {
+        close(open("/dev/zero", O_RDONLY)); /* NOLINT */
+    }
+    if (strstr(p->source, "RUN_A_PROCESS")) {
+        FILE *process = popen("true", "r"); /* NOLINT */
+        pclose(process);
+    }
+    const char *file = getenv("STAND_IN_CHANGES");
+    if (file && write(atoi(file), "y", 1) != 1) {
+        abort();
+    }
+}
+
+int nvrtcCompileProgram(kilni_nvrtc_program p, int option_count, const char *const *options)
+{
+    if (!p) {
+        return KILNI_NVRTC_INVALID_PROGRAM;
+    }
+    if (option_count < 0 || (option_count > 0 && !options)) {
+        return INVALID_INPUT;
+    }
+    size_t ptx_size, log_size;
+    free(p->ptx);
+    free(p->log);
+    FILE *ptx = open_memstream(&p->ptx, &ptx_size), *log = open_memstream(&p->log, &log_size);
+    count_compilation();
+    const int missing = preprocess(p, option_count, options, ptx);
+    for (int i = 0; i < option_count; i++) {
+        fprintf(ptx, "// %s\n", options[i]);
+    }
+    obey(p, log);
+    fclose(ptx);
+    fclose(log);
+    for (int i = 0; i < p->name_count; i++) {
+        p->lowered[i] = NULL;
+        if (asprintf(&p->lowered[i], "_Z_%s", p->names[i]) < 0) {
+            abort();
+        }
+    }
+    p->is_compiled = !missing && !strstr(p->source, "ERROR");
+    return p->is_compiled ? 0 : KILNI_NVRTC_COMPILATION;
+}
+
+int nvrtcAddNameExpression(kilni_nvrtc_program p, const char *expression)
+{
+    if (!expression) {
+        return INVALID_INPUT;
+    }
+    if (p->is_compiled) {
+        return KILNI_NVRTC_NAMES_AFTER_COMPILATION;
+    }
+    p->names[p->name_count++] = strdup(expression);
+    return 0;
+}
+
+int nvrtcGetLoweredName(kilni_nvrtc_program p, const char *expression, const char **ret_name)
+{
+    if (!expression || !ret_name) {
+        return INVALID_INPUT;
+    }
+    for (int i = 0; i < p->name_count && p->is_compiled; i++) {
+        if (strcmp(p->names[i], expression) == 0) {
+            *ret_name = p->lowered[i];
+            return 0;
+        }
+    }
+    return p->is_compiled ? KILNI_NVRTC_NAME_NOT_VALID : 9;
+}
+
+static int size_of(kilni_nvrtc_program p, const char *text, size_t *ret_size)
+{
+    if (!p) {
+        return KILNI_NVRTC_INVALID_PROGRAM;
+    }
+    if (!ret_size) {
+        return INVALID_INPUT;
+    }
+    *ret_size = strlen(text) + 1;
+    return 0;
+}
+
+static int copy(const char *text, char *bytes)
+{
+    if (!bytes) {
+        return INVALID_INPUT;
+    }
+    memcpy(bytes, text, strlen(text) + 1);
+    return 0;
+}
+
+int nvrtcGetProgramLogSize(kilni_nvrtc_program p, size_t *ret_size)
+{
+    return size_of(p, p ? p->log : "", ret_size);
+}
+
+int nvrtcGetProgramLog(kilni_nvrtc_program p, char *log)
+{
+    return copy(p->log, log);
+}
+
+int nvrtcGetPTXSize(kilni_nvrtc_program p, size_t *ret_size)
+{
+    return size_of(p, p ? p->ptx : "", ret_size);
+}
+
+int nvrtcGetPTX(kilni_nvrtc_program p, char *ptx)
+{
+    return copy(p->ptx, ptx);
+}
+
+/* What a later version may add. */
+int nvrtcGetNovelty(kilni_nvrtc_program p, size_t *ret_size)
+{
+    *ret_size = strlen(p->ptx);
+    return p->is_compiled ? 0 : 42;
+}

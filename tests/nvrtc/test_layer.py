@@ -1,0 +1,348 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The layer of NVRTC over a libnvrtc that stands in for the real one, so that this runs anywhere and
+can make it do what the real one does not."""
+
+import os
+import subprocess
+import time
+import unittest
+
+import layer_case
+from layer_case import ARGUMENTS
+
+SOURCE = "__global__ void k(float *x) { *x = 1; }\n"
+
+
+class StandIn(layer_case.LayerCase):
+    library = ARGUMENTS.stand_in
+
+    def source(self, text=SOURCE, name="k.cu"):
+        return ["--source", self.file(name, text)]
+
+    def compile_count(self):
+        """A descriptor that counts; call again for the count since."""
+        if "STAND_IN_COUNT" not in self.environment:
+            reader, writer = os.pipe2(os.O_NONBLOCK)
+            self.addCleanup(os.close, reader)
+            self.addCleanup(os.close, writer)
+            self.counted = reader
+            self.environment["STAND_IN_COUNT"] = str(writer)
+        try:
+            return len(os.read(self.counted, 65536))
+        except BlockingIOError:
+            return 0
+
+
+class Ways(StandIn):
+    def test_cold_and_warm(self):
+        self.compile_count()
+        self.expect_hit_after(*self.source("WARN\n" + SOURCE), "--name", "k.cu",
+                              "--expression", "k<int>", "--expression", "&c", "--", "-a", "-b")
+        self.assertEqual(self.compile_count(), 2)  # without the layer, and cold
+
+    def test_memory(self):
+        plain = self.run_program(*self.source(), "--threads", "1", kiln=False)
+        self.assertEqual(self.run_program(*self.source(), "--threads", "1"), plain)
+
+    def test_misuse(self):
+        self.expect_hit_after(*self.source(), "--misuse", "--expression", "k<int>")
+
+    def test_failures_are_not_kept(self):
+        for text in ("ERROR", '#include "absent.h"'):
+            plain = self.run_program(*self.source(text), kiln=False)
+            self.assertIn(b"compile: 6", plain)
+            for _ in range(2):
+                self.assertEqual(self.run_program(*self.source(text), expect=["failed"]), plain)
+
+    def test_compiled_twice(self):
+        arguments = [*self.source(), "--twice"]
+        plain = self.run_program(*arguments, kiln=False)
+        self.assertEqual(self.run_program(*arguments, expect=["built"]), plain)
+        self.assertEqual(
+            self.run_program(*arguments, expect=["hit-store", "passed-through"]), plain)
+
+    def test_unknown_function(self):
+        arguments = [*self.source(), "--unknown", "--expression", "k<int>"]
+        plain = self.run_program(*arguments, kiln=False)
+        self.assertIn(b"unknown: 0", plain)
+        self.assertEqual(self.run_program(*arguments, expect=["built"]), plain)
+        self.assertEqual(
+            self.run_program(*arguments, expect=["hit-store", "passed-through"]), plain)
+
+    def test_unknown_function_before(self):
+        self.expect_pass(*self.source(), "--unknown-before", why="that is not known")
+
+    def test_disabled(self):
+        self.environment["KILN_DISABLE"] = "1"
+        self.run_program(*self.source(), expect=[])
+        self.assertFalse(os.path.exists(self.cache))
+
+    def test_read_only(self):
+        self.run_program(*self.source(), expect=["built"])
+        self.environment["KILN_READONLY"] = "1"
+        self.run_program(*self.source(), expect=["hit-store"])
+        self.run_program(*self.source("other"), expect=["built"])
+        self.run_program(*self.source("other"), expect=["built"])
+
+    def test_without_the_layer_beside_the_audit_library(self):
+        folder = os.path.dirname(self.file("alone/x", ""))
+        audit = os.path.join(os.path.dirname(ARGUMENTS.kiln), "../../layers/nvrtc",
+                             "libkiln_nvrtc_audit.so")
+        with open(audit, "rb") as file:
+            library = file.read()
+        path = os.path.join(folder, "libkiln_nvrtc_audit.so")
+        with open(path, "wb") as file:
+            file.write(library)
+        self.environment["LD_AUDIT"] = path
+        plain = self.run_program(*self.source(), kiln=False, expect=[])
+        del self.environment["LD_AUDIT"]
+        self.assertEqual(self.run_program(*self.source(), kiln=False), plain)
+
+    def test_forked_child(self):
+        arguments = [*self.source(), "--fork"]
+        plain = self.run_program(*arguments, kiln=False)
+        self.assertEqual(self.run_program(*arguments), plain)
+        self.assertIn(("passed-through", "nvrtcCompileProgram: a forked process"), self.last)
+
+    def test_damaged_entry(self):
+        plain = self.expect_hit_after(*self.source())
+        paths = [os.path.join(folder, name)
+                 for folder, _, names in os.walk(os.path.join(self.cache, "v1"))
+                 for name in names if len(name) == 32]
+        self.assertEqual(len(paths), 1)
+        with open(paths[0], "r+b") as file:
+            file.seek(-20, os.SEEK_END)
+            byte = file.read(1)[0]
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([byte ^ 1]))
+        self.assertEqual(self.run_program(*self.source(), expect=["built"]), plain)
+        self.assertEqual(self.run_program(*self.source(), expect=["hit-store"]), plain)
+
+
+class Inputs(StandIn):
+    def test_each_counts(self):
+        header = self.file("h", "one")
+        first = [*self.source(), "--name", "k.cu", "--header", "h.h", header, "--expression", "a",
+                 "--expression", "b", "--", "-x", "-y"]
+        self.run_program(*first, expect=["built"])
+        self.run_program(*first, expect=["hit-store"])
+        other = self.file("other", "two")
+        variants = [
+            [*self.source("changed", "other.cu"), *first[2:]],
+            [*first[:3], "l.cu", *first[4:]],
+            [*first[:5], "i.h", *first[6:]],
+            [*first[:6], other, *first[7:]],
+            [*first[:8], "A", *first[9:]],
+            [*first[:7], "--expression", "b", "--expression", "a", *first[11:]],
+            [*first[:7], *first[9:]],
+            [*first, "-z"],
+            [*first[:-2], "-y", "-x"],
+            [*first[:-2], "-x-y"],
+        ]
+        for variant in variants:
+            self.run_program(*variant, expect=["built"])
+        for variant in [first, *variants]:
+            self.run_program(*variant, expect=["hit-store"])
+
+    def test_no_name_is_not_an_empty_one(self):
+        self.run_program(*self.source(), expect=["built"])
+        self.run_program(*self.source(), "--name", "", expect=["built"])
+
+    def test_variables(self):
+        self.run_program(*self.source(), expect=["built"])
+        self.environment["NVRTC_SOMETHING"] = "1"
+        self.run_program(*self.source(), expect=["built"])
+        self.environment["UNRELATED"] = "1"
+        self.run_program(*self.source(), expect=["hit-store"])
+        self.environment["KILN_KEY_ENV"] = "UNREL*"
+        self.run_program(*self.source(), expect=["built"])
+
+    def test_working_directory_where_it_may_be_in_the_result(self):
+        elsewhere = os.path.dirname(self.file("elsewhere/x", ""))
+        self.environment.pop("PWD", None)
+        for options, outcome in (([], "hit-store"), (["--", "-G"], "built"),
+                                 (["--", "--generate-line-info"], "built"),
+                                 (["--", "-dlto"], "built"), (["--", "-optix-ir"], "built")):
+            self.run_program(*self.source(), *options, expect=["built"])
+            self.run_program(*self.source(), *options, expect=[outcome], cwd=elsewhere)
+            self.environment["PWD"] = elsewhere
+            self.run_program(*self.source(), *options, expect=[outcome], cwd=elsewhere)
+            del self.environment["PWD"]
+
+    def test_the_time(self):
+        for text in ("__TIME__", "x __DATE__", "/* __TIMESTAMP__ */", "__TI\\\nME__",
+                     "#define M(a) __ ## a\nM(TIME__)", "#define M __T %:%: IME__",
+                     "#define M(a, b, c, d) __##a##b##c##d##__\nM(D, A, T, E)"):
+            self.expect_pass(*self.source(text), why="__DATE__")
+        self.expect_pass(*self.source(), "--", "-DX=__TIME__", why="__DATE__")
+        header = self.file("h", "__TIME__")
+        self.expect_pass(*self.source(), "--header", "h.h", header, why="__DATE__")
+        self.file("clock.h", "__TIME__")
+        self.expect_pass(*self.source('#include "clock.h"'), why="__DATE__")
+        self.expect_hit_after(*self.source("__TIME, TIME__ and TIMESTAMP"))
+
+    def test_what_passes_through(self):
+        for option in ("--time=-", "-time=x", "--fdevice-time-trace=x", "-pch", "--create-pch=x",
+                       "--use-pch=x", "--pch-dir=x"):
+            self.expect_pass(*self.source(), "--", option, why=option)
+        self.environment["NVRTC_APPEND_FLAGS"] = "-x"
+        self.expect_pass(*self.source(), why="NVRTC_APPEND_FLAGS")
+
+    def test_what_is_not_kept(self):
+        for text, why in (("OPEN_TO_WRITE", "written"), ("READ_A_DEVICE", "is none"),
+                          ("RUN_A_PROCESS", "process")):
+            self.expect_pass(*self.source(text), why=why)
+
+
+class Includes(StandIn):
+    def test_content(self):
+        include = self.file("a.h", "one")
+        arguments = self.source('#include "a.h"')
+        one = self.expect_hit_after(*arguments)
+        self.file("a.h", "two")
+        two = self.run_program(*arguments, expect=["built"])
+        self.assertNotEqual(one, two)
+        self.assertIn("was made from another a.h", self.notes[0])
+        # Both are kept.
+        self.assertEqual(self.run_program(*arguments, expect=["hit-store"]), two)
+        self.file("a.h", "one")
+        self.assertEqual(self.run_program(*arguments, expect=["hit-store"]), one)
+        os.remove(include)
+        self.assertIn(b"compile: 6", self.run_program(*arguments, expect=["failed"]))
+
+    def test_results_are_not_collected_for_ever(self):
+        arguments = self.source('#include "a.h"')
+        for i in range(6):
+            self.file("a.h", str(i))
+            self.run_program(*arguments, expect=["built"])
+        for i, outcome in ((5, "hit-store"), (2, "hit-store"), (1, "built")):
+            self.file("a.h", str(i))
+            self.run_program(*arguments, expect=[outcome])
+
+    def test_a_file_that_comes_first(self):
+        self.file("second/a.h", "second")
+        os.mkdir(os.path.join(self.scratch, "first"))
+        arguments = [*self.source('#include "a.h"'), "--", "-Ifirst", "-Isecond"]
+        plain = self.expect_hit_after(*arguments)
+        self.file("first/a.h", "first")
+        self.assertNotEqual(self.run_program(*arguments, expect=["built"]), plain)
+
+    def test_a_link_that_leads_elsewhere(self):
+        self.file("one.h", "one")
+        self.file("two.h", "two")
+        link = os.path.join(self.scratch, "a.h")
+        os.symlink("one.h", link)
+        arguments = self.source('#include "a.h"')
+        plain = self.expect_hit_after(*arguments)
+        os.remove(link)
+        os.symlink("two.h", link)
+        self.assertNotEqual(self.run_program(*arguments, expect=["built"]), plain)
+
+    def test_one_file_by_two_names(self):
+        self.file("a.h", "same")
+        path = os.path.join(self.scratch, "b.h")
+        os.link(os.path.join(self.scratch, "a.h"), path)
+        arguments = self.source('#include "a.h"\n#include "b.h"')
+        self.expect_hit_after(*arguments)
+        os.remove(path)
+        self.file("b.h", "same")
+        self.run_program(*arguments, expect=["built"])
+
+    def test_relative_paths_are_the_working_directory_s(self):
+        arguments = self.source('#include "a.h"')
+        self.file("a.h", "here")
+        here = self.expect_hit_after(*arguments)
+        there = os.path.dirname(self.file("there/a.h", "there"))
+        self.assertNotEqual(self.run_program(*arguments, cwd=there, expect=["built"]), here)
+
+    def test_a_file_that_changes_meanwhile(self):
+        path = self.file("a.h", "x")
+        descriptor = os.open(path, os.O_WRONLY)
+        self.addCleanup(os.close, descriptor)
+        self.environment["STAND_IN_CHANGES"] = str(descriptor)
+        arguments = self.source('#include "a.h"')
+        for _ in range(2):
+            self.run_program(*arguments)
+            self.assertIn("files that changed meanwhile", str(self.last))
+
+
+class Folders(StandIn):
+    """Programs that give each source a folder of its own."""
+
+    def in_folder(self, name, text, *more):
+        path = self.file(os.path.join(name, "k.cu"), text)
+        return ["--source", path, "--name", path, *more]
+
+    def test_the_folder_does_not_count(self):
+        plain = self.run_program(*self.in_folder("one", "WARN"), kiln=False)
+        self.assertEqual(self.run_program(*self.in_folder("one", "WARN"), expect=["built"]), plain)
+        other = self.in_folder("a/longer/one", "WARN")
+        plain = self.run_program(*other, kiln=False)
+        self.assertIn(b"longer", plain)
+        self.assertEqual(self.run_program(*other, expect=["hit-store"]), plain)
+
+    def test_it_counts_where_a_text_can_learn_it(self):
+        for number, word in enumerate(("__FILE__", "__BASE_FILE__", "std::source_location")):
+            for outcome in ("built", "hit-store"):
+                self.run_program(*self.in_folder(f"one{number}", word), expect=[outcome])
+            self.run_program(*self.in_folder(f"two{number}", word), expect=["built"])
+            # Each has its own.
+            self.run_program(*self.in_folder(f"one{number}", word), expect=["hit-store"])
+
+    def test_it_counts_where_the_code_says_it(self):
+        folder = os.path.join(self.scratch, "one")
+        numbers = ", ".join(str(c) for c in os.path.join(folder, "k.cu").encode())
+        self.file("code.h", ".b8 s[] = {" + numbers + "};")
+        text = f'#include "code.h"'
+        self.run_program(*self.in_folder("one", text), expect=["built"])
+        self.run_program(*self.in_folder("one", text), expect=["hit-store"])
+        self.run_program(*self.in_folder("two", text), expect=["built"])
+
+    def test_it_counts_where_options_name_it(self):
+        one = os.path.join(self.scratch, "one")
+        self.run_program(*self.in_folder("one", SOURCE), "--", "-I" + one, expect=["built"])
+        self.run_program(*self.in_folder("one", SOURCE), "--", "-I" + one, expect=["hit-store"])
+        self.run_program(*self.in_folder("two", SOURCE), "--", "-I" + one, expect=["built"])
+
+    def test_the_name_in_it_counts(self):
+        self.run_program(*self.in_folder("one", SOURCE), expect=["built"])
+        path = self.file("two/l.cu", SOURCE)
+        self.run_program("--source", path, "--name", path, expect=["built"])
+
+
+class AtOnce(StandIn):
+    def test_processes(self):
+        self.compile_count()
+        command = self.command(*self.source("SLEEP\n" + SOURCE))
+        processes = [
+            subprocess.Popen(command, env=self.environment, cwd=self.scratch,
+                             stdout=subprocess.PIPE, pass_fds=self.descriptors())
+            for _ in range(8)]
+        outputs = {process.communicate(timeout=60)[0] for process in processes}
+        self.assertEqual([process.returncode for process in processes], [0] * 8)
+        self.assertEqual(len(outputs), 1)
+        self.assertEqual(self.compile_count(), 1)
+
+    def test_threads(self):
+        arguments = [*self.source('#include "a.h"\nSLEEP\n' + SOURCE), "--threads", "16"]
+        self.file("a.h", "header")
+        self.compile_count()
+        plain = self.run_program(*arguments, kiln=False)
+        self.assertEqual(self.compile_count(), 16)
+        self.assertEqual(self.run_program(*arguments), plain)
+        self.assertEqual(self.compile_count(), 8)  # two threads each compile the same
+        self.assertEqual(self.run_program(*arguments), plain)
+        self.assertEqual(self.compile_count(), 0)
+
+    def test_killed_builder(self):
+        command = self.command(*self.source("SLEEP\n" + SOURCE))
+        process = subprocess.Popen(command, env=self.environment, cwd=self.scratch,
+                                   stdout=subprocess.DEVNULL)
+        time.sleep(0.1)
+        process.kill()
+        process.wait()
+        self.expect_hit_after(*self.source("SLEEP\n" + SOURCE))
+
+
+if __name__ == "__main__":
+    layer_case.main()

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The layer of NVRTC over the real NVRTC of a CUDA toolkit. Needs no GPU."""
+
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+
+import layer_case
+from layer_case import ARGUMENTS
+
+FOLDER = os.path.join(ARGUMENTS.cuda, "lib64")
+LIBRARIES = sorted(glob.glob(os.path.join(FOLDER, "libnvrtc.so.[0-9]*")))
+INCLUDE = "-I" + os.path.join(ARGUMENTS.cuda, "include")
+
+SOURCE = """
+#include <cuda_fp16.h>
+template <typename T> __global__ void axpy(T a, T *x, T *y) { y[threadIdx.x] += a * x[threadIdx.x]; }
+__constant__ float factor;
+extern "C" __global__ void plain(float *x) { int unused; x[threadIdx.x] = factor; }
+"""
+
+
+class Real(layer_case.LayerCase):
+    library = LIBRARIES[-1] if LIBRARIES else None
+
+    def program(self, *options, text=SOURCE):
+        return ["--source", self.file("k.cu", text), "--name", "k.cu",
+                "--expression", "axpy<float>", "--expression", "axpy< __half >",
+                "--expression", "&factor", "--misuse", "--", INCLUDE, *options]
+
+
+class Outputs(Real):
+    def test_every_kind(self):
+        for options in (["-arch=sm_90"], ["-arch=compute_90"], ["-arch=sm_90", "-dlto"],
+                        ["-arch=compute_80", "--optix-ir"], ["-arch=sm_90", "-lineinfo"],
+                        ["-arch=sm_90", "-G"], ["-arch", "sm_80", "-std=c++20", "-rdc=true"],
+                        ["-arch=sm_90", "--minimal", "-fdevice-syntax-only"]):
+            with self.subTest(options=options):
+                plain = self.expect_hit_after(*self.program(*options))
+                self.assertIn(b"compile: 0", plain)
+
+    def test_failures(self):
+        for arguments in (self.program("-arch=sm_9999"), self.program("--no-such-option"),
+                          self.program(text="this is no C++")):
+            plain = self.run_program(*arguments, kiln=False)
+            for _ in range(2):
+                self.assertEqual(self.run_program(*arguments), plain)
+
+    def test_twice(self):
+        arguments = ["--twice", *self.program("-arch=sm_90")]
+        plain = self.run_program(*arguments, kiln=False)
+        for _ in range(2):
+            self.assertEqual(self.run_program(*arguments), plain)
+
+    def test_callback(self):
+        self.expect_pass("--callback", *self.program("-arch=sm_90"), why="callback")
+
+    def test_time_goes_past(self):
+        self.environment["KILN_TRACE"] = os.path.join(self.scratch, "trace")
+        for _ in range(2):
+            self.run_program("--source", self.file("t.cu", "__constant__ char t[] = __TIME__;"))
+            self.assertEqual(self.last[0][0], "passed-through")
+
+
+class Bindings(Real):
+    """However a program gets at NVRTC."""
+
+    @unittest.skipUnless(ARGUMENTS.linked, "no NVRTC to link with")
+    def test_linked(self):
+        for program in ARGUMENTS.linked:
+            shutil.rmtree(self.cache, ignore_errors=True)
+            self.expect_hit_after(*self.program("-arch=sm_90"), program=program)
+
+    def test_by_name(self):
+        self.library = os.path.basename(self.library)
+        self.environment["LD_LIBRARY_PATH"] = FOLDER
+        self.expect_hit_after(*self.program("-arch=sm_90"))
+
+    def test_under_another_name(self):
+        """By the name that it has within itself."""
+        path = os.path.join(self.scratch, "other.so")
+        os.symlink(self.library, path)
+        self.library = path
+        self.environment["LD_LIBRARY_PATH"] = FOLDER
+        self.expect_hit_after(*self.program("-arch=sm_90"))
+
+    def test_from_python(self):
+        script = self.file("compile.py", """
+import ctypes, sys
+nvrtc = ctypes.CDLL(sys.argv[1])
+program = ctypes.c_void_p()
+nvrtc.nvrtcCreateProgram(ctypes.byref(program), open(sys.argv[2], "rb").read(), b"k.cu", 0, 0, 0)
+options = (ctypes.c_char_p * 2)(sys.argv[3].encode(), b"-arch=sm_90")
+print(nvrtc.nvrtcCompileProgram(program, 2, options))
+size = ctypes.c_size_t()
+nvrtc.nvrtcGetCUBINSize(program, ctypes.byref(size))
+code = ctypes.create_string_buffer(size.value)
+nvrtc.nvrtcGetCUBIN(program, code)
+print(size.value, code.raw.hex())
+""")
+        arguments = [script, self.library, self.file("k.cu", SOURCE), INCLUDE]
+        self.expect_hit_after(*arguments, program=sys.executable)
+
+
+class Includes(Real):
+    def test_what_decides_is_noticed(self):
+        text = '#include "sub/a.h"\nextern "C" __global__ void k(float *x) { *x = VALUE; }'
+        source = ["--source", self.file("k.cu", text), "--", "-arch=sm_90", "-Ione", "-Itwo"]
+        self.file("two/sub/a.h", '#include "b.h"\n')
+        self.file("two/b.h", "#define VALUE 1\n")
+        os.mkdir(os.path.join(self.scratch, "one"))
+        one = self.expect_hit_after(*source)
+        # Another file, found before.
+        path = self.file("one/b.h", "#define VALUE 2\n")
+        two = self.run_program(*source, expect=["built"])
+        self.assertNotEqual(one, two)
+        self.assertEqual(self.run_program(*source, kiln=False), two)
+        # Beside the file that includes it, found before that.
+        self.file("two/sub/b.h", "#define VALUE 3\n")
+        three = self.run_program(*source, expect=["built"])
+        self.assertEqual(self.run_program(*source, kiln=False), three)
+        os.remove(os.path.join(self.scratch, "two/sub/b.h"))
+        self.assertEqual(self.run_program(*source, expect=["hit-store"]), two)
+        os.remove(path)
+        self.assertEqual(self.run_program(*source, expect=["hit-store"]), one)
+        # What only __has_include asks for.
+        self.file("k.cu", '#if __has_include("c.h")\n#define MORE 1\n#else\n#define MORE 0\n'
+                          '#endif\n__constant__ int more = MORE;')
+        without = self.run_program(*source, expect=["built"])
+        self.file("two/c.h", "")
+        self.assertNotEqual(self.run_program(*source, expect=["built"]), without)
+
+    @unittest.skipUnless(shutil.which("strace"), "no strace")
+    def test_all_that_is_opened_is_noted(self):
+        """No file that NVRTC opens escapes the layer."""
+        text = '#include <cuda_fp16.h>\n#include "sub/a.h"\n'
+        self.file("inc/sub/a.h", "#define A 1\n")
+        source = self.file("k.cu", text)
+        arguments = self.command("--source", source, "--name", "k.cu", "--", INCLUDE, "-Iinc")
+        log = os.path.join(self.scratch, "strace")
+        strace = ["strace", "-f", "-qq", "-e", "trace=openat,open", "-o", log]
+        result = subprocess.run([*strace, *arguments], env=self.environment, cwd=self.scratch,
+                                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        if b"ptrace" in result.stderr:
+            self.skipTest("no tracing here")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        with open(log) as file:
+            opened = set(re.findall(r'"([^"]+\.(?:h|hpp|cuh))"', file.read()))
+        self.assertIn("inc/sub/a.h", opened)
+        entries = [os.path.join(folder, name)
+                   for folder, _, names in os.walk(os.path.join(self.cache, "v1"))
+                   for name in names if len(name) == 32]
+        with open(entries[0], "rb") as file:
+            entry = file.read()
+        for path in opened:
+            self.assertIn(path.encode() + b"\0", entry)
+
+
+class Folders(Real):
+    def in_folder(self, name, text, *options):
+        path = self.file(os.path.join(name, "k.cu"), text)
+        return ["--source", path, "--name", path, "--", *options]
+
+    def test_folders_of_programs(self):
+        texts = {
+            "warning": ('extern "C" __global__ void k(float *x) { int unused; *x = 1; }', True),
+            "file": ('extern "C" __global__ void k(const char **x) { *x = __FILE__; }', False),
+            "assert": ('extern "C" __global__ void k(float *x) { assert(*x > 0); }', False),
+            "internal": ("namespace { __device__ float hidden; }\n"
+                         'extern "C" __global__ void k(float *x) { hidden += *x; }', False),
+        }
+        for name, (text, moves) in texts.items():
+            for options in (["-arch=sm_90"], ["-arch=compute_90"]):
+                with self.subTest(text=name, options=options):
+                    first = self.in_folder("one/" + name, text, *options)
+                    self.run_program(*first, expect=["built"])
+                    second = self.in_folder("two/longer/" + name, text, *options)
+                    plain = self.run_program(*second, kiln=False)
+                    self.assertEqual(
+                        self.run_program(*second, expect=["hit-store" if moves else "built"]),
+                        plain)
+                    self.assertEqual(self.run_program(*first, kiln=False),
+                                     self.run_program(*first, expect=["hit-store"]))
+
+
+class Places(Real):
+    def test_working_directory(self):
+        """What is found is what NVRTC would make here, wherever it was made."""
+        self.environment.pop("PWD", None)
+        one, two = (os.path.dirname(self.file(name + "/x", "")) for name in ("one", "a/longer/two"))
+        text = 'extern "C" __global__ void k(float *x, const char **f) { *x = 1; *f = __FILE__; }'
+        source = ["--source", self.file("k.cu", text), "--name", "k.cu", "--"]
+        for options in ([], ["-rdc=true"], ["-lineinfo"], ["-G"], ["-dlto"],
+                        ["-dlto", "-gen-opt-lto"], ["--dlink-time-opt"]):
+            with self.subTest(options=options):
+                arguments = [*source, "-arch=sm_90", *options]
+                self.run_program(*arguments, cwd=one, expect=["built"])
+                for place in (one, two):
+                    self.environment["PWD"] = place
+                    plain = self.run_program(*arguments, cwd=place, kiln=False)
+                    self.assertEqual(self.run_program(*arguments, cwd=place), plain)
+                del self.environment["PWD"]
+        arguments = [*source, "-arch=compute_80", "--optix-ir"]
+        for place in (one, two):
+            plain = self.run_program(*arguments, cwd=place, kiln=False)
+            self.assertEqual(self.run_program(*arguments, cwd=place), plain)
+
+
+if __name__ == "__main__":
+    if not LIBRARIES:
+        print(f"skipped: no NVRTC in {FOLDER}")
+        sys.exit(77)
+    layer_case.main()

@@ -1,0 +1,1101 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * device/nvrtc: what a compilation read, what it gave, and the device ops, over the libnvrtc that
+ * the arguments name: a stand-in, or the real one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <kiln/nvrtc.h>
+
+#include "device/nvrtc/clock_words.h"
+#include "device/nvrtc/description.h"
+#include "device/nvrtc/identity.h"
+#include "device/nvrtc/inputs.h"
+#include "device/nvrtc/options.h"
+#include "device/nvrtc/outputs.h"
+#include "device/nvrtc/reads.h"
+#include "device/nvrtc/results.h"
+#include "os/os.h"
+#include "support/failing_malloc.h"
+
+static const char *library;
+
+/* ---- a folder of its own for each test ---- */
+
+typedef struct scratch {
+    char path[64];
+    char before[4096];
+} scratch;
+
+static int enter_scratch(void **state)
+{
+    scratch *s = calloc(1, sizeof *s);
+    assert_non_null(s);
+    strcpy(s->path, "/tmp/kiln-nvrtc-XXXXXX");
+    assert_non_null(mkdtemp(s->path));
+    assert_non_null(getcwd(s->before, sizeof s->before));
+    assert_int_equal(chdir(s->path), 0);
+    *state = s;
+    return 0;
+}
+
+static int leave_scratch(void **state)
+{
+    scratch *s = *state;
+    char command[128];
+    assert_int_equal(chdir(s->before), 0);
+    snprintf(command, sizeof command, "rm -rf %s", s->path);
+    assert_int_equal(system(command), 0);
+    free(s);
+    return 0;
+}
+
+static void write_file(const char *name, const char *text)
+{
+    FILE *file = fopen(name, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+/* ---- words of the time ---- */
+
+static bool tells_time(size_t count, const char *const *texts)
+{
+    kilni_clock_words words = {0};
+    for (size_t i = 0; i < count; i++) {
+        kilni_clock_words_see(&words, texts[i], strlen(texts[i]));
+    }
+    return kilni_clock_words_tell_time(&words);
+}
+
+#define TELLS_TIME(...)                                                                            \
+    tells_time(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *),                             \
+               (const char *[]){__VA_ARGS__})
+
+static void test_words_of_the_time(void **state)
+{
+    (void)state;
+    assert_true(TELLS_TIME("__DATE__"));
+    assert_true(TELLS_TIME("x=__TIME__;"));
+    assert_true(TELLS_TIME("", "__TIMESTAMP__"));
+    assert_true(TELLS_TIME("__TI\\\nME__"));
+    assert_true(TELLS_TIME("__TI\\ \t\r\n\\\nME__"));
+    assert_true(TELLS_TIME("a ## b __TI ME__"));
+    assert_true(TELLS_TIME("a #\\\n# b __TI ME__"));
+    assert_true(TELLS_TIME("a %:%: b", "__TI", "ME__"));
+    assert_true(TELLS_TIME("## _ D A T E"));
+    assert_false(TELLS_TIME("##", "_ D A T E"));
+    assert_false(TELLS_TIME("__DATE__x __DATE_ DATE__ __TIME"));
+    assert_false(TELLS_TIME("__TI ME__"));
+    assert_false(TELLS_TIME("__TI \\\n ME__"));
+    assert_false(TELLS_TIME(""));
+}
+
+/* ---- reads ---- */
+
+static kilni_nvrtc_reads *new_reads(void)
+{
+    kilni_nvrtc_reads *reads = NULL;
+    assert_int_equal(kilni_nvrtc_reads_new(&reads), KILN_OK);
+    return reads;
+}
+
+static kilni_text finish(kilni_nvrtc_reads *reads, const char *name, bool moves)
+{
+    kilni_clock_words words = {0};
+    kilni_text encoded = {0};
+    const char *why = NULL;
+    assert_int_equal(kilni_nvrtc_reads_finish(reads, name, moves, &words, &encoded, &why), KILN_OK);
+    kilni_nvrtc_reads_free(&reads);
+    assert_null(reads);
+    return encoded;
+}
+
+static kiln_status hold(const kilni_text *encoded, const char *name)
+{
+    return kilni_nvrtc_reads_hold((kiln_bytes){encoded->bytes, encoded->length}, name, NULL);
+}
+
+static void test_reads_hold_while_nothing_changes(void **state)
+{
+    (void)state;
+    write_file("a.h", "one");
+    write_file("b.h", "one");
+    assert_int_equal(mkdir("folder", 0700), 0);
+    assert_int_equal(symlink("a.h", "link"), 0);
+    kilni_nvrtc_reads *reads = new_reads();
+    kilni_nvrtc_reads_note(reads, "a.h");
+    kilni_nvrtc_reads_note(reads, "a.h");
+    kilni_nvrtc_reads_note(reads, "b.h");
+    kilni_nvrtc_reads_note(reads, "link");
+    kilni_nvrtc_reads_note_link(reads, "link");
+    kilni_nvrtc_reads_note_link(reads, "a.h");
+    kilni_nvrtc_reads_note_real_path(reads, "link");
+    kilni_nvrtc_reads_note(reads, "absent.h");
+    kilni_nvrtc_reads_note(reads, "a.h/absent.h");
+    kilni_nvrtc_reads_note(reads, "folder");
+    kilni_nvrtc_reads_note(reads, NULL);
+    kilni_text encoded = finish(reads, NULL, false);
+    assert_int_equal(hold(&encoded, NULL), KILN_OK);
+    assert_int_equal(hold(&encoded, "k.cu"), KILN_OK);
+
+    write_file("a.h", "two");
+    assert_int_equal(hold(&encoded, NULL), KILN_MISS);
+    write_file("a.h", "one");
+    assert_int_equal(hold(&encoded, NULL), KILN_OK);
+
+    write_file("absent.h", "");
+    assert_int_equal(hold(&encoded, NULL), KILN_MISS);
+    assert_int_equal(unlink("absent.h"), 0);
+
+    assert_int_equal(rmdir("folder"), 0);
+    assert_int_equal(hold(&encoded, NULL), KILN_MISS);
+    write_file("folder", "");
+    assert_int_equal(hold(&encoded, NULL), KILN_MISS);
+    assert_int_equal(unlink("folder"), 0);
+    assert_int_equal(mkdir("folder", 0700), 0);
+    assert_int_equal(hold(&encoded, NULL), KILN_OK);
+
+    /* The same content, but another file than a.h. */
+    assert_int_equal(unlink("link"), 0);
+    assert_int_equal(symlink("b.h", "link"), 0);
+    assert_int_equal(hold(&encoded, NULL), KILN_MISS);
+    assert_int_equal(unlink("b.h"), 0);
+    assert_int_equal(hold(&encoded, NULL), KILN_MISS);
+    kilni_text_done(&encoded);
+}
+
+static void test_reads_that_can_not_be_told(void **state)
+{
+    (void)state;
+    const char *const paths[] = {"/dev/null", NULL};
+    for (size_t i = 0; i < 2; i++) {
+        kilni_nvrtc_reads *reads = new_reads();
+        kilni_clock_words words = {0};
+        kilni_text encoded = {0};
+        const char *why = NULL;
+        if (paths[i]) {
+            kilni_nvrtc_reads_note(reads, paths[i]);
+        } else {
+            kilni_nvrtc_reads_spoil(reads, "for a reason");
+            kilni_nvrtc_reads_spoil(reads, "for another");
+        }
+        assert_int_equal(kilni_nvrtc_reads_finish(reads, NULL, false, &words, &encoded, &why),
+                         KILN_E_UNSUPPORTED);
+        assert_string_equal(why,
+                            paths[i] ? "a file that can't be read, or is none" : "for a reason");
+        kilni_nvrtc_reads_free(&reads);
+    }
+}
+
+static void test_reads_of_a_file_that_changes_meanwhile(void **state)
+{
+    (void)state;
+    write_file("a.h", "one");
+    kilni_nvrtc_reads *reads = new_reads();
+    kilni_clock_words words = {0};
+    kilni_text encoded = {0};
+    const char *why = NULL;
+    kilni_nvrtc_reads_note(reads, "a.h");
+    write_file("a.h", "two");
+    assert_int_equal(kilni_nvrtc_reads_finish(reads, NULL, false, &words, &encoded, &why),
+                     KILN_E_UNSUPPORTED);
+    assert_string_equal(why, "files that changed meanwhile");
+    kilni_nvrtc_reads_free(&reads);
+}
+
+static void test_reads_tell_of_the_time(void **state)
+{
+    (void)state;
+    write_file("a.h", "__TIME__");
+    kilni_nvrtc_reads *reads = new_reads();
+    kilni_clock_words words = {0};
+    kilni_text encoded = {0};
+    const char *why = NULL;
+    kilni_nvrtc_reads_note(reads, "a.h");
+    assert_int_equal(kilni_nvrtc_reads_finish(reads, NULL, false, &words, &encoded, &why), KILN_OK);
+    assert_true(kilni_clock_words_tell_time(&words));
+    kilni_text_done(&encoded);
+    kilni_nvrtc_reads_free(&reads);
+}
+
+static void test_reads_beside_a_program(void **state)
+{
+    const scratch *s = *state;
+    char one[128], two[128], header[160];
+    snprintf(one, sizeof one, "%s/one/k.cu", s->path);
+    snprintf(two, sizeof two, "%s/a_longer_two/k.cu", s->path);
+    snprintf(header, sizeof header, "%s/one/a.h", s->path);
+    assert_int_equal(mkdir("one", 0700), 0);
+    assert_int_equal(mkdir("a_longer_two", 0700), 0);
+    write_file("one/a.h", "header");
+    for (int moves = 0; moves < 2; moves++) {
+        kilni_nvrtc_reads *reads = new_reads();
+        kilni_nvrtc_reads_note(reads, header);
+        kilni_text encoded = finish(reads, one, moves);
+        assert_int_equal(hold(&encoded, one), KILN_OK);
+        assert_int_equal(hold(&encoded, two), KILN_MISS); /* no header there, or not the folder */
+        write_file("a_longer_two/a.h", "header");
+        assert_int_equal(hold(&encoded, two), moves ? KILN_OK : KILN_MISS);
+        assert_int_equal(hold(&encoded, NULL), KILN_MISS);
+        assert_int_equal(unlink("a_longer_two/a.h"), 0);
+        kilni_text_done(&encoded);
+    }
+}
+
+static void test_damaged_reads(void **state)
+{
+    (void)state;
+    write_file("a.h", "one");
+    assert_int_equal(symlink("a.h", "link"), 0);
+    kilni_nvrtc_reads *reads = new_reads();
+    kilni_nvrtc_reads_note(reads, "a.h");
+    kilni_nvrtc_reads_note_link(reads, "link");
+    kilni_text encoded = finish(reads, "/x/k.cu", false);
+    for (size_t size = 0; size < encoded.length; size++) {
+        char *cut = malloc(size + 1); /* exactly so much, for sanitizers */
+        memcpy(cut, encoded.bytes, size);
+        assert_int_equal(kilni_nvrtc_reads_hold((kiln_bytes){cut, size}, "/x/k.cu", NULL),
+                         KILN_E_CORRUPT);
+        free(cut);
+    }
+    for (size_t i = 0; i < encoded.length; i++) {
+        const char before = encoded.bytes[i];
+        encoded.bytes[i] = (char)(before ^ 0x81);
+        assert_int_not_equal(hold(&encoded, "/x/k.cu"), KILN_OK);
+        encoded.bytes[i] = before;
+    }
+    kilni_text_done(&encoded);
+}
+
+/* ---- outputs ---- */
+
+/* A program as an NVRTC may answer for it. */
+static struct {
+    const char *log;
+    const char *ptx;
+    const char *cubin;
+    size_t cubin_size;
+    int cubin_result;
+} answers;
+
+static int log_size(kilni_nvrtc_program p, size_t *ret_size)
+{
+    (void)p;
+    *ret_size = strlen(answers.log) + 1;
+    return 0;
+}
+
+static int get_log(kilni_nvrtc_program p, char *bytes)
+{
+    (void)p;
+    strcpy(bytes, answers.log);
+    return 0;
+}
+
+static int ptx_size(kilni_nvrtc_program p, size_t *ret_size)
+{
+    (void)p;
+    *ret_size = strlen(answers.ptx) + 1;
+    return 0;
+}
+
+static int get_ptx(kilni_nvrtc_program p, char *bytes)
+{
+    (void)p;
+    strcpy(bytes, answers.ptx);
+    return 0;
+}
+
+static int cubin_size(kilni_nvrtc_program p, size_t *ret_size)
+{
+    (void)p;
+    *ret_size = answers.cubin_size;
+    return answers.cubin_result;
+}
+
+static int get_cubin(kilni_nvrtc_program p, char *bytes)
+{
+    (void)p;
+    if (answers.cubin_result == 0) {
+        memcpy(bytes, answers.cubin, answers.cubin_size);
+    }
+    return answers.cubin_result;
+}
+
+static int get_lowered_name(kilni_nvrtc_program p, const char *expression, const char **ret_name)
+{
+    (void)p;
+    if (strcmp(expression, "bad") == 0) {
+        return KILNI_NVRTC_NAME_NOT_VALID;
+    }
+    *ret_name = "_Z4good";
+    return 0;
+}
+
+static const kilni_nvrtc_functions nvrtc = {
+    .lowered_name = get_lowered_name,
+    .size = {log_size, ptx_size, cubin_size},
+    .get = {get_log, get_ptx, get_cubin},
+};
+
+static const char *const expressions[] = {"good", "bad"};
+
+typedef struct taken {
+    kilni_text encoded, code;
+    bool moves;
+} taken;
+
+static taken take(const char *name, bool may_move)
+{
+    taken t = {.moves = true};
+    assert_int_equal(kilni_nvrtc_outputs_take(&nvrtc, NULL, name, may_move, 2, expressions,
+                                              &t.encoded, &t.code, &t.moves),
+                     KILN_OK);
+    return t;
+}
+
+static void taken_done(taken *t)
+{
+    kilni_text_done(&t->encoded);
+    kilni_text_done(&t->code);
+}
+
+static kiln_status decode(const taken *t, const char *name, kilni_nvrtc_outputs *outputs)
+{
+    return kilni_nvrtc_outputs_decode((kiln_bytes){t->encoded.bytes, t->encoded.length},
+                                      (kiln_bytes){t->code.bytes, t->code.length}, name, outputs);
+}
+
+static void assert_bytes(kiln_bytes bytes, const char *wanted, size_t size)
+{
+    assert_int_equal(bytes.size, size);
+    assert_memory_equal(bytes.data, wanted, size);
+}
+
+static void assert_outputs(const kilni_nvrtc_outputs *o)
+{
+    assert_bytes(o->answers[KILNI_NVRTC_LOG].bytes, answers.log, strlen(answers.log) + 1);
+    assert_int_equal(o->answers[KILNI_NVRTC_LOG].size, strlen(answers.log) + 1);
+    assert_bytes(o->answers[KILNI_NVRTC_PTX].bytes, answers.ptx, strlen(answers.ptx) + 1);
+    assert_int_equal(o->answers[KILNI_NVRTC_CUBIN].size_result, answers.cubin_result);
+    assert_int_equal(o->answers[KILNI_NVRTC_CUBIN].get_result, answers.cubin_result);
+    if (answers.cubin_result == 0 && answers.cubin_size > 0) {
+        assert_bytes(o->answers[KILNI_NVRTC_CUBIN].bytes, answers.cubin, answers.cubin_size);
+    }
+    assert_false(o->answers[KILNI_NVRTC_LTOIR].is_known);
+    assert_int_equal(o->name_count, 2);
+    assert_string_equal(kilni_nvrtc_outputs_name(o, "good")->lowered, "_Z4good");
+    assert_int_equal(kilni_nvrtc_outputs_name(o, "bad")->result, KILNI_NVRTC_NAME_NOT_VALID);
+    assert_null(kilni_nvrtc_outputs_name(o, "never"));
+}
+
+static void test_outputs(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *log, *ptx, *cubin;
+        size_t size;
+        int result;
+        kilni_nvrtc_output code;
+    } cases[] = {
+        {"", "ptx", "\x7f\0ELF", 5, 0, KILNI_NVRTC_CUBIN},
+        {"a warning\n", "ptx", "", 0, 0, KILNI_NVRTC_PTX},
+        {"", "ptx", NULL, 7, 5, KILNI_NVRTC_PTX},
+        {"", "", "", 0, 0, KILNI_NVRTC_LOG},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        answers.log = cases[i].log;
+        answers.ptx = cases[i].ptx;
+        answers.cubin = cases[i].cubin;
+        answers.cubin_size = cases[i].size;
+        answers.cubin_result = cases[i].result;
+        taken t = take("k.cu", false);
+        assert_false(t.moves);
+        kilni_nvrtc_outputs o;
+        assert_int_equal(decode(&t, "k.cu", &o), KILN_OK);
+        assert_outputs(&o);
+        assert_int_equal(kilni_nvrtc_outputs_code(&o), cases[i].code);
+        kilni_nvrtc_outputs_done(&o);
+        taken_done(&t);
+    }
+}
+
+static void test_outputs_in_another_folder(void **state)
+{
+    (void)state;
+    answers.cubin = "code";
+    answers.cubin_size = 4;
+    answers.cubin_result = 0;
+    answers.ptx = "ptx";
+    answers.log = "/one/k.cu(1): warning\n/one/k.cu(2): warning in /one/other.h";
+    taken t = take("/one/k.cu", true);
+    assert_true(t.moves);
+    kilni_nvrtc_outputs o;
+    assert_int_equal(decode(&t, "/a/longer/two/k.cu", &o), KILN_OK);
+    static const char wanted[] =
+        "/a/longer/two/k.cu(1): warning\n/a/longer/two/k.cu(2): warning in /one/other.h";
+    assert_bytes(o.answers[KILNI_NVRTC_LOG].bytes, wanted, sizeof wanted);
+    assert_int_equal(o.answers[KILNI_NVRTC_LOG].size, sizeof wanted);
+    kilni_nvrtc_outputs_done(&o);
+    taken_done(&t);
+
+    answers.log = "";
+    static const char *const telling[] = {".b8 s[9] = {47, 111, 110, 101, 47, 107};",
+                                          ".file \"/one/k.cu\"", "_ZN5_INTERNAL_x"};
+    for (size_t i = 0; i < sizeof telling / sizeof *telling; i++) {
+        answers.ptx = telling[i];
+        t = take("/one/k.cu", true);
+        assert_false(t.moves);
+        taken_done(&t);
+    }
+    answers.ptx = "ptx";
+    answers.cubin = "\0/one/";
+    answers.cubin_size = 6;
+    t = take("/one/k.cu", true);
+    assert_false(t.moves);
+    taken_done(&t);
+}
+
+static void test_damaged_outputs(void **state)
+{
+    (void)state;
+    answers.log = "/one/k.cu(1): warning";
+    answers.ptx = "ptx";
+    answers.cubin = "code";
+    answers.cubin_size = 4;
+    answers.cubin_result = 0;
+    taken t = take("/one/k.cu", true);
+    kilni_nvrtc_outputs o;
+    for (size_t size = 0; size < t.encoded.length; size++) {
+        char *cut = malloc(size + 1);
+        memcpy(cut, t.encoded.bytes, size);
+        assert_int_equal(kilni_nvrtc_outputs_decode((kiln_bytes){cut, size},
+                                                    (kiln_bytes){t.code.bytes, t.code.length}, NULL,
+                                                    &o),
+                         KILN_E_CORRUPT);
+        free(cut);
+    }
+    for (size_t i = 0; i < t.encoded.length; i++) {
+        const char before = t.encoded.bytes[i];
+        t.encoded.bytes[i] = (char)(before ^ 0x80);
+        if (decode(&t, NULL, &o) == KILN_OK) {
+            kilni_nvrtc_outputs_done(&o);
+        }
+        t.encoded.bytes[i] = before;
+    }
+    taken_done(&t);
+}
+
+/* ---- results ---- */
+
+static kiln_key *new_key(const char *const *parts, size_t count)
+{
+    kiln_key_builder *builder = NULL;
+    kiln_key *key = NULL;
+    assert_int_equal(kiln_key_builder_new(&builder), KILN_OK);
+    for (size_t i = 0; i < count; i += 2) {
+        assert_int_equal(kiln_key_builder_add_text(builder, parts[i], parts[i + 1]), KILN_OK);
+    }
+    assert_int_equal(kiln_key_builder_finish(builder, &key), KILN_OK);
+    kiln_key_builder_free(&builder);
+    return key;
+}
+
+static kiln_entry *new_entry(kiln_bytes entry_answers, kiln_bytes payload)
+{
+    const char *const parts[] = {"source", "text"};
+    kiln_key *key = new_key(parts, 2);
+    const kiln_entry_params params = {.struct_size = sizeof params,
+                                      .key = key,
+                                      .kind = KILN_ENTRY_PROGRAM,
+                                      .provenance = {.struct_size = sizeof params.provenance},
+                                      .answers = entry_answers,
+                                      .payload = payload};
+    kiln_entry *entry = NULL;
+    assert_int_equal(kiln_entry_new(&params, &entry), KILN_OK);
+    kiln_key_release(&key);
+    return entry;
+}
+
+/* Two results: of a.h saying "one", and of its saying "two". */
+static kiln_entry *entry_of_two(void)
+{
+    static const char *const contents[] = {"one", "two"};
+    kilni_text reads[2], answers_text = {0}, payload = {0};
+    taken outputs[2];
+    kilni_nvrtc_results results = {.count = 2};
+    for (size_t i = 0; i < 2; i++) {
+        write_file("a.h", contents[i]);
+        kilni_nvrtc_reads *noted = new_reads();
+        kilni_nvrtc_reads_note(noted, "a.h");
+        reads[i] = finish(noted, NULL, false);
+        answers.cubin = contents[i];
+        answers.cubin_size = 3;
+        outputs[i] = take(NULL, false);
+        results.items[i] =
+            (kilni_nvrtc_stored){.reads = {reads[i].bytes, reads[i].length},
+                                 .outputs = {outputs[i].encoded.bytes, outputs[i].encoded.length},
+                                 .code = {outputs[i].code.bytes, outputs[i].code.length}};
+    }
+    assert_int_equal(kilni_nvrtc_results_encode(&results, &answers_text, &payload), KILN_OK);
+    assert_bytes((kiln_bytes){payload.bytes, payload.length}, "onetwo", 6);
+    kiln_entry *entry = new_entry((kiln_bytes){answers_text.bytes, answers_text.length},
+                                  (kiln_bytes){payload.bytes, payload.length});
+    for (size_t i = 0; i < 2; i++) {
+        kilni_text_done(&reads[i]);
+        taken_done(&outputs[i]);
+    }
+    kilni_text_done(&answers_text);
+    kilni_text_done(&payload);
+    return entry;
+}
+
+static void test_results(void **state)
+{
+    (void)state;
+    static const char *const contents[] = {"one", "two"};
+    answers.log = "";
+    answers.ptx = "ptx";
+    answers.cubin_result = 0;
+    kiln_entry *entry = entry_of_two();
+    kilni_nvrtc_outputs o;
+    for (size_t i = 0; i < 2; i++) {
+        write_file("a.h", contents[i]);
+        assert_int_equal(kilni_nvrtc_results_find(entry, NULL, &o, NULL), KILN_OK);
+        assert_bytes(o.answers[KILNI_NVRTC_CUBIN].bytes, contents[i], 3);
+        kilni_nvrtc_outputs_done(&o);
+    }
+    write_file("a.h", "three");
+    const char *changed = NULL;
+    assert_int_equal(kilni_nvrtc_results_find(entry, NULL, &o, &changed), KILN_MISS);
+    assert_string_equal(changed, "a.h");
+    kiln_entry_release(&entry);
+}
+
+static void test_damaged_results(void **state)
+{
+    (void)state;
+    kilni_nvrtc_results results;
+    answers.log = "";
+    answers.ptx = "ptx";
+    kiln_entry *whole = entry_of_two();
+    const kiln_bytes all = kiln_entry_answers(whole), payload = kiln_entry_payload(whole);
+    for (size_t size = 0; size < all.size; size += 3) {
+        kiln_entry *cut = new_entry((kiln_bytes){all.data, size}, payload);
+        assert_int_equal(kilni_nvrtc_results_decode(cut, &results), KILN_E_CORRUPT);
+        kiln_entry_release(&cut);
+    }
+    kiln_entry *cut = new_entry(all, (kiln_bytes){payload.data, payload.size - 1});
+    assert_int_equal(kilni_nvrtc_results_decode(cut, &results), KILN_E_CORRUPT);
+    kiln_entry_release(&cut);
+    kiln_entry_release(&whole);
+}
+
+static void test_description(void **state)
+{
+    (void)state;
+    const char *const parts[] = {"nvrtc.version", "13.0", "option", "-arch",  "option",
+                                 "sm_90",         "name", "k.cu",   "source", "x"};
+    kiln_key *key = new_key(parts, sizeof parts / sizeof *parts);
+    answers.log = "a warning\n";
+    answers.ptx = ".visible .entry one(\n.visible .entry two(";
+    answers.cubin = "code";
+    answers.cubin_size = 4;
+    answers.cubin_result = 0;
+    taken t = take(NULL, false);
+    const kilni_nvrtc_stored made = {.outputs = {t.encoded.bytes, t.encoded.length},
+                                     .code = {t.code.bytes, t.code.length}};
+    kilni_nvrtc_description d = {0};
+    assert_int_equal(kilni_nvrtc_describe(key, "k.cu", &made, &d), KILN_OK);
+    assert_string_equal(d.device.bytes, "NVRTC 13.0 sm_90");
+    assert_string_equal(d.name.bytes, "one two");
+    assert_string_equal(d.log.bytes, "a warning\n");
+    kilni_nvrtc_description_done(&d);
+    taken_done(&t);
+    kiln_key_release(&key);
+}
+
+/* ---- inputs and options ---- */
+
+static void test_folder_of_a_name(void **state)
+{
+    (void)state;
+    assert_int_equal(kilni_nvrtc_folder_length(NULL), 0);
+    assert_int_equal(kilni_nvrtc_folder_length("k.cu"), 0);
+    assert_int_equal(kilni_nvrtc_folder_length("a/k.cu"), 0);
+    assert_int_equal(kilni_nvrtc_folder_length("/k.cu"), 1);
+    assert_int_equal(kilni_nvrtc_folder_length("/a/b/k.cu"), 5);
+    assert_int_equal(kilni_nvrtc_folder_length("/a/b/"), 0);
+}
+
+static void test_options(void **state)
+{
+    (void)state;
+    kilni_nvrtc_options o;
+    const char *text = " -DA -D B=2 \t-Ione -I two --include-path=three -I=\"a b\" "
+                       "--kiln-name-expression=\"f<int, 2>\" -include x.h -lineinfo ";
+    assert_int_equal(kilni_nvrtc_options_parse("sm_90", text, &o, NULL), KILN_OK);
+    assert_int_equal(o.count, 12);
+    assert_string_equal(o.items[0], "-arch=sm_90");
+    assert_string_equal(o.items[1], "-DA");
+    assert_string_equal(o.items[8], "-I=a b");
+    assert_int_equal(o.expression_count, 1);
+    assert_string_equal(o.expressions[0], "f<int, 2>");
+    assert_int_equal(o.folder_count, 4);
+    assert_string_equal(o.folders[0], "one");
+    assert_string_equal(o.folders[1], "two");
+    assert_string_equal(o.folders[2], "three");
+    assert_string_equal(o.folders[3], "a b");
+    assert_string_equal(o.defines.bytes, "#define A 1\n#define B 2\n#include \"x.h\"\n");
+    kilni_nvrtc_options_done(&o);
+
+    assert_int_equal(kilni_nvrtc_options_parse("sm_90", "-arch=sm_80", &o, NULL), KILN_OK);
+    assert_int_equal(o.count, 1);
+    kilni_nvrtc_options_done(&o);
+    assert_int_equal(kilni_nvrtc_options_parse(NULL, NULL, &o, NULL), KILN_OK);
+    assert_int_equal(o.count, 0);
+    kilni_nvrtc_options_done(&o);
+    assert_int_equal(kilni_nvrtc_options_parse(NULL, "-D\"A", &o, NULL), KILN_E_BUILD);
+    kilni_nvrtc_options_done(&o);
+}
+
+/* ---- device ops, without a GPU ---- */
+
+static const char source_text[] = "template <typename T> __global__ void f(T *x) { *x = VALUE; }\n";
+
+static kiln_program_source source_of(const char *text, const char *options)
+{
+    return (kiln_program_source){.struct_size = sizeof(kiln_program_source),
+                                 .form = KILN_SOURCE_TEXT,
+                                 .code = {text, strlen(text)},
+                                 .options = options};
+}
+
+static kiln_nvrtc_device *new_device(void)
+{
+    static const char *const names[] = {"given.h"}, *const headers[] = {"#define GIVEN 1\n"};
+    const kiln_nvrtc_device_params params = {.struct_size = sizeof params,
+                                             .nvrtc = library,
+                                             .header_count = 1,
+                                             .header_names = names,
+                                             .headers = headers};
+    kiln_nvrtc_device *device = NULL;
+    kiln_error error = {.struct_size = sizeof error};
+    if (kiln_nvrtc_device_new(&params, &device, &error) != KILN_OK) {
+        fail_msg("%s", error.text);
+    }
+    return device;
+}
+
+static kiln_status describe(kiln_nvrtc_device *device, const char *text, const char *options,
+                            kiln_key **ret_key)
+{
+    const kiln_program_source source = source_of(text, options);
+    kiln_key_builder *builder = NULL;
+    kiln_status status = kiln_key_builder_new(&builder);
+    if (status == KILN_OK) {
+        status = kiln_nvrtc_ops()->identity(device, builder);
+    }
+    if (status == KILN_OK) {
+        status = kiln_nvrtc_ops()->describe(device, &source, builder, NULL);
+    }
+    if (status == KILN_OK) {
+        status = kiln_key_builder_finish(builder, ret_key);
+    }
+    kiln_key_builder_free(&builder);
+    return status;
+}
+
+static kiln_digest digest_of(kiln_nvrtc_device *device, const char *text, const char *options)
+{
+    kiln_key *key = NULL;
+    assert_int_equal(describe(device, text, options, &key), KILN_OK);
+    const kiln_digest digest = kiln_key_digest(key);
+    kiln_key_release(&key);
+    return digest;
+}
+
+static void test_ops_keys(void **state)
+{
+    (void)state;
+    kiln_nvrtc_device *device = new_device();
+    const char *text = "#include \"a.h\"\n#include \"given.h\"\n";
+    write_file("a.h", "#define VALUE 1\n");
+    const kiln_digest first = digest_of(device, text, "-I.");
+    kiln_digest other = digest_of(device, text, "-I.");
+    assert_memory_equal(&first, &other, sizeof first);
+    other = digest_of(device, text, "-I. -DA");
+    assert_memory_not_equal(&first, &other, sizeof first);
+    other = digest_of(device, text, "-I. --kiln-name-expression=f<int>");
+    assert_memory_not_equal(&first, &other, sizeof first);
+    write_file("a.h", "#define VALUE 2\n");
+    other = digest_of(device, text, "-I.");
+    assert_memory_not_equal(&first, &other, sizeof first);
+
+    kiln_key *key = NULL;
+    assert_int_equal(describe(device, "__TIME__", NULL, &key), KILN_E_UNSUPPORTED);
+    assert_int_equal(describe(device, "x", "--time=-", &key), KILN_E_UNSUPPORTED);
+    assert_int_equal(describe(device, "x", "-D\"", &key), KILN_E_UNSUPPORTED);
+    kiln_nvrtc_device_free(&device);
+    assert_null(device);
+}
+
+static void assert_program(void *program)
+{
+    kiln_bytes ptx = {0};
+    const char *name = NULL;
+    assert_int_equal(kiln_nvrtc_get_output(program, KILN_NVRTC_PTX, &ptx), KILN_OK);
+    assert_true(ptx.size > 1 && ((const char *)ptx.data)[ptx.size - 1] == '\0');
+    assert_int_equal(kiln_nvrtc_get_lowered_name(program, "f<int>", &name), KILN_OK);
+    assert_int_equal(strncmp(name, "_Z", 2), 0);
+    assert_int_equal(kiln_nvrtc_get_lowered_name(program, "g<int>", &name), KILN_MISS);
+    assert_int_equal(kiln_nvrtc_get_output(program, 99, &ptx), KILN_E_INVALID);
+    assert_int_equal(kiln_nvrtc_get_output(NULL, 0, &ptx), KILN_E_INVALID);
+}
+
+/* Builds, captures, and loads what was captured. */
+static kiln_status round_trip(kiln_nvrtc_device *device, const char *options)
+{
+    const kiln_device_ops *ops = kiln_nvrtc_ops();
+    const kiln_program_source source = source_of(source_text, options);
+    kiln_capture captured = {0};
+    void *program = NULL, *found = NULL;
+    char *log = NULL;
+    kiln_entry *entry = NULL;
+    kiln_status status = ops->build(device, &source, &program, &log);
+    if (status == KILN_OK) {
+        assert_program(program);
+        status = ops->capture(device, program, &captured);
+    }
+    if (status == KILN_OK) {
+        entry = new_entry((kiln_bytes){captured.answers, captured.answers_size},
+                          (kiln_bytes){captured.payload, captured.payload_size});
+        status = ops->load(device, &source, entry, &found);
+    }
+    if (status == KILN_OK) {
+        kiln_bytes a = {0}, b = {0};
+        void *kernel = NULL;
+        assert_program(found);
+        assert_int_equal(kiln_nvrtc_get_output(program, KILN_NVRTC_PTX, &a), KILN_OK);
+        assert_int_equal(kiln_nvrtc_get_output(found, KILN_NVRTC_PTX, &b), KILN_OK);
+        assert_bytes(a, b.data, b.size);
+        assert_int_equal(ops->kernel(device, found, "f<int>", &kernel), KILN_E_UNSUPPORTED);
+    }
+    kiln_capture_done(&captured);
+    kiln_entry_release(&entry);
+    free(log);
+    if (program) {
+        ops->release_program(device, program);
+    }
+    if (found) {
+        ops->release_program(device, found);
+    }
+    return status;
+}
+
+#define OPTIONS "-DVALUE=3 --kiln-name-expression=f<int>"
+
+static void test_ops_programs(void **state)
+{
+    (void)state;
+    kiln_nvrtc_device *device = new_device();
+    assert_int_equal(round_trip(device, OPTIONS), KILN_OK);
+    assert_int_equal(kiln_nvrtc_ops()->interchangeable(device, device), 1);
+    kiln_nvrtc_device_free(&device);
+}
+
+static void test_ops_failing_build(void **state)
+{
+    (void)state;
+    kiln_nvrtc_device *device = new_device();
+    const kiln_program_source source = source_of("ERROR no C++\n#include \"none.h\"", NULL);
+    void *program = NULL;
+    char *log = NULL;
+    assert_int_equal(kiln_nvrtc_ops()->build(device, &source, &program, &log), KILN_E_BUILD);
+    assert_non_null(log);
+    assert_null(program);
+    free(log);
+    kiln_nvrtc_device_free(&device);
+}
+
+static void test_ops_damaged_entry(void **state)
+{
+    (void)state;
+    kiln_nvrtc_device *device = new_device();
+    const kiln_program_source source = source_of(source_text, OPTIONS);
+    kiln_entry *entry = new_entry((kiln_bytes){"x", 1}, (kiln_bytes){"y", 1});
+    void *found = NULL;
+    assert_int_equal(kiln_nvrtc_ops()->load(device, &source, entry, &found), KILN_E_REFUSED);
+    assert_null(found);
+    kiln_entry_release(&entry);
+    kiln_nvrtc_device_free(&device);
+}
+
+static void test_device_without_nvrtc(void **state)
+{
+    (void)state;
+    const kiln_nvrtc_device_params params = {.struct_size = sizeof params,
+                                             .nvrtc = "/no/such/libnvrtc.so"};
+    kiln_nvrtc_device *device = NULL;
+    kiln_error error = {.struct_size = sizeof error};
+    assert_int_equal(kiln_nvrtc_device_new(&params, &device, &error), KILN_E_UNSUPPORTED);
+    assert_non_null(strstr(error.text, "no NVRTC"));
+    assert_int_equal(kiln_nvrtc_device_new(&params, NULL, NULL), KILN_E_INVALID);
+    const kiln_nvrtc_device_params wrong = {.struct_size = sizeof wrong, .header_count = 1};
+    assert_int_equal(kiln_nvrtc_device_new(&wrong, &device, NULL), KILN_E_INVALID);
+    kiln_nvrtc_device_free(&device);
+    kiln_nvrtc_device_free(NULL);
+}
+
+static void test_identity(void **state)
+{
+    (void)state;
+    kiln_nvrtc_device *device = new_device();
+    kiln_key_builder *builder = NULL;
+    kiln_key *key = NULL;
+    assert_int_equal(kiln_key_builder_new(&builder), KILN_OK);
+    assert_int_equal(kiln_nvrtc_ops()->identity(device, builder), KILN_OK);
+    assert_int_equal(kiln_key_builder_finish(builder, &key), KILN_OK);
+    static const char *const names[] = {"nvrtc.version", "nvrtc.library", "nvrtc.builtins"};
+    assert_int_equal(kiln_key_part_count(key), 3);
+    for (size_t i = 0; i < 3; i++) {
+        kiln_key_part part;
+        assert_int_equal(kiln_key_part_at(key, i, &part), KILN_OK);
+        assert_string_equal(part.name, names[i]);
+        assert_true(part.size > 3);
+    }
+    kiln_key_release(&key);
+    kiln_key_builder_free(&builder);
+    kiln_nvrtc_device_free(&device);
+}
+
+/* ---- memory that runs out ---- */
+
+static kiln_status read_and_hold(void)
+{
+    kilni_nvrtc_reads *reads = NULL;
+    kilni_clock_words words = {0};
+    kilni_text encoded = {0};
+    const char *why = NULL;
+    kiln_status status = kilni_nvrtc_reads_new(&reads);
+    if (status == KILN_OK) {
+        kilni_nvrtc_reads_note(reads, "/etc/passwd");
+        kilni_nvrtc_reads_note(reads, "absent.h");
+        kilni_nvrtc_reads_note_link(reads, "/proc/self/exe");
+        status = kilni_nvrtc_reads_finish(reads, "/x/k.cu", true, &words, &encoded, &why);
+        kilni_nvrtc_reads_free(&reads);
+    }
+    if (status == KILN_OK) {
+        status = hold(&encoded, "/x/k.cu");
+    }
+    kilni_text_done(&encoded);
+    return status;
+}
+
+static kiln_status take_and_decode(void)
+{
+    taken t = {0};
+    kilni_nvrtc_outputs o = {0};
+    kiln_status status = kilni_nvrtc_outputs_take(&nvrtc, NULL, "/one/k.cu", true, 2, expressions,
+                                                  &t.encoded, &t.code, &t.moves);
+    if (status == KILN_OK) {
+        status = decode(&t, "/two/k.cu", &o);
+        if (status == KILN_OK) {
+            kilni_nvrtc_outputs_done(&o);
+        }
+    }
+    taken_done(&t);
+    return status;
+}
+
+static kiln_status parse_options(void)
+{
+    kilni_nvrtc_options o;
+    const kiln_status status =
+        kilni_nvrtc_options_parse("sm_90", "-DA -I x --kiln-name-expression=f", &o, NULL);
+    kilni_nvrtc_options_done(&o);
+    return status;
+}
+
+static kiln_nvrtc_device *device_of_faults;
+
+static kiln_status describe_program(void)
+{
+    kiln_key *key = NULL;
+    const kiln_status status = describe(device_of_faults, "#include \"given.h\"\n", "-DA", &key);
+    kiln_key_release(&key);
+    return status;
+}
+
+static kiln_status build_program(void)
+{
+    const kiln_program_source source = source_of(source_text, OPTIONS);
+    void *program = NULL;
+    char *log = NULL;
+    kiln_capture captured = {0};
+    kiln_status status = kiln_nvrtc_ops()->build(device_of_faults, &source, &program, &log);
+    if (status == KILN_OK) {
+        status = kiln_nvrtc_ops()->capture(device_of_faults, program, &captured);
+        kiln_nvrtc_ops()->release_program(device_of_faults, program);
+    }
+    kiln_capture_done(&captured);
+    free(log);
+    return status;
+}
+
+static kiln_status make_device(void)
+{
+    const char *const more[] = {"A*", NULL};
+    const kiln_nvrtc_device_params params = {
+        .struct_size = sizeof params, .nvrtc = library, .architecture = "sm_90", .more = more};
+    kiln_nvrtc_device *device = NULL;
+    const kiln_status status = kiln_nvrtc_device_new(&params, &device, NULL);
+    kiln_nvrtc_device_free(&device);
+    return status;
+}
+
+static void test_memory_runs_out(void **state)
+{
+    (void)state;
+    static kiln_status (*const calls[])(void) = {read_and_hold,    take_and_decode, parse_options,
+                                                 describe_program, build_program,   make_device};
+    answers.log = "/one/k.cu(1)";
+    answers.ptx = "ptx";
+    answers.cubin = "code";
+    answers.cubin_size = 4;
+    answers.cubin_result = 0;
+    device_of_faults = new_device();
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        assert_int_equal(calls[i](), KILN_OK);
+        for (size_t n = 1;; n++) {
+            failing_malloc_arm(n);
+            const kiln_status status = calls[i]();
+            if (failing_malloc_disarm() < n) {
+                assert_int_equal(status, KILN_OK);
+                break;
+            }
+            assert_int_equal(status, KILN_E_NO_MEMORY);
+        }
+    }
+    kiln_nvrtc_device_free(&device_of_faults);
+}
+
+/* ---- system calls that fail ---- */
+
+static kilni_os_table failing_table;
+static int calls_left;
+static bool has_failed;
+
+static bool fails_now(void)
+{
+    const bool fails = --calls_left == 0;
+    has_failed |= fails;
+    errno = EIO;
+    return fails;
+}
+
+static int failing_fstatat(int directory, const char *path, struct stat *ret_stat, int flags)
+{
+    return fails_now() ? -1 : kilni_os_system()->fstatat(directory, path, ret_stat, flags);
+}
+
+static int failing_openat(int directory, const char *path, int flags, mode_t mode)
+{
+    return fails_now() ? -1 : kilni_os_system()->openat(directory, path, flags, mode);
+}
+
+static int failing_fstat(int file, struct stat *ret_stat)
+{
+    return fails_now() ? -1 : kilni_os_system()->fstat(file, ret_stat);
+}
+
+static ssize_t failing_read(int file, void *buffer, size_t size)
+{
+    return fails_now() ? -1 : kilni_os_system()->read(file, buffer, size);
+}
+
+static ssize_t failing_readlinkat(int directory, const char *path, char *buffer, size_t size)
+{
+    return fails_now() ? -1 : kilni_os_system()->readlinkat(directory, path, buffer, size);
+}
+
+/* What could not be looked at is never taken for what it was. */
+static void test_system_calls_fail(void **state)
+{
+    (void)state;
+    failing_table = *kilni_os_system();
+    failing_table.fstatat = failing_fstatat;
+    failing_table.openat = failing_openat;
+    failing_table.fstat = failing_fstat;
+    failing_table.read = failing_read;
+    failing_table.readlinkat = failing_readlinkat;
+    for (int n = 1;; n++) {
+        calls_left = n;
+        has_failed = false;
+        kilni_os_replace(&failing_table);
+        const kiln_status status = read_and_hold();
+        kilni_os_replace(NULL);
+        if (!has_failed) {
+            assert_int_equal(status, KILN_OK);
+            assert_true(n > 15);
+            break;
+        }
+        assert_true(status == KILN_E_UNSUPPORTED || status == KILN_MISS);
+    }
+}
+
+#define IN_SCRATCH(test) cmocka_unit_test_setup_teardown(test, enter_scratch, leave_scratch)
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_words_of_the_time),
+        IN_SCRATCH(test_reads_hold_while_nothing_changes),
+        IN_SCRATCH(test_reads_that_can_not_be_told),
+        IN_SCRATCH(test_reads_of_a_file_that_changes_meanwhile),
+        IN_SCRATCH(test_reads_tell_of_the_time),
+        IN_SCRATCH(test_reads_beside_a_program),
+        IN_SCRATCH(test_damaged_reads),
+        cmocka_unit_test(test_outputs),
+        cmocka_unit_test(test_outputs_in_another_folder),
+        cmocka_unit_test(test_damaged_outputs),
+        IN_SCRATCH(test_results),
+        IN_SCRATCH(test_damaged_results),
+        cmocka_unit_test(test_description),
+        cmocka_unit_test(test_folder_of_a_name),
+        cmocka_unit_test(test_options),
+        IN_SCRATCH(test_ops_keys),
+        IN_SCRATCH(test_ops_programs),
+        IN_SCRATCH(test_ops_failing_build),
+        IN_SCRATCH(test_ops_damaged_entry),
+        cmocka_unit_test(test_device_without_nvrtc),
+        cmocka_unit_test(test_identity),
+        IN_SCRATCH(test_memory_runs_out),
+        IN_SCRATCH(test_system_calls_fail),
+    };
+    if (argc < 2) {
+        fprintf(stderr, "usage: test_nvrtc LIBNVRTC\n");
+        return 2;
+    }
+    /* Tests work in folders of their own. */
+    char *path = realpath(argv[1], NULL);
+    library = path ? path : argv[1];
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    free(path);
+    return failed;
+}
