@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "os/os.h"
 #include "store/totals.h"
 
 #define SEED 20240607u
@@ -231,11 +232,23 @@ static int count_temporary(const char *path, const struct stat *stat, int kind, 
     return 0;
 }
 
+/* Nobody can age the time of a file's last change, by which what was set aside is judged too. */
+static int fstatat_of_old_times(int directory, const char *path, struct stat *ret_stat, int flags)
+{
+    const int result = kilni_os_system()->fstatat(directory, path, ret_stat, flags);
+    ret_stat->st_ctim = ret_stat->st_mtim;
+    return result;
+}
+
 /* What writers left that were killed goes with the first trim after the grace period. */
 static void expect_no_litter(kiln_store *store)
 {
+    kilni_os_table table = *kilni_os_system();
+    table.fstatat = fstatat_of_old_times;
     assert_int_equal(nftw(cache, age_temporary, 16, FTW_PHYS), 0);
+    kilni_os_replace(&table);
     assert_int_equal(kiln_store_trim(store, KILN_UNLIMITED, NULL), KILN_OK);
+    kilni_os_replace(NULL);
     temporaries = 0;
     nftw(cache, count_temporary, 16, FTW_PHYS);
     assert_int_equal(temporaries, 0);

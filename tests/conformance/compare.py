@@ -333,6 +333,9 @@ def parse_arguments():
     )
     parser.add_argument("--ways", default=",".join(WAYS), help="which, separated by commas")
     parser.add_argument("--alone-ways", help="the same, where each case has its process")
+    parser.add_argument(
+        "--alone-cacheable", action="store_true", help="those alone of which something is cached"
+    )
     parser.add_argument("--grouping", choices=("together", "alone", "both"), default="both")
     parser.add_argument("--cycles", type=int, default=40, help="for handles.cycles")
     parser.add_argument("--jobs", type=int, default=2, help="processes at once")
@@ -362,7 +365,11 @@ def run(options, scratch):
         names = [name for name, _ in cases]
         groupings.append(Grouping("together", {"all": names}, bench, report, 1))
     if options.grouping != "together":
-        alone = {name: [name] for name, _ in cases}
+        alone = {
+            name: [name]
+            for name, is_cacheable in cases
+            if is_cacheable or not options.alone_cacheable
+        }
         groupings.append(Grouping("alone", alone, bench, report, options.jobs))
     for grouping in groupings:
         # The same cases, so the first grouping fills the runtime's own cache for the second.

@@ -208,23 +208,16 @@ class Damages(DpcppTest):
     def test_every_length_of_every_file(self):
         stem = self.own.put(image(0))
         lengths = {".bin": os.stat(f"{stem}.bin").st_size, ".src": os.stat(f"{stem}.src").st_size}
-        wanted, keys = {}, {}
+        wanted = {}
         for ending, length in lengths.items():
             for cut in range(length):
                 key = image(len(wanted) + 1000)
-                keys[self.path_of(key)] = key
                 self.own.put(key)
                 if cut < os.stat(f"{self.own.stem(key)}{ending}").st_size:
                     os.truncate(f"{self.own.stem(key)}{ending}", cut)
                 wanted[self.path_of(key)] = ["bad" + ending.replace(".", "-")]
         self.assertEqual(self.kinds(expect=5), wanted)
-        self.assertEqual(self.repair(expect=5)["removed"], lengths[".bin"])
-        left = {path: kinds for path, kinds in wanted.items() if kinds == ["bad-src"]}
-        self.assertEqual(self.kinds(expect=5), left)
-        # What is whole beside it tells what it was.
-        for path in left:
-            self.own.put(keys[path], number=1)
-        self.assertEqual(self.repair()["removed"], len(left))
+        self.assertEqual(self.repair()["removed"], len(wanted))
         self.assert_clean()
         self.assertEqual(self.own.get(image(0)), image(0).payload())
 
@@ -239,9 +232,8 @@ class Damages(DpcppTest):
                 file.write_bytes(content)
                 wanted[self.path_of(key)] = ["bad" + ending.replace(".", "-")]
         self.assertEqual(self.kinds(expect=5), wanted)
-        self.repair(expect=5)
-        # Where a length of its key is wrong, nothing tells its format.
-        self.assertEqual(list(self.kinds(expect=5).values()), [["bad-src"]] * 4 * 8)
+        self.repair()
+        self.assertEqual(self.listed_items(), [])
 
     def test_more_bytes_than_there_should_be(self):
         for number, ending in enumerate((".bin", ".src")):
@@ -366,10 +358,9 @@ class Damages(DpcppTest):
         self.assertEqual(
             sorted(kind for kinds in self.kinds(expect=5).values() for kind in kinds),
             ["bad-bin", "bad-bin", "unreachable"])
-        self.repair(expect=5)
+        self.repair()
         self.assertEqual(sorted(os.listdir(first.parent)), ["0.bin", "0_access_time.txt"])
-        self.assertEqual(list(self.kinds(expect=5).values()), [["bad-bin"]])
-        shutil.rmtree(ir.parent)
+        self.assertFalse(ir.parent.exists())
         self.assert_clean()
 
     def test_keys_of_one_path(self):
@@ -417,6 +408,7 @@ class Locks(DpcppTest):
     def test_half_an_item_under_a_stale_lock(self):
         stem = self.own.put(image(1))
         Path(f"{stem}.src").unlink()
+        os.truncate(f"{stem}.bin", 100)
         stale_lock(stem)
         self.own.put(image(2))
         self.repair()
@@ -645,21 +637,6 @@ class OthersFiles(DpcppTest):
         self.assertIn(b"left as it is", result.stderr)
         self.on_cache("trim", "--max-size", "0", "--yes", "--grace", "0")
         self.assertEqual(snapshot(self.root), before)
-
-    def test_items_of_a_format_to_come_stay_beside_whole_ones(self):
-        self.own.put(image(1))
-        future = self.own.stem(image(2))
-        future.parent.mkdir(parents=True)
-        Path(f"{future}.bin").write_bytes(b"DPC2" + image(2).payload())
-        Path(f"{future}.src").write_bytes(b"DPC2" + image(2).source())
-        stale_lock(future)
-        before = snapshot(self.root)
-        result = self.on_cache("verify", "--repair", "--yes", "--grace", "0", expect=5)
-        self.assertIn(b"nothing in it is whole", result.stderr)
-        self.assertEqual(snapshot(self.root), before)
-        self.on_cache("trim", "--max-size", "0", "--yes", "--grace", "0")
-        self.assertEqual(sorted(os.listdir(future.parent)), ["0.bin", "0.lock", "0.src"])
-        self.assertEqual(self.own.get(image(1)), None)
 
     def test_empty_items_go_where_their_path_is_the_runtimes(self):
         """A power cut may leave all files empty."""

@@ -191,9 +191,7 @@ static enum mend_result mend_locked(int descriptor, struct item_directory *direc
     struct plan plan;
     inspect(descriptor, directory, rules, NULL, &plan);
     enum mend_result result = MEND_IN_USE;
-    if (plan.evidence[EVIDENCE_STRANGE] > 0 && plan.evidence[EVIDENCE_WHOLE] == 0) {
-        result = MEND_UNPROVEN;
-    } else if (!plan.must_be_left && plan.has_foreign_keys) {
+    if (!plan.must_be_left && plan.has_foreign_keys) {
         /* Their locks may go where there is nothing behind them but whole items. */
         result = plan.has_work ? MEND_IN_USE : MEND_DONE;
     } else if (!plan.must_be_left) {

@@ -6,12 +6,7 @@
 
 #include "inspect.h"
 
-enum mend_result {
-    MEND_DONE,
-    MEND_IN_USE,
-    MEND_UNPROVEN, /* something strange with nothing whole beside it */
-    MEND_FAILED    /* with errno */
-};
+enum mend_result { MEND_DONE, MEND_IN_USE, MEND_FAILED /* with errno */ };
 
 struct mended {
     uint64_t removed;       /* items */
@@ -19,8 +14,7 @@ struct mended {
 };
 
 /* Takes the locks of a directory, judges it again and does what its plan says. A directory that
- * is empty then goes. Adds to @mended. Where nothing in it is whole, what is strange may be of a
- * newer format, whatever the rest of the cache is of. */
+ * is empty then goes. Adds to @mended. */
 enum mend_result mend_directory(const struct tree *tree, const struct item_directory *directory,
                                 const struct rules *rules, struct mended *mended);
 

@@ -210,10 +210,6 @@ bool mend_complain(enum mend_result result, const char *path)
 {
     if (result == MEND_IN_USE) {
         complain("%s: in use, or not to be judged: not mended", path);
-    } else if (result == MEND_UNPROVEN) {
-        complain("%s: left as it is: nothing in it is whole, so that it may be of a newer format; "
-                 "where it is not, nothing is lost by removing it",
-                 path);
     } else if (result == MEND_FAILED) {
         complain("%s: %s", path, strerror(errno));
     }
