@@ -603,6 +603,77 @@ static void test_flights_go_on_after_a_clear(void **state)
     assert_true(is_ready(s, 0));
 }
 
+static void fail_key(scene *s, uint32_t i)
+{
+    kiln_ticket *ticket = own_with(s, i, (kiln_reserve_params){.group = i + 1});
+    kiln_ticket_abandon(&ticket, KILN_ABANDON_FAILED, KILN_E_BUILD, "no");
+}
+
+/* They are counted, bounded by a sixteenth of the capacity, and the oldest go first. */
+static void test_kept_failures_are_bounded(void **state)
+{
+    scene *s = *state;
+    open_cache_with(s, (kiln_cache_params){.max_entries = 48, .flags = KILN_CACHE_RETAIN_FAILURES});
+    put(s, 15, 10, 1);
+    fail_key(s, 0);
+    const uint64_t one = stats_of(s->cache).retained_failure_bytes;
+    assert_true(one >= sizeof((kiln_error *)NULL)->text);
+    for (uint32_t i = 1; i < 5; i++) {
+        fail_key(s, i);
+    }
+    assert_int_equal(stats_of(s->cache).retained_failures, 3);
+    assert_int_equal(stats_of(s->cache).retained_failure_bytes, 3 * one);
+    assert_true(is_absent(s, 0) && is_absent(s, 1));
+    assert_false(is_absent(s, 2) || is_absent(s, 3) || is_absent(s, 4));
+    /* One in the middle, and one that comes back, which is the newest then. */
+    assert_int_equal(kiln_cache_remove(s->cache, s->keys[3]), KILN_OK);
+    fail_key(s, 0);
+    fail_key(s, 1);
+    assert_true(is_absent(s, 2));
+    assert_int_equal(kiln_cache_remove_group(s->cache, 2), 0);
+    assert_int_equal(stats_of(s->cache).retained_failures, 2);
+    /* A smaller capacity, in entries and in bytes; the last one stays. */
+    assert_int_equal(kiln_cache_set_capacity(s->cache, KILN_UNLIMITED, 16), KILN_OK);
+    assert_int_equal(stats_of(s->cache).retained_failures, 1);
+    assert_false(is_absent(s, 0));
+    assert_int_equal(kiln_cache_set_capacity(s->cache, 16 * (2 * one + 1), 48), KILN_OK);
+    fail_key(s, 5);
+    fail_key(s, 6);
+    assert_int_equal(stats_of(s->cache).retained_failures, 2);
+    /* What needs room gets it. */
+    assert_int_equal(kiln_cache_evict_bytes(s->cache, 1, NULL), KILN_OK);
+    assert_int_equal(stats_of(s->cache).retained_failures, 0);
+    assert_int_equal(stats_of(s->cache).retained_failure_bytes, 0);
+    assert_true(is_absent(s, 5) && is_absent(s, 6));
+}
+
+/* So many that the chains are made anew, with groups that share one. */
+static void test_many_groups_are_removed_one_by_one(void **state)
+{
+    enum { GROUPS = 300, EACH = 3 };
+    scene *s = *state;
+    open_cache(s);
+    kiln_key *keys[GROUPS * EACH];
+    for (uint32_t i = 0; i < GROUPS * EACH; i++) {
+        keys[i] = make_key(1000 + i);
+        const kiln_reserve_params params = {.struct_size = sizeof params, .group = 1 + i % GROUPS};
+        kiln_reservation r;
+        assert_int_equal(kiln_cache_reserve(s->cache, keys[i], &params, &r, NULL), KILN_OK);
+        assert_int_equal(kiln_ticket_fulfil(&r.ticket, &s->objects[0], 1, 1, NULL), KILN_OK);
+    }
+    for (uint32_t i = 0; i < GROUPS; i += 2) {
+        assert_int_equal(kiln_cache_remove(s->cache, keys[i]), KILN_OK);
+        assert_int_equal(kiln_cache_remove_group(s->cache, 1 + i), EACH - 1);
+        assert_int_equal(kiln_cache_remove_group(s->cache, 1 + i), 0);
+    }
+    assert_int_equal(stats_of(s->cache).entries, GROUPS / 2 * EACH);
+    kiln_cache_clear(s->cache);
+    for (uint32_t i = 0; i < GROUPS * EACH; i++) {
+        assert_int_equal(kiln_cache_remove_group(s->cache, 1 + i % GROUPS), 0);
+        kiln_key_release(&keys[i]);
+    }
+}
+
 static void test_a_failure_after_a_clear_is_not_kept(void **state)
 {
     scene *s = *state;
@@ -655,6 +726,8 @@ int main(void)
         IN_SCENE(test_flights_of_a_removed_group_end_for_their_waiters),
         IN_SCENE(test_flights_go_on_after_a_clear),
         IN_SCENE(test_a_failure_after_a_clear_is_not_kept),
+        IN_SCENE(test_kept_failures_are_bounded),
+        IN_SCENE(test_many_groups_are_removed_one_by_one),
     };
     return cmocka_run_group_tests_name("memory capacity", tests, NULL, NULL);
 }

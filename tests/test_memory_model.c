@@ -92,6 +92,15 @@ static uint64_t reserved(const model *m, bool entries)
     return sum;
 }
 
+static uint64_t failed(const model *m)
+{
+    uint64_t sum = 0;
+    for (uint32_t k = 0; k < KEY_COUNT; k++) {
+        sum += m->states[k] == FAILED;
+    }
+    return sum;
+}
+
 static double rank_of(const object *o)
 {
     return o->inflation + (double)o->frequency * ((double)o->cost / (double)(o->bytes + !o->bytes));
@@ -188,6 +197,20 @@ static void model_fulfil(model *m, object *o, bool kept)
     o->inflation = m->inflation;
     m->states[o->key] = READY;
     m->ready[o->key] = o;
+}
+
+static void model_drop_failures(model *m)
+{
+    for (uint32_t k = 0; k < KEY_COUNT; k++) {
+        m->states[k] = m->states[k] == FAILED ? ABSENT : m->states[k];
+    }
+}
+
+/* A cache as small as these keeps the last failure alone. */
+static void model_keep_failure(model *m, uint32_t key)
+{
+    model_drop_failures(m);
+    m->states[key] = FAILED;
 }
 
 static void model_clear(model *m)
@@ -320,7 +343,7 @@ static void end_flight(pair *p, uint32_t key)
     kiln_ticket_abandon(&flight->ticket, how, KILN_E_BUILD, "no");
     p->m.failures += how != KILN_ABANDON_UNSHAREABLE;
     if (how == KILN_ABANDON_FAILED && attached && p->m.retains) {
-        p->m.states[key] = FAILED;
+        model_keep_failure(&p->m, key);
     }
 }
 
@@ -402,7 +425,7 @@ static void do_get_or_build(pair *p, uint32_t key)
         p->m.states[key] = ABSENT;
         p->m.failures += status != KILN_OK;
         if (status == KILN_E_BUILD && p->m.retains) {
-            p->m.states[key] = FAILED;
+            model_keep_failure(&p->m, key);
         }
     }
     if (status == KILN_OK) {
@@ -495,6 +518,7 @@ static void do_evict_bytes(pair *p)
     uint64_t wanted = pick(400);
     uint64_t freed = 0;
     object *o;
+    model_drop_failures(&p->m);
     while (freed < wanted && (o = choose(&p->m, false, true))) {
         freed += o->bytes;
         model_evict(&p->m, o, KILN_EVICTED_RESOURCES);
@@ -606,6 +630,7 @@ static void compare_counters(const pair *p)
     assert_int_equal(stats.bypasses, m->bypasses);
     assert_int_equal(stats.failures, m->failures);
     assert_int_equal(stats.evictions, m->evictions);
+    assert_int_equal(stats.retained_failures, failed(m));
     assert_int_equal(stats.waits, 0);
     assert_int_equal(stats.max_bytes, m->max_bytes);
     assert_int_equal(stats.max_entries, m->max_entries);

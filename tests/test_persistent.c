@@ -427,6 +427,22 @@ static void test_a_new_directory_closes_the_old_one(void **state)
     assert_int_equal(scratch_count_descriptors(), descriptors);
 }
 
+/* A hit that nobody has counted yet is no reason for a store. */
+static void test_a_context_that_ends_opens_no_store(void **state)
+{
+    fixture *f = *state;
+    turn_on(f);
+    kiln_program_context *context = open_context(f, KILN_ENGINE_GPU, NULL);
+    assert_int_equal(ask(context, "a"), KILN_PROGRAM_FROM_BUILD);
+    assert_int_equal(ask(context, "a"), KILN_PROGRAM_FROM_MEMORY);
+    const char *other = scratch_path(f->directory, "other");
+    assert_int_equal(kiln_persistent_set_dir(other), KILN_OK);
+    assert_int_equal(kiln_program_context_drain(context, KILN_UNLIMITED), KILN_OK);
+    assert_int_equal(ask(context, "a"), KILN_PROGRAM_FROM_MEMORY);
+    kiln_program_context_free(&context);
+    assert_false(exists(other));
+}
+
 /* A request that is under way ends with the store that it began with. */
 static void turn_to_another(void *user)
 {
@@ -822,6 +838,7 @@ int main(void)
         TEST(test_the_default_is_a_leaf_in_the_working_directory),
         TEST(test_a_directory_is_taken_literally),
         TEST(test_a_new_directory_closes_the_old_one),
+        TEST(test_a_context_that_ends_opens_no_store),
         TEST(test_a_build_ends_where_it_began),
         TEST(test_a_log_callback_may_change_settings),
         TEST(test_a_smaller_capacity_trims),

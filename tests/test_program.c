@@ -65,7 +65,9 @@ static kiln_status open_context(const fixture *f, const house *at, const kiln_de
         .store = at->store,
     };
     if (memory) {
-        params.memory = *memory;
+        params.max_programs = memory->max_entries;
+        params.max_bytes = memory->max_bytes;
+        params.policy = memory->policy;
     }
     return kiln_program_context_new(&params, ret_context);
 }
@@ -158,7 +160,7 @@ static void test_wrong_arguments(void **state)
     params.rules = KILN_RULES_SYCL + 1;
     assert_int_equal(kiln_program_context_new(&params, &context), KILN_E_INVALID);
     params.rules = KILN_RULES_ALL;
-    params.memory.user = f;
+    params.flags = 1u << 31;
     assert_int_equal(kiln_program_context_new(&params, &context), KILN_E_INVALID);
     const kiln_cache_params memory = {.struct_size = sizeof memory, .policy = 1000};
     assert_int_equal(open_context(f, &at, &scripted_cheap_ops, &memory, &context), KILN_E_INVALID);

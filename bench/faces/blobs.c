@@ -56,7 +56,7 @@ static void open_context(scene *s)
                                                 .ops = kiln_opencl_ops(s->device),
                                                 .devices = devices,
                                                 .device_count = 1,
-                                                .memory.flags = KILN_CACHE_DISABLED};
+                                                .flags = KILN_CACHE_DISABLED};
     require(kiln_program_context_new(&params, &s->context) == KILN_OK, "a context");
 }
 

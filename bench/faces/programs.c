@@ -18,6 +18,8 @@ typedef struct scene {
     kiln_program_context *context;
     kiln_program_desc *programs[KEYS];
     kiln_kernel_desc *kernels[KEYS];
+    kiln_program_desc *equal_programs[KEYS]; /* described once more */
+    kiln_kernel_desc *equal_kernels[KEYS];
     kiln_cache *engine;
     unsigned char sequence[SEQUENCE]; /* which one, one after the other */
     const kiln_key *keys[KEYS];       /* the programs' */
@@ -99,17 +101,18 @@ static const kiln_device_ops ops = {.struct_size = sizeof ops,
 
 /* ---- making it ---- */
 
-static void describe_one(scene *s, size_t i, const char *source)
+static void describe_one(scene *s, size_t i, const char *source, kiln_program_desc **ret_program,
+                         kiln_kernel_desc **ret_kernel)
 {
     const kiln_program_desc_params params = {
         .struct_size = sizeof params, .form = KILN_SOURCE_TEXT, .code = {source, SOURCE_SIZE}};
     char name[32];
     snprintf(name, sizeof name, "a_kernel_of_some_program_%zu", i);
-    require(kiln_program_desc_new(s->context, &params, &s->programs[i], NULL) == KILN_OK &&
-                kiln_kernel_desc_new(s->programs[i], name, &s->kernels[i]) == KILN_OK,
+    require(kiln_program_desc_new(s->context, &params, ret_program, NULL) == KILN_OK &&
+                kiln_kernel_desc_new(*ret_program, name, ret_kernel) == KILN_OK,
             "describing");
     kiln_kernel *first = NULL;
-    require(kiln_kernel_get(s->kernels[i], &first, NULL) == KILN_OK, "making a kernel");
+    require(kiln_kernel_get(*ret_kernel, &first, NULL) == KILN_OK, "making a kernel");
     kiln_kernel_release(&first);
 }
 
@@ -136,7 +139,8 @@ static void scene_begin(scene *s)
     memset(source, 'x', SOURCE_SIZE);
     for (size_t i = 0; i < KEYS; i++) {
         memcpy(source + SOURCE_SIZE - sizeof i, &i, sizeof i);
-        describe_one(s, i, source);
+        describe_one(s, i, source, &s->programs[i], &s->kernels[i]);
+        describe_one(s, i, source, &s->equal_programs[i], &s->equal_kernels[i]);
         put_object(s, i);
     }
     free(source);
@@ -152,6 +156,8 @@ static void scene_end(scene *s)
     for (size_t i = 0; i < KEYS; i++) {
         kiln_kernel_desc_release(&s->kernels[i]);
         kiln_program_desc_release(&s->programs[i]);
+        kiln_kernel_desc_release(&s->equal_kernels[i]);
+        kiln_program_desc_release(&s->equal_programs[i]);
     }
     kiln_program_context_free(&s->context);
     kiln_cache_free(&s->engine);
@@ -159,18 +165,29 @@ static void scene_end(scene *s)
 
 /* ---- asking ---- */
 
-static uint64_t run_kernel(void *user, size_t count)
+static uint64_t get_kernels(const scene *s, kiln_kernel_desc *const *kernels, size_t count)
 {
-    const scene *s = user;
     uint64_t sum = 0;
     for (size_t i = 0; i < count; i++) {
         kiln_kernel *found;
-        require(kiln_kernel_get(s->kernels[s->sequence[i % SEQUENCE]], &found, NULL) == KILN_OK,
+        require(kiln_kernel_get(kernels[s->sequence[i % SEQUENCE]], &found, NULL) == KILN_OK,
                 "a kernel");
         sum += *(const uint64_t *)kiln_kernel_handle(found);
         kiln_kernel_release(&found);
     }
     return sum;
+}
+
+static uint64_t run_kernel(void *user, size_t count)
+{
+    const scene *s = user;
+    return get_kernels(s, s->kernels, count);
+}
+
+static uint64_t run_equal_kernel(void *user, size_t count)
+{
+    const scene *s = user;
+    return get_kernels(s, s->equal_kernels, count);
 }
 
 static uint64_t run_kernel_peek(void *user, size_t count)
@@ -199,19 +216,30 @@ static uint64_t run_peek(void *user, size_t count)
     return sum;
 }
 
-static uint64_t run_program(void *user, size_t count)
+static uint64_t get_programs(const scene *s, kiln_program_desc *const *programs, size_t count)
 {
-    const scene *s = user;
     uint64_t sum = 0;
     for (size_t i = 0; i < count; i++) {
         kiln_program *program;
-        require(kiln_program_get(s->programs[s->sequence[i % SEQUENCE]], &program, NULL, NULL) ==
+        require(kiln_program_get(programs[s->sequence[i % SEQUENCE]], &program, NULL, NULL) ==
                     KILN_OK,
                 "a program");
         sum += *(const uint64_t *)kiln_program_handle(program);
         kiln_program_release(&program);
     }
     return sum;
+}
+
+static uint64_t run_program(void *user, size_t count)
+{
+    const scene *s = user;
+    return get_programs(s, s->programs, count);
+}
+
+static uint64_t run_equal_program(void *user, size_t count)
+{
+    const scene *s = user;
+    return get_programs(s, s->equal_programs, count);
 }
 
 static uint64_t run_pin(void *user, size_t count)
@@ -233,9 +261,13 @@ int main(int argc, char **argv)
     static scene s;
     scene_begin(&s);
     const face faces[] = {
-        {"kernel", run_kernel, &s, STRETCH}, {"kernel peek", run_kernel_peek, &s, STRETCH},
-        {"peek", run_peek, &s, STRETCH},     {"program", run_program, &s, STRETCH},
+        {"kernel", run_kernel, &s, STRETCH},
+        {"kernel peek", run_kernel_peek, &s, STRETCH},
+        {"peek", run_peek, &s, STRETCH},
+        {"program", run_program, &s, STRETCH},
         {"pin", run_pin, &s, STRETCH},
+        {"equal kernel", run_equal_kernel, &s, STRETCH},
+        {"equal program", run_equal_program, &s, STRETCH},
     };
     measure_faces(faces, sizeof faces / sizeof faces[0], argc > 1 ? atoi(argv[1]) : 5);
     scene_end(&s);

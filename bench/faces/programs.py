@@ -15,4 +15,8 @@ def rows(taken):
                          taken["pin"], 1.5),
         measuring.result("program of 64 KB that is there, held / the engine's pin",
                          taken["program"], taken["pin"], 1.5),
+        measuring.result("kernel by an equal description of 64 KB, held / by its own",
+                         taken["equal kernel"], taken["kernel"], 4),
+        measuring.result("program by an equal description of 64 KB, held / by its own",
+                         taken["equal program"], taken["program"], 4),
     ]

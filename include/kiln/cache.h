@@ -74,16 +74,19 @@ KILN_API kiln_status kiln_policy_parse(const char *text, uint32_t *ret_policy);
 typedef void (*kiln_destroy_fn)(void *user, void *object);
 
 enum {
-    KILN_CACHE_RETAIN_FAILURES = 1u, /* a failed key answers its failure until it is removed; one
-                                        that was abandoned as transient or not shareable is absent,
-                                        as all are without this flag */
+    KILN_CACHE_RETAIN_FAILURES = 1u, /* a failed key answers its failure until it is removed or
+                                        gives way to later ones; one that was abandoned as transient
+                                        or not shareable is absent, as all are without this flag.
+                                        Failures have a sixteenth of max_entries and max_bytes, by
+                                        their keys and texts, beside what is resident, and at least
+                                        the last one is kept */
     KILN_CACHE_DISABLED = 2u         /* every reservation is a BYPASS, until a capacity is set */
 };
 
 /* What a cache may hold, and how its objects end. */
 typedef struct kiln_cache_params {
     size_t struct_size;
-    uint64_t max_bytes;      /* resident at most; 0: 256 MiB; KILN_UNLIMITED */
+    uint64_t max_bytes;      /* of what is resident, at most; 0: 256 MiB; KILN_UNLIMITED */
     uint64_t max_entries;    /* 0: 65,536; KILN_UNLIMITED */
     uint32_t policy;         /* kiln_policy */
     uint32_t flags;          /* KILN_CACHE_… */
@@ -303,8 +306,8 @@ KILN_API kiln_status kiln_cache_set_capacity_flush(kiln_cache *cache, uint64_t m
 KILN_API kiln_status kiln_cache_set_policy(kiln_cache *cache, uint32_t policy);
 
 /* Evicts unpinned objects, under any policy, cheapest to rebuild first (by cost alone, then as
- * above), until @bytes were freed or none is left. For a device that is out of
- * memory.
+ * above), until @bytes were freed or none is left; kept failures too, which don't count. For a
+ * device that is out of memory.
  * @ret_freed may be NULL. Returns KILN_OK; KILN_E_INVALID. */
 KILN_API kiln_status kiln_cache_evict_bytes(kiln_cache *cache, uint64_t bytes, uint64_t *ret_freed);
 
@@ -386,6 +389,8 @@ typedef struct kiln_cache_stats {
     uint64_t max_bytes, max_entries;
     uint32_t policy; /* with KILN_POLICY_AUTO: what was chosen */
     uint32_t reserved;
+    uint64_t retained_failures, retained_failure_bytes; /* KILN_CACHE_RETAIN_FAILURES: of those that
+                                                           are kept, with their keys and texts */
 } kiln_cache_stats;
 
 /* Fills as much as struct_size says. Returns KILN_OK; KILN_E_INVALID. */

@@ -49,13 +49,16 @@
 extern "C" {
 #endif
 
-/* One device context of the user's, with its programs map and its kernels map. Programs and kernels
- * that are held may outlive it, and have their handles and their blob then; what made them, the
- * device and its ops, must outlive those. */
+/* One device context of the user's, with its programs map and its kernels map. What is made in it
+ * may outlive it, and all that may be asked of it then as before: programs and kernels that are
+ * held have their handles and their blob, and kernels that are made of such a program are their
+ * caller's alone, as nothing is kept any more. What made them, the device and its ops, must outlive
+ * those. */
 typedef struct kiln_program_context kiln_program_context;
 
 /* What a program is built from and for. Immutable and counted. It may outlive its context, and then
- * answers what it was asked before: its key and its blob ID. */
+ * answers what it was asked before: its key and its blob ID; programs and kernels are not had of it
+ * any more (KILN_E_INVALID). */
 typedef struct kiln_program_desc kiln_program_desc;
 
 /* One hold on a live program. */
@@ -77,7 +80,8 @@ typedef enum kiln_program_rules {
                            from several programs */
 } kiln_program_rules;
 
-/* As texts that the device's compiler and linker understand; NULL: none. */
+/* As texts that the device's compiler and linker understand; NULL: none. Two texts for good, since
+ * other structures hold it as it is. */
 typedef struct kiln_build_options {
     const char *compile;
     const char *link;
@@ -98,11 +102,13 @@ typedef struct kiln_program_context_params {
     uint32_t engine_kind;
     uint32_t rules; /* kiln_program_rules */
 
-    /* Bounds and policy of the programs map; what is 0: 1024 programs, 256 MiB, KILN_POLICY_COST. A
-     * program counts as many bytes as its binary has where the device tells that cheaply, else as
-     * its code. destroy and user stay NULL. */
-    kiln_cache_params memory;
-    uint64_t max_kernels; /* in the kernels map; 0: 65,536; KILN_UNLIMITED */
+    /* Of the programs map, as in kiln_cache_params. A program counts as many bytes as its binary
+     * has where the device tells that cheaply, else as its code. */
+    uint64_t max_programs; /* 0: 1024; KILN_UNLIMITED */
+    uint64_t max_bytes;    /* 0: 256 MiB; KILN_UNLIMITED */
+    uint32_t policy;       /* kiln_policy */
+    uint32_t flags;        /* KILN_CACHE_… */
+    uint64_t max_kernels;  /* in the kernels map; 0: 65,536; KILN_UNLIMITED */
 
     /* How large code has to be, and may be, to be kept on disk, in bytes. 0 and 0: any. */
     uint64_t min_stored_bytes, max_stored_bytes;
@@ -116,8 +122,9 @@ typedef struct kiln_program_context_params {
     const char *library;
 } kiln_program_context_params;
 
-/* Fills what the environment decides: memory, image sizes, replaced and appended options, and with
- * KILN_PROFILE_SYCL the rules. Everything else stays as it is.
+/* Fills what the environment decides: the programs map's bounds, policy and flags, image sizes,
+ * replaced and appended options, and with KILN_PROFILE_SYCL the rules. Everything else stays as it
+ * is.
  *
  * @params  with its struct_size; texts in it live as long as @config
  * Returns KILN_OK; KILN_E_INVALID. Blocks: never. */
@@ -136,7 +143,7 @@ KILN_API kiln_status kiln_program_context_new(const kiln_program_context_params 
 
 /* Empties both maps, writes what waits to be written (for 60 s at most) and frees the context; sets
  * the pointer to NULL; takes NULL and a pointer to NULL. No other thread may be in a call on it or
- * on its descriptions. */
+ * on what was made in it. */
 KILN_API void kiln_program_context_free(kiln_program_context **context);
 
 /* Waits until what was built is in the store.
@@ -285,8 +292,8 @@ typedef struct kiln_program_result {
 } kiln_program_result;
 
 /* Finds a program in memory, else in the store, else builds it. Where the device is out of
- * resources, host memory or device memory, all that nobody holds is evicted, and it is tried once
- * more.
+ * resources, host memory or device memory, all of this context that nobody holds is evicted, and it
+ * is tried once more.
  *
  * @ret_program  [out] one hold, to be given back with kiln_program_release
  * @ret_result   [out] may be NULL; with its struct_size
@@ -367,8 +374,8 @@ KILN_API void kiln_kernel_section_enter(kiln_program_context *context, kiln_sect
 
 /* The backend's handle of a kernel that is in memory, or NULL: builds nothing, waits for no one,
  * takes no hold. Counts as a use of the program too. For one thread at a time at each kernel,
- * unless it is locked (kiln_kernel_lock) or the device's kernels may be shared. Neither may be
- * NULL. */
+ * unless the device's kernels may be shared: there is no hold here that could be locked, which
+ * kiln_kernel_get gives. Neither may be NULL. */
 KILN_API void *kiln_kernel_peek(const kiln_section *section, const kiln_kernel_desc *desc);
 
 /* The backend's handle, such as a cl_kernel; lives as long as the hold. NULL for NULL. */

@@ -77,14 +77,15 @@ kiln_status kiln_constant_remove_if_exist(kiln_constant_cache *cache, const kiln
     return cache ? kilni_cache_forget(cache->memory, key) : KILN_E_INVALID;
 }
 
-static size_t remove_everywhere(kilni_match_fn matches, uint64_t wanted)
+static size_t remove_everywhere(size_t (*remove)(kiln_cache *cache, uint64_t wanted),
+                                uint64_t wanted)
 {
     const kilni_constants *constants = kilni_constants_get();
     size_t removed = 0;
     kiln_constant_cache *first = constants ? kilni_constant_cache_first(constants) : NULL;
     kiln_constant_cache *cache;
     for (cache = first; cache; cache = cache->next) {
-        removed += kilni_cache_remove_matching(cache->memory, matches, wanted);
+        removed += remove(cache->memory, wanted);
     }
     /* Other threads may be about to free some of it, or see it while they look for something else.
      */
@@ -96,24 +97,24 @@ static size_t remove_everywhere(kilni_match_fn matches, uint64_t wanted)
     return removed;
 }
 
-static bool is_of_owner(uint64_t owner, const kilni_slot *slot)
-{
-    return slot->group == owner;
-}
-
 static bool is_of_context(uint64_t context, const kilni_slot *slot)
 {
     return kilni_constant_key_context(slot->key) == context;
 }
 
+static size_t remove_of_context(kiln_cache *cache, uint64_t context)
+{
+    return kilni_cache_remove_matching(cache, is_of_context, context);
+}
+
 size_t kiln_constant_remove_owner(uint64_t owner)
 {
-    return owner != 0 ? remove_everywhere(is_of_owner, owner) : 0;
+    return owner != 0 ? remove_everywhere(kiln_cache_remove_group, owner) : 0;
 }
 
 size_t kiln_constant_remove_context(uint64_t context)
 {
-    return remove_everywhere(is_of_context, context);
+    return remove_everywhere(remove_of_context, context);
 }
 
 /* ---- counting ---- */

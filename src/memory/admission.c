@@ -54,5 +54,6 @@ void kilni_admit_locked(kilni_object *object, kilni_aftermath *after)
     cache->bytes += object->bytes;
     kilni_policy_insert_locked(object);
     kilni_object_hold(object);
+    kilni_groups_add(&cache->groups, object);
     kilni_table_insert(&cache->ready, &object->slot);
 }

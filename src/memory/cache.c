@@ -7,6 +7,7 @@
 #include "base/params.h"
 #include "memory/admission.h"
 #include "memory/aftermath.h"
+#include "memory/failure.h"
 #include "memory/listener.h"
 #include "memory/policy.h"
 #include "memory/process.h"
@@ -32,6 +33,9 @@ static kiln_status init(kiln_cache *cache)
     if (kilni_table_init(&cache->pending, LEAST_PENDING_CELLS) != KILN_OK) {
         goto no_second_table;
     }
+    if (kilni_groups_init(&cache->groups) != KILN_OK) {
+        goto no_groups;
+    }
     if (pthread_mutex_init(&cache->lock, NULL) != 0) {
         goto no_lock;
     }
@@ -48,6 +52,8 @@ no_second_condition:
 no_condition:
     pthread_mutex_destroy(&cache->lock);
 no_lock:
+    kilni_groups_fini(&cache->groups);
+no_groups:
     kilni_table_fini(&cache->pending);
 no_second_table:
     kilni_table_fini(&cache->ready);
@@ -135,6 +141,7 @@ void kilni_cache_release(kiln_cache *cache)
         pthread_cond_destroy(&cache->departed);
         pthread_cond_destroy(&cache->listener_gone);
         pthread_mutex_destroy(&cache->lock);
+        kilni_groups_fini(&cache->groups);
         kilni_table_fini(&cache->pending);
         kilni_table_fini(&cache->ready);
         free_cells(cache->retired_cells);
@@ -173,6 +180,7 @@ static kiln_status set_capacity(kiln_cache *cache, uint64_t max_bytes, uint64_t 
         kilni_clear_locked(cache, &after);
     } else {
         kilni_shrink_locked(cache, &after);
+        kilni_failures_shrink_locked(cache);
     }
     pthread_mutex_unlock(&cache->lock);
     kilni_aftermath_finish(cache, &after);
@@ -232,6 +240,8 @@ kiln_status kiln_cache_get_stats(kiln_cache *cache, kiln_cache_stats *ret_stats)
         .max_bytes = cache->max_bytes,
         .max_entries = cache->max_entries,
         .policy = cache->policy,
+        .retained_failures = cache->retained_failures,
+        .retained_failure_bytes = cache->retained_failure_bytes,
     };
     pthread_mutex_unlock(&cache->lock);
     memcpy(ret_stats, &stats, size < sizeof stats ? size : sizeof stats);

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/params.h"
 #include "memory/admission.h"
+#include "memory/failure.h"
 #include "memory/object.h"
 #include "memory/reader.h"
 #include "memory/section.h"
@@ -223,14 +224,6 @@ kiln_status kiln_ticket_take(kiln_ticket *ticket)
     return KILN_OK;
 }
 
-/* Leaves a failure in the table in place of the flight. */
-static void keep_failure_locked(kilni_flight *flight)
-{
-    kilni_flight_detach_locked(flight);
-    flight->slot.state = KILNI_SLOT_FAILED;
-    kilni_table_insert(&flight->cache->pending, &flight->slot);
-}
-
 /* Gives every waiter the failure. True where it stays in the table. */
 static bool fail_locked(kilni_flight *flight, kiln_status status, const char *text)
 {
@@ -241,7 +234,8 @@ static bool fail_locked(kilni_flight *flight, kiln_status status, const char *te
     kilni_wait_fail_all_locked(flight);
     bool kept = flight->attached && flight->cache->retains_failures;
     if (kept) {
-        keep_failure_locked(flight);
+        kilni_flight_detach_locked(flight);
+        kilni_failure_keep_locked(flight);
     }
     return kept;
 }

@@ -8,9 +8,9 @@
  *
  * cache.c has the cache's life, capacity and counters; table.c finds keys; flight.c is single
  * flight and wait.c those who wait for one; watch.c has the weak handles; policy.c ranks objects
- * and victim.c finds those that go first; admission.c lets in and removal.c removes; listener.c
- * tells, and aftermath.c does what a call has to do once it holds no lock, which departure.c can
- * wait for; process.c sees to forks.
+ * and victim.c finds those that go first; admission.c lets in and removal.c removes, with group.c
+ * where a group goes; failure.c keeps failures; listener.c tells, and aftermath.c does what a call
+ * has to do once it holds no lock, which departure.c can wait for; process.c sees to forks.
  */
 #pragma once
 
@@ -23,6 +23,7 @@
 #include <kiln/cache.h>
 
 #include "memory/counter.h"
+#include "memory/group.h"
 #include "memory/table.h"
 
 typedef struct kiln_pin kilni_object;
@@ -71,7 +72,11 @@ struct kiln_cache {
     bool disabled;
     uint64_t max_bytes, max_entries;
 
-    kilni_table pending;   /* attached flights and kept failures */
+    kilni_groups groups; /* of the objects in the cache */
+
+    kilni_table pending;                           /* attached flights and kept failures */
+    kilni_flight *oldest_failure, *newest_failure; /* of the kept ones */
+    uint64_t retained_failures, retained_failure_bytes;
     kilni_waiter *waiters; /* those who wait for a flight, in the order in which they came */
 
     /* Objects that nothing but a section can reach, and cells that were replaced, oldest first. */
@@ -126,6 +131,7 @@ struct kiln_pin {
             uint64_t inserted; /* the clock */
             uint64_t seen_use; /* the clock of the use that @inflation belongs to */
             double inflation;  /* the cache's at that use */
+            kilni_object *group_next, **group_link; /* its chain: group.h */
         };
         /* While it is not. */
         struct {
@@ -147,7 +153,8 @@ struct kiln_ticket {
     uint64_t owner;          /* a thread, of kilni_thread_number; or KILNI_NOBODY */
     uint64_t reserved_bytes; /* counted in the cache's while attached */
     uint64_t started_ns;
-    kiln_status failure; /* with KILNI_SLOT_FAILED */
+    kiln_status failure;         /* with KILNI_SLOT_FAILED, as what follows */
+    kilni_flight *older, *newer; /* of the failures that are kept: failure.h */
     char text[sizeof((kiln_error *)NULL)->text];
 };
 

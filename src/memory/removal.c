@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "memory/removal.h"
 
+#include "memory/failure.h"
 #include "memory/flight.h"
 #include "memory/object.h"
 #include "memory/victim.h"
@@ -11,6 +12,7 @@ void kilni_evict_locked(kilni_object *object, kiln_eviction reason, kilni_afterm
 {
     kiln_cache *cache = object->cache;
     kilni_table_remove(&cache->ready, &object->slot);
+    kilni_groups_remove(&cache->groups, object);
     object->slot.state = KILNI_SLOT_NONE;
     cache->entries--;
     cache->bytes -= object->bytes;
@@ -24,8 +26,7 @@ void kilni_evict_locked(kilni_object *object, kiln_eviction reason, kilni_afterm
 }
 
 /* Removes what a slot has; a flight goes on without the cache. */
-static void remove_slot_locked(kiln_cache *cache, kilni_slot *slot, kiln_eviction reason,
-                               kilni_aftermath *after)
+static void remove_slot_locked(kilni_slot *slot, kiln_eviction reason, kilni_aftermath *after)
 {
     switch (slot->state) {
     case KILNI_SLOT_NONE:
@@ -37,8 +38,7 @@ static void remove_slot_locked(kiln_cache *cache, kilni_slot *slot, kiln_evictio
         kilni_flight_detach_locked((kilni_flight *)slot);
         break;
     case KILNI_SLOT_FAILED:
-        kilni_table_remove(&cache->pending, slot);
-        kilni_flight_free((kilni_flight *)slot);
+        kilni_failure_drop_locked((kilni_flight *)slot);
         break;
     }
 }
@@ -50,7 +50,7 @@ void kilni_clear_locked(kiln_cache *cache, kilni_aftermath *after)
         size_t position = 0;
         kilni_slot *slot;
         while ((slot = kilni_table_walk(tables[i], &position))) {
-            remove_slot_locked(cache, slot, KILN_EVICTED_CLEARED, after);
+            remove_slot_locked(slot, KILN_EVICTED_CLEARED, after);
         }
     }
 }
@@ -67,7 +67,7 @@ static kiln_status remove_key(kiln_cache *cache, const kiln_key *key, bool fligh
     slot = slot ? slot : kilni_table_find(&cache->pending, key);
     bool removable = slot && (flights || slot->state != KILNI_SLOT_BUILDING);
     if (removable) {
-        remove_slot_locked(cache, slot, KILN_EVICTED_REMOVED, &after);
+        remove_slot_locked(slot, KILN_EVICTED_REMOVED, &after);
     }
     pthread_mutex_unlock(&cache->lock);
     kilni_aftermath_finish(cache, &after);
@@ -85,9 +85,8 @@ kiln_status kilni_cache_forget(kiln_cache *cache, const kiln_key *key)
 }
 
 /* Removes what matches in one table; returns how many were ready. */
-static size_t remove_matching_locked(kiln_cache *cache, const kilni_table *table,
-                                     kilni_match_fn matches, uint64_t wanted,
-                                     kilni_aftermath *after)
+static size_t remove_matching_locked(const kilni_table *table, kilni_match_fn matches,
+                                     uint64_t wanted, kilni_aftermath *after)
 {
     size_t removed = 0;
     size_t position = 0;
@@ -98,7 +97,7 @@ static size_t remove_matching_locked(kiln_cache *cache, const kilni_table *table
                 kilni_wait_bypass_all_locked((kilni_flight *)slot);
             }
             removed += slot->state == KILNI_SLOT_READY;
-            remove_slot_locked(cache, slot, KILN_EVICTED_REMOVED, after);
+            remove_slot_locked(slot, KILN_EVICTED_REMOVED, after);
         }
     }
     return removed;
@@ -108,8 +107,8 @@ size_t kilni_cache_remove_matching(kiln_cache *cache, kilni_match_fn matches, ui
 {
     kilni_aftermath after = {0};
     pthread_mutex_lock(&cache->lock);
-    size_t removed = remove_matching_locked(cache, &cache->ready, matches, wanted, &after);
-    remove_matching_locked(cache, &cache->pending, matches, wanted, &after);
+    size_t removed = remove_matching_locked(&cache->ready, matches, wanted, &after);
+    remove_matching_locked(&cache->pending, matches, wanted, &after);
     pthread_mutex_unlock(&cache->lock);
     kilni_aftermath_finish(cache, &after);
     return removed;
@@ -120,9 +119,35 @@ static bool is_of_group(uint64_t group, const kilni_slot *slot)
     return slot->group == group;
 }
 
+/* Removes a group's objects; returns how many. */
+static size_t remove_chained_locked(kiln_cache *cache, uint64_t group, kilni_aftermath *after)
+{
+    size_t removed = 0;
+    kilni_object *next;
+    for (kilni_object *object = kilni_groups_first(&cache->groups, group); object; object = next) {
+        next = object->group_next;
+        if (object->slot.group == group) {
+            kilni_evict_locked(object, KILN_EVICTED_REMOVED, after);
+            removed++;
+        }
+    }
+    return removed;
+}
+
 size_t kiln_cache_remove_group(kiln_cache *cache, uint64_t group)
 {
-    return cache && group != 0 ? kilni_cache_remove_matching(cache, is_of_group, group) : 0;
+    if (!cache || group == 0) {
+        return 0;
+    }
+    kilni_aftermath after = {0};
+    pthread_mutex_lock(&cache->lock);
+    const size_t removed = remove_chained_locked(cache, group, &after);
+    if (cache->pending.slot_count > 0) {
+        remove_matching_locked(&cache->pending, is_of_group, group, &after);
+    }
+    pthread_mutex_unlock(&cache->lock);
+    kilni_aftermath_finish(cache, &after);
+    return removed;
 }
 
 void kiln_cache_clear(kiln_cache *cache)
@@ -176,6 +201,7 @@ kiln_status kiln_cache_evict_bytes(kiln_cache *cache, uint64_t bytes, uint64_t *
     }
     kilni_aftermath after = {0};
     pthread_mutex_lock(&cache->lock);
+    kilni_failures_drop_all_locked(cache);
     uint64_t freed = bytes > cache->bytes ? evict_all_unpinned_locked(cache, &after)
                                           : evict_cheapest_locked(cache, bytes, &after);
     pthread_mutex_unlock(&cache->lock);

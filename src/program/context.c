@@ -77,7 +77,7 @@ static void follow_programs(void *user, const kiln_event *event)
 {
     kiln_program_context *context = user;
     if (event->kind == KILN_EVENT_INSERTED) {
-        atomic_fetch_add_explicit(&context->insertions, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&context->insertions, KILNI_INSERTION, memory_order_relaxed);
     } else {
         const kilni_live_program *program = event->object;
         kiln_cache_remove_group(context->kernels, program->number);
@@ -87,11 +87,14 @@ static void follow_programs(void *user, const kiln_event *event)
 static kiln_status make_maps(kiln_program_context *context,
                              const kiln_program_context_params *params)
 {
-    kiln_cache_params programs = params->memory;
-    programs.struct_size = sizeof programs;
-    programs.max_entries = programs.max_entries ? programs.max_entries : DEFAULT_MAX_PROGRAMS;
-    programs.max_bytes = programs.max_bytes ? programs.max_bytes : DEFAULT_MAX_BYTES;
-    programs.destroy = kilni_live_program_destroy;
+    const kiln_cache_params programs = {
+        .struct_size = sizeof programs,
+        .max_bytes = params->max_bytes ? params->max_bytes : DEFAULT_MAX_BYTES,
+        .max_entries = params->max_programs ? params->max_programs : DEFAULT_MAX_PROGRAMS,
+        .policy = params->policy,
+        .flags = params->flags,
+        .destroy = kilni_live_program_destroy,
+    };
     kiln_status status = kiln_cache_new(&programs, &context->programs);
     if (status != KILN_OK) {
         return status;
@@ -148,9 +151,8 @@ static void free_texts(kiln_program_context *context)
 
 static bool are_usable(const kiln_program_context_params *params)
 {
-    const kiln_cache_params *memory = &params->memory;
     return params->ops && params->devices && params->device_count > 0 &&
-           params->rules <= KILN_RULES_SYCL && !memory->destroy && !memory->user &&
+           params->rules <= KILN_RULES_SYCL &&
            (!params->engine_kind || kilni_engine_kind_is_known(params->engine_kind));
 }
 
@@ -185,6 +187,7 @@ kiln_status kiln_program_context_new(const kiln_program_context_params *params,
     if (!context) {
         return KILN_E_NO_MEMORY;
     }
+    atomic_init(&context->references, 1);
     context->ops = known.ops;
     context->rules = known.rules;
     context->store = known.store;
@@ -214,6 +217,12 @@ kilni_request_context kilni_program_request_context(kiln_program_context *contex
     return request;
 }
 
+/* The store that governs, where it is open: none is made for what there is to count or to drain. */
+static kilni_governed_store *hold_open(const kiln_program_context *context)
+{
+    return context->governed_kind ? kilni_persistent_hold_open(context->governed_kind) : NULL;
+}
+
 /* Hits that took the short way, and that nobody has counted yet: where requests are counted. */
 static void count_hits(kiln_program_context *context)
 {
@@ -226,10 +235,44 @@ static void count_hits(kiln_program_context *context)
     }
     if (counted < stats.hits) {
         const kiln_stats more = {.hits_memory = stats.hits - counted};
-        kilni_governed_store *held = NULL;
-        kilni_writer_count(kilni_program_request_context(context, &held).writer, &more);
+        kilni_governed_store *held = hold_open(context);
+        kilni_writer_count(held ? kilni_governed_writer_of(held) : context->writer, &more);
         kilni_governed_release(&held);
     }
+}
+
+/* Empties a map and turns it off; what is left of it is there for those who ask. */
+static void end_map(kiln_cache *map)
+{
+    if (map) {
+        kiln_cache *ending = kilni_cache_retain(map);
+        kiln_cache_free(&ending);
+    }
+}
+
+kiln_program_context *kilni_program_context_retain(kiln_program_context *context)
+{
+    atomic_fetch_add_explicit(&context->references, 1, memory_order_relaxed);
+    return context;
+}
+
+void kilni_program_context_release(kiln_program_context *context)
+{
+    if (atomic_fetch_sub_explicit(&context->references, 1, memory_order_acq_rel) != 1) {
+        return;
+    }
+    kiln_cache *const maps[] = {context->programs, context->kernels};
+    for (size_t i = 0; i < 2; i++) {
+        if (maps[i]) {
+            kilni_cache_release(maps[i]);
+        }
+    }
+    for (size_t i = 0; i < context->device_count; i++) {
+        kiln_key_release(&context->devices[i].identity);
+    }
+    free(context->devices);
+    free_texts(context);
+    free(context);
 }
 
 void kiln_program_context_free(kiln_program_context **context)
@@ -244,17 +287,14 @@ void kiln_program_context_free(kiln_program_context **context)
     }
     if (ending->governed_kind) {
         kilni_persistent_leave();
+        ending->governed_kind = 0;
     }
-    /* What leaves the first takes along what is in the second. */
-    kiln_cache_free(&ending->programs);
-    kiln_cache_free(&ending->kernels);
+    /* In this order, as a clear. */
+    end_map(ending->kernels);
+    end_map(ending->programs);
     kilni_writer_free(&ending->writer, DRAIN_NS);
-    for (size_t i = 0; i < ending->device_count; i++) {
-        kiln_key_release(&ending->devices[i].identity);
-    }
-    free(ending->devices);
-    free_texts(ending);
-    free(ending);
+    ending->store = NULL;
+    kilni_program_context_release(ending);
 }
 
 /* ---- use ---- */
@@ -267,7 +307,7 @@ kiln_status kiln_program_context_drain(kiln_program_context *context, uint64_t t
     count_hits(context);
     kiln_status status = kilni_writer_drain(context->writer, timeout_ns);
     if (status == KILN_OK && context->governed_kind) {
-        kilni_governed_store *held = kilni_persistent_hold(context->governed_kind);
+        kilni_governed_store *held = hold_open(context);
         status = held ? kilni_writer_drain(kilni_governed_writer_of(held), timeout_ns) : KILN_OK;
         kilni_governed_release(&held);
     }
@@ -310,8 +350,9 @@ kiln_status kiln_program_context_get_capacity(kiln_program_context *context,
 void kiln_program_context_clear(kiln_program_context *context)
 {
     if (context) {
-        kiln_cache_clear(context->programs);
+        /* In this order the second has few kernels left to take along. */
         kiln_cache_clear(context->kernels);
+        kiln_cache_clear(context->programs);
     }
 }
 
@@ -343,7 +384,10 @@ kiln_status kiln_config_get_programs(const kiln_config *config, kiln_program_con
     if (kilni_params_copy(params, &filled, sizeof filled) != KILN_OK) {
         return KILN_E_INVALID;
     }
-    filled.memory = config->memory;
+    filled.max_programs = config->memory.max_entries;
+    filled.max_bytes = config->memory.max_bytes;
+    filled.policy = config->memory.policy;
+    filled.flags = config->memory.flags;
     filled.min_stored_bytes = config->min_image_bytes;
     filled.max_stored_bytes = config->max_image_bytes;
     filled.replaced = (kiln_build_options){config->compile_options, config->link_options};

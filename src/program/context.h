@@ -26,8 +26,12 @@ typedef struct kilni_program_device {
     kiln_key *identity; /* NULL: can't be told, or that of the one it shares programs with counts */
 } kilni_program_device;
 
-/* Set once, but for the caches' contents and what says otherwise. */
+/* Set once, but for the caches' contents and what says otherwise. When it ends, its maps are
+ * emptied and off, and it has no store; what was made in it keeps it as such, so that it may be
+ * asked. */
 struct kiln_program_context {
+    _Atomic size_t references; /* its user's, and of each description and program. Grows relaxed;
+                                  what brings it to 0 acquires and releases */
     const kiln_device_ops *ops;
     kilni_program_device *devices;
     size_t device_count;
@@ -39,12 +43,13 @@ struct kiln_program_context {
     kiln_cache *programs, *kernels;
     uint64_t listener; /* of the programs map: takes the kernels along */
 
-    /* Programs that were put into the map so far: whoever uses a kernel notes a use of its program
-     * once in between. Relaxed: a use that is noted late or twice does no harm. */
+    /* Programs that were put into the map so far, in steps of KILNI_INSERTION: what kernel.c knows
+     * of the uses of a program that were noted. Relaxed: a use that is noted late or twice does no
+     * harm. */
     _Atomic uint64_t insertions;
 
     kiln_store *store;      /* NULL: none of its own */
-    kilni_writer *writer;   /* of that store, or of none */
+    kilni_writer *writer;   /* of that store, or of none; NULL once the context has ended */
     uint32_t governed_kind; /* whose persistent cache is the context's store; 0: none */
     uint64_t min_stored_bytes, max_stored_bytes; /* of code */
 
@@ -55,6 +60,19 @@ struct kiln_program_context {
      * and those that were handed on. Relaxed: only added to. */
     _Atomic uint64_t counted_hits;
 };
+
+enum { KILNI_INSERTION = 16 };
+
+/* One reference more; returns its argument. */
+kiln_program_context *kilni_program_context_retain(kiln_program_context *context);
+
+/* Gives one back; the last frees what is left of a context that has ended. No lock held. */
+void kilni_program_context_release(kiln_program_context *context);
+
+static inline bool kilni_program_context_has_ended(const kiln_program_context *context)
+{
+    return !context->writer;
+}
 
 /* What one request works with: a context that is governed has whatever store the settings name at
  * this moment.

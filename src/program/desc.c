@@ -10,6 +10,9 @@
 #include "program/ops.h"
 #include "program/options.h"
 
+/* Above this, parts of the maps' keys are compared by digest: as in the IDs of blobs. */
+#define LONG_PART_BYTES 64u
+
 /* ---- copies of what was given ---- */
 
 static int compare_constants(const void *a, const void *b)
@@ -205,13 +208,18 @@ kiln_status kilni_desc_make_key(const kiln_program_desc *desc, kiln_key **ret_ke
     return status;
 }
 
+kiln_status kilni_desc_strip(const kiln_key *key, kiln_key **ret_stripped)
+{
+    return kiln_key_strip(key, LONG_PART_BYTES, ret_stripped);
+}
+
 /* Equal devices have equal keys in stores, and may have programs of their own in memory. */
 static kiln_status make_memory_key(kiln_program_desc *desc)
 {
     if (!desc->context->tells_devices_apart) {
-        desc->memory_key = kiln_key_retain(desc->key);
-        return KILN_OK;
+        return kilni_desc_strip(desc->key, &desc->memory_key);
     }
+    kiln_key *whole = NULL;
     kiln_key_builder *builder = NULL;
     kiln_status status = kiln_key_builder_new(&builder);
     if (status == KILN_OK) {
@@ -222,8 +230,12 @@ static kiln_status make_memory_key(kiln_program_desc *desc)
                                              desc->context->devices[desc->device_index].serves);
     }
     if (status == KILN_OK) {
-        status = kiln_key_builder_finish(builder, &desc->memory_key);
+        status = kiln_key_builder_finish(builder, &whole);
     }
+    if (status == KILN_OK) {
+        status = kilni_desc_strip(whole, &desc->memory_key);
+    }
+    kiln_key_release(&whole);
     kiln_key_builder_free(&builder);
     return status;
 }
@@ -303,7 +315,7 @@ kiln_status kiln_program_desc_new(kiln_program_context *context,
     }
     pthread_mutex_init(&desc->lock, NULL);
     atomic_init(&desc->references, 1);
-    desc->context = context;
+    desc->context = kilni_program_context_retain(context);
     desc->ops = context->ops;
     desc->device_index = known.device;
     desc->device = &context->devices[context->devices[known.device].serves];
@@ -347,6 +359,7 @@ static void destroy(kiln_program_desc *desc)
     kiln_key_release(&desc->key);
     kiln_key_release(&desc->memory_key);
     kiln_key_release(&desc->blob_key);
+    kilni_program_context_release(desc->context);
     pthread_mutex_destroy(&desc->lock);
     free(desc);
 }

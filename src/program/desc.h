@@ -11,7 +11,7 @@
 /* Immutable, but for what the lock guards. Code and texts are its own. */
 struct kiln_program_desc {
     _Atomic size_t references;     /* grows relaxed; what brings it to 0 acquires and releases */
-    kiln_program_context *context; /* borrowed: not to be looked at once that has ended */
+    kiln_program_context *context; /* one reference */
     const kiln_device_ops *ops;    /* the context's, and may be called as long as programs live */
     void *device_handle;           /* of the device for which it is built */
     const kilni_program_device *device; /* the one that was asked for */
@@ -28,8 +28,9 @@ struct kiln_program_desc {
     uint64_t image;
 
     kiln_key *key;        /* in stores; NULL: can't be told */
-    kiln_key *memory_key; /* in the programs map; of the same parts, but for the device. NULL: the
-                             map never has it */
+    kiln_key *memory_key; /* in the programs map; of the same parts, but for the device, and all
+                             that are long by their digests, so that an equal description's is
+                             compared as quickly. NULL: the map never has it */
     uint32_t untold;      /* kiln_uncached: why there are no keys */
     char untold_text[sizeof((kiln_error *)NULL)->text];
 
@@ -51,6 +52,9 @@ kiln_program_source kilni_desc_compiled_source(const kiln_program_desc *desc);
  * @ret_key  [out] @desc's own; NULL: it has none
  * Returns KILN_OK; KILN_E_NO_MEMORY. */
 kiln_status kilni_desc_blob_key(const kiln_program_desc *desc, const kiln_key **ret_key);
+
+/* A key for the maps: long parts by size and cryptographic digest. */
+kiln_status kilni_desc_strip(const kiln_key *key, kiln_key **ret_stripped);
 
 /* Appends a key's parts. */
 kiln_status kilni_desc_add_parts(kiln_key_builder *builder, const kiln_key *key);

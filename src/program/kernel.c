@@ -5,12 +5,13 @@
 #include "base/error.h"
 #include "program/obtain.h"
 
-/* Above this a key's part counts by its length and a cryptographic digest. */
-#define LARGE_PART_BYTES (UINT64_C(64) << 10)
+/* More uses of one kernel than an object's frequency counts say nothing new of its program. */
+#define MOST_USES UINT64_C(15)
+_Static_assert(MOST_USES < KILNI_INSERTION, "the uses that were noted have the low bits");
 
 struct kiln_kernel_desc {
     kiln_key *key;                 /* NULL: its program is in no map */
-    kiln_program_context *context; /* borrowed */
+    kiln_program_context *context; /* the program's */
     kiln_program_desc *program;    /* one reference */
     _Atomic size_t references;     /* grows relaxed; what brings it to 0 acquires and releases */
     char name[];
@@ -25,15 +26,9 @@ static kilni_live_kernel *live_of(const kiln_kernel *kernel)
 
 static kiln_status add_program(kiln_key_builder *builder, const kiln_program_desc *program)
 {
-    kiln_key *stripped = NULL;
-    kiln_status status = kiln_key_strip(program->memory_key, LARGE_PART_BYTES, &stripped);
-    if (status == KILN_OK) {
-        size_t size;
-        const void *encoding = kiln_key_encoding(stripped, &size);
-        status = kiln_key_builder_add(builder, "program", encoding, size);
-    }
-    kiln_key_release(&stripped);
-    return status;
+    size_t size;
+    const void *encoding = kiln_key_encoding(program->memory_key, &size);
+    return kiln_key_builder_add(builder, "program", encoding, size);
 }
 
 /* The key of a kernel: its program, its name, and where the program serves several devices the one
@@ -42,6 +37,7 @@ static kiln_status make_key(const kiln_program_desc *program, size_t device, con
                             kiln_key **ret_key)
 {
     kiln_key_builder *builder = NULL;
+    kiln_key *whole = NULL;
     kiln_status status = kiln_key_builder_new(&builder);
     if (status == KILN_OK) {
         status = add_program(builder, program);
@@ -53,8 +49,12 @@ static kiln_status make_key(const kiln_program_desc *program, size_t device, con
         status = kiln_key_builder_add_number(builder, "device", device);
     }
     if (status == KILN_OK) {
-        status = kiln_key_builder_finish(builder, ret_key);
+        status = kiln_key_builder_finish(builder, &whole);
     }
+    if (status == KILN_OK) {
+        status = kilni_desc_strip(whole, ret_key);
+    }
+    kiln_key_release(&whole);
     kiln_key_builder_free(&builder);
     return status;
 }
@@ -117,13 +117,17 @@ __attribute__((noinline)) static void note_use(const kiln_program_desc *program)
     kiln_section_leave(&section);
 }
 
-/* Who uses a kernel uses its program, which goes last if it was used last. Uses count by what was
- * put into the map since, so that one note in between is enough. */
+/* Who uses a kernel uses its program, which goes last if it was used last and often. What was put
+ * into the map since is all that recency knows, and frequency ends at some number: so a use is
+ * noted where something was put in, and until there were as many. */
 static inline void note_program_use(const kiln_kernel_desc *desc, kilni_live_kernel *kernel)
 {
     const uint64_t now = atomic_load_explicit(&desc->context->insertions, memory_order_relaxed);
-    if (atomic_load_explicit(&kernel->noted, memory_order_relaxed) != now) {
-        atomic_store_explicit(&kernel->noted, now, memory_order_relaxed);
+    const uint64_t noted = atomic_load_explicit(&kernel->noted, memory_order_relaxed);
+    if (noted != (now | MOST_USES)) {
+        const uint64_t uses = noted & MOST_USES;
+        atomic_store_explicit(&kernel->noted, now | (uses < MOST_USES ? uses + 1 : uses),
+                              memory_order_relaxed);
         note_use(desc->program);
     }
 }
@@ -271,7 +275,7 @@ kiln_status kiln_program_get_kernel(kiln_program *program, const char *name, siz
 {
     kilni_live_program *live = program ? kilni_program_live(program) : NULL;
     if (!live || !name || !name[0] || device >= live->context->device_count || !ret_kernel ||
-        live->context->devices[live->context->devices[device].serves].handle != live->device) {
+        live->context->devices[device].serves != live->serves) {
         return kilni_error_set(error, KILN_E_INVALID, 0,
                                "a kernel needs a program, a name, and a device of the program's");
     }

@@ -25,10 +25,11 @@ kiln_status kilni_live_program_new(kiln_program_context *context, const kiln_pro
     }
     atomic_init(&program->references, 1);
     pthread_mutex_init(&program->lock, NULL);
-    program->context = context;
+    program->context = kilni_program_context_retain(context);
     program->ops = context->ops;
     program->desc = kiln_program_desc_retain(desc);
     program->device = desc ? desc->device_handle : NULL;
+    program->serves = desc ? context->devices[desc->device_index].serves : 0;
     program->number = next_number();
     *ret_program = program;
     return KILN_OK;
@@ -44,6 +45,7 @@ static void release(kilni_live_program *program)
     }
     kiln_entry_release(&program->blob);
     kiln_program_desc_release(&program->desc);
+    kilni_program_context_release(program->context);
     pthread_mutex_destroy(&program->lock);
     free(program);
 }

@@ -17,7 +17,8 @@ typedef struct kilni_live_program {
     void *handle;               /* NULL: not made yet */
     uint64_t number;            /* no other program of this process has it: its kernels' group */
     kiln_program_desc *desc;    /* NULL: the user's own */
-    kiln_program_context *context; /* borrowed: only to be looked at while that lives */
+    kiln_program_context *context; /* one reference */
+    size_t serves;                 /* index of the first of the devices that share it */
     uint64_t build_ns;             /* what building it cost, as far as that is known */
 
     pthread_mutex_t lock; /* guards blob, which is made when it is asked for first */
@@ -27,8 +28,8 @@ typedef struct kilni_live_program {
 /* Object of the kernels map. */
 typedef struct kilni_live_kernel {
     void *handle;
-    _Atomic uint64_t noted; /* the context's insertions when a use of the program was noted last.
-                               Relaxed */
+    _Atomic uint64_t noted; /* the context's insertions when a use of the program was noted last,
+                               and below it how many were, of 15. Relaxed */
     kilni_live_program *program; /* one reference */
     void *device;                /* for which it was made */
     pthread_mutex_t lock;        /* the user's: kiln_kernel_lock */

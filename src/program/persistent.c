@@ -154,6 +154,15 @@ kilni_governed_store *kilni_persistent_hold(uint32_t kind)
     return held;
 }
 
+kilni_governed_store *kilni_persistent_hold_open(uint32_t kind)
+{
+    lock();
+    const bool is_open = is_on_locked(kind) && settings.store && !settings.is_parents;
+    kilni_governed_store *held = is_open ? kilni_governed_retain(settings.store) : NULL;
+    unlock();
+    return held;
+}
+
 void kilni_persistent_enter(void)
 {
     lock();

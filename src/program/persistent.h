@@ -18,6 +18,9 @@ int kilni_engine_kind_is_known(uint32_t kind);
  * Blocks: on opening it. */
 kilni_governed_store *kilni_persistent_hold(uint32_t kind);
 
+/* The same where it is open already; else NULL. Blocks: never. */
+kilni_governed_store *kilni_persistent_hold_open(uint32_t kind);
+
 /* A context that is governed begins; ends. When the last one ends the store is closed, after what
  * waits to be written. */
 void kilni_persistent_enter(void);

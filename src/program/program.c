@@ -164,6 +164,9 @@ __attribute__((noinline)) static kiln_status get_absent(const kiln_program_desc 
                                                         kiln_program_result *ret_result,
                                                         kiln_error *error)
 {
+    if (kilni_program_context_has_ended(desc->context)) {
+        return kilni_error_set(error, KILN_E_INVALID, 0, "the description's context has ended");
+    }
     kilni_arrival arrival = {0};
     if (kilni_arrival_begin(desc->context, desc, &arrival) != KILN_OK) {
         return kilni_error_set(error, KILN_E_NO_MEMORY, 0, "%s",
@@ -212,6 +215,7 @@ kiln_status kiln_program_adopt(kiln_program_context *context, size_t device, voi
         return KILN_E_NO_MEMORY;
     }
     arrival.live->device = context->devices[device].handle;
+    arrival.live->serves = context->devices[device].serves;
     arrival.live->handle = handle;
     *ret_program = kilni_arrival_end(&arrival, NULL);
     return KILN_OK;

@@ -610,7 +610,7 @@ static void seed_000_the_users_own_program_has_no_blob(void **state)
 static void seed_000_blobs_work_without_memory(void **state)
 {
     program_scene *s = *state;
-    s->params.memory.flags = KILN_CACHE_DISABLED;
+    s->params.flags = KILN_CACHE_DISABLED;
     program_scene_open(s);
     kiln_program_desc *desc = describe_image(s, "image");
     bytes blob = make_blob(s, desc);

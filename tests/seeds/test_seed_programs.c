@@ -575,7 +575,7 @@ static void seed_001_threads_build_once_and_share(void **state)
 static void seed_001_waiters_get_the_builders_failure(void **state)
 {
     program_scene *s = *state;
-    s->params.memory.flags = KILN_CACHE_RETAIN_FAILURES;
+    s->params.flags = KILN_CACHE_RETAIN_FAILURES;
     program_scene_open(s);
     s->devices[0].while_building = build_slowly;
     s->devices[0].build_text = "line 7: no such thing";
@@ -596,7 +596,7 @@ static void seed_001_waiters_get_the_builders_failure(void **state)
 static void seed_001_a_spurious_failure_lets_a_waiter_build(void **state)
 {
     program_scene *s = *state;
-    s->params.memory.flags = KILN_CACHE_RETAIN_FAILURES;
+    s->params.flags = KILN_CACHE_RETAIN_FAILURES;
     program_scene_open(s);
     s->devices[0].while_building = build_slowly;
     script(&s->devices[0].build, 1, KILN_E_IO);
@@ -652,7 +652,7 @@ static void seed_001_other_programs_go_on_while_one_builds(void **state)
 static void seed_001_a_failed_build_is_told_again_as_it_was(void **state)
 {
     program_scene *s = *state;
-    s->params.memory.flags = KILN_CACHE_RETAIN_FAILURES;
+    s->params.flags = KILN_CACHE_RETAIN_FAILURES;
     program_scene_open(s);
     s->devices[0].build_text = "undefined symbol";
     script(&s->devices[0].build, SCRIPTED_ALWAYS, KILN_E_BUILD);
@@ -675,8 +675,8 @@ static void seed_004_least_recently_used_programs_go(void **state)
 {
     program_scene *s = *state;
     s->devices[0].bytes = 10000;
-    s->params.memory.max_bytes = 20005;
-    s->params.memory.policy = KILN_POLICY_LRU;
+    s->params.max_bytes = 20005;
+    s->params.policy = KILN_POLICY_LRU;
     program_scene_open(s);
     static const char *const texts[] = {"1", "2", "3"};
     kiln_program_desc *programs[3];
@@ -824,8 +824,8 @@ static void use_together(program_scene *s, size_t count)
 static void seed_001_threads_insert_and_evict_together(void **state)
 {
     program_scene *s = *state;
-    s->params.memory.max_bytes = 20005;
-    s->params.memory.policy = KILN_POLICY_LRU;
+    s->params.max_bytes = 20005;
+    s->params.policy = KILN_POLICY_LRU;
     use_together(s, 3);
     assert_int_equal(program_stats(s).entries, 2);
     assert_in_range(kernel_stats(s).entries, 0, 2);
@@ -835,7 +835,7 @@ static void seed_001_threads_insert_and_evict_together(void **state)
 static void seed_001_threads_use_a_map_that_holds_nothing(void **state)
 {
     program_scene *s = *state;
-    s->params.memory.max_bytes = 100;
+    s->params.max_bytes = 100;
     use_together(s, 1);
     assert_int_equal(program_stats(s).entries, 0);
     assert_int_equal(kernel_stats(s).entries, 0);
@@ -846,8 +846,8 @@ static void seed_001_threads_use_a_map_that_holds_nothing(void **state)
 static void seed_001_an_evicted_program_takes_its_kernels_along(void **state)
 {
     program_scene *s = *state;
-    s->params.memory.max_entries = 2;
-    s->params.memory.policy = KILN_POLICY_LRU;
+    s->params.max_programs = 2;
+    s->params.policy = KILN_POLICY_LRU;
     program_scene_open(s);
     kiln_program_desc *a = describe_image(s, "a"), *b = describe_image(s, "b"),
                       *c = describe_image(s, "c");
@@ -1183,7 +1183,7 @@ static void seed_000_capacity_is_kept(void **state)
 static void seed_000_shrinking_evicts_the_excess_alone(void **state)
 {
     program_scene *s = *state;
-    s->params.memory.policy = KILN_POLICY_LRU;
+    s->params.policy = KILN_POLICY_LRU;
     program_scene_open(s);
     set_capacity(s, 20);
     fill(s, 0, 20);

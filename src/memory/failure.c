@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "memory/failure.h"
+
+#include "memory/flight.h"
+#include "memory/object.h"
+
+/* Of the bounds. */
+enum { SHARE = 16 };
+
+/* With its key; the text is in it. */
+static uint64_t bytes_of(const kilni_flight *failure)
+{
+    size_t key_bytes;
+    kiln_key_encoding(failure->slot.key, &key_bytes);
+    return sizeof *failure + key_bytes;
+}
+
+void kilni_failure_keep_locked(kilni_flight *flight)
+{
+    kiln_cache *cache = flight->cache;
+    /* The place of an object that never comes. The cache is the caller's, and so not gone with it.
+     */
+    kilni_object_free(flight->object);
+    flight->object = NULL;
+    flight->slot.state = KILNI_SLOT_FAILED;
+    kilni_table_insert(&cache->pending, &flight->slot);
+    flight->older = cache->newest_failure;
+    *(flight->older ? &flight->older->newer : &cache->oldest_failure) = flight;
+    cache->newest_failure = flight;
+    cache->retained_failures++;
+    cache->retained_failure_bytes += bytes_of(flight);
+    kilni_failures_shrink_locked(cache);
+}
+
+void kilni_failure_drop_locked(kilni_flight *failure)
+{
+    kiln_cache *cache = failure->cache;
+    kilni_table_remove(&cache->pending, &failure->slot);
+    *(failure->older ? &failure->older->newer : &cache->oldest_failure) = failure->newer;
+    *(failure->newer ? &failure->newer->older : &cache->newest_failure) = failure->older;
+    cache->retained_failures--;
+    cache->retained_failure_bytes -= bytes_of(failure);
+    kilni_flight_free(failure);
+}
+
+/* The last one is kept in any case: who asks for it again may be about to. */
+void kilni_failures_shrink_locked(kiln_cache *cache)
+{
+    while (cache->retained_failures > 1 &&
+           (cache->retained_failures > cache->max_entries / SHARE ||
+            cache->retained_failure_bytes > cache->max_bytes / SHARE)) {
+        kilni_failure_drop_locked(cache->oldest_failure);
+    }
+}
+
+void kilni_failures_drop_all_locked(kiln_cache *cache)
+{
+    while (cache->oldest_failure) {
+        kilni_failure_drop_locked(cache->oldest_failure);
+    }
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "memory/group.h"
+
+#include <stdlib.h>
+
+#include "memory/memory.h"
+
+enum { LEAST_CHAINS = 64 };
+
+/* Numbers that follow each other, and multiples of one, come to chains of their own. */
+static size_t chain_of(const kilni_groups *groups, uint64_t group)
+{
+    return (size_t)(group * UINT64_C(0x9e3779b97f4a7c15) >> 32) & groups->mask;
+}
+
+kiln_status kilni_groups_init(kilni_groups *ret_groups)
+{
+    kilni_object **chains = calloc(LEAST_CHAINS, sizeof(kilni_object *));
+    if (!chains) {
+        return KILN_E_NO_MEMORY;
+    }
+    *ret_groups = (kilni_groups){.chains = chains, .mask = LEAST_CHAINS - 1};
+    return KILN_OK;
+}
+
+void kilni_groups_fini(kilni_groups *groups)
+{
+    free(groups->chains);
+    *groups = (kilni_groups){0};
+}
+
+static void put(kilni_groups *groups, kilni_object *object)
+{
+    kilni_object **first = &groups->chains[chain_of(groups, object->slot.group)];
+    object->group_next = *first;
+    object->group_link = first;
+    if (*first) {
+        (*first)->group_link = &object->group_next;
+    }
+    *first = object;
+}
+
+/* Other chains, twice as many as there are objects. */
+static void spread(kilni_groups *groups)
+{
+    size_t chain_count = LEAST_CHAINS;
+    while (chain_count < groups->count * 2) {
+        chain_count *= 2;
+    }
+    kilni_object **chains = calloc(chain_count, sizeof(kilni_object *));
+    if (!chains) {
+        return;
+    }
+    const kilni_groups old = *groups;
+    groups->chains = chains;
+    groups->mask = chain_count - 1;
+    for (size_t i = 0; i <= old.mask; i++) {
+        kilni_object *next;
+        for (kilni_object *object = old.chains[i]; object; object = next) {
+            next = object->group_next;
+            put(groups, object);
+        }
+    }
+    free(old.chains);
+}
+
+void kilni_groups_add(kilni_groups *groups, kilni_object *object)
+{
+    if (object->slot.group == 0) {
+        return;
+    }
+    const size_t chain_count = groups->mask + 1;
+    groups->count++;
+    if (groups->count > chain_count ||
+        (chain_count > LEAST_CHAINS && groups->count < chain_count / 32)) {
+        spread(groups);
+    }
+    put(groups, object);
+}
+
+void kilni_groups_remove(kilni_groups *groups, kilni_object *object)
+{
+    if (object->slot.group == 0) {
+        return;
+    }
+    groups->count--;
+    *object->group_link = object->group_next;
+    if (object->group_next) {
+        object->group_next->group_link = object->group_link;
+    }
+}
+
+kilni_object *kilni_groups_first(const kilni_groups *groups, uint64_t group)
+{
+    return groups->chains[chain_of(groups, group)];
+}
