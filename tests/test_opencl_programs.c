@@ -284,7 +284,7 @@ static void check_changing_header(fixture *f)
     enter(f);
     write_shift(path, 1);
     counted.changed_header = path;
-    kiln_program *program = obtain(f, including, options, KILN_PROGRAM_FROM_BUILD);
+    kiln_program *program = obtain(f, including, options, KILN_PROGRAM_FROM_PRIVATE_BUILD);
     counted.changed_header = NULL;
     assert_computes(f, program, 2);
     kiln_program_release(&program);

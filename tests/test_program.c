@@ -296,7 +296,7 @@ static void check_changed_meanwhile(fixture *f, const kiln_device_ops *ops)
     kiln_program *first = NULL;
     kiln_program_result result = {.struct_size = sizeof result};
     assert_int_equal(get_program(at.context, &source, &first, &result, NULL), KILN_OK);
-    assert_int_equal(result.from, KILN_PROGRAM_FROM_BUILD);
+    assert_int_equal(result.from, KILN_PROGRAM_FROM_PRIVATE_BUILD);
     f->device.while_building = NULL;
     kiln_program *second = obtain(&at, "s", KILN_PROGRAM_FROM_BUILD);
     assert_ptr_not_equal(kiln_program_handle(first), kiln_program_handle(second));

@@ -62,7 +62,10 @@ typedef enum kiln_capture_cost {
 
 /* A runtime. All calls may come from any thread, and at the same time. @device is the backend's
  * handle of one device in one context. Handles of programs and kernels are opaque to Kiln and
- * never NULL. Each slot is required unless it says otherwise. */
+ * never NULL: KILN_OK without one counts as KILN_E_INVALID. Each slot is required unless it says
+ * otherwise. Where build, capture, load, kernel, compile, link or program_bytes ends its thread,
+ * or throws in C++, that request is over, and one of those who wait goes on; the others do neither.
+ */
 typedef struct kiln_device_ops {
     size_t struct_size;
     const char *name; /* "opencl" */
@@ -86,7 +89,7 @@ typedef struct kiln_device_ops {
                          char **ret_log);
 
     /* Takes the built program's binary into @ret_capture, which is all zeros. On failure nothing is
-     * kept on disk, and whoever asked for a blob gets the status. Not called with
+     * kept on disk, and whoever asked for a blob gets the status. Not called, and may be NULL, with
      * KILN_CAPTURE_NEVER; with KILN_CAPTURE_DEAR only for a blob. */
     kiln_status (*capture)(void *device, void *program, kiln_capture *ret_capture);
 

@@ -136,8 +136,9 @@ KILN_API kiln_status kiln_config_get_programs(const kiln_config *config,
  *
  * @params       lives for the call
  * @ret_context  [out] to be given back with kiln_program_context_free
- * Returns KILN_OK; KILN_E_INVALID; KILN_E_NO_MEMORY; what the ops' identity returns, but for
- * KILN_E_UNSUPPORTED, with which the context builds and keeps nothing. Blocks: as identity does. */
+ * Returns KILN_OK; KILN_E_INVALID: also where the ops lack a slot that kiln/device.h requires;
+ * KILN_E_NO_MEMORY; what the ops' identity returns, but for KILN_E_UNSUPPORTED, with which the
+ * context builds and keeps nothing. Blocks: as identity does. */
 KILN_API kiln_status kiln_program_context_new(const kiln_program_context_params *params,
                                               kiln_program_context **ret_context);
 
@@ -276,9 +277,9 @@ typedef enum kiln_program_source_of {
     KILN_PROGRAM_FROM_MEMORY = 1,
     KILN_PROGRAM_FROM_STORE = 2,
     KILN_PROGRAM_FROM_BUILD = 3,
-    KILN_PROGRAM_FROM_PRIVATE_BUILD = 4, /* for this caller alone */
-    KILN_PROGRAM_FROM_BLOB = 5,
-    KILN_PROGRAM_FROM_USER = 6 /* kiln_program_adopt */
+    KILN_PROGRAM_FROM_PRIVATE_BUILD = 4, /* for this caller alone: by the rules, or since the map is
+                                            off, or what decides the build changed meanwhile */
+    KILN_PROGRAM_FROM_BLOB = 5
 } kiln_program_source_of;
 
 /* How a program came about. */
@@ -301,8 +302,8 @@ typedef struct kiln_program_result {
  * Returns KILN_OK; KILN_E_BUILD, to its builder and to those who waited, and with
  * KILN_CACHE_RETAIN_FAILURES to all who ask; KILN_E_RESOURCES, KILN_E_NO_MEMORY and what else the
  * device answers, to its builder alone: one of those who wait tries again; KILN_E_UNSUPPORTED: the
- * device can't link; KILN_E_CYCLE; KILN_E_INVALID. A store that fails is a miss. Blocks: on the
- * build, or another's; what is in memory is found without. */
+ * device can't link, or takes no code of this form; KILN_E_CYCLE; KILN_E_INVALID. A store that
+ * fails is a miss. Blocks: on the build, or another's; what is in memory is found without. */
 KILN_API kiln_status kiln_program_get(const kiln_program_desc *desc, kiln_program **ret_program,
                                       kiln_program_result *ret_result, kiln_error *error);
 
@@ -412,21 +413,23 @@ KILN_API kiln_status kiln_program_desc_cache_blob_id(const kiln_program_desc *de
                                                      size_t *ret_size, const uint8_t **ret_id);
 
 /* Copies a program's blob: a binary from which the same description makes the program without
- * building it. It is taken from the device when it is asked for first, and kept with the program:
- * later calls give equal bytes.
+ * building it. It is taken from the device when it is asked for first, and kept with the program,
+ * among whose bytes it counts from then on: later calls give equal bytes.
  *
  * @size  [in] of @blob; [out] of the blob; 0 where it is empty, which is legal: then building costs
  *        nothing that could be saved
  * @blob  NULL: only the size is wanted
  * Returns KILN_OK; KILN_E_TOO_LARGE: @blob is too small, and was not written; KILN_E_UNSUPPORTED,
- * with size 0: there are none for it, as kiln_program_desc_cache_blob_id says; KILN_E_INVALID;
+ * with size 0: there are none for it, as kiln_program_desc_cache_blob_id says, or what decides the
+ * build changed while it was built, so that it is not what the ID says; KILN_E_INVALID;
  * KILN_E_NO_MEMORY; what the ops' capture returns. Blocks: as capture does, with some devices for
  * seconds. */
 KILN_API kiln_status kiln_program_get_cache_blob(const kiln_program *program, size_t *size,
                                                  uint8_t *blob);
 
 /* Makes a program of its blob, and keeps it in memory like one that was built. Where memory has the
- * program already that one is given and the blob not looked at. The store has no part in it.
+ * program already that one is given and the blob not looked at; a failure of its build that memory
+ * has is forgotten. The store has no part in it.
  *
  * @size  in bytes; 0: an empty blob, with which this is kiln_program_get
  * @blob  read during the call; nothing in it is trusted

@@ -17,9 +17,9 @@
  *     store_on_disk(desc.get_cache_blob_id(), program.get_cache_blob());
  *     kiln::program again(desc, load_from_disk(desc.get_cache_blob_id()));
  *
- * Device ops are C, also where they are written in C++: nothing is thrown out of them. A build that
- * catches what it doesn't know returns KILN_E_IO, which is its caller's alone: one of those who
- * wait builds again.
+ * The device ops that make something may throw (kiln/device.h says which). That reaches who asked,
+ * and counts as a failure that is his alone: nothing is kept of it, and one of those who wait goes
+ * on in his place.
  */
 #ifndef KILN_PROGRAM_HPP
 #define KILN_PROGRAM_HPP

@@ -60,7 +60,7 @@ static void tell(kiln_cache *cache, const kilni_aftermath *after, uint32_t kind,
     if (object) {
         event.key = object->slot.key;
         event.object = object->object;
-        event.bytes = object->bytes;
+        event.bytes = atomic_load_explicit(&object->bytes, memory_order_relaxed);
     }
     kilni_listeners_tell(cache, &event, after->last_listener);
 }

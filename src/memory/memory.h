@@ -122,8 +122,10 @@ struct kiln_pin {
      * it to 0 (acquire, after the others' release) retires the object; 0 never grows again. */
     _Atomic size_t holds;
     kiln_cache *cache; /* set once; holds a reference */
-    uint64_t bytes;    /* set once, before the object can be reached */
-    uint64_t cost_ns;
+    /* Set before the object can be reached; grows under the lock. Read without it only to tell
+     * listeners, whom either number serves: relaxed. */
+    _Atomic uint64_t bytes;
+    uint64_t cost_ns;  /* set once, before the object can be reached */
     kiln_watch *watch; /* NULL until someone wants one */
     union {
         /* While it is in the cache. */

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "memory/admission.h"
 #include "memory/aftermath.h"
 #include "memory/policy.h"
 #include "memory/section.h"
@@ -49,6 +50,24 @@ void kilni_object_fill_alone(kilni_object *object, void *user_object, uint64_t b
     pthread_mutex_lock(&object->cache->lock);
     kilni_object_fill_locked(object, user_object, bytes, cost_ns);
     pthread_mutex_unlock(&object->cache->lock);
+}
+
+void kilni_object_grow(kilni_object *object, uint64_t more_bytes)
+{
+    kiln_cache *cache = object->cache;
+    kilni_aftermath after = {0};
+    pthread_mutex_lock(&cache->lock);
+    object->bytes += more_bytes;
+    if (kilni_object_is_resident(object)) {
+        cache->bytes += more_bytes;
+        if (cache->policy != KILN_POLICY_NO_EVICT) {
+            kilni_shrink_locked(cache, &after);
+        }
+    } else {
+        cache->lingering_bytes += more_bytes;
+    }
+    pthread_mutex_unlock(&cache->lock);
+    kilni_aftermath_finish(cache, &after);
 }
 
 /* True where that was the last one. */

@@ -27,6 +27,10 @@ void kilni_object_fill_locked(kilni_object *object, void *user_object, uint64_t 
 void kilni_object_fill_alone(kilni_object *object, void *user_object, uint64_t bytes,
                              uint64_t cost_ns);
 
+/* An object that is held occupies so much more from now on: others may have to go for it, and it
+ * too. No lock held. */
+void kilni_object_grow(kilni_object *object, uint64_t more_bytes);
+
 /* One hold more on an object that is held, or in the cache while its lock is held. */
 static inline void kilni_object_hold(kilni_object *object)
 {

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/params.h"
 #include "base/revision.h"
+#include "os/clock.h"
 #include "program/obtain.h"
 
 /* Another one where blobs that were made before are not to be read any more. */
@@ -99,19 +100,32 @@ static kiln_status take_blob_locked(kilni_live_program *program)
                : KILN_E_UNSUPPORTED;
 }
 
-/* What is handed out; nothing where the device gave nothing. Lives as long as the program. */
-static kiln_status get_blob(kilni_live_program *program, kiln_bytes *ret_blob)
+static void unlock(void *lock)
+{
+    pthread_mutex_unlock(lock);
+}
+
+/* What is handed out; nothing where the device gave nothing. Lives as long as the program.
+ *
+ * @ret_taken  [out] bytes that the program has more than before */
+static kiln_status get_blob(kilni_live_program *program, kiln_bytes *ret_blob, uint64_t *ret_taken)
 {
     *ret_blob = (kiln_bytes){0};
-    if (!program->desc || !has_blobs(program->desc)) {
+    *ret_taken = 0;
+    if (!program->desc || !has_blobs(program->desc) || !program->is_of_its_key) {
         return KILN_E_UNSUPPORTED;
     }
+    kiln_status status = KILN_OK;
     pthread_mutex_lock(&program->lock);
-    const kiln_status status = program->blob ? KILN_OK : take_blob_locked(program);
+    pthread_cleanup_push(unlock, &program->lock);
+    if (!program->blob) {
+        status = take_blob_locked(program);
+        *ret_taken = status == KILN_OK ? kiln_entry_encoding(program->blob).size : 0;
+    }
     if (status == KILN_OK && kiln_entry_payload(program->blob).size > 0) {
         *ret_blob = kiln_entry_encoding(program->blob);
     }
-    pthread_mutex_unlock(&program->lock);
+    pthread_cleanup_pop(1);
     return status;
 }
 
@@ -121,7 +135,11 @@ kiln_status kiln_program_get_cache_blob(const kiln_program *program, size_t *siz
         return KILN_E_INVALID;
     }
     kiln_bytes bytes;
-    const kiln_status status = get_blob(kilni_program_live(program), &bytes);
+    uint64_t taken;
+    const kiln_status status = get_blob(kilni_program_live(program), &bytes, &taken);
+    if (taken > 0) {
+        kilni_object_grow((kilni_object *)(uintptr_t)program, taken);
+    }
     const size_t given = *size;
     if (status == KILN_OK || status == KILN_E_UNSUPPORTED) {
         *size = bytes.size;
@@ -169,6 +187,25 @@ static kiln_status check_blob(const kiln_program_desc *desc, const kiln_entry *b
     return KILN_OK;
 }
 
+static void release_entry(void *entry)
+{
+    kiln_entry_release(entry);
+}
+
+static kiln_status load_entry(kilni_live_program *program, kiln_entry *blob, kiln_error *error)
+{
+    kiln_status status = check_blob(program->desc, blob, error);
+    if (status != KILN_OK) {
+        return status;
+    }
+    status = kilni_live_program_load(program, blob);
+    if (status != KILN_OK) {
+        return kilni_error_set(error, status, 0, "the blob: %s", kiln_status_text(status));
+    }
+    program->blob = kiln_entry_retain(blob); /* nobody else has the program yet */
+    return KILN_OK;
+}
+
 static kiln_status load_blob(kilni_live_program *program, size_t size, const uint8_t *bytes,
                              kiln_error *error)
 {
@@ -177,53 +214,69 @@ static kiln_status load_blob(kilni_live_program *program, size_t size, const uin
     if (status != KILN_OK) {
         return kilni_error_set(error, status, 0, "the blob: %s", kiln_status_text(status));
     }
-    status = check_blob(program->desc, blob, error);
-    if (status == KILN_OK) {
-        status = kilni_live_program_load(program, blob);
-        if (status != KILN_OK) {
-            kilni_error_set(error, status, 0, "the blob: %s", kiln_status_text(status));
-        }
-    }
-    if (status == KILN_OK) {
-        program->blob = blob; /* nobody else has the program yet */
-        return KILN_OK;
-    }
-    kiln_entry_release(&blob);
+    pthread_cleanup_push(release_entry, &blob);
+    status = load_entry(program, blob, error);
+    pthread_cleanup_pop(1);
     return status;
 }
 
-/* Asks memory first, so that threads that come together load once. */
-static kiln_status create(kilni_live_program *live, size_t size, const uint8_t *blob,
-                          kiln_pin **ret_pin, uint32_t *ret_from, kiln_error *error)
+/* Asks memory first, so that threads that come together load once. What it has may be the failure
+ * of a build, which says nothing of the blob. */
+static kiln_status reserve(const kiln_program_desc *desc, kiln_reservation *ret_reservation,
+                           kiln_error *error)
 {
-    const kiln_program_desc *desc = live->desc;
-    kiln_reservation reservation = {.outcome = KILN_BYPASS};
-    if (kilni_caching_of_desc(desc) == KILN_UNCACHED_NOT) {
-        const kiln_reserve_params params = {.struct_size = sizeof params, .group = desc->image};
-        const kiln_status status = kiln_cache_reserve(desc->context->programs, desc->memory_key,
-                                                      &params, &reservation, error);
-        if (status != KILN_OK) {
-            return status;
-        }
+    *ret_reservation = (kiln_reservation){.outcome = KILN_BYPASS};
+    if (kilni_caching_of_desc(desc) != KILN_UNCACHED_NOT) {
+        return KILN_OK;
     }
-    *ret_from = KILN_PROGRAM_FROM_MEMORY;
+    kiln_cache *programs = desc->context->programs;
+    const kiln_reserve_params params = {.struct_size = sizeof params, .group = desc->image};
+    kiln_error own = {.struct_size = sizeof own};
+    kiln_status status =
+        kiln_cache_reserve(programs, desc->memory_key, &params, ret_reservation, &own);
+    if (status == KILN_E_BUILD) {
+        kiln_cache_remove(programs, desc->memory_key);
+        status = kiln_cache_reserve(programs, desc->memory_key, &params, ret_reservation, &own);
+    }
+    if (status == KILN_E_BUILD) { /* again, by another thread */
+        return KILN_OK;
+    }
+    return status == KILN_OK ? KILN_OK
+                             : kilni_error_set(error, status, own.system_error, "%s", own.text);
+}
+
+static kiln_status create(kilni_live_program *live, size_t size, const uint8_t *blob,
+                          kiln_pin **ret_pin, kiln_program_result *result, kiln_error *error)
+{
+    kiln_reservation reservation;
+    kiln_status status = reserve(live->desc, &reservation, error);
+    if (status != KILN_OK) {
+        return status;
+    }
+    result->from = KILN_PROGRAM_FROM_MEMORY;
     *ret_pin = reservation.pin;
     if (reservation.outcome == KILN_HIT) {
         return KILN_OK;
     }
-    *ret_from = KILN_PROGRAM_FROM_BLOB;
-    const kiln_status status = load_blob(live, size, blob, error);
+    result->from = KILN_PROGRAM_FROM_BLOB;
+    const uint64_t start_ns = kilni_clock_ns();
+    pthread_cleanup_push(kilni_hand_ticket_on, &reservation.ticket);
+    status = load_blob(live, size, blob, error);
+    pthread_cleanup_pop(0);
+    result->load_ns = kilni_clock_ns() - start_ns;
     if (status != KILN_OK) {
         /* Others may have a better blob, or the source. */
         kiln_ticket_abandon(&reservation.ticket, KILN_ABANDON_TRANSIENT, status, NULL);
-        return status;
+    } else if (reservation.ticket) {
+        const uint64_t bytes = kilni_live_program_bytes(live);
+        kiln_ticket_fulfil(&reservation.ticket, kilni_live_program_retain(live), bytes, 0, ret_pin);
     }
-    if (reservation.ticket) {
-        const uint64_t kept = kiln_entry_encoding(live->blob).size;
-        kiln_ticket_fulfil(&reservation.ticket, live, kilni_live_program_bytes(live) + kept, 0,
-                           ret_pin);
-    }
-    return KILN_OK;
+    return status;
+}
+
+static void cancel_arrival(void *arrival)
+{
+    kilni_arrival_cancel(arrival);
 }
 
 kiln_status kiln_program_create_from_cache_blob(const kiln_program_desc *desc, size_t size,
@@ -248,14 +301,15 @@ kiln_status kiln_program_create_from_cache_blob(const kiln_program_desc *desc, s
     }
     kiln_program_result result = {.struct_size = sizeof result};
     kiln_pin *pin = NULL;
-    const kiln_status status = create(arrival.live, size, blob, &pin, &result.from, error);
-    if (status != KILN_OK) {
-        kilni_arrival_cancel(&arrival);
-        return status;
+    kiln_status status;
+    pthread_cleanup_push(cancel_arrival, &arrival);
+    status = create(arrival.live, size, blob, &pin, &result, error);
+    if (status == KILN_OK) {
+        *ret_program = kilni_arrival_end(&arrival, pin);
     }
-    if (ret_result) {
+    pthread_cleanup_pop(status != KILN_OK);
+    if (status == KILN_OK && ret_result) {
         kilni_params_hand_out(ret_result, &result, sizeof result);
     }
-    *ret_program = kilni_arrival_end(&arrival, pin);
-    return KILN_OK;
+    return status;
 }

@@ -151,8 +151,8 @@ static void free_texts(kiln_program_context *context)
 
 static bool are_usable(const kiln_program_context_params *params)
 {
-    return params->ops && params->devices && params->device_count > 0 &&
-           params->rules <= KILN_RULES_SYCL &&
+    return params->ops && kilni_ops_are_usable(params->ops) && params->devices &&
+           params->device_count > 0 && params->rules <= KILN_RULES_SYCL &&
            (!params->engine_kind || kilni_engine_kind_is_known(params->engine_kind));
 }
 

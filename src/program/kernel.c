@@ -148,6 +148,11 @@ static bool is_in_map(const kilni_live_program *program)
     return is_there;
 }
 
+static void free_place(void *place)
+{
+    kilni_object_free(place);
+}
+
 /* A kernel for this caller alone. */
 static kiln_status make_alone(kilni_live_program *program, void *device, const char *name,
                               kiln_kernel **ret_kernel)
@@ -158,7 +163,9 @@ static kiln_status make_alone(kilni_live_program *program, void *device, const c
     if (status != KILN_OK) {
         return status;
     }
+    pthread_cleanup_push(free_place, place);
     status = kilni_live_kernel_new(program, device, name, &kernel);
+    pthread_cleanup_pop(0);
     if (status != KILN_OK) {
         kilni_object_free(place);
         return status;
@@ -174,7 +181,10 @@ static kiln_status make_shared(kiln_ticket *ticket, kilni_live_program *program,
                                const char *name, kiln_kernel **ret_kernel)
 {
     kilni_live_kernel *kernel = NULL;
-    kiln_status status = kilni_live_kernel_new(program, device, name, &kernel);
+    kiln_status status;
+    pthread_cleanup_push(kilni_hand_ticket_on, &ticket);
+    status = kilni_live_kernel_new(program, device, name, &kernel);
+    pthread_cleanup_pop(0);
     if (status != KILN_OK) {
         kiln_ticket_abandon(&ticket, KILN_ABANDON_UNSHAREABLE, KILN_OK, NULL);
         return status;
@@ -213,6 +223,11 @@ static kiln_status find_or_make(kilni_live_program *program, const kiln_key *key
     return make_alone(program, device, name, ret_kernel);
 }
 
+static void release_key(void *key)
+{
+    kiln_key_release(key);
+}
+
 /* @key  NULL: not known yet, if there is one */
 static kiln_status get_of_program(kilni_live_program *program, const kiln_key *key, size_t device,
                                   const char *name, kiln_kernel **ret_kernel, kiln_error *error)
@@ -220,6 +235,7 @@ static kiln_status get_of_program(kilni_live_program *program, const kiln_key *k
     kiln_key *own = NULL;
     void *handle = program->context->devices[device].handle;
     kiln_status status = KILN_OK;
+    pthread_cleanup_push(release_key, &own);
     if (!is_in_map(program)) {
         status = make_alone(program, handle, name, ret_kernel);
     } else {
@@ -230,7 +246,7 @@ static kiln_status get_of_program(kilni_live_program *program, const kiln_key *k
             status = find_or_make(program, key ? key : own, handle, name, ret_kernel, error);
         }
     }
-    kiln_key_release(&own);
+    pthread_cleanup_pop(1);
     if (status == KILN_MISS) {
         kilni_error_set(error, status, 0, "the program has no kernel \"%s\"", name);
     } else if (status != KILN_OK) {
@@ -241,16 +257,22 @@ static kiln_status get_of_program(kilni_live_program *program, const kiln_key *k
 
 /* ---- look-up ---- */
 
+static void release_program(void *program)
+{
+    kiln_program_release(program);
+}
+
 __attribute__((noinline)) static kiln_status get_absent(const kiln_kernel_desc *desc,
                                                         kiln_kernel **ret_kernel, kiln_error *error)
 {
     kiln_program *program = NULL;
     kiln_status status = kiln_program_get(desc->program, &program, NULL, error);
+    pthread_cleanup_push(release_program, &program);
     if (status == KILN_OK) {
         status = get_of_program(kilni_program_live(program), desc->key, desc->program->device_index,
                                 desc->name, ret_kernel, error);
     }
-    kiln_program_release(&program);
+    pthread_cleanup_pop(1);
     return status;
 }
 

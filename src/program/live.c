@@ -35,6 +35,12 @@ kiln_status kilni_live_program_new(kiln_program_context *context, const kiln_pro
     return KILN_OK;
 }
 
+kilni_live_program *kilni_live_program_retain(kilni_live_program *program)
+{
+    atomic_fetch_add_explicit(&program->references, 1, memory_order_relaxed);
+    return program;
+}
+
 static void release(kilni_live_program *program)
 {
     if (atomic_fetch_sub_explicit(&program->references, 1, memory_order_acq_rel) != 1) {
@@ -71,7 +77,20 @@ void kilni_live_kernel_destroy(void *user, void *object)
 typedef kiln_status (*step_fn)(void *device, const kiln_program_source *source, void **ret_made,
                                char **ret_log);
 
-/* One step of the device's, whose log becomes the error's text. */
+/* A step's log becomes the error's text. What succeeds has made something. */
+static kiln_status end_step(const kilni_live_program *program, kiln_status status, const void *made,
+                            char *log, kiln_error *error)
+{
+    if (status == KILN_OK && !made) {
+        status = kilni_error_set(error, KILN_E_INVALID, 0, "%s succeeded but made nothing",
+                                 program->ops->name);
+    } else if (status != KILN_OK) {
+        kilni_error_set(error, status, 0, "%s", log ? log : kiln_status_text(status));
+    }
+    free(log);
+    return status;
+}
+
 static kiln_status run_step(const kilni_live_program *program, step_fn step,
                             const kiln_program_source *source, void **ret_made, kiln_error *error)
 {
@@ -83,33 +102,56 @@ static kiln_status run_step(const kilni_live_program *program, step_fn step,
         log = NULL;
         status = step(program->device, source, ret_made, &log);
     }
-    if (status != KILN_OK) {
-        kilni_error_set(error, status, 0, "%s", log ? log : kiln_status_text(status));
-    }
-    free(log);
-    return status;
+    return end_step(program, status, *ret_made, log, error);
 }
 
-static kiln_status link_once(kilni_live_program *program, void *const *objects, kiln_error *error)
+/* What was compiled, until it is linked. */
+typedef struct linked_objects {
+    const kilni_live_program *program;
+    size_t count;
+    void *handles[]; /* NULL: not compiled yet */
+} linked_objects;
+
+static void free_objects(void *user)
 {
-    const kiln_program_desc *desc = program->desc;
+    linked_objects *objects = user;
+    const kilni_live_program *program = objects->program;
+    for (size_t i = 0; i < objects->count; i++) {
+        if (objects->handles[i]) {
+            program->ops->release_program(program->device, objects->handles[i]);
+        }
+    }
+    free(objects);
+}
+
+static kiln_status link_once(kilni_live_program *program, const linked_objects *objects,
+                             char **ret_log)
+{
+    return program->ops->link(program->device, objects->handles, objects->count,
+                              program->desc->source.options, &program->handle, ret_log);
+}
+
+static kiln_status link_all(kilni_live_program *program, const linked_objects *objects,
+                            kiln_error *error)
+{
     char *log = NULL;
-    const kiln_status status = program->ops->link(program->device, objects, desc->linked_count,
-                                                  desc->source.options, &program->handle, &log);
-    if (status != KILN_OK) {
-        kilni_error_set(error, status, 0, "%s", log ? log : kiln_status_text(status));
+    kiln_status status = link_once(program, objects, &log);
+    if (kilni_program_is_out_of_room(status)) {
+        kilni_program_make_room(program->context);
+        free(log);
+        log = NULL;
+        status = link_once(program, objects, &log);
     }
-    free(log);
-    return status;
+    return end_step(program, status, program->handle, log, error);
 }
 
-static kiln_status compile_all(const kilni_live_program *program, void **objects, kiln_error *error)
+static kiln_status compile_all(linked_objects *objects, kiln_error *error)
 {
-    const kiln_program_desc *desc = program->desc;
-    for (size_t i = 0; i < desc->linked_count; i++) {
-        const kiln_program_source source = kilni_desc_compiled_source(desc->linked[i]);
+    const kilni_live_program *program = objects->program;
+    for (size_t i = 0; i < objects->count; i++) {
+        const kiln_program_source source = kilni_desc_compiled_source(program->desc->linked[i]);
         const kiln_status status =
-            run_step(program, program->ops->compile, &source, &objects[i], error);
+            run_step(program, program->ops->compile, &source, &objects->handles[i], error);
         if (status != KILN_OK) {
             return status;
         }
@@ -124,25 +166,20 @@ static kiln_status compile_and_link(kilni_live_program *program, kiln_error *err
                                program->ops->name);
     }
     const size_t count = program->desc->linked_count;
-    void **objects = calloc(count, sizeof *objects);
+    linked_objects *objects = calloc(1, sizeof *objects + count * sizeof objects->handles[0]);
     if (!objects) {
         return kilni_error_set(error, KILN_E_NO_MEMORY, 0, "%s",
                                kiln_status_text(KILN_E_NO_MEMORY));
     }
-    kiln_status status = compile_all(program, objects, error);
+    objects->program = program;
+    objects->count = count;
+    kiln_status status;
+    pthread_cleanup_push(free_objects, objects);
+    status = compile_all(objects, error);
     if (status == KILN_OK) {
-        status = link_once(program, objects, error);
-        if (kilni_program_is_out_of_room(status)) {
-            kilni_program_make_room(program->context);
-            status = link_once(program, objects, error);
-        }
+        status = link_all(program, objects, error);
     }
-    for (size_t i = 0; i < count; i++) {
-        if (objects[i]) {
-            program->ops->release_program(program->device, objects[i]);
-        }
-    }
-    free(objects);
+    pthread_cleanup_pop(1);
     return status;
 }
 
@@ -167,8 +204,12 @@ kiln_status kilni_live_program_load(kilni_live_program *program, const kiln_entr
         kilni_program_make_room(program->context);
         status = ops->load(program->device, source, entry, &program->handle);
     }
+    if (status == KILN_OK && !program->handle) {
+        return KILN_E_INVALID;
+    }
     if (status == KILN_OK) {
         program->build_ns = kiln_entry_provenance(entry).build_ns;
+        program->is_of_its_key = true;
     }
     return status;
 }
@@ -182,7 +223,7 @@ uint64_t kilni_live_program_bytes(const kilni_live_program *program)
     if (bytes == 0) {
         bytes = program->desc ? program->desc->code_bytes : 0;
     }
-    return bytes;
+    return program->blob ? bytes + kiln_entry_encoding(program->blob).size : bytes;
 }
 
 kiln_status kilni_live_program_capture(const kilni_live_program *program, const kiln_key *key,
@@ -212,6 +253,18 @@ kiln_status kilni_live_program_capture(const kilni_live_program *program, const 
 
 /* ---- kernels ---- */
 
+static kiln_status make_kernel(kilni_live_program *program, void *device, const char *name,
+                               void **ret_handle)
+{
+    const kiln_device_ops *ops = program->ops;
+    kiln_status status = ops->kernel(device, program->handle, name, ret_handle);
+    if (kilni_program_is_out_of_room(status)) {
+        kilni_program_make_room(program->context);
+        status = ops->kernel(device, program->handle, name, ret_handle);
+    }
+    return status == KILN_OK && !*ret_handle ? KILN_E_INVALID : status;
+}
+
 kiln_status kilni_live_kernel_new(kilni_live_program *program, void *device, const char *name,
                                   kilni_live_kernel **ret_kernel)
 {
@@ -219,19 +272,16 @@ kiln_status kilni_live_kernel_new(kilni_live_program *program, void *device, con
     if (!kernel) {
         return KILN_E_NO_MEMORY;
     }
-    const kiln_device_ops *ops = program->ops;
-    kiln_status status = ops->kernel(device, program->handle, name, &kernel->handle);
-    if (kilni_program_is_out_of_room(status)) {
-        kilni_program_make_room(program->context);
-        status = ops->kernel(device, program->handle, name, &kernel->handle);
-    }
+    kiln_status status;
+    pthread_cleanup_push(free, kernel);
+    status = make_kernel(program, device, name, &kernel->handle);
+    pthread_cleanup_pop(0);
     if (status != KILN_OK) {
         free(kernel);
         return status;
     }
     pthread_mutex_init(&kernel->lock, NULL);
-    atomic_fetch_add_explicit(&program->references, 1, memory_order_relaxed);
-    kernel->program = program;
+    kernel->program = kilni_live_program_retain(program);
     kernel->device = device;
     *ret_kernel = kernel;
     return KILN_OK;

@@ -20,6 +20,8 @@ typedef struct kilni_live_program {
     kiln_program_context *context; /* one reference */
     size_t serves;                 /* index of the first of the devices that share it */
     uint64_t build_ns;             /* what building it cost, as far as that is known */
+    bool is_of_its_key; /* it is what the description's key says: it was loaded, or once it was
+                           built the key was the same. Set before others have the program */
 
     pthread_mutex_t lock; /* guards blob, which is made when it is asked for first */
     kiln_entry *blob;
@@ -42,6 +44,9 @@ typedef struct kilni_live_kernel {
 kiln_status kilni_live_program_new(kiln_program_context *context, const kiln_program_desc *desc,
                                    kilni_live_program **ret_program);
 
+/* One reference more; returns its argument. */
+kilni_live_program *kilni_live_program_retain(kilni_live_program *program);
+
 /* The maps' destroy functions: each gives back one reference. */
 void kilni_live_program_destroy(void *user, void *program);
 void kilni_live_kernel_destroy(void *user, void *kernel);
@@ -49,13 +54,13 @@ void kilni_live_kernel_destroy(void *user, void *kernel);
 /* Builds, or compiles and links. Room is made once, where the device has none.
  *
  * Returns KILN_OK; KILN_E_BUILD, with the log in @error; KILN_E_UNSUPPORTED: the device can't link;
- * what the ops return. */
+ * KILN_E_INVALID: an op succeeded but made nothing; what the ops return. */
 kiln_status kilni_live_program_build(kilni_live_program *program, kiln_error *error);
 
 /* Makes it of a verified entry. Likewise. */
 kiln_status kilni_live_program_load(kilni_live_program *program, const kiln_entry *entry);
 
-/* What it occupies in memory. */
+/* What it occupies in memory, with its blob. For whoever has it alone. */
 uint64_t kilni_live_program_bytes(const kilni_live_program *program);
 
 /* Takes its binary as an entry. @key  of the entry. Statuses as the ops' capture. */

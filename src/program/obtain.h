@@ -8,6 +8,13 @@
 #include "memory/object.h"
 #include "program/live.h"
 
+/* A cleanup handler, for a device's op that throws, or ends its thread: whoever waited longest for
+ * the ticket goes on in its place. @ticket  of type kiln_ticket ** */
+static inline void kilni_hand_ticket_on(void *ticket)
+{
+    kiln_ticket_abandon(ticket, KILN_ABANDON_TRANSIENT, KILN_OK, NULL);
+}
+
 /* Whether the rules and what is known of a description let its program be kept. kiln_uncached. */
 uint32_t kilni_caching_of_desc(const kiln_program_desc *desc);
 
@@ -19,7 +26,8 @@ static inline kilni_live_program *kilni_program_live(const kiln_program *program
     return kiln_pin_object((const kiln_pin *)program);
 }
 
-/* What a program needs to come: it, and a place for it where no map takes it. Zeroed: neither. */
+/* What a program needs to come: a reference to it, and a place for it where no map takes it.
+ * Zeroed: neither. */
 typedef struct kilni_arrival {
     kilni_live_program *live;
     kilni_object *place;

@@ -5,9 +5,21 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <kiln/device.h>
 
 #define KILNI_OPS_HAVE(ops, slot)                                                                  \
     ((ops)->struct_size >= offsetof(kiln_device_ops, slot) + sizeof(ops)->slot && (ops)->slot)
+
+/* Whether a backend has all that can't be done without. */
+static inline bool kilni_ops_are_usable(const kiln_device_ops *ops)
+{
+    return KILNI_OPS_HAVE(ops, name) && KILNI_OPS_HAVE(ops, identity) &&
+           KILNI_OPS_HAVE(ops, describe) && KILNI_OPS_HAVE(ops, build) &&
+           KILNI_OPS_HAVE(ops, load) && KILNI_OPS_HAVE(ops, kernel) &&
+           KILNI_OPS_HAVE(ops, release_program) && KILNI_OPS_HAVE(ops, release_kernel) &&
+           ops->capture_cost <= KILN_CAPTURE_DEAR &&
+           (ops->capture || ops->capture_cost == KILN_CAPTURE_NEVER);
+}

@@ -38,10 +38,7 @@ kiln_program *kilni_arrival_end(kilni_arrival *arrival, kiln_pin *pin)
         pin = arrival->place;
         kilni_object_fill_alone(arrival->place, arrival->live,
                                 kilni_live_program_bytes(arrival->live), arrival->live->build_ns);
-        arrival->place = NULL;
-    }
-    if (kiln_pin_object(pin) == arrival->live) {
-        arrival->live = NULL; /* it is the pin's */
+        *arrival = (kilni_arrival){0}; /* both are the pin's */
     }
     kilni_arrival_cancel(arrival);
     return (kiln_program *)pin;
@@ -63,13 +60,15 @@ static kiln_status build(void *user, kiln_error *error)
  * the key says. */
 static kiln_status check_key(void *user)
 {
-    const kilni_live_program *program = user;
+    kilni_live_program *program = user;
     kiln_key *again = NULL;
-    kiln_status status = kilni_desc_make_key(program->desc, &again, NULL);
+    kiln_error ignored = {.struct_size = sizeof ignored}; /* which a device may count on */
+    kiln_status status = kilni_desc_make_key(program->desc, &again, &ignored);
     if (status == KILN_OK && !kiln_key_equals(again, program->desc->key)) {
         status = KILN_E_UNSUPPORTED;
     }
     kiln_key_release(&again);
+    program->is_of_its_key = status == KILN_OK;
     return status;
 }
 
@@ -84,7 +83,7 @@ static kiln_status capture(void *user, size_t index, uint64_t build_ns, kiln_ent
 static void *take_program(void *user, uint64_t *ret_bytes)
 {
     *ret_bytes = kilni_live_program_bytes(user);
-    return user;
+    return kilni_live_program_retain(user);
 }
 
 static const kilni_request_ops capturing_ops = {.load = load,
@@ -97,14 +96,24 @@ static const kilni_request_ops building_ops = {
 
 /* ---- get ---- */
 
-/* Builds for this caller alone, since the rules or the key don't let it be kept. */
+/* Builds for this caller alone, since the rules or the key don't let it be kept. A blob may be had
+ * of it all the same. */
 static kiln_status build_uncached(kilni_live_program *live, kilni_request_result *result,
                                   kiln_error *error)
 {
     const kiln_stats counted = {.passed_through = 1};
     kilni_writer_count(live->context->writer, &counted);
     result->source = KILNI_FROM_PRIVATE_BUILD;
-    return kilni_live_program_build(live, error);
+    const kiln_status status = kilni_live_program_build(live, error);
+    if (status == KILN_OK && live->desc->key && live->ops->capture_cost != KILN_CAPTURE_NEVER) {
+        check_key(live);
+    }
+    return status;
+}
+
+static void release_store(void *held)
+{
+    kilni_governed_release(held);
 }
 
 static kiln_status run_request(kilni_live_program *live, kilni_request_result *result,
@@ -127,11 +136,13 @@ static kiln_status run_request(kilni_live_program *live, kilni_request_result *r
     if (!kilni_caching_has_storable_size(desc)) {
         with.store = NULL;
     }
-    const kiln_status status = kilni_request_run(&with, &request, result, error);
+    kiln_status status;
+    pthread_cleanup_push(release_store, &held);
+    status = kilni_request_run(&with, &request, result, error);
+    pthread_cleanup_pop(1);
     if (status == KILN_OK && result->source == KILNI_FROM_MEMORY) {
         atomic_fetch_add_explicit(&context->counted_hits, 1, memory_order_relaxed);
     }
-    kilni_governed_release(&held);
     return status;
 }
 
@@ -158,6 +169,17 @@ static void hand_out(const kilni_request_result *result, kiln_program_result *re
     }
 }
 
+static void cancel_arrival(void *arrival)
+{
+    kilni_arrival_cancel(arrival);
+}
+
+static kiln_status make(kilni_live_program *live, kilni_request_result *result, kiln_error *error)
+{
+    const bool is_cached = kilni_caching_of_desc(live->desc) == KILN_UNCACHED_NOT;
+    return is_cached ? run_request(live, result, error) : build_uncached(live, result, error);
+}
+
 /* Apart, since it is rare. */
 __attribute__((noinline)) static kiln_status get_absent(const kiln_program_desc *desc,
                                                         kiln_program **ret_program,
@@ -173,16 +195,15 @@ __attribute__((noinline)) static kiln_status get_absent(const kiln_program_desc 
                                kiln_status_text(KILN_E_NO_MEMORY));
     }
     kilni_request_result result = {0};
-    const bool is_cached = kilni_caching_of_desc(desc) == KILN_UNCACHED_NOT;
-    const kiln_status status = is_cached ? run_request(arrival.live, &result, error)
-                                         : build_uncached(arrival.live, &result, error);
-    if (status != KILN_OK) {
-        kilni_arrival_cancel(&arrival);
-        return status;
+    kiln_status status;
+    pthread_cleanup_push(cancel_arrival, &arrival);
+    status = make(arrival.live, &result, error);
+    if (status == KILN_OK) {
+        *ret_program = kilni_arrival_end(&arrival, result.pin);
+        hand_out(&result, ret_result);
     }
-    hand_out(&result, ret_result);
-    *ret_program = kilni_arrival_end(&arrival, result.pin);
-    return KILN_OK;
+    pthread_cleanup_pop(status != KILN_OK);
+    return status;
 }
 
 kiln_status kiln_program_get(const kiln_program_desc *desc, kiln_program **ret_program,

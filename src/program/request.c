@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "program/request.h"
 
+#include <pthread.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -271,6 +272,9 @@ static void ask_store_for(flight *f, slot *wanted)
 
 static void ask_store(flight *f)
 {
+    if (!f->context->store) {
+        return;
+    }
     for (size_t i = 0; i < f->slot_count; i++) {
         if (!f->slots[i].entry) {
             ask_store_for(f, &f->slots[i]);
@@ -397,24 +401,32 @@ static void publish_entry(flight *f, slot *owned)
     f->result.kept = f->result.kept == KILN_OK ? status : f->result.kept;
 }
 
+/* An entry that was found, and that the device could not load just now, stays. */
+static kiln_status keep_on_disk(flight *f, slot *owned)
+{
+    if (owned->entry) {
+        return KILN_OK;
+    }
+    const kiln_status status = capture(f, owned);
+    return status == KILN_OK ? store_entry(f, owned) : status;
+}
+
 /* The waiters get the program itself, at once, if it is what they asked for; the capture may take
  * its time. */
 static void publish_program(flight *f, slot *owned)
 {
     const kilni_request_ops *ops = f->request->ops;
-    kiln_status status = ops->check_key ? ops->check_key(f->request->user) : KILN_OK;
-    if (status == KILN_OK) {
-        if (owned->ticket) {
-            fulfil(f, owned, f->result.build_ns);
-        }
-        status = capture(f, owned);
-    } else {
+    const kiln_status status = ops->check_key ? ops->check_key(f->request->user) : KILN_OK;
+    if (status != KILN_OK) {
         kiln_ticket_abandon(&owned->ticket, KILN_ABANDON_UNSHAREABLE, KILN_OK, NULL);
+        f->result.source = KILNI_FROM_PRIVATE_BUILD;
+        f->result.kept = status;
+        return;
     }
-    if (status == KILN_OK) {
-        status = store_entry(f, owned);
+    if (owned->ticket) {
+        fulfil(f, owned, f->result.build_ns);
     }
-    f->result.kept = status;
+    f->result.kept = keep_on_disk(f, owned);
 }
 
 static void publish(flight *f)
@@ -468,6 +480,17 @@ static void finish(flight *f, kilni_request_result *ret_result)
     f->counted.waits += f->result.waited ? 1 : 0;
     kilni_writer_count(f->context->writer, &f->counted);
     *ret_result = f->result;
+}
+
+/* A cleanup handler, for a device's op that throws, or ends its thread: nobody is to wait for what
+ * isn't going to come. */
+static void leave(void *unfinished)
+{
+    flight *f = unfinished;
+    abandon(f, KILN_E_IO);
+    kiln_pin_release(&f->result.pin);
+    kilni_request_result given_up;
+    finish(f, &given_up);
 }
 
 static kiln_status look_up(flight *f)
@@ -551,7 +574,10 @@ kiln_status kilni_request_run(const kilni_request_context *context, const kilni_
 
     flight f = {.context = context, .request = request, .error.struct_size = sizeof f.error};
     collect_slots(&f);
-    const kiln_status status = run(&f);
+    kiln_status status;
+    pthread_cleanup_push(leave, &f);
+    status = run(&f);
+    pthread_cleanup_pop(0);
     if (status != KILN_OK) {
         kilni_error_set(error, status, f.error.system_error, "%s",
                         f.error.text[0] ? f.error.text : kiln_status_text(status));

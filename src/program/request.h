@@ -48,7 +48,8 @@ typedef struct kilni_request_ops {
     kiln_status (*capture)(void *user, size_t index, uint64_t build_ns, kiln_entry **ret_entry);
 
     /* With KILNI_KEEP_PROGRAM: whether the key still says what it was built from, asked once it is
-     * built. Any failure means that the result is this caller's alone. NULL: no need to ask. */
+     * built. Any failure means that the result is this caller's alone: a private build. NULL: no
+     * need to ask. */
     kiln_status (*check_key)(void *user);
 
     /* With KILNI_KEEP_PROGRAM: hands over the program that load or build made, and its size; memory
@@ -86,7 +87,8 @@ typedef struct kilni_request_result {
     kiln_status
         store; /* why the store had nothing: KILN_MISS, KILN_E_CORRUPT, KILN_E_UNAUTHENTICATED,
                   KILN_E_VERSION, KILN_E_REFUSED, …; KILN_OK where it wasn't asked or had it */
-    kiln_status kept; /* KILN_OK: what was built was handed on to be stored; else why not */
+    kiln_status kept; /* KILN_OK: what was built was handed on to be stored, or the store has it;
+                         else why not */
     kiln_pin *pin;    /* with KILNI_KEEP_PROGRAM: to be released by the caller */
 } kilni_request_result;
 
@@ -96,7 +98,8 @@ typedef struct kilni_request_result {
  * @ret_result  [out] also written when a build fails: then source says where it was built
  * @error       may be NULL; the text of a build that failed
  * Returns KILN_OK; KILN_E_BUILD and whatever else ops->build returns; KILN_E_INVALID;
- * KILN_E_CYCLE. A store that fails is a miss. Where bookkeeping runs out of memory, the program is
+ * KILN_E_CYCLE. A store that fails is a miss. Where an op throws, or ends its thread, who waits
+ * builds. Where bookkeeping runs out of memory, the program is
  * built without it. Threads: any. Blocks: on the device, the store, and others' builds (10 minutes
  * at most for those of other processes). */
 kiln_status kilni_request_run(const kilni_request_context *context, const kilni_request *request,

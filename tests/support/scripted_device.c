@@ -140,9 +140,11 @@ static kiln_status identity(void *device, kiln_key_builder *key)
 static kiln_status describe(void *device, const kiln_program_source *source, kiln_key_builder *key,
                             kiln_error *error)
 {
-    (void)error;
     scripted_device *d = device;
     kiln_status status = answer(&d->describe);
+    if (status != KILN_OK) {
+        error->text[0] = '\0'; /* never NULL */
+    }
     if (status == KILN_OK) {
         status = kiln_key_builder_add_text(key, "options", source->options ? source->options : "");
     }

@@ -96,9 +96,19 @@ static kiln_status status_of_build(cl_int error)
     case CL_INVALID_VALUE:
     case CL_INVALID_SPEC_ID:
         return KILN_E_BUILD;
+    case CL_COMPILER_NOT_AVAILABLE:
+    case CL_LINKER_NOT_AVAILABLE:
+        return KILN_E_UNSUPPORTED;
     default:
         return KILN_E_IO;
     }
+}
+
+/* Before anything is built, an invalid operation is one that the driver doesn't have: intermediate
+ * languages, or constants in them. */
+static kiln_status status_of_preparation(cl_int error)
+{
+    return error == CL_INVALID_OPERATION ? KILN_E_UNSUPPORTED : status_of_build(error);
 }
 
 static char *build_log(const kilni_opencl_device *d, cl_program program)
@@ -132,7 +142,7 @@ static kiln_status build(void *device, const kiln_program_source *source, void *
     cl_int error = CL_SUCCESS;
     cl_program program = prepare(d, source, &error);
     if (error != CL_SUCCESS) {
-        return status_of_build(error);
+        return status_of_preparation(error);
     }
     error = d->cl->clBuildProgram(program, 1, &d->device, source->options, NULL, NULL);
     return end_step(d, program, error, ret_program, ret_log);
@@ -145,7 +155,7 @@ static kiln_status compile(void *device, const kiln_program_source *source, void
     cl_int error = CL_SUCCESS;
     cl_program program = prepare(d, source, &error);
     if (error != CL_SUCCESS) {
-        return status_of_build(error);
+        return status_of_preparation(error);
     }
     error =
         d->cl->clCompileProgram(program, 1, &d->device, source->options, 0, NULL, NULL, NULL, NULL);

@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What is told of a program that was got, and what may be had of it then: also where something went
+ * wrong on the way, or the device's ops do what they may not.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "support/program_scene.h"
+#include "support/store_scene.h"
+
+static int set_up(void **state)
+{
+    program_scene *s = test_calloc(1, sizeof *s);
+    program_scene_init(s);
+    *state = s;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    program_scene *s = *state;
+    const bool is_clean = program_scene_close(s);
+    test_free(s);
+    return is_clean ? 0 : -1;
+}
+
+static kiln_program_desc *describe_source(const program_scene *s, const char *text)
+{
+    kiln_program_desc_params params = image_of(text);
+    params.form = KILN_SOURCE_TEXT;
+    return describe(s, &params);
+}
+
+/* A link of one program; @ret_input is to be released too. */
+static kiln_program_desc *describe_link(const program_scene *s, kiln_program_desc **ret_input)
+{
+    *ret_input = describe_image(s, "input");
+    const kiln_program_desc *const inputs[] = {*ret_input};
+    const kiln_program_desc_params params = {
+        .struct_size = sizeof params, .linked = inputs, .linked_count = 1};
+    return describe(s, &params);
+}
+
+/* Returns the blob's size. */
+static size_t get_blob(const kiln_program *program, uint8_t *blob, size_t room)
+{
+    size_t size = room;
+    assert_int_equal(kiln_program_get_cache_blob(program, &size, blob), KILN_OK);
+    return size;
+}
+
+/* ---- blobs ---- */
+
+static void forget_the_source(void *user)
+{
+    scripted_device *device = user;
+    script(&device->describe, 1, KILN_E_UNSUPPORTED);
+}
+
+/* No blob says by its ID that it is what it isn't. Whatever the rules are. */
+static void test_no_blob_of_what_changed_meanwhile(void **state)
+{
+    program_scene *s = *state;
+    for (uint32_t rules = KILN_RULES_ALL; rules <= KILN_RULES_SYCL; rules++) {
+        s->params.rules = rules;
+        program_scene_open(s);
+        kiln_program_desc *desc = describe_source(s, "source");
+        s->devices[0].while_building = forget_the_source;
+        s->devices[0].user = &s->devices[0];
+        kiln_program *program = get_from(desc, KILN_PROGRAM_FROM_PRIVATE_BUILD);
+        s->devices[0].while_building = NULL;
+        size_t size = 1;
+        assert_int_equal(kiln_program_get_cache_blob(program, &size, NULL), KILN_E_UNSUPPORTED);
+        assert_int_equal(size, 0);
+        assert_int_equal(atomic_load(&s->devices[0].capture.count), 0);
+        kiln_program_release(&program);
+        kiln_program_desc_release(&desc);
+        kiln_program_context_free(&s->context);
+    }
+}
+
+/* What isn't kept has a blob all the same, and is made of it. */
+static void test_blob_of_what_is_not_kept(void **state)
+{
+    program_scene *s = *state;
+    s->params.rules = KILN_RULES_SYCL;
+    program_scene_open(s);
+    kiln_program_desc *desc = describe_source(s, "source");
+    kiln_program *program = get_from(desc, KILN_PROGRAM_FROM_PRIVATE_BUILD);
+    uint8_t blob[8192];
+    const size_t size = get_blob(program, blob, sizeof blob);
+    kiln_program_release(&program);
+    kiln_program_result result = {.struct_size = sizeof result};
+    assert_int_equal(kiln_program_create_from_cache_blob(desc, size, blob, &program, &result, NULL),
+                     KILN_OK);
+    assert_int_equal(result.from, KILN_PROGRAM_FROM_BLOB);
+    assert_true(result.load_ns > 0);
+    assert_int_equal(get_blob(program, NULL, 0), size);
+    kiln_program_release(&program);
+    kiln_program_desc_release(&desc);
+}
+
+/* A build's failure that is kept says nothing of a blob. */
+static void test_blob_after_a_kept_failure(void **state)
+{
+    program_scene *s = *state;
+    s->params.memory.flags = KILN_CACHE_RETAIN_FAILURES;
+    program_scene_open(s);
+    kiln_program_desc *desc = describe_image(s, "image");
+    kiln_program *program = get_from(desc, KILN_PROGRAM_FROM_BUILD);
+    uint8_t blob[8192];
+    const size_t size = get_blob(program, blob, sizeof blob);
+    kiln_program_release(&program);
+    kiln_program_context_clear(s->context);
+    script(&s->devices[0].build, 1, KILN_E_BUILD);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(kiln_program_get(desc, &program, NULL, NULL), KILN_E_BUILD);
+    }
+    assert_int_equal(atomic_load(&s->devices[0].build.count), 1);
+    kiln_error error = {.struct_size = sizeof error};
+    kiln_program_result result = {.struct_size = sizeof result};
+    assert_int_equal(
+        kiln_program_create_from_cache_blob(desc, size, blob, &program, &result, &error), KILN_OK);
+    assert_int_equal(result.from, KILN_PROGRAM_FROM_BLOB);
+    assert_string_equal(error.text, "");
+    kiln_program_release(&program);
+    touch(desc, KILN_PROGRAM_FROM_MEMORY);
+    kiln_program_desc_release(&desc);
+}
+
+static void test_blobs_count(void **state)
+{
+    program_scene *s = *state;
+    s->devices[0].bytes = 1000;
+    program_scene_open(s);
+    kiln_program_desc *desc = describe_image(s, "image");
+    kiln_program *program = get_from(desc, KILN_PROGRAM_FROM_BUILD);
+    assert_int_equal(program_stats(s).bytes, 1000);
+    const size_t size = get_blob(program, NULL, 0);
+    assert_int_equal(get_blob(program, NULL, 0), size);
+    assert_int_equal(program_stats(s).bytes, 1000 + size);
+    kiln_program_context_clear(s->context);
+    assert_int_equal(program_stats(s).bytes, 0);
+    assert_int_equal(program_stats(s).lingering_bytes, 1000 + size);
+    kiln_program_release(&program);
+    assert_int_equal(program_stats(s).lingering_bytes, 0);
+    kiln_program_desc_release(&desc);
+}
+
+/* What a blob needs of room others may have to give: that which goes first, or with NO_EVICT none
+ * of them. */
+static void test_blobs_need_room(void **state)
+{
+    program_scene *s = *state;
+    static const uint32_t policies[] = {KILN_POLICY_LRU, KILN_POLICY_NO_EVICT};
+    s->devices[0].bytes = 4000;
+    for (int i = 0; i < 2; i++) {
+        s->params.memory.policy = policies[i];
+        s->params.memory.max_bytes = 8000;
+        program_scene_open(s);
+        kiln_program_desc *other = describe_image(s, "other"), *desc = describe_image(s, "image");
+        touch(other, KILN_PROGRAM_FROM_BUILD);
+        kiln_program *program = get_from(desc, KILN_PROGRAM_FROM_BUILD);
+        assert_int_equal(program_stats(s).entries, 2);
+        const size_t size = get_blob(program, NULL, 0);
+        assert_true(size <= 4000);
+        const bool has_evicted = policies[i] == KILN_POLICY_LRU;
+        assert_int_equal(program_stats(s).entries, has_evicted ? 1 : 2);
+        assert_int_equal(program_stats(s).bytes, (has_evicted ? 4000 : 8000) + size);
+        assert_int_equal(atomic_load(&s->devices[0].live_programs), has_evicted ? 1 : 2);
+        kiln_program_release(&program);
+        kiln_program_desc_release(&desc);
+        kiln_program_desc_release(&other);
+        kiln_program_context_free(&s->context);
+    }
+}
+
+/* ---- results and errors ---- */
+
+static void test_no_store_is_no_miss(void **state)
+{
+    program_scene *s = *state;
+    program_scene_open(s);
+    kiln_program_desc *desc = describe_image(s, "image");
+    kiln_program *program = NULL;
+    kiln_program_result result = {.struct_size = sizeof result, .store = KILN_MISS};
+    assert_int_equal(kiln_program_get(desc, &program, &result, NULL), KILN_OK);
+    assert_int_equal(result.from, KILN_PROGRAM_FROM_BUILD);
+    assert_int_equal(result.store, KILN_OK);
+    kiln_program_release(&program);
+    kiln_program_desc_release(&desc);
+}
+
+/* An error that was overcome is none. */
+static void test_room_is_made_without_an_error(void **state)
+{
+    program_scene *s = *state;
+    /* Nothing that isn't kept has anything between its build and the caller's error. */
+    s->params.rules = KILN_RULES_SYCL;
+    program_scene_open(s);
+    kiln_program_desc *input = NULL, *link = describe_link(s, &input);
+    script(&s->devices[0].compile, 1, KILN_E_RESOURCES);
+    script(&s->devices[0].link, 1, KILN_E_RESOURCES);
+    kiln_error error = {.struct_size = sizeof error};
+    kiln_program *program = NULL;
+    assert_int_equal(kiln_program_get(link, &program, NULL, &error), KILN_OK);
+    assert_string_equal(error.text, "");
+    assert_int_equal(atomic_load(&s->devices[0].link.count), 2);
+    kiln_program_release(&program);
+    kiln_program_desc_release(&link);
+    kiln_program_desc_release(&input);
+}
+
+/* An entry that the device can't load just now stays as it is, and leaks nothing. */
+static void test_an_entry_that_can_not_be_loaded_stays(void **state)
+{
+    program_scene *s = *state;
+    char directory[SCRATCH_DIRECTORY_SIZE];
+    scratch_make(directory);
+    assert_int_equal(kiln_store_open(directory, NULL, &s->params.store, NULL), KILN_OK);
+    for (int i = 0; i < 2; i++) {
+        program_scene_open(s);
+        kiln_program_desc *desc = describe_image(s, "image");
+        script(&s->devices[0].load, i, KILN_E_IO);
+        touch(desc, KILN_PROGRAM_FROM_BUILD);
+        assert_int_equal(atomic_load(&s->devices[0].load.count), i);
+        assert_int_equal(atomic_load(&s->devices[0].capture.count), 1);
+        kiln_program_context_free(&s->context);
+        assert_int_equal(kiln_store_contains(s->params.store, kiln_program_desc_key(desc)),
+                         KILN_OK);
+        kiln_program_desc_release(&desc);
+    }
+    kiln_store_close(&s->params.store);
+    scratch_remove(directory);
+}
+
+/* ---- ops ---- */
+
+static void check_refused(program_scene *s, const kiln_device_ops *ops)
+{
+    s->params.ops = ops;
+    assert_int_equal(kiln_program_context_new(&s->params, &s->context), KILN_E_INVALID);
+    assert_null(s->context);
+}
+
+static void test_ops_that_lack_something(void **state)
+{
+    program_scene *s = *state;
+    static const size_t needed[] = {
+        offsetof(kiln_device_ops, name),           offsetof(kiln_device_ops, identity),
+        offsetof(kiln_device_ops, describe),       offsetof(kiln_device_ops, build),
+        offsetof(kiln_device_ops, capture),        offsetof(kiln_device_ops, load),
+        offsetof(kiln_device_ops, kernel),         offsetof(kiln_device_ops, release_program),
+        offsetof(kiln_device_ops, release_kernel),
+    };
+    for (size_t i = 0; i < sizeof needed / sizeof needed[0]; i++) {
+        kiln_device_ops ops = scripted_cheap_ops;
+        memset((char *)&ops + needed[i], 0, sizeof(void *));
+        check_refused(s, &ops);
+        ops = scripted_cheap_ops;
+        ops.struct_size = needed[i];
+        check_refused(s, &ops);
+    }
+    kiln_device_ops ops = scripted_cheap_ops;
+    ops.struct_size = 0;
+    check_refused(s, &ops);
+    ops = scripted_cheap_ops;
+    ops.capture_cost = KILN_CAPTURE_DEAR + 1;
+    check_refused(s, &ops);
+    ops = scripted_never_ops;
+    ops.capture = NULL;
+    s->params.ops = &ops;
+    program_scene_open(s);
+    kiln_program_desc *desc = describe_image(s, "image");
+    touch(desc, KILN_PROGRAM_FROM_BUILD);
+    kiln_program_desc_release(&desc);
+    kiln_program_context_free(&s->context);
+}
+
+static kiln_status make_nothing(void *device, const kiln_program_source *source, void **ret_program,
+                                char **ret_log)
+{
+    (void)device, (void)source, (void)ret_program, (void)ret_log;
+    return KILN_OK;
+}
+
+static kiln_status link_nothing(void *device, void *const *objects, size_t count,
+                                const char *options, void **ret_program, char **ret_log)
+{
+    (void)device, (void)objects, (void)count, (void)options, (void)ret_program, (void)ret_log;
+    return KILN_OK;
+}
+
+static kiln_status load_nothing(void *device, const kiln_program_source *source,
+                                const kiln_entry *entry, void **ret_program)
+{
+    (void)device, (void)source, (void)entry, (void)ret_program;
+    return KILN_OK;
+}
+
+static kiln_status make_no_kernel(void *device, void *program, const char *name, void **ret_kernel)
+{
+    (void)device, (void)program, (void)name, (void)ret_kernel;
+    return KILN_OK;
+}
+
+static void check_nothing_comes(program_scene *s, const kiln_program_desc *desc)
+{
+    kiln_program *program = NULL;
+    kiln_error error = {.struct_size = sizeof error};
+    assert_int_equal(kiln_program_get(desc, &program, NULL, &error), KILN_E_INVALID);
+    assert_null(program);
+    assert_non_null(strstr(error.text, "scripted succeeded but made nothing"));
+    assert_int_equal(program_stats(s).entries, 0);
+}
+
+/* Success without anything to show for it is none. */
+static void test_ops_that_make_nothing(void **state)
+{
+    program_scene *s = *state;
+    kiln_device_ops ops = scripted_cheap_ops;
+    s->params.ops = &ops;
+    program_scene_open(s);
+    kiln_program_desc *desc = describe_image(s, "image"), *input = NULL,
+                      *link = describe_link(s, &input);
+    ops.build = make_nothing;
+    check_nothing_comes(s, desc);
+    ops.link = link_nothing;
+    check_nothing_comes(s, link);
+    ops = scripted_cheap_ops;
+    ops.compile = make_nothing;
+    check_nothing_comes(s, link);
+    ops = scripted_cheap_ops;
+
+    kiln_program *program = get_from(desc, KILN_PROGRAM_FROM_BUILD);
+    uint8_t blob[8192];
+    const size_t size = get_blob(program, blob, sizeof blob);
+    ops.kernel = make_no_kernel;
+    for (int is_alone = 0; is_alone < 2; is_alone++) {
+        kiln_kernel *kernel = NULL;
+        assert_int_equal(kiln_program_get_kernel(program, "k", 0, &kernel, NULL), KILN_E_INVALID);
+        assert_null(kernel);
+        kiln_program_context_clear(s->context);
+    }
+    kiln_program_release(&program);
+    ops.load = load_nothing;
+    assert_int_equal(kiln_program_create_from_cache_blob(desc, size, blob, &program, NULL, NULL),
+                     KILN_E_INVALID);
+    kiln_program_desc_release(&link);
+    kiln_program_desc_release(&input);
+    kiln_program_desc_release(&desc);
+    kiln_program_context_free(&s->context);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_no_blob_of_what_changed_meanwhile),
+        TEST(test_blob_of_what_is_not_kept),
+        TEST(test_blob_after_a_kept_failure),
+        TEST(test_blobs_count),
+        TEST(test_blobs_need_room),
+        TEST(test_no_store_is_no_miss),
+        TEST(test_room_is_made_without_an_error),
+        TEST(test_an_entry_that_can_not_be_loaded_stays),
+        TEST(test_ops_that_lack_something),
+        TEST(test_ops_that_make_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
