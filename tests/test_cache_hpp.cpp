@@ -324,6 +324,22 @@ void test_misuse_is_thrown()
 
 #endif
 
+/* A ticket that another takes the place of is abandoned at once, not with that other. */
+void test_a_ticket_that_is_assigned_to_is_anothers()
+{
+    programs cache;
+    auto a = cache.reserve(key_of("a"));
+    auto b = cache.reserve(key_of("b"));
+    CHECK(a.outcome == outcome::owner && b.outcome == outcome::owner);
+    a.ticket = std::move(b.ticket);
+    CHECK(a.ticket && !b.ticket);
+    CHECK(cache.reserve(key_of("a"), 0, KILN_NO_WAIT).outcome == outcome::owner);
+    auto &itself = a.ticket;
+    a.ticket = std::move(itself);
+    CHECK(a.ticket.fulfil({std::unique_ptr<program>(new program("b")), 1}));
+    CHECK(cache.find(key_of("b")));
+}
+
 void test_a_build_may_return_its_failure()
 {
     programs cache;
@@ -355,6 +371,7 @@ int main()
     test_it_is_governed();
     test_listeners_are_told_while_they_live();
     test_objects_end_as_their_owner_says();
+    test_a_ticket_that_is_assigned_to_is_anothers();
     test_a_build_may_return_its_failure();
 #ifndef KILN_NO_EXCEPTIONS
     test_a_failure_is_everybodys();

@@ -10,7 +10,15 @@
 #include <memory>
 #include <stdexcept>
 #include <thread>
+#include <type_traits>
+#include <utility>
 #include <vector>
+
+/* What users call knows nothing of backends. */
+#include <kiln/constant.h>
+#ifdef KILN_CONSTANT_BACKEND_H
+#error "kiln/constant.h is for users"
+#endif
 
 #include <kiln/constant.hpp>
 
@@ -226,12 +234,12 @@ static void test_a_constant_is_co_owned()
         CHECK(!promise.is_awaited());
     }
     constant_tensor_cache_t::cached_t kept;
-    kiln::constant_watch_t watch;
+    kiln::watch watch;
     CHECK(!watch.is_live());
     {
         constant_tensor_cache_t::promise_t promise;
         constant_tensor_cache_t::value_t hit = cache.get_or_add(key, 4, promise.get_future());
-        CHECK(hit.valid());
+        CHECK(hit.valid() && !promise.is_awaited());
         watch = hit.watch();
         kept = hit.get();
     }
@@ -241,6 +249,66 @@ static void test_a_constant_is_co_owned()
     CHECK(the_allocator.live == 1 && kept->size() == 4);
     kept.reset();
     CHECK(the_allocator.live == 0);
+}
+
+/* Nobody waits for a promise that has ended. */
+static void test_a_future_that_outlives_its_promise()
+{
+    constant_tensor_cache_t cache(engine::kind::gpu, 19);
+    constant_tensor_cache_t::value_t future;
+    {
+        constant_tensor_cache_t::promise_t promise;
+        future = promise.get_future();
+    }
+    CHECK(!cache.get_or_add(1, "w", 4, future).valid());
+    {
+        constant_tensor_cache_t::promise_t promise;
+        CHECK(!cache.get_or_add(1, "w", 4, promise.get_future()).valid());
+        CHECK(promise.is_awaited());
+        promise.set_value(new_buffer(4));
+    }
+    CHECK(cache.get_or_add(1, "w", 4, future).valid());
+    kiln::set_constant_tensor_cache(1);
+    CHECK(the_allocator.live == 0);
+}
+
+/* ---- what can't be done, by type ---- */
+
+static void test_buffers_can_not_be_copied()
+{
+    using kiln::constant_buffer_t;
+    static_assert(!std::is_copy_constructible<constant_buffer_t>::value, "nor be made of another");
+    static_assert(!std::is_copy_assignable<constant_buffer_t>::value, "nor assigned");
+    static_assert(!std::is_copy_constructible<backend_buffer_t>::value, "nor a backend's");
+    static_assert(!std::is_copy_assignable<backend_buffer_t>::value, "nor a backend's");
+    static_assert(!std::is_move_constructible<backend_buffer_t>::value, "nor moved");
+    static_assert(!std::is_move_assignable<backend_buffer_t>::value, "nor moved");
+}
+
+template <typename Cache, typename = void> struct can_set_capacity : std::false_type {
+};
+
+template <typename Cache>
+struct can_set_capacity<Cache, decltype(static_cast<void>(std::declval<Cache &>().set_capacity(
+                                   std::size_t(1))))> : std::true_type {
+};
+
+template <typename Cache, typename = void> struct can_get_capacity : std::false_type {
+};
+
+template <typename Cache>
+struct can_get_capacity<Cache, decltype(static_cast<void>(std::declval<Cache &>().get_capacity()))>
+    : std::true_type {
+};
+
+/* Backends ask for the capacity of the cache that they have, and set none. */
+static void test_backends_get_the_capacity_and_set_none()
+{
+    static_assert(!can_set_capacity<constant_tensor_cache_t>::value, "that is its users'");
+    static_assert(can_get_capacity<constant_tensor_cache_t>::value, "they may ask");
+    kiln::set_constant_tensor_cache_capacity(engine::kind::gpu, 20, std::size_t(7));
+    CHECK(constant_tensor_cache_t(engine::kind::gpu, 20).get_capacity() == 7);
+    kiln::set_constant_tensor_cache(1);
 }
 
 static void put(const constant_tensor_cache_t &cache, const char *key, std::uint64_t owner)
@@ -470,6 +538,9 @@ int main()
     test_threads_share();
     test_a_full_cache_is_no_promise();
     test_a_constant_is_co_owned();
+    test_a_future_that_outlives_its_promise();
+    test_buffers_can_not_be_copied();
+    test_backends_get_the_capacity_and_set_none();
     test_constants_go_with_owner_and_context();
     test_wrong_arguments();
 #ifndef KILN_NO_EXCEPTIONS

@@ -99,6 +99,21 @@ static void test_failures(const std::string &folder)
     kiln::set_persistent_cache_dir(folder);
 }
 
+static void test_names_of_statuses()
+{
+    CHECK(std::strcmp(kiln::status_name(status::unimplemented), "KILN_E_UNSUPPORTED") == 0);
+    CHECK(std::strcmp(kiln::status_text(status::corrupt), "the bytes are damaged") == 0);
+    CHECK(std::strcmp(kiln::status_name(static_cast<status>(77)), "KILN_E_UNKNOWN") == 0);
+}
+
+/* Also where a compiler inherits constructors as C++11 first had it. */
+static void test_what_is_empty_is_nothing()
+{
+    CHECK(!kiln::entry() && !kiln::key() && !kiln::program_desc() && !kiln::kernel_desc());
+    CHECK(!kiln::kernel() && !kiln::program());
+    static_assert(std::is_nothrow_default_constructible<kiln::program>::value, "nothing to do");
+}
+
 static kiln::key make_key(const std::string &text)
 {
     return kiln::key_builder().add("text", text).add_number("number", 7).finish();
@@ -194,6 +209,8 @@ int main()
     test_defaults();
     test_settings(folder);
     test_failures(folder);
+    test_names_of_statuses();
+    test_what_is_empty_is_nothing();
     test_keys();
     test_what_is_kept_is_found();
     kiln::set_persistent_cache_capacity(0);

@@ -128,6 +128,31 @@ static void test_kernels()
     CHECK(same.handle<void *>() == kernel.handle<void *>() && context.kernel_stats().entries == 1);
 }
 
+static void test_nothing_is_no_kernel()
+{
+    kiln::program_context context(text_device::context_params());
+    const kiln::kernel_section section(context);
+    CHECK(section.peek<void *>(kiln::kernel_desc()) == nullptr);
+#ifdef KILN_NO_EXCEPTIONS
+    const kiln::kernel_desc name(describe(context, "f"), "k");
+    CHECK(kiln::kernel(name));
+    const kiln::program_context none(kiln::params<kiln_program_context_params>());
+    CHECK(!none);
+    const kiln::kernel_section of_none(none);
+    CHECK(of_none.peek<void *>(name) == nullptr);
+#endif
+}
+
+/* A context that another takes the place of ends at once. */
+static void test_a_context_that_is_assigned_to_ends()
+{
+    kiln::program_context a(text_device::context_params());
+    kiln::program_context b(text_device::context_params());
+    CHECK(kiln::program(describe(a, "f")) && text_device::live == 1);
+    a = std::move(b);
+    CHECK(text_device::live == 0 && a);
+}
+
 static void test_the_users_own_program()
 {
     kiln::program_context context(text_device::context_params());
@@ -212,6 +237,8 @@ int main()
     test_the_next_context_loads(folder + "/store");
     test_it_is_governed();
     test_kernels();
+    test_nothing_is_no_kernel();
+    test_a_context_that_is_assigned_to_ends();
     test_the_users_own_program();
     test_what_fails();
     test_a_device_without_binaries_is_served();

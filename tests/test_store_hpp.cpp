@@ -73,6 +73,32 @@ static void test_a_lease_is_one_builders(const std::string &folder)
     CHECK(other.take_lease(key_of("a"), 0));
 }
 
+/* A lease that another takes the place of ends at once, not with that other. */
+static void test_a_lease_that_is_assigned_to_ends(const std::string &folder)
+{
+    const kiln::store store(folder + "/store");
+    const kiln::store other(folder + "/store");
+    kiln::lease a = store.take_lease(key_of("a"), 0);
+    kiln::lease b = store.take_lease(key_of("b"), 0);
+    CHECK(a && b);
+    a = std::move(b);
+    CHECK(a && !b && other.take_lease(key_of("a"), 0) && !other.take_lease(key_of("b"), 0));
+    kiln::lease &itself = a;
+    a = std::move(itself);
+    CHECK(a && !other.take_lease(key_of("b"), 0));
+}
+
+static void test_what_others_do_is_counted(const std::string &folder)
+{
+    const kiln::store store(folder + "/counted");
+    kiln_stats done = kiln_stats();
+    done.hits_memory = 3;
+    done.misses = 2;
+    CHECK(store.account(done) == status::success && store.account(done) == status::success);
+    const kiln_store_stat counted = store.stat();
+    CHECK(counted.totals.hits_memory == 6 && counted.totals.misses == 4);
+}
+
 static void test_walks(const std::string &folder)
 {
     const kiln::store store(folder + "/walked");
@@ -180,6 +206,8 @@ int main()
     test_what_is_put_is_found(folder);
     test_nothing_is_no_store();
     test_a_lease_is_one_builders(folder);
+    test_a_lease_that_is_assigned_to_ends(folder);
+    test_what_others_do_is_counted(folder);
     test_walks(folder);
     test_what_can_not_be_opened();
     test_packs(folder);

@@ -193,9 +193,11 @@ template <typename T, typename Deleter = std::default_delete<T>> class ticket
         other.held_ = nullptr;
     }
 
+    /* What it had is abandoned here, so that nobody waits for it on. */
     ticket &operator=(ticket &&other) noexcept
     {
-        std::swap(held_, other.held_);
+        ticket taken(std::move(other));
+        std::swap(held_, taken.held_);
         return *this;
     }
 

@@ -32,6 +32,7 @@
 #include <string>
 #include <utility>
 
+#include <kiln/cache.hpp>
 #include <kiln/constant.h>
 #include <kiln/constant_backend.h>
 #include <kiln/engine.hpp>
@@ -402,46 +403,6 @@ class constant_key_t
     kiln_key *key_;
 };
 
-/* Tells whether a constant is still in the cache, by one load, and holds nothing. */
-class constant_watch_t
-{
-  public:
-    /* On nothing: not live. */
-    constant_watch_t() noexcept : watch_(nullptr)
-    {
-    }
-
-    explicit constant_watch_t(kiln_pin *pin) : watch_(nullptr)
-    {
-        detail::check(kiln_pin_watch(pin, &watch_));
-    }
-
-    constant_watch_t(constant_watch_t &&other) noexcept : watch_(other.watch_)
-    {
-        other.watch_ = nullptr;
-    }
-
-    constant_watch_t &operator=(constant_watch_t &&other) noexcept
-    {
-        std::swap(watch_, other.watch_);
-        return *this;
-    }
-
-    ~constant_watch_t()
-    {
-        kiln_watch_free(&watch_);
-    }
-
-    /* Whether it is. */
-    bool is_live() const noexcept
-    {
-        return kiln_watch_is_live(watch_) != 0;
-    }
-
-  private:
-    kiln_watch *watch_;
-};
-
 /* The constants of one device, as one context sees them. A copy is the same cache. */
 class constant_tensor_cache_t
 {
@@ -454,10 +415,11 @@ class constant_tensor_cache_t
         cached_t buffer;
     };
 
-    /* Between a promise and its future. */
+    /* Between a promise and its future, of which either may end first. */
     struct promised {
         kiln_ticket *ticket = nullptr;
         cached_t buffer;
+        bool is_broken = false; /* the promise has ended: its future gets no ticket any more */
     };
 
     struct release_pin {
@@ -493,9 +455,11 @@ class constant_tensor_cache_t
         }
 
         /* Of one that was found in the cache. */
-        constant_watch_t watch() const
+        kiln::watch watch() const
         {
-            return constant_watch_t(pin_.get());
+            kiln_watch *made = nullptr;
+            detail::check(kiln_pin_watch(pin_.get(), &made));
+            return kiln::watch(made);
         }
 
       private:
@@ -519,10 +483,11 @@ class constant_tensor_cache_t
 
         ~promise_t()
         {
+            promised_->is_broken = true;
             kiln_ticket_abandon(&promised_->ticket, KILN_ABANDON_TRANSIENT, KILN_OK, nullptr);
         }
 
-        /* What get_or_add is to be given. */
+        /* What get_or_add is to be given, while the promise lives. */
         value_t get_future() const
         {
             value_t future;
@@ -635,7 +600,7 @@ class constant_tensor_cache_t
         value_t found;
         if (code == KILN_OK && answer.outcome == KILN_HIT) {
             found.pin_ = std::shared_ptr<kiln_pin>(answer.pin, release_pin());
-        } else if (value.promise_ && !value.promise_->ticket) {
+        } else if (value.promise_ && !value.promise_->ticket && !value.promise_->is_broken) {
             value.promise_->ticket = answer.ticket;
         } else {
             /* There is nobody who could fulfil it. */

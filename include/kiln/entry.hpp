@@ -31,6 +31,8 @@ class entry : public detail::reference<kiln_entry, detail::retain_entry, kiln_en
   public:
     using counted::counted;
 
+    entry() = default;
+
     explicit entry(const kiln_entry_params &params) : entry()
     {
         kiln_entry *made = nullptr;

@@ -31,6 +31,8 @@ class key : public detail::reference<kiln_key, detail::retain_key, kiln_key_rele
   public:
     using counted::counted;
 
+    key() = default;
+
     friend bool operator==(const key &a, const key &b) noexcept
     {
         return kiln_key_equals(a.get(), b.get()) != 0;

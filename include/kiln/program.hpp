@@ -143,6 +143,8 @@ class program_desc : public detail::reference<kiln_program_desc, detail::retain_
   public:
     using counted::counted;
 
+    program_desc() = default;
+
     /* Looks at all that decides the build, included files too. */
     program_desc(const program_context &context, const kiln_program_desc_params &params)
         : program_desc()
@@ -193,6 +195,8 @@ class kernel_desc : public detail::reference<kiln_kernel_desc, detail::retain_ke
   public:
     using counted::counted;
 
+    kernel_desc() = default;
+
     kernel_desc(const program_desc &program, const std::string &name) : kernel_desc()
     {
         kiln_kernel_desc *made = nullptr;
@@ -206,6 +210,8 @@ class kernel : public detail::hold<kiln_kernel, detail::retain_kernel, kiln_kern
 {
   public:
     using counted::counted;
+
+    kernel() = default;
 
     /* Finds it, or makes it, and before that its program. Empty: the program has none of that
      * name. */
@@ -248,6 +254,8 @@ class program : public detail::hold<kiln_program, detail::retain_program, kiln_p
 {
   public:
     using counted::counted;
+
+    program() = default;
 
     /* Finds it in memory, else in the store, else builds it.
      *
@@ -338,9 +346,12 @@ class program : public detail::hold<kiln_program, detail::retain_program, kiln_p
 class kernel_section
 {
   public:
-    explicit kernel_section(const program_context &context) noexcept
+    /* Without exceptions: of an empty context there is nothing to see. */
+    explicit kernel_section(const program_context &context) noexcept : entered_()
     {
-        kiln_kernel_section_enter(context.get(), &entered_);
+        if (context) {
+            kiln_kernel_section_enter(context.get(), &entered_);
+        }
     }
 
     kernel_section(const kernel_section &) = delete;
@@ -355,7 +366,7 @@ class kernel_section
      * ends. */
     template <typename Handle> Handle peek(const kernel_desc &desc) const noexcept
     {
-        return static_cast<Handle>(kiln_kernel_peek(&entered_, desc.get()));
+        return static_cast<Handle>(desc ? kiln_kernel_peek(&entered_, desc.get()) : nullptr);
     }
 
   private:

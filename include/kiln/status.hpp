@@ -48,6 +48,18 @@ enum class status : std::int32_t {
     unreadable_text = KILN_E_PARSE
 };
 
+/* The name of its constant in C, such as "KILN_E_CORRUPT". */
+inline const char *status_name(status code) noexcept
+{
+    return kiln_status_name(static_cast<kiln_status>(code));
+}
+
+/* A line for people, such as "the bytes are damaged". */
+inline const char *status_text(status code) noexcept
+{
+    return kiln_status_text(static_cast<kiln_status>(code));
+}
+
 /* Can be copied without being able to fail: its text is of fixed size. */
 class error : public std::exception
 {
@@ -197,9 +209,11 @@ template <typename T, void (*Free)(T **)> class owner
         other.held_ = nullptr;
     }
 
+    /* What it had ends here, not with @other. */
     owner &operator=(owner &&other) noexcept
     {
-        std::swap(held_, other.held_);
+        owner taken(std::move(other));
+        std::swap(held_, taken.held_);
         return *this;
     }
 

@@ -187,6 +187,12 @@ class store
         return counted;
     }
 
+    /* Adds hits, misses, builds and times to its totals, for who uses get and put alone. */
+    status account(const kiln_stats &delta) const
+    {
+        return detail::check_store(kiln_store_account(store_.get(), &delta));
+    }
+
     /* The C handle, which stays this object's. */
     kiln_store *get() const noexcept
     {

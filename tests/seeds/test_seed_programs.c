@@ -157,6 +157,11 @@ static void seed_001_programs_are_told_apart_by_four_parts(void **state)
     device.device = 1;
     assert_false(are_one(s, &plain, &device));
 
+    /* An image of the same code is the same, whatever its number. */
+    kiln_program_desc_params numbered = plain;
+    numbered.image = 7;
+    assert_true(are_one(s, &plain, &numbered));
+
     kiln_program_desc_params compiled = plain, linked = plain;
     compiled.options.compile = "-a";
     linked.options.link = "-a";
@@ -345,9 +350,11 @@ static kiln_program_desc *describe_source(const program_scene *s, const char *op
     return describe(s, &params);
 }
 
-static kiln_program_desc *describe_link(const program_scene *s, const char *options)
+/* What is linked of these, with these options. */
+static kiln_program_desc *describe_link_of(const program_scene *s, const char *const texts[2],
+                                           const char *options)
 {
-    kiln_program_desc *a = describe_image(s, "a"), *b = describe_image(s, "b");
+    kiln_program_desc *a = describe_image(s, texts[0]), *b = describe_image(s, texts[1]);
     const kiln_program_desc *const inputs[] = {a, b};
     const kiln_program_desc_params params = {
         .struct_size = sizeof params, .linked = inputs, .linked_count = 2, .options.link = options};
@@ -355,6 +362,12 @@ static kiln_program_desc *describe_link(const program_scene *s, const char *opti
     kiln_program_desc_release(&a);
     kiln_program_desc_release(&b);
     return desc;
+}
+
+static kiln_program_desc *describe_link(const program_scene *s, const char *options)
+{
+    static const char *const texts[] = {"a", "b"};
+    return describe_link_of(s, texts, options);
 }
 
 /* Neither its programs nor their kernels are in the maps, and everything works. */
@@ -417,9 +430,9 @@ static void seed_001_linked_programs_are_not_cached(void **state)
     check_not_cached(s, describe_link(s, "-g"), KILN_UNCACHED_LINKED);
 }
 
-static void seed_001_the_users_own_programs_are_not_cached(void **state)
+static void check_users_own_program(program_scene *s, uint32_t rules)
 {
-    program_scene *s = *state;
+    s->params.rules = rules;
     program_scene_open(s);
     scripted_program *handle = NULL;
     assert_int_equal(scripted_build(&s->devices[0], 42, &handle), KILN_OK);
@@ -440,6 +453,13 @@ static void seed_001_the_users_own_programs_are_not_cached(void **state)
     assert_ptr_equal(kiln_kernel_program_handle(kernel), handle);
     kiln_kernel_release(&kernel);
     assert_int_equal(atomic_load(&s->devices[0].live_programs), 0);
+    kiln_program_context_free(&s->context);
+}
+
+static void seed_001_the_users_own_programs_are_not_cached(void **state)
+{
+    check_users_own_program(*state, KILN_RULES_ALL);
+    check_users_own_program(*state, KILN_RULES_SYCL);
 }
 
 /* Without the rules of that runtime, what is described fully is kept. */
@@ -458,6 +478,44 @@ static void seed_001_other_rules_keep_source_and_links(void **state)
     assert_int_equal(atomic_load(&s->devices[0].link.count), 1);
     kiln_program_desc_release(&source);
     kiln_program_desc_release(&link);
+}
+
+static uint64_t expected_link(const char *const texts[2], const char *options)
+{
+    uint64_t value = 0;
+    for (size_t i = 0; i < 2; i++) {
+        const uint64_t part = expected_value(texts[i], "");
+        value = scripted_value(value, &part, sizeof part);
+    }
+    return scripted_value(value, options, strlen(options));
+}
+
+/* Each is its own, in memory and from the store. */
+static void seed_001_links_are_told_apart_by_inputs_and_options(void **state)
+{
+    program_scene *s = *state;
+    static const struct {
+        const char *texts[2], *options;
+    } links[] = {{{"a", "b"}, ""}, {{"b", "a"}, ""}, {{"a", "c"}, ""}, {{"a", "b"}, "-x"}};
+    char directory[SCRATCH_DIRECTORY_SIZE];
+    scratch_make(directory);
+    assert_int_equal(kiln_store_open(directory, NULL, &s->params.store, NULL), KILN_OK);
+    for (int start = 0; start < 2; start++) {
+        program_scene_open(s);
+        for (size_t i = 0; i < 4; i++) {
+            kiln_program_desc *desc = describe_link_of(s, links[i].texts, links[i].options);
+            kiln_program *program =
+                get_from(desc, start == 0 ? KILN_PROGRAM_FROM_BUILD : KILN_PROGRAM_FROM_STORE);
+            assert_true(value_of(program) == expected_link(links[i].texts, links[i].options));
+            touch(desc, KILN_PROGRAM_FROM_MEMORY);
+            kiln_program_release(&program);
+            kiln_program_desc_release(&desc);
+        }
+        assert_int_equal(program_stats(s).entries, 4);
+        kiln_program_context_free(&s->context);
+    }
+    kiln_store_close(&s->params.store);
+    scratch_remove(directory);
 }
 
 static void seed_001_a_kernel_is_cached_where_its_program_is(void **state)
@@ -778,6 +836,54 @@ static void seed_004_kernels_are_told_apart_by_device(void **state)
     kiln_program_desc_release(&second);
 }
 
+/* Peeking is a use of the program too. */
+static void seed_004_programs_of_kernels_that_are_peeked_at_stay(void **state)
+{
+    program_scene *s = *state;
+    s->params.memory.max_entries = 2;
+    s->params.memory.policy = KILN_POLICY_LRU;
+    program_scene_open(s);
+    kiln_program_desc *a = describe_image(s, "a"), *b = describe_image(s, "b"),
+                      *c = describe_image(s, "c");
+    kiln_kernel_desc *of_a = describe_kernel(a, "k");
+    void *handle = touch_kernel(of_a);
+    touch(b, KILN_PROGRAM_FROM_BUILD);
+    kiln_section section;
+    kiln_kernel_section_enter(s->context, &section);
+    assert_ptr_equal(kiln_kernel_peek(&section, of_a), handle);
+    kiln_section_leave(&section);
+    touch(c, KILN_PROGRAM_FROM_BUILD);
+    touch(a, KILN_PROGRAM_FROM_MEMORY);
+    touch(b, KILN_PROGRAM_FROM_BUILD);
+    kiln_kernel_desc_release(&of_a);
+    kiln_program_desc_release(&a);
+    kiln_program_desc_release(&b);
+    kiln_program_desc_release(&c);
+}
+
+/* However often it was looked at, nobody but the map holds it. */
+static void seed_001_kernels_that_are_peeked_at_are_not_held(void **state)
+{
+    program_scene *s = *state;
+    program_scene_open(s);
+    kiln_program_desc *desc = describe_image(s, "image");
+    kiln_kernel_desc *kernel = describe_kernel(desc, "k");
+    void *handle = touch_kernel(kernel);
+    kiln_section section;
+    kiln_kernel_section_enter(s->context, &section);
+    for (int i = 0; i < 100; i++) {
+        assert_ptr_equal(kiln_kernel_peek(&section, kernel), handle);
+    }
+    kiln_section_leave(&section);
+    assert_int_equal(atomic_load(&s->devices[0].kernel.count), 1);
+    assert_int_equal(atomic_load(&s->devices[0].live_kernels), 1);
+    kiln_program_context_clear(s->context);
+    assert_int_equal(atomic_load(&s->devices[0].live_kernels), 0);
+    assert_int_equal(atomic_load(&s->devices[0].live_programs), 0);
+    kiln_kernel_desc_release(&kernel);
+    kiln_program_desc_release(&desc);
+}
+
 /* ---- cases of the caches that were shipped: bounds ---- */
 
 typedef struct storm {
@@ -966,6 +1072,26 @@ static void check_out_of_room(program_scene *s, kiln_status status, scripted_cal
 
 static const kiln_status kinds[] = {KILN_E_RESOURCES, KILN_E_NO_MEMORY};
 
+/* A program that is held stays, and what the map alone has of its kernels goes. */
+static void seed_001_out_of_resources_evicts_kernels_of_held_programs(void **state)
+{
+    program_scene *s = *state;
+    program_scene_open(s);
+    kiln_program_desc *kept = describe_image(s, "held"), *wanted = describe_image(s, "wanted");
+    kiln_kernel_desc *of_kept = describe_kernel(kept, "k");
+    kiln_program *held = get_from(kept, KILN_PROGRAM_FROM_BUILD);
+    touch_kernel(of_kept);
+    assert_int_equal(atomic_load(&s->devices[0].live_kernels), 1);
+    script(&s->devices[0].build, 1, KILN_E_RESOURCES);
+    touch(wanted, KILN_PROGRAM_FROM_BUILD);
+    assert_int_equal(atomic_load(&s->devices[0].live_kernels), 0);
+    touch(kept, KILN_PROGRAM_FROM_MEMORY);
+    kiln_program_release(&held);
+    kiln_kernel_desc_release(&of_kept);
+    kiln_program_desc_release(&kept);
+    kiln_program_desc_release(&wanted);
+}
+
 static void seed_001_out_of_resources_evicts_and_builds_again(void **state)
 {
     program_scene *s = *state;
@@ -1033,8 +1159,8 @@ static void seed_001_out_of_resources_evicts_and_loads_again(void **state)
 
 /* ---- the same: several devices, and images that go ---- */
 
-/* In whatever order devices are used, each program has one place in the map, and kernels are given
- * back as often as they were made. */
+/* Devices that are not interchangeable have programs of their own, in whatever order they are used,
+ * and kernels are given back as often as they were made. */
 static void seed_001_several_devices_in_any_order(void **state)
 {
     program_scene *s = *state;
@@ -1059,6 +1185,35 @@ static void seed_001_several_devices_in_any_order(void **state)
         for (size_t i = 0; i < 3; i++) {
             assert_int_equal(atomic_load(&s->devices[i].kernel.count), 2 * (order + 1));
         }
+    }
+}
+
+/* Where they are interchangeable a program is kept once for all, whoever comes first; kernels are
+ * each device's. */
+static void seed_001_interchangeable_devices_in_any_order(void **state)
+{
+    program_scene *s = *state;
+    static const size_t orders[][3] = {{0, 1, 2}, {1, 0, 2}, {2, 1, 0}, {1, 2, 0}};
+    s->params.device_count = 3;
+    for (size_t i = 0; i < 3; i++) {
+        s->devices[i].kind = 5;
+    }
+    for (size_t order = 0; order < 4; order++) {
+        program_scene_open(s);
+        static const char *const texts[] = {"a", "b"};
+        for (size_t i = 0; i < 6; i++) {
+            kiln_program_desc_params params = image_of(texts[i / 3]);
+            params.device = orders[order][i % 3];
+            kiln_program_desc *desc = describe(s, &params);
+            touch(desc, i % 3 == 0 ? KILN_PROGRAM_FROM_BUILD : KILN_PROGRAM_FROM_MEMORY);
+            kiln_kernel_desc *kernel = describe_kernel(desc, "k");
+            touch_kernel(kernel);
+            kiln_kernel_desc_release(&kernel);
+            kiln_program_desc_release(&desc);
+        }
+        assert_int_equal(program_stats(s).entries, 2);
+        assert_int_equal(kernel_stats(s).entries, 6);
+        assert_true(program_scene_close(s));
     }
 }
 
@@ -1336,6 +1491,7 @@ int main(void)
         TEST(seed_001_programs_from_source_are_not_cached),
         TEST(seed_001_source_never_meets_an_image),
         TEST(seed_001_linked_programs_are_not_cached),
+        TEST(seed_001_links_are_told_apart_by_inputs_and_options),
         TEST(seed_001_the_users_own_programs_are_not_cached),
         TEST(seed_001_other_rules_keep_source_and_links),
         TEST(seed_001_a_kernel_is_cached_where_its_program_is),
@@ -1349,16 +1505,20 @@ int main(void)
         TEST(seed_004_programs_with_build_options_are_cached),
         TEST(seed_004_interchangeable_devices_share_what_is_built),
         TEST(seed_004_kernels_are_told_apart_by_device),
+        TEST(seed_004_programs_of_kernels_that_are_peeked_at_stay),
+        TEST(seed_001_kernels_that_are_peeked_at_are_not_held),
         TEST(seed_001_threads_insert_and_evict_together),
         TEST(seed_001_threads_use_a_map_that_holds_nothing),
         TEST(seed_001_an_evicted_program_takes_its_kernels_along),
         TEST(seed_001_no_map_no_hold),
         TEST(seed_001_image_sizes_bound_what_is_on_disk),
+        TEST(seed_001_out_of_resources_evicts_kernels_of_held_programs),
         TEST(seed_001_out_of_resources_evicts_and_builds_again),
         TEST(seed_001_out_of_resources_evicts_and_links_again),
         TEST(seed_001_out_of_resources_evicts_and_makes_the_kernel_again),
         TEST(seed_001_out_of_resources_evicts_and_loads_again),
         TEST(seed_001_several_devices_in_any_order),
+        TEST(seed_001_interchangeable_devices_in_any_order),
         TEST(seed_001_some_of_several_devices_after_a_restart),
         TEST(seed_001_an_image_that_is_unloaded_takes_all_along),
         TEST(seed_000_capacity_is_1024_entries_at_first),

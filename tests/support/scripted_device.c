@@ -207,6 +207,7 @@ static kiln_status link_objects(void *device, void *const *objects, size_t count
         const scripted_program *object = objects[i];
         value = scripted_value(value, &object->value, sizeof object->value);
     }
+    value = scripted_value(value, options ? options : "", options ? strlen(options) : 0);
     if (status == KILN_OK) {
         *ret_program = new_program(d, value);
     }

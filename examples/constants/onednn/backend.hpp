@@ -113,7 +113,7 @@ class execution_t
     const partition_t &what_;
     dnnl::stream stream_;
     kiln::constant_tensor_cache_t::cached_t held_;
-    kiln::constant_watch_t watch_;
+    kiln::watch watch_;
 };
 
 } // namespace example
