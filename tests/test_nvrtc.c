@@ -455,12 +455,30 @@ static void test_outputs_in_another_folder(void **state)
     taken_done(&t);
 
     answers.log = "";
-    static const char *const telling[] = {".b8 s[9] = {47, 111, 110, 101, 47, 107};",
-                                          ".file \"/one/k.cu\"", "_ZN5_INTERNAL_x"};
+    static const char *const telling[] = {
+        ".b8 s[9] = {47, 111, 110, 101, 47, 107};",
+        ".file \"/one/k.cu\"",
+        "_ZN40_INTERNAL_00000000_4_k_cu_3abfa044_82574",
+        "_ZN42_GLOBAL__N__00000000_4_k_cu_80a6563e_113386hiddenE",
+        "_ZN27_INTERNAL_00000000_4_k_cu_k_ZN39_GLOBAL__N__00000000_"
+        "4_k_cu_80a6563e_123x",
+        "_INTERNAL_00000000_4_k_cu_k",
+        "_ZN999_INTERNAL_00000000_4_k_cu_k",
+        "_ZN99999999999999999999999_INTERNAL_00000000_4_k_cu_k"};
     for (size_t i = 0; i < sizeof telling / sizeof *telling; i++) {
         answers.ptx = telling[i];
         t = take("/one/k.cu", true);
         assert_false(t.moves);
+        taken_done(&t);
+    }
+    /* The first symbol that is not hidden, and a checksum of one. */
+    static const char *const silent[] = {
+        "_ZN27_INTERNAL_00000000_4_k_cu_k29_GLOBAL__N__00000000_4_k_cu_k6hiddenE",
+        "_ZN34_INTERNAL_00000000_4_k_cu_6bf1242636_GLOBAL__N__00000000_4_k_cu_6bf124266hiddenE"};
+    for (size_t i = 0; i < sizeof silent / sizeof *silent; i++) {
+        answers.ptx = silent[i];
+        t = take("/one/k.cu", true);
+        assert_true(t.moves);
         taken_done(&t);
     }
     answers.ptx = "ptx";

@@ -8,6 +8,8 @@
  */
 #include "device/nvrtc/outputs.h"
 
+#include <ctype.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,6 +97,68 @@ static kiln_status spell(const char *word, size_t length, kilni_text *spelled)
     return status;
 }
 
+static size_t hex_digits_before(const char *text, size_t end)
+{
+    size_t count = 0;
+    while (count < end && isxdigit((unsigned char)text[end - 1 - count])) {
+        count++;
+    }
+    return count;
+}
+
+/* Hidden symbols have an identifier of their program in their names: the last part of its name, and
+ * its first symbol that is not hidden, or a checksum of that. A program without such a symbol has a
+ * checksum of its folder and the number of a process instead, "_97959a68_825741". What only looks
+ * like that counts as that. */
+static bool is_made_of_place(const char *identifier, size_t length)
+{
+    const size_t process = hex_digits_before(identifier, length);
+    if (process == 0 || process == length || identifier[length - process - 1] != '_') {
+        return false;
+    }
+    const size_t end = length - process - 1;
+    const size_t checksum = hex_digits_before(identifier, end);
+    return checksum > 0 && checksum < end && identifier[end - checksum - 1] == '_';
+}
+
+/* In a symbol's name an identifier follows its length, and may follow another one that ends with
+ * digits. What is no such name counts as one that tells its place.
+ *
+ * @after  [in, out] where the last identifier ended */
+static bool tells_place(const char *word, const char *end, const char **after)
+{
+    size_t length = 0;
+    const char *digits = word;
+    while (digits > *after && isdigit((unsigned char)digits[-1])) {
+        digits--;
+    }
+    for (; digits < word && length <= (size_t)(end - word); digits++) {
+        length = length * 10 + (size_t)(*digits - '0');
+    }
+    if (length == 0 || length > (size_t)(end - word)) {
+        return true;
+    }
+    *after = word + length;
+    return is_made_of_place(word, length);
+}
+
+static bool any_symbol_tells_place(kiln_bytes ptx)
+{
+    static const char *const words[] = {"_INTERNAL_", "_GLOBAL__N_"};
+    const char *const begin = ptx.data;
+    const char *const end = begin + ptx.size;
+    const char *after = begin;
+    bool tells = false;
+    for (const char *at = begin; at < end && !tells; at++) {
+        for (size_t i = 0; *at == '_' && i < sizeof words / sizeof *words && !tells; i++) {
+            const size_t length = strlen(words[i]);
+            tells = (size_t)(end - at) >= length && memcmp(at, words[i], length) == 0 &&
+                    tells_place(at, end, &after);
+        }
+    }
+    return tells;
+}
+
 /* Whether nothing but the log tells the folder: none of the outputs in which a text could not be
  * found is there, the others don't have it, and no symbol is named by the place of its text. */
 static kiln_status check_moves(const kilni_nvrtc_outputs *outputs, const char *folder,
@@ -108,8 +172,7 @@ static kiln_status check_moves(const kilni_nvrtc_outputs *outputs, const char *f
     if (status == KILN_OK) {
         *ret_moves = (code == KILNI_NVRTC_PTX || code == KILNI_NVRTC_CUBIN) &&
                      !has(ptx, folder, length) && !has(cubin, folder, length) &&
-                     !has(ptx, spelled.bytes, spelled.length) &&
-                     !has(ptx, "_INTERNAL_", strlen("_INTERNAL_"));
+                     !has(ptx, spelled.bytes, spelled.length) && !any_symbol_tells_place(ptx);
     }
     kilni_text_done(&spelled);
     return status;
