@@ -462,6 +462,8 @@ static void test_outputs_in_another_folder(void **state)
         "_ZN42_GLOBAL__N__00000000_4_k_cu_80a6563e_113386hiddenE",
         "_ZN27_INTERNAL_00000000_4_k_cu_k_ZN39_GLOBAL__N__00000000_"
         "4_k_cu_80a6563e_123x",
+        "_ZN34_INTERNAL_00000000_4_k_cu_6bf124263std3__440_GLOBAL__N__"
+        "00000000_4_k_cu_80a6563e_1236ignoreE",
         "_INTERNAL_00000000_4_k_cu_k",
         "_ZN999_INTERNAL_00000000_4_k_cu_k",
         "_ZN99999999999999999999999_INTERNAL_00000000_4_k_cu_k"};
@@ -474,6 +476,8 @@ static void test_outputs_in_another_folder(void **state)
     /* The first symbol that is not hidden, and a checksum of one. */
     static const char *const silent[] = {
         "_ZN27_INTERNAL_00000000_4_k_cu_k29_GLOBAL__N__00000000_4_k_cu_k6hiddenE",
+        "_ZN34_INTERNAL_00000000_4_k_cu_6bf124263std3__436_GLOBAL__N__00000000_4_k_cu_"
+        "6bf124266ignoreE",
         "_ZN34_INTERNAL_00000000_4_k_cu_6bf1242636_GLOBAL__N__00000000_4_k_cu_6bf124266hiddenE"};
     for (size_t i = 0; i < sizeof silent / sizeof *silent; i++) {
         answers.ptx = silent[i];

@@ -97,6 +97,10 @@ static kiln_status spell(const char *word, size_t length, kilni_text *spelled)
     return status;
 }
 
+/* "_INTERNAL_00000000_1_k_f", and a power of ten that is longer than a file's name and a symbol. */
+#define SHORTEST_IDENTIFIER 24
+#define LONGEST_IDENTIFIER 100000
+
 static size_t hex_digits_before(const char *text, size_t end)
 {
     size_t count = 0;
@@ -121,25 +125,29 @@ static bool is_made_of_place(const char *identifier, size_t length)
     return checksum > 0 && checksum < end && identifier[end - checksum - 1] == '_';
 }
 
-/* In a symbol's name an identifier follows its length, and may follow another one that ends with
- * digits. What is no such name counts as one that tells its place.
+/* In a symbol's name an identifier follows its length, which may follow other digits:
+ * "__445_GLOBAL_". So each end of these digits may be its length. What is no such name counts as
+ * one that tells its place.
  *
- * @after  [in, out] where the last identifier ended */
-static bool tells_place(const char *word, const char *end, const char **after)
+ * @begin  of the text, as @end is its end */
+static bool tells_place(const char *word, const char *begin, const char *end)
 {
-    size_t length = 0;
-    const char *digits = word;
-    while (digits > *after && isdigit((unsigned char)digits[-1])) {
-        digits--;
+    size_t length = 0, scale = 1;
+    bool has_length = false;
+    for (const char *digit = word; digit > begin && isdigit((unsigned char)digit[-1]); digit--) {
+        length += (size_t)(digit[-1] - '0') * scale;
+        scale *= 10;
+        if (length > (size_t)(end - word) || scale > LONGEST_IDENTIFIER) {
+            break;
+        }
+        if (length >= SHORTEST_IDENTIFIER) {
+            has_length = true;
+            if (is_made_of_place(word, length)) {
+                return true;
+            }
+        }
     }
-    for (; digits < word && length <= (size_t)(end - word); digits++) {
-        length = length * 10 + (size_t)(*digits - '0');
-    }
-    if (length == 0 || length > (size_t)(end - word)) {
-        return true;
-    }
-    *after = word + length;
-    return is_made_of_place(word, length);
+    return !has_length;
 }
 
 static bool any_symbol_tells_place(kiln_bytes ptx)
@@ -147,13 +155,12 @@ static bool any_symbol_tells_place(kiln_bytes ptx)
     static const char *const words[] = {"_INTERNAL_", "_GLOBAL__N_"};
     const char *const begin = ptx.data;
     const char *const end = begin + ptx.size;
-    const char *after = begin;
     bool tells = false;
     for (const char *at = begin; at < end && !tells; at++) {
         for (size_t i = 0; *at == '_' && i < sizeof words / sizeof *words && !tells; i++) {
             const size_t length = strlen(words[i]);
             tells = (size_t)(end - at) >= length && memcmp(at, words[i], length) == 0 &&
-                    tells_place(at, end, &after);
+                    tells_place(at, begin, end);
         }
     }
     return tells;
