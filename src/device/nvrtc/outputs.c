@@ -112,7 +112,7 @@ static size_t hex_digits_before(const char *text, size_t end)
 
 /* Hidden symbols have an identifier of their program in their names: the last part of its name, and
  * its first symbol that is not hidden, or a checksum of that. A program without such a symbol has a
- * checksum of its folder and the number of a process instead, "_97959a68_825741". What only looks
+ * checksum of its folder and the number of the process instead, "_97959a68_825741". What only looks
  * like that counts as that. */
 static bool is_made_of_place(const char *identifier, size_t length)
 {
@@ -125,42 +125,55 @@ static bool is_made_of_place(const char *identifier, size_t length)
     return checksum > 0 && checksum < end && identifier[end - checksum - 1] == '_';
 }
 
+typedef enum identifier_kind { OF_SYMBOL, OF_PLACE, NO_IDENTIFIER } identifier_kind;
+
 /* In a symbol's name an identifier follows its length, which may follow other digits:
- * "__445_GLOBAL_". So each end of these digits may be its length. What is no such name counts as
- * one that tells its place.
+ * "__445_GLOBAL_". So each end of these digits may be its length.
  *
  * @begin  of the text, as @end is its end */
-static bool tells_place(const char *word, const char *begin, const char *end)
+static identifier_kind kind_of_identifier(const char *word, const char *begin, const char *end)
 {
+    identifier_kind kind = NO_IDENTIFIER;
     size_t length = 0, scale = 1;
-    bool has_length = false;
     for (const char *digit = word; digit > begin && isdigit((unsigned char)digit[-1]); digit--) {
         length += (size_t)(digit[-1] - '0') * scale;
         scale *= 10;
         if (length > (size_t)(end - word) || scale > LONGEST_IDENTIFIER) {
             break;
         }
-        if (length >= SHORTEST_IDENTIFIER) {
-            has_length = true;
-            if (is_made_of_place(word, length)) {
-                return true;
-            }
+        if (length >= SHORTEST_IDENTIFIER && kind != OF_PLACE) {
+            kind = is_made_of_place(word, length) ? OF_PLACE : OF_SYMBOL;
         }
     }
-    return !has_length;
+    return kind;
 }
 
+static bool begins_with(const char *text, const char *end, const char *word)
+{
+    const size_t length = strlen(word);
+    return (size_t)(end - text) >= length && memcmp(text, word, length) == 0;
+}
+
+/* Whether what a line of PTX is about can be seen from other programs that it is linked with. */
+static bool is_linked_by_name(const char *line, const char *end)
+{
+    return begins_with(line, end, ".visible") || begins_with(line, end, ".weak") ||
+           begins_with(line, end, ".common") || begins_with(line, end, ".extern") ||
+           begins_with(line, end, ".alias");
+}
+
+/* A name that is made of the place tells it only where it is looked at from outside. Nobody can
+ * know the others beforehand: each process gives other ones. */
 static bool any_symbol_tells_place(kiln_bytes ptx)
 {
-    static const char *const words[] = {"_INTERNAL_", "_GLOBAL__N_"};
-    const char *const begin = ptx.data;
-    const char *const end = begin + ptx.size;
+    const char *const end = (const char *)ptx.data + ptx.size;
+    const char *line = ptx.data;
     bool tells = false;
-    for (const char *at = begin; at < end && !tells; at++) {
-        for (size_t i = 0; *at == '_' && i < sizeof words / sizeof *words && !tells; i++) {
-            const size_t length = strlen(words[i]);
-            tells = (size_t)(end - at) >= length && memcmp(at, words[i], length) == 0 &&
-                    tells_place(at, begin, end);
+    for (const char *at = ptx.data; at < end && !tells; at++) {
+        line = at[0] == '\n' ? at + 1 : line;
+        if (begins_with(at, end, "_INTERNAL_") || begins_with(at, end, "_GLOBAL__N_")) {
+            const identifier_kind kind = kind_of_identifier(at, ptx.data, end);
+            tells = kind == NO_IDENTIFIER || (kind == OF_PLACE && is_linked_by_name(line, end));
         }
     }
     return tells;
