@@ -455,12 +455,39 @@ static void test_outputs_in_another_folder(void **state)
     taken_done(&t);
 
     answers.log = "";
-    static const char *const telling[] = {".b8 s[9] = {47, 111, 110, 101, 47, 107};",
-                                          ".file \"/one/k.cu\"", "_ZN5_INTERNAL_x"};
+    static const char *const telling[] = {
+        ".b8 s[9] = {47, 111, 110, 101, 47, 107};",
+        ".file \"/one/k.cu\"",
+        ".weak .func _ZN40_INTERNAL_00000000_4_k_cu_3abfa044_82574",
+        ".visible .global .u32 _ZN42_GLOBAL__N__00000000_4_k_cu_80a6563e_113386hiddenE",
+        "a\n.visible .u32 "
+        "_ZN27_INTERNAL_00000000_4_k_cu_k_ZN39_GLOBAL__N__00000000_4_k_cu_80a6563e_"
+        "123x",
+        ".alias "
+        "_ZN34_INTERNAL_00000000_4_k_cu_6bf124263std3__440_GLOBAL__N__00000000_4_k_cu_80a6563e_"
+        "1236ignoreE",
+        ".extern .u32 _ZN42_GLOBAL__N__00000000_4_k_cu_80a6563e_113386hiddenE",
+        ".common .u32 _ZN42_GLOBAL__N__00000000_4_k_cu_80a6563e_113386hiddenE",
+        "_INTERNAL_00000000_4_k_cu_k",
+        "_ZN999_INTERNAL_00000000_4_k_cu_k",
+        "_ZN99999999999999999999999_INTERNAL_00000000_4_k_cu_k"};
     for (size_t i = 0; i < sizeof telling / sizeof *telling; i++) {
         answers.ptx = telling[i];
         t = take("/one/k.cu", true);
         assert_false(t.moves);
+        taken_done(&t);
+    }
+    /* The first symbol that is not hidden, and a checksum of one; names that nobody else sees. */
+    static const char *const silent[] = {
+        ".visible .entry k(\n.global .u32 _ZN42_GLOBAL__N__00000000_4_k_cu_80a6563e_113386hiddenE;",
+        "_ZN27_INTERNAL_00000000_4_k_cu_k29_GLOBAL__N__00000000_4_k_cu_k6hiddenE",
+        "_ZN34_INTERNAL_00000000_4_k_cu_6bf124263std3__436_GLOBAL__N__00000000_4_k_cu_"
+        "6bf124266ignoreE",
+        "_ZN34_INTERNAL_00000000_4_k_cu_6bf1242636_GLOBAL__N__00000000_4_k_cu_6bf124266hiddenE"};
+    for (size_t i = 0; i < sizeof silent / sizeof *silent; i++) {
+        answers.ptx = silent[i];
+        t = take("/one/k.cu", true);
+        assert_true(t.moves);
         taken_done(&t);
     }
     answers.ptx = "ptx";

@@ -92,6 +92,8 @@ def result(name, value, peer, limit, ratio=None):
 
 
 def print_table(results):
+    if not results:
+        return
     width = max(len(r["name"]) for r in results)
     print(f"{'':{width}}  {'value':>9}  {'against':>9}  {'ratio':>7}  {'limit':>7}")
     for r in results:

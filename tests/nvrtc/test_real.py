@@ -171,7 +171,10 @@ class Folders(Real):
             "file": ('extern "C" __global__ void k(const char **x) { *x = __FILE__; }', False),
             "assert": ('extern "C" __global__ void k(float *x) { assert(*x > 0); }', False),
             "internal": ("namespace { __device__ float hidden; }\n"
-                         'extern "C" __global__ void k(float *x) { hidden += *x; }', False),
+                         'extern "C" __global__ void k(float *x) { hidden += *x; }', True),
+            "long": ("namespace { __device__ float hidden; }\n"
+                     "__global__ void a_kernel_that_has_a_long_name(float *x) { hidden += *x; }",
+                     True),
         }
         for name, (text, moves) in texts.items():
             for options in (["-arch=sm_90"], ["-arch=compute_90"]):
@@ -185,6 +188,20 @@ class Folders(Real):
                         plain)
                     self.assertEqual(self.run_program(*first, kiln=False),
                                      self.run_program(*first, expect=["hit-store"]))
+
+
+    def test_symbols_that_are_named_by_the_place(self):
+        """NVRTC gives them the number of the process too, so that no two runs have the same."""
+        text = """namespace { __device__ volatile int hidden = 3; struct T { int x; }; }
+                  template <class T> __global__ void k(int *x) { x[0] = hidden; }"""
+        for expression in "k<int>", "k<T>":
+            outputs = []
+            for folder, expected in ("one", "built"), ("two", "hit-store"):
+                path = self.file(f"{folder}/k.cu", text)
+                outputs.append(self.run_program(
+                    "--source", path, "--name", path, "--expression", expression, "--",
+                    "-arch=sm_90", expect=[expected]))
+            self.assertEqual(*outputs)
 
 
 class Places(Real):

@@ -17,6 +17,7 @@
 #include "json.h"
 #include "layer.h"
 #include "location.h"
+#include "opencl_loader.h"
 #include "options.h"
 #include "output.h"
 #include "run_counters.h"
@@ -111,6 +112,31 @@ static void set_thread_local_memory(void)
     free(tunables);
 }
 
+/* A loader that knows no layers would load none: one that does goes before it, where the system has
+ * one. */
+static void set_opencl_loader(void)
+{
+    static const char variable[] = "LD_LIBRARY_PATH";
+    char *found = opencl_loader_found();
+    if (found != NULL && !opencl_loader_knows_layers(found)) {
+        char *instead = opencl_loader_instead_of(found);
+        char *why = NULL;
+        char *list =
+            instead == NULL ? NULL : opencl_loader_search_path(instead, getenv(variable), &why);
+        if (list != NULL) {
+            must_succeed(setenv(variable, list, 1));
+        } else {
+            complain("%s knows no layers, %s%s: no OpenCL build is cached", found,
+                     instead == NULL ? "and this system has no other loader that does" : "",
+                     why == NULL ? "" : why);
+        }
+        free(list);
+        free(why);
+        free(instead);
+    }
+    free(found);
+}
+
 /* Each returns EXIT_OK, or what to exit with where there is no layer to be had. */
 static int set_opencl_layer(void)
 {
@@ -122,6 +148,7 @@ static int set_opencl_layer(void)
         return EXIT_CONFIGURATION;
     }
     set_tool();
+    set_opencl_loader();
     add_to_list("OPENCL_LAYERS", path);
     return EXIT_OK;
 }

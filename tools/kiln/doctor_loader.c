@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "doctor.h"
 #include "json.h"
 #include "layer.h"
 #include "opencl_library.h"
+#include "opencl_loader.h"
 #include "output.h"
 
 #define DEVICES_MAX 256
@@ -124,27 +122,6 @@ static void note_cut_list(struct doctor *doctor, const struct layer_setup *setup
 
 /* ---- the loader ---- */
 
-/* Whether a file speaks of OPENCL_LAYERS: loaders that read the variable have its name in them. */
-static bool file_knows_layers(const char *path)
-{
-    static const char wanted[] = "OPENCL_LAYERS";
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    struct stat status;
-    bool found = false;
-    if (file >= 0 && fstat(file, &status) == 0 && status.st_size > 0) {
-        size_t size = (size_t)status.st_size;
-        void *bytes = mmap(NULL, size, PROT_READ, MAP_PRIVATE, file, 0);
-        if (bytes != MAP_FAILED) {
-            found = memmem(bytes, size, wanted, sizeof wanted) != NULL;
-            munmap(bytes, size);
-        }
-    }
-    if (file >= 0) {
-        close(file);
-    }
-    return found;
-}
-
 static void add_loader_text(json_t *object, const char *member, loader_info_fn info, cl_uint name)
 {
     char text[256] = "";
@@ -166,7 +143,9 @@ static void add_loader_kind(json_t *object)
     json_add(object, "kind", json_text_or_null(kind));
 }
 
-static void report_loader(struct doctor *doctor, const struct opencl *opencl)
+/* @instead_of  the loader that a program gets without `kiln run`, where that is another; or NULL */
+static void report_loader(struct doctor *doctor, const struct opencl *opencl,
+                          const char *instead_of)
 {
     json_t *object = must(json_object());
     void *address;
@@ -180,16 +159,21 @@ static void report_loader(struct doctor *doctor, const struct opencl *opencl)
     loader_info_fn info;
     memcpy(&info, &found, sizeof info);
 
-    bool knows_layers = path != NULL && file_knows_layers(path);
+    bool knows_layers = path != NULL && opencl_loader_knows_layers(path);
     json_add(object, "path", json_text_or_null(path));
     add_loader_text(object, "name", info, LOADER_NAME);
     add_loader_text(object, "vendor", info, LOADER_VENDOR);
     add_loader_text(object, "version", info, LOADER_VERSION);
     add_loader_kind(object);
     json_add(object, "layers", json_boolean(knows_layers));
+    json_add(object, "instead_of", json_text_or_null(instead_of));
     if (!knows_layers) {
-        doctor_problem(doctor, "%s knows no layers: nothing is cached under it",
+        doctor_problem(doctor,
+                       "%s knows no layers, and this system has no other loader that does (as "
+                       "ocl-icd, 2.3.0 or later): no OpenCL build is cached",
                        path == NULL ? OPENCL_LIBRARY : path);
+    } else if (instead_of != NULL) {
+        doctor_note(doctor, "%s knows no layers: kiln run puts %s before it", instead_of, path);
     }
     json_add(doctor->report, "loader", object);
     free(path);
@@ -262,18 +246,23 @@ void doctor_examine_loader(struct doctor *doctor)
     enter_program_environment(&setup);
     struct opencl opencl;
     char *why = NULL;
-    bool loaded = opencl_load(&opencl, &why);
+    char *found = opencl_loader_found();
+    bool knows_layers = found != NULL && opencl_loader_knows_layers(found);
+    char *instead = found == NULL || knows_layers ? NULL : opencl_loader_instead_of(found);
+    bool loaded = opencl_load(instead != NULL ? instead : OPENCL_LIBRARY, &opencl, &why);
     if (!loaded) {
         doctor_problem(doctor, "%s", why);
         free(why);
     } else {
-        report_loader(doctor, &opencl);
+        report_loader(doctor, &opencl, instead != NULL ? found : NULL);
         report_platforms(doctor, &opencl);
         check_others(doctor, &setup);
         note_cut_list(doctor, &setup);
     }
     report_layer(doctor, &setup, loaded);
     examine_nvrtc(doctor);
+    free(found);
+    free(instead);
     free(setup.path);
     free(setup.others);
     free(setup.list);

@@ -28,11 +28,14 @@ static void add_row(struct libscols_table *table, const char *name, char *value)
 
 static void add_loader(struct libscols_table *table, const json_t *loader)
 {
+    const json_t *instead_of = json_object_get(loader, "instead_of");
     if (loader != NULL) {
         add_row(table, "loader",
-                text_of("%s (%s %s), %s", member(loader, "path"), member(loader, "kind"),
+                text_of("%s (%s %s), %s%s%s", member(loader, "path"), member(loader, "kind"),
                         member(loader, "version"),
-                        is_true(loader, "layers") ? "knows layers" : "knows no layers"));
+                        is_true(loader, "layers") ? "knows layers" : "knows no layers",
+                        json_is_string(instead_of) ? ", instead of " : "",
+                        member(loader, "instead_of")));
     }
 }
 

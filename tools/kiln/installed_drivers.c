@@ -113,7 +113,7 @@ struct installed_drivers *installed_drivers_find(void)
     struct opencl opencl;
     char *why = NULL;
     unsetenv("OPENCL_LAYERS"); /* layers are no drivers */
-    if (!opencl_load(&opencl, &why)) {
+    if (!opencl_load(OPENCL_LIBRARY, &opencl, &why)) {
         complain("%s", why);
         free(why);
         return drivers;

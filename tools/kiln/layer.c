@@ -45,8 +45,7 @@ static char *own_folder(void)
     return slash == NULL ? NULL : text_of("%.*s", (int)(slash + 1 - path), path);
 }
 
-/* Why a file may not be loaded into the user's programs, to be freed; NULL where it may. */
-static char *reason_against(const char *path, const char *list)
+char *library_reason_against(const char *path, const char *list)
 {
     struct stat status;
     if (stat(path, &status) != 0) {
@@ -87,7 +86,7 @@ static int find(const struct place *place, char **ret_path, char **ret_why)
     if (path == NULL) {
         path = must(strdup(place->installed));
     }
-    char *why = reason_against(path, place->list);
+    char *why = library_reason_against(path, place->list);
     if (why != NULL) {
         free(path);
         *ret_why = why;
@@ -107,7 +106,7 @@ static char *reason_against_layer_of(const char *audit_path)
 {
     const char *slash = strrchr(audit_path, '/');
     char *path = text_of("%.*s/libkiln_nvrtc_layer.so", (int)(slash - audit_path), audit_path);
-    char *why = reason_against(path, nvrtc_place.list);
+    char *why = library_reason_against(path, nvrtc_place.list);
     free(path);
     return why;
 }

@@ -5,6 +5,11 @@
  */
 #pragma once
 
+/* Why a file may not be loaded into the user's programs, to be freed; NULL where it may.
+ *
+ * @list  the variable that is to name it */
+char *library_reason_against(const char *path, const char *list);
+
 /* Finds the OpenCL layer's library: beside a tool that was not installed yet, else where it was
  * installed. It has to be a regular file of this user's or root's that nobody else may write.
  *

@@ -16,9 +16,9 @@ static bool find_function(void *library, const char *name, void *ret_function)
     return function != NULL;
 }
 
-bool opencl_load(struct opencl *ret_opencl, char **ret_why)
+bool opencl_load(const char *library, struct opencl *ret_opencl, char **ret_why)
 {
-    struct opencl opencl = {.library = dlopen(OPENCL_LIBRARY, RTLD_NOW | RTLD_GLOBAL)};
+    struct opencl opencl = {.library = dlopen(library, RTLD_NOW | RTLD_GLOBAL)};
     if (opencl.library == NULL) {
         *ret_why = text_of("no OpenCL: %s", dlerror());
         return false;
@@ -28,7 +28,7 @@ bool opencl_load(struct opencl *ret_opencl, char **ret_why)
                     FIND(clGetDeviceInfo) && FIND(clGetExtensionFunctionAddress);
 #undef FIND
     if (!complete) {
-        *ret_why = text_of("%s is no OpenCL loader: %s", OPENCL_LIBRARY, dlerror());
+        *ret_why = text_of("%s is no OpenCL loader: %s", library, dlerror());
         return false;
     }
     *ret_opencl = opencl;

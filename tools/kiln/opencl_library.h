@@ -24,8 +24,10 @@ struct opencl {
     void *(*clGetExtensionFunctionAddress)(const char *);
 };
 
-/* Loads it for as long as the tool runs. Where it can't, returns false with why, to be freed. */
-bool opencl_load(struct opencl *ret_opencl, char **ret_why);
+/* Loads it for as long as the tool runs. Where it can't, returns false with why, to be freed.
+ *
+ * @library  OPENCL_LIBRARY, or a loader's file */
+bool opencl_load(const char *library, struct opencl *ret_opencl, char **ret_why);
 
 /* @ret_platforms  room for OPENCL_PLATFORMS_MAX
  * Returns how many there are, 0 too where the loader fails. */

@@ -8,6 +8,8 @@
  */
 #include "device/nvrtc/outputs.h"
 
+#include <ctype.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,6 +97,88 @@ static kiln_status spell(const char *word, size_t length, kilni_text *spelled)
     return status;
 }
 
+/* "_INTERNAL_00000000_1_k_f", and a power of ten that is longer than a file's name and a symbol. */
+#define SHORTEST_IDENTIFIER 24
+#define LONGEST_IDENTIFIER 100000
+
+static size_t hex_digits_before(const char *text, size_t end)
+{
+    size_t count = 0;
+    while (count < end && isxdigit((unsigned char)text[end - 1 - count])) {
+        count++;
+    }
+    return count;
+}
+
+/* Hidden symbols have an identifier of their program in their names: the last part of its name, and
+ * its first symbol that is not hidden, or a checksum of that. A program without such a symbol has a
+ * checksum of its folder and the number of the process instead, "_97959a68_825741". What only looks
+ * like that counts as that. */
+static bool is_made_of_place(const char *identifier, size_t length)
+{
+    const size_t process = hex_digits_before(identifier, length);
+    if (process == 0 || process == length || identifier[length - process - 1] != '_') {
+        return false;
+    }
+    const size_t end = length - process - 1;
+    const size_t checksum = hex_digits_before(identifier, end);
+    return checksum > 0 && checksum < end && identifier[end - checksum - 1] == '_';
+}
+
+typedef enum identifier_kind { OF_SYMBOL, OF_PLACE, NO_IDENTIFIER } identifier_kind;
+
+/* In a symbol's name an identifier follows its length, which may follow other digits:
+ * "__445_GLOBAL_". So each end of these digits may be its length.
+ *
+ * @begin  of the text, as @end is its end */
+static identifier_kind kind_of_identifier(const char *word, const char *begin, const char *end)
+{
+    identifier_kind kind = NO_IDENTIFIER;
+    size_t length = 0, scale = 1;
+    for (const char *digit = word; digit > begin && isdigit((unsigned char)digit[-1]); digit--) {
+        length += (size_t)(digit[-1] - '0') * scale;
+        scale *= 10;
+        if (length > (size_t)(end - word) || scale > LONGEST_IDENTIFIER) {
+            break;
+        }
+        if (length >= SHORTEST_IDENTIFIER && kind != OF_PLACE) {
+            kind = is_made_of_place(word, length) ? OF_PLACE : OF_SYMBOL;
+        }
+    }
+    return kind;
+}
+
+static bool begins_with(const char *text, const char *end, const char *word)
+{
+    const size_t length = strlen(word);
+    return (size_t)(end - text) >= length && memcmp(text, word, length) == 0;
+}
+
+/* Whether what a line of PTX is about can be seen from other programs that it is linked with. */
+static bool is_linked_by_name(const char *line, const char *end)
+{
+    return begins_with(line, end, ".visible") || begins_with(line, end, ".weak") ||
+           begins_with(line, end, ".common") || begins_with(line, end, ".extern") ||
+           begins_with(line, end, ".alias");
+}
+
+/* A name that is made of the place tells it only where it is looked at from outside. Nobody can
+ * know the others beforehand: each process gives other ones. */
+static bool any_symbol_tells_place(kiln_bytes ptx)
+{
+    const char *const end = (const char *)ptx.data + ptx.size;
+    const char *line = ptx.data;
+    bool tells = false;
+    for (const char *at = ptx.data; at < end && !tells; at++) {
+        line = at[0] == '\n' ? at + 1 : line;
+        if (begins_with(at, end, "_INTERNAL_") || begins_with(at, end, "_GLOBAL__N_")) {
+            const identifier_kind kind = kind_of_identifier(at, ptx.data, end);
+            tells = kind == NO_IDENTIFIER || (kind == OF_PLACE && is_linked_by_name(line, end));
+        }
+    }
+    return tells;
+}
+
 /* Whether nothing but the log tells the folder: none of the outputs in which a text could not be
  * found is there, the others don't have it, and no symbol is named by the place of its text. */
 static kiln_status check_moves(const kilni_nvrtc_outputs *outputs, const char *folder,
@@ -108,8 +192,7 @@ static kiln_status check_moves(const kilni_nvrtc_outputs *outputs, const char *f
     if (status == KILN_OK) {
         *ret_moves = (code == KILNI_NVRTC_PTX || code == KILNI_NVRTC_CUBIN) &&
                      !has(ptx, folder, length) && !has(cubin, folder, length) &&
-                     !has(ptx, spelled.bytes, spelled.length) &&
-                     !has(ptx, "_INTERNAL_", strlen("_INTERNAL_"));
+                     !has(ptx, spelled.bytes, spelled.length) && !any_symbol_tells_place(ptx);
     }
     kilni_text_done(&spelled);
     return status;

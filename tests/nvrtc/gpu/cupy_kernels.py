@@ -6,6 +6,8 @@ import hashlib
 import sys
 import time
 
+from start import wait_for_start
+
 try:
     import cupy
     import numpy
@@ -50,11 +52,15 @@ def raw_module(results):
     results.append(y.get())
 
 
+@cupy.fuse()
+def fused(a, b):
+    return cupy.sin(a) * b + a
+
+
 def elementwise(results):
     x = cupy.linspace(0, 1, 4096, dtype=numpy.float32)
     squared = cupy.ElementwiseKernel("T x, T y", "T z", "z = (x - y) * (x - y)", "squared")
     total = cupy.ReductionKernel("T x", "T y", "x * x", "a + b", "y = a", "0", "total")
-    fused = cupy.fuse()(lambda a, b: cupy.sin(a) * b + a)
     for values in (squared(x, 0.5), total(x), fused(x, x), cupy.sort(x[::-1]), x @ x):
         results.append(values.get())
     numpy.testing.assert_allclose(results[-5], (x.get() - 0.5) ** 2, rtol=1e-6)
@@ -63,13 +69,15 @@ def elementwise(results):
 
 def main():
     results = []
+    cupy.cuda.runtime.free(0)  # makes the context
+    wait_for_start()
     start = time.perf_counter()
     raw_module(results)
     elementwise(results)
     cupy.cuda.runtime.deviceSynchronize()
     print(f"kernels took {(time.perf_counter() - start) * 1e3:.0f} ms", file=sys.stderr)
     digest = hashlib.sha256(b"".join(numpy.ascontiguousarray(r).tobytes() for r in results))
-    print(f"results {digest.hexdigest()}")
+    print(f"results {digest.hexdigest()}", flush=True)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,9 @@
  * driver, launches it and checks what it computed. Both libraries are opened at run time. Prints
  * the time that each step took, in milliseconds, on stderr, and a digest of the results.
  *
- * usage: launch LIBNVRTC KERNELS
+ * usage: launch LIBNVRTC KERNELS [save|load FOLDER]
+ *   save  keeps each CUBIN in a folder that is there; load  takes them from there by hand
+ * With WAIT_FOR_START it says "ready" once it could compile, and goes on at the end of its input.
  * Exits with 77 where there is no GPU.
  */
 #include <dlfcn.h>
@@ -12,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include "device/nvrtc/functions.h"
@@ -128,6 +131,7 @@ static char *write_source(int number)
 
 typedef struct compiled {
     char *code;
+    size_t size;
     char *name;
 } compiled;
 
@@ -138,12 +142,11 @@ static compiled compile(int number, const char *architecture)
     const char *lowered = NULL;
     kilni_nvrtc_program program;
     compiled made;
-    size_t size = 0;
     CHECK(nvrtc.create(&program, source, "scale.cu", 0, NULL, NULL));
     CHECK(nvrtc.add_name(program, expression));
     CHECK(nvrtc.compile(program, 1, &architecture));
-    CHECK(nvrtc.size[KILNI_NVRTC_CUBIN](program, &size));
-    made.code = malloc(size);
+    CHECK(nvrtc.size[KILNI_NVRTC_CUBIN](program, &made.size));
+    made.code = malloc(made.size);
     CHECK(nvrtc.get[KILNI_NVRTC_CUBIN](program, made.code));
     CHECK(nvrtc.lowered_name(program, expression, &lowered));
     made.name = strdup(lowered);
@@ -151,6 +154,58 @@ static compiled compile(int number, const char *architecture)
     free(source);
     return made;
 }
+
+/* ---- CUBINs by hand ---- */
+
+static FILE *open_kept(const char *folder, int number, const char *what, const char *mode)
+{
+    char *path = NULL;
+    check(asprintf(&path, "%s/%d.%s", folder, number, what) < 0, "asprintf");
+    FILE *file = fopen(path, mode);
+    if (!file) {
+        perror(path);
+        exit(1);
+    }
+    free(path);
+    return file;
+}
+
+static void save_bytes(const char *folder, int number, const char *what, const char *bytes,
+                       size_t size)
+{
+    FILE *file = open_kept(folder, number, what, "w");
+    check(fwrite(bytes, 1, size, file) != size || fclose(file) != 0, "fwrite");
+}
+
+static void save(const compiled *made, int number, const char *folder)
+{
+    save_bytes(folder, number, "cubin", made->code, made->size);
+    save_bytes(folder, number, "name", made->name, strlen(made->name));
+}
+
+static char *load_bytes(const char *folder, int number, const char *what, size_t *ret_size)
+{
+    FILE *file = open_kept(folder, number, what, "r");
+    struct stat status;
+    check(fstat(fileno(file), &status), "fstat");
+    const size_t size = (size_t)status.st_size;
+    char *bytes = calloc(1, size + 1);
+    check(!bytes || fread(bytes, 1, size, file) != size, "fread");
+    fclose(file);
+    *ret_size = size;
+    return bytes;
+}
+
+static compiled load(int number, const char *folder)
+{
+    size_t length;
+    compiled made;
+    made.code = load_bytes(folder, number, "cubin", &made.size);
+    made.name = load_bytes(folder, number, "name", &length);
+    return made;
+}
+
+/* ---- launching ---- */
 
 /* x[i] + factor * (0 + 1 + ... + number), which single precision holds exactly. */
 static void launch(int number, function_handle function, device_pointer memory, float *x)
@@ -183,12 +238,24 @@ static uint64_t digest(uint64_t value, const void *bytes, size_t size)
     return value;
 }
 
+static void wait_for_start(void)
+{
+    if (getenv("WAIT_FOR_START")) {
+        puts("ready");
+        fflush(stdout);
+        while (getchar() != EOF) {
+        }
+    }
+}
+
 int main(int argc, char **argv)
 {
-    if (argc != 3) {
-        fprintf(stderr, "usage: launch LIBNVRTC KERNELS\n");
+    if (argc != 3 && argc != 5) {
+        fprintf(stderr, "usage: launch LIBNVRTC KERNELS [save|load FOLDER]\n");
         return 2;
     }
+    const char *const saved_to = argc == 5 && strcmp(argv[3], "save") == 0 ? argv[4] : NULL;
+    const char *const loaded_from = argc == 5 && strcmp(argv[3], "load") == 0 ? argv[4] : NULL;
     int device = 0, major = 0, minor = 0;
     context_handle context;
     device_pointer memory;
@@ -204,13 +271,14 @@ int main(int argc, char **argv)
     CHECK(cuda.cuMemAlloc_v2(&memory, sizeof x));
     snprintf(architecture, sizeof architecture, "-arch=sm_%d%d", major, minor);
 
+    wait_for_start();
     uint64_t results = UINT64_C(14695981039346656037);
     double compiling = 0, loading = 0, launching = 0;
     for (int i = 0; i < atoi(argv[2]); i++) {
         module_handle module;
         function_handle function;
         const double start = now_ms();
-        compiled made = compile(i, architecture);
+        compiled made = loaded_from ? load(i, loaded_from) : compile(i, architecture);
         const double is_compiled = now_ms();
         CHECK(cuda.cuModuleLoadData(&module, made.code));
         CHECK(cuda.cuModuleGetFunction(&function, module, made.name));
@@ -221,11 +289,15 @@ int main(int argc, char **argv)
         compiling += is_compiled - start;
         results = digest(results, x, sizeof x);
         CHECK(cuda.cuModuleUnload(module));
+        if (saved_to) {
+            save(&made, i, saved_to);
+        }
         free(made.code);
         free(made.name);
     }
     CHECK(cuda.cuMemFree_v2(memory));
     printf("results %016llx\n", (unsigned long long)results);
+    fflush(stdout);
     fprintf(stderr, "compile %.2f ms, load %.2f ms, launch %.2f ms\n", compiling, loading,
             launching);
     return 0;

@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kiln run and kiln doctor where the loader that a program gets knows no layers."""
+
+import glob
+import json
+import os
+import shutil
+import subprocess
+import sys
+import unittest
+
+import cli
+
+LIBRARY = "libOpenCL.so.1"
+FOLDERS = ["/usr/lib/*-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib64", "/usr/local/lib"]
+
+# What a program of this environment gets.
+SHOW_LOADER = f"""
+import ctypes
+ctypes.CDLL("{LIBRARY}")
+for line in open("/proc/self/maps"):
+    if "libOpenCL" in line or "without_layers" in line:
+        print(line.split()[-1])
+        break
+"""
+
+
+def system_loader():
+    """One in the system's folders that knows layers, or None."""
+    for folder in FOLDERS:
+        for path in glob.glob(os.path.join(folder, LIBRARY)):
+            with open(path, "rb") as file:
+                if b"OPENCL_LAYERS" in file.read():
+                    return os.path.realpath(path)
+    return None
+
+
+class Loader(cli.CliTest):
+    def setUp(self):
+        super().setUp()
+        self.tool, self.layer = self.in_build_tree()
+        self.caches = os.path.join(self.scratch, "caches")
+        self.link = os.path.join(self.caches, "kiln-loader", LIBRARY)
+        self.environment["XDG_CACHE_HOME"] = self.caches
+        self.put_first(os.environ["LOADER_WITHOUT_LAYERS"])
+
+    def put_first(self, loader):
+        """Makes a loader the one that programs get."""
+        self.first = os.path.join(self.scratch, "first")
+        os.makedirs(self.first, exist_ok=True)
+        path = os.path.join(self.first, LIBRARY)
+        if os.path.lexists(path):
+            os.remove(path)
+        shutil.copy(loader, path)
+        self.environment["LD_LIBRARY_PATH"] = self.first
+
+    def need_system_loader(self):
+        loader = system_loader()
+        if loader is None:
+            self.skipTest("no loader here that knows layers")
+        return loader
+
+    def loader_of_program(self):
+        result = self.kiln("run", "--", sys.executable, "-c", SHOW_LOADER, tool=self.tool)
+        return result.stdout.decode().strip(), result.stderr.decode()
+
+    def printed(self, name):
+        return self.kiln("run", "--", "printenv", name, tool=self.tool).stdout.decode().strip()
+
+    def report(self, expect):
+        result = self.kiln("doctor", "--json", expect=expect)
+        return json.loads(result.stdout)
+
+
+class Instead(Loader):
+    def test_program_gets_one_that_knows_layers(self):
+        wanted = self.need_system_loader()
+        for _ in range(2):
+            self.assertEqual(self.loader_of_program(), (wanted, ""))
+        self.assertEqual(os.readlink(self.link), wanted)
+        self.assertEqual(os.listdir(os.path.dirname(self.link)), [LIBRARY])
+        self.assertEqual(os.stat(os.path.dirname(self.link)).st_mode & 0o777, 0o700)
+
+    def test_folders_of_the_user_stay(self):
+        self.need_system_loader()
+        self.assertEqual(self.printed("LD_LIBRARY_PATH"),
+                         os.path.dirname(self.link) + ":" + self.first)
+
+    def test_a_link_to_another_is_replaced(self):
+        wanted = self.need_system_loader()
+        os.makedirs(os.path.dirname(self.link), mode=0o700)
+        os.symlink("/nonexistent", self.link)
+        self.assertEqual(self.loader_of_program(), (wanted, ""))
+
+    def test_run_within_run(self):
+        wanted = self.need_system_loader()
+        value = self.kiln("run", "--", self.tool, "run", "--", "printenv", "LD_LIBRARY_PATH",
+                          tool=self.tool).stdout.decode().strip()
+        self.assertEqual(value, os.path.dirname(self.link) + ":" + self.first)
+        self.assertEqual(os.readlink(self.link), wanted)
+
+    def test_disabled(self):
+        self.environment["KILN_DISABLE"] = "1"
+        self.assertEqual(self.printed("LD_LIBRARY_PATH"), self.first)
+        self.assertFalse(os.path.exists(self.caches))
+
+    def test_doctor(self):
+        wanted = self.need_system_loader()
+        self.environment["OCL_ICD_VENDORS"] = self.scratch
+        report = self.report(expect=3)  # no driver
+        first = os.path.join(self.first, LIBRARY)
+        self.assertEqual(report["loader"]["path"], wanted)
+        self.assertEqual(report["loader"]["instead_of"], os.path.realpath(first))
+        self.assertTrue(report["loader"]["layers"])
+        self.assertNotIn("knows no layers", "\n".join(report["problems"]))
+        self.assertIn(f"kiln run puts {wanted} before it", "\n".join(report["notes"]))
+        self.assertFalse(os.path.exists(self.caches))
+
+
+class NotInstead(Loader):
+    def test_a_loader_that_knows_layers(self):
+        """It is left alone, whatever it is."""
+        self.put_first(self.need_system_loader())
+        self.assertEqual(self.printed("LD_LIBRARY_PATH"), self.first)
+        self.assertFalse(os.path.exists(self.caches))
+
+    def test_no_other_loader(self):
+        """None of this system's has what a program may ask for there."""
+        self.put_first(os.environ["LOADER_OF_ANOTHER_TIME"])
+        self.environment["OCL_ICD_VENDORS"] = self.scratch
+        _, said = self.loader_of_program()
+        self.assertIn("libOpenCL.so.1 knows no layers, and this system has no other", said)
+        self.assertEqual(self.printed("LD_LIBRARY_PATH"), self.first)
+        self.assertIn("knows no layers, and this system has no other",
+                      "\n".join(self.report(expect=3)["problems"]))
+
+    def expect_no_folder(self, why):
+        self.need_system_loader()
+        _, said = self.loader_of_program()
+        self.assertIn(why, said)
+        self.assertIn("no OpenCL build is cached", said)
+        self.assertEqual(self.printed("LD_LIBRARY_PATH"), self.first)
+
+    def test_no_home(self):
+        self.environment.pop("HOME", None)
+        del self.environment["XDG_CACHE_HOME"]
+        self.expect_no_folder("HOME is not set")
+
+    def test_a_folder_that_others_may_write(self):
+        os.makedirs(os.path.dirname(self.link))
+        os.chmod(os.path.dirname(self.link), 0o777)
+        self.expect_no_folder("is no folder that this user alone may write")
+
+    def test_a_link_in_place_of_the_folder(self):
+        os.makedirs(self.caches)
+        os.symlink(self.scratch, os.path.dirname(self.link))
+        self.expect_no_folder("is no folder that this user alone may write")
+
+    def test_a_folder_that_can_not_stand_in_a_list(self):
+        self.environment["XDG_CACHE_HOME"] = os.path.join(self.scratch, "a:b")
+        self.expect_no_folder("can't stand in LD_LIBRARY_PATH")
+
+    def test_no_folder_can_be_made(self):
+        with open(self.caches, "w"):
+            pass
+        self.expect_no_folder("Not a directory")
+
+
+if __name__ == "__main__":
+    cli.main()
