@@ -30,40 +30,36 @@ typedef struct scene {
 
 typedef struct way_out {
     const char *name;
-    void (*evict)(scene *s, const partition *read, const partition *other, execution *e);
+    void (*evict)(const scene *s, const partition *read, execution *newcomer);
     int is_pinned_then; /* the pin goes after the constant, in place of before */
 } way_out;
 
-static void make_room(scene *s, const partition *read, const partition *other, execution *e)
+static void make_room(const scene *s, const partition *read, execution *newcomer)
 {
     (void)s;
     (void)read;
-    execution_begin(e, other);
-    execution_obtain(e);
+    execution_obtain(newcomer);
 }
 
-static void flush(scene *s, const partition *read, const partition *other, execution *e)
+static void flush(const scene *s, const partition *read, execution *newcomer)
 {
     (void)s;
     (void)read;
-    (void)other;
-    (void)e;
+    (void)newcomer;
     REQUIRE_KILN(kiln_constant_set_capacity(KILN_ENGINE_GPU, 1, KILN_POLICY_LRU));
 }
 
-static void end_owner(scene *s, const partition *read, const partition *other, execution *e)
+static void end_owner(const scene *s, const partition *read, execution *newcomer)
 {
     (void)s;
-    (void)other;
-    (void)e;
+    (void)newcomer;
     kiln_constant_remove_owner(read->number);
 }
 
-static void end_context(scene *s, const partition *read, const partition *other, execution *e)
+static void end_context(const scene *s, const partition *read, execution *newcomer)
 {
     (void)read;
-    (void)other;
-    (void)e;
+    (void)newcomer;
     kiln_constant_remove_context(s->owner.context_number);
 }
 
@@ -159,44 +155,49 @@ static void warm_up(scene *s, const partition *first, const partition *second)
     synchronize(s, s->owner.context->freeing);
 }
 
-static void evict_while_read(scene *s, const way_out *way)
+/* Launches a kernel that reads the constant, and evicts that before the kernel goes on. */
+static void read_and_evict(scene *s, const way_out *way, execution *e, execution *newcomer,
+                           unsigned long long before)
 {
-    partition read, other;
-    execution e, newcomer = {0};
-    partition_compile(&read, &s->owner, &s->matrices[0]);
-    partition_compile(&other, &s->owner, &s->matrices[1]);
-    printf("evicted %s:\n", way->name);
-    warm_up(s, &read, &other);
-    const unsigned long long before = used(s);
-
-    execution_begin(&e, &read);
-    const cuda_address blocks = execution_obtain(&e);
+    const cuda_stream stream = e->stream.handle;
+    const cuda_address blocks = execution_obtain(e);
     const unsigned long long with_it = used(s);
-    reader_launch(&s->slow, blocks, COUNT, e.stream.handle, 1);
-    reader_await_start(&s->slow, e.stream.handle);
+    reader_launch(&s->slow, blocks, COUNT, stream, 1);
+    reader_await_start(&s->slow, stream);
     if (!way->is_pinned_then) {
-        execution_let_go(&e);
+        execution_let_go(e);
     }
-    way->evict(s, &read, &other, &newcomer);
+    way->evict(s, e->what, newcomer);
     if (way->is_pinned_then) {
-        expect(&failures, !kiln_watch_is_live(e.watch), "it has left the cache");
-        execution_let_go(&e);
+        expect(&failures, !kiln_watch_is_live(e->watch), "it has left the cache");
+        execution_let_go(e);
     }
-    expect(&failures, is_running(s, e.stream.handle), "nobody waited for the kernel");
+    expect(&failures, is_running(s, stream), "nobody waited for the kernel");
     const int is_same = tempt(s, blocks);
     usleep(MEANWHILE_US);
     printf("        %llu KiB in use before, %llu with it, %llu now; others %s%s\n", before >> 10,
            with_it >> 10, used(s) >> 10, is_same ? "were given its place, " : "wrote elsewhere, ",
            is_running(s, s->tempted.handle) ? "and wait" : "and are done");
-
     reader_go_on(&s->slow);
-    synchronize(s, e.stream.handle);
+    synchronize(s, stream);
+}
+
+static void evict_while_read(scene *s, const way_out *way)
+{
+    partition read, other;
+    execution e, newcomer;
+    printf("evicted %s:\n", way->name);
+    partition_compile(&read, &s->owner, &s->matrices[0]);
+    partition_compile(&other, &s->owner, &s->matrices[1]);
+    warm_up(s, &read, &other);
+    const unsigned long long before = used(s);
+    execution_begin(&e, &read);
+    execution_begin(&newcomer, &other);
+    read_and_evict(s, way, &e, &newcomer, before);
     expect(&failures, s->slow.board->sums[0] == s->sum, "it was read before");
     expect(&failures, s->slow.board->sums[1] == s->sum, "it was read to the end");
-    if (newcomer.what) {
-        expect(&failures, is_right(&newcomer), "what took its place is right");
-        execution_end(&newcomer);
-    }
+    expect(&failures, is_right(&newcomer), "another is right");
+    execution_end(&newcomer);
     execution_end(&e);
     partition_release(&read);
     partition_release(&other);
@@ -205,33 +206,36 @@ static void evict_while_read(scene *s, const way_out *way)
     expect(&failures, used(s) == before, "all memory was given back");
 }
 
+/* Reads memory that is freed before the kernel goes on, and written to by others. */
+static void read_what_is_freed(scene *s, cuda_stream stream, int is_to_pause)
+{
+    const cuda_driver *cuda = s->owner.cuda;
+    cuda_address memory;
+    context_enter(s->owner.context);
+    REQUIRE_CUDA(cuda->cuMemAllocAsync(&memory, SIZE, s->tempted.handle));
+    REQUIRE_CUDA(
+        cuda->cuMemcpyHtoDAsync_v2(memory, s->matrices[0].values, SIZE, s->tempted.handle));
+    REQUIRE_CUDA(cuda->cuStreamSynchronize(s->tempted.handle));
+    reader_launch(&s->slow, memory, COUNT, stream, is_to_pause);
+    reader_await_start(&s->slow, stream);
+    REQUIRE_CUDA(cuda->cuMemFreeAsync(memory, s->tempted.handle));
+    tempt(s, memory);
+    usleep(MEANWHILE_US);
+    reader_go_on(&s->slow);
+    REQUIRE_CUDA(cuda->cuStreamSynchronize(stream));
+    context_leave(s->owner.context);
+}
+
 /* What would be without an order between reading and freeing. */
 static int is_spoilt(scene *s)
 {
-    const cuda_driver *cuda = s->owner.cuda;
-    unsigned long long all = ~0ull;
-    cuda_address memory;
+    unsigned long long all = ~0ull; /* the pool gives nothing back to the system */
     user_stream stream;
-    REQUIRE_CUDA(cuda->cuMemPoolSetAttribute(s->owner.context->pool, CUDA_POOL_KEEPS, &all));
+    REQUIRE_CUDA(
+        s->owner.cuda->cuMemPoolSetAttribute(s->owner.context->pool, CUDA_POOL_KEEPS, &all));
     user_stream_begin(s->owner.context, &stream);
-    for (int i = 0; i < 2; i++) {
-        const int is_to_pause = i;
-        context_enter(s->owner.context);
-        REQUIRE_CUDA(cuda->cuMemAllocAsync(&memory, SIZE, s->tempted.handle));
-        REQUIRE_CUDA(
-            cuda->cuMemcpyHtoDAsync_v2(memory, s->matrices[0].values, SIZE, s->tempted.handle));
-        REQUIRE_CUDA(cuda->cuStreamSynchronize(s->tempted.handle));
-        context_leave(s->owner.context);
-        reader_launch(&s->slow, memory, COUNT, stream.handle, is_to_pause);
-        reader_await_start(&s->slow, stream.handle);
-        context_enter(s->owner.context);
-        REQUIRE_CUDA(cuda->cuMemFreeAsync(memory, s->tempted.handle));
-        context_leave(s->owner.context);
-        tempt(s, memory);
-        usleep(MEANWHILE_US);
-        reader_go_on(&s->slow);
-        synchronize(s, stream.handle);
-    }
+    read_what_is_freed(s, stream.handle, 0); /* warms up */
+    read_what_is_freed(s, stream.handle, 1);
     user_stream_end(s->owner.context, &stream);
     return s->slow.board->sums[0] == s->sum && s->slow.board->sums[1] != s->sum;
 }

@@ -167,11 +167,26 @@ static int print_row(const char *name, double value, double against, double rati
     return !is_kept;
 }
 
+enum { BARE, CONSTANT, HELD, ALONE, WAYS };
+
+static int report(const double *ns)
+{
+    const double added = ns[CONSTANT] - ns[BARE];
+    printf("%-58s  %9s  %9s  %7s  %7s\n", "", "ns", "against", "ratio", "limit");
+    print_row("launch with a constant's hit / bare launch", ns[CONSTANT], ns[BARE],
+              ns[CONSTANT] / ns[BARE], 0);
+    print_row("launch with a held handle / bare launch", ns[HELD], ns[BARE], ns[HELD] / ns[BARE],
+              0);
+    print_row("a constant's hit, without a launch / what it may add", ns[ALONE], LIMIT_NS,
+              ns[ALONE] / LIMIT_NS, 0);
+    return print_row("what a hit adds to a launch / what it may add", added, LIMIT_NS,
+                     added / LIMIT_NS, 1);
+}
+
 int main(int argc, char **argv)
 {
     void (*const ways[])(const scene *s) = {launch_bare, launch_with_constant, launch_with_held,
                                             ask_alone};
-    enum { BARE, CONSTANT, HELD, ALONE, WAYS };
     static scene s;
     double least[WAYS] = {0};
     const int rounds = argc > 2 ? atoi(argv[2]) : 40;
@@ -189,14 +204,5 @@ int main(int argc, char **argv)
         puts("each way was tried");
         return 0;
     }
-    const double added = least[CONSTANT] - least[BARE];
-    printf("%-58s  %9s  %9s  %7s  %7s\n", "", "ns", "against", "ratio", "limit");
-    print_row("launch with a constant's hit / bare launch", least[CONSTANT], least[BARE],
-              least[CONSTANT] / least[BARE], 0);
-    print_row("launch with a held handle / bare launch", least[HELD], least[BARE],
-              least[HELD] / least[BARE], 0);
-    print_row("a constant's hit, without a launch / what it may add", least[ALONE], LIMIT_NS,
-              least[ALONE] / LIMIT_NS, 0);
-    return print_row("what a hit adds to a launch / what it may add", added, LIMIT_NS,
-                     added / LIMIT_NS, 1);
+    return report(least);
 }
