@@ -109,7 +109,7 @@ static void test_blob_of_what_is_not_kept(void **state)
 static void test_blob_after_a_kept_failure(void **state)
 {
     program_scene *s = *state;
-    s->params.memory.flags = KILN_CACHE_RETAIN_FAILURES;
+    s->params.flags = KILN_CACHE_RETAIN_FAILURES;
     program_scene_open(s);
     kiln_program_desc *desc = describe_image(s, "image");
     kiln_program *program = get_from(desc, KILN_PROGRAM_FROM_BUILD);
@@ -160,8 +160,8 @@ static void test_blobs_need_room(void **state)
     static const uint32_t policies[] = {KILN_POLICY_LRU, KILN_POLICY_NO_EVICT};
     s->devices[0].bytes = 4000;
     for (int i = 0; i < 2; i++) {
-        s->params.memory.policy = policies[i];
-        s->params.memory.max_bytes = 8000;
+        s->params.policy = policies[i];
+        s->params.max_bytes = 8000;
         program_scene_open(s);
         kiln_program_desc *other = describe_image(s, "other"), *desc = describe_image(s, "image");
         touch(other, KILN_PROGRAM_FROM_BUILD);

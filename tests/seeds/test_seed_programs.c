@@ -840,8 +840,8 @@ static void seed_004_kernels_are_told_apart_by_device(void **state)
 static void seed_004_programs_of_kernels_that_are_peeked_at_stay(void **state)
 {
     program_scene *s = *state;
-    s->params.memory.max_entries = 2;
-    s->params.memory.policy = KILN_POLICY_LRU;
+    s->params.max_programs = 2;
+    s->params.policy = KILN_POLICY_LRU;
     program_scene_open(s);
     kiln_program_desc *a = describe_image(s, "a"), *b = describe_image(s, "b"),
                       *c = describe_image(s, "c");
