@@ -21,6 +21,7 @@ extern "C" {
 /* Where programs are compiled, and where they are loaded. Immutable. Any thread. */
 typedef struct kiln_nvrtc_device kiln_nvrtc_device;
 
+/* What a device is made of. */
 typedef struct kiln_nvrtc_device_params {
     size_t struct_size;
     const char *nvrtc; /* a libnvrtc's path or name; NULL: libnvrtc.so.13, .12, .11.2, the first
