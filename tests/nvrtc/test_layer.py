@@ -104,6 +104,16 @@ class Ways(StandIn):
         self.assertEqual(self.run_program(*arguments), plain)
         self.assertIn(("passed-through", "nvrtcCompileProgram: a forked process"), self.last)
 
+    def test_device_ops(self):
+        """A program with caches of its own can tell what NVRTC is, below the layer too."""
+        for kiln in False, True:
+            result = subprocess.run(
+                self.command(ARGUMENTS.stand_in, "code", program=ARGUMENTS.ops, kiln=kiln),
+                env=self.environment, cwd=self.scratch, stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE)
+            self.assertEqual((result.returncode, result.stdout, result.stderr),
+                             (0, b"built and found\n", b""))
+
     def test_damaged_entry(self):
         plain = self.expect_hit_after(*self.source())
         paths = [os.path.join(folder, name)
