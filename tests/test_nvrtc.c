@@ -287,23 +287,29 @@ static void test_damaged_reads(void **state)
 /* A program as an NVRTC may answer for it. */
 static struct {
     const char *log;
+    size_t log_size; /* 0: the text's, with its closing zero */
     const char *ptx;
     const char *cubin;
     size_t cubin_size;
     int cubin_result;
 } answers;
 
+static size_t log_bytes(void)
+{
+    return answers.log_size > 0 ? answers.log_size : strlen(answers.log) + 1;
+}
+
 static int log_size(kilni_nvrtc_program p, size_t *ret_size)
 {
     (void)p;
-    *ret_size = strlen(answers.log) + 1;
+    *ret_size = log_bytes();
     return 0;
 }
 
 static int get_log(kilni_nvrtc_program p, char *bytes)
 {
     (void)p;
-    strcpy(bytes, answers.log);
+    memcpy(bytes, answers.log, log_bytes());
     return 0;
 }
 
@@ -442,16 +448,24 @@ static void test_outputs_in_another_folder(void **state)
     answers.cubin_size = 4;
     answers.cubin_result = 0;
     answers.ptx = "ptx";
-    answers.log = "/one/k.cu(1): warning\n/one/k.cu(2): warning in /one/other.h";
+    static const char log[] = "/one/k.cu(1): warning\n/one/other.h(2): \"/one/k.cu\"\n\0";
+    answers.log = log;
+    answers.log_size = sizeof log; /* what ptxas says ends with two zeros */
     taken t = take("/one/k.cu", true);
     assert_true(t.moves);
     kilni_nvrtc_outputs o;
     assert_int_equal(decode(&t, "/a/longer/two/k.cu", &o), KILN_OK);
     static const char wanted[] =
-        "/a/longer/two/k.cu(1): warning\n/a/longer/two/k.cu(2): warning in /one/other.h";
+        "/a/longer/two/k.cu(1): warning\n/a/longer/two/other.h(2): \"/a/longer/two/k.cu\"\n\0";
     assert_bytes(o.answers[KILNI_NVRTC_LOG].bytes, wanted, sizeof wanted);
     assert_int_equal(o.answers[KILNI_NVRTC_LOG].size, sizeof wanted);
     kilni_nvrtc_outputs_done(&o);
+    taken_done(&t);
+
+    answers.log_size = 0;
+    answers.log = "in /other/one/x.h"; /* no place of this folder's */
+    t = take("/one/k.cu", true);
+    assert_false(t.moves);
     taken_done(&t);
 
     answers.log = "";
@@ -493,6 +507,12 @@ static void test_outputs_in_another_folder(void **state)
     answers.ptx = "ptx";
     answers.cubin = "\0/one/";
     answers.cubin_size = 6;
+    t = take("/one/k.cu", true);
+    assert_false(t.moves);
+    taken_done(&t);
+    answers.ptx = ""; /* its symbols can't be looked at */
+    answers.cubin = "code";
+    answers.cubin_size = 4;
     t = take("/one/k.cu", true);
     assert_false(t.moves);
     taken_done(&t);
