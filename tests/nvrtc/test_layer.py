@@ -172,6 +172,7 @@ class Inputs(StandIn):
         self.environment.pop("PWD", None)
         for options, outcome in (([], "hit-store"), (["--", "-G"], "built"),
                                  (["--", "--generate-line-info"], "built"),
+                                 (["--", "-G\t"], "built"), (["--", " \n-lineinfo"], "built"),
                                  (["--", "-dlto"], "built"), (["--", "-optix-ir"], "built")):
             self.run_program(*self.source(), *options, expect=["built"])
             self.run_program(*self.source(), *options, expect=[outcome], cwd=elsewhere)
@@ -193,7 +194,7 @@ class Inputs(StandIn):
 
     def test_what_passes_through(self):
         for option in ("--time=-", "-time=x", "--fdevice-time-trace=x", "-pch", "--create-pch=x",
-                       "--use-pch=x", "--pch-dir=x"):
+                       "--use-pch=x", "--pch-dir=x", " -pch", "-pch ", "\f--time=-"):
             self.expect_pass(*self.source(), "--", option, why=option)
         self.environment["NVRTC_APPEND_FLAGS"] = "-x"
         self.expect_pass(*self.source(), why="NVRTC_APPEND_FLAGS")

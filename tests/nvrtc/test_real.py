@@ -221,8 +221,8 @@ class Places(Real):
         one, two = (os.path.dirname(self.file(name + "/x", "")) for name in ("one", "a/longer/two"))
         text = 'extern "C" __global__ void k(float *x, const char **f) { *x = 1; *f = __FILE__; }'
         source = ["--source", self.file("k.cu", text), "--name", "k.cu", "--"]
-        for options in ([], ["-rdc=true"], ["-lineinfo"], ["-G"], ["-dlto"],
-                        ["-dlto", "-gen-opt-lto"], ["--dlink-time-opt"]):
+        for options in ([], ["-rdc=true"], ["-lineinfo"], ["-G"], ["-G "], ["\t-lineinfo"],
+                        ["-dlto"], ["-dlto", "-gen-opt-lto"], ["--dlink-time-opt"]):
             with self.subTest(options=options):
                 arguments = [*source, "-arch=sm_90", *options]
                 self.run_program(*arguments, cwd=one, expect=["built"])
