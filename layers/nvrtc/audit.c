@@ -26,10 +26,13 @@ EXPORTED unsigned la_objclose(uintptr_t *cookie);
 #define SLOT_COUNT 4u
 
 typedef struct slot {
-    struct link_map *map; /* written under the loader's lock; NULL: free */
+    /* Written under the loader's lock. What is there stays when the slot is given up: when a
+     * process ends all libraries are closed, and some of what runs then may call NVRTC yet. */
+    struct link_map *map;
     kilni_nvrtc_functions real;
+    int is_taken;
 
-    /* NULL: not attached yet; &unattached: never to be. Release when it is set, acquire when it is
+    /* NULL: not attached yet; UNATTACHED: never to be. Release when it is set, acquire when it is
      * read: what the layer has made of the library is there. */
     _Atomic(nvrtc_library *) library;
 } slot;
@@ -252,6 +255,17 @@ static int is_left_alone(const char *name)
     return 0;
 }
 
+/* What stands in the place of a function that is not known. Where nothing is left for it, the layer
+ * would not learn of what is done to a program: then it has none of this library's. */
+static void *watch(slot *of, void *address)
+{
+    void *watching = unknown_in_place_of(of, address);
+    if (!watching) {
+        atomic_store_explicit(&of->library, UNATTACHED, memory_order_release);
+    }
+    return watching;
+}
+
 /* Notes a function of the library's, and answers with what is to be in its place. */
 static void *pick(void *user, const char *name, void *address)
 {
@@ -265,12 +279,22 @@ static void *pick(void *user, const char *name, void *address)
     KILNI_NVRTC_FUNCTIONS(PICK)
 #undef PICK
     const int is_of_nvrtc = bare_begins_with(name, "nvrtc") || bare_begins_with(name, "__nvrtc");
-    return is_of_nvrtc && !is_left_alone(name) ? unknown_in_place_of(address) : NULL;
+    return is_of_nvrtc && !is_left_alone(name) ? watch(of, address) : NULL;
 }
 
 static int is_nvrtc(const char *file)
 {
     return bare_begins_with(file, "libnvrtc") && !bare_begins_with(file, "libnvrtc-builtins");
+}
+
+/* Versions differ in what they have: nothing of an earlier library's may be left. */
+static void clear(slot *of)
+{
+#define CLEAR(member, type, exported) of->real.member = NULL;
+    KILNI_NVRTC_FUNCTIONS(CLEAR)
+#undef CLEAR
+    unknown_forget(of);
+    atomic_store_explicit(&of->library, NULL, memory_order_relaxed);
 }
 
 static void take(struct link_map *map)
@@ -281,11 +305,14 @@ static void take(struct link_map *map)
         !symbols_find(map, "nvrtcCompileProgram")) {
         return;
     }
-    for (size_t i = 0; i < SLOT_COUNT; i++) {
-        if (!slots[i].map) {
-            slots[i].map = symbols_replace(&of, pick, &slots[i]) ? map : NULL;
-            return;
-        }
+    slot *own = slots;
+    while (own < slots + SLOT_COUNT && own->is_taken) {
+        own++;
+    }
+    if (own < slots + SLOT_COUNT) {
+        clear(own);
+        own->map = map;
+        own->is_taken = symbols_replace(&of, pick, own);
     }
 }
 
@@ -305,13 +332,17 @@ unsigned la_objopen(struct link_map *map, Lmid_t namespace_id, uintptr_t *cookie
     return 0;
 }
 
-/* A library that the layer cares for stays. */
+/* A library that the layer cares for stays, so that this is the end of the process. One that nobody
+ * called goes, or if it is the end is called without the layer. */
 unsigned la_objclose(uintptr_t *cookie)
 {
-    for (size_t i = 0; i < SLOT_COUNT; i++) {
-        if ((uintptr_t)slots[i].map == *cookie) {
-            slots[i].map = NULL;
-            atomic_store_explicit(&slots[i].library, NULL, memory_order_relaxed);
+    for (slot *of = slots; of < slots + SLOT_COUNT; of++) {
+        nvrtc_library *expected = NULL;
+        if (of->is_taken && (uintptr_t)of->map == *cookie &&
+            (atomic_compare_exchange_strong_explicit(&of->library, &expected, UNATTACHED,
+                                                     memory_order_acq_rel, memory_order_acquire) ||
+             expected == UNATTACHED)) {
+            of->is_taken = 0;
         }
     }
     return 0;

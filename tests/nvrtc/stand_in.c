@@ -262,6 +262,22 @@ int nvrtcGetPTX(kilni_nvrtc_program p, char *ptx)
     return copy(p->ptx, ptx);
 }
 
+#ifdef WITH_NVVM
+/* What an earlier version had. */
+EXPORTED kilni_nvrtc_size_fn nvrtcGetNVVMSize;
+EXPORTED kilni_nvrtc_get_fn nvrtcGetNVVM;
+
+int nvrtcGetNVVMSize(kilni_nvrtc_program p, size_t *ret_size)
+{
+    return nvrtcGetPTXSize(p, ret_size);
+}
+
+int nvrtcGetNVVM(kilni_nvrtc_program p, char *bytes)
+{
+    return nvrtcGetPTX(p, bytes);
+}
+#endif
+
 /* What a later version may add. */
 int nvrtcGetNovelty(kilni_nvrtc_program p, size_t *ret_size)
 {

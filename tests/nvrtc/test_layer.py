@@ -3,6 +3,7 @@
 can make it do what the real one does not."""
 
 import os
+import shutil
 import subprocess
 import time
 import unittest
@@ -103,6 +104,23 @@ class Ways(StandIn):
         plain = self.run_program(*arguments, kiln=False)
         self.assertEqual(self.run_program(*arguments), plain)
         self.assertIn(("passed-through", "nvrtcCompileProgram: a forked process"), self.last)
+
+    def test_another_library_before(self):
+        """It had a function that this one hasn't, and more than one that nobody knows."""
+        for times in "1", "40":
+            shutil.rmtree(self.cache, ignore_errors=True)
+            arguments = [*self.source(), "--before", ARGUMENTS.stand_in_nvvm, times, "--unknown"]
+            plain = self.run_program(*arguments, kiln=False)
+            self.assertEqual(self.run_program(*arguments, expect=["built"]), plain)
+            self.assertEqual(
+                self.run_program(*arguments, expect=["hit-store", "passed-through"]), plain)
+
+    def test_the_end_of_the_process(self):
+        for when in "--late", "--late-too":
+            arguments = [*self.source(), "--expression", "k<int>", when, ARGUMENTS.late]
+            plain = self.run_program(*arguments, kiln=False)
+            for _ in range(2):
+                self.assertEqual(self.run_program(*arguments), plain)
 
     def test_device_ops(self):
         """A program with caches of its own can tell what NVRTC is, below the layer too."""
