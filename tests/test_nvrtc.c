@@ -714,6 +714,22 @@ static void test_options(void **state)
     assert_int_equal(kilni_nvrtc_options_parse("sm_90", "-arch=sm_80", &o, NULL), KILN_OK);
     assert_int_equal(o.count, 1);
     kilni_nvrtc_options_done(&o);
+    /* What only looks like one; blanks that NVRTC takes no notice of. */
+    text = "-I/x-arch/y \" \f-I one \" \"-D A\"\r--kiln-name-expression=\" f-arch=x \"";
+    assert_int_equal(kilni_nvrtc_options_parse("sm_90", text, &o, NULL), KILN_OK);
+    assert_int_equal(o.count, 4);
+    assert_string_equal(o.items[0], "-arch=sm_90");
+    assert_string_equal(o.items[2], "-I one");
+    assert_string_equal(o.expressions[0], " f-arch=x ");
+    assert_int_equal(o.folder_count, 2);
+    assert_string_equal(o.folders[1], "one");
+    assert_string_equal(o.defines.bytes, "#define A 1\n");
+    kilni_nvrtc_options_done(&o);
+    assert_int_equal(kilni_nvrtc_options_parse("sm_90", "-G --gpu-architecture sm_80", &o, NULL),
+                     KILN_OK);
+    assert_int_equal(o.count, 3);
+    assert_string_equal(o.items[0], "-G");
+    kilni_nvrtc_options_done(&o);
     assert_int_equal(kilni_nvrtc_options_parse(NULL, NULL, &o, NULL), KILN_OK);
     assert_int_equal(o.count, 0);
     kilni_nvrtc_options_done(&o);
@@ -877,6 +893,20 @@ static void test_ops_failing_build(void **state)
     assert_non_null(log);
     assert_null(program);
     free(log);
+
+    kiln_program_source zero = source_of("x", NULL);
+    zero.code.size = 2; /* with its closing zero */
+    log = NULL;
+    assert_int_equal(kiln_nvrtc_ops()->build(device, &zero, &program, &log), KILN_E_BUILD);
+    assert_null(program);
+    assert_null(log);
+    kiln_key_builder *builder = NULL;
+    kiln_error error = {.struct_size = sizeof error};
+    assert_int_equal(kiln_key_builder_new(&builder), KILN_OK);
+    assert_int_equal(kiln_nvrtc_ops()->describe(device, &zero, builder, &error),
+                     KILN_E_UNSUPPORTED);
+    assert_non_null(strstr(error.text, "zero"));
+    kiln_key_builder_free(&builder);
     kiln_nvrtc_device_free(&device);
 }
 
@@ -905,6 +935,10 @@ static void test_device_without_nvrtc(void **state)
     assert_int_equal(kiln_nvrtc_device_new(&params, NULL, NULL), KILN_E_INVALID);
     const kiln_nvrtc_device_params wrong = {.struct_size = sizeof wrong, .header_count = 1};
     assert_int_equal(kiln_nvrtc_device_new(&wrong, &device, NULL), KILN_E_INVALID);
+    static const char *const header[] = {"x"}, *const none[] = {NULL};
+    const kiln_nvrtc_device_params without_name = {
+        .struct_size = sizeof wrong, .header_count = 1, .headers = header, .header_names = none};
+    assert_int_equal(kiln_nvrtc_device_new(&without_name, &device, NULL), KILN_E_INVALID);
     kiln_nvrtc_device_free(&device);
     kiln_nvrtc_device_free(NULL);
 }

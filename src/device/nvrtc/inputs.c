@@ -9,14 +9,11 @@
 
 /* ---- options ---- */
 
-/* NVRTC takes no notice of blanks around an option. */
-static const char blanks[] = " \t\n\v\f\r";
-
 static bool is_option(const char *given, const char *name)
 {
     const size_t length = strlen(name);
-    return strncmp(given, name, length) == 0 &&
-           (given[length] == '\0' || given[length] == '=' || strchr(blanks, given[length]));
+    return strncmp(given, name, length) == 0 && (given[length] == '\0' || given[length] == '=' ||
+                                                 strchr(KILNI_NVRTC_BLANKS, given[length]));
 }
 
 static bool is_any_option(const char *given, const char *const *names)
@@ -33,7 +30,7 @@ static bool is_any_option(const char *given, const char *const *names)
  * a value. */
 static const char *name_of(const char *option)
 {
-    const char *text = option + strspn(option, blanks);
+    const char *text = option + strspn(option, KILNI_NVRTC_BLANKS);
     return text[0] != '-' ? "" : text[1] == '-' ? text + 2 : text + 1;
 }
 
