@@ -10,6 +10,7 @@
  *   --name NAME        what to call it
  *   --header NAME FILE, --expression TEXT, any number of times
  *   --callback         with a callback that lets it go on
+ *   --callback-between with one that counts, which the second compilation has alone
  *   --twice            compiled a second time
  *   --unknown          a function that no layer knows is called, before or after
  *   --unknown-before   the compilation
@@ -43,7 +44,8 @@ typedef struct job {
     const char *expressions[LIST_MAX];
     int option_count;
     const char *options[LIST_MAX];
-    int callback, twice, unknown, unknown_before, misuse, threads, fork, before_count;
+    int callback, callback_between, twice, unknown, unknown_before, misuse, threads, fork,
+        before_count;
     const char *before, *late, *late_too;
 } job;
 
@@ -177,6 +179,13 @@ static int go_on(void *payload, void *reserved)
     return 0;
 }
 
+static int count_call(void *payload, void *reserved)
+{
+    (void)reserved;
+    ++*(int *)payload;
+    return 0;
+}
+
 static void write_unknown(FILE *to, kilni_nvrtc_program program)
 {
     size_t size = 0;
@@ -216,9 +225,16 @@ static void run(FILE *to, const job *j)
     if (j->misuse) {
         write_misuse(to, program);
     }
+    int calls = 0;
+    if (j->callback_between) {
+        fprintf(to, "callback: %d\n", nvrtc.set_callback(program, count_call, &calls));
+    }
     if (j->twice) {
         fprintf(to, "compile: %d\n", nvrtc.compile(program, j->option_count, j->options));
         write_all(to, j, program);
+    }
+    if (j->callback_between) {
+        fprintf(to, "calls: %d\n", calls);
     }
     fprintf(to, "destroy: %d", nvrtc.destroy(&program));
     fprintf(to, " %d %s\n", nvrtc.destroy(&program), program ? "left" : "gone");
@@ -351,6 +367,7 @@ static void read_arguments(job *j, char **at)
             j->late_too = *++at;
         } else {
             j->callback |= is(*at, "--callback");
+            j->callback_between |= is(*at, "--callback-between");
             j->twice |= is(*at, "--twice");
             j->unknown |= is(*at, "--unknown");
             j->unknown_before |= is(*at, "--unknown-before");

@@ -62,6 +62,14 @@ class Ways(StandIn):
         self.assertEqual(
             self.run_program(*arguments, expect=["hit-store", "passed-through"]), plain)
 
+    def test_callback_between(self):
+        arguments = [*self.source(), "--twice", "--callback-between"]
+        plain = self.run_program(*arguments, kiln=False)
+        self.assertIn(b"calls: 1\n", plain)
+        self.assertEqual(self.run_program(*arguments, expect=["built"]), plain)
+        self.assertEqual(
+            self.run_program(*arguments, expect=["hit-store", "passed-through"]), plain)
+
     def test_unknown_function(self):
         arguments = [*self.source(), "--unknown", "--expression", "k<int>"]
         plain = self.run_program(*arguments, kiln=False)
