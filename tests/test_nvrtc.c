@@ -98,6 +98,9 @@ static void test_words_of_the_time(void **state)
     assert_true(TELLS_TIME("a #\\\n# b __TI ME__"));
     assert_true(TELLS_TIME("a %:%: b", "__TI", "ME__"));
     assert_true(TELLS_TIME("## _ D A T E"));
+    assert_true(TELLS_TIME("__TI?\?/\nME__")); /* as older languages spell them */
+    assert_true(TELLS_TIME("a ?\?=?\?= b __TI ME__"));
+    assert_false(TELLS_TIME("__TI?\?-\nME__"));
     assert_false(TELLS_TIME("##", "_ D A T E"));
     assert_false(TELLS_TIME("__DATE__x __DATE_ DATE__ __TIME"));
     assert_false(TELLS_TIME("__TI ME__"));

@@ -44,9 +44,9 @@ static char nothing;
 #define UNATTACHED ((nvrtc_library *)(void *)&nothing)
 #define NO_HOOKS ((const nvrtc_hooks *)(const void *)&nothing)
 
-/* Any object of the program's own namespace: from it the others are found. Written once, before
- * any of the program's code runs. */
-static struct link_map *any_object;
+/* The program's C library, which stays, and the one that has the loader's functions in older
+ * versions. Written under the loader's lock, before anybody can have got at NVRTC. */
+static const struct link_map *c_library, *dl_library;
 
 /* As library in a slot. */
 static _Atomic(const nvrtc_hooks *) layer_hooks;
@@ -60,20 +60,8 @@ typedef int dladdr_fn(const void *address, Dl_info *info);
 /* A function of the program's C library. */
 static void *find_in_program(const char *name)
 {
-    struct link_map *first = any_object;
-    while (first && first->l_prev) {
-        first = first->l_prev;
-    }
-    for (struct link_map *map = first; map; map = map->l_next) {
-        symbols of;
-        const int is_library = symbols_of(map, &of) && (bare_begins_with(of.soname, "libc.so.") ||
-                                                        bare_begins_with(of.soname, "libdl.so."));
-        void *found = is_library ? symbols_find(map, name) : NULL;
-        if (found) {
-            return found;
-        }
-    }
-    return NULL;
+    void *found = c_library ? symbols_find(c_library, name) : NULL;
+    return found || !dl_library ? found : symbols_find(dl_library, name);
 }
 
 /* The layer's path: it lies beside this library. Returns 0 where that is too long. */
@@ -297,11 +285,9 @@ static void clear(slot *of)
     atomic_store_explicit(&of->library, NULL, memory_order_relaxed);
 }
 
-static void take(struct link_map *map)
+static void take(struct link_map *map, const symbols *of)
 {
-    symbols of;
-    if (!symbols_of(map, &of) ||
-        (!is_nvrtc(of.soname) && !is_nvrtc(bare_base_name(map->l_name ? map->l_name : ""))) ||
+    if ((!is_nvrtc(of->soname) && !is_nvrtc(bare_base_name(map->l_name ? map->l_name : ""))) ||
         !symbols_find(map, "nvrtcCompileProgram")) {
         return;
     }
@@ -312,7 +298,16 @@ static void take(struct link_map *map)
     if (own < slots + SLOT_COUNT) {
         clear(own);
         own->map = map;
-        own->is_taken = symbols_replace(&of, pick, own);
+        own->is_taken = symbols_replace(of, pick, own);
+    }
+}
+
+static void note_c_library(const symbols *of)
+{
+    if (!c_library && bare_begins_with(of->soname, "libc.so.")) {
+        c_library = of->map;
+    } else if (!dl_library && bare_begins_with(of->soname, "libdl.so.")) {
+        dl_library = of->map;
     }
 }
 
@@ -324,10 +319,11 @@ unsigned la_version(unsigned version)
 /* Returns 0: bindings need not be shown. */
 unsigned la_objopen(struct link_map *map, Lmid_t namespace_id, uintptr_t *cookie)
 {
+    symbols of;
     *cookie = (uintptr_t)map;
-    if (namespace_id == LM_ID_BASE) {
-        any_object = any_object ? any_object : map;
-        take(map);
+    if (namespace_id == LM_ID_BASE && symbols_of(map, &of)) {
+        note_c_library(&of);
+        take(map, &of);
     }
     return 0;
 }
@@ -336,6 +332,7 @@ unsigned la_objopen(struct link_map *map, Lmid_t namespace_id, uintptr_t *cookie
  * called goes, or if it is the end is called without the layer. */
 unsigned la_objclose(uintptr_t *cookie)
 {
+    dl_library = (uintptr_t)dl_library == *cookie ? NULL : dl_library;
     for (slot *of = slots; of < slots + SLOT_COUNT; of++) {
         nvrtc_library *expected = NULL;
         if (of->is_taken && (uintptr_t)of->map == *cookie &&
