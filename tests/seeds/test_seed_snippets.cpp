@@ -276,8 +276,8 @@ void seed_002_the_lookup_example()
     CHECK(execute(cache, engine_of_cpu, &allocator, &is_from_cache) == 42 && !is_from_cache);
     CHECK(execute(cache, engine_of_cpu, &allocator, &is_from_cache) == 42 && is_from_cache);
     CHECK(cache.get_size() == sizeof(int) && allocator.users == 1);
-    CHECK(kiln::get_unified_constant_tensor_cache_t<engine::kind::cpu>().get_size() ==
-          cache.get_size());
+    CHECK(kiln::get_unified_constant_tensor_cache_t<engine::kind::cpu>().get() == cache.get());
+    CHECK(kiln::get_unified_constant_tensor_cache_t<engine::kind::gpu>().get_size() == 0);
     cache.remove_if_exist(1, std::size_t(2));
     CHECK(cache.get_size() == 0 && allocator.users == 0);
     CHECK(execute(cache, engine_of_cpu, &allocator, &is_from_cache) == 42 && !is_from_cache);
