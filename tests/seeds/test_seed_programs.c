@@ -233,6 +233,17 @@ static void seed_001_programs_are_told_apart_by_four_parts(void **state)
     assert_false(are_one(s, &constant, &value));
     assert_false(are_one(s, &constant, &number));
 
+    /* Values of other lengths, and bytes on the other side of a border between two. */
+    const kiln_spec_constant longer = {7, {(const char[]){1, 0, 0, 0, 0}, 5}};
+    const kiln_spec_constant bordered[] = {{7, {"a", 1}}, {8, {"bc", 2}}},
+                             moved[] = {{7, {"ab", 2}}, {8, {"c", 1}}};
+    value.constants = &longer;
+    assert_false(are_one(s, &constant, &value));
+    value.constants = bordered;
+    number.constants = moved;
+    value.constant_count = number.constant_count = 2;
+    assert_false(are_one(s, &value, &number));
+
     kiln_program_desc_params device = plain;
     device.device = 1;
     assert_false(are_one(s, &plain, &device));
@@ -1242,6 +1253,7 @@ static void seed_001_image_sizes_bound_what_is_on_disk(void **state)
 static void check_out_of_room(program_scene *s, kiln_status status, scripted_call *call,
                               const kiln_program_desc *wanted, const kiln_kernel_desc *kernel)
 {
+    s->devices[0].bytes = 1000;
     kiln_program_desc *before = describe_image(s, "before"), *kept = describe_image(s, "held");
     kiln_kernel_desc *of_before = describe_kernel(before, "k");
     touch_kernel(of_before);
@@ -1263,6 +1275,7 @@ static void check_out_of_room(program_scene *s, kiln_status status, scripted_cal
     touch(before, KILN_PROGRAM_FROM_BUILD);
     touch_kernel(none);
     assert_int_equal(atomic_load(&s->devices[0].kernel.count), made + 1);
+    assert_int_equal(program_stats(s).bytes, program_stats(s).entries * 1000);
     kiln_program_release(&held);
 
     /* Where that doesn't help either, it was tried twice. */
@@ -1426,6 +1439,34 @@ static void seed_001_interchangeable_devices_in_any_order(void **state)
         assert_int_equal(kernel_stats(s).entries, 6);
         assert_true(program_scene_close(s));
     }
+}
+
+/* No set of devices has a key of its own, so that there may be any number of them. */
+static void seed_001_many_devices_have_a_program_each_or_one(void **state)
+{
+    enum { MANY = 40 };
+    program_scene *s = *state;
+    scripted_device *many = test_calloc(MANY, sizeof *many);
+    void *handles[MANY];
+    s->params.devices = handles;
+    s->params.device_count = MANY;
+    for (int kind = 0; kind < 2; kind++) {
+        for (size_t i = 0; i < MANY; i++) {
+            handles[i] = &many[i];
+            many[i].kind = kind;
+        }
+        program_scene_open(s);
+        for (size_t i = 0; i < MANY; i++) {
+            kiln_program_desc_params params = image_of("image");
+            params.device = i;
+            kiln_program_desc *desc = describe(s, &params);
+            touch(desc, kind == 0 || i == 0 ? KILN_PROGRAM_FROM_BUILD : KILN_PROGRAM_FROM_MEMORY);
+            kiln_program_desc_release(&desc);
+        }
+        assert_int_equal(program_stats(s).entries, kind == 0 ? MANY : 1);
+        kiln_program_context_free(&s->context);
+    }
+    test_free(many);
 }
 
 /* Equal devices of one context have programs of their own, and one entry on the disk. */
@@ -1794,6 +1835,7 @@ int main(void)
         TEST(seed_001_out_of_resources_evicts_and_loads_again),
         TEST(seed_001_several_devices_in_any_order),
         TEST(seed_001_interchangeable_devices_in_any_order),
+        TEST(seed_001_many_devices_have_a_program_each_or_one),
         TEST(seed_001_some_of_several_devices_after_a_restart),
         TEST(seed_001_an_image_that_is_unloaded_takes_all_along),
         TEST(seed_000_capacity_is_1024_entries_at_first),
