@@ -165,6 +165,56 @@ static void seed_000_a_revision_of_the_library_has_entries_of_its_own(void **sta
     scratch_remove(directory);
 }
 
+static unsigned folders[5]; /* by their depth, from 1 */
+
+static int count_folder(const char *path, const struct stat *stat, int kind, struct FTW *walk)
+{
+    (void)stat;
+    const bool is_of_hash = kind == FTW_D && strlen(path + walk->base) == 32;
+    if (is_of_hash && walk->level < 5) {
+        folders[walk->level]++;
+    }
+    return 0;
+}
+
+/* Device, image, constants and options: what differs in one of these shares the folders above. */
+static void seed_001_each_component_is_a_level_of_folders(void **state)
+{
+    program_scene *s = *state;
+    char directory[SCRATCH_DIRECTORY_SIZE], url[SCRATCH_DIRECTORY_SIZE + 32];
+    const kiln_spec_constant constant = {7, {"seven", 5}};
+    scratch_make(directory);
+    snprintf(url, sizeof url, "file://%s?layout=sycl", directory);
+    assert_int_equal(kiln_store_open(url, NULL, &s->params.store, NULL), KILN_OK);
+    s->devices[1].text = "another device";
+    s->params.device_count = 2;
+    program_scene_open(s);
+    kiln_program_desc_params variants[6];
+    for (size_t i = 0; i < 6; i++) {
+        variants[i] = image_of(i == 1 ? "another image" : "image");
+    }
+    variants[2].constants = &constant;
+    variants[2].constant_count = 1;
+    variants[3].options.compile = "-g";
+    variants[4].image_options.link = "-s";
+    variants[5].device = 1;
+    for (size_t i = 0; i < 6; i++) {
+        kiln_program_desc *desc = describe(s, &variants[i]);
+        touch(desc, KILN_PROGRAM_FROM_BUILD);
+        kiln_program_desc_release(&desc);
+    }
+    assert_int_equal(kiln_program_context_drain(s->context, DRAIN_NS), KILN_OK);
+    kiln_program_context_free(&s->context);
+    kiln_store_close(&s->params.store);
+    memset(folders, 0, sizeof folders);
+    assert_int_equal(nftw(directory, count_folder, 16, FTW_PHYS), 0);
+    assert_int_equal(folders[1], 2); /* devices */
+    assert_int_equal(folders[2], 3); /* images of the first, and that of the second */
+    assert_int_equal(folders[3], 4);
+    assert_int_equal(folders[4], 6);
+    scratch_remove(directory);
+}
+
 static void seed_000_memory_and_disk_do_not_need_each_other(void **state)
 {
     program_scene *s = *state;
@@ -1793,6 +1843,7 @@ int main(void)
         TEST(seed_001_programs_are_found_after_a_restart),
         TEST(seed_001_contents_decide_after_a_restart),
         TEST(seed_000_a_revision_of_the_library_has_entries_of_its_own),
+        TEST(seed_001_each_component_is_a_level_of_folders),
         TEST(seed_000_memory_and_disk_do_not_need_each_other),
         TEST(seed_001_programs_are_told_apart_by_four_parts),
         TEST(seed_001_spec_constants_have_no_order),
