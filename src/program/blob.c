@@ -260,15 +260,18 @@ static kiln_status create(kilni_live_program *live, size_t size, const uint8_t *
     }
     result->from = KILN_PROGRAM_FROM_BLOB;
     const uint64_t start_ns = kilni_clock_ns();
+    uint64_t bytes = 0;
     pthread_cleanup_push(kilni_hand_ticket_on, &reservation.ticket);
     status = load_blob(live, size, blob, error);
+    if (status == KILN_OK && reservation.ticket) {
+        bytes = kilni_live_program_bytes(live);
+    }
     pthread_cleanup_pop(0);
     result->load_ns = kilni_clock_ns() - start_ns;
     if (status != KILN_OK) {
         /* Others may have a better blob, or the source. */
         kiln_ticket_abandon(&reservation.ticket, KILN_ABANDON_TRANSIENT, status, NULL);
     } else if (reservation.ticket) {
-        const uint64_t bytes = kilni_live_program_bytes(live);
         kiln_ticket_fulfil(&reservation.ticket, kilni_live_program_retain(live), bytes, 0, ret_pin);
     }
     return status;

@@ -225,6 +225,14 @@ kiln_status kiln_program_get(const kiln_program_desc *desc, kiln_program **ret_p
     return KILN_OK;
 }
 
+/* The handle stays the caller's. */
+static void cancel_adoption(void *arrival)
+{
+    kilni_arrival *adopted = arrival;
+    adopted->live->handle = NULL;
+    kilni_arrival_cancel(adopted);
+}
+
 kiln_status kiln_program_adopt(kiln_program_context *context, size_t device, void *handle,
                                kiln_program **ret_program)
 {
@@ -238,7 +246,9 @@ kiln_status kiln_program_adopt(kiln_program_context *context, size_t device, voi
     arrival.live->device = context->devices[device].handle;
     arrival.live->serves = context->devices[device].serves;
     arrival.live->handle = handle;
+    pthread_cleanup_push(cancel_adoption, &arrival);
     *ret_program = kilni_arrival_end(&arrival, NULL);
+    pthread_cleanup_pop(0);
     return KILN_OK;
 }
 
