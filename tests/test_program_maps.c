@@ -192,6 +192,9 @@ static void test_what_is_held_may_be_asked_after_its_context(void **state)
     kiln_program_desc *desc = describe_image(s, "image"), *absent = describe_image(s, "other");
     kiln_kernel_desc *named = describe_kernel(desc, "k");
     kiln_program *program = get_from(desc, KILN_PROGRAM_FROM_BUILD), *again = NULL;
+    uint8_t blob[8192];
+    size_t size = sizeof blob;
+    assert_int_equal(kiln_program_get_cache_blob(program, &size, blob), KILN_OK);
     touch_kernel(named);
     kiln_program_context_free(&s->context);
     kiln_kernel *kernel = kernel_of(program, "k", 0);
@@ -201,6 +204,9 @@ static void test_what_is_held_may_be_asked_after_its_context(void **state)
     assert_int_equal(caching.store, KILN_UNCACHED_OFF);
     assert_int_equal(kiln_program_get(absent, &again, NULL, NULL), KILN_E_INVALID);
     assert_int_equal(kiln_program_get(desc, &again, NULL, NULL), KILN_E_INVALID);
+    assert_int_equal(kiln_program_create_from_cache_blob(desc, size, blob, &again, NULL, NULL),
+                     KILN_E_INVALID);
+    assert_null(again);
     kiln_kernel *other = NULL;
     assert_int_equal(kiln_kernel_get(named, &other, NULL), KILN_E_INVALID);
     kiln_program_release(&program);

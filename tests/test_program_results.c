@@ -10,6 +10,9 @@
 
 #include <cmocka.h>
 
+#include <pthread.h>
+#include <sched.h>
+
 #include "support/program_scene.h"
 #include "support/store_scene.h"
 
@@ -178,6 +181,79 @@ static void test_blobs_need_room(void **state)
         kiln_program_desc_release(&other);
         kiln_program_context_free(&s->context);
     }
+}
+
+/* One that alone needs more than there is goes, and no other for it. */
+static void test_blob_that_is_too_large(void **state)
+{
+    program_scene *s = *state;
+    s->params.max_bytes = 4000;
+    program_scene_open(s);
+    kiln_program_desc *other = describe_image(s, "other"), *desc = describe_image(s, "image");
+    touch(other, KILN_PROGRAM_FROM_BUILD);
+    s->devices[0].bytes = 3900;
+    kiln_program *program = get_from(desc, KILN_PROGRAM_FROM_BUILD);
+    assert_int_equal(program_stats(s).entries, 2);
+    const size_t size = get_blob(program, NULL, 0);
+    assert_int_equal(program_stats(s).bytes, strlen("other"));
+    assert_int_equal(program_stats(s).lingering_bytes, 3900 + size);
+    assert_int_equal(program_stats(s).evictions, 1);
+    touch(other, KILN_PROGRAM_FROM_MEMORY);
+    kiln_program_release(&program);
+    kiln_program_desc_release(&desc);
+    kiln_program_desc_release(&other);
+}
+
+/* A thread that comes with a blob while the program is being built. */
+typedef struct late_blob {
+    program_scene *scene;
+    kiln_program_desc *desc;
+    uint8_t blob[8192];
+    size_t size;
+    pthread_t thread;
+    kiln_status status;
+    kiln_program_result result;
+} late_blob;
+
+static void *come_with_blob(void *user)
+{
+    late_blob *late = user;
+    kiln_program *program = NULL;
+    late->status = kiln_program_create_from_cache_blob(late->desc, late->size, late->blob, &program,
+                                                       &late->result, NULL);
+    kiln_program_release(&program);
+    return NULL;
+}
+
+static void let_it_wait(void *user)
+{
+    late_blob *late = user;
+    assert_int_equal(pthread_create(&late->thread, NULL, come_with_blob, late), 0);
+    while (program_stats(late->scene).waits == 0) {
+        sched_yield();
+    }
+}
+
+static void test_blob_that_waits_says_so(void **state)
+{
+    program_scene *s = *state;
+    program_scene_open(s);
+    late_blob late = {.scene = s, .result.struct_size = sizeof late.result};
+    late.desc = describe_image(s, "image");
+    kiln_program *program = get_from(late.desc, KILN_PROGRAM_FROM_BUILD);
+    late.size = get_blob(program, late.blob, sizeof late.blob);
+    kiln_program_release(&program);
+    kiln_program_context_clear(s->context);
+    s->devices[0].while_building = let_it_wait;
+    s->devices[0].user = &late;
+    touch(late.desc, KILN_PROGRAM_FROM_BUILD);
+    s->devices[0].while_building = NULL;
+    pthread_join(late.thread, NULL);
+    assert_int_equal(late.status, KILN_OK);
+    assert_int_equal(late.result.from, KILN_PROGRAM_FROM_MEMORY);
+    assert_int_equal(late.result.waited, 1);
+    assert_true(late.result.wait_ns > 0);
+    kiln_program_desc_release(&late.desc);
 }
 
 /* ---- results and errors ---- */
@@ -367,6 +443,8 @@ int main(void)
         TEST(test_blob_after_a_kept_failure),
         TEST(test_blobs_count),
         TEST(test_blobs_need_room),
+        TEST(test_blob_that_is_too_large),
+        TEST(test_blob_that_waits_says_so),
         TEST(test_no_store_is_no_miss),
         TEST(test_room_is_made_without_an_error),
         TEST(test_an_entry_that_can_not_be_loaded_stays),

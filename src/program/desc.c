@@ -40,7 +40,8 @@ static void *copy_bytes(const void *bytes, size_t size)
     return copy;
 }
 
-static kiln_status copy_constants(kiln_program_desc *desc, const kiln_program_desc_params *params)
+static kiln_status copy_constants(kiln_program_desc *desc, const kiln_program_desc_params *params,
+                                  kiln_error *error)
 {
     if (params->constant_count == 0) {
         return KILN_OK;
@@ -53,7 +54,8 @@ static kiln_status copy_constants(kiln_program_desc *desc, const kiln_program_de
     for (size_t i = 0; i < params->constant_count; i++) {
         const kiln_spec_constant *given = &params->constants[i];
         if (!given->value.data && given->value.size > 0) {
-            return KILN_E_INVALID;
+            return kilni_error_set(error, KILN_E_INVALID, 0, "constant %u has no value",
+                                   (unsigned)given->id);
         }
         void *value = copy_bytes(given->value.data, given->value.size);
         if (!value) {
@@ -63,7 +65,9 @@ static kiln_status copy_constants(kiln_program_desc *desc, const kiln_program_de
         desc->source.constant_count++;
     }
     qsort(desc->constants, params->constant_count, sizeof *desc->constants, compare_constants);
-    return are_distinct(desc->constants, params->constant_count) ? KILN_OK : KILN_E_INVALID;
+    return are_distinct(desc->constants, params->constant_count)
+               ? KILN_OK
+               : kilni_error_set(error, KILN_E_INVALID, 0, "a constant has two values");
 }
 
 static kiln_status copy_code(kiln_program_desc *desc, const kiln_program_desc_params *params)
@@ -77,7 +81,8 @@ static kiln_status copy_code(kiln_program_desc *desc, const kiln_program_desc_pa
     return is_copied ? KILN_OK : KILN_E_NO_MEMORY;
 }
 
-static kiln_status hold_linked(kiln_program_desc *desc, const kiln_program_desc_params *params)
+static kiln_status hold_linked(kiln_program_desc *desc, const kiln_program_desc_params *params,
+                               kiln_error *error)
 {
     if (params->linked_count == 0) {
         return KILN_OK;
@@ -90,7 +95,9 @@ static kiln_status hold_linked(kiln_program_desc *desc, const kiln_program_desc_
         const kiln_program_desc *linked = params->linked[i];
         if (!linked || linked->linked_count > 0 || linked->context != desc->context ||
             linked->device_handle != desc->device_handle) {
-            return KILN_E_INVALID;
+            return kilni_error_set(error, KILN_E_INVALID, 0,
+                                   "what is linked is no program of the same context and device "
+                                   "that is compiled");
         }
         desc->linked[desc->linked_count++] = kiln_program_desc_retain(linked);
         desc->code_bytes += linked->code_bytes;
@@ -286,15 +293,21 @@ static kiln_status fill(kiln_program_desc *desc, const kiln_program_desc_params 
 {
     kiln_status status = copy_code(desc, params);
     if (status == KILN_OK) {
-        status = copy_constants(desc, params);
+        status = copy_constants(desc, params, error);
     }
     if (status == KILN_OK) {
-        status = hold_linked(desc, params);
+        status = hold_linked(desc, params, error);
     }
     if (status == KILN_OK) {
         status = combine_options(desc, params);
     }
-    return status == KILN_OK ? make_keys(desc, error) : status;
+    if (status == KILN_OK) {
+        status = make_keys(desc, error);
+    }
+    /* All else has said what it is. */
+    return status == KILN_E_NO_MEMORY
+               ? kilni_error_set(error, status, 0, "%s", kiln_status_text(status))
+               : status;
 }
 
 kiln_status kiln_program_desc_new(kiln_program_context *context,

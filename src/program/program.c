@@ -102,7 +102,7 @@ static kiln_status build_uncached(kilni_live_program *live, kilni_request_result
                                   kiln_error *error)
 {
     const kiln_stats counted = {.passed_through = 1};
-    kilni_writer_count(live->context->writer, &counted);
+    kilni_program_count(live->context, &counted);
     result->source = KILNI_FROM_PRIVATE_BUILD;
     const kiln_status status = kilni_live_program_build(live, error);
     if (status == KILN_OK && live->desc->key && live->ops->capture_cost != KILN_CAPTURE_NEVER) {
@@ -209,7 +209,7 @@ __attribute__((noinline)) static kiln_status get_absent(const kiln_program_desc 
 kiln_status kiln_program_get(const kiln_program_desc *desc, kiln_program **ret_program,
                              kiln_program_result *ret_result, kiln_error *error)
 {
-    if (!desc || !ret_program) {
+    if (!desc || !ret_program || !kilni_result_is_usable(ret_result)) {
         return kilni_error_set(error, KILN_E_INVALID, 0,
                                "a program needs a description and a place");
     }
