@@ -213,6 +213,24 @@ static void test_failing_allocations_of_a_blob(void **state)
     kiln_program_desc_release(&desc);
 }
 
+/* What is not adopted stays its caller's. */
+static void test_failing_allocations_of_an_adoption(void **state)
+{
+    program_scene *s = *state;
+    program_scene_open(s);
+    scripted_program *own = NULL;
+    assert_int_equal(scripted_build(&s->devices[0], 1, &own), KILN_OK);
+    kiln_program *program = NULL;
+    for (size_t n = 1; !program; n++) {
+        failing_malloc_arm(n);
+        const kiln_status status = kiln_program_adopt(s->context, 0, own, &program);
+        const bool has_run_out = failing_malloc_disarm() >= n;
+        assert_int_equal(status, has_run_out ? KILN_E_NO_MEMORY : KILN_OK);
+        assert_int_equal(atomic_load(&s->devices[0].live_programs), 1);
+    }
+    kiln_program_release(&program);
+}
+
 static void test_failing_allocations_of_kernels(void **state)
 {
     program_scene *s = *state;
@@ -514,6 +532,7 @@ int main(void)
         TEST(test_failing_allocations_of_a_context),
         TEST(test_failing_allocations_of_the_way),
         TEST(test_failing_allocations_of_a_blob),
+        TEST(test_failing_allocations_of_an_adoption),
         TEST(test_failing_allocations_of_kernels),
         TEST(test_threads_while_programs_come_and_go),
         TEST(test_wrong_descriptions),

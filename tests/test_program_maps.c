@@ -152,6 +152,31 @@ static void test_uses_of_kernels_count_for_the_program(void **state)
     kiln_program_desc_release(&desc);
 }
 
+/* Also where they are as many as an object's frequency counts. */
+static void test_uses_of_kernels_keep_the_program(void **state)
+{
+    program_scene *s = *state;
+    s->params.max_programs = 2;
+    s->params.policy = KILN_POLICY_LRU;
+    program_scene_open(s);
+    kiln_program_desc *desc = describe_image(s, "image");
+    kiln_kernel_desc *named = describe_kernel(desc, "k");
+    for (int i = 0; i < 40; i++) {
+        touch_kernel(named);
+    }
+    for (int i = 0; i < 3; i++) {
+        const char text[] = {(char)('a' + i), '\0'};
+        kiln_program_desc *other = describe_image(s, text);
+        touch(other, KILN_PROGRAM_FROM_BUILD);
+        kiln_program_desc_release(&other);
+        touch_kernel(named);
+    }
+    touch(desc, KILN_PROGRAM_FROM_MEMORY);
+    assert_int_equal(atomic_load(&s->devices[0].kernel.count), 1);
+    kiln_kernel_desc_release(&named);
+    kiln_program_desc_release(&desc);
+}
+
 /* ---- devices that share ---- */
 
 static void test_adopted_programs_serve_all_that_share_their_device(void **state)
@@ -227,6 +252,7 @@ int main(void)
         TEST(test_failures_that_are_kept_are_bounded),
         TEST(test_keys_of_the_maps_have_no_long_parts),
         TEST(test_uses_of_kernels_count_for_the_program),
+        TEST(test_uses_of_kernels_keep_the_program),
         TEST(test_adopted_programs_serve_all_that_share_their_device),
         TEST(test_what_is_held_may_be_asked_after_its_context),
     };
