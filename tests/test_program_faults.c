@@ -414,6 +414,15 @@ static void test_wrong_descriptions(void **state)
     REFUSE(params.linked_count = 2);
     const kiln_program_desc *const links[] = {desc};
     REFUSE(params.linked = links);
+    program_scene elsewhere = *s;
+    program_scene_open(&elsewhere);
+    kiln_program_desc_params same = image_of("image");
+    same.device = 1;
+    kiln_program_desc *foreign = describe(&elsewhere, &same);
+    const kiln_program_desc *const foreigners[] = {foreign};
+    REFUSE(params.linked = foreigners);
+    kiln_program_desc_release(&foreign);
+    kiln_program_context_free(&elsewhere.context);
     assert_ptr_equal(desc, first);
     good = image_of("image");
     kiln_program_desc *more = NULL;

@@ -16,6 +16,7 @@
 #include "program/context.h"
 #include "program/obtain.h"
 #include "support/program_scene.h"
+#include "support/store_scene.h"
 
 static int set_up(void **state)
 {
@@ -213,6 +214,9 @@ static void test_adopted_programs_serve_all_that_share_their_device(void **state
 static void test_what_is_held_may_be_asked_after_its_context(void **state)
 {
     program_scene *s = *state;
+    char directory[SCRATCH_DIRECTORY_SIZE];
+    scratch_make(directory);
+    assert_int_equal(kiln_store_open(directory, NULL, &s->params.store, NULL), KILN_OK);
     program_scene_open(s);
     kiln_program_desc *desc = describe_image(s, "image"), *absent = describe_image(s, "other");
     kiln_kernel_desc *named = describe_kernel(desc, "k");
@@ -241,6 +245,8 @@ static void test_what_is_held_may_be_asked_after_its_context(void **state)
     kiln_kernel_desc_release(&named);
     kiln_program_desc_release(&absent);
     kiln_program_desc_release(&desc);
+    kiln_store_close(&s->params.store);
+    scratch_remove(directory);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
