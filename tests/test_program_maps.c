@@ -202,6 +202,14 @@ static void test_adopted_programs_serve_all_that_share_their_device(void **state
         }
         kiln_kernel *none = NULL;
         assert_int_equal(kiln_program_get_kernel(program, "k", 2, &none, NULL), KILN_E_INVALID);
+        kiln_program *other = NULL;
+        scripted_program *others = NULL;
+        assert_int_equal(scripted_build(&s->devices[2], 1, &others), KILN_OK);
+        assert_int_equal(kiln_program_adopt(s->context, 2, others, &other), KILN_OK);
+        assert_int_equal(kiln_program_get_kernel(other, "k", on, &none, NULL), KILN_E_INVALID);
+        kiln_kernel *kernel = kernel_of(other, "k", 2);
+        kiln_kernel_release(&kernel);
+        kiln_program_release(&other);
         assert_int_equal(atomic_load(&s->devices[on].live_programs), 1);
         kiln_program_release(&program);
         assert_int_equal(atomic_load(&s->devices[on].live_programs), 0);

@@ -393,6 +393,31 @@ static void test_an_entry_that_can_not_be_loaded_stays(void **state)
     scratch_remove(directory);
 }
 
+static void test_reasons_say_what_was_met(void **state)
+{
+    program_scene *s = *state;
+    script(&s->devices[0].identity, 1, KILN_E_UNSUPPORTED);
+    program_scene_open(s);
+    kiln_program_desc *desc = describe_image(s, "image");
+    const kiln_program_caching caching = caching_of(desc);
+    assert_int_equal(caching.memory, KILN_UNCACHED_DEVICE);
+    assert_non_null(strstr(caching.text, kiln_uncached_text(KILN_UNCACHED_DEVICE)));
+    assert_non_null(strstr(caching.text, ": what the builds of scripted depend on"));
+    kiln_program_desc_release(&desc);
+}
+
+/* Where the device can't tell, a link is as large as all that is linked. */
+static void test_size_of_a_link(void **state)
+{
+    program_scene *s = *state;
+    program_scene_open(s);
+    kiln_program_desc *input = NULL, *link = describe_link(s, &input);
+    touch(link, KILN_PROGRAM_FROM_BUILD);
+    assert_int_equal(program_stats(s).bytes, strlen("input"));
+    kiln_program_desc_release(&link);
+    kiln_program_desc_release(&input);
+}
+
 /* ---- ops ---- */
 
 static void check_refused(program_scene *s, const kiln_device_ops *ops)
@@ -528,6 +553,8 @@ int main(void)
         TEST(test_hits_are_counted_once),
         TEST(test_room_is_made_without_an_error),
         TEST(test_an_entry_that_can_not_be_loaded_stays),
+        TEST(test_reasons_say_what_was_met),
+        TEST(test_size_of_a_link),
         TEST(test_ops_that_lack_something),
         TEST(test_ops_that_make_nothing),
     };

@@ -249,16 +249,14 @@ static kiln_status make_memory_key(kiln_program_desc *desc)
 
 static kiln_status make_keys(kiln_program_desc *desc, kiln_error *error)
 {
-    kiln_error own = {.struct_size = sizeof own};
-    kiln_status status = kilni_desc_make_key(desc, &desc->key, &own);
+    kiln_status status = kilni_desc_make_key(desc, &desc->key, error);
     if (status == KILN_E_UNSUPPORTED) {
         desc->untold = desc->device->identity ? KILN_UNCACHED_INPUTS : KILN_UNCACHED_DEVICE;
-        memcpy(desc->untold_text, own.text, sizeof desc->untold_text);
+        memcpy(desc->untold_text, error->text, sizeof desc->untold_text);
         return KILN_OK;
     }
     if (status != KILN_OK) {
-        return kilni_error_set(error, status, own.system_error, "%s",
-                               own.text[0] ? own.text : kiln_status_text(status));
+        return status;
     }
     const bool is_cached = kilni_caching_of_desc(desc) == KILN_UNCACHED_NOT;
     return is_cached ? make_memory_key(desc) : KILN_OK;
@@ -288,6 +286,7 @@ static uint32_t origin_of(const kiln_program_desc_params *params)
     return params->form == KILN_SOURCE_IL ? KILN_ORIGIN_IMAGE : KILN_ORIGIN_SOURCE;
 }
 
+/* @error  never NULL; what has no words of its own leaves its text empty */
 static kiln_status fill(kiln_program_desc *desc, const kiln_program_desc_params *params,
                         kiln_error *error)
 {
@@ -301,13 +300,7 @@ static kiln_status fill(kiln_program_desc *desc, const kiln_program_desc_params 
     if (status == KILN_OK) {
         status = combine_options(desc, params);
     }
-    if (status == KILN_OK) {
-        status = make_keys(desc, error);
-    }
-    /* All else has said what it is. */
-    return status == KILN_E_NO_MEMORY
-               ? kilni_error_set(error, status, 0, "%s", kiln_status_text(status))
-               : status;
+    return status == KILN_OK ? make_keys(desc, error) : status;
 }
 
 kiln_status kiln_program_desc_new(kiln_program_context *context,
@@ -336,10 +329,12 @@ kiln_status kiln_program_desc_new(kiln_program_context *context,
     desc->image = known.image;
     desc->origin = origin_of(&known);
     desc->source.struct_size = sizeof desc->source;
-    kiln_status status = fill(desc, &known, error);
+    kiln_error own = {.struct_size = sizeof own};
+    const kiln_status status = fill(desc, &known, &own);
     if (status != KILN_OK) {
         kiln_program_desc_release(&desc);
-        return status;
+        return kilni_error_set(error, status, own.system_error, "%s",
+                               own.text[0] ? own.text : kiln_status_text(status));
     }
     *ret_desc = desc;
     return KILN_OK;
