@@ -108,6 +108,28 @@ static void test_blob_of_what_is_not_kept(void **state)
     kiln_program_desc_release(&desc);
 }
 
+/* What is made of a blob goes with its image, as what was built does. */
+static void test_blob_of_an_image(void **state)
+{
+    program_scene *s = *state;
+    program_scene_open(s);
+    kiln_program_desc_params params = image_of("image");
+    params.image = 7;
+    kiln_program_desc *desc = describe(s, &params);
+    kiln_program *program = get_from(desc, KILN_PROGRAM_FROM_BUILD);
+    uint8_t blob[8192];
+    const size_t size = get_blob(program, blob, sizeof blob);
+    kiln_program_release(&program);
+    for (int is_of_blob = 0; is_of_blob < 2; is_of_blob++) {
+        assert_int_equal(kiln_program_context_remove_image(s->context, 7), 1);
+        assert_int_equal(atomic_load(&s->devices[0].live_programs), 0);
+        assert_int_equal(
+            kiln_program_create_from_cache_blob(desc, size, blob, &program, NULL, NULL), KILN_OK);
+        kiln_program_release(&program);
+    }
+    kiln_program_desc_release(&desc);
+}
+
 /* A build's failure that is kept says nothing of a blob. */
 static void test_blob_after_a_kept_failure(void **state)
 {
@@ -543,6 +565,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_no_blob_of_what_changed_meanwhile),
         TEST(test_blob_of_what_is_not_kept),
+        TEST(test_blob_of_an_image),
         TEST(test_blob_after_a_kept_failure),
         TEST(test_entry_of_another_kind),
         TEST(test_blobs_count),
