@@ -110,19 +110,19 @@ static void test_words_of_the_time(void **state)
 
 /* ---- reads ---- */
 
-static kilni_nvrtc_reads *new_reads(void)
+static kilni_nvrtc_reads *new_reads(const char *name)
 {
     kilni_nvrtc_reads *reads = NULL;
-    assert_int_equal(kilni_nvrtc_reads_new(&reads), KILN_OK);
+    assert_int_equal(kilni_nvrtc_reads_new(name, &reads), KILN_OK);
     return reads;
 }
 
-static kilni_text finish(kilni_nvrtc_reads *reads, const char *name, bool moves)
+static kilni_text finish(kilni_nvrtc_reads *reads, bool moves)
 {
     kilni_clock_words words = {0};
     kilni_text encoded = {0};
     const char *why = NULL;
-    assert_int_equal(kilni_nvrtc_reads_finish(reads, name, moves, &words, &encoded, &why), KILN_OK);
+    assert_int_equal(kilni_nvrtc_reads_finish(reads, moves, &words, &encoded, &why), KILN_OK);
     kilni_nvrtc_reads_free(&reads);
     assert_null(reads);
     return encoded;
@@ -140,7 +140,7 @@ static void test_reads_hold_while_nothing_changes(void **state)
     write_file("b.h", "one");
     assert_int_equal(mkdir("folder", 0700), 0);
     assert_int_equal(symlink("a.h", "link"), 0);
-    kilni_nvrtc_reads *reads = new_reads();
+    kilni_nvrtc_reads *reads = new_reads(NULL);
     kilni_nvrtc_reads_note(reads, "a.h");
     kilni_nvrtc_reads_note(reads, "a.h");
     kilni_nvrtc_reads_note(reads, "b.h");
@@ -152,7 +152,7 @@ static void test_reads_hold_while_nothing_changes(void **state)
     kilni_nvrtc_reads_note(reads, "a.h/absent.h");
     kilni_nvrtc_reads_note(reads, "folder");
     kilni_nvrtc_reads_note(reads, NULL);
-    kilni_text encoded = finish(reads, NULL, false);
+    kilni_text encoded = finish(reads, false);
     assert_int_equal(hold(&encoded, NULL), KILN_OK);
     assert_int_equal(hold(&encoded, "k.cu"), KILN_OK);
 
@@ -187,7 +187,7 @@ static void test_reads_that_can_not_be_told(void **state)
     (void)state;
     const char *const paths[] = {"/dev/null", NULL};
     for (size_t i = 0; i < 2; i++) {
-        kilni_nvrtc_reads *reads = new_reads();
+        kilni_nvrtc_reads *reads = new_reads(NULL);
         kilni_clock_words words = {0};
         kilni_text encoded = {0};
         const char *why = NULL;
@@ -197,7 +197,7 @@ static void test_reads_that_can_not_be_told(void **state)
             kilni_nvrtc_reads_spoil(reads, "for a reason");
             kilni_nvrtc_reads_spoil(reads, "for another");
         }
-        assert_int_equal(kilni_nvrtc_reads_finish(reads, NULL, false, &words, &encoded, &why),
+        assert_int_equal(kilni_nvrtc_reads_finish(reads, false, &words, &encoded, &why),
                          KILN_E_UNSUPPORTED);
         assert_string_equal(why,
                             paths[i] ? "a file that can't be read, or is none" : "for a reason");
@@ -209,13 +209,13 @@ static void test_reads_of_a_file_that_changes_meanwhile(void **state)
 {
     (void)state;
     write_file("a.h", "one");
-    kilni_nvrtc_reads *reads = new_reads();
+    kilni_nvrtc_reads *reads = new_reads(NULL);
     kilni_clock_words words = {0};
     kilni_text encoded = {0};
     const char *why = NULL;
     kilni_nvrtc_reads_note(reads, "a.h");
     write_file("a.h", "two");
-    assert_int_equal(kilni_nvrtc_reads_finish(reads, NULL, false, &words, &encoded, &why),
+    assert_int_equal(kilni_nvrtc_reads_finish(reads, false, &words, &encoded, &why),
                      KILN_E_UNSUPPORTED);
     assert_string_equal(why, "files that changed meanwhile");
     kilni_nvrtc_reads_free(&reads);
@@ -225,12 +225,12 @@ static void test_reads_tell_of_the_time(void **state)
 {
     (void)state;
     write_file("a.h", "__TIME__");
-    kilni_nvrtc_reads *reads = new_reads();
+    kilni_nvrtc_reads *reads = new_reads(NULL);
     kilni_clock_words words = {0};
     kilni_text encoded = {0};
     const char *why = NULL;
     kilni_nvrtc_reads_note(reads, "a.h");
-    assert_int_equal(kilni_nvrtc_reads_finish(reads, NULL, false, &words, &encoded, &why), KILN_OK);
+    assert_int_equal(kilni_nvrtc_reads_finish(reads, false, &words, &encoded, &why), KILN_OK);
     assert_true(kilni_clock_words_tell_time(&words));
     kilni_text_done(&encoded);
     kilni_nvrtc_reads_free(&reads);
@@ -247,9 +247,9 @@ static void test_reads_beside_a_program(void **state)
     assert_int_equal(mkdir("a_longer_two", 0700), 0);
     write_file("one/a.h", "header");
     for (int moves = 0; moves < 2; moves++) {
-        kilni_nvrtc_reads *reads = new_reads();
+        kilni_nvrtc_reads *reads = new_reads(one);
         kilni_nvrtc_reads_note(reads, header);
-        kilni_text encoded = finish(reads, one, moves);
+        kilni_text encoded = finish(reads, moves);
         assert_int_equal(hold(&encoded, one), KILN_OK);
         assert_int_equal(hold(&encoded, two), KILN_MISS); /* no header there, or not the folder */
         write_file("a_longer_two/a.h", "header");
@@ -260,15 +260,38 @@ static void test_reads_beside_a_program(void **state)
     }
 }
 
+static void test_reads_that_name_the_folder(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *text;
+        bool is_named;
+    } cases[] = {
+        {"/x/one/k.cu", "#include <one/a.h>", true},
+        {"/x/one/k.cu", "one / two", false},
+        {"one/k.cu", "#include <one/a.h>", false},
+        {NULL, "#include <one/a.h>", false},
+        {"/k.cu", "//", false},
+        {"/x/one/k.cu", "", false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        write_file("a.h", cases[i].text);
+        kilni_nvrtc_reads *reads = new_reads(cases[i].name);
+        kilni_nvrtc_reads_note(reads, "a.h");
+        assert_int_equal(kilni_nvrtc_reads_name_folder(reads), cases[i].is_named);
+        kilni_nvrtc_reads_free(&reads);
+    }
+}
+
 static void test_damaged_reads(void **state)
 {
     (void)state;
     write_file("a.h", "one");
     assert_int_equal(symlink("a.h", "link"), 0);
-    kilni_nvrtc_reads *reads = new_reads();
+    kilni_nvrtc_reads *reads = new_reads("/x/k.cu");
     kilni_nvrtc_reads_note(reads, "a.h");
     kilni_nvrtc_reads_note_link(reads, "link");
-    kilni_text encoded = finish(reads, "/x/k.cu", false);
+    kilni_text encoded = finish(reads, false);
     for (size_t size = 0; size < encoded.length; size++) {
         char *cut = malloc(size + 1); /* exactly so much, for sanitizers */
         memcpy(cut, encoded.bytes, size);
@@ -591,9 +614,9 @@ static kiln_entry *entry_of_two(void)
     kilni_nvrtc_results results = {.count = 2};
     for (size_t i = 0; i < 2; i++) {
         write_file("a.h", contents[i]);
-        kilni_nvrtc_reads *noted = new_reads();
+        kilni_nvrtc_reads *noted = new_reads(NULL);
         kilni_nvrtc_reads_note(noted, "a.h");
-        reads[i] = finish(noted, NULL, false);
+        reads[i] = finish(noted, false);
         answers.cubin = contents[i];
         answers.cubin_size = 3;
         outputs[i] = take(NULL, false);
@@ -976,12 +999,12 @@ static kiln_status read_and_hold(void)
     kilni_clock_words words = {0};
     kilni_text encoded = {0};
     const char *why = NULL;
-    kiln_status status = kilni_nvrtc_reads_new(&reads);
+    kiln_status status = kilni_nvrtc_reads_new("/x/k.cu", &reads);
     if (status == KILN_OK) {
         kilni_nvrtc_reads_note(reads, "/etc/passwd");
         kilni_nvrtc_reads_note(reads, "absent.h");
         kilni_nvrtc_reads_note_link(reads, "/proc/self/exe");
-        status = kilni_nvrtc_reads_finish(reads, "/x/k.cu", true, &words, &encoded, &why);
+        status = kilni_nvrtc_reads_finish(reads, true, &words, &encoded, &why);
         kilni_nvrtc_reads_free(&reads);
     }
     if (status == KILN_OK) {
@@ -1154,6 +1177,7 @@ int main(int argc, char **argv)
         IN_SCRATCH(test_reads_of_a_file_that_changes_meanwhile),
         IN_SCRATCH(test_reads_tell_of_the_time),
         IN_SCRATCH(test_reads_beside_a_program),
+        IN_SCRATCH(test_reads_that_name_the_folder),
         IN_SCRATCH(test_damaged_reads),
         cmocka_unit_test(test_outputs),
         cmocka_unit_test(test_outputs_in_another_folder),

@@ -79,7 +79,7 @@ static void compile_at_nvrtc(compile_call *call)
 static kiln_status build(void *user, kiln_error *error)
 {
     compile_call *call = user;
-    if (kilni_nvrtc_reads_new(&call->reads) == KILN_OK) {
+    if (kilni_nvrtc_reads_new(call->record->name, &call->reads) == KILN_OK) {
         observation under_way;
         observe_begin(&under_way, call->reads);
         compile_at_nvrtc(call);
@@ -148,8 +148,8 @@ static kiln_status make_entry(const compile_call *call, const kilni_nvrtc_stored
 static const char *finish_reads(compile_call *call, bool moves, kilni_text *ret_reads)
 {
     const char *why = "no memory for what it reads";
-    if (!call->reads || kilni_nvrtc_reads_finish(call->reads, call->record->name, moves,
-                                                 &call->words, ret_reads, &why) != KILN_OK) {
+    if (!call->reads ||
+        kilni_nvrtc_reads_finish(call->reads, moves, &call->words, ret_reads, &why) != KILN_OK) {
         return why;
     }
     if (kilni_clock_words_tell_time(&call->words)) {
@@ -165,9 +165,11 @@ static kiln_status take_outputs(const compile_call *call, kilni_text *outputs, k
 {
     const kilni_nvrtc_inputs inputs =
         program_inputs(call->record, call->option_count, call->options);
-    return kilni_nvrtc_outputs_take(call->real, call->record->handle, inputs.name,
-                                    kilni_nvrtc_inputs_may_move(&inputs), inputs.expression_count,
-                                    inputs.expressions, outputs, code, ret_moves);
+    const bool may_move = kilni_nvrtc_inputs_may_move(&inputs) && call->reads &&
+                          !kilni_nvrtc_reads_name_folder(call->reads);
+    return kilni_nvrtc_outputs_take(call->real, call->record->handle, inputs.name, may_move,
+                                    inputs.expression_count, inputs.expressions, outputs, code,
+                                    ret_moves);
 }
 
 static kiln_status capture(void *user, size_t index, uint64_t build_ns, kiln_entry **ret_entry)

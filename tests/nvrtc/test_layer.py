@@ -341,6 +341,18 @@ class Folders(StandIn):
         self.run_program(*self.in_folder("one", SOURCE), "--", "-I" + one, expect=["hit-store"])
         self.run_program(*self.in_folder("two", SOURCE), "--", "-I" + one, expect=["built"])
 
+    def test_it_counts_where_an_include_names_it(self):
+        """From elsewhere: it leads into the same folder then, wherever the program is."""
+        self.file("one/a.h", "same")
+        self.file("two/a.h", "same")
+        more = ["--", "-I" + self.scratch]
+        text = '#include "one/a.h"'
+        self.run_program(*self.in_folder("one", text), *more, cwd="/", expect=["built"])
+        self.file("one/a.h", "changed")
+        two = [*self.in_folder("two", text), *more]
+        plain = self.run_program(*two, cwd="/", kiln=False)
+        self.assertEqual(self.run_program(*two, cwd="/", expect=["built"]), plain)
+
     def test_the_name_in_it_counts(self):
         self.run_program(*self.in_folder("one", SOURCE), expect=["built"])
         path = self.file("two/l.cu", SOURCE)

@@ -200,6 +200,19 @@ class Folders(Real):
                 self.assertIn(f"{folder}/unused.h(1): warning".encode(), plain)
                 self.assertEqual(self.run_program(*program, expect=[expected]), plain)
 
+    def test_a_header_that_leads_into_a_folder(self):
+        """By the folder's own name: from there it doesn't count from the folder of who asks."""
+        text = '#include <b.h>\nextern "C" __global__ void k(float *x) { *x = VALUE; }'
+        self.file("b.h", "#include <one/a.h>\n")
+        self.file("one/a.h", "#define VALUE 1\n")
+        self.file("two/a.h", "#define VALUE 1\n")
+        options = ["-arch=sm_90", "-I" + self.scratch]
+        self.run_program(*self.in_folder("one", text, *options), expect=["built"])
+        self.file("one/a.h", "#define VALUE 2\n")
+        two = self.in_folder("two", text, *options)
+        plain = self.run_program(*two, kiln=False)
+        self.assertEqual(self.run_program(*two, expect=["built"]), plain)
+
     def test_symbols_that_are_named_by_the_place(self):
         """NVRTC gives them the number of the process too, so that no two runs have the same."""
         text = """namespace { __device__ volatile int hidden = 3; struct T { int x; }; }

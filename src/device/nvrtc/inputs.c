@@ -147,8 +147,35 @@ size_t kilni_nvrtc_folder_length(const char *name)
     return slash && slash[1] != '\0' ? (size_t)(slash - name) + 1 : 0;
 }
 
-/* Whether any text that was given has the word. */
-static bool any_text(const kilni_nvrtc_inputs *inputs, const char *word, size_t length)
+bool kilni_nvrtc_names_folder(const char *name, const void *text, size_t size)
+{
+    const size_t end = kilni_nvrtc_folder_length(name);
+    size_t begin = end > 0 ? end - 1 : 0;
+    while (begin > 0 && name[begin - 1] != '/') {
+        begin--;
+    }
+    return end > 1 && size > 0 && memmem(text, size, name + begin, end - begin) != NULL;
+}
+
+typedef struct word {
+    const char *text;
+    size_t length;
+} word;
+
+static bool has_word(const char *text, const void *user)
+{
+    const word *w = user;
+    return memmem(text, strlen(text), w->text, w->length) != NULL;
+}
+
+static bool has_folder(const char *text, const void *user)
+{
+    return kilni_nvrtc_names_folder(user, text, strlen(text));
+}
+
+/* Whether any text that was given has something. */
+static bool any_text(const kilni_nvrtc_inputs *inputs, bool (*has)(const char *, const void *),
+                     const void *user)
 {
     const struct {
         const char *const *items;
@@ -160,8 +187,7 @@ static bool any_text(const kilni_nvrtc_inputs *inputs, const char *word, size_t 
                  {inputs->options, inputs->option_count}};
     for (size_t l = 0; l < sizeof lists / sizeof *lists; l++) {
         for (size_t i = 0; i < lists[l].count; i++) {
-            const char *text = lists[l].items[i];
-            if (memmem(text, strlen(text), word, length)) {
+            if (has(lists[l].items[i], user)) {
                 return true;
             }
         }
@@ -176,12 +202,14 @@ bool kilni_nvrtc_inputs_may_move(const kilni_nvrtc_inputs *inputs)
                                         "source_location"};
     const size_t folder_length = kilni_nvrtc_folder_length(inputs->name);
     /* Without its slash: "-I/a/b" names the folder of "/a/b/c.cu". */
-    bool may_move = folder_length > 1 && !any_text(inputs, inputs->name, folder_length - 1);
+    const word folder = {inputs->name, folder_length > 1 ? folder_length - 1 : 0};
+    bool may_move = folder_length > 1 && !any_text(inputs, has_word, &folder) &&
+                    !any_text(inputs, has_folder, inputs->name);
     for (size_t i = 0; i < inputs->option_count && may_move; i++) {
         may_move = !is_any_option(name_of(inputs->options[i]), placed);
     }
     for (size_t i = 0; i < sizeof words / sizeof *words && may_move; i++) {
-        may_move = !any_text(inputs, words[i], strlen(words[i]));
+        may_move = !any_text(inputs, has_word, &(word){words[i], strlen(words[i])});
     }
     return may_move;
 }

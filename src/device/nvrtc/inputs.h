@@ -33,6 +33,10 @@ typedef struct kilni_nvrtc_inputs {
  * are common: by itself it is no part of the key. */
 size_t kilni_nvrtc_folder_length(const char *name);
 
+/* Whether a text has the folder's own name, before a slash: an include by it may lead into the
+ * folder from elsewhere, and does not follow it when the program has another. */
+bool kilni_nvrtc_names_folder(const char *name, const void *text, size_t size);
+
 /* Whether the result may be the same in another folder, as far as the inputs tell. */
 bool kilni_nvrtc_inputs_may_move(const kilni_nvrtc_inputs *inputs);
 

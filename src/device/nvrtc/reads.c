@@ -57,6 +57,8 @@ typedef struct read_record {
 } read_record;
 
 struct kilni_nvrtc_reads {
+    const char *name; /* of the program; NULL: none */
+    bool name_folder;
     read_record *items;
     size_t count;
     size_t capacity;
@@ -67,7 +69,8 @@ struct kilni_nvrtc_reads {
 
 /* ---- looking ---- */
 
-static kiln_status look_at_file(const char *path, kilni_clock_words *words, found *ret_found)
+/* @told_of  is told what the content says; NULL: nobody */
+static kiln_status look_at_file(const char *path, kilni_nvrtc_reads *told_of, found *ret_found)
 {
     kilni_file_content file;
     const kiln_status status = kilni_file_content_read(path, MAX_FILE_BYTES, &file);
@@ -79,14 +82,15 @@ static kiln_status look_at_file(const char *path, kilni_clock_words *words, foun
     ret_found->device = file.device;
     ret_found->inode = file.inode;
     crypto_generichash(ret_found->digest, DIGEST_BYTES, file.bytes, file.size, NULL, 0);
-    if (words) {
-        kilni_clock_words_see(words, file.bytes, file.size);
+    if (told_of) {
+        kilni_clock_words_see(&told_of->words, file.bytes, file.size);
+        told_of->name_folder |= kilni_nvrtc_names_folder(told_of->name, file.bytes, file.size);
     }
     kilni_file_content_done(&file);
     return KILN_OK;
 }
 
-static kiln_status look_at_content(const char *path, kilni_clock_words *words, found *ret_found)
+static kiln_status look_at_content(const char *path, kilni_nvrtc_reads *told_of, found *ret_found)
 {
     struct stat facts;
     if (kilni_os()->fstatat(AT_FDCWD, path, &facts, 0) != 0) {
@@ -97,7 +101,7 @@ static kiln_status look_at_content(const char *path, kilni_clock_words *words, f
         ret_found->what = FOUND_FOLDER;
         return KILN_OK;
     }
-    return look_at_file(path, words, ret_found);
+    return look_at_file(path, told_of, ret_found);
 }
 
 static kiln_status look_at_link(const char *path, found *ret_found)
@@ -125,12 +129,12 @@ static kiln_status look_at_real_path(const char *path, found *ret_found)
 }
 
 /* KILN_E_UNSUPPORTED: it can't be told, or it is no plain file or folder. */
-static kiln_status look(question asked, const char *path, kilni_clock_words *words,
+static kiln_status look(question asked, const char *path, kilni_nvrtc_reads *told_of,
                         found *ret_found)
 {
     switch (asked) {
     case ASKED_CONTENT:
-        return look_at_content(path, words, ret_found);
+        return look_at_content(path, told_of, ret_found);
     case ASKED_LINK:
         return look_at_link(path, ret_found);
     case ASKED_REAL_PATH:
@@ -141,12 +145,13 @@ static kiln_status look(question asked, const char *path, kilni_clock_words *wor
 
 /* ---- noting ---- */
 
-kiln_status kilni_nvrtc_reads_new(kilni_nvrtc_reads **ret_reads)
+kiln_status kilni_nvrtc_reads_new(const char *name, kilni_nvrtc_reads **ret_reads)
 {
     kilni_nvrtc_reads *reads = calloc(1, sizeof *reads);
     if (!reads) {
         return KILN_E_NO_MEMORY;
     }
+    reads->name = name;
     *ret_reads = reads;
     return KILN_OK;
 }
@@ -256,7 +261,7 @@ static void note(kilni_nvrtc_reads *reads, question asked, const char *path)
         return;
     }
     found seen = {0};
-    kiln_status status = look(asked, path, &reads->words, &seen);
+    kiln_status status = look(asked, path, reads, &seen);
     if (status == KILN_OK) {
         status = add(reads, asked, path, &path_digest, &seen);
     }
@@ -362,10 +367,15 @@ static void add_words(kilni_clock_words *to, const kilni_clock_words *from)
     }
 }
 
-kiln_status kilni_nvrtc_reads_finish(kilni_nvrtc_reads *reads, const char *name, bool moves,
-                                     kilni_clock_words *words, kilni_text *ret_encoded,
-                                     const char **ret_why)
+bool kilni_nvrtc_reads_name_folder(const kilni_nvrtc_reads *reads)
 {
+    return reads->name_folder;
+}
+
+kiln_status kilni_nvrtc_reads_finish(kilni_nvrtc_reads *reads, bool moves, kilni_clock_words *words,
+                                     kilni_text *ret_encoded, const char **ret_why)
+{
+    const char *const name = reads->name;
     const home h = {.path = name, .length = kilni_nvrtc_folder_length(name), .moves = moves};
     if (reads->is_out_of_memory) {
         return KILN_E_NO_MEMORY;

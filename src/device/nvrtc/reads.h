@@ -9,6 +9,8 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 #include <kiln/entry.h>
 #include <kiln/status.h>
 
@@ -18,7 +20,8 @@
 /* Collects the reads of one compilation. One thread at a time. */
 typedef struct kilni_nvrtc_reads kilni_nvrtc_reads;
 
-kiln_status kilni_nvrtc_reads_new(kilni_nvrtc_reads **ret_reads);
+/* @name  of the program; may be NULL; lives as long as the reads */
+kiln_status kilni_nvrtc_reads_new(const char *name, kilni_nvrtc_reads **ret_reads);
 void kilni_nvrtc_reads_free(kilni_nvrtc_reads **reads);
 
 /* The compilation looks at a path, or is about to open what is there. */
@@ -33,18 +36,20 @@ void kilni_nvrtc_reads_note_real_path(kilni_nvrtc_reads *reads, const char *path
  * @why  static text */
 void kilni_nvrtc_reads_spoil(kilni_nvrtc_reads *reads, const char *why);
 
+/* Whether a file that was read names the folder of the program's name: see
+ * kilni_nvrtc_names_folder. */
+bool kilni_nvrtc_reads_name_folder(const kilni_nvrtc_reads *reads);
+
 /* Looks at everything once more, after the compilation.
  *
- * @name         of the program; may be NULL
  * @moves        whether the result is the same in another folder than that of the name: then paths
  *               in there count from whatever folder that is; else it has to be the same one
  * @words        [in, out] what the files say of the time is added
  * @ret_encoded  [out] for kilni_nvrtc_reads_hold; kilni_text_done by the caller
  * @ret_why      [out] static text
  * Returns KILN_OK; KILN_E_UNSUPPORTED, with the reason; KILN_E_NO_MEMORY. Blocks: on reading. */
-kiln_status kilni_nvrtc_reads_finish(kilni_nvrtc_reads *reads, const char *name, bool moves,
-                                     kilni_clock_words *words, kilni_text *ret_encoded,
-                                     const char **ret_why);
+kiln_status kilni_nvrtc_reads_finish(kilni_nvrtc_reads *reads, bool moves, kilni_clock_words *words,
+                                     kilni_text *ret_encoded, const char **ret_why);
 
 /* Whether everything is still as it was found, for a program of that name.
  *
