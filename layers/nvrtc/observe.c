@@ -206,6 +206,37 @@ static int observed_unlink(const char *path)
     return unlink(path);
 }
 
+static int observed_rmdir(const char *path)
+{
+    spoils("a folder is removed");
+    return rmdir(path);
+}
+
+static int observed_remove(const char *path)
+{
+    spoils("a file is removed");
+    return remove(path);
+}
+
+static int observed_link(const char *from, const char *to)
+{
+    spoils("a file gets another name");
+    return link(from, to);
+}
+
+static int observed_symlink(const char *target, const char *path)
+{
+    spoils("a link is made");
+    return symlink(target, path);
+}
+
+/* Relative paths are others from there on. */
+static int observed_chdir(const char *path)
+{
+    spoils("the working directory changes");
+    return chdir(path);
+}
+
 static int observed_rename(const char *from, const char *to)
 {
     spoils("a file is renamed");
@@ -261,10 +292,28 @@ static const struct {
     {"statfs64", (void *)observed_statfs},   {"readlink", (void *)observed_readlink},
     {"realpath", (void *)observed_realpath}, {"opendir", (void *)observed_opendir},
     {"mkdir", (void *)observed_mkdir},       {"unlink", (void *)observed_unlink},
-    {"rename", (void *)observed_rename},     {"fork", (void *)observed_fork},
-    {"system", (void *)observed_system},     {"popen", (void *)observed_popen},
-    {"syscall", (void *)observed_syscall},
+    {"rename", (void *)observed_rename},     {"rmdir", (void *)observed_rmdir},
+    {"remove", (void *)observed_remove},     {"link", (void *)observed_link},
+    {"symlink", (void *)observed_symlink},   {"chdir", (void *)observed_chdir},
+    {"fork", (void *)observed_fork},         {"system", (void *)observed_system},
+    {"popen", (void *)observed_popen},       {"syscall", (void *)observed_syscall},
 };
+
+/* What a later libnvrtc may look at files by, and none that is known does. */
+static const char *const unobserved[] = {
+    "__fxstatat",     "__fxstatat64",   "__open64_2",
+    "__openat64_2",   "__open_2",       "__openat_2",
+    "__realpath_chk", "__readlink_chk", "canonicalize_file_name",
+    "creat",          "creat64",        "dlmopen",
+    "eaccess",        "euidaccess",     "faccessat",
+    "fchdir",         "fdopendir",      "fstatat",
+    "fstatat64",      "fts_open",       "ftw",
+    "glob",           "glob64",         "mkdirat",
+    "mkstemp",        "nftw",           "openat2",
+    "posix_spawn",    "posix_spawnp",   "readlinkat",
+    "renameat",       "renameat2",      "scandir",
+    "scandir64",      "statvfs",        "statvfs64",
+    "statx",          "unlinkat",       "vfork"};
 
 /* ---- putting them in place ---- */
 
@@ -345,11 +394,32 @@ static int replace_in(const symbols *of, relocations table, size_t *replaced)
     return 1;
 }
 
+static int is_unobserved(const char *name)
+{
+    for (size_t i = 0; i < sizeof unobserved / sizeof *unobserved; i++) {
+        if (strcmp(name, unobserved[i]) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+static int calls_unobserved(const symbols *of)
+{
+    for (size_t i = 1; i < of->count; i++) {
+        if (of->entries[i].st_shndx == SHN_UNDEF &&
+            is_unobserved(of->names + of->entries[i].st_name)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 kiln_status observe_library(const struct link_map *map)
 {
     symbols of;
     size_t replaced = 0;
-    if (!symbols_of(map, &of) ||
+    if (!symbols_of(map, &of) || calls_unobserved(&of) ||
         !replace_in(&of, relocations_of(map, DT_JMPREL, DT_PLTRELSZ), &replaced) ||
         !replace_in(&of, relocations_of(map, DT_RELA, DT_RELASZ), &replaced)) {
         return KILN_E_UNSUPPORTED;

@@ -162,6 +162,9 @@ static void obey(kilni_nvrtc_program p, FILE *log)
         FILE *process = popen("true", "r"); /* NOLINT */
         pclose(process);
     }
+    if (strstr(p->source, "LEAVE_THE_FOLDER") && chdir(".") != 0) {
+        abort();
+    }
     const char *file = getenv("STAND_IN_CHANGES");
     if (file && write(atoi(file), "y", 1) != 1) {
         abort();
@@ -276,12 +279,16 @@ int nvrtcGetPTX(kilni_nvrtc_program p, char *ptx)
 }
 
 #ifdef WITH_NVVM
-/* What an earlier version had. */
+/* What an earlier version had; it looks at a file in a way that the layer does not know. */
 EXPORTED kilni_nvrtc_size_fn nvrtcGetNVVMSize;
 EXPORTED kilni_nvrtc_get_fn nvrtcGetNVVM;
 
 int nvrtcGetNVVMSize(kilni_nvrtc_program p, size_t *ret_size)
 {
+    struct stat facts;
+    if (fstatat(AT_FDCWD, "/", &facts, 0) != 0) {
+        abort();
+    }
     return nvrtcGetPTXSize(p, ret_size);
 }
 

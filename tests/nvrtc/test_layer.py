@@ -113,6 +113,13 @@ class Ways(StandIn):
         self.assertEqual(self.run_program(*arguments), plain)
         self.assertIn(("passed-through", "nvrtcCompileProgram: a forked process"), self.last)
 
+    def test_a_library_that_can_not_be_observed(self):
+        self.library = ARGUMENTS.stand_in_nvvm
+        plain = self.run_program(*self.source(), kiln=False)
+        for _ in range(2):
+            self.assertEqual(self.run_program(*self.source(), expect=[]), plain)
+            self.assertIn("can't be observed", self.notes[0])
+
     def test_another_library_before(self):
         """It had a function that this one hasn't, and more than one that nobody knows."""
         for times in "1", "40":
@@ -227,7 +234,7 @@ class Inputs(StandIn):
 
     def test_what_is_not_kept(self):
         for text, why in (("OPEN_TO_WRITE", "written"), ("READ_A_DEVICE", "is none"),
-                          ("RUN_A_PROCESS", "process")):
+                          ("RUN_A_PROCESS", "process"), ("LEAVE_THE_FOLDER", "working directory")):
             self.expect_pass(*self.source(text), why=why)
 
 
