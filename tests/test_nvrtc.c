@@ -521,8 +521,8 @@ static void test_outputs_in_another_folder(void **state)
     static const char *const silent[] = {
         ".visible .entry k(\n.global .u32 _ZN42_GLOBAL__N__00000000_4_k_cu_80a6563e_113386hiddenE;",
         "_ZN27_INTERNAL_00000000_4_k_cu_k29_GLOBAL__N__00000000_4_k_cu_k6hiddenE",
-        "_ZN34_INTERNAL_00000000_4_k_cu_6bf124263std3__436_GLOBAL__N__00000000_4_k_cu_"
-        "6bf124266ignoreE",
+        ("_ZN34_INTERNAL_00000000_4_k_cu_6bf124263std3__436_GLOBAL__N__00000000_4_k_cu_"
+         "6bf124266ignoreE"),
         "_ZN34_INTERNAL_00000000_4_k_cu_6bf1242636_GLOBAL__N__00000000_4_k_cu_6bf124266hiddenE"};
     for (size_t i = 0; i < sizeof silent / sizeof *silent; i++) {
         answers.ptx = silent[i];
