@@ -22,6 +22,7 @@
 
 #include "device/nvrtc/clock_words.h"
 #include "device/nvrtc/description.h"
+#include "device/nvrtc/encoding.h"
 #include "device/nvrtc/identity.h"
 #include "device/nvrtc/inputs.h"
 #include "device/nvrtc/options.h"
@@ -542,6 +543,50 @@ static void test_outputs_in_another_folder(void **state)
     t = take("/one/k.cu", true);
     assert_false(t.moves);
     taken_done(&t);
+}
+
+/* One answer that the entry's writer made up, beside a code of four bytes. */
+static kiln_status decode_made_up(kilni_nvrtc_output output, int size_result, uint64_t size,
+                                  int get_result, int place)
+{
+    kilni_text encoded = {0};
+    kilni_nvrtc_outputs o;
+    const struct {
+        uint64_t value;
+        size_t width;
+    } numbers[] = {{1, 4},
+                   {output, 1},
+                   {(uint32_t)size_result, 4},
+                   {size, 8},
+                   {(uint32_t)get_result, 4},
+                   {(uint64_t)place, 1},
+                   {0, 4}};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        assert_int_equal(kilni_nvrtc_append_number(&encoded, numbers[i].value, numbers[i].width),
+                         KILN_OK);
+    }
+    const kiln_status status = kilni_nvrtc_outputs_decode(
+        (kiln_bytes){encoded.bytes, encoded.length}, (kiln_bytes){"code", 4}, NULL, &o);
+    if (status == KILN_OK) {
+        kilni_nvrtc_outputs_done(&o);
+    }
+    kilni_text_done(&encoded);
+    return status;
+}
+
+/* Who asks has room for as many bytes as the size says. */
+static void test_made_up_outputs(void **state)
+{
+    (void)state;
+    assert_int_equal(decode_made_up(KILNI_NVRTC_PTX, 0, 4, 0, 1), KILN_OK);
+    assert_int_equal(decode_made_up(KILNI_NVRTC_PTX, 0, 3, 0, 1), KILN_E_CORRUPT);
+    assert_int_equal(decode_made_up(KILNI_NVRTC_PTX, 0, 1, 5, 1), KILN_E_CORRUPT);
+    assert_int_equal(decode_made_up(KILNI_NVRTC_PTX, 5, 4, 0, 1), KILN_E_CORRUPT);
+    assert_int_equal(decode_made_up(KILNI_NVRTC_PTX, 0, 1, 5, 0), KILN_OK);
+    assert_int_equal(decode_made_up(KILNI_NVRTC_PTX, 5, 0, 0, 0), KILN_OK);
+    assert_int_equal(decode_made_up(KILNI_NVRTC_PTX, 0, 0, 0, 2), KILN_E_CORRUPT);
+    assert_int_equal(decode_made_up(KILNI_NVRTC_PTX, 0, 0, 0, 3), KILN_E_CORRUPT);
+    assert_int_equal(decode_made_up(KILNI_NVRTC_OUTPUT_COUNT, 0, 0, 0, 0), KILN_E_CORRUPT);
 }
 
 static void test_damaged_outputs(void **state)
@@ -1181,6 +1226,7 @@ int main(int argc, char **argv)
         IN_SCRATCH(test_damaged_reads),
         cmocka_unit_test(test_outputs),
         cmocka_unit_test(test_outputs_in_another_folder),
+        cmocka_unit_test(test_made_up_outputs),
         cmocka_unit_test(test_damaged_outputs),
         IN_SCRATCH(test_results),
         IN_SCRATCH(test_damaged_results),

@@ -258,11 +258,15 @@ static kiln_status append_pieces(kilni_text *text, kiln_bytes log, const char *f
 
 /* ---- putting it together ---- */
 
+static bool is_success(const kilni_nvrtc_answer *answer)
+{
+    return answer->size_result == KILNI_NVRTC_SUCCESS && answer->get_result == KILNI_NVRTC_SUCCESS;
+}
+
 static int place_of(const kilni_nvrtc_outputs *outputs, size_t output, bool moves)
 {
     if (output == KILNI_NVRTC_LOG) {
-        const bool has_bytes = outputs->answers[output].get_result == KILNI_NVRTC_SUCCESS;
-        return moves && has_bytes ? BYTES_IN_PIECES : BYTES_HERE;
+        return moves && is_success(&outputs->answers[output]) ? BYTES_IN_PIECES : BYTES_HERE;
     }
     return output == kilni_nvrtc_outputs_code(outputs) ? BYTES_IN_CODE : BYTES_HERE;
 }
@@ -362,7 +366,9 @@ static kiln_status read_pieces(kilni_byte_reader *reader, const char *name, kiln
     for (uint32_t i = 0; i < count && status == KILN_OK; i++) {
         const uint64_t size = kilni_read_u32(reader);
         const void *piece = kilni_read_bytes(reader, size);
-        status = piece ? kilni_text_append_bytes(log, piece, (size_t)size) : KILN_E_CORRUPT;
+        status = piece && log->length <= MAX_OUTPUT_BYTES
+                     ? kilni_text_append_bytes(log, piece, (size_t)size)
+                     : KILN_E_CORRUPT;
         if (status == KILN_OK && i + 1 < count && folder_length > 0) {
             status = kilni_text_append_bytes(log, name, folder_length);
         }
@@ -390,6 +396,15 @@ static kiln_status read_bytes(kilni_byte_reader *reader, int place, kiln_bytes c
     return reader->failed || !is_whole ? KILN_E_CORRUPT : KILN_OK;
 }
 
+/* Who asks has room for as many bytes as the first function says, and for none where it fails. */
+static bool is_sound(const kilni_nvrtc_answer *answer, int output, int place)
+{
+    return output < KILNI_NVRTC_OUTPUT_COUNT && answer->size <= MAX_OUTPUT_BYTES &&
+           place <= BYTES_IN_PIECES && (place != BYTES_IN_PIECES || output == KILNI_NVRTC_LOG) &&
+           (place == BYTES_HERE || is_success(answer)) &&
+           (answer->size == 0 || answer->size_result == KILNI_NVRTC_SUCCESS);
+}
+
 static kiln_status read_answer(kilni_byte_reader *reader, kiln_bytes code, const char *name,
                                kilni_nvrtc_outputs *outputs)
 {
@@ -399,9 +414,7 @@ static kiln_status read_answer(kilni_byte_reader *reader, kiln_bytes code, const
     answer.size = kilni_read_u64(reader);
     answer.get_result = (int)kilni_read_u32(reader);
     const uint8_t place = kilni_read_u8(reader);
-    if (reader->failed || output >= KILNI_NVRTC_OUTPUT_COUNT || outputs->answers[output].is_known ||
-        answer.size > MAX_OUTPUT_BYTES || place > BYTES_IN_PIECES ||
-        (place == BYTES_IN_PIECES && output != KILNI_NVRTC_LOG)) {
+    if (reader->failed || !is_sound(&answer, output, place) || outputs->answers[output].is_known) {
         return KILN_E_CORRUPT;
     }
     const kiln_status status = read_bytes(reader, place, code, name, &outputs->log, &answer);
