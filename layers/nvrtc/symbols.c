@@ -105,11 +105,30 @@ void *symbols_find(const struct link_map *map, const char *name)
     return NULL;
 }
 
+/* How the loader has mapped what is there: an object's headers come first in it. */
+static int protection_of(const struct link_map *map, uintptr_t address)
+{
+    const ElfW(Ehdr) *head = to_pointer(map->l_addr);
+    const ElfW(Phdr) *segments = to_pointer(map->l_addr + head->e_phoff);
+    const size_t count = bare_begins_with((const char *)head->e_ident, ELFMAG) ? head->e_phnum : 0;
+    for (size_t i = 0; i < count; i++) {
+        const uintptr_t begin = map->l_addr + segments[i].p_vaddr;
+        if (segments[i].p_type == PT_LOAD && address >= begin &&
+            address - begin < segments[i].p_memsz) {
+            const ElfW(Word) flags = segments[i].p_flags;
+            return (flags & PF_R ? PROT_READ : 0) | (flags & PF_W ? PROT_WRITE : 0) |
+                   (flags & PF_X ? PROT_EXEC : 0);
+        }
+    }
+    return PROT_READ;
+}
+
 int symbols_replace(const symbols *of, symbols_pick_fn pick, void *user)
 {
     const uintptr_t first = (uintptr_t)of->entries & ~(uintptr_t)(PAGE_BYTES - 1);
     const uintptr_t end =
         ((uintptr_t)(of->entries + of->count) + PAGE_BYTES - 1) & ~(uintptr_t)(PAGE_BYTES - 1);
+    const int protection = protection_of(of->map, (uintptr_t)of->entries);
     if (bare_protect(to_pointer(first), end - first, PROT_READ | PROT_WRITE) != 0) {
         return 0;
     }
@@ -120,6 +139,6 @@ int symbols_replace(const symbols *of, symbols_pick_fn pick, void *user)
             of->entries[i].st_value = (ElfW(Addr))picked - of->map->l_addr;
         }
     }
-    bare_protect(to_pointer(first), end - first, PROT_READ);
+    bare_protect(to_pointer(first), end - first, protection);
     return 1;
 }
