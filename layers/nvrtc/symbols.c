@@ -6,12 +6,8 @@
 
 #include "freestanding.h"
 
-/* The largest page that the system may have: what is protected is a whole number of them. */
-#if defined(__aarch64__)
-#define PAGE_BYTES UINT64_C(65536)
-#else
-#define PAGE_BYTES UINT64_C(4096)
-#endif
+/* Pages that systems have: one that is smaller than the system's is refused. */
+static const uintptr_t page_bytes[] = {4096, 16384, 65536};
 
 static void *to_pointer(ElfW(Addr) address)
 {
@@ -123,13 +119,23 @@ static int protection_of(const struct link_map *map, uintptr_t address)
     return PROT_READ;
 }
 
+/* Changes how the pages of the table are mapped. Returns 1, or 0 where that is not allowed. */
+static int protect(const symbols *of, int protection)
+{
+    const uintptr_t end = (uintptr_t)(of->entries + of->count);
+    for (size_t i = 0; i < sizeof page_bytes / sizeof *page_bytes; i++) {
+        const uintptr_t first = (uintptr_t)of->entries & ~(page_bytes[i] - 1);
+        if (bare_protect(to_pointer(first), end - first, protection) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 int symbols_replace(const symbols *of, symbols_pick_fn pick, void *user)
 {
-    const uintptr_t first = (uintptr_t)of->entries & ~(uintptr_t)(PAGE_BYTES - 1);
-    const uintptr_t end =
-        ((uintptr_t)(of->entries + of->count) + PAGE_BYTES - 1) & ~(uintptr_t)(PAGE_BYTES - 1);
     const int protection = protection_of(of->map, (uintptr_t)of->entries);
-    if (bare_protect(to_pointer(first), end - first, PROT_READ | PROT_WRITE) != 0) {
+    if (!protect(of, PROT_READ | PROT_WRITE)) {
         return 0;
     }
     for (size_t i = 0; i < of->count; i++) {
@@ -139,6 +145,6 @@ int symbols_replace(const symbols *of, symbols_pick_fn pick, void *user)
             of->entries[i].st_value = (ElfW(Addr))picked - of->map->l_addr;
         }
     }
-    bare_protect(to_pointer(first), end - first, protection);
+    protect(of, protection);
     return 1;
 }
