@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The map of kernels: its bound, and the lock of a kernel that threads share.
+ * The map of kernels: its bound, the lock of a kernel that threads share, and one that fails.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -89,11 +89,72 @@ static void test_a_kernels_lock_is_one_threads(void **state)
     assert_true(program_scene_close(&s));
 }
 
+/* ---- a kernel that fails while another thread waits for it ---- */
+
+static kiln_program_context *awaited; /* whose kernels map has to have a waiter first */
+
+static kiln_status make_kernel_awaited(void *device, void *program, const char *name,
+                                       void **ret_kernel)
+{
+    kiln_cache_stats stats = {.struct_size = sizeof stats};
+    while (kiln_program_context_get_kernel_stats(awaited, &stats) == KILN_OK && stats.waits == 0) {
+        sched_yield();
+    }
+    return scripted_cheap_ops.kernel(device, program, name, ret_kernel);
+}
+
+typedef struct asker {
+    const kiln_kernel_desc *desc;
+    kiln_status status;
+    pthread_t thread;
+} asker;
+
+static void *ask(void *user)
+{
+    asker *a = user;
+    kiln_kernel *kernel = NULL;
+    a->status = kiln_kernel_get(a->desc, &kernel, NULL);
+    kiln_kernel_release(&kernel);
+    return NULL;
+}
+
+/* That is the device's answer to the first one; each other asks it himself. */
+static void test_a_failure_is_not_for_those_who_wait(void **state)
+{
+    (void)state;
+    program_scene s = {0};
+    program_scene_init(&s);
+    kiln_device_ops ops = scripted_cheap_ops;
+    ops.kernel = make_kernel_awaited;
+    s.params.ops = &ops;
+    program_scene_open(&s);
+    awaited = s.context;
+    kiln_program_desc *program = describe_image(&s, "image");
+    kiln_kernel_desc *named = describe_kernel(program, "k");
+    script(&s.devices[0].kernel, 1, KILN_E_IO);
+    asker askers[2] = {{.desc = named}, {.desc = named}};
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(pthread_create(&askers[i].thread, NULL, ask, &askers[i]), 0);
+    }
+    int failed = 0;
+    for (int i = 0; i < 2; i++) {
+        pthread_join(askers[i].thread, NULL);
+        failed += askers[i].status == KILN_E_IO;
+        assert_true(askers[i].status == KILN_E_IO || askers[i].status == KILN_OK);
+    }
+    assert_int_equal(failed, 1);
+    assert_int_equal(atomic_load(&s.devices[0].kernel.count), 2);
+    kiln_kernel_desc_release(&named);
+    kiln_program_desc_release(&program);
+    assert_true(program_scene_close(&s));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_bound_counts_kernels),
         cmocka_unit_test(test_a_kernels_lock_is_one_threads),
+        cmocka_unit_test(test_a_failure_is_not_for_those_who_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,6 +11,7 @@
 
 #include <kiln/cache.h>
 
+#include "memory/memory.h"
 #include "memory/removal.h"
 #include "support/memory_scene.h"
 
@@ -636,6 +637,8 @@ static void test_kept_failures_are_bounded(void **state)
     assert_int_equal(kiln_cache_set_capacity(s->cache, KILN_UNLIMITED, 16), KILN_OK);
     assert_int_equal(stats_of(s->cache).retained_failures, 1);
     assert_false(is_absent(s, 0));
+    assert_int_equal(kiln_cache_set_capacity(s->cache, KILN_UNLIMITED, 15), KILN_OK);
+    assert_int_equal(stats_of(s->cache).retained_failures, 1);
     assert_int_equal(kiln_cache_set_capacity(s->cache, 16 * (2 * one + 1), 48), KILN_OK);
     fail_key(s, 5);
     fail_key(s, 6);
@@ -647,29 +650,43 @@ static void test_kept_failures_are_bounded(void **state)
     assert_true(is_absent(s, 5) && is_absent(s, 6));
 }
 
+enum { GROUPS = 300, EACH = 3 };
+
+/* In no order that a hash could keep apart: more groups share a chain than don't. */
+static uint64_t group_number(uint32_t i)
+{
+    return 1 + UINT64_C(2654435761) * i * i;
+}
+
 /* So many that the chains are made anew, with groups that share one. */
 static void test_many_groups_are_removed_one_by_one(void **state)
 {
-    enum { GROUPS = 300, EACH = 3 };
     scene *s = *state;
     open_cache(s);
     kiln_key *keys[GROUPS * EACH];
     for (uint32_t i = 0; i < GROUPS * EACH; i++) {
         keys[i] = make_key(1000 + i);
-        const kiln_reserve_params params = {.struct_size = sizeof params, .group = 1 + i % GROUPS};
+        const kiln_reserve_params params = {.struct_size = sizeof params,
+                                            .group = group_number(i % GROUPS)};
         kiln_reservation r;
         assert_int_equal(kiln_cache_reserve(s->cache, keys[i], &params, &r, NULL), KILN_OK);
         assert_int_equal(kiln_ticket_fulfil(&r.ticket, &s->objects[0], 1, 1, NULL), KILN_OK);
     }
     for (uint32_t i = 0; i < GROUPS; i += 2) {
         assert_int_equal(kiln_cache_remove(s->cache, keys[i]), KILN_OK);
-        assert_int_equal(kiln_cache_remove_group(s->cache, 1 + i), EACH - 1);
-        assert_int_equal(kiln_cache_remove_group(s->cache, 1 + i), 0);
+        assert_int_equal(kiln_cache_remove_group(s->cache, group_number(i)), EACH - 1);
+        assert_int_equal(kiln_cache_remove_group(s->cache, group_number(i)), 0);
     }
     assert_int_equal(stats_of(s->cache).entries, GROUPS / 2 * EACH);
+    assert_in_range(s->cache->groups.mask, GROUPS * EACH, 4 * GROUPS * EACH);
     kiln_cache_clear(s->cache);
+    /* Who comes next finds few chains again. */
+    kiln_pin *pin = put_with(s, 0, 1, 1, 1);
+    kiln_pin_release(&pin);
+    assert_in_range(s->cache->groups.mask, 1, GROUPS);
+    assert_int_equal(kiln_cache_remove_group(s->cache, 1), 1);
     for (uint32_t i = 0; i < GROUPS * EACH; i++) {
-        assert_int_equal(kiln_cache_remove_group(s->cache, 1 + i % GROUPS), 0);
+        assert_int_equal(kiln_cache_remove_group(s->cache, group_number(i % GROUPS)), 0);
         kiln_key_release(&keys[i]);
     }
 }

@@ -312,6 +312,26 @@ static void test_what_memory_misses_is_on_disk(void **state)
     assert_int_equal(atomic_load(&f->device.build.count), 2);
 }
 
+/* What isn't kept is counted where the rest is. */
+static void test_what_passes_through_is_counted(void **state)
+{
+    fixture *f = *state;
+    turn_on(f);
+    kiln_program_context *context = open_context(f, KILN_ENGINE_GPU, NULL);
+    assert_int_equal(ask(context, "s"), KILN_PROGRAM_FROM_BUILD);
+    script(&f->device.describe, 1, KILN_E_UNSUPPORTED);
+    assert_int_equal(ask(context, "other"), KILN_PROGRAM_FROM_PRIVATE_BUILD);
+    kilni_governed_store *held = kilni_persistent_hold_open(KILN_ENGINE_GPU);
+    assert_non_null(held);
+    assert_int_equal(kiln_program_context_drain(context, DRAIN_NS), KILN_OK);
+    kiln_store_stat stat = {.struct_size = sizeof stat};
+    assert_int_equal(kiln_store_get_stat(kilni_governed_store_of(held), &stat), KILN_OK);
+    assert_int_equal(stat.totals.builds, 1);
+    assert_int_equal(stat.totals.passed_through, 1);
+    kilni_governed_release(&held);
+    kiln_program_context_free(&context);
+}
+
 static void test_a_store_of_its_own_goes_first(void **state)
 {
     fixture *f = *state;
@@ -833,6 +853,7 @@ int main(void)
         TEST(test_contexts_know_engine_kinds),
         TEST(test_nothing_is_kept_without_a_capacity),
         TEST(test_what_memory_misses_is_on_disk),
+        TEST(test_what_passes_through_is_counted),
         TEST(test_a_store_of_its_own_goes_first),
         TEST(test_kinds_are_switched_apart),
         TEST(test_the_default_is_a_leaf_in_the_working_directory),

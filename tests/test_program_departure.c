@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A program that leaves its map just before one of its kernels is looked up: the kernel doesn't
- * stay, and is never one of another program of the same description.
+ * What happens between two looks at the maps. A program that leaves just before one of its kernels
+ * is looked up: the kernel doesn't stay, and is never one of another program of the same
+ * description. A program that comes just after a failed build of it was seen: it stays.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,6 +23,9 @@ kiln_status __wrap_kiln_cache_reserve(kiln_cache *cache, const kiln_key *key,
 
 static kiln_program_context *to_be_cleared; /* NULL: none */
 static const kiln_kernel_desc *comes_then;  /* NULL: none */
+static void (*after_failure)(void *user);   /* once; NULL: nothing */
+static void *after_failure_user;
+static void (*before_look)(void *user); /* the same, before the programs are asked next */
 
 kiln_status __wrap_kiln_cache_reserve(kiln_cache *cache, const kiln_key *key,
                                       const kiln_reserve_params *params,
@@ -34,7 +38,19 @@ kiln_status __wrap_kiln_cache_reserve(kiln_cache *cache, const kiln_key *key,
             touch_kernel(comes_then);
         }
     }
-    return __real_kiln_cache_reserve(cache, key, params, ret_reservation, error);
+    if (before_look) {
+        void (*const happens)(void *user) = before_look;
+        before_look = NULL;
+        happens(after_failure_user);
+    }
+    const kiln_status status =
+        __real_kiln_cache_reserve(cache, key, params, ret_reservation, error);
+    if (status == KILN_E_BUILD && after_failure) {
+        void (*const happens)(void *user) = after_failure;
+        after_failure = NULL;
+        happens(after_failure_user);
+    }
+    return status;
 }
 
 static void test_program_that_leaves_meanwhile(void **state)
@@ -88,11 +104,108 @@ static void test_program_that_another_follows_meanwhile(void **state)
     assert_true(program_scene_close(&s));
 }
 
+/* ---- blobs ---- */
+
+typedef struct blob_scene {
+    program_scene scene;
+    kiln_program_desc *desc;
+    uint8_t blob[8192];
+    size_t size;
+    kiln_program *program;
+} blob_scene;
+
+/* A program whose blob is at hand, and whose build failed. */
+static void open_blob_scene(blob_scene *b)
+{
+    program_scene *s = &b->scene;
+    program_scene_init(s);
+    s->params.flags = KILN_CACHE_RETAIN_FAILURES;
+    program_scene_open(s);
+    b->desc = describe_image(s, "image");
+    b->size = sizeof b->blob;
+    kiln_program *program = get_from(b->desc, KILN_PROGRAM_FROM_BUILD);
+    assert_int_equal(kiln_program_get_cache_blob(program, &b->size, b->blob), KILN_OK);
+    kiln_program_release(&program);
+    kiln_program_context_clear(s->context);
+    script(&s->devices[0].build, 2, KILN_E_BUILD);
+    assert_int_equal(kiln_program_get(b->desc, &program, NULL, NULL), KILN_E_BUILD);
+    after_failure_user = b;
+}
+
+static void close_blob_scene(blob_scene *b)
+{
+    kiln_program_desc_release(&b->desc);
+    assert_true(program_scene_close(&b->scene));
+}
+
+static kiln_program *load_blob_from(const blob_scene *b, uint32_t from)
+{
+    kiln_program *program = NULL;
+    kiln_program_result result = {.struct_size = sizeof result};
+    assert_int_equal(
+        kiln_program_create_from_cache_blob(b->desc, b->size, b->blob, &program, &result, NULL),
+        KILN_OK);
+    assert_int_equal(result.from, from);
+    return program;
+}
+
+static void load_blob(void *user)
+{
+    blob_scene *b = user;
+    b->program = load_blob_from(b, KILN_PROGRAM_FROM_BLOB);
+}
+
+static void test_blob_that_another_loads_meanwhile(void **state)
+{
+    (void)state;
+    blob_scene b = {0};
+    open_blob_scene(&b);
+    after_failure = load_blob;
+    kiln_program *program = load_blob_from(&b, KILN_PROGRAM_FROM_MEMORY);
+    assert_null(after_failure);
+    assert_ptr_equal(kiln_program_handle(program), kiln_program_handle(b.program));
+    assert_int_equal(atomic_load(&b.scene.devices[0].load.count), 1);
+    kiln_program_release(&b.program);
+    kiln_program_release(&program);
+    close_blob_scene(&b);
+}
+
+static void fail_again(void *user)
+{
+    const blob_scene *b = user;
+    kiln_program *program = NULL;
+    assert_int_equal(kiln_program_get(b->desc, &program, NULL, NULL), KILN_E_BUILD);
+}
+
+static void look_again(void *user)
+{
+    (void)user;
+    before_look = fail_again;
+}
+
+/* The blob is as good as before. */
+static void test_blob_whose_build_fails_again_meanwhile(void **state)
+{
+    (void)state;
+    blob_scene b = {0};
+    open_blob_scene(&b);
+    after_failure = look_again;
+    kiln_program *program = load_blob_from(&b, KILN_PROGRAM_FROM_BLOB);
+    assert_null(before_look);
+    assert_int_equal(atomic_load(&b.scene.devices[0].build.count), 2);
+    assert_int_equal(program_stats(&b.scene).retained_failures, 1);
+    assert_int_equal(program_stats(&b.scene).entries, 0);
+    kiln_program_release(&program);
+    close_blob_scene(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_program_that_leaves_meanwhile),
         cmocka_unit_test(test_program_that_another_follows_meanwhile),
+        cmocka_unit_test(test_blob_that_another_loads_meanwhile),
+        cmocka_unit_test(test_blob_whose_build_fails_again_meanwhile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -224,6 +224,21 @@ static void test_size(uint32_t rules, uint32_t from)
     touch(s.desc, from);
 }
 
+/* What is not adopted stays the caller's. */
+static void test_size_of_what_is_adopted()
+{
+    scene s;
+    auto *own = new text_device::program("own");
+    kiln_program *program = nullptr;
+    auto adopt = [&] { return kiln_program_adopt(s.context, 0, own, &program); };
+    expect_throw(BYTES, adopt);
+    CHECK(program == nullptr);
+    CHECK(own->text == "own");
+    CHECK(text_device::live == 1);
+    CHECK(adopt() == KILN_OK);
+    kiln_program_release(&program);
+}
+
 static void test_links(uint32_t rules, uint32_t from)
 {
     scene s(nullptr, rules);
@@ -315,8 +330,11 @@ static void test_blobs(uint32_t rules, uint32_t from)
     auto load_it = [&] {
         return kiln_program_create_from_cache_blob(s.desc, size, blob, &program, nullptr, nullptr);
     };
-    expect_throw(LOAD, load_it);
-    CHECK(program == nullptr);
+    for (op which : {LOAD, BYTES}) {
+        expect_throw(which, load_it);
+        CHECK(program == nullptr);
+        CHECK(text_device::live == 0);
+    }
     CHECK(load_it() == KILN_OK);
     kiln_program_release(&program);
 }
@@ -328,6 +346,7 @@ int main()
     test_build_that_others_wait_for();
     test_size(KILN_RULES_ALL, KILN_PROGRAM_FROM_BUILD);
     test_size(KILN_RULES_SYCL, KILN_PROGRAM_FROM_PRIVATE_BUILD);
+    test_size_of_what_is_adopted();
     test_links(KILN_RULES_ALL, KILN_PROGRAM_FROM_BUILD);
     test_links(KILN_RULES_SYCL, KILN_PROGRAM_FROM_PRIVATE_BUILD);
     test_with_a_store();

@@ -41,7 +41,18 @@ static int tear_down(void **state)
 static const int seven = 7;
 static const kiln_spec_constant constant = {3, {&seven, sizeof seven}};
 
-/* All that a description may have. Linked with another one where @link is not NULL. */
+/* What fails says so in its error. */
+static kiln_status describe_by(program_scene *s, const kiln_program_desc_params *params,
+                               kiln_program_desc **ret_desc)
+{
+    kiln_error error = {.struct_size = sizeof error};
+    const kiln_status status = kiln_program_desc_new(s->context, params, ret_desc, &error);
+    assert_int_equal(error.status, status);
+    assert_int_equal(error.text[0] == '\0', status == KILN_OK);
+    return status;
+}
+
+/* All that a description may have. */
 static kiln_status describe_all(program_scene *s, const char *text, kiln_program_desc **ret_desc)
 {
     kiln_program_desc_params params = image_of(text);
@@ -51,7 +62,7 @@ static kiln_status describe_all(program_scene *s, const char *text, kiln_program
     params.constant_count = 1;
     params.device = 1;
     params.name = "all of it";
-    return kiln_program_desc_new(s->context, &params, ret_desc, NULL);
+    return describe_by(s, &params, ret_desc);
 }
 
 static kiln_status run_description(program_scene *s)
@@ -66,7 +77,7 @@ static kiln_status run_description(program_scene *s)
                                                  .linked_count = 2,
                                                  .options.link = "-e",
                                                  .device = 1};
-        status = kiln_program_desc_new(s->context, &params, &link, NULL);
+        status = describe_by(s, &params, &link);
     }
     if (status == KILN_OK) {
         status = kiln_kernel_desc_new(link, "k", &kernel);
@@ -186,9 +197,11 @@ static void test_failing_allocations_of_a_blob(void **state)
     kiln_program_release(&program);
     for (size_t n = 1;; n++) {
         kiln_program_context_clear(s->context);
+        kiln_error error = {.struct_size = sizeof error};
         failing_malloc_arm(n);
         const kiln_status status =
-            kiln_program_create_from_cache_blob(desc, size, blob, &program, NULL, NULL);
+            kiln_program_create_from_cache_blob(desc, size, blob, &program, NULL, &error);
+        assert_int_equal(error.status, status);
         if (failing_malloc_disarm() < n) {
             assert_int_equal(status, KILN_OK);
             break;
@@ -198,6 +211,24 @@ static void test_failing_allocations_of_a_blob(void **state)
     }
     kiln_program_release(&program);
     kiln_program_desc_release(&desc);
+}
+
+/* What is not adopted stays its caller's. */
+static void test_failing_allocations_of_an_adoption(void **state)
+{
+    program_scene *s = *state;
+    program_scene_open(s);
+    scripted_program *own = NULL;
+    assert_int_equal(scripted_build(&s->devices[0], 1, &own), KILN_OK);
+    kiln_program *program = NULL;
+    for (size_t n = 1; !program; n++) {
+        failing_malloc_arm(n);
+        const kiln_status status = kiln_program_adopt(s->context, 0, own, &program);
+        const bool has_run_out = failing_malloc_disarm() >= n;
+        assert_int_equal(status, has_run_out ? KILN_E_NO_MEMORY : KILN_OK);
+        assert_int_equal(atomic_load(&s->devices[0].live_programs), 1);
+    }
+    kiln_program_release(&program);
 }
 
 static void test_failing_allocations_of_kernels(void **state)
@@ -355,6 +386,7 @@ static void test_wrong_descriptions(void **state)
     assert_int_equal(kiln_program_desc_new(s->context, &good, NULL, NULL), KILN_E_INVALID);
 #define REFUSE(change)                                                                             \
     params = good;                                                                                 \
+    error.status = KILN_OK;                                                                        \
     change;                                                                                        \
     assert_int_equal(kiln_program_desc_new(s->context, &params, &desc, &error), KILN_E_INVALID);   \
     assert_int_equal(error.status, KILN_E_INVALID)
@@ -367,22 +399,33 @@ static void test_wrong_descriptions(void **state)
     REFUSE(params.linked_count = 1);
     const kiln_spec_constant empty = {1, {NULL, 4}};
     REFUSE((params.constants = &empty, params.constant_count = 1));
+    const kiln_spec_constant twice[] = {constant, constant};
+    REFUSE((params.constants = twice, params.constant_count = 2));
     params = good;
     params.device = 1;
     other = describe(s, &params);
     const kiln_program_desc *const inputs[] = {other, NULL};
-    params = (kiln_program_desc_params){
+    good = (kiln_program_desc_params){
         .struct_size = sizeof params, .linked = inputs, .linked_count = 1};
-    assert_int_equal(kiln_program_desc_new(s->context, &params, &desc, NULL), KILN_E_INVALID);
-    params.device = 1;
-    desc = describe(s, &params);
-    params.linked_count = 2;
-    kiln_program_desc *more = NULL;
-    assert_int_equal(kiln_program_desc_new(s->context, &params, &more, NULL), KILN_E_INVALID);
+    REFUSE(params.device = 0);
+    good.device = 1;
+    desc = describe(s, &good);
+    kiln_program_desc *const first = desc;
+    REFUSE(params.linked_count = 2);
     const kiln_program_desc *const links[] = {desc};
-    params.linked = links;
-    params.linked_count = 1;
-    assert_int_equal(kiln_program_desc_new(s->context, &params, &more, NULL), KILN_E_INVALID);
+    REFUSE(params.linked = links);
+    program_scene elsewhere = *s;
+    program_scene_open(&elsewhere);
+    kiln_program_desc_params same = image_of("image");
+    same.device = 1;
+    kiln_program_desc *foreign = describe(&elsewhere, &same);
+    const kiln_program_desc *const foreigners[] = {foreign};
+    REFUSE(params.linked = foreigners);
+    kiln_program_desc_release(&foreign);
+    kiln_program_context_free(&elsewhere.context);
+    assert_ptr_equal(desc, first);
+    good = image_of("image");
+    kiln_program_desc *more = NULL;
     script(&s->devices[0].describe, 1, KILN_E_IO);
     assert_int_equal(kiln_program_desc_new(s->context, &good, &more, &error), KILN_E_IO);
     kiln_program_desc_release(&desc);
@@ -439,6 +482,26 @@ static void test_wrong_kernels(void **state)
     kiln_program_desc_release(&desc);
 }
 
+/* A result that doesn't say how large it is. */
+static void test_wrong_results(void **state)
+{
+    program_scene *s = *state;
+    program_scene_open(s);
+    kiln_program_desc *desc = describe_image(s, "image");
+    kiln_program *program = NULL;
+    kiln_program_result result = {0};
+    const uint8_t blob[1] = {0};
+    for (int is_in_memory = 0; is_in_memory < 2; is_in_memory++) {
+        assert_int_equal(kiln_program_get(desc, &program, &result, NULL), KILN_E_INVALID);
+        assert_int_equal(
+            kiln_program_create_from_cache_blob(desc, sizeof blob, blob, &program, &result, NULL),
+            KILN_E_INVALID);
+        assert_null(program);
+        touch(desc, is_in_memory ? KILN_PROGRAM_FROM_MEMORY : KILN_PROGRAM_FROM_BUILD);
+    }
+    kiln_program_desc_release(&desc);
+}
+
 /* Ops that were written when there were fewer slots. */
 static void test_ops_of_before(void **state)
 {
@@ -478,10 +541,12 @@ int main(void)
         TEST(test_failing_allocations_of_a_context),
         TEST(test_failing_allocations_of_the_way),
         TEST(test_failing_allocations_of_a_blob),
+        TEST(test_failing_allocations_of_an_adoption),
         TEST(test_failing_allocations_of_kernels),
         TEST(test_threads_while_programs_come_and_go),
         TEST(test_wrong_descriptions),
         TEST(test_wrong_kernels),
+        TEST(test_wrong_results),
         TEST(test_ops_of_before),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

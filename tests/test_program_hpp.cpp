@@ -195,6 +195,10 @@ static void test_what_fails()
     const std::vector<std::uint8_t> half(blob.begin(), blob.begin() + 20);
     CHECK(fails([&] { return kiln::program(f, half); }, status::corrupt));
     CHECK(text_of(kiln::program(f, blob)) == "built f");
+    /* A text that goes on behind a zero byte is no other's beginning. */
+    const std::string two("k\0l", 3);
+    CHECK(fails([&] { return kiln::kernel_desc(f, two); }, status::invalid_arguments));
+    CHECK(fails([&] { return kiln::program(f).get_kernel(two); }, status::invalid_arguments));
     context.clear();
     CHECK(text_of(kiln::program(f, std::vector<std::uint8_t>())) == "built f");
 }

@@ -16,6 +16,7 @@
 #include "program/context.h"
 #include "program/obtain.h"
 #include "support/program_scene.h"
+#include "support/store_scene.h"
 
 static int set_up(void **state)
 {
@@ -152,6 +153,31 @@ static void test_uses_of_kernels_count_for_the_program(void **state)
     kiln_program_desc_release(&desc);
 }
 
+/* Also where they are as many as an object's frequency counts. */
+static void test_uses_of_kernels_keep_the_program(void **state)
+{
+    program_scene *s = *state;
+    s->params.max_programs = 2;
+    s->params.policy = KILN_POLICY_LRU;
+    program_scene_open(s);
+    kiln_program_desc *desc = describe_image(s, "image");
+    kiln_kernel_desc *named = describe_kernel(desc, "k");
+    for (int i = 0; i < 40; i++) {
+        touch_kernel(named);
+    }
+    for (int i = 0; i < 3; i++) {
+        const char text[] = {(char)('a' + i), '\0'};
+        kiln_program_desc *other = describe_image(s, text);
+        touch(other, KILN_PROGRAM_FROM_BUILD);
+        kiln_program_desc_release(&other);
+        touch_kernel(named);
+    }
+    touch(desc, KILN_PROGRAM_FROM_MEMORY);
+    assert_int_equal(atomic_load(&s->devices[0].kernel.count), 1);
+    kiln_kernel_desc_release(&named);
+    kiln_program_desc_release(&desc);
+}
+
 /* ---- devices that share ---- */
 
 static void test_adopted_programs_serve_all_that_share_their_device(void **state)
@@ -176,6 +202,14 @@ static void test_adopted_programs_serve_all_that_share_their_device(void **state
         }
         kiln_kernel *none = NULL;
         assert_int_equal(kiln_program_get_kernel(program, "k", 2, &none, NULL), KILN_E_INVALID);
+        kiln_program *other = NULL;
+        scripted_program *others = NULL;
+        assert_int_equal(scripted_build(&s->devices[2], 1, &others), KILN_OK);
+        assert_int_equal(kiln_program_adopt(s->context, 2, others, &other), KILN_OK);
+        assert_int_equal(kiln_program_get_kernel(other, "k", on, &none, NULL), KILN_E_INVALID);
+        kiln_kernel *kernel = kernel_of(other, "k", 2);
+        kiln_kernel_release(&kernel);
+        kiln_program_release(&other);
         assert_int_equal(atomic_load(&s->devices[on].live_programs), 1);
         kiln_program_release(&program);
         assert_int_equal(atomic_load(&s->devices[on].live_programs), 0);
@@ -188,10 +222,16 @@ static void test_adopted_programs_serve_all_that_share_their_device(void **state
 static void test_what_is_held_may_be_asked_after_its_context(void **state)
 {
     program_scene *s = *state;
+    char directory[SCRATCH_DIRECTORY_SIZE];
+    scratch_make(directory);
+    assert_int_equal(kiln_store_open(directory, NULL, &s->params.store, NULL), KILN_OK);
     program_scene_open(s);
     kiln_program_desc *desc = describe_image(s, "image"), *absent = describe_image(s, "other");
     kiln_kernel_desc *named = describe_kernel(desc, "k");
     kiln_program *program = get_from(desc, KILN_PROGRAM_FROM_BUILD), *again = NULL;
+    uint8_t blob[8192];
+    size_t size = sizeof blob;
+    assert_int_equal(kiln_program_get_cache_blob(program, &size, blob), KILN_OK);
     touch_kernel(named);
     kiln_program_context_free(&s->context);
     kiln_kernel *kernel = kernel_of(program, "k", 0);
@@ -201,6 +241,9 @@ static void test_what_is_held_may_be_asked_after_its_context(void **state)
     assert_int_equal(caching.store, KILN_UNCACHED_OFF);
     assert_int_equal(kiln_program_get(absent, &again, NULL, NULL), KILN_E_INVALID);
     assert_int_equal(kiln_program_get(desc, &again, NULL, NULL), KILN_E_INVALID);
+    assert_int_equal(kiln_program_create_from_cache_blob(desc, size, blob, &again, NULL, NULL),
+                     KILN_E_INVALID);
+    assert_null(again);
     kiln_kernel *other = NULL;
     assert_int_equal(kiln_kernel_get(named, &other, NULL), KILN_E_INVALID);
     kiln_program_release(&program);
@@ -210,6 +253,8 @@ static void test_what_is_held_may_be_asked_after_its_context(void **state)
     kiln_kernel_desc_release(&named);
     kiln_program_desc_release(&absent);
     kiln_program_desc_release(&desc);
+    kiln_store_close(&s->params.store);
+    scratch_remove(directory);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -221,6 +266,7 @@ int main(void)
         TEST(test_failures_that_are_kept_are_bounded),
         TEST(test_keys_of_the_maps_have_no_long_parts),
         TEST(test_uses_of_kernels_count_for_the_program),
+        TEST(test_uses_of_kernels_keep_the_program),
         TEST(test_adopted_programs_serve_all_that_share_their_device),
         TEST(test_what_is_held_may_be_asked_after_its_context),
     };

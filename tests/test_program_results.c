@@ -10,6 +10,9 @@
 
 #include <cmocka.h>
 
+#include <pthread.h>
+#include <sched.h>
+
 #include "support/program_scene.h"
 #include "support/store_scene.h"
 
@@ -105,6 +108,28 @@ static void test_blob_of_what_is_not_kept(void **state)
     kiln_program_desc_release(&desc);
 }
 
+/* What is made of a blob goes with its image, as what was built does. */
+static void test_blob_of_an_image(void **state)
+{
+    program_scene *s = *state;
+    program_scene_open(s);
+    kiln_program_desc_params params = image_of("image");
+    params.image = 7;
+    kiln_program_desc *desc = describe(s, &params);
+    kiln_program *program = get_from(desc, KILN_PROGRAM_FROM_BUILD);
+    uint8_t blob[8192];
+    const size_t size = get_blob(program, blob, sizeof blob);
+    kiln_program_release(&program);
+    for (int is_of_blob = 0; is_of_blob < 2; is_of_blob++) {
+        assert_int_equal(kiln_program_context_remove_image(s->context, 7), 1);
+        assert_int_equal(atomic_load(&s->devices[0].live_programs), 0);
+        assert_int_equal(
+            kiln_program_create_from_cache_blob(desc, size, blob, &program, NULL, NULL), KILN_OK);
+        kiln_program_release(&program);
+    }
+    kiln_program_desc_release(&desc);
+}
+
 /* A build's failure that is kept says nothing of a blob. */
 static void test_blob_after_a_kept_failure(void **state)
 {
@@ -133,6 +158,36 @@ static void test_blob_after_a_kept_failure(void **state)
     kiln_program_desc_release(&desc);
 }
 
+/* What a store has of the same key is no blob. */
+static void test_entry_of_another_kind(void **state)
+{
+    program_scene *s = *state;
+    program_scene_open(s);
+    kiln_program_desc *desc = describe_image(s, "image");
+    kiln_program *program = get_from(desc, KILN_PROGRAM_FROM_BUILD);
+    uint8_t bytes[8192];
+    const size_t size = get_blob(program, bytes, sizeof bytes);
+    kiln_program_release(&program);
+    kiln_program_context_clear(s->context);
+    kiln_entry *blob = NULL, *other = NULL;
+    assert_int_equal(kiln_entry_decode(bytes, size, &blob), KILN_OK);
+    const kiln_entry_params params = {.struct_size = sizeof params,
+                                      .key = kiln_entry_key(blob),
+                                      .kind = KILN_ENTRY_PROGRAM,
+                                      .payload = kiln_entry_payload(blob)};
+    assert_int_equal(kiln_entry_new(&params, &other), KILN_OK);
+    const kiln_bytes encoding = kiln_entry_encoding(other);
+    kiln_error error = {.struct_size = sizeof error};
+    assert_int_equal(kiln_program_create_from_cache_blob(desc, encoding.size, encoding.data,
+                                                         &program, NULL, &error),
+                     KILN_E_REFUSED);
+    assert_non_null(strstr(error.text, "no cache blob"));
+    assert_null(program);
+    kiln_entry_release(&other);
+    kiln_entry_release(&blob);
+    kiln_program_desc_release(&desc);
+}
+
 static void test_blobs_count(void **state)
 {
     program_scene *s = *state;
@@ -146,6 +201,23 @@ static void test_blobs_count(void **state)
     assert_int_equal(program_stats(s).bytes, 1000 + size);
     kiln_program_context_clear(s->context);
     assert_int_equal(program_stats(s).bytes, 0);
+    assert_int_equal(program_stats(s).lingering_bytes, 1000 + size);
+    kiln_program_release(&program);
+    assert_int_equal(program_stats(s).lingering_bytes, 0);
+    /* Of what is made of one, too; or of one that has left already. */
+    uint8_t blob[8192];
+    program = get_from(desc, KILN_PROGRAM_FROM_BUILD);
+    assert_int_equal(get_blob(program, blob, sizeof blob), size);
+    kiln_program_release(&program);
+    kiln_program_context_clear(s->context);
+    assert_int_equal(kiln_program_create_from_cache_blob(desc, size, blob, &program, NULL, NULL),
+                     KILN_OK);
+    assert_int_equal(program_stats(s).bytes, 1000 + size);
+    kiln_program_release(&program);
+    kiln_program_context_clear(s->context);
+    program = get_from(desc, KILN_PROGRAM_FROM_BUILD);
+    kiln_program_context_clear(s->context);
+    assert_int_equal(get_blob(program, NULL, 0), size);
     assert_int_equal(program_stats(s).lingering_bytes, 1000 + size);
     kiln_program_release(&program);
     assert_int_equal(program_stats(s).lingering_bytes, 0);
@@ -180,6 +252,85 @@ static void test_blobs_need_room(void **state)
     }
 }
 
+/* One that alone needs more than there is goes, and no other for it. */
+static void test_blob_that_is_too_large(void **state)
+{
+    program_scene *s = *state;
+    s->params.max_bytes = 4000;
+    program_scene_open(s);
+    kiln_program_desc *other = describe_image(s, "other"), *desc = describe_image(s, "image");
+    touch(other, KILN_PROGRAM_FROM_BUILD);
+    s->devices[0].bytes = 3900;
+    kiln_program *program = get_from(desc, KILN_PROGRAM_FROM_BUILD);
+    assert_int_equal(program_stats(s).entries, 2);
+    const size_t size = get_blob(program, NULL, 0);
+    assert_int_equal(program_stats(s).bytes, strlen("other"));
+    assert_int_equal(program_stats(s).lingering_bytes, 3900 + size);
+    assert_int_equal(program_stats(s).evictions, 1);
+    touch(other, KILN_PROGRAM_FROM_MEMORY);
+    kiln_program_release(&program);
+    kiln_program_desc_release(&desc);
+    kiln_program_desc_release(&other);
+}
+
+/* A thread that comes while a program is being built: with its blob, or without. */
+typedef struct latecomer {
+    program_scene *scene;
+    kiln_program_desc *desc;
+    uint8_t blob[8192];
+    size_t size; /* 0: none */
+    pthread_t thread;
+    kiln_status status;
+    kiln_program_result result;
+} latecomer;
+
+static void *come(void *user)
+{
+    latecomer *late = user;
+    kiln_program *program = NULL;
+    late->status = kiln_program_create_from_cache_blob(late->desc, late->size, late->blob, &program,
+                                                       &late->result, NULL);
+    kiln_program_release(&program);
+    return NULL;
+}
+
+static void let_it_wait(void *user)
+{
+    latecomer *late = user;
+    assert_int_equal(pthread_create(&late->thread, NULL, come, late), 0);
+    while (program_stats(late->scene).waits == 0) {
+        sched_yield();
+    }
+}
+
+static void build_while_it_waits(latecomer *late)
+{
+    scripted_device *device = &late->scene->devices[0];
+    late->result = (kiln_program_result){.struct_size = sizeof late->result};
+    device->while_building = let_it_wait;
+    device->user = late;
+    touch(late->desc, KILN_PROGRAM_FROM_BUILD);
+    device->while_building = NULL;
+    pthread_join(late->thread, NULL);
+    assert_int_equal(late->status, KILN_OK);
+    assert_int_equal(late->result.from, KILN_PROGRAM_FROM_MEMORY);
+    assert_int_equal(late->result.waited, 1);
+    assert_true(late->result.wait_ns > 0);
+}
+
+static void test_blob_that_waits_says_so(void **state)
+{
+    program_scene *s = *state;
+    program_scene_open(s);
+    latecomer late = {.scene = s, .desc = describe_image(s, "image")};
+    kiln_program *program = get_from(late.desc, KILN_PROGRAM_FROM_BUILD);
+    late.size = get_blob(program, late.blob, sizeof late.blob);
+    kiln_program_release(&program);
+    kiln_program_context_clear(s->context);
+    build_while_it_waits(&late);
+    kiln_program_desc_release(&late.desc);
+}
+
 /* ---- results and errors ---- */
 
 static void test_no_store_is_no_miss(void **state)
@@ -194,6 +345,31 @@ static void test_no_store_is_no_miss(void **state)
     assert_int_equal(result.store, KILN_OK);
     kiln_program_release(&program);
     kiln_program_desc_release(&desc);
+}
+
+/* By whoever finds it, and once. */
+static void test_hits_are_counted_once(void **state)
+{
+    program_scene *s = *state;
+    char directory[SCRATCH_DIRECTORY_SIZE];
+    scratch_make(directory);
+    assert_int_equal(kiln_store_open(directory, NULL, &s->params.store, NULL), KILN_OK);
+    program_scene_open(s);
+    latecomer late = {.scene = s, .desc = describe_image(s, "image")};
+    build_while_it_waits(&late);
+    touch(late.desc, KILN_PROGRAM_FROM_MEMORY);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(kiln_program_context_drain(s->context, UINT64_C(60000000000)), KILN_OK);
+        kiln_store_stat stat = {.struct_size = sizeof stat};
+        assert_int_equal(kiln_store_get_stat(s->params.store, &stat), KILN_OK);
+        assert_int_equal(stat.totals.hits_memory, 2);
+        assert_int_equal(stat.totals.waits, 1);
+        assert_int_equal(stat.totals.builds, 1);
+    }
+    kiln_program_desc_release(&late.desc);
+    kiln_program_context_free(&s->context);
+    kiln_store_close(&s->params.store);
+    scratch_remove(directory);
 }
 
 /* An error that was overcome is none. */
@@ -237,6 +413,31 @@ static void test_an_entry_that_can_not_be_loaded_stays(void **state)
     }
     kiln_store_close(&s->params.store);
     scratch_remove(directory);
+}
+
+static void test_reasons_say_what_was_met(void **state)
+{
+    program_scene *s = *state;
+    script(&s->devices[0].identity, 1, KILN_E_UNSUPPORTED);
+    program_scene_open(s);
+    kiln_program_desc *desc = describe_image(s, "image");
+    const kiln_program_caching caching = caching_of(desc);
+    assert_int_equal(caching.memory, KILN_UNCACHED_DEVICE);
+    assert_non_null(strstr(caching.text, kiln_uncached_text(KILN_UNCACHED_DEVICE)));
+    assert_non_null(strstr(caching.text, ": what the builds of scripted depend on"));
+    kiln_program_desc_release(&desc);
+}
+
+/* Where the device can't tell, a link is as large as all that is linked. */
+static void test_size_of_a_link(void **state)
+{
+    program_scene *s = *state;
+    program_scene_open(s);
+    kiln_program_desc *input = NULL, *link = describe_link(s, &input);
+    touch(link, KILN_PROGRAM_FROM_BUILD);
+    assert_int_equal(program_stats(s).bytes, strlen("input"));
+    kiln_program_desc_release(&link);
+    kiln_program_desc_release(&input);
 }
 
 /* ---- ops ---- */
@@ -364,12 +565,19 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_no_blob_of_what_changed_meanwhile),
         TEST(test_blob_of_what_is_not_kept),
+        TEST(test_blob_of_an_image),
         TEST(test_blob_after_a_kept_failure),
+        TEST(test_entry_of_another_kind),
         TEST(test_blobs_count),
         TEST(test_blobs_need_room),
+        TEST(test_blob_that_is_too_large),
+        TEST(test_blob_that_waits_says_so),
         TEST(test_no_store_is_no_miss),
+        TEST(test_hits_are_counted_once),
         TEST(test_room_is_made_without_an_error),
         TEST(test_an_entry_that_can_not_be_loaded_stays),
+        TEST(test_reasons_say_what_was_met),
+        TEST(test_size_of_a_link),
         TEST(test_ops_that_lack_something),
         TEST(test_ops_that_make_nothing),
     };

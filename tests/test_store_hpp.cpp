@@ -170,6 +170,32 @@ static void test_packs(const std::string &folder)
     CHECK(text_of(into.get(key_of("a"))) == "1");
 }
 
+/* No path is another one's beginning. */
+static void test_paths_are_whole(const std::string &folder)
+{
+    const std::string path = folder + "/whole.kpack", longer = path + '\0' + "x";
+    const kiln::store into(folder + "/from-whole");
+    CHECK(kiln::pack_writer(path).finish() == status::success);
+    const kiln_unpack_params params = kiln::params<kiln_unpack_params>();
+    int refused = 0;
+#ifdef KILN_NO_EXCEPTIONS
+    refused += !kiln::pack_writer(longer);
+    refused += kiln::unpack(longer, params, into) == status::invalid_arguments;
+#else
+    try {
+        kiln::pack_writer writer(longer);
+    } catch (const kiln::error &failed) {
+        refused += failed.status() == status::invalid_arguments;
+    }
+    try {
+        kiln::unpack(longer, params, into);
+    } catch (const kiln::error &failed) {
+        refused += failed.status() == status::invalid_arguments;
+    }
+#endif
+    CHECK(refused == 2);
+}
+
 static const char *look_up(void *user, const char *name)
 {
     if (std::strcmp(name, "KILN_DIR") == 0) {
@@ -211,6 +237,7 @@ int main()
     test_walks(folder);
     test_what_can_not_be_opened();
     test_packs(folder);
+    test_paths_are_whole(folder);
     test_configuration(folder);
     CHECK(nftw(folder.c_str(), remove_one, 16, FTW_DEPTH | FTW_PHYS) == 0);
     return 0;

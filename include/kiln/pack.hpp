@@ -24,7 +24,9 @@ class pack_writer
     {
         kiln_error described = params<kiln_error>();
         const kiln_status code =
-            kiln_pack_writer_open(path.c_str(), &chosen, writer_.address(), &described);
+            detail::is_text(path)
+                ? kiln_pack_writer_open(path.c_str(), &chosen, writer_.address(), &described)
+                : KILN_E_INVALID;
         detail::check(code, &described);
     }
 
@@ -59,7 +61,9 @@ inline status unpack(const std::string &path, const kiln_unpack_params &chosen, 
 {
     kiln_error described = params<kiln_error>();
     const kiln_status code =
-        kiln_pack_unpack(path.c_str(), &chosen, into.get(), ret_report, &described);
+        detail::is_text(path)
+            ? kiln_pack_unpack(path.c_str(), &chosen, into.get(), ret_report, &described)
+            : KILN_E_INVALID;
     return detail::check(code, &described);
 }
 

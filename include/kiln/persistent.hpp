@@ -58,8 +58,8 @@ inline int get_persistent_cache_capacity()
 /* @dir  empty, the default: a directory of our own in the working directory */
 inline status set_persistent_cache_dir(const std::string &dir)
 {
-    const bool is_path = dir.find('\0') == std::string::npos;
-    return detail::check(is_path ? kiln_persistent_set_dir(dir.c_str()) : KILN_E_INVALID);
+    return detail::check(detail::is_text(dir) ? kiln_persistent_set_dir(dir.c_str())
+                                              : KILN_E_INVALID);
 }
 
 /* As it was set; a relative one with "./" before it. */

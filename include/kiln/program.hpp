@@ -200,7 +200,9 @@ class kernel_desc : public detail::reference<kiln_kernel_desc, detail::retain_ke
     kernel_desc(const program_desc &program, const std::string &name) : kernel_desc()
     {
         kiln_kernel_desc *made = nullptr;
-        detail::check(kiln_kernel_desc_new(program.get(), name.c_str(), &made));
+        detail::check(detail::is_text(name)
+                          ? kiln_kernel_desc_new(program.get(), name.c_str(), &made)
+                          : KILN_E_INVALID);
         *this = kernel_desc(made);
     }
 };
@@ -316,7 +318,9 @@ class program : public detail::hold<kiln_program, detail::retain_program, kiln_p
         kiln_kernel *found = nullptr;
         kiln_error described = params<kiln_error>();
         const kiln_status code =
-            kiln_program_get_kernel(get(), name.c_str(), device, &found, &described);
+            detail::is_text(name)
+                ? kiln_program_get_kernel(get(), name.c_str(), device, &found, &described)
+                : KILN_E_INVALID;
         detail::check(code, &described);
         return kernel(found);
     }

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <string>
 #include <utility>
 
 #include <kiln/status.h>
@@ -137,6 +138,12 @@ inline status check(kiln_status code, const kiln_error *described = nullptr)
     (void)described;
 #endif
     return static_cast<status>(code);
+}
+
+/* Whether a C call would see all of a text: it ends at a zero byte there. */
+inline bool is_text(const std::string &bytes) noexcept
+{
+    return bytes.find('\0') == std::string::npos;
 }
 
 /* One of the holds that are counted. Retain and Release are the C calls of T; View is what

@@ -95,10 +95,10 @@ class store
     {
         kiln_error described = params<kiln_error>();
         kiln_store *opened = nullptr;
-        const bool is_text = location.find('\0') == std::string::npos;
         const kiln_status code =
-            is_text ? kiln_store_open(location.c_str(), &chosen, &opened, &described)
-                    : KILN_E_INVALID;
+            detail::is_text(location)
+                ? kiln_store_open(location.c_str(), &chosen, &opened, &described)
+                : KILN_E_INVALID;
         store_ = owner(opened);
         if (code < 0 && ret_error) {
             *ret_error =

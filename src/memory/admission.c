@@ -23,6 +23,18 @@ void kilni_shrink_locked(kiln_cache *cache, kilni_aftermath *after)
     shrink_to_locked(cache, cache->max_bytes, cache->max_entries, after);
 }
 
+void kilni_readmit_locked(kilni_object *object, kilni_aftermath *after)
+{
+    kiln_cache *cache = object->cache;
+    if (cache->policy == KILN_POLICY_NO_EVICT) {
+        return;
+    }
+    if (object->bytes > cache->max_bytes) {
+        kilni_evict_locked(object, KILN_EVICTED_CAPACITY, after);
+    }
+    kilni_shrink_locked(cache, after);
+}
+
 /* Room beside what is resident and what flights have reserved. */
 static bool has_free_room(const kiln_cache *cache, uint64_t bytes)
 {

@@ -43,6 +43,16 @@ void kilni_failure_drop_locked(kilni_flight *failure)
     kilni_flight_free(failure);
 }
 
+void kilni_failure_forget(kiln_cache *cache, const kiln_key *key)
+{
+    pthread_mutex_lock(&cache->lock);
+    kilni_slot *slot = kilni_table_find(&cache->pending, key);
+    if (slot && slot->state == KILNI_SLOT_FAILED) {
+        kilni_failure_drop_locked((kilni_flight *)slot);
+    }
+    pthread_mutex_unlock(&cache->lock);
+}
+
 /* The last one is kept in any case: who asks for it again may be about to. */
 void kilni_failures_shrink_locked(kiln_cache *cache)
 {

@@ -14,6 +14,9 @@ void kilni_failure_keep_locked(kilni_flight *flight);
 /* Drops a failure that is kept. */
 void kilni_failure_drop_locked(kilni_flight *failure);
 
+/* Drops what is kept of a key's failure, and nothing that came since. No lock held. */
+void kilni_failure_forget(kiln_cache *cache, const kiln_key *key);
+
 /* Drops the oldest ones until no more are kept than the cache's capacity lets. */
 void kilni_failures_shrink_locked(kiln_cache *cache);
 

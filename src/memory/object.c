@@ -60,9 +60,7 @@ void kilni_object_grow(kilni_object *object, uint64_t more_bytes)
     object->bytes += more_bytes;
     if (kilni_object_is_resident(object)) {
         cache->bytes += more_bytes;
-        if (cache->policy != KILN_POLICY_NO_EVICT) {
-            kilni_shrink_locked(cache, &after);
-        }
+        kilni_readmit_locked(object, &after);
     } else {
         cache->lingering_bytes += more_bytes;
     }

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/params.h"
 #include "base/revision.h"
+#include "memory/failure.h"
 #include "os/clock.h"
 #include "program/obtain.h"
 
@@ -173,7 +174,7 @@ static kiln_status check_blob(const kiln_program_desc *desc, const kiln_entry *b
     const kiln_key *wanted = NULL;
     const kiln_status status = kilni_desc_blob_key(desc, &wanted);
     if (status != KILN_OK) {
-        return status;
+        return kilni_error_set(error, status, 0, "%s", kiln_status_text(status));
     }
     if (kiln_entry_kind_of(blob) != KILN_ENTRY_BLOB) {
         return kilni_error_set(error, KILN_E_REFUSED, 0, "the entry is no cache blob");
@@ -223,21 +224,24 @@ static kiln_status load_blob(kilni_live_program *program, size_t size, const uin
 /* Asks memory first, so that threads that come together load once. What it has may be the failure
  * of a build, which says nothing of the blob. */
 static kiln_status reserve(const kiln_program_desc *desc, kiln_reservation *ret_reservation,
-                           kiln_error *error)
+                           kiln_program_result *result, kiln_error *error)
 {
     *ret_reservation = (kiln_reservation){.outcome = KILN_BYPASS};
     if (kilni_caching_of_desc(desc) != KILN_UNCACHED_NOT) {
         return KILN_OK;
     }
     kiln_cache *programs = desc->context->programs;
-    const kiln_reserve_params params = {.struct_size = sizeof params, .group = desc->image};
+    kilni_request_result asked = {0};
     kiln_error own = {.struct_size = sizeof own};
-    kiln_status status =
-        kiln_cache_reserve(programs, desc->memory_key, &params, ret_reservation, &own);
+    kiln_status status = kilni_request_reserve(programs, desc->memory_key, desc->image,
+                                               ret_reservation, &asked, &own);
     if (status == KILN_E_BUILD) {
-        kiln_cache_remove(programs, desc->memory_key);
-        status = kiln_cache_reserve(programs, desc->memory_key, &params, ret_reservation, &own);
+        kilni_failure_forget(programs, desc->memory_key);
+        status = kilni_request_reserve(programs, desc->memory_key, desc->image, ret_reservation,
+                                       &asked, &own);
     }
+    result->waited = asked.waited;
+    result->wait_ns = asked.wait_ns;
     if (status == KILN_E_BUILD) { /* again, by another thread */
         return KILN_OK;
     }
@@ -249,7 +253,7 @@ static kiln_status create(kilni_live_program *live, size_t size, const uint8_t *
                           kiln_pin **ret_pin, kiln_program_result *result, kiln_error *error)
 {
     kiln_reservation reservation;
-    kiln_status status = reserve(live->desc, &reservation, error);
+    kiln_status status = reserve(live->desc, &reservation, result, error);
     if (status != KILN_OK) {
         return status;
     }
@@ -260,15 +264,18 @@ static kiln_status create(kilni_live_program *live, size_t size, const uint8_t *
     }
     result->from = KILN_PROGRAM_FROM_BLOB;
     const uint64_t start_ns = kilni_clock_ns();
+    uint64_t bytes = 0;
     pthread_cleanup_push(kilni_hand_ticket_on, &reservation.ticket);
     status = load_blob(live, size, blob, error);
+    if (status == KILN_OK && reservation.ticket) {
+        bytes = kilni_live_program_bytes(live);
+    }
     pthread_cleanup_pop(0);
     result->load_ns = kilni_clock_ns() - start_ns;
     if (status != KILN_OK) {
         /* Others may have a better blob, or the source. */
         kiln_ticket_abandon(&reservation.ticket, KILN_ABANDON_TRANSIENT, status, NULL);
     } else if (reservation.ticket) {
-        const uint64_t bytes = kilni_live_program_bytes(live);
         kiln_ticket_fulfil(&reservation.ticket, kilni_live_program_retain(live), bytes, 0, ret_pin);
     }
     return status;
@@ -283,12 +290,15 @@ kiln_status kiln_program_create_from_cache_blob(const kiln_program_desc *desc, s
                                                 const uint8_t *blob, kiln_program **ret_program,
                                                 kiln_program_result *ret_result, kiln_error *error)
 {
-    if (!desc || !ret_program || (!blob && size > 0)) {
+    if (!desc || !ret_program || (!blob && size > 0) || !kilni_result_is_usable(ret_result)) {
         return kilni_error_set(error, KILN_E_INVALID, 0,
                                "a program needs a description, its blob and a place");
     }
     if (size == 0) {
         return kiln_program_get(desc, ret_program, ret_result, error);
+    }
+    if (kilni_program_context_has_ended(desc->context)) {
+        return kilni_error_set(error, KILN_E_INVALID, 0, "the description's context has ended");
     }
     if (!has_blobs(desc)) {
         return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "there are no blobs of this: %s",

@@ -223,6 +223,13 @@ static kilni_governed_store *hold_open(const kiln_program_context *context)
     return context->governed_kind ? kilni_persistent_hold_open(context->governed_kind) : NULL;
 }
 
+void kilni_program_count(const kiln_program_context *context, const kiln_stats *more)
+{
+    kilni_governed_store *held = hold_open(context);
+    kilni_writer_count(held ? kilni_governed_writer_of(held) : context->writer, more);
+    kilni_governed_release(&held);
+}
+
 /* Hits that took the short way, and that nobody has counted yet: where requests are counted. */
 static void count_hits(kiln_program_context *context)
 {
@@ -235,9 +242,7 @@ static void count_hits(kiln_program_context *context)
     }
     if (counted < stats.hits) {
         const kiln_stats more = {.hits_memory = stats.hits - counted};
-        kilni_governed_store *held = hold_open(context);
-        kilni_writer_count(held ? kilni_governed_writer_of(held) : context->writer, &more);
-        kilni_governed_release(&held);
+        kilni_program_count(context, &more);
     }
 }
 

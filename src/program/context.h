@@ -82,6 +82,9 @@ static inline bool kilni_program_context_has_ended(const kiln_program_context *c
 kilni_request_context kilni_program_request_context(kiln_program_context *context,
                                                     kilni_governed_store **ret_held);
 
+/* Adds to the counters of the store, where one is open. */
+void kilni_program_count(const kiln_program_context *context, const kiln_stats *more);
+
 /* Frees what nobody holds, so that a device that is out of resources or memory gets some back. */
 void kilni_program_make_room(kiln_program_context *context);
 

@@ -40,7 +40,8 @@ static void *copy_bytes(const void *bytes, size_t size)
     return copy;
 }
 
-static kiln_status copy_constants(kiln_program_desc *desc, const kiln_program_desc_params *params)
+static kiln_status copy_constants(kiln_program_desc *desc, const kiln_program_desc_params *params,
+                                  kiln_error *error)
 {
     if (params->constant_count == 0) {
         return KILN_OK;
@@ -53,7 +54,8 @@ static kiln_status copy_constants(kiln_program_desc *desc, const kiln_program_de
     for (size_t i = 0; i < params->constant_count; i++) {
         const kiln_spec_constant *given = &params->constants[i];
         if (!given->value.data && given->value.size > 0) {
-            return KILN_E_INVALID;
+            return kilni_error_set(error, KILN_E_INVALID, 0, "constant %u has no value",
+                                   (unsigned)given->id);
         }
         void *value = copy_bytes(given->value.data, given->value.size);
         if (!value) {
@@ -63,7 +65,9 @@ static kiln_status copy_constants(kiln_program_desc *desc, const kiln_program_de
         desc->source.constant_count++;
     }
     qsort(desc->constants, params->constant_count, sizeof *desc->constants, compare_constants);
-    return are_distinct(desc->constants, params->constant_count) ? KILN_OK : KILN_E_INVALID;
+    return are_distinct(desc->constants, params->constant_count)
+               ? KILN_OK
+               : kilni_error_set(error, KILN_E_INVALID, 0, "a constant has two values");
 }
 
 static kiln_status copy_code(kiln_program_desc *desc, const kiln_program_desc_params *params)
@@ -77,7 +81,8 @@ static kiln_status copy_code(kiln_program_desc *desc, const kiln_program_desc_pa
     return is_copied ? KILN_OK : KILN_E_NO_MEMORY;
 }
 
-static kiln_status hold_linked(kiln_program_desc *desc, const kiln_program_desc_params *params)
+static kiln_status hold_linked(kiln_program_desc *desc, const kiln_program_desc_params *params,
+                               kiln_error *error)
 {
     if (params->linked_count == 0) {
         return KILN_OK;
@@ -90,7 +95,9 @@ static kiln_status hold_linked(kiln_program_desc *desc, const kiln_program_desc_
         const kiln_program_desc *linked = params->linked[i];
         if (!linked || linked->linked_count > 0 || linked->context != desc->context ||
             linked->device_handle != desc->device_handle) {
-            return KILN_E_INVALID;
+            return kilni_error_set(error, KILN_E_INVALID, 0,
+                                   "what is linked is no program of the same context and device "
+                                   "that is compiled");
         }
         desc->linked[desc->linked_count++] = kiln_program_desc_retain(linked);
         desc->code_bytes += linked->code_bytes;
@@ -242,16 +249,14 @@ static kiln_status make_memory_key(kiln_program_desc *desc)
 
 static kiln_status make_keys(kiln_program_desc *desc, kiln_error *error)
 {
-    kiln_error own = {.struct_size = sizeof own};
-    kiln_status status = kilni_desc_make_key(desc, &desc->key, &own);
+    kiln_status status = kilni_desc_make_key(desc, &desc->key, error);
     if (status == KILN_E_UNSUPPORTED) {
         desc->untold = desc->device->identity ? KILN_UNCACHED_INPUTS : KILN_UNCACHED_DEVICE;
-        memcpy(desc->untold_text, own.text, sizeof desc->untold_text);
+        memcpy(desc->untold_text, error->text, sizeof desc->untold_text);
         return KILN_OK;
     }
     if (status != KILN_OK) {
-        return kilni_error_set(error, status, own.system_error, "%s",
-                               own.text[0] ? own.text : kiln_status_text(status));
+        return status;
     }
     const bool is_cached = kilni_caching_of_desc(desc) == KILN_UNCACHED_NOT;
     return is_cached ? make_memory_key(desc) : KILN_OK;
@@ -281,15 +286,16 @@ static uint32_t origin_of(const kiln_program_desc_params *params)
     return params->form == KILN_SOURCE_IL ? KILN_ORIGIN_IMAGE : KILN_ORIGIN_SOURCE;
 }
 
+/* @error  never NULL; what has no words of its own leaves its text empty */
 static kiln_status fill(kiln_program_desc *desc, const kiln_program_desc_params *params,
                         kiln_error *error)
 {
     kiln_status status = copy_code(desc, params);
     if (status == KILN_OK) {
-        status = copy_constants(desc, params);
+        status = copy_constants(desc, params, error);
     }
     if (status == KILN_OK) {
-        status = hold_linked(desc, params);
+        status = hold_linked(desc, params, error);
     }
     if (status == KILN_OK) {
         status = combine_options(desc, params);
@@ -323,10 +329,12 @@ kiln_status kiln_program_desc_new(kiln_program_context *context,
     desc->image = known.image;
     desc->origin = origin_of(&known);
     desc->source.struct_size = sizeof desc->source;
-    kiln_status status = fill(desc, &known, error);
+    kiln_error own = {.struct_size = sizeof own};
+    const kiln_status status = fill(desc, &known, &own);
     if (status != KILN_OK) {
         kiln_program_desc_release(&desc);
-        return status;
+        return kilni_error_set(error, status, own.system_error, "%s",
+                               own.text[0] ? own.text : kiln_status_text(status));
     }
     *ret_desc = desc;
     return KILN_OK;

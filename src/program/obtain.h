@@ -21,6 +21,12 @@ uint32_t kilni_caching_of_desc(const kiln_program_desc *desc);
 /* Whether it may be kept on disk too, by its size. */
 bool kilni_caching_has_storable_size(const kiln_program_desc *desc);
 
+/* Whether a caller wants no result, or says how large it is. */
+static inline bool kilni_result_is_usable(const kiln_program_result *ret_result)
+{
+    return !ret_result || ret_result->struct_size >= sizeof ret_result->struct_size;
+}
+
 static inline kilni_live_program *kilni_program_live(const kiln_program *program)
 {
     return kiln_pin_object((const kiln_pin *)program);

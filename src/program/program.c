@@ -102,7 +102,7 @@ static kiln_status build_uncached(kilni_live_program *live, kilni_request_result
                                   kiln_error *error)
 {
     const kiln_stats counted = {.passed_through = 1};
-    kilni_writer_count(live->context->writer, &counted);
+    kilni_program_count(live->context, &counted);
     result->source = KILNI_FROM_PRIVATE_BUILD;
     const kiln_status status = kilni_live_program_build(live, error);
     if (status == KILN_OK && live->desc->key && live->ops->capture_cost != KILN_CAPTURE_NEVER) {
@@ -209,7 +209,7 @@ __attribute__((noinline)) static kiln_status get_absent(const kiln_program_desc 
 kiln_status kiln_program_get(const kiln_program_desc *desc, kiln_program **ret_program,
                              kiln_program_result *ret_result, kiln_error *error)
 {
-    if (!desc || !ret_program) {
+    if (!desc || !ret_program || !kilni_result_is_usable(ret_result)) {
         return kilni_error_set(error, KILN_E_INVALID, 0,
                                "a program needs a description and a place");
     }
@@ -225,6 +225,14 @@ kiln_status kiln_program_get(const kiln_program_desc *desc, kiln_program **ret_p
     return KILN_OK;
 }
 
+/* The handle stays the caller's. */
+static void cancel_adoption(void *arrival)
+{
+    kilni_arrival *adopted = arrival;
+    adopted->live->handle = NULL;
+    kilni_arrival_cancel(adopted);
+}
+
 kiln_status kiln_program_adopt(kiln_program_context *context, size_t device, void *handle,
                                kiln_program **ret_program)
 {
@@ -238,7 +246,9 @@ kiln_status kiln_program_adopt(kiln_program_context *context, size_t device, voi
     arrival.live->device = context->devices[device].handle;
     arrival.live->serves = context->devices[device].serves;
     arrival.live->handle = handle;
+    pthread_cleanup_push(cancel_adoption, &arrival);
     *ret_program = kilni_arrival_end(&arrival, NULL);
+    pthread_cleanup_pop(0);
     return KILN_OK;
 }
 

@@ -85,22 +85,22 @@ static void collect_slots(flight *f)
 
 /* ---- 1 memory ---- */
 
-static kiln_status reserve(flight *f, const slot *wanted, kiln_reservation *ret_reservation)
+kiln_status kilni_request_reserve(kiln_cache *memory, const kiln_key *key, uint64_t group,
+                                  kiln_reservation *ret_reservation, kilni_request_result *result,
+                                  kiln_error *error)
 {
-    kiln_cache *memory = f->context->memory;
     kiln_reserve_params params = {
-        .struct_size = sizeof params, .wait_ns = KILN_NO_WAIT, .group = f->request->group};
-    kiln_status status =
-        kiln_cache_reserve(memory, wanted->memory_key, &params, ret_reservation, &f->error);
+        .struct_size = sizeof params, .wait_ns = KILN_NO_WAIT, .group = group};
+    kiln_status status = kiln_cache_reserve(memory, key, &params, ret_reservation, error);
     if (status != KILN_TIMEOUT) {
         return status;
     }
 
     const uint64_t start_ns = kilni_clock_ns();
-    f->result.waited = 1;
+    result->waited = 1;
     params.wait_ns = 0;
-    status = kiln_cache_reserve(memory, wanted->memory_key, &params, ret_reservation, &f->error);
-    f->result.wait_ns += kilni_clock_ns() - start_ns;
+    status = kiln_cache_reserve(memory, key, &params, ret_reservation, error);
+    result->wait_ns += kilni_clock_ns() - start_ns;
     return status;
 }
 
@@ -111,7 +111,9 @@ static kiln_status ask_memory(flight *f)
     for (size_t i = 0; i < f->slot_count; i++) {
         slot *wanted = &f->slots[i];
         kiln_reservation reservation;
-        const kiln_status status = reserve(f, wanted, &reservation);
+        const kiln_status status =
+            kilni_request_reserve(f->context->memory, wanted->memory_key, f->request->group,
+                                  &reservation, &f->result, &f->error);
         if (status != KILN_OK) {
             const int is_answer = f->request->ending == KILNI_KEEP_PROGRAM && status < 0 &&
                                   status != KILN_E_NO_MEMORY;

@@ -105,5 +105,13 @@ typedef struct kilni_request_result {
 kiln_status kilni_request_run(const kilni_request_context *context, const kilni_request *request,
                               kilni_request_result *ret_result, kiln_error *error);
 
+/* Asks memory for a key: the first step of the way, for those who go no further.
+ *
+ * @result  notes whether another's build was waited for, and adds how long
+ * Statuses as kiln_cache_reserve. Blocks: on another's build. */
+kiln_status kilni_request_reserve(kiln_cache *memory, const kiln_key *key, uint64_t group,
+                                  kiln_reservation *ret_reservation, kilni_request_result *result,
+                                  kiln_error *error);
+
 /* The destroy function of a memory that holds entries. */
 void kilni_request_destroy_entry(void *user, void *entry);
