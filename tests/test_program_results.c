@@ -108,6 +108,22 @@ static void test_blob_of_what_is_not_kept(void **state)
     kiln_program_desc_release(&desc);
 }
 
+/* What the device says of its own limits is not said of the caller's room. */
+static void test_blob_that_can_not_be_had(void **state)
+{
+    program_scene *s = *state;
+    program_scene_open(s);
+    kiln_program_desc *desc = describe_image(s, "image");
+    kiln_program *program = get_from(desc, KILN_PROGRAM_FROM_BUILD);
+    script(&s->devices[0].capture, 1, KILN_E_TOO_LARGE);
+    size_t size = 1;
+    assert_int_equal(kiln_program_get_cache_blob(program, &size, NULL), KILN_E_UNSUPPORTED);
+    assert_int_equal(size, 0);
+    assert_true(get_blob(program, NULL, 0) > 0);
+    kiln_program_release(&program);
+    kiln_program_desc_release(&desc);
+}
+
 /* What is made of a blob goes with its image, as what was built does. */
 static void test_blob_of_an_image(void **state)
 {
@@ -565,6 +581,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_no_blob_of_what_changed_meanwhile),
         TEST(test_blob_of_what_is_not_kept),
+        TEST(test_blob_that_can_not_be_had),
         TEST(test_blob_of_an_image),
         TEST(test_blob_after_a_kept_failure),
         TEST(test_entry_of_another_kind),
