@@ -30,13 +30,13 @@ class Skipped(Exception):
 
 
 def loader_variables():
-    """What `kiln run` makes a program find its loader by: runs without Kiln get the same one."""
-    shown = subprocess.run([TOOL, "run", "--", "printenv", "LD_LIBRARY_PATH"], capture_output=True,
-                           text=True)
+    """What `kiln run` makes a program find its loader and drivers by: runs without Kiln get the same."""
+    shown = subprocess.run([TOOL, "run", "--", "env", "-0"], capture_output=True, text=True)
     if shown.stderr:
         raise Skipped(shown.stderr.strip())
-    path = shown.stdout.strip()
-    return {"LD_LIBRARY_PATH": path} if path else {}
+    variables = dict(line.split("=", 1) for line in shown.stdout.split("\0") if "=" in line)
+    return {name: variables[name] for name in ("LD_LIBRARY_PATH", "OCL_ICD_VENDORS")
+            if name in variables}
 
 
 class Bench:

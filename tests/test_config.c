@@ -454,6 +454,16 @@ static void test_profile_sycl_is_off_at_first(void **state)
         {{"KILN_DIR", "/k"}, "dir /h/.cache/libsycl_cache,", NULL},
     };
     CHECK_EFFECTS(KILN_PROFILE_SYCL, others, effects);
+
+    /* Each of three names a directory by itself, and without one there is no cache. */
+    static const variable on[] = {{"SYCL_CACHE_PERSISTENT", "1"}, {NULL, NULL}};
+    static const effect directories[] = {
+        {{"OTHER", "1"}, "dir none, store none of", NULL},
+        {{"SYCL_CACHE_DIR", "/s"}, "dir /s, store /s of", NULL},
+        {{"XDG_CACHE_HOME", "/x"}, "store /x/libsycl_cache of", NULL},
+        {{"HOME", "/h"}, "store /h/.cache/libsycl_cache of", NULL},
+    };
+    CHECK_EFFECTS(KILN_PROFILE_SYCL, on, directories);
 }
 
 static void test_profile_sycl(void **state)

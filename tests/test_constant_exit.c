@@ -31,7 +31,8 @@ static kiln_key *key;
 static kiln_pin *pin;
 static atomic_int over; /* the runtime that the memory belongs to has ended */
 
-/* A runtime that has ended by the time that anything of ours could be called. */
+/* A runtime that has ended by the time that anything of ours could be called: its handler is the
+ * last to be registered, and so the first to be called. */
 static void end_of_the_runtime(void)
 {
     atomic_store(&over, 1);
@@ -64,9 +65,9 @@ static void fill(void)
 
 static void exit_with_a_pin(void)
 {
-    atexit(end_of_the_runtime);
     begin();
     fill();
+    atexit(end_of_the_runtime);
 }
 
 static void release_pin(void)
@@ -77,10 +78,10 @@ static void release_pin(void)
 
 static void exit_handler_releases_a_pin(void)
 {
-    atexit(end_of_the_runtime);
     begin();
     fill();
     atexit(release_pin);
+    atexit(end_of_the_runtime);
 }
 
 static void release_the_last_pin(void)
@@ -103,11 +104,11 @@ static void exit_handler_releases_the_last_pin(void)
 
 static void exit_without_a_pin(void)
 {
-    atexit(end_of_the_runtime);
     begin();
     fill();
     kiln_pin_release(&pin);
     kiln_key_release(&key);
+    atexit(end_of_the_runtime);
 }
 
 static void *use(void *argument)
@@ -124,22 +125,22 @@ static void *use(void *argument)
 
 static void exit_beside_a_thread(void)
 {
-    atexit(end_of_the_runtime);
     begin();
     fill();
     pthread_t thread;
     CHECK(pthread_create(&thread, NULL, use, NULL) == 0);
     pthread_detach(thread);
+    atexit(end_of_the_runtime);
 }
 
 static void exit_with_an_open_ticket(void)
 {
-    atexit(end_of_the_runtime);
     begin();
     /* Reachable from here, as leak checkers see it. */
     static kiln_reservation answer;
     CHECK(kiln_constant_get_or_add(cache, key, 10, NULL, &answer, NULL) == KILN_OK);
     CHECK(answer.outcome == KILN_OWNER);
+    atexit(end_of_the_runtime);
 }
 
 static void flush_before_exit(void)

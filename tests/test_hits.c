@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is found in memory costs its finder no lock, no memory and no system call.
+ * What is found in memory costs its finder no lock, no memory, no hash and no system call.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "support/constant_scene.h"
 #include "support/failing_malloc.h"
 #include "support/program_scene.h"
@@ -30,7 +31,10 @@ int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex);
 int __real_pthread_mutex_trylock(pthread_mutex_t *mutex);
 int __wrap_pthread_mutex_trylock(pthread_mutex_t *mutex);
 
-static atomic_int locks;
+kiln_digest __real_kilni_hash(const void *bytes, size_t size);
+kiln_digest __wrap_kilni_hash(const void *bytes, size_t size);
+
+static atomic_int locks, hashes;
 
 int __wrap_pthread_mutex_lock(pthread_mutex_t *mutex)
 {
@@ -42,6 +46,12 @@ int __wrap_pthread_mutex_trylock(pthread_mutex_t *mutex)
 {
     atomic_fetch_add(&locks, 1);
     return __real_pthread_mutex_trylock(mutex);
+}
+
+kiln_digest __wrap_kilni_hash(const void *bytes, size_t size)
+{
+    atomic_fetch_add(&hashes, 1);
+    return __real_kilni_hash(bytes, size);
 }
 
 typedef void (*hit_fn)(void *user);
@@ -80,10 +90,12 @@ static void check_cost(hit_fn hit, void *user)
     hit(user);
     failing_malloc_arm(SIZE_MAX);
     atomic_store(&locks, 0);
+    atomic_store(&hashes, 0);
     hit_often(hit, user);
     const int taken = atomic_load(&locks);
     assert_int_equal(failing_malloc_disarm(), 0);
     assert_int_equal(taken, 0);
+    assert_int_equal(atomic_load(&hashes), 0);
     check_system_calls(hit, user);
 }
 
@@ -233,7 +245,9 @@ static void test_a_constant_and_a_held_handle(void **state)
 static void test_what_is_no_hit_costs_something(void **state)
 {
     (void)state;
+    atomic_store(&hashes, 0);
     object_scene s = {.key = key_of("object")};
+    assert_true(atomic_load(&hashes) > 0);
     const kiln_cache_params params = {.struct_size = sizeof params, .destroy = leave};
     assert_int_equal(kiln_cache_new(&params, &s.cache), KILN_OK);
     failing_malloc_arm(SIZE_MAX);

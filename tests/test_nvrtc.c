@@ -98,6 +98,9 @@ static void test_words_of_the_time(void **state)
     assert_true(TELLS_TIME("a #\\\n# b __TI ME__"));
     assert_true(TELLS_TIME("a %:%: b", "__TI", "ME__"));
     assert_true(TELLS_TIME("## _ D A T E"));
+    assert_true(TELLS_TIME("__TI?\?/\nME__")); /* as older languages spell them */
+    assert_true(TELLS_TIME("a ?\?=?\?= b __TI ME__"));
+    assert_false(TELLS_TIME("__TI?\?-\nME__"));
     assert_false(TELLS_TIME("##", "_ D A T E"));
     assert_false(TELLS_TIME("__DATE__x __DATE_ DATE__ __TIME"));
     assert_false(TELLS_TIME("__TI ME__"));
@@ -287,23 +290,29 @@ static void test_damaged_reads(void **state)
 /* A program as an NVRTC may answer for it. */
 static struct {
     const char *log;
+    size_t log_size; /* 0: the text's, with its closing zero */
     const char *ptx;
     const char *cubin;
     size_t cubin_size;
     int cubin_result;
 } answers;
 
+static size_t log_bytes(void)
+{
+    return answers.log_size > 0 ? answers.log_size : strlen(answers.log) + 1;
+}
+
 static int log_size(kilni_nvrtc_program p, size_t *ret_size)
 {
     (void)p;
-    *ret_size = strlen(answers.log) + 1;
+    *ret_size = log_bytes();
     return 0;
 }
 
 static int get_log(kilni_nvrtc_program p, char *bytes)
 {
     (void)p;
-    strcpy(bytes, answers.log);
+    memcpy(bytes, answers.log, log_bytes());
     return 0;
 }
 
@@ -442,16 +451,24 @@ static void test_outputs_in_another_folder(void **state)
     answers.cubin_size = 4;
     answers.cubin_result = 0;
     answers.ptx = "ptx";
-    answers.log = "/one/k.cu(1): warning\n/one/k.cu(2): warning in /one/other.h";
+    static const char log[] = "/one/k.cu(1): warning\n/one/other.h(2): \"/one/k.cu\"\n\0";
+    answers.log = log;
+    answers.log_size = sizeof log; /* what ptxas says ends with two zeros */
     taken t = take("/one/k.cu", true);
     assert_true(t.moves);
     kilni_nvrtc_outputs o;
     assert_int_equal(decode(&t, "/a/longer/two/k.cu", &o), KILN_OK);
     static const char wanted[] =
-        "/a/longer/two/k.cu(1): warning\n/a/longer/two/k.cu(2): warning in /one/other.h";
+        "/a/longer/two/k.cu(1): warning\n/a/longer/two/other.h(2): \"/a/longer/two/k.cu\"\n\0";
     assert_bytes(o.answers[KILNI_NVRTC_LOG].bytes, wanted, sizeof wanted);
     assert_int_equal(o.answers[KILNI_NVRTC_LOG].size, sizeof wanted);
     kilni_nvrtc_outputs_done(&o);
+    taken_done(&t);
+
+    answers.log_size = 0;
+    answers.log = "in /other/one/x.h"; /* no place of this folder's */
+    t = take("/one/k.cu", true);
+    assert_false(t.moves);
     taken_done(&t);
 
     answers.log = "";
@@ -493,6 +510,12 @@ static void test_outputs_in_another_folder(void **state)
     answers.ptx = "ptx";
     answers.cubin = "\0/one/";
     answers.cubin_size = 6;
+    t = take("/one/k.cu", true);
+    assert_false(t.moves);
+    taken_done(&t);
+    answers.ptx = ""; /* its symbols can't be looked at */
+    answers.cubin = "code";
+    answers.cubin_size = 4;
     t = take("/one/k.cu", true);
     assert_false(t.moves);
     taken_done(&t);
@@ -694,6 +717,22 @@ static void test_options(void **state)
     assert_int_equal(kilni_nvrtc_options_parse("sm_90", "-arch=sm_80", &o, NULL), KILN_OK);
     assert_int_equal(o.count, 1);
     kilni_nvrtc_options_done(&o);
+    /* What only looks like one; blanks that NVRTC takes no notice of. */
+    text = "-I/x-arch/y \" \f-I one \" \"-D A\"\r--kiln-name-expression=\" f-arch=x \"";
+    assert_int_equal(kilni_nvrtc_options_parse("sm_90", text, &o, NULL), KILN_OK);
+    assert_int_equal(o.count, 4);
+    assert_string_equal(o.items[0], "-arch=sm_90");
+    assert_string_equal(o.items[2], "-I one");
+    assert_string_equal(o.expressions[0], " f-arch=x ");
+    assert_int_equal(o.folder_count, 2);
+    assert_string_equal(o.folders[1], "one");
+    assert_string_equal(o.defines.bytes, "#define A 1\n");
+    kilni_nvrtc_options_done(&o);
+    assert_int_equal(kilni_nvrtc_options_parse("sm_90", "-G --gpu-architecture sm_80", &o, NULL),
+                     KILN_OK);
+    assert_int_equal(o.count, 3);
+    assert_string_equal(o.items[0], "-G");
+    kilni_nvrtc_options_done(&o);
     assert_int_equal(kilni_nvrtc_options_parse(NULL, NULL, &o, NULL), KILN_OK);
     assert_int_equal(o.count, 0);
     kilni_nvrtc_options_done(&o);
@@ -857,6 +896,20 @@ static void test_ops_failing_build(void **state)
     assert_non_null(log);
     assert_null(program);
     free(log);
+
+    kiln_program_source zero = source_of("x", NULL);
+    zero.code.size = 2; /* with its closing zero */
+    log = NULL;
+    assert_int_equal(kiln_nvrtc_ops()->build(device, &zero, &program, &log), KILN_E_BUILD);
+    assert_null(program);
+    assert_null(log);
+    kiln_key_builder *builder = NULL;
+    kiln_error error = {.struct_size = sizeof error};
+    assert_int_equal(kiln_key_builder_new(&builder), KILN_OK);
+    assert_int_equal(kiln_nvrtc_ops()->describe(device, &zero, builder, &error),
+                     KILN_E_UNSUPPORTED);
+    assert_non_null(strstr(error.text, "zero"));
+    kiln_key_builder_free(&builder);
     kiln_nvrtc_device_free(&device);
 }
 
@@ -885,6 +938,10 @@ static void test_device_without_nvrtc(void **state)
     assert_int_equal(kiln_nvrtc_device_new(&params, NULL, NULL), KILN_E_INVALID);
     const kiln_nvrtc_device_params wrong = {.struct_size = sizeof wrong, .header_count = 1};
     assert_int_equal(kiln_nvrtc_device_new(&wrong, &device, NULL), KILN_E_INVALID);
+    static const char *const header[] = {"x"}, *const none[] = {NULL};
+    const kiln_nvrtc_device_params without_name = {
+        .struct_size = sizeof wrong, .header_count = 1, .headers = header, .header_names = none};
+    assert_int_equal(kiln_nvrtc_device_new(&without_name, &device, NULL), KILN_E_INVALID);
     kiln_nvrtc_device_free(&device);
     kiln_nvrtc_device_free(NULL);
 }

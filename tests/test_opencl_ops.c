@@ -152,11 +152,29 @@ static void test_no_compiler_and_no_linker(void **state)
     free(log);
 }
 
+/* Equal cards are not: a program of one can't be launched on the other. */
+static void test_one_device_that_was_given_twice_is_interchangeable(void **state)
+{
+    (void)state;
+    static int contexts[2], devices[2];
+    const kiln_device_ops *ops = kilni_opencl_ops(KILN_CAPTURE_NEVER);
+    for (int context = 0; context < 2; context++) {
+        for (int card = 0; card < 2; card++) {
+            kilni_opencl_device first = {.context = (cl_context)&contexts[0],
+                                         .device = (cl_device_id)&devices[0]};
+            kilni_opencl_device other = {.context = (cl_context)&contexts[context],
+                                         .device = (cl_device_id)&devices[card]};
+            assert_int_equal(ops->interchangeable(&first, &other), context == 0 && card == 0);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_intermediate_language),
         cmocka_unit_test(test_no_compiler_and_no_linker),
+        cmocka_unit_test(test_one_device_that_was_given_twice_is_interchangeable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Device ops: what Kiln asks of a device runtime. A backend only talks to its runtime; it knows
- * nothing of memory, stores and leases. Kiln brings one for OpenCL (kiln/opencl.h); authors bring
- * their own.
+ * nothing of memory, stores and leases. Kiln brings one for OpenCL (kiln/opencl.h) and one for
+ * NVRTC (kiln/nvrtc.h); authors bring their own.
  */
 #ifndef KILN_DEVICE_H
 #define KILN_DEVICE_H

@@ -15,6 +15,7 @@
 #include <kiln/engine.hpp>
 #include <kiln/entry.hpp>
 #include <kiln/key.hpp>
+#include <kiln/nvrtc.hpp>
 #include <kiln/opencl.hpp>
 #include <kiln/pack.hpp>
 #include <kiln/persistent.hpp>

@@ -31,7 +31,8 @@ enum {
     KILN_STORE_SYNC = 2u,             /* data reaches the disk before an entry is published */
     KILN_STORE_NO_LEASE = 4u,         /* every lease answers KILN_E_UNSUPPORTED */
     KILN_STORE_NO_CREATE = 8u,        /* the directory has to be there: for tools that only look */
-    KILN_STORE_NOTE_MISSES = 16u,     /* the last key that was not found is kept, for people */
+    KILN_STORE_NOTE_MISSES = 16u,     /* the last key that was not found is kept, for people: by
+                                         contexts of kiln/program.h, not by kiln_store_get */
     KILN_STORE_NO_TRIM_AT_CLOSE = 32u /* what is too old or too much is not removed by closing */
 };
 

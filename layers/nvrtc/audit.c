@@ -26,10 +26,13 @@ EXPORTED unsigned la_objclose(uintptr_t *cookie);
 #define SLOT_COUNT 4u
 
 typedef struct slot {
-    struct link_map *map; /* written under the loader's lock; NULL: free */
+    /* Written under the loader's lock. What is there stays when the slot is given up: when a
+     * process ends all libraries are closed, and some of what runs then may call NVRTC yet. */
+    struct link_map *map;
     kilni_nvrtc_functions real;
+    int is_taken;
 
-    /* NULL: not attached yet; &unattached: never to be. Release when it is set, acquire when it is
+    /* NULL: not attached yet; UNATTACHED: never to be. Release when it is set, acquire when it is
      * read: what the layer has made of the library is there. */
     _Atomic(nvrtc_library *) library;
 } slot;
@@ -41,9 +44,9 @@ static char nothing;
 #define UNATTACHED ((nvrtc_library *)(void *)&nothing)
 #define NO_HOOKS ((const nvrtc_hooks *)(const void *)&nothing)
 
-/* Any object of the program's own namespace: from it the others are found. Written once, before
- * any of the program's code runs. */
-static struct link_map *any_object;
+/* The program's C library, which stays, and the one that has the loader's functions in older
+ * versions. Written under the loader's lock, before anybody can have got at NVRTC. */
+static const struct link_map *c_library, *dl_library;
 
 /* As library in a slot. */
 static _Atomic(const nvrtc_hooks *) layer_hooks;
@@ -57,20 +60,8 @@ typedef int dladdr_fn(const void *address, Dl_info *info);
 /* A function of the program's C library. */
 static void *find_in_program(const char *name)
 {
-    struct link_map *first = any_object;
-    while (first && first->l_prev) {
-        first = first->l_prev;
-    }
-    for (struct link_map *map = first; map; map = map->l_next) {
-        symbols of;
-        const int is_library = symbols_of(map, &of) && (bare_begins_with(of.soname, "libc.so.") ||
-                                                        bare_begins_with(of.soname, "libdl.so."));
-        void *found = is_library ? symbols_find(map, name) : NULL;
-        if (found) {
-            return found;
-        }
-    }
-    return NULL;
+    void *found = c_library ? symbols_find(c_library, name) : NULL;
+    return found || !dl_library ? found : symbols_find(dl_library, name);
 }
 
 /* The layer's path: it lies beside this library. Returns 0 where that is too long. */
@@ -252,6 +243,17 @@ static int is_left_alone(const char *name)
     return 0;
 }
 
+/* What stands in the place of a function that is not known. Where nothing is left for it, the layer
+ * would not learn of what is done to a program: then it has none of this library's. */
+static void *watch(slot *of, void *address)
+{
+    void *watching = unknown_in_place_of(of, address);
+    if (!watching) {
+        atomic_store_explicit(&of->library, UNATTACHED, memory_order_release);
+    }
+    return watching;
+}
+
 /* Notes a function of the library's, and answers with what is to be in its place. */
 static void *pick(void *user, const char *name, void *address)
 {
@@ -265,7 +267,7 @@ static void *pick(void *user, const char *name, void *address)
     KILNI_NVRTC_FUNCTIONS(PICK)
 #undef PICK
     const int is_of_nvrtc = bare_begins_with(name, "nvrtc") || bare_begins_with(name, "__nvrtc");
-    return is_of_nvrtc && !is_left_alone(name) ? unknown_in_place_of(address) : NULL;
+    return is_of_nvrtc && !is_left_alone(name) ? watch(of, address) : NULL;
 }
 
 static int is_nvrtc(const char *file)
@@ -273,19 +275,39 @@ static int is_nvrtc(const char *file)
     return bare_begins_with(file, "libnvrtc") && !bare_begins_with(file, "libnvrtc-builtins");
 }
 
-static void take(struct link_map *map)
+/* Versions differ in what they have: nothing of an earlier library's may be left. */
+static void clear(slot *of)
 {
-    symbols of;
-    if (!symbols_of(map, &of) ||
-        (!is_nvrtc(of.soname) && !is_nvrtc(bare_base_name(map->l_name ? map->l_name : ""))) ||
+#define CLEAR(member, type, exported) of->real.member = NULL;
+    KILNI_NVRTC_FUNCTIONS(CLEAR)
+#undef CLEAR
+    unknown_forget(of);
+    atomic_store_explicit(&of->library, NULL, memory_order_relaxed);
+}
+
+static void take(struct link_map *map, const symbols *of)
+{
+    if ((!is_nvrtc(of->soname) && !is_nvrtc(bare_base_name(map->l_name ? map->l_name : ""))) ||
         !symbols_find(map, "nvrtcCompileProgram")) {
         return;
     }
-    for (size_t i = 0; i < SLOT_COUNT; i++) {
-        if (!slots[i].map) {
-            slots[i].map = symbols_replace(&of, pick, &slots[i]) ? map : NULL;
-            return;
-        }
+    slot *own = slots;
+    while (own < slots + SLOT_COUNT && own->is_taken) {
+        own++;
+    }
+    if (own < slots + SLOT_COUNT) {
+        clear(own);
+        own->map = map;
+        own->is_taken = symbols_replace(of, pick, own);
+    }
+}
+
+static void note_c_library(const symbols *of)
+{
+    if (!c_library && bare_begins_with(of->soname, "libc.so.")) {
+        c_library = of->map;
+    } else if (!dl_library && bare_begins_with(of->soname, "libdl.so.")) {
+        dl_library = of->map;
     }
 }
 
@@ -297,21 +319,27 @@ unsigned la_version(unsigned version)
 /* Returns 0: bindings need not be shown. */
 unsigned la_objopen(struct link_map *map, Lmid_t namespace_id, uintptr_t *cookie)
 {
+    symbols of;
     *cookie = (uintptr_t)map;
-    if (namespace_id == LM_ID_BASE) {
-        any_object = any_object ? any_object : map;
-        take(map);
+    if (namespace_id == LM_ID_BASE && symbols_of(map, &of)) {
+        note_c_library(&of);
+        take(map, &of);
     }
     return 0;
 }
 
-/* A library that the layer cares for stays. */
+/* A library that the layer cares for stays, so that this is the end of the process. One that nobody
+ * called goes, or if it is the end is called without the layer. */
 unsigned la_objclose(uintptr_t *cookie)
 {
-    for (size_t i = 0; i < SLOT_COUNT; i++) {
-        if ((uintptr_t)slots[i].map == *cookie) {
-            slots[i].map = NULL;
-            atomic_store_explicit(&slots[i].library, NULL, memory_order_relaxed);
+    dl_library = (uintptr_t)dl_library == *cookie ? NULL : dl_library;
+    for (slot *of = slots; of < slots + SLOT_COUNT; of++) {
+        nvrtc_library *expected = NULL;
+        if (of->is_taken && (uintptr_t)of->map == *cookie &&
+            (atomic_compare_exchange_strong_explicit(&of->library, &expected, UNATTACHED,
+                                                     memory_order_acq_rel, memory_order_acquire) ||
+             expected == UNATTACHED)) {
+            of->is_taken = 0;
         }
     }
     return 0;

@@ -69,6 +69,9 @@ static int set_callback(nvrtc_library *library, kilni_nvrtc_program program,
                         kilni_nvrtc_flow_callback callback, void *payload)
 {
     program_record *record = programs_find(program);
+    if (record && record->state == PROGRAM_FOUND) {
+        program_compile_late(record, "a callback for its next compilation");
+    }
     const int result = library_real(library)->set_callback(program, callback, payload);
     if (record && result == KILNI_NVRTC_SUCCESS) {
         record->obstacle = "a callback that may cancel it";

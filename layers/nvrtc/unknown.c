@@ -10,7 +10,7 @@
 
 /* Written under the loader's lock, each before its stub is handed out. */
 static void *functions[STUB_COUNT];
-static size_t used;
+static const void *owners[STUB_COUNT]; /* NULL: free */
 
 /* Called by the stubs; returns where to go on. */
 __attribute__((used)) void *unknown_enter(size_t stub, const void *const *arguments);
@@ -121,11 +121,25 @@ __asm__(".text\n"
 
 extern char unknown_stubs[STUB_COUNT][STUB_BYTES];
 
-void *unknown_in_place_of(void *function)
+void *unknown_in_place_of(const void *owner, void *function)
 {
-    if (used == STUB_COUNT) {
+    size_t stub = 0;
+    while (stub < STUB_COUNT && owners[stub]) {
+        stub++;
+    }
+    if (stub == STUB_COUNT) {
         return NULL;
     }
-    functions[used] = function;
-    return unknown_stubs[used++];
+    owners[stub] = owner;
+    functions[stub] = function;
+    return unknown_stubs[stub];
+}
+
+void unknown_forget(const void *owner)
+{
+    for (size_t stub = 0; stub < STUB_COUNT; stub++) {
+        if (owners[stub] == owner) {
+            owners[stub] = NULL;
+        }
+    }
 }

@@ -8,8 +8,12 @@
 
 #include "hooks.h"
 
-/* What to put in the place of a function; NULL where there is nothing left. */
-void *unknown_in_place_of(void *function);
+/* What to put in the place of a function, for an owner; NULL where there is nothing left. Under the
+ * loader's lock, as the next. */
+void *unknown_in_place_of(const void *owner, void *function);
+
+/* What stood in the place of an owner's functions can stand elsewhere. */
+void unknown_forget(const void *owner);
 
 /* Is called before each such function. */
 void unknown_is_called(const void *const arguments[NVRTC_ARGUMENT_REGISTERS]);

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stands in for an ICD loader that knows no layers, with no driver.
+ * Stands in for an ICD loader that knows no layers, with no driver; with READS_LISTS, for one that
+ * looks for drivers in a list too.
  */
+#include <stdlib.h>
+
 #define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl.h>
 
@@ -12,6 +15,11 @@ cl_int clGetPlatformIDs(cl_uint capacity, cl_platform_id *platforms, cl_uint *re
     if (ret_count) {
         *ret_count = 0;
     }
+#ifdef READS_LISTS
+    if (getenv("OCL_ICD_FILENAMES") != NULL) {
+        return CL_INVALID_VALUE;
+    }
+#endif
     return -1001; /* CL_PLATFORM_NOT_FOUND_KHR */
 }
 

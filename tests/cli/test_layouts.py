@@ -117,6 +117,18 @@ class Layout:
             listed = super().kiln("ls", "--json", "--dir", told["location"]).stdout.splitlines()
             self.assertEqual(len(listed), len(self.pairs()))
 
+    def test_without_the_layout_nothing_is_done(self):
+        """Totals are all layouts': who trimmed none of the entries would count that there are none."""
+        for command in ["trim"], ["clear", "--yes"], ["verify"], ["verify", "--repair", "--yes"]:
+            result = super().kiln(*command, "--dir", self.root, expect=1)
+            self.assertIn(f"has entries in the layout {self.layout}: --dir '{self.cache}'".encode(),
+                          result.stderr)
+            self.assertEqual(result.stdout, b"")
+        self.assertEqual(super().kiln_json("stats", "--dir", self.cache)["entries"],
+                         len(self.pairs()))
+        self.kiln("clear", "--yes")
+        super().kiln("verify", "--dir", self.root)
+
     def test_without_the_layout_an_empty_one_is_empty(self):
         """But for requests, which have one place in all layouts."""
         self.kiln("clear", "--yes")

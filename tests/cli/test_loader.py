@@ -117,6 +117,82 @@ class Instead(Loader):
         self.assertFalse(os.path.exists(self.caches))
 
 
+class Drivers(Loader):
+    """A loader that finds drivers by a list, and one in its place that does not know the list."""
+
+    def setUp(self):
+        super().setUp()
+        self.need_one_without_lists()
+        self.put_first(os.environ["LOADER_WITH_LISTS"])
+        self.vendors = os.path.join(self.scratch, "vendors")
+        os.makedirs(self.vendors)
+        self.environment["OCL_ICD_VENDORS"] = self.vendors
+        self.environment["OCL_ICD_FILENAMES"] = "libone.so.1:/some/libtwo.so"
+
+    def need_one_without_lists(self):
+        with open(self.need_system_loader(), "rb") as file:
+            if b"OCL_ICD_FILENAMES" in file.read():
+                self.skipTest("this system's loader reads lists itself")
+
+    def add_vendor(self, name, library):
+        with open(os.path.join(self.vendors, name), "w", encoding="utf-8") as file:
+            file.write(library)
+
+    def drivers(self):
+        """What a program's loader finds, in order, and the folder."""
+        folder = self.printed("OCL_ICD_VENDORS")
+        files = sorted(os.listdir(folder))
+        self.assertEqual(files, [f"{i}.icd" for i in range(len(files))])
+        texts = [open(os.path.join(folder, name), encoding="utf-8").read() for name in files]
+        return texts, folder
+
+    def test_the_list_comes_first_then_the_folder(self):
+        self.add_vendor("b.icd", "libb.so\nwhat follows\n")
+        self.add_vendor("a.icd", "/else/liba.so")
+        self.add_vendor("not.txt", "libnot.so")
+        texts, folder = self.drivers()
+        self.assertEqual(texts, ["libone.so.1\n", "/some/libtwo.so\n", "/else/liba.so\n", "libb.so\n"])
+        self.assertEqual(os.path.dirname(folder), os.path.dirname(self.link))
+
+    def test_the_same_drivers_have_one_folder(self):
+        first = self.drivers()[1]
+        self.assertEqual(self.drivers()[1], first)
+        self.add_vendor("a.icd", "liba.so")
+        self.assertNotEqual(self.drivers()[1], first)
+        left = [name for name in os.listdir(os.path.dirname(first)) if name.startswith(".")]
+        self.assertEqual(left, [])
+
+    def test_a_driver_that_is_named_twice(self):
+        """By one name, and by two that lead to one library."""
+        real = system_loader()
+        self.environment["OCL_ICD_FILENAMES"] = f"libone.so:{real}"
+        self.add_vendor("a.icd", "libone.so")
+        self.add_vendor("b.icd", os.path.join(os.path.dirname(real), LIBRARY))
+        self.add_vendor("c.icd", "/else/libone.so")
+        texts, _ = self.drivers()
+        self.assertEqual(texts, ["libone.so\n", real + "\n", "/else/libone.so\n"])
+
+    def test_no_list(self):
+        for value in None, "":
+            if value is None:
+                del self.environment["OCL_ICD_FILENAMES"]
+            else:
+                self.environment["OCL_ICD_FILENAMES"] = value
+            self.assertEqual(self.printed("OCL_ICD_VENDORS"), self.vendors)
+
+    def test_a_loader_that_reads_no_lists(self):
+        """What it did not find stays unfound."""
+        self.put_first(os.environ["LOADER_WITHOUT_LAYERS"])
+        self.assertEqual(self.printed("OCL_ICD_VENDORS"), self.vendors)
+        self.assertEqual(os.readlink(self.link), system_loader())
+
+    def test_doctor(self):
+        report = self.report(expect=3)  # no driver
+        self.assertIn("does not read OCL_ICD_FILENAMES", "\n".join(report["notes"]))
+        self.assertFalse(os.path.exists(self.caches))
+        self.assertEqual(glob.glob(os.path.join(self.scratch, "kiln-doctor-*")), [])
+
+
 class NotInstead(Loader):
     def test_a_loader_that_knows_layers(self):
         """It is left alone, whatever it is."""

@@ -64,6 +64,7 @@ class OfAnEntry(Why):
         text = self.kiln("why", digest).stdout.decode()
         self.assertRegex(text, r"(?m)^new +added +- +y$")
         self.assertRegex(text, r"(?m)^old +removed +x +-$")
+        self.assertIn("differs in 2 of 6 parts:", text)
 
     def test_the_first_line_that_differs(self):
         self.make_entry("put", *self.key())

@@ -10,12 +10,16 @@
  *   --name NAME        what to call it
  *   --header NAME FILE, --expression TEXT, any number of times
  *   --callback         with a callback that lets it go on
+ *   --callback-between with one that counts, which the second compilation has alone
  *   --twice            compiled a second time
  *   --unknown          a function that no layer knows is called, before or after
  *   --unknown-before   the compilation
  *   --misuse           calls that NVRTC refuses
  *   --threads N        so many programs at once, each with -DTHREAD=its number
  *   --fork             in a child process
+ *   --before PATH N    another libnvrtc is opened and closed so often first
+ *   --late PATH        only when the process ends, after the libraries that this one (late.c) was
+ *   --late-too PATH    opened after were ended; or then too
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -40,7 +44,9 @@ typedef struct job {
     const char *expressions[LIST_MAX];
     int option_count;
     const char *options[LIST_MAX];
-    int callback, twice, unknown, unknown_before, misuse, threads, fork;
+    int callback, callback_between, twice, unknown, unknown_before, misuse, threads, fork,
+        before_count;
+    const char *before, *late, *late_too;
 } job;
 
 typedef int unknown_fn(kilni_nvrtc_program program, size_t *ret_size);
@@ -173,6 +179,13 @@ static int go_on(void *payload, void *reserved)
     return 0;
 }
 
+static int count_call(void *payload, void *reserved)
+{
+    (void)reserved;
+    ++*(int *)payload;
+    return 0;
+}
+
 static void write_unknown(FILE *to, kilni_nvrtc_program program)
 {
     size_t size = 0;
@@ -212,9 +225,16 @@ static void run(FILE *to, const job *j)
     if (j->misuse) {
         write_misuse(to, program);
     }
+    int calls = 0;
+    if (j->callback_between) {
+        fprintf(to, "callback: %d\n", nvrtc.set_callback(program, count_call, &calls));
+    }
     if (j->twice) {
         fprintf(to, "compile: %d\n", nvrtc.compile(program, j->option_count, j->options));
         write_all(to, j, program);
+    }
+    if (j->callback_between) {
+        fprintf(to, "calls: %d\n", calls);
     }
     fprintf(to, "destroy: %d", nvrtc.destroy(&program));
     fprintf(to, " %d %s\n", nvrtc.destroy(&program), program ? "left" : "gone");
@@ -268,6 +288,40 @@ static int run_in_child(const job *j)
     return status == 0 ? 0 : 1;
 }
 
+/* ---- others before, and the end ---- */
+
+static void open_and_close(const char *path, int count)
+{
+    for (int i = 0; i < count; i++) {
+        int major, minor;
+        void *handle = dlopen(path, RTLD_NOW);
+        kilni_nvrtc_version_fn *version =
+            (kilni_nvrtc_version_fn *)dlsym(handle, "nvrtcVersion"); /* NOLINT: as dlsym has it */
+        version(&major, &minor);
+        dlclose(handle);
+    }
+}
+
+static const job *late_job;
+
+static void run_late(void)
+{
+    run(stdout, late_job);
+    fflush(stdout);
+}
+
+static void run_at_the_end(const job *j, const char *library)
+{
+    void *handle = dlopen(library, RTLD_NOW);
+    void (**at_the_end)(void) = handle ? dlsym(handle, "at_the_end") : NULL;
+    if (!at_the_end) {
+        fprintf(stderr, "%s\n", dlerror());
+        exit(2);
+    }
+    late_job = j;
+    *at_the_end = run_late;
+}
+
 /* ---- arguments ---- */
 
 static char *read_file(const char *path)
@@ -304,8 +358,16 @@ static void read_arguments(job *j, char **at)
             j->expressions[j->expression_count++] = *++at;
         } else if (is(*at, "--threads")) {
             j->threads = atoi(*++at);
+        } else if (is(*at, "--before")) {
+            j->before = *++at;
+            j->before_count = atoi(*++at);
+        } else if (is(*at, "--late")) {
+            j->late = *++at;
+        } else if (is(*at, "--late-too")) {
+            j->late_too = *++at;
         } else {
             j->callback |= is(*at, "--callback");
+            j->callback_between |= is(*at, "--callback-between");
             j->twice |= is(*at, "--twice");
             j->unknown |= is(*at, "--unknown");
             j->unknown_before |= is(*at, "--unknown-before");
@@ -323,14 +385,20 @@ int main(int argc, char **argv)
     static job j;
     (void)argc;
     read_arguments(&j, argv + 1);
+    if (j.before) {
+        open_and_close(j.before, j.before_count);
+    }
     find_nvrtc(j.library);
+    if (j.late || j.late_too) {
+        run_at_the_end(&j, j.late ? j.late : j.late_too);
+    }
     if (j.fork) {
         run(stdout, &j);
         return run_in_child(&j);
     }
     if (j.threads > 0) {
         run_threads(&j);
-    } else {
+    } else if (!j.late) {
         run(stdout, &j);
     }
     return 0;

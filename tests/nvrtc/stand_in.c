@@ -16,7 +16,7 @@
 
 #define EXPORTED __attribute__((visibility("default")))
 
-enum { NAMES_MAX = 16, INVALID_INPUT = 3 };
+enum { NAMES_MAX = 16, INVALID_INPUT = 3, CANCELLED = 16 };
 
 struct kilni_nvrtc_handle {
     char *source, *name;
@@ -26,6 +26,8 @@ struct kilni_nvrtc_handle {
     char *names[NAMES_MAX], *lowered[NAMES_MAX];
     char *ptx, *log;
     int is_compiled;
+    kilni_nvrtc_flow_callback callback;
+    void *payload;
 };
 
 EXPORTED kilni_nvrtc_version_fn nvrtcVersion;
@@ -34,6 +36,7 @@ EXPORTED kilni_nvrtc_destroy_fn nvrtcDestroyProgram;
 EXPORTED kilni_nvrtc_compile_fn nvrtcCompileProgram;
 EXPORTED kilni_nvrtc_add_name_fn nvrtcAddNameExpression;
 EXPORTED kilni_nvrtc_lowered_name_fn nvrtcGetLoweredName;
+EXPORTED kilni_nvrtc_set_callback_fn nvrtcSetFlowCallback;
 EXPORTED kilni_nvrtc_size_fn nvrtcGetProgramLogSize, nvrtcGetPTXSize, nvrtcGetNovelty;
 EXPORTED kilni_nvrtc_get_fn nvrtcGetProgramLog, nvrtcGetPTX;
 
@@ -173,6 +176,9 @@ int nvrtcCompileProgram(kilni_nvrtc_program p, int option_count, const char *con
     if (option_count < 0 || (option_count > 0 && !options)) {
         return INVALID_INPUT;
     }
+    if (p->callback && p->callback(p->payload, NULL)) {
+        return CANCELLED;
+    }
     size_t ptx_size, log_size;
     free(p->ptx);
     free(p->log);
@@ -221,6 +227,13 @@ int nvrtcGetLoweredName(kilni_nvrtc_program p, const char *expression, const cha
     return p->is_compiled ? KILNI_NVRTC_NAME_NOT_VALID : 9;
 }
 
+int nvrtcSetFlowCallback(kilni_nvrtc_program p, kilni_nvrtc_flow_callback callback, void *payload)
+{
+    p->callback = callback;
+    p->payload = payload;
+    return 0;
+}
+
 static int size_of(kilni_nvrtc_program p, const char *text, size_t *ret_size)
 {
     if (!p) {
@@ -261,6 +274,22 @@ int nvrtcGetPTX(kilni_nvrtc_program p, char *ptx)
 {
     return copy(p->ptx, ptx);
 }
+
+#ifdef WITH_NVVM
+/* What an earlier version had. */
+EXPORTED kilni_nvrtc_size_fn nvrtcGetNVVMSize;
+EXPORTED kilni_nvrtc_get_fn nvrtcGetNVVM;
+
+int nvrtcGetNVVMSize(kilni_nvrtc_program p, size_t *ret_size)
+{
+    return nvrtcGetPTXSize(p, ret_size);
+}
+
+int nvrtcGetNVVM(kilni_nvrtc_program p, char *bytes)
+{
+    return nvrtcGetPTX(p, bytes);
+}
+#endif
 
 /* What a later version may add. */
 int nvrtcGetNovelty(kilni_nvrtc_program p, size_t *ret_size)

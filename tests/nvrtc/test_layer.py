@@ -3,6 +3,7 @@
 can make it do what the real one does not."""
 
 import os
+import shutil
 import subprocess
 import time
 import unittest
@@ -61,6 +62,14 @@ class Ways(StandIn):
         self.assertEqual(
             self.run_program(*arguments, expect=["hit-store", "passed-through"]), plain)
 
+    def test_callback_between(self):
+        arguments = [*self.source(), "--twice", "--callback-between"]
+        plain = self.run_program(*arguments, kiln=False)
+        self.assertIn(b"calls: 1\n", plain)
+        self.assertEqual(self.run_program(*arguments, expect=["built"]), plain)
+        self.assertEqual(
+            self.run_program(*arguments, expect=["hit-store", "passed-through"]), plain)
+
     def test_unknown_function(self):
         arguments = [*self.source(), "--unknown", "--expression", "k<int>"]
         plain = self.run_program(*arguments, kiln=False)
@@ -103,6 +112,33 @@ class Ways(StandIn):
         plain = self.run_program(*arguments, kiln=False)
         self.assertEqual(self.run_program(*arguments), plain)
         self.assertIn(("passed-through", "nvrtcCompileProgram: a forked process"), self.last)
+
+    def test_another_library_before(self):
+        """It had a function that this one hasn't, and more than one that nobody knows."""
+        for times in "1", "40":
+            shutil.rmtree(self.cache, ignore_errors=True)
+            arguments = [*self.source(), "--before", ARGUMENTS.stand_in_nvvm, times, "--unknown"]
+            plain = self.run_program(*arguments, kiln=False)
+            self.assertEqual(self.run_program(*arguments, expect=["built"]), plain)
+            self.assertEqual(
+                self.run_program(*arguments, expect=["hit-store", "passed-through"]), plain)
+
+    def test_the_end_of_the_process(self):
+        for when in "--late", "--late-too":
+            arguments = [*self.source(), "--expression", "k<int>", when, ARGUMENTS.late]
+            plain = self.run_program(*arguments, kiln=False)
+            for _ in range(2):
+                self.assertEqual(self.run_program(*arguments), plain)
+
+    def test_device_ops(self):
+        """A program with caches of its own can tell what NVRTC is, below the layer too."""
+        for kiln in False, True:
+            result = subprocess.run(
+                self.command(ARGUMENTS.stand_in, "code", program=ARGUMENTS.ops, kiln=kiln),
+                env=self.environment, cwd=self.scratch, stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE)
+            self.assertEqual((result.returncode, result.stdout, result.stderr),
+                             (0, b"built and found\n", b""))
 
     def test_damaged_entry(self):
         plain = self.expect_hit_after(*self.source())
@@ -162,6 +198,7 @@ class Inputs(StandIn):
         self.environment.pop("PWD", None)
         for options, outcome in (([], "hit-store"), (["--", "-G"], "built"),
                                  (["--", "--generate-line-info"], "built"),
+                                 (["--", "-G\t"], "built"), (["--", " \n-lineinfo"], "built"),
                                  (["--", "-dlto"], "built"), (["--", "-optix-ir"], "built")):
             self.run_program(*self.source(), *options, expect=["built"])
             self.run_program(*self.source(), *options, expect=[outcome], cwd=elsewhere)
@@ -183,7 +220,7 @@ class Inputs(StandIn):
 
     def test_what_passes_through(self):
         for option in ("--time=-", "-time=x", "--fdevice-time-trace=x", "-pch", "--create-pch=x",
-                       "--use-pch=x", "--pch-dir=x"):
+                       "--use-pch=x", "--pch-dir=x", " -pch", "-pch ", "\f--time=-"):
             self.expect_pass(*self.source(), "--", option, why=option)
         self.environment["NVRTC_APPEND_FLAGS"] = "-x"
         self.expect_pass(*self.source(), why="NVRTC_APPEND_FLAGS")

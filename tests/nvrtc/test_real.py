@@ -189,6 +189,16 @@ class Folders(Real):
                     self.assertEqual(self.run_program(*first, kiln=False),
                                      self.run_program(*first, expect=["hit-store"]))
 
+    def test_the_log_is_of_this_folder(self):
+        """What it says of headers beside the program, and what ptxas adds to it."""
+        text = '#include "unused.h"\n#warning here\nextern "C" __global__ void k(float *x) { *x = 1; }'
+        for options in (["-arch=sm_90"], ["-arch=sm_90", "--ptxas-options=-g"]):
+            for folder, expected in ("one", "built"), ("two/longer", "hit-store"):
+                self.file(f"{folder}/unused.h", "__device__ void f() { int unused; }\n")
+                program = self.in_folder(folder, text, *options)
+                plain = self.run_program(*program, kiln=False)
+                self.assertIn(f"{folder}/unused.h(1): warning".encode(), plain)
+                self.assertEqual(self.run_program(*program, expect=[expected]), plain)
 
     def test_symbols_that_are_named_by_the_place(self):
         """NVRTC gives them the number of the process too, so that no two runs have the same."""
@@ -211,8 +221,8 @@ class Places(Real):
         one, two = (os.path.dirname(self.file(name + "/x", "")) for name in ("one", "a/longer/two"))
         text = 'extern "C" __global__ void k(float *x, const char **f) { *x = 1; *f = __FILE__; }'
         source = ["--source", self.file("k.cu", text), "--name", "k.cu", "--"]
-        for options in ([], ["-rdc=true"], ["-lineinfo"], ["-G"], ["-dlto"],
-                        ["-dlto", "-gen-opt-lto"], ["--dlink-time-opt"]):
+        for options in ([], ["-rdc=true"], ["-lineinfo"], ["-G"], ["-G "], ["\t-lineinfo"],
+                        ["-dlto"], ["-dlto", "-gen-opt-lto"], ["--dlink-time-opt"]):
             with self.subTest(options=options):
                 arguments = [*source, "-arch=sm_90", *options]
                 self.run_program(*arguments, cwd=one, expect=["built"])

@@ -505,25 +505,34 @@ static void seed_000_a_blob_that_the_device_refuses(void **state)
     kiln_program_desc_release(&desc);
 }
 
-/* An entry of a store is no blob, though its bytes are sound. */
+/* An entry of a store is no blob, though its bytes are sound: not even one under the blob's ID. */
 static void seed_000_an_entry_is_no_blob(void **state)
 {
     program_scene *s = *state;
     program_scene_open(s);
     kiln_program_desc *desc = describe_image(s, "image");
-    const kiln_entry_params params = {.struct_size = sizeof params,
-                                      .key = kiln_program_desc_key(desc),
-                                      .kind = KILN_ENTRY_PROGRAM,
-                                      .provenance.struct_size = sizeof params.provenance,
-                                      .payload = {"code", 4}};
-    kiln_entry *entry = NULL;
-    assert_int_equal(kiln_entry_new(&params, &entry), KILN_OK);
-    const kiln_bytes encoding = kiln_entry_encoding(entry);
-    kiln_program *program = NULL;
-    assert_int_equal(kiln_program_create_from_cache_blob(desc, encoding.size, encoding.data,
-                                                         &program, NULL, NULL),
-                     KILN_E_REFUSED);
-    kiln_entry_release(&entry);
+    bytes id = copy_id(desc);
+    kiln_key *of_blob = NULL;
+    assert_int_equal(kiln_key_decode(id.data, id.size, &of_blob), KILN_OK);
+    const kiln_key *const keys[] = {kiln_program_desc_key(desc), of_blob};
+    for (size_t i = 0; i < 2; i++) {
+        const kiln_entry_params params = {.struct_size = sizeof params,
+                                          .key = keys[i],
+                                          .kind = KILN_ENTRY_PROGRAM,
+                                          .provenance.struct_size = sizeof params.provenance,
+                                          .payload = {"code", 4}};
+        kiln_entry *entry = NULL;
+        assert_int_equal(kiln_entry_new(&params, &entry), KILN_OK);
+        const kiln_bytes encoding = kiln_entry_encoding(entry);
+        kiln_program *program = NULL;
+        assert_int_equal(kiln_program_create_from_cache_blob(desc, encoding.size, encoding.data,
+                                                             &program, NULL, NULL),
+                         KILN_E_REFUSED);
+        kiln_entry_release(&entry);
+    }
+    assert_int_equal(count(&s->devices[0].load), 0);
+    kiln_key_release(&of_blob);
+    drop(&id);
     kiln_program_desc_release(&desc);
 }
 

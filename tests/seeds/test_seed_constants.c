@@ -594,6 +594,14 @@ static void seed_002_case_calls_in_c(void **state)
     assert_int_equal(flag(), 1);
     assert_int_equal(kiln_constant_get_enabled(NULL), KILN_E_INVALID);
     assert_int_equal(kiln_constant_set_enabled(-1), KILN_E_INVALID);
+    const uint32_t no_kinds[] = {0, KILN_ENGINE_CPU + KILN_ENGINE_GPU + 1, UINT32_MAX};
+    for (int i = 0; i < 3; i++) {
+        uint64_t capacity = 7;
+        assert_int_equal(kiln_constant_set_capacity(no_kinds[i], 1, KILN_POLICY_UNCHANGED),
+                         KILN_E_INVALID);
+        assert_int_equal(kiln_constant_get_capacity(no_kinds[i], &capacity, NULL), KILN_E_INVALID);
+        assert_int_equal(capacity, 7);
+    }
     set(KILN_ENGINE_CPU, 1024);
     assert_int_equal(capacity_of(KILN_ENGINE_CPU), 1024);
     /* There a number comes back that was not set. */

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -112,6 +113,135 @@ static void seed_001_programs_are_found_after_a_restart(void **state)
     scratch_remove(directory);
 }
 
+/* Not numbers of images, which each start gives anew, nor names, which others give too. */
+static void seed_001_contents_decide_after_a_restart(void **state)
+{
+    program_scene *s = *state;
+    static const char *const texts[] = {"one", "two"};
+    char directory[SCRATCH_DIRECTORY_SIZE];
+    scratch_make(directory);
+    assert_int_equal(kiln_store_open(directory, NULL, &s->params.store, NULL), KILN_OK);
+    for (size_t start = 0; start < 2; start++) {
+        program_scene_open(s);
+        for (size_t i = 0; i < 2; i++) {
+            kiln_program_desc_params params = image_of(texts[i]);
+            params.image = (start + i) % 2 + 1;
+            params.name = texts[(start + i) % 2];
+            kiln_program_desc *desc = describe(s, &params);
+            kiln_kernel_desc *kernel = describe_kernel(desc, "TheKernel");
+            kiln_program *program =
+                get_from(desc, start == 0 ? KILN_PROGRAM_FROM_BUILD : KILN_PROGRAM_FROM_STORE);
+            assert_true(value_of(program) == expected_value(texts[i], ""));
+            touch_kernel(kernel);
+            kiln_kernel_desc_release(&kernel);
+            kiln_program_release(&program);
+            kiln_program_desc_release(&desc);
+        }
+        kiln_program_context_free(&s->context);
+    }
+    kiln_store_close(&s->params.store);
+    scratch_remove(directory);
+}
+
+/* What another revision of the library made of an image is none of this one's. */
+static void seed_000_a_revision_of_the_library_has_entries_of_its_own(void **state)
+{
+    program_scene *s = *state;
+    static const char *const libraries[] = {NULL, "library 1.0 abcdef", "library 1.0 abcdee"};
+    char directory[SCRATCH_DIRECTORY_SIZE];
+    scratch_make(directory);
+    assert_int_equal(kiln_store_open(directory, NULL, &s->params.store, NULL), KILN_OK);
+    for (int start = 0; start < 2; start++) {
+        for (size_t i = 0; i < 3; i++) {
+            s->params.library = libraries[i];
+            program_scene_open(s);
+            kiln_program_desc *desc = describe_image(s, "image");
+            touch(desc, start == 0 ? KILN_PROGRAM_FROM_BUILD : KILN_PROGRAM_FROM_STORE);
+            kiln_program_desc_release(&desc);
+            kiln_program_context_free(&s->context);
+        }
+    }
+    kiln_store_close(&s->params.store);
+    scratch_remove(directory);
+}
+
+static unsigned folders[5]; /* by their depth, from 1 */
+
+static int count_folder(const char *path, const struct stat *stat, int kind, struct FTW *walk)
+{
+    (void)stat;
+    const bool is_of_hash = kind == FTW_D && strlen(path + walk->base) == 32;
+    if (is_of_hash && walk->level < 5) {
+        folders[walk->level]++;
+    }
+    return 0;
+}
+
+/* Device, image, constants and options: what differs in one of these shares the folders above. */
+static void seed_001_each_component_is_a_level_of_folders(void **state)
+{
+    program_scene *s = *state;
+    char directory[SCRATCH_DIRECTORY_SIZE], url[SCRATCH_DIRECTORY_SIZE + 32];
+    const kiln_spec_constant constant = {7, {"seven", 5}};
+    scratch_make(directory);
+    snprintf(url, sizeof url, "file://%s?layout=sycl", directory);
+    assert_int_equal(kiln_store_open(url, NULL, &s->params.store, NULL), KILN_OK);
+    s->devices[1].text = "another device";
+    s->params.device_count = 2;
+    program_scene_open(s);
+    kiln_program_desc_params variants[6];
+    for (size_t i = 0; i < 6; i++) {
+        variants[i] = image_of(i == 1 ? "another image" : "image");
+    }
+    variants[2].constants = &constant;
+    variants[2].constant_count = 1;
+    variants[3].options.compile = "-g";
+    variants[4].image_options.link = "-s";
+    variants[5].device = 1;
+    for (size_t i = 0; i < 6; i++) {
+        kiln_program_desc *desc = describe(s, &variants[i]);
+        touch(desc, KILN_PROGRAM_FROM_BUILD);
+        kiln_program_desc_release(&desc);
+    }
+    assert_int_equal(kiln_program_context_drain(s->context, DRAIN_NS), KILN_OK);
+    kiln_program_context_free(&s->context);
+    kiln_store_close(&s->params.store);
+    memset(folders, 0, sizeof folders);
+    assert_int_equal(nftw(directory, count_folder, 16, FTW_PHYS), 0);
+    assert_int_equal(folders[1], 2); /* devices */
+    assert_int_equal(folders[2], 3); /* images of the first, and that of the second */
+    assert_int_equal(folders[3], 4);
+    assert_int_equal(folders[4], 6);
+    scratch_remove(directory);
+}
+
+static void seed_000_memory_and_disk_do_not_need_each_other(void **state)
+{
+    program_scene *s = *state;
+    char directory[SCRATCH_DIRECTORY_SIZE];
+    scratch_make(directory);
+    assert_int_equal(kiln_store_open(directory, NULL, &s->params.store, NULL), KILN_OK);
+    s->params.flags = KILN_CACHE_DISABLED;
+    program_scene_open(s);
+    kiln_program_desc *desc = describe_image(s, "image");
+    touch(desc, KILN_PROGRAM_FROM_PRIVATE_BUILD);
+    assert_int_equal(kiln_program_context_drain(s->context, DRAIN_NS), KILN_OK);
+    touch(desc, KILN_PROGRAM_FROM_STORE);
+    touch(desc, KILN_PROGRAM_FROM_STORE);
+    assert_int_equal(program_stats(s).entries, 0);
+    kiln_program_desc_release(&desc);
+    kiln_program_context_free(&s->context);
+    kiln_store_close(&s->params.store);
+    scratch_remove(directory);
+
+    s->params.flags = 0;
+    program_scene_open(s);
+    desc = describe_image(s, "image");
+    touch(desc, KILN_PROGRAM_FROM_BUILD);
+    touch(desc, KILN_PROGRAM_FROM_MEMORY);
+    kiln_program_desc_release(&desc);
+}
+
 /* ---- the two maps and their keys ---- */
 
 /* Gets the programs of two descriptions, and says whether they are one. */
@@ -152,6 +282,17 @@ static void seed_001_programs_are_told_apart_by_four_parts(void **state)
     assert_false(are_one(s, &plain, &constant));
     assert_false(are_one(s, &constant, &value));
     assert_false(are_one(s, &constant, &number));
+
+    /* Values of other lengths, and bytes on the other side of a border between two. */
+    const kiln_spec_constant longer = {7, {(const char[]){1, 0, 0, 0, 0}, 5}};
+    const kiln_spec_constant bordered[] = {{7, {"a", 1}}, {8, {"bc", 2}}},
+                             moved[] = {{7, {"ab", 2}}, {8, {"c", 1}}};
+    value.constants = &longer;
+    assert_false(are_one(s, &constant, &value));
+    value.constants = bordered;
+    number.constants = moved;
+    value.constant_count = number.constant_count = 2;
+    assert_false(are_one(s, &value, &number));
 
     kiln_program_desc_params device = plain;
     device.device = 1;
@@ -301,11 +442,26 @@ static void seed_001_options_of_each_source_are_in_the_key(void **state)
     char directory[SCRATCH_DIRECTORY_SIZE];
     scratch_make(directory);
     assert_int_equal(kiln_store_open(directory, NULL, &s->params.store, NULL), KILN_OK);
-    static const size_t environments[] = {0, 1, 2, 4};
+    static const struct {
+        size_t variables; /* how many are set */
+        kiln_build_options image, caller;
+    } cases[] = {
+        {0, {0}, {0}},
+        {1, {0}, {0}},
+        {2, {0}, {0}},
+        {4, {0}, {0}},
+        {0, {"-img", NULL}, {0}},
+        {0, {NULL, "-img"}, {0}},
+        {0, {0}, {"-api", NULL}},
+        {0, {0}, {NULL, "-api"}},
+    };
     for (int start = 0; start < 2; start++) {
-        for (size_t i = 0; i < 4; i++) {
-            open_with(s, 0, environments[i]);
-            kiln_program_desc *desc = describe_image(s, "image");
+        for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+            open_with(s, 0, cases[i].variables);
+            kiln_program_desc_params params = image_of("image");
+            params.image_options = cases[i].image;
+            params.options = cases[i].caller;
+            kiln_program_desc *desc = describe(s, &params);
             touch(desc, start == 0 ? KILN_PROGRAM_FROM_BUILD : KILN_PROGRAM_FROM_STORE);
             kiln_program_desc_release(&desc);
             kiln_program_context_free(&s->context);
@@ -654,22 +810,29 @@ static void seed_001_waiters_get_the_builders_failure(void **state)
 static void seed_001_a_spurious_failure_lets_a_waiter_build(void **state)
 {
     program_scene *s = *state;
+    static const struct {
+        kiln_status failure;
+        int calls; /* that one failing build makes of the device */
+    } cases[] = {{KILN_E_IO, 1}, {KILN_E_REFUSED, 1}, {KILN_E_RESOURCES, 2}, {KILN_E_NO_MEMORY, 2}};
     s->params.flags = KILN_CACHE_RETAIN_FAILURES;
-    program_scene_open(s);
     s->devices[0].while_building = build_slowly;
-    script(&s->devices[0].build, 1, KILN_E_IO);
-    kiln_program_desc *desc = describe_image(s, "image");
-    asking asked[THREADS];
-    ask_together(desc, asked);
-    int failed = 0;
-    for (int i = 0; i < THREADS; i++) {
-        failed += asked[i].status == KILN_E_IO;
-        assert_true(asked[i].status == KILN_E_IO || asked[i].status == KILN_OK);
-        kiln_program_release(&asked[i].program);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        program_scene_open(s);
+        script(&s->devices[0].build, cases[i].calls, cases[i].failure);
+        kiln_program_desc *desc = describe_image(s, "image");
+        asking asked[THREADS];
+        ask_together(desc, asked);
+        int failed = 0;
+        for (int j = 0; j < THREADS; j++) {
+            failed += asked[j].status == cases[i].failure;
+            assert_true(asked[j].status == cases[i].failure || asked[j].status == KILN_OK);
+            kiln_program_release(&asked[j].program);
+        }
+        assert_int_equal(failed, 1);
+        assert_int_equal(builds(s), cases[i].calls + 1);
+        kiln_program_desc_release(&desc);
+        kiln_program_context_free(&s->context);
     }
-    assert_int_equal(failed, 1);
-    assert_int_equal(builds(s), 2);
-    kiln_program_desc_release(&desc);
 }
 
 typedef struct nested {
@@ -724,6 +887,115 @@ static void seed_001_a_failed_build_is_told_again_as_it_was(void **state)
     }
     assert_int_equal(builds(s), 1);
     kiln_program_desc_release(&desc);
+}
+
+/* In memory alone: who comes after a restart tries again. */
+static void seed_001_a_failed_build_is_tried_again_after_a_restart(void **state)
+{
+    program_scene *s = *state;
+    char directory[SCRATCH_DIRECTORY_SIZE];
+    scratch_make(directory);
+    s->params.flags = KILN_CACHE_RETAIN_FAILURES;
+    script(&s->devices[0].build, 1, KILN_E_BUILD);
+    for (int start = 0; start < 2; start++) {
+        assert_int_equal(kiln_store_open(directory, NULL, &s->params.store, NULL), KILN_OK);
+        program_scene_open(s);
+        kiln_program_desc *desc = describe_image(s, "image");
+        for (int i = 0; i < 2; i++) {
+            kiln_program *program = NULL;
+            assert_int_equal(kiln_program_get(desc, &program, NULL, NULL),
+                             start == 0 ? KILN_E_BUILD : KILN_OK);
+            kiln_program_release(&program);
+        }
+        assert_int_equal(builds(s), start + 1);
+        kiln_program_desc_release(&desc);
+        kiln_program_context_free(&s->context);
+        kiln_store_close(&s->params.store);
+    }
+    scratch_remove(directory);
+}
+
+/* ---- what is removed beside a build ---- */
+
+typedef struct removal {
+    const program_scene *scene;
+    void (*remove)(const program_scene *s);
+    asking other;
+    pthread_t thread;
+    bool has_come;
+} removal;
+
+/* Once another thread waits for the build that is under way. */
+static void remove_beside(void *user)
+{
+    removal *r = user;
+    if (r->has_come) {
+        return;
+    }
+    r->has_come = true;
+    assert_int_equal(pthread_create(&r->thread, NULL, ask, &r->other), 0);
+    while (program_stats(r->scene).waits == 0) {
+        sched_yield();
+    }
+    r->remove(r->scene);
+}
+
+static void remove_image(const program_scene *s)
+{
+    assert_int_equal(kiln_program_context_remove_image(s->context, 7), 0);
+}
+
+static void clear(const program_scene *s)
+{
+    kiln_program_context_clear(s->context);
+}
+
+static void turn_off(const program_scene *s)
+{
+    assert_int_equal(kiln_program_context_set_capacity(s->context, 0, 0), KILN_OK);
+}
+
+/* Builder and waiter get what they asked for, by so many builds, and nothing of it is kept. */
+static void check_removal(program_scene *s, void (*remove)(const program_scene *s),
+                          int expected_builds, uint32_t from_then)
+{
+    program_scene_open(s);
+    kiln_program_desc_params params = image_of("image");
+    params.image = 7;
+    kiln_program_desc *desc = describe(s, &params);
+    pthread_barrier_t start;
+    pthread_barrier_init(&start, NULL, 1);
+    removal r = {.scene = s, .remove = remove, .other = {.desc = desc, .start = &start}};
+    s->devices[0].while_building = remove_beside;
+    s->devices[0].user = &r;
+    script(&s->devices[0].build, 0, KILN_OK);
+    kiln_program *program = NULL;
+    assert_int_equal(kiln_program_get(desc, &program, NULL, NULL), KILN_OK);
+    pthread_join(r.thread, NULL);
+    assert_int_equal(r.other.status, KILN_OK);
+    assert_int_equal(builds(s), expected_builds);
+    assert_true(value_of(program) == expected_value("image", ""));
+    assert_true(value_of(r.other.program) == expected_value("image", ""));
+    assert_int_equal(program_stats(s).entries, 0);
+    kiln_program_release(&program);
+    kiln_program_release(&r.other.program);
+    assert_int_equal(atomic_load(&s->devices[0].live_programs), 0);
+    touch(desc, from_then);
+    pthread_barrier_destroy(&start);
+    kiln_program_desc_release(&desc);
+    kiln_program_context_free(&s->context);
+}
+
+static void seed_000_gap_a_flush_beside_a_build(void **state)
+{
+    check_removal(*state, clear, 1, KILN_PROGRAM_FROM_BUILD);
+    check_removal(*state, turn_off, 1, KILN_PROGRAM_FROM_PRIVATE_BUILD);
+}
+
+/* Who waits builds for himself: what comes of an image that is unloaded is its builder's alone. */
+static void seed_001_an_image_that_is_unloaded_beside_a_build(void **state)
+{
+    check_removal(*state, remove_image, 2, KILN_PROGRAM_FROM_BUILD);
 }
 
 /* ---- what the earlier document wants improved ---- */
@@ -1031,6 +1303,7 @@ static void seed_001_image_sizes_bound_what_is_on_disk(void **state)
 static void check_out_of_room(program_scene *s, kiln_status status, scripted_call *call,
                               const kiln_program_desc *wanted, const kiln_kernel_desc *kernel)
 {
+    s->devices[0].bytes = 1000;
     kiln_program_desc *before = describe_image(s, "before"), *kept = describe_image(s, "held");
     kiln_kernel_desc *of_before = describe_kernel(before, "k");
     touch_kernel(of_before);
@@ -1052,6 +1325,7 @@ static void check_out_of_room(program_scene *s, kiln_status status, scripted_cal
     touch(before, KILN_PROGRAM_FROM_BUILD);
     touch_kernel(none);
     assert_int_equal(atomic_load(&s->devices[0].kernel.count), made + 1);
+    assert_int_equal(program_stats(s).bytes, program_stats(s).entries * 1000);
     kiln_program_release(&held);
 
     /* Where that doesn't help either, it was tried twice. */
@@ -1215,6 +1489,34 @@ static void seed_001_interchangeable_devices_in_any_order(void **state)
         assert_int_equal(kernel_stats(s).entries, 6);
         assert_true(program_scene_close(s));
     }
+}
+
+/* No set of devices has a key of its own, so that there may be any number of them. */
+static void seed_001_many_devices_have_a_program_each_or_one(void **state)
+{
+    enum { MANY = 40 };
+    program_scene *s = *state;
+    scripted_device *many = test_calloc(MANY, sizeof *many);
+    void *handles[MANY];
+    s->params.devices = handles;
+    s->params.device_count = MANY;
+    for (int kind = 0; kind < 2; kind++) {
+        for (size_t i = 0; i < MANY; i++) {
+            handles[i] = &many[i];
+            many[i].kind = kind;
+        }
+        program_scene_open(s);
+        for (size_t i = 0; i < MANY; i++) {
+            kiln_program_desc_params params = image_of("image");
+            params.device = i;
+            kiln_program_desc *desc = describe(s, &params);
+            touch(desc, kind == 0 || i == 0 ? KILN_PROGRAM_FROM_BUILD : KILN_PROGRAM_FROM_MEMORY);
+            kiln_program_desc_release(&desc);
+        }
+        assert_int_equal(program_stats(s).entries, kind == 0 ? MANY : 1);
+        kiln_program_context_free(&s->context);
+    }
+    test_free(many);
 }
 
 /* Equal devices of one context have programs of their own, and one entry on the disk. */
@@ -1457,6 +1759,64 @@ static void seed_000_threads_fill_and_hit(void **state)
     assert_int_equal(builds(s), 12);
 }
 
+typedef struct nest {
+    kiln_program_desc *outer[4], *inner[3];
+    atomic_int failures;
+} nest;
+
+static _Thread_local bool is_inside;
+
+static void get_all(nest *n, kiln_program_desc *const *descs, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        kiln_program *program = NULL;
+        atomic_fetch_add(&n->failures, kiln_program_get(descs[i], &program, NULL, NULL) != KILN_OK);
+        kiln_program_release(&program);
+    }
+}
+
+/* What is built needs three others, which others need too. */
+static void get_inner_ones(void *user)
+{
+    if (!is_inside) {
+        is_inside = true;
+        get_all(user, ((nest *)user)->inner, 3);
+        is_inside = false;
+    }
+}
+
+static void *get_outer_ones(void *user)
+{
+    get_all(user, ((nest *)user)->outer, 4);
+    return NULL;
+}
+
+static void seed_000_threads_build_what_is_nested(void **state)
+{
+    program_scene *s = *state;
+    static const char *const texts[] = {"a", "b", "c", "d", "1", "2", "3"};
+    nest n = {.failures = 0};
+    program_scene_open(s);
+    for (size_t i = 0; i < 7; i++) {
+        *(i < 4 ? &n.outer[i] : &n.inner[i - 4]) = describe_image(s, texts[i]);
+    }
+    s->devices[0].while_building = get_inner_ones;
+    s->devices[0].user = &n;
+    pthread_t threads[THREADS];
+    for (int i = 0; i < THREADS; i++) {
+        assert_int_equal(pthread_create(&threads[i], NULL, get_outer_ones, &n), 0);
+    }
+    for (int i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    assert_int_equal(atomic_load(&n.failures), 0);
+    assert_int_equal(builds(s), 7);
+    assert_int_equal(program_stats(s).entries, 7);
+    for (size_t i = 0; i < 7; i++) {
+        kiln_program_desc_release(i < 4 ? &n.outer[i] : &n.inner[i - 4]);
+    }
+}
+
 /* Those that hold a program don't lose it to a change. */
 static void seed_000_eviction_harms_nobody_who_holds(void **state)
 {
@@ -1481,6 +1841,10 @@ int main(void)
         TEST(seed_001_one_kernel_in_a_loop),
         TEST(seed_001_many_kernels_of_one_program),
         TEST(seed_001_programs_are_found_after_a_restart),
+        TEST(seed_001_contents_decide_after_a_restart),
+        TEST(seed_000_a_revision_of_the_library_has_entries_of_its_own),
+        TEST(seed_001_each_component_is_a_level_of_folders),
+        TEST(seed_000_memory_and_disk_do_not_need_each_other),
         TEST(seed_001_programs_are_told_apart_by_four_parts),
         TEST(seed_001_spec_constants_have_no_order),
         TEST(seed_001_kernels_are_told_apart_by_program_and_name),
@@ -1501,6 +1865,9 @@ int main(void)
         TEST(seed_001_a_spurious_failure_lets_a_waiter_build),
         TEST(seed_001_other_programs_go_on_while_one_builds),
         TEST(seed_001_a_failed_build_is_told_again_as_it_was),
+        TEST(seed_001_a_failed_build_is_tried_again_after_a_restart),
+        TEST(seed_000_gap_a_flush_beside_a_build),
+        TEST(seed_001_an_image_that_is_unloaded_beside_a_build),
         TEST(seed_004_least_recently_used_programs_go),
         TEST(seed_004_programs_with_build_options_are_cached),
         TEST(seed_004_interchangeable_devices_share_what_is_built),
@@ -1519,6 +1886,7 @@ int main(void)
         TEST(seed_001_out_of_resources_evicts_and_loads_again),
         TEST(seed_001_several_devices_in_any_order),
         TEST(seed_001_interchangeable_devices_in_any_order),
+        TEST(seed_001_many_devices_have_a_program_each_or_one),
         TEST(seed_001_some_of_several_devices_after_a_restart),
         TEST(seed_001_an_image_that_is_unloaded_takes_all_along),
         TEST(seed_000_capacity_is_1024_entries_at_first),
@@ -1529,6 +1897,7 @@ int main(void)
         TEST(seed_000_capacity_by_the_environment),
         TEST(seed_000_contexts_of_one_device_share_nothing_in_memory),
         TEST(seed_000_threads_fill_and_hit),
+        TEST(seed_000_threads_build_what_is_nested),
         TEST(seed_000_eviction_harms_nobody_who_holds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -40,7 +40,9 @@ using kiln::status;
 
 void seed_000_the_calls_of_option_1()
 {
-    status set = kiln::set_persistent_cache(1, engine::kind::gpu);
+    status set = kiln::set_persistent_cache(0, engine::kind::gpu);
+    CHECK(set == status::success && !kiln::get_persistent_cache(engine::kind::gpu));
+    set = kiln::set_persistent_cache(1, engine::kind::gpu);
     CHECK(set == status::success);
     bool enabled = kiln::get_persistent_cache(engine::kind::gpu);
     CHECK(enabled);
@@ -221,13 +223,16 @@ struct dnnl_allocator {
     int users;
 };
 
-void *allocate(std::size_t size, const dnnl_engine &, const dnnl_allocator *)
+/* Both get the engine and the allocator of the buffer, which has retained that. */
+void *allocate(std::size_t size, const dnnl_engine &engine, const dnnl_allocator *allocator)
 {
+    CHECK(engine.index == 3 && allocator->users == 1);
     return std::malloc(size);
 }
 
-void deallocate(void *data, const dnnl_engine &, const dnnl_allocator *)
+void deallocate(void *data, const dnnl_engine &engine, const dnnl_allocator *allocator)
 {
+    CHECK(engine.index == 3 && allocator->users == 1);
     std::free(data);
 }
 
@@ -264,15 +269,15 @@ int execute(const cache_t &cache, const dnnl_engine &p_engine_, const dnnl_alloc
 
 void seed_002_the_lookup_example()
 {
-    const dnnl_engine engine_of_cpu = {0};
+    const dnnl_engine engine_of_cpu = {3};
     dnnl_allocator allocator = {0};
     const cache_t cache(engine::kind::cpu);
     bool is_from_cache = true;
     CHECK(execute(cache, engine_of_cpu, &allocator, &is_from_cache) == 42 && !is_from_cache);
     CHECK(execute(cache, engine_of_cpu, &allocator, &is_from_cache) == 42 && is_from_cache);
     CHECK(cache.get_size() == sizeof(int) && allocator.users == 1);
-    CHECK(kiln::get_unified_constant_tensor_cache_t<engine::kind::cpu>().get_size() ==
-          cache.get_size());
+    CHECK(kiln::get_unified_constant_tensor_cache_t<engine::kind::cpu>().get() == cache.get());
+    CHECK(kiln::get_unified_constant_tensor_cache_t<engine::kind::gpu>().get_size() == 0);
     cache.remove_if_exist(1, std::size_t(2));
     CHECK(cache.get_size() == 0 && allocator.users == 0);
     CHECK(execute(cache, engine_of_cpu, &allocator, &is_from_cache) == 42 && !is_from_cache);

@@ -5,6 +5,7 @@
 #include "confirm.h"
 #include "directory.h"
 #include "options.h"
+#include "other_layout.h"
 #include "output.h"
 #include "removal.h"
 #include "tool.h"
@@ -65,7 +66,9 @@ int cmd_clear(int argc, char **argv)
     if (exit_code != EXIT_OK) {
         return exit_code;
     }
-    if (yes || ask(&directory)) {
+    if (other_layout_has_all(&directory)) {
+        exit_code = EXIT_NOTHING_FOUND;
+    } else if (yes || ask(&directory)) {
         exit_code = clear(&directory, line.json);
     } else {
         complain("nothing was removed");

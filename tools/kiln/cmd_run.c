@@ -16,6 +16,7 @@
 #include "directory.h"
 #include "json.h"
 #include "layer.h"
+#include "loader_environment.h"
 #include "location.h"
 #include "opencl_loader.h"
 #include "options.h"
@@ -116,21 +117,14 @@ static void set_thread_local_memory(void)
  * one. */
 static void set_opencl_loader(void)
 {
-    static const char variable[] = "LD_LIBRARY_PATH";
     char *found = opencl_loader_found();
     if (found != NULL && !opencl_loader_knows_layers(found)) {
         char *instead = opencl_loader_instead_of(found);
-        char *why = NULL;
-        char *list =
-            instead == NULL ? NULL : opencl_loader_search_path(instead, getenv(variable), &why);
-        if (list != NULL) {
-            must_succeed(setenv(variable, list, 1));
-        } else {
-            complain("%s knows no layers, %s%s: no OpenCL build is cached", found,
-                     instead == NULL ? "and this system has no other loader that does" : "",
-                     why == NULL ? "" : why);
+        char *why = instead != NULL ? loader_environment_set(instead, found)
+                                    : must(strdup("and this system has no other loader that does"));
+        if (why != NULL) {
+            complain("%s knows no layers, %s: no OpenCL build is cached", found, why);
         }
-        free(list);
         free(why);
         free(instead);
     }

@@ -11,6 +11,7 @@
 #include "directory.h"
 #include "json.h"
 #include "options.h"
+#include "other_layout.h"
 #include "output.h"
 #include "stale.h"
 #include "tool.h"
@@ -174,6 +175,19 @@ static kiln_status trim(const struct directory *directory, struct order *order,
     return status;
 }
 
+static int trim_and_print(const struct directory *directory, struct order *order)
+{
+    struct outcome outcome = {.stale = {0}};
+    const kiln_status status = trim(directory, order, &outcome);
+    if (status == KILN_OK) {
+        print_outcome(&outcome, order);
+    } else {
+        complain("%s: %s", directory->path,
+                 status == KILN_BUSY ? "another process trims it" : kiln_status_text(status));
+    }
+    return exit_code_of(status);
+}
+
 int cmd_trim(int argc, char **argv)
 {
     const char *max_size = NULL;
@@ -214,14 +228,8 @@ int cmd_trim(int argc, char **argv)
     if (exit_code != EXIT_OK) {
         return exit_code;
     }
-    struct outcome outcome = {.stale = {0}};
-    const kiln_status status = trim(&directory, &order, &outcome);
-    if (status == KILN_OK) {
-        print_outcome(&outcome, &order);
-    } else {
-        complain("%s: %s", directory.path,
-                 status == KILN_BUSY ? "another process trims it" : kiln_status_text(status));
-    }
+    exit_code =
+        other_layout_has_all(&directory) ? EXIT_NOTHING_FOUND : trim_and_print(&directory, &order);
     directory_close(&directory);
-    return exit_code_of(status);
+    return exit_code;
 }

@@ -11,6 +11,7 @@
 #include "directory.h"
 #include "json.h"
 #include "options.h"
+#include "other_layout.h"
 #include "output.h"
 #include "progress.h"
 #include "tool.h"
@@ -243,7 +244,8 @@ int cmd_verify(int argc, char **argv)
     if (exit_code != EXIT_OK) {
         return exit_code;
     }
-    exit_code = verify(&directory, repairs, yes, line.json);
+    exit_code = other_layout_has_all(&directory) ? EXIT_NOTHING_FOUND
+                                                 : verify(&directory, repairs, yes, line.json);
     directory_close(&directory);
     return exit_code;
 }

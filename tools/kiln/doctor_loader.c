@@ -10,11 +10,14 @@
 #include "doctor.h"
 #include "json.h"
 #include "layer.h"
+#include "loader_environment.h"
+#include "opencl_drivers.h"
 #include "opencl_library.h"
 #include "opencl_loader.h"
 #include "output.h"
 
 #define DEVICES_MAX 256
+#define VENDORS_VARIABLE "OCL_ICD_VENDORS"
 
 /* Parameters of clGetICDLoaderInfoOCLICD. */
 enum { LOADER_VERSION = 2, LOADER_NAME = 3, LOADER_VENDOR = 4 };
@@ -240,6 +243,45 @@ static void report_platforms(struct doctor *doctor, const struct opencl *opencl)
     json_add(doctor->report, "platforms", list);
 }
 
+/* What `kiln run` puts into OCL_ICD_VENDORS where another loader stands in. Nothing of it stays: it
+ * is made in a folder of its own, to be given to leave_drivers. */
+static char *enter_drivers(struct doctor *doctor, const char *instead, const char *found)
+{
+    const char *temporary = getenv("TMPDIR");
+    char *folder = text_of("%s/kiln-doctor-XXXXXX", temporary != NULL ? temporary : "/tmp");
+    char *why = NULL;
+    if (mkdtemp(folder) == NULL) {
+        doctor_problem(doctor, "%s: %s", folder, strerror(errno));
+        free(folder);
+        return NULL;
+    }
+    char *drivers = loader_drivers(instead, found, folder, &why);
+    if (drivers != NULL) {
+        must_succeed(setenv(VENDORS_VARIABLE, drivers, 1));
+        doctor_note(doctor,
+                    "%s does not read " OPENCL_LIST_VARIABLE ": kiln run has it find the same "
+                    "drivers by " VENDORS_VARIABLE,
+                    instead);
+    } else if (why != NULL) {
+        doctor_problem(doctor, "%s", why);
+    }
+    free(why);
+    free(drivers);
+    return folder;
+}
+
+static void leave_drivers(char *folder)
+{
+    const char *vendors = getenv(VENDORS_VARIABLE);
+    if (folder != NULL) {
+        if (vendors != NULL && strncmp(vendors, folder, strlen(folder)) == 0) {
+            opencl_drivers_folder_remove(vendors);
+        }
+        rmdir(folder);
+    }
+    free(folder);
+}
+
 void doctor_examine_loader(struct doctor *doctor)
 {
     struct layer_setup setup = find_layer(doctor);
@@ -249,6 +291,7 @@ void doctor_examine_loader(struct doctor *doctor)
     char *found = opencl_loader_found();
     bool knows_layers = found != NULL && opencl_loader_knows_layers(found);
     char *instead = found == NULL || knows_layers ? NULL : opencl_loader_instead_of(found);
+    char *drivers = instead == NULL ? NULL : enter_drivers(doctor, instead, found);
     bool loaded = opencl_load(instead != NULL ? instead : OPENCL_LIBRARY, &opencl, &why);
     if (!loaded) {
         doctor_problem(doctor, "%s", why);
@@ -259,6 +302,7 @@ void doctor_examine_loader(struct doctor *doctor)
         check_others(doctor, &setup);
         note_cut_list(doctor, &setup);
     }
+    leave_drivers(drivers);
     report_layer(doctor, &setup, loaded);
     examine_nvrtc(doctor);
     free(found);

@@ -38,15 +38,19 @@ static uint64_t distance_of_parts(const kiln_key_part *a, const kiln_key_part *b
     return longer - front - back;
 }
 
-static int add_distance(void *user, kiln_key_change change, const kiln_key_part *before,
-                        const kiln_key_part *after)
+static int add_difference(void *user, kiln_key_change change, const kiln_key_part *before,
+                          const kiln_key_part *after)
 {
-    uint64_t *bytes = user;
-    *bytes += PART_WEIGHT;
+    struct neighbour *neighbour = user;
+    neighbour->parts++;
+    neighbour->bytes += PART_WEIGHT;
     if (change == KILN_KEY_CHANGED) {
-        *bytes += distance_of_parts(before, after);
+        neighbour->bytes += distance_of_parts(before, after);
     } else {
-        *bytes += before != NULL ? before->size : after->size;
+        neighbour->bytes += before != NULL ? before->size : after->size;
+    }
+    if (change == KILN_KEY_REMOVED) {
+        neighbour->all_parts++;
     }
     return 0;
 }
@@ -92,9 +96,11 @@ static void insert(struct neighbours *found, struct neighbour *candidate)
 static void compare(struct search *search, const kiln_item_info *info, const char *digest,
                     const kiln_entry *entry)
 {
-    struct neighbour candidate = {.created_s = info->created_s};
-    candidate.parts =
-        kiln_key_difference(kiln_entry_key(entry), search->key, add_distance, &candidate.bytes);
+    struct neighbour candidate = {
+        .created_s = info->created_s,
+        .all_parts = kiln_key_part_count(search->key),
+    };
+    kiln_key_difference(kiln_entry_key(entry), search->key, add_difference, &candidate);
     memcpy(candidate.digest, digest, sizeof candidate.digest);
     candidate.key = kiln_key_retain(kiln_entry_key(entry));
     candidate.name = must(strdup(info->name));

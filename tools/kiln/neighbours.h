@@ -16,8 +16,9 @@ struct neighbour {
     char digest[KILN_DIGEST_TEXT_SIZE];
     char *name, *device;
     int64_t created_s;
-    size_t parts;   /* that differ */
-    uint64_t bytes; /* that differ, about: what decides who is nearest */
+    size_t parts;     /* that differ */
+    size_t all_parts; /* that either key has */
+    uint64_t bytes;   /* that differ, about: what decides who is nearest */
 };
 
 struct neighbours {

@@ -17,8 +17,6 @@
 #include "opencl_library.h"
 #include "output.h"
 
-#define FOLDER_NAME "kiln-loader"
-
 /* Loaders that read the variable have its name in them. */
 static const char layers_variable[] = "OPENCL_LAYERS";
 
@@ -98,12 +96,17 @@ char *opencl_loader_found(void)
     return path;
 }
 
-bool opencl_loader_knows_layers(const char *path)
+bool opencl_loader_reads(const char *path, const char *variable)
 {
     struct image image = image_of(path);
-    bool knows = image_has(&image, layers_variable);
+    bool reads = image_has(&image, variable);
     image_done(&image);
-    return knows;
+    return reads;
+}
+
+bool opencl_loader_knows_layers(const char *path)
+{
+    return opencl_loader_reads(path, layers_variable);
 }
 
 /* Whether a loader has each version that another one has. */
@@ -159,92 +162,4 @@ char *opencl_loader_instead_of(const char *found)
     }
     image_done(&image);
     return instead;
-}
-
-/* ---- the folder with the link ---- */
-
-/* To be freed; NULL where the environment names none. */
-static char *cache_home(void)
-{
-    const char *caches = getenv("XDG_CACHE_HOME");
-    const char *home = getenv("HOME");
-    if (caches != NULL && caches[0] == '/') {
-        return must(strdup(caches));
-    }
-    return home != NULL && home[0] == '/' ? text_of("%s/.cache", home) : NULL;
-}
-
-/* Why a folder is not ours alone, to be freed; NULL where it is. */
-static char *reason_against_folder(const char *folder)
-{
-    struct stat status;
-    if (strpbrk(folder, ":;$") != NULL) {
-        return text_of("%s can't stand in LD_LIBRARY_PATH", folder);
-    }
-    if (lstat(folder, &status) != 0) {
-        return text_of("%s: %s", folder, strerror(errno));
-    }
-    if (!S_ISDIR(status.st_mode) || status.st_uid != geteuid() ||
-        (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-        return text_of("%s is no folder that this user alone may write", folder);
-    }
-    return NULL;
-}
-
-static bool is_link_to(const char *link, const char *loader)
-{
-    char *target = realpath(link, NULL);
-    bool is = target != NULL && strcmp(target, loader) == 0;
-    free(target);
-    return is;
-}
-
-/* Others may make the same link at the same time: whoever comes last has it in place. */
-static bool make_link(const char *folder, const char *link, const char *loader)
-{
-    char *temporary = text_of("%s/.%ld", folder, (long)getpid());
-    unlink(temporary);
-    bool is_made = symlink(loader, temporary) == 0 && rename(temporary, link) == 0;
-    if (!is_made) {
-        int error = errno;
-        unlink(temporary);
-        errno = error;
-    }
-    free(temporary);
-    return is_made;
-}
-
-/* Returns why there is no such folder, to be freed; NULL where there is. */
-static char *prepare_folder(const char *caches, const char *folder, const char *loader)
-{
-    mkdir(caches, 0700);
-    mkdir(folder, 0700);
-    char *why = reason_against_folder(folder);
-    if (why != NULL) {
-        return why;
-    }
-    char *link = text_of("%s/" OPENCL_LIBRARY, folder);
-    if (!is_link_to(link, loader) && !make_link(folder, link, loader)) {
-        why = text_of("%s: %s", link, strerror(errno));
-    }
-    free(link);
-    return why;
-}
-
-char *opencl_loader_search_path(const char *loader, const char *others, char **ret_why)
-{
-    char *caches = cache_home();
-    if (caches == NULL) {
-        *ret_why = must(strdup("no folder for caches: HOME is not set"));
-        return NULL;
-    }
-    char *folder = text_of("%s/" FOLDER_NAME, caches);
-    char *why = prepare_folder(caches, folder, loader);
-    char *list = why == NULL ? layer_list_with(folder, others) : NULL;
-    if (why != NULL) {
-        *ret_why = why;
-    }
-    free(folder);
-    free(caches);
-    return list;
 }

@@ -11,14 +11,21 @@ static bool is_name_character(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
+static bool begins_with(const char *at, const char *end, const char *word)
+{
+    const size_t length = strlen(word);
+    return (size_t)(end - at) >= length && memcmp(at, word, length) == 0;
+}
+
 /* Where the text goes on behind a backslash and a newline, with blanks between them or not; @at
- * itself where none stands there. */
+ * itself where none stands there. Up to C++14 three characters may stand for the first. */
 static const char *behind_splice(const char *at, const char *end)
 {
-    if (at == end || *at != '\\') {
+    const bool is_trigraph = begins_with(at, end, "?\?/");
+    if (!is_trigraph && !begins_with(at, end, "\\")) {
         return at;
     }
-    const char *next = at + 1;
+    const char *next = at + (is_trigraph ? 3 : 1);
     while (next < end && (*next == ' ' || *next == '\t' || *next == '\r')) {
         next++;
     }
@@ -77,7 +84,7 @@ static void scan(kilni_clock_words *words, const void *text, size_t size)
         const char *next = behind_splices(at + 1, end);
         const bool is_hash = *at == '#' && next < end && *next == '#';
         const bool is_digraph = *at == '%' && next < end && *next == ':';
-        words->pastes |= is_hash || is_digraph;
+        words->pastes |= is_hash || is_digraph || begins_with(at, end, "?\?=");
         at = next;
     }
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "device/nvrtc/device.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,12 +97,22 @@ static kiln_status fill(const kiln_nvrtc_device_params *params, kiln_nvrtc_devic
                                                 : status;
 }
 
+static bool are_texts(const char *const *texts, size_t count)
+{
+    bool are = texts || count == 0;
+    for (size_t i = 0; are && i < count; i++) {
+        are = texts[i] != NULL;
+    }
+    return are;
+}
+
 kiln_status kiln_nvrtc_device_new(const kiln_nvrtc_device_params *params,
                                   kiln_nvrtc_device **ret_device, kiln_error *error)
 {
     kiln_nvrtc_device_params known;
     if (!ret_device || kilni_params_copy(params, &known, sizeof known) != KILN_OK ||
-        (known.header_count > 0 && (!known.headers || !known.header_names))) {
+        !are_texts(known.headers, known.header_count) ||
+        !are_texts(known.header_names, known.header_count)) {
         return kilni_error_set(error, KILN_E_INVALID, 0, "parameters that NVRTC's ops can't have");
     }
     kiln_nvrtc_device *made = calloc(1, sizeof *made);

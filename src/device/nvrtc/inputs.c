@@ -12,7 +12,8 @@
 static bool is_option(const char *given, const char *name)
 {
     const size_t length = strlen(name);
-    return strncmp(given, name, length) == 0 && (given[length] == '\0' || given[length] == '=');
+    return strncmp(given, name, length) == 0 && (given[length] == '\0' || given[length] == '=' ||
+                                                 strchr(KILNI_NVRTC_BLANKS, given[length]));
 }
 
 static bool is_any_option(const char *given, const char *const *names)
@@ -29,7 +30,8 @@ static bool is_any_option(const char *given, const char *const *names)
  * a value. */
 static const char *name_of(const char *option)
 {
-    return option[0] != '-' ? "" : option[1] == '-' ? option + 2 : option + 1;
+    const char *text = option + strspn(option, KILNI_NVRTC_BLANKS);
+    return text[0] != '-' ? "" : text[1] == '-' ? text + 2 : text + 1;
 }
 
 /* Options that measure time, and those about precompiled headers, which live in the process or in

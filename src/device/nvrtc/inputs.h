@@ -12,6 +12,9 @@
 
 #include "device/nvrtc/clock_words.h"
 
+/* NVRTC takes no notice of these around an option. */
+#define KILNI_NVRTC_BLANKS " \t\n\v\f\r"
+
 /* Borrowed. */
 typedef struct kilni_nvrtc_inputs {
     const char *source;

@@ -23,11 +23,16 @@ static kiln_status identity(void *device, kiln_key_builder *key)
     return kilni_nvrtc_add_identity(&d->nvrtc, key, NULL);
 }
 
-/* The source as NVRTC is to get it: with a closing zero. NULL: no memory, or a zero within. */
-static char *copy_source(const kiln_program_source *source)
+/* The source as NVRTC is to get it: with a closing zero. KILN_OK; KILN_E_BUILD: it is no text;
+ * KILN_E_NO_MEMORY. */
+static kiln_status copy_source(const kiln_program_source *source, char **ret_text)
 {
     const char *code = source->code.size > 0 ? source->code.data : "";
-    return memchr(code, '\0', source->code.size) ? NULL : strndup(code, source->code.size);
+    if (source->form != KILN_SOURCE_TEXT || memchr(code, '\0', source->code.size)) {
+        return KILN_E_BUILD;
+    }
+    *ret_text = strndup(code, source->code.size);
+    return *ret_text ? KILN_OK : KILN_E_NO_MEMORY;
 }
 
 static kilni_nvrtc_inputs inputs_of(const kiln_nvrtc_device *d, const char *source,
@@ -105,15 +110,14 @@ static kiln_status describe(void *device, const kiln_program_source *source, kil
                             kiln_error *error)
 {
     const kiln_nvrtc_device *d = device;
-    if (source->form != KILN_SOURCE_TEXT) {
-        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "NVRTC compiles source");
+    kilni_nvrtc_options options = {0};
+    char *text = NULL;
+    kiln_status status = copy_source(source, &text);
+    if (status == KILN_E_BUILD) {
+        kilni_error_set(error, status, 0, "NVRTC compiles source, without zero bytes");
     }
-    kilni_nvrtc_options options;
-    char *text = copy_source(source);
-    kiln_status status =
-        kilni_nvrtc_options_parse(d->architecture, source->options, &options, error);
-    if (status == KILN_OK && !text) {
-        status = KILN_E_NO_MEMORY;
+    if (status == KILN_OK) {
+        status = kilni_nvrtc_options_parse(d->architecture, source->options, &options, error);
     }
     if (status == KILN_OK) {
         status = kilni_nvrtc_add_environment((const char *const *)d->variables, key, error);
@@ -284,16 +288,12 @@ static kiln_status build(void *device, const kiln_program_source *source, void *
                          char **ret_log)
 {
     const kiln_nvrtc_device *d = device;
-    kilni_nvrtc_options options;
-    kiln_status status =
-        kilni_nvrtc_options_parse(d->architecture, source->options, &options, NULL);
-    char *text = copy_source(source);
+    kilni_nvrtc_options options = {0};
+    char *text = NULL;
     kilni_nvrtc_built *built = calloc(1, sizeof *built);
-    if (status == KILN_OK && (!built || !text)) {
-        status = KILN_E_NO_MEMORY;
-    }
-    if (status == KILN_OK && source->form != KILN_SOURCE_TEXT) {
-        status = KILN_E_BUILD;
+    kiln_status status = built ? copy_source(source, &text) : KILN_E_NO_MEMORY;
+    if (status == KILN_OK) {
+        status = kilni_nvrtc_options_parse(d->architecture, source->options, &options, NULL);
     }
     if (status == KILN_OK) {
         status = build_parsed(d, text, &options, built, ret_log);

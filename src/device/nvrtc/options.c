@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "device/nvrtc/inputs.h"
 
 #define EXPRESSION "--kiln-name-expression="
 
@@ -24,7 +25,7 @@ static kiln_status append(char ***items, size_t *count, char *text)
 
 static bool is_blank(char c)
 {
-    return c == ' ' || c == '\t' || c == '\n';
+    return c != '\0' && strchr(KILNI_NVRTC_BLANKS, c) != NULL;
 }
 
 /* The next word, without its quotes; NULL at the end. */
@@ -76,7 +77,7 @@ static const char *argument_of(const kilni_nvrtc_options *options, size_t i, con
     if (word[length] == '=') {
         return word + length + 1;
     }
-    return is_long ? NULL : word + length;
+    return is_long ? NULL : word + length + strspn(word + length, KILNI_NVRTC_BLANKS);
 }
 
 static const char *argument_of_either(const kilni_nvrtc_options *options, size_t i,
@@ -108,9 +109,22 @@ static kiln_status see_option(kilni_nvrtc_options *options, size_t i)
     return define ? add_define(&options->defines, define) : KILN_OK;
 }
 
+/* Takes away what stands in quotes around an option, and is not seen by NVRTC. */
+static void trim(char *word)
+{
+    const size_t before = strspn(word, KILNI_NVRTC_BLANKS);
+    size_t length = strlen(word + before);
+    while (length > 0 && is_blank(word[before + length - 1])) {
+        length--;
+    }
+    memmove(word, word + before, length);
+    word[length] = '\0';
+}
+
 static kiln_status take_word(kilni_nvrtc_options *options, char *word)
 {
     if (strncmp(word, EXPRESSION, strlen(EXPRESSION)) != 0) {
+        trim(word);
         return append(&options->items, &options->count, word);
     }
     char *expression = strdup(word + strlen(EXPRESSION));
@@ -128,10 +142,31 @@ static kiln_status add_architecture(const char *architecture, kilni_nvrtc_option
     return status == KILN_OK ? append(&options->items, &options->count, word.bytes) : status;
 }
 
-/* NVRTC takes an option once. */
-static bool names_architecture(const char *text)
+static bool names_architecture(const char *word)
 {
-    return text && (strstr(text, "-arch") || strstr(text, "-gpu-architecture"));
+    static const char *const names[] = {"-arch", "--gpu-architecture"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const size_t length = strlen(names[i]);
+        if (strncmp(word, names[i], length) == 0 && (word[length] == '\0' || word[length] == '=')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* NVRTC takes an option once: where the text says an architecture, that which was put before it
+ * goes. */
+static void drop_architecture(kilni_nvrtc_options *options)
+{
+    bool is_named = false;
+    for (size_t i = 1; i < options->count; i++) {
+        is_named |= names_architecture(options->items[i]);
+    }
+    if (is_named) {
+        free(options->items[0]);
+        options->count--;
+        memmove(options->items, options->items + 1, options->count * sizeof *options->items);
+    }
 }
 
 kiln_status kilni_nvrtc_options_parse(const char *architecture, const char *text,
@@ -140,9 +175,12 @@ kiln_status kilni_nvrtc_options_parse(const char *architecture, const char *text
     kilni_nvrtc_options options = {0};
     const char *at = text ? text : "";
     char *word = NULL;
-    kiln_status status = add_architecture(names_architecture(text) ? NULL : architecture, &options);
+    kiln_status status = add_architecture(architecture, &options);
     while (status == KILN_OK && (status = next_word(&at, &word, error)) == KILN_OK && word) {
         status = take_word(&options, word);
+    }
+    if (status == KILN_OK && architecture) {
+        drop_architecture(&options);
     }
     for (size_t i = 0; status == KILN_OK && i < options.count; i++) {
         status = see_option(&options, i);

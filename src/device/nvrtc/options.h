@@ -22,7 +22,7 @@ typedef struct kilni_nvrtc_options {
 
 /* Takes a text apart; zeroed, options are empty.
  *
- * @architecture  goes first, as -arch; NULL: none
+ * @architecture  goes first, as -arch, where the text says none; NULL: none
  * @text          NULL: nothing
  * Returns KILN_OK; KILN_E_BUILD: an open quote; KILN_E_NO_MEMORY. In each case it is given back. */
 kiln_status kilni_nvrtc_options_parse(const char *architecture, const char *text,

@@ -2,9 +2,9 @@
  *
  * The encoding: the count of answers u32, then for each which output it is u8, the result u32 and
  * the size u64 that the first function gave, the result u32 of the second, where its bytes are u8:
- * here, and then as many; in the code; or in pieces between which the program's name stood: their
- * count u32, and the texts. Then the count of names u32, and for each the expression, the result
- * u32 and the lowered name.
+ * here, and then as many; in the code; or in pieces between which the folder of the program's name
+ * stood: their count u32, and for each its size u32 and its bytes. Then the count of names u32, and
+ * for each the expression, the result u32 and the lowered name.
  */
 #include "device/nvrtc/outputs.h"
 
@@ -80,7 +80,7 @@ static kiln_status take_answers(const kilni_nvrtc_functions *nvrtc, kilni_nvrtc_
     return status;
 }
 
-/* ---- where the program's name stands ---- */
+/* ---- where the program's folder stands ---- */
 
 static bool has(kiln_bytes bytes, const char *word, size_t length)
 {
@@ -179,40 +179,80 @@ static bool any_symbol_tells_place(kiln_bytes ptx)
     return tells;
 }
 
+/* What stands before the next place of the folder in a text, and the text's rest behind it.
+ *
+ * @ret_rest  [out] empty where the folder doesn't come up again */
+static kiln_bytes cut_at_folder(kiln_bytes text, const char *folder, size_t length,
+                                kiln_bytes *ret_rest)
+{
+    const char *const begin = text.data;
+    const char *found = text.size > 0 ? memmem(begin, text.size, folder, length) : NULL;
+    if (!found) {
+        *ret_rest = (kiln_bytes){NULL, 0};
+        return text;
+    }
+    const size_t before = (size_t)(found - begin);
+    *ret_rest = (kiln_bytes){found + length, text.size - before - length};
+    return (kiln_bytes){begin, before};
+}
+
+/* Whether each place where a text has the folder is the beginning of a path, and not the end of
+ * another folder's. */
+static bool names_only_this_folder(kiln_bytes text, const char *folder, size_t length)
+{
+    bool only = true;
+    while (text.data && only) {
+        kiln_bytes rest;
+        const kiln_bytes before = cut_at_folder(text, folder, length, &rest);
+        only = !rest.data || before.size == 0 ||
+               memchr(" \t\n\"'(<", ((const char *)before.data)[before.size - 1], 7) != NULL;
+        text = rest;
+    }
+    return only;
+}
+
 /* Whether nothing but the log tells the folder: none of the outputs in which a text could not be
  * found is there, the others don't have it, and no symbol is named by the place of its text. */
 static kiln_status check_moves(const kilni_nvrtc_outputs *outputs, const char *folder,
                                size_t length, bool *ret_moves)
 {
     const kiln_bytes ptx = outputs->answers[KILNI_NVRTC_PTX].bytes,
-                     cubin = outputs->answers[KILNI_NVRTC_CUBIN].bytes;
+                     cubin = outputs->answers[KILNI_NVRTC_CUBIN].bytes,
+                     log = outputs->answers[KILNI_NVRTC_LOG].bytes;
     const kilni_nvrtc_output code = kilni_nvrtc_outputs_code(outputs);
     kilni_text spelled = {0};
     const kiln_status status = spell(folder, length, &spelled);
     if (status == KILN_OK) {
-        *ret_moves = (code == KILNI_NVRTC_PTX || code == KILNI_NVRTC_CUBIN) &&
+        /* A CUBIN's symbols are those of its PTX. */
+        *ret_moves = (code == KILNI_NVRTC_PTX || (code == KILNI_NVRTC_CUBIN && ptx.size > 1)) &&
                      !has(ptx, folder, length) && !has(cubin, folder, length) &&
-                     !has(ptx, spelled.bytes, spelled.length) && !any_symbol_tells_place(ptx);
+                     !has(ptx, spelled.bytes, spelled.length) && !any_symbol_tells_place(ptx) &&
+                     names_only_this_folder(log, folder, length);
     }
     kilni_text_done(&spelled);
     return status;
 }
 
-static kiln_status append_pieces(kilni_text *text, const char *log, const char *name)
+static kiln_status append_pieces(kilni_text *text, kiln_bytes log, const char *folder,
+                                 size_t length)
 {
-    const size_t length = strlen(name);
-    uint32_t count = 1;
-    for (const char *at = log; (at = strstr(at, name)) != NULL; at += length) {
-        count++;
+    kilni_text pieces = {0};
+    kiln_status status = KILN_OK;
+    uint32_t count = 0;
+    for (kiln_bytes rest = log; status == KILN_OK && (rest.data || count == 0); count++) {
+        const kiln_bytes piece = cut_at_folder(rest, folder, length, &rest);
+        status = kilni_nvrtc_append_number(&pieces, piece.size, 4);
+        if (status == KILN_OK) {
+            status = kilni_text_append_bytes(&pieces, piece.data, piece.size);
+        }
     }
-    kiln_status status = kilni_nvrtc_append_number(text, count, 4);
-    for (const char *at = log; at && status == KILN_OK;) {
-        const char *next = strstr(at, name);
-        char *piece = next ? strndup(at, (size_t)(next - at)) : strdup(at);
-        status = piece ? kilni_nvrtc_append_text(text, piece) : KILN_E_NO_MEMORY;
-        free(piece);
-        at = next ? next + length : NULL;
+    if (status == KILN_OK) {
+        status = kilni_nvrtc_append_number(text, count, 4);
     }
+    if (status == KILN_OK) {
+        status = kilni_text_append_bytes(text, pieces.bytes, pieces.length);
+    }
+    kilni_text_done(&pieces);
     return status;
 }
 
@@ -220,12 +260,9 @@ static kiln_status append_pieces(kilni_text *text, const char *log, const char *
 
 static int place_of(const kilni_nvrtc_outputs *outputs, size_t output, bool moves)
 {
-    const kilni_nvrtc_answer *answer = &outputs->answers[output];
     if (output == KILNI_NVRTC_LOG) {
-        const char *log = answer->bytes.data;
-        const bool is_text = answer->bytes.size > 0 && log[answer->bytes.size - 1] == '\0' &&
-                             strlen(log) == answer->bytes.size - 1;
-        return moves && is_text ? BYTES_IN_PIECES : BYTES_HERE;
+        const bool has_bytes = outputs->answers[output].get_result == KILNI_NVRTC_SUCCESS;
+        return moves && has_bytes ? BYTES_IN_PIECES : BYTES_HERE;
     }
     return output == kilni_nvrtc_outputs_code(outputs) ? BYTES_IN_CODE : BYTES_HERE;
 }
@@ -234,7 +271,7 @@ static kiln_status append_bytes(const kilni_nvrtc_answer *answer, int place, con
                                 kilni_text *encoded, kilni_text *code)
 {
     if (place == BYTES_IN_PIECES) {
-        return append_pieces(encoded, answer->bytes.data, name);
+        return append_pieces(encoded, answer->bytes, name, kilni_nvrtc_folder_length(name));
     }
     return kilni_text_append_bytes(place == BYTES_IN_CODE ? code : encoded, answer->bytes.data,
                                    answer->bytes.size);
@@ -316,16 +353,18 @@ kiln_status kilni_nvrtc_outputs_take(const kilni_nvrtc_functions *nvrtc,
 
 /* ---- decoding ---- */
 
-/* Puts the log together again, with the name that the program has now. */
+/* Puts the log together again, with the folder that the program has now. */
 static kiln_status read_pieces(kilni_byte_reader *reader, const char *name, kilni_text *log)
 {
     const uint32_t count = kilni_read_u32(reader);
+    const size_t folder_length = kilni_nvrtc_folder_length(name);
     kiln_status status = count > 0 ? KILN_OK : KILN_E_CORRUPT;
     for (uint32_t i = 0; i < count && status == KILN_OK; i++) {
-        const char *piece = kilni_nvrtc_read_text(reader);
-        status = piece ? kilni_text_append(log, piece) : KILN_E_CORRUPT;
-        if (status == KILN_OK && i + 1 < count) {
-            status = kilni_text_append(log, name ? name : "");
+        const uint64_t size = kilni_read_u32(reader);
+        const void *piece = kilni_read_bytes(reader, size);
+        status = piece ? kilni_text_append_bytes(log, piece, (size_t)size) : KILN_E_CORRUPT;
+        if (status == KILN_OK && i + 1 < count && folder_length > 0) {
+            status = kilni_text_append_bytes(log, name, folder_length);
         }
     }
     return status;
@@ -336,8 +375,8 @@ static kiln_status read_bytes(kilni_byte_reader *reader, int place, kiln_bytes c
 {
     if (place == BYTES_IN_PIECES) {
         const kiln_status status = read_pieces(reader, name, log);
-        answer->size = log->length + 1;
-        answer->bytes = (kiln_bytes){log->bytes, log->length + 1};
+        answer->size = log->length;
+        answer->bytes = (kiln_bytes){log->bytes, log->length};
         return status;
     }
     if (place == BYTES_IN_CODE) {

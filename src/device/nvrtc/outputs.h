@@ -35,20 +35,20 @@ typedef struct kilni_nvrtc_outputs {
     kilni_nvrtc_answer answers[KILNI_NVRTC_OUTPUT_COUNT];
     kilni_nvrtc_name *names; /* owned */
     size_t name_count;
-    kilni_text log; /* owned; what the log's answer points into where the name is in it */
+    kilni_text log; /* owned; what the log's answer points into where the folder may be in it */
 } kilni_nvrtc_outputs;
 
 /* Asks a program that was compiled.
  *
- * @name         the program's, which may stand in its log; may be NULL
+ * @name         the program's, whose folder may stand in its log; may be NULL
  * @may_move     whether it may be the same in another folder than that of the name
  * @expressions  that were added to it
  * @ret_encoded  [out] all of it, but for the code; kilni_text_done by the caller
  * @ret_code     [out] the code: CUBIN, LTO-IR, OptiX-IR, NVVM or PTX, the first that there is;
  *               kilni_text_done by the caller
  * @ret_moves    [out] whether nothing in it says where it was made, but the log, which is given
- * back with the name that is asked for then Returns KILN_OK; KILN_E_UNSUPPORTED: it did not answer;
- * KILN_E_NO_MEMORY. */
+ *               back with the folder of who asks then
+ * Returns KILN_OK; KILN_E_UNSUPPORTED: it did not answer; KILN_E_NO_MEMORY. */
 kiln_status kilni_nvrtc_outputs_take(const kilni_nvrtc_functions *nvrtc,
                                      kilni_nvrtc_program program, const char *name, bool may_move,
                                      size_t expression_count, const char *const *expressions,

@@ -3,7 +3,8 @@
  * NVRTC's device ops on a GPU: a program is built, captured, loaded from what was captured, and
  * both are launched.
  *
- * usage: ops LIBNVRTC
+ * usage: ops LIBNVRTC [code]
+ *   code  programs are their code alone: nothing is loaded or launched, and no GPU is needed
  * Exits with 77 where there is no GPU.
  */
 #include <dlfcn.h>
@@ -87,16 +88,56 @@ static kiln_entry *make_entry(const kiln_capture *captured, const kiln_key *key)
     return entry;
 }
 
-static kiln_key *make_key(kiln_nvrtc_device *device, const kiln_program_source *source)
+/* Where a function of NVRTC's is: what stands before the library may be why it is not known. */
+static void say_where(const char *nvrtc, const char *name)
+{
+    void *library = dlopen(nvrtc, RTLD_NOW | RTLD_NOLOAD);
+    void *function = library ? dlsym(library, name) : NULL;
+    Dl_info place = {0};
+    if (!function || !dladdr(function, &place)) {
+        place.dli_fname = "an object that the loader does not tell";
+    }
+    fprintf(stderr, "%s is in %s\n", name, place.dli_fname);
+}
+
+static void check_kiln(kiln_status status, const char *what, const kiln_error *error,
+                       const char *nvrtc)
+{
+    if (status == KILN_OK) {
+        return;
+    }
+    fprintf(stderr, "%s: %s: %s\n", what, kiln_status_name(status), error->text);
+    say_where(nvrtc, "nvrtcVersion");
+    say_where(nvrtc, "nvrtcCompileProgram");
+    exit(1);
+}
+
+static kiln_key *make_key(kiln_nvrtc_device *device, const kiln_program_source *source,
+                          const char *nvrtc)
 {
     kiln_key_builder *builder = NULL;
     kiln_key *key = NULL;
+    kiln_error error = {.struct_size = sizeof error};
     check(kiln_key_builder_new(&builder), "kiln_key_builder_new");
-    check(kiln_nvrtc_ops()->identity(device, builder), "identity");
-    check(kiln_nvrtc_ops()->describe(device, source, builder, NULL), "describe");
+    check_kiln(kiln_nvrtc_ops()->identity(device, builder), "identity", &error, nvrtc);
+    check_kiln(kiln_nvrtc_ops()->describe(device, source, builder, &error), "describe", &error,
+               nvrtc);
     check(kiln_key_builder_finish(builder, &key), "kiln_key_builder_finish");
     kiln_key_builder_free(&builder);
     return key;
+}
+
+/* Launches the kernel of a program that is loaded; without a GPU there is none. */
+static void launch_if_loaded(kiln_nvrtc_device *device, void *program, int is_loaded)
+{
+    const kiln_device_ops *ops = kiln_nvrtc_ops();
+    void *kernel = NULL;
+    const kiln_status status = ops->kernel(device, program, "times<3>", &kernel);
+    check(status != (is_loaded ? KILN_OK : KILN_E_UNSUPPORTED), "kernel");
+    if (is_loaded) {
+        launch(kernel);
+        check(ops->kernel(device, program, "no_such_kernel", &kernel) != KILN_MISS, "no kernel");
+    }
 }
 
 int main(int argc, char **argv)
@@ -106,12 +147,14 @@ int main(int argc, char **argv)
                                "    const int i = blockIdx.x * blockDim.x + threadIdx.x;\n"
                                "    x[i] = N * i;\n"
                                "}\n";
-    if (argc != 2) {
-        fprintf(stderr, "usage: ops LIBNVRTC\n");
+    if (argc != 2 && (argc != 3 || strcmp(argv[2], "code") != 0)) {
+        fprintf(stderr, "usage: ops LIBNVRTC [code]\n");
         return 2;
     }
-    const kiln_nvrtc_device_params params = {
-        .struct_size = sizeof params, .nvrtc = argv[1], .context = make_context()};
+    const int is_loaded = argc == 2;
+    const kiln_nvrtc_device_params params = {.struct_size = sizeof params,
+                                             .nvrtc = argv[1],
+                                             .context = is_loaded ? make_context() : NULL};
     const kiln_program_source source = {.struct_size = sizeof source,
                                         .form = KILN_SOURCE_TEXT,
                                         .code = {text, strlen(text)},
@@ -119,7 +162,7 @@ int main(int argc, char **argv)
     const kiln_device_ops *ops = kiln_nvrtc_ops();
     kiln_nvrtc_device *device = NULL;
     kiln_error error = {.struct_size = sizeof error};
-    void *program = NULL, *kernel = NULL;
+    void *program = NULL;
     char *log = NULL;
     kiln_capture captured = {0};
     const kiln_status status = kiln_nvrtc_device_new(&params, &device, &error);
@@ -127,24 +170,21 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", error.text);
         return 1;
     }
-    kiln_key *key = make_key(device, &source);
+    kiln_key *key = make_key(device, &source, argv[1]);
     check(ops->build(device, &source, &program, &log), "build");
-    check(ops->kernel(device, program, "times<3>", &kernel), "kernel");
-    launch(kernel);
-    check(ops->kernel(device, program, "no_such_kernel", &kernel) != KILN_MISS, "no kernel");
+    launch_if_loaded(device, program, is_loaded);
     check(ops->capture(device, program, &captured), "capture");
     ops->release_program(device, program);
 
     kiln_entry *entry = make_entry(&captured, key);
     check(ops->load(device, &source, entry, &program), "load");
-    check(ops->kernel(device, program, "times<3>", &kernel), "kernel");
-    launch(kernel);
+    launch_if_loaded(device, program, is_loaded);
     ops->release_program(device, program);
     kiln_entry_release(&entry);
     kiln_capture_done(&captured);
     kiln_key_release(&key);
     kiln_nvrtc_device_free(&device);
     free(log);
-    puts("launched, as built and as found");
+    puts(is_loaded ? "launched, as built and as found" : "built and found");
     return 0;
 }
