@@ -307,7 +307,22 @@ void test_a_ticket_that_an_exception_drops_is_anothers()
         throw std::runtime_error("lost");
     } catch (const std::runtime_error &) {
     }
+    /* As a failure of its owner alone: who waits would get the ticket. */
+    CHECK(cache.stats().failures == 1);
     CHECK(cache.reserve(key_of("a"), 0, KILN_NO_WAIT).outcome == outcome::owner);
+}
+
+/* Success without an object is a build that failed. */
+void test_a_build_that_makes_nothing_has_failed()
+{
+    programs cache;
+    bool has_failed = false;
+    try {
+        cache.get_or_build(key_of("a"), [] { return kiln::built<program>(status::success); });
+    } catch (const kiln::error &failed) {
+        has_failed = failed.status() == status::build_failed;
+    }
+    CHECK(has_failed);
 }
 
 void test_misuse_is_thrown()
@@ -379,6 +394,7 @@ int main()
     test_who_builds_gets_what_was_thrown();
     test_failures_may_be_kept();
     test_a_ticket_that_an_exception_drops_is_anothers();
+    test_a_build_that_makes_nothing_has_failed();
     test_misuse_is_thrown();
 #endif
     CHECK(alive == 0);

@@ -272,6 +272,33 @@ static void test_a_future_that_outlives_its_promise()
     CHECK(the_allocator.live == 0);
 }
 
+/* Who asks next computes, also where the thread goes on that had the promise. */
+static void test_a_promise_that_ends_lets_go()
+{
+    constant_tensor_cache_t cache(engine::kind::gpu, 21);
+    for (int i = 0; i < 2; i++) {
+        constant_tensor_cache_t::promise_t promise;
+        CHECK(!cache.get_or_add(1, "w", 4, promise.get_future()).valid());
+        CHECK(promise.is_awaited());
+    }
+    CHECK(cache.get_size() == 0);
+}
+
+static void test_keys_differ_by_backend_and_generation()
+{
+    constant_tensor_cache_t cache(engine::kind::gpu, 22);
+    const kiln::constant_key_t keys[] = {cache.key(1, "w", 1), cache.key(1, "w", 2),
+                                         cache.key(2, "w", 1), cache.key(2, "v", 1)};
+    for (const kiln::constant_key_t &key : keys) {
+        constant_tensor_cache_t::promise_t promise;
+        CHECK(!cache.get_or_add(key, 4, promise.get_future()).valid());
+        promise.set_value(new_buffer(4));
+    }
+    CHECK(cache.get_size() == 16);
+    kiln::set_constant_tensor_cache(1);
+    CHECK(the_allocator.live == 0);
+}
+
 /* ---- what can't be done, by type ---- */
 
 static void test_buffers_can_not_be_copied()
@@ -539,6 +566,8 @@ int main()
     test_a_full_cache_is_no_promise();
     test_a_constant_is_co_owned();
     test_a_future_that_outlives_its_promise();
+    test_a_promise_that_ends_lets_go();
+    test_keys_differ_by_backend_and_generation();
     test_buffers_can_not_be_copied();
     test_backends_get_the_capacity_and_set_none();
     test_constants_go_with_owner_and_context();

@@ -691,6 +691,39 @@ static void test_many_groups_are_removed_one_by_one(void **state)
     }
 }
 
+static size_t longest_chain(const kilni_groups *groups)
+{
+    size_t longest = 0;
+    for (size_t i = 0; i <= groups->mask; i++) {
+        size_t length = 0;
+        for (const kilni_object *object = groups->chains[i]; object; object = object->group_next) {
+            length++;
+        }
+        longest = length > longest ? length : longest;
+    }
+    return longest;
+}
+
+/* Wherever in its bits a group has its number. */
+static void test_groups_are_spread(void **state)
+{
+    scene *s = *state;
+    for (int shift = 0; shift <= 56; shift += 8) {
+        open_cache(s);
+        for (uint32_t i = 0; i < 200; i++) {
+            kiln_key *key = make_key(1000 + i);
+            const kiln_reserve_params params = {.struct_size = sizeof params,
+                                                .group = (uint64_t)(1 + i) << shift};
+            kiln_reservation r;
+            assert_int_equal(kiln_cache_reserve(s->cache, key, &params, &r, NULL), KILN_OK);
+            assert_int_equal(kiln_ticket_fulfil(&r.ticket, &s->objects[0], 1, 1, NULL), KILN_OK);
+            kiln_key_release(&key);
+        }
+        assert_in_range(longest_chain(&s->cache->groups), 1, 8);
+        kiln_cache_free(&s->cache);
+    }
+}
+
 static void test_a_failure_after_a_clear_is_not_kept(void **state)
 {
     scene *s = *state;
@@ -745,6 +778,7 @@ int main(void)
         IN_SCENE(test_a_failure_after_a_clear_is_not_kept),
         IN_SCENE(test_kept_failures_are_bounded),
         IN_SCENE(test_many_groups_are_removed_one_by_one),
+        IN_SCENE(test_groups_are_spread),
     };
     return cmocka_run_group_tests_name("memory capacity", tests, NULL, NULL);
 }

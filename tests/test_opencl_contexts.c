@@ -245,6 +245,31 @@ static void check_threads_launch_one_kernel(fixture *f)
     leave(f);
 }
 
+static bool has_part(const kiln_key *key, const char *name)
+{
+    kiln_key_part part;
+    for (size_t i = 0; kiln_key_part_at(key, i, &part) == KILN_OK; i++) {
+        if (strcmp(part.name, name) == 0 && part.size > 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Platform, device, driver and source. */
+static void check_keys_say_all(fixture *f)
+{
+    enter(f);
+    kiln_program_desc *desc = describe(f, affine, "-DSHIFT=5");
+    const kiln_key *key = kiln_program_desc_key(desc);
+    assert_true(has_part(key, "platform.name"));
+    assert_true(has_part(key, "device.extensions"));
+    assert_true(has_part(key, "driver.file"));
+    assert_true(has_part(key, "compile_options"));
+    kiln_program_desc_release(&desc);
+    leave(f);
+}
+
 static void check_says_what_is_kept(fixture *f)
 {
     enter(f);
@@ -553,6 +578,7 @@ static void on_each_platform(void (*check)(fixture *f))
     }
 
 ON_EACH_PLATFORM(threads_launch_one_kernel)
+ON_EACH_PLATFORM(keys_say_all)
 ON_EACH_PLATFORM(says_what_is_kept)
 ON_EACH_PLATFORM(linked_programs)
 ON_EACH_PLATFORM(link_that_fails)
@@ -578,10 +604,15 @@ static int forget_platforms(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_threads_launch_one_kernel), cmocka_unit_test(test_says_what_is_kept),
-        cmocka_unit_test(test_linked_programs),           cmocka_unit_test(test_link_that_fails),
-        cmocka_unit_test(test_images_with_constants),     cmocka_unit_test(test_blobs),
-        cmocka_unit_test(test_out_of_resources),          cmocka_unit_test(test_devices),
+        cmocka_unit_test(test_threads_launch_one_kernel),
+        cmocka_unit_test(test_keys_say_all),
+        cmocka_unit_test(test_says_what_is_kept),
+        cmocka_unit_test(test_linked_programs),
+        cmocka_unit_test(test_link_that_fails),
+        cmocka_unit_test(test_images_with_constants),
+        cmocka_unit_test(test_blobs),
+        cmocka_unit_test(test_out_of_resources),
+        cmocka_unit_test(test_devices),
     };
     return cmocka_run_group_tests(tests, find_platforms, forget_platforms);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What OpenCL's device ops make of drivers that lack something: their functions are the test's own.
+ * What OpenCL's device ops make of what drivers answer, and of what they lack: their functions are
+ * the test's own.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,19 +10,30 @@
 
 #include <cmocka.h>
 
+#include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
+
+#include <kiln/entry.h>
 
 #include "device/opencl/ops.h"
 
 static int handle; /* of all programs */
 static int live;
-static cl_int answer; /* of what is tested */
+static cl_int answer;           /* of what is tested */
+static char source_begins;      /* with that */
+static const char *built_with;  /* the options */
+static cl_uint device_count;    /* of all programs */
+static const size_t bytes = 77; /* of their binaries */
+static int kernel_handle;
+static int live_kernels;
 
 static cl_program CL_API_CALL create_with_source(cl_context context, cl_uint count,
                                                  const char **texts, const size_t *sizes,
                                                  cl_int *ret_error)
 {
-    (void)context, (void)count, (void)texts, (void)sizes;
+    (void)context, (void)count, (void)sizes;
+    source_begins = texts[0][0];
     *ret_error = CL_SUCCESS;
     live++;
     return (cl_program)&handle;
@@ -47,7 +59,8 @@ static cl_int CL_API_CALL build(cl_program program, cl_uint count, const cl_devi
                                 const char *options, void(CL_CALLBACK *done)(cl_program, void *),
                                 void *user)
 {
-    (void)program, (void)count, (void)devices, (void)options, (void)done, (void)user;
+    (void)program, (void)count, (void)devices, (void)done, (void)user;
+    built_with = options;
     return answer;
 }
 
@@ -73,24 +86,72 @@ static cl_program CL_API_CALL link_all(cl_context context, cl_uint count,
     return NULL;
 }
 
-static cl_int CL_API_CALL say_nothing(cl_program program, cl_device_id device,
-                                      cl_program_build_info what, size_t size, void *value,
-                                      size_t *ret_size)
+static cl_int CL_API_CALL tell_log(cl_program program, cl_device_id device,
+                                   cl_program_build_info what, size_t size, void *value,
+                                   size_t *ret_size)
 {
-    (void)program, (void)device, (void)what, (void)size, (void)value;
+    (void)program, (void)device, (void)what;
+    static const char log[] = "the log";
     if (ret_size) {
-        *ret_size = 0;
+        *ret_size = sizeof log;
     }
+    if (value) {
+        assert_int_equal(size, sizeof log);
+        memcpy(value, log, size);
+    }
+    return CL_SUCCESS;
+}
+
+static cl_program CL_API_CALL create_with_binary(cl_context context, cl_uint count,
+                                                 const cl_device_id *devices, const size_t *sizes,
+                                                 const unsigned char **binaries, cl_int *statuses,
+                                                 cl_int *ret_error)
+{
+    (void)context, (void)count, (void)devices, (void)sizes, (void)binaries, (void)statuses;
+    *ret_error = CL_SUCCESS;
+    live++;
+    return (cl_program)&handle;
+}
+
+static cl_int CL_API_CALL tell_of_program(cl_program program, cl_program_info what, size_t size,
+                                          void *value, size_t *ret_size)
+{
+    (void)program, (void)ret_size;
+    if (what == CL_PROGRAM_NUM_DEVICES) {
+        memcpy(value, &device_count, size);
+    } else {
+        assert_int_equal(device_count, 1);
+        memcpy(value, &bytes, size);
+    }
+    return answer;
+}
+
+static cl_kernel CL_API_CALL create_kernel(cl_program program, const char *name, cl_int *ret_error)
+{
+    (void)program, (void)name;
+    *ret_error = answer;
+    live_kernels += answer == CL_SUCCESS;
+    return answer == CL_SUCCESS ? (cl_kernel)&kernel_handle : NULL;
+}
+
+static cl_int CL_API_CALL release_kernel(cl_kernel kernel)
+{
+    assert_ptr_equal(kernel, &kernel_handle);
+    live_kernels--;
     return CL_SUCCESS;
 }
 
 static cl_icd_dispatch functions = {
     .clCreateProgramWithSource = create_with_source,
+    .clCreateProgramWithBinary = create_with_binary,
     .clReleaseProgram = release,
     .clBuildProgram = build,
     .clCompileProgram = compile,
     .clLinkProgram = link_all,
-    .clGetProgramBuildInfo = say_nothing,
+    .clGetProgramBuildInfo = tell_log,
+    .clGetProgramInfo = tell_of_program,
+    .clCreateKernel = create_kernel,
+    .clReleaseKernel = release_kernel,
 };
 static kilni_opencl_device device = {.cl = &functions};
 
@@ -99,8 +160,8 @@ typedef kiln_status (*step_fn)(void *device, const kiln_program_source *source, 
 
 static const kiln_spec_constant constant = {1, {"7", 1}};
 
-/* What a build and a compilation say. */
-static void check_steps(const kiln_program_source *source, kiln_status expected)
+/* What a build and a compilation say; @has_log where a program was there that has one. */
+static void check_steps(const kiln_program_source *source, kiln_status expected, bool has_log)
 {
     const kiln_device_ops *ops = kilni_opencl_ops(KILN_CAPTURE_NEVER);
     const step_fn steps[] = {ops->build, ops->compile};
@@ -110,6 +171,10 @@ static void check_steps(const kiln_program_source *source, kiln_status expected)
         assert_int_equal(steps[i](&device, source, &made, &log), expected);
         assert_null(made);
         assert_int_equal(live, 0);
+        assert_int_equal(log != NULL, has_log);
+        if (has_log) {
+            assert_string_equal(log, "the log");
+        }
         free(log);
     }
 }
@@ -120,39 +185,141 @@ static void test_no_intermediate_language(void **state)
     kiln_program_source source = {
         .struct_size = sizeof source, .form = KILN_SOURCE_IL, .code = {"il", 2}};
     functions.clCreateProgramWithIL = NULL;
-    check_steps(&source, KILN_E_UNSUPPORTED);
+    check_steps(&source, KILN_E_UNSUPPORTED, false);
     /* By a loader that has the function, for a driver that hasn't. */
     functions.clCreateProgramWithIL = create_with_il;
     answer = CL_INVALID_OPERATION;
-    check_steps(&source, KILN_E_UNSUPPORTED);
+    check_steps(&source, KILN_E_UNSUPPORTED, false);
     answer = CL_INVALID_VALUE;
-    check_steps(&source, KILN_E_BUILD);
+    check_steps(&source, KILN_E_BUILD, false);
     answer = CL_SUCCESS;
     source.constants = &constant;
     source.constant_count = 1;
-    check_steps(&source, KILN_E_UNSUPPORTED);
+    check_steps(&source, KILN_E_UNSUPPORTED, false);
 }
 
-static void test_no_compiler_and_no_linker(void **state)
+static const kiln_program_source text_source = {
+    .struct_size = sizeof text_source, .form = KILN_SOURCE_TEXT, .code = {"c", 1}};
+
+/* What a driver says, and whose fault that is: the source's, the moment's, or the driver's own. */
+static const struct {
+    cl_int error;
+    kiln_status status;
+} answers[] = {
+    {CL_OUT_OF_RESOURCES, KILN_E_RESOURCES},
+    {CL_OUT_OF_HOST_MEMORY, KILN_E_RESOURCES},
+    {CL_MEM_OBJECT_ALLOCATION_FAILURE, KILN_E_RESOURCES},
+    {CL_BUILD_PROGRAM_FAILURE, KILN_E_BUILD},
+    {CL_COMPILE_PROGRAM_FAILURE, KILN_E_BUILD},
+    {CL_LINK_PROGRAM_FAILURE, KILN_E_BUILD},
+    {CL_INVALID_BUILD_OPTIONS, KILN_E_BUILD},
+    {CL_INVALID_COMPILER_OPTIONS, KILN_E_BUILD},
+    {CL_INVALID_LINKER_OPTIONS, KILN_E_BUILD},
+    {CL_INVALID_VALUE, KILN_E_BUILD},
+    {CL_INVALID_SPEC_ID, KILN_E_BUILD},
+    {CL_COMPILER_NOT_AVAILABLE, KILN_E_UNSUPPORTED},
+    {CL_LINKER_NOT_AVAILABLE, KILN_E_UNSUPPORTED},
+    {CL_INVALID_OPERATION, KILN_E_IO},
+    {CL_INVALID_PROGRAM, KILN_E_IO},
+};
+
+static void test_answers_of_drivers(void **state)
 {
     (void)state;
-    const kiln_program_source source = {
-        .struct_size = sizeof source, .form = KILN_SOURCE_TEXT, .code = {"c", 1}};
-    answer = CL_COMPILER_NOT_AVAILABLE;
-    check_steps(&source, KILN_E_UNSUPPORTED);
-    answer = CL_INVALID_OPERATION;
-    check_steps(&source, KILN_E_IO);
-    answer = CL_LINKER_NOT_AVAILABLE;
-    void *objects[] = {&handle}, *made = NULL;
-    char *log = NULL;
-    assert_int_equal(
-        kilni_opencl_ops(KILN_CAPTURE_NEVER)->link(&device, objects, 1, NULL, &made, &log),
-        KILN_E_UNSUPPORTED);
-    assert_null(made);
-    free(log);
+    const kiln_device_ops *ops = kilni_opencl_ops(KILN_CAPTURE_NEVER);
+    for (size_t i = 0; i < sizeof answers / sizeof answers[0]; i++) {
+        answer = answers[i].error;
+        check_steps(&text_source, answers[i].status, true);
+        void *objects[] = {&handle}, *made = NULL;
+        char *log = NULL;
+        assert_int_equal(ops->link(&device, objects, 1, NULL, &made, &log), answers[i].status);
+        assert_null(made);
+        free(log);
+        assert_int_equal(ops->kernel(&device, &handle, "k", &made), answers[i].status);
+        assert_null(made);
+    }
 }
 
-/* Equal cards are not: a program of one can't be launched on the other. */
+static void test_kernels(void **state)
+{
+    (void)state;
+    const kiln_device_ops *ops = kilni_opencl_ops(KILN_CAPTURE_NEVER);
+    void *made = NULL;
+    answer = CL_INVALID_KERNEL_NAME;
+    assert_int_equal(ops->kernel(&device, &handle, "k", &made), KILN_MISS);
+    assert_null(made);
+    answer = CL_SUCCESS;
+    assert_int_equal(ops->kernel(&device, &handle, "k", &made), KILN_OK);
+    assert_ptr_equal(made, &kernel_handle);
+    assert_int_equal(live_kernels, 1);
+    ops->release_kernel(&device, made);
+    assert_int_equal(live_kernels, 0);
+}
+
+/* A program of several devices has as many binaries. */
+static void test_bytes_of_programs(void **state)
+{
+    (void)state;
+    const kiln_device_ops *ops = kilni_opencl_ops(KILN_CAPTURE_CHEAP);
+    answer = CL_SUCCESS;
+    device_count = 1;
+    assert_int_equal(ops->program_bytes(&device, &handle), bytes);
+    device_count = 2;
+    assert_int_equal(ops->program_bytes(&device, &handle), 0);
+    answer = CL_INVALID_PROGRAM;
+    device_count = 1;
+    assert_int_equal(ops->program_bytes(&device, &handle), 0);
+}
+
+/* OpenCL takes a length of 0 for text up to a zero byte, which isn't there. */
+static void test_no_text(void **state)
+{
+    (void)state;
+    const kiln_device_ops *ops = kilni_opencl_ops(KILN_CAPTURE_NEVER);
+    kiln_program_source source = text_source;
+    source.code.size = 0;
+    answer = CL_SUCCESS;
+    void *made = NULL;
+    char *log = NULL;
+    assert_int_equal(ops->build(&device, &source, &made, &log), KILN_OK);
+    assert_int_equal(source_begins, '\0');
+    ops->release_program(&device, made);
+    assert_int_equal(ops->build(&device, &text_source, &made, &log), KILN_OK);
+    assert_int_equal(source_begins, 'c');
+    ops->release_program(&device, made);
+    assert_int_equal(live, 0);
+    assert_null(log);
+}
+
+/* Which what is made of them may count on. */
+static void test_binaries_are_built_with_their_options(void **state)
+{
+    (void)state;
+    kiln_key_builder *builder = NULL;
+    kiln_key *key = NULL;
+    assert_int_equal(kiln_key_builder_new(&builder), KILN_OK);
+    assert_int_equal(kiln_key_builder_add_text(builder, "a", "key"), KILN_OK);
+    assert_int_equal(kiln_key_builder_finish(builder, &key), KILN_OK);
+    const kiln_entry_params params = {.struct_size = sizeof params,
+                                      .key = key,
+                                      .kind = KILN_ENTRY_PROGRAM,
+                                      .payload = {"binary", 6}};
+    kiln_entry *entry = NULL;
+    assert_int_equal(kiln_entry_new(&params, &entry), KILN_OK);
+    kiln_program_source source = text_source;
+    source.options = "-O2";
+    answer = CL_SUCCESS;
+    void *made = NULL;
+    const kiln_device_ops *ops = kilni_opencl_ops(KILN_CAPTURE_NEVER);
+    assert_int_equal(ops->load(&device, &source, entry, &made), KILN_OK);
+    assert_string_equal(built_with, "-O2");
+    ops->release_program(&device, made);
+    assert_int_equal(live, 0);
+    kiln_entry_release(&entry);
+    kiln_key_release(&key);
+    kiln_key_builder_free(&builder);
+}
+
 static void test_one_device_that_was_given_twice_is_interchangeable(void **state)
 {
     (void)state;
@@ -173,7 +340,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_no_intermediate_language),
-        cmocka_unit_test(test_no_compiler_and_no_linker),
+        cmocka_unit_test(test_answers_of_drivers),
+        cmocka_unit_test(test_kernels),
+        cmocka_unit_test(test_bytes_of_programs),
+        cmocka_unit_test(test_no_text),
+        cmocka_unit_test(test_binaries_are_built_with_their_options),
         cmocka_unit_test(test_one_device_that_was_given_twice_is_interchangeable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -3,12 +3,15 @@
  * program.hpp: contexts, descriptions, programs, kernels and blobs. Compiled without exceptions
  * too: then what fails is returned, or is empty.
  */
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <ftw.h>
@@ -60,6 +63,10 @@ static void test_programs_are_built_once()
     CHECK(first.from == KILN_PROGRAM_FROM_BUILD && second.from == KILN_PROGRAM_FROM_MEMORY);
     CHECK(context.program_stats().entries == 1);
     CHECK(desc.key() == describe(context, "f").key() && desc.key() != describe(context, "g").key());
+    std::size_t size = 0;
+    const std::uint8_t *id = nullptr;
+    CHECK(kiln_program_desc_cache_blob_id(desc.get(), &size, &id) == KILN_OK);
+    CHECK(desc.get_cache_blob_id() == std::vector<std::uint8_t>(id, id + size));
     const kiln::program copy = again;
     CHECK(copy.get() != nullptr && text_of(copy) == "built f");
 }
@@ -128,6 +135,46 @@ static void test_kernels()
     CHECK(same.handle<void *>() == kernel.handle<void *>() && context.kernel_stats().entries == 1);
 }
 
+/* Who comes second gets in once the first is done. */
+static void test_a_kernels_lock()
+{
+    kiln::program_context context(text_device::context_params());
+    const kiln::kernel kernel(kiln::kernel_desc(describe(context, "f"), "k"));
+    std::atomic<bool> is_coming{false}, is_in{false};
+    kernel.lock();
+    std::thread second([&] {
+        is_coming = true;
+        const std::lock_guard<const kiln::kernel> alone(kernel);
+        is_in = true;
+    });
+    while (!is_coming) {
+        std::this_thread::yield();
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    CHECK(!is_in);
+    kernel.unlock();
+    second.join();
+    CHECK(is_in);
+}
+
+/* What is said of the second device is not of the first. */
+static void test_devices()
+{
+    kiln_program_context_params params = text_device::context_params();
+    void *devices[] = {&params, &devices};
+    params.devices = devices;
+    params.device_count = 2;
+    kiln::program_context context(params);
+    const kiln::program own =
+        kiln::program::adopt(context, 1, new text_device::program("the user's"));
+    const kiln::kernel one = own.get_kernel("k", 1), two = own.get_kernel("l", 1);
+    CHECK(one && two);
+    const kiln::program built(describe(context, "f"));
+    const kiln::kernel kernels[] = {built.get_kernel("k"), built.get_kernel("l")};
+    CHECK(kernels[0] && kernels[1]);
+    CHECK(context.kernel_stats().entries == 2 && context.program_stats().entries == 1);
+}
+
 static void test_nothing_is_no_kernel()
 {
     kiln::program_context context(text_device::context_params());
@@ -182,6 +229,25 @@ template <typename Make> static bool fails(Make make, status expected)
 #endif
 }
 
+/* In words of its own. */
+static void test_a_description_that_fails()
+{
+    kiln::program_context context(text_device::context_params());
+    kiln_spec_constant constants[2] = {};
+    kiln_program_desc_params params = kiln::params<kiln_program_desc_params>();
+    params.form = KILN_SOURCE_TEXT;
+    params.constants = constants;
+    params.constant_count = 2;
+    CHECK(fails([&] { return kiln::program_desc(context, params); }, status::invalid_arguments));
+#ifndef KILN_NO_EXCEPTIONS
+    try {
+        kiln::program_desc desc(context, params);
+    } catch (const kiln::error &failed) {
+        CHECK(std::strcmp(failed.what(), kiln_status_text(KILN_E_INVALID)) != 0);
+    }
+#endif
+}
+
 static void test_what_fails()
 {
     kiln::program_context context(text_device::context_params());
@@ -194,7 +260,9 @@ static void test_what_fails()
     CHECK(fails([&] { return kiln::program(describe(context, "g"), blob); }, status::refused));
     const std::vector<std::uint8_t> half(blob.begin(), blob.begin() + 20);
     CHECK(fails([&] { return kiln::program(f, half); }, status::corrupt));
-    CHECK(text_of(kiln::program(f, blob)) == "built f");
+    kiln_program_result result = kiln::params<kiln_program_result>();
+    CHECK(text_of(kiln::program(f, blob, &result)) == "built f");
+    CHECK(result.from == KILN_PROGRAM_FROM_BLOB);
     /* A text that goes on behind a zero byte is no other's beginning. */
     const std::string two("k\0l", 3);
     CHECK(fails([&] { return kiln::kernel_desc(f, two); }, status::invalid_arguments));
@@ -241,9 +309,12 @@ int main()
     test_the_next_context_loads(folder + "/store");
     test_it_is_governed();
     test_kernels();
+    test_a_kernels_lock();
+    test_devices();
     test_nothing_is_no_kernel();
     test_a_context_that_is_assigned_to_ends();
     test_the_users_own_program();
+    test_a_description_that_fails();
     test_what_fails();
     test_a_device_without_binaries_is_served();
     test_the_environment();

@@ -108,6 +108,22 @@ static void test_blob_of_what_is_not_kept(void **state)
     kiln_program_desc_release(&desc);
 }
 
+/* What the device says of its own limits is not said of the caller's room. */
+static void test_blob_that_can_not_be_had(void **state)
+{
+    program_scene *s = *state;
+    program_scene_open(s);
+    kiln_program_desc *desc = describe_image(s, "image");
+    kiln_program *program = get_from(desc, KILN_PROGRAM_FROM_BUILD);
+    script(&s->devices[0].capture, 1, KILN_E_TOO_LARGE);
+    size_t size = 1;
+    assert_int_equal(kiln_program_get_cache_blob(program, &size, NULL), KILN_E_UNSUPPORTED);
+    assert_int_equal(size, 0);
+    assert_true(get_blob(program, NULL, 0) > 0);
+    kiln_program_release(&program);
+    kiln_program_desc_release(&desc);
+}
+
 /* What is made of a blob goes with its image, as what was built does. */
 static void test_blob_of_an_image(void **state)
 {
@@ -347,6 +363,30 @@ static void test_no_store_is_no_miss(void **state)
     kiln_program_desc_release(&desc);
 }
 
+/* What is built is explained, also where memory keeps nothing. */
+static void test_what_was_missed_is_noted(void **state)
+{
+    program_scene *s = *state;
+    char directory[SCRATCH_DIRECTORY_SIZE];
+    scratch_make(directory);
+    const kiln_store_params noting = {.struct_size = sizeof noting,
+                                      .flags = KILN_STORE_NOTE_MISSES};
+    assert_int_equal(kiln_store_open(directory, &noting, &s->params.store, NULL), KILN_OK);
+    s->params.flags = KILN_CACHE_DISABLED;
+    program_scene_open(s);
+    kiln_program_desc *desc = describe_image(s, "image");
+    touch(desc, KILN_PROGRAM_FROM_PRIVATE_BUILD);
+    kiln_key *missed = NULL;
+    int64_t missed_s = 0;
+    assert_int_equal(kiln_store_get_last_miss(s->params.store, &missed, &missed_s), KILN_OK);
+    assert_true(kiln_key_equals(missed, kiln_program_desc_key(desc)));
+    kiln_key_release(&missed);
+    kiln_program_desc_release(&desc);
+    kiln_program_context_free(&s->context);
+    kiln_store_close(&s->params.store);
+    scratch_remove(directory);
+}
+
 /* By whoever finds it, and once. */
 static void test_hits_are_counted_once(void **state)
 {
@@ -565,6 +605,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_no_blob_of_what_changed_meanwhile),
         TEST(test_blob_of_what_is_not_kept),
+        TEST(test_blob_that_can_not_be_had),
         TEST(test_blob_of_an_image),
         TEST(test_blob_after_a_kept_failure),
         TEST(test_entry_of_another_kind),
@@ -573,6 +614,7 @@ int main(void)
         TEST(test_blob_that_is_too_large),
         TEST(test_blob_that_waits_says_so),
         TEST(test_no_store_is_no_miss),
+        TEST(test_what_was_missed_is_noted),
         TEST(test_hits_are_counted_once),
         TEST(test_room_is_made_without_an_error),
         TEST(test_an_entry_that_can_not_be_loaded_stays),

@@ -278,7 +278,8 @@ typedef enum kiln_program_source_of {
     KILN_PROGRAM_FROM_STORE = 2,
     KILN_PROGRAM_FROM_BUILD = 3,
     KILN_PROGRAM_FROM_PRIVATE_BUILD = 4, /* for this caller alone: by the rules, or since the map is
-                                            off, or what decides the build changed meanwhile */
+                                            off or takes nothing more, or what decides the build
+                                            changed meanwhile */
     KILN_PROGRAM_FROM_BLOB = 5
 } kiln_program_source_of;
 
@@ -420,8 +421,9 @@ KILN_API kiln_status kiln_program_desc_cache_blob_id(const kiln_program_desc *de
  *        nothing that could be saved
  * @blob  NULL: only the size is wanted
  * Returns KILN_OK; KILN_E_TOO_LARGE: @blob is too small, and was not written; KILN_E_UNSUPPORTED,
- * with size 0: there are none for it, as kiln_program_desc_cache_blob_id says, or what decides the
- * build changed while it was built, so that it is not what the ID says; KILN_E_INVALID;
+ * with size 0: there are none for it, as kiln_program_desc_cache_blob_id says, or it is larger than
+ * the device gives, or what decides the build changed while it was built, so that it is not what
+ * the ID says; KILN_E_INVALID;
  * KILN_E_NO_MEMORY; what the ops' capture returns. Blocks: as capture does, with some devices for
  * seconds. */
 KILN_API kiln_status kiln_program_get_cache_blob(const kiln_program *program, size_t *size,

@@ -7,10 +7,12 @@
 
 enum { LEAST_CHAINS = 64 };
 
-/* Numbers that follow each other, and multiples of one, come to chains of their own. */
+/* Numbers that follow each other, and multiples of one, come to chains of their own: also those
+ * that differ in their highest bits alone, which a product would lose. */
 static size_t chain_of(const kilni_groups *groups, uint64_t group)
 {
-    return (size_t)(group * UINT64_C(0x9e3779b97f4a7c15) >> 32) & groups->mask;
+    const uint64_t folded = group ^ group >> 32;
+    return (size_t)(folded * UINT64_C(0x9e3779b97f4a7c15) >> 32) & groups->mask;
 }
 
 kiln_status kilni_groups_init(kilni_groups *ret_groups)

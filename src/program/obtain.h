@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "base/params.h"
 #include "memory/object.h"
 #include "program/live.h"
 
@@ -24,7 +25,7 @@ bool kilni_caching_has_storable_size(const kiln_program_desc *desc);
 /* Whether a caller wants no result, or says how large it is. */
 static inline bool kilni_result_is_usable(const kiln_program_result *ret_result)
 {
-    return !ret_result || ret_result->struct_size >= sizeof ret_result->struct_size;
+    return !ret_result || kilni_params_have_size(ret_result);
 }
 
 static inline kilni_live_program *kilni_program_live(const kiln_program *program)

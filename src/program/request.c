@@ -527,6 +527,7 @@ static kiln_status run_beside_memory(flight *f)
     if (status == KILN_OK) {
         publish(f);
     }
+    note_misses(f);
     return status;
 }
 
