@@ -5,8 +5,10 @@
 
 #include "os/os.h"
 
-/* From this number on, where the process may have so many. */
-#define OUT_OF_THE_WAY 64
+/* From this number on, where the process may have so many. A process begins with room for 64, and
+ * Linux makes a thread that needs more wait, for milliseconds, until no other thread can still be
+ * looking at the old table (RCU). */
+#define OUT_OF_THE_WAY 48
 
 kiln_status kilni_owned_file_take(int file, kilni_owned_file *ret_owned)
 {
