@@ -197,7 +197,11 @@ def in_ways(program, rounds, more=None):
 def bench_c_program(program, rounds):
     saved = program.scratch.folder()
     program.run(more=["save", saved])
-    medians = in_ways(program, rounds, {"hand": lambda: program.run(more=["load", saved])})
+    by_hand = ["load", saved]
+    medians = in_ways(program, rounds, {
+        "hand": lambda: program.run(more=by_hand),
+        "hand under Kiln": lambda: program.run(program.scratch.folder(), by_hand),
+    })
     plain, cold, warm, hand = (medians[name] for name in ("plain", "cold", "warm", "hand"))
 
     def launched(way):
@@ -211,6 +215,8 @@ def bench_c_program(program, rounds):
                None),
         result(f"{title}: load and first launch, warm against CUBINs by hand", launched(warm),
                launched(hand), LAUNCH_LIMIT),
+        result(f"{title}: the same of CUBINs by hand, under kiln run against without",
+               launched(medians["hand under Kiln"]), launched(hand), None),
         result(f"{title}: the same with the look-up, and with reading the files",
                launched(warm) + warm["compile"], launched(hand) + hand["compile"], None),
     ]
@@ -238,14 +244,15 @@ def describe_machine():
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--rounds", type=int, help="in place of 9 for the C program, 3 for all else")
+    parser.add_argument("--rounds", type=int, help="in place of 15 for the C program, 3 for all else")
+    parser.add_argument("--program", action="append", help="C program, CuPy or PyTorch; all")
     parser.add_argument("--python", default=sys.executable, help="one that has CuPy and PyTorch")
     options = parser.parse_args()
     describe_machine()
     results = []
     with Scratch() as scratch:
         programs = [
-            ("C program", bench_c_program, 9, lambda: [
+            ("C program", bench_c_program, 15, lambda: [
                 str(BUILD / "tests/nvrtc/nvrtc_launch"), find_nvrtc(), str(KERNELS)]),
             ("CuPy", bench_python_program, 3, lambda: [
                 options.python, str(GPU_TESTS / "cupy_kernels.py")]),
@@ -253,6 +260,8 @@ def main():
                 options.python, str(GPU_TESTS / "torch_kernels.py")]),
         ]
         for name, bench, rounds, command in programs:
+            if options.program and name not in options.program:
+                continue
             try:
                 program = Program(name, command(), scratch)
                 results += bench(program, options.rounds or rounds)
