@@ -696,7 +696,8 @@ static size_t longest_chain(const kilni_groups *groups)
     size_t longest = 0;
     for (size_t i = 0; i <= groups->mask; i++) {
         size_t length = 0;
-        for (const kilni_object *object = groups->chains[i]; object; object = object->group_next) {
+        for (kilni_object *object = groups->chains[i]; object;
+             object = kilni_group_links_of(object)->next) {
             length++;
         }
         longest = length > longest ? length : longest;

@@ -178,6 +178,48 @@ static void test_a_transient_failure_makes_one_waiter_the_owner(void **state)
     assert_int_equal(ends(s, 0), 1);
 }
 
+/* Who began had none, nor has who went on; who ends it has one. */
+static void test_an_object_gets_a_group_late(void **state)
+{
+    scene *s = *state;
+    open_cache(s);
+    kiln_ticket *first = own(s, 0);
+    leaver without, with;
+    start_leaver(&without, s);
+    until_waiting(s, 1);
+    start_leaver_with(&with, s, (kiln_reserve_params){.group = 5});
+    until_waiting(s, 2);
+    kiln_ticket_abandon(&first, KILN_ABANDON_TRANSIENT, KILN_E_IO, "not told");
+    kiln_ticket *lost = ticket_of_leaver(&without);
+    end_leaver(&without);
+    kiln_ticket *last = ticket_of_leaver(&with);
+    assert_int_equal(kiln_ticket_fulfil(&last, &s->objects[0], 20, 1, NULL), KILN_OK);
+    end_leaver(&with);
+    kiln_pin *other = put_with(s, 1, 20, 1, 5);
+    kiln_pin_release(&other);
+    assert_int_equal(kiln_cache_remove_group(s->cache, 5), 2);
+    assert_int_equal(ends(s, 0), 1);
+    kiln_ticket_abandon(&lost, KILN_ABANDON_FAILED, KILN_E_BUILD, NULL);
+}
+
+static void test_no_memory_for_a_group(void **state)
+{
+    scene *s = *state;
+    open_cache(s);
+    kiln_ticket *ticket = own(s, 0);
+    asker grouped = {.s = s,
+                     .params = {.struct_size = sizeof grouped.params, .group = 5},
+                     .error = {.struct_size = sizeof grouped.error}};
+    failing_malloc_arm(1);
+    assert_int_equal(pthread_create(&grouped.thread, NULL, ask, &grouped), 0);
+    join_asker(&grouped);
+    assert_int_equal(failing_malloc_disarm(), 1);
+    assert_int_equal(grouped.status, KILN_E_NO_MEMORY);
+    assert_string_not_equal(grouped.error.text, "");
+    assert_int_equal(kiln_ticket_fulfil(&ticket, &s->objects[0], 20, 1, NULL), KILN_OK);
+    assert_true(is_ready(s, 0));
+}
+
 static void test_what_is_not_shareable_is_bypassed(void **state)
 {
     scene *s = *state;
@@ -463,6 +505,8 @@ int main(void)
         IN_SCENE(test_a_failure_reaches_all_who_wait),
         IN_SCENE(test_failures_have_a_status_and_a_text),
         IN_SCENE(test_a_transient_failure_makes_one_waiter_the_owner),
+        IN_SCENE(test_an_object_gets_a_group_late),
+        IN_SCENE(test_no_memory_for_a_group),
         IN_SCENE(test_what_is_not_shareable_is_bypassed),
         IN_SCENE(test_waiting_ends_with_its_time),
         IN_SCENE(test_a_long_wait_is_no_short_one),

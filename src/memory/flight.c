@@ -32,6 +32,21 @@ static kiln_status flight_new(kiln_cache *cache, const kiln_key *key, uint64_t g
     return KILN_OK;
 }
 
+kiln_status kilni_flight_allow_group_locked(kilni_flight *flight, uint64_t group)
+{
+    if (group == 0 || flight->object->slot.can_have_group) {
+        return KILN_OK;
+    }
+    kilni_object *place;
+    const kiln_status status = kilni_object_new(flight->cache, flight->slot.key, group, &place);
+    if (status == KILN_OK) {
+        place->slot.group = flight->slot.group;
+        kilni_object_free(flight->object);
+        flight->object = place;
+    }
+    return status;
+}
+
 void kilni_flight_free(kilni_flight *flight)
 {
     kiln_key_release(&flight->slot.key);
@@ -183,13 +198,13 @@ kiln_status kiln_ticket_fulfil(kiln_ticket **ticket, void *object, uint64_t byte
     kilni_flight *flight = *ticket;
     *ticket = NULL;
     kiln_cache *cache = flight->cache;
-    kilni_object *made = flight->object;
-    flight->object = NULL;
     if (cost_ns == 0) {
         cost_ns = kilni_clock_ns() - flight->started_ns;
     }
     kilni_aftermath after = {0};
     pthread_mutex_lock(&cache->lock);
+    kilni_object *made = flight->object;
+    flight->object = NULL;
     bool kept = flight->attached;
     kilni_flight_detach_locked(flight);
     kilni_object_fill_locked(made, object, bytes, cost_ns);
@@ -280,11 +295,25 @@ void kiln_ticket_abandon(kiln_ticket **ticket, kiln_abandonment how, kiln_status
 
 /* ---- threads that end ---- */
 
-/* Puts a new flight in the place of one that may never be ended, for those who wait for it. */
+/* As a flight that was lost, for those who wait for it. */
+static kiln_status flight_new_like(const kilni_flight *lost, kilni_flight **ret_flight)
+{
+    enum { ANY_GROUP = 1 };
+    kiln_status status = flight_new(lost->cache, lost->slot.key, lost->slot.group, ret_flight);
+    if (status == KILN_OK && lost->object->slot.can_have_group) {
+        status = kilni_flight_allow_group_locked(*ret_flight, ANY_GROUP);
+        if (status != KILN_OK) {
+            kilni_flight_free(*ret_flight);
+        }
+    }
+    return status;
+}
+
+/* Puts a new flight in the place of one that may never be ended. */
 static kiln_status replace_locked(kilni_flight *lost)
 {
     kilni_flight *next;
-    kiln_status status = flight_new(lost->cache, lost->slot.key, lost->slot.group, &next);
+    kiln_status status = flight_new_like(lost, &next);
     if (status == KILN_OK) {
         if (lost->attached) {
             kilni_flight_detach_locked(lost);

@@ -31,13 +31,18 @@ void kilni_groups_fini(kilni_groups *groups)
     *groups = (kilni_groups){0};
 }
 
+kilni_group_links *kilni_group_links_of(kilni_object *object)
+{
+    return (kilni_group_links *)(object + 1);
+}
+
 static void put(kilni_groups *groups, kilni_object *object)
 {
     kilni_object **first = &groups->chains[chain_of(groups, object->slot.group)];
-    object->group_next = *first;
-    object->group_link = first;
-    if (*first) {
-        (*first)->group_link = &object->group_next;
+    kilni_group_links *links = kilni_group_links_of(object);
+    *links = (kilni_group_links){.next = *first, .from = first};
+    if (links->next) {
+        kilni_group_links_of(links->next)->from = &links->next;
     }
     *first = object;
 }
@@ -59,7 +64,7 @@ static void spread(kilni_groups *groups)
     for (size_t i = 0; i <= old.mask; i++) {
         kilni_object *next;
         for (kilni_object *object = old.chains[i]; object; object = next) {
-            next = object->group_next;
+            next = kilni_group_links_of(object)->next;
             put(groups, object);
         }
     }
@@ -86,9 +91,10 @@ void kilni_groups_remove(kilni_groups *groups, kilni_object *object)
         return;
     }
     groups->count--;
-    *object->group_link = object->group_next;
-    if (object->group_next) {
-        object->group_next->group_link = object->group_link;
+    const kilni_group_links *links = kilni_group_links_of(object);
+    *links->from = links->next;
+    if (links->next) {
+        kilni_group_links_of(links->next)->from = links->from;
     }
 }
 

@@ -13,6 +13,15 @@
 /* The user's name for it is pin: memory.h. */
 struct kiln_pin;
 
+/* An object's place in its chain. It lies behind the object, and only behind one that can be of a
+ * group: most are of none. */
+typedef struct kilni_group_links {
+    struct kiln_pin *next;
+    struct kiln_pin **from; /* what points to the object */
+} kilni_group_links;
+
+kilni_group_links *kilni_group_links_of(struct kiln_pin *object);
+
 /* Guarded by the cache's lock. Objects of no group are in no chain. */
 typedef struct kilni_groups {
     struct kiln_pin **chains;
@@ -32,6 +41,6 @@ void kilni_groups_add(kilni_groups *groups, struct kiln_pin *object);
 /* Takes an object out, which is there unless it has no group. */
 void kilni_groups_remove(kilni_groups *groups, struct kiln_pin *object);
 
-/* The first object of the chain in which a group's are, linked by group_next; others may be among
+/* The first object of the chain in which a group's are, linked by their links; others may be among
  * them. NULL: none. */
 struct kiln_pin *kilni_groups_first(const kilni_groups *groups, uint64_t group);

@@ -133,7 +133,6 @@ struct kiln_pin {
             uint64_t inserted; /* the clock */
             uint64_t seen_use; /* the clock of the use that @inflation belongs to */
             double inflation;  /* the cache's at that use */
-            kilni_object *group_next, **group_link; /* its chain: group.h */
         };
         /* While it is not. */
         struct {

@@ -12,13 +12,15 @@
 kiln_status kilni_object_new(kiln_cache *cache, const kiln_key *key, uint64_t group,
                              kilni_object **ret_object)
 {
-    kilni_object *object = kilni_slot_calloc(sizeof *object);
+    kilni_object *object =
+        kilni_slot_calloc(sizeof *object + (group != 0 ? sizeof(kilni_group_links) : 0));
     if (!object) {
         return KILN_E_NO_MEMORY;
     }
     if (key) {
         kilni_slot_init(&object->slot, key, group, KILNI_SLOT_NONE);
     }
+    object->slot.can_have_group = group != 0;
     atomic_init(&object->holds, 1);
     object->cache = kilni_cache_retain(cache);
     *ret_object = object;

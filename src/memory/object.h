@@ -9,7 +9,8 @@
 
 /* Makes a place for an object, with one hold.
  *
- * @key  NULL where the object will be one caller's alone
+ * @key    NULL where the object will be one caller's alone
+ * @group  0: none, for good
  * Returns KILN_OK; KILN_E_NO_MEMORY. */
 kiln_status kilni_object_new(kiln_cache *cache, const kiln_key *key, uint64_t group,
                              kilni_object **ret_object);

@@ -125,7 +125,7 @@ static size_t remove_chained_locked(kiln_cache *cache, uint64_t group, kilni_aft
     size_t removed = 0;
     kilni_object *next;
     for (kilni_object *object = kilni_groups_first(&cache->groups, group); object; object = next) {
-        next = object->group_next;
+        next = kilni_group_links_of(object)->next;
         if (object->slot.group == group) {
             kilni_evict_locked(object, KILN_EVICTED_REMOVED, after);
             removed++;

@@ -30,8 +30,9 @@ typedef enum kilni_slot_state {
 /* What a key has in a table; the beginning of a larger structure. */
 typedef struct kilni_slot {
     kiln_key *key;  /* a reference; set once */
-    uint64_t group; /* 0: none; set once */
+    uint64_t group; /* 0: none; set before it can be found by it */
     kilni_slot_state state;
+    bool can_have_group; /* of an object: with links for that behind it, set once */
 } kilni_slot;
 
 /* Empty: 0. Of a slot that left: KILNI_CELL_LEFT, which a search goes on behind. */

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/size.h"
+#include "memory/flight.h"
 #include "memory/object.h"
 #include "memory/reader.h"
 #include "os/clock.h"
@@ -189,7 +190,10 @@ kiln_status kilni_wait_locked(kilni_flight *flight, const kiln_reserve_params *p
     if (waits_for_thread(cache, flight, waiter.thread)) {
         return describe_cycle(flight, waiter.thread, error);
     }
-    kiln_status status = init_waiter(&waiter);
+    kiln_status status = kilni_flight_allow_group_locked(flight, params->group);
+    if (status == KILN_OK) {
+        status = init_waiter(&waiter);
+    }
     if (status != KILN_OK) {
         return kilni_error_set(error, status, 0, "%s", kiln_status_text(status));
     }
