@@ -598,6 +598,62 @@ static void test_ops_that_make_nothing(void **state)
     kiln_program_context_free(&s->context);
 }
 
+static void check_no_outcome(program_scene *s, scripted_call *call, const kiln_program_desc *desc)
+{
+    kiln_program *program = NULL;
+    kiln_error error = {.struct_size = sizeof error};
+    script(call, SCRIPTED_ALWAYS, KILN_MISS);
+    assert_int_equal(kiln_program_get(desc, &program, NULL, &error), KILN_E_INVALID);
+    assert_null(program);
+    assert_string_equal(error.text, "scripted answered \"not there\"");
+    assert_int_equal(program_stats(s).entries, 0);
+    script(call, 0, KILN_OK);
+}
+
+/* What is no error where a slot names it is one where it does not. */
+static void test_outcomes_that_ops_do_not_have(void **state)
+{
+    program_scene *s = *state;
+    program_scene_open(s);
+    kiln_program_desc *desc = describe_image(s, "image"), *input = NULL,
+                      *link = describe_link(s, &input);
+    check_no_outcome(s, &s->devices[0].build, desc);
+    check_no_outcome(s, &s->devices[0].compile, link);
+    check_no_outcome(s, &s->devices[0].link, link);
+
+    kiln_program *program = get_from(desc, KILN_PROGRAM_FROM_BUILD);
+    uint8_t blob[8192];
+    const size_t size = get_blob(program, blob, sizeof blob);
+    kiln_kernel *kernel = NULL;
+    script(&s->devices[0].kernel, SCRIPTED_ALWAYS, KILN_BUSY);
+    assert_int_equal(kiln_program_get_kernel(program, "k", 0, &kernel, NULL), KILN_E_INVALID);
+    assert_null(kernel);
+    kiln_program_release(&program);
+    kiln_program_context_clear(s->context);
+    script(&s->devices[0].load, SCRIPTED_ALWAYS, KILN_BUSY);
+    assert_int_equal(kiln_program_create_from_cache_blob(desc, size, blob, &program, NULL, NULL),
+                     KILN_E_INVALID);
+    assert_null(program);
+
+    kiln_program_desc *refused = NULL;
+    kiln_error error = {.struct_size = sizeof error};
+    const kiln_program_desc_params image = {
+        .struct_size = sizeof image, .form = KILN_SOURCE_IL, .code = {"other", 5}};
+    script(&s->devices[0].describe, SCRIPTED_ALWAYS, KILN_TIMEOUT);
+    assert_int_equal(kiln_program_desc_new(s->context, &image, &refused, &error), KILN_E_INVALID);
+    assert_null(refused);
+    assert_non_null(strstr(error.text, "scripted answered"));
+    kiln_program_context *none = NULL;
+    script(&s->devices[0].identity, SCRIPTED_ALWAYS, KILN_EXISTS);
+    assert_int_equal(kiln_program_context_new(&s->params, &none), KILN_E_INVALID);
+    assert_null(none);
+
+    kiln_program_desc_release(&link);
+    kiln_program_desc_release(&input);
+    kiln_program_desc_release(&desc);
+    kiln_program_context_free(&s->context);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -618,6 +674,7 @@ int main(void)
         TEST(test_hits_are_counted_once),
         TEST(test_room_is_made_without_an_error),
         TEST(test_an_entry_that_can_not_be_loaded_stays),
+        TEST(test_outcomes_that_ops_do_not_have),
         TEST(test_reasons_say_what_was_met),
         TEST(test_size_of_a_link),
         TEST(test_ops_that_lack_something),

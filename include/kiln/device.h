@@ -62,9 +62,10 @@ typedef enum kiln_capture_cost {
 
 /* A runtime. All calls may come from any thread, and at the same time. @device is the backend's
  * handle of one device in one context. Handles of programs and kernels are opaque to Kiln and
- * never NULL: KILN_OK without one counts as KILN_E_INVALID. Each slot is required unless it says
- * otherwise. Where build, capture, load, kernel, compile, link or program_bytes ends its thread,
- * or throws in C++, that request is over, and one of those who wait goes on; the others do neither.
+ * never NULL: KILN_OK without one counts as KILN_E_INVALID, and so does a status above KILN_OK that
+ * a slot does not name. Each slot is required unless it says otherwise. Where build, capture, load,
+ * kernel, compile, link or program_bytes ends its thread, or throws in C++, that request is over,
+ * and one of those who wait goes on; the others do neither.
  */
 typedef struct kiln_device_ops {
     size_t struct_size;

@@ -409,7 +409,8 @@ KILN_API void kiln_kernel_release(kiln_kernel **kernel);
  * @ret_size  [out] in bytes; 0 where there are no blobs: the device gives no binaries, or it can't
  *            be told what decides the build
  * @ret_id    [out] may be NULL; owned by @desc and valid as long as it is; NULL where the size is 0
- * Returns KILN_OK; KILN_E_INVALID; KILN_E_NO_MEMORY. Blocks: never. */
+ * Returns KILN_OK; KILN_E_INVALID; KILN_E_NO_MEMORY; KILN_E_TOO_LARGE: what decides the build has
+ * nearly as many parts as a key may have. Blocks: never. */
 KILN_API kiln_status kiln_program_desc_cache_blob_id(const kiln_program_desc *desc,
                                                      size_t *ret_size, const uint8_t **ret_id);
 

@@ -24,7 +24,7 @@ static kiln_status identify(const kiln_device_ops *ops, kilni_program_device *de
     kiln_key_builder *builder = NULL;
     kiln_status status = kiln_key_builder_new(&builder);
     if (status == KILN_OK) {
-        status = ops->identity(device->handle, builder);
+        status = kilni_ops_answer(ops, ops->identity(device->handle, builder), NULL);
     }
     if (status == KILN_OK) {
         status = kiln_key_builder_finish(builder, &device->identity);

@@ -175,6 +175,14 @@ static kiln_status add_linked(const kiln_program_desc *desc, kiln_key_builder *b
     return status;
 }
 
+static kiln_status describe(const kiln_program_desc *desc, kiln_key_builder *builder,
+                            kiln_error *error)
+{
+    const kiln_device_ops *ops = desc->ops;
+    return kilni_ops_answer(ops, ops->describe(desc->device_handle, &desc->source, builder, error),
+                            error);
+}
+
 static kiln_status add_inputs(const kiln_program_desc *desc, kiln_key_builder *builder,
                               kiln_error *error)
 {
@@ -183,9 +191,8 @@ static kiln_status add_inputs(const kiln_program_desc *desc, kiln_key_builder *b
         status = add_text(builder, "library", desc->context->library);
     }
     if (status == KILN_OK) {
-        status = desc->linked_count > 0
-                     ? add_linked(desc, builder, error)
-                     : desc->ops->describe(desc->device_handle, &desc->source, builder, error);
+        status = desc->linked_count > 0 ? add_linked(desc, builder, error)
+                                        : describe(desc, builder, error);
     }
     if (status == KILN_OK) {
         status = add_constants(desc, builder);

@@ -77,13 +77,15 @@ void kilni_live_kernel_destroy(void *user, void *object)
 typedef kiln_status (*step_fn)(void *device, const kiln_program_source *source, void **ret_made,
                                char **ret_log);
 
-/* A step's log becomes the error's text. What succeeds has made something. */
+/* A step's log becomes the error's text. */
 static kiln_status end_step(const kilni_live_program *program, kiln_status status, const void *made,
                             char *log, kiln_error *error)
 {
     if (status == KILN_OK && !made) {
         status = kilni_error_set(error, KILN_E_INVALID, 0, "%s succeeded but made nothing",
                                  program->ops->name);
+    } else if (status > KILN_OK) {
+        status = kilni_ops_answer(program->ops, status, error);
     } else if (status != KILN_OK) {
         kilni_error_set(error, status, 0, "%s", log ? log : kiln_status_text(status));
     }
@@ -204,6 +206,7 @@ kiln_status kilni_live_program_load(kilni_live_program *program, const kiln_entr
         kilni_program_make_room(program->context);
         status = ops->load(program->device, source, entry, &program->handle);
     }
+    status = kilni_ops_answer(ops, status, NULL);
     if (status == KILN_OK && !program->handle) {
         return KILN_E_INVALID;
     }
@@ -231,7 +234,8 @@ kiln_status kilni_live_program_capture(const kilni_live_program *program, const 
 {
     const char *name = program->desc->source.name;
     kiln_capture taken = {0};
-    kiln_status status = program->ops->capture(program->device, program->handle, &taken);
+    kiln_status status = kilni_ops_answer(
+        program->ops, program->ops->capture(program->device, program->handle, &taken), NULL);
     if (status == KILN_OK) {
         const kiln_entry_params params = {
             .struct_size = sizeof params,
@@ -262,7 +266,10 @@ static kiln_status make_kernel(kilni_live_program *program, void *device, const 
         kilni_program_make_room(program->context);
         status = ops->kernel(device, program->handle, name, ret_handle);
     }
-    return status == KILN_OK && !*ret_handle ? KILN_E_INVALID : status;
+    if (status == KILN_MISS) {
+        return status;
+    }
+    return status == KILN_OK && !*ret_handle ? KILN_E_INVALID : kilni_ops_answer(ops, status, NULL);
 }
 
 kiln_status kilni_live_kernel_new(kilni_live_program *program, void *device, const char *name,
