@@ -20,22 +20,6 @@
 #define THREADS 6
 #define DRAIN_NS UINT64_C(60000000000)
 
-static int set_up(void **state)
-{
-    program_scene *s = test_calloc(1, sizeof *s);
-    program_scene_init(s);
-    *state = s;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    program_scene *s = *state;
-    const bool is_clean = program_scene_close(s);
-    test_free(s);
-    return is_clean ? 0 : -1;
-}
-
 /* ---- the n-th allocation fails ---- */
 
 static const int seven = 7;
@@ -532,7 +516,8 @@ static void test_ops_of_before(void **state)
     kiln_program_context_free(&s->context);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name)                                                                                 \
+    cmocka_unit_test_setup_teardown(name, program_scene_set_up, program_scene_tear_down)
 
 int main(void)
 {

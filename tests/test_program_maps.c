@@ -18,22 +18,6 @@
 #include "support/program_scene.h"
 #include "support/store_scene.h"
 
-static int set_up(void **state)
-{
-    program_scene *s = calloc(1, sizeof *s);
-    program_scene_init(s);
-    *state = s;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    program_scene *s = *state;
-    const bool is_clean = program_scene_close(s);
-    free(s);
-    return is_clean ? 0 : -1;
-}
-
 static kiln_kernel *kernel_of(kiln_program *program, const char *name, size_t device)
 {
     kiln_kernel *kernel = NULL;
@@ -257,7 +241,8 @@ static void test_what_is_held_may_be_asked_after_its_context(void **state)
     scratch_remove(directory);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name)                                                                                 \
+    cmocka_unit_test_setup_teardown(name, program_scene_set_up, program_scene_tear_down)
 
 int main(void)
 {

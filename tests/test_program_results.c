@@ -16,22 +16,6 @@
 #include "support/program_scene.h"
 #include "support/store_scene.h"
 
-static int set_up(void **state)
-{
-    program_scene *s = test_calloc(1, sizeof *s);
-    program_scene_init(s);
-    *state = s;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    program_scene *s = *state;
-    const bool is_clean = program_scene_close(s);
-    test_free(s);
-    return is_clean ? 0 : -1;
-}
-
 static kiln_program_desc *describe_source(const program_scene *s, const char *text)
 {
     kiln_program_desc_params params = image_of(text);
@@ -654,7 +638,8 @@ static void test_outcomes_that_ops_do_not_have(void **state)
     kiln_program_context_free(&s->context);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name)                                                                                 \
+    cmocka_unit_test_setup_teardown(name, program_scene_set_up, program_scene_tear_down)
 
 int main(void)
 {

@@ -18,22 +18,6 @@
 
 #define THREADS 8
 
-static int set_up(void **state)
-{
-    program_scene *s = test_calloc(1, sizeof *s);
-    program_scene_init(s);
-    *state = s;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    program_scene *s = *state;
-    const bool is_clean = program_scene_close(s);
-    test_free(s);
-    return is_clean ? 0 : -1;
-}
-
 /* ---- bytes of the user's own ---- */
 
 typedef struct bytes {
@@ -747,7 +731,8 @@ static void seed_000_users_have_a_policy_of_their_own(void **state)
     }
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name)                                                                                 \
+    cmocka_unit_test_setup_teardown(name, program_scene_set_up, program_scene_tear_down)
 
 int main(void)
 {

@@ -22,23 +22,6 @@
 #define THREADS 16
 #define DRAIN_NS UINT64_C(60000000000)
 
-/* Before each test: a scene that is not open yet. */
-static int set_up(void **state)
-{
-    program_scene *s = test_calloc(1, sizeof *s);
-    program_scene_init(s);
-    *state = s;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    program_scene *s = *state;
-    const bool is_clean = program_scene_close(s);
-    test_free(s);
-    return is_clean ? 0 : -1;
-}
-
 static int builds(const program_scene *s)
 {
     return atomic_load(&s->devices[0].build.count);
@@ -1833,7 +1816,8 @@ static void seed_000_eviction_harms_nobody_who_holds(void **state)
     kiln_program_desc_release(&desc);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name)                                                                                 \
+    cmocka_unit_test_setup_teardown(name, program_scene_set_up, program_scene_tear_down)
 
 int main(void)
 {

@@ -59,6 +59,23 @@ static inline bool program_scene_close(program_scene *s)
     return is_clean;
 }
 
+/* Before each test: a scene that is not open yet. */
+static inline int program_scene_set_up(void **state)
+{
+    program_scene *s = test_calloc(1, sizeof *s);
+    program_scene_init(s);
+    *state = s;
+    return 0;
+}
+
+static inline int program_scene_tear_down(void **state)
+{
+    program_scene *s = *state;
+    const bool is_clean = program_scene_close(s);
+    test_free(s);
+    return is_clean ? 0 : -1;
+}
+
 static inline kiln_program_desc *describe(const program_scene *s,
                                           const kiln_program_desc_params *params)
 {
