@@ -8,8 +8,8 @@
 #include "../shared/session.h"
 #include "../shared/trace.h"
 #include "base/error.h"
-#include "device/key_parts.h"
 #include "device/nvrtc/identity.h"
+#include "key/parts.h"
 #include "observe.h"
 
 struct nvrtc_library {

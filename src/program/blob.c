@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/params.h"
 #include "base/revision.h"
+#include "key/parts.h"
 #include "memory/failure.h"
 #include "os/clock.h"
 #include "program/obtain.h"
@@ -40,7 +41,7 @@ static kiln_status make_blob_key(const kiln_program_desc *desc, kiln_key **ret_k
         status = kiln_key_builder_add_text(builder, "kiln.revision", KILN_REVISION);
     }
     if (status == KILN_OK) {
-        status = kilni_desc_add_parts(builder, desc->key);
+        status = kilni_key_parts_add(desc->key, builder);
     }
     if (status == KILN_OK) {
         status = kiln_key_builder_finish(builder, &whole);

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/params.h"
+#include "key/parts.h"
 #include "program/obtain.h"
 #include "program/ops.h"
 #include "program/options.h"
@@ -127,17 +128,6 @@ static kiln_status combine_options(kiln_program_desc *desc, const kiln_program_d
 
 /* ---- keys ---- */
 
-kiln_status kilni_desc_add_parts(kiln_key_builder *builder, const kiln_key *key)
-{
-    kiln_status status = KILN_OK;
-    for (size_t i = 0; status == KILN_OK && i < kiln_key_part_count(key); i++) {
-        kiln_key_part part;
-        kiln_key_part_at(key, i, &part);
-        status = kiln_key_builder_add(builder, part.name, part.bytes, (size_t)part.size);
-    }
-    return status;
-}
-
 static kiln_status add_text(kiln_key_builder *builder, const char *name, const char *text)
 {
     return text ? kiln_key_builder_add_text(builder, name, text) : KILN_OK;
@@ -186,7 +176,7 @@ static kiln_status describe(const kiln_program_desc *desc, kiln_key_builder *bui
 static kiln_status add_inputs(const kiln_program_desc *desc, kiln_key_builder *builder,
                               kiln_error *error)
 {
-    kiln_status status = kilni_desc_add_parts(builder, desc->device->identity);
+    kiln_status status = kilni_key_parts_add(desc->device->identity, builder);
     if (status == KILN_OK) {
         status = add_text(builder, "library", desc->context->library);
     }
@@ -237,7 +227,7 @@ static kiln_status make_memory_key(kiln_program_desc *desc)
     kiln_key_builder *builder = NULL;
     kiln_status status = kiln_key_builder_new(&builder);
     if (status == KILN_OK) {
-        status = kilni_desc_add_parts(builder, desc->key);
+        status = kilni_key_parts_add(desc->key, builder);
     }
     if (status == KILN_OK) {
         status = kiln_key_builder_add_number(builder, "on",

@@ -55,6 +55,3 @@ kiln_status kilni_desc_blob_key(const kiln_program_desc *desc, const kiln_key **
 
 /* A key for the maps: long parts by size and cryptographic digest. */
 kiln_status kilni_desc_strip(const kiln_key *key, kiln_key **ret_stripped);
-
-/* Appends a key's parts. */
-kiln_status kilni_desc_add_parts(kiln_key_builder *builder, const kiln_key *key);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "device/opencl/build_key.h"
 
-#include "device/key_parts.h"
 #include "device/opencl/inputs.h"
+#include "key/parts.h"
 
 kiln_status kilni_opencl_get_identity(const cl_icd_dispatch *cl, cl_device_id device,
                                       kiln_key **ret_identity, kiln_error *error)

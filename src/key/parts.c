@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "device/key_parts.h"
+#include "key/parts.h"
 
 kiln_status kilni_key_parts_add(const kiln_key *of, kiln_key_builder *builder)
 {
