@@ -4,8 +4,9 @@
 filled one, and what eight processes cost that start together.
 
 The programs are those of tests/nvrtc/gpu, unmodified but for a start together. Their own caches are
-empty in each run, and the driver's is off. Rows without a limit are for information. Skipped by name
-where there is no GPU, or no CuPy or PyTorch. Run by scripts/bench nvrtc."""
+empty in each run, and the driver's is off but where a row says that it is filled. Rows without a limit
+are for information. Skipped by name where there is no GPU, or no CuPy or PyTorch. Run by
+scripts/bench nvrtc."""
 
 import argparse
 import collections
@@ -76,10 +77,10 @@ class Program:
         self.scratch = scratch
         self.results = None  # those of its first run
 
-    def environment(self):
+    def environment(self, driver_cache=None):
         plain = {k: v for k, v in os.environ.items() if not k.startswith(STEERING)}
-        return plain | {
-            "CUDA_CACHE_DISABLE": "1",
+        driver = {"CUDA_CACHE_PATH": driver_cache} if driver_cache else {"CUDA_CACHE_DISABLE": "1"}
+        return plain | driver | {
             "CUPY_CACHE_DIR": self.scratch.folder(),
             "PYTORCH_KERNEL_CACHE_PATH": self.scratch.folder(),
         }
@@ -94,10 +95,10 @@ class Program:
         if not results or results != self.results:
             raise RuntimeError(f"{self.name}: the results differ")
 
-    def run(self, cache=None, more=()):
+    def run(self, cache=None, more=(), driver_cache=None):
         """Runs it once, with Kiln where there is a cache. Returns the milliseconds of each stretch."""
         kiln = [TOOL, "run", "--"] if cache else []
-        variables = self.environment() | ({"KILN_DIR": cache} if cache else {})
+        variables = self.environment(driver_cache) | ({"KILN_DIR": cache} if cache else {})
         ran = subprocess.run([*kiln, *self.command, *more], env=variables, capture_output=True,
                              text=True, stdin=subprocess.DEVNULL, timeout=TIMEOUT_SECONDS)
         self.check(ran.returncode, ran.stdout, ran.stderr)
@@ -183,13 +184,17 @@ def bench_crowd(program, rounds):
 
 
 def in_ways(program, rounds, more=None):
-    """Medians, in milliseconds, without Kiln, with an empty cache and with a filled one."""
-    filled = program.scratch.folder()
+    """Medians, in milliseconds, without Kiln, with an empty cache and with a filled one; and with the
+    driver's own cache filled, without Kiln and with a filled one."""
+    filled, driver_cache = program.scratch.folder(), program.scratch.folder()
     program.run(filled)
+    program.run(driver_cache=driver_cache)
     ways = {
         "plain": program.run,
         "cold": lambda: program.run(program.scratch.folder()),
         "warm": lambda: program.run(filled),
+        "driver's": lambda: program.run(driver_cache=driver_cache),
+        "both": lambda: program.run(filled, driver_cache=driver_cache),
     }
     return in_turns(ways | (more or {}), rounds)
 
@@ -213,6 +218,10 @@ def bench_c_program(program, rounds):
                COMPILE_LIMIT),
         result(f"{title}: compiled and kept against compiled", cold["compile"], plain["compile"],
                None),
+        result(f"{title}: compiled, the driver's own cache filled, against it off",
+               medians["driver's"]["compile"], plain["compile"], None),
+        result(f"{title}: found against compiled, the driver's own cache filled for both",
+               medians["both"]["compile"], medians["driver's"]["compile"], None),
         result(f"{title}: load and first launch, warm against CUBINs by hand", launched(warm),
                launched(hand), LAUNCH_LIMIT),
         result(f"{title}: the same of CUBINs by hand, under kiln run against without",
@@ -224,11 +233,16 @@ def bench_c_program(program, rounds):
 
 def bench_python_program(program, rounds):
     medians = in_ways(program, rounds)
-    plain, cold, warm = (medians[name]["kernels"] for name in ("plain", "cold", "warm"))
+    plain, cold, warm, drivers, both = (
+        medians[name]["kernels"] for name in ("plain", "cold", "warm", "driver's", "both"))
     title = f"{program.name}, kernels, ms"
     return [
         result(f"{title}: warm against without Kiln", warm, plain, None),
         result(f"{title}: cold against without Kiln", cold, plain, None),
+        result(f"{title}: without Kiln, the driver's own cache filled, against it off", drivers,
+               plain, None),
+        result(f"{title}: warm against without Kiln, the driver's own cache filled for both", both,
+               drivers, None),
     ]
 
 

@@ -11,6 +11,11 @@ static bool is_name_character(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
+static bool is_in_words(char c)
+{
+    return c != '\0' && strchr("_ADEIMPST", c);
+}
+
 static bool begins_with(const char *at, const char *end, const char *word)
 {
     const size_t length = strlen(word);
@@ -34,6 +39,9 @@ static const char *behind_splice(const char *at, const char *end)
 
 static const char *behind_splices(const char *at, const char *end)
 {
+    if (at == end || (*at != '\\' && *at != '?')) {
+        return at; /* as nearly everywhere, in megabytes of headers */
+    }
     for (const char *next = behind_splice(at, end); next != at; next = behind_splice(at, end)) {
         at = next;
     }
@@ -67,7 +75,7 @@ static const char *take_name(kilni_clock_words *words, const char *at, const cha
         length++;
         at = behind_splices(at + 1, end);
     }
-    if (length <= sizeof name) {
+    if (length <= sizeof name && is_in_words(name[0])) {
         see_name(words, name, length);
     }
     return at;
@@ -84,7 +92,7 @@ static void scan(kilni_clock_words *words, const void *text, size_t size)
         const char *next = behind_splices(at + 1, end);
         const bool is_hash = *at == '#' && next < end && *next == '#';
         const bool is_digraph = *at == '%' && next < end && *next == ':';
-        words->pastes |= is_hash || is_digraph || begins_with(at, end, "?\?=");
+        words->pastes |= is_hash || is_digraph || (*at == '?' && begins_with(at, end, "?\?="));
         at = next;
     }
 }
