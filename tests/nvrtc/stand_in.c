@@ -143,6 +143,16 @@ static int preprocess(kilni_nvrtc_program p, int option_count, const char *const
     return missing;
 }
 
+/* As the real one does, to spell the working directory. */
+static void look_at_working_directory(void)
+{
+    struct stat facts;
+    const char *spelled = getenv("PWD");
+    if (spelled) {
+        (void)stat(spelled, &facts);
+    }
+}
+
 /* What the source says to do beside. */
 static void obey(kilni_nvrtc_program p, FILE *log)
 {
@@ -187,6 +197,7 @@ int nvrtcCompileProgram(kilni_nvrtc_program p, int option_count, const char *con
     free(p->log);
     FILE *ptx = open_memstream(&p->ptx, &ptx_size), *log = open_memstream(&p->log, &log_size);
     count_compilation();
+    look_at_working_directory();
     const int missing = preprocess(p, option_count, options, ptx);
     for (int i = 0; i < option_count; i++) {
         fprintf(ptx, "// %s\n", options[i]);

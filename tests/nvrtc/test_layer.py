@@ -213,6 +213,14 @@ class Inputs(StandIn):
             self.run_program(*self.source(), *options, expect=[outcome], cwd=elsewhere)
             del self.environment["PWD"]
 
+    def test_the_working_directory_may_go(self):
+        one, two = (os.path.dirname(self.file(name + "/x", "")) for name in ("one", "two"))
+        self.environment["PWD"] = one
+        self.run_program(*self.source(), cwd=one, expect=["built"])
+        shutil.rmtree(one)
+        self.environment["PWD"] = two
+        self.run_program(*self.source(), cwd=two, expect=["hit-store"])
+
     def test_the_time(self):
         for text in ("__TIME__", "x __DATE__", "/* __TIMESTAMP__ */", "__TI\\\nME__",
                      "#define M(a) __ ## a\nM(TIME__)", "#define M __T %:%: IME__",

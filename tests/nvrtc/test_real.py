@@ -230,6 +230,16 @@ class Folders(Real):
 
 
 class Places(Real):
+    def test_a_working_directory_that_goes(self):
+        source = ["--source", self.file("k.cu", SOURCE), "--name", "k.cu", "--", INCLUDE]
+        outputs = []
+        for name, expected in ("one", "built"), ("two", "hit-store"):
+            place = os.path.dirname(self.file(name + "/x", ""))
+            self.environment["PWD"] = place
+            outputs.append(self.run_program(*source, cwd=place, expect=[expected]))
+            shutil.rmtree(place)
+        self.assertEqual(*outputs)
+
     def test_working_directory(self):
         """What is found is what NVRTC would make here, wherever it was made."""
         self.environment.pop("PWD", None)
