@@ -885,6 +885,14 @@ static void test_ops_keys(void **state)
     assert_int_equal(describe(device, "__TIME__", NULL, &key), KILN_E_UNSUPPORTED);
     assert_int_equal(describe(device, "x", "--time=-", &key), KILN_E_UNSUPPORTED);
     assert_int_equal(describe(device, "x", "-D\"", &key), KILN_E_UNSUPPORTED);
+    /* ptxas reads its options there; EDG includes it. */
+    static const char *const naming[] = {"--ptxas-options=--options-file=a.h", "-Xptxas -optf=a",
+                                         "-Xptxas --options-file -Xptxas a", "-Xptxas=a",
+                                         "-Xcudafe=--preinclude=a.h"};
+    for (size_t i = 0; i < sizeof naming / sizeof *naming; i++) {
+        assert_int_equal(describe(device, "x", naming[i], &key), KILN_E_UNSUPPORTED);
+    }
+    digest_of(device, "x", "-Xptxas=-v --ptxas-options=-dlcm=ca -Xptxas --maxrregcount=32");
     kiln_nvrtc_device_free(&device);
     assert_null(device);
 }

@@ -94,6 +94,10 @@ static kiln_status add_inputs(const kilni_nvrtc_inputs *inputs, const kilni_nvrt
                               kiln_key_builder *key, kiln_error *error)
 {
     kilni_clock_words words = {0};
+    if (options->may_name_files) {
+        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
+                               "options for NVRTC's compilers that may name a file");
+    }
     kiln_status status = kilni_nvrtc_add_inputs(inputs, &words, key, error);
     if (status == KILN_OK && kilni_clock_words_tell_time(&words)) {
         status = kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "__DATE__, __TIME__ or the like");

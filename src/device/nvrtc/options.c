@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "device/nvrtc/options.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -94,9 +93,24 @@ static kiln_status add_define(kilni_text *lines, const char *define)
     return kilni_text_printf(lines, "#define %.*s %s\n", name, define, equals ? equals + 1 : "1");
 }
 
+/* Whether an option hands on something to a compiler within NVRTC by which that may read a file.
+ * What others than ptxas take nobody has described. */
+static bool may_name_file(const kilni_nvrtc_options *options, size_t i)
+{
+    static const char *const others[] = {"-Xcudafe", "-Xnvvm", "-Xopt", "-Xllc", "-Xlnk", "-Xlto"};
+    const char *given = argument_of_either(options, i, "-Xptxas", "--ptxas-options");
+    bool may = given && (*given != '-' || strpbrk(given, "./ ") || strstr(given, "file") ||
+                         strstr(given, "optf"));
+    for (size_t n = 0; n < sizeof others / sizeof *others; n++) {
+        may = may || argument_of(options, i, others[n]);
+    }
+    return may;
+}
+
 /* Notes what one option says of files and macros. */
 static kiln_status see_option(kilni_nvrtc_options *options, size_t i)
 {
+    options->may_name_files |= may_name_file(options, i);
     const char *folder = argument_of_either(options, i, "-I", "--include-path");
     if (folder) {
         return append(&options->folders, &options->folder_count, strdup(folder));
