@@ -133,13 +133,9 @@ static int lowered_name(nvrtc_library *library, kilni_nvrtc_program program, con
         return library_real(library)->lowered_name(program, expression, ret_name);
     }
     const kilni_nvrtc_name *name = kilni_nvrtc_outputs_name(&record->outputs, expression);
-    if (!name) {
-        return KILNI_NVRTC_NAME_NOT_VALID;
-    }
-    if (name->result == KILNI_NVRTC_SUCCESS) {
-        *ret_name = name->lowered;
-    }
-    return name->result;
+    const int result = name ? name->result : KILNI_NVRTC_NAME_NOT_VALID;
+    *ret_name = result == KILNI_NVRTC_SUCCESS ? name->lowered : NULL; /* as NVRTC does */
+    return result;
 }
 
 /* A function that is not known here may ask anything of a program that was found, and change

@@ -141,7 +141,7 @@ static void write_output(FILE *to, kilni_nvrtc_program program, int output)
 
 static void write_name(FILE *to, kilni_nvrtc_program program, const char *expression)
 {
-    const char *lowered = NULL;
+    const char *lowered = "untouched";
     const int result = nvrtc.lowered_name(program, expression, &lowered);
     fprintf(to, "name %s: %d %s\n", expression, result, lowered ? lowered : "-");
 }

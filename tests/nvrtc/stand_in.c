@@ -232,6 +232,7 @@ int nvrtcGetLoweredName(kilni_nvrtc_program p, const char *expression, const cha
     if (!expression || !ret_name) {
         return INVALID_INPUT;
     }
+    *ret_name = NULL;
     for (int i = 0; i < p->name_count && p->is_compiled; i++) {
         if (strcmp(p->names[i], expression) == 0) {
             *ret_name = p->lowered[i];
