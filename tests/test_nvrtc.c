@@ -546,8 +546,8 @@ static void test_outputs_in_another_folder(void **state)
 }
 
 /* One answer that the entry's writer made up, beside a code of four bytes. */
-static kiln_status decode_made_up(kilni_nvrtc_output output, int size_result, uint64_t size,
-                                  int get_result, int place)
+static kiln_status decode_beside(const char *code, kilni_nvrtc_output output, int size_result,
+                                 uint64_t size, int get_result, int place)
 {
     kilni_text encoded = {0};
     kilni_nvrtc_outputs o;
@@ -566,7 +566,7 @@ static kiln_status decode_made_up(kilni_nvrtc_output output, int size_result, ui
                          KILN_OK);
     }
     const kiln_status status = kilni_nvrtc_outputs_decode(
-        (kiln_bytes){encoded.bytes, encoded.length}, (kiln_bytes){"code", 4}, NULL, &o);
+        (kiln_bytes){encoded.bytes, encoded.length}, (kiln_bytes){code, 4}, NULL, &o);
     if (status == KILN_OK) {
         kilni_nvrtc_outputs_done(&o);
     }
@@ -574,7 +574,13 @@ static kiln_status decode_made_up(kilni_nvrtc_output output, int size_result, ui
     return status;
 }
 
-/* Who asks has room for as many bytes as the size says. */
+static kiln_status decode_made_up(kilni_nvrtc_output output, int size_result, uint64_t size,
+                                  int get_result, int place)
+{
+    return decode_beside("ptx", output, size_result, size, get_result, place);
+}
+
+/* Who asks has room for as many bytes as the size says, and takes PTX for a text. */
 static void test_made_up_outputs(void **state)
 {
     (void)state;
@@ -587,6 +593,8 @@ static void test_made_up_outputs(void **state)
     assert_int_equal(decode_made_up(KILNI_NVRTC_PTX, 0, 0, 0, 2), KILN_E_CORRUPT);
     assert_int_equal(decode_made_up(KILNI_NVRTC_PTX, 0, 0, 0, 3), KILN_E_CORRUPT);
     assert_int_equal(decode_made_up(KILNI_NVRTC_OUTPUT_COUNT, 0, 0, 0, 0), KILN_E_CORRUPT);
+    assert_int_equal(decode_beside("code", KILNI_NVRTC_CUBIN, 0, 4, 0, 1), KILN_OK);
+    assert_int_equal(decode_beside("code", KILNI_NVRTC_PTX, 0, 4, 0, 1), KILN_E_CORRUPT);
 }
 
 static void test_damaged_outputs(void **state)

@@ -25,6 +25,14 @@ enum { BYTES_HERE = 0, BYTES_IN_CODE = 1, BYTES_IN_PIECES = 2 };
 static const kilni_nvrtc_output by_rank[] = {
     KILNI_NVRTC_CUBIN, KILNI_NVRTC_LTOIR, KILNI_NVRTC_OPTIXIR, KILNI_NVRTC_NVVM, KILNI_NVRTC_PTX};
 
+/* Whether what programs take for a text has its closing zero; they read on until there is one. */
+static bool is_closed(const kilni_nvrtc_answer *answer, int output)
+{
+    const bool is_text = output == KILNI_NVRTC_LOG || output == KILNI_NVRTC_PTX;
+    const char *bytes = answer->bytes.data;
+    return !is_text || answer->bytes.size == 0 || bytes[answer->bytes.size - 1] == '\0';
+}
+
 /* ---- taking ---- */
 
 /* @ret_bytes: malloc'ed, also where there are none. */
@@ -47,7 +55,7 @@ static kiln_status ask(const kilni_nvrtc_functions *nvrtc, kilni_nvrtc_program p
     answer.bytes = (kiln_bytes){bytes, has_bytes ? (size_t)answer.size : 0};
     *ret_answer = answer;
     *ret_bytes = bytes;
-    return KILN_OK;
+    return is_closed(&answer, output) ? KILN_OK : KILN_E_UNSUPPORTED;
 }
 
 static kiln_status append_answer(kilni_text *text, kilni_nvrtc_output output,
@@ -417,7 +425,10 @@ static kiln_status read_answer(kilni_byte_reader *reader, kiln_bytes code, const
     if (reader->failed || !is_sound(&answer, output, place) || outputs->answers[output].is_known) {
         return KILN_E_CORRUPT;
     }
-    const kiln_status status = read_bytes(reader, place, code, name, &outputs->log, &answer);
+    kiln_status status = read_bytes(reader, place, code, name, &outputs->log, &answer);
+    if (status == KILN_OK && !is_closed(&answer, output)) {
+        status = KILN_E_CORRUPT;
+    }
     if (status == KILN_OK) {
         outputs->answers[output] = answer;
     }

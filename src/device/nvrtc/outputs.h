@@ -55,8 +55,9 @@ kiln_status kilni_nvrtc_outputs_take(const kilni_nvrtc_functions *nvrtc,
                                      kilni_text *ret_encoded, kilni_text *ret_code,
                                      bool *ret_moves);
 
-/* Takes that apart, for a program of that name; every length is checked. Given back with
- * kilni_nvrtc_outputs_done. Returns KILN_OK; KILN_E_CORRUPT; KILN_E_NO_MEMORY. */
+/* Takes that apart, for a program of that name; every length is checked, and that log and
+ * PTX are closed by a zero byte. Given back with kilni_nvrtc_outputs_done. Returns KILN_OK;
+ * KILN_E_CORRUPT; KILN_E_NO_MEMORY. */
 kiln_status kilni_nvrtc_outputs_decode(kiln_bytes encoded, kiln_bytes code, const char *name,
                                        kilni_nvrtc_outputs *ret_outputs);
 void kilni_nvrtc_outputs_done(kilni_nvrtc_outputs *outputs);
