@@ -216,6 +216,9 @@ class NotInstead(Loader):
         self.assertIn(why, said)
         self.assertIn("no OpenCL build is cached", said)
         self.assertEqual(self.printed("LD_LIBRARY_PATH"), self.first)
+        report = self.report(expect=3)
+        self.assertIn(why, "\n".join(report["problems"]))
+        self.assertFalse(report["loader"]["layers"])
 
     def test_no_home(self):
         self.environment.pop("HOME", None)
@@ -240,6 +243,10 @@ class NotInstead(Loader):
         with open(self.caches, "w"):
             pass
         self.expect_no_folder("Not a directory")
+
+    def test_no_folder_to_make_one_in(self):
+        self.environment["XDG_CACHE_HOME"] = os.path.join(self.caches, "absent")
+        self.expect_no_folder("No such file or directory")
 
 
 if __name__ == "__main__":

@@ -146,9 +146,10 @@ static void add_loader_kind(json_t *object)
     json_add(object, "kind", json_text_or_null(kind));
 }
 
-/* @instead_of  the loader that a program gets without `kiln run`, where that is another; or NULL */
+/* @instead_of  the loader that a program gets without `kiln run`, where that is another; or NULL
+ * @obstacle    why one that knows layers can't be put before it; NULL: there is none */
 static void report_loader(struct doctor *doctor, const struct opencl *opencl,
-                          const char *instead_of)
+                          const char *instead_of, const char *obstacle)
 {
     json_t *object = must(json_object());
     void *address;
@@ -171,10 +172,11 @@ static void report_loader(struct doctor *doctor, const struct opencl *opencl,
     json_add(object, "layers", json_boolean(knows_layers));
     json_add(object, "instead_of", json_text_or_null(instead_of));
     if (!knows_layers) {
-        doctor_problem(doctor,
-                       "%s knows no layers, and this system has no other loader that does (as "
-                       "ocl-icd, 2.3.0 or later): no OpenCL build is cached",
-                       path == NULL ? OPENCL_LIBRARY : path);
+        doctor_problem(doctor, "%s knows no layers, %s: no OpenCL build is cached",
+                       path == NULL ? OPENCL_LIBRARY : path,
+                       obstacle != NULL ? obstacle
+                                        : "and this system has no other loader that does (as "
+                                          "ocl-icd, 2.3.0 or later)");
     } else if (instead_of != NULL) {
         doctor_note(doctor, "%s knows no layers: kiln run puts %s before it", instead_of, path);
     }
@@ -291,13 +293,18 @@ void doctor_examine_loader(struct doctor *doctor)
     char *found = opencl_loader_found();
     bool knows_layers = found != NULL && opencl_loader_knows_layers(found);
     char *instead = found == NULL || knows_layers ? NULL : opencl_loader_instead_of(found);
+    char *obstacle = instead == NULL ? NULL : loader_environment_obstacle();
+    if (obstacle != NULL) {
+        free(instead);
+        instead = NULL;
+    }
     char *drivers = instead == NULL ? NULL : enter_drivers(doctor, instead, found);
     bool loaded = opencl_load(instead != NULL ? instead : OPENCL_LIBRARY, &opencl, &why);
     if (!loaded) {
         doctor_problem(doctor, "%s", why);
         free(why);
     } else {
-        report_loader(doctor, &opencl, instead != NULL ? found : NULL);
+        report_loader(doctor, &opencl, instead != NULL ? found : NULL, obstacle);
         report_platforms(doctor, &opencl);
         check_others(doctor, &setup);
         note_cut_list(doctor, &setup);
@@ -307,6 +314,7 @@ void doctor_examine_loader(struct doctor *doctor)
     examine_nvrtc(doctor);
     free(found);
     free(instead);
+    free(obstacle);
     free(setup.path);
     free(setup.others);
     free(setup.list);

@@ -16,6 +16,10 @@
 #include "output.h"
 
 #define FOLDER_NAME "kiln-loader"
+#define NO_CACHES "no folder for caches: HOME is not set"
+
+/* What can't be in a folder of LD_LIBRARY_PATH. */
+#define UNLISTED ":;$"
 
 /* ---- the folder ---- */
 
@@ -34,7 +38,7 @@ static char *cache_home(void)
 static char *reason_against_folder(const char *folder)
 {
     struct stat status;
-    if (strpbrk(folder, ":;$") != NULL) {
+    if (strpbrk(folder, UNLISTED) != NULL) {
         return text_of("%s can't stand in LD_LIBRARY_PATH", folder);
     }
     if (lstat(folder, &status) != 0) {
@@ -70,12 +74,29 @@ static bool make_link(const char *folder, const char *link, const char *loader)
     return is_made;
 }
 
+/* Why a folder can't be had, to be freed, while nothing is made: it may be missing yet, and so may
+ * that of the caches. NULL where it can. */
+static char *reason_against_making(const char *folder, const char *caches)
+{
+    struct stat status;
+    if (lstat(folder, &status) == 0 || errno != ENOENT || strpbrk(folder, UNLISTED) != NULL) {
+        return reason_against_folder(folder);
+    }
+    const char *slash = strrchr(caches, '/');
+    char *above = text_of("%.*s/", (int)(slash - caches), caches);
+    const bool can_be_made =
+        access(caches, W_OK | X_OK) == 0 || (errno == ENOENT && access(above, W_OK | X_OK) == 0);
+    char *why = can_be_made ? NULL : text_of("%s: %s", folder, strerror(errno));
+    free(above);
+    return why;
+}
+
 /* Makes the folder where it is missing, and returns it, to be freed; or NULL with why. */
 static char *own_folder(char **ret_why)
 {
     char *caches = cache_home();
     if (caches == NULL) {
-        *ret_why = must(strdup("no folder for caches: HOME is not set"));
+        *ret_why = must(strdup(NO_CACHES));
         return NULL;
     }
     char *folder = text_of("%s/" FOLDER_NAME, caches);
@@ -123,6 +144,19 @@ char *loader_drivers(const char *instead, const char *found, const char *folder,
         return NULL;
     }
     return opencl_drivers_folder(libraries, getenv("OCL_ICD_VENDORS"), folder, ret_why);
+}
+
+char *loader_environment_obstacle(void)
+{
+    char *caches = cache_home();
+    if (caches == NULL) {
+        return must(strdup(NO_CACHES));
+    }
+    char *folder = text_of("%s/" FOLDER_NAME, caches);
+    char *why = reason_against_making(folder, caches);
+    free(folder);
+    free(caches);
+    return why;
 }
 
 char *loader_environment_set(const char *instead, const char *found)

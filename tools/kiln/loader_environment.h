@@ -14,6 +14,10 @@
  * Returns NULL; or why it can't be, to be freed, and then has set nothing. */
 char *loader_environment_set(const char *instead, const char *found);
 
+/* Why that could not be, as far as can be told while nothing is made; to be freed. NULL: it could.
+ */
+char *loader_environment_obstacle(void);
+
 /* What OCL_ICD_VENDORS has to be where one loader stands in for another, to be freed; NULL where it
  * can stay as it is, and with why where it can't be made.
  *
