@@ -23,7 +23,9 @@ struct nvrtc_library {
     int is_contradicted;
 };
 
-/* Guards the list and what stands so above. */
+/* Guards the list and what stands so above. The loader is asked for nothing while it is held: a
+ * thread that opens a library has the loader's own lock while that library's constructors call
+ * NVRTC. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static nvrtc_library *libraries;
 
@@ -56,9 +58,6 @@ static int keep_loaded(const struct link_map *map)
 
 static nvrtc_library *add_library(struct link_map *map, const kilni_nvrtc_functions *real)
 {
-    if (!kilni_nvrtc_functions_suffice(real) || !keep_loaded(map)) {
-        return NULL;
-    }
     if (observe_library(map) != KILN_OK) {
         trace_note("what this libnvrtc reads can't be observed: it goes without the cache");
         return NULL;
@@ -73,6 +72,9 @@ static nvrtc_library *add_library(struct link_map *map, const kilni_nvrtc_functi
 
 nvrtc_library *library_attach(struct link_map *map, const kilni_nvrtc_functions *real)
 {
+    if (!kilni_nvrtc_functions_suffice(real) || !keep_loaded(map)) {
+        return NULL;
+    }
     library_lock();
     nvrtc_library *known = libraries;
     while (known && known->map != map) {
@@ -102,20 +104,46 @@ static kiln_status ask_identity(const nvrtc_library *library, kiln_key **ret_ide
     return status;
 }
 
-static kiln_status get_identity(nvrtc_library *library, kiln_key **ret_identity, kiln_error *error)
+/* What is known of it by now; NULL: nothing. */
+static kiln_status look_at_identity(nvrtc_library *library, kiln_key **ret_identity,
+                                    kiln_error *error)
 {
     kiln_status status = KILN_OK;
     library_lock();
     if (library->is_contradicted) {
         status = kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
                                  "NVRTC uses another libnvrtc-builtins than was found");
-    } else if (!library->identity) {
-        status = ask_identity(library, &library->identity, error);
-    }
-    if (status == KILN_OK) {
-        *ret_identity = kiln_key_retain(library->identity);
+    } else {
+        *ret_identity = library->identity ? kiln_key_retain(library->identity) : NULL;
     }
     library_unlock();
+    return status;
+}
+
+/* Who asks first says what it is for all. */
+static kiln_key *set_identity(nvrtc_library *library, kiln_key *asked)
+{
+    library_lock();
+    if (!library->identity) {
+        library->identity = kiln_key_retain(asked);
+    }
+    kiln_key *identity = kiln_key_retain(library->identity);
+    library_unlock();
+    kiln_key_release(&asked);
+    return identity;
+}
+
+static kiln_status get_identity(nvrtc_library *library, kiln_key **ret_identity, kiln_error *error)
+{
+    kiln_key *identity = NULL;
+    kiln_status status = look_at_identity(library, &identity, error);
+    if (status == KILN_OK && !identity) {
+        status = ask_identity(library, &identity, error);
+        identity = status == KILN_OK ? set_identity(library, identity) : NULL;
+    }
+    if (status == KILN_OK) {
+        *ret_identity = identity;
+    }
     return status;
 }
 
@@ -144,23 +172,27 @@ kiln_status library_begin_key(nvrtc_library *library, kiln_key_builder **ret_bui
 }
 
 /* The lock is held. */
-static kiln_status confirm(nvrtc_library *library)
+static kiln_status note_confirmation(nvrtc_library *library, int is_the_same)
 {
-    kiln_key *now = NULL;
-    const kiln_status status = ask_identity(library, &now, NULL);
-    if (status == KILN_E_NO_MEMORY) {
-        return status;
-    }
-    library->is_confirmed = status == KILN_OK && kiln_key_equals(now, library->identity);
-    library->is_contradicted = !library->is_confirmed;
-    kiln_key_release(&now);
-    return library->is_confirmed ? KILN_OK : KILN_E_UNSUPPORTED;
+    library->is_confirmed = is_the_same;
+    library->is_contradicted = !is_the_same;
+    return is_the_same ? KILN_OK : KILN_E_UNSUPPORTED;
 }
 
 kiln_status library_confirm(nvrtc_library *library)
 {
     library_lock();
-    const kiln_status status = library->is_confirmed ? KILN_OK : confirm(library);
+    const int is_confirmed = library->is_confirmed;
     library_unlock();
+    kiln_key *now = NULL;
+    kiln_status status = is_confirmed ? KILN_OK : ask_identity(library, &now, NULL);
+    if (is_confirmed || status == KILN_E_NO_MEMORY) {
+        return status;
+    }
+    library_lock();
+    status =
+        note_confirmation(library, status == KILN_OK && kiln_key_equals(now, library->identity));
+    library_unlock();
+    kiln_key_release(&now);
     return status;
 }

@@ -25,7 +25,8 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static observation *all_under_way;
 
-/* That of this thread; NULL: it compiles nothing. */
+/* That of this thread; NULL: it compiles nothing. Looked at without the lock: the first time in
+ * each thread may need the loader, as in library.c. */
 static _Thread_local observation *own;
 
 void observe_lock(void)
@@ -40,10 +41,10 @@ void observe_unlock(void)
 
 void observe_begin(observation *under_way, kilni_nvrtc_reads *reads)
 {
+    own = under_way;
     pthread_mutex_lock(&lock);
     *under_way = (observation){.reads = reads, .next = all_under_way};
     all_under_way = under_way;
-    own = under_way;
     pthread_mutex_unlock(&lock);
 }
 
@@ -68,9 +69,10 @@ static void tell(note_fn *note, const char *text)
         return;
     }
     const int number = errno;
+    const observation *const mine = own;
     pthread_mutex_lock(&lock);
-    if (own) {
-        note(own->reads, text);
+    if (mine) {
+        note(mine->reads, text);
     } else {
         for (observation *each = all_under_way; each; each = each->next) {
             note(each->reads, text);

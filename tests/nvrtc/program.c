@@ -18,6 +18,7 @@
  *   --threads N        so many programs at once, each with -DTHREAD=its number
  *   --fork             in a child process
  *   --before PATH N    another libnvrtc is opened and closed so often first
+ *   --eager PATH       in a constructor of that library (eager.c), while another thread does too
  *   --late PATH        only when the process ends, after the libraries that this one (late.c) was
  *   --late-too PATH    opened after were ended; or then too
  */
@@ -46,7 +47,7 @@ typedef struct job {
     const char *options[LIST_MAX];
     int callback, callback_between, twice, unknown, unknown_before, misuse, threads, fork,
         before_count;
-    const char *before, *late, *late_too;
+    const char *before, *eager, *late, *late_too;
 } job;
 
 typedef int unknown_fn(kilni_nvrtc_program program, size_t *ret_size);
@@ -275,6 +276,38 @@ static void run_threads(const job *j)
     }
 }
 
+/* Time for a thread to come to where it needs the loader. */
+enum { MEANWHILE_US = 50000 };
+
+static worker beside;
+
+extern void (*while_opening)(void);
+
+static void run_while_opening(void)
+{
+    pthread_create(&beside.thread, NULL, work, &beside);
+    usleep(MEANWHILE_US);
+    run(stdout, &beside.job);
+}
+
+void (*while_opening)(void) = run_while_opening;
+
+/* The first call of NVRTC comes before. */
+static void run_in_constructor(const job *j)
+{
+    kilni_nvrtc_program program = NULL;
+    beside.job = *j;
+    nvrtc.create(&program, j->source, j->name, 0, NULL, NULL);
+    nvrtc.destroy(&program);
+    if (!dlopen(j->eager, RTLD_NOW)) {
+        fprintf(stderr, "%s\n", dlerror());
+        exit(2);
+    }
+    pthread_join(beside.thread, NULL);
+    fputs(beside.text, stdout);
+    free(beside.text);
+}
+
 static int run_in_child(const job *j)
 {
     fflush(stdout);
@@ -361,6 +394,8 @@ static void read_arguments(job *j, char **at)
         } else if (is(*at, "--before")) {
             j->before = *++at;
             j->before_count = atoi(*++at);
+        } else if (is(*at, "--eager")) {
+            j->eager = *++at;
         } else if (is(*at, "--late")) {
             j->late = *++at;
         } else if (is(*at, "--late-too")) {
@@ -396,7 +431,9 @@ int main(int argc, char **argv)
         run(stdout, &j);
         return run_in_child(&j);
     }
-    if (j.threads > 0) {
+    if (j.eager) {
+        run_in_constructor(&j);
+    } else if (j.threads > 0) {
         run_threads(&j);
     } else if (!j.late) {
         run(stdout, &j);

@@ -398,6 +398,13 @@ class AtOnce(StandIn):
         self.assertEqual(self.run_program(*arguments), plain)
         self.assertEqual(self.compile_count(), 0)
 
+    def test_while_a_library_is_opened(self):
+        """Nothing of the layer's is locked while a thread waits for the loader."""
+        arguments = [*self.source(), "--eager", ARGUMENTS.eager]
+        plain = self.run_program(*arguments, kiln=False)
+        for _ in range(2):
+            self.assertEqual(self.run_program(*arguments), plain)
+
     def test_killed_builder(self):
         command = self.command(*self.source("SLEEP\n" + SOURCE))
         process = subprocess.Popen(command, env=self.environment, cwd=self.scratch,

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Calls a function of the program's, while_opening, as soon as it is opened: the thread has the
+ * loader's lock then.
+ */
+#include <stddef.h>
+
+extern void (*while_opening)(void);
+
+__attribute__((constructor)) static void begin(void)
+{
+    while_opening();
+}
