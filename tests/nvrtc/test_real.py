@@ -215,6 +215,18 @@ class Folders(Real):
         plain = self.run_program(*two, kiln=False)
         self.assertEqual(self.run_program(*two, expect=["built"]), plain)
 
+    def test_a_macro_that_leads_into_a_folder(self):
+        text = ('#define TEXT(x) #x\n#define PATH(x) TEXT(x/a.h)\n#include PATH(FOLDER)\n'
+                'extern "C" __global__ void k(float *x) { *x = VALUE; }')
+        self.file("one/a.h", "#define VALUE 1\n")
+        self.file("two/a.h", "#define VALUE 1\n")
+        options = ["-arch=sm_90", "-DFOLDER=one", "-I" + self.scratch]
+        self.run_program(*self.in_folder("one", text, *options), expect=["built"])
+        self.file("one/a.h", "#define VALUE 2\n")
+        two = self.in_folder("two", text, *options)
+        plain = self.run_program(*two, kiln=False)
+        self.assertEqual(self.run_program(*two, expect=["built"]), plain)
+
     def test_symbols_that_are_named_by_the_place(self):
         """NVRTC gives them the number of the process too, so that no two runs have the same."""
         text = """namespace { __device__ volatile int hidden = 3; struct T { int x; }; }

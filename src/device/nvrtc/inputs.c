@@ -195,6 +195,18 @@ static bool any_text(const kilni_nvrtc_inputs *inputs, bool (*has)(const char *,
     return false;
 }
 
+/* Whether an option ends with a path that the folder is below. From there an include may lead into
+ * it, by a name that macros make. */
+static bool is_above_folder(const char *option, const char *name)
+{
+    const char *path = strchr(option, '/');
+    size_t length = path ? strlen(path) : 0;
+    while (length > 0 && strchr("/" KILNI_NVRTC_BLANKS, path[length - 1])) {
+        length--;
+    }
+    return path && strncmp(name, path, length) == 0 && name[length] == '/';
+}
+
 bool kilni_nvrtc_inputs_may_move(const kilni_nvrtc_inputs *inputs)
 {
     /* What a text can learn its own name by. */
@@ -206,7 +218,8 @@ bool kilni_nvrtc_inputs_may_move(const kilni_nvrtc_inputs *inputs)
     bool may_move = folder_length > 1 && !any_text(inputs, has_word, &folder) &&
                     !any_text(inputs, has_folder, inputs->name);
     for (size_t i = 0; i < inputs->option_count && may_move; i++) {
-        may_move = !is_any_option(name_of(inputs->options[i]), placed);
+        may_move = !is_any_option(name_of(inputs->options[i]), placed) &&
+                   !is_above_folder(inputs->options[i], inputs->name);
     }
     for (size_t i = 0; i < sizeof words / sizeof *words && may_move; i++) {
         may_move = !any_text(inputs, has_word, &(word){words[i], strlen(words[i])});
