@@ -68,6 +68,17 @@ void doctor_report_layer(struct doctor *doctor, const struct opencl_setup *setup
     json_add(doctor->report, "layer", object);
 }
 
+/* Variables by which NVRTC gets options that no call shows. */
+static void check_nvrtc_variables(struct doctor *doctor)
+{
+    static const char *const names[] = {"NVRTC_PREPEND_FLAGS", "NVRTC_APPEND_FLAGS"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (getenv(names[i]) != NULL) {
+            doctor_problem(doctor, "%s is set: nothing that NVRTC compiles is cached", names[i]);
+        }
+    }
+}
+
 /* What `kiln run` puts into LD_AUDIT. It was not put into this process, which is started by now. */
 void doctor_report_nvrtc_layer(struct doctor *doctor)
 {
@@ -77,6 +88,7 @@ void doctor_report_nvrtc_layer(struct doctor *doctor)
         doctor_problem(doctor, "no NVRTC layer: %s", why);
         free(why);
     }
+    check_nvrtc_variables(doctor);
     json_t *object = must(json_object());
     json_add(object, "path", json_text_or_null(path));
     json_add(doctor->report, "nvrtc_layer", object);
