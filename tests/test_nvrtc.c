@@ -642,20 +642,26 @@ static kiln_key *new_key(const char *const *parts, size_t count)
     return key;
 }
 
-static kiln_entry *new_entry(kiln_bytes entry_answers, kiln_bytes payload)
+static kiln_entry *new_entry_of(const char *device, kiln_bytes entry_answers, kiln_bytes payload)
 {
     const char *const parts[] = {"source", "text"};
     kiln_key *key = new_key(parts, 2);
-    const kiln_entry_params params = {.struct_size = sizeof params,
-                                      .key = key,
-                                      .kind = KILN_ENTRY_PROGRAM,
-                                      .provenance = {.struct_size = sizeof params.provenance},
-                                      .answers = entry_answers,
-                                      .payload = payload};
+    const kiln_entry_params params = {
+        .struct_size = sizeof params,
+        .key = key,
+        .kind = KILN_ENTRY_PROGRAM,
+        .provenance = {.struct_size = sizeof params.provenance, .device = device},
+        .answers = entry_answers,
+        .payload = payload};
     kiln_entry *entry = NULL;
     assert_int_equal(kiln_entry_new(&params, &entry), KILN_OK);
     kiln_key_release(&key);
     return entry;
+}
+
+static kiln_entry *new_entry(kiln_bytes entry_answers, kiln_bytes payload)
+{
+    return new_entry_of(NULL, entry_answers, payload);
 }
 
 /* Two results: of a.h saying "one", and of its saying "two". */
@@ -918,8 +924,16 @@ static void assert_program(void *program)
     assert_int_equal(kiln_nvrtc_get_output(NULL, 0, &ptx), KILN_E_INVALID);
 }
 
-/* Builds, captures, and loads what was captured. */
-static kiln_status round_trip(kiln_nvrtc_device *device, const char *options)
+static void assert_compiled_for(const kiln_capture *captured, const char *architecture)
+{
+    int major, minor, length = 0;
+    assert_int_equal(sscanf(captured->device, "NVRTC %d.%d%n", &major, &minor, &length), 2);
+    assert_string_equal(captured->device + length, architecture);
+}
+
+/* Builds, captures, loads what was captured, and captures that. */
+static kiln_status round_trip(kiln_nvrtc_device *device, const char *options,
+                              const char *architecture)
 {
     const kiln_device_ops *ops = kiln_nvrtc_ops();
     const kiln_program_source source = source_of(source_text, options);
@@ -933,9 +947,17 @@ static kiln_status round_trip(kiln_nvrtc_device *device, const char *options)
         status = ops->capture(device, program, &captured);
     }
     if (status == KILN_OK) {
-        entry = new_entry((kiln_bytes){captured.answers, captured.answers_size},
-                          (kiln_bytes){captured.payload, captured.payload_size});
+        assert_compiled_for(&captured, architecture);
+        entry = new_entry_of(captured.device, (kiln_bytes){captured.answers, captured.answers_size},
+                             (kiln_bytes){captured.payload, captured.payload_size});
         status = ops->load(device, &source, entry, &found);
+    }
+    if (status == KILN_OK) {
+        kiln_capture_done(&captured);
+        status = ops->capture(device, found, &captured);
+    }
+    if (status == KILN_OK) {
+        assert_compiled_for(&captured, architecture);
     }
     if (status == KILN_OK) {
         kiln_bytes a = {0}, b = {0};
@@ -964,7 +986,9 @@ static void test_ops_programs(void **state)
 {
     (void)state;
     kiln_nvrtc_device *device = new_device();
-    assert_int_equal(round_trip(device, OPTIONS), KILN_OK);
+    assert_int_equal(round_trip(device, OPTIONS, ""), KILN_OK);
+    assert_int_equal(round_trip(device, OPTIONS " -arch sm_80", " sm_80"), KILN_OK);
+    assert_int_equal(round_trip(device, OPTIONS " --gpu-architecture=sm_80", " sm_80"), KILN_OK);
     assert_int_equal(kiln_nvrtc_ops()->interchangeable(device, device), 1);
     kiln_nvrtc_device_free(&device);
 }

@@ -11,6 +11,7 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/single_threaded.h>
 #include <sys/wait.h>
 
 #include "os/os.h"
@@ -201,6 +202,43 @@ static void test_entries_are_written(void **state)
     assert_int_equal(read_statistics().puts, 20);
     assert_int_equal(read_totals().puts, 20);
     assert_int_equal(read_totals().dropped, 0);
+}
+
+static void *do_nothing(void *unused)
+{
+    return unused;
+}
+
+/* The first of all tests: no thread was started yet. */
+static void test_a_spared_thread(void **state)
+{
+    (void)state;
+    if (!__libc_single_threaded) {
+        skip(); /* ThreadSanitizer has started one */
+    }
+    kilni_writer_spare_thread(writer);
+    kiln_key *key = scratch_key(1);
+    kiln_lease *lease = NULL;
+    assert_int_equal(kiln_store_lease(store, key, 0, &lease), KILN_OK);
+    assert_int_equal(put(1, 1000, &lease), KILN_OK);
+    assert_null(lease);
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+    assert_int_equal(kiln_store_lease(store, key, 0, &lease), KILN_OK);
+    kiln_lease_release(&lease);
+    kiln_key_release(&key);
+    assert_true(has_no_thread());
+    assert_int_equal(kilni_writer_drain(writer, FOREVER_NS), KILN_OK);
+    assert_int_equal(read_statistics().puts, 1);
+
+    pthread_t another;
+    assert_int_equal(pthread_create(&another, NULL, do_nothing, NULL), 0);
+    pthread_join(another, NULL);
+    char status[4096];
+    assert_int_equal(put(2, 1000, NULL), KILN_OK);
+    assert_int_equal(kilni_writer_drain(writer, FOREVER_NS), KILN_OK);
+    assert_true(find_thread(status, sizeof status));
+    assert_int_equal(scratch_get(store, 2), KILN_OK);
+    assert_int_equal(read_statistics().puts, 2);
 }
 
 static void test_order(void **state)
@@ -708,6 +746,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
+        TEST(test_a_spared_thread),
         TEST(test_entries_are_written),
         TEST(test_order),
         TEST(test_the_queue_is_bounded),

@@ -32,7 +32,8 @@ typedef struct kiln_nvrtc_device_params {
     void *context;
 
     /* What -arch is to say, such as "sm_90"; copied. NULL: with a context its device's "sm_NN",
-     * without one what NVRTC takes by itself. The options of a program may say another. */
+     * without one what NVRTC takes by itself, a "compute_NN". For those it gives PTX and no CUBIN.
+     * The options of a program may say another. */
     const char *architecture;
 
     /* Headers that programs include by these names, without a file; copied. */
@@ -58,9 +59,11 @@ KILN_API kiln_status kiln_nvrtc_device_new(const kiln_nvrtc_device_params *param
  * and kernels that use it must have been given back. */
 KILN_API void kiln_nvrtc_device_free(kiln_nvrtc_device **device);
 
-/* The ops that go with it: static. Their programs are asked by the calls below; their kernels are
- * what cuLaunchKernel takes. Includes are followed where they can be told without NVRTC; programs
- * whose includes can't be told are not cached. */
+/* The ops that go with it: static. Their programs, which kiln_program_handle gives, are asked by the
+ * calls below; their kernels are what cuLaunchKernel takes. NVRTC knows a source as "program.cu",
+ * in the working directory. Includes are followed where they can be told without NVRTC; programs
+ * whose includes can't be told, as those of most of CUDA's own headers, are built each time:
+ * kiln_program_desc_get_caching says so (docs/nvrtc.md, Device ops). */
 KILN_API const kiln_device_ops *kiln_nvrtc_ops(void);
 
 /* What NVRTC's functions of these names give. */
@@ -76,7 +79,7 @@ typedef enum kiln_nvrtc_output {
 /* An output of a program, found or built, as NVRTC's function of that name gives it: texts with
  * their closing zero.
  *
- * @program    of these ops
+ * @program    of these ops: what kiln_program_handle gives, not the kiln_program
  * @ret_bytes  [out] lives as long as the program; empty where NVRTC gives nothing
  * Returns KILN_OK; KILN_E_INVALID; KILN_MISS: this NVRTC has no such output. Threads: any. Blocks:
  * never. */
@@ -85,6 +88,7 @@ KILN_API kiln_status kiln_nvrtc_get_output(const void *program, uint32_t output,
 
 /* The lowered name of an expression that the program's options named.
  *
+ * @program   as above
  * @ret_name  [out] lives as long as the program
  * Returns KILN_OK; KILN_E_INVALID; KILN_MISS: not named, or not valid. Threads: any. Blocks: never.
  */

@@ -288,6 +288,8 @@ typedef struct kiln_program_result {
     size_t struct_size; /* set by the caller */
     uint32_t from;      /* kiln_program_source_of */
     int32_t waited;     /* 1: another thread or process built it meanwhile */
+    /* What it took to build it, to load what the store had, and to wait for who built it; 0 where
+     * that did not happen, and for programs that are this caller's alone. */
     uint64_t build_ns, load_ns, wait_ns;
     kiln_status store; /* why the store had nothing: KILN_MISS, KILN_E_CORRUPT, …; KILN_OK where it
                           wasn't asked, or had it */

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/single_threaded.h>
 #include <unistd.h>
 
 #include "os/clock.h"
@@ -40,6 +41,7 @@ struct kilni_writer {
     uint64_t max_queued_bytes;
     char *stats_path;
     unsigned generation; /* of the process that the thread belongs to */
+    bool spares_thread;
 
     /* What was counted and not flushed. Adds are relaxed: they come before the release of
      * is_dirty, which pairs with the acquire of the flush that then takes them. */
@@ -396,23 +398,37 @@ static bool has_room_locked(const kilni_writer *writer, uint64_t bytes)
                                          bytes <= writer->max_queued_bytes - writer->queued_bytes);
 }
 
+void kilni_writer_spare_thread(kilni_writer *writer)
+{
+    writer->spares_thread = true;
+}
+
+static void append_locked(kilni_writer *writer, queue_item *item)
+{
+    if (writer->first) {
+        writer->last->next = item;
+    } else {
+        writer->first = item;
+    }
+    writer->last = item;
+    writer->queued_bytes += item->bytes;
+    pthread_cond_broadcast(&writer->changed);
+}
+
 static kiln_status enqueue(kilni_writer *writer, queue_item *item)
 {
     kiln_status status = KILN_OK;
     pthread_mutex_lock(&writers_lock);
+    const bool is_alone = writer->spares_thread && !writer->has_thread && __libc_single_threaded;
     if (!has_room_locked(writer, item->bytes)) {
         status = KILN_E_FULL;
-    } else if (!start_thread_locked(writer)) {
+    } else if (!is_alone && !start_thread_locked(writer)) {
         status = KILN_E_NO_MEMORY;
     } else {
-        if (writer->first) {
-            writer->last->next = item;
-        } else {
-            writer->first = item;
-        }
-        writer->last = item;
-        writer->queued_bytes += item->bytes;
-        pthread_cond_broadcast(&writer->changed);
+        append_locked(writer, item);
+    }
+    if (status == KILN_OK && is_alone) {
+        write_first_locked(writer);
     }
     pthread_mutex_unlock(&writers_lock);
     return status;

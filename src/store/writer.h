@@ -28,9 +28,14 @@ kiln_status kilni_writer_new(kiln_store *store, uint64_t max_queued_bytes,
  * first put or count. @path is copied; NULL: none. Returns KILN_OK; KILN_E_NO_MEMORY. */
 kiln_status kilni_writer_set_stats_file(kilni_writer *writer, const char *path);
 
-/* Queues an entry, of which it takes one reference, and starts the thread where there is none. One
- * allocation, no copy. The lease that the entry's builder holds moves along, and is given back
- * when the entry is written.
+/* Lets who puts an entry write it too, as long as the process has no other thread: with the first
+ * one, whatever it does, each getc and malloc of the process begins to lock, which costs those who
+ * read by them more than most entries take to write. Before the first put. */
+void kilni_writer_spare_thread(kilni_writer *writer);
+
+/* Queues an entry, of which it takes one reference, and starts the thread where there is none, or
+ * writes it (kilni_writer_spare_thread). One allocation, no copy. The lease that the entry's
+ * builder holds moves along, and is given back when the entry is written.
  *
  * @lease  may be NULL or point to NULL; set to NULL in any case
  * Returns KILN_OK; KILN_E_FULL or KILN_E_NO_MEMORY: dropped, counted, the lease given back. */

@@ -34,6 +34,11 @@ class Doctor(cli.CliTest):
         self.assertEqual(report["max_bytes"], 2 << 30)
         self.assertFalse(os.path.exists(self.cache))
 
+    def test_options_that_no_call_shows(self):
+        self.assertNotIn("NVRTC_APPEND_FLAGS", self.problems())
+        self.environment["NVRTC_APPEND_FLAGS"] = "-lineinfo"
+        self.assertIn("NVRTC_APPEND_FLAGS is set", self.problems())
+
     def test_loader(self):
         report = self.report()
         if "loader" not in report:

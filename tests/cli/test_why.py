@@ -66,6 +66,42 @@ class OfAnEntry(Why):
         self.assertRegex(text, r"(?m)^old +removed +x +-$")
         self.assertIn("differs in 2 of 6 parts:", text)
 
+    def test_files_of_another_driver(self):
+        """Each is compared with the one of its name, wherever that stands."""
+        digits = "0123456789abcdef"
+        old = {"liba.so": "build-id:" + digits, "libcompiler.so.14": "content:100:ab",
+               "libz.so.1": "build-id:" + 2 * digits}
+        new = {"driver with a space.so": "build-id:ff", "liba.so": "build-id:" + digits,
+               "libm.so.6": "build-id:cd", "libz.so.1": "build-id:" + digits + digits[::-1]}
+        one, two = ([f"driver.file={name} {identity}" for name, identity in files.items()]
+                    for files in (old, new))
+        near = self.make_entry("put", *one, *self.key())
+        digest = self.make_entry("put", *two, *self.key())
+        parts = self.why_json(digest)["neighbours"][0]["parts"]
+        self.assertEqual(
+            [(part["change"], *(part[side] and part[side]["text"] for side in ("there", "wanted")))
+             for part in parts],
+            [("added", None, "driver with a space.so build-id:ff"),
+             ("added", None, "libm.so.6 build-id:cd"),
+             ("changed", "libz.so.1 " + old["libz.so.1"], "libz.so.1 " + new["libz.so.1"]),
+             ("removed", "libcompiler.so.14 content:100:ab", None)])
+        text = self.kiln("why", digest).stdout.decode()
+        self.assertIn(f"\n{near[:12]} , built 2023-11-14 22:13:20, differs in 4 of 9 parts:\n", text)
+        self.assertRegex(text, rf"(?m)^driver\.file +changed +libz\.so\.1 {old['libz.so.1']} +"
+                               rf"libz\.so\.1 {new['libz.so.1']}$")
+        self.assertRegex(text, r"(?m)^driver\.file +removed +libcompiler\.so\.14 content:100:ab +-$")
+
+    def test_files_whose_names_are_not_known(self):
+        """Stripped keys have digests alone: then places count."""
+        for names in "ab", "b":
+            files = (f"driver.file={name} build-id:{'1' * 40}" for name in names)
+            digest = self.make_entry("put", *files, *self.key())
+        pack = os.path.join(self.scratch, "pack")
+        self.kiln("pack", "--strip-keys", pack)
+        parts = self.why_json("--dir", "pack:" + pack, digest)["neighbours"][0]["parts"]
+        self.assertEqual([part["change"] for part in parts], ["changed", "removed"])
+        self.assertTrue(all("blake2b" in part["there"] for part in parts))
+
     def test_the_first_line_that_differs(self):
         self.make_entry("put", *self.key())
         digest = self.make_entry("put", *self.key(source=SOURCE.replace("= 1", "= 2")))

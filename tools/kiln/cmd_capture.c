@@ -223,14 +223,6 @@ static int serve_all(const struct directory *directory, uint64_t wait_ms, bool j
     return work.is_blocked ? EXIT_IO : EXIT_OK;
 }
 
-static bool parse_wait(const char *text, uint64_t *ret_wait_ms)
-{
-    char *end = NULL;
-    const unsigned long long wait_ms = strtoull(text, &end, 10);
-    *ret_wait_ms = wait_ms;
-    return text[0] >= '0' && text[0] <= '9' && *end == '\0' && wait_ms <= 86400000;
-}
-
 int cmd_capture(int argc, char **argv)
 {
     const char *wait = "0";
@@ -247,7 +239,7 @@ int cmd_capture(int argc, char **argv)
         return exit_code;
     }
     uint64_t wait_ms = 0;
-    if (!parse_wait(wait, &wait_ms)) {
+    if (!options_parse_ms(wait, &wait_ms)) {
         return options_wrong(argv[0], "--wait-ms wants a number of milliseconds");
     }
     if (idle) {

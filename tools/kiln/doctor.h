@@ -6,16 +6,24 @@
 #pragma once
 
 #include <jansson.h>
+#include <stdint.h>
 
 #include <kiln/config.h>
 
 struct doctor {
     const kiln_config *config;
     const char *directory; /* --dir, else what the configuration says; NULL: none */
+    uint64_t wait_ms;      /* for how long a process may ask drivers */
     json_t *report;        /* an object; the members' owner */
     json_t *problems;      /* texts: what keeps builds from being cached as asked */
     json_t *notes;         /* texts: what is as it was asked for, but may surprise */
 };
+
+/* An examination with nothing in its report yet. */
+struct doctor doctor_begin(const kiln_config *config, const char *directory);
+
+/* The report, with "notes" and "problems", of which the caller gets the only reference. */
+json_t *doctor_end(struct doctor *doctor);
 
 void doctor_problem(struct doctor *doctor, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -25,14 +33,9 @@ void doctor_note(struct doctor *doctor, const char *format, ...)
 /* "directory", "max_bytes", "readonly", "disabled", "variables". */
 void doctor_examine_cache(struct doctor *doctor);
 
-/* "layer", "nvrtc_layer", "loader", "platforms". Loads OpenCL into this process, and the layer with
- * it. */
-void doctor_examine_loader(struct doctor *doctor);
-
-/* Adds to a platform's object what is a part of each key on it: "key_variables", by pattern or
- * name, with null where none is set, and "driver_files" with their identities. */
-void doctor_key_of_platform(struct doctor *doctor, json_t *platform, void *handle,
-                            const char *name);
+/* "layer", "nvrtc_layer", "loader", "platforms". What loads OpenCL is a process of its own, so that
+ * drivers that crash or hang are problems, too. */
+void doctor_examine_opencl(struct doctor *doctor);
 
 /* The report as text on stdout. */
 void doctor_print(const json_t *report);

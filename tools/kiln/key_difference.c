@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "json.h"
+#include "key_pairs.h"
 #include "key_part.h"
 #include "output.h"
 #include "table.h"
@@ -26,12 +27,11 @@ static bool has_lines(const kiln_key_part *part)
     return key_part_is_text(part) && part->size > 0 && memchr(part->bytes, '\n', part->size);
 }
 
-/* Both sides of a part whose texts can be compared line by line. */
+/* Both sides of a part whose texts are compared line by line: shorter ones are shown whole. */
 static bool are_comparable(const kiln_key_part *there, const kiln_key_part *wanted)
 {
     return there != NULL && wanted != NULL && key_part_is_text(there) && key_part_is_text(wanted) &&
-           (has_lines(there) || has_lines(wanted) || there->size > EXCERPT_MAX ||
-            wanted->size > EXCERPT_MAX);
+           !(key_part_is_short(there) && key_part_is_short(wanted));
 }
 
 /* Where two texts begin to differ. */
@@ -125,7 +125,7 @@ void key_difference_print(const kiln_key *there, const kiln_key *wanted)
     table_add_column(table, "DIFFERENCE", COLUMN_TEXT);
     table_add_column(table, "THERE", COLUMN_LONG_TEXT);
     table_add_column(table, "WANTED", COLUMN_LONG_TEXT);
-    kiln_key_difference(there, wanted, add_part, table);
+    key_pairs_difference(there, wanted, add_part, table);
     table_print(table);
 }
 
@@ -147,6 +147,6 @@ static int push_part(void *user, kiln_key_change change, const kiln_key_part *th
 json_t *key_difference_to_json(const kiln_key *there, const kiln_key *wanted)
 {
     json_t *parts = must(json_array());
-    kiln_key_difference(there, wanted, push_part, parts);
+    key_pairs_difference(there, wanted, push_part, parts);
     return parts;
 }

@@ -28,6 +28,12 @@ bool key_part_is_text(const kiln_key_part *part)
     return true;
 }
 
+bool key_part_is_short(const kiln_key_part *part)
+{
+    return key_part_is_text(part) && part->size <= INLINE_TEXT_MAX &&
+           (part->size == 0 || memchr(part->bytes, '\n', part->size) == NULL);
+}
+
 /* Hexadecimal digits, to be freed. */
 static char *hexadecimal(const unsigned char *bytes, size_t size)
 {
@@ -48,10 +54,8 @@ char *key_part_value(const kiln_key_part *part)
         return value;
     }
     if (key_part_is_text(part)) {
-        bool is_short = part->size <= INLINE_TEXT_MAX &&
-                        (part->size == 0 || memchr(part->bytes, '\n', part->size) == NULL);
-        return is_short ? text_of("%.*s", (int)part->size, (const char *)part->bytes)
-                        : text_of("(text)");
+        return key_part_is_short(part) ? text_of("%.*s", (int)part->size, (const char *)part->bytes)
+                                       : text_of("(text)");
     }
     if (part->size <= INLINE_BYTES_MAX) {
         return hexadecimal(part->bytes, part->size);

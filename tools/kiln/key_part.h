@@ -12,6 +12,9 @@
 /* Whether a part's bytes are there and are text, of one line or more. */
 bool key_part_is_text(const kiln_key_part *part);
 
+/* Whether it is a text that key_part_value gives in full. */
+bool key_part_is_short(const kiln_key_part *part);
+
 /* A short text for tables, to be freed: the value in full where that is short. */
 char *key_part_value(const kiln_key_part *part);
 

@@ -129,7 +129,7 @@ static char *set_drivers(const char *instead, const char *found, const char *fol
     char *why = NULL;
     char *drivers = loader_drivers(instead, found, folder, &why);
     if (drivers != NULL) {
-        must_succeed(setenv("OCL_ICD_VENDORS", drivers, 1));
+        must_succeed(setenv(OPENCL_VENDORS_VARIABLE, drivers, 1));
     }
     free(drivers);
     return why;
@@ -143,7 +143,11 @@ char *loader_drivers(const char *instead, const char *found, const char *folder,
         opencl_loader_reads(instead, OPENCL_LIST_VARIABLE)) {
         return NULL;
     }
-    return opencl_drivers_folder(libraries, getenv("OCL_ICD_VENDORS"), folder, ret_why);
+    struct opencl_drivers drivers = opencl_drivers_find(libraries, getenv(OPENCL_VENDORS_VARIABLE));
+    opencl_drivers_keep_each_once(&drivers);
+    char *made = opencl_drivers_folder(&drivers, folder, ret_why);
+    opencl_drivers_done(&drivers);
+    return made;
 }
 
 char *loader_environment_obstacle(void)

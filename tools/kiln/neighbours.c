@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "key_pairs.h"
 #include "output.h"
 #include "progress.h"
 
@@ -100,7 +101,7 @@ static void compare(struct search *search, const kiln_item_info *info, const cha
         .created_s = info->created_s,
         .all_parts = kiln_key_part_count(search->key),
     };
-    kiln_key_difference(kiln_entry_key(entry), search->key, add_difference, &candidate);
+    key_pairs_difference(kiln_entry_key(entry), search->key, add_difference, &candidate);
     memcpy(candidate.digest, digest, sizeof candidate.digest);
     candidate.key = kiln_key_retain(kiln_entry_key(entry));
     candidate.name = must(strdup(info->name));

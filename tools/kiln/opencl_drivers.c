@@ -18,13 +18,79 @@
 #define SYSTEM_VENDORS "/etc/OpenCL/vendors"
 #define SUFFIX ".icd"
 
-/* The libraries that .icd files name, in order and each once. */
-struct drivers {
-    char **libraries;
-    size_t count;
-};
-
 /* ---- which drivers ---- */
+
+static void add_driver(struct opencl_drivers *drivers, const char *library)
+{
+    drivers->libraries =
+        must(reallocarray(drivers->libraries, drivers->count + 1, sizeof *drivers->libraries));
+    drivers->libraries[drivers->count++] = must(strdup(library));
+}
+
+static void add_listed(struct opencl_drivers *drivers, const char *libraries)
+{
+    char *names = must(strdup(libraries));
+    char *rest = names;
+    for (char *name; (name = strsep(&rest, ":")) != NULL;) {
+        if (name[0] != '\0') {
+            add_driver(drivers, name);
+        }
+    }
+    free(names);
+}
+
+/* A loader reads the first line. */
+static void add_named_in_file(struct opencl_drivers *drivers, const char *path)
+{
+    FILE *file = fopen(path, "re");
+    char *line = NULL;
+    size_t room = 0;
+    if (file != NULL && getline(&line, &room, file) > 0) {
+        line[strcspn(line, "\n")] = '\0';
+        add_driver(drivers, line);
+    }
+    free(line);
+    if (file != NULL) {
+        fclose(file);
+    }
+}
+
+static int is_icd_file(const struct dirent *entry)
+{
+    const size_t length = strlen(entry->d_name);
+    return length > strlen(SUFFIX) && strcmp(entry->d_name + length - strlen(SUFFIX), SUFFIX) == 0;
+}
+
+static void add_named_in_folder(struct opencl_drivers *drivers, const char *folder)
+{
+    struct dirent **entries = NULL;
+    const int count = scandir(folder, &entries, is_icd_file, alphasort);
+    for (int i = 0; i < count; i++) {
+        char *path = text_of("%s/%s", folder, entries[i]->d_name);
+        add_named_in_file(drivers, path);
+        free(path);
+        free(entries[i]);
+    }
+    free(entries);
+}
+
+struct opencl_drivers opencl_drivers_find(const char *libraries, const char *vendors)
+{
+    struct opencl_drivers drivers = {0};
+    add_listed(&drivers, libraries == NULL ? "" : libraries);
+    add_named_in_folder(&drivers, vendors != NULL && vendors[0] != '\0' ? vendors : SYSTEM_VENDORS);
+    return drivers;
+}
+
+void opencl_drivers_done(struct opencl_drivers *drivers)
+{
+    for (size_t i = 0; i < drivers->count; i++) {
+        free(drivers->libraries[i]);
+    }
+    free(drivers->libraries);
+}
+
+/* ---- each once ---- */
 
 /* How much of a library's name is the same in all its versions. */
 static size_t stem_length(const char *library)
@@ -56,77 +122,33 @@ static bool is_same_library(const char *one, const char *other)
     return first != NULL && first == dlopen(other, RTLD_LAZY | RTLD_LOCAL);
 }
 
-static void add_driver(struct drivers *drivers, const char *library)
+static bool is_among(char *const *libraries, size_t count, const char *library)
 {
-    for (size_t i = 0; i < drivers->count; i++) {
-        if (is_same_library(drivers->libraries[i], library)) {
-            return;
+    for (size_t i = 0; i < count; i++) {
+        if (is_same_library(libraries[i], library)) {
+            return true;
         }
     }
-    drivers->libraries =
-        must(reallocarray(drivers->libraries, drivers->count + 1, sizeof *drivers->libraries));
-    drivers->libraries[drivers->count++] = must(strdup(library));
+    return false;
 }
 
-static void add_listed(struct drivers *drivers, const char *libraries)
+void opencl_drivers_keep_each_once(struct opencl_drivers *drivers)
 {
-    char *names = must(strdup(libraries));
-    char *rest = names;
-    for (char *name; (name = strsep(&rest, ":")) != NULL;) {
-        if (name[0] != '\0') {
-            add_driver(drivers, name);
+    size_t kept = 0;
+    for (size_t i = 0; i < drivers->count; i++) {
+        if (is_among(drivers->libraries, kept, drivers->libraries[i])) {
+            free(drivers->libraries[i]);
+        } else {
+            drivers->libraries[kept++] = drivers->libraries[i];
         }
     }
-    free(names);
-}
-
-/* A loader reads the first line. */
-static void add_named_in_file(struct drivers *drivers, const char *path)
-{
-    FILE *file = fopen(path, "re");
-    char *line = NULL;
-    size_t room = 0;
-    if (file != NULL && getline(&line, &room, file) > 0) {
-        line[strcspn(line, "\n")] = '\0';
-        add_driver(drivers, line);
-    }
-    free(line);
-    if (file != NULL) {
-        fclose(file);
-    }
-}
-
-static int is_icd_file(const struct dirent *entry)
-{
-    const size_t length = strlen(entry->d_name);
-    return length > strlen(SUFFIX) && strcmp(entry->d_name + length - strlen(SUFFIX), SUFFIX) == 0;
-}
-
-static void add_named_in_folder(struct drivers *drivers, const char *folder)
-{
-    struct dirent **entries = NULL;
-    const int count = scandir(folder, &entries, is_icd_file, alphasort);
-    for (int i = 0; i < count; i++) {
-        char *path = text_of("%s/%s", folder, entries[i]->d_name);
-        add_named_in_file(drivers, path);
-        free(path);
-        free(entries[i]);
-    }
-    free(entries);
-}
-
-static void drivers_done(struct drivers *drivers)
-{
-    for (size_t i = 0; i < drivers->count; i++) {
-        free(drivers->libraries[i]);
-    }
-    free(drivers->libraries);
+    drivers->count = kept;
 }
 
 /* ---- their folder ---- */
 
 /* The same drivers have the same name, to be freed. */
-static char *name_of(const struct drivers *drivers)
+static char *name_of(const struct opencl_drivers *drivers)
 {
     kiln_key_builder *builder = NULL;
     kiln_key *key = NULL;
@@ -150,7 +172,7 @@ static bool write_file(const char *path, const char *library)
     return file != NULL && fclose(file) == 0 && is_written;
 }
 
-static bool fill_folder(const char *folder, const struct drivers *drivers)
+static bool fill_folder(const char *folder, const struct opencl_drivers *drivers)
 {
     bool is_filled = true;
     for (size_t i = 0; is_filled && i < drivers->count; i++) {
@@ -161,7 +183,7 @@ static bool fill_folder(const char *folder, const struct drivers *drivers)
     return is_filled;
 }
 
-void opencl_drivers_folder_remove(const char *folder)
+static void remove_folder(const char *folder)
 {
     struct dirent **entries = NULL;
     const int count = scandir(folder, &entries, is_icd_file, NULL);
@@ -183,7 +205,8 @@ static bool is_folder(const char *path)
 
 /* It appears whole or not at all, whoever else makes the same one. Returns why it is not there, to
  * be freed; NULL where it is. */
-static char *make_folder(const char *folder, const char *parent, const struct drivers *drivers)
+static char *make_folder(const char *folder, const char *parent,
+                         const struct opencl_drivers *drivers)
 {
     if (is_folder(folder)) {
         return NULL;
@@ -197,28 +220,24 @@ static char *make_folder(const char *folder, const char *parent, const struct dr
     }
     if (!fill_folder(temporary, drivers) || rename(temporary, folder) != 0) {
         const int error = errno;
-        opencl_drivers_folder_remove(temporary);
+        remove_folder(temporary);
         why = is_folder(folder) ? NULL : text_of("%s: %s", folder, strerror(error));
     }
     free(temporary);
     return why;
 }
 
-char *opencl_drivers_folder(const char *libraries, const char *vendors, const char *parent,
+char *opencl_drivers_folder(const struct opencl_drivers *drivers, const char *parent,
                             char **ret_why)
 {
-    struct drivers drivers = {0};
-    add_listed(&drivers, libraries);
-    add_named_in_folder(&drivers, vendors != NULL && vendors[0] != '\0' ? vendors : SYSTEM_VENDORS);
-    char *name = name_of(&drivers);
+    char *name = name_of(drivers);
     char *folder = text_of("%s/%s", parent, name);
-    char *why = make_folder(folder, parent, &drivers);
+    char *why = make_folder(folder, parent, drivers);
     if (why != NULL) {
         free(folder);
         folder = NULL;
         *ret_why = why;
     }
     free(name);
-    drivers_done(&drivers);
     return folder;
 }

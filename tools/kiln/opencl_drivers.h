@@ -6,17 +6,34 @@
  */
 #pragma once
 
+#include <stddef.h>
+
 /* A list of libraries, separated by colons. */
 #define OPENCL_LIST_VARIABLE "OCL_ICD_FILENAMES"
 
-/* Makes the folder, which is to be the value of OCL_ICD_VENDORS.
- *
- * @libraries  what OCL_ICD_FILENAMES says
- * @vendors    what OCL_ICD_VENDORS says, or NULL: the system's folder
- * @parent     a folder of this user's alone; the same drivers get the same folder in it
- * Returns its path, to be freed. Where it can't be, NULL with why, to be freed. */
-char *opencl_drivers_folder(const char *libraries, const char *vendors, const char *parent,
-                            char **ret_why);
+/* A folder of .icd files. */
+#define OPENCL_VENDORS_VARIABLE "OCL_ICD_VENDORS"
 
-/* Removes such a folder. */
-void opencl_drivers_folder_remove(const char *folder);
+/* Their libraries, as they are named. */
+struct opencl_drivers {
+    char **libraries;
+    size_t count;
+};
+
+/* Those that are named, in order; loads none of them.
+ *
+ * @libraries  what OCL_ICD_FILENAMES says, or NULL: the loader doesn't read it
+ * @vendors    what OCL_ICD_VENDORS says, or NULL: the system's folder
+ * Returns what is to be given to opencl_drivers_done. */
+struct opencl_drivers opencl_drivers_find(const char *libraries, const char *vendors);
+void opencl_drivers_done(struct opencl_drivers *drivers);
+
+/* Leaves out what leads to a library that is there already; may load libraries to tell. */
+void opencl_drivers_keep_each_once(struct opencl_drivers *drivers);
+
+/* Makes a folder that names them, to be the value of OCL_ICD_VENDORS.
+ *
+ * @parent  a folder of this user's alone; the same drivers get the same folder in it
+ * Returns its path, to be freed. Where it can't be, NULL with why, to be freed. */
+char *opencl_drivers_folder(const struct opencl_drivers *drivers, const char *parent,
+                            char **ret_why);

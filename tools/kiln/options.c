@@ -49,6 +49,14 @@ int options_wrong(const char *command, const char *what)
     return EXIT_USAGE;
 }
 
+bool options_parse_ms(const char *text, uint64_t *ret_ms)
+{
+    char *end = NULL;
+    const unsigned long long ms = strtoull(text, &end, 10);
+    *ret_ms = ms;
+    return text[0] >= '0' && text[0] <= '9' && *end == '\0' && ms <= 86400000;
+}
+
 /* In the environment, so that what is started from here goes by it too. */
 static void set_key_file(const char *path)
 {

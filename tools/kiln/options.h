@@ -6,6 +6,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /* An option of the subcommand's own: a flag, or one that takes a text. The other one is NULL. */
 struct option_spec {
@@ -36,3 +37,6 @@ bool options_read(struct command_line *line, int argc, char **argv, int *ret_exi
 
 /* Says what is wrong with the command line; returns EXIT_USAGE. */
 int options_wrong(const char *command, const char *what);
+
+/* Reads what an option was given that wants a number of milliseconds, a day at most. */
+bool options_parse_ms(const char *text, uint64_t *ret_ms);

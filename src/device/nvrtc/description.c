@@ -13,52 +13,64 @@ static bool is_part(const kiln_key_part *part, const char *name)
 }
 
 /* What stands behind -arch or --gpu-architecture, in one option or the next. */
-static kiln_bytes find_architecture(const kiln_key *key)
+typedef struct architecture {
+    bool is_next;
+    kiln_bytes found;
+} architecture;
+
+static void see_option(architecture *a, const char *text, size_t size)
 {
     static const char *const names[] = {"-arch", "--arch", "--gpu-architecture",
                                         "-gpu-architecture"};
-    bool is_next = false;
-    kiln_bytes found = {NULL, 0};
-    for (size_t i = 0; i < kiln_key_part_count(key); i++) {
-        kiln_key_part part;
-        kiln_key_part_at(key, i, &part);
-        if (!is_part(&part, "option")) {
-            continue;
-        }
-        const char *text = part.bytes;
-        const size_t size = (size_t)part.size;
-        if (is_next) {
-            found = (kiln_bytes){text, size};
-            is_next = false;
-        }
-        for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
-            const size_t length = strlen(names[n]);
-            const bool fits = size >= length && memcmp(text, names[n], length) == 0;
-            is_next = is_next || (fits && size == length);
-            if (fits && size > length && text[length] == '=') {
-                found = (kiln_bytes){text + length + 1, size - length - 1};
-            }
+    if (a->is_next) {
+        a->found = (kiln_bytes){text, size};
+        a->is_next = false;
+    }
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+        const size_t length = strlen(names[n]);
+        const bool fits = size >= length && memcmp(text, names[n], length) == 0;
+        a->is_next = a->is_next || (fits && size == length);
+        if (fits && size > length && text[length] == '=') {
+            a->found = (kiln_bytes){text + length + 1, size - length - 1};
         }
     }
-    return found;
+}
+
+static kiln_status append_architecture(const architecture *a, kilni_text *device)
+{
+    return a->found.size > 0 && a->found.size < 32
+               ? kilni_text_printf(device, " %.*s", (int)a->found.size, (const char *)a->found.data)
+               : KILN_OK;
 }
 
 static kiln_status describe_device(const kiln_key *key, kilni_text *device)
 {
+    architecture a = {0};
     kiln_status status = kilni_text_append(device, "NVRTC");
     for (size_t i = 0; i < kiln_key_part_count(key) && status == KILN_OK; i++) {
         kiln_key_part part;
         kiln_key_part_at(key, i, &part);
         if (is_part(&part, "nvrtc.version")) {
             status = kilni_text_printf(device, " %.*s", (int)part.size, (const char *)part.bytes);
+        } else if (is_part(&part, "option")) {
+            see_option(&a, part.bytes, (size_t)part.size);
         }
     }
-    const kiln_bytes architecture = find_architecture(key);
-    if (status == KILN_OK && architecture.size > 0 && architecture.size < 32) {
-        status = kilni_text_printf(device, " %.*s", (int)architecture.size,
-                                   (const char *)architecture.data);
+    return status == KILN_OK ? append_architecture(&a, device) : status;
+}
+
+kiln_status kilni_nvrtc_describe_device(const kilni_nvrtc_functions *nvrtc, char *const *options,
+                                        size_t option_count, kilni_text *ret_device)
+{
+    int major = 0, minor = 0;
+    architecture a = {0};
+    for (size_t i = 0; i < option_count; i++) {
+        see_option(&a, options[i], strlen(options[i]));
     }
-    return status;
+    kiln_status status = nvrtc->version(&major, &minor) == KILNI_NVRTC_SUCCESS
+                             ? kilni_text_printf(ret_device, "NVRTC %d.%d", major, minor)
+                             : kilni_text_append(ret_device, "NVRTC");
+    return status == KILN_OK ? append_architecture(&a, ret_device) : status;
 }
 
 /* The kernels' names, as PTX declares them. */

@@ -7,6 +7,7 @@
 #include <kiln/key.h>
 
 #include "base/text.h"
+#include "device/nvrtc/functions.h"
 #include "device/nvrtc/results.h"
 
 typedef struct kilni_nvrtc_description {
@@ -21,4 +22,10 @@ typedef struct kilni_nvrtc_description {
 kiln_status kilni_nvrtc_describe(const kiln_key *key, const char *name,
                                  const kilni_nvrtc_stored *made,
                                  kilni_nvrtc_description *ret_description);
+
+/* What compiles, and for which architecture: "NVRTC 13.0 sm_90". Appends; KILN_OK or
+ * KILN_E_NO_MEMORY. */
+kiln_status kilni_nvrtc_describe_device(const kilni_nvrtc_functions *nvrtc, char *const *options,
+                                        size_t option_count, kilni_text *ret_device);
+
 void kilni_nvrtc_description_done(kilni_nvrtc_description *description);

@@ -24,6 +24,7 @@ struct kiln_nvrtc_device {
 
 /* A program of the ops'. */
 typedef struct kilni_nvrtc_built {
+    kilni_text device; /* what compiled it, for people */
     kilni_text encoded, code;
     kilni_nvrtc_outputs outputs; /* of these two */
     kilni_cuda_library_handle library;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "device/nvrtc/description.h"
 #include "device/nvrtc/device.h"
 #include "device/nvrtc/identity.h"
 #include "device/nvrtc/inputs.h"
@@ -195,6 +196,7 @@ static void release_program(void *device, void *program)
         d->driver.pop_context(&unused);
     }
     kilni_nvrtc_outputs_done(&built->outputs);
+    kilni_text_done(&built->device);
     kilni_text_done(&built->encoded);
     kilni_text_done(&built->code);
     free(built);
@@ -300,6 +302,10 @@ static kiln_status build(void *device, const kiln_program_source *source, void *
         status = kilni_nvrtc_options_parse(d->architecture, source->options, &options, NULL);
     }
     if (status == KILN_OK) {
+        status =
+            kilni_nvrtc_describe_device(&d->nvrtc, options.items, options.count, &built->device);
+    }
+    if (status == KILN_OK) {
         status = build_parsed(d, text, &options, built, ret_log);
     }
     kilni_nvrtc_options_done(&options);
@@ -330,20 +336,17 @@ static kiln_status copy_out(const kilni_text *from, void **ret_bytes, size_t *re
     return KILN_OK;
 }
 
-static kiln_status describe_for_people(const kiln_nvrtc_device *d, const kilni_nvrtc_built *built,
-                                       kiln_capture *captured)
+static kiln_status describe_for_people(const kilni_nvrtc_built *built, kiln_capture *captured)
 {
     const kiln_bytes *log = &built->outputs.answers[KILNI_NVRTC_LOG].bytes;
-    kilni_text device = {0};
-    const kiln_status status = kilni_text_printf(&device, "NVRTC%s%s", d->architecture ? " " : "",
-                                                 d->architecture ? d->architecture : "");
-    captured->device = device.bytes;
+    captured->device = strdup(built->device.bytes);
     captured->log = log->size > 0 ? strndup(log->data, log->size) : strdup("");
-    return status == KILN_OK && !captured->log ? KILN_E_NO_MEMORY : status;
+    return captured->device && captured->log ? KILN_OK : KILN_E_NO_MEMORY;
 }
 
 static kiln_status capture(void *device, void *program, kiln_capture *ret_capture)
 {
+    (void)device;
     const kilni_nvrtc_built *built = program;
     kiln_capture captured = {0};
     kiln_status status = copy_out(&built->code, &captured.payload, &captured.payload_size);
@@ -351,7 +354,7 @@ static kiln_status capture(void *device, void *program, kiln_capture *ret_captur
         status = copy_out(&built->encoded, &captured.answers, &captured.answers_size);
     }
     if (status == KILN_OK) {
-        status = describe_for_people(device, built, &captured);
+        status = describe_for_people(built, &captured);
     }
     if (status != KILN_OK) {
         kiln_capture_done(&captured);
@@ -372,6 +375,9 @@ static kiln_status load(void *device, const kiln_program_source *source, const k
     (void)source;
     kilni_nvrtc_built *built = calloc(1, sizeof *built);
     kiln_status status = built ? KILN_OK : KILN_E_NO_MEMORY;
+    if (status == KILN_OK) {
+        status = kilni_text_append(&built->device, kiln_entry_provenance(entry).device);
+    }
     if (status == KILN_OK) {
         status = copy_in(kiln_entry_answers(entry), &built->encoded);
     }
