@@ -44,6 +44,13 @@ static unsigned sum_of(kiln_bytes bytes)
     return sum;
 }
 
+static int add_read(void *user, const kiln_nvrtc_read *read)
+{
+    unsigned *sum = user;
+    *sum += (unsigned)strlen(read->path) + read->found + (unsigned)read->size;
+    return 0;
+}
+
 static unsigned read_outputs(const kilni_nvrtc_stored *result)
 {
     kilni_nvrtc_outputs outputs;
@@ -72,6 +79,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (entry && kilni_nvrtc_results_decode(entry, &results) == KILN_OK) {
         for (size_t i = 0; i < results.count; i++) {
             kilni_nvrtc_reads_hold(results.items[i].reads, "/a/k.cu", NULL);
+            kilni_nvrtc_reads_each(results.items[i].reads, add_read, &sum);
             sum += read_outputs(&results.items[i]);
         }
     }

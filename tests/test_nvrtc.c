@@ -284,6 +284,92 @@ static void test_reads_that_name_the_folder(void **state)
     }
 }
 
+/* What reads are told of, a line for each. */
+typedef struct told {
+    char text[512];
+    size_t count, count_max;
+} told;
+
+static int tell(void *user, const kiln_nvrtc_read *read)
+{
+    told *t = user;
+    const size_t length = strlen(t->text);
+    snprintf(t->text + length, sizeof t->text - length, "%s%s %u %u %s\n",
+             read->counts_from_program ? "." : "", read->path, (unsigned)read->found,
+             (unsigned)read->size, kiln_status_name(read->now));
+    return ++t->count == t->count_max;
+}
+
+#define EXPECT_TOLD(encoded, expected)                                                             \
+    do {                                                                                           \
+        told t = {0};                                                                              \
+        assert_int_equal(                                                                          \
+            kilni_nvrtc_reads_each((kiln_bytes){(encoded).bytes, (encoded).length}, tell, &t),     \
+            KILN_OK);                                                                              \
+        assert_string_equal(t.text, expected);                                                     \
+    } while (0)
+
+static void test_reads_are_told(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir("folder", 0700), 0);
+    write_file("a.h", "one");
+    write_file("b.h", "four");
+    assert_int_equal(symlink("a.h", "link"), 0);
+    kilni_nvrtc_reads *reads = new_reads(NULL);
+    kilni_nvrtc_reads_note(reads, "a.h");
+    kilni_nvrtc_reads_note(reads, "b.h");
+    kilni_nvrtc_reads_note_link(reads, "link");
+    kilni_nvrtc_reads_note(reads, "absent.h");
+    kilni_nvrtc_reads_note(reads, "folder");
+    kilni_text encoded = finish(reads, false);
+    EXPECT_TOLD(encoded, "a.h 2 3 KILN_OK\nb.h 2 4 KILN_OK\nlink 4 0 KILN_OK\nabsent.h 1 0 "
+                         "KILN_OK\nfolder 3 0 KILN_OK\n");
+
+    /* All that differ, not the first alone; one that can't be read is no difference. */
+    write_file("a.h", "two");
+    write_file("absent.h", "");
+    assert_int_equal(unlink("b.h"), 0);
+    assert_int_equal(symlink("/dev/null", "b.h"), 0);
+    EXPECT_TOLD(encoded, "a.h 2 3 KILN_MISS\nb.h 2 4 KILN_E_UNSUPPORTED\nlink 4 0 "
+                         "KILN_OK\nabsent.h 1 0 KILN_MISS\nfolder 3 0 KILN_OK\n");
+
+    told first = {.count_max = 1};
+    assert_int_equal(
+        kilni_nvrtc_reads_each((kiln_bytes){encoded.bytes, encoded.length}, tell, &first), KILN_OK);
+    assert_string_equal(first.text, "a.h 2 3 KILN_MISS\n");
+    kilni_text_done(&encoded);
+}
+
+static void test_reads_beside_a_program_are_told(void **state)
+{
+    const scratch *s = *state;
+    char name[128], header[128], link_path[128], expected[512];
+    snprintf(name, sizeof name, "%s/k.cu", s->path);
+    snprintf(header, sizeof header, "%s/a.h", s->path);
+    write_file("a.h", "header");
+    snprintf(link_path, sizeof link_path, "%s.h", s->path);
+    assert_int_equal(symlink(header, link_path), 0);
+    for (int moves = 0; moves < 2; moves++) {
+        kilni_nvrtc_reads *reads = new_reads(name);
+        kilni_nvrtc_reads_note(reads, header);
+        kilni_nvrtc_reads_note(reads, link_path);
+        kilni_text encoded = finish(reads, moves);
+        if (moves) {
+            /* Whether the link leads to the same file is not known either. */
+            snprintf(expected, sizeof expected,
+                     ".a.h 2 6 KILN_E_UNSUPPORTED\n%s 2 6 KILN_E_UNSUPPORTED\n", link_path);
+        } else {
+            snprintf(expected, sizeof expected,
+                     "%s/ 5 0 KILN_E_UNSUPPORTED\n%s 2 6 KILN_OK\n%s 2 6 KILN_OK\n", s->path,
+                     header, link_path);
+        }
+        EXPECT_TOLD(encoded, expected);
+        kilni_text_done(&encoded);
+    }
+    assert_int_equal(unlink(link_path), 0);
+}
+
 static void test_damaged_reads(void **state)
 {
     (void)state;
@@ -298,11 +384,15 @@ static void test_damaged_reads(void **state)
         memcpy(cut, encoded.bytes, size);
         assert_int_equal(kilni_nvrtc_reads_hold((kiln_bytes){cut, size}, "/x/k.cu", NULL),
                          KILN_E_CORRUPT);
+        told t = {0};
+        assert_int_equal(kilni_nvrtc_reads_each((kiln_bytes){cut, size}, tell, &t), KILN_E_CORRUPT);
         free(cut);
     }
     for (size_t i = 0; i < encoded.length; i++) {
         const char before = encoded.bytes[i];
+        told t = {0};
         encoded.bytes[i] = (char)(before ^ 0x81);
+        kilni_nvrtc_reads_each((kiln_bytes){encoded.bytes, encoded.length}, tell, &t);
         assert_int_not_equal(hold(&encoded, "/x/k.cu"), KILN_OK);
         encoded.bytes[i] = before;
     }
@@ -644,8 +734,8 @@ static kiln_key *new_key(const char *const *parts, size_t count)
 
 static kiln_entry *new_entry_of(const char *device, kiln_bytes entry_answers, kiln_bytes payload)
 {
-    const char *const parts[] = {"source", "text"};
-    kiln_key *key = new_key(parts, 2);
+    const char *const parts[] = {"nvrtc.version", "99.1", "source", "text"};
+    kiln_key *key = new_key(parts, 4);
     const kiln_entry_params params = {
         .struct_size = sizeof params,
         .key = key,
@@ -716,6 +806,33 @@ static void test_results(void **state)
     const char *changed = NULL;
     assert_int_equal(kilni_nvrtc_results_find(entry, NULL, &o, &changed), KILN_MISS);
     assert_string_equal(changed, "a.h");
+    kiln_entry_release(&entry);
+}
+
+static void test_results_are_told(void **state)
+{
+    (void)state;
+    static const char *const expected[] = {"a.h 2 3 KILN_MISS\n", "a.h 2 3 KILN_OK\n"};
+    answers.log = "";
+    answers.ptx = "ptx";
+    answers.cubin_result = 0;
+    kiln_entry *entry = entry_of_two();
+    told t[3] = {{.count = 0}};
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(kiln_nvrtc_each_read(entry, i, tell, &t[i]), KILN_OK);
+        assert_string_equal(t[i].text, expected[i]);
+    }
+    assert_int_equal(kiln_nvrtc_each_read(entry, 2, tell, &t[2]), KILN_MISS);
+    assert_int_equal(kiln_nvrtc_each_read(NULL, 0, tell, &t[2]), KILN_E_INVALID);
+    assert_int_equal(kiln_nvrtc_each_read(entry, 0, NULL, NULL), KILN_E_INVALID);
+    const kiln_bytes all = kiln_entry_answers(entry), payload = kiln_entry_payload(entry);
+    kiln_entry *cut = new_entry((kiln_bytes){all.data, all.size - 1}, payload);
+    assert_int_equal(kiln_nvrtc_each_read(cut, 0, tell, &t[2]), KILN_E_CORRUPT);
+    kiln_entry_release(&cut);
+    kiln_entry *other = new_entry((kiln_bytes){"\6\0\0\0", 4}, payload);
+    assert_int_equal(kiln_nvrtc_each_read(other, 0, tell, &t[2]), KILN_E_UNSUPPORTED);
+    kiln_entry_release(&other);
+    assert_int_equal(t[2].count, 0);
     kiln_entry_release(&entry);
 }
 
@@ -1263,12 +1380,15 @@ int main(int argc, char **argv)
         IN_SCRATCH(test_reads_tell_of_the_time),
         IN_SCRATCH(test_reads_beside_a_program),
         IN_SCRATCH(test_reads_that_name_the_folder),
+        IN_SCRATCH(test_reads_are_told),
+        IN_SCRATCH(test_reads_beside_a_program_are_told),
         IN_SCRATCH(test_damaged_reads),
         cmocka_unit_test(test_outputs),
         cmocka_unit_test(test_outputs_in_another_folder),
         cmocka_unit_test(test_made_up_outputs),
         cmocka_unit_test(test_damaged_outputs),
         IN_SCRATCH(test_results),
+        IN_SCRATCH(test_results_are_told),
         IN_SCRATCH(test_damaged_results),
         cmocka_unit_test(test_description),
         cmocka_unit_test(test_folder_of_a_name),

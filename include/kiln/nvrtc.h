@@ -95,6 +95,38 @@ KILN_API kiln_status kiln_nvrtc_get_output(const void *program, uint32_t output,
 KILN_API kiln_status kiln_nvrtc_get_lowered_name(const void *program, const char *expression,
                                                  const char **ret_name);
 
+/* What NVRTC found where it looked while `kiln run` watched it. */
+typedef enum kiln_nvrtc_finding {
+    KILN_NVRTC_FOUND_NOTHING = 1,
+    KILN_NVRTC_FOUND_FILE = 2,
+    KILN_NVRTC_FOUND_FOLDER = 3,
+    KILN_NVRTC_FOUND_LINK = 4,    /* it asked where that leads */
+    KILN_NVRTC_PROGRAM_FOLDER = 5 /* nothing was looked at: the program has to be in that folder */
+} kiln_nvrtc_finding;
+
+/* One thing that a result depends on. Later versions may append members. */
+typedef struct kiln_nvrtc_read {
+    const char *path;        /* lives as long as the entry */
+    uint32_t found;          /* KILN_NVRTC_FOUND_… */
+    int counts_from_program; /* the path counts from the program's folder, which isn't known */
+    uint64_t size;           /* of a file, in bytes */
+    kiln_status now; /* KILN_OK: it is as it was; KILN_MISS: it isn't; KILN_E_UNSUPPORTED: that
+                        can't be told here */
+} kiln_nvrtc_read;
+
+/* Looks up what a result was made from, in an entry of programs that run under `kiln run`. Such an
+ * entry holds a few results of one program, the newest first; one that differs in nothing is found.
+ * Relative paths count from the working directory.
+ *
+ * @result  from 0
+ * @visit   is told of each; what is not 0 ends it
+ * Returns KILN_OK; KILN_MISS: it holds fewer results; KILN_E_UNSUPPORTED: it is another kind of
+ * entry; KILN_E_CORRUPT, maybe after some; KILN_E_INVALID; KILN_E_NO_MEMORY. Threads: any. Blocks:
+ * on reading. */
+KILN_API kiln_status kiln_nvrtc_each_read(const kiln_entry *entry, size_t result,
+                                          int (*visit)(void *user, const kiln_nvrtc_read *read),
+                                          void *user);
+
 #ifdef __cplusplus
 }
 #endif

@@ -28,10 +28,10 @@ enum { MAX_READS = 16384, MAX_FILE_BYTES = 64 << 20, DIGEST_BYTES = 32 };
 /* Stored values. */
 typedef enum question { ASKED_CONTENT = 1, ASKED_LINK = 2, ASKED_REAL_PATH = 3 } question;
 typedef enum finding {
-    FOUND_NOTHING = 1,
-    FOUND_FILE = 2,
-    FOUND_FOLDER = 3,
-    FOUND_TEXT = 4
+    FOUND_NOTHING = KILN_NVRTC_FOUND_NOTHING,
+    FOUND_FILE = KILN_NVRTC_FOUND_FILE,
+    FOUND_FOLDER = KILN_NVRTC_FOUND_FOLDER,
+    FOUND_TEXT = KILN_NVRTC_FOUND_LINK
 } finding;
 
 typedef struct found {
@@ -401,6 +401,18 @@ kiln_status kilni_nvrtc_reads_finish(kilni_nvrtc_reads *reads, bool moves, kilni
 
 /* ---- looking again ---- */
 
+/* One read as it is stored; points there. */
+typedef struct stored_read {
+    question asked;
+    finding what;
+    bool counts_from_home;
+    const char *path;
+    const char *text;            /* of a link */
+    uint64_t size;               /* these three are of a file */
+    const unsigned char *digest; /* DIGEST_BYTES */
+    uint32_t same;
+} stored_read;
+
 /* The files that were found so far. */
 typedef struct seen_file {
     dev_t device;
@@ -411,8 +423,37 @@ typedef struct seen_file {
 typedef struct again {
     seen_file *files;
     size_t count;
-    const char *path; /* that was looked at last */
+    bool is_partial;               /* a read could not be looked up, so that the files aren't all */
+    const char *path;              /* that was looked at last */
+    kilni_nvrtc_read_visit *visit; /* is told of each read; NULL: the first that differs ends it */
+    void *user;
+    bool is_ended; /* by who visits */
 } again;
+
+static void decode_file(kilni_byte_reader *reader, stored_read *read)
+{
+    read->size = kilni_read_u64(reader);
+    read->digest = kilni_read_bytes(reader, DIGEST_BYTES);
+    read->same = kilni_read_u32(reader);
+}
+
+static kiln_status decode_next(kilni_byte_reader *reader, stored_read *ret_read)
+{
+    const uint8_t asked = kilni_read_u8(reader), what = kilni_read_u8(reader);
+    stored_read read = {.asked = (question)asked, .what = (finding)what};
+    read.counts_from_home = kilni_read_u8(reader) != 0;
+    read.path = kilni_nvrtc_read_text(reader);
+    read.text = what == FOUND_TEXT ? kilni_nvrtc_read_text(reader) : "";
+    if (what == FOUND_FILE) {
+        decode_file(reader, &read);
+    }
+    if (reader->failed || !read.path || !read.text || asked < ASKED_CONTENT ||
+        asked > ASKED_REAL_PATH || what < FOUND_NOTHING || what > FOUND_TEXT) {
+        return KILN_E_CORRUPT;
+    }
+    *ret_read = read;
+    return KILN_OK;
+}
 
 static uint32_t first_seen(again *a, uint32_t index, const found *now)
 {
@@ -425,19 +466,13 @@ static uint32_t first_seen(again *a, uint32_t index, const found *now)
     return index;
 }
 
-static kiln_status compare_file(again *a, uint32_t index, kilni_byte_reader *reader,
-                                const found *now)
+static kiln_status compare_file(again *a, uint32_t index, const stored_read *read, const found *now)
 {
-    const uint64_t size = kilni_read_u64(reader);
-    const unsigned char *digest = kilni_read_bytes(reader, DIGEST_BYTES);
-    const uint32_t same = kilni_read_u32(reader);
-    if (reader->failed) {
-        return KILN_E_CORRUPT;
+    const bool is_same_file = read->same == first_seen(a, index, now);
+    if (read->size != now->size || memcmp(read->digest, now->digest, DIGEST_BYTES) != 0) {
+        return KILN_MISS;
     }
-    return size == now->size && memcmp(digest, now->digest, DIGEST_BYTES) == 0 &&
-                   same == first_seen(a, index, now)
-               ? KILN_OK
-               : KILN_MISS;
+    return is_same_file ? KILN_OK : a->is_partial ? KILN_E_UNSUPPORTED : KILN_MISS;
 }
 
 /* What a read's path is for this program; NULL: no memory. */
@@ -454,45 +489,67 @@ static char *path_of(bool counts_from_home, const char *path, const home *h)
     return joined;
 }
 
-static kiln_status look_again(question asked, bool counts_from_home, const char *path,
-                              const home *h, found *ret_found)
+static kiln_status look_again(const stored_read *read, const home *h, found *ret_found)
 {
-    char *whole = path_of(counts_from_home, path, h);
-    const kiln_status status = whole ? look(asked, whole, NULL, ret_found) : KILN_E_NO_MEMORY;
+    if (read->counts_from_home && h->length == 0) {
+        return KILN_E_UNSUPPORTED;
+    }
+    char *whole = path_of(read->counts_from_home, read->path, h);
+    const kiln_status status = whole ? look(read->asked, whole, NULL, ret_found) : KILN_E_NO_MEMORY;
     free(whole);
-    return status == KILN_E_UNSUPPORTED ? KILN_MISS : status;
+    return status;
 }
 
-static kiln_status compare_next(again *a, uint32_t index, const home *h, kilni_byte_reader *reader)
+/* KILN_OK: it is as it was; KILN_MISS: it isn't; KILN_E_UNSUPPORTED: that can't be told. */
+static kiln_status compare(again *a, uint32_t index, const home *h, const stored_read *read)
 {
-    const uint8_t asked = kilni_read_u8(reader), what = kilni_read_u8(reader);
-    const bool counts_from_home = kilni_read_u8(reader) != 0;
-    const char *path = kilni_nvrtc_read_text(reader);
-    const char *text = what == FOUND_TEXT ? kilni_nvrtc_read_text(reader) : "";
-    if (reader->failed || !path || !text) {
-        return KILN_E_CORRUPT;
-    }
-    a->path = path;
     found now = {0};
-    const kiln_status status = look_again((question)asked, counts_from_home, path, h, &now);
+    const kiln_status status = look_again(read, h, &now);
     if (status != KILN_OK) {
+        a->is_partial = true;
         return status;
     }
-    if (what != now.what) {
+    if (read->what != now.what) {
         return KILN_MISS;
     }
-    if (what == FOUND_FILE) {
-        return compare_file(a, index, reader, &now);
+    if (read->what == FOUND_FILE) {
+        return compare_file(a, index, read, &now);
     }
-    return what != FOUND_TEXT || strcmp(text, now.text) == 0 ? KILN_OK : KILN_MISS;
+    return read->what != FOUND_TEXT || strcmp(read->text, now.text) == 0 ? KILN_OK : KILN_MISS;
+}
+
+/* Goes on, or not, after a read that is so now. */
+static kiln_status judge(again *a, const stored_read *read, kiln_status now)
+{
+    a->path = read->path;
+    if (now != KILN_OK && now != KILN_MISS && now != KILN_E_UNSUPPORTED) {
+        return now;
+    }
+    if (!a->visit) {
+        return now == KILN_OK ? KILN_OK : KILN_MISS;
+    }
+    const kiln_nvrtc_read told = {.path = read->path,
+                                  .found = (uint32_t)read->what,
+                                  .counts_from_program = read->counts_from_home,
+                                  .size = read->size,
+                                  .now = now};
+    a->is_ended = a->visit(a->user, &told) != 0;
+    return KILN_OK;
+}
+
+static kiln_status decode_home(kilni_byte_reader *reader, bool *ret_moves, const char **ret_folder)
+{
+    *ret_moves = kilni_read_u8(reader) != 0;
+    *ret_folder = *ret_moves ? "" : kilni_nvrtc_read_text(reader);
+    return reader->failed || !*ret_folder ? KILN_E_CORRUPT : KILN_OK;
 }
 
 /* Whether the result is good in this folder. */
 static kiln_status compare_home(again *a, const home *h, kilni_byte_reader *reader)
 {
-    const bool moves = kilni_read_u8(reader) != 0;
-    const char *folder = moves ? "" : kilni_nvrtc_read_text(reader);
-    if (reader->failed || !folder) {
+    bool moves;
+    const char *folder;
+    if (decode_home(reader, &moves, &folder) != KILN_OK) {
         return KILN_E_CORRUPT;
     }
     a->path = folder;
@@ -509,11 +566,15 @@ static kiln_status compare_reads(again *a, const home *h, kilni_byte_reader *rea
     }
     a->files = malloc((count + 1) * sizeof *a->files);
     kiln_status status = a->files ? KILN_OK : KILN_E_NO_MEMORY;
-    for (uint32_t i = 0; i < count && status == KILN_OK; i++) {
-        status = compare_next(a, i, h, reader);
+    for (uint32_t i = 0; i < count && status == KILN_OK && !a->is_ended; i++) {
+        stored_read read;
+        status = decode_next(reader, &read);
+        if (status == KILN_OK) {
+            status = judge(a, &read, compare(a, i, h, &read));
+        }
     }
     free(a->files);
-    return status == KILN_OK && reader->left != 0 ? KILN_E_CORRUPT : status;
+    return status == KILN_OK && !a->is_ended && reader->left != 0 ? KILN_E_CORRUPT : status;
 }
 
 kiln_status kilni_nvrtc_reads_hold(kiln_bytes encoded, const char *name, const char **ret_changed)
@@ -529,4 +590,22 @@ kiln_status kilni_nvrtc_reads_hold(kiln_bytes encoded, const char *name, const c
         *ret_changed = a.path;
     }
     return status;
+}
+
+kiln_status kilni_nvrtc_reads_each(kiln_bytes encoded, kilni_nvrtc_read_visit *visit, void *user)
+{
+    const home unknown = {.path = ""};
+    kilni_byte_reader reader = {.at = encoded.data, .left = encoded.size};
+    again a = {.visit = visit, .user = user};
+    bool moves;
+    const char *folder;
+    if (decode_home(&reader, &moves, &folder) != KILN_OK) {
+        return KILN_E_CORRUPT;
+    }
+    if (*folder != '\0') {
+        const kiln_nvrtc_read place = {
+            .path = folder, .found = KILN_NVRTC_PROGRAM_FOLDER, .now = KILN_E_UNSUPPORTED};
+        a.is_ended = visit(user, &place) != 0;
+    }
+    return a.is_ended ? KILN_OK : compare_reads(&a, &unknown, &reader);
 }

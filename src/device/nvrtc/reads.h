@@ -12,6 +12,7 @@
 #include <stdbool.h>
 
 #include <kiln/entry.h>
+#include <kiln/nvrtc.h>
 #include <kiln/status.h>
 
 #include "base/text.h"
@@ -58,3 +59,10 @@ kiln_status kilni_nvrtc_reads_finish(kilni_nvrtc_reads *reads, bool moves, kilni
  * Returns KILN_OK; KILN_MISS: something has changed; KILN_E_CORRUPT; KILN_E_NO_MEMORY. Threads:
  * any. Blocks: on reading. */
 kiln_status kilni_nvrtc_reads_hold(kiln_bytes encoded, const char *name, const char **ret_changed);
+
+/* Tells of each read, and how it is now, as kiln_nvrtc_each_read does.
+ *
+ * Returns KILN_OK; KILN_E_CORRUPT, maybe after some; KILN_E_NO_MEMORY. Threads: any. Blocks: on
+ * reading. */
+typedef int kilni_nvrtc_read_visit(void *user, const kiln_nvrtc_read *read);
+kiln_status kilni_nvrtc_reads_each(kiln_bytes encoded, kilni_nvrtc_read_visit *visit, void *user);

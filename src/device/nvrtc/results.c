@@ -5,6 +5,11 @@
  */
 #include "device/nvrtc/results.h"
 
+#include <stdbool.h>
+#include <string.h>
+
+#include <kiln/nvrtc.h>
+
 #include "device/nvrtc/encoding.h"
 #include "device/nvrtc/reads.h"
 
@@ -105,4 +110,38 @@ kiln_status kilni_nvrtc_results_find(const kiln_entry *entry, const char *name,
         }
     }
     return status;
+}
+
+/* The device ops' have such a key too, but no version of results: a count of answers stands there,
+ * which is more than one. */
+static bool has_results(const kiln_entry *entry)
+{
+    const kiln_bytes answers = kiln_entry_answers(entry);
+    kilni_byte_reader reader = {.at = answers.data, .left = answers.size};
+    const kiln_key *key = kiln_entry_key(entry);
+    kiln_key_part part;
+    for (size_t i = 0; kiln_key_part_at(key, i, &part) == KILN_OK; i++) {
+        if (strcmp(part.name, "nvrtc.version") == 0) {
+            return kilni_read_u32(&reader) == RESULTS_VERSION;
+        }
+    }
+    return false;
+}
+
+kiln_status kiln_nvrtc_each_read(const kiln_entry *entry, size_t result,
+                                 int (*visit)(void *user, const kiln_nvrtc_read *read), void *user)
+{
+    kilni_nvrtc_results results;
+    if (!entry || !visit) {
+        return KILN_E_INVALID;
+    }
+    if (!has_results(entry)) {
+        return KILN_E_UNSUPPORTED;
+    }
+    const kiln_status status = kilni_nvrtc_results_decode(entry, &results);
+    if (status != KILN_OK) {
+        return status;
+    }
+    return result < results.count ? kilni_nvrtc_reads_each(results.items[result].reads, visit, user)
+                                  : KILN_MISS;
 }
