@@ -6,6 +6,7 @@
 #include "directory.h"
 #include "json.h"
 #include "key_difference.h"
+#include "missed_files.h"
 #include "missed_key.h"
 #include "neighbours.h"
 #include "options.h"
@@ -17,7 +18,7 @@ static const char usage[] =
     "Usage: kiln why [--dir DIR] [--key-file FILE] [--json] DIGEST-PREFIX | --last [--trace FILE]\n"
     "\n"
     "Tells why a build was not found: in which parts its key differs from the nearest ones that\n"
-    "are there.\n"
+    "are there; or which files it was made from are not what they were (NVRTC).\n"
     "\n"
     "  --dir DIR        the cache directory\n"
     "  --key-file FILE  the key that the entries are signed with\n"
@@ -41,7 +42,8 @@ static json_t *time_or_null(int64_t unix_s)
     return unix_s == 0 ? json_null() : must(json_integer(unix_s));
 }
 
-static void print_json(const struct missed_key *missed, const struct neighbours *neighbours)
+static void print_json(const struct missed_key *missed, const struct missed_files *files,
+                       const struct neighbours *neighbours)
 {
     json_t *nearest = must(json_array());
     for (size_t i = 0; i < neighbours->count; i++) {
@@ -52,6 +54,7 @@ static void print_json(const struct missed_key *missed, const struct neighbours 
     json_add(object, "missed", time_or_null(missed->missed_s));
     json_add(object, "stored", json_text_or_null(kiln_status_name(missed->stored)));
     json_add(object, "created", time_or_null(missed->created_s));
+    missed_files_to_json(files, object);
     json_add(object, "neighbours", nearest);
     json_print(stdout, object);
 }
@@ -99,8 +102,25 @@ static void print_neighbour(const struct neighbour *neighbour, const kiln_key *w
     key_difference_print(neighbour->key, wanted);
 }
 
-static int explain(const struct directory *directory, const struct missed_key *missed, bool json)
+static void print_neighbours(const struct neighbours *neighbours, const kiln_key *wanted)
 {
+    for (size_t i = 0; i < neighbours->count; i++) {
+        print_neighbour(&neighbours->nearest[i], wanted);
+    }
+    if (neighbours->count == 0) {
+        puts("\nThere is no other entry: nothing like it was built before.");
+    }
+}
+
+static int explain(const struct directory *directory, const struct missed_key *missed,
+                   const struct missed_files *files, bool json)
+{
+    if (!json) {
+        print_missed(missed);
+        if (missed_files_print(files)) {
+            return EXIT_OK;
+        }
+    }
     struct neighbours neighbours;
     kiln_status status =
         neighbours_find(directory->store, missed->key, missed->digest, &neighbours);
@@ -109,15 +129,9 @@ static int explain(const struct directory *directory, const struct missed_key *m
         return exit_code_of(status);
     }
     if (json) {
-        print_json(missed, &neighbours);
+        print_json(missed, files, &neighbours);
     } else {
-        print_missed(missed);
-        for (size_t i = 0; i < neighbours.count; i++) {
-            print_neighbour(&neighbours.nearest[i], missed->key);
-        }
-        if (neighbours.count == 0) {
-            puts("\nThere is no other entry: nothing like it was built before.");
-        }
+        print_neighbours(&neighbours, missed->key);
     }
     neighbours_free(&neighbours);
     return EXIT_OK;
@@ -160,7 +174,9 @@ int cmd_why(int argc, char **argv)
     struct missed_key missed;
     exit_code = find_missed(&directory, line.operands[0], trace, &missed);
     if (exit_code == EXIT_OK) {
-        exit_code = explain(&directory, &missed, line.json);
+        struct missed_files files = missed_files_find(&missed, trace);
+        exit_code = explain(&directory, &missed, &files, line.json);
+        missed_files_free(&files);
         missed_key_free(&missed);
     }
     directory_close(&directory);

@@ -30,8 +30,8 @@ static int read_wanted(void *user, kiln_item *item)
         missed->created_s = info.created_s;
         free(missed->name);
         missed->name = must(strdup(info.name));
+        missed->entry = entry;
     }
-    kiln_entry_release(&entry);
     return 1;
 }
 
@@ -207,6 +207,7 @@ int missed_key_of_trace(const struct directory *directory, const char *trace,
 void missed_key_free(struct missed_key *missed)
 {
     kiln_key_release(&missed->key);
+    kiln_entry_release(&missed->entry);
     free(missed->name);
     missed->name = NULL;
 }

@@ -16,6 +16,7 @@ struct missed_key {
     int64_t missed_s;   /* when the last miss was noted; 0: this is not it */
     int64_t created_s;  /* when its entry was made; 0: it is not there */
     char *name;         /* of that entry, or "" */
+    kiln_entry *entry;  /* itself; NULL: it is not there */
 };
 
 /* The key of one entry, or of the last miss, by the beginning of its digest. Each returns EXIT_OK;

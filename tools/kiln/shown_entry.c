@@ -6,6 +6,7 @@
 
 #include "json.h"
 #include "key_part.h"
+#include "made_from.h"
 #include "output.h"
 #include "table.h"
 
@@ -79,6 +80,9 @@ void entry_print(const struct listed_item *item, const kiln_entry *entry)
     print_facts(item, entry);
     putchar('\n');
     print_parts(kiln_entry_key(entry));
+    struct made_from made = made_from_read(entry);
+    made_from_print(&made);
+    made_from_free(&made);
 }
 
 static json_t *key_to_json(const kiln_key *key)
@@ -110,5 +114,10 @@ json_t *entry_to_json(const struct listed_item *item, const kiln_entry *entry)
     json_add(object, "signed", json_boolean(kiln_entry_is_signed(entry)));
     json_add(object, "log", json_text(log.data, log.size));
     json_add(object, "key", key_to_json(kiln_entry_key(entry)));
+    struct made_from made = made_from_read(entry);
+    if (made.count > 0) {
+        json_add(object, "results", made_from_to_json(&made, true));
+    }
+    made_from_free(&made);
     return object;
 }
