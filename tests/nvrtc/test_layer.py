@@ -2,6 +2,7 @@
 """The layer of NVRTC over a libnvrtc that stands in for the real one, so that this runs anywhere and
 can make it do what the real one does not."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -413,6 +414,116 @@ class AtOnce(StandIn):
         process.kill()
         process.wait()
         self.expect_hit_after(*self.source("SLEEP\n" + SOURCE))
+
+
+class Tool(StandIn):
+    """What kiln show and kiln why say of the files that results were made from."""
+
+    def tool(self, *arguments, cwd=None):
+        result = subprocess.run([ARGUMENTS.kiln, *arguments], env=self.environment,
+                                cwd=cwd or self.scratch, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, timeout=60)
+        self.assertEqual((result.returncode, result.stderr), (0, b""))
+        return result.stdout.decode()
+
+    def json(self, *arguments, **options):
+        return json.loads(self.tool(*arguments, "--json", **options))
+
+    def build(self, *arguments, **options):
+        self.run_program(*arguments, expect=["built"], **options)
+        return self.last[0][1]
+
+    def with_header(self):
+        """An entry that was made from a.h of an include folder; its digest, arguments and header."""
+        header = self.file("include/a.h", "one")
+        arguments = [*self.source('#include "a.h"'), "--", "-I" + os.path.dirname(header)]
+        return self.build(*arguments), arguments, header
+
+    def test_show(self):
+        digest, arguments, header = self.with_header()
+        here = {"path": "a.h", "beside_program": False, "found": "nothing", "size": None,
+                "same": True}
+        there = {"path": header, "beside_program": False, "found": "file", "size": 3, "same": True}
+        self.assertEqual(self.json("show", digest)["results"],
+                         [{"same": True, "reads": [here, there]}])
+        self.file("include/a.h", "three")
+        self.build(*arguments)
+        results = self.json("show", digest)["results"]
+        self.assertEqual([result["same"] for result in results], [True, False])
+        self.assertEqual(results[0]["reads"], [here, {**there, "size": 5}])
+        self.assertEqual(results[1]["reads"], [here, {**there, "same": False}])
+        text = self.tool("show", digest)
+        self.assertIn("\nresult 1 of 2: 1 file, 1 path with nothing there; as the files are now\n",
+                      text)
+        self.assertIn(f"; made from another {header}\n", text)
+        self.assertRegex(text, rf"(?m)^{header} +5 B +the same$")
+        self.assertRegex(text, rf"(?m)^{header} +3 B +another$")
+
+    def test_show_lists_what_differs_first(self):
+        names = [f"h{i}.h" for i in range(40)]
+        for name in names:
+            self.file(name, name)
+        digest = self.build(*self.source("".join(f'#include "{name}"\n' for name in names)))
+        self.file(names[-1], "another")
+        text = self.tool("show", digest)
+        self.assertRegex(text, rf"NOW\n{names[-1]} +5 B +another\n{names[0]} ")
+        self.assertIn("\nand 30 more, which --json lists\n", text)
+        self.assertIn(f"\nrelative paths were looked up from {self.scratch}\n", text)
+        self.assertEqual(len(self.json("show", digest)["results"][0]["reads"]), 40)
+
+    def test_a_program_that_is_good_in_its_folder_alone(self):
+        path = self.file("one/k.cu", "__FILE__")
+        folder = os.path.dirname(path) + "/"
+        digest = self.build("--source", path, "--name", path)
+        self.assertEqual(self.json("show", digest)["results"], [{"same": None, "reads": [
+            {"path": folder, "beside_program": False, "found": "program_folder", "size": None,
+             "same": None}]}])
+        for command in "show", "why":
+            self.assertIn(f"good for a program in {folder} alone\n", self.tool(command, digest))
+
+    def test_why_before_it_is_made_again(self):
+        self.build(*self.source("other", "other.cu"))
+        digest, _, header = self.with_header()
+        self.assertNotIn("made from", self.tool("why", digest))
+        self.file("include/a.h", "two")
+        text = self.tool("why", digest)
+        self.assertLess(text.index(f"\nresult 1 of 1: made from another {header}\n"),
+                        text.index("differs in"))
+        self.assertEqual(
+            self.json("why", digest)["results"],
+            [{"same": False, "reads": [{"path": header, "beside_program": False, "found": "file",
+                                        "size": 3, "same": False}]}])
+
+    def test_why_after_it_was_made_again(self):
+        self.build(*self.source("other", "other.cu"))
+        digest, arguments, header = self.with_header()
+        self.file("include/a.h", "two")
+        self.build(*arguments)
+        for which in digest, "--last":
+            text = self.tool("why", which)
+            self.assertIn("\nresult 1 of 2: as the files are now\n"
+                          f"result 2 of 2: made from another {header}\n", text)
+            self.assertNotIn("differs in", text)
+
+    def test_why_of_a_trace(self):
+        first = self.build(*self.source("other", "other.cu"))
+        digest, arguments, header = self.with_header()
+        trace = self.file("noted", f"kiln[1] note: key={digest} was made from another /x/a.h\n"
+                          f"kiln[1] built key={digest} load=0ms store=KILN_MISS\n")
+        text = self.tool("why", "--last", "--trace", trace)
+        self.assertIn("\nwhen it was asked for: made from another /x/a.h\n", text)
+        self.assertNotIn("differs in", text)
+        self.assertEqual(self.json("why", "--last", "--trace", trace)["made_from_another"], "/x/a.h")
+        # Notes of other keys and of earlier misses say nothing of this one.
+        for note in (f"kiln[1] note: key={first} was made from another /x/a.h\n",
+                     f"kiln[1] note: key={digest} was made from another /x/a.h\n"
+                     f"kiln[1] hit-store key={digest} load=0ms\n",
+                     f"kiln[1] note: key={digest} was made from another /x/a.h\n"
+                     f"kiln[1] built key={digest} load=0ms store=KILN_MISS\n"):
+            trace = self.file("noted", note + f"kiln[1] built key={digest} load=0ms store=KILN_MISS\n")
+            text = self.tool("why", "--last", "--trace", trace)
+            self.assertNotIn("made from", text)
+            self.assertIn("differs in", text)
 
 
 if __name__ == "__main__":
