@@ -59,11 +59,11 @@ KILN_API kiln_status kiln_nvrtc_device_new(const kiln_nvrtc_device_params *param
  * and kernels that use it must have been given back. */
 KILN_API void kiln_nvrtc_device_free(kiln_nvrtc_device **device);
 
-/* The ops that go with it: static. Their programs, which kiln_program_handle gives, are asked by the
- * calls below; their kernels are what cuLaunchKernel takes. NVRTC knows a source as "program.cu",
- * in the working directory. Includes are followed where they can be told without NVRTC; programs
- * whose includes can't be told, as those of most of CUDA's own headers, are built each time:
- * kiln_program_desc_get_caching says so (docs/nvrtc.md, Device ops). */
+/* The ops that go with it: static. Their programs, which kiln_program_handle gives, are asked by
+ * the calls below; their kernels are what cuLaunchKernel takes. NVRTC knows a source as
+ * "program.cu", in the working directory. Includes are followed where they can be told without
+ * NVRTC; programs whose includes can't be told, as those of most of CUDA's own headers, are built
+ * each time: kiln_program_desc_get_caching says so (docs/nvrtc.md, Device ops). */
 KILN_API const kiln_device_ops *kiln_nvrtc_ops(void);
 
 /* What NVRTC's functions of these names give. */
