@@ -11,6 +11,7 @@ static bool is_name_character(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
+/* Whether a piece of a word can begin so: all their characters. */
 static bool is_in_words(char c)
 {
     return c != '\0' && strchr("_ADEIMPST", c);
