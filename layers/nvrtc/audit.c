@@ -5,14 +5,14 @@
  * of symbols, in memory, so that whoever gets at them, linked or by dlsym, gets those below. They
  * load the layer at the first call, and go on without it where it can't be had.
  *
- * It has no C library: see freestanding.h.
+ * It has no C library: see device/nvrtc/freestanding.h.
  */
 #include <dlfcn.h>
 #include <stdatomic.h>
 
-#include "freestanding.h"
+#include "device/nvrtc/freestanding.h"
+#include "device/nvrtc/symbols.h"
 #include "hooks.h"
-#include "symbols.h"
 #include "unknown.h"
 
 #define EXPORTED __attribute__((visibility("default")))

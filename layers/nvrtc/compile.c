@@ -11,8 +11,8 @@
 #include "device/nvrtc/description.h"
 #include "device/nvrtc/reads.h"
 #include "device/nvrtc/results.h"
+#include "device/nvrtc/watch.h"
 #include "library.h"
-#include "observe.h"
 
 #define CALL "nvrtcCompileProgram"
 
@@ -80,10 +80,10 @@ static kiln_status build(void *user, kiln_error *error)
 {
     compile_call *call = user;
     if (kilni_nvrtc_reads_new(call->record->name, &call->reads) == KILN_OK) {
-        observation under_way;
-        observe_begin(&under_way, call->reads);
+        kilni_nvrtc_watch watch;
+        kilni_nvrtc_watch_begin(&watch, call->reads);
         compile_at_nvrtc(call);
-        observe_end(&under_way);
+        kilni_nvrtc_watch_end(&watch);
     } else {
         compile_at_nvrtc(call);
     }

@@ -9,7 +9,6 @@
 #include "compile.h"
 #include "hooks.h"
 #include "library.h"
-#include "observe.h"
 #include "programs.h"
 
 #define EXPORTED __attribute__((visibility("default")))
@@ -159,12 +158,10 @@ static void before_fork(void)
 {
     library_lock();
     programs_lock();
-    observe_lock();
 }
 
 static void after_fork(void)
 {
-    observe_unlock();
     programs_unlock();
     library_unlock();
 }

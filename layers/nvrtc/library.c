@@ -9,8 +9,8 @@
 #include "../shared/trace.h"
 #include "base/error.h"
 #include "device/nvrtc/identity.h"
+#include "device/nvrtc/watch.h"
 #include "key/parts.h"
-#include "observe.h"
 
 struct nvrtc_library {
     const struct link_map *map;
@@ -58,7 +58,7 @@ static int keep_loaded(const struct link_map *map)
 
 static nvrtc_library *add_library(struct link_map *map, const kilni_nvrtc_functions *real)
 {
-    if (observe_library(map) != KILN_OK) {
+    if (kilni_nvrtc_watch_library(map) != KILN_OK) {
         trace_note("what this libnvrtc reads can't be observed: it goes without the cache");
         return NULL;
     }

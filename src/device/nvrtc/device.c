@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/params.h"
 #include "device/nvrtc/loader.h"
+#include "device/nvrtc/watch.h"
 
 /* ---- making one ---- */
 
@@ -93,6 +94,9 @@ static kiln_status fill(const kiln_nvrtc_device_params *params, kiln_nvrtc_devic
     if (status == KILN_OK) {
         status = kilni_nvrtc_open(params->nvrtc, &made->nvrtc, error);
     }
+    if (status == KILN_OK && kilni_nvrtc_watch_functions(&made->nvrtc) == KILN_OK) {
+        status = kilni_nvrtc_known_reads_new(&made->known);
+    }
     return status == KILN_OK && params->context ? use_context(made, params->context, error)
                                                 : status;
 }
@@ -146,6 +150,7 @@ void kiln_nvrtc_device_free(kiln_nvrtc_device **device)
     free_texts(ending->headers, ending->header_count);
     free_texts(ending->header_names, ending->header_count);
     free_texts(ending->variables, count_texts((const char *const *)ending->variables));
+    kilni_nvrtc_known_reads_free(&ending->known);
     free(ending->architecture);
     free(ending);
 }

@@ -2,6 +2,7 @@
  *
  * Device ops over NVRTC and the CUDA driver.
  */
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +12,10 @@
 #include "device/nvrtc/identity.h"
 #include "device/nvrtc/inputs.h"
 #include "device/nvrtc/options.h"
+#include "device/nvrtc/results.h"
+#include "device/nvrtc/watch.h"
 #include "device/opencl/includes.h"
+#include "key/parts.h"
 
 /* What a program goes by where its source has no name. */
 #define NO_NAME "program.cu"
@@ -91,48 +95,115 @@ static kiln_status add_includes(const kilni_nvrtc_inputs *inputs,
     return status;
 }
 
-static kiln_status add_inputs(const kilni_nvrtc_inputs *inputs, const kilni_nvrtc_options *options,
-                              kiln_key_builder *key, kiln_error *error)
+/* ---- a program, taken apart ---- */
+
+typedef struct request {
+    char *text;
+    kilni_nvrtc_options options;
+    kilni_nvrtc_inputs inputs; /* borrows the two */
+    kiln_key *key;             /* of all but the files; NULL: that can't be told */
+    kilni_clock_words words;   /* of the texts that were given */
+} request;
+
+static void request_done(request *r)
 {
-    kilni_clock_words words = {0};
-    if (options->may_name_files) {
-        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
-                               "options for NVRTC's compilers that may name a file");
+    kiln_key_release(&r->key);
+    kilni_nvrtc_options_done(&r->options);
+    free(r->text);
+}
+
+static kiln_status add_inputs(const kiln_nvrtc_device *d, request *r, kiln_key_builder *key,
+                              kiln_error *error)
+{
+    kiln_status status = kilni_nvrtc_add_environment((const char *const *)d->variables, key, error);
+    if (status == KILN_OK) {
+        status = kilni_nvrtc_add_inputs(&r->inputs, &r->words, key, error);
     }
-    kiln_status status = kilni_nvrtc_add_inputs(inputs, &words, key, error);
-    if (status == KILN_OK && kilni_clock_words_tell_time(&words)) {
-        status = kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "__DATE__, __TIME__ or the like");
+    return status == KILN_OK && kilni_clock_words_tell_time(&r->words)
+               ? kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "__DATE__, __TIME__ or the like")
+               : status;
+}
+
+static kiln_status make_key(const kiln_nvrtc_device *d, request *r, kiln_error *error)
+{
+    kiln_key_builder *builder = NULL;
+    kiln_status status = kiln_key_builder_new(&builder);
+    if (status == KILN_OK) {
+        status = add_inputs(d, r, builder, error);
     }
     if (status == KILN_OK) {
-        status = add_includes(inputs, options, key, error);
+        status = kiln_key_builder_finish(builder, &r->key);
     }
+    kiln_key_builder_free(&builder);
     return status == KILN_E_TOO_LARGE
                ? kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "inputs that no key can hold")
                : status;
+}
+
+/* KILN_OK also where it has no key, and @error says why; KILN_E_BUILD: it is nothing that could be
+ * compiled. request_done in each case. */
+static kiln_status take_apart(const kiln_nvrtc_device *d, const kiln_program_source *source,
+                              request *r, kiln_error *error)
+{
+    kiln_status status = copy_source(source, &r->text);
+    if (status == KILN_E_BUILD) {
+        return kilni_error_set(error, status, 0, "NVRTC compiles source, without zero bytes");
+    }
+    if (status == KILN_OK) {
+        status = kilni_nvrtc_options_parse(d->architecture, source->options, &r->options, error);
+    }
+    if (status == KILN_OK) {
+        r->inputs = inputs_of(d, r->text, &r->options);
+        status = make_key(d, r, error);
+    }
+    return status == KILN_E_UNSUPPORTED ? KILN_OK : status;
+}
+
+/* ---- what it depends on beside that ---- */
+
+static kiln_status add_generation(const kiln_nvrtc_device *d, const request *r,
+                                  kiln_key_builder *key, kiln_error *error)
+{
+    const kiln_digest program = kiln_key_digest(r->key);
+    uint64_t generation = 0;
+    const char *why = "";
+    kiln_status status = kilni_nvrtc_known_reads_ask(d->known, &program, &generation, &why);
+    if (status == KILN_E_UNSUPPORTED) {
+        return kilni_error_set(error, status, 0, "%s", why);
+    }
+    return status == KILN_OK && generation > 0
+               ? kiln_key_builder_add_number(key, "files.generation", generation)
+               : status;
+}
+
+static kiln_status add_files(const kiln_nvrtc_device *d, const request *r, kiln_key_builder *key,
+                             kiln_error *error)
+{
+    if (d->known) {
+        return add_generation(d, r, key, error);
+    }
+    return r->options.may_name_files
+               ? kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
+                                 "options for NVRTC's compilers that may name a file")
+               : add_includes(&r->inputs, &r->options, key, error);
 }
 
 static kiln_status describe(void *device, const kiln_program_source *source, kiln_key_builder *key,
                             kiln_error *error)
 {
     const kiln_nvrtc_device *d = device;
-    kilni_nvrtc_options options = {0};
-    char *text = NULL;
-    kiln_status status = copy_source(source, &text);
-    if (status == KILN_E_BUILD) {
-        kilni_error_set(error, status, 0, "NVRTC compiles source, without zero bytes");
+    request r = {0};
+    kiln_status status = take_apart(d, source, &r, error);
+    if (status == KILN_OK && !r.key) {
+        status = KILN_E_UNSUPPORTED;
     }
     if (status == KILN_OK) {
-        status = kilni_nvrtc_options_parse(d->architecture, source->options, &options, error);
+        status = kilni_key_parts_add(r.key, key);
     }
     if (status == KILN_OK) {
-        status = kilni_nvrtc_add_environment((const char *const *)d->variables, key, error);
+        status = add_files(d, &r, key, error);
     }
-    if (status == KILN_OK) {
-        const kilni_nvrtc_inputs inputs = inputs_of(d, text, &options);
-        status = add_inputs(&inputs, &options, key, error);
-    }
-    kilni_nvrtc_options_done(&options);
-    free(text);
+    request_done(&r);
     /* It won't build; that is for the build to say. */
     return status == KILN_E_BUILD ? KILN_E_UNSUPPORTED : status;
 }
@@ -197,6 +268,7 @@ static void release_program(void *device, void *program)
     }
     kilni_nvrtc_outputs_done(&built->outputs);
     kilni_text_done(&built->device);
+    kilni_text_done(&built->reads);
     kilni_text_done(&built->encoded);
     kilni_text_done(&built->code);
     free(built);
@@ -277,12 +349,56 @@ static kiln_status compile_and_take(const kiln_nvrtc_device *d, const kilni_nvrt
     return status == KILN_OK ? decode(built) : status;
 }
 
-static kiln_status build_parsed(const kiln_nvrtc_device *d, const char *text,
-                                const kilni_nvrtc_options *options, kilni_nvrtc_built *built,
+/* What the next who asks is to know of the files, also where nothing came of the compilation. */
+static kiln_status note_files(const kiln_nvrtc_device *d, const request *r,
+                              const kilni_nvrtc_built *built, bool changed)
+{
+    if (!d->known || !r->key) {
+        return KILN_OK;
+    }
+    const kiln_digest program = kiln_key_digest(r->key);
+    return kilni_nvrtc_known_reads_set(d->known, &program,
+                                       (kiln_bytes){built->reads.bytes, built->reads.length},
+                                       changed ? NULL : built->why);
+}
+
+static kiln_status settle_files(const kiln_nvrtc_device *d, request *r, kilni_nvrtc_reads *reads,
+                                kilni_nvrtc_built *built)
+{
+    kiln_status status =
+        kilni_nvrtc_reads_finish(reads, false, &r->words, &built->reads, &built->why);
+    const bool changed = status == KILN_MISS;
+    if (status == KILN_OK && kilni_clock_words_tell_time(&r->words)) {
+        built->why = "__DATE__, __TIME__ or the like";
+    }
+    return status == KILN_E_NO_MEMORY ? status : note_files(d, r, built, changed);
+}
+
+static kiln_status build_watched(const kiln_nvrtc_device *d, request *r, kilni_nvrtc_built *built,
+                                 char **ret_log)
+{
+    kilni_nvrtc_watch watch;
+    kilni_nvrtc_reads *reads = NULL;
+    kiln_status status = kilni_nvrtc_reads_new(NO_NAME, &reads);
+    if (status != KILN_OK) {
+        return status;
+    }
+    if (d->known) {
+        kilni_nvrtc_watch_begin(&watch, reads);
+    }
+    status = compile_and_take(d, &r->inputs, built, ret_log);
+    if (d->known) {
+        kilni_nvrtc_watch_end(&watch);
+    }
+    const kiln_status settled = settle_files(d, r, reads, built);
+    kilni_nvrtc_reads_free(&reads);
+    return status == KILN_OK ? settled : status;
+}
+
+static kiln_status build_parsed(const kiln_nvrtc_device *d, request *r, kilni_nvrtc_built *built,
                                 char **ret_log)
 {
-    const kilni_nvrtc_inputs inputs = inputs_of(d, text, options);
-    kiln_status status = compile_and_take(d, &inputs, built, ret_log);
+    kiln_status status = build_watched(d, r, built, ret_log);
     if (status == KILN_OK) {
         status = load_into_context(d, built);
     }
@@ -294,22 +410,17 @@ static kiln_status build(void *device, const kiln_program_source *source, void *
                          char **ret_log)
 {
     const kiln_nvrtc_device *d = device;
-    kilni_nvrtc_options options = {0};
-    char *text = NULL;
+    request r = {0};
     kilni_nvrtc_built *built = calloc(1, sizeof *built);
-    kiln_status status = built ? copy_source(source, &text) : KILN_E_NO_MEMORY;
+    kiln_status status = built ? take_apart(d, source, &r, NULL) : KILN_E_NO_MEMORY;
     if (status == KILN_OK) {
-        status = kilni_nvrtc_options_parse(d->architecture, source->options, &options, NULL);
+        status = kilni_nvrtc_describe_device(&d->nvrtc, r.options.items, r.options.count,
+                                             &built->device);
     }
     if (status == KILN_OK) {
-        status =
-            kilni_nvrtc_describe_device(&d->nvrtc, options.items, options.count, &built->device);
+        status = build_parsed(d, &r, built, ret_log);
     }
-    if (status == KILN_OK) {
-        status = build_parsed(d, text, &options, built, ret_log);
-    }
-    kilni_nvrtc_options_done(&options);
-    free(text);
+    request_done(&r);
     if (status == KILN_OK) {
         *ret_program = built;
     } else if (built) {
@@ -320,22 +431,6 @@ static kiln_status build(void *device, const kiln_program_source *source, void *
 
 /* ---- entries ---- */
 
-/* A copy of @size bytes with a zero behind them. */
-static kiln_status copy_out(const kilni_text *from, void **ret_bytes, size_t *ret_size)
-{
-    char *copy = malloc(from->length + 1);
-    if (!copy) {
-        return KILN_E_NO_MEMORY;
-    }
-    if (from->length > 0) {
-        memcpy(copy, from->bytes, from->length);
-    }
-    copy[from->length] = '\0';
-    *ret_bytes = copy;
-    *ret_size = from->length;
-    return KILN_OK;
-}
-
 static kiln_status describe_for_people(const kilni_nvrtc_built *built, kiln_capture *captured)
 {
     const kiln_bytes *log = &built->outputs.answers[KILNI_NVRTC_LOG].bytes;
@@ -344,15 +439,31 @@ static kiln_status describe_for_people(const kilni_nvrtc_built *built, kiln_capt
     return captured->device && captured->log ? KILN_OK : KILN_E_NO_MEMORY;
 }
 
+static kiln_status encode(const kilni_nvrtc_built *built, kiln_capture *captured)
+{
+    const kilni_nvrtc_results results = {
+        .items = {{.reads = {built->reads.bytes, built->reads.length},
+                   .outputs = {built->encoded.bytes, built->encoded.length},
+                   .code = {built->code.bytes, built->code.length}}},
+        .count = 1};
+    kilni_text answers = {0}, payload = {0};
+    const kiln_status status = kilni_nvrtc_results_encode(&results, &answers, &payload);
+    *captured = (kiln_capture){.answers = answers.bytes,
+                               .answers_size = answers.length,
+                               .payload = payload.bytes,
+                               .payload_size = payload.length};
+    return status;
+}
+
 static kiln_status capture(void *device, void *program, kiln_capture *ret_capture)
 {
     (void)device;
     const kilni_nvrtc_built *built = program;
     kiln_capture captured = {0};
-    kiln_status status = copy_out(&built->code, &captured.payload, &captured.payload_size);
-    if (status == KILN_OK) {
-        status = copy_out(&built->encoded, &captured.answers, &captured.answers_size);
+    if (built->why) {
+        return KILN_E_UNSUPPORTED;
     }
+    kiln_status status = encode(built, &captured);
     if (status == KILN_OK) {
         status = describe_for_people(built, &captured);
     }
@@ -369,23 +480,54 @@ static kiln_status copy_in(kiln_bytes from, kilni_text *to)
     return kilni_text_append_bytes(to, from.data, from.size);
 }
 
-static kiln_status load(void *device, const kiln_program_source *source, const kiln_entry *entry,
-                        void **ret_program)
+static kiln_status copy_result(const kilni_nvrtc_stored *stored, kilni_nvrtc_built *built)
 {
-    (void)source;
-    kilni_nvrtc_built *built = calloc(1, sizeof *built);
-    kiln_status status = built ? KILN_OK : KILN_E_NO_MEMORY;
+    kiln_status status = copy_in(stored->reads, &built->reads);
+    if (status == KILN_OK) {
+        status = copy_in(stored->outputs, &built->encoded);
+    }
+    return status == KILN_OK ? copy_in(stored->code, &built->code) : status;
+}
+
+/* The one result, where its files are as they were: KILN_E_REFUSED where they aren't. */
+static kiln_status take_result(const kiln_entry *entry, kilni_nvrtc_built *built)
+{
+    kilni_nvrtc_results results;
+    kiln_status status = kilni_nvrtc_results_decode(entry, &results);
+    if (status == KILN_OK) {
+        status = kilni_nvrtc_reads_hold(results.items[0].reads, NO_NAME, NULL);
+    }
     if (status == KILN_OK) {
         status = kilni_text_append(&built->device, kiln_entry_provenance(entry).device);
     }
     if (status == KILN_OK) {
-        status = copy_in(kiln_entry_answers(entry), &built->encoded);
-    }
-    if (status == KILN_OK) {
-        status = copy_in(kiln_entry_payload(entry), &built->code);
+        status = copy_result(&results.items[0], built);
     }
     if (status == KILN_OK) {
         status = decode(built);
+    }
+    return status == KILN_E_CORRUPT || status == KILN_MISS ? KILN_E_REFUSED : status;
+}
+
+static kiln_status note_found(const kiln_nvrtc_device *d, const kiln_program_source *source,
+                              const kilni_nvrtc_built *built)
+{
+    request r = {0};
+    kiln_status status = take_apart(d, source, &r, NULL);
+    if (status == KILN_OK) {
+        status = note_files(d, &r, built, false);
+    }
+    request_done(&r);
+    return status == KILN_E_BUILD ? KILN_E_REFUSED : status;
+}
+
+static kiln_status load(void *device, const kiln_program_source *source, const kiln_entry *entry,
+                        void **ret_program)
+{
+    kilni_nvrtc_built *built = calloc(1, sizeof *built);
+    kiln_status status = built ? take_result(entry, built) : KILN_E_NO_MEMORY;
+    if (status == KILN_OK) {
+        status = note_found(device, source, built);
     }
     if (status == KILN_OK) {
         status = load_into_context(device, built);
@@ -395,7 +537,7 @@ static kiln_status load(void *device, const kiln_program_source *source, const k
     } else if (built) {
         release_program(device, built);
     }
-    return status == KILN_E_CORRUPT ? KILN_E_REFUSED : status;
+    return status;
 }
 
 /* ---- kernels ---- */

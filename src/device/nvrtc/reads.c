@@ -392,7 +392,7 @@ kiln_status kilni_nvrtc_reads_finish(kilni_nvrtc_reads *reads, bool moves, kilni
     if (status != KILN_OK) {
         kilni_text_done(&encoded);
         *ret_why = "files that changed meanwhile";
-        return status == KILN_E_NO_MEMORY ? status : KILN_E_UNSUPPORTED;
+        return status == KILN_E_NO_MEMORY ? status : KILN_MISS;
     }
     add_words(words, &reads->words);
     *ret_encoded = encoded;

@@ -48,7 +48,8 @@ bool kilni_nvrtc_reads_name_folder(const kilni_nvrtc_reads *reads);
  * @words        [in, out] what the files say of the time is added
  * @ret_encoded  [out] for kilni_nvrtc_reads_hold; kilni_text_done by the caller
  * @ret_why      [out] static text
- * Returns KILN_OK; KILN_E_UNSUPPORTED, with the reason; KILN_E_NO_MEMORY. Blocks: on reading. */
+ * Returns KILN_OK; KILN_MISS: something has changed since it was read; KILN_E_UNSUPPORTED: it could
+ * not be followed; both with the reason; KILN_E_NO_MEMORY. Blocks: on reading. */
 kiln_status kilni_nvrtc_reads_finish(kilni_nvrtc_reads *reads, bool moves, kilni_clock_words *words,
                                      kilni_text *ret_encoded, const char **ret_why);
 

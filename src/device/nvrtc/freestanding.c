@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "freestanding.h"
+#include "device/nvrtc/freestanding.h"
 
 #include <sys/syscall.h>
 

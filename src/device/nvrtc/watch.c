@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "observe.h"
+#include "device/nvrtc/watch.h"
 
 #include <dirent.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -16,47 +17,64 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "../shared/session.h"
-#include "symbols.h"
+#include "device/nvrtc/symbols.h"
 
 /* ---- who is told ---- */
 
 /* Guards the list and all reads in it. Not held while NVRTC runs. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static observation *all_under_way;
+static kilni_nvrtc_watch *all_under_way;
 
 /* That of this thread; NULL: it compiles nothing. Looked at without the lock: the first time in
- * each thread may need the loader, as in library.c. */
-static _Thread_local observation *own;
+ * each thread may need the loader, whose lock another may have that waits for this one. */
+static _Thread_local kilni_nvrtc_watch *own;
 
-void observe_lock(void)
+static void before_fork(void)
 {
     pthread_mutex_lock(&lock);
 }
 
-void observe_unlock(void)
+static void after_fork_in_parent(void)
 {
     pthread_mutex_unlock(&lock);
 }
 
-void observe_begin(observation *under_way, kilni_nvrtc_reads *reads)
+/* The parent's compilations are not this process's. */
+static void after_fork_in_child(void)
 {
-    own = under_way;
-    pthread_mutex_lock(&lock);
-    *under_way = (observation){.reads = reads, .next = all_under_way};
-    all_under_way = under_way;
+    all_under_way = NULL;
+    own = NULL;
     pthread_mutex_unlock(&lock);
 }
 
-void observe_end(observation *under_way)
+static pthread_once_t once_registered = PTHREAD_ONCE_INIT;
+static int is_registered;
+
+static void register_forks(void)
 {
+    is_registered = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0;
+}
+
+void kilni_nvrtc_watch_begin(kilni_nvrtc_watch *watch, kilni_nvrtc_reads *reads)
+{
+    own = watch;
     pthread_mutex_lock(&lock);
-    observation **link = &all_under_way;
-    while (*link != under_way) {
+    *watch = (kilni_nvrtc_watch){.reads = reads, .next = all_under_way};
+    all_under_way = watch;
+    pthread_mutex_unlock(&lock);
+}
+
+void kilni_nvrtc_watch_end(kilni_nvrtc_watch *watch)
+{
+    own = NULL;
+    pthread_mutex_lock(&lock);
+    kilni_nvrtc_watch **link = &all_under_way;
+    while (*link && *link != watch) {
         link = &(*link)->next;
     }
-    *link = under_way->next;
-    own = NULL;
+    if (*link) {
+        *link = watch->next;
+    }
     pthread_mutex_unlock(&lock);
 }
 
@@ -65,16 +83,13 @@ typedef void note_fn(kilni_nvrtc_reads *reads, const char *text);
 /* NVRTC is not to find another errno than the C library left. */
 static void tell(note_fn *note, const char *text)
 {
-    if (session_is_forked()) {
-        return;
-    }
     const int number = errno;
-    const observation *const mine = own;
+    const kilni_nvrtc_watch *const mine = own;
     pthread_mutex_lock(&lock);
     if (mine) {
         note(mine->reads, text);
     } else {
-        for (observation *each = all_under_way; each; each = each->next) {
+        for (kilni_nvrtc_watch *each = all_under_way; each; each = each->next) {
             note(each->reads, text);
         }
     }
@@ -372,6 +387,23 @@ static void *function_for(const char *name)
     return NULL;
 }
 
+/* ---- whose a function is ---- */
+
+static const struct link_map *map_of(const void *address)
+{
+    Dl_info unused;
+    struct link_map *map = NULL;
+    return address && dladdr1(address, &unused, (void **)&map, RTLD_DL_LINKMAP) ? map : NULL;
+}
+
+/* Whether the place may be taken: it leads to a function of that name, or into the library itself,
+ * where the loader has yet to look for it. Otherwise somebody else has taken it. */
+static int is_free(const struct link_map *map, const void *address, const char *name)
+{
+    const struct link_map *owner = map_of(address);
+    return !owner || owner == map || symbols_find(owner, name) != NULL;
+}
+
 /* The loader may have made the place read-only, once it was filled. */
 static int write_slot(uintptr_t slot, void *function)
 {
@@ -385,7 +417,24 @@ static int write_slot(uintptr_t slot, void *function)
     return 1;
 }
 
-static int replace_in(const symbols *of, relocations table, size_t *replaced)
+/* What to do with a place that leads to such a function. Returns 0 where it can't be done. */
+typedef int place_fn(const struct link_map *map, uintptr_t slot, const char *name, void *function);
+
+static int check_place(const struct link_map *map, uintptr_t slot, const char *name, void *function)
+{
+    void *const *place = (void *const *)slot; /* NOLINT */
+    const void *address = __atomic_load_n(place, __ATOMIC_ACQUIRE);
+    return address == function || is_free(map, address, name);
+}
+
+static int take_place(const struct link_map *map, uintptr_t slot, const char *name, void *function)
+{
+    (void)map;
+    (void)name;
+    return write_slot(slot, function);
+}
+
+static int for_places_in(const symbols *of, relocations table, place_fn *act, size_t *count)
 {
     for (size_t i = 0; i < table.count; i++) {
         const ElfW(Rela) *item = &table.items[i];
@@ -395,16 +444,21 @@ static int replace_in(const symbols *of, relocations table, size_t *replaced)
             of->entries[symbol].st_shndx != SHN_UNDEF) {
             continue;
         }
-        void *function = function_for(of->names + of->entries[symbol].st_name);
-        if (!function) {
-            continue;
-        }
-        if (!write_slot(of->map->l_addr + item->r_offset, function)) {
+        const char *name = of->names + of->entries[symbol].st_name;
+        void *function = function_for(name);
+        if (function && !act(of->map, of->map->l_addr + item->r_offset, name, function)) {
             return 0;
         }
-        (*replaced)++;
+        *count += function != NULL;
     }
     return 1;
+}
+
+static int for_places(const symbols *of, place_fn *act, size_t *ret_count)
+{
+    *ret_count = 0;
+    return for_places_in(of, relocations_of(of->map, DT_JMPREL, DT_PLTRELSZ), act, ret_count) &&
+           for_places_in(of, relocations_of(of->map, DT_RELA, DT_RELASZ), act, ret_count);
 }
 
 static int is_unobserved(const char *name)
@@ -428,15 +482,41 @@ static int calls_unobserved(const symbols *of)
     return 0;
 }
 
-kiln_status observe_library(const struct link_map *map)
+/* What NVRTC calls has to be there for as long as it is. A program itself always is. */
+static int stay_loaded(void)
+{
+    const struct link_map *map = map_of((const void *)(uintptr_t)&all_under_way); /* NOLINT */
+    if (!map || !map->l_name || map->l_name[0] == '\0') {
+        return map != NULL;
+    }
+    void *handle = dlopen(map->l_name, RTLD_NOLOAD | RTLD_NODELETE | RTLD_LAZY);
+    if (!handle) {
+        dlerror(); /* no other reader's affair */
+    }
+    return handle != NULL;
+}
+
+kiln_status kilni_nvrtc_watch_library(const struct link_map *map)
 {
     symbols of;
-    size_t replaced = 0;
-    if (!symbols_of(map, &of) || calls_unobserved(&of) ||
-        !replace_in(&of, relocations_of(map, DT_JMPREL, DT_PLTRELSZ), &replaced) ||
-        !replace_in(&of, relocations_of(map, DT_RELA, DT_RELASZ), &replaced)) {
+    size_t count;
+    pthread_once(&once_registered, register_forks);
+    /* A library that opens no files by these functions opens them by others. */
+    if (!is_registered || !stay_loaded() || !symbols_of(map, &of) || calls_unobserved(&of) ||
+        !for_places(&of, check_place, &count) || count == 0 ||
+        !for_places(&of, take_place, &count)) {
         return KILN_E_UNSUPPORTED;
     }
-    /* A library that opens no files by these functions opens them by others. */
-    return replaced > 0 ? KILN_OK : KILN_E_UNSUPPORTED;
+    return KILN_OK;
+}
+
+kiln_status kilni_nvrtc_watch_functions(const kilni_nvrtc_functions *nvrtc)
+{
+    void *address;
+    memcpy(&address, &nvrtc->compile, sizeof address);
+    const struct link_map *map = map_of(address);
+    /* Where a layer stands in for NVRTC, it is not NVRTC that is asked. */
+    return map && symbols_find(map, "nvrtcCompileProgram") == address
+               ? kilni_nvrtc_watch_library(map)
+               : KILN_E_UNSUPPORTED;
 }
