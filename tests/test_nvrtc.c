@@ -216,8 +216,7 @@ static void test_reads_of_a_file_that_changes_meanwhile(void **state)
     const char *why = NULL;
     kilni_nvrtc_reads_note(reads, "a.h");
     write_file("a.h", "two");
-    assert_int_equal(kilni_nvrtc_reads_finish(reads, false, &words, &encoded, &why),
-                     KILN_E_UNSUPPORTED);
+    assert_int_equal(kilni_nvrtc_reads_finish(reads, false, &words, &encoded, &why), KILN_MISS);
     assert_string_equal(why, "files that changed meanwhile");
     kilni_nvrtc_reads_free(&reads);
 }
@@ -1000,7 +999,6 @@ static void test_ops_keys(void **state)
     (void)state;
     kiln_nvrtc_device *device = new_device();
     const char *text = "#include \"a.h\"\n#include \"given.h\"\n";
-    write_file("a.h", "#define VALUE 1\n");
     const kiln_digest first = digest_of(device, text, "-I.");
     kiln_digest other = digest_of(device, text, "-I.");
     assert_memory_equal(&first, &other, sizeof first);
@@ -1008,24 +1006,134 @@ static void test_ops_keys(void **state)
     assert_memory_not_equal(&first, &other, sizeof first);
     other = digest_of(device, text, "-I. --kiln-name-expression=f<int>");
     assert_memory_not_equal(&first, &other, sizeof first);
-    write_file("a.h", "#define VALUE 2\n");
-    other = digest_of(device, text, "-I.");
-    assert_memory_not_equal(&first, &other, sizeof first);
 
     kiln_key *key = NULL;
     assert_int_equal(describe(device, "__TIME__", NULL, &key), KILN_E_UNSUPPORTED);
     assert_int_equal(describe(device, "x", "--time=-", &key), KILN_E_UNSUPPORTED);
     assert_int_equal(describe(device, "x", "-D\"", &key), KILN_E_UNSUPPORTED);
-    /* ptxas reads its options there; EDG includes it. */
-    static const char *const naming[] = {"--ptxas-options=--options-file=a.h", "-Xptxas -optf=a",
-                                         "-Xptxas --options-file -Xptxas a", "-Xptxas=a",
-                                         "-Xcudafe=--preinclude=a.h"};
-    for (size_t i = 0; i < sizeof naming / sizeof *naming; i++) {
-        assert_int_equal(describe(device, "x", naming[i], &key), KILN_E_UNSUPPORTED);
-    }
-    digest_of(device, "x", "-Xptxas=-v --ptxas-options=-dlcm=ca -Xptxas --maxrregcount=32");
     kiln_nvrtc_device_free(&device);
     assert_null(device);
+}
+
+/* ---- what the ops' programs include ---- */
+
+#define INCLUDING "#include \"a.h\"\n__constant__ int value = VALUE;\n"
+
+/* Builds it; what came of it is given back. */
+static kiln_status build_once(kiln_nvrtc_device *device, const char *text)
+{
+    const kiln_program_source source = source_of(text, "-I.");
+    void *program = NULL;
+    char *log = NULL;
+    const kiln_status status = kiln_nvrtc_ops()->build(device, &source, &program, &log);
+    if (program) {
+        kiln_nvrtc_ops()->release_program(device, program);
+    }
+    free(log);
+    return status;
+}
+
+static bool is_key_now(kiln_nvrtc_device *device, const kiln_digest *digest)
+{
+    const kiln_digest now = digest_of(device, INCLUDING, "-I.");
+    return memcmp(&now, digest, sizeof now) == 0;
+}
+
+/* A key stands for one state of the files, and is never given again after another. */
+static void test_ops_keys_of_files(void **state)
+{
+    (void)state;
+    kiln_nvrtc_device *device = new_device();
+    write_file("a.h", "#define VALUE 1\n");
+    const kiln_digest first = digest_of(device, INCLUDING, "-I.");
+    assert_int_equal(build_once(device, INCLUDING), KILN_OK);
+    assert_true(is_key_now(device, &first));
+    write_file("a.h", "#define VALUE 2\n");
+    const kiln_digest second = digest_of(device, INCLUDING, "-I.");
+    assert_memory_not_equal(&first, &second, sizeof first);
+    assert_true(is_key_now(device, &second));
+    assert_int_equal(build_once(device, INCLUDING), KILN_OK);
+    assert_true(is_key_now(device, &second));
+    write_file("a.h", "#define VALUE 1\n");
+    assert_false(is_key_now(device, &first));
+    assert_false(is_key_now(device, &second));
+    kiln_nvrtc_device_free(&device);
+}
+
+/* Who holds on to an earlier key builds of what is there now: the next key is another again. */
+static void test_ops_builds_behind_a_key(void **state)
+{
+    (void)state;
+    kiln_nvrtc_device *device = new_device();
+    write_file("a.h", "#define VALUE 1\n");
+    assert_int_equal(build_once(device, INCLUDING), KILN_OK);
+    const kiln_digest first = digest_of(device, INCLUDING, "-I.");
+    write_file("a.h", "#define VALUE 2\n");
+    assert_int_equal(build_once(device, INCLUDING), KILN_OK);
+    assert_false(is_key_now(device, &first));
+    kiln_nvrtc_device_free(&device);
+}
+
+/* A failure is an answer for these files alone. */
+static void test_ops_failures_of_files(void **state)
+{
+    (void)state;
+    kiln_nvrtc_device *device = new_device();
+    const kiln_digest first = digest_of(device, INCLUDING, "-I.");
+    assert_int_equal(build_once(device, INCLUDING), KILN_E_BUILD);
+    assert_true(is_key_now(device, &first));
+    write_file("a.h", "#define VALUE 1\n");
+    assert_false(is_key_now(device, &first));
+    kiln_nvrtc_device_free(&device);
+}
+
+/* Words of time in a header keep all from being kept, until they are gone. */
+static void test_ops_time_in_files(void **state)
+{
+    (void)state;
+    kiln_nvrtc_device *device = new_device();
+    kiln_key *key = NULL;
+    write_file("a.h", "#define VALUE sizeof __TIME__\n");
+    const kiln_digest first = digest_of(device, INCLUDING, "-I.");
+    assert_int_equal(build_once(device, INCLUDING), KILN_OK);
+    assert_int_equal(describe(device, INCLUDING, "-I.", &key), KILN_E_UNSUPPORTED);
+    write_file("a.h", "#define VALUE 1\n");
+    assert_false(is_key_now(device, &first));
+    kiln_nvrtc_device_free(&device);
+}
+
+/* What was captured is good for the files that it was made from. */
+static void test_ops_refuse_other_files(void **state)
+{
+    (void)state;
+    const kiln_device_ops *ops = kiln_nvrtc_ops();
+    kiln_nvrtc_device *device = new_device(), *other = new_device();
+    const kiln_program_source source = source_of(INCLUDING, "-I.");
+    kiln_capture captured = {0};
+    void *program = NULL, *found = NULL;
+    char *log = NULL;
+    write_file("a.h", "#define VALUE 1\n");
+    assert_int_equal(ops->build(device, &source, &program, &log), KILN_OK);
+    assert_int_equal(ops->capture(device, program, &captured), KILN_OK);
+    kiln_entry *entry = new_entry((kiln_bytes){captured.answers, captured.answers_size},
+                                  (kiln_bytes){captured.payload, captured.payload_size});
+    const kiln_digest first = digest_of(other, INCLUDING, "-I.");
+    write_file("a.h", "#define VALUE 2\n");
+    assert_int_equal(ops->load(other, &source, entry, &found), KILN_E_REFUSED);
+    assert_null(found);
+    assert_true(is_key_now(other, &first));
+    write_file("a.h", "#define VALUE 1\n");
+    assert_int_equal(ops->load(other, &source, entry, &found), KILN_OK);
+    assert_true(is_key_now(other, &first));
+    write_file("a.h", "#define VALUE 2\n");
+    assert_false(is_key_now(other, &first));
+    ops->release_program(device, program);
+    ops->release_program(other, found);
+    kiln_capture_done(&captured);
+    kiln_entry_release(&entry);
+    kiln_nvrtc_device_free(&device);
+    kiln_nvrtc_device_free(&other);
+    free(log);
 }
 
 static void assert_program(void *program)
@@ -1394,6 +1502,11 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_folder_of_a_name),
         cmocka_unit_test(test_options),
         IN_SCRATCH(test_ops_keys),
+        IN_SCRATCH(test_ops_keys_of_files),
+        IN_SCRATCH(test_ops_builds_behind_a_key),
+        IN_SCRATCH(test_ops_failures_of_files),
+        IN_SCRATCH(test_ops_time_in_files),
+        IN_SCRATCH(test_ops_refuse_other_files),
         IN_SCRATCH(test_ops_programs),
         IN_SCRATCH(test_ops_failing_build),
         IN_SCRATCH(test_ops_damaged_entry),
