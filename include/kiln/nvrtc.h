@@ -61,9 +61,9 @@ KILN_API void kiln_nvrtc_device_free(kiln_nvrtc_device **device);
 
 /* The ops that go with it: static. Their programs, which kiln_program_handle gives, are asked by
  * the calls below; their kernels are what cuLaunchKernel takes. NVRTC knows a source as
- * "program.cu", in the working directory. Includes are followed where they can be told without
- * NVRTC; programs whose includes can't be told, as those of most of CUDA's own headers, are built
- * each time: kiln_program_desc_get_caching says so (docs/nvrtc.md, Device ops). */
+ * "program.cu", in the working directory. What it reads is watched (docs/nvrtc.md, Device ops);
+ * where that can't be, programs whose includes can't be told are built each time, as
+ * kiln_program_desc_get_caching says. */
 KILN_API const kiln_device_ops *kiln_nvrtc_ops(void);
 
 /* What NVRTC's functions of these names give. */
