@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/nvrtc/outputs.h"
 #include "device/nvrtc/reads.h"
 #include "device/nvrtc/results.h"
 

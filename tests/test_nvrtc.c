@@ -31,46 +31,7 @@
 #include "device/nvrtc/results.h"
 #include "os/os.h"
 #include "support/failing_malloc.h"
-
-static const char *library;
-
-/* ---- a folder of its own for each test ---- */
-
-typedef struct scratch {
-    char path[64];
-    char before[4096];
-} scratch;
-
-static int enter_scratch(void **state)
-{
-    scratch *s = calloc(1, sizeof *s);
-    assert_non_null(s);
-    strcpy(s->path, "/tmp/kiln-nvrtc-XXXXXX");
-    assert_non_null(mkdtemp(s->path));
-    assert_non_null(getcwd(s->before, sizeof s->before));
-    assert_int_equal(chdir(s->path), 0);
-    *state = s;
-    return 0;
-}
-
-static int leave_scratch(void **state)
-{
-    scratch *s = *state;
-    char command[128];
-    assert_int_equal(chdir(s->before), 0);
-    snprintf(command, sizeof command, "rm -rf %s", s->path);
-    assert_int_equal(system(command), 0);
-    free(s);
-    return 0;
-}
-
-static void write_file(const char *name, const char *text)
-{
-    FILE *file = fopen(name, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    fclose(file);
-}
+#include "support/nvrtc_scene.h"
 
 /* ---- words of the time ---- */
 
@@ -718,71 +679,37 @@ static void test_damaged_outputs(void **state)
 
 /* ---- results ---- */
 
-static kiln_key *new_key(const char *const *parts, size_t count)
+/* The entry of a result of a.h saying so, whose code says it too, and of those of an earlier one.
+ */
+static kiln_entry *entry_after(const kiln_entry *earlier, const char *content)
 {
-    kiln_key_builder *builder = NULL;
-    kiln_key *key = NULL;
-    assert_int_equal(kiln_key_builder_new(&builder), KILN_OK);
-    for (size_t i = 0; i < count; i += 2) {
-        assert_int_equal(kiln_key_builder_add_text(builder, parts[i], parts[i + 1]), KILN_OK);
-    }
-    assert_int_equal(kiln_key_builder_finish(builder, &key), KILN_OK);
-    kiln_key_builder_free(&builder);
-    return key;
-}
-
-static kiln_entry *new_entry_of(const char *device, kiln_bytes entry_answers, kiln_bytes payload)
-{
-    const char *const parts[] = {"nvrtc.version", "99.1", "source", "text"};
-    kiln_key *key = new_key(parts, 4);
-    const kiln_entry_params params = {
-        .struct_size = sizeof params,
-        .key = key,
-        .kind = KILN_ENTRY_PROGRAM,
-        .provenance = {.struct_size = sizeof params.provenance, .device = device},
-        .answers = entry_answers,
-        .payload = payload};
-    kiln_entry *entry = NULL;
-    assert_int_equal(kiln_entry_new(&params, &entry), KILN_OK);
-    kiln_key_release(&key);
+    kilni_text answers_text = {0}, payload = {0};
+    write_file("a.h", content);
+    kilni_nvrtc_reads *noted = new_reads(NULL);
+    kilni_nvrtc_reads_note(noted, "a.h");
+    kilni_text reads = finish(noted, false);
+    answers.cubin = content;
+    answers.cubin_size = strlen(content);
+    taken outputs = take(NULL, false);
+    const kilni_nvrtc_stored made = {.reads = {reads.bytes, reads.length},
+                                     .outputs = {outputs.encoded.bytes, outputs.encoded.length},
+                                     .code = {outputs.code.bytes, outputs.code.length}};
+    assert_int_equal(kilni_nvrtc_results_encode(&made, earlier, &answers_text, &payload), KILN_OK);
+    kiln_entry *entry = new_entry((kiln_bytes){answers_text.bytes, answers_text.length},
+                                  (kiln_bytes){payload.bytes, payload.length});
+    kilni_text_done(&reads);
+    taken_done(&outputs);
+    kilni_text_done(&answers_text);
+    kilni_text_done(&payload);
     return entry;
-}
-
-static kiln_entry *new_entry(kiln_bytes entry_answers, kiln_bytes payload)
-{
-    return new_entry_of(NULL, entry_answers, payload);
 }
 
 /* Two results: of a.h saying "one", and of its saying "two". */
 static kiln_entry *entry_of_two(void)
 {
-    static const char *const contents[] = {"one", "two"};
-    kilni_text reads[2], answers_text = {0}, payload = {0};
-    taken outputs[2];
-    kilni_nvrtc_results results = {.count = 2};
-    for (size_t i = 0; i < 2; i++) {
-        write_file("a.h", contents[i]);
-        kilni_nvrtc_reads *noted = new_reads(NULL);
-        kilni_nvrtc_reads_note(noted, "a.h");
-        reads[i] = finish(noted, false);
-        answers.cubin = contents[i];
-        answers.cubin_size = 3;
-        outputs[i] = take(NULL, false);
-        results.items[i] =
-            (kilni_nvrtc_stored){.reads = {reads[i].bytes, reads[i].length},
-                                 .outputs = {outputs[i].encoded.bytes, outputs[i].encoded.length},
-                                 .code = {outputs[i].code.bytes, outputs[i].code.length}};
-    }
-    assert_int_equal(kilni_nvrtc_results_encode(&results, &answers_text, &payload), KILN_OK);
-    assert_bytes((kiln_bytes){payload.bytes, payload.length}, "onetwo", 6);
-    kiln_entry *entry = new_entry((kiln_bytes){answers_text.bytes, answers_text.length},
-                                  (kiln_bytes){payload.bytes, payload.length});
-    for (size_t i = 0; i < 2; i++) {
-        kilni_text_done(&reads[i]);
-        taken_done(&outputs[i]);
-    }
-    kilni_text_done(&answers_text);
-    kilni_text_done(&payload);
+    kiln_entry *earlier = entry_after(NULL, "two"), *entry = entry_after(earlier, "one");
+    kiln_entry_release(&earlier);
+    assert_bytes(kiln_entry_payload(entry), "onetwo", 6);
     return entry;
 }
 
@@ -794,24 +721,43 @@ static void test_results(void **state)
     answers.ptx = "ptx";
     answers.cubin_result = 0;
     kiln_entry *entry = entry_of_two();
-    kilni_nvrtc_outputs o;
+    kilni_nvrtc_stored found;
     for (size_t i = 0; i < 2; i++) {
         write_file("a.h", contents[i]);
-        assert_int_equal(kilni_nvrtc_results_find(entry, NULL, &o, NULL), KILN_OK);
-        assert_bytes(o.answers[KILNI_NVRTC_CUBIN].bytes, contents[i], 3);
-        kilni_nvrtc_outputs_done(&o);
+        assert_int_equal(kilni_nvrtc_results_find(entry, NULL, &found, NULL), KILN_OK);
+        assert_bytes(found.code, contents[i], 3);
     }
     write_file("a.h", "three");
     const char *changed = NULL;
-    assert_int_equal(kilni_nvrtc_results_find(entry, NULL, &o, &changed), KILN_MISS);
+    assert_int_equal(kilni_nvrtc_results_find(entry, NULL, &found, &changed), KILN_MISS);
     assert_string_equal(changed, "a.h");
+    kiln_entry_release(&entry);
+}
+
+/* The newest come first, each once, and the oldest go. */
+static void test_results_of_earlier_entries(void **state)
+{
+    (void)state;
+    static const char *const contents[] = {"one", "two", "ten", "two", "six", "few"};
+    static const char *const expected[] = {"one",       "twoone",       "tentwoone",
+                                           "twotenone", "sixtwotenone", "fewsixtwoten"};
+    answers.log = "";
+    answers.ptx = "ptx";
+    answers.cubin_result = 0;
+    kiln_entry *entry = new_entry((kiln_bytes){"?", 1}, (kiln_bytes){"", 0});
+    for (size_t i = 0; i < sizeof contents / sizeof *contents; i++) {
+        kiln_entry *next = entry_after(entry, contents[i]);
+        assert_bytes(kiln_entry_payload(next), expected[i], strlen(expected[i]));
+        kiln_entry_release(&entry);
+        entry = next;
+    }
     kiln_entry_release(&entry);
 }
 
 static void test_results_are_told(void **state)
 {
     (void)state;
-    static const char *const expected[] = {"a.h 2 3 KILN_MISS\n", "a.h 2 3 KILN_OK\n"};
+    static const char *const expected[] = {"a.h 2 3 KILN_OK\n", "a.h 2 3 KILN_MISS\n"};
     answers.log = "";
     answers.ptx = "ptx";
     answers.cubin_result = 0;
@@ -828,9 +774,18 @@ static void test_results_are_told(void **state)
     kiln_entry *cut = new_entry((kiln_bytes){all.data, all.size - 1}, payload);
     assert_int_equal(kiln_nvrtc_each_read(cut, 0, tell, &t[2]), KILN_E_CORRUPT);
     kiln_entry_release(&cut);
-    kiln_entry *other = new_entry((kiln_bytes){"\6\0\0\0", 4}, payload);
+    const char *const parts[] = {"source", "text"};
+    kiln_key *key = new_key(parts, 2);
+    const kiln_entry_params params = {.struct_size = sizeof params,
+                                      .key = key,
+                                      .kind = KILN_ENTRY_PROGRAM,
+                                      .answers = all,
+                                      .payload = payload};
+    kiln_entry *other = NULL;
+    assert_int_equal(kiln_entry_new(&params, &other), KILN_OK);
     assert_int_equal(kiln_nvrtc_each_read(other, 0, tell, &t[2]), KILN_E_UNSUPPORTED);
     kiln_entry_release(&other);
+    kiln_key_release(&key);
     assert_int_equal(t[2].count, 0);
     kiln_entry_release(&entry);
 }
@@ -938,369 +893,6 @@ static void test_options(void **state)
     kilni_nvrtc_options_done(&o);
 }
 
-/* ---- device ops, without a GPU ---- */
-
-static const char source_text[] = "template <typename T> __global__ void f(T *x) { *x = VALUE; }\n";
-
-static kiln_program_source source_of(const char *text, const char *options)
-{
-    return (kiln_program_source){.struct_size = sizeof(kiln_program_source),
-                                 .form = KILN_SOURCE_TEXT,
-                                 .code = {text, strlen(text)},
-                                 .options = options};
-}
-
-static kiln_nvrtc_device *new_device(void)
-{
-    static const char *const names[] = {"given.h"}, *const headers[] = {"#define GIVEN 1\n"};
-    const kiln_nvrtc_device_params params = {.struct_size = sizeof params,
-                                             .nvrtc = library,
-                                             .header_count = 1,
-                                             .header_names = names,
-                                             .headers = headers};
-    kiln_nvrtc_device *device = NULL;
-    kiln_error error = {.struct_size = sizeof error};
-    if (kiln_nvrtc_device_new(&params, &device, &error) != KILN_OK) {
-        fail_msg("%s", error.text);
-    }
-    return device;
-}
-
-static kiln_status describe(kiln_nvrtc_device *device, const char *text, const char *options,
-                            kiln_key **ret_key)
-{
-    const kiln_program_source source = source_of(text, options);
-    kiln_key_builder *builder = NULL;
-    kiln_status status = kiln_key_builder_new(&builder);
-    if (status == KILN_OK) {
-        status = kiln_nvrtc_ops()->identity(device, builder);
-    }
-    if (status == KILN_OK) {
-        status = kiln_nvrtc_ops()->describe(device, &source, builder, NULL);
-    }
-    if (status == KILN_OK) {
-        status = kiln_key_builder_finish(builder, ret_key);
-    }
-    kiln_key_builder_free(&builder);
-    return status;
-}
-
-static kiln_digest digest_of(kiln_nvrtc_device *device, const char *text, const char *options)
-{
-    kiln_key *key = NULL;
-    assert_int_equal(describe(device, text, options, &key), KILN_OK);
-    const kiln_digest digest = kiln_key_digest(key);
-    kiln_key_release(&key);
-    return digest;
-}
-
-static void test_ops_keys(void **state)
-{
-    (void)state;
-    kiln_nvrtc_device *device = new_device();
-    const char *text = "#include \"a.h\"\n#include \"given.h\"\n";
-    const kiln_digest first = digest_of(device, text, "-I.");
-    kiln_digest other = digest_of(device, text, "-I.");
-    assert_memory_equal(&first, &other, sizeof first);
-    other = digest_of(device, text, "-I. -DA");
-    assert_memory_not_equal(&first, &other, sizeof first);
-    other = digest_of(device, text, "-I. --kiln-name-expression=f<int>");
-    assert_memory_not_equal(&first, &other, sizeof first);
-
-    kiln_key *key = NULL;
-    assert_int_equal(describe(device, "__TIME__", NULL, &key), KILN_E_UNSUPPORTED);
-    assert_int_equal(describe(device, "x", "--time=-", &key), KILN_E_UNSUPPORTED);
-    assert_int_equal(describe(device, "x", "-D\"", &key), KILN_E_UNSUPPORTED);
-    kiln_nvrtc_device_free(&device);
-    assert_null(device);
-}
-
-/* ---- what the ops' programs include ---- */
-
-#define INCLUDING "#include \"a.h\"\n__constant__ int value = VALUE;\n"
-
-/* Builds it; what came of it is given back. */
-static kiln_status build_once(kiln_nvrtc_device *device, const char *text)
-{
-    const kiln_program_source source = source_of(text, "-I.");
-    void *program = NULL;
-    char *log = NULL;
-    const kiln_status status = kiln_nvrtc_ops()->build(device, &source, &program, &log);
-    if (program) {
-        kiln_nvrtc_ops()->release_program(device, program);
-    }
-    free(log);
-    return status;
-}
-
-static bool is_key_now(kiln_nvrtc_device *device, const kiln_digest *digest)
-{
-    const kiln_digest now = digest_of(device, INCLUDING, "-I.");
-    return memcmp(&now, digest, sizeof now) == 0;
-}
-
-/* A key stands for one state of the files, and is never given again after another. */
-static void test_ops_keys_of_files(void **state)
-{
-    (void)state;
-    kiln_nvrtc_device *device = new_device();
-    write_file("a.h", "#define VALUE 1\n");
-    const kiln_digest first = digest_of(device, INCLUDING, "-I.");
-    assert_int_equal(build_once(device, INCLUDING), KILN_OK);
-    assert_true(is_key_now(device, &first));
-    write_file("a.h", "#define VALUE 2\n");
-    const kiln_digest second = digest_of(device, INCLUDING, "-I.");
-    assert_memory_not_equal(&first, &second, sizeof first);
-    assert_true(is_key_now(device, &second));
-    assert_int_equal(build_once(device, INCLUDING), KILN_OK);
-    assert_true(is_key_now(device, &second));
-    write_file("a.h", "#define VALUE 1\n");
-    assert_false(is_key_now(device, &first));
-    assert_false(is_key_now(device, &second));
-    kiln_nvrtc_device_free(&device);
-}
-
-/* Who holds on to an earlier key builds of what is there now: the next key is another again. */
-static void test_ops_builds_behind_a_key(void **state)
-{
-    (void)state;
-    kiln_nvrtc_device *device = new_device();
-    write_file("a.h", "#define VALUE 1\n");
-    assert_int_equal(build_once(device, INCLUDING), KILN_OK);
-    const kiln_digest first = digest_of(device, INCLUDING, "-I.");
-    write_file("a.h", "#define VALUE 2\n");
-    assert_int_equal(build_once(device, INCLUDING), KILN_OK);
-    assert_false(is_key_now(device, &first));
-    kiln_nvrtc_device_free(&device);
-}
-
-/* A failure is an answer for these files alone. */
-static void test_ops_failures_of_files(void **state)
-{
-    (void)state;
-    kiln_nvrtc_device *device = new_device();
-    const kiln_digest first = digest_of(device, INCLUDING, "-I.");
-    assert_int_equal(build_once(device, INCLUDING), KILN_E_BUILD);
-    assert_true(is_key_now(device, &first));
-    write_file("a.h", "#define VALUE 1\n");
-    assert_false(is_key_now(device, &first));
-    kiln_nvrtc_device_free(&device);
-}
-
-/* Words of time in a header keep all from being kept, until they are gone. */
-static void test_ops_time_in_files(void **state)
-{
-    (void)state;
-    kiln_nvrtc_device *device = new_device();
-    kiln_key *key = NULL;
-    write_file("a.h", "#define VALUE sizeof __TIME__\n");
-    const kiln_digest first = digest_of(device, INCLUDING, "-I.");
-    assert_int_equal(build_once(device, INCLUDING), KILN_OK);
-    assert_int_equal(describe(device, INCLUDING, "-I.", &key), KILN_E_UNSUPPORTED);
-    write_file("a.h", "#define VALUE 1\n");
-    assert_false(is_key_now(device, &first));
-    kiln_nvrtc_device_free(&device);
-}
-
-/* What was captured is good for the files that it was made from. */
-static void test_ops_refuse_other_files(void **state)
-{
-    (void)state;
-    const kiln_device_ops *ops = kiln_nvrtc_ops();
-    kiln_nvrtc_device *device = new_device(), *other = new_device();
-    const kiln_program_source source = source_of(INCLUDING, "-I.");
-    kiln_capture captured = {0};
-    void *program = NULL, *found = NULL;
-    char *log = NULL;
-    write_file("a.h", "#define VALUE 1\n");
-    assert_int_equal(ops->build(device, &source, &program, &log), KILN_OK);
-    assert_int_equal(ops->capture(device, program, &captured), KILN_OK);
-    kiln_entry *entry = new_entry((kiln_bytes){captured.answers, captured.answers_size},
-                                  (kiln_bytes){captured.payload, captured.payload_size});
-    const kiln_digest first = digest_of(other, INCLUDING, "-I.");
-    write_file("a.h", "#define VALUE 2\n");
-    assert_int_equal(ops->load(other, &source, entry, &found), KILN_E_REFUSED);
-    assert_null(found);
-    assert_true(is_key_now(other, &first));
-    write_file("a.h", "#define VALUE 1\n");
-    assert_int_equal(ops->load(other, &source, entry, &found), KILN_OK);
-    assert_true(is_key_now(other, &first));
-    write_file("a.h", "#define VALUE 2\n");
-    assert_false(is_key_now(other, &first));
-    ops->release_program(device, program);
-    ops->release_program(other, found);
-    kiln_capture_done(&captured);
-    kiln_entry_release(&entry);
-    kiln_nvrtc_device_free(&device);
-    kiln_nvrtc_device_free(&other);
-    free(log);
-}
-
-static void assert_program(void *program)
-{
-    kiln_bytes ptx = {0};
-    const char *name = NULL;
-    assert_int_equal(kiln_nvrtc_get_output(program, KILN_NVRTC_PTX, &ptx), KILN_OK);
-    assert_true(ptx.size > 1 && ((const char *)ptx.data)[ptx.size - 1] == '\0');
-    assert_int_equal(kiln_nvrtc_get_lowered_name(program, "f<int>", &name), KILN_OK);
-    assert_int_equal(strncmp(name, "_Z", 2), 0);
-    assert_int_equal(kiln_nvrtc_get_lowered_name(program, "g<int>", &name), KILN_MISS);
-    assert_int_equal(kiln_nvrtc_get_output(program, 99, &ptx), KILN_E_INVALID);
-    assert_int_equal(kiln_nvrtc_get_output(NULL, 0, &ptx), KILN_E_INVALID);
-}
-
-static void assert_compiled_for(const kiln_capture *captured, const char *architecture)
-{
-    int major, minor, length = 0;
-    assert_int_equal(sscanf(captured->device, "NVRTC %d.%d%n", &major, &minor, &length), 2);
-    assert_string_equal(captured->device + length, architecture);
-}
-
-/* Builds, captures, loads what was captured, and captures that. */
-static kiln_status round_trip(kiln_nvrtc_device *device, const char *options,
-                              const char *architecture)
-{
-    const kiln_device_ops *ops = kiln_nvrtc_ops();
-    const kiln_program_source source = source_of(source_text, options);
-    kiln_capture captured = {0};
-    void *program = NULL, *found = NULL;
-    char *log = NULL;
-    kiln_entry *entry = NULL;
-    kiln_status status = ops->build(device, &source, &program, &log);
-    if (status == KILN_OK) {
-        assert_program(program);
-        status = ops->capture(device, program, &captured);
-    }
-    if (status == KILN_OK) {
-        assert_compiled_for(&captured, architecture);
-        entry = new_entry_of(captured.device, (kiln_bytes){captured.answers, captured.answers_size},
-                             (kiln_bytes){captured.payload, captured.payload_size});
-        status = ops->load(device, &source, entry, &found);
-    }
-    if (status == KILN_OK) {
-        kiln_capture_done(&captured);
-        status = ops->capture(device, found, &captured);
-    }
-    if (status == KILN_OK) {
-        assert_compiled_for(&captured, architecture);
-    }
-    if (status == KILN_OK) {
-        kiln_bytes a = {0}, b = {0};
-        void *kernel = NULL;
-        assert_program(found);
-        assert_int_equal(kiln_nvrtc_get_output(program, KILN_NVRTC_PTX, &a), KILN_OK);
-        assert_int_equal(kiln_nvrtc_get_output(found, KILN_NVRTC_PTX, &b), KILN_OK);
-        assert_bytes(a, b.data, b.size);
-        assert_int_equal(ops->kernel(device, found, "f<int>", &kernel), KILN_E_UNSUPPORTED);
-    }
-    kiln_capture_done(&captured);
-    kiln_entry_release(&entry);
-    free(log);
-    if (program) {
-        ops->release_program(device, program);
-    }
-    if (found) {
-        ops->release_program(device, found);
-    }
-    return status;
-}
-
-#define OPTIONS "-DVALUE=3 --kiln-name-expression=f<int>"
-
-static void test_ops_programs(void **state)
-{
-    (void)state;
-    kiln_nvrtc_device *device = new_device();
-    assert_int_equal(round_trip(device, OPTIONS, ""), KILN_OK);
-    assert_int_equal(round_trip(device, OPTIONS " -arch sm_80", " sm_80"), KILN_OK);
-    assert_int_equal(round_trip(device, OPTIONS " --gpu-architecture=sm_80", " sm_80"), KILN_OK);
-    assert_int_equal(kiln_nvrtc_ops()->interchangeable(device, device), 1);
-    kiln_nvrtc_device_free(&device);
-}
-
-static void test_ops_failing_build(void **state)
-{
-    (void)state;
-    kiln_nvrtc_device *device = new_device();
-    const kiln_program_source source = source_of("ERROR no C++\n#include \"none.h\"", NULL);
-    void *program = NULL;
-    char *log = NULL;
-    assert_int_equal(kiln_nvrtc_ops()->build(device, &source, &program, &log), KILN_E_BUILD);
-    assert_non_null(log);
-    assert_null(program);
-    free(log);
-
-    kiln_program_source zero = source_of("x", NULL);
-    zero.code.size = 2; /* with its closing zero */
-    log = NULL;
-    assert_int_equal(kiln_nvrtc_ops()->build(device, &zero, &program, &log), KILN_E_BUILD);
-    assert_null(program);
-    assert_null(log);
-    kiln_key_builder *builder = NULL;
-    kiln_error error = {.struct_size = sizeof error};
-    assert_int_equal(kiln_key_builder_new(&builder), KILN_OK);
-    assert_int_equal(kiln_nvrtc_ops()->describe(device, &zero, builder, &error),
-                     KILN_E_UNSUPPORTED);
-    assert_non_null(strstr(error.text, "zero"));
-    kiln_key_builder_free(&builder);
-    kiln_nvrtc_device_free(&device);
-}
-
-static void test_ops_damaged_entry(void **state)
-{
-    (void)state;
-    kiln_nvrtc_device *device = new_device();
-    const kiln_program_source source = source_of(source_text, OPTIONS);
-    kiln_entry *entry = new_entry((kiln_bytes){"x", 1}, (kiln_bytes){"y", 1});
-    void *found = NULL;
-    assert_int_equal(kiln_nvrtc_ops()->load(device, &source, entry, &found), KILN_E_REFUSED);
-    assert_null(found);
-    kiln_entry_release(&entry);
-    kiln_nvrtc_device_free(&device);
-}
-
-static void test_device_without_nvrtc(void **state)
-{
-    (void)state;
-    const kiln_nvrtc_device_params params = {.struct_size = sizeof params,
-                                             .nvrtc = "/no/such/libnvrtc.so"};
-    kiln_nvrtc_device *device = NULL;
-    kiln_error error = {.struct_size = sizeof error};
-    assert_int_equal(kiln_nvrtc_device_new(&params, &device, &error), KILN_E_UNSUPPORTED);
-    assert_non_null(strstr(error.text, "no NVRTC"));
-    assert_int_equal(kiln_nvrtc_device_new(&params, NULL, NULL), KILN_E_INVALID);
-    const kiln_nvrtc_device_params wrong = {.struct_size = sizeof wrong, .header_count = 1};
-    assert_int_equal(kiln_nvrtc_device_new(&wrong, &device, NULL), KILN_E_INVALID);
-    static const char *const header[] = {"x"}, *const none[] = {NULL};
-    const kiln_nvrtc_device_params without_name = {
-        .struct_size = sizeof wrong, .header_count = 1, .headers = header, .header_names = none};
-    assert_int_equal(kiln_nvrtc_device_new(&without_name, &device, NULL), KILN_E_INVALID);
-    kiln_nvrtc_device_free(&device);
-    kiln_nvrtc_device_free(NULL);
-}
-
-static void test_identity(void **state)
-{
-    (void)state;
-    kiln_nvrtc_device *device = new_device();
-    kiln_key_builder *builder = NULL;
-    kiln_key *key = NULL;
-    assert_int_equal(kiln_key_builder_new(&builder), KILN_OK);
-    assert_int_equal(kiln_nvrtc_ops()->identity(device, builder), KILN_OK);
-    assert_int_equal(kiln_key_builder_finish(builder, &key), KILN_OK);
-    static const char *const names[] = {"nvrtc.version", "nvrtc.library", "nvrtc.builtins"};
-    assert_int_equal(kiln_key_part_count(key), 3);
-    for (size_t i = 0; i < 3; i++) {
-        kiln_key_part part;
-        assert_int_equal(kiln_key_part_at(key, i, &part), KILN_OK);
-        assert_string_equal(part.name, names[i]);
-        assert_true(part.size > 3);
-    }
-    kiln_key_release(&key);
-    kiln_key_builder_free(&builder);
-    kiln_nvrtc_device_free(&device);
-}
-
 /* ---- memory that runs out ---- */
 
 static kiln_status read_and_hold(void)
@@ -1349,54 +941,15 @@ static kiln_status parse_options(void)
     return status;
 }
 
-static kiln_nvrtc_device *device_of_faults;
-
-static kiln_status describe_program(void)
-{
-    kiln_key *key = NULL;
-    const kiln_status status = describe(device_of_faults, "#include \"given.h\"\n", "-DA", &key);
-    kiln_key_release(&key);
-    return status;
-}
-
-static kiln_status build_program(void)
-{
-    const kiln_program_source source = source_of(source_text, OPTIONS);
-    void *program = NULL;
-    char *log = NULL;
-    kiln_capture captured = {0};
-    kiln_status status = kiln_nvrtc_ops()->build(device_of_faults, &source, &program, &log);
-    if (status == KILN_OK) {
-        status = kiln_nvrtc_ops()->capture(device_of_faults, program, &captured);
-        kiln_nvrtc_ops()->release_program(device_of_faults, program);
-    }
-    kiln_capture_done(&captured);
-    free(log);
-    return status;
-}
-
-static kiln_status make_device(void)
-{
-    const char *const more[] = {"A*", NULL};
-    const kiln_nvrtc_device_params params = {
-        .struct_size = sizeof params, .nvrtc = library, .architecture = "sm_90", .more = more};
-    kiln_nvrtc_device *device = NULL;
-    const kiln_status status = kiln_nvrtc_device_new(&params, &device, NULL);
-    kiln_nvrtc_device_free(&device);
-    return status;
-}
-
 static void test_memory_runs_out(void **state)
 {
     (void)state;
-    static kiln_status (*const calls[])(void) = {read_and_hold,    take_and_decode, parse_options,
-                                                 describe_program, build_program,   make_device};
+    static kiln_status (*const calls[])(void) = {read_and_hold, take_and_decode, parse_options};
     answers.log = "/one/k.cu(1)";
     answers.ptx = "ptx";
     answers.cubin = "code";
     answers.cubin_size = 4;
     answers.cubin_result = 0;
-    device_of_faults = new_device();
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         assert_int_equal(calls[i](), KILN_OK);
         for (size_t n = 1;; n++) {
@@ -1409,7 +962,6 @@ static void test_memory_runs_out(void **state)
             assert_int_equal(status, KILN_E_NO_MEMORY);
         }
     }
-    kiln_nvrtc_device_free(&device_of_faults);
 }
 
 /* ---- system calls that fail ---- */
@@ -1476,9 +1028,7 @@ static void test_system_calls_fail(void **state)
     }
 }
 
-#define IN_SCRATCH(test) cmocka_unit_test_setup_teardown(test, enter_scratch, leave_scratch)
-
-int main(int argc, char **argv)
+int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_words_of_the_time),
@@ -1496,33 +1046,14 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_made_up_outputs),
         cmocka_unit_test(test_damaged_outputs),
         IN_SCRATCH(test_results),
+        IN_SCRATCH(test_results_of_earlier_entries),
         IN_SCRATCH(test_results_are_told),
         IN_SCRATCH(test_damaged_results),
         cmocka_unit_test(test_description),
         cmocka_unit_test(test_folder_of_a_name),
         cmocka_unit_test(test_options),
-        IN_SCRATCH(test_ops_keys),
-        IN_SCRATCH(test_ops_keys_of_files),
-        IN_SCRATCH(test_ops_builds_behind_a_key),
-        IN_SCRATCH(test_ops_failures_of_files),
-        IN_SCRATCH(test_ops_time_in_files),
-        IN_SCRATCH(test_ops_refuse_other_files),
-        IN_SCRATCH(test_ops_programs),
-        IN_SCRATCH(test_ops_failing_build),
-        IN_SCRATCH(test_ops_damaged_entry),
-        cmocka_unit_test(test_device_without_nvrtc),
-        cmocka_unit_test(test_identity),
         IN_SCRATCH(test_memory_runs_out),
         IN_SCRATCH(test_system_calls_fail),
     };
-    if (argc < 2) {
-        fprintf(stderr, "usage: test_nvrtc LIBNVRTC\n");
-        return 2;
-    }
-    /* Tests work in folders of their own. */
-    char *path = realpath(argv[1], NULL);
-    library = path ? path : argv[1];
-    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    free(path);
-    return failed;
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -96,8 +96,9 @@ typedef struct kiln_device_ops {
 
     /* Makes a program of a verified entry: of its payload, which is what capture gave. One of a
      * store may be found also where this device captures nothing. KILN_E_REFUSED: the runtime won't
-     * have it. An entry of a store is removed then, and stays with any other error; either way the
-     * program is built. */
+     * have it. KILN_MISS: nothing is wrong with it, but what it was built from, beside what
+     * describe says, is not what it was. An entry of a store is removed if it is refused, and else
+     * stays until what is built in its place replaces it; either way the program is built. */
     kiln_status (*load)(void *device, const kiln_program_source *source, const kiln_entry *entry,
                         void **ret_program);
 
@@ -122,6 +123,14 @@ typedef struct kiln_device_ops {
 
     /* What a program occupies, in bytes; 0: can't be told. NULL, or 0: as much as its code. */
     uint64_t (*program_bytes)(void *device, void *program);
+
+    /* For what decides a build, and is told by having built alone, as the files that a compiler has
+     * read: a number that is another whenever that has changed, and then none that it was before.
+     * In memory a program is found by those who get the same; in a store it is found whatever it
+     * is, and load tells whether it is good. Asked after describe. KILN_E_UNSUPPORTED as there.
+     * NULL: there is no such thing. */
+    kiln_status (*revision)(void *device, const kiln_program_source *source, uint64_t *ret_revision,
+                            kiln_error *error);
 } kiln_device_ops;
 
 #ifdef __cplusplus

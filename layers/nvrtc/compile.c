@@ -49,10 +49,14 @@ static void trace_changed(const kiln_key *key, const char *path)
 static kiln_status load(void *user, const kiln_entry *const *entries)
 {
     compile_call *call = user;
+    const char *const name = call->record->name;
+    kilni_nvrtc_stored found;
     kilni_nvrtc_outputs outputs;
     const char *changed = NULL;
-    kiln_status status =
-        kilni_nvrtc_results_find(entries[0], call->record->name, &outputs, &changed);
+    kiln_status status = kilni_nvrtc_results_find(entries[0], name, &found, &changed);
+    if (status == KILN_OK) {
+        status = kilni_nvrtc_outputs_decode(found.outputs, found.code, name, &outputs);
+    }
     if (status == KILN_MISS) {
         trace_changed(call->key, changed);
         kiln_entry_release(&call->outdated);
@@ -76,12 +80,24 @@ static void compile_at_nvrtc(compile_call *call)
     call->result = call->real->compile(call->record->handle, call->option_count, call->options);
 }
 
+static bool begin_watch(compile_call *call, kilni_nvrtc_watch *watch)
+{
+    kilni_nvrtc_watched *library = library_watched(call->record->library);
+    kiln_status status = kilni_nvrtc_reads_new(call->record->name, &call->reads);
+    if (status == KILN_OK) {
+        status = kilni_nvrtc_watch_begin(watch, library, call->reads);
+    }
+    if (status != KILN_OK) {
+        kilni_nvrtc_reads_free(&call->reads);
+    }
+    return status == KILN_OK;
+}
+
 static kiln_status build(void *user, kiln_error *error)
 {
     compile_call *call = user;
-    if (kilni_nvrtc_reads_new(call->record->name, &call->reads) == KILN_OK) {
-        kilni_nvrtc_watch watch;
-        kilni_nvrtc_watch_begin(&watch, call->reads);
+    kilni_nvrtc_watch watch;
+    if (begin_watch(call, &watch)) {
         compile_at_nvrtc(call);
         kilni_nvrtc_watch_end(&watch);
     } else {
@@ -92,34 +108,12 @@ static kiln_status build(void *user, kiln_error *error)
                : kilni_error_set(error, KILN_E_BUILD, 0, "NVRTC answered %d", call->result);
 }
 
-/* The result that was just made goes first, then what was found, but for those of the same files
- * and the oldest. */
-static void collect(const compile_call *call, const kilni_nvrtc_stored *made,
-                    kilni_nvrtc_results *ret_results)
-{
-    kilni_nvrtc_results found = {0};
-    if (call->outdated) {
-        kilni_nvrtc_results_decode(call->outdated, &found);
-    }
-    ret_results->items[0] = *made;
-    ret_results->count = 1;
-    for (size_t i = 0; i < found.count && ret_results->count < KILNI_NVRTC_RESULTS_MAX; i++) {
-        const kiln_bytes *reads = &found.items[i].reads;
-        if (reads->size != made->reads.size ||
-            memcmp(reads->data, made->reads.data, reads->size) != 0) {
-            ret_results->items[ret_results->count++] = found.items[i];
-        }
-    }
-}
-
 static kiln_status make_entry(const compile_call *call, const kilni_nvrtc_stored *made,
                               uint64_t build_ns, kiln_entry **ret_entry)
 {
-    kilni_nvrtc_results results = {0};
     kilni_text answers = {0}, payload = {0};
     kilni_nvrtc_description description = {0};
-    collect(call, made, &results);
-    kiln_status status = kilni_nvrtc_results_encode(&results, &answers, &payload);
+    kiln_status status = kilni_nvrtc_results_encode(made, call->outdated, &answers, &payload);
     if (status == KILN_OK) {
         status = kilni_nvrtc_describe(call->key, call->record->name, made, &description);
     }

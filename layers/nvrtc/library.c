@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "library.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -9,12 +8,12 @@
 #include "../shared/trace.h"
 #include "base/error.h"
 #include "device/nvrtc/identity.h"
-#include "device/nvrtc/watch.h"
 #include "key/parts.h"
 
 struct nvrtc_library {
     const struct link_map *map;
     kilni_nvrtc_functions real;
+    kilni_nvrtc_watched *watched;
     nvrtc_library *next;
 
     /* Under the lock. */
@@ -44,27 +43,19 @@ const kilni_nvrtc_functions *library_real(const nvrtc_library *library)
     return &library->real;
 }
 
-/* ---- attaching ---- */
-
-/* What stands in the place of its functions has to find it for as long as the process lives. */
-static int keep_loaded(const struct link_map *map)
+kilni_nvrtc_watched *library_watched(const nvrtc_library *library)
 {
-    void *handle = dlopen(map->l_name, RTLD_NOLOAD | RTLD_NODELETE | RTLD_LAZY);
-    if (!handle) {
-        dlerror(); /* no other reader's affair */
-    }
-    return handle != NULL;
+    return library->watched;
 }
 
-static nvrtc_library *add_library(struct link_map *map, const kilni_nvrtc_functions *real)
+/* ---- attaching ---- */
+
+static nvrtc_library *add_library(const struct link_map *map, const kilni_nvrtc_functions *real,
+                                  kilni_nvrtc_watched *watched)
 {
-    if (kilni_nvrtc_watch_library(map) != KILN_OK) {
-        trace_note("what this libnvrtc reads can't be observed: it goes without the cache");
-        return NULL;
-    }
     nvrtc_library *added = calloc(1, sizeof *added);
     if (added) {
-        *added = (nvrtc_library){.map = map, .real = *real, .next = libraries};
+        *added = (nvrtc_library){.map = map, .real = *real, .watched = watched, .next = libraries};
         libraries = added;
     }
     return added;
@@ -72,7 +63,13 @@ static nvrtc_library *add_library(struct link_map *map, const kilni_nvrtc_functi
 
 nvrtc_library *library_attach(struct link_map *map, const kilni_nvrtc_functions *real)
 {
-    if (!kilni_nvrtc_functions_suffice(real) || !keep_loaded(map)) {
+    /* What is watched stays loaded: what stands in the place of its functions has to find it. */
+    kilni_nvrtc_watched *watched;
+    if (!kilni_nvrtc_functions_suffice(real)) {
+        return NULL;
+    }
+    if (kilni_nvrtc_watched_find(map, &watched) != KILN_OK) {
+        trace_note("what this libnvrtc reads can't be observed: it goes without the cache");
         return NULL;
     }
     library_lock();
@@ -81,7 +78,7 @@ nvrtc_library *library_attach(struct link_map *map, const kilni_nvrtc_functions 
         known = known->next;
     }
     if (!known) {
-        known = add_library(map, real);
+        known = add_library(map, real, watched);
     }
     library_unlock();
     return known;

@@ -202,6 +202,10 @@ static kiln_status load_entry(kilni_live_program *program, kiln_entry *blob, kil
         return status;
     }
     status = kilni_live_program_load(program, blob);
+    if (status == KILN_MISS) {
+        return kilni_error_set(error, KILN_E_REFUSED, 0,
+                               "the blob: what it was built from is not what it was");
+    }
     if (status != KILN_OK) {
         return kilni_error_set(error, status, 0, "the blob: %s", kiln_status_text(status));
     }

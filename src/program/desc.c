@@ -217,46 +217,106 @@ kiln_status kilni_desc_strip(const kiln_key *key, kiln_key **ret_stripped)
     return kiln_key_strip(key, LONG_PART_BYTES, ret_stripped);
 }
 
-/* Equal devices have equal keys in stores, and may have programs of their own in memory. */
-static kiln_status make_memory_key(kiln_program_desc *desc)
+/* That of the source, or those of all that is linked. */
+static kiln_status add_revisions(const kiln_program_desc *desc, kiln_key_builder *builder,
+                                 kiln_error *error)
 {
-    if (!desc->context->tells_devices_apart) {
-        return kilni_desc_strip(desc->key, &desc->memory_key);
+    const kiln_device_ops *ops = desc->ops;
+    kiln_status status = KILN_OK;
+    for (size_t i = 0; status == KILN_OK && i < desc->linked_count; i++) {
+        status = add_revisions(desc->linked[i], builder, error);
+    }
+    if (status != KILN_OK || desc->linked_count > 0) {
+        return status;
+    }
+    uint64_t revision = 0;
+    status = kilni_ops_answer(
+        ops, ops->revision(desc->device_handle, &desc->source, &revision, error), error);
+    return status == KILN_OK ? kiln_key_builder_add_number(builder, "revision", revision) : status;
+}
+
+static kiln_status add_memory_parts(const kiln_program_desc *desc, const kiln_key *key,
+                                    kiln_key_builder *builder, kiln_error *error)
+{
+    const kiln_program_context *context = desc->context;
+    kiln_status status = kilni_key_parts_add(key, builder);
+    if (status == KILN_OK && context->tells_devices_apart) {
+        status =
+            kiln_key_builder_add_number(builder, "on", context->devices[desc->device_index].serves);
+    }
+    return status == KILN_OK && KILNI_OPS_HAVE(desc->ops, revision)
+               ? add_revisions(desc, builder, error)
+               : status;
+}
+
+/* Equal devices have equal keys in stores, and may have programs of their own in memory; a program
+ * in memory is of one revision, and entries of stores tell of which they are themselves. */
+static kiln_status make_memory_key(const kiln_program_desc *desc, const kiln_key *key,
+                                   kiln_key **ret_key, kiln_error *error)
+{
+    if (!desc->context->tells_devices_apart && !KILNI_OPS_HAVE(desc->ops, revision)) {
+        return kilni_desc_strip(key, ret_key);
     }
     kiln_key *whole = NULL;
     kiln_key_builder *builder = NULL;
     kiln_status status = kiln_key_builder_new(&builder);
     if (status == KILN_OK) {
-        status = kilni_key_parts_add(desc->key, builder);
-    }
-    if (status == KILN_OK) {
-        status = kiln_key_builder_add_number(builder, "on",
-                                             desc->context->devices[desc->device_index].serves);
+        status = add_memory_parts(desc, key, builder, error);
     }
     if (status == KILN_OK) {
         status = kiln_key_builder_finish(builder, &whole);
     }
     if (status == KILN_OK) {
-        status = kilni_desc_strip(whole, &desc->memory_key);
+        status = kilni_desc_strip(whole, ret_key);
     }
     kiln_key_release(&whole);
     kiln_key_builder_free(&builder);
     return status;
 }
 
-static kiln_status make_keys(kiln_program_desc *desc, kiln_error *error)
+static kiln_status try_keys(kiln_program_desc *desc, kiln_error *error)
 {
     kiln_status status = kilni_desc_make_key(desc, &desc->key, error);
-    if (status == KILN_E_UNSUPPORTED) {
-        desc->untold = desc->device->identity ? KILN_UNCACHED_INPUTS : KILN_UNCACHED_DEVICE;
-        memcpy(desc->untold_text, error->text, sizeof desc->untold_text);
-        return KILN_OK;
+    if (status == KILN_OK && kilni_caching_of_desc(desc) == KILN_UNCACHED_NOT) {
+        status = make_memory_key(desc, desc->key, &desc->memory_key, error);
     }
-    if (status != KILN_OK) {
+    return status;
+}
+
+static kiln_status make_keys(kiln_program_desc *desc, kiln_error *error)
+{
+    const kiln_status status = try_keys(desc, error);
+    if (status != KILN_E_UNSUPPORTED) {
         return status;
     }
-    const bool is_cached = kilni_caching_of_desc(desc) == KILN_UNCACHED_NOT;
-    return is_cached ? make_memory_key(desc) : KILN_OK;
+    kiln_key_release(&desc->key);
+    desc->untold = desc->device->identity ? KILN_UNCACHED_INPUTS : KILN_UNCACHED_DEVICE;
+    memcpy(desc->untold_text, error->text, sizeof desc->untold_text);
+    return KILN_OK;
+}
+
+static bool is_equal(const kiln_key *key, const kiln_key *again)
+{
+    return key && again && kiln_key_equals(key, again);
+}
+
+kiln_status kilni_desc_check(const kiln_program_desc *desc, bool with_revision)
+{
+    kiln_key *key = NULL, *memory_key = NULL;
+    kiln_error ignored = {.struct_size = sizeof ignored}; /* which a device may count on */
+    kiln_status status = kilni_desc_make_key(desc, &key, &ignored);
+    if (status == KILN_OK && !is_equal(desc->key, key)) {
+        status = KILN_E_UNSUPPORTED;
+    }
+    if (status == KILN_OK && desc->memory_key && with_revision) {
+        status = make_memory_key(desc, key, &memory_key, &ignored);
+        if (status == KILN_OK && !is_equal(desc->memory_key, memory_key)) {
+            status = KILN_E_UNSUPPORTED;
+        }
+    }
+    kiln_key_release(&key);
+    kiln_key_release(&memory_key);
+    return status;
 }
 
 /* ---- life ---- */

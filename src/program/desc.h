@@ -28,9 +28,9 @@ struct kiln_program_desc {
     uint64_t image;
 
     kiln_key *key;        /* in stores; NULL: can't be told */
-    kiln_key *memory_key; /* in the programs map; of the same parts, but for the device, and all
-                             that are long by their digests, so that an equal description's is
-                             compared as quickly. NULL: the map never has it */
+    kiln_key *memory_key; /* in the programs map; of the same parts, but for the device and the
+                             revision, and all that are long by their digests, so that an equal
+                             description's is compared as quickly. NULL: the map never has it */
     uint32_t untold;      /* kiln_uncached: why there are no keys */
     char untold_text[sizeof((kiln_error *)NULL)->text];
 
@@ -43,6 +43,13 @@ struct kiln_program_desc {
  * Returns KILN_OK; KILN_E_UNSUPPORTED: can't be told; KILN_E_NO_MEMORY; what describe returns. */
 kiln_status kilni_desc_make_key(const kiln_program_desc *desc, kiln_key **ret_key,
                                 kiln_error *error);
+
+/* Whether the keys are the same as when the description was made.
+ *
+ * @with_revision  also asks for that
+ * Returns KILN_OK; KILN_E_UNSUPPORTED: they are others, or can't be told any more;
+ * KILN_E_NO_MEMORY; what describe returns. Blocks: on what the backend looks at. */
+kiln_status kilni_desc_check(const kiln_program_desc *desc, bool with_revision);
 
 /* What the compiler is given for a program that is going to be linked. Lives as long as @desc. */
 kiln_program_source kilni_desc_compiled_source(const kiln_program_desc *desc);

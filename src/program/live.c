@@ -197,6 +197,14 @@ kiln_status kilni_live_program_build(kilni_live_program *program, kiln_error *er
     return status;
 }
 
+/* Where entries tell themselves what they are good for, that was asked as things are now, and the
+ * description was made as they were then. */
+static bool is_good_for_key(const kilni_live_program *program)
+{
+    return !KILNI_OPS_HAVE(program->ops, revision) ||
+           kilni_desc_check(program->desc, false) == KILN_OK;
+}
+
 kiln_status kilni_live_program_load(kilni_live_program *program, const kiln_entry *entry)
 {
     const kiln_device_ops *ops = program->ops;
@@ -206,9 +214,16 @@ kiln_status kilni_live_program_load(kilni_live_program *program, const kiln_entr
         kilni_program_make_room(program->context);
         status = ops->load(program->device, source, entry, &program->handle);
     }
-    status = kilni_ops_answer(ops, status, NULL);
+    if (status != KILN_MISS) {
+        status = kilni_ops_answer(ops, status, NULL);
+    }
     if (status == KILN_OK && !program->handle) {
         return KILN_E_INVALID;
+    }
+    if (status == KILN_OK && !is_good_for_key(program)) {
+        ops->release_program(program->device, program->handle);
+        program->handle = NULL;
+        return KILN_MISS;
     }
     if (status == KILN_OK) {
         program->build_ns = kiln_entry_provenance(entry).build_ns;

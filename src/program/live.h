@@ -57,7 +57,7 @@ void kilni_live_kernel_destroy(void *user, void *kernel);
  * KILN_E_INVALID: an op succeeded but made nothing; what the ops return. */
 kiln_status kilni_live_program_build(kilni_live_program *program, kiln_error *error);
 
-/* Makes it of a verified entry. Likewise. */
+/* Makes it of a verified entry. Likewise; KILN_MISS: the entry is good, but not as things are. */
 kiln_status kilni_live_program_load(kilni_live_program *program, const kiln_entry *entry);
 
 /* What it occupies in memory, with its blob. For whoever has it alone. */

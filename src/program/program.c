@@ -61,13 +61,7 @@ static kiln_status build(void *user, kiln_error *error)
 static kiln_status check_key(void *user)
 {
     kilni_live_program *program = user;
-    kiln_key *again = NULL;
-    kiln_error ignored = {.struct_size = sizeof ignored}; /* which a device may count on */
-    kiln_status status = kilni_desc_make_key(program->desc, &again, &ignored);
-    if (status == KILN_OK && !kiln_key_equals(again, program->desc->key)) {
-        status = KILN_E_UNSUPPORTED;
-    }
-    kiln_key_release(&again);
+    const kiln_status status = kilni_desc_check(program->desc, true);
     program->is_of_its_key = status == KILN_OK;
     return status;
 }

@@ -413,12 +413,17 @@ static kiln_status keep_on_disk(flight *f, slot *owned)
     return status == KILN_OK ? store_entry(f, owned) : status;
 }
 
+static kiln_status check_key(const flight *f)
+{
+    const kilni_request_ops *ops = f->request->ops;
+    return ops->check_key ? ops->check_key(f->request->user) : KILN_OK;
+}
+
 /* The waiters get the program itself, at once, if it is what they asked for; the capture may take
  * its time. */
 static void publish_program(flight *f, slot *owned)
 {
-    const kilni_request_ops *ops = f->request->ops;
-    const kiln_status status = ops->check_key ? ops->check_key(f->request->user) : KILN_OK;
+    const kiln_status status = check_key(f);
     if (status != KILN_OK) {
         kiln_ticket_abandon(&owned->ticket, KILN_ABANDON_UNSHAREABLE, KILN_OK, NULL);
         f->result.source = KILNI_FROM_PRIVATE_BUILD;
@@ -463,7 +468,8 @@ static void abandon(flight *f, kiln_status status)
 {
     kiln_abandonment how = KILN_ABANDON_UNSHAREABLE;
     if (f->request->ending == KILNI_KEEP_PROGRAM) {
-        how = status == KILN_E_BUILD ? KILN_ABANDON_FAILED : KILN_ABANDON_TRANSIENT;
+        const int is_answer = status == KILN_E_BUILD && check_key(f) == KILN_OK;
+        how = is_answer ? KILN_ABANDON_FAILED : KILN_ABANDON_TRANSIENT;
     }
     for (size_t i = 0; i < f->slot_count; i++) {
         kiln_ticket_abandon(&f->slots[i].ticket, how, status,

@@ -48,8 +48,8 @@ typedef struct kilni_request_ops {
     kiln_status (*capture)(void *user, size_t index, uint64_t build_ns, kiln_entry **ret_entry);
 
     /* With KILNI_KEEP_PROGRAM: whether the key still says what it was built from, asked once it is
-     * built. Any failure means that the result is this caller's alone: a private build. NULL: no
-     * need to ask. */
+     * built, or is the source's fault. Any failure means that the result is this caller's alone: a
+     * private build, or a failure that says nothing to others. NULL: no need to ask. */
     kiln_status (*check_key)(void *user);
 
     /* With KILNI_KEEP_PROGRAM: hands over the program that load or build made, and its size; memory

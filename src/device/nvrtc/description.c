@@ -4,6 +4,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "device/nvrtc/outputs.h"
+
 /* More names than this are of no use in a list. */
 enum { MAX_NAME_BYTES = 200 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "device/nvrtc/device.h"
+#include "device/nvrtc/built.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -9,7 +9,9 @@
 #include "base/error.h"
 #include "base/params.h"
 #include "device/nvrtc/loader.h"
-#include "device/nvrtc/watch.h"
+
+/* What a thousand programs read that include all of CUB. */
+#define KNOWN_READS_BYTES_MAX ((size_t)64 << 20)
 
 /* ---- making one ---- */
 
@@ -87,6 +89,15 @@ static kiln_status use_context(kiln_nvrtc_device *made, void *context, kiln_erro
     return made->architecture ? KILN_OK : ask_architecture(made, error);
 }
 
+static kiln_status watch(kiln_nvrtc_device *made)
+{
+    const kiln_status status = kilni_nvrtc_watched_find_by_functions(&made->nvrtc, &made->watched);
+    if (status == KILN_OK) {
+        return kilni_nvrtc_known_reads_new(KNOWN_READS_BYTES_MAX, &made->known);
+    }
+    return status == KILN_E_UNSUPPORTED ? KILN_OK : status;
+}
+
 static kiln_status fill(const kiln_nvrtc_device_params *params, kiln_nvrtc_device *made,
                         kiln_error *error)
 {
@@ -94,8 +105,8 @@ static kiln_status fill(const kiln_nvrtc_device_params *params, kiln_nvrtc_devic
     if (status == KILN_OK) {
         status = kilni_nvrtc_open(params->nvrtc, &made->nvrtc, error);
     }
-    if (status == KILN_OK && kilni_nvrtc_watch_functions(&made->nvrtc) == KILN_OK) {
-        status = kilni_nvrtc_known_reads_new(&made->known);
+    if (status == KILN_OK) {
+        status = watch(made);
     }
     return status == KILN_OK && params->context ? use_context(made, params->context, error)
                                                 : status;

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the ops are given, and what they make.
+ * What the ops are given.
  */
 #pragma once
 
 #include <kiln/nvrtc.h>
 
-#include "base/text.h"
 #include "device/nvrtc/driver.h"
 #include "device/nvrtc/functions.h"
 #include "device/nvrtc/known_reads.h"
-#include "device/nvrtc/outputs.h"
+#include "device/nvrtc/watched_library.h"
 
 struct kiln_nvrtc_device {
     kilni_nvrtc_functions nvrtc;
@@ -21,16 +20,6 @@ struct kiln_nvrtc_device {
     char **header_names;
     char **headers;
     char **variables;               /* NULL-ended */
-    kilni_nvrtc_known_reads *known; /* NULL: NVRTC can't be watched */
+    kilni_nvrtc_watched *watched;   /* NULL: NVRTC can't be watched */
+    kilni_nvrtc_known_reads *known; /* where it can */
 };
-
-/* A program of the ops'. */
-typedef struct kilni_nvrtc_built {
-    kilni_text device; /* what compiled it, for people */
-    kilni_text reads;  /* for kilni_nvrtc_reads_hold */
-    const char *why;   /* why it can't be kept, static text; NULL: it can */
-    kilni_text encoded, code;
-    kilni_nvrtc_outputs outputs; /* of these two */
-    kilni_cuda_library_handle library;
-    kilni_cuda_module_handle module; /* one of both, or none */
-} kilni_nvrtc_built;

@@ -2,6 +2,8 @@
 #include "device/nvrtc/known_reads.h"
 
 #include <pthread.h>
+#include <search.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,26 +12,58 @@
 
 typedef struct known_program {
     kiln_digest digest;
-    uint64_t generation;
-    char *reads; /* of the last compilation; NULL: none was yet in this generation */
+    uint64_t revision;
+    uint64_t mark; /* another each time somebody is told the revision while there are no reads */
+    char *reads;   /* of the last compilation; NULL: none was yet in this revision */
     size_t size;
     const char *why;
+    kiln_entry *aside;
+    struct known_program *older, *newer;
 } known_program;
 
 struct kilni_nvrtc_known_reads {
     /* Guards the rest; not held while files are read. */
     pthread_mutex_t lock;
-    known_program *programs; /* none ever leaves: its generation would be given again */
-    size_t count, capacity;
+    void *tree; /* of known_program, by digest */
+    known_program *oldest, *newest;
+    size_t bytes, bytes_max;
 };
 
-kiln_status kilni_nvrtc_known_reads_new(kilni_nvrtc_known_reads **ret_known)
+static uint64_t next_number(void)
+{
+    static _Atomic uint64_t last; /* only its value counts: relaxed */
+    return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const known_program *first = a, *second = b;
+    return memcmp(&first->digest, &second->digest, sizeof first->digest);
+}
+
+static size_t bytes_of(const known_program *program)
+{
+    return sizeof *program + program->size;
+}
+
+/* ---- life ---- */
+
+static void free_program(void *program)
+{
+    known_program *ending = program;
+    kiln_entry_release(&ending->aside);
+    free(ending->reads);
+    free(ending);
+}
+
+kiln_status kilni_nvrtc_known_reads_new(size_t bytes_max, kilni_nvrtc_known_reads **ret_known)
 {
     kilni_nvrtc_known_reads *known = calloc(1, sizeof *known);
     if (!known || pthread_mutex_init(&known->lock, NULL) != 0) {
         free(known);
         return KILN_E_NO_MEMORY;
     }
+    known->bytes_max = bytes_max;
     *ret_known = known;
     return KILN_OK;
 }
@@ -41,147 +75,252 @@ void kilni_nvrtc_known_reads_free(kilni_nvrtc_known_reads **known)
         return;
     }
     *known = NULL;
-    for (size_t i = 0; i < ending->count; i++) {
-        free(ending->programs[i].reads);
-    }
-    free(ending->programs);
+    tdestroy(ending->tree, free_program);
     pthread_mutex_destroy(&ending->lock);
     free(ending);
 }
 
 /* ---- with the lock held ---- */
 
-static known_program *find_locked(const kilni_nvrtc_known_reads *known, const kiln_digest *digest)
+static void leave_list(kilni_nvrtc_known_reads *known, known_program *program)
 {
-    for (size_t i = 0; i < known->count; i++) {
-        if (memcmp(&known->programs[i].digest, digest, sizeof *digest) == 0) {
-            return &known->programs[i];
-        }
-    }
-    return NULL;
+    *(program->older ? &program->older->newer : &known->oldest) = program->newer;
+    *(program->newer ? &program->newer->older : &known->newest) = program->older;
 }
 
-static known_program *add_locked(kilni_nvrtc_known_reads *known, const kiln_digest *digest)
+static void become_newest(kilni_nvrtc_known_reads *known, known_program *program)
 {
-    if (known->count == known->capacity) {
-        const size_t capacity = known->capacity ? 2 * known->capacity : 16;
-        known_program *grown = realloc(known->programs, capacity * sizeof *grown);
-        if (!grown) {
-            return NULL;
-        }
-        known->programs = grown;
-        known->capacity = capacity;
+    program->older = known->newest;
+    program->newer = NULL;
+    *(known->newest ? &known->newest->newer : &known->oldest) = program;
+    known->newest = program;
+}
+
+static known_program *add(kilni_nvrtc_known_reads *known, const kiln_digest *digest)
+{
+    known_program *added = calloc(1, sizeof *added);
+    if (!added) {
+        return NULL;
     }
-    known_program *added = &known->programs[known->count++];
-    *added = (known_program){.digest = *digest};
+    *added = (known_program){.digest = *digest, .revision = next_number(), .mark = next_number()};
+    if (!tsearch(added, &known->tree, compare)) {
+        free(added);
+        return NULL;
+    }
+    known->bytes += bytes_of(added);
+    become_newest(known, added);
     return added;
 }
 
-static void forget_reads(known_program *program)
+/* NULL: no memory. */
+static known_program *find_or_add(kilni_nvrtc_known_reads *known, const kiln_digest *digest)
 {
+    const known_program wanted = {.digest = *digest};
+    known_program **found = tfind(&wanted, &known->tree, compare);
+    if (!found) {
+        return add(known, digest);
+    }
+    leave_list(known, *found);
+    become_newest(known, *found);
+    return *found;
+}
+
+/* All but the newest may go. */
+static void forget_oldest(kilni_nvrtc_known_reads *known)
+{
+    while (known->bytes > known->bytes_max && known->oldest != known->newest) {
+        known_program *oldest = known->oldest;
+        known->bytes -= bytes_of(oldest);
+        leave_list(known, oldest);
+        tdelete(oldest, &known->tree, compare);
+        free_program(oldest);
+    }
+}
+
+static void set_bytes(kilni_nvrtc_known_reads *known, known_program *program, char *reads,
+                      size_t size)
+{
+    known->bytes -= program->size;
+    known->bytes += size;
     free(program->reads);
-    program->reads = NULL;
-    program->size = 0;
-    program->why = NULL;
+    program->reads = reads;
+    program->size = size;
 }
 
-static void begin_generation(known_program *program)
+static void begin_revision(kilni_nvrtc_known_reads *known, known_program *program)
 {
-    forget_reads(program);
-    program->generation++;
+    set_bytes(known, program, NULL, 0);
+    program->why = NULL;
+    program->revision = next_number();
 }
 
-static kiln_status set_reads(known_program *program, kiln_bytes reads, const char *why)
+static bool has_reads(const known_program *program, kiln_bytes reads)
+{
+    return program->reads && program->size == reads.size &&
+           memcmp(program->reads, reads.data, reads.size) == 0;
+}
+
+/* Others than it has. Whoever was told the revision while it had none is right to have been. */
+static kiln_status set_reads(kilni_nvrtc_known_reads *known, known_program *program,
+                             kiln_bytes reads)
 {
     char *copy = reads.size > 0 ? malloc(reads.size) : NULL;
+    if (!copy || program->reads) {
+        begin_revision(known, program);
+    }
     if (!copy) {
-        begin_generation(program);
-        program->why = why;
         return reads.size > 0 ? KILN_E_NO_MEMORY : KILN_OK;
     }
     memcpy(copy, reads.data, reads.size);
-    if (program->reads) {
-        begin_generation(program);
-    }
-    program->reads = copy;
-    program->size = reads.size;
-    program->why = why;
+    set_bytes(known, program, copy, reads.size);
+    forget_oldest(known);
     return KILN_OK;
 }
 
+/* ---- asking ---- */
+
 /* What is known now, with a copy of the reads for a look without the lock. */
-static kiln_status snapshot(kilni_nvrtc_known_reads *known, const kiln_digest *digest,
-                            known_program *ret_snapshot)
+static kiln_status look_up(kilni_nvrtc_known_reads *known, const kiln_digest *digest,
+                           known_program *ret_now)
 {
-    kiln_status status = KILN_OK;
-    *ret_snapshot = (known_program){0};
     pthread_mutex_lock(&known->lock);
-    const known_program *found = find_locked(known, digest);
+    known_program *found = find_or_add(known, digest);
+    kiln_status status = found ? KILN_OK : KILN_E_NO_MEMORY;
     if (found) {
-        *ret_snapshot = *found;
-        ret_snapshot->reads = found->reads ? malloc(found->size) : NULL;
-        if (ret_snapshot->reads) {
-            memcpy(ret_snapshot->reads, found->reads, found->size);
+        *ret_now = *found;
+        ret_now->reads = found->reads ? malloc(found->size) : NULL;
+        if (ret_now->reads) {
+            memcpy(ret_now->reads, found->reads, found->size);
         } else if (found->reads) {
             status = KILN_E_NO_MEMORY;
+        } else {
+            found->mark = next_number();
         }
+        forget_oldest(known);
     }
     pthread_mutex_unlock(&known->lock);
     return status;
 }
 
-/* The reads of a generation don't hold any more; another thread may have seen that before. */
-static uint64_t leave_generation(kilni_nvrtc_known_reads *known, const kiln_digest *digest,
-                                 uint64_t generation)
+/* The reads of a revision don't hold any more; another thread may have seen that before. */
+static kiln_status leave_revision(kilni_nvrtc_known_reads *known, const kiln_digest *digest,
+                                  uint64_t revision)
 {
     pthread_mutex_lock(&known->lock);
-    known_program *found = find_locked(known, digest);
-    if (found->generation == generation) {
-        begin_generation(found);
+    known_program *found = find_or_add(known, digest);
+    if (found && found->revision == revision) {
+        begin_revision(known, found);
     }
-    generation = found->generation;
     pthread_mutex_unlock(&known->lock);
-    return generation;
+    return found ? KILN_OK : KILN_E_NO_MEMORY;
 }
 
-/* ---- the interface ---- */
-
-kiln_status kilni_nvrtc_known_reads_ask(kilni_nvrtc_known_reads *known, const kiln_digest *program,
-                                        uint64_t *ret_generation, const char **ret_why)
+/* KILN_MISS: the files are others than they were, so that the revision is one that is yet to be
+ * asked for. */
+static kiln_status ask_once(kilni_nvrtc_known_reads *known, const kiln_digest *program,
+                            known_program *ret_now)
 {
-    known_program now;
-    kiln_status status = snapshot(known, program, &now);
-    if (status == KILN_OK && now.reads) {
-        status = kilni_nvrtc_reads_hold((kiln_bytes){now.reads, now.size}, NULL, NULL);
+    kiln_status status = look_up(known, program, ret_now);
+    if (status == KILN_OK && ret_now->reads) {
+        status = kilni_nvrtc_reads_hold((kiln_bytes){ret_now->reads, ret_now->size}, NULL, NULL);
+        free(ret_now->reads);
     }
     if (status == KILN_MISS) {
-        now.generation = leave_generation(known, program, now.generation);
-        now.why = NULL;
-        status = KILN_OK;
+        const kiln_status left = leave_revision(known, program, ret_now->revision);
+        status = left == KILN_OK ? status : left;
     }
-    free(now.reads);
+    return status;
+}
+
+kiln_status kilni_nvrtc_known_reads_ask(kilni_nvrtc_known_reads *known, const kiln_digest *program,
+                                        uint64_t *ret_revision, const char **ret_why)
+{
+    known_program now;
+    kiln_status status;
+    do {
+        status = ask_once(known, program, &now);
+    } while (status == KILN_MISS);
     if (status == KILN_OK && now.why) {
         *ret_why = now.why;
         return KILN_E_UNSUPPORTED;
     }
     if (status == KILN_OK) {
-        *ret_generation = now.generation;
+        *ret_revision = now.revision;
     }
     return status;
 }
+
+/* ---- telling ---- */
 
 kiln_status kilni_nvrtc_known_reads_set(kilni_nvrtc_known_reads *known, const kiln_digest *program,
                                         kiln_bytes reads, const char *why)
 {
     pthread_mutex_lock(&known->lock);
-    known_program *found = find_locked(known, program);
-    const bool is_known = found && found->reads && found->size == reads.size &&
-                          memcmp(found->reads, reads.data, reads.size) == 0;
-    kiln_status status = KILN_OK;
-    if (!is_known) {
-        found = found ? found : add_locked(known, program);
-        status = found ? set_reads(found, reads, why) : KILN_E_NO_MEMORY;
+    known_program *found = find_or_add(known, program);
+    kiln_status status = found ? KILN_OK : KILN_E_NO_MEMORY;
+    if (found && !has_reads(found, reads)) {
+        status = set_reads(known, found, reads);
+    }
+    if (found) {
+        found->why = why;
     }
     pthread_mutex_unlock(&known->lock);
     return status;
+}
+
+kiln_status kilni_nvrtc_known_reads_begin_look(kilni_nvrtc_known_reads *known,
+                                               const kiln_digest *program, uint64_t *ret_mark)
+{
+    pthread_mutex_lock(&known->lock);
+    const known_program *found = find_or_add(known, program);
+    if (found) {
+        *ret_mark = found->mark;
+    }
+    pthread_mutex_unlock(&known->lock);
+    return found ? KILN_OK : KILN_E_NO_MEMORY;
+}
+
+kiln_status kilni_nvrtc_known_reads_found(kilni_nvrtc_known_reads *known,
+                                          const kiln_digest *program, uint64_t mark,
+                                          kiln_bytes reads)
+{
+    pthread_mutex_lock(&known->lock);
+    known_program *found = find_or_add(known, program);
+    kiln_status status = found ? KILN_OK : KILN_E_NO_MEMORY;
+    if (found && !has_reads(found, reads)) {
+        const bool is_seen_by_all = !found->reads && found->mark == mark;
+        status = set_reads(known, found, reads);
+        found->why = NULL;
+        status = status == KILN_OK && !is_seen_by_all ? KILN_BUSY : status;
+    }
+    pthread_mutex_unlock(&known->lock);
+    return status;
+}
+
+/* ---- what was set aside ---- */
+
+static kiln_entry *swap_aside(kilni_nvrtc_known_reads *known, const kiln_digest *program,
+                              kiln_entry *entry)
+{
+    pthread_mutex_lock(&known->lock);
+    known_program *found = find_or_add(known, program);
+    kiln_entry *before = found ? found->aside : entry;
+    if (found) {
+        found->aside = entry;
+    }
+    pthread_mutex_unlock(&known->lock);
+    return before;
+}
+
+void kilni_nvrtc_known_reads_set_aside(kilni_nvrtc_known_reads *known, const kiln_digest *program,
+                                       const kiln_entry *entry)
+{
+    kiln_entry *before = swap_aside(known, program, kiln_entry_retain(entry));
+    kiln_entry_release(&before);
+}
+
+kiln_entry *kilni_nvrtc_known_reads_take_aside(kilni_nvrtc_known_reads *known,
+                                               const kiln_digest *program)
+{
+    return swap_aside(known, program, NULL);
 }

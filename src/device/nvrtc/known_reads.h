@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What programs of a device read when NVRTC compiled them last in this process: by this a program
- * is told from the same one with other files.
+ * in memory is told from the same one of other files.
  *
- * A program has a generation, which goes into its key. As long as what was read is as it was, that
- * stays; otherwise it becomes one that was never given before. So no key stands for two states of
- * the files: who compiles asks again afterwards, and keeps nothing where the generation is another
- * by then.
+ * A program has a revision. As long as what it read is as it was, that stays; then it is a number
+ * that was never given before, in the whole process. So no revision stands for two states of the
+ * files: who compiles asks again afterwards, and shares nothing where it is another by then.
  */
 #pragma once
 
@@ -16,22 +15,50 @@
 
 typedef struct kilni_nvrtc_known_reads kilni_nvrtc_known_reads;
 
-kiln_status kilni_nvrtc_known_reads_new(kilni_nvrtc_known_reads **ret_known);
+/* @bytes_max  about so much is remembered: programs that nobody has asked for for the longest time
+ *             are forgotten, and met as new ones
+ * Returns KILN_OK; KILN_E_NO_MEMORY. */
+kiln_status kilni_nvrtc_known_reads_new(size_t bytes_max, kilni_nvrtc_known_reads **ret_known);
 void kilni_nvrtc_known_reads_free(kilni_nvrtc_known_reads **known);
 
-/* The generation of a program, by all that decides it but its files; 0 where it was not met.
+/* The revision of a program.
  *
+ * @program  digest of all that decides it but its files
  * @ret_why  [out] with KILN_E_UNSUPPORTED, static text
- * Returns KILN_OK; KILN_E_UNSUPPORTED: what was compiled of these files can't be kept;
+ * Returns KILN_OK; KILN_E_UNSUPPORTED: what is compiled of these files can't be kept;
  * KILN_E_NO_MEMORY. Threads: any. Blocks: on reading. */
 kiln_status kilni_nvrtc_known_reads_ask(kilni_nvrtc_known_reads *known, const kiln_digest *program,
-                                        uint64_t *ret_generation, const char **ret_why);
+                                        uint64_t *ret_revision, const char **ret_why);
 
-/* A compilation of the program ended, or what one left was found.
+/* A compilation of the program ended.
  *
  * @reads  for kilni_nvrtc_reads_hold; copied; empty: they can't be told, or changed meanwhile
  * @why    why what was compiled can't be kept, static text; NULL: it can
- * Returns KILN_OK; KILN_E_NO_MEMORY: then the generation is another. Threads: any. Blocks: never.
- */
+ * Returns KILN_OK; KILN_E_NO_MEMORY: then the revision is another. Threads: any. Blocks: never. */
 kiln_status kilni_nvrtc_known_reads_set(kilni_nvrtc_known_reads *known, const kiln_digest *program,
                                         kiln_bytes reads, const char *why);
+
+/* Around a look at what an entry says that the program read, for kilni_nvrtc_known_reads_found.
+ *
+ * @ret_mark  [out] who was told what until now
+ * Returns KILN_OK; KILN_E_NO_MEMORY. Threads: any. Blocks: never. */
+kiln_status kilni_nvrtc_known_reads_begin_look(kilni_nvrtc_known_reads *known,
+                                               const kiln_digest *program, uint64_t *ret_mark);
+
+/* The reads of an entry were as they had been.
+ *
+ * Returns KILN_OK; KILN_BUSY: meanwhile somebody was told a revision who did not see the same: look
+ * again, since the files may have changed in between; KILN_E_NO_MEMORY. Threads: any. Blocks:
+ * never. */
+kiln_status kilni_nvrtc_known_reads_found(kilni_nvrtc_known_reads *known,
+                                          const kiln_digest *program, uint64_t mark,
+                                          kiln_bytes reads);
+
+/* Sets an entry aside whose files are others now: what is compiled next is stored in its place, and
+ * takes its results along. Retained; one for each program. Threads: any. Blocks: never. */
+void kilni_nvrtc_known_reads_set_aside(kilni_nvrtc_known_reads *known, const kiln_digest *program,
+                                       const kiln_entry *entry);
+
+/* Takes it back; NULL: there is none. kiln_entry_release by the caller. */
+kiln_entry *kilni_nvrtc_known_reads_take_aside(kilni_nvrtc_known_reads *known,
+                                               const kiln_digest *program);

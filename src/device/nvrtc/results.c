@@ -34,27 +34,6 @@ static kiln_status append_result(const kilni_nvrtc_stored *result, kilni_text *a
                : status;
 }
 
-kiln_status kilni_nvrtc_results_encode(const kilni_nvrtc_results *results, kilni_text *ret_answers,
-                                       kilni_text *ret_payload)
-{
-    kilni_text answers = {0}, payload = {0};
-    kiln_status status = kilni_nvrtc_append_number(&answers, RESULTS_VERSION, 4);
-    if (status == KILN_OK) {
-        status = kilni_nvrtc_append_number(&answers, results->count, 4);
-    }
-    for (size_t i = 0; i < results->count && status == KILN_OK; i++) {
-        status = append_result(&results->items[i], &answers, &payload);
-    }
-    if (status != KILN_OK) {
-        kilni_text_done(&answers);
-        kilni_text_done(&payload);
-        return status;
-    }
-    *ret_answers = answers;
-    *ret_payload = payload;
-    return KILN_OK;
-}
-
 static kiln_bytes read_part(kilni_byte_reader *reader, uint64_t size)
 {
     const unsigned char *bytes = kilni_read_bytes(reader, size);
@@ -93,8 +72,54 @@ kiln_status kilni_nvrtc_results_decode(const kiln_entry *entry, kilni_nvrtc_resu
     return KILN_OK;
 }
 
+/* ---- several results ---- */
+
+static bool are_equal(kiln_bytes a, kiln_bytes b)
+{
+    return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
+}
+
+static void collect(const kilni_nvrtc_stored *made, const kiln_entry *earlier,
+                    kilni_nvrtc_results *ret_results)
+{
+    kilni_nvrtc_results found = {0};
+    if (earlier && kilni_nvrtc_results_decode(earlier, &found) != KILN_OK) {
+        found.count = 0;
+    }
+    ret_results->items[0] = *made;
+    ret_results->count = 1;
+    for (size_t i = 0; i < found.count && ret_results->count < KILNI_NVRTC_RESULTS_MAX; i++) {
+        if (!are_equal(found.items[i].reads, made->reads)) {
+            ret_results->items[ret_results->count++] = found.items[i];
+        }
+    }
+}
+
+kiln_status kilni_nvrtc_results_encode(const kilni_nvrtc_stored *made, const kiln_entry *earlier,
+                                       kilni_text *ret_answers, kilni_text *ret_payload)
+{
+    kilni_nvrtc_results results;
+    kilni_text answers = {0}, payload = {0};
+    collect(made, earlier, &results);
+    kiln_status status = kilni_nvrtc_append_number(&answers, RESULTS_VERSION, 4);
+    if (status == KILN_OK) {
+        status = kilni_nvrtc_append_number(&answers, results.count, 4);
+    }
+    for (size_t i = 0; i < results.count && status == KILN_OK; i++) {
+        status = append_result(&results.items[i], &answers, &payload);
+    }
+    if (status != KILN_OK) {
+        kilni_text_done(&answers);
+        kilni_text_done(&payload);
+        return status;
+    }
+    *ret_answers = answers;
+    *ret_payload = payload;
+    return KILN_OK;
+}
+
 kiln_status kilni_nvrtc_results_find(const kiln_entry *entry, const char *name,
-                                     kilni_nvrtc_outputs *ret_outputs, const char **ret_changed)
+                                     kilni_nvrtc_stored *ret_result, const char **ret_changed)
 {
     kilni_nvrtc_results results;
     kiln_status status = kilni_nvrtc_results_decode(entry, &results);
@@ -103,26 +128,23 @@ kiln_status kilni_nvrtc_results_find(const kiln_entry *entry, const char *name,
     }
     status = KILN_MISS;
     for (size_t i = 0; i < results.count && status == KILN_MISS; i++) {
-        const kilni_nvrtc_stored *result = &results.items[i];
-        status = kilni_nvrtc_reads_hold(result->reads, name, i == 0 ? ret_changed : NULL);
+        status = kilni_nvrtc_reads_hold(results.items[i].reads, name, i == 0 ? ret_changed : NULL);
         if (status == KILN_OK) {
-            status = kilni_nvrtc_outputs_decode(result->outputs, result->code, name, ret_outputs);
+            *ret_result = results.items[i];
         }
     }
     return status;
 }
 
-/* The device ops' have such a key too, but no version of results: a count of answers stands there,
- * which is more than one. */
-static bool has_results(const kiln_entry *entry)
+/* ---- for people ---- */
+
+static bool is_of_nvrtc(const kiln_entry *entry)
 {
-    const kiln_bytes answers = kiln_entry_answers(entry);
-    kilni_byte_reader reader = {.at = answers.data, .left = answers.size};
     const kiln_key *key = kiln_entry_key(entry);
     kiln_key_part part;
     for (size_t i = 0; kiln_key_part_at(key, i, &part) == KILN_OK; i++) {
         if (strcmp(part.name, "nvrtc.version") == 0) {
-            return kilni_read_u32(&reader) == RESULTS_VERSION;
+            return true;
         }
     }
     return false;
@@ -135,7 +157,7 @@ kiln_status kiln_nvrtc_each_read(const kiln_entry *entry, size_t result,
     if (!entry || !visit) {
         return KILN_E_INVALID;
     }
-    if (!has_results(entry)) {
+    if (!is_of_nvrtc(entry)) {
         return KILN_E_UNSUPPORTED;
     }
     const kiln_status status = kilni_nvrtc_results_decode(entry, &results);

@@ -8,7 +8,7 @@
 #include <kiln/entry.h>
 #include <kiln/status.h>
 
-#include "device/nvrtc/outputs.h"
+#include "base/text.h"
 
 /* So many are kept, the newest first. */
 enum { KILNI_NVRTC_RESULTS_MAX = 4 };
@@ -25,20 +25,23 @@ typedef struct kilni_nvrtc_results {
     size_t count;
 } kilni_nvrtc_results;
 
-/* Makes the two parts of an entry: the payload is the codes, one after another, so that a tool that
- * shows it shows the newest first.
+/* Makes the two parts of an entry: of the result that was made now, and of those of an earlier
+ * entry but the ones of the same files, and the oldest. The payload is the codes, one after
+ * another, so that a tool that shows it shows the newest first.
  *
+ * @earlier  NULL: none; one that can't be read counts as none
  * Returns KILN_OK; KILN_E_NO_MEMORY. kilni_text_done by the caller. */
-kiln_status kilni_nvrtc_results_encode(const kilni_nvrtc_results *results, kilni_text *ret_answers,
-                                       kilni_text *ret_payload);
+kiln_status kilni_nvrtc_results_encode(const kilni_nvrtc_stored *made, const kiln_entry *earlier,
+                                       kilni_text *ret_answers, kilni_text *ret_payload);
 
 /* Takes an entry apart, which has to live as long as the results. KILN_OK; KILN_E_CORRUPT. */
 kiln_status kilni_nvrtc_results_decode(const kiln_entry *entry, kilni_nvrtc_results *ret_results);
 
-/* Looks for a result whose files are as they were, and decodes it.
+/* Looks for a result whose files are as they were.
  *
  * @name         of the program; may be NULL
- * @ret_changed  [out] as kilni_nvrtc_reads_hold, of the newest result; lives as long as the entry
+ * @ret_result   [out] lives as long as the entry, as what it points to
+ * @ret_changed  [out] as kilni_nvrtc_reads_hold, of the newest result; may be NULL
  * Returns KILN_OK; KILN_MISS: none is; KILN_E_CORRUPT; KILN_E_NO_MEMORY. Blocks: on reading. */
 kiln_status kilni_nvrtc_results_find(const kiln_entry *entry, const char *name,
-                                     kilni_nvrtc_outputs *ret_outputs, const char **ret_changed);
+                                     kilni_nvrtc_stored *ret_result, const char **ret_changed);

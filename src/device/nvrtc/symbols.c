@@ -102,21 +102,25 @@ void *symbols_find(const struct link_map *map, const char *name)
 }
 
 /* How the loader has mapped what is there: an object's headers come first in it. */
-static int protection_of(const struct link_map *map, uintptr_t address)
+int symbols_protection(const struct link_map *map, uintptr_t address)
 {
     const ElfW(Ehdr) *head = to_pointer(map->l_addr);
     const ElfW(Phdr) *segments = to_pointer(map->l_addr + head->e_phoff);
     const size_t count = bare_begins_with((const char *)head->e_ident, ELFMAG) ? head->e_phnum : 0;
+    int protection = PROT_READ, is_closed = 0;
     for (size_t i = 0; i < count; i++) {
         const uintptr_t begin = map->l_addr + segments[i].p_vaddr;
-        if (segments[i].p_type == PT_LOAD && address >= begin &&
-            address - begin < segments[i].p_memsz) {
-            const ElfW(Word) flags = segments[i].p_flags;
-            return (flags & PF_R ? PROT_READ : 0) | (flags & PF_W ? PROT_WRITE : 0) |
-                   (flags & PF_X ? PROT_EXEC : 0);
+        const ElfW(Word) flags = segments[i].p_flags;
+        if (address < begin || address - begin >= segments[i].p_memsz) {
+            continue;
         }
+        if (segments[i].p_type == PT_LOAD) {
+            protection = (flags & PF_R ? PROT_READ : 0) | (flags & PF_W ? PROT_WRITE : 0) |
+                         (flags & PF_X ? PROT_EXEC : 0);
+        }
+        is_closed |= segments[i].p_type == PT_GNU_RELRO;
     }
-    return PROT_READ;
+    return is_closed ? protection & ~PROT_WRITE : protection;
 }
 
 /* Changes how the pages of the table are mapped. Returns 1, or 0 where that is not allowed. */
@@ -134,7 +138,7 @@ static int protect(const symbols *of, int protection)
 
 int symbols_replace(const symbols *of, symbols_pick_fn pick, void *user)
 {
-    const int protection = protection_of(of->map, (uintptr_t)of->entries);
+    const int protection = symbols_protection(of->map, (uintptr_t)of->entries);
     if (!protect(of, PROT_READ | PROT_WRITE)) {
         return 0;
     }

@@ -6,6 +6,7 @@
 
 #include <link.h>
 #include <stddef.h>
+#include <stdint.h>
 
 typedef struct symbols {
     const struct link_map *map;
@@ -23,6 +24,9 @@ const char *symbols_function(const symbols *of, size_t index);
 
 /* Where that function is. */
 void *symbols_address(const symbols *of, size_t index);
+
+/* How the loader has mapped what is there: PROT_READ and the like. */
+int symbols_protection(const struct link_map *map, uintptr_t address);
 
 /* A function by its name; NULL where the object defines none. */
 void *symbols_find(const struct link_map *map, const char *name);

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "device/nvrtc/build.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "device/nvrtc/context.h"
+#include "device/nvrtc/description.h"
+#include "device/nvrtc/request.h"
+#include "device/nvrtc/watch.h"
+
+/* ---- compiling ---- */
+
+/* Only what the source itself is to blame for is an answer for all who ask. */
+static kiln_status status_of_compilation(int result)
+{
+    switch (result) {
+    case KILNI_NVRTC_SUCCESS:
+        return KILN_OK;
+    case KILNI_NVRTC_OUT_OF_MEMORY:
+        return KILN_E_RESOURCES;
+    case KILNI_NVRTC_INVALID_OPTION:
+    case KILNI_NVRTC_COMPILATION:
+        return KILN_E_BUILD;
+    default:
+        return KILN_E_IO;
+    }
+}
+
+static char *copy_log(const kilni_nvrtc_functions *nvrtc, kilni_nvrtc_program program)
+{
+    size_t size = 0;
+    nvrtc->size[KILNI_NVRTC_LOG](program, &size);
+    char *log = calloc(1, size + 1);
+    if (log && size > 0) {
+        nvrtc->get[KILNI_NVRTC_LOG](program, log);
+    }
+    return log;
+}
+
+static kiln_status compile(const kiln_nvrtc_device *d, const kilni_nvrtc_inputs *inputs,
+                           kilni_nvrtc_program program, char **ret_log)
+{
+    int result = KILNI_NVRTC_SUCCESS;
+    for (size_t i = 0; i < inputs->expression_count && result == KILNI_NVRTC_SUCCESS; i++) {
+        result = d->nvrtc.add_name(program, inputs->expressions[i]);
+    }
+    if (result == KILNI_NVRTC_SUCCESS) {
+        result = d->nvrtc.compile(program, (int)inputs->option_count, inputs->options);
+    }
+    const kiln_status status = status_of_compilation(result);
+    if (status != KILN_OK) {
+        *ret_log = copy_log(&d->nvrtc, program);
+    }
+    return status;
+}
+
+/* Compiles and takes what NVRTC answers, which is all that is needed of it then. */
+static kiln_status compile_and_take(const kiln_nvrtc_device *d, const kilni_nvrtc_inputs *inputs,
+                                    kilni_nvrtc_built *built, char **ret_log)
+{
+    kilni_nvrtc_program program = NULL;
+    bool moves = false;
+    kiln_status status = status_of_compilation(
+        d->nvrtc.create(&program, inputs->source, inputs->name, (int)inputs->header_count,
+                        inputs->headers, inputs->header_names));
+    if (status != KILN_OK) {
+        return status;
+    }
+    status = compile(d, inputs, program, ret_log);
+    if (status == KILN_OK) {
+        status = kilni_nvrtc_outputs_take(&d->nvrtc, program, inputs->name, false,
+                                          inputs->expression_count, inputs->expressions,
+                                          &built->encoded, &built->code, &moves);
+    }
+    d->nvrtc.destroy(&program);
+    return status == KILN_OK ? kilni_nvrtc_built_decode(built) : status;
+}
+
+/* ---- what it reads ---- */
+
+/* What the next who asks is to know, also where nothing came of the compilation. */
+static kiln_status settle_reads(const kiln_nvrtc_device *d, kilni_nvrtc_request *r,
+                                kilni_nvrtc_reads *reads, kilni_nvrtc_built *built)
+{
+    kiln_status status =
+        kilni_nvrtc_reads_finish(reads, false, &r->words, &built->reads, &built->why);
+    const bool changed = status == KILN_MISS;
+    if (status == KILN_OK && kilni_clock_words_tell_time(&r->words)) {
+        built->why = "__DATE__, __TIME__ or the like";
+    }
+    if (status == KILN_E_NO_MEMORY || !d->known || !r->key) {
+        return status == KILN_E_NO_MEMORY ? status : KILN_OK;
+    }
+    const kiln_digest program = kiln_key_digest(r->key);
+    built->aside = kilni_nvrtc_known_reads_take_aside(d->known, &program);
+    return kilni_nvrtc_known_reads_set(d->known, &program,
+                                       (kiln_bytes){built->reads.bytes, built->reads.length},
+                                       changed ? NULL : built->why);
+}
+
+static kiln_status compile_watched(const kiln_nvrtc_device *d, const kilni_nvrtc_request *r,
+                                   kilni_nvrtc_reads *reads, kilni_nvrtc_built *built,
+                                   char **ret_log)
+{
+    if (!d->known) {
+        return compile_and_take(d, &r->inputs, built, ret_log);
+    }
+    kilni_nvrtc_watch watch;
+    kiln_status status = kilni_nvrtc_watch_begin(&watch, d->watched, reads);
+    if (status == KILN_OK) {
+        status = compile_and_take(d, &r->inputs, built, ret_log);
+        kilni_nvrtc_watch_end(&watch);
+    }
+    return status;
+}
+
+static kiln_status compile_request(const kiln_nvrtc_device *d, kilni_nvrtc_request *r,
+                                   kilni_nvrtc_built *built, char **ret_log)
+{
+    kilni_nvrtc_reads *reads = NULL;
+    kiln_status status = kilni_nvrtc_reads_new(KILNI_NVRTC_NO_NAME, &reads);
+    if (status != KILN_OK) {
+        return status;
+    }
+    status = compile_watched(d, r, reads, built, ret_log);
+    const kiln_status settled = settle_reads(d, r, reads, built);
+    kilni_nvrtc_reads_free(&reads);
+    return status == KILN_OK ? settled : status;
+}
+
+/* ---- the interface ---- */
+
+static kiln_status build_request(const kiln_nvrtc_device *d, kilni_nvrtc_request *r,
+                                 kilni_nvrtc_built *built, char **ret_log)
+{
+    kiln_status status =
+        kilni_nvrtc_describe_device(&d->nvrtc, r->options.items, r->options.count, &built->device);
+    if (status == KILN_OK) {
+        status = compile_request(d, r, built, ret_log);
+    }
+    if (status == KILN_OK) {
+        status = kilni_nvrtc_context_load(d, built);
+    }
+    /* Code for another device than this: the options say so. */
+    return status == KILN_E_REFUSED ? KILN_E_BUILD : status;
+}
+
+kiln_status kilni_nvrtc_build(const kiln_nvrtc_device *device, const kiln_program_source *source,
+                              kilni_nvrtc_built **ret_built, char **ret_log)
+{
+    kilni_nvrtc_request r;
+    kilni_nvrtc_built *built = calloc(1, sizeof *built);
+    if (!built) {
+        return KILN_E_NO_MEMORY;
+    }
+    kiln_status status = kilni_nvrtc_request_begin(device, source, &r, NULL);
+    if (status == KILN_OK) {
+        status = build_request(device, &r, built, ret_log);
+    }
+    kilni_nvrtc_request_done(&r);
+    if (status != KILN_OK) {
+        kilni_nvrtc_built_free(device, built);
+        return status;
+    }
+    *ret_built = built;
+    return KILN_OK;
+}

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "device/nvrtc/calls.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "device/nvrtc/watch.h"
+
+static void looks_at(const char *path)
+{
+    kilni_nvrtc_watch_tell(kilni_nvrtc_reads_note, path);
+}
+
+static void spoils(const char *why)
+{
+    kilni_nvrtc_watch_tell(kilni_nvrtc_reads_spoil, why);
+}
+
+/* ---- what stands in their places ---- */
+
+static void opens(int folder, const char *path, int flags)
+{
+    const int is_relative = folder != AT_FDCWD && path && *path != '/';
+    if ((flags & O_ACCMODE) != O_RDONLY || (flags & (O_CREAT | O_TRUNC)) || is_relative) {
+        spoils("a file is written, or opened in a way that can't be followed");
+    } else {
+        looks_at(path);
+    }
+}
+
+static int has_mode(int flags)
+{
+    return (flags & O_CREAT) || (flags & O_TMPFILE) == O_TMPFILE;
+}
+
+static int observed_open(const char *path, int flags, ...)
+{
+    va_list arguments;
+    va_start(arguments, flags);
+    const mode_t mode = has_mode(flags) ? va_arg(arguments, mode_t) : 0;
+    va_end(arguments);
+    opens(AT_FDCWD, path, flags);
+    return open(path, flags, mode);
+}
+
+static int observed_openat(int folder, const char *path, int flags, ...)
+{
+    va_list arguments;
+    va_start(arguments, flags);
+    const mode_t mode = has_mode(flags) ? va_arg(arguments, mode_t) : 0;
+    va_end(arguments);
+    opens(folder, path, flags);
+    return openat(folder, path, flags, mode);
+}
+
+static FILE *observed_fopen(const char *path, const char *mode)
+{
+    if (strpbrk(mode, "wa+")) {
+        spoils("a file is written");
+    } else {
+        looks_at(path);
+    }
+    return fopen(path, mode);
+}
+
+static FILE *observed_freopen(const char *path, const char *mode, FILE *file)
+{
+    spoils("a stream is opened anew");
+    return freopen(path, mode, file);
+}
+
+/* NVRTC asks each time whether PWD leads to the working directory, which it spells like that then.
+ * Where a result may say it, both are in its key; all others are as good with another PWD. What it
+ * includes it looks at by opening it too, so that a file of that path is noted. */
+static int asks_how_folder_is_spelled(const char *path)
+{
+    const char *spelled = getenv("PWD");
+    return path && spelled && strcmp(path, spelled) == 0;
+}
+
+static int observed_stat(const char *path, struct stat *facts)
+{
+    if (!asks_how_folder_is_spelled(path)) {
+        looks_at(path);
+    }
+    return stat(path, facts);
+}
+
+static int observed_lstat(const char *path, struct stat *facts)
+{
+    looks_at(path);
+    kilni_nvrtc_watch_tell(kilni_nvrtc_reads_note_link, path);
+    return lstat(path, facts);
+}
+
+/* As the C library's headers called them until version 2.33. */
+static int observed_xstat(int version, const char *path, struct stat *facts)
+{
+    (void)version;
+    return observed_stat(path, facts);
+}
+
+static int observed_lxstat(int version, const char *path, struct stat *facts)
+{
+    (void)version;
+    return observed_lstat(path, facts);
+}
+
+static int observed_access(const char *path, int mode)
+{
+    looks_at(path);
+    return access(path, mode);
+}
+
+static int observed_statfs(const char *path, struct statfs *facts)
+{
+    looks_at(path);
+    return statfs(path, facts);
+}
+
+static ssize_t observed_readlink(const char *path, char *buffer, size_t size)
+{
+    kilni_nvrtc_watch_tell(kilni_nvrtc_reads_note_link, path);
+    return readlink(path, buffer, size);
+}
+
+static char *observed_realpath(const char *path, char *resolved)
+{
+    kilni_nvrtc_watch_tell(kilni_nvrtc_reads_note_real_path, path);
+    return realpath(path, resolved);
+}
+
+static DIR *observed_opendir(const char *path)
+{
+    spoils("a folder is read");
+    return opendir(path);
+}
+
+static int observed_mkdir(const char *path, mode_t mode)
+{
+    spoils("a folder is made");
+    return mkdir(path, mode);
+}
+
+static int observed_unlink(const char *path)
+{
+    spoils("a file is removed");
+    return unlink(path);
+}
+
+static int observed_rmdir(const char *path)
+{
+    spoils("a folder is removed");
+    return rmdir(path);
+}
+
+static int observed_remove(const char *path)
+{
+    spoils("a file is removed");
+    return remove(path);
+}
+
+static int observed_link(const char *from, const char *to)
+{
+    spoils("a file gets another name");
+    return link(from, to);
+}
+
+static int observed_symlink(const char *target, const char *path)
+{
+    spoils("a link is made");
+    return symlink(target, path);
+}
+
+/* Relative paths are others from there on. */
+static int observed_chdir(const char *path)
+{
+    spoils("the working directory changes");
+    return chdir(path);
+}
+
+static int observed_rename(const char *from, const char *to)
+{
+    spoils("a file is renamed");
+    return rename(from, to);
+}
+
+static pid_t observed_fork(void)
+{
+    spoils("a process is started");
+    return fork();
+}
+
+static int observed_system(const char *command)
+{
+    spoils("a process is started");
+    return system(command); /* NOLINT: NVRTC's own call */
+}
+
+static FILE *observed_popen(const char *command, const char *mode)
+{
+    spoils("a process is started");
+    return popen(command, mode); /* NOLINT: NVRTC's own call */
+}
+
+/* Those that are about threads read nothing. */
+static int is_about_threads(long number)
+{
+    return number == SYS_futex || number == SYS_gettid || number == SYS_sched_getaffinity ||
+           number == SYS_getcpu || number == SYS_membarrier;
+}
+
+static long observed_syscall(long number, long a, long b, long c, long d, long e, long f)
+{
+    if (!is_about_threads(number)) {
+        spoils("a system call that can't be followed");
+    }
+    return syscall(number, a, b, c, d, e, f);
+}
+
+/* ---- which there are ---- */
+
+static const struct {
+    const char *name;
+    void *function;
+} observed[] = {
+    {"open", (void *)observed_open},         {"open64", (void *)observed_open},
+    {"openat", (void *)observed_openat},     {"openat64", (void *)observed_openat},
+    {"fopen", (void *)observed_fopen},       {"fopen64", (void *)observed_fopen},
+    {"freopen", (void *)observed_freopen},   {"freopen64", (void *)observed_freopen},
+    {"stat", (void *)observed_stat},         {"stat64", (void *)observed_stat},
+    {"lstat", (void *)observed_lstat},       {"lstat64", (void *)observed_lstat},
+    {"__xstat", (void *)observed_xstat},     {"__xstat64", (void *)observed_xstat},
+    {"__lxstat", (void *)observed_lxstat},   {"__lxstat64", (void *)observed_lxstat},
+    {"access", (void *)observed_access},     {"statfs", (void *)observed_statfs},
+    {"statfs64", (void *)observed_statfs},   {"readlink", (void *)observed_readlink},
+    {"realpath", (void *)observed_realpath}, {"opendir", (void *)observed_opendir},
+    {"mkdir", (void *)observed_mkdir},       {"unlink", (void *)observed_unlink},
+    {"rename", (void *)observed_rename},     {"rmdir", (void *)observed_rmdir},
+    {"remove", (void *)observed_remove},     {"link", (void *)observed_link},
+    {"symlink", (void *)observed_symlink},   {"chdir", (void *)observed_chdir},
+    {"fork", (void *)observed_fork},         {"system", (void *)observed_system},
+    {"popen", (void *)observed_popen},       {"syscall", (void *)observed_syscall},
+};
+
+/* What a later libnvrtc may look at files by, and none that is known does. */
+static const char *const unobserved[] = {
+    "__fxstatat",     "__fxstatat64",   "__open64_2",
+    "__openat64_2",   "__open_2",       "__openat_2",
+    "__realpath_chk", "__readlink_chk", "canonicalize_file_name",
+    "creat",          "creat64",        "dlmopen",
+    "eaccess",        "euidaccess",     "faccessat",
+    "fchdir",         "fdopendir",      "fstatat",
+    "fstatat64",      "fts_open",       "ftw",
+    "glob",           "glob64",         "mkdirat",
+    "mkstemp",        "nftw",           "openat2",
+    "posix_spawn",    "posix_spawnp",   "readlinkat",
+    "renameat",       "renameat2",      "scandir",
+    "scandir64",      "statvfs",        "statvfs64",
+    "statx",          "unlinkat",       "vfork"};
+
+void *kilni_nvrtc_call_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof observed / sizeof *observed; i++) {
+        if (strcmp(name, observed[i].name) == 0) {
+            return observed[i].function;
+        }
+    }
+    return NULL;
+}
+
+int kilni_nvrtc_call_is_unknown(const char *name)
+{
+    for (size_t i = 0; i < sizeof unobserved / sizeof *unobserved; i++) {
+        if (strcmp(name, unobserved[i]) == 0) {
+            return 1;
+        }
+    }
+    return 0;
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "device/nvrtc/stored.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/nvrtc/context.h"
+#include "device/nvrtc/reads.h"
+#include "device/nvrtc/request.h"
+#include "device/nvrtc/results.h"
+
+/* ---- capturing ---- */
+
+static kiln_status describe_for_people(const kilni_nvrtc_built *built, kiln_capture *captured)
+{
+    const kiln_bytes *log = &built->outputs.answers[KILNI_NVRTC_LOG].bytes;
+    captured->device = strdup(built->device.bytes);
+    captured->log = log->size > 0 ? strndup(log->data, log->size) : strdup("");
+    return captured->device && captured->log ? KILN_OK : KILN_E_NO_MEMORY;
+}
+
+static kiln_status encode(const kilni_nvrtc_built *built, kiln_capture *captured)
+{
+    const kilni_nvrtc_stored made = {.reads = {built->reads.bytes, built->reads.length},
+                                     .outputs = {built->encoded.bytes, built->encoded.length},
+                                     .code = {built->code.bytes, built->code.length}};
+    kilni_text answers = {0}, payload = {0};
+    const kiln_status status = kilni_nvrtc_results_encode(&made, built->aside, &answers, &payload);
+    *captured = (kiln_capture){.answers = answers.bytes,
+                               .answers_size = answers.length,
+                               .payload = payload.bytes,
+                               .payload_size = payload.length};
+    return status;
+}
+
+kiln_status kilni_nvrtc_capture(const kilni_nvrtc_built *built, kiln_capture *ret_capture)
+{
+    kiln_capture captured = {0};
+    if (built->why) {
+        return KILN_E_UNSUPPORTED;
+    }
+    kiln_status status = encode(built, &captured);
+    if (status == KILN_OK) {
+        status = describe_for_people(built, &captured);
+    }
+    if (status != KILN_OK) {
+        kiln_capture_done(&captured);
+        return status;
+    }
+    *ret_capture = captured;
+    return KILN_OK;
+}
+
+/* ---- loading ---- */
+
+/* Looks for the result of the files as they are, which is what the next who asks is to know of
+ * them. */
+static kiln_status find_noted(const kiln_nvrtc_device *d, const kiln_digest *program,
+                              const kiln_entry *entry, kilni_nvrtc_stored *ret_result)
+{
+    uint64_t mark;
+    kiln_status status = kilni_nvrtc_known_reads_begin_look(d->known, program, &mark);
+    if (status == KILN_OK) {
+        status = kilni_nvrtc_results_find(entry, KILNI_NVRTC_NO_NAME, ret_result, NULL);
+    }
+    if (status == KILN_OK) {
+        status = kilni_nvrtc_known_reads_found(d->known, program, mark, ret_result->reads);
+    }
+    if (status == KILN_BUSY) {
+        status = kilni_nvrtc_reads_hold(ret_result->reads, KILNI_NVRTC_NO_NAME, NULL);
+    }
+    if (status == KILN_MISS) {
+        kilni_nvrtc_known_reads_set_aside(d->known, program, entry);
+    }
+    return status;
+}
+
+/* KILN_MISS also where something has changed by which the program has no key any more. */
+static kiln_status find(const kiln_nvrtc_device *d, const kilni_nvrtc_request *r,
+                        const kiln_entry *entry, kilni_nvrtc_stored *ret_result)
+{
+    kiln_status status = KILN_MISS;
+    if (!d->known) {
+        status = kilni_nvrtc_results_find(entry, KILNI_NVRTC_NO_NAME, ret_result, NULL);
+    } else if (r->key) {
+        const kiln_digest program = kiln_key_digest(r->key);
+        status = find_noted(d, &program, entry, ret_result);
+    }
+    return status;
+}
+
+static kiln_status copy_bytes(kiln_bytes from, kilni_text *to)
+{
+    return kilni_text_append_bytes(to, from.data, from.size);
+}
+
+static kiln_status copy(const kilni_nvrtc_stored *found, const kiln_entry *entry,
+                        kilni_nvrtc_built *built)
+{
+    kiln_status status = kilni_text_append(&built->device, kiln_entry_provenance(entry).device);
+    if (status == KILN_OK) {
+        status = copy_bytes(found->reads, &built->reads);
+    }
+    if (status == KILN_OK) {
+        status = copy_bytes(found->outputs, &built->encoded);
+    }
+    return status == KILN_OK ? copy_bytes(found->code, &built->code) : status;
+}
+
+static kiln_status load_request(const kiln_nvrtc_device *d, const kilni_nvrtc_request *r,
+                                const kiln_entry *entry, kilni_nvrtc_built *built)
+{
+    kilni_nvrtc_stored found;
+    kiln_status status = find(d, r, entry, &found);
+    if (status == KILN_OK) {
+        status = copy(&found, entry, built);
+    }
+    if (status == KILN_OK) {
+        status = kilni_nvrtc_built_decode(built);
+    }
+    if (status == KILN_OK) {
+        status = kilni_nvrtc_context_load(d, built);
+    }
+    return status == KILN_E_CORRUPT ? KILN_E_REFUSED : status;
+}
+
+kiln_status kilni_nvrtc_load(const kiln_nvrtc_device *device, const kiln_program_source *source,
+                             const kiln_entry *entry, kilni_nvrtc_built **ret_built)
+{
+    kilni_nvrtc_request r;
+    kilni_nvrtc_built *built = calloc(1, sizeof *built);
+    if (!built) {
+        return KILN_E_NO_MEMORY;
+    }
+    kiln_status status = kilni_nvrtc_request_begin(device, source, &r, NULL);
+    if (status == KILN_OK) {
+        status = load_request(device, &r, entry, built);
+    }
+    kilni_nvrtc_request_done(&r);
+    if (status != KILN_OK) {
+        kilni_nvrtc_built_free(device, built);
+        return status;
+    }
+    *ret_built = built;
+    return KILN_OK;
+}

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "device/nvrtc/watched_library.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "device/nvrtc/calls.h"
+#include "device/nvrtc/symbols.h"
+
+/* Where such a library finds one of the functions that it calls. */
+typedef struct place {
+    uintptr_t slot;
+    const char *name; /* the library's own text */
+    void *function;   /* that is to be there */
+    int protection;   /* of its page */
+} place;
+
+/* Kept for as long as the process lives, as the library is. */
+struct kilni_nvrtc_watched {
+    const struct link_map *map;
+    kilni_nvrtc_watched *next;
+    /* How often places were found to lead elsewhere and were taken back. take_back adds before it
+     * writes a place, which is a release; are_taken reads that with acquire, so that who sees the
+     * place as it is to be, and asks for the number then, sees it grown. */
+    _Atomic uint64_t taken_back;
+    size_t count;
+    place places[];
+};
+
+/* Guards the list of libraries and how their pages are mapped. The loader is asked for nothing
+ * while it is held: who has the loader's lock may be about to fork. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static kilni_nvrtc_watched *libraries;
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+static void after_fork(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+static pthread_once_t once_registered = PTHREAD_ONCE_INIT;
+static int is_registered;
+
+static void register_forks(void)
+{
+    is_registered = pthread_atfork(before_fork, after_fork, after_fork) == 0;
+}
+
+/* ---- places ---- */
+
+static int is_taken(const place *p)
+{
+    void *const *slot = (void *const *)p->slot; /* NOLINT: where the loader put it */
+    return __atomic_load_n(slot, __ATOMIC_ACQUIRE) == p->function;
+}
+
+static int are_taken(const kilni_nvrtc_watched *library)
+{
+    for (size_t i = 0; i < library->count; i++) {
+        if (!is_taken(&library->places[i])) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* ---- whose a function is ---- */
+
+static const struct link_map *map_of(const void *address)
+{
+    Dl_info unused;
+    struct link_map *map = NULL;
+    return address && dladdr1(address, &unused, (void **)&map, RTLD_DL_LINKMAP) ? map : NULL;
+}
+
+/* Whether the place may be taken: it leads to a function of that name, or into the library itself,
+ * where the loader has yet to look for it. Otherwise somebody else has taken it. */
+static int is_free(const struct link_map *map, const place *p)
+{
+    void *const *slot = (void *const *)p->slot; /* NOLINT: where the loader put it */
+    const void *address = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
+    const struct link_map *owner = map_of(address);
+    return !address || address == p->function || owner == map ||
+           (owner && symbols_find(owner, p->name) != NULL);
+}
+
+static int are_free(const kilni_nvrtc_watched *library)
+{
+    for (size_t i = 0; i < library->count; i++) {
+        if (!is_free(library->map, &library->places[i])) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+/* ---- taking them ---- */
+
+/* The loader may have made the place read-only, once it was filled. */
+static int take_place(const place *p)
+{
+    const uintptr_t page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
+    void *page = (void *)(p->slot & ~(page_size - 1)); /* NOLINT: where the loader put it */
+    void **slot = (void **)p->slot;                    /* NOLINT */
+    if (mprotect(page, page_size, PROT_READ | PROT_WRITE) != 0) {
+        return 0;
+    }
+    __atomic_store_n(slot, p->function, __ATOMIC_RELEASE);
+    return (p->protection & PROT_WRITE) || mprotect(page, page_size, p->protection) == 0;
+}
+
+/* With the lock of the libraries held. */
+static int take_places(const kilni_nvrtc_watched *library)
+{
+    for (size_t i = 0; i < library->count; i++) {
+        if (!is_taken(&library->places[i]) && !take_place(&library->places[i])) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
+static kiln_status take_back(kilni_nvrtc_watched *library)
+{
+    if (!are_free(library)) {
+        return KILN_E_UNSUPPORTED;
+    }
+    pthread_mutex_lock(&lock);
+    atomic_fetch_add_explicit(&library->taken_back, 1, memory_order_release);
+    const int is_done = take_places(library);
+    pthread_mutex_unlock(&lock);
+    return is_done ? KILN_OK : KILN_E_UNSUPPORTED;
+}
+
+/* ---- finding them ---- */
+
+#if defined(__x86_64__)
+enum { SLOT_OF_CALL = R_X86_64_JUMP_SLOT, SLOT_OF_DATA = R_X86_64_GLOB_DAT, SLOT = R_X86_64_64 };
+#elif defined(__aarch64__)
+enum {
+    SLOT_OF_CALL = R_AARCH64_JUMP_SLOT,
+    SLOT_OF_DATA = R_AARCH64_GLOB_DAT,
+    SLOT = R_AARCH64_ABS64
+};
+#endif
+
+/* Places of a library that the loader fills with addresses of others' functions. */
+typedef struct relocations {
+    const ElfW(Rela) * items;
+    size_t count;
+} relocations;
+
+static relocations relocations_of(const struct link_map *map, ElfW(Sxword) table_tag,
+                                  ElfW(Sxword) size_tag)
+{
+    relocations of = {0};
+    for (const ElfW(Dyn) *entry = map->l_ld; entry->d_tag != DT_NULL; entry++) {
+        if (entry->d_tag == table_tag) {
+            const uintptr_t at = entry->d_un.d_ptr;
+            const uintptr_t address = at < map->l_addr ? map->l_addr + at : at;
+            of.items = (const ElfW(Rela) *)address; /* NOLINT: where the loader put it */
+        } else if (entry->d_tag == size_tag) {
+            of.count = entry->d_un.d_val / sizeof(ElfW(Rela));
+        }
+    }
+    return of.items ? of : (relocations){0};
+}
+
+/* Appends those of one table; with no room they are counted alone. */
+static void collect_from(const symbols *of, relocations table, kilni_nvrtc_watched *library,
+                         size_t room)
+{
+    for (size_t i = 0; i < table.count; i++) {
+        const ElfW(Rela) *item = &table.items[i];
+        const unsigned long type = ELF64_R_TYPE(item->r_info);
+        const unsigned long symbol = ELF64_R_SYM(item->r_info);
+        if ((type != SLOT_OF_CALL && type != SLOT_OF_DATA && type != SLOT) || symbol == 0 ||
+            of->entries[symbol].st_shndx != SHN_UNDEF) {
+            continue;
+        }
+        const char *name = of->names + of->entries[symbol].st_name;
+        void *function = kilni_nvrtc_call_find(name);
+        const uintptr_t slot = of->map->l_addr + item->r_offset;
+        if (function && library->count < room) {
+            library->places[library->count] =
+                (place){slot, name, function, symbols_protection(of->map, slot)};
+        }
+        library->count += function != NULL;
+    }
+}
+
+static void collect(const symbols *of, kilni_nvrtc_watched *library, size_t room)
+{
+    library->count = 0;
+    collect_from(of, relocations_of(of->map, DT_JMPREL, DT_PLTRELSZ), library, room);
+    collect_from(of, relocations_of(of->map, DT_RELA, DT_RELASZ), library, room);
+}
+
+static kiln_status find_places(const symbols *of, kilni_nvrtc_watched **ret_library)
+{
+    kilni_nvrtc_watched counted = {0};
+    collect(of, &counted, 0);
+    /* A library that opens no files by these functions opens them by others. */
+    if (counted.count == 0) {
+        return KILN_E_UNSUPPORTED;
+    }
+    kilni_nvrtc_watched *made = calloc(1, sizeof *made + counted.count * sizeof *made->places);
+    if (!made) {
+        return KILN_E_NO_MEMORY;
+    }
+    made->map = of->map;
+    collect(of, made, counted.count);
+    *ret_library = made;
+    return KILN_OK;
+}
+
+static int calls_unknown(const symbols *of)
+{
+    for (size_t i = 1; i < of->count; i++) {
+        if (of->entries[i].st_shndx == SHN_UNDEF &&
+            kilni_nvrtc_call_is_unknown(of->names + of->entries[i].st_name)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* ---- putting the functions in place ---- */
+
+/* For as long as the process lives. A program itself always is. */
+static int keep_loaded(const struct link_map *map)
+{
+    if (!map || !map->l_name || map->l_name[0] == '\0') {
+        return map != NULL;
+    }
+    void *handle = dlopen(map->l_name, RTLD_NOLOAD | RTLD_NODELETE | RTLD_LAZY);
+    if (!handle) {
+        dlerror(); /* no other reader's affair */
+    }
+    return handle != NULL;
+}
+
+/* With the lock of the libraries held. */
+static kilni_nvrtc_watched *find_locked(const struct link_map *map)
+{
+    kilni_nvrtc_watched *found = libraries;
+    while (found && found->map != map) {
+        found = found->next;
+    }
+    return found;
+}
+
+static kilni_nvrtc_watched *find_library(const struct link_map *map)
+{
+    pthread_mutex_lock(&lock);
+    kilni_nvrtc_watched *found = find_locked(map);
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+/* Takes @made's places, unless another thread has: then that one's is the library. */
+static kiln_status add_library(kilni_nvrtc_watched *made, kilni_nvrtc_watched **ret_library)
+{
+    kiln_status status = KILN_OK;
+    pthread_mutex_lock(&lock);
+    kilni_nvrtc_watched *library = find_locked(made->map);
+    if (!library && take_places(made)) {
+        made->next = libraries;
+        libraries = library = made;
+        made = NULL;
+    }
+    pthread_mutex_unlock(&lock);
+    free(made);
+    if (library) {
+        *ret_library = library;
+    } else {
+        status = KILN_E_UNSUPPORTED;
+    }
+    return status;
+}
+
+static kiln_status watch_new(const struct link_map *map, kilni_nvrtc_watched **ret_library)
+{
+    symbols of;
+    kilni_nvrtc_watched *made;
+    const struct link_map *ours = map_of((const void *)(uintptr_t)&libraries); /* NOLINT */
+    pthread_once(&once_registered, register_forks);
+    if (!is_registered || !keep_loaded(ours) || !keep_loaded(map) || !symbols_of(map, &of) ||
+        calls_unknown(&of)) {
+        return KILN_E_UNSUPPORTED;
+    }
+    const kiln_status status = find_places(&of, &made);
+    if (status != KILN_OK) {
+        return status;
+    }
+    if (!are_free(made)) {
+        free(made);
+        return KILN_E_UNSUPPORTED;
+    }
+    return add_library(made, ret_library);
+}
+
+/* ---- the interface ---- */
+
+kiln_status kilni_nvrtc_watched_find(const struct link_map *map, kilni_nvrtc_watched **ret_library)
+{
+    kilni_nvrtc_watched *known = find_library(map);
+    if (!known) {
+        return watch_new(map, ret_library);
+    }
+    *ret_library = known;
+    return KILN_OK;
+}
+
+kiln_status kilni_nvrtc_watched_find_by_functions(const kilni_nvrtc_functions *nvrtc,
+                                                  kilni_nvrtc_watched **ret_library)
+{
+    void *address;
+    memcpy(&address, &nvrtc->compile, sizeof address);
+    const struct link_map *map = map_of(address);
+    /* Where a layer stands in for NVRTC, it is not NVRTC that is asked. */
+    return map && symbols_find(map, "nvrtcCompileProgram") == address
+               ? kilni_nvrtc_watched_find(map, ret_library)
+               : KILN_E_UNSUPPORTED;
+}
+
+/* The mark is taken first: what is taken back from then on makes it another. */
+kiln_status kilni_nvrtc_watched_take(kilni_nvrtc_watched *library, uint64_t *ret_mark)
+{
+    for (;;) {
+        const uint64_t mark = atomic_load_explicit(&library->taken_back, memory_order_acquire);
+        if (are_taken(library)) {
+            *ret_mark = mark;
+            return KILN_OK;
+        }
+        const kiln_status status = take_back(library);
+        if (status != KILN_OK) {
+            return status;
+        }
+    }
+}
+
+int kilni_nvrtc_watched_was_whole(const kilni_nvrtc_watched *library, uint64_t mark)
+{
+    return are_taken(library) &&
+           atomic_load_explicit(&library->taken_back, memory_order_acquire) == mark;
+}

@@ -1,0 +1,582 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * NVRTC's device ops, without a GPU, over the libnvrtc that the arguments name: a stand-in, or the
+ * real one.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <kiln/nvrtc.h>
+
+#include "device/nvrtc/built.h"
+#include "support/failing_malloc.h"
+#include "support/nvrtc_scene.h"
+
+static const char *library;
+static const char *unwatched_library; /* NULL: none */
+
+static const char source_text[] = "template <typename T> __global__ void f(T *x) { *x = VALUE; }\n";
+
+static kiln_program_source source_of(const char *text, const char *options)
+{
+    return (kiln_program_source){.struct_size = sizeof(kiln_program_source),
+                                 .form = KILN_SOURCE_TEXT,
+                                 .code = {text, strlen(text)},
+                                 .options = options};
+}
+
+static kiln_nvrtc_device *new_device_of(const char *path)
+{
+    static const char *const names[] = {"given.h"}, *const headers[] = {"#define GIVEN 1\n"};
+    const kiln_nvrtc_device_params params = {.struct_size = sizeof params,
+                                             .nvrtc = path,
+                                             .header_count = 1,
+                                             .header_names = names,
+                                             .headers = headers};
+    kiln_nvrtc_device *device = NULL;
+    kiln_error error = {.struct_size = sizeof error};
+    if (kiln_nvrtc_device_new(&params, &device, &error) != KILN_OK) {
+        fail_msg("%s", error.text);
+    }
+    return device;
+}
+
+/* ---- a program's way ---- */
+
+static kiln_nvrtc_device *new_device(void)
+{
+    return new_device_of(library);
+}
+
+static void assert_program(void *program)
+{
+    kiln_bytes ptx = {0};
+    const char *name = NULL;
+    assert_int_equal(kiln_nvrtc_get_output(program, KILN_NVRTC_PTX, &ptx), KILN_OK);
+    assert_true(ptx.size > 1 && ((const char *)ptx.data)[ptx.size - 1] == '\0');
+    assert_int_equal(kiln_nvrtc_get_lowered_name(program, "f<int>", &name), KILN_OK);
+    assert_int_equal(strncmp(name, "_Z", 2), 0);
+    assert_int_equal(kiln_nvrtc_get_lowered_name(program, "g<int>", &name), KILN_MISS);
+    assert_int_equal(kiln_nvrtc_get_output(program, 99, &ptx), KILN_E_INVALID);
+    assert_int_equal(kiln_nvrtc_get_output(NULL, 0, &ptx), KILN_E_INVALID);
+}
+
+static void assert_compiled_for(const kiln_capture *captured, const char *architecture)
+{
+    int major, minor, length = 0;
+    assert_int_equal(sscanf(captured->device, "NVRTC %d.%d%n", &major, &minor, &length), 2);
+    assert_string_equal(captured->device + length, architecture);
+}
+
+/* Builds, captures, loads what was captured, and captures that. */
+static kiln_status round_trip(kiln_nvrtc_device *device, const char *options,
+                              const char *architecture)
+{
+    const kiln_device_ops *ops = kiln_nvrtc_ops();
+    const kiln_program_source source = source_of(source_text, options);
+    kiln_capture captured = {0};
+    void *program = NULL, *found = NULL;
+    char *log = NULL;
+    kiln_entry *entry = NULL;
+    kiln_status status = ops->build(device, &source, &program, &log);
+    if (status == KILN_OK) {
+        assert_program(program);
+        status = ops->capture(device, program, &captured);
+    }
+    if (status == KILN_OK) {
+        assert_compiled_for(&captured, architecture);
+        entry = new_entry_of(captured.device, (kiln_bytes){captured.answers, captured.answers_size},
+                             (kiln_bytes){captured.payload, captured.payload_size});
+        status = ops->load(device, &source, entry, &found);
+    }
+    if (status == KILN_OK) {
+        kiln_capture_done(&captured);
+        status = ops->capture(device, found, &captured);
+    }
+    if (status == KILN_OK) {
+        assert_compiled_for(&captured, architecture);
+    }
+    if (status == KILN_OK) {
+        kiln_bytes a = {0}, b = {0};
+        void *kernel = NULL;
+        assert_program(found);
+        assert_int_equal(kiln_nvrtc_get_output(program, KILN_NVRTC_PTX, &a), KILN_OK);
+        assert_int_equal(kiln_nvrtc_get_output(found, KILN_NVRTC_PTX, &b), KILN_OK);
+        assert_int_equal(a.size, b.size);
+        assert_memory_equal(a.data, b.data, b.size);
+        assert_int_equal(ops->kernel(device, found, "f<int>", &kernel), KILN_E_UNSUPPORTED);
+    }
+    kiln_capture_done(&captured);
+    kiln_entry_release(&entry);
+    free(log);
+    if (program) {
+        ops->release_program(device, program);
+    }
+    if (found) {
+        ops->release_program(device, found);
+    }
+    return status;
+}
+
+#define OPTIONS "-DVALUE=3 --kiln-name-expression=f<int>"
+
+/* ---- keys ---- */
+
+static kiln_status describe(kiln_nvrtc_device *device, const char *text, const char *options,
+                            kiln_key **ret_key)
+{
+    const kiln_program_source source = source_of(text, options);
+    kiln_error error = {.struct_size = sizeof error};
+    kiln_key_builder *builder = NULL;
+    kiln_status status = kiln_key_builder_new(&builder);
+    if (status == KILN_OK) {
+        status = kiln_nvrtc_ops()->identity(device, builder);
+    }
+    if (status == KILN_OK) {
+        status = kiln_nvrtc_ops()->describe(device, &source, builder, &error);
+        assert_true(status != KILN_E_UNSUPPORTED || error.text[0] != '\0');
+    }
+    if (status == KILN_OK) {
+        status = kiln_key_builder_finish(builder, ret_key);
+    }
+    kiln_key_builder_free(&builder);
+    return status;
+}
+
+static kiln_digest digest_of(kiln_nvrtc_device *device, const char *text, const char *options)
+{
+    kiln_key *key = NULL;
+    assert_int_equal(describe(device, text, options, &key), KILN_OK);
+    const kiln_digest digest = kiln_key_digest(key);
+    kiln_key_release(&key);
+    return digest;
+}
+
+static void test_keys(void **state)
+{
+    (void)state;
+    kiln_nvrtc_device *device = new_device();
+    const char *text = "#include \"a.h\"\n#include \"given.h\"\n";
+    const kiln_digest first = digest_of(device, text, "-I.");
+    kiln_digest other = digest_of(device, text, "-I.");
+    assert_memory_equal(&first, &other, sizeof first);
+    other = digest_of(device, text, "-I. -DA");
+    assert_memory_not_equal(&first, &other, sizeof first);
+    other = digest_of(device, text, "-I. --kiln-name-expression=f<int>");
+    assert_memory_not_equal(&first, &other, sizeof first);
+    write_file("a.h", "#define VALUE 1\n");
+    other = digest_of(device, text, "-I.");
+    assert_memory_equal(&first, &other, sizeof first);
+
+    kiln_key *key = NULL;
+    assert_int_equal(describe(device, "__TIME__", NULL, &key), KILN_E_UNSUPPORTED);
+    assert_int_equal(describe(device, "x", "--time=-", &key), KILN_E_UNSUPPORTED);
+    assert_int_equal(describe(device, "x", "-D\"", &key), KILN_E_UNSUPPORTED);
+    kiln_nvrtc_device_free(&device);
+    assert_null(device);
+}
+
+/* Where NVRTC can't be watched, the key has what is included, as far as that can be told. */
+static void test_keys_where_nvrtc_is_not_watched(void **state)
+{
+    (void)state;
+    if (!unwatched_library) {
+        skip();
+    }
+    kiln_nvrtc_device *device = new_device_of(unwatched_library);
+    const char *text = "#include \"a.h\"\n#include \"given.h\"\n";
+    const kiln_program_source source = source_of(text, "-I.");
+    uint64_t revision = 0;
+    write_file("a.h", "#define VALUE 1\n");
+    const kiln_digest first = digest_of(device, text, "-I.");
+    write_file("a.h", "#define VALUE 2\n");
+    kiln_digest other = digest_of(device, text, "-I.");
+    assert_memory_not_equal(&first, &other, sizeof first);
+    write_file("a.h", "#define VALUE 1\n");
+    other = digest_of(device, text, "-I.");
+    assert_memory_equal(&first, &other, sizeof first);
+    assert_int_equal(kiln_nvrtc_ops()->revision(device, &source, &revision, NULL), KILN_OK);
+    assert_int_equal(revision, 0);
+
+    /* ptxas reads its options there; EDG includes it. */
+    static const char *const naming[] = {"--ptxas-options=--options-file=a.h", "-Xptxas -optf=a",
+                                         "-Xptxas --options-file -Xptxas a", "-Xptxas=a",
+                                         "-Xcudafe=--preinclude=a.h"};
+    kiln_key *key = NULL;
+    for (size_t i = 0; i < sizeof naming / sizeof *naming; i++) {
+        assert_int_equal(describe(device, "x", naming[i], &key), KILN_E_UNSUPPORTED);
+    }
+    digest_of(device, "x", "-Xptxas=-v --ptxas-options=-dlcm=ca -Xptxas --maxrregcount=32");
+    assert_int_equal(round_trip(device, OPTIONS, ""), KILN_OK);
+    kiln_nvrtc_device_free(&device);
+}
+
+/* ---- what programs include ---- */
+
+#define INCLUDING "#include \"a.h\"\n__constant__ int value = VALUE;\n"
+
+static kiln_status ask_revision(kiln_nvrtc_device *device, uint64_t *ret_revision)
+{
+    const kiln_program_source source = source_of(INCLUDING, "-I.");
+    kiln_error error = {.struct_size = sizeof error};
+    const kiln_status status = kiln_nvrtc_ops()->revision(device, &source, ret_revision, &error);
+    assert_true(status != KILN_E_UNSUPPORTED || error.text[0] != '\0');
+    return status;
+}
+
+static uint64_t revision_of(kiln_nvrtc_device *device)
+{
+    uint64_t revision = 0;
+    assert_int_equal(ask_revision(device, &revision), KILN_OK);
+    assert_true(revision > 0);
+    return revision;
+}
+
+/* NULL: it fails. */
+static void *build_including(kiln_nvrtc_device *device, kiln_status expected)
+{
+    const kiln_program_source source = source_of(INCLUDING, "-I.");
+    void *program = NULL;
+    char *log = NULL;
+    assert_int_equal(kiln_nvrtc_ops()->build(device, &source, &program, &log), expected);
+    free(log);
+    return program;
+}
+
+static void build_once(kiln_nvrtc_device *device)
+{
+    kiln_nvrtc_ops()->release_program(device, build_including(device, KILN_OK));
+}
+
+/* A revision stands for one state of the files, and is never given again after another. */
+static void test_revisions(void **state)
+{
+    (void)state;
+    kiln_nvrtc_device *device = new_device();
+    write_file("a.h", "#define VALUE 1\n");
+    const uint64_t first = revision_of(device);
+    build_once(device);
+    assert_int_equal(revision_of(device), first);
+    write_file("a.h", "#define VALUE 2\n");
+    const uint64_t second = revision_of(device);
+    assert_int_not_equal(first, second);
+    assert_int_equal(revision_of(device), second);
+    build_once(device);
+    assert_int_equal(revision_of(device), second);
+    write_file("a.h", "#define VALUE 1\n");
+    const uint64_t third = revision_of(device);
+    assert_int_not_equal(third, first);
+    assert_int_not_equal(third, second);
+    kiln_nvrtc_device_free(&device);
+}
+
+/* Who holds on to an earlier one builds of what is there now: the next is another again. */
+static void test_builds_behind_a_revision(void **state)
+{
+    (void)state;
+    kiln_nvrtc_device *device = new_device();
+    write_file("a.h", "#define VALUE 1\n");
+    build_once(device);
+    const uint64_t first = revision_of(device);
+    write_file("a.h", "#define VALUE 2\n");
+    build_once(device);
+    assert_int_not_equal(revision_of(device), first);
+    kiln_nvrtc_device_free(&device);
+}
+
+/* A failure is an answer for these files alone. */
+static void test_failures_of_files(void **state)
+{
+    (void)state;
+    kiln_nvrtc_device *device = new_device();
+    const uint64_t first = revision_of(device);
+    assert_null(build_including(device, KILN_E_BUILD));
+    assert_int_equal(revision_of(device), first);
+    write_file("a.h", "#define VALUE 1\n");
+    assert_int_not_equal(revision_of(device), first);
+    kiln_nvrtc_device_free(&device);
+}
+
+/* Words of time in a header keep all from being kept, until they are gone. */
+static void test_time_in_files(void **state)
+{
+    (void)state;
+    kiln_nvrtc_device *device = new_device();
+    kiln_capture captured = {0};
+    uint64_t revision = 0;
+    write_file("a.h", "#define VALUE sizeof __TIME__\n");
+    void *program = build_including(device, KILN_OK);
+    assert_int_equal(kiln_nvrtc_ops()->capture(device, program, &captured), KILN_E_UNSUPPORTED);
+    kiln_nvrtc_ops()->release_program(device, program);
+    assert_int_equal(ask_revision(device, &revision), KILN_E_UNSUPPORTED);
+    write_file("a.h", "#define VALUE 1\n");
+    revision_of(device);
+    build_once(device);
+    revision_of(device);
+    kiln_nvrtc_device_free(&device);
+}
+
+/* The entry of what is built now. */
+static kiln_entry *build_entry(kiln_nvrtc_device *device)
+{
+    void *program = build_including(device, KILN_OK);
+    kiln_capture captured = {0};
+    assert_int_equal(kiln_nvrtc_ops()->capture(device, program, &captured), KILN_OK);
+    kiln_entry *entry =
+        new_entry_of(captured.device, (kiln_bytes){captured.answers, captured.answers_size},
+                     (kiln_bytes){captured.payload, captured.payload_size});
+    kiln_capture_done(&captured);
+    kiln_nvrtc_ops()->release_program(device, program);
+    return entry;
+}
+
+static kiln_status load_including(kiln_nvrtc_device *device, const kiln_entry *entry)
+{
+    const kiln_program_source source = source_of(INCLUDING, "-I.");
+    void *program = NULL;
+    const kiln_status status = kiln_nvrtc_ops()->load(device, &source, entry, &program);
+    if (program) {
+        kiln_nvrtc_ops()->release_program(device, program);
+    }
+    return status;
+}
+
+/* What was captured is good for the files that it was made from. */
+static void test_entries_of_other_files(void **state)
+{
+    (void)state;
+    kiln_nvrtc_device *device = new_device(), *other = new_device();
+    write_file("a.h", "#define VALUE 1\n");
+    kiln_entry *entry = build_entry(device);
+    const uint64_t first = revision_of(other);
+    write_file("a.h", "#define VALUE 2\n");
+    assert_int_equal(load_including(other, entry), KILN_MISS);
+    assert_int_equal(revision_of(other), first); /* it knows of no files yet */
+    write_file("a.h", "#define VALUE 1\n");
+    assert_int_equal(load_including(other, entry), KILN_OK);
+    /* Between the look and the load somebody asked: it was looked at twice, and is the same. */
+    assert_int_equal(revision_of(other), first);
+    write_file("a.h", "#define VALUE 2\n");
+    assert_int_not_equal(revision_of(other), first);
+    kiln_entry_release(&entry);
+    kiln_nvrtc_device_free(&device);
+    kiln_nvrtc_device_free(&other);
+}
+
+/* What is built in place of an entry takes its results along: each state of the files is found. */
+static void test_entries_of_several_files(void **state)
+{
+    (void)state;
+    kiln_nvrtc_device *device = new_device(), *other = new_device();
+    write_file("a.h", "#define VALUE 1\n");
+    kiln_entry *first = build_entry(device);
+    write_file("a.h", "#define VALUE 2\n");
+    assert_int_equal(load_including(other, first), KILN_MISS);
+    kiln_entry *both = build_entry(other), *alone = build_entry(other);
+    assert_int_equal(load_including(device, both), KILN_OK);
+    assert_int_equal(load_including(device, alone), KILN_OK);
+    write_file("a.h", "#define VALUE 1\n");
+    assert_int_equal(load_including(device, both), KILN_OK);
+    assert_int_equal(load_including(device, alone), KILN_MISS);
+    kiln_entry_release(&first);
+    kiln_entry_release(&both);
+    kiln_entry_release(&alone);
+    kiln_nvrtc_device_free(&device);
+    kiln_nvrtc_device_free(&other);
+}
+
+/* ---- programs ---- */
+
+static void test_programs(void **state)
+{
+    (void)state;
+    kiln_nvrtc_device *device = new_device();
+    assert_int_equal(round_trip(device, OPTIONS, ""), KILN_OK);
+    assert_int_equal(round_trip(device, OPTIONS " -arch sm_80", " sm_80"), KILN_OK);
+    assert_int_equal(round_trip(device, OPTIONS " --gpu-architecture=sm_80", " sm_80"), KILN_OK);
+    assert_int_equal(kiln_nvrtc_ops()->interchangeable(device, device), 1);
+    kiln_nvrtc_device_free(&device);
+}
+
+static void test_failing_build(void **state)
+{
+    (void)state;
+    kiln_nvrtc_device *device = new_device();
+    const kiln_program_source source = source_of("ERROR no C++\n#include \"none.h\"", NULL);
+    void *program = NULL;
+    char *log = NULL;
+    assert_int_equal(kiln_nvrtc_ops()->build(device, &source, &program, &log), KILN_E_BUILD);
+    assert_non_null(log);
+    assert_null(program);
+    free(log);
+
+    kiln_program_source zero = source_of("x", NULL);
+    zero.code.size = 2; /* with its closing zero */
+    log = NULL;
+    assert_int_equal(kiln_nvrtc_ops()->build(device, &zero, &program, &log), KILN_E_BUILD);
+    assert_null(program);
+    assert_null(log);
+    kiln_key_builder *builder = NULL;
+    kiln_error error = {.struct_size = sizeof error};
+    assert_int_equal(kiln_key_builder_new(&builder), KILN_OK);
+    assert_int_equal(kiln_nvrtc_ops()->describe(device, &zero, builder, &error),
+                     KILN_E_UNSUPPORTED);
+    assert_non_null(strstr(error.text, "zero"));
+    kiln_key_builder_free(&builder);
+    kiln_nvrtc_device_free(&device);
+}
+
+static void test_damaged_entry(void **state)
+{
+    (void)state;
+    kiln_nvrtc_device *device = new_device();
+    const kiln_program_source source = source_of(source_text, OPTIONS);
+    kiln_entry *entry = new_entry_of(NULL, (kiln_bytes){"x", 1}, (kiln_bytes){"y", 1});
+    void *found = NULL;
+    assert_int_equal(kiln_nvrtc_ops()->load(device, &source, entry, &found), KILN_E_REFUSED);
+    assert_null(found);
+    kiln_entry_release(&entry);
+    kiln_nvrtc_device_free(&device);
+}
+
+static void test_device_without_nvrtc(void **state)
+{
+    (void)state;
+    const kiln_nvrtc_device_params params = {.struct_size = sizeof params,
+                                             .nvrtc = "/no/such/libnvrtc.so"};
+    kiln_nvrtc_device *device = NULL;
+    kiln_error error = {.struct_size = sizeof error};
+    assert_int_equal(kiln_nvrtc_device_new(&params, &device, &error), KILN_E_UNSUPPORTED);
+    assert_non_null(strstr(error.text, "no NVRTC"));
+    assert_int_equal(kiln_nvrtc_device_new(&params, NULL, NULL), KILN_E_INVALID);
+    const kiln_nvrtc_device_params wrong = {.struct_size = sizeof wrong, .header_count = 1};
+    assert_int_equal(kiln_nvrtc_device_new(&wrong, &device, NULL), KILN_E_INVALID);
+    static const char *const header[] = {"x"}, *const none[] = {NULL};
+    const kiln_nvrtc_device_params without_name = {
+        .struct_size = sizeof wrong, .header_count = 1, .headers = header, .header_names = none};
+    assert_int_equal(kiln_nvrtc_device_new(&without_name, &device, NULL), KILN_E_INVALID);
+    kiln_nvrtc_device_free(&device);
+    kiln_nvrtc_device_free(NULL);
+}
+
+static void test_identity(void **state)
+{
+    (void)state;
+    kiln_nvrtc_device *device = new_device();
+    kiln_key_builder *builder = NULL;
+    kiln_key *key = NULL;
+    assert_int_equal(kiln_key_builder_new(&builder), KILN_OK);
+    assert_int_equal(kiln_nvrtc_ops()->identity(device, builder), KILN_OK);
+    assert_int_equal(kiln_key_builder_finish(builder, &key), KILN_OK);
+    static const char *const names[] = {"nvrtc.version", "nvrtc.library", "nvrtc.builtins"};
+    assert_int_equal(kiln_key_part_count(key), 3);
+    for (size_t i = 0; i < 3; i++) {
+        kiln_key_part part;
+        assert_int_equal(kiln_key_part_at(key, i, &part), KILN_OK);
+        assert_string_equal(part.name, names[i]);
+        assert_true(part.size > 3);
+    }
+    kiln_key_release(&key);
+    kiln_key_builder_free(&builder);
+    kiln_nvrtc_device_free(&device);
+}
+
+/* ---- memory that runs out ---- */
+
+static kiln_nvrtc_device *device_of_faults;
+
+static kiln_status describe_program(void)
+{
+    kiln_key *key = NULL;
+    const kiln_status status = describe(device_of_faults, "#include \"given.h\"\n", "-DA", &key);
+    kiln_key_release(&key);
+    return status;
+}
+
+static kiln_status build_program(void)
+{
+    const kiln_program_source source = source_of(source_text, OPTIONS);
+    void *program = NULL;
+    char *log = NULL;
+    kiln_capture captured = {0};
+    kiln_status status = kiln_nvrtc_ops()->build(device_of_faults, &source, &program, &log);
+    if (status == KILN_OK) {
+        status = kiln_nvrtc_ops()->capture(device_of_faults, program, &captured);
+        kiln_nvrtc_ops()->release_program(device_of_faults, program);
+    }
+    kiln_capture_done(&captured);
+    free(log);
+    return status;
+}
+
+static kiln_status make_device(void)
+{
+    const char *const more[] = {"A*", NULL};
+    const kiln_nvrtc_device_params params = {
+        .struct_size = sizeof params, .nvrtc = library, .architecture = "sm_90", .more = more};
+    kiln_nvrtc_device *device = NULL;
+    const kiln_status status = kiln_nvrtc_device_new(&params, &device, NULL);
+    kiln_nvrtc_device_free(&device);
+    return status;
+}
+
+static void test_memory_runs_out(void **state)
+{
+    (void)state;
+    static kiln_status (*const calls[])(void) = {describe_program, build_program, make_device};
+    device_of_faults = new_device();
+    for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
+        assert_int_equal(calls[i](), KILN_OK);
+        for (size_t n = 1;; n++) {
+            failing_malloc_arm(n);
+            const kiln_status status = calls[i]();
+            if (failing_malloc_disarm() < n) {
+                assert_int_equal(status, KILN_OK);
+                break;
+            }
+            assert_int_equal(status, KILN_E_NO_MEMORY);
+        }
+    }
+    kiln_nvrtc_device_free(&device_of_faults);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        IN_SCRATCH(test_keys),
+        IN_SCRATCH(test_keys_where_nvrtc_is_not_watched),
+        IN_SCRATCH(test_revisions),
+        IN_SCRATCH(test_builds_behind_a_revision),
+        IN_SCRATCH(test_failures_of_files),
+        IN_SCRATCH(test_time_in_files),
+        IN_SCRATCH(test_entries_of_other_files),
+        IN_SCRATCH(test_entries_of_several_files),
+        IN_SCRATCH(test_programs),
+        IN_SCRATCH(test_failing_build),
+        IN_SCRATCH(test_damaged_entry),
+        cmocka_unit_test(test_device_without_nvrtc),
+        cmocka_unit_test(test_identity),
+        IN_SCRATCH(test_memory_runs_out),
+    };
+    if (argc < 2) {
+        fprintf(stderr, "usage: test_nvrtc_ops LIBNVRTC [LIBNVRTC that can't be watched]\n");
+        return 2;
+    }
+    /* Tests work in folders of their own. */
+    char *path = realpath(argv[1], NULL), *unwatched = argc > 2 ? realpath(argv[2], NULL) : NULL;
+    library = path ? path : argv[1];
+    unwatched_library = unwatched;
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    free(path);
+    free(unwatched);
+    return failed;
+}
