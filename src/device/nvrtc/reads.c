@@ -70,38 +70,40 @@ struct kilni_nvrtc_reads {
 /* ---- looking ---- */
 
 /* @told_of  is told what the content says; NULL: nobody */
-static kiln_status look_at_file(const char *path, kilni_nvrtc_reads *told_of, found *ret_found)
+static void see_file(const kilni_file_content *file, kilni_nvrtc_reads *told_of, found *ret_found)
 {
-    kilni_file_content file;
-    const kiln_status status = kilni_file_content_read(path, MAX_FILE_BYTES, &file);
-    if (status != KILN_OK) {
-        return status == KILN_E_NO_MEMORY ? status : KILN_E_UNSUPPORTED;
-    }
     ret_found->what = FOUND_FILE;
-    ret_found->size = file.size;
-    ret_found->device = file.device;
-    ret_found->inode = file.inode;
-    crypto_generichash(ret_found->digest, DIGEST_BYTES, file.bytes, file.size, NULL, 0);
+    ret_found->size = file->size;
+    ret_found->device = file->device;
+    ret_found->inode = file->inode;
+    crypto_generichash(ret_found->digest, DIGEST_BYTES, file->bytes, file->size, NULL, 0);
     if (told_of) {
-        kilni_clock_words_see(&told_of->words, file.bytes, file.size);
-        told_of->name_folder |= kilni_nvrtc_names_folder(told_of->name, file.bytes, file.size);
+        kilni_clock_words_see(&told_of->words, file->bytes, file->size);
+        told_of->name_folder |= kilni_nvrtc_names_folder(told_of->name, file->bytes, file->size);
     }
-    kilni_file_content_done(&file);
-    return KILN_OK;
+}
+
+static int is_folder(const char *path)
+{
+    struct stat facts;
+    return kilni_os()->fstatat(AT_FDCWD, path, &facts, 0) == 0 && S_ISDIR(facts.st_mode);
 }
 
 static kiln_status look_at_content(const char *path, kilni_nvrtc_reads *told_of, found *ret_found)
 {
-    struct stat facts;
-    if (kilni_os()->fstatat(AT_FDCWD, path, &facts, 0) != 0) {
+    kilni_file_content file;
+    const kiln_status status = kilni_file_content_read(path, MAX_FILE_BYTES, &file);
+    if (status == KILN_OK) {
+        see_file(&file, told_of, ret_found);
+        kilni_file_content_done(&file);
+    } else if (status == KILN_MISS) {
         ret_found->what = FOUND_NOTHING;
-        return kilni_status_from_errno(errno) == KILN_MISS ? KILN_OK : KILN_E_UNSUPPORTED;
-    }
-    if (S_ISDIR(facts.st_mode)) {
+    } else if (status == KILN_E_DENIED && is_folder(path)) {
         ret_found->what = FOUND_FOLDER;
-        return KILN_OK;
+    } else {
+        return status == KILN_E_NO_MEMORY ? status : KILN_E_UNSUPPORTED;
     }
-    return look_at_file(path, told_of, ret_found);
+    return KILN_OK;
 }
 
 static kiln_status look_at_link(const char *path, found *ret_found)
