@@ -45,7 +45,8 @@ typedef struct kiln_nvrtc_device_params {
                                 NULL-ended, copied; NULL: none */
 } kiln_nvrtc_device_params;
 
-/* Makes a device for the ops.
+/* Makes a device for the ops. The libnvrtc stays loaded, and is watched from then on, for which
+ * Kiln stays loaded too (docs/nvrtc.md, Device ops).
  *
  * @params      lives for the call; NULL: all defaults
  * @ret_device  [out] to be given back with kiln_nvrtc_device_free
@@ -61,8 +62,9 @@ KILN_API void kiln_nvrtc_device_free(kiln_nvrtc_device **device);
 
 /* The ops that go with it: static. Their programs, which kiln_program_handle gives, are asked by
  * the calls below; their kernels are what cuLaunchKernel takes. NVRTC knows a source as
- * "program.cu", in the working directory. What it reads is watched (docs/nvrtc.md, Device ops);
- * where that can't be, programs whose includes can't be told are built each time, as
+ * "program.cu", in the working directory. Descriptions are of the files as they are when they are
+ * made, and to make one takes a look at all that the program is known to read. Where NVRTC can't be
+ * watched, programs whose includes can't be told are built each time, as
  * kiln_program_desc_get_caching says. */
 KILN_API const kiln_device_ops *kiln_nvrtc_ops(void);
 
