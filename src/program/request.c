@@ -171,6 +171,14 @@ static uint64_t build_cost(const flight *f)
     return dearest_ns;
 }
 
+/* Memory may have the entry too, where it keeps entries. */
+static void forget_in_memory(const flight *f, const slot *found)
+{
+    if (f->request->ending == KILNI_KEEP_ENTRIES) {
+        kiln_cache_remove(f->context->memory, found->memory_key);
+    }
+}
+
 /* A device that refuses verified bytes will refuse them again: nobody is to meet them any more. */
 static void discard_entries(flight *f)
 {
@@ -182,7 +190,7 @@ static void discard_entries(flight *f)
             continue;
         }
         refused->known_cost_ns = kiln_entry_provenance(refused->entry).build_ns;
-        kiln_cache_remove(f->context->memory, refused->memory_key);
+        forget_in_memory(f, refused);
         kiln_store_remove(f->context->store, refused->key);
         kiln_entry_release(&refused->entry);
     }
@@ -196,7 +204,7 @@ static void set_entries_aside(flight *f)
         slot *found = &f->slots[i];
         found->known_cost_ns = kiln_entry_provenance(found->entry).build_ns;
         found->looked = KILN_MISS;
-        kiln_cache_remove(f->context->memory, found->memory_key);
+        forget_in_memory(f, found);
         kiln_entry_release(&found->outdated);
         found->outdated = found->entry;
         found->entry = NULL;
