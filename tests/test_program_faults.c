@@ -22,6 +22,8 @@
 
 /* ---- the n-th allocation fails ---- */
 
+static const kiln_device_ops *const all_ops[] = {&scripted_cheap_ops, &scripted_revised_ops};
+
 static const int seven = 7;
 static const kiln_spec_constant constant = {3, {&seven, sizeof seven}};
 
@@ -76,12 +78,8 @@ static kiln_status run_description(program_scene *s)
     return status;
 }
 
-static void test_failing_allocations_of_descriptions(void **state)
+static void check_descriptions(program_scene *s)
 {
-    program_scene *s = *state;
-    s->params.device_count = 2;
-    s->params.library = "library";
-    program_scene_open(s);
     for (size_t n = 1;; n++) {
         failing_malloc_arm(n);
         const kiln_status status = run_description(s);
@@ -90,6 +88,19 @@ static void test_failing_allocations_of_descriptions(void **state)
             break;
         }
         assert_int_equal(status, KILN_E_NO_MEMORY);
+    }
+}
+
+static void test_failing_allocations_of_descriptions(void **state)
+{
+    program_scene *s = *state;
+    s->params.device_count = 2;
+    s->params.library = "library";
+    for (size_t i = 0; i < sizeof all_ops / sizeof all_ops[0]; i++) {
+        s->params.ops = all_ops[i];
+        program_scene_open(s);
+        check_descriptions(s);
+        kiln_program_context_free(&s->context);
     }
 }
 
@@ -146,12 +157,10 @@ static void check_way(program_scene *s, kiln_program_desc *desc, kiln_kernel_des
     }
 }
 
-static void test_failing_allocations_of_the_way(void **state)
+static void check_all_ways(program_scene *s)
 {
-    program_scene *s = *state;
     char directory[SCRATCH_DIRECTORY_SIZE];
     scratch_make(directory);
-    s->params.device_count = 2;
     for (int with_store = 0; with_store < 2; with_store++) {
         if (with_store) {
             assert_int_equal(kiln_store_open(directory, NULL, &s->params.store, NULL), KILN_OK);
@@ -169,9 +178,18 @@ static void test_failing_allocations_of_the_way(void **state)
     scratch_remove(directory);
 }
 
-static void test_failing_allocations_of_a_blob(void **state)
+static void test_failing_allocations_of_the_way(void **state)
 {
     program_scene *s = *state;
+    s->params.device_count = 2;
+    for (size_t i = 0; i < sizeof all_ops / sizeof all_ops[0]; i++) {
+        s->params.ops = all_ops[i];
+        check_all_ways(s);
+    }
+}
+
+static void check_blobs(program_scene *s)
+{
     program_scene_open(s);
     kiln_program_desc *desc = describe_image(s, "image");
     kiln_program *program = get_from(desc, KILN_PROGRAM_FROM_BUILD);
@@ -195,6 +213,16 @@ static void test_failing_allocations_of_a_blob(void **state)
     }
     kiln_program_release(&program);
     kiln_program_desc_release(&desc);
+    kiln_program_context_free(&s->context);
+}
+
+static void test_failing_allocations_of_a_blob(void **state)
+{
+    program_scene *s = *state;
+    for (size_t i = 0; i < sizeof all_ops / sizeof all_ops[0]; i++) {
+        s->params.ops = all_ops[i];
+        check_blobs(s);
+    }
 }
 
 /* What is not adopted stays its caller's. */

@@ -374,7 +374,6 @@ static void test_outdated_entry_is_replaced(void **state)
         } else {
             open_again(&at, f->directory);
         }
-        /* Once for memory, and for the store twice: before and after the lease. */
         script(&f->device.load, SCRIPTED_ALWAYS, KILN_MISS);
         presence p = {&at, f->a};
         f->device.while_building = look_while_building;
@@ -386,6 +385,8 @@ static void test_outdated_entry_is_replaced(void **state)
         assert_int_equal(result.kept, KILN_OK);
         assert_int_equal(stat_of(&at).totals.corrupt, 0);
         assert_int_equal(stat_of(&at).entries, 1);
+        /* That of memory and that of the store: none of them twice. */
+        assert_int_equal(atomic_load(&f->device.load.count), is_in_memory ? 2 : 1);
         script(&f->device.load, 0, KILN_OK);
         f->device.while_building = NULL;
         request(&at, f->a, NULL, is_in_memory ? KILNI_FROM_STORE : KILNI_FROM_MEMORY);
@@ -584,6 +585,41 @@ static void test_bypass_of_a_program(void **state)
     close_house(&at);
 }
 
+static kiln_status answer; /* of the load below */
+
+/* Another one loads the same meanwhile, and memory keeps it. */
+static kiln_status load_after_another(void *user, const kiln_entry *const *entries)
+{
+    (void)entries;
+    const caller *c = user;
+    assert_int_equal(kiln_cache_set_capacity(c->at->memory, KILN_UNLIMITED, KILN_UNLIMITED),
+                     KILN_OK);
+    request(c->at, c->keys[0], NULL, KILNI_FROM_STORE);
+    return answer;
+}
+
+/* What is wrong with an entry is not wrong with a program. */
+static void test_program_stays_where_an_entry_goes(void **state)
+{
+    fixture *f = *state;
+    static const kiln_status answers[] = {KILN_MISS, KILN_E_REFUSED};
+    kilni_request_ops ops = all_ops;
+    ops.load = load_after_another;
+    for (int i = 0; i < 2; i++) {
+        house at = enter(f, KILNI_KEEP_PROGRAM);
+        assert_int_equal(kiln_cache_set_capacity(at.memory, 0, 0), KILN_OK);
+        request(&at, f->a, NULL, i == 0 ? KILNI_FROM_PRIVATE_BUILD : KILNI_FROM_STORE);
+        stat_of(&at);
+        answer = answers[i];
+        caller c = {.at = &at, .ops = &ops, .keys = {f->a}, .key_count = 1};
+        run(&c);
+        assert_got(&c, KILNI_FROM_PRIVATE_BUILD);
+        leave(&c);
+        request(&at, f->a, NULL, KILNI_FROM_MEMORY);
+        close_house(&at);
+    }
+}
+
 /* ---- out of memory ---- */
 
 /* Whatever allocation fails, the caller has its program: the cache never fails it. */
@@ -657,6 +693,7 @@ int main(void)
         TEST(test_entries_are_built_once_also_without_resources),
         TEST(test_bypass_of_entries),
         TEST(test_bypass_of_a_program),
+        TEST(test_program_stays_where_an_entry_goes),
         TEST(test_failing_allocations_of_a_build),
         TEST(test_failing_allocations_of_a_hit),
     };

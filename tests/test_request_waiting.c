@@ -521,6 +521,51 @@ static void test_two_contexts_build_programs_once(void **state)
     check_two_contexts(*state, KILNI_KEEP_PROGRAM);
 }
 
+/* Nor are there two builds where an entry is there that is outdated. */
+static void check_outdated_entry(fixture *f, kilni_ending ending)
+{
+    open_meeting();
+    house here = enter(f, ending);
+    request(&here, f->a, NULL, KILNI_FROM_BUILD);
+    open_again(&here, f->directory);
+    house there = enter(f, ending);
+    watch_locks();
+    /* By each when it looks first. */
+    script(&f->device.load, 2, KILN_MISS);
+    script(&f->device.build, 0, KILN_OK);
+    f->device.while_building = build_until_refused;
+    caller first = {.at = &here, .keys = {f->a}, .key_count = 1};
+    caller second = {.at = &there, .keys = {f->a}, .key_count = 1};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, run, &first), 0);
+    assert_true(await(&meeting->building, 1));
+    run(&second);
+    pthread_join(thread, NULL);
+    assert_got(&first, KILNI_FROM_BUILD);
+    assert_int_equal(first.result.store, KILN_MISS);
+    assert_got(&second, KILNI_FROM_STORE);
+    assert_int_equal(second.result.waited, 1);
+    assert_int_equal(atomic_load(&f->device.build.count), 1);
+    assert_int_equal(atomic_load(&f->device.load.count), 3);
+    leave(&first);
+    leave(&second);
+    f->device.while_building = NULL;
+    close_house(&there);
+    close_house(&here);
+    kilni_os_replace(NULL);
+    close_meeting();
+}
+
+static void test_outdated_entry_is_replaced_once(void **state)
+{
+    check_outdated_entry(*state, KILNI_KEEP_ENTRIES);
+}
+
+static void test_outdated_entry_of_a_program_is_replaced_once(void **state)
+{
+    check_outdated_entry(*state, KILNI_KEEP_PROGRAM);
+}
+
 /* Of a child that makes one request: 0 where all went as it should. */
 static int run_child(fixture *f, kilni_source expected)
 {
@@ -753,6 +798,8 @@ int main(void)
         TEST(test_orders_in_two_contexts),
         TEST(test_two_contexts_build_entries_once),
         TEST(test_two_contexts_build_programs_once),
+        TEST(test_outdated_entry_is_replaced_once),
+        TEST(test_outdated_entry_of_a_program_is_replaced_once),
         TEST(test_two_processes_build_once),
         TEST(test_killed_builder_frees_the_others),
         TEST(test_lease_is_given_back),

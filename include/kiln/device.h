@@ -98,7 +98,9 @@ typedef struct kiln_device_ops {
      * store may be found also where this device captures nothing. KILN_E_REFUSED: the runtime won't
      * have it. KILN_MISS: nothing is wrong with it, but what it was built from, beside what
      * describe says, is not what it was. An entry of a store is removed if it is refused, and else
-     * stays until what is built in its place replaces it; either way the program is built. */
+     * stays until what is built in its place replaces it; either way the program is built. A blob
+     * is refused. The source of a link has no code: what it was built from, its entry has to tell.
+     */
     kiln_status (*load)(void *device, const kiln_program_source *source, const kiln_entry *entry,
                         void **ret_program);
 
@@ -127,8 +129,9 @@ typedef struct kiln_device_ops {
     /* For what decides a build, and is told by having built alone, as the files that a compiler has
      * read: a number that is another whenever that has changed, and then none that it was before.
      * In memory a program is found by those who get the same; in a store it is found whatever it
-     * is, and load tells whether it is good. Asked after describe. KILN_E_UNSUPPORTED as there.
-     * NULL: there is no such thing. */
+     * is, and load tells whether it is good. Asked after describe, for each source that is linked,
+     * and once more after a build: where it is another by then, what was built is its builder's
+     * alone. KILN_E_UNSUPPORTED as there. NULL: there is no such thing. */
     kiln_status (*revision)(void *device, const kiln_program_source *source, uint64_t *ret_revision,
                             kiln_error *error);
 } kiln_device_ops;

@@ -222,8 +222,8 @@ typedef struct kiln_program_desc_params {
  * @ret_desc  [out] one reference, to be given back with kiln_program_desc_release
  * @error     may be NULL
  * Returns KILN_OK, also where it can't be told what decides the build: then it is not cached;
- * KILN_E_INVALID; KILN_E_TOO_LARGE; KILN_E_NO_MEMORY; what the ops' describe returns else. Blocks:
- * on reading files. */
+ * KILN_E_INVALID; KILN_E_TOO_LARGE; KILN_E_NO_MEMORY; what the ops' describe and revision return
+ * else. Blocks: on reading files. */
 KILN_API kiln_status kiln_program_desc_new(kiln_program_context *context,
                                            const kiln_program_desc_params *params,
                                            kiln_program_desc **ret_desc, kiln_error *error);
@@ -304,9 +304,10 @@ typedef struct kiln_program_result {
  * @error        may be NULL; for KILN_E_BUILD the beginning of the build log
  * Returns KILN_OK; KILN_E_BUILD, to its builder and to those who waited, and with
  * KILN_CACHE_RETAIN_FAILURES to all who ask; KILN_E_RESOURCES, KILN_E_NO_MEMORY and what else the
- * device answers, to its builder alone: one of those who wait tries again; KILN_E_UNSUPPORTED: the
- * device can't link, or takes no code of this form; KILN_E_CYCLE; KILN_E_INVALID. A store that
- * fails is a miss. Blocks: on the build, or another's; what is in memory is found without. */
+ * device answers, and KILN_E_BUILD where what decides the build changed meanwhile, to its builder
+ * alone: one of those who wait tries again; KILN_E_UNSUPPORTED: the device can't link, or takes no
+ * code of this form; KILN_E_CYCLE; KILN_E_INVALID. A store that fails is a miss. Blocks: on the
+ * build, or another's; what is in memory is found without. */
 KILN_API kiln_status kiln_program_get(const kiln_program_desc *desc, kiln_program **ret_program,
                                       kiln_program_result *ret_result, kiln_error *error);
 
@@ -442,8 +443,8 @@ KILN_API kiln_status kiln_program_get_cache_blob(const kiln_program *program, si
  * Returns what kiln_program_get returns; KILN_E_UNSUPPORTED: there are none for it, as
  * kiln_program_desc_cache_blob_id says; KILN_E_CORRUPT: no blob, or a damaged one; KILN_E_VERSION:
  * of a newer format; KILN_E_REFUSED: of another description, device, driver or version, and the
- * error says in which part it differs, or the device does not take it. Then nothing was built.
- * Blocks: on the device's load, or another's build. */
+ * error says in which part it differs, or the device does not take it, or what decides its build
+ * has changed. Then nothing was built. Blocks: on the device's load, or another's build. */
 KILN_API kiln_status kiln_program_create_from_cache_blob(const kiln_program_desc *desc, size_t size,
                                                          const uint8_t *blob,
                                                          kiln_program **ret_program,

@@ -235,39 +235,55 @@ static kiln_status add_revisions(const kiln_program_desc *desc, kiln_key_builder
     return status == KILN_OK ? kiln_key_builder_add_number(builder, "revision", revision) : status;
 }
 
-static kiln_status add_memory_parts(const kiln_program_desc *desc, const kiln_key *key,
-                                    kiln_key_builder *builder, kiln_error *error)
+/* Asks also where nothing is kept: a blob may be had of that. */
+static kiln_status make_revisions(const kiln_program_desc *desc, kiln_key **ret_revisions,
+                                  kiln_error *error)
+{
+    if (!KILNI_OPS_HAVE(desc->ops, revision)) {
+        return KILN_OK;
+    }
+    kiln_key_builder *builder = NULL;
+    kiln_status status = kiln_key_builder_new(&builder);
+    if (status == KILN_OK) {
+        status = add_revisions(desc, builder, error);
+    }
+    if (status == KILN_OK) {
+        status = kiln_key_builder_finish(builder, ret_revisions);
+    }
+    kiln_key_builder_free(&builder);
+    return status;
+}
+
+static kiln_status add_memory_parts(const kiln_program_desc *desc, kiln_key_builder *builder)
 {
     const kiln_program_context *context = desc->context;
-    kiln_status status = kilni_key_parts_add(key, builder);
+    kiln_status status = kilni_key_parts_add(desc->key, builder);
     if (status == KILN_OK && context->tells_devices_apart) {
         status =
             kiln_key_builder_add_number(builder, "on", context->devices[desc->device_index].serves);
     }
-    return status == KILN_OK && KILNI_OPS_HAVE(desc->ops, revision)
-               ? add_revisions(desc, builder, error)
-               : status;
+    return status == KILN_OK && desc->revisions ? kilni_key_parts_add(desc->revisions, builder)
+                                                : status;
 }
 
 /* Equal devices have equal keys in stores, and may have programs of their own in memory; a program
  * in memory is of one revision, and entries of stores tell of which they are themselves. */
-static kiln_status make_memory_key(const kiln_program_desc *desc, const kiln_key *key,
-                                   kiln_key **ret_key, kiln_error *error)
+static kiln_status make_memory_key(kiln_program_desc *desc)
 {
-    if (!desc->context->tells_devices_apart && !KILNI_OPS_HAVE(desc->ops, revision)) {
-        return kilni_desc_strip(key, ret_key);
+    if (!desc->context->tells_devices_apart && !desc->revisions) {
+        return kilni_desc_strip(desc->key, &desc->memory_key);
     }
     kiln_key *whole = NULL;
     kiln_key_builder *builder = NULL;
     kiln_status status = kiln_key_builder_new(&builder);
     if (status == KILN_OK) {
-        status = add_memory_parts(desc, key, builder, error);
+        status = add_memory_parts(desc, builder);
     }
     if (status == KILN_OK) {
         status = kiln_key_builder_finish(builder, &whole);
     }
     if (status == KILN_OK) {
-        status = kilni_desc_strip(whole, ret_key);
+        status = kilni_desc_strip(whole, &desc->memory_key);
     }
     kiln_key_release(&whole);
     kiln_key_builder_free(&builder);
@@ -277,10 +293,11 @@ static kiln_status make_memory_key(const kiln_program_desc *desc, const kiln_key
 static kiln_status try_keys(kiln_program_desc *desc, kiln_error *error)
 {
     kiln_status status = kilni_desc_make_key(desc, &desc->key, error);
-    if (status == KILN_OK && kilni_caching_of_desc(desc) == KILN_UNCACHED_NOT) {
-        status = make_memory_key(desc, desc->key, &desc->memory_key, error);
+    if (status == KILN_OK) {
+        status = make_revisions(desc, &desc->revisions, error);
     }
-    return status;
+    const bool is_cached = kilni_caching_of_desc(desc) == KILN_UNCACHED_NOT;
+    return status == KILN_OK && is_cached ? make_memory_key(desc) : status;
 }
 
 static kiln_status make_keys(kiln_program_desc *desc, kiln_error *error)
@@ -297,25 +314,25 @@ static kiln_status make_keys(kiln_program_desc *desc, kiln_error *error)
 
 static bool is_equal(const kiln_key *key, const kiln_key *again)
 {
-    return key && again && kiln_key_equals(key, again);
+    return key && again ? kiln_key_equals(key, again) : key == again;
 }
 
 kiln_status kilni_desc_check(const kiln_program_desc *desc, bool with_revision)
 {
-    kiln_key *key = NULL, *memory_key = NULL;
+    kiln_key *key = NULL, *revisions = NULL;
     kiln_error ignored = {.struct_size = sizeof ignored}; /* which a device may count on */
     kiln_status status = kilni_desc_make_key(desc, &key, &ignored);
     if (status == KILN_OK && !is_equal(desc->key, key)) {
         status = KILN_E_UNSUPPORTED;
     }
-    if (status == KILN_OK && desc->memory_key && with_revision) {
-        status = make_memory_key(desc, key, &memory_key, &ignored);
-        if (status == KILN_OK && !is_equal(desc->memory_key, memory_key)) {
+    if (status == KILN_OK && with_revision) {
+        status = make_revisions(desc, &revisions, &ignored);
+        if (status == KILN_OK && !is_equal(desc->revisions, revisions)) {
             status = KILN_E_UNSUPPORTED;
         }
     }
     kiln_key_release(&key);
-    kiln_key_release(&memory_key);
+    kiln_key_release(&revisions);
     return status;
 }
 
@@ -422,6 +439,7 @@ static void destroy(kiln_program_desc *desc)
     free(desc->compile_options);
     free(desc->link_options);
     kiln_key_release(&desc->key);
+    kiln_key_release(&desc->revisions);
     kiln_key_release(&desc->memory_key);
     kiln_key_release(&desc->blob_key);
     kilni_program_context_release(desc->context);

@@ -28,8 +28,9 @@ struct kiln_program_desc {
     uint64_t image;
 
     kiln_key *key;        /* in stores; NULL: can't be told */
+    kiln_key *revisions;  /* of the source, or of each that is linked; NULL: the ops tell none */
     kiln_key *memory_key; /* in the programs map; of the same parts, but for the device and the
-                             revision, and all that are long by their digests, so that an equal
+                             revisions, and all that are long by their digests, so that an equal
                              description's is compared as quickly. NULL: the map never has it */
     uint32_t untold;      /* kiln_uncached: why there are no keys */
     char untold_text[sizeof((kiln_error *)NULL)->text];
@@ -44,9 +45,9 @@ struct kiln_program_desc {
 kiln_status kilni_desc_make_key(const kiln_program_desc *desc, kiln_key **ret_key,
                                 kiln_error *error);
 
-/* Whether the keys are the same as when the description was made.
+/* Whether the key is the same as when the description was made.
  *
- * @with_revision  also asks for that
+ * @with_revision  and the revisions
  * Returns KILN_OK; KILN_E_UNSUPPORTED: they are others, or can't be told any more;
  * KILN_E_NO_MEMORY; what describe returns. Blocks: on what the backend looks at. */
 kiln_status kilni_desc_check(const kiln_program_desc *desc, bool with_revision);

@@ -199,37 +199,43 @@ kiln_status kilni_live_program_build(kilni_live_program *program, kiln_error *er
 
 /* Where entries tell themselves what they are good for, that was asked as things are now, and the
  * description was made as they were then. */
-static bool is_good_for_key(const kilni_live_program *program)
+static kiln_status check_key(const kilni_live_program *program)
 {
-    return !KILNI_OPS_HAVE(program->ops, revision) ||
-           kilni_desc_check(program->desc, false) == KILN_OK;
+    if (!KILNI_OPS_HAVE(program->ops, revision)) {
+        return KILN_OK;
+    }
+    const kiln_status status = kilni_desc_check(program->desc, false);
+    return status == KILN_E_UNSUPPORTED ? KILN_MISS : status;
+}
+
+static kiln_status load_once(kilni_live_program *program, const kiln_entry *entry)
+{
+    return program->ops->load(program->device, &program->desc->source, entry, &program->handle);
 }
 
 kiln_status kilni_live_program_load(kilni_live_program *program, const kiln_entry *entry)
 {
     const kiln_device_ops *ops = program->ops;
-    const kiln_program_source *source = &program->desc->source;
-    kiln_status status = ops->load(program->device, source, entry, &program->handle);
+    kiln_status status = load_once(program, entry);
     if (kilni_program_is_out_of_room(status)) {
         kilni_program_make_room(program->context);
-        status = ops->load(program->device, source, entry, &program->handle);
+        status = load_once(program, entry);
     }
-    if (status != KILN_MISS) {
-        status = kilni_ops_answer(ops, status, NULL);
+    if (status != KILN_OK) {
+        return status == KILN_MISS ? status : kilni_ops_answer(ops, status, NULL);
     }
-    if (status == KILN_OK && !program->handle) {
+    if (!program->handle) {
         return KILN_E_INVALID;
     }
-    if (status == KILN_OK && !is_good_for_key(program)) {
+    status = check_key(program);
+    if (status != KILN_OK) {
         ops->release_program(program->device, program->handle);
         program->handle = NULL;
-        return KILN_MISS;
+        return status;
     }
-    if (status == KILN_OK) {
-        program->build_ns = kiln_entry_provenance(entry).build_ns;
-        program->is_of_its_key = true;
-    }
-    return status;
+    program->build_ns = kiln_entry_provenance(entry).build_ns;
+    program->is_of_its_key = true;
+    return KILN_OK;
 }
 
 uint64_t kilni_live_program_bytes(const kilni_live_program *program)

@@ -2,6 +2,7 @@
 #include "program/request.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -22,6 +23,7 @@ typedef struct slot {
     const kiln_key *memory_key;
     size_t index; /* of the key's first place in the request */
     kiln_entry *entry;
+    kiln_entry *outdated; /* what was set aside last, until there is a lease */
     kiln_ticket *ticket;
     kiln_lease *lease;
     uint64_t known_cost_ns; /* of a build, from an entry that could not be used; 0: not known */
@@ -169,6 +171,14 @@ static uint64_t build_cost(const flight *f)
     return dearest_ns;
 }
 
+/* Memory may have the entry too, where it keeps entries. */
+static void forget_in_memory(const flight *f, const slot *found)
+{
+    if (f->request->ending == KILNI_KEEP_ENTRIES) {
+        kiln_cache_remove(f->context->memory, found->memory_key);
+    }
+}
+
 /* A device that refuses verified bytes will refuse them again: nobody is to meet them any more. */
 static void discard_entries(flight *f)
 {
@@ -180,7 +190,7 @@ static void discard_entries(flight *f)
             continue;
         }
         refused->known_cost_ns = kiln_entry_provenance(refused->entry).build_ns;
-        kiln_cache_remove(f->context->memory, refused->memory_key);
+        forget_in_memory(f, refused);
         kiln_store_remove(f->context->store, refused->key);
         kiln_entry_release(&refused->entry);
     }
@@ -191,11 +201,13 @@ static void set_entries_aside(flight *f)
 {
     f->result.store = KILN_MISS;
     for (size_t i = 0; i < f->slot_count; i++) {
-        slot *outdated = &f->slots[i];
-        outdated->known_cost_ns = kiln_entry_provenance(outdated->entry).build_ns;
-        outdated->looked = KILN_MISS;
-        kiln_cache_remove(f->context->memory, outdated->memory_key);
-        kiln_entry_release(&outdated->entry);
+        slot *found = &f->slots[i];
+        found->known_cost_ns = kiln_entry_provenance(found->entry).build_ns;
+        found->looked = KILN_MISS;
+        forget_in_memory(f, found);
+        kiln_entry_release(&found->outdated);
+        found->outdated = found->entry;
+        found->entry = NULL;
     }
 }
 
@@ -307,6 +319,28 @@ static uint64_t lease_wait(const flight *f, const slot *wanted)
     return wait_ns < left_ns ? wait_ns : left_ns;
 }
 
+static bool is_outdated(const slot *found)
+{
+    if (!found->entry || !found->outdated) {
+        return false;
+    }
+    const kiln_bytes now = kiln_entry_encoding(found->entry);
+    const kiln_bytes before = kiln_entry_encoding(found->outdated);
+    return now.size == before.size && memcmp(now.data, before.data, now.size) == 0;
+}
+
+/* Once the lease is there: its last holder may have stored the entry since our first look, or
+ * replaced one that could not be used. */
+static void look_again(flight *f, slot *wanted)
+{
+    ask_store_for(f, wanted);
+    if (is_outdated(wanted)) {
+        wanted->looked = KILN_MISS;
+        kiln_entry_release(&wanted->entry);
+    }
+    kiln_entry_release(&wanted->outdated);
+}
+
 /* One builder across processes. Who waited looks again; who waited too long, or finds no leases
  * here, builds for itself. */
 static void take_lease(flight *f, slot *wanted)
@@ -320,10 +354,8 @@ static void take_lease(flight *f, slot *wanted)
             kiln_store_lease(f->context->store, wanted->key, lease_wait(f, wanted), &wanted->lease);
         f->lease_wait_ns += kilni_clock_ns() - start_ns;
     }
-    /* Between our first look and the lease, its last holder may have stored the entry, or replaced
-     * one that could not be used. */
     if (has_to_wait || status == KILN_OK) {
-        ask_store_for(f, wanted);
+        look_again(f, wanted);
     }
     /* Where nothing is captured, who waited goes on together with all others that did: the driver's
      * own cache has the build now. */
@@ -483,6 +515,7 @@ static void finish(flight *f, kilni_request_result *ret_result)
         kiln_ticket_abandon(&f->slots[i].ticket, KILN_ABANDON_UNSHAREABLE, KILN_OK, NULL);
         kiln_lease_release(&f->slots[i].lease);
         kiln_entry_release(&f->slots[i].entry);
+        kiln_entry_release(&f->slots[i].outdated);
     }
     f->result.wait_ns += f->lease_wait_ns;
     f->counted.waits += f->result.waited ? 1 : 0;

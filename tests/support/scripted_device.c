@@ -106,16 +106,30 @@ void scripted_release(scripted_device *device, scripted_program *program)
 
 /* ---- as device ops ---- */
 
-static uint64_t value_of(const kiln_program_source *source)
+static bool is_text(const kiln_program_source *source, const char *text)
+{
+    return source->code.size == strlen(text) && memcmp(source->code.data, text, strlen(text)) == 0;
+}
+
+/* 0: it reads nothing. */
+static uint64_t revision_of(const scripted_device *device, const kiln_program_source *source)
+{
+    const bool reads = !device->reader || is_text(source, device->reader);
+    return reads ? atomic_load(&device->revision) : 0;
+}
+
+static uint64_t value_of(const scripted_device *device, const kiln_program_source *source)
 {
     const char *options = source->options ? source->options : "";
+    const uint64_t read = revision_of(device, source);
     uint64_t value = scripted_value(0, source->code.data, source->code.size);
     for (size_t i = 0; i < source->constant_count; i++) {
         const kiln_spec_constant *constant = &source->constants[i];
         value = scripted_value(value, &constant->id, sizeof constant->id);
         value = scripted_value(value, constant->value.data, constant->value.size);
     }
-    return scripted_value(value, options, strlen(options));
+    value = scripted_value(value, options, strlen(options));
+    return read ? scripted_value(value, &read, sizeof read) : value;
 }
 
 static void note_options(scripted_device *device, const char *options)
@@ -151,6 +165,21 @@ static kiln_status describe(void *device, const kiln_program_source *source, kil
     if (status == KILN_OK) {
         status = kiln_key_builder_add(key, "source", source->code.data, source->code.size);
     }
+    const uint64_t included = atomic_load(&d->included);
+    return status == KILN_OK && included ? kiln_key_builder_add_number(key, "included", included)
+                                         : status;
+}
+
+static kiln_status revision(void *device, const kiln_program_source *source, uint64_t *ret_revision,
+                            kiln_error *error)
+{
+    scripted_device *d = device;
+    const kiln_status status = answer(&d->revise);
+    if (status == KILN_OK) {
+        *ret_revision = revision_of(d, source);
+    } else {
+        strcpy(error->text, SCRIPTED_NO_REVISION); /* never NULL */
+    }
     return status;
 }
 
@@ -166,7 +195,7 @@ static kiln_status build(void *device, const kiln_program_source *source, void *
 {
     scripted_device *d = device;
     scripted_program *program = NULL;
-    const kiln_status status = scripted_build(d, value_of(source), &program);
+    const kiln_status status = scripted_build(d, value_of(d, source), &program);
     if (status == KILN_OK) {
         *ret_program = program;
     } else if (d->build_text) {
@@ -190,7 +219,7 @@ static kiln_status compile(void *device, const kiln_program_source *source, void
     note_options(d, source->options);
     const kiln_status status = answer(&d->compile);
     if (status == KILN_OK) {
-        *ret_object = new_program(d, value_of(source));
+        *ret_object = new_program(d, value_of(d, source));
     }
     return status;
 }
@@ -238,8 +267,26 @@ static kiln_status load(void *device, const kiln_program_source *source, const k
 {
     scripted_device *d = device;
     const uint64_t value = scripted_read(kiln_entry_payload(entry));
-    if (source->form != 0 && value != value_of(source)) {
+    if (source->form != 0 && value != value_of(d, source)) {
         atomic_fetch_add(&d->wrong, 1);
+    }
+    scripted_program *program = NULL;
+    const kiln_status status = scripted_load(d, value, &program);
+    if (status == KILN_OK) {
+        *ret_program = program;
+    }
+    return status;
+}
+
+/* A binary of a source that reads is good where it has read the same. */
+static kiln_status load_revised(void *device, const kiln_program_source *source,
+                                const kiln_entry *entry, void **ret_program)
+{
+    scripted_device *d = device;
+    const uint64_t value = scripted_read(kiln_entry_payload(entry));
+    if (source->form != 0 && value != value_of(d, source)) {
+        atomic_fetch_add(&d->load.count, 1);
+        return KILN_MISS;
     }
     scripted_program *program = NULL;
     const kiln_status status = scripted_load(d, value, &program);
@@ -276,15 +323,16 @@ static void release_kernel(void *device, void *held_kernel)
     free(held_kernel);
 }
 
-#define OPS(cost)                                                                                  \
+#define OPS(cost, loading, revising)                                                               \
     {                                                                                              \
         .struct_size = sizeof(kiln_device_ops), .name = "scripted", .capture_cost = (cost),        \
         .identity = identity, .describe = describe, .build = build_noting, .capture = capture,     \
-        .load = load, .kernel = kernel, .release_program = release_program,                        \
+        .load = loading, .kernel = kernel, .release_program = release_program,                     \
         .release_kernel = release_kernel, .interchangeable = interchangeable, .compile = compile,  \
-        .link = link_objects, .program_bytes = program_bytes,                                      \
+        .link = link_objects, .program_bytes = program_bytes, .revision = revising,                \
     }
 
-const kiln_device_ops scripted_cheap_ops = OPS(KILN_CAPTURE_CHEAP);
-const kiln_device_ops scripted_dear_ops = OPS(KILN_CAPTURE_DEAR);
-const kiln_device_ops scripted_never_ops = OPS(KILN_CAPTURE_NEVER);
+const kiln_device_ops scripted_cheap_ops = OPS(KILN_CAPTURE_CHEAP, load, NULL);
+const kiln_device_ops scripted_dear_ops = OPS(KILN_CAPTURE_DEAR, load, NULL);
+const kiln_device_ops scripted_never_ops = OPS(KILN_CAPTURE_NEVER, load, NULL);
+const kiln_device_ops scripted_revised_ops = OPS(KILN_CAPTURE_CHEAP, load_revised, revision);

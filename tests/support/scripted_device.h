@@ -24,13 +24,19 @@ typedef struct scripted_call {
 
 typedef struct scripted_device {
     const char *text; /* its identity */
-    scripted_call identity, describe, build, load, capture, kernel, compile, link;
+    scripted_call identity, describe, build, load, capture, kernel, compile, link, revise;
     const char *build_text; /* the log of a build that fails */
     uint64_t bytes;         /* what each program is said to occupy; 0: can't be told */
     int kind;               /* devices of one kind are interchangeable; 0: with none */
     bool captures_nothing;  /* binaries are empty */
-    char options[256];      /* of the last build, compile or link that was asked for; not to be read
-                               while one is under way */
+
+    _Atomic uint64_t included; /* what each source is described with; 0: nothing */
+    _Atomic uint64_t revision; /* of what sources read, which their programs are made of; 0: they
+                                  read nothing */
+    const char *reader;        /* the text of the only source that reads; NULL: all do */
+
+    char options[256]; /* of the last build, compile or link that was asked for; not to be read
+                          while one is under way */
     /* May be NULL; called inside each build, on the thread that builds. */
     void (*while_building)(void *user);
     void *user;
@@ -60,6 +66,12 @@ uint64_t scripted_read(kiln_bytes binary);
 
 /* Ops whose device is a scripted_device and whose programs are scripted_program. */
 extern const kiln_device_ops scripted_cheap_ops, scripted_dear_ops, scripted_never_ops;
+
+/* Cheap ones that tell revisions, and load what is of the same one. */
+extern const kiln_device_ops scripted_revised_ops;
+
+/* The text of a revision that can't be had. */
+#define SCRIPTED_NO_REVISION "what it reads can't be told"
 
 /* No program has a kernel of this name. */
 #define SCRIPTED_NO_KERNEL "nowhere"
