@@ -254,6 +254,22 @@ static void test_what_is_gone_takes_no_room(void **state)
     kilni_text_done(&b);
 }
 
+/* Also where nobody asks. */
+static void test_what_is_told_may_take_the_room(void **state)
+{
+    (void)state;
+    kilni_nvrtc_known_reads *known = new_known(100000);
+    kilni_text a = long_reads('a');
+    const uint64_t of_first = ask(known, &first);
+    set(known, &first, bytes_of(&a));
+    set(known, &second, bytes_of(&a));
+    set(known, &third, bytes_of(&a));
+    set(known, &third, nothing);
+    assert_int_not_equal(ask(known, &first), of_first);
+    kilni_nvrtc_known_reads_free(&known);
+    kilni_text_done(&a);
+}
+
 /* ---- what an entry says ---- */
 
 static void test_found_where_nobody_asked(void **state)
@@ -610,6 +626,7 @@ int main(void)
         IN_SCRATCH(test_the_oldest_are_forgotten),
         IN_SCRATCH(test_the_newest_is_never_forgotten),
         IN_SCRATCH(test_what_is_gone_takes_no_room),
+        IN_SCRATCH(test_what_is_told_may_take_the_room),
         IN_SCRATCH(test_found_where_nobody_asked),
         IN_SCRATCH(test_found_where_somebody_asked),
         IN_SCRATCH(test_found_where_others_are_known),

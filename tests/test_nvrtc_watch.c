@@ -11,6 +11,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <link.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -43,9 +44,10 @@ typedef struct nvrtc_copy {
 /* The loader takes it for a library that it has not seen. Opened once. */
 static nvrtc_copy load_copy(const char *library)
 {
+    static int count;
     nvrtc_copy copy;
     char *folder = getcwd(NULL, 0), *path = NULL, *command = NULL;
-    assert_true(asprintf(&path, "%s/libnvrtc.so", folder) > 0);
+    assert_true(asprintf(&path, "%s/libnvrtc.so.%d", folder, ++count) > 0);
     assert_true(asprintf(&command, "cp '%s' %s", library, path) > 0);
     assert_int_equal(system(command), 0);
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
@@ -392,7 +394,6 @@ static void test_read_only_pages_stay_as_they_are(void **state)
     (void)state;
     const nvrtc_copy copy = load_copy(read_only);
     assert_int_equal(symbols_protection(copy.map, (uintptr_t)fopen_slot(&copy)), PROT_READ);
-    assert_int_equal(remove("libnvrtc.so"), 0);
     find_without_trace(read_only);
 }
 
@@ -607,6 +608,137 @@ static void test_errno_is_kept(void **state)
     assert_int_equal(of_another, EAGAIN);
 }
 
+/* ---- what is told of ---- */
+
+#define CALL(type, name) ((type *)kilni_nvrtc_call_find(name))
+
+typedef int path_call(const char *path);
+typedef int two_paths_call(const char *from, const char *to);
+typedef int open_call(const char *path, int flags, ...);
+typedef int openat_call(int folder, const char *path, int flags, ...);
+typedef int access_call(const char *path, int mode);
+typedef int stat_call(const char *path, struct stat *facts);
+typedef FILE *fopen_call(const char *path, const char *mode);
+typedef char *realpath_call(const char *path, char *resolved);
+typedef ssize_t readlink_call(const char *path, char *buffer, size_t size);
+
+/* What these calls do is noted, or spoils it. */
+typedef void calls_fn(const char *name);
+
+static compilation watch_calls(calls_fn *calls, const char *name)
+{
+    const nvrtc_copy copy = load_copy(stand_in);
+    compilation c = {.library = find(&copy)};
+    kilni_nvrtc_watch watch;
+    kilni_clock_words words = {0};
+    assert_int_equal(kilni_nvrtc_reads_new(NULL, &c.reads), KILN_OK);
+    assert_int_equal(kilni_nvrtc_watch_begin(&watch, c.library, c.reads), KILN_OK);
+    calls(name);
+    kilni_nvrtc_watch_end(&watch);
+    c.status = kilni_nvrtc_reads_finish(c.reads, false, &words, &c.encoded, &c.why);
+    kilni_nvrtc_reads_free(&c.reads);
+    return c;
+}
+
+static void look_by_each_call(const char *unused)
+{
+    struct stat facts;
+    char text[16];
+    (void)unused;
+    close(CALL(open_call, "open64")("open", O_RDONLY));
+    close(CALL(openat_call, "openat")(AT_FDCWD, "openat", O_RDONLY));
+    FILE *file = CALL(fopen_call, "fopen")("fopen", "r");
+    assert_non_null(file);
+    fclose(file);
+    assert_int_equal(CALL(stat_call, "stat")("stat", &facts), 0);
+    assert_int_equal(CALL(stat_call, "lstat64")("lstat", &facts), 0);
+    assert_int_equal(CALL(access_call, "access")("access", R_OK), 0);
+    assert_int_equal(CALL(readlink_call, "readlink")("readlink", text, sizeof text), 6);
+    free(CALL(realpath_call, "realpath")("realpath", NULL));
+    assert_int_equal(setenv("PWD", "spelled", 1), 0);
+    assert_int_equal(CALL(stat_call, "stat64")("spelled", &facts), 0);
+    assert_int_equal(CALL(stat_call, "stat64")("none", &facts), -1);
+}
+
+static void test_each_look_is_told(void **state)
+{
+    (void)state;
+    static const char *const paths[] = {"open",  "openat", "fopen",    "stat",
+                                        "lstat", "access", "realpath", "spelled"};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        write_file(paths[i], "text");
+    }
+    assert_int_equal(symlink("target", "readlink"), 0);
+    char *spelled = strdup(getenv("PWD") ? getenv("PWD") : "/");
+    compilation c = watch_calls(look_by_each_call, NULL);
+    setenv("PWD", spelled, 1);
+    free(spelled);
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        assert_int_equal(c.status, KILN_OK);
+        assert_int_equal(has_read(&c.encoded, paths[i]), strcmp(paths[i], "spelled") != 0);
+    }
+    assert_seen(&c, "readlink");
+    assert_seen(&c, "none");
+    kilni_text_done(&c.encoded);
+}
+
+static void call_with_path(const char *name)
+{
+    assert_int_equal(CALL(path_call, name)("none"), -1);
+    assert_int_equal(errno, ENOENT);
+}
+
+static void call_with_two_paths(const char *name)
+{
+    assert_int_equal(CALL(two_paths_call, name)("none", "no/such/folder"), -1);
+    assert_int_equal(errno, ENOENT);
+}
+
+static void open_to_write(const char *name)
+{
+    const int file = CALL(open_call, name)("made", O_WRONLY | O_CREAT, 0600);
+    struct stat facts;
+    assert_true(file >= 0);
+    assert_int_equal(fstat(file, &facts), 0);
+    assert_int_equal(facts.st_mode & 0777, 0600);
+    close(file);
+    assert_int_equal(remove("made"), 0);
+}
+
+static void append_to_file(const char *name)
+{
+    FILE *file = CALL(fopen_call, name)("made", "a");
+    assert_non_null(file);
+    fclose(file);
+}
+
+static void open_in_folder(const char *name)
+{
+    const int folder = open(".", O_RDONLY | O_DIRECTORY);
+    assert_int_equal(CALL(openat_call, name)(folder, "none", O_RDONLY), -1);
+    close(folder);
+}
+
+static void test_what_cannot_be_followed_spoils(void **state)
+{
+    (void)state;
+    static const struct {
+        calls_fn *calls;
+        const char *name;
+    } cases[] = {{call_with_path, "unlink"},       {call_with_path, "rmdir"},
+                 {call_with_path, "remove"},       {call_with_path, "chdir"},
+                 {call_with_two_paths, "rename"},  {call_with_two_paths, "link"},
+                 {call_with_two_paths, "symlink"}, {open_to_write, "open"},
+                 {open_to_write, "open64"},        {append_to_file, "fopen"},
+                 {append_to_file, "fopen64"},      {open_in_folder, "openat"},
+                 {open_in_folder, "openat64"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const compilation c = watch_calls(cases[i].calls, cases[i].name);
+        assert_int_equal(c.status, KILN_E_UNSUPPORTED);
+        assert_non_null(c.why);
+    }
+}
+
 /* ---- forks ---- */
 
 static int wait_for(pid_t child)
@@ -726,6 +858,8 @@ int main(int argc, char **argv)
         IN_SCRATCH(test_threads_compile_at_once),
         IN_SCRATCH(test_reads_end_with_the_watch),
         IN_SCRATCH(test_errno_is_kept),
+        IN_SCRATCH(test_each_look_is_told),
+        IN_SCRATCH(test_what_cannot_be_followed_spoils),
         IN_SCRATCH(test_another_thread_forks),
         IN_SCRATCH(test_a_fork_in_the_middle),
     };
