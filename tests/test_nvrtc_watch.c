@@ -739,6 +739,33 @@ static void test_what_cannot_be_followed_spoils(void **state)
     }
 }
 
+/* Which name a library calls depends on how it was compiled. */
+static void test_names_for_large_files(void **state)
+{
+    (void)state;
+    static const char *const observed[][2] = {{"open", "open64"},     {"openat", "openat64"},
+                                              {"fopen", "fopen64"},   {"freopen", "freopen64"},
+                                              {"stat", "stat64"},     {"lstat", "lstat64"},
+                                              {"statfs", "statfs64"}, {"__xstat", "__xstat64"}};
+    static const char *const unknown[][2] = {
+        {"creat", "creat64"},       {"fstatat", "fstatat64"},
+        {"fts_open", "fts64_open"}, {"ftw", "ftw64"},
+        {"glob", "glob64"},         {"mkostemp", "mkostemp64"},
+        {"mkstemp", "mkstemp64"},   {"nftw", "nftw64"},
+        {"scandir", "scandir64"},   {"scandirat", "scandirat64"},
+        {"statvfs", "statvfs64"}};
+    for (size_t i = 0; i < sizeof observed / sizeof *observed; i++) {
+        assert_non_null(kilni_nvrtc_call_find(observed[i][0]));
+        assert_ptr_equal(kilni_nvrtc_call_find(observed[i][0]),
+                         kilni_nvrtc_call_find(observed[i][1]));
+        assert_false(kilni_nvrtc_call_is_unknown(observed[i][1]));
+    }
+    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
+        assert_true(kilni_nvrtc_call_is_unknown(unknown[i][0]));
+        assert_true(kilni_nvrtc_call_is_unknown(unknown[i][1]));
+    }
+}
+
 /* ---- forks ---- */
 
 static int wait_for(pid_t child)
@@ -860,6 +887,7 @@ int main(int argc, char **argv)
         IN_SCRATCH(test_errno_is_kept),
         IN_SCRATCH(test_each_look_is_told),
         IN_SCRATCH(test_what_cannot_be_followed_spoils),
+        cmocka_unit_test(test_names_for_large_files),
         IN_SCRATCH(test_another_thread_forks),
         IN_SCRATCH(test_a_fork_in_the_middle),
     };
