@@ -13,8 +13,9 @@
 typedef struct known_program {
     kiln_digest digest;
     uint64_t revision;
-    uint64_t mark; /* another each time somebody is told the revision while there are no reads */
-    char *reads;   /* of the last compilation; NULL: none was yet in this revision */
+    /* Another with each revision, and each time somebody is told it while there are no reads. */
+    uint64_t mark;
+    char *reads; /* of the last compilation; NULL: none was yet in this revision */
     size_t size;
     const char *why;
     kiln_entry *aside;
@@ -152,6 +153,7 @@ static void begin_revision(kilni_nvrtc_known_reads *known, known_program *progra
     set_bytes(known, program, NULL, 0);
     program->why = NULL;
     program->revision = next_number();
+    program->mark = next_number();
 }
 
 static bool has_reads(const known_program *program, kiln_bytes reads)
@@ -287,12 +289,14 @@ kiln_status kilni_nvrtc_known_reads_found(kilni_nvrtc_known_reads *known,
     pthread_mutex_lock(&known->lock);
     known_program *found = find_or_add(known, program);
     kiln_status status = found ? KILN_OK : KILN_E_NO_MEMORY;
-    if (found && !has_reads(found, reads)) {
-        const bool is_seen_by_all = !found->reads && found->mark == mark;
+    const bool is_same = found && has_reads(found, reads);
+    /* Of the same revision, and told to nobody but those who saw these reads. */
+    const bool is_seen_by_all = found && found->mark == mark && (is_same || !found->reads);
+    if (found && !is_same) {
         status = set_reads(known, found, reads);
         found->why = NULL;
-        status = status == KILN_OK && !is_seen_by_all ? KILN_BUSY : status;
     }
+    status = status == KILN_OK && !is_seen_by_all ? KILN_BUSY : status;
     pthread_mutex_unlock(&known->lock);
     return status;
 }

@@ -1,0 +1,909 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Tests of how NVRTC is watched, each over a copy of a stand-in's that nobody has watched before.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+
+#include "device/nvrtc/calls.h"
+#include "device/nvrtc/loader.h"
+#include "device/nvrtc/symbols.h"
+#include "device/nvrtc/watch.h"
+#include "support/failing_malloc.h"
+#include "support/nvrtc_scene.h"
+
+static const char *stand_in;
+static const char *calling_unknown; /* calls what nobody can watch */
+static const char *read_only;       /* finds its functions where nobody may write */
+
+enum { THREADS = 4, PAGES_MAX = 4096 };
+
+/* ---- a library ---- */
+
+typedef struct nvrtc_copy {
+    struct link_map *map;
+    kilni_nvrtc_functions functions;
+} nvrtc_copy;
+
+/* The loader takes it for a library that it has not seen. Opened once. */
+static nvrtc_copy load_copy(const char *library)
+{
+    static int count;
+    nvrtc_copy copy;
+    char *folder = getcwd(NULL, 0), *path = NULL, *command = NULL;
+    assert_true(asprintf(&path, "%s/libnvrtc.so.%d", folder, ++count) > 0);
+    assert_true(asprintf(&command, "cp '%s' %s", library, path) > 0);
+    assert_int_equal(system(command), 0);
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    assert_non_null(handle);
+    assert_int_equal(dlinfo(handle, RTLD_DI_LINKMAP, &copy.map), 0);
+    assert_int_equal(kilni_nvrtc_open(path, &copy.functions, NULL), KILN_OK);
+    dlclose(handle);
+    free(folder);
+    free(path);
+    free(command);
+    return copy;
+}
+
+static kilni_nvrtc_watched *find(const nvrtc_copy *copy)
+{
+    kilni_nvrtc_watched *library = NULL;
+    assert_int_equal(kilni_nvrtc_watched_find(copy->map, &library), KILN_OK);
+    assert_non_null(library);
+    return library;
+}
+
+/* ---- its places ---- */
+
+static void **slot_in(const nvrtc_copy *copy, ElfW(Sxword) table, ElfW(Sxword) size,
+                      const char *name)
+{
+    const ElfW(Rela) *items = NULL;
+    size_t count = 0;
+    symbols of;
+    assert_true(symbols_of(copy->map, &of));
+    for (const ElfW(Dyn) *entry = copy->map->l_ld; entry->d_tag != DT_NULL; entry++) {
+        if (entry->d_tag == table) {
+            items = (const ElfW(Rela) *)entry->d_un.d_ptr; /* NOLINT */
+        } else if (entry->d_tag == size) {
+            count = entry->d_un.d_val / sizeof *items;
+        }
+    }
+    for (size_t i = 0; items && i < count; i++) {
+        const ElfW(Sym) *symbol = &of.entries[ELF64_R_SYM(items[i].r_info)];
+        if (strcmp(of.names + symbol->st_name, name) == 0) {
+            return (void **)(copy->map->l_addr + items[i].r_offset); /* NOLINT */
+        }
+    }
+    return NULL;
+}
+
+/* Where the library finds fopen. */
+static void **fopen_slot(const nvrtc_copy *copy)
+{
+    static const char *const names[] = {"fopen64", "fopen"};
+    void **slot = NULL;
+    for (size_t i = 0; i < 2 && !slot; i++) {
+        slot = slot_in(copy, DT_JMPREL, DT_PLTRELSZ, names[i]);
+        slot = slot ? slot : slot_in(copy, DT_RELA, DT_RELASZ, names[i]);
+    }
+    assert_non_null(slot);
+    return slot;
+}
+
+static void put(void **slot, void *function)
+{
+    const uintptr_t page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
+    void *page = (void *)((uintptr_t)slot & ~(page_size - 1)); /* NOLINT */
+    assert_int_equal(mprotect(page, page_size, PROT_READ | PROT_WRITE), 0);
+    __atomic_store_n(slot, function, __ATOMIC_RELEASE);
+}
+
+static void *get(void *const *slot)
+{
+    return __atomic_load_n(slot, __ATOMIC_ACQUIRE);
+}
+
+/* What somebody else may put there. */
+static FILE *foreign_fopen(const char *path, const char *mode)
+{
+    return fopen(path, mode);
+}
+
+/* ---- compilations ---- */
+
+typedef struct compilation {
+    const nvrtc_copy *copy;
+    const char *source;
+    kilni_nvrtc_watched *library; /* NULL: nobody watches */
+    void (*meanwhile)(void *user);
+    void *user;
+
+    kilni_nvrtc_reads *reads;
+    kiln_status status; /* of the reads */
+    kilni_text encoded;
+    const char *why;
+} compilation;
+
+static int in_the_middle(void *payload, void *reserved)
+{
+    compilation *c = payload;
+    (void)reserved;
+    if (c->meanwhile) {
+        c->meanwhile(c->user);
+    }
+    return 0;
+}
+
+static void compile(compilation *c)
+{
+    const kilni_nvrtc_functions *nvrtc = &c->copy->functions;
+    kilni_nvrtc_program program = NULL;
+    nvrtc->create(&program, c->source, NULL, 0, NULL, NULL);
+    nvrtc->set_callback(program, in_the_middle, c);
+    nvrtc->compile(program, 0, NULL);
+    nvrtc->destroy(&program);
+}
+
+static void compile_watched(compilation *c)
+{
+    kilni_nvrtc_watch watch;
+    kilni_clock_words words = {0};
+    c->status = kilni_nvrtc_reads_new(NULL, &c->reads);
+    if (c->status == KILN_OK) {
+        c->status = kilni_nvrtc_watch_begin(&watch, c->library, c->reads);
+    }
+    if (c->status == KILN_OK) {
+        compile(c);
+        kilni_nvrtc_watch_end(&watch);
+        c->status = kilni_nvrtc_reads_finish(c->reads, false, &words, &c->encoded, &c->why);
+    }
+    kilni_nvrtc_reads_free(&c->reads);
+}
+
+/* On a thread, watched or not. */
+static void *run(void *argument)
+{
+    compilation *c = argument;
+    if (c->library) {
+        compile_watched(c);
+    } else {
+        compile(c);
+    }
+    return NULL;
+}
+
+static void on_another_thread(void *argument)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, run, argument) == 0) {
+        pthread_join(thread, NULL);
+    }
+}
+
+static int is_path(void *user, const kiln_nvrtc_read *read)
+{
+    const char **sought = user;
+    if (strcmp(read->path, *sought) == 0) {
+        *sought = NULL;
+    }
+    return *sought == NULL;
+}
+
+static bool has_read(const kilni_text *encoded, const char *path)
+{
+    const char *sought = path;
+    return kilni_nvrtc_reads_each((kiln_bytes){encoded->bytes, encoded->length}, is_path,
+                                  &sought) == KILN_OK &&
+           !sought;
+}
+
+static void assert_seen(const compilation *c, const char *path)
+{
+    assert_int_equal(c->status, KILN_OK);
+    assert_true(has_read(&c->encoded, path));
+}
+
+static void assert_spoiled(const compilation *c, const char *why)
+{
+    assert_int_equal(c->status, KILN_E_UNSUPPORTED);
+    assert_string_equal(c->why, why);
+}
+
+#define OTHERS_WATCH "somebody else watches NVRTC"
+#define WENT_ELSEWHERE "NVRTC's calls went elsewhere meanwhile"
+#define WAS_FORKED "the process was forked meanwhile"
+
+/* ---- finding a library ---- */
+
+static void test_a_library_is_found_once(void **state)
+{
+    (void)state;
+    const nvrtc_copy copy = load_copy(stand_in);
+    kilni_nvrtc_watched *library = find(&copy), *by_functions = NULL;
+    assert_ptr_equal(find(&copy), library);
+    assert_int_equal(kilni_nvrtc_watched_find_by_functions(&copy.functions, &by_functions),
+                     KILN_OK);
+    assert_ptr_equal(by_functions, library);
+    assert_ptr_not_equal(get(fopen_slot(&copy)), dlsym(RTLD_DEFAULT, "fopen"));
+}
+
+typedef struct finder {
+    const nvrtc_copy *copy;
+    pthread_barrier_t *start;
+    kilni_nvrtc_watched *library;
+} finder;
+
+static void *find_at_once(void *argument)
+{
+    finder *f = argument;
+    pthread_barrier_wait(f->start);
+    if (kilni_nvrtc_watched_find(f->copy->map, &f->library) != KILN_OK) {
+        f->library = NULL;
+    }
+    return NULL;
+}
+
+static void test_threads_find_the_same(void **state)
+{
+    (void)state;
+    const nvrtc_copy copy = load_copy(stand_in);
+    pthread_t threads[THREADS];
+    finder finders[THREADS];
+    pthread_barrier_t start;
+    pthread_barrier_init(&start, NULL, THREADS);
+    for (size_t i = 0; i < THREADS; i++) {
+        finders[i] = (finder){&copy, &start, NULL};
+        assert_int_equal(pthread_create(&threads[i], NULL, find_at_once, &finders[i]), 0);
+    }
+    for (size_t i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    pthread_barrier_destroy(&start);
+    for (size_t i = 0; i < THREADS; i++) {
+        assert_non_null(finders[i].library);
+        assert_ptr_equal(finders[i].library, finders[0].library);
+    }
+    assert_ptr_equal(find(&copy), finders[0].library);
+}
+
+static void test_a_library_stays_loaded(void **state)
+{
+    (void)state;
+    const nvrtc_copy copy = load_copy(stand_in);
+    char *name = strdup(copy.map->l_name);
+    find(&copy);
+    assert_int_equal(dlclose(copy.map), 0);
+    assert_non_null(dlopen(name, RTLD_NOW | RTLD_NOLOAD));
+    free(name);
+}
+
+static void test_unknown_calls(void **state)
+{
+    (void)state;
+    const nvrtc_copy copy = load_copy(calling_unknown);
+    kilni_nvrtc_watched *library = NULL;
+    void *before = get(fopen_slot(&copy));
+    assert_int_equal(kilni_nvrtc_watched_find(copy.map, &library), KILN_E_UNSUPPORTED);
+    assert_null(library);
+    assert_ptr_equal(get(fopen_slot(&copy)), before);
+}
+
+static int foreign_compile(kilni_nvrtc_program program, int option_count,
+                           const char *const *options)
+{
+    (void)program;
+    (void)option_count;
+    (void)options;
+    return 0;
+}
+
+static void test_functions_that_are_not_its_own(void **state)
+{
+    (void)state;
+    const nvrtc_copy copy = load_copy(stand_in);
+    kilni_nvrtc_functions functions = copy.functions;
+    kilni_nvrtc_watched *library = NULL;
+    void *before = get(fopen_slot(&copy));
+    functions.compile = foreign_compile;
+    assert_int_equal(kilni_nvrtc_watched_find_by_functions(&functions, &library),
+                     KILN_E_UNSUPPORTED);
+    memcpy(&functions.compile, &functions.version, sizeof functions.compile);
+    assert_int_equal(kilni_nvrtc_watched_find_by_functions(&functions, &library),
+                     KILN_E_UNSUPPORTED);
+    assert_null(library);
+    assert_ptr_equal(get(fopen_slot(&copy)), before);
+}
+
+static void test_memory_runs_out(void **state)
+{
+    (void)state;
+    const nvrtc_copy copy = load_copy(stand_in);
+    kilni_nvrtc_watched *library = NULL;
+    size_t n = 0;
+    kiln_status status;
+    do {
+        failing_malloc_arm(++n);
+        status = kilni_nvrtc_watched_find(copy.map, &library);
+        assert_true(failing_malloc_disarm() >= n ? status == KILN_E_NO_MEMORY : status == KILN_OK);
+    } while (status == KILN_E_NO_MEMORY);
+    assert_true(n > 1);
+    assert_non_null(library);
+}
+
+/* ---- how its pages are mapped ---- */
+
+/* Of each page of the library, by its letters; returns how many there are. */
+static size_t list_pages(const nvrtc_copy *copy, char *pages)
+{
+    const uintptr_t page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
+    FILE *file = fopen("/proc/self/maps", "r");
+    char line[512], letters[5];
+    unsigned long begin, end;
+    size_t count = 0;
+    assert_non_null(file);
+    while (fgets(line, sizeof line, file)) {
+        if (strstr(line, copy->map->l_name) &&
+            sscanf(line, "%lx-%lx %4s", &begin, &end, letters) == 3) {
+            for (; begin < end && count < PAGES_MAX; begin += page_size) {
+                memcpy(pages + 4 * count++, letters, 4);
+            }
+        }
+    }
+    fclose(file);
+    return count;
+}
+
+static void find_without_trace(const char *path)
+{
+    static char before[4 * PAGES_MAX], after[4 * PAGES_MAX];
+    const nvrtc_copy copy = load_copy(path);
+    const size_t count = list_pages(&copy, before);
+    void *const libc_fopen = get(fopen_slot(&copy));
+    assert_true(count > 2);
+    find(&copy);
+    assert_ptr_not_equal(get(fopen_slot(&copy)), libc_fopen);
+    assert_int_equal(list_pages(&copy, after), count);
+    assert_memory_equal(before, after, 4 * count);
+}
+
+static void test_pages_stay_as_they_are(void **state)
+{
+    (void)state;
+    find_without_trace(stand_in);
+}
+
+static void test_read_only_pages_stay_as_they_are(void **state)
+{
+    (void)state;
+    const nvrtc_copy copy = load_copy(read_only);
+    assert_int_equal(symbols_protection(copy.map, (uintptr_t)fopen_slot(&copy)), PROT_READ);
+    find_without_trace(read_only);
+}
+
+/* ---- places that somebody else takes ---- */
+
+static void test_a_place_that_was_taken_before(void **state)
+{
+    (void)state;
+    const nvrtc_copy copy = load_copy(stand_in);
+    kilni_nvrtc_watched *library = NULL;
+    void **slot = fopen_slot(&copy), *const libc_fopen = get(slot);
+    put(slot, (void *)foreign_fopen);
+    assert_int_equal(kilni_nvrtc_watched_find(copy.map, &library), KILN_E_UNSUPPORTED);
+    assert_null(library);
+    assert_ptr_equal(get(slot), (void *)foreign_fopen);
+    put(slot, libc_fopen); /* nothing else was taken meanwhile that would be somebody's now */
+    find(&copy);
+}
+
+static void test_a_place_that_is_taken_later(void **state)
+{
+    (void)state;
+    const nvrtc_copy copy = load_copy(stand_in);
+    compilation c = {.copy = &copy, .source = "#include \"a.h\"", .library = find(&copy)};
+    void **slot = fopen_slot(&copy);
+    put(slot, (void *)foreign_fopen);
+    compile_watched(&c);
+    assert_spoiled(&c, OTHERS_WATCH);
+    assert_ptr_equal(get(slot), (void *)foreign_fopen);
+}
+
+/* As the loader does that was looking a function up when its place was taken. */
+static void test_a_place_that_is_put_back_is_taken_again(void **state)
+{
+    (void)state;
+    const nvrtc_copy copy = load_copy(stand_in);
+    void **slot = fopen_slot(&copy), *const libc_fopen = get(slot);
+    compilation c = {.copy = &copy, .source = "#include \"a.h\"", .library = find(&copy)};
+    void *const watching = get(slot);
+    write_file("a.h", "text");
+    put(slot, libc_fopen);
+    compile_watched(&c);
+    assert_seen(&c, "a.h");
+    assert_ptr_equal(get(slot), watching);
+    kilni_text_done(&c.encoded);
+}
+
+typedef struct putting_back {
+    void **slot;
+    void *function;
+    compilation *then; /* on another thread; NULL: nobody compiles */
+} putting_back;
+
+static void put_back(void *user)
+{
+    const putting_back *p = user;
+    put(p->slot, p->function);
+    if (p->then) {
+        on_another_thread(p->then);
+    }
+}
+
+static void test_a_place_that_is_put_back_meanwhile(void **state)
+{
+    (void)state;
+    const nvrtc_copy copy = load_copy(stand_in);
+    putting_back back = {.slot = fopen_slot(&copy)};
+    back.function = get(back.slot);
+    compilation c = {
+        .copy = &copy, .source = "x", .library = find(&copy), .meanwhile = put_back, .user = &back};
+    compile_watched(&c);
+    assert_spoiled(&c, WENT_ELSEWHERE);
+}
+
+/* The other compilation takes it again, and has seen all; the first has not. */
+static void test_a_place_that_others_take_again_meanwhile(void **state)
+{
+    (void)state;
+    const nvrtc_copy copy = load_copy(stand_in);
+    putting_back back = {.slot = fopen_slot(&copy)};
+    back.function = get(back.slot);
+    compilation second = {.copy = &copy, .source = "#include \"b.h\"", .library = find(&copy)};
+    compilation first = second;
+    first.meanwhile = put_back;
+    first.user = &back;
+    back.then = &second;
+    compile_watched(&first);
+    assert_seen(&second, "b.h");
+    assert_spoiled(&first, WENT_ELSEWHERE);
+    kilni_text_done(&second.encoded);
+}
+
+/* ---- whose reads they are ---- */
+
+/* The first two are watched, and the third, which is not, begins while both are under way. */
+static void test_reads_of_other_threads(void **state)
+{
+    (void)state;
+    const nvrtc_copy copy = load_copy(stand_in);
+    compilation third = {.copy = &copy, .source = "#include \"c.h\""};
+    compilation second = {.copy = &copy,
+                          .source = "#include \"b.h\"",
+                          .library = find(&copy),
+                          .meanwhile = on_another_thread,
+                          .user = &third};
+    compilation first = second;
+    first.source = "#include \"a.h\"";
+    first.user = &second;
+    write_file("c.h", "text");
+    compile_watched(&first);
+    assert_seen(&first, "a.h");
+    assert_seen(&first, "c.h");
+    assert_false(has_read(&first.encoded, "b.h"));
+    assert_seen(&second, "b.h");
+    assert_seen(&second, "c.h");
+    assert_false(has_read(&second.encoded, "a.h"));
+    kilni_text_done(&first.encoded);
+    kilni_text_done(&second.encoded);
+}
+
+static void meet(void *user)
+{
+    pthread_barrier_wait(user);
+}
+
+static void test_threads_compile_at_once(void **state)
+{
+    (void)state;
+    static const char *const sources[THREADS] = {"#include \"0.h\"", "#include \"1.h\"",
+                                                 "#include \"2.h\"", "#include \"3.h\""};
+    static const char *const names[THREADS] = {"0.h", "1.h", "2.h", "3.h"};
+    const nvrtc_copy copy = load_copy(stand_in);
+    kilni_nvrtc_watched *library = find(&copy);
+    pthread_t threads[THREADS];
+    compilation compilations[THREADS];
+    pthread_barrier_t middle;
+    pthread_barrier_init(&middle, NULL, THREADS);
+    for (size_t i = 0; i < THREADS; i++) {
+        compilations[i] = (compilation){.copy = &copy,
+                                        .source = sources[i],
+                                        .library = library,
+                                        .meanwhile = meet,
+                                        .user = &middle};
+        write_file(names[i], "text");
+        assert_int_equal(pthread_create(&threads[i], NULL, run, &compilations[i]), 0);
+    }
+    for (size_t i = 0; i < THREADS; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    pthread_barrier_destroy(&middle);
+    for (size_t i = 0; i < THREADS; i++) {
+        assert_int_equal(compilations[i].status, KILN_OK);
+        for (size_t other = 0; other < THREADS; other++) {
+            assert_int_equal(has_read(&compilations[i].encoded, names[other]), other == i);
+        }
+        kilni_text_done(&compilations[i].encoded);
+    }
+}
+
+/* What is read after the end is nobody's. */
+static void test_reads_end_with_the_watch(void **state)
+{
+    (void)state;
+    const nvrtc_copy copy = load_copy(stand_in);
+    kilni_nvrtc_reads *reads = NULL;
+    kilni_nvrtc_watch watch;
+    kilni_clock_words words = {0};
+    kilni_text encoded = {0};
+    const char *why = NULL;
+    compilation unwatched = {.copy = &copy, .source = "#include \"a.h\""};
+    assert_int_equal(kilni_nvrtc_reads_new(NULL, &reads), KILN_OK);
+    assert_int_equal(kilni_nvrtc_watch_begin(&watch, find(&copy), reads), KILN_OK);
+    kilni_nvrtc_watch_end(&watch);
+    compile(&unwatched);
+    on_another_thread(&unwatched);
+    assert_int_equal(kilni_nvrtc_reads_finish(reads, false, &words, &encoded, &why), KILN_OK);
+    assert_false(has_read(&encoded, "a.h"));
+    kilni_text_done(&encoded);
+    kilni_nvrtc_reads_free(&reads);
+}
+
+static void fail_with_another_errno(kilni_nvrtc_reads *reads, const char *text)
+{
+    kilni_nvrtc_reads_spoil(reads, text);
+    errno = EXDEV;
+}
+
+static void *tell_with_errno(void *ret_errno)
+{
+    errno = EAGAIN;
+    kilni_nvrtc_watch_tell(fail_with_another_errno, "told");
+    *(int *)ret_errno = errno;
+    return NULL;
+}
+
+static void test_errno_is_kept(void **state)
+{
+    (void)state;
+    const nvrtc_copy copy = load_copy(stand_in);
+    kilni_nvrtc_reads *reads = NULL;
+    kilni_nvrtc_watch watch;
+    pthread_t thread;
+    int own = 0, of_another = 0;
+    assert_int_equal(kilni_nvrtc_reads_new(NULL, &reads), KILN_OK);
+    assert_int_equal(kilni_nvrtc_watch_begin(&watch, find(&copy), reads), KILN_OK);
+    tell_with_errno(&own);
+    assert_int_equal(pthread_create(&thread, NULL, tell_with_errno, &of_another), 0);
+    pthread_join(thread, NULL);
+    kilni_nvrtc_watch_end(&watch);
+    kilni_nvrtc_reads_free(&reads);
+    assert_int_equal(own, EAGAIN);
+    assert_int_equal(of_another, EAGAIN);
+}
+
+/* ---- what is told of ---- */
+
+#define CALL(type, name) ((type *)kilni_nvrtc_call_find(name))
+
+typedef int path_call(const char *path);
+typedef int two_paths_call(const char *from, const char *to);
+typedef int open_call(const char *path, int flags, ...);
+typedef int openat_call(int folder, const char *path, int flags, ...);
+typedef int access_call(const char *path, int mode);
+typedef int stat_call(const char *path, struct stat *facts);
+typedef FILE *fopen_call(const char *path, const char *mode);
+typedef char *realpath_call(const char *path, char *resolved);
+typedef ssize_t readlink_call(const char *path, char *buffer, size_t size);
+
+/* What these calls do is noted, or spoils it. */
+typedef void calls_fn(const char *name);
+
+static compilation watch_calls(calls_fn *calls, const char *name)
+{
+    const nvrtc_copy copy = load_copy(stand_in);
+    compilation c = {.library = find(&copy)};
+    kilni_nvrtc_watch watch;
+    kilni_clock_words words = {0};
+    assert_int_equal(kilni_nvrtc_reads_new(NULL, &c.reads), KILN_OK);
+    assert_int_equal(kilni_nvrtc_watch_begin(&watch, c.library, c.reads), KILN_OK);
+    calls(name);
+    kilni_nvrtc_watch_end(&watch);
+    c.status = kilni_nvrtc_reads_finish(c.reads, false, &words, &c.encoded, &c.why);
+    kilni_nvrtc_reads_free(&c.reads);
+    return c;
+}
+
+static void look_by_each_call(const char *unused)
+{
+    struct stat facts;
+    char text[16];
+    (void)unused;
+    close(CALL(open_call, "open64")("open", O_RDONLY));
+    close(CALL(openat_call, "openat")(AT_FDCWD, "openat", O_RDONLY));
+    FILE *file = CALL(fopen_call, "fopen")("fopen", "r");
+    assert_non_null(file);
+    fclose(file);
+    assert_int_equal(CALL(stat_call, "stat")("stat", &facts), 0);
+    assert_int_equal(CALL(stat_call, "lstat64")("lstat", &facts), 0);
+    assert_int_equal(CALL(access_call, "access")("access", R_OK), 0);
+    assert_int_equal(CALL(readlink_call, "readlink")("readlink", text, sizeof text), 6);
+    free(CALL(realpath_call, "realpath")("realpath", NULL));
+    assert_int_equal(setenv("PWD", "spelled", 1), 0);
+    assert_int_equal(CALL(stat_call, "stat64")("spelled", &facts), 0);
+    assert_int_equal(CALL(stat_call, "stat64")("none", &facts), -1);
+}
+
+static void test_each_look_is_told(void **state)
+{
+    (void)state;
+    static const char *const paths[] = {"open",  "openat", "fopen",    "stat",
+                                        "lstat", "access", "realpath", "spelled"};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        write_file(paths[i], "text");
+    }
+    assert_int_equal(symlink("target", "readlink"), 0);
+    char *spelled = strdup(getenv("PWD") ? getenv("PWD") : "/");
+    compilation c = watch_calls(look_by_each_call, NULL);
+    setenv("PWD", spelled, 1);
+    free(spelled);
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
+        assert_int_equal(c.status, KILN_OK);
+        assert_int_equal(has_read(&c.encoded, paths[i]), strcmp(paths[i], "spelled") != 0);
+    }
+    assert_seen(&c, "readlink");
+    assert_seen(&c, "none");
+    kilni_text_done(&c.encoded);
+}
+
+static void call_with_path(const char *name)
+{
+    assert_int_equal(CALL(path_call, name)("none"), -1);
+    assert_int_equal(errno, ENOENT);
+}
+
+static void call_with_two_paths(const char *name)
+{
+    assert_int_equal(CALL(two_paths_call, name)("none", "no/such/folder"), -1);
+    assert_int_equal(errno, ENOENT);
+}
+
+static void open_to_write(const char *name)
+{
+    const int file = CALL(open_call, name)("made", O_WRONLY | O_CREAT, 0600);
+    struct stat facts;
+    assert_true(file >= 0);
+    assert_int_equal(fstat(file, &facts), 0);
+    assert_int_equal(facts.st_mode & 0777, 0600);
+    close(file);
+    assert_int_equal(remove("made"), 0);
+}
+
+static void append_to_file(const char *name)
+{
+    FILE *file = CALL(fopen_call, name)("made", "a");
+    assert_non_null(file);
+    fclose(file);
+}
+
+static void open_in_folder(const char *name)
+{
+    const int folder = open(".", O_RDONLY | O_DIRECTORY);
+    assert_int_equal(CALL(openat_call, name)(folder, "none", O_RDONLY), -1);
+    close(folder);
+}
+
+static void test_what_cannot_be_followed_spoils(void **state)
+{
+    (void)state;
+    static const struct {
+        calls_fn *calls;
+        const char *name;
+    } cases[] = {{call_with_path, "unlink"},       {call_with_path, "rmdir"},
+                 {call_with_path, "remove"},       {call_with_path, "chdir"},
+                 {call_with_two_paths, "rename"},  {call_with_two_paths, "link"},
+                 {call_with_two_paths, "symlink"}, {open_to_write, "open"},
+                 {open_to_write, "open64"},        {append_to_file, "fopen"},
+                 {append_to_file, "fopen64"},      {open_in_folder, "openat"},
+                 {open_in_folder, "openat64"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const compilation c = watch_calls(cases[i].calls, cases[i].name);
+        assert_int_equal(c.status, KILN_E_UNSUPPORTED);
+        assert_non_null(c.why);
+    }
+}
+
+/* Which name a library calls depends on how it was compiled. */
+static void test_names_for_large_files(void **state)
+{
+    (void)state;
+    static const char *const observed[][2] = {{"open", "open64"},     {"openat", "openat64"},
+                                              {"fopen", "fopen64"},   {"freopen", "freopen64"},
+                                              {"stat", "stat64"},     {"lstat", "lstat64"},
+                                              {"statfs", "statfs64"}, {"__xstat", "__xstat64"}};
+    static const char *const unknown[][2] = {
+        {"creat", "creat64"},       {"fstatat", "fstatat64"},
+        {"fts_open", "fts64_open"}, {"ftw", "ftw64"},
+        {"glob", "glob64"},         {"mkostemp", "mkostemp64"},
+        {"mkstemp", "mkstemp64"},   {"nftw", "nftw64"},
+        {"scandir", "scandir64"},   {"scandirat", "scandirat64"},
+        {"statvfs", "statvfs64"}};
+    for (size_t i = 0; i < sizeof observed / sizeof *observed; i++) {
+        assert_non_null(kilni_nvrtc_call_find(observed[i][0]));
+        assert_ptr_equal(kilni_nvrtc_call_find(observed[i][0]),
+                         kilni_nvrtc_call_find(observed[i][1]));
+        assert_false(kilni_nvrtc_call_is_unknown(observed[i][1]));
+    }
+    for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
+        assert_true(kilni_nvrtc_call_is_unknown(unknown[i][0]));
+        assert_true(kilni_nvrtc_call_is_unknown(unknown[i][1]));
+    }
+}
+
+/* ---- forks ---- */
+
+static int wait_for(pid_t child)
+{
+    int status = -1;
+    while (child > 0 && waitpid(child, &status, 0) < 0) {
+    }
+    return status;
+}
+
+/* In a child: what it reads is not the parent's, which was compiling; and it can watch. */
+static int work_on_its_own(const compilation *parents)
+{
+    compilation unwatched = {.copy = parents->copy, .source = "#include \"b.h\""};
+    compilation watched = {
+        .copy = parents->copy, .source = "#include \"c.h\"", .library = parents->library};
+    kilni_clock_words words = {0};
+    kilni_text encoded = {0};
+    const char *why;
+    compile(&unwatched);
+    if (kilni_nvrtc_reads_finish(parents->reads, false, &words, &encoded, &why) != KILN_OK ||
+        has_read(&encoded, "b.h")) {
+        return 2;
+    }
+    compile_watched(&watched);
+    return watched.status == KILN_OK && has_read(&watched.encoded, "c.h") ? 0 : 3;
+}
+
+typedef struct forking {
+    const compilation *parents;
+    int status;
+} forking;
+
+static void *fork_on_thread(void *argument)
+{
+    forking *f = argument;
+    const pid_t child = fork();
+    if (child == 0) {
+        _exit(work_on_its_own(f->parents));
+    }
+    f->status = wait_for(child);
+    return NULL;
+}
+
+static void let_another_fork(void *user)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, fork_on_thread, user) == 0) {
+        pthread_join(thread, NULL);
+    }
+}
+
+static void test_another_thread_forks(void **state)
+{
+    (void)state;
+    const nvrtc_copy copy = load_copy(stand_in);
+    forking f = {.status = -1};
+    compilation c = {.copy = &copy,
+                     .source = "#include \"a.h\"",
+                     .library = find(&copy),
+                     .meanwhile = let_another_fork,
+                     .user = &f};
+    f.parents = &c;
+    compile_watched(&c);
+    assert_int_equal(f.status, 0);
+    assert_seen(&c, "a.h");
+    assert_false(has_read(&c.encoded, "b.h"));
+    kilni_text_done(&c.encoded);
+}
+
+/* The child goes on where its parent was. */
+static void fork_here(void *user)
+{
+    pid_t *child = user;
+    *child = fork();
+}
+
+static void test_a_fork_in_the_middle(void **state)
+{
+    (void)state;
+    const nvrtc_copy copy = load_copy(stand_in);
+    pid_t child = -1;
+    compilation c = {.copy = &copy,
+                     .source = "#include \"a.h\"",
+                     .library = find(&copy),
+                     .meanwhile = fork_here,
+                     .user = &child};
+    compile_watched(&c);
+    if (child == 0) {
+        const bool is_told = c.status == KILN_E_UNSUPPORTED && strcmp(c.why, WAS_FORKED) == 0;
+        c.meanwhile = NULL;
+        compile_watched(&c);
+        _exit(is_told && c.status == KILN_OK && has_read(&c.encoded, "a.h") ? 0 : 1);
+    }
+    assert_int_equal(wait_for(child), 0);
+    assert_seen(&c, "a.h");
+    kilni_text_done(&c.encoded);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        IN_SCRATCH(test_a_library_is_found_once),
+        IN_SCRATCH(test_threads_find_the_same),
+        IN_SCRATCH(test_a_library_stays_loaded),
+        IN_SCRATCH(test_unknown_calls),
+        IN_SCRATCH(test_functions_that_are_not_its_own),
+        IN_SCRATCH(test_memory_runs_out),
+        IN_SCRATCH(test_pages_stay_as_they_are),
+        IN_SCRATCH(test_read_only_pages_stay_as_they_are),
+        IN_SCRATCH(test_a_place_that_was_taken_before),
+        IN_SCRATCH(test_a_place_that_is_taken_later),
+        IN_SCRATCH(test_a_place_that_is_put_back_is_taken_again),
+        IN_SCRATCH(test_a_place_that_is_put_back_meanwhile),
+        IN_SCRATCH(test_a_place_that_others_take_again_meanwhile),
+        IN_SCRATCH(test_reads_of_other_threads),
+        IN_SCRATCH(test_threads_compile_at_once),
+        IN_SCRATCH(test_reads_end_with_the_watch),
+        IN_SCRATCH(test_errno_is_kept),
+        IN_SCRATCH(test_each_look_is_told),
+        IN_SCRATCH(test_what_cannot_be_followed_spoils),
+        cmocka_unit_test(test_names_for_large_files),
+        IN_SCRATCH(test_another_thread_forks),
+        IN_SCRATCH(test_a_fork_in_the_middle),
+    };
+    if (argc != 4) {
+        fprintf(stderr, "usage: test_nvrtc_watch LIBNVRTC, ONE THAT CALLS WHAT IS UNKNOWN, ONE OF "
+                        "READ-ONLY PLACES\n");
+        return 2;
+    }
+    /* Tests work in folders of their own. */
+    char *paths[] = {realpath(argv[1], NULL), realpath(argv[2], NULL), realpath(argv[3], NULL)};
+    stand_in = paths[0];
+    calling_unknown = paths[1];
+    read_only = paths[2];
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    for (size_t i = 0; i < 3; i++) {
+        free(paths[i]);
+    }
+    return failed;
+}
