@@ -15,6 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "base/text.h"
 #include "device/nvrtc/known_reads.h"
@@ -616,6 +618,47 @@ static void test_threads(void **state)
     kilni_nvrtc_known_reads_free(&s.known);
 }
 
+/* ---- forks ---- */
+
+static _Atomic bool is_over;
+
+static void *ask_for_ever(void *user)
+{
+    const known_scene *s = user;
+    uint64_t revision;
+    const char *why;
+    while (!atomic_load(&is_over)) {
+        kilni_nvrtc_known_reads_ask(s->known, &first, &revision, &why);
+    }
+    return NULL;
+}
+
+/* A child finds nothing locked by a thread that it has not. */
+static void test_forks(void **state)
+{
+    (void)state;
+    known_scene s = new_scene();
+    pthread_t thread;
+    atomic_store(&is_over, false);
+    assert_int_equal(pthread_create(&thread, NULL, ask_for_ever, &s), 0);
+    for (int i = 0; i < 50; i++) {
+        int status = -1;
+        const pid_t child = fork();
+        if (child == 0) {
+            uint64_t revision;
+            const char *why;
+            alarm(10);
+            _exit(kilni_nvrtc_known_reads_ask(s.known, &second, &revision, &why) == KILN_OK ? 0
+                                                                                            : 1);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+    atomic_store(&is_over, true);
+    pthread_join(thread, NULL);
+    end_scene(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -637,6 +680,7 @@ int main(void)
         IN_SCRATCH(test_memory_runs_out),
         IN_SCRATCH(test_memory_runs_out_for_reads),
         IN_SCRATCH(test_threads),
+        IN_SCRATCH(test_forks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -553,6 +553,50 @@ static void test_threads_compile_at_once(void **state)
     }
 }
 
+static void *compile_until_cancelled(void *argument)
+{
+    compilation *c = argument;
+    kilni_nvrtc_watch watch;
+    c->status = kilni_nvrtc_watch_begin(&watch, c->library, c->reads);
+    if (c->status == KILN_OK) {
+        compile(c);
+        kilni_nvrtc_watch_end(&watch);
+    }
+    pthread_testcancel();
+    return c;
+}
+
+static void cancel_oneself(void *user)
+{
+    (void)user;
+    pthread_cancel(pthread_self());
+    pthread_testcancel();
+}
+
+/* A thread that is cancelled goes once what is watched has ended. */
+static void test_a_thread_that_is_cancelled(void **state)
+{
+    (void)state;
+    const nvrtc_copy copy = load_copy(stand_in);
+    compilation c = {.copy = &copy,
+                     .source = "#include \"a.h\"",
+                     .library = find(&copy),
+                     .meanwhile = cancel_oneself};
+    kilni_clock_words words = {0};
+    pthread_t thread;
+    void *result = NULL;
+    write_file("a.h", "text");
+    assert_int_equal(kilni_nvrtc_reads_new(NULL, &c.reads), KILN_OK);
+    assert_int_equal(pthread_create(&thread, NULL, compile_until_cancelled, &c), 0);
+    pthread_join(thread, &result);
+    assert_ptr_equal(result, PTHREAD_CANCELED);
+    assert_int_equal(c.status, KILN_OK);
+    assert_int_equal(kilni_nvrtc_reads_finish(c.reads, false, &words, &c.encoded, &c.why), KILN_OK);
+    kilni_nvrtc_reads_free(&c.reads);
+    assert_seen(&c, "a.h");
+    kilni_text_done(&c.encoded);
+}
+
 /* What is read after the end is nobody's. */
 static void test_reads_end_with_the_watch(void **state)
 {
@@ -883,6 +927,7 @@ int main(int argc, char **argv)
         IN_SCRATCH(test_a_place_that_others_take_again_meanwhile),
         IN_SCRATCH(test_reads_of_other_threads),
         IN_SCRATCH(test_threads_compile_at_once),
+        IN_SCRATCH(test_a_thread_that_is_cancelled),
         IN_SCRATCH(test_reads_end_with_the_watch),
         IN_SCRATCH(test_errno_is_kept),
         IN_SCRATCH(test_each_look_is_told),

@@ -23,12 +23,33 @@ typedef struct known_program {
 } known_program;
 
 struct kilni_nvrtc_known_reads {
-    /* Guards the rest; not held while files are read. */
-    pthread_mutex_t lock;
     void *tree; /* of known_program, by digest */
     known_program *oldest, *newest;
     size_t bytes, bytes_max;
 };
+
+/* Guards all of them, so that a forked child finds none half changed; not held while files are
+ * read.
+ */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+static void after_fork(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+static pthread_once_t once_registered = PTHREAD_ONCE_INIT;
+static int is_registered;
+
+static void register_forks(void)
+{
+    is_registered = pthread_atfork(before_fork, after_fork, after_fork) == 0;
+}
 
 static uint64_t next_number(void)
 {
@@ -59,9 +80,9 @@ static void free_program(void *program)
 
 kiln_status kilni_nvrtc_known_reads_new(size_t bytes_max, kilni_nvrtc_known_reads **ret_known)
 {
-    kilni_nvrtc_known_reads *known = calloc(1, sizeof *known);
-    if (!known || pthread_mutex_init(&known->lock, NULL) != 0) {
-        free(known);
+    pthread_once(&once_registered, register_forks);
+    kilni_nvrtc_known_reads *known = is_registered ? calloc(1, sizeof *known) : NULL;
+    if (!known) {
         return KILN_E_NO_MEMORY;
     }
     known->bytes_max = bytes_max;
@@ -77,7 +98,6 @@ void kilni_nvrtc_known_reads_free(kilni_nvrtc_known_reads **known)
     }
     *known = NULL;
     tdestroy(ending->tree, free_program);
-    pthread_mutex_destroy(&ending->lock);
     free(ending);
 }
 
@@ -185,7 +205,7 @@ static kiln_status set_reads(kilni_nvrtc_known_reads *known, known_program *prog
 static kiln_status look_up(kilni_nvrtc_known_reads *known, const kiln_digest *digest,
                            known_program *ret_now)
 {
-    pthread_mutex_lock(&known->lock);
+    pthread_mutex_lock(&lock);
     known_program *found = find_or_add(known, digest);
     kiln_status status = found ? KILN_OK : KILN_E_NO_MEMORY;
     if (found) {
@@ -200,7 +220,7 @@ static kiln_status look_up(kilni_nvrtc_known_reads *known, const kiln_digest *di
         }
         forget_oldest(known);
     }
-    pthread_mutex_unlock(&known->lock);
+    pthread_mutex_unlock(&lock);
     return status;
 }
 
@@ -208,12 +228,12 @@ static kiln_status look_up(kilni_nvrtc_known_reads *known, const kiln_digest *di
 static kiln_status leave_revision(kilni_nvrtc_known_reads *known, const kiln_digest *digest,
                                   uint64_t revision)
 {
-    pthread_mutex_lock(&known->lock);
+    pthread_mutex_lock(&lock);
     known_program *found = find_or_add(known, digest);
     if (found && found->revision == revision) {
         begin_revision(known, found);
     }
-    pthread_mutex_unlock(&known->lock);
+    pthread_mutex_unlock(&lock);
     return found ? KILN_OK : KILN_E_NO_MEMORY;
 }
 
@@ -257,7 +277,7 @@ kiln_status kilni_nvrtc_known_reads_ask(kilni_nvrtc_known_reads *known, const ki
 kiln_status kilni_nvrtc_known_reads_set(kilni_nvrtc_known_reads *known, const kiln_digest *program,
                                         kiln_bytes reads, const char *why)
 {
-    pthread_mutex_lock(&known->lock);
+    pthread_mutex_lock(&lock);
     known_program *found = find_or_add(known, program);
     kiln_status status = found ? KILN_OK : KILN_E_NO_MEMORY;
     if (found && !has_reads(found, reads)) {
@@ -266,19 +286,19 @@ kiln_status kilni_nvrtc_known_reads_set(kilni_nvrtc_known_reads *known, const ki
     if (found) {
         found->why = why;
     }
-    pthread_mutex_unlock(&known->lock);
+    pthread_mutex_unlock(&lock);
     return status;
 }
 
 kiln_status kilni_nvrtc_known_reads_begin_look(kilni_nvrtc_known_reads *known,
                                                const kiln_digest *program, uint64_t *ret_mark)
 {
-    pthread_mutex_lock(&known->lock);
+    pthread_mutex_lock(&lock);
     const known_program *found = find_or_add(known, program);
     if (found) {
         *ret_mark = found->mark;
     }
-    pthread_mutex_unlock(&known->lock);
+    pthread_mutex_unlock(&lock);
     return found ? KILN_OK : KILN_E_NO_MEMORY;
 }
 
@@ -286,7 +306,7 @@ kiln_status kilni_nvrtc_known_reads_found(kilni_nvrtc_known_reads *known,
                                           const kiln_digest *program, uint64_t mark,
                                           kiln_bytes reads)
 {
-    pthread_mutex_lock(&known->lock);
+    pthread_mutex_lock(&lock);
     known_program *found = find_or_add(known, program);
     kiln_status status = found ? KILN_OK : KILN_E_NO_MEMORY;
     const bool is_same = found && has_reads(found, reads);
@@ -297,7 +317,7 @@ kiln_status kilni_nvrtc_known_reads_found(kilni_nvrtc_known_reads *known,
         found->why = NULL;
     }
     status = status == KILN_OK && !is_seen_by_all ? KILN_BUSY : status;
-    pthread_mutex_unlock(&known->lock);
+    pthread_mutex_unlock(&lock);
     return status;
 }
 
@@ -306,13 +326,13 @@ kiln_status kilni_nvrtc_known_reads_found(kilni_nvrtc_known_reads *known,
 static kiln_entry *swap_aside(kilni_nvrtc_known_reads *known, const kiln_digest *program,
                               kiln_entry *entry)
 {
-    pthread_mutex_lock(&known->lock);
+    pthread_mutex_lock(&lock);
     known_program *found = find_or_add(known, program);
     kiln_entry *before = found ? found->aside : entry;
     if (found) {
         found->aside = entry;
     }
-    pthread_mutex_unlock(&known->lock);
+    pthread_mutex_unlock(&lock);
     return before;
 }
 

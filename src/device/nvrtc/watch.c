@@ -75,6 +75,7 @@ kiln_status kilni_nvrtc_watch_begin(kilni_nvrtc_watch *watch, kilni_nvrtc_watche
     if (kilni_nvrtc_watched_take(library, &watch->mark) != KILN_OK) {
         kilni_nvrtc_reads_spoil(reads, "somebody else watches NVRTC");
     }
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &watch->cancel_state);
     join(watch);
     return KILN_OK;
 }
@@ -89,6 +90,7 @@ void kilni_nvrtc_watch_end(kilni_nvrtc_watch *watch)
         kilni_nvrtc_reads_spoil(watch->reads, "NVRTC's calls went elsewhere meanwhile");
     }
     pthread_mutex_destroy(&watch->lock);
+    pthread_setcancelstate(watch->cancel_state, &watch->cancel_state);
 }
 
 /* ---- telling ---- */

@@ -15,7 +15,8 @@
 /* One compilation that is watched. */
 typedef struct kilni_nvrtc_watch {
     const kilni_nvrtc_watched *library;
-    uint64_t mark; /* of the library, as it began */
+    uint64_t mark;    /* of the library, as it began */
+    int cancel_state; /* of the thread, before */
     struct kilni_nvrtc_watch *next;
 
     pthread_mutex_t lock; /* guards the reads */
@@ -25,7 +26,7 @@ typedef struct kilni_nvrtc_watch {
 /* What this thread reads by the library from now on is noted in @reads; what a thread reads that
  * compiles nothing is noted in all that are under way. Both are borrowed, and @watch has to live
  * and stay where it is, until kilni_nvrtc_watch_end by the same thread, after which the reads are
- * spoiled where not all of it was seen.
+ * spoiled where not all of it was seen. In between the thread can't be cancelled.
  *
  * Returns KILN_OK; KILN_E_NO_MEMORY: it is not watched. Blocks: on the loader. */
 kiln_status kilni_nvrtc_watch_begin(kilni_nvrtc_watch *watch, kilni_nvrtc_watched *library,
