@@ -4,13 +4,19 @@
  * (src/program/request.c) and a thread that writes what that one built (src/store/writer.c). The system
  * may kill or stop any process between any two steps.
  *
- * What is checked: at most one holds the lease; for each build but the first there is a reason, so
- * an entry that was published is found by all who come later; nobody waits for ever.
+ * At first the store has no entry, or the one that is wanted, or an outdated one: good, but made from
+ * something else, so that load answers KILN_MISS for it, until what is built replaces it.
+ *
+ * What is checked: at most one holds the lease; nobody builds what the store had from the start, and
+ * else for each build but the first there is a reason, so an entry that was published is found by all
+ * who come later; nobody ends with an outdated program; nobody waits for ever.
  *
  * Left out: keys that share a byte of the lease file, which only wait for each other; stores without
- * leases, where each builds for itself; entries that are removed.
+ * leases, where each builds for itself; entries that are removed; processes that don't all want the
+ * same of the versions that an entry has.
  *
  * Processes that the system killed never get to their end, so it is not asked of them.
+ * Mutants: SAME_IS_FOUND ANY_IS_ABSENT OUTDATED_IS_LOADED
  * Search: -E
  */
 
@@ -18,26 +24,58 @@
 #define NOBODY PROCESSES
 
 mtype = { RUNNING, STOPPED, DEAD };
+mtype = { NONE, OUTDATED, WANTED };
 mtype life[PROCESSES] = RUNNING;
 
 byte holder = NOBODY;          /* of the key's byte in the file "lease" */
-bool is_published;             /* the entry has its name in the store */
-bool is_queued[PROCESSES];     /* the writer has the entry, and the lease if there is one */
+mtype stored;                  /* the entry that has the key's name in the store */
+bool is_in_hand[PROCESSES];    /* its build is under way, or the writer has what came of it */
 bool has_ended[PROCESSES];     /* the request has */
 
-/* What no process knows: how many builds may still begin. One, and one more for each reason. */
-byte builds_left = 1;
+/* What no process knows: how many builds may still begin. One, unless the store has what is wanted,
+ * and one more for each reason. */
+byte builds_left;
+
+/* What load takes. */
+#ifdef OUTDATED_IS_LOADED
+#define IS_FIT(entry) (entry != NONE)
+#else
+#define IS_FIT(entry) (entry == WANTED)
+#endif
+
+/* What counts as nothing for who looks again. */
+#if defined(SAME_IS_FOUND)
+#define IS_ABSENT(entry, outdated) (entry == NONE)
+#elif defined(ANY_IS_ABSENT)
+#define IS_ABSENT(entry, outdated) (entry == NONE || outdated != NONE)
+#else
+#define IS_ABSENT(entry, outdated) (entry == NONE || entry == outdated)
+#endif
+
+/* kiln_lease_release */
+inline give_lease_back() {
+    if
+    :: is_leased ->
+        assert(holder == self);
+        holder = NOBODY;
+        is_leased = false
+    :: else
+    fi
+}
 
 /* kilni_request_run in src/program/request.c. */
 proctype process(byte self) provided (life[self] == RUNNING) {
-    bool is_found, is_leased;
+    mtype entry = NONE, outdated = NONE, program = NONE;
+    bool is_leased;
 
-    /* ask_store */
-    is_found = is_published;
-    if
-    :: is_found -> goto finish
-    :: else
-    fi;
+    /* ask_store, serve_found, set_entries_aside */
+    atomic {
+        entry = stored;
+        if
+        :: IS_FIT(entry) -> program = entry; goto finish
+        :: else -> outdated = entry; entry = NONE
+        fi
+    }
 
     /* take_lease: kilni_lock_take tries until the byte is free. Waiting is bounded, longer than
      * builds take, so that only a stopped holder outlasts it; then the process builds all the same. */
@@ -45,58 +83,77 @@ proctype process(byte self) provided (life[self] == RUNNING) {
     :: atomic { holder == NOBODY -> holder = self; is_leased = true }
     :: atomic { holder < NOBODY && life[holder] == STOPPED -> builds_left++ }
     fi;
-    is_found = is_published;
+
+    /* look_again */
+    atomic {
+        entry = stored;
+        if
+        :: IS_ABSENT(entry, outdated) -> entry = NONE
+        :: else
+        fi;
+        outdated = NONE
+    }
+
+    /* The end of take_lease, and serve_found. */
     if
-    :: is_found -> goto finish
+    :: atomic { entry != NONE -> give_lease_back() }
     :: else
     fi;
+    atomic {
+        if
+        :: IS_FIT(entry) -> program = entry; goto finish
+        :: else -> entry = NONE
+        fi
+    }
 
     /* build */
     atomic {
         assert(builds_left > 0);
         assert(!is_leased || holder == self);
-        builds_left--
+        builds_left--;
+        is_in_hand[self] = true;
+        program = WANTED
     }
 
     /* publish: capture, then kilni_writer_put. The build may fail, the capture too, and the queue
      * may be full. */
     if
-    :: is_queued[self] = true
-    :: builds_left++; goto finish
+    :: has_ended[self] = true
+    :: atomic { builds_left++; is_in_hand[self] = false }; goto finish
     fi;
-    has_ended[self] = true;
 
     /* The writer's thread, while the application goes on: write_first_locked in
      * src/store/writer.c. kiln_store_put may find the disk full. */
-    if
-    :: is_published = true
-    :: builds_left++
-    fi;
-    is_queued[self] = false;
+    atomic {
+        if
+        :: stored = WANTED
+        :: builds_left++
+        fi;
+        is_in_hand[self] = false
+    }
 
 finish:
-    /* kiln_lease_release, in finish of request.c or free_item of writer.c */
+    /* finish of request.c, or free_item of writer.c */
     atomic {
-        is_found = false;
-        if
-        :: is_leased ->
-            assert(holder == self);
-            holder = NOBODY;
-            is_leased = false
-        :: else
-        fi;
+        give_lease_back();
+        assert(program != OUTDATED);
+        entry = NONE;
+        program = NONE;
         has_ended[self] = true
     }
 }
 
 /* Who has nothing left to do is left alone. */
-#define IS_BUSY(victim) (!has_ended[victim] || is_queued[victim] || holder == victim)
+#define IS_BUSY(victim) (!has_ended[victim] || is_in_hand[victim] || holder == victim)
 
-/* The system closes the files of what it kills. */
+/* The system closes the files of what it kills, and what that had built is lost. */
 #define FATES_OF(victim)                                                                             \
     :: atomic { life[victim] != DEAD && IS_BUSY(victim) ->                                           \
            life[victim] = DEAD;                                                                      \
-           builds_left++;                                                                            \
+           if                                                                                        \
+           :: is_in_hand[victim] -> is_in_hand[victim] = false; builds_left++                        \
+           :: else                                                                                   \
+           fi;                                                                                       \
            if                                                                                        \
            :: holder == victim -> holder = NOBODY                                                    \
            :: else                                                                                   \
@@ -120,6 +177,11 @@ active proctype system() {
 init {
     byte i;
     atomic {
+        if
+        :: stored = OUTDATED; builds_left++
+        :: stored = NONE; builds_left++
+        :: stored = WANTED
+        fi;
         for (i : 0 .. PROCESSES - 1) {
             run process(i)
         }
