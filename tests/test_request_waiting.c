@@ -679,6 +679,53 @@ static void test_killed_builder_frees_the_others(void **state)
     close_meeting();
 }
 
+static void build_until_refused_then_look_at_lease(void *user)
+{
+    if (atomic_load(&meeting->builds) == 0) {
+        build_until_refused(user);
+    } else {
+        look_at_lease(user);
+    }
+}
+
+/* Who waited, and finds that what was stored meanwhile is outdated for it too, builds with a lease.
+ */
+static void test_lease_is_had_again(void **state)
+{
+    fixture *f = *state;
+    open_meeting();
+    house here = enter(f, KILNI_KEEP_ENTRIES);
+    request(&here, f->a, NULL, KILNI_FROM_BUILD);
+    open_again(&here, f->directory);
+    house there = enter(f, KILNI_KEEP_ENTRIES);
+    presence p = {&there, f->a};
+    watch_locks();
+    /* By each when it looks first, and by the second of what the first built. */
+    script(&f->device.load, 3, KILN_MISS);
+    script(&f->device.build, 0, KILN_OK);
+    f->device.while_building = build_until_refused_then_look_at_lease;
+    f->device.user = &p;
+    lease_while_building = KILN_OK;
+    caller first = {.at = &here, .keys = {f->a}, .key_count = 1};
+    caller second = {.at = &there, .keys = {f->a}, .key_count = 1};
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, run, &first), 0);
+    assert_true(await(&meeting->building, 1));
+    run(&second);
+    pthread_join(thread, NULL);
+    assert_got(&first, KILNI_FROM_BUILD);
+    assert_got(&second, KILNI_FROM_BUILD);
+    assert_int_equal(lease_while_building, KILN_BUSY);
+    assert_int_equal(atomic_load(&f->device.load.count), 3);
+    leave(&first);
+    leave(&second);
+    f->device.while_building = NULL;
+    close_house(&there);
+    close_house(&here);
+    kilni_os_replace(NULL);
+    close_meeting();
+}
+
 /* The lease goes with the entry: nobody finds it free before the entry is there. */
 static void test_lease_is_given_back(void **state)
 {
@@ -802,6 +849,7 @@ int main(void)
         TEST(test_outdated_entry_of_a_program_is_replaced_once),
         TEST(test_two_processes_build_once),
         TEST(test_killed_builder_frees_the_others),
+        TEST(test_lease_is_had_again),
         TEST(test_lease_is_given_back),
         TEST(test_waiters_without_captures_build_together),
     };

@@ -36,8 +36,9 @@ typedef struct flight {
     kilni_request_result result;
     uint64_t lease_wait_ns; /* of this, what other processes' builds took */
     kiln_stats counted;
-    kiln_error error; /* of the build that failed, for the caller and for who waits */
-    int cannot_load;  /* the device failed to load what was found, for a reason of its own */
+    kiln_error error;  /* of the build that failed, for the caller and for who waits */
+    unsigned outdated; /* how often what was found was set aside */
+    int cannot_load;   /* the device failed to load what was found, for a reason of its own */
     slot slots[KILNI_REQUEST_KEYS_MAX]; /* in the order of their digests */
     size_t slot_count;
     size_t slot_of[KILNI_REQUEST_KEYS_MAX]; /* for each key of the request */
@@ -200,6 +201,7 @@ static void discard_entries(flight *f)
 static void set_entries_aside(flight *f)
 {
     f->result.store = KILN_MISS;
+    f->outdated++;
     for (size_t i = 0; i < f->slot_count; i++) {
         slot *found = &f->slots[i];
         found->known_cost_ns = kiln_entry_provenance(found->entry).build_ns;
@@ -534,6 +536,21 @@ static void leave(void *unfinished)
     finish(f, &given_up);
 }
 
+/* What others stored since our first look may be as little what is wanted: their files are others.
+ * Then the lease is to be had again. */
+static kiln_status look_up_leased(flight *f)
+{
+    unsigned before;
+    do {
+        before = f->outdated;
+        take_leases(f);
+        if (serve_found(f, KILNI_FROM_STORE) == KILN_OK) {
+            return KILN_OK;
+        }
+    } while (f->outdated != before);
+    return KILN_MISS;
+}
+
 static kiln_status look_up(flight *f)
 {
     if (serve_found(f, KILNI_FROM_MEMORY) == KILN_OK) {
@@ -546,8 +563,7 @@ static kiln_status look_up(flight *f)
     if (f->request->is_alone) {
         return KILN_MISS;
     }
-    take_leases(f);
-    return serve_found(f, KILNI_FROM_STORE);
+    return look_up_leased(f);
 }
 
 /* Memory keeps nothing for this caller, who has the store all the same. It takes no lease: those
