@@ -280,7 +280,8 @@ static void test_found_where_nobody_asked(void **state)
     known_scene s = new_scene();
     const uint64_t revision = ask(s.known, &first), mark = begin_look(s.known, &first);
     ask(s.known, &second);
-    assert_int_equal(kilni_nvrtc_known_reads_found(s.known, &first, mark, bytes_of(&s.a)), KILN_OK);
+    assert_int_equal(kilni_nvrtc_known_reads_found(s.known, &first, mark, 0, bytes_of(&s.a)),
+                     KILN_OK);
     assert_int_equal(ask(s.known, &first), revision);
     write_file("v.h", "b");
     assert_int_not_equal(ask(s.known, &first), revision);
@@ -293,7 +294,7 @@ static void test_found_where_somebody_asked(void **state)
     known_scene s = new_scene();
     const uint64_t mark = begin_look(s.known, &first);
     const uint64_t revision = ask(s.known, &first);
-    assert_int_equal(kilni_nvrtc_known_reads_found(s.known, &first, mark, bytes_of(&s.a)),
+    assert_int_equal(kilni_nvrtc_known_reads_found(s.known, &first, mark, 0, bytes_of(&s.a)),
                      KILN_BUSY);
     assert_int_equal(ask(s.known, &first), revision); /* the reads are known now */
     write_file("v.h", "b");
@@ -308,7 +309,7 @@ static void test_found_where_others_are_known(void **state)
     const uint64_t revision = ask(s.known, &first);
     set(s.known, &first, bytes_of(&s.b));
     const uint64_t mark = begin_look(s.known, &first);
-    assert_int_equal(kilni_nvrtc_known_reads_found(s.known, &first, mark, bytes_of(&s.a)),
+    assert_int_equal(kilni_nvrtc_known_reads_found(s.known, &first, mark, 0, bytes_of(&s.a)),
                      KILN_BUSY);
     assert_int_not_equal(ask(s.known, &first), revision);
     end_scene(&s);
@@ -322,7 +323,8 @@ static void test_found_where_the_same_are_known(void **state)
     set(s.known, &first, bytes_of(&s.a));
     const uint64_t mark = begin_look(s.known, &first);
     assert_int_equal(ask(s.known, &first), revision);
-    assert_int_equal(kilni_nvrtc_known_reads_found(s.known, &first, mark, bytes_of(&s.a)), KILN_OK);
+    assert_int_equal(kilni_nvrtc_known_reads_found(s.known, &first, mark, 0, bytes_of(&s.a)),
+                     KILN_OK);
     assert_int_equal(ask(s.known, &first), revision);
     end_scene(&s);
 }
@@ -336,7 +338,7 @@ static void test_found_where_what_was_known_is_left(void **state)
     const uint64_t mark = begin_look(s.known, &first);
     ask(s.known, &first);
     set(s.known, &first, nothing);
-    assert_int_equal(kilni_nvrtc_known_reads_found(s.known, &first, mark, bytes_of(&s.b)),
+    assert_int_equal(kilni_nvrtc_known_reads_found(s.known, &first, mark, 0, bytes_of(&s.b)),
                      KILN_BUSY);
     end_scene(&s);
 }
@@ -349,29 +351,31 @@ static void test_found_where_the_same_became_known(void **state)
     const uint64_t mark = begin_look(s.known, &first);
     ask(s.known, &first);
     set(s.known, &first, bytes_of(&s.a));
-    assert_int_equal(kilni_nvrtc_known_reads_found(s.known, &first, mark, bytes_of(&s.a)),
+    assert_int_equal(kilni_nvrtc_known_reads_found(s.known, &first, mark, 0, bytes_of(&s.a)),
                      KILN_BUSY);
     end_scene(&s);
 }
 
 /* ---- what is set aside ---- */
 
-static void test_entries_aside(void **state)
+/* What is found for an earlier revision is not of it, whoever found out that it is past. */
+static void test_found_of_another_revision(void **state)
 {
     (void)state;
-    kilni_nvrtc_known_reads *known = new_known(MUCH);
-    kiln_entry *a = new_entry((kiln_bytes){"a", 1}, nothing), *b = new_entry(nothing, nothing);
-    assert_null(kilni_nvrtc_known_reads_take_aside(known, &first));
-    kilni_nvrtc_known_reads_set_aside(known, &first, a);
-    kilni_nvrtc_known_reads_set_aside(known, &second, a);
-    kilni_nvrtc_known_reads_set_aside(known, &first, b);
-    kiln_entry *taken = kilni_nvrtc_known_reads_take_aside(known, &first);
-    assert_ptr_equal(taken, b);
-    assert_null(kilni_nvrtc_known_reads_take_aside(known, &first));
-    kiln_entry_release(&taken);
-    kiln_entry_release(&a);
-    kiln_entry_release(&b);
-    kilni_nvrtc_known_reads_free(&known); /* with what is aside for the second */
+    known_scene s = new_scene();
+    const uint64_t earlier = ask(s.known, &first);
+    set(s.known, &first, bytes_of(&s.a));
+    write_file("v.h", "b");
+    uint64_t mark = begin_look(s.known, &first);
+    assert_int_equal(kilni_nvrtc_known_reads_found(s.known, &first, mark, earlier, bytes_of(&s.b)),
+                     KILN_MISS);
+    const uint64_t later = ask(s.known, &first);
+    mark = begin_look(s.known, &first);
+    assert_int_equal(kilni_nvrtc_known_reads_found(s.known, &first, mark, earlier, bytes_of(&s.b)),
+                     KILN_MISS);
+    assert_int_equal(kilni_nvrtc_known_reads_found(s.known, &first, mark, later, bytes_of(&s.b)),
+                     KILN_OK);
+    end_scene(&s);
 }
 
 /* ---- memory that runs out ---- */
@@ -420,25 +424,16 @@ static kiln_status look_at_new(known_scene *s)
 
 static kiln_status find_known(known_scene *s)
 {
-    const kiln_status status = kilni_nvrtc_known_reads_found(s->known, &first, 0, bytes_of(&s->b));
+    const kiln_status status =
+        kilni_nvrtc_known_reads_found(s->known, &first, 0, 0, bytes_of(&s->b));
     return status == KILN_BUSY ? KILN_OK : status;
 }
 
 static kiln_status find_new(known_scene *s)
 {
-    const kiln_status status = kilni_nvrtc_known_reads_found(s->known, &second, 0, bytes_of(&s->a));
+    const kiln_status status =
+        kilni_nvrtc_known_reads_found(s->known, &second, 0, 0, bytes_of(&s->a));
     return status == KILN_BUSY ? KILN_OK : status;
-}
-
-static kiln_entry *entry_aside;
-
-static kiln_status set_aside(known_scene *s)
-{
-    kilni_nvrtc_known_reads_set_aside(s->known, &second, entry_aside);
-    kiln_entry *taken = kilni_nvrtc_known_reads_take_aside(s->known, &second);
-    const kiln_status status = taken ? KILN_OK : KILN_E_NO_MEMORY;
-    kiln_entry_release(&taken);
-    return status;
 }
 
 /* Returns whether anything was left to fail. */
@@ -459,9 +454,8 @@ static bool fail_at(size_t n, known_call *call)
 static void test_memory_runs_out(void **state)
 {
     (void)state;
-    static known_call *const calls[] = {make,        ask_for_known, ask_for_new, set_known, set_new,
-                                        look_at_new, find_known,    find_new,    set_aside};
-    entry_aside = new_entry(nothing, nothing);
+    static known_call *const calls[] = {make,    ask_for_known, ask_for_new, set_known,
+                                        set_new, look_at_new,   find_known,  find_new};
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         size_t n = 1;
         while (fail_at(n, calls[i])) {
@@ -469,7 +463,6 @@ static void test_memory_runs_out(void **state)
         }
         assert_true(n > 1);
     }
-    kiln_entry_release(&entry_aside);
 }
 
 /* What can't be remembered is another revision: nobody goes on with what was before. */
@@ -570,7 +563,7 @@ static void find_in_storm(storm *s, const kiln_digest *program, uint64_t revisio
     const int version = read_version(&reads);
     kiln_status status = KILN_MISS;
     if (version > 0) {
-        status = kilni_nvrtc_known_reads_found(s->known, program, mark, bytes_of(&reads));
+        status = kilni_nvrtc_known_reads_found(s->known, program, mark, revision, bytes_of(&reads));
     }
     if (status == KILN_BUSY) {
         status = kilni_nvrtc_reads_hold(bytes_of(&reads), NULL, NULL);
@@ -676,7 +669,7 @@ int main(void)
         IN_SCRATCH(test_found_where_the_same_are_known),
         IN_SCRATCH(test_found_where_what_was_known_is_left),
         IN_SCRATCH(test_found_where_the_same_became_known),
-        IN_SCRATCH(test_entries_aside),
+        IN_SCRATCH(test_found_of_another_revision),
         IN_SCRATCH(test_memory_runs_out),
         IN_SCRATCH(test_memory_runs_out_for_reads),
         IN_SCRATCH(test_threads),

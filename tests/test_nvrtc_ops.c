@@ -16,6 +16,8 @@
 #include <string.h>
 
 #include <kiln/nvrtc.h>
+#include <kiln/program.h>
+#include <kiln/store.h>
 
 #include "device/nvrtc/built.h"
 #include "support/failing_malloc.h"
@@ -325,11 +327,11 @@ static void test_time_in_files(void **state)
     kiln_nvrtc_device_free(&device);
 }
 
-/* The entry of what is built now. */
-static kiln_entry *build_entry(kiln_nvrtc_device *device)
+/* The entry of what is built now, in place of another, or of none. */
+static kiln_entry *build_entry(kiln_nvrtc_device *device, const kiln_entry *replaces)
 {
     void *program = build_including(device, KILN_OK);
-    kiln_capture captured = {0};
+    kiln_capture captured = {.replaces = replaces};
     assert_int_equal(kiln_nvrtc_ops()->capture(device, program, &captured), KILN_OK);
     kiln_entry *entry =
         new_entry_of(captured.device, (kiln_bytes){captured.answers, captured.answers_size},
@@ -356,7 +358,7 @@ static void test_entries_of_other_files(void **state)
     (void)state;
     kiln_nvrtc_device *device = new_device(), *other = new_device();
     write_file("a.h", "#define VALUE 1\n");
-    kiln_entry *entry = build_entry(device);
+    kiln_entry *entry = build_entry(device, NULL);
     const uint64_t first = revision_of(other);
     write_file("a.h", "#define VALUE 2\n");
     assert_int_equal(load_including(other, entry), KILN_MISS);
@@ -378,10 +380,10 @@ static void test_entries_of_several_files(void **state)
     (void)state;
     kiln_nvrtc_device *device = new_device(), *other = new_device();
     write_file("a.h", "#define VALUE 1\n");
-    kiln_entry *first = build_entry(device);
+    kiln_entry *first = build_entry(device, NULL);
     write_file("a.h", "#define VALUE 2\n");
     assert_int_equal(load_including(other, first), KILN_MISS);
-    kiln_entry *both = build_entry(other), *alone = build_entry(other);
+    kiln_entry *both = build_entry(other, first), *alone = build_entry(other, NULL);
     assert_int_equal(load_including(device, both), KILN_OK);
     assert_int_equal(load_including(device, alone), KILN_OK);
     write_file("a.h", "#define VALUE 1\n");
@@ -392,6 +394,129 @@ static void test_entries_of_several_files(void **state)
     kiln_entry_release(&alone);
     kiln_nvrtc_device_free(&device);
     kiln_nvrtc_device_free(&other);
+}
+
+/* ---- contexts ---- */
+
+typedef struct context_scene {
+    kiln_nvrtc_device *device;
+    kiln_store *store;
+    kiln_program_context *programs;
+} context_scene;
+
+static context_scene open_context(void)
+{
+    context_scene s = {.device = new_device()};
+    char *folder = getcwd(NULL, 0), *path = NULL;
+    assert_true(asprintf(&path, "%s/store", folder) > 0);
+    assert_int_equal(kiln_store_open(path, NULL, &s.store, NULL), KILN_OK);
+    void *devices[] = {s.device};
+    const kiln_program_context_params params = {.struct_size = sizeof params,
+                                                .ops = kiln_nvrtc_ops(),
+                                                .devices = devices,
+                                                .device_count = 1,
+                                                .store = s.store};
+    assert_int_equal(kiln_program_context_new(&params, &s.programs), KILN_OK);
+    free(folder);
+    free(path);
+    return s;
+}
+
+static void close_context(context_scene *s)
+{
+    kiln_program_context_free(&s->programs);
+    kiln_nvrtc_device_free(&s->device);
+    kiln_store_close(&s->store);
+}
+
+static kiln_program_desc *describe_including(const context_scene *s)
+{
+    const kiln_program_desc_params params = {.struct_size = sizeof params,
+                                             .form = KILN_SOURCE_TEXT,
+                                             .code = {INCLUDING, strlen(INCLUDING)},
+                                             .options.compile = "-I."};
+    kiln_program_desc *desc = NULL;
+    assert_int_equal(kiln_program_desc_new(s->programs, &params, &desc, NULL), KILN_OK);
+    return desc;
+}
+
+static uint32_t get(const kiln_program_desc *desc)
+{
+    kiln_program *program = NULL;
+    kiln_program_result result = {.struct_size = sizeof result};
+    assert_int_equal(kiln_program_get(desc, &program, &result, NULL), KILN_OK);
+    kiln_program_release(&program);
+    return result.from;
+}
+
+static uint32_t describe_and_get(const context_scene *s)
+{
+    kiln_program_desc *desc = describe_including(s);
+    const uint32_t from = get(desc);
+    kiln_program_desc_release(&desc);
+    return from;
+}
+
+/* What is loaded for a description of earlier files is nobody's who asks for these. */
+static void test_descriptions_of_earlier_files(void **state)
+{
+    (void)state;
+    context_scene s = open_context();
+    write_file("a.h", "#define VALUE 1\n");
+    assert_int_equal(describe_and_get(&s), KILN_PROGRAM_FROM_BUILD);
+    write_file("a.h", "#define VALUE 2\n");
+    assert_int_equal(describe_and_get(&s), KILN_PROGRAM_FROM_BUILD);
+    close_context(&s);
+
+    s = open_context();
+    write_file("a.h", "#define VALUE 1\n");
+    kiln_program_desc *earlier = describe_including(&s);
+    assert_int_equal(get(earlier), KILN_PROGRAM_FROM_STORE);
+    kiln_program_context_clear(s.programs);
+    write_file("a.h", "#define VALUE 2\n");
+    assert_int_equal(get(earlier), KILN_PROGRAM_FROM_PRIVATE_BUILD);
+    assert_int_equal(describe_and_get(&s), KILN_PROGRAM_FROM_STORE);
+    assert_int_equal(describe_and_get(&s), KILN_PROGRAM_FROM_MEMORY);
+    assert_int_equal(get(earlier), KILN_PROGRAM_FROM_PRIVATE_BUILD);
+    write_file("a.h", "#define VALUE 1\n");
+    assert_int_not_equal(get(earlier), KILN_PROGRAM_FROM_MEMORY);
+    assert_int_equal(describe_and_get(&s), KILN_PROGRAM_FROM_STORE);
+    kiln_program_desc_release(&earlier);
+    close_context(&s);
+}
+
+/* Nothing of a blob gets into a store. */
+static void test_blobs_of_earlier_files(void **state)
+{
+    (void)state;
+    static uint8_t blob[1 << 20];
+    size_t size = sizeof blob;
+    context_scene s = open_context();
+    kiln_program *program = NULL;
+    write_file("a.h", "#define VALUE 1\n");
+    kiln_program_desc *desc = describe_including(&s);
+    assert_int_equal(kiln_program_get(desc, &program, NULL, NULL), KILN_OK);
+    assert_int_equal(kiln_program_get_cache_blob(program, &size, blob), KILN_OK);
+    kiln_program_release(&program);
+    kiln_store_remove(s.store, kiln_program_desc_key(desc));
+    kiln_program_desc_release(&desc);
+    close_context(&s);
+    assert_int_equal(system("rm -r store"), 0);
+
+    s = open_context();
+    write_file("a.h", "#define VALUE 2\n");
+    desc = describe_including(&s);
+    kiln_error error = {.struct_size = sizeof error};
+    assert_int_equal(kiln_program_create_from_cache_blob(desc, size, blob, &program, NULL, &error),
+                     KILN_E_REFUSED);
+    assert_int_equal(get(desc), KILN_PROGRAM_FROM_BUILD);
+    kiln_program_desc_release(&desc);
+    close_context(&s);
+
+    s = open_context();
+    write_file("a.h", "#define VALUE 1\n");
+    assert_int_equal(describe_and_get(&s), KILN_PROGRAM_FROM_BUILD);
+    close_context(&s);
 }
 
 /* ---- programs ---- */
@@ -529,6 +654,33 @@ static kiln_status make_device(void)
     return status;
 }
 
+/* What does not compile while memory runs out says nothing of the files. */
+static void test_memory_runs_out_in_a_failing_build(void **state)
+{
+    (void)state;
+    const kiln_program_source source = source_of(INCLUDING, "-I.");
+    size_t failures = 0;
+    bool has_failed = true;
+    for (size_t n = 1; has_failed; n++) {
+        kiln_nvrtc_device *device = new_device();
+        const uint64_t before = revision_of(device);
+        void *program = NULL;
+        char *log = NULL;
+        failing_malloc_arm(n);
+        const kiln_status status = kiln_nvrtc_ops()->build(device, &source, &program, &log);
+        has_failed = failing_malloc_disarm() >= n;
+        assert_true(status == KILN_E_BUILD || status == KILN_E_NO_MEMORY);
+        failures += status == KILN_E_NO_MEMORY;
+        revision_of(device);
+        write_file("a.h", "#define VALUE 1\n");
+        assert_true(status != KILN_E_BUILD || revision_of(device) != before);
+        assert_int_equal(unlink("a.h"), 0);
+        free(log);
+        kiln_nvrtc_device_free(&device);
+    }
+    assert_true(failures > 0);
+}
+
 static void test_memory_runs_out(void **state)
 {
     (void)state;
@@ -560,11 +712,14 @@ int main(int argc, char **argv)
         IN_SCRATCH(test_time_in_files),
         IN_SCRATCH(test_entries_of_other_files),
         IN_SCRATCH(test_entries_of_several_files),
+        IN_SCRATCH(test_descriptions_of_earlier_files),
+        IN_SCRATCH(test_blobs_of_earlier_files),
         IN_SCRATCH(test_programs),
         IN_SCRATCH(test_failing_build),
         IN_SCRATCH(test_damaged_entry),
         cmocka_unit_test(test_device_without_nvrtc),
         cmocka_unit_test(test_identity),
+        IN_SCRATCH(test_memory_runs_out_in_a_failing_build),
         IN_SCRATCH(test_memory_runs_out),
     };
     if (argc < 2) {

@@ -76,8 +76,8 @@ static void **slot_in(const nvrtc_copy *copy, ElfW(Sxword) table, ElfW(Sxword) s
 {
     const ElfW(Rela) *items = NULL;
     size_t count = 0;
-    symbols of;
-    assert_true(symbols_of(copy->map, &of));
+    kilni_symbols of;
+    assert_true(kilni_symbols_of(copy->map, &of));
     for (const ElfW(Dyn) *entry = copy->map->l_ld; entry->d_tag != DT_NULL; entry++) {
         if (entry->d_tag == table) {
             items = (const ElfW(Rela) *)entry->d_un.d_ptr; /* NOLINT */
@@ -393,7 +393,7 @@ static void test_read_only_pages_stay_as_they_are(void **state)
 {
     (void)state;
     const nvrtc_copy copy = load_copy(read_only);
-    assert_int_equal(symbols_protection(copy.map, (uintptr_t)fopen_slot(&copy)), PROT_READ);
+    assert_int_equal(kilni_symbols_protection(copy.map, (uintptr_t)fopen_slot(&copy)), PROT_READ);
     find_without_trace(read_only);
 }
 

@@ -33,6 +33,7 @@ typedef struct kiln_program_source {
     const char *name;    /* for people; may be NULL */
     const kiln_spec_constant *constants; /* by ascending id, each once; NULL where there are none */
     size_t constant_count;
+    uint64_t revision; /* for load: what the ops answered for it when it was described; 0: none */
 } kiln_program_source;
 
 /* What the code is. */
@@ -48,6 +49,10 @@ typedef struct kiln_capture {
     char *log;    /* the build log; NULL where there is none */
     char *device; /* for people: platform, device, driver; may be NULL */
     char *name;   /* for people: the kernels; may be NULL */
+
+    /* Given: the entry of the store that is replaced by this, for which load answered KILN_MISS.
+     * Borrowed. NULL: there is none. */
+    const kiln_entry *replaces;
 } kiln_capture;
 
 /* Frees what a capture holds, with free(), and empties it. Threads: any. Blocks: never. */
@@ -89,7 +94,8 @@ typedef struct kiln_device_ops {
     kiln_status (*build)(void *device, const kiln_program_source *source, void **ret_program,
                          char **ret_log);
 
-    /* Takes the built program's binary into @ret_capture, which is all zeros. On failure nothing is
+    /* Takes the built program's binary into @ret_capture, which is all zeros but for what is given.
+     * On failure nothing is
      * kept on disk, and whoever asked for a blob gets the status. Not called, and may be NULL, with
      * KILN_CAPTURE_NEVER; with KILN_CAPTURE_DEAR only for a blob. */
     kiln_status (*capture)(void *device, void *program, kiln_capture *ret_capture);
@@ -97,9 +103,10 @@ typedef struct kiln_device_ops {
     /* Makes a program of a verified entry: of its payload, which is what capture gave. One of a
      * store may be found also where this device captures nothing. KILN_E_REFUSED: the runtime won't
      * have it. KILN_MISS: nothing is wrong with it, but what it was built from, beside what
-     * describe says, is not what it was. An entry of a store is removed if it is refused, and else
-     * stays until what is built in its place replaces it; either way the program is built. A blob
-     * is refused. The source of a link has no code: what it was built from, its entry has to tell.
+     * describe says, is not what it was, or of another revision than @source. An entry of a store
+     * is removed if it is refused, and else stays until what is built in its place replaces it;
+     * either way the program is built. A blob is refused. The source of a link has no code: what it
+     * was built from, its entry has to tell.
      */
     kiln_status (*load)(void *device, const kiln_program_source *source, const kiln_entry *entry,
                         void **ret_program);

@@ -63,9 +63,9 @@ KILN_API void kiln_nvrtc_device_free(kiln_nvrtc_device **device);
 /* The ops that go with it: static. Their programs, which kiln_program_handle gives, are asked by
  * the calls below; their kernels are what cuLaunchKernel takes. NVRTC knows a source as
  * "program.cu", in the working directory. Descriptions are of the files as they are when they are
- * made, and to make one takes a look at all that the program is known to read. Where NVRTC can't be
- * watched, programs whose includes can't be told are built each time, as
- * kiln_program_desc_get_caching says. */
+ * made, or when this process builds or loads the program first, if that is later; to make one takes
+ * a look at all that the program is known to read. Where NVRTC can't be watched, programs whose
+ * includes can't be told are built each time, as kiln_program_desc_get_caching says. */
 KILN_API const kiln_device_ops *kiln_nvrtc_ops(void);
 
 /* What NVRTC's functions of these names give. */

@@ -60,14 +60,14 @@ typedef int dladdr_fn(const void *address, Dl_info *info);
 /* A function of the program's C library. */
 static void *find_in_program(const char *name)
 {
-    void *found = c_library ? symbols_find(c_library, name) : NULL;
-    return found || !dl_library ? found : symbols_find(dl_library, name);
+    void *found = c_library ? kilni_symbols_find(c_library, name) : NULL;
+    return found || !dl_library ? found : kilni_symbols_find(dl_library, name);
 }
 
 /* The layer's path: it lies beside this library. Returns 0 where that is too long. */
 static int write_layer_path(const char *own_path, char *path, size_t room)
 {
-    const char *name = bare_base_name(own_path);
+    const char *name = kilni_bare_base_name(own_path);
     const size_t folder = (size_t)(name - own_path);
     if (folder + sizeof NVRTC_LAYER_FILE > room) {
         return 0;
@@ -236,7 +236,7 @@ static int is_left_alone(const char *name)
                                      "nvrtcGetPCHCreateStatus",
                                      "nvrtcGetPCHHeapSizeRequired"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (bare_equal(name, names[i])) {
+        if (kilni_bare_equal(name, names[i])) {
             return 1;
         }
     }
@@ -260,19 +260,21 @@ static void *pick(void *user, const char *name, void *address)
     slot *of = user;
     const size_t n = (size_t)(of - slots);
 #define PICK(member, type, exported)                                                               \
-    if (bare_equal(name, exported)) {                                                              \
+    if (kilni_bare_equal(name, exported)) {                                                        \
         of->real.member = (type *)address;                                                         \
         return (void *)in_place[n].member;                                                         \
     }
     KILNI_NVRTC_FUNCTIONS(PICK)
 #undef PICK
-    const int is_of_nvrtc = bare_begins_with(name, "nvrtc") || bare_begins_with(name, "__nvrtc");
+    const int is_of_nvrtc =
+        kilni_bare_begins_with(name, "nvrtc") || kilni_bare_begins_with(name, "__nvrtc");
     return is_of_nvrtc && !is_left_alone(name) ? watch(of, address) : NULL;
 }
 
 static int is_nvrtc(const char *file)
 {
-    return bare_begins_with(file, "libnvrtc") && !bare_begins_with(file, "libnvrtc-builtins");
+    return kilni_bare_begins_with(file, "libnvrtc") &&
+           !kilni_bare_begins_with(file, "libnvrtc-builtins");
 }
 
 /* Versions differ in what they have: nothing of an earlier library's may be left. */
@@ -285,10 +287,11 @@ static void clear(slot *of)
     atomic_store_explicit(&of->library, NULL, memory_order_relaxed);
 }
 
-static void take(struct link_map *map, const symbols *of)
+static void take(struct link_map *map, const kilni_symbols *of)
 {
-    if ((!is_nvrtc(of->soname) && !is_nvrtc(bare_base_name(map->l_name ? map->l_name : ""))) ||
-        !symbols_find(map, "nvrtcCompileProgram")) {
+    if ((!is_nvrtc(of->soname) &&
+         !is_nvrtc(kilni_bare_base_name(map->l_name ? map->l_name : ""))) ||
+        !kilni_symbols_find(map, "nvrtcCompileProgram")) {
         return;
     }
     slot *own = slots;
@@ -298,15 +301,15 @@ static void take(struct link_map *map, const symbols *of)
     if (own < slots + SLOT_COUNT) {
         clear(own);
         own->map = map;
-        own->is_taken = symbols_replace(of, pick, own);
+        own->is_taken = kilni_symbols_replace(of, pick, own);
     }
 }
 
-static void note_c_library(const symbols *of)
+static void note_c_library(const kilni_symbols *of)
 {
-    if (!c_library && bare_begins_with(of->soname, "libc.so.")) {
+    if (!c_library && kilni_bare_begins_with(of->soname, "libc.so.")) {
         c_library = of->map;
-    } else if (!dl_library && bare_begins_with(of->soname, "libdl.so.")) {
+    } else if (!dl_library && kilni_bare_begins_with(of->soname, "libdl.so.")) {
         dl_library = of->map;
     }
 }
@@ -319,9 +322,9 @@ unsigned la_version(unsigned version)
 /* Returns 0: bindings need not be shown. */
 unsigned la_objopen(struct link_map *map, Lmid_t namespace_id, uintptr_t *cookie)
 {
-    symbols of;
+    kilni_symbols of;
     *cookie = (uintptr_t)map;
-    if (namespace_id == LM_ID_BASE && symbols_of(map, &of)) {
+    if (namespace_id == LM_ID_BASE && kilni_symbols_of(map, &of)) {
         note_c_library(&of);
         take(map, &of);
     }

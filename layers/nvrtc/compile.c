@@ -26,7 +26,6 @@ typedef struct compile_call {
     kiln_key *key;
     kilni_clock_words words;  /* of the texts that were given */
     kilni_nvrtc_reads *reads; /* of the compilation; NULL: none was made, or no memory */
-    kiln_entry *outdated;     /* what was found, made from other files; its results are kept */
     int is_compiled;          /* NVRTC was asked */
     int result;               /* what it answered */
 } compile_call;
@@ -59,8 +58,6 @@ static kiln_status load(void *user, const kiln_entry *const *entries)
     }
     if (status == KILN_MISS) {
         trace_changed(call->key, changed);
-        kiln_entry_release(&call->outdated);
-        call->outdated = kiln_entry_retain(entries[0]);
     }
     if (status != KILN_OK) {
         return status == KILN_E_CORRUPT ? KILN_E_REFUSED : status;
@@ -109,11 +106,11 @@ static kiln_status build(void *user, kiln_error *error)
 }
 
 static kiln_status make_entry(const compile_call *call, const kilni_nvrtc_stored *made,
-                              uint64_t build_ns, kiln_entry **ret_entry)
+                              uint64_t build_ns, const kiln_entry *replaced, kiln_entry **ret_entry)
 {
     kilni_text answers = {0}, payload = {0};
     kilni_nvrtc_description description = {0};
-    kiln_status status = kilni_nvrtc_results_encode(made, call->outdated, &answers, &payload);
+    kiln_status status = kilni_nvrtc_results_encode(made, replaced, &answers, &payload);
     if (status == KILN_OK) {
         status = kilni_nvrtc_describe(call->key, call->record->name, made, &description);
     }
@@ -166,7 +163,8 @@ static kiln_status take_outputs(const compile_call *call, kilni_text *outputs, k
                                     ret_moves);
 }
 
-static kiln_status capture(void *user, size_t index, uint64_t build_ns, kiln_entry **ret_entry)
+static kiln_status capture(void *user, size_t index, uint64_t build_ns, const kiln_entry *replaced,
+                           kiln_entry **ret_entry)
 {
     compile_call *call = user;
     kilni_text reads = {0}, outputs = {0}, code = {0};
@@ -182,7 +180,7 @@ static kiln_status capture(void *user, size_t index, uint64_t build_ns, kiln_ent
         const kilni_nvrtc_stored made = {.reads = {reads.bytes, reads.length},
                                          .outputs = {outputs.bytes, outputs.length},
                                          .code = {code.bytes, code.length}};
-        status = make_entry(call, &made, build_ns, ret_entry);
+        status = make_entry(call, &made, build_ns, replaced, ret_entry);
     }
     kilni_text_done(&reads);
     kilni_text_done(&outputs);
@@ -281,7 +279,6 @@ int compile_program(program_record *record, int option_count, const char *const 
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     look_up_or_compile(&call);
     pthread_setcancelstate(cancel_state, &cancel_state);
-    kiln_entry_release(&call.outdated);
     kilni_nvrtc_reads_free(&call.reads);
     kiln_key_release(&call.key);
     return call.result;

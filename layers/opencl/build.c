@@ -147,8 +147,10 @@ static kiln_status check_inputs(const build_call *call, size_t index)
     return status;
 }
 
-static kiln_status capture(void *user, size_t index, uint64_t build_ns, kiln_entry **ret_entry)
+static kiln_status capture(void *user, size_t index, uint64_t build_ns, const kiln_entry *replaced,
+                           kiln_entry **ret_entry)
 {
+    (void)replaced; /* OpenCL's entries are of what their keys say */
     build_call *call = user;
     kiln_entry *entry = NULL;
     kiln_status status = check_generation(call);

@@ -224,8 +224,10 @@ static kiln_status check_inputs(const link_call *call, size_t index)
     return status;
 }
 
-static kiln_status capture(void *user, size_t index, uint64_t build_ns, kiln_entry **ret_entry)
+static kiln_status capture(void *user, size_t index, uint64_t build_ns, const kiln_entry *replaced,
+                           kiln_entry **ret_entry)
 {
+    (void)replaced; /* OpenCL's entries are of what their keys say */
     link_call *call = user;
     const kiln_status status = check_inputs(call, index);
     return status == KILN_OK ? program_capture(call->program, call->devices[index],

@@ -96,8 +96,9 @@ static kiln_status take_blob_locked(kilni_live_program *program)
     const kiln_key *key = NULL;
     kiln_status status = kilni_desc_blob_key(program->desc, &key);
     if (status == KILN_OK) {
-        status = key ? kilni_live_program_capture(program, key, KILN_ENTRY_BLOB, &program->blob)
-                     : KILN_E_UNSUPPORTED;
+        status =
+            key ? kilni_live_program_capture(program, key, KILN_ENTRY_BLOB, NULL, &program->blob)
+                : KILN_E_UNSUPPORTED;
     }
     /* Larger than the device or an entry lets: of the caller's own room that says nothing. */
     return status == KILN_E_TOO_LARGE ? KILN_E_UNSUPPORTED : status;

@@ -217,27 +217,28 @@ kiln_status kilni_desc_strip(const kiln_key *key, kiln_key **ret_stripped)
     return kiln_key_strip(key, LONG_PART_BYTES, ret_stripped);
 }
 
-/* That of the source, or those of all that is linked. */
+/* That of the source, or those of all that is linked.
+ *
+ * @ret_last  [out] the one that was added last */
 static kiln_status add_revisions(const kiln_program_desc *desc, kiln_key_builder *builder,
-                                 kiln_error *error)
+                                 uint64_t *ret_last, kiln_error *error)
 {
     const kiln_device_ops *ops = desc->ops;
     kiln_status status = KILN_OK;
     for (size_t i = 0; status == KILN_OK && i < desc->linked_count; i++) {
-        status = add_revisions(desc->linked[i], builder, error);
+        status = add_revisions(desc->linked[i], builder, ret_last, error);
     }
     if (status != KILN_OK || desc->linked_count > 0) {
         return status;
     }
-    uint64_t revision = 0;
     status = kilni_ops_answer(
-        ops, ops->revision(desc->device_handle, &desc->source, &revision, error), error);
-    return status == KILN_OK ? kiln_key_builder_add_number(builder, "revision", revision) : status;
+        ops, ops->revision(desc->device_handle, &desc->source, ret_last, error), error);
+    return status == KILN_OK ? kiln_key_builder_add_number(builder, "revision", *ret_last) : status;
 }
 
 /* Asks also where nothing is kept: a blob may be had of that. */
 static kiln_status make_revisions(const kiln_program_desc *desc, kiln_key **ret_revisions,
-                                  kiln_error *error)
+                                  uint64_t *ret_last, kiln_error *error)
 {
     if (!KILNI_OPS_HAVE(desc->ops, revision)) {
         return KILN_OK;
@@ -245,7 +246,7 @@ static kiln_status make_revisions(const kiln_program_desc *desc, kiln_key **ret_
     kiln_key_builder *builder = NULL;
     kiln_status status = kiln_key_builder_new(&builder);
     if (status == KILN_OK) {
-        status = add_revisions(desc, builder, error);
+        status = add_revisions(desc, builder, ret_last, error);
     }
     if (status == KILN_OK) {
         status = kiln_key_builder_finish(builder, ret_revisions);
@@ -293,9 +294,11 @@ static kiln_status make_memory_key(kiln_program_desc *desc)
 static kiln_status try_keys(kiln_program_desc *desc, kiln_error *error)
 {
     kiln_status status = kilni_desc_make_key(desc, &desc->key, error);
+    uint64_t last = 0;
     if (status == KILN_OK) {
-        status = make_revisions(desc, &desc->revisions, error);
+        status = make_revisions(desc, &desc->revisions, &last, error);
     }
+    desc->source.revision = desc->linked_count > 0 ? 0 : last;
     const bool is_cached = kilni_caching_of_desc(desc) == KILN_UNCACHED_NOT;
     return status == KILN_OK && is_cached ? make_memory_key(desc) : status;
 }
@@ -325,8 +328,9 @@ kiln_status kilni_desc_check(const kiln_program_desc *desc, bool with_revision)
     if (status == KILN_OK && !is_equal(desc->key, key)) {
         status = KILN_E_UNSUPPORTED;
     }
+    uint64_t last = 0;
     if (status == KILN_OK && with_revision) {
-        status = make_revisions(desc, &revisions, &ignored);
+        status = make_revisions(desc, &revisions, &last, &ignored);
         if (status == KILN_OK && !is_equal(desc->revisions, revisions)) {
             status = KILN_E_UNSUPPORTED;
         }

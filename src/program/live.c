@@ -204,7 +204,8 @@ static kiln_status check_key(const kilni_live_program *program)
     if (!KILNI_OPS_HAVE(program->ops, revision)) {
         return KILN_OK;
     }
-    const kiln_status status = kilni_desc_check(program->desc, false);
+    /* Of a link, load knows no revisions. */
+    const kiln_status status = kilni_desc_check(program->desc, program->desc->linked_count > 0);
     return status == KILN_E_UNSUPPORTED ? KILN_MISS : status;
 }
 
@@ -251,10 +252,11 @@ uint64_t kilni_live_program_bytes(const kilni_live_program *program)
 }
 
 kiln_status kilni_live_program_capture(const kilni_live_program *program, const kiln_key *key,
-                                       uint32_t kind, kiln_entry **ret_entry)
+                                       uint32_t kind, const kiln_entry *replaces,
+                                       kiln_entry **ret_entry)
 {
     const char *name = program->desc->source.name;
-    kiln_capture taken = {0};
+    kiln_capture taken = {.replaces = replaces};
     kiln_status status = kilni_ops_answer(
         program->ops, program->ops->capture(program->device, program->handle, &taken), NULL);
     if (status == KILN_OK) {

@@ -63,9 +63,14 @@ kiln_status kilni_live_program_load(kilni_live_program *program, const kiln_entr
 /* What it occupies in memory, with its blob. For whoever has it alone. */
 uint64_t kilni_live_program_bytes(const kilni_live_program *program);
 
-/* Takes its binary as an entry. @key  of the entry. Statuses as the ops' capture. */
+/* Takes its binary as an entry.
+ *
+ * @key, @kind  of the entry
+ * @replaces    as of a kiln_capture; may be NULL
+ * Statuses as the ops' capture. */
 kiln_status kilni_live_program_capture(const kilni_live_program *program, const kiln_key *key,
-                                       uint32_t kind, kiln_entry **ret_entry);
+                                       uint32_t kind, const kiln_entry *replaces,
+                                       kiln_entry **ret_entry);
 
 /* Makes a kernel of a program, which it keeps alive. Likewise.
  *

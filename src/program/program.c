@@ -66,12 +66,14 @@ static kiln_status check_key(void *user)
     return status;
 }
 
-static kiln_status capture(void *user, size_t index, uint64_t build_ns, kiln_entry **ret_entry)
+static kiln_status capture(void *user, size_t index, uint64_t build_ns, const kiln_entry *replaced,
+                           kiln_entry **ret_entry)
 {
     (void)index;
     (void)build_ns; /* without what was waited for, the program has it */
     const kilni_live_program *program = user;
-    return kilni_live_program_capture(program, program->desc->key, KILN_ENTRY_PROGRAM, ret_entry);
+    return kilni_live_program_capture(program, program->desc->key, KILN_ENTRY_PROGRAM, replaced,
+                                      ret_entry);
 }
 
 static void *take_program(void *user, uint64_t *ret_bytes)

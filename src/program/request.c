@@ -23,7 +23,7 @@ typedef struct slot {
     const kiln_key *memory_key;
     size_t index; /* of the key's first place in the request */
     kiln_entry *entry;
-    kiln_entry *outdated; /* what was set aside last, until there is a lease */
+    kiln_entry *outdated; /* what was set aside last */
     kiln_ticket *ticket;
     kiln_lease *lease;
     uint64_t known_cost_ns; /* of a build, from an entry that could not be used; 0: not known */
@@ -36,9 +36,9 @@ typedef struct flight {
     kilni_request_result result;
     uint64_t lease_wait_ns; /* of this, what other processes' builds took */
     kiln_stats counted;
-    kiln_error error;  /* of the build that failed, for the caller and for who waits */
-    unsigned outdated; /* how often what was found was set aside */
-    int cannot_load;   /* the device failed to load what was found, for a reason of its own */
+    kiln_error error;        /* of the build that failed, for the caller and for who waits */
+    unsigned times_outdated; /* how often what was found was set aside */
+    int cannot_load;         /* the device failed to load what was found, for a reason of its own */
     slot slots[KILNI_REQUEST_KEYS_MAX]; /* in the order of their digests */
     size_t slot_count;
     size_t slot_of[KILNI_REQUEST_KEYS_MAX]; /* for each key of the request */
@@ -201,7 +201,7 @@ static void discard_entries(flight *f)
 static void set_entries_aside(flight *f)
 {
     f->result.store = KILN_MISS;
-    f->outdated++;
+    f->times_outdated++;
     for (size_t i = 0; i < f->slot_count; i++) {
         slot *found = &f->slots[i];
         found->known_cost_ns = kiln_entry_provenance(found->entry).build_ns;
@@ -340,7 +340,6 @@ static void look_again(flight *f, slot *wanted)
         wanted->looked = KILN_MISS;
         kiln_entry_release(&wanted->entry);
     }
-    kiln_entry_release(&wanted->outdated);
 }
 
 /* One builder across processes. Who waited looks again; who waited too long, or finds no leases
@@ -402,7 +401,7 @@ static kiln_status capture(flight *f, slot *owned)
         return KILN_E_UNSUPPORTED;
     }
     return f->request->ops->capture(f->request->user, owned->index, f->result.build_ns,
-                                    &owned->entry);
+                                    owned->outdated, &owned->entry);
 }
 
 /* The entry goes to the store on the writer's thread, which keeps the lease until it is there. */
@@ -542,12 +541,12 @@ static kiln_status look_up_leased(flight *f)
 {
     unsigned before;
     do {
-        before = f->outdated;
+        before = f->times_outdated;
         take_leases(f);
         if (serve_found(f, KILNI_FROM_STORE) == KILN_OK) {
             return KILN_OK;
         }
-    } while (f->outdated != before);
+    } while (f->times_outdated != before);
     return KILN_MISS;
 }
 

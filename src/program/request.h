@@ -43,9 +43,11 @@ typedef struct kilni_request_ops {
      * counts as transient. */
     kiln_status (*build)(void *user, kiln_error *error);
 
-    /* Makes the entry of one key out of what was built. NULL: captures are dear here, or
-     * impossible. A failure means that the result can't be kept. */
-    kiln_status (*capture)(void *user, size_t index, uint64_t build_ns, kiln_entry **ret_entry);
+    /* Makes the entry of one key out of what was built. @replaced: what load answered KILN_MISS for
+     * last; NULL: nothing. NULL: captures are dear here, or impossible. A failure means that the
+     * result can't be kept. */
+    kiln_status (*capture)(void *user, size_t index, uint64_t build_ns, const kiln_entry *replaced,
+                           kiln_entry **ret_entry);
 
     /* With KILNI_KEEP_PROGRAM: whether the key still says what it was built from, asked once it is
      * built, or is the source's fault. Any failure means that the result is this caller's alone: a

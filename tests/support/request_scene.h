@@ -155,8 +155,9 @@ static inline kiln_status build(void *user, kiln_error *error)
 }
 
 static inline kiln_status capture(void *user, size_t index, uint64_t build_ns,
-                                  kiln_entry **ret_entry)
+                                  const kiln_entry *replaced, kiln_entry **ret_entry)
 {
+    (void)replaced;
     const caller *c = user;
     kiln_capture taken = {0};
     kiln_status status = scripted_capture(c->at->device, value_of_key(c->keys[index]), &taken);

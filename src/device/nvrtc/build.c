@@ -79,7 +79,8 @@ static kiln_status compile_and_take(const kiln_nvrtc_device *d, const kilni_nvrt
 
 /* ---- what it reads ---- */
 
-/* What the next who asks is to know, also where nothing came of the compilation. */
+/* What the next who asks is to know, also of a source that does not compile: that is so with these
+ * files alone. */
 static kiln_status settle_reads(const kiln_nvrtc_device *d, kilni_nvrtc_request *r,
                                 kilni_nvrtc_reads *reads, kilni_nvrtc_built *built)
 {
@@ -93,7 +94,6 @@ static kiln_status settle_reads(const kiln_nvrtc_device *d, kilni_nvrtc_request 
         return status == KILN_E_NO_MEMORY ? status : KILN_OK;
     }
     const kiln_digest program = kiln_key_digest(r->key);
-    built->aside = kilni_nvrtc_known_reads_take_aside(d->known, &program);
     return kilni_nvrtc_known_reads_set(d->known, &program,
                                        (kiln_bytes){built->reads.bytes, built->reads.length},
                                        changed ? NULL : built->why);
@@ -124,9 +124,12 @@ static kiln_status compile_request(const kiln_nvrtc_device *d, kilni_nvrtc_reque
         return status;
     }
     status = compile_watched(d, r, reads, built, ret_log);
-    const kiln_status settled = settle_reads(d, r, reads, built);
+    if (status == KILN_OK || status == KILN_E_BUILD) {
+        const kiln_status settled = settle_reads(d, r, reads, built);
+        status = settled == KILN_OK ? status : settled;
+    }
     kilni_nvrtc_reads_free(&reads);
-    return status == KILN_OK ? settled : status;
+    return status;
 }
 
 /* ---- the interface ---- */

@@ -17,7 +17,6 @@ void kilni_nvrtc_built_free(const kiln_nvrtc_device *device, kilni_nvrtc_built *
 {
     kilni_nvrtc_context_unload(device, built);
     kilni_nvrtc_outputs_done(&built->outputs);
-    kiln_entry_release(&built->aside);
     kilni_text_done(&built->device);
     kilni_text_done(&built->reads);
     kilni_text_done(&built->encoded);

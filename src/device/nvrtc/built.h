@@ -17,7 +17,6 @@ typedef struct kilni_nvrtc_built {
     const char *why;   /* why it can't be kept, static text; NULL: it can */
     kilni_text encoded, code;
     kilni_nvrtc_outputs outputs; /* of these two */
-    kiln_entry *aside;           /* whose results are stored along with it; NULL: none */
     kilni_cuda_library_handle library;
     kilni_cuda_module_handle module; /* one of both, or none */
 } kilni_nvrtc_built;

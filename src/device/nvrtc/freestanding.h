@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the audit library needs of a C library, which it has none of: a second one in the process
- * would cost every start, and have a heap and threads of its own.
+ * What the audit library of NVRTC's layer needs of a C library, which it has none of: a second one
+ * in the process would cost every start, and have a heap and threads of its own. symbols.c is in
+ * it.
  */
 #pragma once
 
 #include <stddef.h>
 
-int bare_equal(const char *a, const char *b);
-int bare_begins_with(const char *text, const char *prefix);
-const char *bare_base_name(const char *path);
+int kilni_bare_equal(const char *a, const char *b);
+int kilni_bare_begins_with(const char *text, const char *prefix);
+const char *kilni_bare_base_name(const char *path);
 
 /* mprotect(2). Returns 0, or what the system said. */
-long bare_protect(void *start, size_t size, int protection);
+long kilni_bare_protect(void *start, size_t size, int protection);

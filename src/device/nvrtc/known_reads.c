@@ -18,7 +18,6 @@ typedef struct known_program {
     char *reads; /* of the last compilation; NULL: none was yet in this revision */
     size_t size;
     const char *why;
-    kiln_entry *aside;
     struct known_program *older, *newer;
 } known_program;
 
@@ -73,7 +72,6 @@ static size_t bytes_of(const known_program *program)
 static void free_program(void *program)
 {
     known_program *ending = program;
-    kiln_entry_release(&ending->aside);
     free(ending->reads);
     free(ending);
 }
@@ -304,7 +302,7 @@ kiln_status kilni_nvrtc_known_reads_begin_look(kilni_nvrtc_known_reads *known,
 
 kiln_status kilni_nvrtc_known_reads_found(kilni_nvrtc_known_reads *known,
                                           const kiln_digest *program, uint64_t mark,
-                                          kiln_bytes reads)
+                                          uint64_t revision, kiln_bytes reads)
 {
     pthread_mutex_lock(&lock);
     known_program *found = find_or_add(known, program);
@@ -316,35 +314,11 @@ kiln_status kilni_nvrtc_known_reads_found(kilni_nvrtc_known_reads *known,
         status = set_reads(known, found, reads);
         found->why = NULL;
     }
-    status = status == KILN_OK && !is_seen_by_all ? KILN_BUSY : status;
-    pthread_mutex_unlock(&lock);
-    return status;
-}
-
-/* ---- what was set aside ---- */
-
-static kiln_entry *swap_aside(kilni_nvrtc_known_reads *known, const kiln_digest *program,
-                              kiln_entry *entry)
-{
-    pthread_mutex_lock(&lock);
-    known_program *found = find_or_add(known, program);
-    kiln_entry *before = found ? found->aside : entry;
-    if (found) {
-        found->aside = entry;
+    if (status == KILN_OK && revision > 0 && found->revision != revision) {
+        status = KILN_MISS;
+    } else if (status == KILN_OK && !is_seen_by_all) {
+        status = KILN_BUSY;
     }
     pthread_mutex_unlock(&lock);
-    return before;
-}
-
-void kilni_nvrtc_known_reads_set_aside(kilni_nvrtc_known_reads *known, const kiln_digest *program,
-                                       const kiln_entry *entry)
-{
-    kiln_entry *before = swap_aside(known, program, kiln_entry_retain(entry));
-    kiln_entry_release(&before);
-}
-
-kiln_entry *kilni_nvrtc_known_reads_take_aside(kilni_nvrtc_known_reads *known,
-                                               const kiln_digest *program)
-{
-    return swap_aside(known, program, NULL);
+    return status;
 }

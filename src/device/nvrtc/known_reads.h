@@ -47,18 +47,10 @@ kiln_status kilni_nvrtc_known_reads_begin_look(kilni_nvrtc_known_reads *known,
 
 /* The reads of an entry were as they had been.
  *
- * Returns KILN_OK; KILN_BUSY: meanwhile somebody was told a revision who did not see the same: look
- * again, since the files may have changed in between; KILN_E_NO_MEMORY. Threads: any. Blocks:
- * never. */
+ * @revision  for which it was looked at; 0: for none
+ * Returns KILN_OK; KILN_MISS: they are of another revision; KILN_BUSY: meanwhile somebody was told
+ * the revision who did not see the same: look again, since the files may have changed in between;
+ * KILN_E_NO_MEMORY. Threads: any. Blocks: never. */
 kiln_status kilni_nvrtc_known_reads_found(kilni_nvrtc_known_reads *known,
                                           const kiln_digest *program, uint64_t mark,
-                                          kiln_bytes reads);
-
-/* Sets an entry aside whose files are others now: what is compiled next is stored in its place, and
- * takes its results along. Retained; one for each program. Threads: any. Blocks: never. */
-void kilni_nvrtc_known_reads_set_aside(kilni_nvrtc_known_reads *known, const kiln_digest *program,
-                                       const kiln_entry *entry);
-
-/* Takes it back; NULL: there is none. kiln_entry_release by the caller. */
-kiln_entry *kilni_nvrtc_known_reads_take_aside(kilni_nvrtc_known_reads *known,
-                                               const kiln_digest *program);
+                                          uint64_t revision, kiln_bytes reads);

@@ -60,6 +60,7 @@ static kiln_status revision(void *device, const kiln_program_source *source, uin
     const kiln_nvrtc_device *d = device;
     kilni_nvrtc_request r;
     if (!d->known) {
+        *ret_revision = 0;
         return KILN_OK;
     }
     kiln_status status = begin(d, source, &r, error);

@@ -67,7 +67,7 @@ kiln_status kilni_nvrtc_request_begin(const kiln_nvrtc_device *device,
                                       kilni_nvrtc_request *ret_request, kiln_error *error)
 {
     kilni_nvrtc_request *r = ret_request;
-    *r = (kilni_nvrtc_request){0};
+    *r = (kilni_nvrtc_request){.revision = source->revision};
     kiln_status status = copy_source(source, &r->text);
     if (status == KILN_E_BUILD) {
         return kilni_error_set(error, status, 0, "NVRTC compiles source, without zero bytes");

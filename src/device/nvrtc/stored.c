@@ -19,13 +19,14 @@ static kiln_status describe_for_people(const kilni_nvrtc_built *built, kiln_capt
     return captured->device && captured->log ? KILN_OK : KILN_E_NO_MEMORY;
 }
 
-static kiln_status encode(const kilni_nvrtc_built *built, kiln_capture *captured)
+static kiln_status encode(const kilni_nvrtc_built *built, const kiln_entry *replaces,
+                          kiln_capture *captured)
 {
     const kilni_nvrtc_stored made = {.reads = {built->reads.bytes, built->reads.length},
                                      .outputs = {built->encoded.bytes, built->encoded.length},
                                      .code = {built->code.bytes, built->code.length}};
     kilni_text answers = {0}, payload = {0};
-    const kiln_status status = kilni_nvrtc_results_encode(&made, built->aside, &answers, &payload);
+    const kiln_status status = kilni_nvrtc_results_encode(&made, replaces, &answers, &payload);
     *captured = (kiln_capture){.answers = answers.bytes,
                                .answers_size = answers.length,
                                .payload = payload.bytes,
@@ -39,7 +40,7 @@ kiln_status kilni_nvrtc_capture(const kilni_nvrtc_built *built, kiln_capture *re
     if (built->why) {
         return KILN_E_UNSUPPORTED;
     }
-    kiln_status status = encode(built, &captured);
+    kiln_status status = encode(built, ret_capture->replaces, &captured);
     if (status == KILN_OK) {
         status = describe_for_people(built, &captured);
     }
@@ -56,7 +57,8 @@ kiln_status kilni_nvrtc_capture(const kilni_nvrtc_built *built, kiln_capture *re
 /* Looks for the result of the files as they are, which is what the next who asks is to know of
  * them. */
 static kiln_status find_noted(const kiln_nvrtc_device *d, const kiln_digest *program,
-                              const kiln_entry *entry, kilni_nvrtc_stored *ret_result)
+                              uint64_t revision, const kiln_entry *entry,
+                              kilni_nvrtc_stored *ret_result)
 {
     uint64_t mark;
     kiln_status status = kilni_nvrtc_known_reads_begin_look(d->known, program, &mark);
@@ -64,13 +66,11 @@ static kiln_status find_noted(const kiln_nvrtc_device *d, const kiln_digest *pro
         status = kilni_nvrtc_results_find(entry, KILNI_NVRTC_NO_NAME, ret_result, NULL);
     }
     if (status == KILN_OK) {
-        status = kilni_nvrtc_known_reads_found(d->known, program, mark, ret_result->reads);
+        status =
+            kilni_nvrtc_known_reads_found(d->known, program, mark, revision, ret_result->reads);
     }
     if (status == KILN_BUSY) {
         status = kilni_nvrtc_reads_hold(ret_result->reads, KILNI_NVRTC_NO_NAME, NULL);
-    }
-    if (status == KILN_MISS) {
-        kilni_nvrtc_known_reads_set_aside(d->known, program, entry);
     }
     return status;
 }
@@ -84,7 +84,7 @@ static kiln_status find(const kiln_nvrtc_device *d, const kilni_nvrtc_request *r
         status = kilni_nvrtc_results_find(entry, KILNI_NVRTC_NO_NAME, ret_result, NULL);
     } else if (r->key) {
         const kiln_digest program = kiln_key_digest(r->key);
-        status = find_noted(d, &program, entry, ret_result);
+        status = find_noted(d, &program, r->revision, entry, ret_result);
     }
     return status;
 }

@@ -39,9 +39,9 @@ static size_t count_by_gnu_hash(const uint32_t *table)
     return (size_t)last + 1;
 }
 
-int symbols_of(const struct link_map *map, symbols *ret_symbols)
+int kilni_symbols_of(const struct link_map *map, kilni_symbols *ret_symbols)
 {
-    symbols found = {.map = map, .soname = ""};
+    kilni_symbols found = {.map = map, .soname = ""};
     const uint32_t *hash = NULL, *gnu_hash = NULL;
     ElfW(Xword) soname = 0;
     for (const ElfW(Dyn) *entry = map->l_ld; entry && entry->d_tag != DT_NULL; entry++) {
@@ -74,39 +74,40 @@ int symbols_of(const struct link_map *map, symbols *ret_symbols)
     return 1;
 }
 
-const char *symbols_function(const symbols *of, size_t index)
+const char *kilni_symbols_function(const kilni_symbols *of, size_t index)
 {
     const ElfW(Sym) *entry = &of->entries[index];
     const int is_function = ELF64_ST_TYPE(entry->st_info) == STT_FUNC;
     return is_function && entry->st_shndx != SHN_UNDEF ? of->names + entry->st_name : NULL;
 }
 
-void *symbols_address(const symbols *of, size_t index)
+void *kilni_symbols_address(const kilni_symbols *of, size_t index)
 {
     return to_pointer(of->map->l_addr + of->entries[index].st_value);
 }
 
-void *symbols_find(const struct link_map *map, const char *name)
+void *kilni_symbols_find(const struct link_map *map, const char *name)
 {
-    symbols of;
-    if (!symbols_of(map, &of)) {
+    kilni_symbols of;
+    if (!kilni_symbols_of(map, &of)) {
         return NULL;
     }
     for (size_t i = 0; i < of.count; i++) {
-        const char *function = symbols_function(&of, i);
-        if (function && bare_equal(function, name)) {
-            return symbols_address(&of, i);
+        const char *function = kilni_symbols_function(&of, i);
+        if (function && kilni_bare_equal(function, name)) {
+            return kilni_symbols_address(&of, i);
         }
     }
     return NULL;
 }
 
 /* How the loader has mapped what is there: an object's headers come first in it. */
-int symbols_protection(const struct link_map *map, uintptr_t address)
+int kilni_symbols_protection(const struct link_map *map, uintptr_t address)
 {
     const ElfW(Ehdr) *head = to_pointer(map->l_addr);
     const ElfW(Phdr) *segments = to_pointer(map->l_addr + head->e_phoff);
-    const size_t count = bare_begins_with((const char *)head->e_ident, ELFMAG) ? head->e_phnum : 0;
+    const size_t count =
+        kilni_bare_begins_with((const char *)head->e_ident, ELFMAG) ? head->e_phnum : 0;
     int protection = PROT_READ, is_closed = 0;
     for (size_t i = 0; i < count; i++) {
         const uintptr_t begin = map->l_addr + segments[i].p_vaddr;
@@ -124,27 +125,27 @@ int symbols_protection(const struct link_map *map, uintptr_t address)
 }
 
 /* Changes how the pages of the table are mapped. Returns 1, or 0 where that is not allowed. */
-static int protect(const symbols *of, int protection)
+static int protect(const kilni_symbols *of, int protection)
 {
     const uintptr_t end = (uintptr_t)(of->entries + of->count);
     for (size_t i = 0; i < sizeof page_bytes / sizeof *page_bytes; i++) {
         const uintptr_t first = (uintptr_t)of->entries & ~(page_bytes[i] - 1);
-        if (bare_protect(to_pointer(first), end - first, protection) == 0) {
+        if (kilni_bare_protect(to_pointer(first), end - first, protection) == 0) {
             return 1;
         }
     }
     return 0;
 }
 
-int symbols_replace(const symbols *of, symbols_pick_fn pick, void *user)
+int kilni_symbols_replace(const kilni_symbols *of, kilni_symbols_pick_fn pick, void *user)
 {
-    const int protection = symbols_protection(of->map, (uintptr_t)of->entries);
+    const int protection = kilni_symbols_protection(of->map, (uintptr_t)of->entries);
     if (!protect(of, PROT_READ | PROT_WRITE)) {
         return 0;
     }
     for (size_t i = 0; i < of->count; i++) {
-        const char *name = symbols_function(of, i);
-        void *picked = name ? pick(user, name, symbols_address(of, i)) : NULL;
+        const char *name = kilni_symbols_function(of, i);
+        void *picked = name ? pick(user, name, kilni_symbols_address(of, i)) : NULL;
         if (picked) {
             of->entries[i].st_value = (ElfW(Addr))picked - of->map->l_addr;
         }

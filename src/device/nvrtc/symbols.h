@@ -8,32 +8,32 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct symbols {
+typedef struct kilni_symbols {
     const struct link_map *map;
     ElfW(Sym) * entries;
     const char *names;
     const char *soname; /* "" where it has none */
     size_t count;
-} symbols;
+} kilni_symbols;
 
 /* Returns 1, or 0 where the object has no table that can be counted. */
-int symbols_of(const struct link_map *map, symbols *ret_symbols);
+int kilni_symbols_of(const struct link_map *map, kilni_symbols *ret_symbols);
 
 /* The name of a function that the object defines; NULL where the entry is something else. */
-const char *symbols_function(const symbols *of, size_t index);
+const char *kilni_symbols_function(const kilni_symbols *of, size_t index);
 
 /* Where that function is. */
-void *symbols_address(const symbols *of, size_t index);
+void *kilni_symbols_address(const kilni_symbols *of, size_t index);
 
 /* How the loader has mapped what is there: PROT_READ and the like. */
-int symbols_protection(const struct link_map *map, uintptr_t address);
+int kilni_symbols_protection(const struct link_map *map, uintptr_t address);
 
 /* A function by its name; NULL where the object defines none. */
-void *symbols_find(const struct link_map *map, const char *name);
+void *kilni_symbols_find(const struct link_map *map, const char *name);
 
 /* Picks what to put in a function's place; NULL: it stays. */
-typedef void *(*symbols_pick_fn)(void *user, const char *name, void *address);
+typedef void *(*kilni_symbols_pick_fn)(void *user, const char *name, void *address);
 
 /* Puts other functions in the place of some that the object defines, for all who look them up from
  * now on. Returns 1, or 0 where the table can't be written: then nothing has changed. */
-int symbols_replace(const symbols *of, symbols_pick_fn pick, void *user);
+int kilni_symbols_replace(const kilni_symbols *of, kilni_symbols_pick_fn pick, void *user);

@@ -43,6 +43,7 @@ static void register_forks(void)
 
 static void join(kilni_nvrtc_watch *watch)
 {
+    watch->around = own;
     own = watch;
     pthread_mutex_lock(&lock);
     watch->next = all_under_way;
@@ -52,7 +53,7 @@ static void join(kilni_nvrtc_watch *watch)
 
 static void leave(const kilni_nvrtc_watch *watch)
 {
-    own = NULL;
+    own = own == watch ? watch->around : NULL;
     pthread_mutex_lock(&lock);
     kilni_nvrtc_watch **link = &all_under_way;
     while (*link && *link != watch) {

@@ -18,6 +18,7 @@ typedef struct kilni_nvrtc_watch {
     uint64_t mark;    /* of the library, as it began */
     int cancel_state; /* of the thread, before */
     struct kilni_nvrtc_watch *next;
+    struct kilni_nvrtc_watch *around; /* of the same thread, in which this one began */
 
     pthread_mutex_t lock; /* guards the reads */
     kilni_nvrtc_reads *reads;

@@ -25,9 +25,9 @@ typedef struct place {
 struct kilni_nvrtc_watched {
     const struct link_map *map;
     kilni_nvrtc_watched *next;
-    /* How often places were found to lead elsewhere and were taken back. take_back adds before it
-     * writes a place, which is a release; are_taken reads that with acquire, so that who sees the
-     * place as it is to be, and asks for the number then, sees it grown. */
+    /* How often places were found to lead elsewhere and were taken back. Who takes back adds before
+     * it writes a place, which is a release; are_taken reads that with acquire, so that who sees
+     * the place as it is to be, and asks for the number then, sees it grown. */
     _Atomic uint64_t taken_back;
     size_t count;
     place places[];
@@ -58,16 +58,16 @@ static void register_forks(void)
 
 /* ---- places ---- */
 
-static int is_taken(const place *p)
+static void *get(const place *p)
 {
     void *const *slot = (void *const *)p->slot; /* NOLINT: where the loader put it */
-    return __atomic_load_n(slot, __ATOMIC_ACQUIRE) == p->function;
+    return __atomic_load_n(slot, __ATOMIC_ACQUIRE);
 }
 
 static int are_taken(const kilni_nvrtc_watched *library)
 {
     for (size_t i = 0; i < library->count; i++) {
-        if (!is_taken(&library->places[i])) {
+        if (get(&library->places[i]) != library->places[i].function) {
             return 0;
         }
     }
@@ -83,31 +83,19 @@ static const struct link_map *map_of(const void *address)
     return address && dladdr1(address, &unused, (void **)&map, RTLD_DL_LINKMAP) ? map : NULL;
 }
 
-/* Whether the place may be taken: it leads to a function of that name, or into the library itself,
- * where the loader has yet to look for it. Otherwise somebody else has taken it. */
-static int is_free(const struct link_map *map, const place *p)
+/* Whether a place may be taken that leads there: to a function of that name, or into the library
+ * itself, where the loader has yet to look for it. Otherwise somebody else has taken it. */
+static int is_free(const struct link_map *map, const place *p, const void *address)
 {
-    void *const *slot = (void *const *)p->slot; /* NOLINT: where the loader put it */
-    const void *address = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
     const struct link_map *owner = map_of(address);
-    return !address || address == p->function || owner == map ||
-           (owner && symbols_find(owner, p->name) != NULL);
-}
-
-static int are_free(const kilni_nvrtc_watched *library)
-{
-    for (size_t i = 0; i < library->count; i++) {
-        if (!is_free(library->map, &library->places[i])) {
-            return 0;
-        }
-    }
-    return 1;
+    return !address || owner == map || (owner && kilni_symbols_find(owner, p->name) != NULL);
 }
 
 /* ---- taking them ---- */
 
-/* The loader may have made the place read-only, once it was filled. */
-static int take_place(const place *p)
+/* Puts the function there in place of what was there before; unless that is another by now. The
+ * loader may have made the place read-only, once it was filled. */
+static int exchange(const place *p, void *before)
 {
     const uintptr_t page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
     void *page = (void *)(p->slot & ~(page_size - 1)); /* NOLINT: where the loader put it */
@@ -115,31 +103,34 @@ static int take_place(const place *p)
     if (mprotect(page, page_size, PROT_READ | PROT_WRITE) != 0) {
         return 0;
     }
-    __atomic_store_n(slot, p->function, __ATOMIC_RELEASE);
+    __atomic_compare_exchange_n(slot, &before, p->function, 0, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
     return (p->protection & PROT_WRITE) || mprotect(page, page_size, p->protection) == 0;
 }
 
-/* With the lock of the libraries held. */
-static int take_places(const kilni_nvrtc_watched *library)
+static int take_place(const struct link_map *map, const place *p)
 {
-    for (size_t i = 0; i < library->count; i++) {
-        if (!is_taken(&library->places[i]) && !take_place(&library->places[i])) {
+    for (void *before = get(p); before != p->function; before = get(p)) {
+        if (!is_free(map, p, before)) {
+            return 0;
+        }
+        pthread_mutex_lock(&lock);
+        const int is_done = exchange(p, before);
+        pthread_mutex_unlock(&lock);
+        if (!is_done) {
             return 0;
         }
     }
     return 1;
 }
 
-static kiln_status take_back(kilni_nvrtc_watched *library)
+static kiln_status take_places(const kilni_nvrtc_watched *library)
 {
-    if (!are_free(library)) {
-        return KILN_E_UNSUPPORTED;
+    for (size_t i = 0; i < library->count; i++) {
+        if (!take_place(library->map, &library->places[i])) {
+            return KILN_E_UNSUPPORTED;
+        }
     }
-    pthread_mutex_lock(&lock);
-    atomic_fetch_add_explicit(&library->taken_back, 1, memory_order_release);
-    const int is_done = take_places(library);
-    pthread_mutex_unlock(&lock);
-    return is_done ? KILN_OK : KILN_E_UNSUPPORTED;
+    return KILN_OK;
 }
 
 /* ---- finding them ---- */
@@ -152,6 +143,9 @@ enum {
     SLOT_OF_DATA = R_AARCH64_GLOB_DAT,
     SLOT = R_AARCH64_ABS64
 };
+#else
+/* No place has these: nothing is watched. */
+enum { SLOT_OF_CALL = -1, SLOT_OF_DATA = -1, SLOT = -1 };
 #endif
 
 /* Places of a library that the loader fills with addresses of others' functions. */
@@ -177,7 +171,7 @@ static relocations relocations_of(const struct link_map *map, ElfW(Sxword) table
 }
 
 /* Appends those of one table; with no room they are counted alone. */
-static void collect_from(const symbols *of, relocations table, kilni_nvrtc_watched *library,
+static void collect_from(const kilni_symbols *of, relocations table, kilni_nvrtc_watched *library,
                          size_t room)
 {
     for (size_t i = 0; i < table.count; i++) {
@@ -193,20 +187,20 @@ static void collect_from(const symbols *of, relocations table, kilni_nvrtc_watch
         const uintptr_t slot = of->map->l_addr + item->r_offset;
         if (function && library->count < room) {
             library->places[library->count] =
-                (place){slot, name, function, symbols_protection(of->map, slot)};
+                (place){slot, name, function, kilni_symbols_protection(of->map, slot)};
         }
         library->count += function != NULL;
     }
 }
 
-static void collect(const symbols *of, kilni_nvrtc_watched *library, size_t room)
+static void collect(const kilni_symbols *of, kilni_nvrtc_watched *library, size_t room)
 {
     library->count = 0;
     collect_from(of, relocations_of(of->map, DT_JMPREL, DT_PLTRELSZ), library, room);
     collect_from(of, relocations_of(of->map, DT_RELA, DT_RELASZ), library, room);
 }
 
-static kiln_status find_places(const symbols *of, kilni_nvrtc_watched **ret_library)
+static kiln_status find_places(const kilni_symbols *of, kilni_nvrtc_watched **ret_library)
 {
     kilni_nvrtc_watched counted = {0};
     collect(of, &counted, 0);
@@ -224,7 +218,7 @@ static kiln_status find_places(const symbols *of, kilni_nvrtc_watched **ret_libr
     return KILN_OK;
 }
 
-static int calls_unknown(const symbols *of)
+static int calls_unknown(const kilni_symbols *of)
 {
     for (size_t i = 1; i < of->count; i++) {
         if (of->entries[i].st_shndx == SHN_UNDEF &&
@@ -268,46 +262,43 @@ static kilni_nvrtc_watched *find_library(const struct link_map *map)
     return found;
 }
 
-/* Takes @made's places, unless another thread has: then that one's is the library. */
-static kiln_status add_library(kilni_nvrtc_watched *made, kilni_nvrtc_watched **ret_library)
+/* Unless another thread was first: then that one's is the library. */
+static kilni_nvrtc_watched *add_library(kilni_nvrtc_watched *made)
 {
-    kiln_status status = KILN_OK;
     pthread_mutex_lock(&lock);
-    kilni_nvrtc_watched *library = find_locked(made->map);
-    if (!library && take_places(made)) {
+    kilni_nvrtc_watched *known = find_locked(made->map);
+    if (!known) {
         made->next = libraries;
-        libraries = library = made;
-        made = NULL;
+        libraries = made;
     }
     pthread_mutex_unlock(&lock);
-    free(made);
-    if (library) {
-        *ret_library = library;
-    } else {
-        status = KILN_E_UNSUPPORTED;
+    if (known) {
+        free(made);
     }
-    return status;
+    return known ? known : made;
 }
 
 static kiln_status watch_new(const struct link_map *map, kilni_nvrtc_watched **ret_library)
 {
-    symbols of;
+    kilni_symbols of;
     kilni_nvrtc_watched *made;
     const struct link_map *ours = map_of((const void *)(uintptr_t)&libraries); /* NOLINT */
     pthread_once(&once_registered, register_forks);
-    if (!is_registered || !keep_loaded(ours) || !keep_loaded(map) || !symbols_of(map, &of) ||
+    if (!is_registered || !keep_loaded(ours) || !keep_loaded(map) || !kilni_symbols_of(map, &of) ||
         calls_unknown(&of)) {
         return KILN_E_UNSUPPORTED;
     }
-    const kiln_status status = find_places(&of, &made);
+    kiln_status status = find_places(&of, &made);
     if (status != KILN_OK) {
         return status;
     }
-    if (!are_free(made)) {
+    status = take_places(made);
+    if (status != KILN_OK) {
         free(made);
-        return KILN_E_UNSUPPORTED;
+        return status;
     }
-    return add_library(made, ret_library);
+    *ret_library = add_library(made);
+    return KILN_OK;
 }
 
 /* ---- the interface ---- */
@@ -329,7 +320,7 @@ kiln_status kilni_nvrtc_watched_find_by_functions(const kilni_nvrtc_functions *n
     memcpy(&address, &nvrtc->compile, sizeof address);
     const struct link_map *map = map_of(address);
     /* Where a layer stands in for NVRTC, it is not NVRTC that is asked. */
-    return map && symbols_find(map, "nvrtcCompileProgram") == address
+    return map && kilni_symbols_find(map, "nvrtcCompileProgram") == address
                ? kilni_nvrtc_watched_find(map, ret_library)
                : KILN_E_UNSUPPORTED;
 }
@@ -343,7 +334,8 @@ kiln_status kilni_nvrtc_watched_take(kilni_nvrtc_watched *library, uint64_t *ret
             *ret_mark = mark;
             return KILN_OK;
         }
-        const kiln_status status = take_back(library);
+        atomic_fetch_add_explicit(&library->taken_back, 1, memory_order_release);
+        const kiln_status status = take_places(library);
         if (status != KILN_OK) {
             return status;
         }
