@@ -5,18 +5,22 @@
  * may kill or stop any process between any two steps.
  *
  * At first the store has no entry, or the one that is wanted, or an outdated one: good, but made from
- * something else, so that load answers KILN_MISS for it, until what is built replaces it.
+ * something else, so that load answers KILN_MISS for it, until what is built replaces it. Another
+ * process wants a third version, as little fit, and stores that once, at any moment: as if it had waited
+ * too long for the lease, for with the lease it could do so at fewer.
  *
- * What is checked: at most one holds the lease; nobody builds what the store had from the start, and
- * else for each build but the first there is a reason, so an entry that was published is found by all
- * who come later; nobody ends with an outdated program; nobody waits for ever.
+ * What is checked: at most one holds the lease; who builds has it, or waited too long for it; nobody
+ * builds what the store had from the start, and between two builds with the lease there is a reason, so
+ * an entry that was published, and not replaced, is found by all who come later; nobody ends with an
+ * unfit program; nobody has the lease again more often than others store something; nobody waits for
+ * ever.
  *
  * Left out: keys that share a byte of the lease file, which only wait for each other; stores without
- * leases, where each builds for itself; entries that are removed; processes that don't all want the
- * same of the versions that an entry has.
+ * leases, where each builds for itself; entries that are removed; more versions than those three, and
+ * processes that go on replacing each other's entries.
  *
  * Processes that the system killed never get to their end, so it is not asked of them.
- * Mutants: SAME_IS_FOUND ANY_IS_ABSENT OUTDATED_IS_LOADED
+ * Mutants: SAME_IS_FOUND ANY_IS_ABSENT OUTDATED_IS_LOADED LEASE_IS_HAD_ONCE
  * Search: -E
  */
 
@@ -24,17 +28,17 @@
 #define NOBODY PROCESSES
 
 mtype = { RUNNING, STOPPED, DEAD };
-mtype = { NONE, OUTDATED, WANTED };
+mtype = { NONE, OUTDATED, OTHER, WANTED };
 mtype life[PROCESSES] = RUNNING;
 
-byte holder = NOBODY;          /* of the key's byte in the file "lease" */
-mtype stored;                  /* the entry that has the key's name in the store */
-bool is_in_hand[PROCESSES];    /* its build is under way, or the writer has what came of it */
-bool has_ended[PROCESSES];     /* the request has */
+byte holder = NOBODY;       /* of the key's byte in the file "lease" */
+mtype stored;               /* the entry that has the key's name in the store */
+bool is_asking[PROCESSES];  /* its request is under way */
+bool is_in_hand[PROCESSES]; /* its build is under way, or the writer has what came of it */
 
-/* What no process knows: how many builds may still begin. One, unless the store has what is wanted,
- * and one more for each reason. */
-byte builds_left;
+/* What no process knows: a build with the lease has a reason. The first has it unless the store has
+ * what is wanted; each other, if what was built is lost or replaced. */
+bool is_build_due;
 
 /* What load takes. */
 #ifdef OUTDATED_IS_LOADED
@@ -63,25 +67,18 @@ inline give_lease_back() {
     fi
 }
 
-/* kilni_request_run in src/program/request.c. */
-proctype process(byte self) provided (life[self] == RUNNING) {
-    mtype entry = NONE, outdated = NONE, program = NONE;
-    bool is_leased;
+/* kilni_request_run in src/program/request.c, from set_entries_aside after the first look on. */
+proctype process(byte self, outdated) provided (life[self] == RUNNING) {
+    mtype entry = NONE, program = NONE;
+    bool is_leased, is_late;
+    byte rounds; /* of look_up_leased, without the first */
 
-    /* ask_store, serve_found, set_entries_aside */
-    atomic {
-        entry = stored;
-        if
-        :: IS_FIT(entry) -> program = entry; goto finish
-        :: else -> outdated = entry; entry = NONE
-        fi
-    }
-
-    /* take_lease: kilni_lock_take tries until the byte is free. Waiting is bounded, longer than
-     * builds take, so that only a stopped holder outlasts it; then the process builds all the same. */
+take_lease:
+    /* kilni_lock_take tries until the byte is free. Waiting is bounded, longer than builds take, so
+     * that only a stopped holder outlasts it; then the process goes on all the same. */
     if
     :: atomic { holder == NOBODY -> holder = self; is_leased = true }
-    :: atomic { holder < NOBODY && life[holder] == STOPPED -> builds_left++ }
+    :: atomic { holder < NOBODY && life[holder] == STOPPED -> is_late = true }
     fi;
 
     /* look_again */
@@ -94,23 +91,32 @@ proctype process(byte self) provided (life[self] == RUNNING) {
         outdated = NONE
     }
 
-    /* The end of take_lease, and serve_found. */
-    if
-    :: atomic { entry != NONE -> give_lease_back() }
-    :: else
-    fi;
+    /* The end of take_lease, then serve_found and set_entries_aside, which nobody else sees. */
     atomic {
         if
-        :: IS_FIT(entry) -> program = entry; goto finish
-        :: else -> entry = NONE
+        :: entry != NONE ->
+            give_lease_back();
+            if
+            :: IS_FIT(entry) -> program = entry; goto finish
+            :: else -> outdated = entry; entry = NONE
+            fi;
+#ifndef LEASE_IS_HAD_ONCE
+            /* look_up_leased. Others store one unfit entry, so once is enough. */
+            assert(rounds == 0);
+            rounds++;
+            is_late = false;
+            goto take_lease
+#endif
+        :: else
         fi
     }
 
     /* build */
     atomic {
-        assert(builds_left > 0);
-        assert(!is_leased || holder == self);
-        builds_left--;
+        if
+        :: is_leased -> assert(holder == self && is_build_due); is_build_due = false
+        :: else -> assert(is_late)
+        fi;
         is_in_hand[self] = true;
         program = WANTED
     }
@@ -118,8 +124,8 @@ proctype process(byte self) provided (life[self] == RUNNING) {
     /* publish: capture, then kilni_writer_put. The build may fail, the capture too, and the queue
      * may be full. */
     if
-    :: has_ended[self] = true
-    :: atomic { builds_left++; is_in_hand[self] = false }; goto finish
+    :: is_asking[self] = false
+    :: atomic { is_build_due = true; is_in_hand[self] = false }; goto finish
     fi;
 
     /* The writer's thread, while the application goes on: write_first_locked in
@@ -127,7 +133,7 @@ proctype process(byte self) provided (life[self] == RUNNING) {
     atomic {
         if
         :: stored = WANTED
-        :: builds_left++
+        :: is_build_due = true
         fi;
         is_in_hand[self] = false
     }
@@ -136,34 +142,40 @@ finish:
     /* finish of request.c, or free_item of writer.c */
     atomic {
         give_lease_back();
-        assert(program != OUTDATED);
+        assert(program == WANTED);
         entry = NONE;
         program = NONE;
-        has_ended[self] = true
+        is_late = false;
+        rounds = 0;
+        is_asking[self] = false
     }
 }
 
-/* Who has nothing left to do is left alone. */
-#define IS_BUSY(victim) (!has_ended[victim] || is_in_hand[victim] || holder == victim)
+/* What came of a build by a process that wants another version. */
+proctype another() {
+    atomic {
+        is_build_due = is_build_due || stored == WANTED;
+        stored = OTHER
+    }
+}
 
-/* The system closes the files of what it kills, and what that had built is lost. */
+/* The system closes the files of what it kills, and what that had built is lost. Who has neither the
+ * lease nor a build in hand is left alone: for the others, it may as well be slow. */
 #define FATES_OF(victim)                                                                             \
-    :: atomic { life[victim] != DEAD && IS_BUSY(victim) ->                                           \
+    :: atomic { life[victim] != DEAD && (holder == victim || is_in_hand[victim]) ->                  \
            life[victim] = DEAD;                                                                      \
-           if                                                                                        \
-           :: is_in_hand[victim] -> is_in_hand[victim] = false; builds_left++                        \
-           :: else                                                                                   \
-           fi;                                                                                       \
+           is_build_due = is_build_due || is_in_hand[victim];                                        \
+           is_in_hand[victim] = false;                                                               \
            if                                                                                        \
            :: holder == victim -> holder = NOBODY                                                    \
            :: else                                                                                   \
            fi }                                                                                      \
-    :: atomic { life[victim] == RUNNING && IS_BUSY(victim) && stops_left > 0 ->                      \
+    :: atomic { life[victim] == RUNNING && holder == victim && stops_left > 0 ->                     \
            life[victim] = STOPPED;                                                                   \
            stops_left-- }                                                                            \
     :: atomic { life[victim] == STOPPED -> life[victim] = RUNNING }
 
-/* Kills any, stops two, and may let those go on. */
+/* Kills any, stops two, and may let those go on, or never. */
 active proctype system() {
     byte stops_left = 2;
     do
@@ -174,23 +186,32 @@ active proctype system() {
     od
 }
 
+/* The first look, ask_store and serve_found, is where a process begins. All are alike, so the first to
+ * look is number 0. */
 init {
     byte i;
     atomic {
         if
-        :: stored = OUTDATED; builds_left++
-        :: stored = NONE; builds_left++
+        :: stored = OUTDATED; is_build_due = true
+        :: stored = NONE; is_build_due = true
         :: stored = WANTED
         fi;
-        for (i : 0 .. PROCESSES - 1) {
-            run process(i)
-        }
+        run another()
     }
+    do
+    :: atomic { i < PROCESSES ->
+           if
+           :: IS_FIT(stored) -> assert(stored == WANTED)
+           :: else -> is_asking[i] = true; run process(i, stored)
+           fi;
+           i++ }
+    od
 }
 
-#define IS_SETTLED(i) (has_ended[i] || life[i] != RUNNING)
+#define IS_SETTLED(i) (!is_asking[i] || life[i] != RUNNING)
 
-/* No step is ever taken twice, so each run comes to where nothing can move: there nobody waits. */
+/* Nobody has the lease for ever again, and no other step is taken twice, so each run comes to where
+ * nothing can move: there nobody waits. */
 active proctype end_of_run() {
     timeout;
     assert(IS_SETTLED(0) && IS_SETTLED(1) && IS_SETTLED(2))
