@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """What programs that include headers cost by Kiln's device ops over NVRTC: built, found in a store by a
-new process, and asked for again in the same one, against NVRTC by hand. No GPU is needed. Skipped by name
-where there is no NVRTC. Run by scripts/bench nvrtc-ops."""
+new process, and asked for again in the same one, against NVRTC by hand. The driver's own cache, which NVRTC
+uses where there is a driver, is off. No GPU is needed. Skipped by name where there is no NVRTC. Run by
+scripts/bench nvrtc-ops."""
 
 import argparse
 import glob
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -29,7 +31,8 @@ INCLUDED = {
 
 
 def run(*arguments):
-    ran = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
+    ran = subprocess.run([PROGRAM, *arguments], env=os.environ | {"CUDA_CACHE_DISABLE": "1"},
+                         capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
     if ran.returncode != 0:
         raise RuntimeError(f"exit status {ran.returncode}: {ran.stdout}{ran.stderr}")
     return json.loads(ran.stdout)
