@@ -549,7 +549,12 @@ static void test_failing_build(void **state)
     log = NULL;
     assert_int_equal(kiln_nvrtc_ops()->build(device, &zero, &program, &log), KILN_E_BUILD);
     assert_null(program);
-    assert_null(log);
+    assert_non_null(strstr(log, "zero bytes"));
+    free(log);
+    const kiln_program_source quote = source_of("x", "-D\"A");
+    assert_int_equal(kiln_nvrtc_ops()->build(device, &quote, &program, &log), KILN_E_BUILD);
+    assert_non_null(strstr(log, "quote"));
+    free(log);
     kiln_key_builder *builder = NULL;
     kiln_error error = {.struct_size = sizeof error};
     assert_int_equal(kiln_key_builder_new(&builder), KILN_OK);

@@ -63,7 +63,8 @@ KILN_API void kiln_nvrtc_device_free(kiln_nvrtc_device **device);
 /* The ops that go with it: static. Their programs, which kiln_program_handle gives, are asked by
  * the calls below; their kernels are what cuLaunchKernel takes. NVRTC knows a source as
  * "program.cu", in the working directory. Descriptions are of the files as they are when they are
- * made, or when this process builds or loads the program first, if that is later; to make one takes
+ * made, or when the program is first built or loaded since a file changed, if that is later; one
+ * whose files have changed is past for good, also when they change back. To make one takes
  * a look at all that the program is known to read. Where NVRTC can't be watched, programs whose
  * includes can't be told are built each time, as kiln_program_desc_get_caching says. */
 KILN_API const kiln_device_ops *kiln_nvrtc_ops(void);
@@ -97,7 +98,7 @@ KILN_API kiln_status kiln_nvrtc_get_output(const void *program, uint32_t output,
 KILN_API kiln_status kiln_nvrtc_get_lowered_name(const void *program, const char *expression,
                                                  const char **ret_name);
 
-/* What NVRTC found where it looked while `kiln run` watched it. */
+/* What NVRTC found where it looked while it was watched. */
 typedef enum kiln_nvrtc_finding {
     KILN_NVRTC_FOUND_NOTHING = 1,
     KILN_NVRTC_FOUND_FILE = 2,
@@ -116,9 +117,9 @@ typedef struct kiln_nvrtc_read {
                         can't be told here */
 } kiln_nvrtc_read;
 
-/* Looks up what a result was made from, in an entry of programs that run under `kiln run`. Such an
- * entry holds a few results of one program, the newest first; one that differs in nothing is found.
- * Relative paths count from the working directory.
+/* Looks up what a result was made from, in an entry of NVRTC's: of programs that run under `kiln
+ * run`, or of the ops. Such an entry holds a few results of one program, the newest first; one that
+ * differs in nothing is found. Relative paths count from the working directory.
  *
  * @result  from 0
  * @visit   is told of each; what is not 0 ends it

@@ -215,8 +215,8 @@ typedef struct kiln_program_desc_params {
 } kiln_program_desc_params;
 
 /* Describes a program: looks at all that decides its build, included files as well, and makes its
- * key. What changes afterwards is not seen, but where it changes while the program is being built
- * the result is its builder's alone.
+ * key. What changes afterwards is not seen, but where it has changed by the time that the program
+ * is built the result is its builder's alone.
  *
  * @params    lives for the call
  * @ret_desc  [out] one reference, to be given back with kiln_program_desc_release
@@ -289,7 +289,7 @@ typedef struct kiln_program_result {
     uint32_t from;      /* kiln_program_source_of */
     int32_t waited;     /* 1: another thread or process built it meanwhile */
     /* What it took to build it, to load what the store had, and to wait for who built it; 0 where
-     * that did not happen, and for programs that are this caller's alone. */
+     * that did not happen, and for programs that were not looked for anywhere. */
     uint64_t build_ns, load_ns, wait_ns;
     kiln_status store; /* why the store had nothing: KILN_MISS, KILN_E_CORRUPT, …; KILN_OK where it
                           wasn't asked, or had it */

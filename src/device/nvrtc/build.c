@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "device/nvrtc/context.h"
 #include "device/nvrtc/description.h"
@@ -157,9 +158,12 @@ kiln_status kilni_nvrtc_build(const kiln_nvrtc_device *device, const kiln_progra
     if (!built) {
         return KILN_E_NO_MEMORY;
     }
-    kiln_status status = kilni_nvrtc_request_begin(device, source, &r, NULL);
+    kiln_error error = {.struct_size = sizeof error};
+    kiln_status status = kilni_nvrtc_request_begin(device, source, &r, &error);
     if (status == KILN_OK) {
         status = build_request(device, &r, built, ret_log);
+    } else if (status == KILN_E_BUILD) {
+        *ret_log = strdup(error.text);
     }
     kilni_nvrtc_request_done(&r);
     if (status != KILN_OK) {

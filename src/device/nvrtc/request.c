@@ -70,7 +70,7 @@ kiln_status kilni_nvrtc_request_begin(const kiln_nvrtc_device *device,
     *r = (kilni_nvrtc_request){.revision = source->revision};
     kiln_status status = copy_source(source, &r->text);
     if (status == KILN_E_BUILD) {
-        return kilni_error_set(error, status, 0, "NVRTC compiles source, without zero bytes");
+        return kilni_error_set(error, status, 0, "NVRTC compiles text without zero bytes");
     }
     if (status == KILN_OK) {
         status =
