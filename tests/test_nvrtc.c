@@ -30,7 +30,6 @@
 #include "device/nvrtc/reads.h"
 #include "device/nvrtc/results.h"
 #include "os/os.h"
-#include "support/failing_malloc.h"
 #include "support/nvrtc_scene.h"
 
 /* ---- words of the time ---- */
@@ -951,16 +950,7 @@ static void test_memory_runs_out(void **state)
     answers.cubin_size = 4;
     answers.cubin_result = 0;
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
-        assert_int_equal(calls[i](), KILN_OK);
-        for (size_t n = 1;; n++) {
-            failing_malloc_arm(n);
-            const kiln_status status = calls[i]();
-            if (failing_malloc_disarm() < n) {
-                assert_int_equal(status, KILN_OK);
-                break;
-            }
-            assert_int_equal(status, KILN_E_NO_MEMORY);
-        }
+        check_each_allocation(calls[i]);
     }
 }
 

@@ -692,16 +692,7 @@ static void test_memory_runs_out(void **state)
     static kiln_status (*const calls[])(void) = {describe_program, build_program, make_device};
     device_of_faults = new_device();
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
-        assert_int_equal(calls[i](), KILN_OK);
-        for (size_t n = 1;; n++) {
-            failing_malloc_arm(n);
-            const kiln_status status = calls[i]();
-            if (failing_malloc_disarm() < n) {
-                assert_int_equal(status, KILN_OK);
-                break;
-            }
-            assert_int_equal(status, KILN_E_NO_MEMORY);
-        }
+        check_each_allocation(calls[i]);
     }
     kiln_nvrtc_device_free(&device_of_faults);
 }

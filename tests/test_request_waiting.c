@@ -484,6 +484,15 @@ static void build_until_refused(void *user)
     await(&meeting->refused, 1);
 }
 
+static void run_while_first_builds(caller *first, caller *second)
+{
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, run, first), 0);
+    assert_true(await(&meeting->building, 1));
+    run(second);
+    pthread_join(thread, NULL);
+}
+
 static void check_two_contexts(fixture *f, kilni_ending ending)
 {
     open_meeting();
@@ -492,11 +501,7 @@ static void check_two_contexts(fixture *f, kilni_ending ending)
     f->device.while_building = build_until_refused;
     caller first = {.at = &here, .keys = {f->a}, .key_count = 1};
     caller second = {.at = &there, .keys = {f->a}, .key_count = 1};
-    pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, run, &first), 0);
-    assert_true(await(&meeting->building, 1));
-    run(&second);
-    pthread_join(thread, NULL);
+    run_while_first_builds(&first, &second);
     assert_got(&first, KILNI_FROM_BUILD);
     assert_got(&second, KILNI_FROM_STORE);
     assert_int_equal(second.result.waited, 1);
@@ -536,11 +541,7 @@ static void check_outdated_entry(fixture *f, kilni_ending ending)
     f->device.while_building = build_until_refused;
     caller first = {.at = &here, .keys = {f->a}, .key_count = 1};
     caller second = {.at = &there, .keys = {f->a}, .key_count = 1};
-    pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, run, &first), 0);
-    assert_true(await(&meeting->building, 1));
-    run(&second);
-    pthread_join(thread, NULL);
+    run_while_first_builds(&first, &second);
     assert_got(&first, KILNI_FROM_BUILD);
     assert_int_equal(first.result.store, KILN_MISS);
     assert_got(&second, KILNI_FROM_STORE);
@@ -708,11 +709,7 @@ static void test_lease_is_had_again(void **state)
     lease_while_building = KILN_OK;
     caller first = {.at = &here, .keys = {f->a}, .key_count = 1};
     caller second = {.at = &there, .keys = {f->a}, .key_count = 1};
-    pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, run, &first), 0);
-    assert_true(await(&meeting->building, 1));
-    run(&second);
-    pthread_join(thread, NULL);
+    run_while_first_builds(&first, &second);
     assert_got(&first, KILNI_FROM_BUILD);
     assert_got(&second, KILNI_FROM_BUILD);
     assert_int_equal(lease_while_building, KILN_BUSY);

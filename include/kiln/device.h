@@ -95,9 +95,8 @@ typedef struct kiln_device_ops {
                          char **ret_log);
 
     /* Takes the built program's binary into @ret_capture, which is all zeros but for what is given.
-     * On failure nothing is
-     * kept on disk, and whoever asked for a blob gets the status. Not called, and may be NULL, with
-     * KILN_CAPTURE_NEVER; with KILN_CAPTURE_DEAR only for a blob. */
+     * On failure nothing is kept on disk, and whoever asked for a blob gets the status. Not called,
+     * and may be NULL, with KILN_CAPTURE_NEVER; with KILN_CAPTURE_DEAR only for a blob. */
     kiln_status (*capture)(void *device, void *program, kiln_capture *ret_capture);
 
     /* Makes a program of a verified entry: of its payload, which is what capture gave. One of a
@@ -106,8 +105,7 @@ typedef struct kiln_device_ops {
      * describe says, is not what it was, or of another revision than @source. An entry of a store
      * is removed if it is refused, and else stays until what is built in its place replaces it;
      * either way the program is built. A blob is refused. The source of a link has no code: what it
-     * was built from, its entry has to tell.
-     */
+     * was built from, its entry has to tell. */
     kiln_status (*load)(void *device, const kiln_program_source *source, const kiln_entry *entry,
                         void **ret_program);
 

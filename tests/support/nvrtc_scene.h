@@ -15,6 +15,8 @@
 #include <kiln/entry.h>
 #include <kiln/key.h>
 
+#include "failing_malloc.h"
+
 typedef struct scratch {
     char path[64];
     char before[4096];
@@ -90,4 +92,20 @@ static inline kiln_entry *new_entry_of(const char *device, kiln_bytes entry_answ
 static inline kiln_entry *new_entry(kiln_bytes entry_answers, kiln_bytes payload)
 {
     return new_entry_of(NULL, entry_answers, payload);
+}
+
+/* ---- memory that runs out ---- */
+
+static inline void check_each_allocation(kiln_status (*call)(void))
+{
+    assert_int_equal(call(), KILN_OK);
+    for (size_t n = 1;; n++) {
+        failing_malloc_arm(n);
+        const kiln_status status = call();
+        if (failing_malloc_disarm() < n) {
+            assert_int_equal(status, KILN_OK);
+            return;
+        }
+        assert_int_equal(status, KILN_E_NO_MEMORY);
+    }
 }

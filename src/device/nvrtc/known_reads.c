@@ -27,9 +27,7 @@ struct kilni_nvrtc_known_reads {
     size_t bytes, bytes_max;
 };
 
-/* Guards all of them, so that a forked child finds none half changed; not held while files are
- * read.
- */
+/* Guards all of them, so that a forked child finds none half changed. Not held while reading. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void before_fork(void)
