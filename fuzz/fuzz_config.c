@@ -49,12 +49,19 @@ static int begins_with_any(const char *text, const char *const *beginnings)
     return 0;
 }
 
-static void look_at_store(const kiln_config *config)
+/* Whether a place is absolute, or one that Kiln itself chose. A URL has one slash or three after
+ * "file:"; what follows two would be a host. */
+static int is_place(const char *dir)
 {
     static const char *const places[] = {"/", KILN_PERSISTENT_DEFAULT_DIR, "file:///", "pack:/",
                                          NULL};
+    return begins_with_any(dir, places) || (strncmp(dir, "file:/", 6) == 0 && dir[6] != '/');
+}
+
+static void look_at_store(const kiln_config *config)
+{
     const char *dir = kiln_config_dir(config), *location = kiln_config_location(config);
-    require(!dir || begins_with_any(dir, places));
+    require(!dir || is_place(dir));
     require(!location || (location == dir && !kiln_config_disabled(config)));
     kiln_store_params store;
     store.struct_size = sizeof store;
