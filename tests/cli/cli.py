@@ -132,15 +132,26 @@ class CliTest(unittest.TestCase):
         tree = tempfile.mkdtemp(dir=self.scratch)
         tool = os.path.join(tree, "tools", "kiln", "kiln")
         layer = os.path.join(tree, "layers", "opencl", "libkiln_opencl_layer.so")
-        for path in (tool, layer):
+        # A tool that was not installed finds the library here.
+        library = os.path.join(tree, "src", "libkiln.so.0")
+        for path in (tool, layer, library):
             os.makedirs(os.path.dirname(path))
         shutil.copy(KILN, tool)
-        # Where a tool that was not installed finds the library.
-        os.symlink(os.path.realpath(os.path.join(KILN, "../../../src")), os.path.join(tree, "src"))
+        shutil.copy(os.path.join(os.path.dirname(KILN), "../../src/libkiln.so.0"), library)
         with open(layer, "wb"):
             pass
         os.chmod(layer, layer_mode)
         return tool, layer
+
+    def in_reach_of_others(self):
+        """A copy of the tool that other users can run, in a scratch directory that they can enter. The
+        build itself may lie in a home directory that is closed to them."""
+        tool, _ = self.in_build_tree()
+        os.chmod(self.scratch, 0o755)
+        for folder, _, files in os.walk(os.path.normpath(os.path.join(tool, "../../.."))):
+            for path in (folder, *(os.path.join(folder, name) for name in files)):
+                os.chmod(path, 0o755)
+        return tool
 
 
 def main():

@@ -9,14 +9,17 @@ import unittest
 
 import cli
 
+NOBODY = 65534
+
 
 class Doctor(cli.CliTest):
-    user = None  # who runs it: the same as the test
+    tool = cli.KILN
+    user = None  # that of the test
 
     def report(self, *arguments):
         """The report; the exit status has to agree with it."""
         result = subprocess.run(
-            [cli.KILN, "doctor", "--json", *arguments], stdout=subprocess.PIPE,
+            [self.tool, "doctor", "--json", *arguments], stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, env=self.environment, timeout=60, user=self.user)
         report = json.loads(result.stdout)
         self.assertEqual(result.returncode, 3 if report["problems"] else 0, result)
@@ -91,9 +94,10 @@ class Doctor(cli.CliTest):
     def test_directory_of_root(self):
         """Those who only read may use it."""
         self.make("entries")
-        for folder, _, _ in os.walk(self.scratch):
+        for folder, _, _ in os.walk(self.cache):
             os.chmod(folder, 0o755)
-        self.user = 65534
+        self.tool = self.in_reach_of_others()
+        self.user = NOBODY
         for location in self.cache, "file://" + self.cache, self.cache + "|" + self.cache + "-2":
             self.environment["KILN_DIR"] = location
             self.assertIn(f"{self.cache} belongs to user 0", self.problems())

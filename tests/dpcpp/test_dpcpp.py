@@ -535,8 +535,7 @@ class Locks(DpcppTest):
         self.addCleanup(stem.parent.chmod, 0o700)
         options = {}
         if os.geteuid() == 0:
-            options["user"] = 65534
-            os.chmod(self.scratch, 0o755)
+            options.update(tool=self.in_reach_of_others(), user=65534)
         arguments = "verify", "--layout", "dpcpp", "--dir", str(self.root)
         self.kiln(*arguments, expect=5, **options)
         result = self.kiln(*arguments, "--repair", "--yes", expect=4, **options)
