@@ -15,7 +15,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 enum { POOL_SIZE = 32 };
 
-/* The first readers need no memory, and go with the library where it is unloaded. */
+/* The first readers need no memory. */
 static kilni_reader pool[POOL_SIZE];
 static kilni_reader *readers; /* all there are */
 static uint32_t reader_count;
@@ -138,8 +138,8 @@ void kilni_reader_begin(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* At the process's end, and where the library is unloaded while threads go on: these must not come
- * here when they end. Those that read still have their readers. */
+/* At the process's end, while other threads go on: they must not come here when they end. Those
+ * that read still have their readers. */
 __attribute__((destructor)) static void finish(void)
 {
     pthread_mutex_lock(&lock);
