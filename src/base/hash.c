@@ -1,16 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/hash.h"
+
+/* The functions are compiled into this file: those that a program exports under the same names
+ * can't take their place. */
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 #include <string.h>
 
-/* Tells what a state is, so that it needs no memory of its own. */
-#define XXH_STATIC_LINKING_ONLY
+#include "base/hash.h"
+#include "base/hash_wide.h"
+
+/* Up to this size XXH3 uses no vectors. */
+enum { SHORT_SIZE = 240 };
+
+typedef struct implementation {
+    kilni_hash_wide_fn *hash;
+    kilni_hash_wide_add_fn *add;
+} implementation;
+
+/* For bytes of more than SHORT_SIZE; members are NULL if every processor of this architecture has
+ * what the compiler uses by itself. */
+static implementation widest(void)
+{
 #if defined(__x86_64__)
-/* Replaces XXH3_128bits with the variant that looks at the processor first; same results. */
-#include <xxh_x86dispatch.h>
-#else
-#include <xxhash.h>
+    if (__builtin_cpu_supports("avx512f")) {
+        return (implementation){kilni_hash_avx512f, kilni_hash_add_avx512f};
+    }
+    if (__builtin_cpu_supports("avx2")) {
+        return (implementation){kilni_hash_avx2, kilni_hash_add_avx2};
+    }
 #endif
+    return (implementation){NULL, NULL};
+}
 
 static kiln_digest digest_of(XXH128_hash_t hash)
 {
@@ -23,7 +44,13 @@ static kiln_digest digest_of(XXH128_hash_t hash)
 
 kiln_digest kilni_hash(const void *bytes, size_t size)
 {
-    return digest_of(XXH3_128bits(bytes, size));
+    const implementation by = size > SHORT_SIZE ? widest() : (implementation){NULL, NULL};
+    if (!by.hash) {
+        return digest_of(XXH3_128bits(bytes, size));
+    }
+    kiln_digest digest;
+    by.hash(bytes, size, digest.bytes);
+    return digest;
 }
 
 _Static_assert(sizeof(XXH3_state_t) <= sizeof(kilni_hasher), "a hasher has room for a state");
@@ -38,7 +65,13 @@ void kilni_hasher_begin(kilni_hasher *hasher)
 
 void kilni_hasher_add(kilni_hasher *hasher, const void *bytes, size_t size)
 {
-    XXH3_128bits_update((XXH3_state_t *)(void *)hasher->state, bytes, size);
+    XXH3_state_t *state = (XXH3_state_t *)(void *)hasher->state;
+    const implementation by = widest();
+    if (by.add) {
+        by.add(state, bytes, size);
+    } else {
+        XXH3_128bits_update(state, bytes, size);
+    }
 }
 
 kiln_digest kilni_hasher_end(const kilni_hasher *hasher)

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <string.h>
+
+#include "base/hash_wide.h"
+
+/* KILNI_INSTRUCTIONS is the compiler's name for the set of instructions. */
+#define JOIN(left, right) left##right
+#define NAME_FOR(function, instructions) JOIN(function, instructions)
+
+void NAME_FOR(kilni_hash_, KILNI_INSTRUCTIONS)(const void *bytes, size_t size,
+                                               unsigned char ret_digest[16])
+{
+    XXH128_canonical_t canonical;
+    XXH128_canonicalFromHash(&canonical, XXH3_128bits(bytes, size));
+    memcpy(ret_digest, canonical.digest, sizeof canonical.digest);
+}
+
+void NAME_FOR(kilni_hash_add_, KILNI_INSTRUCTIONS)(XXH3_state_t *state, const void *bytes,
+                                                   size_t size)
+{
+    XXH3_128bits_update(state, bytes, size);
+}
