@@ -100,8 +100,9 @@ KILN_API kiln_status kiln_store_get(kiln_store *store, const kiln_key *key, kiln
  * of a newer format stays (KILN_EXISTS; in layouts "sycl" and "onednn" the new one goes beside it).
  *
  * Returns KILN_OK; KILN_EXISTS; KILN_E_TOO_LARGE: more than the whole store may hold; KILN_E_FULL:
- * no room on the disk, in a store of size zero, or in a full one that evicts nothing;
- * KILN_E_UNSUPPORTED: a stripped key in layout "sycl"; KILN_E_READONLY; KILN_E_IO; KILN_E_DENIED;
+ * no room on the disk, in a store of size zero, or in a full one that evicts nothing, or a file
+ * larger than RLIMIT_FSIZE allows, for which no SIGXFSZ reaches the caller; KILN_E_UNSUPPORTED: a
+ * stripped key in layout "sycl"; KILN_E_READONLY; KILN_E_IO; KILN_E_DENIED;
  * KILN_E_NO_MEMORY. Threads: any. Blocks: on writing, and where the store is full, on trimming,
  * which it does in slices of 5 ms: as a rule one. */
 KILN_API kiln_status kiln_store_put(kiln_store *store, const kiln_entry *entry);

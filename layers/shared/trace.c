@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "os/file_limit.h"
 #include "os/os.h"
 #include "os/owned_file.h"
 
@@ -42,7 +43,8 @@ static int current_target(void)
     return kilni_owned_file_is_intact(&trace_file) ? trace_file.file : -1;
 }
 
-/* A reader that has gone must not end the application by a signal that it never asked for. */
+/* A reader that has gone, or a file that may not grow, must not end the application by a signal
+ * that it never asked for. */
 static void write_without_signal(int target, const char *line, size_t size)
 {
     sigset_t pipe, before, pending;
@@ -51,7 +53,13 @@ static void write_without_signal(int target, const char *line, size_t size)
     sigpending(&pending);
     const int was_pending = sigismember(&pending, SIGPIPE);
     pthread_sigmask(SIG_BLOCK, &pipe, &before);
-    if (write(target, line, size) < 0 && errno == EPIPE && !was_pending) {
+    kilni_file_limit_begin();
+    const int error = write(target, line, size) < 0 ? errno : 0;
+    if (error == EFBIG) {
+        kilni_file_limit_reached();
+    }
+    kilni_file_limit_end();
+    if (error == EPIPE && !was_pending) {
         const struct timespec now = {0};
         sigtimedwait(&pipe, NULL, &now);
     }

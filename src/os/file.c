@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdbool.h>
 
+#include "os/file_limit.h"
 #include "os/os.h"
 
 /* A transfer at the file's own position, or at a given one. */
@@ -51,13 +52,21 @@ static kiln_status read_all(int file, unsigned char *buffer, size_t size, place 
     return KILN_OK;
 }
 
+static kiln_status write_failure(void)
+{
+    if (errno == EFBIG) {
+        kilni_file_limit_reached();
+    }
+    return kilni_status_from_errno(errno) == KILN_E_FULL ? KILN_E_FULL : KILN_E_IO;
+}
+
 static kiln_status write_all(int file, const unsigned char *buffer, size_t size, place at)
 {
     size_t done = 0;
     while (done < size) {
         ssize_t count = write_some(file, buffer + done, size - done, at, done);
         if (count < 0) {
-            return kilni_status_from_errno(errno) == KILN_E_FULL ? KILN_E_FULL : KILN_E_IO;
+            return write_failure();
         }
         if (count == 0) {
             /* A device that takes nothing and says nothing would keep us here for ever. */
@@ -79,14 +88,30 @@ kiln_status kilni_file_read_at(int file, void *buffer, size_t size, off_t offset
     return read_all(file, buffer, size, (place){.given = true, .offset = offset}, ret_count);
 }
 
+static kiln_status write_within_limit(int file, const void *buffer, size_t size, place at)
+{
+    kilni_file_limit_begin();
+    const kiln_status status = write_all(file, buffer, size, at);
+    kilni_file_limit_end();
+    return status;
+}
+
 kiln_status kilni_file_write(int file, const void *buffer, size_t size)
 {
-    return write_all(file, buffer, size, (place){.given = false});
+    return write_within_limit(file, buffer, size, (place){.given = false});
 }
 
 kiln_status kilni_file_write_at(int file, const void *buffer, size_t size, off_t offset)
 {
-    return write_all(file, buffer, size, (place){.given = true, .offset = offset});
+    return write_within_limit(file, buffer, size, (place){.given = true, .offset = offset});
+}
+
+kiln_status kilni_file_resize(int file, off_t size)
+{
+    kilni_file_limit_begin();
+    const kiln_status status = kilni_os()->ftruncate(file, size) == 0 ? KILN_OK : write_failure();
+    kilni_file_limit_end();
+    return status;
 }
 
 void kilni_file_complete_mode(int file, mode_t mode)

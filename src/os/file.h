@@ -16,9 +16,13 @@ kiln_status kilni_file_read(int file, void *buffer, size_t size, size_t *ret_cou
 kiln_status kilni_file_read_at(int file, void *buffer, size_t size, off_t offset,
                                size_t *ret_count);
 
-/* Writes all of it. KILN_OK; KILN_E_FULL: ENOSPC, EDQUOT or EFBIG; KILN_E_IO. */
+/* Writes all of it. Beyond the limit on the size of files this fails like any other write, and
+ * sends no signal (os/file_limit.h). KILN_OK; KILN_E_FULL: ENOSPC, EDQUOT or EFBIG; KILN_E_IO. */
 kiln_status kilni_file_write(int file, const void *buffer, size_t size);
 kiln_status kilni_file_write_at(int file, const void *buffer, size_t size, off_t offset);
+
+/* Makes a file shorter or longer. Statuses and signals as above. */
+kiln_status kilni_file_resize(int file, off_t size);
 
 /* Gives a file or directory that this process has just made the mode that it asked for, where the
  * umask took something off. The descriptor may be one of O_PATH. A failure leaves the mode. */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <sys/random.h>
@@ -106,6 +107,18 @@ static int system_membarrier(int command)
     return (int)syscall(SYS_membarrier, command, 0, 0);
 }
 
+static int system_mask_signals(int how, const sigset_t *set, sigset_t *ret_before)
+{
+    const int error = pthread_sigmask(how, set, ret_before);
+    errno = error;
+    return error == 0 ? 0 : -1;
+}
+
+static int system_queue_signal(siginfo_t *info)
+{
+    return (int)syscall(SYS_rt_tgsigqueueinfo, getpid(), gettid(), info->si_signo, info);
+}
+
 static const kilni_os_table system_table = {
     .openat = system_openat,
     .duplicate = system_duplicate,
@@ -136,6 +149,10 @@ static const kilni_os_table system_table = {
     .getrandom = getrandom,
     .geteuid = geteuid,
     .membarrier = system_membarrier,
+    .mask_signals = system_mask_signals,
+    .sigpending = sigpending,
+    .sigtimedwait = sigtimedwait,
+    .queue_signal = system_queue_signal,
 };
 
 /* Written by tests only, while no other thread is in Kiln. */

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <dirent.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
@@ -53,6 +54,12 @@ typedef struct kilni_os_table {
     ssize_t (*getrandom)(void *buffer, size_t size, unsigned flags);
     uid_t (*geteuid)(void);
     int (*membarrier)(int command);
+    /* pthread_sigmask, with errno. */
+    int (*mask_signals)(int how, const sigset_t *set, sigset_t *ret_before);
+    int (*sigpending)(sigset_t *ret_set);
+    int (*sigtimedwait)(const sigset_t *set, siginfo_t *ret_info, const struct timespec *timeout);
+    /* Sends a signal to this very thread. */
+    int (*queue_signal)(siginfo_t *info);
 } kilni_os_table;
 
 /* The table in force. */

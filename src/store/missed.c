@@ -115,10 +115,7 @@ static kiln_status replace_content(int file, kiln_bytes bytes)
     if (status == KILN_OK) {
         status = kilni_file_write_at(file, bytes.data, bytes.size, 0);
     }
-    if (status == KILN_OK && kilni_os()->ftruncate(file, (off_t)bytes.size) != 0) {
-        status = KILN_E_IO;
-    }
-    return status;
+    return status == KILN_OK ? kilni_file_resize(file, (off_t)bytes.size) : status;
 }
 
 kiln_status kilni_missed_write(int directory, const char *path, const kiln_entry *entry)

@@ -4,6 +4,7 @@
  */
 #include "store/store.h"
 
+#include <pthread.h>
 #include <sodium.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -14,6 +15,7 @@
 #include "base/error.h"
 #include "base/params.h"
 #include "entry/entry.h"
+#include "os/file_limit.h"
 #include "store/chain/chain.h"
 #include "store/dir/dir.h"
 #include "store/key_file.h"
@@ -151,6 +153,12 @@ static kiln_status sign_and_put(kiln_store *store, const kiln_entry *entry)
     return status;
 }
 
+static void leave_file_limit(void *unused)
+{
+    (void)unused;
+    kilni_file_limit_end();
+}
+
 kiln_status kiln_store_put(kiln_store *store, const kiln_entry *entry)
 {
     if (!entry) {
@@ -165,7 +173,12 @@ kiln_status kiln_store_put(kiln_store *store, const kiln_entry *entry)
     if (store->options.max_bytes == 0) {
         return KILN_E_FULL;
     }
-    kiln_status status = store->mac_key ? sign_and_put(store, entry) : put(store, entry);
+    kiln_status status = KILN_OK;
+    /* Around all that a put writes, so that it asks for this once. A log that throws leaves too. */
+    kilni_file_limit_begin();
+    pthread_cleanup_push(leave_file_limit, NULL);
+    status = store->mac_key ? sign_and_put(store, entry) : put(store, entry);
+    pthread_cleanup_pop(1);
     if (status == KILN_OK && !kilni_store_is_request(kiln_entry_key(entry))) {
         atomic_fetch_add_explicit(&store->counts.puts, 1, memory_order_relaxed);
     }

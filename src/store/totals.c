@@ -108,10 +108,8 @@ static kiln_status save(int file, const field_list *fields, bool is_new)
     }
     kilni_write_u64(&writer, checksum(bytes, (size_t)(writer.at - bytes)));
     size_t size = (size_t)(writer.at - bytes);
-    if (is_new && kilni_os()->ftruncate(file, (off_t)size) != 0) {
-        return kilni_status_from_errno(errno) == KILN_E_FULL ? KILN_E_FULL : KILN_E_IO;
-    }
-    return kilni_file_write_at(file, bytes, size, 0);
+    const kiln_status status = is_new ? kilni_file_resize(file, (off_t)size) : KILN_OK;
+    return status == KILN_OK ? kilni_file_write_at(file, bytes, size, 0) : status;
 }
 
 static uint64_t add_signed(uint64_t value, int64_t change)

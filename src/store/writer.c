@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "os/clock.h"
+#include "os/file_limit.h"
 #include "store/store.h"
 #include "store/totals.h"
 
@@ -300,6 +301,7 @@ static void *run_thread(void *argument)
     kilni_writer *writer = argument;
     writer_of_thread = writer;
     pthread_setname_np(pthread_self(), "kiln-writer");
+    kilni_file_limit_begin(); /* once for all that this thread writes: it ends with the thread */
     pthread_mutex_lock(&writers_lock);
     while (goes_on_locked(writer)) {
         work_locked(writer);

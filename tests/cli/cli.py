@@ -50,8 +50,8 @@ class CliTest(unittest.TestCase):
             f"kiln {' '.join(arguments)}\n{result.stdout!r}\n{result.stderr!r}")
         return result
 
-    def kiln_json(self, *arguments, expect=0):
-        result = self.kiln(*arguments, "--json", expect=expect)
+    def kiln_json(self, *arguments, expect=0, **options):
+        result = self.kiln(*arguments, "--json", expect=expect, **options)
         lines = result.stdout.decode().splitlines()
         self.assertEqual(len(lines), 1, result.stdout)
         return json.loads(lines[0])

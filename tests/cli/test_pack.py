@@ -2,6 +2,7 @@
 """kiln pack and unpack, and what takes a pack or a chain in the place of a directory."""
 
 import os
+import resource
 import subprocess
 
 import cli
@@ -173,6 +174,22 @@ class Unpack(PackTest):
             file.write(bytes([byte ^ 1]))
         report = self.unpack("--trust", expect=5)
         self.assertEqual((report["taken"], report["damaged"]), (2, 1))
+
+    def test_files_that_may_not_grow(self):
+        """As on a full disk: what fits is taken, and no signal ends the tool."""
+        def limit_files():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1000000, 1000000))
+
+        self.kiln("pack", self.pack)
+        report = self.unpack("--trust", expect=4, preexec_fn=limit_files)
+        self.assertEqual((report["taken"], report["refused"]), (2, 1))
+        payload = os.path.join(self.scratch, "payload")
+        result = self.kiln("show", "--payload", payload, self.digests["matmul"], expect=4,
+                           preexec_fn=limit_files)
+        self.assertIn(b"File too large", result.stderr)
+        left = [name for _, _, names in os.walk(self.scratch) for name in names
+                if name.startswith((".tmp-", "payload"))]
+        self.assertEqual(left, [])
 
 
 class Chain(PackTest):

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <locale.h>
+#include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,22 +14,23 @@ struct command {
     const char *title; /* the name under which it speaks */
     const char *summary;
     int (*run)(int argc, char **argv);
+    bool starts_others; /* programs, or drivers in processes of their own */
 };
 
 static const struct command commands[] = {
-    {"run", "kiln run", "run a program with its builds cached", cmd_run},
-    {"stats", "kiln stats", "what caching did so far", cmd_stats},
-    {"ls", "kiln ls", "list the entries", cmd_ls},
-    {"show", "kiln show", "all about one entry", cmd_show},
-    {"why", "kiln why", "why a build was not found", cmd_why},
-    {"verify", "kiln verify", "read and check every entry", cmd_verify},
-    {"rm", "kiln rm", "remove entries", cmd_rm},
-    {"trim", "kiln trim", "remove entries that are the least worth keeping", cmd_trim},
-    {"clear", "kiln clear", "remove all entries", cmd_clear},
-    {"capture", "kiln capture", "capture what programs left to be captured", cmd_capture},
-    {"pack", "kiln pack", "write entries to one file to be shipped", cmd_pack},
-    {"unpack", "kiln unpack", "take the entries of such a file", cmd_unpack},
-    {"doctor", "kiln doctor", "what a program would get here, and what is wrong", cmd_doctor},
+    {"run", "kiln run", "run a program with its builds cached", cmd_run, true},
+    {"stats", "kiln stats", "what caching did so far", cmd_stats, false},
+    {"ls", "kiln ls", "list the entries", cmd_ls, false},
+    {"show", "kiln show", "all about one entry", cmd_show, false},
+    {"why", "kiln why", "why a build was not found", cmd_why, false},
+    {"verify", "kiln verify", "read and check every entry", cmd_verify, false},
+    {"rm", "kiln rm", "remove entries", cmd_rm, false},
+    {"trim", "kiln trim", "remove entries that are the least worth keeping", cmd_trim, false},
+    {"clear", "kiln clear", "remove all entries", cmd_clear, false},
+    {"capture", "kiln capture", "capture what programs left to be captured", cmd_capture, true},
+    {"pack", "kiln pack", "write entries to one file to be shipped", cmd_pack, false},
+    {"unpack", "kiln unpack", "take the entries of such a file", cmd_unpack, false},
+    {"doctor", "kiln doctor", "what a program would get here, and what is wrong", cmd_doctor, true},
 };
 static const size_t command_count = sizeof commands / sizeof commands[0];
 
@@ -70,6 +73,11 @@ static int dispatch(int argc, char **argv)
                                    : "there is no command '%s'; 'kiln --help' lists them",
                  argv[1]);
         return EXIT_USAGE;
+    }
+    if (!command->starts_others) {
+        /* A file that may not grow any more is a failure to be named, as a full disk is. What is
+         * started inherits what this process inherited. */
+        signal(SIGXFSZ, SIG_IGN);
     }
     char title[16];
     snprintf(title, sizeof title, "%s", command->title);

@@ -244,7 +244,10 @@ static void write_tag(const kilni_dir *dir)
                                   O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (file >= 0) {
         kilni_file_complete_mode(file, 0600);
-        kilni_file_write(file, tag, sizeof tag - 1);
+        if (kilni_file_write(file, tag, sizeof tag - 1) != KILN_OK) {
+            /* Half of it is no tag, and nobody would write the other half. */
+            kilni_os()->unlinkat(kilni_dir_root(dir), KILNI_DIR_TAG, 0);
+        }
         kilni_os()->close(file);
     }
 }

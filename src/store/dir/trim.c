@@ -210,9 +210,10 @@ static kiln_status publish_summary(sliced_trim *trim)
 {
     kilni_dir_summary *summary = &trim->janitor.summary;
     kiln_status status = kilni_dir_summary_flush(summary);
-    if (status == KILN_OK &&
-        (kilni_os()->ftruncate(summary->file, (off_t)summary->size) != 0 ||
-         kilni_os()->renameat(trim->folder, NEXT, trim->folder, SUMMARY) != 0)) {
+    if (status == KILN_OK) {
+        status = kilni_file_resize(summary->file, (off_t)summary->size);
+    }
+    if (status == KILN_OK && kilni_os()->renameat(trim->folder, NEXT, trim->folder, SUMMARY) != 0) {
         status = KILN_E_IO;
     }
     return status;
