@@ -39,8 +39,9 @@ typedef struct kiln_stats {
  * may do so at the same time. A file that is not of this kind is left alone.
  *
  * @path  of a regular file that the user owns and nobody else may write
- * Returns KILN_OK; KILN_E_INVALID; KILN_E_CORRUPT: another kind of file; KILN_E_DENIED; KILN_E_IO.
- * Threads: any. Blocks: on the file's lock, which is held for microseconds; 1 s at most. */
+ * Returns KILN_OK; KILN_E_INVALID; KILN_E_CORRUPT: another kind of file; KILN_E_DENIED; KILN_E_IO:
+ * nothing was added, also because another process held the file's lock. Threads: any. Blocks: on
+ * that lock, which is held for microseconds; 5 ms at most. */
 KILN_API kiln_status kiln_stats_add_to_file(const char *path, const kiln_stats *delta);
 
 /* Returns KILN_OK; KILN_MISS: no such file; else as above. */

@@ -194,8 +194,9 @@ KILN_API kiln_status kiln_store_get_known_stat(kiln_store *store, kiln_store_sta
 
 /* Adds to the store's totals. A store counts by itself what it writes, removes and finds damaged.
  * Hits, misses, builds and times are counted by who knows them: contexts of kiln/program.h and the
- * layer add theirs; who uses get and put alone adds them here. Returns KILN_OK; KILN_E_READONLY;
- * KILN_E_IO. */
+ * layer add theirs; who uses get and put alone adds them here. If another process holds the lock of
+ * the totals for longer than 5 ms, this handle adds them later, at the latest as it is closed.
+ * Returns KILN_OK; KILN_E_READONLY; KILN_E_IO. */
 KILN_API kiln_status kiln_store_account(kiln_store *store, const kiln_stats *delta);
 
 /* The key that a build was last done for since the store did not have it, as far as those who built

@@ -11,7 +11,7 @@
 #include "os/file.h"
 #include "os/os.h"
 
-#define FIRST_SLEEP_NS 1000000u
+#define FIRST_SLEEP_NS 100000u
 #define LONGEST_SLEEP_NS 50000000u
 
 /* Guards the list of all open locks. Held while one is opened or closed too, so that a forked child

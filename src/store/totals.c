@@ -19,7 +19,8 @@
 /* Later versions append fields; we carry on what we don't know. */
 #define MAX_FIELDS 255u
 #define MAX_FILE_SIZE (HEADER_SIZE + 8u * MAX_FIELDS + CHECKSUM_SIZE)
-#define LOCK_WAIT_NS 1000000000u
+/* The lock is held for microseconds, unless its holder was stopped. */
+#define LOCK_WAIT_NS 5000000u
 
 enum { FIELD_ENTRIES = 0, FIELD_BYTES = 1, FIELD_COUNTERS = 2 };
 enum { KNOWN_FIELDS = FIELD_COUNTERS + KILNI_STATS_COUNT };
@@ -121,22 +122,15 @@ static uint64_t add_signed(uint64_t value, int64_t change)
     return value + amount;
 }
 
-static void apply(field_list *fields, const kilni_totals_change *change)
+void kilni_totals_apply(kilni_totals *totals, const kilni_totals_change *change)
 {
-    if (fields->count < KNOWN_FIELDS) {
-        fields->count = KNOWN_FIELDS;
-    }
-    uint64_t *values = fields->values;
     if (change->is_recount) {
-        values[FIELD_ENTRIES] = 0;
-        values[FIELD_BYTES] = 0;
+        totals->entries = 0;
+        totals->bytes = 0;
     }
-    values[FIELD_ENTRIES] = add_signed(values[FIELD_ENTRIES], change->entries);
-    values[FIELD_BYTES] = add_signed(values[FIELD_BYTES], change->bytes);
-    kiln_stats counters;
-    memcpy(&counters, &values[FIELD_COUNTERS], sizeof counters);
-    kilni_stats_add(&counters, &change->counters);
-    memcpy(&values[FIELD_COUNTERS], &counters, sizeof counters);
+    totals->entries = add_signed(totals->entries, change->entries);
+    totals->bytes = add_signed(totals->bytes, change->bytes);
+    kilni_stats_add(&totals->counters, &change->counters);
 }
 
 static kilni_totals totals_of(const field_list *fields)
@@ -147,26 +141,43 @@ static kilni_totals totals_of(const field_list *fields)
     return totals;
 }
 
-/* Opens and locks; on success the lock has to be closed. */
+static void apply(field_list *fields, const kilni_totals_change *change)
+{
+    if (fields->count < KNOWN_FIELDS) {
+        fields->count = KNOWN_FIELDS;
+    }
+    kilni_totals totals = totals_of(fields);
+    kilni_totals_apply(&totals, change);
+    fields->values[FIELD_ENTRIES] = totals.entries;
+    fields->values[FIELD_BYTES] = totals.bytes;
+    memcpy(&fields->values[FIELD_COUNTERS], &totals.counters, sizeof totals.counters);
+}
+
+/* Opens and locks; on success, and where it is KILN_BUSY, the lock has to be closed. */
 static kiln_status open_locked(int directory, const char *path, int flags, short type,
-                               kilni_lock *ret_lock)
+                               uint64_t wait_ns, kilni_lock *ret_lock)
 {
     kiln_status status = kilni_lock_open(directory, path, flags, ret_lock);
     if (status != KILN_OK) {
         return status;
     }
-    if (kilni_lock_take(ret_lock, type, 0, 0, LOCK_WAIT_NS) != KILN_OK) {
+    status = kilni_lock_take(ret_lock, type, 0, 0, wait_ns);
+    if (status != KILN_OK && status != KILN_BUSY) {
         kilni_lock_close(ret_lock);
         return KILN_E_IO;
     }
-    return KILN_OK;
+    return status;
 }
 
 kiln_status kilni_totals_change_file(int directory, const char *path,
                                      const kilni_totals_change *change, kilni_totals *ret_totals)
 {
     kilni_lock lock;
-    kiln_status status = open_locked(directory, path, O_RDWR | O_CREAT, F_WRLCK, &lock);
+    kiln_status status =
+        open_locked(directory, path, O_RDWR | O_CREAT, F_WRLCK, LOCK_WAIT_NS, &lock);
+    if (status == KILN_BUSY) {
+        kilni_lock_close(&lock);
+    }
     if (status != KILN_OK) {
         return status;
     }
@@ -186,16 +197,29 @@ kiln_status kilni_totals_change_file(int directory, const char *path,
     return status;
 }
 
+/* A writer may be at it meanwhile: the checksum tells. */
+static kiln_status read_unlocked(kilni_lock *lock, field_list *ret_fields,
+                                 content_kind *ret_content)
+{
+    kiln_status status = load(lock->held.file, ret_fields, ret_content);
+    if (status == KILN_OK && *ret_content == SOUND) {
+        return KILN_OK;
+    }
+    status = kilni_lock_take(lock, F_RDLCK, 0, 0, LOCK_WAIT_NS);
+    return status == KILN_OK ? load(lock->held.file, ret_fields, ret_content) : status;
+}
+
 kiln_status kilni_totals_read_file(int directory, const char *path, kilni_totals *ret_totals)
 {
     kilni_lock lock;
-    kiln_status status = open_locked(directory, path, O_RDONLY, F_RDLCK, &lock);
-    if (status != KILN_OK) {
+    kiln_status status = open_locked(directory, path, O_RDONLY, F_RDLCK, 0, &lock);
+    if (status != KILN_OK && status != KILN_BUSY) {
         return status;
     }
     field_list fields;
     content_kind content = EMPTY;
-    status = load(lock.held.file, &fields, &content);
+    status = status == KILN_OK ? load(lock.held.file, &fields, &content)
+                               : read_unlocked(&lock, &fields, &content);
     kilni_lock_close(&lock);
     if (status == KILN_OK && content == DAMAGED) {
         status = KILN_E_CORRUPT;

@@ -32,13 +32,19 @@ typedef struct kilni_totals_change {
  * @directory   @path is relative to it, or AT_FDCWD
  * @ret_totals  may be NULL; what the file holds now
  * Returns KILN_OK; KILN_MISS: no such directory; KILN_E_CORRUPT: another kind of file;
- * KILN_E_DENIED; KILN_E_READONLY; KILN_E_FULL; KILN_E_IO: also where the lock can't be had. */
+ * KILN_E_DENIED; KILN_E_READONLY; KILN_E_FULL; KILN_BUSY: another holds the lock, after 5 ms;
+ * KILN_E_IO: also where there are no locks. */
 kiln_status kilni_totals_change_file(int directory, const char *path,
                                      const kilni_totals_change *change, kilni_totals *ret_totals);
 
-/* Returns KILN_OK; KILN_MISS: no such file; KILN_E_CORRUPT: damaged, or another kind of file; else
+/* Where another holds the lock, what is there is believed if its checksum is right.
+ *
+ * Returns KILN_OK; KILN_MISS: no such file; KILN_E_CORRUPT: damaged, or another kind of file; else
  * as above. */
 kiln_status kilni_totals_read_file(int directory, const char *path, kilni_totals *ret_totals);
+
+/* Makes a change to totals that are in memory. */
+void kilni_totals_apply(kilni_totals *totals, const kilni_totals_change *change);
 
 /* Adds @delta to @sum. */
 void kilni_stats_add(kiln_stats *sum, const kiln_stats *delta);

@@ -95,10 +95,8 @@ static void free_dir(kilni_dir *dir)
 static void dir_close(kiln_store *store)
 {
     kilni_dir *dir = (kilni_dir *)store;
-    static const kiln_stats nothing;
-    if (!kilni_dir_is_readonly(dir) &&
-        atomic_load_explicit(&store->uncounted_corrupt, memory_order_relaxed) > 0) {
-        kilni_dir_account(store, &nothing);
+    if (!kilni_dir_is_readonly(dir)) {
+        kilni_dir_tell_owed(store);
     }
     /* The application may have closed the descriptor, and opened something else under its number.
      */

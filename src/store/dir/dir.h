@@ -23,6 +23,13 @@
 
 #include "os/owned_file.h"
 #include "store/store.h"
+#include "store/totals.h"
+
+/* What the totals are still to be told. Sums alone: every access is relaxed. */
+typedef struct kilni_dir_owed {
+    _Atomic int64_t entries, bytes;
+    _Atomic uint64_t counters[KILNI_STATS_COUNT];
+} kilni_dir_owed;
 
 typedef struct kilni_dir {
     kiln_store store; /* first: a kilni_dir is a kiln_store */
@@ -38,6 +45,11 @@ typedef struct kilni_dir {
     /* All of them, the newest first: calls may still look at those before, so that their memory is
      * kept until the end. Belongs to whoever opens or revives. */
     struct kilni_dir_place *places;
+    kilni_dir_owed owed;
+    /* How often in a row the lock of the totals could not be had, and until when nobody tries; 0:
+     * now. Relaxed: hints. */
+    _Atomic unsigned totals_failures;
+    _Atomic uint64_t totals_retry_ns;
     /* Bytes put while the totals could not be kept; they decide when to trim then. Relaxed. */
     _Atomic uint64_t untold_bytes;
     /* A trim that this handle worked on is not at its end. Relaxed: a hint. */
@@ -153,7 +165,6 @@ uint64_t kilni_dir_disk_bytes(const struct stat *stat);
 
 kiln_status kilni_dir_put(kiln_store *store, const kiln_entry *entry);
 kiln_status kilni_dir_remove(kiln_store *store, const kiln_key *key);
-kiln_status kilni_dir_account(kiln_store *store, const kiln_stats *delta);
 
 /* Whether a file that kilni_dir_open_file opened is an entry of a newer format, or can't be read:
  * these stay. */
@@ -185,17 +196,6 @@ typedef struct kilni_dir_incumbent {
     bool is_there;
     uint64_t disk_bytes;
 } kilni_dir_incumbent;
-
-/* Counts a put, and makes room where the store outgrew its size by it. */
-void kilni_dir_settle(kilni_dir *dir, unsigned shard, uint64_t disk_bytes,
-                      const kilni_dir_incumbent *replaced);
-
-/* Changes the store's statistics file, and lets the layout note the new size. As
- * kilni_totals_change_file; @ret_totals may be NULL. */
-struct kilni_totals_change;
-struct kilni_totals;
-kiln_status kilni_dir_change_totals_file(kilni_dir *dir, const struct kilni_totals_change *change,
-                                         struct kilni_totals *ret_totals);
 
 /* Tells one file from another that took its name, or the same one used again. */
 typedef struct kilni_dir_identity {
@@ -237,8 +237,28 @@ kiln_status kilni_dir_remove_seen(int directory, const char *folder, const char 
 /* Who is told to remove an entry does it although others use it meanwhile, which alters it. */
 #define KILNI_DIR_REMOVE_TRIES 8
 
+/* ---- account.c: what the totals are told ---- */
+
+kiln_status kilni_dir_account(kiln_store *store, const kiln_stats *delta);
+
+/* Counts a put, and makes room where the store outgrew its size by it. */
+void kilni_dir_settle(kilni_dir *dir, unsigned shard, uint64_t disk_bytes,
+                      const kilni_dir_incumbent *replaced);
+
 /* Takes what was removed off the totals. */
 void kilni_dir_count_removed(kilni_dir *dir, unsigned shard, const struct stat *removed);
+
+/* Changes the store's statistics file, together with all that it is owed, and lets the layout note
+ * the new size. KILN_BUSY: its lock could not be had, and the change is owed (but a recount is
+ * lost); else as kilni_totals_change_file. */
+kiln_status kilni_dir_change_totals(kilni_dir *dir, const kilni_totals_change *change,
+                                    kilni_totals *ret_totals);
+
+/* Adds to what the file says what it is owed by this handle. */
+void kilni_dir_add_owed(const kilni_dir *dir, kilni_totals *totals);
+
+/* Tells what is owed, for the last time. */
+void kilni_dir_tell_owed(kiln_store *store);
 
 /* ---- lease.c ---- */
 

@@ -12,7 +12,6 @@
 #include "os/os.h"
 #include "store/dir/layout.h"
 #include "store/lock.h"
-#include "store/totals.h"
 
 #define LEFTOVER_AGE_S 3600
 #define NS_PER_S 1000000000
@@ -338,8 +337,9 @@ static void correct_totals(const kilni_janitor *j)
 {
     const kilni_totals_change change = {
         .is_recount = true, .entries = (int64_t)j->job.entries, .bytes = (int64_t)j->job.bytes};
+    kilni_totals totals;
     if (!j->job.has_failed && !j->is_dry) {
-        kilni_dir_change_totals_file(j->dir, &change, NULL);
+        kilni_dir_change_totals(j->dir, &change, &totals);
     }
 }
 
@@ -570,7 +570,8 @@ void kilni_janitor_tell(kilni_janitor *j)
     if (j->is_dry || j->gone_bytes == 0) {
         return;
     }
-    kilni_dir_change_totals_file(j->dir, &change, NULL);
+    kilni_totals totals;
+    kilni_dir_change_totals(j->dir, &change, &totals);
     atomic_fetch_add_explicit(&j->dir->store.counts.evicted, j->gone_entries, memory_order_relaxed);
     j->gone_entries = 0;
     j->gone_bytes = 0;

@@ -7,7 +7,6 @@
 #include "os/file.h"
 #include "os/os.h"
 #include "store/dir/layout.h"
-#include "store/totals.h"
 
 #define NAME_TRIES 4
 
@@ -176,70 +175,6 @@ static kiln_status publish(const kilni_dir *dir, unsigned shard, const char *pat
     return status;
 }
 
-kiln_status kilni_dir_change_totals_file(kilni_dir *dir, const kilni_totals_change *change,
-                                         kilni_totals *ret_totals)
-{
-    kilni_totals totals;
-    const kiln_status status =
-        kilni_totals_change_file(kilni_dir_root(dir), KILNI_DIR_STATS, change, &totals);
-    if (status != KILN_OK) {
-        return status;
-    }
-    const bool is_size_changed = change->is_recount || change->bytes != 0;
-    if (dir->layout->note_size && is_size_changed && !totals.is_new) {
-        dir->layout->note_size(dir, totals.bytes);
-    }
-    if (ret_totals) {
-        *ret_totals = totals;
-    }
-    return KILN_OK;
-}
-
-/* Adds to the totals, together with the damaged entries that gets have met. A file that is new
- * doesn't know the store's size: it is counted. */
-static kiln_status change_totals(kilni_dir *dir, kilni_totals_change *change,
-                                 kilni_totals *ret_totals)
-{
-    uint64_t corrupt =
-        atomic_exchange_explicit(&dir->store.uncounted_corrupt, 0, memory_order_relaxed);
-    change->counters.corrupt += corrupt;
-    kiln_status status = kilni_dir_change_totals_file(dir, change, ret_totals);
-    if (status == KILN_MISS && kilni_dir_revive(dir) == KILN_OK) {
-        status = kilni_dir_change_totals_file(dir, change, ret_totals);
-    }
-    if (status == KILN_OK && ret_totals->is_new) {
-        kilni_dir_begin_count(dir);
-    }
-    if (status != KILN_OK) {
-        atomic_fetch_add_explicit(&dir->store.uncounted_corrupt, corrupt, memory_order_relaxed);
-        kilni_store_warn(&dir->store, KILNI_WARNED_TOTALS, "%s/%s: %s", dir->path, KILNI_DIR_STATS,
-                         kiln_status_text(status));
-    }
-    return status;
-}
-
-void kilni_dir_settle(kilni_dir *dir, unsigned shard, uint64_t disk_bytes,
-                      const kilni_dir_incumbent *replaced)
-{
-    const bool is_entry = kilni_dir_has_entries(shard);
-    kilni_totals_change change = {
-        .entries = is_entry && !replaced->is_there,
-        .bytes = (int64_t)(disk_bytes - replaced->disk_bytes),
-        .counters.puts = is_entry,
-    };
-    kilni_totals totals;
-    uint64_t most = dir->store.options.max_bytes;
-    bool has_outgrown;
-    if (change_totals(dir, &change, &totals) == KILN_OK) {
-        has_outgrown = totals.bytes > most;
-    } else {
-        uint64_t untold =
-            atomic_fetch_add_explicit(&dir->untold_bytes, disk_bytes, memory_order_relaxed);
-        has_outgrown = untold + disk_bytes > most / 10;
-    }
-    kilni_dir_tend(dir, disk_bytes, has_outgrown);
-}
-
 kiln_status kilni_dir_put(kiln_store *store, const kiln_entry *entry)
 {
     kilni_dir *dir = kilni_dir_of(store);
@@ -357,14 +292,6 @@ kiln_status kilni_dir_remove_seen(int directory, const char *folder, const char 
     return status;
 }
 
-void kilni_dir_count_removed(kilni_dir *dir, unsigned shard, const struct stat *removed)
-{
-    kilni_totals_change change = {.entries = kilni_dir_has_entries(shard) ? -1 : 0,
-                                  .bytes = -(int64_t)kilni_dir_disk_bytes(removed)};
-    kilni_totals totals;
-    change_totals(dir, &change, &totals);
-}
-
 kiln_status kilni_dir_remove(kiln_store *store, const kiln_key *key)
 {
     kilni_dir *dir = kilni_dir_of(store);
@@ -385,12 +312,4 @@ kiln_status kilni_dir_remove(kiln_store *store, const kiln_key *key)
     }
     kilni_dir_count_removed(dir, kilni_dir_shard_of(key), &stat);
     return KILN_OK;
-}
-
-kiln_status kilni_dir_account(kiln_store *store, const kiln_stats *delta)
-{
-    kilni_totals_change change = {.counters = *delta};
-    kilni_totals totals;
-    kiln_status status = change_totals(kilni_dir_of(store), &change, &totals);
-    return status == KILN_OK || status == KILN_E_READONLY ? status : KILN_E_IO;
 }

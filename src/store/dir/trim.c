@@ -11,7 +11,6 @@
 #include "os/os.h"
 #include "store/dir/janitor.h"
 #include "store/lock.h"
-#include "store/totals.h"
 
 #define FOLDER KILNI_DIR_VERSION "/janitor"
 #define JOB "job"         /* while a trim is under way: how far it is */
@@ -438,12 +437,14 @@ void kilni_dir_tend_at_end(kilni_dir *dir)
 
 kiln_status kilni_dir_known_stat(kiln_store *store, kiln_store_stat *ret_stat)
 {
+    const kilni_dir *dir = kilni_dir_of(store);
     kilni_totals totals;
     const kiln_status status =
-        kilni_totals_read_file(kilni_dir_root(kilni_dir_of(store)), KILNI_DIR_STATS, &totals);
+        kilni_totals_read_file(kilni_dir_root(dir), KILNI_DIR_STATS, &totals);
     if (status != KILN_OK || totals.is_new) {
         return kilni_dir_stat(store, ret_stat);
     }
+    kilni_dir_add_owed(dir, &totals);
     *ret_stat = (kiln_store_stat){.totals = totals.counters,
                                   .entries = totals.entries,
                                   .bytes = totals.bytes,

@@ -331,10 +331,10 @@ kiln_status kilni_dir_stat(kiln_store *store, kiln_store_stat *ret_stat)
     if (status != KILN_OK) {
         return status;
     }
-    kilni_totals totals;
-    if (kilni_totals_read_file(kilni_dir_root(dir), KILNI_DIR_STATS, &totals) == KILN_OK) {
-        stat.totals = totals.counters;
-    }
+    kilni_totals totals = {.entries = 0};
+    kilni_totals_read_file(kilni_dir_root(dir), KILNI_DIR_STATS, &totals);
+    kilni_dir_add_owed(dir, &totals);
+    stat.totals = totals.counters;
     *ret_stat = stat;
     return KILN_OK;
 }

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the totals of a store are told. A process that was stopped while it held their lock must not
+ * stop all others: what cannot be told in a few milliseconds is owed, and told later.
+ */
+#include <string.h>
+
+#include "os/clock.h"
+#include "store/dir/layout.h"
+
+/* So long nothing is tried after the lock could not be had: twice as long each time. */
+#define PAUSE_MIN_NS ((uint64_t)100000000)
+#define PAUSE_DOUBLINGS 7u
+
+/* ---- what is owed ---- */
+
+static void owe(kilni_dir *dir, const kilni_totals_change *change)
+{
+    kilni_dir_owed *owed = &dir->owed;
+    uint64_t counters[KILNI_STATS_COUNT];
+    memcpy(counters, &change->counters, sizeof counters);
+    atomic_fetch_add_explicit(&owed->entries, change->entries, memory_order_relaxed);
+    atomic_fetch_add_explicit(&owed->bytes, change->bytes, memory_order_relaxed);
+    for (size_t i = 0; i < KILNI_STATS_COUNT; i++) {
+        atomic_fetch_add_explicit(&owed->counters[i], counters[i], memory_order_relaxed);
+    }
+}
+
+/* Together with the damaged entries that gets have met. */
+static kilni_totals_change take_owed(kilni_dir *dir)
+{
+    kilni_dir_owed *owed = &dir->owed;
+    uint64_t counters[KILNI_STATS_COUNT];
+    for (size_t i = 0; i < KILNI_STATS_COUNT; i++) {
+        counters[i] = atomic_exchange_explicit(&owed->counters[i], 0, memory_order_relaxed);
+    }
+    kilni_totals_change taken = {
+        .entries = atomic_exchange_explicit(&owed->entries, 0, memory_order_relaxed),
+        .bytes = atomic_exchange_explicit(&owed->bytes, 0, memory_order_relaxed),
+    };
+    memcpy(&taken.counters, counters, sizeof counters);
+    taken.counters.corrupt +=
+        atomic_exchange_explicit(&dir->store.uncounted_corrupt, 0, memory_order_relaxed);
+    return taken;
+}
+
+void kilni_dir_add_owed(const kilni_dir *dir, kilni_totals *totals)
+{
+    const kilni_dir_owed *owed = &dir->owed;
+    uint64_t counters[KILNI_STATS_COUNT];
+    for (size_t i = 0; i < KILNI_STATS_COUNT; i++) {
+        counters[i] = atomic_load_explicit(&owed->counters[i], memory_order_relaxed);
+    }
+    kilni_totals_change change = {
+        .entries = atomic_load_explicit(&owed->entries, memory_order_relaxed),
+        .bytes = atomic_load_explicit(&owed->bytes, memory_order_relaxed),
+    };
+    memcpy(&change.counters, counters, sizeof counters);
+    kilni_totals_apply(totals, &change);
+}
+
+/* ---- telling ---- */
+
+static bool is_paused(const kilni_dir *dir)
+{
+    const uint64_t retry_ns = atomic_load_explicit(&dir->totals_retry_ns, memory_order_relaxed);
+    return retry_ns != 0 && kilni_clock_ns() < retry_ns;
+}
+
+static void note_attempt(kilni_dir *dir, kiln_status status)
+{
+    if (status != KILN_BUSY) {
+        if (atomic_load_explicit(&dir->totals_retry_ns, memory_order_relaxed) != 0) {
+            atomic_store_explicit(&dir->totals_retry_ns, 0, memory_order_relaxed);
+            atomic_store_explicit(&dir->totals_failures, 0, memory_order_relaxed);
+        }
+        return;
+    }
+    const unsigned before =
+        atomic_fetch_add_explicit(&dir->totals_failures, 1, memory_order_relaxed);
+    const uint64_t pause_ns = PAUSE_MIN_NS << (before < PAUSE_DOUBLINGS ? before : PAUSE_DOUBLINGS);
+    atomic_store_explicit(&dir->totals_retry_ns, kilni_clock_ns() + pause_ns, memory_order_relaxed);
+}
+
+static kiln_status change_file(kilni_dir *dir, const kilni_totals_change *change,
+                               kilni_totals *ret_totals)
+{
+    const kiln_status status =
+        kilni_totals_change_file(kilni_dir_root(dir), KILNI_DIR_STATS, change, ret_totals);
+    note_attempt(dir, status);
+    if (status != KILN_OK) {
+        return status;
+    }
+    const bool is_size_changed = change->is_recount || change->bytes != 0;
+    if (dir->layout->note_size && is_size_changed && !ret_totals->is_new) {
+        dir->layout->note_size(dir, ret_totals->bytes);
+    }
+    return KILN_OK;
+}
+
+static kilni_totals_change sum_of(const kilni_totals_change *owed,
+                                  const kilni_totals_change *change)
+{
+    kilni_totals_change sum = *change;
+    if (!change->is_recount) {
+        sum.entries += owed->entries;
+        sum.bytes += owed->bytes;
+    }
+    kilni_stats_add(&sum.counters, &owed->counters);
+    return sum;
+}
+
+/* What a recount found is true at that moment only. */
+static void keep(kilni_dir *dir, const kilni_totals_change *owed, const kilni_totals_change *change,
+                 kiln_status status)
+{
+    owe(dir, owed);
+    if (status == KILN_BUSY && !change->is_recount) {
+        owe(dir, change);
+    }
+}
+
+kiln_status kilni_dir_change_totals(kilni_dir *dir, const kilni_totals_change *change,
+                                    kilni_totals *ret_totals)
+{
+    const kilni_totals_change owed = take_owed(dir);
+    const kilni_totals_change sum = sum_of(&owed, change);
+    kiln_status status =
+        is_paused(dir) && !change->is_recount ? KILN_BUSY : change_file(dir, &sum, ret_totals);
+    if (status == KILN_MISS && kilni_dir_revive(dir) == KILN_OK) {
+        status = change_file(dir, &sum, ret_totals);
+    }
+    if (status != KILN_OK) {
+        keep(dir, &owed, change, status);
+    }
+    return status;
+}
+
+/* A file that is new doesn't know the store's size: it is counted. */
+static kiln_status tell(kilni_dir *dir, const kilni_totals_change *change, kilni_totals *ret_totals)
+{
+    const kiln_status status = kilni_dir_change_totals(dir, change, ret_totals);
+    if (status == KILN_OK && ret_totals->is_new) {
+        kilni_dir_begin_count(dir);
+    }
+    if (status != KILN_OK && status != KILN_BUSY) {
+        kilni_store_warn(&dir->store, KILNI_WARNED_TOTALS, "%s/%s: %s", dir->path, KILNI_DIR_STATS,
+                         kiln_status_text(status));
+    }
+    return status;
+}
+
+static bool is_anything_owed(const kilni_dir *dir)
+{
+    const kilni_dir_owed *owed = &dir->owed;
+    uint64_t any = atomic_load_explicit(&dir->store.uncounted_corrupt, memory_order_relaxed) |
+                   (uint64_t)atomic_load_explicit(&owed->entries, memory_order_relaxed) |
+                   (uint64_t)atomic_load_explicit(&owed->bytes, memory_order_relaxed);
+    for (size_t i = 0; i < KILNI_STATS_COUNT; i++) {
+        any |= atomic_load_explicit(&owed->counters[i], memory_order_relaxed);
+    }
+    return any != 0;
+}
+
+void kilni_dir_tell_owed(kiln_store *store)
+{
+    kilni_dir *dir = (kilni_dir *)store;
+    if (is_anything_owed(dir)) {
+        const kilni_totals_change nothing = {.entries = 0};
+        kilni_totals totals;
+        atomic_store_explicit(&dir->totals_retry_ns, 0, memory_order_relaxed);
+        tell(kilni_dir_of(store), &nothing, &totals);
+    }
+}
+
+/* ---- what there is to tell ---- */
+
+void kilni_dir_settle(kilni_dir *dir, unsigned shard, uint64_t disk_bytes,
+                      const kilni_dir_incumbent *replaced)
+{
+    const bool is_entry = kilni_dir_has_entries(shard);
+    kilni_totals_change change = {
+        .entries = is_entry && !replaced->is_there,
+        .bytes = (int64_t)(disk_bytes - replaced->disk_bytes),
+        .counters.puts = is_entry,
+    };
+    kilni_totals totals;
+    uint64_t most = dir->store.options.max_bytes;
+    bool has_outgrown;
+    if (tell(dir, &change, &totals) == KILN_OK) {
+        has_outgrown = totals.bytes > most;
+    } else {
+        uint64_t untold =
+            atomic_fetch_add_explicit(&dir->untold_bytes, disk_bytes, memory_order_relaxed);
+        has_outgrown = untold + disk_bytes > most / 10;
+    }
+    kilni_dir_tend(dir, disk_bytes, has_outgrown);
+}
+
+void kilni_dir_count_removed(kilni_dir *dir, unsigned shard, const struct stat *removed)
+{
+    kilni_totals_change change = {.entries = kilni_dir_has_entries(shard) ? -1 : 0,
+                                  .bytes = -(int64_t)kilni_dir_disk_bytes(removed)};
+    kilni_totals totals;
+    tell(dir, &change, &totals);
+}
+
+kiln_status kilni_dir_account(kiln_store *store, const kiln_stats *delta)
+{
+    kilni_totals_change change = {.counters = *delta};
+    kilni_totals totals;
+    kiln_status status = tell(kilni_dir_of(store), &change, &totals);
+    if (status == KILN_BUSY) {
+        return KILN_OK;
+    }
+    return status == KILN_OK || status == KILN_E_READONLY ? status : KILN_E_IO;
+}
