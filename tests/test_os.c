@@ -243,6 +243,73 @@ static void test_locks_belong_to_open_descriptions(void **state)
     assert_int_equal(kilni_os()->close(other), 0);
 }
 
+static int refusal;
+
+static int open_below_refused(int directory, const char *path, int flags)
+{
+    (void)directory, (void)path, (void)flags;
+    errno = refusal;
+    return -1;
+}
+
+static void expect_below(int directory, const char *path, int flags, int system_error)
+{
+    const int file = kilni_file_open_below(directory, path, flags);
+    if (system_error == 0) {
+        assert_true(file > STDERR_FILENO);
+        assert_int_equal(fcntl(file, F_GETFD), FD_CLOEXEC);
+        close(file);
+    } else {
+        assert_int_equal(file, -1);
+        assert_int_equal(errno, system_error);
+    }
+}
+
+/* The same answers from the kernel's call and without it. */
+static void test_no_link_is_followed_below_a_directory(void **state)
+{
+    const scratch *made = *state;
+    static const int refusals[] = {0, ENOSYS, EPERM};
+    char folder[sizeof made->path + 8];
+    snprintf(folder, sizeof folder, "%s.d", made->path);
+    assert_int_equal(mkdir(folder, 0700), 0);
+    const int directory = open(folder, O_PATH | O_DIRECTORY);
+    assert_true(directory >= 0);
+    assert_int_equal(mkdirat(directory, "a", 0700), 0);
+    assert_int_equal(mkdirat(directory, "a/b", 0700), 0);
+    close(openat(directory, "a/b/file", O_CREAT | O_WRONLY, 0600));
+    assert_int_equal(symlinkat("a", directory, "link"), 0);
+    assert_int_equal(symlinkat("b", directory, "a/link"), 0);
+    for (size_t i = 0; i < sizeof refusals / sizeof refusals[0]; i++) {
+        kilni_os_table table = *kilni_os_system();
+        refusal = refusals[i];
+        if (refusal != 0) {
+            table.open_below = open_below_refused;
+        }
+        kilni_os_replace(&table);
+        expect_below(directory, "a/b", O_RDONLY | O_DIRECTORY, 0);
+        expect_below(directory, "a/b", O_PATH | O_DIRECTORY, 0);
+        expect_below(directory, "a/b/file", O_RDONLY, 0);
+        expect_below(directory, "a/c", O_PATH | O_DIRECTORY, ENOENT);
+        expect_below(directory, "c/b", O_PATH | O_DIRECTORY, ENOENT);
+        expect_below(directory, "a/b/file", O_PATH | O_DIRECTORY, ENOTDIR);
+        expect_below(directory, "link", O_PATH | O_DIRECTORY, ELOOP);
+        expect_below(directory, "link", O_RDONLY | O_DIRECTORY, ELOOP);
+        expect_below(directory, "link/b", O_PATH | O_DIRECTORY, ELOOP);
+        expect_below(directory, "a/link", O_RDONLY | O_DIRECTORY, ELOOP);
+        expect_below(directory, "a/link/file", O_RDONLY, ELOOP);
+    }
+    kilni_os_replace(NULL);
+    static const char *const files[] = {"a/link", "link", "a/b/file"};
+    for (size_t i = 0; i < 3; i++) {
+        unlinkat(directory, files[i], 0);
+    }
+    unlinkat(directory, "a/b", AT_REMOVEDIR);
+    unlinkat(directory, "a", AT_REMOVEDIR);
+    close(directory);
+    assert_int_equal(rmdir(folder), 0);
+}
+
 static void *write_blindly(void *over)
 {
     while (!atomic_load((atomic_bool *)over)) {
@@ -337,6 +404,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_locks_belong_to_open_descriptions, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_nothing_that_is_written_blindly_gets_into_a_file,
                                         set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_no_link_is_followed_below_a_directory, set_up,
+                                        tear_down),
         cmocka_unit_test_setup_teardown(test_clocks, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_errnos_have_their_statuses, set_up, tear_down),
     };

@@ -17,6 +17,7 @@
 
 #define CALLS(X)                                                                                   \
     X(openat)                                                                                      \
+    X(open_below)                                                                                  \
     X(close)                                                                                       \
     X(read)                                                                                        \
     X(pread)                                                                                       \
@@ -25,6 +26,7 @@
     X(fstat)                                                                                       \
     X(fstatat)                                                                                     \
     X(renameat)                                                                                    \
+    X(rename_new)                                                                                  \
     X(linkat)                                                                                      \
     X(unlinkat)                                                                                    \
     X(mkdirat)                                                                                     \
@@ -91,6 +93,11 @@ static int faulty_openat(int directory, const char *path, int flags, mode_t mode
     return fails(CALL_openat) ? -1 : system_table->openat(directory, path, flags, mode);
 }
 
+static int faulty_open_below(int directory, const char *path, int flags)
+{
+    return fails(CALL_open_below) ? -1 : system_table->open_below(directory, path, flags);
+}
+
 static int faulty_duplicate(int file, int least)
 {
     return fails(CALL_duplicate) ? -1 : system_table->duplicate(file, least);
@@ -146,6 +153,11 @@ static int faulty_fstatat(int directory, const char *path, struct stat *ret_stat
 static int faulty_renameat(int from, const char *old_path, int to, const char *new_path)
 {
     return fails(CALL_renameat) ? -1 : system_table->renameat(from, old_path, to, new_path);
+}
+
+static int faulty_rename_new(int from, const char *old_path, int to, const char *new_path)
+{
+    return fails(CALL_rename_new) ? -1 : system_table->rename_new(from, old_path, to, new_path);
 }
 
 static int faulty_linkat(int from, const char *old_path, int to, const char *new_path, int flags)
@@ -335,10 +347,13 @@ static void govern(kiln_store *store)
 {
     kiln_store_stat stat = {.struct_size = sizeof stat};
     kiln_verify_report verified = {.struct_size = sizeof verified};
-    EXPECT(kiln_store_get_stat(store, &stat), KILN_OK, KILN_E_IO, KILN_E_NO_MEMORY);
-    EXPECT(kiln_store_verify(store, NULL, NULL, &verified), KILN_OK, KILN_E_IO, KILN_E_NO_MEMORY);
-    EXPECT(kiln_store_each(store, visit, NULL), KILN_OK, KILN_E_IO, KILN_E_NO_MEMORY);
-    EXPECT(kiln_store_trim(store, 8192, NULL), KILN_OK, KILN_BUSY, KILN_E_IO, KILN_E_NO_MEMORY);
+    EXPECT(kiln_store_get_stat(store, &stat), KILN_OK, KILN_E_DENIED, KILN_E_IO, KILN_E_NO_MEMORY);
+    EXPECT(kiln_store_verify(store, NULL, NULL, &verified), KILN_OK, KILN_E_DENIED, KILN_E_IO,
+           KILN_E_NO_MEMORY);
+    EXPECT(kiln_store_each(store, visit, NULL), KILN_OK, KILN_E_DENIED, KILN_E_IO,
+           KILN_E_NO_MEMORY);
+    EXPECT(kiln_store_trim(store, 8192, NULL), KILN_OK, KILN_BUSY, KILN_E_DENIED, KILN_E_IO,
+           KILN_E_NO_MEMORY);
 }
 
 typedef void script_fn(void);

@@ -1515,15 +1515,33 @@ static void test_links_on_the_way_lead_nowhere(void **state)
     snprintf(moved, sizeof moved, "%s/elsewhere", scratch);
     assert_int_equal(rename(folder, moved), 0);
     assert_int_equal(symlink(moved, folder), 0);
-    expect_get(1, KILN_MISS);
-    assert_int_equal(remove_key(1), KILN_MISS);
-    assert_int_equal(scratch_put(store, 2, 1000), KILN_E_IO);
+    expect_get(1, KILN_E_DENIED);
+    assert_int_equal(remove_key(1), KILN_E_IO);
+    assert_int_equal(scratch_put(store, 2, 1000), KILN_E_DENIED);
     folders = 0;
     nftw(moved, count_folder, 16, FTW_PHYS);
     assert_int_equal(folders, is_sycl() ? 3 : 2);
     assert_int_equal(unlink(folder), 0);
     assert_int_equal(rename(moved, folder), 0);
     expect_get(1, KILN_OK);
+}
+
+/* The folder of a pair that others may write is not used for anything. */
+static void test_a_folder_that_others_may_write(void **state)
+{
+    (void)state;
+    put(1);
+    const char *folder = folder_of(1);
+    assert_int_equal(chmod(folder, 0777), 0);
+    expect_get(1, KILN_E_DENIED);
+    assert_int_equal(remove_key(1), KILN_E_IO);
+    assert_int_equal(scratch_put(store, 1, 1000), KILN_E_DENIED);
+    kiln_store_stat stat = {.struct_size = sizeof stat};
+    assert_int_equal(kiln_store_get_stat(store, &stat), KILN_E_DENIED);
+    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_E_DENIED);
+    assert_int_equal(chmod(folder, 0700), 0);
+    expect_get(1, KILN_OK);
+    assert_int_equal(get_stat().entries, 1);
 }
 
 /* A number's own folder that was moved elsewhere, with a link in its place. */
@@ -1956,6 +1974,7 @@ int main(void)
         TEST(test_what_was_set_aside_is_found),
         TEST(test_temporaries_at_the_top),
         TEST(test_links_on_the_way_lead_nowhere),
+        TEST(test_a_folder_that_others_may_write),
         TEST(test_a_slot_that_is_a_link),
         TEST(test_a_slot_that_becomes_a_link),
         TEST(test_a_file_in_a_slots_place),

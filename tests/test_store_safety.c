@@ -193,6 +193,133 @@ static void test_a_directory_that_is_exchanged_for_a_link(void **state)
     assert_true(exists(scratch_path(scratch, "aside/v1")));
 }
 
+/* ---- the folders below ---- */
+
+static int count_item(void *user, kiln_item *item)
+{
+    (void)item;
+    ++*(unsigned *)user;
+    return 0;
+}
+
+static kiln_status remove_entry(uint64_t number)
+{
+    kiln_key *key = scratch_key(number);
+    const kiln_status status = kiln_store_remove(store, key);
+    kiln_key_release(&key);
+    return status;
+}
+
+static kiln_status look_for_entry(uint64_t number)
+{
+    kiln_key *key = scratch_key(number);
+    const kiln_status status = kiln_store_contains(store, key);
+    kiln_key_release(&key);
+    return status;
+}
+
+/* Entry 1 is in a folder that is not to be trusted: all operations agree on that. */
+static void expect_untrusted_everywhere(void)
+{
+    unsigned count = 0;
+    kiln_store_stat stat = {.struct_size = sizeof stat};
+    assert_int_equal(scratch_get(store, 1), KILN_E_DENIED);
+    assert_int_equal(look_for_entry(1), KILN_MISS);
+    assert_int_equal(scratch_put(store, 1, 20), KILN_E_DENIED);
+    assert_int_equal(remove_entry(1), KILN_E_IO);
+    assert_int_equal(kiln_store_each(store, count_item, &count), KILN_E_DENIED);
+    assert_int_equal(count, 0);
+    assert_int_equal(kiln_store_get_stat(store, &stat), KILN_E_DENIED);
+    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_E_DENIED);
+}
+
+static int open_below_refused(int directory, const char *path, int flags)
+{
+    (void)directory, (void)path, (void)flags;
+    errno = EPERM;
+    return -1;
+}
+
+/* With the kernel's call, and in a sandbox that refuses it. */
+static void expect_untrusted_either_way(void)
+{
+    kilni_os_table table = *kilni_os_system();
+    table.open_below = open_below_refused;
+    expect_untrusted_everywhere();
+    kilni_os_replace(&table);
+    expect_untrusted_everywhere();
+    kilni_os_replace(NULL);
+}
+
+/* @path is moved out of the store, and a link there left in its place. */
+static void expect_link_refused(const char *path, const char *entry)
+{
+    char moved[SCRATCH_PATH_SIZE], victim[SCRATCH_PATH_SIZE * 2];
+    snprintf(moved, sizeof moved, "%s/elsewhere", scratch);
+    snprintf(victim, sizeof victim, "%s/%s", moved, entry);
+    assert_int_equal(rename(path, moved), 0);
+    assert_int_equal(symlink(moved, path), 0);
+    struct stat before, after;
+    assert_int_equal(lstat(victim, &before), 0);
+    expect_untrusted_either_way();
+    assert_int_equal(lstat(victim, &after), 0);
+    assert_int_equal(after.st_ino, before.st_ino);
+    assert_int_equal(after.st_size, before.st_size);
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(rename(moved, path), 0);
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+}
+
+static void test_a_shard_that_is_a_link(void **state)
+{
+    (void)state;
+    char path[SCRATCH_PATH_SIZE], shard[SCRATCH_PATH_SIZE];
+    assert_int_equal(scratch_put(store, 1, 10), KILN_OK);
+    scratch_entry_path(cache, 1, path);
+    scratch_entry_folder(cache, 1, shard);
+    expect_link_refused(shard, strrchr(path, '/') + 1);
+}
+
+static void test_the_folder_of_shards_is_a_link(void **state)
+{
+    (void)state;
+    char path[SCRATCH_PATH_SIZE];
+    assert_int_equal(scratch_put(store, 1, 10), KILN_OK);
+    scratch_entry_path(cache, 1, path);
+    expect_link_refused(scratch_path(cache, "v1"), path + strlen(cache) + strlen("/v1/"));
+}
+
+static void test_a_shard_that_others_may_write(void **state)
+{
+    (void)state;
+    char shard[SCRATCH_PATH_SIZE];
+    assert_int_equal(scratch_put(store, 1, 10), KILN_OK);
+    scratch_entry_folder(cache, 1, shard);
+    static const mode_t modes[] = {0777, 0770, 01777, 0702};
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; i++) {
+        assert_int_equal(chmod(shard, modes[i]), 0);
+        expect_untrusted_either_way();
+    }
+    assert_int_equal(chmod(shard, 0755), 0);
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+    assert_int_equal(scratch_put(store, 1, 20), KILN_OK);
+    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
+    assert_int_equal(look_for_entry(1), KILN_MISS);
+}
+
+static void test_a_shard_of_another_user(void **state)
+{
+    (void)state;
+    need_root("a folder of another user's");
+    char shard[SCRATCH_PATH_SIZE];
+    assert_int_equal(scratch_put(store, 1, 10), KILN_OK);
+    scratch_entry_folder(cache, 1, shard);
+    assert_int_equal(chown(shard, OTHER_USER, OTHER_USER), 0);
+    expect_untrusted_either_way();
+    assert_int_equal(chown(shard, 0, 0), 0);
+    assert_int_equal(scratch_get(store, 1), KILN_OK);
+}
+
 /* ---- in an entry's place ---- */
 
 static void test_a_socket_in_an_entrys_place(void **state)
@@ -396,6 +523,10 @@ int main(void)
         TEST(test_a_setuid_bit_gives_nothing_away),
         TEST(test_a_component_that_is_exchanged_for_a_link),
         TEST(test_a_directory_that_is_exchanged_for_a_link),
+        TEST(test_a_shard_that_is_a_link),
+        TEST(test_the_folder_of_shards_is_a_link),
+        TEST(test_a_shard_that_others_may_write),
+        TEST(test_a_shard_of_another_user),
         TEST(test_a_socket_in_an_entrys_place),
         TEST(test_a_device_in_an_entrys_place),
         TEST(test_hard_links),

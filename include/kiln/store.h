@@ -163,7 +163,8 @@ typedef int (*kiln_item_fn)(void *user, kiln_item *item);
 
 /* Walks all items, in no order, requests included. What is put or removed meanwhile may or may not
  * be met. Returns KILN_OK; KILN_E_INVALID; KILN_E_CORRUPT: a part of a pack's index is damaged, and
- * the rest was met; KILN_E_IO; KILN_E_NO_MEMORY. Blocks: on reading. */
+ * the rest was met; KILN_E_DENIED: a folder of the store is a symbolic link, another user's, or may
+ * be written by others, and the rest was met; KILN_E_IO; KILN_E_NO_MEMORY. Blocks: on reading. */
 KILN_API kiln_status kiln_store_each(kiln_store *store, kiln_item_fn visit, void *user);
 
 /* The same for requests alone, which cost no walk through the rest: entries whose key begins with
@@ -183,8 +184,9 @@ typedef struct kiln_store_stat {
     uint64_t max_bytes;
 } kiln_store_stat;
 
-/* Counts what a store holds. Returns KILN_OK; KILN_E_INVALID; KILN_E_IO; KILN_E_NO_MEMORY. Threads:
- * any. Blocks: on a walk through all of it. */
+/* Counts what a store holds. Returns KILN_OK; KILN_E_INVALID; KILN_E_DENIED: a folder is not
+ * trusted, as kiln_store_each has it; KILN_E_IO; KILN_E_NO_MEMORY. Threads: any. Blocks: on a walk
+ * through all of it. */
 KILN_API kiln_status kiln_store_get_stat(kiln_store *store, kiln_store_stat *ret_stat);
 
 /* The same as those who write to the store know it, without a walk. What others removed by hand
@@ -219,7 +221,8 @@ typedef struct kiln_trim_report {
 /* Removes entries, in the order of the store's policy (where that evicts nothing: the least
  * recently used first), until at most @max_bytes are left; and leftovers of writers that died. One
  * trims at a time. @ret_report may be NULL. Returns KILN_OK; KILN_BUSY: another process trims;
- * KILN_E_READONLY; KILN_E_IO; KILN_E_NO_MEMORY. Threads: any. Blocks: until it is done. */
+ * KILN_E_READONLY; KILN_E_DENIED: as kiln_store_each; KILN_E_IO; KILN_E_NO_MEMORY. Threads: any.
+ * Blocks: until it is done. */
 KILN_API kiln_status kiln_store_trim(kiln_store *store, uint64_t max_bytes,
                                      kiln_trim_report *ret_report);
 

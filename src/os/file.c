@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
+#include <string.h>
 
 #include "os/file_limit.h"
 #include "os/os.h"
@@ -138,6 +140,57 @@ int kilni_file_open_or_make(int directory, const char *path, int flags)
         file = kilni_os()->openat(directory, path, existing, 0);
     }
     return file;
+}
+
+/* O_DIRECTORY makes the kernel answer ENOTDIR for a symbolic link, too. */
+static int open_component(int directory, const char *name, int flags)
+{
+    const int file = kilni_os()->openat(directory, name, flags | O_NOFOLLOW | O_CLOEXEC, 0);
+    struct stat stat;
+    if (file < 0 && errno == ENOTDIR) {
+        const bool is_link =
+            kilni_os()->fstatat(directory, name, &stat, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISLNK(stat.st_mode);
+        errno = is_link ? ELOOP : ENOTDIR;
+    }
+    return file;
+}
+
+static int open_by_components(int directory, const char *path, int flags)
+{
+    int here = directory;
+    for (;;) {
+        char name[NAME_MAX + 1];
+        const size_t length = strcspn(path, "/");
+        const bool is_last = path[length] == '\0';
+        int next = -1;
+        if (length > NAME_MAX) {
+            errno = ENAMETOOLONG;
+        } else {
+            memcpy(name, path, length);
+            name[length] = '\0';
+            next = open_component(here, name, is_last ? flags : O_PATH | O_DIRECTORY);
+        }
+        if (here != directory) {
+            const int system_error = errno;
+            kilni_os()->close(here);
+            errno = system_error;
+        }
+        if (next < 0 || is_last) {
+            return next;
+        }
+        here = next;
+        path += length + 1;
+    }
+}
+
+int kilni_file_open_below(int directory, const char *path, int flags)
+{
+    /* With O_NOFOLLOW the kernel would answer ENOTDIR for a link at the end, or open it. */
+    const int file = kilni_os()->open_below(directory, path, flags | O_CLOEXEC);
+    /* Old kernels have no such call; sandboxes that do not know it answer EPERM. */
+    const bool is_refused = file < 0 && (errno == ENOSYS || errno == EPERM);
+    return is_refused ? open_by_components(directory, path, flags) : file;
 }
 
 kiln_status kilni_status_from_errno(int error)

@@ -32,6 +32,14 @@ void kilni_file_complete_mode(int file, mode_t mode);
  * made where there is none, mode 0600 whatever the umask. Returns the descriptor; -1 and errno. */
 int kilni_file_open_or_make(int directory, const char *path, int flags);
 
+/* Opens what exists below a directory, following no symbolic link on the way: openat2 where that is
+ * allowed, else folder by folder. The mode of the folders on the way is not looked at.
+ *
+ * @path   components separated by single slashes, none of them "." or ".."
+ * @flags  as openat; O_CLOEXEC is implied
+ * Returns the descriptor; -1 and errno: ELOOP if a component is a symbolic link. */
+int kilni_file_open_below(int directory, const char *path, int flags);
+
 /* The status that an errno stands for: ENOENT, ENOTDIR, ESTALE: KILN_MISS; EACCES, EPERM, ELOOP:
  * KILN_E_DENIED; EROFS: KILN_E_READONLY; ENOSPC, EDQUOT, EFBIG: KILN_E_FULL; ENOMEM:
  * KILN_E_NO_MEMORY; EEXIST: KILN_EXISTS; EBUSY: KILN_BUSY; else KILN_E_IO. */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -96,6 +97,18 @@ static int system_openat(int directory, const char *path, int flags, mode_t mode
     return file;
 }
 
+static int system_open_below(int directory, const char *path, int flags)
+{
+    struct open_how how = {.flags = (uint64_t)(unsigned)flags,
+                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
+    return move_up((int)syscall(SYS_openat2, directory, path, &how, sizeof how));
+}
+
+static int system_rename_new(int from, const char *old_path, int to, const char *new_path)
+{
+    return renameat2(from, old_path, to, new_path, RENAME_NOREPLACE);
+}
+
 static int system_lock(int file, short type, off_t offset, off_t size)
 {
     struct flock range = {.l_type = type, .l_whence = SEEK_SET, .l_start = offset, .l_len = size};
@@ -121,6 +134,7 @@ static int system_queue_signal(siginfo_t *info)
 
 static const kilni_os_table system_table = {
     .openat = system_openat,
+    .open_below = system_open_below,
     .duplicate = system_duplicate,
     .duplicate_over = system_duplicate_over,
     .close = close,
@@ -131,6 +145,7 @@ static const kilni_os_table system_table = {
     .fstat = fstat,
     .fstatat = fstatat,
     .renameat = renameat,
+    .rename_new = system_rename_new,
     .linkat = linkat,
     .unlinkat = unlinkat,
     .mkdirat = mkdirat,

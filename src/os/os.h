@@ -21,6 +21,10 @@ typedef struct kilni_os_table {
     /* Never gives 0, 1 or 2: where a program runs with these closed, what it writes to them must
      * not end up in a file of ours. */
     int (*openat)(int directory, const char *path, int flags, mode_t mode);
+    /* openat2 with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS, for what exists: ELOOP if any component
+     * is a symbolic link; ENOSYS or EPERM if the kernel or a sandbox refuses the call itself. Like
+     * openat it never gives 0, 1 or 2. */
+    int (*open_below)(int directory, const char *path, int flags);
     /* F_DUPFD_CLOEXEC: a copy numbered @least or higher. */
     int (*duplicate)(int file, int least);
     /* dup3 with O_CLOEXEC: @number stands for that file at once, and never for none. */
@@ -33,6 +37,9 @@ typedef struct kilni_os_table {
     int (*fstat)(int file, struct stat *ret_stat);
     int (*fstatat)(int directory, const char *path, struct stat *ret_stat, int flags);
     int (*renameat)(int from, const char *old_path, int to, const char *new_path);
+    /* renameat2 with RENAME_NOREPLACE: EEXIST if @new_path exists; EINVAL or ENOSYS if the file
+     * system or the kernel cannot promise that. */
+    int (*rename_new)(int from, const char *old_path, int to, const char *new_path);
     int (*linkat)(int from, const char *old_path, int to, const char *new_path, int flags);
     int (*unlinkat)(int directory, const char *path, int flags);
     int (*mkdirat)(int directory, const char *path, mode_t mode);

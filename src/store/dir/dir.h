@@ -101,6 +101,30 @@ int kilni_dir_make_directory(int parent, const char *path);
  * its descriptor was closed by someone else. */
 kiln_status kilni_dir_revive(kilni_dir *dir);
 
+/* ---- shard.c: the folders below the directory ---- */
+
+/* Whether a folder below the directory may be used: ours, and nobody else may write it. */
+bool kilni_dir_trusts_folder(const kilni_dir *dir, const struct stat *stat);
+
+/* The same of an open folder. KILN_OK; KILN_E_DENIED; else as kilni_dir_read_status. */
+kiln_status kilni_dir_judge_folder(const kilni_dir *dir, int folder);
+
+/* Opens a folder below the directory and judges it. A symbolic link, anywhere on the path, is
+ * denied.
+ *
+ * @flags  O_PATH, or O_RDONLY to list it
+ * Returns KILN_OK; KILN_MISS; KILN_E_DENIED; KILN_E_IO; KILN_E_NO_MEMORY. */
+kiln_status kilni_dir_open_folder(const kilni_dir *dir, const char *path, int flags,
+                                  int *ret_folder);
+kiln_status kilni_dir_open_shard(const kilni_dir *dir, unsigned shard, int flags, int *ret_folder);
+
+/* Makes a shard, and those above it if they are gone. KILN_OK, also if it exists; else as
+ * kilni_dir_open_folder and kilni_dir_write_status. */
+kiln_status kilni_dir_make_shard(kilni_dir *dir, unsigned shard);
+
+/* Removes a shard if it is empty. A writer that finds it gone makes it again. */
+void kilni_dir_remove_empty_shard(const kilni_dir *dir, unsigned shard);
+
 /* ---- layout_kiln.c: names ---- */
 
 #define KILNI_DIR_VERSION "v1"
@@ -120,9 +144,10 @@ bool kilni_dir_has_entries(unsigned shard);
 
 /* "v1/ab", "v1/requests" */
 void kilni_dir_shard_path(unsigned shard, char *path);
-/* "v1/ab/abcd…" */
-void kilni_dir_entry_path(unsigned shard, const kiln_digest *digest, char *path);
+/* "v1/ab/abcd…", for people */
 void kilni_dir_path_of(const kiln_key *key, char *path);
+/* "abcd…", its name in the shard; of KILN_DIGEST_TEXT_SIZE bytes */
+void kilni_dir_name_of(const kiln_key *key, char *name);
 /* "FOLDER/.tmp-…", of a random number; false where that is longer than @size */
 bool kilni_dir_temporary_path(const char *folder, uint64_t number, char *path, size_t size);
 /* "FOLDER/.tmp-…-aside", the same for a file that is set aside */
@@ -312,8 +337,9 @@ kiln_status kilni_dir_remove_found(kilni_dir *dir, const kilni_dir_found *found)
 /* The layout of what a walk found in a shard. */
 const struct kilni_dir_layout *kilni_dir_layout_of_shard(const kilni_dir *dir, unsigned shard);
 
-/* Meets every regular file with a name of ours. A shard that can't be read is passed by, and its
- * status returned at the end. Returns KILN_OK; KILN_E_IO; KILN_E_NO_MEMORY. */
+/* Meets every regular file with a name of ours. A shard that cannot be read or is not trusted is
+ * skipped, and its status returned at the end. Returns KILN_OK; KILN_E_DENIED; KILN_E_IO;
+ * KILN_E_NO_MEMORY. */
 kiln_status kilni_dir_walk(kilni_dir *dir, kilni_dir_visit_fn *visit, void *user);
 
 /* Where a walk is: at which offset in each of the folders that lead there, and which folder that
@@ -329,11 +355,11 @@ typedef struct kilni_dir_position {
  * behind the folder that it is in. Where the visit ends the walk, sets @position to where to go on.
  * That stays good while files come and go, and for other processes; should a file system lose its
  * offsets, files are met twice or not at all.
- * Returns KILN_OK; KILN_MISS: no such part; KILN_E_IO; KILN_E_NO_MEMORY. */
+ * Returns KILN_OK; KILN_MISS: no such part; KILN_E_DENIED; KILN_E_IO; KILN_E_NO_MEMORY. */
 kiln_status kilni_dir_walk_part(kilni_dir *dir, unsigned part, kilni_dir_position *position,
                                 kilni_dir_visit_fn *visit, void *user, bool *ret_has_ended);
 /* One shard of layout "kiln". Sets @ret_has_ended to whether a visit ended the walk. KILN_MISS: no
- * such shard; else as above. */
+ * such shard; KILN_E_DENIED: it is not trusted; else as above. */
 kiln_status kilni_dir_walk_shard(kilni_dir *dir, unsigned shard, kilni_dir_visit_fn *visit,
                                  void *user, bool *ret_has_ended);
 

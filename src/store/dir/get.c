@@ -144,17 +144,33 @@ void kilni_dir_stamp_use(const kilni_dir *dir, int file, const struct stat *stat
     kilni_os()->futimens(file, times);
 }
 
+/* Statuses as kilni_dir_open_file, of the entry and of its shard. */
+static kiln_status open_entry(const kilni_dir *dir, const kiln_key *key, int *ret_file,
+                              struct stat *ret_stat)
+{
+    char name[KILN_DIGEST_TEXT_SIZE];
+    int folder;
+    kiln_status status = kilni_dir_open_shard(dir, kilni_dir_shard_of(key), O_PATH, &folder);
+    if (status == KILN_OK) {
+        kilni_dir_name_of(key, name);
+        status = kilni_dir_open_file(dir, folder, name, ret_file, ret_stat);
+        kilni_os()->close(folder);
+    }
+    return status;
+}
+
 kiln_status kilni_dir_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry)
 {
     kilni_dir *dir = kilni_dir_of(store);
-    char path[KILNI_DIR_PATH_SIZE];
-    kilni_dir_path_of(key, path);
     int file;
     struct stat stat;
-    kiln_status status = kilni_dir_open_file(dir, kilni_dir_root(dir), path, &file, &stat);
+    kiln_status status = open_entry(dir, key, &file, &stat);
     if (status != KILN_OK) {
         if (status == KILN_E_DENIED) {
-            kilni_store_warn(store, KILNI_WARNED_ENTRY, "%s/%s: not trusted: owner, mode or kind",
+            char path[KILNI_DIR_PATH_SIZE];
+            kilni_dir_path_of(key, path);
+            kilni_store_warn(store, KILNI_WARNED_ENTRY,
+                             "%s/%s: it or its folder is not trusted: owner, mode or kind",
                              dir->path, path);
         }
         return status;
@@ -176,13 +192,20 @@ kiln_status kilni_dir_get(kiln_store *store, const kiln_key *key, kiln_entry **r
 kiln_status kilni_dir_contains(kiln_store *store, const kiln_key *key)
 {
     kilni_dir *dir = kilni_dir_of(store);
-    char path[KILNI_DIR_PATH_SIZE];
-    kilni_dir_path_of(key, path);
+    char name[KILN_DIGEST_TEXT_SIZE];
+    int folder;
     struct stat stat;
-    if (kilni_os()->fstatat(kilni_dir_root(dir), path, &stat, AT_SYMLINK_NOFOLLOW) != 0) {
-        return kilni_dir_read_status(errno) == KILN_E_IO ? KILN_E_IO : KILN_MISS;
+    kilni_dir_name_of(key, name);
+    kiln_status status = kilni_dir_open_shard(dir, kilni_dir_shard_of(key), O_PATH, &folder);
+    if (status == KILN_OK) {
+        if (kilni_os()->fstatat(folder, name, &stat, AT_SYMLINK_NOFOLLOW) != 0) {
+            status = kilni_dir_read_status(errno);
+        } else if (!S_ISREG(stat.st_mode)) {
+            status = KILN_MISS;
+        }
+        kilni_os()->close(folder);
     }
-    return S_ISREG(stat.st_mode) ? KILN_OK : KILN_MISS;
+    return status == KILN_OK || status == KILN_E_IO ? status : KILN_MISS;
 }
 
 uint64_t kilni_dir_disk_bytes(const struct stat *stat)

@@ -283,16 +283,12 @@ static int survey_file(void *user, const kilni_dir_found *found)
     return !may_go_on(j);
 }
 
-/* One that is not empty refuses. A writer that finds its directory gone makes it again. Layouts
- * with more folders look after them when the trim has ended. */
+/* Layouts with more folders look after them when the trim has ended. */
 static void remove_empty_shard(const kilni_janitor *j)
 {
-    if (j->dir->layout->walk_from && j->job.shard != KILNI_DIR_REQUESTS) {
-        return;
+    if (!j->dir->layout->walk_from || j->job.shard == KILNI_DIR_REQUESTS) {
+        kilni_dir_remove_empty_shard(j->dir, (unsigned)j->job.shard);
     }
-    char path[KILNI_DIR_PATH_SIZE];
-    kilni_dir_shard_path((unsigned)j->job.shard, path);
-    kilni_os()->unlinkat(kilni_dir_root(j->dir), path, AT_REMOVEDIR);
 }
 
 static void leave_shard(kilni_janitor *j)

@@ -3,10 +3,12 @@
  * Layout "kiln": one file for each entry, found by the digest of its key. Requests are kept so in
  * every layout.
  */
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "os/os.h"
 #include "store/dir/layout.h"
 
 #define TEMPORARY_PREFIX ".tmp-"
@@ -32,18 +34,18 @@ void kilni_dir_shard_path(unsigned shard, char *path)
     }
 }
 
-void kilni_dir_entry_path(unsigned shard, const kiln_digest *digest, char *path)
+void kilni_dir_name_of(const kiln_key *key, char *name)
 {
-    kilni_dir_shard_path(shard, path);
-    const size_t length = strlen(path);
-    path[length] = '/';
-    kiln_digest_format(digest, path + length + 1);
+    const kiln_digest digest = kiln_key_digest(key);
+    kiln_digest_format(&digest, name);
 }
 
 void kilni_dir_path_of(const kiln_key *key, char *path)
 {
-    const kiln_digest digest = kiln_key_digest(key);
-    kilni_dir_entry_path(kilni_dir_shard_of(key), &digest, path);
+    kilni_dir_shard_path(kilni_dir_shard_of(key), path);
+    const size_t length = strlen(path);
+    path[length] = '/';
+    kilni_dir_name_of(key, path + length + 1);
 }
 
 bool kilni_dir_temporary_path(const char *folder, uint64_t number, char *path, size_t size)
@@ -121,12 +123,18 @@ static kiln_digest digest_of(kilni_dir *dir, const kilni_dir_found *found)
 static kiln_status remove_place(kilni_dir *dir, const kilni_dir_spot *spot,
                                 const kilni_dir_identity *seen)
 {
-    char folder[KILNI_DIR_PATH_SIZE], path[KILNI_DIR_PATH_SIZE];
-    kilni_dir_shard_path(spot->shard, folder);
-    kilni_dir_entry_path(spot->shard, &spot->digest, path);
-    const int root = kilni_dir_root(dir);
-    return kilni_dir_may_remove(dir, root, path) ? kilni_dir_remove_seen(root, folder, path, seen)
-                                                 : KILN_EXISTS;
+    char name[KILN_DIGEST_TEXT_SIZE];
+    int folder;
+    kiln_digest_format(&spot->digest, name);
+    kiln_status status = kilni_dir_open_shard(dir, spot->shard, O_PATH, &folder);
+    if (status != KILN_OK) {
+        return status == KILN_MISS ? KILN_MISS : KILN_E_IO;
+    }
+    status = kilni_dir_may_remove(dir, folder, name)
+                 ? kilni_dir_remove_seen(folder, ".", name, seen)
+                 : KILN_EXISTS;
+    kilni_os()->close(folder);
+    return status;
 }
 
 const kilni_dir_layout kilni_layout_kiln = {

@@ -49,9 +49,10 @@ void kilni_pair_payload_name(const kilni_dir *dir, uint32_t number, char *name);
 /* Of a number's own folder, where the layout has these. */
 void kilni_pair_slot_name(uint32_t number, char *name);
 
-/* Whether the names of a number's files lead to a number's own folder, not through a link
- * elsewhere. To be asked before files are put there or removed. Only processes of this very user
- * could put a link there between the question and what follows it. */
+/* Whether the names of a number's files lead to a folder of its own that is ours and that nobody
+ * else may write, not through a link elsewhere. To be asked before files there are listed, put or
+ * removed. Only processes of this very user could put a link there between the question and what
+ * follows it. */
 bool kilni_pair_is_slot_real(const kilni_dir *dir, int folder, uint32_t number);
 
 /* Whether a name is a hash's. */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The way to the folder of a pair. It is gone folder by folder, so that no link on it leads
- * elsewhere.
+ * The way to the folder of a pair: no symbolic link leads elsewhere, and the folder is judged by
+ * its descriptor.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 
+#include "os/file.h"
 #include "os/os.h"
 #include "store/dir/pair.h"
 
@@ -18,7 +19,7 @@ typedef struct folder_path {
 
 static int open_below(int parent, const char *name)
 {
-    return kilni_os()->openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
+    return kilni_file_open_below(parent, name, O_RDONLY | O_DIRECTORY);
 }
 
 static int make_and_open_below(int parent, const char *name)
@@ -31,14 +32,15 @@ static int make_and_open_below(int parent, const char *name)
                                                                           : -1;
 }
 
-/* Goes one folder further. False, with errno, where that can't be done. */
-static bool step(folder_path *at, int (*enter)(int parent, const char *name))
+/* Goes one folder further, and makes it if it is missing. False, with errno, where that can't be
+ * done. */
+static bool step(folder_path *at)
 {
     char name[KILNI_PAIR_FOLDER_SIZE];
     const size_t length = strcspn(at->rest, "/");
     memcpy(name, at->rest, length);
     name[length] = '\0';
-    const int next = enter(at->here, name);
+    const int next = make_and_open_below(at->here, name);
     if (next < 0) {
         return false;
     }
@@ -51,10 +53,10 @@ static bool step(folder_path *at, int (*enter)(int parent, const char *name))
 }
 
 /* Where a step fails, closes what is open, and leaves errno. */
-static bool go(folder_path *at, int (*enter)(int parent, const char *name))
+static bool go(folder_path *at)
 {
     while (at->rest) {
-        if (!step(at, enter)) {
+        if (!step(at)) {
             const int system_error = errno;
             if (!at->is_at_root) {
                 kilni_os()->close(at->here);
@@ -66,25 +68,20 @@ static bool go(folder_path *at, int (*enter)(int parent, const char *name))
     return true;
 }
 
-static folder_path way_to(const kilni_dir *dir, const char *path)
-{
-    return (folder_path){.rest = path, .here = kilni_dir_root(dir), .is_at_root = true};
-}
-
 kiln_status kilni_pair_open_folder(const kilni_dir *dir, const char *path, int *ret_folder)
 {
-    folder_path way = way_to(dir, path);
-    if (!go(&way, open_below)) {
-        return kilni_dir_read_status(errno);
-    }
-    *ret_folder = way.here;
-    return KILN_OK;
+    return kilni_dir_open_folder(dir, path, O_RDONLY, ret_folder);
 }
 
 kiln_status kilni_pair_make_folder(kilni_dir *dir, const char *path, int *ret_folder)
 {
-    folder_path way = way_to(dir, path);
-    if (go(&way, make_and_open_below)) {
+    folder_path way = {.rest = path, .here = kilni_dir_root(dir), .is_at_root = true};
+    if (go(&way)) {
+        const kiln_status status = kilni_dir_judge_folder(dir, way.here);
+        if (status != KILN_OK) {
+            kilni_os()->close(way.here);
+            return status;
+        }
         *ret_folder = way.here;
         return KILN_OK;
     }

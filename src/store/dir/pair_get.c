@@ -6,7 +6,7 @@
 #include "store/dir/pair.h"
 
 /* Opens a key's folder and lists it. */
-static kiln_status list_folder(const kilni_dir *dir, const kiln_key *key, int *ret_folder,
+static kiln_status list_folder(kilni_dir *dir, const kiln_key *key, int *ret_folder,
                                kilni_pair_list *ret_list)
 {
     char path[KILNI_PAIR_FOLDER_SIZE];
@@ -16,6 +16,11 @@ static kiln_status list_folder(const kilni_dir *dir, const kiln_key *key, int *r
     int folder;
     kiln_status status = kilni_pair_open_folder(dir, path, &folder);
     if (status != KILN_OK) {
+        if (status == KILN_E_DENIED) {
+            kilni_store_warn(&dir->store, KILNI_WARNED_ENTRY,
+                             "%s/%s: not trusted: owner, mode or a link on the way", dir->path,
+                             path);
+        }
         return status;
     }
     status = kilni_pair_list_read(dir, folder, NULL, NULL, ret_list);

@@ -60,13 +60,6 @@ static bool may_be_there(int folder, const char *name)
            (errno != ENOENT && errno != ENOTDIR);
 }
 
-/* Whether what is named as a number's own folder is one, as the listing says where it knows. */
-static bool is_slot(const kilni_dir *dir, int folder, const struct dirent *found, uint32_t number)
-{
-    return found->d_type == DT_UNKNOWN ? kilni_pair_is_slot_real(dir, folder, number)
-                                       : found->d_type == DT_DIR;
-}
-
 /* Looks into the folders that numbers have. */
 static void look_into_slots(const kilni_dir *dir, int folder, kilni_pair_list *list)
 {
@@ -95,7 +88,8 @@ static kiln_status list_names(const kilni_dir *dir, int folder, DIR *listing,
         }
         kilni_pair_slot slot;
         if (kilni_pair_parse_name(dir, found->d_name, &slot)) {
-            if (kilni_pair_naming_of(dir)->has_slots && !is_slot(dir, folder, found, slot.number)) {
+            if (kilni_pair_naming_of(dir)->has_slots &&
+                !kilni_pair_is_slot_real(dir, folder, slot.number)) {
                 slot = (kilni_pair_slot){.number = slot.number, .is_foreign = true};
             }
             if (!add(list, &slot)) {

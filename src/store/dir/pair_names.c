@@ -64,7 +64,7 @@ bool kilni_pair_is_slot_real(const kilni_dir *dir, int folder, uint32_t number)
     struct stat stat;
     kilni_pair_slot_name(number, name);
     return kilni_os()->fstatat(folder, name, &stat, AT_SYMLINK_NOFOLLOW) == 0 &&
-           S_ISDIR(stat.st_mode);
+           kilni_dir_trusts_folder(dir, &stat);
 }
 
 void kilni_pair_key_name(const kilni_dir *dir, uint32_t number, char *name)

@@ -25,7 +25,8 @@ typedef struct pair_walk {
 static void note_failure(pair_walk *walk, kiln_status status)
 {
     if (status != KILN_OK && status != KILN_MISS && walk->first_failure == KILN_OK) {
-        walk->first_failure = status == KILN_E_NO_MEMORY ? status : KILN_E_IO;
+        walk->first_failure =
+            status == KILN_E_NO_MEMORY || status == KILN_E_DENIED ? status : KILN_E_IO;
     }
 }
 
@@ -148,7 +149,11 @@ static void walk_below(pair_walk *walk, int parent, const char *name, unsigned l
     }
     memcpy(walk->path + length + (length > 0), name, strlen(name) + 1);
     if (level == kilni_pair_naming_of(walk->dir)->levels) {
-        visit_pairs(walk, folder);
+        const kiln_status status = kilni_dir_judge_folder(walk->dir, folder);
+        if (status == KILN_OK) {
+            visit_pairs(walk, folder);
+        }
+        note_failure(walk, status);
     } else {
         walk->depth++;
         walk_level(walk, folder, level, false);

@@ -49,13 +49,13 @@ bool kilni_dir_may_remove(const kilni_dir *dir, int directory, const char *path)
 
 /* KILN_OK: nothing, or what may be replaced; KILN_EXISTS; KILN_E_IO, KILN_E_NO_MEMORY: can't be
  * told. */
-static kiln_status look_at_incumbent(const kilni_dir *dir, const char *path,
+static kiln_status look_at_incumbent(const kilni_dir *dir, int folder, const char *name,
                                      kilni_dir_incumbent *ret_incumbent)
 {
     int file = -1;
     struct stat stat;
     *ret_incumbent = (kilni_dir_incumbent){.is_there = false};
-    kiln_status status = kilni_dir_open_file(dir, kilni_dir_root(dir), path, &file, &stat);
+    kiln_status status = kilni_dir_open_file(dir, folder, name, &file, &stat);
     if (status != KILN_OK) {
         return status == KILN_MISS || status == KILN_E_DENIED ? KILN_OK : status;
     }
@@ -64,33 +64,6 @@ static kiln_status look_at_incumbent(const kilni_dir *dir, const char *path,
     bool stays = kilni_dir_may_be_newer(dir, file, &stat);
     kilni_os()->close(file);
     return stays ? KILN_EXISTS : KILN_OK;
-}
-
-/* Makes a shard's directory, and those above it where they are gone. */
-static kiln_status make_shard(kilni_dir *dir, unsigned shard)
-{
-    char path[KILNI_DIR_PATH_SIZE];
-    kilni_dir_shard_path(shard, path);
-    for (int missing = 0;; missing++) {
-        if (kilni_dir_make_directory(kilni_dir_root(dir), path) == 0 || errno == EEXIST) {
-            return KILN_OK;
-        }
-        kiln_status status = kilni_dir_write_status(errno);
-        if (status != KILN_MISS || missing == 2) {
-            return status;
-        }
-        if (kilni_dir_make_directory(kilni_dir_root(dir), KILNI_DIR_VERSION) == 0 ||
-            errno == EEXIST) {
-            continue;
-        }
-        status = kilni_dir_write_status(errno);
-        if (status == KILN_MISS) {
-            status = kilni_dir_revive(dir);
-        }
-        if (status != KILN_OK) {
-            return status;
-        }
-    }
 }
 
 static kiln_status create_temporary(int directory, const char *folder, char *path, size_t size,
@@ -159,54 +132,75 @@ kiln_status kilni_dir_write_temporary(const kilni_dir *dir, int directory, const
     return status;
 }
 
-/* KILN_MISS: the shard's directory is not there. */
-static kiln_status publish(const kilni_dir *dir, unsigned shard, const char *path, kiln_bytes bytes,
+/* KILN_MISS: the shard is gone. */
+static kiln_status publish(const kilni_dir *dir, int folder, const char *name, kiln_bytes bytes,
                            uint64_t *ret_disk_bytes)
 {
-    char folder[KILNI_DIR_PATH_SIZE], temporary[KILNI_DIR_PATH_SIZE];
-    const int root = kilni_dir_root(dir);
-    kilni_dir_shard_path(shard, folder);
-    kiln_status status = kilni_dir_write_temporary(dir, root, folder, bytes, temporary,
+    char temporary[KILNI_DIR_PATH_SIZE];
+    kiln_status status = kilni_dir_write_temporary(dir, folder, ".", bytes, temporary,
                                                    sizeof temporary, ret_disk_bytes);
-    if (status == KILN_OK && kilni_os()->renameat(root, temporary, root, path) != 0) {
+    if (status == KILN_OK && kilni_os()->renameat(folder, temporary, folder, name) != 0) {
         status = kilni_dir_write_status(errno);
-        kilni_os()->unlinkat(root, temporary, 0);
+        kilni_os()->unlinkat(folder, temporary, 0);
     }
+    return status;
+}
+
+/* What a put has written, and what it replaced. */
+typedef struct written_entry {
+    uint64_t disk_bytes;
+    kilni_dir_incumbent replaced;
+    bool is_declined; /* by what is there: no failure to warn of */
+} written_entry;
+
+/* Statuses as kiln_store_put; KILN_MISS: the shard is gone. */
+static kiln_status put_in_shard(kilni_dir *dir, unsigned shard, const kiln_entry *entry,
+                                written_entry *ret_written)
+{
+    char name[KILN_DIGEST_TEXT_SIZE];
+    const kiln_bytes bytes = kiln_entry_encoding(entry);
+    int folder;
+    kilni_dir_name_of(kiln_entry_key(entry), name);
+    kiln_status status = kilni_dir_open_shard(dir, shard, O_PATH, &folder);
+    if (status != KILN_OK) {
+        return status;
+    }
+    status = look_at_incumbent(dir, folder, name, &ret_written->replaced);
+    if (status == KILN_OK && !kilni_dir_takes(dir, bytes.size, ret_written->replaced.disk_bytes)) {
+        status = KILN_E_FULL;
+    }
+    ret_written->is_declined = status != KILN_OK;
+    if (status == KILN_OK) {
+        status = publish(dir, folder, name, bytes, &ret_written->disk_bytes);
+    }
+    kilni_os()->close(folder);
     return status;
 }
 
 kiln_status kilni_dir_put(kiln_store *store, const kiln_entry *entry)
 {
     kilni_dir *dir = kilni_dir_of(store);
-    unsigned shard = kilni_dir_shard_of(kiln_entry_key(entry));
-    char path[KILNI_DIR_PATH_SIZE];
-    kilni_dir_path_of(kiln_entry_key(entry), path);
-    kilni_dir_incumbent replaced;
-    kiln_status status = look_at_incumbent(dir, path, &replaced);
-    if (status != KILN_OK) {
-        return status;
-    }
-    kiln_bytes bytes = kiln_entry_encoding(entry);
-    if (!kilni_dir_takes(dir, bytes.size, replaced.disk_bytes)) {
-        return KILN_E_FULL;
-    }
-    uint64_t disk_bytes = 0;
-    status = publish(dir, shard, path, bytes, &disk_bytes);
-    /* A janitor may remove a shard that is empty yet. */
+    const unsigned shard = kilni_dir_shard_of(kiln_entry_key(entry));
+    written_entry written = {0};
+    kiln_status status = put_in_shard(dir, shard, entry, &written);
+    /* A janitor may remove a shard that is still empty. */
     for (int i = 0; status == KILN_MISS && i < NAME_TRIES; i++) {
-        status = make_shard(dir, shard);
+        status = kilni_dir_make_shard(dir, shard);
         if (status == KILN_OK) {
-            status = publish(dir, shard, path, bytes, &disk_bytes);
+            status = put_in_shard(dir, shard, entry, &written);
         }
     }
-    if (status != KILN_OK) {
+    if (status != KILN_OK && !written.is_declined) {
+        char path[KILNI_DIR_PATH_SIZE];
+        kilni_dir_path_of(kiln_entry_key(entry), path);
         status = status == KILN_MISS ? KILN_E_IO : status;
         kilni_store_warn(store, KILNI_WARNED_PUT, "%s/%s: can't be written: %s", dir->path, path,
                          kiln_status_text(status));
-        return status;
     }
-    kilni_dir_settle(dir, shard, disk_bytes, &replaced);
-    return KILN_OK;
+    if (status == KILN_OK) {
+        kilni_dir_settle(dir, shard, written.disk_bytes, &written.replaced);
+    }
+    return status;
 }
 
 kiln_status kilni_dir_remove_status(int system_error)
@@ -292,24 +286,38 @@ kiln_status kilni_dir_remove_seen(int directory, const char *folder, const char 
     return status;
 }
 
+/* KILN_OK, with what was removed; else as kiln_store_remove. */
+static kiln_status remove_in_shard(const kilni_dir *dir, int folder, const char *name,
+                                   struct stat *ret_stat)
+{
+    if (kilni_os()->fstatat(folder, name, ret_stat, AT_SYMLINK_NOFOLLOW) != 0) {
+        return kilni_dir_remove_status(errno);
+    }
+    if (!S_ISREG(ret_stat->st_mode)) {
+        return KILN_MISS;
+    }
+    if (!kilni_dir_may_remove(dir, folder, name)) {
+        return KILN_EXISTS;
+    }
+    return kilni_os()->unlinkat(folder, name, 0) == 0 ? KILN_OK : kilni_dir_remove_status(errno);
+}
+
 kiln_status kilni_dir_remove(kiln_store *store, const kiln_key *key)
 {
     kilni_dir *dir = kilni_dir_of(store);
-    char path[KILNI_DIR_PATH_SIZE];
-    kilni_dir_path_of(key, path);
+    const unsigned shard = kilni_dir_shard_of(key);
+    char name[KILN_DIGEST_TEXT_SIZE];
+    int folder;
     struct stat stat;
-    if (kilni_os()->fstatat(kilni_dir_root(dir), path, &stat, AT_SYMLINK_NOFOLLOW) != 0) {
-        return kilni_dir_remove_status(errno);
+    kilni_dir_name_of(key, name);
+    kiln_status status = kilni_dir_open_shard(dir, shard, O_PATH, &folder);
+    if (status != KILN_OK) {
+        return status == KILN_MISS ? KILN_MISS : KILN_E_IO;
     }
-    if (!S_ISREG(stat.st_mode)) {
-        return KILN_MISS;
+    status = remove_in_shard(dir, folder, name, &stat);
+    kilni_os()->close(folder);
+    if (status == KILN_OK) {
+        kilni_dir_count_removed(dir, shard, &stat);
     }
-    if (!kilni_dir_may_remove(dir, kilni_dir_root(dir), path)) {
-        return KILN_EXISTS;
-    }
-    if (kilni_os()->unlinkat(kilni_dir_root(dir), path, 0) != 0) {
-        return kilni_dir_remove_status(errno);
-    }
-    kilni_dir_count_removed(dir, kilni_dir_shard_of(key), &stat);
-    return KILN_OK;
+    return status;
 }

@@ -12,7 +12,8 @@
 #include "store/dir/janitor.h"
 #include "store/lock.h"
 
-#define FOLDER KILNI_DIR_VERSION "/janitor"
+#define FOLDER_NAME "janitor"
+#define FOLDER KILNI_DIR_VERSION "/" FOLDER_NAME
 #define JOB "job"         /* while a trim is under way: how far it is */
 #define SUMMARY "summary" /* the last whole one; its mtime is when the last survey ended */
 #define NEXT "next"       /* the one that is being made */
@@ -54,29 +55,26 @@ static kilni_dir_job new_job(const kilni_dir *dir, uint64_t limit, uint64_t targ
 
 /* ---- files ---- */
 
+/* -1: there is none, or it is not trusted. */
 static int open_folder_there(const kilni_dir *dir)
 {
-    const int folder = kilni_os()->openat(kilni_dir_root(dir), FOLDER,
-                                          O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
-    struct stat stat;
-    if (folder >= 0 && (kilni_os()->fstat(folder, &stat) != 0 || stat.st_uid != dir->user ||
-                        (stat.st_mode & (S_IWGRP | S_IWOTH)))) {
-        kilni_os()->close(folder);
-        errno = EACCES;
-        return -1;
-    }
-    return folder;
+    int folder;
+    return kilni_dir_open_folder(dir, FOLDER, O_RDONLY, &folder) == KILN_OK ? folder : -1;
 }
 
 static int open_folder(const kilni_dir *dir)
 {
-    int folder = open_folder_there(dir);
-    if (folder < 0 && errno == ENOENT) {
-        kilni_dir_make_directory(kilni_dir_root(dir), KILNI_DIR_VERSION);
-        kilni_dir_make_directory(kilni_dir_root(dir), FOLDER);
-        folder = open_folder_there(dir);
+    int folder = open_folder_there(dir), version;
+    if (folder >= 0) {
+        return folder;
     }
-    return folder;
+    kilni_dir_make_directory(kilni_dir_root(dir), KILNI_DIR_VERSION);
+    if (kilni_dir_open_folder(dir, KILNI_DIR_VERSION, O_PATH, &version) != KILN_OK) {
+        return -1;
+    }
+    kilni_dir_make_directory(version, FOLDER_NAME);
+    kilni_os()->close(version);
+    return open_folder_there(dir);
 }
 
 /* A regular file of ours; -1: there is none, or something else. */

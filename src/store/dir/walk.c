@@ -39,16 +39,14 @@ static void visit_name(shard_walk *walk, int directory, unsigned shard, const ch
 
 static kiln_status walk_shard(kilni_dir *dir, unsigned shard, int64_t *offset, shard_walk *walk)
 {
-    char path[KILNI_DIR_PATH_SIZE];
-    kilni_dir_shard_path(shard, path);
-    int directory = kilni_os()->openat(kilni_dir_root(dir), path,
-                                       O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
-    if (directory < 0) {
-        return walk_status(errno);
+    int directory;
+    kiln_status status = kilni_dir_open_shard(dir, shard, O_RDONLY, &directory);
+    if (status != KILN_OK) {
+        return status;
     }
     DIR *listing = kilni_os()->fdopendir(directory);
     if (!listing) {
-        kiln_status status = walk_status(errno);
+        status = walk_status(errno);
         kilni_os()->close(directory);
         return status;
     }
