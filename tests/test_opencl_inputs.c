@@ -506,6 +506,35 @@ static void looks_in_the_systems_folder(void **state)
     outcome_done(&o);
 }
 
+/* Clang takes a file in the place of a folder for a header map. */
+static void refuses_files_in_the_place_of_folders(void **state)
+{
+    (void)state;
+    static const char reason[] = "no directory";
+    put("h.h", "H");
+    put("map", "hmap");
+    put("folder/g.h", "G");
+    assert_int_equal(mkfifo("pipe", 0600), 0);
+    assert_int_equal(symlink("map", "link"), 0);
+    static const char *const options[] = {"-I map",         "-Imap",     "-I folder -I map",
+                                          "\"-I\" \"map\"", "\"-Imap\"", "-I\"map\"",
+                                          "-I ./map",       "-I link",   "-I pipe"};
+    for (size_t i = 0; i < COUNT(options); i++) {
+        expect_refused("#include \"h.h\"\n", options[i], reason);
+        expect_refused("#include <absent.h>\n", options[i], reason);
+        expect_refused("#if __has_include(<h.h>)\n#endif\n", options[i], reason);
+    }
+    setenv("POCL_EXTRA_BUILD_FLAGS", "-Imap", 1);
+    expect_refused("#include \"h.h\"\n", NULL, reason);
+    unsetenv("POCL_EXTRA_BUILD_FLAGS");
+    expect_found("kernel void k(void) {}\n", "-I map", "");
+    expect_found("#include \"h.h\"\n", "-I map/ -I absent", "[H]");
+    expect_found("#include \"g.h\"\n", "-I folder", "[G]");
+    /* Where a compiler looks unasked. */
+    put("include", "hmap");
+    expect_refused("#include \"h.h\"\n", NULL, reason);
+}
+
 static void sees_a_file_that_moves(void **state)
 {
     (void)state;
@@ -612,6 +641,14 @@ static void refuses_unknown_options(void **state)
         {"-imacros h.h", "option -imacros"},
         {"-isystem x", "option -isystem"},
         {"-iquote x", "option -iquote"},
+        {"-idirafter x", "option -idirafter"},
+        {"-iwithprefix x", "option -iwithprefix"},
+        {"-internal-isystem x", "option -internal-isystem"},
+        {"-cxx-isystem x", "option -cxx-isystem"},
+        {"-F x", "option -F"},
+        {"-include-pch x", "option -include-pch"},
+        {"-ivfsoverlay x", "option -ivfsoverlay"},
+        {"-fmodule-map-file=x", "option -fmodule-map-file=x"},
         {"--include-directory=x", "option --include-directory=x"},
         {"-I=x", "system root"},
         {"@file", "option @file"},
@@ -1156,6 +1193,7 @@ int main(void)
         SCRATCH_TEST(looks_in_every_place),
         SCRATCH_TEST(looks_in_the_including_files_folder),
         SCRATCH_TEST(looks_in_the_systems_folder),
+        SCRATCH_TEST(refuses_files_in_the_place_of_folders),
         SCRATCH_TEST(sees_a_file_that_moves),
         SCRATCH_TEST(ends_on_cycles),
         SCRATCH_TEST(bounds_depth_and_size),

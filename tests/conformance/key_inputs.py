@@ -12,6 +12,7 @@ program runs on with nothing more on stdout and stderr.
 import os
 import shutil
 import stat
+import struct
 import subprocess
 import sys
 import tempfile
@@ -127,6 +128,42 @@ def check_named_folder(bench):
     bench.compare("h.h before sub/h.h", "--source", "by_name.cl", "--options", "-I sub")
     os.remove(os.path.join(bench.work, "h.h"))
     bench.compare("h.h gone again", "--source", "by_name.cl", "--options", "-I sub")
+
+
+def header_map(name, prefix, suffix):
+    """A header map as clang reads it, by which an include of @name finds @prefix + @suffix."""
+    strings, places = b"\0", []
+    for text in (name, prefix, suffix):
+        places.append(len(strings))
+        strings += text.encode() + b"\0"
+    buckets = [(0, 0, 0)] * 8
+    buckets[sum(ord(letter) * 13 for letter in name.lower()) % len(buckets)] = tuple(places)
+    head = struct.pack(
+        "<IHHIIII", 0x686D6170, 1, 0, 24 + 12 * len(buckets), 1, len(buckets), len(prefix + suffix)
+    )
+    return head + b"".join(struct.pack("<III", *bucket) for bucket in buckets) + strings
+
+
+def check_header_maps(bench):
+    """A file in the place of a folder of includes leads to headers anywhere."""
+    bench.empty()
+    bench.write("by_map.cl", BY_NAME.replace("h.h", "mapped.h"))
+    folder = os.path.join(bench.work, "behind/")
+    mapped = header_map("mapped.h", folder, "other.h")
+    for name, options in (("a.hmap", "-I a.hmap"), ("b.hmap", "-Ib.hmap"), ("include", "-w")):
+        path = os.path.join(bench.work, name)
+        with open(path, "wb") as file:
+            file.write(mapped)
+        for base in (45, 46):
+            bench.write("behind/other.h", "#define BASE %d\n" % base)
+            bench.compare(
+                "a header map, %s, %d" % (options, base),
+                "--source",
+                "by_map.cl",
+                "--options",
+                options,
+            )
+        os.remove(path)
 
 
 def check_macros(bench):
@@ -562,6 +599,7 @@ CHECKS = {
     "named-variables": check_named_variables,
     "headers": check_headers,
     "named-folder": check_named_folder,
+    "header-maps": check_header_maps,
     "macros": check_macros,
     "links": check_links,
     "found-compiles": check_found_compiles,

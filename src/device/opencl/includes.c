@@ -498,21 +498,58 @@ static kiln_status look_in_search_folders(kilni_opencl_includes *s, const char *
     return status;
 }
 
-/* The places of every driver, whatever the options are: the working directory; the folder of a
- * compiler's own headers, which is relative where a driver doesn't say where that is; the
+/* The places that every driver looks in, whatever the options are: the working directory; the
+ * folder of a compiler's own headers, which is relative if a driver doesn't say where that is; the
  * system's. */
+enum { FIXED_PLACE_COUNT = 5 };
+
+static void fixed_places(const kilni_opencl_includes *s, place ret_places[FIXED_PLACE_COUNT])
+{
+    const place places[FIXED_PLACE_COUNT] = {{"working directory", ""},
+                                             {"include", "include"},
+                                             {"/usr/local/include", "/usr/local/include"},
+                                             {"/usr/include", "/usr/include"},
+                                             {"driver's folder", s->driver_folder}};
+    memcpy(ret_places, places, sizeof places);
+}
+
 static kiln_status look_in_fixed_places(kilni_opencl_includes *s, const char *name, size_t depth,
                                         kiln_error *error)
 {
-    const place places[] = {{"working directory", ""},
-                            {"include", "include"},
-                            {"/usr/local/include", "/usr/local/include"},
-                            {"/usr/include", "/usr/include"},
-                            {"driver's folder", s->driver_folder}};
+    place places[FIXED_PLACE_COUNT];
+    fixed_places(s, places);
     kiln_status status = KILN_OK;
-    for (size_t i = 0; i < sizeof places / sizeof *places && status == KILN_OK; i++) {
+    for (size_t i = 0; i < FIXED_PLACE_COUNT && status == KILN_OK; i++) {
         finding found = {.prefix = "", .place = places[i].label};
         status = look_in_folder(s, found, places[i].path, name, depth, error);
+    }
+    return status;
+}
+
+/* Clang reads a file in the place of a folder as a header map, which leads from the names of
+ * headers to files anywhere. */
+static kiln_status refuse_header_map(const char *path, kiln_error *error)
+{
+    struct stat facts;
+    const bool is_there = kilni_os()->fstatat(AT_FDCWD, *path ? path : ".", &facts, 0) == 0;
+    if (is_there ? S_ISDIR(facts.st_mode) : kilni_status_from_errno(errno) == KILN_MISS) {
+        return KILN_OK;
+    }
+    return kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
+                           "a folder of includes that is no directory, or can't be looked at: %s",
+                           path);
+}
+
+static kiln_status refuse_header_maps(const kilni_opencl_includes *s, kiln_error *error)
+{
+    place places[FIXED_PLACE_COUNT];
+    fixed_places(s, places);
+    kiln_status status = KILN_OK;
+    for (size_t i = 0; i < s->search_folder_count && status == KILN_OK; i++) {
+        status = refuse_header_map(s->search_folders[i], error);
+    }
+    for (size_t i = 0; i < FIXED_PLACE_COUNT && status == KILN_OK; i++) {
+        status = refuse_header_map(places[i].path, error);
     }
     return status;
 }
@@ -567,7 +604,10 @@ static kiln_status look_for(kilni_opencl_includes *s, const visit *from, const c
         free(l.name);
         return refuse(error, length < 3 ? "an include without a name" : "too many includes");
     }
-    kiln_status status = append(&s->lookups, &l, sizeof l);
+    kiln_status status = s->lookups.count == 0 ? refuse_header_maps(s, error) : KILN_OK;
+    if (status == KILN_OK) {
+        status = append(&s->lookups, &l, sizeof l);
+    }
     if (status != KILN_OK) {
         free(l.name);
         return status;
