@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include <fenv.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -178,6 +179,10 @@ static void test_keys(void **state)
     write_file("a.h", "#define VALUE 1\n");
     other = digest_of(device, text, "-I.");
     assert_memory_equal(&first, &other, sizeof first);
+    assert_int_equal(fesetround(FE_TOWARDZERO), 0);
+    other = digest_of(device, text, "-I.");
+    assert_int_equal(fesetround(FE_TONEAREST), 0);
+    assert_memory_not_equal(&first, &other, sizeof first);
 
     kiln_key *key = NULL;
     assert_int_equal(describe(device, "__TIME__", NULL, &key), KILN_E_UNSUPPORTED);

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include <fenv.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -244,6 +245,29 @@ static void test_intermediate_language_stays_one(void **state)
     tear_down(&s);
 }
 
+static kilni_floating_point mode_of_request(const scene *s)
+{
+    kiln_entry *request = request_of(s);
+    kilni_opencl_request_parts read;
+    assert_int_equal(kilni_opencl_request_read(request, &read), KILN_OK);
+    const kilni_floating_point mode = read.mode;
+    kilni_opencl_request_parts_done(&read);
+    kiln_entry_release(&request);
+    return mode;
+}
+
+static void test_the_floating_point_mode_comes_along(void **state)
+{
+    (void)state;
+    scene s;
+    set_up(&s);
+    assert_true(kilni_floating_point_equals(mode_of_request(&s), kilni_floating_point_default()));
+    assert_int_equal(fesetround(FE_UPWARD), 0);
+    assert_true(kilni_floating_point_equals(mode_of_request(&s), kilni_floating_point_get()));
+    assert_int_equal(fesetround(FE_TONEAREST), 0);
+    tear_down(&s);
+}
+
 /* ---- its key ---- */
 
 static void test_a_request_has_a_key_of_its_own(void **state)
@@ -429,10 +453,19 @@ static kiln_status read_parts(const hand_part *parts, size_t count, uint32_t kin
     return status;
 }
 
+#ifdef __x86_64__
+#define MODE "MXCSR 7f80, x87 033f"
+#elif defined(__aarch64__)
+#define MODE "FPCR 00400000 0"
+#else
+#define MODE "rounding 0 0"
+#endif
+
 static const hand_part whole[] = {
-    NUMBER("request", "\1"),      TEXT("platform", "P"), NUMBER("device", "\0"),
-    TEXT("folder", "/"),          TEXT("source", "s"),   NUMBER("constant", "\1"),
-    TEXT("constant.value", "\1"),
+    NUMBER("request", "\1"),      TEXT("platform", "P"),
+    NUMBER("device", "\0"),       TEXT("folder", "/"),
+    TEXT("source", "s"),          NUMBER("constant", "\1"),
+    TEXT("constant.value", "\1"), TEXT(KILNI_FLOATING_POINT_PART, MODE),
 };
 #define WHOLE_COUNT (sizeof whole / sizeof whole[0])
 
@@ -445,7 +478,8 @@ static void test_what_lacks_a_part_is_no_request(void **state)
         hand_part parts[WHOLE_COUNT];
         memcpy(parts, whole, sizeof whole);
         parts[left_out].name = NULL;
-        const int is_needed = strcmp(whole[left_out].name, "constant") != 0;
+        const int is_needed = strcmp(whole[left_out].name, "constant") != 0 &&
+                              strcmp(whole[left_out].name, KILNI_FLOATING_POINT_PART) != 0;
         assert_int_equal(read_parts(parts, WHOLE_COUNT, KILN_ENTRY_REQUEST),
                          is_needed ? KILN_E_CORRUPT : KILN_OK);
     }
@@ -462,6 +496,7 @@ static void test_wrong_parts_are_no_request(void **state)
         {"platform", TEXT("platform", "P\0Q")},
         {"folder", TEXT("folder", "/\0")},
         {"constant", TEXT("constant", "\1\0\0\0\1")},
+        {KILNI_FLOATING_POINT_PART, TEXT(KILNI_FLOATING_POINT_PART, "MXCSR 17f80, x87 033f")},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         hand_part parts[WHOLE_COUNT];
@@ -588,6 +623,7 @@ int main(void)
         cmocka_unit_test(test_a_request_holds_the_whole_build),
         cmocka_unit_test(test_no_options_are_not_empty_options),
         cmocka_unit_test(test_intermediate_language_stays_one),
+        cmocka_unit_test(test_the_floating_point_mode_comes_along),
         cmocka_unit_test(test_a_request_has_a_key_of_its_own),
         cmocka_unit_test(test_what_is_read_has_the_key_of_what_was_built),
         cmocka_unit_test(test_variables_come_along_but_no_code),

@@ -167,6 +167,7 @@ kiln_status program_set_found(program_record *record, const kiln_entry *entry,
     }
     record->entry = kiln_entry_retain(entry);
     record->outputs = *outputs;
+    record->mode = kilni_floating_point_get();
     record->state = PROGRAM_FOUND;
     return KILN_OK;
 }
@@ -175,6 +176,9 @@ void program_compile_late(program_record *record, const char *why)
 {
     trace_passed("found program", why);
     record->state = PROGRAM_NATIVE;
+    const kilni_floating_point own_mode = kilni_floating_point_get();
+    kilni_floating_point_set(record->mode);
     library_real(record->library)
         ->compile(record->handle, (int)record->options.count, texts_of(&record->options));
+    kilni_floating_point_set(own_mode);
 }

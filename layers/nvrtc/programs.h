@@ -13,6 +13,7 @@
 
 #include <kiln/entry.h>
 
+#include "device/floating_point.h"
 #include "device/nvrtc/inputs.h"
 #include "device/nvrtc/outputs.h"
 #include "hooks.h"
@@ -43,7 +44,8 @@ typedef struct program_record {
     /* PROGRAM_FOUND, and until its end: pointers into them were handed out. */
     kiln_entry *entry;
     kilni_nvrtc_outputs outputs;
-    program_texts options; /* to compile it late */
+    program_texts options;     /* to compile it late, */
+    kilni_floating_point mode; /* in the mode of the call */
 } program_record;
 
 /* Makes the record of a program that NVRTC has created. Without memory there is none, and all calls

@@ -66,7 +66,7 @@ static kiln_status copy_devices(const program_record *record, const compile_argu
 kiln_status compile_inputs_copy(const program_record *record, const compile_arguments *arguments,
                                 compile_inputs *inputs)
 {
-    *inputs = (compile_inputs){0};
+    *inputs = (compile_inputs){.mode = kilni_floating_point_get()};
     if (arguments->options) {
         inputs->options = strdup(arguments->options);
         if (!inputs->options) {

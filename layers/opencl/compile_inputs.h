@@ -8,6 +8,7 @@
 
 #include <kiln/device.h>
 
+#include "device/floating_point.h"
 #include "device/opencl/includes.h"
 #include "device_keys.h"
 #include "records.h"
@@ -39,6 +40,7 @@ typedef struct compile_inputs {
     kiln_bytes *headers; /* the same codes, with their sizes */
     char *code;          /* the program's own */
     kiln_program_source source;
+    kilni_floating_point mode;   /* of the call, in which it is to be compiled */
     working_directory directory; /* where it is to be compiled; none: anywhere */
 } compile_inputs;
 

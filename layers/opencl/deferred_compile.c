@@ -173,19 +173,22 @@ typedef struct late_compile {
     program_record *record;
 } late_compile;
 
-/* The keys are taken anew: what the driver reads now may differ from what the cache was asked
- * for. */
+/* The keys are made anew: what the driver reads now may differ from what the cache was asked
+ * for. The floating-point mode is that of the call. */
 static void compile_now(void *user)
 {
     const deferred_compile *of = ((const late_compile *)user)->of;
     program_record *record = ((const late_compile *)user)->record;
+    const kilni_floating_point own_mode = kilni_floating_point_get();
     device_keys keys = {0};
+    kilni_floating_point_set(of->inputs.mode);
     int has_keys = compile_inputs_make_keys(&of->inputs, record, &keys, NULL, NULL) == KILN_OK;
     records_hold_at_driver(record);
     if (compile_inputs_compile(&of->inputs, record) != CL_SUCCESS ||
         !(has_keys && compile_inputs_have_keys(&of->inputs, record, &keys))) {
         device_keys_done(&keys);
     }
+    kilni_floating_point_set(own_mode);
     records_end_deferred(record, of, keys);
     records_release_at_driver(record);
 }

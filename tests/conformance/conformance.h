@@ -56,6 +56,7 @@ extern conformance_setting setting;
 typedef struct source_run {
     const char *path;
     const char *options;
+    int rounds_to_zero;       /* while it is built or compiled, the thread does */
     int is_linked;            /* the rest is for that */
     const char *link_options; /* NULL: none */
     const char *header;       /* a file, to be embedded; NULL: none */

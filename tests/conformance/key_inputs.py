@@ -36,6 +36,11 @@ BY_MACRO = """
 __kernel void f(__global int *out) { out[get_global_id(0)] = BASE; }
 """
 
+FOLDS = """
+__kernel void f(__global int *out) { out[get_global_id(0)] = (int)as_long(__builtin_exp(0.7)); }
+"""
+
+ROUNDED = ("--round-to-zero",)
 NOBODY = 65534
 VERSION_OFFSET = 8
 NOT_CACHED = "left out: builds are not cached on this runtime"
@@ -100,6 +105,53 @@ def check_named_variables(bench):
         bench.check(
             counters.get("misses") == missed, "KILN_KEY_ENV with value %s" % value, counters
         )
+    return None
+
+
+def check_floating_point(bench):
+    """The mode in which the calling thread computes: PoCL's compiler folds in it. PoCL's own cache
+    does not tell modes apart, so that each run has a new one."""
+    bench.empty()
+    bench.write("folds.cl", FOLDS)
+    cached = caches(bench)
+    for number, (mode, missed) in enumerate(
+        (((), 1), (ROUNDED, 1), ((), 0), (ROUNDED, 0))
+    ):
+        arguments = ("--source", "folds.cl", *mode)
+        fresh = {"POCL_CACHE_DIR": bench.folder("pocl-%d" % number)}
+        expected = bench.native(*arguments, **fresh)
+        fresh = {"POCL_CACHE_DIR": bench.folder("pocl-under-%d" % number)}
+        counters, run = bench.counters(*arguments, **fresh)
+        run.stderr = ""  # the counters
+        bench.check_same(run, expected, "in mode %s: right results" % (mode,))
+        right = not cached or counters.get("misses") == missed
+        bench.check(right, "in mode %s: %d misses" % (mode, missed), counters)
+
+
+def check_floating_point_of_found_compiles(bench):
+    """A compile that is found, and made after all, is made in the mode of its call."""
+    bench.empty()
+    if not looks_compiles_up(bench):
+        return "left out: compiles are not looked up on this runtime"
+    bench.write("folds.cl", FOLDS)
+    counts = os.path.join(bench.scratch, "counts")
+    for wanted, options in (
+        (["built", "built"], ()),
+        (FOUND, ()),
+        (COMPILED_AFTER_ALL, ("--link-options", "-cl-finite-math-only")),
+    ):
+        write_new(counts)
+        got, _ = outcomes(
+            bench,
+            *("--source", "folds.cl", "--linked", *ROUNDED, *options),
+            OPENCL_LAYERS="%s:%s" % (bench.options.counting, bench.options.layer),
+            COUNTING_LAYER_FILE=counts,
+        )
+        bench.check(got == wanted, "%s: as wanted" % (options,), got)
+        rounded = 0 if got == FOUND else 1
+        counted = read_bytes(counts).decode().split()
+        bench.check("compiles=%d" % rounded in counted, "%s: compiles" % (options,), counted)
+        bench.check("rounded=%d" % rounded in counted, "%s: in its mode" % (options,), counted)
     return None
 
 
@@ -477,17 +529,17 @@ FOUND = ["hit-store", "hit-store"]
 COMPILED_AFTER_ALL = ["hit-store", "passed-through", "built"]
 
 
-def trace_of(bench, *arguments):
+def trace_of(bench, *arguments, **settings):
     """The lines of the trace of one run under the layer; the run as second value."""
     trace = os.path.join(bench.scratch, "trace")
     write_new(trace)
-    run = bench.layered(*arguments, KILN_TRACE=trace)
+    run = bench.layered(*arguments, KILN_TRACE=trace, **settings)
     return read_bytes(trace).decode().splitlines(), run
 
 
-def outcomes(bench, *arguments):
+def outcomes(bench, *arguments, **settings):
     """What it says of each request; the run as second value."""
-    lines, run = trace_of(bench, *arguments)
+    lines, run = trace_of(bench, *arguments, **settings)
     return [line.split(" ")[1] for line in lines], run
 
 
@@ -597,6 +649,8 @@ def write_new(path):
 CHECKS = {
     "variables": check_variables,
     "named-variables": check_named_variables,
+    "floating-point": check_floating_point,
+    "floating-point-of-found-compiles": check_floating_point_of_found_compiles,
     "headers": check_headers,
     "named-folder": check_named_folder,
     "header-maps": check_header_maps,
@@ -626,14 +680,17 @@ def run(options, scratch):
             failed = bench.failed
             left_out = check(bench)
             verdict = "FAILED" if bench.failed > failed else left_out or "right"
-            print("%-16s %s" % (name, verdict), flush=True)
+            print("%-32s %s" % (name, verdict), flush=True)
     return bench.summary()
 
 
 def main():
     parser = runner.parser(__doc__)
+    parser.add_argument("--counting", required=True, help="libcounting_layer.so")
     parser.add_argument("checks", nargs="*", metavar="CHECK", help=", ".join(CHECKS))
-    options = runner.parse(parser, needed=("layer", "kiln"))
+    options = runner.parse(
+        parser, needed=("layer", "kiln"), files=("program", "layer", "kiln", "counting")
+    )
     for name in options.checks:
         if name not in CHECKS:
             parser.error("no such check: " + name)

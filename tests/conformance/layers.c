@@ -12,6 +12,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <fenv.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@
 #define COUNTS(X)                                                                                  \
     X(builds)                                                                                      \
     X(compiles)                                                                                    \
+    X(rounded)                                                                                     \
     X(links)                                                                                       \
     X(sources)                                                                                     \
     X(ils)                                                                                         \
@@ -40,11 +42,20 @@ static counts seen;
 
 #define SEEN(field) __atomic_fetch_add(&seen.field, 1, __ATOMIC_RELAXED)
 
+/* Builds and compiles by a thread that does not round to nearest. */
+static void count_rounding(void)
+{
+    if (fegetround() != FE_TONEAREST) {
+        SEEN(rounded);
+    }
+}
+
 static cl_int CL_API_CALL count_build(cl_program program, cl_uint device_count,
                                       const cl_device_id *devices, const char *options,
                                       void(CL_CALLBACK *notify)(cl_program, void *), void *user)
 {
     SEEN(builds);
+    count_rounding();
     return layer_below.clBuildProgram(program, device_count, devices, options, notify, user);
 }
 
@@ -55,6 +66,7 @@ static cl_int CL_API_CALL count_compile(cl_program program, cl_uint device_count
                                         void(CL_CALLBACK *notify)(cl_program, void *), void *user)
 {
     SEEN(compiles);
+    count_rounding();
     return layer_below.clCompileProgram(program, device_count, devices, options, header_count,
                                         headers, header_names, notify, user);
 }

@@ -108,6 +108,7 @@ static int parse_arguments(int argc, char **argv, request *wanted)
         {"list", no_argument, NULL, 'l'},
         {"source", required_argument, NULL, 's'},
         {"options", required_argument, NULL, 'o'},
+        {"round-to-zero", no_argument, NULL, 'z'},
         {"leave-running", required_argument, NULL, 'r'},
         {"linked", no_argument, NULL, 'L'},
         {"link-options", required_argument, NULL, 'O'},
@@ -159,6 +160,9 @@ static int parse_arguments(int argc, char **argv, request *wanted)
             break;
         case 'C':
             wanted->source.between = optarg;
+            break;
+        case 'z':
+            wanted->source.rounds_to_zero = 1;
             break;
         case 'r':
             wanted->salt = optarg;

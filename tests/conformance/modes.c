@@ -5,6 +5,7 @@
  */
 #include "conformance.h"
 
+#include <fenv.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,6 +60,16 @@ static void move_to(const char *folder)
     }
 }
 
+static void begin_rounding(const source_run *wanted)
+{
+    fesetround(wanted->rounds_to_zero ? FE_TOWARDZERO : FE_TONEAREST);
+}
+
+static void end_rounding(void)
+{
+    fesetround(FE_TONEAREST);
+}
+
 /* P2: what P1 was compiled to, linked. NULL where that failed. */
 static cl_program compile_and_link(const scene *in, cl_program program, const source_run *wanted)
 {
@@ -66,9 +77,11 @@ static cl_program compile_and_link(const scene *in, cl_program program, const so
     cl_program header = header_of(in, wanted->header);
     const char *name = header_name_of(wanted);
     run_command(wanted->before);
+    begin_rounding(wanted);
     status = clCompileProgram(program, 0, NULL, wanted->options, header != NULL ? 1 : 0,
                               header != NULL ? &header : NULL, header != NULL ? &name : NULL, NULL,
                               NULL);
+    end_rounding();
     say_status(status, "compile");
     say_build(program, in->device);
     if (header != NULL) {
@@ -112,7 +125,9 @@ int run_source_file(const source_run *wanted)
             clReleaseProgram(linked);
         }
     } else {
+        begin_rounding(wanted);
         status = build(program, wanted->options);
+        end_rounding();
         say_build(program, in.device);
         status = status == CL_SUCCESS ? run_f(&in, program) : status;
     }

@@ -15,7 +15,9 @@
  *   --unknown          a function that no layer knows is called, before or after
  *   --unknown-before   the compilation
  *   --misuse           calls that NVRTC refuses
- *   --threads N        so many programs at once, each with -DTHREAD=its number
+ *   --round-to-zero    the thread does while NVRTC compiles, the first time
+ *   --threads N        so many programs at once, each with -DTHREAD=half its number; with
+ *   --odd-round-to-zero  those of odd numbers do
  *   --fork             in a child process
  *   --before PATH N    another libnvrtc is opened and closed so often first
  *   --eager PATH       in a constructor of that library (eager.c), while another thread does too
@@ -23,6 +25,7 @@
  *   --late-too PATH    opened after were ended; or then too
  */
 #include <dlfcn.h>
+#include <fenv.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,7 +49,7 @@ typedef struct job {
     int option_count;
     const char *options[LIST_MAX];
     int callback, callback_between, twice, unknown, unknown_before, misuse, threads, fork,
-        before_count;
+        round_to_zero, odd_round_to_zero, before_count;
     const char *before, *eager, *late, *late_too;
 } job;
 
@@ -217,7 +220,10 @@ static void run(FILE *to, const job *j)
     if (j->unknown_before) {
         write_unknown(to, program);
     }
-    fprintf(to, "compile: %d\n", nvrtc.compile(program, j->option_count, j->options));
+    fesetround(j->round_to_zero ? FE_TOWARDZERO : FE_TONEAREST);
+    const int result = nvrtc.compile(program, j->option_count, j->options);
+    fesetround(FE_TONEAREST);
+    fprintf(to, "compile: %d\n", result);
     write_all(to, j, program);
     if (j->unknown) {
         write_unknown(to, program);
@@ -265,6 +271,7 @@ static void run_threads(const job *j)
     static worker workers[THREADS_MAX];
     for (int i = 0; i < j->threads; i++) {
         workers[i].job = *j;
+        workers[i].job.round_to_zero |= j->odd_round_to_zero && i % 2;
         snprintf(workers[i].define, sizeof workers[i].define, "-DTHREAD=%d", i / 2);
         workers[i].job.options[workers[i].job.option_count++] = workers[i].define;
         pthread_create(&workers[i].thread, NULL, work, &workers[i]);
@@ -407,6 +414,8 @@ static void read_arguments(job *j, char **at)
             j->unknown |= is(*at, "--unknown");
             j->unknown_before |= is(*at, "--unknown-before");
             j->misuse |= is(*at, "--misuse");
+            j->round_to_zero |= is(*at, "--round-to-zero");
+            j->odd_round_to_zero |= is(*at, "--odd-round-to-zero");
             j->fork |= is(*at, "--fork");
         }
     }

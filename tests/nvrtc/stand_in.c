@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A libnvrtc for tests of what the real one can't be made to do, or where there is none. Its "PTX"
- * is the source with what it includes, and the options. It can do something that no layer knows
+ * is the source with what it includes and with quotients that it folds ("DIVIDE 1 10"), and the
+ * options. It can do something that no layer knows
  * (nvrtcGetNovelty), sleeps and complains when the source says so, counts what it compiles on the
  * descriptor that STAND_IN_COUNT names, and writes to that of STAND_IN_CHANGES while it compiles.
  */
@@ -124,12 +125,27 @@ static char *find_include(const char *name, int option_count, const char *const 
     return text;
 }
 
+static void divide(const char *operands, FILE *to)
+{
+    double a = 0, b = 1;
+    if (sscanf(operands, "%lf %lf", &a, &b) != 2) {
+        abort();
+    }
+    /* At run time, as the thread rounds then. */
+    const volatile double dividend = a, divisor = b;
+    fprintf(to, "%a\n", dividend / divisor);
+}
+
 static int preprocess(kilni_nvrtc_program p, int option_count, const char *const *options, FILE *to)
 {
     char *lines = strdup(p->source), *rest = lines, *line;
     int missing = 0;
     while ((line = strsep(&rest, "\n")) != NULL) {
         char name[256];
+        if (strncmp(line, "DIVIDE ", 7) == 0) {
+            divide(line + 7, to);
+            continue;
+        }
         if (sscanf(line, "#include \"%255[^\"]\"", name) != 1) {
             fprintf(to, "%s\n", line);
             continue;

@@ -79,6 +79,26 @@ class Ways(StandIn):
         self.assertEqual(
             self.run_program(*arguments, expect=["hit-store", "passed-through"]), plain)
 
+    def test_floating_point_mode(self):
+        folds = self.source("DIVIDE 1 10\n")
+        rounded = [*folds, "--round-to-zero"]
+        plain = self.expect_hit_after(*folds)
+        self.assertNotEqual(self.expect_hit_after(*rounded), plain)
+        self.assertEqual(self.run_program(*folds, expect=["hit-store"]), plain)
+
+    def test_floating_point_modes_of_threads(self):
+        threads = [*self.source("DIVIDE 1 10\n"), "--threads", "4", "--odd-round-to-zero"]
+        plain = self.run_program(*threads, kiln=False)
+        for _ in range(2):
+            self.assertEqual(self.run_program(*threads), plain)
+
+    def test_a_late_compilation_is_in_the_mode_of_its_call(self):
+        arguments = [*self.source("DIVIDE 1 10\n"), "--round-to-zero", "--unknown"]
+        plain = self.run_program(*arguments, kiln=False)
+        self.assertEqual(self.run_program(*arguments, expect=["built"]), plain)
+        self.assertEqual(
+            self.run_program(*arguments, expect=["hit-store", "passed-through"]), plain)
+
     def test_unknown_function_before(self):
         self.expect_pass(*self.source(), "--unknown-before", why="that is not known")
 

@@ -59,6 +59,17 @@ class Outputs(Real):
     def test_callback(self):
         self.expect_pass("--callback", *self.program("-arch=sm_90"), why="callback")
 
+    def test_floating_point_mode(self):
+        """A constant that NVRTC folds as the thread rounds."""
+        folds = ["--source", self.file("folds.cu", "__constant__ double third = 1.0 / 3.0;\n"
+                                       'extern "C" __global__ void k(double *x)\n'
+                                       "{ x[0] = third; x[1] = exp(0.7); x[2] = log(0.7);\n"
+                                       "  x[3] = sin(1.3); x[4] = pow(2.1, 0.3); }")]
+        rounded = [*folds, "--round-to-zero"]
+        plain = self.expect_hit_after(*folds)
+        self.assertNotEqual(self.expect_hit_after(*rounded), plain)
+        self.assertEqual(self.run_program(*folds, expect=["hit-store"]), plain)
+
     def test_time_goes_past(self):
         self.environment["KILN_TRACE"] = os.path.join(self.scratch, "trace")
         for _ in range(2):

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "device/floating_point.h"
 #include "device/opencl/file_identity.h"
 #include "device/variables.h"
 
@@ -240,5 +241,5 @@ kiln_status kilni_nvrtc_add_environment(const char *const *more, kiln_key_builde
         status = kilni_variables_add_to_key(&set, key, error);
         free(set.items);
     }
-    return status;
+    return status == KILN_OK ? kilni_floating_point_add_to_key(key) : status;
 }

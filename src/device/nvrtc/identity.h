@@ -18,7 +18,8 @@
 kiln_status kilni_nvrtc_add_identity(const kilni_nvrtc_functions *nvrtc, kiln_key_builder *key,
                                      kiln_error *error);
 
-/* Appends the variables that steer NVRTC, with their values. Read anew for each compilation.
+/* Appends the variables that steer NVRTC, with their values, and the calling thread's
+ * floating-point mode. Read anew for each compilation.
  *
  * @more  further patterns (KILN_KEY_ENV), NULL-ended; NULL: none
  * Returns KILN_OK; KILN_E_UNSUPPORTED: they add options, which would have to be known;

@@ -120,6 +120,9 @@ static kiln_status add_all(const kilni_opencl_described_build *build, kiln_key_b
         status = add_folder(parts);
     }
     if (status == KILN_OK) {
+        status = kilni_floating_point_add_to_key(parts);
+    }
+    if (status == KILN_OK) {
         status = add_source(build->source, parts);
     }
     if (status == KILN_OK) {
@@ -308,6 +311,15 @@ static kiln_status read_texts(kilni_opencl_request_parts *read)
     return status == KILN_MISS ? KILN_OK : status;
 }
 
+static kiln_status read_mode(kilni_opencl_request_parts *read)
+{
+    kiln_key_part part;
+    read->mode = kilni_floating_point_default();
+    return first_part(read->parts, KILNI_FLOATING_POINT_PART, &part)
+               ? kilni_floating_point_read(part.bytes, part.size, &read->mode)
+               : KILN_OK;
+}
+
 static kiln_status read_all(kilni_opencl_request_parts *read)
 {
     kiln_key_part part;
@@ -320,6 +332,9 @@ static kiln_status read_all(kilni_opencl_request_parts *read)
     }
     if (status == KILN_OK) {
         status = read_texts(read);
+    }
+    if (status == KILN_OK) {
+        status = read_mode(read);
     }
     return status == KILN_OK ? read_source(read) : status;
 }

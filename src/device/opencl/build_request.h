@@ -12,6 +12,7 @@
 #include <kiln/entry.h>
 #include <kiln/key.h>
 
+#include "device/floating_point.h"
 #include "device/opencl/constants.h"
 #include "device/opencl/identity.h"
 
@@ -52,6 +53,7 @@ typedef struct kilni_opencl_request_parts {
     kilni_opencl_constants constants;
     uint64_t *devices; /* the place of each among all devices of its platform */
     size_t device_count;
+    kilni_floating_point mode; /* in which it is to be built */
 } kilni_opencl_request_parts;
 
 /* @ret_parts  [out] to be freed with kilni_opencl_request_parts_done

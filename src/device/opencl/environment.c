@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "build_request.h"
+#include "device/floating_point.h"
 #include "device/variables.h"
 #include "file_content.h"
 #include "identity.h"
@@ -80,7 +81,7 @@ kiln_status kilni_opencl_add_environment(const char *platform_name,
         status = add_named_files(traits, key, error);
     }
     free(set.items);
-    return status;
+    return status == KILN_OK ? kilni_floating_point_add_to_key(key) : status;
 }
 
 /* ---- for a process that repeats a build ---- */

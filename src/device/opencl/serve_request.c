@@ -294,6 +294,10 @@ kiln_status kiln_opencl_serve_request(kiln_store *store, const kiln_entry *reque
     if (status != KILN_OK) {
         return kilni_error_set(error, status, 0, "not a request");
     }
+    /* The key tells of the mode too, and the driver may finish the build when it is asked for a
+     * binary. */
+    const kilni_floating_point own_mode = kilni_floating_point_get();
+    kilni_floating_point_set(s.wanted.mode);
     status = prepare(&s, error);
     if (status == KILN_OK) {
         status = find_devices(&s, error);
@@ -304,6 +308,7 @@ kiln_status kiln_opencl_serve_request(kiln_store *store, const kiln_entry *reque
     if (status == KILN_OK) {
         status = capture_all(&s, error);
     }
+    kilni_floating_point_set(own_mode);
     if (status == KILN_OK) {
         status = store_all(&s, error);
     }

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "device/floating_point.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { TEXT_SIZE = 64 };
+
+/* Of each processor: its words, the bits of them that are the mode, their values in a new process,
+ * and how a mode is written. */
+#if defined(__x86_64__)
+#include <xmmintrin.h>
+
+/* MXCSR: masks, rounding and both ways of flushing. x87: masks, precision and rounding. */
+#define VECTOR_BITS 0xffc0u
+#define VECTOR_DEFAULT 0x1f80u
+#define X87_BITS 0x0f3fu
+#define X87_DEFAULT 0x033fu
+#define FORMAT "MXCSR %04" PRIx32 ", x87 %04" PRIx32
+#define SCAN_FORMAT "MXCSR %" SCNx32 ", x87 %" SCNx32
+
+static uint32_t read_vector(void)
+{
+    return _mm_getcsr();
+}
+
+static void write_vector(uint32_t word)
+{
+    _mm_setcsr(word);
+}
+
+static uint32_t read_x87(void)
+{
+    uint16_t word;
+    __asm__ volatile("fnstcw %0" : "=m"(word));
+    return word;
+}
+
+static void write_x87(uint32_t word)
+{
+    const uint16_t low = (uint16_t)word;
+    __asm__ volatile("fldcw %0" : : "m"(low));
+}
+
+#else
+
+#define X87_BITS 0u
+#define X87_DEFAULT 0u
+
+static uint32_t read_x87(void)
+{
+    return 0;
+}
+
+static void write_x87(uint32_t word)
+{
+    (void)word;
+}
+
+#if defined(__aarch64__)
+
+#define VECTOR_BITS UINT32_MAX
+#define VECTOR_DEFAULT 0u
+#define FORMAT "FPCR %08" PRIx32 " %" PRIx32
+#define SCAN_FORMAT "FPCR %" SCNx32 " %" SCNx32
+
+static uint32_t read_vector(void)
+{
+    uint64_t word;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(word));
+    return (uint32_t)word;
+}
+
+static void write_vector(uint32_t word)
+{
+    __asm__ volatile("msr fpcr, %0" : : "r"((uint64_t)word));
+}
+
+#else
+#include <fenv.h>
+
+/* What C alone can tell. */
+#define VECTOR_BITS UINT32_MAX
+#define VECTOR_DEFAULT ((uint32_t)FE_TONEAREST)
+#define FORMAT "rounding %" PRIx32 " %" PRIx32
+#define SCAN_FORMAT "rounding %" SCNx32 " %" SCNx32
+
+static uint32_t read_vector(void)
+{
+    return (uint32_t)fegetround();
+}
+
+static void write_vector(uint32_t word)
+{
+    fesetround((int)word);
+}
+
+#endif
+#endif
+
+kilni_floating_point kilni_floating_point_default(void)
+{
+    return (kilni_floating_point){.vector = VECTOR_DEFAULT, .x87 = X87_DEFAULT};
+}
+
+bool kilni_floating_point_equals(kilni_floating_point a, kilni_floating_point b)
+{
+    return a.vector == b.vector && a.x87 == b.x87;
+}
+
+kilni_floating_point kilni_floating_point_get(void)
+{
+    return (kilni_floating_point){.vector = read_vector() & VECTOR_BITS,
+                                  .x87 = read_x87() & X87_BITS};
+}
+
+void kilni_floating_point_set(kilni_floating_point mode)
+{
+    write_vector((read_vector() & ~VECTOR_BITS) | mode.vector);
+    write_x87((read_x87() & ~X87_BITS) | mode.x87);
+}
+
+static void write_text(kilni_floating_point mode, char text[TEXT_SIZE])
+{
+    snprintf(text, TEXT_SIZE, FORMAT, mode.vector, mode.x87);
+}
+
+kiln_status kilni_floating_point_add_to_key(kiln_key_builder *key)
+{
+    const kilni_floating_point mode = kilni_floating_point_get();
+    char text[TEXT_SIZE];
+    if (kilni_floating_point_equals(mode, kilni_floating_point_default())) {
+        return KILN_OK;
+    }
+    write_text(mode, text);
+    return kiln_key_builder_add_text(key, KILNI_FLOATING_POINT_PART, text);
+}
+
+/* Only what is written as it would be here is believed: a reserved bit that is set would end the
+ * process. */
+kiln_status kilni_floating_point_read(const void *bytes, uint64_t size,
+                                      kilni_floating_point *ret_mode)
+{
+    char text[TEXT_SIZE] = "", again[TEXT_SIZE];
+    kilni_floating_point mode;
+    if (size >= TEXT_SIZE) {
+        return KILN_E_CORRUPT;
+    }
+    if (size > 0) {
+        memcpy(text, bytes, (size_t)size);
+    }
+    if (sscanf(text, SCAN_FORMAT, &mode.vector, &mode.x87) != 2 || (mode.vector & ~VECTOR_BITS) ||
+        (mode.x87 & ~X87_BITS)) {
+        return KILN_E_CORRUPT;
+    }
+    write_text(mode, again);
+    if (strlen(again) != size || memcmp(again, text, (size_t)size) != 0) {
+        return KILN_E_CORRUPT;
+    }
+    *ret_mode = mode;
+    return KILN_OK;
+}

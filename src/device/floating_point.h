@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The floating-point mode of the calling thread: how it rounds, whether it flushes subnormal
+ * numbers to zero, and which exceptions trap. A compiler folds constants with the processor's own
+ * arithmetic, in the thread that calls it, so that the mode decides what it makes. A program that
+ * is linked with -ffast-math flushes in all its threads.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <kiln/key.h>
+
+/* The name of the key's part. */
+#define KILNI_FLOATING_POINT_PART "cpu.floating_point"
+
+/* Control bits alone: not the flags of exceptions that have been raised, which decide nothing. */
+typedef struct kilni_floating_point {
+    uint32_t vector; /* x86: MXCSR; Arm: FPCR; else the rounding */
+    uint32_t x87;    /* x86: the control word; else 0 */
+} kilni_floating_point;
+
+/* The mode that a process starts in. */
+kilni_floating_point kilni_floating_point_default(void);
+
+bool kilni_floating_point_equals(kilni_floating_point a, kilni_floating_point b);
+
+/* The calling thread's. Sets it, and leaves the flags of raised exceptions as they are. */
+kilni_floating_point kilni_floating_point_get(void);
+void kilni_floating_point_set(kilni_floating_point mode);
+
+/* Appends the calling thread's mode; nothing if it is the default, as it nearly always is. KILN_OK;
+ * KILN_E_NO_MEMORY; KILN_E_TOO_LARGE. */
+kiln_status kilni_floating_point_add_to_key(kiln_key_builder *key);
+
+/* Reads the bytes of such a part. KILN_OK; KILN_E_CORRUPT: they are of another processor's, or
+ * damaged. */
+kiln_status kilni_floating_point_read(const void *bytes, uint64_t size,
+                                      kilni_floating_point *ret_mode);
