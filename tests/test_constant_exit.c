@@ -14,17 +14,6 @@
 #include "support/child.h"
 #include "support/constant_scene.h"
 
-/* Leak checkers can't follow the addresses in a cache's table; LeakSanitizer asks this what not to
- * tell. */
-const char *__lsan_default_suppressions(void);
-
-const char *__lsan_default_suppressions(void)
-{
-    return "leak:exit_without_a_pin\n"
-           "leak:exit_handler_releases_a_pin\n"
-           "leak:exit_with_an_open_ticket\n";
-}
-
 static backend b;
 static kiln_constant_cache *cache;
 static kiln_key *key;

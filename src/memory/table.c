@@ -6,17 +6,24 @@
 
 #include "base/size.h"
 
+/* Defined by LeakSanitizer's library, also within AddressSanitizer's. */
+void __lsan_do_leak_check(void) __attribute__((weak));
+
 /* NULL for want of memory. */
 static kilni_cells *cells_new(size_t count)
 {
+    const bool has_references = __lsan_do_leak_check != NULL;
+    const size_t cell_size = sizeof(kilni_cell) + (has_references ? sizeof(kilni_slot *) : 0);
     size_t size;
-    if (!kilni_size_multiply(count, sizeof(kilni_cell), &size) ||
+    if (!kilni_size_multiply(count, cell_size, &size) ||
         !kilni_size_add(size, sizeof(kilni_cells), &size)) {
         return NULL;
     }
     kilni_cells *cells = calloc(1, size);
     if (cells) {
         cells->mask = count - 1;
+        char *behind = (char *)(cells + 1) + count * sizeof(kilni_cell);
+        cells->references = has_references ? (kilni_slot **)(void *)behind : NULL;
     }
     return cells;
 }
@@ -74,6 +81,13 @@ static uint64_t cell_of(kilni_slot *slot)
     return kilni_cell_tag(kilni_table_hash(slot->key)) | address;
 }
 
+static void refer(kilni_cells *cells, size_t i, kilni_slot *slot)
+{
+    if (cells->references) {
+        cells->references[i] = slot;
+    }
+}
+
 /* Stores a slot in the first cell of its search that is free. True where that was an empty one. */
 static bool put(kilni_cells *cells, kilni_slot *slot)
 {
@@ -82,6 +96,7 @@ static bool put(kilni_cells *cells, kilni_slot *slot)
         i = (i + 1) & cells->mask;
     }
     bool was_empty = load(cells, i) == 0;
+    refer(cells, i, slot);
     /* What the slot holds is written by now; pairs with the acquire load in kilni_table_find. */
     atomic_store_explicit(&cells->cells[i], cell_of(slot), memory_order_release);
     return was_empty;
@@ -154,6 +169,7 @@ void kilni_table_remove(kilni_table *table, const kilni_slot *slot)
     while (kilni_cell_slot(load(cells, i)) != slot) {
         i = (i + 1) & cells->mask;
     }
+    refer(cells, i, NULL);
     atomic_store_explicit(&cells->cells[i], KILNI_CELL_LEFT, memory_order_relaxed);
     table->slot_count--;
     /* Where nothing follows, no search needs to come by: those who are on the way find the end one

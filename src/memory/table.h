@@ -46,6 +46,10 @@ typedef struct kilni_cells {
     struct kilni_cells *next; /* of those that were replaced */
     uint64_t retired_at;      /* likewise */
     size_t mask;              /* their number, a power of two, less 1 */
+    /* In a process with LeakSanitizer: the address of the slot that each cell names, behind the
+     * cells, else NULL. LeakSanitizer reports memory to which it finds no pointer, and a tagged
+     * address is none. Nothing reads them here. */
+    kilni_slot **references;
     kilni_cell cells[];
 } kilni_cells;
 
