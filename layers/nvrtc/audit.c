@@ -13,12 +13,14 @@
 #include "device/nvrtc/freestanding.h"
 #include "device/nvrtc/symbols.h"
 #include "hooks.h"
+#include "restart.h"
 #include "unknown.h"
 
 #define EXPORTED __attribute__((visibility("default")))
 
 EXPORTED unsigned la_version(unsigned version);
 EXPORTED unsigned la_objopen(struct link_map *map, Lmid_t namespace_id, uintptr_t *cookie);
+EXPORTED void la_preinit(uintptr_t *cookie);
 EXPORTED unsigned la_objclose(uintptr_t *cookie);
 
 /* A process has one libnvrtc, or two where packages bring their own. Those that come when all slots
@@ -47,6 +49,9 @@ static char nothing;
 /* The program's C library, which stays, and the one that has the loader's functions in older
  * versions. Written under the loader's lock, before anybody can have got at NVRTC. */
 static const struct link_map *c_library, *dl_library;
+
+/* Whether the objects that the program starts with are there. Written under the loader's lock. */
+static int is_started;
 
 /* As library in a slot. */
 static _Atomic(const nvrtc_hooks *) layer_hooks;
@@ -314,9 +319,23 @@ static void note_c_library(const kilni_symbols *of)
     }
 }
 
+/* Of the program, whose objects the loader is about to load. */
+__attribute__((constructor)) static void note_start(int count, char **arguments, char **environment)
+{
+    (void)count;
+    restart_prepare(arguments, environment);
+}
+
 unsigned la_version(unsigned version)
 {
     return version;
+}
+
+/* All objects that the program starts with are there, and none of it has run yet. */
+void la_preinit(uintptr_t *cookie)
+{
+    (void)cookie;
+    is_started = 1;
 }
 
 /* Returns 0: bindings need not be shown. */
@@ -325,6 +344,9 @@ unsigned la_objopen(struct link_map *map, Lmid_t namespace_id, uintptr_t *cookie
     kilni_symbols of;
     *cookie = (uintptr_t)map;
     if (namespace_id == LM_ID_BASE && kilni_symbols_of(map, &of)) {
+        if (!is_started) {
+            restart_unless_suitable(&of);
+        }
         note_c_library(&of);
         take(map, &of);
     }

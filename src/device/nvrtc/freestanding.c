@@ -30,24 +30,31 @@ const char *kilni_bare_base_name(const char *path)
     return name;
 }
 
-long kilni_bare_protect(void *start, size_t size, int protection)
+long kilni_bare_call(long number, long first, long second, long third, long fourth)
 {
 #if defined(__x86_64__)
     long result;
+    register long r10 __asm__("r10") = fourth;
     __asm__ volatile("syscall"
                      : "=a"(result)
-                     : "0"((long)SYS_mprotect), "D"(start), "S"(size), "d"((long)protection)
+                     : "0"(number), "D"(first), "S"(second), "d"(third), "r"(r10)
                      : "rcx", "r11", "memory");
     return result;
 #elif defined(__aarch64__)
-    register long number __asm__("x8") = SYS_mprotect;
-    register long first __asm__("x0") = (long)start;
-    register long second __asm__("x1") = (long)size;
-    register long third __asm__("x2") = protection;
-    __asm__ volatile("svc 0" : "+r"(first) : "r"(number), "r"(second), "r"(third) : "memory");
-    return first;
+    register long x8 __asm__("x8") = number;
+    register long x0 __asm__("x0") = first;
+    register long x1 __asm__("x1") = second;
+    register long x2 __asm__("x2") = third;
+    register long x3 __asm__("x3") = fourth;
+    __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3) : "memory");
+    return x0;
 #else
-    (void)start, (void)size, (void)protection;
+    (void)number, (void)first, (void)second, (void)third, (void)fourth;
     return -1; /* there is no audit library elsewhere */
 #endif
+}
+
+long kilni_bare_protect(void *start, size_t size, int protection)
+{
+    return kilni_bare_call(SYS_mprotect, (long)start, (long)size, protection, 0);
 }

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "restart.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+
+#include "device/nvrtc/freestanding.h"
+
+/* In LD_AUDIT. */
+static const char own_name[] = "libkiln_nvrtc_audit.so";
+
+/* What glibc sets aside by itself for libraries that are loaded later, and what it adds, at least,
+ * to what is asked for. */
+enum { DEFAULT_SET_ASIDE = 512, ALWAYS_ADDED = 1024 };
+
+/* Written under the loader's lock, as all here. */
+static char **program_arguments, **program_environment;
+static size_t fixed_bytes; /* of thread-local memory, that objects need at a fixed place */
+
+void restart_prepare(char **arguments, char **environment)
+{
+    program_arguments = arguments;
+    program_environment = environment;
+}
+
+/* ---- starting it once more ---- */
+
+/* The entry of a variable, with its value behind the prefix "NAME="; NULL: it is not set. */
+static char **find_variable(const char *prefix)
+{
+    for (char **entry = program_environment; entry && *entry; entry++) {
+        if (kilni_bare_begins_with(*entry, prefix)) {
+            return entry;
+        }
+    }
+    return NULL;
+}
+
+static size_t length_of_item(const char *list)
+{
+    size_t length = 0;
+    while (list[length] && list[length] != ':') {
+        length++;
+    }
+    return length;
+}
+
+static int is_own(const char *item, size_t length)
+{
+    const size_t own = sizeof own_name - 1;
+    return length >= own && (length == own || item[length - own - 1] == '/') &&
+           kilni_bare_begins_with(item + length - own, own_name);
+}
+
+/* Takes this library out of a list. Returns whether it was in it. */
+static int take_own_out(char *list)
+{
+    char *to = list;
+    int was_in_it = 0;
+    for (const char *item = list; *item;) {
+        const size_t length = length_of_item(item);
+        const char *next = item + length + (item[length] == ':');
+        if (is_own(item, length)) {
+            was_in_it = 1;
+        } else if (length > 0) {
+            if (to != list) {
+                *to++ = ':';
+            }
+            for (size_t i = 0; i < length; i++) {
+                *to++ = item[i];
+            }
+        }
+        item = next;
+    }
+    *to = '\0';
+    return was_in_it;
+}
+
+/* Whether the system started the program, which finds the loader by itself then: not if the loader
+ * was started, with the program's name as an argument. The auxiliary vector follows the
+ * environment. */
+static int was_started_by_its_name(void)
+{
+    char **end = program_environment;
+    while (*end) {
+        end++;
+    }
+    for (const ElfW(auxv_t) *item = (const ElfW(auxv_t) *)(const void *)(end + 1);
+         item->a_type != AT_NULL; item++) {
+        if (item->a_type == AT_BASE) {
+            return item->a_un.a_val != 0;
+        }
+    }
+    return 0;
+}
+
+/* Without an audit library the variable must be away: the loader does not care what is in it. */
+static void execute_without(char **variable, const char *path)
+{
+    char *const removed = *variable;
+    for (char **entry = variable; *entry; entry++) {
+        entry[0] = entry[1];
+    }
+    kilni_bare_call(SYS_execve, (long)path, (long)program_arguments, (long)program_environment, 0);
+    char *moved = removed;
+    for (char **entry = variable; moved; entry++) {
+        char *const next = *entry;
+        *entry = moved;
+        moved = next;
+    }
+}
+
+/* Returns if it can't be done: then all goes on as it would have. */
+static void restart(void)
+{
+    static const char prefix[] = "LD_AUDIT=";
+    static char path[4096];
+    char **variable = find_variable(prefix);
+    const long length = kilni_bare_call(SYS_readlinkat, AT_FDCWD, (long)"/proc/self/exe",
+                                        (long)path, sizeof path - 1);
+    if (!variable || length <= 0 || !was_started_by_its_name() ||
+        !take_own_out(*variable + sizeof prefix - 1)) {
+        return;
+    }
+    path[length] = '\0';
+    if ((*variable)[sizeof prefix - 1] == '\0') {
+        execute_without(variable, path);
+    } else {
+        kilni_bare_call(SYS_execve, (long)path, (long)program_arguments, (long)program_environment,
+                        0);
+    }
+}
+
+/* ---- what makes it necessary ---- */
+
+static const ElfW(Dyn) * find_entry(const struct link_map *map, ElfW(Sxword) tag)
+{
+    const ElfW(Dyn) *entry = map->l_ld;
+    while (entry && entry->d_tag != DT_NULL && entry->d_tag != tag) {
+        entry++;
+    }
+    return entry && entry->d_tag == tag ? entry : NULL;
+}
+
+static uint32_t gnu_hash_of(const char *name)
+{
+    uint32_t hash = 5381;
+    for (; *name; name++) {
+        hash = hash * 33 + (unsigned char)*name;
+    }
+    return hash;
+}
+
+/* By the table of hashes: this is done for each object of each program. Objects that have none are
+ * of no compiler that has such a checker. */
+static int defines(const kilni_symbols *of, const char *name)
+{
+    const ElfW(Dyn) *entry = find_entry(of->map, DT_GNU_HASH);
+    if (!entry) {
+        return 0;
+    }
+    const ElfW(Addr) value = entry->d_un.d_ptr;
+    const ElfW(Addr) address = value < of->map->l_addr ? of->map->l_addr + value : value;
+    const uint32_t *table = (const uint32_t *)address; /* NOLINT: where the loader put it */
+    const uint32_t bucket_count = table[0], first = table[1], filter_words = table[2];
+    const uint32_t *buckets = table + 4 + filter_words * (sizeof(ElfW(Addr)) / sizeof(uint32_t));
+    const uint32_t *chains = buckets + bucket_count;
+    const uint32_t hash = gnu_hash_of(name);
+    for (uint32_t i = bucket_count > 0 ? buckets[hash % bucket_count] : 0; i >= first && i > 0;
+         i++) {
+        const char *symbol = kilni_symbols_function(of, i);
+        if ((chains[i - first] | 1u) == (hash | 1u) && symbol && kilni_bare_equal(symbol, name)) {
+            return 1;
+        }
+        if (chains[i - first] & 1u) {
+            return 0;
+        }
+    }
+    return 0;
+}
+
+/* An object's headers come first in it, and it lies where it says; other objects, which old tools
+ * made, are not looked at. */
+static const ElfW(Ehdr) * header_of(const struct link_map *map)
+{
+    enum { PAGE = 4096 };
+    unsigned char unused;
+    const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)map->l_addr; /* NOLINT */
+    return map->l_addr != 0 && map->l_addr % PAGE == 0 &&
+                   kilni_bare_call(SYS_mincore, (long)map->l_addr, PAGE, (long)&unused, 0) == 0 &&
+                   kilni_bare_begins_with((const char *)header->e_ident, ELFMAG)
+               ? header
+               : NULL;
+}
+
+static size_t thread_local_bytes(const struct link_map *map)
+{
+    const ElfW(Ehdr) *header = header_of(map);
+    const ElfW(Phdr) *segments = (const ElfW(Phdr) *)(map->l_addr + header->e_phoff); /* NOLINT */
+    for (size_t i = 0; i < header->e_phnum; i++) {
+        if (segments[i].p_type == PT_TLS) {
+            return segments[i].p_memsz + segments[i].p_align;
+        }
+    }
+    return 0;
+}
+
+static int needs_fixed_place(const struct link_map *map)
+{
+    const ElfW(Dyn) *flags = find_entry(map, DT_FLAGS);
+    return flags && (flags->d_un.d_val & DF_STATIC_TLS) && header_of(map);
+}
+
+/* As GLIBC_TUNABLES has it. */
+static size_t set_aside(void)
+{
+    static const char tunable[] = "glibc.rtld.optional_static_tls=";
+    char **variable = find_variable("GLIBC_TUNABLES=");
+    for (const char *at = variable ? *variable : ""; *at; at++) {
+        if (kilni_bare_begins_with(at, tunable)) {
+            size_t bytes = 0;
+            for (at += sizeof tunable - 1; *at >= '0' && *at <= '9'; at++) {
+                bytes = bytes * 10 + (size_t)(*at - '0');
+            }
+            return bytes;
+        }
+    }
+    return DEFAULT_SET_ASIDE;
+}
+
+void restart_unless_suitable(const kilni_symbols *of)
+{
+    fixed_bytes += needs_fixed_place(of->map) ? thread_local_bytes(of->map) : 0;
+    if (fixed_bytes > set_aside() + ALWAYS_ADDED || defines(of, "__lsan_do_leak_check")) {
+        restart();
+    }
+}
