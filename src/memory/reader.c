@@ -128,13 +128,35 @@ void kilni_reader_after_fork_in_child(void)
     pthread_mutex_unlock(&lock);
 }
 
+/* Each C library of a process (dlmopen brings more) counts its keys from 0, and a thread has one
+ * place for the values of all of them: what one library sets for a key, another reads for its key
+ * of the same number. So this takes a number that others do not come to; libnvrtc alone has 40
+ * keys. All numbers below are in use until it has that one. */
+static bool create_key(void)
+{
+    enum { FAR = 512 };
+    pthread_key_t keys[FAR + 1];
+    size_t count = 0;
+    while (count <= FAR && pthread_key_create(&keys[count], end_thread) == 0 &&
+           keys[count++] < FAR) {
+    }
+    if (count == 0) {
+        return false;
+    }
+    end_of_thread = keys[--count];
+    while (count > 0) {
+        pthread_key_delete(keys[--count]);
+    }
+    return true;
+}
+
 void kilni_reader_begin(void)
 {
     /* A program that is on its way to its first results is not to be held up for look-ups that it
      * may never make. */
     kilni_fence_switch(__libc_single_threaded && kilni_fence_ask());
     pthread_mutex_lock(&lock);
-    serving = pthread_key_create(&end_of_thread, end_thread) == 0;
+    serving = create_key();
     pthread_mutex_unlock(&lock);
 }
 

@@ -20,6 +20,7 @@
  *   --odd-round-to-zero  those of odd numbers do
  *   --fork             in a child process
  *   --before PATH N    another libnvrtc is opened and closed so often first
+ *   --elsewhere PATH   that one too, opened in a namespace of its own, in turn with the first
  *   --eager PATH       in a constructor of that library (eager.c), while another thread does too
  *   --late PATH        only when the process ends, after the libraries that this one (late.c) was
  *   --late-too PATH    opened after were ended; or then too
@@ -50,7 +51,7 @@ typedef struct job {
     const char *options[LIST_MAX];
     int callback, callback_between, twice, unknown, unknown_before, misuse, threads, fork,
         round_to_zero, odd_round_to_zero, before_count;
-    const char *before, *eager, *late, *late_too;
+    const char *before, *elsewhere, *eager, *late, *late_too;
 } job;
 
 typedef int unknown_fn(kilni_nvrtc_program program, size_t *ret_size);
@@ -59,6 +60,13 @@ static kilni_nvrtc_functions nvrtc;
 static unknown_fn *unknown;
 
 /* ---- the library ---- */
+
+static void find_functions(void *handle)
+{
+#define FIND(member, type, exported) nvrtc.member = (type *)dlsym(handle, exported);
+    KILNI_NVRTC_FUNCTIONS(FIND)
+#undef FIND
+}
 
 #ifdef LINKED
 kilni_nvrtc_create_fn nvrtcCreateProgram;
@@ -103,9 +111,7 @@ static void find_nvrtc(const char *library)
         fprintf(stderr, "no libnvrtc: %s\n", library ? dlerror() : "--library is missing");
         exit(2);
     }
-#define FIND(member, type, exported) nvrtc.member = (type *)dlsym(handle, exported);
-    KILNI_NVRTC_FUNCTIONS(FIND)
-#undef FIND
+    find_functions(handle);
     unknown = (unknown_fn *)dlsym(handle, "nvrtcGetNovelty");
 }
 #endif
@@ -328,7 +334,24 @@ static int run_in_child(const job *j)
     return status == 0 ? 0 : 1;
 }
 
-/* ---- others before, and the end ---- */
+/* ---- another one, others before, and the end ---- */
+
+static void run_in_turn(const job *j)
+{
+    const kilni_nvrtc_functions first = nvrtc;
+    void *handle = dlmopen(LM_ID_NEWLM, j->elsewhere, RTLD_NOW | RTLD_LOCAL);
+    if (!handle) {
+        fprintf(stderr, "no libnvrtc elsewhere: %s\n", dlerror());
+        exit(2);
+    }
+    find_functions(handle);
+    const kilni_nvrtc_functions second = nvrtc;
+    for (int i = 0; i < 4; i++) {
+        nvrtc = i % 2 ? second : first;
+        run(stdout, j);
+    }
+    nvrtc = first;
+}
 
 static void open_and_close(const char *path, int count)
 {
@@ -401,6 +424,8 @@ static void read_arguments(job *j, char **at)
         } else if (is(*at, "--before")) {
             j->before = *++at;
             j->before_count = atoi(*++at);
+        } else if (is(*at, "--elsewhere")) {
+            j->elsewhere = *++at;
         } else if (is(*at, "--eager")) {
             j->eager = *++at;
         } else if (is(*at, "--late")) {
@@ -440,7 +465,9 @@ int main(int argc, char **argv)
         run(stdout, &j);
         return run_in_child(&j);
     }
-    if (j.eager) {
+    if (j.elsewhere) {
+        run_in_turn(&j);
+    } else if (j.eager) {
         run_in_constructor(&j);
     } else if (j.threads > 0) {
         run_threads(&j);

@@ -5,8 +5,10 @@
  * options. It can do something that no layer knows
  * (nvrtcGetNovelty), sleeps and complains when the source says so, counts what it compiles on the
  * descriptor that STAND_IN_COUNT names, and writes to that of STAND_IN_CHANGES while it compiles.
+ * As the real one does, it makes keys for values of its threads when it compiles first.
  */
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +19,7 @@
 
 #define EXPORTED __attribute__((visibility("default")))
 
-enum { NAMES_MAX = 16, INVALID_INPUT = 3, CANCELLED = 16 };
+enum { NAMES_MAX = 16, KEYS = 64, INVALID_INPUT = 3, INTERNAL_ERROR = 11, CANCELLED = 16 };
 
 struct kilni_nvrtc_handle {
     char *source, *name;
@@ -197,6 +199,29 @@ static void obey(kilni_nvrtc_program p, FILE *log)
     }
 }
 
+static pthread_key_t keys[KEYS];
+
+static void make_keys(void)
+{
+    for (int i = 0; i < KEYS; i++) {
+        if (pthread_key_create(&keys[i], NULL) != 0) {
+            abort();
+        }
+    }
+}
+
+/* Nobody has set any. */
+static int has_values(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    int found = 0;
+    pthread_once(&once, make_keys);
+    for (int i = 0; i < KEYS; i++) {
+        found |= pthread_getspecific(keys[i]) != NULL;
+    }
+    return found;
+}
+
 int nvrtcCompileProgram(kilni_nvrtc_program p, int option_count, const char *const *options)
 {
     if (!p) {
@@ -207,6 +232,9 @@ int nvrtcCompileProgram(kilni_nvrtc_program p, int option_count, const char *con
     }
     if (p->callback && p->callback(p->payload, NULL)) {
         return CANCELLED;
+    }
+    if (has_values()) {
+        return INTERNAL_ERROR;
     }
     size_t ptx_size, log_size;
     free(p->ptx);

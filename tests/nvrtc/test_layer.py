@@ -42,6 +42,18 @@ class Ways(StandIn):
                               "--expression", "k<int>", "--expression", "&c", "--", "-a", "-b")
         self.assertEqual(self.compile_count(), 2)  # without the layer, and cold
 
+    def test_a_program_that_exports_names_of_ours(self):
+        self.expect_hit_after("--library", self.library, *self.source(SOURCE + "// long\n" * 10000),
+                              program=ARGUMENTS.exporting)
+
+    def test_another_one_in_a_namespace_of_its_own(self):
+        arguments = [*self.source(), "--elsewhere", self.library]
+        plain = self.run_program(*arguments, kiln=False)
+        self.assertEqual(plain.count(b"compile: 0"), 4)
+        for outcome in ("built", "hit-store"):
+            self.assertEqual(self.run_program(*arguments), plain)
+            self.assertEqual(self.last[0][0], outcome)
+
     def test_memory(self):
         plain = self.run_program(*self.source(), "--threads", "1", kiln=False)
         self.assertEqual(self.run_program(*self.source(), "--threads", "1"), plain)

@@ -33,6 +33,16 @@ class Real(layer_case.LayerCase):
                 "--expression", "&factor", "--misuse", "--", INCLUDE, *options]
 
 
+class Namespaces(Real):
+    def test_another_one_in_a_namespace_of_its_own(self):
+        arguments = ["--elsewhere", self.library, *self.program("-arch=sm_90")]
+        plain = self.run_program(*arguments, kiln=False)
+        self.assertEqual(plain.count(b"compile: 0"), 4)
+        for outcome in ("built", "hit-store"):
+            self.assertEqual(self.run_program(*arguments), plain)
+            self.assertEqual(self.last[0][0], outcome)
+
+
 class Outputs(Real):
     def test_every_kind(self):
         for options in (["-arch=sm_90"], ["-arch=compute_90"], ["-arch=sm_90", "-dlto"],
