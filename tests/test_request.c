@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <unistd.h>
@@ -87,6 +88,80 @@ static void test_way_of_entries(void **state)
 static void test_way_of_a_program(void **state)
 {
     check_way(*state, KILNI_KEEP_PROGRAM, 0);
+}
+
+/* ---- a hit in a chain's lower tier, which is put into the one above ---- */
+
+static pthread_t asking;
+static _Atomic int own_writes, others_writes;
+
+static ssize_t counted_write(int file, const void *buffer, size_t size)
+{
+    *(pthread_equal(pthread_self(), asking) ? &own_writes : &others_writes) += 1;
+    return kilni_os_system()->write(file, buffer, size);
+}
+
+static bool has_entry(const char *location, const kiln_key *key)
+{
+    kiln_store *store = NULL;
+    assert_int_equal(kiln_store_open(location, NULL, &store, NULL), KILN_OK);
+    const kiln_status status = kiln_store_contains(store, key);
+    kiln_store_close(&store);
+    return status == KILN_OK;
+}
+
+static void test_a_hit_leaves_the_tiers_above_to_the_writer(void **state)
+{
+    fixture *f = *state;
+    char above[SCRATCH_PATH_SIZE], below[SCRATCH_PATH_SIZE], chain[3 * SCRATCH_PATH_SIZE];
+    snprintf(above, sizeof above, "%s/above", f->directory);
+    snprintf(below, sizeof below, "%s/below", f->directory);
+    snprintf(chain, sizeof chain, "%s|%s", above, below);
+    const kilni_ending endings[] = {KILNI_KEEP_ENTRIES, KILNI_KEEP_PROGRAM};
+    for (size_t i = 0; i < 2; i++) {
+        const kiln_key *key = i == 0 ? f->a : f->b;
+        house at;
+        assert_true(open_house(&at, &f->device, endings[i], below, 0));
+        request(&at, key, NULL, KILNI_FROM_BUILD);
+        close_house(&at);
+
+        kilni_os_table table = *kilni_os_system();
+        table.write = counted_write;
+        asking = pthread_self();
+        own_writes = others_writes = 0;
+        kilni_os_replace(&table);
+        assert_true(open_house(&at, &f->device, endings[i], chain, 0));
+        own_writes = 0; /* of a tag, as the directory was made */
+        request(&at, key, NULL, KILNI_FROM_STORE);
+        assert_int_equal(own_writes, 0);
+        assert_int_equal(kilni_writer_drain(at.writer, DRAIN_NS), KILN_OK);
+        assert_int_equal(own_writes, 0);
+        assert_int_equal(others_writes, 1);
+        assert_int_equal(stat_of(&at).totals.dropped, 0);
+        close_house(&at);
+        kilni_os_replace(NULL);
+        assert_true(has_entry(above, key));
+    }
+}
+
+/* What the device refuses is no good above either. */
+static void test_what_is_refused_is_not_put_above(void **state)
+{
+    fixture *f = *state;
+    char above[SCRATCH_PATH_SIZE], below[SCRATCH_PATH_SIZE], chain[3 * SCRATCH_PATH_SIZE];
+    snprintf(above, sizeof above, "%s/above", f->directory);
+    snprintf(below, sizeof below, "%s/below", f->directory);
+    snprintf(chain, sizeof chain, "%s|%s?readonly=1", above, below);
+    house at;
+    assert_true(open_house(&at, &f->device, KILNI_KEEP_ENTRIES, below, 0));
+    request(&at, f->a, NULL, KILNI_FROM_BUILD);
+    close_house(&at);
+    script(&f->device.load, SCRIPTED_ALWAYS, KILN_E_REFUSED);
+    script(&f->device.capture, SCRIPTED_ALWAYS, KILN_E_UNSUPPORTED);
+    assert_true(open_house(&at, &f->device, KILNI_KEEP_ENTRIES, chain, 0));
+    request(&at, f->a, NULL, KILNI_FROM_BUILD);
+    close_house(&at);
+    assert_false(has_entry(above, f->a));
 }
 
 static void test_saved_time_is_counted(void **state)
@@ -668,6 +743,8 @@ int main(void)
         TEST(test_wrong_arguments),
         TEST(test_way_of_entries),
         TEST(test_way_of_a_program),
+        TEST(test_a_hit_leaves_the_tiers_above_to_the_writer),
+        TEST(test_what_is_refused_is_not_put_above),
         TEST(test_saved_time_is_counted),
         TEST(test_without_store),
         TEST(test_the_last_miss_is_noted),

@@ -15,6 +15,7 @@
 #include <sys/wait.h>
 
 #include "os/os.h"
+#include "store/store.h"
 #include "store/writer.h"
 
 #define FOREVER_NS UINT64_MAX
@@ -209,7 +210,7 @@ static void *do_nothing(void *unused)
     return unused;
 }
 
-/* The first of all tests: no thread was started yet. */
+/* No test before has started a thread. */
 static void test_a_spared_thread(void **state)
 {
     (void)state;
@@ -239,6 +240,52 @@ static void test_a_spared_thread(void **state)
     assert_true(find_thread(status, sizeof status));
     assert_int_equal(scratch_get(store, 2), KILN_OK);
     assert_int_equal(read_statistics().puts, 2);
+}
+
+/* Before any test that starts a thread. */
+static void test_a_fill_waits_for_a_put_or_a_drain(void **state)
+{
+    (void)state;
+    if (!__libc_single_threaded) {
+        skip();
+    }
+    char above[SCRATCH_PATH_SIZE], chain[2 * SCRATCH_PATH_SIZE];
+    snprintf(above, sizeof above, "%s/above", scratch);
+    snprintf(chain, sizeof chain, "%s|%s", above, cache);
+    for (uint64_t i = 1; i < 4; i++) {
+        assert_int_equal(scratch_put(store, i, 1000), KILN_OK);
+    }
+    kiln_store *tiers = NULL;
+    kilni_writer *filler = NULL;
+    assert_int_equal(kiln_store_open(chain, NULL, &tiers, NULL), KILN_OK);
+    assert_int_equal(kilni_writer_new(tiers, QUEUE_BYTES, &filler), KILN_OK);
+    kilni_writer_spare_thread(filler);
+    kiln_store *first = NULL;
+    assert_int_equal(kiln_store_open(above, NULL, &first, NULL), KILN_OK);
+    for (uint64_t i = 1; i < 4; i++) {
+        kiln_key *key = scratch_key(i);
+        kiln_entry *entry = NULL;
+        size_t fill = 0;
+        assert_int_equal(kilni_store_find(tiers, key, false, &entry, &fill), KILN_OK);
+        assert_int_not_equal(fill, 0);
+        kilni_writer_fill(filler, fill, key, entry);
+        assert_int_equal(scratch_get(first, i), KILN_MISS);
+        if (i == 2) {
+            kiln_entry *built = scratch_entry(9, 100);
+            assert_int_equal(kilni_writer_put(filler, built, NULL), KILN_OK);
+            assert_int_equal(scratch_get(first, 9), KILN_OK);
+            assert_int_equal(scratch_get(first, 2), KILN_OK);
+            kiln_entry_release(&built);
+        }
+        kiln_entry_release(&entry);
+        kiln_key_release(&key);
+    }
+    assert_int_equal(kilni_writer_drain(filler, FOREVER_NS), KILN_OK);
+    assert_int_equal(scratch_get(first, 3), KILN_OK);
+    assert_true(has_no_thread());
+    kilni_writer_free(&filler, FOREVER_NS);
+    kiln_store_close(&tiers);
+    kiln_store_close(&first);
 }
 
 static void test_order(void **state)
@@ -746,6 +793,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
+        TEST(test_a_fill_waits_for_a_put_or_a_drain),
         TEST(test_a_spared_thread),
         TEST(test_entries_are_written),
         TEST(test_order),

@@ -28,6 +28,7 @@ typedef struct slot {
     kiln_lease *lease;
     uint64_t known_cost_ns; /* of a build, from an entry that could not be used; 0: not known */
     kiln_status looked;     /* what the store answered last */
+    size_t fill;            /* what its answer left to be done: kilni_store_fill */
 } slot;
 
 typedef struct flight {
@@ -264,9 +265,11 @@ static kiln_status serve_found(flight *f, kilni_source source)
     f->counted.hits_store += source == KILNI_FROM_STORE ? 1 : 0;
     f->counted.saved_ns += build_ns > f->result.load_ns ? build_ns - f->result.load_ns : 0;
     for (size_t i = 0; i < f->slot_count; i++) {
-        if (f->slots[i].ticket) {
-            fulfil(f, &f->slots[i], f->result.load_ns);
+        slot *found = &f->slots[i];
+        if (found->ticket) {
+            fulfil(f, found, f->result.load_ns);
         }
+        kilni_writer_fill(f->context->writer, found->fill, found->key, found->entry);
     }
     return KILN_OK;
 }
@@ -276,10 +279,10 @@ static kiln_status serve_found(flight *f, kilni_source source)
 static void ask_store_for(flight *f, slot *wanted)
 {
     kiln_store *store = f->context->store;
-    const int was_counted =
+    const bool was_counted =
         wanted->looked == KILN_E_CORRUPT || wanted->looked == KILN_E_UNAUTHENTICATED;
-    wanted->looked = was_counted ? kilni_store_get_again(store, wanted->key, &wanted->entry)
-                                 : kiln_store_get(store, wanted->key, &wanted->entry);
+    wanted->looked =
+        kilni_store_find(store, wanted->key, was_counted, &wanted->entry, &wanted->fill);
     /* A plain miss hides no better reason. */
     if (wanted->looked != KILN_OK && (f->result.store == KILN_OK || wanted->looked != KILN_MISS)) {
         f->result.store = wanted->looked;

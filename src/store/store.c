@@ -118,6 +118,14 @@ void kiln_store_close(kiln_store **store)
     *store = NULL;
 }
 
+static void count_if_damaged(kiln_store *store, kiln_status status)
+{
+    if (status == KILN_E_CORRUPT || status == KILN_E_UNAUTHENTICATED) {
+        atomic_fetch_add_explicit(&store->counts.corrupt, 1, memory_order_relaxed);
+        atomic_fetch_add_explicit(&store->uncounted_corrupt, 1, memory_order_relaxed);
+    }
+}
+
 kiln_status kiln_store_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry)
 {
     if (!key || !ret_entry) {
@@ -126,12 +134,31 @@ kiln_status kiln_store_get(kiln_store *store, const kiln_key *key, kiln_entry **
     if (!store) {
         return KILN_MISS;
     }
-    kiln_status status = store->ops->get(store, key, ret_entry);
-    if (status == KILN_E_CORRUPT || status == KILN_E_UNAUTHENTICATED) {
-        atomic_fetch_add_explicit(&store->counts.corrupt, 1, memory_order_relaxed);
-        atomic_fetch_add_explicit(&store->uncounted_corrupt, 1, memory_order_relaxed);
+    const kiln_status status = store->ops->get(store, key, ret_entry);
+    count_if_damaged(store, status);
+    return status;
+}
+
+kiln_status kilni_store_find(kiln_store *store, const kiln_key *key, bool is_again,
+                             kiln_entry **ret_entry, size_t *ret_fill)
+{
+    *ret_fill = 0;
+    if (!store) {
+        return KILN_MISS;
+    }
+    const kiln_status status = store->ops->find ? store->ops->find(store, key, ret_entry, ret_fill)
+                                                : store->ops->get(store, key, ret_entry);
+    if (!is_again) {
+        count_if_damaged(store, status);
     }
     return status;
+}
+
+void kilni_store_fill(kiln_store *store, size_t fill, const kiln_key *key, const kiln_entry *entry)
+{
+    if (fill > 0) {
+        store->ops->fill(store, fill, key, entry);
+    }
 }
 
 static kiln_status put(kiln_store *store, const kiln_entry *entry)

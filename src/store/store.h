@@ -56,6 +56,11 @@ typedef struct kilni_store_options {
 typedef struct kilni_store_ops {
     void (*close)(kiln_store *store);
     kiln_status (*get)(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry);
+    /* As get, but what a hit has to write is left to be done by fill: sets @ret_fill, which is 0
+     * before. Both NULL: a hit has nothing to write. */
+    kiln_status (*find)(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry,
+                        size_t *ret_fill);
+    void (*fill)(kiln_store *store, size_t fill, const kiln_key *key, const kiln_entry *entry);
     kiln_status (*put)(kiln_store *store, const kiln_entry *entry);
     kiln_status (*remove)(kiln_store *store, const kiln_key *key);
     kiln_status (*contains)(kiln_store *store, const kiln_key *key);
@@ -123,6 +128,18 @@ uint32_t kilni_store_capabilities(const kiln_store *store);
 /* As kiln_store_get, for one to whom that answered KILN_E_CORRUPT or KILN_E_UNAUTHENTICATED before:
  * the same entry is not counted twice. */
 kiln_status kilni_store_get_again(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry);
+
+/* As kiln_store_get, or as kilni_store_get_again, for one who has a writer: the caller does not
+ * write what a hit in a chain's lower tier puts into those above it.
+ *
+ * @ret_fill  what is left to be done, for kilni_store_fill; 0: nothing */
+kiln_status kilni_store_find(kiln_store *store, const kiln_key *key, bool is_again,
+                             kiln_entry **ret_entry, size_t *ret_fill);
+
+/* Does what a find has left. A failure does no harm, and is not told. Threads: any.
+ *
+ * @entry  what the find gave for @key */
+void kilni_store_fill(kiln_store *store, size_t fill, const kiln_key *key, const kiln_entry *entry);
 
 /* Keeps a key that was not found as the store's last miss, with the time, where its parameters ask
  * for that and it may be written to. A failure does no harm. */

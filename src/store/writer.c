@@ -34,6 +34,8 @@ typedef struct queue_item {
     struct queue_item *next;
     kiln_entry *entry;
     kiln_lease *lease; /* may be NULL */
+    size_t fill;       /* 0: the entry is to be put */
+    kiln_key *key;     /* of a fill */
     uint64_t bytes;
 } queue_item;
 
@@ -193,6 +195,7 @@ static void free_item(queue_item *item)
 {
     kiln_lease_release(&item->lease);
     kiln_entry_release(&item->entry);
+    kiln_key_release(&item->key);
     free(item);
 }
 
@@ -207,7 +210,9 @@ static void write_first_locked(kilni_writer *writer)
     queue_item *item = writer->first;
     writer->first = item->next;
     begin_work(writer);
-    if (kiln_store_put(writer->store, item->entry) != KILN_OK) {
+    if (item->fill > 0) {
+        kilni_store_fill(writer->store, item->fill, item->key, item->entry);
+    } else if (kiln_store_put(writer->store, item->entry) != KILN_OK) {
         count_dropped(writer, 1);
     }
     uint64_t bytes = item->bytes;
@@ -260,9 +265,9 @@ static void drop_items(kilni_writer *writer, queue_item *first)
     uint64_t count = 0;
     while (first) {
         queue_item *next = first->next;
+        count += first->fill == 0;
         free_item(first);
         first = next;
-        count++;
     }
     if (count > 0) {
         count_dropped(writer, count);
@@ -417,21 +422,53 @@ static void append_locked(kilni_writer *writer, queue_item *item)
     pthread_cond_broadcast(&writer->changed);
 }
 
+static void prepend_locked(kilni_writer *writer, queue_item *item)
+{
+    item->next = writer->first;
+    writer->last = writer->first ? writer->last : item;
+    writer->first = item;
+    writer->queued_bytes += item->bytes;
+}
+
+/* Of a process with one thread. A program that found its entry is not to wait for a fill: so fills
+ * are written beside the next put, for which there was a build, or by a drain. */
+static kiln_status enqueue_alone_locked(kilni_writer *writer, queue_item *item)
+{
+    if (item->fill > 0) {
+        const bool has_room = has_room_locked(writer, item->bytes);
+        if (has_room) {
+            append_locked(writer, item);
+        }
+        return has_room ? KILN_OK : KILN_E_FULL;
+    }
+    prepend_locked(writer, item);
+    do {
+        write_first_locked(writer);
+    } while (writer->first && !writer->is_busy);
+    return KILN_OK;
+}
+
+static kiln_status enqueue_for_thread_locked(kilni_writer *writer, queue_item *item)
+{
+    if (!has_room_locked(writer, item->bytes)) {
+        return KILN_E_FULL;
+    }
+    if (!start_thread_locked(writer)) {
+        return KILN_E_NO_MEMORY;
+    }
+    append_locked(writer, item);
+    return KILN_OK;
+}
+
 static kiln_status enqueue(kilni_writer *writer, queue_item *item)
 {
-    kiln_status status = KILN_OK;
+    if (is_forked(writer)) {
+        return KILN_E_FULL;
+    }
     pthread_mutex_lock(&writers_lock);
     const bool is_alone = writer->spares_thread && !writer->has_thread && __libc_single_threaded;
-    if (!has_room_locked(writer, item->bytes)) {
-        status = KILN_E_FULL;
-    } else if (!is_alone && !start_thread_locked(writer)) {
-        status = KILN_E_NO_MEMORY;
-    } else {
-        append_locked(writer, item);
-    }
-    if (status == KILN_OK && is_alone) {
-        write_first_locked(writer);
-    }
+    const kiln_status status =
+        is_alone ? enqueue_alone_locked(writer, item) : enqueue_for_thread_locked(writer, item);
     pthread_mutex_unlock(&writers_lock);
     return status;
 }
@@ -454,7 +491,7 @@ kiln_status kilni_writer_put(kilni_writer *writer, const kiln_entry *entry, kiln
             .lease = held,
             .bytes = kiln_entry_encoding(entry).size,
         };
-        status = is_forked(writer) ? KILN_E_FULL : enqueue(writer, queued);
+        status = enqueue(writer, queued);
         if (status != KILN_OK) {
             free_item(queued);
         }
@@ -465,6 +502,24 @@ kiln_status kilni_writer_put(kilni_writer *writer, const kiln_entry *entry, kiln
         count_dropped(writer, 1);
     }
     return status;
+}
+
+void kilni_writer_fill(kilni_writer *writer, size_t fill, const kiln_key *key,
+                       const kiln_entry *entry)
+{
+    queue_item *queued = fill > 0 ? malloc(sizeof *queued) : NULL;
+    if (!queued) {
+        return;
+    }
+    *queued = (queue_item){
+        .entry = kiln_entry_retain(entry),
+        .fill = fill,
+        .key = kiln_key_retain(key),
+        .bytes = kiln_entry_encoding(entry).size,
+    };
+    if (enqueue(writer, queued) != KILN_OK) {
+        free_item(queued);
+    }
 }
 
 /* When a time that begins now is over. */
@@ -508,6 +563,8 @@ kiln_status kilni_writer_drain(kilni_writer *writer, uint64_t timeout_ns)
     while (!is_drained_locked(writer, flush) && kilni_clock_ns() < end_ns) {
         if (writer->has_thread || writer->is_busy) {
             wait_until(writer, end_ns);
+        } else if (writer->first) {
+            write_first_locked(writer);
         } else {
             flush_locked(writer);
         }

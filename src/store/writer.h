@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include <kiln/stats.h>
@@ -40,6 +41,14 @@ void kilni_writer_spare_thread(kilni_writer *writer);
  * @lease  may be NULL or point to NULL; set to NULL in any case
  * Returns KILN_OK; KILN_E_FULL or KILN_E_NO_MEMORY: dropped, counted, the lease given back. */
 kiln_status kilni_writer_put(kilni_writer *writer, const kiln_entry *entry, kiln_lease **lease);
+
+/* Queues what kilni_store_find has left to be done. Where the queue is full, or memory runs out, it
+ * is not done, which does no harm and is not counted. Where puts are written by who asks for them
+ * (kilni_writer_spare_thread), it waits for the next one, or for a drain.
+ *
+ * @fill   as kilni_store_find gave it, with @entry for @key; 0: nothing is to be done */
+void kilni_writer_fill(kilni_writer *writer, size_t fill, const kiln_key *key,
+                       const kiln_entry *entry);
 
 /* Adds to the counters. They reach the totals soon after where the thread runs, and otherwise with
  * the next drain. What the store and this writer count themselves is not for the caller to add:

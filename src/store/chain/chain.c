@@ -127,16 +127,14 @@ static bool is_any_filled(const kilni_chain *chain, size_t from)
 
 /* Puts what tier @from had into those above it, as a directory keeps it: plain, and under the whole
  * key. A failure does no harm. */
-static void fill_above(kilni_chain *chain, size_t from, const kiln_key *key,
-                       const kiln_entry *entry)
+static void chain_fill(kiln_store *store, size_t from, const kiln_key *key, const kiln_entry *entry)
 {
+    kilni_chain *chain = chain_of(store);
     kiln_entry *plain = NULL;
-    if (!is_any_filled(chain, from) || kilni_store_is_request(key) ||
-        kilni_entry_with_key(entry, key, &plain) != KILN_OK) {
-        return;
+    if (kilni_entry_with_key(entry, key, &plain) == KILN_OK) {
+        put_into(chain, from, &chain->tiers[from], plain);
+        kiln_entry_release(&plain);
     }
-    put_into(chain, from, &chain->tiers[from], plain);
-    kiln_entry_release(&plain);
 }
 
 /* ---- looking up ---- */
@@ -148,7 +146,9 @@ static void count_damaged(kilni_chain *chain, uint64_t count)
     atomic_fetch_add_explicit(&chain->store.uncounted_corrupt, count, memory_order_relaxed);
 }
 
-static kiln_status chain_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry)
+/* What is left to be done is the number of the tier that had the entry, where one above gets it. */
+static kiln_status chain_find(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry,
+                              size_t *ret_fill)
 {
     kilni_chain *chain = chain_of(store);
     kiln_status result = KILN_E_IO;
@@ -163,7 +163,7 @@ static kiln_status chain_get(kiln_store *store, const kiln_key *key, kiln_entry 
             kilni_tier_note(&chain->tiers[i], kilni_store_get_again(tier, key, &entry));
         if (status == KILN_OK) {
             count_damaged(chain, damaged);
-            fill_above(chain, i, key, entry);
+            *ret_fill = is_any_filled(chain, i) && !kilni_store_is_request(key) ? i : 0;
             *ret_entry = entry;
             return KILN_OK;
         }
@@ -174,6 +174,17 @@ static kiln_status chain_get(kiln_store *store, const kiln_key *key, kiln_entry 
         result = graver(status, result);
     }
     return result;
+}
+
+/* Who has no writer fills at once. */
+static kiln_status chain_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry)
+{
+    size_t fill = 0;
+    const kiln_status status = chain_find(store, key, ret_entry, &fill);
+    if (status == KILN_OK && fill > 0) {
+        chain_fill(store, fill, key, *ret_entry);
+    }
+    return status;
 }
 
 static kiln_status chain_contains(kiln_store *store, const kiln_key *key)
@@ -425,6 +436,8 @@ static void chain_close(kiln_store *store)
 static const kilni_store_ops chain_ops = {
     .close = chain_close,
     .get = chain_get,
+    .find = chain_find,
+    .fill = chain_fill,
     .put = chain_put,
     .remove = chain_remove,
     .contains = chain_contains,
