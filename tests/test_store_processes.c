@@ -5,8 +5,11 @@
 #include "support/store_scene.h"
 
 #include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #include "os/os.h"
 #include "store/lock.h"
@@ -261,6 +264,130 @@ static void test_a_child_forgets_where_locks_were(void **state)
     kiln_store_close(&store);
 }
 
+/* ---- a fork while a file server does not answer ---- */
+
+enum { AT_OPEN, AT_UNLOCK };
+
+/* The call that does not return before the process has forked. */
+static struct {
+    uint64_t where;
+    sem_t is_reached, may_go_on;
+    bool is_open; /* it holds nobody up any more */
+    bool gave_up; /* fork waited for it */
+} gate;
+
+static void wait_at_gate(void)
+{
+    struct timespec end;
+    if (gate.is_open) {
+        return;
+    }
+    gate.is_open = true;
+    sem_post(&gate.is_reached);
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += 20; /* of the failing case alone */
+    while (sem_timedwait(&gate.may_go_on, &end) != 0 && !gate.gave_up) {
+        gate.gave_up = errno == ETIMEDOUT;
+    }
+}
+
+/* The file is open already when the process forks. */
+static int gated_openat(int directory, const char *path, int flags, mode_t mode)
+{
+    const int file = kilni_os_system()->openat(directory, path, flags, mode);
+    if (gate.where == AT_OPEN && strcmp(path, "lease") == 0 && file >= 0) {
+        wait_at_gate();
+    }
+    return file;
+}
+
+static int gated_lock(int file, short type, off_t offset, off_t size)
+{
+    if (gate.where == AT_UNLOCK && type == F_UNLCK) {
+        wait_at_gate();
+    }
+    return kilni_os_system()->lock(file, type, offset, size);
+}
+
+static void *take_a_lease(void *store)
+{
+    kiln_key *key = scratch_key(1);
+    kiln_lease *lease = NULL;
+    const kiln_status status = kiln_store_lease(store, key, 0, &lease);
+    if (gate.where == AT_UNLOCK) {
+        kiln_lease_release(&lease);
+    }
+    kiln_key_release(&key);
+    return status == KILN_OK ? store : NULL;
+}
+
+/* Forks while a thread is at the gate, and lives on with the lease, or without. So does the child,
+ * until it is told. */
+static int fork_beside_gate(uint64_t where)
+{
+    kilni_os_table table = *kilni_os_system();
+    table.openat = gated_openat;
+    table.lock = gated_lock;
+    gate.where = where;
+    kiln_store *store = open_store(0);
+    pthread_t thread;
+    kilni_os_replace(&table);
+    if (!store || sem_init(&gate.is_reached, 0, 0) != 0 || sem_init(&gate.may_go_on, 0, 0) != 0 ||
+        pthread_create(&thread, NULL, take_a_lease, store) != 0) {
+        return tell('?');
+    }
+    while (sem_wait(&gate.is_reached) != 0) {
+    }
+    const pid_t child = fork();
+    if (child == 0) {
+        close(line.tell[1]);
+        _exit(wait_to_be_told());
+    }
+    sem_post(&gate.may_go_on);
+    void *has_taken = NULL;
+    pthread_join(thread, &has_taken);
+    tell(child > 0 && has_taken && !gate.gave_up ? '!' : '?');
+    for (;;) {
+        pause();
+    }
+}
+
+static void check_fork_beside(uint64_t where)
+{
+    make_line();
+    kiln_store *store = open_store(0);
+    kiln_key *key = scratch_key(1);
+    kiln_lease *lease = NULL;
+    assert_int_equal(kiln_store_lease(store, key, 0, &lease), KILN_OK); /* makes the file */
+    kiln_lease_release(&lease);
+    const pid_t parent = start_process(fork_beside_gate, where);
+    char byte = 0;
+    assert_int_equal(read(line.told[0], &byte, 1), 1);
+    const kiln_status beside = kiln_store_lease(store, key, 0, &lease);
+    kiln_lease_release(&lease);
+    kill(parent, SIGKILL);
+    wait_for(parent);
+    const kiln_status after = kiln_store_lease(store, key, 0, &lease);
+    kiln_lease_release(&lease);
+    assert_int_equal(write(line.tell[1], "!", 1), 1);
+    close_line();
+    kiln_key_release(&key);
+    kiln_store_close(&store);
+    assert_int_equal(byte, '!');
+    assert_int_equal(beside, where == AT_OPEN ? KILN_BUSY : KILN_OK);
+    assert_int_equal(after, KILN_OK);
+}
+
+static void test_a_fork_does_not_wait_for_a_file_server(void **state)
+{
+    (void)state;
+#ifdef __SANITIZE_THREAD__
+    skip(); /* it allows no thread in a child of a process that has some, as it itself has */
+#endif
+    check_fork_beside(AT_OPEN);
+    check_fork_beside(AT_UNLOCK);
+}
+
 /* ---- counters ---- */
 
 #define ACCOUNTS 200
@@ -329,6 +456,7 @@ int main(int argc, char **argv)
         TEST(test_a_forked_child_keeps_no_lease),
         TEST(test_a_child_frees_nothing_of_its_parents),
         TEST(test_a_child_forgets_where_locks_were),
+        TEST(test_a_fork_does_not_wait_for_a_file_server),
         TEST(test_counters_add_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,13 +16,18 @@ kiln_status kilni_owned_file_take(int file, kilni_owned_file *ret_owned)
     if (kilni_os()->fstat(file, &stat) != 0) {
         return KILN_E_IO;
     }
-    const int moved = kilni_os()->duplicate(file, OUT_OF_THE_WAY);
-    if (moved >= 0) {
-        kilni_os()->close(file);
-    }
-    *ret_owned = (kilni_owned_file){
-        .file = moved >= 0 ? moved : file, .device = stat.st_dev, .inode = stat.st_ino};
+    *ret_owned = (kilni_owned_file){.file = file, .device = stat.st_dev, .inode = stat.st_ino};
+    kilni_owned_file_move_away(ret_owned);
     return KILN_OK;
+}
+
+void kilni_owned_file_move_away(kilni_owned_file *owned)
+{
+    const int moved = kilni_os()->duplicate(owned->file, OUT_OF_THE_WAY);
+    if (moved >= 0) {
+        kilni_os()->close(owned->file);
+        owned->file = moved;
+    }
 }
 
 kiln_status kilni_owned_file_put_over(const kilni_owned_file *owned, int file,

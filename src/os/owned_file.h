@@ -21,6 +21,9 @@ typedef struct kilni_owned_file {
  * application, which gets the lowest free numbers. KILN_OK; KILN_E_IO: it is no descriptor. */
 kiln_status kilni_owned_file_take(int file, kilni_owned_file *ret_owned);
 
+/* The move alone, of one whose device and inode are known. Where there is no room it stays. */
+void kilni_owned_file_move_away(kilni_owned_file *owned);
+
 /* Puts another descriptor, which is taken over, in the place of one: under the same number, so that
  * who uses that meanwhile meets the old file or the new one. Where the number is not ours any more,
  * as kilni_owned_file_take. KILN_OK; KILN_E_IO: @file is still the caller's. */

@@ -14,14 +14,19 @@
 #define FIRST_SLEEP_NS 100000u
 #define LONGEST_SLEEP_NS 50000000u
 
-/* Guards the list of all open locks. Held while one is opened or closed too, so that a forked child
- * finds every copy in the list. Taken before fork and let go after it on both sides. */
+/* So often a file is opened anew since the process forked meanwhile. */
+#define OPEN_TRIES 16
+
+/* Guards what follows. Taken before fork and let go after it on both sides, and never held over a
+ * system call: a file server that does not answer must not hold up the application's fork. */
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
-static kilni_lock *first_lock;
+static kilni_lock *first_lock; /* of all that are open */
+static unsigned fork_count;
 
 static void before_fork(void)
 {
     pthread_mutex_lock(&list_lock);
+    fork_count++;
 }
 
 static void after_fork_in_parent(void)
@@ -46,30 +51,47 @@ static void watch_forks(void)
     pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
 }
 
-static void enlist(kilni_lock *lock)
+static unsigned count_forks(void)
 {
-    lock->is_listed = true;
-    lock->previous = NULL;
-    lock->next = first_lock;
-    if (first_lock) {
-        first_lock->previous = lock;
+    pthread_mutex_lock(&list_lock);
+    const unsigned count = fork_count;
+    pthread_mutex_unlock(&list_lock);
+    return count;
+}
+
+/* Whether no child has a copy that it does not find in the list. */
+static bool enlist(kilni_lock *lock, unsigned forks_before)
+{
+    pthread_mutex_lock(&list_lock);
+    lock->is_listed = fork_count == forks_before;
+    if (lock->is_listed) {
+        lock->previous = NULL;
+        lock->next = first_lock;
+        if (first_lock) {
+            first_lock->previous = lock;
+        }
+        first_lock = lock;
     }
-    first_lock = lock;
+    const bool is_listed = lock->is_listed;
+    pthread_mutex_unlock(&list_lock);
+    return is_listed;
 }
 
 static void unlist(kilni_lock *lock)
 {
-    if (!lock->is_listed) {
-        return;
+    pthread_mutex_lock(&list_lock);
+    if (lock->is_listed) {
+        if (lock->previous) {
+            lock->previous->next = lock->next;
+        } else {
+            first_lock = lock->next;
+        }
+        if (lock->next) {
+            lock->next->previous = lock->previous;
+        }
+        lock->is_listed = false;
     }
-    if (lock->previous) {
-        lock->previous->next = lock->next;
-    } else {
-        first_lock = lock->next;
-    }
-    if (lock->next) {
-        lock->next->previous = lock->previous;
-    }
+    pthread_mutex_unlock(&list_lock);
 }
 
 static bool is_trusted(const struct stat *stat, bool only_read)
@@ -79,40 +101,72 @@ static bool is_trusted(const struct stat *stat, bool only_read)
            (owner == kilni_os()->geteuid() || (only_read && owner == 0));
 }
 
-/* Opens, trusts and enlists a lock's file, with the list's lock held: a fork meanwhile would leave
- * the child a copy that it doesn't know. */
-static kiln_status open_locked(int directory, const char *path, int flags, kilni_lock *ret_lock)
+/* Opens and trusts a lock's file. */
+static kiln_status open_trusted(int directory, const char *path, int flags, int *ret_file,
+                                struct stat *ret_stat)
 {
     const int file = kilni_file_open_or_make(directory, path, flags);
     if (file < 0) {
         return kilni_status_from_errno(errno);
     }
-    struct stat stat;
     kiln_status status = KILN_OK;
-    if (kilni_os()->fstat(file, &stat) != 0) {
+    if (kilni_os()->fstat(file, ret_stat) != 0) {
         status = KILN_E_IO;
-    } else if (!is_trusted(&stat, !(flags & O_RDWR))) {
+    } else if (!is_trusted(ret_stat, !(flags & O_RDWR))) {
         status = KILN_E_DENIED;
-    }
-    if (status == KILN_OK) {
-        status = kilni_owned_file_take(file, &ret_lock->held);
     }
     if (status != KILN_OK) {
         kilni_os()->close(file);
         return status;
     }
-    enlist(ret_lock);
+    *ret_file = file;
     return KILN_OK;
+}
+
+/* Nothing is locked yet, so that a copy of this descriptor that a child may have does no harm once
+ * this process has closed its own, and locks another. */
+static kiln_status open_and_enlist(int directory, const char *path, int flags, bool is_brief,
+                                   kilni_lock *ret_lock, struct stat *ret_stat)
+{
+    for (int i = 0; i < OPEN_TRIES; i++) {
+        const unsigned forks_before = count_forks();
+        int file = -1;
+        kiln_status status = open_trusted(directory, path, flags, &file, ret_stat);
+        if (status != KILN_OK) {
+            return status;
+        }
+        ret_lock->is_brief = is_brief;
+        ret_lock->held =
+            (kilni_owned_file){.file = file, .device = ret_stat->st_dev, .inode = ret_stat->st_ino};
+        if (!is_brief) {
+            kilni_owned_file_move_away(&ret_lock->held);
+        }
+        if (enlist(ret_lock, forks_before)) {
+            return KILN_OK;
+        }
+        kilni_os()->close(ret_lock->held.file);
+    }
+    return KILN_E_IO;
+}
+
+static kiln_status open_lock(int directory, const char *path, int flags, bool is_brief,
+                             kilni_lock *ret_lock, struct stat *ret_stat)
+{
+    static pthread_once_t watching = PTHREAD_ONCE_INIT;
+    struct stat stat;
+    pthread_once(&watching, watch_forks);
+    return open_and_enlist(directory, path, flags, is_brief, ret_lock, ret_stat ? ret_stat : &stat);
 }
 
 kiln_status kilni_lock_open(int directory, const char *path, int flags, kilni_lock *ret_lock)
 {
-    static pthread_once_t watching = PTHREAD_ONCE_INIT;
-    pthread_once(&watching, watch_forks);
-    pthread_mutex_lock(&list_lock);
-    const kiln_status status = open_locked(directory, path, flags, ret_lock);
-    pthread_mutex_unlock(&list_lock);
-    return status;
+    return open_lock(directory, path, flags, false, ret_lock, NULL);
+}
+
+kiln_status kilni_lock_open_briefly(int directory, const char *path, int flags,
+                                    kilni_lock *ret_lock, struct stat *ret_stat)
+{
+    return open_lock(directory, path, flags, true, ret_lock, ret_stat);
 }
 
 static kiln_status try_lock(int file, short type, off_t first, off_t count)
@@ -161,13 +215,17 @@ kiln_status kilni_lock_take(kilni_lock *lock, short type, off_t first, off_t cou
 
 void kilni_lock_close(kilni_lock *lock)
 {
-    pthread_mutex_lock(&list_lock);
-    if (kilni_owned_file_is_intact(&lock->held)) {
+    const bool is_ours =
+        lock->is_brief ? lock->held.file >= 0 : kilni_owned_file_is_intact(&lock->held);
+    const int file = is_ours ? lock->held.file : -1;
+    if (is_ours) {
         /* Closing alone frees nothing where a child that ran no fork handler has a copy. */
-        kilni_os()->lock(lock->held.file, F_UNLCK, 0, 0);
-        kilni_os()->close(lock->held.file);
+        kilni_os()->lock(file, F_UNLCK, 0, 0);
     }
-    lock->held.file = -1;
+    /* A child that is forked from here on may keep a copy, of what is not locked any more. */
     unlist(lock);
-    pthread_mutex_unlock(&list_lock);
+    lock->held.file = -1;
+    if (is_ours) {
+        kilni_os()->close(file);
+    }
 }

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include <kiln/status.h>
@@ -18,6 +19,7 @@
 typedef struct kilni_lock {
     kilni_owned_file held; /* none in a forked child */
     bool is_listed;        /* nor is it there */
+    bool is_brief;
     struct kilni_lock *previous, *next;
 } kilni_lock;
 
@@ -29,6 +31,13 @@ typedef struct kilni_lock {
  * Returns KILN_OK; KILN_MISS; KILN_E_DENIED; KILN_E_READONLY; KILN_E_FULL; KILN_E_IO;
  * KILN_E_NO_MEMORY. */
 kiln_status kilni_lock_open(int directory, const char *path, int flags, kilni_lock *ret_lock);
+
+/* The same for what the same call closes again: the descriptor is neither moved out of the
+ * application's way nor checked before it is closed.
+ *
+ * @ret_stat  of the file, as it was opened; may be NULL */
+kiln_status kilni_lock_open_briefly(int directory, const char *path, int flags,
+                                    kilni_lock *ret_lock, struct stat *ret_stat);
 
 /* Locks a range, asleep between tries.
  *

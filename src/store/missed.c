@@ -121,7 +121,7 @@ static kiln_status replace_content(int file, kiln_bytes bytes)
 kiln_status kilni_missed_write(int directory, const char *path, const kiln_entry *entry)
 {
     kilni_lock lock;
-    kiln_status status = kilni_lock_open(directory, path, O_RDWR | O_CREAT, &lock);
+    kiln_status status = kilni_lock_open_briefly(directory, path, O_RDWR | O_CREAT, &lock, NULL);
     if (status != KILN_OK) {
         return status;
     }
@@ -156,7 +156,7 @@ kiln_status kilni_missed_read(int directory, const char *path, const kilni_entry
                               kiln_entry **ret_entry)
 {
     kilni_lock lock;
-    kiln_status status = kilni_lock_open(directory, path, O_RDONLY, &lock);
+    kiln_status status = kilni_lock_open_briefly(directory, path, O_RDONLY, &lock, NULL);
     if (status != KILN_OK) {
         return status;
     }

@@ -177,7 +177,7 @@ static bool is_leftover(const kilni_dir_found *found)
         return false;
     }
     kilni_lock lock;
-    if (kilni_lock_open(found->directory, found->name, O_RDONLY, &lock) != KILN_OK) {
+    if (kilni_lock_open_briefly(found->directory, found->name, O_RDONLY, &lock, NULL) != KILN_OK) {
         return false;
     }
     kiln_status status = kilni_lock_take(&lock, F_RDLCK, 0, 0, 0);
