@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Decodes any bytes as the results of an entry of NVRTC's, looks its files up, and reads all that
- * they give. The first byte says how many of those behind it are the payload. The entry around them
- * is sound: its checksum is not what is tried here.
+ * Decodes any bytes as the results of an entry of NVRTC's, looks its files up, folds its constants
+ * again, and reads all that they give. The first byte says how many of those behind it are the
+ * payload. The entry around them is sound: its checksum is not what is tried here.
  */
+#include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/nvrtc/folds.h"
 #include "device/nvrtc/outputs.h"
 #include "device/nvrtc/reads.h"
 #include "device/nvrtc/results.h"
@@ -77,8 +79,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                   (kiln_bytes){data + head, payload});
     kilni_nvrtc_results results;
     unsigned sum = 0;
+    kilni_nvrtc_math_set_function(KILNI_NVRTC_MATH_exp, (void *)exp);
+    kilni_nvrtc_math_set_function(KILNI_NVRTC_MATH_pow, (void *)pow);
     if (entry && kilni_nvrtc_results_decode(entry, &results) == KILN_OK) {
         for (size_t i = 0; i < results.count; i++) {
+            kilni_nvrtc_folds_hold(results.items[i].folds, NULL);
             kilni_nvrtc_reads_hold(results.items[i].reads, "/a/k.cu", NULL);
             kilni_nvrtc_reads_each(results.items[i].reads, add_read, &sum);
             sum += read_outputs(&results.items[i]);

@@ -678,9 +678,14 @@ static void test_damaged_outputs(void **state)
 
 /* ---- results ---- */
 
+static const unsigned char no_folds[4];
+
+/* One function, which nobody knows, and nothing that it was asked. */
+static const unsigned char unknown_folds[] = {1, 0, 0, 0, 1, 0, 0, 0, 'f', 0, 0, 0, 0, 0};
+
 /* The entry of a result of a.h saying so, whose code says it too, and of those of an earlier one.
  */
-static kiln_entry *entry_after(const kiln_entry *earlier, const char *content)
+static kiln_entry *entry_of_folds(const kiln_entry *earlier, const char *content, kiln_bytes folds)
 {
     kilni_text answers_text = {0}, payload = {0};
     write_file("a.h", content);
@@ -691,6 +696,7 @@ static kiln_entry *entry_after(const kiln_entry *earlier, const char *content)
     answers.cubin_size = strlen(content);
     taken outputs = take(NULL, false);
     const kilni_nvrtc_stored made = {.reads = {reads.bytes, reads.length},
+                                     .folds = folds,
                                      .outputs = {outputs.encoded.bytes, outputs.encoded.length},
                                      .code = {outputs.code.bytes, outputs.code.length}};
     assert_int_equal(kilni_nvrtc_results_encode(&made, earlier, &answers_text, &payload), KILN_OK);
@@ -701,6 +707,11 @@ static kiln_entry *entry_after(const kiln_entry *earlier, const char *content)
     kilni_text_done(&answers_text);
     kilni_text_done(&payload);
     return entry;
+}
+
+static kiln_entry *entry_after(const kiln_entry *earlier, const char *content)
+{
+    return entry_of_folds(earlier, content, (kiln_bytes){no_folds, sizeof no_folds});
 }
 
 /* Two results: of a.h saying "one", and of its saying "two". */
@@ -730,6 +741,56 @@ static void test_results(void **state)
     const char *changed = NULL;
     assert_int_equal(kilni_nvrtc_results_find(entry, NULL, &found, &changed), KILN_MISS);
     assert_string_equal(changed, "a.h");
+    kiln_entry_release(&entry);
+}
+
+/* Of the same files, but of functions that this process does not have. */
+static void test_results_of_other_functions(void **state)
+{
+    (void)state;
+    const kiln_bytes folds = {unknown_folds, sizeof unknown_folds};
+    const char *changed = NULL;
+    answers.log = "";
+    answers.ptx = "ptx";
+    answers.cubin_result = 0;
+    kilni_nvrtc_stored found;
+    kiln_entry *other = entry_of_folds(NULL, "one", folds);
+    assert_int_equal(kilni_nvrtc_results_find(other, NULL, &found, &changed), KILN_MISS);
+    assert_string_equal(changed, "f");
+    kiln_entry *both = entry_after(other, "one");
+    assert_bytes(kiln_entry_payload(both), "oneone", 6);
+    assert_int_equal(kilni_nvrtc_results_find(both, NULL, &found, NULL), KILN_OK);
+    assert_int_equal(found.folds.size, sizeof no_folds);
+    kiln_entry *again = entry_of_folds(both, "one", folds);
+    assert_bytes(kiln_entry_payload(again), "oneone", 6);
+    assert_int_equal(kilni_nvrtc_results_find(again, NULL, &found, NULL), KILN_OK);
+    kiln_entry_release(&other);
+    kiln_entry_release(&both);
+    kiln_entry_release(&again);
+}
+
+/* Entries of the first version don't say what was folded. They are no errors: a result takes their
+ * place. */
+static void test_results_without_folds(void **state)
+{
+    (void)state;
+    static const unsigned char first_version[] = {1, 0, 0, 0, 1, 0, 0, 0};
+    const char *changed = "untouched";
+    kilni_nvrtc_results results;
+    kilni_nvrtc_stored found;
+    told t = {.count = 0};
+    answers.log = "";
+    answers.ptx = "ptx";
+    answers.cubin_result = 0;
+    kiln_entry *old =
+        new_entry((kiln_bytes){first_version, sizeof first_version}, (kiln_bytes){"code", 4});
+    assert_int_equal(kilni_nvrtc_results_decode(old, &results), KILN_E_UNSUPPORTED);
+    assert_int_equal(kilni_nvrtc_results_find(old, NULL, &found, &changed), KILN_MISS);
+    assert_string_equal(changed, "untouched");
+    assert_int_equal(kiln_nvrtc_each_read(old, 0, tell, &t), KILN_E_UNSUPPORTED);
+    kiln_entry *entry = entry_after(old, "one");
+    assert_bytes(kiln_entry_payload(entry), "one", 3);
+    kiln_entry_release(&old);
     kiln_entry_release(&entry);
 }
 
@@ -1036,6 +1097,8 @@ int main(void)
         cmocka_unit_test(test_made_up_outputs),
         cmocka_unit_test(test_damaged_outputs),
         IN_SCRATCH(test_results),
+        IN_SCRATCH(test_results_of_other_functions),
+        IN_SCRATCH(test_results_without_folds),
         IN_SCRATCH(test_results_of_earlier_entries),
         IN_SCRATCH(test_results_are_told),
         IN_SCRATCH(test_damaged_results),

@@ -332,6 +332,42 @@ static void test_time_in_files(void **state)
     kiln_nvrtc_device_free(&device);
 }
 
+/* Folds exp(0.7), in the stand-in's words and in CUDA's. */
+#define FOLDING                                                                                    \
+    "#if 0\nFOLD exp 0.7\n#endif\n"                                                                \
+    "extern \"C\" __global__ void k(double *x) { *x = exp(0.7); }\n"
+
+/* A result is not loaded where this process would fold otherwise than the one that made it. */
+static void test_entries_of_other_functions(void **state)
+{
+    (void)state;
+    kiln_nvrtc_device *device = new_device();
+    const kiln_device_ops *ops = kiln_nvrtc_ops();
+    const kiln_program_source source = source_of(FOLDING, NULL);
+    const double argument = 0.7;
+    kiln_capture captured = {0};
+    void *program = NULL, *found = NULL;
+    char *log = NULL;
+    assert_int_equal(ops->build(device, &source, &program, &log), KILN_OK);
+    assert_int_equal(ops->capture(device, program, &captured), KILN_OK);
+    ops->release_program(device, program);
+    unsigned char *result =
+        memmem(captured.answers, captured.answers_size, &argument, sizeof argument);
+    assert_non_null(result);
+    for (int changed = 0; changed < 2; changed++) {
+        result[sizeof argument] ^= (unsigned char)changed;
+        kiln_entry *entry =
+            new_entry_of(captured.device, (kiln_bytes){captured.answers, captured.answers_size},
+                         (kiln_bytes){captured.payload, captured.payload_size});
+        assert_int_equal(ops->load(device, &source, entry, &found), changed ? KILN_MISS : KILN_OK);
+        kiln_entry_release(&entry);
+    }
+    ops->release_program(device, found);
+    kiln_capture_done(&captured);
+    free(log);
+    kiln_nvrtc_device_free(&device);
+}
+
 /* The entry of what is built now, in place of another, or of none. */
 static kiln_entry *build_entry(kiln_nvrtc_device *device, const kiln_entry *replaces)
 {
@@ -713,6 +749,7 @@ int main(int argc, char **argv)
         IN_SCRATCH(test_time_in_files),
         IN_SCRATCH(test_entries_of_other_files),
         IN_SCRATCH(test_entries_of_several_files),
+        IN_SCRATCH(test_entries_of_other_functions),
         IN_SCRATCH(test_descriptions_of_earlier_files),
         IN_SCRATCH(test_blobs_of_earlier_files),
         IN_SCRATCH(test_programs),

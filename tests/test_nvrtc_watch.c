@@ -41,8 +41,10 @@ typedef struct nvrtc_copy {
     kilni_nvrtc_functions functions;
 } nvrtc_copy;
 
-/* The loader takes it for a library that it has not seen. Opened once. */
-static nvrtc_copy load_copy(const char *library)
+/* The loader takes it for a library that it has not seen. Opened once.
+ *
+ * @when  its functions are looked up: RTLD_NOW or RTLD_LAZY */
+static nvrtc_copy load_copy_when(const char *library, int when)
 {
     static int count;
     nvrtc_copy copy;
@@ -50,7 +52,7 @@ static nvrtc_copy load_copy(const char *library)
     assert_true(asprintf(&path, "%s/libnvrtc.so.%d", folder, ++count) > 0);
     assert_true(asprintf(&command, "cp '%s' %s", library, path) > 0);
     assert_int_equal(system(command), 0);
-    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *handle = dlopen(path, when | RTLD_LOCAL);
     assert_non_null(handle);
     assert_int_equal(dlinfo(handle, RTLD_DI_LINKMAP, &copy.map), 0);
     assert_int_equal(kilni_nvrtc_open(path, &copy.functions, NULL), KILN_OK);
@@ -59,6 +61,11 @@ static nvrtc_copy load_copy(const char *library)
     free(path);
     free(command);
     return copy;
+}
+
+static nvrtc_copy load_copy(const char *library)
+{
+    return load_copy_when(library, RTLD_NOW);
 }
 
 static kilni_nvrtc_watched *find(const nvrtc_copy *copy)
@@ -137,7 +144,7 @@ typedef struct compilation {
 
     kilni_nvrtc_reads *reads;
     kiln_status status; /* of the reads */
-    kilni_text encoded;
+    kilni_text encoded, folds;
     const char *why;
 } compilation;
 
@@ -164,17 +171,31 @@ static void compile(compilation *c)
 static void compile_watched(compilation *c)
 {
     kilni_nvrtc_watch watch;
+    kilni_nvrtc_folds *folds = NULL;
     kilni_clock_words words = {0};
     c->status = kilni_nvrtc_reads_new(NULL, &c->reads);
     if (c->status == KILN_OK) {
-        c->status = kilni_nvrtc_watch_begin(&watch, c->library, c->reads);
+        c->status = kilni_nvrtc_folds_new(&folds);
+    }
+    if (c->status == KILN_OK) {
+        c->status = kilni_nvrtc_watch_begin(&watch, c->library, c->reads, folds);
     }
     if (c->status == KILN_OK) {
         compile(c);
         kilni_nvrtc_watch_end(&watch);
         c->status = kilni_nvrtc_reads_finish(c->reads, false, &words, &c->encoded, &c->why);
     }
+    if (c->status == KILN_OK) {
+        c->status = kilni_nvrtc_folds_finish(folds, &c->folds, &c->why);
+    }
+    kilni_nvrtc_folds_free(&folds);
     kilni_nvrtc_reads_free(&c->reads);
+}
+
+static void compilation_done(compilation *c)
+{
+    kilni_text_done(&c->encoded);
+    kilni_text_done(&c->folds);
 }
 
 /* On a thread, watched or not. */
@@ -438,7 +459,7 @@ static void test_a_place_that_is_put_back_is_taken_again(void **state)
     compile_watched(&c);
     assert_seen(&c, "a.h");
     assert_ptr_equal(get(slot), watching);
-    kilni_text_done(&c.encoded);
+    compilation_done(&c);
 }
 
 typedef struct putting_back {
@@ -483,7 +504,7 @@ static void test_a_place_that_others_take_again_meanwhile(void **state)
     compile_watched(&first);
     assert_seen(&second, "b.h");
     assert_spoiled(&first, WENT_ELSEWHERE);
-    kilni_text_done(&second.encoded);
+    compilation_done(&second);
 }
 
 /* ---- whose reads they are ---- */
@@ -510,9 +531,85 @@ static void test_reads_of_other_threads(void **state)
     assert_seen(&second, "b.h");
     assert_seen(&second, "c.h");
     assert_false(has_read(&second.encoded, "a.h"));
-    kilni_text_done(&first.encoded);
-    kilni_text_done(&second.encoded);
+    compilation_done(&first);
+    compilation_done(&second);
 }
+
+/* ---- whose folds they are ---- */
+
+/* Tells by the bytes: the name is a text in it, and what it was asked a number. */
+static bool has_fold(const kilni_text *encoded, const char *function, double argument)
+{
+    return memmem(encoded->bytes, encoded->length, function, strlen(function) + 1) &&
+           memmem(encoded->bytes, encoded->length, &argument, sizeof argument);
+}
+
+static kiln_status hold_folds(const kilni_text *encoded)
+{
+    return kilni_nvrtc_folds_hold((kiln_bytes){encoded->bytes, encoded->length}, NULL);
+}
+
+/* As test_reads_of_other_threads. */
+static void test_folds_of_other_threads(void **state)
+{
+    (void)state;
+    const nvrtc_copy copy = load_copy(stand_in);
+    compilation third = {.copy = &copy, .source = "FOLD exp 3"};
+    compilation second = {.copy = &copy,
+                          .source = "FOLD exp 2",
+                          .library = find(&copy),
+                          .meanwhile = on_another_thread,
+                          .user = &third};
+    compilation first = second;
+    first.source = "FOLD exp 1";
+    first.user = &second;
+    compile_watched(&first);
+    assert_int_equal(first.status, KILN_OK);
+    assert_true(has_fold(&first.folds, "exp", 1));
+    assert_false(has_fold(&first.folds, "exp", 2));
+    assert_true(has_fold(&first.folds, "exp", 3));
+    assert_false(has_fold(&second.folds, "exp", 1));
+    assert_true(has_fold(&second.folds, "exp", 2));
+    assert_true(has_fold(&second.folds, "exp", 3));
+    assert_int_equal(hold_folds(&first.folds), KILN_OK);
+    assert_int_equal(hold_folds(&second.folds), KILN_OK);
+    compilation_done(&first);
+    compilation_done(&second);
+}
+
+/* Whenever the loader looks a function up, and however NVRTC comes to its address. */
+static void test_each_fold_is_told(void **state)
+{
+    (void)state;
+    const nvrtc_copy copies[] = {load_copy(stand_in), load_copy_when(stand_in, RTLD_LAZY),
+                                 load_copy(read_only)};
+    for (size_t i = 0; i < sizeof copies / sizeof *copies; i++) {
+        compilation c = {.copy = &copies[i],
+                         .source = "FOLD exp 0.5\nFOLD log 0.25\nFOLD pow 0.75 0.125\n",
+                         .library = find(&copies[i])};
+        compile_watched(&c);
+        assert_int_equal(c.status, KILN_OK);
+        assert_true(has_fold(&c.folds, "exp", 0.5));
+        assert_true(has_fold(&c.folds, "log", 0.25));
+        assert_true(has_fold(&c.folds, "pow", 0.75));
+        assert_true(has_fold(&c.folds, "pow", 0.125));
+        assert_int_equal(hold_folds(&c.folds), KILN_OK);
+        compilation_done(&c);
+    }
+}
+
+static void test_a_compilation_that_folds_nothing(void **state)
+{
+    (void)state;
+    const nvrtc_copy copy = load_copy(stand_in);
+    compilation c = {.copy = &copy, .source = "text", .library = find(&copy)};
+    compile_watched(&c);
+    assert_int_equal(c.status, KILN_OK);
+    assert_int_equal(c.folds.length, 4);
+    compilation_done(&c);
+}
+
+/* ---- threads ---- */
 
 static void meet(void *user)
 {
@@ -549,7 +646,7 @@ static void test_threads_compile_at_once(void **state)
         for (size_t other = 0; other < THREADS; other++) {
             assert_int_equal(has_read(&compilations[i].encoded, names[other]), other == i);
         }
-        kilni_text_done(&compilations[i].encoded);
+        compilation_done(&compilations[i]);
     }
 }
 
@@ -557,7 +654,7 @@ static void *compile_until_cancelled(void *argument)
 {
     compilation *c = argument;
     kilni_nvrtc_watch watch;
-    c->status = kilni_nvrtc_watch_begin(&watch, c->library, c->reads);
+    c->status = kilni_nvrtc_watch_begin(&watch, c->library, c->reads, NULL);
     if (c->status == KILN_OK) {
         compile(c);
         kilni_nvrtc_watch_end(&watch);
@@ -594,7 +691,7 @@ static void test_a_thread_that_is_cancelled(void **state)
     assert_int_equal(kilni_nvrtc_reads_finish(c.reads, false, &words, &c.encoded, &c.why), KILN_OK);
     kilni_nvrtc_reads_free(&c.reads);
     assert_seen(&c, "a.h");
-    kilni_text_done(&c.encoded);
+    compilation_done(&c);
 }
 
 /* What is read after the end is nobody's. */
@@ -609,7 +706,7 @@ static void test_reads_end_with_the_watch(void **state)
     const char *why = NULL;
     compilation unwatched = {.copy = &copy, .source = "#include \"a.h\""};
     assert_int_equal(kilni_nvrtc_reads_new(NULL, &reads), KILN_OK);
-    assert_int_equal(kilni_nvrtc_watch_begin(&watch, find(&copy), reads), KILN_OK);
+    assert_int_equal(kilni_nvrtc_watch_begin(&watch, find(&copy), reads, NULL), KILN_OK);
     kilni_nvrtc_watch_end(&watch);
     compile(&unwatched);
     on_another_thread(&unwatched);
@@ -642,7 +739,7 @@ static void test_errno_is_kept(void **state)
     pthread_t thread;
     int own = 0, of_another = 0;
     assert_int_equal(kilni_nvrtc_reads_new(NULL, &reads), KILN_OK);
-    assert_int_equal(kilni_nvrtc_watch_begin(&watch, find(&copy), reads), KILN_OK);
+    assert_int_equal(kilni_nvrtc_watch_begin(&watch, find(&copy), reads, NULL), KILN_OK);
     tell_with_errno(&own);
     assert_int_equal(pthread_create(&thread, NULL, tell_with_errno, &of_another), 0);
     pthread_join(thread, NULL);
@@ -676,7 +773,7 @@ static compilation watch_calls(calls_fn *calls, const char *name)
     kilni_nvrtc_watch watch;
     kilni_clock_words words = {0};
     assert_int_equal(kilni_nvrtc_reads_new(NULL, &c.reads), KILN_OK);
-    assert_int_equal(kilni_nvrtc_watch_begin(&watch, c.library, c.reads), KILN_OK);
+    assert_int_equal(kilni_nvrtc_watch_begin(&watch, c.library, c.reads, NULL), KILN_OK);
     calls(name);
     kilni_nvrtc_watch_end(&watch);
     c.status = kilni_nvrtc_reads_finish(c.reads, false, &words, &c.encoded, &c.why);
@@ -723,7 +820,7 @@ static void test_each_look_is_told(void **state)
     }
     assert_seen(&c, "readlink");
     assert_seen(&c, "none");
-    kilni_text_done(&c.encoded);
+    compilation_done(&c);
 }
 
 static void call_with_path(const char *name)
@@ -877,7 +974,7 @@ static void test_another_thread_forks(void **state)
     assert_int_equal(f.status, 0);
     assert_seen(&c, "a.h");
     assert_false(has_read(&c.encoded, "b.h"));
-    kilni_text_done(&c.encoded);
+    compilation_done(&c);
 }
 
 /* The child goes on where its parent was. */
@@ -906,7 +1003,7 @@ static void test_a_fork_in_the_middle(void **state)
     }
     assert_int_equal(wait_for(child), 0);
     assert_seen(&c, "a.h");
-    kilni_text_done(&c.encoded);
+    compilation_done(&c);
 }
 
 int main(int argc, char **argv)
@@ -926,6 +1023,9 @@ int main(int argc, char **argv)
         IN_SCRATCH(test_a_place_that_is_put_back_meanwhile),
         IN_SCRATCH(test_a_place_that_others_take_again_meanwhile),
         IN_SCRATCH(test_reads_of_other_threads),
+        IN_SCRATCH(test_folds_of_other_threads),
+        IN_SCRATCH(test_each_fold_is_told),
+        IN_SCRATCH(test_a_compilation_that_folds_nothing),
         IN_SCRATCH(test_threads_compile_at_once),
         IN_SCRATCH(test_a_thread_that_is_cancelled),
         IN_SCRATCH(test_reads_end_with_the_watch),

@@ -119,13 +119,14 @@ typedef struct kiln_nvrtc_read {
 
 /* Looks up what a result was made from, in an entry of NVRTC's: of programs that run under `kiln
  * run`, or of the ops. Such an entry holds a few results of one program, the newest first; one that
- * differs in nothing is found. Relative paths count from the working directory.
+ * differs in nothing is found where the C library folds its constants the same, of which nothing is
+ * told here. Relative paths count from the working directory.
  *
  * @result  from 0
  * @visit   is told of each; what is not 0 ends it
  * Returns KILN_OK; KILN_MISS: it holds fewer results; KILN_E_UNSUPPORTED: it is another kind of
- * entry; KILN_E_CORRUPT, maybe after some; KILN_E_INVALID; KILN_E_NO_MEMORY. Threads: any. Blocks:
- * on reading. */
+ * entry, or of an earlier version, which is not found any more; KILN_E_CORRUPT, maybe after some;
+ * KILN_E_INVALID; KILN_E_NO_MEMORY. Threads: any. Blocks: on reading. */
 KILN_API kiln_status kiln_nvrtc_each_read(const kiln_entry *entry, size_t result,
                                           int (*visit)(void *user, const kiln_nvrtc_read *read),
                                           void *user);

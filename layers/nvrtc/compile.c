@@ -26,6 +26,7 @@ typedef struct compile_call {
     kiln_key *key;
     kilni_clock_words words;  /* of the texts that were given */
     kilni_nvrtc_reads *reads; /* of the compilation; NULL: none was made, or no memory */
+    kilni_nvrtc_folds *folds; /* the same */
     int is_compiled;          /* NVRTC was asked */
     int result;               /* what it answered */
 } compile_call;
@@ -56,7 +57,7 @@ static kiln_status load(void *user, const kiln_entry *const *entries)
     if (status == KILN_OK) {
         status = kilni_nvrtc_outputs_decode(found.outputs, found.code, name, &outputs);
     }
-    if (status == KILN_MISS) {
+    if (status == KILN_MISS && changed) {
         trace_changed(call->key, changed);
     }
     if (status != KILN_OK) {
@@ -82,10 +83,14 @@ static bool begin_watch(compile_call *call, kilni_nvrtc_watch *watch)
     kilni_nvrtc_watched *library = library_watched(call->record->library);
     kiln_status status = kilni_nvrtc_reads_new(call->record->name, &call->reads);
     if (status == KILN_OK) {
-        status = kilni_nvrtc_watch_begin(watch, library, call->reads);
+        status = kilni_nvrtc_folds_new(&call->folds);
+    }
+    if (status == KILN_OK) {
+        status = kilni_nvrtc_watch_begin(watch, library, call->reads, call->folds);
     }
     if (status != KILN_OK) {
         kilni_nvrtc_reads_free(&call->reads);
+        kilni_nvrtc_folds_free(&call->folds);
     }
     return status == KILN_OK;
 }
@@ -136,11 +141,13 @@ static kiln_status make_entry(const compile_call *call, const kilni_nvrtc_stored
 }
 
 /* Why what was compiled can't be kept; NULL: it can. */
-static const char *finish_reads(compile_call *call, bool moves, kilni_text *ret_reads)
+static const char *finish_watched(compile_call *call, bool moves, kilni_text *ret_reads,
+                                  kilni_text *ret_folds)
 {
-    const char *why = "no memory for what it reads";
-    if (!call->reads ||
-        kilni_nvrtc_reads_finish(call->reads, moves, &call->words, ret_reads, &why) != KILN_OK) {
+    const char *why = "no memory for what it reads and folds";
+    if (!call->reads || !call->folds ||
+        kilni_nvrtc_reads_finish(call->reads, moves, &call->words, ret_reads, &why) != KILN_OK ||
+        kilni_nvrtc_folds_finish(call->folds, ret_folds, &why) != KILN_OK) {
         return why;
     }
     if (kilni_clock_words_tell_time(&call->words)) {
@@ -167,22 +174,24 @@ static kiln_status capture(void *user, size_t index, uint64_t build_ns, const ki
                            kiln_entry **ret_entry)
 {
     compile_call *call = user;
-    kilni_text reads = {0}, outputs = {0}, code = {0};
+    kilni_text reads = {0}, folds = {0}, outputs = {0}, code = {0};
     bool moves = false;
     (void)index;
     kiln_status status = take_outputs(call, &outputs, &code, &moves);
-    const char *why = status == KILN_OK ? finish_reads(call, moves, &reads) : NULL;
+    const char *why = status == KILN_OK ? finish_watched(call, moves, &reads, &folds) : NULL;
     if (why) {
         trace_passed("result of " CALL, why);
         status = KILN_E_UNSUPPORTED;
     }
     if (status == KILN_OK) {
         const kilni_nvrtc_stored made = {.reads = {reads.bytes, reads.length},
+                                         .folds = {folds.bytes, folds.length},
                                          .outputs = {outputs.bytes, outputs.length},
                                          .code = {code.bytes, code.length}};
         status = make_entry(call, &made, build_ns, replaced, ret_entry);
     }
     kilni_text_done(&reads);
+    kilni_text_done(&folds);
     kilni_text_done(&outputs);
     kilni_text_done(&code);
     return status;
@@ -280,6 +289,7 @@ int compile_program(program_record *record, int option_count, const char *const 
     look_up_or_compile(&call);
     pthread_setcancelstate(cancel_state, &cancel_state);
     kilni_nvrtc_reads_free(&call.reads);
+    kilni_nvrtc_folds_free(&call.folds);
     kiln_key_release(&call.key);
     return call.result;
 }

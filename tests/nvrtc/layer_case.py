@@ -20,11 +20,13 @@ def parse_arguments():
     parser.add_argument("--stand-in-nvvm", required=True)
     parser.add_argument("--eager", required=True)
     parser.add_argument("--late", required=True)
+    parser.add_argument("--other-math", required=True)
     parser.add_argument("--ops", required=True)
     parser.add_argument("--linked", action="append", default=[])
     parser.add_argument("--cuda")
     arguments, rest = parser.parse_known_args()
-    for name in ("kiln", "program", "exporting", "stand_in", "stand_in_nvvm", "eager", "late", "ops"):
+    for name in ("kiln", "program", "exporting", "stand_in", "stand_in_nvvm", "eager", "late",
+                 "other_math", "ops"):
         setattr(arguments, name, os.path.abspath(getattr(arguments, name)))
     arguments.linked = [os.path.abspath(path) for path in arguments.linked]
     return arguments, rest

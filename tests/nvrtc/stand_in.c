@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A libnvrtc for tests of what the real one can't be made to do, or where there is none. Its "PTX"
- * is the source with what it includes and with quotients that it folds ("DIVIDE 1 10"), and the
- * options. It can do something that no layer knows
+ * is the source with what it includes and with constants that it folds ("DIVIDE 1 10", "FOLD pow 2
+ * 3"), and the options. It can do something that no layer knows
  * (nvrtcGetNovelty), sleeps and complains when the source says so, counts what it compiles on the
  * descriptor that STAND_IN_COUNT names, and writes to that of STAND_IN_CHANGES while it compiles.
  * As the real one does, it makes keys for values of its threads when it compiles first.
  */
+#include <errno.h>
 #include <fcntl.h>
+#include <fenv.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,6 +141,58 @@ static void divide(const char *operands, FILE *to)
     fprintf(to, "%a\n", dividend / divisor);
 }
 
+static double call_exp(double a, double b)
+{
+    (void)b;
+    return exp(a);
+}
+
+static double call_expf(double a, double b)
+{
+    (void)b;
+    return expf((float)a);
+}
+
+/* By an address that the loader writes, as libraries have them in tables. */
+static double (*volatile const by_address)(double) = log;
+
+static double call_log(double a, double b)
+{
+    (void)b;
+    return by_address(a);
+}
+
+/* With what a compiler may see beside the result. */
+static void fold(const char *call, FILE *to)
+{
+    static const struct {
+        const char *name;
+        double (*function)(double, double);
+    } functions[] = {{"exp", call_exp}, {"expf", call_expf}, {"log", call_log}, {"pow", pow}};
+    char name[16];
+    double a = 0, b = 0;
+    if (sscanf(call, "%15s %lf %lf", name, &a, &b) < 2) {
+        abort();
+    }
+    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+        if (strcmp(name, functions[i].name) == 0) {
+            feclearexcept(FE_ALL_EXCEPT);
+            errno = 0;
+            const double result = functions[i].function(a, b);
+            fprintf(to, "%a %d %x\n", result, errno, fetestexcept(FE_ALL_EXCEPT & ~FE_INEXACT));
+        }
+    }
+}
+
+static void fold_many(int count, FILE *to)
+{
+    double sum = 0;
+    for (int i = 0; i < count; i++) {
+        sum += exp(1.0 / (i + 1));
+    }
+    fprintf(to, "%a\n", sum);
+}
+
 static int preprocess(kilni_nvrtc_program p, int option_count, const char *const *options, FILE *to)
 {
     char *lines = strdup(p->source), *rest = lines, *line;
@@ -146,6 +201,14 @@ static int preprocess(kilni_nvrtc_program p, int option_count, const char *const
         char name[256];
         if (strncmp(line, "DIVIDE ", 7) == 0) {
             divide(line + 7, to);
+            continue;
+        }
+        if (strncmp(line, "FOLD ", 5) == 0) {
+            fold(line + 5, to);
+            continue;
+        }
+        if (strncmp(line, "FOLD_MANY ", 10) == 0) {
+            fold_many(atoi(line + 10), to);
             continue;
         }
         if (sscanf(line, "#include \"%255[^\"]\"", name) != 1) {

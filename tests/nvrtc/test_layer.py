@@ -111,6 +111,48 @@ class Ways(StandIn):
         self.assertEqual(
             self.run_program(*arguments, expect=["hit-store", "passed-through"]), plain)
 
+    def in_another_world(self, *arguments, **options):
+        """With a C library of other functions; what was written."""
+        self.environment["LD_PRELOAD"] = ARGUMENTS.other_math
+        try:
+            return self.run_program(*arguments, **options)
+        finally:
+            del self.environment["LD_PRELOAD"]
+
+    def test_functions_that_fold(self):
+        """A result is good where the functions answer the same, and for each kind one is kept."""
+        for text in "FOLD exp 0.7\n", "FOLD log 0.7\n", "FOLD pow 2 3\nFOLD exp 1\n":
+            with self.subTest(text=text):
+                arguments = self.source(text)
+                plain = self.expect_hit_after(*arguments)
+                other = self.in_another_world(*arguments, kiln=False)
+                self.assertNotEqual(other, plain)
+                for expected in "built", "hit-store":
+                    self.assertEqual(self.in_another_world(*arguments, expect=[expected]), other)
+                    self.assertEqual(self.run_program(*arguments, expect=["hit-store"]), plain)
+
+    def test_functions_that_are_the_same(self):
+        """No other function decides."""
+        for text in "FOLD expf 0.7\n", "FOLD pow 2.1 0.3\n", "FOLD pow 0 -1\n":
+            with self.subTest(text=text):
+                arguments = self.source(text)
+                plain = self.expect_hit_after(*arguments)
+                self.assertEqual(self.in_another_world(*arguments, expect=["hit-store"]), plain)
+
+    def test_what_else_functions_tell(self):
+        """errno and exceptions, as without the layer."""
+        self.expect_hit_after(*self.source("FOLD log 0\nFOLD log -1\nFOLD exp 1000\n"
+                                           "FOLD exp -1000\nFOLD expf 100\nFOLD pow -1 0.5\n"))
+
+    def test_too_many_folds(self):
+        self.expect_hit_after(*self.source("FOLD_MANY 4096\n"))
+        arguments = self.source("FOLD_MANY 4097\n")
+        plain = self.run_program(*arguments, kiln=False)
+        for _ in range(2):
+            self.assertEqual(
+                self.run_program(*arguments, expect=["passed-through", "built"]), plain)
+            self.assertIn("more constants are folded than are kept", self.last[0][1])
+
     def test_unknown_function_before(self):
         self.expect_pass(*self.source(), "--unknown-before", why="that is not known")
 

@@ -16,6 +16,8 @@ FOLDER = os.path.join(ARGUMENTS.cuda, "lib64")
 LIBRARIES = sorted(glob.glob(os.path.join(FOLDER, "libnvrtc.so.[0-9]*")))
 INCLUDE = "-I" + os.path.join(ARGUMENTS.cuda, "include")
 
+WITHOUT_FMA = "glibc.cpu.hwcaps=-AVX2,-FMA,-AVX2_Usable,-FMA_Usable,-FMA4,-FMA4_Usable"
+
 SOURCE = """
 #include <cuda_fp16.h>
 template <typename T> __global__ void axpy(T a, T *x, T *y) { y[threadIdx.x] += a * x[threadIdx.x]; }
@@ -79,6 +81,26 @@ class Outputs(Real):
         plain = self.expect_hit_after(*folds)
         self.assertNotEqual(self.expect_hit_after(*rounded), plain)
         self.assertEqual(self.run_program(*folds, expect=["hit-store"]), plain)
+
+    def test_functions_of_another_processor(self):
+        """The C library has functions for processors without FMA, and they differ in some bits."""
+        text = 'extern "C" __global__ void k(double *x) {\n' + "".join(
+            "  x[%d] = %s;\n" % (i, call) for i, call in enumerate((
+                "exp(-0x1.b25419a767f64p+3)", "exp(0x1.35dd23a683e9cp+4)",
+                "sin(0x1.2fc6c4dc48858p+4)", "sin(-0x1.24b635ec6a8c8p+3)",
+                "pow(0x1.397a83a26dff4p+2, -0x1.7331bf55b7ba8p+2)",
+                "pow(0x1.07e949685d282p+3, -0x1.123a5f7172de8p+1)"))) + "}\n"
+        arguments = ["--source", self.file("folds.cu", text)]
+        plain = self.expect_hit_after(*arguments)
+        self.environment["GLIBC_TUNABLES"] = WITHOUT_FMA
+        other = self.run_program(*arguments, kiln=False)
+        if other == plain:
+            self.skipTest("a C library, or a processor, with one kind of them")
+        for expected in "built", "hit-store":
+            self.environment["GLIBC_TUNABLES"] = WITHOUT_FMA
+            self.assertEqual(self.run_program(*arguments, expect=[expected]), other)
+            del self.environment["GLIBC_TUNABLES"]
+            self.assertEqual(self.run_program(*arguments, expect=["hit-store"]), plain)
 
     def test_time_goes_past(self):
         self.environment["KILN_TRACE"] = os.path.join(self.scratch, "trace")

@@ -78,7 +78,7 @@ static kiln_status compile_and_take(const kiln_nvrtc_device *d, const kilni_nvrt
     return status == KILN_OK ? kilni_nvrtc_built_decode(built) : status;
 }
 
-/* ---- what it reads ---- */
+/* ---- what it reads and folds ---- */
 
 /* What the next who asks is to know, also of a source that does not compile: that is so with these
  * files alone. */
@@ -100,15 +100,34 @@ static kiln_status settle_reads(const kiln_nvrtc_device *d, kilni_nvrtc_request 
                                        changed ? NULL : built->why);
 }
 
+/* In this process a program may be kept whatever was folded: that would be folded the same. */
+static kiln_status settle_folds(kilni_nvrtc_folds *folds, kilni_nvrtc_built *built)
+{
+    const char *why = NULL;
+    const kiln_status status = kilni_nvrtc_folds_finish(folds, &built->folds, &why);
+    if (status == KILN_E_UNSUPPORTED) {
+        built->why = built->why ? built->why : why;
+    }
+    return status == KILN_E_NO_MEMORY ? status : KILN_OK;
+}
+
+static kiln_status settle(const kiln_nvrtc_device *d, kilni_nvrtc_request *r,
+                          kilni_nvrtc_reads *reads, kilni_nvrtc_folds *folds,
+                          kilni_nvrtc_built *built)
+{
+    const kiln_status status = settle_reads(d, r, reads, built);
+    return status == KILN_OK ? settle_folds(folds, built) : status;
+}
+
 static kiln_status compile_watched(const kiln_nvrtc_device *d, const kilni_nvrtc_request *r,
-                                   kilni_nvrtc_reads *reads, kilni_nvrtc_built *built,
-                                   char **ret_log)
+                                   kilni_nvrtc_reads *reads, kilni_nvrtc_folds *folds,
+                                   kilni_nvrtc_built *built, char **ret_log)
 {
     if (!d->known) {
         return compile_and_take(d, &r->inputs, built, ret_log);
     }
     kilni_nvrtc_watch watch;
-    kiln_status status = kilni_nvrtc_watch_begin(&watch, d->watched, reads);
+    kiln_status status = kilni_nvrtc_watch_begin(&watch, d->watched, reads, folds);
     if (status == KILN_OK) {
         status = compile_and_take(d, &r->inputs, built, ret_log);
         kilni_nvrtc_watch_end(&watch);
@@ -120,16 +139,20 @@ static kiln_status compile_request(const kiln_nvrtc_device *d, kilni_nvrtc_reque
                                    kilni_nvrtc_built *built, char **ret_log)
 {
     kilni_nvrtc_reads *reads = NULL;
+    kilni_nvrtc_folds *folds = NULL;
     kiln_status status = kilni_nvrtc_reads_new(KILNI_NVRTC_NO_NAME, &reads);
-    if (status != KILN_OK) {
-        return status;
+    if (status == KILN_OK) {
+        status = kilni_nvrtc_folds_new(&folds);
     }
-    status = compile_watched(d, r, reads, built, ret_log);
-    if (status == KILN_OK || status == KILN_E_BUILD) {
-        const kiln_status settled = settle_reads(d, r, reads, built);
+    if (status == KILN_OK) {
+        status = compile_watched(d, r, reads, folds, built, ret_log);
+    }
+    if (folds && (status == KILN_OK || status == KILN_E_BUILD)) {
+        const kiln_status settled = settle(d, r, reads, folds, built);
         status = settled == KILN_OK ? status : settled;
     }
     kilni_nvrtc_reads_free(&reads);
+    kilni_nvrtc_folds_free(&folds);
     return status;
 }
 

@@ -19,6 +19,7 @@ void kilni_nvrtc_built_free(const kiln_nvrtc_device *device, kilni_nvrtc_built *
     kilni_nvrtc_outputs_done(&built->outputs);
     kilni_text_done(&built->device);
     kilni_text_done(&built->reads);
+    kilni_text_done(&built->folds);
     kilni_text_done(&built->encoded);
     kilni_text_done(&built->code);
     free(built);

@@ -28,7 +28,15 @@ static kiln_status begin(const kiln_nvrtc_device *d, const kiln_program_source *
     return status == KILN_E_BUILD || (status == KILN_OK && !r->key) ? KILN_E_UNSUPPORTED : status;
 }
 
-/* Where NVRTC is watched, what it reads is told by revision and load. */
+/* What is seen where NVRTC is watched, as far as it can be told otherwise. */
+static kiln_status add_unwatched(const kilni_nvrtc_request *r, kiln_key_builder *key,
+                                 kiln_error *error)
+{
+    const kiln_status status = kilni_nvrtc_add_includes(r, key, error);
+    return status == KILN_OK ? kilni_nvrtc_add_host_math(key, error) : status;
+}
+
+/* Where NVRTC is watched, what it reads is told by revision and load, and what it folds by load. */
 static kiln_status describe(void *device, const kiln_program_source *source, kiln_key_builder *key,
                             kiln_error *error)
 {
@@ -39,7 +47,7 @@ static kiln_status describe(void *device, const kiln_program_source *source, kil
         status = kilni_key_parts_add(r.key, key);
     }
     if (status == KILN_OK && !d->known) {
-        status = kilni_nvrtc_add_includes(&r, key, error);
+        status = add_unwatched(&r, key, error);
     }
     kilni_nvrtc_request_done(&r);
     return status;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The encoding: version u32, count u32, then for each result the sizes u64 of its reads, its
- * outputs and its code, and the first two.
+ * The encoding: version u32, count u32, then for each result the sizes u64 of its reads, its folds,
+ * its outputs and its code, and the first three. Version 1 had no folds.
  */
 #include "device/nvrtc/results.h"
 
@@ -11,23 +11,23 @@
 #include <kiln/nvrtc.h>
 
 #include "device/nvrtc/encoding.h"
+#include "device/nvrtc/folds.h"
 #include "device/nvrtc/reads.h"
 
-#define RESULTS_VERSION 1u
+#define RESULTS_VERSION 2u
+#define VERSION_WITHOUT_FOLDS 1u
 
 static kiln_status append_result(const kilni_nvrtc_stored *result, kilni_text *answers,
                                  kilni_text *payload)
 {
-    const size_t sizes[] = {result->reads.size, result->outputs.size, result->code.size};
+    const kiln_bytes *const parts[] = {&result->reads, &result->folds, &result->outputs,
+                                       &result->code};
     kiln_status status = KILN_OK;
+    for (size_t i = 0; i < 4 && status == KILN_OK; i++) {
+        status = kilni_nvrtc_append_number(answers, parts[i]->size, 8);
+    }
     for (size_t i = 0; i < 3 && status == KILN_OK; i++) {
-        status = kilni_nvrtc_append_number(answers, sizes[i], 8);
-    }
-    if (status == KILN_OK) {
-        status = kilni_text_append_bytes(answers, result->reads.data, result->reads.size);
-    }
-    if (status == KILN_OK) {
-        status = kilni_text_append_bytes(answers, result->outputs.data, result->outputs.size);
+        status = kilni_text_append_bytes(answers, parts[i]->data, parts[i]->size);
     }
     return status == KILN_OK
                ? kilni_text_append_bytes(payload, result->code.data, result->code.size)
@@ -43,9 +43,10 @@ static kiln_bytes read_part(kilni_byte_reader *reader, uint64_t size)
 static void read_result(kilni_byte_reader *answers, kilni_byte_reader *payload,
                         kilni_nvrtc_stored *result)
 {
-    const uint64_t reads = kilni_read_u64(answers), outputs = kilni_read_u64(answers),
-                   code = kilni_read_u64(answers);
+    const uint64_t reads = kilni_read_u64(answers), folds = kilni_read_u64(answers),
+                   outputs = kilni_read_u64(answers), code = kilni_read_u64(answers);
     result->reads = read_part(answers, reads);
+    result->folds = read_part(answers, folds);
     result->outputs = read_part(answers, outputs);
     result->code = read_part(payload, code);
 }
@@ -57,6 +58,9 @@ kiln_status kilni_nvrtc_results_decode(const kiln_entry *entry, kilni_nvrtc_resu
     kilni_byte_reader payload = {.at = codes.data, .left = codes.size};
     kilni_nvrtc_results results = {0};
     const uint32_t version = kilni_read_u32(&answers), count = kilni_read_u32(&answers);
+    if (!answers.failed && version == VERSION_WITHOUT_FOLDS) {
+        return KILN_E_UNSUPPORTED;
+    }
     if (answers.failed || version != RESULTS_VERSION || count == 0 ||
         count > KILNI_NVRTC_RESULTS_MAX) {
         return KILN_E_CORRUPT;
@@ -89,7 +93,8 @@ static void collect(const kilni_nvrtc_stored *made, const kiln_entry *earlier,
     ret_results->items[0] = *made;
     ret_results->count = 1;
     for (size_t i = 0; i < found.count && ret_results->count < KILNI_NVRTC_RESULTS_MAX; i++) {
-        if (!are_equal(found.items[i].reads, made->reads)) {
+        if (!are_equal(found.items[i].reads, made->reads) ||
+            !are_equal(found.items[i].folds, made->folds)) {
             ret_results->items[ret_results->count++] = found.items[i];
         }
     }
@@ -118,17 +123,24 @@ kiln_status kilni_nvrtc_results_encode(const kilni_nvrtc_stored *made, const kil
     return KILN_OK;
 }
 
+static kiln_status compare(const kilni_nvrtc_stored *result, const char *name,
+                           const char **ret_changed)
+{
+    const kiln_status status = kilni_nvrtc_folds_hold(result->folds, ret_changed);
+    return status == KILN_OK ? kilni_nvrtc_reads_hold(result->reads, name, ret_changed) : status;
+}
+
 kiln_status kilni_nvrtc_results_find(const kiln_entry *entry, const char *name,
                                      kilni_nvrtc_stored *ret_result, const char **ret_changed)
 {
     kilni_nvrtc_results results;
     kiln_status status = kilni_nvrtc_results_decode(entry, &results);
     if (status != KILN_OK) {
-        return status;
+        return status == KILN_E_UNSUPPORTED ? KILN_MISS : status;
     }
     status = KILN_MISS;
     for (size_t i = 0; i < results.count && status == KILN_MISS; i++) {
-        status = kilni_nvrtc_reads_hold(results.items[i].reads, name, i == 0 ? ret_changed : NULL);
+        status = compare(&results.items[i], name, i == 0 ? ret_changed : NULL);
         if (status == KILN_OK) {
             *ret_result = results.items[i];
         }

@@ -23,6 +23,7 @@ static kiln_status encode(const kilni_nvrtc_built *built, const kiln_entry *repl
                           kiln_capture *captured)
 {
     const kilni_nvrtc_stored made = {.reads = {built->reads.bytes, built->reads.length},
+                                     .folds = {built->folds.bytes, built->folds.length},
                                      .outputs = {built->encoded.bytes, built->encoded.length},
                                      .code = {built->code.bytes, built->code.length}};
     kilni_text answers = {0}, payload = {0};
@@ -100,6 +101,9 @@ static kiln_status copy(const kilni_nvrtc_stored *found, const kiln_entry *entry
     kiln_status status = kilni_text_append(&built->device, kiln_entry_provenance(entry).device);
     if (status == KILN_OK) {
         status = copy_bytes(found->reads, &built->reads);
+    }
+    if (status == KILN_OK) {
+        status = copy_bytes(found->folds, &built->folds);
     }
     if (status == KILN_OK) {
         status = copy_bytes(found->outputs, &built->encoded);

@@ -101,6 +101,23 @@ void *kilni_symbols_find(const struct link_map *map, const char *name)
     return NULL;
 }
 
+int kilni_symbols_define(const struct link_map *map, const char *name)
+{
+    kilni_symbols of;
+    if (!kilni_symbols_of(map, &of)) {
+        return 0;
+    }
+    for (size_t i = 0; i < of.count; i++) {
+        const ElfW(Sym) *entry = &of.entries[i];
+        const unsigned char type = ELF64_ST_TYPE(entry->st_info);
+        if ((type == STT_FUNC || type == STT_GNU_IFUNC) && entry->st_shndx != SHN_UNDEF &&
+            kilni_bare_equal(of.names + entry->st_name, name)) {
+            return 1;
+        }
+    }
+    return 0;
+}
+
 /* How the loader has mapped what is there: an object's headers come first in it. */
 int kilni_symbols_protection(const struct link_map *map, uintptr_t address)
 {

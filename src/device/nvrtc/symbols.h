@@ -31,6 +31,9 @@ int kilni_symbols_protection(const struct link_map *map, uintptr_t address);
 /* A function by its name; NULL where the object defines none. */
 void *kilni_symbols_find(const struct link_map *map, const char *name);
 
+/* Whether the object defines a function of that name, be it one that is chosen by the processor. */
+int kilni_symbols_define(const struct link_map *map, const char *name);
+
 /* Picks what to put in a function's place; NULL: it stays. */
 typedef void *(*kilni_symbols_pick_fn)(void *user, const char *name, void *address);
 

@@ -66,10 +66,10 @@ static void leave(const kilni_nvrtc_watch *watch)
 }
 
 kiln_status kilni_nvrtc_watch_begin(kilni_nvrtc_watch *watch, kilni_nvrtc_watched *library,
-                                    kilni_nvrtc_reads *reads)
+                                    kilni_nvrtc_reads *reads, kilni_nvrtc_folds *folds)
 {
     pthread_once(&once_registered, register_forks);
-    *watch = (kilni_nvrtc_watch){.library = library, .reads = reads};
+    *watch = (kilni_nvrtc_watch){.library = library, .reads = reads, .folds = folds};
     if (!is_registered || pthread_mutex_init(&watch->lock, NULL) != 0) {
         return KILN_E_NO_MEMORY;
     }
@@ -96,30 +96,51 @@ void kilni_nvrtc_watch_end(kilni_nvrtc_watch *watch)
 
 /* ---- telling ---- */
 
-static void tell_one(kilni_nvrtc_watch *watch, kilni_nvrtc_note_fn *note, const char *text)
+/* What is told: either of the two. */
+typedef struct tidings {
+    kilni_nvrtc_note_fn *note;
+    const char *text;
+    const kilni_nvrtc_fold *fold;
+} tidings;
+
+static void tell_one(kilni_nvrtc_watch *watch, const tidings *of)
 {
     pthread_mutex_lock(&watch->lock);
-    note(watch->reads, text);
+    if (of->fold) {
+        kilni_nvrtc_folds_note(watch->folds, of->fold);
+    } else {
+        of->note(watch->reads, of->text);
+    }
     pthread_mutex_unlock(&watch->lock);
 }
 
-static void tell_all(kilni_nvrtc_note_fn *note, const char *text)
+static void tell_all(const tidings *of)
 {
     pthread_mutex_lock(&lock);
     for (kilni_nvrtc_watch *each = all_under_way; each; each = each->next) {
-        tell_one(each, note, text);
+        tell_one(each, of);
     }
     pthread_mutex_unlock(&lock);
 }
 
 /* NVRTC is not to find another errno than the C library left. */
-void kilni_nvrtc_watch_tell(kilni_nvrtc_note_fn *note, const char *text)
+static void tell(const tidings *of)
 {
     const int number = errno;
     if (own) {
-        tell_one(own, note, text);
+        tell_one(own, of);
     } else {
-        tell_all(note, text);
+        tell_all(of);
     }
     errno = number;
+}
+
+void kilni_nvrtc_watch_tell(kilni_nvrtc_note_fn *note, const char *text)
+{
+    tell(&(tidings){.note = note, .text = text});
+}
+
+void kilni_nvrtc_watch_tell_fold(const kilni_nvrtc_fold *fold)
+{
+    tell(&(tidings){.fold = fold});
 }

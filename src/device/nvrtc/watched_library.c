@@ -11,6 +11,8 @@
 #include <unistd.h>
 
 #include "device/nvrtc/calls.h"
+#include "device/nvrtc/math.h"
+#include "device/nvrtc/math_calls.h"
 #include "device/nvrtc/symbols.h"
 
 /* Where such a library finds one of the functions that it calls. */
@@ -19,6 +21,7 @@ typedef struct place {
     const char *name; /* the library's own text */
     void *function;   /* that is to be there */
     int protection;   /* of its page */
+    int math;         /* the function's number in math.h; -1: it is none of those */
 } place;
 
 /* Kept for as long as the process lives, as the library is. */
@@ -88,7 +91,51 @@ static const struct link_map *map_of(const void *address)
 static int is_free(const struct link_map *map, const place *p, const void *address)
 {
     const struct link_map *owner = map_of(address);
-    return !address || owner == map || (owner && kilni_symbols_find(owner, p->name) != NULL);
+    return !address || owner == map || (owner && kilni_symbols_define(owner, p->name));
+}
+
+/* ---- functions that fold constants ---- */
+
+/* Where a place leads when NVRTC calls it first. On x86 a place that the loader has yet to fill can
+ * be called, and then is filled. Elsewhere the loader is asked for that function. */
+static void *find_function(const struct link_map *map, const place *p)
+{
+    void *address = get(p);
+    if (!address || map_of(address) != map) {
+        return address;
+    }
+#if defined(__x86_64__)
+    kilni_nvrtc_math_try(p->math, address);
+    return get(p);
+#else
+    address = dlsym(RTLD_DEFAULT, p->name);
+    dlerror(); /* no other reader's affair */
+    return address;
+#endif
+}
+
+/* Such a function is called by ours, and again by whoever asks whether its answers are the same. So
+ * it has to be known which one it is, before its place is taken. Another thread may have done both
+ * meanwhile. */
+static int find_math(const struct link_map *map, const place *p)
+{
+    if (get(p) == p->function) {
+        return kilni_nvrtc_math_get_function(p->math) != NULL;
+    }
+    void *address = find_function(map, p);
+    return address == p->function ||
+           (address && is_free(map, p, address) && kilni_nvrtc_math_set_function(p->math, address));
+}
+
+static kiln_status find_all_math(const kilni_nvrtc_watched *library)
+{
+    for (size_t i = 0; i < library->count; i++) {
+        const place *p = &library->places[i];
+        if (p->math >= 0 && !find_math(library->map, p)) {
+            return KILN_E_UNSUPPORTED;
+        }
+    }
+    return KILN_OK;
 }
 
 /* ---- taking them ---- */
@@ -183,11 +230,12 @@ static void collect_from(const kilni_symbols *of, relocations table, kilni_nvrtc
             continue;
         }
         const char *name = of->names + of->entries[symbol].st_name;
-        void *function = kilni_nvrtc_call_find(name);
+        const int math = kilni_nvrtc_math_find(name);
+        void *function = math < 0 ? kilni_nvrtc_call_find(name) : kilni_nvrtc_math_call_of(math);
         const uintptr_t slot = of->map->l_addr + item->r_offset;
         if (function && library->count < room) {
             library->places[library->count] =
-                (place){slot, name, function, kilni_symbols_protection(of->map, slot)};
+                (place){slot, name, function, kilni_symbols_protection(of->map, slot), math};
         }
         library->count += function != NULL;
     }
@@ -221,8 +269,9 @@ static kiln_status find_places(const kilni_symbols *of, kilni_nvrtc_watched **re
 static int calls_unknown(const kilni_symbols *of)
 {
     for (size_t i = 1; i < of->count; i++) {
+        const char *name = of->names + of->entries[i].st_name;
         if (of->entries[i].st_shndx == SHN_UNDEF &&
-            kilni_nvrtc_call_is_unknown(of->names + of->entries[i].st_name)) {
+            (kilni_nvrtc_call_is_unknown(name) || kilni_nvrtc_math_is_unknown(name))) {
             return 1;
         }
     }
@@ -292,7 +341,10 @@ static kiln_status watch_new(const struct link_map *map, kilni_nvrtc_watched **r
     if (status != KILN_OK) {
         return status;
     }
-    status = take_places(made);
+    status = find_all_math(made);
+    if (status == KILN_OK) {
+        status = take_places(made);
+    }
     if (status != KILN_OK) {
         free(made);
         return status;

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The encoding, little-endian: the number of functions u32; for each its name, the number of its
+ * folds u32, and for each the arguments, one or two, and the result, u64 each, the errno u32 and
+ * the exceptions u8. Functions and folds are in ascending order.
+ */
+#include "device/nvrtc/folds.h"
+
+#include <errno.h>
+#include <fenv.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "device/floating_point.h"
+#include "device/nvrtc/encoding.h"
+
+struct kilni_nvrtc_folds {
+    kilni_floating_point mode;
+    kilni_nvrtc_fold *items;
+    size_t count;
+    uint16_t *table; /* by function and arguments: 1 + the item's index; 0: nothing. Twice as many
+                        cells as there is room for items */
+    size_t room;     /* a power of two */
+    const char *spoiled; /* why; NULL: it isn't */
+    bool is_out_of_memory;
+};
+
+/* ---- noting ---- */
+
+kiln_status kilni_nvrtc_folds_new(kilni_nvrtc_folds **ret_folds)
+{
+    kilni_nvrtc_folds *folds = calloc(1, sizeof *folds);
+    if (!folds) {
+        return KILN_E_NO_MEMORY;
+    }
+    folds->mode = kilni_floating_point_get();
+    *ret_folds = folds;
+    return KILN_OK;
+}
+
+void kilni_nvrtc_folds_free(kilni_nvrtc_folds **folds)
+{
+    if (*folds) {
+        free((*folds)->items);
+        free((*folds)->table);
+        free(*folds);
+        *folds = NULL;
+    }
+}
+
+static bool asks_the_same(const kilni_nvrtc_fold *a, const kilni_nvrtc_fold *b)
+{
+    return a->function == b->function && a->arguments[0] == b->arguments[0] &&
+           a->arguments[1] == b->arguments[1];
+}
+
+static bool answers_the_same(const kilni_nvrtc_fold *a, const kilni_nvrtc_fold *b)
+{
+    return a->result == b->result && a->error == b->error && a->raised == b->raised;
+}
+
+/* The cell that has the fold, or would have it. */
+static uint16_t *find_cell(const kilni_nvrtc_folds *folds, const kilni_nvrtc_fold *fold)
+{
+    const uint64_t asked[] = {fold->function, fold->arguments[0], fold->arguments[1]};
+    const kiln_digest digest = kilni_hash(asked, sizeof asked);
+    const size_t mask = 2 * folds->room - 1;
+    size_t at = 0;
+    memcpy(&at, digest.bytes, sizeof at);
+    for (at &= mask; folds->table[at] != 0; at = (at + 1) & mask) {
+        if (asks_the_same(&folds->items[folds->table[at] - 1], fold)) {
+            break;
+        }
+    }
+    return &folds->table[at];
+}
+
+static kiln_status grow(kilni_nvrtc_folds *folds)
+{
+    const size_t room = folds->room ? 2 * folds->room : 16;
+    kilni_nvrtc_fold *items = realloc(folds->items, room * sizeof *items);
+    if (!items) {
+        return KILN_E_NO_MEMORY;
+    }
+    folds->items = items;
+    uint16_t *table = calloc(2 * room, sizeof *table);
+    if (!table) {
+        return KILN_E_NO_MEMORY;
+    }
+    free(folds->table);
+    folds->table = table;
+    folds->room = room;
+    for (size_t i = 0; i < folds->count; i++) {
+        *find_cell(folds, &folds->items[i]) = (uint16_t)(i + 1);
+    }
+    return KILN_OK;
+}
+
+static void add(kilni_nvrtc_folds *folds, const kilni_nvrtc_fold *fold)
+{
+    if (folds->count == folds->room && grow(folds) != KILN_OK) {
+        folds->is_out_of_memory = true;
+        return;
+    }
+    uint16_t *cell = find_cell(folds, fold);
+    if (*cell == 0 && folds->count == KILNI_NVRTC_FOLDS_MAX) {
+        folds->spoiled = "more constants are folded than are kept";
+    } else if (*cell == 0) {
+        folds->items[folds->count++] = *fold;
+        *cell = (uint16_t)folds->count;
+    } else if (!answers_the_same(&folds->items[*cell - 1], fold)) {
+        folds->spoiled = "a function of the C library answers differently from call to call";
+    }
+}
+
+void kilni_nvrtc_folds_note(kilni_nvrtc_folds *folds, const kilni_nvrtc_fold *fold)
+{
+    if (folds->spoiled || folds->is_out_of_memory) {
+        return;
+    }
+    if (!kilni_floating_point_equals(folds->mode, kilni_floating_point_get())) {
+        folds->spoiled = "constants are folded in another floating-point mode";
+        return;
+    }
+    add(folds, fold);
+}
+
+/* ---- encoding ---- */
+
+static int compare_numbers(uint64_t a, uint64_t b)
+{
+    return a < b ? -1 : a > b;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const kilni_nvrtc_fold *first = a, *second = b;
+    int order =
+        strcmp(kilni_nvrtc_math_name(first->function), kilni_nvrtc_math_name(second->function));
+    for (int i = 0; i < 2 && order == 0; i++) {
+        order = compare_numbers(first->arguments[i], second->arguments[i]);
+    }
+    return order;
+}
+
+static kiln_status append_fold(kilni_text *text, const kilni_nvrtc_fold *fold)
+{
+    kiln_status status = KILN_OK;
+    for (int i = 0; i < kilni_nvrtc_math_arity(fold->function) && status == KILN_OK; i++) {
+        status = kilni_nvrtc_append_number(text, fold->arguments[i], 8);
+    }
+    if (status == KILN_OK) {
+        status = kilni_nvrtc_append_number(text, fold->result, 8);
+    }
+    if (status == KILN_OK) {
+        status = kilni_nvrtc_append_number(text, fold->error, 4);
+    }
+    return status == KILN_OK ? kilni_nvrtc_append_number(text, fold->raised, 1) : status;
+}
+
+/* Those of one function, of which there are @count. */
+static kiln_status append_function(kilni_text *text, const kilni_nvrtc_fold *items, size_t count)
+{
+    kiln_status status = kilni_nvrtc_append_text(text, kilni_nvrtc_math_name(items[0].function));
+    if (status == KILN_OK) {
+        status = kilni_nvrtc_append_number(text, count, 4);
+    }
+    for (size_t i = 0; i < count && status == KILN_OK; i++) {
+        status = append_fold(text, &items[i]);
+    }
+    return status;
+}
+
+/* How many follow each other that are of the first one's function. */
+static size_t count_of_function(const kilni_nvrtc_fold *items, size_t left)
+{
+    size_t count = 1;
+    while (count < left && items[count].function == items[0].function) {
+        count++;
+    }
+    return count;
+}
+
+static kiln_status encode(const kilni_nvrtc_folds *folds, kilni_text *text)
+{
+    size_t functions = 0, count = 0;
+    for (size_t i = 0; i < folds->count; i += count, functions++) {
+        count = count_of_function(&folds->items[i], folds->count - i);
+    }
+    kiln_status status = kilni_nvrtc_append_number(text, functions, 4);
+    for (size_t i = 0; i < folds->count && status == KILN_OK; i += count) {
+        count = count_of_function(&folds->items[i], folds->count - i);
+        status = append_function(text, &folds->items[i], count);
+    }
+    return status;
+}
+
+kiln_status kilni_nvrtc_folds_finish(kilni_nvrtc_folds *folds, kilni_text *ret_encoded,
+                                     const char **ret_why)
+{
+    kilni_text encoded = {0};
+    if (folds->is_out_of_memory) {
+        return KILN_E_NO_MEMORY;
+    }
+    if (folds->spoiled) {
+        *ret_why = folds->spoiled;
+        return KILN_E_UNSUPPORTED;
+    }
+    if (folds->count > 0) {
+        qsort(folds->items, folds->count, sizeof *folds->items, compare);
+    }
+    const kiln_status status = encode(folds, &encoded);
+    if (status != KILN_OK) {
+        kilni_text_done(&encoded);
+        return status;
+    }
+    *ret_encoded = encoded;
+    return KILN_OK;
+}
+
+/* ---- asking again ---- */
+
+static kiln_status ask_again(const kilni_nvrtc_fold *stored)
+{
+    kilni_nvrtc_fold now = *stored;
+    return kilni_nvrtc_math_call(&now) && answers_the_same(&now, stored) ? KILN_OK : KILN_MISS;
+}
+
+static kiln_status compare_function(kilni_byte_reader *reader, int function, uint32_t count)
+{
+    kiln_status status = KILN_OK;
+    for (uint32_t i = 0; i < count && status == KILN_OK; i++) {
+        kilni_nvrtc_fold stored = {.function = (uint8_t)function};
+        for (int a = 0; a < kilni_nvrtc_math_arity(function); a++) {
+            stored.arguments[a] = kilni_read_u64(reader);
+        }
+        stored.result = kilni_read_u64(reader);
+        stored.error = kilni_read_u32(reader);
+        stored.raised = kilni_read_u8(reader);
+        status = reader->failed ? KILN_E_CORRUPT : ask_again(&stored);
+    }
+    return status;
+}
+
+static kiln_status compare_functions(kilni_byte_reader *reader, uint32_t functions,
+                                     const char **ret_changed)
+{
+    kiln_status status = KILN_OK;
+    for (uint32_t i = 0; i < functions && status == KILN_OK; i++) {
+        const char *name = kilni_nvrtc_read_text(reader);
+        const uint32_t count = kilni_read_u32(reader);
+        if (reader->failed || !name || count > KILNI_NVRTC_FOLDS_MAX) {
+            return KILN_E_CORRUPT;
+        }
+        const int function = kilni_nvrtc_math_find(name);
+        status = function < 0 ? KILN_MISS : compare_function(reader, function, count);
+        if (status == KILN_MISS && ret_changed) {
+            *ret_changed = name;
+        }
+    }
+    return status == KILN_OK && reader->left != 0 ? KILN_E_CORRUPT : status;
+}
+
+/* While the functions are called no exception traps, and none is left raised. */
+kiln_status kilni_nvrtc_folds_hold(kiln_bytes encoded, const char **ret_changed)
+{
+    kilni_byte_reader reader = {.at = encoded.data, .left = encoded.size};
+    const uint32_t functions = kilni_read_u32(&reader);
+    if (reader.failed || functions == 0) {
+        return reader.failed || reader.left != 0 ? KILN_E_CORRUPT : KILN_OK;
+    }
+    const int number = errno;
+    fenv_t own;
+    feholdexcept(&own);
+    const kiln_status status = compare_functions(&reader, functions, ret_changed);
+    fesetenv(&own);
+    errno = number;
+    return status;
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "device/nvrtc/math.h"
+
+#include <errno.h>
+#include <fenv.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+
+#define NAME(name, type, count) #name,
+static const char *const names[] = {KILNI_NVRTC_MATH(NAME)};
+#undef NAME
+
+#define ARITY(name, type, count) count,
+static const unsigned char arities[] = {KILNI_NVRTC_MATH(ARITY)};
+#undef ARITY
+
+/* Written once, before a call of NVRTC's is led to what reads it: the exchange of the place in
+ * NVRTC's table releases it too. */
+static _Atomic(void *) functions[KILNI_NVRTC_MATH_COUNT];
+
+int kilni_nvrtc_math_find(const char *name)
+{
+    for (int i = 0; i < KILNI_NVRTC_MATH_COUNT; i++) {
+        if (strcmp(name, names[i]) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+const char *kilni_nvrtc_math_name(int function)
+{
+    return names[function];
+}
+
+int kilni_nvrtc_math_arity(int function)
+{
+    return arities[function];
+}
+
+/* Whether a name is that of a function, or of its kin for other types. */
+static bool is_kin(const char *name, const char *of)
+{
+    const size_t length = strlen(of);
+    return strncmp(name, of, length) == 0 &&
+           (name[length] == '\0' || (strchr("fl", name[length]) && name[length + 1] == '\0'));
+}
+
+static bool ends_with(const char *name, const char *end)
+{
+    const size_t length = strlen(name), size = strlen(end);
+    return length >= size && strcmp(name + length - size, end) == 0;
+}
+
+bool kilni_nvrtc_math_is_unknown(const char *name)
+{
+    static const char *const others[] = {
+        "acospi", "asinpi", "atan2pi", "atanpi", "compoundn", "cospi",  "drem",    "exp10m1",
+        "exp2m1", "gamma",  "j0",      "j1",     "jn",        "lgamma", "log10p1", "log2p1",
+        "logp1",  "pow10",  "pown",    "powr",   "rootn",     "rsqrt",  "scalb",   "significand",
+        "sincos", "sinpi",  "tanpi",   "y0",     "y1",        "yn"};
+    if (kilni_nvrtc_math_find(name) >= 0) {
+        return false;
+    }
+    bool is = ends_with(name, "_finite") || strncmp(name, "lgamma", 6) == 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names && !is; i++) {
+        is = is_kin(name, names[i]);
+    }
+    for (size_t i = 0; i < sizeof others / sizeof *others && !is; i++) {
+        is = is_kin(name, others[i]);
+    }
+    return is;
+}
+
+bool kilni_nvrtc_math_set_function(int function, void *address)
+{
+    void *before = NULL;
+    return atomic_compare_exchange_strong_explicit(&functions[function], &before, address,
+                                                   memory_order_acq_rel, memory_order_acquire) ||
+           before == address;
+}
+
+void *kilni_nvrtc_math_get_function(int function)
+{
+    return atomic_load_explicit(&functions[function], memory_order_acquire);
+}
+
+/* ---- calling them ---- */
+
+static uint64_t call_double(void *address, int count, const uint64_t *arguments)
+{
+    double a, b, result;
+    uint64_t bits;
+    memcpy(&a, &arguments[0], sizeof a);
+    memcpy(&b, &arguments[1], sizeof b);
+    result =
+        count == 1 ? ((double (*)(double))address)(a) : ((double (*)(double, double))address)(a, b);
+    memcpy(&bits, &result, sizeof bits);
+    return bits;
+}
+
+static uint64_t call_float(void *address, int count, const uint64_t *arguments)
+{
+    const uint32_t low[] = {(uint32_t)arguments[0], (uint32_t)arguments[1]};
+    float a, b, result;
+    uint32_t bits;
+    memcpy(&a, &low[0], sizeof a);
+    memcpy(&b, &low[1], sizeof b);
+    result = count == 1 ? ((float (*)(float))address)(a) : ((float (*)(float, float))address)(a, b);
+    memcpy(&bits, &result, sizeof bits);
+    return bits;
+}
+
+static uint64_t call_at(void *address, const kilni_nvrtc_fold *fold)
+{
+#define TYPE(name, type, count) sizeof(type) == sizeof(float),
+    static const bool are_float[] = {KILNI_NVRTC_MATH(TYPE)};
+#undef TYPE
+    const int count = arities[fold->function];
+    return are_float[fold->function] ? call_float(address, count, fold->arguments)
+                                     : call_double(address, count, fold->arguments);
+}
+
+void kilni_nvrtc_math_try(int function, void *address)
+{
+    const int number = errno;
+    call_at(address, &(kilni_nvrtc_fold){.function = (uint8_t)function});
+    errno = number;
+}
+
+static uint32_t to_stored(int raised)
+{
+    return (raised & FE_INVALID ? KILNI_NVRTC_RAISED_INVALID : 0u) |
+           (raised & FE_DIVBYZERO ? KILNI_NVRTC_RAISED_DIVISION : 0u) |
+           (raised & FE_OVERFLOW ? KILNI_NVRTC_RAISED_OVERFLOW : 0u) |
+           (raised & FE_UNDERFLOW ? KILNI_NVRTC_RAISED_UNDERFLOW : 0u);
+}
+
+/* Flags that were raised before stay so, and are lowered meanwhile to see which the call raises.
+ * The same with errno. */
+bool kilni_nvrtc_math_call(kilni_nvrtc_fold *fold)
+{
+    void *address = kilni_nvrtc_math_get_function(fold->function);
+    if (!address) {
+        return false;
+    }
+    const int number = errno, before = fetestexcept(FE_ALL_EXCEPT);
+    fexcept_t flags;
+    if (before) {
+        fegetexceptflag(&flags, before);
+        feclearexcept(before);
+    }
+    errno = 0;
+    fold->result = call_at(address, fold);
+    fold->error = (uint32_t)errno;
+    fold->raised = to_stored(fetestexcept(FE_ALL_EXCEPT));
+    if (before) {
+        fesetexceptflag(&flags, before);
+    }
+    if (fold->error == 0) {
+        errno = number;
+    }
+    return true;
+}

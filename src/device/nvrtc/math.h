@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Functions of the C library by which NVRTC folds constants, and which differ in the last bits from
+ * one C library, and from one processor, to another. Those that are exact everywhere (sqrt, floor,
+ * fmod and the like) are not among them.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* For each: its name, the type that it computes in, and how many arguments it has. */
+#define KILNI_NVRTC_MATH_UNARY(X, type, suffix)                                                    \
+    X(acos##suffix, type, 1)                                                                       \
+    X(acosh##suffix, type, 1)                                                                      \
+    X(asin##suffix, type, 1)                                                                       \
+    X(asinh##suffix, type, 1)                                                                      \
+    X(atan##suffix, type, 1)                                                                       \
+    X(atanh##suffix, type, 1)                                                                      \
+    X(cbrt##suffix, type, 1)                                                                       \
+    X(cos##suffix, type, 1)                                                                        \
+    X(cosh##suffix, type, 1)                                                                       \
+    X(erf##suffix, type, 1)                                                                        \
+    X(erfc##suffix, type, 1)                                                                       \
+    X(exp##suffix, type, 1)                                                                        \
+    X(exp10##suffix, type, 1)                                                                      \
+    X(exp2##suffix, type, 1)                                                                       \
+    X(expm1##suffix, type, 1)                                                                      \
+    X(log##suffix, type, 1)                                                                        \
+    X(log10##suffix, type, 1)                                                                      \
+    X(log1p##suffix, type, 1)                                                                      \
+    X(log2##suffix, type, 1)                                                                       \
+    X(sin##suffix, type, 1)                                                                        \
+    X(sinh##suffix, type, 1)                                                                       \
+    X(tan##suffix, type, 1)                                                                        \
+    X(tanh##suffix, type, 1)                                                                       \
+    X(tgamma##suffix, type, 1)
+#define KILNI_NVRTC_MATH_BINARY(X, type, suffix)                                                   \
+    X(atan2##suffix, type, 2)                                                                      \
+    X(hypot##suffix, type, 2)                                                                      \
+    X(pow##suffix, type, 2)
+#define KILNI_NVRTC_MATH(X)                                                                        \
+    KILNI_NVRTC_MATH_UNARY(X, double, )                                                            \
+    KILNI_NVRTC_MATH_UNARY(X, float, f)                                                            \
+    KILNI_NVRTC_MATH_BINARY(X, double, )                                                           \
+    KILNI_NVRTC_MATH_BINARY(X, float, f)
+
+#define KILNI_NVRTC_MATH_NUMBER(name, type, count) KILNI_NVRTC_MATH_##name,
+enum { KILNI_NVRTC_MATH(KILNI_NVRTC_MATH_NUMBER) KILNI_NVRTC_MATH_COUNT };
+#undef KILNI_NVRTC_MATH_NUMBER
+
+/* What a call is asked, and what it answers. Numbers are as they lie in memory, a float in the low
+ * half. */
+typedef struct kilni_nvrtc_fold {
+    uint8_t function;
+    uint64_t arguments[2]; /* the second is 0 where there is one */
+    uint64_t result;
+    uint32_t error;  /* what errno was set to; 0: it wasn't */
+    uint32_t raised; /* exceptions, by which a compiler sees that a call failed: a set of the bits
+                        below. That a result is inexact tells nobody anything */
+} kilni_nvrtc_fold;
+
+/* Stored values. */
+enum {
+    KILNI_NVRTC_RAISED_INVALID = 1,
+    KILNI_NVRTC_RAISED_DIVISION = 2,
+    KILNI_NVRTC_RAISED_OVERFLOW = 4,
+    KILNI_NVRTC_RAISED_UNDERFLOW = 8
+};
+
+/* The number of a function; -1: it is none of these. */
+int kilni_nvrtc_math_find(const char *name);
+
+const char *kilni_nvrtc_math_name(int function);
+
+/* How many arguments it has. */
+int kilni_nvrtc_math_arity(int function);
+
+/* Whether a function computes inexactly, and is none of these. */
+bool kilni_nvrtc_math_is_unknown(const char *name);
+
+/* Says which function of this process NVRTC calls by that name. Returns false where it was another
+ * before: two libraries have different ones. Threads: any. */
+bool kilni_nvrtc_math_set_function(int function, void *address);
+
+/* NULL where nobody has said. */
+void *kilni_nvrtc_math_get_function(int function);
+
+/* Calls a function that is there, for any answer. */
+void kilni_nvrtc_math_try(int function, void *address);
+
+/* Calls it as NVRTC would, for the answer to a fold's arguments: flags and errno are as such a call
+ * leaves them.
+ *
+ * @fold  [in, out] function and arguments; the rest is set
+ * Returns false, and calls nothing, where nobody has said which function it is. Threads: any. */
+bool kilni_nvrtc_math_call(kilni_nvrtc_fold *fold);
