@@ -1,0 +1,323 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The differential harness: see docs/testing.md, and scripts/differential --help."""
+
+import argparse
+import collections
+import hashlib
+import json
+import multiprocessing
+import os
+import random
+import shutil
+import sys
+import tempfile
+import time
+
+import programs as programs_module
+import reduction
+import runner
+import worlds as worlds_module
+
+FOLDER = os.path.dirname(os.path.abspath(__file__))
+# A round: so many programs, in so many worlds, each of which fills a store for all others.
+SIZES = {"nvrtc": (24, 6), "intel": (20, 6), "pocl": (12, 4)}
+# Fewer hits among pairs that are equal in all that counts fail the run.
+HITS_WANTED = 0.5
+REDUCTIONS_MAX = 8
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(
+        prog="differential", description="Compares what compilers make with and without Kiln, in random worlds.")
+    parser.add_argument("--device", choices=["nvrtc", "intel", "pocl"], default="nvrtc")
+    parser.add_argument("--minutes", type=float, default=1)
+    parser.add_argument("--pairs", type=int, help="end after so many pairs, if that comes first")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--resume", metavar="FILE",
+                        help="go on with the run that the file tells of, and write there how far this one came")
+    parser.add_argument("--omit", nargs="*", metavar="PART",
+                        help="leave a part out of all keys, and see whether that is found; no name: each part")
+    parser.add_argument("--replay", nargs="*", metavar="CASE",
+                        help="only the cases that were kept; no name: all of them")
+    parser.add_argument("--keep", metavar="FOLDER", help="where cases of mismatches are written")
+    parser.add_argument("--build", required=True)
+    parser.add_argument("--runtimes", required=True)
+    parser.add_argument("--cuda", default="/usr/local/cuda")
+    return parser.parse_args()
+
+
+class Tally(collections.Counter):
+    """Counts of a run. A pair is a program with a world that filled the store and one that asks."""
+
+    def line(self):
+        return "%d pairs, %d hits, %d mismatches" % (
+            self["pairs"], self["hits"], self["mismatches"])
+
+
+def make_worlds(draw, device, count):
+    """The first is near the ordinary one, the others near one that is there."""
+    made = [worlds_module.neighbour(worlds_module.ordinary(), draw, device)]
+    while len(made) < count:
+        made.append(worlds_module.neighbour(draw.choice(made), draw, device))
+    return made
+
+
+class Round:
+    def __init__(self, site, seed, number, report):
+        self.site = site
+        self.device = site.setting.device
+        self.report = report
+        self.tally = Tally()
+        self.draw = random.Random("%d %s %d" % (seed, self.device, number))
+        program_count, world_count = SIZES[self.device]
+        self.programs = [programs_module.make(self.draw, self.device) for _ in range(program_count)]
+        self.worlds = make_worlds(self.draw, self.device, world_count)
+        self.plain = []
+
+    def compile_plainly(self):
+        """What each world yields without Kiln. A program that ends its process is taken out."""
+        self.plain = []
+        place = 0
+        while place < len(self.worlds):
+            result = self.site.run(self.worlds[place], self.programs)
+            if result.ending == 0:
+                self.plain.append(result)
+                place += 1
+                continue
+            self.tally["programs that end their process without Kiln"] += 1
+            del self.programs[len(result.lines) % len(self.programs)]
+            if not self.programs:
+                return
+            self.plain, place = [], 0
+
+    def compare(self, histories, place, result, counts=True):
+        """Compares a result with the plain one of the same world. @histories: the worlds that filled
+        the store, in order; none: this one did, and its store was empty."""
+        world, plain = self.worlds[place], self.plain[place]
+        count = len(self.programs)
+        equal = all(worlds_module.are_equal_in_what_counts(self.worlds[h], world)
+                    for h in histories) if histories else False
+        for index in range(count):
+            if counts:
+                hit = index < len(result.outcomes) and runner.is_hit(result.outcomes[index])
+                self.tally["pairs"] += 1
+                self.tally["hits"] += hit
+                if equal:
+                    self.tally["equal pairs"] += 1
+                    self.tally["hits of equal pairs"] += hit
+            differing = [line for line in range(index, len(plain.lines), count)
+                         if not self.agree(plain, result, line, len(histories))]
+            if differing:
+                self.report(self, [self.worlds[h] for h in histories], world,
+                            self.programs[index], [plain.lines[l] for l in differing],
+                            [result.lines[l] if l < len(result.lines)
+                             else "the process ended: %s" % result.ending for l in differing])
+        if result.outcomes and counts:
+            for outcome in result.outcomes:
+                self.tally["compilations"] += 1
+                for o in outcome:
+                    if o.startswith("passed-through"):
+                        self.tally["passed through"] += 1
+
+    def agree(self, plain, result, line, history_count):
+        """Whether a line is the same."""
+        if line >= len(result.lines):
+            return False
+        if plain.lines[line] == result.lines[line]:
+            return True
+        if not reduction.are_binaries_numbered(self.device, line < len(self.programs), history_count,
+                                               result.outcomes[line]):
+            return False
+        self.tally["binaries not compared"] += 1
+        return reduction.without_binaries(plain.lines[line]) == \
+            reduction.without_binaries(result.lines[line])
+
+    def run(self):
+        self.compile_plainly()
+        if not self.programs:
+            return self.tally
+        stores = []
+        for place in range(len(self.worlds)):
+            store = self.site.new_store()
+            stores.append(store)
+            self.compare([], place, self.site.run(self.worlds[place], self.programs, store), False)
+        for filled, store in enumerate(stores):
+            for place in range(len(self.worlds)):
+                result = self.site.run(self.worlds[place], self.programs, store, True)
+                self.compare([filled], place, result)
+        # One store for all worlds, in an order that goes back and forth.
+        common = self.site.new_store()
+        order = [self.draw.randrange(len(self.worlds)) for _ in range(len(self.worlds))]
+        for step, place in enumerate(order):
+            result = self.site.run(self.worlds[place], self.programs, common)
+            if step > 0:
+                self.compare(order[:step], place, result)
+        for store in stores + [common]:
+            self.site.drop_store(store)
+        return self.tally
+
+
+class Mismatches:
+    """What was found: confirmed against the driver's own moods, reduced, and told once for each kind."""
+
+    def __init__(self, keep):
+        self.keep = keep
+        self.kinds = []  # (dimensions, fields)
+        self.unstable = collections.Counter()
+        self.moods = {}  # (world, program): the fields that vary without Kiln
+
+    def __call__(self, round_, histories, world, program, plain_lines, kiln_lines):
+        fields = reduction.differing_fields(plain_lines, kiln_lines)
+        dimensions = set()
+        for history in histories:
+            dimensions |= set(worlds_module.difference(history, world))
+        for known_dimensions, known_fields in self.kinds:
+            if known_dimensions <= dimensions and fields <= known_fields:
+                self._count(round_)
+                return
+        place = (json.dumps(world, sort_keys=True), json.dumps(program, sort_keys=True))
+        if place not in self.moods:
+            self.moods[place] = reduction.unstable_fields(round_.site, world, program,
+                                                          round_.programs)
+        unstable = self.moods[place]
+        if fields <= unstable:
+            for field in fields:
+                self.unstable[field] += 1
+            return
+        self._count(round_)
+        if len(self.kinds) >= REDUCTIONS_MAX:
+            return
+        case = reduction.reduce(round_.site, histories, world, program, round_.programs)
+        self.kinds.append((case.dimensions(), fields | case.fields))
+        case.tell(self.keep)
+
+    def _count(self, round_):
+        round_.tally["mismatches"] += 1
+
+
+def work(arguments, setting, job, numbers, queue):
+    """A job's process: rounds, as their numbers come."""
+    scratch = tempfile.mkdtemp(prefix="kiln-differential-")
+    mismatches = Mismatches(arguments.keep)
+    try:
+        site = runner.Site(setting, os.path.join(scratch, "r"))
+        for number in iter(numbers.get, None):
+            began = time.monotonic()
+            round_ = Round(site, arguments.seed, number, mismatches)
+            tally = round_.run()
+            for field, count in mismatches.unstable.items():
+                tally["unstable without Kiln: " + field] += count
+            mismatches.unstable.clear()
+            queue.put((number, tally, time.monotonic() - began))
+    except (runner.Failure, OSError) as failure:
+        queue.put((job, failure, 0))
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+        queue.put((job, None, 0))
+
+
+def read_progress(arguments):
+    if arguments.resume and os.path.exists(arguments.resume):
+        with open(arguments.resume) as file:
+            progress = json.load(file)
+        if (progress["device"], progress["seed"]) != (arguments.device, arguments.seed):
+            sys.exit("differential: %s tells of device %s, seed %s" % (
+                arguments.resume, progress["device"], progress["seed"]))
+        return progress["round"], Tally(progress["tally"])
+    return 0, Tally()
+
+
+def write_progress(arguments, number, tally):
+    if not arguments.resume:
+        return
+    with open(arguments.resume + ".new", "w") as file:
+        json.dump({"device": arguments.device, "seed": arguments.seed, "round": number,
+                   "tally": tally}, file, indent=1)
+    os.replace(arguments.resume + ".new", arguments.resume)
+
+
+def run_rounds(arguments, setting, minutes=None, is_enough=lambda tally: False, quiet=False):
+    """Rounds until time is up. A round that has begun is finished, so that a run can be repeated."""
+    number, total = (0, Tally()) if quiet else read_progress(arguments)
+    numbers, queue = multiprocessing.Queue(), multiprocessing.Queue()
+    jobs = [multiprocessing.Process(target=work, args=(arguments, setting, job, numbers, queue))
+            for job in range(arguments.jobs)]
+    end = time.monotonic() + 60 * (arguments.minutes if minutes is None else minutes)
+    for job in jobs:
+        job.start()
+    waiting = 0
+    finished, next_written = set(), number
+    longest = 0
+
+    def may_go_on():
+        return time.monotonic() + 0.7 * longest < end and not is_enough(total) and \
+            not (arguments.pairs and total["pairs"] >= arguments.pairs)
+
+    for _ in jobs:
+        numbers.put(number)
+        number += 1
+        waiting += 1
+    running, failure = len(jobs), None
+    while running:
+        told, tally, seconds = queue.get()
+        if isinstance(tally, Exception):
+            failure = tally
+        elif tally is None:
+            running -= 1
+        else:
+            waiting -= 1
+            longest = max(longest, seconds)
+            total.update(tally)
+            finished.add(told)
+            while next_written in finished:
+                next_written += 1
+            if waiting == 0 or next_written == max(finished) + 1:
+                write_progress(arguments, next_written, total) if not quiet else None
+            if not quiet:
+                print("round %d: %s in %.0f s" % (told, tally.line(), seconds), flush=True)
+            if may_go_on() and not failure:
+                numbers.put(number)
+                number += 1
+                waiting += 1
+            else:
+                numbers.put(None)
+    for job in jobs:
+        job.join()
+    if failure:
+        raise failure
+    return total
+
+
+def summarize(total):
+    for name in sorted(total):
+        if name not in ("pairs", "hits", "mismatches"):
+            print("%s: %d" % (name, total[name]))
+    few = total["equal pairs"] and \
+        total["hits of equal pairs"] < HITS_WANTED * total["equal pairs"]
+    if few:
+        print("too few hits among pairs whose worlds are equal in all that counts")
+    print(total.line())
+    return 1 if few or total["mismatches"] or not total["hits"] else 0
+
+
+def main():
+    arguments = parse_arguments()
+    arguments.keep = arguments.keep or os.path.join(arguments.build, "differential")
+    setting = runner.Setting(arguments.device, os.path.abspath(arguments.build), arguments.cuda,
+                             os.path.abspath(arguments.runtimes))
+    if not setting.is_there():
+        print("no %s here" % arguments.device)
+        return 77
+    if arguments.omit is not None:
+        import omission
+        return omission.run(arguments, setting, run_rounds)
+    if arguments.replay is not None:
+        import replay
+        return replay.run(arguments, setting)
+    return summarize(run_rounds(arguments, setting))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs: what a compiler is given, as data that can be kept, made smaller and rendered.
+
+A program is a dictionary:
+
+    atoms        pairs of text: what stands before the kernel, and what stands in it
+    options      a list; "@includes@" stands for the -I of the world
+    name         what NVRTC is told as the program's name; None: nothing
+    headers      pairs of name and text that are handed over in memory
+    expressions  NVRTC's name expressions
+    link         OpenCL: it is compiled and linked, not built
+    constants    OpenCL: pairs of identifier and value for the SPIR-V module that is built instead of a
+                 text; None: it is a text
+
+"@root@" stands for the folder in which the worlds live.
+"""
+
+import struct
+
+FUNCTIONS = ("exp exp2 exp10 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh "
+             "asinh acosh atanh sqrt rsqrt cbrt erf erfc lgamma tgamma ceil floor trunc rint fabs "
+             "sinpi cospi logb ilogb round").split()
+FUNCTIONS_OF_TWO = "pow fmod atan2 hypot fdim remainder copysign nextafter fmax fmin".split()
+NATIVE = "native_exp native_sin native_log native_sqrt half_exp half_cos native_recip".split()
+INTRINSICS = "__expf __sinf __logf __powf __fdividef __fsqrt_rd __fadd_ru __fmul_rz __frcp_rn".split()
+
+
+class Maker:
+    """Makes one program. What it draws comes from a generator of random numbers alone."""
+
+    def __init__(self, random, device):
+        self.random = random
+        self.cuda = device == "nvrtc"
+        self.pocl = device == "pocl"
+        self.count = 0
+        self.program = {"atoms": [], "options": [], "name": None, "headers": [],
+                        "expressions": [], "link": False, "constants": None}
+
+    def unique(self):
+        self.count += 1
+        return self.count
+
+    def number(self, kind=""):
+        r = self.random
+        value = r.choice([r.uniform(0.01, 2), r.uniform(0.1, 90), 10 ** r.uniform(-8, 8), 0.1, 0.5,
+                          1e-39, 3.0])
+        text = repr(float(value))
+        double = self.cuda and r.random() < 0.5
+        return text if double and not kind else text + "f"
+
+    def add(self, before, body):
+        self.program["atoms"].append([before, body])
+
+    def store(self, value):
+        return "o[%d] = (float)(%s);" % (self.unique() % 60, value)
+
+    # ---- arithmetic that a compiler folds ----
+
+    def arithmetic(self):
+        r = self.random
+        form = r.choice(["%s / %s", "%s * %s", "%s + %s", "%s - %s / 3.0f", "1.0f / %s + %s",
+                         "%s * %s * 1e-35f"])
+        self.add("", self.store(form % (self.number(), self.number())))
+
+    def tiny(self):
+        """What is 0 if denormals are flushed."""
+        self.add("", self.store("1e%d%s * 1e-%d%s * 1e%df" % (
+            (-30, "f", 12, "f", 38) if not self.cuda or self.random.random() < 0.5
+            else (-300, "", 15, "", 38))))
+
+    def table(self):
+        n = self.unique()
+        space = "__constant__" if self.cuda else "__constant"
+        values = ", ".join("%s / %s" % (self.number(), self.number("f")) for _ in range(3))
+        self.add("%s float table%d[] = {%s};" % (space, n, values),
+                 self.store("table%d[(int)o[63] & 1]" % n))
+
+    def mathematics(self):
+        r = self.random
+        if r.random() < 0.25:
+            self.add("", self.store("%s(%s, %s)" % (r.choice(FUNCTIONS_OF_TWO), self.number("f"),
+                                                    self.number("f"))))
+            return
+        names = FUNCTIONS if self.cuda or r.random() < 0.7 else NATIVE
+        name = r.choice(names)
+        argument = self.number() if self.cuda else self.number("f")
+        if not self.cuda and name in ("exp10", "ilogb"):
+            name = "exp"
+        self.add("", self.store("%s(%s)" % (name, argument)))
+
+    def builtin(self):
+        if self.cuda:
+            return self.mathematics()
+        name = self.random.choice(["exp", "exp2", "pow", "sin", "cos", "log", "sqrt", "floor"])
+        rest = ", " + self.number("f") if name == "pow" else ""
+        self.add("", self.store("__builtin_%sf(%s%s)" % (name, self.number("f"), rest)))
+        return None
+
+    def intrinsic(self):
+        if not self.cuda:
+            return self.mathematics()
+        name = self.random.choice(INTRINSICS)
+        two = name in ("__powf", "__fdividef", "__fadd_ru", "__fmul_rz")
+        self.add("", self.store("%s(%s%s)" % (name, self.number("f"),
+                                              ", " + self.number("f") if two else "")))
+        return None
+
+    # ---- files ----
+
+    def include(self):
+        r = self.random
+        name, macro = r.choice([("a.h", "A_VALUE"), ("a.h", "A_VALUE"), ("deep/b.h", "B_VALUE"),
+                                ("c.h", "C_VALUE"), ("mapped.h", "M_VALUE"), ("link.h", "L_VALUE"),
+                                ("local.h", "LOCAL_VALUE"), ("late.h", "LATE_VALUE")])
+        form = r.choice(['#include "%s"', '#include "%s"', "#include <%s>",
+                         '#define FILE_%d "%%s"\n#include FILE_%d' % ((self.unique(),) * 2),
+                         '#if __has_include("%s")\n#include "%%s"\n#endif' % name])
+        if self.pocl and "__has" in form:
+            form = '#include "%s"'
+        if r.random() < 0.15:
+            name = "@root@/inc1/" + name if name in ("a.h", "deep/b.h") else name
+        elif r.random() < 0.1:
+            name = "../inc2/" + name if name in ("a.h", "c.h", "link.h") else name
+        self.add(form % name + "\n#ifndef %s\n#define %s -1\n#endif" % (macro, macro),
+                 self.store(macro))
+        if "@includes@" not in self.program["options"]:
+            self.program["options"].append("@includes@")
+
+    def given_header(self):
+        n = self.unique()
+        name = "given%d.h" % n
+        inner = self.random.choice(["", '#include "a.h"\n', '#include "c.h"\n'])
+        self.program["headers"].append(
+            [name, inner + "#define GIVEN%d %s\n" % (n, self.number("f"))])
+        self.add('#include "%s"' % name, self.store("GIVEN%d" % n))
+        if inner and "@includes@" not in self.program["options"]:
+            self.program["options"].append("@includes@")
+        if not self.cuda:
+            self.program["link"] = True
+
+    # ---- the preprocessor ----
+
+    def macros(self):
+        n, r = self.unique(), self.random
+        self.program["options"].append("-DSET%d=%s" % (n, r.choice(["1", "2.5f", "(3+4)"])))
+        self.add("#ifndef SET%d\n#define SET%d 9\n#endif" % (n, n), self.store("SET%d" % n))
+
+    def pasted(self):
+        n = self.unique()
+        left, right = self.random.choice([("A_VA", "LUE"), ("PASTED", "_%d" % n), ("__LI", "NE__")])
+        self.add("#define PASTE%d(a, b) a##b\n#define PASTED_%d %s\n#ifndef A_VALUE\n#define A_VALUE 5"
+                 "\n#endif" % (n, n, self.number("f")), self.store("PASTE%d(%s, %s)" % (n, left, right)))
+
+    def place(self):
+        word = self.random.choice(["sizeof(__FILE__)", "__LINE__", "__FILE__[0]",
+                                   "__FILE__[sizeof(__FILE__) / 2]"])
+        self.add("", self.store(word))
+
+    def conditional(self):
+        macro = self.random.choice(
+            ["__CUDA_ARCH__", "__cplusplus", "__CUDACC_RTC_MINIMAL__"] if self.cuda else
+            ["__OPENCL_VERSION__", "__OPENCL_C_VERSION__", "__FAST_RELAXED_MATH__", "cl_khr_fp64"])
+        self.add("", "#ifdef %s\n%s\n#endif" % (macro, self.store("%s + 0" % macro)))
+
+    # ---- language ----
+
+    def template(self):
+        if not self.cuda:
+            return self.attributes()
+        n = self.unique()
+        self.add("template <typename T> __global__ void t%d(T *p) { *p = (T)(%s); }"
+                 % (n, self.number()), "")
+        self.program["expressions"].append("t%d<%s>" % (n, self.random.choice(["float", "int", "double"])))
+        return None
+
+    def attributes(self):
+        if self.cuda:
+            return self.template()
+        n = self.unique()
+        attribute = self.random.choice(["reqd_work_group_size(1, 1, 1)", "vec_type_hint(float4)",
+                                        "work_group_size_hint(4, 1, 1)"])
+        self.add("__kernel __attribute__((%s)) void g%d(__global float *p) { *p = %s; }"
+                 % (attribute, n, self.number("f")), "")
+        return None
+
+    def warning(self):
+        self.add(self.random.choice(["#warning \"told\"", "#pragma no_such_pragma"]),
+                 "int unused%d;" % self.unique())
+
+    def extension(self):
+        if self.cuda:
+            self.add("", "#pragma unroll\nfor (int i = 0; i < 4; i++) o[i + 60] += %s;"
+                     % self.number("f"))
+        else:
+            name = self.random.choice(["cl_khr_fp64", "cl_khr_byte_addressable_store", "all",
+                                       "cl_no_such_extension"])
+            state = "disable" if name == "all" else "enable"
+            self.add("#pragma OPENCL EXTENSION %s : %s" % (name, state), "")
+        self.add(self.random.choice(["", "#pragma STDC FP_CONTRACT OFF\n"]) if not self.cuda else "",
+                 self.store("o[1] * o[2] + o[3]"))
+
+    def failure(self):
+        self.add(self.random.choice(["#error \"refused\"", "int f(int x) { return y; }"]), "")
+
+    # ---- all of it ----
+
+    def choose_options(self):
+        r, options = self.random, self.program["options"]
+        if self.cuda:
+            options.append(r.choice(["-arch=compute_80", "-arch=sm_80", "-arch=sm_90",
+                                     "-arch=compute_75"]))
+            for option, likely in (("--use_fast_math", .1), ("-ftz=true", .1), ("-fmad=false", .1),
+                                   ("-prec-div=false", .05), ("-lineinfo", .06), ("-G", .03),
+                                   ("-dlto", .04), ("-rdc=true", .06), ("-std=c++20", .1),
+                                   ("--restrict", .03), ("-default-device", .05),
+                                   ("--optix-ir", .02), ("-w", .03), ("--gen-opt-lto", .02),
+                                   ("-D_X=1", .05), ("--maxrregcount=32", .03)):
+                if r.random() < likely:
+                    options.append(option)
+            if "-dlto" in options or "--optix-ir" in options or "--gen-opt-lto" in options:
+                options[:] = [o for o in options if o != "-G"]
+        else:
+            for option, likely in (("-cl-fast-relaxed-math", .12), ("-cl-denorms-are-zero", .12),
+                                   ("-cl-mad-enable", .1), ("-cl-std=CL1.2", .1),
+                                   ("-cl-single-precision-constant", .08), ("-cl-opt-disable", .05),
+                                   ("-cl-std=CL2.0", .05), ("-cl-kernel-arg-info", .15),
+                                   ("-w", .05), ("-Werror", .03), ("-cl-finite-math-only", .05)):
+                if r.random() < likely:
+                    options.append(option)
+
+    def make(self):
+        r = self.random
+        if not self.cuda and not self.pocl and r.random() < 0.08:
+            self.program["constants"] = [] if r.random() < 0.3 else [[7, r.randrange(1000)]]
+            return self.program
+        kinds = [(self.arithmetic, 6), (self.tiny, 3), (self.table, 3), (self.mathematics, 10),
+                 (self.builtin, 3), (self.intrinsic, 2), (self.include, 9), (self.given_header, 1),
+                 (self.macros, 2), (self.pasted, 2), (self.place, 1), (self.conditional, 2),
+                 (self.template, 2), (self.warning, 1), (self.extension, 2), (self.failure, 0.3)]
+        for kind in r.choices([k for k, _ in kinds], [w for _, w in kinds], k=r.randint(2, 6)):
+            kind()
+        self.choose_options()
+        if self.cuda:
+            self.program["name"] = r.choice([None, "k.cu", "k.cu", "sub/k.cu", "@root@/w/k.cu",
+                                             "@root@/inc1/k.cu"])
+        return self.program
+
+
+def make(random, device):
+    return Maker(random, device).make()
+
+
+def render(program, device):
+    """The source."""
+    kernel = 'extern "C" __global__ void k(float *o)' if device == "nvrtc" else \
+        "__kernel void f(__global float *o)"
+    before = "\n".join(before for before, _ in program["atoms"] if before)
+    body = "\n".join(body for _, body in program["atoms"] if body)
+    return "%s\n%s {\n%s\n}\n" % (before, kernel, body)
+
+
+# Kernel f, out[i] = base + i, where base is specialization constant 7: as in
+# tests/support/spirv_module.h.
+WORDS = [int(word, 16) for word in """
+07230203 00010000 0 12 0 00020011 4 00020011 6 00020011 b 0003000e 2 2 0005000f 6 1 66 2
+00030003 3 18e70 00030005 1 66 00040047 2 b 1c 00030047 2 16 00040047 3 1 7 00020013 4 00040015 5 20 0
+00040015 6 40 0 00040017 7 6 3 00040020 8 1 7 00040020 9 5 5 00040021 a 4 9 00040032 5 3 4d
+0004003b 8 2 1 00050036 4 1 0 a 00030037 9 b 000200f8 c 0006003d 7 d 2 2 20 00050051 6 e d 0
+00040071 5 f e 00050080 5 10 3 f 00050046 9 11 b e 0005003e 11 10 2 4 000100fd 00010038
+""".split()]
+MODULE = struct.pack("<%dI" % len(WORDS), *WORDS)
+
+
+def steps(program, device, includes):
+    """The program as steps of a worker's job, without the one that runs it."""
+    options = []
+    for option in program["options"]:
+        options += includes if option == "@includes@" else [option]
+    if device == "nvrtc":
+        yield "source", render(program, device)
+        if program["name"] is not None:
+            yield "name", program["name"]
+        for option in options:
+            yield "option", option
+        for expression in program["expressions"]:
+            yield "expression", expression
+    else:
+        if program["constants"] is None:
+            yield "source", render(program, device)
+        else:
+            yield "il", MODULE
+            for constant in program["constants"]:
+                yield "constant", "%d %d" % tuple(constant)
+        yield "options", " ".join(options)
+        if program["link"]:
+            yield "link", ""
+    for name, text in program["headers"]:
+        yield "header", name
+        yield "header.content", text

@@ -1,0 +1,351 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs worlds: puts their files in place, starts a worker in them, and reads what it wrote."""
+
+import fcntl
+import glob
+import os
+import re
+import shutil
+import struct
+import subprocess
+
+import programs as programs_module
+import worlds as worlds_module
+
+PATIENCE_SECONDS = 300
+F_SETPIPE_SZ = 1031
+
+
+class Failure(Exception):
+    """The harness itself can't go on."""
+
+
+class Setting:
+    """What a run needs to know of the machine: paths, as command-line arguments gave them."""
+
+    def __init__(self, device, build, cuda, runtimes, omit=None):
+        self.device = device
+        self.build = build
+        self.cuda = cuda
+        self.runtimes = runtimes
+        self.omit = omit
+
+    def worker(self):
+        name = "nvrtc" if self.device == "nvrtc" else "opencl"
+        return os.path.join(self.build, "tests/differential/differential_%s_worker" % name)
+
+    def kiln(self):
+        return os.path.join(self.build, "tools/kiln/kiln")
+
+    def layer(self, name):
+        folder = "tests/differential/omitting" if self.omit else "layers/" + name.split("_")[0]
+        return os.path.join(self.build, folder, "libkiln_%s.so" % name)
+
+    def library(self):
+        found = sorted(glob.glob(os.path.join(self.cuda, "lib64", "libnvrtc.so.[0-9]*")) +
+                       glob.glob(os.path.join(self.cuda, "lib", "libnvrtc.so.[0-9]*")))
+        return found[0] if found else None
+
+    def driver_folder(self):
+        return os.path.join(self.runtimes, "intel/lib")
+
+    def is_there(self):
+        if self.device == "nvrtc":
+            return self.library() is not None
+        return os.path.isdir(os.path.join(self.runtimes, self.device, "vendors"))
+
+
+class Result:
+    """What one process did: a line for each program, what Kiln did for it, and how it ended."""
+
+    def __init__(self, lines, outcomes, ending, complaint):
+        self.lines = lines
+        self.outcomes = outcomes
+        self.ending = ending
+        self.complaint = complaint
+
+
+TRACE = re.compile(r"^kiln\[\d+\] (\S+)(.*)")
+
+
+def _read(output):
+    lines, outcomes, seen = [], [], []
+    for line in output.decode("utf-8", "replace").split("\n"):
+        if line.startswith("= "):
+            lines.append(line)
+            outcomes.append(seen)
+            seen = []
+        else:
+            match = TRACE.match(line)
+            if match and match[1] != "note:":
+                seen.append(match[1] if match[1] != "passed-through" else match[1] + match[2])
+    return lines, outcomes
+
+
+def is_hit(outcome):
+    return bool(outcome) and all(o.startswith("hit-") for o in outcome)
+
+
+def header_map(entries):
+    """A header map as clang reads it: a hash table of names, folders and files."""
+    strings = bytearray(b"\0")
+
+    def text(value):
+        at = len(strings)
+        strings.extend(value.encode() + b"\0")
+        return at
+
+    size = 8
+    while size < 2 * len(entries):
+        size *= 2
+    buckets = [(0, 0, 0)] * size
+    for name, (prefix, suffix) in entries.items():
+        place = sum(13 * ord(c.lower()) for c in name) % size
+        while buckets[place][0]:
+            place = (place + 1) % size
+        buckets[place] = (text(name), text(prefix), text(suffix))
+    start = 24 + 12 * size
+    longest = max(len(prefix + suffix) for prefix, suffix in entries.values())
+    return struct.pack("<IHHIIII", 0x686d6170, 1, 0, start, len(entries), size, longest) + \
+        b"".join(struct.pack("<III", *bucket) for bucket in buckets) + bytes(strings)
+
+
+class Site:
+    """A folder in which worlds are put up one after another."""
+
+    def __init__(self, setting, root):
+        self.setting = setting
+        self.root = root
+        self.there = {}  # path below the root: what was put there
+        self.stores = 0
+        self.processes = 0
+        os.makedirs(root)
+
+    # ---- files ----
+
+    def expand(self, text):
+        return text.replace("@root@", self.root)
+
+    def _remove(self, path):
+        full = os.path.join(self.root, path)
+        if os.path.islink(full) or os.path.isfile(full):
+            os.unlink(full)
+        elif os.path.isdir(full):
+            shutil.rmtree(full)
+
+    def _write(self, path, content):
+        """In place, if there is a file: its number stays, and its time is that of all files."""
+        full = os.path.join(self.root, path)
+        with open(full, "r+b" if os.path.isfile(full) and not os.path.islink(full) else "wb") as file:
+            file.write(content)
+            file.truncate()
+        os.utime(full, (worlds_module.TIME, worlds_module.TIME))
+
+    def _put(self, path, what):
+        full = os.path.join(self.root, path)
+        if isinstance(what, str):
+            self._write(path, self.expand(what).encode())
+        elif what[0] == "folder":
+            os.makedirs(full, exist_ok=True)
+        elif what[0] == "link":
+            os.symlink(what[1], full)
+        elif what[0] == "map":
+            self._write(path, header_map({name: [self.expand(part) for part in parts]
+                                          for name, parts in what[1].items()}))
+
+    def _kind(self, what):
+        return "file" if what is None or isinstance(what, str) or what[0] == "map" else what[0]
+
+    def put_up(self, world):
+        """Makes the files those of the world, and touches no others."""
+        wanted = worlds_module.tree(world)
+        for path in sorted(self.there, reverse=True):
+            what = self.there[path]
+            if path not in wanted or (what != wanted[path] and
+                                      {self._kind(what), self._kind(wanted[path])} != {"file"}):
+                self._remove(path)
+                # What was below a folder that went is gone too.
+                for other in list(self.there):
+                    if other == path or other.startswith(path + "/"):
+                        del self.there[other]
+        for path in sorted(wanted):
+            if path not in self.there or self.there[path] != wanted[path]:
+                self._put(path, wanted[path])
+                self.there[path] = wanted[path]
+
+    def driver(self, variant):
+        """A copy of the driver, made of links to all files but those that are others."""
+        folder = os.path.join(self.root, "driver-" + re.sub(r"\W", "-", variant))
+        if os.path.isdir(folder):
+            return folder
+        library = os.path.join(folder, "lib")
+        os.makedirs(library)
+        os.makedirs(os.path.join(folder, "vendors"))
+        if self.setting.device == "nvrtc":
+            origin = os.path.dirname(os.path.realpath(self.setting.library()))
+            names = [n for n in os.listdir(origin) if n.startswith("libnvrtc")]
+        else:
+            origin = self.setting.driver_folder()
+            names = os.listdir(origin)
+        for name in names:
+            if os.path.isfile(os.path.join(origin, name)):
+                os.symlink(os.path.join(origin, name), os.path.join(library, name))
+        if variant == "above":
+            self._damage(os.path.join(origin, "clbltfnshared.rtl"),
+                         os.path.join(folder, "clbltfnshared.rtl"))
+        elif variant == "beside":
+            os.unlink(os.path.join(library, "clbltfnshared.rtl"))
+            self._damage(os.path.join(origin, "clbltfnshared.rtl"),
+                         os.path.join(library, "clbltfnshared.rtl"))
+        elif variant == "cl.cfg":
+            path = os.path.join(library, "cl.cfg")
+            if os.path.lexists(path):
+                os.unlink(path)
+            with open(path, "w") as file:
+                file.write("CL_CONFIG_CPU_VECTORIZER_MODE=1\n")
+        with open(os.path.join(folder, "vendors", "intel.icd"), "w") as file:
+            file.write(os.path.join(library, "libintelocl.so") + "\n")
+        return folder
+
+    @staticmethod
+    def _damage(source, target):
+        """Half a file: builds that read it fail."""
+        with open(source, "rb") as file:
+            content = file.read()
+        with open(target, "wb") as file:
+            file.write(content[:len(content) // 2])
+
+    # ---- a process ----
+
+    def job(self, world, programs):
+        steps = list(worlds_module.prologue(world))
+        if self.setting.device == "nvrtc":
+            path = self.setting.library()
+            if world["driver"]:
+                path = os.path.join(self.driver(world["driver"]), "lib", os.path.basename(path))
+            elif world["library"] == "link":
+                link = os.path.join(self.root, "libanother.so")
+                if not os.path.lexists(link):
+                    os.symlink(path, link)
+                path = link
+            steps.append(("open-again" if world["library"] == "again" else "open", path))
+            if world["fork"] == "after":
+                steps.append(("version", ""))
+        else:
+            steps.append(("device", world["part"] or "root"))
+        steps += worlds_module.late_prologue(world)
+        if self.setting.device != "nvrtc":
+            steps.append(("binaries", self.binaries))
+        # Files are named by the root as the world's own text has it.
+        one_pass = []
+        for place, program in enumerate(programs):
+            if world["library"] == "both" and place == len(programs) // 2:
+                one_pass.append(("open-again", self.setting.library()))
+            one_pass += programs_module.steps(program, self.setting.device,
+                                              worlds_module.includes(world))
+            one_pass.append(("run", ""))
+        steps += one_pass
+        if world["edit"]:
+            steps.append(("write", "@root@/%s\n%s" % tuple(world["edit"])))
+            steps += [step for step in one_pass if step[0] != "open-again"]
+        if world["again"]:
+            if world["again"] != "same":
+                steps.append(("mxcsr", world["again"]))
+            steps += [step for step in one_pass if step[0] != "open-again"]
+        return steps
+
+    def environment(self, world):
+        set_here = {"PATH": "/usr/bin:/bin", "HOME": "@root@/home", "TMPDIR": "@root@/tmp",
+                    "PWD": "@root@/" + (world["folder"] or "w")}
+        if "LD_LIBRARY_PATH" in os.environ:
+            set_here["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH"]
+        set_here.update(world["others"] or {})
+        set_here.update(world["environment"] or {})
+        for name in world["unset"] or []:
+            set_here.pop(name, None)
+        if world["tunables"]:
+            set_here["GLIBC_TUNABLES"] = world["tunables"]
+        if self.setting.device == "intel":
+            set_here["OCL_ICD_VENDORS"] = os.path.join(
+                self.driver(world["driver"]) if world["driver"]
+                else os.path.join(self.setting.runtimes, "intel"), "vendors")
+        elif self.setting.device == "pocl":
+            set_here["OCL_ICD_VENDORS"] = os.path.join(self.setting.runtimes, "pocl", "vendors")
+            set_here["POCL_CACHE_DIR"] = "@root@/pocl-cache"
+            if not world["helper"]:
+                set_here["POCL_KERNEL_CACHE"] = "0"
+        return {name: self.expand(value) for name, value in set_here.items()}
+
+    def kiln_environment(self, world, store, is_read_only):
+        set_here = {"KILN_DIR": store, "KILN_TRACE": "/proc/self/fd/1",
+                    "KILN_READONLY": "1" if is_read_only else "0",
+                    "KILN_TOOL": self.setting.kiln(), "KILN_HELPER": "1" if world["helper"] else "0"}
+        if self.setting.device == "nvrtc":
+            set_here["LD_AUDIT"] = self.setting.layer("nvrtc_audit")
+            tunables = [world["tunables"]] if world["tunables"] else []
+            set_here["GLIBC_TUNABLES"] = ":".join(tunables + ["glibc.rtld.optional_static_tls=8192"])
+        else:
+            set_here["OPENCL_LAYERS"] = self.setting.layer("opencl_layer")
+        if self.setting.omit:
+            set_here["KILN_TEST_OMIT_PART"] = self.setting.omit
+        return set_here
+
+    binaries = "0"
+
+    def run(self, world, programs, store=None, is_read_only=False, keep=None):
+        """Compiles the programs in the world: without Kiln if there is no store."""
+        self.put_up(world)
+        if self.setting.device == "intel":
+            self.binaries = "2"
+        elif self.setting.device == "pocl":
+            self.binaries = "1" if store and not is_read_only and not world["helper"] else "0"
+            shutil.rmtree(os.path.join(self.root, "pocl-cache"), ignore_errors=True)
+            os.makedirs(os.path.join(self.root, "pocl-cache"))
+        steps = self.job(world, programs)
+        if keep:
+            steps.insert(0, ("keep", keep))
+        environment = self.environment(world)
+        if store:
+            environment.update(self.kiln_environment(world, store, is_read_only))
+        result = self._start(steps, environment)
+        if world["edit"]:
+            self.there[world["edit"][0]] = None
+        if store and world["helper"] and not is_read_only:
+            subprocess.run([self.setting.kiln(), "capture", "--dir", store, "--wait-ms", "60000"],
+                           env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                           stderr=subprocess.DEVNULL, timeout=PATIENCE_SECONDS, check=False)
+        return result
+
+    def _start(self, steps, environment):
+        path = os.path.join(self.root, "job")
+        with open(path, "wb") as file:
+            for name, value in steps:
+                data = value if isinstance(value, bytes) else self.expand(value).encode()
+                file.write(b"%s %d\n%s\n" % (name.encode(), len(data), data))
+        self.processes += 1
+        with open(path, "rb") as job, open(os.path.join(self.root, "complaint"), "w+b") as complaint:
+            process = subprocess.Popen([self.setting.worker()], env=environment, stdin=job,
+                                       stdout=subprocess.PIPE, stderr=complaint, cwd=self.root)
+            try:
+                fcntl.fcntl(process.stdout, F_SETPIPE_SZ, 1 << 20)
+            except OSError:
+                pass
+            try:
+                output, _ = process.communicate(timeout=PATIENCE_SECONDS)
+                ending = process.returncode
+            except subprocess.TimeoutExpired:
+                process.kill()
+                output, _ = process.communicate()
+                ending = "no end"
+            complaint.seek(0)
+            text = complaint.read(2000).decode("utf-8", "replace")
+        if ending == 3:
+            raise Failure("the worker: " + text.strip())
+        return Result(*_read(output), ending, text)
+
+    def new_store(self):
+        self.stores += 1
+        return os.path.join(self.root, "store-%d" % self.stores)
+
+    def drop_store(self, store):
+        shutil.rmtree(store, ignore_errors=True)
