@@ -16,6 +16,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 #include "base/hash.h"
+#include "base/hash_wide.h"
 #include "base/size.h"
 #include "base/text.h"
 #include "support/failing_malloc.h"
@@ -324,6 +325,41 @@ static void test_the_hash_is_the_standard_xxh3_128(void **state)
     assert_hash(bytes, sizeof bytes, "83885e853bb6640ca870f92984398d22");
 }
 
+#if defined(__x86_64__)
+static void assert_wide_hash(kilni_hash_wide_fn *hash, kilni_hash_wide_add_fn *add)
+{
+    unsigned char bytes[3000];
+    for (size_t i = 0; i < sizeof bytes; i++) {
+        bytes[i] = (unsigned char)(i * 7 + 3);
+    }
+    for (size_t size = 0; size <= sizeof bytes; size += 13) {
+        const kiln_digest whole = kilni_hash(bytes, size);
+        unsigned char wide[16];
+        hash(bytes, size, wide);
+        assert_memory_equal(wide, whole.bytes, sizeof wide);
+        /* The state's beginning and end are those of the instructions that every processor has. */
+        kilni_hasher hasher;
+        kilni_hasher_begin(&hasher);
+        add((XXH3_state_t *)(void *)hasher.state, bytes, size / 3);
+        add((XXH3_state_t *)(void *)hasher.state, bytes + size / 3, size - size / 3);
+        assert_memory_equal(kilni_hasher_end(&hasher).bytes, whole.bytes, sizeof wide);
+    }
+}
+#endif
+
+static void test_hashes_are_the_same_by_all_instructions(void **state)
+{
+    (void)state;
+#if defined(__x86_64__)
+    if (__builtin_cpu_supports("avx2")) {
+        assert_wide_hash(kilni_hash_avx2, kilni_hash_add_avx2);
+    }
+    if (__builtin_cpu_supports("avx512f")) {
+        assert_wide_hash(kilni_hash_avx512f, kilni_hash_add_avx512f);
+    }
+#endif
+}
+
 static void test_a_hash_may_come_in_pieces(void **state)
 {
     (void)state;
@@ -368,6 +404,7 @@ int main(void)
         cmocka_unit_test(test_integers_are_little_endian),
         cmocka_unit_test(test_cursors_stop_at_the_end_and_stay_failed),
         cmocka_unit_test(test_the_hash_is_the_standard_xxh3_128),
+        cmocka_unit_test(test_hashes_are_the_same_by_all_instructions),
         cmocka_unit_test(test_a_hash_may_come_in_pieces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
