@@ -63,8 +63,8 @@ static kiln_status load(void *user, const kiln_entry *const *entries)
     if (status != KILN_OK) {
         return status == KILN_E_CORRUPT ? KILN_E_REFUSED : status;
     }
-    status =
-        program_set_found(call->record, entries[0], &outputs, call->option_count, call->options);
+    status = program_set_found(call->record, entries[0], found.reads, &outputs, call->option_count,
+                               call->options);
     if (status != KILN_OK) {
         kilni_nvrtc_outputs_done(&outputs);
     }

@@ -46,6 +46,7 @@ static int compile(nvrtc_library *library, kilni_nvrtc_program program, int opti
     }
     if (record && record->state == PROGRAM_FOUND) {
         program_compile_late(record, "compiled once more");
+        record->state = PROGRAM_NATIVE;
     }
     return library_real(library)->compile(program, option_count, options);
 }
@@ -74,6 +75,7 @@ static int set_callback(nvrtc_library *library, kilni_nvrtc_program program,
     const int result = library_real(library)->set_callback(program, callback, payload);
     if (record && result == KILNI_NVRTC_SUCCESS) {
         record->obstacle = "a callback that may cancel it";
+        record->is_at_nvrtc = 1; /* a late compilation would call it */
     }
     return result;
 }

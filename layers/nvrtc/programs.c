@@ -7,6 +7,7 @@
 
 #include "../shared/handle_map.h"
 #include "../shared/trace.h"
+#include "device/nvrtc/reads.h"
 #include "library.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -156,7 +157,7 @@ kilni_nvrtc_inputs program_inputs(const program_record *record, int option_count
     };
 }
 
-kiln_status program_set_found(program_record *record, const kiln_entry *entry,
+kiln_status program_set_found(program_record *record, const kiln_entry *entry, kiln_bytes reads,
                               const kilni_nvrtc_outputs *outputs, int option_count,
                               const char *const *options)
 {
@@ -167,6 +168,7 @@ kiln_status program_set_found(program_record *record, const kiln_entry *entry,
     }
     record->entry = kiln_entry_retain(entry);
     record->outputs = *outputs;
+    record->reads = reads;
     record->mode = kilni_floating_point_get();
     record->state = PROGRAM_FOUND;
     return KILN_OK;
@@ -174,8 +176,15 @@ kiln_status program_set_found(program_record *record, const kiln_entry *entry,
 
 void program_compile_late(program_record *record, const char *why)
 {
+    if (record->is_at_nvrtc) {
+        return;
+    }
+    record->is_at_nvrtc = 1;
+    if (kilni_nvrtc_reads_hold(record->reads, record->name, NULL) != KILN_OK) {
+        trace_passed("found program, not compiled since its files have changed", why);
+        return;
+    }
     trace_passed("found program", why);
-    record->state = PROGRAM_NATIVE;
     const kilni_floating_point own_mode = kilni_floating_point_get();
     kilni_floating_point_set(record->mode);
     library_real(record->library)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the layer knows of each nvrtcProgram. The handle is always NVRTC's own: a program that was
- * found was created by NVRTC and never compiled, and is compiled late where something is asked of
- * it that only NVRTC can answer.
+ * found was created by NVRTC and never compiled, and is compiled late if something is asked of it
+ * that only NVRTC can answer.
  *
  * NVRTC lets a program be used by one thread at a time, and so does its record; the map of records
  * is locked.
@@ -44,8 +44,10 @@ typedef struct program_record {
     /* PROGRAM_FOUND, and until its end: pointers into them were handed out. */
     kiln_entry *entry;
     kilni_nvrtc_outputs outputs;
+    kiln_bytes reads;          /* of the result, in the entry */
     program_texts options;     /* to compile it late, */
     kilni_floating_point mode; /* in the mode of the call */
+    int is_at_nvrtc;           /* NVRTC has compiled it too, or is not to any more */
 } program_record;
 
 /* Makes the record of a program that NVRTC has created. Without memory there is none, and all calls
@@ -67,13 +69,15 @@ void program_add_expression(program_record *record, const char *expression);
 kilni_nvrtc_inputs program_inputs(const program_record *record, int option_count,
                                   const char *const *options);
 
-/* The program was found: the record takes over the outputs, and a hold on the entry that they point
- * into. KILN_OK; KILN_E_NO_MEMORY: the caller keeps them. */
-kiln_status program_set_found(program_record *record, const kiln_entry *entry,
+/* The program was found: the record takes over the outputs, and a hold on the entry that they and
+ * the reads point into. KILN_OK; KILN_E_NO_MEMORY: the caller keeps them. */
+kiln_status program_set_found(program_record *record, const kiln_entry *entry, kiln_bytes reads,
                               const kilni_nvrtc_outputs *outputs, int option_count,
                               const char *const *options);
 
-/* Has NVRTC compile a program that was found: from now on it answers. */
+/* Has NVRTC compile a program that was found, for what only NVRTC can answer; the rest is still
+ * answered by what was found. Files that have changed since would make another program: then it is
+ * not compiled, and NVRTC says of it what it says of such programs. */
 void program_compile_late(program_record *record, const char *why);
 
 /* Around a fork. */

@@ -12,6 +12,7 @@
  *   --callback         with a callback that lets it go on
  *   --callback-between with one that counts, which the second compilation has alone
  *   --twice            compiled a second time
+ *   --meanwhile TEXT   a command of the shell's, after the compilation
  *   --unknown          a function that no layer knows is called, before or after
  *   --unknown-before   the compilation
  *   --misuse           calls that NVRTC refuses
@@ -51,7 +52,7 @@ typedef struct job {
     const char *options[LIST_MAX];
     int callback, callback_between, twice, unknown, unknown_before, misuse, threads, fork,
         round_to_zero, odd_round_to_zero, before_count;
-    const char *before, *elsewhere, *eager, *late, *late_too;
+    const char *before, *elsewhere, *eager, *late, *late_too, *meanwhile;
 } job;
 
 typedef int unknown_fn(kilni_nvrtc_program program, size_t *ret_size);
@@ -231,6 +232,9 @@ static void run(FILE *to, const job *j)
     fesetround(FE_TONEAREST);
     fprintf(to, "compile: %d\n", result);
     write_all(to, j, program);
+    if (j->meanwhile && system(j->meanwhile) != 0) { /* NOLINT: the tests' own command */
+        fprintf(stderr, "%s failed\n", j->meanwhile);
+    }
     if (j->unknown) {
         write_unknown(to, program);
         write_all(to, j, program);
@@ -426,6 +430,8 @@ static void read_arguments(job *j, char **at)
             j->before_count = atoi(*++at);
         } else if (is(*at, "--elsewhere")) {
             j->elsewhere = *++at;
+        } else if (is(*at, "--meanwhile")) {
+            j->meanwhile = *++at;
         } else if (is(*at, "--eager")) {
             j->eager = *++at;
         } else if (is(*at, "--late")) {

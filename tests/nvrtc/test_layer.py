@@ -119,6 +119,26 @@ class Ways(StandIn):
         finally:
             del self.environment["LD_PRELOAD"]
 
+    def test_files_that_change_before_a_late_compilation(self):
+        """What was found stays, and NVRTC doesn't compile another program in its place."""
+        self.file("a.h", "one")
+        program = self.source('#include "a.h"\n')
+        self.run_program(*program, expect=["built"])
+        change = ["--meanwhile", "printf another >a.h"]
+        for more, outcomes in ((["--unknown"], ["hit-store", "passed-through"]),
+                               (["--twice"], ["hit-store", "passed-through"])):
+            with self.subTest(more=more):
+                self.file("a.h", "one")
+                plain = self.run_program(*program, *change, *more, kiln=False)
+                self.file("a.h", "one")
+                got = self.run_program(*program, *change, *more, expect=outcomes)
+                self.assertIn("files have changed", self.last[1][1])
+                self.assertIn(b"unknown: 0" if more == ["--unknown"] else b"compile: 0", plain)
+                # As of a program that was not compiled.
+                self.assertEqual(
+                    [line for line in got.splitlines() if line != b"unknown: 42 0"],
+                    [line for line in plain.splitlines() if not line.startswith(b"unknown: 0")])
+
     def test_functions_that_fold(self):
         """A result is good where the functions answer the same, and for each kind one is kept."""
         for text in "FOLD exp 0.7\n", "FOLD log 0.7\n", "FOLD pow 2 3\nFOLD exp 1\n":
