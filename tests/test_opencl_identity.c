@@ -90,7 +90,7 @@ static kiln_key *identity_key(cl_device_id device)
     kiln_error error = {.struct_size = sizeof error};
     kiln_key_builder *builder;
     assert_int_equal(kiln_key_builder_new(&builder), KILN_OK);
-    kiln_status status = kilni_opencl_add_identity(&loader, device, builder, &error);
+    kiln_status status = kilni_opencl_add_identity(&loader, device, NULL, builder, &error);
     if (status != KILN_OK) {
         fail_msg("%s: %s", kiln_status_name(status), error.text);
     }

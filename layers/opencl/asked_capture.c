@@ -28,8 +28,8 @@ static void capture(program_record *record, unsigned generation, const device_ke
     const kilni_request_context *requests = session_requests();
     for (cl_uint i = 0; requests && i < built->count; i++) {
         kiln_entry *entry = NULL;
-        if (program_capture(record->program, built->devices[i], built->keys[i], build_ns, &entry) ==
-                KILN_OK &&
+        if (program_capture(record->platform, record->program, built->devices[i], built->keys[i],
+                            build_ns, &entry) == KILN_OK &&
             records_is_generation(record, generation)) {
             kilni_writer_put(requests->writer, entry, NULL);
         }

@@ -158,8 +158,8 @@ static kiln_status capture(void *user, size_t index, uint64_t build_ns, const ki
         status = check_inputs(call, index);
     }
     if (status == KILN_OK) {
-        status = program_capture(call->program, call->devices[index], call->keys[index], build_ns,
-                                 &entry);
+        status = program_capture(call->record->platform, call->program, call->devices[index],
+                                 call->keys[index], build_ns, &entry);
     }
     if (status == KILN_OK) {
         status = check_generation(call);

@@ -31,7 +31,7 @@ typedef struct link_call {
     link_callback notify;
     void *user_data;
 
-    const platform *platform;
+    platform *platform;
     cl_device_id *devices; /* the same, or all of the context's; owned */
     cl_uint device_count;
     kiln_key **keys; /* one for each device; owned */
@@ -230,7 +230,7 @@ static kiln_status capture(void *user, size_t index, uint64_t build_ns, const ki
     (void)replaced; /* OpenCL's entries are of what their keys say */
     link_call *call = user;
     const kiln_status status = check_inputs(call, index);
-    return status == KILN_OK ? program_capture(call->program, call->devices[index],
+    return status == KILN_OK ? program_capture(call->platform, call->program, call->devices[index],
                                                call->keys[index], build_ns, ret_entry)
                              : status;
 }

@@ -2,11 +2,15 @@
 #include "platforms.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
+#include "base/error.h"
 #include "device/opencl/binary.h"
 #include "device/opencl/build_key.h"
+#include "device/opencl/driver.h"
 #include "layer.h"
+#include "os/clock.h"
 
 #define PLATFORMS_MAX 32u
 #define DEVICES_MAX 256u
@@ -159,14 +163,148 @@ static void remember_identity(cl_device_id device, const kiln_key *identity)
     platforms_unlock();
 }
 
-kiln_status platform_get_identity(cl_device_id device, kiln_key **ret_identity, kiln_error *error)
+/* ---- what drivers are made of ---- */
+
+/* Does not change once it is in a platform; freed by who gives up the last hold. */
+typedef struct held_driver {
+    kilni_opencl_driver driver;
+    size_t holds; /* guarded by the lock */
+} held_driver;
+
+static void release_driver(held_driver *held)
+{
+    platforms_lock();
+    const int is_last = held && --held->holds == 0;
+    platforms_unlock();
+    if (is_last) {
+        kilni_opencl_driver_done(&held->driver);
+        free(held);
+    }
+}
+
+/* NULL: they were not looked for yet. */
+static held_driver *hold_driver(platform *of)
+{
+    platforms_lock();
+    held_driver *held = of->driver;
+    if (held) {
+        held->holds++;
+    }
+    platforms_unlock();
+    return held;
+}
+
+/* Puts what was found in the place of what a platform had, if that is still what it has. Held for
+ * the caller too. */
+static void keep_driver(platform *of, const held_driver *before, held_driver *found)
+{
+    platforms_lock();
+    held_driver *replaced = NULL;
+    found->holds = 1;
+    if (of->driver == before) {
+        replaced = of->driver;
+        of->driver = found;
+        found->holds = 2;
+    }
+    platforms_unlock();
+    if (replaced) {
+        release_driver(replaced);
+    }
+}
+
+static kiln_status identify_driver(const platform *of, held_driver **ret_found, kiln_error *error)
+{
+    held_driver *found = calloc(1, sizeof *found);
+    kiln_status status = found
+                             ? kilni_opencl_driver_identify(of->id, of->name, &found->driver, error)
+                             : KILN_E_NO_MEMORY;
+    if (status != KILN_OK) {
+        free(found);
+        return status;
+    }
+    *ret_found = found;
+    return KILN_OK;
+}
+
+/* What changed since the program began may have been read by the driver before. */
+static int may_have_been_read_before(const held_driver *found)
+{
+    const int64_t changed_ns = kilni_file_stamps_changed_ns(&found->driver.stamps);
+    return changed_ns >= session_start_ns() && changed_ns <= kilni_clock_of_files_ns();
+}
+
+static kiln_status get_driver(platform *of, held_driver **ret_held, kiln_error *error)
+{
+    held_driver *held = hold_driver(of);
+    if (!held) {
+        const kiln_status status = identify_driver(of, &held, error);
+        if (status != KILN_OK) {
+            return status;
+        }
+        keep_driver(of, NULL, held);
+        if (may_have_been_read_before(held)) {
+            atomic_store_explicit(&of->is_changed, 1, memory_order_relaxed);
+        }
+    }
+    if (atomic_load_explicit(&of->is_changed, memory_order_relaxed)) {
+        release_driver(held);
+        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
+                               "a file of the driver's that changed since the program began");
+    }
+    *ret_held = held;
+    return KILN_OK;
+}
+
+/* Whether the files are the same in spite of what the file system says of them or of their folders:
+ * a link to one was made, or something else was installed. */
+static int is_the_same_driver(platform *of, held_driver *held)
+{
+    held_driver *found = NULL;
+    if (identify_driver(of, &found, NULL) != KILN_OK) {
+        return 0;
+    }
+    const int equal = kiln_key_equals(held->driver.parts, found->driver.parts);
+    keep_driver(of, held, found);
+    release_driver(found);
+    return equal;
+}
+
+int platform_is_as_identified(platform *of)
+{
+    held_driver *held = hold_driver(of);
+    if (held && !kilni_file_stamps_hold(&held->driver.stamps) && !is_the_same_driver(of, held)) {
+        atomic_store_explicit(&of->is_changed, 1, memory_order_relaxed);
+    }
+    if (held) {
+        release_driver(held);
+    }
+    return !atomic_load_explicit(&of->is_changed, memory_order_relaxed);
+}
+
+/* ---- identities of devices ---- */
+
+static kiln_status make_identity(platform *of, cl_device_id device, kiln_key **ret_identity,
+                                 kiln_error *error)
+{
+    held_driver *held = NULL;
+    kiln_status status = get_driver(of, &held, error);
+    if (status == KILN_OK) {
+        status =
+            kilni_opencl_get_identity(layer_target(), device, &held->driver, ret_identity, error);
+        release_driver(held);
+    }
+    return status;
+}
+
+kiln_status platform_get_identity(platform *of, cl_device_id device, kiln_key **ret_identity,
+                                  kiln_error *error)
 {
     kiln_key *identity = find_identity(device);
     if (identity) {
         *ret_identity = identity;
         return KILN_OK;
     }
-    const kiln_status status = kilni_opencl_get_identity(layer_target(), device, &identity, error);
+    const kiln_status status = make_identity(of, device, &identity, error);
     if (status != KILN_OK) {
         return status;
     }

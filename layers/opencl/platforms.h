@@ -30,6 +30,11 @@ typedef struct platform {
     /* Always the same value for the same function; relaxed, since nothing is read through it but
      * code. */
     _Atomic(void *) extensions[EXTENSION_FUNCTION_COUNT];
+    /* What the driver is, once that was asked; guarded by the lock in platforms.c. */
+    struct held_driver *driver;
+    /* Set once, when a file of the driver's was found to have changed: what it has of them in
+     * memory is told by none. Then builds pass through. Relaxed: nothing is read by it. */
+    _Atomic int is_changed;
     /* Set once by an unknown extension function that could see programs; then builds pass
      * through. Relaxed: a build that runs at that moment is as good before as after it. */
     _Atomic int is_seen_through;
@@ -44,9 +49,15 @@ platform *platform_of_context(cl_context context);
 cl_device_id platform_built_device(cl_device_id device);
 
 /* The parts of a device's identity as a key: computed once for a root device, anew for each build
- * on a sub-device, since its handle may be used again for another. One reference.
+ * on a sub-device, since its handle may be used again for another; but what the driver is made of
+ * is found once for all devices of a platform. One reference.
  * KILN_OK; KILN_E_UNSUPPORTED, with the reason; KILN_E_NO_MEMORY. */
-kiln_status platform_get_identity(cl_device_id device, kiln_key **ret_identity, kiln_error *error);
+kiln_status platform_get_identity(platform *of, cl_device_id device, kiln_key **ret_identity,
+                                  kiln_error *error);
+
+/* Whether the driver's files are still those of which the identities tell. A driver reads some of
+ * them when it is loaded, others at each build. */
+int platform_is_as_identified(platform *of);
 
 /* Around fork, so that the child finds no lock taken. */
 void platforms_lock(void);

@@ -34,8 +34,8 @@ kiln_status program_load(cl_context context, cl_uint device_count, const cl_devi
     return status == KILN_E_CORRUPT ? KILN_E_REFUSED : status;
 }
 
-kiln_status program_capture(cl_program program, cl_device_id device, const kiln_key *key,
-                            uint64_t build_ns, kiln_entry **ret_entry)
+kiln_status program_capture(platform *of, cl_program program, cl_device_id device,
+                            const kiln_key *key, uint64_t build_ns, kiln_entry **ret_entry)
 {
     kiln_capture taken = {0};
     kiln_status status = kilni_opencl_take(layer_target(), program, device, &taken);
@@ -52,7 +52,9 @@ kiln_status program_capture(cl_program program, cl_device_id device, const kiln_
             .log = {taken.log, strlen(taken.log)},
             .payload = {taken.payload, taken.payload_size},
         };
-        status = kiln_entry_new(&params, ret_entry);
+        /* What was built while the driver's files changed is not what the key says. */
+        status =
+            platform_is_as_identified(of) ? kiln_entry_new(&params, ret_entry) : KILN_E_UNSUPPORTED;
     }
     kiln_capture_done(&taken);
     return status;

@@ -18,8 +18,8 @@ kiln_status program_load(cl_context context, cl_uint device_count, const cl_devi
                          const kiln_entry *const *entries, const char *options, twin **ret_twin);
 
 /* Makes the entry of what was built for a device. KILN_OK; KILN_E_UNSUPPORTED; KILN_E_NO_MEMORY. */
-kiln_status program_capture(cl_program program, cl_device_id device, const kiln_key *key,
-                            uint64_t build_ns, kiln_entry **ret_entry);
+kiln_status program_capture(platform *of, cl_program program, cl_device_id device,
+                            const kiln_key *key, uint64_t build_ns, kiln_entry **ret_entry);
 
 /* How a build ended: with a callback, a driver may report success before it knows. KILN_OK;
  * KILN_E_BUILD; KILN_E_UNSUPPORTED: it goes on. */

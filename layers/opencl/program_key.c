@@ -7,7 +7,7 @@
 
 #include "layer.h"
 
-const char *program_key_obstacle(const platform *known)
+const char *program_key_obstacle(platform *known)
 {
     if (!known) {
         return "a platform that can't be told";
@@ -17,6 +17,9 @@ const char *program_key_obstacle(const platform *known)
     }
     if (atomic_load_explicit(&known->is_seen_through, memory_order_relaxed)) {
         return "an extension function that sees programs is in use";
+    }
+    if (!platform_is_as_identified(known)) {
+        return "a file of the driver's that changed since the program began";
     }
     if (session_is_forked()) {
         return "a forked child";
@@ -54,10 +57,10 @@ kiln_status program_key_code(const program_record *record, const char *options, 
     return KILN_OK;
 }
 
-static kiln_status get_site(const platform *known, cl_device_id device, kilni_opencl_site *ret_site,
+static kiln_status get_site(platform *known, cl_device_id device, kilni_opencl_site *ret_site,
                             kiln_key **ret_identity, kiln_error *error)
 {
-    const kiln_status status = platform_get_identity(device, ret_identity, error);
+    const kiln_status status = platform_get_identity(known, device, ret_identity, error);
     if (status == KILN_OK) {
         *ret_site = (kilni_opencl_site){
             .identity = *ret_identity,
@@ -68,8 +71,8 @@ static kiln_status get_site(const platform *known, cl_device_id device, kilni_op
     return status;
 }
 
-kiln_status program_key_begin(const platform *known, cl_device_id device,
-                              kiln_key_builder **ret_builder, kiln_error *error)
+kiln_status program_key_begin(platform *known, cl_device_id device, kiln_key_builder **ret_builder,
+                              kiln_error *error)
 {
     kilni_opencl_site site;
     kiln_key *identity = NULL;
@@ -81,7 +84,7 @@ kiln_status program_key_begin(const platform *known, cl_device_id device,
     return status;
 }
 
-kiln_status program_key_of_build(const platform *known, cl_device_id device,
+kiln_status program_key_of_build(platform *known, cl_device_id device,
                                  const kiln_program_source *source,
                                  const kilni_opencl_constants *constants, kiln_key **ret_key,
                                  kiln_error *error)

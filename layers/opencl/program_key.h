@@ -14,7 +14,7 @@
 #include "records.h"
 
 /* Why nothing that this platform makes can be cached now; NULL: it can. */
-const char *program_key_obstacle(const platform *known);
+const char *program_key_obstacle(platform *known);
 
 /* A program's source or intermediate language as the driver keeps it, so that the layer needs no
  * copy of its own.
@@ -28,11 +28,11 @@ kiln_status program_key_code(const program_record *record, const char *options, 
 
 /* A builder with what every key begins with: what the device and its driver are, and the
  * environment. KILN_OK; KILN_E_UNSUPPORTED, with the reason; KILN_E_NO_MEMORY. */
-kiln_status program_key_begin(const platform *known, cl_device_id device,
-                              kiln_key_builder **ret_builder, kiln_error *error);
+kiln_status program_key_begin(platform *known, cl_device_id device, kiln_key_builder **ret_builder,
+                              kiln_error *error);
 
 /* The whole key of a build. The same statuses. */
-kiln_status program_key_of_build(const platform *known, cl_device_id device,
+kiln_status program_key_of_build(platform *known, cl_device_id device,
                                  const kiln_program_source *source,
                                  const kilni_opencl_constants *constants, kiln_key **ret_key,
                                  kiln_error *error);

@@ -57,12 +57,13 @@ typedef struct source_run {
     const char *path;
     const char *options;
     int rounds_to_zero;       /* while it is built or compiled, the thread does */
+    const char *first;        /* a file that is built before; NULL: none */
+    const char *before;       /* a command of the shell's, before it is compiled; NULL: none */
     int is_linked;            /* the rest is for that */
     const char *link_options; /* NULL: none */
     const char *header;       /* a file, to be embedded; NULL: none */
     const char *header_name;  /* NULL: the file's, without folders */
-    const char *before;       /* commands of the shell's, before it is compiled; NULL: none */
-    const char *between;      /* before it is linked */
+    const char *between;      /* a command, before it is linked; NULL: none */
     const char *move_to;      /* the working directory from then on; NULL: it stays */
 } source_run;
 

@@ -9,6 +9,7 @@ format version give right results and stay. Directories that can't be used are l
 program runs on with nothing more on stdout and stderr.
 """
 
+import glob
 import os
 import shutil
 import stat
@@ -77,6 +78,10 @@ class Inputs(runner.Runner):
         expected = self.native(*arguments, **settings)
         self.check_same(self.layered(*arguments, **settings), expected, what)
         return expected
+
+    def use_new_own_cache(self):
+        """Empties the runtime's own cache, which may serve what was built in another world."""
+        self.base["POCL_CACHE_DIR"] = tempfile.mkdtemp(prefix="pocl-", dir=self.scratch)
 
     def empty(self):
         shutil.rmtree(self.cache, ignore_errors=True)
@@ -238,6 +243,154 @@ def check_macros(bench):
         "--options",
         "-Isub -DHEADER=<other.h>",
     )
+
+
+def folded_constants():
+    """A kernel of constants that LLVM computes with the C library's functions. The first are some
+    whose last bit is another in glibc 2.36 without fused multiplication; of log10 Intel's library
+    rounds each eighth otherwise."""
+    calls = ["exp(%s)" % x for x in (0.529, 0.663, 1.767, 1.789, 3.625, 3.749, 4.342, 6.218)]
+    calls += ["sin(%s)" % x for x in (0.259, 1.622, 5.989, 6.413, 7.889, 8.299, 8.85, 9.264)]
+    calls += ["cos(%s)" % x for x in (1.31, 1.995, 3.809, 7.615, 9.99, 10.797, 12.835)]
+    calls += ["log10(%s)" % (x / 7) for x in range(1, 60)]
+    lines = ["sum = sum * 31 + (as_ulong(__builtin_%s) & 0xff);" % call for call in calls]
+    return "\n".join(
+        ["__kernel void f(__global int *out) {", "ulong sum = 0;"]
+        + lines
+        + ["out[get_global_id(0)] = (int)(sum & 0x7fffffff);", "}"]
+    )
+
+
+def check_math_functions(bench):
+    """Which library has exp, sin and the like in a program, and how it computes them."""
+    bench.empty()
+    bench.write("folded.cl", folded_constants())
+    worlds = (
+        {},
+        {"LD_PRELOAD": "libm.so.6"},
+        {"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2_Usable,-AVX2,-FMA,-FMA4"},
+        {
+            "LD_PRELOAD": "libm.so.6",
+            "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2_Usable,-AVX2,-FMA,-FMA4",
+        },
+    )
+    for world in worlds + worlds:
+        bench.use_new_own_cache()
+        expected = bench.native("--source", "folded.cl", **world)
+        bench.use_new_own_cache()
+        got = bench.layered("--source", "folded.cl", **world)
+        bench.check_same(got, expected, "math functions, %s" % world)
+    counters, _ = bench.counters("--source", "folded.cl")
+    bench.check(counters.get("builds") == 0, "math functions: the same again hits", counters)
+
+
+def copied_driver(bench):
+    """A copy of the runtime's driver whose files a test may change, as the folder that its library
+    is in, with the folder of its vendor's file; None for a runtime that nobody knows how to copy."""
+    vendors = os.environ.get("OCL_ICD_VENDORS", "")
+    files = sorted(glob.glob(os.path.join(vendors, "*.icd")))
+    name = open(files[0]).read().strip() if len(files) == 1 else ""
+    inner = os.path.join(bench.folder("driver"), "inner")
+    folder = os.path.join(inner, "lib")
+    os.makedirs(folder)
+    if os.path.basename(name) == "libintelocl.so":
+        library, source = "libintelocl.so", os.path.dirname(os.path.realpath(name))
+        own = ("cl.cfg",)
+    elif name == "libpocl.so.2" and os.path.exists("/usr/share/pocl/include"):
+        found = glob.glob("/usr/lib/*/libpocl.so.2")
+        library, source, own = name, os.path.dirname(found[0]), ()
+        shutil.copytree("/usr/share/pocl", os.path.join(bench.scratch, "driver/share/pocl"))
+    else:
+        return None
+    for each in os.listdir(source):
+        if own or each in ("pocl", library):
+            os.symlink(os.path.join(source, each), os.path.join(folder, each))
+    for each in (library, *own):
+        os.remove(os.path.join(folder, each))
+        shutil.copy(os.path.realpath(os.path.join(source, each)), os.path.join(folder, each))
+    copied = bench.folder("driver/vendors")
+    with open(os.path.join(copied, "copied.icd"), "w") as file:
+        file.write(os.path.join(folder, library) + "\n")
+    return folder, copied
+
+
+class DriverFile:
+    """A file of a copied driver that is changed and put back."""
+
+    def __init__(self, path, changed):
+        self.path = path
+        self.kept = path + ".kept"
+        self.changed = path + ".changed"
+        if os.path.exists(path):
+            shutil.copy(path, self.kept)
+        with open(self.changed, "wb") as file:
+            file.write(changed)
+
+    def change(self):
+        shutil.copy(self.changed, self.path)
+
+    def put_back(self):
+        if os.path.exists(self.kept):
+            shutil.copy(self.kept, self.path)
+        else:
+            os.remove(self.path)
+
+    def command(self):
+        return "cp '%s' '%s'" % (self.changed, self.path)
+
+
+def check_driver_files(bench):
+    """What the driver reads beside its libraries, changed between processes and within one."""
+    bench.empty()
+    copied = copied_driver(bench)
+    if not copied:
+        return "left out: a driver that can't be copied"
+    folder, vendors = copied
+    if os.path.exists(os.path.join(folder, "cl.cfg")):
+        # The first goes before the one beside the library, and is no built-in functions at all.
+        files = (
+            DriverFile(os.path.join(folder, "../clbltfnshared.rtl"), b"nothing\n"),
+            DriverFile(os.path.join(folder, "cl.cfg"), b"CL_CONFIG_CPU_TARGET_ARCH = none\n"),
+        )
+    else:
+        header = os.path.join(folder, "../../share/pocl/include/_kernel.h")
+        changed = read_bytes(header) + b"\n#define FOO 3\n"
+        files = (DriverFile(header, changed),)
+    bench.write("plain.cl", PLAIN)
+    bench.write("first.cl", PLAIN.replace("void f", "void g"))
+    world = {"OCL_ICD_VENDORS": vendors}
+    plain = ("--source", "plain.cl")
+
+    def compare(what, *arguments):
+        bench.use_new_own_cache()
+        expected = bench.native(*arguments, **world)
+        bench.use_new_own_cache()
+        bench.check_same(bench.layered(*arguments, **world), expected, what)
+        return expected.stdout
+
+    for file in files:
+        name = os.path.basename(file.path)
+        before = compare("%s as it was" % name, *plain)
+        file.change()
+        after = compare("%s changed" % name, *plain)
+        bench.check(before != after, "%s counts" % name, after)
+        file.put_back()
+        compare("%s put back" % name, *plain)
+        # Changed when the driver is loaded, and when it has built something.
+        for moment in ((), ("--first", "first.cl")):
+            bench.empty()
+            for _ in range(2):
+                changing = (*plain, *moment, "--before", file.command())
+                bench.use_new_own_cache()
+                expected = bench.native(*changing, **world)
+                file.put_back()
+                bench.use_new_own_cache()
+                got = bench.layered(*changing, **world)
+                bench.check_same(got, expected, "%s changed in the process" % name)
+                compare("%s is what it was changed to, %s" % (name, moment), *plain)
+                file.put_back()
+                compare("%s is what it was before, %s" % (name, moment), *plain)
+    return None
 
 
 def caches(bench):
@@ -655,6 +808,8 @@ CHECKS = {
     "named-folder": check_named_folder,
     "header-maps": check_header_maps,
     "macros": check_macros,
+    "math-functions": check_math_functions,
+    "driver-files": check_driver_files,
     "links": check_links,
     "found-compiles": check_found_compiles,
     "damage": check_damage,

@@ -4,8 +4,9 @@
  * run. compare.py runs it with and without a layer below and compares.
  *
  *     opencl_conformance [--platform SUBSTRING] [--cycles N] [--list] [--blind-writes] [CASE…]
- *     opencl_conformance [--platform SUBSTRING] --source FILE [--options OPTIONS] [--linked
- *         [--link-options OPTIONS] [--header FILE [--header-name NAME]] [--before COMMAND]
+ *     opencl_conformance [--platform SUBSTRING] --source FILE [--options OPTIONS] [--first FILE]
+ *         [--before COMMAND] [--linked [--link-options OPTIONS] [--header FILE [--header-name
+ * NAME]]
  *         [--between COMMAND] [--move-to FOLDER]]
  *     opencl_conformance [--platform SUBSTRING] --leave-running SALT
  *
@@ -115,6 +116,7 @@ static int parse_arguments(int argc, char **argv, request *wanted)
         {"header", required_argument, NULL, 'H'},
         {"header-name", required_argument, NULL, 'N'},
         {"move-to", required_argument, NULL, 'M'},
+        {"first", required_argument, NULL, 'F'},
         {"before", required_argument, NULL, 'B'},
         {"between", required_argument, NULL, 'C'},
         {"blind-writes", no_argument, NULL, 'b'},
@@ -154,6 +156,9 @@ static int parse_arguments(int argc, char **argv, request *wanted)
             break;
         case 'M':
             wanted->source.move_to = optarg;
+            break;
+        case 'F':
+            wanted->source.first = optarg;
             break;
         case 'B':
             wanted->source.before = optarg;

@@ -76,7 +76,6 @@ static cl_program compile_and_link(const scene *in, cl_program program, const so
     cl_int status = 99;
     cl_program header = header_of(in, wanted->header);
     const char *name = header_name_of(wanted);
-    run_command(wanted->before);
     begin_rounding(wanted);
     status = clCompileProgram(program, 0, NULL, wanted->options, header != NULL ? 1 : 0,
                               header != NULL ? &header : NULL, header != NULL ? &name : NULL, NULL,
@@ -108,6 +107,18 @@ static cl_int run_f(const scene *in, cl_program program)
     return status;
 }
 
+static void build_first(const scene *in, const char *path)
+{
+    char *source = path != NULL ? read_file(path) : NULL;
+    if (source != NULL) {
+        cl_program program = program_of(in->context, source, "P0");
+        build(program, NULL);
+        say_build(program, in->device);
+        clReleaseProgram(program);
+    }
+    free(source);
+}
+
 int run_source_file(const source_run *wanted)
 {
     char *source = read_file(wanted->path);
@@ -117,6 +128,8 @@ int run_source_file(const source_run *wanted)
     }
     scene in = scene_open();
     cl_int status = CL_INVALID_PROGRAM;
+    build_first(&in, wanted->first);
+    run_command(wanted->before);
     cl_program program = program_of(in.context, source, "P1");
     if (wanted->is_linked) {
         cl_program linked = compile_and_link(&in, program, wanted);

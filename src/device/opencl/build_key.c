@@ -5,12 +5,13 @@
 #include "key/parts.h"
 
 kiln_status kilni_opencl_get_identity(const cl_icd_dispatch *cl, cl_device_id device,
-                                      kiln_key **ret_identity, kiln_error *error)
+                                      const kilni_opencl_driver *driver, kiln_key **ret_identity,
+                                      kiln_error *error)
 {
     kiln_key_builder *builder = NULL;
     kiln_status status = kiln_key_builder_new(&builder);
     if (status == KILN_OK) {
-        status = kilni_opencl_add_identity(cl, device, builder, error);
+        status = kilni_opencl_add_identity(cl, device, driver, builder, error);
     }
     if (status == KILN_OK) {
         status = kiln_key_builder_finish(builder, ret_identity);

@@ -21,7 +21,8 @@ typedef struct kilni_opencl_site {
 /* The parts of kilni_opencl_add_identity as a key. KILN_OK; KILN_E_UNSUPPORTED, with the reason;
  * KILN_E_NO_MEMORY. */
 kiln_status kilni_opencl_get_identity(const cl_icd_dispatch *cl, cl_device_id device,
-                                      kiln_key **ret_identity, kiln_error *error);
+                                      const kilni_opencl_driver *driver, kiln_key **ret_identity,
+                                      kiln_error *error);
 
 /* A builder with what every key begins with: what the device and its driver are, and the
  * environment as it is now. KILN_OK; KILN_E_UNSUPPORTED, with the reason; KILN_E_NO_MEMORY. */

@@ -4,204 +4,20 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
-#include <link.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "file_identity.h"
+#include "loaded_libraries.h"
 #include "os/os.h"
-
-/* A library of this process. The names are copies: it may be unloaded after the walk, unless the
- * driver needs it. */
-typedef struct library {
-    struct dl_phdr_info info;
-    char *path;
-    char *soname; /* "" where it has none */
-    bool needed;  /* the driver's library, or one that it is linked to */
-} library;
-
-typedef struct libraries {
-    library *items;
-    size_t count;
-    size_t capacity;
-} libraries;
-
-/* ---- a library's dynamic section ---- */
-
-typedef struct dynamic {
-    const ElfW(Dyn) * entries; /* NULL: none */
-    const char *strings;
-    size_t strings_size;
-} dynamic;
-
-static const void *to_pointer(uintptr_t address)
-{
-    return (const void *)address; // NOLINT: the loader's own number
-}
-
-static dynamic dynamic_of(const struct dl_phdr_info *info)
-{
-    dynamic d = {0};
-    for (size_t i = 0; i < info->dlpi_phnum; i++) {
-        if (info->dlpi_phdr[i].p_type == PT_DYNAMIC) {
-            d.entries = to_pointer(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-        }
-    }
-    for (const ElfW(Dyn) *e = d.entries; e && e->d_tag != DT_NULL; e++) {
-        if (e->d_tag == DT_STRTAB) {
-            /* Some loaders and the kernel's own library leave it relative to the base. */
-            uintptr_t at = e->d_un.d_ptr;
-            d.strings = to_pointer(at < info->dlpi_addr ? at + info->dlpi_addr : at);
-        } else if (e->d_tag == DT_STRSZ) {
-            d.strings_size = e->d_un.d_val;
-        }
-    }
-    return d;
-}
-
-static const char *string_of(const dynamic *d, const ElfW(Dyn) * entry)
-{
-    size_t at = entry->d_un.d_val;
-    return d->strings && at < d->strings_size ? d->strings + at : "";
-}
-
-static const char *soname_of(const dynamic *d)
-{
-    for (const ElfW(Dyn) *e = d->entries; e && e->d_tag != DT_NULL; e++) {
-        if (e->d_tag == DT_SONAME) {
-            return string_of(d, e);
-        }
-    }
-    return "";
-}
-
-/* ---- the libraries of this process ---- */
 
 static const char *base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
-}
-
-static bool reserve_library(libraries *all)
-{
-    if (all->count < all->capacity) {
-        return true;
-    }
-    size_t capacity = all->capacity ? 2 * all->capacity : 64;
-    library *grown = realloc(all->items, capacity * sizeof *grown);
-    if (grown) {
-        all->items = grown;
-        all->capacity = capacity;
-    }
-    return grown != NULL;
-}
-
-/* A result other than 0 ends the walk: out of memory. */
-static int collect_library(struct dl_phdr_info *info, size_t size, void *user)
-{
-    (void)size;
-    libraries *all = user;
-    if (!reserve_library(all)) {
-        return 1;
-    }
-    dynamic d = dynamic_of(info);
-    library l = {.info = *info,
-                 .path = strdup(info->dlpi_name ? info->dlpi_name : ""),
-                 .soname = strdup(soname_of(&d))};
-    all->items[all->count++] = l;
-    return !l.path || !l.soname;
-}
-
-static void libraries_done(libraries *all)
-{
-    for (size_t i = 0; i < all->count; i++) {
-        free(all->items[i].path);
-        free(all->items[i].soname);
-    }
-    free(all->items);
-    *all = (libraries){0};
-}
-
-static bool contains(const library *l, uintptr_t address)
-{
-    for (size_t i = 0; i < l->info.dlpi_phnum; i++) {
-        const ElfW(Phdr) *segment = &l->info.dlpi_phdr[i];
-        uintptr_t start = l->info.dlpi_addr + segment->p_vaddr;
-        if (segment->p_type == PT_LOAD && address >= start && address - start < segment->p_memsz) {
-            return true;
-        }
-    }
-    return false;
-}
-
-static library *library_at(libraries *all, uintptr_t address)
-{
-    for (size_t i = 0; i < all->count; i++) {
-        if (contains(&all->items[i], address)) {
-            return &all->items[i];
-        }
-    }
-    return NULL;
-}
-
-/* The loader of OpenCL itself compiles nothing, and the same driver may run under any. */
-static bool is_icd_loader(const library *l)
-{
-    return strncmp(base_name(l->path), "libOpenCL.so", strlen("libOpenCL.so")) == 0;
-}
-
-static library *library_named(libraries *all, const char *name)
-{
-    for (size_t i = 0; i < all->count; i++) {
-        library *l = &all->items[i];
-        if (strcmp(l->soname, name) == 0 || strcmp(base_name(l->path), name) == 0) {
-            return l;
-        }
-    }
-    return NULL;
-}
-
-/* Marks what a library is linked to. true: something was not marked before. */
-static bool mark_needed(libraries *all, const library *l)
-{
-    bool any = false;
-    dynamic d = dynamic_of(&l->info);
-    for (const ElfW(Dyn) *e = d.entries; e && e->d_tag != DT_NULL; e++) {
-        library *needed = e->d_tag == DT_NEEDED ? library_named(all, string_of(&d, e)) : NULL;
-        if (needed && !needed->needed && !is_icd_loader(needed)) {
-            needed->needed = any = true;
-        }
-    }
-    return any;
-}
-
-static void mark_all_needed(libraries *all)
-{
-    for (bool any = true; any;) {
-        any = false;
-        for (size_t i = 0; i < all->count; i++) {
-            any |= all->items[i].needed && mark_needed(all, &all->items[i]);
-        }
-    }
-}
-
-/* The driver's functions are in the table that each of its objects begins with. */
-static library *find_driver(libraries *all, cl_platform_id platform)
-{
-    const cl_icd_dispatch *table = *(const cl_icd_dispatch *const *)(const void *)platform;
-    const uintptr_t functions[] = {(uintptr_t)table->clBuildProgram,
-                                   (uintptr_t)table->clGetPlatformInfo,
-                                   (uintptr_t)table->clGetDeviceIDs};
-    library *found = NULL;
-    for (size_t i = 0; i < sizeof functions / sizeof *functions && !found; i++) {
-        found = functions[i] ? library_at(all, functions[i]) : NULL;
-    }
-    return found;
 }
 
 /* ---- the list ---- */
@@ -230,25 +46,23 @@ static kiln_status add_file(kilni_driver_files *files, kilni_driver_file file, c
     return KILN_OK;
 }
 
-static kiln_status add_library(kilni_driver_files *files, const library *l, bool is_driver,
-                               kiln_error *error)
+static kiln_status add_library(kilni_driver_files *files, const kilni_loaded_library *l,
+                               bool is_driver, kiln_error *error)
 {
     kilni_text identity = {0};
-    const char *name = *l->soname ? l->soname : base_name(l->path);
+    const char *name = kilni_loaded_library_name(l);
     kiln_status status = kilni_library_identity(&l->info, &identity);
     if (status != KILN_OK) {
         kilni_text_done(&identity);
         return kilni_error_set(error, status, 0, "%s: can't be identified", name);
     }
-    return add_file(files, (kilni_driver_file){.is_own = is_driver}, *name ? name : "(program)",
-                    &identity);
+    return add_file(files, (kilni_driver_file){.is_own = is_driver}, name, &identity);
 }
 
-static kiln_status add_libraries(kilni_driver_files *files, libraries *all, const library *driver,
-                                 kiln_error *error)
+static kiln_status add_libraries(kilni_driver_files *files, const kilni_loaded_libraries *all,
+                                 const kilni_loaded_library *driver, kiln_error *error)
 {
     kiln_status status = KILN_OK;
-    mark_all_needed(all);
     for (size_t i = 0; i < all->count && status == KILN_OK; i++) {
         if (all->items[i].needed) {
             status = add_library(files, &all->items[i], &all->items[i] == driver, error);
@@ -268,7 +82,7 @@ typedef struct searched {
 
 typedef struct search {
     kilni_driver_files *files;
-    const char *driver_path;
+    const char *driver_path; /* one name of the driver's library */
     searched *done;
     size_t done_count;
     kiln_error *error;
@@ -332,7 +146,8 @@ static kiln_status identify_path(search *s, const char *path, const char *name)
         return kilni_error_set(s->error, status, 0, "%s: can't be read", path);
     }
     const kilni_driver_file file = {.is_own = true, .device = facts.st_dev, .inode = facts.st_ino};
-    return add_file(s->files, file, name, &identity);
+    status = add_file(s->files, file, name, &identity);
+    return status == KILN_OK ? kilni_file_stamps_add(&s->files->stamps, path) : status;
 }
 
 static kiln_status add_path(search *s, const char *folder, const char *name)
@@ -362,6 +177,9 @@ static kiln_status search_open_folder(search *s, DIR *entries, const char *folde
 /* @folder ends with '/'. */
 static kiln_status search_folder(search *s, const char *folder, const char *pattern)
 {
+    if (kilni_file_stamps_add(&s->files->stamps, folder) != KILN_OK) {
+        return KILN_E_NO_MEMORY;
+    }
     int file = kilni_os()->openat(AT_FDCWD, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     if (file < 0) {
         return errno == ENOENT || errno == ENOTDIR
@@ -408,6 +226,29 @@ static kiln_status search_pattern(search *s, const char *pattern)
     return status;
 }
 
+static kiln_status search_patterns(search *s, const char *const *patterns)
+{
+    kiln_status status = KILN_OK;
+    for (size_t i = 0; patterns[i] && status == KILN_OK; i++) {
+        status = search_pattern(s, patterns[i]);
+    }
+    return status;
+}
+
+/* A driver may look beside the link to its library that was opened, or beside the library. */
+static kiln_status search_beside(search *s, const char *driver_path, const char *const *patterns)
+{
+    s->driver_path = driver_path;
+    kiln_status status = search_patterns(s, patterns);
+    char *real = status == KILN_OK && *driver_path == '/' ? realpath(driver_path, NULL) : NULL;
+    if (real) {
+        s->driver_path = real;
+        status = search_patterns(s, patterns);
+    }
+    free(real);
+    return status;
+}
+
 static kiln_status add_patterns(kilni_driver_files *files, const char *driver_path,
                                 const char *const *patterns, kiln_error *error)
 {
@@ -415,18 +256,43 @@ static kiln_status add_patterns(kilni_driver_files *files, const char *driver_pa
     while (patterns[count]) {
         count++;
     }
-    search s = {.files = files,
-                .driver_path = driver_path,
-                .done = malloc((count + 1) * sizeof *s.done),
-                .error = error};
+    search s = {.files = files, .done = malloc((2 * count + 1) * sizeof *s.done), .error = error};
     if (!s.done) {
         return KILN_E_NO_MEMORY;
     }
-    kiln_status status = KILN_OK;
-    for (size_t i = 0; i < count && status == KILN_OK; i++) {
-        status = search_pattern(&s, patterns[i]);
-    }
+    const kiln_status status = search_beside(&s, driver_path, patterns);
     free(s.done);
+    return status;
+}
+
+/* The place of a file among those of its name, which are in the order in which they were found. */
+static size_t place_among_equals(const kilni_driver_files *files, size_t index)
+{
+    size_t before = 0;
+    for (size_t i = 0; i < index; i++) {
+        before += files->items[i].inode != 0 &&
+                  strcmp(files->items[i].name, files->items[index].name) == 0;
+    }
+    return before;
+}
+
+/* Of two files of one name in different folders it counts which one is where: the later ones are
+ * numbered. From the last to the first, so that the names before one are as they were found. */
+static kiln_status number_equal_names(kilni_driver_files *files)
+{
+    kiln_status status = KILN_OK;
+    for (size_t i = files->count; i-- > 0 && status == KILN_OK;) {
+        kilni_driver_file *file = &files->items[i];
+        const size_t before = file->inode != 0 ? place_among_equals(files, i) : 0;
+        if (before > 0) {
+            kilni_text name = {0};
+            status = kilni_text_printf(&name, "%s#%zu", file->name, before + 1);
+            if (status == KILN_OK) {
+                free(file->name);
+                file->name = name.bytes;
+            }
+        }
+    }
     return status;
 }
 
@@ -439,28 +305,28 @@ static int compare_files(const void *a, const void *b)
     return order ? order : strcmp(x->identity, y->identity);
 }
 
-static kiln_status find(libraries *all, cl_platform_id platform, const char *const *patterns,
-                        kilni_driver_files *files, kiln_error *error)
+static kiln_status find(const kilni_loaded_libraries *all, const kilni_loaded_library *driver,
+                        const char *const *patterns, kilni_driver_files *files, kiln_error *error)
 {
-    if (dl_iterate_phdr(collect_library, all) != 0) {
-        return KILN_E_NO_MEMORY;
-    }
-    library *driver = find_driver(all, platform);
-    if (!driver) {
-        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "the driver's library is not found");
-    }
-    driver->needed = true;
     kiln_status status = add_libraries(files, all, driver, error);
-    return status == KILN_OK ? add_patterns(files, driver->path, patterns, error) : status;
+    if (status == KILN_OK) {
+        status = add_patterns(files, driver->path, patterns, error);
+    }
+    return status == KILN_OK ? number_equal_names(files) : status;
 }
 
 kiln_status kilni_driver_files_find(cl_platform_id platform, const char *const *patterns,
                                     kilni_driver_files *ret_files, kiln_error *error)
 {
-    libraries all = {0};
+    kilni_loaded_libraries all;
+    const kilni_loaded_library *driver;
+    kiln_status status = kilni_loaded_libraries_find(platform, &all, &driver, error);
+    if (status != KILN_OK) {
+        return status;
+    }
     kilni_driver_files files = {0};
-    kiln_status status = find(&all, platform, patterns, &files, error);
-    libraries_done(&all);
+    status = find(&all, driver, patterns, &files, error);
+    kilni_loaded_libraries_done(&all);
     if (status != KILN_OK) {
         kilni_driver_files_done(&files);
         return status;
@@ -477,5 +343,6 @@ void kilni_driver_files_done(kilni_driver_files *files)
         free(files->items[i].identity);
     }
     free(files->items);
+    kilni_file_stamps_done(&files->stamps);
     *files = (kilni_driver_files){0};
 }

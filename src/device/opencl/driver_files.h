@@ -13,6 +13,8 @@
 
 #include <kiln/status.h>
 
+#include "file_stamps.h"
+
 typedef struct kilni_driver_file {
     char *name;
     char *identity;
@@ -25,6 +27,7 @@ typedef struct kilni_driver_files {
     kilni_driver_file *items; /* sorted */
     size_t count;
     size_t capacity;
+    kilni_file_stamps stamps; /* of the files found by patterns, and of the folders searched */
 } kilni_driver_files;
 
 /* Finds the files of a platform's driver.

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "cpu.h"
 #include "driver_files.h"
+#include "key/parts.h"
 #include "traits.h"
 
 /* Everything that the steps below share. */
@@ -22,6 +23,7 @@ typedef struct identification {
     cl_platform_id platform;
     char *platform_name;
     char *extensions;
+    const kilni_opencl_driver *driver; /* NULL: not known yet */
     kiln_key_builder *key;
     kiln_error *error;
 } identification;
@@ -247,25 +249,18 @@ static kiln_status add_cpu(const identification *i)
     return status;
 }
 
-static kiln_status add_driver_files(const identification *i)
+static kiln_status add_driver(const identification *i)
 {
-    const kilni_opencl_traits *traits = kilni_opencl_traits_of(i->platform_name);
-    kilni_driver_files files;
+    if (i->driver) {
+        return kilni_key_parts_add(i->driver->parts, i->key);
+    }
+    kilni_opencl_driver driver;
     kiln_status status =
-        kilni_driver_files_find(i->platform, traits->compiler_files, &files, i->error);
-    if (status != KILN_OK) {
-        return status;
+        kilni_opencl_driver_identify(i->platform, i->platform_name, &driver, i->error);
+    if (status == KILN_OK) {
+        status = kilni_key_parts_add(driver.parts, i->key);
+        kilni_opencl_driver_done(&driver);
     }
-    kilni_text line = {0};
-    for (size_t n = 0; n < files.count && status == KILN_OK; n++) {
-        line.length = 0;
-        status = kilni_text_printf(&line, "%s %s", files.items[n].name, files.items[n].identity);
-        if (status == KILN_OK) {
-            status = kiln_key_builder_add_text(i->key, "driver.file", line.bytes);
-        }
-    }
-    kilni_text_done(&line);
-    kilni_driver_files_done(&files);
     return status;
 }
 
@@ -287,13 +282,14 @@ static kiln_status add_all(identification *i)
     if (status == KILN_OK) {
         status = add_cpu(i);
     }
-    return status == KILN_OK ? add_driver_files(i) : status;
+    return status == KILN_OK ? add_driver(i) : status;
 }
 
 kiln_status kilni_opencl_add_identity(const cl_icd_dispatch *cl, cl_device_id device,
-                                      kiln_key_builder *key, kiln_error *error)
+                                      const kilni_opencl_driver *driver, kiln_key_builder *key,
+                                      kiln_error *error)
 {
-    identification i = {.cl = cl, .device = device, .key = key, .error = error};
+    identification i = {.cl = cl, .device = device, .driver = driver, .key = key, .error = error};
     kiln_status status = add_all(&i);
     free(i.platform_name);
     free(i.extensions);

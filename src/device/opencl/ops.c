@@ -11,7 +11,7 @@
 static kiln_status identity(void *device, kiln_key_builder *key)
 {
     const kilni_opencl_device *d = device;
-    return kilni_opencl_add_identity(d->cl, d->device, key, NULL);
+    return kilni_opencl_add_identity(d->cl, d->device, NULL, key, NULL);
 }
 
 static kiln_status describe(void *device, const kiln_program_source *source, kiln_key_builder *key,

@@ -41,7 +41,7 @@ static kiln_status make_key(const service *s, cl_device_id device, kiln_key **re
 {
     kilni_opencl_site site = {.platform_name = s->wanted.platform_name, .environment = &s->more};
     kiln_key *identity = NULL;
-    kiln_status status = kilni_opencl_get_identity(s->cl, device, &identity, error);
+    kiln_status status = kilni_opencl_get_identity(s->cl, device, NULL, &identity, error);
     if (status == KILN_OK) {
         site.identity = identity;
         status =

@@ -53,9 +53,10 @@ static const char *const pocl_variables[] = {POCL_VARIABLES, LLVM_VARIABLES, LIN
         "!CL_CONFIG_CPU_TBB_NUM_WORKERS", "VOLCANO_*", "OCLBACKEND_PLUGINS", "OPENCL_PROGRAM_*",   \
         "DISABLE_INFER_AS", "NO_OVERRIDE_CLANG_VERSION"
 
-/* Built-in functions for each instruction set, and what is not linked but loaded. */
+/* Built-in functions for each instruction set, and what is not linked but loaded. The runtime looks
+ * for those that all share in the folder above first. */
 static const char *const intel_cpu_files[] = {
-    "*.rtl", "cllibrary*.o", "libocl_svml_*.so*", "cl.cfg", NULL,
+    "*.rtl", "../*.rtl", "cllibrary*.o", "libocl_svml_*.so*", "cl.cfg", NULL,
 };
 
 static const char *const intel_cpu_variables[] = {INTEL_CPU_VARIABLES, LLVM_VARIABLES, NULL};
@@ -67,8 +68,9 @@ static const char *const intel_cpu_file_variables[] = {
     NULL,
 };
 
-/* It goes before the one beside the library, and is read again at each build. */
-static const char *const intel_cpu_working_files[] = {"cl.cfg", NULL};
+/* The first goes before the one beside the library; both are read again at each build. The second
+ * is an index that clang looks for, of which names a precompiled header need not be asked for. */
+static const char *const intel_cpu_working_files[] = {"cl.cfg", "modules.idx", NULL};
 
 /* With NEOReadDebugKeys=1 the driver reads variables of many names. */
 #define INTEL_GPU_VARIABLES                                                                        \

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "math_functions.h"
+
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "file_identity.h"
+#include "loaded_libraries.h"
+
+/* Those of LLVM's ConstantFolding.cpp whose results are not exact, in its types. */
+static const char *const function_names[] = {
+    "acos",  "asin",  "atan",   "atan2", "cos",    "cosh", "erf",   "exp",  "exp10",
+    "exp2",  "log",   "log10",  "log1p", "log2",   "pow",  "sin",   "sinh", "tan",
+    "tanh",  "acosf", "asinf",  "atanf", "atan2f", "cosf", "coshf", "erff", "expf",
+    "exp2f", "logf",  "log10f", "log2f", "powf",   "sinf", "sinhf", "tanf", "tanhf",
+};
+enum { FUNCTION_COUNT = sizeof function_names / sizeof *function_names };
+
+typedef struct search {
+    kilni_loaded_libraries *all;
+    /* Where the loader looks a name up at the first call: in what the program has and what was
+     * opened for all, then in what the driver itself is linked to. */
+    void *of_program;
+    void *of_driver;
+    bool *has; /* [library * FUNCTION_COUNT + function]: the driver calls that one's */
+} search;
+
+static size_t index_of(const char *name)
+{
+    size_t i = 0;
+    while (i < FUNCTION_COUNT && strcmp(function_names[i], name) != 0) {
+        i++;
+    }
+    return i;
+}
+
+static uintptr_t look_up(const search *s, const char *name)
+{
+    void *found = dlsym(s->of_program, name);
+    return (uintptr_t)(found ? found : dlsym(s->of_driver, name));
+}
+
+/* Of a function that is not bound yet, the slot points into the library that imports it. */
+typedef struct importer {
+    const search *search;
+    const kilni_loaded_library *library;
+} importer;
+
+static void note_import(void *user, const char *name, uintptr_t address)
+{
+    const importer *from = user;
+    const search *s = from->search;
+    const size_t function = index_of(name);
+    if (function == FUNCTION_COUNT) {
+        return;
+    }
+    const kilni_loaded_library *library = kilni_loaded_library_at(s->all, address);
+    if (library == from->library) {
+        library = kilni_loaded_library_at(s->all, look_up(s, name));
+    }
+    if (library) {
+        s->has[(size_t)(library - s->all->items) * FUNCTION_COUNT + function] = true;
+    }
+}
+
+static void note_imports(const search *s)
+{
+    for (size_t i = 0; i < s->all->count; i++) {
+        importer from = {.search = s, .library = &s->all->items[i]};
+        if (from.library->needed) {
+            kilni_loaded_library_each_import(from.library, note_import, &from);
+        }
+    }
+}
+
+/* ---- parts of the key ---- */
+
+static bool is_libm(const kilni_loaded_library *library)
+{
+    return library->needed && strncmp(library->soname, "libm.so", strlen("libm.so")) == 0;
+}
+
+static kiln_status append_names(const bool *has, kilni_text *line)
+{
+    kiln_status status = KILN_OK;
+    for (size_t i = 0; i < FUNCTION_COUNT && status == KILN_OK; i++) {
+        status = has[i] ? kilni_text_printf(line, " %s", function_names[i]) : KILN_OK;
+    }
+    return status;
+}
+
+static kiln_status add_library(const kilni_loaded_library *library, const bool *has,
+                               kiln_key_builder *key, kiln_error *error)
+{
+    const char *name = kilni_loaded_library_name(library);
+    kilni_text line = {0};
+    kiln_status status = kilni_text_printf(&line, "%s ", name);
+    if (status == KILN_OK) {
+        status = kilni_library_identity(&library->info, &line);
+    }
+    if (status == KILN_E_UNSUPPORTED) {
+        kilni_error_set(error, status, 0, "%s has math functions, and can't be identified", name);
+    }
+    if (status == KILN_OK) {
+        status = append_names(has, &line);
+    }
+    if (status == KILN_OK) {
+        status = kiln_key_builder_add_text(key, "driver.math", line.bytes);
+    }
+    kilni_text_done(&line);
+    return status;
+}
+
+static kiln_status add_libraries(const search *s, kiln_key_builder *key, kiln_error *error)
+{
+    kiln_status status = KILN_OK;
+    for (size_t i = 0; i < s->all->count && status == KILN_OK; i++) {
+        const kilni_loaded_library *library = &s->all->items[i];
+        const bool *has = s->has + i * FUNCTION_COUNT;
+        if (!is_libm(library) && memchr(has, true, FUNCTION_COUNT)) {
+            status = add_library(library, has, key, error);
+        }
+    }
+    return status;
+}
+
+#if defined(__x86_64__) || defined(__i386__)
+
+/* As glibc's <sys/platform/x86.h> has it from 2.33 on. */
+typedef struct cpuid_leaf {
+    unsigned offered[4]; /* eax, ebx, ecx, edx */
+    unsigned used[4];
+} cpuid_leaf;
+
+typedef const cpuid_leaf *(*get_leaf_fn)(unsigned leaf);
+
+/* By these libm picks its variants, of which some round otherwise. */
+static const struct {
+    const char *name;
+    unsigned leaf, word, bit;
+} features[] = {
+    {"AVX", 0, 2, 28},
+    {"FMA", 0, 2, 12},
+    {"AVX2", 1, 1, 5},
+    {"FMA4", 2, 2, 16},
+};
+
+static kiln_status append_unused(kilni_text *text)
+{
+    const get_leaf_fn get_leaf = (get_leaf_fn)dlsym(RTLD_DEFAULT, "__x86_get_cpuid_feature_leaf");
+    kiln_status status = KILN_OK;
+    for (size_t i = 0; get_leaf && i < sizeof features / sizeof *features; i++) {
+        const cpuid_leaf *leaf = get_leaf(features[i].leaf);
+        const unsigned unused = leaf->offered[features[i].word] & ~leaf->used[features[i].word];
+        if (status == KILN_OK && (unused >> features[i].bit & 1)) {
+            status = kilni_text_printf(text, "%s%s", text->length ? " " : "", features[i].name);
+        }
+    }
+    return status;
+}
+
+#else
+
+static kiln_status append_unused(kilni_text *text)
+{
+    (void)text;
+    return KILN_OK;
+}
+
+#endif
+
+static kiln_status add_unused(kiln_key_builder *key)
+{
+    kilni_text text = {0};
+    kiln_status status = append_unused(&text);
+    if (status == KILN_OK && text.length > 0) {
+        status = kiln_key_builder_add_text(key, "libm.unused", text.bytes);
+    }
+    kilni_text_done(&text);
+    return status;
+}
+
+static kiln_status add_functions(kilni_loaded_libraries *all, const kilni_loaded_library *driver,
+                                 kiln_key_builder *key, kiln_error *error)
+{
+    const search s = {.all = all,
+                      .of_program = dlopen(NULL, RTLD_LAZY),
+                      .of_driver = dlopen(driver->path, RTLD_LAZY | RTLD_NOLOAD),
+                      .has = calloc(all->count * FUNCTION_COUNT, sizeof *s.has)};
+    kiln_status status = s.has ? KILN_OK : KILN_E_NO_MEMORY;
+    if (status == KILN_OK && !(s.of_program && s.of_driver)) {
+        status = kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
+                                 "the driver's math functions can't be told");
+    }
+    if (status == KILN_OK) {
+        note_imports(&s);
+        status = add_libraries(&s, key, error);
+    }
+    if (s.of_driver) {
+        dlclose(s.of_driver);
+    }
+    if (s.of_program) {
+        dlclose(s.of_program);
+    }
+    free(s.has);
+    return status;
+}
+
+kiln_status kilni_math_functions_add(cl_platform_id platform, kiln_key_builder *key,
+                                     kiln_error *error)
+{
+    kilni_loaded_libraries all;
+    const kilni_loaded_library *driver;
+    kiln_status status = kilni_loaded_libraries_find(platform, &all, &driver, error);
+    if (status != KILN_OK) {
+        return status;
+    }
+    status = add_functions(&all, driver, key, error);
+    if (status == KILN_OK) {
+        status = add_unused(key);
+    }
+    kilni_loaded_libraries_done(&all);
+    return status;
+}

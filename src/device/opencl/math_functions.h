@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The functions that a driver's compiler folds constants with. LLVM calls exp, sin, pow and the
+ * like of the process that it is in, so that the last bit of a constant depends on which library
+ * has them there, and on which variant of them that library picks for the processor.
+ */
+#pragma once
+
+#include <CL/cl_icd.h>
+
+#include <kiln/key.h>
+
+/* Appends "driver.math" for each library that has one of these functions and is not the C library's
+ * libm that the driver is linked to, and "libm.unused" if that was told not to use instructions
+ * that the processor has (GLIBC_TUNABLES). Usually neither, and then nothing: which libm that is,
+ * and what the processor is, are parts of the key anyway.
+ *
+ * Returns KILN_OK; KILN_E_UNSUPPORTED: it can't be told, @error says why; KILN_E_NO_MEMORY. */
+kiln_status kilni_math_functions_add(cl_platform_id platform, kiln_key_builder *key,
+                                     kiln_error *error);
