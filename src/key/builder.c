@@ -8,6 +8,7 @@
 #include "base/size.h"
 #include "base/text.h"
 #include "key/encoding.h"
+#include "key/omit.h"
 
 struct kiln_key_builder {
     kilni_text parts; /* encoded, one after another */
@@ -80,7 +81,7 @@ kiln_status kiln_key_builder_add(kiln_key_builder *builder, const char *name, co
     if (!builder) {
         return KILN_E_INVALID;
     }
-    if (builder->failure == KILN_OK) {
+    if (builder->failure == KILN_OK && !(name && kilni_key_omits(name))) {
         builder->failure = append(builder, name, bytes, size);
     }
     return builder->failure;

@@ -10,6 +10,7 @@ import multiprocessing
 import os
 import random
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -21,7 +22,7 @@ import worlds as worlds_module
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 # A round: so many programs, in so many worlds, each of which fills a store for all others.
-SIZES = {"nvrtc": (24, 6), "intel": (20, 6), "pocl": (12, 4)}
+SIZES = {"nvrtc": (16, 5), "intel": (10, 4), "pocl": (6, 4)}
 # Fewer hits among pairs that are equal in all that counts fail the run.
 HITS_WANTED = 0.5
 REDUCTIONS_MAX = 8
@@ -35,6 +36,8 @@ def parse_arguments():
     parser.add_argument("--pairs", type=int, help="end after so many pairs, if that comes first")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--focus", nargs="+", metavar="DIMENSION", choices=worlds_module.DIMENSIONS,
+                        help="let worlds differ in these alone: " + ", ".join(worlds_module.DIMENSIONS))
     parser.add_argument("--resume", metavar="FILE",
                         help="go on with the run that the file tells of, and write there how far this one came")
     parser.add_argument("--omit", nargs="*", metavar="PART",
@@ -56,24 +59,34 @@ class Tally(collections.Counter):
             self["pairs"], self["hits"], self["mismatches"])
 
 
-def make_worlds(draw, device, count):
+def make_worlds(draw, device, count, focus):
     """The first is near the ordinary one, the others near one that is there."""
-    made = [worlds_module.neighbour(worlds_module.ordinary(), draw, device)]
+    made = [worlds_module.neighbour(worlds_module.ordinary(), draw, device, focus)]
     while len(made) < count:
-        made.append(worlds_module.neighbour(draw.choice(made), draw, device))
+        made.append(worlds_module.neighbour(draw.choice(made), draw, device, focus))
+    return made
+
+
+def make_programs(draw, device, count):
+    """Some are like one before them but for one thing."""
+    made = []
+    while len(made) < count:
+        made.append(programs_module.vary(draw, device, draw.choice(made))
+                    if made and draw.random() < 0.3 else programs_module.make(draw, device))
     return made
 
 
 class Round:
-    def __init__(self, site, seed, number, report):
+    def __init__(self, site, seed, number, report, focus=None, end=float("inf")):
+        self.end = end
         self.site = site
         self.device = site.setting.device
         self.report = report
         self.tally = Tally()
         self.draw = random.Random("%d %s %d" % (seed, self.device, number))
         program_count, world_count = SIZES[self.device]
-        self.programs = [programs_module.make(self.draw, self.device) for _ in range(program_count)]
-        self.worlds = make_worlds(self.draw, self.device, world_count)
+        self.programs = make_programs(self.draw, self.device, program_count)
+        self.worlds = make_worlds(self.draw, self.device, world_count, focus)
         self.plain = []
 
     def compile_plainly(self):
@@ -134,6 +147,10 @@ class Round:
         return reduction.without_binaries(plain.lines[line]) == \
             reduction.without_binaries(result.lines[line])
 
+    def is_late(self):
+        """Whether what is left of the round is dropped."""
+        return time.monotonic() > self.end
+
     def run(self):
         self.compile_plainly()
         if not self.programs:
@@ -142,15 +159,21 @@ class Round:
         for place in range(len(self.worlds)):
             store = self.site.new_store()
             stores.append(store)
+            if self.is_late():
+                break
             self.compare([], place, self.site.run(self.worlds[place], self.programs, store), False)
         for filled, store in enumerate(stores):
             for place in range(len(self.worlds)):
+                if self.is_late():
+                    break
                 result = self.site.run(self.worlds[place], self.programs, store, True)
                 self.compare([filled], place, result)
         # One store for all worlds, in an order that goes back and forth.
         common = self.site.new_store()
         order = [self.draw.randrange(len(self.worlds)) for _ in range(len(self.worlds))]
         for step, place in enumerate(order):
+            if self.is_late():
+                break
             result = self.site.run(self.worlds[place], self.programs, common)
             if step > 0:
                 self.compare(order[:step], place, result)
@@ -197,15 +220,20 @@ class Mismatches:
         round_.tally["mismatches"] += 1
 
 
-def work(arguments, setting, job, numbers, queue):
+def end_orderly(_number, _frame):
+    sys.exit(1)
+
+
+def work(arguments, setting, end, job, numbers, queue):
     """A job's process: rounds, as their numbers come."""
+    signal.signal(signal.SIGTERM, end_orderly)
     scratch = tempfile.mkdtemp(prefix="kiln-differential-")
     mismatches = Mismatches(arguments.keep)
     try:
         site = runner.Site(setting, os.path.join(scratch, "r"))
         for number in iter(numbers.get, None):
             began = time.monotonic()
-            round_ = Round(site, arguments.seed, number, mismatches)
+            round_ = Round(site, arguments.seed, number, mismatches, arguments.focus, end)
             tally = round_.run()
             for field, count in mismatches.unstable.items():
                 tally["unstable without Kiln: " + field] += count
@@ -239,20 +267,21 @@ def write_progress(arguments, number, tally):
 
 
 def run_rounds(arguments, setting, minutes=None, is_enough=lambda tally: False, quiet=False):
-    """Rounds until time is up. A round that has begun is finished, so that a run can be repeated."""
+    """Rounds until time is up."""
     number, total = (0, Tally()) if quiet else read_progress(arguments)
     numbers, queue = multiprocessing.Queue(), multiprocessing.Queue()
-    jobs = [multiprocessing.Process(target=work, args=(arguments, setting, job, numbers, queue))
-            for job in range(arguments.jobs)]
     end = time.monotonic() + 60 * (arguments.minutes if minutes is None else minutes)
+    jobs = [multiprocessing.Process(target=work, daemon=True,
+                                    args=(arguments, setting, end, job, numbers, queue))
+            for job in range(arguments.jobs)]
+    signal.signal(signal.SIGTERM, end_orderly)
     for job in jobs:
         job.start()
     waiting = 0
     finished, next_written = set(), number
-    longest = 0
 
     def may_go_on():
-        return time.monotonic() + 0.7 * longest < end and not is_enough(total) and \
+        return time.monotonic() < end and not is_enough(total) and \
             not (arguments.pairs and total["pairs"] >= arguments.pairs)
 
     for _ in jobs:
@@ -268,7 +297,6 @@ def run_rounds(arguments, setting, minutes=None, is_enough=lambda tally: False, 
             running -= 1
         else:
             waiting -= 1
-            longest = max(longest, seconds)
             total.update(tally)
             finished.add(told)
             while next_written in finished:

@@ -15,6 +15,7 @@ A program is a dictionary:
 "@root@" stands for the folder in which the worlds live.
 """
 
+import copy
 import struct
 
 FUNCTIONS = ("exp exp2 exp10 expm1 log log2 log10 log1p sin cos tan asin acos atan sinh cosh tanh "
@@ -248,6 +249,31 @@ class Maker:
 
 def make(random, device):
     return Maker(random, device).make()
+
+
+def vary(random, device, program):
+    """Another program, which differs from this one in one thing."""
+    made = copy.deepcopy(program)
+    other = make(random, device)
+    kind = random.choice(["atom", "atom", "option", "order", "name", "header", "expression",
+                          "constant", "link"])
+    if kind == "option" and other["options"]:
+        made["options"].append(random.choice(other["options"]))
+    elif kind == "order" and len(made["options"]) > 1:
+        made["options"].reverse()
+    elif kind == "name" and device == "nvrtc":
+        made["name"] = random.choice([None, "k.cu", "sub/k.cu", "other.cu", "@root@/w/sub/k.cu"])
+    elif kind == "header" and made["headers"]:
+        made["headers"][0][1] += "#define MORE 1\n#undef A_VALUE\n#define A_VALUE 99\n"
+    elif kind == "expression" and made["expressions"]:
+        made["expressions"][0] = made["expressions"][0].split("<")[0] + "<unsigned>"
+    elif kind == "constant" and made["constants"] is not None:
+        made["constants"] = [[7, random.randrange(1000)]]
+    elif kind == "link" and made["constants"] is None and device != "nvrtc":
+        made["link"] = not made["link"] or bool(made["headers"])
+    elif made["constants"] is None and other["atoms"]:
+        made["atoms"].append(["", "o[62] = 1.0f / %d;" % random.randint(2, 9)])
+    return made
 
 
 def render(program, device):

@@ -37,9 +37,13 @@ class Setting:
     def kiln(self):
         return os.path.join(self.build, "tools/kiln/kiln")
 
-    def layer(self, name):
-        folder = "tests/differential/omitting" if self.omit else "layers/" + name.split("_")[0]
-        return os.path.join(self.build, folder, "libkiln_%s.so" % name)
+    def layers(self):
+        """The files of the layers. Those that can leave parts out lie elsewhere."""
+        for folder, name in (("layers/nvrtc", "nvrtc_audit"), ("layers/nvrtc", "nvrtc_layer"),
+                             ("layers/opencl", "opencl_layer")):
+            if self.omit and name != "nvrtc_audit":
+                folder = "tests/differential/omitting"
+            yield os.path.join(self.build, folder, "libkiln_%s.so" % name)
 
     def library(self):
         found = sorted(glob.glob(os.path.join(self.cuda, "lib64", "libnvrtc.so.[0-9]*")) +
@@ -119,7 +123,13 @@ class Site:
         self.there = {}  # path below the root: what was put there
         self.stores = 0
         self.processes = 0
-        os.makedirs(root)
+        os.makedirs(os.path.join(root, "layers"))
+        # The audit library looks for its layer beside itself.
+        for path in setting.layers():
+            os.symlink(path, os.path.join(root, "layers", os.path.basename(path)))
+
+    def layer(self, name):
+        return os.path.join(self.root, "layers", "libkiln_%s.so" % name)
 
     # ---- files ----
 
@@ -143,6 +153,7 @@ class Site:
 
     def _put(self, path, what):
         full = os.path.join(self.root, path)
+        os.makedirs(os.path.dirname(full), exist_ok=True)
         if isinstance(what, str):
             self._write(path, self.expand(what).encode())
         elif what[0] == "folder":
@@ -174,7 +185,8 @@ class Site:
                 self.there[path] = wanted[path]
 
     def driver(self, variant):
-        """A copy of the driver, made of links to all files but those that are others."""
+        """A copy of the driver, but for files that are others there. Intel's runtime looks for its
+        files beside the library that it really is, so that symbolic links won't do."""
         folder = os.path.join(self.root, "driver-" + re.sub(r"\W", "-", variant))
         if os.path.isdir(folder):
             return folder
@@ -186,10 +198,9 @@ class Site:
             names = [n for n in os.listdir(origin) if n.startswith("libnvrtc")]
         else:
             origin = self.setting.driver_folder()
-            names = os.listdir(origin)
+            names = [n for n in os.listdir(origin) if not n.startswith(("icx", "libonnx"))]
         for name in names:
-            if os.path.isfile(os.path.join(origin, name)):
-                os.symlink(os.path.join(origin, name), os.path.join(library, name))
+            self._copy(os.path.join(origin, name), os.path.join(library, name))
         if variant == "above":
             self._damage(os.path.join(origin, "clbltfnshared.rtl"),
                          os.path.join(folder, "clbltfnshared.rtl"))
@@ -206,6 +217,16 @@ class Site:
         with open(os.path.join(folder, "vendors", "intel.icd"), "w") as file:
             file.write(os.path.join(library, "libintelocl.so") + "\n")
         return folder
+
+    @staticmethod
+    def _copy(source, target):
+        if os.path.islink(source):
+            os.symlink(os.readlink(source), target)
+        elif os.path.isfile(source):
+            try:
+                os.link(source, target)
+            except OSError:
+                shutil.copy2(source, target)
 
     @staticmethod
     def _damage(source, target):
@@ -281,11 +302,11 @@ class Site:
                     "KILN_READONLY": "1" if is_read_only else "0",
                     "KILN_TOOL": self.setting.kiln(), "KILN_HELPER": "1" if world["helper"] else "0"}
         if self.setting.device == "nvrtc":
-            set_here["LD_AUDIT"] = self.setting.layer("nvrtc_audit")
+            set_here["LD_AUDIT"] = self.layer("nvrtc_audit")
             tunables = [world["tunables"]] if world["tunables"] else []
             set_here["GLIBC_TUNABLES"] = ":".join(tunables + ["glibc.rtld.optional_static_tls=8192"])
         else:
-            set_here["OPENCL_LAYERS"] = self.setting.layer("opencl_layer")
+            set_here["OPENCL_LAYERS"] = self.layer("opencl_layer")
         if self.setting.omit:
             set_here["KILN_TEST_OMIT_PART"] = self.setting.omit
         return set_here

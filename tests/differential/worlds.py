@@ -164,10 +164,11 @@ def dimensions_of(device):
     return [d for d in DIMENSIONS if d not in absent for _ in range(often.get(d, 1))]
 
 
-def neighbour(world, random, device):
-    """Another world, which differs in a few dimensions, or in none."""
+def neighbour(world, random, device, focus=None):
+    """Another world, which differs in a few dimensions, or in none. @focus: in these alone."""
+    dimensions = [d for d in dimensions_of(device) if not focus or d in focus]
     for _ in range(random.choice([0, 1, 1, 1, 2, 2, 3])):
-        world = change(world, random.choice(dimensions_of(device)), random, device)
+        world = change(world, random.choice(dimensions), random, device)
     return world
 
 
@@ -185,7 +186,10 @@ def tree(world):
     found.update(world["files"] or {})
     if world["map"]:
         found["map.hmap"] = ["map", world["map"]]
-    return {path: what for path, what in found.items() if what is not None}
+    links = {path + "/" for path, what in found.items() if isinstance(what, list) and what[0] == "link"}
+    # What lies below a folder that is a link now is not there any more.
+    return {path: what for path, what in found.items()
+            if what is not None and not any(path.startswith(link) for link in links)}
 
 
 def includes(world):

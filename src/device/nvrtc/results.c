@@ -13,6 +13,7 @@
 #include "device/nvrtc/encoding.h"
 #include "device/nvrtc/folds.h"
 #include "device/nvrtc/reads.h"
+#include "key/omit.h"
 
 #define RESULTS_VERSION 2u
 #define VERSION_WITHOUT_FOLDS 1u
@@ -126,8 +127,14 @@ kiln_status kilni_nvrtc_results_encode(const kilni_nvrtc_stored *made, const kil
 static kiln_status compare(const kilni_nvrtc_stored *result, const char *name,
                            const char **ret_changed)
 {
-    const kiln_status status = kilni_nvrtc_folds_hold(result->folds, ret_changed);
-    return status == KILN_OK ? kilni_nvrtc_reads_hold(result->reads, name, ret_changed) : status;
+    kiln_status status = KILN_OK;
+    if (!kilni_key_omits("folds")) {
+        status = kilni_nvrtc_folds_hold(result->folds, ret_changed);
+    }
+    if (status == KILN_OK && !kilni_key_omits("reads")) {
+        status = kilni_nvrtc_reads_hold(result->reads, name, ret_changed);
+    }
+    return status;
 }
 
 kiln_status kilni_nvrtc_results_find(const kiln_entry *entry, const char *name,
