@@ -592,10 +592,10 @@ static void test_reading_in_pieces(void **state)
     for (size_t i = 0; all_errors[i / 2] != 0; i++) {
         const int error = all_errors[i / 2];
         const bool on = i % 2 == 1;
-        unsigned at = is_endless(CALL_read, error, on) ? 0 : 1;
+        unsigned at = is_endless(CALL_pread, error, on) ? 0 : 1;
         for (bool happened = at > 0; happened; at++) {
             const unsigned descriptors = scratch_count_descriptors();
-            arm(CALL_read, error, on, at);
+            arm(CALL_pread, error, on, at);
             const kiln_status status = scratch_get(store, 5);
             happened = seen >= at;
             disarm();

@@ -408,19 +408,19 @@ static char read_path[SCRATCH_PATH_SIZE];
 static off_t read_size;
 
 /* Cuts the file, or makes it longer, before its bytes are read. */
-static ssize_t resizing_read(int file, void *buffer, size_t size)
+static ssize_t resizing_pread(int file, void *buffer, size_t size, off_t offset)
 {
     if (truncate(read_path, read_size) != 0) {
         abort();
     }
-    return kilni_os_system()->read(file, buffer, size);
+    return kilni_os_system()->pread(file, buffer, size, offset);
 }
 
 static void test_a_size_that_changes(void **state)
 {
     (void)state;
     kilni_os_table table = *kilni_os_system();
-    table.read = resizing_read;
+    table.pread = resizing_pread;
     assert_int_equal(scratch_put(store, 1, 1000), KILN_OK);
     scratch_entry_path(cache, 1, read_path);
     struct stat stat;

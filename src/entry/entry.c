@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "entry/handle.h"
 #include "entry/provenance.h"
@@ -180,4 +181,16 @@ int kiln_entry_is_signed(const kiln_entry *entry)
 kiln_bytes kiln_entry_encoding(const kiln_entry *entry)
 {
     return (kiln_bytes){known(entry)->bytes, known(entry)->size};
+}
+
+static bool has_same_bytes(kiln_bytes a, kiln_bytes b)
+{
+    return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
+}
+
+bool kilni_entry_equals(const kiln_entry *a, const kiln_entry *b)
+{
+    return a->kind == b->kind && has_same_bytes(a->payload, b->payload) &&
+           has_same_bytes(a->answers, b->answers) && has_same_bytes(a->log, b->log) &&
+           kiln_key_equals(a->key, b->key);
 }

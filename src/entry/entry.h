@@ -48,6 +48,11 @@ void kilni_entry_arrival_add(kilni_entry_arrival *arrival, size_t count);
 kiln_status kilni_entry_arrival_end(kilni_entry_arrival *arrival,
                                     const kilni_entry_mac_key *mac_key, kiln_entry **ret_entry);
 
+/* Whether two entries of one key hold the same, as far as a device sees it: kind, payload, answers
+ * and log. When and by whom they were made, how they are stored and whether they are signed does
+ * not matter. */
+bool kilni_entry_equals(const kiln_entry *a, const kiln_entry *b);
+
 /* What the beginning of an entry's file tells, unverified. Texts are cut to their arrays. */
 typedef struct kilni_entry_head {
     kiln_digest digest;

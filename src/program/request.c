@@ -181,7 +181,8 @@ static void forget_in_memory(const flight *f, const slot *found)
     }
 }
 
-/* A device that refuses verified bytes will refuse them again: nobody is to meet them any more. */
+/* A device that refuses verified bytes will refuse them again: nobody is to meet them any more. What
+ * another process has stored in their place meanwhile stays. */
 static void discard_entries(flight *f)
 {
     f->result.store = KILN_E_REFUSED;
@@ -193,7 +194,7 @@ static void discard_entries(flight *f)
         }
         refused->known_cost_ns = kiln_entry_provenance(refused->entry).build_ns;
         forget_in_memory(f, refused);
-        kiln_store_remove(f->context->store, refused->key);
+        kilni_store_remove_judged(f->context->store, refused->key, refused->entry);
         kiln_entry_release(&refused->entry);
     }
 }

@@ -217,10 +217,7 @@ kiln_status kiln_store_remove(kiln_store *store, const kiln_key *key)
     if (!key) {
         return KILN_E_INVALID;
     }
-    if (!store) {
-        return KILN_MISS;
-    }
-    return is_writable(store) ? store->ops->remove(store, key) : KILN_E_READONLY;
+    return kilni_store_remove_judged(store, key, NULL);
 }
 
 kiln_status kiln_store_contains(kiln_store *store, const kiln_key *key)
@@ -511,6 +508,15 @@ static int gravity(kiln_status removal)
 kiln_status kilni_store_graver_removal(kiln_status a, kiln_status b)
 {
     return gravity(b) > gravity(a) ? b : a;
+}
+
+kiln_status kilni_store_remove_judged(kiln_store *store, const kiln_key *key,
+                                      const kiln_entry *judged)
+{
+    if (!store) {
+        return KILN_MISS;
+    }
+    return is_writable(store) ? store->ops->remove(store, key, judged) : KILN_E_READONLY;
 }
 
 kiln_status kilni_store_get_again(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry)

@@ -62,7 +62,8 @@ typedef struct kilni_store_ops {
                         size_t *ret_fill);
     void (*fill)(kiln_store *store, size_t fill, const kiln_key *key, const kiln_entry *entry);
     kiln_status (*put)(kiln_store *store, const kiln_entry *entry);
-    kiln_status (*remove)(kiln_store *store, const kiln_key *key);
+    /* @judged: as kilni_store_remove_judged; NULL: whatever is there. */
+    kiln_status (*remove)(kiln_store *store, const kiln_key *key, const kiln_entry *judged);
     kiln_status (*contains)(kiln_store *store, const kiln_key *key);
     kiln_status (*lease)(kiln_store *store, const kiln_key *key, uint64_t wait_ns,
                          kiln_lease **ret_lease);
@@ -121,6 +122,12 @@ bool kilni_store_is_request(const kiln_key *key);
 /* Of the statuses of two removals of one key the one that says more: a failure, or what stays,
  * before what went. */
 kiln_status kilni_store_graver_removal(kiln_status a, kiln_status b);
+
+/* As kiln_store_remove, but only what holds the same as an entry that was read from there and found
+ * unfit. What has replaced it meanwhile stays: KILN_MISS. In a chain, copies of it go from all
+ * tiers. */
+kiln_status kilni_store_remove_judged(kiln_store *store, const kiln_key *key,
+                                      const kiln_entry *judged);
 
 /* KILNI_STORE_…; 0 for NULL. */
 uint32_t kilni_store_capabilities(const kiln_store *store);

@@ -207,7 +207,7 @@ static kiln_status chain_contains(kiln_store *store, const kiln_key *key)
 
 /* From all tiers that are written. What kept it in one of them; KILN_OK where nothing did, and one
  * had it. */
-static kiln_status chain_remove(kiln_store *store, const kiln_key *key)
+static kiln_status chain_remove(kiln_store *store, const kiln_key *key, const kiln_entry *judged)
 {
     kilni_chain *chain = chain_of(store);
     kiln_status result = KILN_MISS;
@@ -217,7 +217,8 @@ static kiln_status chain_remove(kiln_store *store, const kiln_key *key)
         if (!written) {
             continue;
         }
-        const kiln_status removed = kilni_tier_note(tier, kiln_store_remove(written, key));
+        const kiln_status removed =
+            kilni_tier_note(tier, kilni_store_remove_judged(written, key, judged));
         result = kilni_store_graver_removal(result, removed);
     }
     return result;

@@ -134,9 +134,9 @@ static kiln_status dir_put(kiln_store *store, const kiln_entry *entry)
     return layout_for(store, kiln_entry_key(entry))->put(store, entry);
 }
 
-static kiln_status dir_remove(kiln_store *store, const kiln_key *key)
+static kiln_status dir_remove(kiln_store *store, const kiln_key *key, const kiln_entry *judged)
 {
-    return layout_for(store, key)->remove(store, key);
+    return layout_for(store, key)->remove(store, key, judged);
 }
 
 static kiln_status dir_contains(kiln_store *store, const kiln_key *key)

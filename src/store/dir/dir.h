@@ -189,21 +189,9 @@ uint64_t kilni_dir_disk_bytes(const struct stat *stat);
 /* ---- put.c: writing ---- */
 
 kiln_status kilni_dir_put(kiln_store *store, const kiln_entry *entry);
-kiln_status kilni_dir_remove(kiln_store *store, const kiln_key *key);
-
-/* Whether a file that kilni_dir_open_file opened is an entry of a newer format, or can't be read:
- * these stay. */
-bool kilni_dir_may_be_newer(const kilni_dir *dir, int file, const struct stat *stat);
-
-/* Whether what is at a path may be removed: an entry of a newer format stays, and so does one that
- * can't be looked at. */
-bool kilni_dir_may_remove(const kilni_dir *dir, int directory, const char *path);
 
 /* What an errno of a write says; KILN_MISS: a directory is gone. */
 kiln_status kilni_dir_write_status(int system_error);
-
-/* What an errno of a removal says: KILN_MISS; KILN_E_READONLY; KILN_E_IO. */
-kiln_status kilni_dir_remove_status(int system_error);
 
 /* Writes a new temporary, which is to be renamed or removed.
  *
@@ -222,14 +210,55 @@ typedef struct kilni_dir_incumbent {
     uint64_t disk_bytes;
 } kilni_dir_incumbent;
 
-/* Tells one file from another that took its name, or the same one used again. */
+/* ---- remove.c: removing what was judged ---- */
+
+kiln_status kilni_dir_remove(kiln_store *store, const kiln_key *key, const kiln_entry *judged);
+
+/* Whether a file that kilni_dir_open_file opened is an entry of a newer format, or can't be read:
+ * these stay. */
+bool kilni_dir_may_be_newer(const kilni_dir *dir, int file, const struct stat *stat);
+
+/* Whether what is at a path may be removed: an entry of a newer format stays, and so does one that
+ * can't be looked at. */
+bool kilni_dir_may_remove(const kilni_dir *dir, int directory, const char *path);
+
+/* What an errno of a removal says: KILN_MISS; KILN_E_READONLY; KILN_E_IO. */
+kiln_status kilni_dir_remove_status(int system_error);
+
+/* A file that is open. As long as it is, no other file can get its inode's number. */
+typedef struct kilni_dir_held {
+    int file;        /* opened with O_PATH if it is not trusted */
+    bool is_trusted; /* as kilni_dir_open_file */
+    struct stat stat;
+} kilni_dir_held;
+
+/* Opens what is at a path, to judge it and to remove that very file. KILN_OK, also of what is not
+ * trusted; else as kilni_dir_open_file. */
+kiln_status kilni_dir_hold(const kilni_dir *dir, int directory, const char *path,
+                           kilni_dir_held *ret_held);
+void kilni_dir_let_go(kilni_dir_held *held);
+
+/* Whether a held file may be removed.
+ *
+ * @judged  NULL: whatever it is; else only if it holds what this entry does
+ * Returns KILN_OK; KILN_EXISTS: of a newer format, or unreadable; KILN_MISS: not a regular file, or
+ * not the judged one; KILN_E_NO_MEMORY. */
+kiln_status kilni_dir_judge_held(const kilni_dir *dir, const kilni_dir_held *held,
+                                 const kiln_entry *judged);
+
+/* Tells one file from another that took its name. */
 typedef struct kilni_dir_identity {
+    dev_t device;
     ino_t inode;
     off_t size;
     struct timespec used; /* its mtime */
+    bool is_held;         /* the inode is enough: uses meanwhile do not matter */
 } kilni_dir_identity;
 
 kilni_dir_identity kilni_dir_identity_of(const struct stat *stat);
+
+/* Good while the file is held. */
+kilni_dir_identity kilni_dir_identity_of_held(const kilni_dir_held *held);
 
 /* Whether it is still the file that was seen. Returns KILN_OK; KILN_MISS; KILN_E_READONLY;
  * KILN_E_IO. */
@@ -250,7 +279,7 @@ kiln_status kilni_dir_move_aside(int directory, const char *folder, const char *
 /* Gives it its name back, unless a newer one has it by now. */
 void kilni_dir_bring_back(int directory, const char *aside, const char *path);
 
-/* Removes it where it is what was seen. Statuses as above. */
+/* Removes it if it is what was seen. Statuses as above. */
 kiln_status kilni_dir_remove_aside(int directory, const char *aside,
                                    const kilni_dir_identity *seen);
 
@@ -258,9 +287,6 @@ kiln_status kilni_dir_remove_aside(int directory, const char *aside,
  * kilni_dir_move_aside. */
 kiln_status kilni_dir_remove_seen(int directory, const char *folder, const char *path,
                                   const kilni_dir_identity *seen);
-
-/* Who is told to remove an entry does it although others use it meanwhile, which alters it. */
-#define KILNI_DIR_REMOVE_TRIES 8
 
 /* ---- account.c: what the totals are told ---- */
 
@@ -330,9 +356,13 @@ kilni_dir_spot kilni_dir_spot_of(const kilni_dir_found *found);
 /* A result other than 0 ends the walk. */
 typedef int kilni_dir_visit_fn(void *user, const kilni_dir_found *found);
 
-/* Removes what a walk has found, while it is still that; an entry of a newer format stays. Returns
- * KILN_OK; KILN_EXISTS: it stays; KILN_MISS: gone, or replaced; KILN_E_READONLY; KILN_E_IO. */
-kiln_status kilni_dir_remove_found(kilni_dir *dir, const kilni_dir_found *found);
+/* Removes what a walk has found, while it is still that; an entry of a newer format stays.
+ *
+ * @seen  of the found file
+ * Returns KILN_OK; KILN_EXISTS: it stays; KILN_MISS: gone, or replaced; KILN_E_READONLY;
+ * KILN_E_IO. */
+kiln_status kilni_dir_remove_found(kilni_dir *dir, const kilni_dir_found *found,
+                                   const kilni_dir_identity *seen);
 
 /* The layout of what a walk found in a shard. */
 const struct kilni_dir_layout *kilni_dir_layout_of_shard(const kilni_dir *dir, unsigned shard);

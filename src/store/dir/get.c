@@ -90,7 +90,8 @@ static kiln_status read_pieces(int file, kilni_entry_arrival *arrival)
     while (arrival->arrived < arrival->size) {
         const size_t piece = next_piece(arrival->size - arrival->arrived);
         size_t count;
-        if (kilni_file_read(file, arrival->bytes + arrival->arrived, piece, &count) != KILN_OK) {
+        if (kilni_file_read_at(file, arrival->bytes + arrival->arrived, piece,
+                               (off_t)arrival->arrived, &count) != KILN_OK) {
             return kilni_dir_read_status(errno);
         }
         kilni_entry_arrival_add(arrival, count);

@@ -185,9 +185,16 @@ static bool is_leftover(const kilni_dir_found *found)
     return status == KILN_OK || status == KILN_E_UNSUPPORTED;
 }
 
+/* Unless it is not what was seen any more: replaced, or used. */
+static bool remove_seen(const kilni_janitor *j, const kilni_dir_found *found)
+{
+    const kilni_dir_identity seen = kilni_dir_identity_of(&found->stat);
+    return j->is_dry || kilni_dir_remove_found(j->dir, found, &seen) == KILN_OK;
+}
+
 static bool remove_leftover(kilni_janitor *j, const kilni_dir_found *found)
 {
-    if (!is_leftover(found) || (!j->is_dry && kilni_dir_remove_found(j->dir, found) != KILN_OK)) {
+    if (!is_leftover(found) || !remove_seen(j, found)) {
         return false;
     }
     j->job.leftover_bytes += kilni_dir_disk_bytes(&found->stat);
@@ -472,11 +479,6 @@ static bool has_victims(const kilni_janitor *j)
     return false;
 }
 
-static bool remove_victim(const kilni_janitor *j, const kilni_dir_found *found)
-{
-    return j->is_dry || kilni_dir_remove_found(j->dir, found) == KILN_OK;
-}
-
 static void count_victim(kilni_janitor *j, const kilni_dir_record *victim)
 {
     kilni_dir_job *job = &j->job;
@@ -501,7 +503,7 @@ static int sweep_file(void *user, const kilni_dir_found *found)
     /* What was used or replaced since it was ranked is none of this trim's. */
     const kilni_dir_record *record = found->is_temporary ? NULL : recall(j, &now);
     j->steps++;
-    if (record && is_victim(&j->job, record) && remove_victim(j, found)) {
+    if (record && is_victim(&j->job, record) && remove_seen(j, found)) {
         count_victim(j, record);
     } else {
         j->job.shard_files++;

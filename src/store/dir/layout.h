@@ -15,7 +15,7 @@ typedef struct kilni_dir_layout {
     kiln_status (*get)(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry);
     kiln_status (*contains)(kiln_store *store, const kiln_key *key);
     kiln_status (*put)(kiln_store *store, const kiln_entry *entry);
-    kiln_status (*remove)(kiln_store *store, const kiln_key *key);
+    kiln_status (*remove)(kiln_store *store, const kiln_key *key, const kiln_entry *judged);
 
     /* Meets every file of ours but those of requests; as kilni_dir_walk. Sets @ret_has_ended, which
      * is false before, where a visit ended the walk. */

@@ -109,7 +109,7 @@ kiln_status kilni_pair_compare_key(const kilni_dir *dir, int folder, uint32_t nu
 kiln_status kilni_pair_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry);
 kiln_status kilni_pair_contains(kiln_store *store, const kiln_key *key);
 kiln_status kilni_pair_put(kiln_store *store, const kiln_entry *entry);
-kiln_status kilni_pair_remove(kiln_store *store, const kiln_key *key);
+kiln_status kilni_pair_remove(kiln_store *store, const kiln_key *key, const kiln_entry *judged);
 kiln_status kilni_pair_walk(kilni_dir *dir, kilni_dir_visit_fn *visit, void *user,
                             bool *ret_has_ended);
 kiln_status kilni_pair_walk_from(kilni_dir *dir, kilni_dir_position *position,

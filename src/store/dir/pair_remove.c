@@ -144,30 +144,48 @@ kiln_status kilni_pair_remove_place(kilni_dir *dir, const kilni_dir_spot *spot,
     return status;
 }
 
-/* Removes a number's pair where it is the key's. KILN_MISS: it is not. */
-static kiln_status remove_if_own(kilni_dir *dir, int folder, uint32_t number, const kiln_key *key)
+/* Removes a pair whose payload is held. Statuses as remove_if_own. */
+static kiln_status remove_held(kilni_dir *dir, int folder, uint32_t number, const kiln_key *key,
+                               const kiln_entry *judged, const kilni_dir_held *held)
 {
-    kiln_status status = KILN_MISS;
-    for (int i = 0; i < KILNI_DIR_REMOVE_TRIES && status == KILN_MISS; i++) {
-        struct stat stat;
-        uint64_t key_size;
-        if (!kilni_pair_stat(dir, folder, number, &stat, &key_size)) {
-            return KILN_MISS;
-        }
-        status = kilni_pair_compare_key(dir, folder, number, key);
-        if (status != KILN_OK) {
-            return status;
-        }
-        const kilni_dir_identity seen = kilni_dir_identity_of(&stat);
-        status = kilni_pair_remove_slot(dir, folder, number, &seen);
-        if (status == KILN_OK) {
-            kilni_dir_count_removed(dir, 0, &stat);
-        }
+    struct stat stat;
+    uint64_t key_size;
+    kiln_status status = kilni_pair_compare_key(dir, folder, number, key);
+    if (status == KILN_OK) {
+        status = kilni_dir_judge_held(dir, held, judged);
+    }
+    if (status == KILN_OK && !kilni_pair_stat(dir, folder, number, &stat, &key_size)) {
+        status = KILN_MISS;
+    }
+    if (status != KILN_OK) {
+        return status;
+    }
+    const kilni_dir_identity seen = kilni_dir_identity_of_held(held);
+    status = kilni_pair_remove_slot(dir, folder, number, &seen);
+    if (status == KILN_OK) {
+        kilni_dir_count_removed(dir, 0, &stat);
     }
     return status;
 }
 
-kiln_status kilni_pair_remove(kiln_store *store, const kiln_key *key)
+/* Removes a number's pair if it is the key's, and holds what @judged does. KILN_MISS: it is not, or
+ * was replaced meanwhile. */
+static kiln_status remove_if_own(kilni_dir *dir, int folder, uint32_t number, const kiln_key *key,
+                                 const kiln_entry *judged)
+{
+    char name[KILNI_PAIR_NAME_SIZE];
+    kilni_dir_held held;
+    kilni_pair_payload_name(dir, number, name);
+    kiln_status status = kilni_dir_hold(dir, folder, name, &held);
+    if (status != KILN_OK) {
+        return status == KILN_MISS || status == KILN_E_NO_MEMORY ? status : KILN_EXISTS;
+    }
+    status = remove_held(dir, folder, number, key, judged, &held);
+    kilni_dir_let_go(&held);
+    return status;
+}
+
+kiln_status kilni_pair_remove(kiln_store *store, const kiln_key *key, const kiln_entry *judged)
 {
     kilni_dir *dir = kilni_dir_of(store);
     char path[KILNI_PAIR_FOLDER_SIZE];
@@ -183,9 +201,9 @@ kiln_status kilni_pair_remove(kiln_store *store, const kiln_key *key)
     status = kilni_pair_list_read(dir, folder, NULL, NULL, &list);
     kiln_status result = status == KILN_OK || status == KILN_MISS ? KILN_MISS : KILN_E_IO;
     for (size_t i = 0; status == KILN_OK && i < list.count; i++) {
-        const kiln_status removed = list.slots[i].has_key
-                                        ? remove_if_own(dir, folder, list.slots[i].number, key)
-                                        : KILN_MISS;
+        const kiln_status removed =
+            list.slots[i].has_key ? remove_if_own(dir, folder, list.slots[i].number, key, judged)
+                                  : KILN_MISS;
         result = kilni_store_graver_removal(result, removed);
     }
     kilni_pair_list_done(&list);

@@ -120,20 +120,20 @@ const struct kilni_dir_layout *kilni_dir_layout_of_shard(const kilni_dir *dir, u
     return shard == KILNI_DIR_REQUESTS ? &kilni_layout_kiln : dir->layout;
 }
 
-kiln_status kilni_dir_remove_found(kilni_dir *dir, const kilni_dir_found *found)
+kiln_status kilni_dir_remove_found(kilni_dir *dir, const kilni_dir_found *found,
+                                   const kilni_dir_identity *seen)
 {
-    const kilni_dir_identity seen = kilni_dir_identity_of(&found->stat);
     const kilni_dir_layout *layout = kilni_dir_layout_of_shard(dir, found->shard);
     if (!found->is_temporary) {
         const kilni_dir_spot spot = kilni_dir_spot_of(found);
-        return layout->remove_place(dir, &spot, &seen);
+        return layout->remove_place(dir, &spot, seen);
     }
     if (!kilni_dir_may_remove(dir, found->directory, found->name)) {
         return KILN_EXISTS;
     }
     return found->half == KILNI_DIR_NO_HALF
-               ? kilni_dir_remove_seen(found->directory, ".", found->name, &seen)
-               : layout->remove_half(dir, found, &seen);
+               ? kilni_dir_remove_seen(found->directory, ".", found->name, seen)
+               : layout->remove_half(dir, found, seen);
 }
 
 /* ---- items ---- */
@@ -141,6 +141,9 @@ kiln_status kilni_dir_remove_found(kilni_dir *dir, const kilni_dir_found *found)
 typedef struct dir_item {
     kiln_item item; /* first: a dir_item is a kiln_item */
     const kilni_dir_found *found;
+    /* Of its first use to the end of the visit, so that what is told of it, read and removed is one
+     * and the same file. None at first, and if it was replaced since the walk met it. */
+    kilni_dir_held held;
     kilni_entry_head head; /* what info's texts point into */
     kilni_text path;       /* empty until it is asked for */
 } dir_item;
@@ -155,25 +158,42 @@ static const kilni_dir_layout *layout_of(const dir_item *item)
     return kilni_dir_layout_of_shard(dir_of(item), item->found->shard);
 }
 
+/* KILN_OK; KILN_MISS: gone, or replaced; else as kilni_dir_open_file. */
+static kiln_status hold(dir_item *item)
+{
+    if (item->held.file >= 0) {
+        return KILN_OK;
+    }
+    const kilni_dir_found *found = item->found;
+    const kiln_status status =
+        kilni_dir_hold(dir_of(item), found->directory, found->name, &item->held);
+    if (status != KILN_OK) {
+        return status;
+    }
+    const struct stat *now = &item->held.stat;
+    if (now->st_dev == found->stat.st_dev && now->st_ino == found->stat.st_ino &&
+        now->st_size == found->stat.st_size) {
+        return KILN_OK;
+    }
+    kilni_dir_let_go(&item->held);
+    return KILN_MISS;
+}
+
 /* Reads an item's head. KILN_OK, KILN_E_CORRUPT and KILN_E_VERSION describe the item; KILN_MISS and
  * KILN_E_IO are failures. */
 static kiln_status read_head(dir_item *item)
 {
-    int file;
-    struct stat stat;
-    kiln_status status =
-        kilni_dir_open_file(dir_of(item), item->found->directory, item->found->name, &file, &stat);
-    if (status != KILN_OK) {
-        return status == KILN_E_DENIED ? KILN_E_CORRUPT : status;
+    kiln_status status = hold(item);
+    if (status != KILN_OK || !item->held.is_trusted) {
+        return status == KILN_OK || status == KILN_E_DENIED ? KILN_E_CORRUPT : status;
     }
     unsigned char bytes[KILNI_ENTRY_HEAD_SIZE];
     size_t count = 0;
-    status = kilni_file_read_at(file, bytes, sizeof bytes, 0, &count);
-    kilni_os()->close(file);
+    status = kilni_file_read_at(item->held.file, bytes, sizeof bytes, 0, &count);
     if (status != KILN_OK) {
         return status;
     }
-    return kilni_entry_head_decode(bytes, count, (uint64_t)stat.st_size, &item->head);
+    return kilni_entry_head_decode(bytes, count, (uint64_t)item->held.stat.st_size, &item->head);
 }
 
 static kiln_status write_path(dir_item *item)
@@ -231,16 +251,12 @@ kiln_status kilni_dir_item_read(kiln_item *item, kiln_entry **ret_entry)
 {
     dir_item *self = (dir_item *)item;
     kilni_dir *dir = dir_of(self);
-    int file;
-    struct stat stat;
-    kiln_status status =
-        kilni_dir_open_file(dir, self->found->directory, self->found->name, &file, &stat);
-    if (status != KILN_OK) {
-        return status;
+    kiln_status status = hold(self);
+    if (status != KILN_OK || !self->held.is_trusted) {
+        return status == KILN_OK ? KILN_E_DENIED : status;
     }
     kiln_entry *entry = NULL;
-    status = kilni_dir_read_file(dir, file, &stat, &entry);
-    kilni_os()->close(file);
+    status = kilni_dir_read_file(dir, self->held.file, &self->held.stat, &entry);
     if (status != KILN_OK) {
         return status;
     }
@@ -253,29 +269,18 @@ kiln_status kilni_dir_item_read(kiln_item *item, kiln_entry **ret_entry)
     return KILN_OK;
 }
 
-/* Whether what was found is still there and was only used meanwhile, which it is noted at then. */
-static bool was_used(kilni_dir_found *found)
-{
-    struct stat now;
-    if (kilni_os()->fstatat(found->directory, found->name, &now, AT_SYMLINK_NOFOLLOW) != 0 ||
-        now.st_ino != found->stat.st_ino || now.st_size != found->stat.st_size) {
-        return false;
-    }
-    found->stat.st_mtim = now.st_mtim;
-    return true;
-}
-
 kiln_status kilni_dir_item_remove(kiln_item *item)
 {
     dir_item *self = (dir_item *)item;
-    kilni_dir_found found = *self->found;
     kilni_dir *dir = dir_of(self);
-    kiln_status status = kilni_dir_remove_found(dir, &found);
-    for (int i = 1; i < KILNI_DIR_REMOVE_TRIES && status == KILN_MISS && was_used(&found); i++) {
-        status = kilni_dir_remove_found(dir, &found);
+    kiln_status status = hold(self);
+    if (status != KILN_OK) {
+        return status == KILN_MISS ? KILN_MISS : KILN_EXISTS;
     }
+    const kilni_dir_identity seen = kilni_dir_identity_of_held(&self->held);
+    status = kilni_dir_remove_found(dir, self->found, &seen);
     if (status == KILN_OK) {
-        kilni_dir_count_removed(dir, found.shard, &found.stat);
+        kilni_dir_count_removed(dir, self->found->shard, &self->found->stat);
     }
     return status;
 }
@@ -292,8 +297,9 @@ static int visit_item(void *user, const kilni_dir_found *found)
     if (found->is_temporary) {
         return 0;
     }
-    dir_item item = {.item.store = walk->store, .found = found};
+    dir_item item = {.item.store = walk->store, .found = found, .held.file = -1};
     const int result = walk->visit(walk->user, &item.item);
+    kilni_dir_let_go(&item.held);
     kilni_text_done(&item.path);
     return result;
 }

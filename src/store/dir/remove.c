@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Removing what was judged, and nothing else.
+ *
+ * The system has no call that removes a file only if it is a certain one: another process may
+ * rename a new file over the name between a look and the removal. So a file is first renamed to a
+ * name that nobody else knows, and looked at there. What turns out to be the judged file is
+ * removed; what does not gets its name back, unless a newer file has taken that by then. At any
+ * time either the old or a newer file has the name, or a file that was put meanwhile has none for a
+ * moment: a reader misses it then, and so does everybody if this process is killed in that moment.
+ * No fresh file is removed.
+ *
+ * A file is identified by device and inode. An inode's number may be used again as soon as its file
+ * is gone. So either a descriptor of the file stays open from the judgement to the end, or its size
+ * and the nanosecond of its mtime have to agree too.
+ */
+#include <errno.h>
+#include <fcntl.h>
+
+#include "entry/entry.h"
+#include "os/file.h"
+#include "os/os.h"
+#include "store/dir/dir.h"
+
+bool kilni_dir_may_be_newer(const kilni_dir *dir, int file, const struct stat *stat)
+{
+    unsigned char bytes[KILNI_ENTRY_HEAD_SIZE];
+    size_t count = 0;
+    kilni_entry_head head;
+    if (kilni_file_read_at(file, bytes, sizeof bytes, 0, &count) != KILN_OK) {
+        return true;
+    }
+    kiln_status status = kilni_entry_head_decode(bytes, count, (uint64_t)stat->st_size, &head);
+    if (status == KILN_OK && head.seems_newer) {
+        /* Damage must not pass for something newer: all of it is read. */
+        kiln_entry *entry = NULL;
+        status = kilni_dir_read_file(dir, file, stat, &entry);
+        kiln_entry_release(&entry);
+    }
+    return status == KILN_E_VERSION || status == KILN_E_IO || status == KILN_E_NO_MEMORY;
+}
+
+bool kilni_dir_may_remove(const kilni_dir *dir, int directory, const char *path)
+{
+    int file;
+    struct stat stat;
+    kiln_status status = kilni_dir_open_file(dir, directory, path, &file, &stat);
+    if (status != KILN_OK) {
+        return status == KILN_E_DENIED || status == KILN_MISS;
+    }
+    bool stays = kilni_dir_may_be_newer(dir, file, &stat);
+    kilni_os()->close(file);
+    return !stays;
+}
+
+kiln_status kilni_dir_hold(const kilni_dir *dir, int directory, const char *path,
+                           kilni_dir_held *ret_held)
+{
+    kilni_dir_held held = {.file = -1, .is_trusted = true};
+    kiln_status status = kilni_dir_open_file(dir, directory, path, &held.file, &held.stat);
+    if (status == KILN_E_DENIED) {
+        held.is_trusted = false;
+        held.file = kilni_os()->openat(directory, path, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0);
+        if (held.file < 0) {
+            return kilni_dir_read_status(errno);
+        }
+        status =
+            kilni_os()->fstat(held.file, &held.stat) == 0 ? KILN_OK : kilni_dir_read_status(errno);
+    }
+    if (status == KILN_OK) {
+        *ret_held = held;
+    } else {
+        kilni_dir_let_go(&held);
+    }
+    return status;
+}
+
+void kilni_dir_let_go(kilni_dir_held *held)
+{
+    if (held->file >= 0) {
+        kilni_os()->close(held->file);
+    }
+    held->file = -1;
+}
+
+kiln_status kilni_dir_judge_held(const kilni_dir *dir, const kilni_dir_held *held,
+                                 const kiln_entry *judged)
+{
+    if (!S_ISREG(held->stat.st_mode)) {
+        return KILN_MISS;
+    }
+    if (!judged) {
+        const bool stays = held->is_trusted && kilni_dir_may_be_newer(dir, held->file, &held->stat);
+        return stays ? KILN_EXISTS : KILN_OK;
+    }
+    kiln_entry *entry = NULL;
+    const kiln_status status =
+        held->is_trusted ? kilni_dir_read_file(dir, held->file, &held->stat, &entry) : KILN_MISS;
+    const bool is_judged = status == KILN_OK && kilni_entry_equals(entry, judged);
+    kiln_entry_release(&entry);
+    return is_judged ? KILN_OK : status == KILN_E_NO_MEMORY ? status : KILN_MISS;
+}
+
+kiln_status kilni_dir_remove_status(int system_error)
+{
+    kiln_status status = kilni_status_from_errno(system_error);
+    return status == KILN_MISS || status == KILN_E_READONLY ? status : KILN_E_IO;
+}
+
+kilni_dir_identity kilni_dir_identity_of(const struct stat *stat)
+{
+    return (kilni_dir_identity){.device = stat->st_dev,
+                                .inode = stat->st_ino,
+                                .size = stat->st_size,
+                                .used = stat->st_mtim};
+}
+
+kilni_dir_identity kilni_dir_identity_of_held(const kilni_dir_held *held)
+{
+    kilni_dir_identity identity = kilni_dir_identity_of(&held->stat);
+    identity.is_held = true;
+    return identity;
+}
+
+static bool is_identical(const struct stat *now, const kilni_dir_identity *seen)
+{
+    const bool is_same_inode = now->st_dev == seen->device && now->st_ino == seen->inode;
+    return is_same_inode && (seen->is_held || (now->st_size == seen->size &&
+                                               now->st_mtim.tv_sec == seen->used.tv_sec &&
+                                               now->st_mtim.tv_nsec == seen->used.tv_nsec));
+}
+
+kiln_status kilni_dir_look_again(int directory, const char *path, const kilni_dir_identity *seen)
+{
+    struct stat now;
+    if (kilni_os()->fstatat(directory, path, &now, AT_SYMLINK_NOFOLLOW) != 0) {
+        return kilni_dir_remove_status(errno);
+    }
+    return is_identical(&now, seen) ? KILN_OK : KILN_MISS;
+}
+
+kiln_status kilni_dir_move_aside(int directory, const char *folder, const char *path, char *aside)
+{
+    uint64_t number;
+    if (kilni_os()->getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number ||
+        !kilni_dir_aside_path(folder, number, aside, KILNI_DIR_PATH_SIZE)) {
+        return KILN_E_IO;
+    }
+    return kilni_os()->renameat(directory, path, directory, aside) == 0
+               ? KILN_OK
+               : kilni_dir_remove_status(errno);
+}
+
+bool kilni_dir_is_gone(int directory, const char *path)
+{
+    struct stat stat;
+    return kilni_os()->fstatat(directory, path, &stat, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT;
+}
+
+void kilni_dir_bring_back(int directory, const char *aside, const char *path)
+{
+    if (kilni_os()->rename_new(directory, aside, directory, path) == 0) {
+        return;
+    }
+    /* Not all file systems can promise that; not all have links, and not at all times. */
+    const bool is_taken = errno == EEXIST ||
+                          kilni_os()->linkat(directory, aside, directory, path, 0) == 0 ||
+                          errno == EEXIST;
+    if (is_taken) {
+        kilni_os()->unlinkat(directory, aside, 0);
+    } else if (kilni_dir_is_gone(directory, path)) {
+        kilni_os()->renameat(directory, aside, directory, path);
+    }
+    /* Else nobody can tell: it stays aside, as a leftover. */
+}
+
+kiln_status kilni_dir_remove_aside(int directory, const char *aside, const kilni_dir_identity *seen)
+{
+    const kiln_status status = kilni_dir_look_again(directory, aside, seen);
+    if (status != KILN_OK) {
+        return status;
+    }
+    return kilni_os()->unlinkat(directory, aside, 0) == 0 ? KILN_OK
+                                                          : kilni_dir_remove_status(errno);
+}
+
+kiln_status kilni_dir_remove_seen(int directory, const char *folder, const char *path,
+                                  const kilni_dir_identity *seen)
+{
+    char aside[KILNI_DIR_PATH_SIZE];
+    /* Looked at first, so that a new file is set aside only in the rare case. */
+    kiln_status status = kilni_dir_look_again(directory, path, seen);
+    if (status == KILN_OK) {
+        status = kilni_dir_move_aside(directory, folder, path, aside);
+    }
+    if (status != KILN_OK) {
+        return status;
+    }
+    status = kilni_dir_remove_aside(directory, aside, seen);
+    if (status != KILN_OK) {
+        kilni_dir_bring_back(directory, aside, path);
+    }
+    return status;
+}
+
+/* KILN_OK, with what was removed; else as kiln_store_remove. */
+static kiln_status remove_in_shard(const kilni_dir *dir, int folder, const char *name,
+                                   const kiln_entry *judged, struct stat *ret_stat)
+{
+    kilni_dir_held held;
+    kiln_status status = kilni_dir_hold(dir, folder, name, &held);
+    if (status != KILN_OK) {
+        return status == KILN_MISS || status == KILN_E_NO_MEMORY ? status : KILN_EXISTS;
+    }
+    status = kilni_dir_judge_held(dir, &held, judged);
+    if (status == KILN_OK) {
+        const kilni_dir_identity seen = kilni_dir_identity_of_held(&held);
+        status = kilni_dir_remove_seen(folder, ".", name, &seen);
+    }
+    *ret_stat = held.stat;
+    kilni_dir_let_go(&held);
+    return status;
+}
+
+kiln_status kilni_dir_remove(kiln_store *store, const kiln_key *key, const kiln_entry *judged)
+{
+    kilni_dir *dir = kilni_dir_of(store);
+    const unsigned shard = kilni_dir_shard_of(key);
+    char name[KILN_DIGEST_TEXT_SIZE];
+    int folder;
+    struct stat stat;
+    kilni_dir_name_of(key, name);
+    kiln_status status = kilni_dir_open_shard(dir, shard, O_PATH, &folder);
+    if (status != KILN_OK) {
+        return status == KILN_MISS ? KILN_MISS : KILN_E_IO;
+    }
+    status = remove_in_shard(dir, folder, name, judged, &stat);
+    kilni_os()->close(folder);
+    if (status == KILN_OK) {
+        kilni_dir_count_removed(dir, shard, &stat);
+    }
+    return status;
+}
