@@ -157,8 +157,8 @@ class Doctor(cli.CliTest):
         self.environment["OCL_ICD_VENDORS"] = self.scratch
         platform, = self.report()["platforms"]
         files = platform["driver_files"]
-        self.assertLessEqual({"_kernel.h", "_kernel.h (2)"}, set(files))
-        self.assertNotEqual(files["_kernel.h"], files["_kernel.h (2)"])
+        self.assertLessEqual({"_kernel.h", "_kernel.h#2"}, set(files))
+        self.assertNotEqual(files["_kernel.h"], files["_kernel.h#2"])
 
     def test_missing_layer_of_the_user(self):
         self.environment["OPENCL_LAYERS"] = "/nonexistent/layer.so"
