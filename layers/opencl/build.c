@@ -252,6 +252,9 @@ static cl_int request(build_call *call)
     const kiln_status status = kilni_request_run(session_requests(), &wanted, &result, NULL);
     if (call->made) {
         records_set_twin(call->record, call->made);
+        if (platform_is_seen_through(call->record->platform)) {
+            build_natively(call->record, "an extension function that sees programs is in use");
+        }
         call->is_callback_due = 1;
     } else if (!call->was_at_driver) {
         build_at_driver(call);

@@ -175,6 +175,9 @@ static cl_int request(compile_call *call)
     trace_request(call->keys.keys[0], &result, status);
     if (call->made) {
         records_set_deferred(call->record, call->made, take_keys(call));
+        if (platform_is_seen_through(call->record->platform)) {
+            compile_natively(call->record, "an extension function that sees programs is in use");
+        }
         call->is_callback_due = 1;
     } else if (call->is_as_keys_say) {
         records_set_compiled(call->record, call->generation, take_keys(call));

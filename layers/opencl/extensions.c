@@ -7,6 +7,7 @@
 #include "calls.h"
 
 #include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -238,6 +239,22 @@ static int could_see_programs(const char *name)
            strcmp(name, "clCreateTracingHandleINTEL") == 0;
 }
 
+/* What was found in the cache is not at the driver yet, where the function will look. */
+static void build_all_natively(const platform *seen)
+{
+    static const char why[] = "an unknown function that could see programs";
+    size_t count = 0;
+    program_record **records = records_hold_all(&count);
+    for (size_t i = 0; i < count; i++) {
+        if (!seen->id || records[i]->platform == seen) {
+            compile_natively(records[i], why);
+            build_natively(records[i], why);
+        }
+        records_release(records[i]);
+    }
+    free(records);
+}
+
 static void *replace(platform *known, const char *name, void *function)
 {
     if (!function || !name) {
@@ -256,6 +273,7 @@ static void *replace(platform *known, const char *name, void *function)
     if (could_see_programs(name) && !is_harmless(name) && known) {
         atomic_store_explicit(&known->is_seen_through, 1, memory_order_relaxed);
         trace_passed(name, "an unknown function that could see programs: builds pass through");
+        build_all_natively(known);
     }
     return function;
 }

@@ -112,6 +112,13 @@ platform *platform_of_context(cl_context context)
     return found;
 }
 
+int platform_is_seen_through(platform *of)
+{
+    const platform *of_nobody = platform_of_id(NULL);
+    return (of && atomic_load_explicit(&of->is_seen_through, memory_order_relaxed)) ||
+           (of_nobody && atomic_load_explicit(&of_nobody->is_seen_through, memory_order_relaxed));
+}
+
 /* ---- identities ---- */
 
 static kiln_key *find_identity(cl_device_id device)

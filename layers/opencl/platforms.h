@@ -35,8 +35,11 @@ typedef struct platform {
     /* Set once, when a file of the driver's was found to have changed: what it has of them in
      * memory is told by none. Then builds pass through. Relaxed: nothing is read by it. */
     _Atomic int is_changed;
-    /* Set once by an unknown extension function that could see programs; then builds pass
-     * through. Relaxed: a build that runs at that moment is as good before as after it. */
+    /* Set once by an unknown extension function that could see programs; of the platform that is
+     * nobody's, for all platforms. Then builds pass through, and what was found is built by the
+     * driver after all. Relaxed: whoever sets it looks at all programs afterwards, and whoever
+     * gives a program its twin looks at this afterwards, both under the lock of the records in
+     * between; so one of the two sees what the other did. */
     _Atomic int is_seen_through;
 } platform;
 
@@ -54,6 +57,9 @@ cl_device_id platform_built_device(cl_device_id device);
  * KILN_OK; KILN_E_UNSUPPORTED, with the reason; KILN_E_NO_MEMORY. */
 kiln_status platform_get_identity(platform *of, cl_device_id device, kiln_key **ret_identity,
                                   kiln_error *error);
+
+/* Whether an unknown function could see its programs. @of may be NULL. */
+int platform_is_seen_through(platform *of);
 
 /* Whether the driver's files are still those of which the identities tell. A driver reads some of
  * them when it is loaded, others at each build. */

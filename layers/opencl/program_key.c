@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "program_key.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,7 +14,7 @@ const char *program_key_obstacle(platform *known)
     if (known->traits->capture_cost != KILN_CAPTURE_CHEAP && !known->traits->own_cache_switch) {
         return "capturing is dear on this driver";
     }
-    if (atomic_load_explicit(&known->is_seen_through, memory_order_relaxed)) {
+    if (platform_is_seen_through(known)) {
         return "an extension function that sees programs is in use";
     }
     if (!platform_is_as_identified(known)) {

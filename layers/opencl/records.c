@@ -169,6 +169,31 @@ void records_release(program_record *record)
     free_record(unused);
 }
 
+typedef struct held_records {
+    program_record **items;
+    size_t count;
+} held_records;
+
+static void hold_one(void *user, void *value)
+{
+    held_records *held = user;
+    program_record *record = value;
+    record->holds++;
+    held->items[held->count++] = record;
+}
+
+program_record **records_hold_all(size_t *ret_count)
+{
+    records_lock();
+    held_records held = {.items = calloc(programs.count + 1, sizeof *held.items)};
+    if (held.items) {
+        handle_map_each(&programs, hold_one, &held);
+    }
+    records_unlock();
+    *ret_count = held.count;
+    return held.items;
+}
+
 twin *records_hold_twin(program_record *record)
 {
     if (!record) {

@@ -96,6 +96,10 @@ void records_add_linked(cl_program program, cl_context context, twin *made);
 program_record *records_hold(cl_program program);
 void records_release(program_record *record);
 
+/* A hold on the record of each program there is. Returns an array to be freed, each of whose
+ * records is to be released; NULL: there is none, or no memory. */
+program_record **records_hold_all(size_t *ret_count);
+
 /* A hold on the twin that a program has now, or NULL. */
 twin *records_hold_twin(program_record *record);
 twin *records_hold_twin_of(cl_program program);

@@ -7,6 +7,7 @@
 #pragma once
 
 #define CL_TARGET_OPENCL_VERSION 300
+#define CL_USE_DEPRECATED_OPENCL_1_1_APIS
 #define CL_USE_DEPRECATED_OPENCL_1_2_APIS
 #define CL_USE_DEPRECATED_OPENCL_2_2_APIS
 #include <CL/cl.h>
@@ -59,6 +60,7 @@ typedef struct source_run {
     int rounds_to_zero;       /* while it is built or compiled, the thread does */
     const char *first;        /* a file that is built before; NULL: none */
     const char *before;       /* a command of the shell's, before it is compiled; NULL: none */
+    const char *see;          /* "platform" or "any": a function got so sees it; NULL: none */
     int is_linked;            /* the rest is for that */
     const char *link_options; /* NULL: none */
     const char *header;       /* a file, to be embedded; NULL: none */

@@ -393,6 +393,23 @@ def check_driver_files(bench):
     return None
 
 
+def check_unknown_functions(bench):
+    """A function that Kiln doesn't know sees a program as the driver has it, though it was found."""
+    seeing = bench.options.seeing
+    if not seeing:
+        return "left out: no layer that sees programs was named"
+    bench.empty()
+    for how in ("platform", "any"):
+        arguments = ("--source", "plain.cl", "--see", how)
+        expected = bench.native(*arguments, OPENCL_LAYERS=seeing)
+        bench.check("seen to be built: 0" in expected.stdout, "a function sees the program", expected)
+        for state in ("cold", "warm"):
+            layers = "%s:%s" % (seeing, bench.options.layer)
+            got = bench.layered(*arguments, OPENCL_LAYERS=layers)
+            bench.check_same(got, expected, "got for %s, %s" % (how, state))
+    return None
+
+
 def caches(bench):
     """Whether this runtime's builds are cached at all."""
     bench.layered("--source", "plain.cl")
@@ -810,6 +827,7 @@ CHECKS = {
     "macros": check_macros,
     "math-functions": check_math_functions,
     "driver-files": check_driver_files,
+    "unknown-functions": check_unknown_functions,
     "links": check_links,
     "found-compiles": check_found_compiles,
     "damage": check_damage,
@@ -842,6 +860,7 @@ def run(options, scratch):
 def main():
     parser = runner.parser(__doc__)
     parser.add_argument("--counting", required=True, help="libcounting_layer.so")
+    parser.add_argument("--seeing", type=os.path.abspath, help="libseeing_layer.so")
     parser.add_argument("checks", nargs="*", metavar="CHECK", help=", ".join(CHECKS))
     options = runner.parse(
         parser, needed=("layer", "kiln"), files=("program", "layer", "kiln", "counting")

@@ -5,8 +5,8 @@
  *
  *     opencl_conformance [--platform SUBSTRING] [--cycles N] [--list] [--blind-writes] [CASE…]
  *     opencl_conformance [--platform SUBSTRING] --source FILE [--options OPTIONS] [--first FILE]
- *         [--before COMMAND] [--linked [--link-options OPTIONS] [--header FILE [--header-name
- * NAME]]
+ *         [--before COMMAND] [--see platform|any] [--linked [--link-options OPTIONS] [--header FILE
+ * [--header-name NAME]]
  *         [--between COMMAND] [--move-to FOLDER]]
  *     opencl_conformance [--platform SUBSTRING] --leave-running SALT
  *
@@ -117,6 +117,7 @@ static int parse_arguments(int argc, char **argv, request *wanted)
         {"header-name", required_argument, NULL, 'N'},
         {"move-to", required_argument, NULL, 'M'},
         {"first", required_argument, NULL, 'F'},
+        {"see", required_argument, NULL, 'S'},
         {"before", required_argument, NULL, 'B'},
         {"between", required_argument, NULL, 'C'},
         {"blind-writes", no_argument, NULL, 'b'},
@@ -159,6 +160,9 @@ static int parse_arguments(int argc, char **argv, request *wanted)
             break;
         case 'F':
             wanted->source.first = optarg;
+            break;
+        case 'S':
+            wanted->source.see = optarg;
             break;
         case 'B':
             wanted->source.before = optarg;

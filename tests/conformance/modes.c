@@ -107,6 +107,24 @@ static cl_int run_f(const scene *in, cl_program program)
     return status;
 }
 
+typedef cl_build_status(CL_API_CALL *program_status_fn)(cl_program, cl_device_id);
+
+/* What a function says of a program that was got by name after that was built. */
+static void see_program(const scene *in, cl_program program, const char *how)
+{
+    static const char name[] = "clGetProgramStatusTEST";
+    if (how == NULL) {
+        return;
+    }
+    void *function = strcmp(how, "any") == 0
+                         ? clGetExtensionFunctionAddress(name)
+                         : clGetExtensionFunctionAddressForPlatform(setting.platform, name);
+    check(function != NULL, "%s is there", name);
+    if (function != NULL) {
+        say("P1 is seen to be built: %d", ((program_status_fn)function)(program, in->device));
+    }
+}
+
 static void build_first(const scene *in, const char *path)
 {
     char *source = path != NULL ? read_file(path) : NULL;
@@ -142,6 +160,7 @@ int run_source_file(const source_run *wanted)
         status = build(program, wanted->options);
         end_rounding();
         say_build(program, in.device);
+        see_program(&in, program, wanted->see);
         status = status == CL_SUCCESS ? run_f(&in, program) : status;
     }
     clReleaseProgram(program);
