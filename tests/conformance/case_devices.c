@@ -293,9 +293,9 @@ static void platforms_at_once(void)
 }
 
 const conformance_case device_cases[] = {
-    {"devices.all", all_devices, 0},
+    {"devices.all", all_devices, 1},
     {"devices.subsets", subsets, 0},
-    {"devices.one-of-two", one_of_two, 0},
+    {"devices.one-of-two", one_of_two, 1},
     {"devices.binaries", binaries_of_two, 0},
     {"devices.sub-device", in_a_sub_device, 1},
     {"devices.root-then-part", root_then_part, 1},

@@ -140,10 +140,52 @@ static kiln_status record_kernel(const cl_icd_dispatch *cl, cl_kernel kernel, ki
     return status;
 }
 
+char *kilni_opencl_kernel_names(const cl_icd_dispatch *cl, cl_program program)
+{
+    size_t size = 0;
+    if (cl->clGetProgramInfo(program, CL_PROGRAM_KERNEL_NAMES, 0, NULL, &size) != CL_SUCCESS) {
+        return NULL;
+    }
+    char *names = calloc(1, size + 1);
+    if (names &&
+        cl->clGetProgramInfo(program, CL_PROGRAM_KERNEL_NAMES, size, names, NULL) != CL_SUCCESS) {
+        names[0] = '\0';
+    }
+    return names;
+}
+
+/* Each by its name: Intel's runtime makes all at once only of a program that was built for all of
+ * its devices. Returns how many there are of @count. */
+static size_t create_by_name(const cl_icd_dispatch *cl, cl_program program, cl_kernel *ret_kernels,
+                             size_t count)
+{
+    char *names = kilni_opencl_kernel_names(cl, program);
+    size_t made = 0;
+    char *rest = NULL;
+    for (char *name = names ? strtok_r(names, ";", &rest) : NULL; name && made < count;
+         name = strtok_r(NULL, ";", &rest)) {
+        ret_kernels[made] = cl->clCreateKernel(program, name, NULL);
+        if (!ret_kernels[made]) {
+            break;
+        }
+        made++;
+    }
+    free(names);
+    return made;
+}
+
+static size_t create_kernels(const cl_icd_dispatch *cl, cl_program program, cl_kernel *ret_kernels,
+                             size_t count)
+{
+    cl_uint made = 0;
+    return cl->clCreateKernelsInProgram(program, (cl_uint)count, ret_kernels, &made) == CL_SUCCESS
+               ? made
+               : create_by_name(cl, program, ret_kernels, count);
+}
+
 static kiln_status record_kernels(const cl_icd_dispatch *cl, cl_program program, kilni_text *text)
 {
     size_t expected = 0;
-    cl_uint count = 0;
     if (cl->clGetProgramInfo(program, CL_PROGRAM_NUM_KERNELS, sizeof expected, &expected, NULL) !=
         CL_SUCCESS) {
         return KILN_E_UNSUPPORTED;
@@ -155,13 +197,11 @@ static kiln_status record_kernels(const cl_icd_dispatch *cl, cl_program program,
     if (!kernels) {
         return KILN_E_NO_MEMORY;
     }
-    kiln_status status = KILN_E_UNSUPPORTED;
-    if (cl->clCreateKernelsInProgram(program, (cl_uint)expected, kernels, &count) == CL_SUCCESS) {
-        status = append_u32(text, count);
-        for (cl_uint i = 0; i < count; i++) {
-            status = status == KILN_OK ? record_kernel(cl, kernels[i], text) : status;
-            cl->clReleaseKernel(kernels[i]);
-        }
+    const size_t count = create_kernels(cl, program, kernels, expected);
+    kiln_status status = count == expected ? append_u32(text, (uint32_t)count) : KILN_E_UNSUPPORTED;
+    for (size_t i = 0; i < count; i++) {
+        status = status == KILN_OK ? record_kernel(cl, kernels[i], text) : status;
+        cl->clReleaseKernel(kernels[i]);
     }
     free(kernels);
     return status;

@@ -22,6 +22,10 @@ kiln_status kilni_opencl_answers_record(const cl_icd_dispatch *cl, cl_program pr
                                         cl_device_id device, void **ret_bytes, size_t *ret_size,
                                         char **ret_log);
 
+/* The names of a program's kernels, with ';' between them, to be freed; NULL: the runtime did not
+ * answer, or no memory. */
+char *kilni_opencl_kernel_names(const cl_icd_dispatch *cl, cl_program program);
+
 /* Takes a copy of an entry's answers apart; every length is checked.
  * Returns KILN_OK; KILN_E_CORRUPT; KILN_E_NO_MEMORY. */
 kiln_status kilni_opencl_answers_decode(const kiln_entry *entry,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "device/opencl/binary.h"
 
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,7 +37,18 @@ static kiln_status find_device(const cl_icd_dispatch *cl, cl_program program, cl
     return status;
 }
 
-/* Asks for the binary at one place only: the others' pointers are NULL, so they are skipped. */
+/* Gives each binary a place: some drivers refuse a NULL there, others write to it. */
+static kiln_status make_room(const size_t *sizes, unsigned char **binaries, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        binaries[i] = sizes[i] < SIZE_MAX ? malloc(sizes[i] + 1) : NULL;
+        if (!binaries[i]) {
+            return KILN_E_NO_MEMORY;
+        }
+    }
+    return KILN_OK;
+}
+
 static kiln_status take_binary(const cl_icd_dispatch *cl, cl_program program, size_t place,
                                size_t *sizes, unsigned char **binaries, size_t count,
                                void **ret_binary, size_t *ret_size)
@@ -46,18 +58,17 @@ static kiln_status take_binary(const cl_icd_dispatch *cl, cl_program program, si
         sizes[place] == 0) {
         return KILN_E_UNSUPPORTED;
     }
-    unsigned char *binary = malloc(sizes[place]);
-    if (!binary) {
-        return KILN_E_NO_MEMORY;
+    const kiln_status status = make_room(sizes, binaries, count);
+    if (status != KILN_OK) {
+        return status;
     }
-    binaries[place] = binary;
     if (cl->clGetProgramInfo(program, CL_PROGRAM_BINARIES, count * sizeof *binaries, binaries,
                              NULL) != CL_SUCCESS) {
-        free(binary);
         return KILN_E_UNSUPPORTED;
     }
-    *ret_binary = binary;
+    *ret_binary = binaries[place];
     *ret_size = sizes[place];
+    binaries[place] = NULL;
     return KILN_OK;
 }
 
@@ -75,24 +86,12 @@ static kiln_status get_binary(const cl_icd_dispatch *cl, cl_program program, cl_
     if (sizes && binaries) {
         status = take_binary(cl, program, place, sizes, binaries, count, ret_binary, ret_size);
     }
+    for (size_t i = 0; binaries && i < count; i++) {
+        free(binaries[i]);
+    }
     free(sizes);
     free(binaries);
     return status;
-}
-
-/* The names of a program's kernels, for people. */
-static char *kernel_names(const cl_icd_dispatch *cl, cl_program program)
-{
-    size_t size = 0;
-    if (cl->clGetProgramInfo(program, CL_PROGRAM_KERNEL_NAMES, 0, NULL, &size) != CL_SUCCESS) {
-        return NULL;
-    }
-    char *names = calloc(1, size + 1);
-    if (names &&
-        cl->clGetProgramInfo(program, CL_PROGRAM_KERNEL_NAMES, size, names, NULL) != CL_SUCCESS) {
-        names[0] = '\0';
-    }
-    return names;
 }
 
 kiln_status kilni_opencl_take(const cl_icd_dispatch *cl, cl_program program, cl_device_id device,
@@ -108,7 +107,7 @@ kiln_status kilni_opencl_take(const cl_icd_dispatch *cl, cl_program program, cl_
         kiln_capture_done(&taken);
         return status;
     }
-    taken.name = kernel_names(cl, program);
+    taken.name = kilni_opencl_kernel_names(cl, program);
     taken.device = kilni_opencl_device_text(cl, device);
     *ret_capture = taken;
     return KILN_OK;
