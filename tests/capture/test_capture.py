@@ -504,16 +504,49 @@ class ByHand(CaptureTest):
         for i in range(3):
             self.assert_warm([str(5 + i)], "%d.cl" % i)
 
-    def test_worker_killed(self):
-        """What ends its process is given up, and not asked for again."""
+    def end_worker(self, helper, number, before=()):
+        """Ends the helper's next worker by a signal; returns it."""
+        workers = []
+
+        def has_worker():
+            workers[:] = [each for each in self.helpers() if each not in (helper.pid, *before)]
+            return bool(workers) or helper.poll() is not None
+
+        self.wait_until(has_worker, pause=0.001)
+        self.assertTrue(workers, "there is no further worker")
+        os.kill(workers[0], number)
+        return workers[0]
+
+    def test_driver_crashes(self):
+        """What crashes the driver is tried three times, then given up, and not asked for again."""
         self.request(1)
         helper = self.start_and_see_at_work()
-        worker = next(process for process in self.helpers() if process != helper.pid)
-        os.kill(worker, signal.SIGKILL)
+        ended = []
+        for number in (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS):
+            ended.append(self.end_worker(helper, number, ended))
         self.assertEqual(helper.wait(PATIENCE_SECONDS), 0)
         self.assertEqual(self.run_app("0.cl"), ["5"])
         self.assert_captured()
         self.assertEqual(self.kinds(), {"request": 1})
+
+    def test_driver_crashes_once(self):
+        self.request(1)
+        helper = self.start_and_see_at_work()
+        self.end_worker(helper, signal.SIGSEGV)
+        self.assertEqual(helper.wait(PATIENCE_SECONDS), 0)
+        self.assertEqual(self.kinds(), {"program": 1})
+
+    def test_worker_ended_by_others(self):
+        """A signal that no driver's fault sends leaves the request, for the next run."""
+        for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGXFSZ):
+            shutil.rmtree(self.cache, ignore_errors=True)
+            self.request(2)
+            helper = self.start_and_see_at_work()
+            self.end_worker(helper, number)
+            self.assertEqual(helper.wait(PATIENCE_SECONDS), 0)
+            self.assertEqual(self.kinds(), {"program": 1, "request": 1}, number)
+            self.assert_captured(served=1)
+            self.assertEqual(self.kinds(), {"program": 2})
 
 
 if __name__ == "__main__":

@@ -108,10 +108,33 @@ static int spawn_worker(const char *directory, int request_file, char **environm
     return error;
 }
 
-static enum capture_result result_of(int wait_status)
+/* The hard limit of processor time ends a process with the signal that also the system sends, when
+ * memory is short, and whoever stops a service. */
+static bool has_used_all_time(const struct rusage *used)
+{
+    return used->ru_utime.tv_sec + used->ru_stime.tv_sec + 1 >= PROCESSOR_SECONDS_MAX;
+}
+
+static enum capture_result result_of_signal(int number, const struct rusage *used)
+{
+    switch (number) {
+    case SIGSEGV:
+    case SIGBUS:
+    case SIGILL:
+    case SIGFPE:
+    case SIGABRT:
+        return CAPTURE_FAILED;
+    case SIGALRM:
+        return CAPTURE_ENDLESS;
+    default:
+        return has_used_all_time(used) ? CAPTURE_ENDLESS : CAPTURE_INTERRUPTED;
+    }
+}
+
+static enum capture_result result_of(int wait_status, const struct rusage *used)
 {
     if (!WIFEXITED(wait_status)) {
-        return CAPTURE_FAILED;
+        return result_of_signal(WTERMSIG(wait_status), used);
     }
     switch (WEXITSTATUS(wait_status)) {
     case ANSWER_SERVED:
@@ -151,11 +174,12 @@ enum capture_result capture_in_worker(const char *directory, const kiln_entry *r
         return CAPTURE_LEFT;
     }
     int wait_status = 0;
+    struct rusage used = {0};
     pid_t ended;
     do {
-        ended = waitpid(worker, &wait_status, 0);
+        ended = wait4(worker, &wait_status, 0, &used);
     } while (ended < 0 && errno == EINTR);
-    return ended == worker ? result_of(wait_status) : CAPTURE_LEFT;
+    return ended == worker ? result_of(wait_status, &used) : CAPTURE_LEFT;
 }
 
 /* ---- being one ---- */

@@ -9,9 +9,11 @@
 
 enum capture_result {
     CAPTURE_SERVED,
-    CAPTURE_DROPPED, /* the same build can't be had any more */
-    CAPTURE_FAILED,  /* it would fail again */
-    CAPTURE_LEFT     /* the store can't take the result now */
+    CAPTURE_DROPPED,     /* the same build can't be had any more */
+    CAPTURE_FAILED,      /* the driver's fault: it is likely to fail again */
+    CAPTURE_ENDLESS,     /* the driver took more time than any capture does */
+    CAPTURE_INTERRUPTED, /* somebody else ended the process: that says nothing of the request */
+    CAPTURE_LEFT         /* the store can't take the result now */
 };
 
 /* Serves a request in a process that it starts and waits for.

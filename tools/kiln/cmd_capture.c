@@ -35,52 +35,15 @@ static const char usage[] =
 
 struct work {
     const struct directory *directory;
-    uint64_t served, dropped, failed, expired, left;
-    bool is_blocked;       /* the store takes nothing now */
-    kiln_entry **requests; /* of one walk */
-    size_t count;
+    uint64_t served, dropped, failed, expired, left_alone;
+    bool is_blocked;   /* the store takes nothing now */
+    bool has_found;    /* in this walk: a request that was not tried yet */
+    kiln_digest *left; /* requests that stay there, which are tried once in a run */
+    size_t left_count;
 };
 
-/* ---- finding requests ---- */
-
-static bool has_expired(const kiln_item_info *info)
-{
-    const int64_t now_s = time(NULL);
-    return info->created_s < now_s - KILN_OPENCL_REQUEST_AGE_S ||
-           info->created_s > now_s + KILN_OPENCL_REQUEST_AGE_S;
-}
-
-static void take_request(struct work *work, kiln_item *item)
-{
-    kiln_entry *request = NULL;
-    const kiln_status status = kiln_item_read(item, &request);
-    if (status == KILN_OK) {
-        work->requests = must(realloc(work->requests, (work->count + 1) * sizeof(kiln_entry *)));
-        work->requests[work->count++] = request;
-    } else if (status == KILN_E_CORRUPT || status == KILN_E_UNAUTHENTICATED) {
-        work->dropped += kiln_item_remove(item) == KILN_OK;
-    }
-}
-
-/* What is damaged goes, or not signed as it should be: each program that saw it would start another
- * helper for it. */
-static int visit(void *user, kiln_item *item)
-{
-    struct work *work = user;
-    kiln_item_info info = {.struct_size = sizeof info};
-    if (kiln_item_get_info(item, &info) != KILN_OK) {
-        return 0; /* it went meanwhile */
-    }
-    const bool is_request = info.state == KILN_OK && info.kind == KILN_ENTRY_REQUEST;
-    if (info.state == KILN_E_CORRUPT) {
-        work->dropped += kiln_item_remove(item) == KILN_OK;
-    } else if (is_request && has_expired(&info)) {
-        work->expired += kiln_item_remove(item) == KILN_OK;
-    } else if (is_request && info.bytes > 0) {
-        take_request(work, item);
-    }
-    return 0;
-}
+/* A fault of the driver's may have been one of the moment's. */
+#define ATTEMPTS_MAX 3
 
 /* ---- serving them ---- */
 
@@ -109,9 +72,34 @@ static void give_up(struct work *work, const kiln_entry *request)
     kiln_entry_release(&given_up);
 }
 
-static void serve(struct work *work, const kiln_entry *request)
+static void leave(struct work *work, const kiln_digest *digest)
 {
-    switch (capture_in_worker(work->directory->path, request)) {
+    work->left = must(reallocarray(work->left, work->left_count + 1, sizeof *work->left));
+    work->left[work->left_count++] = *digest;
+}
+
+static bool was_left(const struct work *work, const kiln_digest *digest)
+{
+    for (size_t i = 0; i < work->left_count; i++) {
+        if (memcmp(&work->left[i], digest, sizeof *digest) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum capture_result try_to_serve(const struct work *work, const kiln_entry *request)
+{
+    enum capture_result result = CAPTURE_FAILED;
+    for (int i = 0; result == CAPTURE_FAILED && i < ATTEMPTS_MAX; i++) {
+        result = capture_in_worker(work->directory->path, request);
+    }
+    return result;
+}
+
+static void serve(struct work *work, const kiln_entry *request, const kiln_digest *digest)
+{
+    switch (try_to_serve(work, request)) {
     case CAPTURE_SERVED:
         work->served++;
         remove_request(work, request);
@@ -121,30 +109,71 @@ static void serve(struct work *work, const kiln_entry *request)
         remove_request(work, request);
         break;
     case CAPTURE_FAILED:
+    case CAPTURE_ENDLESS:
         work->failed++;
         give_up(work, request);
         break;
+    case CAPTURE_INTERRUPTED:
+        work->left_alone++;
+        leave(work, digest);
+        break;
     case CAPTURE_LEFT:
-        work->left++;
+        work->left_alone++;
         work->is_blocked = true;
         break;
     }
 }
 
-/* Serves what one walk finds. Returns false where it found nothing, or nothing can be done. */
+/* ---- finding requests ---- */
+
+static bool has_expired(const kiln_item_info *info)
+{
+    const int64_t now_s = time(NULL);
+    return info->created_s < now_s - KILN_OPENCL_REQUEST_AGE_S ||
+           info->created_s > now_s + KILN_OPENCL_REQUEST_AGE_S;
+}
+
+static void serve_item(struct work *work, kiln_item *item, const kiln_digest *digest)
+{
+    kiln_entry *request = NULL;
+    const kiln_status status = kiln_item_read(item, &request);
+    if (status == KILN_OK) {
+        work->has_found = true;
+        progress_step("looked after");
+        serve(work, request, digest);
+        kiln_entry_release(&request);
+    } else if (status == KILN_E_CORRUPT || status == KILN_E_UNAUTHENTICATED) {
+        work->dropped += kiln_item_remove(item) == KILN_OK;
+    }
+}
+
+/* What is damaged goes, or not signed as it should be: each program that saw it would start another
+ * helper for it. One request at a time is in memory. */
+static int visit(void *user, kiln_item *item)
+{
+    struct work *work = user;
+    kiln_item_info info = {.struct_size = sizeof info};
+    if (kiln_item_get_info(item, &info) != KILN_OK) {
+        return 0; /* it went meanwhile */
+    }
+    const bool is_request = info.state == KILN_OK && info.kind == KILN_ENTRY_REQUEST;
+    if (info.state == KILN_E_CORRUPT) {
+        work->dropped += kiln_item_remove(item) == KILN_OK;
+    } else if (is_request && has_expired(&info)) {
+        work->expired += kiln_item_remove(item) == KILN_OK;
+    } else if (is_request && info.bytes > 0 && !was_left(work, &info.digest)) {
+        serve_item(work, item, &info.digest);
+    }
+    return work->is_blocked;
+}
+
+/* Serves what one walk finds. Returns false if it found nothing, or nothing can be done. */
 static bool serve_found(struct work *work)
 {
-    work->count = 0;
+    work->has_found = false;
     kiln_store_each_request(work->directory->store, visit, work);
-    for (size_t i = 0; i < work->count; i++) {
-        if (!work->is_blocked) {
-            progress_step("looked after");
-            serve(work, work->requests[i]);
-        }
-        kiln_entry_release(&work->requests[i]);
-    }
     progress_hide();
-    return work->count > 0 && !work->is_blocked;
+    return work->has_found && !work->is_blocked;
 }
 
 /* ---- one at a time ---- */
@@ -180,11 +209,11 @@ static void print_work(const struct work *work, bool json)
         json_add(object, "dropped", json_number(work->dropped));
         json_add(object, "failed", json_number(work->failed));
         json_add(object, "expired", json_number(work->expired));
-        json_add(object, "left", json_number(work->left));
+        json_add(object, "left", json_number(work->left_alone));
         json_print(stdout, object);
         return;
     }
-    if (work->served + work->dropped + work->failed + work->expired + work->left == 0) {
+    if (work->served + work->dropped + work->failed + work->expired + work->left_alone == 0) {
         puts("nothing waits to be captured");
         return;
     }
@@ -218,7 +247,7 @@ static int serve_all(const struct directory *directory, uint64_t wait_ms, bool j
     }
     tidy(directory);
     kiln_lease_release(&turn);
-    free(work.requests);
+    free(work.left);
     print_work(&work, json);
     return work.is_blocked ? EXIT_IO : EXIT_OK;
 }
