@@ -6,6 +6,7 @@
  *   make_cache ambiguous DIR  two entries whose digests begin with the same four digits
  *   make_cache young DIR      a request of now, in which there is no build
  *   make_cache future DIR     a request of a date to come
+ *   make_cache many DIR       32 requests of now, of 8 MiB each, in which there are no builds
  *   make_cache driver DIR PLATFORM FILE…  an entry of a platform whose driver has those files
  *   make_cache count          adds to the counters that KILN_STATS names, as the layer does
  *
@@ -58,8 +59,11 @@ static void put(kiln_store *store, const kiln_key *key, uint32_t kind, const cha
     if (payload == NULL) {
         expect(KILN_E_NO_MEMORY, "payload");
     }
+    /* Large ones are not to be compressed. */
+    uint32_t random = 1;
     for (size_t i = 0; i < payload_size; i++) {
-        payload[i] = (unsigned char)(i * 7 + payload_size);
+        random = random * 1664525u + 1013904223u;
+        payload[i] = (unsigned char)(payload_size < 1 << 20 ? i * 7 + payload_size : random >> 24);
     }
     kiln_entry_params params = {
         .struct_size = sizeof params,
@@ -179,7 +183,12 @@ int main(int argc, char **argv)
         make_ambiguous(store);
     } else {
         created_s = time(NULL) + (strcmp(argv[1], "future") == 0 ? MONTH_S : 0);
-        put_request(store, "later", 20);
+        const bool is_many = strcmp(argv[1], "many") == 0;
+        for (int i = 0; i < (is_many ? 32 : 1); i++) {
+            char name[32];
+            snprintf(name, sizeof name, i == 0 ? "later" : "later %d", i);
+            put_request(store, name, is_many ? (size_t)8 << 20 : 20);
+        }
     }
     kiln_store_close(&store);
     return 0;

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """kiln stats, ls, show, verify, rm and clear, and what is wrong with a command line."""
 
+import json
 import os
 import pty
 import re
@@ -386,6 +387,20 @@ class Capture(cli.CliTest):
         """What is in a sound request may be no build; a worker finds that out."""
         self.make_with_young_request()
         self.assert_dropped()
+
+    def test_many_requests(self):
+        """One of them is in memory at a time."""
+        self.make("many")
+        process = subprocess.Popen(
+            [cli.KILN, "capture", "--json"], env=self.environment, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        counted = json.loads(process.stdout.read())
+        process.stdout.close()
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        self.assertEqual((process.returncode, counted["dropped"]), (0, 32))
+        self.assertEqual(self.listed("--all"), [])
+        self.assertLess(used.ru_maxrss, 96 << 10)
 
     def test_of_the_future(self):
         self.make("future")
