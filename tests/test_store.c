@@ -186,6 +186,139 @@ static void test_put_and_get(void **state)
     assert_int_equal(scratch_get(store, 99), KILN_MISS);
 }
 
+/* ---- what a put asks of the system ---- */
+
+static struct {
+    unsigned openat, close, pread, write, pwrite, fstat, fstatat, renameat, lock, mask_signals;
+    unsigned duplicate, getrandom, geteuid;
+} asked;
+
+static int asked_openat(int directory, const char *path, int flags, mode_t mode)
+{
+    asked.openat++;
+    return kilni_os_system()->openat(directory, path, flags, mode);
+}
+
+static int asked_close(int file)
+{
+    asked.close++;
+    return kilni_os_system()->close(file);
+}
+
+static ssize_t asked_pread(int file, void *buffer, size_t size, off_t offset)
+{
+    asked.pread++;
+    return kilni_os_system()->pread(file, buffer, size, offset);
+}
+
+static ssize_t asked_write(int file, const void *buffer, size_t size)
+{
+    asked.write++;
+    return kilni_os_system()->write(file, buffer, size);
+}
+
+static ssize_t asked_pwrite(int file, const void *buffer, size_t size, off_t offset)
+{
+    asked.pwrite++;
+    return kilni_os_system()->pwrite(file, buffer, size, offset);
+}
+
+static int asked_fstat(int file, struct stat *ret_stat)
+{
+    asked.fstat++;
+    return kilni_os_system()->fstat(file, ret_stat);
+}
+
+static int asked_fstatat(int directory, const char *path, struct stat *ret_stat, int flags)
+{
+    asked.fstatat++;
+    return kilni_os_system()->fstatat(directory, path, ret_stat, flags);
+}
+
+static int asked_renameat(int from, const char *old_path, int to, const char *new_path)
+{
+    asked.renameat++;
+    return kilni_os_system()->renameat(from, old_path, to, new_path);
+}
+
+static int asked_lock(int file, short type, off_t offset, off_t size)
+{
+    asked.lock++;
+    return kilni_os_system()->lock(file, type, offset, size);
+}
+
+static int asked_duplicate(int file, int least)
+{
+    asked.duplicate++;
+    return kilni_os_system()->duplicate(file, least);
+}
+
+static ssize_t asked_getrandom(void *buffer, size_t size, unsigned flags)
+{
+    asked.getrandom++;
+    return kilni_os_system()->getrandom(buffer, size, flags);
+}
+
+static uid_t asked_geteuid(void)
+{
+    asked.geteuid++;
+    return kilni_os_system()->geteuid();
+}
+
+static int asked_mask_signals(int how, const sigset_t *set, sigset_t *ret_before)
+{
+    asked.mask_signals++;
+    return kilni_os_system()->mask_signals(how, set, ret_before);
+}
+
+static unsigned shard_of(uint64_t number)
+{
+    kiln_key *key = scratch_key(number);
+    const unsigned shard = kiln_key_digest(key).bytes[0];
+    kiln_key_release(&key);
+    return shard;
+}
+
+/* Of a new entry, in a store that is in use. */
+static void test_a_put_asks_little_of_the_system(void **state)
+{
+    (void)state;
+    kilni_os_table table = *kilni_os_system();
+    table.openat = asked_openat;
+    table.close = asked_close;
+    table.pread = asked_pread;
+    table.write = asked_write;
+    table.pwrite = asked_pwrite;
+    table.fstat = asked_fstat;
+    table.fstatat = asked_fstatat;
+    table.renameat = asked_renameat;
+    table.lock = asked_lock;
+    table.duplicate = asked_duplicate;
+    table.getrandom = asked_getrandom;
+    table.geteuid = asked_geteuid;
+    table.mask_signals = asked_mask_signals;
+    uint64_t number = 1;
+    put(0);
+    while (shard_of(number) != shard_of(0)) { /* so that its folder is there */
+        number++;
+    }
+    memset(&asked, 0, sizeof asked);
+    kilni_os_replace(&table);
+    put(number);
+    kilni_os_replace(NULL);
+    assert_int_equal(asked.getrandom + asked.duplicate, 0);
+    assert_int_equal(asked.write, 1);
+    assert_int_equal(asked.renameat, 1);
+    /* The statistics: read once, and written once. */
+    assert_int_equal(asked.pread, 1);
+    assert_int_equal(asked.pwrite, 1);
+    /* Locked and unlocked; and the entry on its way. */
+    assert_int_equal(asked.lock, 3);
+    assert_int_equal(asked.mask_signals, 2);
+    assert_in_range(asked.openat + asked.close + asked.fstat + asked.fstatat + asked.geteuid, 1,
+                    12);
+}
+
 static void test_entries_outlive_the_handle(void **state)
 {
     (void)state;
@@ -2157,6 +2290,7 @@ int main(void)
         TEST(test_threads_while_the_directory_is_removed),
     };
     const struct CMUnitTest of_kiln[] = {
+        TEST(test_a_put_asks_little_of_the_system),
         TEST(test_no_store),
         TEST(test_wrong_arguments),
         TEST(test_another_key_of_the_same_digest),

@@ -116,12 +116,18 @@ kiln_status kilni_file_resize(int file, off_t size)
     return status;
 }
 
+void kilni_file_complete_known_mode(int file, const struct stat *stat, mode_t mode)
+{
+    if ((stat->st_mode & mode) != mode && stat->st_uid == kilni_os()->geteuid()) {
+        kilni_os()->fchmod(file, (stat->st_mode & 07777) | mode);
+    }
+}
+
 void kilni_file_complete_mode(int file, mode_t mode)
 {
     struct stat stat;
-    if (kilni_os()->fstat(file, &stat) == 0 && stat.st_uid == kilni_os()->geteuid() &&
-        (stat.st_mode & mode) != mode) {
-        kilni_os()->fchmod(file, (stat.st_mode & 07777) | mode);
+    if (kilni_os()->fstat(file, &stat) == 0) {
+        kilni_file_complete_known_mode(file, &stat, mode);
     }
 }
 

@@ -6,6 +6,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include <kiln/status.h>
@@ -27,6 +28,8 @@ kiln_status kilni_file_resize(int file, off_t size);
 /* Gives a file or directory that this process has just made the mode that it asked for, where the
  * umask took something off. The descriptor may be one of O_PATH. A failure leaves the mode. */
 void kilni_file_complete_mode(int file, mode_t mode);
+/* The same where its status is known. */
+void kilni_file_complete_known_mode(int file, const struct stat *stat, mode_t mode);
 
 /* Opens a file carefully: no link, no waiting for a FIFO's other end. With O_CREAT in @flags it is
  * made where there is none, mode 0600 whatever the umask. Returns the descriptor; -1 and errno. */

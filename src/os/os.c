@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -39,13 +40,29 @@ static bool is_open(int number)
     return fcntl(number, F_GETFD) >= 0;
 }
 
+/* Asks for all three at once, which is what nearly every file that is written costs. */
+static bool are_standard_numbers_open(void)
+{
+    struct pollfd standard[STANDARD_COUNT] = {
+        {.fd = STDIN_FILENO}, {.fd = STDOUT_FILENO}, {.fd = STDERR_FILENO}};
+    if (poll(standard, STANDARD_COUNT, 0) < 0) {
+        return is_open(STDIN_FILENO) && is_open(STDOUT_FILENO) && is_open(STDERR_FILENO);
+    }
+    for (int i = 0; i < STANDARD_COUNT; i++) {
+        if (standard[i].revents & POLLNVAL) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Fills the numbers of stdin, stdout and stderr that are free, and returns how many. A program that
  * was started without them may write to them all the same: into no file of ours, as long as what
  * stands there can't be written. */
 static int fill_standard_numbers(int *ret_fillers)
 {
     int count = 0;
-    while (!is_open(STDIN_FILENO) || !is_open(STDOUT_FILENO) || !is_open(STDERR_FILENO)) {
+    while (!are_standard_numbers_open()) {
         const int filler = open("/", O_PATH | O_CLOEXEC);
         if (filler < 0) {
             break;

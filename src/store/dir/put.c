@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "entry/entry.h"
@@ -35,12 +36,29 @@ static kiln_status look_at_incumbent(const kilni_dir *dir, int folder, const cha
     return stays ? KILN_EXISTS : KILN_OK;
 }
 
+/* Numbers that follow a random one. Another process may have the same ones, as a forked child has:
+ * who meets its file begins elsewhere. Relaxed: only its own value matters. */
+static bool next_number(bool is_taken, uint64_t *ret_number)
+{
+    static _Atomic uint64_t next; /* 0: has not begun */
+    uint64_t number = atomic_fetch_add_explicit(&next, 1, memory_order_relaxed);
+    if (number == 0 || is_taken) {
+        if (kilni_os()->getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number) {
+            atomic_store_explicit(&next, 0, memory_order_relaxed);
+            return false;
+        }
+        atomic_store_explicit(&next, number + 1, memory_order_relaxed);
+    }
+    *ret_number = number;
+    return true;
+}
+
 static kiln_status create_temporary(int directory, const char *folder, char *path, size_t size,
                                     int *ret_file)
 {
     for (int i = 0; i < NAME_TRIES; i++) {
         uint64_t number;
-        if (kilni_os()->getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number) {
+        if (!next_number(i > 0, &number)) {
             return KILN_E_IO;
         }
         if (!kilni_dir_temporary_path(folder, number, path, size)) {
@@ -49,7 +67,6 @@ static kiln_status create_temporary(int directory, const char *folder, char *pat
         int file = kilni_os()->openat(directory, path,
                                       O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         if (file >= 0) {
-            kilni_file_complete_mode(file, 0600);
             *ret_file = file;
             return KILN_OK;
         }
@@ -74,6 +91,9 @@ static kiln_status fill_temporary(const kilni_dir *dir, int file, kiln_bytes byt
     struct stat stat;
     if (status == KILN_OK && kilni_os()->fstat(file, &stat) != 0) {
         status = kilni_dir_write_status(errno);
+    }
+    if (status == KILN_OK) {
+        kilni_file_complete_known_mode(file, &stat, 0600);
     }
     /* Network file systems may report a failed write only now. */
     if (kilni_os()->close(file) != 0 && status == KILN_OK) {
