@@ -4,6 +4,7 @@ can make it do what the real one does not."""
 
 import json
 import os
+import resource
 import shutil
 import subprocess
 import time
@@ -57,6 +58,20 @@ class Ways(StandIn):
     def test_memory(self):
         plain = self.run_program(*self.source(), "--threads", "1", kiln=False)
         self.assertEqual(self.run_program(*self.source(), "--threads", "1"), plain)
+
+    def test_a_trace_that_may_not_grow(self):
+        """No signal ends the program, and it gets its build."""
+        plain = self.run_program(*self.source(), kiln=False)
+        path = self.environment["KILN_TRACE"]
+
+        def limit_files():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+        result = subprocess.run(self.command(*self.source()), env=self.environment,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                preexec_fn=limit_files)
+        self.assertEqual((result.returncode, result.stdout), (0, plain))
+        self.assertEqual(os.path.getsize(path), 0)
 
     def test_misuse(self):
         self.expect_hit_after(*self.source(), "--misuse", "--expression", "k<int>")
