@@ -54,7 +54,8 @@ static void open_pack(const uint8_t *bytes, size_t size)
     if (file < 0) {
         return;
     }
-    const kilni_store_options options = {.flags = KILN_STORE_READONLY};
+    const kilni_store_options options = {.flags = KILN_STORE_READONLY,
+                                         .max_entry_bytes = (uint64_t)1 << 30};
     kiln_store *store = NULL;
     if (write(file, bytes, size) != (ssize_t)size) {
         close(file);

@@ -902,6 +902,94 @@ static void test_unpack(void **state)
 
 /* Directories keep payloads as they are. */
 /* A pack as nobody's writer makes it: with a request. */
+/* Writes a pack of one bucket with these slots, and nothing but zeros where entries would be. */
+static void write_slots(const kilni_pack_slot *slots, size_t count, uint64_t total_size)
+{
+    unsigned char pages[2 * KILNI_PACK_PAGE_SIZE];
+    const kilni_pack_header header = {
+        .entry_count = count, .bucket_count = 1, .total_size = total_size};
+    kilni_pack_header_encode(&header, pages);
+    kilni_pack_bucket_encode(0, slots, count, pages + KILNI_PACK_PAGE_SIZE);
+    write_whole(pages, sizeof pages);
+    assert_int_equal(truncate(path, (off_t)total_size), 0);
+}
+
+static uint64_t read_bytes;
+
+static ssize_t counting_pread(int file, void *buffer, size_t size, off_t offset)
+{
+    read_bytes += size;
+    return kilni_os_system()->pread(file, buffer, size, offset);
+}
+
+/* A file of 8 KiB on the disk that says that it has an entry of 700 MiB, and one of 5 GiB. */
+static void test_entries_that_are_not_there_cost_no_memory(void **state)
+{
+    (void)state;
+    const uint64_t begin = 2 * KILNI_PACK_PAGE_SIZE, size = (uint64_t)700 << 20;
+    const uint64_t huge = (uint64_t)5 << 30;
+    const kilni_pack_slot slots[] = {
+        {.digest.bytes = {1}, .offset = begin, .size = size},
+        {.digest.bytes = {2}, .offset = begin + size, .size = huge},
+    };
+    write_slots(slots, 2, begin + size + huge);
+    kiln_store *into = open_directory();
+    kilni_os_table table = *kilni_os_system();
+    table.pread = counting_pread;
+    read_bytes = 0;
+    kilni_os_replace(&table);
+    kiln_unpack_report report;
+    assert_int_equal(unpack(KILN_UNPACK_TRUST, NULL, into, &report), KILN_OK);
+    kilni_os_replace(NULL);
+    assert_int_equal(report.damaged, 2);
+    assert_true(read_bytes < 65536);
+    kiln_store_close(&into);
+}
+
+/* Many slots of the same bytes would make much of a small file. */
+static void test_entries_that_overlap(void **state)
+{
+    (void)state;
+    const uint64_t begin = 2 * KILNI_PACK_PAGE_SIZE;
+    kilni_pack_slot slots[] = {
+        {.digest.bytes = {1}, .offset = begin, .size = 160},
+        {.digest.bytes = {2}, .offset = begin + 160, .size = 160},
+    };
+    kiln_store *into = open_directory();
+    kiln_unpack_report report;
+    write_slots(slots, 2, begin + 320);
+    assert_int_equal(unpack(KILN_UNPACK_TRUST, NULL, into, &report), KILN_OK);
+    assert_int_equal(report.damaged, 2);
+    slots[1].offset = begin + 152;
+    write_slots(slots, 2, begin + 320);
+    assert_int_equal(unpack(KILN_UNPACK_TRUST, NULL, into, &report), KILN_E_CORRUPT);
+    assert_int_equal(report.damaged, 0);
+    slots[1].offset = begin;
+    slots[0].offset = begin + 160;
+    write_slots(slots, 2, begin + 320);
+    assert_int_equal(unpack(KILN_UNPACK_TRUST, NULL, into, &report), KILN_E_CORRUPT);
+
+    /* In two buckets, each of which is sound. */
+    unsigned char pages[3 * KILNI_PACK_PAGE_SIZE];
+    const uint64_t behind = sizeof pages;
+    const kilni_pack_header header = {
+        .entry_count = 2, .bucket_count = 2, .total_size = behind + 320};
+    const kilni_pack_slot first = {.digest.bytes = {1}, .offset = behind, .size = 160};
+    kilni_pack_slot second = {.digest.bytes = {0x81}, .offset = behind + 160, .size = 160};
+    for (int overlaps = 0; overlaps < 2; overlaps++) {
+        second.offset -= 8 * (uint64_t)overlaps;
+        kilni_pack_header_encode(&header, pages);
+        kilni_pack_bucket_encode(0, &first, 1, pages + KILNI_PACK_PAGE_SIZE);
+        kilni_pack_bucket_encode(1, &second, 1, pages + 2 * KILNI_PACK_PAGE_SIZE);
+        write_whole(pages, sizeof pages);
+        assert_int_equal(truncate(path, (off_t)header.total_size), 0);
+        assert_int_equal(unpack(KILN_UNPACK_TRUST, NULL, into, &report),
+                         overlaps ? KILN_E_CORRUPT : KILN_OK);
+        assert_int_equal(report.damaged, overlaps ? 1 : 2);
+    }
+    kiln_store_close(&into);
+}
+
 static void test_a_planted_request_is_not_taken(void **state)
 {
     (void)state;
@@ -1271,6 +1359,8 @@ int main(void)
         TEST(test_the_descriptor_is_taken_away),
         TEST(test_unpack),
         TEST(test_a_planted_request_is_not_taken),
+        TEST(test_entries_that_are_not_there_cost_no_memory),
+        TEST(test_entries_that_overlap),
         TEST(test_a_report_without_a_size),
         TEST(test_unpacked_payloads_are_plain),
         TEST(test_only_what_a_key_authenticates),

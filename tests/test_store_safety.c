@@ -402,6 +402,77 @@ static void test_a_huge_file(void **state)
     assert_int_equal(scratch_get(store, 1), KILN_OK);
 }
 
+static uint64_t read_bytes;
+
+static ssize_t counting_pread(int file, void *buffer, size_t size, off_t offset)
+{
+    read_bytes += size;
+    return kilni_os_system()->pread(file, buffer, size, offset);
+}
+
+static ssize_t counting_read(int file, void *buffer, size_t size)
+{
+    read_bytes += size;
+    return kilni_os_system()->read(file, buffer, size);
+}
+
+static uint64_t bytes_read_by_a_get(kiln_store *asked, kiln_status expected)
+{
+    kilni_os_table table = *kilni_os_system();
+    table.pread = counting_pread;
+    table.read = counting_read;
+    read_bytes = 0;
+    kilni_os_replace(&table);
+    const kiln_status status = scratch_get(asked, 1);
+    kilni_os_replace(NULL);
+    assert_int_equal(status, expected);
+    return read_bytes;
+}
+
+/* A long file without content is found out by its first bytes. */
+static void test_a_long_file_that_holds_nothing(void **state)
+{
+    (void)state;
+    char path[SCRATCH_PATH_SIZE];
+    kiln_store *readonly = NULL;
+    const kiln_store_params params = {.struct_size = sizeof params, .flags = KILN_STORE_READONLY};
+    assert_int_equal(scratch_put(store, 1, 1000), KILN_OK);
+    scratch_entry_path(cache, 1, path);
+    assert_int_equal(kiln_store_open(cache, &params, &readonly, NULL), KILN_OK);
+    /* The header tells another size than the file's; then there is none. */
+    assert_int_equal(truncate(path, (off_t)700 << 20), 0);
+    assert_true(bytes_read_by_a_get(readonly, KILN_E_CORRUPT) < 65536);
+    assert_int_equal(truncate(path, 0), 0);
+    assert_int_equal(truncate(path, (off_t)700 << 20), 0);
+    assert_true(bytes_read_by_a_get(readonly, KILN_E_CORRUPT) < 65536);
+    assert_int_equal(truncate(path, (off_t)6 << 30), 0);
+    assert_int_equal(bytes_read_by_a_get(readonly, KILN_MISS), 0);
+    kiln_store_close(&readonly);
+}
+
+static void test_entries_have_a_largest_size(void **state)
+{
+    (void)state;
+    char url[SCRATCH_PATH_SIZE];
+    kiln_store *small = NULL;
+    snprintf(url, sizeof url, "file://%s?max-entry=2M", cache);
+    assert_int_equal(kiln_store_open(url, NULL, &small, NULL), KILN_OK);
+    assert_int_equal(scratch_put(store, 1, (size_t)3 << 20), KILN_OK);
+    assert_int_equal(bytes_read_by_a_get(small, KILN_MISS), 0);
+    assert_int_equal(bytes_read_by_a_get(store, KILN_OK) > (size_t)3 << 20, 1);
+    assert_int_equal(scratch_put(small, 1, (size_t)3 << 20), KILN_E_TOO_LARGE);
+    assert_int_equal(scratch_put(small, 1, (size_t)1 << 20), KILN_OK);
+    assert_int_equal(scratch_get(small, 1), KILN_OK);
+    kiln_store_close(&small);
+
+    const kiln_store_params params = {.struct_size = sizeof params, .max_entry_bytes = 1 << 19};
+    assert_int_equal(kiln_store_open(cache, &params, &small, NULL), KILN_OK);
+    assert_int_equal(scratch_get(small, 1), KILN_MISS);
+    kiln_store_close(&small);
+    snprintf(url, sizeof url, "file://%s?max-entry=0", cache);
+    assert_int_equal(kiln_store_open(url, NULL, &small, NULL), KILN_E_PARSE);
+}
+
 /* ---- while it is read ---- */
 
 static char read_path[SCRATCH_PATH_SIZE];
@@ -531,6 +602,8 @@ int main(void)
         TEST(test_a_device_in_an_entrys_place),
         TEST(test_hard_links),
         TEST(test_a_huge_file),
+        TEST(test_a_long_file_that_holds_nothing),
+        TEST(test_entries_have_a_largest_size),
         TEST(test_a_size_that_changes),
         TEST(test_an_entry_that_is_overwritten_later),
         TEST(test_links_in_the_place_of_our_files),

@@ -3,6 +3,15 @@
 
 #include "entry/handle.h"
 
+_Static_assert(KILNI_ENTRY_PROBE_SIZE == KILNI_ENTRY_HEADER_SIZE,
+               "the header is what is looked at");
+
+kiln_status kilni_entry_probe(const unsigned char bytes[KILNI_ENTRY_PROBE_SIZE], uint64_t size)
+{
+    kilni_entry_header header;
+    return kilni_entry_header_decode(bytes, KILNI_ENTRY_PROBE_SIZE, size, &header);
+}
+
 void kilni_entry_arrival_begin(kilni_entry_arrival *arrival, void *bytes, size_t size)
 {
     arrival->bytes = bytes;

@@ -30,6 +30,13 @@ typedef struct kilni_entry_mac_key {
 kiln_status kilni_entry_adopt(void *bytes, size_t size, const kilni_entry_mac_key *mac_key,
                               kiln_entry **ret_entry);
 
+/* What a whole entry of @size bytes cannot begin with is found by its first bytes, before memory
+ * for all of it is taken. */
+#define KILNI_ENTRY_PROBE_SIZE 64u
+
+/* KILN_OK: it may be one; KILN_E_CORRUPT; KILN_E_VERSION. */
+kiln_status kilni_entry_probe(const unsigned char bytes[KILNI_ENTRY_PROBE_SIZE], uint64_t size);
+
 /* An entry whose bytes arrive piece by piece: each goes into the checksum while the processor still
  * has it at hand. */
 typedef struct kilni_entry_arrival {

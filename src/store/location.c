@@ -10,6 +10,7 @@
 #include "base/error.h"
 
 #define DEFAULT_MAX_BYTES ((uint64_t)2 << 30)
+#define DEFAULT_MAX_ENTRY_BYTES ((uint64_t)1 << 30)
 #define DEFAULT_STAMP_INTERVAL_S 3600u
 #define SECONDS_OF_A_DAY 86400u
 #define KNOWN_FLAGS                                                                                \
@@ -79,6 +80,8 @@ static kiln_status options_from_params(const kiln_store_params *given,
         .log = params.log,
         .policy = params.policy,
         .max_age_s = params.max_age_s,
+        .max_entry_bytes =
+            params.max_entry_bytes ? params.max_entry_bytes : DEFAULT_MAX_ENTRY_BYTES,
         .key_file = params.key_file,
     };
     if (params.layout && !find_layout(params.layout, &ret_options->layout)) {
@@ -142,6 +145,12 @@ static bool set_flag(const char *value, uint32_t flag, const char *on, const cha
 static bool read_max_size(const char *value, kilni_store_options *options)
 {
     return kiln_size_parse(value, &options->max_bytes) == KILN_OK;
+}
+
+static bool read_max_entry(const char *value, kilni_store_options *options)
+{
+    return kiln_size_parse(value, &options->max_entry_bytes) == KILN_OK &&
+           options->max_entry_bytes > 0;
 }
 
 static bool read_readonly(const char *value, kilni_store_options *options)
@@ -253,6 +262,7 @@ static const struct option {
     const char *expected;
 } known_options[] = {
     {"max-size", read_max_size, "a number of bytes, with a suffix K, M, G or T"},
+    {"max-entry", read_max_entry, "a number of bytes above 0, with a suffix K, M, G or T"},
     {"readonly", read_readonly, "0 or 1"},
     {"sync", read_sync, "0 or 1"},
     {"lease", read_lease, "on or off"},
@@ -352,7 +362,7 @@ static kiln_status check_file_url(const char *text, kiln_error *error)
 /* Nothing is written to a pack: it has only what says how it is used. */
 static kiln_status check_pack_options(const char *url, kiln_error *error)
 {
-    static const char *const names[] = {"readonly=", "write=", "key-file="};
+    static const char *const names[] = {"readonly=", "write=", "key-file=", "max-entry="};
     for (const char *option = strchr(url, '?'); option; option = strchr(option, '&')) {
         option++;
         bool is_known = false;

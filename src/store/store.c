@@ -163,7 +163,8 @@ void kilni_store_fill(kiln_store *store, size_t fill, const kiln_key *key, const
 
 static kiln_status put(kiln_store *store, const kiln_entry *entry)
 {
-    if (kiln_entry_encoding(entry).size > store->options.max_bytes) {
+    const size_t size = kiln_entry_encoding(entry).size;
+    if (size > store->options.max_bytes || size > store->options.max_entry_bytes) {
         return KILN_E_TOO_LARGE;
     }
     return store->ops->put(store, entry);

@@ -43,6 +43,7 @@ typedef struct kilni_store_options {
     uint32_t stamp_interval_s; /* 0: every use is stamped */
     uint32_t policy;           /* KILN_STORE_POLICY_… */
     uint64_t max_age_s;        /* 0: none */
+    uint64_t max_entry_bytes;  /* what is larger is neither put nor read */
     kilni_store_layout layout;
     char backend[KILNI_STORE_BACKEND_SIZE]; /* layout "onednn": a folder above all others; "": none
                                              */

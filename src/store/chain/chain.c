@@ -533,6 +533,16 @@ static kiln_status open_tiers(kilni_chain *chain, kiln_error *error)
     return is_any_open ? KILN_OK : result;
 }
 
+static uint64_t largest_entry_of(const kilni_chain *chain)
+{
+    uint64_t largest = 0;
+    for (size_t i = 0; i < chain->count; i++) {
+        const uint64_t of_tier = chain->tiers[i].where.options.max_entry_bytes;
+        largest = of_tier > largest ? of_tier : largest;
+    }
+    return largest;
+}
+
 kiln_status kilni_chain_open(const char *location, const kiln_store_params *params,
                              kiln_store **ret_store, kiln_error *error)
 {
@@ -545,6 +555,7 @@ kiln_status kilni_chain_open(const char *location, const kiln_store_params *para
     if (status == KILN_OK) {
         /* Each tier has limits of its own. */
         chain->store.options.max_bytes = KILN_UNLIMITED;
+        chain->store.options.max_entry_bytes = largest_entry_of(chain);
         chain->store.options.flags = chain->tiers[0].where.options.flags;
         chain->store.options.log = chain->tiers[0].where.options.log;
         status = open_tiers(chain, error);

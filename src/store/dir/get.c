@@ -67,9 +67,13 @@ kiln_status kilni_dir_open_file(const kilni_dir *dir, int directory, const char 
 
 uint64_t kilni_dir_largest_file(const kilni_dir *dir)
 {
-    uint64_t most = dir->store.options.max_bytes;
-    bool is_bounded = !kilni_dir_is_readonly(dir) && most > 0 && most < KILNI_MAX_BYTES;
-    return is_bounded ? most : KILNI_MAX_BYTES;
+    const kilni_store_options *options = &dir->store.options;
+    uint64_t most = KILNI_MAX_BYTES;
+    most = options->max_entry_bytes < most ? options->max_entry_bytes : most;
+    if (!kilni_dir_is_readonly(dir) && options->max_bytes > 0 && options->max_bytes < most) {
+        most = options->max_bytes;
+    }
+    return most;
 }
 
 /* For an entry of @size bytes; to be given back with free. */
@@ -111,6 +115,18 @@ static kiln_status read_and_verify(int file, void *bytes, size_t size,
     return status == KILN_OK ? kilni_entry_arrival_end(&arrival, mac_key, ret_entry) : status;
 }
 
+/* A file that is long enough to matter is looked at before memory is taken for it: one may be long
+ * and hold nothing. */
+static kiln_status probe(int file, uint64_t size)
+{
+    unsigned char bytes[KILNI_ENTRY_PROBE_SIZE];
+    size_t count = 0;
+    if (kilni_file_read_at(file, bytes, sizeof bytes, 0, &count) != KILN_OK) {
+        return kilni_dir_read_status(errno);
+    }
+    return count < sizeof bytes ? KILN_E_CORRUPT : kilni_entry_probe(bytes, size);
+}
+
 kiln_status kilni_dir_read_file(const kilni_dir *dir, int file, const struct stat *stat,
                                 kiln_entry **ret_entry)
 {
@@ -121,6 +137,13 @@ kiln_status kilni_dir_read_file(const kilni_dir *dir, int file, const struct sta
         return KILN_MISS;
     }
     size_t size = (size_t)stat->st_size;
+    if (size >= 2 * PIECE) {
+        const kiln_status probed = probe(file, size);
+        if (probed != KILN_OK) {
+            return probed;
+        }
+    }
+    /* The system gives the pages as bytes arrive in them. */
     void *bytes = allocate_lines(size);
     if (!bytes) {
         return KILN_E_NO_MEMORY;

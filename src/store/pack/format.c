@@ -146,7 +146,9 @@ kiln_status kilni_pack_bucket_check(const unsigned char *page, uint64_t number,
     kilni_pack_slot before = {.size = 0};
     for (size_t i = 0; i < count; i++) {
         kilni_pack_slot slot = kilni_pack_slot_at(page, i);
-        bool ascends = i == 0 || memcmp(&before.digest, &slot.digest, sizeof slot.digest) < 0;
+        /* What is before is sound, so that its end does not overflow. */
+        bool ascends = i == 0 || (memcmp(&before.digest, &slot.digest, sizeof slot.digest) < 0 &&
+                                  slot.offset >= before.offset + before.size);
         if (!ascends || !is_sound_slot(&slot, header) ||
             kilni_pack_bucket_of(&slot.digest, header->bucket_count) != number) {
             return KILN_E_CORRUPT;

@@ -13,6 +13,8 @@
 #include "os/owned_file.h"
 #include "store/pack/format.h"
 
+#define PROBE_FROM ((uint64_t)1 << 20)
+
 typedef struct kilni_pack {
     kiln_store store; /* first: a kilni_pack is a kiln_store */
     char *path;       /* as its user gave it */
@@ -41,15 +43,34 @@ static kiln_status read_bucket(const kilni_pack *pack, uint64_t number,
     return status == KILN_OK ? kilni_pack_bucket_check(page, number, &pack->header) : status;
 }
 
+/* A large entry is looked at before memory is taken for it. KILN_MISS: larger than the store
+ * reads. */
+static kiln_status probe(const kilni_pack *pack, const kilni_pack_slot *slot)
+{
+    unsigned char bytes[KILNI_ENTRY_PROBE_SIZE];
+    if (slot->size > pack->store.options.max_entry_bytes) {
+        return KILN_MISS;
+    }
+    if (slot->size < PROBE_FROM) {
+        return KILN_OK;
+    }
+    const kiln_status status = read_run(pack, bytes, sizeof bytes, slot->offset);
+    return status == KILN_OK ? kilni_entry_probe(bytes, slot->size) : status;
+}
+
 static kiln_status read_entry(const kilni_pack *pack, const kilni_pack_slot *slot,
                               kiln_entry **ret_entry)
 {
+    kiln_status status = probe(pack, slot);
+    if (status != KILN_OK) {
+        return status;
+    }
     void *bytes = malloc((size_t)slot->size);
     if (!bytes) {
         return KILN_E_NO_MEMORY;
     }
     kiln_entry *entry = NULL;
-    kiln_status status = read_run(pack, bytes, (size_t)slot->size, slot->offset);
+    status = read_run(pack, bytes, (size_t)slot->size, slot->offset);
     if (status == KILN_OK) {
         status = kilni_entry_adopt(bytes, (size_t)slot->size, pack->store.mac_key, &entry);
     }
@@ -182,6 +203,22 @@ static kiln_status pack_item_read(kiln_item *item, kiln_entry **ret_entry)
     return pack ? read_entry(pack, &((pack_item *)item)->slot, ret_entry) : KILN_E_IO;
 }
 
+/* Entries are in the order of their slots: those of a page begin where the ones before end, or
+ * later. Else some bytes would be met many times. */
+static kiln_status follow_on(const unsigned char *page, uint64_t *end)
+{
+    const size_t count = kilni_pack_slot_count(page);
+    if (count == 0) {
+        return KILN_OK;
+    }
+    const kilni_pack_slot last = kilni_pack_slot_at(page, count - 1);
+    if (kilni_pack_slot_at(page, 0).offset < *end) {
+        return KILN_E_CORRUPT;
+    }
+    *end = last.offset + last.size;
+    return KILN_OK;
+}
+
 /* A damaged page hides its entries, no others; the walk says so at its end. */
 static kiln_status pack_each(kiln_store *store, kiln_item_fn visit, void *user)
 {
@@ -191,8 +228,12 @@ static kiln_status pack_each(kiln_store *store, kiln_item_fn visit, void *user)
     }
     unsigned char page[KILNI_PACK_PAGE_SIZE];
     kiln_status first_failure = KILN_OK;
+    uint64_t end = 0;
     for (uint64_t number = 0; number < pack->header.bucket_count; number++) {
         kiln_status status = read_bucket(pack, number, page);
+        if (status == KILN_OK) {
+            status = follow_on(page, &end);
+        }
         if (status != KILN_OK) {
             first_failure = first_failure == KILN_OK ? status : first_failure;
             continue;

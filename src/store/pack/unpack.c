@@ -75,8 +75,8 @@ static int visit(void *user, kiln_item *item)
 }
 
 /* With a key file the pack reads nothing that is not signed with it. */
-static kiln_status open_pack(const char *path, const char *key_file, kiln_store **ret_pack,
-                             kiln_error *error)
+static kiln_status open_pack(const char *path, const char *key_file, uint64_t max_entry_bytes,
+                             kiln_store **ret_pack, kiln_error *error)
 {
     char *copy = strdup(path);
     if (!copy) {
@@ -84,7 +84,9 @@ static kiln_status open_pack(const char *path, const char *key_file, kiln_store 
     }
     const kilni_location where = {.kind = KILNI_LOCATION_PACK,
                                   .path = copy,
-                                  .options = {.flags = KILN_STORE_READONLY, .key_file = key_file}};
+                                  .options = {.flags = KILN_STORE_READONLY,
+                                              .max_entry_bytes = max_entry_bytes,
+                                              .key_file = key_file}};
     kiln_status status = kilni_store_open_at(&where, ret_pack, error);
     free(copy);
     return status;
@@ -94,7 +96,9 @@ static kiln_status unpack_all(const char *path, const char *key_file, unpacking 
                               kiln_error *error)
 {
     kiln_store *pack = NULL;
-    kiln_status status = open_pack(path, key_file, &pack, error);
+    /* What the store would not take is not read. */
+    kiln_status status =
+        open_pack(path, key_file, work->into->options.max_entry_bytes, &pack, error);
     if (status != KILN_OK) {
         return status;
     }
