@@ -73,7 +73,8 @@ def make_programs(draw, device, count):
     while len(made) < count:
         made.append(programs_module.vary(draw, device, draw.choice(made))
                     if made and draw.random() < 0.3 else programs_module.make(draw, device))
-    return made
+    # See reduction.are_binaries_numbered.
+    return sorted(made, key=lambda program: program["link"])
 
 
 class Round:
@@ -140,7 +141,7 @@ class Round:
             return False
         if plain.lines[line] == result.lines[line]:
             return True
-        if not reduction.are_binaries_numbered(self.device, line < len(self.programs), history_count,
+        if not reduction.are_binaries_numbered(self.device, self.programs, line, history_count,
                                                result.outcomes[line]):
             return False
         self.tally["binaries not compared"] += 1

@@ -38,12 +38,15 @@ def _lines_of(result, place, count):
             for i in range(place, max(len(result.lines), count), count)]
 
 
-def are_binaries_numbered(device, is_first_pass, history_count, outcome):
-    """Whether a binary may have another number in it. Intel's runtime numbers the programs that it
-    builds in a process, and writes that number into their binaries. So those that are found are
-    compared where the store was filled by one process that built all programs in the same order."""
+def are_binaries_numbered(device, programs, line, history_count, outcome):
+    """Whether the binary of a line may have another number in it. Intel's runtime numbers what it
+    builds in a process, and writes that number into the binary. So those are compared that were
+    found, where one process filled the store and built the same before. A compilation that is found
+    builds nothing, so that none after the first one is compared."""
     return device == "intel" and not (
-        is_first_pass and history_count <= 1 and (history_count == 0 or runner.is_hit(outcome)))
+        line < len(programs) and history_count <= 1 and
+        (history_count == 0 or runner.is_hit(outcome)) and
+        not any(program["link"] for program in programs[:line + 1]))
 
 
 def without_binaries(line):
@@ -98,7 +101,7 @@ class Case:
                 self.fields.add("the process's end")
                 break
             lines = [plain.lines[line], asked.lines[line]]
-            if are_binaries_numbered(site.setting.device, line < count, len(self.histories),
+            if are_binaries_numbered(site.setting.device, programs, line, len(self.histories),
                                      asked.outcomes[line]):
                 lines = [without_binaries(text) for text in lines]
             self.fields |= differing_fields(lines[:1], lines[1:])

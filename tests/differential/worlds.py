@@ -82,7 +82,7 @@ DIMENSIONS = ["environment", "others", "unset", "mxcsr", "x87", "locale", "folde
               "map", "affinity", "tunables", "limits", "thread", "fork", "library", "driver", "part",
               "edit", "again", "helper"]
 # Worlds that differ in these alone are equal in all that counts.
-WITHOUT_EFFECT = {"others", "locale", "affinity", "limits", "thread", "fork", "library", "helper"}
+WITHOUT_EFFECT = {"others", "locale", "affinity", "limits", "thread", "helper"}
 
 
 def ordinary():
@@ -139,8 +139,8 @@ def change(world, dimension, random, device):
         "tunables": lambda: random.choice(TUNABLES),
         "limits": lambda: random.choice(LIMITS),
         "thread": lambda: 1,
-        "fork": lambda: random.choice(["before", "after"]),
-        "library": lambda: random.choice(["link", "again", "both"]) if device == "nvrtc" else None,
+        "fork": lambda: random.choice(["before", "before", "after"]),
+        "library": lambda: random.choice(["link", "both", "again"]) if device == "nvrtc" else None,
         "driver": lambda: _driver(random, device),
         "part": lambda: None if device == "nvrtc" else random.choice(["sub", "subs"]),
         "edit": lambda: random.choice(EDITS),
@@ -150,15 +150,18 @@ def change(world, dimension, random, device):
     changed = dict(world)
     changed[dimension] = None if world[dimension] is not None and random.random() < 0.4 \
         else makers[dimension]()
-    if dimension == "map" and changed["map"] and "map.hmap" not in (changed["includes"] or []):
-        changed["includes"] = ["map.hmap", "inc1", "inc2"]
+    if dimension == "map" and changed["map"]:
+        if "map.hmap" not in (changed["includes"] or []):
+            changed["includes"] = ["map.hmap", "inc1", "inc2"]
+        if random.random() < 0.5:
+            changed["files"] = dict(changed["files"] or {}, **{"mapped/m.h": _header("M", 89)})
     return changed
 
 
 def dimensions_of(device):
     """Dimensions as often as they are to be drawn."""
-    often = {"mxcsr": 3, "files": 4, "environment": 4, "map": 2, "includes": 2, "others": 2,
-             "driver": 2, "tunables": 2, "fork": 1}
+    often = {"mxcsr": 3, "files": 4, "environment": 4, "map": 4, "includes": 2, "others": 2,
+             "driver": 2, "tunables": 2}
     absent = {"nvrtc": {"part", "helper", "map"}, "intel": {"library", "helper"},
               "pocl": {"library", "driver"}}[device]
     return [d for d in DIMENSIONS if d not in absent for _ in range(often.get(d, 1))]

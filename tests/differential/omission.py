@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Leaves one part out of all keys at a time, and sees whether that is found.
+
+What is left out shows in one of two ways: an entry is found that belongs to something else, or, where
+a part says what cannot differ here, not at all. The second kind is listed below with the reason.
+"""
+
+import json
+import multiprocessing
+import os
+import random
+import shutil
+import subprocess
+import tempfile
+import time
+
+import differential
+import reduction
+import runner
+import worlds as worlds_module
+
+# Which worlds and programs show that a part is missing: dimensions, and what a program has to have.
+HINTS = {
+    "nvrtc": {
+        "source": (["others"], None), "option": (["others"], None), "name": (["others"], "place"),
+        "header": (["others"], "headers"), "header.content": (["others"], "headers"),
+        "name expression": (["others"], "expressions"),
+        "working directory": (["folder"], "placed"), "env.*": (["environment"], "placed"),
+        "reads": (["files", "edit", "includes"], "includes"), "floating-point*": (["mxcsr", "x87"], None),
+    },
+    "intel": {
+        "source": (["others"], None), "il": (["others"], "constants"),
+        "options": (["others"], None), "constant": (["others"], "constants"),
+        "constant.value": (["others"], "constants"), "header": (["others"], "headers"),
+        "header.content": (["others"], "headers"), "include*": (["files", "edit"], "includes"),
+        "include.content": (["files", "edit"], "includes"), "include": (["files"], "includes"),
+        "include.same": (["files"], "includes"), "include.place": (["files", "folder"], "includes"),
+        "working directory": (["folder"], "includes"), "env.*": (["environment"], None),
+        "working.*": (["files"], None), "driver.file": (["driver"], None),
+        "device.partition*": (["part"], None), "step": (["others"], "link"),
+        "input": (["others"], "link"), "floating-point*": (["mxcsr", "x87"], None),
+    },
+}
+HINTS["pocl"] = HINTS["intel"]
+
+ONE_MACHINE = "one machine has one of these: it tells machines apart that share a store"
+REDUNDANT = {
+    "nvrtc.version": "the build-id in nvrtc.library tells versions apart too; it is for people",
+    "nvrtc.library": "one NVRTC is on this machine; tests/nvrtc has a second one",
+    "nvrtc.builtins": "one NVRTC is on this machine; tests/nvrtc has a second one",
+    "name.folder": "a name with a folder and one without have results of their own: reads are tied to the folder",
+    "platform.name": "the build-ids in driver.file tell platforms apart too",
+    "platform.version": "the build-ids in driver.file tell versions apart too",
+    "device.": ONE_MACHINE,
+    "cpu": ONE_MACHINE,
+    "platform.": "the build-ids in driver.file tell platforms apart too",
+    "step": "a compilation has no part input, and a link has nothing else",
+    "include": "the contents tell the names that lead to them in nearly all cases; the name decides "
+               "where two are swapped",
+    "include.same": "the number of an include that is there already follows from the texts before it",
+    "il": "a text and a module are told apart by their bytes",
+}
+
+
+def has(program, what):
+    if what is None:
+        return True
+    if what == "includes":
+        return "@includes@" in program["options"]
+    if what == "placed":
+        return bool({"-G", "-lineinfo", "-dlto", "--optix-ir", "--gen-opt-lto"} & set(program["options"]))
+    if what == "place":
+        return any("__FILE__" in body for _, body in program["atoms"])
+    if what == "constants":
+        return program["constants"] is not None
+    return bool(program[what])
+
+
+def names_of_parts(setting, arguments, scratch):
+    """The parts that keys have here: of the entries of a few worlds."""
+    site = runner.Site(setting, os.path.join(scratch, "parts"))
+    draw = random.Random(arguments.seed)
+    programs = differential.make_programs(draw, setting.device, 40)
+    found, store = set(), site.new_store()
+    for dimension in ("environment", "folder", "part", "files"):
+        site.run(worlds_module.change(worlds_module.ordinary(), dimension, draw, setting.device),
+                 programs[:10 if setting.device == "pocl" else 40], store)
+    listing = subprocess.run([setting.kiln(), "ls", "--json", "--dir", store], check=False,
+                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    for line in listing.stdout.splitlines():
+        shown = subprocess.run([setting.kiln(), "show", "--json", "--dir", store,
+                                json.loads(line)["digest"]],
+                               check=False, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        found |= {part["name"] for part in json.loads(shown.stdout)["key"]}
+    return found
+
+
+class Found(Exception):
+    pass
+
+
+def search(task):
+    """Rounds without a part until a mismatch is certain, or time is up."""
+    setting, part, seed, end = task
+    focus, what = HINTS[setting.device].get(part, (None, None))
+    setting = runner.Setting(setting.device, setting.build, setting.cuda, setting.runtimes, part)
+    scratch = tempfile.mkdtemp(prefix="kiln-differential-")
+    pairs, began = 0, time.monotonic()
+
+    def report(round_, _histories, world, program, plain_lines, kiln_lines):
+        fields = reduction.differing_fields(plain_lines, kiln_lines)
+        fields -= reduction.unstable_fields(round_.site, world, program, round_.programs)
+        if fields:
+            raise Found(", ".join(sorted(fields)))
+
+    try:
+        site = runner.Site(setting, os.path.join(scratch, "r"))
+        number = 0
+        while time.monotonic() < began + end:
+            round_ = differential.Round(site, seed, number, report, focus, began + end)
+            draw = random.Random("%d %s" % (seed, part))
+            while what and not all(has(program, what) for program in round_.programs):
+                round_.programs = [p for p in round_.programs if has(p, what)]
+                while len(round_.programs) < differential.SIZES[setting.device][0]:
+                    round_.programs += [p for p in differential.make_programs(draw, setting.device, 20)
+                                        if has(p, what)]
+            number += 1
+            pairs += round_.run()["pairs"]
+    except Found as found:
+        return part, "found", "in %s, after %.0f s" % (found, time.monotonic() - began)
+    except runner.Failure as failure:
+        return part, "failed", str(failure)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    for name, why in REDUNDANT.items():
+        if part == name or (name.endswith(".") and part.startswith(name)):
+            return part, "redundant", why
+    return part, "NOT FOUND", "%d pairs" % pairs
+
+
+def run(arguments, setting, _run_rounds):
+    scratch = tempfile.mkdtemp(prefix="kiln-differential-")
+    omitting = runner.Setting(setting.device, setting.build, setting.cuda, setting.runtimes)
+    try:
+        names = names_of_parts(omitting, arguments, scratch)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    parts = {"env.*" if name.startswith("env.") else "working.*" if name.startswith("working.")
+             else name for name in names}
+    parts |= {"reads"} if setting.device == "nvrtc" else set()
+    chosen = sorted(arguments.omit or parts | {p for p in HINTS[setting.device]
+                                               if not p.startswith("floating") and p != "include*"})
+    tasks = [(omitting, part, arguments.seed, 60 * arguments.minutes) for part in chosen]
+    bad = 0
+    print("| part | without it | |\n| --- | --- | --- |", flush=True)
+    with multiprocessing.Pool(arguments.jobs) as pool:
+        for part, outcome, detail in pool.imap(search, tasks):
+            bad += outcome not in ("found", "redundant")
+            print("| %s | %s | %s |" % (part, outcome, detail), flush=True)
+    print("%d parts, %d neither found missing nor redundant" % (len(chosen), bad))
+    return 1 if bad else 0

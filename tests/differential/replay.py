@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Replays the cases that were kept: each once was a mismatch, and must be none."""
+
+import glob
+import json
+import os
+import shutil
+import tempfile
+
+import differential
+import reduction
+import runner
+
+
+def run(arguments, setting):
+    paths = arguments.replay or sorted(
+        glob.glob(os.path.join(differential.FOLDER, "cases", setting.device + "-*.json")))
+    scratch = tempfile.mkdtemp(prefix="kiln-differential-")
+    mismatches = 0
+    try:
+        site = runner.Site(setting, os.path.join(scratch, "r"))
+        for path in paths:
+            with open(path) as file:
+                case = reduction.Case.from_data(json.load(file))
+            if case.is_certain(site):
+                mismatches += 1
+                print("%s: a mismatch in %s" % (path, ", ".join(sorted(case.fields))))
+                case.tell(arguments.keep)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+    print("%d cases, %d mismatches" % (len(paths), mismatches))
+    return 1 if mismatches or not paths else 0
