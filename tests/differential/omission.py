@@ -15,30 +15,34 @@ import tempfile
 import time
 
 import differential
+import programs as programs_module
 import reduction
 import runner
 import worlds as worlds_module
 
-# Which worlds and programs show that a part is missing: dimensions, and what a program has to have.
+# What shows that a part is missing: the dimensions in which worlds differ, what all programs have
+# to have, and how programs differ that are alike otherwise.
 HINTS = {
     "nvrtc": {
-        "source": (["others"], None), "option": (["others"], None), "name": (["others"], "place"),
-        "header": (["others"], "headers"), "header.content": (["others"], "headers"),
-        "name expression": (["others"], "expressions"),
-        "working directory": (["folder"], "placed"), "env.*": (["environment"], "placed"),
-        "reads": (["files", "edit", "includes"], "includes"), "floating-point*": (["mxcsr", "x87"], None),
+        "source": (None, None, "atom"), "option": (None, None, "option"),
+        "name": (None, "place", "name"), "name.folder": (None, "place", "name"),
+        "header": (None, "headers", "header name"), "header.content": (None, "headers", "header"),
+        "name expression": (None, "expressions", "expression"),
+        "working directory": (["folder"], "placed", None), "env.*": (["environment"], "optix", None),
+        "reads": (["files", "edit"], "includes", None), "floating-point*": (["mxcsr", "x87"], None, None),
     },
     "intel": {
-        "source": (["others"], None), "il": (["others"], "constants"),
-        "options": (["others"], None), "constant": (["others"], "constants"),
-        "constant.value": (["others"], "constants"), "header": (["others"], "headers"),
-        "header.content": (["others"], "headers"), "include*": (["files", "edit"], "includes"),
-        "include.content": (["files", "edit"], "includes"), "include": (["files"], "includes"),
-        "include.same": (["files"], "includes"), "include.place": (["files", "folder"], "includes"),
-        "working directory": (["folder"], "includes"), "env.*": (["environment"], None),
-        "working.*": (["files"], None), "driver.file": (["driver"], None),
-        "device.partition*": (["part"], None), "step": (["others"], "link"),
-        "input": (["others"], "link"), "floating-point*": (["mxcsr", "x87"], None),
+        "source": (None, None, "atom"), "il": (None, "constants", "module"),
+        "options": (None, None, "option"), "constant": (None, "values", "constant id"),
+        "constant.value": (None, "values", "constant"), "header": (None, "headers", "header name"),
+        "header.content": (None, "headers", "header"), "include.content": (["files"], "includes", None),
+        "include": (["files"], "includes", None), "include.same": (["files"], "includes", None),
+        "include.place": (["files", "folder"], "includes", None),
+        "working directory": (["folder"], "includes", None), "env.*": (["environment"], None, None),
+        "working.*": (["files"], None, None), "driver.file": (["driver"], None, None),
+        "device.partition": (["part"], None, None), "device.partition.units": (["part"], None, None),
+        "step": (None, "link", "atom"), "input": (None, "link", "atom"),
+        "floating-point*": (["mxcsr", "x87"], None, None),
     },
 }
 HINTS["pocl"] = HINTS["intel"]
@@ -69,6 +73,10 @@ def has(program, what):
         return "@includes@" in program["options"]
     if what == "placed":
         return bool({"-G", "-lineinfo", "-dlto", "--optix-ir", "--gen-opt-lto"} & set(program["options"]))
+    if what == "optix":
+        return "--optix-ir" in program["options"]
+    if what == "values":
+        return bool(program["constants"])
     if what == "place":
         return any("__FILE__" in body for _, body in program["atoms"])
     if what == "constants":
@@ -95,6 +103,21 @@ def names_of_parts(setting, arguments, scratch):
     return found
 
 
+def make_programs(draw, device, what, kind):
+    """As many as a round has, all of which have something, and those in pairs that differ in one
+    thing."""
+    made = []
+    while len(made) < differential.SIZES[device][0]:
+        program = programs_module.make(draw, device)
+        if what == "optix":
+            program["options"].append("--optix-ir")
+        if has(program, what):
+            made.append(program)
+            if kind:
+                made.append(programs_module.vary(draw, device, program, kind))
+    return sorted(made, key=lambda program: program["link"])
+
+
 class Found(Exception):
     pass
 
@@ -102,7 +125,7 @@ class Found(Exception):
 def search(task):
     """Rounds without a part until a mismatch is certain, or time is up."""
     setting, part, seed, end = task
-    focus, what = HINTS[setting.device].get(part, (None, None))
+    focus, what, kind = HINTS[setting.device].get(part, (None, None, None))
     setting = runner.Setting(setting.device, setting.build, setting.cuda, setting.runtimes, part)
     scratch = tempfile.mkdtemp(prefix="kiln-differential-")
     pairs, began = 0, time.monotonic()
@@ -117,13 +140,9 @@ def search(task):
         site = runner.Site(setting, os.path.join(scratch, "r"))
         number = 0
         while time.monotonic() < began + end:
-            round_ = differential.Round(site, seed, number, report, focus, began + end)
-            draw = random.Random("%d %s" % (seed, part))
-            while what and not all(has(program, what) for program in round_.programs):
-                round_.programs = [p for p in round_.programs if has(p, what)]
-                while len(round_.programs) < differential.SIZES[setting.device][0]:
-                    round_.programs += [p for p in differential.make_programs(draw, setting.device, 20)
-                                        if has(p, what)]
+            round_ = differential.Round(site, seed, number, report, focus or ["others"], began + end)
+            draw = random.Random("%d %s %d" % (seed, part, number))
+            round_.programs = make_programs(draw, setting.device, what, kind)
             number += 1
             pairs += round_.run()["pairs"]
     except Found as found:

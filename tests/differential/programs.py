@@ -8,6 +8,7 @@ A program is a dictionary:
     name         what NVRTC is told as the program's name; None: nothing
     headers      pairs of name and text that are handed over in memory
     expressions  NVRTC's name expressions
+    module       OpenCL: the default of the module's constant, where it is another
     link         OpenCL: it is compiled and linked, not built
     constants    OpenCL: pairs of identifier and value for the SPIR-V module that is built instead of a
                  text; None: it is a text
@@ -251,12 +252,15 @@ def make(random, device):
     return Maker(random, device).make()
 
 
-def vary(random, device, program):
+KINDS = ["atom", "atom", "option", "order", "name", "header", "header name", "expression", "constant",
+         "constant id", "module", "link"]
+
+
+def vary(random, device, program, kind=None):
     """Another program, which differs from this one in one thing."""
     made = copy.deepcopy(program)
     other = make(random, device)
-    kind = random.choice(["atom", "atom", "option", "order", "name", "header", "expression",
-                          "constant", "link"])
+    kind = kind or random.choice(KINDS)
     if kind == "option" and other["options"]:
         made["options"].append(random.choice(other["options"]))
     elif kind == "order" and len(made["options"]) > 1:
@@ -265,10 +269,16 @@ def vary(random, device, program):
         made["name"] = random.choice([None, "k.cu", "sub/k.cu", "other.cu", "@root@/w/sub/k.cu"])
     elif kind == "header" and made["headers"]:
         made["headers"][0][1] += "#define MORE 1\n#undef A_VALUE\n#define A_VALUE 99\n"
+    elif kind == "header name" and made["headers"]:
+        made["headers"][0][0] = "renamed.h"
     elif kind == "expression" and made["expressions"]:
         made["expressions"][0] = made["expressions"][0].split("<")[0] + "<unsigned>"
     elif kind == "constant" and made["constants"] is not None:
         made["constants"] = [[7, random.randrange(1000)]]
+    elif kind == "constant id" and made["constants"]:
+        made["constants"][0][0] = 8
+    elif kind == "module" and made["constants"] is not None:
+        made["module"] = random.randrange(1000)
     elif kind == "link" and made["constants"] is None and device != "nvrtc":
         made["link"] = not made["link"] or bool(made["headers"])
     elif made["constants"] is None and other["atoms"]:
@@ -294,7 +304,14 @@ WORDS = [int(word, 16) for word in """
 0004003b 8 2 1 00050036 4 1 0 a 00030037 9 b 000200f8 c 0006003d 7 d 2 2 20 00050051 6 e d 0
 00040071 5 f e 00050080 5 10 3 f 00050046 9 11 b e 0005003e 11 10 2 4 000100fd 00010038
 """.split()]
-MODULE = struct.pack("<%dI" % len(WORDS), *WORDS)
+DEFAULT = WORDS.index(0x4d)
+
+
+def module(base):
+    """The module with another default."""
+    words = list(WORDS)
+    words[DEFAULT] = base
+    return struct.pack("<%dI" % len(words), *words)
 
 
 def steps(program, device, includes):
@@ -314,7 +331,7 @@ def steps(program, device, includes):
         if program["constants"] is None:
             yield "source", render(program, device)
         else:
-            yield "il", MODULE
+            yield "il", module(program.get("module", 77))
             for constant in program["constants"]:
                 yield "constant", "%d %d" % tuple(constant)
         yield "options", " ".join(options)
