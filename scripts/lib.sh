@@ -46,6 +46,7 @@ runtime_title() {
     intel) say "Intel's OpenCL CPU runtime" ;;
     pocl) say "PoCL" ;;
     sycl) say "a SYCL runtime" ;;
+    nvrtc) say "NVRTC" ;;
     all) say "an OpenCL runtime" ;;
     esac
 }

@@ -7,7 +7,7 @@
 # The file of requirements is copied next to the runtime when its installation is complete.
 pinned_is_installed() {
     cmp -s "$repository/scripts/$1-runtime.txt" "$runtimes/$1/installed.txt" &&
-        [ -f "$runtimes/$1/lib/libintelocl.so" ]
+        { [ -f "$runtimes/$1/lib/libintelocl.so" ] || [ -d "$runtimes/$1/cuda/lib" ]; }
 }
 
 fetch_pinned() {
@@ -20,6 +20,9 @@ fetch_pinned() {
         "$folder/bin/pip" install --quiet --disable-pip-version-check --no-cache-dir --no-input \
             --retries 2 --timeout 15 --no-deps --only-binary :all: --require-hashes \
             -r "$requirements" &&
+        if [ "$1" = nvrtc ]; then
+            ln -s lib/python3.*/site-packages/nvidia/cuda_nvrtc "$folder/cuda"
+        fi &&
         cp "$requirements" "$folder/installed.txt"
 }
 

@@ -29,7 +29,8 @@ HINTS = {
         "header": (None, "headers", "header name"), "header.content": (None, "headers", "header"),
         "name expression": (None, "expressions", "expression"),
         "working directory": (["folder"], "placed", None), "env.*": (["environment"], "optix", None),
-        "reads": (["files", "edit"], "includes", None), "floating-point*": (["mxcsr", "x87"], None, None),
+        "reads": (["files", "edit"], "includes", None), "folds": (["tunables"], "mathematics", None),
+        "cpu.floating_point": (["mxcsr", "x87"], None, None),
     },
     "intel": {
         "source": (None, None, "atom"), "il": (None, "constants", "module"),
@@ -42,7 +43,7 @@ HINTS = {
         "working.*": (["files"], None, None), "driver.file": (["driver"], None, None),
         "device.partition": (["part"], None, None), "device.partition.units": (["part"], None, None),
         "step": (None, "link", "atom"), "input": (None, "link", "atom"),
-        "floating-point*": (["mxcsr", "x87"], None, None),
+        "cpu.floating_point": (["mxcsr", "x87"], None, None),
     },
 }
 HINTS["pocl"] = HINTS["intel"]
@@ -73,6 +74,9 @@ def has(program, what):
         return "@includes@" in program["options"]
     if what == "placed":
         return bool({"-G", "-lineinfo", "-dlto", "--optix-ir", "--gen-opt-lto"} & set(program["options"]))
+    if what == "mathematics":
+        return any(name + "(" in body for name in programs_module.FUNCTIONS
+                   for _, body in program["atoms"])
     if what == "optix":
         return "--optix-ir" in program["options"]
     if what == "values":
@@ -109,7 +113,10 @@ def make_programs(draw, device, what, kind):
     made = []
     while len(made) < differential.SIZES[device][0]:
         program = programs_module.make(draw, device)
-        if what == "optix":
+        if what == "mathematics":
+        return any(name + "(" in body for name in programs_module.FUNCTIONS
+                   for _, body in program["atoms"])
+    if what == "optix":
             program["options"].append("--optix-ir")
         if has(program, what):
             made.append(program)
@@ -167,8 +174,7 @@ def run(arguments, setting, _run_rounds):
     parts = {"env.*" if name.startswith("env.") else "working.*" if name.startswith("working.")
              else name for name in names}
     parts |= {"reads"} if setting.device == "nvrtc" else set()
-    chosen = sorted(arguments.omit or parts | {p for p in HINTS[setting.device]
-                                               if not p.startswith("floating") and p != "include*"})
+    chosen = sorted(arguments.omit or parts | set(HINTS[setting.device]))
     tasks = [(omitting, part, arguments.seed, 60 * arguments.minutes) for part in chosen]
     bad = 0
     print("| part | without it | |\n| --- | --- | --- |", flush=True)

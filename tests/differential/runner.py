@@ -46,9 +46,13 @@ class Setting:
             yield os.path.join(self.build, folder, "libkiln_%s.so" % name)
 
     def library(self):
-        found = sorted(glob.glob(os.path.join(self.cuda, "lib64", "libnvrtc.so.[0-9]*")) +
-                       glob.glob(os.path.join(self.cuda, "lib", "libnvrtc.so.[0-9]*")))
-        return found[0] if found else None
+        """The toolkit's, or the one that install-deps put there."""
+        for folder in (os.path.join(self.cuda, "lib64"), os.path.join(self.cuda, "lib"),
+                       os.path.join(self.runtimes, "nvrtc/cuda/lib")):
+            found = sorted(glob.glob(os.path.join(folder, "libnvrtc.so.[0-9]*")))
+            if found:
+                return found[0]
+        return None
 
     def driver_folder(self):
         return os.path.join(self.runtimes, "intel/lib")
