@@ -963,6 +963,127 @@ static void test_a_trim_by_order_ends_one_in_slices(void **state)
     assert_int_equal(get_stat().entries, entries);
 }
 
+/* ---- times that say nothing ---- */
+
+/* An entry of a wrong clock does not outlive all others. */
+static void test_times_ahead_are_the_oldest(void **state)
+{
+    (void)state;
+    static const char *const policies[] = {"policy=lru", "policy=cost", "policy=fifo"};
+    const time_t now = time(NULL);
+    for (size_t i = 0; i < sizeof policies / sizeof policies[0]; i++) {
+        kiln_store_close(&store);
+        scratch_remove(cache);
+        open_store(policies[i]);
+        put_built(1, 3000, 1000000000, now + 10 * 86400);
+        put_built(2, 3000, 1000000000, now - 200);
+        put_built(3, 3000, 1000000000, now - 100);
+        set_use(1, now + 10 * 86400);
+        set_use(2, now - 200);
+        set_use(3, now - 100);
+        trim_by(KILN_TRIM_BY_SIZE, get_stat().bytes - 1, 0);
+        assert_false(has(1));
+        assert_true(has(2) && has(3));
+        /* Less than a day: clocks may differ. */
+        set_use(3, now + 3600);
+        trim_by(KILN_TRIM_BY_SIZE, get_stat().bytes - 1, 0);
+        assert_true(has(3) && !has(2));
+    }
+    open_store("max-age=1");
+    set_use(3, now + 10 * 86400);
+    kiln_store_close(&store);
+    open_store("");
+    trim_by(0, 0, 86400);
+    assert_false(has(3));
+}
+
+static void test_a_leftover_of_a_wrong_clock(void **state)
+{
+    (void)state;
+    char path[SCRATCH_PATH_SIZE];
+    const time_t ahead = time(NULL) + 10 * 86400;
+    const struct timespec times[2] = {{.tv_sec = ahead}, {.tv_sec = ahead}};
+    open_store("");
+    put(1);
+    scratch_entry_folder(cache, 1, path);
+    strcat(path, "/.tmp-0000000000000001");
+    close(open(path, O_CREAT | O_WRONLY, 0600));
+    assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+    assert_int_equal(kiln_store_trim(store, KILN_UNLIMITED, NULL), KILN_OK);
+    assert_false(exists(path));
+}
+
+/* ---- what no trim can remove ---- */
+
+static unsigned opened;
+
+static int counting_openat(int directory, const char *path, int flags, mode_t mode)
+{
+    opened++;
+    return kilni_os_system()->openat(directory, path, flags, mode);
+}
+
+static int counting_open_below(int directory, const char *path, int flags)
+{
+    opened++;
+    return kilni_os_system()->open_below(directory, path, flags);
+}
+
+static unsigned opened_by_a_put(uint64_t number)
+{
+    kilni_os_table counting = *kilni_os_system();
+    counting.openat = counting_openat;
+    counting.open_below = counting_open_below;
+    opened = 0;
+    kilni_os_replace(&counting);
+    put(number);
+    kilni_os_replace(NULL);
+    return opened;
+}
+
+/* A file of a newer format that is larger than the store may be: puts do not survey the store each
+ * time, to remove nothing. */
+static void test_what_stays_is_not_surveyed_over_and_over(void **state)
+{
+    (void)state;
+    char path[SCRATCH_PATH_SIZE];
+    const uint32_t newer = 2;
+    open_store("");
+    assert_int_equal(scratch_put(store, 1, 300000), KILN_OK);
+    scratch_entry_path(cache, 1, path);
+    const int file = open(path, O_WRONLY);
+    assert_int_equal(pwrite(file, &newer, sizeof newer, 8), sizeof newer);
+    close(file);
+    open_store("max-size=64K&policy=lru");
+    put(2);
+    work_until_done();
+    for (uint64_t i = 3; i < 10; i++) {
+        assert_true(opened_by_a_put(i) < 60);
+        assert_true(has(i));
+    }
+    assert_true(exists(path));
+
+    /* An hour later it is tried again; and if as much as the store may hold was added. */
+    const struct timespec before[2] = {{.tv_sec = time(NULL) - 3700},
+                                       {.tv_sec = time(NULL) - 3700}};
+    assert_int_equal(utimensat(AT_FDCWD, scratch_path(cache, "v1/janitor/stuck"), before, 0), 0);
+    put(10);
+    work_until_done();
+    assert_false(has(3));
+    for (uint64_t i = 100; i < 140; i++) {
+        put(i);
+    }
+    work_until_done();
+    assert_false(has(100));
+    assert_true(exists(path));
+
+    /* When it is gone, trims are as before. */
+    assert_int_equal(unlink(path), 0);
+    assert_int_equal(kiln_store_trim(store, KILN_UNLIMITED, NULL), KILN_OK);
+    work_until_done();
+    assert_false(exists(scratch_path(cache, "v1/janitor/stuck")));
+}
+
 /* ---- what is replaced meanwhile ---- */
 
 static char victim[SCRATCH_PATH_SIZE], fresh[SCRATCH_PATH_SIZE];
@@ -1335,6 +1456,9 @@ int main(void)
         TEST(test_the_janitors_files_have_their_mode),
         TEST(test_a_count_is_made_in_slices),
         TEST(test_what_seems_newer_takes_no_ones_place),
+        TEST(test_times_ahead_are_the_oldest),
+        TEST(test_a_leftover_of_a_wrong_clock),
+        TEST(test_what_stays_is_not_surveyed_over_and_over),
         TEST(test_damaged_files_of_the_janitor),
         TEST(test_a_summary_that_is_out_of_date),
         TEST(test_blocks_are_counted),

@@ -14,6 +14,7 @@
 #include "store/lock.h"
 
 #define LEFTOVER_AGE_S 3600
+#define DAY_S 86400
 #define NS_PER_S 1000000000
 /* A slice does so much whatever the time is, so that it gets on where a file costs long, as one
  * does that has to be read from a disk. */
@@ -158,16 +159,21 @@ static const kilni_dir_record *recall(const kilni_janitor *j, const kilni_dir_re
 
 /* ---- survey ---- */
 
+/* A time that lies more than a day ahead says nothing. */
+static bool is_recent(int64_t now_s, int64_t time_s)
+{
+    return now_s - time_s < LEFTOVER_AGE_S && time_s - now_s <= DAY_S;
+}
+
 static bool is_old(const kilni_dir_found *found)
 {
     const int64_t now_s = kilni_clock_unix_s();
-    if (now_s - found->stat.st_mtim.tv_sec < LEFTOVER_AGE_S) {
+    if (is_recent(now_s, found->stat.st_mtim.tv_sec)) {
         return false;
     }
     /* What is set aside, perhaps to be brought back in a moment, has its time of use as before: its
      * ctime is when it got the name. */
-    return !kilni_dir_is_aside_name(found->name) ||
-           now_s - found->stat.st_ctim.tv_sec >= LEFTOVER_AGE_S;
+    return !kilni_dir_is_aside_name(found->name) || !is_recent(now_s, found->stat.st_ctim.tv_sec);
 }
 
 /* Whether a temporary is old and its writer gone: a living one keeps a lock on it. */

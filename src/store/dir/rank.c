@@ -7,6 +7,7 @@
 
 #define NS_PER_S 1000000000
 #define LATEST_S ((int64_t)1 << 33)
+#define DAY_S 86400
 #define CHEAPEST_NS 1000000u
 #define DEAREST_NS ((uint64_t)600 * NS_PER_S)
 
@@ -15,20 +16,32 @@ static uint64_t clamp(uint64_t value, uint64_t least, uint64_t most)
     return value < least ? least : value > most ? most : value;
 }
 
-/* Creation is known to the second. An entry that was not used since tells more. */
-static uint64_t creation_rank(const kilni_dir_record *record)
+/* A time that lies more than a day ahead says nothing: it comes from a clock that was wrong, or
+ * from another machine's. It counts as the oldest, or the entry would outlive all others. */
+static bool is_ahead(const kilni_dir_ranking *ranking, int64_t time_s)
 {
-    const int64_t created_s = record->created_s < 0          ? 0
-                              : record->created_s > LATEST_S ? LATEST_S
-                                                             : record->created_s;
-    const int64_t used_s = record->used_ns / NS_PER_S;
-    const int64_t within = used_s == created_s ? record->used_ns % NS_PER_S : NS_PER_S - 1;
+    return time_s - DAY_S > ranking->now_s;
+}
+
+static int64_t used_ns(const kilni_dir_ranking *ranking, const kilni_dir_record *record)
+{
+    return record->used_ns <= 0 || is_ahead(ranking, record->used_ns / NS_PER_S) ? 0
+                                                                                 : record->used_ns;
+}
+
+/* Creation is known to the second. An entry that was not used since tells more. */
+static uint64_t creation_rank(const kilni_dir_ranking *ranking, const kilni_dir_record *record)
+{
+    const int64_t latest_s = record->created_s > LATEST_S ? LATEST_S : record->created_s;
+    const int64_t created_s = latest_s < 0 || is_ahead(ranking, latest_s) ? 0 : latest_s;
+    const int64_t used_s = used_ns(ranking, record) / NS_PER_S;
+    const int64_t within = used_s == created_s ? used_ns(ranking, record) % NS_PER_S : NS_PER_S - 1;
     return (uint64_t)created_s * NS_PER_S + (uint64_t)within;
 }
 
 static int64_t age_s(const kilni_dir_ranking *ranking, const kilni_dir_record *record)
 {
-    const int64_t age = ranking->now_s - record->used_ns / NS_PER_S;
+    const int64_t age = ranking->now_s - used_ns(ranking, record) / NS_PER_S;
     return age > 0 ? age : 0;
 }
 
@@ -51,9 +64,9 @@ static uint64_t cost_rank(const kilni_dir_ranking *ranking, const kilni_dir_reco
 uint64_t kilni_dir_recency(const kilni_dir_ranking *ranking, const kilni_dir_record *record)
 {
     if (ranking->policy == KILN_STORE_POLICY_FIFO) {
-        return creation_rank(record);
+        return creation_rank(ranking, record);
     }
-    return record->used_ns > 0 ? (uint64_t)record->used_ns : 0;
+    return (uint64_t)used_ns(ranking, record);
 }
 
 uint64_t kilni_dir_rank(const kilni_dir_ranking *ranking, const kilni_dir_record *record)

@@ -17,6 +17,7 @@
 #define JOB "job"         /* while a trim is under way: how far it is */
 #define SUMMARY "summary" /* the last whole one; its mtime is when the last survey ended */
 #define NEXT "next"       /* the one that is being made */
+#define STUCK "stuck"     /* how much the last trim had to leave, if that was more than the limit */
 
 #define SLICE_NS 4000000u /* the last step may take a while longer */
 #define TIME_AT_END_NS 50000000u
@@ -137,6 +138,59 @@ static kiln_status work_at_once(kilni_dir *dir, const kilni_dir_job *job, bool i
     return status;
 }
 
+/* ---- what can't be removed ---- */
+
+/* Entries of a newer format and files of other users stay. If they alone are more than a store may
+ * hold, no trim brings it below its limit, and each put would make one. So a trim that ends above
+ * the limit notes what it left, eight bytes and the file's mtime. */
+static void note_outcome(const kilni_dir *dir, const kilni_dir_job *job)
+{
+    int folder = open_folder_there(dir);
+    if (folder < 0) {
+        return;
+    }
+    if (job->bytes > job->limit) {
+        int file = open_own(dir, folder, STUCK, O_RDWR | O_CREAT);
+        const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_nsec = UTIME_NOW}};
+        if (file >= 0 && kilni_file_write_at(file, &job->bytes, sizeof job->bytes, 0) == KILN_OK) {
+            kilni_os()->futimens(file, times);
+        }
+        close_file(&file);
+    } else {
+        kilni_os()->unlinkat(folder, STUCK, 0);
+    }
+    close_file(&folder);
+}
+
+/* Sets what the last trim left. False if it reached its limit, or is an hour ago. */
+static bool read_outcome(const kilni_dir *dir, uint64_t *ret_left)
+{
+    int folder = open_folder_there(dir);
+    int file = folder < 0 ? -1 : open_own(dir, folder, STUCK, O_RDONLY);
+    struct stat stat;
+    size_t count = 0;
+    bool is_known = file >= 0 && kilni_os()->fstat(file, &stat) == 0 &&
+                    kilni_file_read_at(file, ret_left, sizeof *ret_left, 0, &count) == KILN_OK &&
+                    count == sizeof *ret_left;
+    if (is_known) {
+        const int64_t age_s = kilni_clock_unix_s() - stat.st_mtim.tv_sec;
+        is_known = age_s >= -1 && age_s < HOUR_S;
+    }
+    close_file(&file);
+    close_file(&folder);
+    return is_known;
+}
+
+/* Whether another trim would not help: the last one could not, within the hour, and the store has
+ * not grown by as much as it may hold since. */
+static bool is_stuck(kilni_dir *dir)
+{
+    uint64_t left;
+    kiln_store_stat stat;
+    return read_outcome(dir, &left) && kilni_dir_known_stat(&dir->store, &stat) == KILN_OK &&
+           (stat.bytes <= left || stat.bytes - left < limit_of(dir));
+}
+
 /* ---- in slices ---- */
 
 typedef struct sliced_trim {
@@ -239,6 +293,7 @@ static kiln_status rest(sliced_trim *trim, bool *ret_is_done)
     kilni_janitor *janitor = &trim->janitor;
     *ret_is_done = janitor->job.phase == KILNI_DIR_DONE;
     if (*ret_is_done) {
+        note_outcome(janitor->dir, &janitor->job);
         kilni_os()->unlinkat(trim->folder, JOB, 0);
         return KILN_OK;
     }
@@ -412,7 +467,7 @@ static uint64_t slices_for(const kilni_dir *dir, uint64_t put_bytes)
 
 void kilni_dir_tend(kilni_dir *dir, uint64_t put_bytes, bool has_outgrown)
 {
-    const bool makes_room = has_outgrown && evicts(dir);
+    const bool makes_room = has_outgrown && evicts(dir) && !is_stuck(dir);
     if (makes_room || is_under_way(dir) || is_due(dir)) {
         for (uint64_t left = slices_for(dir, put_bytes); left > 0 && work(dir, makes_room);) {
             left--;
