@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """kiln why: by digest, of the last miss, of a trace; who is near, and in what keys differ."""
 
+import json
 import os
 
 import cli
@@ -53,6 +54,20 @@ class OfAnEntry(Why):
         self.assertIn(f"\n{near[:12]} near, built 2023-11-14 22:13:20, differs in 1 of 4 parts:\n",
                       text)
         self.assertRegex(text, r"(?m)^driver +changed +1\.2\.2 +1\.2\.3$")
+
+    def test_names_cannot_steer_a_terminal(self):
+        """What is quoted is one line without control characters; JSON has it as it is."""
+        name = "a\x1b[31mb\nc\u202ed\u2066e\u200ff\u061cg\u0085h\u00e9"
+        shown = r"a\u001b[31mb\nc\u202ed\u2066e\u200ff\u061cg\u0085h" + "\u00e9"
+        near = self.make_entry("put", *self.key(driver="1.2.2\x1b]0;x\x07"), name=name)
+        digest = self.make_entry("put", *self.key(), name=name)
+        for command in (["why", digest], ["ls"], ["show", near]):
+            text = self.kiln(*command).stdout.decode()
+            self.assertIn(shown, text, command)
+            for character in "\x1b\x07\x85\u202e\u2066\u200f\u061c":
+                self.assertNotIn(character, text, command)
+        why = json.loads(self.kiln("why", "--json", digest).stdout)
+        self.assertEqual(why["neighbours"][0]["name"], name)
 
     def test_added_and_removed_parts(self):
         self.make_entry("put", *self.key(old="x"))

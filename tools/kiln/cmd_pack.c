@@ -99,8 +99,9 @@ static void print_report(const kiln_pack_report *report, const char *path, bool 
     }
     char size[UNIT_TEXT_SIZE];
     format_size(report->bytes, size);
-    printf("%s: %" PRIu64 " %s, %s\n", path, report->entries,
-           noun_of(report->entries, "entry", "entries"), size);
+    print_name(path);
+    printf(": %" PRIu64 " %s, %s\n", report->entries, noun_of(report->entries, "entry", "entries"),
+           size);
 }
 
 static int complain_of(const kiln_error *error, kiln_status status)

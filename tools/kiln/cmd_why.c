@@ -95,10 +95,10 @@ static void print_neighbour(const struct neighbour *neighbour, const kiln_key *w
 {
     char built[UNIT_TEXT_SIZE];
     format_time(neighbour->created_s, built);
-    char *title = text_of("\n%.12s %s, built %s, differs in %zu of %zu parts:\n", neighbour->digest,
-                          neighbour->name, built, neighbour->parts, neighbour->all_parts);
-    print_text(title, strlen(title));
-    free(title);
+    printf("\n%.12s ", neighbour->digest);
+    print_name(neighbour->name);
+    printf(", built %s, differs in %zu of %zu parts:\n", built, neighbour->parts,
+           neighbour->all_parts);
     key_difference_print(neighbour->key, wanted);
 }
 

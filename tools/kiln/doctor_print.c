@@ -117,7 +117,7 @@ static void print_list(const char *title, const json_t *texts)
     json_array_foreach(texts, i, text)
     {
         printf("  ");
-        print_text(json_string_value(text), json_string_length(text));
+        print_name(json_string_value(text));
         putchar('\n');
     }
 }

@@ -5,30 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "escape.h"
 #include "output.h"
 
 json_t *json_number(uint64_t number)
 {
     return must(json_integer(number > INT64_MAX ? INT64_MAX : (json_int_t)number));
-}
-
-/* How many bytes the UTF-8 character at @text takes; 0 where there is none. */
-static size_t character_size(const unsigned char *text, size_t available)
-{
-    unsigned char first = text[0];
-    size_t size = first < 0x80 ? 1 : first < 0xC2 ? 0 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
-    if (size == 0 || size > available || first > 0xF4) {
-        return 0;
-    }
-    for (size_t i = 1; i < size; i++) {
-        if ((text[i] & 0xC0) != 0x80) {
-            return 0;
-        }
-    }
-    bool overlong = (first == 0xE0 && text[1] < 0xA0) || (first == 0xF0 && text[1] < 0x90);
-    bool surrogate = first == 0xED && text[1] > 0x9F;
-    bool too_high = first == 0xF4 && text[1] > 0x8F;
-    return overlong || surrogate || too_high ? 0 : size;
 }
 
 json_t *json_text(const char *text, size_t size)
@@ -41,7 +23,8 @@ json_t *json_text(const char *text, size_t size)
     char *clean = must(malloc(size * replacement_size + 1));
     size_t length = 0;
     for (size_t i = 0; i < size;) {
-        size_t next = character_size((const unsigned char *)text + i, size - i);
+        uint32_t character;
+        size_t next = character_read(text + i, size - i, &character);
         memcpy(clean + length, next > 0 ? text + i : replacement,
                next > 0 ? next : replacement_size);
         length += next > 0 ? next : replacement_size;

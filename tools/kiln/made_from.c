@@ -104,7 +104,7 @@ void made_from_print_place(const struct made_from *made)
     char here[PATH_MAX];
     if (is_any && getcwd(here, sizeof here) != NULL) {
         char *line = text_of("relative paths were looked up from %s\n", here);
-        print_text(line, strlen(line));
+        print_lines(line);
         free(line);
     }
 }
@@ -171,7 +171,7 @@ static void print_result(const struct made_from *made, size_t index)
     char *title = text_of("\nresult %zu of %zu: %zu %s, %zu %s with nothing there; %s\n", index + 1,
                           made->count, files, noun_of(files, "file", "files"), absent,
                           noun_of(absent, "path", "paths"), state);
-    print_text(title, strlen(title));
+    print_lines(title);
     free(title);
     free(state);
     if (result->count > 0) {

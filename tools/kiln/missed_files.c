@@ -71,7 +71,7 @@ void missed_files_free(struct missed_files *files)
 
 static void print_line(char *line)
 {
-    print_text(line, strlen(line));
+    print_lines(line);
     free(line);
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "output.h"
 
-#include <ctype.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -9,19 +8,46 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "escape.h"
 #include "progress.h"
 #include "tool.h"
+
+/* Lines stay lines. */
+static void write_text(FILE *file, const char *text, size_t size)
+{
+    for (size_t i = 0; i < size;) {
+        size_t end = i;
+        while (end < size && text[end] != '\n' && text[end] != '\t') {
+            end++;
+        }
+        char *shown = escaped(text + i, end - i);
+        fputs(shown, file);
+        free(shown);
+        if (end < size) {
+            fputc(text[end], file);
+        }
+        i = end + (end < size);
+    }
+}
 
 void complain(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
+    char *text = NULL;
+    const int length = vasprintf(&text, format, arguments);
+    va_end(arguments);
     progress_hide();
     fflush(stdout);
+    if (length < 0) {
+        fputs("kiln: out of memory\n", stderr);
+        return;
+    }
+    /* What Kiln says itself may have several lines; what it quotes shows no escapes. */
     fputs("kiln: ", stderr);
-    vfprintf(stderr, format, arguments);
+    write_text(stderr, text, (size_t)length);
     fputc('\n', stderr);
-    va_end(arguments);
+    free(text);
 }
 
 int exit_code_of(kiln_status status)
@@ -80,15 +106,23 @@ bool colours_wanted(void)
 
 void print_text(const char *text, size_t size)
 {
-    if (size > 0 && !isatty(STDOUT_FILENO)) {
+    if (isatty(STDOUT_FILENO)) {
+        write_text(stdout, text, size);
+    } else if (size > 0) {
         fwrite(text, 1, size, stdout);
-        return;
     }
-    for (size_t i = 0; i < size; i++) {
-        unsigned char c = (unsigned char)text[i];
-        bool harmless = c == '\n' || c == '\t' || !iscntrl(c);
-        putchar(harmless ? c : '?');
-    }
+}
+
+void print_lines(const char *text)
+{
+    write_text(stdout, text, strlen(text));
+}
+
+void print_name(const char *text)
+{
+    char *shown = escaped(text, strlen(text));
+    fputs(shown, stdout);
+    free(shown);
 }
 
 const char *noun_of(uint64_t count, const char *one, const char *several)

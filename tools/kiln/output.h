@@ -29,9 +29,16 @@ char *text_of(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Whether stdout is a terminal that may be given colours. */
 bool colours_wanted(void);
 
-/* Writes text of unknown origin to stdout: to a terminal without control characters, else as it
- * is. */
+/* Writes what an entry holds, a source or a log, to stdout: as it is, but to a terminal with its
+ * control characters written out (escape.h). */
 void print_text(const char *text, size_t size);
+
+/* Writes lines that quote others to stdout, control characters but ends of lines and tabs written
+ * out. */
+void print_lines(const char *text);
+
+/* Writes a name, which is one line whatever is in it. */
+void print_name(const char *text);
 
 /* The one of two nouns that goes with a number: "entry" or "entries". */
 const char *noun_of(uint64_t count, const char *one, const char *several);

@@ -3,7 +3,9 @@
 
 #include <libsmartcols.h>
 #include <stddef.h>
+#include <string.h>
 
+#include "escape.h"
 #include "output.h"
 
 struct libscols_table *table_new(void)
@@ -38,7 +40,8 @@ struct libscols_line *table_add_row(struct libscols_table *table)
 
 void row_set(struct libscols_line *row, int column, const char *text)
 {
-    must_succeed(scols_line_set_data(row, (size_t)column, text));
+    char *shown = escaped(text, strlen(text));
+    must_succeed(scols_line_refer_data(row, (size_t)column, shown));
 }
 
 void row_set_colour(struct libscols_line *row, int column, enum colour colour)
