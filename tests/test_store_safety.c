@@ -520,6 +520,48 @@ static void test_an_entry_that_is_overwritten_later(void **state)
     kiln_key_release(&key);
 }
 
+static kiln_entry *entry_of_kind(const char *first_part, uint32_t kind)
+{
+    kiln_key_builder *builder = NULL;
+    kiln_key *key = NULL;
+    kiln_entry *entry = NULL;
+    assert_int_equal(kiln_key_builder_new(&builder), KILN_OK);
+    assert_int_equal(kiln_key_builder_add_text(builder, first_part, "x"), KILN_OK);
+    assert_int_equal(kiln_key_builder_finish(builder, &key), KILN_OK);
+    kiln_key_builder_free(&builder);
+    const kiln_entry_params params = {.struct_size = sizeof params, .key = key, .kind = kind};
+    assert_int_equal(kiln_entry_new(&params, &entry), KILN_OK);
+    kiln_key_release(&key);
+    return entry;
+}
+
+/* A kind that contradicts the key is not put; one that was put by other means is damaged. */
+static void test_kinds_fit_their_keys(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *first_part;
+        uint32_t right, wrong;
+    } cases[] = {{"device", KILN_ENTRY_PROGRAM, KILN_ENTRY_REQUEST},
+                 {KILN_REQUEST_PART, KILN_ENTRY_REQUEST, KILN_ENTRY_PROGRAM}};
+    for (size_t i = 0; i < 2; i++) {
+        kiln_entry *right = entry_of_kind(cases[i].first_part, cases[i].right);
+        kiln_entry *wrong = entry_of_kind(cases[i].first_part, cases[i].wrong);
+        kiln_entry *got = NULL;
+        assert_int_equal(kiln_store_put(store, wrong), KILN_E_INVALID);
+        assert_int_equal(kiln_store_put(store, right), KILN_OK);
+        assert_int_equal(kiln_store_get(store, kiln_entry_key(right), &got), KILN_OK);
+        kiln_entry_release(&got);
+        assert_int_equal(store->ops->put(store, wrong), KILN_OK);
+        assert_int_equal(kiln_store_get(store, kiln_entry_key(right), &got), KILN_E_CORRUPT);
+        assert_int_equal(kiln_store_put(store, right), KILN_OK);
+        assert_int_equal(kiln_store_get(store, kiln_entry_key(right), &got), KILN_OK);
+        kiln_entry_release(&got);
+        kiln_entry_release(&right);
+        kiln_entry_release(&wrong);
+    }
+}
+
 /* ---- beside the entries ---- */
 
 /* The files of our own are not followed to where a link leads, and none of them holds us up. */
@@ -604,6 +646,7 @@ int main(void)
         TEST(test_a_huge_file),
         TEST(test_a_long_file_that_holds_nothing),
         TEST(test_entries_have_a_largest_size),
+        TEST(test_kinds_fit_their_keys),
         TEST(test_a_size_that_changes),
         TEST(test_an_entry_that_is_overwritten_later),
         TEST(test_links_in_the_place_of_our_files),

@@ -56,7 +56,7 @@ typedef struct kiln_store_params {
     uint32_t policy;           /* KILN_STORE_POLICY_… */
     uint64_t max_age_s;        /* what was not used for longer is removed; 0: age doesn't count */
     const char *key_file;      /* an absolute path; NULL: entries are not authenticated */
-    uint64_t max_entry_bytes;  /* a larger entry is neither put nor read; 0: 1 GiB; KILN_UNLIMITED */
+    uint64_t max_entry_bytes; /* a larger entry is neither put nor read; 0: 1 GiB; KILN_UNLIMITED */
 } kiln_store_params;
 
 /* Opens a store. Where a key file is given (32 bytes, this user's, which nobody else may read or
@@ -68,8 +68,8 @@ typedef struct kiln_store_params {
  * @location   a directory (an absolute path, or one that begins with '.'), taken literally, or a
  *             URL: file:///path?max-size=2G&readonly=1&sync=1&lease=off&stamp=3600&layout=sycl,
  *             further policy=cost|lru|fifo|no_evict, max-age=DAYS, max-entry=1G and key-file=/path.
- *             What the URL says goes before @params. Or a pack, pack:FILE (pack.h), which is read only; or
- *             several of these, "a|b|c": a chain, which docs/stores.md describes.
+ *             What the URL says goes before @params. Or a pack, pack:FILE (pack.h), which is read
+ * only; or several of these, "a|b|c": a chain, which docs/stores.md describes.
  * @params     lives for the call; NULL: all defaults
  * @ret_store  [out] to be given back with kiln_store_close
  * @error      may be NULL; says what was wrong with which directory
@@ -100,9 +100,10 @@ KILN_API kiln_status kiln_store_get(kiln_store *store, const kiln_key *key, kiln
 /* Publishes an entry under its own key, whole or not at all. One that is there is replaced, but one
  * of a newer format stays (KILN_EXISTS; in layouts "sycl" and "onednn" the new one goes beside it).
  *
- * Returns KILN_OK; KILN_EXISTS; KILN_E_TOO_LARGE: the entry is larger than an entry or the whole
- * store may be; KILN_E_FULL: the disk is full, the store has size zero or is full and evicts nothing,
- * or the file would exceed RLIMIT_FSIZE, in which case no SIGXFSZ reaches the caller;
+ * Returns KILN_OK; KILN_EXISTS; KILN_E_INVALID: an entry of kind KILN_ENTRY_REQUEST whose key is
+ * not a request's, or the reverse; KILN_E_TOO_LARGE: the entry is larger than an entry or the whole
+ * store may be; KILN_E_FULL: the disk is full, the store has size zero or is full and evicts
+ * nothing, or the file would exceed RLIMIT_FSIZE, in which case no SIGXFSZ reaches the caller;
  * KILN_E_UNSUPPORTED: a stripped key in layout "sycl"; KILN_E_READONLY; KILN_E_IO; KILN_E_DENIED;
  * KILN_E_NO_MEMORY. Threads: any. Blocks: on writing, and where the store is full, on trimming,
  * which it does in slices of 5 ms: as a rule one. */

@@ -126,6 +126,34 @@ static void count_if_damaged(kiln_store *store, kiln_status status)
     }
 }
 
+/* A request has a request's key, and no other entry has. Requests are listed by their keys and
+ * shown by their kinds: one that contradicts itself would be counted and not listed. */
+static bool has_kind_of_key(const kiln_entry *entry)
+{
+    return (kiln_entry_kind_of(entry) == KILN_ENTRY_REQUEST) ==
+           kilni_store_is_request(kiln_entry_key(entry));
+}
+
+/* What an engine answered, with @found; what may be handed out goes to @ret_entry. */
+static kiln_status hand_out(kiln_status status, kiln_entry *found, kiln_entry **ret_entry)
+{
+    if (status == KILN_OK && !has_kind_of_key(found)) {
+        kiln_entry_release(&found);
+        return KILN_E_CORRUPT;
+    }
+    if (status == KILN_OK) {
+        *ret_entry = found;
+    }
+    return status;
+}
+
+static kiln_status get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry)
+{
+    kiln_entry *found = NULL;
+    const kiln_status status = store->ops->get(store, key, &found);
+    return hand_out(status, found, ret_entry);
+}
+
 kiln_status kiln_store_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry)
 {
     if (!key || !ret_entry) {
@@ -134,7 +162,7 @@ kiln_status kiln_store_get(kiln_store *store, const kiln_key *key, kiln_entry **
     if (!store) {
         return KILN_MISS;
     }
-    const kiln_status status = store->ops->get(store, key, ret_entry);
+    const kiln_status status = get(store, key, ret_entry);
     count_if_damaged(store, status);
     return status;
 }
@@ -142,12 +170,18 @@ kiln_status kiln_store_get(kiln_store *store, const kiln_key *key, kiln_entry **
 kiln_status kilni_store_find(kiln_store *store, const kiln_key *key, bool is_again,
                              kiln_entry **ret_entry, size_t *ret_fill)
 {
+    size_t fill = 0;
     *ret_fill = 0;
     if (!store) {
         return KILN_MISS;
     }
-    const kiln_status status = store->ops->find ? store->ops->find(store, key, ret_entry, ret_fill)
-                                                : store->ops->get(store, key, ret_entry);
+    kiln_entry *found = NULL;
+    kiln_status status = store->ops->find ? store->ops->find(store, key, &found, &fill)
+                                          : store->ops->get(store, key, &found);
+    status = hand_out(status, found, ret_entry);
+    if (status == KILN_OK) {
+        *ret_fill = fill;
+    }
     if (!is_again) {
         count_if_damaged(store, status);
     }
@@ -189,7 +223,7 @@ static void leave_file_limit(void *unused)
 
 kiln_status kiln_store_put(kiln_store *store, const kiln_entry *entry)
 {
-    if (!entry) {
+    if (!entry || !has_kind_of_key(entry)) {
         return KILN_E_INVALID;
     }
     if (!store) {
@@ -522,7 +556,7 @@ kiln_status kilni_store_remove_judged(kiln_store *store, const kiln_key *key,
 
 kiln_status kilni_store_get_again(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry)
 {
-    return store ? store->ops->get(store, key, ret_entry) : KILN_MISS;
+    return store ? get(store, key, ret_entry) : KILN_MISS;
 }
 
 uint32_t kilni_store_capabilities(const kiln_store *store)
