@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/floating_point.h"
 #include "device/nvrtc/folds.h"
 #include "support/failing_malloc.h"
 
@@ -130,7 +131,7 @@ static void test_each_part_of_an_answer_counts(void **state)
     wrong.error = ERANGE;
     assert_int_equal(hold_one(wrong), KILN_MISS);
     wrong = right;
-    wrong.raised = KILNI_NVRTC_RAISED_UNDERFLOW;
+    wrong.raised = KILNI_RAISED_UNDERFLOW;
     assert_int_equal(hold_one(wrong), KILN_MISS);
 }
 
@@ -141,10 +142,10 @@ static void test_what_calls_raise(void **state)
         kilni_nvrtc_fold fold;
         uint32_t error, raised;
     } calls[] = {
-        {fold_of(KILNI_NVRTC_MATH_log, 0, 0), ERANGE, KILNI_NVRTC_RAISED_DIVISION},
-        {fold_of(KILNI_NVRTC_MATH_log, -1, 0), EDOM, KILNI_NVRTC_RAISED_INVALID},
-        {fold_of(KILNI_NVRTC_MATH_exp, 1000, 0), ERANGE, KILNI_NVRTC_RAISED_OVERFLOW},
-        {fold_of(KILNI_NVRTC_MATH_exp, -1000, 0), ERANGE, KILNI_NVRTC_RAISED_UNDERFLOW},
+        {fold_of(KILNI_NVRTC_MATH_log, 0, 0), ERANGE, KILNI_RAISED_DIVISION},
+        {fold_of(KILNI_NVRTC_MATH_log, -1, 0), EDOM, KILNI_RAISED_INVALID},
+        {fold_of(KILNI_NVRTC_MATH_exp, 1000, 0), ERANGE, KILNI_RAISED_OVERFLOW},
+        {fold_of(KILNI_NVRTC_MATH_exp, -1000, 0), ERANGE, KILNI_RAISED_UNDERFLOW},
     };
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         assert_int_equal(calls[i].fold.error, calls[i].error);

@@ -8,7 +8,9 @@
 enum { TEXT_SIZE = 64 };
 
 /* Of each processor: its words, the bits of them that are the mode, their values in a new process,
- * and how a mode is written. */
+ * and how a mode is written; the masks by which exceptions don't trap; the flags of exceptions, and
+ * which is which. The C library has functions for all this in libm, which Kiln does without: see
+ * tests/check-exports. */
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 
@@ -17,6 +19,13 @@ enum { TEXT_SIZE = 64 };
 #define VECTOR_DEFAULT 0x1f80u
 #define X87_BITS 0x0f3fu
 #define X87_DEFAULT 0x033fu
+#define VECTOR_WITHOUT_TRAPS(word) ((word) | 0x1f80u)
+#define X87_WITHOUT_TRAPS(word) ((word) | 0x003fu)
+#define FLAGS 0x3fu
+#define FLAG_INVALID 0x01u
+#define FLAG_DIVISION 0x04u
+#define FLAG_OVERFLOW 0x08u
+#define FLAG_UNDERFLOW 0x10u
 #define FORMAT "MXCSR %04" PRIx32 ", x87 %04" PRIx32
 #define SCAN_FORMAT "MXCSR %" SCNx32 ", x87 %" SCNx32
 
@@ -43,10 +52,32 @@ static void write_x87(uint32_t word)
     __asm__ volatile("fldcw %0" : : "m"(low));
 }
 
+uint32_t kilni_floating_point_take_flags(void)
+{
+    const uint32_t vector = _mm_getcsr() & FLAGS;
+    uint16_t x87;
+    __asm__ volatile("fnstsw %0" : "=m"(x87));
+    if (vector) {
+        _mm_setcsr(_mm_getcsr() & ~FLAGS);
+    }
+    if (x87 & FLAGS) {
+        __asm__ volatile("fnclex");
+    }
+    return vector | (x87 & FLAGS);
+}
+
+void kilni_floating_point_add_flags(uint32_t flags)
+{
+    if (flags) {
+        _mm_setcsr(_mm_getcsr() | flags);
+    }
+}
+
 #else
 
 #define X87_BITS 0u
 #define X87_DEFAULT 0u
+#define X87_WITHOUT_TRAPS(word) (word)
 
 static uint32_t read_x87(void)
 {
@@ -62,6 +93,12 @@ static void write_x87(uint32_t word)
 
 #define VECTOR_BITS UINT32_MAX
 #define VECTOR_DEFAULT 0u
+#define VECTOR_WITHOUT_TRAPS(word) ((word) & ~0x9f00u)
+#define FLAGS 0x9fu
+#define FLAG_INVALID 0x01u
+#define FLAG_DIVISION 0x02u
+#define FLAG_OVERFLOW 0x04u
+#define FLAG_UNDERFLOW 0x08u
 #define FORMAT "FPCR %08" PRIx32 " %" PRIx32
 #define SCAN_FORMAT "FPCR %" SCNx32 " %" SCNx32
 
@@ -77,12 +114,34 @@ static void write_vector(uint32_t word)
     __asm__ volatile("msr fpcr, %0" : : "r"((uint64_t)word));
 }
 
+uint32_t kilni_floating_point_take_flags(void)
+{
+    uint64_t word;
+    __asm__ volatile("mrs %0, fpsr" : "=r"(word));
+    if (word & FLAGS) {
+        __asm__ volatile("msr fpsr, %0" : : "r"(word & ~(uint64_t)FLAGS));
+    }
+    return (uint32_t)word & FLAGS;
+}
+
+void kilni_floating_point_add_flags(uint32_t flags)
+{
+    uint64_t word;
+    __asm__ volatile("mrs %0, fpsr" : "=r"(word));
+    __asm__ volatile("msr fpsr, %0" : : "r"(word | flags));
+}
+
 #else
 #include <fenv.h>
 
 /* What C alone can tell. */
 #define VECTOR_BITS UINT32_MAX
 #define VECTOR_DEFAULT ((uint32_t)FE_TONEAREST)
+#define VECTOR_WITHOUT_TRAPS(word) (word)
+#define FLAG_INVALID (uint32_t) FE_INVALID
+#define FLAG_DIVISION (uint32_t) FE_DIVBYZERO
+#define FLAG_OVERFLOW (uint32_t) FE_OVERFLOW
+#define FLAG_UNDERFLOW (uint32_t) FE_UNDERFLOW
 #define FORMAT "rounding %" PRIx32 " %" PRIx32
 #define SCAN_FORMAT "rounding %" SCNx32 " %" SCNx32
 
@@ -94,6 +153,18 @@ static uint32_t read_vector(void)
 static void write_vector(uint32_t word)
 {
     fesetround((int)word);
+}
+
+uint32_t kilni_floating_point_take_flags(void)
+{
+    const int flags = fetestexcept(FE_ALL_EXCEPT);
+    feclearexcept(flags);
+    return (uint32_t)flags;
+}
+
+void kilni_floating_point_add_flags(uint32_t flags)
+{
+    feraiseexcept((int)flags);
 }
 
 #endif
@@ -119,6 +190,20 @@ void kilni_floating_point_set(kilni_floating_point mode)
 {
     write_vector((read_vector() & ~VECTOR_BITS) | mode.vector);
     write_x87((read_x87() & ~X87_BITS) | mode.x87);
+}
+
+kilni_floating_point kilni_floating_point_without_traps(kilni_floating_point mode)
+{
+    return (kilni_floating_point){.vector = VECTOR_WITHOUT_TRAPS(mode.vector),
+                                  .x87 = X87_WITHOUT_TRAPS(mode.x87)};
+}
+
+uint32_t kilni_floating_point_raised(uint32_t flags)
+{
+    return (flags & FLAG_INVALID ? KILNI_RAISED_INVALID : 0u) |
+           (flags & FLAG_DIVISION ? KILNI_RAISED_DIVISION : 0u) |
+           (flags & FLAG_OVERFLOW ? KILNI_RAISED_OVERFLOW : 0u) |
+           (flags & FLAG_UNDERFLOW ? KILNI_RAISED_UNDERFLOW : 0u);
 }
 
 static void write_text(kilni_floating_point mode, char text[TEXT_SIZE])

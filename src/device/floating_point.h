@@ -30,6 +30,25 @@ bool kilni_floating_point_equals(kilni_floating_point a, kilni_floating_point b)
 kilni_floating_point kilni_floating_point_get(void);
 void kilni_floating_point_set(kilni_floating_point mode);
 
+/* The same mode, in which no exception traps. */
+kilni_floating_point kilni_floating_point_without_traps(kilni_floating_point mode);
+
+/* Flags of exceptions that the calling thread has raised, as the processor has them: lowers all of
+ * them and tells which there were; raises some, which traps nothing. */
+uint32_t kilni_floating_point_take_flags(void);
+void kilni_floating_point_add_flags(uint32_t flags);
+
+/* Stored values. That a result is inexact, or an operand subnormal, is not among them. */
+enum {
+    KILNI_RAISED_INVALID = 1,
+    KILNI_RAISED_DIVISION = 2,
+    KILNI_RAISED_OVERFLOW = 4,
+    KILNI_RAISED_UNDERFLOW = 8
+};
+
+/* Flags as a set of these. */
+uint32_t kilni_floating_point_raised(uint32_t flags);
+
 /* Appends the calling thread's mode; nothing if it is the default, as it nearly always is. KILN_OK;
  * KILN_E_NO_MEMORY; KILN_E_TOO_LARGE. */
 kiln_status kilni_floating_point_add_to_key(kiln_key_builder *key);

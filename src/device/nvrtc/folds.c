@@ -7,7 +7,6 @@
 #include "device/nvrtc/folds.h"
 
 #include <errno.h>
-#include <fenv.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -272,10 +271,13 @@ kiln_status kilni_nvrtc_folds_hold(kiln_bytes encoded, const char **ret_changed)
         return reader.failed || reader.left != 0 ? KILN_E_CORRUPT : KILN_OK;
     }
     const int number = errno;
-    fenv_t own;
-    feholdexcept(&own);
+    const uint32_t flags = kilni_floating_point_take_flags();
+    const kilni_floating_point mode = kilni_floating_point_get();
+    kilni_floating_point_set(kilni_floating_point_without_traps(mode));
     const kiln_status status = compare_functions(&reader, functions, ret_changed);
-    fesetenv(&own);
+    kilni_floating_point_take_flags();
+    kilni_floating_point_set(mode);
+    kilni_floating_point_add_flags(flags);
     errno = number;
     return status;
 }

@@ -2,10 +2,11 @@
 #include "device/nvrtc/math.h"
 
 #include <errno.h>
-#include <fenv.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
+
+#include "device/floating_point.h"
 
 #define NAME(name, type, count) #name,
 static const char *const names[] = {KILNI_NVRTC_MATH(NAME)};
@@ -129,14 +130,6 @@ void kilni_nvrtc_math_try(int function, void *address)
     errno = number;
 }
 
-static uint32_t to_stored(int raised)
-{
-    return (raised & FE_INVALID ? KILNI_NVRTC_RAISED_INVALID : 0u) |
-           (raised & FE_DIVBYZERO ? KILNI_NVRTC_RAISED_DIVISION : 0u) |
-           (raised & FE_OVERFLOW ? KILNI_NVRTC_RAISED_OVERFLOW : 0u) |
-           (raised & FE_UNDERFLOW ? KILNI_NVRTC_RAISED_UNDERFLOW : 0u);
-}
-
 /* Flags that were raised before stay so, and are lowered meanwhile to see which the call raises.
  * The same with errno. */
 bool kilni_nvrtc_math_call(kilni_nvrtc_fold *fold)
@@ -145,19 +138,14 @@ bool kilni_nvrtc_math_call(kilni_nvrtc_fold *fold)
     if (!address) {
         return false;
     }
-    const int number = errno, before = fetestexcept(FE_ALL_EXCEPT);
-    fexcept_t flags;
-    if (before) {
-        fegetexceptflag(&flags, before);
-        feclearexcept(before);
-    }
+    const int number = errno;
+    const uint32_t before = kilni_floating_point_take_flags();
     errno = 0;
     fold->result = call_at(address, fold);
     fold->error = (uint32_t)errno;
-    fold->raised = to_stored(fetestexcept(FE_ALL_EXCEPT));
-    if (before) {
-        fesetexceptflag(&flags, before);
-    }
+    const uint32_t flags = kilni_floating_point_take_flags();
+    fold->raised = kilni_floating_point_raised(flags);
+    kilni_floating_point_add_flags(before | flags);
     if (fold->error == 0) {
         errno = number;
     }

@@ -56,17 +56,9 @@ typedef struct kilni_nvrtc_fold {
     uint64_t arguments[2]; /* the second is 0 where there is one */
     uint64_t result;
     uint32_t error;  /* what errno was set to; 0: it wasn't */
-    uint32_t raised; /* exceptions, by which a compiler sees that a call failed: a set of the bits
-                        below. That a result is inexact tells nobody anything */
+    uint32_t raised; /* exceptions, by which a compiler sees that a call failed: a set of
+                        KILNI_RAISED_… of device/floating_point.h */
 } kilni_nvrtc_fold;
-
-/* Stored values. */
-enum {
-    KILNI_NVRTC_RAISED_INVALID = 1,
-    KILNI_NVRTC_RAISED_DIVISION = 2,
-    KILNI_NVRTC_RAISED_OVERFLOW = 4,
-    KILNI_NVRTC_RAISED_UNDERFLOW = 8
-};
 
 /* The number of a function; -1: it is none of these. */
 int kilni_nvrtc_math_find(const char *name);
