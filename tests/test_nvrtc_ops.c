@@ -192,6 +192,43 @@ static void test_keys(void **state)
     assert_null(device);
 }
 
+static int count_parts(const kiln_key *key, const char *name)
+{
+    kiln_key_part part;
+    int count = 0;
+    for (size_t i = 0; kiln_key_part_at(key, i, &part) == KILN_OK; i++) {
+        count += strcmp(part.name, name) == 0;
+    }
+    return count;
+}
+
+/* Where NVRTC can't be watched, what it folds with is in the key. */
+static void test_keys_of_what_folds(void **state)
+{
+    (void)state;
+    if (!unwatched_library) {
+        skip();
+    }
+    static const char *const names[] = {"nvrtc.libm", "cpu"};
+    kiln_nvrtc_device *watched = new_device(), *unwatched = new_device_of(unwatched_library);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        kiln_key *key = NULL;
+        assert_int_equal(describe(unwatched, "x", NULL, &key), KILN_OK);
+        assert_int_equal(count_parts(key, names[i]), 1);
+        kiln_key_release(&key);
+        assert_int_equal(describe(watched, "x", NULL, &key), KILN_OK);
+        assert_int_equal(count_parts(key, names[i]), 0);
+        kiln_key_release(&key);
+    }
+    const kiln_digest first = digest_of(unwatched, "x", NULL);
+    setenv("GLIBC_TUNABLES", "glibc.cpu.hwcaps=-FMA", 1);
+    const kiln_digest other = digest_of(unwatched, "x", NULL);
+    unsetenv("GLIBC_TUNABLES");
+    assert_memory_not_equal(&first, &other, sizeof first);
+    kiln_nvrtc_device_free(&watched);
+    kiln_nvrtc_device_free(&unwatched);
+}
+
 /* Where NVRTC can't be watched, the key has what is included, as far as that can be told. */
 static void test_keys_where_nvrtc_is_not_watched(void **state)
 {
@@ -742,6 +779,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         IN_SCRATCH(test_keys),
+        IN_SCRATCH(test_keys_of_what_folds),
         IN_SCRATCH(test_keys_where_nvrtc_is_not_watched),
         IN_SCRATCH(test_revisions),
         IN_SCRATCH(test_builds_behind_a_revision),

@@ -241,10 +241,23 @@ static kiln_status add_library_of(const void *function, const void **ret_last,
     return status;
 }
 
+/* That which NVRTC is linked to. */
+static kiln_status add_libm(kiln_key_builder *key)
+{
+    wanted libm = {.name = "libm.so.6", .status = KILN_E_UNSUPPORTED};
+    dl_iterate_phdr(identify_if_wanted, &libm);
+    const kiln_status status =
+        libm.status == KILN_OK ? kiln_key_builder_add_text(key, "nvrtc.libm", libm.identity.bytes)
+                               : libm.status;
+    wanted_done(&libm);
+    return status;
+}
+
+/* It calls functions of the program's instead, where that has some. */
 static kiln_status add_math_libraries(kiln_key_builder *key)
 {
     const void *last = NULL;
-    kiln_status status = KILN_OK;
+    kiln_status status = add_libm(key);
     for (int i = 0; i < KILNI_NVRTC_MATH_COUNT && status == KILN_OK; i++) {
         const void *function = dlsym(RTLD_DEFAULT, kilni_nvrtc_math_name(i));
         dlerror(); /* no other reader's affair */
