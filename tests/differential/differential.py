@@ -68,11 +68,14 @@ def make_worlds(draw, device, count, focus):
 
 
 def make_programs(draw, device, count):
-    """Some are like one before them but for one thing."""
+    """Some are like one before them but for one thing, and none is there twice: it would build nothing
+    the second time."""
     made = []
     while len(made) < count:
-        made.append(programs_module.vary(draw, device, draw.choice(made))
-                    if made and draw.random() < 0.3 else programs_module.make(draw, device))
+        program = programs_module.vary(draw, device, draw.choice(made)) \
+            if made and draw.random() < 0.3 else programs_module.make(draw, device)
+        if program not in made:
+            made.append(program)
     # See reduction.are_binaries_numbered.
     return sorted(made, key=lambda program: program["link"])
 
