@@ -29,7 +29,7 @@ HINTS = {
         "header": (None, "headers", "header name"), "header.content": (None, "headers", "header"),
         "name expression": (None, "expressions", "expression"),
         "working directory": (["folder"], "placed", None), "env.*": (["environment"], "optix", None),
-        "reads": (["files", "edit"], "includes", None), "folds": (["tunables"], "mathematics", None),
+        "reads": (["files", "edit"], "includes", None), "folds": (["tunables"], "dense", None),
         "cpu.floating_point": (["mxcsr", "x87"], None, None),
     },
     "intel": {
@@ -70,15 +70,14 @@ REDUNDANT = {
 def has(program, what):
     if what is None:
         return True
+    if what == "dense":
+        return any(body.count("(double *)") > 100 for _, body in program["atoms"])
+    if what == "optix":
+        return "--optix-ir" in program["options"]
     if what == "includes":
         return "@includes@" in program["options"]
     if what == "placed":
         return bool({"-G", "-lineinfo", "-dlto", "--optix-ir", "--gen-opt-lto"} & set(program["options"]))
-    if what == "mathematics":
-        return any(name + "(" in body for name in programs_module.FUNCTIONS
-                   for _, body in program["atoms"])
-    if what == "optix":
-        return "--optix-ir" in program["options"]
     if what == "values":
         return bool(program["constants"])
     if what == "place":
@@ -113,10 +112,7 @@ def make_programs(draw, device, what, kind):
     made = []
     while len(made) < differential.SIZES[device][0]:
         program = programs_module.make(draw, device)
-        if what == "mathematics":
-        return any(name + "(" in body for name in programs_module.FUNCTIONS
-                   for _, body in program["atoms"])
-    if what == "optix":
+        if what == "optix":
             program["options"].append("--optix-ir")
         if has(program, what):
             made.append(program)

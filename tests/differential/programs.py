@@ -88,7 +88,22 @@ class Maker:
         argument = self.number() if self.cuda else self.number("f")
         if not self.cuda and name in ("exp10", "ilogb"):
             name = "exp"
-        self.add("", self.store("%s(%s)" % (name, argument)))
+        value = "%s(%s)" % (name, argument)
+        self.add("", "((double *)o)[%d] = %s;" % (self.unique() % 60, value)
+                 if self.cuda and self.random.random() < 0.5 else self.store(value))
+
+    def dense(self):
+        """Many constants that NVRTC folds with functions of the C library, which differ in the last bit
+        of a few if the processor's instructions differ."""
+        if not self.cuda:
+            return self.mathematics()
+        r = self.random
+        calls = ["%s(%r)" % (r.choice("exp log sin cos tan asin atan exp2".split()), r.uniform(0, 1))
+                 for _ in range(120)] + ["pow(%r, %r)" % (r.uniform(0, 9), r.uniform(0, 9))
+                                         for _ in range(30)]
+        self.add("", "\n".join("((double *)o)[%d] = %s;" % (32 + n, call)
+                               for n, call in enumerate(calls)))
+        return None
 
     def builtin(self):
         if self.cuda:
@@ -236,6 +251,7 @@ class Maker:
             self.program["constants"] = [] if r.random() < 0.3 else [[7, r.randrange(1000)]]
             return self.program
         kinds = [(self.arithmetic, 6), (self.tiny, 3), (self.table, 3), (self.mathematics, 10),
+                 (self.dense, 0.7),
                  (self.builtin, 3), (self.intrinsic, 2), (self.include, 9), (self.given_header, 1),
                  (self.macros, 2), (self.pasted, 2), (self.place, 1), (self.conditional, 2),
                  (self.template, 2), (self.warning, 1), (self.extension, 2), (self.failure, 0.3)]

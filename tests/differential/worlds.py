@@ -179,17 +179,17 @@ def difference(a, b):
     return [d for d in DIMENSIONS if a[d] != b[d]]
 
 
-def keeps_nothing(world):
+def keeps_nothing(world, device):
     """Whether Kiln makes no entries there: a libnvrtc in another namespace, a child that was forked after
-    the first call, variables that add options, no room in files."""
-    return world["library"] == "again" or world["fork"] == "after" or \
+    the first call, variables that add options, no room in files, PoCL's sub-devices."""
+    return (world["part"] and device == "pocl") or world["library"] == "again" or world["fork"] == "after" or \
         (world["limits"] or "").startswith("fsize") or \
         any(name.endswith("_FLAGS") for name in world["environment"] or {})
 
 
-def are_equal_in_what_counts(a, b):
+def are_equal_in_what_counts(a, b, device):
     return all(d in WITHOUT_EFFECT for d in difference(a, b)) and \
-        not keeps_nothing(a) and not keeps_nothing(b)
+        not keeps_nothing(a, device) and not keeps_nothing(b, device)
 
 
 def tree(world):
