@@ -94,20 +94,26 @@ class Round:
         self.plain = []
 
     def compile_plainly(self):
-        """What each world yields without Kiln. A program that ends its process is taken out."""
+        """What each world yields without Kiln. A program that ends its process is taken out; a world in
+        which several do becomes the ordinary one."""
         self.plain = []
-        place = 0
-        while place < len(self.worlds):
+        endings = collections.Counter()
+        while len(self.plain) < len(self.worlds):
+            place = len(self.plain)
             result = self.site.run(self.worlds[place], self.programs)
             if result.ending == 0:
                 self.plain.append(result)
-                place += 1
+                continue
+            endings[place] += 1
+            if endings[place] > 2 or len(self.programs) < 2:
+                self.tally["worlds that end the process without Kiln"] += 1
+                if not any(self.worlds[place].values()):
+                    raise runner.Failure("the ordinary world ends: " + result.complaint)
+                self.worlds[place] = worlds_module.ordinary()
                 continue
             self.tally["programs that end their process without Kiln"] += 1
             del self.programs[len(result.lines) % len(self.programs)]
-            if not self.programs:
-                return
-            self.plain, place = [], 0
+            self.plain = []
 
     def compare(self, histories, place, result, counts=True):
         """Compares a result with the plain one of the same world. @histories: the worlds that filled
@@ -157,8 +163,6 @@ class Round:
 
     def run(self):
         self.compile_plainly()
-        if not self.programs:
-            return self.tally
         stores = []
         for place in range(len(self.worlds)):
             store = self.site.new_store()
