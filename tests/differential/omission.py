@@ -63,6 +63,7 @@ REDUNDANT = {
     "include": "the contents tell the names that lead to them in nearly all cases; the name decides "
                "where two are swapped",
     "include.same": "the number of an include that is there already follows from the texts before it",
+    "constant": "the harness's module has one constant; tests of keys have more",
     "il": "a text and a module are told apart by their bytes",
 }
 
