@@ -28,7 +28,7 @@ HINTS = {
         "name": (None, "place", "name"), "name.folder": (None, "place", "name"),
         "header": (None, "headers", "header name"), "header.content": (None, "headers", "header"),
         "name expression": (None, "expressions", "expression"),
-        "working directory": (["folder"], "placed", None), "env.*": (["environment"], "optix", None),
+        "working directory": (["folder", "unset"], "placed", None), "env.*": (["environment"], "optix", None),
         "reads": (["files", "edit"], "includes", None), "folds": (["tunables"], "dense", None),
         "cpu.floating_point": (["mxcsr", "x87"], None, None),
     },
@@ -56,6 +56,8 @@ REDUNDANT = {
     "name.folder": "a name with a folder and one without have results of their own: reads are tied to the folder",
     "platform.name": "the build-ids in driver.file tell platforms apart too",
     "platform.version": "the build-ids in driver.file tell versions apart too",
+    "intel cpu.floating_point": "Intel's runtime folds alike in every mode; the part is there for all drivers",
+    "device.partition": "Intel's runtime makes the same code for a part of a device; others may not",
     "device.": ONE_MACHINE,
     "cpu": ONE_MACHINE,
     "platform.": "the build-ids in driver.file tell platforms apart too",
@@ -156,7 +158,7 @@ def search(task):
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     for name, why in REDUNDANT.items():
-        if part == name or (name.endswith(".") and part.startswith(name)):
+        if name in (part, setting.device + " " + part) or (name.endswith(".") and part.startswith(name)):
             return part, "redundant", why
     return part, "NOT FOUND", "%d pairs" % pairs
 

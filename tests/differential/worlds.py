@@ -128,7 +128,7 @@ def change(world, dimension, random, device):
         "environment": lambda: _environment(random, device),
         "others": lambda: _others(random, device),
         # PoCL ends the process if it does not find the linker.
-        "unset": lambda: [random.choice(["HOME", "TMPDIR", "LANG"] + ["PATH"] * (device != "pocl"))],
+        "unset": lambda: [random.choice(["HOME", "TMPDIR", "PWD", "PWD"] + ["PATH"] * (device != "pocl"))],
         "mxcsr": lambda: random.choice(list(MXCSR.values())),
         "x87": lambda: random.choice(list(X87.values())),
         "locale": lambda: random.choice(LOCALES),
