@@ -21,7 +21,7 @@ fetch_pinned() {
             --retries 2 --timeout 15 --no-deps --only-binary :all: --require-hashes \
             -r "$requirements" &&
         if [ "$1" = nvrtc ]; then
-            ln -s lib/python3.*/site-packages/nvidia/cuda_nvrtc "$folder/cuda"
+            (cd "$folder" && ln -sfn lib/python3.*/site-packages/nvidia/cuda_nvrtc cuda)
         fi &&
         cp "$requirements" "$folder/installed.txt"
 }
