@@ -66,7 +66,6 @@ REDUNDANT = {
                "where two are swapped",
     "include.place": "the contents are in the key in the order of their places; a place shows only in "
                      "__FILE__ and in warnings of a header, which no header of the harness has",
-    "include.same": "the number of an include that is there already follows from the texts before it",
     "constant": "the harness's module has one constant; tests of keys have more",
     "il": "a text and a module are told apart by their bytes",
 }
