@@ -280,8 +280,10 @@ class Site:
         return steps
 
     def environment(self, world):
+        # NVIDIA's driver has a cache of its own, which ignores the floating-point mode: without
+        # Kiln, too, a program gets what another one compiled in another mode.
         set_here = {"PATH": "/usr/bin:/bin", "HOME": "@root@/home", "TMPDIR": "@root@/tmp",
-                    "PWD": "@root@/" + (world["folder"] or "w")}
+                    "CUDA_CACHE_DISABLE": "1", "PWD": "@root@/" + (world["folder"] or "w")}
         if "LD_LIBRARY_PATH" in os.environ:
             set_here["LD_LIBRARY_PATH"] = os.environ["LD_LIBRARY_PATH"]
         set_here.update(world["others"] or {})
