@@ -8,6 +8,7 @@
 #include "../shared/session.h"
 #include "../shared/trace.h"
 #include "base/error.h"
+#include "device/nvrtc/compile.h"
 #include "device/nvrtc/description.h"
 #include "device/nvrtc/reads.h"
 #include "device/nvrtc/results.h"
@@ -78,6 +79,16 @@ static void compile_at_nvrtc(compile_call *call)
     call->result = call->real->compile(call->record->handle, call->option_count, call->options);
 }
 
+/* KILN_E_NO_MEMORY: NVRTC was not asked. */
+static kiln_status compile_to_keep(compile_call *call)
+{
+    call->record->state = PROGRAM_NATIVE;
+    const kiln_status status = kilni_nvrtc_compile(
+        call->real, call->record->handle, call->option_count, call->options, &call->result);
+    call->is_compiled = status == KILN_OK;
+    return status;
+}
+
 static bool begin_watch(compile_call *call, kilni_nvrtc_watch *watch)
 {
     kilni_nvrtc_watched *library = library_watched(call->record->library);
@@ -99,11 +110,15 @@ static kiln_status build(void *user, kiln_error *error)
 {
     compile_call *call = user;
     kilni_nvrtc_watch watch;
+    kiln_status status;
     if (begin_watch(call, &watch)) {
-        compile_at_nvrtc(call);
+        status = compile_to_keep(call);
         kilni_nvrtc_watch_end(&watch);
     } else {
-        compile_at_nvrtc(call);
+        status = compile_to_keep(call);
+    }
+    if (status != KILN_OK) {
+        return status;
     }
     return call->result == KILNI_NVRTC_SUCCESS
                ? KILN_OK

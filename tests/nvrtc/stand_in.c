@@ -5,6 +5,7 @@
  * 3"), and the options. It can do something that no layer knows
  * (nvrtcGetNovelty), sleeps and complains when the source says so, counts what it compiles on the
  * descriptor that STAND_IN_COUNT names, and writes to that of STAND_IN_CHANGES while it compiles.
+ * STAND_IN_CACHE is what a cache of the driver's has of each program, unless an option forbids it.
  * As the real one does, it makes keys for values of its threads when it compiles first.
  */
 #include <errno.h>
@@ -12,6 +13,7 @@
 #include <fenv.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -306,8 +308,16 @@ int nvrtcCompileProgram(kilni_nvrtc_program p, int option_count, const char *con
     count_compilation();
     look_at_working_directory();
     const int missing = preprocess(p, option_count, options, ptx);
+    bool is_cached = getenv("STAND_IN_CACHE") != NULL;
     for (int i = 0; i < option_count; i++) {
-        fprintf(ptx, "// %s\n", options[i]);
+        if (strcmp(options[i], "--no-cache") == 0) {
+            is_cached = false;
+        } else {
+            fprintf(ptx, "// %s\n", options[i]);
+        }
+    }
+    if (is_cached) {
+        fprintf(ptx, "// of the driver's cache: %s\n", getenv("STAND_IN_CACHE"));
     }
     obey(p, log);
     fclose(ptx);

@@ -113,6 +113,16 @@ class Ways(StandIn):
         self.assertNotEqual(self.expect_hit_after(*rounded), plain)
         self.assertEqual(self.run_program(*folds, expect=["hit-store"]), plain)
 
+    def test_the_drivers_cache(self):
+        """It may hold what another process compiled in another mode."""
+        program = self.source("DIVIDE 1 10\n")
+        plain = self.run_program(*program, kiln=False)
+        self.environment["STAND_IN_CACHE"] = "of another mode"
+        self.assertNotEqual(self.run_program(*program, kiln=False), plain)
+        self.assertEqual(self.run_program(*program, expect=["built"]), plain)
+        del self.environment["STAND_IN_CACHE"]
+        self.assertEqual(self.run_program(*program, expect=["hit-store"]), plain)
+
     def test_floating_point_modes_of_threads(self):
         threads = [*self.source("DIVIDE 1 10\n"), "--threads", "4", "--odd-round-to-zero"]
         plain = self.run_program(*threads, kiln=False)

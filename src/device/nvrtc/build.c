@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "device/nvrtc/compile.h"
 #include "device/nvrtc/context.h"
 #include "device/nvrtc/description.h"
 #include "device/nvrtc/request.h"
@@ -46,10 +47,14 @@ static kiln_status compile(const kiln_nvrtc_device *d, const kilni_nvrtc_inputs 
     for (size_t i = 0; i < inputs->expression_count && result == KILNI_NVRTC_SUCCESS; i++) {
         result = d->nvrtc.add_name(program, inputs->expressions[i]);
     }
+    kiln_status status = KILN_OK;
     if (result == KILNI_NVRTC_SUCCESS) {
-        result = d->nvrtc.compile(program, (int)inputs->option_count, inputs->options);
+        status = kilni_nvrtc_compile(&d->nvrtc, program, (int)inputs->option_count, inputs->options,
+                                     &result);
     }
-    const kiln_status status = status_of_compilation(result);
+    if (status == KILN_OK) {
+        status = status_of_compilation(result);
+    }
     if (status != KILN_OK) {
         *ret_log = copy_log(&d->nvrtc, program);
     }

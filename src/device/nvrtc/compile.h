@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A compilation whose result is to be kept.
+ */
+#pragma once
+
+#include <kiln/status.h>
+
+#include "device/nvrtc/functions.h"
+
+/* As nvrtcCompileProgram, past the driver's own cache, which NVRTC uses from 12.9 on. That cache
+ * does not know in which floating-point mode, and by which functions of the C library, constants
+ * were folded, and what it serves is folded by nobody who could be watched.
+ *
+ * @ret_result  [out] what NVRTC answers
+ * Returns KILN_OK: NVRTC was asked; KILN_E_NO_MEMORY: it was not. */
+kiln_status kilni_nvrtc_compile(const kilni_nvrtc_functions *nvrtc, kilni_nvrtc_program program,
+                                int option_count, const char *const *options, int *ret_result);
