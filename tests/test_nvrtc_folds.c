@@ -189,6 +189,22 @@ static void test_asking_leaves_no_trace(void **state)
     kilni_text_done(&encoded);
 }
 
+/* Each is tried where NVRTC has not called it yet, in a program that may let exceptions trap. */
+static void test_trying_leaves_no_trace(void **state)
+{
+    (void)state;
+    feclearexcept(FE_ALL_EXCEPT);
+    feraiseexcept(FE_OVERFLOW);
+    errno = EAGAIN;
+    feenableexcept(FE_DIVBYZERO | FE_INVALID);
+    kilni_nvrtc_math_try(KILNI_NVRTC_MATH_log, (void *)log);
+    const int trapping = fedisableexcept(FE_DIVBYZERO | FE_INVALID);
+    assert_int_equal(trapping, FE_DIVBYZERO | FE_INVALID);
+    assert_int_equal(fetestexcept(FE_ALL_EXCEPT & ~FE_INEXACT), FE_OVERFLOW);
+    assert_int_equal(errno, EAGAIN);
+    feclearexcept(FE_ALL_EXCEPT);
+}
+
 static void test_a_function_that_nvrtc_does_not_call_is_not_believed(void **state)
 {
     (void)state;
@@ -351,6 +367,7 @@ int main(void)
         cmocka_unit_test(test_what_calls_raise),
         cmocka_unit_test(test_a_call_leaves_flags_as_it_would),
         cmocka_unit_test(test_asking_leaves_no_trace),
+        cmocka_unit_test(test_trying_leaves_no_trace),
         cmocka_unit_test(test_a_function_that_nvrtc_does_not_call_is_not_believed),
         cmocka_unit_test(test_functions_are_said_once),
         cmocka_unit_test(test_names),

@@ -192,10 +192,23 @@ void kilni_floating_point_set(kilni_floating_point mode)
     write_x87((read_x87() & ~X87_BITS) | mode.x87);
 }
 
-kilni_floating_point kilni_floating_point_without_traps(kilni_floating_point mode)
+/* The flags are lowered first: none may be raised in the x87 unit when its exceptions trap again.
+ */
+kilni_floating_point_before kilni_floating_point_silence(void)
 {
-    return (kilni_floating_point){.vector = VECTOR_WITHOUT_TRAPS(mode.vector),
-                                  .x87 = X87_WITHOUT_TRAPS(mode.x87)};
+    const kilni_floating_point_before before = {.flags = kilni_floating_point_take_flags(),
+                                                .mode = kilni_floating_point_get()};
+    kilni_floating_point_set(
+        (kilni_floating_point){.vector = VECTOR_WITHOUT_TRAPS(before.mode.vector),
+                               .x87 = X87_WITHOUT_TRAPS(before.mode.x87)});
+    return before;
+}
+
+void kilni_floating_point_restore(const kilni_floating_point_before *before)
+{
+    kilni_floating_point_take_flags();
+    kilni_floating_point_set(before->mode);
+    kilni_floating_point_add_flags(before->flags);
 }
 
 uint32_t kilni_floating_point_raised(uint32_t flags)

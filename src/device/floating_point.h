@@ -30,13 +30,21 @@ bool kilni_floating_point_equals(kilni_floating_point a, kilni_floating_point b)
 kilni_floating_point kilni_floating_point_get(void);
 void kilni_floating_point_set(kilni_floating_point mode);
 
-/* The same mode, in which no exception traps. */
-kilni_floating_point kilni_floating_point_without_traps(kilni_floating_point mode);
-
 /* Flags of exceptions that the calling thread has raised, as the processor has them: lowers all of
  * them and tells which there were; raises some, which traps nothing. */
 uint32_t kilni_floating_point_take_flags(void);
 void kilni_floating_point_add_flags(uint32_t flags);
+
+/* What the calling thread had before its exceptions were silenced. */
+typedef struct kilni_floating_point_before {
+    kilni_floating_point mode;
+    uint32_t flags;
+} kilni_floating_point_before;
+
+/* Kiln calls math functions that the program did not ask for. In between no exception traps, and
+ * afterwards mode and flags are as they were: the calls leave no trace. */
+kilni_floating_point_before kilni_floating_point_silence(void);
+void kilni_floating_point_restore(const kilni_floating_point_before *before);
 
 /* Stored values. That a result is inexact, or an operand subnormal, is not among them. */
 enum {

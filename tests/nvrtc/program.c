@@ -17,6 +17,8 @@
  *   --unknown-before   the compilation
  *   --misuse           calls that NVRTC refuses
  *   --round-to-zero    the thread does while NVRTC compiles, the first time
+ *   --trap             in a thread in which exceptions of floating-point numbers trap, whose flags
+ *                      are written down afterwards
  *   --threads N        so many programs at once, each with -DTHREAD=half its number; with
  *   --odd-round-to-zero  those of odd numbers do
  *   --fork             in a child process
@@ -51,7 +53,7 @@ typedef struct job {
     int option_count;
     const char *options[LIST_MAX];
     int callback, callback_between, twice, unknown, unknown_before, misuse, threads, fork,
-        round_to_zero, odd_round_to_zero, before_count;
+        round_to_zero, odd_round_to_zero, trap, before_count;
     const char *before, *elsewhere, *eager, *late, *late_too, *meanwhile;
 } job;
 
@@ -228,9 +230,16 @@ static void run(FILE *to, const job *j)
         write_unknown(to, program);
     }
     fesetround(j->round_to_zero ? FE_TOWARDZERO : FE_TONEAREST);
+    const int trapping = j->trap ? FE_DIVBYZERO | FE_INVALID : 0;
+    feclearexcept(trapping);
+    feenableexcept(trapping);
     const int result = nvrtc.compile(program, j->option_count, j->options);
+    fedisableexcept(trapping);
     fesetround(FE_TONEAREST);
     fprintf(to, "compile: %d\n", result);
+    if (j->trap) {
+        fprintf(to, "raised: %d\n", fetestexcept(trapping));
+    }
     write_all(to, j, program);
     if (j->meanwhile && system(j->meanwhile) != 0) { /* NOLINT: the tests' own command */
         fprintf(stderr, "%s failed\n", j->meanwhile);
@@ -447,6 +456,7 @@ static void read_arguments(job *j, char **at)
             j->misuse |= is(*at, "--misuse");
             j->round_to_zero |= is(*at, "--round-to-zero");
             j->odd_round_to_zero |= is(*at, "--odd-round-to-zero");
+            j->trap |= is(*at, "--trap");
             j->fork |= is(*at, "--fork");
         }
     }

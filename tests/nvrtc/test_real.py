@@ -121,6 +121,13 @@ class Bindings(Real):
             shutil.rmtree(self.cache, ignore_errors=True)
             self.expect_hit_after(*self.program("-arch=sm_90"), program=program)
 
+    @unittest.skipUnless(ARGUMENTS.linked, "no NVRTC to link with")
+    def test_linked_by_a_program_whose_exceptions_trap(self):
+        """Kiln calls each math function once, to learn where the loader finds it; log(0) traps."""
+        for program in ARGUMENTS.linked:
+            shutil.rmtree(self.cache, ignore_errors=True)
+            self.expect_hit_after("--trap", *self.program("-arch=sm_90"), program=program)
+
     def test_by_name(self):
         self.library = os.path.basename(self.library)
         self.environment["LD_LIBRARY_PATH"] = FOLDER

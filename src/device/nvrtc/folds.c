@@ -262,7 +262,6 @@ static kiln_status compare_functions(kilni_byte_reader *reader, uint32_t functio
     return status == KILN_OK && reader->left != 0 ? KILN_E_CORRUPT : status;
 }
 
-/* While the functions are called no exception traps, and none is left raised. */
 kiln_status kilni_nvrtc_folds_hold(kiln_bytes encoded, const char **ret_changed)
 {
     kilni_byte_reader reader = {.at = encoded.data, .left = encoded.size};
@@ -271,13 +270,9 @@ kiln_status kilni_nvrtc_folds_hold(kiln_bytes encoded, const char **ret_changed)
         return reader.failed || reader.left != 0 ? KILN_E_CORRUPT : KILN_OK;
     }
     const int number = errno;
-    const uint32_t flags = kilni_floating_point_take_flags();
-    const kilni_floating_point mode = kilni_floating_point_get();
-    kilni_floating_point_set(kilni_floating_point_without_traps(mode));
+    const kilni_floating_point_before before = kilni_floating_point_silence();
     const kiln_status status = compare_functions(&reader, functions, ret_changed);
-    kilni_floating_point_take_flags();
-    kilni_floating_point_set(mode);
-    kilni_floating_point_add_flags(flags);
+    kilni_floating_point_restore(&before);
     errno = number;
     return status;
 }

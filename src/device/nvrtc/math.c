@@ -126,7 +126,9 @@ static uint64_t call_at(void *address, const kilni_nvrtc_fold *fold)
 void kilni_nvrtc_math_try(int function, void *address)
 {
     const int number = errno;
+    const kilni_floating_point_before before = kilni_floating_point_silence();
     call_at(address, &(kilni_nvrtc_fold){.function = (uint8_t)function});
+    kilni_floating_point_restore(&before);
     errno = number;
 }
 

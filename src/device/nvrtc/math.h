@@ -78,7 +78,8 @@ bool kilni_nvrtc_math_set_function(int function, void *address);
 /* NULL where nobody has said. */
 void *kilni_nvrtc_math_get_function(int function);
 
-/* Calls a function that is there, for any answer. */
+/* Calls a function whose answer does not matter. Leaves errno, flags and mode as they were, and
+ * nothing traps: log, for one, divides by zero there. */
 void kilni_nvrtc_math_try(int function, void *address);
 
 /* Calls it as NVRTC would, for the answer to a fold's arguments: flags and errno are as such a call
