@@ -358,8 +358,11 @@ void build_natively(program_record *record, const char *why)
     }
     trace_passed("twin dropped", why);
     records_begin_native(record);
+    const kilni_floating_point own_mode = kilni_floating_point_get();
+    kilni_floating_point_set(of->mode);
     layer_target()->clBuildProgram(record->program, of->device_count, of->devices, of->options,
                                    NULL, NULL);
+    kilni_floating_point_set(own_mode);
     records_drop_twin(record);
     twin_release(of);
 }

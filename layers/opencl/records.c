@@ -52,6 +52,7 @@ kiln_status twin_new(cl_program program, const char *options, cl_uint device_cou
     made->device_count = device_count;
     made->devices = copied;
     made->answers = answers;
+    made->mode = kilni_floating_point_get();
     atomic_init(&made->holds, 1);
     *ret_twin = made;
     return KILN_OK;

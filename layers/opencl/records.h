@@ -14,6 +14,7 @@
 
 #include <kiln/status.h>
 
+#include "device/floating_point.h"
 #include "device/opencl/answers.h"
 #include "device/opencl/constants.h"
 #include "device_keys.h"
@@ -37,7 +38,9 @@ typedef struct twin {
     cl_uint device_count;
     cl_device_id *devices;
     kilni_opencl_answers **answers; /* one for each device */
-    int is_program_itself;  /* P and the twin are one: P's references are the application's */
+    kilni_floating_point
+        mode;              /* of the thread that asked for the build, in which a late one is made */
+    int is_program_itself; /* P and the twin are one: P's references are the application's */
     _Atomic unsigned holds; /* the last release (acq_rel) frees; a hold is taken under the lock */
 } twin;
 

@@ -416,6 +416,21 @@ def check_unknown_functions(bench):
             layers = "%s:%s" % (seeing, bench.options.layer)
             got = bench.layered(*arguments, OPENCL_LAYERS=layers)
             bench.check_same(got, expected, "got for %s, %s" % (how, state))
+    bench.write("folds.cl", FOLDS)
+    counts = os.path.join(bench.scratch, "seen-counts")
+    # Warm, the binary is built, then the source after all.
+    for state, builds in (("cold", 1), ("warm", 2)):
+        write_new(counts)
+        bench.use_new_own_cache()
+        bench.layered(
+            *("--source", "folds.cl", *ROUNDED, "--see", "platform"),
+            OPENCL_LAYERS="%s:%s:%s" % (bench.options.counting, seeing, bench.options.layer),
+            COUNTING_LAYER_FILE=counts,
+        )
+        counted = read_bytes(counts).decode().split()
+        for wanted in ("builds=%d" % builds, "rounded=%d" % builds):
+            what = "in the mode of the call, %s: %s" % (state, wanted)
+            bench.check(wanted in counted, what, counted)
     return None
 
 
