@@ -385,6 +385,7 @@ void records_set_uncaptured(program_record *record, unsigned generation, device_
     records_lock();
     device_keys unused = replace_keys(record, generation, &record->uncaptured, built);
     record->uncaptured_ns = build_ns;
+    record->uncaptured_mode = kilni_floating_point_get();
     records_unlock();
     device_keys_done(&unused);
 }
@@ -396,8 +397,10 @@ int records_take_uncaptured(program_record *record, unsigned *ret_generation,
     *ret_generation = record->generation;
     *ret_built = take_keys(&record->uncaptured);
     *ret_build_ns = record->uncaptured_ns;
+    const int is_of_this_mode =
+        kilni_floating_point_equals(record->uncaptured_mode, kilni_floating_point_get());
     records_unlock();
-    return ret_built->count > 0;
+    return ret_built->count > 0 && is_of_this_mode;
 }
 
 kiln_key *records_find_compiled(cl_program program, cl_context context, cl_device_id device)

@@ -70,6 +70,7 @@ typedef struct program_record {
     deferred_compile *deferred; /* NULL: what was compiled into it is the driver's */
     device_keys uncaptured;     /* what it built, while its binaries are yet to be had */
     uint64_t uncaptured_ns;     /* what that build took */
+    kilni_floating_point uncaptured_mode; /* the mode in which it was built */
     kilni_opencl_constants constants;
     int has_lost_constants; /* for want of memory: its key cannot be told any more */
     twin *twin;             /* NULL: the driver's P answers for itself */
@@ -153,11 +154,13 @@ void records_release_at_driver(program_record *record);
  * @compiled over. */
 void records_set_compiled(program_record *record, unsigned generation, device_keys compiled);
 
-/* The same for what it built, where a capture costs too much to be made now. */
+/* The same for what it built, by this thread, if a capture costs too much to be made now. */
 void records_set_uncaptured(program_record *record, unsigned generation, device_keys built,
                             uint64_t build_ns);
 
-/* Takes that away. Returns 0 where there is none. */
+/* Takes that away. Returns 0 if there is none, or this thread is in another floating-point mode
+ * than the one that built: a driver may finish a build when it is asked for binaries, and then does
+ * so in the mode of the thread that asks. */
 int records_take_uncaptured(program_record *record, unsigned *ret_generation,
                             device_keys *ret_built, uint64_t *ret_build_ns);
 

@@ -5,6 +5,7 @@
  *
  *     return   returns from main
  *     ask      asks for the program's binaries and returns
+ *     rounded  the same, while the thread rounds toward zero
  *     rebuild  builds the program again with -DFOO=9, asks for its binaries and returns
  *     quick    ends without exit handlers when its standard input ends
  *     kill     kills itself when its standard input ends
@@ -19,6 +20,7 @@
 #include <CL/cl.h>
 
 #include <errno.h>
+#include <fenv.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -54,6 +56,11 @@ static char *read_file(const char *path)
     text[fread(text, 1, sizeof text - 1, file)] = '\0';
     fclose(file);
     return text;
+}
+
+static int asks_for_binaries(const char *mode)
+{
+    return strcmp(mode, "ask") == 0 || strcmp(mode, "rounded") == 0 || strcmp(mode, "rebuild") == 0;
 }
 
 static void ask_for_binaries(cl_program program)
@@ -94,8 +101,10 @@ static cl_int run_kernel(const char *source, const char *mode)
     if (strcmp(mode, "rebuild") == 0) {
         must(clBuildProgram(program, 1, &device, "-DFOO=9", NULL, NULL) == CL_SUCCESS, "no build");
     }
-    if (strcmp(mode, "ask") == 0 || strcmp(mode, "rebuild") == 0) {
+    if (asks_for_binaries(mode)) {
+        fesetround(strcmp(mode, "rounded") == 0 ? FE_TOWARDZERO : FE_TONEAREST);
         ask_for_binaries(program);
+        fesetround(FE_TONEAREST);
     }
     clReleaseProgram(program);
     clReleaseCommandQueue(queue);
@@ -154,8 +163,7 @@ static int live_on(const char *mode)
         if (fork() > 0) {
             wait(NULL);
         }
-    } else if (strcmp(mode, "return") != 0 && strcmp(mode, "ask") != 0 &&
-               strcmp(mode, "rebuild") != 0) {
+    } else if (strcmp(mode, "return") != 0 && !asks_for_binaries(mode)) {
         wait_for_children();
     }
     return 0;

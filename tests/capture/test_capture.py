@@ -359,6 +359,13 @@ class Asked(CaptureTest):
         self.assert_captured(served=1)
         self.assert_warm(["5"])
 
+    def test_in_another_floating_point_mode(self):
+        """The driver makes the binary when it is asked, in the mode of the thread that asks."""
+        self.assertEqual(self.run_app(mode="rounded"), ["5"])
+        self.assertEqual(self.kinds(), {"request": 1})
+        self.assert_captured(served=1)
+        self.assert_warm(["5"])
+
     def test_read_only(self):
         self.run_app()
         self.run_app(mode="ask", KILN_READONLY="1")
