@@ -97,7 +97,8 @@ static int was_started_by_its_name(void)
     return 0;
 }
 
-/* Without an audit library the variable must be away: the loader does not care what is in it. */
+/* If no library is left the variable must go: the loader acts otherwise if it is set, even to
+ * nothing. */
 static void execute_without(char **variable, const char *path)
 {
     char *const removed = *variable;

@@ -239,7 +239,8 @@ static int could_see_programs(const char *name)
            strcmp(name, "clCreateTracingHandleINTEL") == 0;
 }
 
-/* What was found in the cache is not at the driver yet, where the function will look. */
+/* The function looks at the driver's programs, and those that were found in the cache are not built
+ * there yet. */
 static void build_all_natively(const platform *seen)
 {
     static const char why[] = "an unknown function that could see programs";

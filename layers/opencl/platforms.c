@@ -172,7 +172,7 @@ static void remember_identity(cl_device_id device, const kiln_key *identity)
 
 /* ---- what drivers are made of ---- */
 
-/* Does not change once it is in a platform; freed by who gives up the last hold. */
+/* Does not change once a platform has it. Releasing the last hold frees it. */
 typedef struct held_driver {
     kilni_opencl_driver driver;
     size_t holds; /* guarded by the lock */
@@ -233,7 +233,7 @@ static kiln_status identify_driver(const platform *of, held_driver **ret_found, 
     return KILN_OK;
 }
 
-/* What changed since the program began may have been read by the driver before. */
+/* The driver may have read a file before it changed, if that was after the program began. */
 static int may_have_been_read_before(const held_driver *found)
 {
     const int64_t changed_ns = kilni_file_stamps_changed_ns(&found->driver.stamps);

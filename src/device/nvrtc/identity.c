@@ -241,7 +241,7 @@ static kiln_status add_library_of(const void *function, const void **ret_last,
     return status;
 }
 
-/* That which NVRTC is linked to. */
+/* The libm that NVRTC is linked to. */
 static kiln_status add_libm(kiln_key_builder *key)
 {
     wanted libm = {.name = "libm.so.6", .status = KILN_E_UNSUPPORTED};
@@ -253,7 +253,7 @@ static kiln_status add_libm(kiln_key_builder *key)
     return status;
 }
 
-/* It calls functions of the program's instead, where that has some. */
+/* If the program has functions of these names, NVRTC calls them in the place of libm's. */
 static kiln_status add_math_libraries(kiln_key_builder *key)
 {
     const void *last = NULL;

@@ -18,7 +18,7 @@
 kiln_status kilni_nvrtc_add_identity(const kilni_nvrtc_functions *nvrtc, kiln_key_builder *key,
                                      kiln_error *error);
 
-/* Appends what decides the constants that NVRTC folds, for where it can't be watched: the
+/* Appends what decides the constants that NVRTC folds, for an NVRTC that can't be watched: the
  * processor, the libraries that have the functions of math.h, and the variable by which the C
  * library picks among its own. It parts machines that would agree.
  *

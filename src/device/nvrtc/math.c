@@ -16,8 +16,8 @@ static const char *const names[] = {KILNI_NVRTC_MATH(NAME)};
 static const unsigned char arities[] = {KILNI_NVRTC_MATH(ARITY)};
 #undef ARITY
 
-/* Written once, before a call of NVRTC's is led to what reads it: the exchange of the place in
- * NVRTC's table releases it too. */
+/* Each is written once, before NVRTC's calls are led to the code that reads it: the exchange of the
+ * place in NVRTC's table is a release that follows the write. */
 static _Atomic(void *) functions[KILNI_NVRTC_MATH_COUNT];
 
 int kilni_nvrtc_math_find(const char *name)
@@ -132,8 +132,8 @@ void kilni_nvrtc_math_try(int function, void *address)
     errno = number;
 }
 
-/* Flags that were raised before stay so, and are lowered meanwhile to see which the call raises.
- * The same with errno. */
+/* To see which flags the call raises, all are lowered before it; those that were raised are raised
+ * again afterwards. errno is treated the same way. */
 bool kilni_nvrtc_math_call(kilni_nvrtc_fold *fold)
 {
     void *address = kilni_nvrtc_math_get_function(fold->function);

@@ -53,7 +53,7 @@ enum { KILNI_NVRTC_MATH(KILNI_NVRTC_MATH_NUMBER) KILNI_NVRTC_MATH_COUNT };
  * half. */
 typedef struct kilni_nvrtc_fold {
     uint8_t function;
-    uint64_t arguments[2]; /* the second is 0 where there is one */
+    uint64_t arguments[2]; /* the second is 0 if the function takes one */
     uint64_t result;
     uint32_t error;  /* what errno was set to; 0: it wasn't */
     uint32_t raised; /* exceptions, by which a compiler sees that a call failed: a set of
@@ -68,23 +68,23 @@ const char *kilni_nvrtc_math_name(int function);
 /* How many arguments it has. */
 int kilni_nvrtc_math_arity(int function);
 
-/* Whether a function computes inexactly, and is none of these. */
+/* Whether a function that is none of these has inexact results. */
 bool kilni_nvrtc_math_is_unknown(const char *name);
 
-/* Says which function of this process NVRTC calls by that name. Returns false where it was another
- * before: two libraries have different ones. Threads: any. */
+/* Notes which function of this process NVRTC calls by that name. Returns false if another one was
+ * noted before: two copies of NVRTC call different ones. Threads: any. */
 bool kilni_nvrtc_math_set_function(int function, void *address);
 
-/* NULL where nobody has said. */
+/* NULL if none was noted. */
 void *kilni_nvrtc_math_get_function(int function);
 
 /* Calls a function whose answer does not matter. Leaves errno, flags and mode as they were, and
  * nothing traps: log, for one, divides by zero there. */
 void kilni_nvrtc_math_try(int function, void *address);
 
-/* Calls it as NVRTC would, for the answer to a fold's arguments: flags and errno are as such a call
- * leaves them.
+/* Calls the function with a fold's arguments as NVRTC would. Flags and errno are left as such a
+ * call leaves them.
  *
  * @fold  [in, out] function and arguments; the rest is set
- * Returns false, and calls nothing, where nobody has said which function it is. Threads: any. */
+ * Returns false, and calls nothing, if no function was noted for it. Threads: any. */
 bool kilni_nvrtc_math_call(kilni_nvrtc_fold *fold);

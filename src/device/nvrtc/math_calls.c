@@ -6,7 +6,7 @@
 #include "device/nvrtc/math.h"
 #include "device/nvrtc/watch.h"
 
-/* NVRTC's call is led here only once it is known where it led before. */
+/* NVRTC's calls are led here only once the function that they called before is known. */
 static void observe(kilni_nvrtc_fold *fold)
 {
     if (kilni_nvrtc_math_call(fold)) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The calls of the C library by which NVRTC folds constants: what stands in their places does as
- * they do, and tells of it.
+ * The functions that stand in the place of those by which NVRTC folds constants. Each calls the
+ * function that it replaces, and tells the compilation that is watched what was asked and answered.
  */
 #pragma once
 
-/* What is to be in the place of a function (math.h). */
+/* The address of the function that replaces one of math.h. */
 void *kilni_nvrtc_math_call_of(int function);

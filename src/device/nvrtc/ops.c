@@ -28,7 +28,7 @@ static kiln_status begin(const kiln_nvrtc_device *d, const kiln_program_source *
     return status == KILN_E_BUILD || (status == KILN_OK && !r->key) ? KILN_E_UNSUPPORTED : status;
 }
 
-/* What is seen where NVRTC is watched, as far as it can be told otherwise. */
+/* Parts for what watching NVRTC would have shown. */
 static kiln_status add_unwatched(const kilni_nvrtc_request *r, kiln_key_builder *key,
                                  kiln_error *error)
 {

@@ -96,8 +96,9 @@ static int is_free(const struct link_map *map, const place *p, const void *addre
 
 /* ---- functions that fold constants ---- */
 
-/* Where a place leads when NVRTC calls it first. On x86 a place that the loader has yet to fill can
- * be called, and then is filled. Elsewhere the loader is asked for that function. */
+/* The function that NVRTC's first call through a place would reach. On x86, calling a place that
+ * the loader has yet to fill makes the loader fill it. Elsewhere the loader is asked for the
+ * function. */
 static void *find_function(const struct link_map *map, const place *p)
 {
     void *address = get(p);
@@ -114,8 +115,8 @@ static void *find_function(const struct link_map *map, const place *p)
 #endif
 }
 
-/* Such a function is called by ours, and again by whoever asks whether its answers are the same. So
- * it has to be known which one it is, before its place is taken. Another thread may have done both
+/* Our function calls the one that it replaces, and so does the check whether its answers are still
+ * the same. So that one must be known before its place is taken. Another thread may have done both
  * meanwhile. */
 static int find_math(const struct link_map *map, const place *p)
 {

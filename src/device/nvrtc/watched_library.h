@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A libnvrtc whose calls of the C library go through calls.h and math_calls.h: in the table by
- * which it finds its functions, and nobody else does, stand ours.
+ * A libnvrtc whose calls of the C library go through calls.h and math_calls.h: our functions stand
+ * in the table by which this library, and no other, finds them.
  */
 #pragma once
 

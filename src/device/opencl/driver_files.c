@@ -276,8 +276,8 @@ static size_t place_among_equals(const kilni_driver_files *files, size_t index)
     return before;
 }
 
-/* Of two files of one name in different folders it counts which one is where: the later ones are
- * numbered. From the last to the first, so that the names before one are as they were found. */
+/* If two folders have a file of one name, it matters which folder has which. So the later ones are
+ * numbered, from the last to the first, so that the names before one are as they were found. */
 static kiln_status number_equal_names(kilni_driver_files *files)
 {
     kiln_status status = KILN_OK;
