@@ -131,10 +131,11 @@ void kilni_reader_after_fork_in_child(void)
 /* Each C library of a process (dlmopen brings more) counts its keys from 0, and a thread has one
  * place for the values of all of them: what one library sets for a key, another reads for its key
  * of the same number. So this takes a number that others do not come to; libnvrtc alone has 40
- * keys. All numbers below are in use until it has that one. */
+ * keys. All numbers below are in use until it has that one. Each process pays for that once, and
+ * glibc looks for a free key from 0 each time: twice the number costs four times as much. */
 static bool create_key(void)
 {
-    enum { FAR = 512 };
+    enum { FAR = 256 };
     pthread_key_t keys[FAR + 1];
     size_t count = 0;
     while (count <= FAR && pthread_key_create(&keys[count], end_thread) == 0 &&
