@@ -348,7 +348,7 @@ static kiln_entry *entry_of_parts(const char *const *parts, size_t count, const 
     const kiln_entry_params params = {
         .struct_size = sizeof params,
         .key = key,
-        .kind = KILN_ENTRY_PROGRAM,
+        .kind = strcmp(parts[0], KILN_REQUEST_PART) == 0 ? KILN_ENTRY_REQUEST : KILN_ENTRY_PROGRAM,
         .provenance.struct_size = sizeof params.provenance,
         .payload = {payload, strlen(payload)},
     };
