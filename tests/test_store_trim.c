@@ -335,7 +335,7 @@ static void test_options(void **state)
 static void test_parameters_of_a_trim(void **state)
 {
     (void)state;
-    kiln_trim_params params = {.struct_size = sizeof params, .flags = 4};
+    kiln_trim_params params = {.struct_size = sizeof params, .flags = 8};
     kiln_trim_report report = {.struct_size = sizeof report};
     open_store("");
     put(1);
@@ -1041,19 +1041,25 @@ static unsigned opened_by_a_put(uint64_t number)
     return opened;
 }
 
+/* @path  [out] of an entry of a newer format, larger than 64 KiB */
+static void put_large_newer(uint64_t number, char *path)
+{
+    const uint32_t newer = 2;
+    open_store("");
+    assert_int_equal(scratch_put(store, number, 300000), KILN_OK);
+    scratch_entry_path(cache, number, path);
+    const int file = open(path, O_WRONLY);
+    assert_int_equal(pwrite(file, &newer, sizeof newer, 8), sizeof newer);
+    close(file);
+}
+
 /* A file of a newer format that is larger than the store may be: puts do not survey the store each
  * time, to remove nothing. */
 static void test_what_stays_is_not_surveyed_over_and_over(void **state)
 {
     (void)state;
     char path[SCRATCH_PATH_SIZE];
-    const uint32_t newer = 2;
-    open_store("");
-    assert_int_equal(scratch_put(store, 1, 300000), KILN_OK);
-    scratch_entry_path(cache, 1, path);
-    const int file = open(path, O_WRONLY);
-    assert_int_equal(pwrite(file, &newer, sizeof newer, 8), sizeof newer);
-    close(file);
+    put_large_newer(1, path);
     open_store("max-size=64K&policy=lru");
     put(2);
     work_until_done();
@@ -1082,6 +1088,43 @@ static void test_what_stays_is_not_surveyed_over_and_over(void **state)
     assert_int_equal(kiln_store_trim(store, KILN_UNLIMITED, NULL), KILN_OK);
     work_until_done();
     assert_false(exists(scratch_path(cache, "v1/janitor/stuck")));
+}
+
+static void test_newer_entries_go_by_order(void **state)
+{
+    (void)state;
+    char path[SCRATCH_PATH_SIZE];
+    put_large_newer(1, path);
+    open_store("max-size=64K&policy=lru");
+    put(2);
+    work_until_done();
+    assert_true(exists(scratch_path(cache, "v1/janitor/stuck")));
+    put(3);
+
+    /* What is within the limit stays, and a dry run alters nothing. */
+    kiln_trim_report report = {.struct_size = sizeof report};
+    kiln_trim_params params = {.struct_size = sizeof params, .flags = KILN_TRIM_NEWER};
+    assert_int_equal(kiln_store_trim_by(store, &params, &report), KILN_OK);
+    assert_int_equal(report.removed, 0);
+    params.flags |= KILN_TRIM_BY_SIZE | KILN_TRIM_DRY_RUN;
+    params.max_bytes = 65536;
+    assert_int_equal(kiln_store_trim_by(store, &params, &report), KILN_OK);
+    assert_int_equal(report.removed, 1);
+    assert_true(exists(path));
+
+    params.flags &= ~(uint32_t)KILN_TRIM_DRY_RUN;
+    assert_int_equal(kiln_store_trim_by(store, &params, &report), KILN_OK);
+    assert_int_equal(report.removed, 1);
+    assert_false(exists(path));
+    assert_true(has(3));
+
+    /* The store keeps to its limit again at once. */
+    assert_false(exists(scratch_path(cache, "v1/janitor/stuck")));
+    for (uint64_t i = 10; i < 40; i++) {
+        put(i);
+    }
+    work_until_done();
+    assert_true(get_stat().bytes <= 65536);
 }
 
 /* ---- what is replaced meanwhile ---- */
@@ -1459,6 +1502,7 @@ int main(void)
         TEST(test_times_ahead_are_the_oldest),
         TEST(test_a_leftover_of_a_wrong_clock),
         TEST(test_what_stays_is_not_surveyed_over_and_over),
+        TEST(test_newer_entries_go_by_order),
         TEST(test_damaged_files_of_the_janitor),
         TEST(test_a_summary_that_is_out_of_date),
         TEST(test_blocks_are_counted),

@@ -230,7 +230,9 @@ KILN_API kiln_status kiln_store_trim(kiln_store *store, uint64_t max_bytes,
 
 enum {
     KILN_TRIM_BY_SIZE = 1u, /* max_bytes counts; without it, size is no reason to remove anything */
-    KILN_TRIM_DRY_RUN = 2u  /* only tell what would be removed: nothing is altered */
+    KILN_TRIM_DRY_RUN = 2u, /* only tell what would be removed: nothing is altered */
+    KILN_TRIM_NEWER = 4u    /* an entry of a newer format does not stay: it counts as one that cost
+                               nothing to build. The same goes for leftovers of its writers */
 };
 
 /* What a trim is to do. */

@@ -382,10 +382,12 @@ kiln_status kiln_store_trim(kiln_store *store, uint64_t max_bytes, kiln_trim_rep
     return status;
 }
 
+#define TRIM_FLAGS (KILN_TRIM_BY_SIZE | KILN_TRIM_DRY_RUN | KILN_TRIM_NEWER)
+
 static kiln_status read_trim_params(const kiln_trim_params *given, kiln_trim_params *ret_params)
 {
     kiln_status status = kilni_params_copy(given, ret_params, sizeof *ret_params);
-    if (status == KILN_OK && (ret_params->flags & ~(KILN_TRIM_BY_SIZE | KILN_TRIM_DRY_RUN))) {
+    if (status == KILN_OK && (ret_params->flags & ~TRIM_FLAGS)) {
         status = KILN_E_UNSUPPORTED;
     }
     return status;

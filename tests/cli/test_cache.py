@@ -245,6 +245,38 @@ class Entries(cli.CliTest):
         self.assertEqual((removed["removed"], removed["requests"], removed["newer"]), (2, 1, 1))
         self.assertEqual([item["digest"] for item in self.listed()], [digest])
 
+    def test_clear_newer(self):
+        """Requests and what a newer writer that died has left go too; puts then need no trim."""
+        self.make_newer(self.digests["saxpy"])
+        request = os.path.join(self.cache, "v1", "requests", self.digests["later"])
+        leftover = self.leave_temporary()
+        stuck = os.path.join(self.cache, "v1", "janitor", "stuck")
+        for path in request, leftover:
+            with open(self.entry_path(self.digests["saxpy"]), "rb") as newer:
+                head = newer.read()
+            with open(path, "wb") as file:
+                file.write(head)
+        os.utime(leftover, (1, 1))
+        kept = self.entry_path(self.digests["saxpy"]), request, leftover
+        for command in (["clear", "--yes"], ["trim", "--max-size", "0"]):
+            self.kiln(*command)
+            for path in kept:
+                self.assertTrue(os.path.exists(path), (command, path))
+        self.environment["KILN_MAX_SIZE"] = "4K"
+        self.kiln("trim")
+        self.assertTrue(os.path.exists(stuck))
+        _, shown = self.on_terminal("clear", "--newer", answer=b"n\n")
+        self.assertIn(b"Remove 1 entry", shown)
+        self.assertIn(b"those of a newer format too", shown)
+        self.assertTrue(all(map(os.path.exists, kept)))
+        removed = self.kiln_json("clear", "--newer", "--yes")
+        self.assertEqual((removed["removed"], removed["newer"], removed["failed"]), (1, 0, 0))
+        self.assertGreater(removed["removed_bytes"], 0)
+        for path in *kept, stuck:
+            self.assertFalse(os.path.exists(path), path)
+        stats = self.kiln_json("stats")
+        self.assertEqual((stats["entries"], stats["requests"], stats["bytes"]), (0, 0, 0))
+
     def test_rm(self):
         size = os.path.getsize(self.entry_path(self.digests["saxpy"]))
         removed = self.kiln_json("rm", self.digests["saxpy"][:12])

@@ -98,6 +98,23 @@ class Layout:
         self.assertEqual(folders, [])
         self.assertEqual(self.listed(), [])
 
+    def test_clear_newer(self):
+        """Also a payload without its key, which no listing shows."""
+        whole, half = self.pairs()[:2]
+        for _, payload in whole, half:
+            with open(os.path.join(self.root, payload), "r+b") as file:
+                file.seek(8)
+                file.write(b"\x63\0\0\0")
+        os.unlink(os.path.join(self.root, half[0]))
+        os.utime(os.path.join(self.root, half[1]), (1, 1))
+        self.kiln("clear", "--yes")
+        self.kiln("trim", "--max-size", "0")
+        self.assertTrue({*whole, half[1]} <= set(self.files()), self.files())
+        removed = json.loads(self.kiln("clear", "--newer", "--yes", "--json").stdout)
+        self.assertEqual((removed["removed"], removed["newer"], removed["failed"]), (1, 0, 0))
+        self.assertFalse({*whole, half[1]} & set(self.files()), self.files())
+        self.assertEqual([name for name in os.listdir(self.root) if re.fullmatch(HASH, name)], [])
+
     def test_stats(self):
         stats = super().kiln_json("stats")
         self.assertEqual(stats["entries"], len(self.listed()))

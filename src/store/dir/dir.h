@@ -356,13 +356,14 @@ kilni_dir_spot kilni_dir_spot_of(const kilni_dir_found *found);
 /* A result other than 0 ends the walk. */
 typedef int kilni_dir_visit_fn(void *user, const kilni_dir_found *found);
 
-/* Removes what a walk has found, while it is still that; an entry of a newer format stays.
+/* Removes what a walk has found, while it is still that.
  *
- * @seen  of the found file
+ * @seen        of the found file
+ * @even_newer  also if it is of a newer format
  * Returns KILN_OK; KILN_EXISTS: it stays; KILN_MISS: gone, or replaced; KILN_E_READONLY;
  * KILN_E_IO. */
 kiln_status kilni_dir_remove_found(kilni_dir *dir, const kilni_dir_found *found,
-                                   const kilni_dir_identity *seen);
+                                   const kilni_dir_identity *seen, bool even_newer);
 
 /* The layout of what a walk found in a shard. */
 const struct kilni_dir_layout *kilni_dir_layout_of_shard(const kilni_dir *dir, unsigned shard);

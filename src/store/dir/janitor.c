@@ -195,7 +195,7 @@ static bool is_leftover(const kilni_dir_found *found)
 static bool remove_seen(const kilni_janitor *j, const kilni_dir_found *found)
 {
     const kilni_dir_identity seen = kilni_dir_identity_of(&found->stat);
-    return j->is_dry || kilni_dir_remove_found(j->dir, found, &seen) == KILN_OK;
+    return j->is_dry || kilni_dir_remove_found(j->dir, found, &seen, j->takes_newer) == KILN_OK;
 }
 
 static bool remove_leftover(kilni_janitor *j, const kilni_dir_found *found)
@@ -205,6 +205,14 @@ static bool remove_leftover(kilni_janitor *j, const kilni_dir_found *found)
     }
     j->job.leftover_bytes += kilni_dir_disk_bytes(&found->stat);
     return true;
+}
+
+/* What an entry cost whose head answers with this status cannot be told. */
+static bool stays(const kilni_janitor *j, kiln_status status)
+{
+    const bool is_nothing_worth = status == KILN_E_CORRUPT || status == KILN_E_DENIED ||
+                                  (status == KILN_E_VERSION && j->takes_newer);
+    return !is_nothing_worth;
 }
 
 /* Reads from an entry's head what its building cost and when that was. What is damaged cost
@@ -231,7 +239,7 @@ static void read_head(const kilni_janitor *j, const kilni_dir_found *found,
     if (status == KILN_OK) {
         record->created_s = head.created_s;
         record->build_ns = head.build_ns < KILNI_DIR_STAYS ? head.build_ns : KILNI_DIR_STAYS - 1;
-    } else if (status != KILN_E_CORRUPT && status != KILN_E_DENIED) {
+    } else if (stays(j, status)) {
         record->build_ns = KILNI_DIR_STAYS;
     }
 }

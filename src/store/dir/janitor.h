@@ -18,6 +18,7 @@ typedef struct kilni_janitor {
     kilni_dir *dir;
     kilni_dir_job job;
     bool is_dry;               /* removes nothing, and counts as if it had */
+    bool takes_newer;          /* entries of a newer format do not stay */
     uint64_t until_ns;         /* when to rest, by kilni_clock_ns; UINT64_MAX: never */
     kilni_dir_summary hints;   /* the last trim's; no file: none */
     kilni_dir_summary summary; /* this one's */

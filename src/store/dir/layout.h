@@ -34,7 +34,7 @@ typedef struct kilni_dir_layout {
     kiln_digest (*digest_of)(kilni_dir *dir, const kilni_dir_found *found);
 
     /* Removes an entry while it is still what was seen there, and folders that are empty without
-     * it. KILN_EXISTS: it stays; else as kilni_dir_remove_seen. */
+     * it. Statuses as kilni_dir_remove_seen. */
     kiln_status (*remove_place)(kilni_dir *dir, const kilni_dir_spot *spot,
                                 const kilni_dir_identity *seen);
 

@@ -130,9 +130,7 @@ static kiln_status remove_place(kilni_dir *dir, const kilni_dir_spot *spot,
     if (status != KILN_OK) {
         return status == KILN_MISS ? KILN_MISS : KILN_E_IO;
     }
-    status = kilni_dir_may_remove(dir, folder, name)
-                 ? kilni_dir_remove_seen(folder, ".", name, seen)
-                 : KILN_EXISTS;
+    status = kilni_dir_remove_seen(folder, ".", name, seen);
     kilni_os()->close(folder);
     return status;
 }

@@ -139,8 +139,8 @@ kilni_pair_payload kilni_pair_look_at_payload(const kilni_dir *dir, int folder, 
 bool kilni_pair_stat(const kilni_dir *dir, int folder, uint32_t number, struct stat *ret_payload,
                      uint64_t *ret_key_size);
 
-/* Removes a pair while its payload is what was seen. KILN_OK; KILN_EXISTS: it stays, as it is of a
- * newer format or can't be read; else as kilni_dir_remove_seen. */
+/* Removes a pair while its payload is what was seen, and judged after that. Statuses as
+ * kilni_dir_remove_seen. */
 kiln_status kilni_pair_remove_slot(kilni_dir *dir, int folder, uint32_t number,
                                    const kilni_dir_identity *seen);
 

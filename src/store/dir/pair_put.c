@@ -274,8 +274,9 @@ static void remove_others(const pair_put *put)
         const kilni_pair_slot *slot = &list.slots[i];
         struct stat stat;
         uint64_t key_size;
-        if (slot->number > put->number && may_take(put, slot) &&
+        if (slot->number > put->number &&
             kilni_pair_stat(put->dir, put->folder, slot->number, &stat, &key_size) &&
+            may_take(put, slot) &&
             kilni_pair_compare_key(put->dir, put->folder, slot->number, put->key) == KILN_OK) {
             const kilni_dir_identity seen = kilni_dir_identity_of(&stat);
             if (kilni_pair_remove_slot(put->dir, put->folder, slot->number, &seen) == KILN_OK) {

@@ -74,9 +74,6 @@ kiln_status kilni_pair_remove_slot(kilni_dir *dir, int folder, uint32_t number,
     if (status != KILN_OK) {
         return status;
     }
-    if (!kilni_dir_may_remove(dir, folder, name)) {
-        return KILN_EXISTS;
-    }
     status = kilni_dir_move_aside(folder, ".", key_name, aside);
     if (status != KILN_OK) {
         return status;

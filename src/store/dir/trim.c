@@ -3,6 +3,7 @@
  * When a store is trimmed, and where a trim rests between its slices: in a folder of the store, by
  * one process at a time. A trim that someone waits for is made at once, and in memory.
  */
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
 
@@ -104,15 +105,74 @@ static void open_hints(kilni_janitor *janitor, int folder)
     janitor->hints.file = open_own(janitor->dir, folder, SUMMARY, O_RDONLY);
 }
 
+/* ---- what can't be removed ---- */
+
+/* Entries of a newer format and files of other users stay. If they alone are more than a store may
+ * hold, no trim brings it below its limit, and each put would make one. So a trim that leaves
+ * more than that notes how much, in eight bytes and the file's mtime. */
+static void note_outcome(const kilni_dir *dir, const kilni_dir_job *job)
+{
+    int folder = open_folder_there(dir);
+    if (folder < 0) {
+        return;
+    }
+    if (job->bytes > limit_of(dir)) {
+        int file = open_own(dir, folder, STUCK, O_RDWR | O_CREAT);
+        const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_nsec = UTIME_NOW}};
+        const uint64_t left = htole64(job->bytes);
+        if (file >= 0 && kilni_file_write_at(file, &left, sizeof left, 0) == KILN_OK) {
+            kilni_os()->futimens(file, times);
+        }
+        close_file(&file);
+    } else {
+        kilni_os()->unlinkat(folder, STUCK, 0);
+    }
+    close_file(&folder);
+}
+
+/* Sets what the last trim left. False if it reached its limit, or is an hour ago. */
+static bool read_outcome(const kilni_dir *dir, uint64_t *ret_left)
+{
+    int folder = open_folder_there(dir);
+    int file = folder < 0 ? -1 : open_own(dir, folder, STUCK, O_RDONLY);
+    struct stat stat;
+    uint64_t left = 0;
+    size_t count = 0;
+    bool is_known = file >= 0 && kilni_os()->fstat(file, &stat) == 0 &&
+                    kilni_file_read_at(file, &left, sizeof left, 0, &count) == KILN_OK &&
+                    count == sizeof left;
+    if (is_known) {
+        const int64_t age_s = kilni_clock_unix_s() - stat.st_mtim.tv_sec;
+        is_known = age_s >= -1 && age_s < HOUR_S;
+        *ret_left = le64toh(left);
+    }
+    close_file(&file);
+    close_file(&folder);
+    return is_known;
+}
+
+/* Whether another trim would not help: the last one could not, within the hour, and the store has
+ * not grown by as much as it may hold since. */
+static bool is_stuck(kilni_dir *dir)
+{
+    uint64_t left;
+    kiln_store_stat stat;
+    return read_outcome(dir, &left) && kilni_dir_known_stat(&dir->store, &stat) == KILN_OK &&
+           (stat.bytes <= left || stat.bytes - left < limit_of(dir));
+}
+
 /* ---- at once ---- */
 
-static kiln_status work_at_once(kilni_dir *dir, const kilni_dir_job *job, bool is_dry,
+/* @flags  KILN_TRIM_…, of which the job does not know */
+static kiln_status work_at_once(kilni_dir *dir, const kilni_dir_job *job, uint32_t flags,
                                 kiln_trim_report *ret_report)
 {
+    const bool is_dry = flags & KILN_TRIM_DRY_RUN;
     kilni_janitor janitor;
     kilni_janitor_init(&janitor, dir);
     janitor.job = *job;
     janitor.is_dry = is_dry;
+    janitor.takes_newer = flags & KILN_TRIM_NEWER;
     int folder = open_folder_there(dir);
     if (folder >= 0) {
         open_hints(&janitor, folder);
@@ -132,63 +192,13 @@ static kiln_status work_at_once(kilni_dir *dir, const kilni_dir_job *job, bool i
         .bytes = janitor.job.bytes,
     };
     const kiln_status status = janitor.status != KILN_OK ? janitor.status : janitor.first_failure;
+    if (status == KILN_OK && !is_dry) {
+        note_outcome(dir, &janitor.job);
+    }
     close_file(&janitor.hints.file);
     close_file(&folder);
     kilni_janitor_done(&janitor);
     return status;
-}
-
-/* ---- what can't be removed ---- */
-
-/* Entries of a newer format and files of other users stay. If they alone are more than a store may
- * hold, no trim brings it below its limit, and each put would make one. So a trim that ends above
- * the limit notes what it left, eight bytes and the file's mtime. */
-static void note_outcome(const kilni_dir *dir, const kilni_dir_job *job)
-{
-    int folder = open_folder_there(dir);
-    if (folder < 0) {
-        return;
-    }
-    if (job->bytes > job->limit) {
-        int file = open_own(dir, folder, STUCK, O_RDWR | O_CREAT);
-        const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_nsec = UTIME_NOW}};
-        if (file >= 0 && kilni_file_write_at(file, &job->bytes, sizeof job->bytes, 0) == KILN_OK) {
-            kilni_os()->futimens(file, times);
-        }
-        close_file(&file);
-    } else {
-        kilni_os()->unlinkat(folder, STUCK, 0);
-    }
-    close_file(&folder);
-}
-
-/* Sets what the last trim left. False if it reached its limit, or is an hour ago. */
-static bool read_outcome(const kilni_dir *dir, uint64_t *ret_left)
-{
-    int folder = open_folder_there(dir);
-    int file = folder < 0 ? -1 : open_own(dir, folder, STUCK, O_RDONLY);
-    struct stat stat;
-    size_t count = 0;
-    bool is_known = file >= 0 && kilni_os()->fstat(file, &stat) == 0 &&
-                    kilni_file_read_at(file, ret_left, sizeof *ret_left, 0, &count) == KILN_OK &&
-                    count == sizeof *ret_left;
-    if (is_known) {
-        const int64_t age_s = kilni_clock_unix_s() - stat.st_mtim.tv_sec;
-        is_known = age_s >= -1 && age_s < HOUR_S;
-    }
-    close_file(&file);
-    close_file(&folder);
-    return is_known;
-}
-
-/* Whether another trim would not help: the last one could not, within the hour, and the store has
- * not grown by as much as it may hold since. */
-static bool is_stuck(kilni_dir *dir)
-{
-    uint64_t left;
-    kiln_store_stat stat;
-    return read_outcome(dir, &left) && kilni_dir_known_stat(&dir->store, &stat) == KILN_OK &&
-           (stat.bytes <= left || stat.bytes - left < limit_of(dir));
 }
 
 /* ---- in slices ---- */
@@ -347,14 +357,14 @@ static kiln_status take_janitors_lock(kilni_dir *dir, kilni_lock *lock)
     return status;
 }
 
-static kiln_status trim_at_once(kilni_dir *dir, const kilni_dir_job *job,
+static kiln_status trim_at_once(kilni_dir *dir, const kilni_dir_job *job, uint32_t flags,
                                 kiln_trim_report *ret_report)
 {
     kilni_lock lock;
     kiln_status status = take_janitors_lock(dir, &lock);
     /* Without locks two may work at a time: each removes only what the other has left. */
     if (status == KILN_OK || status == KILN_E_UNSUPPORTED) {
-        status = work_at_once(dir, job, false, ret_report);
+        status = work_at_once(dir, job, flags, ret_report);
         kilni_lock_close(&lock);
     }
     return status;
@@ -398,7 +408,7 @@ static kiln_status trim_a_slice(kilni_dir *dir, bool makes_room, bool *ret_is_do
         const uint64_t limit = limit_of(dir);
         const kilni_dir_job job = new_job(dir, limit, limit / 10 * 9);
         kiln_trim_report report;
-        status = work_at_once(dir, &job, false, &report);
+        status = work_at_once(dir, &job, 0, &report);
         *ret_is_done = true;
     }
     kilni_lock_close(&lock);
@@ -535,6 +545,6 @@ kiln_status kilni_dir_trim_by(kiln_store *store, const kiln_trim_params *params,
     const uint64_t limit = params->flags & KILN_TRIM_BY_SIZE ? params->max_bytes : KILN_UNLIMITED;
     kilni_dir_job job = new_job(dir, limit, limit);
     job.max_age_s = params->older_than_s;
-    return params->flags & KILN_TRIM_DRY_RUN ? work_at_once(dir, &job, true, ret_report)
-                                             : trim_at_once(dir, &job, ret_report);
+    return params->flags & KILN_TRIM_DRY_RUN ? work_at_once(dir, &job, params->flags, ret_report)
+                                             : trim_at_once(dir, &job, params->flags, ret_report);
 }

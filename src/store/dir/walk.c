@@ -121,15 +121,15 @@ const struct kilni_dir_layout *kilni_dir_layout_of_shard(const kilni_dir *dir, u
 }
 
 kiln_status kilni_dir_remove_found(kilni_dir *dir, const kilni_dir_found *found,
-                                   const kilni_dir_identity *seen)
+                                   const kilni_dir_identity *seen, bool even_newer)
 {
     const kilni_dir_layout *layout = kilni_dir_layout_of_shard(dir, found->shard);
+    if (!even_newer && !kilni_dir_may_remove(dir, found->directory, found->name)) {
+        return KILN_EXISTS;
+    }
     if (!found->is_temporary) {
         const kilni_dir_spot spot = kilni_dir_spot_of(found);
         return layout->remove_place(dir, &spot, seen);
-    }
-    if (!kilni_dir_may_remove(dir, found->directory, found->name)) {
-        return KILN_EXISTS;
     }
     return found->half == KILNI_DIR_NO_HALF
                ? kilni_dir_remove_seen(found->directory, ".", found->name, seen)
@@ -278,7 +278,7 @@ kiln_status kilni_dir_item_remove(kiln_item *item)
         return status == KILN_MISS ? KILN_MISS : KILN_EXISTS;
     }
     const kilni_dir_identity seen = kilni_dir_identity_of_held(&self->held);
-    status = kilni_dir_remove_found(dir, self->found, &seen);
+    status = kilni_dir_remove_found(dir, self->found, &seen, false);
     if (status == KILN_OK) {
         kilni_dir_count_removed(dir, self->found->shard, &self->found->stat);
     }
