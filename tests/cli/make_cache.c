@@ -63,7 +63,7 @@ static void put(kiln_store *store, const kiln_key *key, uint32_t kind, const cha
     uint32_t random = 1;
     for (size_t i = 0; i < payload_size; i++) {
         random = random * 1664525u + 1013904223u;
-        payload[i] = (unsigned char)(payload_size < 1 << 20 ? i * 7 + payload_size : random >> 24);
+        payload[i] = (unsigned char)(payload_size < 4 << 20 ? i * 7 + payload_size : random >> 24);
     }
     kiln_entry_params params = {
         .struct_size = sizeof params,
