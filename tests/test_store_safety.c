@@ -535,7 +535,16 @@ static kiln_entry *entry_of_kind(const char *first_part, uint32_t kind)
     return entry;
 }
 
-/* A kind that contradicts the key is not put; one that was put by other means is damaged. */
+static int read_item(void *user, kiln_item *item)
+{
+    kiln_entry *entry = NULL;
+    *(kiln_status *)user = kiln_item_read(item, &entry);
+    kiln_entry_release(&entry);
+    return 0;
+}
+
+/* A kind that contradicts the key is not put; one that was put by other means is damaged, also to
+ * a walk. */
 static void test_kinds_fit_their_keys(void **state)
 {
     (void)state;
@@ -554,6 +563,10 @@ static void test_kinds_fit_their_keys(void **state)
         kiln_entry_release(&got);
         assert_int_equal(store->ops->put(store, wrong), KILN_OK);
         assert_int_equal(kiln_store_get(store, kiln_entry_key(right), &got), KILN_E_CORRUPT);
+        kiln_status read = KILN_OK;
+        assert_int_equal(kiln_store_each(store, read_item, &read), KILN_OK);
+        assert_int_equal(read, KILN_E_CORRUPT);
+        assert_int_equal(kiln_store_remove(store, kiln_entry_key(right)), KILN_OK);
         assert_int_equal(kiln_store_put(store, right), KILN_OK);
         assert_int_equal(kiln_store_get(store, kiln_entry_key(right), &got), KILN_OK);
         kiln_entry_release(&got);

@@ -302,7 +302,9 @@ kiln_status kiln_item_read(kiln_item *item, kiln_entry **ret_entry)
     if (!item || !ret_entry) {
         return KILN_E_INVALID;
     }
-    return item->store->ops->item_read(item, ret_entry);
+    kiln_entry *found = NULL;
+    const kiln_status status = item->store->ops->item_read(item, &found);
+    return hand_out(status, found, ret_entry);
 }
 
 kiln_status kiln_item_remove(kiln_item *item)
