@@ -245,6 +245,20 @@ class Entries(cli.CliTest):
         self.assertEqual((removed["removed"], removed["requests"], removed["newer"]), (2, 1, 1))
         self.assertEqual([item["digest"] for item in self.listed()], [digest])
 
+    def test_a_directory_cannot_steer_a_terminal(self):
+        """Bytes that are not UTF-8 are written out, too."""
+        self.cache = os.fsencode(self.scratch) + b"/c\xff\x1b[31m\xe2\x80\xae"
+        subprocess.run([cli.MAKE_CACHE, "entries", self.cache], check=True,
+                       stdout=subprocess.DEVNULL, env=self.environment)
+        written_out = rb"/c\377\u001b[31m\u202e"
+        _, shown = self.on_terminal("clear", "--dir", self.cache, answer=b"n\n")
+        self.assertIn(b"from " + os.fsencode(self.scratch) + written_out + b"? [y/N]", shown)
+        self.assertNotIn(b"\x1b[31m", shown)
+        self.assertNotIn(b"\xff", shown)
+        error = self.kiln("ls", "--dir", os.fsdecode(self.cache) + "/absent").stderr
+        self.assertNotIn(b"\x1b", error)
+        self.assertNotIn(b"\xff", error)
+
     def test_clear_newer(self):
         """Requests and what a newer writer that died has left go too; puts then need no trim."""
         self.make_newer(self.digests["saxpy"])

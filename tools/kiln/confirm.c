@@ -5,13 +5,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "escape.h"
+#include "output.h"
+
 bool confirmed(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    vfprintf(stderr, format, arguments);
+    char *question = NULL;
+    const int question_length = vasprintf(&question, format, arguments);
     va_end(arguments);
-    fputs(" [y/N] ", stderr);
+    must(question_length < 0 ? NULL : question);
+    char *shown = escaped(question, (size_t)question_length);
+    fprintf(stderr, "%s [y/N] ", shown);
+    free(shown);
+    free(question);
 
     char *answer = NULL;
     size_t capacity = 0;
