@@ -196,6 +196,7 @@ static void discard_entries(flight *f)
         forget_in_memory(f, refused);
         kilni_store_remove_judged(f->context->store, refused->key, refused->entry);
         kiln_entry_release(&refused->entry);
+        refused->fill = 0;
     }
 }
 
@@ -212,6 +213,7 @@ static void set_entries_aside(flight *f)
         kiln_entry_release(&found->outdated);
         found->outdated = found->entry;
         found->entry = NULL;
+        found->fill = 0;
     }
 }
 
@@ -343,6 +345,7 @@ static void look_again(flight *f, slot *wanted)
     if (is_outdated(wanted)) {
         wanted->looked = KILN_MISS;
         kiln_entry_release(&wanted->entry);
+        wanted->fill = 0;
     }
 }
 
