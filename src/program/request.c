@@ -181,8 +181,8 @@ static void forget_in_memory(const flight *f, const slot *found)
     }
 }
 
-/* A device that refuses verified bytes will refuse them again: nobody is to meet them any more. What
- * another process has stored in their place meanwhile stays. */
+/* A device that refuses verified bytes will refuse them again: nobody is to meet them any more.
+ * What another process has stored in their place meanwhile stays. */
 static void discard_entries(flight *f)
 {
     f->result.store = KILN_E_REFUSED;
