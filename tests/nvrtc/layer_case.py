@@ -16,6 +16,7 @@ def parse_arguments():
     parser.add_argument("--kiln", required=True)
     parser.add_argument("--program", required=True)
     parser.add_argument("--exporting", required=True)
+    parser.add_argument("--fixed", required=True)
     parser.add_argument("--stand-in", required=True)
     parser.add_argument("--stand-in-nvvm", required=True)
     parser.add_argument("--eager", required=True)
@@ -25,8 +26,8 @@ def parse_arguments():
     parser.add_argument("--linked", action="append", default=[])
     parser.add_argument("--cuda")
     arguments, rest = parser.parse_known_args()
-    for name in ("kiln", "program", "exporting", "stand_in", "stand_in_nvvm", "eager", "late",
-                 "other_math", "ops"):
+    for name in ("kiln", "program", "exporting", "fixed", "stand_in", "stand_in_nvvm", "eager",
+                 "late", "other_math", "ops"):
         setattr(arguments, name, os.path.abspath(getattr(arguments, name)))
     arguments.linked = [os.path.abspath(path) for path in arguments.linked]
     return arguments, rest

@@ -189,6 +189,14 @@ class Ways(StandIn):
         self.expect_hit_after(*self.source("FOLD log 0\nFOLD log -1\nFOLD exp 1000\n"
                                            "FOLD exp -1000\nFOLD expf 100\nFOLD pow -1 0.5\n"))
 
+    def test_a_program_with_a_stub_for_a_function_that_folds(self):
+        folds = self.source("FOLD exp 0.7\n")
+        fixed = ["--library", self.library, *folds]
+        plain = self.expect_hit_after(*fixed, program=ARGUMENTS.fixed)
+        other = self.in_another_world(*fixed, program=ARGUMENTS.fixed, expect=["built"])
+        self.assertNotEqual(other, plain)
+        self.assertEqual(self.run_program(*folds, expect=["hit-store"]), plain)
+
     def test_too_many_folds(self):
         self.expect_hit_after(*self.source("FOLD_MANY 4096\n"))
         arguments = self.source("FOLD_MANY 4097\n")

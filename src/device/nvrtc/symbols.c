@@ -110,7 +110,8 @@ int kilni_symbols_define(const struct link_map *map, const char *name)
     for (size_t i = 0; i < of.count; i++) {
         const ElfW(Sym) *entry = &of.entries[i];
         const unsigned char type = ELF64_ST_TYPE(entry->st_info);
-        if ((type == STT_FUNC || type == STT_GNU_IFUNC) && entry->st_shndx != SHN_UNDEF &&
+        if ((type == STT_FUNC || type == STT_GNU_IFUNC) &&
+            (entry->st_shndx != SHN_UNDEF || entry->st_value != 0) &&
             kilni_bare_equal(of.names + entry->st_name, name)) {
             return 1;
         }

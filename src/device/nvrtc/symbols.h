@@ -31,7 +31,10 @@ int kilni_symbols_protection(const struct link_map *map, uintptr_t address);
 /* A function by its name; NULL where the object defines none. */
 void *kilni_symbols_find(const struct link_map *map, const char *name);
 
-/* Whether the object defines a function of that name, be it one that is chosen by the processor. */
+/* Whether the loader may bind a function of that name to the object: because the object defines it,
+ * possibly in variants for several processors, or because it is a program at a fixed address that
+ * takes the function's address. The loader then gives everybody the program's own stub, which has
+ * an undefined symbol with a value. */
 int kilni_symbols_define(const struct link_map *map, const char *name);
 
 /* Picks what to put in a function's place; NULL: it stays. */

@@ -45,6 +45,52 @@ static uintptr_t look_up(const search *s, const char *name)
     return (uintptr_t)(found ? found : dlsym(s->of_driver, name));
 }
 
+static bool defines(const search *s, const kilni_loaded_library *library, const char *name)
+{
+    void *handle = *library->path ? dlopen(library->path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+    const void *found = handle ? dlsym(handle, name) : NULL;
+    const bool is_own = found && kilni_loaded_library_at(s->all, (uintptr_t)found) == library;
+    if (handle) {
+        dlclose(handle);
+    }
+    return is_own;
+}
+
+typedef struct wanted_import {
+    const char *name;
+    bool is_there;
+} wanted_import;
+
+static void compare_import(void *user, const char *name, uintptr_t address)
+{
+    wanted_import *wanted = user;
+    (void)address;
+    wanted->is_there |= strcmp(name, wanted->name) == 0;
+}
+
+static bool imports(const kilni_loaded_library *library, const char *name)
+{
+    wanted_import wanted = {.name = name};
+    kilni_loaded_library_each_import(library, compare_import, &wanted);
+    return wanted.is_there;
+}
+
+/* A program at a fixed address that takes the address of a function that it imports has a stub for
+ * it, which the loader gives to everybody. The stub leads to the first library behind the program
+ * that defines the function. */
+static const kilni_loaded_library *behind_stub(const search *s, const kilni_loaded_library *library,
+                                               const char *name)
+{
+    const kilni_loaded_library *program = s->all->items;
+    const bool is_stub = library == program && imports(program, name);
+    for (size_t i = 1; is_stub && library == program && i < s->all->count; i++) {
+        if (defines(s, &s->all->items[i], name)) {
+            library = &s->all->items[i];
+        }
+    }
+    return library;
+}
+
 /* Of a function that is not bound yet, the slot points into the library that imports it. */
 typedef struct importer {
     const search *search;
@@ -64,6 +110,7 @@ static void note_import(void *user, const char *name, uintptr_t address)
         library = kilni_loaded_library_at(s->all, look_up(s, name));
     }
     if (library) {
+        library = behind_stub(s, library, name);
         s->has[(size_t)(library - s->all->items) * FUNCTION_COUNT + function] = true;
     }
 }
