@@ -151,6 +151,8 @@ def change(world, dimension, random, device):
     changed = dict(world)
     changed[dimension] = None if world[dimension] is not None and random.random() < 0.4 \
         else makers[dimension]()
+    if changed["part"]:
+        changed["affinity"] = None  # a device of one processor has no parts
     if dimension == "map" and changed["map"]:
         if "map.hmap" not in (changed["includes"] or []):
             changed["includes"] = ["map.hmap", "inc1", "inc2"]
