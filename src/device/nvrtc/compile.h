@@ -9,8 +9,8 @@
 #include "device/nvrtc/functions.h"
 
 /* As nvrtcCompileProgram, past the driver's own cache, which NVRTC uses from 12.9 on. That cache
- * does not know in which floating-point mode, and by which functions of the C library, constants
- * were folded, and what it serves is folded by nobody who could be watched.
+ * ignores the floating-point mode, and the functions of the C library, that constants were folded
+ * with. What it serves is not folded again, so the folding cannot be watched.
  *
  * @ret_result  [out] what NVRTC answers
  * Returns KILN_OK: NVRTC was asked; KILN_E_NO_MEMORY: it was not. */

@@ -37,7 +37,7 @@ static kiln_status look_at_incumbent(const kilni_dir *dir, int folder, const cha
 }
 
 /* Numbers that follow a random one. Another process may have the same ones, as a forked child has:
- * who meets its file begins elsewhere. Relaxed: only its own value matters. */
+ * the process that meets the other's file begins elsewhere. Relaxed: only its own value matters. */
 static bool next_number(bool is_taken, uint64_t *ret_number)
 {
     static _Atomic uint64_t next; /* 0: has not begun */
