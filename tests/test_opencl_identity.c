@@ -26,6 +26,7 @@
 #include "device/opencl/driver_files.h"
 #include "device/opencl/file_identity.h"
 #include "device/opencl/identity.h"
+#include "device/opencl/math_functions.h"
 #include "device/opencl/traits.h"
 
 /* Drivers leak; LeakSanitizer asks this what not to tell. */
@@ -213,6 +214,83 @@ static void holds_no_folder_of_the_driver(void **state)
         kiln_key_release(&key);
     }
 }
+
+#if defined(__x86_64__)
+
+/* Takes glibc's place in this program, which exports it. */
+typedef struct cpuid_leaf {
+    unsigned offered[4], used[4];
+} cpuid_leaf;
+
+__attribute__((visibility("default"))) const cpuid_leaf *__x86_get_cpuid_feature_leaf(
+    unsigned leaf);
+
+static cpuid_leaf stand_in[3];
+
+const cpuid_leaf *__x86_get_cpuid_feature_leaf(unsigned leaf)
+{
+    return &stand_in[leaf];
+}
+
+static void set_feature(unsigned leaf, unsigned word, unsigned bit, bool is_offered, bool is_used)
+{
+    const unsigned mask = 1U << bit;
+    stand_in[leaf].offered[word] &= ~mask;
+    stand_in[leaf].used[word] &= ~mask;
+    stand_in[leaf].offered[word] |= is_offered ? mask : 0;
+    stand_in[leaf].used[word] |= is_used ? mask : 0;
+}
+
+static void expect_unused(const char *expected)
+{
+    for (cl_uint p = 0; p < platform_count; p++) {
+        kiln_key_builder *builder;
+        assert_int_equal(kiln_key_builder_new(&builder), KILN_OK);
+        assert_int_equal(kilni_math_functions_add(platforms[p], builder, NULL), KILN_OK);
+        kiln_key *key = finish(builder);
+        kiln_key_part part;
+        assert_int_equal(find_part(key, "libm.unused", &part), expected ? 1 : 0);
+        if (expected) {
+            assert_int_equal(part.size, strlen(expected));
+            assert_memory_equal(part.bytes, expected, part.size);
+        }
+        kiln_key_release(&key);
+    }
+}
+
+/* Constants that two machines fold for a GPU may differ if libm uses FMA on one of them only. */
+static void tells_processors_apart_by_what_libm_uses(void **state)
+{
+    (void)state;
+    need_platforms();
+    enum { EBX = 1, ECX = 2 };
+    set_feature(0, ECX, 28, true, true); /* AVX */
+    set_feature(0, ECX, 12, true, true); /* FMA */
+    set_feature(1, EBX, 5, true, true);  /* AVX2 */
+    set_feature(2, ECX, 16, false, false);
+    expect_unused(NULL);
+    set_feature(2, ECX, 16, true, true); /* FMA4: libm prefers FMA */
+    expect_unused(NULL);
+    set_feature(0, ECX, 12, true, false);
+    expect_unused("FMA");
+    set_feature(0, ECX, 12, false, false);
+    expect_unused("FMA");
+    set_feature(2, ECX, 16, false, false);
+    expect_unused("FMA FMA4");
+    set_feature(1, EBX, 5, false, false);
+    expect_unused("FMA AVX2 FMA4");
+}
+
+#else
+
+static void tells_processors_apart_by_what_libm_uses(void **state)
+{
+    (void)state;
+    print_message("not x86-64: skipped\n");
+    skip();
+}
+
+#endif
 
 static void tells_sub_devices_from_their_root(void **state)
 {
@@ -717,6 +795,7 @@ int main(void)
         cmocka_unit_test(tells_platforms_apart),
         cmocka_unit_test(holds_no_folder_of_the_driver),
         cmocka_unit_test(tells_sub_devices_from_their_root),
+        cmocka_unit_test(tells_processors_apart_by_what_libm_uses),
         cmocka_unit_test(lists_driver_files_sorted),
         cmocka_unit_test(has_what_known_compilers_load),
         cmocka_unit_test(counts_variables_that_steer_compilers),

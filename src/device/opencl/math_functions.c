@@ -178,7 +178,7 @@ static kiln_status add_libraries(const search *s, kiln_key_builder *key, kiln_er
 
 #if defined(__x86_64__) || defined(__i386__)
 
-/* As glibc's <sys/platform/x86.h> has it from 2.33 on. */
+/* glibc 2.33 and later describe the processor by these in <sys/platform/x86.h>. */
 typedef struct cpuid_leaf {
     unsigned offered[4]; /* eax, ebx, ecx, edx */
     unsigned used[4];
@@ -186,25 +186,38 @@ typedef struct cpuid_leaf {
 
 typedef const cpuid_leaf *(*get_leaf_fn)(unsigned leaf);
 
-/* By these libm picks its variants, of which some round otherwise. */
+enum { ECX = 2, EBX = 1 };
+
+/* libm selects its variants by these features, and some variants round differently. Without FMA it
+ * asks for FMA4. */
 static const struct {
     const char *name;
     unsigned leaf, word, bit;
+    bool is_usual;
 } features[] = {
-    {"AVX", 0, 2, 28},
-    {"FMA", 0, 2, 12},
-    {"AVX2", 1, 1, 5},
-    {"FMA4", 2, 2, 16},
+    {"AVX", 0, ECX, 28, true},
+    {"FMA", 0, ECX, 12, true},
+    {"AVX2", 1, EBX, 5, true},
+    {"FMA4", 2, ECX, 16, false},
 };
+enum { FEATURE_COUNT = sizeof features / sizeof *features };
 
+static bool is_used(get_leaf_fn get_leaf, size_t i)
+{
+    return get_leaf(features[i].leaf)->used[features[i].word] >> features[i].bit & 1;
+}
+
+/* Whether the processor lacks a feature or glibc was told not to use it makes no difference. */
 static kiln_status append_unused(kilni_text *text)
 {
     const get_leaf_fn get_leaf = (get_leaf_fn)dlsym(RTLD_DEFAULT, "__x86_get_cpuid_feature_leaf");
+    bool is_usual = true;
+    for (size_t i = 0; get_leaf && i < FEATURE_COUNT; i++) {
+        is_usual &= !features[i].is_usual || is_used(get_leaf, i);
+    }
     kiln_status status = KILN_OK;
-    for (size_t i = 0; get_leaf && i < sizeof features / sizeof *features; i++) {
-        const cpuid_leaf *leaf = get_leaf(features[i].leaf);
-        const unsigned unused = leaf->offered[features[i].word] & ~leaf->used[features[i].word];
-        if (status == KILN_OK && (unused >> features[i].bit & 1)) {
+    for (size_t i = 0; !is_usual && i < FEATURE_COUNT && status == KILN_OK; i++) {
+        if (!is_used(get_leaf, i)) {
             status = kilni_text_printf(text, "%s%s", text->length ? " " : "", features[i].name);
         }
     }

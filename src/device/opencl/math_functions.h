@@ -10,10 +10,10 @@
 
 #include <kiln/key.h>
 
-/* Appends "driver.math" for each library that has one of these functions and is not the C library's
- * libm that the driver is linked to, and "libm.unused" if that was told not to use instructions
- * that the processor has (GLIBC_TUNABLES). Usually neither, and then nothing: which libm that is,
- * and what the processor is, are parts of the key anyway.
+/* Appends "driver.math" for each library that defines one of these functions and is not the C
+ * library's libm that the driver is linked to. Appends "libm.unused" if that libm does not use all
+ * of AVX, AVX2 and FMA, because the processor lacks one or because GLIBC_TUNABLES masks it.
+ * Usually it appends neither: the identity of libm is another part of the key.
  *
  * Returns KILN_OK; KILN_E_UNSUPPORTED: it can't be told, @error says why; KILN_E_NO_MEMORY. */
 kiln_status kilni_math_functions_add(cl_platform_id platform, kiln_key_builder *key,
