@@ -131,7 +131,7 @@ class Round:
                     self.tally["equal pairs"] += 1
                     self.tally["hits of equal pairs"] += hit
             differing = [line for line in range(index, len(plain.lines), count)
-                         if not self.agree(plain, result, line, len(histories))]
+                         if not self.agree(plain, result, line, world, len(histories))]
             if differing:
                 self.report(self, [self.worlds[h] for h in histories], world,
                             self.programs[index], [plain.lines[l] for l in differing],
@@ -144,14 +144,14 @@ class Round:
                     if o.startswith("passed-through"):
                         self.tally["passed through"] += 1
 
-    def agree(self, plain, result, line, history_count):
+    def agree(self, plain, result, line, world, history_count):
         """Whether a line is the same."""
         if line >= len(result.lines):
             return False
         if plain.lines[line] == result.lines[line]:
             return True
-        if not reduction.are_binaries_numbered(self.device, self.programs, line, history_count,
-                                               result.outcomes[line]):
+        if not reduction.are_binaries_numbered(self.device, world, self.programs, line,
+                                               history_count, result.outcomes[line]):
             return False
         self.tally["binaries not compared"] += 1
         return reduction.without_binaries(plain.lines[line]) == \

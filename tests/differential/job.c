@@ -251,12 +251,19 @@ static void digest(const unsigned char *bytes, size_t size, uint64_t sums[2])
     }
 }
 
+static bool ends_with(const char *bytes, size_t size, const char *end)
+{
+    const size_t length = strlen(end);
+    return size >= length && memcmp(bytes + size - length, end, length) == 0;
+}
+
 size_t job_normalize_log(char *log, size_t size)
 {
     static const char temporary[] = "tempfile_";
     size_t kept = 0;
     for (size_t i = 0; i < size;) {
-        const bool at_begin = i == 0 || log[i - 1] == '\n';
+        const bool at_begin =
+            i == 0 || log[i - 1] == '\n' || ends_with(log, kept, " included from ");
         const size_t digits = at_begin ? strspn(log + i, "0123456789") : 0;
         if (digits > 0 && log[i + digits] == ':' &&
             strspn(log + i + digits + 1, "0123456789") > 0) {

@@ -38,13 +38,14 @@ def _lines_of(result, place, count):
             for i in range(place, max(len(result.lines), count), count)]
 
 
-def are_binaries_numbered(device, programs, line, history_count, outcome):
-    """Whether the binary of a line may have another number in it. Intel's runtime numbers what it
-    builds in a process, and writes that number into the binary. So those are compared that were
-    found, where one process filled the store and built the same before. A compilation that is found
-    builds nothing, so that none after the first one is compared."""
+def are_binaries_numbered(device, world, programs, line, history_count, outcome):
+    """Whether the binary of a line may have a different number in it. Intel's runtime numbers what it
+    builds in a process, and writes that number into the binary. So binaries are compared only if they
+    were found where one process had filled the store and had built the same before. A compilation that
+    is found builds nothing, so that none after the first one is compared. The parts of a device share an
+    entry, which has the number of one of them."""
     return device == "intel" and not (
-        line < len(programs) and history_count <= 1 and
+        line < len(programs) and history_count <= 1 and world.get("part") != "subs" and
         (history_count == 0 or runner.is_hit(outcome)) and
         not any(program["link"] for program in programs[:line + 1]))
 
@@ -101,8 +102,8 @@ class Case:
                 self.fields.add("the process's end")
                 break
             lines = [plain.lines[line], asked.lines[line]]
-            if are_binaries_numbered(site.setting.device, programs, line, len(self.histories),
-                                     asked.outcomes[line]):
+            if are_binaries_numbered(site.setting.device, self.world, programs, line,
+                                     len(self.histories), asked.outcomes[line]):
                 lines = [without_binaries(text) for text in lines]
             self.fields |= differing_fields(lines[:1], lines[1:])
         return bool(self.fields)
