@@ -11,6 +11,7 @@
 
 #include <kiln/key.h>
 
+#include "key/builder.h"
 #include "support/failing_malloc.h"
 #include "support/golden.h"
 
@@ -226,6 +227,35 @@ static void test_wrong_parts_are_refused(void **state)
     assert_null(kiln_key_retain(NULL));
     kiln_key_release(&key);
     kiln_key_release(NULL);
+}
+
+static void assert_every_call_returns(kiln_key_builder *builder, kiln_status expected)
+{
+    kiln_key *key = NULL;
+    assert_int_equal(kiln_key_builder_add(builder, "sound", "x", 1), expected);
+    assert_int_equal(kiln_key_builder_add_text(builder, "a", NULL), expected);
+    assert_int_equal(kiln_key_builder_add_number(builder, "number", 1), expected);
+    assert_int_equal(kilni_key_builder_fail(builder, KILN_OK), expected);
+    assert_int_equal(kilni_key_builder_fail(builder, KILN_E_IO), expected);
+    assert_int_equal(kiln_key_builder_finish(builder, &key), expected);
+    assert_null(key);
+}
+
+static void test_a_builder_keeps_its_first_error(void **state)
+{
+    (void)state;
+    kiln_key_builder *builder = new_builder();
+    assert_int_equal(kilni_key_builder_fail(builder, KILN_OK), KILN_OK);
+    assert_int_equal(kiln_key_builder_add_text(builder, "a", "1"), KILN_OK);
+    assert_int_equal(kiln_key_builder_add(builder, "a", "", ((size_t)1 << 40) + 1),
+                     KILN_E_TOO_LARGE);
+    assert_every_call_returns(builder, KILN_E_TOO_LARGE);
+    kiln_key_builder_free(&builder);
+
+    builder = new_builder();
+    assert_int_equal(kilni_key_builder_fail(builder, KILN_E_UNSUPPORTED), KILN_E_UNSUPPORTED);
+    assert_every_call_returns(builder, KILN_E_UNSUPPORTED);
+    kiln_key_builder_free(&builder);
 }
 
 static void test_parts_are_counted_up_to_a_limit(void **state)
@@ -590,15 +620,9 @@ static kiln_status make_and_strip(kiln_key **ret_stripped)
     kiln_key *key = NULL;
     kiln_status status = kiln_key_builder_new(&builder);
     if (status == KILN_OK) {
-        status = kiln_key_builder_add_text(builder, "device", "cpu");
-    }
-    if (status == KILN_OK) {
-        status = kiln_key_builder_add_number(builder, "count", 7);
-    }
-    if (status == KILN_OK) {
-        status = kiln_key_builder_add_text(builder, "source", "kernel void f() {}");
-    }
-    if (status == KILN_OK) {
+        kiln_key_builder_add_text(builder, "device", "cpu");
+        kiln_key_builder_add_number(builder, "count", 7);
+        kiln_key_builder_add_text(builder, "source", "kernel void f() {}");
         status = kiln_key_builder_finish(builder, &key);
     }
     if (status == KILN_OK) {
@@ -656,6 +680,7 @@ int main(void)
         cmocka_unit_test(test_parts_are_found_in_order),
         cmocka_unit_test(test_a_builder_makes_keys_with_a_common_beginning),
         cmocka_unit_test(test_wrong_parts_are_refused),
+        cmocka_unit_test(test_a_builder_keeps_its_first_error),
         cmocka_unit_test(test_parts_are_counted_up_to_a_limit),
         cmocka_unit_test(test_references_are_counted),
         cmocka_unit_test(test_no_two_lists_are_confused),

@@ -35,10 +35,10 @@ static kiln_key *make_key(const char *source)
 {
     kiln_key_builder *builder = NULL;
     kiln_key *key = NULL;
-    if (kiln_key_builder_new(&builder) == KILN_OK &&
-        kiln_key_builder_add_text(builder, "runtime", runtime_version()) == KILN_OK &&
-        kiln_key_builder_add_text(builder, "source", source) == KILN_OK) {
-        kiln_key_builder_finish(builder, &key);
+    if (kiln_key_builder_new(&builder) == KILN_OK) {
+        kiln_key_builder_add_text(builder, "runtime", runtime_version());
+        kiln_key_builder_add_text(builder, "source", source);
+        kiln_key_builder_finish(builder, &key); /* leaves NULL if a part could not be added */
     }
     kiln_key_builder_free(&builder);
     return key;

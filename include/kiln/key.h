@@ -22,7 +22,16 @@ extern "C" {
 /* Immutable and counted. Any thread. */
 typedef struct kiln_key kiln_key;
 
-/* Collects the parts of a key. One thread at a time. */
+/* Collects the parts of a key. One thread at a time.
+ *
+ * A builder keeps the first error. After it, additions do nothing, and they and
+ * kiln_key_builder_finish return it, since a key that lacks a part would be the key of a different
+ * build. So a caller may add all parts and check the status of kiln_key_builder_finish alone:
+ *
+ *     kiln_key_builder_add_text(builder, "options", "-O2");
+ *     kiln_key_builder_add(builder, "source", source, size);
+ *     status = kiln_key_builder_finish(builder, &key);
+ */
 typedef struct kiln_key_builder kiln_key_builder;
 
 /* In canonical (big-endian) byte order, so that its hexadecimal text sorts as it does. */
@@ -50,15 +59,13 @@ KILN_API kiln_status kiln_key_builder_new(kiln_key_builder **ret_builder);
 /* Frees a builder and sets the pointer to NULL; takes NULL and a pointer to NULL. */
 KILN_API void kiln_key_builder_free(kiln_key_builder **builder);
 
-/* Appends a part. Order counts, and a name may come more than once. A part that could not be added
- * is not forgotten: further calls, and kiln_key_builder_finish, return the same status, since a key
- * without it would be that of another build.
+/* Appends a part. Order counts, and a name may come more than once.
  *
  * @name   1 to 255 bytes, copied
- * @bytes  copied; may be NULL where size is 0
+ * @bytes  copied; may be NULL if size is 0
  * @size   in bytes, at most 2^40
- * Returns KILN_OK; KILN_E_INVALID; KILN_E_TOO_LARGE; KILN_E_NO_MEMORY. Threads: one at a time.
- * Blocks: never. */
+ * Returns KILN_OK; the builder's first error: KILN_E_INVALID, KILN_E_TOO_LARGE, KILN_E_NO_MEMORY.
+ * Threads: one at a time. Blocks: never. */
 KILN_API kiln_status kiln_key_builder_add(kiln_key_builder *builder, const char *name,
                                           const void *bytes, size_t size);
 
@@ -74,8 +81,8 @@ KILN_API kiln_status kiln_key_builder_add_number(kiln_key_builder *builder, cons
  * key made, so that keys with a common beginning share the work.
  *
  * @ret_key  [out] one reference, to be given back with kiln_key_release
- * Returns KILN_OK; KILN_E_INVALID: NULL; KILN_E_NO_MEMORY; what the first part gave that could not
- * be added. Blocks: never. */
+ * Returns KILN_OK; the builder's first error; KILN_E_INVALID: NULL; KILN_E_NO_MEMORY.
+ * Blocks: never. */
 KILN_API kiln_status kiln_key_builder_finish(const kiln_key_builder *builder, kiln_key **ret_key);
 
 /* Makes a key from an encoding, such as that which an entry holds. Every length in it is checked.

@@ -54,7 +54,8 @@ class key : public detail::reference<kiln_key, detail::retain_key, kiln_key_rele
 };
 
 /* Collects the parts of a key:
- *     kiln::key key = kiln::key_builder().add("source", text).add("options", "-O2").finish(); */
+ *     kiln::key key = kiln::key_builder().add("source", text).add("options", "-O2").finish();
+ * Without exceptions the builder keeps the first error, and finish returns an empty key. */
 class key_builder
 {
   public:
@@ -80,13 +81,13 @@ class key_builder
     /* The same of memory. */
     key_builder &add(const char *name, const void *bytes, std::size_t size)
     {
-        return note(kiln_key_builder_add(builder_, name, bytes, size));
+        return checked(kiln_key_builder_add(builder_, name, bytes, size));
     }
 
     /* Eight bytes, little-endian. */
     key_builder &add_number(const char *name, std::uint64_t number)
     {
-        return note(kiln_key_builder_add_number(builder_, name, number));
+        return checked(kiln_key_builder_add_number(builder_, name, number));
     }
 
     /* For C calls that add parts. */
@@ -95,26 +96,21 @@ class key_builder
         return builder_;
     }
 
-    /* Without exceptions: empty where a part could not be added. */
     key finish() const
     {
         kiln_key *made = nullptr;
-        if (failure_ == KILN_OK) {
-            detail::check(kiln_key_builder_finish(builder_, &made));
-        }
+        detail::check(kiln_key_builder_finish(builder_, &made));
         return key(made);
     }
 
   private:
-    key_builder &note(kiln_status code)
+    key_builder &checked(kiln_status code)
     {
         detail::check(code);
-        failure_ = failure_ == KILN_OK ? code : failure_;
         return *this;
     }
 
     kiln_key_builder *builder_;
-    kiln_status failure_ = KILN_OK;
 };
 
 } // namespace kiln

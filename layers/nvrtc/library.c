@@ -8,7 +8,7 @@
 #include "../shared/trace.h"
 #include "base/error.h"
 #include "device/nvrtc/identity.h"
-#include "key/parts.h"
+#include "key/builder.h"
 
 struct nvrtc_library {
     const struct link_map *map;

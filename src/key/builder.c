@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <kiln/key.h>
+#include "key/builder.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -100,6 +100,23 @@ kiln_status kiln_key_builder_add_number(kiln_key_builder *builder, const char *n
     kilni_byte_writer writer = {.at = bytes, .left = sizeof bytes};
     kilni_write_u64(&writer, number);
     return kiln_key_builder_add(builder, name, bytes, sizeof bytes);
+}
+
+kiln_status kilni_key_parts_add(const kiln_key *of, kiln_key_builder *builder)
+{
+    kiln_status status = KILN_OK;
+    for (size_t i = 0; status == KILN_OK && i < kiln_key_part_count(of); i++) {
+        kiln_key_part part;
+        kiln_key_part_at(of, i, &part);
+        status = kiln_key_builder_add(builder, part.name, part.bytes, (size_t)part.size);
+    }
+    return status;
+}
+
+kiln_status kilni_key_builder_fail(kiln_key_builder *builder, kiln_status failure)
+{
+    builder->failure = builder->failure == KILN_OK ? failure : builder->failure;
+    return builder->failure;
 }
 
 kiln_status kiln_key_builder_finish(const kiln_key_builder *builder, kiln_key **ret_key)

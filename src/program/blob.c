@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/params.h"
 #include "base/revision.h"
-#include "key/parts.h"
+#include "key/builder.h"
 #include "memory/failure.h"
 #include "os/clock.h"
 #include "program/obtain.h"

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/params.h"
-#include "key/parts.h"
+#include "key/builder.h"
 #include "program/obtain.h"
 #include "program/ops.h"
 #include "program/options.h"

@@ -9,7 +9,7 @@
 #include "device/nvrtc/includes.h"
 #include "device/nvrtc/request.h"
 #include "device/nvrtc/stored.h"
-#include "key/parts.h"
+#include "key/builder.h"
 
 /* ---- keys ---- */
 

@@ -2,7 +2,7 @@
 #include "device/opencl/build_key.h"
 
 #include "device/opencl/inputs.h"
-#include "key/parts.h"
+#include "key/builder.h"
 
 kiln_status kilni_opencl_get_identity(const cl_icd_dispatch *cl, cl_device_id device,
                                       const kilni_opencl_driver *driver, kiln_key **ret_identity,

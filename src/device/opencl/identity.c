@@ -13,7 +13,7 @@
 #include "base/text.h"
 #include "cpu.h"
 #include "driver_files.h"
-#include "key/parts.h"
+#include "key/builder.h"
 #include "traits.h"
 
 /* Everything that the steps below share. */
