@@ -69,7 +69,7 @@ typedef struct kiln_store_params {
  *             URL: file:///path?max-size=2G&readonly=1&sync=1&lease=off&stamp=3600&layout=sycl,
  *             further policy=cost|lru|fifo|no_evict, max-age=DAYS, max-entry=1G and key-file=/path.
  *             What the URL says goes before @params. Or a pack, pack:FILE (pack.h), which is read
- * only; or several of these, "a|b|c": a chain, which docs/stores.md describes.
+ * only; or several of these, "a|b|c": a chain, which docs/chains.md describes.
  * @params     lives for the call; NULL: all defaults
  * @ret_store  [out] to be given back with kiln_store_close
  * @error      may be NULL; says what was wrong with which directory

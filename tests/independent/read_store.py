@@ -4,7 +4,7 @@
 
     read_store.py [--layout kiln|sycl|onednn] [--key-file FILE] STORE-OR-PACK
 
-Made from docs/format.md and docs/stores.md alone: that it works shows that they are enough. Each
+Made from format.md, stores.md, layouts.md and trust.md in docs/ alone: so they are enough. Each
 entry is a line of JSON, bytes as hexadecimal digits. Its state is ok, corrupt, newer, denied,
 unauthenticated, or, for a sound entry in another's place, misplaced. Exit status 1: one isn't ok.
 """

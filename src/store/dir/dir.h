@@ -13,7 +13,7 @@
  *     v1/ab/.tmp-…          an entry on its way
  *
  * The other layouts have two files for each entry (pair.h). Every name is made here, and every
- * access goes through the directory's descriptor. Readers take no lock. docs/stores.md says more.
+ * access goes through the directory's descriptor. Readers take no lock. docs/layouts.md says more.
  */
 #pragma once
 

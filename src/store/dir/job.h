@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * How far a trim is. Between two slices it rests in a file, so that any process goes on with it,
- * also after the one that began was killed. docs/stores.md gives its bytes.
+ * also after the one that began was killed. docs/trimming.md gives its bytes.
  */
 #pragma once
 

@@ -2,7 +2,7 @@
  *
  * A summary of a store: what ranking needs of each entry, in the order of a walk. It is a hint: a
  * record counts only while the file that it tells of is the same, and what is missing or damaged
- * is read from the entries again. docs/stores.md gives its bytes.
+ * is read from the entries again. docs/trimming.md gives its bytes.
  */
 #pragma once
 
