@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/hash.h"
+#include "key/hash.h"
 #include "store/pack/format.h"
 #include "store/pack/pack.h"
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "constant/environment.h"
+#include "face/onednn/constant_environment.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

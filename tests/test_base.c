@@ -15,10 +15,10 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "base/hash.h"
-#include "base/hash_wide.h"
 #include "base/size.h"
 #include "base/text.h"
+#include "key/hash.h"
+#include "key/hash_wide.h"
 #include "support/failing_malloc.h"
 
 /* ---- status ---- */

@@ -11,7 +11,7 @@
 
 #include <kiln/constant.h>
 
-#include "constant/environment.h"
+#include "face/onednn/constant_environment.h"
 #include "support/constant_scene.h"
 #include "support/failing_malloc.h"
 

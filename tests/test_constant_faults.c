@@ -14,7 +14,7 @@
 
 #include <kiln/constant.h>
 
-#include "constant/environment.h"
+#include "face/onednn/constant_environment.h"
 #include "key/encoding.h"
 #include "support/constant_scene.h"
 

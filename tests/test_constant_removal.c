@@ -15,7 +15,7 @@
 #include <kiln/constant.h>
 
 #include "constant/constants.h"
-#include "constant/environment.h"
+#include "face/onednn/constant_environment.h"
 #include "memory/fence.h"
 #include "os/os.h"
 #include "support/child.h"

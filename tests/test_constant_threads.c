@@ -21,7 +21,7 @@
 #include <kiln/constant.h>
 #include <kiln/constant_backend.h>
 
-#include "constant/environment.h"
+#include "face/onednn/constant_environment.h"
 
 enum { DEVICES = 2, KEYS = 8, USERS = 4, CAPACITY_MIB = 4, LIVE = 0x5ee7 };
 

@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/hash.h"
+#include "key/hash.h"
 #include "support/constant_scene.h"
 #include "support/failing_malloc.h"
 #include "support/program_scene.h"

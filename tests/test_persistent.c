@@ -18,9 +18,9 @@
 
 #include <kiln/persistent.h>
 
+#include "face/onednn/governed_store.h"
+#include "face/onednn/persistent.h"
 #include "program/context.h"
-#include "program/governed_store.h"
-#include "program/persistent.h"
 #include "support/failing_malloc.h"
 #include "support/get_program.h"
 #include "support/scripted_device.h"

@@ -10,8 +10,8 @@
 #include <sys/mount.h>
 #include <sys/wait.h>
 
-#include "base/hash.h"
 #include "entry/layout.h"
+#include "key/hash.h"
 #include "os/os.h"
 #include "store/store.h"
 #include "store/totals.h"

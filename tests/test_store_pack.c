@@ -9,8 +9,8 @@
 
 #include <kiln/pack.h>
 
-#include "base/hash.h"
 #include "entry/entry.h"
+#include "key/hash.h"
 #include "os/os.h"
 #include "store/pack/format.h"
 #include "store/store.h"

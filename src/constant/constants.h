@@ -18,8 +18,8 @@
 #include <kiln/constant.h>
 #include <kiln/constant_backend.h>
 
-#include "constant/environment.h"
 #include "constant/limits.h"
+#include "face/onednn/constant_environment.h"
 
 /* A device's handle, as users know it. */
 typedef struct kilni_constant_binding {

@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "base/hash.h"
 #include "base/size.h"
 #include "entry/layout.h"
+#include "key/hash.h"
 
 kiln_status kilni_entry_header_decode(const unsigned char *bytes, size_t available,
                                       uint64_t file_size, kilni_entry_header *ret_header)

@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "base/hash.h"
 #include "base/size.h"
 #include "entry/layout.h"
+#include "key/hash.h"
 
 kiln_status kilni_entry_layout_add(kilni_entry_layout *layout, uint32_t type, uint32_t flags,
                                    const void *bytes, uint64_t size)

@@ -11,7 +11,7 @@
 
 #include <kiln/entry.h>
 
-#include "base/hash.h"
+#include "key/hash.h"
 
 /* Enough of a file's beginning to decode its head in nearly every case. */
 #define KILNI_ENTRY_HEAD_SIZE 4096u

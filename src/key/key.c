@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "base/hash.h"
 #include "base/size.h"
 #include "key/encoding.h"
+#include "key/hash.h"
 
 kiln_status kilni_key_allocate(size_t part_count, size_t encoding_size, kiln_key **ret_key)
 {

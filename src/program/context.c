@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/config.h"
 #include "base/params.h"
+#include "face/environment/config.h"
+#include "face/onednn/persistent.h"
 #include "memory/memory.h"
 #include "program/live.h"
 #include "program/ops.h"
-#include "program/persistent.h"
 
 #define DEFAULT_MAX_PROGRAMS 1024u
 #define DEFAULT_MAX_BYTES (UINT64_C(256) << 20)

@@ -15,7 +15,7 @@
 
 #include <kiln/program.h>
 
-#include "program/governed_store.h"
+#include "face/onednn/governed_store.h"
 #include "program/request.h"
 
 typedef struct kilni_program_device {

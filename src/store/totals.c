@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "base/hash.h"
+#include "key/hash.h"
 #include "os/file.h"
 #include "os/os.h"
 #include "store/lock.h"

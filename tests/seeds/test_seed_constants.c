@@ -14,7 +14,7 @@
 #include <kiln/constant.h>
 #include <kiln/constant_backend.h>
 
-#include "constant/environment.h"
+#include "face/onednn/constant_environment.h"
 #include "support/child.h"
 #include "support/constant_scene.h"
 

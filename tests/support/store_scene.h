@@ -23,7 +23,7 @@
 
 #include <kiln/store.h>
 
-#include "base/hash.h"
+#include "key/hash.h"
 
 #define SCRATCH_DIRECTORY_SIZE 256
 #define SCRATCH_PATH_SIZE 1024

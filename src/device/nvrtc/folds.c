@@ -11,9 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
 #include "device/floating_point.h"
 #include "device/nvrtc/encoding.h"
+#include "key/hash.h"
 
 struct kilni_nvrtc_folds {
     kilni_floating_point mode;

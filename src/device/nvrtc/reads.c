@@ -16,10 +16,10 @@
 
 #include <sodium.h>
 
-#include "base/hash.h"
 #include "device/nvrtc/encoding.h"
 #include "device/nvrtc/inputs.h"
 #include "device/opencl/file_content.h"
+#include "key/hash.h"
 #include "os/file.h"
 #include "os/os.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/hash.h"
+#include "key/hash.h"
 #include "os/file.h"
 #include "os/os.h"
 

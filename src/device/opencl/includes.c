@@ -8,11 +8,11 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "base/hash.h"
 #include "base/text.h"
 #include "directives.h"
 #include "file_content.h"
 #include "hazards.h"
+#include "key/hash.h"
 #include "macros.h"
 #include "os/file.h"
 #include "os/os.h"

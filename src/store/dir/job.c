@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "base/hash.h"
+#include "key/hash.h"
 #include "os/file.h"
 
 #define MAGIC "KILNJOB\x01"

@@ -6,8 +6,8 @@
  */
 #include <string.h>
 
-#include "base/hash.h"
 #include "key/encoding.h"
+#include "key/hash.h"
 #include "store/dir/pair.h"
 
 enum { DEVICE, IMAGE, SPEC_CONSTANTS, BUILD_OPTIONS, LEVEL_COUNT };

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
+#include "key/hash.h"
 #include "os/file.h"
 #include "os/os.h"
 #include "store/dir/pair.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "base/hash.h"
+#include "key/hash.h"
 #include "os/file.h"
 
 #define MAGIC "KILNSUM\x01"

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "base/hash.h"
 #include "base/size.h"
 #include "entry/format.h"
+#include "key/hash.h"
 
 uint64_t kilni_pack_bucket_of(const kiln_digest *digest, uint64_t bucket_count)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "constant/environment.h"
+#include "face/onednn/constant_environment.h"
 
 #include <stdbool.h>
 #include <stdint.h>

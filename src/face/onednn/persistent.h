@@ -8,7 +8,7 @@
 
 #include <kiln/persistent.h>
 
-#include "program/governed_store.h"
+#include "face/onednn/governed_store.h"
 
 /* Whether a number is a kiln_engine_kind. */
 int kilni_engine_kind_is_known(uint32_t kind);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "base/config.h"
+#include "face/environment/config.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/config.h"
+#include "face/environment/config.h"
 
 static bool is_name_character(char character)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "program/governed_store.h"
+#include "face/onednn/governed_store.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
  * Profile sycl: the variables of the DPC++ runtime's caches, with its defaults. Values that it
  * takes silently for something else are complaints here.
  */
-#include "base/config.h"
+#include "face/environment/config.h"
 
 #define DAY_S UINT64_C(86400)
 #define MAX_DAYS 36500u

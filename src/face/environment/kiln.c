@@ -2,7 +2,7 @@
  *
  * Profile kiln.
  */
-#include "base/config.h"
+#include "face/environment/config.h"
 
 static const kilni_dir_candidate candidates[] = {
     {"KILN_DIR", "", true},

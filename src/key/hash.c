@@ -7,8 +7,8 @@
 
 #include <string.h>
 
-#include "base/hash.h"
-#include "base/hash_wide.h"
+#include "key/hash.h"
+#include "key/hash_wide.h"
 
 /* Up to this size XXH3 uses no vectors. */
 enum { SHORT_SIZE = 240 };

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "base/hash_wide.h"
+#include "key/hash_wide.h"
 
 /* KILNI_INSTRUCTIONS is the compiler's name for the set of instructions. */
 #define JOIN(left, right) left##right

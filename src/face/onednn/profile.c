@@ -7,7 +7,7 @@
 
 #include <kiln/persistent.h>
 
-#include "base/config.h"
+#include "face/environment/config.h"
 
 #define MIB_SHIFT 20u
 #define MAX_MIB (UINT64_MAX >> MIB_SHIFT)

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/config.h"
 #include "base/file_url.h"
+#include "face/environment/config.h"
 
 /* As much of a value as a complaint shows. */
 #define SHOWN_VALUE_BYTES 200

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "program/persistent.h"
+#include "face/onednn/persistent.h"
 
 #include <pthread.h>
 #include <stdbool.h>
