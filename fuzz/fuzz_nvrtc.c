@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/nvrtc/folds.h"
 #include "device/nvrtc/outputs.h"
-#include "device/nvrtc/reads.h"
-#include "device/nvrtc/results.h"
+#include "device/watch/folds.h"
+#include "device/watch/reads.h"
+#include "device/watch/results.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

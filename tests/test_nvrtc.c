@@ -20,15 +20,15 @@
 
 #include <kiln/nvrtc.h>
 
-#include "device/nvrtc/clock_words.h"
 #include "device/nvrtc/description.h"
-#include "device/nvrtc/encoding.h"
 #include "device/nvrtc/identity.h"
-#include "device/nvrtc/inputs.h"
 #include "device/nvrtc/options.h"
 #include "device/nvrtc/outputs.h"
-#include "device/nvrtc/reads.h"
-#include "device/nvrtc/results.h"
+#include "device/watch/clock_words.h"
+#include "device/watch/encoding.h"
+#include "device/watch/inputs.h"
+#include "device/watch/reads.h"
+#include "device/watch/results.h"
 #include "os/os.h"
 #include "support/nvrtc_scene.h"
 

@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "device/floating_point.h"
-#include "device/nvrtc/folds.h"
+#include "device/watch/folds.h"
 #include "support/failing_malloc.h"
 
 /* ---- folds ---- */

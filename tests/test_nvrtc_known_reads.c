@@ -19,8 +19,8 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "device/nvrtc/known_reads.h"
-#include "device/nvrtc/reads.h"
+#include "device/watch/known_reads.h"
+#include "device/watch/reads.h"
 #include "support/failing_malloc.h"
 #include "support/nvrtc_scene.h"
 

@@ -21,10 +21,10 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
-#include "device/nvrtc/calls.h"
 #include "device/nvrtc/loader.h"
-#include "device/nvrtc/symbols.h"
-#include "device/nvrtc/watch.h"
+#include "device/symbols.h"
+#include "device/watch/calls.h"
+#include "device/watch/watch.h"
 #include "support/failing_malloc.h"
 #include "support/nvrtc_scene.h"
 

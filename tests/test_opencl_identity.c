@@ -22,9 +22,9 @@
 #include <kiln/opencl.h>
 
 #include "base/text.h"
-#include "device/opencl/cpu.h"
+#include "device/cpu.h"
+#include "device/file_identity.h"
 #include "device/opencl/driver_files.h"
-#include "device/opencl/file_identity.h"
 #include "device/opencl/identity.h"
 #include "device/opencl/math_functions.h"
 #include "device/opencl/traits.h"

@@ -5,13 +5,13 @@
  * of symbols, in memory, so that whoever gets at them, linked or by dlsym, gets those below. They
  * load the layer at the first call, and go on without it where it can't be had.
  *
- * It has no C library: see device/nvrtc/freestanding.h.
+ * It has no C library: see device/freestanding.h.
  */
 #include <dlfcn.h>
 #include <stdatomic.h>
 
-#include "device/nvrtc/freestanding.h"
-#include "device/nvrtc/symbols.h"
+#include "device/freestanding.h"
+#include "device/symbols.h"
 #include "hooks.h"
 #include "restart.h"
 #include "unknown.h"

@@ -10,9 +10,9 @@
 #include "base/error.h"
 #include "device/nvrtc/compile.h"
 #include "device/nvrtc/description.h"
-#include "device/nvrtc/reads.h"
-#include "device/nvrtc/results.h"
-#include "device/nvrtc/watch.h"
+#include "device/watch/reads.h"
+#include "device/watch/results.h"
+#include "device/watch/watch.h"
 #include "library.h"
 
 #define CALL "nvrtcCompileProgram"

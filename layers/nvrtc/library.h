@@ -6,7 +6,7 @@
 
 #include <kiln/key.h>
 
-#include "device/nvrtc/watched_library.h"
+#include "device/watch/watched_library.h"
 #include "hooks.h"
 
 /* As nvrtc_hooks.attach. */

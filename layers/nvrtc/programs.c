@@ -7,7 +7,7 @@
 
 #include "../shared/handle_map.h"
 #include "../shared/trace.h"
-#include "device/nvrtc/reads.h"
+#include "device/watch/reads.h"
 #include "library.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

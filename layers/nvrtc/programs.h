@@ -14,8 +14,8 @@
 #include <kiln/entry.h>
 
 #include "device/floating_point.h"
-#include "device/nvrtc/inputs.h"
 #include "device/nvrtc/outputs.h"
+#include "device/watch/inputs.h"
 #include "hooks.h"
 
 typedef enum program_state {

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <sys/syscall.h>
 
-#include "device/nvrtc/freestanding.h"
+#include "device/freestanding.h"
 
 /* In LD_AUDIT. */
 static const char own_name[] = "libkiln_nvrtc_audit.so";

@@ -12,7 +12,7 @@
  */
 #pragma once
 
-#include "device/nvrtc/symbols.h"
+#include "device/symbols.h"
 
 /* Notes what the program was started with, which is the loader's and stays. */
 void restart_prepare(char **arguments, char **environment);

@@ -9,7 +9,7 @@
 #include "device/nvrtc/context.h"
 #include "device/nvrtc/description.h"
 #include "device/nvrtc/request.h"
-#include "device/nvrtc/watch.h"
+#include "device/watch/watch.h"
 
 /* ---- compiling ---- */
 

@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 #include "device/nvrtc/functions.h"
-#include "device/nvrtc/results.h"
+#include "device/watch/results.h"
 
 typedef struct kilni_nvrtc_description {
     kilni_text device; /* "NVRTC 13.0 sm_90" */

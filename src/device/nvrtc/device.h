@@ -8,8 +8,8 @@
 
 #include "device/nvrtc/driver.h"
 #include "device/nvrtc/functions.h"
-#include "device/nvrtc/known_reads.h"
-#include "device/nvrtc/watched_library.h"
+#include "device/watch/known_reads.h"
+#include "device/watch/watched_library.h"
 
 struct kiln_nvrtc_device {
     kilni_nvrtc_functions nvrtc;

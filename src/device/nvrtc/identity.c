@@ -8,11 +8,11 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "device/cpu.h"
+#include "device/file_identity.h"
 #include "device/floating_point.h"
-#include "device/nvrtc/math.h"
-#include "device/opencl/cpu.h"
-#include "device/opencl/file_identity.h"
 #include "device/variables.h"
+#include "device/watch/math.h"
 
 /* ---- libraries in memory ---- */
 

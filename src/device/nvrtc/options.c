@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "device/nvrtc/inputs.h"
+#include "device/watch/inputs.h"
 
 #define EXPRESSION "--kiln-name-expression="
 

@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/nvrtc/encoding.h"
-#include "device/nvrtc/inputs.h"
+#include "device/watch/encoding.h"
+#include "device/watch/inputs.h"
 
 enum { BYTES_HERE = 0, BYTES_IN_CODE = 1, BYTES_IN_PIECES = 2 };
 

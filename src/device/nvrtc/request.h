@@ -7,8 +7,8 @@
 #include <kiln/device.h>
 
 #include "device/nvrtc/device.h"
-#include "device/nvrtc/inputs.h"
 #include "device/nvrtc/options.h"
+#include "device/watch/inputs.h"
 
 /* What a program goes by where its source has no name. */
 #define KILNI_NVRTC_NO_NAME "program.cu"

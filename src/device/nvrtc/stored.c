@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "device/nvrtc/context.h"
-#include "device/nvrtc/reads.h"
 #include "device/nvrtc/request.h"
-#include "device/nvrtc/results.h"
+#include "device/watch/reads.h"
+#include "device/watch/results.h"
 
 /* ---- capturing ---- */
 

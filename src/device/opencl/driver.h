@@ -9,7 +9,7 @@
 
 #include <kiln/key.h>
 
-#include "device/opencl/file_stamps.h"
+#include "device/file_stamps.h"
 
 typedef struct kilni_opencl_driver {
     kiln_key *parts;          /* "driver.file", "driver.math", "libm.unused" */

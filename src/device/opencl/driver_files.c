@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "file_identity.h"
+#include "device/file_identity.h"
 #include "loaded_libraries.h"
 #include "os/os.h"
 

@@ -13,7 +13,7 @@
 
 #include <kiln/status.h>
 
-#include "file_stamps.h"
+#include "device/file_stamps.h"
 
 typedef struct kilni_driver_file {
     char *name;

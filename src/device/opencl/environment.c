@@ -8,9 +8,9 @@
 
 #include "base/error.h"
 #include "build_request.h"
+#include "device/file_content.h"
 #include "device/floating_point.h"
 #include "device/variables.h"
-#include "file_content.h"
 #include "identity.h"
 #include "traits.h"
 

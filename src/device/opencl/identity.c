@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "cpu.h"
+#include "device/cpu.h"
 #include "driver_files.h"
 #include "key/builder.h"
 #include "traits.h"

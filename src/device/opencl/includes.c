@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "device/file_content.h"
 #include "directives.h"
-#include "file_content.h"
 #include "hazards.h"
 #include "key/hash.h"
 #include "macros.h"

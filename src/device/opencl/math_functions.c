@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "file_identity.h"
+#include "device/file_identity.h"
 #include "loaded_libraries.h"
 
 /* Those of LLVM's ConstantFolding.cpp whose results are not exact, in its types. */

@@ -5,7 +5,7 @@
  * counts from the folder of the name u8, the path; for a file its size u64, the BLAKE2b-256 of its
  * content, and the number u32 of the first read that led to the same file; for a link what it said.
  */
-#include "device/nvrtc/reads.h"
+#include "device/watch/reads.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,9 +16,9 @@
 
 #include <sodium.h>
 
-#include "device/nvrtc/encoding.h"
-#include "device/nvrtc/inputs.h"
-#include "device/opencl/file_content.h"
+#include "device/file_content.h"
+#include "device/watch/encoding.h"
+#include "device/watch/inputs.h"
 #include "key/hash.h"
 #include "os/file.h"
 #include "os/os.h"

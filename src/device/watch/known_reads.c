@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "device/nvrtc/known_reads.h"
+#include "device/watch/known_reads.h"
 
 #include <pthread.h>
 #include <search.h>
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "device/nvrtc/reads.h"
+#include "device/watch/reads.h"
 
 typedef struct known_program {
     kiln_digest digest;

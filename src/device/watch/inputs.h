@@ -10,7 +10,7 @@
 
 #include <kiln/key.h>
 
-#include "device/nvrtc/clock_words.h"
+#include "device/watch/clock_words.h"
 
 /* NVRTC takes no notice of these around an option. */
 #define KILNI_NVRTC_BLANKS " \t\n\v\f\r"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "device/nvrtc/watched_library.h"
+#include "device/watch/watched_library.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -10,10 +10,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "device/nvrtc/calls.h"
-#include "device/nvrtc/math.h"
-#include "device/nvrtc/math_calls.h"
-#include "device/nvrtc/symbols.h"
+#include "device/symbols.h"
+#include "device/watch/calls.h"
+#include "device/watch/math.h"
+#include "device/watch/math_calls.h"
 
 /* Where such a library finds one of the functions that it calls. */
 typedef struct place {

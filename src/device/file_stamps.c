@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "file_stamps.h"
+#include "device/file_stamps.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "device/nvrtc/math.h"
+#include "device/watch/math.h"
 
 #include <errno.h>
 #include <stdatomic.h>

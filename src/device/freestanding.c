@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "device/nvrtc/freestanding.h"
+#include "device/freestanding.h"
 
 #include <sys/syscall.h>
 

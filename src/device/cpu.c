@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cpu.h"
+#include "device/cpu.h"
 
 #include <stdint.h>
 #include <string.h>

@@ -10,7 +10,7 @@
 #include <kiln/status.h>
 
 #include "base/text.h"
-#include "device/nvrtc/math.h"
+#include "device/watch/math.h"
 
 /* Of a compilation that asks for more the result is not kept. */
 enum { KILNI_NVRTC_FOLDS_MAX = 4096 };

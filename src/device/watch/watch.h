@@ -9,9 +9,9 @@
 
 #include <kiln/status.h>
 
-#include "device/nvrtc/folds.h"
-#include "device/nvrtc/reads.h"
-#include "device/nvrtc/watched_library.h"
+#include "device/watch/folds.h"
+#include "device/watch/reads.h"
+#include "device/watch/watched_library.h"
 
 /* One compilation that is watched. */
 typedef struct kilni_nvrtc_watch {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "file_content.h"
+#include "device/file_content.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
  * folds u32, and for each the arguments, one or two, and the result, u64 each, the errno u32 and
  * the exceptions u8. Functions and folds are in ascending order.
  */
-#include "device/nvrtc/folds.h"
+#include "device/watch/folds.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "device/floating_point.h"
-#include "device/nvrtc/encoding.h"
+#include "device/watch/encoding.h"
 #include "key/hash.h"
 
 struct kilni_nvrtc_folds {

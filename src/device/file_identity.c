@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "file_identity.h"
+#include "device/file_identity.h"
 
 #include <fcntl.h>
 #include <stdbool.h>

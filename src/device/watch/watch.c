@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "device/nvrtc/watch.h"
+#include "device/watch/watch.h"
 
 #include <errno.h>
 

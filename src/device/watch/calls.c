@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "device/nvrtc/calls.h"
+#include "device/watch/calls.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "device/nvrtc/watch.h"
+#include "device/watch/watch.h"
 
 static void looks_at(const char *path)
 {

@@ -3,16 +3,16 @@
  * The encoding: version u32, count u32, then for each result the sizes u64 of its reads, its folds,
  * its outputs and its code, and the first three. Version 1 had no folds.
  */
-#include "device/nvrtc/results.h"
+#include "device/watch/results.h"
 
 #include <stdbool.h>
 #include <string.h>
 
 #include <kiln/nvrtc.h>
 
-#include "device/nvrtc/encoding.h"
-#include "device/nvrtc/folds.h"
-#include "device/nvrtc/reads.h"
+#include "device/watch/encoding.h"
+#include "device/watch/folds.h"
+#include "device/watch/reads.h"
 #include "key/omit.h"
 
 #define RESULTS_VERSION 2u

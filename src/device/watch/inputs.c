@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "device/nvrtc/inputs.h"
+#include "device/watch/inputs.h"
 
 #include <stdlib.h>
 #include <string.h>

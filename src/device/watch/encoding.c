@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "device/nvrtc/encoding.h"
+#include "device/watch/encoding.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "device/nvrtc/clock_words.h"
+#include "device/watch/clock_words.h"
 
 #include <string.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "device/nvrtc/math_calls.h"
+#include "device/watch/math_calls.h"
 
 #include <string.h>
 
-#include "device/nvrtc/math.h"
-#include "device/nvrtc/watch.h"
+#include "device/watch/math.h"
+#include "device/watch/watch.h"
 
 /* NVRTC's calls are led here only once the function that they called before is known. */
 static void observe(kilni_nvrtc_fold *fold)

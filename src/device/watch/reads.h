@@ -16,7 +16,7 @@
 #include <kiln/status.h>
 
 #include "base/text.h"
-#include "device/nvrtc/clock_words.h"
+#include "device/watch/clock_words.h"
 
 /* Collects the reads of one compilation. One thread at a time. */
 typedef struct kilni_nvrtc_reads kilni_nvrtc_reads;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "device/nvrtc/symbols.h"
+#include "device/symbols.h"
 
 #include <stdint.h>
 #include <sys/mman.h>
 
-#include "device/nvrtc/freestanding.h"
+#include "device/freestanding.h"
 
 /* Pages that systems have: one that is smaller than the system's is refused. */
 static const uintptr_t page_bytes[] = {4096, 16384, 65536};
