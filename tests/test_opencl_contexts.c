@@ -348,7 +348,7 @@ static void check_images_with_constants(fixture *f)
         return;
     }
     static const cl_uint values[] = {0, 1000, 2000};
-    f->rules = KILN_RULES_SYCL;
+    f->rules = KILN_RULES_IMAGES;
     for (int start = 0; start < 2; start++) {
         enter(f);
         for (size_t i = 0; i < 3; i++) {

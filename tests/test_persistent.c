@@ -18,9 +18,8 @@
 
 #include <kiln/persistent.h>
 
-#include "face/onednn/governed_store.h"
-#include "face/onednn/persistent.h"
 #include "program/context.h"
+#include "program/store_source.h"
 #include "support/failing_malloc.h"
 #include "support/get_program.h"
 #include "support/scripted_device.h"
@@ -79,7 +78,7 @@ static kiln_program_context *open_context(const fixture *f, uint32_t kind, kiln_
                                                 .devices = devices,
                                                 .device_count = 1,
                                                 .store = store,
-                                                .engine_kind = kind};
+                                                .store_source = kiln_persistent_source(kind)};
     kiln_program_context *context = NULL;
     assert_int_equal(kiln_program_context_new(&params, &context), KILN_OK);
     return context;
@@ -270,18 +269,14 @@ static void test_wrong_arguments_change_nothing(void **state)
     test_defaults(state);
 }
 
-static void test_contexts_know_engine_kinds(void **state)
+static void test_sources_are_of_engine_kinds(void **state)
 {
-    fixture *f = *state;
-    void *const devices[] = {&f->device};
-    const kiln_program_context_params params = {.struct_size = sizeof params,
-                                                .ops = &scripted_cheap_ops,
-                                                .devices = devices,
-                                                .device_count = 1,
-                                                .engine_kind = 3};
-    kiln_program_context *context = NULL;
-    assert_int_equal(kiln_program_context_new(&params, &context), KILN_E_INVALID);
-    assert_null(context);
+    (void)state;
+    assert_non_null(kiln_persistent_source(KILN_ENGINE_CPU));
+    assert_ptr_not_equal(kiln_persistent_source(KILN_ENGINE_GPU),
+                         kiln_persistent_source(KILN_ENGINE_CPU));
+    assert_null(kiln_persistent_source(0));
+    assert_null(kiln_persistent_source(3));
 }
 
 /* ---- what settings do to contexts ---- */
@@ -321,14 +316,15 @@ static void test_what_passes_through_is_counted(void **state)
     assert_int_equal(ask(context, "s"), KILN_PROGRAM_FROM_BUILD);
     script(&f->device.describe, 1, KILN_E_UNSUPPORTED);
     assert_int_equal(ask(context, "other"), KILN_PROGRAM_FROM_PRIVATE_BUILD);
-    kilni_governed_store *held = kilni_persistent_hold_open(KILN_ENGINE_GPU);
+    const kiln_store_source *source = kiln_persistent_source(KILN_ENGINE_GPU);
+    kilni_held_store *held = source->hold(source->user, false);
     assert_non_null(held);
     assert_int_equal(kiln_program_context_drain(context, DRAIN_NS), KILN_OK);
     kiln_store_stat stat = {.struct_size = sizeof stat};
-    assert_int_equal(kiln_store_get_stat(kilni_governed_store_of(held), &stat), KILN_OK);
+    assert_int_equal(kiln_store_get_stat(held->store, &stat), KILN_OK);
     assert_int_equal(stat.totals.builds, 1);
     assert_int_equal(stat.totals.passed_through, 1);
-    kilni_governed_release(&held);
+    source->release(held);
     kiln_program_context_free(&context);
 }
 
@@ -499,12 +495,13 @@ static void test_a_log_callback_may_change_settings(void **state)
     const kiln_log log = {turn_off, &has_ended};
     assert_int_equal(kiln_persistent_set_log(&log), KILN_OK);
     turn_on(f);
-    kilni_governed_store *held = kilni_persistent_hold(KILN_ENGINE_GPU);
+    const kiln_store_source *source = kiln_persistent_source(KILN_ENGINE_GPU);
+    kilni_held_store *held = source->hold(source->user, true);
     assert_non_null(held);
     block_entry(f->cache, 1);
     kiln_entry *entry = scratch_entry(1, 100);
-    kilni_writer *writer = kilni_governed_writer_of(held);
-    kilni_governed_release(&held);
+    kilni_writer *writer = held->writer;
+    source->release(held);
     assert_int_equal(kilni_writer_put(writer, entry, NULL), KILN_OK);
     kiln_entry_release(&entry);
     struct timespec end;
@@ -673,7 +670,7 @@ static void test_sizes_that_are_not_kept(void **state)
                                           .ops = &scripted_cheap_ops,
                                           .devices = devices,
                                           .device_count = 1,
-                                          .engine_kind = KILN_ENGINE_GPU,
+                                          .store_source = kiln_persistent_source(KILN_ENGINE_GPU),
                                           .min_stored_bytes = 2,
                                           .max_stored_bytes = 3};
     for (int i = 0; i < 2; i++) {
@@ -850,7 +847,7 @@ int main(void)
         TEST(test_defaults),
         TEST(test_what_is_set_is_got),
         TEST(test_wrong_arguments_change_nothing),
-        TEST(test_contexts_know_engine_kinds),
+        TEST(test_sources_are_of_engine_kinds),
         TEST(test_nothing_is_kept_without_a_capacity),
         TEST(test_what_memory_misses_is_on_disk),
         TEST(test_what_passes_through_is_counted),

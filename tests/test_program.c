@@ -157,7 +157,7 @@ static void test_wrong_arguments(void **state)
     params.devices = NULL;
     assert_int_equal(kiln_program_context_new(&params, &context), KILN_E_INVALID);
     params.devices = devices;
-    params.rules = KILN_RULES_SYCL + 1;
+    params.rules = KILN_RULES_IMAGES + 1;
     assert_int_equal(kiln_program_context_new(&params, &context), KILN_E_INVALID);
     params.rules = KILN_RULES_ALL;
     params.flags = 1u << 31;

@@ -342,16 +342,16 @@ static void test_blobs(uint32_t rules, uint32_t from)
 int main()
 {
     test_build(KILN_RULES_ALL, KILN_PROGRAM_FROM_BUILD);
-    test_build(KILN_RULES_SYCL, KILN_PROGRAM_FROM_PRIVATE_BUILD);
+    test_build(KILN_RULES_IMAGES, KILN_PROGRAM_FROM_PRIVATE_BUILD);
     test_build_that_others_wait_for();
     test_size(KILN_RULES_ALL, KILN_PROGRAM_FROM_BUILD);
-    test_size(KILN_RULES_SYCL, KILN_PROGRAM_FROM_PRIVATE_BUILD);
+    test_size(KILN_RULES_IMAGES, KILN_PROGRAM_FROM_PRIVATE_BUILD);
     test_size_of_what_is_adopted();
     test_links(KILN_RULES_ALL, KILN_PROGRAM_FROM_BUILD);
-    test_links(KILN_RULES_SYCL, KILN_PROGRAM_FROM_PRIVATE_BUILD);
+    test_links(KILN_RULES_IMAGES, KILN_PROGRAM_FROM_PRIVATE_BUILD);
     test_with_a_store();
     test_kernels();
     test_blobs(KILN_RULES_ALL, KILN_PROGRAM_FROM_BUILD);
-    test_blobs(KILN_RULES_SYCL, KILN_PROGRAM_FROM_PRIVATE_BUILD);
+    test_blobs(KILN_RULES_IMAGES, KILN_PROGRAM_FROM_PRIVATE_BUILD);
     return 0;
 }

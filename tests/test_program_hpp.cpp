@@ -291,7 +291,7 @@ static void test_the_environment()
         return std::strcmp(name, "SYCL_PROGRAM_APPEND_COMPILE_OPTIONS") == 0 ? "-O1" : nullptr;
     });
     const kiln_program_context_params params = kiln::program_params(config);
-    CHECK(params.rules == KILN_RULES_SYCL && std::strcmp(params.appended.compile, "-O1") == 0);
+    CHECK(params.rules == KILN_RULES_IMAGES && std::strcmp(params.appended.compile, "-O1") == 0);
 }
 
 static int remove_one(const char *path, const struct stat *, int, struct FTW *)

@@ -53,7 +53,7 @@ static void forget_the_source(void *user)
 static void test_no_blob_of_what_changed_meanwhile(void **state)
 {
     program_scene *s = *state;
-    for (uint32_t rules = KILN_RULES_ALL; rules <= KILN_RULES_SYCL; rules++) {
+    for (uint32_t rules = KILN_RULES_ALL; rules <= KILN_RULES_IMAGES; rules++) {
         s->params.rules = rules;
         program_scene_open(s);
         kiln_program_desc *desc = describe_source(s, "source");
@@ -75,7 +75,7 @@ static void test_no_blob_of_what_changed_meanwhile(void **state)
 static void test_blob_of_what_is_not_kept(void **state)
 {
     program_scene *s = *state;
-    s->params.rules = KILN_RULES_SYCL;
+    s->params.rules = KILN_RULES_IMAGES;
     program_scene_open(s);
     kiln_program_desc *desc = describe_source(s, "source");
     kiln_program *program = get_from(desc, KILN_PROGRAM_FROM_PRIVATE_BUILD);
@@ -401,7 +401,7 @@ static void test_room_is_made_without_an_error(void **state)
 {
     program_scene *s = *state;
     /* Nothing that isn't kept has anything between its build and the caller's error. */
-    s->params.rules = KILN_RULES_SYCL;
+    s->params.rules = KILN_RULES_IMAGES;
     program_scene_open(s);
     kiln_program_desc *input = NULL, *link = describe_link(s, &input);
     script(&s->devices[0].compile, 1, KILN_E_RESOURCES);

@@ -431,7 +431,7 @@ static void test_no_blob_of_another_revision(void **state)
 {
     fixture *f = *state;
     program_scene *s = &f->scene;
-    for (uint32_t rules = KILN_RULES_ALL; rules <= KILN_RULES_SYCL; rules++) {
+    for (uint32_t rules = KILN_RULES_ALL; rules <= KILN_RULES_IMAGES; rules++) {
         s->params.rules = rules;
         program_scene_open(s);
         kiln_program_desc_params params = image_of("image");

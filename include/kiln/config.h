@@ -24,6 +24,7 @@
 #include <stdint.h>
 
 #include <kiln/cache.h>
+#include <kiln/program.h>
 #include <kiln/status.h>
 #include <kiln/store.h>
 
@@ -108,6 +109,15 @@ KILN_API uint64_t kiln_config_max_image_bytes(const kiln_config *config);
  * Returns KILN_OK; KILN_E_INVALID. Threads: any. Blocks: never. */
 KILN_API kiln_status kiln_config_get_memory(const kiln_config *config,
                                             kiln_cache_params *ret_params);
+
+/* Fills what the environment decides of programs: the map's bounds, policy and flags, image sizes,
+ * replaced and appended options, and with KILN_PROFILE_SYCL the rules. Everything else stays as it
+ * is.
+ *
+ * @params  with its struct_size; texts in it live as long as @config
+ * Returns KILN_OK; KILN_E_INVALID. Threads: any. Blocks: never. */
+KILN_API kiln_status kiln_config_get_programs(const kiln_config *config,
+                                              kiln_program_context_params *params);
 
 /* ---- the rest ---- */
 

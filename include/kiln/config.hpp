@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <kiln/config.h>
+#include <kiln/program.h>
 #include <kiln/status.hpp>
 #include <kiln/store.hpp>
 
@@ -88,6 +89,14 @@ class config
   private:
     detail::owner<kiln_config, kiln_config_free> config_;
 };
+
+/* What the environment says of programs; texts in it live as long as @config. */
+inline kiln_program_context_params program_params(const config &config)
+{
+    kiln_program_context_params said = params<kiln_program_context_params>();
+    detail::check(kiln_config_get_programs(config.get(), &said));
+    return said;
+}
 
 } // namespace kiln
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A persistent cache for a whole process, governed by a few calls: a directory, its capacity, and
- * an engine kind's switch. It serves the contexts of that kind that were given no store of their
- * own, and whoever asks it by kiln_persistent_get and kiln_persistent_put.
+ * an engine kind's switch. It serves the contexts of programs that were given
+ * kiln_persistent_source, and whoever asks it by kiln_persistent_get and kiln_persistent_put.
  *
  *     kiln_persistent_set_dir("/var/cache/mine");
  *     kiln_persistent_set_capacity(512);
@@ -27,6 +27,7 @@
 #include <kiln/entry.h>
 #include <kiln/key.h>
 #include <kiln/log.h>
+#include <kiln/program.h>
 #include <kiln/status.h>
 
 #ifdef __cplusplus
@@ -96,6 +97,13 @@ KILN_API kiln_status kiln_persistent_get_policy(uint32_t *ret_policy);
 KILN_API kiln_status kiln_persistent_set_log(const kiln_log *log);
 
 /* ---- use ---- */
+
+/* For the store_source of a kiln_program_context_params: the context keeps its entries in this
+ * cache while that is on for the kind.
+ *
+ * @kind  kiln_engine_kind
+ * Returns a static object; NULL: no such kind. */
+KILN_API const kiln_store_source *kiln_persistent_source(uint32_t kind);
 
 /* Opens the store of a kind now, unless it is open, and says what is wrong with it. One that could
  * not be opened is not tried again by others before a setting changes; this call tries.

@@ -38,9 +38,7 @@
 #include <stdint.h>
 
 #include <kiln/cache.h>
-#include <kiln/config.h>
 #include <kiln/device.h>
-#include <kiln/engine.h>
 #include <kiln/key.h>
 #include <kiln/status.h>
 #include <kiln/store.h>
@@ -75,9 +73,9 @@ typedef struct kiln_kernel kiln_kernel;
 
 /* What is kept, and what is built anew by each who asks. */
 typedef enum kiln_program_rules {
-    KILN_RULES_ALL = 0, /* all that is described fully, source too */
-    KILN_RULES_SYCL = 1 /* device images alone: neither what is built from source nor what is linked
-                           from several programs */
+    KILN_RULES_ALL = 0,   /* all that is described fully, source too */
+    KILN_RULES_IMAGES = 1 /* device images alone: neither what is built from source nor what is
+                             linked from several programs */
 } kiln_program_rules;
 
 /* As texts that the device's compiler and linker understand; NULL: none. Two texts for good, since
@@ -87,6 +85,9 @@ typedef struct kiln_build_options {
     const char *link;
 } kiln_build_options;
 
+/* Says which store to use at the time of each request. */
+typedef struct kiln_store_source kiln_store_source;
+
 /* What a context is made of, and what it may hold. */
 typedef struct kiln_program_context_params {
     size_t struct_size;
@@ -94,12 +95,12 @@ typedef struct kiln_program_context_params {
     void *const *devices;       /* needed; the list is copied, the devices are borrowed */
     size_t device_count;        /* at least 1 */
 
-    /* The cache on disk: borrowed, and closed after the context was freed. NULL: see engine_kind.
+    /* The cache on disk: borrowed, and closed after the context was freed. NULL: see store_source.
      */
     kiln_store *store;
-    /* kiln_engine_kind: without a store of its own the context has the process's persistent cache
-     * (kiln/persistent.h), as far as that is on for this kind. 0: memory only. */
-    uint32_t engine_kind;
+    /* Names the store for each request if the context has none of its own, as
+     * kiln_persistent_source does. NULL: memory only. */
+    const kiln_store_source *store_source;
     uint32_t rules; /* kiln_program_rules */
 
     /* Of the programs map, as in kiln_cache_params. A program counts as many bytes as its binary
@@ -121,15 +122,6 @@ typedef struct kiln_program_context_params {
      * of an image: a part of each key. Copied; NULL: none. */
     const char *library;
 } kiln_program_context_params;
-
-/* Fills what the environment decides: the programs map's bounds, policy and flags, image sizes,
- * replaced and appended options, and with KILN_PROFILE_SYCL the rules. Everything else stays as it
- * is.
- *
- * @params  with its struct_size; texts in it live as long as @config
- * Returns KILN_OK; KILN_E_INVALID. Blocks: never. */
-KILN_API kiln_status kiln_config_get_programs(const kiln_config *config,
-                                              kiln_program_context_params *params);
 
 /* Makes a context with nothing in it. Devices that the ops call interchangeable are one from then
  * on: what is built for the first of them serves all.
@@ -241,8 +233,8 @@ KILN_API const kiln_key *kiln_program_desc_key(const kiln_program_desc *desc);
 /* Why something is not kept. */
 typedef enum kiln_uncached {
     KILN_UNCACHED_NOT = 0,     /* it is kept */
-    KILN_UNCACHED_SOURCE = 1,  /* KILN_RULES_SYCL: built from source */
-    KILN_UNCACHED_LINKED = 2,  /* KILN_RULES_SYCL: linked from several programs */
+    KILN_UNCACHED_SOURCE = 1,  /* KILN_RULES_IMAGES: built from source */
+    KILN_UNCACHED_LINKED = 2,  /* KILN_RULES_IMAGES: linked from several programs */
     KILN_UNCACHED_INTEROP = 3, /* the user's own handle */
     KILN_UNCACHED_DEVICE = 4,  /* what the device's builds depend on can't be told */
     KILN_UNCACHED_INPUTS = 5,  /* the same of this program's */

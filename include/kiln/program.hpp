@@ -30,7 +30,6 @@
 #include <string>
 #include <vector>
 
-#include <kiln/config.hpp>
 #include <kiln/key.hpp>
 #include <kiln/program.h>
 #include <kiln/status.hpp>
@@ -376,14 +375,6 @@ class kernel_section
   private:
     kiln_section entered_;
 };
-
-/* What the environment says of programs; texts in it live as long as @config. */
-inline kiln_program_context_params program_params(const config &config)
-{
-    kiln_program_context_params said = params<kiln_program_context_params>();
-    detail::check(kiln_config_get_programs(config.get(), &said));
-    return said;
-}
 
 /* By oneDNN's name. A class of primitives derives from it and inherits its constructors. */
 using primitive = program;

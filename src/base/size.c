@@ -62,7 +62,7 @@ static uint64_t unit_of(char suffix)
     }
 }
 
-kiln_status kiln_size_parse(const char *text, uint64_t *ret_bytes)
+kiln_status kilni_size_parse(const char *text, uint64_t *ret_bytes)
 {
     if (!text || *text < '0' || *text > '9') {
         return KILN_E_PARSE;

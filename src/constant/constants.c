@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "constant/constants.h"
 
-#include <stdlib.h>
+#include "memory/departure.h"
 
-static kilni_constants constants = {.lock = PTHREAD_MUTEX_INITIALIZER};
+static kilni_constants process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool sees_forks;
@@ -15,30 +15,42 @@ static _Thread_local unsigned fork_depth;
 static void before_fork(void)
 {
     if (fork_depth++ == 0) {
-        pthread_mutex_lock(&constants.lock);
+        pthread_mutex_lock(&process.lock);
     }
 }
 
 static void after_fork(void)
 {
     if (--fork_depth == 0) {
-        pthread_mutex_unlock(&constants.lock);
+        pthread_mutex_unlock(&process.lock);
     }
 }
 
 static void begin(void)
 {
     for (size_t i = 0; i < KILNI_CONSTANT_KINDS; i++) {
-        constants.kinds[i] =
+        process.kinds[i] =
             (kilni_constant_limits){.capacity_mib = KILN_UNLIMITED, .policy = KILN_POLICY_NO_EVICT};
     }
-    kilni_constant_environment_read(secure_getenv(KILNI_CONSTANT_VARIABLE), constants.kinds,
-                                    &constants.complaints);
     sees_forks = pthread_atfork(before_fork, after_fork, after_fork) == 0;
 }
 
 kilni_constants *kilni_constants_get(void)
 {
     pthread_once(&once, begin);
-    return sees_forks ? &constants : NULL;
+    return sees_forks ? &process : NULL;
+}
+
+kiln_constant_cache *kilni_constant_cache_first(const kilni_constants *constants)
+{
+    return atomic_load_explicit(&constants->caches, memory_order_acquire);
+}
+
+bool kilni_constants_are_departing(const kilni_constants *constants)
+{
+    kiln_constant_cache *cache = constants ? kilni_constant_cache_first(constants) : NULL;
+    while (cache && !kilni_cache_is_departing(cache->memory)) {
+        cache = cache->next;
+    }
+    return cache != NULL;
 }

@@ -3,8 +3,8 @@
  * What the files of the constant tensor cache share: what was set, and the caches there are, of
  * this process.
  *
- * constants.c has the one lock; environment.c reads the variable; limits.c brings what was set to
- * the caches, and settings.c is where users set it; device.c finds and makes caches, and knows
+ * constants.c has the one lock and the list of caches; limits.c brings what was set to the caches;
+ * device.c finds and makes caches, and knows
  * handles; key.c makes keys, buffer.c memory, and cache.c answers the backends.
  */
 #pragma once
@@ -15,11 +15,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <kiln/constant.h>
 #include <kiln/constant_backend.h>
 
 #include "constant/limits.h"
-#include "face/onednn/constant_environment.h"
 
 /* A device's handle, as users know it. */
 typedef struct kilni_constant_binding {
@@ -51,9 +49,14 @@ struct kilni_constants {
     kilni_constant_binding *bindings;
     /* Grows at its head, under the lock, by stores with release; read without it, with acquire. */
     _Atomic(kiln_constant_cache *) caches;
-    /* Set once. */
-    kilni_constant_complaints complaints;
 };
 
-/* What this process has; the first call reads the environment. NULL: out of memory. */
+/* What this process has: at first unlimited, without eviction. NULL: out of memory. */
 kilni_constants *kilni_constants_get(void);
+
+/* The first cache, from which next leads to the others; NULL: there is none. Without the lock. */
+kiln_constant_cache *kilni_constant_cache_first(const kilni_constants *constants);
+
+/* Whether this thread is in a function of a backend that one of them called, which is to wait for
+ * no other: two such that waited for each other would never return. NULL: false. No lock held. */
+bool kilni_constants_are_departing(const kilni_constants *constants);

@@ -4,23 +4,8 @@
 #include <stdlib.h>
 
 #include "constant/buffer.h"
-#include "memory/departure.h"
 
 /* ---- caches ---- */
-
-kiln_constant_cache *kilni_constant_cache_first(const kilni_constants *constants)
-{
-    return atomic_load_explicit(&constants->caches, memory_order_acquire);
-}
-
-bool kilni_constants_are_departing(const kilni_constants *constants)
-{
-    kiln_constant_cache *cache = constants ? kilni_constant_cache_first(constants) : NULL;
-    while (cache && !kilni_cache_is_departing(cache->memory)) {
-        cache = cache->next;
-    }
-    return cache != NULL;
-}
 
 kiln_constant_cache *kilni_constant_cache_find(const kilni_constants *constants, uint32_t kind,
                                                uint32_t index)
@@ -95,15 +80,9 @@ static kiln_status make(kilni_constants *constants, uint32_t kind, uint32_t inde
     return KILN_OK;
 }
 
-kiln_status kiln_constant_cache_of(uint32_t kind, uint32_t index, kiln_constant_cache **ret_cache)
+kiln_status kilni_constant_cache_of(kilni_constants *constants, uint32_t kind, uint32_t index,
+                                    kiln_constant_cache **ret_cache)
 {
-    kilni_constants *constants = kilni_constants_get();
-    if (!constants) {
-        return KILN_E_NO_MEMORY;
-    }
-    if (!ret_cache || !kilni_constant_limits_of_kind(constants, kind)) {
-        return KILN_E_INVALID;
-    }
     kiln_constant_cache *cache = kilni_constant_cache_find(constants, kind, index);
     kiln_status status = cache ? KILN_OK : make(constants, kind, index, &cache);
     if (status == KILN_OK) {
@@ -133,18 +112,13 @@ kiln_constant_cache *kilni_constant_cache_of_device(kilni_constants *constants, 
     return cache;
 }
 
-kiln_status kiln_constant_bind_device(const void *device, uint32_t kind, uint32_t index)
+kiln_status kilni_constant_bind(kilni_constants *constants, const void *device,
+                                kiln_constant_cache *cache)
 {
-    kiln_constant_cache *cache;
-    kiln_status status = device ? kiln_constant_cache_of(kind, index, &cache) : KILN_E_INVALID;
-    if (status != KILN_OK) {
-        return status;
-    }
     kilni_constant_binding *spare = calloc(1, sizeof *spare);
     if (!spare) {
         return KILN_E_NO_MEMORY;
     }
-    kilni_constants *constants = kilni_constants_get();
     pthread_mutex_lock(&constants->lock);
     kilni_constant_binding **link = find_binding_locked(constants, device);
     if (!*link) {

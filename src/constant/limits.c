@@ -3,7 +3,6 @@
 
 #include "base/size.h"
 #include "constant/constants.h"
-#include "constant/device.h"
 #include "memory/departure.h"
 
 static const uint64_t MIB = (uint64_t)1 << 20;

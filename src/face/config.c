@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/params.h"
+#include "base/size.h"
 
 static const struct {
     const char *name;
@@ -71,7 +72,6 @@ kiln_status kiln_config_from_profile(uint32_t profile, kiln_lookup_fn lookup, vo
     config->store.struct_size = sizeof config->store;
     config->memory.struct_size = sizeof config->memory;
     config->max_image_bytes = KILN_UNLIMITED;
-    config->profile = profile;
     kilni_config_reader reader = {
         .lookup = lookup ? lookup : process_lookup, .user = user, .config = config};
     profiles[profile].read(&reader);
@@ -137,6 +137,30 @@ kiln_status kiln_config_get_memory(const kiln_config *config, kiln_cache_params 
     const bool is_done = config && ret_params &&
                          kilni_params_hand_out(ret_params, &config->memory, sizeof config->memory);
     return is_done ? KILN_OK : KILN_E_INVALID;
+}
+
+kiln_status kiln_config_get_programs(const kiln_config *config, kiln_program_context_params *params)
+{
+    if (!config || !params) {
+        return KILN_E_INVALID;
+    }
+    kiln_program_context_params filled;
+    if (kilni_params_copy(params, &filled, sizeof filled) != KILN_OK) {
+        return KILN_E_INVALID;
+    }
+    filled.max_programs = config->memory.max_entries;
+    filled.max_bytes = config->memory.max_bytes;
+    filled.policy = config->memory.policy;
+    filled.flags = config->memory.flags;
+    filled.min_stored_bytes = config->min_image_bytes;
+    filled.max_stored_bytes = config->max_image_bytes;
+    filled.replaced = (kiln_build_options){config->compile_options, config->link_options};
+    filled.appended = (kiln_build_options){config->appended_compile, config->appended_link};
+    if (config->keeps_images_only) {
+        filled.rules = KILN_RULES_IMAGES;
+    }
+    kilni_params_hand_out(params, &filled, sizeof filled);
+    return KILN_OK;
 }
 
 uint64_t kiln_config_min_image_bytes(const kiln_config *config)
@@ -211,4 +235,9 @@ const char *kiln_config_key_variable(const kiln_config *config, size_t index)
 const char *kiln_config_complaint(const kiln_config *config, size_t index)
 {
     return string_at(&config->complaints, index);
+}
+
+kiln_status kiln_size_parse(const char *text, uint64_t *ret_bytes)
+{
+    return kilni_size_parse(text, ret_bytes);
 }

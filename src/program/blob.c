@@ -12,6 +12,7 @@
 #include "memory/failure.h"
 #include "os/clock.h"
 #include "program/obtain.h"
+#include "program/request.h"
 
 /* Another one where blobs that were made before are not to be read any more. */
 #define BLOB_FORMAT 1u

@@ -27,7 +27,7 @@ const char *kiln_uncached_text(uint32_t uncached)
 
 uint32_t kilni_caching_of_desc(const kiln_program_desc *desc)
 {
-    if (desc->context->rules == KILN_RULES_SYCL) {
+    if (desc->context->rules == KILN_RULES_IMAGES) {
         if (desc->linked_count > 0) {
             return KILN_UNCACHED_LINKED;
         }
@@ -59,10 +59,9 @@ static uint32_t caching_on_disk(const kiln_program_desc *desc)
     if (by_rule != KILN_UNCACHED_NOT) {
         return by_rule;
     }
-    kilni_governed_store *held = NULL;
-    const kiln_store *store = kilni_program_request_context(desc->context, &held).store;
-    const bool is_writable = kilni_store_capabilities(store) & KILNI_STORE_WRITABLE;
-    kilni_governed_release(&held);
+    kilni_held_store *held = kilni_program_hold_store(desc->context, true);
+    const bool is_writable = kilni_store_capabilities(held->store) & KILNI_STORE_WRITABLE;
+    kilni_program_release_store(desc->context, held);
     if (!is_writable) {
         return KILN_UNCACHED_OFF;
     }

@@ -5,8 +5,6 @@
 #include <string.h>
 
 #include "base/params.h"
-#include "face/environment/config.h"
-#include "face/onednn/persistent.h"
 #include "memory/memory.h"
 #include "program/live.h"
 #include "program/ops.h"
@@ -139,21 +137,10 @@ static kiln_status copy_texts(kiln_program_context *context,
     return status;
 }
 
-static void free_texts(kiln_program_context *context)
-{
-    const char *const texts[] = {context->replaced.compile, context->replaced.link,
-                                 context->appended.compile, context->appended.link};
-    for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
-        free((void *)(uintptr_t)texts[i]);
-    }
-    free(context->library);
-}
-
 static bool are_usable(const kiln_program_context_params *params)
 {
     return params->ops && kilni_ops_are_usable(params->ops) && params->devices &&
-           params->device_count > 0 && params->rules <= KILN_RULES_SYCL &&
-           (!params->engine_kind || kilni_engine_kind_is_known(params->engine_kind));
+           params->device_count > 0 && params->rules <= KILN_RULES_IMAGES;
 }
 
 static kiln_status fill(kiln_program_context *context, const kiln_program_context_params *params)
@@ -163,14 +150,14 @@ static kiln_status fill(kiln_program_context *context, const kiln_program_contex
         status = copy_texts(context, params);
     }
     if (status == KILN_OK) {
-        status = kilni_writer_new(params->store, QUEUE_BYTES, &context->writer);
+        status = kilni_writer_new(params->store, QUEUE_BYTES, &context->own.writer);
     }
     if (status == KILN_OK) {
         status = add_devices(context, params->devices, params->device_count);
     }
-    if (status == KILN_OK && params->engine_kind && !params->store) {
-        context->governed_kind = params->engine_kind;
-        kilni_persistent_enter();
+    if (status == KILN_OK && params->store_source && !params->store) {
+        context->source = params->store_source;
+        context->source->enter(context->source->user);
     }
     return status;
 }
@@ -190,7 +177,7 @@ kiln_status kiln_program_context_new(const kiln_program_context_params *params,
     atomic_init(&context->references, 1);
     context->ops = known.ops;
     context->rules = known.rules;
-    context->store = known.store;
+    context->own.store = known.store;
     context->min_stored_bytes = known.min_stored_bytes;
     context->max_stored_bytes = known.max_stored_bytes ? known.max_stored_bytes : KILN_UNLIMITED;
     const kiln_status status = fill(context, &known);
@@ -200,34 +187,6 @@ kiln_status kiln_program_context_new(const kiln_program_context_params *params,
     }
     *ret_context = context;
     return KILN_OK;
-}
-
-kilni_request_context kilni_program_request_context(kiln_program_context *context,
-                                                    kilni_governed_store **ret_held)
-{
-    kilni_request_context request = {
-        .memory = context->programs, .store = context->store, .writer = context->writer};
-    kilni_governed_store *held =
-        context->governed_kind ? kilni_persistent_hold(context->governed_kind) : NULL;
-    if (held) {
-        request.store = kilni_governed_store_of(held);
-        request.writer = kilni_governed_writer_of(held);
-    }
-    *ret_held = held;
-    return request;
-}
-
-/* The store that governs, where it is open: none is made for what there is to count or to drain. */
-static kilni_governed_store *hold_open(const kiln_program_context *context)
-{
-    return context->governed_kind ? kilni_persistent_hold_open(context->governed_kind) : NULL;
-}
-
-void kilni_program_count(const kiln_program_context *context, const kiln_stats *more)
-{
-    kilni_governed_store *held = hold_open(context);
-    kilni_writer_count(held ? kilni_governed_writer_of(held) : context->writer, more);
-    kilni_governed_release(&held);
 }
 
 /* Hits that took the short way, and that nobody has counted yet: where requests are counted. */
@@ -255,31 +214,6 @@ static void end_map(kiln_cache *map)
     }
 }
 
-kiln_program_context *kilni_program_context_retain(kiln_program_context *context)
-{
-    atomic_fetch_add_explicit(&context->references, 1, memory_order_relaxed);
-    return context;
-}
-
-void kilni_program_context_release(kiln_program_context *context)
-{
-    if (atomic_fetch_sub_explicit(&context->references, 1, memory_order_acq_rel) != 1) {
-        return;
-    }
-    kiln_cache *const maps[] = {context->programs, context->kernels};
-    for (size_t i = 0; i < 2; i++) {
-        if (maps[i]) {
-            kilni_cache_release(maps[i]);
-        }
-    }
-    for (size_t i = 0; i < context->device_count; i++) {
-        kiln_key_release(&context->devices[i].identity);
-    }
-    free(context->devices);
-    free_texts(context);
-    free(context);
-}
-
 void kiln_program_context_free(kiln_program_context **context)
 {
     if (!context || !*context) {
@@ -287,18 +221,18 @@ void kiln_program_context_free(kiln_program_context **context)
     }
     kiln_program_context *ending = *context;
     *context = NULL;
-    if (ending->writer) {
+    if (ending->own.writer) {
         count_hits(ending);
     }
-    if (ending->governed_kind) {
-        kilni_persistent_leave();
-        ending->governed_kind = 0;
+    if (ending->source) {
+        ending->source->leave(ending->source->user);
+        ending->source = NULL;
     }
     /* In this order, as a clear. */
     end_map(ending->kernels);
     end_map(ending->programs);
-    kilni_writer_free(&ending->writer, DRAIN_NS);
-    ending->store = NULL;
+    kilni_writer_free(&ending->own.writer, DRAIN_NS);
+    ending->own.store = NULL;
     kilni_program_context_release(ending);
 }
 
@@ -310,20 +244,10 @@ kiln_status kiln_program_context_drain(kiln_program_context *context, uint64_t t
         return KILN_E_INVALID;
     }
     count_hits(context);
-    kiln_status status = kilni_writer_drain(context->writer, timeout_ns);
-    if (status == KILN_OK && context->governed_kind) {
-        kilni_governed_store *held = hold_open(context);
-        status = held ? kilni_writer_drain(kilni_governed_writer_of(held), timeout_ns) : KILN_OK;
-        kilni_governed_release(&held);
-    }
+    kilni_held_store *held = kilni_program_hold_store(context, false);
+    const kiln_status status = kilni_writer_drain(held->writer, timeout_ns);
+    kilni_program_release_store(context, held);
     return status;
-}
-
-/* Kernels whose program is held don't go with it. */
-void kilni_program_make_room(kiln_program_context *context)
-{
-    kiln_cache_evict_bytes(context->programs, KILN_UNLIMITED, NULL);
-    kiln_cache_evict_bytes(context->kernels, KILN_UNLIMITED, NULL);
 }
 
 kiln_status kiln_program_context_set_capacity(kiln_program_context *context, uint64_t max_bytes,
@@ -376,30 +300,4 @@ kiln_status kiln_program_context_get_kernel_stats(kiln_program_context *context,
                                                   kiln_cache_stats *ret_stats)
 {
     return context ? kiln_cache_get_stats(context->kernels, ret_stats) : KILN_E_INVALID;
-}
-
-/* ---- what the environment decides ---- */
-
-kiln_status kiln_config_get_programs(const kiln_config *config, kiln_program_context_params *params)
-{
-    if (!config || !params) {
-        return KILN_E_INVALID;
-    }
-    kiln_program_context_params filled;
-    if (kilni_params_copy(params, &filled, sizeof filled) != KILN_OK) {
-        return KILN_E_INVALID;
-    }
-    filled.max_programs = config->memory.max_entries;
-    filled.max_bytes = config->memory.max_bytes;
-    filled.policy = config->memory.policy;
-    filled.flags = config->memory.flags;
-    filled.min_stored_bytes = config->min_image_bytes;
-    filled.max_stored_bytes = config->max_image_bytes;
-    filled.replaced = (kiln_build_options){config->compile_options, config->link_options};
-    filled.appended = (kiln_build_options){config->appended_compile, config->appended_link};
-    if (config->profile == KILN_PROFILE_SYCL) {
-        filled.rules = KILN_RULES_SYCL;
-    }
-    kilni_params_hand_out(params, &filled, sizeof filled);
-    return KILN_OK;
 }

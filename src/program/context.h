@@ -2,9 +2,10 @@
  *
  * What the files of programs share: a context, its devices and its two maps.
  *
- * context.c has the context's life and its maps; desc.c descriptions and their keys, and options.c
- * the options in them; live.c what a device makes; program.c and kernel.c find it in the maps or
- * see to it that it is made; blob.c has cache blobs, and caching.c the rules and their reasons.
+ * context.c makes and frees contexts, and context_shared.c has what all files need of one; desc.c
+ * descriptions and their keys, and options.c the options in them; live.c what a device makes;
+ * program.c and kernel.c find it in the maps or see to it that it is made; blob.c has cache blobs,
+ * and caching.c the rules and their reasons.
  */
 #pragma once
 
@@ -15,8 +16,7 @@
 
 #include <kiln/program.h>
 
-#include "face/onednn/governed_store.h"
-#include "program/request.h"
+#include "program/store_source.h"
 
 typedef struct kilni_program_device {
     void *handle;
@@ -48,9 +48,8 @@ struct kiln_program_context {
      * harm. */
     _Atomic uint64_t insertions;
 
-    kiln_store *store;      /* NULL: none of its own */
-    kilni_writer *writer;   /* of that store, or of none; NULL once the context has ended */
-    uint32_t governed_kind; /* whose persistent cache is the context's store; 0: none */
+    kilni_held_store own;            /* its writer is NULL once the context has ended */
+    const kiln_store_source *source; /* of the stores to use in place of its own; NULL: none */
     uint64_t min_stored_bytes, max_stored_bytes; /* of code */
 
     kiln_build_options replaced, appended; /* owned */
@@ -71,19 +70,18 @@ void kilni_program_context_release(kiln_program_context *context);
 
 static inline bool kilni_program_context_has_ended(const kiln_program_context *context)
 {
-    return !context->writer;
+    return !context->own.writer;
 }
 
-/* What one request works with: a context that is governed has whatever store the settings name at
- * this moment.
+/* The store to use now, never NULL: the source's, or else the context's own.
  *
- * @ret_held  [out] keeps that open, to be given back with kilni_governed_release; NULL: not needed
- */
-kilni_request_context kilni_program_request_context(kiln_program_context *context,
-                                                    kilni_governed_store **ret_held);
+ * @may_open  whether the source may open its store, which blocks
+ * To be given back with kilni_program_release_store. */
+kilni_held_store *kilni_program_hold_store(kiln_program_context *context, bool may_open);
+void kilni_program_release_store(kiln_program_context *context, kilni_held_store *held);
 
 /* Adds to the counters of the store, where one is open. */
-void kilni_program_count(const kiln_program_context *context, const kiln_stats *more);
+void kilni_program_count(kiln_program_context *context, const kiln_stats *more);
 
 /* Frees what nobody holds, so that a device that is out of resources or memory gets some back. */
 void kilni_program_make_room(kiln_program_context *context);

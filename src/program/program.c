@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/params.h"
+#include "program/request.h"
 
 /* ---- arrivals ---- */
 
@@ -107,9 +108,15 @@ static kiln_status build_uncached(kilni_live_program *live, kilni_request_result
     return status;
 }
 
-static void release_store(void *held)
+typedef struct store_hold {
+    kiln_program_context *context;
+    kilni_held_store *held;
+} store_hold;
+
+static void release_store(void *hold)
 {
-    kilni_governed_release(held);
+    const store_hold *taken = hold;
+    kilni_program_release_store(taken->context, taken->held);
 }
 
 static kiln_status run_request(kilni_live_program *live, kilni_request_result *result,
@@ -127,13 +134,14 @@ static kiln_status run_request(kilni_live_program *live, kilni_request_result *r
         .ops = context->ops->capture_cost == KILN_CAPTURE_CHEAP ? &capturing_ops : &building_ops,
         .user = live,
     };
-    kilni_governed_store *held = NULL;
-    kilni_request_context with = kilni_program_request_context(context, &held);
-    if (!kilni_caching_has_storable_size(desc)) {
-        with.store = NULL;
-    }
+    store_hold hold = {context, kilni_program_hold_store(context, true)};
+    const kilni_request_context with = {
+        .memory = context->programs,
+        .store = kilni_caching_has_storable_size(desc) ? hold.held->store : NULL,
+        .writer = hold.held->writer,
+    };
     kiln_status status;
-    pthread_cleanup_push(release_store, &held);
+    pthread_cleanup_push(release_store, &hold);
     status = kilni_request_run(&with, &request, result, error);
     pthread_cleanup_pop(1);
     if (status == KILN_OK && result->source == KILNI_FROM_MEMORY) {

@@ -5,9 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <kiln/config.h>
-
 #include "base/error.h"
+#include "base/size.h"
 
 #define DEFAULT_MAX_BYTES ((uint64_t)2 << 30)
 #define DEFAULT_MAX_ENTRY_BYTES ((uint64_t)1 << 30)
@@ -144,12 +143,12 @@ static bool set_flag(const char *value, uint32_t flag, const char *on, const cha
 
 static bool read_max_size(const char *value, kilni_store_options *options)
 {
-    return kiln_size_parse(value, &options->max_bytes) == KILN_OK;
+    return kilni_size_parse(value, &options->max_bytes) == KILN_OK;
 }
 
 static bool read_max_entry(const char *value, kilni_store_options *options)
 {
-    return kiln_size_parse(value, &options->max_entry_bytes) == KILN_OK &&
+    return kilni_size_parse(value, &options->max_entry_bytes) == KILN_OK &&
            options->max_entry_bytes > 0;
 }
 
@@ -172,7 +171,7 @@ static bool read_lease(const char *value, kilni_store_options *options)
 static bool read_number(const char *value, uint64_t *ret_number)
 {
     return value[0] != '\0' && strspn(value, "0123456789") == strlen(value) &&
-           kiln_size_parse(value, ret_number) == KILN_OK && *ret_number <= UINT32_MAX;
+           kilni_size_parse(value, ret_number) == KILN_OK && *ret_number <= UINT32_MAX;
 }
 
 static bool read_stamp(const char *value, kilni_store_options *options)

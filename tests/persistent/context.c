@@ -75,7 +75,7 @@ static bool show(const cl_icd_dispatch *cl, const opencl_platform *platform)
         .ops = kilni_opencl_ops(kilni_opencl_traits_of(platform->name)->capture_cost),
         .devices = devices,
         .device_count = 1,
-        .engine_kind = KILN_ENGINE_CPU,
+        .store_source = kiln_persistent_source(KILN_ENGINE_CPU),
     };
     kiln_program_context *context = NULL;
     if (kiln_program_context_new(&params, &context) != KILN_OK) {

@@ -16,6 +16,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <kiln/config.h>
+
 #include "support/program_scene.h"
 #include "support/store_scene.h"
 
@@ -536,7 +538,7 @@ static void check_not_cached(const program_scene *s, kiln_program_desc *desc, ui
 static void seed_001_programs_from_source_are_not_cached(void **state)
 {
     program_scene *s = *state;
-    s->params.rules = KILN_RULES_SYCL;
+    s->params.rules = KILN_RULES_IMAGES;
     program_scene_open(s);
     check_not_cached(s, describe_source(s, NULL), KILN_UNCACHED_SOURCE);
     check_not_cached(s, describe_source(s, "-g"), KILN_UNCACHED_SOURCE);
@@ -546,7 +548,7 @@ static void seed_001_programs_from_source_are_not_cached(void **state)
 static void seed_001_source_never_meets_an_image(void **state)
 {
     program_scene *s = *state;
-    s->params.rules = KILN_RULES_SYCL;
+    s->params.rules = KILN_RULES_IMAGES;
     program_scene_open(s);
     kiln_program_desc_params params = image_of("source");
     params.form = KILN_SOURCE_TEXT;
@@ -563,7 +565,7 @@ static void seed_001_source_never_meets_an_image(void **state)
 static void seed_001_linked_programs_are_not_cached(void **state)
 {
     program_scene *s = *state;
-    s->params.rules = KILN_RULES_SYCL;
+    s->params.rules = KILN_RULES_IMAGES;
     program_scene_open(s);
     check_not_cached(s, describe_link(s, NULL), KILN_UNCACHED_LINKED);
     check_not_cached(s, describe_link(s, "-g"), KILN_UNCACHED_LINKED);
@@ -598,7 +600,7 @@ static void check_users_own_program(program_scene *s, uint32_t rules)
 static void seed_001_the_users_own_programs_are_not_cached(void **state)
 {
     check_users_own_program(*state, KILN_RULES_ALL);
-    check_users_own_program(*state, KILN_RULES_SYCL);
+    check_users_own_program(*state, KILN_RULES_IMAGES);
 }
 
 /* Without the rules of that runtime, what is described fully is kept. */
@@ -660,7 +662,7 @@ static void seed_001_links_are_told_apart_by_inputs_and_options(void **state)
 static void seed_001_a_kernel_is_cached_where_its_program_is(void **state)
 {
     program_scene *s = *state;
-    s->params.rules = KILN_RULES_SYCL;
+    s->params.rules = KILN_RULES_IMAGES;
     program_scene_open(s);
     kiln_program_desc *image = describe_image(s, "image");
     kiln_program *program = get_from(image, KILN_PROGRAM_FROM_BUILD);
@@ -681,7 +683,7 @@ static void seed_001_a_kernel_is_cached_where_its_program_is(void **state)
 static void seed_001_it_can_be_asked_why_something_is_not_cached(void **state)
 {
     program_scene *s = *state;
-    s->params.rules = KILN_RULES_SYCL;
+    s->params.rules = KILN_RULES_IMAGES;
     program_scene_open(s);
     kiln_program_desc *image = describe_image(s, "image");
     assert_int_equal(caching_of(image).memory, KILN_UNCACHED_NOT);

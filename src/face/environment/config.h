@@ -27,7 +27,7 @@ struct kiln_config {
     kiln_store_params store;  /* how; what is common is filled in last */
     kiln_cache_params memory; /* without destroy and user */
     uint64_t min_image_bytes, max_image_bytes;
-    uint32_t profile;                       /* kiln_profile */
+    bool keeps_images_only;                 /* KILN_RULES_IMAGES */
     char *compile_options, *link_options;   /* in place of an image's own; NULL: those stay */
     char *appended_compile, *appended_link; /* behind them; NULL: none */
     uint32_t trace_events;                  /* KILN_TRACE_… */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/file_url.h"
+#include "base/size.h"
 #include "face/environment/config.h"
 
 /* As much of a value as a complaint shows. */
@@ -73,7 +74,7 @@ void kilni_config_read_size(kilni_config_reader *reader, const char *name, const
                             uint64_t *bytes)
 {
     const char *value = kilni_config_value(reader, name);
-    if (value && kiln_size_parse(value, bytes) != KILN_OK) {
+    if (value && kilni_size_parse(value, bytes) != KILN_OK) {
         kilni_config_complain(reader, name, value,
                               "expected a number of bytes, with at most one suffix K, M, G or T",
                               used);
@@ -98,7 +99,7 @@ void kilni_config_read_number(kilni_config_reader *reader, const char *name, con
     }
     const bool has_digits_only = strspn(value, "0123456789") == strlen(value);
     uint64_t read = 0;
-    if (has_digits_only && kiln_size_parse(value, &read) == KILN_OK && read <= max) {
+    if (has_digits_only && kilni_size_parse(value, &read) == KILN_OK && read <= max) {
         *number = read;
         return;
     }

@@ -1,11 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What users set and ask for.
+ * What users set and ask for, on top of what the environment says.
  */
 #include <kiln/constant.h>
 
+#include <stdlib.h>
+
 #include "constant/constants.h"
 #include "constant/device.h"
+#include "face/onednn/constant_environment.h"
+
+static kilni_constant_complaints complaints;
+
+static void read_environment(void)
+{
+    kilni_constants *constants = kilni_constants_get();
+    if (constants) {
+        pthread_mutex_lock(&constants->lock);
+        complaints.count = 0;
+        kilni_constant_environment_read(secure_getenv(KILNI_CONSTANT_VARIABLE), constants->kinds,
+                                        &complaints);
+        pthread_mutex_unlock(&constants->lock);
+    }
+}
+
+/* Whatever finds a cache or a limit begins here, so that the environment has been read by then. */
+static kilni_constants *begin(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, read_environment);
+    return kilni_constants_get();
+}
 
 static bool is_policy(uint32_t policy)
 {
@@ -54,7 +79,7 @@ static void apply_to_kind(const kilni_constants *constants, uint32_t kind)
 
 kiln_status kiln_constant_set_capacity(uint32_t kind, uint64_t capacity_mib, uint32_t policy)
 {
-    kilni_constants *constants = kilni_constants_get();
+    kilni_constants *constants = begin();
     if (!constants) {
         return KILN_E_NO_MEMORY;
     }
@@ -71,7 +96,7 @@ kiln_status kiln_constant_set_capacity(uint32_t kind, uint64_t capacity_mib, uin
 kiln_status kiln_constant_get_capacity(uint32_t kind, uint64_t *ret_capacity_mib,
                                        uint32_t *ret_policy)
 {
-    kilni_constants *constants = kilni_constants_get();
+    kilni_constants *constants = begin();
     if (!constants) {
         return KILN_E_NO_MEMORY;
     }
@@ -109,6 +134,26 @@ static void get_cache(kilni_constants *constants, const kiln_constant_cache *cac
     give(limits, ret_capacity_mib, ret_policy);
 }
 
+kiln_status kiln_constant_cache_of(uint32_t kind, uint32_t index, kiln_constant_cache **ret_cache)
+{
+    kilni_constants *constants = begin();
+    if (!constants) {
+        return KILN_E_NO_MEMORY;
+    }
+    if (!ret_cache || !kilni_constant_limits_of_kind(constants, kind)) {
+        return KILN_E_INVALID;
+    }
+    return kilni_constant_cache_of(constants, kind, index, ret_cache);
+}
+
+kiln_status kiln_constant_bind_device(const void *device, uint32_t kind, uint32_t index)
+{
+    kiln_constant_cache *cache;
+    const kiln_status status =
+        device ? kiln_constant_cache_of(kind, index, &cache) : KILN_E_INVALID;
+    return status == KILN_OK ? kilni_constant_bind(begin(), device, cache) : status;
+}
+
 kiln_status kiln_constant_set_capacity_at(uint32_t kind, uint32_t index, uint64_t capacity_mib,
                                           uint32_t policy)
 {
@@ -118,7 +163,7 @@ kiln_status kiln_constant_set_capacity_at(uint32_t kind, uint32_t index, uint64_
     kiln_constant_cache *cache;
     kiln_status status = kiln_constant_cache_of(kind, index, &cache);
     if (status == KILN_OK) {
-        set_cache(kilni_constants_get(), cache, capacity_mib, policy);
+        set_cache(begin(), cache, capacity_mib, policy);
     }
     return status;
 }
@@ -126,7 +171,7 @@ kiln_status kiln_constant_set_capacity_at(uint32_t kind, uint32_t index, uint64_
 kiln_status kiln_constant_get_capacity_at(uint32_t kind, uint32_t index, uint64_t *ret_capacity_mib,
                                           uint32_t *ret_policy)
 {
-    kilni_constants *constants = kilni_constants_get();
+    kilni_constants *constants = begin();
     const kiln_constant_cache *cache =
         constants ? kilni_constant_cache_find(constants, kind, index) : NULL;
     if (!cache) {
@@ -141,7 +186,7 @@ static kiln_status cache_of_device(const void *device, kiln_constant_cache **ret
     if (!device) {
         return KILN_E_INVALID;
     }
-    kilni_constants *constants = kilni_constants_get();
+    kilni_constants *constants = begin();
     if (!constants) {
         return KILN_E_NO_MEMORY;
     }
@@ -155,7 +200,7 @@ kiln_status kiln_constant_set_device_capacity(const void *device, uint64_t capac
     kiln_constant_cache *cache;
     kiln_status status = is_policy(policy) ? cache_of_device(device, &cache) : KILN_E_INVALID;
     if (status == KILN_OK) {
-        set_cache(kilni_constants_get(), cache, capacity_mib, policy);
+        set_cache(begin(), cache, capacity_mib, policy);
     }
     return status;
 }
@@ -166,7 +211,7 @@ kiln_status kiln_constant_get_device_capacity(const void *device, uint64_t *ret_
     kiln_constant_cache *cache;
     kiln_status status = cache_of_device(device, &cache);
     if (status == KILN_OK) {
-        get_cache(kilni_constants_get(), cache, ret_capacity_mib, ret_policy);
+        get_cache(begin(), cache, ret_capacity_mib, ret_policy);
     }
     return status;
 }
@@ -178,7 +223,7 @@ kiln_status kiln_constant_set_enabled(int flag)
     if (flag < 0) {
         return KILN_E_INVALID;
     }
-    kilni_constants *constants = kilni_constants_get();
+    kilni_constants *constants = begin();
     if (!constants) {
         return KILN_E_NO_MEMORY;
     }
@@ -197,7 +242,7 @@ kiln_status kiln_constant_get_enabled(int *ret_flag)
     if (!ret_flag) {
         return KILN_E_INVALID;
     }
-    kilni_constants *constants = kilni_constants_get();
+    kilni_constants *constants = begin();
     if (!constants) {
         return KILN_E_NO_MEMORY;
     }
@@ -217,8 +262,7 @@ kiln_status kiln_constant_get_enabled(int *ret_flag)
 
 const char *kiln_constant_complaint(size_t index)
 {
-    const kilni_constants *constants = kilni_constants_get();
-    bool there =
-        constants && index < constants->complaints.count && index <= KILNI_CONSTANT_COMPLAINTS;
-    return there ? constants->complaints.lines[index] : NULL;
+    begin();
+    const bool is_there = index < complaints.count && index <= KILNI_CONSTANT_COMPLAINTS;
+    return is_there ? complaints.lines[index] : NULL;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "face/onednn/governed_store.h"
 
-#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/error.h"
@@ -10,13 +9,6 @@
 #define LAYOUT "onednn"
 #define QUEUE_BYTES (UINT64_C(64) << 20)
 #define DRAIN_NS (UINT64_C(60) * 1000000000)
-
-struct kilni_governed_store {
-    kiln_store *store;
-    kilni_writer *writer; /* closes the store in the end */
-    /* The last release (acquire) sees what all before it (release) did with the store. */
-    _Atomic uint32_t references;
-};
 
 static kiln_status open_store(const kilni_governed_params *params, uint32_t flags,
                               kiln_store **ret_store, kiln_error *error)
@@ -44,15 +36,15 @@ kiln_status kilni_governed_open(const kilni_governed_params *params,
     if (!governed) {
         return kilni_error_set(error, KILN_E_NO_MEMORY, 0, "out of memory");
     }
-    kiln_status status = open_store(params, 0, &governed->store, error);
+    kiln_status status = open_store(params, 0, &governed->held.store, error);
     if (status == KILN_OK) {
-        status = kilni_writer_new(governed->store, QUEUE_BYTES, &governed->writer);
+        status = kilni_writer_new(governed->held.store, QUEUE_BYTES, &governed->held.writer);
         if (status != KILN_OK) {
             kilni_error_set(error, status, 0, "out of memory");
         }
     }
     if (status != KILN_OK) {
-        kiln_store_close(&governed->store);
+        kiln_store_close(&governed->held.store);
         free(governed);
         return status;
     }
@@ -72,16 +64,6 @@ kiln_status kilni_governed_trim(const kilni_governed_params *params)
     return status == KILN_MISS || status == KILN_BUSY ? KILN_OK : status;
 }
 
-kiln_store *kilni_governed_store_of(const kilni_governed_store *governed)
-{
-    return governed->store;
-}
-
-kilni_writer *kilni_governed_writer_of(const kilni_governed_store *governed)
-{
-    return governed->writer;
-}
-
 kilni_governed_store *kilni_governed_retain(kilni_governed_store *governed)
 {
     atomic_fetch_add_explicit(&governed->references, 1, memory_order_relaxed);
@@ -96,7 +78,7 @@ void kilni_governed_release(kilni_governed_store **governed)
     kilni_governed_store *released = *governed;
     *governed = NULL;
     if (atomic_fetch_sub_explicit(&released->references, 1, memory_order_acq_rel) == 1) {
-        kilni_writer_close(&released->writer, DRAIN_NS);
+        kilni_writer_close(&released->held.writer, DRAIN_NS);
         free(released);
     }
 }

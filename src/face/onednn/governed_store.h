@@ -5,14 +5,20 @@
  */
 #pragma once
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 #include <kiln/store.h>
 
-#include "store/writer.h"
+#include "program/store_source.h"
 
 /* Any thread. Store and writer live as long as a reference. */
-typedef struct kilni_governed_store kilni_governed_store;
+typedef struct kilni_governed_store {
+    kilni_held_store held; /* first, so that its address is the store's. The writer closes the store
+                              in the end */
+    /* The last release (acquire) sees what all before it (release) did with the store. */
+    _Atomic uint32_t references;
+} kilni_governed_store;
 
 typedef struct kilni_governed_params {
     const char *dir;    /* begins with '/' or "./" */
@@ -29,9 +35,6 @@ kiln_status kilni_governed_open(const kilni_governed_params *params,
 /* Trims a directory that is there to its size, and makes none. Returns KILN_OK: also where there is
  * none, or another process trims; what kiln_store_open and kiln_store_trim return. */
 kiln_status kilni_governed_trim(const kilni_governed_params *params);
-
-kiln_store *kilni_governed_store_of(const kilni_governed_store *governed);
-kilni_writer *kilni_governed_writer_of(const kilni_governed_store *governed);
 
 /* Returns its argument. */
 kilni_governed_store *kilni_governed_retain(kilni_governed_store *governed);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "face/onednn/persistent.h"
+#include <kiln/persistent.h>
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "face/onednn/governed_store.h"
 
 #define MIB_SHIFT 20u
 #define KIND_COUNT 2u
@@ -85,14 +86,12 @@ static void unlock_and_release(kilni_governed_store *detached)
 
 /* ---- the store ---- */
 
-int kilni_engine_kind_is_known(uint32_t kind)
-{
-    return kind == KILN_ENGINE_CPU || kind == KILN_ENGINE_GPU;
-}
-
+/* NULL: no such kind. */
 static bool *switch_of(uint32_t kind)
 {
-    return &settings.is_disabled[kind == KILN_ENGINE_CPU ? 0 : 1];
+    return kind == KILN_ENGINE_CPU || kind == KILN_ENGINE_GPU
+               ? &settings.is_disabled[kind == KILN_ENGINE_CPU ? 0 : 1]
+               : NULL;
 }
 
 static const char *dir_locked(void)
@@ -100,9 +99,9 @@ static const char *dir_locked(void)
     return settings.dir ? settings.dir : KILN_PERSISTENT_DEFAULT_DIR;
 }
 
-static bool is_on_locked(uint32_t kind)
+static bool is_on_locked(const bool *is_disabled)
 {
-    return settings.capacity_mib > 0 && !*switch_of(kind);
+    return settings.capacity_mib > 0 && !*is_disabled;
 }
 
 /* @dir stays the settings': with the lock free it has to be a copy. */
@@ -133,17 +132,22 @@ static void log_failure(kiln_log log, const kiln_error *error)
     }
 }
 
-kilni_governed_store *kilni_persistent_hold(uint32_t kind)
+/* ---- the source of stores ---- */
+
+/* The store of a kind at this moment, opened if need be and if that is allowed: one reference.
+ * NULL: off, not open, or it can't be opened. */
+static kilni_governed_store *hold(const bool *is_disabled, bool may_open)
 {
     kilni_governed_store *held = NULL, *stale = NULL;
     kiln_error error = {.struct_size = sizeof error};
     lock();
-    if (settings.is_parents) {
+    if (settings.is_parents && may_open) {
         stale = detach_locked();
     }
-    const bool has_to_open = is_on_locked(kind) && !settings.store && !settings.has_failed;
+    const bool is_on = is_on_locked(is_disabled);
+    const bool has_to_open = is_on && may_open && !settings.store && !settings.has_failed;
     const bool has_failed = has_to_open && open_locked(&error) != KILN_OK;
-    if (is_on_locked(kind) && settings.store) {
+    if (is_on && settings.store && !settings.is_parents) {
         held = kilni_governed_retain(settings.store);
     }
     const kiln_log log = settings.log;
@@ -154,34 +158,49 @@ kilni_governed_store *kilni_persistent_hold(uint32_t kind)
     return held;
 }
 
-kilni_governed_store *kilni_persistent_hold_open(uint32_t kind)
+static kilni_held_store *hold_for_context(void *is_disabled, bool may_open)
 {
-    lock();
-    const bool is_open = is_on_locked(kind) && settings.store && !settings.is_parents;
-    kilni_governed_store *held = is_open ? kilni_governed_retain(settings.store) : NULL;
-    unlock();
-    return held;
+    return (kilni_held_store *)hold(is_disabled, may_open);
 }
 
-void kilni_persistent_enter(void)
+static void release_of_context(kilni_held_store *held)
 {
+    kilni_governed_store *governed = (kilni_governed_store *)held;
+    kilni_governed_release(&governed);
+}
+
+static void enter(void *user)
+{
+    (void)user;
     lock();
     settings.contexts++;
     unlock();
 }
 
-void kilni_persistent_leave(void)
+/* When the last context ends the store is closed, after what waits to be written. */
+static void leave(void *user)
 {
+    (void)user;
     lock();
     settings.contexts--;
     unlock_and_release(settings.contexts == 0 ? detach_locked() : NULL);
+}
+
+const kiln_store_source *kiln_persistent_source(uint32_t kind)
+{
+    static const kiln_store_source sources[KIND_COUNT] = {
+        {&settings.is_disabled[0], hold_for_context, release_of_context, enter, leave},
+        {&settings.is_disabled[1], hold_for_context, release_of_context, enter, leave},
+    };
+    const bool *is_disabled = switch_of(kind);
+    return is_disabled ? &sources[is_disabled - settings.is_disabled] : NULL;
 }
 
 /* ---- the public calls: settings ---- */
 
 kiln_status kiln_persistent_set_enabled(uint32_t kind, int enable)
 {
-    if (!kilni_engine_kind_is_known(kind) || (enable != 0 && enable != 1)) {
+    if (!switch_of(kind) || (enable != 0 && enable != 1)) {
         return KILN_E_INVALID;
     }
     lock();
@@ -193,7 +212,7 @@ kiln_status kiln_persistent_set_enabled(uint32_t kind, int enable)
 
 kiln_status kiln_persistent_get_enabled(uint32_t kind, int *ret_enabled)
 {
-    if (!kilni_engine_kind_is_known(kind) || !ret_enabled) {
+    if (!switch_of(kind) || !ret_enabled) {
         return KILN_E_INVALID;
     }
     lock();
@@ -324,12 +343,12 @@ kiln_status kiln_persistent_set_log(const kiln_log *log)
 
 kiln_status kiln_persistent_open(uint32_t kind, kiln_error *error)
 {
-    if (!kilni_engine_kind_is_known(kind)) {
+    if (!switch_of(kind)) {
         return KILN_E_INVALID;
     }
     lock();
     kilni_governed_store *stale = settings.is_parents ? detach_locked() : NULL;
-    kiln_status status = is_on_locked(kind) ? KILN_OK : KILN_MISS;
+    kiln_status status = is_on_locked(switch_of(kind)) ? KILN_OK : KILN_MISS;
     if (status == KILN_OK && !settings.store) {
         status = open_locked(error);
     }
@@ -339,28 +358,28 @@ kiln_status kiln_persistent_open(uint32_t kind, kiln_error *error)
 
 kiln_status kiln_persistent_get(uint32_t kind, const kiln_key *key, kiln_entry **ret_entry)
 {
-    if (!kilni_engine_kind_is_known(kind) || !key || !ret_entry) {
+    if (!switch_of(kind) || !key || !ret_entry) {
         return KILN_E_INVALID;
     }
-    kilni_governed_store *held = kilni_persistent_hold(kind);
+    kilni_governed_store *held = hold(switch_of(kind), true);
     if (!held) {
         return KILN_MISS;
     }
-    const kiln_status status = kiln_store_get(kilni_governed_store_of(held), key, ret_entry);
+    const kiln_status status = kiln_store_get(held->held.store, key, ret_entry);
     kilni_governed_release(&held);
     return status;
 }
 
 kiln_status kiln_persistent_put(uint32_t kind, const kiln_entry *entry)
 {
-    if (!kilni_engine_kind_is_known(kind) || !entry) {
+    if (!switch_of(kind) || !entry) {
         return KILN_E_INVALID;
     }
-    kilni_governed_store *held = kilni_persistent_hold(kind);
+    kilni_governed_store *held = hold(switch_of(kind), true);
     if (!held) {
         return KILN_MISS;
     }
-    const kiln_status status = kiln_store_put(kilni_governed_store_of(held), entry);
+    const kiln_status status = kiln_store_put(held->held.store, entry);
     kilni_governed_release(&held);
     return status;
 }

@@ -3,6 +3,7 @@
  * Profile sycl: the variables of the DPC++ runtime's caches, with its defaults. Values that it
  * takes silently for something else are complaints here.
  */
+#include "base/size.h"
 #include "face/environment/config.h"
 
 #define DAY_S UINT64_C(86400)
@@ -66,7 +67,7 @@ static void read_memory(kilni_config_reader *reader)
     const char *value = kilni_config_value(reader, threshold);
     kilni_config_read_size(reader, threshold, "256M is used", &memory->max_bytes);
     uint64_t read = 0;
-    if (value && kiln_size_parse(value, &read) == KILN_OK && read == 0) {
+    if (value && kilni_size_parse(value, &read) == KILN_OK && read == 0) {
         memory->max_bytes = KILN_UNLIMITED;
         memory->max_entries = KILN_UNLIMITED;
     }
@@ -75,6 +76,7 @@ static void read_memory(kilni_config_reader *reader)
 static void read_build_options(kilni_config_reader *reader)
 {
     kiln_config *config = reader->config;
+    config->keeps_images_only = true;
     kilni_config_read_text(reader, "SYCL_PROGRAM_COMPILE_OPTIONS", &config->compile_options);
     kilni_config_read_text(reader, "SYCL_PROGRAM_LINK_OPTIONS", &config->link_options);
     kilni_config_read_text(reader, "SYCL_PROGRAM_APPEND_COMPILE_OPTIONS",
