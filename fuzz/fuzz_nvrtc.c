@@ -54,7 +54,7 @@ static int add_read(void *user, const kiln_nvrtc_read *read)
     return 0;
 }
 
-static unsigned read_outputs(const kilni_nvrtc_stored *result)
+static unsigned read_outputs(const kilni_stored_result *result)
 {
     kilni_nvrtc_outputs outputs;
     unsigned sum = 0;
@@ -77,15 +77,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const size_t payload = size > 0 && data[0] < size ? data[0] : 0, head = size > 0 ? 1 : 0;
     kiln_entry *entry = new_entry((kiln_bytes){data + head + payload, size - head - payload},
                                   (kiln_bytes){data + head, payload});
-    kilni_nvrtc_results results;
+    kilni_results results;
     unsigned sum = 0;
-    kilni_nvrtc_math_set_function(KILNI_NVRTC_MATH_exp, (void *)exp);
-    kilni_nvrtc_math_set_function(KILNI_NVRTC_MATH_pow, (void *)pow);
-    if (entry && kilni_nvrtc_results_decode(entry, &results) == KILN_OK) {
+    kilni_math_set_function(KILNI_MATH_exp, (void *)exp);
+    kilni_math_set_function(KILNI_MATH_pow, (void *)pow);
+    if (entry && kilni_results_decode(entry, &results) == KILN_OK) {
         for (size_t i = 0; i < results.count; i++) {
-            kilni_nvrtc_folds_hold(results.items[i].folds, NULL);
-            kilni_nvrtc_reads_hold(results.items[i].reads, "/a/k.cu", NULL);
-            kilni_nvrtc_reads_each(results.items[i].reads, add_read, &sum);
+            kilni_folds_hold(results.items[i].folds, NULL);
+            kilni_reads_hold(results.items[i].reads, "/a/k.cu", NULL);
+            kilni_reads_each(results.items[i].reads, add_read, &sum);
             sum += read_outputs(&results.items[i]);
         }
     }

@@ -71,27 +71,27 @@ static void test_words_of_the_time(void **state)
 
 /* ---- reads ---- */
 
-static kilni_nvrtc_reads *new_reads(const char *name)
+static kilni_reads *new_reads(const char *name)
 {
-    kilni_nvrtc_reads *reads = NULL;
-    assert_int_equal(kilni_nvrtc_reads_new(name, &reads), KILN_OK);
+    kilni_reads *reads = NULL;
+    assert_int_equal(kilni_reads_new(name, &reads), KILN_OK);
     return reads;
 }
 
-static kilni_text finish(kilni_nvrtc_reads *reads, bool moves)
+static kilni_text finish(kilni_reads *reads, bool moves)
 {
     kilni_clock_words words = {0};
     kilni_text encoded = {0};
     const char *why = NULL;
-    assert_int_equal(kilni_nvrtc_reads_finish(reads, moves, &words, &encoded, &why), KILN_OK);
-    kilni_nvrtc_reads_free(&reads);
+    assert_int_equal(kilni_reads_finish(reads, moves, &words, &encoded, &why), KILN_OK);
+    kilni_reads_free(&reads);
     assert_null(reads);
     return encoded;
 }
 
 static kiln_status hold(const kilni_text *encoded, const char *name)
 {
-    return kilni_nvrtc_reads_hold((kiln_bytes){encoded->bytes, encoded->length}, name, NULL);
+    return kilni_reads_hold((kiln_bytes){encoded->bytes, encoded->length}, name, NULL);
 }
 
 static void test_reads_hold_while_nothing_changes(void **state)
@@ -101,18 +101,18 @@ static void test_reads_hold_while_nothing_changes(void **state)
     write_file("b.h", "one");
     assert_int_equal(mkdir("folder", 0700), 0);
     assert_int_equal(symlink("a.h", "link"), 0);
-    kilni_nvrtc_reads *reads = new_reads(NULL);
-    kilni_nvrtc_reads_note(reads, "a.h");
-    kilni_nvrtc_reads_note(reads, "a.h");
-    kilni_nvrtc_reads_note(reads, "b.h");
-    kilni_nvrtc_reads_note(reads, "link");
-    kilni_nvrtc_reads_note_link(reads, "link");
-    kilni_nvrtc_reads_note_link(reads, "a.h");
-    kilni_nvrtc_reads_note_real_path(reads, "link");
-    kilni_nvrtc_reads_note(reads, "absent.h");
-    kilni_nvrtc_reads_note(reads, "a.h/absent.h");
-    kilni_nvrtc_reads_note(reads, "folder");
-    kilni_nvrtc_reads_note(reads, NULL);
+    kilni_reads *reads = new_reads(NULL);
+    kilni_reads_note(reads, "a.h");
+    kilni_reads_note(reads, "a.h");
+    kilni_reads_note(reads, "b.h");
+    kilni_reads_note(reads, "link");
+    kilni_reads_note_link(reads, "link");
+    kilni_reads_note_link(reads, "a.h");
+    kilni_reads_note_real_path(reads, "link");
+    kilni_reads_note(reads, "absent.h");
+    kilni_reads_note(reads, "a.h/absent.h");
+    kilni_reads_note(reads, "folder");
+    kilni_reads_note(reads, NULL);
     kilni_text encoded = finish(reads, false);
     assert_int_equal(hold(&encoded, NULL), KILN_OK);
     assert_int_equal(hold(&encoded, "k.cu"), KILN_OK);
@@ -148,21 +148,21 @@ static void test_reads_that_can_not_be_told(void **state)
     (void)state;
     const char *const paths[] = {"/dev/null", NULL};
     for (size_t i = 0; i < 2; i++) {
-        kilni_nvrtc_reads *reads = new_reads(NULL);
+        kilni_reads *reads = new_reads(NULL);
         kilni_clock_words words = {0};
         kilni_text encoded = {0};
         const char *why = NULL;
         if (paths[i]) {
-            kilni_nvrtc_reads_note(reads, paths[i]);
+            kilni_reads_note(reads, paths[i]);
         } else {
-            kilni_nvrtc_reads_spoil(reads, "for a reason");
-            kilni_nvrtc_reads_spoil(reads, "for another");
+            kilni_reads_spoil(reads, "for a reason");
+            kilni_reads_spoil(reads, "for another");
         }
-        assert_int_equal(kilni_nvrtc_reads_finish(reads, false, &words, &encoded, &why),
+        assert_int_equal(kilni_reads_finish(reads, false, &words, &encoded, &why),
                          KILN_E_UNSUPPORTED);
         assert_string_equal(why,
                             paths[i] ? "a file that can't be read, or is none" : "for a reason");
-        kilni_nvrtc_reads_free(&reads);
+        kilni_reads_free(&reads);
     }
 }
 
@@ -170,30 +170,30 @@ static void test_reads_of_a_file_that_changes_meanwhile(void **state)
 {
     (void)state;
     write_file("a.h", "one");
-    kilni_nvrtc_reads *reads = new_reads(NULL);
+    kilni_reads *reads = new_reads(NULL);
     kilni_clock_words words = {0};
     kilni_text encoded = {0};
     const char *why = NULL;
-    kilni_nvrtc_reads_note(reads, "a.h");
+    kilni_reads_note(reads, "a.h");
     write_file("a.h", "two");
-    assert_int_equal(kilni_nvrtc_reads_finish(reads, false, &words, &encoded, &why), KILN_MISS);
+    assert_int_equal(kilni_reads_finish(reads, false, &words, &encoded, &why), KILN_MISS);
     assert_string_equal(why, "files that changed meanwhile");
-    kilni_nvrtc_reads_free(&reads);
+    kilni_reads_free(&reads);
 }
 
 static void test_reads_tell_of_the_time(void **state)
 {
     (void)state;
     write_file("a.h", "__TIME__");
-    kilni_nvrtc_reads *reads = new_reads(NULL);
+    kilni_reads *reads = new_reads(NULL);
     kilni_clock_words words = {0};
     kilni_text encoded = {0};
     const char *why = NULL;
-    kilni_nvrtc_reads_note(reads, "a.h");
-    assert_int_equal(kilni_nvrtc_reads_finish(reads, false, &words, &encoded, &why), KILN_OK);
+    kilni_reads_note(reads, "a.h");
+    assert_int_equal(kilni_reads_finish(reads, false, &words, &encoded, &why), KILN_OK);
     assert_true(kilni_clock_words_tell_time(&words));
     kilni_text_done(&encoded);
-    kilni_nvrtc_reads_free(&reads);
+    kilni_reads_free(&reads);
 }
 
 static void test_reads_beside_a_program(void **state)
@@ -207,8 +207,8 @@ static void test_reads_beside_a_program(void **state)
     assert_int_equal(mkdir("a_longer_two", 0700), 0);
     write_file("one/a.h", "header");
     for (int moves = 0; moves < 2; moves++) {
-        kilni_nvrtc_reads *reads = new_reads(one);
-        kilni_nvrtc_reads_note(reads, header);
+        kilni_reads *reads = new_reads(one);
+        kilni_reads_note(reads, header);
         kilni_text encoded = finish(reads, moves);
         assert_int_equal(hold(&encoded, one), KILN_OK);
         assert_int_equal(hold(&encoded, two), KILN_MISS); /* no header there, or not the folder */
@@ -236,10 +236,10 @@ static void test_reads_that_name_the_folder(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         write_file("a.h", cases[i].text);
-        kilni_nvrtc_reads *reads = new_reads(cases[i].name);
-        kilni_nvrtc_reads_note(reads, "a.h");
-        assert_int_equal(kilni_nvrtc_reads_name_folder(reads), cases[i].is_named);
-        kilni_nvrtc_reads_free(&reads);
+        kilni_reads *reads = new_reads(cases[i].name);
+        kilni_reads_note(reads, "a.h");
+        assert_int_equal(kilni_reads_name_folder(reads), cases[i].is_named);
+        kilni_reads_free(&reads);
     }
 }
 
@@ -263,8 +263,7 @@ static int tell(void *user, const kiln_nvrtc_read *read)
     do {                                                                                           \
         told t = {0};                                                                              \
         assert_int_equal(                                                                          \
-            kilni_nvrtc_reads_each((kiln_bytes){(encoded).bytes, (encoded).length}, tell, &t),     \
-            KILN_OK);                                                                              \
+            kilni_reads_each((kiln_bytes){(encoded).bytes, (encoded).length}, tell, &t), KILN_OK); \
         assert_string_equal(t.text, expected);                                                     \
     } while (0)
 
@@ -275,12 +274,12 @@ static void test_reads_are_told(void **state)
     write_file("a.h", "one");
     write_file("b.h", "four");
     assert_int_equal(symlink("a.h", "link"), 0);
-    kilni_nvrtc_reads *reads = new_reads(NULL);
-    kilni_nvrtc_reads_note(reads, "a.h");
-    kilni_nvrtc_reads_note(reads, "b.h");
-    kilni_nvrtc_reads_note_link(reads, "link");
-    kilni_nvrtc_reads_note(reads, "absent.h");
-    kilni_nvrtc_reads_note(reads, "folder");
+    kilni_reads *reads = new_reads(NULL);
+    kilni_reads_note(reads, "a.h");
+    kilni_reads_note(reads, "b.h");
+    kilni_reads_note_link(reads, "link");
+    kilni_reads_note(reads, "absent.h");
+    kilni_reads_note(reads, "folder");
     kilni_text encoded = finish(reads, false);
     EXPECT_TOLD(encoded, "a.h 2 3 KILN_OK\nb.h 2 4 KILN_OK\nlink 4 0 KILN_OK\nabsent.h 1 0 "
                          "KILN_OK\nfolder 3 0 KILN_OK\n");
@@ -294,8 +293,8 @@ static void test_reads_are_told(void **state)
                          "KILN_OK\nabsent.h 1 0 KILN_MISS\nfolder 3 0 KILN_OK\n");
 
     told first = {.count_max = 1};
-    assert_int_equal(
-        kilni_nvrtc_reads_each((kiln_bytes){encoded.bytes, encoded.length}, tell, &first), KILN_OK);
+    assert_int_equal(kilni_reads_each((kiln_bytes){encoded.bytes, encoded.length}, tell, &first),
+                     KILN_OK);
     assert_string_equal(first.text, "a.h 2 3 KILN_MISS\n");
     kilni_text_done(&encoded);
 }
@@ -310,9 +309,9 @@ static void test_reads_beside_a_program_are_told(void **state)
     snprintf(link_path, sizeof link_path, "%s.h", s->path);
     assert_int_equal(symlink(header, link_path), 0);
     for (int moves = 0; moves < 2; moves++) {
-        kilni_nvrtc_reads *reads = new_reads(name);
-        kilni_nvrtc_reads_note(reads, header);
-        kilni_nvrtc_reads_note(reads, link_path);
+        kilni_reads *reads = new_reads(name);
+        kilni_reads_note(reads, header);
+        kilni_reads_note(reads, link_path);
         kilni_text encoded = finish(reads, moves);
         if (moves) {
             /* Whether the link leads to the same file is not known either. */
@@ -334,24 +333,24 @@ static void test_damaged_reads(void **state)
     (void)state;
     write_file("a.h", "one");
     assert_int_equal(symlink("a.h", "link"), 0);
-    kilni_nvrtc_reads *reads = new_reads("/x/k.cu");
-    kilni_nvrtc_reads_note(reads, "a.h");
-    kilni_nvrtc_reads_note_link(reads, "link");
+    kilni_reads *reads = new_reads("/x/k.cu");
+    kilni_reads_note(reads, "a.h");
+    kilni_reads_note_link(reads, "link");
     kilni_text encoded = finish(reads, false);
     for (size_t size = 0; size < encoded.length; size++) {
         char *cut = malloc(size + 1); /* exactly so much, for sanitizers */
         memcpy(cut, encoded.bytes, size);
-        assert_int_equal(kilni_nvrtc_reads_hold((kiln_bytes){cut, size}, "/x/k.cu", NULL),
+        assert_int_equal(kilni_reads_hold((kiln_bytes){cut, size}, "/x/k.cu", NULL),
                          KILN_E_CORRUPT);
         told t = {0};
-        assert_int_equal(kilni_nvrtc_reads_each((kiln_bytes){cut, size}, tell, &t), KILN_E_CORRUPT);
+        assert_int_equal(kilni_reads_each((kiln_bytes){cut, size}, tell, &t), KILN_E_CORRUPT);
         free(cut);
     }
     for (size_t i = 0; i < encoded.length; i++) {
         const char before = encoded.bytes[i];
         told t = {0};
         encoded.bytes[i] = (char)(before ^ 0x81);
-        kilni_nvrtc_reads_each((kiln_bytes){encoded.bytes, encoded.length}, tell, &t);
+        kilni_reads_each((kiln_bytes){encoded.bytes, encoded.length}, tell, &t);
         assert_int_not_equal(hold(&encoded, "/x/k.cu"), KILN_OK);
         encoded.bytes[i] = before;
     }
@@ -611,7 +610,7 @@ static kiln_status decode_beside(const char *code, kilni_nvrtc_output output, in
                    {(uint64_t)place, 1},
                    {0, 4}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        assert_int_equal(kilni_nvrtc_append_number(&encoded, numbers[i].value, numbers[i].width),
+        assert_int_equal(kilni_append_number(&encoded, numbers[i].value, numbers[i].width),
                          KILN_OK);
     }
     const kiln_status status = kilni_nvrtc_outputs_decode(
@@ -689,17 +688,17 @@ static kiln_entry *entry_of_folds(const kiln_entry *earlier, const char *content
 {
     kilni_text answers_text = {0}, payload = {0};
     write_file("a.h", content);
-    kilni_nvrtc_reads *noted = new_reads(NULL);
-    kilni_nvrtc_reads_note(noted, "a.h");
+    kilni_reads *noted = new_reads(NULL);
+    kilni_reads_note(noted, "a.h");
     kilni_text reads = finish(noted, false);
     answers.cubin = content;
     answers.cubin_size = strlen(content);
     taken outputs = take(NULL, false);
-    const kilni_nvrtc_stored made = {.reads = {reads.bytes, reads.length},
-                                     .folds = folds,
-                                     .outputs = {outputs.encoded.bytes, outputs.encoded.length},
-                                     .code = {outputs.code.bytes, outputs.code.length}};
-    assert_int_equal(kilni_nvrtc_results_encode(&made, earlier, &answers_text, &payload), KILN_OK);
+    const kilni_stored_result made = {.reads = {reads.bytes, reads.length},
+                                      .folds = folds,
+                                      .outputs = {outputs.encoded.bytes, outputs.encoded.length},
+                                      .code = {outputs.code.bytes, outputs.code.length}};
+    assert_int_equal(kilni_results_encode(&made, earlier, &answers_text, &payload), KILN_OK);
     kiln_entry *entry = new_entry((kiln_bytes){answers_text.bytes, answers_text.length},
                                   (kiln_bytes){payload.bytes, payload.length});
     kilni_text_done(&reads);
@@ -731,15 +730,15 @@ static void test_results(void **state)
     answers.ptx = "ptx";
     answers.cubin_result = 0;
     kiln_entry *entry = entry_of_two();
-    kilni_nvrtc_stored found;
+    kilni_stored_result found;
     for (size_t i = 0; i < 2; i++) {
         write_file("a.h", contents[i]);
-        assert_int_equal(kilni_nvrtc_results_find(entry, NULL, &found, NULL), KILN_OK);
+        assert_int_equal(kilni_results_find(entry, NULL, &found, NULL), KILN_OK);
         assert_bytes(found.code, contents[i], 3);
     }
     write_file("a.h", "three");
     const char *changed = NULL;
-    assert_int_equal(kilni_nvrtc_results_find(entry, NULL, &found, &changed), KILN_MISS);
+    assert_int_equal(kilni_results_find(entry, NULL, &found, &changed), KILN_MISS);
     assert_string_equal(changed, "a.h");
     kiln_entry_release(&entry);
 }
@@ -753,17 +752,17 @@ static void test_results_of_other_functions(void **state)
     answers.log = "";
     answers.ptx = "ptx";
     answers.cubin_result = 0;
-    kilni_nvrtc_stored found;
+    kilni_stored_result found;
     kiln_entry *other = entry_of_folds(NULL, "one", folds);
-    assert_int_equal(kilni_nvrtc_results_find(other, NULL, &found, &changed), KILN_MISS);
+    assert_int_equal(kilni_results_find(other, NULL, &found, &changed), KILN_MISS);
     assert_string_equal(changed, "f");
     kiln_entry *both = entry_after(other, "one");
     assert_bytes(kiln_entry_payload(both), "oneone", 6);
-    assert_int_equal(kilni_nvrtc_results_find(both, NULL, &found, NULL), KILN_OK);
+    assert_int_equal(kilni_results_find(both, NULL, &found, NULL), KILN_OK);
     assert_int_equal(found.folds.size, sizeof no_folds);
     kiln_entry *again = entry_of_folds(both, "one", folds);
     assert_bytes(kiln_entry_payload(again), "oneone", 6);
-    assert_int_equal(kilni_nvrtc_results_find(again, NULL, &found, NULL), KILN_OK);
+    assert_int_equal(kilni_results_find(again, NULL, &found, NULL), KILN_OK);
     kiln_entry_release(&other);
     kiln_entry_release(&both);
     kiln_entry_release(&again);
@@ -776,16 +775,16 @@ static void test_results_without_folds(void **state)
     (void)state;
     static const unsigned char first_version[] = {1, 0, 0, 0, 1, 0, 0, 0};
     const char *changed = "untouched";
-    kilni_nvrtc_results results;
-    kilni_nvrtc_stored found;
+    kilni_results results;
+    kilni_stored_result found;
     told t = {.count = 0};
     answers.log = "";
     answers.ptx = "ptx";
     answers.cubin_result = 0;
     kiln_entry *old =
         new_entry((kiln_bytes){first_version, sizeof first_version}, (kiln_bytes){"code", 4});
-    assert_int_equal(kilni_nvrtc_results_decode(old, &results), KILN_E_UNSUPPORTED);
-    assert_int_equal(kilni_nvrtc_results_find(old, NULL, &found, &changed), KILN_MISS);
+    assert_int_equal(kilni_results_decode(old, &results), KILN_E_UNSUPPORTED);
+    assert_int_equal(kilni_results_find(old, NULL, &found, &changed), KILN_MISS);
     assert_string_equal(changed, "untouched");
     assert_int_equal(kiln_nvrtc_each_read(old, 0, tell, &t), KILN_E_UNSUPPORTED);
     kiln_entry *entry = entry_after(old, "one");
@@ -853,18 +852,18 @@ static void test_results_are_told(void **state)
 static void test_damaged_results(void **state)
 {
     (void)state;
-    kilni_nvrtc_results results;
+    kilni_results results;
     answers.log = "";
     answers.ptx = "ptx";
     kiln_entry *whole = entry_of_two();
     const kiln_bytes all = kiln_entry_answers(whole), payload = kiln_entry_payload(whole);
     for (size_t size = 0; size < all.size; size += 3) {
         kiln_entry *cut = new_entry((kiln_bytes){all.data, size}, payload);
-        assert_int_equal(kilni_nvrtc_results_decode(cut, &results), KILN_E_CORRUPT);
+        assert_int_equal(kilni_results_decode(cut, &results), KILN_E_CORRUPT);
         kiln_entry_release(&cut);
     }
     kiln_entry *cut = new_entry(all, (kiln_bytes){payload.data, payload.size - 1});
-    assert_int_equal(kilni_nvrtc_results_decode(cut, &results), KILN_E_CORRUPT);
+    assert_int_equal(kilni_results_decode(cut, &results), KILN_E_CORRUPT);
     kiln_entry_release(&cut);
     kiln_entry_release(&whole);
 }
@@ -881,8 +880,8 @@ static void test_description(void **state)
     answers.cubin_size = 4;
     answers.cubin_result = 0;
     taken t = take(NULL, false);
-    const kilni_nvrtc_stored made = {.outputs = {t.encoded.bytes, t.encoded.length},
-                                     .code = {t.code.bytes, t.code.length}};
+    const kilni_stored_result made = {.outputs = {t.encoded.bytes, t.encoded.length},
+                                      .code = {t.code.bytes, t.code.length}};
     kilni_nvrtc_description d = {0};
     assert_int_equal(kilni_nvrtc_describe(key, "k.cu", &made, &d), KILN_OK);
     assert_string_equal(d.device.bytes, "NVRTC 13.0 sm_90");
@@ -898,12 +897,12 @@ static void test_description(void **state)
 static void test_folder_of_a_name(void **state)
 {
     (void)state;
-    assert_int_equal(kilni_nvrtc_folder_length(NULL), 0);
-    assert_int_equal(kilni_nvrtc_folder_length("k.cu"), 0);
-    assert_int_equal(kilni_nvrtc_folder_length("a/k.cu"), 0);
-    assert_int_equal(kilni_nvrtc_folder_length("/k.cu"), 1);
-    assert_int_equal(kilni_nvrtc_folder_length("/a/b/k.cu"), 5);
-    assert_int_equal(kilni_nvrtc_folder_length("/a/b/"), 0);
+    assert_int_equal(kilni_program_folder_length(NULL), 0);
+    assert_int_equal(kilni_program_folder_length("k.cu"), 0);
+    assert_int_equal(kilni_program_folder_length("a/k.cu"), 0);
+    assert_int_equal(kilni_program_folder_length("/k.cu"), 1);
+    assert_int_equal(kilni_program_folder_length("/a/b/k.cu"), 5);
+    assert_int_equal(kilni_program_folder_length("/a/b/"), 0);
 }
 
 static void test_options(void **state)
@@ -957,17 +956,17 @@ static void test_options(void **state)
 
 static kiln_status read_and_hold(void)
 {
-    kilni_nvrtc_reads *reads = NULL;
+    kilni_reads *reads = NULL;
     kilni_clock_words words = {0};
     kilni_text encoded = {0};
     const char *why = NULL;
-    kiln_status status = kilni_nvrtc_reads_new("/x/k.cu", &reads);
+    kiln_status status = kilni_reads_new("/x/k.cu", &reads);
     if (status == KILN_OK) {
-        kilni_nvrtc_reads_note(reads, "/etc/passwd");
-        kilni_nvrtc_reads_note(reads, "absent.h");
-        kilni_nvrtc_reads_note_link(reads, "/proc/self/exe");
-        status = kilni_nvrtc_reads_finish(reads, true, &words, &encoded, &why);
-        kilni_nvrtc_reads_free(&reads);
+        kilni_reads_note(reads, "/etc/passwd");
+        kilni_reads_note(reads, "absent.h");
+        kilni_reads_note_link(reads, "/proc/self/exe");
+        status = kilni_reads_finish(reads, true, &words, &encoded, &why);
+        kilni_reads_free(&reads);
     }
     if (status == KILN_OK) {
         status = hold(&encoded, "/x/k.cu");

@@ -21,75 +21,75 @@
 
 /* ---- folds ---- */
 
-static kilni_nvrtc_fold fold_of(int function, double a, double b)
+static kilni_fold fold_of(int function, double a, double b)
 {
-    kilni_nvrtc_fold fold = {.function = (uint8_t)function};
+    kilni_fold fold = {.function = (uint8_t)function};
     memcpy(&fold.arguments[0], &a, sizeof a);
-    if (kilni_nvrtc_math_arity(function) == 2) {
+    if (kilni_math_arity(function) == 2) {
         memcpy(&fold.arguments[1], &b, sizeof b);
     }
-    assert_true(kilni_nvrtc_math_call(&fold));
+    assert_true(kilni_math_call(&fold));
     return fold;
 }
 
-static kilni_nvrtc_fold fold_of_float(float a)
+static kilni_fold fold_of_float(float a)
 {
     uint32_t bits;
     memcpy(&bits, &a, sizeof bits);
-    kilni_nvrtc_fold fold = {.function = KILNI_NVRTC_MATH_expf, .arguments = {bits}};
-    assert_true(kilni_nvrtc_math_call(&fold));
+    kilni_fold fold = {.function = KILNI_MATH_expf, .arguments = {bits}};
+    assert_true(kilni_math_call(&fold));
     return fold;
 }
 
-static kilni_nvrtc_folds *new_folds(void)
+static kilni_folds *new_folds(void)
 {
-    kilni_nvrtc_folds *folds = NULL;
-    assert_int_equal(kilni_nvrtc_folds_new(&folds), KILN_OK);
+    kilni_folds *folds = NULL;
+    assert_int_equal(kilni_folds_new(&folds), KILN_OK);
     return folds;
 }
 
-static kilni_text finish(kilni_nvrtc_folds *folds)
+static kilni_text finish(kilni_folds *folds)
 {
     kilni_text encoded = {0};
     const char *why = NULL;
-    assert_int_equal(kilni_nvrtc_folds_finish(folds, &encoded, &why), KILN_OK);
-    kilni_nvrtc_folds_free(&folds);
+    assert_int_equal(kilni_folds_finish(folds, &encoded, &why), KILN_OK);
+    kilni_folds_free(&folds);
     assert_null(folds);
     return encoded;
 }
 
-static kilni_text encode(const kilni_nvrtc_fold *folds, size_t count)
+static kilni_text encode(const kilni_fold *folds, size_t count)
 {
-    kilni_nvrtc_folds *made = new_folds();
+    kilni_folds *made = new_folds();
     for (size_t i = 0; i < count; i++) {
-        kilni_nvrtc_folds_note(made, &folds[i]);
+        kilni_folds_note(made, &folds[i]);
     }
     return finish(made);
 }
 
 static kiln_status hold(const kilni_text *encoded, const char **ret_changed)
 {
-    return kilni_nvrtc_folds_hold((kiln_bytes){encoded->bytes, encoded->length}, ret_changed);
+    return kilni_folds_hold((kiln_bytes){encoded->bytes, encoded->length}, ret_changed);
 }
 
-static kiln_status hold_one(kilni_nvrtc_fold fold)
+static kiln_status hold_one(kilni_fold fold)
 {
     kilni_text encoded = encode(&fold, 1);
     const char *changed = NULL;
     const kiln_status status = hold(&encoded, &changed);
     if (status == KILN_MISS) {
-        assert_string_equal(changed, kilni_nvrtc_math_name(fold.function));
+        assert_string_equal(changed, kilni_math_name(fold.function));
     }
     kilni_text_done(&encoded);
     return status;
 }
 
-static const char *why_spoiled(kilni_nvrtc_folds *folds)
+static const char *why_spoiled(kilni_folds *folds)
 {
     kilni_text encoded = {0};
     const char *why = "";
-    assert_int_equal(kilni_nvrtc_folds_finish(folds, &encoded, &why), KILN_E_UNSUPPORTED);
-    kilni_nvrtc_folds_free(&folds);
+    assert_int_equal(kilni_folds_finish(folds, &encoded, &why), KILN_E_UNSUPPORTED);
+    kilni_folds_free(&folds);
     return why;
 }
 
@@ -98,13 +98,13 @@ static const char *why_spoiled(kilni_nvrtc_folds *folds)
 static void test_folds_hold(void **state)
 {
     (void)state;
-    const kilni_nvrtc_fold folds[] = {
-        fold_of(KILNI_NVRTC_MATH_exp, 0.7, 0),
-        fold_of(KILNI_NVRTC_MATH_exp, 1000, 0),
-        fold_of(KILNI_NVRTC_MATH_log, 0, 0),
-        fold_of(KILNI_NVRTC_MATH_log, -1, 0),
-        fold_of(KILNI_NVRTC_MATH_pow, 2.1, 0.3),
-        fold_of(KILNI_NVRTC_MATH_pow, 0, -1),
+    const kilni_fold folds[] = {
+        fold_of(KILNI_MATH_exp, 0.7, 0),
+        fold_of(KILNI_MATH_exp, 1000, 0),
+        fold_of(KILNI_MATH_log, 0, 0),
+        fold_of(KILNI_MATH_log, -1, 0),
+        fold_of(KILNI_MATH_pow, 2.1, 0.3),
+        fold_of(KILNI_MATH_pow, 0, -1),
         fold_of_float(0.7f),
         fold_of_float(1000),
     };
@@ -119,12 +119,12 @@ static void test_folds_hold(void **state)
 static void test_each_part_of_an_answer_counts(void **state)
 {
     (void)state;
-    const kilni_nvrtc_fold right = fold_of(KILNI_NVRTC_MATH_exp, 0.7, 0);
+    const kilni_fold right = fold_of(KILNI_MATH_exp, 0.7, 0);
     double result;
     memcpy(&result, &right.result, sizeof result);
     assert_true(result == exp(0.7) && right.error == 0 && right.raised == 0);
     assert_int_equal(hold_one(right), KILN_OK);
-    kilni_nvrtc_fold wrong = right;
+    kilni_fold wrong = right;
     wrong.result ^= 1;
     assert_int_equal(hold_one(wrong), KILN_MISS);
     wrong = right;
@@ -139,13 +139,13 @@ static void test_what_calls_raise(void **state)
 {
     (void)state;
     const struct {
-        kilni_nvrtc_fold fold;
+        kilni_fold fold;
         uint32_t error, raised;
     } calls[] = {
-        {fold_of(KILNI_NVRTC_MATH_log, 0, 0), ERANGE, KILNI_RAISED_DIVISION},
-        {fold_of(KILNI_NVRTC_MATH_log, -1, 0), EDOM, KILNI_RAISED_INVALID},
-        {fold_of(KILNI_NVRTC_MATH_exp, 1000, 0), ERANGE, KILNI_RAISED_OVERFLOW},
-        {fold_of(KILNI_NVRTC_MATH_exp, -1000, 0), ERANGE, KILNI_RAISED_UNDERFLOW},
+        {fold_of(KILNI_MATH_log, 0, 0), ERANGE, KILNI_RAISED_DIVISION},
+        {fold_of(KILNI_MATH_log, -1, 0), EDOM, KILNI_RAISED_INVALID},
+        {fold_of(KILNI_MATH_exp, 1000, 0), ERANGE, KILNI_RAISED_OVERFLOW},
+        {fold_of(KILNI_MATH_exp, -1000, 0), ERANGE, KILNI_RAISED_UNDERFLOW},
     };
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
         assert_int_equal(calls[i].fold.error, calls[i].error);
@@ -160,10 +160,10 @@ static void test_a_call_leaves_flags_as_it_would(void **state)
     feclearexcept(FE_ALL_EXCEPT);
     feraiseexcept(FE_DIVBYZERO);
     errno = EAGAIN;
-    fold_of(KILNI_NVRTC_MATH_pow, 2, 3);
+    fold_of(KILNI_MATH_pow, 2, 3);
     assert_int_equal(fetestexcept(FE_ALL_EXCEPT & ~FE_INEXACT), FE_DIVBYZERO);
     assert_int_equal(errno, EAGAIN);
-    fold_of(KILNI_NVRTC_MATH_log, -1, 0);
+    fold_of(KILNI_MATH_log, -1, 0);
     assert_int_equal(fetestexcept(FE_ALL_EXCEPT & ~FE_INEXACT), FE_DIVBYZERO | FE_INVALID);
     assert_int_equal(errno, EDOM);
     feclearexcept(FE_ALL_EXCEPT);
@@ -173,8 +173,7 @@ static void test_a_call_leaves_flags_as_it_would(void **state)
 static void test_asking_leaves_no_trace(void **state)
 {
     (void)state;
-    const kilni_nvrtc_fold folds[] = {fold_of(KILNI_NVRTC_MATH_log, 0, 0),
-                                      fold_of(KILNI_NVRTC_MATH_log, -1, 0)};
+    const kilni_fold folds[] = {fold_of(KILNI_MATH_log, 0, 0), fold_of(KILNI_MATH_log, -1, 0)};
     kilni_text encoded = encode(folds, 2);
     feclearexcept(FE_ALL_EXCEPT);
     feraiseexcept(FE_OVERFLOW);
@@ -197,7 +196,7 @@ static void test_trying_leaves_no_trace(void **state)
     feraiseexcept(FE_OVERFLOW);
     errno = EAGAIN;
     feenableexcept(FE_DIVBYZERO | FE_INVALID);
-    kilni_nvrtc_math_try(KILNI_NVRTC_MATH_log, (void *)log);
+    kilni_math_try(KILNI_MATH_log, (void *)log);
     const int trapping = fedisableexcept(FE_DIVBYZERO | FE_INVALID);
     assert_int_equal(trapping, FE_DIVBYZERO | FE_INVALID);
     assert_int_equal(fetestexcept(FE_ALL_EXCEPT & ~FE_INEXACT), FE_OVERFLOW);
@@ -208,17 +207,17 @@ static void test_trying_leaves_no_trace(void **state)
 static void test_a_function_that_nvrtc_does_not_call_is_not_believed(void **state)
 {
     (void)state;
-    assert_null(kilni_nvrtc_math_get_function(KILNI_NVRTC_MATH_tgamma));
-    const kilni_nvrtc_fold made_up = {.function = KILNI_NVRTC_MATH_tgamma};
+    assert_null(kilni_math_get_function(KILNI_MATH_tgamma));
+    const kilni_fold made_up = {.function = KILNI_MATH_tgamma};
     assert_int_equal(hold_one(made_up), KILN_MISS);
 }
 
 static void test_functions_are_said_once(void **state)
 {
     (void)state;
-    assert_true(kilni_nvrtc_math_set_function(KILNI_NVRTC_MATH_exp, (void *)exp));
-    assert_false(kilni_nvrtc_math_set_function(KILNI_NVRTC_MATH_exp, (void *)log));
-    assert_ptr_equal(kilni_nvrtc_math_get_function(KILNI_NVRTC_MATH_exp), (void *)exp);
+    assert_true(kilni_math_set_function(KILNI_MATH_exp, (void *)exp));
+    assert_false(kilni_math_set_function(KILNI_MATH_exp, (void *)log));
+    assert_ptr_equal(kilni_math_get_function(KILNI_MATH_exp), (void *)exp);
 }
 
 static void test_names(void **state)
@@ -232,18 +231,18 @@ static void test_names(void **state)
                                         "round", "logb",  "feof",  "strtod",  "exit",  "login",
                                         "ceil",  "erff2", "yn_in", "fesetenv"};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        const int function = kilni_nvrtc_math_find(known[i]);
+        const int function = kilni_math_find(known[i]);
         assert_true(function >= 0);
-        assert_string_equal(kilni_nvrtc_math_name(function), known[i]);
-        assert_false(kilni_nvrtc_math_is_unknown(known[i]));
+        assert_string_equal(kilni_math_name(function), known[i]);
+        assert_false(kilni_math_is_unknown(known[i]));
     }
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
-        assert_int_equal(kilni_nvrtc_math_find(unknown[i]), -1);
-        assert_true(kilni_nvrtc_math_is_unknown(unknown[i]));
+        assert_int_equal(kilni_math_find(unknown[i]), -1);
+        assert_true(kilni_math_is_unknown(unknown[i]));
     }
     for (size_t i = 0; i < sizeof exact / sizeof *exact; i++) {
-        assert_int_equal(kilni_nvrtc_math_find(exact[i]), -1);
-        assert_false(kilni_nvrtc_math_is_unknown(exact[i]));
+        assert_int_equal(kilni_math_find(exact[i]), -1);
+        assert_false(kilni_math_is_unknown(exact[i]));
     }
 }
 
@@ -252,10 +251,9 @@ static void test_names(void **state)
 static void test_the_order_of_calls_does_not_count(void **state)
 {
     (void)state;
-    const kilni_nvrtc_fold a = fold_of(KILNI_NVRTC_MATH_exp, 0.7, 0),
-                           b = fold_of(KILNI_NVRTC_MATH_exp, -0.7, 0),
-                           c = fold_of(KILNI_NVRTC_MATH_log, 0.7, 0);
-    const kilni_nvrtc_fold forwards[] = {a, b, c, a}, backwards[] = {c, b, c, a, b};
+    const kilni_fold a = fold_of(KILNI_MATH_exp, 0.7, 0), b = fold_of(KILNI_MATH_exp, -0.7, 0),
+                     c = fold_of(KILNI_MATH_log, 0.7, 0);
+    const kilni_fold forwards[] = {a, b, c, a}, backwards[] = {c, b, c, a, b};
     kilni_text first = encode(forwards, 4), second = encode(backwards, 5);
     assert_int_equal(first.length, second.length);
     assert_memory_equal(first.bytes, second.bytes, first.length);
@@ -264,13 +262,13 @@ static void test_the_order_of_calls_does_not_count(void **state)
     kilni_text_done(&second);
 }
 
-static kilni_nvrtc_folds *noted(int count)
+static kilni_folds *noted(int count)
 {
-    kilni_nvrtc_folds *folds = new_folds();
+    kilni_folds *folds = new_folds();
     for (int i = 0; i < count; i++) {
-        const kilni_nvrtc_fold fold = fold_of(KILNI_NVRTC_MATH_exp, 1.0 / (i + 1), 0);
-        kilni_nvrtc_folds_note(folds, &fold);
-        kilni_nvrtc_folds_note(folds, &fold);
+        const kilni_fold fold = fold_of(KILNI_MATH_exp, 1.0 / (i + 1), 0);
+        kilni_folds_note(folds, &fold);
+        kilni_folds_note(folds, &fold);
     }
     return folds;
 }
@@ -278,20 +276,20 @@ static kilni_nvrtc_folds *noted(int count)
 static void test_bounds(void **state)
 {
     (void)state;
-    kilni_text most = finish(noted(KILNI_NVRTC_FOLDS_MAX));
+    kilni_text most = finish(noted(KILNI_FOLDS_MAX));
     assert_int_equal(hold(&most, NULL), KILN_OK);
     kilni_text_done(&most);
-    assert_string_equal(why_spoiled(noted(KILNI_NVRTC_FOLDS_MAX + 1)),
+    assert_string_equal(why_spoiled(noted(KILNI_FOLDS_MAX + 1)),
                         "more constants are folded than are kept");
 }
 
 static void test_other_modes_spoil(void **state)
 {
     (void)state;
-    kilni_nvrtc_folds *folds = new_folds();
-    const kilni_nvrtc_fold fold = fold_of(KILNI_NVRTC_MATH_exp, 0.7, 0);
+    kilni_folds *folds = new_folds();
+    const kilni_fold fold = fold_of(KILNI_MATH_exp, 0.7, 0);
     fesetround(FE_UPWARD);
-    kilni_nvrtc_folds_note(folds, &fold);
+    kilni_folds_note(folds, &fold);
     fesetround(FE_TONEAREST);
     assert_string_equal(why_spoiled(folds), "constants are folded in another floating-point mode");
 }
@@ -299,11 +297,11 @@ static void test_other_modes_spoil(void **state)
 static void test_answers_that_vary_spoil(void **state)
 {
     (void)state;
-    kilni_nvrtc_folds *folds = new_folds();
-    kilni_nvrtc_fold fold = fold_of(KILNI_NVRTC_MATH_exp, 0.7, 0);
-    kilni_nvrtc_folds_note(folds, &fold);
+    kilni_folds *folds = new_folds();
+    kilni_fold fold = fold_of(KILNI_MATH_exp, 0.7, 0);
+    kilni_folds_note(folds, &fold);
     fold.result++;
-    kilni_nvrtc_folds_note(folds, &fold);
+    kilni_folds_note(folds, &fold);
     assert_string_equal(why_spoiled(folds),
                         "a function of the C library answers differently from call to call");
 }
@@ -311,22 +309,20 @@ static void test_answers_that_vary_spoil(void **state)
 static void test_damaged_folds(void **state)
 {
     (void)state;
-    const kilni_nvrtc_fold folds[] = {fold_of(KILNI_NVRTC_MATH_exp, 0.7, 0),
-                                      fold_of(KILNI_NVRTC_MATH_pow, 2.1, 0.3)};
+    const kilni_fold folds[] = {fold_of(KILNI_MATH_exp, 0.7, 0), fold_of(KILNI_MATH_pow, 2.1, 0.3)};
     kilni_text whole = encode(folds, 2);
     char longer[256] = "";
     assert_true(whole.length < sizeof longer);
     memcpy(longer, whole.bytes, whole.length);
     for (size_t size = 0; size <= whole.length + 1; size++) {
-        assert_int_equal(kilni_nvrtc_folds_hold((kiln_bytes){longer, size}, NULL),
+        assert_int_equal(kilni_folds_hold((kiln_bytes){longer, size}, NULL),
                          size == whole.length ? KILN_OK : KILN_E_CORRUPT);
     }
     for (size_t i = 0; i < whole.length; i++) {
         char changed[256];
         memcpy(changed, whole.bytes, whole.length);
         changed[i] ^= 1;
-        const kiln_status status =
-            kilni_nvrtc_folds_hold((kiln_bytes){changed, whole.length}, NULL);
+        const kiln_status status = kilni_folds_hold((kiln_bytes){changed, whole.length}, NULL);
         /* Some arguments have neighbours of the same result. */
         assert_true(status == KILN_E_CORRUPT || status == KILN_MISS || status == KILN_OK);
     }
@@ -339,20 +335,20 @@ static void test_memory_runs_out(void **state)
     kiln_status status = KILN_E_NO_MEMORY;
     size_t n = 1;
     for (; status == KILN_E_NO_MEMORY; n++) {
-        kilni_nvrtc_folds *folds = NULL;
+        kilni_folds *folds = NULL;
         kilni_text encoded = {0};
         const char *why = NULL;
         failing_malloc_arm(n);
-        status = kilni_nvrtc_folds_new(&folds);
+        status = kilni_folds_new(&folds);
         for (int i = 0; i < 40 && status == KILN_OK; i++) {
-            const kilni_nvrtc_fold fold = fold_of(KILNI_NVRTC_MATH_exp, i, 0);
-            kilni_nvrtc_folds_note(folds, &fold);
+            const kilni_fold fold = fold_of(KILNI_MATH_exp, i, 0);
+            kilni_folds_note(folds, &fold);
         }
         if (status == KILN_OK) {
-            status = kilni_nvrtc_folds_finish(folds, &encoded, &why);
+            status = kilni_folds_finish(folds, &encoded, &why);
         }
         failing_malloc_disarm();
-        kilni_nvrtc_folds_free(&folds);
+        kilni_folds_free(&folds);
         kilni_text_done(&encoded);
     }
     assert_int_equal(status, KILN_OK);
@@ -378,9 +374,9 @@ int main(void)
         cmocka_unit_test(test_damaged_folds),
         cmocka_unit_test(test_memory_runs_out),
     };
-    kilni_nvrtc_math_set_function(KILNI_NVRTC_MATH_exp, (void *)exp);
-    kilni_nvrtc_math_set_function(KILNI_NVRTC_MATH_expf, (void *)expf);
-    kilni_nvrtc_math_set_function(KILNI_NVRTC_MATH_log, (void *)log);
-    kilni_nvrtc_math_set_function(KILNI_NVRTC_MATH_pow, (void *)pow);
+    kilni_math_set_function(KILNI_MATH_exp, (void *)exp);
+    kilni_math_set_function(KILNI_MATH_expf, (void *)expf);
+    kilni_math_set_function(KILNI_MATH_log, (void *)log);
+    kilni_math_set_function(KILNI_MATH_pow, (void *)pow);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

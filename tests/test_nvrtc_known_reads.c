@@ -40,14 +40,14 @@ static const kiln_bytes nothing = {NULL, 0};
 /* What a compilation reads that looks at one file. */
 static kiln_status read_file(const char *path, kilni_text *ret_reads)
 {
-    kilni_nvrtc_reads *reads = NULL;
+    kilni_reads *reads = NULL;
     kilni_clock_words words = {0};
     const char *why;
-    kiln_status status = kilni_nvrtc_reads_new(NULL, &reads);
+    kiln_status status = kilni_reads_new(NULL, &reads);
     if (status == KILN_OK) {
-        kilni_nvrtc_reads_note(reads, path);
-        status = kilni_nvrtc_reads_finish(reads, false, &words, ret_reads, &why);
-        kilni_nvrtc_reads_free(&reads);
+        kilni_reads_note(reads, path);
+        status = kilni_reads_finish(reads, false, &words, ret_reads, &why);
+        kilni_reads_free(&reads);
     }
     return status;
 }
@@ -62,55 +62,55 @@ static kilni_text reads_of(const char *path)
 /* About 40 KB: of paths where nothing is. */
 static kilni_text long_reads(char letter)
 {
-    kilni_nvrtc_reads *reads = NULL;
+    kilni_reads *reads = NULL;
     kilni_clock_words words = {0};
     kilni_text text = {0};
     const char *why;
-    assert_int_equal(kilni_nvrtc_reads_new(NULL, &reads), KILN_OK);
+    assert_int_equal(kilni_reads_new(NULL, &reads), KILN_OK);
     for (int i = 0; i < 200; i++) {
         char path[256];
         snprintf(path, sizeof path, "%c%0200d", letter, i);
-        kilni_nvrtc_reads_note(reads, path);
+        kilni_reads_note(reads, path);
     }
-    assert_int_equal(kilni_nvrtc_reads_finish(reads, false, &words, &text, &why), KILN_OK);
-    kilni_nvrtc_reads_free(&reads);
+    assert_int_equal(kilni_reads_finish(reads, false, &words, &text, &why), KILN_OK);
+    kilni_reads_free(&reads);
     return text;
 }
 
 /* ---- what is known ---- */
 
-static kilni_nvrtc_known_reads *new_known(size_t bytes_max)
+static kilni_known_reads *new_known(size_t bytes_max)
 {
-    kilni_nvrtc_known_reads *known = NULL;
-    assert_int_equal(kilni_nvrtc_known_reads_new(bytes_max, &known), KILN_OK);
+    kilni_known_reads *known = NULL;
+    assert_int_equal(kilni_known_reads_new(bytes_max, &known), KILN_OK);
     return known;
 }
 
-static uint64_t ask(kilni_nvrtc_known_reads *known, const kiln_digest *program)
+static uint64_t ask(kilni_known_reads *known, const kiln_digest *program)
 {
     uint64_t revision = 0;
     const char *why = NULL;
-    assert_int_equal(kilni_nvrtc_known_reads_ask(known, program, &revision, &why), KILN_OK);
+    assert_int_equal(kilni_known_reads_ask(known, program, &revision, &why), KILN_OK);
     assert_null(why);
     assert_true(revision > 0);
     return revision;
 }
 
-static void set(kilni_nvrtc_known_reads *known, const kiln_digest *program, kiln_bytes reads)
+static void set(kilni_known_reads *known, const kiln_digest *program, kiln_bytes reads)
 {
-    assert_int_equal(kilni_nvrtc_known_reads_set(known, program, reads, NULL), KILN_OK);
+    assert_int_equal(kilni_known_reads_set(known, program, reads, NULL), KILN_OK);
 }
 
-static uint64_t begin_look(kilni_nvrtc_known_reads *known, const kiln_digest *program)
+static uint64_t begin_look(kilni_known_reads *known, const kiln_digest *program)
 {
     uint64_t mark = 0;
-    assert_int_equal(kilni_nvrtc_known_reads_begin_look(known, program, &mark), KILN_OK);
+    assert_int_equal(kilni_known_reads_begin_look(known, program, &mark), KILN_OK);
     return mark;
 }
 
 /* Two states of a file, and an object. */
 typedef struct known_scene {
-    kilni_nvrtc_known_reads *known;
+    kilni_known_reads *known;
     kilni_text a, b;
 } known_scene;
 
@@ -126,7 +126,7 @@ static known_scene new_scene(void)
 
 static void end_scene(known_scene *s)
 {
-    kilni_nvrtc_known_reads_free(&s->known);
+    kilni_known_reads_free(&s->known);
     assert_null(s->known);
     kilni_text_done(&s->a);
     kilni_text_done(&s->b);
@@ -160,11 +160,11 @@ static void test_revisions(void **state)
 static void test_revisions_of_two_objects(void **state)
 {
     (void)state;
-    kilni_nvrtc_known_reads *one = new_known(MUCH), *other = new_known(MUCH);
+    kilni_known_reads *one = new_known(MUCH), *other = new_known(MUCH);
     assert_int_not_equal(ask(one, &first), ask(other, &first));
-    kilni_nvrtc_known_reads_free(&one);
-    kilni_nvrtc_known_reads_free(&other);
-    kilni_nvrtc_known_reads_free(&other);
+    kilni_known_reads_free(&one);
+    kilni_known_reads_free(&other);
+    kilni_known_reads_free(&other);
 }
 
 static void test_reads_that_cannot_be_told(void **state)
@@ -189,9 +189,9 @@ static void test_why_it_cannot_be_kept(void **state)
     known_scene s = new_scene();
     uint64_t revision = 0;
     const char *why = NULL;
-    assert_int_equal(kilni_nvrtc_known_reads_set(s.known, &first, bytes_of(&s.a), reason), KILN_OK);
+    assert_int_equal(kilni_known_reads_set(s.known, &first, bytes_of(&s.a), reason), KILN_OK);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(kilni_nvrtc_known_reads_ask(s.known, &first, &revision, &why),
+        assert_int_equal(kilni_known_reads_ask(s.known, &first, &revision, &why),
                          KILN_E_UNSUPPORTED);
         assert_ptr_equal(why, reason);
     }
@@ -207,7 +207,7 @@ static void test_why_it_cannot_be_kept(void **state)
 static void test_the_oldest_are_forgotten(void **state)
 {
     (void)state;
-    kilni_nvrtc_known_reads *known = new_known(100000);
+    kilni_known_reads *known = new_known(100000);
     kilni_text a = long_reads('a');
     const uint64_t of_first = ask(known, &first), of_second = ask(known, &second);
     set(known, &first, bytes_of(&a));
@@ -216,21 +216,21 @@ static void test_the_oldest_are_forgotten(void **state)
     set(known, &third, bytes_of(&a));
     assert_int_equal(ask(known, &first), of_first);
     assert_int_not_equal(ask(known, &second), of_second);
-    kilni_nvrtc_known_reads_free(&known);
+    kilni_known_reads_free(&known);
     kilni_text_done(&a);
 }
 
 static void test_the_newest_is_never_forgotten(void **state)
 {
     (void)state;
-    kilni_nvrtc_known_reads *known = new_known(1);
+    kilni_known_reads *known = new_known(1);
     kilni_text a = long_reads('a');
     const uint64_t revision = ask(known, &first);
     set(known, &first, bytes_of(&a));
     assert_int_equal(ask(known, &first), revision);
     ask(known, &second);
     assert_int_not_equal(ask(known, &first), revision);
-    kilni_nvrtc_known_reads_free(&known);
+    kilni_known_reads_free(&known);
     kilni_text_done(&a);
 }
 
@@ -238,7 +238,7 @@ static void test_the_newest_is_never_forgotten(void **state)
 static void test_what_is_gone_takes_no_room(void **state)
 {
     (void)state;
-    kilni_nvrtc_known_reads *known = new_known(100000);
+    kilni_known_reads *known = new_known(100000);
     kilni_text a = long_reads('a'), b = long_reads('b');
     for (unsigned char i = 0; i < 10; i++) {
         const kiln_digest other = {{(unsigned char)(10 + i)}};
@@ -251,7 +251,7 @@ static void test_what_is_gone_takes_no_room(void **state)
     set(known, &first, bytes_of(&a));
     set(known, &second, bytes_of(&a));
     assert_int_equal(ask(known, &first), of_first);
-    kilni_nvrtc_known_reads_free(&known);
+    kilni_known_reads_free(&known);
     kilni_text_done(&a);
     kilni_text_done(&b);
 }
@@ -260,7 +260,7 @@ static void test_what_is_gone_takes_no_room(void **state)
 static void test_what_is_told_may_take_the_room(void **state)
 {
     (void)state;
-    kilni_nvrtc_known_reads *known = new_known(100000);
+    kilni_known_reads *known = new_known(100000);
     kilni_text a = long_reads('a');
     const uint64_t of_first = ask(known, &first);
     set(known, &first, bytes_of(&a));
@@ -268,7 +268,7 @@ static void test_what_is_told_may_take_the_room(void **state)
     set(known, &third, bytes_of(&a));
     set(known, &third, nothing);
     assert_int_not_equal(ask(known, &first), of_first);
-    kilni_nvrtc_known_reads_free(&known);
+    kilni_known_reads_free(&known);
     kilni_text_done(&a);
 }
 
@@ -280,8 +280,7 @@ static void test_found_where_nobody_asked(void **state)
     known_scene s = new_scene();
     const uint64_t revision = ask(s.known, &first), mark = begin_look(s.known, &first);
     ask(s.known, &second);
-    assert_int_equal(kilni_nvrtc_known_reads_found(s.known, &first, mark, 0, bytes_of(&s.a)),
-                     KILN_OK);
+    assert_int_equal(kilni_known_reads_found(s.known, &first, mark, 0, bytes_of(&s.a)), KILN_OK);
     assert_int_equal(ask(s.known, &first), revision);
     write_file("v.h", "b");
     assert_int_not_equal(ask(s.known, &first), revision);
@@ -294,8 +293,7 @@ static void test_found_where_somebody_asked(void **state)
     known_scene s = new_scene();
     const uint64_t mark = begin_look(s.known, &first);
     const uint64_t revision = ask(s.known, &first);
-    assert_int_equal(kilni_nvrtc_known_reads_found(s.known, &first, mark, 0, bytes_of(&s.a)),
-                     KILN_BUSY);
+    assert_int_equal(kilni_known_reads_found(s.known, &first, mark, 0, bytes_of(&s.a)), KILN_BUSY);
     assert_int_equal(ask(s.known, &first), revision); /* the reads are known now */
     write_file("v.h", "b");
     assert_int_not_equal(ask(s.known, &first), revision);
@@ -309,8 +307,7 @@ static void test_found_where_others_are_known(void **state)
     const uint64_t revision = ask(s.known, &first);
     set(s.known, &first, bytes_of(&s.b));
     const uint64_t mark = begin_look(s.known, &first);
-    assert_int_equal(kilni_nvrtc_known_reads_found(s.known, &first, mark, 0, bytes_of(&s.a)),
-                     KILN_BUSY);
+    assert_int_equal(kilni_known_reads_found(s.known, &first, mark, 0, bytes_of(&s.a)), KILN_BUSY);
     assert_int_not_equal(ask(s.known, &first), revision);
     end_scene(&s);
 }
@@ -323,8 +320,7 @@ static void test_found_where_the_same_are_known(void **state)
     set(s.known, &first, bytes_of(&s.a));
     const uint64_t mark = begin_look(s.known, &first);
     assert_int_equal(ask(s.known, &first), revision);
-    assert_int_equal(kilni_nvrtc_known_reads_found(s.known, &first, mark, 0, bytes_of(&s.a)),
-                     KILN_OK);
+    assert_int_equal(kilni_known_reads_found(s.known, &first, mark, 0, bytes_of(&s.a)), KILN_OK);
     assert_int_equal(ask(s.known, &first), revision);
     end_scene(&s);
 }
@@ -338,8 +334,7 @@ static void test_found_where_what_was_known_is_left(void **state)
     const uint64_t mark = begin_look(s.known, &first);
     ask(s.known, &first);
     set(s.known, &first, nothing);
-    assert_int_equal(kilni_nvrtc_known_reads_found(s.known, &first, mark, 0, bytes_of(&s.b)),
-                     KILN_BUSY);
+    assert_int_equal(kilni_known_reads_found(s.known, &first, mark, 0, bytes_of(&s.b)), KILN_BUSY);
     end_scene(&s);
 }
 
@@ -351,8 +346,7 @@ static void test_found_where_the_same_became_known(void **state)
     const uint64_t mark = begin_look(s.known, &first);
     ask(s.known, &first);
     set(s.known, &first, bytes_of(&s.a));
-    assert_int_equal(kilni_nvrtc_known_reads_found(s.known, &first, mark, 0, bytes_of(&s.a)),
-                     KILN_BUSY);
+    assert_int_equal(kilni_known_reads_found(s.known, &first, mark, 0, bytes_of(&s.a)), KILN_BUSY);
     end_scene(&s);
 }
 
@@ -367,13 +361,13 @@ static void test_found_of_another_revision(void **state)
     set(s.known, &first, bytes_of(&s.a));
     write_file("v.h", "b");
     uint64_t mark = begin_look(s.known, &first);
-    assert_int_equal(kilni_nvrtc_known_reads_found(s.known, &first, mark, earlier, bytes_of(&s.b)),
+    assert_int_equal(kilni_known_reads_found(s.known, &first, mark, earlier, bytes_of(&s.b)),
                      KILN_MISS);
     const uint64_t later = ask(s.known, &first);
     mark = begin_look(s.known, &first);
-    assert_int_equal(kilni_nvrtc_known_reads_found(s.known, &first, mark, earlier, bytes_of(&s.b)),
+    assert_int_equal(kilni_known_reads_found(s.known, &first, mark, earlier, bytes_of(&s.b)),
                      KILN_MISS);
-    assert_int_equal(kilni_nvrtc_known_reads_found(s.known, &first, mark, later, bytes_of(&s.b)),
+    assert_int_equal(kilni_known_reads_found(s.known, &first, mark, later, bytes_of(&s.b)),
                      KILN_OK);
     end_scene(&s);
 }
@@ -385,10 +379,10 @@ typedef kiln_status known_call(known_scene *s);
 
 static kiln_status make(known_scene *s)
 {
-    kilni_nvrtc_known_reads *made = NULL;
-    const kiln_status status = kilni_nvrtc_known_reads_new(MUCH, &made);
+    kilni_known_reads *made = NULL;
+    const kiln_status status = kilni_known_reads_new(MUCH, &made);
     (void)s;
-    kilni_nvrtc_known_reads_free(&made);
+    kilni_known_reads_free(&made);
     return status;
 }
 
@@ -396,43 +390,41 @@ static kiln_status ask_for_known(known_scene *s)
 {
     uint64_t revision;
     const char *why;
-    return kilni_nvrtc_known_reads_ask(s->known, &first, &revision, &why);
+    return kilni_known_reads_ask(s->known, &first, &revision, &why);
 }
 
 static kiln_status ask_for_new(known_scene *s)
 {
     uint64_t revision;
     const char *why;
-    return kilni_nvrtc_known_reads_ask(s->known, &second, &revision, &why);
+    return kilni_known_reads_ask(s->known, &second, &revision, &why);
 }
 
 static kiln_status set_known(known_scene *s)
 {
-    return kilni_nvrtc_known_reads_set(s->known, &first, bytes_of(&s->b), NULL);
+    return kilni_known_reads_set(s->known, &first, bytes_of(&s->b), NULL);
 }
 
 static kiln_status set_new(known_scene *s)
 {
-    return kilni_nvrtc_known_reads_set(s->known, &second, bytes_of(&s->a), NULL);
+    return kilni_known_reads_set(s->known, &second, bytes_of(&s->a), NULL);
 }
 
 static kiln_status look_at_new(known_scene *s)
 {
     uint64_t mark;
-    return kilni_nvrtc_known_reads_begin_look(s->known, &second, &mark);
+    return kilni_known_reads_begin_look(s->known, &second, &mark);
 }
 
 static kiln_status find_known(known_scene *s)
 {
-    const kiln_status status =
-        kilni_nvrtc_known_reads_found(s->known, &first, 0, 0, bytes_of(&s->b));
+    const kiln_status status = kilni_known_reads_found(s->known, &first, 0, 0, bytes_of(&s->b));
     return status == KILN_BUSY ? KILN_OK : status;
 }
 
 static kiln_status find_new(known_scene *s)
 {
-    const kiln_status status =
-        kilni_nvrtc_known_reads_found(s->known, &second, 0, 0, bytes_of(&s->a));
+    const kiln_status status = kilni_known_reads_found(s->known, &second, 0, 0, bytes_of(&s->a));
     return status == KILN_BUSY ? KILN_OK : status;
 }
 
@@ -472,7 +464,7 @@ static void test_memory_runs_out_for_reads(void **state)
     known_scene s = new_scene();
     const uint64_t revision = ask(s.known, &first);
     failing_malloc_arm(1);
-    assert_int_equal(kilni_nvrtc_known_reads_set(s.known, &first, bytes_of(&s.a), NULL),
+    assert_int_equal(kilni_known_reads_set(s.known, &first, bytes_of(&s.a), NULL),
                      KILN_E_NO_MEMORY);
     failing_malloc_disarm();
     assert_int_not_equal(ask(s.known, &first), revision);
@@ -486,7 +478,7 @@ enum { THREADS = 4, ROUNDS = 150, REVISIONS_MAX = 1 << 16 };
 /* Threads build, find and ask, while a file changes: its content is a number that only grows. What
  * is shared under a revision has to have been there while somebody asked who finds it. */
 typedef struct storm {
-    kilni_nvrtc_known_reads *known;
+    kilni_known_reads *known;
     atomic_int written, to_be_written;
     atomic_int shared[REVISIONS_MAX]; /* the content under each revision; 0: none */
     atomic_int found, faults;
@@ -531,7 +523,7 @@ static uint64_t ask_in_storm(storm *s, const kiln_digest *program)
     const int earliest = atomic_load(&s->written);
     uint64_t revision = 0;
     const char *why;
-    const kiln_status status = kilni_nvrtc_known_reads_ask(s->known, program, &revision, &why);
+    const kiln_status status = kilni_known_reads_ask(s->known, program, &revision, &why);
     if (status != KILN_OK || revision >= REVISIONS_MAX) {
         s->faults++;
         return 0;
@@ -547,7 +539,7 @@ static void build_in_storm(storm *s, const kiln_digest *program, uint64_t revisi
 {
     kilni_text reads = {0};
     const int version = read_version(&reads);
-    s->faults += kilni_nvrtc_known_reads_set(s->known, program, bytes_of(&reads), NULL) != KILN_OK;
+    s->faults += kilni_known_reads_set(s->known, program, bytes_of(&reads), NULL) != KILN_OK;
     if (ask_in_storm(s, program) == revision && version > 0) {
         atomic_store(&s->shared[revision], version);
     }
@@ -559,14 +551,14 @@ static void find_in_storm(storm *s, const kiln_digest *program, uint64_t revisio
 {
     kilni_text reads = {0};
     uint64_t mark = 0;
-    s->faults += kilni_nvrtc_known_reads_begin_look(s->known, program, &mark) != KILN_OK;
+    s->faults += kilni_known_reads_begin_look(s->known, program, &mark) != KILN_OK;
     const int version = read_version(&reads);
     kiln_status status = KILN_MISS;
     if (version > 0) {
-        status = kilni_nvrtc_known_reads_found(s->known, program, mark, revision, bytes_of(&reads));
+        status = kilni_known_reads_found(s->known, program, mark, revision, bytes_of(&reads));
     }
     if (status == KILN_BUSY) {
-        status = kilni_nvrtc_reads_hold(bytes_of(&reads), NULL, NULL);
+        status = kilni_reads_hold(bytes_of(&reads), NULL, NULL);
     }
     if (status == KILN_OK) {
         atomic_store(&s->shared[revision], version);
@@ -608,7 +600,7 @@ static void test_threads(void **state)
     }
     assert_int_equal(s.faults, 0);
     assert_true(s.found > 0);
-    kilni_nvrtc_known_reads_free(&s.known);
+    kilni_known_reads_free(&s.known);
 }
 
 /* ---- forks ---- */
@@ -621,7 +613,7 @@ static void *ask_for_ever(void *user)
     uint64_t revision;
     const char *why;
     while (!atomic_load(&is_over)) {
-        kilni_nvrtc_known_reads_ask(s->known, &first, &revision, &why);
+        kilni_known_reads_ask(s->known, &first, &revision, &why);
     }
     return NULL;
 }
@@ -641,8 +633,7 @@ static void test_forks(void **state)
             uint64_t revision;
             const char *why;
             alarm(10);
-            _exit(kilni_nvrtc_known_reads_ask(s.known, &second, &revision, &why) == KILN_OK ? 0
-                                                                                            : 1);
+            _exit(kilni_known_reads_ask(s.known, &second, &revision, &why) == KILN_OK ? 0 : 1);
         }
         assert_int_equal(waitpid(child, &status, 0), child);
         assert_int_equal(status, 0);

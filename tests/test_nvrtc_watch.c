@@ -68,10 +68,10 @@ static nvrtc_copy load_copy(const char *library)
     return load_copy_when(library, RTLD_NOW);
 }
 
-static kilni_nvrtc_watched *find(const nvrtc_copy *copy)
+static kilni_watched *find(const nvrtc_copy *copy)
 {
-    kilni_nvrtc_watched *library = NULL;
-    assert_int_equal(kilni_nvrtc_watched_find(copy->map, &library), KILN_OK);
+    kilni_watched *library = NULL;
+    assert_int_equal(kilni_watched_find(copy->map, &library), KILN_OK);
     assert_non_null(library);
     return library;
 }
@@ -138,11 +138,11 @@ static FILE *foreign_fopen(const char *path, const char *mode)
 typedef struct compilation {
     const nvrtc_copy *copy;
     const char *source;
-    kilni_nvrtc_watched *library; /* NULL: nobody watches */
+    kilni_watched *library; /* NULL: nobody watches */
     void (*meanwhile)(void *user);
     void *user;
 
-    kilni_nvrtc_reads *reads;
+    kilni_reads *reads;
     kiln_status status; /* of the reads */
     kilni_text encoded, folds;
     const char *why;
@@ -170,26 +170,26 @@ static void compile(compilation *c)
 
 static void compile_watched(compilation *c)
 {
-    kilni_nvrtc_watch watch;
-    kilni_nvrtc_folds *folds = NULL;
+    kilni_watch watch;
+    kilni_folds *folds = NULL;
     kilni_clock_words words = {0};
-    c->status = kilni_nvrtc_reads_new(NULL, &c->reads);
+    c->status = kilni_reads_new(NULL, &c->reads);
     if (c->status == KILN_OK) {
-        c->status = kilni_nvrtc_folds_new(&folds);
+        c->status = kilni_folds_new(&folds);
     }
     if (c->status == KILN_OK) {
-        c->status = kilni_nvrtc_watch_begin(&watch, c->library, c->reads, folds);
+        c->status = kilni_watch_begin(&watch, c->library, c->reads, folds);
     }
     if (c->status == KILN_OK) {
         compile(c);
-        kilni_nvrtc_watch_end(&watch);
-        c->status = kilni_nvrtc_reads_finish(c->reads, false, &words, &c->encoded, &c->why);
+        kilni_watch_end(&watch);
+        c->status = kilni_reads_finish(c->reads, false, &words, &c->encoded, &c->why);
     }
     if (c->status == KILN_OK) {
-        c->status = kilni_nvrtc_folds_finish(folds, &c->folds, &c->why);
+        c->status = kilni_folds_finish(folds, &c->folds, &c->why);
     }
-    kilni_nvrtc_folds_free(&folds);
-    kilni_nvrtc_reads_free(&c->reads);
+    kilni_folds_free(&folds);
+    kilni_reads_free(&c->reads);
 }
 
 static void compilation_done(compilation *c)
@@ -230,8 +230,8 @@ static int is_path(void *user, const kiln_nvrtc_read *read)
 static bool has_read(const kilni_text *encoded, const char *path)
 {
     const char *sought = path;
-    return kilni_nvrtc_reads_each((kiln_bytes){encoded->bytes, encoded->length}, is_path,
-                                  &sought) == KILN_OK &&
+    return kilni_reads_each((kiln_bytes){encoded->bytes, encoded->length}, is_path, &sought) ==
+               KILN_OK &&
            !sought;
 }
 
@@ -257,10 +257,9 @@ static void test_a_library_is_found_once(void **state)
 {
     (void)state;
     const nvrtc_copy copy = load_copy(stand_in);
-    kilni_nvrtc_watched *library = find(&copy), *by_functions = NULL;
+    kilni_watched *library = find(&copy), *by_functions = NULL;
     assert_ptr_equal(find(&copy), library);
-    assert_int_equal(kilni_nvrtc_watched_find_by_functions(&copy.functions, &by_functions),
-                     KILN_OK);
+    assert_int_equal(kilni_watched_find_by_functions(&copy.functions, &by_functions), KILN_OK);
     assert_ptr_equal(by_functions, library);
     assert_ptr_not_equal(get(fopen_slot(&copy)), dlsym(RTLD_DEFAULT, "fopen"));
 }
@@ -268,14 +267,14 @@ static void test_a_library_is_found_once(void **state)
 typedef struct finder {
     const nvrtc_copy *copy;
     pthread_barrier_t *start;
-    kilni_nvrtc_watched *library;
+    kilni_watched *library;
 } finder;
 
 static void *find_at_once(void *argument)
 {
     finder *f = argument;
     pthread_barrier_wait(f->start);
-    if (kilni_nvrtc_watched_find(f->copy->map, &f->library) != KILN_OK) {
+    if (kilni_watched_find(f->copy->map, &f->library) != KILN_OK) {
         f->library = NULL;
     }
     return NULL;
@@ -319,9 +318,9 @@ static void test_unknown_calls(void **state)
 {
     (void)state;
     const nvrtc_copy copy = load_copy(calling_unknown);
-    kilni_nvrtc_watched *library = NULL;
+    kilni_watched *library = NULL;
     void *before = get(fopen_slot(&copy));
-    assert_int_equal(kilni_nvrtc_watched_find(copy.map, &library), KILN_E_UNSUPPORTED);
+    assert_int_equal(kilni_watched_find(copy.map, &library), KILN_E_UNSUPPORTED);
     assert_null(library);
     assert_ptr_equal(get(fopen_slot(&copy)), before);
 }
@@ -340,14 +339,12 @@ static void test_functions_that_are_not_its_own(void **state)
     (void)state;
     const nvrtc_copy copy = load_copy(stand_in);
     kilni_nvrtc_functions functions = copy.functions;
-    kilni_nvrtc_watched *library = NULL;
+    kilni_watched *library = NULL;
     void *before = get(fopen_slot(&copy));
     functions.compile = foreign_compile;
-    assert_int_equal(kilni_nvrtc_watched_find_by_functions(&functions, &library),
-                     KILN_E_UNSUPPORTED);
+    assert_int_equal(kilni_watched_find_by_functions(&functions, &library), KILN_E_UNSUPPORTED);
     memcpy(&functions.compile, &functions.version, sizeof functions.compile);
-    assert_int_equal(kilni_nvrtc_watched_find_by_functions(&functions, &library),
-                     KILN_E_UNSUPPORTED);
+    assert_int_equal(kilni_watched_find_by_functions(&functions, &library), KILN_E_UNSUPPORTED);
     assert_null(library);
     assert_ptr_equal(get(fopen_slot(&copy)), before);
 }
@@ -356,12 +353,12 @@ static void test_memory_runs_out(void **state)
 {
     (void)state;
     const nvrtc_copy copy = load_copy(stand_in);
-    kilni_nvrtc_watched *library = NULL;
+    kilni_watched *library = NULL;
     size_t n = 0;
     kiln_status status;
     do {
         failing_malloc_arm(++n);
-        status = kilni_nvrtc_watched_find(copy.map, &library);
+        status = kilni_watched_find(copy.map, &library);
         assert_true(failing_malloc_disarm() >= n ? status == KILN_E_NO_MEMORY : status == KILN_OK);
     } while (status == KILN_E_NO_MEMORY);
     assert_true(n > 1);
@@ -424,10 +421,10 @@ static void test_a_place_that_was_taken_before(void **state)
 {
     (void)state;
     const nvrtc_copy copy = load_copy(stand_in);
-    kilni_nvrtc_watched *library = NULL;
+    kilni_watched *library = NULL;
     void **slot = fopen_slot(&copy), *const libc_fopen = get(slot);
     put(slot, (void *)foreign_fopen);
-    assert_int_equal(kilni_nvrtc_watched_find(copy.map, &library), KILN_E_UNSUPPORTED);
+    assert_int_equal(kilni_watched_find(copy.map, &library), KILN_E_UNSUPPORTED);
     assert_null(library);
     assert_ptr_equal(get(slot), (void *)foreign_fopen);
     put(slot, libc_fopen); /* nothing else was taken meanwhile that would be somebody's now */
@@ -546,7 +543,7 @@ static bool has_fold(const kilni_text *encoded, const char *function, double arg
 
 static kiln_status hold_folds(const kilni_text *encoded)
 {
-    return kilni_nvrtc_folds_hold((kiln_bytes){encoded->bytes, encoded->length}, NULL);
+    return kilni_folds_hold((kiln_bytes){encoded->bytes, encoded->length}, NULL);
 }
 
 /* As test_reads_of_other_threads. */
@@ -623,7 +620,7 @@ static void test_threads_compile_at_once(void **state)
                                                  "#include \"2.h\"", "#include \"3.h\""};
     static const char *const names[THREADS] = {"0.h", "1.h", "2.h", "3.h"};
     const nvrtc_copy copy = load_copy(stand_in);
-    kilni_nvrtc_watched *library = find(&copy);
+    kilni_watched *library = find(&copy);
     pthread_t threads[THREADS];
     compilation compilations[THREADS];
     pthread_barrier_t middle;
@@ -653,11 +650,11 @@ static void test_threads_compile_at_once(void **state)
 static void *compile_until_cancelled(void *argument)
 {
     compilation *c = argument;
-    kilni_nvrtc_watch watch;
-    c->status = kilni_nvrtc_watch_begin(&watch, c->library, c->reads, NULL);
+    kilni_watch watch;
+    c->status = kilni_watch_begin(&watch, c->library, c->reads, NULL);
     if (c->status == KILN_OK) {
         compile(c);
-        kilni_nvrtc_watch_end(&watch);
+        kilni_watch_end(&watch);
     }
     pthread_testcancel();
     return c;
@@ -683,13 +680,13 @@ static void test_a_thread_that_is_cancelled(void **state)
     pthread_t thread;
     void *result = NULL;
     write_file("a.h", "text");
-    assert_int_equal(kilni_nvrtc_reads_new(NULL, &c.reads), KILN_OK);
+    assert_int_equal(kilni_reads_new(NULL, &c.reads), KILN_OK);
     assert_int_equal(pthread_create(&thread, NULL, compile_until_cancelled, &c), 0);
     pthread_join(thread, &result);
     assert_ptr_equal(result, PTHREAD_CANCELED);
     assert_int_equal(c.status, KILN_OK);
-    assert_int_equal(kilni_nvrtc_reads_finish(c.reads, false, &words, &c.encoded, &c.why), KILN_OK);
-    kilni_nvrtc_reads_free(&c.reads);
+    assert_int_equal(kilni_reads_finish(c.reads, false, &words, &c.encoded, &c.why), KILN_OK);
+    kilni_reads_free(&c.reads);
     assert_seen(&c, "a.h");
     compilation_done(&c);
 }
@@ -699,33 +696,33 @@ static void test_reads_end_with_the_watch(void **state)
 {
     (void)state;
     const nvrtc_copy copy = load_copy(stand_in);
-    kilni_nvrtc_reads *reads = NULL;
-    kilni_nvrtc_watch watch;
+    kilni_reads *reads = NULL;
+    kilni_watch watch;
     kilni_clock_words words = {0};
     kilni_text encoded = {0};
     const char *why = NULL;
     compilation unwatched = {.copy = &copy, .source = "#include \"a.h\""};
-    assert_int_equal(kilni_nvrtc_reads_new(NULL, &reads), KILN_OK);
-    assert_int_equal(kilni_nvrtc_watch_begin(&watch, find(&copy), reads, NULL), KILN_OK);
-    kilni_nvrtc_watch_end(&watch);
+    assert_int_equal(kilni_reads_new(NULL, &reads), KILN_OK);
+    assert_int_equal(kilni_watch_begin(&watch, find(&copy), reads, NULL), KILN_OK);
+    kilni_watch_end(&watch);
     compile(&unwatched);
     on_another_thread(&unwatched);
-    assert_int_equal(kilni_nvrtc_reads_finish(reads, false, &words, &encoded, &why), KILN_OK);
+    assert_int_equal(kilni_reads_finish(reads, false, &words, &encoded, &why), KILN_OK);
     assert_false(has_read(&encoded, "a.h"));
     kilni_text_done(&encoded);
-    kilni_nvrtc_reads_free(&reads);
+    kilni_reads_free(&reads);
 }
 
-static void fail_with_another_errno(kilni_nvrtc_reads *reads, const char *text)
+static void fail_with_another_errno(kilni_reads *reads, const char *text)
 {
-    kilni_nvrtc_reads_spoil(reads, text);
+    kilni_reads_spoil(reads, text);
     errno = EXDEV;
 }
 
 static void *tell_with_errno(void *ret_errno)
 {
     errno = EAGAIN;
-    kilni_nvrtc_watch_tell(fail_with_another_errno, "told");
+    kilni_watch_tell(fail_with_another_errno, "told");
     *(int *)ret_errno = errno;
     return NULL;
 }
@@ -734,24 +731,24 @@ static void test_errno_is_kept(void **state)
 {
     (void)state;
     const nvrtc_copy copy = load_copy(stand_in);
-    kilni_nvrtc_reads *reads = NULL;
-    kilni_nvrtc_watch watch;
+    kilni_reads *reads = NULL;
+    kilni_watch watch;
     pthread_t thread;
     int own = 0, of_another = 0;
-    assert_int_equal(kilni_nvrtc_reads_new(NULL, &reads), KILN_OK);
-    assert_int_equal(kilni_nvrtc_watch_begin(&watch, find(&copy), reads, NULL), KILN_OK);
+    assert_int_equal(kilni_reads_new(NULL, &reads), KILN_OK);
+    assert_int_equal(kilni_watch_begin(&watch, find(&copy), reads, NULL), KILN_OK);
     tell_with_errno(&own);
     assert_int_equal(pthread_create(&thread, NULL, tell_with_errno, &of_another), 0);
     pthread_join(thread, NULL);
-    kilni_nvrtc_watch_end(&watch);
-    kilni_nvrtc_reads_free(&reads);
+    kilni_watch_end(&watch);
+    kilni_reads_free(&reads);
     assert_int_equal(own, EAGAIN);
     assert_int_equal(of_another, EAGAIN);
 }
 
 /* ---- what is told of ---- */
 
-#define CALL(type, name) ((type *)kilni_nvrtc_call_find(name))
+#define CALL(type, name) ((type *)kilni_call_find(name))
 
 typedef int path_call(const char *path);
 typedef int two_paths_call(const char *from, const char *to);
@@ -770,14 +767,14 @@ static compilation watch_calls(calls_fn *calls, const char *name)
 {
     const nvrtc_copy copy = load_copy(stand_in);
     compilation c = {.library = find(&copy)};
-    kilni_nvrtc_watch watch;
+    kilni_watch watch;
     kilni_clock_words words = {0};
-    assert_int_equal(kilni_nvrtc_reads_new(NULL, &c.reads), KILN_OK);
-    assert_int_equal(kilni_nvrtc_watch_begin(&watch, c.library, c.reads, NULL), KILN_OK);
+    assert_int_equal(kilni_reads_new(NULL, &c.reads), KILN_OK);
+    assert_int_equal(kilni_watch_begin(&watch, c.library, c.reads, NULL), KILN_OK);
     calls(name);
-    kilni_nvrtc_watch_end(&watch);
-    c.status = kilni_nvrtc_reads_finish(c.reads, false, &words, &c.encoded, &c.why);
-    kilni_nvrtc_reads_free(&c.reads);
+    kilni_watch_end(&watch);
+    c.status = kilni_reads_finish(c.reads, false, &words, &c.encoded, &c.why);
+    kilni_reads_free(&c.reads);
     return c;
 }
 
@@ -896,14 +893,13 @@ static void test_names_for_large_files(void **state)
         {"scandir", "scandir64"},   {"scandirat", "scandirat64"},
         {"statvfs", "statvfs64"}};
     for (size_t i = 0; i < sizeof observed / sizeof *observed; i++) {
-        assert_non_null(kilni_nvrtc_call_find(observed[i][0]));
-        assert_ptr_equal(kilni_nvrtc_call_find(observed[i][0]),
-                         kilni_nvrtc_call_find(observed[i][1]));
-        assert_false(kilni_nvrtc_call_is_unknown(observed[i][1]));
+        assert_non_null(kilni_call_find(observed[i][0]));
+        assert_ptr_equal(kilni_call_find(observed[i][0]), kilni_call_find(observed[i][1]));
+        assert_false(kilni_call_is_unknown(observed[i][1]));
     }
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
-        assert_true(kilni_nvrtc_call_is_unknown(unknown[i][0]));
-        assert_true(kilni_nvrtc_call_is_unknown(unknown[i][1]));
+        assert_true(kilni_call_is_unknown(unknown[i][0]));
+        assert_true(kilni_call_is_unknown(unknown[i][1]));
     }
 }
 
@@ -927,7 +923,7 @@ static int work_on_its_own(const compilation *parents)
     kilni_text encoded = {0};
     const char *why;
     compile(&unwatched);
-    if (kilni_nvrtc_reads_finish(parents->reads, false, &words, &encoded, &why) != KILN_OK ||
+    if (kilni_reads_finish(parents->reads, false, &words, &encoded, &why) != KILN_OK ||
         has_read(&encoded, "b.h")) {
         return 2;
     }

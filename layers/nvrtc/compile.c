@@ -25,11 +25,11 @@ typedef struct compile_call {
     const char *const *options;
 
     kiln_key *key;
-    kilni_clock_words words;  /* of the texts that were given */
-    kilni_nvrtc_reads *reads; /* of the compilation; NULL: none was made, or no memory */
-    kilni_nvrtc_folds *folds; /* the same */
-    int is_compiled;          /* NVRTC was asked */
-    int result;               /* what it answered */
+    kilni_clock_words words; /* of the texts that were given */
+    kilni_reads *reads;      /* of the compilation; NULL: none was made, or no memory */
+    kilni_folds *folds;      /* the same */
+    int is_compiled;         /* NVRTC was asked */
+    int result;              /* what it answered */
 } compile_call;
 
 /* ---- the request's ops ---- */
@@ -51,10 +51,10 @@ static kiln_status load(void *user, const kiln_entry *const *entries)
 {
     compile_call *call = user;
     const char *const name = call->record->name;
-    kilni_nvrtc_stored found;
+    kilni_stored_result found;
     kilni_nvrtc_outputs outputs;
     const char *changed = NULL;
-    kiln_status status = kilni_nvrtc_results_find(entries[0], name, &found, &changed);
+    kiln_status status = kilni_results_find(entries[0], name, &found, &changed);
     if (status == KILN_OK) {
         status = kilni_nvrtc_outputs_decode(found.outputs, found.code, name, &outputs);
     }
@@ -89,19 +89,19 @@ static kiln_status compile_to_keep(compile_call *call)
     return status;
 }
 
-static bool begin_watch(compile_call *call, kilni_nvrtc_watch *watch)
+static bool begin_watch(compile_call *call, kilni_watch *watch)
 {
-    kilni_nvrtc_watched *library = library_watched(call->record->library);
-    kiln_status status = kilni_nvrtc_reads_new(call->record->name, &call->reads);
+    kilni_watched *library = library_watched(call->record->library);
+    kiln_status status = kilni_reads_new(call->record->name, &call->reads);
     if (status == KILN_OK) {
-        status = kilni_nvrtc_folds_new(&call->folds);
+        status = kilni_folds_new(&call->folds);
     }
     if (status == KILN_OK) {
-        status = kilni_nvrtc_watch_begin(watch, library, call->reads, call->folds);
+        status = kilni_watch_begin(watch, library, call->reads, call->folds);
     }
     if (status != KILN_OK) {
-        kilni_nvrtc_reads_free(&call->reads);
-        kilni_nvrtc_folds_free(&call->folds);
+        kilni_reads_free(&call->reads);
+        kilni_folds_free(&call->folds);
     }
     return status == KILN_OK;
 }
@@ -109,11 +109,11 @@ static bool begin_watch(compile_call *call, kilni_nvrtc_watch *watch)
 static kiln_status build(void *user, kiln_error *error)
 {
     compile_call *call = user;
-    kilni_nvrtc_watch watch;
+    kilni_watch watch;
     kiln_status status;
     if (begin_watch(call, &watch)) {
         status = compile_to_keep(call);
-        kilni_nvrtc_watch_end(&watch);
+        kilni_watch_end(&watch);
     } else {
         status = compile_to_keep(call);
     }
@@ -125,12 +125,12 @@ static kiln_status build(void *user, kiln_error *error)
                : kilni_error_set(error, KILN_E_BUILD, 0, "NVRTC answered %d", call->result);
 }
 
-static kiln_status make_entry(const compile_call *call, const kilni_nvrtc_stored *made,
+static kiln_status make_entry(const compile_call *call, const kilni_stored_result *made,
                               uint64_t build_ns, const kiln_entry *replaced, kiln_entry **ret_entry)
 {
     kilni_text answers = {0}, payload = {0};
     kilni_nvrtc_description description = {0};
-    kiln_status status = kilni_nvrtc_results_encode(made, replaced, &answers, &payload);
+    kiln_status status = kilni_results_encode(made, replaced, &answers, &payload);
     if (status == KILN_OK) {
         status = kilni_nvrtc_describe(call->key, call->record->name, made, &description);
     }
@@ -161,8 +161,8 @@ static const char *finish_watched(compile_call *call, bool moves, kilni_text *re
 {
     const char *why = "no memory for what it reads and folds";
     if (!call->reads || !call->folds ||
-        kilni_nvrtc_reads_finish(call->reads, moves, &call->words, ret_reads, &why) != KILN_OK ||
-        kilni_nvrtc_folds_finish(call->folds, ret_folds, &why) != KILN_OK) {
+        kilni_reads_finish(call->reads, moves, &call->words, ret_reads, &why) != KILN_OK ||
+        kilni_folds_finish(call->folds, ret_folds, &why) != KILN_OK) {
         return why;
     }
     if (kilni_clock_words_tell_time(&call->words)) {
@@ -176,10 +176,9 @@ static const char *finish_watched(compile_call *call, bool moves, kilni_text *re
 static kiln_status take_outputs(const compile_call *call, kilni_text *outputs, kilni_text *code,
                                 bool *ret_moves)
 {
-    const kilni_nvrtc_inputs inputs =
-        program_inputs(call->record, call->option_count, call->options);
-    const bool may_move = kilni_nvrtc_inputs_may_move(&inputs) && call->reads &&
-                          !kilni_nvrtc_reads_name_folder(call->reads);
+    const kilni_inputs inputs = program_inputs(call->record, call->option_count, call->options);
+    const bool may_move =
+        kilni_inputs_may_move(&inputs) && call->reads && !kilni_reads_name_folder(call->reads);
     return kilni_nvrtc_outputs_take(call->real, call->record->handle, inputs.name, may_move,
                                     inputs.expression_count, inputs.expressions, outputs, code,
                                     ret_moves);
@@ -199,10 +198,10 @@ static kiln_status capture(void *user, size_t index, uint64_t build_ns, const ki
         status = KILN_E_UNSUPPORTED;
     }
     if (status == KILN_OK) {
-        const kilni_nvrtc_stored made = {.reads = {reads.bytes, reads.length},
-                                         .folds = {folds.bytes, folds.length},
-                                         .outputs = {outputs.bytes, outputs.length},
-                                         .code = {code.bytes, code.length}};
+        const kilni_stored_result made = {.reads = {reads.bytes, reads.length},
+                                          .folds = {folds.bytes, folds.length},
+                                          .outputs = {outputs.bytes, outputs.length},
+                                          .code = {code.bytes, code.length}};
         status = make_entry(call, &made, build_ns, replaced, ret_entry);
     }
     kilni_text_done(&reads);
@@ -242,12 +241,11 @@ static void request(compile_call *call)
 
 static kiln_status make_key(compile_call *call, kiln_error *error)
 {
-    const kilni_nvrtc_inputs inputs =
-        program_inputs(call->record, call->option_count, call->options);
+    const kilni_inputs inputs = program_inputs(call->record, call->option_count, call->options);
     kiln_key_builder *builder = NULL;
     kiln_status status = library_begin_key(call->record->library, &builder, error);
     if (status == KILN_OK) {
-        status = kilni_nvrtc_add_inputs(&inputs, &call->words, builder, error);
+        status = kilni_inputs_add_to_key(&inputs, &call->words, builder, error);
     }
     if (status == KILN_OK && kilni_clock_words_tell_time(&call->words)) {
         status =
@@ -303,8 +301,8 @@ int compile_program(program_record *record, int option_count, const char *const 
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     look_up_or_compile(&call);
     pthread_setcancelstate(cancel_state, &cancel_state);
-    kilni_nvrtc_reads_free(&call.reads);
-    kilni_nvrtc_folds_free(&call.folds);
+    kilni_reads_free(&call.reads);
+    kilni_folds_free(&call.folds);
     kiln_key_release(&call.key);
     return call.result;
 }

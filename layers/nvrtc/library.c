@@ -13,7 +13,7 @@
 struct nvrtc_library {
     const struct link_map *map;
     kilni_nvrtc_functions real;
-    kilni_nvrtc_watched *watched;
+    kilni_watched *watched;
     nvrtc_library *next;
 
     /* Under the lock. */
@@ -43,7 +43,7 @@ const kilni_nvrtc_functions *library_real(const nvrtc_library *library)
     return &library->real;
 }
 
-kilni_nvrtc_watched *library_watched(const nvrtc_library *library)
+kilni_watched *library_watched(const nvrtc_library *library)
 {
     return library->watched;
 }
@@ -51,7 +51,7 @@ kilni_nvrtc_watched *library_watched(const nvrtc_library *library)
 /* ---- attaching ---- */
 
 static nvrtc_library *add_library(const struct link_map *map, const kilni_nvrtc_functions *real,
-                                  kilni_nvrtc_watched *watched)
+                                  kilni_watched *watched)
 {
     nvrtc_library *added = calloc(1, sizeof *added);
     if (added) {
@@ -64,11 +64,11 @@ static nvrtc_library *add_library(const struct link_map *map, const kilni_nvrtc_
 nvrtc_library *library_attach(struct link_map *map, const kilni_nvrtc_functions *real)
 {
     /* What is watched stays loaded: what stands in the place of its functions has to find it. */
-    kilni_nvrtc_watched *watched;
+    kilni_watched *watched;
     if (!kilni_nvrtc_functions_suffice(real)) {
         return NULL;
     }
-    if (kilni_nvrtc_watched_find(map, &watched) != KILN_OK) {
+    if (kilni_watched_find(map, &watched) != KILN_OK) {
         trace_note("what this libnvrtc reads can't be observed: it goes without the cache");
         return NULL;
     }

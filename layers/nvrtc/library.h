@@ -15,8 +15,8 @@ nvrtc_library *library_attach(struct link_map *map, const kilni_nvrtc_functions 
 /* Its own functions. */
 const kilni_nvrtc_functions *library_real(const nvrtc_library *library);
 
-/* For kilni_nvrtc_watch_begin. */
-kilni_nvrtc_watched *library_watched(const nvrtc_library *library);
+/* For kilni_watch_begin. */
+kilni_watched *library_watched(const nvrtc_library *library);
 
 /* A builder with what every key of the library begins with.
  *

@@ -141,10 +141,10 @@ void program_add_expression(program_record *record, const char *expression)
     }
 }
 
-kilni_nvrtc_inputs program_inputs(const program_record *record, int option_count,
-                                  const char *const *options)
+kilni_inputs program_inputs(const program_record *record, int option_count,
+                            const char *const *options)
 {
-    return (kilni_nvrtc_inputs){
+    return (kilni_inputs){
         .source = record->source,
         .name = record->name,
         .header_count = record->headers.count,
@@ -180,7 +180,7 @@ void program_compile_late(program_record *record, const char *why)
         return;
     }
     record->is_at_nvrtc = 1;
-    if (kilni_nvrtc_reads_hold(record->reads, record->name, NULL) != KILN_OK) {
+    if (kilni_reads_hold(record->reads, record->name, NULL) != KILN_OK) {
         trace_passed("found program, not compiled since its files have changed", why);
         return;
     }

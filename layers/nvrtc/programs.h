@@ -66,8 +66,8 @@ void programs_remove(kilni_nvrtc_program handle);
 void program_add_expression(program_record *record, const char *expression);
 
 /* @options lives as long as the inputs; they point into the record. */
-kilni_nvrtc_inputs program_inputs(const program_record *record, int option_count,
-                                  const char *const *options);
+kilni_inputs program_inputs(const program_record *record, int option_count,
+                            const char *const *options);
 
 /* The program was found: the record takes over the outputs, and a hold on the entry that they and
  * the reads point into. KILN_OK; KILN_E_NO_MEMORY: the caller keeps them. */

@@ -40,7 +40,7 @@ static char *copy_log(const kilni_nvrtc_functions *nvrtc, kilni_nvrtc_program pr
     return log;
 }
 
-static kiln_status compile(const kiln_nvrtc_device *d, const kilni_nvrtc_inputs *inputs,
+static kiln_status compile(const kiln_nvrtc_device *d, const kilni_inputs *inputs,
                            kilni_nvrtc_program program, char **ret_log)
 {
     int result = KILNI_NVRTC_SUCCESS;
@@ -62,7 +62,7 @@ static kiln_status compile(const kiln_nvrtc_device *d, const kilni_nvrtc_inputs 
 }
 
 /* Compiles and takes what NVRTC answers, which is all that is needed of it then. */
-static kiln_status compile_and_take(const kiln_nvrtc_device *d, const kilni_nvrtc_inputs *inputs,
+static kiln_status compile_and_take(const kiln_nvrtc_device *d, const kilni_inputs *inputs,
                                     kilni_nvrtc_built *built, char **ret_log)
 {
     kilni_nvrtc_program program = NULL;
@@ -88,10 +88,9 @@ static kiln_status compile_and_take(const kiln_nvrtc_device *d, const kilni_nvrt
 /* What the next who asks is to know, also of a source that does not compile: that is so with these
  * files alone. */
 static kiln_status settle_reads(const kiln_nvrtc_device *d, kilni_nvrtc_request *r,
-                                kilni_nvrtc_reads *reads, kilni_nvrtc_built *built)
+                                kilni_reads *reads, kilni_nvrtc_built *built)
 {
-    kiln_status status =
-        kilni_nvrtc_reads_finish(reads, false, &r->words, &built->reads, &built->why);
+    kiln_status status = kilni_reads_finish(reads, false, &r->words, &built->reads, &built->why);
     const bool changed = status == KILN_MISS;
     if (status == KILN_OK && kilni_clock_words_tell_time(&r->words)) {
         built->why = "__DATE__, __TIME__ or the like";
@@ -100,42 +99,41 @@ static kiln_status settle_reads(const kiln_nvrtc_device *d, kilni_nvrtc_request 
         return status == KILN_E_NO_MEMORY ? status : KILN_OK;
     }
     const kiln_digest program = kiln_key_digest(r->key);
-    return kilni_nvrtc_known_reads_set(d->known, &program,
-                                       (kiln_bytes){built->reads.bytes, built->reads.length},
-                                       changed ? NULL : built->why);
+    return kilni_known_reads_set(d->known, &program,
+                                 (kiln_bytes){built->reads.bytes, built->reads.length},
+                                 changed ? NULL : built->why);
 }
 
 /* In this process a program may be kept whatever was folded: that would be folded the same. */
-static kiln_status settle_folds(kilni_nvrtc_folds *folds, kilni_nvrtc_built *built)
+static kiln_status settle_folds(kilni_folds *folds, kilni_nvrtc_built *built)
 {
     const char *why = NULL;
-    const kiln_status status = kilni_nvrtc_folds_finish(folds, &built->folds, &why);
+    const kiln_status status = kilni_folds_finish(folds, &built->folds, &why);
     if (status == KILN_E_UNSUPPORTED) {
         built->why = built->why ? built->why : why;
     }
     return status == KILN_E_NO_MEMORY ? status : KILN_OK;
 }
 
-static kiln_status settle(const kiln_nvrtc_device *d, kilni_nvrtc_request *r,
-                          kilni_nvrtc_reads *reads, kilni_nvrtc_folds *folds,
-                          kilni_nvrtc_built *built)
+static kiln_status settle(const kiln_nvrtc_device *d, kilni_nvrtc_request *r, kilni_reads *reads,
+                          kilni_folds *folds, kilni_nvrtc_built *built)
 {
     const kiln_status status = settle_reads(d, r, reads, built);
     return status == KILN_OK ? settle_folds(folds, built) : status;
 }
 
 static kiln_status compile_watched(const kiln_nvrtc_device *d, const kilni_nvrtc_request *r,
-                                   kilni_nvrtc_reads *reads, kilni_nvrtc_folds *folds,
-                                   kilni_nvrtc_built *built, char **ret_log)
+                                   kilni_reads *reads, kilni_folds *folds, kilni_nvrtc_built *built,
+                                   char **ret_log)
 {
     if (!d->known) {
         return compile_and_take(d, &r->inputs, built, ret_log);
     }
-    kilni_nvrtc_watch watch;
-    kiln_status status = kilni_nvrtc_watch_begin(&watch, d->watched, reads, folds);
+    kilni_watch watch;
+    kiln_status status = kilni_watch_begin(&watch, d->watched, reads, folds);
     if (status == KILN_OK) {
         status = compile_and_take(d, &r->inputs, built, ret_log);
-        kilni_nvrtc_watch_end(&watch);
+        kilni_watch_end(&watch);
     }
     return status;
 }
@@ -143,11 +141,11 @@ static kiln_status compile_watched(const kiln_nvrtc_device *d, const kilni_nvrtc
 static kiln_status compile_request(const kiln_nvrtc_device *d, kilni_nvrtc_request *r,
                                    kilni_nvrtc_built *built, char **ret_log)
 {
-    kilni_nvrtc_reads *reads = NULL;
-    kilni_nvrtc_folds *folds = NULL;
-    kiln_status status = kilni_nvrtc_reads_new(KILNI_NVRTC_NO_NAME, &reads);
+    kilni_reads *reads = NULL;
+    kilni_folds *folds = NULL;
+    kiln_status status = kilni_reads_new(KILNI_NVRTC_NO_NAME, &reads);
     if (status == KILN_OK) {
-        status = kilni_nvrtc_folds_new(&folds);
+        status = kilni_folds_new(&folds);
     }
     if (status == KILN_OK) {
         status = compile_watched(d, r, reads, folds, built, ret_log);
@@ -156,8 +154,8 @@ static kiln_status compile_request(const kiln_nvrtc_device *d, kilni_nvrtc_reque
         const kiln_status settled = settle(d, r, reads, folds, built);
         status = settled == KILN_OK ? status : settled;
     }
-    kilni_nvrtc_reads_free(&reads);
-    kilni_nvrtc_folds_free(&folds);
+    kilni_reads_free(&reads);
+    kilni_folds_free(&folds);
     return status;
 }
 

@@ -13,8 +13,8 @@
 /* A program of the ops'. */
 typedef struct kilni_nvrtc_built {
     kilni_text device; /* what compiled it, for people */
-    kilni_text reads;  /* for kilni_nvrtc_reads_hold */
-    kilni_text folds;  /* for kilni_nvrtc_folds_hold */
+    kilni_text reads;  /* for kilni_reads_hold */
+    kilni_text folds;  /* for kilni_folds_hold */
     const char *why;   /* why it can't be kept, static text; NULL: it can */
     kilni_text encoded, code;
     kilni_nvrtc_outputs outputs; /* of these two */

@@ -95,7 +95,7 @@ static kiln_status add_kernels(kiln_bytes ptx, kilni_text *name)
 }
 
 kiln_status kilni_nvrtc_describe(const kiln_key *key, const char *name,
-                                 const kilni_nvrtc_stored *made,
+                                 const kilni_stored_result *made,
                                  kilni_nvrtc_description *ret_description)
 {
     kilni_nvrtc_description description = {0};

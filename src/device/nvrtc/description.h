@@ -20,7 +20,7 @@ typedef struct kilni_nvrtc_description {
  * @name  of the program; may be NULL
  * Returns KILN_OK; KILN_E_CORRUPT; KILN_E_NO_MEMORY. */
 kiln_status kilni_nvrtc_describe(const kiln_key *key, const char *name,
-                                 const kilni_nvrtc_stored *made,
+                                 const kilni_stored_result *made,
                                  kilni_nvrtc_description *ret_description);
 
 /* What compiles, and for which architecture: "NVRTC 13.0 sm_90". Appends; KILN_OK or

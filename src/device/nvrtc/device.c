@@ -92,9 +92,9 @@ static kiln_status use_context(kiln_nvrtc_device *made, void *context, kiln_erro
 
 static kiln_status watch(kiln_nvrtc_device *made)
 {
-    const kiln_status status = kilni_nvrtc_watched_find_by_functions(&made->nvrtc, &made->watched);
+    const kiln_status status = kilni_watched_find_by_functions(&made->nvrtc, &made->watched);
     if (status == KILN_OK) {
-        return kilni_nvrtc_known_reads_new(KNOWN_READS_BYTES_MAX, &made->known);
+        return kilni_known_reads_new(KNOWN_READS_BYTES_MAX, &made->known);
     }
     return status == KILN_E_UNSUPPORTED ? KILN_OK : status;
 }
@@ -162,7 +162,7 @@ void kiln_nvrtc_device_free(kiln_nvrtc_device **device)
     free_texts(ending->headers, ending->header_count);
     free_texts(ending->header_names, ending->header_count);
     free_texts(ending->variables, count_texts((const char *const *)ending->variables));
-    kilni_nvrtc_known_reads_free(&ending->known);
+    kilni_known_reads_free(&ending->known);
     free(ending->architecture);
     free(ending);
 }

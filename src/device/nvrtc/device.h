@@ -19,7 +19,7 @@ struct kiln_nvrtc_device {
     size_t header_count;
     char **header_names;
     char **headers;
-    char **variables;               /* NULL-ended */
-    kilni_nvrtc_watched *watched;   /* NULL: NVRTC can't be watched */
-    kilni_nvrtc_known_reads *known; /* where it can */
+    char **variables;         /* NULL-ended */
+    kilni_watched *watched;   /* NULL: NVRTC can't be watched */
+    kilni_known_reads *known; /* where it can */
 };

@@ -258,8 +258,8 @@ static kiln_status add_math_libraries(kiln_key_builder *key)
 {
     const void *last = NULL;
     kiln_status status = add_libm(key);
-    for (int i = 0; i < KILNI_NVRTC_MATH_COUNT && status == KILN_OK; i++) {
-        const void *function = dlsym(RTLD_DEFAULT, kilni_nvrtc_math_name(i));
+    for (int i = 0; i < KILNI_MATH_COUNT && status == KILN_OK; i++) {
+        const void *function = dlsym(RTLD_DEFAULT, kilni_math_name(i));
         dlerror(); /* no other reader's affair */
         status = add_library_of(function, &last, key);
     }

@@ -9,7 +9,7 @@
 static kiln_status add_texts(const kilni_nvrtc_request *request, kilni_opencl_includes *includes,
                              kiln_error *error)
 {
-    const kilni_nvrtc_inputs *inputs = &request->inputs;
+    const kilni_inputs *inputs = &request->inputs;
     const kilni_text *defines = &request->options.defines;
     kiln_status status = kilni_opencl_includes_add_text(includes, defines->bytes, defines->length,
                                                         "the options", error);

@@ -58,7 +58,7 @@ static kiln_status ask_known_reads(const kiln_nvrtc_device *d, const kilni_nvrtc
 {
     const kiln_digest program = kiln_key_digest(r->key);
     const char *why = "";
-    const kiln_status status = kilni_nvrtc_known_reads_ask(d->known, &program, ret_revision, &why);
+    const kiln_status status = kilni_known_reads_ask(d->known, &program, ret_revision, &why);
     return status == KILN_E_UNSUPPORTED ? kilni_error_set(error, status, 0, "%s", why) : status;
 }
 

@@ -24,7 +24,7 @@ static kiln_status append(char ***items, size_t *count, char *text)
 
 static bool is_blank(char c)
 {
-    return c != '\0' && strchr(KILNI_NVRTC_BLANKS, c) != NULL;
+    return c != '\0' && strchr(KILNI_OPTION_BLANKS, c) != NULL;
 }
 
 /* The next word, without its quotes; NULL at the end. */
@@ -76,7 +76,7 @@ static const char *argument_of(const kilni_nvrtc_options *options, size_t i, con
     if (word[length] == '=') {
         return word + length + 1;
     }
-    return is_long ? NULL : word + length + strspn(word + length, KILNI_NVRTC_BLANKS);
+    return is_long ? NULL : word + length + strspn(word + length, KILNI_OPTION_BLANKS);
 }
 
 static const char *argument_of_either(const kilni_nvrtc_options *options, size_t i,
@@ -126,7 +126,7 @@ static kiln_status see_option(kilni_nvrtc_options *options, size_t i)
 /* Takes away what stands in quotes around an option, and is not seen by NVRTC. */
 static void trim(char *word)
 {
-    const size_t before = strspn(word, KILNI_NVRTC_BLANKS);
+    const size_t before = strspn(word, KILNI_OPTION_BLANKS);
     size_t length = strlen(word + before);
     while (length > 0 && is_blank(word[before + length - 1])) {
         length--;

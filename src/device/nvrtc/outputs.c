@@ -71,7 +71,7 @@ static kiln_status append_answer(kilni_text *text, kilni_nvrtc_output output,
                    {(uint64_t)place, 1}};
     kiln_status status = KILN_OK;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers && status == KILN_OK; i++) {
-        status = kilni_nvrtc_append_number(text, numbers[i].value, numbers[i].width);
+        status = kilni_append_number(text, numbers[i].value, numbers[i].width);
     }
     return status;
 }
@@ -249,13 +249,13 @@ static kiln_status append_pieces(kilni_text *text, kiln_bytes log, const char *f
     uint32_t count = 0;
     for (kiln_bytes rest = log; status == KILN_OK && (rest.data || count == 0); count++) {
         const kiln_bytes piece = cut_at_folder(rest, folder, length, &rest);
-        status = kilni_nvrtc_append_number(&pieces, piece.size, 4);
+        status = kilni_append_number(&pieces, piece.size, 4);
         if (status == KILN_OK) {
             status = kilni_text_append_bytes(&pieces, piece.data, piece.size);
         }
     }
     if (status == KILN_OK) {
-        status = kilni_nvrtc_append_number(text, count, 4);
+        status = kilni_append_number(text, count, 4);
     }
     if (status == KILN_OK) {
         status = kilni_text_append_bytes(text, pieces.bytes, pieces.length);
@@ -283,7 +283,7 @@ static kiln_status append_bytes(const kilni_nvrtc_answer *answer, int place, con
                                 kilni_text *encoded, kilni_text *code)
 {
     if (place == BYTES_IN_PIECES) {
-        return append_pieces(encoded, answer->bytes, name, kilni_nvrtc_folder_length(name));
+        return append_pieces(encoded, answer->bytes, name, kilni_program_folder_length(name));
     }
     return kilni_text_append_bytes(place == BYTES_IN_CODE ? code : encoded, answer->bytes.data,
                                    answer->bytes.size);
@@ -296,7 +296,7 @@ static kiln_status append_answers(const kilni_nvrtc_outputs *outputs, const char
     for (size_t i = 0; i < KILNI_NVRTC_OUTPUT_COUNT; i++) {
         count += outputs->answers[i].is_known ? 1 : 0;
     }
-    kiln_status status = kilni_nvrtc_append_number(encoded, count, 4);
+    kiln_status status = kilni_append_number(encoded, count, 4);
     for (size_t i = 0; i < KILNI_NVRTC_OUTPUT_COUNT && status == KILN_OK; i++) {
         const kilni_nvrtc_answer *answer = &outputs->answers[i];
         if (!answer->is_known) {
@@ -314,17 +314,17 @@ static kiln_status append_answers(const kilni_nvrtc_outputs *outputs, const char
 static kiln_status take_names(const kilni_nvrtc_functions *nvrtc, kilni_nvrtc_program program,
                               size_t count, const char *const *names, kilni_text *encoded)
 {
-    kiln_status status = kilni_nvrtc_append_number(encoded, count, 4);
+    kiln_status status = kilni_append_number(encoded, count, 4);
     for (size_t i = 0; i < count && status == KILN_OK; i++) {
         const char *lowered = NULL;
         const int result = nvrtc->lowered_name(program, names[i], &lowered);
         const int is_named = result == KILNI_NVRTC_SUCCESS && lowered;
-        status = kilni_nvrtc_append_text(encoded, names[i]);
+        status = kilni_append_text(encoded, names[i]);
         if (status == KILN_OK) {
-            status = kilni_nvrtc_append_number(encoded, (uint32_t)result, 4);
+            status = kilni_append_number(encoded, (uint32_t)result, 4);
         }
         if (status == KILN_OK) {
-            status = kilni_nvrtc_append_text(encoded, is_named ? lowered : "");
+            status = kilni_append_text(encoded, is_named ? lowered : "");
         }
     }
     return status;
@@ -341,7 +341,7 @@ kiln_status kilni_nvrtc_outputs_take(const kilni_nvrtc_functions *nvrtc,
     bool moves = false;
     kiln_status status = take_answers(nvrtc, program, bytes, &outputs);
     if (status == KILN_OK && may_move) {
-        status = check_moves(&outputs, name, kilni_nvrtc_folder_length(name), &moves);
+        status = check_moves(&outputs, name, kilni_program_folder_length(name), &moves);
     }
     if (status == KILN_OK) {
         status = append_answers(&outputs, name, moves, &encoded, &code);
@@ -369,7 +369,7 @@ kiln_status kilni_nvrtc_outputs_take(const kilni_nvrtc_functions *nvrtc,
 static kiln_status read_pieces(kilni_byte_reader *reader, const char *name, kilni_text *log)
 {
     const uint32_t count = kilni_read_u32(reader);
-    const size_t folder_length = kilni_nvrtc_folder_length(name);
+    const size_t folder_length = kilni_program_folder_length(name);
     kiln_status status = count > 0 ? KILN_OK : KILN_E_CORRUPT;
     for (uint32_t i = 0; i < count && status == KILN_OK; i++) {
         const uint64_t size = kilni_read_u32(reader);
@@ -448,9 +448,9 @@ static kiln_status read_names(kilni_byte_reader *reader, kilni_nvrtc_outputs *ou
     }
     for (uint32_t i = 0; i < count; i++) {
         kilni_nvrtc_name *name = &outputs->names[i];
-        name->expression = kilni_nvrtc_read_text(reader);
+        name->expression = kilni_read_text(reader);
         name->result = (int)kilni_read_u32(reader);
-        name->lowered = kilni_nvrtc_read_text(reader);
+        name->lowered = kilni_read_text(reader);
         if (!name->expression || !name->lowered || reader->failed) {
             return KILN_E_CORRUPT;
         }

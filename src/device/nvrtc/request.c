@@ -18,10 +18,10 @@ static kiln_status copy_source(const kiln_program_source *source, char **ret_tex
     return *ret_text ? KILN_OK : KILN_E_NO_MEMORY;
 }
 
-static kilni_nvrtc_inputs inputs_of(const kiln_nvrtc_device *d, const char *source,
-                                    const kilni_nvrtc_options *options)
+static kilni_inputs inputs_of(const kiln_nvrtc_device *d, const char *source,
+                              const kilni_nvrtc_options *options)
 {
-    return (kilni_nvrtc_inputs){
+    return (kilni_inputs){
         .source = source,
         .name = KILNI_NVRTC_NO_NAME,
         .header_count = d->header_count,
@@ -39,7 +39,7 @@ static kiln_status add_inputs(const kiln_nvrtc_device *d, kilni_nvrtc_request *r
 {
     kiln_status status = kilni_nvrtc_add_environment((const char *const *)d->variables, key, error);
     if (status == KILN_OK) {
-        status = kilni_nvrtc_add_inputs(&r->inputs, &r->words, key, error);
+        status = kilni_inputs_add_to_key(&r->inputs, &r->words, key, error);
     }
     return status == KILN_OK && kilni_clock_words_tell_time(&r->words)
                ? kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "__DATE__, __TIME__ or the like")

@@ -17,10 +17,10 @@
 typedef struct kilni_nvrtc_request {
     char *text;
     kilni_nvrtc_options options;
-    kilni_nvrtc_inputs inputs; /* borrows the two, and what the device has */
-    kilni_clock_words words;   /* of the texts that were given */
-    uint64_t revision;         /* the source's */
-    kiln_key *key;             /* of all but the files; NULL: that can't be told */
+    kilni_inputs inputs;     /* borrows the two, and what the device has */
+    kilni_clock_words words; /* of the texts that were given */
+    uint64_t revision;       /* the source's */
+    kiln_key *key;           /* of all but the files; NULL: that can't be told */
 } kilni_nvrtc_request;
 
 /* @device, @source  live as long as the request

@@ -22,12 +22,12 @@ static kiln_status describe_for_people(const kilni_nvrtc_built *built, kiln_capt
 static kiln_status encode(const kilni_nvrtc_built *built, const kiln_entry *replaces,
                           kiln_capture *captured)
 {
-    const kilni_nvrtc_stored made = {.reads = {built->reads.bytes, built->reads.length},
-                                     .folds = {built->folds.bytes, built->folds.length},
-                                     .outputs = {built->encoded.bytes, built->encoded.length},
-                                     .code = {built->code.bytes, built->code.length}};
+    const kilni_stored_result made = {.reads = {built->reads.bytes, built->reads.length},
+                                      .folds = {built->folds.bytes, built->folds.length},
+                                      .outputs = {built->encoded.bytes, built->encoded.length},
+                                      .code = {built->code.bytes, built->code.length}};
     kilni_text answers = {0}, payload = {0};
-    const kiln_status status = kilni_nvrtc_results_encode(&made, replaces, &answers, &payload);
+    const kiln_status status = kilni_results_encode(&made, replaces, &answers, &payload);
     *captured = (kiln_capture){.answers = answers.bytes,
                                .answers_size = answers.length,
                                .payload = payload.bytes,
@@ -59,30 +59,29 @@ kiln_status kilni_nvrtc_capture(const kilni_nvrtc_built *built, kiln_capture *re
  * them. */
 static kiln_status find_noted(const kiln_nvrtc_device *d, const kiln_digest *program,
                               uint64_t revision, const kiln_entry *entry,
-                              kilni_nvrtc_stored *ret_result)
+                              kilni_stored_result *ret_result)
 {
     uint64_t mark;
-    kiln_status status = kilni_nvrtc_known_reads_begin_look(d->known, program, &mark);
+    kiln_status status = kilni_known_reads_begin_look(d->known, program, &mark);
     if (status == KILN_OK) {
-        status = kilni_nvrtc_results_find(entry, KILNI_NVRTC_NO_NAME, ret_result, NULL);
+        status = kilni_results_find(entry, KILNI_NVRTC_NO_NAME, ret_result, NULL);
     }
     if (status == KILN_OK) {
-        status =
-            kilni_nvrtc_known_reads_found(d->known, program, mark, revision, ret_result->reads);
+        status = kilni_known_reads_found(d->known, program, mark, revision, ret_result->reads);
     }
     if (status == KILN_BUSY) {
-        status = kilni_nvrtc_reads_hold(ret_result->reads, KILNI_NVRTC_NO_NAME, NULL);
+        status = kilni_reads_hold(ret_result->reads, KILNI_NVRTC_NO_NAME, NULL);
     }
     return status;
 }
 
 /* KILN_MISS also where something has changed by which the program has no key any more. */
 static kiln_status find(const kiln_nvrtc_device *d, const kilni_nvrtc_request *r,
-                        const kiln_entry *entry, kilni_nvrtc_stored *ret_result)
+                        const kiln_entry *entry, kilni_stored_result *ret_result)
 {
     kiln_status status = KILN_MISS;
     if (!d->known) {
-        status = kilni_nvrtc_results_find(entry, KILNI_NVRTC_NO_NAME, ret_result, NULL);
+        status = kilni_results_find(entry, KILNI_NVRTC_NO_NAME, ret_result, NULL);
     } else if (r->key) {
         const kiln_digest program = kiln_key_digest(r->key);
         status = find_noted(d, &program, r->revision, entry, ret_result);
@@ -95,7 +94,7 @@ static kiln_status copy_bytes(kiln_bytes from, kilni_text *to)
     return kilni_text_append_bytes(to, from.data, from.size);
 }
 
-static kiln_status copy(const kilni_nvrtc_stored *found, const kiln_entry *entry,
+static kiln_status copy(const kilni_stored_result *found, const kiln_entry *entry,
                         kilni_nvrtc_built *built)
 {
     kiln_status status = kilni_text_append(&built->device, kiln_entry_provenance(entry).device);
@@ -114,7 +113,7 @@ static kiln_status copy(const kilni_nvrtc_stored *found, const kiln_entry *entry
 static kiln_status load_request(const kiln_nvrtc_device *d, const kilni_nvrtc_request *r,
                                 const kiln_entry *entry, kilni_nvrtc_built *built)
 {
-    kilni_nvrtc_stored found;
+    kilni_stored_result found;
     kiln_status status = find(d, r, entry, &found);
     if (status == KILN_OK) {
         status = copy(&found, entry, built);

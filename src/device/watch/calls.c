@@ -16,12 +16,12 @@
 
 static void looks_at(const char *path)
 {
-    kilni_nvrtc_watch_tell(kilni_nvrtc_reads_note, path);
+    kilni_watch_tell(kilni_reads_note, path);
 }
 
 static void spoils(const char *why)
 {
-    kilni_nvrtc_watch_tell(kilni_nvrtc_reads_spoil, why);
+    kilni_watch_tell(kilni_reads_spoil, why);
 }
 
 /* ---- what stands in their places ---- */
@@ -97,7 +97,7 @@ static int observed_stat(const char *path, struct stat *facts)
 static int observed_lstat(const char *path, struct stat *facts)
 {
     looks_at(path);
-    kilni_nvrtc_watch_tell(kilni_nvrtc_reads_note_link, path);
+    kilni_watch_tell(kilni_reads_note_link, path);
     return lstat(path, facts);
 }
 
@@ -128,13 +128,13 @@ static int observed_statfs(const char *path, struct statfs *facts)
 
 static ssize_t observed_readlink(const char *path, char *buffer, size_t size)
 {
-    kilni_nvrtc_watch_tell(kilni_nvrtc_reads_note_link, path);
+    kilni_watch_tell(kilni_reads_note_link, path);
     return readlink(path, buffer, size);
 }
 
 static char *observed_realpath(const char *path, char *resolved)
 {
-    kilni_nvrtc_watch_tell(kilni_nvrtc_reads_note_real_path, path);
+    kilni_watch_tell(kilni_reads_note_real_path, path);
     return realpath(path, resolved);
 }
 
@@ -309,7 +309,7 @@ static const char *const unobserved[] = {"__fxstatat",
                                          "unlinkat",
                                          "vfork"};
 
-void *kilni_nvrtc_call_find(const char *name)
+void *kilni_call_find(const char *name)
 {
     for (size_t i = 0; i < sizeof observed / sizeof *observed; i++) {
         if (strcmp(name, observed[i].name) == 0) {
@@ -319,7 +319,7 @@ void *kilni_nvrtc_call_find(const char *name)
     return NULL;
 }
 
-int kilni_nvrtc_call_is_unknown(const char *name)
+int kilni_call_is_unknown(const char *name)
 {
     for (size_t i = 0; i < sizeof unobserved / sizeof *unobserved; i++) {
         if (strcmp(name, unobserved[i]) == 0) {

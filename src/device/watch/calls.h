@@ -6,8 +6,8 @@
 #pragma once
 
 /* What is to be in the place of a function of that name; NULL: that stays. */
-void *kilni_nvrtc_call_find(const char *name);
+void *kilni_call_find(const char *name);
 
 /* Whether a library that calls such a function may look at files by it, without anybody being told.
  */
-int kilni_nvrtc_call_is_unknown(const char *name);
+int kilni_call_is_unknown(const char *name);

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-kiln_status kilni_nvrtc_append_number(kilni_text *to, uint64_t value, size_t width)
+kiln_status kilni_append_number(kilni_text *to, uint64_t value, size_t width)
 {
     unsigned char bytes[8];
     kilni_byte_writer writer = {.at = bytes, .left = sizeof bytes};
@@ -11,14 +11,14 @@ kiln_status kilni_nvrtc_append_number(kilni_text *to, uint64_t value, size_t wid
     return kilni_text_append_bytes(to, bytes, width);
 }
 
-kiln_status kilni_nvrtc_append_text(kilni_text *to, const char *text)
+kiln_status kilni_append_text(kilni_text *to, const char *text)
 {
     const size_t length = strlen(text);
-    const kiln_status status = kilni_nvrtc_append_number(to, length, 4);
+    const kiln_status status = kilni_append_number(to, length, 4);
     return status == KILN_OK ? kilni_text_append_bytes(to, text, length + 1) : status;
 }
 
-const char *kilni_nvrtc_read_text(kilni_byte_reader *reader)
+const char *kilni_read_text(kilni_byte_reader *reader)
 {
     const uint64_t length = kilni_read_u32(reader);
     const char *text = (const char *)kilni_read_bytes(reader, length + 1);

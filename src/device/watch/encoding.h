@@ -11,8 +11,8 @@
 #include "base/text.h"
 
 /* Each returns KILN_OK or KILN_E_NO_MEMORY. */
-kiln_status kilni_nvrtc_append_number(kilni_text *to, uint64_t value, size_t width);
-kiln_status kilni_nvrtc_append_text(kilni_text *to, const char *text);
+kiln_status kilni_append_number(kilni_text *to, uint64_t value, size_t width);
+kiln_status kilni_append_text(kilni_text *to, const char *text);
 
 /* A text in place; NULL where it is damaged. */
-const char *kilni_nvrtc_read_text(kilni_byte_reader *reader);
+const char *kilni_read_text(kilni_byte_reader *reader);

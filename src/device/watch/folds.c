@@ -15,9 +15,9 @@
 #include "device/watch/encoding.h"
 #include "key/hash.h"
 
-struct kilni_nvrtc_folds {
+struct kilni_folds {
     kilni_floating_point mode;
-    kilni_nvrtc_fold *items;
+    kilni_fold *items;
     size_t count;
     uint16_t *table; /* by function and arguments: 1 + the item's index; 0: nothing. Twice as many
                         cells as there is room for items */
@@ -28,9 +28,9 @@ struct kilni_nvrtc_folds {
 
 /* ---- noting ---- */
 
-kiln_status kilni_nvrtc_folds_new(kilni_nvrtc_folds **ret_folds)
+kiln_status kilni_folds_new(kilni_folds **ret_folds)
 {
-    kilni_nvrtc_folds *folds = calloc(1, sizeof *folds);
+    kilni_folds *folds = calloc(1, sizeof *folds);
     if (!folds) {
         return KILN_E_NO_MEMORY;
     }
@@ -39,7 +39,7 @@ kiln_status kilni_nvrtc_folds_new(kilni_nvrtc_folds **ret_folds)
     return KILN_OK;
 }
 
-void kilni_nvrtc_folds_free(kilni_nvrtc_folds **folds)
+void kilni_folds_free(kilni_folds **folds)
 {
     if (*folds) {
         free((*folds)->items);
@@ -49,19 +49,19 @@ void kilni_nvrtc_folds_free(kilni_nvrtc_folds **folds)
     }
 }
 
-static bool asks_the_same(const kilni_nvrtc_fold *a, const kilni_nvrtc_fold *b)
+static bool asks_the_same(const kilni_fold *a, const kilni_fold *b)
 {
     return a->function == b->function && a->arguments[0] == b->arguments[0] &&
            a->arguments[1] == b->arguments[1];
 }
 
-static bool answers_the_same(const kilni_nvrtc_fold *a, const kilni_nvrtc_fold *b)
+static bool answers_the_same(const kilni_fold *a, const kilni_fold *b)
 {
     return a->result == b->result && a->error == b->error && a->raised == b->raised;
 }
 
 /* The cell that has the fold, or would have it. */
-static uint16_t *find_cell(const kilni_nvrtc_folds *folds, const kilni_nvrtc_fold *fold)
+static uint16_t *find_cell(const kilni_folds *folds, const kilni_fold *fold)
 {
     const uint64_t asked[] = {fold->function, fold->arguments[0], fold->arguments[1]};
     const kiln_digest digest = kilni_hash(asked, sizeof asked);
@@ -76,10 +76,10 @@ static uint16_t *find_cell(const kilni_nvrtc_folds *folds, const kilni_nvrtc_fol
     return &folds->table[at];
 }
 
-static kiln_status grow(kilni_nvrtc_folds *folds)
+static kiln_status grow(kilni_folds *folds)
 {
     const size_t room = folds->room ? 2 * folds->room : 16;
-    kilni_nvrtc_fold *items = realloc(folds->items, room * sizeof *items);
+    kilni_fold *items = realloc(folds->items, room * sizeof *items);
     if (!items) {
         return KILN_E_NO_MEMORY;
     }
@@ -97,14 +97,14 @@ static kiln_status grow(kilni_nvrtc_folds *folds)
     return KILN_OK;
 }
 
-static void add(kilni_nvrtc_folds *folds, const kilni_nvrtc_fold *fold)
+static void add(kilni_folds *folds, const kilni_fold *fold)
 {
     if (folds->count == folds->room && grow(folds) != KILN_OK) {
         folds->is_out_of_memory = true;
         return;
     }
     uint16_t *cell = find_cell(folds, fold);
-    if (*cell == 0 && folds->count == KILNI_NVRTC_FOLDS_MAX) {
+    if (*cell == 0 && folds->count == KILNI_FOLDS_MAX) {
         folds->spoiled = "more constants are folded than are kept";
     } else if (*cell == 0) {
         folds->items[folds->count++] = *fold;
@@ -114,7 +114,7 @@ static void add(kilni_nvrtc_folds *folds, const kilni_nvrtc_fold *fold)
     }
 }
 
-void kilni_nvrtc_folds_note(kilni_nvrtc_folds *folds, const kilni_nvrtc_fold *fold)
+void kilni_folds_note(kilni_folds *folds, const kilni_fold *fold)
 {
     if (folds->spoiled || folds->is_out_of_memory) {
         return;
@@ -135,36 +135,35 @@ static int compare_numbers(uint64_t a, uint64_t b)
 
 static int compare(const void *a, const void *b)
 {
-    const kilni_nvrtc_fold *first = a, *second = b;
-    int order =
-        strcmp(kilni_nvrtc_math_name(first->function), kilni_nvrtc_math_name(second->function));
+    const kilni_fold *first = a, *second = b;
+    int order = strcmp(kilni_math_name(first->function), kilni_math_name(second->function));
     for (int i = 0; i < 2 && order == 0; i++) {
         order = compare_numbers(first->arguments[i], second->arguments[i]);
     }
     return order;
 }
 
-static kiln_status append_fold(kilni_text *text, const kilni_nvrtc_fold *fold)
+static kiln_status append_fold(kilni_text *text, const kilni_fold *fold)
 {
     kiln_status status = KILN_OK;
-    for (int i = 0; i < kilni_nvrtc_math_arity(fold->function) && status == KILN_OK; i++) {
-        status = kilni_nvrtc_append_number(text, fold->arguments[i], 8);
+    for (int i = 0; i < kilni_math_arity(fold->function) && status == KILN_OK; i++) {
+        status = kilni_append_number(text, fold->arguments[i], 8);
     }
     if (status == KILN_OK) {
-        status = kilni_nvrtc_append_number(text, fold->result, 8);
+        status = kilni_append_number(text, fold->result, 8);
     }
     if (status == KILN_OK) {
-        status = kilni_nvrtc_append_number(text, fold->error, 4);
+        status = kilni_append_number(text, fold->error, 4);
     }
-    return status == KILN_OK ? kilni_nvrtc_append_number(text, fold->raised, 1) : status;
+    return status == KILN_OK ? kilni_append_number(text, fold->raised, 1) : status;
 }
 
 /* Those of one function, of which there are @count. */
-static kiln_status append_function(kilni_text *text, const kilni_nvrtc_fold *items, size_t count)
+static kiln_status append_function(kilni_text *text, const kilni_fold *items, size_t count)
 {
-    kiln_status status = kilni_nvrtc_append_text(text, kilni_nvrtc_math_name(items[0].function));
+    kiln_status status = kilni_append_text(text, kilni_math_name(items[0].function));
     if (status == KILN_OK) {
-        status = kilni_nvrtc_append_number(text, count, 4);
+        status = kilni_append_number(text, count, 4);
     }
     for (size_t i = 0; i < count && status == KILN_OK; i++) {
         status = append_fold(text, &items[i]);
@@ -173,7 +172,7 @@ static kiln_status append_function(kilni_text *text, const kilni_nvrtc_fold *ite
 }
 
 /* How many follow each other that are of the first one's function. */
-static size_t count_of_function(const kilni_nvrtc_fold *items, size_t left)
+static size_t count_of_function(const kilni_fold *items, size_t left)
 {
     size_t count = 1;
     while (count < left && items[count].function == items[0].function) {
@@ -182,13 +181,13 @@ static size_t count_of_function(const kilni_nvrtc_fold *items, size_t left)
     return count;
 }
 
-static kiln_status encode(const kilni_nvrtc_folds *folds, kilni_text *text)
+static kiln_status encode(const kilni_folds *folds, kilni_text *text)
 {
     size_t functions = 0, count = 0;
     for (size_t i = 0; i < folds->count; i += count, functions++) {
         count = count_of_function(&folds->items[i], folds->count - i);
     }
-    kiln_status status = kilni_nvrtc_append_number(text, functions, 4);
+    kiln_status status = kilni_append_number(text, functions, 4);
     for (size_t i = 0; i < folds->count && status == KILN_OK; i += count) {
         count = count_of_function(&folds->items[i], folds->count - i);
         status = append_function(text, &folds->items[i], count);
@@ -196,8 +195,7 @@ static kiln_status encode(const kilni_nvrtc_folds *folds, kilni_text *text)
     return status;
 }
 
-kiln_status kilni_nvrtc_folds_finish(kilni_nvrtc_folds *folds, kilni_text *ret_encoded,
-                                     const char **ret_why)
+kiln_status kilni_folds_finish(kilni_folds *folds, kilni_text *ret_encoded, const char **ret_why)
 {
     kilni_text encoded = {0};
     if (folds->is_out_of_memory) {
@@ -221,18 +219,18 @@ kiln_status kilni_nvrtc_folds_finish(kilni_nvrtc_folds *folds, kilni_text *ret_e
 
 /* ---- asking again ---- */
 
-static kiln_status ask_again(const kilni_nvrtc_fold *stored)
+static kiln_status ask_again(const kilni_fold *stored)
 {
-    kilni_nvrtc_fold now = *stored;
-    return kilni_nvrtc_math_call(&now) && answers_the_same(&now, stored) ? KILN_OK : KILN_MISS;
+    kilni_fold now = *stored;
+    return kilni_math_call(&now) && answers_the_same(&now, stored) ? KILN_OK : KILN_MISS;
 }
 
 static kiln_status compare_function(kilni_byte_reader *reader, int function, uint32_t count)
 {
     kiln_status status = KILN_OK;
     for (uint32_t i = 0; i < count && status == KILN_OK; i++) {
-        kilni_nvrtc_fold stored = {.function = (uint8_t)function};
-        for (int a = 0; a < kilni_nvrtc_math_arity(function); a++) {
+        kilni_fold stored = {.function = (uint8_t)function};
+        for (int a = 0; a < kilni_math_arity(function); a++) {
             stored.arguments[a] = kilni_read_u64(reader);
         }
         stored.result = kilni_read_u64(reader);
@@ -248,12 +246,12 @@ static kiln_status compare_functions(kilni_byte_reader *reader, uint32_t functio
 {
     kiln_status status = KILN_OK;
     for (uint32_t i = 0; i < functions && status == KILN_OK; i++) {
-        const char *name = kilni_nvrtc_read_text(reader);
+        const char *name = kilni_read_text(reader);
         const uint32_t count = kilni_read_u32(reader);
-        if (reader->failed || !name || count > KILNI_NVRTC_FOLDS_MAX) {
+        if (reader->failed || !name || count > KILNI_FOLDS_MAX) {
             return KILN_E_CORRUPT;
         }
-        const int function = kilni_nvrtc_math_find(name);
+        const int function = kilni_math_find(name);
         status = function < 0 ? KILN_MISS : compare_function(reader, function, count);
         if (status == KILN_MISS && ret_changed) {
             *ret_changed = name;
@@ -262,7 +260,7 @@ static kiln_status compare_functions(kilni_byte_reader *reader, uint32_t functio
     return status == KILN_OK && reader->left != 0 ? KILN_E_CORRUPT : status;
 }
 
-kiln_status kilni_nvrtc_folds_hold(kiln_bytes encoded, const char **ret_changed)
+kiln_status kilni_folds_hold(kiln_bytes encoded, const char **ret_changed)
 {
     kilni_byte_reader reader = {.at = encoded.data, .left = encoded.size};
     const uint32_t functions = kilni_read_u32(&reader);

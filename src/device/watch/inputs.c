@@ -13,7 +13,7 @@ static bool is_option(const char *given, const char *name)
 {
     const size_t length = strlen(name);
     return strncmp(given, name, length) == 0 && (given[length] == '\0' || given[length] == '=' ||
-                                                 strchr(KILNI_NVRTC_BLANKS, given[length]));
+                                                 strchr(KILNI_OPTION_BLANKS, given[length]));
 }
 
 static bool is_any_option(const char *given, const char *const *names)
@@ -30,7 +30,7 @@ static bool is_any_option(const char *given, const char *const *names)
  * a value. */
 static const char *name_of(const char *option)
 {
-    const char *text = option + strspn(option, KILNI_NVRTC_BLANKS);
+    const char *text = option + strspn(option, KILNI_OPTION_BLANKS);
     return text[0] != '-' ? "" : text[1] == '-' ? text + 2 : text + 1;
 }
 
@@ -45,7 +45,7 @@ static const char *const placed[] = {"G",    "device-debug",   "lineinfo",    "g
                                      "dlto", "dlink-time-opt", "gen-opt-lto", "optix-ir",
                                      NULL};
 
-static kiln_status add_options(const kilni_nvrtc_inputs *inputs, bool *ret_is_placed,
+static kiln_status add_options(const kilni_inputs *inputs, bool *ret_is_placed,
                                kiln_key_builder *key, kiln_error *error)
 {
     kiln_status status = KILN_OK;
@@ -81,14 +81,14 @@ static kiln_status add_name(const char *name, kiln_key_builder *key)
     if (!name) {
         return KILN_OK;
     }
-    const size_t folder_length = kilni_nvrtc_folder_length(name);
+    const size_t folder_length = kilni_program_folder_length(name);
     const kiln_status status = kiln_key_builder_add_text(key, "name", name + folder_length);
     return status == KILN_OK && folder_length > 0
                ? kiln_key_builder_add_text(key, "name.folder", "any")
                : status;
 }
 
-static kiln_status add_texts(const kilni_nvrtc_inputs *inputs, kiln_key_builder *key)
+static kiln_status add_texts(const kilni_inputs *inputs, kiln_key_builder *key)
 {
     kiln_status status = add_name(inputs->name, key);
     if (status == KILN_OK) {
@@ -106,7 +106,7 @@ static kiln_status add_texts(const kilni_nvrtc_inputs *inputs, kiln_key_builder 
     return status;
 }
 
-static void see_words(const kilni_nvrtc_inputs *inputs, kilni_clock_words *words)
+static void see_words(const kilni_inputs *inputs, kilni_clock_words *words)
 {
     kilni_clock_words_see(words, inputs->source, strlen(inputs->source));
     for (size_t i = 0; i < inputs->header_count; i++) {
@@ -120,8 +120,8 @@ static void see_words(const kilni_nvrtc_inputs *inputs, kilni_clock_words *words
     }
 }
 
-kiln_status kilni_nvrtc_add_inputs(const kilni_nvrtc_inputs *inputs, kilni_clock_words *words,
-                                   kiln_key_builder *key, kiln_error *error)
+kiln_status kilni_inputs_add_to_key(const kilni_inputs *inputs, kilni_clock_words *words,
+                                    kiln_key_builder *key, kiln_error *error)
 {
     bool is_placed = false;
     kiln_status status = add_options(inputs, &is_placed, key, error);
@@ -141,15 +141,15 @@ kiln_status kilni_nvrtc_add_inputs(const kilni_nvrtc_inputs *inputs, kilni_clock
 
 /* ---- the folder of the name ---- */
 
-size_t kilni_nvrtc_folder_length(const char *name)
+size_t kilni_program_folder_length(const char *name)
 {
     const char *slash = name && *name == '/' ? strrchr(name, '/') : NULL;
     return slash && slash[1] != '\0' ? (size_t)(slash - name) + 1 : 0;
 }
 
-bool kilni_nvrtc_names_folder(const char *name, const void *text, size_t size)
+bool kilni_names_program_folder(const char *name, const void *text, size_t size)
 {
-    const size_t end = kilni_nvrtc_folder_length(name);
+    const size_t end = kilni_program_folder_length(name);
     size_t begin = end > 0 ? end - 1 : 0;
     while (begin > 0 && name[begin - 1] != '/') {
         begin--;
@@ -170,11 +170,11 @@ static bool has_word(const char *text, const void *user)
 
 static bool has_folder(const char *text, const void *user)
 {
-    return kilni_nvrtc_names_folder(user, text, strlen(text));
+    return kilni_names_program_folder(user, text, strlen(text));
 }
 
 /* Whether any text that was given has something. */
-static bool any_text(const kilni_nvrtc_inputs *inputs, bool (*has)(const char *, const void *),
+static bool any_text(const kilni_inputs *inputs, bool (*has)(const char *, const void *),
                      const void *user)
 {
     const struct {
@@ -201,18 +201,18 @@ static bool is_above_folder(const char *option, const char *name)
 {
     const char *path = strchr(option, '/');
     size_t length = path ? strlen(path) : 0;
-    while (length > 0 && strchr("/" KILNI_NVRTC_BLANKS, path[length - 1])) {
+    while (length > 0 && strchr("/" KILNI_OPTION_BLANKS, path[length - 1])) {
         length--;
     }
     return path && strncmp(name, path, length) == 0 && name[length] == '/';
 }
 
-bool kilni_nvrtc_inputs_may_move(const kilni_nvrtc_inputs *inputs)
+bool kilni_inputs_may_move(const kilni_inputs *inputs)
 {
     /* What a text can learn its own name by. */
     static const char *const words[] = {"__FILE__", "__BASE_FILE__", "__builtin_FILE",
                                         "source_location"};
-    const size_t folder_length = kilni_nvrtc_folder_length(inputs->name);
+    const size_t folder_length = kilni_program_folder_length(inputs->name);
     /* Without its slash: "-I/a/b" names the folder of "/a/b/c.cu". */
     const word folder = {inputs->name, folder_length > 1 ? folder_length - 1 : 0};
     bool may_move = folder_length > 1 && !any_text(inputs, has_word, &folder) &&

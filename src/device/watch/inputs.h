@@ -13,10 +13,10 @@
 #include "device/watch/clock_words.h"
 
 /* NVRTC takes no notice of these around an option. */
-#define KILNI_NVRTC_BLANKS " \t\n\v\f\r"
+#define KILNI_OPTION_BLANKS " \t\n\v\f\r"
 
 /* Borrowed. */
-typedef struct kilni_nvrtc_inputs {
+typedef struct kilni_inputs {
     const char *source;
     const char *name; /* NULL and "" are "default_program" to NVRTC */
     size_t header_count;
@@ -26,19 +26,19 @@ typedef struct kilni_nvrtc_inputs {
     const char *const *expressions; /* in the order in which they were added */
     size_t option_count;
     const char *const *options;
-} kilni_nvrtc_inputs;
+} kilni_inputs;
 
 /* The folder of a program's name, with its slash: what a path begins with. 0 where the name is no
  * path from the root. Programs that give each source a folder of its own, made for the occasion,
  * are common: by itself it is no part of the key. */
-size_t kilni_nvrtc_folder_length(const char *name);
+size_t kilni_program_folder_length(const char *name);
 
 /* Whether a text has the folder's own name, before a slash: an include by it may lead into the
  * folder from elsewhere, and does not follow it when the program has another. */
-bool kilni_nvrtc_names_folder(const char *name, const void *text, size_t size);
+bool kilni_names_program_folder(const char *name, const void *text, size_t size);
 
 /* Whether the result may be the same in another folder, as far as the inputs tell. */
-bool kilni_nvrtc_inputs_may_move(const kilni_nvrtc_inputs *inputs);
+bool kilni_inputs_may_move(const kilni_inputs *inputs);
 
 /* Appends all of it, but for the folder of the name, and the working directory where the result may
  * hold it.
@@ -46,5 +46,5 @@ bool kilni_nvrtc_inputs_may_move(const kilni_nvrtc_inputs *inputs);
  * @words  [in, out] what the texts say of the time is added
  * Returns KILN_OK; KILN_E_UNSUPPORTED: an option for results that are different every time, or that
  * go elsewhere, named in @error; KILN_E_NO_MEMORY. */
-kiln_status kilni_nvrtc_add_inputs(const kilni_nvrtc_inputs *inputs, kilni_clock_words *words,
-                                   kiln_key_builder *key, kiln_error *error);
+kiln_status kilni_inputs_add_to_key(const kilni_inputs *inputs, kilni_clock_words *words,
+                                    kiln_key_builder *key, kiln_error *error);

@@ -21,7 +21,7 @@ typedef struct known_program {
     struct known_program *older, *newer;
 } known_program;
 
-struct kilni_nvrtc_known_reads {
+struct kilni_known_reads {
     void *tree; /* of known_program, by digest */
     known_program *oldest, *newest;
     size_t bytes, bytes_max;
@@ -74,10 +74,10 @@ static void free_program(void *program)
     free(ending);
 }
 
-kiln_status kilni_nvrtc_known_reads_new(size_t bytes_max, kilni_nvrtc_known_reads **ret_known)
+kiln_status kilni_known_reads_new(size_t bytes_max, kilni_known_reads **ret_known)
 {
     pthread_once(&once_registered, register_forks);
-    kilni_nvrtc_known_reads *known = is_registered ? calloc(1, sizeof *known) : NULL;
+    kilni_known_reads *known = is_registered ? calloc(1, sizeof *known) : NULL;
     if (!known) {
         return KILN_E_NO_MEMORY;
     }
@@ -86,9 +86,9 @@ kiln_status kilni_nvrtc_known_reads_new(size_t bytes_max, kilni_nvrtc_known_read
     return KILN_OK;
 }
 
-void kilni_nvrtc_known_reads_free(kilni_nvrtc_known_reads **known)
+void kilni_known_reads_free(kilni_known_reads **known)
 {
-    kilni_nvrtc_known_reads *ending = *known;
+    kilni_known_reads *ending = *known;
     if (!ending) {
         return;
     }
@@ -99,13 +99,13 @@ void kilni_nvrtc_known_reads_free(kilni_nvrtc_known_reads **known)
 
 /* ---- with the lock held ---- */
 
-static void leave_list(kilni_nvrtc_known_reads *known, known_program *program)
+static void leave_list(kilni_known_reads *known, known_program *program)
 {
     *(program->older ? &program->older->newer : &known->oldest) = program->newer;
     *(program->newer ? &program->newer->older : &known->newest) = program->older;
 }
 
-static void become_newest(kilni_nvrtc_known_reads *known, known_program *program)
+static void become_newest(kilni_known_reads *known, known_program *program)
 {
     program->older = known->newest;
     program->newer = NULL;
@@ -113,7 +113,7 @@ static void become_newest(kilni_nvrtc_known_reads *known, known_program *program
     known->newest = program;
 }
 
-static known_program *add(kilni_nvrtc_known_reads *known, const kiln_digest *digest)
+static known_program *add(kilni_known_reads *known, const kiln_digest *digest)
 {
     known_program *added = calloc(1, sizeof *added);
     if (!added) {
@@ -130,7 +130,7 @@ static known_program *add(kilni_nvrtc_known_reads *known, const kiln_digest *dig
 }
 
 /* NULL: no memory. */
-static known_program *find_or_add(kilni_nvrtc_known_reads *known, const kiln_digest *digest)
+static known_program *find_or_add(kilni_known_reads *known, const kiln_digest *digest)
 {
     const known_program wanted = {.digest = *digest};
     known_program **found = tfind(&wanted, &known->tree, compare);
@@ -143,7 +143,7 @@ static known_program *find_or_add(kilni_nvrtc_known_reads *known, const kiln_dig
 }
 
 /* All but the newest may go. */
-static void forget_oldest(kilni_nvrtc_known_reads *known)
+static void forget_oldest(kilni_known_reads *known)
 {
     while (known->bytes > known->bytes_max && known->oldest != known->newest) {
         known_program *oldest = known->oldest;
@@ -154,8 +154,7 @@ static void forget_oldest(kilni_nvrtc_known_reads *known)
     }
 }
 
-static void set_bytes(kilni_nvrtc_known_reads *known, known_program *program, char *reads,
-                      size_t size)
+static void set_bytes(kilni_known_reads *known, known_program *program, char *reads, size_t size)
 {
     known->bytes -= program->size;
     known->bytes += size;
@@ -164,7 +163,7 @@ static void set_bytes(kilni_nvrtc_known_reads *known, known_program *program, ch
     program->size = size;
 }
 
-static void begin_revision(kilni_nvrtc_known_reads *known, known_program *program)
+static void begin_revision(kilni_known_reads *known, known_program *program)
 {
     set_bytes(known, program, NULL, 0);
     program->why = NULL;
@@ -179,8 +178,7 @@ static bool has_reads(const known_program *program, kiln_bytes reads)
 }
 
 /* Others than it has. Whoever was told the revision while it had none is right to have been. */
-static kiln_status set_reads(kilni_nvrtc_known_reads *known, known_program *program,
-                             kiln_bytes reads)
+static kiln_status set_reads(kilni_known_reads *known, known_program *program, kiln_bytes reads)
 {
     char *copy = reads.size > 0 ? malloc(reads.size) : NULL;
     if (!copy || program->reads) {
@@ -198,7 +196,7 @@ static kiln_status set_reads(kilni_nvrtc_known_reads *known, known_program *prog
 /* ---- asking ---- */
 
 /* What is known now, with a copy of the reads for a look without the lock. */
-static kiln_status look_up(kilni_nvrtc_known_reads *known, const kiln_digest *digest,
+static kiln_status look_up(kilni_known_reads *known, const kiln_digest *digest,
                            known_program *ret_now)
 {
     pthread_mutex_lock(&lock);
@@ -221,7 +219,7 @@ static kiln_status look_up(kilni_nvrtc_known_reads *known, const kiln_digest *di
 }
 
 /* The reads of a revision don't hold any more; another thread may have seen that before. */
-static kiln_status leave_revision(kilni_nvrtc_known_reads *known, const kiln_digest *digest,
+static kiln_status leave_revision(kilni_known_reads *known, const kiln_digest *digest,
                                   uint64_t revision)
 {
     pthread_mutex_lock(&lock);
@@ -235,12 +233,12 @@ static kiln_status leave_revision(kilni_nvrtc_known_reads *known, const kiln_dig
 
 /* KILN_MISS: the files are others than they were, so that the revision is one that is yet to be
  * asked for. */
-static kiln_status ask_once(kilni_nvrtc_known_reads *known, const kiln_digest *program,
+static kiln_status ask_once(kilni_known_reads *known, const kiln_digest *program,
                             known_program *ret_now)
 {
     kiln_status status = look_up(known, program, ret_now);
     if (status == KILN_OK && ret_now->reads) {
-        status = kilni_nvrtc_reads_hold((kiln_bytes){ret_now->reads, ret_now->size}, NULL, NULL);
+        status = kilni_reads_hold((kiln_bytes){ret_now->reads, ret_now->size}, NULL, NULL);
         free(ret_now->reads);
     }
     if (status == KILN_MISS) {
@@ -250,8 +248,8 @@ static kiln_status ask_once(kilni_nvrtc_known_reads *known, const kiln_digest *p
     return status;
 }
 
-kiln_status kilni_nvrtc_known_reads_ask(kilni_nvrtc_known_reads *known, const kiln_digest *program,
-                                        uint64_t *ret_revision, const char **ret_why)
+kiln_status kilni_known_reads_ask(kilni_known_reads *known, const kiln_digest *program,
+                                  uint64_t *ret_revision, const char **ret_why)
 {
     known_program now;
     kiln_status status;
@@ -270,8 +268,8 @@ kiln_status kilni_nvrtc_known_reads_ask(kilni_nvrtc_known_reads *known, const ki
 
 /* ---- telling ---- */
 
-kiln_status kilni_nvrtc_known_reads_set(kilni_nvrtc_known_reads *known, const kiln_digest *program,
-                                        kiln_bytes reads, const char *why)
+kiln_status kilni_known_reads_set(kilni_known_reads *known, const kiln_digest *program,
+                                  kiln_bytes reads, const char *why)
 {
     pthread_mutex_lock(&lock);
     known_program *found = find_or_add(known, program);
@@ -286,8 +284,8 @@ kiln_status kilni_nvrtc_known_reads_set(kilni_nvrtc_known_reads *known, const ki
     return status;
 }
 
-kiln_status kilni_nvrtc_known_reads_begin_look(kilni_nvrtc_known_reads *known,
-                                               const kiln_digest *program, uint64_t *ret_mark)
+kiln_status kilni_known_reads_begin_look(kilni_known_reads *known, const kiln_digest *program,
+                                         uint64_t *ret_mark)
 {
     pthread_mutex_lock(&lock);
     const known_program *found = find_or_add(known, program);
@@ -298,9 +296,8 @@ kiln_status kilni_nvrtc_known_reads_begin_look(kilni_nvrtc_known_reads *known,
     return found ? KILN_OK : KILN_E_NO_MEMORY;
 }
 
-kiln_status kilni_nvrtc_known_reads_found(kilni_nvrtc_known_reads *known,
-                                          const kiln_digest *program, uint64_t mark,
-                                          uint64_t revision, kiln_bytes reads)
+kiln_status kilni_known_reads_found(kilni_known_reads *known, const kiln_digest *program,
+                                    uint64_t mark, uint64_t revision, kiln_bytes reads)
 {
     pthread_mutex_lock(&lock);
     known_program *found = find_or_add(known, program);

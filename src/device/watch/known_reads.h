@@ -13,13 +13,13 @@
 #include <kiln/key.h>
 #include <kiln/status.h>
 
-typedef struct kilni_nvrtc_known_reads kilni_nvrtc_known_reads;
+typedef struct kilni_known_reads kilni_known_reads;
 
 /* @bytes_max  about so much is remembered: programs that nobody has asked for for the longest time
  *             are forgotten, and met as new ones
  * Returns KILN_OK; KILN_E_NO_MEMORY. */
-kiln_status kilni_nvrtc_known_reads_new(size_t bytes_max, kilni_nvrtc_known_reads **ret_known);
-void kilni_nvrtc_known_reads_free(kilni_nvrtc_known_reads **known);
+kiln_status kilni_known_reads_new(size_t bytes_max, kilni_known_reads **ret_known);
+void kilni_known_reads_free(kilni_known_reads **known);
 
 /* The revision of a program.
  *
@@ -27,23 +27,23 @@ void kilni_nvrtc_known_reads_free(kilni_nvrtc_known_reads **known);
  * @ret_why  [out] with KILN_E_UNSUPPORTED, static text
  * Returns KILN_OK; KILN_E_UNSUPPORTED: what is compiled of these files can't be kept;
  * KILN_E_NO_MEMORY. Threads: any. Blocks: on reading. */
-kiln_status kilni_nvrtc_known_reads_ask(kilni_nvrtc_known_reads *known, const kiln_digest *program,
-                                        uint64_t *ret_revision, const char **ret_why);
+kiln_status kilni_known_reads_ask(kilni_known_reads *known, const kiln_digest *program,
+                                  uint64_t *ret_revision, const char **ret_why);
 
 /* A compilation of the program ended.
  *
- * @reads  for kilni_nvrtc_reads_hold; copied; empty: they can't be told, or changed meanwhile
+ * @reads  for kilni_reads_hold; copied; empty: they can't be told, or changed meanwhile
  * @why    why what was compiled can't be kept, static text; NULL: it can
  * Returns KILN_OK; KILN_E_NO_MEMORY: then the revision is another. Threads: any. Blocks: never. */
-kiln_status kilni_nvrtc_known_reads_set(kilni_nvrtc_known_reads *known, const kiln_digest *program,
-                                        kiln_bytes reads, const char *why);
+kiln_status kilni_known_reads_set(kilni_known_reads *known, const kiln_digest *program,
+                                  kiln_bytes reads, const char *why);
 
-/* Around a look at what an entry says that the program read, for kilni_nvrtc_known_reads_found.
+/* Around a look at what an entry says that the program read, for kilni_known_reads_found.
  *
  * @ret_mark  [out] who was told what until now
  * Returns KILN_OK; KILN_E_NO_MEMORY. Threads: any. Blocks: never. */
-kiln_status kilni_nvrtc_known_reads_begin_look(kilni_nvrtc_known_reads *known,
-                                               const kiln_digest *program, uint64_t *ret_mark);
+kiln_status kilni_known_reads_begin_look(kilni_known_reads *known, const kiln_digest *program,
+                                         uint64_t *ret_mark);
 
 /* The reads of an entry were as they had been.
  *
@@ -51,6 +51,5 @@ kiln_status kilni_nvrtc_known_reads_begin_look(kilni_nvrtc_known_reads *known,
  * Returns KILN_OK; KILN_MISS: they are of another revision; KILN_BUSY: meanwhile somebody was told
  * the revision who did not see the same: look again, since the files may have changed in between;
  * KILN_E_NO_MEMORY. Threads: any. Blocks: never. */
-kiln_status kilni_nvrtc_known_reads_found(kilni_nvrtc_known_reads *known,
-                                          const kiln_digest *program, uint64_t mark,
-                                          uint64_t revision, kiln_bytes reads);
+kiln_status kilni_known_reads_found(kilni_known_reads *known, const kiln_digest *program,
+                                    uint64_t mark, uint64_t revision, kiln_bytes reads);

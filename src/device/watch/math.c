@@ -9,20 +9,20 @@
 #include "device/floating_point.h"
 
 #define NAME(name, type, count) #name,
-static const char *const names[] = {KILNI_NVRTC_MATH(NAME)};
+static const char *const names[] = {KILNI_MATH(NAME)};
 #undef NAME
 
 #define ARITY(name, type, count) count,
-static const unsigned char arities[] = {KILNI_NVRTC_MATH(ARITY)};
+static const unsigned char arities[] = {KILNI_MATH(ARITY)};
 #undef ARITY
 
 /* Each is written once, before NVRTC's calls are led to the code that reads it: the exchange of the
  * place in NVRTC's table is a release that follows the write. */
-static _Atomic(void *) functions[KILNI_NVRTC_MATH_COUNT];
+static _Atomic(void *) functions[KILNI_MATH_COUNT];
 
-int kilni_nvrtc_math_find(const char *name)
+int kilni_math_find(const char *name)
 {
-    for (int i = 0; i < KILNI_NVRTC_MATH_COUNT; i++) {
+    for (int i = 0; i < KILNI_MATH_COUNT; i++) {
         if (strcmp(name, names[i]) == 0) {
             return i;
         }
@@ -30,12 +30,12 @@ int kilni_nvrtc_math_find(const char *name)
     return -1;
 }
 
-const char *kilni_nvrtc_math_name(int function)
+const char *kilni_math_name(int function)
 {
     return names[function];
 }
 
-int kilni_nvrtc_math_arity(int function)
+int kilni_math_arity(int function)
 {
     return arities[function];
 }
@@ -54,14 +54,14 @@ static bool ends_with(const char *name, const char *end)
     return length >= size && strcmp(name + length - size, end) == 0;
 }
 
-bool kilni_nvrtc_math_is_unknown(const char *name)
+bool kilni_math_is_unknown(const char *name)
 {
     static const char *const others[] = {
         "acospi", "asinpi", "atan2pi", "atanpi", "compoundn", "cospi",  "drem",    "exp10m1",
         "exp2m1", "gamma",  "j0",      "j1",     "jn",        "lgamma", "log10p1", "log2p1",
         "logp1",  "pow10",  "pown",    "powr",   "rootn",     "rsqrt",  "scalb",   "significand",
         "sincos", "sinpi",  "tanpi",   "y0",     "y1",        "yn"};
-    if (kilni_nvrtc_math_find(name) >= 0) {
+    if (kilni_math_find(name) >= 0) {
         return false;
     }
     bool is = ends_with(name, "_finite") || strncmp(name, "lgamma", 6) == 0;
@@ -74,7 +74,7 @@ bool kilni_nvrtc_math_is_unknown(const char *name)
     return is;
 }
 
-bool kilni_nvrtc_math_set_function(int function, void *address)
+bool kilni_math_set_function(int function, void *address)
 {
     void *before = NULL;
     return atomic_compare_exchange_strong_explicit(&functions[function], &before, address,
@@ -82,7 +82,7 @@ bool kilni_nvrtc_math_set_function(int function, void *address)
            before == address;
 }
 
-void *kilni_nvrtc_math_get_function(int function)
+void *kilni_math_get_function(int function)
 {
     return atomic_load_explicit(&functions[function], memory_order_acquire);
 }
@@ -113,30 +113,30 @@ static uint64_t call_float(void *address, int count, const uint64_t *arguments)
     return bits;
 }
 
-static uint64_t call_at(void *address, const kilni_nvrtc_fold *fold)
+static uint64_t call_at(void *address, const kilni_fold *fold)
 {
 #define TYPE(name, type, count) sizeof(type) == sizeof(float),
-    static const bool are_float[] = {KILNI_NVRTC_MATH(TYPE)};
+    static const bool are_float[] = {KILNI_MATH(TYPE)};
 #undef TYPE
     const int count = arities[fold->function];
     return are_float[fold->function] ? call_float(address, count, fold->arguments)
                                      : call_double(address, count, fold->arguments);
 }
 
-void kilni_nvrtc_math_try(int function, void *address)
+void kilni_math_try(int function, void *address)
 {
     const int number = errno;
     const kilni_floating_point_before before = kilni_floating_point_silence();
-    call_at(address, &(kilni_nvrtc_fold){.function = (uint8_t)function});
+    call_at(address, &(kilni_fold){.function = (uint8_t)function});
     kilni_floating_point_restore(&before);
     errno = number;
 }
 
 /* To see which flags the call raises, all are lowered before it; those that were raised are raised
  * again afterwards. errno is treated the same way. */
-bool kilni_nvrtc_math_call(kilni_nvrtc_fold *fold)
+bool kilni_math_call(kilni_fold *fold)
 {
-    void *address = kilni_nvrtc_math_get_function(fold->function);
+    void *address = kilni_math_get_function(fold->function);
     if (!address) {
         return false;
     }

@@ -7,16 +7,16 @@
 #include "device/watch/watch.h"
 
 /* NVRTC's calls are led here only once the function that they called before is known. */
-static void observe(kilni_nvrtc_fold *fold)
+static void observe(kilni_fold *fold)
 {
-    if (kilni_nvrtc_math_call(fold)) {
-        kilni_nvrtc_watch_tell_fold(fold);
+    if (kilni_math_call(fold)) {
+        kilni_watch_tell_fold(fold);
     }
 }
 
 static double observe_double(uint8_t function, double a, double b)
 {
-    kilni_nvrtc_fold fold = {.function = function};
+    kilni_fold fold = {.function = function};
     double result;
     memcpy(&fold.arguments[0], &a, sizeof a);
     memcpy(&fold.arguments[1], &b, sizeof b);
@@ -27,7 +27,7 @@ static double observe_double(uint8_t function, double a, double b)
 
 static float observe_float(uint8_t function, float a, float b)
 {
-    kilni_nvrtc_fold fold = {.function = function};
+    kilni_fold fold = {.function = function};
     uint32_t bits[3];
     float result;
     memcpy(&bits[0], &a, sizeof a);
@@ -47,15 +47,15 @@ static float observe_float(uint8_t function, float a, float b)
 #define DEFINE(name, type, count)                                                                  \
     static type observed_##name(PARAMETERS_##count(type))                                          \
     {                                                                                              \
-        return observe_##type(KILNI_NVRTC_MATH_##name, a, SECOND_##count);                         \
+        return observe_##type(KILNI_MATH_##name, a, SECOND_##count);                               \
     }
-KILNI_NVRTC_MATH(DEFINE)
+KILNI_MATH(DEFINE)
 #undef DEFINE
 
-void *kilni_nvrtc_math_call_of(int function)
+void *kilni_math_call_of(int function)
 {
 #define ADDRESS(name, type, count) (void *)observed_##name,
-    static void *const calls[] = {KILNI_NVRTC_MATH(ADDRESS)};
+    static void *const calls[] = {KILNI_MATH(ADDRESS)};
 #undef ADDRESS
     return calls[function];
 }

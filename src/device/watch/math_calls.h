@@ -6,4 +6,4 @@
 #pragma once
 
 /* The address of the function that replaces one of math.h. */
-void *kilni_nvrtc_math_call_of(int function);
+void *kilni_math_call_of(int function);

@@ -56,7 +56,7 @@ typedef struct read_record {
     uint32_t same;
 } read_record;
 
-struct kilni_nvrtc_reads {
+struct kilni_reads {
     const char *name; /* of the program; NULL: none */
     bool name_folder;
     read_record *items;
@@ -70,7 +70,7 @@ struct kilni_nvrtc_reads {
 /* ---- looking ---- */
 
 /* @told_of  is told what the content says; NULL: nobody */
-static void see_file(const kilni_file_content *file, kilni_nvrtc_reads *told_of, found *ret_found)
+static void see_file(const kilni_file_content *file, kilni_reads *told_of, found *ret_found)
 {
     ret_found->what = FOUND_FILE;
     ret_found->size = file->size;
@@ -79,7 +79,7 @@ static void see_file(const kilni_file_content *file, kilni_nvrtc_reads *told_of,
     crypto_generichash(ret_found->digest, DIGEST_BYTES, file->bytes, file->size, NULL, 0);
     if (told_of) {
         kilni_clock_words_see(&told_of->words, file->bytes, file->size);
-        told_of->name_folder |= kilni_nvrtc_names_folder(told_of->name, file->bytes, file->size);
+        told_of->name_folder |= kilni_names_program_folder(told_of->name, file->bytes, file->size);
     }
 }
 
@@ -89,7 +89,7 @@ static int is_folder(const char *path)
     return kilni_os()->fstatat(AT_FDCWD, path, &facts, 0) == 0 && S_ISDIR(facts.st_mode);
 }
 
-static kiln_status look_at_content(const char *path, kilni_nvrtc_reads *told_of, found *ret_found)
+static kiln_status look_at_content(const char *path, kilni_reads *told_of, found *ret_found)
 {
     kilni_file_content file;
     const kiln_status status = kilni_file_content_read(path, MAX_FILE_BYTES, &file);
@@ -131,8 +131,7 @@ static kiln_status look_at_real_path(const char *path, found *ret_found)
 }
 
 /* KILN_E_UNSUPPORTED: it can't be told, or it is no plain file or folder. */
-static kiln_status look(question asked, const char *path, kilni_nvrtc_reads *told_of,
-                        found *ret_found)
+static kiln_status look(question asked, const char *path, kilni_reads *told_of, found *ret_found)
 {
     switch (asked) {
     case ASKED_CONTENT:
@@ -147,9 +146,9 @@ static kiln_status look(question asked, const char *path, kilni_nvrtc_reads *tol
 
 /* ---- noting ---- */
 
-kiln_status kilni_nvrtc_reads_new(const char *name, kilni_nvrtc_reads **ret_reads)
+kiln_status kilni_reads_new(const char *name, kilni_reads **ret_reads)
 {
-    kilni_nvrtc_reads *reads = calloc(1, sizeof *reads);
+    kilni_reads *reads = calloc(1, sizeof *reads);
     if (!reads) {
         return KILN_E_NO_MEMORY;
     }
@@ -158,7 +157,7 @@ kiln_status kilni_nvrtc_reads_new(const char *name, kilni_nvrtc_reads **ret_read
     return KILN_OK;
 }
 
-void kilni_nvrtc_reads_free(kilni_nvrtc_reads **reads)
+void kilni_reads_free(kilni_reads **reads)
 {
     if (!*reads) {
         return;
@@ -171,12 +170,12 @@ void kilni_nvrtc_reads_free(kilni_nvrtc_reads **reads)
     *reads = NULL;
 }
 
-void kilni_nvrtc_reads_spoil(kilni_nvrtc_reads *reads, const char *why)
+void kilni_reads_spoil(kilni_reads *reads, const char *why)
 {
     reads->spoiled = reads->spoiled ? reads->spoiled : why;
 }
 
-static int is_known(const kilni_nvrtc_reads *reads, question asked, const kiln_digest *path_digest,
+static int is_known(const kilni_reads *reads, question asked, const kiln_digest *path_digest,
                     const char *path)
 {
     for (size_t i = reads->count; i > 0; i--) {
@@ -189,7 +188,7 @@ static int is_known(const kilni_nvrtc_reads *reads, question asked, const kiln_d
     return 0;
 }
 
-static kiln_status reserve(kilni_nvrtc_reads *reads)
+static kiln_status reserve(kilni_reads *reads)
 {
     if (reads->count < reads->capacity) {
         return KILN_OK;
@@ -226,7 +225,7 @@ static uint32_t first_with(const read_record *items, size_t count, dev_t device,
     return (uint32_t)i;
 }
 
-static kiln_status add(kilni_nvrtc_reads *reads, question asked, const char *path,
+static kiln_status add(kilni_reads *reads, question asked, const char *path,
                        const kiln_digest *path_digest, const found *seen)
 {
     kiln_status status = reserve(reads);
@@ -249,7 +248,7 @@ static kiln_status add(kilni_nvrtc_reads *reads, question asked, const char *pat
     return status;
 }
 
-static void note(kilni_nvrtc_reads *reads, question asked, const char *path)
+static void note(kilni_reads *reads, question asked, const char *path)
 {
     if (reads->spoiled || reads->is_out_of_memory || !path) {
         return;
@@ -259,7 +258,7 @@ static void note(kilni_nvrtc_reads *reads, question asked, const char *path)
         return;
     }
     if (reads->count == MAX_READS) {
-        kilni_nvrtc_reads_spoil(reads, "too many files");
+        kilni_reads_spoil(reads, "too many files");
         return;
     }
     found seen = {0};
@@ -270,21 +269,21 @@ static void note(kilni_nvrtc_reads *reads, question asked, const char *path)
     if (status == KILN_E_NO_MEMORY) {
         reads->is_out_of_memory = 1;
     } else if (status != KILN_OK) {
-        kilni_nvrtc_reads_spoil(reads, "a file that can't be read, or is none");
+        kilni_reads_spoil(reads, "a file that can't be read, or is none");
     }
 }
 
-void kilni_nvrtc_reads_note(kilni_nvrtc_reads *reads, const char *path)
+void kilni_reads_note(kilni_reads *reads, const char *path)
 {
     note(reads, ASKED_CONTENT, path);
 }
 
-void kilni_nvrtc_reads_note_link(kilni_nvrtc_reads *reads, const char *path)
+void kilni_reads_note_link(kilni_reads *reads, const char *path)
 {
     note(reads, ASKED_LINK, path);
 }
 
-void kilni_nvrtc_reads_note_real_path(kilni_nvrtc_reads *reads, const char *path)
+void kilni_reads_note_real_path(kilni_reads *reads, const char *path)
 {
     note(reads, ASKED_REAL_PATH, path);
 }
@@ -306,50 +305,49 @@ static bool is_in(const home *h, const char *path)
 static kiln_status append_path(kilni_text *text, const home *h, const char *path)
 {
     const bool counts_from_home = is_in(h, path);
-    const kiln_status status = kilni_nvrtc_append_number(text, counts_from_home ? 1 : 0, 1);
-    return status == KILN_OK
-               ? kilni_nvrtc_append_text(text, counts_from_home ? path + h->length : path)
-               : status;
+    const kiln_status status = kilni_append_number(text, counts_from_home ? 1 : 0, 1);
+    return status == KILN_OK ? kilni_append_text(text, counts_from_home ? path + h->length : path)
+                             : status;
 }
 
 static kiln_status append_read(kilni_text *text, const home *h, const read_record *r)
 {
-    kiln_status status = kilni_nvrtc_append_number(text, r->asked, 1);
+    kiln_status status = kilni_append_number(text, r->asked, 1);
     if (status == KILN_OK) {
-        status = kilni_nvrtc_append_number(text, r->what, 1);
+        status = kilni_append_number(text, r->what, 1);
     }
     if (status == KILN_OK) {
         status = append_path(text, h, r->path);
     }
     if (status == KILN_OK && r->what == FOUND_TEXT) {
-        status = kilni_nvrtc_append_text(text, r->path + strlen(r->path) + 1);
+        status = kilni_append_text(text, r->path + strlen(r->path) + 1);
     }
     if (status != KILN_OK || r->what != FOUND_FILE) {
         return status;
     }
-    status = kilni_nvrtc_append_number(text, r->size, 8);
+    status = kilni_append_number(text, r->size, 8);
     if (status == KILN_OK) {
         status = kilni_text_append_bytes(text, r->digest, sizeof r->digest);
     }
-    return status == KILN_OK ? kilni_nvrtc_append_number(text, r->same, 4) : status;
+    return status == KILN_OK ? kilni_append_number(text, r->same, 4) : status;
 }
 
 static kiln_status append_home(kilni_text *text, const home *h)
 {
-    kiln_status status = kilni_nvrtc_append_number(text, h->moves ? 1 : 0, 1);
+    kiln_status status = kilni_append_number(text, h->moves ? 1 : 0, 1);
     if (status == KILN_OK && !h->moves) {
         char *path = strndup(h->length > 0 ? h->path : "", h->length);
-        status = path ? kilni_nvrtc_append_text(text, path) : KILN_E_NO_MEMORY;
+        status = path ? kilni_append_text(text, path) : KILN_E_NO_MEMORY;
         free(path);
     }
     return status;
 }
 
-static kiln_status encode(const kilni_nvrtc_reads *reads, const home *h, kilni_text *text)
+static kiln_status encode(const kilni_reads *reads, const home *h, kilni_text *text)
 {
     kiln_status status = append_home(text, h);
     if (status == KILN_OK) {
-        status = kilni_nvrtc_append_number(text, reads->count, 4);
+        status = kilni_append_number(text, reads->count, 4);
     }
     for (size_t i = 0; i < reads->count && status == KILN_OK; i++) {
         status = append_read(text, h, &reads->items[i]);
@@ -369,16 +367,16 @@ static void add_words(kilni_clock_words *to, const kilni_clock_words *from)
     }
 }
 
-bool kilni_nvrtc_reads_name_folder(const kilni_nvrtc_reads *reads)
+bool kilni_reads_name_folder(const kilni_reads *reads)
 {
     return reads->name_folder;
 }
 
-kiln_status kilni_nvrtc_reads_finish(kilni_nvrtc_reads *reads, bool moves, kilni_clock_words *words,
-                                     kilni_text *ret_encoded, const char **ret_why)
+kiln_status kilni_reads_finish(kilni_reads *reads, bool moves, kilni_clock_words *words,
+                               kilni_text *ret_encoded, const char **ret_why)
 {
     const char *const name = reads->name;
-    const home h = {.path = name, .length = kilni_nvrtc_folder_length(name), .moves = moves};
+    const home h = {.path = name, .length = kilni_program_folder_length(name), .moves = moves};
     if (reads->is_out_of_memory) {
         return KILN_E_NO_MEMORY;
     }
@@ -389,7 +387,7 @@ kiln_status kilni_nvrtc_reads_finish(kilni_nvrtc_reads *reads, bool moves, kilni
     kilni_text encoded = {0};
     kiln_status status = encode(reads, &h, &encoded);
     if (status == KILN_OK) {
-        status = kilni_nvrtc_reads_hold((kiln_bytes){encoded.bytes, encoded.length}, name, NULL);
+        status = kilni_reads_hold((kiln_bytes){encoded.bytes, encoded.length}, name, NULL);
     }
     if (status != KILN_OK) {
         kilni_text_done(&encoded);
@@ -425,9 +423,9 @@ typedef struct seen_file {
 typedef struct again {
     seen_file *files;
     size_t count;
-    bool is_partial;               /* a read could not be looked up, so that the files aren't all */
-    const char *path;              /* that was looked at last */
-    kilni_nvrtc_read_visit *visit; /* is told of each read; NULL: the first that differs ends it */
+    bool is_partial;         /* a read could not be looked up, so that the files aren't all */
+    const char *path;        /* that was looked at last */
+    kilni_read_visit *visit; /* is told of each read; NULL: the first that differs ends it */
     void *user;
     bool is_ended; /* by who visits */
 } again;
@@ -444,8 +442,8 @@ static kiln_status decode_next(kilni_byte_reader *reader, stored_read *ret_read)
     const uint8_t asked = kilni_read_u8(reader), what = kilni_read_u8(reader);
     stored_read read = {.asked = (question)asked, .what = (finding)what};
     read.counts_from_home = kilni_read_u8(reader) != 0;
-    read.path = kilni_nvrtc_read_text(reader);
-    read.text = what == FOUND_TEXT ? kilni_nvrtc_read_text(reader) : "";
+    read.path = kilni_read_text(reader);
+    read.text = what == FOUND_TEXT ? kilni_read_text(reader) : "";
     if (what == FOUND_FILE) {
         decode_file(reader, &read);
     }
@@ -542,7 +540,7 @@ static kiln_status judge(again *a, const stored_read *read, kiln_status now)
 static kiln_status decode_home(kilni_byte_reader *reader, bool *ret_moves, const char **ret_folder)
 {
     *ret_moves = kilni_read_u8(reader) != 0;
-    *ret_folder = *ret_moves ? "" : kilni_nvrtc_read_text(reader);
+    *ret_folder = *ret_moves ? "" : kilni_read_text(reader);
     return reader->failed || !*ret_folder ? KILN_E_CORRUPT : KILN_OK;
 }
 
@@ -579,9 +577,9 @@ static kiln_status compare_reads(again *a, const home *h, kilni_byte_reader *rea
     return status == KILN_OK && !a->is_ended && reader->left != 0 ? KILN_E_CORRUPT : status;
 }
 
-kiln_status kilni_nvrtc_reads_hold(kiln_bytes encoded, const char *name, const char **ret_changed)
+kiln_status kilni_reads_hold(kiln_bytes encoded, const char *name, const char **ret_changed)
 {
-    const home h = {.path = name ? name : "", .length = kilni_nvrtc_folder_length(name)};
+    const home h = {.path = name ? name : "", .length = kilni_program_folder_length(name)};
     kilni_byte_reader reader = {.at = encoded.data, .left = encoded.size};
     again a = {0};
     kiln_status status = compare_home(&a, &h, &reader);
@@ -594,7 +592,7 @@ kiln_status kilni_nvrtc_reads_hold(kiln_bytes encoded, const char *name, const c
     return status;
 }
 
-kiln_status kilni_nvrtc_reads_each(kiln_bytes encoded, kilni_nvrtc_read_visit *visit, void *user)
+kiln_status kilni_reads_each(kiln_bytes encoded, kilni_read_visit *visit, void *user)
 {
     const home unknown = {.path = ""};
     kilni_byte_reader reader = {.at = encoded.data, .left = encoded.size};

@@ -19,39 +19,39 @@
 #include "device/watch/clock_words.h"
 
 /* Collects the reads of one compilation. One thread at a time. */
-typedef struct kilni_nvrtc_reads kilni_nvrtc_reads;
+typedef struct kilni_reads kilni_reads;
 
 /* @name  of the program; may be NULL; lives as long as the reads */
-kiln_status kilni_nvrtc_reads_new(const char *name, kilni_nvrtc_reads **ret_reads);
-void kilni_nvrtc_reads_free(kilni_nvrtc_reads **reads);
+kiln_status kilni_reads_new(const char *name, kilni_reads **ret_reads);
+void kilni_reads_free(kilni_reads **reads);
 
 /* The compilation looks at a path, or is about to open what is there. */
-void kilni_nvrtc_reads_note(kilni_nvrtc_reads *reads, const char *path);
+void kilni_reads_note(kilni_reads *reads, const char *path);
 
 /* The compilation reads what a link says, or the path without links. */
-void kilni_nvrtc_reads_note_link(kilni_nvrtc_reads *reads, const char *path);
-void kilni_nvrtc_reads_note_real_path(kilni_nvrtc_reads *reads, const char *path);
+void kilni_reads_note_link(kilni_reads *reads, const char *path);
+void kilni_reads_note_real_path(kilni_reads *reads, const char *path);
 
 /* It did something after which its result can't be believed to come from what was noted.
  *
  * @why  static text */
-void kilni_nvrtc_reads_spoil(kilni_nvrtc_reads *reads, const char *why);
+void kilni_reads_spoil(kilni_reads *reads, const char *why);
 
 /* Whether a file that was read names the folder of the program's name: see
- * kilni_nvrtc_names_folder. */
-bool kilni_nvrtc_reads_name_folder(const kilni_nvrtc_reads *reads);
+ * kilni_names_program_folder. */
+bool kilni_reads_name_folder(const kilni_reads *reads);
 
 /* Looks at everything once more, after the compilation.
  *
  * @moves        whether the result is the same in another folder than that of the name: then paths
  *               in there count from whatever folder that is; else it has to be the same one
  * @words        [in, out] what the files say of the time is added
- * @ret_encoded  [out] for kilni_nvrtc_reads_hold; kilni_text_done by the caller
+ * @ret_encoded  [out] for kilni_reads_hold; kilni_text_done by the caller
  * @ret_why      [out] static text
  * Returns KILN_OK; KILN_MISS: something has changed since it was read; KILN_E_UNSUPPORTED: it could
  * not be followed; both with the reason; KILN_E_NO_MEMORY. Blocks: on reading. */
-kiln_status kilni_nvrtc_reads_finish(kilni_nvrtc_reads *reads, bool moves, kilni_clock_words *words,
-                                     kilni_text *ret_encoded, const char **ret_why);
+kiln_status kilni_reads_finish(kilni_reads *reads, bool moves, kilni_clock_words *words,
+                               kilni_text *ret_encoded, const char **ret_why);
 
 /* Whether everything is still as it was found, for a program of that name.
  *
@@ -59,11 +59,11 @@ kiln_status kilni_nvrtc_reads_finish(kilni_nvrtc_reads *reads, bool moves, kilni
  *               that the result is good in; in place, a part of a path where that counts from there
  * Returns KILN_OK; KILN_MISS: something has changed; KILN_E_CORRUPT; KILN_E_NO_MEMORY. Threads:
  * any. Blocks: on reading. */
-kiln_status kilni_nvrtc_reads_hold(kiln_bytes encoded, const char *name, const char **ret_changed);
+kiln_status kilni_reads_hold(kiln_bytes encoded, const char *name, const char **ret_changed);
 
 /* Tells of each read, and how it is now, as kiln_nvrtc_each_read does.
  *
  * Returns KILN_OK; KILN_E_CORRUPT, maybe after some; KILN_E_NO_MEMORY. Threads: any. Blocks: on
  * reading. */
-typedef int kilni_nvrtc_read_visit(void *user, const kiln_nvrtc_read *read);
-kiln_status kilni_nvrtc_reads_each(kiln_bytes encoded, kilni_nvrtc_read_visit *visit, void *user);
+typedef int kilni_read_visit(void *user, const kiln_nvrtc_read *read);
+kiln_status kilni_reads_each(kiln_bytes encoded, kilni_read_visit *visit, void *user);

@@ -18,14 +18,14 @@
 #define RESULTS_VERSION 2u
 #define VERSION_WITHOUT_FOLDS 1u
 
-static kiln_status append_result(const kilni_nvrtc_stored *result, kilni_text *answers,
+static kiln_status append_result(const kilni_stored_result *result, kilni_text *answers,
                                  kilni_text *payload)
 {
     const kiln_bytes *const parts[] = {&result->reads, &result->folds, &result->outputs,
                                        &result->code};
     kiln_status status = KILN_OK;
     for (size_t i = 0; i < 4 && status == KILN_OK; i++) {
-        status = kilni_nvrtc_append_number(answers, parts[i]->size, 8);
+        status = kilni_append_number(answers, parts[i]->size, 8);
     }
     for (size_t i = 0; i < 3 && status == KILN_OK; i++) {
         status = kilni_text_append_bytes(answers, parts[i]->data, parts[i]->size);
@@ -42,7 +42,7 @@ static kiln_bytes read_part(kilni_byte_reader *reader, uint64_t size)
 }
 
 static void read_result(kilni_byte_reader *answers, kilni_byte_reader *payload,
-                        kilni_nvrtc_stored *result)
+                        kilni_stored_result *result)
 {
     const uint64_t reads = kilni_read_u64(answers), folds = kilni_read_u64(answers),
                    outputs = kilni_read_u64(answers), code = kilni_read_u64(answers);
@@ -52,18 +52,17 @@ static void read_result(kilni_byte_reader *answers, kilni_byte_reader *payload,
     result->code = read_part(payload, code);
 }
 
-kiln_status kilni_nvrtc_results_decode(const kiln_entry *entry, kilni_nvrtc_results *ret_results)
+kiln_status kilni_results_decode(const kiln_entry *entry, kilni_results *ret_results)
 {
     const kiln_bytes given = kiln_entry_answers(entry), codes = kiln_entry_payload(entry);
     kilni_byte_reader answers = {.at = given.data, .left = given.size};
     kilni_byte_reader payload = {.at = codes.data, .left = codes.size};
-    kilni_nvrtc_results results = {0};
+    kilni_results results = {0};
     const uint32_t version = kilni_read_u32(&answers), count = kilni_read_u32(&answers);
     if (!answers.failed && version == VERSION_WITHOUT_FOLDS) {
         return KILN_E_UNSUPPORTED;
     }
-    if (answers.failed || version != RESULTS_VERSION || count == 0 ||
-        count > KILNI_NVRTC_RESULTS_MAX) {
+    if (answers.failed || version != RESULTS_VERSION || count == 0 || count > KILNI_RESULTS_MAX) {
         return KILN_E_CORRUPT;
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -84,16 +83,16 @@ static bool are_equal(kiln_bytes a, kiln_bytes b)
     return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
 }
 
-static void collect(const kilni_nvrtc_stored *made, const kiln_entry *earlier,
-                    kilni_nvrtc_results *ret_results)
+static void collect(const kilni_stored_result *made, const kiln_entry *earlier,
+                    kilni_results *ret_results)
 {
-    kilni_nvrtc_results found = {0};
-    if (earlier && kilni_nvrtc_results_decode(earlier, &found) != KILN_OK) {
+    kilni_results found = {0};
+    if (earlier && kilni_results_decode(earlier, &found) != KILN_OK) {
         found.count = 0;
     }
     ret_results->items[0] = *made;
     ret_results->count = 1;
-    for (size_t i = 0; i < found.count && ret_results->count < KILNI_NVRTC_RESULTS_MAX; i++) {
+    for (size_t i = 0; i < found.count && ret_results->count < KILNI_RESULTS_MAX; i++) {
         if (!are_equal(found.items[i].reads, made->reads) ||
             !are_equal(found.items[i].folds, made->folds)) {
             ret_results->items[ret_results->count++] = found.items[i];
@@ -101,15 +100,15 @@ static void collect(const kilni_nvrtc_stored *made, const kiln_entry *earlier,
     }
 }
 
-kiln_status kilni_nvrtc_results_encode(const kilni_nvrtc_stored *made, const kiln_entry *earlier,
-                                       kilni_text *ret_answers, kilni_text *ret_payload)
+kiln_status kilni_results_encode(const kilni_stored_result *made, const kiln_entry *earlier,
+                                 kilni_text *ret_answers, kilni_text *ret_payload)
 {
-    kilni_nvrtc_results results;
+    kilni_results results;
     kilni_text answers = {0}, payload = {0};
     collect(made, earlier, &results);
-    kiln_status status = kilni_nvrtc_append_number(&answers, RESULTS_VERSION, 4);
+    kiln_status status = kilni_append_number(&answers, RESULTS_VERSION, 4);
     if (status == KILN_OK) {
-        status = kilni_nvrtc_append_number(&answers, results.count, 4);
+        status = kilni_append_number(&answers, results.count, 4);
     }
     for (size_t i = 0; i < results.count && status == KILN_OK; i++) {
         status = append_result(&results.items[i], &answers, &payload);
@@ -124,24 +123,24 @@ kiln_status kilni_nvrtc_results_encode(const kilni_nvrtc_stored *made, const kil
     return KILN_OK;
 }
 
-static kiln_status compare(const kilni_nvrtc_stored *result, const char *name,
+static kiln_status compare(const kilni_stored_result *result, const char *name,
                            const char **ret_changed)
 {
     kiln_status status = KILN_OK;
     if (!kilni_key_omits("folds")) {
-        status = kilni_nvrtc_folds_hold(result->folds, ret_changed);
+        status = kilni_folds_hold(result->folds, ret_changed);
     }
     if (status == KILN_OK && !kilni_key_omits("reads")) {
-        status = kilni_nvrtc_reads_hold(result->reads, name, ret_changed);
+        status = kilni_reads_hold(result->reads, name, ret_changed);
     }
     return status;
 }
 
-kiln_status kilni_nvrtc_results_find(const kiln_entry *entry, const char *name,
-                                     kilni_nvrtc_stored *ret_result, const char **ret_changed)
+kiln_status kilni_results_find(const kiln_entry *entry, const char *name,
+                               kilni_stored_result *ret_result, const char **ret_changed)
 {
-    kilni_nvrtc_results results;
-    kiln_status status = kilni_nvrtc_results_decode(entry, &results);
+    kilni_results results;
+    kiln_status status = kilni_results_decode(entry, &results);
     if (status != KILN_OK) {
         return status == KILN_E_UNSUPPORTED ? KILN_MISS : status;
     }
@@ -172,17 +171,17 @@ static bool is_of_nvrtc(const kiln_entry *entry)
 kiln_status kiln_nvrtc_each_read(const kiln_entry *entry, size_t result,
                                  int (*visit)(void *user, const kiln_nvrtc_read *read), void *user)
 {
-    kilni_nvrtc_results results;
+    kilni_results results;
     if (!entry || !visit) {
         return KILN_E_INVALID;
     }
     if (!is_of_nvrtc(entry)) {
         return KILN_E_UNSUPPORTED;
     }
-    const kiln_status status = kilni_nvrtc_results_decode(entry, &results);
+    const kiln_status status = kilni_results_decode(entry, &results);
     if (status != KILN_OK) {
         return status;
     }
-    return result < results.count ? kilni_nvrtc_reads_each(results.items[result].reads, visit, user)
+    return result < results.count ? kilni_reads_each(results.items[result].reads, visit, user)
                                   : KILN_MISS;
 }

@@ -12,20 +12,20 @@
 #include "base/text.h"
 
 /* So many are kept, the newest first. */
-enum { KILNI_NVRTC_RESULTS_MAX = 4 };
+enum { KILNI_RESULTS_MAX = 4 };
 
 /* One result; points into what owns it. */
-typedef struct kilni_nvrtc_stored {
-    kiln_bytes reads;   /* for kilni_nvrtc_reads_hold */
-    kiln_bytes folds;   /* for kilni_nvrtc_folds_hold */
+typedef struct kilni_stored_result {
+    kiln_bytes reads;   /* for kilni_reads_hold */
+    kiln_bytes folds;   /* for kilni_folds_hold */
     kiln_bytes outputs; /* for kilni_nvrtc_outputs_decode, with the code */
     kiln_bytes code;
-} kilni_nvrtc_stored;
+} kilni_stored_result;
 
-typedef struct kilni_nvrtc_results {
-    kilni_nvrtc_stored items[KILNI_NVRTC_RESULTS_MAX];
+typedef struct kilni_results {
+    kilni_stored_result items[KILNI_RESULTS_MAX];
     size_t count;
-} kilni_nvrtc_results;
+} kilni_results;
 
 /* Makes the two parts of an entry: of the result that was made now, and of those of an earlier
  * entry but the ones of the same files and constants, and the oldest. The payload is the codes, one
@@ -33,19 +33,19 @@ typedef struct kilni_nvrtc_results {
  *
  * @earlier  NULL: none; one that can't be read counts as none
  * Returns KILN_OK; KILN_E_NO_MEMORY. kilni_text_done by the caller. */
-kiln_status kilni_nvrtc_results_encode(const kilni_nvrtc_stored *made, const kiln_entry *earlier,
-                                       kilni_text *ret_answers, kilni_text *ret_payload);
+kiln_status kilni_results_encode(const kilni_stored_result *made, const kiln_entry *earlier,
+                                 kilni_text *ret_answers, kilni_text *ret_payload);
 
 /* Takes an entry apart, which has to live as long as the results. KILN_OK; KILN_E_UNSUPPORTED: it
  * is of a version that does not tell what was folded; KILN_E_CORRUPT. */
-kiln_status kilni_nvrtc_results_decode(const kiln_entry *entry, kilni_nvrtc_results *ret_results);
+kiln_status kilni_results_decode(const kiln_entry *entry, kilni_results *ret_results);
 
 /* Looks for a result whose files are as they were, and whose constants would be folded the same.
  *
  * @name         of the program; may be NULL
  * @ret_result   [out] lives as long as the entry, as what it points to
- * @ret_changed  [out] with KILN_MISS, of the newest result: as kilni_nvrtc_reads_hold or
- *               kilni_nvrtc_folds_hold; as it was where nothing is told; may be NULL
+ * @ret_changed  [out] with KILN_MISS, of the newest result: as kilni_reads_hold or
+ *               kilni_folds_hold; as it was where nothing is told; may be NULL
  * Returns KILN_OK; KILN_MISS: none is; KILN_E_CORRUPT; KILN_E_NO_MEMORY. Blocks: on reading. */
-kiln_status kilni_nvrtc_results_find(const kiln_entry *entry, const char *name,
-                                     kilni_nvrtc_stored *ret_result, const char **ret_changed);
+kiln_status kilni_results_find(const kiln_entry *entry, const char *name,
+                               kilni_stored_result *ret_result, const char **ret_changed);

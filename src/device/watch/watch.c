@@ -5,11 +5,11 @@
 
 /* Guards the list. Not held while NVRTC runs; whose reads are noted may be locked in it. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static kilni_nvrtc_watch *all_under_way;
+static kilni_watch *all_under_way;
 
 /* That of this thread; NULL: it compiles nothing. Looked at without the lock: the first time in
  * each thread may need the loader, whose lock another may have that waits for this one. */
-static _Thread_local kilni_nvrtc_watch *own;
+static _Thread_local kilni_watch *own;
 
 /* ---- forks ---- */
 
@@ -41,7 +41,7 @@ static void register_forks(void)
 
 /* ---- compilations ---- */
 
-static void join(kilni_nvrtc_watch *watch)
+static void join(kilni_watch *watch)
 {
     watch->around = own;
     own = watch;
@@ -51,11 +51,11 @@ static void join(kilni_nvrtc_watch *watch)
     pthread_mutex_unlock(&lock);
 }
 
-static void leave(const kilni_nvrtc_watch *watch)
+static void leave(const kilni_watch *watch)
 {
     own = own == watch ? watch->around : NULL;
     pthread_mutex_lock(&lock);
-    kilni_nvrtc_watch **link = &all_under_way;
+    kilni_watch **link = &all_under_way;
     while (*link && *link != watch) {
         link = &(*link)->next;
     }
@@ -65,30 +65,30 @@ static void leave(const kilni_nvrtc_watch *watch)
     pthread_mutex_unlock(&lock);
 }
 
-kiln_status kilni_nvrtc_watch_begin(kilni_nvrtc_watch *watch, kilni_nvrtc_watched *library,
-                                    kilni_nvrtc_reads *reads, kilni_nvrtc_folds *folds)
+kiln_status kilni_watch_begin(kilni_watch *watch, kilni_watched *library, kilni_reads *reads,
+                              kilni_folds *folds)
 {
     pthread_once(&once_registered, register_forks);
-    *watch = (kilni_nvrtc_watch){.library = library, .reads = reads, .folds = folds};
+    *watch = (kilni_watch){.library = library, .reads = reads, .folds = folds};
     if (!is_registered || pthread_mutex_init(&watch->lock, NULL) != 0) {
         return KILN_E_NO_MEMORY;
     }
-    if (kilni_nvrtc_watched_take(library, &watch->mark) != KILN_OK) {
-        kilni_nvrtc_reads_spoil(reads, "somebody else watches NVRTC");
+    if (kilni_watched_take(library, &watch->mark) != KILN_OK) {
+        kilni_reads_spoil(reads, "somebody else watches NVRTC");
     }
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &watch->cancel_state);
     join(watch);
     return KILN_OK;
 }
 
-void kilni_nvrtc_watch_end(kilni_nvrtc_watch *watch)
+void kilni_watch_end(kilni_watch *watch)
 {
     const int is_this_process = own == watch;
     leave(watch);
     if (!is_this_process) {
-        kilni_nvrtc_reads_spoil(watch->reads, "the process was forked meanwhile");
-    } else if (!kilni_nvrtc_watched_was_whole(watch->library, watch->mark)) {
-        kilni_nvrtc_reads_spoil(watch->reads, "NVRTC's calls went elsewhere meanwhile");
+        kilni_reads_spoil(watch->reads, "the process was forked meanwhile");
+    } else if (!kilni_watched_was_whole(watch->library, watch->mark)) {
+        kilni_reads_spoil(watch->reads, "NVRTC's calls went elsewhere meanwhile");
     }
     pthread_mutex_destroy(&watch->lock);
     pthread_setcancelstate(watch->cancel_state, &watch->cancel_state);
@@ -98,16 +98,16 @@ void kilni_nvrtc_watch_end(kilni_nvrtc_watch *watch)
 
 /* What is told: either of the two. */
 typedef struct tidings {
-    kilni_nvrtc_note_fn *note;
+    kilni_note_fn *note;
     const char *text;
-    const kilni_nvrtc_fold *fold;
+    const kilni_fold *fold;
 } tidings;
 
-static void tell_one(kilni_nvrtc_watch *watch, const tidings *of)
+static void tell_one(kilni_watch *watch, const tidings *of)
 {
     pthread_mutex_lock(&watch->lock);
     if (of->fold) {
-        kilni_nvrtc_folds_note(watch->folds, of->fold);
+        kilni_folds_note(watch->folds, of->fold);
     } else {
         of->note(watch->reads, of->text);
     }
@@ -117,7 +117,7 @@ static void tell_one(kilni_nvrtc_watch *watch, const tidings *of)
 static void tell_all(const tidings *of)
 {
     pthread_mutex_lock(&lock);
-    for (kilni_nvrtc_watch *each = all_under_way; each; each = each->next) {
+    for (kilni_watch *each = all_under_way; each; each = each->next) {
         tell_one(each, of);
     }
     pthread_mutex_unlock(&lock);
@@ -135,12 +135,12 @@ static void tell(const tidings *of)
     errno = number;
 }
 
-void kilni_nvrtc_watch_tell(kilni_nvrtc_note_fn *note, const char *text)
+void kilni_watch_tell(kilni_note_fn *note, const char *text)
 {
     tell(&(tidings){.note = note, .text = text});
 }
 
-void kilni_nvrtc_watch_tell_fold(const kilni_nvrtc_fold *fold)
+void kilni_watch_tell_fold(const kilni_fold *fold)
 {
     tell(&(tidings){.fold = fold});
 }

@@ -14,32 +14,32 @@
 #include "device/watch/watched_library.h"
 
 /* One compilation that is watched. */
-typedef struct kilni_nvrtc_watch {
-    const kilni_nvrtc_watched *library;
+typedef struct kilni_watch {
+    const kilni_watched *library;
     uint64_t mark;    /* of the library, as it began */
     int cancel_state; /* of the thread, before */
-    struct kilni_nvrtc_watch *next;
-    struct kilni_nvrtc_watch *around; /* of the same thread, in which this one began */
+    struct kilni_watch *next;
+    struct kilni_watch *around; /* of the same thread, in which this one began */
 
     pthread_mutex_t lock; /* guards the reads and the folds */
-    kilni_nvrtc_reads *reads;
-    kilni_nvrtc_folds *folds;
-} kilni_nvrtc_watch;
+    kilni_reads *reads;
+    kilni_folds *folds;
+} kilni_watch;
 
 /* What this thread reads by the library from now on is noted in @reads, and what it folds in
  * @folds; what a thread does that compiles nothing is noted in all that are under way. They are
- * borrowed, and @watch has to live and stay where it is, until kilni_nvrtc_watch_end by the same
+ * borrowed, and @watch has to live and stay where it is, until kilni_watch_end by the same
  * thread, after which the reads are spoiled where not all of it was seen. In between the thread
  * can't be cancelled.
  *
  * Returns KILN_OK; KILN_E_NO_MEMORY: it is not watched. Blocks: on the loader. */
-kiln_status kilni_nvrtc_watch_begin(kilni_nvrtc_watch *watch, kilni_nvrtc_watched *library,
-                                    kilni_nvrtc_reads *reads, kilni_nvrtc_folds *folds);
-void kilni_nvrtc_watch_end(kilni_nvrtc_watch *watch);
+kiln_status kilni_watch_begin(kilni_watch *watch, kilni_watched *library, kilni_reads *reads,
+                              kilni_folds *folds);
+void kilni_watch_end(kilni_watch *watch);
 
 /* Something is about to be read, or done, by this thread: for calls.h. */
-typedef void kilni_nvrtc_note_fn(kilni_nvrtc_reads *reads, const char *text);
-void kilni_nvrtc_watch_tell(kilni_nvrtc_note_fn *note, const char *text);
+typedef void kilni_note_fn(kilni_reads *reads, const char *text);
+void kilni_watch_tell(kilni_note_fn *note, const char *text);
 
 /* This thread has folded a constant: for math_calls.h. */
-void kilni_nvrtc_watch_tell_fold(const kilni_nvrtc_fold *fold);
+void kilni_watch_tell_fold(const kilni_fold *fold);

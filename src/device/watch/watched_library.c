@@ -25,9 +25,9 @@ typedef struct place {
 } place;
 
 /* Kept for as long as the process lives, as the library is. */
-struct kilni_nvrtc_watched {
+struct kilni_watched {
     const struct link_map *map;
-    kilni_nvrtc_watched *next;
+    kilni_watched *next;
     /* How often places were found to lead elsewhere and were taken back. Who takes back adds before
      * it writes a place, which is a release; are_taken reads that with acquire, so that who sees
      * the place as it is to be, and asks for the number then, sees it grown. */
@@ -39,7 +39,7 @@ struct kilni_nvrtc_watched {
 /* Guards the list of libraries and how their pages are mapped. The loader is asked for nothing
  * while it is held: who has the loader's lock may be about to fork. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static kilni_nvrtc_watched *libraries;
+static kilni_watched *libraries;
 
 static void before_fork(void)
 {
@@ -67,7 +67,7 @@ static void *get(const place *p)
     return __atomic_load_n(slot, __ATOMIC_ACQUIRE);
 }
 
-static int are_taken(const kilni_nvrtc_watched *library)
+static int are_taken(const kilni_watched *library)
 {
     for (size_t i = 0; i < library->count; i++) {
         if (get(&library->places[i]) != library->places[i].function) {
@@ -106,7 +106,7 @@ static void *find_function(const struct link_map *map, const place *p)
         return address;
     }
 #if defined(__x86_64__)
-    kilni_nvrtc_math_try(p->math, address);
+    kilni_math_try(p->math, address);
     return get(p);
 #else
     address = dlsym(RTLD_DEFAULT, p->name);
@@ -121,14 +121,14 @@ static void *find_function(const struct link_map *map, const place *p)
 static int find_math(const struct link_map *map, const place *p)
 {
     if (get(p) == p->function) {
-        return kilni_nvrtc_math_get_function(p->math) != NULL;
+        return kilni_math_get_function(p->math) != NULL;
     }
     void *address = find_function(map, p);
     return address == p->function ||
-           (address && is_free(map, p, address) && kilni_nvrtc_math_set_function(p->math, address));
+           (address && is_free(map, p, address) && kilni_math_set_function(p->math, address));
 }
 
-static kiln_status find_all_math(const kilni_nvrtc_watched *library)
+static kiln_status find_all_math(const kilni_watched *library)
 {
     for (size_t i = 0; i < library->count; i++) {
         const place *p = &library->places[i];
@@ -171,7 +171,7 @@ static int take_place(const struct link_map *map, const place *p)
     return 1;
 }
 
-static kiln_status take_places(const kilni_nvrtc_watched *library)
+static kiln_status take_places(const kilni_watched *library)
 {
     for (size_t i = 0; i < library->count; i++) {
         if (!take_place(library->map, &library->places[i])) {
@@ -219,7 +219,7 @@ static relocations relocations_of(const struct link_map *map, ElfW(Sxword) table
 }
 
 /* Appends those of one table; with no room they are counted alone. */
-static void collect_from(const kilni_symbols *of, relocations table, kilni_nvrtc_watched *library,
+static void collect_from(const kilni_symbols *of, relocations table, kilni_watched *library,
                          size_t room)
 {
     for (size_t i = 0; i < table.count; i++) {
@@ -231,8 +231,8 @@ static void collect_from(const kilni_symbols *of, relocations table, kilni_nvrtc
             continue;
         }
         const char *name = of->names + of->entries[symbol].st_name;
-        const int math = kilni_nvrtc_math_find(name);
-        void *function = math < 0 ? kilni_nvrtc_call_find(name) : kilni_nvrtc_math_call_of(math);
+        const int math = kilni_math_find(name);
+        void *function = math < 0 ? kilni_call_find(name) : kilni_math_call_of(math);
         const uintptr_t slot = of->map->l_addr + item->r_offset;
         if (function && library->count < room) {
             library->places[library->count] =
@@ -242,22 +242,22 @@ static void collect_from(const kilni_symbols *of, relocations table, kilni_nvrtc
     }
 }
 
-static void collect(const kilni_symbols *of, kilni_nvrtc_watched *library, size_t room)
+static void collect(const kilni_symbols *of, kilni_watched *library, size_t room)
 {
     library->count = 0;
     collect_from(of, relocations_of(of->map, DT_JMPREL, DT_PLTRELSZ), library, room);
     collect_from(of, relocations_of(of->map, DT_RELA, DT_RELASZ), library, room);
 }
 
-static kiln_status find_places(const kilni_symbols *of, kilni_nvrtc_watched **ret_library)
+static kiln_status find_places(const kilni_symbols *of, kilni_watched **ret_library)
 {
-    kilni_nvrtc_watched counted = {0};
+    kilni_watched counted = {0};
     collect(of, &counted, 0);
     /* A library that opens no files by these functions opens them by others. */
     if (counted.count == 0) {
         return KILN_E_UNSUPPORTED;
     }
-    kilni_nvrtc_watched *made = calloc(1, sizeof *made + counted.count * sizeof *made->places);
+    kilni_watched *made = calloc(1, sizeof *made + counted.count * sizeof *made->places);
     if (!made) {
         return KILN_E_NO_MEMORY;
     }
@@ -272,7 +272,7 @@ static int calls_unknown(const kilni_symbols *of)
     for (size_t i = 1; i < of->count; i++) {
         const char *name = of->names + of->entries[i].st_name;
         if (of->entries[i].st_shndx == SHN_UNDEF &&
-            (kilni_nvrtc_call_is_unknown(name) || kilni_nvrtc_math_is_unknown(name))) {
+            (kilni_call_is_unknown(name) || kilni_math_is_unknown(name))) {
             return 1;
         }
     }
@@ -295,28 +295,28 @@ static int keep_loaded(const struct link_map *map)
 }
 
 /* With the lock of the libraries held. */
-static kilni_nvrtc_watched *find_locked(const struct link_map *map)
+static kilni_watched *find_locked(const struct link_map *map)
 {
-    kilni_nvrtc_watched *found = libraries;
+    kilni_watched *found = libraries;
     while (found && found->map != map) {
         found = found->next;
     }
     return found;
 }
 
-static kilni_nvrtc_watched *find_library(const struct link_map *map)
+static kilni_watched *find_library(const struct link_map *map)
 {
     pthread_mutex_lock(&lock);
-    kilni_nvrtc_watched *found = find_locked(map);
+    kilni_watched *found = find_locked(map);
     pthread_mutex_unlock(&lock);
     return found;
 }
 
 /* Unless another thread was first: then that one's is the library. */
-static kilni_nvrtc_watched *add_library(kilni_nvrtc_watched *made)
+static kilni_watched *add_library(kilni_watched *made)
 {
     pthread_mutex_lock(&lock);
-    kilni_nvrtc_watched *known = find_locked(made->map);
+    kilni_watched *known = find_locked(made->map);
     if (!known) {
         made->next = libraries;
         libraries = made;
@@ -328,10 +328,10 @@ static kilni_nvrtc_watched *add_library(kilni_nvrtc_watched *made)
     return known ? known : made;
 }
 
-static kiln_status watch_new(const struct link_map *map, kilni_nvrtc_watched **ret_library)
+static kiln_status watch_new(const struct link_map *map, kilni_watched **ret_library)
 {
     kilni_symbols of;
-    kilni_nvrtc_watched *made;
+    kilni_watched *made;
     const struct link_map *ours = map_of((const void *)(uintptr_t)&libraries); /* NOLINT */
     pthread_once(&once_registered, register_forks);
     if (!is_registered || !keep_loaded(ours) || !keep_loaded(map) || !kilni_symbols_of(map, &of) ||
@@ -356,9 +356,9 @@ static kiln_status watch_new(const struct link_map *map, kilni_nvrtc_watched **r
 
 /* ---- the interface ---- */
 
-kiln_status kilni_nvrtc_watched_find(const struct link_map *map, kilni_nvrtc_watched **ret_library)
+kiln_status kilni_watched_find(const struct link_map *map, kilni_watched **ret_library)
 {
-    kilni_nvrtc_watched *known = find_library(map);
+    kilni_watched *known = find_library(map);
     if (!known) {
         return watch_new(map, ret_library);
     }
@@ -366,20 +366,20 @@ kiln_status kilni_nvrtc_watched_find(const struct link_map *map, kilni_nvrtc_wat
     return KILN_OK;
 }
 
-kiln_status kilni_nvrtc_watched_find_by_functions(const kilni_nvrtc_functions *nvrtc,
-                                                  kilni_nvrtc_watched **ret_library)
+kiln_status kilni_watched_find_by_functions(const kilni_nvrtc_functions *nvrtc,
+                                            kilni_watched **ret_library)
 {
     void *address;
     memcpy(&address, &nvrtc->compile, sizeof address);
     const struct link_map *map = map_of(address);
     /* Where a layer stands in for NVRTC, it is not NVRTC that is asked. */
     return map && kilni_symbols_find(map, "nvrtcCompileProgram") == address
-               ? kilni_nvrtc_watched_find(map, ret_library)
+               ? kilni_watched_find(map, ret_library)
                : KILN_E_UNSUPPORTED;
 }
 
 /* The mark is taken first: what is taken back from then on makes it another. */
-kiln_status kilni_nvrtc_watched_take(kilni_nvrtc_watched *library, uint64_t *ret_mark)
+kiln_status kilni_watched_take(kilni_watched *library, uint64_t *ret_mark)
 {
     for (;;) {
         const uint64_t mark = atomic_load_explicit(&library->taken_back, memory_order_acquire);
@@ -395,7 +395,7 @@ kiln_status kilni_nvrtc_watched_take(kilni_nvrtc_watched *library, uint64_t *ret
     }
 }
 
-int kilni_nvrtc_watched_was_whole(const kilni_nvrtc_watched *library, uint64_t mark)
+int kilni_watched_was_whole(const kilni_watched *library, uint64_t mark)
 {
     return are_taken(library) &&
            atomic_load_explicit(&library->taken_back, memory_order_acquire) == mark;

@@ -12,7 +12,7 @@
 
 #include "device/nvrtc/functions.h"
 
-typedef struct kilni_nvrtc_watched kilni_nvrtc_watched;
+typedef struct kilni_watched kilni_watched;
 
 /* Puts the functions in place, for good, which keeps them and the library loaded. More than one
  * thread may come with the same library, and it may be at work.
@@ -21,20 +21,20 @@ typedef struct kilni_nvrtc_watched kilni_nvrtc_watched;
  * Returns KILN_OK; KILN_E_UNSUPPORTED: the library can't be watched, or somebody else does;
  * KILN_E_NO_MEMORY. Threads: any, without a lock that anybody takes before a fork. Blocks: on the
  * loader. */
-kiln_status kilni_nvrtc_watched_find(const struct link_map *map, kilni_nvrtc_watched **ret_library);
+kiln_status kilni_watched_find(const struct link_map *map, kilni_watched **ret_library);
 
 /* The same for the library that these functions are of; KILN_E_UNSUPPORTED where they are not a
  * libnvrtc's own. */
-kiln_status kilni_nvrtc_watched_find_by_functions(const kilni_nvrtc_functions *nvrtc,
-                                                  kilni_nvrtc_watched **ret_library);
+kiln_status kilni_watched_find_by_functions(const kilni_nvrtc_functions *nvrtc,
+                                            kilni_watched **ret_library);
 
 /* Sees to it that all functions are in place. The loader writes a place once more, and over ours,
  * that it was looking up for another thread when it was taken.
  *
- * @ret_mark  [out] for kilni_nvrtc_watched_was_whole
+ * @ret_mark  [out] for kilni_watched_was_whole
  * Returns KILN_OK; KILN_E_UNSUPPORTED: somebody else has taken one. Threads, blocks: as above. */
-kiln_status kilni_nvrtc_watched_take(kilni_nvrtc_watched *library, uint64_t *ret_mark);
+kiln_status kilni_watched_take(kilni_watched *library, uint64_t *ret_mark);
 
 /* Whether all of them are in place, and have been since the mark was given. Threads: any. Blocks:
  * never. */
-int kilni_nvrtc_watched_was_whole(const kilni_nvrtc_watched *library, uint64_t mark);
+int kilni_watched_was_whole(const kilni_watched *library, uint64_t mark);
