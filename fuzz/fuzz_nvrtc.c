@@ -47,7 +47,7 @@ static unsigned sum_of(kiln_bytes bytes)
     return sum;
 }
 
-static int add_read(void *user, const kiln_nvrtc_read *read)
+static int add_read(void *user, const kilni_read *read)
 {
     unsigned *sum = user;
     *sum += (unsigned)strlen(read->path) + read->found + (unsigned)read->size;

@@ -249,7 +249,7 @@ typedef struct told {
     size_t count, count_max;
 } told;
 
-static int tell(void *user, const kiln_nvrtc_read *read)
+static int tell(void *user, const kilni_read *read)
 {
     told *t = user;
     const size_t length = strlen(t->text);
@@ -257,6 +257,15 @@ static int tell(void *user, const kiln_nvrtc_read *read)
              read->counts_from_program ? "." : "", read->path, (unsigned)read->found,
              (unsigned)read->size, kiln_status_name(read->now));
     return ++t->count == t->count_max;
+}
+
+static int tell_public(void *user, const kiln_nvrtc_read *read)
+{
+    return tell(user, &(kilni_read){.path = read->path,
+                                    .found = (kilni_finding)read->found,
+                                    .counts_from_program = read->counts_from_program != 0,
+                                    .size = read->size,
+                                    .now = read->now});
 }
 
 #define EXPECT_TOLD(encoded, expected)                                                             \
@@ -786,7 +795,7 @@ static void test_results_without_folds(void **state)
     assert_int_equal(kilni_results_decode(old, &results), KILN_E_UNSUPPORTED);
     assert_int_equal(kilni_results_find(old, NULL, &found, &changed), KILN_MISS);
     assert_string_equal(changed, "untouched");
-    assert_int_equal(kiln_nvrtc_each_read(old, 0, tell, &t), KILN_E_UNSUPPORTED);
+    assert_int_equal(kiln_nvrtc_each_read(old, 0, tell_public, &t), KILN_E_UNSUPPORTED);
     kiln_entry *entry = entry_after(old, "one");
     assert_bytes(kiln_entry_payload(entry), "one", 3);
     kiln_entry_release(&old);
@@ -823,15 +832,15 @@ static void test_results_are_told(void **state)
     kiln_entry *entry = entry_of_two();
     told t[3] = {{.count = 0}};
     for (size_t i = 0; i < 2; i++) {
-        assert_int_equal(kiln_nvrtc_each_read(entry, i, tell, &t[i]), KILN_OK);
+        assert_int_equal(kiln_nvrtc_each_read(entry, i, tell_public, &t[i]), KILN_OK);
         assert_string_equal(t[i].text, expected[i]);
     }
-    assert_int_equal(kiln_nvrtc_each_read(entry, 2, tell, &t[2]), KILN_MISS);
-    assert_int_equal(kiln_nvrtc_each_read(NULL, 0, tell, &t[2]), KILN_E_INVALID);
+    assert_int_equal(kiln_nvrtc_each_read(entry, 2, tell_public, &t[2]), KILN_MISS);
+    assert_int_equal(kiln_nvrtc_each_read(NULL, 0, tell_public, &t[2]), KILN_E_INVALID);
     assert_int_equal(kiln_nvrtc_each_read(entry, 0, NULL, NULL), KILN_E_INVALID);
     const kiln_bytes all = kiln_entry_answers(entry), payload = kiln_entry_payload(entry);
     kiln_entry *cut = new_entry((kiln_bytes){all.data, all.size - 1}, payload);
-    assert_int_equal(kiln_nvrtc_each_read(cut, 0, tell, &t[2]), KILN_E_CORRUPT);
+    assert_int_equal(kiln_nvrtc_each_read(cut, 0, tell_public, &t[2]), KILN_E_CORRUPT);
     kiln_entry_release(&cut);
     const char *const parts[] = {"source", "text"};
     kiln_key *key = new_key(parts, 2);
@@ -842,7 +851,7 @@ static void test_results_are_told(void **state)
                                       .payload = payload};
     kiln_entry *other = NULL;
     assert_int_equal(kiln_entry_new(&params, &other), KILN_OK);
-    assert_int_equal(kiln_nvrtc_each_read(other, 0, tell, &t[2]), KILN_E_UNSUPPORTED);
+    assert_int_equal(kiln_nvrtc_each_read(other, 0, tell_public, &t[2]), KILN_E_UNSUPPORTED);
     kiln_entry_release(&other);
     kiln_key_release(&key);
     assert_int_equal(t[2].count, 0);

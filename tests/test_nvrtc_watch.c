@@ -21,6 +21,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 
+#include "device/nvrtc/compiler.h"
 #include "device/nvrtc/loader.h"
 #include "device/symbols.h"
 #include "device/watch/calls.h"
@@ -218,7 +219,7 @@ static void on_another_thread(void *argument)
     }
 }
 
-static int is_path(void *user, const kiln_nvrtc_read *read)
+static int is_path(void *user, const kilni_read *read)
 {
     const char **sought = user;
     if (strcmp(read->path, *sought) == 0) {
@@ -247,11 +248,18 @@ static void assert_spoiled(const compilation *c, const char *why)
     assert_string_equal(c->why, why);
 }
 
-#define OTHERS_WATCH "somebody else watches NVRTC"
-#define WENT_ELSEWHERE "NVRTC's calls went elsewhere meanwhile"
+#define OTHERS_WATCH "somebody else watches the compiler"
+#define WENT_ELSEWHERE "the compiler's calls went elsewhere meanwhile"
 #define WAS_FORKED "the process was forked meanwhile"
 
 /* ---- finding a library ---- */
+
+static kiln_status find_by_entry_point(const kilni_nvrtc_functions *functions,
+                                       kilni_watched **ret_library)
+{
+    return kilni_watched_find_by_entry_point(&kilni_nvrtc_compiler,
+                                             (const void *)functions->compile, ret_library);
+}
 
 static void test_a_library_is_found_once(void **state)
 {
@@ -259,7 +267,7 @@ static void test_a_library_is_found_once(void **state)
     const nvrtc_copy copy = load_copy(stand_in);
     kilni_watched *library = find(&copy), *by_functions = NULL;
     assert_ptr_equal(find(&copy), library);
-    assert_int_equal(kilni_watched_find_by_functions(&copy.functions, &by_functions), KILN_OK);
+    assert_int_equal(find_by_entry_point(&copy.functions, &by_functions), KILN_OK);
     assert_ptr_equal(by_functions, library);
     assert_ptr_not_equal(get(fopen_slot(&copy)), dlsym(RTLD_DEFAULT, "fopen"));
 }
@@ -342,9 +350,9 @@ static void test_functions_that_are_not_its_own(void **state)
     kilni_watched *library = NULL;
     void *before = get(fopen_slot(&copy));
     functions.compile = foreign_compile;
-    assert_int_equal(kilni_watched_find_by_functions(&functions, &library), KILN_E_UNSUPPORTED);
+    assert_int_equal(find_by_entry_point(&functions, &library), KILN_E_UNSUPPORTED);
     memcpy(&functions.compile, &functions.version, sizeof functions.compile);
-    assert_int_equal(kilni_watched_find_by_functions(&functions, &library), KILN_E_UNSUPPORTED);
+    assert_int_equal(find_by_entry_point(&functions, &library), KILN_E_UNSUPPORTED);
     assert_null(library);
     assert_ptr_equal(get(fopen_slot(&copy)), before);
 }
@@ -722,7 +730,7 @@ static void fail_with_another_errno(kilni_reads *reads, const char *text)
 static void *tell_with_errno(void *ret_errno)
 {
     errno = EAGAIN;
-    kilni_watch_tell(fail_with_another_errno, "told");
+    kilni_compilation_tell(fail_with_another_errno, "told");
     *(int *)ret_errno = errno;
     return NULL;
 }

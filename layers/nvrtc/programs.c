@@ -7,6 +7,7 @@
 
 #include "../shared/handle_map.h"
 #include "../shared/trace.h"
+#include "device/nvrtc/compiler.h"
 #include "device/watch/reads.h"
 #include "library.h"
 
@@ -145,6 +146,7 @@ kilni_inputs program_inputs(const program_record *record, int option_count,
                             const char *const *options)
 {
     return (kilni_inputs){
+        .compiler = &kilni_nvrtc_compiler,
         .source = record->source,
         .name = record->name,
         .header_count = record->headers.count,

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "device/nvrtc/description.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <string.h>
 
+#include <kiln/nvrtc.h>
+
 #include "device/nvrtc/outputs.h"
+#include "device/watch/reads.h"
 
 /* More names than this are of no use in a list. */
 enum { MAX_NAME_BYTES = 200 };
@@ -129,4 +133,59 @@ void kilni_nvrtc_description_done(kilni_nvrtc_description *description)
     kilni_text_done(&description->device);
     kilni_text_done(&description->name);
     kilni_text_done(&description->log);
+}
+
+/* ---- what a result was made from ---- */
+
+static bool is_of_nvrtc(const kiln_entry *entry)
+{
+    const kiln_key *key = kiln_entry_key(entry);
+    kiln_key_part part;
+    for (size_t i = 0; kiln_key_part_at(key, i, &part) == KILN_OK; i++) {
+        if (strcmp(part.name, "nvrtc.version") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static_assert((int)KILN_NVRTC_FOUND_NOTHING == KILNI_FOUND_NOTHING &&
+                  (int)KILN_NVRTC_FOUND_FILE == KILNI_FOUND_FILE &&
+                  (int)KILN_NVRTC_FOUND_FOLDER == KILNI_FOUND_FOLDER &&
+                  (int)KILN_NVRTC_FOUND_LINK == KILNI_FOUND_LINK &&
+                  (int)KILN_NVRTC_PROGRAM_FOLDER == KILNI_PROGRAM_FOLDER,
+              "the values are public");
+
+typedef struct visitor {
+    int (*visit)(void *user, const kiln_nvrtc_read *read);
+    void *user;
+} visitor;
+
+static int visit_read(void *user, const kilni_read *read)
+{
+    const visitor *v = user;
+    return v->visit(v->user, &(kiln_nvrtc_read){.path = read->path,
+                                                .found = (uint32_t)read->found,
+                                                .counts_from_program = read->counts_from_program,
+                                                .size = read->size,
+                                                .now = read->now});
+}
+
+kiln_status kiln_nvrtc_each_read(const kiln_entry *entry, size_t result,
+                                 int (*visit)(void *user, const kiln_nvrtc_read *read), void *user)
+{
+    kilni_results results;
+    visitor v = {visit, user};
+    if (!entry || !visit) {
+        return KILN_E_INVALID;
+    }
+    if (!is_of_nvrtc(entry)) {
+        return KILN_E_UNSUPPORTED;
+    }
+    const kiln_status status = kilni_results_decode(entry, &results);
+    if (status != KILN_OK) {
+        return status;
+    }
+    return result < results.count ? kilni_reads_each(results.items[result].reads, visit_read, &v)
+                                  : KILN_MISS;
 }

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/params.h"
+#include "device/nvrtc/compiler.h"
 #include "device/nvrtc/loader.h"
 
 /* What some thousand programs read that include all of CUB. Descriptions of a program that is
@@ -92,7 +93,8 @@ static kiln_status use_context(kiln_nvrtc_device *made, void *context, kiln_erro
 
 static kiln_status watch(kiln_nvrtc_device *made)
 {
-    const kiln_status status = kilni_watched_find_by_functions(&made->nvrtc, &made->watched);
+    const kiln_status status = kilni_watched_find_by_entry_point(
+        &kilni_nvrtc_compiler, (const void *)made->nvrtc.compile, &made->watched);
     if (status == KILN_OK) {
         return kilni_known_reads_new(KNOWN_READS_BYTES_MAX, &made->known);
     }

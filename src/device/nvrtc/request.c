@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "device/nvrtc/compiler.h"
 #include "device/nvrtc/identity.h"
 
 /* With a closing zero. KILN_OK; KILN_E_BUILD: it is no text; KILN_E_NO_MEMORY. */
@@ -22,6 +23,7 @@ static kilni_inputs inputs_of(const kiln_nvrtc_device *d, const char *source,
                               const kilni_nvrtc_options *options)
 {
     return (kilni_inputs){
+        .compiler = &kilni_nvrtc_compiler,
         .source = source,
         .name = KILNI_NVRTC_NO_NAME,
         .header_count = d->header_count,

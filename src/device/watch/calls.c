@@ -12,16 +12,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "device/watch/watch.h"
+#include "device/watch/compilation.h"
 
 static void looks_at(const char *path)
 {
-    kilni_watch_tell(kilni_reads_note, path);
+    kilni_compilation_tell(kilni_reads_note, path);
 }
 
 static void spoils(const char *why)
 {
-    kilni_watch_tell(kilni_reads_spoil, why);
+    kilni_compilation_tell(kilni_reads_spoil, why);
 }
 
 /* ---- what stands in their places ---- */
@@ -97,7 +97,7 @@ static int observed_stat(const char *path, struct stat *facts)
 static int observed_lstat(const char *path, struct stat *facts)
 {
     looks_at(path);
-    kilni_watch_tell(kilni_reads_note_link, path);
+    kilni_compilation_tell(kilni_reads_note_link, path);
     return lstat(path, facts);
 }
 
@@ -128,13 +128,13 @@ static int observed_statfs(const char *path, struct statfs *facts)
 
 static ssize_t observed_readlink(const char *path, char *buffer, size_t size)
 {
-    kilni_watch_tell(kilni_reads_note_link, path);
+    kilni_compilation_tell(kilni_reads_note_link, path);
     return readlink(path, buffer, size);
 }
 
 static char *observed_realpath(const char *path, char *resolved)
 {
-    kilni_watch_tell(kilni_reads_note_real_path, path);
+    kilni_compilation_tell(kilni_reads_note_real_path, path);
     return realpath(path, resolved);
 }
 

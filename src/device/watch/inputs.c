@@ -26,24 +26,12 @@ static bool is_any_option(const char *given, const char *const *names)
     return false;
 }
 
-/* The name without the dashes before it, of which NVRTC takes one or two; "" where there is none:
- * a value. */
+/* The option without its one or two dashes; "" if it has none and is a value. */
 static const char *name_of(const char *option)
 {
     const char *text = option + strspn(option, KILNI_OPTION_BLANKS);
     return text[0] != '-' ? "" : text[1] == '-' ? text + 2 : text + 1;
 }
-
-/* Options that measure time, and those about precompiled headers, which live in the process or in
- * files of NVRTC's own. */
-static const char *const passed[] = {
-    "time", "fdevice-time-trace", "pch", "create-pch", "use-pch", "pch-dir", NULL};
-
-/* Options after which the result says where it was compiled: in debug information, or in an
- * intermediate language, which names its source by a whole path. */
-static const char *const placed[] = {"G",    "device-debug",   "lineinfo",    "generate-line-info",
-                                     "dlto", "dlink-time-opt", "gen-opt-lto", "optix-ir",
-                                     NULL};
 
 static kiln_status add_options(const kilni_inputs *inputs, bool *ret_is_placed,
                                kiln_key_builder *key, kiln_error *error)
@@ -51,16 +39,16 @@ static kiln_status add_options(const kilni_inputs *inputs, bool *ret_is_placed,
     kiln_status status = KILN_OK;
     for (size_t i = 0; i < inputs->option_count && status == KILN_OK; i++) {
         const char *option = inputs->options[i];
-        if (is_any_option(name_of(option), passed)) {
+        if (is_any_option(name_of(option), inputs->compiler->unkept_options)) {
             return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "option %.100s", option);
         }
-        *ret_is_placed |= is_any_option(name_of(option), placed);
+        *ret_is_placed |= is_any_option(name_of(option), inputs->compiler->placed_options);
         status = kiln_key_builder_add_text(key, "option", option);
     }
     return status;
 }
 
-/* NVRTC takes the spelling of PWD where that leads to the same folder. */
+/* A compiler may spell the folder as PWD does, if PWD leads there. */
 static kiln_status add_working_directory(kiln_key_builder *key)
 {
     char *path = getcwd(NULL, 0);
@@ -218,7 +206,7 @@ bool kilni_inputs_may_move(const kilni_inputs *inputs)
     bool may_move = folder_length > 1 && !any_text(inputs, has_word, &folder) &&
                     !any_text(inputs, has_folder, inputs->name);
     for (size_t i = 0; i < inputs->option_count && may_move; i++) {
-        may_move = !is_any_option(name_of(inputs->options[i]), placed) &&
+        may_move = !is_any_option(name_of(inputs->options[i]), inputs->compiler->placed_options) &&
                    !is_above_folder(inputs->options[i], inputs->name);
     }
     for (size_t i = 0; i < sizeof words / sizeof *words && may_move; i++) {

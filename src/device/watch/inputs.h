@@ -11,14 +11,16 @@
 #include <kiln/key.h>
 
 #include "device/watch/clock_words.h"
+#include "device/watch/compiler.h"
 
-/* NVRTC takes no notice of these around an option. */
+/* A compiler ignores these around an option. */
 #define KILNI_OPTION_BLANKS " \t\n\v\f\r"
 
 /* Borrowed. */
 typedef struct kilni_inputs {
+    const kilni_compiler *compiler;
     const char *source;
-    const char *name; /* NULL and "" are "default_program" to NVRTC */
+    const char *name; /* may be NULL or "" */
     size_t header_count;
     const char *const *headers;
     const char *const *header_names;

@@ -3,14 +3,14 @@
 
 #include <string.h>
 
+#include "device/watch/compilation.h"
 #include "device/watch/math.h"
-#include "device/watch/watch.h"
 
 /* NVRTC's calls are led here only once the function that they called before is known. */
 static void observe(kilni_fold *fold)
 {
     if (kilni_math_call(fold)) {
-        kilni_watch_tell_fold(fold);
+        kilni_compilation_tell_fold(fold);
     }
 }
 

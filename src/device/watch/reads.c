@@ -27,26 +27,19 @@ enum { MAX_READS = 16384, MAX_FILE_BYTES = 64 << 20, DIGEST_BYTES = 32 };
 
 /* Stored values. */
 typedef enum question { ASKED_CONTENT = 1, ASKED_LINK = 2, ASKED_REAL_PATH = 3 } question;
-typedef enum finding {
-    FOUND_NOTHING = KILN_NVRTC_FOUND_NOTHING,
-    FOUND_FILE = KILN_NVRTC_FOUND_FILE,
-    FOUND_FOLDER = KILN_NVRTC_FOUND_FOLDER,
-    FOUND_TEXT = KILN_NVRTC_FOUND_LINK
-} finding;
-
 typedef struct found {
-    finding what;
+    kilni_finding what;
     uint64_t size;
     unsigned char digest[DIGEST_BYTES];
     dev_t device;
     ino_t inode;
-    char text[PATH_MAX]; /* for FOUND_TEXT */
+    char text[PATH_MAX]; /* for KILNI_FOUND_LINK */
 } found;
 
 /* What was found for one path, without the text of a link, which stands behind the path. */
 typedef struct read_record {
     question asked;
-    finding what;
+    kilni_finding what;
     char *path; /* and behind its zero byte the text of a link, with one of its own */
     kiln_digest path_digest;
     uint64_t size;
@@ -72,7 +65,7 @@ struct kilni_reads {
 /* @told_of  is told what the content says; NULL: nobody */
 static void see_file(const kilni_file_content *file, kilni_reads *told_of, found *ret_found)
 {
-    ret_found->what = FOUND_FILE;
+    ret_found->what = KILNI_FOUND_FILE;
     ret_found->size = file->size;
     ret_found->device = file->device;
     ret_found->inode = file->inode;
@@ -97,9 +90,9 @@ static kiln_status look_at_content(const char *path, kilni_reads *told_of, found
         see_file(&file, told_of, ret_found);
         kilni_file_content_done(&file);
     } else if (status == KILN_MISS) {
-        ret_found->what = FOUND_NOTHING;
+        ret_found->what = KILNI_FOUND_NOTHING;
     } else if (status == KILN_E_DENIED && is_folder(path)) {
-        ret_found->what = FOUND_FOLDER;
+        ret_found->what = KILNI_FOUND_FOLDER;
     } else {
         return status == KILN_E_NO_MEMORY ? status : KILN_E_UNSUPPORTED;
     }
@@ -111,11 +104,11 @@ static kiln_status look_at_link(const char *path, found *ret_found)
     const ssize_t length =
         kilni_os()->readlinkat(AT_FDCWD, path, ret_found->text, sizeof ret_found->text - 1);
     if (length < 0) {
-        ret_found->what = FOUND_NOTHING;
+        ret_found->what = KILNI_FOUND_NOTHING;
         return errno == EINVAL || kilni_status_from_errno(errno) == KILN_MISS ? KILN_OK
                                                                               : KILN_E_UNSUPPORTED;
     }
-    ret_found->what = FOUND_TEXT;
+    ret_found->what = KILNI_FOUND_LINK;
     ret_found->text[length] = '\0';
     return KILN_OK;
 }
@@ -123,10 +116,10 @@ static kiln_status look_at_link(const char *path, found *ret_found)
 static kiln_status look_at_real_path(const char *path, found *ret_found)
 {
     if (!realpath(path, ret_found->text)) {
-        ret_found->what = FOUND_NOTHING;
+        ret_found->what = KILNI_FOUND_NOTHING;
         return kilni_status_from_errno(errno) == KILN_MISS ? KILN_OK : KILN_E_UNSUPPORTED;
     }
-    ret_found->what = FOUND_TEXT;
+    ret_found->what = KILNI_FOUND_LINK;
     return KILN_OK;
 }
 
@@ -218,8 +211,8 @@ static char *join_texts(const char *path, const char *text)
 static uint32_t first_with(const read_record *items, size_t count, dev_t device, ino_t inode)
 {
     size_t i = 0;
-    while (i < count &&
-           (items[i].what != FOUND_FILE || items[i].device != device || items[i].inode != inode)) {
+    while (i < count && (items[i].what != KILNI_FOUND_FILE || items[i].device != device ||
+                         items[i].inode != inode)) {
         i++;
     }
     return (uint32_t)i;
@@ -229,8 +222,9 @@ static kiln_status add(kilni_reads *reads, question asked, const char *path,
                        const kiln_digest *path_digest, const found *seen)
 {
     kiln_status status = reserve(reads);
-    char *joined =
-        status == KILN_OK ? join_texts(path, seen->what == FOUND_TEXT ? seen->text : "") : NULL;
+    char *joined = status == KILN_OK
+                       ? join_texts(path, seen->what == KILNI_FOUND_LINK ? seen->text : "")
+                       : NULL;
     if (!joined) {
         return KILN_E_NO_MEMORY;
     }
@@ -319,10 +313,10 @@ static kiln_status append_read(kilni_text *text, const home *h, const read_recor
     if (status == KILN_OK) {
         status = append_path(text, h, r->path);
     }
-    if (status == KILN_OK && r->what == FOUND_TEXT) {
+    if (status == KILN_OK && r->what == KILNI_FOUND_LINK) {
         status = kilni_append_text(text, r->path + strlen(r->path) + 1);
     }
-    if (status != KILN_OK || r->what != FOUND_FILE) {
+    if (status != KILN_OK || r->what != KILNI_FOUND_FILE) {
         return status;
     }
     status = kilni_append_number(text, r->size, 8);
@@ -404,7 +398,7 @@ kiln_status kilni_reads_finish(kilni_reads *reads, bool moves, kilni_clock_words
 /* One read as it is stored; points there. */
 typedef struct stored_read {
     question asked;
-    finding what;
+    kilni_finding what;
     bool counts_from_home;
     const char *path;
     const char *text;            /* of a link */
@@ -440,15 +434,15 @@ static void decode_file(kilni_byte_reader *reader, stored_read *read)
 static kiln_status decode_next(kilni_byte_reader *reader, stored_read *ret_read)
 {
     const uint8_t asked = kilni_read_u8(reader), what = kilni_read_u8(reader);
-    stored_read read = {.asked = (question)asked, .what = (finding)what};
+    stored_read read = {.asked = (question)asked, .what = (kilni_finding)what};
     read.counts_from_home = kilni_read_u8(reader) != 0;
     read.path = kilni_read_text(reader);
-    read.text = what == FOUND_TEXT ? kilni_read_text(reader) : "";
-    if (what == FOUND_FILE) {
+    read.text = what == KILNI_FOUND_LINK ? kilni_read_text(reader) : "";
+    if (what == KILNI_FOUND_FILE) {
         decode_file(reader, &read);
     }
     if (reader->failed || !read.path || !read.text || asked < ASKED_CONTENT ||
-        asked > ASKED_REAL_PATH || what < FOUND_NOTHING || what > FOUND_TEXT) {
+        asked > ASKED_REAL_PATH || what < KILNI_FOUND_NOTHING || what > KILNI_FOUND_LINK) {
         return KILN_E_CORRUPT;
     }
     *ret_read = read;
@@ -512,10 +506,11 @@ static kiln_status compare(again *a, uint32_t index, const home *h, const stored
     if (read->what != now.what) {
         return KILN_MISS;
     }
-    if (read->what == FOUND_FILE) {
+    if (read->what == KILNI_FOUND_FILE) {
         return compare_file(a, index, read, &now);
     }
-    return read->what != FOUND_TEXT || strcmp(read->text, now.text) == 0 ? KILN_OK : KILN_MISS;
+    return read->what != KILNI_FOUND_LINK || strcmp(read->text, now.text) == 0 ? KILN_OK
+                                                                               : KILN_MISS;
 }
 
 /* Goes on, or not, after a read that is so now. */
@@ -528,11 +523,11 @@ static kiln_status judge(again *a, const stored_read *read, kiln_status now)
     if (!a->visit) {
         return now == KILN_OK ? KILN_OK : KILN_MISS;
     }
-    const kiln_nvrtc_read told = {.path = read->path,
-                                  .found = (uint32_t)read->what,
-                                  .counts_from_program = read->counts_from_home,
-                                  .size = read->size,
-                                  .now = now};
+    const kilni_read told = {.path = read->path,
+                             .found = read->what,
+                             .counts_from_program = read->counts_from_home,
+                             .size = read->size,
+                             .now = now};
     a->is_ended = a->visit(a->user, &told) != 0;
     return KILN_OK;
 }
@@ -603,8 +598,8 @@ kiln_status kilni_reads_each(kiln_bytes encoded, kilni_read_visit *visit, void *
         return KILN_E_CORRUPT;
     }
     if (*folder != '\0') {
-        const kiln_nvrtc_read place = {
-            .path = folder, .found = KILN_NVRTC_PROGRAM_FOLDER, .now = KILN_E_UNSUPPORTED};
+        const kilni_read place = {
+            .path = folder, .found = KILNI_PROGRAM_FOLDER, .now = KILN_E_UNSUPPORTED};
         a.is_ended = visit(user, &place) != 0;
     }
     return a.is_ended ? KILN_OK : compare_reads(&a, &unknown, &reader);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The files that one compilation looked at, and what it found there. NVRTC can't say beforehand
- * what it will read: that is noted while it does, and looked up again before a result is believed.
+ * The files that one compilation looked at, and what it found there. A compiler can't say
+ * beforehand what it will read: that is noted while it reads, and looked up again before a result
+ * is believed.
  *
  * A path counts as it was given, relative ones from the working directory of whoever asks. What
  * counts of it is whether it is there, a file's content, which paths lead to the same file, and
@@ -12,7 +13,6 @@
 #include <stdbool.h>
 
 #include <kiln/entry.h>
-#include <kiln/nvrtc.h>
 #include <kiln/status.h>
 
 #include "base/text.h"
@@ -61,9 +61,28 @@ kiln_status kilni_reads_finish(kilni_reads *reads, bool moves, kilni_clock_words
  * any. Blocks: on reading. */
 kiln_status kilni_reads_hold(kiln_bytes encoded, const char *name, const char **ret_changed);
 
-/* Tells of each read, and how it is now, as kiln_nvrtc_each_read does.
+/* What was found for a path; stored values. */
+typedef enum kilni_finding {
+    KILNI_FOUND_NOTHING = 1,
+    KILNI_FOUND_FILE = 2,
+    KILNI_FOUND_FOLDER = 3,
+    KILNI_FOUND_LINK = 4,     /* the text of a link, or a path without links */
+    KILNI_PROGRAM_FOLDER = 5, /* not stored: the result is good in that folder alone */
+} kilni_finding;
+
+/* One thing that a result depends on. */
+typedef struct kilni_read {
+    const char *path; /* lives as long as the encoded reads */
+    kilni_finding found;
+    bool counts_from_program; /* the path counts from the program's folder, which isn't known */
+    uint64_t size;            /* of a file, in bytes */
+    kiln_status now; /* KILN_OK: it is as it was; KILN_MISS: it isn't; KILN_E_UNSUPPORTED: that
+                        can't be told here */
+} kilni_read;
+
+/* Visits each read. A result other than 0 ends the walk.
  *
  * Returns KILN_OK; KILN_E_CORRUPT, maybe after some; KILN_E_NO_MEMORY. Threads: any. Blocks: on
  * reading. */
-typedef int kilni_read_visit(void *user, const kiln_nvrtc_read *read);
+typedef int kilni_read_visit(void *user, const kilni_read *read);
 kiln_status kilni_reads_each(kiln_bytes encoded, kilni_read_visit *visit, void *user);

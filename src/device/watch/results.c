@@ -8,8 +8,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include <kiln/nvrtc.h>
-
 #include "device/watch/encoding.h"
 #include "device/watch/folds.h"
 #include "device/watch/reads.h"
@@ -152,36 +150,4 @@ kiln_status kilni_results_find(const kiln_entry *entry, const char *name,
         }
     }
     return status;
-}
-
-/* ---- for people ---- */
-
-static bool is_of_nvrtc(const kiln_entry *entry)
-{
-    const kiln_key *key = kiln_entry_key(entry);
-    kiln_key_part part;
-    for (size_t i = 0; kiln_key_part_at(key, i, &part) == KILN_OK; i++) {
-        if (strcmp(part.name, "nvrtc.version") == 0) {
-            return true;
-        }
-    }
-    return false;
-}
-
-kiln_status kiln_nvrtc_each_read(const kiln_entry *entry, size_t result,
-                                 int (*visit)(void *user, const kiln_nvrtc_read *read), void *user)
-{
-    kilni_results results;
-    if (!entry || !visit) {
-        return KILN_E_INVALID;
-    }
-    if (!is_of_nvrtc(entry)) {
-        return KILN_E_UNSUPPORTED;
-    }
-    const kiln_status status = kilni_results_decode(entry, &results);
-    if (status != KILN_OK) {
-        return status;
-    }
-    return result < results.count ? kilni_reads_each(results.items[result].reads, visit, user)
-                                  : KILN_MISS;
 }

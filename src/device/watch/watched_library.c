@@ -96,8 +96,8 @@ static int is_free(const struct link_map *map, const place *p, const void *addre
 
 /* ---- functions that fold constants ---- */
 
-/* The function that NVRTC's first call through a place would reach. On x86, calling a place that
- * the loader has yet to fill makes the loader fill it. Elsewhere the loader is asked for the
+/* The function that the library's first call through a place would reach. On x86, calling a place
+ * that the loader has yet to fill makes the loader fill it. Elsewhere the loader is asked for the
  * function. */
 static void *find_function(const struct link_map *map, const place *p)
 {
@@ -366,14 +366,11 @@ kiln_status kilni_watched_find(const struct link_map *map, kilni_watched **ret_l
     return KILN_OK;
 }
 
-kiln_status kilni_watched_find_by_functions(const kilni_nvrtc_functions *nvrtc,
-                                            kilni_watched **ret_library)
+kiln_status kilni_watched_find_by_entry_point(const kilni_compiler *compiler, const void *address,
+                                              kilni_watched **ret_library)
 {
-    void *address;
-    memcpy(&address, &nvrtc->compile, sizeof address);
     const struct link_map *map = map_of(address);
-    /* Where a layer stands in for NVRTC, it is not NVRTC that is asked. */
-    return map && kilni_symbols_find(map, "nvrtcCompileProgram") == address
+    return map && kilni_symbols_find(map, compiler->entry_point) == address
                ? kilni_watched_find(map, ret_library)
                : KILN_E_UNSUPPORTED;
 }

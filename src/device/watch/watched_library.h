@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A libnvrtc whose calls of the C library go through calls.h and math_calls.h: our functions stand
- * in the table by which this library, and no other, finds them.
+ * A compiler's library whose calls of the C library go through calls.h and math_calls.h: our
+ * functions stand in the table by which this library, and no other, finds them.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 
 #include <kiln/status.h>
 
-#include "device/nvrtc/functions.h"
+#include "device/watch/compiler.h"
 
 typedef struct kilni_watched kilni_watched;
 
@@ -23,10 +23,10 @@ typedef struct kilni_watched kilni_watched;
  * loader. */
 kiln_status kilni_watched_find(const struct link_map *map, kilni_watched **ret_library);
 
-/* The same for the library that these functions are of; KILN_E_UNSUPPORTED where they are not a
- * libnvrtc's own. */
-kiln_status kilni_watched_find_by_functions(const kilni_nvrtc_functions *nvrtc,
-                                            kilni_watched **ret_library);
+/* The same for the library whose entry point is at an address; KILN_E_UNSUPPORTED if a different
+ * function is there: one of a layer that stands in for the compiler. */
+kiln_status kilni_watched_find_by_entry_point(const kilni_compiler *compiler, const void *address,
+                                              kilni_watched **ret_library);
 
 /* Sees to it that all functions are in place. The loader writes a place once more, and over ours,
  * that it was looking up for another thread when it was taken.

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "device/watch/compilation.h"
+
+#include <errno.h>
+
+/* Guards the list. Not held while a compiler runs. A compilation of the list may be locked while it
+ * is held. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static kilni_compilation *all_under_way;
+
+/* That of this thread; NULL: it compiles nothing. Looked at without the lock: the first time in
+ * each thread may need the loader, whose lock another may have that waits for this one. */
+static _Thread_local kilni_compilation *own;
+
+/* ---- forks ---- */
+
+static void before_fork(void)
+{
+    pthread_mutex_lock(&lock);
+}
+
+static void after_fork_in_parent(void)
+{
+    pthread_mutex_unlock(&lock);
+}
+
+/* The parent's compilations are not this process's. */
+static void after_fork_in_child(void)
+{
+    all_under_way = NULL;
+    own = NULL;
+    pthread_mutex_unlock(&lock);
+}
+
+static pthread_once_t once_registered = PTHREAD_ONCE_INIT;
+static int is_registered;
+
+static void register_forks(void)
+{
+    is_registered = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0;
+}
+
+/* ---- compilations ---- */
+
+kiln_status kilni_compilation_join(kilni_compilation *compilation, kilni_reads *reads,
+                                   kilni_folds *folds)
+{
+    pthread_once(&once_registered, register_forks);
+    *compilation = (kilni_compilation){.around = own, .reads = reads, .folds = folds};
+    if (!is_registered || pthread_mutex_init(&compilation->lock, NULL) != 0) {
+        return KILN_E_NO_MEMORY;
+    }
+    own = compilation;
+    pthread_mutex_lock(&lock);
+    compilation->next = all_under_way;
+    all_under_way = compilation;
+    pthread_mutex_unlock(&lock);
+    return KILN_OK;
+}
+
+bool kilni_compilation_leave(kilni_compilation *compilation)
+{
+    const bool is_this_process = own == compilation;
+    own = is_this_process ? compilation->around : NULL;
+    pthread_mutex_lock(&lock);
+    kilni_compilation **link = &all_under_way;
+    while (*link && *link != compilation) {
+        link = &(*link)->next;
+    }
+    if (*link) {
+        *link = compilation->next;
+    }
+    pthread_mutex_unlock(&lock);
+    pthread_mutex_destroy(&compilation->lock);
+    return is_this_process;
+}
+
+/* ---- telling ---- */
+
+/* What is told: either of the two. */
+typedef struct tidings {
+    kilni_note_fn *note;
+    const char *text;
+    const kilni_fold *fold;
+} tidings;
+
+static void tell_one(kilni_compilation *to, const tidings *of)
+{
+    pthread_mutex_lock(&to->lock);
+    if (of->fold) {
+        kilni_folds_note(to->folds, of->fold);
+    } else {
+        of->note(to->reads, of->text);
+    }
+    pthread_mutex_unlock(&to->lock);
+}
+
+static void tell_all(const tidings *of)
+{
+    pthread_mutex_lock(&lock);
+    for (kilni_compilation *each = all_under_way; each; each = each->next) {
+        tell_one(each, of);
+    }
+    pthread_mutex_unlock(&lock);
+}
+
+/* The compiler must find the errno that the C library left. */
+static void tell(const tidings *of)
+{
+    const int number = errno;
+    if (own) {
+        tell_one(own, of);
+    } else {
+        tell_all(of);
+    }
+    errno = number;
+}
+
+void kilni_compilation_tell(kilni_note_fn *note, const char *text)
+{
+    tell(&(tidings){.note = note, .text = text});
+}
+
+void kilni_compilation_tell_fold(const kilni_fold *fold)
+{
+    tell(&(tidings){.fold = fold});
+}
