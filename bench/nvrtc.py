@@ -3,7 +3,7 @@
 """What NVRTC's compilations cost programs on an NVIDIA GPU without Kiln, with an empty cache and with a
 filled one, and what eight processes cost that start together.
 
-The programs are those of tests/nvrtc/gpu, unmodified but for a start together. Their own caches are
+The programs are those of tests/layers/nvrtc/gpu, unmodified but for a start together. Their own caches are
 empty in each run, and the driver's is off but where a row says that it is filled. Rows without a limit
 are for information. Skipped by name where there is no GPU, or no CuPy or PyTorch. Run by
 scripts/bench nvrtc."""
@@ -23,7 +23,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent / "lib"))
 from measuring import BUILD, TOOL, Scratch, in_turns, note, report, result
 
-GPU_TESTS = BUILD.parent / "tests/nvrtc/gpu"
+GPU_TESTS = BUILD.parent / "tests/layers/nvrtc/gpu"
 KERNELS = 20
 CROWD = 8
 SKIPPED = 77
@@ -267,7 +267,7 @@ def main():
     with Scratch() as scratch:
         programs = [
             ("C program", bench_c_program, 15, lambda: [
-                str(BUILD / "tests/nvrtc/nvrtc_launch"), find_nvrtc(), str(KERNELS)]),
+                str(BUILD / "tests/layers/nvrtc/nvrtc_launch"), find_nvrtc(), str(KERNELS)]),
             ("CuPy", bench_python_program, 3, lambda: [
                 options.python, str(GPU_TESTS / "cupy_kernels.py")]),
             ("PyTorch", bench_python_program, 3, lambda: [

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE / "lib"), str(HERE.parent / "tests/sycl")]
+sys.path[:0] = [str(HERE / "lib"), str(HERE.parent / "tests/layers/opencl/sycl")]
 from measuring import (
     BUILD, COUNTING_LAYER, LAYER, Others, Scratch, busy_seconds, has_runtime, in_turns, note, report,
     result)

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE / "lib"), str(HERE.parent / "tests/sycl")]
+sys.path[:0] = [str(HERE / "lib"), str(HERE.parent / "tests/layers/opencl/sycl")]
 from measuring import COUNTING_LAYER, LAYER, Scratch, in_turns, note, report, result
 import faults
 from sycl_program import (

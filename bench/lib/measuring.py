@@ -14,7 +14,7 @@ from pathlib import Path
 BUILD = Path(__file__).resolve().parent.parent.parent / "build"
 LAYER = BUILD / "layers/opencl/libkiln_opencl_layer.so"
 TOOL = BUILD / "tools/kiln/kiln"
-COUNTING_LAYER = BUILD / "tests/libcounting_layer.so"
+COUNTING_LAYER = BUILD / "tests/layers/opencl/conformance/libcounting_layer.so"
 
 
 class Scratch:

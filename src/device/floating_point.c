@@ -10,7 +10,7 @@ enum { TEXT_SIZE = 64 };
 /* Of each processor: its words, the bits of them that are the mode, their values in a new process,
  * and how a mode is written; the masks by which exceptions don't trap; the flags of exceptions, and
  * which is which. The C library has functions for all this in libm, which Kiln does without: see
- * tests/check-exports. */
+ * tests/include/check-exports. */
 #if defined(__x86_64__)
 #include <xmmintrin.h>
 

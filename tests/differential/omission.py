@@ -51,8 +51,8 @@ HINTS["pocl"] = HINTS["intel"]
 ONE_MACHINE = "one machine has one of these: it tells machines apart that share a store"
 REDUNDANT = {
     "nvrtc.version": "the build-id in nvrtc.library tells versions apart too; it is for people",
-    "nvrtc.library": "one NVRTC is on this machine; tests/nvrtc has a second one",
-    "nvrtc.builtins": "one NVRTC is on this machine; tests/nvrtc has a second one",
+    "nvrtc.library": "one NVRTC is on this machine; tests/device/nvrtc has a second one",
+    "nvrtc.builtins": "one NVRTC is on this machine; tests/device/nvrtc has a second one",
     "name.folder": "a name with a folder and one without have results of their own: reads are tied to the folder",
     "platform.name": "the build-ids in driver.file tell platforms apart too",
     "platform.version": "the build-ids in driver.file tell versions apart too",
