@@ -65,8 +65,8 @@ KILN_API void kiln_nvrtc_device_free(kiln_nvrtc_device **device);
  * "program.cu", in the working directory. Descriptions are of the files as they are when they are
  * made, or when the program is first built or loaded since a file changed, if that is later; one
  * whose files have changed is past for good, also when they change back. To make one takes
- * a look at all that the program is known to read. Where NVRTC can't be watched, programs whose
- * includes can't be told are built each time, as kiln_program_desc_get_caching says. */
+ * a look at all that the program is known to read. If NVRTC can't be watched, programs are
+ * built each time, as kiln_program_desc_get_caching says. */
 KILN_API const kiln_device_ops *kiln_nvrtc_ops(void);
 
 /* What NVRTC's functions of these names give. */

@@ -95,7 +95,7 @@ static kiln_status settle_reads(const kiln_nvrtc_device *d, kilni_nvrtc_request 
     if (status == KILN_OK && kilni_clock_words_tell_time(&r->words)) {
         built->why = "__DATE__, __TIME__ or the like";
     }
-    if (status == KILN_E_NO_MEMORY || !d->known || !r->key) {
+    if (status == KILN_E_NO_MEMORY || !r->key) {
         return status == KILN_E_NO_MEMORY ? status : KILN_OK;
     }
     const kiln_digest program = kiln_key_digest(r->key);
@@ -126,9 +126,6 @@ static kiln_status compile_watched(const kiln_nvrtc_device *d, const kilni_nvrtc
                                    kilni_reads *reads, kilni_folds *folds, kilni_nvrtc_built *built,
                                    char **ret_log)
 {
-    if (!d->known) {
-        return compile_and_take(d, &r->inputs, built, ret_log);
-    }
     kilni_watch watch;
     kiln_status status = kilni_watch_begin(&watch, d->watched, reads, folds);
     if (status == KILN_OK) {
@@ -143,6 +140,10 @@ static kiln_status compile_request(const kiln_nvrtc_device *d, kilni_nvrtc_reque
 {
     kilni_reads *reads = NULL;
     kilni_folds *folds = NULL;
+    if (!d->known) {
+        built->why = "this NVRTC can't be watched";
+        return compile_and_take(d, &r->inputs, built, ret_log);
+    }
     kiln_status status = kilni_reads_new(KILNI_NVRTC_NO_NAME, &reads);
     if (status == KILN_OK) {
         status = kilni_folds_new(&folds);

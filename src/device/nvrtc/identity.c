@@ -8,11 +8,9 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "device/cpu.h"
 #include "device/file_identity.h"
 #include "device/floating_point.h"
 #include "device/variables.h"
-#include "device/watch/math.h"
 
 /* ---- libraries in memory ---- */
 
@@ -218,83 +216,6 @@ kiln_status kilni_nvrtc_add_identity(const kilni_nvrtc_functions *nvrtc, kiln_ke
     }
     wanted_done(&library);
     return status;
-}
-
-/* ---- the functions that fold ---- */
-
-/* Appends the library that has the function, unless the one before has it. */
-static kiln_status add_library_of(const void *function, const void **ret_last,
-                                  kiln_key_builder *key)
-{
-    Dl_info info;
-    if (!function || !dladdr(function, &info) || info.dli_fbase == *ret_last) {
-        return KILN_OK;
-    }
-    *ret_last = info.dli_fbase;
-    wanted library = {.address = function, .status = KILN_E_UNSUPPORTED};
-    dl_iterate_phdr(identify_if_wanted, &library);
-    const kiln_status status =
-        library.status == KILN_OK
-            ? kiln_key_builder_add_text(key, "nvrtc.math", library.identity.bytes)
-            : library.status;
-    wanted_done(&library);
-    return status;
-}
-
-/* The libm that NVRTC is linked to. */
-static kiln_status add_libm(kiln_key_builder *key)
-{
-    wanted libm = {.name = "libm.so.6", .status = KILN_E_UNSUPPORTED};
-    dl_iterate_phdr(identify_if_wanted, &libm);
-    const kiln_status status =
-        libm.status == KILN_OK ? kiln_key_builder_add_text(key, "nvrtc.libm", libm.identity.bytes)
-                               : libm.status;
-    wanted_done(&libm);
-    return status;
-}
-
-/* If the program has functions of these names, NVRTC calls them in the place of libm's. */
-static kiln_status add_math_libraries(kiln_key_builder *key)
-{
-    const void *last = NULL;
-    kiln_status status = add_libm(key);
-    for (int i = 0; i < KILNI_MATH_COUNT && status == KILN_OK; i++) {
-        const void *function = dlsym(RTLD_DEFAULT, kilni_math_name(i));
-        dlerror(); /* no other reader's affair */
-        status = add_library_of(function, &last, key);
-    }
-    return status;
-}
-
-static kiln_status add_processor(kiln_key_builder *key)
-{
-    static const char *const tunables[] = {"GLIBC_TUNABLES", NULL};
-    kilni_text cpu = {0};
-    kilni_variables set = {0};
-    kiln_status status = kilni_cpu_describe(&cpu);
-    if (status == KILN_OK) {
-        status = kiln_key_builder_add_text(key, "cpu", cpu.bytes);
-    }
-    if (status == KILN_OK) {
-        status = kilni_variables_find(tunables, NULL, &set);
-    }
-    if (status == KILN_OK) {
-        status = kilni_variables_add_to_key(&set, key, NULL);
-    }
-    free(set.items);
-    kilni_text_done(&cpu);
-    return status;
-}
-
-kiln_status kilni_nvrtc_add_host_math(kiln_key_builder *key, kiln_error *error)
-{
-    kiln_status status = add_processor(key);
-    if (status == KILN_OK) {
-        status = add_math_libraries(key);
-    }
-    return status == KILN_E_UNSUPPORTED
-               ? kilni_error_set(error, status, 0, "what NVRTC folds constants with can't be told")
-               : status;
 }
 
 /* ---- variables ---- */

@@ -18,13 +18,6 @@
 kiln_status kilni_nvrtc_add_identity(const kilni_nvrtc_functions *nvrtc, kiln_key_builder *key,
                                      kiln_error *error);
 
-/* Appends what decides the constants that NVRTC folds, for an NVRTC that can't be watched: the
- * processor, the libraries that have the functions of math.h, and the variable by which the C
- * library picks among its own. It parts machines that would agree.
- *
- * Returns KILN_OK; KILN_E_UNSUPPORTED: it can't be told; KILN_E_NO_MEMORY. Blocks: on reading. */
-kiln_status kilni_nvrtc_add_host_math(kiln_key_builder *key, kiln_error *error);
-
 /* Appends the variables that steer NVRTC, with their values, and the calling thread's
  * floating-point mode. Read anew for each compilation.
  *

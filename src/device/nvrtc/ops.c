@@ -6,7 +6,6 @@
 #include "device/nvrtc/build.h"
 #include "device/nvrtc/context.h"
 #include "device/nvrtc/identity.h"
-#include "device/nvrtc/includes.h"
 #include "device/nvrtc/request.h"
 #include "device/nvrtc/stored.h"
 #include "key/builder.h"
@@ -19,24 +18,19 @@ static kiln_status identity(void *device, kiln_key_builder *key)
     return kilni_nvrtc_add_identity(&d->nvrtc, key, NULL);
 }
 
-/* A request that has a key. */
+/* A request that has a key. Without a watch nobody can tell what a program includes. */
 static kiln_status begin(const kiln_nvrtc_device *d, const kiln_program_source *source,
                          kilni_nvrtc_request *r, kiln_error *error)
 {
     const kiln_status status = kilni_nvrtc_request_begin(d, source, r, error);
+    if (status == KILN_OK && !d->known) {
+        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "this NVRTC can't be watched");
+    }
     /* What won't build is for the build to say. */
     return status == KILN_E_BUILD || (status == KILN_OK && !r->key) ? KILN_E_UNSUPPORTED : status;
 }
 
-/* Parts for what watching NVRTC would have shown. */
-static kiln_status add_unwatched(const kilni_nvrtc_request *r, kiln_key_builder *key,
-                                 kiln_error *error)
-{
-    const kiln_status status = kilni_nvrtc_add_includes(r, key, error);
-    return status == KILN_OK ? kilni_nvrtc_add_host_math(key, error) : status;
-}
-
-/* Where NVRTC is watched, what it reads is told by revision and load, and what it folds by load. */
+/* What NVRTC reads is told by revision and load, and what it folds by load. */
 static kiln_status describe(void *device, const kiln_program_source *source, kiln_key_builder *key,
                             kiln_error *error)
 {
@@ -45,9 +39,6 @@ static kiln_status describe(void *device, const kiln_program_source *source, kil
     kiln_status status = begin(d, source, &r, error);
     if (status == KILN_OK) {
         status = kilni_key_parts_add(r.key, key);
-    }
-    if (status == KILN_OK && !d->known) {
-        status = add_unwatched(&r, key, error);
     }
     kilni_nvrtc_request_done(&r);
     return status;
@@ -67,10 +58,6 @@ static kiln_status revision(void *device, const kiln_program_source *source, uin
 {
     const kiln_nvrtc_device *d = device;
     kilni_nvrtc_request r;
-    if (!d->known) {
-        *ret_revision = 0;
-        return KILN_OK;
-    }
     kiln_status status = begin(d, source, &r, error);
     if (status == KILN_OK) {
         status = ask_known_reads(d, &r, ret_revision, error);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "device/nvrtc/options.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "device/watch/inputs.h"
 
 #define EXPRESSION "--kiln-name-expression="
@@ -56,71 +58,6 @@ static kiln_status next_word(const char **at, char **ret_word, kiln_error *error
     }
     *ret_word = word.bytes;
     return KILN_OK;
-}
-
-/* ---- what the preprocessor is told ---- */
-
-/* The argument of an option, in the same word, behind '=' or not, or in the next; NULL: the word is
- * no such option, or has none. */
-static const char *argument_of(const kilni_nvrtc_options *options, size_t i, const char *name)
-{
-    const char *word = options->items[i];
-    const size_t length = strlen(name);
-    if (strncmp(word, name, length) != 0) {
-        return NULL;
-    }
-    const bool is_long = name[1] == '-' || length > 2;
-    if (word[length] == '\0') {
-        return i + 1 < options->count ? options->items[i + 1] : NULL;
-    }
-    if (word[length] == '=') {
-        return word + length + 1;
-    }
-    return is_long ? NULL : word + length + strspn(word + length, KILNI_OPTION_BLANKS);
-}
-
-static const char *argument_of_either(const kilni_nvrtc_options *options, size_t i,
-                                      const char *name, const char *other)
-{
-    const char *argument = argument_of(options, i, name);
-    return argument ? argument : argument_of(options, i, other);
-}
-
-static kiln_status add_define(kilni_text *lines, const char *define)
-{
-    const char *equals = strchr(define, '=');
-    const int name = equals ? (int)(equals - define) : (int)strlen(define);
-    return kilni_text_printf(lines, "#define %.*s %s\n", name, define, equals ? equals + 1 : "1");
-}
-
-/* Whether an option hands on something to a compiler within NVRTC by which that may read a file.
- * What others than ptxas take nobody has described. */
-static bool may_name_file(const kilni_nvrtc_options *options, size_t i)
-{
-    static const char *const others[] = {"-Xcudafe", "-Xnvvm", "-Xopt", "-Xllc", "-Xlnk", "-Xlto"};
-    const char *given = argument_of_either(options, i, "-Xptxas", "--ptxas-options");
-    bool may = given && (*given != '-' || strpbrk(given, "./ ") || strstr(given, "file") ||
-                         strstr(given, "optf"));
-    for (size_t n = 0; n < sizeof others / sizeof *others; n++) {
-        may = may || argument_of(options, i, others[n]);
-    }
-    return may;
-}
-
-/* Notes what one option says of files and macros. */
-static kiln_status see_option(kilni_nvrtc_options *options, size_t i)
-{
-    options->may_name_files |= may_name_file(options, i);
-    const char *folder = argument_of_either(options, i, "-I", "--include-path");
-    if (folder) {
-        return append(&options->folders, &options->folder_count, strdup(folder));
-    }
-    const char *file = argument_of_either(options, i, "-include", "--pre-include");
-    if (file) {
-        return kilni_text_printf(&options->defines, "#include \"%s\"\n", file);
-    }
-    const char *define = argument_of_either(options, i, "-D", "--define-macro");
-    return define ? add_define(&options->defines, define) : KILN_OK;
 }
 
 /* Takes away what stands in quotes around an option, and is not seen by NVRTC. */
@@ -196,9 +133,6 @@ kiln_status kilni_nvrtc_options_parse(const char *architecture, const char *text
     if (status == KILN_OK && architecture) {
         drop_architecture(&options);
     }
-    for (size_t i = 0; status == KILN_OK && i < options.count; i++) {
-        status = see_option(&options, i);
-    }
     *ret_options = options;
     return status;
 }
@@ -215,7 +149,5 @@ void kilni_nvrtc_options_done(kilni_nvrtc_options *options)
 {
     free_all(options->items, options->count);
     free_all(options->expressions, options->expression_count);
-    free_all(options->folders, options->folder_count);
-    kilni_text_done(&options->defines);
     *options = (kilni_nvrtc_options){0};
 }

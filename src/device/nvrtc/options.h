@@ -4,22 +4,15 @@
  */
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
 
 #include <kiln/status.h>
-
-#include "base/text.h"
 
 typedef struct kilni_nvrtc_options {
     char **items; /* NVRTC's */
     size_t count;
     char **expressions;
     size_t expression_count;
-    char **folders; /* of -I, as they are among the items */
-    size_t folder_count;
-    kilni_text defines;  /* -D and -include as lines of C */
-    bool may_name_files; /* what is handed on to the compilers within NVRTC, which can read any */
 } kilni_nvrtc_options;
 
 /* Takes a text apart; zeroed, options are empty.

@@ -79,14 +79,11 @@ static kiln_status find_noted(const kiln_nvrtc_device *d, const kiln_digest *pro
 static kiln_status find(const kiln_nvrtc_device *d, const kilni_nvrtc_request *r,
                         const kiln_entry *entry, kilni_stored_result *ret_result)
 {
-    kiln_status status = KILN_MISS;
-    if (!d->known) {
-        status = kilni_results_find(entry, KILNI_NVRTC_NO_NAME, ret_result, NULL);
-    } else if (r->key) {
-        const kiln_digest program = kiln_key_digest(r->key);
-        status = find_noted(d, &program, r->revision, entry, ret_result);
+    if (!d->known || !r->key) {
+        return KILN_MISS;
     }
-    return status;
+    const kiln_digest program = kiln_key_digest(r->key);
+    return find_noted(d, &program, r->revision, entry, ret_result);
 }
 
 static kiln_status copy_bytes(kiln_bytes from, kilni_text *to)
