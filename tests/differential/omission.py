@@ -44,9 +44,19 @@ HINTS = {
         "device.partition": (["part"], None, None), "device.partition.units": (["part"], None, None),
         "step": (None, "link", "atom"), "input": (None, "link", "atom"),
         "cpu.floating_point": (["mxcsr", "x87"], None, None),
+        "driver.math": (["math"], "dense", None), "libm.unused": (["tunables", "math"], "dense", None),
     },
 }
 HINTS["pocl"] = HINTS["intel"]
+
+# What worlds have, one of these each, beside what is drawn.
+WORLDS = {
+    # PWD is a part of its own, which says the same.
+    "working directory": [{"unset": ["PWD"]}],
+    "intel env.*": [{"environment": None}, {"environment": {"CL_CONFIG_CPU_VECTORIZER_MODE": "1"}}],
+    "intel working.*": [{"files": None},
+                        {"files": {"w/cl.cfg": "CL_CONFIG_CPU_VECTORIZER_MODE = 1\n"}}],
+}
 
 ONE_MACHINE = "one machine has one of these: it tells machines apart that share a store"
 REDUNDANT = {
@@ -56,6 +66,8 @@ REDUNDANT = {
     "name.folder": "a name with a folder and one without have results of their own: reads are tied to the folder",
     "platform.name": "the build-ids in driver.file tell platforms apart too",
     "platform.version": "the build-ids in driver.file tell versions apart too",
+    "pocl driver.file": "one PoCL is on this machine; Intel's runtime is tested with other files",
+    "intel working directory": "Intel's runtime answers __FILE__ with a path as it was given",
     "intel cpu.floating_point": "Intel's runtime folds alike in every mode; the part is there for all drivers",
     "device.partition": "Intel's runtime makes the same code for a part of a device; others may not",
     "device.": ONE_MACHINE,
@@ -75,7 +87,8 @@ def has(program, what):
     if what is None:
         return True
     if what == "dense":
-        return any(body.count("(double *)") > 100 for _, body in program["atoms"])
+        return any(body.count("(double *)") > 100 or body.count("as_ulong") > 100
+                   for _, body in program["atoms"])
     if what == "optix":
         return "--optix-ir" in program["options"]
     if what == "includes":
@@ -133,6 +146,7 @@ def search(task):
     """Rounds without a part until a mismatch is certain, or time is up."""
     setting, part, seed, end = task
     focus, what, kind = HINTS[setting.device].get(part, (None, None, None))
+    focus = set(focus or ()) & set(worlds_module.dimensions_of(setting.device)) or ["others"]
     setting = runner.Setting(setting.device, setting.build, setting.cuda, setting.runtimes, part)
     scratch = tempfile.mkdtemp(prefix="kiln-differential-")
     pairs, began = 0, time.monotonic()
@@ -147,11 +161,10 @@ def search(task):
         site = runner.Site(setting, os.path.join(scratch, "r"))
         number = 0
         while time.monotonic() < began + end:
-            round_ = differential.Round(site, seed, number, report, focus or ["others"], began + end)
-            if part == "working directory":
-                # PWD is a part of its own, which tells the same.
-                round_.worlds = [dict(world, unset=["PWD"]) for world in round_.worlds]
+            round_ = differential.Round(site, seed, number, report, focus, began + end)
             draw = random.Random("%d %s %d" % (seed, part, number))
+            settings = WORLDS.get(part) or WORLDS.get(setting.device + " " + part) or [{}]
+            round_.worlds = [dict(world, **draw.choice(settings)) for world in round_.worlds]
             round_.programs = make_programs(draw, setting.device, what, kind)
             number += 1
             pairs += round_.run()["pairs"]

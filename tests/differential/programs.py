@@ -93,17 +93,24 @@ class Maker:
                  if self.cuda and self.random.random() < 0.5 else self.store(value))
 
     def dense(self):
-        """Many constants that NVRTC folds with functions of the C library, which differ in the last bit
-        of a few if the processor's instructions differ."""
-        if not self.cuda:
-            return self.mathematics()
+        """Many constants that the compiler folds with functions of the C library, which differ in the
+        last bit of a few if the processor's instructions differ, or the library."""
         r = self.random
-        calls = ["%s(%r)" % (r.choice("exp log sin cos tan asin atan exp2".split()), r.uniform(0, 1))
-                 for _ in range(120)] + ["pow(%r, %r)" % (r.uniform(0, 9), r.uniform(0, 9))
-                                         for _ in range(30)]
-        self.add("", "\n".join("((double *)o)[%d] = %s;" % (32 + n, call)
-                               for n, call in enumerate(calls)))
-        return None
+
+        def call(prefix):
+            name = r.choice("exp log log10 sin cos tan asin atan exp2 pow".split())
+            second = ", %r" % r.uniform(0, 9) if name == "pow" else ""
+            return "%s%s(%r%s)" % (prefix, name, r.uniform(0, 1), second)
+
+        if self.cuda:
+            body = ["((double *)o)[%d] = %s;" % (32 + n, call("")) for n in range(150)]
+        else:
+            # A work-item's part of the buffer has room for 32 of them.
+            body = ["((__global ulong *)o)[%d] = %s;"
+                    % (n, " ^ ".join("as_ulong(%s)" % call("__builtin_") for _ in range(16)))
+                    for n in range(28)]
+        self.add("" if self.cuda else "#pragma OPENCL EXTENSION cl_khr_fp64 : enable",
+                 "\n".join(body))
 
     def builtin(self):
         if self.cuda:

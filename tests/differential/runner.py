@@ -57,6 +57,14 @@ class Setting:
     def driver_folder(self):
         return os.path.join(self.runtimes, "intel/lib")
 
+    def math_libraries(self):
+        """Those that a driver's math functions are not bound to unless the program loads them: glibc's
+        with Intel's runtime, which brings its own, and Intel's with PoCL."""
+        if self.device == "intel":
+            return ["libm.so.6"]
+        own = [os.path.join(self.driver_folder(), name) for name in ("libintlc.so.5", "libimf.so")]
+        return own if all(map(os.path.exists, own)) else []
+
     def is_there(self):
         if self.device == "nvrtc":
             return self.library() is not None
@@ -292,6 +300,8 @@ class Site:
             set_here.pop(name, None)
         if world["tunables"]:
             set_here["GLIBC_TUNABLES"] = world["tunables"]
+        if world["math"]:
+            set_here["LD_PRELOAD"] = ":".join(self.setting.math_libraries())
         if self.setting.device == "intel":
             set_here["OCL_ICD_VENDORS"] = os.path.join(
                 self.driver(world["driver"]) if world["driver"]

@@ -80,7 +80,7 @@ EDITS = [["inc1/a.h", _header("A", 15)], ["inc2/l1.h", _header("L", 53)],
 
 DIMENSIONS = ["environment", "others", "unset", "mxcsr", "x87", "locale", "folder", "includes", "files",
               "map", "affinity", "tunables", "limits", "thread", "fork", "library", "driver", "part",
-              "edit", "again", "helper"]
+              "edit", "again", "helper", "math"]
 # Worlds that differ in these alone are equal in all that counts.
 WITHOUT_EFFECT = {"others", "locale", "affinity", "limits", "thread", "helper"}
 
@@ -148,6 +148,7 @@ def change(world, dimension, random, device):
         "edit": lambda: random.choice(EDITS),
         "again": lambda: random.choice([None, "1f80", "3f80", "9fc0", "7f80"]) or "same",
         "helper": lambda: 1 if device == "pocl" and random.random() < 0.5 else None,
+        "math": lambda: 1,
     }
     changed = dict(world)
     changed[dimension] = None if world[dimension] is not None and random.random() < 0.4 \
@@ -166,7 +167,7 @@ def dimensions_of(device):
     """Dimensions as often as they are to be drawn."""
     often = {"mxcsr": 3, "files": 4, "environment": 4, "map": 4, "includes": 2, "others": 2,
              "driver": 2, "tunables": 2}
-    absent = {"nvrtc": {"part", "helper", "map"}, "intel": {"library", "helper"},
+    absent = {"nvrtc": {"part", "helper", "map", "math"}, "intel": {"library", "helper"},
               "pocl": {"library", "driver"}}[device]
     return [d for d in DIMENSIONS if d not in absent for _ in range(often.get(d, 1))]
 
