@@ -110,30 +110,6 @@ kiln_status kiln_entry_new(const kiln_entry_params *params, kiln_entry **ret_ent
     return status;
 }
 
-kiln_entry *kiln_entry_retain(const kiln_entry *entry)
-{
-    /* Through an integer, since only the count changes: the entry stays what it is to everyone. */
-    kiln_entry *counted = (kiln_entry *)(uintptr_t)entry;
-    if (counted) {
-        atomic_fetch_add_explicit(&counted->references, 1, memory_order_relaxed);
-    }
-    return counted;
-}
-
-void kiln_entry_release(kiln_entry **entry)
-{
-    if (!entry || !*entry) {
-        return;
-    }
-    if (atomic_fetch_sub_explicit(&(*entry)->references, 1, memory_order_acq_rel) == 1) {
-        kiln_key_release(&(*entry)->key);
-        free((*entry)->plain_payload);
-        free((*entry)->bytes);
-        free(*entry);
-    }
-    *entry = NULL;
-}
-
 /* What NULL is taken for. */
 static const kiln_entry *known(const kiln_entry *entry)
 {

@@ -44,6 +44,12 @@ kiln_status kilni_entry_open(void *bytes, const kilni_entry_layout *layout, cons
 kiln_status kilni_entry_open_stored(void *bytes, const kilni_entry_layout *layout,
                                     const kilni_entry_mac_key *mac_key, kiln_entry **ret_entry);
 
+/* Computes the MAC of the entry at @bytes: over every byte but those of the MAC section, which
+ * begins at @mac, and of the checksum. */
+void kilni_entry_compute_mac(const unsigned char *bytes, uint64_t size, const unsigned char *mac,
+                             const kilni_entry_mac_key *key,
+                             unsigned char ret_mac[KILNI_ENTRY_MAC_SIZE]);
+
 /* Checks the MAC of the entry at @bytes, in constant time. KILN_OK; KILN_E_UNAUTHENTICATED: none,
  * or a wrong one. */
 kiln_status kilni_entry_layout_authenticate(const unsigned char *bytes,

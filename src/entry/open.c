@@ -8,6 +8,30 @@
 #include "entry/handle.h"
 #include "entry/provenance.h"
 
+kiln_entry *kiln_entry_retain(const kiln_entry *entry)
+{
+    /* Through an integer, since only the count changes: the entry stays what it is to everyone. */
+    kiln_entry *counted = (kiln_entry *)(uintptr_t)entry;
+    if (counted) {
+        atomic_fetch_add_explicit(&counted->references, 1, memory_order_relaxed);
+    }
+    return counted;
+}
+
+void kiln_entry_release(kiln_entry **entry)
+{
+    if (!entry || !*entry) {
+        return;
+    }
+    if (atomic_fetch_sub_explicit(&(*entry)->references, 1, memory_order_acq_rel) == 1) {
+        kiln_key_release(&(*entry)->key);
+        free((*entry)->plain_payload);
+        free((*entry)->bytes);
+        free(*entry);
+    }
+    *entry = NULL;
+}
+
 static kiln_status open_key(kiln_entry *entry, const kilni_entry_layout *layout)
 {
     const kilni_entry_section *section = kilni_entry_layout_find(layout, KILNI_SECTION_KEY);
