@@ -47,15 +47,20 @@ static kiln_status copy_params(const kiln_store_params *given, kiln_store_params
     return KILN_OK;
 }
 
+/* How a directory names its entries. */
+static const struct layout {
+    const char *name;
+    bool has_backends;
+} layouts[] = {
+    [KILNI_STORE_LAYOUT_KILN] = {"kiln", false},
+    [KILNI_STORE_LAYOUT_SYCL] = {"sycl", false},
+    [KILNI_STORE_LAYOUT_ONEDNN] = {"onednn", true},
+};
+
 static bool find_layout(const char *name, kilni_store_layout *ret_layout)
 {
-    static const char *const names[] = {
-        [KILNI_STORE_LAYOUT_KILN] = "kiln",
-        [KILNI_STORE_LAYOUT_SYCL] = "sycl",
-        [KILNI_STORE_LAYOUT_ONEDNN] = "onednn",
-    };
-    for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (strcmp(name, names[i]) == 0) {
+    for (unsigned i = 0; i < sizeof layouts / sizeof layouts[0]; i++) {
+        if (strcmp(name, layouts[i].name) == 0) {
             *ret_layout = (kilni_store_layout)i;
             return true;
         }
@@ -277,9 +282,22 @@ static const struct option {
 
 enum { OPTION_COUNT = sizeof known_options / sizeof known_options[0] };
 
+/* NULL: such a URL has no option of that name. */
+static const struct option *option_of(const kilni_store_engine *engine, const char *name)
+{
+    for (const char *const *has = engine->options; *has; has++) {
+        for (unsigned i = 0; strcmp(*has, name) == 0 && i < OPTION_COUNT; i++) {
+            if (strcmp(known_options[i].name, name) == 0) {
+                return &known_options[i];
+            }
+        }
+    }
+    return NULL;
+}
+
 /* Reads one "name=value". @seen has a bit for each option that was given already. */
-static kiln_status read_option(char *text, unsigned *seen, kilni_store_options *options,
-                               kiln_error *error)
+static kiln_status read_option(char *text, const kilni_store_engine *engine, unsigned *seen,
+                               kilni_store_options *options, kiln_error *error)
 {
     char *value = strchr(text, '=');
     if (!value) {
@@ -290,26 +308,25 @@ static kiln_status read_option(char *text, unsigned *seen, kilni_store_options *
     if (status != KILN_OK) {
         return status;
     }
-    for (unsigned i = 0; i < OPTION_COUNT; i++) {
-        const struct option *option = &known_options[i];
-        if (strcmp(text, option->name) != 0) {
-            continue;
-        }
-        if (*seen & (1u << i)) {
-            return kilni_error_set(error, KILN_E_PARSE, 0, "option \"%s\" is given twice", text);
-        }
-        *seen |= 1u << i;
-        if (option->read(value, options)) {
-            return KILN_OK;
-        }
-        return kilni_error_set(error,
-                               option->read == read_layout ? KILN_E_UNSUPPORTED : KILN_E_PARSE, 0,
-                               "%s=%s: expected %s", text, value, option->expected);
+    const struct option *option = option_of(engine, text);
+    if (!option) {
+        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "%s has no option \"%s\"",
+                               engine->noun, text);
     }
-    return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "unknown store option \"%s\"", text);
+    const unsigned bit = 1u << (option - known_options);
+    if (*seen & bit) {
+        return kilni_error_set(error, KILN_E_PARSE, 0, "option \"%s\" is given twice", text);
+    }
+    *seen |= bit;
+    if (option->read(value, options)) {
+        return KILN_OK;
+    }
+    return kilni_error_set(error, option->read == read_layout ? KILN_E_UNSUPPORTED : KILN_E_PARSE,
+                           0, "%s=%s: expected %s", text, value, option->expected);
 }
 
-static kiln_status read_options(char *query, kilni_store_options *options, kiln_error *error)
+static kiln_status read_options(char *query, const kilni_store_engine *engine,
+                                kilni_store_options *options, kiln_error *error)
 {
     unsigned seen = 0;
     kiln_status status = KILN_OK;
@@ -318,14 +335,15 @@ static kiln_status read_options(char *query, kilni_store_options *options, kiln_
         if (end) {
             *end++ = '\0';
         }
-        status = read_option(query, &seen, options, error);
+        status = read_option(query, engine, &seen, options, error);
         query = end;
     }
     return status;
 }
 
 /* Cuts what follows a scheme into path and options. The path stays in @text. */
-static kiln_status read_url(char *text, kilni_store_options *options, kiln_error *error)
+static kiln_status read_url(char *text, const kilni_store_engine *engine,
+                            kilni_store_options *options, kiln_error *error)
 {
     if (strpbrk(text, "#|")) {
         return kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
@@ -336,7 +354,7 @@ static kiln_status read_url(char *text, kilni_store_options *options, kiln_error
         *query++ = '\0';
     }
     kiln_status status = decode_percent(text, error);
-    return status == KILN_OK ? read_options(query, options, error) : status;
+    return status == KILN_OK ? read_options(query, engine, options, error) : status;
 }
 
 /* Where the path begins in what follows a scheme. */
@@ -345,76 +363,14 @@ static const char *path_in_url(const char *text)
     return strncmp(text, "//", 2) == 0 ? text + 2 : text;
 }
 
-/* "file:///path", "file:/path" and "file://./path". */
-static kiln_status check_file_url(const char *text, kiln_error *error)
+/* NULL: none is known. */
+static const kilni_store_engine *engine_of(const char *location,
+                                           const kilni_store_engine *const *engines)
 {
-    const char *path = path_in_url(text);
-    if (path[0] == '/' || (path[0] == '.' && path != text)) {
-        return KILN_OK;
+    while (*engines && strncmp(location, (*engines)->scheme, strlen((*engines)->scheme)) != 0) {
+        engines++;
     }
-    return kilni_error_set(error, KILN_E_PARSE, 0,
-                           "file:%s: a path that begins with '/' must follow, as in file:///path, "
-                           "or with '.', as in file://./path",
-                           text);
-}
-
-/* Nothing is written to a pack: it has only what says how it is used. */
-static kiln_status check_pack_options(const char *url, kiln_error *error)
-{
-    static const char *const names[] = {"readonly=", "write=", "key-file=", "max-entry="};
-    for (const char *option = strchr(url, '?'); option; option = strchr(option, '&')) {
-        option++;
-        bool is_known = false;
-        for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-            is_known |= strncmp(option, names[i], strlen(names[i])) == 0;
-        }
-        if (!is_known) {
-            return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "a pack has no option \"%.*s\"",
-                                   (int)strcspn(option, "=&"), option);
-        }
-    }
-    return KILN_OK;
-}
-
-/* "pack:FILE", "pack:/path" and "pack:///path". */
-static kiln_status check_pack_url(const char *text, kiln_error *error)
-{
-    const char *path = path_in_url(text);
-    if (path[0] != '/' && path != text) {
-        return kilni_error_set(error, KILN_E_PARSE, 0,
-                               "pack:%s: an absolute path must follow //, as in pack:///path",
-                               text);
-    }
-    if (path[0] == '\0' || path[0] == '?') {
-        return kilni_error_set(error, KILN_E_PARSE, 0, "pack: names no file");
-    }
-    return check_pack_options(path, error);
-}
-
-static const struct scheme {
-    const char *name;
-    kilni_location_kind kind;
-    kiln_status (*check)(const char *text, kiln_error *error); /* of what follows */
-} known_schemes[] = {
-    {"", KILNI_LOCATION_DIR, NULL}, /* a path, taken literally */
-    {"file:", KILNI_LOCATION_DIR, check_file_url},
-    {"pack:", KILNI_LOCATION_PACK, check_pack_url},
-};
-
-enum { SCHEME_COUNT = sizeof known_schemes / sizeof known_schemes[0] };
-
-/* NULL: none that is known. */
-static const struct scheme *scheme_of(const char *location)
-{
-    if (location[0] == '/' || location[0] == '.') {
-        return &known_schemes[0];
-    }
-    for (unsigned i = 1; i < SCHEME_COUNT; i++) {
-        if (strncmp(location, known_schemes[i].name, strlen(known_schemes[i].name)) == 0) {
-            return &known_schemes[i];
-        }
-    }
-    return NULL;
+    return *engines;
 }
 
 static kiln_status complain_of_scheme(const char *location, kiln_error *error)
@@ -430,40 +386,54 @@ static kiln_status complain_of_scheme(const char *location, kiln_error *error)
                            (int)(length < 100 ? length : 100), location);
 }
 
+/* Reads the URL that follows the engine's scheme. Sets @ret_path also on failure. */
+static kiln_status parse_url(const char *url, const kilni_store_engine *engine,
+                             kilni_store_options *options, char **ret_path, kiln_error *error)
+{
+    const char *path = path_in_url(url);
+    kiln_status status = engine->check_url(url, path, error);
+    if (status != KILN_OK) {
+        return status;
+    }
+    *ret_path = strdup(path);
+    if (!*ret_path) {
+        return kilni_error_set(error, KILN_E_NO_MEMORY, 0, "out of memory");
+    }
+    status = read_url(*ret_path, engine, options, error);
+    if (status == KILN_OK && options->backend[0] != '\0' &&
+        !layouts[options->layout].has_backends) {
+        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
+                               "backend=%s: only layout=onednn has backends", options->backend);
+    }
+    return status;
+}
+
 kiln_status kilni_location_parse(const char *location, const kiln_store_params *params,
+                                 const kilni_store_engine *const *engines,
                                  kilni_location *ret_location, kiln_error *error)
 {
     if (!location || location[0] == '\0') {
         return kilni_error_set(error, KILN_E_INVALID, 0, "no location of a store");
     }
-    kilni_store_options options;
-    kiln_status status = options_from_params(params, &options, error);
+    kilni_location where = {.engine = engines[0]};
+    kiln_status status = options_from_params(params, &where.options, error);
     if (status != KILN_OK) {
         return status;
     }
-    const struct scheme *scheme = scheme_of(location);
-    if (!scheme) {
-        return complain_of_scheme(location, error);
+    if (location[0] == '/' || location[0] == '.') {
+        where.path = strdup(location);
+        status =
+            where.path ? KILN_OK : kilni_error_set(error, KILN_E_NO_MEMORY, 0, "out of memory");
+    } else {
+        where.engine = engine_of(location, engines);
+        status = where.engine ? parse_url(location + strlen(where.engine->scheme), where.engine,
+                                          &where.options, &where.path, error)
+                              : complain_of_scheme(location, error);
     }
-    const char *text = location + strlen(scheme->name);
-    status = scheme->check ? scheme->check(text, error) : KILN_OK;
     if (status != KILN_OK) {
+        free(where.path);
         return status;
     }
-    char *path = strdup(scheme->check ? path_in_url(text) : text);
-    if (!path) {
-        return kilni_error_set(error, KILN_E_NO_MEMORY, 0, "out of memory");
-    }
-    status = scheme->check ? read_url(path, &options, error) : KILN_OK;
-    if (status != KILN_OK) {
-        free(path);
-        return status;
-    }
-    if (options.backend[0] != '\0' && options.layout != KILNI_STORE_LAYOUT_ONEDNN) {
-        free(path);
-        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
-                               "backend=%s: only layout=onednn has backends", options.backend);
-    }
-    *ret_location = (kilni_location){.kind = scheme->kind, .path = path, .options = options};
+    *ret_location = where;
     return KILN_OK;
 }

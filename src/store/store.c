@@ -16,12 +16,9 @@
 #include "base/params.h"
 #include "entry/entry.h"
 #include "os/file_limit.h"
-#include "store/chain/chain.h"
-#include "store/dir/dir.h"
+#include "store/engine.h"
 #include "store/key_file.h"
-#include "store/location.h"
 #include "store/missed.h"
-#include "store/pack/pack.h"
 
 static bool is_writable(const kiln_store *store)
 {
@@ -57,20 +54,19 @@ static void forget_mac_key(kilni_entry_mac_key *key)
 }
 
 /* The key comes first: without it no directory is made, and nothing is believed. */
-kiln_status kilni_store_open_at(const kilni_location *where, kiln_store **ret_store,
-                                kiln_error *error)
+kiln_status kilni_store_open_with(const kilni_store_engine *engine, const char *path,
+                                  const kilni_store_options *options, kiln_store **ret_store,
+                                  kiln_error *error)
 {
     kilni_entry_mac_key *key;
-    kiln_status status = read_mac_key(where->options.key_file, &key, error);
+    kiln_status status = read_mac_key(options->key_file, &key, error);
     if (status != KILN_OK) {
         return status;
     }
-    kilni_store_options options = where->options;
-    options.key_file = NULL;
+    kilni_store_options kept = *options;
+    kept.key_file = NULL;
     kiln_store *store;
-    status = where->kind == KILNI_LOCATION_PACK
-                 ? kilni_pack_open(where->path, &options, &store, error)
-                 : kilni_dir_open(where->path, &options, &store, error);
+    status = engine->open(path, &kept, &store, error);
     if (status != KILN_OK) {
         forget_mac_key(key);
         return status;
@@ -78,33 +74,6 @@ kiln_status kilni_store_open_at(const kilni_location *where, kiln_store **ret_st
     store->mac_key = key;
     *ret_store = store;
     return KILN_OK;
-}
-
-uint32_t kilni_location_capabilities(const kilni_location *where)
-{
-    return where->kind == KILNI_LOCATION_PACK ? 0 : kilni_dir_capabilities(where->options.flags);
-}
-
-kiln_status kiln_store_open(const char *location, const kiln_store_params *params,
-                            kiln_store **ret_store, kiln_error *error)
-{
-    if (!ret_store) {
-        return KILN_E_INVALID;
-    }
-    if (location && strchr(location, '|')) {
-        return kilni_chain_open(location, params, ret_store, error);
-    }
-    kilni_location where;
-    kiln_status status = kilni_location_parse(location, params, &where, error);
-    if (status != KILN_OK) {
-        return status;
-    }
-    status = where.options.write == KILNI_WRITE_UNSAID
-                 ? kilni_store_open_at(&where, ret_store, error)
-                 : kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
-                                   "write= is for the tiers of a chain, as in a|b");
-    free(where.path);
-    return status;
 }
 
 void kiln_store_close(kiln_store **store)

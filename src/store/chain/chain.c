@@ -471,7 +471,8 @@ static kiln_status keep_key_file(kilni_tier *tier, kiln_error *error)
 
 /* Reads one tier's location, which ends at @length. */
 static kiln_status add_tier(kilni_chain *chain, const char *location, size_t length,
-                            const kiln_store_params *params, kiln_error *error)
+                            const kiln_store_params *params,
+                            const kilni_store_engine *const *engines, kiln_error *error)
 {
     if (chain->count == KILNI_CHAIN_MAX_TIERS) {
         return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "a chain has at most %u tiers",
@@ -485,7 +486,7 @@ static kiln_status add_tier(kilni_chain *chain, const char *location, size_t len
     if (!name) {
         return kilni_error_set(error, KILN_E_NO_MEMORY, 0, "out of memory");
     }
-    kiln_status status = kilni_location_parse(name, params, &tier->where, error);
+    kiln_status status = kilni_location_parse(name, params, engines, &tier->where, error);
     if (status != KILN_OK) {
         free(name);
         return status;
@@ -501,11 +502,12 @@ static kiln_status add_tier(kilni_chain *chain, const char *location, size_t len
 }
 
 static kiln_status add_tiers(kilni_chain *chain, const char *location,
-                             const kiln_store_params *params, kiln_error *error)
+                             const kiln_store_params *params,
+                             const kilni_store_engine *const *engines, kiln_error *error)
 {
     for (;;) {
         size_t length = strcspn(location, "|");
-        kiln_status status = add_tier(chain, location, length, params, error);
+        kiln_status status = add_tier(chain, location, length, params, engines, error);
         if (status != KILN_OK || location[length] == '\0') {
             return status;
         }
@@ -544,14 +546,15 @@ static uint64_t largest_entry_of(const kilni_chain *chain)
 }
 
 kiln_status kilni_chain_open(const char *location, const kiln_store_params *params,
-                             kiln_store **ret_store, kiln_error *error)
+                             const kilni_store_engine *const *engines, kiln_store **ret_store,
+                             kiln_error *error)
 {
     kilni_chain *chain = calloc(1, sizeof *chain);
     if (!chain) {
         return kilni_error_set(error, KILN_E_NO_MEMORY, 0, "out of memory");
     }
     chain->store.ops = &chain_ops;
-    kiln_status status = add_tiers(chain, location, params, error);
+    kiln_status status = add_tiers(chain, location, params, engines, error);
     if (status == KILN_OK) {
         /* Each tier has limits of its own. */
         chain->store.options.max_bytes = KILN_UNLIMITED;

@@ -9,7 +9,6 @@
 #include <stddef.h>
 
 #include "store/chain/tier.h"
-#include "store/store.h"
 
 #define KILNI_CHAIN_MAX_TIERS 16u
 
@@ -19,10 +18,13 @@ typedef struct kilni_chain {
     kilni_tier tiers[KILNI_CHAIN_MAX_TIERS];
 } kilni_chain;
 
-/* Opens every tier that can be opened, at least one. Statuses as kiln_store_open; where no tier
- * opens, that of the first. */
+/* Opens every tier that can be opened, at least one. Statuses as kiln_store_open; if no tier opens,
+ * that of the first.
+ *
+ * @engines  as kilni_location_parse */
 kiln_status kilni_chain_open(const char *location, const kiln_store_params *params,
-                             kiln_store **ret_store, kiln_error *error);
+                             const kilni_store_engine *const *engines, kiln_store **ret_store,
+                             kiln_error *error);
 
 /* ---- copies.c: what all tiers hold ---- */
 

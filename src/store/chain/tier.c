@@ -63,7 +63,8 @@ static const char *why_not(kiln_status status, const kiln_error *error)
 kiln_status kilni_tier_open(kilni_tier *tier, kiln_error *ret_error)
 {
     kiln_store *opened = NULL;
-    kiln_status status = kilni_store_open_at(&tier->where, &opened, ret_error);
+    kiln_status status = kilni_store_open_with(tier->where.engine, tier->where.path,
+                                               &tier->where.options, &opened, ret_error);
     if (status != KILN_OK) {
         count_failure(tier, 1, why_not(status, ret_error));
         return status;
@@ -119,7 +120,7 @@ kiln_status kilni_tier_note(kilni_tier *tier, kiln_status status)
 
 uint32_t kilni_tier_capabilities(const kilni_tier *tier)
 {
-    return kilni_location_capabilities(&tier->where);
+    return tier->where.engine->capabilities(tier->where.options.flags);
 }
 
 bool kilni_tier_is_written(const kilni_tier *tier)

@@ -22,7 +22,7 @@
 #include <sys/stat.h>
 
 #include "os/owned_file.h"
-#include "store/store.h"
+#include "store/engine.h"
 #include "store/totals.h"
 
 /* What the totals are still to be told. Sums alone: every access is relaxed. */
@@ -33,7 +33,7 @@ typedef struct kilni_dir_owed {
 
 typedef struct kilni_dir {
     kiln_store store; /* first: a kilni_dir is a kiln_store */
-    const struct kilni_dir_layout *layout;
+    const struct kilni_dir_layout *layout, *request_layout;
     unsigned hash_bits; /* of each hash in a pair's names, from the left: 128; tests take fewer */
     char *path;         /* as its user gave it */
     uid_t user;
@@ -58,74 +58,9 @@ typedef struct kilni_dir {
     _Atomic int64_t due_s;
 } kilni_dir;
 
-/* @path is not a URL any more. Statuses as kiln_store_open. */
-kiln_status kilni_dir_open(const char *path, const kilni_store_options *options,
-                           kiln_store **ret_store, kiln_error *error);
+extern const kilni_store_engine kilni_dir_engine;
 
-bool kilni_dir_is_readonly(const kilni_dir *dir);
-
-/* KILNI_STORE_… of a store with these flags, KILN_STORE_…. */
-uint32_t kilni_dir_capabilities(uint32_t flags);
-
-/* The directory of a store, with its descriptor checked and, where it is not ours any more, opened
- * anew. Where that fails, all that is done in it fails with KILN_E_IO. Each call of the interface
- * begins so. */
-kilni_dir *kilni_dir_of(kiln_store *store);
-
-/* The directory's descriptor. -1: it is lost. */
-int kilni_dir_root(const kilni_dir *dir);
-
-/* ---- enter.c: the way to the directory ---- */
-
-typedef struct kilni_entrance {
-    int start;        /* where a relative path begins; -1 for an absolute one */
-    uid_t user;       /* who we are */
-    bool is_readonly; /* root may own the directory */
-    bool may_create;
-    bool only_passes; /* the last component is on the way too, and is judged like those above it */
-} kilni_entrance;
-
-/* Walks to a directory from descriptor to descriptor and trusts it: the directory itself is ours
- * and nobody else may write it, and is no symbolic link; those above it, and links among them, are
- * ours or root's, and not open to everybody's writing (but sticky ones are). What is missing is
- * made, mode 0700.
- *
- * @ret_made  whether the last component was missing */
-kiln_status kilni_dir_enter(const char *path, const kilni_entrance *entrance, int *ret_directory,
-                            bool *ret_made, kiln_error *error);
-
-/* mkdirat, mode 0700 whatever the umask. */
-int kilni_dir_make_directory(int parent, const char *path);
-
-/* Goes there again: after the directory was removed, making it anew where that is allowed, or after
- * its descriptor was closed by someone else. */
-kiln_status kilni_dir_revive(kilni_dir *dir);
-
-/* ---- shard.c: the folders below the directory ---- */
-
-/* Whether a folder below the directory may be used: ours, and nobody else may write it. */
-bool kilni_dir_trusts_folder(const kilni_dir *dir, const struct stat *stat);
-
-/* The same of an open folder. KILN_OK; KILN_E_DENIED; else as kilni_dir_read_status. */
-kiln_status kilni_dir_judge_folder(const kilni_dir *dir, int folder);
-
-/* Opens a folder below the directory and judges it. A symbolic link, anywhere on the path, is
- * denied.
- *
- * @flags  O_PATH, or O_RDONLY to list it
- * Returns KILN_OK; KILN_MISS; KILN_E_DENIED; KILN_E_IO; KILN_E_NO_MEMORY. */
-kiln_status kilni_dir_open_folder(const kilni_dir *dir, const char *path, int flags,
-                                  int *ret_folder);
-kiln_status kilni_dir_open_shard(const kilni_dir *dir, unsigned shard, int flags, int *ret_folder);
-
-/* Makes a shard, and those above it if they are gone. KILN_OK, also if it exists; else as
- * kilni_dir_open_folder and kilni_dir_write_status. */
-kiln_status kilni_dir_make_shard(kilni_dir *dir, unsigned shard);
-
-/* Removes a shard if it is empty. A writer that finds it gone makes it again. */
-void kilni_dir_remove_empty_shard(const kilni_dir *dir, unsigned shard);
-
-/* ---- layout_kiln.c: names ---- */
+/* ---- names.c ---- */
 
 #define KILNI_DIR_VERSION "v1"
 #define KILNI_DIR_LEASE "lease"
@@ -159,10 +94,78 @@ bool kilni_dir_is_entry_name(const char *name, unsigned shard, kiln_digest *ret_
 bool kilni_dir_is_temporary_name(const char *name);
 bool kilni_dir_is_aside_name(const char *name);
 
-/* ---- get.c: reading ---- */
+/* ---- enter.c: the way to the directory ---- */
 
-kiln_status kilni_dir_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry);
-kiln_status kilni_dir_contains(kiln_store *store, const kiln_key *key);
+typedef struct kilni_entrance {
+    int start;        /* where a relative path begins; -1 for an absolute one */
+    uid_t user;       /* who we are */
+    bool is_readonly; /* root may own the directory */
+    bool may_create;
+    bool only_passes; /* the last component is on the way too, and is judged like those above it */
+} kilni_entrance;
+
+/* Walks to a directory from descriptor to descriptor and trusts it: the directory itself is ours
+ * and nobody else may write it, and is no symbolic link; those above it, and links among them, are
+ * ours or root's, and not open to everybody's writing (but sticky ones are). What is missing is
+ * made, mode 0700.
+ *
+ * @ret_made  whether the last component was missing */
+kiln_status kilni_dir_enter(const char *path, const kilni_entrance *entrance, int *ret_directory,
+                            bool *ret_made, kiln_error *error);
+
+/* mkdirat, mode 0700 whatever the umask. */
+int kilni_dir_make_directory(int parent, const char *path);
+
+/* ---- place.c: where the directory is open ---- */
+
+bool kilni_dir_is_readonly(const kilni_dir *dir);
+
+/* Goes to the directory for the first time. Statuses as kiln_store_open. */
+kiln_status kilni_dir_go(kilni_dir *dir, kiln_error *error);
+
+/* Goes there again: after the directory was removed, making it anew where that is allowed, or after
+ * its descriptor was closed by someone else. */
+kiln_status kilni_dir_revive(kilni_dir *dir);
+
+/* The directory of a store, with its descriptor checked and, where it is not ours any more, opened
+ * anew. Where that fails, all that is done in it fails with KILN_E_IO. Each call of the interface
+ * begins so. */
+kilni_dir *kilni_dir_of(kiln_store *store);
+
+/* The directory's descriptor. -1: it is lost. */
+int kilni_dir_root(const kilni_dir *dir);
+
+/* Whether the descriptor is still the one that was opened. */
+bool kilni_dir_is_there(const kilni_dir *dir);
+
+/* Closes what was opened. */
+void kilni_dir_leave(kilni_dir *dir);
+
+/* ---- shard.c: the folders below the directory ---- */
+
+/* Whether a folder below the directory may be used: ours, and nobody else may write it. */
+bool kilni_dir_trusts_folder(const kilni_dir *dir, const struct stat *stat);
+
+/* The same of an open folder. KILN_OK; KILN_E_DENIED; else as kilni_dir_read_status. */
+kiln_status kilni_dir_judge_folder(const kilni_dir *dir, int folder);
+
+/* Opens a folder below the directory and judges it. A symbolic link, anywhere on the path, is
+ * denied.
+ *
+ * @flags  O_PATH, or O_RDONLY to list it
+ * Returns KILN_OK; KILN_MISS; KILN_E_DENIED; KILN_E_IO; KILN_E_NO_MEMORY. */
+kiln_status kilni_dir_open_folder(const kilni_dir *dir, const char *path, int flags,
+                                  int *ret_folder);
+kiln_status kilni_dir_open_shard(const kilni_dir *dir, unsigned shard, int flags, int *ret_folder);
+
+/* Makes a shard, and those above it if they are gone. KILN_OK, also if it exists; else as
+ * kilni_dir_open_folder and kilni_dir_write_status. */
+kiln_status kilni_dir_make_shard(kilni_dir *dir, unsigned shard);
+
+/* Removes a shard if it is empty. A writer that finds it gone makes it again. */
+void kilni_dir_remove_empty_shard(const kilni_dir *dir, unsigned shard);
+
+/* ---- entry_file.c: files that may hold an entry ---- */
 
 /* Opens what may be an entry and trusts the file: a regular one, ours, that nobody else may write.
  * Returns KILN_OK; KILN_MISS; KILN_E_DENIED; KILN_E_IO; KILN_E_NO_MEMORY. */
@@ -172,6 +175,9 @@ kiln_status kilni_dir_open_file(const kilni_dir *dir, int directory, const char 
 /* What an errno of a look at a file or folder says: KILN_MISS also for what network file systems
  * answer of a file that was there a moment ago; KILN_E_DENIED; KILN_E_NO_MEMORY; KILN_E_IO. */
 kiln_status kilni_dir_read_status(int system_error);
+
+/* What an errno of a write says; KILN_MISS: a directory is gone. */
+kiln_status kilni_dir_write_status(int system_error);
 
 /* More than this is read into no one's memory. */
 uint64_t kilni_dir_largest_file(const kilni_dir *dir);
@@ -186,12 +192,7 @@ kiln_status kilni_dir_read_file(const kilni_dir *dir, int file, const struct sta
 /* Bytes that a file occupies on the disk. */
 uint64_t kilni_dir_disk_bytes(const struct stat *stat);
 
-/* ---- put.c: writing ---- */
-
-kiln_status kilni_dir_put(kiln_store *store, const kiln_entry *entry);
-
-/* What an errno of a write says; KILN_MISS: a directory is gone. */
-kiln_status kilni_dir_write_status(int system_error);
+/* ---- temporary.c ---- */
 
 /* Writes a new temporary, which is to be renamed or removed.
  *
@@ -204,15 +205,7 @@ kiln_status kilni_dir_write_temporary(const kilni_dir *dir, int directory, const
                                       kiln_bytes bytes, char *path, size_t size,
                                       uint64_t *ret_disk_bytes);
 
-/* What a put is about to replace. */
-typedef struct kilni_dir_incumbent {
-    bool is_there;
-    uint64_t disk_bytes;
-} kilni_dir_incumbent;
-
 /* ---- remove.c: removing what was judged ---- */
-
-kiln_status kilni_dir_remove(kiln_store *store, const kiln_key *key, const kiln_entry *judged);
 
 /* Whether a file that kilni_dir_open_file opened is an entry of a newer format, or can't be read:
  * these stay. */
@@ -288,16 +281,7 @@ kiln_status kilni_dir_remove_aside(int directory, const char *aside,
 kiln_status kilni_dir_remove_seen(int directory, const char *folder, const char *path,
                                   const kilni_dir_identity *seen);
 
-/* ---- account.c: what the totals are told ---- */
-
-kiln_status kilni_dir_account(kiln_store *store, const kiln_stats *delta);
-
-/* Counts a put, and makes room where the store outgrew its size by it. */
-void kilni_dir_settle(kilni_dir *dir, unsigned shard, uint64_t disk_bytes,
-                      const kilni_dir_incumbent *replaced);
-
-/* Takes what was removed off the totals. */
-void kilni_dir_count_removed(kilni_dir *dir, unsigned shard, const struct stat *removed);
+/* ---- owed.c: what the totals are still to be told ---- */
 
 /* Changes the store's statistics file, together with all that it is owed, and lets the layout note
  * the new size. KILN_BUSY: its lock could not be had, and the change is owed (but a recount is
@@ -308,17 +292,8 @@ kiln_status kilni_dir_change_totals(kilni_dir *dir, const kilni_totals_change *c
 /* Adds to what the file says what it is owed by this handle. */
 void kilni_dir_add_owed(const kilni_dir *dir, kilni_totals *totals);
 
-/* Tells what is owed, for the last time. */
-void kilni_dir_tell_owed(kiln_store *store);
-
-/* ---- lease.c ---- */
-
-/* Key leases are the bytes up to 2^40 of the lease file; this one is the janitor's. */
-#define KILNI_DIR_JANITOR_BYTE ((off_t)1 << 41)
-
-kiln_status kilni_dir_lease(kiln_store *store, const kiln_key *key, uint64_t wait_ns,
-                            kiln_lease **ret_lease);
-void kilni_dir_lease_release(kiln_lease *lease);
+/* Whether there is anything that it has not been told. */
+bool kilni_dir_owes(const kilni_dir *dir);
 
 /* ---- walk.c ---- */
 
@@ -394,17 +369,14 @@ kiln_status kilni_dir_walk_part(kilni_dir *dir, unsigned part, kilni_dir_positio
 kiln_status kilni_dir_walk_shard(kilni_dir *dir, unsigned shard, kilni_dir_visit_fn *visit,
                                  void *user, bool *ret_has_ended);
 
-kiln_status kilni_dir_each(kiln_store *store, kiln_item_fn visit, void *user);
-kiln_status kilni_dir_each_request(kiln_store *store, kiln_item_fn visit, void *user);
-kiln_status kilni_dir_item_info(kiln_item *item, kiln_item_info *ret_info);
-kiln_status kilni_dir_item_read(kiln_item *item, kiln_entry **ret_entry);
-kiln_status kilni_dir_item_remove(kiln_item *item);
-kiln_status kilni_dir_stat(kiln_store *store, kiln_store_stat *ret_stat);
+/* ---- stat.c ---- */
 
-/* ---- trim.c ---- */
+kiln_status kilni_dir_stat(kiln_store *store, kiln_store_stat *ret_stat);
 
 /* By what the totals say; where they say nothing, as kilni_dir_stat. */
 kiln_status kilni_dir_known_stat(kiln_store *store, kiln_store_stat *ret_stat);
+
+/* ---- trim.c ---- */
 
 kiln_status kilni_dir_trim(kiln_store *store, uint64_t max_bytes, kiln_trim_report *ret_report);
 kiln_status kilni_dir_trim_by(kiln_store *store, const kiln_trim_params *params,
@@ -428,3 +400,40 @@ void kilni_dir_begin_count(kilni_dir *dir);
 /* What a store does before it is closed, for a short time: it goes on with a trim, or lets what is
  * too old go, unless it was surveyed within an hour. */
 void kilni_dir_tend_at_end(kilni_dir *dir);
+
+/* ---- account.c: what the totals are told ---- */
+
+/* What a put is about to replace. */
+typedef struct kilni_dir_incumbent {
+    bool is_there;
+    uint64_t disk_bytes;
+} kilni_dir_incumbent;
+
+/* Counts a put, and makes room where the store outgrew its size by it. */
+void kilni_dir_settle(kilni_dir *dir, unsigned shard, uint64_t disk_bytes,
+                      const kilni_dir_incumbent *replaced);
+
+/* Takes what was removed off the totals. */
+void kilni_dir_count_removed(kilni_dir *dir, unsigned shard, const struct stat *removed);
+
+kiln_status kilni_dir_account(kiln_store *store, const kiln_stats *delta);
+
+/* Tells what is owed, for the last time. */
+void kilni_dir_tell_owed(kiln_store *store);
+
+/* ---- items.c ---- */
+
+kiln_status kilni_dir_each(kiln_store *store, kiln_item_fn visit, void *user);
+kiln_status kilni_dir_each_request(kiln_store *store, kiln_item_fn visit, void *user);
+kiln_status kilni_dir_item_info(kiln_item *item, kiln_item_info *ret_info);
+kiln_status kilni_dir_item_read(kiln_item *item, kiln_entry **ret_entry);
+kiln_status kilni_dir_item_remove(kiln_item *item);
+
+/* ---- lease.c ---- */
+
+/* Key leases are the bytes up to 2^40 of the lease file; this one is the janitor's. */
+#define KILNI_DIR_JANITOR_BYTE ((off_t)1 << 41)
+
+kiln_status kilni_dir_lease(kiln_store *store, const kiln_key *key, uint64_t wait_ns,
+                            kiln_lease **ret_lease);
+void kilni_dir_lease_release(kiln_lease *lease);

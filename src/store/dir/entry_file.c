@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Files that may hold an entry: how they are opened, trusted and read.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -34,6 +37,12 @@ kiln_status kilni_dir_read_status(int system_error)
     default:
         return KILN_E_IO;
     }
+}
+
+kiln_status kilni_dir_write_status(int system_error)
+{
+    kiln_status status = kilni_status_from_errno(system_error);
+    return status == KILN_EXISTS || status == KILN_BUSY ? KILN_E_IO : status;
 }
 
 static bool is_trusted(const kilni_dir *dir, const struct stat *stat)
@@ -166,70 +175,6 @@ void kilni_dir_stamp_use(const kilni_dir *dir, int file, const struct stat *stat
     }
     const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_nsec = UTIME_NOW}};
     kilni_os()->futimens(file, times);
-}
-
-/* Statuses as kilni_dir_open_file, of the entry and of its shard. */
-static kiln_status open_entry(const kilni_dir *dir, const kiln_key *key, int *ret_file,
-                              struct stat *ret_stat)
-{
-    char name[KILN_DIGEST_TEXT_SIZE];
-    int folder;
-    kiln_status status = kilni_dir_open_shard(dir, kilni_dir_shard_of(key), O_PATH, &folder);
-    if (status == KILN_OK) {
-        kilni_dir_name_of(key, name);
-        status = kilni_dir_open_file(dir, folder, name, ret_file, ret_stat);
-        kilni_os()->close(folder);
-    }
-    return status;
-}
-
-kiln_status kilni_dir_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry)
-{
-    kilni_dir *dir = kilni_dir_of(store);
-    int file;
-    struct stat stat;
-    kiln_status status = open_entry(dir, key, &file, &stat);
-    if (status != KILN_OK) {
-        if (status == KILN_E_DENIED) {
-            char path[KILNI_DIR_PATH_SIZE];
-            kilni_dir_path_of(key, path);
-            kilni_store_warn(store, KILNI_WARNED_ENTRY,
-                             "%s/%s: it or its folder is not trusted: owner, mode or kind",
-                             dir->path, path);
-        }
-        return status;
-    }
-    kiln_entry *entry = NULL;
-    status = kilni_dir_read_file(dir, file, &stat, &entry);
-    if (status == KILN_OK && !kiln_key_equals(key, kiln_entry_key(entry))) {
-        kiln_entry_release(&entry);
-        status = KILN_MISS;
-    }
-    if (status == KILN_OK) {
-        kilni_dir_stamp_use(dir, file, &stat);
-        *ret_entry = entry;
-    }
-    kilni_os()->close(file);
-    return status;
-}
-
-kiln_status kilni_dir_contains(kiln_store *store, const kiln_key *key)
-{
-    kilni_dir *dir = kilni_dir_of(store);
-    char name[KILN_DIGEST_TEXT_SIZE];
-    int folder;
-    struct stat stat;
-    kilni_dir_name_of(key, name);
-    kiln_status status = kilni_dir_open_shard(dir, kilni_dir_shard_of(key), O_PATH, &folder);
-    if (status == KILN_OK) {
-        if (kilni_os()->fstatat(folder, name, &stat, AT_SYMLINK_NOFOLLOW) != 0) {
-            status = kilni_dir_read_status(errno);
-        } else if (!S_ISREG(stat.st_mode)) {
-            status = KILN_MISS;
-        }
-        kilni_os()->close(folder);
-    }
-    return status == KILN_OK || status == KILN_E_IO ? status : KILN_MISS;
 }
 
 uint64_t kilni_dir_disk_bytes(const struct stat *stat)

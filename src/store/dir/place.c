@@ -1,5 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-#include "store/dir/layout.h"
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where a store's directory is open, and how it is found again.
+ */
+#include "store/dir/dir.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +14,6 @@
 #include "base/error.h"
 #include "os/file.h"
 #include "os/os.h"
-#include "store/missed.h"
 
 typedef struct kilni_dir_place {
     kilni_owned_file directory;
@@ -72,7 +74,7 @@ static kiln_status settle_at(kilni_dir *dir, int root)
     return KILN_OK;
 }
 
-static void leave_places(kilni_dir *dir)
+void kilni_dir_leave(kilni_dir *dir)
 {
     if (place_of(dir) != &nowhere) {
         kilni_owned_file_close(&place_of(dir)->directory);
@@ -82,111 +84,17 @@ static void leave_places(kilni_dir *dir)
         free(dir->places);
         dir->places = before;
     }
-}
-
-static void free_dir(kilni_dir *dir)
-{
-    leave_places(dir);
     kilni_owned_file_close(&dir->start);
-    free(dir->path);
-    free(dir);
 }
 
-static void dir_close(kiln_store *store)
+bool kilni_dir_is_there(const kilni_dir *dir)
 {
-    kilni_dir *dir = (kilni_dir *)store;
-    if (!kilni_dir_is_readonly(dir)) {
-        kilni_dir_tell_owed(store);
-    }
-    /* The application may have closed the descriptor, and opened something else under its number.
-     */
-    if (kilni_owned_file_is_intact(&place_of(dir)->directory)) {
-        kilni_dir_tend_at_end(dir);
-    }
-    free_dir(dir);
+    return kilni_owned_file_is_intact(&place_of(dir)->directory);
 }
-
-static kiln_status dir_note_miss(kiln_store *store, const kiln_entry *miss)
-{
-    return kilni_missed_write(kilni_dir_root(kilni_dir_of(store)), KILNI_DIR_MISSED, miss);
-}
-
-static kiln_status dir_last_miss(kiln_store *store, kiln_entry **ret_miss)
-{
-    return kilni_missed_read(kilni_dir_root(kilni_dir_of(store)), KILNI_DIR_MISSED, store->mac_key,
-                             ret_miss);
-}
-
-static const kilni_dir_layout *layout_for(const kiln_store *store, const kiln_key *key)
-{
-    const kilni_dir_layout *layout = ((const kilni_dir *)store)->layout;
-    return layout != &kilni_layout_kiln && kilni_store_is_request(key) ? &kilni_layout_kiln
-                                                                       : layout;
-}
-
-static kiln_status dir_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry)
-{
-    return layout_for(store, key)->get(store, key, ret_entry);
-}
-
-static kiln_status dir_put(kiln_store *store, const kiln_entry *entry)
-{
-    return layout_for(store, kiln_entry_key(entry))->put(store, entry);
-}
-
-static kiln_status dir_remove(kiln_store *store, const kiln_key *key, const kiln_entry *judged)
-{
-    return layout_for(store, key)->remove(store, key, judged);
-}
-
-static kiln_status dir_contains(kiln_store *store, const kiln_key *key)
-{
-    return layout_for(store, key)->contains(store, key);
-}
-
-static const kilni_store_ops dir_ops = {
-    .close = dir_close,
-    .get = dir_get,
-    .put = dir_put,
-    .remove = dir_remove,
-    .contains = dir_contains,
-    .lease = kilni_dir_lease,
-    .lease_release = kilni_dir_lease_release,
-    .each = kilni_dir_each,
-    .each_request = kilni_dir_each_request,
-    .item_info = kilni_dir_item_info,
-    .item_read = kilni_dir_item_read,
-    .item_remove = kilni_dir_item_remove,
-    .stat = kilni_dir_stat,
-    .known_stat = kilni_dir_known_stat,
-    .account = kilni_dir_account,
-    .trim = kilni_dir_trim,
-    .trim_by = kilni_dir_trim_by,
-    .note_miss = dir_note_miss,
-    .last_miss = dir_last_miss,
-};
-
-static const kilni_dir_layout *const layouts[] = {
-    [KILNI_STORE_LAYOUT_KILN] = &kilni_layout_kiln,
-    [KILNI_STORE_LAYOUT_SYCL] = &kilni_layout_sycl,
-    [KILNI_STORE_LAYOUT_ONEDNN] = &kilni_layout_onednn,
-};
 
 bool kilni_dir_is_readonly(const kilni_dir *dir)
 {
     return dir->store.options.flags & KILN_STORE_READONLY;
-}
-
-uint32_t kilni_dir_capabilities(uint32_t flags)
-{
-    uint32_t capabilities = KILNI_STORE_TOTALS;
-    if (!(flags & KILN_STORE_READONLY)) {
-        capabilities |= KILNI_STORE_WRITABLE;
-    }
-    if (!(flags & (KILN_STORE_READONLY | KILN_STORE_NO_LEASE))) {
-        capabilities |= KILNI_STORE_LEASES;
-    }
-    return capabilities;
 }
 
 /* The entries' folder decides where entries are read: it has to be as trusted as the directory. */
@@ -312,38 +220,12 @@ static kiln_status go_there(kilni_dir *dir, kiln_error *error)
     return status;
 }
 
-static kiln_status open_directory(kilni_dir *dir, kiln_error *error)
+kiln_status kilni_dir_go(kilni_dir *dir, kiln_error *error)
 {
-    const kiln_status status = is_relative(dir) ? open_start(dir, error) : KILN_OK;
-    return status == KILN_OK ? go_there(dir, error) : status;
-}
-
-kiln_status kilni_dir_open(const char *path, const kilni_store_options *options,
-                           kiln_store **ret_store, kiln_error *error)
-{
-    kilni_dir *dir = calloc(1, sizeof *dir);
-    char *copy = strdup(path);
-    if (!dir || !copy) {
-        free(dir);
-        free(copy);
-        return kilni_error_set(error, KILN_E_NO_MEMORY, 0, "out of memory");
-    }
-    dir->store.ops = &dir_ops;
-    dir->store.options = *options;
-    dir->store.capabilities = kilni_dir_capabilities(options->flags);
-    dir->layout = layouts[options->layout];
-    dir->hash_bits = 8 * sizeof(kiln_digest);
-    dir->path = copy;
-    dir->user = kilni_os()->geteuid();
     dir->start.file = -1;
     atomic_init(&dir->place, &nowhere);
-    kiln_status status = open_directory(dir, error);
-    if (status != KILN_OK) {
-        free_dir(dir);
-        return status;
-    }
-    *ret_store = &dir->store;
-    return KILN_OK;
+    const kiln_status status = is_relative(dir) ? open_start(dir, error) : KILN_OK;
+    return status == KILN_OK ? go_there(dir, error) : status;
 }
 
 /* The process that has a thread reviving a directory; 0: none. One thread at a time; who comes

@@ -1,40 +1,16 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Files that a writer fills before it renames them.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
-#include <string.h>
 
-#include "entry/entry.h"
 #include "os/file.h"
 #include "os/os.h"
-#include "store/dir/layout.h"
+#include "store/dir/dir.h"
 
 #define NAME_TRIES 4
-
-kiln_status kilni_dir_write_status(int system_error)
-{
-    kiln_status status = kilni_status_from_errno(system_error);
-    return status == KILN_EXISTS || status == KILN_BUSY ? KILN_E_IO : status;
-}
-
-/* KILN_OK: nothing, or what may be replaced; KILN_EXISTS; KILN_E_IO, KILN_E_NO_MEMORY: can't be
- * told. */
-static kiln_status look_at_incumbent(const kilni_dir *dir, int folder, const char *name,
-                                     kilni_dir_incumbent *ret_incumbent)
-{
-    int file = -1;
-    struct stat stat;
-    *ret_incumbent = (kilni_dir_incumbent){.is_there = false};
-    kiln_status status = kilni_dir_open_file(dir, folder, name, &file, &stat);
-    if (status != KILN_OK) {
-        return status == KILN_MISS || status == KILN_E_DENIED ? KILN_OK : status;
-    }
-    *ret_incumbent =
-        (kilni_dir_incumbent){.is_there = true, .disk_bytes = kilni_dir_disk_bytes(&stat)};
-    bool stays = kilni_dir_may_be_newer(dir, file, &stat);
-    kilni_os()->close(file);
-    return stays ? KILN_EXISTS : KILN_OK;
-}
 
 /* Numbers that follow a random one. Another process may have the same ones, as a forked child has:
  * the process that meets the other's file begins elsewhere. Relaxed: only its own value matters. */
@@ -117,77 +93,6 @@ kiln_status kilni_dir_write_temporary(const kilni_dir *dir, int directory, const
     status = fill_temporary(dir, file, bytes, ret_disk_bytes);
     if (status != KILN_OK) {
         kilni_os()->unlinkat(directory, path, 0);
-    }
-    return status;
-}
-
-/* KILN_MISS: the shard is gone. */
-static kiln_status publish(const kilni_dir *dir, int folder, const char *name, kiln_bytes bytes,
-                           uint64_t *ret_disk_bytes)
-{
-    char temporary[KILNI_DIR_PATH_SIZE];
-    kiln_status status = kilni_dir_write_temporary(dir, folder, ".", bytes, temporary,
-                                                   sizeof temporary, ret_disk_bytes);
-    if (status == KILN_OK && kilni_os()->renameat(folder, temporary, folder, name) != 0) {
-        status = kilni_dir_write_status(errno);
-        kilni_os()->unlinkat(folder, temporary, 0);
-    }
-    return status;
-}
-
-/* What a put has written, and what it replaced. */
-typedef struct written_entry {
-    uint64_t disk_bytes;
-    kilni_dir_incumbent replaced;
-    bool is_declined; /* by what is there: no failure to warn of */
-} written_entry;
-
-/* Statuses as kiln_store_put; KILN_MISS: the shard is gone. */
-static kiln_status put_in_shard(kilni_dir *dir, unsigned shard, const kiln_entry *entry,
-                                written_entry *ret_written)
-{
-    char name[KILN_DIGEST_TEXT_SIZE];
-    const kiln_bytes bytes = kiln_entry_encoding(entry);
-    int folder;
-    kilni_dir_name_of(kiln_entry_key(entry), name);
-    kiln_status status = kilni_dir_open_shard(dir, shard, O_PATH, &folder);
-    if (status != KILN_OK) {
-        return status;
-    }
-    status = look_at_incumbent(dir, folder, name, &ret_written->replaced);
-    if (status == KILN_OK && !kilni_dir_takes(dir, bytes.size, ret_written->replaced.disk_bytes)) {
-        status = KILN_E_FULL;
-    }
-    ret_written->is_declined = status != KILN_OK;
-    if (status == KILN_OK) {
-        status = publish(dir, folder, name, bytes, &ret_written->disk_bytes);
-    }
-    kilni_os()->close(folder);
-    return status;
-}
-
-kiln_status kilni_dir_put(kiln_store *store, const kiln_entry *entry)
-{
-    kilni_dir *dir = kilni_dir_of(store);
-    const unsigned shard = kilni_dir_shard_of(kiln_entry_key(entry));
-    written_entry written = {0};
-    kiln_status status = put_in_shard(dir, shard, entry, &written);
-    /* A janitor may remove a shard that is still empty. */
-    for (int i = 0; status == KILN_MISS && i < NAME_TRIES; i++) {
-        status = kilni_dir_make_shard(dir, shard);
-        if (status == KILN_OK) {
-            status = put_in_shard(dir, shard, entry, &written);
-        }
-    }
-    if (status != KILN_OK && !written.is_declined) {
-        char path[KILNI_DIR_PATH_SIZE];
-        kilni_dir_path_of(kiln_entry_key(entry), path);
-        status = status == KILN_MISS ? KILN_E_IO : status;
-        kilni_store_warn(store, KILNI_WARNED_PUT, "%s/%s: can't be written: %s", dir->path, path,
-                         kiln_status_text(status));
-    }
-    if (status == KILN_OK) {
-        kilni_dir_settle(dir, shard, written.disk_bytes, &written.replaced);
     }
     return status;
 }

@@ -498,23 +498,6 @@ void kilni_dir_tend_at_end(kilni_dir *dir)
     }
 }
 
-kiln_status kilni_dir_known_stat(kiln_store *store, kiln_store_stat *ret_stat)
-{
-    const kilni_dir *dir = kilni_dir_of(store);
-    kilni_totals totals;
-    const kiln_status status =
-        kilni_totals_read_file(kilni_dir_root(dir), KILNI_DIR_STATS, &totals);
-    if (status != KILN_OK || totals.is_new) {
-        return kilni_dir_stat(store, ret_stat);
-    }
-    kilni_dir_add_owed(dir, &totals);
-    *ret_stat = (kiln_store_stat){.totals = totals.counters,
-                                  .entries = totals.entries,
-                                  .bytes = totals.bytes,
-                                  .max_bytes = store->options.max_bytes};
-    return KILN_OK;
-}
-
 bool kilni_dir_takes(kilni_dir *dir, uint64_t size, uint64_t replaced)
 {
     kiln_store_stat stat;

@@ -73,8 +73,8 @@ static kiln_status judge(int file, const char *path, kiln_error *error)
     return KILN_OK;
 }
 
-kiln_status kilni_pack_open(const char *path, const kilni_store_options *options,
-                            kiln_store **ret_store, kiln_error *error)
+static kiln_status open_pack(const char *path, const kilni_store_options *options,
+                             kiln_store **ret_store, kiln_error *error)
 {
     const char *slash = strrchr(path, '/');
     const char *name = slash ? slash + 1 : path;
@@ -96,3 +96,35 @@ kiln_status kilni_pack_open(const char *path, const kilni_store_options *options
     }
     return status;
 }
+
+/* "pack:FILE", "pack:/path" and "pack:///path". */
+static kiln_status check_url(const char *text, const char *path, kiln_error *error)
+{
+    if (path[0] != '/' && path != text) {
+        return kilni_error_set(error, KILN_E_PARSE, 0,
+                               "pack:%s: an absolute path must follow //, as in pack:///path",
+                               text);
+    }
+    if (path[0] == '\0' || path[0] == '?') {
+        return kilni_error_set(error, KILN_E_PARSE, 0, "pack: names no file");
+    }
+    return KILN_OK;
+}
+
+/* A pack can only be read, and never leases. */
+static uint32_t capabilities_of(uint32_t flags)
+{
+    (void)flags;
+    return 0;
+}
+
+static const char *const url_options[] = {"readonly", "write", "key-file", "max-entry", NULL};
+
+const kilni_store_engine kilni_pack_engine = {
+    .noun = "a pack",
+    .scheme = "pack:",
+    .options = url_options,
+    .check_url = check_url,
+    .open = open_pack,
+    .capabilities = capabilities_of,
+};

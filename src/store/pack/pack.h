@@ -9,15 +9,13 @@
  */
 #pragma once
 
-#include "store/store.h"
+#include "store/engine.h"
 
-/* @path is not a URL any more. The file is trusted by its descriptor: a regular one, ours or
- * root's, that nobody else may write; and so are the directories above it, as kilni_dir_enter does.
- * Statuses as kiln_store_open. */
-kiln_status kilni_pack_open(const char *path, const kilni_store_options *options,
-                            kiln_store **ret_store, kiln_error *error);
+/* The file is trusted by its descriptor: a regular one, ours or root's, that nobody else may write;
+ * and so are the directories above it, as kilni_dir_enter does. */
+extern const kilni_store_engine kilni_pack_engine;
 
-/* The same of a file that is open, and trusted.
+/* Opens a pack whose file is open, and trusted.
  *
  * @path  for people
  * @file  taken over, in any case */

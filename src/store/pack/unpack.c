@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <kiln/pack.h>
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "base/error.h"
 #include "base/params.h"
 #include "entry/entry.h"
-#include "store/location.h"
 #include "store/pack/pack.h"
 
 #define KNOWN_FLAGS KILN_UNPACK_TRUST
@@ -74,31 +70,16 @@ static int visit(void *user, kiln_item *item)
     return work->status != KILN_OK;
 }
 
-/* With a key file the pack reads nothing that is not signed with it. */
-static kiln_status open_pack(const char *path, const char *key_file, uint64_t max_entry_bytes,
-                             kiln_store **ret_pack, kiln_error *error)
-{
-    char *copy = strdup(path);
-    if (!copy) {
-        return kilni_error_set(error, KILN_E_NO_MEMORY, 0, "out of memory");
-    }
-    const kilni_location where = {.kind = KILNI_LOCATION_PACK,
-                                  .path = copy,
-                                  .options = {.flags = KILN_STORE_READONLY,
-                                              .max_entry_bytes = max_entry_bytes,
-                                              .key_file = key_file}};
-    kiln_status status = kilni_store_open_at(&where, ret_pack, error);
-    free(copy);
-    return status;
-}
-
 static kiln_status unpack_all(const char *path, const char *key_file, unpacking *work,
                               kiln_error *error)
 {
     kiln_store *pack = NULL;
-    /* What the store would not take is not read. */
-    kiln_status status =
-        open_pack(path, key_file, work->into->options.max_entry_bytes, &pack, error);
+    /* What the store would not take is not read, and with a key file nothing that is not signed
+     * with it. */
+    const kilni_store_options options = {.flags = KILN_STORE_READONLY,
+                                         .max_entry_bytes = work->into->options.max_entry_bytes,
+                                         .key_file = key_file};
+    kiln_status status = kilni_store_open_with(&kilni_pack_engine, path, &options, &pack, error);
     if (status != KILN_OK) {
         return status;
     }

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/dir/layout.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "os/os.h"
+#include "store/missed.h"
+
+static void free_dir(kilni_dir *dir)
+{
+    kilni_dir_leave(dir);
+    free(dir->path);
+    free(dir);
+}
+
+static void dir_close(kiln_store *store)
+{
+    kilni_dir *dir = (kilni_dir *)store;
+    if (!kilni_dir_is_readonly(dir)) {
+        kilni_dir_tell_owed(store);
+    }
+    /* The application may have closed the descriptor, and opened something else under its number.
+     */
+    if (kilni_dir_is_there(dir)) {
+        kilni_dir_tend_at_end(dir);
+    }
+    free_dir(dir);
+}
+
+static kiln_status dir_note_miss(kiln_store *store, const kiln_entry *miss)
+{
+    return kilni_missed_write(kilni_dir_root(kilni_dir_of(store)), KILNI_DIR_MISSED, miss);
+}
+
+static kiln_status dir_last_miss(kiln_store *store, kiln_entry **ret_miss)
+{
+    return kilni_missed_read(kilni_dir_root(kilni_dir_of(store)), KILNI_DIR_MISSED, store->mac_key,
+                             ret_miss);
+}
+
+static const kilni_dir_layout *layout_for(const kiln_store *store, const kiln_key *key)
+{
+    const kilni_dir *dir = (const kilni_dir *)store;
+    return dir->layout != dir->request_layout && kilni_store_is_request(key) ? dir->request_layout
+                                                                             : dir->layout;
+}
+
+static kiln_status dir_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry)
+{
+    return layout_for(store, key)->get(store, key, ret_entry);
+}
+
+static kiln_status dir_put(kiln_store *store, const kiln_entry *entry)
+{
+    return layout_for(store, kiln_entry_key(entry))->put(store, entry);
+}
+
+static kiln_status dir_remove(kiln_store *store, const kiln_key *key, const kiln_entry *judged)
+{
+    return layout_for(store, key)->remove(store, key, judged);
+}
+
+static kiln_status dir_contains(kiln_store *store, const kiln_key *key)
+{
+    return layout_for(store, key)->contains(store, key);
+}
+
+static const kilni_store_ops dir_ops = {
+    .close = dir_close,
+    .get = dir_get,
+    .put = dir_put,
+    .remove = dir_remove,
+    .contains = dir_contains,
+    .lease = kilni_dir_lease,
+    .lease_release = kilni_dir_lease_release,
+    .each = kilni_dir_each,
+    .each_request = kilni_dir_each_request,
+    .item_info = kilni_dir_item_info,
+    .item_read = kilni_dir_item_read,
+    .item_remove = kilni_dir_item_remove,
+    .stat = kilni_dir_stat,
+    .known_stat = kilni_dir_known_stat,
+    .account = kilni_dir_account,
+    .trim = kilni_dir_trim,
+    .trim_by = kilni_dir_trim_by,
+    .note_miss = dir_note_miss,
+    .last_miss = dir_last_miss,
+};
+
+static const kilni_dir_layout *const layouts[] = {
+    [KILNI_STORE_LAYOUT_KILN] = &kilni_layout_kiln,
+    [KILNI_STORE_LAYOUT_SYCL] = &kilni_layout_sycl,
+    [KILNI_STORE_LAYOUT_ONEDNN] = &kilni_layout_onednn,
+};
+
+static uint32_t capabilities_of(uint32_t flags)
+{
+    uint32_t capabilities = KILNI_STORE_TOTALS;
+    if (!(flags & KILN_STORE_READONLY)) {
+        capabilities |= KILNI_STORE_WRITABLE;
+    }
+    if (!(flags & (KILN_STORE_READONLY | KILN_STORE_NO_LEASE))) {
+        capabilities |= KILNI_STORE_LEASES;
+    }
+    return capabilities;
+}
+
+static kiln_status open_dir(const char *path, const kilni_store_options *options,
+                            kiln_store **ret_store, kiln_error *error)
+{
+    kilni_dir *dir = calloc(1, sizeof *dir);
+    char *copy = strdup(path);
+    if (!dir || !copy) {
+        free(dir);
+        free(copy);
+        return kilni_error_set(error, KILN_E_NO_MEMORY, 0, "out of memory");
+    }
+    dir->store.ops = &dir_ops;
+    dir->store.options = *options;
+    dir->store.capabilities = capabilities_of(options->flags);
+    dir->layout = layouts[options->layout];
+    dir->request_layout = &kilni_layout_kiln;
+    dir->hash_bits = 8 * sizeof(kiln_digest);
+    dir->path = copy;
+    dir->user = kilni_os()->geteuid();
+    kiln_status status = kilni_dir_go(dir, error);
+    if (status != KILN_OK) {
+        free_dir(dir);
+        return status;
+    }
+    *ret_store = &dir->store;
+    return KILN_OK;
+}
+
+/* "file:///path", "file:/path" and "file://./path". */
+static kiln_status check_url(const char *text, const char *path, kiln_error *error)
+{
+    if (path[0] == '/' || (path[0] == '.' && path != text)) {
+        return KILN_OK;
+    }
+    return kilni_error_set(error, KILN_E_PARSE, 0,
+                           "file:%s: a path that begins with '/' must follow, as in file:///path, "
+                           "or with '.', as in file://./path",
+                           text);
+}
+
+static const char *const url_options[] = {"max-size", "max-entry", "readonly", "sync",   "lease",
+                                          "stamp",    "policy",    "max-age",  "layout", "backend",
+                                          "write",    "key-file",  NULL};
+
+const kilni_store_engine kilni_dir_engine = {
+    .noun = "a directory",
+    .scheme = "file:",
+    .options = url_options,
+    .check_url = check_url,
+    .open = open_dir,
+    .capabilities = capabilities_of,
+};
