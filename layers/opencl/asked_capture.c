@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 
-#include "layer.h"
+#include "../shared/session.h"
 #include "program_entry.h"
-#include "program_key.h"
+#include "program_inputs.h"
 #include "records.h"
 
 /* Of a device that was left out the driver may not have made a binary yet. */

@@ -13,9 +13,28 @@ kiln_key *device_keys_find(const device_keys *keys, cl_device_id device)
     return NULL;
 }
 
+kiln_status device_keys_copy(const device_keys *of, device_keys *ret_copy)
+{
+    device_keys copy = {
+        .count = of->count,
+        .devices = calloc(of->count, sizeof *copy.devices),
+        .keys = calloc(of->count, sizeof *copy.keys),
+    };
+    if (!copy.devices || !copy.keys) {
+        device_keys_done(&copy);
+        return KILN_E_NO_MEMORY;
+    }
+    for (cl_uint i = 0; i < of->count; i++) {
+        copy.devices[i] = of->devices[i];
+        copy.keys[i] = kiln_key_retain(of->keys[i]);
+    }
+    *ret_copy = copy;
+    return KILN_OK;
+}
+
 void device_keys_done(device_keys *keys)
 {
-    for (cl_uint i = 0; i < keys->count; i++) {
+    for (cl_uint i = 0; keys->keys && i < keys->count; i++) {
         kiln_key_release(&keys->keys[i]);
     }
     free(keys->keys);

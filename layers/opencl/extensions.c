@@ -13,10 +13,9 @@
 
 #include "../shared/trace.h"
 #include "build.h"
-#include "deferred_compile.h"
-#include "layer.h"
 #include "platforms.h"
 #include "records.h"
+#include "target.h"
 
 typedef cl_program(CL_API_CALL *create_with_il_fn)(cl_context, const void *, size_t, cl_int *);
 typedef cl_int(CL_API_CALL *set_constant_fn)(cl_program, cl_uint, size_t, const void *);
@@ -56,7 +55,6 @@ static redirection redirect(cl_program program)
     redirection to = {.program = program};
     program_record *record = records_hold(program);
     if (record) {
-        compile_natively(record, "asked by an extension function");
         to.platform = record->platform;
         to.of = records_hold_twin(record);
         to.program = to.of ? to.of->program : program;
@@ -95,7 +93,6 @@ static cl_int CL_API_CALL set_specialization_constant(cl_program program, cl_uin
     if (!function) {
         return layer_set_specialization_constant(program, id, size, value);
     }
-    compile_natively_of(program, "a constant was set");
     const cl_int error = function(program, id, size, value);
     if (error == CL_SUCCESS) {
         records_set_constant(program, id, size, value);
@@ -159,44 +156,31 @@ static cl_int CL_API_CALL write_variable(cl_command_queue queue, cl_program prog
 
 /* ---- which function an application gets ---- */
 
-#define OWN(function) ((void *)(function))
-#define NOT_KEPT EXTENSION_FUNCTION_COUNT
-
-typedef struct replacement {
+/* Those of which the layer remembers the driver's own, since what it puts in their place calls it.
+ */
+static const struct {
     const char *name;
     void *own;
-    extension_function kept_at; /* where the driver's own is remembered; NOT_KEPT: not needed */
-} replacement;
-
-static const replacement replacements[] = {
-    {"clCreateProgramWithILKHR", OWN(create_with_il), CREATE_PROGRAM_WITH_IL},
-    {"clSetProgramSpecializationConstant", OWN(set_specialization_constant),
+    extension_function kept_at;
+} kept[] = {
+    {"clCreateProgramWithILKHR", (void *)create_with_il, CREATE_PROGRAM_WITH_IL},
+    {"clSetProgramSpecializationConstant", (void *)set_specialization_constant,
      SET_SPECIALIZATION_CONSTANT},
-    {"clGetDeviceGlobalVariablePointerINTEL", OWN(get_variable_pointer),
+    {"clGetDeviceGlobalVariablePointerINTEL", (void *)get_variable_pointer,
      GET_GLOBAL_VARIABLE_POINTER},
-    {"clGetDeviceFunctionPointerINTEL", OWN(get_function_pointer), GET_FUNCTION_POINTER},
-    {"clEnqueueReadGlobalVariableINTEL", OWN(read_variable), ENQUEUE_READ_GLOBAL_VARIABLE},
-    {"clEnqueueWriteGlobalVariableINTEL", OWN(write_variable), ENQUEUE_WRITE_GLOBAL_VARIABLE},
-    {"clCreateProgramWithSource", OWN(layer_create_program_with_source), NOT_KEPT},
-    {"clCreateProgramWithIL", OWN(layer_create_program_with_il), NOT_KEPT},
-    {"clCreateProgramWithBinary", OWN(layer_create_program_with_binary), NOT_KEPT},
-    {"clCreateProgramWithBuiltInKernels", OWN(layer_create_program_with_built_in_kernels),
-     NOT_KEPT},
-    {"clRetainProgram", OWN(layer_retain_program), NOT_KEPT},
-    {"clReleaseProgram", OWN(layer_release_program), NOT_KEPT},
-    {"clBuildProgram", OWN(layer_build_program), NOT_KEPT},
-    {"clCompileProgram", OWN(layer_compile_program), NOT_KEPT},
-    {"clLinkProgram", OWN(layer_link_program), NOT_KEPT},
-    {"clGetProgramInfo", OWN(layer_get_program_info), NOT_KEPT},
-    {"clGetProgramBuildInfo", OWN(layer_get_program_build_info), NOT_KEPT},
-    {"clGetContextInfo", OWN(layer_get_context_info), NOT_KEPT},
-    {"clCreateKernel", OWN(layer_create_kernel), NOT_KEPT},
-    {"clCreateKernelsInProgram", OWN(layer_create_kernels_in_program), NOT_KEPT},
-    {"clCloneKernel", OWN(layer_clone_kernel), NOT_KEPT},
-    {"clRetainKernel", OWN(layer_retain_kernel), NOT_KEPT},
-    {"clReleaseKernel", OWN(layer_release_kernel), NOT_KEPT},
-    {"clGetKernelInfo", OWN(layer_get_kernel_info), NOT_KEPT},
-    {"clGetKernelArgInfo", OWN(layer_get_kernel_arg_info), NOT_KEPT},
+    {"clGetDeviceFunctionPointerINTEL", (void *)get_function_pointer, GET_FUNCTION_POINTER},
+    {"clEnqueueReadGlobalVariableINTEL", (void *)read_variable, ENQUEUE_READ_GLOBAL_VARIABLE},
+    {"clEnqueueWriteGlobalVariableINTEL", (void *)write_variable, ENQUEUE_WRITE_GLOBAL_VARIABLE},
+};
+
+/* The same functions that the loader gets; but for those above. */
+static const struct {
+    const char *name;
+    void *own;
+} intercepted[] = {
+#define ROW(name, own) {#name, (void *)(own)},
+    INTERCEPTED_CALLS(ROW)
+#undef ROW
 };
 
 /* Functions that speak of kernels or programs, but take the driver's own kernels only, or nothing
@@ -248,7 +232,6 @@ static void build_all_natively(const platform *seen)
     program_record **records = records_hold_all(&count);
     for (size_t i = 0; i < count; i++) {
         if (!seen->id || records[i]->platform == seen) {
-            compile_natively(records[i], why);
             build_natively(records[i], why);
         }
         records_release(records[i]);
@@ -256,20 +239,34 @@ static void build_all_natively(const platform *seen)
     free(records);
 }
 
+/* The layer's own in place of a function of that name; NULL: there is none. */
+static void *find_own(platform *known, const char *name, void *function)
+{
+    for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++) {
+        if (strcmp(name, kept[i].name) == 0) {
+            if (known) {
+                atomic_store_explicit(&known->extensions[kept[i].kept_at], function,
+                                      memory_order_relaxed);
+            }
+            return kept[i].own;
+        }
+    }
+    for (size_t i = 0; i < sizeof intercepted / sizeof intercepted[0]; i++) {
+        if (strcmp(name, intercepted[i].name) == 0) {
+            return intercepted[i].own;
+        }
+    }
+    return NULL;
+}
+
 static void *replace(platform *known, const char *name, void *function)
 {
     if (!function || !name) {
         return function;
     }
-    for (size_t i = 0; i < sizeof replacements / sizeof replacements[0]; i++) {
-        const replacement *r = &replacements[i];
-        if (strcmp(name, r->name) != 0) {
-            continue;
-        }
-        if (r->kept_at != NOT_KEPT && known) {
-            atomic_store_explicit(&known->extensions[r->kept_at], function, memory_order_relaxed);
-        }
-        return r->own;
+    void *own = find_own(known, name, function);
+    if (own) {
+        return own;
     }
     if (could_see_programs(name) && !is_harmless(name) && known) {
         atomic_store_explicit(&known->is_seen_through, 1, memory_order_relaxed);

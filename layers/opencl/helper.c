@@ -11,9 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../shared/session.h"
 #include "../shared/trace.h"
 #include "base/text.h"
-#include "layer.h"
 #include "os/clock.h"
 #include "os/os.h"
 #include "spawn.h"

@@ -3,9 +3,8 @@
 
 #include <stdlib.h>
 
-#include "deferred_compile.h"
-#include "layer.h"
 #include "records.h"
+#include "target.h"
 
 static cl_kernel fail(cl_int error, cl_int *ret_error)
 {
@@ -34,7 +33,6 @@ cl_kernel CL_API_CALL layer_create_kernel(cl_program program, const char *name, 
     if (records_is_let_go(program)) {
         return fail(CL_INVALID_PROGRAM, ret_error);
     }
-    compile_natively_of(program, "asked for a kernel");
     program_record *record = records_hold(program);
     twin *of = records_hold_twin(record);
     cl_kernel kernel = of ? create_of_twin(record, of, name, ret_error)
@@ -72,7 +70,6 @@ cl_int CL_API_CALL layer_create_kernels_in_program(cl_program program, cl_uint r
     if (records_is_let_go(program)) {
         return CL_INVALID_PROGRAM;
     }
-    compile_natively_of(program, "asked for kernels");
     program_record *record = records_hold(program);
     twin *of = records_hold_twin(record);
     const cl_int error =

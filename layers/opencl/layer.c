@@ -9,14 +9,15 @@
 
 #include <CL/cl_layer.h>
 
-#include "build.h"
+#include "../shared/session.h"
+#include "../shared/uncancelled.h"
 #include "calls.h"
 #include "helper.h"
 #include "keep_loaded.h"
-#include "layer.h"
 #include "other_copy.h"
 #include "platforms.h"
 #include "records.h"
+#include "target.h"
 
 #define LAYER_NAME "Kiln"
 #define EXPORTED __attribute__((visibility("default")))
@@ -31,22 +32,8 @@ EXPORTED cl_int CL_API_CALL clInitLayerWithProperties(cl_uint entry_count,
 EXPORTED cl_int CL_API_CALL clDeinitLayer(void);
 
 /* Both are written by the first clInitLayer, before any call comes in, and never again. */
-static cl_icd_dispatch target_functions;
 static cl_icd_dispatch layer_functions;
 static int is_started;
-
-/* As those. */
-static kilni_opencl_environment key_environment;
-
-const cl_icd_dispatch *layer_target(void)
-{
-    return &target_functions;
-}
-
-const kilni_opencl_environment *layer_key_environment(void)
-{
-    return &key_environment;
-}
 
 /* ---- fork: the child finds no lock taken, and builds without the cache ---- */
 
@@ -72,57 +59,20 @@ static void after_fork_in_child(void)
 static kiln_status start_session(void)
 {
     const kiln_status status = session_start();
-    if (status != KILN_OK) {
-        return status;
-    }
-    key_environment.variables = session_key_variables();
-    return pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0
-               ? KILN_OK
-               : KILN_E_NO_MEMORY;
+    return status == KILN_OK &&
+                   pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) != 0
+               ? KILN_E_NO_MEMORY
+               : status;
 }
 
 /* ---- the loader's table ---- */
 
-/* Loaders have tables of different lengths: what this one lacks stays NULL. */
-static void copy_functions(cl_icd_dispatch *to, const cl_icd_dispatch *from, cl_uint entry_count)
-{
-    const size_t offered = (size_t)entry_count * sizeof(void *);
-    memset(to, 0, sizeof *to);
-    memcpy(to, from, offered < sizeof *to ? offered : sizeof *to);
-}
-
-/* Puts a function of the layer's in, where the loader has that function at all. */
-#define INTERPOSE(name, own)                                                                       \
-    do {                                                                                           \
-        if (layer_functions.name) {                                                                \
-            layer_functions.name = (own);                                                          \
-        }                                                                                          \
-    } while (0)
-
+/* Puts the layer's functions in. A loader may lack some: those stay NULL. */
 static void interpose(void)
 {
-    INTERPOSE(clCreateProgramWithSource, layer_create_program_with_source);
-    INTERPOSE(clCreateProgramWithIL, layer_create_program_with_il);
-    INTERPOSE(clCreateProgramWithBinary, layer_create_program_with_binary);
-    INTERPOSE(clCreateProgramWithBuiltInKernels, layer_create_program_with_built_in_kernels);
-    INTERPOSE(clRetainProgram, layer_retain_program);
-    INTERPOSE(clReleaseProgram, layer_release_program);
-    INTERPOSE(clSetProgramSpecializationConstant, layer_set_specialization_constant);
-    INTERPOSE(clBuildProgram, layer_build_program);
-    INTERPOSE(clCompileProgram, layer_compile_program);
-    INTERPOSE(clLinkProgram, layer_link_program);
-    INTERPOSE(clGetProgramInfo, layer_get_program_info);
-    INTERPOSE(clGetProgramBuildInfo, layer_get_program_build_info);
-    INTERPOSE(clGetContextInfo, layer_get_context_info);
-    INTERPOSE(clCreateKernel, layer_create_kernel);
-    INTERPOSE(clCreateKernelsInProgram, layer_create_kernels_in_program);
-    INTERPOSE(clCloneKernel, layer_clone_kernel);
-    INTERPOSE(clRetainKernel, layer_retain_kernel);
-    INTERPOSE(clReleaseKernel, layer_release_kernel);
-    INTERPOSE(clGetKernelInfo, layer_get_kernel_info);
-    INTERPOSE(clGetKernelArgInfo, layer_get_kernel_arg_info);
-    INTERPOSE(clGetExtensionFunctionAddressForPlatform, layer_get_extension_function_for_platform);
-    INTERPOSE(clGetExtensionFunctionAddress, layer_get_extension_function);
+#define INTERPOSE(name, own) layer_functions.name = layer_functions.name ? (own) : NULL;
+    INTERCEPTED_CALLS(INTERPOSE)
+#undef INTERPOSE
 }
 
 /* A layer that was named twice, by whatever names, is one layer: the second time it only passes on.
@@ -134,7 +84,7 @@ static cl_int pass_on(cl_uint entry_count, const cl_icd_dispatch *target, cl_uin
     if (!passing) {
         return CL_OUT_OF_HOST_MEMORY;
     }
-    copy_functions(passing, target, entry_count);
+    layer_copy_functions(passing, target, entry_count);
     *ret_dispatch = passing;
     *ret_entry_count = sizeof *passing / sizeof(void *);
     return CL_SUCCESS;
@@ -151,8 +101,8 @@ static cl_int start(cl_uint entry_count, const cl_icd_dispatch *target, cl_uint 
     }
     is_started = 1;
     keep_loaded(caller);
-    copy_functions(&target_functions, target, entry_count);
-    layer_functions = target_functions;
+    layer_set_target(target, entry_count);
+    layer_functions = *layer_target();
     if (start_session() == KILN_OK) {
         interpose();
     }
@@ -216,14 +166,16 @@ EXPORTED cl_int CL_API_CALL clGetLayerInfo(cl_layer_info what, size_t room, void
     }
 }
 
+static void drain(void *unused)
+{
+    (void)unused;
+    session_drain();
+    helper_process_ends();
+}
+
 /* The process ends: what was built is still to be written, and what was requested to be captured
  * elsewhere. Nothing of OpenCL runs here. */
 __attribute__((destructor)) static void finish(void)
 {
-    /* What waits and writes here are points where a thread may be cancelled. */
-    int cancel_state = PTHREAD_CANCEL_ENABLE;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-    session_drain();
-    helper_process_ends();
-    pthread_setcancelstate(cancel_state, &cancel_state);
+    run_uncancelled(drain, NULL);
 }

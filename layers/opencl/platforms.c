@@ -5,12 +5,13 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "../shared/session.h"
 #include "base/error.h"
 #include "device/opencl/binary.h"
 #include "device/opencl/build_key.h"
 #include "device/opencl/driver.h"
-#include "layer.h"
 #include "os/clock.h"
+#include "target.h"
 
 #define PLATFORMS_MAX 32u
 #define DEVICES_MAX 256u

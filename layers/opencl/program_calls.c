@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "calls.h"
 
-#include "deferred_compile.h"
-#include "layer.h"
 #include "records.h"
+#include "target.h"
 
 cl_program CL_API_CALL layer_create_program_with_source(cl_context context, cl_uint count,
                                                         const char **strings, const size_t *lengths,
@@ -82,7 +81,6 @@ cl_int CL_API_CALL layer_set_specialization_constant(cl_program program, cl_uint
     if (records_is_let_go(program)) {
         return CL_INVALID_PROGRAM;
     }
-    compile_natively_of(program, "a constant was set");
     const cl_int error =
         layer_target()->clSetProgramSpecializationConstant(program, id, size, value);
     if (error == CL_SUCCESS) {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "device/opencl/binary.h"
-#include "layer.h"
+#include "target.h"
 
 kiln_status program_load(cl_context context, cl_uint device_count, const cl_device_id *devices,
                          const kiln_entry *const *entries, const char *options, twin **ret_twin)

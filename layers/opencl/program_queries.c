@@ -4,10 +4,9 @@
 #include <stdlib.h>
 
 #include "asked_capture.h"
-#include "deferred_compile.h"
-#include "layer.h"
 #include "platforms.h"
 #include "records.h"
+#include "target.h"
 
 /* ---- binaries: the twin has those of its devices, in its own order ---- */
 
@@ -170,7 +169,6 @@ cl_int CL_API_CALL layer_get_program_info(cl_program program, cl_program_info wh
     if (is_of_unbuilt(what)) {
         return layer_target()->clGetProgramInfo(program, what, room, ret_value, ret_size);
     }
-    compile_natively_of(program, "asked for what it holds");
     twin *of = records_hold_twin_of(program);
     if (!of) {
         return query_at_driver(program, what, room, ret_value, ret_size);
@@ -199,23 +197,6 @@ static cl_uint find_built_device(const twin *of, cl_device_id device)
     return place < of->device_count ? place : twin_find_device(of, platform_built_device(device));
 }
 
-/* 1 where a deferred compile answers. */
-static int query_deferred(cl_program program, cl_device_id device, cl_program_build_info what,
-                          size_t room, void *ret_value, size_t *ret_size, cl_int *ret_error)
-{
-    deferred_compile *of = records_hold_deferred_of(program);
-    if (!of) {
-        return 0;
-    }
-    const int is_answered =
-        deferred_compile_answer(of, device, what, room, ret_value, ret_size, ret_error);
-    deferred_compile_release(of);
-    if (!is_answered) {
-        compile_natively_of(program, "asked for more than is recorded");
-    }
-    return is_answered;
-}
-
 cl_int CL_API_CALL layer_get_program_build_info(cl_program program, cl_device_id device,
                                                 cl_program_build_info what, size_t room,
                                                 void *ret_value, size_t *ret_size)
@@ -223,16 +204,12 @@ cl_int CL_API_CALL layer_get_program_build_info(cl_program program, cl_device_id
     if (records_is_let_go(program)) {
         return CL_INVALID_PROGRAM;
     }
-    cl_int error = CL_SUCCESS;
-    if (query_deferred(program, device, what, room, ret_value, ret_size, &error)) {
-        return error;
-    }
     twin *of = records_hold_twin_of(program);
     const cl_uint place = of ? find_built_device(of, device) : 0;
-    error = of && place < of->device_count
-                ? query_twin_build(of, place, what, room, ret_value, ret_size)
-                : layer_target()->clGetProgramBuildInfo(program, device, what, room, ret_value,
-                                                        ret_size);
+    const cl_int error = of && place < of->device_count
+                             ? query_twin_build(of, place, what, room, ret_value, ret_size)
+                             : layer_target()->clGetProgramBuildInfo(program, device, what, room,
+                                                                     ret_value, ret_size);
     twin_release(of);
     return error;
 }

@@ -7,8 +7,7 @@
 #include <string.h>
 
 #include "../shared/handle_map.h"
-#include "deferred_compile.h"
-#include "layer.h"
+#include "target.h"
 
 /* Guards the maps and all fields of records that change. Innermost: nothing is locked, and the
  * driver not called, while it is held. But for a fork, which takes the lock of the platforms after
@@ -244,20 +243,11 @@ void records_retain_program(cl_program program)
     records_unlock();
 }
 
-/* Under the lock. */
-static deferred_compile *take_deferred(program_record *record)
-{
-    deferred_compile *taken = record->deferred;
-    record->deferred = NULL;
-    return taken;
-}
-
 /* Gives back one reference on P. With the last one the record leaves the map, and its twin goes:
  * kept alive any longer, it would keep the context from ending. */
 static void release_reference(program_record *record, int is_kernel_hold)
 {
     twin *dropped = NULL;
-    deferred_compile *deferred = NULL;
     program_record *unused = NULL;
     records_lock();
     record->kernel_holds -= is_kernel_hold ? 1 : 0;
@@ -265,13 +255,11 @@ static void release_reference(program_record *record, int is_kernel_hold)
     if (record->references == 0) {
         dropped = record->twin;
         record->twin = NULL;
-        deferred = take_deferred(record);
         handle_map_remove(&programs, record->program);
         unused = drop_hold(record);
     }
     records_unlock();
     twin_release(dropped);
-    deferred_compile_release(deferred);
     free_record(unused);
 }
 
@@ -300,11 +288,9 @@ unsigned records_begin_native(program_record *record)
     const unsigned generation = ++record->generation;
     device_keys compiled = take_keys(&record->compiled);
     device_keys uncaptured = take_keys(&record->uncaptured);
-    deferred_compile *deferred = take_deferred(record);
     records_unlock();
     device_keys_done(&compiled);
     device_keys_done(&uncaptured);
-    deferred_compile_release(deferred);
     return generation;
 }
 
@@ -411,73 +397,6 @@ kiln_key *records_find_compiled(cl_program program, cl_context context, cl_devic
     kiln_key *key = is_of_context ? device_keys_find(&record->compiled, device) : NULL;
     records_unlock();
     return key;
-}
-
-/* ---- deferred compiles ---- */
-
-void records_set_deferred(program_record *record, deferred_compile *made, device_keys compiled)
-{
-    records_lock();
-    const int is_late = record->references == 0 || record->generation > 0;
-    deferred_compile *unused = is_late ? made : take_deferred(record);
-    device_keys outdated = is_late ? compiled : take_keys(&record->compiled);
-    if (!is_late) {
-        record->deferred = made;
-        record->compiled = compiled;
-    }
-    records_unlock();
-    deferred_compile_release(unused);
-    device_keys_done(&outdated);
-}
-
-/* Under the lock. */
-static deferred_compile *hold_deferred(deferred_compile *of)
-{
-    if (of) {
-        atomic_fetch_add_explicit(&of->holds, 1, memory_order_relaxed);
-    }
-    return of;
-}
-
-deferred_compile *records_hold_deferred(program_record *record)
-{
-    records_lock();
-    deferred_compile *held = hold_deferred(record->deferred);
-    records_unlock();
-    return held;
-}
-
-deferred_compile *records_hold_deferred_of(cl_program program)
-{
-    records_lock();
-    const program_record *record = handle_map_get(&programs, program);
-    deferred_compile *held = record ? hold_deferred(record->deferred) : NULL;
-    records_unlock();
-    return held;
-}
-
-int records_has_deferred(program_record *record, const deferred_compile *of)
-{
-    records_lock();
-    const int has = record->deferred == of;
-    records_unlock();
-    return has;
-}
-
-void records_end_deferred(program_record *record, const deferred_compile *of, device_keys compiled)
-{
-    deferred_compile *ended = NULL;
-    device_keys unused = compiled;
-    records_lock();
-    if (record->deferred == of) {
-        ended = take_deferred(record);
-        unused = take_keys(&record->compiled);
-        record->compiled = compiled;
-        record->generation++;
-    }
-    records_unlock();
-    deferred_compile_release(ended);
-    device_keys_done(&unused);
 }
 
 /* ---- specialization constants ---- */

@@ -44,9 +44,6 @@ typedef struct twin {
     _Atomic unsigned holds; /* the last release (acq_rel) frees; a hold is taken under the lock */
 } twin;
 
-/* deferred_compile.h */
-typedef struct deferred_compile deferred_compile;
-
 /* Where the build or compile of a program is that goes on now. */
 typedef enum build_phase {
     BUILD_NONE = 0,
@@ -65,11 +62,10 @@ typedef struct program_record {
     cl_uint kernel_holds; /* of these, the ones for the twin's kernels */
     cl_uint build_holds;  /* beyond these: what builds in flight hold at the driver */
     build_phase phase;
-    unsigned generation;        /* how often the driver was asked to build or compile P itself */
-    device_keys compiled;       /* what this generation compiled into it, where that is known */
-    deferred_compile *deferred; /* NULL: what was compiled into it is the driver's */
-    device_keys uncaptured;     /* what it built, while its binaries are yet to be had */
-    uint64_t uncaptured_ns;     /* what that build took */
+    unsigned generation;    /* how often the driver was asked to build or compile P itself */
+    device_keys compiled;   /* what this generation compiled into it, where that is known */
+    device_keys uncaptured; /* what it built, while its binaries are yet to be had */
+    uint64_t uncaptured_ns; /* what that build took */
     kilni_floating_point uncaptured_mode; /* the mode in which it was built */
     kilni_opencl_constants constants;
     int has_lost_constants; /* for want of memory: its key cannot be told any more */
@@ -163,21 +159,6 @@ void records_set_uncaptured(program_record *record, unsigned generation, device_
  * so in the mode of the thread that asks. */
 int records_take_uncaptured(program_record *record, unsigned *ret_generation,
                             device_keys *ret_built, uint64_t *ret_build_ns);
-
-/* Remembers that a compile was found in the cache, and its keys, unless the program went meanwhile
- * or the driver was asked. Takes both over. */
-void records_set_deferred(program_record *record, deferred_compile *made, device_keys compiled);
-
-/* A hold on the deferred compile that a program has now, or NULL. */
-deferred_compile *records_hold_deferred(program_record *record);
-deferred_compile *records_hold_deferred_of(cl_program program);
-
-/* 1 where it is still that one. */
-int records_has_deferred(program_record *record, const deferred_compile *of);
-
-/* The driver has compiled after all: the deferred compile goes, a generation begins, and
- * @compiled, taken over, are what links are found by. */
-void records_end_deferred(program_record *record, const deferred_compile *of, device_keys compiled);
 
 /* The key of what was compiled into a program of a context for a device, retained; NULL: not
  * known. */

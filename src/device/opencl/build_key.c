@@ -1,37 +1,41 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "device/opencl/build_key.h"
 
-#include "device/opencl/inputs.h"
 #include "key/builder.h"
+
+/* Makes the key if all parts could be added, and frees the builder. */
+static kiln_status finish_key(kiln_key_builder *builder, kiln_status added, kiln_key **ret_key)
+{
+    const kiln_status status = added == KILN_OK ? kiln_key_builder_finish(builder, ret_key) : added;
+    kiln_key_builder_free(&builder);
+    return status;
+}
 
 kiln_status kilni_opencl_get_identity(const cl_icd_dispatch *cl, cl_device_id device,
                                       const kilni_opencl_driver *driver, kiln_key **ret_identity,
                                       kiln_error *error)
 {
     kiln_key_builder *builder = NULL;
-    kiln_status status = kiln_key_builder_new(&builder);
-    if (status == KILN_OK) {
-        status = kilni_opencl_add_identity(cl, device, driver, builder, error);
+    const kiln_status status = kiln_key_builder_new(&builder);
+    if (status != KILN_OK) {
+        return status;
     }
-    if (status == KILN_OK) {
-        status = kiln_key_builder_finish(builder, ret_identity);
-    }
-    kiln_key_builder_free(&builder);
-    return status;
+    return finish_key(builder, kilni_opencl_add_identity(cl, device, driver, builder, error),
+                      ret_identity);
 }
 
-kiln_status kilni_opencl_begin_key(const kilni_opencl_site *site, kiln_key_builder **ret_builder,
-                                   kiln_error *error)
+/* A builder with what every key begins with: what the device and its driver are, and the
+ * environment as it is now. */
+static kiln_status begin_key(const kilni_opencl_site *site, kiln_key_builder **ret_builder,
+                             kiln_error *error)
 {
     kiln_key_builder *builder = NULL;
     kiln_status status = kiln_key_builder_new(&builder);
-    if (status == KILN_OK) {
-        status = kilni_key_parts_add(site->identity, builder);
+    if (status != KILN_OK) {
+        return status;
     }
-    if (status == KILN_OK) {
-        status =
-            kilni_opencl_add_environment(site->platform_name, site->environment, builder, error);
-    }
+    kilni_key_parts_add(site->identity, builder);
+    status = kilni_opencl_add_environment(site->platform_name, site->environment, builder, error);
     if (status != KILN_OK) {
         kiln_key_builder_free(&builder);
         return status;
@@ -45,16 +49,42 @@ kiln_status kilni_opencl_build_key(const kilni_opencl_site *site, const kiln_pro
                                    kiln_error *error)
 {
     kiln_key_builder *builder = NULL;
-    kiln_status status = kilni_opencl_begin_key(site, &builder, error);
-    if (status == KILN_OK) {
-        status = kilni_opencl_add_inputs(source, builder, error);
+    kiln_status status = begin_key(site, &builder, error);
+    if (status != KILN_OK) {
+        return status;
     }
-    if (status == KILN_OK) {
-        status = kilni_opencl_constants_add_to_key(constants, builder);
+    status = kilni_opencl_add_inputs(source, builder, error);
+    kilni_opencl_constants_add_to_key(constants, builder);
+    return finish_key(builder, status, ret_key);
+}
+
+kiln_status kilni_opencl_compile_key(const kilni_opencl_site *site,
+                                     const kiln_program_source *source,
+                                     const kilni_opencl_headers *headers,
+                                     const kilni_opencl_constants *constants, kiln_key **ret_key,
+                                     kiln_error *error)
+{
+    kiln_key_builder *builder = NULL;
+    kiln_status status = begin_key(site, &builder, error);
+    if (status != KILN_OK) {
+        return status;
     }
-    if (status == KILN_OK) {
-        status = kiln_key_builder_finish(builder, ret_key);
+    kiln_key_builder_add_text(builder, "step", "compile");
+    status = kilni_opencl_add_inputs_with_headers(source, headers, builder, error);
+    kilni_opencl_constants_add_to_key(constants, builder);
+    return finish_key(builder, status, ret_key);
+}
+
+kiln_status kilni_opencl_link_key(const kilni_opencl_site *site, const char *options, size_t count,
+                                  const kiln_key *const *inputs, kiln_key **ret_key,
+                                  kiln_error *error)
+{
+    kiln_key_builder *builder = NULL;
+    kiln_status status = begin_key(site, &builder, error);
+    if (status != KILN_OK) {
+        return status;
     }
-    kiln_key_builder_free(&builder);
-    return status;
+    kiln_key_builder_add_text(builder, "step", "link");
+    status = kilni_opencl_add_link_inputs(options, count, inputs, builder, error);
+    return finish_key(builder, status, ret_key);
 }

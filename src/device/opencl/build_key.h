@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The key of a build: the one place that knows the order of its parts. Whoever builds and whoever
- * repeats the build elsewhere make it here.
+ * The keys of builds, compiles and links. This file alone knows the order of their parts: a process
+ * that builds and one that repeats the build elsewhere make the key here.
  */
 #pragma once
 
@@ -10,6 +10,7 @@
 
 #include "device/opencl/constants.h"
 #include "device/opencl/identity.h"
+#include "device/opencl/inputs.h"
 
 /* Where a program is built. Borrowed. */
 typedef struct kilni_opencl_site {
@@ -24,13 +25,19 @@ kiln_status kilni_opencl_get_identity(const cl_icd_dispatch *cl, cl_device_id de
                                       const kilni_opencl_driver *driver, kiln_key **ret_identity,
                                       kiln_error *error);
 
-/* A builder with what every key begins with: what the device and its driver are, and the
- * environment as it is now. KILN_OK; KILN_E_UNSUPPORTED, with the reason; KILN_E_NO_MEMORY. */
-kiln_status kilni_opencl_begin_key(const kilni_opencl_site *site, kiln_key_builder **ret_builder,
-                                   kiln_error *error);
-
-/* The whole key. Reads included files. KILN_OK; KILN_E_UNSUPPORTED, with the reason;
+/* The whole key of a build. Reads included files. KILN_OK; KILN_E_UNSUPPORTED, with the reason;
  * KILN_E_NO_MEMORY. */
 kiln_status kilni_opencl_build_key(const kilni_opencl_site *site, const kiln_program_source *source,
                                    const kilni_opencl_constants *constants, kiln_key **ret_key,
                                    kiln_error *error);
+
+/* The same of a compile, and of a link of what was compiled: @inputs are the keys of the compiles,
+ * in order. */
+kiln_status kilni_opencl_compile_key(const kilni_opencl_site *site,
+                                     const kiln_program_source *source,
+                                     const kilni_opencl_headers *headers,
+                                     const kilni_opencl_constants *constants, kiln_key **ret_key,
+                                     kiln_error *error);
+kiln_status kilni_opencl_link_key(const kilni_opencl_site *site, const char *options, size_t count,
+                                  const kiln_key *const *inputs, kiln_key **ret_key,
+                                  kiln_error *error);

@@ -97,7 +97,6 @@ struct kilni_opencl_includes {
     list findings;
     size_t bytes;
     size_t file_count;
-    kilni_opencl_files files;
     kilni_macros macros;
     kilni_hazards hazards;
 };
@@ -354,13 +353,6 @@ static kiln_status add_file(kilni_opencl_includes *s, const char *path, kiln_err
     return status;
 }
 
-static void note_file(kilni_opencl_files *files, const struct stat *facts)
-{
-    const int64_t changed_ns =
-        (int64_t)facts->st_ctim.tv_sec * INT64_C(1000000000) + facts->st_ctim.tv_nsec;
-    files->changed_ns = changed_ns > files->changed_ns ? changed_ns : files->changed_ns;
-}
-
 /* Takes the file of a path into account, where there is one: KILN_MISS where there is none. */
 static kiln_status take_path(kilni_opencl_includes *s, const char *path, size_t depth,
                              finding *ret_finding, kiln_error *error)
@@ -372,7 +364,6 @@ static kiln_status take_path(kilni_opencl_includes *s, const char *path, size_t 
                    : kilni_error_set(error, KILN_E_UNSUPPORTED, errno,
                                      "an include that can't be looked at: %s", path);
     }
-    note_file(&s->files, &facts);
     size_t folder_index = none;
     kiln_status status = find_folder(s, path, &folder_index, error);
     if (status != KILN_OK) {
@@ -457,7 +448,6 @@ static kiln_status visit_headers_behind(kilni_opencl_includes *s, const char *pa
 static kiln_status look_in(kilni_opencl_includes *s, finding found, const char *path, size_t depth,
                            kiln_error *error)
 {
-    s->files.are_relative |= *path != '/';
     kiln_status status = visit_headers_behind(s, path, depth, error);
     if (status == KILN_OK) {
         status = take_path(s, path, depth, &found, error);
@@ -707,13 +697,6 @@ kiln_status kilni_opencl_includes_follow(kilni_opencl_includes *s, kiln_error *e
         }
     }
     return refuse(error, "includes made by macros that never end");
-}
-
-kilni_opencl_files kilni_opencl_includes_files(const kilni_opencl_includes *s)
-{
-    kilni_opencl_files files = s->files;
-    files.names_are_used = s->hazards.uses_file_name;
-    return files;
 }
 
 /* ---- the key ---- */

@@ -43,15 +43,6 @@ kiln_status kilni_opencl_includes_add_header(kilni_opencl_includes *includes, co
  * Returns KILN_OK; KILN_E_UNSUPPORTED: it can't be told, @error says why; KILN_E_NO_MEMORY. */
 kiln_status kilni_opencl_includes_follow(kilni_opencl_includes *includes, kiln_error *error);
 
-/* Whether the files that were found stay what they are, as far as can be told. */
-typedef struct kilni_opencl_files {
-    bool are_relative;   /* they are looked for by the working directory, found or not */
-    bool names_are_used; /* by __FILE__ or the like */
-    int64_t changed_ns;  /* when one of them changed last, in Unix time; 0: there are none */
-} kilni_opencl_files;
-
-kilni_opencl_files kilni_opencl_includes_files(const kilni_opencl_includes *includes);
-
 /* Appends each name that was looked for as "include", and for each place that has it
  * "include.place" with "include.content", or "include.same": that file's content came up before,
  * as the text of that number. */

@@ -9,13 +9,6 @@
 #include "options.h"
 #include "traits.h"
 
-/* The embedded headers of clCompileProgram. */
-typedef struct embedded {
-    size_t count;
-    const char *const *names;
-    const kiln_bytes *headers;
-} embedded;
-
 static kiln_status parse_options(const kiln_program_source *source, kilni_opencl_options *options,
                                  kiln_error *error)
 {
@@ -27,7 +20,7 @@ static kiln_status parse_options(const kiln_program_source *source, kilni_opencl
     return status;
 }
 
-static kiln_status add_texts(const kiln_program_source *source, const embedded *more,
+static kiln_status add_texts(const kiln_program_source *source, const kilni_opencl_headers *headers,
                              const kilni_opencl_options *options, kilni_opencl_includes *includes,
                              kiln_error *error)
 {
@@ -37,16 +30,17 @@ static kiln_status add_texts(const kiln_program_source *source, const embedded *
         status = kilni_opencl_includes_add_text(includes, source->code.data, source->code.size,
                                                 "the source", error);
     }
-    for (size_t i = 0; i < more->count && status == KILN_OK; i++) {
-        status = kilni_opencl_includes_add_header(includes, more->headers[i].data,
-                                                  more->headers[i].size, more->names[i], error);
+    for (size_t i = 0; i < headers->count && status == KILN_OK; i++) {
+        status = kilni_opencl_includes_add_header(includes, headers->texts[i].data,
+                                                  headers->texts[i].size, headers->names[i], error);
     }
     return status;
 }
 
-static kiln_status add_includes(const kiln_program_source *source, const embedded *more,
+static kiln_status add_includes(const kiln_program_source *source,
+                                const kilni_opencl_headers *headers,
                                 const kilni_opencl_options *options, kiln_key_builder *key,
-                                kilni_opencl_files *ret_files, kiln_error *error)
+                                kiln_error *error)
 {
     kilni_opencl_includes *includes;
     kiln_status status =
@@ -54,19 +48,18 @@ static kiln_status add_includes(const kiln_program_source *source, const embedde
     if (status != KILN_OK) {
         return status;
     }
-    status = add_texts(source, more, options, includes, error);
+    status = add_texts(source, headers, options, includes, error);
     if (status == KILN_OK) {
         status = kilni_opencl_includes_follow(includes, error);
     }
     if (status == KILN_OK) {
         status = kilni_opencl_includes_add_to_key(includes, key);
-        *ret_files = kilni_opencl_includes_files(includes);
     }
     kilni_opencl_includes_free(&includes);
     return status;
 }
 
-static kiln_status add_given(const kiln_program_source *source, const embedded *more,
+static kiln_status add_given(const kiln_program_source *source, const kilni_opencl_headers *headers,
                              kiln_key_builder *key)
 {
     kiln_status status = KILN_OK;
@@ -77,27 +70,27 @@ static kiln_status add_given(const kiln_program_source *source, const embedded *
         const char *name = source->form == KILN_SOURCE_IL ? "il" : "source";
         status = kiln_key_builder_add(key, name, source->code.data, source->code.size);
     }
-    for (size_t i = 0; i < more->count && status == KILN_OK; i++) {
-        status = kiln_key_builder_add_text(key, "header", more->names[i]);
+    for (size_t i = 0; i < headers->count && status == KILN_OK; i++) {
+        status = kiln_key_builder_add_text(key, "header", headers->names[i]);
         if (status == KILN_OK) {
-            status = kiln_key_builder_add(key, "header.content", more->headers[i].data,
-                                          more->headers[i].size);
+            status = kiln_key_builder_add(key, "header.content", headers->texts[i].data,
+                                          headers->texts[i].size);
         }
     }
     return status;
 }
 
-static kiln_status add_inputs(const kiln_program_source *source, const embedded *more,
-                              kiln_key_builder *key, kilni_opencl_files *ret_files,
-                              kiln_error *error)
+kiln_status kilni_opencl_add_inputs_with_headers(const kiln_program_source *source,
+                                                 const kilni_opencl_headers *headers,
+                                                 kiln_key_builder *key, kiln_error *error)
 {
     kilni_opencl_options options = {0};
     kiln_status status = parse_options(source, &options, error);
     if (status == KILN_OK) {
-        status = add_given(source, more, key);
+        status = add_given(source, headers, key);
     }
     if (status == KILN_OK && source->form == KILN_SOURCE_TEXT) {
-        status = add_includes(source, more, &options, key, ret_files, error);
+        status = add_includes(source, headers, &options, key, error);
     }
     kilni_opencl_options_done(&options);
     /* More parts than a key may have, or larger ones, are nothing that a build can't live with. */
@@ -109,22 +102,7 @@ static kiln_status add_inputs(const kiln_program_source *source, const embedded 
 kiln_status kilni_opencl_add_inputs(const kiln_program_source *source, kiln_key_builder *key,
                                     kiln_error *error)
 {
-    kilni_opencl_files unused;
-    return add_inputs(source, &(embedded){0}, key, &unused, error);
-}
-
-kiln_status kilni_opencl_add_inputs_with_headers(const kiln_program_source *source, size_t count,
-                                                 const char *const *names,
-                                                 const kiln_bytes *headers, kiln_key_builder *key,
-                                                 kilni_opencl_files *ret_files, kiln_error *error)
-{
-    embedded more = {.count = count, .names = names, .headers = headers};
-    kilni_opencl_files files = {0};
-    const kiln_status status = add_inputs(source, &more, key, &files, error);
-    if (status == KILN_OK && ret_files) {
-        *ret_files = files;
-    }
-    return status;
+    return kilni_opencl_add_inputs_with_headers(source, &(kilni_opencl_headers){0}, key, error);
 }
 
 /* Options of compilers are not for linkers: -I and -D say nothing that is known of a link. */

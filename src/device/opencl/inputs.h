@@ -22,14 +22,17 @@
 kiln_status kilni_opencl_add_inputs(const kiln_program_source *source, kiln_key_builder *key,
                                     kiln_error *error);
 
-/* The same for clCompileProgram's embedded headers: @names[i] is what #include says for the code in
- * @headers[i]. Embedded headers go before files.
- *
- * @ret_files  [out] may be NULL; what is known of the files that were found */
-kiln_status kilni_opencl_add_inputs_with_headers(const kiln_program_source *source, size_t count,
-                                                 const char *const *names,
-                                                 const kiln_bytes *headers, kiln_key_builder *key,
-                                                 kilni_opencl_files *ret_files, kiln_error *error);
+/* The embedded headers of clCompileProgram. Borrowed. Zeroed, there are none. */
+typedef struct kilni_opencl_headers {
+    size_t count;
+    const char *const *names; /* what #include says for each */
+    const kiln_bytes *texts;
+} kilni_opencl_headers;
+
+/* The same for clCompileProgram. Its embedded headers go before files. */
+kiln_status kilni_opencl_add_inputs_with_headers(const kiln_program_source *source,
+                                                 const kilni_opencl_headers *headers,
+                                                 kiln_key_builder *key, kiln_error *error);
 
 /* Appends the inputs of a link: "options", and for each compiled program that goes in, in order,
  * "input": the encoding of its key.

@@ -771,8 +771,8 @@ static kiln_key *key_with_headers(const char *code, size_t count, const char *co
     kiln_key_builder *builder;
     kiln_key *key = NULL;
     assert_int_equal(kiln_key_builder_new(&builder), KILN_OK);
-    if (kilni_opencl_add_inputs_with_headers(&source, count, names, headers, builder, NULL, NULL) ==
-        KILN_OK) {
+    const kilni_opencl_headers embedded = {count, names, headers};
+    if (kilni_opencl_add_inputs_with_headers(&source, &embedded, builder, NULL) == KILN_OK) {
         assert_int_equal(kiln_key_builder_finish(builder, &key), KILN_OK);
     }
     kiln_key_builder_free(&builder);
@@ -850,64 +850,6 @@ static void looks_behind_links_to_embedded_headers(void **state)
     kiln_key *key = key_with_headers("#include \"y.h\"\n", 1, no_step, texts);
     assert_non_null(key);
     kiln_key_release(&key);
-}
-
-static kilni_opencl_files files_of(const char *code, const char *options)
-{
-    kiln_program_source source = {.struct_size = sizeof source,
-                                  .form = KILN_SOURCE_TEXT,
-                                  .code = {.data = code, .size = strlen(code)},
-                                  .options = options};
-    kiln_key_builder *builder;
-    kilni_opencl_files files = {.are_relative = true, .names_are_used = true, .changed_ns = -1};
-    assert_int_equal(kiln_key_builder_new(&builder), KILN_OK);
-    assert_int_equal(
-        kilni_opencl_add_inputs_with_headers(&source, 0, NULL, NULL, builder, &files, NULL),
-        KILN_OK);
-    kiln_key_builder_free(&builder);
-    return files;
-}
-
-static int64_t change_of(const char *path)
-{
-    struct stat facts;
-    assert_int_equal(stat(path, &facts), 0);
-    return (int64_t)facts.st_ctim.tv_sec * 1000000000 + facts.st_ctim.tv_nsec;
-}
-
-static void tells_of_files(void **state)
-{
-    const scratch *s = *state;
-    char code[sizeof s->path + 32];
-    snprintf(code, sizeof code, "#include \"%s/a/old.h\"\n", s->path);
-    put("a/old.h", "\n");
-
-    kilni_opencl_files files = files_of("int a;\n", "-Ia");
-    assert_false(files.are_relative);
-    assert_false(files.names_are_used);
-    assert_true(files.changed_ns == 0);
-    files = files_of(code, NULL);
-    assert_false(files.are_relative);
-    assert_true(files.changed_ns == change_of("a/old.h"));
-
-    put("a/old.h", "#include \"new.h\"\n");
-    put("a/new.h", "\n");
-    files = files_of(code, NULL);
-    assert_true(files.are_relative);
-    assert_true(files.changed_ns == change_of("a/new.h"));
-    files = files_of("__constant char *f = __FILE__;\n", NULL);
-    assert_true(files.names_are_used);
-}
-
-/* What isn't there now may be where the program goes next. */
-static void tells_of_names_that_are_not_found(void **state)
-{
-    const scratch *s = *state;
-    char options[sizeof s->path + 8];
-    snprintf(options, sizeof options, "-I%s/a", s->path);
-    put("a/some.h", "\n");
-    assert_true(files_of("#include \"some.h\"\n", options).are_relative);
-    assert_true(files_of("#if __has_include(\"none.h\")\n#endif\n", options).are_relative);
 }
 
 /* ---- links ---- */
@@ -1018,7 +960,8 @@ static const char every_option[] = "-D P=a -D \"NAME=<h.h>\" -I a -I \"b c\" -in
 static kiln_status try_everything(void)
 {
     static const char *const names[] = {"a/e.h"};
-    kiln_bytes header = {.data = "#include \"h.h\"\n", .size = 15};
+    const kiln_bytes header = {.data = "#include \"h.h\"\n", .size = 15};
+    const kilni_opencl_headers embedded = {1, names, &header};
     kiln_program_source source = {.struct_size = sizeof source,
                                   .form = KILN_SOURCE_TEXT,
                                   .code = {.data = everything, .size = strlen(everything)},
@@ -1026,8 +969,7 @@ static kiln_status try_everything(void)
     kiln_key_builder *builder;
     kiln_status status = kiln_key_builder_new(&builder);
     if (status == KILN_OK) {
-        status =
-            kilni_opencl_add_inputs_with_headers(&source, 1, names, &header, builder, NULL, NULL);
+        status = kilni_opencl_add_inputs_with_headers(&source, &embedded, builder, NULL);
         kiln_key_builder_free(&builder);
     }
     return status;
@@ -1207,8 +1149,6 @@ int main(void)
         SCRATCH_TEST(counts_embedded_headers),
         SCRATCH_TEST(looks_beside_embedded_headers),
         SCRATCH_TEST(looks_behind_links_to_embedded_headers),
-        SCRATCH_TEST(tells_of_files),
-        SCRATCH_TEST(tells_of_names_that_are_not_found),
         SCRATCH_TEST(keeps_links_apart),
         SCRATCH_TEST(refuses_link_options_that_may_name_files),
         SCRATCH_TEST(says_whether_files_may_count),

@@ -133,30 +133,28 @@ def check_floating_point(bench):
         bench.check(right, "in mode %s: %d misses" % (mode, missed), counters)
 
 
-def check_floating_point_of_found_compiles(bench):
-    """A compile that is found, and made after all, is made in the mode of its call."""
+def check_floating_point_of_links(bench):
+    """A link is found if its inputs were compiled in the same mode."""
     bench.empty()
-    if not looks_compiles_up(bench):
-        return "left out: compiles are not looked up on this runtime"
+    if not looks_links_up(bench):
+        return "left out: links are not looked up on this runtime"
     bench.write("folds.cl", FOLDS)
     counts = os.path.join(bench.scratch, "counts")
-    for wanted, options in (
-        (["built", "built"], ()),
-        (FOUND, ()),
-        (COMPILED_AFTER_ALL, ("--link-options", "-cl-finite-math-only")),
-    ):
+    for wanted, mode in ((BUILT, ()), (FOUND, ()), (BUILT, ROUNDED), (FOUND, ROUNDED)):
         write_new(counts)
-        got, _ = outcomes(
+        linked = ("--source", "folds.cl", "--linked", *mode)
+        got, run = outcomes(
             bench,
-            *("--source", "folds.cl", "--linked", *ROUNDED, *options),
+            *linked,
             OPENCL_LAYERS="%s:%s" % (bench.options.counting, bench.options.layer),
             COUNTING_LAYER_FILE=counts,
         )
-        bench.check(got == wanted, "%s: as wanted" % (options,), got)
-        rounded = 0 if got == FOUND else 1
+        bench.check_same(run, bench.native(*linked), "in mode %s: right results" % (mode,))
+        bench.check(got == wanted, "in mode %s: as wanted" % (mode,), got)
         counted = read_bytes(counts).decode().split()
-        bench.check("compiles=%d" % rounded in counted, "%s: compiles" % (options,), counted)
-        bench.check("rounded=%d" % rounded in counted, "%s: in its mode" % (options,), counted)
+        bench.check("compiles=1" in counted, "in mode %s: compiles" % (mode,), counted)
+        rounded = "rounded=%d" % (1 if mode else 0)
+        bench.check(rounded in counted, "in mode %s: compiled in it" % (mode,), counted)
     return None
 
 
@@ -719,8 +717,9 @@ LINKED = '''
 __kernel void f(__global int *out) { out[get_global_id(0)] = BASE + FOO; }
 '''
 
-FOUND = ["hit-store", "hit-store"]
-COMPILED_AFTER_ALL = ["hit-store", "passed-through", "built"]
+# Of a compile, which is the driver's, and a link.
+BUILT = ["passed-through", "built"]
+FOUND = ["passed-through", "hit-store"]
 
 
 def trace_of(bench, *arguments, **settings):
@@ -737,7 +736,7 @@ def outcomes(bench, *arguments, **settings):
     return [line.split(" ")[1] for line in lines], run
 
 
-def looks_compiles_up(bench):
+def looks_links_up(bench):
     """No, where the layer says that of this driver."""
     lines, _ = trace_of(bench, "--source", "plain.cl", "--linked")
     reasons = ("capturing is dear", "links of this driver aren't looked up")
@@ -771,33 +770,38 @@ def check_links(bench):
             bench.compare("a file in %s" % folder, *linked, "--options", "-I" + folder)
 
 
-def check_found_compiles(bench):
-    """A compile that is found goes to the driver only for a link that isn't. Its files are read
-    then, so it isn't looked up where they may have changed meanwhile."""
+def check_found_links(bench):
+    """A link is found by what its input included when it was compiled."""
     bench.empty()
-    if not looks_compiles_up(bench):
-        return "left out: compiles are not looked up on this runtime"
+    if not looks_links_up(bench):
+        return "left out: links are not looked up on this runtime"
     bench.empty()
     bench.write_linked()
     folder = os.path.join(bench.work, "settled")
-    bench.write("settled/h.h", "#define BASE 70\n")
     bench.write("other/h.h", "#define BASE 71\n")
     linked = ("--source", "linked.cl", "--linked", "--options", "-I" + folder)
     swap = "cp %s/other/h.h %s/h.h" % (bench.work, folder)
+    bench.write("settled/h.h", "#define BASE 70\n")
     expected = bench.native(*linked)
+    finite = ("--link-options", "-cl-finite-math-only")
+    unsafe = ("--link-options", "-cl-unsafe-math-optimizations")
     for wanted, more in (
-        (["built", "built"], ()),
+        (BUILT, ()),
         (FOUND, ()),
-        (COMPILED_AFTER_ALL, ("--link-options", "-cl-finite-math-only")),
-        (FOUND, ("--link-options", "-cl-finite-math-only")),
+        (BUILT, finite),
+        (FOUND, finite),
         (FOUND, ("--between", swap)),
+        (BUILT, (*unsafe, "--between", swap)),
+        (FOUND, unsafe),
     ):
         bench.write("settled/h.h", "#define BASE 70\n")
         got, run = outcomes(bench, *linked, *more)
         bench.check_same(run, expected, "%s: right results" % (more,))
         bench.check(got == wanted, "%s: as wanted" % (more,), got)
+    bench.write("settled/h.h", "#define BASE 71\n")
+    bench.compare("after a change", *linked)
 
-    # Found, and the program goes to another folder, where the driver would find other files.
+    # The program goes to a different folder between compile and link.
     bench.write("elsewhere/h.h", "#define BASE 72\n")
     bench.write("elsewhere/settled/h.h", "#define BASE 73\n")
     bench.write("settled/h.h", "#define BASE 70\n")
@@ -806,7 +810,7 @@ def check_found_compiles(bench):
         for wanted, option in (
             (None, "-cl-finite-math-only"),
             (FOUND, "-cl-finite-math-only"),
-            (COMPILED_AFTER_ALL, "-cl-finite-math-only -cl-denorms-are-zero"),
+            (BUILT, "-cl-finite-math-only -cl-denorms-are-zero"),
             (FOUND, "-cl-finite-math-only -cl-denorms-are-zero"),
         ):
             moved_and_linked = (*moved, "--link-options", option)
@@ -814,23 +818,6 @@ def check_found_compiles(bench):
             at_driver = bench.native(*moved_and_linked)
             bench.check_same(run, at_driver, "moved, %s %s: right results" % (include, option))
             bench.check(wanted in (None, got), "moved, %s %s: as wanted" % (include, option), got)
-
-    # Touched by the program itself, then changed before a link that isn't found.
-    touch = ("--before", "touch %s/h.h" % folder, "--between", swap)
-    for option in ("-cl-fast-relaxed-math", "-cl-denorms-are-zero"):
-        bench.write("settled/h.h", "#define BASE 70\n")
-        got, run = outcomes(bench, *linked, *touch, "--link-options", option)
-        bench.check_same(run, expected, "touched before: right results")
-        bench.check(got == ["passed-through", "built"], "touched before: not looked up", got)
-
-    # Changed by somebody else: what the driver makes of it isn't stored as what was asked for.
-    changed = (*linked, "--link-options", "-cl-unsafe-math-optimizations")
-    bench.write("settled/h.h", "#define BASE 70\n")
-    got, run = outcomes(bench, *changed, "--between", swap)
-    bench.check(got == COMPILED_AFTER_ALL, "changed: compiled after all", got)
-    for base in (70, 71):
-        bench.write("settled/h.h", "#define BASE %d\n" % base)
-        bench.compare("after a change, %d" % base, *changed)
     return None
 
 
@@ -844,7 +831,7 @@ CHECKS = {
     "variables": check_variables,
     "named-variables": check_named_variables,
     "floating-point": check_floating_point,
-    "floating-point-of-found-compiles": check_floating_point_of_found_compiles,
+    "floating-point-of-links": check_floating_point_of_links,
     "headers": check_headers,
     "named-folder": check_named_folder,
     "header-maps": check_header_maps,
@@ -853,7 +840,7 @@ CHECKS = {
     "driver-files": check_driver_files,
     "unknown-functions": check_unknown_functions,
     "links": check_links,
-    "found-compiles": check_found_compiles,
+    "found-links": check_found_links,
     "damage": check_damage,
     "versions": check_versions,
     "directories": check_directories,

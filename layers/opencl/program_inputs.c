@@ -1,33 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "program_key.h"
+#include "program_inputs.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "layer.h"
+#include "target.h"
 
-const char *program_key_obstacle(platform *known)
-{
-    if (!known) {
-        return "a platform that can't be told";
-    }
-    if (known->traits->capture_cost != KILN_CAPTURE_CHEAP && !known->traits->own_cache_switch) {
-        return "capturing is dear on this driver";
-    }
-    if (platform_is_seen_through(known)) {
-        return "an extension function that sees programs is in use";
-    }
-    if (!platform_is_as_identified(known)) {
-        return "a file of the driver's that changed since the program began";
-    }
-    if (session_is_forked()) {
-        return "a forked child";
-    }
-    return session_requests() ? NULL : "no memory for a cache";
-}
-
-kiln_status program_key_code(const program_record *record, const char *options, char **ret_code,
-                             kiln_program_source *ret_source)
+kiln_status program_read_code(const program_record *record, const char *options, char **ret_code,
+                              kiln_program_source *ret_source)
 {
     const cl_icd_dispatch *cl = layer_target();
     const int is_source = record->origin == ORIGIN_SOURCE;
@@ -56,54 +36,16 @@ kiln_status program_key_code(const program_record *record, const char *options, 
     return KILN_OK;
 }
 
-static kiln_status get_site(platform *known, cl_device_id device, kilni_opencl_site *ret_site,
-                            kiln_key **ret_identity, kiln_error *error)
+kiln_status program_inputs_read(program_record *record, const char *options, program_inputs *inputs)
 {
-    const kiln_status status = platform_get_identity(known, device, ret_identity, error);
-    if (status == KILN_OK) {
-        *ret_site = (kilni_opencl_site){
-            .identity = *ret_identity,
-            .platform_name = known->name,
-            .environment = layer_key_environment(),
-        };
-    }
-    return status;
+    const kiln_status status = program_read_code(record, options, &inputs->code, &inputs->source);
+    return status == KILN_OK ? records_copy_constants(record, &inputs->constants) : status;
 }
 
-kiln_status program_key_begin(platform *known, cl_device_id device, kiln_key_builder **ret_builder,
-                              kiln_error *error)
+void program_inputs_done(program_inputs *inputs)
 {
-    kilni_opencl_site site;
-    kiln_key *identity = NULL;
-    kiln_status status = get_site(known, device, &site, &identity, error);
-    if (status == KILN_OK) {
-        status = kilni_opencl_begin_key(&site, ret_builder, error);
-    }
-    kiln_key_release(&identity);
-    return status;
-}
-
-kiln_status program_key_of_build(platform *known, cl_device_id device,
-                                 const kiln_program_source *source,
-                                 const kilni_opencl_constants *constants, kiln_key **ret_key,
-                                 kiln_error *error)
-{
-    kilni_opencl_site site;
-    kiln_key *identity = NULL;
-    kiln_status status = get_site(known, device, &site, &identity, error);
-    if (status == KILN_OK) {
-        status = kilni_opencl_build_key(&site, source, constants, ret_key, error);
-    }
-    kiln_key_release(&identity);
-    return status;
-}
-
-void program_keys_free(kiln_key **keys, cl_uint count)
-{
-    for (cl_uint i = 0; keys && i < count; i++) {
-        kiln_key_release(&keys[i]);
-    }
-    free(keys);
+    free(inputs->code);
+    kilni_opencl_constants_done(&inputs->constants);
 }
 
 /* ---- devices ---- */
