@@ -218,7 +218,7 @@ FUNCTIONS_OF_SLOT(3)
 static const kilni_nvrtc_functions in_place[SLOT_COUNT] = {TABLE_OF_SLOT(0), TABLE_OF_SLOT(1),
                                                            TABLE_OF_SLOT(2), TABLE_OF_SLOT(3)};
 
-void unknown_is_called(const void *const arguments[NVRTC_ARGUMENT_REGISTERS])
+static void tell_of_unknown(const void *const arguments[NVRTC_ARGUMENT_REGISTERS])
 {
     const nvrtc_hooks *loaded = hooks();
     if (loaded && loaded != NO_HOOKS) {
@@ -252,7 +252,7 @@ static int is_left_alone(const char *name)
  * would not learn of what is done to a program: then it has none of this library's. */
 static void *watch(slot *of, void *address)
 {
-    void *watching = unknown_in_place_of(of, address);
+    void *watching = unknown_in_place_of(of, address, tell_of_unknown);
     if (!watching) {
         atomic_store_explicit(&of->library, UNATTACHED, memory_order_release);
     }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "compile.h"
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <string.h>
 
 #include "../shared/session.h"
 #include "../shared/trace.h"
+#include "../shared/uncancelled.h"
 #include "base/error.h"
 #include "device/nvrtc/compile.h"
 #include "device/nvrtc/description.h"
@@ -268,8 +268,9 @@ static int is_well_formed(const compile_call *call)
     return is;
 }
 
-static void look_up_or_compile(compile_call *call)
+static void look_up_or_compile(void *user)
 {
+    compile_call *call = user;
     if (session_is_forked()) {
         pass_through(call, "a forked process");
         return;
@@ -297,10 +298,7 @@ int compile_program(program_record *record, int option_count, const char *const 
         return call.real->compile(record->handle, option_count, options);
     }
     /* A thread that is cancelled half-way would leave those who wait for it waiting for ever. */
-    int cancel_state = PTHREAD_CANCEL_ENABLE;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-    look_up_or_compile(&call);
-    pthread_setcancelstate(cancel_state, &cancel_state);
+    run_uncancelled(look_up_or_compile, &call);
     kilni_reads_free(&call.reads);
     kilni_folds_free(&call.folds);
     kiln_key_release(&call.key);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "../shared/session.h"
+#include "../shared/uncancelled.h"
 #include "compile.h"
 #include "hooks.h"
 #include "library.h"
@@ -198,12 +199,14 @@ const nvrtc_hooks *kiln_nvrtc_layer_hooks(void)
     return is_started ? &hooks : NULL;
 }
 
+static void drain(void *unused)
+{
+    (void)unused;
+    session_drain();
+}
+
 /* The process ends: what was compiled is still to be written. */
 __attribute__((destructor)) static void finish(void)
 {
-    /* What waits and writes here are points where a thread may be cancelled. */
-    int cancel_state = PTHREAD_CANCEL_ENABLE;
-    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
-    session_drain();
-    pthread_setcancelstate(cancel_state, &cancel_state);
+    run_uncancelled(drain, NULL);
 }

@@ -9,16 +9,19 @@
 #define STUB_BYTES 16u
 
 /* Written under the loader's lock, each before its stub is handed out. */
-static void *functions[STUB_COUNT];
-static const void *owners[STUB_COUNT]; /* NULL: free */
+static struct {
+    const void *owner; /* NULL: free */
+    void *function;
+    unknown_called_fn *is_called;
+} watched[STUB_COUNT];
 
 /* Called by the stubs; returns where to go on. */
 __attribute__((used)) void *unknown_enter(size_t stub, const void *const *arguments);
 
 void *unknown_enter(size_t stub, const void *const *arguments)
 {
-    unknown_is_called(arguments);
-    return functions[stub];
+    watched[stub].is_called(arguments);
+    return watched[stub].function;
 }
 
 #if defined(__x86_64__)
@@ -121,25 +124,26 @@ __asm__(".text\n"
 
 extern char unknown_stubs[STUB_COUNT][STUB_BYTES];
 
-void *unknown_in_place_of(const void *owner, void *function)
+void *unknown_in_place_of(const void *owner, void *function, unknown_called_fn *is_called)
 {
     size_t stub = 0;
-    while (stub < STUB_COUNT && owners[stub]) {
+    while (stub < STUB_COUNT && watched[stub].owner) {
         stub++;
     }
     if (stub == STUB_COUNT) {
         return NULL;
     }
-    owners[stub] = owner;
-    functions[stub] = function;
+    watched[stub].owner = owner;
+    watched[stub].function = function;
+    watched[stub].is_called = is_called;
     return unknown_stubs[stub];
 }
 
 void unknown_forget(const void *owner)
 {
     for (size_t stub = 0; stub < STUB_COUNT; stub++) {
-        if (owners[stub] == owner) {
-            owners[stub] = NULL;
+        if (watched[stub].owner == owner) {
+            watched[stub].owner = NULL;
         }
     }
 }

@@ -8,12 +8,13 @@
 
 #include "hooks.h"
 
-/* What to put in the place of a function, for an owner; NULL where there is nothing left. Under the
- * loader's lock, as the next. */
-void *unknown_in_place_of(const void *owner, void *function);
+typedef void unknown_called_fn(const void *const arguments[NVRTC_ARGUMENT_REGISTERS]);
+
+/* What to put in the place of a function, for an owner; NULL: nothing is left. Under the loader's
+ * lock, as the next.
+ *
+ * @is_called  is called before each call of the function */
+void *unknown_in_place_of(const void *owner, void *function, unknown_called_fn *is_called);
 
 /* What stood in the place of an owner's functions can stand elsewhere. */
 void unknown_forget(const void *owner);
-
-/* Is called before each such function. */
-void unknown_is_called(const void *const arguments[NVRTC_ARGUMENT_REGISTERS]);
