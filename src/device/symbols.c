@@ -15,9 +15,9 @@ static void *to_pointer(ElfW(Addr) address)
 }
 
 /* Loaders turn the section's offsets into addresses, on most architectures. */
-static void *address_of(const struct link_map *map, ElfW(Addr) value)
+static void *address_of(ElfW(Addr) base, ElfW(Addr) value)
 {
-    return to_pointer(value < map->l_addr ? map->l_addr + value : value);
+    return to_pointer(value < base ? base + value : value);
 }
 
 /* The number of symbols, as the GNU hash table tells: one more than the last in any chain. */
@@ -39,40 +39,123 @@ static size_t count_by_gnu_hash(const uint32_t *table)
     return (size_t)last + 1;
 }
 
-int kilni_symbols_of(const struct link_map *map, kilni_symbols *ret_symbols)
+/* The first places of data are often of the object itself, and as many as a count says. */
+static void skip_own(kilni_relocations *data, size_t own)
 {
-    kilni_symbols found = {.map = map, .soname = ""};
-    const uint32_t *hash = NULL, *gnu_hash = NULL;
-    ElfW(Xword) soname = 0;
-    for (const ElfW(Dyn) *entry = map->l_ld; entry && entry->d_tag != DT_NULL; entry++) {
+    const size_t skipped = own <= data->count ? own : data->count;
+    data->items += skipped;
+    data->count -= skipped;
+}
+
+kilni_symbols kilni_symbols_at(ElfW(Addr) base, const ElfW(Dyn) * dynamic)
+{
+    kilni_symbols found = {.base = base, .dynamic = dynamic, .soname = ""};
+    size_t soname = 0, own = 0;
+    for (const ElfW(Dyn) *entry = dynamic; entry && entry->d_tag != DT_NULL; entry++) {
+        void *address = address_of(base, entry->d_un.d_ptr);
         switch (entry->d_tag) {
         case DT_SYMTAB:
-            found.entries = address_of(map, entry->d_un.d_ptr);
+            found.entries = address;
             break;
         case DT_STRTAB:
-            found.names = address_of(map, entry->d_un.d_ptr);
+            found.names = address;
             break;
-        case DT_HASH:
-            hash = address_of(map, entry->d_un.d_ptr);
-            break;
-        case DT_GNU_HASH:
-            gnu_hash = address_of(map, entry->d_un.d_ptr);
+        case DT_STRSZ:
+            found.names_size = entry->d_un.d_val;
             break;
         case DT_SONAME:
             soname = entry->d_un.d_val;
+            break;
+        case DT_RELA:
+            found.data.items = address;
+            break;
+        case DT_RELASZ:
+            found.data.count = entry->d_un.d_val / sizeof *found.data.items;
+            break;
+        case DT_RELACOUNT:
+            own = entry->d_un.d_val;
+            break;
+        case DT_JMPREL:
+            found.calls.items = address;
+            break;
+        case DT_PLTRELSZ:
+            found.calls.count = entry->d_un.d_val / sizeof *found.calls.items;
             break;
         default:
             break;
         }
     }
+    skip_own(&found.data, own);
+    found.soname = soname ? kilni_symbols_text(&found, soname) : "";
+    return found;
+}
+
+int kilni_symbols_of(const struct link_map *map, kilni_symbols *ret_symbols)
+{
+    kilni_symbols found = kilni_symbols_at(map->l_addr, map->l_ld);
+    const uint32_t *hash = NULL, *gnu_hash = NULL;
+    for (const ElfW(Dyn) *entry = map->l_ld; entry && entry->d_tag != DT_NULL; entry++) {
+        if (entry->d_tag == DT_HASH) {
+            hash = address_of(map->l_addr, entry->d_un.d_ptr);
+        } else if (entry->d_tag == DT_GNU_HASH) {
+            gnu_hash = address_of(map->l_addr, entry->d_un.d_ptr);
+        }
+    }
     if (!found.entries || !found.names || (!hash && !gnu_hash)) {
         return 0;
     }
+    found.map = map;
     found.count = hash ? hash[1] : count_by_gnu_hash(gnu_hash);
-    found.soname = soname ? found.names + soname : "";
     *ret_symbols = found;
     return 1;
 }
+
+const char *kilni_symbols_text(const kilni_symbols *of, size_t at)
+{
+    return of->names && at < of->names_size ? of->names + at : "";
+}
+
+/* ---- what an object finds by its tables ---- */
+
+#if defined(__x86_64__) && defined(__LP64__)
+enum { SLOT_OF_CALL = R_X86_64_JUMP_SLOT, SLOT_OF_DATA = R_X86_64_GLOB_DAT, SLOT = R_X86_64_64 };
+#elif defined(__aarch64__) && defined(__LP64__)
+enum {
+    SLOT_OF_CALL = R_AARCH64_JUMP_SLOT,
+    SLOT_OF_DATA = R_AARCH64_GLOB_DAT,
+    SLOT = R_AARCH64_ABS64
+};
+#else
+/* No place has these: nothing is visited. */
+enum { SLOT_OF_CALL = -1, SLOT_OF_DATA = -1, SLOT = -1 };
+#endif
+
+/* Whether the address of a symbol goes into the place as it is. */
+static int fills_slot(uint64_t type)
+{
+    return type == (uint64_t)SLOT_OF_CALL || type == (uint64_t)SLOT_OF_DATA ||
+           type == (uint64_t)SLOT;
+}
+
+static void visit_imports(const kilni_symbols *of, kilni_relocations table,
+                          kilni_symbols_import_fn visit, void *user)
+{
+    for (size_t i = 0; i < table.count && of->entries; i++) {
+        const ElfW(Rela) *item = &table.items[i];
+        const ElfW(Sym) *symbol = &of->entries[ELF64_R_SYM(item->r_info)];
+        if (fills_slot(ELF64_R_TYPE(item->r_info)) && symbol->st_name < of->names_size) {
+            visit(user, symbol, of->names + symbol->st_name, to_pointer(of->base + item->r_offset));
+        }
+    }
+}
+
+void kilni_symbols_each_import(const kilni_symbols *of, kilni_symbols_import_fn visit, void *user)
+{
+    visit_imports(of, of->calls, visit, user);
+    visit_imports(of, of->data, visit, user);
+}
+
+/* ---- what an object defines ---- */
 
 const char *kilni_symbols_function(const kilni_symbols *of, size_t index)
 {
@@ -83,7 +166,7 @@ const char *kilni_symbols_function(const kilni_symbols *of, size_t index)
 
 void *kilni_symbols_address(const kilni_symbols *of, size_t index)
 {
-    return to_pointer(of->map->l_addr + of->entries[index].st_value);
+    return to_pointer(of->base + of->entries[index].st_value);
 }
 
 void *kilni_symbols_find(const struct link_map *map, const char *name)
@@ -165,7 +248,7 @@ int kilni_symbols_replace(const kilni_symbols *of, kilni_symbols_pick_fn pick, v
         const char *name = kilni_symbols_function(of, i);
         void *picked = name ? pick(user, name, kilni_symbols_address(of, i)) : NULL;
         if (picked) {
-            of->entries[i].st_value = (ElfW(Addr))picked - of->map->l_addr;
+            of->entries[i].st_value = (ElfW(Addr))picked - of->base;
         }
     }
     protect(of, protection);

@@ -8,16 +8,40 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct kilni_symbols {
-    const struct link_map *map;
-    ElfW(Sym) * entries;
-    const char *names;
-    const char *soname; /* "" where it has none */
+/* Places that the loader fills with addresses. */
+typedef struct kilni_relocations {
+    const ElfW(Rela) * items;
     size_t count;
+} kilni_relocations;
+
+typedef struct kilni_symbols {
+    const struct link_map *map; /* NULL if it was not asked for by its map */
+    ElfW(Addr) base;
+    const ElfW(Dyn) * dynamic; /* NULL: none */
+    ElfW(Sym) * entries;
+    size_t count; /* 0 if it was not asked for by its map */
+    const char *names;
+    size_t names_size;
+    const char *soname; /* "" if it has none */
+    kilni_relocations data, calls;
 } kilni_symbols;
 
-/* Returns 1, or 0 where the object has no table that can be counted. */
+/* Returns 1, or 0 if the object has no table that can be counted. */
 int kilni_symbols_of(const struct link_map *map, kilni_symbols *ret_symbols);
+
+/* The same, but for the count, by what dl_iterate_phdr shows. What an object lacks is NULL or 0. */
+kilni_symbols kilni_symbols_at(ElfW(Addr) base, const ElfW(Dyn) * dynamic);
+
+/* A text of the object's; "" if it is outside the table. */
+const char *kilni_symbols_text(const kilni_symbols *of, size_t at);
+
+/* @symbol  of a function or variable that the object finds by a place in its tables
+ * @slot    the place, which the loader may be about to fill at the first call */
+typedef void (*kilni_symbols_import_fn)(void *user, const ElfW(Sym) * symbol, const char *name,
+                                        uintptr_t *slot);
+
+/* Visits what the object finds so, often what it defines itself. Of 32-bit objects nothing. */
+void kilni_symbols_each_import(const kilni_symbols *of, kilni_symbols_import_fn visit, void *user);
 
 /* The name of a function that the object defines; NULL where the entry is something else. */
 const char *kilni_symbols_function(const kilni_symbols *of, size_t index);

@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "device/file_identity.h"
 #include "device/floating_point.h"
+#include "device/loaded_libraries.h"
 #include "device/variables.h"
 
 /* ---- libraries in memory ---- */
@@ -20,27 +21,11 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-/* What is looked for among the libraries of the process. */
-typedef struct wanted {
-    const void *address; /* within it; NULL: by its name */
-    const char *name;
+typedef struct library_identity {
     kilni_text identity;
     kilni_text path;
     kiln_status status; /* KILN_MISS: not there */
-} wanted;
-
-static int contains(const struct dl_phdr_info *library, const void *address)
-{
-    for (size_t i = 0; i < library->dlpi_phnum; i++) {
-        const ElfW(Phdr) *segment = &library->dlpi_phdr[i];
-        const uintptr_t begin = library->dlpi_addr + segment->p_vaddr;
-        if (segment->p_type == PT_LOAD && (uintptr_t)address >= begin &&
-            (uintptr_t)address - begin < segment->p_memsz) {
-            return 1;
-        }
-    }
-    return 0;
-}
+} library_identity;
 
 /* A build-id is the same in memory and on disk. Libraries without one, of CUDA 11, are told by
  * their files: in memory a part of libnvrtc is not as it was loaded where the layer is in place,
@@ -52,25 +37,20 @@ static kiln_status identify(const struct dl_phdr_info *library, const char *path
     return status == KILN_MISS ? kilni_file_identity(path, identity) : status;
 }
 
-static int identify_if_wanted(struct dl_phdr_info *library, size_t size, void *user)
+static void identify_library(void *user, const struct dl_phdr_info *library)
 {
-    wanted *w = user;
-    (void)size;
+    library_identity *of = user;
     const char *path = library->dlpi_name ? library->dlpi_name : "";
-    if (w->address ? !contains(library, w->address) : strcmp(base_name(path), w->name) != 0) {
-        return 0;
+    of->status = identify(library, path, &of->identity);
+    if (of->status == KILN_OK) {
+        of->status = kilni_text_append(&of->path, path);
     }
-    w->status = identify(library, path, &w->identity);
-    if (w->status == KILN_OK) {
-        w->status = kilni_text_append(&w->path, path);
-    }
-    return 1;
 }
 
-static void wanted_done(wanted *w)
+static void library_identity_done(library_identity *of)
 {
-    kilni_text_done(&w->identity);
-    kilni_text_done(&w->path);
+    kilni_text_done(&of->identity);
+    kilni_text_done(&of->path);
 }
 
 /* ---- the library of built-in headers, before NVRTC has loaded it ---- */
@@ -151,10 +131,9 @@ static kiln_status name_builtins(const char *library, int major, int minor, kiln
     return kilni_text_printf(name, "libnvrtc-builtins%s.so.%d.%d", variant, major, minor);
 }
 
-static kiln_status find_builtins(const char *library, const char *name, wanted *builtins)
+static kiln_status find_builtins(const char *library, const char *name, library_identity *builtins)
 {
-    builtins->name = name;
-    dl_iterate_phdr(identify_if_wanted, builtins);
+    kilni_loaded_library_use(NULL, name, identify_library, builtins);
     return builtins->status == KILN_MISS ? look_for_builtins(library, name, &builtins->identity)
                                          : builtins->status;
 }
@@ -165,7 +144,7 @@ static kiln_status add_builtins(const char *library, int major, int minor, kiln_
                                 kiln_error *error)
 {
     kilni_text name = {0};
-    wanted builtins = {.status = KILN_MISS};
+    library_identity builtins = {.status = KILN_MISS};
     kiln_status status = name_builtins(library, major, minor, &name);
     if (status == KILN_OK) {
         status = find_builtins(library, name.bytes, &builtins);
@@ -177,11 +156,12 @@ static kiln_status add_builtins(const char *library, int major, int minor, kiln_
                                  status == KILN_E_DENIED ? "several different ones" : "not found");
     }
     kilni_text_done(&name);
-    wanted_done(&builtins);
+    library_identity_done(&builtins);
     return status;
 }
 
-static kiln_status add_library(const wanted *library, int major, int minor, kiln_key_builder *key)
+static kiln_status add_library(const library_identity *library, int major, int minor,
+                               kiln_key_builder *key)
 {
     kilni_text version = {0};
     kiln_status status = kilni_text_printf(&version, "%d.%d", major, minor);
@@ -203,8 +183,8 @@ kiln_status kilni_nvrtc_add_identity(const kilni_nvrtc_functions *nvrtc, kiln_ke
         return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "NVRTC does not tell its version");
     }
     /* Under the layer, what a program finds by the other names lies in the audit library. */
-    wanted library = {.address = (const void *)nvrtc->version, .status = KILN_MISS};
-    dl_iterate_phdr(identify_if_wanted, &library);
+    library_identity library = {.status = KILN_MISS};
+    kilni_loaded_library_use((const void *)nvrtc->version, NULL, identify_library, &library);
     kiln_status status = library.status;
     if (status == KILN_OK) {
         status = add_library(&library, major, minor, key);
@@ -214,7 +194,7 @@ kiln_status kilni_nvrtc_add_identity(const kilni_nvrtc_functions *nvrtc, kiln_ke
     if (status == KILN_OK) {
         status = add_builtins(library.path.bytes, major, minor, key, error);
     }
-    wanted_done(&library);
+    library_identity_done(&library);
     return status;
 }
 

@@ -2,9 +2,22 @@
 #include "device/opencl/driver.h"
 
 #include "base/text.h"
-#include "device/opencl/driver_files.h"
+#include "device/driver_files.h"
 #include "device/opencl/math_functions.h"
 #include "device/opencl/traits.h"
+
+/* The driver's functions are in the table that each of its objects begins with. The loader of
+ * OpenCL itself compiles nothing, and the same driver may run under any. */
+kiln_status kilni_opencl_driver_libraries(cl_platform_id platform, kilni_loaded_libraries *ret_all,
+                                          kiln_error *error)
+{
+    const cl_icd_dispatch *table = *(const cl_icd_dispatch *const *)(const void *)platform;
+    const uintptr_t functions[] = {(uintptr_t)table->clBuildProgram,
+                                   (uintptr_t)table->clGetPlatformInfo,
+                                   (uintptr_t)table->clGetDeviceIDs};
+    return kilni_loaded_libraries_find(functions, sizeof functions / sizeof *functions,
+                                       "libOpenCL.so", ret_all, error);
+}
 
 static kiln_status add_files(const kilni_driver_files *files, kiln_key_builder *key)
 {
@@ -21,7 +34,7 @@ static kiln_status add_files(const kilni_driver_files *files, kiln_key_builder *
     return status;
 }
 
-static kiln_status make_parts(cl_platform_id platform, const kilni_driver_files *files,
+static kiln_status make_parts(const kilni_loaded_libraries *all, const kilni_driver_files *files,
                               kiln_key **ret_parts, kiln_error *error)
 {
     kiln_key_builder *builder = NULL;
@@ -30,7 +43,7 @@ static kiln_status make_parts(cl_platform_id platform, const kilni_driver_files 
         status = add_files(files, builder);
     }
     if (status == KILN_OK) {
-        status = kilni_math_functions_add(platform, builder, error);
+        status = kilni_math_functions_add(all, builder, error);
     }
     if (status == KILN_OK) {
         status = kiln_key_builder_finish(builder, ret_parts);
@@ -42,12 +55,17 @@ static kiln_status make_parts(cl_platform_id platform, const kilni_driver_files 
 kiln_status kilni_opencl_driver_identify(cl_platform_id platform, const char *platform_name,
                                          kilni_opencl_driver *ret_driver, kiln_error *error)
 {
+    kilni_loaded_libraries all;
     kilni_driver_files files = {0};
     kilni_opencl_driver driver = {0};
-    kiln_status status = kilni_driver_files_find(
-        platform, kilni_opencl_traits_of(platform_name)->compiler_files, &files, error);
+    kiln_status status = kilni_opencl_driver_libraries(platform, &all, error);
+    if (status != KILN_OK) {
+        return status;
+    }
+    status = kilni_driver_files_find(&all, kilni_opencl_traits_of(platform_name)->compiler_files,
+                                     &files, error);
     if (status == KILN_OK) {
-        status = make_parts(platform, &files, &driver.parts, error);
+        status = make_parts(&all, &files, &driver.parts, error);
     }
     if (status == KILN_OK) {
         driver.stamps = files.stamps;
@@ -55,6 +73,7 @@ kiln_status kilni_opencl_driver_identify(cl_platform_id platform, const char *pl
         *ret_driver = driver;
     }
     kilni_driver_files_done(&files);
+    kilni_loaded_libraries_done(&all);
     return status;
 }
 

@@ -10,11 +10,17 @@
 #include <kiln/key.h>
 
 #include "device/file_stamps.h"
+#include "device/loaded_libraries.h"
 
 typedef struct kilni_opencl_driver {
     kiln_key *parts;          /* "driver.file", "driver.math", "libm.unused" */
     kilni_file_stamps stamps; /* of what was found by name, which the driver reads at any time */
 } kilni_opencl_driver;
+
+/* The libraries of this process, with those that a platform's driver needs: as
+ * kilni_loaded_libraries_find. */
+kiln_status kilni_opencl_driver_libraries(cl_platform_id platform, kilni_loaded_libraries *ret_all,
+                                          kiln_error *error);
 
 /* Takes a few milliseconds.
  *

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "device/cpu.h"
-#include "driver_files.h"
+#include "device/driver_files.h"
 #include "key/builder.h"
 #include "traits.h"
 
@@ -302,9 +302,15 @@ static kiln_status report_files(void *platform, const char *platform_name, bool 
     if (!platform || !report) {
         return KILN_E_INVALID;
     }
+    kilni_loaded_libraries all;
     kilni_driver_files files;
-    kiln_status status = kilni_driver_files_find(
-        platform, kilni_opencl_traits_of(platform_name)->compiler_files, &files, NULL);
+    kiln_status status = kilni_opencl_driver_libraries(platform, &all, NULL);
+    if (status != KILN_OK) {
+        return status;
+    }
+    status = kilni_driver_files_find(&all, kilni_opencl_traits_of(platform_name)->compiler_files,
+                                     &files, NULL);
+    kilni_loaded_libraries_done(&all);
     if (status != KILN_OK) {
         return status;
     }

@@ -10,7 +10,6 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "device/file_identity.h"
-#include "loaded_libraries.h"
 
 /* Those of LLVM's ConstantFolding.cpp whose results are not exact, in its types. */
 static const char *const function_names[] = {
@@ -22,7 +21,7 @@ static const char *const function_names[] = {
 enum { FUNCTION_COUNT = sizeof function_names / sizeof *function_names };
 
 typedef struct search {
-    kilni_loaded_libraries *all;
+    const kilni_loaded_libraries *all;
     /* Where the loader looks a name up at the first call: in what the program has and what was
      * opened for all, then in what the driver itself is linked to. */
     void *of_program;
@@ -61,17 +60,18 @@ typedef struct wanted_import {
     bool is_there;
 } wanted_import;
 
-static void compare_import(void *user, const char *name, uintptr_t address)
+static void compare_import(void *user, const ElfW(Sym) * symbol, const char *name, uintptr_t *slot)
 {
     wanted_import *wanted = user;
-    (void)address;
+    (void)symbol, (void)slot;
     wanted->is_there |= strcmp(name, wanted->name) == 0;
 }
 
 static bool imports(const kilni_loaded_library *library, const char *name)
 {
     wanted_import wanted = {.name = name};
-    kilni_loaded_library_each_import(library, compare_import, &wanted);
+    const kilni_symbols of = kilni_loaded_library_symbols(library);
+    kilni_symbols_each_import(&of, compare_import, &wanted);
     return wanted.is_there;
 }
 
@@ -97,14 +97,17 @@ typedef struct importer {
     const kilni_loaded_library *library;
 } importer;
 
-static void note_import(void *user, const char *name, uintptr_t address)
+static void note_import(void *user, const ElfW(Sym) * symbol, const char *name, uintptr_t *slot)
 {
+    (void)symbol;
     const importer *from = user;
     const search *s = from->search;
     const size_t function = index_of(name);
     if (function == FUNCTION_COUNT) {
         return;
     }
+    /* The loader may fill it at this moment, at the first call. */
+    const uintptr_t address = __atomic_load_n(slot, __ATOMIC_RELAXED);
     const kilni_loaded_library *library = kilni_loaded_library_at(s->all, address);
     if (library == from->library) {
         library = kilni_loaded_library_at(s->all, look_up(s, name));
@@ -120,7 +123,8 @@ static void note_imports(const search *s)
     for (size_t i = 0; i < s->all->count; i++) {
         importer from = {.search = s, .library = &s->all->items[i]};
         if (from.library->needed) {
-            kilni_loaded_library_each_import(from.library, note_import, &from);
+            const kilni_symbols of = kilni_loaded_library_symbols(from.library);
+            kilni_symbols_each_import(&of, note_import, &from);
         }
     }
 }
@@ -245,12 +249,12 @@ static kiln_status add_unused(kiln_key_builder *key)
     return status;
 }
 
-static kiln_status add_functions(kilni_loaded_libraries *all, const kilni_loaded_library *driver,
-                                 kiln_key_builder *key, kiln_error *error)
+static kiln_status add_functions(const kilni_loaded_libraries *all, kiln_key_builder *key,
+                                 kiln_error *error)
 {
     const search s = {.all = all,
                       .of_program = dlopen(NULL, RTLD_LAZY),
-                      .of_driver = dlopen(driver->path, RTLD_LAZY | RTLD_NOLOAD),
+                      .of_driver = dlopen(all->driver->path, RTLD_LAZY | RTLD_NOLOAD),
                       .has = calloc(all->count * FUNCTION_COUNT, sizeof *s.has)};
     kiln_status status = s.has ? KILN_OK : KILN_E_NO_MEMORY;
     if (status == KILN_OK && !(s.of_program && s.of_driver)) {
@@ -271,19 +275,9 @@ static kiln_status add_functions(kilni_loaded_libraries *all, const kilni_loaded
     return status;
 }
 
-kiln_status kilni_math_functions_add(cl_platform_id platform, kiln_key_builder *key,
+kiln_status kilni_math_functions_add(const kilni_loaded_libraries *all, kiln_key_builder *key,
                                      kiln_error *error)
 {
-    kilni_loaded_libraries all;
-    const kilni_loaded_library *driver;
-    kiln_status status = kilni_loaded_libraries_find(platform, &all, &driver, error);
-    if (status != KILN_OK) {
-        return status;
-    }
-    status = add_functions(&all, driver, key, error);
-    if (status == KILN_OK) {
-        status = add_unused(key);
-    }
-    kilni_loaded_libraries_done(&all);
-    return status;
+    const kiln_status status = add_functions(all, key, error);
+    return status == KILN_OK ? add_unused(key) : status;
 }

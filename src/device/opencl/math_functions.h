@@ -6,9 +6,9 @@
  */
 #pragma once
 
-#include <CL/cl_icd.h>
-
 #include <kiln/key.h>
+
+#include "device/loaded_libraries.h"
 
 /* Appends "driver.math" for each library that defines one of these functions and is not the C
  * library's libm that the driver is linked to. Appends "libm.unused" if that libm does not use all
@@ -16,5 +16,5 @@
  * Usually it appends neither: the identity of libm is another part of the key.
  *
  * Returns KILN_OK; KILN_E_UNSUPPORTED: it can't be told, @error says why; KILN_E_NO_MEMORY. */
-kiln_status kilni_math_functions_add(cl_platform_id platform, kiln_key_builder *key,
+kiln_status kilni_math_functions_add(const kilni_loaded_libraries *all, kiln_key_builder *key,
                                      kiln_error *error);

@@ -183,70 +183,32 @@ static kiln_status take_places(const kilni_watched *library)
 
 /* ---- finding them ---- */
 
-#if defined(__x86_64__)
-enum { SLOT_OF_CALL = R_X86_64_JUMP_SLOT, SLOT_OF_DATA = R_X86_64_GLOB_DAT, SLOT = R_X86_64_64 };
-#elif defined(__aarch64__)
-enum {
-    SLOT_OF_CALL = R_AARCH64_JUMP_SLOT,
-    SLOT_OF_DATA = R_AARCH64_GLOB_DAT,
-    SLOT = R_AARCH64_ABS64
-};
-#else
-/* No place has these: nothing is watched. */
-enum { SLOT_OF_CALL = -1, SLOT_OF_DATA = -1, SLOT = -1 };
-#endif
+typedef struct collection {
+    const kilni_symbols *of;
+    kilni_watched *library;
+    size_t room; /* beyond it places are counted alone */
+} collection;
 
-/* Places of a library that the loader fills with addresses of others' functions. */
-typedef struct relocations {
-    const ElfW(Rela) * items;
-    size_t count;
-} relocations;
-
-static relocations relocations_of(const struct link_map *map, ElfW(Sxword) table_tag,
-                                  ElfW(Sxword) size_tag)
+static void collect_place(void *user, const ElfW(Sym) * symbol, const char *name, uintptr_t *slot)
 {
-    relocations of = {0};
-    for (const ElfW(Dyn) *entry = map->l_ld; entry->d_tag != DT_NULL; entry++) {
-        if (entry->d_tag == table_tag) {
-            const uintptr_t at = entry->d_un.d_ptr;
-            const uintptr_t address = at < map->l_addr ? map->l_addr + at : at;
-            of.items = (const ElfW(Rela) *)address; /* NOLINT: where the loader put it */
-        } else if (entry->d_tag == size_tag) {
-            of.count = entry->d_un.d_val / sizeof(ElfW(Rela));
-        }
+    const collection *c = user;
+    const int math = kilni_math_find(name);
+    void *function = math < 0 ? kilni_call_find(name) : kilni_math_call_of(math);
+    if (symbol->st_shndx != SHN_UNDEF || !function) {
+        return;
     }
-    return of.items ? of : (relocations){0};
-}
-
-/* Appends those of one table; with no room they are counted alone. */
-static void collect_from(const kilni_symbols *of, relocations table, kilni_watched *library,
-                         size_t room)
-{
-    for (size_t i = 0; i < table.count; i++) {
-        const ElfW(Rela) *item = &table.items[i];
-        const unsigned long type = ELF64_R_TYPE(item->r_info);
-        const unsigned long symbol = ELF64_R_SYM(item->r_info);
-        if ((type != SLOT_OF_CALL && type != SLOT_OF_DATA && type != SLOT) || symbol == 0 ||
-            of->entries[symbol].st_shndx != SHN_UNDEF) {
-            continue;
-        }
-        const char *name = of->names + of->entries[symbol].st_name;
-        const int math = kilni_math_find(name);
-        void *function = math < 0 ? kilni_call_find(name) : kilni_math_call_of(math);
-        const uintptr_t slot = of->map->l_addr + item->r_offset;
-        if (function && library->count < room) {
-            library->places[library->count] =
-                (place){slot, name, function, kilni_symbols_protection(of->map, slot), math};
-        }
-        library->count += function != NULL;
+    if (c->library->count < c->room) {
+        const uintptr_t at = (uintptr_t)slot;
+        const int protection = kilni_symbols_protection(c->of->map, at);
+        c->library->places[c->library->count] = (place){at, name, function, protection, math};
     }
+    c->library->count++;
 }
 
 static void collect(const kilni_symbols *of, kilni_watched *library, size_t room)
 {
     library->count = 0;
-    collect_from(of, relocations_of(of->map, DT_JMPREL, DT_PLTRELSZ), library, room);
-    collect_from(of, relocations_of(of->map, DT_RELA, DT_RELASZ), library, room);
+    kilni_symbols_each_import(of, collect_place, &(collection){of, library, room});
 }
 
 static kiln_status find_places(const kilni_symbols *of, kilni_watched **ret_library)

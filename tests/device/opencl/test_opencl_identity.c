@@ -23,8 +23,8 @@
 
 #include "base/text.h"
 #include "device/cpu.h"
+#include "device/driver_files.h"
 #include "device/file_identity.h"
-#include "device/opencl/driver_files.h"
 #include "device/opencl/identity.h"
 #include "device/opencl/math_functions.h"
 #include "device/opencl/traits.h"
@@ -245,8 +245,11 @@ static void expect_unused(const char *expected)
 {
     for (cl_uint p = 0; p < platform_count; p++) {
         kiln_key_builder *builder;
+        kilni_loaded_libraries all;
         assert_int_equal(kiln_key_builder_new(&builder), KILN_OK);
-        assert_int_equal(kilni_math_functions_add(platforms[p], builder, NULL), KILN_OK);
+        assert_int_equal(kilni_opencl_driver_libraries(platforms[p], &all, NULL), KILN_OK);
+        assert_int_equal(kilni_math_functions_add(&all, builder, NULL), KILN_OK);
+        kilni_loaded_libraries_done(&all);
         kiln_key *key = finish(builder);
         kiln_key_part part;
         assert_int_equal(find_part(key, "libm.unused", &part), expected ? 1 : 0);
@@ -333,10 +336,12 @@ static void lists_driver_files_sorted(void **state)
         char name[256];
         name_of(p, name, sizeof name);
         kilni_driver_files files;
-        assert_int_equal(kilni_driver_files_find(platforms[p],
-                                                 kilni_opencl_traits_of(name)->compiler_files,
+        kilni_loaded_libraries all;
+        assert_int_equal(kilni_opencl_driver_libraries(platforms[p], &all, NULL), KILN_OK);
+        assert_int_equal(kilni_driver_files_find(&all, kilni_opencl_traits_of(name)->compiler_files,
                                                  &files, NULL),
                          KILN_OK);
+        kilni_loaded_libraries_done(&all);
         int libc = 0;
         for (size_t i = 0; i < files.count; i++) {
             assert_true(i == 0 || strcmp(files.items[i - 1].name, files.items[i].name) <= 0);

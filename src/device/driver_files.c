@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "driver_files.h"
+#include "device/driver_files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,6 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "device/file_identity.h"
-#include "loaded_libraries.h"
 #include "os/os.h"
 
 static const char *base_name(const char *path)
@@ -60,12 +59,12 @@ static kiln_status add_library(kilni_driver_files *files, const kilni_loaded_lib
 }
 
 static kiln_status add_libraries(kilni_driver_files *files, const kilni_loaded_libraries *all,
-                                 const kilni_loaded_library *driver, kiln_error *error)
+                                 kiln_error *error)
 {
     kiln_status status = KILN_OK;
     for (size_t i = 0; i < all->count && status == KILN_OK; i++) {
         if (all->items[i].needed) {
-            status = add_library(files, &all->items[i], &all->items[i] == driver, error);
+            status = add_library(files, &all->items[i], &all->items[i] == all->driver, error);
         }
     }
     return status;
@@ -305,28 +304,17 @@ static int compare_files(const void *a, const void *b)
     return order ? order : strcmp(x->identity, y->identity);
 }
 
-static kiln_status find(const kilni_loaded_libraries *all, const kilni_loaded_library *driver,
-                        const char *const *patterns, kilni_driver_files *files, kiln_error *error)
-{
-    kiln_status status = add_libraries(files, all, driver, error);
-    if (status == KILN_OK) {
-        status = add_patterns(files, driver->path, patterns, error);
-    }
-    return status == KILN_OK ? number_equal_names(files) : status;
-}
-
-kiln_status kilni_driver_files_find(cl_platform_id platform, const char *const *patterns,
+kiln_status kilni_driver_files_find(const kilni_loaded_libraries *all, const char *const *patterns,
                                     kilni_driver_files *ret_files, kiln_error *error)
 {
-    kilni_loaded_libraries all;
-    const kilni_loaded_library *driver;
-    kiln_status status = kilni_loaded_libraries_find(platform, &all, &driver, error);
-    if (status != KILN_OK) {
-        return status;
-    }
     kilni_driver_files files = {0};
-    status = find(&all, driver, patterns, &files, error);
-    kilni_loaded_libraries_done(&all);
+    kiln_status status = add_libraries(&files, all, error);
+    if (status == KILN_OK) {
+        status = add_patterns(&files, all->driver->path, patterns, error);
+    }
+    if (status == KILN_OK) {
+        status = number_equal_names(&files);
+    }
     if (status != KILN_OK) {
         kilni_driver_files_done(&files);
         return status;

@@ -9,11 +9,10 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#include <CL/cl_icd.h>
-
 #include <kiln/status.h>
 
 #include "device/file_stamps.h"
+#include "device/loaded_libraries.h"
 
 typedef struct kilni_driver_file {
     char *name;
@@ -30,12 +29,14 @@ typedef struct kilni_driver_files {
     kilni_file_stamps stamps; /* of the files found by patterns, and of the folders searched */
 } kilni_driver_files;
 
-/* Finds the files of a platform's driver.
+/* Finds the files of a driver.
  *
- * @patterns   as in kilni_opencl_traits.compiler_files
+ * @all        with the driver's library
+ * @patterns   of the names of files that the driver opens, NULL-ended: from the root, else from the
+ *             folder of the driver's library
  * @ret_files  [out] given back with kilni_driver_files_done
  * Returns KILN_OK; KILN_E_UNSUPPORTED: a file can't be found or read, @error names it;
  * KILN_E_NO_MEMORY. Blocks: on reading files. */
-kiln_status kilni_driver_files_find(cl_platform_id platform, const char *const *patterns,
+kiln_status kilni_driver_files_find(const kilni_loaded_libraries *all, const char *const *patterns,
                                     kilni_driver_files *ret_files, kiln_error *error);
 void kilni_driver_files_done(kilni_driver_files *files);
