@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The lease of one key: several processes that want the same program, each with a thread that asks
- * (src/program/request.c) and a thread that writes what that one built (src/store/writer.c). The system
- * may kill or stop any process between any two steps.
+ * The lease of one key. Several processes want the same program. Each has a thread that requests it
+ * (src/program/request.c) and a thread that writes what the first thread built
+ * (src/store/writer.c). The system may kill or stop any process between any two steps.
  *
- * At first the store has no entry, or the one that is wanted, or an outdated one: good, but made from
- * something else, so that load answers KILN_MISS for it, until what is built replaces it. Another
- * process wants a third version, as little fit, and stores that once, at any moment: as if it had waited
- * too long for the lease, for with the lease it could do so at fewer.
+ * At the start the store has no entry, the wanted entry or an outdated one. An outdated entry is
+ * intact but was made from other inputs: load returns KILN_MISS for it until a build replaces it.
+ * One further process wants a third version, which does not fit the others either. It stores that
+ * version once, at any moment, as if it had waited too long for the lease. With the lease it could
+ * do so at fewer moments.
  *
- * What is checked: at most one holds the lease; who builds has it, or waited too long for it; nobody
- * builds what the store had from the start, and between two builds with the lease there is a reason, so
- * an entry that was published, and not replaced, is found by all who come later; nobody ends with an
- * unfit program; nobody has the lease again more often than others store something; nobody waits for
- * ever.
+ * Checked: at most one process holds the lease. A process that builds holds the lease or has waited
+ * too long for it. No process builds what the store had from the start. Each build under the lease
+ * has a reason, so an entry that was published and not replaced is found by every later process. No
+ * process ends with a program that does not fit. No process takes the lease again more often than
+ * others store something. No process waits for ever.
  *
- * Left out: keys that share a byte of the lease file, which only wait for each other; stores without
- * leases, where each builds for itself; entries that are removed; more versions than those three, and
- * processes that go on replacing each other's entries.
+ * Left out: keys that share a byte of the lease file, which only wait for each other; stores
+ * without leases, where each process builds for itself; removal of entries; more than these three
+ * versions; and processes that replace each other's entries again and again.
  *
- * Processes that the system killed never get to their end, so it is not asked of them.
+ * A process that the system killed never reaches its end, so nothing is checked there.
  * Mutants: SAME_IS_FOUND ANY_IS_ABSENT OUTDATED_IS_LOADED LEASE_IS_HAD_ONCE
  * Search: -E
  */
@@ -34,20 +35,21 @@ mtype life[PROCESSES] = RUNNING;
 byte holder = NOBODY;       /* of the key's byte in the file "lease" */
 mtype stored;               /* the entry that has the key's name in the store */
 bool is_asking[PROCESSES];  /* its request is under way */
-bool is_in_hand[PROCESSES]; /* its build is under way, or the writer has what came of it */
+bool is_in_hand[PROCESSES]; /* its build is under way, or its writer has the result */
 
-/* What no process knows: a build with the lease has a reason. The first has it unless the store has
- * what is wanted; each other, if what was built is lost or replaced. */
+/* No process knows this: there is a reason for a build under the lease. For the first build, the
+ * reason is that the store lacks the wanted entry. For each later one, it is that the result of an
+ * earlier build was lost or replaced. */
 bool is_build_due;
 
-/* What load takes. */
+/* The entries that load accepts. */
 #ifdef OUTDATED_IS_LOADED
 #define IS_FIT(entry) (entry != NONE)
 #else
 #define IS_FIT(entry) (entry == WANTED)
 #endif
 
-/* What counts as nothing for who looks again. */
+/* The entries that a second look treats as missing. */
 #if defined(SAME_IS_FOUND)
 #define IS_ABSENT(entry, outdated) (entry == NONE)
 #elif defined(ANY_IS_ABSENT)
@@ -67,15 +69,16 @@ inline give_lease_back() {
     fi
 }
 
-/* kilni_request_run in src/program/request.c, from set_entries_aside after the first look on. */
+/* kilni_request_run in src/program/request.c, starting at set_entries_aside after the first look.
+ * */
 proctype process(byte self, outdated) provided (life[self] == RUNNING) {
     mtype entry = NONE, program = NONE;
     bool is_leased, is_late;
     byte rounds; /* of look_up_leased, without the first */
 
 take_lease:
-    /* kilni_lock_take tries until the byte is free. Waiting is bounded, longer than builds take, so
-     * that only a stopped holder outlasts it; then the process goes on all the same. */
+    /* kilni_lock_take tries until the byte is free. The wait is limited to more time than a build
+     * takes, so only a stopped holder outlasts it. The process then continues without the lease. */
     if
     :: atomic { holder == NOBODY -> holder = self; is_leased = true }
     :: atomic { holder < NOBODY && life[holder] == STOPPED -> is_late = true }
@@ -91,7 +94,8 @@ take_lease:
         outdated = NONE
     }
 
-    /* The end of take_lease, then serve_found and set_entries_aside, which nobody else sees. */
+    /* The end of take_lease, then serve_found and set_entries_aside. No other process sees these.
+     * */
     atomic {
         if
         :: entry != NONE ->
@@ -101,7 +105,8 @@ take_lease:
             :: else -> outdated = entry; entry = NONE
             fi;
 #ifndef LEASE_IS_HAD_ONCE
-            /* look_up_leased. Others store one unfit entry, so once is enough. */
+            /* look_up_leased. The others store one entry that does not fit, so one repetition is
+             * enough. */
             assert(rounds == 0);
             rounds++;
             is_late = false;
@@ -121,14 +126,14 @@ take_lease:
         program = WANTED
     }
 
-    /* publish: capture, then kilni_writer_put. The build may fail, the capture too, and the queue
-     * may be full. */
+    /* publish: capture, then kilni_writer_put. The build or the capture may fail, and the queue may
+     * be full. */
     if
     :: is_asking[self] = false
     :: atomic { is_build_due = true; is_in_hand[self] = false }; goto finish
     fi;
 
-    /* The writer's thread, while the application goes on: write_first_locked in
+    /* The writer's thread, while the application continues: write_first_locked in
      * src/store/writer.c. kiln_store_put may find the disk full. */
     atomic {
         if
@@ -151,7 +156,7 @@ finish:
     }
 }
 
-/* What came of a build by a process that wants another version. */
+/* The result of a build by a process that wants a different version. */
 proctype another() {
     atomic {
         is_build_due = is_build_due || stored == WANTED;
@@ -159,8 +164,9 @@ proctype another() {
     }
 }
 
-/* The system closes the files of what it kills, and what that had built is lost. Who has neither the
- * lease nor a build in hand is left alone: for the others, it may as well be slow. */
+/* The system closes the files of a process that it kills, and what that process built is lost. A
+ * process without the lease or a build is never killed or stopped: to the others it would only seem
+ * slow. */
 #define FATES_OF(victim)                                                                             \
     :: atomic { life[victim] != DEAD && (holder == victim || is_in_hand[victim]) ->                  \
            life[victim] = DEAD;                                                                      \
@@ -175,7 +181,7 @@ proctype another() {
            stops_left-- }                                                                            \
     :: atomic { life[victim] == STOPPED -> life[victim] = RUNNING }
 
-/* Kills any, stops two, and may let those go on, or never. */
+/* Kills any processes, stops up to two, and may or may not let those continue. */
 active proctype system() {
     byte stops_left = 2;
     do
@@ -186,8 +192,8 @@ active proctype system() {
     od
 }
 
-/* The first look, ask_store and serve_found, is where a process begins. All are alike, so the first to
- * look is number 0. */
+/* A process begins with the first look: ask_store and serve_found. All processes are alike, so
+ * number 0 looks first. */
 init {
     byte i;
     atomic {
@@ -210,8 +216,8 @@ init {
 
 #define IS_SETTLED(i) (!is_asking[i] || life[i] != RUNNING)
 
-/* Nobody has the lease for ever again, and no other step is taken twice, so each run comes to where
- * nothing can move: there nobody waits. */
+/* No process takes the lease again without end, and no other step is taken twice. So each run
+ * reaches a state in which nothing can move. No process may wait there. */
 active proctype end_of_run() {
     timeout;
     assert(IS_SETTLED(0) && IS_SETTLED(1) && IS_SETTLED(2))

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Single flight of one key: threads that ask, one of which owns the flight and may fail for the
- * moment, fail for good, end inside its build, or end and leave its ticket to who may end it later
- * or never (src/memory/flight.c, wait.c, build_once.c, process.c), while another thread clears the
- * cache.
+ * Single flight of one key (src/memory/flight.c, wait.c, build_once.c, process.c). Several threads
+ * ask for the key, and one of them owns the flight. The owner may succeed, fail for the moment,
+ * fail for good, end inside its build, or end with its ticket open. Another thread may close that
+ * ticket later, or nothing ever does. Meanwhile one more thread clears the cache.
  *
- * What is checked: each who asks gets an answer; no two build in one flight; a failure that is the
- * owner's alone makes one waiter the owner; an object, or a failure, reaches those who waited for
- * that flight; the lock is never left taken; a ticket that was left is still there for its end, and
- * answers nobody else's flight.
+ * Checked: each thread that asks gets an answer. No two threads build in one flight. A failure that
+ * is the owner's alone makes one waiter the owner. An object or a failure reaches the threads that
+ * waited for that flight. The lock is never left taken. An open ticket whose thread ended can still
+ * be closed, and answers no other flight.
  *
  * Mutants: DEAD_OWNER_KEEPS_TICKET LOST_ANSWER LEFT_TICKET_KEEPS_WAITERS LEFT_TICKET_IS_HANDED_OVER
  */
@@ -20,7 +20,7 @@ mtype = { NONE, HIT, OWNER, FAILED };
 
 bool locked;
 
-/* The flight in the table, and one that a clear took out of it. */
+/* The flight in the table, and a flight that a clear took out of it. */
 bool is_building[2];
 byte owner[2] = NOBODY;
 byte attached = 2; /* which of them is in the table; 2: none */
@@ -29,7 +29,7 @@ bool is_ready;     /* the object is in the table */
 byte waits_for[ASKERS] = 2; /* the flight; 2: none */
 mtype answer[ASKERS] = NONE;
 byte builders[2];
-bool is_left[2];   /* its owner's thread ended */
+bool is_left[2];   /* the thread of its owner ended */
 byte ended;
 
 inline lock() {
@@ -69,7 +69,7 @@ inline end_flight_locked(flight) {
     }
 }
 
-/* kilni_wait_hand_over_locked; the flight ends where no one waits. */
+/* kilni_wait_hand_over_locked. The flight ends if no thread waits. */
 inline hand_over_locked(flight) {
     d_step {
         i = 0;
@@ -94,7 +94,7 @@ inline hand_over_locked(flight) {
     }
 }
 
-/* kilni_flights_leave_locked: another flight takes its place for those who wait. */
+/* kilni_flights_leave_locked: a new flight takes its place for the threads that wait. */
 inline leave_locked(flight) {
     d_step {
         is_left[flight] = true;
@@ -137,7 +137,7 @@ inline leave_locked(flight) {
     }
 }
 
-/* Whoever was given the ticket of a thread that ended. */
+/* Another thread closes the ticket of a thread that ended. */
 inline end_left(flight) {
     lock();
     assert(is_building[flight] && owner[flight] == NOBODY);
@@ -151,7 +151,7 @@ inline end_left(flight) {
     unlock()
 }
 
-/* kiln_cache_get_or_build; or kiln_cache_reserve, where its thread leaves the ticket */
+/* kiln_cache_get_or_build, or kiln_cache_reserve if the thread ends with its ticket open */
 proctype asker(byte self) {
     byte i, flight;
 
@@ -165,7 +165,7 @@ proctype asker(byte self) {
     :: is_ready -> answer[self] = HIT
     :: !is_ready && attached < 2 -> flight = attached; waits_for[self] = flight
     :: !is_ready && attached == 2 ->
-        /* A flight that a clear took out goes on beside the new one. */
+        /* A flight that a clear took out continues beside the new one. */
         flight = (is_building[0] -> 1 : 0);
         if
         :: is_building[flight] -> unlock(); goto none /* two are enough for this model */
@@ -178,12 +178,12 @@ proctype asker(byte self) {
     fi;
     unlock();
 
-    /* sleep_locked: its own condition */
+    /* sleep_locked: each thread has its own condition variable */
     waits_for[self] == 2;
 
     if
     :: answer[self] == OWNER ->
-        /* The ticket says which flight it is. */
+        /* The ticket tells the thread which flight it owns. */
         flight = (owner[flight] == self -> flight : 1 - flight);
         assert(owner[flight] == self && is_building[flight]);
         builders[flight]++;
@@ -211,7 +211,7 @@ proctype asker(byte self) {
             lock();
             hand_over_locked(flight);
             unlock()
-        :: /* its thread ends in the build: abandon_ticket in build_once.c */
+        :: /* the thread ends in the build: abandon_ticket in build_once.c */
 #ifndef DEAD_OWNER_KEEPS_TICKET
             lock();
             hand_over_locked(flight);
@@ -219,7 +219,7 @@ proctype asker(byte self) {
 #else
             skip
 #endif
-        :: /* its thread ends with its ticket open */
+        :: /* the thread ends with its ticket open */
             lock();
             if
             :: is_building[1 - flight] -> hand_over_locked(flight); unlock() /* as above */
@@ -228,7 +228,7 @@ proctype asker(byte self) {
                 unlock();
                 if
                 :: end_left(flight)
-                :: skip /* never ended */
+                :: skip /* never closed */
                 fi
             fi
         fi
@@ -238,7 +238,7 @@ none:
     ended++
 }
 
-/* kiln_cache_clear: what flies goes on for those who are in it. */
+/* kiln_cache_clear: flights under way continue for the threads in them. */
 proctype clearer() {
     lock();
     attached = 2;

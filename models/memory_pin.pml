@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pins against eviction: threads that pin the object of a key without a lock, and one that evicts
+ * Pins against eviction. Some threads pin the object of a key without a lock, and one thread evicts
  * it (src/memory/object.c, kilni_evict_locked in src/memory/removal.c, kilni_aftermath_finish).
  *
- * Sections are taken for good here: an object that is retired is destroyed when no section is open
- * that was entered before, which memory_reclaim.pml checks.
+ * Sections are assumed to work, which memory_reclaim.pml checks: a retired object is destroyed only
+ * after every section that was entered before its retirement was left.
  *
- * What is checked: the object of a pin is not destroyed; who pinned before the eviction keeps it;
- * the object is retired once, by whoever let go last, and destroyed in the end; its watch has
- * turned before the eviction is told.
+ * Checked: a pinned object is not destroyed. A thread that pinned it before the eviction keeps it.
+ * The object is retired once, by the last thread that releases it, and destroyed in the end. Its
+ * watch has expired before the notice of the eviction.
  *
  * Mutants: BLIND_HOLD LATE_WATCH
  */
@@ -20,11 +20,11 @@ bool in_table = true;
 bool watch_live = true;
 byte retirements;
 bool is_destroyed;
-byte sections; /* that may see the object */
+byte sections; /* number of sections that may see the object */
 byte ended;
 
-/* Unpins and, with the last hold, retires: kiln_pin_release, kilni_object_release_locked. The
- * decrement is one atomic step. */
+/* kiln_pin_release, kilni_object_release_locked: drops a hold, and retires the object with the last
+ * one. The decrement is one atomic step. */
 inline release() {
     atomic {
         assert(holds > 0);
@@ -41,7 +41,7 @@ proctype pinner() {
     bool is_last, is_found;
     byte seen;
 
-    /* kilni_object_pin: a section, the table, a hold that is taken only beside another. */
+    /* kilni_object_pin: enter a section, look in the table, take a hold unless there is none. */
     atomic { is_found = in_table; sections = sections + is_found }
     if
     :: is_found ->
@@ -68,7 +68,7 @@ proctype pinner() {
     fi;
     if
     :: is_found ->
-        /* The pin is used, and given back. */
+        /* The pin is used and released. */
         assert(!is_destroyed);
         release()
     :: else
@@ -76,8 +76,8 @@ proctype pinner() {
     ended++
 }
 
-/* Evicts under the lock, tells without it, lets the notice's hold go. The cache's hold becomes the
- * notice's. */
+/* Evicts under the lock, calls the notice without it, then drops the hold. The notice takes over
+ * the cache's hold. */
 proctype evictor() {
     bool is_last;
     in_table = false;

@@ -1,45 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reclamation: readers in sections, one of which may stall as long as it likes, and a thread that
- * removes objects from the table (src/memory/section.c, src/memory/reader.h).
+ * Reclamation: readers in sections, any of which may stall for any time, and a thread that removes
+ * objects from the table (src/memory/section.c, src/memory/reader.h).
  *
  * A reader's stores pass through a buffer that is emptied at any later time. Fences are ordinary at
- * first: the light one empties that buffer, and the heavy one does nothing, since what holds the
- * cache's lock stores directly. At any time they are switched to asymmetric ones: the light one does
- * nothing, and the heavy one empties the buffers of all readers.
+ * first: the light one empties that buffer. The heavy one does nothing, because a thread that holds
+ * the cache's lock stores directly. At any time the fences are switched to asymmetric ones: the
+ * light one then does nothing, and the heavy one empties the buffers of all readers.
  *
- * What is checked: no reader sees an object that was destroyed; each object is destroyed once; when
- * all sections were left, nothing is kept, though nobody calls the cache again.
+ * Checked: no reader sees a destroyed object. Each object is destroyed once. When all sections have
+ * been left, no removed object remains, even if no thread calls the cache again.
  *
  * Mutants: NO_HEAVY_FENCE EARLY_EPOCH NO_AWAITED EARLY_LOOK_AT_FENCES
  */
 
 #define READERS 2
 #define SECTIONS 2 /* of each reader */
-#define OBJECTS 2  /* 1 is in the table first, then 2, then none */
+#define OBJECTS 2  /* the table holds 1 at first, then 2, then none */
 
 byte table = 1;
 byte epoch = 1;
 byte awaited;
 bool locked;
 
-/* The retired queue: the epoch of each object's retirement, 0 for those that are not in it. */
+/* The queue of retired objects: the epoch in which each was retired; 0: not in the queue. */
 byte retired_at[OBJECTS + 1];
 byte last_retirement;
 bool is_destroyed[OBJECTS + 1];
 
-/* A reader's place: the epoch of its section; 0: none. The two words of kilni_place are one here:
- * who reclaims loads @cache first, and so no older epoch than the section's. */
+/* A reader's place: the epoch of its section; 0: none. The two words of kilni_place are one word
+ * here: the reclaiming thread loads @cache first, so the epoch that it loads is not older than the
+ * section's. */
 byte place[READERS];
 chan buffer[READERS] = [2] of { byte };
 
-/* kilni_fence_is_asymmetric. The lock in reader.c, which its switch and who reclaims are under, sees
- * to it that it is not loaded before what was stored earlier is seen. */
+/* kilni_fence_is_asymmetric. The lock in reader.c guards both the switch and reclamation. Through
+ * it, the flag is not loaded before earlier stores are seen. */
 bool is_asymmetric;
 
 byte ended;
 
-/* ---- who reclaims ---- */
+/* ---- reclamation ---- */
 
 inline lock() {
     atomic { !locked -> locked = true }
@@ -79,7 +80,7 @@ inline heavy_fence() {
 #endif
 }
 
-/* collect_locked, of section.c */
+/* collect_locked in section.c */
 inline collect_locked() {
     if
     :: retired_at[1] == 0 && retired_at[2] == 0
@@ -91,7 +92,7 @@ inline collect_locked() {
 #ifndef NO_AWAITED
         awaited = last_retirement + 1;
 #endif
-        /* kilni_reader_oldest looks at one place after the other. */
+        /* kilni_reader_oldest reads one place after the other. */
         heavy_fence();
         oldest = 255;
         r = 0;
@@ -165,7 +166,7 @@ active proctype remover() {
 
 /* ---- readers ---- */
 
-/* The processor empties a reader's buffer when it likes. */
+/* The processor empties a reader's buffer at any time. */
 proctype drain(byte self) {
 end:
     do
@@ -196,7 +197,7 @@ proctype reader(byte self) {
         :: seen != 0 -> assert(!is_destroyed[seen])
         :: else
         fi;
-        /* Here it may stall. */
+        /* The reader may stall here. */
         if
         :: seen != 0 -> assert(!is_destroyed[seen])
         :: else

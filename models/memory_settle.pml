@@ -1,37 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who removes an object and then waits until it is gone (kilni_cache_settle in
- * src/memory/departure.c), beside one that evicts, and readers whose sections keep objects and who
- * destroy them when they leave (src/memory/section.c, kilni_aftermath_finish).
+ * One thread removes an object and then waits until it is destroyed (kilni_cache_settle in
+ * src/memory/departure.c). A second thread evicts objects. Two readers keep objects alive by their
+ * sections, and destroy them when they leave (src/memory/section.c, kilni_aftermath_finish).
  *
- * Fences are taken for good here, which memory_reclaim.pml checks, and pins are left out, which
- * memory_pin.pml has: what left the table has one hold, of the notice under way.
+ * Fences are assumed to work; memory_reclaim.pml checks them. Pins are left out; memory_pin.pml has
+ * them. An object that left the table has one hold, that of the notice under way.
  *
- * What is checked: when the wait is over all is destroyed that had left the table when it began,
- * whichever thread had it; each object is destroyed once, and not while a section sees it; the wait
- * ends.
+ * Checked: when the wait is over, every object that had left the table when it began is destroyed,
+ * whichever thread removed it. Each object is destroyed once, and not while a section sees it. The
+ * wait ends.
  *
  * Mutants: NO_WAIT_FOR_NOTICES NO_WAIT_FOR_SECTIONS NO_WAIT_FOR_DESTRUCTION SILENT_END NO_AWAITED
  */
 
 #define OBJECTS 2
-#define THREADS 4 /* the one that waits, the one that evicts, two readers */
+#define THREADS 4 /* one that waits, one that evicts, two readers */
 #define NOBODY 255
 
 bool locked;
-bool waits; /* the one that waits, for a broadcast */
+bool waits; /* the settler waits for a broadcast */
 
 bool in_table[OBJECTS] = true;
 bool is_destroyed[OBJECTS];
-byte retired_at[OBJECTS]; /* 0: not retired, or taken out of that queue */
-byte seen_by[OBJECTS];    /* sections that may look at it */
+byte retired_at[OBJECTS]; /* 0: not retired, or no longer in the queue of retired objects */
+byte seen_by[OBJECTS];    /* number of sections that may look at it */
 
 byte epoch = 1;
 byte last_retirement;
 byte awaited;
 byte place[THREADS]; /* the epoch of a thread's section; 0: none */
 
-byte departure[THREADS]; /* the number of a thread's; 0: none */
+byte departure[THREADS]; /* the number of a thread's departure; 0: none */
 byte last_departure;
 
 #define lock() atomic { !locked -> locked = true }
@@ -56,8 +56,8 @@ inline end_departure() {
     broadcast()
 }
 
-/* With the lock held; doomed[] says what the thread is to destroy. All of it is one step: the lock
- * is held, and readers change nothing that it looks at but their places. */
+/* The caller holds the lock. doomed[] says which objects the thread must destroy. All of this is
+ * one step: the lock is held, and of what it reads, readers change only their places. */
 inline collect_locked() {
     d_step {
         doomed[0] = false;
@@ -137,7 +137,7 @@ inline take_out(object) {
     in_table[object] = false
 }
 
-/* Takes objects out of the table, tells of them without the lock, and lets them go:
+/* Takes objects out of the table, calls the notices without the lock, and drops the holds:
  * kilni_cache_remove_matching, kilni_aftermath_finish. */
 inline remove(first, second) {
     lock();
@@ -185,7 +185,7 @@ inline wait_for_departures_locked() {
     last = 0
 }
 
-/* What others left is collected each time. */
+/* Each round collects what other threads left behind. */
 inline wait_for_sections() {
     until = last_retirement;
     collect_and_unlock();
@@ -202,7 +202,7 @@ inline wait_for_sections() {
     until = 0
 }
 
-/* Removes one object, and waits for that and for all that left before. */
+/* Removes one object, and waits for it and for all that left the table before. */
 active proctype settler() {
     bool taken[OBJECTS], doomed[OBJECTS];
     bool other_has_left;
@@ -222,7 +222,7 @@ active proctype settler() {
     assert(!other_has_left || is_destroyed[1])
 }
 
-/* Evicts what it wants. */
+/* Evicts either object or both. */
 active proctype evictor() {
     bool taken[OBJECTS], doomed[OBJECTS];
     byte oldest, i;
@@ -239,7 +239,7 @@ active [2] proctype reader() {
     byte oldest, i, own;
     bool sees[OBJECTS];
 
-    /* kilni_section_enter, and a look at the table. */
+    /* kilni_section_enter, then a look at the table. */
     atomic {
         own = epoch;
         place[_pid] = own
@@ -251,7 +251,7 @@ active [2] proctype reader() {
         seen_by[1] = seen_by[1] + sees[1]
     };
     assert(!(sees[0] && is_destroyed[0]) && !(sees[1] && is_destroyed[1]));
-    /* kilni_section_leave: the place first, then the look at what is awaited. */
+    /* kilni_section_leave: clear the place first, then read what is awaited. */
     d_step {
         seen_by[0] = seen_by[0] - sees[0];
         seen_by[1] = seen_by[1] - sees[1];

@@ -1,30 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One name of a store in a directory: writers that rename new files over it (publish in
- * src/store/dir/put.c), readers (kilni_dir_get), and janitors that ranked a file before and remove it now
- * (kilni_dir_remove_seen). Two janitors work at a time where the file system has no locks.
+ * One name in a store's directory. Writers rename new files over it (publish in
+ * src/store/dir/layout_kiln.c), readers read it (kiln_get in the same file), and janitors remove a
+ * file that they ranked before (kilni_dir_remove_seen). Two janitors work at the same time if the
+ * file system has no locks.
  *
- * What is checked: a reader sees a whole file, and the same one from its first byte to its last; a
- * janitor removes the very file that it ranked, though numbers of inodes are used again; a file that
- * nobody ranked is not lost, but replaced by another.
+ * Checked: a reader sees a whole file, and the same file from its first byte to its last. A janitor
+ * removes exactly the file that it ranked, although inode numbers are used again. A file that no
+ * janitor ranked is not lost, only replaced by a newer one.
  *
- * Left out: processes that are killed, which costs what they had in hand: a temporary, or a file that
- * a janitor has set aside. Files of one number, size and time: the clock is taken to move on before a
- * number is used again.
+ * Left out: processes that are killed, which loses only what they were working on: a temporary
+ * file, or a file that a janitor has set aside. Also left out: files with the same inode number,
+ * size and time. The model assumes that the clock advances before an inode number is used again.
  *
  * Mutants: IN_PLACE LOOK_ONCE BY_NUMBER LOSE_FRESH
  */
 
 #define INODES 6
-#define FILES 8 /* with 0 for none */
+#define FILES 8 /* 0: none */
 #define NONE 0
 
 byte named;             /* the inode under the name */
-byte links[INODES];     /* names that an inode has */
-byte opens[INODES];     /* descriptors on it */
+byte links[INODES];     /* number of an inode's names */
+byte opens[INODES];     /* number of its open descriptors */
 bool is_whole[INODES];
 byte mtime[INODES];
-byte file[INODES];      /* which file it is: what nobody in the system knows */
+byte file[INODES];      /* which file it is; no process knows this */
 
 byte time;
 byte files;
@@ -32,7 +33,7 @@ byte published;         /* the last file that got the name from a writer */
 bool is_ranked[FILES];
 byte ended;
 
-/* O_CREAT | O_EXCL: a number that is free again is used again. */
+/* O_CREAT | O_EXCL: a free inode number is used again. */
 inline create(inode) {
     atomic {
         inode = 1;
@@ -85,7 +86,7 @@ proctype reader() {
         seen = file[opened];
         assert(is_whole[opened]);
         assert(is_whole[opened] && file[opened] == seen);
-        /* stamp_use */
+        /* kilni_dir_stamp_use */
         atomic { time++; mtime[opened] = time };
         atomic { opens[opened]--; opened = NONE; seen = 0 }
     :: else
@@ -118,7 +119,7 @@ proctype janitor() {
     :: else
     fi;
 #ifndef LOOK_ONCE
-    /* renameat to a name of its own */
+    /* renameat to a private name */
     atomic { aside = named; named = NONE };
     if
     :: aside == NONE -> goto end
@@ -128,7 +129,7 @@ proctype janitor() {
     :: IS_SEEN(aside) ->
         atomic { assert(file[aside] == seen_file); links[aside]-- }
     :: else ->
-        /* linkat, which replaces nothing; then unlinkat of the other name */
+        /* linkat, which replaces nothing, then unlinkat of the private name */
 #ifndef LOSE_FRESH
         atomic {
             if
@@ -140,7 +141,7 @@ proctype janitor() {
         links[aside]--
     fi;
 #else
-    /* unlinkat of whatever has the name */
+    /* unlinkat of any file that has the name */
     atomic {
         if
         :: named != NONE ->
