@@ -60,9 +60,9 @@ static int is_place(const char *dir)
 
 static void look_at_store(const kiln_config *config)
 {
-    const char *dir = kiln_config_dir(config), *location = kiln_config_location(config);
+    const char *dir = config->dir, *location = config->location;
     require(!dir || is_place(dir));
-    require(!location || (location == dir && !kiln_config_disabled(config)));
+    require(!location || (location == dir && !config->disabled));
     kiln_store_params store;
     store.struct_size = sizeof store;
     require(kiln_config_get_store(config, &store) == KILN_OK);
@@ -88,15 +88,15 @@ static void look_at(const kiln_config *config)
                                            "ONEDNN_", "DNNL_", NULL};
     look_at_store(config);
     look_at_memory(config);
-    require(kiln_config_trace_events(config) <= KILN_TRACE_ALL);
-    require((unsigned)kiln_config_readonly(config) <= 1);
-    require((unsigned)kiln_config_disabled(config) <= 1);
+    require(config->trace_events <= KILN_TRACE_ALL);
+    require((unsigned)config->readonly <= 1);
+    require((unsigned)config->disabled <= 1);
     const char *text;
-    for (size_t i = 0; (text = kiln_config_key_variable(config, i)); i++) {
+    for (size_t i = 0; (text = config->key_variables[i]); i++) {
         size_t length = strcspn(text, "*");
         require(length > 0 && (text[length] == '\0' || text[length + 1] == '\0'));
     }
-    for (size_t i = 0; (text = kiln_config_complaint(config, i)); i++) {
+    for (size_t i = 0; (text = config->complaints[i]); i++) {
         require_printable(text);
         require(begins_with_any(text, families));
     }

@@ -44,7 +44,7 @@ class config
     /* Where entries are kept on disk; empty: nowhere. */
     std::string location() const
     {
-        const char *said = kiln_config_location(config_.get());
+        const char *said = config_.get()->location;
         return said ? said : "";
     }
 
@@ -74,7 +74,7 @@ class config
     std::vector<std::string> complaints() const
     {
         std::vector<std::string> lines;
-        for (std::size_t i = 0; const char *line = kiln_config_complaint(config_.get(), i); i++) {
+        for (std::size_t i = 0; const char *line = config_.get()->complaints[i]; i++) {
             lines.push_back(line);
         }
         return lines;

@@ -104,7 +104,7 @@ static char *tool_beside_layer(void)
 
 static char *find_tool(void)
 {
-    const char *given = kiln_config_tool(session_config());
+    const char *given = session_config()->tool;
     if (given) {
         return may_be_run(given) ? strdup(given) : NULL;
     }
@@ -137,7 +137,7 @@ static void prepare(void)
     static char command[] = "capture", directory_option[] = "--dir", idle_option[] = "--idle",
                 wait_option[] = "--wait-ms", wait[] = HELPER_WAIT_MS;
     environment = copy_environment();
-    char *directory = strdup(kiln_config_dir(session_config()));
+    char *directory = strdup(session_config()->dir);
     char *found = find_tool();
     if (!environment || !directory || !found) {
         trace_note("no kiln tool was found: requests wait for `kiln capture`");
@@ -227,7 +227,7 @@ void helper_forget(void)
 
 static void expect_helper(void)
 {
-    if (!kiln_config_helper(session_config())) {
+    if (!session_config()->helper) {
         return;
     }
     pthread_once(&once_prepared, prepare);

@@ -63,7 +63,7 @@ static void note_fork(void)
 static kiln_status copy_key_variables(void)
 {
     size_t count = 0;
-    while (kiln_config_key_variable(config, count)) {
+    while (config->key_variables[count]) {
         count++;
     }
     key_variables = calloc(count + 1, sizeof *key_variables);
@@ -71,7 +71,7 @@ static kiln_status copy_key_variables(void)
         return KILN_E_NO_MEMORY;
     }
     for (size_t i = 0; i < count; i++) {
-        key_variables[i] = kiln_config_key_variable(config, i);
+        key_variables[i] = config->key_variables[i];
     }
     return KILN_OK;
 }
@@ -83,7 +83,7 @@ kiln_status session_start(void)
     }
     start_ns = kilni_clock_of_files_ns();
     kiln_status status = kiln_config_from_env(NULL, NULL, &config);
-    if (status == KILN_OK && kiln_config_disabled(config)) {
+    if (status == KILN_OK && config->disabled) {
         status = KILN_E_UNSUPPORTED;
     }
     if (status == KILN_OK) {
@@ -93,9 +93,9 @@ kiln_status session_start(void)
         status = KILN_E_NO_MEMORY;
     }
     if (status == KILN_OK) {
-        trace_open(kiln_config_trace(config));
-        for (size_t i = 0; kiln_config_complaint(config, i); i++) {
-            trace_note(kiln_config_complaint(config, i));
+        trace_open(config->trace);
+        for (size_t i = 0; config->complaints[i]; i++) {
+            trace_note(config->complaints[i]);
         }
     }
     return status;
@@ -111,12 +111,12 @@ static void log_to_trace(void *user, kiln_log_level level, const char *text)
 /* Without a store the layer goes on in memory; the trace says why. */
 static kiln_store *open_store(void)
 {
-    const char *directory = kiln_config_dir(config);
+    const char *directory = config->dir;
     if (!directory) {
         trace_note("no directory for a store: KILN_DIR, XDG_CACHE_HOME and HOME are not set");
         return NULL;
     }
-    if (kiln_config_max_bytes(config) == 0) {
+    if (config->max_bytes == 0) {
         trace_note("KILN_MAX_SIZE is 0: nothing is stored");
         return NULL;
     }
@@ -149,7 +149,7 @@ static void set_up(void)
         kiln_cache_free(&cache);
         return;
     }
-    kilni_writer_set_stats_file(writer, kiln_config_stats(config));
+    kilni_writer_set_stats_file(writer, config->stats);
     kilni_writer_spare_thread(writer);
     requests = (kilni_request_context){.memory = cache, .store = store, .writer = writer};
     atomic_store_explicit(&is_set_up, 1, memory_order_release);
@@ -163,7 +163,7 @@ const kilni_request_context *session_requests(void)
 
 int session_can_store(void)
 {
-    return requests.store && !kiln_config_readonly(config);
+    return requests.store && !config->readonly;
 }
 
 void session_count(const kiln_stats *delta)

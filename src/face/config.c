@@ -43,10 +43,53 @@ static const char *process_lookup(void *user, const char *name)
     return secure_getenv(name);
 }
 
+/* Makes a NULL-ended list of strings that follow one another. */
+static kiln_status list_strings(const kilni_text *strings, const char *const **ret_list)
+{
+    size_t count = 0;
+    for (size_t at = 0; at < strings->length; at += strlen(strings->bytes + at) + 1) {
+        count++;
+    }
+    const char **list = calloc(count + 1, sizeof *list);
+    if (!list) {
+        return KILN_E_NO_MEMORY;
+    }
+    count = 0;
+    for (size_t at = 0; at < strings->length; at += strlen(strings->bytes + at) + 1) {
+        list[count++] = strings->bytes + at;
+    }
+    *ret_list = list;
+    return KILN_OK;
+}
+
+/* Fills what the caller sees. */
+static kiln_status show(kilni_config *config)
+{
+    config->shown = (kiln_config){
+        .location = config->is_persistent && !config->disabled ? config->dir : NULL,
+        .dir = config->dir,
+        .max_bytes = config->store.max_bytes,
+        .min_image_bytes = config->min_image_bytes,
+        .max_image_bytes = config->max_image_bytes,
+        .readonly = config->readonly,
+        .disabled = config->disabled,
+        .helper = config->helper,
+        .last_miss = config->last_miss,
+        .tool = config->tool,
+        .trace = config->trace,
+        .trace_events = config->trace_events,
+        .stats = config->stats,
+        .key_file = config->key_file,
+    };
+    const kiln_status status = list_strings(&config->key_variables, &config->shown.key_variables);
+    return status == KILN_OK ? list_strings(&config->complaints, &config->shown.complaints)
+                             : status;
+}
+
 /* What follows from all that was read. */
 static void settle(kilni_config_reader *reader)
 {
-    kiln_config *config = reader->config;
+    kilni_config *config = reader->config;
     if (config->disabled) {
         config->memory.flags |= KILN_CACHE_DISABLED;
     }
@@ -57,6 +100,9 @@ static void settle(kilni_config_reader *reader)
     config->store.flags = (config->readonly ? KILN_STORE_READONLY : 0) |
                           (config->last_miss ? KILN_STORE_NOTE_MISSES : 0);
     config->store.key_file = config->key_file;
+    if (reader->status == KILN_OK) {
+        reader->status = show(config);
+    }
 }
 
 kiln_status kiln_config_from_profile(uint32_t profile, kiln_lookup_fn lookup, void *user,
@@ -65,7 +111,7 @@ kiln_status kiln_config_from_profile(uint32_t profile, kiln_lookup_fn lookup, vo
     if (!ret_config || profile >= PROFILE_COUNT) {
         return KILN_E_INVALID;
     }
-    kiln_config *config = calloc(1, sizeof *config);
+    kilni_config *config = calloc(1, sizeof *config);
     if (!config) {
         return KILN_E_NO_MEMORY;
     }
@@ -77,11 +123,12 @@ kiln_status kiln_config_from_profile(uint32_t profile, kiln_lookup_fn lookup, vo
     profiles[profile].read(&reader);
     kilni_config_read_common(&reader);
     settle(&reader);
+    kiln_config *shown = &config->shown;
     if (reader.status != KILN_OK) {
-        kiln_config_free(&config);
+        kiln_config_free(&shown);
         return reader.status;
     }
-    *ret_config = config;
+    *ret_config = shown;
     return KILN_OK;
 }
 
@@ -95,55 +142,51 @@ void kiln_config_free(kiln_config **config)
     if (!config || !*config) {
         return;
     }
-    free((*config)->dir);
-    free((*config)->trace);
-    free((*config)->stats);
-    free((*config)->tool);
-    free((*config)->key_file);
-    free((*config)->compile_options);
-    free((*config)->link_options);
-    free((*config)->appended_compile);
-    free((*config)->appended_link);
-    kilni_text_done(&(*config)->key_variables);
-    kilni_text_done(&(*config)->complaints);
-    free(*config);
+    kilni_config *freed = (kilni_config *)*config;
     *config = NULL;
+    free(freed->dir);
+    free(freed->trace);
+    free(freed->stats);
+    free(freed->tool);
+    free(freed->key_file);
+    free(freed->compile_options);
+    free(freed->link_options);
+    free(freed->appended_compile);
+    free(freed->appended_link);
+    free((void *)(uintptr_t)freed->shown.key_variables);
+    free((void *)(uintptr_t)freed->shown.complaints);
+    kilni_text_done(&freed->key_variables);
+    kilni_text_done(&freed->complaints);
+    free(freed);
 }
 
-const char *kiln_config_dir(const kiln_config *config)
+static const kilni_config *whole(const kiln_config *config)
 {
-    return config->dir;
-}
-
-uint64_t kiln_config_max_bytes(const kiln_config *config)
-{
-    return config->store.max_bytes;
-}
-
-const char *kiln_config_location(const kiln_config *config)
-{
-    return config->is_persistent && !config->disabled ? config->dir : NULL;
+    return (const kilni_config *)config;
 }
 
 kiln_status kiln_config_get_store(const kiln_config *config, kiln_store_params *ret_params)
 {
-    const bool is_done = config && ret_params &&
-                         kilni_params_hand_out(ret_params, &config->store, sizeof config->store);
+    const bool is_done =
+        config && ret_params &&
+        kilni_params_hand_out(ret_params, &whole(config)->store, sizeof whole(config)->store);
     return is_done ? KILN_OK : KILN_E_INVALID;
 }
 
 kiln_status kiln_config_get_memory(const kiln_config *config, kiln_cache_params *ret_params)
 {
-    const bool is_done = config && ret_params &&
-                         kilni_params_hand_out(ret_params, &config->memory, sizeof config->memory);
+    const bool is_done =
+        config && ret_params &&
+        kilni_params_hand_out(ret_params, &whole(config)->memory, sizeof whole(config)->memory);
     return is_done ? KILN_OK : KILN_E_INVALID;
 }
 
-kiln_status kiln_config_get_programs(const kiln_config *config, kiln_program_context_params *params)
+kiln_status kiln_config_get_programs(const kiln_config *shown, kiln_program_context_params *params)
 {
-    if (!config || !params) {
+    if (!shown || !params) {
         return KILN_E_INVALID;
     }
+    const kilni_config *config = whole(shown);
     kiln_program_context_params filled;
     if (kilni_params_copy(params, &filled, sizeof filled) != KILN_OK) {
         return KILN_E_INVALID;
@@ -161,80 +204,6 @@ kiln_status kiln_config_get_programs(const kiln_config *config, kiln_program_con
     }
     kilni_params_hand_out(params, &filled, sizeof filled);
     return KILN_OK;
-}
-
-uint64_t kiln_config_min_image_bytes(const kiln_config *config)
-{
-    return config->min_image_bytes;
-}
-
-uint64_t kiln_config_max_image_bytes(const kiln_config *config)
-{
-    return config->max_image_bytes;
-}
-
-int kiln_config_readonly(const kiln_config *config)
-{
-    return config->readonly;
-}
-
-int kiln_config_disabled(const kiln_config *config)
-{
-    return config->disabled;
-}
-
-int kiln_config_helper(const kiln_config *config)
-{
-    return config->helper;
-}
-
-int kiln_config_last_miss(const kiln_config *config)
-{
-    return config->last_miss;
-}
-
-const char *kiln_config_tool(const kiln_config *config)
-{
-    return config->tool;
-}
-
-const char *kiln_config_trace(const kiln_config *config)
-{
-    return config->trace;
-}
-
-uint32_t kiln_config_trace_events(const kiln_config *config)
-{
-    return config->trace_events;
-}
-
-const char *kiln_config_stats(const kiln_config *config)
-{
-    return config->stats;
-}
-
-const char *kiln_config_key_file(const kiln_config *config)
-{
-    return config->key_file;
-}
-
-static const char *string_at(const kilni_text *strings, size_t index)
-{
-    size_t at = 0;
-    for (; index > 0 && at < strings->length; index--) {
-        at += strlen(strings->bytes + at) + 1;
-    }
-    return at < strings->length ? strings->bytes + at : NULL;
-}
-
-const char *kiln_config_key_variable(const kiln_config *config, size_t index)
-{
-    return string_at(&config->key_variables, index);
-}
-
-const char *kiln_config_complaint(const kiln_config *config, size_t index)
-{
-    return string_at(&config->complaints, index);
 }
 
 kiln_status kiln_size_parse(const char *text, uint64_t *ret_bytes)

@@ -92,7 +92,7 @@ int cmd_doctor(int argc, char **argv)
     }
     kiln_config *config = NULL;
     must_succeed(kiln_config_from_env(NULL, NULL, &config));
-    const char *path = line.directory != NULL ? line.directory : kiln_config_dir(config);
+    const char *path = line.directory != NULL ? line.directory : config->dir;
     char *directory = path == NULL ? NULL : absolute_location(path);
     json_t *report = examine(config, directory, wait_ms);
     bool healthy = json_array_size(json_object_get(report, "problems")) == 0;

@@ -25,7 +25,7 @@ char *absolute_path(const char *path)
 static void complain_of_variables(const kiln_config *config)
 {
     const char *complaint;
-    for (size_t i = 0; (complaint = kiln_config_complaint(config, i)) != NULL; i++) {
+    for (size_t i = 0; (complaint = config->complaints[i]) != NULL; i++) {
         complain("%s", complaint);
     }
 }
@@ -61,13 +61,13 @@ static int open_with(const char *option, uint32_t flags, struct directory *ret_d
     kiln_config *config = NULL;
     must_succeed(kiln_config_from_env(NULL, NULL, &config));
     complain_of_variables(config);
-    const char *path = option != NULL ? option : kiln_config_dir(config);
-    struct directory opened = {.max_bytes = kiln_config_max_bytes(config)};
+    const char *path = option != NULL ? option : config->dir;
+    struct directory opened = {.max_bytes = config->max_bytes};
     if (path != NULL) {
         opened.path = absolute_location(path);
     }
-    if (kiln_config_key_file(config) != NULL) {
-        opened.key_file = must(strdup(kiln_config_key_file(config)));
+    if (config->key_file != NULL) {
+        opened.key_file = must(strdup(config->key_file));
     }
     kiln_config_free(&config);
     if (opened.path == NULL) {

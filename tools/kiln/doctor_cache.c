@@ -33,7 +33,7 @@ static int can_be_made(const char *path)
 
 static const char *examine_missing(struct doctor *doctor)
 {
-    if (kiln_config_readonly(doctor->config) || !is_plain_directory(doctor->directory)) {
+    if (doctor->config->readonly || !is_plain_directory(doctor->directory)) {
         return "missing";
     }
     int error = can_be_made(doctor->directory);
@@ -58,9 +58,9 @@ static const char *examine_directory(struct doctor *doctor)
         .struct_size = sizeof params,
         /* Judged as the programs do that use it; but who looks alters nothing. */
         .flags = KILN_STORE_NO_CREATE | KILN_STORE_NO_TRIM_AT_CLOSE |
-                 (kiln_config_readonly(doctor->config) ? KILN_STORE_READONLY : 0),
+                 (doctor->config->readonly ? KILN_STORE_READONLY : 0),
         .log = {take_warning, doctor},
-        .key_file = kiln_config_key_file(doctor->config),
+        .key_file = doctor->config->key_file,
     };
     kiln_error error = {.struct_size = sizeof error};
     kiln_store *store = NULL;
@@ -74,7 +74,7 @@ static const char *examine_directory(struct doctor *doctor)
                        error.text[0] != '\0' ? error.text : kiln_status_text(status));
         return "not used";
     }
-    if (!kiln_config_readonly(doctor->config) && is_plain_directory(doctor->directory) &&
+    if (!doctor->config->readonly && is_plain_directory(doctor->directory) &&
         faccessat(AT_FDCWD, doctor->directory, W_OK | X_OK, AT_EACCESS) != 0) {
         doctor_problem(doctor, "%s can't be written: %s", doctor->directory, strerror(errno));
         return "can't be written";
@@ -99,17 +99,17 @@ static void report_directory(struct doctor *doctor)
 static void report_limits(struct doctor *doctor)
 {
     const kiln_config *config = doctor->config;
-    json_add(doctor->report, "max_bytes", json_number(kiln_config_max_bytes(config)));
-    json_add(doctor->report, "readonly", json_boolean(kiln_config_readonly(config)));
-    json_add(doctor->report, "authenticated", json_boolean(kiln_config_key_file(config) != NULL));
-    json_add(doctor->report, "disabled", json_boolean(kiln_config_disabled(config)));
-    if (kiln_config_disabled(config)) {
+    json_add(doctor->report, "max_bytes", json_number(config->max_bytes));
+    json_add(doctor->report, "readonly", json_boolean(config->readonly));
+    json_add(doctor->report, "authenticated", json_boolean(config->key_file != NULL));
+    json_add(doctor->report, "disabled", json_boolean(config->disabled));
+    if (config->disabled) {
         doctor_note(doctor, "KILN_DISABLE: programs run without Kiln");
     }
-    if (kiln_config_readonly(config)) {
+    if (config->readonly) {
         doctor_note(doctor, "KILN_READONLY: nothing new is stored");
     }
-    if (kiln_config_max_bytes(config) == 0) {
+    if (config->max_bytes == 0) {
         doctor_note(doctor, "KILN_MAX_SIZE is 0: nothing is stored");
     }
 }
@@ -171,7 +171,7 @@ static void report_variables(struct doctor *doctor)
     report_set(variables, other_variables);
     json_add(doctor->report, "variables", variables);
     const char *complaint;
-    for (size_t i = 0; (complaint = kiln_config_complaint(doctor->config, i)) != NULL; i++) {
+    for (size_t i = 0; (complaint = doctor->config->complaints[i]) != NULL; i++) {
         doctor_problem(doctor, "%s", complaint);
     }
     note_unknown_variables(doctor);

@@ -34,7 +34,7 @@ static struct opencl_setup find_setup(struct doctor *doctor)
     if (!layer_find(&setup.layer, &why)) {
         doctor_problem(doctor, "no OpenCL layer: %s", why);
         free(why);
-    } else if (!kiln_config_disabled(doctor->config)) {
+    } else if (!doctor->config->disabled) {
         setup.layers = layer_list_with(setup.layer, others);
     }
     if (setup.found != NULL && !opencl_loader_knows_layers(setup.found)) {

@@ -8,12 +8,12 @@
 const char **key_patterns(const kiln_config *config)
 {
     size_t count = 0;
-    while (kiln_config_key_variable(config, count) != NULL) {
+    while (config->key_variables[count] != NULL) {
         count++;
     }
     const char **patterns = must(calloc(count + 1, sizeof *patterns));
     for (size_t i = 0; i < count; i++) {
-        patterns[i] = kiln_config_key_variable(config, i);
+        patterns[i] = config->key_variables[i];
     }
     return patterns;
 }

@@ -26,7 +26,7 @@ static bool is_key_variable(const char *element, size_t length)
     return length > 0;
 }
 
-static kiln_status add_key_variable(kiln_config *config, const char *element, size_t length)
+static kiln_status add_key_variable(kilni_config *config, const char *element, size_t length)
 {
     kilni_text *names = &config->key_variables;
     kiln_status status = kilni_text_reserve(names, length + 1);
@@ -75,7 +75,7 @@ static void read_key_file(kilni_config_reader *reader)
 
 void kilni_config_read_common(kilni_config_reader *reader)
 {
-    kiln_config *config = reader->config;
+    kilni_config *config = reader->config;
     config->helper = true;
     kilni_config_read_switch(reader, "KILN_READONLY", &config->readonly);
     kilni_config_read_switch(reader, "KILN_DISABLE", &config->disabled);

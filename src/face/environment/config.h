@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A configuration, and the readers of which its profiles are made. Each profile has a file of its
- * own: config_kiln.c, config_sycl.c, config_onednn.c; what all have in common is in
- * config_common.c.
+ * A configuration while it is read, and the readers of which its profiles are made.
  */
 #pragma once
 
@@ -14,7 +12,10 @@
 
 #include "base/text.h"
 
-struct kiln_config {
+/* While it is read, and as it is handed out: shown points into the rest. */
+typedef struct kilni_config {
+    kiln_config shown; /* first, so that its address is the configuration's */
+
     /* Common. */
     bool readonly, disabled, helper, last_miss;
     char *trace, *stats, *tool, *key_file; /* NULL where unset */
@@ -31,18 +32,16 @@ struct kiln_config {
     char *compile_options, *link_options;   /* in place of an image's own; NULL: those stay */
     char *appended_compile, *appended_link; /* behind them; NULL: none */
     uint32_t trace_events;                  /* KILN_TRACE_… */
-};
+} kilni_config;
 
 /* Reads variables into a configuration. After the first failure, which is lack of memory, nothing
  * is read any more. */
 typedef struct kilni_config_reader {
     kiln_lookup_fn lookup;
     void *user;
-    kiln_config *config;
+    kilni_config *config;
     kiln_status status;
 } kilni_config_reader;
-
-/* ---- config_reader.c ---- */
 
 /* A variable's value; NULL where it is unset or empty, which means the same for all of ours but
  * KILN_KEY_FILE. */

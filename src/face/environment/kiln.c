@@ -12,7 +12,7 @@ static const kilni_dir_candidate candidates[] = {
 
 void kilni_config_read_kiln(kilni_config_reader *reader)
 {
-    kiln_config *config = reader->config;
+    kilni_config *config = reader->config;
     kilni_config_read_dir(reader, candidates, sizeof candidates / sizeof candidates[0], NULL);
     config->store.max_bytes = UINT64_C(2) << 30;
     kilni_config_read_size(reader, "KILN_MAX_SIZE", "2G is used", &config->store.max_bytes);

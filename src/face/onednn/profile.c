@@ -32,7 +32,7 @@ static void read_policy(kilni_config_reader *reader)
 
 static void read_disk(kilni_config_reader *reader)
 {
-    kiln_config *config = reader->config;
+    kilni_config *config = reader->config;
     config->store.layout = "onednn";
     read_policy(reader);
     uint64_t capacity_mib = 0;

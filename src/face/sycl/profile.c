@@ -17,7 +17,7 @@ static const kilni_dir_candidate candidates[] = {
 
 static void read_disk(kilni_config_reader *reader)
 {
-    kiln_config *config = reader->config;
+    kilni_config *config = reader->config;
     kiln_store_params *store = &config->store;
     store->layout = "sycl";
     store->policy = KILN_STORE_POLICY_LRU;
@@ -41,7 +41,7 @@ static void read_disk(kilni_config_reader *reader)
 
 static void read_image_sizes(kilni_config_reader *reader)
 {
-    kiln_config *config = reader->config;
+    kilni_config *config = reader->config;
     kilni_config_read_size(reader, "SYCL_CACHE_MIN_DEVICE_IMAGE_SIZE", "0 is used",
                            &config->min_image_bytes);
     config->max_image_bytes = UINT64_C(1) << 30;
@@ -75,7 +75,7 @@ static void read_memory(kilni_config_reader *reader)
 
 static void read_build_options(kilni_config_reader *reader)
 {
-    kiln_config *config = reader->config;
+    kilni_config *config = reader->config;
     config->keeps_images_only = true;
     kilni_config_read_text(reader, "SYCL_PROGRAM_COMPILE_OPTIONS", &config->compile_options);
     kilni_config_read_text(reader, "SYCL_PROGRAM_LINK_OPTIONS", &config->link_options);

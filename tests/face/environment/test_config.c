@@ -46,15 +46,15 @@ static void test_nothing_set_gives_the_defaults(void **state)
 {
     (void)state;
     kiln_config *config = CONFIG({"OTHER", "1"});
-    assert_null(kiln_config_dir(config));
-    assert_true(kiln_config_max_bytes(config) == (uint64_t)2 << 30);
-    assert_int_equal(kiln_config_readonly(config), 0);
-    assert_int_equal(kiln_config_disabled(config), 0);
-    assert_null(kiln_config_trace(config));
-    assert_null(kiln_config_stats(config));
-    assert_null(kiln_config_key_file(config));
-    assert_null(kiln_config_key_variable(config, 0));
-    assert_null(kiln_config_complaint(config, 0));
+    assert_null(config->dir);
+    assert_true(config->max_bytes == (uint64_t)2 << 30);
+    assert_int_equal(config->readonly, 0);
+    assert_int_equal(config->disabled, 0);
+    assert_null(config->trace);
+    assert_null(config->stats);
+    assert_null(config->key_file);
+    assert_null(config->key_variables[0]);
+    assert_null(config->complaints[0]);
     kiln_config_free(&config);
     assert_null(config);
     kiln_config_free(&config);
@@ -68,19 +68,18 @@ static void test_all_is_read(void **state)
         CONFIG({"KILN_DIR", "/a/b/"}, {"KILN_MAX_SIZE", "3m"}, {"KILN_READONLY", "1"},
                {"KILN_DISABLE", "1"}, {"KILN_TRACE", "-"}, {"KILN_STATS", "/s"},
                {"KILN_KEY_FILE", "/k"}, {"KILN_KEY_ENV", "A_1,b*,_"}, {"HOME", "/home/u"});
-    assert_string_equal(kiln_config_dir(config), "/a/b/");
-    assert_true(kiln_config_max_bytes(config) == 3 << 20);
-    assert_int_equal(kiln_config_readonly(config), 1);
-    assert_int_equal(kiln_config_disabled(config), 1);
-    assert_string_equal(kiln_config_trace(config), "-");
-    assert_string_equal(kiln_config_stats(config), "/s");
-    assert_string_equal(kiln_config_key_file(config), "/k");
-    assert_string_equal(kiln_config_key_variable(config, 0), "A_1");
-    assert_string_equal(kiln_config_key_variable(config, 1), "b*");
-    assert_string_equal(kiln_config_key_variable(config, 2), "_");
-    assert_null(kiln_config_key_variable(config, 3));
-    assert_null(kiln_config_key_variable(config, SIZE_MAX));
-    assert_null(kiln_config_complaint(config, 0));
+    assert_string_equal(config->dir, "/a/b/");
+    assert_true(config->max_bytes == 3 << 20);
+    assert_int_equal(config->readonly, 1);
+    assert_int_equal(config->disabled, 1);
+    assert_string_equal(config->trace, "-");
+    assert_string_equal(config->stats, "/s");
+    assert_string_equal(config->key_file, "/k");
+    assert_string_equal(config->key_variables[0], "A_1");
+    assert_string_equal(config->key_variables[1], "b*");
+    assert_string_equal(config->key_variables[2], "_");
+    assert_null(config->key_variables[3]);
+    assert_null(config->complaints[0]);
     kiln_config_free(&config);
 }
 
@@ -89,8 +88,8 @@ static void assert_dir(const char *kiln, const char *xdg, const char *home, cons
     variable variables[] = {
         {"KILN_DIR", kiln}, {"XDG_CACHE_HOME", xdg}, {"HOME", home}, {NULL, NULL}};
     kiln_config *config = read_config(variables);
-    assert_string_equal(kiln_config_dir(config), expected);
-    assert_null(kiln_config_complaint(config, 0));
+    assert_string_equal(config->dir, expected);
+    assert_null(config->complaints[0]);
     kiln_config_free(&config);
 }
 
@@ -117,13 +116,13 @@ static void test_empty_means_unset(void **state)
     kiln_config *config =
         CONFIG({"KILN_DIR", ""}, {"KILN_MAX_SIZE", ""}, {"KILN_READONLY", ""}, {"KILN_DISABLE", ""},
                {"KILN_TRACE", ""}, {"KILN_STATS", ""}, {"KILN_KEY_ENV", ""}, {"HOME", ""});
-    assert_null(kiln_config_dir(config));
-    assert_true(kiln_config_max_bytes(config) == (uint64_t)2 << 30);
-    assert_int_equal(kiln_config_readonly(config), 0);
-    assert_null(kiln_config_trace(config));
-    assert_null(kiln_config_stats(config));
-    assert_null(kiln_config_key_variable(config, 0));
-    assert_null(kiln_config_complaint(config, 0));
+    assert_null(config->dir);
+    assert_true(config->max_bytes == (uint64_t)2 << 30);
+    assert_int_equal(config->readonly, 0);
+    assert_null(config->trace);
+    assert_null(config->stats);
+    assert_null(config->key_variables[0]);
+    assert_null(config->complaints[0]);
     kiln_config_free(&config);
 }
 
@@ -131,17 +130,17 @@ static void test_a_relative_directory_is_a_complaint(void **state)
 {
     (void)state;
     kiln_config *config = CONFIG({"KILN_DIR", "cache"}, {"XDG_CACHE_HOME", "./x"}, {"HOME", "/h"});
-    assert_string_equal(kiln_config_dir(config), "/h/.cache/kiln");
-    assert_string_equal(kiln_config_complaint(config, 0),
+    assert_string_equal(config->dir, "/h/.cache/kiln");
+    assert_string_equal(config->complaints[0],
                         "KILN_DIR=cache: expected an absolute path; /h/.cache/kiln is used");
-    assert_string_equal(kiln_config_complaint(config, 1),
+    assert_string_equal(config->complaints[1],
                         "XDG_CACHE_HOME=./x: expected an absolute path; /h/.cache/kiln is used");
-    assert_null(kiln_config_complaint(config, 2));
+    assert_null(config->complaints[2]);
     kiln_config_free(&config);
 
     config = CONFIG({"HOME", "h"});
-    assert_null(kiln_config_dir(config));
-    assert_string_equal(kiln_config_complaint(config, 0),
+    assert_null(config->dir);
+    assert_string_equal(config->complaints[0],
                         "HOME=h: expected an absolute path; nothing is stored on disk");
     kiln_config_free(&config);
 }
@@ -150,16 +149,16 @@ static void test_a_wrong_size_is_a_complaint(void **state)
 {
     (void)state;
     kiln_config *config = CONFIG({"KILN_MAX_SIZE", "3X"});
-    assert_true(kiln_config_max_bytes(config) == (uint64_t)2 << 30);
-    assert_string_equal(kiln_config_complaint(config, 0),
+    assert_true(config->max_bytes == (uint64_t)2 << 30);
+    assert_string_equal(config->complaints[0],
                         "KILN_MAX_SIZE=3X: expected a number of bytes, with at most one suffix "
                         "K, M, G or T; 2G is used");
-    assert_null(kiln_config_complaint(config, 1));
+    assert_null(config->complaints[1]);
     kiln_config_free(&config);
 
     config = CONFIG({"KILN_MAX_SIZE", "0"});
-    assert_true(kiln_config_max_bytes(config) == 0);
-    assert_null(kiln_config_complaint(config, 0));
+    assert_true(config->max_bytes == 0);
+    assert_null(config->complaints[0]);
     kiln_config_free(&config);
 }
 
@@ -167,17 +166,16 @@ static void test_a_switch_is_0_or_1(void **state)
 {
     (void)state;
     kiln_config *config = CONFIG({"KILN_READONLY", "0"}, {"KILN_DISABLE", "yes"});
-    assert_int_equal(kiln_config_readonly(config), 0);
-    assert_int_equal(kiln_config_disabled(config), 0);
-    assert_string_equal(kiln_config_complaint(config, 0),
-                        "KILN_DISABLE=yes: expected 0 or 1; 0 is used");
-    assert_null(kiln_config_complaint(config, 1));
+    assert_int_equal(config->readonly, 0);
+    assert_int_equal(config->disabled, 0);
+    assert_string_equal(config->complaints[0], "KILN_DISABLE=yes: expected 0 or 1; 0 is used");
+    assert_null(config->complaints[1]);
     kiln_config_free(&config);
 
     config = CONFIG({"KILN_READONLY", "01"}, {"KILN_DISABLE", "1 "});
-    assert_int_equal(kiln_config_readonly(config), 0);
-    assert_int_equal(kiln_config_disabled(config), 0);
-    assert_non_null(kiln_config_complaint(config, 1));
+    assert_int_equal(config->readonly, 0);
+    assert_int_equal(config->disabled, 0);
+    assert_non_null(config->complaints[1]);
     kiln_config_free(&config);
 }
 
@@ -185,19 +183,18 @@ static void test_the_helper_is_on_unless_switched_off(void **state)
 {
     (void)state;
     kiln_config *config = CONFIG({"KILN_TOOL", "/a/kiln"});
-    assert_int_equal(kiln_config_helper(config), 1);
-    assert_string_equal(kiln_config_tool(config), "/a/kiln");
+    assert_int_equal(config->helper, 1);
+    assert_string_equal(config->tool, "/a/kiln");
     kiln_config_free(&config);
 
     config = CONFIG({"KILN_HELPER", "0"});
-    assert_int_equal(kiln_config_helper(config), 0);
-    assert_null(kiln_config_tool(config));
+    assert_int_equal(config->helper, 0);
+    assert_null(config->tool);
     kiln_config_free(&config);
 
     config = CONFIG({"KILN_HELPER", "no"});
-    assert_int_equal(kiln_config_helper(config), 1);
-    assert_string_equal(kiln_config_complaint(config, 0),
-                        "KILN_HELPER=no: expected 0 or 1; 1 is used");
+    assert_int_equal(config->helper, 1);
+    assert_string_equal(config->complaints[0], "KILN_HELPER=no: expected 0 or 1; 1 is used");
     kiln_config_free(&config);
 }
 
@@ -205,15 +202,14 @@ static void test_the_last_miss_is_kept_where_asked_for(void **state)
 {
     (void)state;
     kiln_config *config = CONFIG({"KILN_DIR", "/a"});
-    assert_int_equal(kiln_config_last_miss(config), 0);
+    assert_int_equal(config->last_miss, 0);
     kiln_config_free(&config);
     config = CONFIG({"KILN_LAST_MISS", "1"});
-    assert_int_equal(kiln_config_last_miss(config), 1);
+    assert_int_equal(config->last_miss, 1);
     kiln_config_free(&config);
     config = CONFIG({"KILN_LAST_MISS", "yes"});
-    assert_int_equal(kiln_config_last_miss(config), 0);
-    assert_string_equal(kiln_config_complaint(config, 0),
-                        "KILN_LAST_MISS=yes: expected 0 or 1; 0 is used");
+    assert_int_equal(config->last_miss, 0);
+    assert_string_equal(config->complaints[0], "KILN_LAST_MISS=yes: expected 0 or 1; 0 is used");
     kiln_config_free(&config);
 }
 
@@ -222,13 +218,13 @@ static void test_a_key_file_is_given_on_as_it_is(void **state)
 {
     (void)state;
     kiln_config *config = CONFIG({"KILN_KEY_FILE", ""});
-    assert_string_equal(kiln_config_key_file(config), "");
+    assert_string_equal(config->key_file, "");
     kiln_config_free(&config);
     config = CONFIG({"KILN_KEY_FILE", "relative/key"});
-    assert_string_equal(kiln_config_key_file(config), "relative/key");
+    assert_string_equal(config->key_file, "relative/key");
     kiln_config_free(&config);
     config = CONFIG({"KILN_KEY_FILE", "/a/key"});
-    assert_string_equal(kiln_config_key_file(config), "/a/key");
+    assert_string_equal(config->key_file, "/a/key");
     kiln_config_free(&config);
 }
 
@@ -236,26 +232,26 @@ static void test_wrong_names_are_complaints_and_the_others_stay(void **state)
 {
     (void)state;
     kiln_config *config = CONFIG({"KILN_KEY_ENV", "A,,*,B-C,D*E,F**,G*, H,9"});
-    assert_string_equal(kiln_config_key_variable(config, 0), "A");
-    assert_string_equal(kiln_config_key_variable(config, 1), "G*");
-    assert_string_equal(kiln_config_key_variable(config, 2), "9");
-    assert_null(kiln_config_key_variable(config, 3));
+    assert_string_equal(config->key_variables[0], "A");
+    assert_string_equal(config->key_variables[1], "G*");
+    assert_string_equal(config->key_variables[2], "9");
+    assert_null(config->key_variables[3]);
     static const char *const left_out[] = {"element 2 is", "element 3 is", "element 4 is",
                                            "element 5 is", "element 6 is", "element 8 is"};
     for (size_t i = 0; i < 6; i++) {
-        const char *complaint = kiln_config_complaint(config, i);
+        const char *complaint = config->complaints[i];
         assert_non_null(complaint);
         assert_ptr_equal(strstr(complaint, "KILN_KEY_ENV=A,,*,B-C,D*E,F**,G*, H,9: expected names"),
                          complaint);
         assert_non_null(strstr(complaint, left_out[i]));
     }
-    assert_null(kiln_config_complaint(config, 6));
+    assert_null(config->complaints[6]);
     kiln_config_free(&config);
 
     config = CONFIG({"KILN_KEY_ENV", "A,"});
-    assert_string_equal(kiln_config_key_variable(config, 0), "A");
-    assert_non_null(strstr(kiln_config_complaint(config, 0), "element 2 is left out"));
-    assert_null(kiln_config_complaint(config, 1));
+    assert_string_equal(config->key_variables[0], "A");
+    assert_non_null(strstr(config->complaints[0], "element 2 is left out"));
+    assert_null(config->complaints[1]);
     kiln_config_free(&config);
 }
 
@@ -266,9 +262,9 @@ static void test_a_complaint_is_one_short_line(void **state)
     memset(endless, 'x', sizeof endless - 1);
     endless[sizeof endless - 1] = '\0';
     kiln_config *config = CONFIG({"KILN_READONLY", "a\nb\x1b"}, {"KILN_DISABLE", endless});
-    assert_string_equal(kiln_config_complaint(config, 0),
+    assert_string_equal(config->complaints[0],
                         "KILN_READONLY=a\\x0ab\\x1b: expected 0 or 1; 0 is used");
-    const char *complaint = kiln_config_complaint(config, 1);
+    const char *complaint = config->complaints[1];
     assert_true(strlen(complaint) < 300);
     assert_non_null(strstr(complaint, "xxx...: expected 0 or 1; 0 is used"));
     kiln_config_free(&config);
@@ -296,8 +292,8 @@ static void describe_store(const kiln_config *config, char *text, size_t size)
     kiln_store_params store = {.struct_size = sizeof store};
     assert_int_equal(kiln_config_get_store(config, &store), KILN_OK);
     assert_int_equal(store.struct_size, sizeof store);
-    assert_true(store.max_bytes == kiln_config_max_bytes(config));
-    const char *location = kiln_config_location(config);
+    assert_true(store.max_bytes == config->max_bytes);
+    const char *location = config->location;
     const int length = snprintf(
         text, size, "%s of %" PRIu64 ", %s %s%s%s, %" PRIu64 " s%s%s", location ? location : "none",
         store.max_bytes, store.layout ? store.layout : "kiln", policy_name(store.policy),
@@ -316,16 +312,16 @@ static void describe(const kiln_config *config, char *text, size_t size)
     assert_int_equal(kiln_config_get_memory(config, &memory), KILN_OK);
     assert_int_equal(memory.struct_size, sizeof memory);
     assert_null((void *)(uintptr_t)memory.destroy);
-    const char *dir = kiln_config_dir(config), *trace = kiln_config_trace(config);
-    const int length = snprintf(
-        text, size,
-        "dir %s, store %s, images %" PRIu64 " to %" PRIu64 ", memory %s %" PRIu64 " %" PRIu64
-        "%s%s, trace %" PRIu32 " %s",
-        dir ? dir : "none", on_disk, kiln_config_min_image_bytes(config),
-        kiln_config_max_image_bytes(config), kiln_policy_name(memory.policy), memory.max_bytes,
-        memory.max_entries, memory.flags & KILN_CACHE_RETAIN_FAILURES ? " failures" : "",
-        memory.flags & KILN_CACHE_DISABLED ? " off" : "", kiln_config_trace_events(config),
-        trace ? trace : "none");
+    const char *dir = config->dir, *trace = config->trace;
+    const int length =
+        snprintf(text, size,
+                 "dir %s, store %s, images %" PRIu64 " to %" PRIu64 ", memory %s %" PRIu64
+                 " %" PRIu64 "%s%s, trace %" PRIu32 " %s",
+                 dir ? dir : "none", on_disk, config->min_image_bytes, config->max_image_bytes,
+                 kiln_policy_name(memory.policy), memory.max_bytes, memory.max_entries,
+                 memory.flags & KILN_CACHE_RETAIN_FAILURES ? " failures" : "",
+                 memory.flags & KILN_CACHE_DISABLED ? " off" : "", config->trace_events,
+                 trace ? trace : "none");
     assert_in_range(length, 1, size - 1);
 }
 
@@ -353,11 +349,11 @@ static void check_effect(uint32_t profile, const variable *others, const effect 
         char expected[512];
         snprintf(expected, sizeof expected, "%s=%s: %s", made->set.name, made->set.value,
                  made->complaint);
-        assert_non_null(kiln_config_complaint(config, 0));
-        assert_string_equal(kiln_config_complaint(config, 0), expected);
-        assert_null(kiln_config_complaint(config, 1));
+        assert_non_null(config->complaints[0]);
+        assert_string_equal(config->complaints[0], expected);
+        assert_null(config->complaints[1]);
     } else {
-        assert_null(kiln_config_complaint(config, 0));
+        assert_null(config->complaints[0]);
     }
     kiln_config_free(&config);
 }
@@ -627,11 +623,11 @@ static void test_a_cache_of_another_family_is_one_place(void **state)
     (void)state;
     variable sycl[] = {{"SYCL_CACHE_DIR", "/a|b"}, {NULL, NULL}};
     kiln_config *config = read_profile(KILN_PROFILE_SYCL, sycl);
-    assert_string_equal(kiln_config_dir(config), "file:///a%7Cb");
+    assert_string_equal(config->dir, "file:///a%7Cb");
     kiln_config_free(&config);
     variable onednn[] = {{"ONEDNN_PERSISTENT_CACHE_DIR", "/a|b"}, {NULL, NULL}};
     config = read_profile(KILN_PROFILE_ONEDNN, onednn);
-    assert_string_equal(kiln_config_dir(config), "file:///a%7Cb");
+    assert_string_equal(config->dir, "file:///a%7Cb");
     kiln_config_free(&config);
 }
 
@@ -642,10 +638,9 @@ static void test_an_empty_key_file_opens_nothing(void **state)
     kiln_config *config = CONFIG({"KILN_DIR", "/nowhere"}, {"KILN_KEY_FILE", ""});
     kiln_store_params params = {.struct_size = sizeof params};
     kiln_store *store = NULL;
-    assert_string_equal(kiln_config_key_file(config), "");
+    assert_string_equal(config->key_file, "");
     assert_int_equal(kiln_config_get_store(config, &params), KILN_OK);
-    assert_int_equal(kiln_store_open(kiln_config_location(config), &params, &store, NULL),
-                     KILN_E_INVALID);
+    assert_int_equal(kiln_store_open(config->location, &params, &store, NULL), KILN_E_INVALID);
     assert_null(store);
     kiln_config_free(&config);
 }
@@ -659,15 +654,15 @@ static void check_opening(uint32_t profile, variable *variables, uint64_t max_by
     kiln_error error = {.struct_size = sizeof error};
     kiln_store_params params = {.struct_size = sizeof params};
     assert_int_equal(kiln_config_get_store(config, &params), KILN_OK);
-    kiln_status status = kiln_store_open(kiln_config_location(config), &params, &store, &error);
+    kiln_status status = kiln_store_open(config->location, &params, &store, &error);
     if (status != KILN_OK) {
-        fail_msg("%s: %s", kiln_config_location(config), error.text);
+        fail_msg("%s: %s", config->location, error.text);
     }
     assert_int_equal(scratch_put(store, 1, 1000), KILN_OK);
     assert_int_equal(scratch_get(store, 1), KILN_OK);
     kiln_store_stat stat = {.struct_size = sizeof stat};
     assert_int_equal(kiln_store_get_stat(store, &stat), KILN_OK);
-    assert_true(stat.max_bytes == kiln_config_max_bytes(config));
+    assert_true(stat.max_bytes == config->max_bytes);
     kiln_store_close(&store);
 
     kiln_cache_params memory = {.struct_size = sizeof memory};
@@ -731,7 +726,7 @@ static void test_the_default_is_the_environment(void **state)
     setenv("KILN_DIR", "/from/environment", 1);
     kiln_config *config = NULL;
     assert_int_equal(kiln_config_from_env(NULL, NULL, &config), KILN_OK);
-    assert_string_equal(kiln_config_dir(config), "/from/environment");
+    assert_string_equal(config->dir, "/from/environment");
     kiln_config_free(&config);
     unsetenv("KILN_DIR");
     assert_int_equal(kiln_config_from_env(NULL, NULL, NULL), KILN_E_INVALID);
