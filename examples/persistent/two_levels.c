@@ -147,8 +147,13 @@ int main(int count, char **arguments)
     device_open(&library.device);
     library.engine_kind = library.device.is_gpu ? KILN_ENGINE_GPU : KILN_ENGINE_CPU;
 
-    require(kiln_persistent_set_capacity(count > 1 ? atoi(arguments[1]) : 64), "capacity");
-    require(kiln_persistent_set_dir(count > 2 ? arguments[2] : NULL), "directory");
+    const kiln_persistent_settings settings = {
+        .struct_size = sizeof settings,
+        .changed = KILN_PERSISTENT_CAPACITY | KILN_PERSISTENT_DIR,
+        .capacity_mib = count > 1 ? atoi(arguments[1]) : 64,
+        .dir = count > 2 ? arguments[2] : NULL,
+    };
+    require(kiln_persistent_set(&settings), "settings");
     require_open(library.engine_kind);
 
     const kiln_cache_params params = {.struct_size = sizeof params, .destroy = destroy};

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The constant tensor cache in C++11, by the names that oneDNN's proposal gives it. Header only,
- * over the C calls of kiln/constant.h and kiln/constant_backend.h, whose comments hold here too.
+ * The constant tensor cache in C++11, as backends use it: kiln/constant_backend.h. Users govern it
+ * by kiln/constant.h, or by kiln/onednn.hpp. Header only; the C calls' comments hold here too.
  *
- * Users:
- *     kiln::set_constant_tensor_cache_capacity(kiln::engine::kind::gpu, 2048);
- *
- * Backends, each time that they execute:
  *     kiln::constant_tensor_cache_t cache(kiln::engine::kind::gpu, 0, context);
  *     kiln::constant_tensor_cache_t::promise_t promise;
  *     auto cached = cache.get_or_add(backend_id, key, size, promise.get_future());
@@ -41,25 +37,8 @@
 namespace kiln
 {
 
-/* ---- users ---- */
-
-/* What happens when the capacity is reached. */
-enum class constant_tensor_cache_policy : std::uint32_t {
-    no_evict = KILN_POLICY_NO_EVICT,  /* nothing new is kept: the default */
-    cost = KILN_POLICY_COST,          /* what is cheap to compute again for its size goes */
-    lru = KILN_POLICY_LRU,            /* what was used longest ago goes */
-    fifo = KILN_POLICY_FIFO,          /* what came first goes */
-    automatic = KILN_POLICY_AUTO,     /* the library chooses */
-    unchanged = KILN_POLICY_UNCHANGED /* as it is */
-};
-
 namespace detail
 {
-
-inline std::uint32_t number_of(constant_tensor_cache_policy policy)
-{
-    return static_cast<std::uint32_t>(policy);
-}
 
 /* What is more than a size can say is no limit. */
 inline std::size_t size_of_mib(std::uint64_t mib)
@@ -68,123 +47,7 @@ inline std::size_t size_of_mib(std::uint64_t mib)
     return mib < most ? static_cast<std::size_t>(mib) : most;
 }
 
-inline std::uint64_t mib_of_size(std::size_t size)
-{
-    return size < (std::numeric_limits<std::size_t>::max)() ? size : KILN_UNLIMITED;
-}
-
-inline void give(std::uint64_t mib, std::uint32_t number, std::size_t *size,
-                 constant_tensor_cache_policy *policy)
-{
-    if (size) {
-        *size = size_of_mib(mib);
-    }
-    if (policy) {
-        *policy = static_cast<constant_tensor_cache_policy>(number);
-    }
-}
-
 } // namespace detail
-
-/* @flag  0: nothing is kept; greater: the default, all of it */
-inline status set_constant_tensor_cache(int flag)
-{
-    return detail::check(kiln_constant_set_enabled(flag));
-}
-
-/* 1 where anything may be kept; else 0. */
-inline int get_constant_tensor_cache()
-{
-    int flag = 0;
-    detail::check(kiln_constant_get_enabled(&flag));
-    return flag;
-}
-
-/* @size  in MiB; the greatest std::size_t is no limit, here and where it is got */
-inline status set_constant_tensor_cache_capacity(
-    engine::kind kind, std::size_t size,
-    constant_tensor_cache_policy policy = constant_tensor_cache_policy::unchanged)
-{
-    return detail::check(kiln_constant_set_capacity(
-        detail::number_of(kind), detail::mib_of_size(size), detail::number_of(policy)));
-}
-
-/* The same for one device. */
-inline status set_constant_tensor_cache_capacity(
-    engine::kind kind, int index, std::size_t size,
-    constant_tensor_cache_policy policy = constant_tensor_cache_policy::unchanged)
-{
-    return detail::check(index < 0 ? KILN_E_INVALID
-                                   : kiln_constant_set_capacity_at(
-                                         detail::number_of(kind), static_cast<std::uint32_t>(index),
-                                         detail::mib_of_size(size), detail::number_of(policy)));
-}
-
-/* @size, @policy  may be null */
-inline status get_constant_tensor_cache_capacity(engine::kind kind, std::size_t *size,
-                                                 constant_tensor_cache_policy *policy = nullptr)
-{
-    std::uint64_t mib = 0;
-    std::uint32_t number = 0;
-    const status found =
-        detail::check(kiln_constant_get_capacity(detail::number_of(kind), &mib, &number));
-    if (found == status::success) {
-        detail::give(mib, number, size, policy);
-    }
-    return found;
-}
-
-/* In MiB, of each device of a kind. */
-inline std::size_t get_constant_tensor_cache_capacity(engine::kind kind)
-{
-    std::size_t size = 0;
-    get_constant_tensor_cache_capacity(kind, &size);
-    return size;
-}
-
-/* The same of one device. */
-inline status get_constant_tensor_cache_capacity(engine::kind kind, int index, std::size_t *size,
-                                                 constant_tensor_cache_policy *policy = nullptr)
-{
-    std::uint64_t mib = 0;
-    std::uint32_t number = 0;
-    const status found = detail::check(
-        index < 0 ? KILN_E_INVALID
-                  : kiln_constant_get_capacity_at(
-                        detail::number_of(kind), static_cast<std::uint32_t>(index), &mib, &number));
-    if (found == status::success) {
-        detail::give(mib, number, size, policy);
-    }
-    return found;
-}
-
-/* By the device runtime's handle. status::miss: no backend has bound it. */
-namespace interop
-{
-
-/* Sets the budget of one device. */
-inline status set_constant_tensor_cache_capacity(
-    const void *device, std::size_t size,
-    constant_tensor_cache_policy policy = constant_tensor_cache_policy::unchanged)
-{
-    return detail::check(kiln_constant_set_device_capacity(device, detail::mib_of_size(size),
-                                                           detail::number_of(policy)));
-}
-
-/* What was set for one device. */
-inline status get_constant_tensor_cache_capacity(const void *device, std::size_t *size,
-                                                 constant_tensor_cache_policy *policy = nullptr)
-{
-    std::uint64_t mib = 0;
-    std::uint32_t number = 0;
-    const status found = detail::check(kiln_constant_get_device_capacity(device, &mib, &number));
-    if (found == status::success) {
-        detail::give(mib, number, size, policy);
-    }
-    return found;
-}
-
-} // namespace interop
 
 /* ---- backends: buffers ---- */
 
@@ -668,29 +531,6 @@ class constant_tensor_cache_t
     std::uint32_t index_;
     std::uint64_t context_;
 };
-
-/* ---- by oneDNN's names ---- */
-
-/* A device's cache, as one context sees it. */
-using unified_constant_tensor_cache_t = constant_tensor_cache_t;
-
-/* The cache of a kind's first device. */
-template <engine::kind Kind> constant_tensor_cache_t get_unified_constant_tensor_cache_t()
-{
-    return constant_tensor_cache_t(Kind);
-}
-
-/* For a SYCL device as for any other runtime's. */
-namespace sycl_interop = interop;
-
-/* What happens when the capacity is reached. */
-using policy_t = constant_tensor_cache_policy;
-
-/* Nothing new is kept. */
-constexpr policy_t NO_EVICT = policy_t::no_evict;
-
-/* What is cheap to compute again for its size goes. */
-constexpr policy_t COST = policy_t::cost;
 
 } // namespace kiln
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kiln/engine.h in C++11: kinds of engines, by oneDNN's names.
+ * kiln/engine.h in C++11: kinds of engines.
  */
 #ifndef KILN_ENGINE_HPP
 #define KILN_ENGINE_HPP

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * All of Kiln in C++11: RAII over the C calls, whose comments hold here too. Header only. Each
- * header of kiln/ that has objects has one of the same name that ends with .hpp; the calls that
- * oneDNN's proposals name have those names.
+ * header of kiln/ that has objects has one of the same name that ends with .hpp; kiln/onednn.hpp
+ * and kiln/sycl.hpp have the names that users of oneDNN and of SYCL's runtimes know.
  *
  * kiln/status.hpp says how failures are told: thrown, or returned.
  */
@@ -16,11 +16,12 @@
 #include <kiln/entry.hpp>
 #include <kiln/key.hpp>
 #include <kiln/nvrtc.hpp>
+#include <kiln/onednn.hpp>
 #include <kiln/opencl.hpp>
 #include <kiln/pack.hpp>
-#include <kiln/persistent.hpp>
 #include <kiln/program.hpp>
 #include <kiln/status.hpp>
 #include <kiln/store.hpp>
+#include <kiln/sycl.hpp>
 
 #endif

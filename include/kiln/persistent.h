@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A persistent cache for a whole process, governed by a few calls: a directory, its capacity, and
- * an engine kind's switch. It serves the contexts of programs that were given
+ * A persistent cache for a whole process, governed by a few settings: a directory, its capacity,
+ * and an engine kind's switch. It serves the contexts of programs that were given
  * kiln_persistent_source, and whoever asks it by kiln_persistent_get and kiln_persistent_put.
  *
- *     kiln_persistent_set_dir("/var/cache/mine");
- *     kiln_persistent_set_capacity(512);
+ *     kiln_persistent_settings on = {.struct_size = sizeof on,
+ *                                    .changed = KILN_PERSISTENT_DIR | KILN_PERSISTENT_CAPACITY,
+ *                                    .dir = directory, .capacity_mib = 512};
+ *     kiln_persistent_set(&on);
+ *
+ *     if (kiln_persistent_get(KILN_ENGINE_GPU, key, &entry) == KILN_MISS) {
+ *         kiln_persistent_put(KILN_ENGINE_GPU, built);
+ *     }
  *
  * Nothing is kept until a capacity is set. All settings may change at any time: what is under way
  * goes on with the store that it began with. A change of directory, policy or capacity closes the
@@ -40,61 +46,69 @@ extern "C" {
 
 /* ---- settings ---- */
 
-/* Switches the cache for one kind of engine. Both are on at first, so that the capacity alone
- * decides. Switching off deletes nothing; where no kind is on any more the store is closed.
+/* Which settings a call changes. */
+enum {
+    KILN_PERSISTENT_CPU = 1u,
+    KILN_PERSISTENT_GPU = 2u,
+    KILN_PERSISTENT_CAPACITY = 4u,
+    KILN_PERSISTENT_DIR = 8u,
+    KILN_PERSISTENT_POLICY = 16u,
+    KILN_PERSISTENT_BACKEND = 32u,
+    KILN_PERSISTENT_LOG = 64u
+};
+
+/* What governs the cache. */
+typedef struct kiln_persistent_settings {
+    size_t struct_size;
+    uint32_t changed; /* KILN_PERSISTENT_…, at least one: the fields to take over */
+
+    /* 0 or 1: the switch of each kind of engine. Both are 1 at first, so that the capacity alone
+     * decides. Switching off deletes nothing. The store is closed once both are off. */
+    int32_t cpu, gpu;
+
+    /* What entries may occupy on disk, for all kinds together, in MiB. Less than before trims the
+     * directory, by policy. 0, the default, disables the cache and deletes nothing. */
+    int32_t capacity_mib;
+
+    /* What happens when the capacity is reached: KILN_POLICY_FIFO, the default, removes the entries
+     * that were created first; KILN_POLICY_NO_EVICT takes nothing new. */
+    uint32_t policy;
+
+    /* Taken literally, never as a URL. It is made with its first use; what is trusted is what
+     * kiln_store_open trusts. A relative one begins at the working directory, as that is whenever
+     * the store is opened. NULL or "": KILN_PERSISTENT_DEFAULT_DIR. */
+    const char *dir;
+
+    /* A folder inside the directory for the entries of one device backend: a letter, then letters,
+     * digits, _ and -, at most 31, and not v1.
+     * NULL or "", the default: none. */
+    const char *backend;
+
+    /* Where lines go that say why the store could not be opened, or what it skipped; zeroed, the
+     * default: nowhere. Lines may come from the thread that writes. The callback may call all that
+     * is declared here; a store that it closes on that thread is closed soon after it. Its user
+     * pointer is borrowed until a different log was set, and what was under way then has ended. */
+    kiln_log log;
+} kiln_persistent_settings;
+
+/* Takes over the fields that are named in @settings->changed, all or none. Texts are copied.
  *
- * @kind    kiln_engine_kind
- * @enable  0 or 1
- * Returns KILN_OK; KILN_E_INVALID. Blocks: on what waits to be written, 60 s at most. */
-KILN_API kiln_status kiln_persistent_set_enabled(uint32_t kind, int enable);
+ * Returns KILN_OK; KILN_E_INVALID; KILN_E_NO_MEMORY; after a smaller capacity also what
+ * kiln_store_open and kiln_store_trim return if the directory is there but can't be trimmed: the
+ * settings hold nevertheless. Blocks: on what waits to be written, 60 s at most, and on trimming.
+ */
+KILN_API kiln_status kiln_persistent_set(const kiln_persistent_settings *settings);
 
-/* The switch alone: 1 also where the capacity is 0. Blocks: as a change of another thread does. */
-KILN_API kiln_status kiln_persistent_get_enabled(uint32_t kind, int *ret_enabled);
-
-/* Sets what the entries may occupy on the disk, for all kinds together. Less than before trims the
- * directory, by policy; 0, the default, disables and deletes nothing.
+/* What is set, all of it.
  *
- * @capacity_mib  in MiB, not negative
- * Returns KILN_OK; KILN_E_INVALID; what kiln_store_open and kiln_store_trim return, where the
- * directory is there but can't be trimmed: the capacity is set nevertheless. Blocks: as above, and
- * on trimming. */
-KILN_API kiln_status kiln_persistent_set_capacity(int32_t capacity_mib);
-
-/* What was set. Returns KILN_OK; KILN_E_INVALID. Blocks: as a change of another thread does. */
-KILN_API kiln_status kiln_persistent_get_capacity(int32_t *ret_capacity_mib);
-
-/* Sets the directory. It is made where it is missing, with its first use; what is trusted is what
- * kiln_store_open trusts. A relative one begins at the working directory, as that is whenever
- * the store is opened.
- *
- * @dir  copied; taken literally, never as a URL; NULL or "": KILN_PERSISTENT_DEFAULT_DIR
- * Returns KILN_OK; KILN_E_NO_MEMORY. Blocks: on what waits to be written, 60 s at most. */
-KILN_API kiln_status kiln_persistent_set_dir(const char *dir);
-
-/* Copies the directory with its closing zero: as it was set, a relative one with "./" before it.
- *
- * @dir   NULL: only the size is wanted
- * @size  [in] of @dir; [out] what is needed, with the closing zero
- * Returns KILN_OK; KILN_E_INVALID; KILN_E_TOO_LARGE: @dir is too small, and was not written. */
-KILN_API kiln_status kiln_persistent_get_dir(char *dir, size_t *size);
-
-/* What happens when the capacity is reached: KILN_POLICY_FIFO, the default, removes the entries
- * that were created first; KILN_POLICY_NO_EVICT takes nothing new.
- *
- * Returns KILN_OK; KILN_E_INVALID: another policy. Blocks: as kiln_persistent_set_dir. */
-KILN_API kiln_status kiln_persistent_set_policy(uint32_t policy);
-
-/* What was set. Returns KILN_OK; KILN_E_INVALID. */
-KILN_API kiln_status kiln_persistent_get_policy(uint32_t *ret_policy);
-
-/* Where lines go that say why the store could not be opened, or what it skipped: a zeroed one, the
- * default, is silent. Lines may come from the thread that writes. The callback may call all that is
- * declared here; a store that it closes on that thread is closed soon after it.
- *
- * @log  NULL: a zeroed one. Its user pointer is borrowed until another one was set, and what was
- *       under way then has ended
- * Returns KILN_OK. Blocks: as kiln_persistent_set_dir. */
-KILN_API kiln_status kiln_persistent_set_log(const kiln_log *log);
+ * @ret_settings  [in] its struct_size
+ * @texts         room for the texts that @ret_settings points to; NULL: none is wanted, and they
+ * are NULL. A relative directory has "./" before it
+ * @size          [in] of @texts; [out] what is needed. NULL if @texts is NULL and it is not wanted
+ * Returns KILN_OK; KILN_E_INVALID; KILN_E_TOO_LARGE: @texts is too small, and nothing but @size was
+ * written. Blocks: as a change of another thread does. */
+KILN_API kiln_status kiln_persistent_get_settings(kiln_persistent_settings *ret_settings,
+                                                  char *texts, size_t *size);
 
 /* ---- use ---- */
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kiln/program.h in C++11: programs, kernels and cache blobs. By oneDNN's names a description is a
- * primitive_desc_base, and a program a primitive.
+ * kiln/program.h in C++11: programs, kernels and cache blobs.
  *
  *     kiln::program_context programs(params);
  *     kiln::program_desc desc(programs, described);
@@ -375,12 +374,6 @@ class kernel_section
   private:
     kiln_section entered_;
 };
-
-/* By oneDNN's name. A class of primitives derives from it and inherits its constructors. */
-using primitive = program;
-
-/* By oneDNN's name. */
-using primitive_desc_base = program_desc;
 
 } // namespace kiln
 

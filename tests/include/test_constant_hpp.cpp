@@ -20,7 +20,7 @@
 #error "kiln/constant.h is for users"
 #endif
 
-#include <kiln/constant.hpp>
+#include <kiln/onednn.hpp>
 
 #define CHECK(condition) check(condition, #condition, __LINE__)
 

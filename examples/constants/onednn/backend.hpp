@@ -13,7 +13,7 @@
 
 #include <oneapi/dnnl/dnnl.hpp>
 
-#include <kiln/constant.hpp>
+#include <kiln/onednn.hpp>
 
 namespace example
 {

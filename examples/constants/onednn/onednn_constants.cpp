@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include <kiln/constant.hpp>
+#include <kiln/onednn.hpp>
 
 using example::backend_t;
 using example::execution_t;

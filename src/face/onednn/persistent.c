@@ -7,10 +7,13 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/params.h"
 #include "face/onednn/governed_store.h"
+#include "store/location.h"
 
 #define MIB_SHIFT 20u
 #define KIND_COUNT 2u
+#define ALL_SETTINGS (2 * KILN_PERSISTENT_LOG - 1)
 
 /* What was set, and the store that follows from it. Guarded by settings_lock, which is held while
  * the store is opened, so that it is opened once; never while one is trimmed or closed. */
@@ -18,7 +21,8 @@ static struct {
     bool is_disabled[KIND_COUNT];
     int32_t capacity_mib;
     uint32_t policy;
-    char *dir; /* NULL: the default */
+    char *dir;     /* NULL: the default */
+    char *backend; /* NULL: none */
     kiln_log log;
 
     kilni_governed_store *store; /* NULL: not open */
@@ -104,11 +108,12 @@ static bool is_on_locked(const bool *is_disabled)
     return settings.capacity_mib > 0 && !*is_disabled;
 }
 
-/* @dir stays the settings': with the lock free it has to be a copy. */
+/* Its texts stay the settings': with the lock free they have to be copies. */
 static kilni_governed_params params_locked(void)
 {
     return (kilni_governed_params){
         .dir = dir_locked(),
+        .backend = settings.backend,
         .policy = settings.policy == KILN_POLICY_FIFO ? KILN_STORE_POLICY_FIFO
                                                       : KILN_STORE_POLICY_NO_EVICT,
         .max_bytes = (uint64_t)settings.capacity_mib << MIB_SHIFT,
@@ -198,27 +203,87 @@ const kiln_store_source *kiln_persistent_source(uint32_t kind)
 
 /* ---- the public calls: settings ---- */
 
-kiln_status kiln_persistent_set_enabled(uint32_t kind, int enable)
+static bool is_switch(int32_t value)
 {
-    if (!switch_of(kind) || (enable != 0 && enable != 1)) {
-        return KILN_E_INVALID;
+    return value == 0 || value == 1;
+}
+
+/* Fields that are not to be taken over may have any value. */
+static bool are_usable(const kiln_persistent_settings *given)
+{
+    const uint32_t changed = given->changed;
+    return changed && !(changed & ~ALL_SETTINGS) &&
+           (!(changed & KILN_PERSISTENT_CPU) || is_switch(given->cpu)) &&
+           (!(changed & KILN_PERSISTENT_GPU) || is_switch(given->gpu)) &&
+           (!(changed & KILN_PERSISTENT_CAPACITY) || given->capacity_mib >= 0) &&
+           (!(changed & KILN_PERSISTENT_POLICY) || given->policy == KILN_POLICY_FIFO ||
+            given->policy == KILN_POLICY_NO_EVICT) &&
+           (!(changed & KILN_PERSISTENT_BACKEND) || !given->backend || !*given->backend ||
+            kilni_location_is_backend_name(given->backend));
+}
+
+/* @is_path  of those one that nobody takes for a URL is made: a relative one begins with "./" */
+static kiln_status copy_text(const char *text, bool is_path, char **ret_copy)
+{
+    if (!text || !*text) {
+        return KILN_OK;
     }
-    lock();
-    *switch_of(kind) = !enable;
-    const bool is_none_on = settings.is_disabled[0] && settings.is_disabled[1];
-    unlock_and_release(is_none_on ? detach_locked() : NULL);
+    const bool is_complete = !is_path || text[0] == '/' || (text[0] == '.' && text[1] == '/');
+    const size_t size = strlen(text) + 1;
+    char *copy = malloc(size + 2);
+    if (!copy) {
+        return KILN_E_NO_MEMORY;
+    }
+    memcpy(copy, "./", 2);
+    memcpy(copy + (is_complete ? 0 : 2), text, size);
+    *ret_copy = copy;
     return KILN_OK;
 }
 
-kiln_status kiln_persistent_get_enabled(uint32_t kind, int *ret_enabled)
+static bool is_same(const char *a, const char *b)
 {
-    if (!switch_of(kind) || !ret_enabled) {
-        return KILN_E_INVALID;
+    return strcmp(a ? a : "", b ? b : "") == 0;
+}
+
+static void swap_texts(char **a, char **b)
+{
+    char *const swapped = *a;
+    *a = *b;
+    *b = swapped;
+}
+
+/* Takes over what is named. Returns whether the store that is open is not what is set any more.
+ *
+ * @dir, @backend  [in] copies; [out] what they replaced, if they did */
+static bool change_locked(const kiln_persistent_settings *given, char **dir, char **backend)
+{
+    bool is_other = given->changed & KILN_PERSISTENT_LOG;
+    if (given->changed & KILN_PERSISTENT_CPU) {
+        settings.is_disabled[0] = !given->cpu;
     }
-    lock();
-    *ret_enabled = !*switch_of(kind);
-    unlock();
-    return KILN_OK;
+    if (given->changed & KILN_PERSISTENT_GPU) {
+        settings.is_disabled[1] = !given->gpu;
+    }
+    if (given->changed & KILN_PERSISTENT_CAPACITY) {
+        is_other |= settings.capacity_mib != given->capacity_mib;
+        settings.capacity_mib = given->capacity_mib;
+    }
+    if (given->changed & KILN_PERSISTENT_POLICY) {
+        is_other |= settings.policy != given->policy;
+        settings.policy = given->policy;
+    }
+    if (given->changed & KILN_PERSISTENT_DIR) {
+        is_other |= !is_same(*dir ? *dir : KILN_PERSISTENT_DEFAULT_DIR, dir_locked());
+        swap_texts(&settings.dir, dir);
+    }
+    if (given->changed & KILN_PERSISTENT_BACKEND) {
+        is_other |= !is_same(*backend, settings.backend);
+        swap_texts(&settings.backend, backend);
+    }
+    if (given->changed & KILN_PERSISTENT_LOG) {
+        settings.log = given->log;
+    }
+    return is_other || (settings.is_disabled[0] && settings.is_disabled[1]);
 }
 
 /* Trims to the capacity that is set now. Other threads may change it meanwhile: the last one to
@@ -227,115 +292,91 @@ static kiln_status trim(void)
 {
     lock();
     kilni_governed_params params = params_locked();
-    char *dir = strdup(params.dir);
-    unlock();
-    if (!dir) {
-        return KILN_E_NO_MEMORY;
+    char *dir = NULL, *backend = NULL;
+    kiln_status status = copy_text(params.dir, true, &dir);
+    if (status == KILN_OK) {
+        status = copy_text(params.backend, false, &backend);
     }
+    unlock();
     params.dir = dir;
-    const kiln_status status = params.max_bytes > 0 ? kilni_governed_trim(&params) : KILN_OK;
+    params.backend = backend;
+    if (status == KILN_OK && params.max_bytes > 0) {
+        status = kilni_governed_trim(&params);
+    }
     free(dir);
+    free(backend);
     return status;
 }
 
-kiln_status kiln_persistent_set_capacity(int32_t capacity_mib)
+kiln_status kiln_persistent_set(const kiln_persistent_settings *given)
 {
-    if (capacity_mib < 0) {
+    kiln_persistent_settings known;
+    if (!given || kilni_params_copy(given, &known, sizeof known) != KILN_OK ||
+        !are_usable(&known)) {
         return KILN_E_INVALID;
     }
-    lock();
-    const bool is_smaller = capacity_mib < settings.capacity_mib;
-    const bool is_same = capacity_mib == settings.capacity_mib;
-    settings.capacity_mib = capacity_mib;
-    unlock_and_release(is_same ? NULL : detach_locked());
+    char *dir = NULL, *backend = NULL;
+    const bool is_copied =
+        (!(known.changed & KILN_PERSISTENT_DIR) || copy_text(known.dir, true, &dir) == KILN_OK) &&
+        (!(known.changed & KILN_PERSISTENT_BACKEND) ||
+         copy_text(known.backend, false, &backend) == KILN_OK);
+    bool is_smaller = false;
+    if (is_copied) {
+        lock();
+        const int32_t before_mib = settings.capacity_mib;
+        const bool is_other = change_locked(&known, &dir, &backend);
+        is_smaller = settings.capacity_mib < before_mib;
+        unlock_and_release(is_other ? detach_locked() : NULL);
+    }
+    free(dir);
+    free(backend);
+    if (!is_copied) {
+        return KILN_E_NO_MEMORY;
+    }
     return is_smaller ? trim() : KILN_OK;
 }
 
-kiln_status kiln_persistent_get_capacity(int32_t *ret_capacity_mib)
+static kiln_persistent_settings get_locked(void)
 {
-    if (!ret_capacity_mib) {
+    return (kiln_persistent_settings){
+        .struct_size = sizeof(kiln_persistent_settings),
+        .changed = ALL_SETTINGS,
+        .cpu = !settings.is_disabled[0],
+        .gpu = !settings.is_disabled[1],
+        .capacity_mib = settings.capacity_mib,
+        .policy = settings.policy,
+        .log = settings.log,
+    };
+}
+
+kiln_status kiln_persistent_get_settings(kiln_persistent_settings *ret_settings, char *texts,
+                                         size_t *size)
+{
+    if (!ret_settings || !kilni_params_have_size(ret_settings) || (texts && !size)) {
         return KILN_E_INVALID;
     }
     lock();
-    *ret_capacity_mib = settings.capacity_mib;
-    unlock();
-    return KILN_OK;
-}
-
-/* A path that no one takes for a URL: a relative one begins with "./". */
-static kiln_status copy_dir(const char *dir, char **ret_copy)
-{
-    const bool is_complete = dir[0] == '/' || (dir[0] == '.' && dir[1] == '/');
-    const size_t size = strlen(dir) + 1;
-    char *copy = malloc(size + 2);
-    if (!copy) {
-        return KILN_E_NO_MEMORY;
-    }
-    memcpy(copy, "./", 2);
-    memcpy(copy + (is_complete ? 0 : 2), dir, size);
-    *ret_copy = copy;
-    return KILN_OK;
-}
-
-kiln_status kiln_persistent_set_dir(const char *dir)
-{
-    char *copy = NULL;
-    if (dir && *dir && copy_dir(dir, &copy) != KILN_OK) {
-        return KILN_E_NO_MEMORY;
-    }
-    lock();
-    char *last = settings.dir;
-    const bool is_same = strcmp(copy ? copy : KILN_PERSISTENT_DEFAULT_DIR, dir_locked()) == 0;
-    settings.dir = copy;
-    unlock_and_release(is_same ? NULL : detach_locked());
-    free(last);
-    return KILN_OK;
-}
-
-kiln_status kiln_persistent_get_dir(char *dir, size_t *size)
-{
-    if (!size) {
-        return KILN_E_INVALID;
-    }
-    lock();
-    const size_t needed = strlen(dir_locked()) + 1;
-    const bool fits = dir && *size >= needed;
+    const size_t dir_size = strlen(dir_locked()) + 1;
+    const size_t backend_size = settings.backend ? strlen(settings.backend) + 1 : 0;
+    const size_t needed = dir_size + backend_size;
+    const bool fits = texts && *size >= needed;
+    kiln_persistent_settings got = get_locked();
     if (fits) {
-        memcpy(dir, dir_locked(), needed);
+        memcpy(texts, dir_locked(), dir_size);
+        got.dir = texts;
+    }
+    if (fits && settings.backend) {
+        memcpy(texts + dir_size, settings.backend, backend_size);
+        got.backend = texts + dir_size;
     }
     unlock();
-    *size = needed;
-    return fits || !dir ? KILN_OK : KILN_E_TOO_LARGE;
-}
-
-kiln_status kiln_persistent_set_policy(uint32_t policy)
-{
-    if (policy != KILN_POLICY_FIFO && policy != KILN_POLICY_NO_EVICT) {
-        return KILN_E_INVALID;
+    if (size) {
+        *size = needed;
     }
-    lock();
-    const bool is_same = policy == settings.policy;
-    settings.policy = policy;
-    unlock_and_release(is_same ? NULL : detach_locked());
-    return KILN_OK;
-}
-
-kiln_status kiln_persistent_get_policy(uint32_t *ret_policy)
-{
-    if (!ret_policy) {
-        return KILN_E_INVALID;
+    if (texts && !fits) {
+        return KILN_E_TOO_LARGE;
     }
-    lock();
-    *ret_policy = settings.policy;
-    unlock();
-    return KILN_OK;
-}
-
-kiln_status kiln_persistent_set_log(const kiln_log *log)
-{
-    lock();
-    settings.log = log ? *log : (kiln_log){0};
-    unlock_and_release(detach_locked());
+    kilni_params_hand_out(ret_settings, &got, sizeof got);
     return KILN_OK;
 }
 

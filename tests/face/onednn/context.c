@@ -16,6 +16,7 @@
 #include "program/context.h"
 #include "support/get_program.h"
 #include "support/opencl_platforms.h"
+#include "support/persistent_settings.h"
 
 static const char source_text[] = "kernel void fill(global int *out) { out[0] = 42; }\n";
 
@@ -91,8 +92,8 @@ static bool show(const cl_icd_dispatch *cl, const opencl_platform *platform)
 int main(int count, char **arguments)
 {
     opencl_platforms found;
-    if (count != 3 || kiln_persistent_set_capacity(atoi(arguments[1])) != KILN_OK ||
-        kiln_persistent_set_dir(arguments[2]) != KILN_OK) {
+    if (count != 3 || persistent_set_capacity(atoi(arguments[1])) != KILN_OK ||
+        persistent_set_dir(arguments[2]) != KILN_OK) {
         return 2;
     }
     opencl_open(&found);

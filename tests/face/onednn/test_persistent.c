@@ -22,6 +22,7 @@
 #include "program/store_source.h"
 #include "support/failing_malloc.h"
 #include "support/get_program.h"
+#include "support/persistent_settings.h"
 #include "support/scripted_device.h"
 #include "support/store_scene.h"
 
@@ -37,12 +38,13 @@ typedef struct fixture {
 
 static void reset_settings(void)
 {
-    assert_int_equal(kiln_persistent_set_capacity(0), KILN_OK);
-    assert_int_equal(kiln_persistent_set_dir(NULL), KILN_OK);
-    assert_int_equal(kiln_persistent_set_policy(KILN_POLICY_FIFO), KILN_OK);
-    assert_int_equal(kiln_persistent_set_enabled(KILN_ENGINE_CPU, 1), KILN_OK);
-    assert_int_equal(kiln_persistent_set_enabled(KILN_ENGINE_GPU, 1), KILN_OK);
-    assert_int_equal(kiln_persistent_set_log(NULL), KILN_OK);
+    assert_int_equal(persistent_set_capacity(0), KILN_OK);
+    assert_int_equal(persistent_set_dir(NULL), KILN_OK);
+    assert_int_equal(persistent_set_policy(KILN_POLICY_FIFO), KILN_OK);
+    assert_int_equal(persistent_set_enabled(KILN_ENGINE_CPU, 1), KILN_OK);
+    assert_int_equal(persistent_set_enabled(KILN_ENGINE_GPU, 1), KILN_OK);
+    assert_int_equal(persistent_set_log(NULL), KILN_OK);
+    assert_int_equal(persistent_set_backend(NULL), KILN_OK);
 }
 
 static int set_up(void **state)
@@ -117,8 +119,8 @@ static uint32_t ask_anew(const fixture *f, uint32_t kind, const char *text)
 
 static void turn_on(const fixture *f)
 {
-    assert_int_equal(kiln_persistent_set_dir(f->cache), KILN_OK);
-    assert_int_equal(kiln_persistent_set_capacity(64), KILN_OK);
+    assert_int_equal(persistent_set_dir(f->cache), KILN_OK);
+    assert_int_equal(persistent_set_capacity(64), KILN_OK);
 }
 
 static bool exists(const char *path)
@@ -182,82 +184,74 @@ static void block_entry(const char *directory, uint64_t number)
 
 static void assert_dir_is(const char *expected)
 {
+    kiln_persistent_settings settings = {.struct_size = sizeof settings};
     size_t size = 0;
-    assert_int_equal(kiln_persistent_get_dir(NULL, &size), KILN_OK);
+    assert_int_equal(kiln_persistent_get_settings(&settings, NULL, &size), KILN_OK);
+    assert_null(settings.dir);
     assert_int_equal(size, strlen(expected) + 1);
-    char *dir = test_malloc(size);
-    assert_int_equal(kiln_persistent_get_dir(dir, &size), KILN_OK);
-    assert_string_equal(dir, expected);
-    test_free(dir);
+    char *texts = test_malloc(size);
+    assert_int_equal(kiln_persistent_get_settings(&settings, texts, &size), KILN_OK);
+    assert_string_equal(settings.dir, expected);
+    assert_null(settings.backend);
+    test_free(texts);
 }
 
 static void test_defaults(void **state)
 {
     (void)state;
-    int is_enabled = 0;
-    int32_t capacity = -1;
-    uint32_t policy = 100;
-    assert_int_equal(kiln_persistent_get_enabled(KILN_ENGINE_CPU, &is_enabled), KILN_OK);
-    assert_int_equal(is_enabled, 1);
-    is_enabled = 0;
-    assert_int_equal(kiln_persistent_get_enabled(KILN_ENGINE_GPU, &is_enabled), KILN_OK);
-    assert_int_equal(is_enabled, 1);
-    assert_int_equal(kiln_persistent_get_capacity(&capacity), KILN_OK);
-    assert_int_equal(capacity, 0);
-    assert_int_equal(kiln_persistent_get_policy(&policy), KILN_OK);
-    assert_int_equal(policy, KILN_POLICY_FIFO);
+    assert_int_equal(persistent_get().cpu, 1);
+    assert_int_equal(persistent_get().gpu, 1);
+    assert_int_equal(persistent_get().capacity_mib, 0);
+    assert_int_equal(persistent_get().policy, KILN_POLICY_FIFO);
     assert_dir_is("./kiln_persistent_cache");
 }
 
 static void test_what_is_set_is_got(void **state)
 {
     (void)state;
-    int is_enabled = 1;
-    assert_int_equal(kiln_persistent_set_enabled(KILN_ENGINE_GPU, 0), KILN_OK);
-    assert_int_equal(kiln_persistent_get_enabled(KILN_ENGINE_GPU, &is_enabled), KILN_OK);
-    assert_int_equal(is_enabled, 0);
-    assert_int_equal(kiln_persistent_get_enabled(KILN_ENGINE_CPU, &is_enabled), KILN_OK);
-    assert_int_equal(is_enabled, 1);
-    int32_t capacity = 0;
-    assert_int_equal(kiln_persistent_set_capacity(INT32_MAX), KILN_OK);
-    assert_int_equal(kiln_persistent_get_capacity(&capacity), KILN_OK);
-    assert_int_equal(capacity, INT32_MAX);
-    uint32_t policy = 0;
-    assert_int_equal(kiln_persistent_set_policy(KILN_POLICY_NO_EVICT), KILN_OK);
-    assert_int_equal(kiln_persistent_get_policy(&policy), KILN_OK);
-    assert_int_equal(policy, KILN_POLICY_NO_EVICT);
-    assert_int_equal(kiln_persistent_set_dir("/a b"), KILN_OK);
+    assert_int_equal(persistent_set_enabled(KILN_ENGINE_GPU, 0), KILN_OK);
+    assert_int_equal(persistent_get().gpu, 0);
+    assert_int_equal(persistent_get().cpu, 1);
+    assert_int_equal(persistent_set_capacity(INT32_MAX), KILN_OK);
+    assert_int_equal(persistent_get().capacity_mib, INT32_MAX);
+    assert_int_equal(persistent_set_policy(KILN_POLICY_NO_EVICT), KILN_OK);
+    assert_int_equal(persistent_get().policy, KILN_POLICY_NO_EVICT);
+    assert_int_equal(persistent_set_dir("/a b"), KILN_OK);
     assert_dir_is("/a b");
-    assert_int_equal(kiln_persistent_set_dir("there"), KILN_OK);
+    assert_int_equal(persistent_set_dir("there"), KILN_OK);
     assert_dir_is("./there");
-    assert_int_equal(kiln_persistent_set_dir("./there"), KILN_OK);
+    assert_int_equal(persistent_set_dir("./there"), KILN_OK);
     assert_dir_is("./there");
-    assert_int_equal(kiln_persistent_set_dir(""), KILN_OK);
+    assert_int_equal(persistent_set_dir(""), KILN_OK);
     assert_dir_is("./kiln_persistent_cache");
 }
 
 static void test_wrong_arguments_change_nothing(void **state)
 {
     (void)state;
-    int is_enabled = 7;
     for (uint32_t kind = 0; kind <= 3; kind += 3) {
-        assert_int_equal(kiln_persistent_set_enabled(kind, 1), KILN_E_INVALID);
-        assert_int_equal(kiln_persistent_get_enabled(kind, &is_enabled), KILN_E_INVALID);
         assert_int_equal(kiln_persistent_open(kind, NULL), KILN_E_INVALID);
         assert_int_equal(get_entry(kind, 1), KILN_E_INVALID);
     }
-    assert_int_equal(is_enabled, 7);
-    assert_int_equal(kiln_persistent_set_enabled(KILN_ENGINE_CPU, 2), KILN_E_INVALID);
-    assert_int_equal(kiln_persistent_set_enabled(KILN_ENGINE_CPU, -1), KILN_E_INVALID);
-    assert_int_equal(kiln_persistent_get_enabled(KILN_ENGINE_CPU, NULL), KILN_E_INVALID);
-    assert_int_equal(kiln_persistent_set_capacity(-1), KILN_E_INVALID);
-    assert_int_equal(kiln_persistent_get_capacity(NULL), KILN_E_INVALID);
-    assert_int_equal(kiln_persistent_set_policy(KILN_POLICY_LRU), KILN_E_INVALID);
-    assert_int_equal(kiln_persistent_get_policy(NULL), KILN_E_INVALID);
-    assert_int_equal(kiln_persistent_get_dir(NULL, NULL), KILN_E_INVALID);
+    for (uint32_t changed = 0; changed <= 128; changed += 128) {
+        const kiln_persistent_settings unknown = {.struct_size = sizeof unknown,
+                                                  .changed = changed};
+        assert_int_equal(kiln_persistent_set(&unknown), KILN_E_INVALID);
+    }
+    assert_int_equal(kiln_persistent_set(NULL), KILN_E_INVALID);
+    assert_int_equal(persistent_set_enabled(KILN_ENGINE_CPU, 2), KILN_E_INVALID);
+    assert_int_equal(persistent_set_enabled(KILN_ENGINE_CPU, -1), KILN_E_INVALID);
+    assert_int_equal(persistent_set_capacity(-1), KILN_E_INVALID);
+    assert_int_equal(persistent_set_policy(KILN_POLICY_LRU), KILN_E_INVALID);
+    assert_int_equal(persistent_set_backend("../up"), KILN_E_INVALID);
+    assert_int_equal(persistent_set_backend("0"), KILN_E_INVALID);
+    kiln_persistent_settings settings = {.struct_size = sizeof settings, .capacity_mib = 7};
+    assert_int_equal(kiln_persistent_get_settings(NULL, NULL, NULL), KILN_E_INVALID);
     char dir[8] = "before";
     size_t size = sizeof dir;
-    assert_int_equal(kiln_persistent_get_dir(dir, &size), KILN_E_TOO_LARGE);
+    assert_int_equal(kiln_persistent_get_settings(&settings, dir, NULL), KILN_E_INVALID);
+    assert_int_equal(kiln_persistent_get_settings(&settings, dir, &size), KILN_E_TOO_LARGE);
+    assert_int_equal(settings.capacity_mib, 7);
     assert_int_equal(size, sizeof "./kiln_persistent_cache");
     assert_string_equal(dir, "before");
     kiln_entry *entry = NULL;
@@ -284,7 +278,7 @@ static void test_sources_are_of_engine_kinds(void **state)
 static void test_nothing_is_kept_without_a_capacity(void **state)
 {
     fixture *f = *state;
-    assert_int_equal(kiln_persistent_set_dir(f->cache), KILN_OK);
+    assert_int_equal(persistent_set_dir(f->cache), KILN_OK);
     assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "s"), KILN_PROGRAM_FROM_BUILD);
     assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "s"), KILN_PROGRAM_FROM_BUILD);
     assert_int_equal(kiln_persistent_open(KILN_ENGINE_GPU, NULL), KILN_MISS);
@@ -351,14 +345,14 @@ static void test_kinds_are_switched_apart(void **state)
     turn_on(f);
     kiln_program_context *cpu = open_context(f, KILN_ENGINE_CPU, NULL);
     kiln_program_context *gpu = open_context(f, KILN_ENGINE_GPU, NULL);
-    assert_int_equal(kiln_persistent_set_enabled(KILN_ENGINE_GPU, 0), KILN_OK);
+    assert_int_equal(persistent_set_enabled(KILN_ENGINE_GPU, 0), KILN_OK);
     assert_int_equal(ask(cpu, "s"), KILN_PROGRAM_FROM_BUILD);
     assert_int_equal(ask(gpu, "s"), KILN_PROGRAM_FROM_BUILD);
     assert_int_equal(kiln_persistent_open(KILN_ENGINE_GPU, NULL), KILN_MISS);
     assert_int_equal(kiln_persistent_open(KILN_ENGINE_CPU, NULL), KILN_OK);
-    assert_int_equal(kiln_persistent_set_enabled(KILN_ENGINE_CPU, 0), KILN_OK);
+    assert_int_equal(persistent_set_enabled(KILN_ENGINE_CPU, 0), KILN_OK);
     assert_int_equal(ask_anew(f, KILN_ENGINE_CPU, "s"), KILN_PROGRAM_FROM_BUILD);
-    assert_int_equal(kiln_persistent_set_enabled(KILN_ENGINE_GPU, 1), KILN_OK);
+    assert_int_equal(persistent_set_enabled(KILN_ENGINE_GPU, 1), KILN_OK);
     assert_int_equal(ask_anew(f, KILN_ENGINE_CPU, "s"), KILN_PROGRAM_FROM_BUILD);
     assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "s"), KILN_PROGRAM_FROM_STORE);
     kiln_program_context_free(&cpu);
@@ -389,7 +383,7 @@ static void test_the_default_is_a_leaf_in_the_working_directory(void **state)
     struct stat before, after;
     assert_int_equal(stat("mine", &before), 0);
 
-    assert_int_equal(kiln_persistent_set_capacity(1), KILN_OK);
+    assert_int_equal(persistent_set_capacity(1), KILN_OK);
     assert_false(exists("kiln_persistent_cache"));
     assert_int_equal(ask_anew(f, KILN_ENGINE_CPU, "s"), KILN_PROGRAM_FROM_BUILD);
     assert_int_equal(ask_anew(f, KILN_ENGINE_CPU, "s"), KILN_PROGRAM_FROM_STORE);
@@ -405,14 +399,14 @@ static void test_a_directory_is_taken_literally(void **state)
 {
     fixture *f = *state;
     const char *odd = scratch_path(f->directory, "a b%20?max-size=0&c#|d");
-    assert_int_equal(kiln_persistent_set_dir(odd), KILN_OK);
-    assert_int_equal(kiln_persistent_set_capacity(1), KILN_OK);
+    assert_int_equal(persistent_set_dir(odd), KILN_OK);
+    assert_int_equal(persistent_set_capacity(1), KILN_OK);
     assert_int_equal(put_entry(1, 100), KILN_OK);
     assert_int_equal(get_entry(KILN_ENGINE_CPU, 1), KILN_OK);
     assert_true(exists(scratch_path(f->directory, "a b%20?max-size=0&c#|d")));
 
     assert_int_equal(chdir(f->directory), 0);
-    assert_int_equal(kiln_persistent_set_dir("relative/leaf"), KILN_OK);
+    assert_int_equal(persistent_set_dir("relative/leaf"), KILN_OK);
     assert_int_equal(put_entry(1, 100), KILN_OK);
     assert_true(exists("relative/leaf"));
 }
@@ -428,13 +422,13 @@ static void test_a_new_directory_closes_the_old_one(void **state)
     for (char text[] = "a"; text[0] <= 'z'; text[0]++) {
         assert_int_equal(ask(context, text), KILN_PROGRAM_FROM_BUILD);
     }
-    assert_int_equal(kiln_persistent_set_dir(scratch_path(f->directory, "other")), KILN_OK);
+    assert_int_equal(persistent_set_dir(scratch_path(f->directory, "other")), KILN_OK);
     /* All of it is written, and nothing of it open. */
     assert_int_equal(scratch_count_descriptors(), descriptors);
     assert_int_equal(ask(context, "other"), KILN_PROGRAM_FROM_BUILD);
     assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "a"), KILN_PROGRAM_FROM_BUILD);
 
-    assert_int_equal(kiln_persistent_set_dir(f->cache), KILN_OK);
+    assert_int_equal(persistent_set_dir(f->cache), KILN_OK);
     for (char text[] = "a"; text[0] <= 'z'; text[0]++) {
         assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, text), KILN_PROGRAM_FROM_STORE);
     }
@@ -452,7 +446,7 @@ static void test_a_context_that_ends_opens_no_store(void **state)
     assert_int_equal(ask(context, "a"), KILN_PROGRAM_FROM_BUILD);
     assert_int_equal(ask(context, "a"), KILN_PROGRAM_FROM_MEMORY);
     const char *other = scratch_path(f->directory, "other");
-    assert_int_equal(kiln_persistent_set_dir(other), KILN_OK);
+    assert_int_equal(persistent_set_dir(other), KILN_OK);
     assert_int_equal(kiln_program_context_drain(context, KILN_UNLIMITED), KILN_OK);
     assert_int_equal(ask(context, "a"), KILN_PROGRAM_FROM_MEMORY);
     kiln_program_context_free(&context);
@@ -463,7 +457,7 @@ static void test_a_context_that_ends_opens_no_store(void **state)
 static void turn_to_another(void *user)
 {
     const fixture *f = user;
-    kiln_persistent_set_dir(scratch_path(f->directory, "other"));
+    persistent_set_dir(scratch_path(f->directory, "other"));
 }
 
 static void test_a_build_ends_where_it_began(void **state)
@@ -474,7 +468,7 @@ static void test_a_build_ends_where_it_began(void **state)
     f->device.user = f;
     assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "s"), KILN_PROGRAM_FROM_BUILD);
     f->device.while_building = NULL;
-    assert_int_equal(kiln_persistent_set_dir(f->cache), KILN_OK);
+    assert_int_equal(persistent_set_dir(f->cache), KILN_OK);
     assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "s"), KILN_PROGRAM_FROM_STORE);
 }
 
@@ -482,7 +476,7 @@ static void test_a_build_ends_where_it_began(void **state)
 static void turn_off(void *user, kiln_log_level level, const char *text)
 {
     (void)level, (void)text;
-    kiln_persistent_set_capacity(0);
+    persistent_set_capacity(0);
     sem_post(user);
 }
 
@@ -493,7 +487,7 @@ static void test_a_log_callback_may_change_settings(void **state)
     sem_t has_ended;
     sem_init(&has_ended, 0, 0);
     const kiln_log log = {turn_off, &has_ended};
-    assert_int_equal(kiln_persistent_set_log(&log), KILN_OK);
+    assert_int_equal(persistent_set_log(&log), KILN_OK);
     turn_on(f);
     const kiln_store_source *source = kiln_persistent_source(KILN_ENGINE_GPU);
     kilni_held_store *held = source->hold(source->user, true);
@@ -512,7 +506,7 @@ static void test_a_log_callback_may_change_settings(void **state)
         usleep(1000);
     }
     assert_int_equal(scratch_count_descriptors(), descriptors);
-    assert_int_equal(kiln_persistent_set_log(NULL), KILN_OK);
+    assert_int_equal(persistent_set_log(NULL), KILN_OK);
     sem_destroy(&has_ended);
 }
 
@@ -524,7 +518,7 @@ static void test_a_smaller_capacity_trims(void **state)
         assert_int_equal(put_entry(i, MIB / 2), KILN_OK);
     }
     assert_true(disk_bytes(f->cache) > 3 * MIB);
-    assert_int_equal(kiln_persistent_set_capacity(2), KILN_OK);
+    assert_int_equal(persistent_set_capacity(2), KILN_OK);
     assert_true(disk_bytes(f->cache) <= 2 * MIB);
     assert_true(disk_bytes(f->cache) > MIB);
     assert_int_equal(get_entry(KILN_ENGINE_GPU, 5), KILN_OK);
@@ -539,9 +533,9 @@ static void test_a_smaller_capacity_trims(void **state)
 static void test_a_full_cache_takes_what_is_new_or_nothing(void **state)
 {
     fixture *f = *state;
-    assert_int_equal(kiln_persistent_set_dir(f->cache), KILN_OK);
-    assert_int_equal(kiln_persistent_set_capacity(2), KILN_OK);
-    assert_int_equal(kiln_persistent_set_policy(KILN_POLICY_NO_EVICT), KILN_OK);
+    assert_int_equal(persistent_set_dir(f->cache), KILN_OK);
+    assert_int_equal(persistent_set_capacity(2), KILN_OK);
+    assert_int_equal(persistent_set_policy(KILN_POLICY_NO_EVICT), KILN_OK);
     for (uint64_t i = 0; i < 3; i++) {
         assert_int_equal(put_entry(i, MIB / 2), KILN_OK);
     }
@@ -551,9 +545,9 @@ static void test_a_full_cache_takes_what_is_new_or_nothing(void **state)
         assert_int_equal(get_entry(KILN_ENGINE_GPU, i), KILN_OK);
     }
 
-    assert_int_equal(kiln_persistent_set_policy(KILN_POLICY_FIFO), KILN_OK);
+    assert_int_equal(persistent_set_policy(KILN_POLICY_FIFO), KILN_OK);
     assert_int_equal(put_entry(3, MIB), KILN_OK);
-    assert_int_equal(kiln_persistent_set_capacity(1), KILN_OK);
+    assert_int_equal(persistent_set_capacity(1), KILN_OK);
     assert_int_equal(get_entry(KILN_ENGINE_GPU, 0), KILN_MISS);
     assert_true(disk_bytes(f->cache) <= MIB);
 }
@@ -585,7 +579,7 @@ static void test_a_smaller_capacity_makes_no_directory(void **state)
 {
     fixture *f = *state;
     turn_on(f);
-    assert_int_equal(kiln_persistent_set_capacity(1), KILN_OK);
+    assert_int_equal(persistent_set_capacity(1), KILN_OK);
     assert_false(exists(f->cache));
 }
 
@@ -595,14 +589,14 @@ static void test_disabling_deletes_nothing(void **state)
     turn_on(f);
     assert_int_equal(put_entry(1, MIB), KILN_OK);
     const uint64_t bytes = disk_bytes(f->cache);
-    assert_int_equal(kiln_persistent_set_capacity(0), KILN_OK);
+    assert_int_equal(persistent_set_capacity(0), KILN_OK);
     assert_int_equal(get_entry(KILN_ENGINE_GPU, 1), KILN_MISS);
-    assert_int_equal(kiln_persistent_set_capacity(64), KILN_OK);
-    assert_int_equal(kiln_persistent_set_enabled(KILN_ENGINE_CPU, 0), KILN_OK);
-    assert_int_equal(kiln_persistent_set_enabled(KILN_ENGINE_GPU, 0), KILN_OK);
+    assert_int_equal(persistent_set_capacity(64), KILN_OK);
+    assert_int_equal(persistent_set_enabled(KILN_ENGINE_CPU, 0), KILN_OK);
+    assert_int_equal(persistent_set_enabled(KILN_ENGINE_GPU, 0), KILN_OK);
     assert_int_equal(get_entry(KILN_ENGINE_GPU, 1), KILN_MISS);
     assert_true(disk_bytes(f->cache) == bytes);
-    assert_int_equal(kiln_persistent_set_enabled(KILN_ENGINE_GPU, 1), KILN_OK);
+    assert_int_equal(persistent_set_enabled(KILN_ENGINE_GPU, 1), KILN_OK);
     assert_int_equal(get_entry(KILN_ENGINE_GPU, 1), KILN_OK);
 }
 
@@ -619,9 +613,6 @@ static void hear(void *user, kiln_log_level level, const char *text)
     assert_int_equal(level, KILN_LOG_ERROR);
     h->count++;
     snprintf(h->text, sizeof h->text, "%s", text);
-    /* No lock is held. */
-    int32_t capacity = 0;
-    assert_int_equal(kiln_persistent_get_capacity(&capacity), KILN_OK);
 }
 
 static void test_a_directory_of_others_is_not_used(void **state)
@@ -629,7 +620,7 @@ static void test_a_directory_of_others_is_not_used(void **state)
     fixture *f = *state;
     heard h = {0};
     const kiln_log log = {.write = hear, .user = &h};
-    assert_int_equal(kiln_persistent_set_log(&log), KILN_OK);
+    assert_int_equal(persistent_set_log(&log), KILN_OK);
     assert_int_equal(mkdir(f->cache, 0777), 0);
     assert_int_equal(chmod(f->cache, 0777), 0);
     turn_on(f);
@@ -656,7 +647,7 @@ static void test_a_directory_of_others_is_not_used(void **state)
     assert_int_equal(ask(context, "w"), KILN_PROGRAM_FROM_BUILD);
     kiln_program_context_free(&context);
     assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "w"), KILN_PROGRAM_FROM_STORE);
-    assert_int_equal(kiln_persistent_set_log(NULL), KILN_OK);
+    assert_int_equal(persistent_set_log(NULL), KILN_OK);
 }
 
 /* ---- which programs are kept ---- */
@@ -749,15 +740,17 @@ static void *use(void *argument)
 static void change_all(const fixture *f, int round)
 {
     const char *dir = round % 2 ? f->cache : scratch_path(f->directory, "other");
-    assert_int_equal(kiln_persistent_set_dir(dir), KILN_OK);
-    assert_int_equal(kiln_persistent_set_capacity(round % 5), KILN_OK);
-    assert_int_equal(kiln_persistent_set_enabled(KILN_ENGINE_GPU, round % 3 != 0), KILN_OK);
-    assert_int_equal(
-        kiln_persistent_set_policy(round % 4 ? KILN_POLICY_FIFO : KILN_POLICY_NO_EVICT), KILN_OK);
+    assert_int_equal(persistent_set_dir(dir), KILN_OK);
+    assert_int_equal(persistent_set_capacity(round % 5), KILN_OK);
+    assert_int_equal(persistent_set_enabled(KILN_ENGINE_GPU, round % 3 != 0), KILN_OK);
+    assert_int_equal(persistent_set_policy(round % 4 ? KILN_POLICY_FIFO : KILN_POLICY_NO_EVICT),
+                     KILN_OK);
     const kiln_status put = put_entry(1, 1000);
     assert_true(put == KILN_OK || put == KILN_MISS || put == KILN_E_FULL);
-    size_t size = 0;
-    assert_int_equal(kiln_persistent_get_dir(NULL, &size), KILN_OK);
+    kiln_persistent_settings settings = {.struct_size = sizeof settings};
+    char texts[2 * SCRATCH_PATH_SIZE];
+    size_t size = sizeof texts;
+    assert_int_equal(kiln_persistent_get_settings(&settings, texts, &size), KILN_OK);
 }
 
 static void test_settings_change_during_use(void **state)
@@ -780,6 +773,29 @@ static void test_settings_change_during_use(void **state)
     }
 }
 
+/* ---- backends ---- */
+
+static void test_each_backend_has_a_folder(void **state)
+{
+    fixture *f = *state;
+    turn_on(f);
+    assert_int_equal(persistent_set_backend("opencl"), KILN_OK);
+    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "s"), KILN_PROGRAM_FROM_BUILD);
+    char folder[SCRATCH_PATH_SIZE + 16];
+    snprintf(folder, sizeof folder, "%s/opencl", f->cache);
+    assert_true(exists(folder));
+    assert_int_equal(persistent_set_backend("level_zero"), KILN_OK);
+    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "s"), KILN_PROGRAM_FROM_BUILD);
+    kiln_persistent_settings settings = {.struct_size = sizeof settings};
+    char texts[2 * SCRATCH_PATH_SIZE];
+    size_t size = sizeof texts;
+    assert_int_equal(kiln_persistent_get_settings(&settings, texts, &size), KILN_OK);
+    assert_string_equal(settings.dir, f->cache);
+    assert_string_equal(settings.backend, "level_zero");
+    assert_int_equal(persistent_set_backend("opencl"), KILN_OK);
+    assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "s"), KILN_PROGRAM_FROM_STORE);
+}
+
 /* ---- out of memory ---- */
 
 static void test_failing_allocations_of_settings(void **state)
@@ -787,15 +803,13 @@ static void test_failing_allocations_of_settings(void **state)
     fixture *f = *state;
     turn_on(f);
     failing_malloc_arm(1);
-    assert_int_equal(kiln_persistent_set_dir("elsewhere"), KILN_E_NO_MEMORY);
+    assert_int_equal(persistent_set_dir("elsewhere"), KILN_E_NO_MEMORY);
     failing_malloc_disarm();
     assert_dir_is(f->cache);
     failing_malloc_arm(1);
-    assert_int_equal(kiln_persistent_set_capacity(1), KILN_E_NO_MEMORY);
+    assert_int_equal(persistent_set_capacity(1), KILN_E_NO_MEMORY);
     failing_malloc_disarm();
-    int32_t capacity = 0;
-    assert_int_equal(kiln_persistent_get_capacity(&capacity), KILN_OK);
-    assert_int_equal(capacity, 1);
+    assert_int_equal(persistent_get().capacity_mib, 1);
 }
 
 static void test_failing_allocations_of_an_opening(void **state)
@@ -868,6 +882,7 @@ int main(void)
         TEST(test_sizes_that_are_not_kept),
         TEST(test_a_child_has_a_store_of_its_own),
         TEST(test_settings_change_during_use),
+        TEST(test_each_backend_has_a_folder),
         TEST(test_failing_allocations_of_settings),
         TEST(test_failing_allocations_of_an_opening),
         TEST(test_failing_allocations_of_a_request),

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Kiln by the names of oneDNN's proposals, in C++11: the persistent cache, primitives and their
+ * blobs, and the constant tensor cache. Header only, over kiln/persistent.h, kiln/program.h and
+ * kiln/constant.h, whose comments hold here too.
+ *
+ *     kiln::set_persistent_cache_dir(directory);
+ *     kiln::set_persistent_cache_capacity(512);
+ *     kiln::set_constant_tensor_cache_capacity(kiln::engine::kind::gpu, 2048);
+ *     const std::string where = kiln::get_persistent_cache_dir();
+ */
+#ifndef KILN_ONEDNN_HPP
+#define KILN_ONEDNN_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include <kiln/constant.hpp>
+#include <kiln/engine.hpp>
+#include <kiln/entry.hpp>
+#include <kiln/key.hpp>
+#include <kiln/persistent.h>
+#include <kiln/program.hpp>
+#include <kiln/status.hpp>
+
+namespace kiln
+{
+
+/* ---- the persistent cache ---- */
+
+/* What happens when the capacity is reached. */
+enum class persistent_cache_policy {
+    fifo = KILN_POLICY_FIFO,        /* what was created first goes */
+    no_evict = KILN_POLICY_NO_EVICT /* nothing new is kept */
+};
+
+namespace detail
+{
+
+/* Takes over what is set in a structure of settings. */
+inline status persistent_set(std::uint32_t changed, kiln_persistent_settings settings)
+{
+    settings.struct_size = sizeof settings;
+    settings.changed = changed;
+    return check(kiln_persistent_set(&settings));
+}
+
+/* The setting that switches a kind; 0: no such kind. */
+inline std::uint32_t persistent_switch(engine::kind kind)
+{
+    if (kind == engine::kind::cpu) {
+        return KILN_PERSISTENT_CPU;
+    }
+    if (kind == engine::kind::gpu) {
+        return KILN_PERSISTENT_GPU;
+    }
+    return 0;
+}
+
+/* All but the texts. */
+inline kiln_persistent_settings persistent_get()
+{
+    kiln_persistent_settings settings = params<kiln_persistent_settings>();
+    check(kiln_persistent_get_settings(&settings, nullptr, nullptr));
+    return settings;
+}
+
+} // namespace detail
+
+/* @enable  0 or 1; both kinds are on at first, so that the capacity alone decides */
+inline status set_persistent_cache(int enable, engine::kind kind)
+{
+    kiln_persistent_settings settings = kiln_persistent_settings();
+    settings.cpu = settings.gpu = enable;
+    return detail::persistent_set(detail::persistent_switch(kind), settings);
+}
+
+/* The switch alone: true also where the capacity is 0. */
+inline bool get_persistent_cache(engine::kind kind)
+{
+    detail::check(detail::persistent_switch(kind) ? KILN_OK : KILN_E_INVALID);
+    const kiln_persistent_settings settings = detail::persistent_get();
+    return (kind == engine::kind::cpu ? settings.cpu : settings.gpu) != 0;
+}
+
+/* @capacity  in MiB; 0, the default: the persistent cache is disabled */
+inline status set_persistent_cache_capacity(int capacity)
+{
+    kiln_persistent_settings settings = kiln_persistent_settings();
+    settings.capacity_mib = capacity;
+    return detail::persistent_set(KILN_PERSISTENT_CAPACITY, settings);
+}
+
+/* In MiB. */
+inline int get_persistent_cache_capacity()
+{
+    return detail::persistent_get().capacity_mib;
+}
+
+/* @dir  empty, the default: a directory of our own in the working directory */
+inline status set_persistent_cache_dir(const std::string &dir)
+{
+    if (!detail::is_text(dir)) {
+        return detail::check(KILN_E_INVALID);
+    }
+    kiln_persistent_settings settings = kiln_persistent_settings();
+    settings.dir = dir.c_str();
+    return detail::persistent_set(KILN_PERSISTENT_DIR, settings);
+}
+
+/* As it was set; a relative one with "./" before it. */
+inline std::string get_persistent_cache_dir()
+{
+    kiln_persistent_settings settings = params<kiln_persistent_settings>();
+    std::string texts;
+    std::size_t size = 0;
+    kiln_status code = KILN_E_TOO_LARGE;
+    /* Another thread may set a longer one between two calls. */
+    while (code == KILN_E_TOO_LARGE) {
+        texts.resize(size + 1);
+        size = texts.size();
+        code = kiln_persistent_get_settings(&settings, &texts[0], &size);
+    }
+    detail::check(code);
+    return settings.dir ? settings.dir : "";
+}
+
+/* fifo, the default, or no_evict. */
+inline status set_persistent_cache_policy(persistent_cache_policy policy)
+{
+    kiln_persistent_settings settings = kiln_persistent_settings();
+    settings.policy = static_cast<std::uint32_t>(policy);
+    return detail::persistent_set(KILN_PERSISTENT_POLICY, settings);
+}
+
+/* What was set. */
+inline persistent_cache_policy get_persistent_cache_policy()
+{
+    return static_cast<persistent_cache_policy>(detail::persistent_get().policy);
+}
+
+/* Opens the store now, or throws why it can't be opened; status::miss: the cache is off. */
+inline status open_persistent_cache(engine::kind kind)
+{
+    kiln_error described = kiln_error();
+    described.struct_size = sizeof described;
+    return detail::check(kiln_persistent_open(detail::number_of(kind), &described), &described);
+}
+
+/* What the cache holds for a key; empty: nothing that could be used. */
+inline entry find_persistent(engine::kind kind, const key &wanted)
+{
+    kiln_entry *found = nullptr;
+    const kiln_status code = kiln_persistent_get(detail::number_of(kind), wanted.get(), &found);
+    if (code == KILN_E_INVALID || code == KILN_E_NO_MEMORY) {
+        detail::check(code);
+    }
+    return entry(found);
+}
+
+/* Whether an entry is kept from now on. A cache that can't keep one fails nobody. */
+inline bool keep_persistent(engine::kind kind, const entry &kept)
+{
+    const kiln_status code = kiln_persistent_put(detail::number_of(kind), kept.get());
+    if (code == KILN_E_INVALID || code == KILN_E_NO_MEMORY) {
+        detail::check(code);
+    }
+    return code == KILN_OK;
+}
+
+/* ---- primitives ---- */
+
+/* A class of primitives derives from it and inherits its constructors. */
+using primitive = program;
+
+/* What a primitive is made from. */
+using primitive_desc_base = program_desc;
+
+/* ---- the constant tensor cache ---- */
+
+/* What happens when the capacity is reached. */
+enum class constant_tensor_cache_policy : std::uint32_t {
+    no_evict = KILN_POLICY_NO_EVICT,  /* nothing new is kept: the default */
+    cost = KILN_POLICY_COST,          /* what is cheap to compute again for its size goes */
+    lru = KILN_POLICY_LRU,            /* what was used longest ago goes */
+    fifo = KILN_POLICY_FIFO,          /* what came first goes */
+    automatic = KILN_POLICY_AUTO,     /* the library chooses */
+    unchanged = KILN_POLICY_UNCHANGED /* as it is */
+};
+
+namespace detail
+{
+
+inline std::uint32_t number_of(constant_tensor_cache_policy policy)
+{
+    return static_cast<std::uint32_t>(policy);
+}
+
+inline std::uint64_t mib_of_size(std::size_t size)
+{
+    return size < (std::numeric_limits<std::size_t>::max)() ? size : KILN_UNLIMITED;
+}
+
+inline void give(std::uint64_t mib, std::uint32_t number, std::size_t *size,
+                 constant_tensor_cache_policy *policy)
+{
+    if (size) {
+        *size = size_of_mib(mib);
+    }
+    if (policy) {
+        *policy = static_cast<constant_tensor_cache_policy>(number);
+    }
+}
+
+} // namespace detail
+
+/* @flag  0: nothing is kept; greater: the default, all of it */
+inline status set_constant_tensor_cache(int flag)
+{
+    return detail::check(kiln_constant_set_enabled(flag));
+}
+
+/* 1 where anything may be kept; else 0. */
+inline int get_constant_tensor_cache()
+{
+    int flag = 0;
+    detail::check(kiln_constant_get_enabled(&flag));
+    return flag;
+}
+
+/* @size  in MiB; the greatest std::size_t is no limit, here and where it is got */
+inline status set_constant_tensor_cache_capacity(
+    engine::kind kind, std::size_t size,
+    constant_tensor_cache_policy policy = constant_tensor_cache_policy::unchanged)
+{
+    return detail::check(kiln_constant_set_capacity(
+        detail::number_of(kind), detail::mib_of_size(size), detail::number_of(policy)));
+}
+
+/* The same for one device. */
+inline status set_constant_tensor_cache_capacity(
+    engine::kind kind, int index, std::size_t size,
+    constant_tensor_cache_policy policy = constant_tensor_cache_policy::unchanged)
+{
+    return detail::check(index < 0 ? KILN_E_INVALID
+                                   : kiln_constant_set_capacity_at(
+                                         detail::number_of(kind), static_cast<std::uint32_t>(index),
+                                         detail::mib_of_size(size), detail::number_of(policy)));
+}
+
+/* @size, @policy  may be null */
+inline status get_constant_tensor_cache_capacity(engine::kind kind, std::size_t *size,
+                                                 constant_tensor_cache_policy *policy = nullptr)
+{
+    std::uint64_t mib = 0;
+    std::uint32_t number = 0;
+    const status found =
+        detail::check(kiln_constant_get_capacity(detail::number_of(kind), &mib, &number));
+    if (found == status::success) {
+        detail::give(mib, number, size, policy);
+    }
+    return found;
+}
+
+/* In MiB, of each device of a kind. */
+inline std::size_t get_constant_tensor_cache_capacity(engine::kind kind)
+{
+    std::size_t size = 0;
+    get_constant_tensor_cache_capacity(kind, &size);
+    return size;
+}
+
+/* The same of one device. */
+inline status get_constant_tensor_cache_capacity(engine::kind kind, int index, std::size_t *size,
+                                                 constant_tensor_cache_policy *policy = nullptr)
+{
+    std::uint64_t mib = 0;
+    std::uint32_t number = 0;
+    const status found = detail::check(
+        index < 0 ? KILN_E_INVALID
+                  : kiln_constant_get_capacity_at(
+                        detail::number_of(kind), static_cast<std::uint32_t>(index), &mib, &number));
+    if (found == status::success) {
+        detail::give(mib, number, size, policy);
+    }
+    return found;
+}
+
+/* By the device runtime's handle. status::miss: no backend has bound it. */
+namespace interop
+{
+
+/* Sets the budget of one device. */
+inline status set_constant_tensor_cache_capacity(
+    const void *device, std::size_t size,
+    constant_tensor_cache_policy policy = constant_tensor_cache_policy::unchanged)
+{
+    return detail::check(kiln_constant_set_device_capacity(device, detail::mib_of_size(size),
+                                                           detail::number_of(policy)));
+}
+
+/* What was set for one device. */
+inline status get_constant_tensor_cache_capacity(const void *device, std::size_t *size,
+                                                 constant_tensor_cache_policy *policy = nullptr)
+{
+    std::uint64_t mib = 0;
+    std::uint32_t number = 0;
+    const status found = detail::check(kiln_constant_get_device_capacity(device, &mib, &number));
+    if (found == status::success) {
+        detail::give(mib, number, size, policy);
+    }
+    return found;
+}
+
+} // namespace interop
+
+/* A device's cache, as one context sees it. */
+using unified_constant_tensor_cache_t = constant_tensor_cache_t;
+
+/* The cache of a kind's first device. */
+template <engine::kind Kind> constant_tensor_cache_t get_unified_constant_tensor_cache_t()
+{
+    return constant_tensor_cache_t(Kind);
+}
+
+/* What happens when the capacity is reached. */
+using policy_t = constant_tensor_cache_policy;
+
+/* Nothing new is kept. */
+constexpr policy_t NO_EVICT = policy_t::no_evict;
+
+/* What is cheap to compute again for its size goes. */
+constexpr policy_t COST = policy_t::cost;
+
+} // namespace kiln
+
+#endif

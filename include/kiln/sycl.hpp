@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Kiln by the names of SYCL's runtimes, in C++11: their variables, the cache of programs and
+ * kernels that belongs to a context, and interoperability. Header only, over kiln/config.h and
+ * kiln/program.h, whose comments hold here too.
+ *
+ *     const kiln::config variables = kiln::sycl_config();
+ *     kiln_program_context_params params = kiln::program_params(variables);
+ *     params.ops = ops;
+ *     params.devices = devices;
+ *     params.device_count = 1;
+ *     kiln::kernel_program_cache cache(params);
+ */
+#ifndef KILN_SYCL_HPP
+#define KILN_SYCL_HPP
+
+#include <kiln/config.hpp>
+#include <kiln/onednn.hpp>
+#include <kiln/program.hpp>
+
+namespace kiln
+{
+
+/* What SYCL_CACHE_… and the other variables of SYCL's caches say.
+ *
+ * @lookup  null: the process's environment */
+inline config sycl_config(kiln_lookup_fn lookup = nullptr, void *user = nullptr)
+{
+    return config(profile::sycl, lookup, user);
+}
+
+/* One for each context: its programs and its kernels. */
+using kernel_program_cache = program_context;
+
+/* By the native handle of a SYCL device. */
+namespace sycl_interop = interop;
+
+} // namespace kiln
+
+#endif
