@@ -96,6 +96,7 @@ class key_builder
         return builder_;
     }
 
+    /* The key of all that was added. */
     key finish() const
     {
         kiln_key *made = nullptr;
