@@ -10,15 +10,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "device/file_identity.h"
-
-/* Those of LLVM's ConstantFolding.cpp whose results are not exact, in its types. */
-static const char *const function_names[] = {
-    "acos",  "asin",  "atan",   "atan2", "cos",    "cosh", "erf",   "exp",  "exp10",
-    "exp2",  "log",   "log10",  "log1p", "log2",   "pow",  "sin",   "sinh", "tan",
-    "tanh",  "acosf", "asinf",  "atanf", "atan2f", "cosf", "coshf", "erff", "expf",
-    "exp2f", "logf",  "log10f", "log2f", "powf",   "sinf", "sinhf", "tanf", "tanhf",
-};
-enum { FUNCTION_COUNT = sizeof function_names / sizeof *function_names };
+#include "device/math.h"
 
 typedef struct search {
     const kilni_loaded_libraries *all;
@@ -26,17 +18,8 @@ typedef struct search {
      * opened for all, then in what the driver itself is linked to. */
     void *of_program;
     void *of_driver;
-    bool *has; /* [library * FUNCTION_COUNT + function]: the driver calls that one's */
+    bool *has; /* [library * KILNI_MATH_COUNT + function]: the driver calls that one's */
 } search;
-
-static size_t index_of(const char *name)
-{
-    size_t i = 0;
-    while (i < FUNCTION_COUNT && strcmp(function_names[i], name) != 0) {
-        i++;
-    }
-    return i;
-}
 
 static uintptr_t look_up(const search *s, const char *name)
 {
@@ -102,8 +85,8 @@ static void note_import(void *user, const ElfW(Sym) * symbol, const char *name, 
     (void)symbol;
     const importer *from = user;
     const search *s = from->search;
-    const size_t function = index_of(name);
-    if (function == FUNCTION_COUNT) {
+    const int function = kilni_math_find(name);
+    if (function < 0 || !kilni_math_is_folded_by_llvm(function)) {
         return;
     }
     /* The loader may fill it at this moment, at the first call. */
@@ -114,7 +97,7 @@ static void note_import(void *user, const ElfW(Sym) * symbol, const char *name, 
     }
     if (library) {
         library = behind_stub(s, library, name);
-        s->has[(size_t)(library - s->all->items) * FUNCTION_COUNT + function] = true;
+        s->has[(size_t)(library - s->all->items) * KILNI_MATH_COUNT + (size_t)function] = true;
     }
 }
 
@@ -139,8 +122,8 @@ static bool is_libm(const kilni_loaded_library *library)
 static kiln_status append_names(const bool *has, kilni_text *line)
 {
     kiln_status status = KILN_OK;
-    for (size_t i = 0; i < FUNCTION_COUNT && status == KILN_OK; i++) {
-        status = has[i] ? kilni_text_printf(line, " %s", function_names[i]) : KILN_OK;
+    for (int i = 0; i < KILNI_MATH_COUNT && status == KILN_OK; i++) {
+        status = has[i] ? kilni_text_printf(line, " %s", kilni_math_name(i)) : KILN_OK;
     }
     return status;
 }
@@ -172,8 +155,8 @@ static kiln_status add_libraries(const search *s, kiln_key_builder *key, kiln_er
     kiln_status status = KILN_OK;
     for (size_t i = 0; i < s->all->count && status == KILN_OK; i++) {
         const kilni_loaded_library *library = &s->all->items[i];
-        const bool *has = s->has + i * FUNCTION_COUNT;
-        if (!is_libm(library) && memchr(has, true, FUNCTION_COUNT)) {
+        const bool *has = s->has + i * KILNI_MATH_COUNT;
+        if (!is_libm(library) && memchr(has, true, KILNI_MATH_COUNT)) {
             status = add_library(library, has, key, error);
         }
     }
@@ -255,7 +238,7 @@ static kiln_status add_functions(const kilni_loaded_libraries *all, kiln_key_bui
     const search s = {.all = all,
                       .of_program = dlopen(NULL, RTLD_LAZY),
                       .of_driver = dlopen(all->driver->path, RTLD_LAZY | RTLD_NOLOAD),
-                      .has = calloc(all->count * FUNCTION_COUNT, sizeof *s.has)};
+                      .has = calloc(all->count * KILNI_MATH_COUNT, sizeof *s.has)};
     kiln_status status = s.has ? KILN_OK : KILN_E_NO_MEMORY;
     if (status == KILN_OK && !(s.of_program && s.of_driver)) {
         status = kilni_error_set(error, KILN_E_UNSUPPORTED, 0,

@@ -8,71 +8,9 @@
 
 #include "device/floating_point.h"
 
-#define NAME(name, type, count) #name,
-static const char *const names[] = {KILNI_MATH(NAME)};
-#undef NAME
-
-#define ARITY(name, type, count) count,
-static const unsigned char arities[] = {KILNI_MATH(ARITY)};
-#undef ARITY
-
-/* Each is written once, before NVRTC's calls are led to the code that reads it: the exchange of the
- * place in NVRTC's table is a release that follows the write. */
+/* Each is written once, before a compiler's calls are led to the code that reads it: the exchange
+ * of the place in its table is a release that follows the write. */
 static _Atomic(void *) functions[KILNI_MATH_COUNT];
-
-int kilni_math_find(const char *name)
-{
-    for (int i = 0; i < KILNI_MATH_COUNT; i++) {
-        if (strcmp(name, names[i]) == 0) {
-            return i;
-        }
-    }
-    return -1;
-}
-
-const char *kilni_math_name(int function)
-{
-    return names[function];
-}
-
-int kilni_math_arity(int function)
-{
-    return arities[function];
-}
-
-/* Whether a name is that of a function, or of its kin for other types. */
-static bool is_kin(const char *name, const char *of)
-{
-    const size_t length = strlen(of);
-    return strncmp(name, of, length) == 0 &&
-           (name[length] == '\0' || (strchr("fl", name[length]) && name[length + 1] == '\0'));
-}
-
-static bool ends_with(const char *name, const char *end)
-{
-    const size_t length = strlen(name), size = strlen(end);
-    return length >= size && strcmp(name + length - size, end) == 0;
-}
-
-bool kilni_math_is_unknown(const char *name)
-{
-    static const char *const others[] = {
-        "acospi", "asinpi", "atan2pi", "atanpi", "compoundn", "cospi",  "drem",    "exp10m1",
-        "exp2m1", "gamma",  "j0",      "j1",     "jn",        "lgamma", "log10p1", "log2p1",
-        "logp1",  "pow10",  "pown",    "powr",   "rootn",     "rsqrt",  "scalb",   "significand",
-        "sincos", "sinpi",  "tanpi",   "y0",     "y1",        "yn"};
-    if (kilni_math_find(name) >= 0) {
-        return false;
-    }
-    bool is = ends_with(name, "_finite") || strncmp(name, "lgamma", 6) == 0;
-    for (size_t i = 0; i < sizeof names / sizeof *names && !is; i++) {
-        is = is_kin(name, names[i]);
-    }
-    for (size_t i = 0; i < sizeof others / sizeof *others && !is; i++) {
-        is = is_kin(name, others[i]);
-    }
-    return is;
-}
 
 bool kilni_math_set_function(int function, void *address)
 {
@@ -115,12 +53,9 @@ static uint64_t call_float(void *address, int count, const uint64_t *arguments)
 
 static uint64_t call_at(void *address, const kilni_fold *fold)
 {
-#define TYPE(name, type, count) sizeof(type) == sizeof(float),
-    static const bool are_float[] = {KILNI_MATH(TYPE)};
-#undef TYPE
-    const int count = arities[fold->function];
-    return are_float[fold->function] ? call_float(address, count, fold->arguments)
-                                     : call_double(address, count, fold->arguments);
+    const int count = kilni_math_arity(fold->function);
+    return kilni_math_is_float(fold->function) ? call_float(address, count, fold->arguments)
+                                               : call_double(address, count, fold->arguments);
 }
 
 void kilni_math_try(int function, void *address)

@@ -6,7 +6,7 @@
 #include "device/watch/compilation.h"
 #include "device/watch/math.h"
 
-/* NVRTC's calls are led here only once the function that they called before is known. */
+/* A compiler's calls are led here only once the function that they called before is known. */
 static void observe(kilni_fold *fold)
 {
     if (kilni_math_call(fold)) {
@@ -44,7 +44,7 @@ static float observe_float(uint8_t function, float a, float b)
 #define PARAMETERS_2(type) type a, type b
 #define SECOND_1 0
 #define SECOND_2 b
-#define DEFINE(name, type, count)                                                                  \
+#define DEFINE(name, type, count, folds)                                                           \
     static type observed_##name(PARAMETERS_##count(type))                                          \
     {                                                                                              \
         return observe_##type(KILNI_MATH_##name, a, SECOND_##count);                               \
@@ -54,7 +54,7 @@ KILNI_MATH(DEFINE)
 
 void *kilni_math_call_of(int function)
 {
-#define ADDRESS(name, type, count) (void *)observed_##name,
+#define ADDRESS(name, type, count, folds) (void *)observed_##name,
     static void *const calls[] = {KILNI_MATH(ADDRESS)};
 #undef ADDRESS
     return calls[function];

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Functions of the C library by which compilers fold constants, and which differ in the last bits
+ * from one C library, and from one processor, to another. Those that are exact everywhere (sqrt,
+ * floor, fmod and the like) are not among them.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+/* For each: its name, the type that it computes in, how many arguments it has, and whether LLVM
+ * folds OpenCL's programs with it (ConstantFolding.cpp). Parts of keys list them in this order. */
+#define KILNI_MATH_OF_TYPE(X, type, suffix, is_double)                                             \
+    X(acos##suffix, type, 1, true)                                                                 \
+    X(acosh##suffix, type, 1, false)                                                               \
+    X(asin##suffix, type, 1, true)                                                                 \
+    X(asinh##suffix, type, 1, false)                                                               \
+    X(atan##suffix, type, 1, true)                                                                 \
+    X(atan2##suffix, type, 2, true)                                                                \
+    X(atanh##suffix, type, 1, false)                                                               \
+    X(cbrt##suffix, type, 1, false)                                                                \
+    X(cos##suffix, type, 1, true)                                                                  \
+    X(cosh##suffix, type, 1, true)                                                                 \
+    X(erf##suffix, type, 1, true)                                                                  \
+    X(erfc##suffix, type, 1, false)                                                                \
+    X(exp##suffix, type, 1, true)                                                                  \
+    X(exp10##suffix, type, 1, is_double)                                                           \
+    X(exp2##suffix, type, 1, true)                                                                 \
+    X(expm1##suffix, type, 1, false)                                                               \
+    X(hypot##suffix, type, 2, false)                                                               \
+    X(log##suffix, type, 1, true)                                                                  \
+    X(log10##suffix, type, 1, true)                                                                \
+    X(log1p##suffix, type, 1, is_double)                                                           \
+    X(log2##suffix, type, 1, true)                                                                 \
+    X(pow##suffix, type, 2, true)                                                                  \
+    X(sin##suffix, type, 1, true)                                                                  \
+    X(sinh##suffix, type, 1, true)                                                                 \
+    X(tan##suffix, type, 1, true)                                                                  \
+    X(tanh##suffix, type, 1, true)                                                                 \
+    X(tgamma##suffix, type, 1, false)
+#define KILNI_MATH(X)                                                                              \
+    KILNI_MATH_OF_TYPE(X, double, , true)                                                          \
+    KILNI_MATH_OF_TYPE(X, float, f, false)
+
+#define KILNI_MATH_NUMBER(name, type, count, folds) KILNI_MATH_##name,
+enum { KILNI_MATH(KILNI_MATH_NUMBER) KILNI_MATH_COUNT };
+#undef KILNI_MATH_NUMBER
+
+/* The number of a function; -1: it is none of these. */
+int kilni_math_find(const char *name);
+
+const char *kilni_math_name(int function);
+
+/* How many arguments it has, and whether they are of type float. */
+int kilni_math_arity(int function);
+bool kilni_math_is_float(int function);
+
+/* Whether LLVM folds OpenCL's programs with it. */
+bool kilni_math_is_folded_by_llvm(int function);
+
+/* Whether a function that is none of these has inexact results. */
+bool kilni_math_is_unknown(const char *name);
