@@ -44,25 +44,14 @@ static unsigned names_of_same_characters(const kilni_hazards *hazards, const kil
     return found;
 }
 
-/* Notes where the token is a part of a name. NULL, or why it is refused as a whole name. */
-static const char *see_name(kilni_hazards *hazards, size_t n, const kilni_token *token)
-{
-    size_t length = strlen(names[n].text);
-    for (size_t b = 0; b + token->length <= length; b++) {
-        if (memcmp(names[n].text + b, token->text, token->length) == 0) {
-            hazards->fragments[n][b] |= UINT32_C(1) << (b + token->length);
-        }
-    }
-    return kilni_token_is(token, names[n].text) ? names[n].refusal : NULL;
-}
-
 static const char *see_names(kilni_hazards *hazards, const kilni_token *token)
 {
     const char *refusal = NULL;
     unsigned candidates = names_of_same_characters(hazards, token);
     for (size_t n = 0; candidates >> n && !refusal; n++) {
-        if (candidates & 1u << n) {
-            refusal = see_name(hazards, n, token);
+        if (candidates & 1u << n &&
+            kilni_word_pieces_see(&hazards->pieces[n], names[n].text, token->text, token->length)) {
+            refusal = names[n].refusal;
         }
     }
     return refusal;
@@ -206,27 +195,10 @@ const char *kilni_hazards_see_pragma(const char *text, size_t length)
     return NULL;
 }
 
-/* Whether @n can be put together of two or more of its fragments. */
-static bool can_be_pasted(const kilni_hazards *hazards, size_t n)
-{
-    size_t length = strlen(names[n].text);
-    uint32_t reached = 1;
-    for (size_t b = 0; b < length; b++) {
-        uint32_t pieces = hazards->fragments[n][b];
-        if (b == 0) {
-            pieces &= ~(UINT32_C(1) << length);
-        }
-        if (reached & UINT32_C(1) << b) {
-            reached |= pieces;
-        }
-    }
-    return reached & UINT32_C(1) << length;
-}
-
 const char *kilni_hazards_verdict(const kilni_hazards *hazards)
 {
     for (size_t n = 0; hazards->pastes && n < KILNI_HAZARD_NAME_COUNT; n++) {
-        if (can_be_pasted(hazards, n)) {
+        if (kilni_word_pieces_make(&hazards->pieces[n], names[n].text)) {
             return names[n].pasted;
         }
     }

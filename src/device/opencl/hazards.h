@@ -9,17 +9,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "device/word_pieces.h"
 #include "scan.h"
 
 /* Names to be found, also where ## puts them together. */
-enum { KILNI_HAZARD_NAME_COUNT = 11, KILNI_HAZARD_NAME_MAX = 20 };
+enum { KILNI_HAZARD_NAME_COUNT = 11 };
 
 /* Zeroed, it has seen nothing. */
 typedef struct kilni_hazards {
     uint16_t names_with[256]; /* bit n: the character is in name n; set up at the first token */
     bool is_set_up;
-    /* Bit e of fragments[n][b]: the characters b to e of name n stood alone as an identifier. */
-    uint32_t fragments[KILNI_HAZARD_NAME_COUNT][KILNI_HAZARD_NAME_MAX];
+    kilni_word_pieces pieces[KILNI_HAZARD_NAME_COUNT];
     bool pastes;
     bool uses_file_name;       /* __FILE__ or the like: the build knows where it happened */
     bool has_pragma_operator;  /* _Pragma: a pragma that may be made of macros */

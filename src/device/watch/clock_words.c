@@ -53,21 +53,14 @@ static const char *behind_splices(const char *at, const char *end)
 static void see_name(kilni_clock_words *words, const char *name, size_t length)
 {
     for (size_t n = 0; n < KILNI_CLOCK_WORD_COUNT; n++) {
-        const char *word = words_of_time[n];
-        const size_t size = strlen(word);
-        for (size_t b = 0; b + length <= size; b++) {
-            if (memcmp(word + b, name, length) == 0) {
-                words->pieces[n][b] |= (uint16_t)(1u << (b + length));
-                words->found |= length == size;
-            }
-        }
+        words->found |= kilni_word_pieces_see(&words->pieces[n], words_of_time[n], name, length);
     }
 }
 
 /* Takes one name, over splices; it is no piece of any word once it is longer than they are. */
 static const char *take_name(kilni_clock_words *words, const char *at, const char *end)
 {
-    char name[KILNI_CLOCK_WORD_MAX];
+    char name[KILNI_WORD_PIECES_MAX];
     size_t length = 0;
     while (at < end && is_name_character(*at)) {
         if (length < sizeof name) {
@@ -98,27 +91,24 @@ static void scan(kilni_clock_words *words, const void *text, size_t size)
     }
 }
 
-/* Whether word @n can be put together of two or more of its pieces. */
-static bool can_be_pasted(const kilni_clock_words *words, size_t n)
+void kilni_clock_words_add(kilni_clock_words *to, const kilni_clock_words *from)
 {
-    const size_t length = strlen(words_of_time[n]);
-    uint32_t reached = 1;
-    for (size_t b = 0; b < length; b++) {
-        if (reached & 1u << b) {
-            reached |= words->pieces[n][b];
+    to->found |= from->found;
+    to->pastes |= from->pastes;
+    for (size_t n = 0; n < KILNI_CLOCK_WORD_COUNT; n++) {
+        for (size_t b = 0; b < KILNI_WORD_PIECES_MAX; b++) {
+            to->pieces[n].ends[b] |= from->pieces[n].ends[b];
         }
     }
-    return reached & 1u << length;
 }
 
-/* Adds what was seen in one text, but for names of one letter. */
-static void merge(kilni_clock_words *words, const kilni_clock_words *text)
+/* Names of one letter don't count across texts. */
+static void forget_letters(kilni_clock_words *words)
 {
-    words->pastes |= text->pastes;
     for (size_t n = 0; n < KILNI_CLOCK_WORD_COUNT; n++) {
-        for (size_t b = 0; b < strlen(words_of_time[n]); b++) {
-            const uint16_t single = words_of_time[n][b] == '_' ? 0 : (uint16_t)(2u << b);
-            words->pieces[n][b] |= text->pieces[n][b] & (uint16_t)~single;
+        for (size_t b = 0; words_of_time[n][b]; b++) {
+            const uint32_t letter = words_of_time[n][b] == '_' ? 0 : UINT32_C(2) << b;
+            words->pieces[n].ends[b] &= ~letter;
         }
     }
 }
@@ -127,14 +117,15 @@ void kilni_clock_words_see(kilni_clock_words *words, const void *text, size_t si
 {
     kilni_clock_words alone = {0};
     scan(&alone, text, size);
-    words->found |= kilni_clock_words_tell_time(&alone);
-    merge(words, &alone);
+    alone.found = kilni_clock_words_tell_time(&alone);
+    forget_letters(&alone);
+    kilni_clock_words_add(words, &alone);
 }
 
 bool kilni_clock_words_tell_time(const kilni_clock_words *words)
 {
     for (size_t n = 0; words->pastes && n < KILNI_CLOCK_WORD_COUNT; n++) {
-        if (can_be_pasted(words, n)) {
+        if (kilni_word_pieces_make(&words->pieces[n], words_of_time[n])) {
             return true;
         }
     }

@@ -9,20 +9,23 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
-enum { KILNI_CLOCK_WORD_COUNT = 3, KILNI_CLOCK_WORD_MAX = 13 };
+#include "device/word_pieces.h"
+
+enum { KILNI_CLOCK_WORD_COUNT = 3 };
 
 /* Zeroed, it has seen nothing. */
 typedef struct kilni_clock_words {
     bool found;  /* in one text alone */
     bool pastes; /* there is a ## */
-    /* Bit e of pieces[n][b]: the characters b to e of word n stood alone as a name. */
-    uint16_t pieces[KILNI_CLOCK_WORD_COUNT][KILNI_CLOCK_WORD_MAX];
+    kilni_word_pieces pieces[KILNI_CLOCK_WORD_COUNT];
 } kilni_clock_words;
 
 /* Takes a whole text. */
 void kilni_clock_words_see(kilni_clock_words *words, const void *text, size_t size);
+
+/* Adds what several texts say. */
+void kilni_clock_words_add(kilni_clock_words *to, const kilni_clock_words *from);
 
 /* Whether one of them is there, or can be put together by ## of what is there. */
 bool kilni_clock_words_tell_time(const kilni_clock_words *words);

@@ -349,18 +349,6 @@ static kiln_status encode(const kilni_reads *reads, const home *h, kilni_text *t
     return status;
 }
 
-/* Adds up what several texts say; a file that was read twice by the same path counts once. */
-static void add_words(kilni_clock_words *to, const kilni_clock_words *from)
-{
-    to->found |= from->found;
-    to->pastes |= from->pastes;
-    for (size_t n = 0; n < KILNI_CLOCK_WORD_COUNT; n++) {
-        for (size_t b = 0; b < KILNI_CLOCK_WORD_MAX; b++) {
-            to->pieces[n][b] |= from->pieces[n][b];
-        }
-    }
-}
-
 bool kilni_reads_name_folder(const kilni_reads *reads)
 {
     return reads->name_folder;
@@ -388,7 +376,7 @@ kiln_status kilni_reads_finish(kilni_reads *reads, bool moves, kilni_clock_words
         *ret_why = "files that changed meanwhile";
         return status == KILN_E_NO_MEMORY ? status : KILN_MISS;
     }
-    add_words(words, &reads->words);
+    kilni_clock_words_add(words, &reads->words);
     *ret_encoded = encoded;
     return KILN_OK;
 }
