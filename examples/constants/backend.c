@@ -29,7 +29,7 @@ static const char source[] =
 void require(int holds, const char *call, int code)
 {
     if (!holds) {
-        fprintf(stderr, "opencl_constants: %s answered %d\n", call, code);
+        fprintf(stderr, "opencl_constants: %s returned %d\n", call, code);
         exit(1);
     }
 }
@@ -53,7 +53,7 @@ static void *allocate_buffer(size_t size, void *engine, void *allocator)
     return clCreateBuffer(self->context, CL_MEM_READ_WRITE, size, NULL, NULL);
 }
 
-/* The context that the buffer is of, which may outlive the backend, is held by it. */
+/* The buffer holds its context, because it may outlive the backend. */
 static void free_buffer(void *data, void *engine, void *allocator)
 {
     (void)engine;
@@ -116,7 +116,7 @@ void backend_close(backend *self)
 void partition_compile(partition *self, backend *owner, const weights *matrix)
 {
     *self = (partition){.owner = owner, .matrix = matrix, .number = kiln_constant_unique_number()};
-    /* What decides the blocks: where the weights are, what is there now, and their shape. */
+    /* What decides the blocks: the weights' address, their version and their shape. */
     const struct {
         const float *values;
         size_t rows, columns;
@@ -173,7 +173,7 @@ static cl_mem input_buffer(const execution *self, const float *values, size_t co
 {
     cl_int status;
     cl_mem_flags flags = CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR;
-    /* OpenCL only reads what it copies. */
+    /* OpenCL only reads the memory that it copies. */
     cl_mem buffer = clCreateBuffer(self->what->owner->context, flags, count * sizeof *values,
                                    (void *)(uintptr_t)values, &status);
     require_cl(status, "clCreateBuffer");
@@ -189,7 +189,7 @@ static void set_arguments(cl_kernel kernel, const cl_mem *buffers, cl_uint count
     require_cl(clSetKernelArg(kernel, count, sizeof number, &number), "clSetKernelArg");
 }
 
-/* Begins to bring the weights into blocks. The buffer's fence says when that is done. */
+/* Starts to reorder the weights into blocks. The buffer's fence says when that is done. */
 static kiln_constant_buffer *reorder(const execution *self)
 {
     backend *owner = self->what->owner;
@@ -214,7 +214,7 @@ static kiln_constant_buffer *reorder(const execution *self)
     require_cl(
         clEnqueueNDRangeKernel(self->queue, self->reorder, 2, NULL, range, NULL, 0, NULL, &done),
         "clEnqueueNDRangeKernel");
-    /* Other threads' queues are to wait for it. */
+    /* The queues of other threads must wait for it. */
     require_cl(clFlush(self->queue), "clFlush");
     fence.event = done;
     require_kiln(kiln_constant_buffer_set_fence(blocks, &fence), "kiln_constant_buffer_set_fence");
@@ -223,8 +223,8 @@ static kiln_constant_buffer *reorder(const execution *self)
     return blocks;
 }
 
-/* Sees to it that there are blocks, and returns them. With a pin they are the cache's; without one
- * they are this execution's, in *@ret_own. */
+/* Returns the blocks, and makes them if necessary. If the execution has a pin, the cache owns them.
+ * Otherwise this execution owns them, in *@ret_own. */
 static const kiln_constant_buffer *obtain(execution *self, kiln_constant_buffer **ret_own)
 {
     *ret_own = NULL;

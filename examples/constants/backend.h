@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A small backend: products of a matrix and a vector on an OpenCL device, whose weights are brought
- * into blocks first. The blocks are constants: OpenCL buffers in Kiln's constant tensor cache.
+ * A small backend: products of a matrix and a vector on an OpenCL device. It first reorders the
+ * weights into blocks. The blocks are constants: OpenCL buffers in Kiln's constant tensor cache.
  */
 #pragma once
 
@@ -19,19 +19,19 @@ typedef struct backend {
     cl_device_id device;
     cl_context context;
     cl_program program;
-    uint64_t context_number; /* a context's address may come back, this doesn't */
+    uint64_t context_number; /* unlike a context's address, never used again */
     kiln_constant_cache *cache;
-    atomic_int reorders; /* how often weights were brought into blocks */
+    atomic_int reorders; /* how often weights were reordered into blocks */
 } backend;
 
-/* Weights that the user may change, with the number of what is there now. */
+/* Weights that the user may change, with the number of their version. */
 typedef struct weights {
     float *values; /* rows x columns */
     size_t rows, columns;
     uint64_t generation;
 } weights;
 
-/* One product with one matrix, which may be another's too. */
+/* One product with one matrix. Several partitions may share a matrix. */
 typedef struct partition {
     backend *owner;
     const weights *matrix;
@@ -39,8 +39,8 @@ typedef struct partition {
     kiln_key *key;
 } partition;
 
-/* A thread's way to execute a partition. It keeps its handle on the constant as long as that is
- * in the cache. */
+/* How one thread executes a partition. It keeps its handle on the constant while the constant is in
+ * the cache. */
 typedef struct execution {
     const partition *what;
     cl_command_queue queue;
@@ -50,11 +50,11 @@ typedef struct execution {
 } execution;
 
 void backend_open(backend *self, cl_device_id device);
-/* What was cached for its context goes with it. */
+/* Also removes everything that was cached for its context. */
 void backend_close(backend *self);
 
 void partition_compile(partition *self, backend *owner, const weights *matrix);
-/* What it computed goes with it. */
+/* Also removes what it computed. */
 void partition_release(partition *self);
 
 void execution_begin(execution *self, const partition *what);
@@ -62,5 +62,5 @@ void execution_begin(execution *self, const partition *what);
 void execution_run(execution *self, const float *vector, float *result);
 void execution_end(execution *self);
 
-/* Ends the program with a message where a call failed. */
+/* Ends the program with a message if a call failed. */
 void require(int holds, const char *call, int code);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Partitions that are executed in threads, with each result checked on the host: the same for every
- * backend, whose backend.h is included first.
+ * Executes partitions in threads and checks each result on the host. It serves every backend, whose
+ * backend.h must be included first.
  */
 #pragma once
 
@@ -15,7 +15,7 @@
 
 enum { ROWS = 512, COLUMNS = 512, THREADS = 4, RUNS = 8 };
 
-/* Small integers, so that sums are exact in any order. */
+/* Small integers, whose sums are exact in any order. */
 static void fill(weights *matrix, unsigned seed)
 {
     for (size_t i = 0; i < matrix->rows * matrix->columns; i++) {
@@ -69,8 +69,8 @@ static void *execute(void *argument)
     return NULL;
 }
 
-/* Executes a partition in some threads, and prints how often weights were reordered: as often as
- * @expected, or something is wrong. */
+/* Executes a partition in several threads and prints how often weights were reordered. Any number
+ * except @expected counts as an error. */
 static void run(const char *what, const partition *executed, int expected)
 {
     backend *owner = executed->owner;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Constants in OpenCL buffers: threads and partitions share them, contexts don't, users govern
- * them, and each result is checked on the host.
+ * Constants in OpenCL buffers. Threads and partitions share them, contexts do not. The program
+ * changes the cache's capacity and policy, and checks each result on the host.
  */
 #include "backend.h"
 

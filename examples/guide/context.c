@@ -2,8 +2,8 @@
  *
  *     context [DIRECTORY]
  *
- * A runtime that hands its programs to Kiln: it says how it builds and loads one, and Kiln keeps
- * both levels of cache. docs/guide.md explains it.
+ * A runtime that lets Kiln manage its programs: it tells Kiln how to build and load one, and Kiln
+ * keeps both levels of cache. docs/guide.md explains it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static kiln_status build(void *device, const kiln_program_source *source, void *
                          char **ret_log)
 {
     (void)device;
-    char *text = calloc(1, source->code.size + 1); /* code has no closing zero */
+    char *text = calloc(1, source->code.size + 1); /* code has no terminating zero */
     if (!text) {
         return KILN_E_NO_MEMORY;
     }
@@ -66,7 +66,7 @@ static kiln_status load(void *device, const kiln_program_source *source, const k
     return *ret_program ? KILN_OK : KILN_E_REFUSED;
 }
 
-/* A polynomial is its own, only kernel. */
+/* A polynomial is its own and only kernel. */
 static kiln_status kernel(void *device, void *made, const char *name, void **ret_kernel)
 {
     (void)device, (void)name;
@@ -125,7 +125,7 @@ static void compute(kiln_program_context *context, const char *source, double x)
 int main(int count, char **arguments)
 {
     const char *directory = count > 1 ? arguments[1] : "./guide_cache";
-    void *device = NULL; /* there is but one, and it has no handle */
+    void *device = NULL; /* there is only one, and it has no handle */
     kiln_error error = {.struct_size = sizeof error};
     kiln_store *store = NULL;
     if (kiln_store_open(directory, NULL, &store, &error) != KILN_OK) {

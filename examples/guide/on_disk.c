@@ -2,7 +2,7 @@
  *
  *     on_disk [DIRECTORY]
  *
- * Both levels of cache: live programs in memory, and their binaries on disk, for the next process.
+ * Both levels of cache: live programs in memory, and their binaries on disk for the next process.
  * docs/guide.md explains it.
  */
 #include <stdint.h>
@@ -44,7 +44,7 @@ static kiln_key *make_key(const char *source)
     return key;
 }
 
-/* What the store can't give, or what is no program, is built. */
+/* NULL: the store has no such entry, or its bytes are no program. The caller then builds it. */
 static program *load(kiln_store *store, const kiln_key *key)
 {
     kiln_entry *entry = NULL;
@@ -57,7 +57,7 @@ static program *load(kiln_store *store, const kiln_key *key)
     return made;
 }
 
-/* Where it can't be kept, the next process builds it once more. */
+/* If storing fails, the next process builds the program again. */
 static void keep(const request *built, const kiln_key *key, const program *made, uint64_t took_ns)
 {
     const kiln_entry_params params = {

@@ -2,7 +2,7 @@
  *
  *     on_disk_cpp [DIRECTORY]
  *
- * on_disk.c in C++11. The two make equal keys, so that each finds what the other kept.
+ * on_disk.c in C++11. The two make equal keys, so each finds what the other stored.
  * docs/guide.md explains it.
  */
 #include <chrono>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A program in CUDA C++ that NVRTC compiles once: the second time it is found in memory, and by the
- * next process on disk, as long as all that it includes is as it was.
+ * A program in CUDA C++ that NVRTC compiles once. The second request finds it in memory. The next
+ * process finds it on disk, unless a file that the program includes has changed.
  *
  *     activate LIBNVRTC CUDA_INCLUDE OWN_INCLUDE STORE
  *
- * cuda_fp16.h is in CUDA_INCLUDE, leaky.cuh in OWN_INCLUDE; STORE is the cache's directory. With a
- * GPU the kernel is launched; without one the program is its code alone. Ends with 77 where there
- * is no NVRTC.
+ * CUDA_INCLUDE has cuda_fp16.h, OWN_INCLUDE has leaky.cuh, and STORE is the cache's directory. With
+ * a GPU the kernel is launched; without one only the code is made. Exits with 77 if there is no
+ * NVRTC.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ static const char source[] =
     "    }\n"
     "}\n";
 
-/* Ends the program with a message where something failed. */
+/* Ends the program with a message if something failed. */
 static void require(kiln_status status, const kiln_error *error, const char *what)
 {
     if (status != KILN_OK) {
@@ -51,8 +51,8 @@ static double now_us(void)
     return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
 }
 
-/* A context's device decides the architecture, and NVRTC gives a CUBIN; without one NVRTC decides,
- * and gives PTX. */
+/* With a CUDA context, its device decides the architecture, and NVRTC makes a CUBIN. Without one,
+ * NVRTC decides and makes PTX. */
 static kiln_nvrtc_device *open_nvrtc(const char *path, void *context)
 {
     const kiln_nvrtc_device_params params = {
@@ -83,13 +83,13 @@ static kiln_program_context *make_context(kiln_nvrtc_device *device, kiln_store 
     return programs;
 }
 
-/* Holds for the files as they are now: a runtime that wants to see them change describes the
- * program again. Where Kiln can't tell what a program reads, only kiln_program_desc_get_caching
- * says so. */
+/* The description holds for the files as they are now. A runtime that must notice changes describes
+ * the program again. If Kiln cannot tell what a program reads, only kiln_program_desc_get_caching
+ * reports it. */
 static kiln_program_desc *describe(kiln_program_context *programs, const char *cuda_include,
                                    const char *own_include)
 {
-    char options[8192]; /* quoted, as paths may have blanks */
+    char options[8192]; /* quoted, because paths may contain blanks */
     const int length =
         snprintf(options, sizeof options, "\"-I%s\" \"-I%s\" --kiln-name-expression=%s",
                  cuda_include, own_include, EXPRESSION);

@@ -30,12 +30,12 @@ static int device;
 static void require(int answer, const char *call)
 {
     if (answer != 0) {
-        fprintf(stderr, "%s answered %d\n", call, answer);
+        fprintf(stderr, "%s returned %d\n", call, answer);
         exit(1);
     }
 }
 
-/* ISO C has no cast from an object's address to a function's. */
+/* ISO C has no cast from the address of an object to the address of a function. */
 static void find(void *library, const char *name, void *ret_function)
 {
     void *address = dlsym(library, name);
@@ -43,7 +43,7 @@ static void find(void *library, const char *name, void *ret_function)
     memcpy(ret_function, &address, sizeof address);
 }
 
-/* It stays open. */
+/* libcuda stays open. */
 static int open_driver(void)
 {
     void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The GPU of a runtime: the first one's primary context. libcuda is opened when it runs, so that
- * nothing of NVIDIA's is needed to build this.
+ * The GPU of a runtime: the primary context of the first GPU. It opens libcuda at run time, so
+ * building this needs nothing from NVIDIA.
  */
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* The context, a CUcontext, which is the calling thread's current one from then on; to be given
- * back with gpu_close. NULL: there is no driver, or no GPU. Other failures end the program. */
+/* Returns the context, a CUcontext, and makes it current in the calling thread. The caller closes
+ * it with gpu_close. NULL: there is no driver or no GPU. Any other failure ends the program. */
 void *gpu_open(void);
-void gpu_close(void *context); /* takes NULL */
+void gpu_close(void *context); /* accepts NULL */
 
-/* Runs a kernel(T *values, unsigned count) on numbers of 16 bits, which it changes. */
+/* Runs a kernel(T *values, unsigned count), which changes 16-bit numbers in place. */
 void gpu_run(void *kernel, uint16_t *values, unsigned count);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* What is negative becomes a quarter of itself. */
+/* A negative number becomes a quarter of itself. */
 template <typename T> __device__ T leaky(T x)
 {
     const float value = x;

@@ -9,7 +9,7 @@
 static void require(cl_int status, const char *call)
 {
     if (status != CL_SUCCESS) {
-        fprintf(stderr, "three_programs: %s answered %d\n", call, status);
+        fprintf(stderr, "three_programs: %s returned %d\n", call, status);
         exit(1);
     }
 }
@@ -67,7 +67,7 @@ void example_close(example *self)
     clReleaseContext(self->context);
 }
 
-/* The file's text, to be freed. */
+/* Returns the file's text, which the caller frees. */
 static char *read_source(const char *folder, const char *file)
 {
     char path[4096];

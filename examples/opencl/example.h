@@ -15,7 +15,7 @@ typedef struct example {
     cl_context context;
     cl_command_queue queue;
     const char *kernel_folder;
-    uint64_t build_ns;  /* spent so far in making programs and kernels */
+    uint64_t build_ns;  /* spent so far making programs and kernels */
     uint64_t launch_ns; /* spent so far in launches, until they finished */
 } example;
 
@@ -31,10 +31,11 @@ int fft_check(void);
 /* CLOCK_MONOTONIC in nanoseconds. */
 uint64_t now_ns(void);
 
-/* Numbers that look random and are the same in every run. */
+/* Pseudo-random numbers, the same in every run. */
 uint32_t next_number(uint32_t *state);
 
-/* Opens the first device of the first platform whose name contains @platform; NULL: of any. */
+/* Opens the first device of the first platform whose name contains @platform; NULL: of the first
+ * platform with a device. */
 void example_open(example *self, const char *platform);
 void example_close(example *self);
 
@@ -43,6 +44,6 @@ cl_kernel example_kernel(example *self, cl_program program, const char *name);
 cl_mem example_buffer(const example *self, const void *content, size_t size);
 void example_argument(cl_kernel kernel, cl_uint index, size_t size, const void *value);
 
-/* Launches and waits. A @local of 0 leaves the work-group's size to the runtime. */
+/* Launches a kernel and waits. If @local is 0, the runtime chooses the size of the work-groups. */
 void example_launch(example *self, cl_kernel kernel, const size_t global[2], const size_t local[2]);
 void example_read(const example *self, cl_mem buffer, void *content, size_t size);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fourier transforms of a few tones in noise, there and back again.
+ * Fourier transforms of a few tones in noise, forward and back.
  */
 #include "example.h"
 
@@ -28,8 +28,8 @@ static void fill(void)
     }
 }
 
-/* Runs the passes of @direction; input and output change places after each. Returns the buffer
- * that holds the result. */
+/* Runs the passes of @direction, and swaps input and output after each. Returns the buffer that
+ * holds the result. */
 static cl_mem transform(example *self, cl_program program, const char *direction, cl_mem input,
                         cl_mem output)
 {
@@ -72,7 +72,7 @@ void fft_run(example *self)
     clReleaseMemObject(output);
 }
 
-/* The textbook's recursive transform of @count points, @stride apart in @input. */
+/* The textbook recursive transform of @count points, @stride apart in @input. */
 static void expected_spectrum(const double complex *input, int count, int stride,
                               double complex *ret_output)
 {
@@ -95,7 +95,7 @@ static double complex to_complex(cl_float2 value)
     return (double)value.s[0] + I * (double)value.s[1];
 }
 
-/* The largest differences, as parts of the largest value that can be. */
+/* The largest difference, as a fraction of the largest possible value. */
 static double spectrum_error(int signal)
 {
     static double complex input[LENGTH], expected[LENGTH];
@@ -120,7 +120,7 @@ static double restored_error(int signal)
     return error;
 }
 
-/* The frequency that stands out most, but for the constant part. */
+/* The strongest frequency, except the constant part. */
 static int strongest(int signal)
 {
     int best = 1;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One pass of a Stockham FFT by radix 2, 4, 8 or 16, forward and inverse. The passes of a transform
+ * One pass of a Stockham FFT of radix 2, 4, 8 or 16, forward and inverse. The passes of a transform
  * read one buffer and write the other; the product of their radices is the length.
  *
  * -D LENGTH=…  points of a transform, a power of two

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Products of two matrices of small whole numbers, so that floats hold every result exactly.
+ * Products of two matrices of small integers, so floats hold every result exactly.
  */
 #include "example.h"
 

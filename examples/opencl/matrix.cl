@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tiled products of square matrices. A work-group makes a tile of TILE x TILE results, each of its
- * work-items a block of WORK x WORK of them in registers.
+ * Tiled products of square matrices. A work-group computes a tile of TILE x TILE results. Each of
+ * its work-items computes a block of WORK x WORK of them in registers.
  *
  * -D TILE=…  side of a tile
- * -D WORK=…  side of a work-item's block; divides TILE
+ * -D WORK=…  side of a work-item's block; must divide TILE
  */
 
 #define SIDE (TILE / WORK)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sum, least and greatest of many whole numbers, as integers and as floats that hold them exactly.
+ * Sum, minimum and maximum of many integers, as integers and as floats that hold them exactly.
  */
 #include "example.h"
 
@@ -14,7 +14,7 @@ static const char *const float_names[FOLD_COUNT] = {"sum_float", "min_float", "m
 static cl_int int_input[COUNT], int_results[FOLD_COUNT];
 static cl_float float_input[COUNT], float_results[FOLD_COUNT];
 
-/* Folds @count numbers of 4 bytes; the first launch leaves one for each group. */
+/* Reduces @count numbers of 4 bytes. The first launch leaves one number for each group. */
 static void fold(example *self, cl_kernel kernel, cl_mem input, cl_mem partial, cl_uint count)
 {
     const cl_mem buffers[] = {input, partial, partial};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reductions: each work-group folds its share of the input and writes one value; a second launch of
- * one group folds those.
+ * Reductions: each work-group reduces its share of the input and writes one value. A second launch
+ * of one group reduces those.
  *
  * -D GROUP=…  work-items in a group, a power of two
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An ordinary OpenCL program: it builds a matrix product, a reduction and an FFT from source, runs
- * them, and checks what comes out. It knows nothing of Kiln.
+ * An ordinary OpenCL program. It builds a matrix product, a reduction and an FFT from source, runs
+ * them, and checks the results. It contains nothing specific to Kiln.
  */
 #include "example.h"
 
@@ -24,8 +24,8 @@ static void usage(FILE *stream)
 {
     fprintf(stream, "usage: three_programs [--platform NAME] [--kernels FOLDER] [--time]\n"
                     "  --platform NAME   use the first platform whose name contains NAME\n"
-                    "  --kernels FOLDER  where the .cl files are\n"
-                    "  --time            print times as a line of JSON, last\n");
+                    "  --kernels FOLDER  the folder of the .cl files\n"
+                    "  --time            print times as a last line of JSON\n");
 }
 
 static options parse(int argc, char **argv)

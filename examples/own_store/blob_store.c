@@ -7,14 +7,14 @@
 
 static const char magic[8] = "BLOBS 1\n";
 
-/* One record: this, the ID's bytes, the blob's. */
+/* A record: this header, the ID's bytes, the blob's bytes. */
 typedef struct head {
     uint64_t id_size, size, uses;
 } head;
 
 typedef struct record {
     head head;
-    uint8_t *bytes; /* ID and blob */
+    uint8_t *bytes; /* the ID, then the blob */
 } record;
 
 struct blob_store {
@@ -39,7 +39,7 @@ static void tell(const blob_store *store, const char *what, const record *of)
     }
 }
 
-/* Takes a record over, or frees it. */
+/* Takes ownership of a record, or frees it. */
 static int append(blob_store *store, record added)
 {
     record *more = realloc(store->records, (store->count + 1) * sizeof *more);
@@ -63,7 +63,7 @@ static void drop(blob_store *store, record *dropped)
 
 /* ---- the file ---- */
 
-/* No size is believed that the store would not hold. */
+/* Rejects any size that is larger than the store may hold. */
 static int read_record(blob_store *store, FILE *file)
 {
     record found = {0};
@@ -119,7 +119,7 @@ static int write_all(const blob_store *store)
 
 /* ---- the policy ---- */
 
-/* What was used least often, and of these what came first. */
+/* The record that was used least often; of several such, the oldest. */
 static record *victim(blob_store *store)
 {
     record *least = store->records;

@@ -2,10 +2,10 @@
  *
  *     own_store FILE MAX_BYTES NAME…
  *
- * An application that keeps compiled programs in a cache of its own. Kiln tells it what identifies
- * a program (its blob ID), gives it the binary (its blob), and makes a program of that again; where
- * it is kept, how much of it, and what goes first, is blob_store.c's. Each NAME is that of a
- * program: square, cube or root.
+ * An application that keeps compiled programs in its own cache. Kiln tells it what identifies a
+ * program (its blob ID), gives it the binary (its blob), and makes a program from a blob again.
+ * blob_store.c decides where blobs are kept, how many, and which are evicted first. Each NAME is
+ * the name of a program: square, cube or root.
  */
 #include <math.h>
 #include <stdio.h>
@@ -79,7 +79,7 @@ static kiln_program_desc *describe(const application *in, size_t which)
     return desc;
 }
 
-/* What can't be used, whatever is wrong with it, is as good as none. */
+/* A blob that cannot be used for any reason is treated as missing. */
 static kiln_program *make_of_blob(const application *in, const kiln_program_desc *desc)
 {
     const uint8_t *id = NULL, *blob = NULL;
@@ -90,13 +90,13 @@ static kiln_program *make_of_blob(const application *in, const kiln_program_desc
     if (blob) {
         kiln_error error = {.struct_size = sizeof error};
         if (kiln_program_create_from_cache_blob(desc, size, blob, &made, NULL, &error) != KILN_OK) {
-            printf("not of its blob: %s\n", error.text);
+            printf("blob refused: %s\n", error.text);
         }
     }
     return made;
 }
 
-/* A device that has no blobs is none to keep anything of. */
+/* If a device has no blobs, there is nothing to keep. */
 static void keep_blob(const application *in, const kiln_program_desc *desc,
                       const kiln_program *built)
 {
@@ -154,7 +154,7 @@ static void use(const application *in, size_t which)
         require(kiln_program_get(desc, &made, NULL, &error), known[which].name, &error);
     }
     const int is_right = computes(in, made, known[which].power);
-    printf("%s: %s, computes %s\n", known[which].name, is_of_blob ? "of its blob" : "built",
+    printf("%s: %s, computes %s\n", known[which].name, is_of_blob ? "made from its blob" : "built",
            is_right ? "right" : "WRONG");
     if (!is_of_blob) {
         keep_blob(in, desc, made);

@@ -70,7 +70,7 @@ char *device_text(const compute_device *device, cl_device_info what)
     return text;
 }
 
-/* Takes the program over. */
+/* Takes ownership of the program. */
 static cl_program finish(const compute_device *device, cl_program program)
 {
     if (clBuildProgram(program, 1, &device->id, device_options, NULL, NULL) == CL_SUCCESS) {
@@ -119,7 +119,7 @@ static float expected(float x)
     return ((2.0f * x + 3.0f) * x - 5.0f) * x + 7.0f;
 }
 
-/* All numbers are whole and small: the result is exact, whatever the order. */
+/* All numbers are small integers, so the result is exact in any order. */
 static int is_right(const float *y)
 {
     for (int i = 0; i < ITEMS; i++) {

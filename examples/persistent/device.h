@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A device runtime as a library sees it: here OpenCL, with one program that it builds. Nothing in
- * it knows of caching.
+ * A device runtime as a library sees it: here OpenCL, with one program that it builds. It knows
+ * nothing of caching.
  */
 #pragma once
 
@@ -22,28 +22,28 @@ typedef struct compute_device {
     int is_gpu;
 } compute_device;
 
-/* What is built. */
+/* The source that is built. */
 extern const char device_source[];
 extern const char device_options[];
 
-/* The first device of the first platform. What fails here ends the program with a message. */
+/* Opens the first device of the first platform. A failure ends the program with a message. */
 void device_open(compute_device *ret_device);
 void device_close(compute_device *device);
 
-/* A text that CL_PLATFORM_… or CL_DEVICE_… names, to be given back with free. */
+/* The text of a CL_PLATFORM_… or CL_DEVICE_… property. The caller frees it with free. */
 char *device_platform_text(const compute_device *device, cl_platform_info what);
 char *device_text(const compute_device *device, cl_device_info what);
 
-/* NULL where the compiler refuses the source. */
+/* NULL if the compiler refuses the source. */
 cl_program device_build(const compute_device *device);
 
-/* NULL where the driver refuses the bytes. */
+/* NULL if the driver refuses the bytes. */
 cl_program device_load(const compute_device *device, const void *bytes, size_t size);
 
-/* The bytes of a built program, to be given back with free; NULL where the driver has none. */
+/* The bytes of a built program, or NULL if the driver has none. The caller frees them with free. */
 void *device_binary(cl_program program, size_t *ret_size);
 
-/* Runs the program, and says whether what it computed is right. */
+/* Runs the program and returns whether its result is right. */
 int device_computes(const compute_device *device, cl_program program);
 
 #ifdef __cplusplus

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A library with both levels of cache: programs in memory, and what memory misses on disk.
+ * A library with both levels of cache: programs in memory, and behind them binaries on disk.
  *
  *     two_levels [CAPACITY_MIB [DIRECTORY]]
  *
- * Two requests for one program. The first process builds it, the next one finds it on disk, and the
- * second request of each finds it in memory.
+ * It requests one program twice. The first process builds it, and the next process finds it on
+ * disk. The second request of each process finds it in memory.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,7 +87,7 @@ static cl_program find_on_disk(const two_levels *library, const kiln_key *key)
     return program;
 }
 
-/* Where it can't be kept, the next process builds it once more. */
+/* If storing fails, the next process builds the program again. */
 static void keep_on_disk(const two_levels *library, const kiln_key *key, cl_program program)
 {
     size_t size = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The same library as two_levels.c, in C++11. The two make equal keys, so that each finds what the
- * other kept.
+ * The same library as two_levels.c, in C++11. The two make equal keys, so each finds what the other
+ * stored.
  *
  *     two_levels_cpp [CAPACITY_MIB [DIRECTORY]]
  */
@@ -123,7 +123,7 @@ class two_levels
         return entry ? device_load(&device_, entry.payload().data, entry.payload().size) : nullptr;
     }
 
-    /* Where it can't be kept, the next process builds it once more. */
+    /* If storing fails, the next process builds the program again. */
     void keep_on_disk(cl_program program) const
     {
         std::size_t size = 0;
@@ -143,7 +143,7 @@ class two_levels
         kiln::keep_persistent(engine_kind(), kiln::entry(params));
     }
 
-    /* What it throws ends the flight, and reaches who asked. */
+    /* An exception from here ends the flight and reaches every caller that asked. */
     static kiln_status build(void *user, const kiln_key *, kiln_built *ret_built, kiln_error *)
     {
         two_levels *self = static_cast<two_levels *>(user);

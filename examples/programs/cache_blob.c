@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A cache of the application's own: it keeps blobs in files, and makes programs of them.
+ * An application's own cache: it keeps blobs in files and makes programs from them.
  *
  *     cache_blob DIRECTORY
  *
- * The first process builds its program and keeps the blob; the next one makes the program of it.
+ * The first process builds its program and keeps the blob. The next makes the program from the
+ * blob.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,14 +23,14 @@ static const char source[] = "kernel void convolution_forward(global float *data
                              "    data[i] = sum;\n"
                              "}\n";
 
-/* ---- the application's files: an ID, and the blob behind it ---- */
+/* ---- the application's files: an ID, then the blob ---- */
 
 typedef struct bytes {
     uint8_t *data; /* NULL: nothing */
     size_t size;
 } bytes;
 
-/* A name by the ID; the ID itself is in the file, since two may have one name. */
+/* A file's name, made from the ID. The file holds the ID too, because two IDs may give one name. */
 static void name_file(char *path, size_t size, const char *directory, bytes id)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
@@ -71,8 +72,8 @@ static bytes read_file(const char *path)
     return whole;
 }
 
-/* Nothing where there is no such file, or one of another ID. What is in the blob nobody checks
- * here: Kiln does. */
+/* Empty if there is no such file, or if it holds a different ID. Kiln checks the blob's contents,
+ * not this function. */
 static bytes load_cache_blob_from_disk(const char *directory, bytes id)
 {
     char path[4096];
@@ -107,7 +108,7 @@ static kiln_program_desc *describe(const compute *on)
     return desc;
 }
 
-/* The ID is the description's, and lives as long as that. */
+/* The ID belongs to the description and lives as long as it does. */
 static bytes get_cache_blob_id(const kiln_program_desc *desc)
 {
     const uint8_t *id = NULL;
@@ -126,7 +127,7 @@ static bytes get_cache_blob(const kiln_program *program)
     return blob;
 }
 
-/* A blob that can't be used says why, and the program is built. */
+/* If a blob cannot be used, prints why, and builds the program. */
 static kiln_program *make(const kiln_program_desc *desc, bytes blob,
                           kiln_program_result *ret_result)
 {
@@ -134,7 +135,7 @@ static kiln_program *make(const kiln_program_desc *desc, bytes blob,
     kiln_error error = {.struct_size = sizeof error};
     if (kiln_program_create_from_cache_blob(desc, blob.size, blob.data, &program, ret_result,
                                             &error) != KILN_OK) {
-        fprintf(stderr, "not made of its blob: %s\n", error.text);
+        fprintf(stderr, "blob refused: %s\n", error.text);
         require(kiln_program_get(desc, &program, ret_result, &error), &error, "program");
     }
     return program;

@@ -62,7 +62,7 @@ const char *compute_source_text(const kiln_program_result *result)
     case KILN_PROGRAM_FROM_STORE:
         return "found on disk";
     case KILN_PROGRAM_FROM_BLOB:
-        return "made of its blob";
+        return "made from its blob";
     default:
         return "built";
     }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Three ways in which a runtime meets the same programs and kernels again and again: one kernel in
- * a loop, many kernels of one program, and another start of the application.
+ * a loop, many kernels of one program, and a second start of the application.
  *
  *     use_cases [DIRECTORY]
  *
- * With a directory, the next process finds there what this one built, on devices whose binaries are
+ * With a directory, the next process finds there what this one built, if the device's binaries are
  * cheap to get.
  */
 #include <stdio.h>
@@ -49,13 +49,13 @@ static void say_where_it_came_from(const kiln_program_desc *desc, const char *na
     kiln_program_release(&program);
 }
 
-/* What a launch does each time: the kernel is looked up, and there. */
+/* What each launch does: it looks the kernel up and finds it. */
 static void launch(const compute *on, const kiln_kernel_desc *described, float *data)
 {
     kiln_kernel *kernel = NULL;
     kiln_error error = {.struct_size = sizeof error};
     require(kiln_kernel_get(described, &kernel, &error), &error, "kernel");
-    kiln_kernel_lock(kernel); /* others may launch the same one */
+    kiln_kernel_lock(kernel); /* other threads may launch the same kernel */
     compute_run(on, kiln_kernel_handle(kernel), data, COUNT);
     kiln_kernel_unlock(kernel);
     kiln_kernel_release(&kernel);

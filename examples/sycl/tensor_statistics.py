@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Statistics of a made-up signal, computed on a SYCL device by dpctl.tensor and checked by numpy.
 
-An ordinary SYCL program that knows nothing of Kiln. Each kind of kernel that it uses is a device
-image of its own, which the SYCL runtime hands to the driver to be compiled, at each start.
+An ordinary SYCL program with nothing specific to Kiln. Each kind of kernel that it uses is a
+separate device image, which the SYCL runtime gives to the driver to compile at each start.
 """
 
 import time
@@ -60,8 +60,8 @@ def compute(device):
 
 
 def expected(device_results):
-    """The same by numpy. Each step goes on from what the device made of the one before, so that
-    rounding doesn't add up."""
+    """The same with numpy. Each step starts from the device's result of the step before, so
+    rounding errors do not add up."""
     steps = numpy.arange(COUNT, dtype="f4")
     yield "steps", steps
     yield "signal", numpy.sqrt(steps) / 200 * numpy.sin(steps / 50)
@@ -91,7 +91,7 @@ def expected(device_results):
     yield "both ends", numpy.concatenate([signal[:100], signal[::-1][:100]])
 
 
-# Floats that numpy may round in another way than the device; all other results have to be equal.
+# Floats that numpy may round differently from the device. All other results must be equal.
 ROUNDED = {
     "signal": 1e-4,
     "sum": 0.01,
@@ -112,7 +112,7 @@ def is_right(name, got, wanted):
 
 
 def describe(result):
-    """Coarse enough to be the same wherever the result is right."""
+    """A text that is coarse enough to be the same for every right result."""
     if result.ndim > 0:
         return " x ".join(str(length) for length in result.shape) + " numbers"
     return f"{result.item():.1f}" if result.dtype.kind == "f" else str(result.item())

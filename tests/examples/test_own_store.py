@@ -13,7 +13,7 @@ import tempfile
 import unittest
 
 BUILT = "{0}: built, computes right"
-FOUND = "{0}: of its blob, computes right"
+FOUND = "{0}: made from its blob, computes right"
 PLENTY = 1 << 30
 
 
@@ -61,7 +61,7 @@ class OwnStoreTest(unittest.TestCase):
             file.write(b"damaged!")
         lines = self.run_program(PLENTY, "square")
         self.assertIn(BUILT.format("square"), lines)
-        self.assertTrue(any(line.startswith("not of its blob: ") for line in lines), lines)
+        self.assertTrue(any(line.startswith("blob refused: ") for line in lines), lines)
         self.assertEqual(self.results(PLENTY, "square"), [FOUND.format("square")])
 
     def test_another_programs_blob_is_not_taken(self):
@@ -81,7 +81,7 @@ class OwnStoreTest(unittest.TestCase):
             file.write(swapped)
         lines = self.run_program(PLENTY, "square")
         self.assertIn(BUILT.format("square"), lines)
-        self.assertTrue(any(line.startswith("not of its blob: ") for line in lines), lines)
+        self.assertTrue(any(line.startswith("blob refused: ") for line in lines), lines)
 
 
 if __name__ == "__main__":

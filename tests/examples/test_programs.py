@@ -55,7 +55,7 @@ class Examples(unittest.TestCase):
         self.assertEqual(run(CACHE_BLOB, blobs).stdout, "built, computes right\n")
         kept = list(blobs.iterdir())
         self.assertEqual([path.suffix for path in kept], [".blob"])
-        self.assertEqual(run(CACHE_BLOB, blobs).stdout, "made of its blob, computes right\n")
+        self.assertEqual(run(CACHE_BLOB, blobs).stdout, "made from its blob, computes right\n")
 
         # A damaged blob says so, and is replaced.
         content = bytearray(kept[0].read_bytes())
@@ -64,7 +64,7 @@ class Examples(unittest.TestCase):
         damaged = run(CACHE_BLOB, blobs)
         self.assertEqual(damaged.stdout, "built, computes right\n")
         self.assertIn("damaged", damaged.stderr)
-        self.assertEqual(run(CACHE_BLOB, blobs).stdout, "made of its blob, computes right\n")
+        self.assertEqual(run(CACHE_BLOB, blobs).stdout, "made from its blob, computes right\n")
 
 
 if __name__ == "__main__":

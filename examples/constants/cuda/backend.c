@@ -130,7 +130,7 @@ void backend_close(backend *self)
 void partition_compile(partition *self, backend *owner, const weights *matrix)
 {
     *self = (partition){.owner = owner, .matrix = matrix, .number = kiln_constant_unique_number()};
-    /* What decides the blocks: where the weights are, what is there now, and their shape. */
+    /* What decides the blocks: the weights' address, their version and their shape. */
     const struct {
         const float *values;
         size_t rows, columns;
@@ -155,7 +155,7 @@ static size_t size_of_blocks(const weights *matrix)
     return matrix->rows * matrix->columns * sizeof(float);
 }
 
-/* Begins to bring the weights into blocks. The buffer's fence says when that is done. */
+/* Starts to reorder the weights into blocks. The buffer's fence says when that is done. */
 static kiln_constant_buffer *reorder(const partition *what)
 {
     backend *owner = what->owner;
@@ -213,7 +213,8 @@ void execution_let_go(execution *self)
     kiln_constant_buffer_free(&self->own);
 }
 
-/* Sees to it that there are blocks: with a pin they are the cache's, else this execution's own. */
+/* Makes the blocks if necessary. If the execution has a pin, the cache owns them. Otherwise this
+ * execution owns them. */
 static const kiln_constant_buffer *get_or_compute(execution *self)
 {
     const partition *what = self->what;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A small backend: products of a matrix and a vector on an NVIDIA GPU, whose weights are brought
- * into blocks first. The blocks are constants, in Kiln's constant tensor cache. Its kernels are
- * compiled by NVRTC and kept by Kiln too.
+ * A small backend: products of a matrix and a vector on an NVIDIA GPU. It first reorders the
+ * weights into blocks. The blocks are constants, in Kiln's constant tensor cache. NVRTC compiles
+ * its kernels, and Kiln caches those too.
  */
 #pragma once
 
@@ -16,7 +16,7 @@
 
 #include "memory.h"
 
-/* A kernel of one context, held. */
+/* A kernel of one context, with a hold on it. */
 typedef struct held_kernel {
     kiln_program_desc *program;
     kiln_kernel_desc *name;
@@ -27,22 +27,22 @@ typedef struct held_kernel {
 typedef struct backend {
     const cuda_driver *cuda;
     device_context *context;
-    uint64_t context_number; /* a context's address may come back, this doesn't */
+    uint64_t context_number; /* unlike a context's address, never used again */
     kiln_constant_cache *cache;
     kiln_nvrtc_device *nvrtc;
     kiln_program_context *programs;
     held_kernel reorder, multiply;
-    atomic_int reorders; /* how often weights were brought into blocks */
+    atomic_int reorders; /* how often weights were reordered into blocks */
 } backend;
 
-/* Weights that the user may change, with the number of what is there now. */
+/* Weights that the user may change, with the number of their version. */
 typedef struct weights {
     float *values; /* rows x columns */
     size_t rows, columns;
     uint64_t generation;
 } weights;
 
-/* One product with one matrix, which may be another's too. */
+/* One product with one matrix. Several partitions may share a matrix. */
 typedef struct partition {
     backend *owner;
     const weights *matrix;
@@ -50,40 +50,41 @@ typedef struct partition {
     kiln_key *key;
 } partition;
 
-/* A thread's way to execute a partition. It keeps its handle on the constant as long as that is
- * in the cache. */
+/* How one thread executes a partition. It keeps its handle on the constant while the constant is in
+ * the cache. */
 typedef struct execution {
     const partition *what;
     user_stream stream;
     cuda_address vector, result;
     kiln_pin *pin;
     kiln_watch *watch;
-    kiln_constant_buffer *own; /* where the cache takes none */
+    kiln_constant_buffer *own; /* if the cache does not accept them */
 } execution;
 
-/* The driver, where a device can do what is needed here; else the program ends with 77, and says
- * what is missing. */
+/* The driver. If no device has the features that this backend needs, the program says what is
+ * missing and exits with 77. */
 const cuda_driver *backend_driver(void);
 
-/* @device  from 0, as the driver counts them and Kiln's budgets do
- * @nvrtc   a libnvrtc's path; NULL: the first that is found. Without one the program ends with 77
+/* @device  from 0, numbered as by the driver and Kiln's budgets
+ * @nvrtc   the path of a libnvrtc; NULL: the first found. If there is none, the program exits with
+ * 77
  */
 void backend_open(backend *self, const cuda_driver *cuda, int device, const char *nvrtc);
-/* What was cached for its context goes with it. */
+/* Also removes everything that was cached for its context. */
 void backend_close(backend *self);
 
-/* Compiles a program, and holds one of its kernels. */
+/* Compiles a program and holds one of its kernels. */
 void backend_hold_kernel(const backend *self, const char *source, const char *name,
                          held_kernel *ret_kernel);
 void held_kernel_release(held_kernel *self);
 
 void partition_compile(partition *self, backend *owner, const weights *matrix);
-/* What it computed goes with it. */
+/* Also removes what it computed. */
 void partition_release(partition *self);
 
 void execution_begin(execution *self, const partition *what);
-/* The blocks, which the stream's next commands may read. Good until execution_let_go, and then for
- * the commands that were enqueued before. */
+/* The blocks, which the stream's next commands may read. Valid until execution_let_go, and for
+ * commands enqueued before it even later. */
 cuda_address execution_obtain(execution *self);
 void execution_let_go(execution *self);
 /* result = matrix * vector */

@@ -4,7 +4,7 @@
 #include <dlfcn.h>
 #include <string.h>
 
-/* ISO C has no cast from an object's address to a function's. */
+/* ISO C has no cast from the address of an object to the address of a function. */
 static int find(void *library, const char *name, void *ret_function)
 {
     void *address = dlsym(library, name);

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The functions of CUDA's driver that the backend calls, found in libcuda at run time: nothing of
- * NVIDIA's is needed to build it.
+ * The functions of the CUDA driver that the backend calls, found in libcuda at run time. Building
+ * the backend needs nothing from NVIDIA.
  */
 #pragma once
 
 #include <stddef.h>
 
-/* CUresult: these values are the driver's own. */
+/* CUresult: the driver's values. */
 enum { CUDA_SUCCESS = 0, CUDA_OUT_OF_MEMORY = 2, CUDA_NOT_FOUND = 500, CUDA_NOT_READY = 600 };
 
-/* Further values of the driver's. */
+/* More of the driver's values. */
 enum {
     CUDA_HAS_MEMORY_POOLS = 115,   /* CUdevice_attribute */
     CUDA_POOL_KEEPS = 4,           /* CUmemPool_attribute: how many bytes, as a 64-bit number */
-    CUDA_POOL_USED = 7,            /* likewise: bytes that were not freed yet */
+    CUDA_POOL_USED = 7,            /* likewise: bytes not freed yet */
     CUDA_STREAM_NON_BLOCKING = 1,  /* CUstream_flags */
     CUDA_EVENT_WITHOUT_TIMING = 2, /* CUevent_flags */
     CUDA_HOST_PORTABLE = 1,        /* flags of cuMemHostAlloc */
@@ -70,6 +70,6 @@ typedef struct cuda_driver {
 #undef CUDA_MEMBER
 } cuda_driver;
 
-/* Opens libcuda.so.1 for good and initializes it. NULL: there is no such driver, or no device;
- * @ret_why says which. */
+/* Opens libcuda.so.1, never closes it, and initializes it. NULL: there is no such driver or no
+ * device; @ret_why says which. */
 const cuda_driver *cuda_open(const char **ret_why);

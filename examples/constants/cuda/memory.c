@@ -5,18 +5,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* When a constant is computed. */
+/* Says when a constant is computed. */
 typedef struct ready_fence {
-    device_context *context; /* held by the buffer, which goes later */
+    device_context *context; /* held by the buffer, which is freed later */
     cuda_event event;
-    atomic_int is_passed; /* the event was seen to have happened: set after cuEventQuery said so,
-                             read before commands are enqueued */
+    atomic_int is_passed; /* the event has happened: set after cuEventQuery said so, read before
+                             commands are enqueued */
 } ready_fence;
 
 void require(int holds, const char *call, int code)
 {
     if (!holds) {
-        fprintf(stderr, "%s answered %d\n", call, code);
+        fprintf(stderr, "%s returned %d\n", call, code);
         exit(1);
     }
 }
@@ -57,7 +57,7 @@ static void context_retain(device_context *self)
 
 void context_release(device_context *self)
 {
-    /* Each who lets go releases what it did; the last one acquires it. */
+    /* Each thread that drops a hold releases what it did; the last one acquires it. */
     if (atomic_fetch_sub_explicit(&self->holds, 1, memory_order_acq_rel) != 1) {
         return;
     }
@@ -85,7 +85,7 @@ void context_leave(const device_context *self)
 
 /* ---- streams ---- */
 
-/* What is freed from now on is freed behind all that is in the stream now. */
+/* From now on, memory is freed only after everything that is in the stream now. */
 static void free_behind(const device_context *context, const user_stream *user)
 {
     REQUIRE_CUDA(context->cuda->cuEventRecord(user->passed, user->handle));
@@ -117,7 +117,7 @@ void user_stream_end(device_context *context, user_stream *self)
     *link = self->next;
     free_behind(context, self);
     pthread_mutex_unlock(&context->lock);
-    /* The driver keeps both until their commands are done. */
+    /* The driver keeps both until their commands have finished. */
     REQUIRE_CUDA(cuda->cuEventDestroy_v2(self->passed));
     REQUIRE_CUDA(cuda->cuStreamDestroy_v2(self->handle));
     context_leave(context);

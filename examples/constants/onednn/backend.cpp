@@ -69,7 +69,7 @@ static dnnl::convolution_forward::primitive_desc describe(const dnnl::engine &en
 {
     const memory::desc wanted({weights.outputs, weights.inputs, 3, 3}, memory::data_type::f32,
                               memory::format_tag::any);
-    /* Threads share the convolution, so that each brings memory of its own for it. */
+    /* Threads share the convolution, so each brings its own memory for it. */
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     const dnnl::convolution_forward::desc operation(
@@ -84,7 +84,8 @@ static void append(std::string &bytes, const void *value, std::size_t size)
     bytes.append(static_cast<const char *>(value), size);
 }
 
-/* What decides the processed weights: where they are, what is there now, and layout and sizes. */
+/* What decides the reordered weights: their address, their version, their layout and their sizes.
+ * */
 static kiln::constant_key_t key_of(const constant_tensor_cache_t &cache, const weights_t &weights,
                                    const memory::desc &layout)
 {
@@ -131,7 +132,7 @@ constant_tensor_cache_t::cached_t partition_t::reorder(dnnl::stream &stream) con
     const dnnl::engine &engine = backend_.engine;
     const memory::desc layout = description_.weights_desc();
     auto buffer = std::make_shared<buffer_t>(layout.get_size(), engine, backend_.allocator);
-    /* oneDNN only reads what it is told to reorder. */
+    /* oneDNN only reads the memory that it reorders. */
     memory from(plain_weights(weights_), engine, const_cast<float *>(weights_.values.data()));
     memory to(layout, engine, buffer->data<void>());
     dnnl::reorder(from, to).execute(stream, from, to);
@@ -146,8 +147,8 @@ execution_t::execution_t(const partition_t &what) : what_(what), stream_(what.ba
 {
 }
 
-/* The weights, as they are to be: held from before, found, or computed, which is for all who ask
- * where the cache takes them. */
+/* The reordered weights: held from before, found, or computed. If the cache accepts what this
+ * thread computes, every thread that asked for it gets it. */
 constant_tensor_cache_t::cached_t execution_t::obtain()
 {
     if (watch_.is_live()) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A small backend: convolutions on the processor by oneDNN, which wants weights in a layout of its
- * own choice. The weights in that layout are constants, in Kiln's constant tensor cache.
+ * A small backend: convolutions on the processor by oneDNN, which chooses the memory layout of the
+ * weights. The weights in that layout are constants, in Kiln's constant tensor cache.
  */
 #pragma once
 
@@ -18,7 +18,7 @@
 namespace example
 {
 
-/* Where buffers get their memory. It goes with its last hold. */
+/* Where buffers get their memory. It is freed with its last hold. */
 class allocator_t
 {
   public:
@@ -32,7 +32,7 @@ class allocator_t
     std::atomic<int> holds_{1};
 };
 
-/* Memory of a constant, on the processor. */
+/* The memory of a constant, on the processor. */
 class buffer_t : public kiln::device_constant_buffer_t<dnnl::engine, allocator_t>
 {
   public:
@@ -55,11 +55,11 @@ class backend_t
     const dnnl::engine engine;
     const kiln::constant_tensor_cache_t cache;
     allocator_t *const allocator;
-    std::atomic<int> reorders{0}; /* how often weights were brought into another layout */
+    std::atomic<int> reorders{0}; /* how often weights were reordered */
 };
 
-/* Of filters of 3 x 3, in the order output channel, input channel, row, column. The user may
- * change them, with the number of what is there now. */
+/* Weights of 3 x 3 filters, in the order output channel, input channel, row, column. The user may
+ * change them, with the number of their version. */
 struct weights_t {
     std::vector<float> values;
     std::int64_t outputs, inputs;
@@ -67,27 +67,27 @@ struct weights_t {
 };
 
 /* A convolution that was compiled for a number of images, in the order row, column, channel.
- * Several may have the same weights. */
+ * Several partitions may share weights. */
 class partition_t
 {
   public:
     enum { side = 6 }; /* of an image, in pixels */
 
-    /* @owner    takes the constants along when it ends; several partitions may have one
-     * @weights  live as long as the partition, as do the others */
+    /* @owner    frees the constants when it ends; several partitions may share one
+     * @weights  must outlive the partition, as must @owner */
     partition_t(backend_t &backend, const kiln::constant_owner_t &owner, const weights_t &weights,
                 std::int64_t images);
 
     std::size_t source_size() const;      /* in numbers */
     std::size_t destination_size() const; /* likewise */
 
-    /* Whether it wants its weights as another does. */
+    /* Whether it needs its weights in the same layout as @other. */
     bool has_layout_of(const partition_t &other) const;
 
   private:
     friend class execution_t;
 
-    /* The weights as the convolution wants them. */
+    /* The weights in the layout that the convolution needs. */
     kiln::constant_tensor_cache_t::cached_t reorder(dnnl::stream &stream) const;
 
     backend_t &backend_;
@@ -98,8 +98,8 @@ class partition_t
     kiln::constant_key_t key_;
 };
 
-/* A thread's way to execute a partition. It holds what it found, and asks the cache again only
- * once that was evicted. */
+/* How one thread executes a partition. It holds the weights that it found, and asks the cache again
+ * only after they were evicted. */
 class execution_t
 {
   public:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Weights in oneDNN's layouts: threads and partitions share them, users govern them, and each
- * result is checked against loops on the host.
+ * Weights in oneDNN's layouts. Threads and partitions share them. The program changes the cache's
+ * capacity and policy, and checks each result against loops on the host.
  */
 #include "backend.hpp"
 
@@ -17,12 +17,12 @@ using example::execution_t;
 using example::partition_t;
 using example::weights_t;
 
-/* Weights of a little less than 1 MiB. */
+/* The weights take a little less than 1 MiB. */
 enum { INPUTS = 112, OUTPUTS = 256, THREADS = 4, RUNS = 8 };
 
 static std::atomic<int> wrong{0};
 
-/* Small integers, so that sums are exact in any order. */
+/* Small integers, whose sums are exact in any order. */
 static void fill(std::vector<float> &values, unsigned seed)
 {
     for (float &value : values) {
@@ -78,8 +78,8 @@ static std::vector<float> expected_of(const weights_t &weights, const std::vecto
     return expected;
 }
 
-/* Executes a partition in some threads, and prints how often weights were reordered: as often as
- * @expected, or something is wrong. */
+/* Executes a partition in several threads and prints how often weights were reordered. Any number
+ * except @expected counts as an error. */
 static void run(const char *what, backend_t &backend, const partition_t &partition,
                 const weights_t &weights, int expected)
 {
