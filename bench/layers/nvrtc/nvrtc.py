@@ -20,7 +20,7 @@ import threading
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent / "lib"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "lib"))
 from measuring import BUILD, TOOL, Scratch, in_turns, note, report, result
 
 GPU_TESTS = BUILD.parent / "tests/layers/nvrtc/gpu"

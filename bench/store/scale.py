@@ -14,7 +14,7 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent / "lib"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 import measuring
 
 PROGRAM = measuring.BUILD / "bench/store_scale"

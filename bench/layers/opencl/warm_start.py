@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent / "lib"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "lib"))
 from measuring import BUILD, LAYER, TOOL, Scratch, has_runtime, in_turns, note, report, result
 
 PROGRAM = BUILD / "examples/opencl/three_programs"

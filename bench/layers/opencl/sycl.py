@@ -11,8 +11,8 @@ import os
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE / "lib"), str(HERE.parent / "tests/layers/opencl/sycl")]
+BENCH = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(BENCH / "lib"), str(BENCH.parent / "tests/layers/opencl/sycl")]
 from measuring import COUNTING_LAYER, LAYER, Scratch, in_turns, note, report, result
 import faults
 from sycl_program import (

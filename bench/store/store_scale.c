@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a store of many entries costs, for bench/scale.py.
+ * What a store of many entries costs, for scale.py.
  *
  *   store_scale fill DIR COUNT   makes entries 0 to COUNT - 1, in files as a put makes them
  *   store_scale open DIR         opens and closes a store

@@ -4,7 +4,7 @@
 how many builds they make, and how long they take, beside one process alone and beside the same
 crowd without Kiln.
 
-The program is bench/eight_programs. All begin with its first program, which is the worst case, or
+The program is eight_programs.c. All begin with its first program, which is the worst case, or
 each elsewhere. Rows without a limit are for information. Run by scripts/bench stampede."""
 
 import argparse
@@ -15,8 +15,8 @@ import sys
 import time
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE / "lib"), str(HERE.parent / "tests/layers/opencl/sycl")]
+BENCH = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(BENCH / "lib"), str(BENCH.parent / "tests/layers/opencl/sycl")]
 from measuring import (
     BUILD, COUNTING_LAYER, LAYER, Others, Scratch, busy_seconds, has_runtime, in_turns, note, report,
     result)

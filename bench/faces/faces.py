@@ -10,14 +10,14 @@ import subprocess
 import sys
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE / "lib"), str(HERE / "faces")]
+BENCH = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(BENCH / "lib"))
 import blobs
 import constants
 import measuring
 import programs
 
-# Modules of bench/faces: PROGRAM is one that prints "what <tab> nanoseconds", and rows judges it; RUNTIME
+# Modules of this folder: PROGRAM is one that prints "what <tab> nanoseconds", and rows judges it; RUNTIME
 # is what it runs on, where it needs one.
 FACES = [constants, programs, blobs]
 
@@ -28,7 +28,7 @@ def measure(face, rounds):
     path = measuring.BUILD / "bench" / program
     within = []
     if hasattr(face, "RUNTIME"):
-        within = [HERE.parent / "scripts/with-runtime", face.RUNTIME]
+        within = [BENCH.parent / "scripts/with-runtime", face.RUNTIME]
     subprocess.run(["ninja", "-C", str(measuring.BUILD), "--quiet", f"bench/{program}"], check=True,
                    stdout=sys.stderr)
     output = subprocess.run([*within, path, str(rounds)], check=True, capture_output=True, text=True).stdout
