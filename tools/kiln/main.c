@@ -6,8 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "output.h"
-#include "tool.h"
+#include "command/commands.h"
+#include "text/exit_code.h"
+#include "text/output.h"
 
 struct command {
     const char *name;

@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "../output.h"
-#include "../output_file.h"
-#include "../tool.h"
+#include "../text/exit_code.h"
+#include "../text/output.h"
+#include "../text/output_file.h"
 
 /* Returns false with a complaint. */
 static bool copy(const struct byte_source *source, uint64_t offset, uint64_t size,

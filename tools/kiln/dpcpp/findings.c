@@ -3,8 +3,9 @@
 
 #include <stdlib.h>
 
-#include "../json.h"
-#include "../output.h"
+#include "../text/json.h"
+#include "../text/memory.h"
+#include "../text/output.h"
 
 static const struct {
     const char *name;

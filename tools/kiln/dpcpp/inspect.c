@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../output.h"
+#include "../text/memory.h"
 
 /* A directory while its slots are gone through, from the lowest up, as the runtime does. */
 struct inspection {

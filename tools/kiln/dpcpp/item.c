@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../output.h"
+#include "../text/memory.h"
 #include "files.h"
 #include "std_hash.h"
 

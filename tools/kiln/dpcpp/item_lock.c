@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../output.h"
+#include "../text/memory.h"
 
 /* How often a lock may come and go while we try. */
 #define TRIES_MAX 8

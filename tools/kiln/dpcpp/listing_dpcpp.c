@@ -7,7 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../output.h"
+#include "../text/memory.h"
+#include "../text/output.h"
 #include "files.h"
 #include "std_hash.h"
 

@@ -2,10 +2,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../json.h"
-#include "../output.h"
-#include "../table.h"
-#include "../tool.h"
+#include "../text/exit_code.h"
+#include "../text/json.h"
+#include "../text/memory.h"
+#include "../text/output.h"
+#include "../text/table.h"
 #include "dpcpp.h"
 #include "listing_dpcpp.h"
 #include "root.h"

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../output.h"
+#include "../text/memory.h"
 #include "files.h"
 #include "item_lock.h"
 

@@ -6,10 +6,12 @@
 #include <string.h>
 #include <time.h>
 
-#include "../directory.h"
-#include "../options.h"
-#include "../output.h"
-#include "../tool.h"
+#include "../command/directory.h"
+#include "../command/location.h"
+#include "../command/options.h"
+#include "../text/exit_code.h"
+#include "../text/memory.h"
+#include "../text/output.h"
 
 #define DEFAULT_GRACE_S 600
 

@@ -4,11 +4,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../json.h"
-#include "../options.h"
-#include "../output.h"
-#include "../table.h"
-#include "../tool.h"
+#include "../command/options.h"
+#include "../text/exit_code.h"
+#include "../text/json.h"
+#include "../text/memory.h"
+#include "../text/output.h"
+#include "../text/table.h"
 #include "dpcpp.h"
 #include "extract.h"
 #include "files.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src_file.h"
-
 #include "std_hash.h"
 
 #define PIECE_BYTES 16384

@@ -9,8 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../json.h"
-#include "../output.h"
+#include "../text/json.h"
+#include "../text/memory.h"
+#include "../text/output.h"
 #include "files.h"
 
 /* ---- items ---- */

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../output.h"
+#include "../text/memory.h"
 #include "files.h"
 
 /* ---- lists ---- */

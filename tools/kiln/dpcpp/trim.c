@@ -5,11 +5,11 @@
 
 #include <kiln/config.h>
 
-#include "../age.h"
-#include "../json.h"
-#include "../options.h"
-#include "../output.h"
-#include "../tool.h"
+#include "../command/options.h"
+#include "../text/age.h"
+#include "../text/exit_code.h"
+#include "../text/json.h"
+#include "../text/output.h"
 #include "dpcpp.h"
 #include "root.h"
 #include "survey.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
-#include "../json.h"
-#include "../options.h"
-#include "../output.h"
-#include "../tool.h"
+#include "../command/options.h"
+#include "../text/exit_code.h"
+#include "../text/json.h"
+#include "../text/output.h"
 #include "dpcpp.h"
 #include "root.h"
 #include "survey.h"

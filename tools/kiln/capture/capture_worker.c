@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "capture_worker.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <kiln/config.h>
+#include <kiln/opencl.h>
+
+#include "../command/directory.h"
+#include "../opencl/key_patterns.h"
+#include "../text/exit_code.h"
+#include "../text/memory.h"
+#include "../text/output.h"
+
+/* No capture computes so long: a driver that loops is ended. */
+#define PROCESSOR_SECONDS_MAX 600
+
+/* Where it doesn't compute it may be that others leave it no time; but a driver that waits for what
+ * never comes is ended too. */
+#define SECONDS_MAX (6 * 3600)
+
+/* What the process says by its exit code. Drivers and what they load call exit too, hence numbers
+ * of our own: any other end is a failure of the request's. */
+enum { ANSWER_SERVED = 40, ANSWER_DROPPED, ANSWER_LEFT };
+
+/* ---- starting one ---- */
+
+struct variables {
+    char **items; /* NULL-ended */
+    size_t count;
+};
+
+static void add_variable(void *user, const char *name, const char *value)
+{
+    struct variables *variables = user;
+    variables->items =
+        must(realloc(variables->items, (variables->count + 2) * sizeof *variables->items));
+    variables->items[variables->count++] = text_of("%s=%s", name, value);
+    variables->items[variables->count] = NULL;
+}
+
+static void pass_on(struct variables *variables, const char *name)
+{
+    const char *value = getenv(name);
+    if (value != NULL) {
+        add_variable(variables, name, value);
+    }
+}
+
+static void free_variables(struct variables *variables)
+{
+    for (size_t i = 0; i < variables->count; i++) {
+        free(variables->items[i]);
+    }
+    free(variables->items);
+}
+
+/* A file without a name that holds the request, or -1. */
+static int file_of(const kiln_entry *request)
+{
+    kiln_bytes bytes = kiln_entry_encoding(request);
+    int file = memfd_create("kiln-request", MFD_CLOEXEC);
+    const char *at = bytes.data;
+    while (file >= 0 && bytes.size > 0) {
+        ssize_t written = write(file, at, bytes.size);
+        if (written < 0 && errno == EINTR) {
+            continue;
+        }
+        if (written <= 0) {
+            close(file);
+            return -1;
+        }
+        at += written;
+        bytes.size -= (size_t)written;
+    }
+    if (file >= 0) {
+        lseek(file, 0, SEEK_SET);
+    }
+    return file;
+}
+
+static int spawn_worker(const char *directory, int request_file, char **environment,
+                        pid_t *ret_worker)
+{
+    char *parent = text_of("%ld", (long)getpid());
+    char *directory_copy = must(strdup(directory));
+    char name[] = "kiln", command[] = "capture", directory_option[] = "--dir",
+         serve_option[] = "--serve";
+    char *const arguments[] = {name,   command, directory_option, directory_copy, serve_option,
+                               parent, NULL};
+    posix_spawn_file_actions_t actions;
+    must_succeed(posix_spawn_file_actions_init(&actions));
+    must_succeed(posix_spawn_file_actions_adddup2(&actions, request_file, STDIN_FILENO));
+    int error = posix_spawn(ret_worker, "/proc/self/exe", &actions, NULL, arguments, environment);
+    posix_spawn_file_actions_destroy(&actions);
+    free(directory_copy);
+    free(parent);
+    return error;
+}
+
+/* The hard limit of processor time ends a process with the signal that also the system sends, when
+ * memory is short, and whoever stops a service. */
+static bool has_used_all_time(const struct rusage *used)
+{
+    return used->ru_utime.tv_sec + used->ru_stime.tv_sec + 1 >= PROCESSOR_SECONDS_MAX;
+}
+
+static enum capture_result result_of_signal(int number, const struct rusage *used)
+{
+    switch (number) {
+    case SIGSEGV:
+    case SIGBUS:
+    case SIGILL:
+    case SIGFPE:
+    case SIGABRT:
+        return CAPTURE_FAILED;
+    case SIGALRM:
+        return CAPTURE_ENDLESS;
+    default:
+        return has_used_all_time(used) ? CAPTURE_ENDLESS : CAPTURE_INTERRUPTED;
+    }
+}
+
+static enum capture_result result_of(int wait_status, const struct rusage *used)
+{
+    if (!WIFEXITED(wait_status)) {
+        return result_of_signal(WTERMSIG(wait_status), used);
+    }
+    switch (WEXITSTATUS(wait_status)) {
+    case ANSWER_SERVED:
+        return CAPTURE_SERVED;
+    case ANSWER_DROPPED:
+        return CAPTURE_DROPPED;
+    case ANSWER_LEFT:
+        return CAPTURE_LEFT;
+    default:
+        return CAPTURE_FAILED;
+    }
+}
+
+enum capture_result capture_in_worker(const char *directory, const kiln_entry *request)
+{
+    struct variables variables = {.items = must(calloc(1, sizeof *variables.items))};
+    /* How to store is ours to say; the request brings what steers the build. Of two variables of a
+     * name the first counts. */
+    pass_on(&variables, "KILN_MAX_SIZE");
+    pass_on(&variables, "KILN_KEY_FILE");
+    const kiln_status status = kiln_opencl_report_request(request, add_variable, &variables);
+    if (status != KILN_OK) {
+        free_variables(&variables);
+        return status == KILN_E_CORRUPT ? CAPTURE_DROPPED : CAPTURE_LEFT;
+    }
+    /* Where our parent ignored it we would, too, and get no answer. */
+    signal(SIGCHLD, SIG_DFL);
+    pid_t worker = -1;
+    int file = file_of(request);
+    int error = file < 0 ? errno : spawn_worker(directory, file, variables.items, &worker);
+    free_variables(&variables);
+    if (file >= 0) {
+        close(file);
+    }
+    if (error != 0) {
+        complain("no process for a capture: %s", strerror(error));
+        return CAPTURE_LEFT;
+    }
+    int wait_status = 0;
+    struct rusage used = {0};
+    pid_t ended;
+    do {
+        ended = wait4(worker, &wait_status, 0, &used);
+    } while (ended < 0 && errno == EINTR);
+    return ended == worker ? result_of(wait_status, &used) : CAPTURE_LEFT;
+}
+
+/* ---- being one ---- */
+
+/* Returns true where this process will end with its parent. */
+static bool end_with(const char *parent)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    return strtol(parent, NULL, 10) == (long)getppid();
+}
+
+/* Until a driver is loaded, this process's end says nothing of the request. */
+static bool is_preparing;
+
+static void answer_for_preparation(void)
+{
+    if (is_preparing) {
+        _exit(ANSWER_LEFT);
+    }
+}
+
+/* At the hard limit, which no handler of a driver's sees. */
+static void limit_time(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_CPU, &limit) == 0) {
+        if (limit.rlim_max > PROCESSOR_SECONDS_MAX) {
+            limit.rlim_max = PROCESSOR_SECONDS_MAX;
+        }
+        if (limit.rlim_cur > limit.rlim_max) {
+            limit.rlim_cur = limit.rlim_max;
+        }
+        setrlimit(RLIMIT_CPU, &limit);
+    }
+    signal(SIGALRM, SIG_DFL);
+    alarm(SECONDS_MAX);
+}
+
+static kiln_status read_request(kiln_entry **ret_request)
+{
+    struct stat status;
+    if (fstat(STDIN_FILENO, &status) != 0 || !S_ISREG(status.st_mode) || status.st_size == 0) {
+        return KILN_E_IO;
+    }
+    size_t size = (size_t)status.st_size;
+    void *bytes = mmap(NULL, size, PROT_READ, MAP_PRIVATE, STDIN_FILENO, 0);
+    if (bytes == MAP_FAILED) {
+        return KILN_E_IO;
+    }
+    const kiln_status decoded = kiln_entry_decode(bytes, size, ret_request);
+    munmap(bytes, size);
+    return decoded;
+}
+
+static int answer_of(kiln_status status)
+{
+    switch (status) {
+    case KILN_OK:
+        return ANSWER_SERVED;
+    case KILN_E_UNSUPPORTED:
+    case KILN_E_CORRUPT:
+        return ANSWER_DROPPED;
+    case KILN_E_BUILD:
+    case KILN_E_TOO_LARGE:
+        return EXIT_DAMAGED;
+    default:
+        return ANSWER_LEFT;
+    }
+}
+
+static kiln_status serve(kiln_store *store, kiln_error *error)
+{
+    kiln_config *config = NULL;
+    kiln_entry *request = NULL;
+    must_succeed(kiln_config_from_env(NULL, NULL, &config));
+    const char **more = key_patterns(config);
+    kiln_status status = read_request(&request);
+    is_preparing = false;
+    if (status == KILN_OK) {
+        status = kiln_opencl_serve_request(store, request, more, error);
+    }
+    free(more);
+    kiln_config_free(&config);
+    kiln_entry_release(&request);
+    return status;
+}
+
+int capture_worker(const char *directory_option, const char *parent)
+{
+    if (!end_with(parent)) {
+        complain("--serve is what this command calls itself with");
+        return EXIT_USAGE;
+    }
+    is_preparing = true;
+    must_succeed(atexit(answer_for_preparation));
+    limit_time();
+    struct directory directory;
+    if (directory_open_if_there(directory_option, 0, &directory) != EXIT_OK ||
+        directory.store == NULL) {
+        _exit(ANSWER_LEFT);
+    }
+    kiln_error error = {.struct_size = sizeof error};
+    const kiln_status status = serve(directory.store, &error);
+    if (status != KILN_OK) {
+        complain("a request was not served: %s",
+                 error.text[0] != '\0' ? error.text : kiln_status_text(status));
+    }
+    directory_close(&directory);
+    fflush(NULL);
+    /* Not by exit: what a driver does there may crash, after the result was stored. */
+    _exit(answer_of(status));
+}

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <kiln/opencl.h>
+
+#include "../command/commands.h"
+#include "../command/directory.h"
+#include "../command/options.h"
+#include "../text/exit_code.h"
+#include "../text/json.h"
+#include "../text/memory.h"
+#include "../text/output.h"
+#include "../text/progress.h"
+#include "capture_worker.h"
+
+static const char usage[] =
+    "Usage: kiln capture [--dir DIR] [--key-file FILE] [--wait-ms N] [--idle] [--json]\n"
+    "\n"
+    "Builds again what programs built on runtimes whose results can't be captured without\n"
+    "stalling them, and stores the results. Programs start this by themselves.\n"
+    "\n"
+    "  --dir DIR        the cache directory\n"
+    "  --key-file FILE  the key that requests and entries are signed with\n"
+    "  --wait-ms N      where another one is at work here: how long to wait for its end; default "
+    "0\n"
+    "  --idle           only with what time and disk others leave\n"
+    "  --json           one JSON object\n";
+
+#define NS_PER_MS UINT64_C(1000000)
+
+struct work {
+    const struct directory *directory;
+    uint64_t served, dropped, failed, expired, left_alone;
+    bool is_blocked;   /* the store takes nothing now */
+    bool has_found;    /* in this walk: a request that was not tried yet */
+    kiln_digest *left; /* requests that stay there, which are tried once in a run */
+    size_t left_count;
+};
+
+/* A fault of the driver's may have been one of the moment's. */
+#define ATTEMPTS_MAX 3
+
+/* ---- serving them ---- */
+
+/* What can't be removed would be served for ever. */
+static void remove_request(struct work *work, const kiln_entry *request)
+{
+    kiln_status status = kiln_store_remove(work->directory->store, kiln_entry_key(request));
+    work->is_blocked |= status != KILN_OK && status != KILN_MISS && status != KILN_EXISTS;
+}
+
+/* In the request's place: so that it isn't made again at each run, only to fail again. */
+static void give_up(struct work *work, const kiln_entry *request)
+{
+    const kiln_entry_params params = {
+        .struct_size = sizeof params,
+        .key = kiln_entry_key(request),
+        .kind = KILN_ENTRY_REQUEST,
+        .provenance = {.struct_size = sizeof params.provenance,
+                       .device = kiln_entry_provenance(request).device},
+    };
+    kiln_entry *given_up = NULL;
+    if (kiln_entry_new(&params, &given_up) != KILN_OK ||
+        kiln_store_put(work->directory->store, given_up) != KILN_OK) {
+        remove_request(work, request);
+    }
+    kiln_entry_release(&given_up);
+}
+
+static void leave(struct work *work, const kiln_digest *digest)
+{
+    work->left = must(reallocarray(work->left, work->left_count + 1, sizeof *work->left));
+    work->left[work->left_count++] = *digest;
+}
+
+static bool was_left(const struct work *work, const kiln_digest *digest)
+{
+    for (size_t i = 0; i < work->left_count; i++) {
+        if (memcmp(&work->left[i], digest, sizeof *digest) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static enum capture_result try_to_serve(const struct work *work, const kiln_entry *request)
+{
+    enum capture_result result = CAPTURE_FAILED;
+    for (int i = 0; result == CAPTURE_FAILED && i < ATTEMPTS_MAX; i++) {
+        result = capture_in_worker(work->directory->path, request);
+    }
+    return result;
+}
+
+static void serve(struct work *work, const kiln_entry *request, const kiln_digest *digest)
+{
+    switch (try_to_serve(work, request)) {
+    case CAPTURE_SERVED:
+        work->served++;
+        remove_request(work, request);
+        break;
+    case CAPTURE_DROPPED:
+        work->dropped++;
+        remove_request(work, request);
+        break;
+    case CAPTURE_FAILED:
+    case CAPTURE_ENDLESS:
+        work->failed++;
+        give_up(work, request);
+        break;
+    case CAPTURE_INTERRUPTED:
+        work->left_alone++;
+        leave(work, digest);
+        break;
+    case CAPTURE_LEFT:
+        work->left_alone++;
+        work->is_blocked = true;
+        break;
+    }
+}
+
+/* ---- finding requests ---- */
+
+static bool has_expired(const kiln_item_info *info)
+{
+    const int64_t now_s = time(NULL);
+    return info->created_s < now_s - KILN_OPENCL_REQUEST_AGE_S ||
+           info->created_s > now_s + KILN_OPENCL_REQUEST_AGE_S;
+}
+
+static void serve_item(struct work *work, kiln_item *item, const kiln_digest *digest)
+{
+    kiln_entry *request = NULL;
+    const kiln_status status = kiln_item_read(item, &request);
+    if (status == KILN_OK) {
+        work->has_found = true;
+        progress_step("looked after");
+        serve(work, request, digest);
+        kiln_entry_release(&request);
+    } else if (status == KILN_E_CORRUPT || status == KILN_E_UNAUTHENTICATED) {
+        work->dropped += kiln_item_remove(item) == KILN_OK;
+    }
+}
+
+/* What is damaged goes, or not signed as it should be: each program that saw it would start another
+ * helper for it. One request at a time is in memory. */
+static int visit(void *user, kiln_item *item)
+{
+    struct work *work = user;
+    kiln_item_info info = {.struct_size = sizeof info};
+    if (kiln_item_get_info(item, &info) != KILN_OK) {
+        return 0; /* it went meanwhile */
+    }
+    const bool is_request = info.state == KILN_OK && info.kind == KILN_ENTRY_REQUEST;
+    if (info.state == KILN_E_CORRUPT) {
+        work->dropped += kiln_item_remove(item) == KILN_OK;
+    } else if (is_request && has_expired(&info)) {
+        work->expired += kiln_item_remove(item) == KILN_OK;
+    } else if (is_request && info.bytes > 0 && !was_left(work, &info.digest)) {
+        serve_item(work, item, &info.digest);
+    }
+    return work->is_blocked;
+}
+
+/* Serves what one walk finds. Returns false if it found nothing, or nothing can be done. */
+static bool serve_found(struct work *work)
+{
+    work->has_found = false;
+    kiln_store_each_request(work->directory->store, visit, work);
+    progress_hide();
+    return work->has_found && !work->is_blocked;
+}
+
+/* ---- one at a time ---- */
+
+static kiln_status take_turn(kiln_store *store, uint64_t wait_ms, kiln_lease **ret_lease)
+{
+    kiln_key_builder *builder = NULL;
+    kiln_key *key = NULL;
+    must_succeed(kiln_key_builder_new(&builder));
+    must_succeed(kiln_key_builder_add_text(builder, "helper", "capture"));
+    must_succeed(kiln_key_builder_finish(builder, &key));
+    kiln_key_builder_free(&builder);
+    kiln_status status = kiln_store_lease(store, key, wait_ms * NS_PER_MS, ret_lease);
+    kiln_key_release(&key);
+    return status;
+}
+
+static void be_idle(void)
+{
+    enum { IOPRIO_WHO_PROCESS = 1, IOPRIO_CLASS_IDLE = 3, IOPRIO_CLASS_SHIFT = 13 };
+    const struct sched_param parameters = {0};
+    if (nice(19) == -1 || sched_setscheduler(0, SCHED_IDLE, &parameters) != 0) {
+        /* It is only more of a burden, then. */
+    }
+    syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_CLASS_IDLE << IOPRIO_CLASS_SHIFT);
+}
+
+static void print_work(const struct work *work, bool json)
+{
+    if (json) {
+        json_t *object = must(json_object());
+        json_add(object, "served", json_number(work->served));
+        json_add(object, "dropped", json_number(work->dropped));
+        json_add(object, "failed", json_number(work->failed));
+        json_add(object, "expired", json_number(work->expired));
+        json_add(object, "left", json_number(work->left_alone));
+        json_print(stdout, object);
+        return;
+    }
+    if (work->served + work->dropped + work->failed + work->expired + work->left_alone == 0) {
+        puts("nothing waits to be captured");
+        return;
+    }
+    printf("%" PRIu64 " captured, %" PRIu64 " dropped, %" PRIu64 " failed, %" PRIu64 " expired\n",
+           work->served, work->dropped, work->failed, work->expired);
+}
+
+/* What writers that died left goes too: no one else looks for it before the store is full. */
+static void tidy(const struct directory *directory)
+{
+    const uint64_t max_bytes = directory->max_bytes;
+    kiln_store_trim(directory->store, max_bytes == 0 ? KILN_UNLIMITED : max_bytes, NULL);
+}
+
+static int serve_all(const struct directory *directory, uint64_t wait_ms, bool json)
+{
+    struct work work = {.directory = directory};
+    kiln_lease *turn = NULL;
+    kiln_status status =
+        directory->store == NULL ? KILN_OK : take_turn(directory->store, wait_ms, &turn);
+    if (status == KILN_BUSY) {
+        complain("another one is at work in %s", directory->path);
+        return EXIT_NOTHING_FOUND;
+    }
+    /* Where there are no locks two may be at work: what both serve is the same. */
+    if (status != KILN_OK && status != KILN_E_UNSUPPORTED) {
+        complain("%s: %s", directory->path, kiln_status_text(status));
+        return exit_code_of(status);
+    }
+    while (directory->store != NULL && serve_found(&work)) {
+    }
+    tidy(directory);
+    kiln_lease_release(&turn);
+    free(work.left);
+    print_work(&work, json);
+    return work.is_blocked ? EXIT_IO : EXIT_OK;
+}
+
+int cmd_capture(int argc, char **argv)
+{
+    const char *wait = "0";
+    const char *parent = NULL;
+    bool idle = false;
+    struct command_line line = {
+        .usage = usage,
+        .options = {{.name = "wait-ms", .text = &wait},
+                    {.name = "idle", .flag = &idle},
+                    {.name = "serve", .text = &parent}},
+    };
+    int exit_code;
+    if (!options_read(&line, argc, argv, &exit_code)) {
+        return exit_code;
+    }
+    uint64_t wait_ms = 0;
+    if (!options_parse_ms(wait, &wait_ms)) {
+        return options_wrong(argv[0], "--wait-ms wants a number of milliseconds");
+    }
+    if (idle) {
+        be_idle();
+    }
+    if (parent != NULL) {
+        return capture_worker(line.directory, parent);
+    }
+    struct directory directory;
+    exit_code = directory_open_if_there(line.directory, 0, &directory);
+    if (exit_code != EXIT_OK) {
+        return exit_code;
+    }
+    exit_code = serve_all(&directory, wait_ms, line.json);
+    directory_close(&directory);
+    return exit_code;
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "options.h"
+
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../text/exit_code.h"
+#include "../text/memory.h"
+#include "directory.h"
+#include "location.h"
+
+/* What getopt_long answers; an option of the subcommand's own is OWN + its index. */
+enum { DIRECTORY = 256, KEY_FILE, JSON, HELP, OWN };
+
+#define COMMON_OPTIONS 4
+
+/* A subcommand's own options come first, so that one of them may stand for a common one. */
+static void fill_table(const struct command_line *line, struct option *table)
+{
+    static const struct option common[COMMON_OPTIONS + 1] = {
+        {"dir", required_argument, NULL, DIRECTORY},
+        {"key-file", required_argument, NULL, KEY_FILE},
+        {"json", no_argument, NULL, JSON},
+        {"help", no_argument, NULL, HELP},
+    };
+    int count = 0;
+    for (; count < OPTIONS_MAX && line->options[count].name != NULL; count++) {
+        const struct option_spec *own = &line->options[count];
+        int argument = own->text != NULL ? required_argument : no_argument;
+        table[count] = (struct option){own->name, argument, NULL, OWN + count};
+    }
+    memcpy(table + count, common, sizeof common);
+}
+
+static void take_own(const struct option_spec *own, const char *argument)
+{
+    if (own->text != NULL) {
+        *own->text = argument;
+    } else {
+        *own->flag = true;
+    }
+}
+
+int options_wrong(const char *command, const char *what)
+{
+    fflush(stdout);
+    fprintf(stderr, "%s: %s\nTry '%s --help'.\n", command, what, command);
+    return EXIT_USAGE;
+}
+
+bool options_parse_ms(const char *text, uint64_t *ret_ms)
+{
+    char *end = NULL;
+    const unsigned long long ms = strtoull(text, &end, 10);
+    *ret_ms = ms;
+    return text[0] >= '0' && text[0] <= '9' && *end == '\0' && ms <= 86400000;
+}
+
+/* In the environment, so that what is started from here goes by it too. */
+static void set_key_file(const char *path)
+{
+    char *absolute = absolute_path(path);
+    must_succeed(setenv("KILN_KEY_FILE", absolute, 1));
+    free(absolute);
+}
+
+static bool check_operands(const struct command_line *line, const char *command)
+{
+    if (line->operand_count < line->operands_min) {
+        options_wrong(command, "an argument is missing");
+        return false;
+    }
+    if (line->operands_max >= 0 && line->operand_count > line->operands_max) {
+        options_wrong(command, "too many arguments");
+        return false;
+    }
+    return true;
+}
+
+bool options_read(struct command_line *line, int argc, char **argv, int *ret_exit_code)
+{
+    struct option table[COMMON_OPTIONS + OPTIONS_MAX + 1];
+    fill_table(line, table);
+    const char *letters = line->stops_at_operand ? "+h" : "h";
+
+    *ret_exit_code = EXIT_USAGE;
+    int option;
+    while ((option = getopt_long(argc, argv, letters, table, NULL)) != -1) {
+        switch (option) {
+        case DIRECTORY:
+            line->directory = optarg;
+            break;
+        case KEY_FILE:
+            set_key_file(optarg);
+            break;
+        case JSON:
+            line->json = true;
+            break;
+        case HELP:
+        case 'h':
+            fputs(line->usage, stdout);
+            *ret_exit_code = EXIT_OK;
+            return false;
+        case '?':
+            fprintf(stderr, "Try '%s --help'.\n", argv[0]);
+            return false;
+        default:
+            take_own(&line->options[option - OWN], optarg);
+            break;
+        }
+    }
+    line->operands = argv + optind;
+    line->operand_count = argc - optind;
+    if (line->directory != NULL && line->directory[0] == '\0') {
+        options_wrong(argv[0], "--dir names no directory");
+        return false;
+    }
+    return check_operands(line, argv[0]);
+}

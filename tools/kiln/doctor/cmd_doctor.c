@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "../command/commands.h"
+#include "../command/directory.h"
+#include "../command/location.h"
+#include "../command/options.h"
+#include "../text/exit_code.h"
+#include "../text/json.h"
+#include "../text/memory.h"
+#include "doctor.h"
+
+static const char usage[] =
+    "Usage: kiln doctor [--dir DIR] [--key-file FILE] [--wait-ms N] [--json]\n"
+    "\n"
+    "Tells what a program would get here: the OpenCL loader, its drivers and devices, the cache\n"
+    "directory, the variables that count; and what is wrong with them.\n"
+    "\n"
+    "  --dir DIR        the cache directory\n"
+    "  --key-file FILE  the key that the entries are signed with\n"
+    "  --wait-ms N      how long drivers may take to answer; default 30000\n"
+    "  --json           one JSON object\n";
+
+static json_t *examine(const kiln_config *config, const char *directory, uint64_t wait_ms)
+{
+    struct doctor doctor = doctor_begin(config, directory);
+    doctor.wait_ms = wait_ms;
+    json_add(doctor.report, "version", json_text_or_null(KILN_VERSION));
+    doctor_examine_cache(&doctor);
+    doctor_examine_opencl(&doctor);
+    return doctor_end(&doctor);
+}
+
+int cmd_doctor(int argc, char **argv)
+{
+    const char *wait = "30000";
+    struct command_line line = {
+        .usage = usage,
+        .options = {{.name = "wait-ms", .text = &wait}},
+    };
+    int exit_code;
+    if (!options_read(&line, argc, argv, &exit_code)) {
+        return exit_code;
+    }
+    uint64_t wait_ms = 0;
+    if (!options_parse_ms(wait, &wait_ms)) {
+        return options_wrong(argv[0], "--wait-ms wants a number of milliseconds");
+    }
+    kiln_config *config = NULL;
+    must_succeed(kiln_config_from_env(NULL, NULL, &config));
+    const char *path = line.directory != NULL ? line.directory : config->dir;
+    char *directory = path == NULL ? NULL : absolute_location(path);
+    json_t *report = examine(config, directory, wait_ms);
+    bool healthy = json_array_size(json_object_get(report, "problems")) == 0;
+    if (line.json) {
+        json_print(stdout, report);
+    } else {
+        doctor_print(report);
+        json_decref(report);
+    }
+    free(directory);
+    kiln_config_free(&config);
+    return healthy ? EXIT_OK : EXIT_CONFIGURATION;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "../text/json.h"
+#include "../text/memory.h"
+#include "doctor.h"
+
+static void __attribute__((format(printf, 2, 0)))
+push_text(json_t *list, const char *format, va_list arguments)
+{
+    char *text = NULL;
+    must(vasprintf(&text, format, arguments) < 0 ? NULL : text);
+    json_push(list, json_text_or_null(text));
+    free(text);
+}
+
+void doctor_problem(struct doctor *doctor, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    push_text(doctor->problems, format, arguments);
+    va_end(arguments);
+}
+
+void doctor_note(struct doctor *doctor, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    push_text(doctor->notes, format, arguments);
+    va_end(arguments);
+}
+
+struct doctor doctor_begin(const kiln_config *config, const char *directory)
+{
+    return (struct doctor){
+        .config = config,
+        .directory = directory,
+        .report = must(json_object()),
+        .problems = must(json_array()),
+        .notes = must(json_array()),
+    };
+}
+
+json_t *doctor_end(struct doctor *doctor)
+{
+    json_add(doctor->report, "notes", doctor->notes);
+    json_add(doctor->report, "problems", doctor->problems);
+    return doctor->report;
+}

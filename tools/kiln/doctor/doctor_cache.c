@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <kiln/store.h>
+
+#include "../command/location.h"
+#include "../text/json.h"
+#include "../text/memory.h"
+#include "doctor.h"
+
+/* Whether a name may be made where nothing has it yet: the lowest folder on its path that is there
+ * decides. Returns 0, or an errno. */
+static int can_be_made(const char *path)
+{
+    char *folder = must(strdup(path));
+    int error = ENOENT;
+    while (error == ENOENT) {
+        char *slash = strrchr(folder, '/');
+        if (slash == NULL) {
+            break;
+        }
+        slash[slash == folder] = '\0';
+        error = faccessat(AT_FDCWD, folder, W_OK | X_OK, AT_EACCESS) == 0 ? 0 : errno;
+    }
+    free(folder);
+    return error;
+}
+
+static const char *examine_missing(struct doctor *doctor)
+{
+    if (doctor->config->readonly || !is_plain_directory(doctor->directory)) {
+        return "missing";
+    }
+    int error = can_be_made(doctor->directory);
+    if (error == 0) {
+        return "will be made";
+    }
+    doctor_problem(doctor, "%s can't be made: %s", doctor->directory, strerror(error));
+    return "can't be made";
+}
+
+/* A tier of a chain that is not used. */
+static void take_warning(void *user, kiln_log_level level, const char *text)
+{
+    (void)level;
+    doctor_problem(user, "%s", text);
+}
+
+/* What becomes of the directory, in a word. */
+static const char *examine_directory(struct doctor *doctor)
+{
+    kiln_store_params params = {
+        .struct_size = sizeof params,
+        /* Judged as the programs do that use it; but who looks alters nothing. */
+        .flags = KILN_STORE_NO_CREATE | KILN_STORE_NO_TRIM_AT_CLOSE |
+                 (doctor->config->readonly ? KILN_STORE_READONLY : 0),
+        .log = {take_warning, doctor},
+        .key_file = doctor->config->key_file,
+    };
+    kiln_error error = {.struct_size = sizeof error};
+    kiln_store *store = NULL;
+    kiln_status status = kiln_store_open(doctor->directory, &params, &store, &error);
+    kiln_store_close(&store);
+    if (status == KILN_MISS) {
+        return examine_missing(doctor);
+    }
+    if (status != KILN_OK) {
+        doctor_problem(doctor, "%s is not used: %s", doctor->directory,
+                       error.text[0] != '\0' ? error.text : kiln_status_text(status));
+        return "not used";
+    }
+    if (!doctor->config->readonly && is_plain_directory(doctor->directory) &&
+        faccessat(AT_FDCWD, doctor->directory, W_OK | X_OK, AT_EACCESS) != 0) {
+        doctor_problem(doctor, "%s can't be written: %s", doctor->directory, strerror(errno));
+        return "can't be written";
+    }
+    return "used";
+}
+
+static void report_directory(struct doctor *doctor)
+{
+    json_t *object = must(json_object());
+    json_add(object, "path", json_text_or_null(doctor->directory));
+    const char *state = "none";
+    if (doctor->directory == NULL) {
+        doctor_problem(doctor, "there is no cache directory: set KILN_DIR or HOME");
+    } else {
+        state = examine_directory(doctor);
+    }
+    json_add(object, "state", json_text_or_null(state));
+    json_add(doctor->report, "directory", object);
+}
+
+static void report_limits(struct doctor *doctor)
+{
+    const kiln_config *config = doctor->config;
+    json_add(doctor->report, "max_bytes", json_number(config->max_bytes));
+    json_add(doctor->report, "readonly", json_boolean(config->readonly));
+    json_add(doctor->report, "authenticated", json_boolean(config->key_file != NULL));
+    json_add(doctor->report, "disabled", json_boolean(config->disabled));
+    if (config->disabled) {
+        doctor_note(doctor, "KILN_DISABLE: programs run without Kiln");
+    }
+    if (config->readonly) {
+        doctor_note(doctor, "KILN_READONLY: nothing new is stored");
+    }
+    if (config->max_bytes == 0) {
+        doctor_note(doctor, "KILN_MAX_SIZE is 0: nothing is stored");
+    }
+}
+
+static const char *const known_variables[] = {
+    "KILN_DIR",   "KILN_MAX_SIZE", "KILN_READONLY",  "KILN_DISABLE",
+    "KILN_TRACE", "KILN_STATS",    "KILN_KEY_ENV",   "KILN_HELPER",
+    "KILN_TOOL",  "KILN_KEY_FILE", "KILN_LAST_MISS", NULL,
+};
+
+/* They decide where the directory is, or what the loader loads. */
+static const char *const other_variables[] = {
+    "XDG_CACHE_HOME",
+    "HOME",
+    "OPENCL_LAYERS",
+    "OPENCL_LAYER_PATH",
+    "OCL_ICD_VENDORS",
+    "OCL_ICD_FILENAMES",
+    "LD_PRELOAD",
+    "OPENCL_VENDOR_PATH",
+    NULL,
+};
+
+static void report_set(json_t *variables, const char *const *names)
+{
+    for (; *names != NULL; names++) {
+        const char *value = getenv(*names);
+        if (value != NULL) {
+            json_add(variables, *names, json_text_or_null(value));
+        }
+    }
+}
+
+static bool is_known(const char *name, size_t length)
+{
+    for (const char *const *known = known_variables; *known != NULL; known++) {
+        if (strlen(*known) == length && strncmp(*known, name, length) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void note_unknown_variables(struct doctor *doctor)
+{
+    for (char **variable = environ; *variable != NULL; variable++) {
+        size_t length = strcspn(*variable, "=");
+        if (strncmp(*variable, "KILN_", 5) == 0 && !is_known(*variable, length)) {
+            doctor_note(doctor, "%.*s is set, but there is no such variable", (int)length,
+                        *variable);
+        }
+    }
+}
+
+static void report_variables(struct doctor *doctor)
+{
+    json_t *variables = must(json_object());
+    report_set(variables, known_variables);
+    report_set(variables, other_variables);
+    json_add(doctor->report, "variables", variables);
+    const char *complaint;
+    for (size_t i = 0; (complaint = doctor->config->complaints[i]) != NULL; i++) {
+        doctor_problem(doctor, "%s", complaint);
+    }
+    note_unknown_variables(doctor);
+}
+
+void doctor_examine_cache(struct doctor *doctor)
+{
+    report_directory(doctor);
+    report_limits(doctor);
+    report_variables(doctor);
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../opencl/layer.h"
+#include "../text/json.h"
+#include "../text/memory.h"
+#include "doctor_opencl.h"
+
+static bool is_loaded(const char *library)
+{
+    void *handle = dlopen(library, RTLD_NOW | RTLD_NOLOAD);
+    if (handle != NULL) {
+        dlclose(handle);
+    }
+    return handle != NULL;
+}
+
+/* The user's own layers. A loader passes by what it can't load, and says nothing. */
+static void check_others(struct doctor *doctor, const struct opencl_setup *setup)
+{
+    char *names = must(strdup(setup->other_layers == NULL ? "" : setup->other_layers));
+    char *rest = names;
+    for (char *name; (name = strsep(&rest, ":")) != NULL;) {
+        if (name[0] == '\0' || is_loaded(name)) {
+            continue;
+        }
+        bool is_path = strchr(name, '/') != NULL;
+        doctor_problem(doctor, "OPENCL_LAYERS names %s: %s", name,
+                       is_path && access(name, R_OK) != 0 ? strerror(errno)
+                                                          : "the loader did not load it");
+    }
+    free(names);
+}
+
+/* Some loaders put an end to the variable's text after its first name. */
+static void note_cut_list(struct doctor *doctor, const struct opencl_setup *setup)
+{
+    const char *now = getenv("OPENCL_LAYERS");
+    if (setup->layers != NULL && now != NULL && strcmp(now, setup->layers) != 0) {
+        doctor_note(doctor,
+                    "OPENCL_LAYERS names several layers, and this loader hides all but the first "
+                    "(%s) from the programs that a program starts",
+                    now);
+    }
+}
+
+void doctor_check_layers(struct doctor *doctor, const struct opencl_setup *setup)
+{
+    const bool loaded = setup->layer != NULL && is_loaded(setup->layer);
+    check_others(doctor, setup);
+    note_cut_list(doctor, setup);
+    if (setup->layers != NULL && !loaded) {
+        doctor_problem(doctor, "the loader did not load the layer %s", setup->layer);
+    }
+    doctor_report_layer(doctor, setup, loaded);
+}
+
+void doctor_report_layer(struct doctor *doctor, const struct opencl_setup *setup, bool loaded)
+{
+    json_t *object = must(json_object());
+    json_add(object, "path", json_text_or_null(setup->layer));
+    json_add(object, "loaded", json_boolean(loaded));
+    json_add(doctor->report, "layer", object);
+}
+
+/* Variables by which NVRTC gets options that no call shows. */
+static void check_nvrtc_variables(struct doctor *doctor)
+{
+    static const char *const names[] = {"NVRTC_PREPEND_FLAGS", "NVRTC_APPEND_FLAGS"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (getenv(names[i]) != NULL) {
+            doctor_problem(doctor, "%s is set: nothing that NVRTC compiles is cached", names[i]);
+        }
+    }
+}
+
+/* What `kiln run` puts into LD_AUDIT. It was not put into this process, which is started by now. */
+void doctor_report_nvrtc_layer(struct doctor *doctor)
+{
+    char *path = NULL;
+    char *why = NULL;
+    if (!nvrtc_audit_find(&path, &why)) {
+        doctor_problem(doctor, "no NVRTC layer: %s", why);
+        free(why);
+    }
+    check_nvrtc_variables(doctor);
+    json_t *object = must(json_object());
+    json_add(object, "path", json_text_or_null(path));
+    json_add(doctor->report, "nvrtc_layer", object);
+    free(path);
+}

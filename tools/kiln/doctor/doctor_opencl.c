@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "doctor_opencl.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../opencl/layer.h"
+#include "../opencl/loader_environment.h"
+#include "../opencl/opencl_drivers.h"
+#include "../opencl/opencl_loader.h"
+#include "../text/json.h"
+#include "../text/memory.h"
+#include "apart.h"
+
+/* No folder, and no driver either. */
+#define NO_DRIVERS "/dev/null"
+
+#define FOLDERS_OPEN_MAX 8
+
+/* ---- what a program gets ---- */
+
+static struct opencl_setup find_setup(struct doctor *doctor)
+{
+    const char *others = getenv("OPENCL_LAYERS");
+    struct opencl_setup setup = {
+        .other_layers = others == NULL ? NULL : must(strdup(others)),
+        .found = opencl_loader_found(),
+    };
+    char *why = NULL;
+    if (!layer_find(&setup.layer, &why)) {
+        doctor_problem(doctor, "no OpenCL layer: %s", why);
+        free(why);
+    } else if (!doctor->config->disabled) {
+        setup.layers = layer_list_with(setup.layer, others);
+    }
+    if (setup.found != NULL && !opencl_loader_knows_layers(setup.found)) {
+        setup.instead = opencl_loader_instead_of(setup.found);
+    }
+    setup.obstacle = setup.instead == NULL ? NULL : loader_environment_obstacle();
+    if (setup.obstacle != NULL) {
+        free(setup.instead);
+        setup.instead = NULL;
+    }
+    return setup;
+}
+
+static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *where)
+{
+    (void)status;
+    (void)kind;
+    (void)where;
+    remove(path);
+    return 0;
+}
+
+static void setup_done(struct opencl_setup *setup)
+{
+    if (setup->folder != NULL) {
+        nftw(setup->folder, remove_one, FOLDERS_OPEN_MAX, FTW_DEPTH | FTW_PHYS);
+    }
+    free(setup->layer);
+    free(setup->other_layers);
+    free(setup->layers);
+    free(setup->found);
+    free(setup->instead);
+    free(setup->obstacle);
+    free(setup->folder);
+}
+
+static bool need_folder(struct doctor *doctor, struct opencl_setup *setup)
+{
+    if (setup->folder == NULL) {
+        const char *temporary = getenv("TMPDIR");
+        setup->folder = text_of("%s/kiln-doctor-XXXXXX", temporary != NULL ? temporary : "/tmp");
+        if (mkdtemp(setup->folder) == NULL) {
+            doctor_problem(doctor, "%s: %s", setup->folder, strerror(errno));
+            free(setup->folder);
+            setup->folder = NULL;
+        }
+    }
+    return setup->folder != NULL;
+}
+
+/* ---- in a process of its own ---- */
+
+typedef void report_fn(struct doctor *doctor, const struct opencl_setup *setup,
+                       const struct opencl *opencl);
+
+struct question {
+    const struct doctor *doctor; /* who asks */
+    const struct opencl_setup *setup;
+    const char *drivers; /* a folder that names them, and no layers; NULL: all as for a program */
+    report_fn *report;
+};
+
+/* What `kiln run` puts into OCL_ICD_VENDORS where another loader stands in. */
+static void enter_drivers(struct doctor *doctor, const struct opencl_setup *setup)
+{
+    char *why = NULL;
+    char *drivers = loader_drivers(setup->instead, setup->found, setup->folder, &why);
+    if (drivers != NULL) {
+        must_succeed(setenv(OPENCL_VENDORS_VARIABLE, drivers, 1));
+        doctor_note(doctor,
+                    "%s does not read " OPENCL_LIST_VARIABLE ": kiln run has it find the same "
+                    "drivers by " OPENCL_VENDORS_VARIABLE,
+                    setup->instead);
+    } else if (why != NULL) {
+        doctor_problem(doctor, "%s", why);
+    }
+    free(why);
+    free(drivers);
+}
+
+/* OpenCL is as in a program, but for what it would write. */
+static void enter_program_environment(struct doctor *doctor, const struct opencl_setup *setup)
+{
+    if (setup->layers != NULL) {
+        must_succeed(setenv("OPENCL_LAYERS", setup->layers, 1));
+    }
+    must_succeed(setenv("KILN_READONLY", "1", 1));
+    unsetenv("KILN_TRACE");
+    unsetenv("KILN_STATS");
+    if (setup->instead != NULL && setup->folder != NULL) {
+        enter_drivers(doctor, setup);
+    }
+}
+
+static void enter_bare_environment(const char *drivers)
+{
+    must_succeed(setenv(OPENCL_VENDORS_VARIABLE, drivers, 1));
+    unsetenv(OPENCL_LIST_VARIABLE);
+    unsetenv("OPENCL_LAYERS");
+}
+
+static json_t *answer_question(void *user)
+{
+    const struct question *question = user;
+    const struct opencl_setup *setup = question->setup;
+    struct doctor doctor = doctor_begin(question->doctor->config, question->doctor->directory);
+    struct opencl opencl;
+    char *why = NULL;
+    if (question->drivers == NULL) {
+        enter_program_environment(&doctor, setup);
+    } else {
+        enter_bare_environment(question->drivers);
+    }
+    if (opencl_load(setup->instead != NULL ? setup->instead : OPENCL_LIBRARY, &opencl, &why)) {
+        question->report(&doctor, setup, &opencl);
+    } else {
+        doctor_problem(&doctor, "%s", why);
+    }
+    return doctor_end(&doctor);
+}
+
+static void report_all(struct doctor *doctor, const struct opencl_setup *setup,
+                       const struct opencl *opencl)
+{
+    if (doctor_report_platforms(doctor, opencl) == 0) {
+        doctor_problem(doctor, "the loader finds no OpenCL driver");
+    }
+    doctor_check_layers(doctor, setup);
+}
+
+static void report_driver(struct doctor *doctor, const struct opencl_setup *setup,
+                          const struct opencl *opencl)
+{
+    (void)setup;
+    doctor_report_platforms(doctor, opencl);
+}
+
+/* ---- what it answered ---- */
+
+/* Each text once: several processes may have met the same. */
+static void add_texts(json_t *texts, const json_t *more)
+{
+    size_t i, j;
+    json_t *text, *known;
+    json_array_foreach(more, i, text)
+    {
+        bool is_known = false;
+        json_array_foreach(texts, j, known)
+        {
+            is_known |= json_equal(known, text) != 0;
+        }
+        if (!is_known) {
+            must_succeed(json_array_append(texts, text));
+        }
+    }
+}
+
+/* Takes over @answer. */
+static void take_answer(struct doctor *doctor, json_t *answer)
+{
+    json_t *platforms = json_object_get(doctor->report, "platforms");
+    json_t *more = json_object_get(answer, "platforms");
+    add_texts(doctor->notes, json_object_get(answer, "notes"));
+    add_texts(doctor->problems, json_object_get(answer, "problems"));
+    json_object_del(answer, "notes");
+    json_object_del(answer, "problems");
+    if (platforms != NULL && more != NULL) {
+        must_succeed(json_array_extend(platforms, more));
+    }
+    must_succeed(json_object_update_missing(doctor->report, answer));
+    json_decref(answer);
+}
+
+/* Returns false where no answer came, which is a problem.
+ *
+ * @drivers  as in the question
+ * @whom     whom it asks, in words */
+static bool ask(struct doctor *doctor, const struct opencl_setup *setup, const char *drivers,
+                report_fn *report, const char *whom)
+{
+    struct question question = {doctor, setup, drivers, report};
+    char *why = NULL;
+    json_t *answered = apart_call(answer_question, &question, doctor->wait_ms, &why);
+    if (answered == NULL) {
+        doctor_problem(doctor, "%s can't be asked: the process that tried %s", whom, why);
+        free(why);
+        return false;
+    }
+    take_answer(doctor, answered);
+    return true;
+}
+
+/* ---- which driver it is ---- */
+
+static bool ask_driver(struct doctor *doctor, const struct opencl_setup *setup, char *library)
+{
+    const struct opencl_drivers one = {.libraries = &library, .count = 1};
+    char *why = NULL;
+    char *folder = opencl_drivers_folder(&one, setup->folder, &why);
+    bool is_answered = false;
+    if (folder == NULL) {
+        doctor_problem(doctor, "%s", why);
+        free(why);
+    } else {
+        char *whom = text_of("the driver %s", library);
+        is_answered = ask(doctor, setup, folder, report_driver, whom);
+        free(whom);
+    }
+    free(folder);
+    return is_answered;
+}
+
+static bool reads_list(const struct opencl_setup *setup)
+{
+    return (setup->found != NULL && opencl_loader_reads(setup->found, OPENCL_LIST_VARIABLE)) ||
+           (setup->instead != NULL && opencl_loader_reads(setup->instead, OPENCL_LIST_VARIABLE));
+}
+
+/* Each alone, so that the others are told of, and the broken one is named. */
+static void ask_each_driver(struct doctor *doctor, struct opencl_setup *setup)
+{
+    struct opencl_drivers drivers = opencl_drivers_find(
+        reads_list(setup) ? getenv(OPENCL_LIST_VARIABLE) : NULL, getenv(OPENCL_VENDORS_VARIABLE));
+    size_t answered = 0;
+    json_add(doctor->report, "platforms", must(json_array()));
+    if (drivers.count > 0 && need_folder(doctor, setup)) {
+        for (size_t i = 0; i < drivers.count; i++) {
+            answered += ask_driver(doctor, setup, drivers.libraries[i]);
+        }
+    }
+    if (answered > 0 && answered == drivers.count) {
+        doctor_note(doctor, "each driver can be asked where it is alone, and without layers");
+    }
+    opencl_drivers_done(&drivers);
+}
+
+/* ---- all of it ---- */
+
+void doctor_examine_opencl(struct doctor *doctor)
+{
+    struct opencl_setup setup = find_setup(doctor);
+    if (setup.instead != NULL) {
+        need_folder(doctor, &setup);
+    }
+    ask(doctor, &setup, NO_DRIVERS, doctor_report_loader, "the OpenCL loader");
+    if (!ask(doctor, &setup, NULL, report_all, "OpenCL with all its drivers and layers")) {
+        ask_each_driver(doctor, &setup);
+    }
+    if (json_object_get(doctor->report, "layer") == NULL) {
+        doctor_report_layer(doctor, &setup, false);
+    }
+    doctor_report_nvrtc_layer(doctor);
+    setup_done(&setup);
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "../text/memory.h"
+#include "../text/output.h"
+#include "../text/table.h"
+#include "doctor.h"
+
+static const char *member(const json_t *object, const char *name)
+{
+    const char *text = json_string_value(json_object_get(object, name));
+    return text == NULL ? "" : text;
+}
+
+static bool is_true(const json_t *object, const char *name)
+{
+    return json_is_true(json_object_get(object, name));
+}
+
+/* Takes over @value. */
+static void add_row(struct libscols_table *table, const char *name, char *value)
+{
+    struct libscols_line *row = table_add_row(table);
+    row_set(row, 0, name);
+    row_set(row, 1, value);
+    free(value);
+}
+
+static void add_loader(struct libscols_table *table, const json_t *loader)
+{
+    const json_t *instead_of = json_object_get(loader, "instead_of");
+    if (loader != NULL) {
+        add_row(table, "loader",
+                text_of("%s (%s %s), %s%s%s", member(loader, "path"), member(loader, "kind"),
+                        member(loader, "version"),
+                        is_true(loader, "layers") ? "knows layers" : "knows no layers",
+                        json_is_string(instead_of) ? ", instead of " : "",
+                        member(loader, "instead_of")));
+    }
+}
+
+static void add_layer(struct libscols_table *table, const json_t *layer)
+{
+    if (json_is_string(json_object_get(layer, "path"))) {
+        add_row(table, "layer",
+                text_of("%s, %s", member(layer, "path"),
+                        is_true(layer, "loaded") ? "loaded" : "not loaded"));
+    }
+}
+
+static void add_nvrtc_layer(struct libscols_table *table, const json_t *layer)
+{
+    if (json_is_string(json_object_get(layer, "path"))) {
+        add_row(table, "NVRTC layer", text_of("%s", member(layer, "path")));
+    }
+}
+
+/* jansson's walks take objects that may be written to. */
+static json_t *writable(const json_t *object, const char *name)
+{
+    return json_object_get(object, name);
+}
+
+static void add_variables(struct libscols_table *table, const char *title, json_t *variables)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach(variables, name, value)
+    {
+        if (json_is_string(value)) {
+            add_row(table, title, text_of("%s=%s", name, json_string_value(value)));
+        }
+    }
+}
+
+static void add_platforms(struct libscols_table *table, const json_t *platforms)
+{
+    size_t i;
+    size_t j;
+    json_t *platform;
+    json_t *device;
+    json_array_foreach(platforms, i, platform)
+    {
+        add_row(table, "platform",
+                text_of("%s, %s", member(platform, "name"), member(platform, "version")));
+        json_array_foreach(json_object_get(platform, "devices"), j, device)
+        {
+            add_row(
+                table, "  device",
+                text_of("%s, driver %s", member(device, "name"), member(device, "driver_version")));
+        }
+        add_variables(table, "  in each key", writable(platform, "key_variables"));
+        add_row(table, "  in each key",
+                text_of("%zu files of the driver (--json lists them)",
+                        json_object_size(json_object_get(platform, "driver_files"))));
+    }
+}
+
+static void add_directory(struct libscols_table *table, const json_t *report)
+{
+    const json_t *directory = json_object_get(report, "directory");
+    char size[UNIT_TEXT_SIZE];
+    format_size((uint64_t)json_integer_value(json_object_get(report, "max_bytes")), size);
+    add_row(table, "directory",
+            text_of("%s, %s", member(directory, "path"), member(directory, "state")));
+    add_row(table, "size", text_of("%s at most", size));
+    add_row(table, "entries",
+            text_of(is_true(report, "authenticated") ? "signed and authenticated"
+                                                     : "not authenticated"));
+}
+
+static void print_list(const char *title, const json_t *texts)
+{
+    size_t i;
+    json_t *text;
+    printf("%s:%s\n", title, json_array_size(texts) == 0 ? " none" : "");
+    json_array_foreach(texts, i, text)
+    {
+        printf("  ");
+        print_name(json_string_value(text));
+        putchar('\n');
+    }
+}
+
+void doctor_print(const json_t *report)
+{
+    struct libscols_table *table = table_new();
+    table_add_column(table, NULL, COLUMN_TEXT);
+    table_add_column(table, NULL, COLUMN_TEXT);
+    add_loader(table, json_object_get(report, "loader"));
+    add_layer(table, json_object_get(report, "layer"));
+    add_nvrtc_layer(table, json_object_get(report, "nvrtc_layer"));
+    add_platforms(table, json_object_get(report, "platforms"));
+    add_directory(table, report);
+    add_variables(table, "variable", writable(report, "variables"));
+    table_print(table);
+
+    const json_t *notes = json_object_get(report, "notes");
+    if (json_array_size(notes) > 0) {
+        print_list("notes", notes);
+    }
+    print_list("problems", json_object_get(report, "problems"));
+}

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "shown_entry.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "../text/json.h"
+#include "../text/memory.h"
+#include "../text/output.h"
+#include "../text/table.h"
+#include "key_part.h"
+#include "made_from.h"
+
+static void add_fact(struct libscols_table *table, const char *name, const char *value)
+{
+    struct libscols_line *row = table_add_row(table);
+    row_set(row, 0, name);
+    row_set(row, 1, value);
+}
+
+static void add_size(struct libscols_table *table, const char *name, uint64_t bytes)
+{
+    char text[UNIT_TEXT_SIZE];
+    format_size(bytes, text);
+    add_fact(table, name, text);
+}
+
+static void print_facts(const struct listed_item *item, const kiln_entry *entry)
+{
+    kiln_provenance origin = kiln_entry_provenance(entry);
+    char text[UNIT_TEXT_SIZE];
+    struct libscols_table *table = table_new();
+    table_add_column(table, NULL, COLUMN_TEXT);
+    table_add_column(table, NULL, COLUMN_TEXT);
+    add_fact(table, "digest", item->digest);
+    add_fact(table, "kind", kiln_entry_kind_name(item->kind));
+    add_fact(table, "name", origin.name);
+    add_fact(table, "device", origin.device);
+    add_fact(table, "made by", origin.tool);
+    format_time(origin.created_s, text);
+    add_fact(table, "created", text);
+    format_time(item->last_used_s, text);
+    add_fact(table, "last used", text);
+    format_duration(origin.build_ns, text);
+    add_fact(table, "build time", text);
+    add_size(table, "payload", kiln_entry_payload(entry).size);
+    add_size(table, "answers", kiln_entry_answers(entry).size);
+    add_size(table, "log", kiln_entry_log(entry).size);
+    add_size(table, "on disk", item->stored_bytes);
+    add_fact(table, "signed", kiln_entry_is_signed(entry) ? "yes" : "no");
+    table_print(table);
+}
+
+static void add_part(struct libscols_table *table, const kiln_key_part *part)
+{
+    char size[UNIT_TEXT_SIZE];
+    format_size(part->size, size);
+    char *value = key_part_value(part);
+    struct libscols_line *row = table_add_row(table);
+    row_set(row, 0, part->name);
+    row_set(row, 1, size);
+    row_set(row, 2, value);
+    free(value);
+}
+
+static void print_parts(const kiln_key *key)
+{
+    struct libscols_table *table = table_new();
+    table_add_column(table, "KEY PART", COLUMN_TEXT);
+    table_add_column(table, "SIZE", COLUMN_NUMBER);
+    table_add_column(table, "VALUE", COLUMN_LONG_TEXT);
+    kiln_key_part part;
+    for (size_t i = 0; kiln_key_part_at(key, i, &part) == KILN_OK; i++) {
+        add_part(table, &part);
+    }
+    table_print(table);
+}
+
+void entry_print(const struct listed_item *item, const kiln_entry *entry)
+{
+    print_facts(item, entry);
+    putchar('\n');
+    print_parts(kiln_entry_key(entry));
+    struct made_from made = made_from_read(entry);
+    made_from_print(&made);
+    made_from_free(&made);
+}
+
+static json_t *key_to_json(const kiln_key *key)
+{
+    json_t *parts = must(json_array());
+    kiln_key_part part;
+    for (size_t i = 0; kiln_key_part_at(key, i, &part) == KILN_OK; i++) {
+        json_push(parts, key_part_to_json(&part));
+    }
+    return parts;
+}
+
+json_t *entry_to_json(const struct listed_item *item, const kiln_entry *entry)
+{
+    kiln_provenance origin = kiln_entry_provenance(entry);
+    kiln_bytes log = kiln_entry_log(entry);
+    json_t *object = must(json_object());
+    json_add(object, "digest", json_text_or_null(item->digest));
+    json_add(object, "kind", json_text_or_null(kiln_entry_kind_name(item->kind)));
+    json_add(object, "name", json_text_or_null(origin.name));
+    json_add(object, "device", json_text_or_null(origin.device));
+    json_add(object, "tool", json_text_or_null(origin.tool));
+    json_add(object, "created", must(json_integer(origin.created_s)));
+    json_add(object, "last_used", must(json_integer(item->last_used_s)));
+    json_add(object, "build_ns", json_number(origin.build_ns));
+    json_add(object, "bytes", json_number(kiln_entry_payload(entry).size));
+    json_add(object, "answers_bytes", json_number(kiln_entry_answers(entry).size));
+    json_add(object, "stored_bytes", json_number(item->stored_bytes));
+    json_add(object, "signed", json_boolean(kiln_entry_is_signed(entry)));
+    json_add(object, "log", json_text(log.data, log.size));
+    json_add(object, "key", key_to_json(kiln_entry_key(entry)));
+    struct made_from made = made_from_read(entry);
+    if (made.count > 0) {
+        json_add(object, "results", made_from_to_json(&made, true));
+    }
+    made_from_free(&made);
+    return object;
+}

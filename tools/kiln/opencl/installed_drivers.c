@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "installed_drivers.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <kiln/opencl.h>
+
+#include "../text/memory.h"
+#include "../text/output.h"
+#include "opencl_library.h"
+
+#define PART_DIGEST_SIZE 32
+
+/* How much later than its stamp the last use may have been: what stores do where they are told
+ * nothing else. */
+#define STAMP_INTERVAL_S 3600
+
+/* A part as keys have it: whole, or stripped. */
+struct known_part {
+    kiln_key *whole, *stripped; /* each of this one part */
+};
+
+struct driver {
+    struct known_part platform;
+    int64_t installed_s;      /* when its library came to be here; or OPENCL_INSTALLED_UNKNOWN */
+    struct known_part *files; /* none: it doesn't tell */
+    size_t file_count, file_capacity;
+};
+
+struct installed_drivers {
+    struct driver drivers[OPENCL_PLATFORMS_MAX];
+    size_t count;
+};
+
+/* ---- parts ---- */
+
+static struct known_part known_part_new(const char *name, const char *text)
+{
+    struct known_part part;
+    kiln_key_builder *builder;
+    must_succeed(kiln_key_builder_new(&builder));
+    must_succeed(kiln_key_builder_add_text(builder, name, text));
+    must_succeed(kiln_key_builder_finish(builder, &part.whole));
+    must_succeed(kiln_key_strip(part.whole, 0, &part.stripped));
+    kiln_key_builder_free(&builder);
+    return part;
+}
+
+static void known_part_free(struct known_part *part)
+{
+    kiln_key_release(&part->whole);
+    kiln_key_release(&part->stripped);
+}
+
+static bool is_part(const kiln_key_part *part, const struct known_part *known)
+{
+    kiln_key_part whole, stripped;
+    must_succeed(kiln_key_part_at(known->whole, 0, &whole));
+    must_succeed(kiln_key_part_at(known->stripped, 0, &stripped));
+    if (part->size != whole.size || strcmp(part->name, whole.name) != 0) {
+        return false;
+    }
+    return part->bytes != NULL ? memcmp(part->bytes, whole.bytes, (size_t)whole.size) == 0
+                               : part->digest != NULL && stripped.digest != NULL &&
+                                     memcmp(part->digest, stripped.digest, PART_DIGEST_SIZE) == 0;
+}
+
+static bool key_has(const kiln_key *key, const struct known_part *known)
+{
+    kiln_key_part part;
+    for (size_t i = 0; kiln_key_part_at(key, i, &part) == KILN_OK; i++) {
+        if (is_part(&part, known)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- drivers ---- */
+
+static void add_file(void *user, const char *name, const char *identity)
+{
+    struct driver *driver = user;
+    if (driver->file_count == driver->file_capacity) {
+        driver->file_capacity = driver->file_capacity == 0 ? 16 : driver->file_capacity * 2;
+        driver->files =
+            must(reallocarray(driver->files, driver->file_capacity, sizeof *driver->files));
+    }
+    char *line = text_of("%s %s", name, identity);
+    driver->files[driver->file_count++] = known_part_new("driver.file", line);
+    free(line);
+}
+
+static void add_driver(struct installed_drivers *drivers, const struct opencl *opencl,
+                       cl_platform_id platform)
+{
+    char name[OPENCL_TEXT_SIZE];
+    if (!opencl_platform_text(opencl, platform, CL_PLATFORM_NAME, name)) {
+        return;
+    }
+    struct driver *driver = &drivers->drivers[drivers->count++];
+    driver->platform = known_part_new("platform.name", name);
+    driver->installed_s = opencl_installed_s(platform);
+    if (kiln_opencl_report_own_driver_files(platform, name, add_file, driver) != KILN_OK) {
+        complain("the library of the driver of %s can't be told", name);
+    }
+}
+
+struct installed_drivers *installed_drivers_find(void)
+{
+    struct installed_drivers *drivers = must(calloc(1, sizeof *drivers));
+    struct opencl opencl;
+    char *why = NULL;
+    unsetenv("OPENCL_LAYERS"); /* layers are no drivers */
+    if (!opencl_load(OPENCL_LIBRARY, &opencl, &why)) {
+        complain("%s", why);
+        free(why);
+        return drivers;
+    }
+    cl_platform_id platforms[OPENCL_PLATFORMS_MAX];
+    const cl_uint count = opencl_platforms(&opencl, platforms);
+    for (cl_uint i = 0; i < count; i++) {
+        add_driver(drivers, &opencl, platforms[i]);
+    }
+    return drivers;
+}
+
+void installed_drivers_free(struct installed_drivers *drivers)
+{
+    for (size_t i = 0; i < drivers->count; i++) {
+        struct driver *driver = &drivers->drivers[i];
+        for (size_t j = 0; j < driver->file_count; j++) {
+            known_part_free(&driver->files[j]);
+        }
+        free(driver->files);
+        known_part_free(&driver->platform);
+    }
+    free(drivers);
+}
+
+/* ---- entries ---- */
+
+static bool key_has_all_files(const kiln_key *key, const struct driver *driver)
+{
+    for (size_t i = 0; i < driver->file_count; i++) {
+        if (!key_has(key, &driver->files[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Where it can't be told, it may have been. */
+static bool may_be_used_since_installed(const struct driver *driver, int64_t last_used_s)
+{
+    return driver->installed_s == OPENCL_INSTALLED_UNKNOWN ||
+           last_used_s >= driver->installed_s - STAMP_INTERVAL_S;
+}
+
+enum driver_verdict installed_drivers_judge(const struct installed_drivers *drivers,
+                                            const kiln_key *key, int64_t last_used_s)
+{
+    enum driver_verdict verdict = DRIVER_UNTOLD;
+    for (size_t i = 0; i < drivers->count; i++) {
+        const struct driver *driver = &drivers->drivers[i];
+        if (!key_has(key, &driver->platform)) {
+            continue;
+        }
+        if (driver->file_count == 0) {
+            return DRIVER_UNTOLD;
+        }
+        if (key_has_all_files(key, driver)) {
+            return DRIVER_INSTALLED;
+        }
+        if (may_be_used_since_installed(driver, last_used_s)) {
+            return DRIVER_UNTOLD;
+        }
+        verdict = DRIVER_REPLACED;
+    }
+    return verdict;
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "layer.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../text/memory.h"
+
+/* A library that goes into the user's programs. */
+struct place {
+    const char *in_build[2]; /* relative to the tool's folder, in the build's folders */
+    const char *installed;
+    const char *list; /* the variable that names it */
+};
+
+static const struct place opencl_place = {
+    .in_build = {"../../layers/opencl/libkiln_opencl_layer.so",
+                 "../layers/opencl/libkiln_opencl_layer.so"},
+    .installed = KILN_LAYER_FOLDER "/libkiln_opencl_layer.so",
+    .list = "OPENCL_LAYERS",
+};
+
+static const struct place nvrtc_place = {
+    .in_build = {"../../layers/nvrtc/libkiln_nvrtc_audit.so",
+                 "../layers/nvrtc/libkiln_nvrtc_audit.so"},
+    .installed = KILN_LAYER_FOLDER "/libkiln_nvrtc_audit.so",
+    .list = "LD_AUDIT",
+};
+
+/* The folder of this program, with a slash at its end, to be freed; NULL where /proc is away. */
+static char *own_folder(void)
+{
+    char path[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (length <= 0) {
+        return NULL;
+    }
+    path[length] = '\0';
+    char *slash = strrchr(path, '/');
+    return slash == NULL ? NULL : text_of("%.*s", (int)(slash + 1 - path), path);
+}
+
+char *library_reason_against(const char *path, const char *list)
+{
+    struct stat status;
+    if (stat(path, &status) != 0) {
+        return text_of("%s: %s", path, strerror(errno));
+    }
+    if (!S_ISREG(status.st_mode)) {
+        return text_of("%s is not a regular file", path);
+    }
+    if (status.st_uid != 0 && status.st_uid != geteuid()) {
+        return text_of("%s belongs neither to this user nor to root", path);
+    }
+    if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+        return text_of("%s may be written by others (chmod go-w helps)", path);
+    }
+    if (strchr(path, ':') != NULL) {
+        return text_of("%s has a ':' in its name, which %s can't hold", path, list);
+    }
+    return NULL;
+}
+
+/* The first place in the build's folders that is there, to be freed; NULL where none is. */
+static char *place_in_build(const struct place *place)
+{
+    char *folder = own_folder();
+    char *found = NULL;
+    for (size_t i = 0; folder != NULL && found == NULL && i < 2; i++) {
+        char *path = text_of("%s%s", folder, place->in_build[i]);
+        found = realpath(path, NULL);
+        free(path);
+    }
+    free(folder);
+    return found;
+}
+
+static int find(const struct place *place, char **ret_path, char **ret_why)
+{
+    char *path = place_in_build(place);
+    if (path == NULL) {
+        path = must(strdup(place->installed));
+    }
+    char *why = library_reason_against(path, place->list);
+    if (why != NULL) {
+        free(path);
+        *ret_why = why;
+        return 0;
+    }
+    *ret_path = path;
+    return 1;
+}
+
+int layer_find(char **ret_path, char **ret_why)
+{
+    return find(&opencl_place, ret_path, ret_why);
+}
+
+/* Why the layer that the audit library loads, from its own folder, may not be loaded. */
+static char *reason_against_layer_of(const char *audit_path)
+{
+    const char *slash = strrchr(audit_path, '/');
+    char *path = text_of("%.*s/libkiln_nvrtc_layer.so", (int)(slash - audit_path), audit_path);
+    char *why = library_reason_against(path, nvrtc_place.list);
+    free(path);
+    return why;
+}
+
+int nvrtc_audit_find(char **ret_path, char **ret_why)
+{
+    char *in_build = place_in_build(&nvrtc_place);
+    bool is_there = in_build != NULL || access(nvrtc_place.installed, F_OK) == 0;
+    free(in_build);
+    *ret_path = NULL;
+    if (!is_there) {
+        return 1;
+    }
+    if (!find(&nvrtc_place, ret_path, ret_why)) {
+        return 0;
+    }
+    *ret_why = reason_against_layer_of(*ret_path);
+    if (*ret_why != NULL) {
+        free(*ret_path);
+        *ret_path = NULL;
+        return 0;
+    }
+    return 1;
+}
+
+static bool list_has(const char *list, const char *path)
+{
+    size_t length = strlen(path);
+    for (const char *next = list; *next != '\0';) {
+        size_t size = strcspn(next, ":");
+        if (size == length && strncmp(next, path, size) == 0) {
+            return true;
+        }
+        next += size + (next[size] == ':');
+    }
+    return false;
+}
+
+char *layer_list_with(const char *path, const char *others)
+{
+    if (others == NULL || others[0] == '\0') {
+        return must(strdup(path));
+    }
+    if (list_has(others, path)) {
+        return must(strdup(others));
+    }
+    return text_of("%s:%s", path, others);
+}

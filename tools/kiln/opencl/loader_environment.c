@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "loader_environment.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../text/memory.h"
+#include "layer.h"
+#include "opencl_drivers.h"
+#include "opencl_library.h"
+#include "opencl_loader.h"
+
+#define FOLDER_NAME "kiln-loader"
+#define NO_CACHES "no folder for caches: HOME is not set"
+
+/* What can't be in a folder of LD_LIBRARY_PATH. */
+#define UNLISTED ":;$"
+
+/* ---- the folder ---- */
+
+/* To be freed; NULL where the environment names none. */
+static char *cache_home(void)
+{
+    const char *caches = getenv("XDG_CACHE_HOME");
+    const char *home = getenv("HOME");
+    if (caches != NULL && caches[0] == '/') {
+        return must(strdup(caches));
+    }
+    return home != NULL && home[0] == '/' ? text_of("%s/.cache", home) : NULL;
+}
+
+/* Why a folder is not ours alone, to be freed; NULL where it is. */
+static char *reason_against_folder(const char *folder)
+{
+    struct stat status;
+    if (strpbrk(folder, UNLISTED) != NULL) {
+        return text_of("%s can't stand in LD_LIBRARY_PATH", folder);
+    }
+    if (lstat(folder, &status) != 0) {
+        return text_of("%s: %s", folder, strerror(errno));
+    }
+    if (!S_ISDIR(status.st_mode) || status.st_uid != geteuid() ||
+        (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+        return text_of("%s is no folder that this user alone may write", folder);
+    }
+    return NULL;
+}
+
+static bool is_link_to(const char *link, const char *loader)
+{
+    char *target = realpath(link, NULL);
+    bool is = target != NULL && strcmp(target, loader) == 0;
+    free(target);
+    return is;
+}
+
+/* Others may make the same link at the same time: whoever comes last has it in place. */
+static bool make_link(const char *folder, const char *link, const char *loader)
+{
+    char *temporary = text_of("%s/.%ld", folder, (long)getpid());
+    unlink(temporary);
+    bool is_made = symlink(loader, temporary) == 0 && rename(temporary, link) == 0;
+    if (!is_made) {
+        int error = errno;
+        unlink(temporary);
+        errno = error;
+    }
+    free(temporary);
+    return is_made;
+}
+
+/* Why a folder can't be had, to be freed, while nothing is made: it may be missing yet, and so may
+ * that of the caches. NULL where it can. */
+static char *reason_against_making(const char *folder, const char *caches)
+{
+    struct stat status;
+    if (lstat(folder, &status) == 0 || errno != ENOENT || strpbrk(folder, UNLISTED) != NULL) {
+        return reason_against_folder(folder);
+    }
+    const char *slash = strrchr(caches, '/');
+    char *above = text_of("%.*s/", (int)(slash - caches), caches);
+    const bool can_be_made =
+        access(caches, W_OK | X_OK) == 0 || (errno == ENOENT && access(above, W_OK | X_OK) == 0);
+    char *why = can_be_made ? NULL : text_of("%s: %s", folder, strerror(errno));
+    free(above);
+    return why;
+}
+
+/* Makes the folder where it is missing, and returns it, to be freed; or NULL with why. */
+static char *own_folder(char **ret_why)
+{
+    char *caches = cache_home();
+    if (caches == NULL) {
+        *ret_why = must(strdup(NO_CACHES));
+        return NULL;
+    }
+    char *folder = text_of("%s/" FOLDER_NAME, caches);
+    mkdir(caches, 0700);
+    mkdir(folder, 0700);
+    char *why = reason_against_folder(folder);
+    if (why != NULL) {
+        *ret_why = why;
+        free(folder);
+        folder = NULL;
+    }
+    free(caches);
+    return folder;
+}
+
+/* Returns why there is no such link, to be freed; NULL where there is. */
+static char *put_link(const char *folder, const char *loader)
+{
+    char *link = text_of("%s/" OPENCL_LIBRARY, folder);
+    bool is_there = is_link_to(link, loader) || make_link(folder, link, loader);
+    char *why = is_there ? NULL : text_of("%s: %s", link, strerror(errno));
+    free(link);
+    return why;
+}
+
+/* ---- the environment ---- */
+
+static char *set_drivers(const char *instead, const char *found, const char *folder)
+{
+    char *why = NULL;
+    char *drivers = loader_drivers(instead, found, folder, &why);
+    if (drivers != NULL) {
+        must_succeed(setenv(OPENCL_VENDORS_VARIABLE, drivers, 1));
+    }
+    free(drivers);
+    return why;
+}
+
+char *loader_drivers(const char *instead, const char *found, const char *folder, char **ret_why)
+{
+    const char *libraries = getenv(OPENCL_LIST_VARIABLE);
+    if (libraries == NULL || libraries[0] == '\0' ||
+        !opencl_loader_reads(found, OPENCL_LIST_VARIABLE) ||
+        opencl_loader_reads(instead, OPENCL_LIST_VARIABLE)) {
+        return NULL;
+    }
+    struct opencl_drivers drivers = opencl_drivers_find(libraries, getenv(OPENCL_VENDORS_VARIABLE));
+    opencl_drivers_keep_each_once(&drivers);
+    char *made = opencl_drivers_folder(&drivers, folder, ret_why);
+    opencl_drivers_done(&drivers);
+    return made;
+}
+
+char *loader_environment_obstacle(void)
+{
+    char *caches = cache_home();
+    if (caches == NULL) {
+        return must(strdup(NO_CACHES));
+    }
+    char *folder = text_of("%s/" FOLDER_NAME, caches);
+    char *why = reason_against_making(folder, caches);
+    free(folder);
+    free(caches);
+    return why;
+}
+
+char *loader_environment_set(const char *instead, const char *found)
+{
+    static const char variable[] = "LD_LIBRARY_PATH";
+    char *why = NULL;
+    char *folder = own_folder(&why);
+    if (folder != NULL) {
+        why = put_link(folder, instead);
+    }
+    if (why == NULL) {
+        why = set_drivers(instead, found, folder);
+    }
+    if (why == NULL) {
+        char *list = layer_list_with(folder, getenv(variable));
+        must_succeed(setenv(variable, list, 1));
+        free(list);
+    }
+    free(folder);
+    return why;
+}

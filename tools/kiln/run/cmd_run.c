@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <kiln/config.h>
+
+#include "../command/commands.h"
+#include "../command/directory.h"
+#include "../command/location.h"
+#include "../command/options.h"
+#include "../opencl/layer.h"
+#include "../opencl/loader_environment.h"
+#include "../opencl/opencl_loader.h"
+#include "../store/counters.h"
+#include "../text/exit_code.h"
+#include "../text/json.h"
+#include "../text/memory.h"
+#include "../text/output.h"
+#include "child.h"
+#include "run_counters.h"
+
+static const char usage[] =
+    "Usage: kiln run [--dir DIR] [--key-file FILE] [--trace FILE] [--summary] [--json]\n"
+    "                [--no-nvrtc] [--] APP [ARGUMENTS]\n"
+    "\n"
+    "Runs a program with its OpenCL builds and its NVRTC compilations cached.\n"
+    "\n"
+    "  --dir DIR        the cache directory\n"
+    "  --key-file FILE  sign entries with this file's 32 bytes, and believe no others\n"
+    "  --trace FILE     one line for each build that was asked for; - for stderr\n"
+    "  --summary        at the end one line on stderr: what was saved in this run\n"
+    "  --json           the same as a JSON object\n"
+    "  --no-nvrtc       OpenCL alone: nothing is put into LD_AUDIT\n";
+
+/* Thread-local memory for the libraries that a program starts with, in bytes. Each thread's stack
+ * has it, so that much more would be too much for small stacks. */
+#define THREAD_LOCAL_BYTES 8192
+
+static void set_variable_to_path(const char *name, const char *path)
+{
+    char *absolute = absolute_path(path);
+    must_succeed(setenv(name, absolute, 1));
+    free(absolute);
+}
+
+/* Returns EXIT_OK, or what to exit with where that file can't be written. */
+static int set_trace(const char *file)
+{
+    if (strcmp(file, "-") == 0) {
+        must_succeed(setenv("KILN_TRACE", file, 1));
+        return EXIT_OK;
+    }
+    int opened =
+        open(file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0600);
+    if (opened < 0 && errno != ENXIO) {
+        complain("no trace to %s: %s", file, strerror(errno));
+        return EXIT_USAGE;
+    }
+    if (opened >= 0) {
+        close(opened);
+    }
+    set_variable_to_path("KILN_TRACE", file);
+    return EXIT_OK;
+}
+
+static bool is_disabled(void)
+{
+    kiln_config *config = NULL;
+    must_succeed(kiln_config_from_env(NULL, NULL, &config));
+    bool disabled = config->disabled;
+    kiln_config_free(&config);
+    return disabled;
+}
+
+/* The layer starts this very tool where captures have to be made outside the program. */
+static void set_tool(void)
+{
+    char path[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (length > 0) {
+        path[length] = '\0';
+        must_succeed(setenv("KILN_TOOL", path, 0));
+    }
+}
+
+/* Puts a library into a list of libraries; takes the path over. */
+static void add_to_list(const char *variable, char *path)
+{
+    char *list = layer_list_with(path, getenv(variable));
+    must_succeed(setenv(variable, list, 1));
+    free(list);
+    free(path);
+}
+
+/* A loader that has a library to show its work to lays out thread-local memory before it knows the
+ * program's libraries: they get what was set aside, by default too little for some allocators. */
+static void set_thread_local_memory(void)
+{
+    static const char tunable[] = "glibc.rtld.optional_static_tls=";
+    const char *others = getenv("GLIBC_TUNABLES");
+    if (others != NULL && strstr(others, tunable) != NULL) {
+        return;
+    }
+    bool any = others != NULL && others[0] != '\0';
+    char *tunables =
+        text_of("%s%s%s%d", any ? others : "", any ? ":" : "", tunable, THREAD_LOCAL_BYTES);
+    must_succeed(setenv("GLIBC_TUNABLES", tunables, 1));
+    free(tunables);
+}
+
+/* A loader that knows no layers would load none: one that does goes before it, where the system has
+ * one. */
+static void set_opencl_loader(void)
+{
+    char *found = opencl_loader_found();
+    if (found != NULL && !opencl_loader_knows_layers(found)) {
+        char *instead = opencl_loader_instead_of(found);
+        char *why = instead != NULL ? loader_environment_set(instead, found)
+                                    : must(strdup("and this system has no other loader that does"));
+        if (why != NULL) {
+            complain("%s knows no layers, %s: no OpenCL build is cached", found, why);
+        }
+        free(why);
+        free(instead);
+    }
+    free(found);
+}
+
+/* Each returns EXIT_OK, or what to exit with where there is no layer to be had. */
+static int set_opencl_layer(void)
+{
+    char *path = NULL;
+    char *why = NULL;
+    if (!layer_find(&path, &why)) {
+        complain("no OpenCL layer: %s", why);
+        free(why);
+        return EXIT_CONFIGURATION;
+    }
+    set_tool();
+    set_opencl_loader();
+    add_to_list("OPENCL_LAYERS", path);
+    return EXIT_OK;
+}
+
+static int set_nvrtc_layer(void)
+{
+    char *path = NULL;
+    char *why = NULL;
+    if (!nvrtc_audit_find(&path, &why)) {
+        complain("no NVRTC layer: %s", why);
+        free(why);
+        return EXIT_CONFIGURATION;
+    }
+    if (path != NULL) {
+        add_to_list("LD_AUDIT", path);
+        set_thread_local_memory();
+    }
+    return EXIT_OK;
+}
+
+/* "1 hit", "3 hits" */
+static void print_count(uint64_t count, const char *one, const char *several)
+{
+    fprintf(stderr, "%" PRIu64 " %s", count, count == 1 ? one : several);
+}
+
+static void print_line(const struct counters *counters)
+{
+    const kiln_stats *stats = &counters->stats;
+    char saved[UNIT_TEXT_SIZE];
+    char bytes[UNIT_TEXT_SIZE];
+    format_duration(stats->saved_ns, saved);
+    format_size(counters->bytes, bytes);
+    fputs("kiln: ", stderr);
+    print_count(stats->hits_memory + stats->hits_store, "hit", "hits");
+    fprintf(stderr, " (%" PRIu64 " from the store), ", stats->hits_store);
+    print_count(stats->builds, "build", "builds");
+    fprintf(stderr, ", %" PRIu64 " passed through, %s saved, ", stats->passed_through, saved);
+    print_count(counters->entries, "entry", "entries");
+    fprintf(stderr, ", %s", bytes);
+    if (counters->requests > 0) {
+        fprintf(stderr, ", %" PRIu64 " waiting to be captured", counters->requests);
+    }
+    fputc('\n', stderr);
+}
+
+static void print_summary(const kiln_stats *stats, const struct command_line *line)
+{
+    struct counters counters = {0};
+    struct directory directory;
+    if (directory_open_if_there(line->directory, KILN_STORE_READONLY, &directory) == EXIT_OK) {
+        kiln_status status = counters_read(directory.store, &counters);
+        if (status != KILN_OK) {
+            complain("%s: %s", directory.path, kiln_status_text(status));
+        }
+        directory_close(&directory);
+    }
+    counters.stats = *stats;
+    if (line->json) {
+        json_print(stderr, counters_to_json(&counters));
+    } else {
+        print_line(&counters);
+    }
+}
+
+static int run_with_summary(const struct command_line *line)
+{
+    const char *outer = getenv("KILN_STATS");
+    char *outer_file = outer == NULL || outer[0] == '\0' ? NULL : must(strdup(outer));
+    struct run_counters run_counters;
+    if (run_counters_open(&run_counters) != 0) {
+        complain("no summary: no folder for temporary files: %s", strerror(errno));
+        free(outer_file);
+        return program_replace(line->operands);
+    }
+    int wait_status = 0;
+    int exit_code = program_run(line->operands, &wait_status);
+
+    /* The program's end is passed on also where nobody reads the summary. */
+    signal(SIGPIPE, SIG_IGN);
+    kiln_stats stats;
+    run_counters_close(&run_counters, outer_file, &stats);
+    free(outer_file);
+    if (exit_code != EXIT_OK) {
+        return exit_code;
+    }
+    print_summary(&stats, line);
+    return program_end_alike(wait_status);
+}
+
+int cmd_run(int argc, char **argv)
+{
+    bool summary = false;
+    bool without_nvrtc = false;
+    const char *trace = NULL;
+    struct command_line line = {
+        .usage = usage,
+        .options = {{.name = "summary", .flag = &summary},
+                    {.name = "trace", .text = &trace},
+                    {.name = "no-nvrtc", .flag = &without_nvrtc}},
+        .operands_min = 1,
+        .operands_max = -1,
+        .stops_at_operand = true,
+    };
+    int exit_code;
+    if (!options_read(&line, argc, argv, &exit_code)) {
+        return exit_code;
+    }
+    if (line.directory != NULL) {
+        char *location = absolute_location(line.directory);
+        must_succeed(setenv("KILN_DIR", location, 1));
+        free(location);
+    }
+    /* So that `kiln why --last` knows; the caller may say otherwise. */
+    must_succeed(setenv("KILN_LAST_MISS", "1", 0));
+    if (trace != NULL && (exit_code = set_trace(trace)) != EXIT_OK) {
+        return exit_code;
+    }
+    if (!is_disabled()) {
+        exit_code = set_opencl_layer();
+        if (exit_code == EXIT_OK && !without_nvrtc) {
+            exit_code = set_nvrtc_layer();
+        }
+        if (exit_code != EXIT_OK) {
+            return exit_code;
+        }
+    }
+    return summary || line.json ? run_with_summary(&line) : program_replace(line.operands);
+}

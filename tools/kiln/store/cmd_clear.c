@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <unistd.h>
+
+#include "../command/commands.h"
+#include "../command/directory.h"
+#include "../command/options.h"
+#include "../text/confirm.h"
+#include "../text/exit_code.h"
+#include "../text/output.h"
+#include "other_layout.h"
+#include "removal.h"
+
+static const char usage[] =
+    "Usage: kiln clear [--dir DIR] [--key-file FILE] [--newer] [--yes] [--json]\n"
+    "\n"
+    "Removes all entries, after asking. Entries of a newer format stay unless --newer is given.\n"
+    "Files that Kiln did not make stay.\n"
+    "\n"
+    "  --dir DIR        the cache directory\n"
+    "  --key-file FILE  the key that the entries are signed with\n"
+    "  --newer          remove entries of a newer format too\n"
+    "  --yes            don't ask; needed where stdin is no terminal\n"
+    "  --json           one JSON object\n";
+
+static const struct digest_prefix everything = {.length = 0};
+
+static bool ask(const struct directory *directory, bool newer)
+{
+    kiln_store_stat stat = {.struct_size = sizeof stat};
+    if (directory->store == NULL || kiln_store_get_stat(directory->store, &stat) != KILN_OK) {
+        return true;
+    }
+    char size[UNIT_TEXT_SIZE];
+    format_size(stat.bytes, size);
+    return confirmed("Remove %" PRIu64 " %s (%s)%s from %s?", stat.entries,
+                     noun_of(stat.entries, "entry", "entries"), size,
+                     newer ? ", those of a newer format too," : "", directory->path);
+}
+
+/* Requests of a newer format count by their bytes alone: only their names tell what they are. */
+static kiln_status remove_newer(kiln_store *store, struct removal *removal)
+{
+    const kiln_trim_params params = {.struct_size = sizeof params,
+                                     .flags = KILN_TRIM_BY_SIZE | KILN_TRIM_NEWER};
+    kiln_trim_report report = {.struct_size = sizeof report};
+    kiln_status status = kiln_store_trim_by(store, &params, &report);
+    if (status != KILN_OK) {
+        return status;
+    }
+    /* What was put meanwhile, and what could not be removed. */
+    struct removal rest = {0};
+    status = removal_run(store, &everything, 1, &rest);
+    removal->removed += report.removed + rest.removed;
+    removal->requests += rest.requests;
+    removal->removed_bytes += report.removed_bytes + rest.removed_bytes;
+    removal->newer = rest.newer;
+    removal->failed = rest.failed;
+    return status;
+}
+
+static kiln_status remove_all(kiln_store *store, bool newer, struct removal *ret_removal)
+{
+    kiln_status status = removal_run(store, &everything, 1, ret_removal);
+    if (status == KILN_OK && newer) {
+        return remove_newer(store, ret_removal);
+    }
+    /* For what writers that died left. */
+    kiln_store_trim(store, KILN_UNLIMITED, NULL);
+    return status;
+}
+
+static int clear(const struct directory *directory, bool newer, bool json)
+{
+    struct removal removal = {0};
+    kiln_status status =
+        directory->store == NULL ? KILN_OK : remove_all(directory->store, newer, &removal);
+    removal_print(&removal, json);
+    if (status != KILN_OK) {
+        complain("%s: %s", directory->path,
+                 status == KILN_BUSY ? "another process trims it" : kiln_status_text(status));
+        return exit_code_of(status);
+    }
+    return removal.failed > 0 ? EXIT_IO : EXIT_OK;
+}
+
+int cmd_clear(int argc, char **argv)
+{
+    bool newer = false;
+    bool yes = false;
+    struct command_line line = {
+        .usage = usage,
+        .options = {{.name = "newer", .flag = &newer}, {.name = "yes", .flag = &yes}},
+    };
+    int exit_code;
+    if (!options_read(&line, argc, argv, &exit_code)) {
+        return exit_code;
+    }
+    if (!yes && !isatty(STDIN_FILENO)) {
+        return options_wrong(argv[0], "nobody can be asked here: give --yes");
+    }
+    struct directory directory;
+    exit_code = directory_open(line.directory, 0, &directory);
+    if (exit_code != EXIT_OK) {
+        return exit_code;
+    }
+    if (other_layout_has_all(&directory)) {
+        exit_code = EXIT_NOTHING_FOUND;
+    } else if (yes || ask(&directory, newer)) {
+        exit_code = clear(&directory, newer, line.json);
+    } else {
+        complain("nothing was removed");
+    }
+    directory_close(&directory);
+    return exit_code;
+}

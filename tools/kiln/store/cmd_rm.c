@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../command/commands.h"
+#include "../command/directory.h"
+#include "../command/options.h"
+#include "../text/exit_code.h"
+#include "../text/memory.h"
+#include "../text/output.h"
+#include "removal.h"
+
+static const char usage[] =
+    "Usage: kiln rm [--dir DIR] [--key-file FILE] [--all-matching] [--json] DIGEST-PREFIX...\n"
+    "\n"
+    "Removes the entries whose digests begin so. A prefix has at least 4 digits and stands for\n"
+    "one entry; where one stands for several, nothing at all is removed.\n"
+    "\n"
+    "  --dir DIR        the cache directory\n"
+    "  --key-file FILE  the key that the entries are signed with\n"
+    "  --all-matching   all entries that a prefix stands for\n"
+    "  --json           one JSON object\n";
+
+/* What the operands stand for. */
+struct selection {
+    struct digest_prefix
+        *prefixes; /* those that something matches; whole digests where each is one */
+    size_t count;
+    bool something_missing;
+};
+
+static bool matches_any(const struct listing *listing, const struct digest_prefix *prefix)
+{
+    for (size_t i = 0; i < listing->count; i++) {
+        if (digest_prefix_matches(prefix, listing->items[i].digest)) {
+            return true;
+        }
+    }
+    complain("no entry begins with '%s'", prefix->text);
+    return false;
+}
+
+/* Returns EXIT_OK where a prefix goes into the selection, EXIT_NOTHING_FOUND where it stands for
+ * nothing. */
+static int resolve(const struct listing *listing, bool all_matching, struct digest_prefix *prefix)
+{
+    if (all_matching) {
+        return matches_any(listing, prefix) ? EXIT_OK : EXIT_NOTHING_FOUND;
+    }
+    int exit_code = EXIT_OK;
+    const struct listed_item *item = listing_find(listing, prefix, &exit_code);
+    if (item == NULL) {
+        return exit_code;
+    }
+    *prefix = (struct digest_prefix){.length = KILN_DIGEST_TEXT_SIZE - 1};
+    memcpy(prefix->text, item->digest, sizeof prefix->text);
+    return EXIT_OK;
+}
+
+/* Returns EXIT_OK, or what is to end the command before it removes anything. */
+static int select_items(const struct listing *listing, char **operands, bool all_matching,
+                        struct selection *selection)
+{
+    for (; *operands != NULL; operands++) {
+        struct digest_prefix *prefix = &selection->prefixes[selection->count];
+        if (!digest_prefix_parse(*operands, prefix)) {
+            return EXIT_USAGE;
+        }
+        int exit_code = resolve(listing, all_matching, prefix);
+        if (exit_code == EXIT_USAGE) {
+            return exit_code;
+        }
+        if (exit_code == EXIT_OK) {
+            selection->count++;
+        } else {
+            selection->something_missing = true;
+        }
+    }
+    return EXIT_OK;
+}
+
+static int remove_selection(kiln_store *store, const struct selection *selection, bool json)
+{
+    struct removal removal = {0};
+    kiln_status status = selection->count == 0
+                             ? KILN_OK
+                             : removal_run(store, selection->prefixes, selection->count, &removal);
+    removal_print(&removal, json);
+    if (status != KILN_OK) {
+        complain("%s", kiln_status_text(status));
+        return exit_code_of(status);
+    }
+    if (removal.failed > 0) {
+        return EXIT_IO;
+    }
+    return selection->something_missing || removal.newer > 0 ? EXIT_NOTHING_FOUND : EXIT_OK;
+}
+
+static int remove_matching(const struct directory *directory, const struct command_line *line,
+                           bool all_matching)
+{
+    struct listing listing;
+    kiln_status status = listing_read(directory->store, &listing);
+    if (status != KILN_OK) {
+        complain("%s: %s", directory->path, kiln_status_text(status));
+        return exit_code_of(status);
+    }
+    struct selection selection = {
+        .prefixes = must(calloc((size_t)line->operand_count, sizeof *selection.prefixes))};
+    int exit_code = select_items(&listing, line->operands, all_matching, &selection);
+    listing_free(&listing);
+    if (exit_code == EXIT_OK) {
+        exit_code = remove_selection(directory->store, &selection, line->json);
+    }
+    free(selection.prefixes);
+    return exit_code;
+}
+
+int cmd_rm(int argc, char **argv)
+{
+    bool all_matching = false;
+    struct command_line line = {
+        .usage = usage,
+        .options = {{.name = "all-matching", .flag = &all_matching}},
+        .operands_min = 1,
+        .operands_max = -1,
+    };
+    int exit_code;
+    if (!options_read(&line, argc, argv, &exit_code)) {
+        return exit_code;
+    }
+    struct directory directory;
+    exit_code = directory_open(line.directory, 0, &directory);
+    if (exit_code != EXIT_OK) {
+        return exit_code;
+    }
+    exit_code = remove_matching(&directory, &line, all_matching);
+    directory_close(&directory);
+    return exit_code;
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "../command/commands.h"
+#include "../command/directory.h"
+#include "../command/options.h"
+#include "../dpcpp/dpcpp.h"
+#include "../entry/shown_entry.h"
+#include "../text/exit_code.h"
+#include "../text/json.h"
+#include "../text/output.h"
+#include "../text/output_file.h"
+
+static const char usage[] =
+    "Usage: kiln show [--dir DIR] [--key-file FILE] [--layout LAYOUT]\n"
+    "                 [--json | --source | --log | --payload FILE | --answers FILE]\n"
+    "                 DIGEST-PREFIX\n"
+    "\n"
+    "Prints where an entry came from and the parts of its key. A prefix has at least 4 digits.\n"
+    "\n"
+    "  --dir DIR        the cache directory\n"
+    "  --key-file FILE  the key that the entries are signed with\n"
+    "  --layout LAYOUT  dpcpp: a cache that a SYCL runtime wrote; takes an item's id or path\n"
+    "  --json           one JSON object, with the texts of all parts and the log\n"
+    "  --source         only the source that it was built from\n"
+    "  --log            only the build log\n"
+    "  --payload FILE   write the device code to a file; - for stdout\n"
+    "  --answers FILE   the same for the recorded answers, in a format of the device's\n";
+
+/* What is wanted of the entry; nothing of it: the overview. */
+struct wanted {
+    bool json, source, log;
+    const char *payload, *answers;
+};
+
+struct reading {
+    const char *digest;
+    kiln_entry *entry;
+    kiln_status status;
+};
+
+static int read_if_wanted(void *user, kiln_item *item)
+{
+    struct reading *reading = user;
+    kiln_item_info info = {.struct_size = sizeof info};
+    char digest[KILN_DIGEST_TEXT_SIZE];
+    if (kiln_item_get_info(item, &info) != KILN_OK) {
+        return 0; /* it went meanwhile */
+    }
+    kiln_digest_format(&info.digest, digest);
+    if (strcmp(digest, reading->digest) != 0) {
+        return 0;
+    }
+    reading->status = kiln_item_read(item, &reading->entry);
+    return 1;
+}
+
+static kiln_status read_entry(kiln_store *store, const struct listed_item *item,
+                              kiln_entry **ret_entry)
+{
+    struct reading reading = {.digest = item->digest, .status = KILN_MISS};
+    kiln_status status = kiln_store_each(store, read_if_wanted, &reading);
+    if (status == KILN_OK) {
+        status = reading.status;
+    }
+    if (status == KILN_OK) {
+        *ret_entry = reading.entry;
+    }
+    return status;
+}
+
+static int print_source(const kiln_entry *entry)
+{
+    const kiln_key *key = kiln_entry_key(entry);
+    kiln_key_part part;
+    for (size_t i = 0; kiln_key_part_at(key, i, &part) == KILN_OK; i++) {
+        if (strcmp(part.name, "source") == 0 && part.bytes != NULL) {
+            print_text(part.bytes, part.size);
+            return EXIT_OK;
+        }
+    }
+    complain("the entry holds no source");
+    return EXIT_NOTHING_FOUND;
+}
+
+static int print_log(const kiln_entry *entry)
+{
+    kiln_bytes log = kiln_entry_log(entry);
+    print_text(log.data, log.size);
+    return EXIT_OK;
+}
+
+static int write_bytes(const char *path, kiln_bytes bytes)
+{
+    struct output_file file;
+    int exit_code = output_file_begin(path, &file);
+    if (exit_code != EXIT_OK) {
+        return exit_code;
+    }
+    const bool is_complete =
+        bytes.size == 0 || fwrite(bytes.data, 1, bytes.size, file.stream) == bytes.size;
+    if (!is_complete) {
+        complain("%s: %s", path, strerror(errno));
+    }
+    return output_file_end(&file, is_complete);
+}
+
+static int show_entry(const struct listed_item *item, const kiln_entry *entry,
+                      const struct wanted *wanted)
+{
+    if (wanted->payload != NULL) {
+        return write_bytes(wanted->payload, kiln_entry_payload(entry));
+    }
+    if (wanted->answers != NULL) {
+        return write_bytes(wanted->answers, kiln_entry_answers(entry));
+    }
+    if (wanted->source) {
+        return print_source(entry);
+    }
+    if (wanted->log) {
+        return print_log(entry);
+    }
+    if (wanted->json) {
+        json_print(stdout, entry_to_json(item, entry));
+    } else {
+        entry_print(item, entry);
+    }
+    return EXIT_OK;
+}
+
+static int show_item(kiln_store *store, const struct listed_item *item, const struct wanted *wanted)
+{
+    kiln_entry *entry = NULL;
+    kiln_status status = read_entry(store, item, &entry);
+    if (status != KILN_OK) {
+        complain("%s: %s", item->digest, kiln_status_text(status));
+        return status == KILN_E_VERSION ? EXIT_NOTHING_FOUND : exit_code_of(status);
+    }
+    int exit_code = show_entry(item, entry, wanted);
+    kiln_entry_release(&entry);
+    return exit_code;
+}
+
+static int show_matching(const struct directory *directory, const struct digest_prefix *prefix,
+                         const struct wanted *wanted)
+{
+    struct listing listing;
+    kiln_status status = listing_read(directory->store, &listing);
+    if (status != KILN_OK) {
+        complain("%s: %s", directory->path, kiln_status_text(status));
+        return exit_code_of(status);
+    }
+    int exit_code;
+    const struct listed_item *item = listing_find(&listing, prefix, &exit_code);
+    if (item != NULL) {
+        exit_code = show_item(directory->store, item, wanted);
+    }
+    listing_free(&listing);
+    return exit_code;
+}
+
+int cmd_show(int argc, char **argv)
+{
+    struct wanted wanted = {0};
+    const char *layout = NULL;
+    struct command_line line = {
+        .usage = usage,
+        .options = {{.name = "source", .flag = &wanted.source},
+                    {.name = "log", .flag = &wanted.log},
+                    {.name = "payload", .text = &wanted.payload},
+                    {.name = "answers", .text = &wanted.answers},
+                    {.name = "layout", .text = &layout}},
+        .operands_min = 1,
+        .operands_max = 1,
+    };
+    int exit_code;
+    if (!options_read(&line, argc, argv, &exit_code)) {
+        return exit_code;
+    }
+    wanted.json = line.json;
+    if (wanted.json + wanted.source + wanted.log + (wanted.payload != NULL) +
+            (wanted.answers != NULL) >
+        1) {
+        return options_wrong(argv[0],
+                             "--json, --source, --log, --payload and --answers exclude each other");
+    }
+    if (layout != NULL) {
+        struct dpcpp_request request = {argv[0], layout, line.directory, line.json};
+        return wanted.log || wanted.answers != NULL
+                   ? options_wrong(argv[0], "caches of a SYCL runtime hold no log and no answers")
+                   : dpcpp_show(&request, line.operands[0], wanted.payload, wanted.source);
+    }
+    struct digest_prefix prefix;
+    if (!digest_prefix_parse(line.operands[0], &prefix)) {
+        return EXIT_USAGE;
+    }
+    struct directory directory;
+    exit_code = directory_open(line.directory, KILN_STORE_READONLY, &directory);
+    if (exit_code != EXIT_OK) {
+        return exit_code;
+    }
+    exit_code = show_matching(&directory, &prefix, &wanted);
+    directory_close(&directory);
+    return exit_code;
+}

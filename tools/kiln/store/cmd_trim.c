@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include <kiln/config.h>
+
+#include "../command/commands.h"
+#include "../command/directory.h"
+#include "../command/options.h"
+#include "../dpcpp/dpcpp.h"
+#include "../text/age.h"
+#include "../text/exit_code.h"
+#include "../text/json.h"
+#include "../text/memory.h"
+#include "../text/output.h"
+#include "other_layout.h"
+#include "stale.h"
+
+static const char usage[] =
+    "Usage: kiln trim [--dir DIR] [--key-file FILE] [--max-size SIZE] [--older-than AGE] "
+    "[--stale]\n"
+    "                 [--dry-run] [--json]\n"
+    "       kiln trim --layout dpcpp [--dir DIR] [--max-size SIZE] [--older-than AGE] [--yes]\n"
+    "                 [--grace SECONDS] [--json]\n"
+    "\n"
+    "Removes entries until the cache fits, those first that were cheap to build for their size\n"
+    "and not used for long; and what writers that died have left. Without an option that says\n"
+    "what is to go, the cache is brought to the size that programs keep to.\n"
+    "\n"
+    "Of a cache that a SYCL runtime wrote, removes the items that were used least recently, and\n"
+    "mends what verify finds. Without --yes, only says what it would do.\n"
+    "\n"
+    "  --dir DIR         the cache directory\n"
+    "  --key-file FILE   the key that the entries are signed with\n"
+    "  --max-size SIZE   what may be left: bytes, with a suffix K, M, G or T\n"
+    "  --older-than AGE  remove what was not used for so long: days, or with a suffix d, h, m, s\n"
+    "  --stale           remove what was built by a driver that was replaced by another; loads\n"
+    "                    OpenCL with the drivers that are found here\n"
+    "  --dry-run         remove nothing, tell what would be removed\n"
+    "  --layout LAYOUT   dpcpp: a cache that a SYCL runtime wrote; with --yes, alter it\n"
+    "  --grace SECONDS   how old a lock in it is that nobody holds any more (600)\n"
+    "  --json            one JSON object\n";
+
+struct order {
+    kiln_trim_params params;
+    bool has_limits, stale, dry_run, json;
+};
+
+struct outcome {
+    kiln_trim_report report;
+    struct stale_count stale;
+};
+
+/* Returns EXIT_OK, or what a wrong value ends the command with. */
+static int read_order(const char *command, const char *max_size, const char *older_than,
+                      struct order *order)
+{
+    order->params.struct_size = sizeof order->params;
+    order->params.flags = order->dry_run ? KILN_TRIM_DRY_RUN : 0;
+    if (max_size != NULL) {
+        if (kiln_size_parse(max_size, &order->params.max_bytes) != KILN_OK) {
+            return options_wrong(command, "--max-size takes a number of bytes, with a suffix K, M, "
+                                          "G or T");
+        }
+        order->params.flags |= KILN_TRIM_BY_SIZE;
+    }
+    if (older_than != NULL && !age_parse(older_than, &order->params.older_than_s)) {
+        return options_wrong(command, "--older-than takes a number of days above 0, or one with a "
+                                      "suffix d, h, m or s");
+    }
+    order->has_limits = max_size != NULL || older_than != NULL || !order->stale;
+    return EXIT_OK;
+}
+
+static void print_left(uint64_t entries, uint64_t bytes)
+{
+    char size[UNIT_TEXT_SIZE];
+    format_size(bytes, size);
+    printf("; %" PRIu64 " left, %s\n", entries, size);
+}
+
+static void print_removed(uint64_t entries, uint64_t bytes, const char *of, bool dry_run)
+{
+    char size[UNIT_TEXT_SIZE];
+    format_size(bytes, size);
+    printf("%" PRIu64 " %s%s %s, %s", entries, noun_of(entries, "entry", "entries"), of,
+           dry_run ? "would be removed" : "removed", size);
+}
+
+static void print_stale(const struct outcome *outcome, const struct order *order)
+{
+    print_removed(outcome->stale.stale, outcome->stale.stale_bytes, " of replaced drivers",
+                  order->dry_run);
+    if (order->has_limits) {
+        putchar('\n');
+    } else {
+        print_left(outcome->report.entries, outcome->report.bytes);
+    }
+    if (outcome->stale.untold > 0) {
+        complain("of %" PRIu64 " %s it can't be told whether their driver is installed",
+                 outcome->stale.untold, noun_of(outcome->stale.untold, "entry", "entries"));
+    }
+}
+
+static void print_trimmed(const kiln_trim_report *report, const struct order *order)
+{
+    print_removed(report->removed, report->removed_bytes, "", order->dry_run);
+    print_left(report->entries, report->bytes);
+    if (order->stale && order->dry_run) {
+        complain("the last line doesn't know of the entries of replaced drivers");
+    }
+}
+
+static void print_outcome(const struct outcome *outcome, const struct order *order)
+{
+    const kiln_trim_report *report = &outcome->report;
+    if (order->json) {
+        json_t *object = must(json_object());
+        json_add(object, "removed", json_number(report->removed));
+        json_add(object, "removed_bytes", json_number(report->removed_bytes));
+        json_add(object, "stale", json_number(outcome->stale.stale));
+        json_add(object, "stale_bytes", json_number(outcome->stale.stale_bytes));
+        json_add(object, "untold", json_number(outcome->stale.untold));
+        json_add(object, "entries", json_number(report->entries));
+        json_add(object, "bytes", json_number(report->bytes));
+        json_add(object, "dry_run", json_boolean(order->dry_run));
+        json_print(stdout, object);
+        return;
+    }
+    if (order->stale) {
+        print_stale(outcome, order);
+    }
+    if (order->has_limits) {
+        print_trimmed(report, order);
+    }
+}
+
+/* What programs keep to. A cache in which nothing is stored loses nothing by that. */
+static uint64_t limit_of(const struct directory *directory)
+{
+    kiln_store_stat stat = {.struct_size = sizeof stat};
+    const bool is_told =
+        kiln_store_get_known_stat(directory->store, &stat) == KILN_OK && stat.max_bytes > 0;
+    return is_told && directory->max_bytes > 0 ? stat.max_bytes : KILN_UNLIMITED;
+}
+
+/* A dry run of the trim still counts what is stale. */
+static void forget_stale(struct outcome *outcome)
+{
+    kiln_trim_report *report = &outcome->report;
+    const struct stale_count *stale = &outcome->stale;
+    report->entries -= stale->stale < report->entries ? stale->stale : report->entries;
+    report->bytes -= stale->stale_bytes < report->bytes ? stale->stale_bytes : report->bytes;
+}
+
+static kiln_status trim(const struct directory *directory, struct order *order,
+                        struct outcome *outcome)
+{
+    kiln_status status = KILN_OK;
+    outcome->report.struct_size = sizeof outcome->report;
+    if (order->stale) {
+        status = stale_remove(directory->store, order->dry_run, &outcome->stale);
+    }
+    if (!(order->params.flags & KILN_TRIM_BY_SIZE) && order->params.older_than_s == 0 &&
+        order->has_limits) {
+        order->params.flags |= KILN_TRIM_BY_SIZE;
+        order->params.max_bytes = limit_of(directory);
+    }
+    if (status == KILN_OK) {
+        status = kiln_store_trim_by(directory->store, &order->params, &outcome->report);
+    }
+    if (order->dry_run && !order->has_limits) {
+        forget_stale(outcome);
+    }
+    return status;
+}
+
+static int trim_and_print(const struct directory *directory, struct order *order)
+{
+    struct outcome outcome = {.stale = {0}};
+    const kiln_status status = trim(directory, order, &outcome);
+    if (status == KILN_OK) {
+        print_outcome(&outcome, order);
+    } else {
+        complain("%s: %s", directory->path,
+                 status == KILN_BUSY ? "another process trims it" : kiln_status_text(status));
+    }
+    return exit_code_of(status);
+}
+
+int cmd_trim(int argc, char **argv)
+{
+    const char *max_size = NULL;
+    const char *older_than = NULL;
+    const char *layout = NULL;
+    struct dpcpp_permission permission = {0};
+    struct order order = {.has_limits = false};
+    struct command_line line = {
+        .usage = usage,
+        .options = {{.name = "max-size", .text = &max_size},
+                    {.name = "older-than", .text = &older_than},
+                    {.name = "stale", .flag = &order.stale},
+                    {.name = "dry-run", .flag = &order.dry_run},
+                    {.name = "layout", .text = &layout},
+                    {.name = "yes", .flag = &permission.yes},
+                    {.name = "grace", .text = &permission.grace}},
+    };
+    int exit_code;
+    if (!options_read(&line, argc, argv, &exit_code)) {
+        return exit_code;
+    }
+    if (layout != NULL) {
+        struct dpcpp_request request = {argv[0], layout, line.directory, line.json};
+        return order.stale || order.dry_run
+                   ? options_wrong(argv[0], "--stale and --dry-run don't go with --layout")
+                   : dpcpp_trim(&request, max_size, older_than, &permission);
+    }
+    if (permission.yes || permission.grace != NULL) {
+        return options_wrong(argv[0], "--yes and --grace need --layout");
+    }
+    order.json = line.json;
+    exit_code = read_order(argv[0], max_size, older_than, &order);
+    if (exit_code != EXIT_OK) {
+        return exit_code;
+    }
+    struct directory directory;
+    exit_code = directory_open(line.directory, order.dry_run ? KILN_STORE_READONLY : 0, &directory);
+    if (exit_code != EXIT_OK) {
+        return exit_code;
+    }
+    exit_code =
+        other_layout_has_all(&directory) ? EXIT_NOTHING_FOUND : trim_and_print(&directory, &order);
+    directory_close(&directory);
+    return exit_code;
+}

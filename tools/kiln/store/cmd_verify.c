@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../command/commands.h"
+#include "../command/directory.h"
+#include "../command/options.h"
+#include "../dpcpp/dpcpp.h"
+#include "../text/confirm.h"
+#include "../text/exit_code.h"
+#include "../text/json.h"
+#include "../text/memory.h"
+#include "../text/output.h"
+#include "../text/progress.h"
+#include "other_layout.h"
+
+static const char usage[] =
+    "Usage: kiln verify [--dir DIR] [--key-file FILE] [--repair [--yes]] [--json]\n"
+    "       kiln verify --layout dpcpp [--dir DIR] [--repair] [--yes] [--grace SECONDS] [--json]\n"
+    "\n"
+    "Reads and checks every entry, and names those that are damaged. A program that needs a\n"
+    "damaged entry builds it anew and replaces it, so that nothing has to be removed.\n"
+    "\n"
+    "  --dir DIR        the cache directory\n"
+    "  --key-file FILE  names entries that are not signed with this key, too\n"
+    "  --layout LAYOUT  dpcpp: a cache that a SYCL runtime wrote\n"
+    "  --repair         remove what is damaged, after asking; of a cache of another layout, say\n"
+    "                   what is mended, and with --yes, mend it\n"
+    "  --yes            don't ask; needed where stdin is no terminal\n"
+    "  --grace SECONDS  how old a lock is that nobody holds any more (600)\n"
+    "  --json           one JSON object\n";
+
+struct verification {
+    kiln_verify_report report;
+    uint64_t unreadable; /* of those that the report takes for corrupt */
+    char (*damaged)[KILN_DIGEST_TEXT_SIZE];
+    size_t damaged_count, capacity;
+};
+
+static bool is_unreadable(kiln_status status)
+{
+    return status != KILN_OK && status != KILN_E_CORRUPT && status != KILN_E_VERSION &&
+           status != KILN_E_UNAUTHENTICATED;
+}
+
+static void note_damaged(struct verification *work, const kiln_digest *digest)
+{
+    if (work->damaged_count == work->capacity) {
+        work->capacity = work->capacity == 0 ? 64 : work->capacity * 2;
+        work->damaged = must(reallocarray(work->damaged, work->capacity, sizeof *work->damaged));
+    }
+    kiln_digest_format(digest, work->damaged[work->damaged_count++]);
+}
+
+/* Whoever is to mend a file needs its name, all the more where its key can't be told. */
+static void complain_of_item(const kiln_item_info *info, const char *why)
+{
+    static const kiln_digest untold;
+    char digest[KILN_DIGEST_TEXT_SIZE];
+    kiln_digest_format(&info->digest, digest);
+    if (memcmp(&info->digest, &untold, sizeof untold) == 0) {
+        complain("%s: %s", info->path, why);
+    } else {
+        complain("%s: %s (%s)", digest, why, info->path);
+    }
+}
+
+static bool digest_of(kiln_item *item, char *digest)
+{
+    kiln_item_info info = {.struct_size = sizeof info};
+    if (kiln_item_get_info(item, &info) != KILN_OK) {
+        return false; /* it went meanwhile */
+    }
+    kiln_digest_format(&info.digest, digest);
+    return true;
+}
+
+static void take_result(void *user, kiln_item *item, kiln_status status, const char *why)
+{
+    struct verification *work = user;
+    progress_step("checked");
+    work->unreadable += is_unreadable(status);
+    kiln_item_info info = {.struct_size = sizeof info};
+    if (status == KILN_OK || kiln_item_get_info(item, &info) != KILN_OK) {
+        return; /* as it should be, or gone meanwhile */
+    }
+    complain_of_item(&info, why);
+    if (status == KILN_E_CORRUPT) {
+        note_damaged(work, &info.digest);
+    }
+}
+
+/* ---- repair ---- */
+
+static int compare_digests(const void *left, const void *right)
+{
+    return strcmp(left, right);
+}
+
+/* Removes an item that was found damaged, unless it was replaced meanwhile. */
+static int remove_if_damaged(void *user, kiln_item *item)
+{
+    struct verification *work = user;
+    char digest[KILN_DIGEST_TEXT_SIZE];
+    if (!digest_of(item, digest) || bsearch(digest, work->damaged, work->damaged_count,
+                                            sizeof *work->damaged, compare_digests) == NULL) {
+        return 0;
+    }
+    kiln_entry *entry = NULL;
+    kiln_status status = kiln_item_read(item, &entry);
+    kiln_entry_release(&entry);
+    if (status != KILN_E_CORRUPT) {
+        return 0;
+    }
+    status = kiln_item_remove(item);
+    work->report.removed += status == KILN_OK;
+    if (status != KILN_OK && status != KILN_MISS) {
+        complain("%s: %s", digest, kiln_status_text(status));
+    }
+    return 0;
+}
+
+static kiln_status repair(kiln_store *store, struct verification *work, bool yes)
+{
+    if (work->damaged_count == 0 ||
+        !(yes || confirmed("Remove %zu damaged %s?", work->damaged_count,
+                           noun_of(work->damaged_count, "entry", "entries")))) {
+        return KILN_OK;
+    }
+    qsort(work->damaged, work->damaged_count, sizeof *work->damaged, compare_digests);
+    return kiln_store_each(store, remove_if_damaged, work);
+}
+
+/* ---- the command ---- */
+
+/* @is_complete  false: what was counted is not all that is there */
+static void print_report(const struct verification *work, uint64_t corrupt, bool is_complete,
+                         bool json)
+{
+    const kiln_verify_report *report = &work->report;
+    if (json) {
+        json_t *object = must(json_object());
+        json_add(object, "checked", json_number(report->checked));
+        json_add(object, "ok", json_number(report->ok));
+        json_add(object, "corrupt", json_number(corrupt));
+        json_add(object, "newer", json_number(report->newer));
+        json_add(object, "removed", json_number(report->removed));
+        json_add(object, "unauthenticated", json_number(report->unauthenticated));
+        json_add(object, "unreadable", json_number(work->unreadable));
+        json_add(object, "complete", json_boolean(is_complete));
+        json_print(stdout, object);
+        return;
+    }
+    printf("%" PRIu64 " checked: %" PRIu64 " ok, %" PRIu64 " corrupt, %" PRIu64
+           " of a newer format",
+           report->checked, report->ok, corrupt, report->newer);
+    if (report->unauthenticated > 0) {
+        printf(", %" PRIu64 " not signed with the key", report->unauthenticated);
+    }
+    if (work->unreadable > 0) {
+        printf(", %" PRIu64 " not readable or not trusted", work->unreadable);
+    }
+    if (report->removed > 0) {
+        printf("; %" PRIu64 " removed", report->removed);
+    }
+    if (!is_complete) {
+        printf("; not all was checked");
+    }
+    putchar('\n');
+}
+
+static kiln_status check(const struct directory *directory, struct verification *work)
+{
+    kiln_status status = KILN_OK;
+    if (directory->store != NULL) {
+        status = kiln_store_verify(directory->store, take_result, work, &work->report);
+    }
+    progress_end();
+    if (status == KILN_E_CORRUPT) {
+        complain("%s: a part of the index is damaged: what it leads to was not checked",
+                 directory->path);
+    } else if (status != KILN_OK) {
+        complain("%s: %s", directory->path, kiln_status_text(status));
+    }
+    return status;
+}
+
+static int verify(const struct directory *directory, bool repairs, bool yes, bool json)
+{
+    struct verification work = {.report.struct_size = sizeof work.report};
+    kiln_status status = check(directory, &work);
+    const bool is_complete = status == KILN_OK;
+    const kiln_status repaired = repairs ? repair(directory->store, &work, yes) : KILN_OK;
+    free(work.damaged);
+    if (is_complete && repaired != KILN_OK) {
+        complain("%s: %s", directory->path, kiln_status_text(repaired));
+        status = repaired;
+    }
+    const uint64_t corrupt = work.report.corrupt - work.unreadable;
+    print_report(&work, corrupt, is_complete, json);
+    if (status != KILN_OK) {
+        return exit_code_of(status);
+    }
+    if (corrupt > work.report.removed || work.report.unauthenticated > 0) {
+        return EXIT_DAMAGED;
+    }
+    return work.unreadable > 0 ? EXIT_IO : EXIT_OK;
+}
+
+int cmd_verify(int argc, char **argv)
+{
+    bool repairs = false;
+    const char *layout = NULL;
+    struct dpcpp_permission permission = {0};
+    struct command_line line = {
+        .usage = usage,
+        .options = {{.name = "layout", .text = &layout},
+                    {.name = "repair", .flag = &repairs},
+                    {.name = "yes", .flag = &permission.yes},
+                    {.name = "grace", .text = &permission.grace}},
+    };
+    int exit_code;
+    if (!options_read(&line, argc, argv, &exit_code)) {
+        return exit_code;
+    }
+    if (layout != NULL) {
+        struct dpcpp_request request = {argv[0], layout, line.directory, line.json};
+        return dpcpp_verify(&request, repairs, &permission);
+    }
+    if (permission.grace != NULL) {
+        return options_wrong(argv[0], "--grace needs --layout");
+    }
+    const bool yes = permission.yes;
+    if (yes && !repairs) {
+        return options_wrong(argv[0], "--yes goes with --repair");
+    }
+    if (repairs && !yes && !isatty(STDIN_FILENO)) {
+        return options_wrong(argv[0], "nobody can be asked here: give --yes");
+    }
+    struct directory directory;
+    exit_code = directory_open(line.directory, repairs ? 0 : KILN_STORE_READONLY, &directory);
+    if (exit_code != EXIT_OK) {
+        return exit_code;
+    }
+    exit_code = other_layout_has_all(&directory) ? EXIT_NOTHING_FOUND
+                                                 : verify(&directory, repairs, yes, line.json);
+    directory_close(&directory);
+    return exit_code;
+}

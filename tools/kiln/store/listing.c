@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "listing.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../text/exit_code.h"
+#include "../text/memory.h"
+#include "../text/output.h"
+#include "../text/progress.h"
+
+struct growing_listing {
+    struct listing listing;
+    size_t capacity;
+};
+
+static struct listed_item *add_item(struct growing_listing *growing)
+{
+    struct listing *listing = &growing->listing;
+    if (listing->count == growing->capacity) {
+        growing->capacity = growing->capacity == 0 ? 64 : growing->capacity * 2;
+        listing->items =
+            must(reallocarray(listing->items, growing->capacity, sizeof *listing->items));
+    }
+    return &listing->items[listing->count++];
+}
+
+static int take_item(void *user, kiln_item *item)
+{
+    kiln_item_info info = {.struct_size = sizeof info};
+    if (kiln_item_get_info(item, &info) != KILN_OK) {
+        return 0; /* it went meanwhile */
+    }
+    progress_step("listed");
+    struct listed_item *listed = add_item(user);
+    *listed = (struct listed_item){
+        .state = info.state,
+        .kind = info.kind,
+        .device = must(strdup(info.device)),
+        .name = must(strdup(info.name)),
+        .tool = must(strdup(info.tool)),
+        .bytes = info.bytes,
+        .stored_bytes = info.stored_bytes,
+        .build_ns = info.build_ns,
+        .created_s = info.created_s,
+        .last_used_s = info.last_used_s,
+    };
+    kiln_digest_format(&info.digest, listed->digest);
+    return 0;
+}
+
+/* ---- orders; items that an order leaves equal come by their digests ---- */
+
+static int by_digest(const struct listed_item *a, const struct listed_item *b)
+{
+    return strcmp(a->digest, b->digest);
+}
+
+static int compare_times(int64_t a, int64_t b)
+{
+    return (a < b) - (a > b);
+}
+
+static int compare_amounts(uint64_t a, uint64_t b)
+{
+    return (a < b) - (a > b);
+}
+
+static int by_use(const struct listed_item *a, const struct listed_item *b)
+{
+    return compare_times(a->last_used_s, b->last_used_s);
+}
+
+static int by_creation(const struct listed_item *a, const struct listed_item *b)
+{
+    return compare_times(a->created_s, b->created_s);
+}
+
+static int by_size(const struct listed_item *a, const struct listed_item *b)
+{
+    return compare_amounts(a->stored_bytes, b->stored_bytes);
+}
+
+static int by_cost(const struct listed_item *a, const struct listed_item *b)
+{
+    return compare_amounts(a->build_ns, b->build_ns);
+}
+
+static int by_name(const struct listed_item *a, const struct listed_item *b)
+{
+    return strcmp(a->name, b->name);
+}
+
+static int by_device(const struct listed_item *a, const struct listed_item *b)
+{
+    return strcmp(a->device, b->device);
+}
+
+static int by_kind(const struct listed_item *a, const struct listed_item *b)
+{
+    return strcmp(kiln_entry_kind_name(a->kind), kiln_entry_kind_name(b->kind));
+}
+
+static const struct {
+    const char *name;
+    listing_order *order;
+} orders[] = {
+    {"used", by_use},  {"created", by_creation}, {"size", by_size}, {"cost", by_cost},
+    {"name", by_name}, {"device", by_device},    {"kind", by_kind}, {"digest", by_digest},
+};
+
+listing_order *listing_order_named(const char *name)
+{
+    for (size_t i = 0; i < sizeof orders / sizeof orders[0]; i++) {
+        if (strcmp(orders[i].name, name) == 0) {
+            return orders[i].order;
+        }
+    }
+    return NULL;
+}
+
+static int compare_items(const void *left, const void *right, void *order)
+{
+    listing_order *compare = *(listing_order **)order;
+    int result = compare(left, right);
+    return result != 0 ? result : by_digest(left, right);
+}
+
+void listing_sort(struct listing *listing, listing_order *order)
+{
+    if (listing->count > 0) {
+        qsort_r(listing->items, listing->count, sizeof *listing->items, compare_items, &order);
+    }
+}
+
+kiln_status listing_read(kiln_store *store, struct listing *ret_listing)
+{
+    struct growing_listing growing = {0};
+    kiln_status status = store == NULL ? KILN_OK : kiln_store_each(store, take_item, &growing);
+    progress_end();
+    if (status != KILN_OK) {
+        listing_free(&growing.listing);
+        return status;
+    }
+    listing_sort(&growing.listing, by_use);
+    *ret_listing = growing.listing;
+    return KILN_OK;
+}
+
+void listing_free(struct listing *listing)
+{
+    for (size_t i = 0; i < listing->count; i++) {
+        free(listing->items[i].device);
+        free(listing->items[i].name);
+        free(listing->items[i].tool);
+    }
+    free(listing->items);
+    *listing = (struct listing){0};
+}
+
+const char *item_state_name(kiln_status state)
+{
+    return state == KILN_OK ? "ok" : state == KILN_E_VERSION ? "newer" : "corrupt";
+}
+
+bool digest_prefix_parse(const char *text, struct digest_prefix *ret_prefix)
+{
+    size_t length = strlen(text);
+    if (length < DIGEST_PREFIX_MIN || length >= KILN_DIGEST_TEXT_SIZE ||
+        strspn(text, "0123456789abcdefABCDEF") != length) {
+        complain("'%s' is not the beginning of a digest: %d to %d hexadecimal digits", text,
+                 DIGEST_PREFIX_MIN, KILN_DIGEST_TEXT_SIZE - 1);
+        return false;
+    }
+    *ret_prefix = (struct digest_prefix){.length = length};
+    for (size_t i = 0; i < length; i++) {
+        ret_prefix->text[i] = (char)tolower((unsigned char)text[i]);
+    }
+    return true;
+}
+
+bool digest_prefix_matches(const struct digest_prefix *prefix, const char *digest)
+{
+    return strncmp(prefix->text, digest, prefix->length) == 0;
+}
+
+static void complain_of_several(const struct listing *listing, const struct digest_prefix *prefix)
+{
+    complain("'%s' is the beginning of several digests:", prefix->text);
+    for (size_t i = 0; i < listing->count; i++) {
+        const struct listed_item *item = &listing->items[i];
+        if (digest_prefix_matches(prefix, item->digest)) {
+            complain("  %s %s %s", item->digest, kiln_entry_kind_name(item->kind), item->name);
+        }
+    }
+}
+
+const struct listed_item *listing_find(const struct listing *listing,
+                                       const struct digest_prefix *prefix, int *ret_exit_code)
+{
+    const struct listed_item *found = NULL;
+    for (size_t i = 0; i < listing->count; i++) {
+        if (!digest_prefix_matches(prefix, listing->items[i].digest)) {
+            continue;
+        }
+        if (found != NULL) {
+            complain_of_several(listing, prefix);
+            *ret_exit_code = EXIT_USAGE;
+            return NULL;
+        }
+        found = &listing->items[i];
+    }
+    if (found == NULL) {
+        complain("no entry begins with '%s'", prefix->text);
+        *ret_exit_code = EXIT_NOTHING_FOUND;
+    }
+    return found;
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "removal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "../text/json.h"
+#include "../text/memory.h"
+#include "../text/output.h"
+#include "../text/progress.h"
+
+struct walk {
+    const struct digest_prefix *prefixes;
+    size_t prefix_count;
+    struct removal removal;
+};
+
+static bool is_wanted(const struct walk *walk, const char *digest)
+{
+    for (size_t i = 0; i < walk->prefix_count; i++) {
+        if (digest_prefix_matches(&walk->prefixes[i], digest)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void remove_item(kiln_item *item, const kiln_item_info *info, const char *digest,
+                        struct removal *removal)
+{
+    if (info->state == KILN_E_VERSION) {
+        removal->newer++;
+        return;
+    }
+    kiln_status status = kiln_item_remove(item);
+    if (status == KILN_OK) {
+        const bool is_request = info->kind == KILN_ENTRY_REQUEST;
+        removal->removed += !is_request;
+        removal->requests += is_request;
+        removal->removed_bytes += info->stored_bytes;
+    } else if (status == KILN_EXISTS) {
+        removal->newer++;
+    } else if (status != KILN_MISS) {
+        removal->failed++;
+        complain("%s: %s", digest, kiln_status_text(status));
+    }
+}
+
+static int visit(void *user, kiln_item *item)
+{
+    struct walk *walk = user;
+    kiln_item_info info = {.struct_size = sizeof info};
+    char digest[KILN_DIGEST_TEXT_SIZE];
+    if (kiln_item_get_info(item, &info) != KILN_OK) {
+        return 0; /* it went meanwhile */
+    }
+    kiln_digest_format(&info.digest, digest);
+    progress_step("looked at");
+    if (is_wanted(walk, digest)) {
+        remove_item(item, &info, digest, &walk->removal);
+    }
+    return 0;
+}
+
+kiln_status removal_run(kiln_store *store, const struct digest_prefix *prefixes,
+                        size_t prefix_count, struct removal *ret_removal)
+{
+    struct walk walk = {.prefixes = prefixes, .prefix_count = prefix_count};
+    kiln_status status = kiln_store_each(store, visit, &walk);
+    progress_end();
+    *ret_removal = walk.removal;
+    return status;
+}
+
+void removal_print(const struct removal *removal, bool json)
+{
+    if (json) {
+        json_t *object = must(json_object());
+        json_add(object, "removed", json_number(removal->removed));
+        json_add(object, "requests", json_number(removal->requests));
+        json_add(object, "removed_bytes", json_number(removal->removed_bytes));
+        json_add(object, "newer", json_number(removal->newer));
+        json_add(object, "failed", json_number(removal->failed));
+        json_print(stdout, object);
+        return;
+    }
+    char size[UNIT_TEXT_SIZE];
+    format_size(removal->removed_bytes, size);
+    printf("%" PRIu64 " %s", removal->removed, noun_of(removal->removed, "entry", "entries"));
+    if (removal->requests > 0) {
+        printf(" and %" PRIu64 " %s", removal->requests,
+               noun_of(removal->requests, "request", "requests"));
+    }
+    printf(" removed, %s\n", size);
+    if (removal->newer > 0) {
+        complain("%" PRIu64 " of a newer format left as they are", removal->newer);
+    }
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "stale.h"
+#include "../opencl/installed_drivers.h"
+#include "../text/progress.h"
+
+struct walk {
+    struct installed_drivers *drivers;
+    bool dry_run;
+    struct stale_count count;
+    kiln_status status;
+};
+
+static void remove_stale(struct walk *walk, kiln_item *item, const kiln_item_info *info)
+{
+    const kiln_status status = walk->dry_run ? KILN_OK : kiln_item_remove(item);
+    if (status == KILN_OK) {
+        walk->count.stale++;
+        walk->count.stale_bytes += info->stored_bytes;
+    } else if (status != KILN_MISS && status != KILN_EXISTS) {
+        walk->status = status;
+    }
+}
+
+static int visit(void *user, kiln_item *item)
+{
+    struct walk *walk = user;
+    kiln_item_info info = {.struct_size = sizeof info};
+    kiln_entry *entry = NULL;
+    progress_step("judged");
+    if (kiln_item_get_info(item, &info) != KILN_OK || info.kind == KILN_ENTRY_REQUEST) {
+        return 0; /* it went meanwhile, or was never built */
+    }
+    const kiln_status status = kiln_item_read(item, &entry);
+    if (status != KILN_OK) {
+        walk->count.untold += status != KILN_MISS;
+        return 0;
+    }
+    const enum driver_verdict verdict =
+        installed_drivers_judge(walk->drivers, kiln_entry_key(entry), info.last_used_s);
+    kiln_entry_release(&entry);
+    walk->count.untold += verdict == DRIVER_UNTOLD;
+    if (verdict == DRIVER_REPLACED) {
+        remove_stale(walk, item, &info);
+    }
+    return 0;
+}
+
+kiln_status stale_remove(kiln_store *store, bool dry_run, struct stale_count *ret_count)
+{
+    struct walk walk = {.dry_run = dry_run, .drivers = installed_drivers_find()};
+    const kiln_status status = kiln_store_each(store, visit, &walk);
+    progress_end();
+    installed_drivers_free(walk.drivers);
+    *ret_count = walk.count;
+    return status == KILN_OK ? walk.status : status;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "confirm.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "escape.h"
+#include "memory.h"
+
+bool confirmed(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    char *question = NULL;
+    const int question_length = vasprintf(&question, format, arguments);
+    va_end(arguments);
+    must(question_length < 0 ? NULL : question);
+    char *shown = escaped(question, (size_t)question_length);
+    fprintf(stderr, "%s [y/N] ", shown);
+    free(shown);
+    free(question);
+
+    char *answer = NULL;
+    size_t capacity = 0;
+    ssize_t length = getline(&answer, &capacity, stdin);
+    bool yes = length > 0 && (answer[0] == 'y' || answer[0] == 'Y');
+    free(answer);
+    return yes;
+}

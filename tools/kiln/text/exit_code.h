@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the tool exits with.
+ */
+#pragma once
+
+enum {
+    EXIT_OK = 0,
+    EXIT_NOTHING_FOUND = 1,
+    EXIT_USAGE = 2,
+    EXIT_CONFIGURATION = 3,
+    EXIT_IO = 4,
+    EXIT_DAMAGED = 5,
+    EXIT_NOT_EXECUTABLE = 126, /* these two as a shell has them */
+    EXIT_NO_SUCH_PROGRAM = 127
+};

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "output.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "escape.h"
+#include "exit_code.h"
+#include "progress.h"
+
+/* Lines stay lines. */
+static void write_text(FILE *file, const char *text, size_t size)
+{
+    for (size_t i = 0; i < size;) {
+        size_t end = i;
+        while (end < size && text[end] != '\n' && text[end] != '\t') {
+            end++;
+        }
+        char *shown = escaped(text + i, end - i);
+        fputs(shown, file);
+        free(shown);
+        if (end < size) {
+            fputc(text[end], file);
+        }
+        i = end + (end < size);
+    }
+}
+
+void complain(const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    char *text = NULL;
+    const int length = vasprintf(&text, format, arguments);
+    va_end(arguments);
+    progress_hide();
+    fflush(stdout);
+    if (length < 0) {
+        fputs("kiln: out of memory\n", stderr);
+        return;
+    }
+    /* What Kiln says itself may have several lines; what it quotes shows no escapes. */
+    fputs("kiln: ", stderr);
+    write_text(stderr, text, (size_t)length);
+    fputc('\n', stderr);
+    free(text);
+}
+
+int exit_code_of(kiln_status status)
+{
+    switch (status) {
+    case KILN_OK:
+        return EXIT_OK;
+    case KILN_MISS:
+        return EXIT_NOTHING_FOUND;
+    case KILN_E_INVALID:
+    case KILN_E_PARSE:
+    case KILN_E_UNSUPPORTED:
+    case KILN_E_DENIED:
+        return EXIT_CONFIGURATION;
+    case KILN_E_CORRUPT:
+    case KILN_E_UNAUTHENTICATED:
+        return EXIT_DAMAGED;
+    default:
+        return EXIT_IO;
+    }
+}
+
+bool colours_wanted(void)
+{
+    const char *no_color = getenv("NO_COLOR");
+    const char *terminal = getenv("TERM");
+    return isatty(STDOUT_FILENO) && (no_color == NULL || no_color[0] == '\0') && terminal != NULL &&
+           strcmp(terminal, "dumb") != 0;
+}
+
+void print_text(const char *text, size_t size)
+{
+    if (isatty(STDOUT_FILENO)) {
+        write_text(stdout, text, size);
+    } else if (size > 0) {
+        fwrite(text, 1, size, stdout);
+    }
+}
+
+void print_lines(const char *text)
+{
+    write_text(stdout, text, strlen(text));
+}
+
+void print_name(const char *text)
+{
+    char *shown = escaped(text, strlen(text));
+    fputs(shown, stdout);
+    free(shown);
+}
+
+const char *noun_of(uint64_t count, const char *one, const char *several)
+{
+    return count == 1 ? one : several;
+}
+
+void format_size(uint64_t bytes, char *text)
+{
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    if (bytes < 1024) {
+        snprintf(text, UNIT_TEXT_SIZE, "%" PRIu64 " B", bytes);
+        return;
+    }
+    double amount = (double)bytes / 1024;
+    size_t unit = 0;
+    while (amount >= 1023.5 && unit + 1 < sizeof units / sizeof units[0]) {
+        amount /= 1024;
+        unit++;
+    }
+    snprintf(text, UNIT_TEXT_SIZE, amount < 9.95 ? "%.1f %s" : "%.0f %s", amount, units[unit]);
+}
+
+/* Three digits that count. */
+static void format_amount(double amount, const char *unit, char *text)
+{
+    int decimals = amount < 9.995 ? 2 : amount < 99.95 ? 1 : 0;
+    snprintf(text, UNIT_TEXT_SIZE, "%.*f %s", decimals, amount, unit);
+}
+
+void format_duration(uint64_t nanoseconds, char *text)
+{
+    if (nanoseconds < 1000) {
+        snprintf(text, UNIT_TEXT_SIZE, "%" PRIu64 " ns", nanoseconds);
+        return;
+    }
+    double seconds = (double)nanoseconds / 1e9;
+    uint64_t whole_s = (nanoseconds + 500000000) / 1000000000;
+    if (seconds < 0.9995e-3) {
+        format_amount(seconds * 1e6, "us", text);
+    } else if (seconds < 0.9995) {
+        format_amount(seconds * 1e3, "ms", text);
+    } else if (whole_s < 60) {
+        format_amount(seconds, "s", text);
+    } else if (whole_s < 3600) {
+        snprintf(text, UNIT_TEXT_SIZE, "%" PRIu64 " min %" PRIu64 " s", whole_s / 60, whole_s % 60);
+    } else {
+        snprintf(text, UNIT_TEXT_SIZE, "%" PRIu64 " h %" PRIu64 " min", whole_s / 3600,
+                 whole_s % 3600 / 60);
+    }
+}
+
+void format_time(int64_t unix_s, char *text)
+{
+    time_t moment = (time_t)unix_s;
+    struct tm local;
+    if (localtime_r(&moment, &local) == NULL ||
+        strftime(text, UNIT_TEXT_SIZE, "%Y-%m-%d %H:%M:%S", &local) == 0) {
+        snprintf(text, UNIT_TEXT_SIZE, "-");
+    }
+}

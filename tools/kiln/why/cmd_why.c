@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../command/commands.h"
+#include "../command/directory.h"
+#include "../command/options.h"
+#include "../text/exit_code.h"
+#include "../text/json.h"
+#include "../text/memory.h"
+#include "../text/output.h"
+#include "../text/table.h"
+#include "key_difference.h"
+#include "missed_files.h"
+#include "missed_key.h"
+#include "neighbours.h"
+
+static const char usage[] =
+    "Usage: kiln why [--dir DIR] [--key-file FILE] [--json] DIGEST-PREFIX | --last [--trace FILE]\n"
+    "\n"
+    "Tells why a build was not found: in which parts its key differs from the nearest ones that\n"
+    "are there; or which files it was made from are not what they were (NVRTC).\n"
+    "\n"
+    "  --dir DIR        the cache directory\n"
+    "  --key-file FILE  the key that the entries are signed with\n"
+    "  --last           the last build that was not found, as programs under 'kiln run' note it\n"
+    "  --trace FILE     the last one that this trace tells of\n"
+    "  --json           one JSON object\n";
+
+static json_t *neighbour_to_json(const struct neighbour *neighbour, const kiln_key *wanted)
+{
+    json_t *object = must(json_object());
+    json_add(object, "digest", json_text_or_null(neighbour->digest));
+    json_add(object, "name", json_text_or_null(neighbour->name));
+    json_add(object, "device", json_text_or_null(neighbour->device));
+    json_add(object, "created", must(json_integer(neighbour->created_s)));
+    json_add(object, "parts", key_difference_to_json(neighbour->key, wanted));
+    return object;
+}
+
+static json_t *time_or_null(int64_t unix_s)
+{
+    return unix_s == 0 ? json_null() : must(json_integer(unix_s));
+}
+
+static void print_json(const struct missed_key *missed, const struct missed_files *files,
+                       const struct neighbours *neighbours)
+{
+    json_t *nearest = must(json_array());
+    for (size_t i = 0; i < neighbours->count; i++) {
+        json_push(nearest, neighbour_to_json(&neighbours->nearest[i], missed->key));
+    }
+    json_t *object = must(json_object());
+    json_add(object, "digest", json_text_or_null(missed->digest));
+    json_add(object, "missed", time_or_null(missed->missed_s));
+    json_add(object, "stored", json_text_or_null(kiln_status_name(missed->stored)));
+    json_add(object, "created", time_or_null(missed->created_s));
+    missed_files_to_json(files, object);
+    json_add(object, "neighbours", nearest);
+    json_print(stdout, object);
+}
+
+static void add_fact(struct libscols_table *table, const char *name, const char *value)
+{
+    struct libscols_line *row = table_add_row(table);
+    row_set(row, 0, name);
+    row_set(row, 1, value);
+}
+
+static void add_time(struct libscols_table *table, const char *name, int64_t unix_s)
+{
+    char text[UNIT_TEXT_SIZE];
+    if (unix_s != 0) {
+        format_time(unix_s, text);
+        add_fact(table, name, text);
+    }
+}
+
+static void print_missed(const struct missed_key *missed)
+{
+    struct libscols_table *table = table_new();
+    table_add_column(table, NULL, COLUMN_TEXT);
+    table_add_column(table, NULL, COLUMN_TEXT);
+    add_fact(table, "digest", missed->digest);
+    add_time(table, "missed", missed->missed_s);
+    add_fact(table, "stored now",
+             missed->stored == KILN_OK ? "yes" : kiln_status_text(missed->stored));
+    add_time(table, "built", missed->created_s);
+    if (missed->name[0] != '\0') {
+        add_fact(table, "name", missed->name);
+    }
+    table_print(table);
+}
+
+static void print_neighbour(const struct neighbour *neighbour, const kiln_key *wanted)
+{
+    char built[UNIT_TEXT_SIZE];
+    format_time(neighbour->created_s, built);
+    printf("\n%.12s ", neighbour->digest);
+    print_name(neighbour->name);
+    printf(", built %s, differs in %zu of %zu parts:\n", built, neighbour->parts,
+           neighbour->all_parts);
+    key_difference_print(neighbour->key, wanted);
+}
+
+static void print_neighbours(const struct neighbours *neighbours, const kiln_key *wanted)
+{
+    for (size_t i = 0; i < neighbours->count; i++) {
+        print_neighbour(&neighbours->nearest[i], wanted);
+    }
+    if (neighbours->count == 0) {
+        puts("\nThere is no other entry: nothing like it was built before.");
+    }
+}
+
+static int explain(const struct directory *directory, const struct missed_key *missed,
+                   const struct missed_files *files, bool json)
+{
+    if (!json) {
+        print_missed(missed);
+        if (missed_files_print(files)) {
+            return EXIT_OK;
+        }
+    }
+    struct neighbours neighbours;
+    kiln_status status =
+        neighbours_find(directory->store, missed->key, missed->digest, &neighbours);
+    if (status != KILN_OK) {
+        complain("%s: %s", directory->path, kiln_status_text(status));
+        return exit_code_of(status);
+    }
+    if (json) {
+        print_json(missed, files, &neighbours);
+    } else {
+        print_neighbours(&neighbours, missed->key);
+    }
+    neighbours_free(&neighbours);
+    return EXIT_OK;
+}
+
+static int find_missed(const struct directory *directory, const char *prefix, const char *trace,
+                       struct missed_key *ret_missed)
+{
+    if (prefix != NULL) {
+        return missed_key_of_digest(directory, prefix, ret_missed);
+    }
+    return trace != NULL ? missed_key_of_trace(directory, trace, ret_missed)
+                         : missed_key_of_last(directory, ret_missed);
+}
+
+int cmd_why(int argc, char **argv)
+{
+    bool last = false;
+    const char *trace = NULL;
+    struct command_line line = {
+        .usage = usage,
+        .options = {{.name = "last", .flag = &last}, {.name = "trace", .text = &trace}},
+        .operands_max = 1,
+    };
+    int exit_code;
+    if (!options_read(&line, argc, argv, &exit_code)) {
+        return exit_code;
+    }
+    if (last == (line.operand_count == 1)) {
+        return options_wrong(argv[0], "give a digest or --last");
+    }
+    if (trace != NULL && !last) {
+        return options_wrong(argv[0], "--trace goes with --last");
+    }
+    struct directory directory;
+    exit_code = directory_open(line.directory, KILN_STORE_READONLY, &directory);
+    if (exit_code != EXIT_OK) {
+        return exit_code;
+    }
+    struct missed_key missed;
+    exit_code = find_missed(&directory, line.operands[0], trace, &missed);
+    if (exit_code == EXIT_OK) {
+        struct missed_files files = missed_files_find(&missed, trace);
+        exit_code = explain(&directory, &missed, &files, line.json);
+        missed_files_free(&files);
+        missed_key_free(&missed);
+    }
+    directory_close(&directory);
+    return exit_code;
+}

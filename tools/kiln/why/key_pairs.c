@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "key_pairs.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../text/memory.h"
+
+struct pairing {
+    kiln_key_part *files; /* of the first key: those that the second has not at the same place */
+    size_t count;
+    kiln_key_difference_fn report;
+    void *user;
+};
+
+/* ---- files ---- */
+
+/* Without its bytes it has no name that is known. */
+static bool is_file(const kiln_key_part *part)
+{
+    return part == NULL || (part->bytes != NULL && strcmp(part->name, "driver.file") == 0);
+}
+
+/* What comes after the name, an identity, has no space in it. */
+static size_t name_size(const kiln_key_part *file)
+{
+    const char *bytes = file->bytes;
+    const char *end = file->size == 0 ? NULL : memrchr(bytes, ' ', (size_t)file->size);
+    return end == NULL ? (size_t)file->size : (size_t)(end - bytes);
+}
+
+static bool have_same_name(const kiln_key_part *a, const kiln_key_part *b)
+{
+    return name_size(a) == name_size(b) && memcmp(a->bytes, b->bytes, name_size(a)) == 0;
+}
+
+static bool are_same(const kiln_key_part *a, const kiln_key_part *b)
+{
+    return a->size == b->size && memcmp(a->bytes, b->bytes, (size_t)a->size) == 0;
+}
+
+/* ---- pairs ---- */
+
+static int collect_file(void *user, kiln_key_change change, const kiln_key_part *there,
+                        const kiln_key_part *wanted)
+{
+    struct pairing *pairing = user;
+    (void)change;
+    if (there != NULL && is_file(there) && is_file(wanted)) {
+        pairing->files =
+            must(reallocarray(pairing->files, pairing->count + 1, sizeof *pairing->files));
+        pairing->files[pairing->count++] = *there;
+    }
+    return 0;
+}
+
+/* Takes the file of the same name out; returns false where there is none. */
+static bool take_file(struct pairing *pairing, const kiln_key_part *wanted,
+                      kiln_key_part *ret_there)
+{
+    for (size_t i = 0; i < pairing->count; i++) {
+        if (have_same_name(&pairing->files[i], wanted)) {
+            *ret_there = pairing->files[i];
+            pairing->count--;
+            memmove(&pairing->files[i], &pairing->files[i + 1],
+                    (pairing->count - i) * sizeof *pairing->files);
+            return true;
+        }
+    }
+    return false;
+}
+
+static int report_pair(void *user, kiln_key_change change, const kiln_key_part *there,
+                       const kiln_key_part *wanted)
+{
+    struct pairing *pairing = user;
+    kiln_key_part file;
+    if (!is_file(there) || !is_file(wanted)) {
+        return pairing->report(pairing->user, change, there, wanted);
+    }
+    if (wanted == NULL) {
+        return 0; /* the rest of those comes at the end */
+    }
+    if (!take_file(pairing, wanted, &file)) {
+        return pairing->report(pairing->user, KILN_KEY_ADDED, NULL, wanted);
+    }
+    return are_same(&file, wanted)
+               ? 0
+               : pairing->report(pairing->user, KILN_KEY_CHANGED, &file, wanted);
+}
+
+void key_pairs_difference(const kiln_key *there, const kiln_key *wanted,
+                          kiln_key_difference_fn report, void *user)
+{
+    struct pairing pairing = {.report = report, .user = user};
+    kiln_key_difference(there, wanted, collect_file, &pairing);
+    kiln_key_difference(there, wanted, report_pair, &pairing);
+    for (size_t i = 0; i < pairing.count; i++) {
+        report(user, KILN_KEY_REMOVED, &pairing.files[i], NULL);
+    }
+    free(pairing.files);
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Why a build was not found although its key is that of an entry: NVRTC's layer believes a result
+ * only while the files that it was made from are what they were.
+ */
+#pragma once
+
+#include "../entry/made_from.h"
+#include "missed_key.h"
+
+struct missed_files {
+    struct made_from made; /* what the entry that is there now holds */
+    char *noted;           /* the path that differed, as the trace says; NULL: it doesn't */
+};
+
+/* @trace  where programs noted what they missed; NULL: nowhere */
+struct missed_files missed_files_find(const struct missed_key *missed, const char *trace);
+void missed_files_free(struct missed_files *files);
+
+/* Prints what differs. Returns whether that was the cause: other keys have nothing to do with it.
+ */
+bool missed_files_print(const struct missed_files *files);
+
+/* Adds it to what is said of the key. */
+void missed_files_to_json(const struct missed_files *files, json_t *object);

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "missed_key.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../store/listing.h"
+#include "../text/exit_code.h"
+#include "../text/memory.h"
+#include "../text/output.h"
+
+static int read_wanted(void *user, kiln_item *item)
+{
+    struct missed_key *missed = user;
+    kiln_item_info info = {.struct_size = sizeof info};
+    char digest[KILN_DIGEST_TEXT_SIZE];
+    if (kiln_item_get_info(item, &info) != KILN_OK) {
+        return 0; /* it went meanwhile */
+    }
+    kiln_digest_format(&info.digest, digest);
+    if (strcmp(digest, missed->digest) != 0) {
+        return 0;
+    }
+    kiln_entry *entry = NULL;
+    missed->stored = kiln_item_read(item, &entry);
+    if (missed->stored == KILN_OK) {
+        kiln_key_release(&missed->key);
+        missed->key = kiln_key_retain(kiln_entry_key(entry));
+        missed->created_s = info.created_s;
+        free(missed->name);
+        missed->name = must(strdup(info.name));
+        missed->entry = entry;
+    }
+    return 1;
+}
+
+/* Looks whether there is an entry now; its key is whole, where that of a miss is stripped. */
+static kiln_status look_for_entry(const struct directory *directory, struct missed_key *missed)
+{
+    missed->stored = KILN_MISS;
+    missed->name = must(strdup(""));
+    return kiln_store_each(directory->store, read_wanted, missed);
+}
+
+/* The last miss that was noted. */
+static kiln_status read_noted(const struct directory *directory, struct missed_key *ret_noted)
+{
+    struct missed_key noted = {.stored = KILN_MISS};
+    kiln_status status = kiln_store_get_last_miss(directory->store, &noted.key, &noted.missed_s);
+    if (status == KILN_OK) {
+        const kiln_digest digest = kiln_key_digest(noted.key);
+        kiln_digest_format(&digest, noted.digest);
+        *ret_noted = noted;
+    }
+    return status;
+}
+
+static int fail(const struct directory *directory, kiln_status status)
+{
+    complain("%s: %s", directory->path, kiln_status_text(status));
+    return exit_code_of(status);
+}
+
+/* Completes a key, of which the digest is known, from its entry or from the last miss. */
+static int complete(const struct directory *directory, struct missed_key *missed)
+{
+    struct missed_key noted;
+    if (missed->key == NULL && read_noted(directory, &noted) == KILN_OK) {
+        if (strcmp(noted.digest, missed->digest) == 0) {
+            *missed = noted;
+        } else {
+            kiln_key_release(&noted.key);
+        }
+    }
+    kiln_status status = look_for_entry(directory, missed);
+    if (status != KILN_OK) {
+        return fail(directory, status);
+    }
+    if (missed->key != NULL) {
+        return EXIT_OK;
+    }
+    if (missed->stored == KILN_MISS) {
+        complain("%s is not stored, so that no more than its digest is known", missed->digest);
+        return EXIT_NOTHING_FOUND;
+    }
+    complain("%s: %s", missed->digest, kiln_status_text(missed->stored));
+    return missed->stored == KILN_E_VERSION ? EXIT_NOTHING_FOUND : exit_code_of(missed->stored);
+}
+
+/* Gives a key out where it was completed; else frees it. */
+static int hand_out(const struct directory *directory, struct missed_key *missed,
+                    struct missed_key *ret_missed)
+{
+    int exit_code = complete(directory, missed);
+    if (exit_code == EXIT_OK) {
+        *ret_missed = *missed;
+    } else {
+        missed_key_free(missed);
+    }
+    return exit_code;
+}
+
+int missed_key_of_last(const struct directory *directory, struct missed_key *ret_missed)
+{
+    struct missed_key missed;
+    kiln_status status = read_noted(directory, &missed);
+    if (status == KILN_MISS) {
+        complain("no miss was noted in %s: 'kiln run' notes them, and KILN_LAST_MISS=1",
+                 directory->path);
+        return EXIT_NOTHING_FOUND;
+    }
+    return status == KILN_OK ? hand_out(directory, &missed, ret_missed) : fail(directory, status);
+}
+
+static bool is_listed(const struct listing *listing, const struct digest_prefix *prefix)
+{
+    for (size_t i = 0; i < listing->count; i++) {
+        if (digest_prefix_matches(prefix, listing->items[i].digest)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The digest that a prefix stands for: of an entry, or else of the last miss. Returns EXIT_OK, or
+ * what to exit with. */
+static int resolve(const struct directory *directory, const struct listing *listing,
+                   const struct digest_prefix *prefix, char *ret_digest)
+{
+    struct missed_key noted;
+    if (!is_listed(listing, prefix) && read_noted(directory, &noted) == KILN_OK) {
+        kiln_key_release(&noted.key);
+        if (digest_prefix_matches(prefix, noted.digest)) {
+            memcpy(ret_digest, noted.digest, sizeof noted.digest);
+            return EXIT_OK;
+        }
+    }
+    int exit_code = EXIT_OK;
+    const struct listed_item *item = listing_find(listing, prefix, &exit_code);
+    if (item != NULL) {
+        memcpy(ret_digest, item->digest, sizeof item->digest);
+    }
+    return exit_code;
+}
+
+int missed_key_of_digest(const struct directory *directory, const char *text,
+                         struct missed_key *ret_missed)
+{
+    struct digest_prefix prefix;
+    if (!digest_prefix_parse(text, &prefix)) {
+        return EXIT_USAGE;
+    }
+    struct listing listing;
+    kiln_status status = listing_read(directory->store, &listing);
+    if (status != KILN_OK) {
+        return fail(directory, status);
+    }
+    struct missed_key missed = {.stored = KILN_MISS};
+    int exit_code = resolve(directory, &listing, &prefix, missed.digest);
+    listing_free(&listing);
+    return exit_code == EXIT_OK ? hand_out(directory, &missed, ret_missed) : exit_code;
+}
+
+/* Takes the digest out of a line that tells of a miss: "kiln[1] built key=… store=KILN_MISS". */
+static bool parse_miss(const char *line, char *ret_digest)
+{
+    static const char mark[] = " key=";
+    const char *key = strstr(line, mark);
+    kiln_digest digest;
+    if (strncmp(line, "kiln[", 5) != 0 || key == NULL || strstr(line, " store=KILN_") == NULL) {
+        return false;
+    }
+    char text[KILN_DIGEST_TEXT_SIZE];
+    snprintf(text, sizeof text, "%s", key + sizeof mark - 1);
+    if (kiln_digest_parse(text, &digest) != KILN_OK) {
+        return false;
+    }
+    kiln_digest_format(&digest, ret_digest);
+    return true;
+}
+
+int missed_key_of_trace(const struct directory *directory, const char *trace,
+                        struct missed_key *ret_missed)
+{
+    FILE *file = fopen(trace, "re");
+    if (file == NULL) {
+        complain("%s: %s", trace, strerror(errno));
+        return EXIT_IO;
+    }
+    struct missed_key missed = {.stored = KILN_MISS};
+    char *line = NULL;
+    size_t capacity = 0;
+    bool has_missed = false;
+    while (getline(&line, &capacity, file) >= 0) {
+        has_missed |= parse_miss(line, missed.digest);
+    }
+    free(line);
+    fclose(file);
+    if (!has_missed) {
+        complain("%s tells of no miss", trace);
+        return EXIT_NOTHING_FOUND;
+    }
+    return hand_out(directory, &missed, ret_missed);
+}
+
+void missed_key_free(struct missed_key *missed)
+{
+    kiln_key_release(&missed->key);
+    kiln_entry_release(&missed->entry);
+    free(missed->name);
+    missed->name = NULL;
+}

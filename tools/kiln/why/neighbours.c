@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "neighbours.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../text/memory.h"
+#include "../text/progress.h"
+#include "key_pairs.h"
+
+/* What a part that differs weighs by itself, however little of it does. */
+#define PART_WEIGHT 16
+
+struct search {
+    const kiln_key *key;
+    const char *digest;
+    struct neighbours found;
+};
+
+/* How much of two parts is not the same at their beginnings and ends. */
+static uint64_t distance_of_parts(const kiln_key_part *a, const kiln_key_part *b)
+{
+    const uint64_t longer = a->size > b->size ? a->size : b->size;
+    if (a->bytes == NULL || b->bytes == NULL) {
+        return longer;
+    }
+    const unsigned char *first = a->bytes;
+    const unsigned char *second = b->bytes;
+    const uint64_t shorter = a->size < b->size ? a->size : b->size;
+    uint64_t front = 0;
+    while (front < shorter && first[front] == second[front]) {
+        front++;
+    }
+    uint64_t back = 0;
+    while (back < shorter - front && first[a->size - 1 - back] == second[b->size - 1 - back]) {
+        back++;
+    }
+    return longer - front - back;
+}
+
+static int add_difference(void *user, kiln_key_change change, const kiln_key_part *before,
+                          const kiln_key_part *after)
+{
+    struct neighbour *neighbour = user;
+    neighbour->parts++;
+    neighbour->bytes += PART_WEIGHT;
+    if (change == KILN_KEY_CHANGED) {
+        neighbour->bytes += distance_of_parts(before, after);
+    } else {
+        neighbour->bytes += before != NULL ? before->size : after->size;
+    }
+    if (change == KILN_KEY_REMOVED) {
+        neighbour->all_parts++;
+    }
+    return 0;
+}
+
+static void free_neighbour(struct neighbour *neighbour)
+{
+    kiln_key_release(&neighbour->key);
+    free(neighbour->name);
+    free(neighbour->device);
+}
+
+static bool is_nearer(const struct neighbour *a, const struct neighbour *b)
+{
+    if (a->bytes != b->bytes) {
+        return a->bytes < b->bytes;
+    }
+    if (a->created_s != b->created_s) {
+        return a->created_s > b->created_s;
+    }
+    return strcmp(a->digest, b->digest) < 0;
+}
+
+/* Takes a neighbour over. */
+static void insert(struct neighbours *found, struct neighbour *candidate)
+{
+    size_t place = 0;
+    while (place < found->count && is_nearer(&found->nearest[place], candidate)) {
+        place++;
+    }
+    if (place == NEIGHBOURS_MAX) {
+        free_neighbour(candidate);
+        return;
+    }
+    if (found->count == NEIGHBOURS_MAX) {
+        free_neighbour(&found->nearest[--found->count]);
+    }
+    memmove(&found->nearest[place + 1], &found->nearest[place],
+            (found->count - place) * sizeof found->nearest[0]);
+    found->nearest[place] = *candidate;
+    found->count++;
+}
+
+static void compare(struct search *search, const kiln_item_info *info, const char *digest,
+                    const kiln_entry *entry)
+{
+    struct neighbour candidate = {
+        .created_s = info->created_s,
+        .all_parts = kiln_key_part_count(search->key),
+    };
+    key_pairs_difference(kiln_entry_key(entry), search->key, add_difference, &candidate);
+    memcpy(candidate.digest, digest, sizeof candidate.digest);
+    candidate.key = kiln_key_retain(kiln_entry_key(entry));
+    candidate.name = must(strdup(info->name));
+    candidate.device = must(strdup(info->device));
+    insert(&search->found, &candidate);
+}
+
+static int visit(void *user, kiln_item *item)
+{
+    struct search *search = user;
+    kiln_item_info info = {.struct_size = sizeof info};
+    char digest[KILN_DIGEST_TEXT_SIZE];
+    progress_step("compared");
+    if (kiln_item_get_info(item, &info) != KILN_OK || info.state != KILN_OK ||
+        info.kind == KILN_ENTRY_REQUEST) {
+        return 0;
+    }
+    kiln_digest_format(&info.digest, digest);
+    kiln_entry *entry = NULL;
+    if (strcmp(digest, search->digest) != 0 && kiln_item_read(item, &entry) == KILN_OK) {
+        compare(search, &info, digest, entry);
+    }
+    kiln_entry_release(&entry);
+    return 0;
+}
+
+kiln_status neighbours_find(kiln_store *store, const kiln_key *key, const char *digest,
+                            struct neighbours *ret_neighbours)
+{
+    struct search search = {.key = key, .digest = digest};
+    kiln_status status = kiln_store_each(store, visit, &search);
+    progress_end();
+    if (status != KILN_OK) {
+        neighbours_free(&search.found);
+        return status;
+    }
+    *ret_neighbours = search.found;
+    return KILN_OK;
+}
+
+void neighbours_free(struct neighbours *neighbours)
+{
+    for (size_t i = 0; i < neighbours->count; i++) {
+        free_neighbour(&neighbours->nearest[i]);
+    }
+    neighbours->count = 0;
+}
