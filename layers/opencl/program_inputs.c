@@ -62,18 +62,27 @@ kiln_status program_devices_copy(cl_uint count, const cl_device_id *devices,
     return KILN_OK;
 }
 
-kiln_status program_devices_of(cl_program program, cl_device_id **ret_devices, cl_uint *ret_count)
+/* @program  NULL: the context is asked */
+static cl_int ask_for_devices(cl_program program, cl_context context, size_t room,
+                              cl_device_id *ret_devices, size_t *ret_size)
 {
     const cl_icd_dispatch *cl = layer_target();
+    return program ? cl->clGetProgramInfo(program, CL_PROGRAM_DEVICES, room, ret_devices, ret_size)
+                   : cl->clGetContextInfo(context, CL_CONTEXT_DEVICES, room, ret_devices, ret_size);
+}
+
+static kiln_status get_devices(cl_program program, cl_context context, cl_device_id **ret_devices,
+                               cl_uint *ret_count)
+{
     size_t size = 0;
-    if (cl->clGetProgramInfo(program, CL_PROGRAM_DEVICES, 0, NULL, &size) != CL_SUCCESS) {
+    if (ask_for_devices(program, context, 0, NULL, &size) != CL_SUCCESS) {
         return KILN_E_UNSUPPORTED;
     }
     cl_device_id *devices = malloc(size + 1);
     if (!devices) {
         return KILN_E_NO_MEMORY;
     }
-    if (cl->clGetProgramInfo(program, CL_PROGRAM_DEVICES, size, devices, NULL) != CL_SUCCESS) {
+    if (ask_for_devices(program, context, size, devices, NULL) != CL_SUCCESS) {
         free(devices);
         return KILN_E_UNSUPPORTED;
     }
@@ -82,25 +91,15 @@ kiln_status program_devices_of(cl_program program, cl_device_id **ret_devices, c
     return KILN_OK;
 }
 
+kiln_status program_devices_of(cl_program program, cl_device_id **ret_devices, cl_uint *ret_count)
+{
+    return get_devices(program, NULL, ret_devices, ret_count);
+}
+
 kiln_status program_devices_of_context(cl_context context, cl_device_id **ret_devices,
                                        cl_uint *ret_count)
 {
-    const cl_icd_dispatch *cl = layer_target();
-    size_t size = 0;
-    if (cl->clGetContextInfo(context, CL_CONTEXT_DEVICES, 0, NULL, &size) != CL_SUCCESS) {
-        return KILN_E_UNSUPPORTED;
-    }
-    cl_device_id *devices = malloc(size + 1);
-    if (!devices) {
-        return KILN_E_NO_MEMORY;
-    }
-    if (cl->clGetContextInfo(context, CL_CONTEXT_DEVICES, size, devices, NULL) != CL_SUCCESS) {
-        free(devices);
-        return KILN_E_UNSUPPORTED;
-    }
-    *ret_devices = devices;
-    *ret_count = (cl_uint)(size / sizeof *devices);
-    return KILN_OK;
+    return get_devices(NULL, context, ret_devices, ret_count);
 }
 
 int program_has_devices(cl_program program, cl_uint count, const cl_device_id *devices)
