@@ -2,6 +2,16 @@
  *
  * Live objects in this process: each built once, bounded, evicted by policy.
  *
+ *     kiln_cache *cache = NULL;
+ *     kiln_pin *pin = NULL;
+ *     const kiln_cache_params params = {.struct_size = sizeof params, .destroy = destroy};
+ *     kiln_cache_new(&params, &cache);
+ *     if (kiln_cache_get_or_build(cache, key, build, NULL, &pin, NULL) == KILN_OK) {
+ *         use(kiln_pin_object(pin));
+ *         kiln_pin_release(&pin);
+ *     }
+ *     kiln_cache_free(&cache);
+ *
  * The simple way is kiln_cache_get_or_build. Those who build asynchronously reserve a key and
  * fulfil the ticket later; those who look things up on a hot path peek inside a section, or keep a
  * watch and ask nothing of the cache while it is live.

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the environment says, in one of three profiles: variables, units and defaults of Kiln's own,
- * of the SYCL runtime's caches, or of oneDNN's. docs/configuration.md lists them all. The library
- * reads no environment by itself (but for the one variable of kiln/constant.h): who wants it read
- * calls this, and passes on what it finds:
+ * of SYCL's runtimes, or of oneDNN. The library reads no environment by itself, but for the one
+ * variable of kiln/constant.h. A caller that wants it read calls this, and passes on what it finds:
  *
- *     kiln_config_from_profile(KILN_PROFILE_SYCL, NULL, NULL, &config);
+ *     kiln_config_from_profile(KILN_PROFILE_KILN, NULL, NULL, &config);
  *
  *     kiln_store_params on_disk = {.struct_size = sizeof on_disk};
  *     kiln_config_get_store(config, &on_disk);

@@ -4,11 +4,13 @@
  * constants (reordered weights, folded scales, …) of all backends may occupy. Backends fill it:
  * kiln/constant_backend.h.
  *
+ *     kiln_constant_set_capacity(KILN_ENGINE_GPU, 2048, KILN_POLICY_LRU);
+ *     kiln_constant_set_capacity_at(KILN_ENGINE_GPU, 1, 512, KILN_POLICY_UNCHANGED);
+ *     kiln_constant_get_capacity(KILN_ENGINE_GPU, &capacity_mib, &policy);
+ *
  * One cache and one budget for each engine kind and device index, in this process. On, unlimited
  * and without eviction, unless the environment or a call below says otherwise:
- *
- *     ONEDNN_GRAPH_CONSTANT_TENSOR_CACHE_CAPACITY=cpu:10240;gpu:2048:lru
- *
+ *   ONEDNN_GRAPH_CONSTANT_TENSOR_CACHE_CAPACITY=cpu:10240;gpu:2048:lru
  * The pieces are kind:MiB or kind:MiB:policy, of which the last for a kind counts. The variable is
  * read once, by the first of all calls of this header and of kiln/constant_backend.h (this is the
  * one place where the library reads the environment unasked; a program that runs with more rights

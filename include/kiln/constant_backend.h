@@ -2,14 +2,17 @@
  *
  * The constant tensor cache, as backends use it. The user governs it: kiln/constant.h.
  *
- *     kiln_constant_cache_of(KILN_ENGINE_GPU, 0, &cache);          once
- *     kiln_constant_key_new(&parts, &key);                         once for each constant
- *
+ *     kiln_constant_cache_of(KILN_ENGINE_GPU, 0, &cache);
  *     kiln_constant_get_or_add(cache, key, size, NULL, &answer, NULL);
- *     HIT     buffer = kiln_constant_buffer_of(answer.pin); use it; kiln_pin_release
- *     OWNER   kiln_constant_buffer_new, compute into it, kiln_constant_fulfil; or, where that
- *             failed, kiln_ticket_abandon
- *     BYPASS  kiln_constant_buffer_new, compute into it, use it; kiln_constant_buffer_free
+ *     if (answer.outcome == KILN_HIT) {
+ *         use(kiln_constant_buffer_of(answer.pin));
+ *     } else if (kiln_constant_buffer_new(&memory, size, cache, &buffer) == KILN_OK) {
+ *         compute(buffer);
+ *         kiln_constant_fulfil(&answer.ticket, &buffer, 0, &answer.pin); // KILN_OWNER
+ *     }
+ *     kiln_ticket_abandon(&answer.ticket, KILN_ABANDON_TRANSIENT, KILN_OK, NULL); // it failed
+ *     kiln_constant_buffer_free(&buffer);                                        // KILN_BYPASS
+ *     kiln_pin_release(&answer.pin);
  *
  * Pins, watches and tickets are those of kiln/cache.h. A pin makes its holder a co-owner: the
  * buffer stays good until it is given back, whatever becomes of it in the cache. Who executes often

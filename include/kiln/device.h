@@ -3,6 +3,18 @@
  * Device ops: what Kiln asks of a device runtime. A backend only talks to its runtime; it knows
  * nothing of memory, stores and leases. Kiln brings one for OpenCL (kiln/opencl.h) and one for
  * NVRTC (kiln/nvrtc.h); authors bring their own.
+ *
+ *     const kiln_device_ops ops = {
+ *         .struct_size = sizeof ops,
+ *         .name = "mine",
+ *         .capture_cost = KILN_CAPTURE_CHEAP,
+ *         .identity = identity, .describe = describe,
+ *         .build = build, .capture = capture, .load = load, .kernel = kernel,
+ *         .release_program = release_program, .release_kernel = release_kernel,
+ *     };
+ *     const kiln_program_context_params in = {
+ *         .struct_size = sizeof in, .ops = &ops, .devices = &device, .device_count = 1};
+ *     kiln_program_context_new(&in, &programs);
  */
 #ifndef KILN_DEVICE_H
 #define KILN_DEVICE_H

@@ -2,8 +2,20 @@
  *
  * An entry: one built result at rest, enough by itself. It carries its key, where it came from,
  * the answers that its payload can't give, the build log, the payload, and a checksum over all of
- * that. docs/format.md gives its bytes. An entry in memory is those very bytes, verified once,
+ * that. An entry in memory is those very bytes, verified once,
  * immutable, and counted: a store writes them as they are, and no one copies the payload again.
+ *
+ *     kiln_entry *entry = NULL;
+ *     const kiln_entry_params params = {
+ *         .struct_size = sizeof params,
+ *         .key = key,
+ *         .kind = KILN_ENTRY_BLOB,
+ *         .payload = {bytes, size},
+ *     };
+ *     if (kiln_entry_new(&params, &entry) == KILN_OK) {
+ *         kiln_store_put(store, entry);
+ *     }
+ *     kiln_entry_release(&entry);
  */
 #ifndef KILN_ENTRY_H
 #define KILN_ENTRY_H

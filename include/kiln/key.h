@@ -2,7 +2,18 @@
  *
  * A key: everything that decides what a build yields, as an ordered list of named parts.
  *
- * Parts have one canonical encoding (docs/format.md), so that no two lists share their bytes, and
+ *     kiln_key_builder *builder = NULL;
+ *     kiln_key *key = NULL;
+ *     kiln_key_builder_new(&builder);
+ *     kiln_key_builder_add_text(builder, "source", source);
+ *     kiln_key_builder_add_number(builder, "level", 2);
+ *     if (kiln_key_builder_finish(builder, &key) == KILN_OK) {
+ *         remember(kiln_key_digest(key));
+ *     }
+ *     kiln_key_release(&key);
+ *     kiln_key_builder_free(&builder);
+ *
+ * Parts have one canonical encoding , so that no two lists share their bytes, and
  * one digest (XXH3-128) of it. The digest is for finding, never for believing: two keys are equal
  * when their parts are. Making a key encodes and hashes it once; from then on it is immutable,
  * counted, and may be used by any number of threads.

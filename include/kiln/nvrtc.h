@@ -46,7 +46,7 @@ typedef struct kiln_nvrtc_device_params {
 } kiln_nvrtc_device_params;
 
 /* Makes a device for the ops. The libnvrtc stays loaded, and is watched from then on, for which
- * Kiln stays loaded too (docs/nvrtc.md, Device ops).
+ * Kiln stays loaded too.
  *
  * @params      lives for the call; NULL: all defaults
  * @ret_device  [out] to be given back with kiln_nvrtc_device_free

@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A pack: entries in one file that never changes, to be shipped with an application or a container
- * image. docs/format.md gives its bytes. A pack is read as a store, by the location "pack:FILE",
+ * image. A pack is read as a store, by the location "pack:FILE",
  * alone or below a directory: "/var/cache/app|pack:/usr/share/app/app.kpack".
+ *
+ *     kiln_pack_writer *writer = NULL;
+ *     if (kiln_pack_writer_open(path, NULL, &writer, &error) == KILN_OK) {
+ *         kiln_pack_writer_add(writer, entry);
+ *         kiln_pack_writer_finish(&writer, NULL, &error);
+ *     }
  */
 #ifndef KILN_PACK_H
 #define KILN_PACK_H

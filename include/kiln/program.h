@@ -3,24 +3,21 @@
  * Programs and kernels of a device context, each built once, kept while there is room, and found
  * again by the next process; and cache blobs, for those who keep binaries themselves.
  *
- *     kiln_opencl_device_new(context, device, NULL, &on, &error);            kiln/opencl.h
- *     void *devices[] = {on};
- *     kiln_program_context_params in = {.struct_size = sizeof in, .ops = kiln_opencl_ops(on),
- *                                       .devices = devices, .device_count = 1, .store = store};
+ *     const kiln_program_context_params in = {.struct_size = sizeof in, .ops = ops,
+ *                                             .devices = &device, .device_count = 1,
+ *                                             .store = store};
  *     kiln_program_context_new(&in, &programs);
+ *     const kiln_program_desc_params of = {.struct_size = sizeof of, .form = KILN_SOURCE_TEXT,
+ *                                          .code = {source, strlen(source)}};
+ *     kiln_program_desc_new(programs, &of, &desc, NULL);
+ *     kiln_kernel_desc_new(desc, "blur", &blur);
+ *     if (kiln_kernel_get(blur, &kernel, NULL) == KILN_OK) { // for each launch
+ *         launch(kiln_kernel_handle(kernel));
+ *         kiln_kernel_release(&kernel);
+ *     }
  *
- *     kiln_program_desc_new(programs, &described, &desc, &error);           once
- *     kiln_kernel_desc_new(desc, "blur", &blur);                            once
- *
- *     kiln_kernel_get(blur, &kernel, &error);                               for each launch
- *     kiln_kernel_lock(kernel);                                             where threads share it
- *     ... set arguments of kiln_kernel_handle(kernel), enqueue it ...
- *     kiln_kernel_unlock(kernel);
- *     kiln_kernel_release(&kernel);
- *
- *     kiln_program_context_free(&programs);                                 in this order
- *     kiln_opencl_device_free(&on);
- *     kiln_store_close(&store);
+ * What was made goes in this order: descriptions, the context, the device, the store. Threads that
+ * share a kernel hold kiln_kernel_lock while they set its arguments and enqueue it.
  *
  * A description says all that decides a build: it is looked at once, when it is made, so that a
  * look-up hashes neither code nor names. A program is found in memory, else in the store, else

@@ -24,7 +24,7 @@
 namespace kiln
 {
 
-/* kiln_status. Those that oneDNN has too are called as there. */
+/* kiln_status. */
 enum class status : std::int32_t {
     success = KILN_OK,
     miss = KILN_MISS,
