@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "key/builder.h"
 
 enum { MAX_PART_NAME = 255 };
 
@@ -73,13 +74,8 @@ kiln_status kilni_variable_add_part(kiln_key_builder *key, const char *prefix, c
                                length);
     }
     kilni_text text = {0};
-    kiln_status status = kilni_text_append(&text, prefix);
-    if (status == KILN_OK) {
-        status = kilni_text_append_bytes(&text, name, length);
-    }
-    if (status == KILN_OK) {
-        status = kiln_key_builder_add(key, text.bytes, bytes, size);
-    }
+    kilni_key_builder_fail(key, kilni_text_printf(&text, "%s%.*s", prefix, (int)length, name));
+    const kiln_status status = kiln_key_builder_add(key, text.bytes, bytes, size);
     kilni_text_done(&text);
     return status;
 }

@@ -12,6 +12,7 @@
 #include "device/floating_point.h"
 #include "device/loaded_libraries.h"
 #include "device/variables.h"
+#include "key/builder.h"
 
 /* ---- libraries in memory ---- */
 
@@ -164,15 +165,10 @@ static kiln_status add_library(const library_identity *library, int major, int m
                                kiln_key_builder *key)
 {
     kilni_text version = {0};
-    kiln_status status = kilni_text_printf(&version, "%d.%d", major, minor);
-    if (status == KILN_OK) {
-        status = kiln_key_builder_add_text(key, "nvrtc.version", version.bytes);
-    }
-    if (status == KILN_OK) {
-        status = kiln_key_builder_add_text(key, "nvrtc.library", library->identity.bytes);
-    }
+    kilni_key_builder_fail(key, kilni_text_printf(&version, "%d.%d", major, minor));
+    kiln_key_builder_add_text(key, "nvrtc.version", version.bytes);
     kilni_text_done(&version);
-    return status;
+    return kiln_key_builder_add_text(key, "nvrtc.library", library->identity.bytes);
 }
 
 kiln_status kilni_nvrtc_add_identity(const kilni_nvrtc_functions *nvrtc, kiln_key_builder *key,

@@ -8,6 +8,7 @@
 #include <kiln/opencl.h>
 
 #include "device/opencl/binary.h"
+#include "key/builder.h"
 #include "os/clock.h"
 
 #define REQUEST_VERSION 1u
@@ -18,19 +19,14 @@ kiln_status kilni_opencl_request_key(const kiln_key *const *keys, size_t count, 
 {
     kiln_key_builder *builder = NULL;
     kiln_status status = kiln_key_builder_new(&builder);
-    if (status == KILN_OK) {
-        status = kiln_key_builder_add_number(builder, KILN_REQUEST_PART, REQUEST_VERSION);
+    if (status != KILN_OK) {
+        return status;
     }
-    for (size_t k = 0; status == KILN_OK && k < count; k++) {
-        for (size_t i = 0; status == KILN_OK && i < kiln_key_part_count(keys[k]); i++) {
-            kiln_key_part part;
-            kiln_key_part_at(keys[k], i, &part);
-            status = kiln_key_builder_add(builder, part.name, part.bytes, (size_t)part.size);
-        }
+    kiln_key_builder_add_number(builder, KILN_REQUEST_PART, REQUEST_VERSION);
+    for (size_t k = 0; k < count; k++) {
+        kilni_key_parts_add(keys[k], builder);
     }
-    if (status == KILN_OK) {
-        status = kiln_key_builder_finish(builder, ret_key);
-    }
+    status = kiln_key_builder_finish(builder, ret_key);
     kiln_key_builder_free(&builder);
     return status;
 }
@@ -65,41 +61,30 @@ static kiln_status place_of_device(const cl_icd_dispatch *cl, cl_device_id devic
     return status;
 }
 
-static kiln_status add_devices(const kilni_opencl_described_build *build, kiln_key_builder *parts)
+static void add_devices(const kilni_opencl_described_build *build, kiln_key_builder *parts)
 {
-    kiln_status status = KILN_OK;
-    for (cl_uint i = 0; status == KILN_OK && i < build->device_count; i++) {
+    for (cl_uint i = 0; i < build->device_count; i++) {
         uint64_t place = 0;
-        status = place_of_device(build->cl, build->devices[i], &place);
-        if (status == KILN_OK) {
-            status = kiln_key_builder_add_number(parts, "device", place);
-        }
+        kilni_key_builder_fail(parts, place_of_device(build->cl, build->devices[i], &place));
+        kiln_key_builder_add_number(parts, "device", place);
     }
-    return status;
 }
 
-static kiln_status add_folder(kiln_key_builder *parts)
+static void add_folder(kiln_key_builder *parts)
 {
     char *folder = getcwd(NULL, 0);
-    if (!folder) {
-        return KILN_E_UNSUPPORTED;
-    }
-    const kiln_status status = kiln_key_builder_add_text(parts, "folder", folder);
+    kilni_key_builder_fail(parts, folder ? KILN_OK : KILN_E_UNSUPPORTED);
+    kiln_key_builder_add_text(parts, "folder", folder);
     free(folder);
-    return status;
 }
 
-static kiln_status add_source(const kiln_program_source *source, kiln_key_builder *parts)
+static void add_source(const kiln_program_source *source, kiln_key_builder *parts)
 {
-    kiln_status status = KILN_OK;
+    const char *name = source->form == KILN_SOURCE_IL ? "il" : "source";
     if (source->options) {
-        status = kiln_key_builder_add_text(parts, "options", source->options);
+        kiln_key_builder_add_text(parts, "options", source->options);
     }
-    if (status == KILN_OK) {
-        const char *name = source->form == KILN_SOURCE_IL ? "il" : "source";
-        status = kiln_key_builder_add(parts, name, source->code.data, source->code.size);
-    }
-    return status;
+    kiln_key_builder_add(parts, name, source->code.data, source->code.size);
 }
 
 static kiln_status add_setting(void *user, const char *setting)
@@ -107,30 +92,17 @@ static kiln_status add_setting(void *user, const char *setting)
     return kiln_key_builder_add_text(user, "env", setting);
 }
 
-static kiln_status add_all(const kilni_opencl_described_build *build, kiln_key_builder *parts)
+static void add_all(const kilni_opencl_described_build *build, kiln_key_builder *parts)
 {
-    kiln_status status = kiln_key_builder_add_number(parts, "request", REQUEST_VERSION);
-    if (status == KILN_OK) {
-        status = kiln_key_builder_add_text(parts, "platform", build->platform_name);
-    }
-    if (status == KILN_OK) {
-        status = add_devices(build, parts);
-    }
-    if (status == KILN_OK) {
-        status = add_folder(parts);
-    }
-    if (status == KILN_OK) {
-        status = kilni_floating_point_add_to_key(parts);
-    }
-    if (status == KILN_OK) {
-        status = add_source(build->source, parts);
-    }
-    if (status == KILN_OK) {
-        status = kilni_opencl_constants_add_to_key(build->constants, parts);
-    }
-    return status == KILN_OK ? kilni_opencl_each_needed_variable(
-                                   build->platform_name, build->key_environment, add_setting, parts)
-                             : status;
+    kiln_key_builder_add_number(parts, "request", REQUEST_VERSION);
+    kiln_key_builder_add_text(parts, "platform", build->platform_name);
+    add_devices(build, parts);
+    add_folder(parts);
+    kilni_floating_point_add_to_key(parts);
+    add_source(build->source, parts);
+    kilni_opencl_constants_add_to_key(build->constants, parts);
+    kilni_opencl_each_needed_variable(build->platform_name, build->key_environment, add_setting,
+                                      parts);
 }
 
 static kiln_status make_entry(const kilni_opencl_described_build *build,
@@ -159,9 +131,7 @@ kiln_status kilni_opencl_request_new(const kilni_opencl_described_build *build,
     kiln_key *parts = NULL;
     kiln_status status = kiln_key_builder_new(&builder);
     if (status == KILN_OK) {
-        status = add_all(build, builder);
-    }
-    if (status == KILN_OK) {
+        add_all(build, builder);
         status = kiln_key_builder_finish(builder, &parts);
     }
     if (status == KILN_OK) {

@@ -77,12 +77,10 @@ kiln_status kilni_opencl_constants_add_to_key(const kilni_opencl_constants *list
                                               kiln_key_builder *key)
 {
     kiln_status status = KILN_OK;
-    for (size_t i = 0; status == KILN_OK && i < list->count; i++) {
+    for (size_t i = 0; i < list->count; i++) {
         const kilni_opencl_constant *set = &list->items[i];
-        status = kiln_key_builder_add_number(key, "constant", set->id);
-        if (status == KILN_OK) {
-            status = kiln_key_builder_add(key, "constant.value", set->value, set->size);
-        }
+        kiln_key_builder_add_number(key, "constant", set->id);
+        status = kiln_key_builder_add(key, "constant.value", set->value, set->size);
     }
     return status;
 }

@@ -5,6 +5,7 @@
 #include "device/driver_files.h"
 #include "device/opencl/math_functions.h"
 #include "device/opencl/traits.h"
+#include "key/builder.h"
 
 /* The driver's functions are in the table that each of its objects begins with. The loader of
  * OpenCL itself compiles nothing, and the same driver may run under any. */
@@ -19,19 +20,16 @@ kiln_status kilni_opencl_driver_libraries(cl_platform_id platform, kilni_loaded_
                                        "libOpenCL.so", ret_all, error);
 }
 
-static kiln_status add_files(const kilni_driver_files *files, kiln_key_builder *key)
+static void add_files(const kilni_driver_files *files, kiln_key_builder *key)
 {
     kilni_text line = {0};
-    kiln_status status = KILN_OK;
-    for (size_t n = 0; n < files->count && status == KILN_OK; n++) {
+    for (size_t n = 0; n < files->count; n++) {
+        const kilni_driver_file *file = &files->items[n];
         line.length = 0;
-        status = kilni_text_printf(&line, "%s %s", files->items[n].name, files->items[n].identity);
-        if (status == KILN_OK) {
-            status = kiln_key_builder_add_text(key, "driver.file", line.bytes);
-        }
+        kilni_key_builder_fail(key, kilni_text_printf(&line, "%s %s", file->name, file->identity));
+        kiln_key_builder_add_text(key, "driver.file", line.bytes);
     }
     kilni_text_done(&line);
-    return status;
 }
 
 static kiln_status make_parts(const kilni_loaded_libraries *all, const kilni_driver_files *files,
@@ -40,9 +38,7 @@ static kiln_status make_parts(const kilni_loaded_libraries *all, const kilni_dri
     kiln_key_builder *builder = NULL;
     kiln_status status = kiln_key_builder_new(&builder);
     if (status == KILN_OK) {
-        status = add_files(files, builder);
-    }
-    if (status == KILN_OK) {
+        add_files(files, builder);
         status = kilni_math_functions_add(all, builder, error);
     }
     if (status == KILN_OK) {

@@ -28,10 +28,13 @@ typedef struct identification {
     kiln_error *error;
 } identification;
 
-static kiln_status fail(const identification *i, const char *what)
+/* The first failure is described. */
+static void fail(const identification *i, const char *what)
 {
-    return kilni_error_set(i->error, KILN_E_UNSUPPORTED, 0, "the driver does not tell its %s",
-                           what);
+    if (kilni_key_builder_fail(i->key, KILN_OK) == KILN_OK) {
+        kilni_error_set(i->error, KILN_E_UNSUPPORTED, 0, "the driver does not tell its %s", what);
+    }
+    kilni_key_builder_fail(i->key, KILN_E_UNSUPPORTED);
 }
 
 /* ---- asking the driver ---- */
@@ -51,70 +54,60 @@ static cl_int query_platform(const identification *i, cl_uint name, size_t size,
     return i->cl->clGetPlatformInfo(i->platform, name, size, value, ret_size);
 }
 
-/* Bytes of an answer of any size, with a zero byte behind them. */
-static kiln_status ask(const identification *i, query_fn query, cl_uint name, const char *what,
-                       char **ret_bytes, size_t *ret_size)
+/* Bytes of an answer of any size, with a zero byte behind them; NULL: it failed. */
+static char *ask(const identification *i, query_fn query, cl_uint name, const char *what,
+                 size_t *ret_size)
 {
     size_t size = 0;
     if (query(i, name, 0, NULL, &size) != CL_SUCCESS) {
-        return fail(i, what);
+        fail(i, what);
+        return NULL;
     }
     char *bytes = calloc(1, size + 1);
     if (!bytes) {
-        return KILN_E_NO_MEMORY;
-    }
-    if (size > 0 && query(i, name, size, bytes, NULL) != CL_SUCCESS) {
+        kilni_key_builder_fail(i->key, KILN_E_NO_MEMORY);
+    } else if (size > 0 && query(i, name, size, bytes, NULL) != CL_SUCCESS) {
+        fail(i, what);
         free(bytes);
-        return fail(i, what);
+        bytes = NULL;
     }
-    *ret_bytes = bytes;
     *ret_size = size;
-    return KILN_OK;
+    return bytes;
 }
 
-static kiln_status add_string(const identification *i, query_fn query, cl_uint name,
-                              const char *part)
+/* Returns the text, which the caller frees; NULL: it failed. */
+static char *add_text(const identification *i, query_fn query, cl_uint name, const char *part)
 {
-    char *text;
     size_t size;
-    kiln_status status = ask(i, query, name, part, &text, &size);
-    if (status == KILN_OK) {
-        status = kiln_key_builder_add_text(i->key, part, text);
-        free(text);
-    }
-    return status;
+    char *text = ask(i, query, name, part, &size);
+    kiln_key_builder_add_text(i->key, part, text);
+    return text;
 }
 
-static kiln_status add_number(const identification *i, cl_device_info name, const char *part)
+static void add_number(const identification *i, cl_device_info name, const char *part)
 {
-    cl_uint number;
+    cl_uint number = 0;
     if (query_device(i, name, sizeof number, &number, NULL) != CL_SUCCESS) {
-        return fail(i, part);
+        fail(i, part);
     }
-    return kiln_key_builder_add_number(i->key, part, number);
+    kiln_key_builder_add_number(i->key, part, number);
 }
 
 /* ---- the parts ---- */
 
-static kiln_status add_platform(identification *i)
+static void add_platform(identification *i)
 {
-    size_t size;
     if (query_device(i, CL_DEVICE_PLATFORM, sizeof(i->platform), &i->platform, NULL) !=
             CL_SUCCESS ||
         !i->platform) {
-        return fail(i, "platform");
+        fail(i, "platform");
+        return;
     }
-    kiln_status status =
-        ask(i, query_platform, CL_PLATFORM_NAME, "platform.name", &i->platform_name, &size);
-    if (status == KILN_OK) {
-        status = kiln_key_builder_add_text(i->key, "platform.name", i->platform_name);
-    }
-    return status == KILN_OK
-               ? add_string(i, query_platform, CL_PLATFORM_VERSION, "platform.version")
-               : status;
+    i->platform_name = add_text(i, query_platform, CL_PLATFORM_NAME, "platform.name");
+    free(add_text(i, query_platform, CL_PLATFORM_VERSION, "platform.version"));
 }
 
-static kiln_status add_device(identification *i)
+static void add_device(const identification *i)
 {
     static const struct {
         cl_device_info name;
@@ -125,26 +118,11 @@ static kiln_status add_device(identification *i)
         {CL_DRIVER_VERSION, "device.driver_version"},
         {CL_DEVICE_OPENCL_C_VERSION, "device.opencl_c_version"},
     };
-    kiln_status status = KILN_OK;
-    for (size_t n = 0; n < sizeof strings / sizeof *strings && status == KILN_OK; n++) {
-        status = add_string(i, query_device, strings[n].name, strings[n].part);
+    for (size_t n = 0; n < sizeof strings / sizeof *strings; n++) {
+        free(add_text(i, query_device, strings[n].name, strings[n].part));
     }
-    if (status == KILN_OK) {
-        status = add_number(i, CL_DEVICE_VENDOR_ID, "device.vendor_id");
-    }
-    if (status == KILN_OK) {
-        status = add_number(i, CL_DEVICE_ADDRESS_BITS, "device.address_bits");
-    }
-    return status;
-}
-
-static kiln_status add_extensions(identification *i)
-{
-    size_t size;
-    kiln_status status =
-        ask(i, query_device, CL_DEVICE_EXTENSIONS, "device.extensions", &i->extensions, &size);
-    return status == KILN_OK ? kiln_key_builder_add_text(i->key, "device.extensions", i->extensions)
-                             : status;
+    add_number(i, CL_DEVICE_VENDOR_ID, "device.vendor_id");
+    add_number(i, CL_DEVICE_ADDRESS_BITS, "device.address_bits");
 }
 
 static bool has_extension(const identification *i, const char *name)
@@ -160,7 +138,7 @@ static bool has_extension(const identification *i, const char *name)
 }
 
 /* Facts that only some drivers tell. The device's own UUID is not among them: it names one card. */
-static kiln_status add_optional_facts(const identification *i)
+static void add_optional_facts(const identification *i)
 {
     static const struct {
         const char *extension;
@@ -176,77 +154,56 @@ static kiln_status add_optional_facts(const identification *i)
         {"cl_intel_device_attribute_query", CL_DEVICE_IP_VERSION_INTEL, sizeof(cl_uint),
          "device.ip_version"},
     };
-    kiln_status status = KILN_OK;
-    for (size_t n = 0; n < sizeof facts / sizeof *facts && status == KILN_OK; n++) {
+    for (size_t n = 0; n < sizeof facts / sizeof *facts; n++) {
         unsigned char value[CL_UUID_SIZE_KHR];
         if (has_extension(i, facts[n].extension) &&
             query_device(i, facts[n].name, facts[n].size, value, NULL) == CL_SUCCESS) {
-            status = kiln_key_builder_add(i->key, facts[n].part, value, facts[n].size);
+            kiln_key_builder_add(i->key, facts[n].part, value, facts[n].size);
         }
     }
-    return status;
 }
 
 /* How one sub-device was cut from its parent: the properties, and how large it came out. */
-static kiln_status add_partition(const identification *i)
+static void add_partition(const identification *i)
 {
-    char *properties;
-    size_t size;
-    cl_uint units;
-    kiln_status status =
-        ask(i, query_device, CL_DEVICE_PARTITION_TYPE, "device.partition", &properties, &size);
-    if (status != KILN_OK) {
-        return status;
-    }
-    status = kiln_key_builder_add(i->key, "device.partition", properties, size);
+    size_t size = 0;
+    char *properties = ask(i, query_device, CL_DEVICE_PARTITION_TYPE, "device.partition", &size);
+    kiln_key_builder_add(i->key, "device.partition", properties, size);
     free(properties);
-    if (status != KILN_OK) {
-        return status;
-    }
-    if (query_device(i, CL_DEVICE_MAX_COMPUTE_UNITS, sizeof units, &units, NULL) != CL_SUCCESS) {
-        return fail(i, "compute units");
-    }
-    return kiln_key_builder_add_number(i->key, "device.partition.units", units);
+    add_number(i, CL_DEVICE_MAX_COMPUTE_UNITS, "device.partition.units");
 }
 
 /* From the sub-device up; a root device adds nothing. */
-static kiln_status add_partitions(const identification *i)
+static void add_partitions(const identification *i)
 {
     identification level = *i;
-    for (;;) {
-        cl_device_id parent = NULL;
-        /* Before OpenCL 1.2 there are no sub-devices, and no such question. */
-        if (query_device(&level, CL_DEVICE_PARENT_DEVICE, sizeof parent, &parent, NULL) !=
-                CL_SUCCESS ||
-            !parent) {
-            return KILN_OK;
-        }
-        kiln_status status = add_partition(&level);
-        if (status != KILN_OK) {
-            return status;
-        }
+    cl_device_id parent = NULL;
+    /* Before OpenCL 1.2 there are no sub-devices, and no such question. */
+    while (query_device(&level, CL_DEVICE_PARENT_DEVICE, sizeof parent, &parent, NULL) ==
+               CL_SUCCESS &&
+           parent) {
+        add_partition(&level);
         level.device = parent;
     }
 }
 
-static kiln_status add_cpu(const identification *i)
+static void add_cpu(const identification *i)
 {
     cl_device_type type = 0;
     if (query_device(i, CL_DEVICE_TYPE, sizeof type, &type, NULL) != CL_SUCCESS) {
-        return fail(i, "type");
+        fail(i, "type");
     }
     if (!(type & CL_DEVICE_TYPE_CPU)) {
-        return KILN_OK;
+        return;
     }
     kilni_text text = {0};
-    kiln_status status = kilni_cpu_describe(&text);
-    if (status == KILN_OK) {
-        status = kiln_key_builder_add_text(i->key, "cpu", text.bytes);
-    } else {
+    const kiln_status status = kilni_cpu_describe(&text);
+    if (status != KILN_OK) {
         kilni_error_set(i->error, status, 0, "the processor can't be identified");
     }
+    kilni_key_builder_fail(i->key, status);
+    kiln_key_builder_add_text(i->key, "cpu", text.bytes);
     kilni_text_done(&text);
-    return status;
 }
 
 static kiln_status add_driver(const identification *i)
@@ -266,22 +223,17 @@ static kiln_status add_driver(const identification *i)
 
 static kiln_status add_all(identification *i)
 {
-    kiln_status status = add_platform(i);
-    if (status == KILN_OK) {
-        status = add_device(i);
+    add_platform(i);
+    if (i->platform) {
+        add_device(i);
+        i->extensions = add_text(i, query_device, CL_DEVICE_EXTENSIONS, "device.extensions");
     }
-    if (status == KILN_OK) {
-        status = add_extensions(i);
+    if (i->extensions) {
+        add_optional_facts(i);
+        add_partitions(i);
+        add_cpu(i);
     }
-    if (status == KILN_OK) {
-        status = add_optional_facts(i);
-    }
-    if (status == KILN_OK) {
-        status = add_partitions(i);
-    }
-    if (status == KILN_OK) {
-        status = add_cpu(i);
-    }
+    const kiln_status status = kilni_key_builder_fail(i->key, KILN_OK);
     return status == KILN_OK ? add_driver(i) : status;
 }
 

@@ -62,20 +62,15 @@ static kiln_status add_includes(const kiln_program_source *source,
 static kiln_status add_given(const kiln_program_source *source, const kilni_opencl_headers *headers,
                              kiln_key_builder *key)
 {
-    kiln_status status = KILN_OK;
+    const char *name = source->form == KILN_SOURCE_IL ? "il" : "source";
     if (source->options) {
-        status = kiln_key_builder_add_text(key, "options", source->options);
+        kiln_key_builder_add_text(key, "options", source->options);
     }
-    if (status == KILN_OK) {
-        const char *name = source->form == KILN_SOURCE_IL ? "il" : "source";
-        status = kiln_key_builder_add(key, name, source->code.data, source->code.size);
-    }
-    for (size_t i = 0; i < headers->count && status == KILN_OK; i++) {
-        status = kiln_key_builder_add_text(key, "header", headers->names[i]);
-        if (status == KILN_OK) {
-            status = kiln_key_builder_add(key, "header.content", headers->texts[i].data,
-                                          headers->texts[i].size);
-        }
+    kiln_status status = kiln_key_builder_add(key, name, source->code.data, source->code.size);
+    for (size_t i = 0; i < headers->count; i++) {
+        kiln_key_builder_add_text(key, "header", headers->names[i]);
+        status = kiln_key_builder_add(key, "header.content", headers->texts[i].data,
+                                      headers->texts[i].size);
     }
     return status;
 }

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "key/builder.h"
 
 /* ---- options ---- */
 
@@ -36,59 +37,52 @@ static const char *name_of(const char *option)
 static kiln_status add_options(const kilni_inputs *inputs, bool *ret_is_placed,
                                kiln_key_builder *key, kiln_error *error)
 {
-    kiln_status status = KILN_OK;
-    for (size_t i = 0; i < inputs->option_count && status == KILN_OK; i++) {
+    for (size_t i = 0; i < inputs->option_count; i++) {
         const char *option = inputs->options[i];
         if (is_any_option(name_of(option), inputs->compiler->unkept_options)) {
             return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "option %.100s", option);
         }
         *ret_is_placed |= is_any_option(name_of(option), inputs->compiler->placed_options);
-        status = kiln_key_builder_add_text(key, "option", option);
+        kiln_key_builder_add_text(key, "option", option);
     }
-    return status;
+    return KILN_OK;
 }
 
 /* A compiler may spell the folder as PWD does, if PWD leads there. */
-static kiln_status add_working_directory(kiln_key_builder *key)
+static void add_working_directory(kiln_key_builder *key)
 {
     char *path = getcwd(NULL, 0);
     const char *spelled = getenv("PWD");
-    kiln_status status =
-        path ? kiln_key_builder_add_text(key, "working directory", path) : KILN_E_UNSUPPORTED;
-    if (status == KILN_OK && spelled) {
-        status = kiln_key_builder_add_text(key, "env.PWD", spelled);
+    kilni_key_builder_fail(key, path ? KILN_OK : KILN_E_UNSUPPORTED);
+    kiln_key_builder_add_text(key, "working directory", path);
+    if (spelled) {
+        kiln_key_builder_add_text(key, "env.PWD", spelled);
     }
     free(path);
-    return status;
 }
 
 /* ---- texts ---- */
 
-static kiln_status add_name(const char *name, kiln_key_builder *key)
+static void add_name(const char *name, kiln_key_builder *key)
 {
-    if (!name) {
-        return KILN_OK;
-    }
     const size_t folder_length = kilni_program_folder_length(name);
-    const kiln_status status = kiln_key_builder_add_text(key, "name", name + folder_length);
-    return status == KILN_OK && folder_length > 0
-               ? kiln_key_builder_add_text(key, "name.folder", "any")
-               : status;
+    kiln_key_builder_add_text(key, "name", name + folder_length);
+    if (folder_length > 0) {
+        kiln_key_builder_add_text(key, "name.folder", "any");
+    }
 }
 
 static kiln_status add_texts(const kilni_inputs *inputs, kiln_key_builder *key)
 {
-    kiln_status status = add_name(inputs->name, key);
-    if (status == KILN_OK) {
-        status = kiln_key_builder_add_text(key, "source", inputs->source);
+    if (inputs->name) {
+        add_name(inputs->name, key);
     }
-    for (size_t i = 0; i < inputs->header_count && status == KILN_OK; i++) {
-        status = kiln_key_builder_add_text(key, "header", inputs->header_names[i]);
-        if (status == KILN_OK) {
-            status = kiln_key_builder_add_text(key, "header.content", inputs->headers[i]);
-        }
+    kiln_status status = kiln_key_builder_add_text(key, "source", inputs->source);
+    for (size_t i = 0; i < inputs->header_count; i++) {
+        kiln_key_builder_add_text(key, "header", inputs->header_names[i]);
+        status = kiln_key_builder_add_text(key, "header.content", inputs->headers[i]);
     }
-    for (size_t i = 0; i < inputs->expression_count && status == KILN_OK; i++) {
+    for (size_t i = 0; i < inputs->expression_count; i++) {
         status = kiln_key_builder_add_text(key, "name expression", inputs->expressions[i]);
     }
     return status;
@@ -114,7 +108,7 @@ kiln_status kilni_inputs_add_to_key(const kilni_inputs *inputs, kilni_clock_word
     bool is_placed = false;
     kiln_status status = add_options(inputs, &is_placed, key, error);
     if (status == KILN_OK && is_placed) {
-        status = add_working_directory(key);
+        add_working_directory(key);
     }
     if (status == KILN_OK) {
         status = add_texts(inputs, key);
