@@ -29,9 +29,9 @@ static bool read_memory(void *user, uint64_t offset, void *buffer, size_t size)
     return true;
 }
 
-static void parse_bin(const struct byte_source *source)
+static void parse_bin(const byte_source *source)
 {
-    struct bin_file bin;
+    bin_file bin;
     if (bin_file_parse(source, &bin) == NULL) {
         require(bin.binary_count > 0 && bin.size > 0 && bin.offset == 16);
         require(bin.size <= source->size - bin.offset);
@@ -39,16 +39,16 @@ static void parse_bin(const struct byte_source *source)
     }
 }
 
-static void parse_src(const struct byte_source *source, const uint8_t *data)
+static void parse_src(const byte_source *source, const uint8_t *data)
 {
-    struct src_file src;
+    src_file src;
     if (src_file_parse(source, &src) != NULL) {
         return;
     }
     require(src_file_hash(source, &src));
     uint64_t end = 0;
     for (int i = 0; i < SRC_RECORDS; i++) {
-        const struct src_record *record = &src.records[i];
+        const src_record *record = &src.records[i];
         require(record->offset == end + sizeof(uint64_t));
         end = record->offset + record->size;
         require(end <= source->size);
@@ -61,7 +61,7 @@ static void parse_name(const uint8_t *data, size_t size)
 {
     char *name = strndup((const char *)data, size);
     uint64_t number;
-    enum slot_file file;
+    slot_file file;
     char again[SLOT_NAME_SIZE];
     require(name != NULL);
     if (slot_name_parse(name, &number, &file)) {
@@ -81,7 +81,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size > 0) {
         memcpy(bytes, data, size);
     }
-    struct byte_source source = {.size = size, .read = read_memory, .user = bytes};
+    byte_source source = {.size = size, .read = read_memory, .user = bytes};
     parse_bin(&source);
     parse_src(&source, bytes);
     parse_name(bytes, size);

@@ -10,15 +10,15 @@
 #include "text/exit_code.h"
 #include "text/output.h"
 
-struct command {
+typedef struct tool_command {
     const char *name;
     const char *title; /* the name under which it speaks */
     const char *summary;
     int (*run)(int argc, char **argv);
     bool starts_others; /* programs, or drivers in processes of their own */
-};
+} tool_command;
 
-static const struct command commands[] = {
+static const tool_command commands[] = {
     {"run", "kiln run", "run a program with its builds cached", cmd_run, true},
     {"stats", "kiln stats", "what caching did so far", cmd_stats, false},
     {"ls", "kiln ls", "list the entries", cmd_ls, false},
@@ -44,7 +44,7 @@ static void print_usage(FILE *file)
     fputs("\n'kiln COMMAND --help' tells more of one command, kiln(1) of all.\n", file);
 }
 
-static const struct command *find_command(const char *name)
+static const tool_command *find_command(const char *name)
 {
     for (size_t i = 0; i < command_count; i++) {
         if (strcmp(commands[i].name, name) == 0) {
@@ -68,7 +68,7 @@ static int dispatch(int argc, char **argv)
         puts("kiln " KILN_VERSION);
         return EXIT_OK;
     }
-    const struct command *command = find_command(argv[1]);
+    const tool_command *command = find_command(argv[1]);
     if (command == NULL) {
         complain(argv[1][0] == '-' ? "'%s' is to follow a command; 'kiln --help' lists them"
                                    : "there is no command '%s'; 'kiln --help' lists them",

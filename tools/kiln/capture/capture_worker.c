@@ -36,21 +36,21 @@ enum { ANSWER_SERVED = 40, ANSWER_DROPPED, ANSWER_LEFT };
 
 /* ---- starting one ---- */
 
-struct variables {
+typedef struct capture_variables {
     char **items; /* NULL-ended */
     size_t count;
-};
+} capture_variables;
 
 static void add_variable(void *user, const char *name, const char *value)
 {
-    struct variables *variables = user;
+    capture_variables *variables = user;
     variables->items =
         must(realloc(variables->items, (variables->count + 2) * sizeof *variables->items));
     variables->items[variables->count++] = text_of("%s=%s", name, value);
     variables->items[variables->count] = NULL;
 }
 
-static void pass_on(struct variables *variables, const char *name)
+static void pass_on(capture_variables *variables, const char *name)
 {
     const char *value = getenv(name);
     if (value != NULL) {
@@ -58,7 +58,7 @@ static void pass_on(struct variables *variables, const char *name)
     }
 }
 
-static void free_variables(struct variables *variables)
+static void free_variables(capture_variables *variables)
 {
     for (size_t i = 0; i < variables->count; i++) {
         free(variables->items[i]);
@@ -116,7 +116,7 @@ static bool has_used_all_time(const struct rusage *used)
     return used->ru_utime.tv_sec + used->ru_stime.tv_sec + 1 >= PROCESSOR_SECONDS_MAX;
 }
 
-static enum capture_result result_of_signal(int number, const struct rusage *used)
+static capture_result result_of_signal(int number, const struct rusage *used)
 {
     switch (number) {
     case SIGSEGV:
@@ -132,7 +132,7 @@ static enum capture_result result_of_signal(int number, const struct rusage *use
     }
 }
 
-static enum capture_result result_of(int wait_status, const struct rusage *used)
+static capture_result result_of(int wait_status, const struct rusage *used)
 {
     if (!WIFEXITED(wait_status)) {
         return result_of_signal(WTERMSIG(wait_status), used);
@@ -149,9 +149,9 @@ static enum capture_result result_of(int wait_status, const struct rusage *used)
     }
 }
 
-enum capture_result capture_in_worker(const char *directory, const kiln_entry *request)
+capture_result capture_in_worker(const char *directory, const kiln_entry *request)
 {
-    struct variables variables = {.items = must(calloc(1, sizeof *variables.items))};
+    capture_variables variables = {.items = must(calloc(1, sizeof *variables.items))};
     /* How to store is ours to say; the request brings what steers the build. Of two variables of a
      * name the first counts. */
     pass_on(&variables, "KILN_MAX_SIZE");
@@ -277,7 +277,7 @@ int capture_worker(const char *directory_option, const char *parent)
     is_preparing = true;
     must_succeed(atexit(answer_for_preparation));
     limit_time();
-    struct directory directory;
+    cache_directory directory;
     if (directory_open_if_there(directory_option, 0, &directory) != EXIT_OK ||
         directory.store == NULL) {
         _exit(ANSWER_LEFT);

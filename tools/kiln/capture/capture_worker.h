@@ -7,19 +7,19 @@
 
 #include <kiln/store.h>
 
-enum capture_result {
+typedef enum capture_result {
     CAPTURE_SERVED,
     CAPTURE_DROPPED,     /* the same build can't be had any more */
     CAPTURE_FAILED,      /* the driver's fault: it is likely to fail again */
     CAPTURE_ENDLESS,     /* the driver took more time than any capture does */
     CAPTURE_INTERRUPTED, /* somebody else ended the process: that says nothing of the request */
     CAPTURE_LEFT         /* the store can't take the result now */
-};
+} capture_result;
 
 /* Serves a request in a process that it starts and waits for.
  *
  * @directory  of the store, absolute */
-enum capture_result capture_in_worker(const char *directory, const kiln_entry *request);
+capture_result capture_in_worker(const char *directory, const kiln_entry *request);
 
 /* What such a process does: it takes the request from its standard input. Ends the process, but
  * where nobody started it for this: then it returns what to exit with.

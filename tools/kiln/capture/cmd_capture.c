@@ -35,14 +35,14 @@ static const char usage[] =
 
 #define NS_PER_MS UINT64_C(1000000)
 
-struct work {
-    const struct directory *directory;
+typedef struct capture_work {
+    const cache_directory *directory;
     uint64_t served, dropped, failed, expired, left_alone;
     bool is_blocked;   /* the store takes nothing now */
     bool has_found;    /* in this walk: a request that was not tried yet */
     kiln_digest *left; /* requests that stay there, which are tried once in a run */
     size_t left_count;
-};
+} capture_work;
 
 /* A fault of the driver's may have been one of the moment's. */
 #define ATTEMPTS_MAX 3
@@ -50,14 +50,14 @@ struct work {
 /* ---- serving them ---- */
 
 /* What can't be removed would be served for ever. */
-static void remove_request(struct work *work, const kiln_entry *request)
+static void remove_request(capture_work *work, const kiln_entry *request)
 {
     kiln_status status = kiln_store_remove(work->directory->store, kiln_entry_key(request));
     work->is_blocked |= status != KILN_OK && status != KILN_MISS && status != KILN_EXISTS;
 }
 
 /* In the request's place: so that it isn't made again at each run, only to fail again. */
-static void give_up(struct work *work, const kiln_entry *request)
+static void give_up(capture_work *work, const kiln_entry *request)
 {
     const kiln_entry_params params = {
         .struct_size = sizeof params,
@@ -74,13 +74,13 @@ static void give_up(struct work *work, const kiln_entry *request)
     kiln_entry_release(&given_up);
 }
 
-static void leave(struct work *work, const kiln_digest *digest)
+static void leave(capture_work *work, const kiln_digest *digest)
 {
     work->left = must(reallocarray(work->left, work->left_count + 1, sizeof *work->left));
     work->left[work->left_count++] = *digest;
 }
 
-static bool was_left(const struct work *work, const kiln_digest *digest)
+static bool was_left(const capture_work *work, const kiln_digest *digest)
 {
     for (size_t i = 0; i < work->left_count; i++) {
         if (memcmp(&work->left[i], digest, sizeof *digest) == 0) {
@@ -90,16 +90,16 @@ static bool was_left(const struct work *work, const kiln_digest *digest)
     return false;
 }
 
-static enum capture_result try_to_serve(const struct work *work, const kiln_entry *request)
+static capture_result try_to_serve(const capture_work *work, const kiln_entry *request)
 {
-    enum capture_result result = CAPTURE_FAILED;
+    capture_result result = CAPTURE_FAILED;
     for (int i = 0; result == CAPTURE_FAILED && i < ATTEMPTS_MAX; i++) {
         result = capture_in_worker(work->directory->path, request);
     }
     return result;
 }
 
-static void serve(struct work *work, const kiln_entry *request, const kiln_digest *digest)
+static void serve(capture_work *work, const kiln_entry *request, const kiln_digest *digest)
 {
     switch (try_to_serve(work, request)) {
     case CAPTURE_SERVED:
@@ -135,7 +135,7 @@ static bool has_expired(const kiln_item_info *info)
            info->created_s > now_s + KILN_OPENCL_REQUEST_AGE_S;
 }
 
-static void serve_item(struct work *work, kiln_item *item, const kiln_digest *digest)
+static void serve_item(capture_work *work, kiln_item *item, const kiln_digest *digest)
 {
     kiln_entry *request = NULL;
     const kiln_status status = kiln_item_read(item, &request);
@@ -153,7 +153,7 @@ static void serve_item(struct work *work, kiln_item *item, const kiln_digest *di
  * helper for it. One request at a time is in memory. */
 static int visit(void *user, kiln_item *item)
 {
-    struct work *work = user;
+    capture_work *work = user;
     kiln_item_info info = {.struct_size = sizeof info};
     if (kiln_item_get_info(item, &info) != KILN_OK) {
         return 0; /* it went meanwhile */
@@ -170,7 +170,7 @@ static int visit(void *user, kiln_item *item)
 }
 
 /* Serves what one walk finds. Returns false if it found nothing, or nothing can be done. */
-static bool serve_found(struct work *work)
+static bool serve_found(capture_work *work)
 {
     work->has_found = false;
     kiln_store_each_request(work->directory->store, visit, work);
@@ -203,7 +203,7 @@ static void be_idle(void)
     syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_CLASS_IDLE << IOPRIO_CLASS_SHIFT);
 }
 
-static void print_work(const struct work *work, bool json)
+static void print_work(const capture_work *work, bool json)
 {
     if (json) {
         json_t *object = must(json_object());
@@ -224,15 +224,15 @@ static void print_work(const struct work *work, bool json)
 }
 
 /* What writers that died left goes too: no one else looks for it before the store is full. */
-static void tidy(const struct directory *directory)
+static void tidy(const cache_directory *directory)
 {
     const uint64_t max_bytes = directory->max_bytes;
     kiln_store_trim(directory->store, max_bytes == 0 ? KILN_UNLIMITED : max_bytes, NULL);
 }
 
-static int serve_all(const struct directory *directory, uint64_t wait_ms, bool json)
+static int serve_all(const cache_directory *directory, uint64_t wait_ms, bool json)
 {
-    struct work work = {.directory = directory};
+    capture_work work = {.directory = directory};
     kiln_lease *turn = NULL;
     kiln_status status =
         directory->store == NULL ? KILN_OK : take_turn(directory->store, wait_ms, &turn);
@@ -259,7 +259,7 @@ int cmd_capture(int argc, char **argv)
     const char *wait = "0";
     const char *parent = NULL;
     bool idle = false;
-    struct command_line line = {
+    command_line line = {
         .usage = usage,
         .options = {{.name = "wait-ms", .text = &wait},
                     {.name = "idle", .flag = &idle},
@@ -279,7 +279,7 @@ int cmd_capture(int argc, char **argv)
     if (parent != NULL) {
         return capture_worker(line.directory, parent);
     }
-    struct directory directory;
+    cache_directory directory;
     exit_code = directory_open_if_there(line.directory, 0, &directory);
     if (exit_code != EXIT_OK) {
         return exit_code;

@@ -27,7 +27,7 @@ static void warn(void *user, kiln_log_level level, const char *text)
     }
 }
 
-static int open_store(struct directory *directory, uint32_t flags)
+static int open_store(cache_directory *directory, uint32_t flags)
 {
     kiln_store_params params = {
         .struct_size = sizeof params,
@@ -45,13 +45,13 @@ static int open_store(struct directory *directory, uint32_t flags)
     return exit_code_of(status);
 }
 
-static int open_with(const char *option, uint32_t flags, struct directory *ret_directory)
+static int open_with(const char *option, uint32_t flags, cache_directory *ret_directory)
 {
     kiln_config *config = NULL;
     must_succeed(kiln_config_from_env(NULL, NULL, &config));
     complain_of_variables(config);
     const char *path = option != NULL ? option : config->dir;
-    struct directory opened = {.max_bytes = config->max_bytes};
+    cache_directory opened = {.max_bytes = config->max_bytes};
     if (path != NULL) {
         opened.path = absolute_location(path);
     }
@@ -72,12 +72,12 @@ static int open_with(const char *option, uint32_t flags, struct directory *ret_d
     return EXIT_OK;
 }
 
-int directory_open_if_there(const char *option, uint32_t flags, struct directory *ret_directory)
+int directory_open_if_there(const char *option, uint32_t flags, cache_directory *ret_directory)
 {
     return open_with(option, flags | KILN_STORE_NO_CREATE, ret_directory);
 }
 
-int directory_open(const char *option, uint32_t flags, struct directory *ret_directory)
+int directory_open(const char *option, uint32_t flags, cache_directory *ret_directory)
 {
     const int exit_code = directory_open_if_there(option, flags, ret_directory);
     if (exit_code == EXIT_OK && ret_directory->store == NULL) {
@@ -86,12 +86,12 @@ int directory_open(const char *option, uint32_t flags, struct directory *ret_dir
     return exit_code;
 }
 
-int directory_open_or_make(const char *option, struct directory *ret_directory)
+int directory_open_or_make(const char *option, cache_directory *ret_directory)
 {
     return open_with(option, 0, ret_directory);
 }
 
-void directory_close(struct directory *directory)
+void directory_close(cache_directory *directory)
 {
     kiln_store_close(&directory->store);
     free(directory->path);

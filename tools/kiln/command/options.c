@@ -17,7 +17,7 @@ enum { DIRECTORY = 256, KEY_FILE, JSON, HELP, OWN };
 #define COMMON_OPTIONS 4
 
 /* A subcommand's own options come first, so that one of them may stand for a common one. */
-static void fill_table(const struct command_line *line, struct option *table)
+static void fill_table(const command_line *line, struct option *table)
 {
     static const struct option common[COMMON_OPTIONS + 1] = {
         {"dir", required_argument, NULL, DIRECTORY},
@@ -27,14 +27,14 @@ static void fill_table(const struct command_line *line, struct option *table)
     };
     int count = 0;
     for (; count < OPTIONS_MAX && line->options[count].name != NULL; count++) {
-        const struct option_spec *own = &line->options[count];
+        const option_spec *own = &line->options[count];
         int argument = own->text != NULL ? required_argument : no_argument;
         table[count] = (struct option){own->name, argument, NULL, OWN + count};
     }
     memcpy(table + count, common, sizeof common);
 }
 
-static void take_own(const struct option_spec *own, const char *argument)
+static void take_own(const option_spec *own, const char *argument)
 {
     if (own->text != NULL) {
         *own->text = argument;
@@ -66,7 +66,7 @@ static void set_key_file(const char *path)
     free(absolute);
 }
 
-static bool check_operands(const struct command_line *line, const char *command)
+static bool check_operands(const command_line *line, const char *command)
 {
     if (line->operand_count < line->operands_min) {
         options_wrong(command, "an argument is missing");
@@ -79,7 +79,7 @@ static bool check_operands(const struct command_line *line, const char *command)
     return true;
 }
 
-bool options_read(struct command_line *line, int argc, char **argv, int *ret_exit_code)
+bool options_read(command_line *line, int argc, char **argv, int *ret_exit_code)
 {
     struct option table[COMMON_OPTIONS + OPTIONS_MAX + 1];
     fill_table(line, table);

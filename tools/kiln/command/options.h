@@ -9,31 +9,31 @@
 #include <stdint.h>
 
 /* An option of the subcommand's own: a flag, or one that takes a text. The other one is NULL. */
-struct option_spec {
+typedef struct option_spec {
     const char *name;
     bool *flag;
     const char **text;
-};
+} option_spec;
 
 #define OPTIONS_MAX 8
 
-struct command_line {
+typedef struct command_line {
     /* What it takes. */
-    const char *usage;                       /* all of --help */
-    struct option_spec options[OPTIONS_MAX]; /* ended by a NULL name */
-    int operands_min, operands_max;          /* -1: any number */
-    bool stops_at_operand;                   /* what follows the first operand is not looked at */
+    const char *usage;                /* all of --help */
+    option_spec options[OPTIONS_MAX]; /* ended by a NULL name */
+    int operands_min, operands_max;   /* -1: any number */
+    bool stops_at_operand;            /* what follows the first operand is not looked at */
 
     /* What was given. */
     const char *directory; /* --dir, else NULL */
     bool json;
     char **operands; /* ended by NULL */
     int operand_count;
-};
+} command_line;
 
 /* Reads a command line. Returns true to go on; false where all is done, with @ret_exit_code: help
  * was printed, or a fault was named. */
-bool options_read(struct command_line *line, int argc, char **argv, int *ret_exit_code);
+bool options_read(command_line *line, int argc, char **argv, int *ret_exit_code);
 
 /* Says what is wrong with the command line; returns EXIT_USAGE. */
 int options_wrong(const char *command, const char *what);

@@ -24,7 +24,7 @@ static const char usage[] =
 
 static json_t *examine(const kiln_config *config, const char *directory, uint64_t wait_ms)
 {
-    struct doctor doctor = doctor_begin(config, directory);
+    examination doctor = doctor_begin(config, directory);
     doctor.wait_ms = wait_ms;
     json_add(doctor.report, "version", json_text_or_null(KILN_VERSION));
     doctor_examine_cache(&doctor);
@@ -35,7 +35,7 @@ static json_t *examine(const kiln_config *config, const char *directory, uint64_
 int cmd_doctor(int argc, char **argv)
 {
     const char *wait = "30000";
-    struct command_line line = {
+    command_line line = {
         .usage = usage,
         .options = {{.name = "wait-ms", .text = &wait}},
     };

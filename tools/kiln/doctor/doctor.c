@@ -16,7 +16,7 @@ push_text(json_t *list, const char *format, va_list arguments)
     free(text);
 }
 
-void doctor_problem(struct doctor *doctor, const char *format, ...)
+void doctor_problem(examination *doctor, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -24,7 +24,7 @@ void doctor_problem(struct doctor *doctor, const char *format, ...)
     va_end(arguments);
 }
 
-void doctor_note(struct doctor *doctor, const char *format, ...)
+void doctor_note(examination *doctor, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -32,9 +32,9 @@ void doctor_note(struct doctor *doctor, const char *format, ...)
     va_end(arguments);
 }
 
-struct doctor doctor_begin(const kiln_config *config, const char *directory)
+examination doctor_begin(const kiln_config *config, const char *directory)
 {
-    return (struct doctor){
+    return (examination){
         .config = config,
         .directory = directory,
         .report = must(json_object()),
@@ -43,7 +43,7 @@ struct doctor doctor_begin(const kiln_config *config, const char *directory)
     };
 }
 
-json_t *doctor_end(struct doctor *doctor)
+json_t *doctor_end(examination *doctor)
 {
     json_add(doctor->report, "notes", doctor->notes);
     json_add(doctor->report, "problems", doctor->problems);

@@ -15,7 +15,7 @@
 
 /* Whether a name may be made where nothing has it yet: the lowest folder on its path that is there
  * decides. Returns 0, or an errno. */
-static int can_be_made(const char *path)
+static int error_of_making(const char *path)
 {
     char *folder = must(strdup(path));
     int error = ENOENT;
@@ -31,12 +31,12 @@ static int can_be_made(const char *path)
     return error;
 }
 
-static const char *examine_missing(struct doctor *doctor)
+static const char *examine_missing(examination *doctor)
 {
     if (doctor->config->readonly || !is_plain_directory(doctor->directory)) {
         return "missing";
     }
-    int error = can_be_made(doctor->directory);
+    int error = error_of_making(doctor->directory);
     if (error == 0) {
         return "will be made";
     }
@@ -52,7 +52,7 @@ static void take_warning(void *user, kiln_log_level level, const char *text)
 }
 
 /* What becomes of the directory, in a word. */
-static const char *examine_directory(struct doctor *doctor)
+static const char *examine_directory(examination *doctor)
 {
     kiln_store_params params = {
         .struct_size = sizeof params,
@@ -82,7 +82,7 @@ static const char *examine_directory(struct doctor *doctor)
     return "used";
 }
 
-static void report_directory(struct doctor *doctor)
+static void report_directory(examination *doctor)
 {
     json_t *object = must(json_object());
     json_add(object, "path", json_text_or_null(doctor->directory));
@@ -96,7 +96,7 @@ static void report_directory(struct doctor *doctor)
     json_add(doctor->report, "directory", object);
 }
 
-static void report_limits(struct doctor *doctor)
+static void report_limits(examination *doctor)
 {
     const kiln_config *config = doctor->config;
     json_add(doctor->report, "max_bytes", json_number(config->max_bytes));
@@ -153,7 +153,7 @@ static bool is_known(const char *name, size_t length)
     return false;
 }
 
-static void note_unknown_variables(struct doctor *doctor)
+static void note_unknown_variables(examination *doctor)
 {
     for (char **variable = environ; *variable != NULL; variable++) {
         size_t length = strcspn(*variable, "=");
@@ -164,7 +164,7 @@ static void note_unknown_variables(struct doctor *doctor)
     }
 }
 
-static void report_variables(struct doctor *doctor)
+static void report_variables(examination *doctor)
 {
     json_t *variables = must(json_object());
     report_set(variables, known_variables);
@@ -177,7 +177,7 @@ static void report_variables(struct doctor *doctor)
     note_unknown_variables(doctor);
 }
 
-void doctor_examine_cache(struct doctor *doctor)
+void doctor_examine_cache(examination *doctor)
 {
     report_directory(doctor);
     report_limits(doctor);

@@ -21,7 +21,7 @@ static bool is_loaded(const char *library)
 }
 
 /* The user's own layers. A loader passes by what it can't load, and says nothing. */
-static void check_others(struct doctor *doctor, const struct opencl_setup *setup)
+static void check_others(examination *doctor, const opencl_setup *setup)
 {
     char *names = must(strdup(setup->other_layers == NULL ? "" : setup->other_layers));
     char *rest = names;
@@ -38,7 +38,7 @@ static void check_others(struct doctor *doctor, const struct opencl_setup *setup
 }
 
 /* Some loaders put an end to the variable's text after its first name. */
-static void note_cut_list(struct doctor *doctor, const struct opencl_setup *setup)
+static void note_cut_list(examination *doctor, const opencl_setup *setup)
 {
     const char *now = getenv("OPENCL_LAYERS");
     if (setup->layers != NULL && now != NULL && strcmp(now, setup->layers) != 0) {
@@ -49,7 +49,7 @@ static void note_cut_list(struct doctor *doctor, const struct opencl_setup *setu
     }
 }
 
-void doctor_check_layers(struct doctor *doctor, const struct opencl_setup *setup)
+void doctor_check_layers(examination *doctor, const opencl_setup *setup)
 {
     const bool loaded = setup->layer != NULL && is_loaded(setup->layer);
     check_others(doctor, setup);
@@ -60,7 +60,7 @@ void doctor_check_layers(struct doctor *doctor, const struct opencl_setup *setup
     doctor_report_layer(doctor, setup, loaded);
 }
 
-void doctor_report_layer(struct doctor *doctor, const struct opencl_setup *setup, bool loaded)
+void doctor_report_layer(examination *doctor, const opencl_setup *setup, bool loaded)
 {
     json_t *object = must(json_object());
     json_add(object, "path", json_text_or_null(setup->layer));
@@ -69,7 +69,7 @@ void doctor_report_layer(struct doctor *doctor, const struct opencl_setup *setup
 }
 
 /* Variables by which NVRTC gets options that no call shows. */
-static void check_nvrtc_variables(struct doctor *doctor)
+static void check_nvrtc_variables(examination *doctor)
 {
     static const char *const names[] = {"NVRTC_PREPEND_FLAGS", "NVRTC_APPEND_FLAGS"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -80,7 +80,7 @@ static void check_nvrtc_variables(struct doctor *doctor)
 }
 
 /* What `kiln run` puts into LD_AUDIT. It was not put into this process, which is started by now. */
-void doctor_report_nvrtc_layer(struct doctor *doctor)
+void doctor_report_nvrtc_layer(examination *doctor)
 {
     char *path = NULL;
     char *why = NULL;

@@ -36,7 +36,7 @@ static void add_loader_kind(json_t *object)
 }
 
 /* The file that it was loaded from, to be freed; NULL where that can't be told. */
-static char *path_of(const struct opencl *opencl)
+static char *path_of(const opencl_functions *opencl)
 {
     void *address;
     memcpy(&address, &opencl->clGetPlatformIDs, sizeof address);
@@ -45,7 +45,7 @@ static char *path_of(const struct opencl *opencl)
     return is_known ? realpath(where.dli_fname, NULL) : NULL;
 }
 
-static void judge_loader(struct doctor *doctor, const struct opencl_setup *setup, const char *path,
+static void judge_loader(examination *doctor, const opencl_setup *setup, const char *path,
                          bool knows_layers)
 {
     if (!knows_layers) {
@@ -59,8 +59,8 @@ static void judge_loader(struct doctor *doctor, const struct opencl_setup *setup
     }
 }
 
-void doctor_report_loader(struct doctor *doctor, const struct opencl_setup *setup,
-                          const struct opencl *opencl)
+void doctor_report_loader(examination *doctor, const opencl_setup *setup,
+                          const opencl_functions *opencl)
 {
     json_t *object = must(json_object());
     const char *instead_of = setup->instead != NULL ? setup->found : NULL;

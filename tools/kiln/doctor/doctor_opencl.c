@@ -23,10 +23,10 @@
 
 /* ---- what a program gets ---- */
 
-static struct opencl_setup find_setup(struct doctor *doctor)
+static opencl_setup find_setup(examination *doctor)
 {
     const char *others = getenv("OPENCL_LAYERS");
-    struct opencl_setup setup = {
+    opencl_setup setup = {
         .other_layers = others == NULL ? NULL : must(strdup(others)),
         .found = opencl_loader_found(),
     };
@@ -57,7 +57,7 @@ static int remove_one(const char *path, const struct stat *status, int kind, str
     return 0;
 }
 
-static void setup_done(struct opencl_setup *setup)
+static void setup_done(opencl_setup *setup)
 {
     if (setup->folder != NULL) {
         nftw(setup->folder, remove_one, FOLDERS_OPEN_MAX, FTW_DEPTH | FTW_PHYS);
@@ -71,7 +71,7 @@ static void setup_done(struct opencl_setup *setup)
     free(setup->folder);
 }
 
-static bool need_folder(struct doctor *doctor, struct opencl_setup *setup)
+static bool need_folder(examination *doctor, opencl_setup *setup)
 {
     if (setup->folder == NULL) {
         const char *temporary = getenv("TMPDIR");
@@ -87,18 +87,18 @@ static bool need_folder(struct doctor *doctor, struct opencl_setup *setup)
 
 /* ---- in a process of its own ---- */
 
-typedef void report_fn(struct doctor *doctor, const struct opencl_setup *setup,
-                       const struct opencl *opencl);
+typedef void report_fn(examination *doctor, const opencl_setup *setup,
+                       const opencl_functions *opencl);
 
-struct question {
-    const struct doctor *doctor; /* who asks */
-    const struct opencl_setup *setup;
+typedef struct driver_question {
+    const examination *doctor; /* who asks */
+    const opencl_setup *setup;
     const char *drivers; /* a folder that names them, and no layers; NULL: all as for a program */
     report_fn *report;
-};
+} driver_question;
 
 /* What `kiln run` puts into OCL_ICD_VENDORS where another loader stands in. */
-static void enter_drivers(struct doctor *doctor, const struct opencl_setup *setup)
+static void enter_drivers(examination *doctor, const opencl_setup *setup)
 {
     char *why = NULL;
     char *drivers = loader_drivers(setup->instead, setup->found, setup->folder, &why);
@@ -116,7 +116,7 @@ static void enter_drivers(struct doctor *doctor, const struct opencl_setup *setu
 }
 
 /* OpenCL is as in a program, but for what it would write. */
-static void enter_program_environment(struct doctor *doctor, const struct opencl_setup *setup)
+static void enter_program_environment(examination *doctor, const opencl_setup *setup)
 {
     if (setup->layers != NULL) {
         must_succeed(setenv("OPENCL_LAYERS", setup->layers, 1));
@@ -138,10 +138,10 @@ static void enter_bare_environment(const char *drivers)
 
 static json_t *answer_question(void *user)
 {
-    const struct question *question = user;
-    const struct opencl_setup *setup = question->setup;
-    struct doctor doctor = doctor_begin(question->doctor->config, question->doctor->directory);
-    struct opencl opencl;
+    const driver_question *question = user;
+    const opencl_setup *setup = question->setup;
+    examination doctor = doctor_begin(question->doctor->config, question->doctor->directory);
+    opencl_functions opencl;
     char *why = NULL;
     if (question->drivers == NULL) {
         enter_program_environment(&doctor, setup);
@@ -156,8 +156,8 @@ static json_t *answer_question(void *user)
     return doctor_end(&doctor);
 }
 
-static void report_all(struct doctor *doctor, const struct opencl_setup *setup,
-                       const struct opencl *opencl)
+static void report_all(examination *doctor, const opencl_setup *setup,
+                       const opencl_functions *opencl)
 {
     if (doctor_report_platforms(doctor, opencl) == 0) {
         doctor_problem(doctor, "the loader finds no OpenCL driver");
@@ -165,8 +165,8 @@ static void report_all(struct doctor *doctor, const struct opencl_setup *setup,
     doctor_check_layers(doctor, setup);
 }
 
-static void report_driver(struct doctor *doctor, const struct opencl_setup *setup,
-                          const struct opencl *opencl)
+static void report_driver(examination *doctor, const opencl_setup *setup,
+                          const opencl_functions *opencl)
 {
     (void)setup;
     doctor_report_platforms(doctor, opencl);
@@ -193,7 +193,7 @@ static void add_texts(json_t *texts, const json_t *more)
 }
 
 /* Takes over @answer. */
-static void take_answer(struct doctor *doctor, json_t *answer)
+static void take_answer(examination *doctor, json_t *answer)
 {
     json_t *platforms = json_object_get(doctor->report, "platforms");
     json_t *more = json_object_get(answer, "platforms");
@@ -212,10 +212,10 @@ static void take_answer(struct doctor *doctor, json_t *answer)
  *
  * @drivers  as in the question
  * @whom     whom it asks, in words */
-static bool ask(struct doctor *doctor, const struct opencl_setup *setup, const char *drivers,
+static bool ask(examination *doctor, const opencl_setup *setup, const char *drivers,
                 report_fn *report, const char *whom)
 {
-    struct question question = {doctor, setup, drivers, report};
+    driver_question question = {doctor, setup, drivers, report};
     char *why = NULL;
     json_t *answered = apart_call(answer_question, &question, doctor->wait_ms, &why);
     if (answered == NULL) {
@@ -229,9 +229,9 @@ static bool ask(struct doctor *doctor, const struct opencl_setup *setup, const c
 
 /* ---- which driver it is ---- */
 
-static bool ask_driver(struct doctor *doctor, const struct opencl_setup *setup, char *library)
+static bool ask_driver(examination *doctor, const opencl_setup *setup, char *library)
 {
-    const struct opencl_drivers one = {.libraries = &library, .count = 1};
+    const opencl_drivers one = {.libraries = &library, .count = 1};
     char *why = NULL;
     char *folder = opencl_drivers_folder(&one, setup->folder, &why);
     bool is_answered = false;
@@ -247,16 +247,16 @@ static bool ask_driver(struct doctor *doctor, const struct opencl_setup *setup, 
     return is_answered;
 }
 
-static bool reads_list(const struct opencl_setup *setup)
+static bool reads_list(const opencl_setup *setup)
 {
     return (setup->found != NULL && opencl_loader_reads(setup->found, OPENCL_LIST_VARIABLE)) ||
            (setup->instead != NULL && opencl_loader_reads(setup->instead, OPENCL_LIST_VARIABLE));
 }
 
 /* Each alone, so that the others are told of, and the broken one is named. */
-static void ask_each_driver(struct doctor *doctor, struct opencl_setup *setup)
+static void ask_each_driver(examination *doctor, opencl_setup *setup)
 {
-    struct opencl_drivers drivers = opencl_drivers_find(
+    opencl_drivers drivers = opencl_drivers_find(
         reads_list(setup) ? getenv(OPENCL_LIST_VARIABLE) : NULL, getenv(OPENCL_VENDORS_VARIABLE));
     size_t answered = 0;
     json_add(doctor->report, "platforms", must(json_array()));
@@ -273,9 +273,9 @@ static void ask_each_driver(struct doctor *doctor, struct opencl_setup *setup)
 
 /* ---- all of it ---- */
 
-void doctor_examine_opencl(struct doctor *doctor)
+void doctor_examine_opencl(examination *doctor)
 {
-    struct opencl_setup setup = find_setup(doctor);
+    opencl_setup setup = find_setup(doctor);
     if (setup.instead != NULL) {
         need_folder(doctor, &setup);
     }

@@ -11,7 +11,7 @@
 #include "doctor.h"
 
 /* OpenCL as `kiln run` lets programs have it. */
-struct opencl_setup {
+typedef struct opencl_setup {
     char *layer;        /* Kiln's own; NULL: there is none */
     char *other_layers; /* OPENCL_LAYERS as it was found; NULL: not set */
     char *layers;       /* what it is for a program; NULL: as it was found */
@@ -19,20 +19,20 @@ struct opencl_setup {
     char *instead;      /* the one that is put before that; NULL: none */
     char *obstacle;     /* why none can be put before it, where there is one; NULL: nothing */
     char *folder;       /* for lists of drivers, temporary; NULL: none yet */
-};
+} opencl_setup;
 
 /* "loader". */
-void doctor_report_loader(struct doctor *doctor, const struct opencl_setup *setup,
-                          const struct opencl *opencl);
+void doctor_report_loader(examination *doctor, const opencl_setup *setup,
+                          const opencl_functions *opencl);
 
 /* "layer", and what is wrong with the user's other ones. The loader has to have loaded them. */
-void doctor_check_layers(struct doctor *doctor, const struct opencl_setup *setup);
+void doctor_check_layers(examination *doctor, const opencl_setup *setup);
 
 /* "layer" alone. */
-void doctor_report_layer(struct doctor *doctor, const struct opencl_setup *setup, bool loaded);
+void doctor_report_layer(examination *doctor, const opencl_setup *setup, bool loaded);
 
 /* "nvrtc_layer". */
-void doctor_report_nvrtc_layer(struct doctor *doctor);
+void doctor_report_nvrtc_layer(examination *doctor);
 
 /* "platforms". Returns how many there are. */
-size_t doctor_report_platforms(struct doctor *doctor, const struct opencl *opencl);
+size_t doctor_report_platforms(examination *doctor, const opencl_functions *opencl);

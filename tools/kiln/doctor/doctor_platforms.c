@@ -32,7 +32,7 @@ static void add_file(void *user, const char *name, const char *identity)
 
 /* Adds to a platform's object what is a part of each key on it: "key_variables", by pattern or
  * name, with null where none is set, and "driver_files" with their identities. */
-static void add_key_of_platform(struct doctor *doctor, json_t *platform, void *handle,
+static void add_key_of_platform(examination *doctor, json_t *platform, void *handle,
                                 const char *name)
 {
     json_t *variables = must(json_object());
@@ -50,7 +50,7 @@ static void add_key_of_platform(struct doctor *doctor, json_t *platform, void *h
 
 /* ---- platforms and devices ---- */
 
-static json_t *platform_text(const struct opencl *opencl, cl_platform_id platform,
+static json_t *platform_text(const opencl_functions *opencl, cl_platform_id platform,
                              cl_platform_info name)
 {
     char text[OPENCL_TEXT_SIZE];
@@ -58,14 +58,14 @@ static json_t *platform_text(const struct opencl *opencl, cl_platform_id platfor
                                                               : json_null();
 }
 
-static json_t *device_text(const struct opencl *opencl, cl_device_id device, cl_device_info name)
+static json_t *device_text(const opencl_functions *opencl, cl_device_id device, cl_device_info name)
 {
     char text[1024] = "";
     bool told = opencl->clGetDeviceInfo(device, name, sizeof text - 1, text, NULL) == CL_SUCCESS;
     return told ? json_text_or_null(text) : json_null();
 }
 
-static json_t *devices_of(const struct opencl *opencl, cl_platform_id platform)
+static json_t *devices_of(const opencl_functions *opencl, cl_platform_id platform)
 {
     json_t *list = must(json_array());
     cl_device_id devices[DEVICES_MAX];
@@ -84,7 +84,7 @@ static json_t *devices_of(const struct opencl *opencl, cl_platform_id platform)
     return list;
 }
 
-size_t doctor_report_platforms(struct doctor *doctor, const struct opencl *opencl)
+size_t doctor_report_platforms(examination *doctor, const opencl_functions *opencl)
 {
     json_t *list = must(json_array());
     cl_platform_id platforms[OPENCL_PLATFORMS_MAX];

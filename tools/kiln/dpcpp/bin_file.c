@@ -4,9 +4,9 @@
 /* More than any machine has; without a bound, a sparse file could keep the loop busy for days. */
 #define MAX_BINARIES 4096
 
-const char *bin_file_parse(const struct byte_source *source, struct bin_file *ret_bin)
+const char *bin_file_parse(const byte_source *source, bin_file *ret_bin)
 {
-    struct bin_file bin = {0};
+    bin_file bin = {0};
     uint64_t offset = sizeof(uint64_t);
     if (!byte_source_number(source, 0, &bin.binary_count)) {
         return "is truncated";

@@ -7,10 +7,10 @@
 
 #include "byte_source.h"
 
-struct bin_file {
+typedef struct bin_file {
     uint64_t binary_count;
     uint64_t offset, size; /* of the first */
-};
+} bin_file;
 
 /* Returns NULL where the lengths add up to the file; else what is wrong with it. */
-const char *bin_file_parse(const struct byte_source *source, struct bin_file *ret_bin);
+const char *bin_file_parse(const byte_source *source, bin_file *ret_bin);

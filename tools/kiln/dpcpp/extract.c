@@ -9,8 +9,7 @@
 #include "../text/output_file.h"
 
 /* Returns false with a complaint. */
-static bool copy(const struct byte_source *source, uint64_t offset, uint64_t size,
-                 const struct output_file *to)
+static bool copy(const byte_source *source, uint64_t offset, uint64_t size, const output_file *to)
 {
     char piece[16384];
     while (size > 0) {
@@ -29,9 +28,9 @@ static bool copy(const struct byte_source *source, uint64_t offset, uint64_t siz
     return true;
 }
 
-int extract(const struct byte_source *source, uint64_t offset, uint64_t size, const char *path)
+int extract(const byte_source *source, uint64_t offset, uint64_t size, const char *path)
 {
-    struct output_file file;
+    output_file file;
     int exit_code = output_file_begin(path, &file);
     return exit_code != EXIT_OK ? exit_code
                                 : output_file_end(&file, copy(source, offset, size, &file));

@@ -8,4 +8,4 @@
 
 /* Writes it to a file, which never stands for a part of the bytes; "-" is stdout. Returns EXIT_OK;
  * else the fault was named, and this is what to exit with. */
-int extract(const struct byte_source *source, uint64_t offset, uint64_t size, const char *path);
+int extract(const byte_source *source, uint64_t offset, uint64_t size, const char *path);

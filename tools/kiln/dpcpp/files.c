@@ -41,7 +41,7 @@ int open_directory_below(int root, const char *path)
     return directory;
 }
 
-bool open_file_in(int directory, const char *name, struct open_file *ret_file)
+bool open_file_in(int directory, const char *name, open_file *ret_file)
 {
     /* Without blocking: it may be a pipe. */
     int file = open_untraced(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -54,11 +54,11 @@ bool open_file_in(int directory, const char *name, struct open_file *ret_file)
         errno = EINVAL;
         return false;
     }
-    *ret_file = (struct open_file){.descriptor = file, .size = (uint64_t)facts.st_size};
+    *ret_file = (open_file){.descriptor = file, .size = (uint64_t)facts.st_size};
     return true;
 }
 
-void close_file(struct open_file *file)
+void close_file(open_file *file)
 {
     close(file->descriptor);
     file->descriptor = -1;
@@ -66,7 +66,7 @@ void close_file(struct open_file *file)
 
 static bool read_file(void *user, uint64_t offset, void *buffer, size_t size)
 {
-    const struct open_file *file = user;
+    const open_file *file = user;
     for (size_t done = 0; done < size;) {
         ssize_t count =
             pread(file->descriptor, (char *)buffer + done, size - done, (off_t)(offset + done));
@@ -81,14 +81,14 @@ static bool read_file(void *user, uint64_t offset, void *buffer, size_t size)
     return true;
 }
 
-struct byte_source file_source(struct open_file *file)
+byte_source file_source(open_file *file)
 {
-    return (struct byte_source){.size = file->size, .read = read_file, .user = file};
+    return (byte_source){.size = file->size, .read = read_file, .user = file};
 }
 
 bool read_number_in(int directory, const char *name, bool *ret_is_number, uint64_t *ret_number)
 {
-    struct open_file file;
+    open_file file;
     if (!open_file_in(directory, name, &file)) {
         return false;
     }

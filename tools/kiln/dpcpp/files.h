@@ -11,18 +11,18 @@
 int open_directory_below(int root, const char *path);
 
 /* A regular file that is open for reading. */
-struct open_file {
+typedef struct open_file {
     int descriptor;
     uint64_t size;
-};
+} open_file;
 
 /* Returns false with errno; ELOOP or EINVAL where it is no regular file. */
-bool open_file_in(int directory, const char *name, struct open_file *ret_file);
+bool open_file_in(int directory, const char *name, open_file *ret_file);
 
-void close_file(struct open_file *file);
+void close_file(open_file *file);
 
 /* The bytes of a file, which stays open as long. */
-struct byte_source file_source(struct open_file *file);
+byte_source file_source(open_file *file);
 
 /* Reads a small file whole: a decimal number. Returns false with errno where it can't be read;
  * @ret_is_number says whether it held one, and nothing else. */

@@ -9,7 +9,7 @@
 
 static const struct {
     const char *name;
-    enum finding_class class;
+    finding_class class;
 } kinds[FINDING_KINDS] = {
     [FINDING_BAD_BIN] = {"bad-bin", CLASS_PROBLEM},
     [FINDING_BAD_SRC] = {"bad-src", CLASS_PROBLEM},
@@ -30,7 +30,7 @@ static const struct {
 static const char *const class_names[] = {
     [CLASS_PROBLEM] = "problem", [CLASS_WASTE] = "waste", [CLASS_LEFT] = "left"};
 
-void findings_add(struct findings *findings, enum finding_kind kind, char *path, char *text)
+void findings_add(dpcpp_findings *findings, finding_kind kind, char *path, char *text)
 {
     if (findings->count == findings->capacity) {
         findings->capacity = findings->capacity == 0 ? 16 : findings->capacity * 2;
@@ -38,10 +38,10 @@ void findings_add(struct findings *findings, enum finding_kind kind, char *path,
             must(reallocarray(findings->items, findings->capacity, sizeof *findings->items));
     }
     findings->items[findings->count++] =
-        (struct finding){.kind = kind, .owner = findings->owner, .path = path, .text = text};
+        (dpcpp_finding){.kind = kind, .owner = findings->owner, .path = path, .text = text};
 }
 
-void findings_cut(struct findings *findings, size_t count)
+void findings_cut(dpcpp_findings *findings, size_t count)
 {
     while (findings->count > count) {
         findings->count--;
@@ -50,19 +50,19 @@ void findings_cut(struct findings *findings, size_t count)
     }
 }
 
-void findings_free(struct findings *findings)
+void findings_free(dpcpp_findings *findings)
 {
     findings_cut(findings, 0);
     free(findings->items);
-    *findings = (struct findings){0};
+    *findings = (dpcpp_findings){0};
 }
 
-enum finding_class finding_class_of(const struct finding *finding)
+finding_class finding_class_of(const dpcpp_finding *finding)
 {
     return kinds[finding->kind].class;
 }
 
-size_t findings_count(const struct findings *findings, enum finding_class which, size_t *ret_all)
+size_t findings_count(const dpcpp_findings *findings, finding_class which, size_t *ret_all)
 {
     size_t all = 0, open = 0;
     for (size_t i = 0; i < findings->count; i++) {
@@ -77,10 +77,10 @@ size_t findings_count(const struct findings *findings, enum finding_class which,
     return open;
 }
 
-void findings_set_mended(struct findings *findings, struct owner owner)
+void findings_set_mended(dpcpp_findings *findings, item_owner owner)
 {
     for (size_t i = 0; i < findings->count; i++) {
-        struct finding *finding = &findings->items[i];
+        dpcpp_finding *finding = &findings->items[i];
         if (finding->owner.kind == owner.kind && finding->owner.index == owner.index &&
             finding_class_of(finding) != CLASS_LEFT) {
             finding->is_mended = true;
@@ -88,20 +88,20 @@ void findings_set_mended(struct findings *findings, struct owner owner)
     }
 }
 
-void findings_print(const struct findings *findings)
+void findings_print(const dpcpp_findings *findings)
 {
     for (size_t i = 0; i < findings->count; i++) {
-        const struct finding *finding = &findings->items[i];
+        const dpcpp_finding *finding = &findings->items[i];
         complain("%s: %s: %s%s", finding->path, kinds[finding->kind].name, finding->text,
                  finding->is_mended ? " (mended)" : "");
     }
 }
 
-json_t *findings_to_json(const struct findings *findings)
+json_t *findings_to_json(const dpcpp_findings *findings)
 {
     json_t *array = must(json_array());
     for (size_t i = 0; i < findings->count; i++) {
-        const struct finding *finding = &findings->items[i];
+        const dpcpp_finding *finding = &findings->items[i];
         json_t *object = must(json_object());
         json_add(object, "kind", json_text_or_null(kinds[finding->kind].name));
         json_add(object, "class", json_text_or_null(class_names[kinds[finding->kind].class]));

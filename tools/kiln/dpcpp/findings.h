@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum finding_kind {
+typedef enum finding_kind {
     /* Problems: programs die, hang, or build again and again. */
     FINDING_BAD_BIN,
     FINDING_BAD_SRC,
@@ -27,49 +27,55 @@ enum finding_kind {
     FINDING_OTHER_FILE,
     FINDING_UNREADABLE,
     FINDING_KINDS
-};
+} finding_kind;
 
-enum finding_class { CLASS_PROBLEM, CLASS_WASTE, CLASS_LEFT };
+typedef enum finding_class { CLASS_PROBLEM, CLASS_WASTE, CLASS_LEFT } finding_class;
 
 /* What is mended as one. */
-enum owner_kind { OWNER_DIRECTORY, OWNER_EMPTY, OWNER_ROOT_LOCK, OWNER_SIZE, OWNER_NONE };
+typedef enum owner_kind {
+    OWNER_DIRECTORY,
+    OWNER_EMPTY,
+    OWNER_ROOT_LOCK,
+    OWNER_SIZE,
+    OWNER_NONE
+} owner_kind;
 
-struct owner {
-    enum owner_kind kind;
+typedef struct item_owner {
+    owner_kind kind;
     size_t index; /* in the tree's list of those */
-};
+} item_owner;
 
-struct finding {
-    enum finding_kind kind;
-    struct owner owner;
+typedef struct dpcpp_finding {
+    finding_kind kind;
+    item_owner owner;
     char *path; /* relative to the root */
     char *text;
     bool is_mended;
-};
+} dpcpp_finding;
 
-struct findings {
-    struct owner owner; /* of those that are added next */
-    struct finding *items;
+typedef struct dpcpp_findings {
+    item_owner owner; /* of those that are added next */
+    dpcpp_finding *items;
     size_t count, capacity;
-};
+} dpcpp_findings;
 
 /* Takes over both texts. */
-void findings_add(struct findings *findings, enum finding_kind kind, char *path, char *text);
+void findings_add(dpcpp_findings *findings, finding_kind kind, char *path, char *text);
 
 /* Forgets all but the first so many. */
-void findings_cut(struct findings *findings, size_t count);
+void findings_cut(dpcpp_findings *findings, size_t count);
 
-void findings_free(struct findings *findings);
+void findings_free(dpcpp_findings *findings);
 
-enum finding_class finding_class_of(const struct finding *finding);
+finding_class finding_class_of(const dpcpp_finding *finding);
 
 /* How many of a class are not mended; all in @ret_all where that is not NULL. */
-size_t findings_count(const struct findings *findings, enum finding_class which, size_t *ret_all);
+size_t findings_count(const dpcpp_findings *findings, finding_class which, size_t *ret_all);
 
 /* All that one owner has, but what is to be left as it is, is mended. */
-void findings_set_mended(struct findings *findings, struct owner owner);
+void findings_set_mended(dpcpp_findings *findings, item_owner owner);
 
 /* Says on stderr what was found; "mended" where that was done. */
-void findings_print(const struct findings *findings);
+void findings_print(const dpcpp_findings *findings);
 
-json_t *findings_to_json(const struct findings *findings);
+json_t *findings_to_json(const dpcpp_findings *findings);

@@ -7,20 +7,20 @@
 #include "../text/memory.h"
 
 /* A directory while its slots are gone through, from the lowest up, as the runtime does. */
-struct inspection {
+typedef struct slot_inspection {
     int descriptor;
-    const struct item_directory *directory;
-    const struct rules *rules;
-    struct findings *findings;
-    struct plan *plan;
+    const item_directory *directory;
+    const inspection_rules *rules;
+    dpcpp_findings *findings;
+    inspection_plan *plan;
     uint64_t next_number;
     bool is_blocked; /* the runtime looks at nothing above this */
     size_t kept;
     bool has_several_keys;
-};
+} slot_inspection;
 
-static void tell(const struct inspection *inspection, const struct slot *slot,
-                 enum finding_kind kind, const char *text)
+static void tell(const slot_inspection *inspection, const cache_slot *slot, finding_kind kind,
+                 const char *text)
 {
     if (inspection->findings != NULL) {
         findings_add(inspection->findings, kind, slot_path(inspection->directory, slot),
@@ -28,12 +28,12 @@ static void tell(const struct inspection *inspection, const struct slot *slot,
     }
 }
 
-bool lock_is_held(const struct file_facts *lock, const struct rules *rules)
+bool lock_is_held(const file_facts *lock, const inspection_rules *rules)
 {
     return lock->is_there && (lock->size > 0 || rules->now_s - lock->changed_s < rules->grace_s);
 }
 
-int use_compare(const struct use *a, const struct use *b)
+int use_compare(const slot_use *a, const slot_use *b)
 {
     if (a->last_access_ns != b->last_access_ns) {
         return a->last_access_ns > b->last_access_ns ? -1 : 1;
@@ -44,10 +44,10 @@ int use_compare(const struct use *a, const struct use *b)
 
 /* ---- locks ---- */
 
-static void judge_lock(struct inspection *inspection, const struct slot *slot, enum slot_file which,
+static void judge_lock(slot_inspection *inspection, const cache_slot *slot, slot_file which,
                        const char *meaning)
 {
-    const struct file_facts *lock = &slot->files[which];
+    const file_facts *lock = &slot->files[which];
     if (lock_is_held(lock, inspection->rules)) {
         inspection->plan->must_be_left = true;
         tell(inspection, slot, FINDING_IN_USE,
@@ -59,7 +59,7 @@ static void judge_lock(struct inspection *inspection, const struct slot *slot, e
     }
 }
 
-static void judge_locks(struct inspection *inspection, const struct slot *slot)
+static void judge_locks(slot_inspection *inspection, const cache_slot *slot)
 {
     judge_lock(inspection, slot, SLOT_LOCK,
                slot_has_content(slot)
@@ -71,16 +71,16 @@ static void judge_locks(struct inspection *inspection, const struct slot *slot)
 
 /* ---- what is wrong with an item ---- */
 
-static void tell_fault(const struct inspection *inspection, const struct slot *slot,
-                       enum finding_kind kind, const char *file, const char *fault)
+static void tell_fault(const slot_inspection *inspection, const cache_slot *slot, finding_kind kind,
+                       const char *file, const char *fault)
 {
     char *text = text_of("its %s %s", file, fault);
     tell(inspection, slot, kind, text);
     free(text);
 }
 
-static void tell_faults(const struct inspection *inspection, const struct slot *slot,
-                        const struct item *item)
+static void tell_faults(const slot_inspection *inspection, const cache_slot *slot,
+                        const slot_item *item)
 {
     if (item->bin_fault != NULL) {
         tell_fault(inspection, slot, FINDING_BAD_BIN, ".bin", item->bin_fault);
@@ -96,8 +96,8 @@ static void tell_faults(const struct inspection *inspection, const struct slot *
 }
 
 /* Whether the runtime, which takes the first slot whose key is right, ends its search here. */
-static bool ends_search(const struct item_directory *directory, const struct slot *slot,
-                        const struct item *item)
+static bool ends_search(const item_directory *directory, const cache_slot *slot,
+                        const slot_item *item)
 {
     bool key_is_right =
         directory->kind != ITEM_IMAGE || (slot->files[SLOT_SRC].is_there && !item->src_fault);
@@ -107,9 +107,9 @@ static bool ends_search(const struct item_directory *directory, const struct slo
 
 /* ---- whole items ---- */
 
-static bool is_copy_of_kept(struct inspection *inspection, size_t index)
+static bool is_copy_of_kept(slot_inspection *inspection, size_t index)
 {
-    const struct item_directory *directory = inspection->directory;
+    const item_directory *directory = inspection->directory;
     for (size_t i = 0; i < index; i++) {
         if (inspection->plan->slots[i].verdict == SLOT_KEEP &&
             slots_have_same_key(inspection->descriptor, directory, &directory->slots[i],
@@ -121,10 +121,10 @@ static bool is_copy_of_kept(struct inspection *inspection, size_t index)
     return false;
 }
 
-static void keep(struct inspection *inspection, size_t index, const struct item *item)
+static void keep(slot_inspection *inspection, size_t index, const slot_item *item)
 {
-    const struct slot *slot = &inspection->directory->slots[index];
-    struct slot_plan *plan = &inspection->plan->slots[index];
+    const cache_slot *slot = &inspection->directory->slots[index];
+    slot_plan *plan = &inspection->plan->slots[index];
     if (inspection->is_blocked) {
         tell(inspection, slot, FINDING_UNREACHABLE, "the runtime's search ends below it");
     }
@@ -141,14 +141,14 @@ static void keep(struct inspection *inspection, size_t index, const struct item 
     }
 }
 
-static void judge_whole(struct inspection *inspection, size_t index, const struct item *item)
+static void judge_whole(slot_inspection *inspection, size_t index, const slot_item *item)
 {
-    const struct rules *rules = inspection->rules;
+    const inspection_rules *rules = inspection->rules;
     inspection->plan->slots[index].is_whole = true;
     inspection->plan->slots[index].last_access_ns = item->last_access_ns;
     inspection->plan->whole++;
-    const struct use use = {item->last_access_ns, inspection->directory->path,
-                            inspection->directory->slots[index].number};
+    const slot_use use = {item->last_access_ns, inspection->directory->path,
+                          inspection->directory->slots[index].number};
     if (rules->has_cutoff && use_compare(&use, &rules->cutoff) >= 0) {
         inspection->plan->has_work = true;
     } else if (is_copy_of_kept(inspection, index)) {
@@ -162,10 +162,10 @@ static void judge_whole(struct inspection *inspection, size_t index, const struc
 
 /* ---- a slot ---- */
 
-static void judge_content(struct inspection *inspection, size_t index)
+static void judge_content(slot_inspection *inspection, size_t index)
 {
-    const struct slot *slot = &inspection->directory->slots[index];
-    struct item item;
+    const cache_slot *slot = &inspection->directory->slots[index];
+    slot_item item;
     item_read(inspection->descriptor, inspection->directory, slot, ITEM_WHOLE, &item);
     inspection->plan->items++;
     inspection->plan->evidence[item.evidence]++;
@@ -189,9 +189,9 @@ static void judge_content(struct inspection *inspection, size_t index)
     item_clear(&item);
 }
 
-static void judge_slot(struct inspection *inspection, size_t index)
+static void judge_slot(slot_inspection *inspection, size_t index)
 {
-    const struct slot *slot = &inspection->directory->slots[index];
+    const cache_slot *slot = &inspection->directory->slots[index];
     judge_locks(inspection, slot);
     if (slot->number != SLOT_IR) {
         bool is_hole = slot->number != inspection->next_number || !slot_has_content(slot);
@@ -210,25 +210,25 @@ static void judge_slot(struct inspection *inspection, size_t index)
 /* A reader that compared a key below may open the .bin of that number after us: no item comes to a
  * number that another key may have had. Such collisions of 64-bit hashes never happen; so those
  * that are not in their place just go. */
-static void avoid_moves_between_keys(struct inspection *inspection)
+static void avoid_moves_between_keys(slot_inspection *inspection)
 {
     for (size_t i = 0; inspection->has_several_keys && i < inspection->directory->slot_count; i++) {
-        struct slot_plan *plan = &inspection->plan->slots[i];
+        slot_plan *plan = &inspection->plan->slots[i];
         if (plan->verdict == SLOT_KEEP && plan->place != inspection->directory->slots[i].number) {
             plan->verdict = SLOT_REMOVE;
         }
     }
 }
 
-void inspect(int descriptor, const struct item_directory *directory, const struct rules *rules,
-             struct findings *findings, struct plan *ret_plan)
+void inspect(int descriptor, const item_directory *directory, const inspection_rules *rules,
+             dpcpp_findings *findings, inspection_plan *ret_plan)
 {
-    struct plan plan = {0};
-    struct inspection inspection = {.descriptor = descriptor,
-                                    .directory = directory,
-                                    .rules = rules,
-                                    .findings = findings,
-                                    .plan = &plan};
+    inspection_plan plan = {0};
+    slot_inspection inspection = {.descriptor = descriptor,
+                                  .directory = directory,
+                                  .rules = rules,
+                                  .findings = findings,
+                                  .plan = &plan};
     plan.slots = must(calloc(directory->slot_count + 1, sizeof *plan.slots));
     for (size_t i = 0; i < directory->slot_count; i++) {
         plan.slots[i].verdict = SLOT_REMOVE;
@@ -240,8 +240,8 @@ void inspect(int descriptor, const struct item_directory *directory, const struc
     *ret_plan = plan;
 }
 
-void plan_free(struct plan *plan)
+void plan_free(inspection_plan *plan)
 {
     free(plan->slots);
-    *plan = (struct plan){0};
+    *plan = (inspection_plan){0};
 }

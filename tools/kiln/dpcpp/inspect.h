@@ -10,50 +10,50 @@
 
 /* When an item was used last. Of those of one moment, which caches that were copied are full of,
  * its place decides. */
-struct use {
+typedef struct slot_use {
     uint64_t last_access_ns;
     const char *directory; /* relative to the root */
     uint64_t number;
-};
+} slot_use;
 
 /* Below 0: @a goes after @b in a trim. */
-int use_compare(const struct use *a, const struct use *b);
+int use_compare(const slot_use *a, const slot_use *b);
 
-struct rules {
+typedef struct inspection_rules {
     int64_t now_s;
     int64_t grace_s; /* a lock that is younger is taken for held */
     bool has_cutoff; /* this item goes, and all that were used before it */
-    struct use cutoff;
-};
+    slot_use cutoff;
+} inspection_rules;
 
-enum slot_verdict { SLOT_KEEP, SLOT_REMOVE };
+typedef enum slot_verdict { SLOT_KEEP, SLOT_REMOVE } slot_verdict;
 
 /* What is to be done with a slot. */
-struct slot_plan {
-    enum slot_verdict verdict;
+typedef struct slot_plan {
+    slot_verdict verdict;
     uint64_t place; /* the number under which a kept one is found */
     bool restamp;   /* write its last use anew */
     uint64_t stamp_ns;
     uint64_t last_access_ns;
     bool is_whole;
-};
+} slot_plan;
 
 /* What is to be done in a directory. */
-struct plan {
-    struct slot_plan *slots;    /* as in the directory */
+typedef struct inspection_plan {
+    slot_plan *slots;           /* as in the directory */
     bool must_be_left;          /* somebody is at work in it, or it can't be read */
     bool has_foreign_keys;      /* so that nothing in it is moved or removed */
     bool has_work;              /* besides freeing locks that we hold */
     size_t evidence[EVIDENCES]; /* how many items tell each of the format */
     size_t items, whole;        /* slots with content, and those of them that are whole */
-};
+} inspection_plan;
 
 /* One that is not empty is not the runtime's, and never free. */
-bool lock_is_held(const struct file_facts *lock, const struct rules *rules);
+bool lock_is_held(const file_facts *lock, const inspection_rules *rules);
 
 /* @descriptor  of the directory
  * @findings    NULL: none are wanted */
-void inspect(int descriptor, const struct item_directory *directory, const struct rules *rules,
-             struct findings *findings, struct plan *ret_plan);
+void inspect(int descriptor, const item_directory *directory, const inspection_rules *rules,
+             dpcpp_findings *findings, inspection_plan *ret_plan);
 
-void plan_free(struct plan *plan);
+void plan_free(inspection_plan *plan);

@@ -16,28 +16,28 @@
 static const int record_of_level[] = {SRC_DEVICE, SRC_IMAGES, SRC_CONSTANTS, SRC_OPTIONS};
 #define LEVELS (sizeof record_of_level / sizeof record_of_level[0])
 
-static bool open_slot_file(int directory, const struct slot *slot, enum slot_file which,
-                           struct open_file *ret_file)
+static bool open_slot_file(int directory, const cache_slot *slot, slot_file which,
+                           open_file *ret_file)
 {
     char name[SLOT_NAME_SIZE];
     slot_name_format(slot->number, which, name);
     return open_file_in(directory, name, ret_file);
 }
 
-static void read_bin(int directory, const struct slot *slot, struct item *item)
+static void read_bin(int directory, const cache_slot *slot, slot_item *item)
 {
-    struct open_file file;
+    open_file file;
     if (!open_slot_file(directory, slot, SLOT_BIN, &file)) {
         item->is_readable = item->is_readable && errno == ENOENT;
         item->bin_fault = "can't be read";
         return;
     }
-    struct byte_source source = file_source(&file);
+    byte_source source = file_source(&file);
     item->bin_fault = bin_file_parse(&source, &item->bin);
     close_file(&file);
 }
 
-static char *record_text(const struct byte_source *source, const struct src_record *record)
+static char *record_text(const byte_source *source, const src_record *record)
 {
     if (record->size > MAX_TEXT_BYTES) {
         return NULL;
@@ -51,7 +51,7 @@ static char *record_text(const struct byte_source *source, const struct src_reco
     return text;
 }
 
-static const char *compare_with_path(const struct item_directory *in, const struct src_file *src,
+static const char *compare_with_path(const item_directory *in, const src_file *src,
                                      bool *ret_is_foreign)
 {
     unsigned equal = 0;
@@ -62,16 +62,16 @@ static const char *compare_with_path(const struct item_directory *in, const stru
     return equal == LEVELS ? NULL : "doesn't belong to its path";
 }
 
-static void read_src(int directory, const struct item_directory *in, const struct slot *slot,
-                     enum item_depth depth, struct item *item)
+static void read_src(int directory, const item_directory *in, const cache_slot *slot,
+                     item_depth depth, slot_item *item)
 {
-    struct open_file file;
+    open_file file;
     if (!open_slot_file(directory, slot, SLOT_SRC, &file)) {
         item->is_readable = item->is_readable && errno == ENOENT;
         item->src_fault = "can't be read";
         return;
     }
-    struct byte_source source = file_source(&file);
+    byte_source source = file_source(&file);
     item->src_fault = src_file_parse(&source, &item->src);
     item->has_whole_src = item->src_fault == NULL;
     if (item->src_fault == NULL) {
@@ -87,9 +87,9 @@ static void read_src(int directory, const struct item_directory *in, const struc
     close_file(&file);
 }
 
-static void read_stamp(int directory, const struct slot *slot, struct item *item)
+static void read_stamp(int directory, const cache_slot *slot, slot_item *item)
 {
-    const struct file_facts *written =
+    const file_facts *written =
         &slot->files[slot->files[SLOT_BIN].is_there ? SLOT_BIN : SLOT_STAMP];
     if (written->changed_s > 0) {
         item->last_access_ns =
@@ -112,14 +112,14 @@ static void read_stamp(int directory, const struct slot *slot, struct item *item
     }
 }
 
-bool is_path_of_runtime(const struct item_directory *in)
+bool is_path_of_runtime(const item_directory *in)
 {
     const uint64_t nothing = std_hash_of("", 0);
     return in->kind != ITEM_IMAGE || in->levels[2] == nothing || in->levels[3] == nothing;
 }
 
-static enum item_evidence evidence_of(const struct item_directory *in, const struct slot *slot,
-                                      const struct item *item)
+static item_evidence evidence_of(const item_directory *in, const cache_slot *slot,
+                                 const slot_item *item)
 {
     const bool has_src = slot->files[SLOT_SRC].is_there;
     const bool bin_is_whole = slot->files[SLOT_BIN].is_there && item->bin_fault == NULL;
@@ -132,10 +132,10 @@ static enum item_evidence evidence_of(const struct item_directory *in, const str
     return has_src || !bin_is_whole ? EVIDENCE_STRANGE : EVIDENCE_NONE;
 }
 
-void item_read(int directory, const struct item_directory *in, const struct slot *slot,
-               enum item_depth depth, struct item *ret_item)
+void item_read(int directory, const item_directory *in, const cache_slot *slot, item_depth depth,
+               slot_item *ret_item)
 {
-    struct item item = {.is_readable = true};
+    slot_item item = {.is_readable = true};
     if (slot->files[SLOT_BIN].is_there) {
         read_bin(directory, slot, &item);
     }
@@ -147,15 +147,14 @@ void item_read(int directory, const struct item_directory *in, const struct slot
     *ret_item = item;
 }
 
-void item_clear(struct item *item)
+void item_clear(slot_item *item)
 {
     free(item->device);
     free(item->options);
-    *item = (struct item){0};
+    *item = (slot_item){0};
 }
 
-bool item_is_whole(const struct item_directory *in, const struct slot *slot,
-                   const struct item *item)
+bool item_is_whole(const item_directory *in, const cache_slot *slot, const slot_item *item)
 {
     return item->is_readable && slot->files[SLOT_BIN].is_there && item->bin_fault == NULL &&
            (in->kind != ITEM_IMAGE || (slot->files[SLOT_SRC].is_there && item->src_fault == NULL));
@@ -163,10 +162,10 @@ bool item_is_whole(const struct item_directory *in, const struct slot *slot,
 
 /* ---- keys ---- */
 
-static bool have_same_bytes(struct open_file *a, struct open_file *b)
+static bool have_same_bytes(open_file *a, open_file *b)
 {
     unsigned char piece_a[16384], piece_b[16384];
-    struct byte_source source_a = file_source(a), source_b = file_source(b);
+    byte_source source_a = file_source(a), source_b = file_source(b);
     if (a->size != b->size) {
         return false;
     }
@@ -182,13 +181,13 @@ static bool have_same_bytes(struct open_file *a, struct open_file *b)
     return true;
 }
 
-bool slots_have_same_key(int directory, const struct item_directory *in, const struct slot *a,
-                         const struct slot *b)
+bool slots_have_same_key(int directory, const item_directory *in, const cache_slot *a,
+                         const cache_slot *b)
 {
     if (in->kind != ITEM_IMAGE) {
         return true; /* their path is all that is known of it */
     }
-    struct open_file file_a, file_b;
+    open_file file_a, file_b;
     if (!open_slot_file(directory, a, SLOT_SRC, &file_a)) {
         return false;
     }

@@ -14,7 +14,7 @@
 
 /* ---- one lock ---- */
 
-static enum lock_result lose(int file, enum lock_result result)
+static lock_result lose(int file, lock_result result)
 {
     int error = errno;
     close(file);
@@ -29,9 +29,9 @@ static bool claim(int file)
     return fcntl(file, F_OFD_SETLK, &whole) == 0 || (errno != EAGAIN && errno != EACCES);
 }
 
-static bool is_stale(const struct stat *stat, const struct rules *rules)
+static bool is_stale(const struct stat *stat, const inspection_rules *rules)
 {
-    struct file_facts facts = {
+    file_facts facts = {
         .is_there = true, .size = (uint64_t)stat->st_size, .changed_s = stat->st_mtim.tv_sec};
     return S_ISREG(stat->st_mode) && !lock_is_held(&facts, rules);
 }
@@ -43,8 +43,8 @@ static bool is_still_named(int directory, const char *name, const struct stat *o
            now.st_ino == opened->st_ino && now.st_dev == opened->st_dev;
 }
 
-enum lock_result lock_take_over(int directory, const char *name, const struct rules *rules,
-                                struct held_lock *ret_lock)
+lock_result lock_take_over(int directory, const char *name, const inspection_rules *rules,
+                           held_lock *ret_lock)
 {
     struct stat opened;
     int file = openat(directory, name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
@@ -64,11 +64,11 @@ enum lock_result lock_take_over(int directory, const char *name, const struct ru
         errno = ENOENT;
         return lose(file, LOCK_FAILED);
     }
-    *ret_lock = (struct held_lock){.file = file};
+    *ret_lock = (held_lock){.file = file};
     return LOCK_TAKEN;
 }
 
-static enum lock_result make(int directory, const char *name, struct held_lock *ret_lock)
+static lock_result make(int directory, const char *name, held_lock *ret_lock)
 {
     int file = openat(directory, name, O_CREAT | O_EXCL | O_WRONLY | O_NOFOLLOW | O_CLOEXEC, 0200);
     if (file < 0) {
@@ -78,15 +78,15 @@ static enum lock_result make(int directory, const char *name, struct held_lock *
     if (!claim(file)) {
         return lose(file, LOCK_HELD_BY_OTHERS);
     }
-    *ret_lock = (struct held_lock){.file = file, .was_made = true};
+    *ret_lock = (held_lock){.file = file, .was_made = true};
     return LOCK_TAKEN;
 }
 
-enum lock_result lock_take(int directory, const char *name, const struct rules *rules,
-                           struct held_lock *ret_lock)
+lock_result lock_take(int directory, const char *name, const inspection_rules *rules,
+                      held_lock *ret_lock)
 {
     for (int i = 0; i < TRIES_MAX; i++) {
-        enum lock_result result = make(directory, name, ret_lock);
+        lock_result result = make(directory, name, ret_lock);
         if (result != LOCK_FAILED || errno != EEXIST) {
             return result;
         }
@@ -98,7 +98,7 @@ enum lock_result lock_take(int directory, const char *name, const struct rules *
     return LOCK_HELD_BY_OTHERS;
 }
 
-bool lock_free(int directory, const char *name, struct held_lock *lock)
+bool lock_free(int directory, const char *name, held_lock *lock)
 {
     bool is_free = unlinkat(directory, name, 0) == 0 || errno == ENOENT;
     int error = errno;
@@ -107,7 +107,7 @@ bool lock_free(int directory, const char *name, struct held_lock *lock)
     return is_free;
 }
 
-void lock_give_back(int directory, const char *name, struct held_lock *lock)
+void lock_give_back(int directory, const char *name, held_lock *lock)
 {
     if (lock->was_made) {
         unlinkat(directory, name, 0);
@@ -117,7 +117,7 @@ void lock_give_back(int directory, const char *name, struct held_lock *lock)
 
 /* ---- those of a directory ---- */
 
-bool item_locks_have(const struct item_locks *locks, uint64_t number)
+bool item_locks_have(const item_locks *locks, uint64_t number)
 {
     for (size_t i = 0; i < locks->count; i++) {
         if (locks->locks[i].number == number) {
@@ -127,8 +127,7 @@ bool item_locks_have(const struct item_locks *locks, uint64_t number)
     return false;
 }
 
-enum lock_result item_locks_take(struct item_locks *locks, uint64_t number,
-                                 const struct rules *rules)
+lock_result item_locks_take(item_locks *locks, uint64_t number, const inspection_rules *rules)
 {
     if (item_locks_have(locks, number)) {
         return LOCK_TAKEN;
@@ -138,9 +137,9 @@ enum lock_result item_locks_take(struct item_locks *locks, uint64_t number,
         locks->locks = must(reallocarray(locks->locks, locks->capacity, sizeof *locks->locks));
     }
     char name[SLOT_NAME_SIZE];
-    struct held_lock lock;
+    held_lock lock;
     slot_name_format(number, SLOT_LOCK, name);
-    enum lock_result result = lock_take(locks->directory, name, rules, &lock);
+    lock_result result = lock_take(locks->directory, name, rules, &lock);
     if (result != LOCK_TAKEN) {
         return result;
     }
@@ -155,7 +154,7 @@ enum lock_result item_locks_take(struct item_locks *locks, uint64_t number,
 }
 
 /* The first one last, since it keeps others out. */
-static void release(struct item_locks *locks, bool frees_all)
+static void release(item_locks *locks, bool frees_all)
 {
     for (size_t i = locks->count; i > 0; i--) {
         const struct item_lock *lock = &locks->locks[i - 1];
@@ -169,15 +168,15 @@ static void release(struct item_locks *locks, bool frees_all)
         close(locks->first_file);
     }
     free(locks->locks);
-    *locks = (struct item_locks){.directory = locks->directory};
+    *locks = (item_locks){.directory = locks->directory};
 }
 
-void item_locks_free(struct item_locks *locks)
+void item_locks_free(item_locks *locks)
 {
     release(locks, true);
 }
 
-void item_locks_give_back(struct item_locks *locks)
+void item_locks_give_back(item_locks *locks)
 {
     release(locks, false);
 }

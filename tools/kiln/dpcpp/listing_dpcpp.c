@@ -12,36 +12,35 @@
 #include "files.h"
 #include "std_hash.h"
 
-static void add_item(struct dpcpp_listing *listing, int descriptor,
-                     const struct item_directory *directory, const struct slot *slot)
+static void add_item(dpcpp_listing *listing, int descriptor, const item_directory *directory,
+                     const cache_slot *slot)
 {
     if (listing->count == listing->capacity) {
         listing->capacity = listing->capacity == 0 ? 64 : listing->capacity * 2;
         listing->items =
             must(reallocarray(listing->items, listing->capacity, sizeof *listing->items));
     }
-    struct dpcpp_item *item = &listing->items[listing->count++];
-    *item = (struct dpcpp_item){
-        .directory = directory, .slot = slot, .path = slot_path(directory, slot)};
+    dpcpp_item *item = &listing->items[listing->count++];
+    *item = (dpcpp_item){.directory = directory, .slot = slot, .path = slot_path(directory, slot)};
     snprintf(item->id, sizeof item->id, "%016" PRIx64, std_hash_of(item->path, strlen(item->path)));
     item_read(descriptor, directory, slot, ITEM_HEADS, &item->item);
 }
 
 static int last_used_first(const void *left, const void *right)
 {
-    const struct dpcpp_item *a = left;
-    const struct dpcpp_item *b = right;
+    const dpcpp_item *a = left;
+    const dpcpp_item *b = right;
     if (a->item.last_access_ns != b->item.last_access_ns) {
         return a->item.last_access_ns > b->item.last_access_ns ? -1 : 1;
     }
     return strcmp(a->path, b->path);
 }
 
-void dpcpp_listing_read(const struct tree *tree, struct dpcpp_listing *ret_listing)
+void dpcpp_listing_read(const cache_tree *tree, dpcpp_listing *ret_listing)
 {
-    struct dpcpp_listing listing = {0};
+    dpcpp_listing listing = {0};
     for (size_t i = 0; i < tree->directory_count; i++) {
-        const struct item_directory *directory = &tree->directories[i];
+        const item_directory *directory = &tree->directories[i];
         int descriptor = open_directory_below(tree->root, directory->path);
         if (descriptor < 0) {
             complain("%s: can't be read", directory->path);
@@ -60,19 +59,19 @@ void dpcpp_listing_read(const struct tree *tree, struct dpcpp_listing *ret_listi
     *ret_listing = listing;
 }
 
-void dpcpp_listing_free(struct dpcpp_listing *listing)
+void dpcpp_listing_free(dpcpp_listing *listing)
 {
     for (size_t i = 0; i < listing->count; i++) {
         free(listing->items[i].path);
         item_clear(&listing->items[i].item);
     }
     free(listing->items);
-    *listing = (struct dpcpp_listing){0};
+    *listing = (dpcpp_listing){0};
 }
 
-const char *dpcpp_item_state(const struct dpcpp_item *item)
+const char *dpcpp_item_state(const dpcpp_item *item)
 {
-    const struct slot *slot = item->slot;
+    const cache_slot *slot = item->slot;
     if (slot->files[SLOT_LOCK].is_there) {
         return "locked";
     }
@@ -85,14 +84,14 @@ const char *dpcpp_item_state(const struct dpcpp_item *item)
     return item_is_whole(item->directory, slot, &item->item) ? "ok" : "half";
 }
 
-const char *dpcpp_item_kind(const struct dpcpp_item *item)
+const char *dpcpp_item_kind(const dpcpp_item *item)
 {
     static const char *const names[] = {
         [ITEM_IMAGE] = "image", [ITEM_SOURCE] = "source", [ITEM_IR] = "ir"};
     return names[item->directory->kind];
 }
 
-uint64_t dpcpp_item_stored_size(const struct dpcpp_item *item)
+uint64_t dpcpp_item_stored_size(const dpcpp_item *item)
 {
     uint64_t sum = 0;
     for (int i = 0; i < SLOT_FILES; i++) {

@@ -8,29 +8,29 @@
 
 #define ITEM_ID_SIZE 17
 
-struct dpcpp_item {
-    const struct item_directory *directory;
-    const struct slot *slot;
+typedef struct dpcpp_item {
+    const item_directory *directory;
+    const cache_slot *slot;
     char *path;
     char id[ITEM_ID_SIZE]; /* the hash of its path, in hexadecimal digits */
-    struct item item;
-};
+    slot_item item;
+} dpcpp_item;
 
-struct dpcpp_listing {
-    struct dpcpp_item *items;
+typedef struct dpcpp_listing {
+    dpcpp_item *items;
     size_t count, capacity;
-};
+} dpcpp_listing;
 
 /* The listing is good as long as the tree. */
-void dpcpp_listing_read(const struct tree *tree, struct dpcpp_listing *ret_listing);
+void dpcpp_listing_read(const cache_tree *tree, dpcpp_listing *ret_listing);
 
-void dpcpp_listing_free(struct dpcpp_listing *listing);
+void dpcpp_listing_free(dpcpp_listing *listing);
 
 /* "ok", "locked", "half", "corrupt", "unreadable", as far as the heads tell. */
-const char *dpcpp_item_state(const struct dpcpp_item *item);
+const char *dpcpp_item_state(const dpcpp_item *item);
 
 /* "image", "source", "ir". */
-const char *dpcpp_item_kind(const struct dpcpp_item *item);
+const char *dpcpp_item_kind(const dpcpp_item *item);
 
 /* Bytes on the disk, of all its files. */
-uint64_t dpcpp_item_stored_size(const struct dpcpp_item *item);
+uint64_t dpcpp_item_stored_size(const dpcpp_item *item);

@@ -13,7 +13,7 @@
 
 #define NS_PER_S 1000000000
 
-static json_t *item_to_json(const struct dpcpp_item *item)
+static json_t *item_to_json(const dpcpp_item *item)
 {
     json_t *object = must(json_object());
     json_add(object, "id", json_text_or_null(item->id));
@@ -43,7 +43,7 @@ static struct libscols_table *new_table(void)
     return table;
 }
 
-static void add_row(struct libscols_table *table, const struct dpcpp_item *item)
+static void add_row(struct libscols_table *table, const dpcpp_item *item)
 {
     char text[UNIT_TEXT_SIZE];
     struct libscols_line *row = table_add_row(table);
@@ -62,7 +62,7 @@ static void add_row(struct libscols_table *table, const struct dpcpp_item *item)
     }
 }
 
-static void print_listing(const struct dpcpp_listing *listing, bool json)
+static void print_listing(const dpcpp_listing *listing, bool json)
 {
     struct libscols_table *table = json ? NULL : new_table();
     for (size_t i = 0; i < listing->count; i++) {
@@ -77,14 +77,14 @@ static void print_listing(const struct dpcpp_listing *listing, bool json)
     }
 }
 
-int dpcpp_ls(const struct dpcpp_request *request)
+int dpcpp_ls(const dpcpp_request *request)
 {
-    struct tree tree = {0};
+    cache_tree tree = {0};
     int exit_code = root_read(request, &tree);
     if (exit_code != EXIT_OK) {
         return exit_code;
     }
-    struct dpcpp_listing listing;
+    dpcpp_listing listing;
     dpcpp_listing_read(&tree, &listing);
     print_listing(&listing, request->json);
     if (tree.root >= 0 && listing.count == 0 && !request->json) {

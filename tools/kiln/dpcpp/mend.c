@@ -38,7 +38,7 @@ static void let_signals_through(const sigset_t *before)
 
 /* ---- files of slots; these return false with errno ---- */
 
-static bool remove_file(int directory, uint64_t number, enum slot_file file)
+static bool remove_file(int directory, uint64_t number, slot_file file)
 {
     char name[SLOT_NAME_SIZE];
     slot_name_format(number, file, name);
@@ -46,9 +46,9 @@ static bool remove_file(int directory, uint64_t number, enum slot_file file)
 }
 
 /* The key first: a reader that comes between finds none. */
-static bool remove_slot(int directory, const struct slot *slot)
+static bool remove_slot(int directory, const cache_slot *slot)
 {
-    static const enum slot_file order[] = {SLOT_SRC, SLOT_BIN, SLOT_STAMP, SLOT_STAMP_LOCK};
+    static const slot_file order[] = {SLOT_SRC, SLOT_BIN, SLOT_STAMP, SLOT_STAMP_LOCK};
     for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
         if (slot->files[order[i]].is_there && !remove_file(directory, slot->number, order[i])) {
             return false;
@@ -58,9 +58,9 @@ static bool remove_slot(int directory, const struct slot *slot)
 }
 
 /* The key last, for the same reason. */
-static bool move_slot(int directory, const struct slot *slot, uint64_t place)
+static bool move_slot(int directory, const cache_slot *slot, uint64_t place)
 {
-    static const enum slot_file order[] = {SLOT_BIN, SLOT_STAMP, SLOT_SRC};
+    static const slot_file order[] = {SLOT_BIN, SLOT_STAMP, SLOT_SRC};
     for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
         char from[SLOT_NAME_SIZE], to[SLOT_NAME_SIZE];
         slot_name_format(slot->number, order[i], from);
@@ -93,7 +93,7 @@ static bool write_number(int directory, const char *name, uint64_t number)
     return is_written;
 }
 
-static bool finish_kept(int directory, const struct slot *slot, const struct slot_plan *plan)
+static bool finish_kept(int directory, const cache_slot *slot, const slot_plan *plan)
 {
     char name[SLOT_NAME_SIZE];
     slot_name_format(plan->place, SLOT_STAMP, name);
@@ -105,11 +105,11 @@ static bool finish_kept(int directory, const struct slot *slot, const struct slo
            (!plan->restamp || write_number(directory, name, plan->stamp_ns));
 }
 
-static bool carry_out(int descriptor, const struct item_directory *directory,
-                      const struct plan *plan, struct mended *mended)
+static bool carry_out(int descriptor, const item_directory *directory, const inspection_plan *plan,
+                      mend_counts *mended)
 {
     for (size_t i = 0; i < directory->slot_count; i++) {
-        const struct slot *slot = &directory->slots[i];
+        const cache_slot *slot = &directory->slots[i];
         if (plan->slots[i].verdict != SLOT_REMOVE) {
             continue;
         }
@@ -130,7 +130,7 @@ static bool carry_out(int descriptor, const struct item_directory *directory,
 
 /* ---- a directory ---- */
 
-static enum mend_result of_lock(enum lock_result result)
+static mend_result of_lock(lock_result result)
 {
     return result == LOCK_TAKEN            ? MEND_DONE
            : result == LOCK_HELD_BY_OTHERS ? MEND_IN_USE
@@ -138,10 +138,10 @@ static enum mend_result of_lock(enum lock_result result)
 }
 
 /* Then not even a stale lock beside is touched. */
-static bool is_in_use(const struct item_directory *directory, const struct rules *rules)
+static bool is_in_use(const item_directory *directory, const inspection_rules *rules)
 {
     for (size_t i = 0; i < directory->slot_count; i++) {
-        const struct file_facts *files = directory->slots[i].files;
+        const file_facts *files = directory->slots[i].files;
         if (lock_is_held(&files[SLOT_LOCK], rules) ||
             lock_is_held(&files[SLOT_STAMP_LOCK], rules)) {
             return true;
@@ -151,10 +151,10 @@ static bool is_in_use(const struct item_directory *directory, const struct rules
 }
 
 /* Each slot that is there, and each place that one may come to: 0 before all others. */
-static enum mend_result take_locks(const struct item_directory *directory,
-                                   const struct rules *rules, struct item_locks *locks)
+static mend_result take_locks(const item_directory *directory, const inspection_rules *rules,
+                              item_locks *locks)
 {
-    enum lock_result result = LOCK_TAKEN;
+    lock_result result = LOCK_TAKEN;
     for (size_t i = 0; i < directory->slot_count && result == LOCK_TAKEN; i++) {
         if (directory->kind != ITEM_IR) {
             result = item_locks_take(locks, i, rules);
@@ -167,7 +167,7 @@ static enum mend_result take_locks(const struct item_directory *directory,
 }
 
 /* Our own locks are no locks. Returns false where a slot came that we don't hold. */
-static bool forget_own_locks(struct item_directory *directory, const struct item_locks *locks)
+static bool forget_own_locks(item_directory *directory, const item_locks *locks)
 {
     for (size_t i = 0; i < directory->slot_count; i++) {
         if (!item_locks_have(locks, directory->slots[i].number)) {
@@ -178,9 +178,8 @@ static bool forget_own_locks(struct item_directory *directory, const struct item
     return true;
 }
 
-static enum mend_result mend_locked(int descriptor, struct item_directory *directory,
-                                    const struct item_locks *locks, const struct rules *rules,
-                                    struct mended *mended)
+static mend_result mend_locked(int descriptor, item_directory *directory, const item_locks *locks,
+                               const inspection_rules *rules, mend_counts *mended)
 {
     if (!item_directory_read(descriptor, directory, NULL)) {
         return MEND_FAILED;
@@ -188,9 +187,9 @@ static enum mend_result mend_locked(int descriptor, struct item_directory *direc
     if (!forget_own_locks(directory, locks)) {
         return MEND_IN_USE;
     }
-    struct plan plan;
+    inspection_plan plan;
     inspect(descriptor, directory, rules, NULL, &plan);
-    enum mend_result result = MEND_IN_USE;
+    mend_result result = MEND_IN_USE;
     if (!plan.must_be_left && plan.has_foreign_keys) {
         /* Their locks may go where there is nothing behind them but whole items. */
         result = plan.has_work ? MEND_IN_USE : MEND_DONE;
@@ -203,8 +202,8 @@ static enum mend_result mend_locked(int descriptor, struct item_directory *direc
     return result;
 }
 
-enum mend_result mend_directory(const struct tree *tree, const struct item_directory *directory,
-                                const struct rules *rules, struct mended *mended)
+mend_result mend_directory(const cache_tree *tree, const item_directory *directory,
+                           const inspection_rules *rules, mend_counts *mended)
 {
     if (is_in_use(directory, rules)) {
         return MEND_IN_USE;
@@ -215,10 +214,10 @@ enum mend_result mend_directory(const struct tree *tree, const struct item_direc
     }
     sigset_t before;
     hold_signals(&before);
-    struct item_locks locks = {.directory = descriptor};
-    struct item_directory now = {.path = must(strdup(directory->path)), .kind = directory->kind};
+    item_locks locks = {.directory = descriptor};
+    item_directory now = {.path = must(strdup(directory->path)), .kind = directory->kind};
     memcpy(now.levels, directory->levels, sizeof now.levels);
-    enum mend_result result = take_locks(directory, rules, &locks);
+    mend_result result = take_locks(directory, rules, &locks);
     if (result == MEND_DONE) {
         result = mend_locked(descriptor, &now, &locks, rules, mended);
     } else if (result == MEND_FAILED && errno == ENOENT) {
@@ -241,7 +240,7 @@ enum mend_result mend_directory(const struct tree *tree, const struct item_direc
 }
 
 /* Removes one directory that is empty; false with errno. */
-static bool remove_directory(const struct tree *tree, const char *above, const char *name)
+static bool remove_directory(const cache_tree *tree, const char *above, const char *name)
 {
     int parent = open_directory_below(tree->root, above);
     if (parent < 0) {
@@ -254,7 +253,7 @@ static bool remove_directory(const struct tree *tree, const char *above, const c
     return is_removed;
 }
 
-enum mend_result mend_empty_directory(const struct tree *tree, const char *path)
+mend_result mend_empty_directory(const cache_tree *tree, const char *path)
 {
     char *rest = must(strdup(path));
     bool is_removed = true, is_any_removed = false;
@@ -280,11 +279,11 @@ enum mend_result mend_empty_directory(const struct tree *tree, const char *path)
 
 /* ---- beside the items ---- */
 
-enum mend_result mend_root_lock(const struct tree *tree, int which, const struct rules *rules)
+mend_result mend_root_lock(const cache_tree *tree, int which, const inspection_rules *rules)
 {
     const char *path = tree->files[which].path;
-    struct held_lock lock;
-    enum lock_result result = lock_take_over(tree->root, path, rules, &lock);
+    held_lock lock;
+    lock_result result = lock_take_over(tree->root, path, rules, &lock);
     if (result == LOCK_FAILED && errno == ENOENT) {
         return MEND_DONE; /* its owner freed it */
     }
@@ -294,9 +293,9 @@ enum mend_result mend_root_lock(const struct tree *tree, int which, const struct
     return lock_free(tree->root, path, &lock) ? MEND_DONE : MEND_FAILED;
 }
 
-static enum mend_result write_size(const struct tree *tree)
+static mend_result write_size(const cache_tree *tree)
 {
-    struct tree now;
+    cache_tree now;
     bool is_number;
     uint64_t said, size;
     if (!tree_read(tree->path, &now)) {
@@ -312,15 +311,15 @@ static enum mend_result write_size(const struct tree *tree)
     return is_done ? MEND_DONE : MEND_FAILED;
 }
 
-enum mend_result mend_size(const struct tree *tree, const struct rules *rules)
+mend_result mend_size(const cache_tree *tree, const inspection_rules *rules)
 {
     if (!tree->files[ROOT_SIZE].facts.is_there) {
         return MEND_DONE;
     }
     sigset_t before;
     hold_signals(&before);
-    struct held_lock lock;
-    enum mend_result result = of_lock(lock_take(tree->root, SIZE_NAME ".lock", rules, &lock));
+    held_lock lock;
+    mend_result result = of_lock(lock_take(tree->root, SIZE_NAME ".lock", rules, &lock));
     if (result == MEND_DONE) {
         result = write_size(tree);
         int error = errno;

@@ -6,24 +6,24 @@
 
 #include "inspect.h"
 
-enum mend_result { MEND_DONE, MEND_IN_USE, MEND_FAILED /* with errno */ };
+typedef enum mend_result { MEND_DONE, MEND_IN_USE, MEND_FAILED /* with errno */ } mend_result;
 
-struct mended {
+typedef struct mend_counts {
     uint64_t removed;       /* items */
     uint64_t removed_bytes; /* of their .bin and .src */
-};
+} mend_counts;
 
 /* Takes the locks of a directory, judges it again and does what its plan says. A directory that
  * is empty then goes. Adds to @mended. */
-enum mend_result mend_directory(const struct tree *tree, const struct item_directory *directory,
-                                const struct rules *rules, struct mended *mended);
+mend_result mend_directory(const cache_tree *tree, const item_directory *directory,
+                           const inspection_rules *rules, mend_counts *mended);
 
 /* Removes a directory that is empty, and those above that are empty then. */
-enum mend_result mend_empty_directory(const struct tree *tree, const char *path);
+mend_result mend_empty_directory(const cache_tree *tree, const char *path);
 
 /* Removes one of the locks beside all items, if it is stale. */
-enum mend_result mend_root_lock(const struct tree *tree, int which, const struct rules *rules);
+mend_result mend_root_lock(const cache_tree *tree, int which, const inspection_rules *rules);
 
 /* Writes into cache_size.txt what the items have now, where there is such a file and it says
  * something else. */
-enum mend_result mend_size(const struct tree *tree, const struct rules *rules);
+mend_result mend_size(const cache_tree *tree, const inspection_rules *rules);

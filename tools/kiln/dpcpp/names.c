@@ -33,7 +33,7 @@ bool parse_number(const char *text, size_t length, uint64_t *ret_number)
     return true;
 }
 
-bool slot_name_parse(const char *name, uint64_t *ret_number, enum slot_file *ret_file)
+bool slot_name_parse(const char *name, uint64_t *ret_number, slot_file *ret_file)
 {
     size_t length = strspn(name, "0123456789");
     uint64_t number = SLOT_IR;
@@ -52,7 +52,7 @@ bool slot_name_parse(const char *name, uint64_t *ret_number, enum slot_file *ret
     return false;
 }
 
-void slot_name_format(uint64_t number, enum slot_file file, char *ret_name)
+void slot_name_format(uint64_t number, slot_file file, char *ret_name)
 {
     if (number == SLOT_IR) {
         snprintf(ret_name, SLOT_NAME_SIZE, "ir%s", endings[file]);

@@ -14,14 +14,14 @@
 
 /* The files of one item; all but the lock's and the stamp lock's are named in the order in which
  * they are written. */
-enum slot_file {
+typedef enum slot_file {
     SLOT_BIN,
     SLOT_SRC,
     SLOT_STAMP, /* when it was used last */
     SLOT_LOCK,
     SLOT_STAMP_LOCK,
     SLOT_FILES
-};
+} slot_file;
 
 /* The one item of a directory of LLVM code is not numbered, but called "ir". */
 #define SLOT_IR UINT64_MAX
@@ -32,10 +32,10 @@ enum slot_file {
 bool parse_number(const char *text, size_t length, uint64_t *ret_number);
 
 /* Whether this is the name of a file of an item, and of which. */
-bool slot_name_parse(const char *name, uint64_t *ret_number, enum slot_file *ret_file);
+bool slot_name_parse(const char *name, uint64_t *ret_number, slot_file *ret_file);
 
 /* @ret_name  room for SLOT_NAME_SIZE bytes */
-void slot_name_format(uint64_t number, enum slot_file file, char *ret_name);
+void slot_name_format(uint64_t number, slot_file file, char *ret_name);
 
 /* Whether this names a directory of LLVM code: one or two digests, in base 64 with - for /. */
 bool is_ir_directory_name(const char *name);

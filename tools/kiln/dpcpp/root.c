@@ -32,7 +32,7 @@ static char *default_path(void)
     return NULL;
 }
 
-int root_read(const struct dpcpp_request *request, struct tree *ret_tree)
+int root_read(const dpcpp_request *request, cache_tree *ret_tree)
 {
     if (strcmp(request->layout, "dpcpp") != 0) {
         return options_wrong(
@@ -47,7 +47,7 @@ int root_read(const struct dpcpp_request *request, struct tree *ret_tree)
     }
     char *absolute = absolute_path(path);
     free(path);
-    struct tree tree = {0};
+    cache_tree tree = {0};
     int exit_code = EXIT_OK;
     if (!tree_read(absolute, &tree)) {
         complain("%s: %s", absolute, strerror(errno));
@@ -62,12 +62,12 @@ int root_read(const struct dpcpp_request *request, struct tree *ret_tree)
     return exit_code;
 }
 
-int rules_read(const struct dpcpp_request *request, const char *grace, struct rules *ret_rules)
+int rules_read(const dpcpp_request *request, const char *grace, inspection_rules *ret_rules)
 {
     uint64_t grace_s = DEFAULT_GRACE_S;
     if (grace != NULL && (!parse_number(grace, strlen(grace), &grace_s) || grace_s > INT32_MAX)) {
         return options_wrong(request->command, "--grace takes a number of seconds");
     }
-    *ret_rules = (struct rules){.now_s = time(NULL), .grace_s = (int64_t)grace_s};
+    *ret_rules = (inspection_rules){.now_s = time(NULL), .grace_s = (int64_t)grace_s};
     return EXIT_OK;
 }

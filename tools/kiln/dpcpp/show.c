@@ -21,16 +21,15 @@
 
 /* ---- finding it ---- */
 
-static bool is_meant(const struct dpcpp_item *item, const char *name)
+static bool is_meant(const dpcpp_item *item, const char *name)
 {
     return strcmp(item->path, name) == 0 ||
            (strlen(name) >= ID_PREFIX_MIN && strncmp(item->id, name, strlen(name)) == 0);
 }
 
-static const struct dpcpp_item *find(const struct dpcpp_listing *listing, const char *name,
-                                     int *ret_exit_code)
+static const dpcpp_item *find(const dpcpp_listing *listing, const char *name, int *ret_exit_code)
 {
-    const struct dpcpp_item *found = NULL;
+    const dpcpp_item *found = NULL;
     for (size_t i = 0; i < listing->count; i++) {
         if (!is_meant(&listing->items[i], name)) {
             continue;
@@ -52,8 +51,8 @@ static const struct dpcpp_item *find(const struct dpcpp_listing *listing, const 
 /* ---- its files ---- */
 
 /* Opens a file of the item; false with errno. */
-static bool open_part(const struct tree *tree, const struct dpcpp_item *item, enum slot_file which,
-                      struct open_file *ret_file)
+static bool open_part(const cache_tree *tree, const dpcpp_item *item, slot_file which,
+                      open_file *ret_file)
 {
     char name[SLOT_NAME_SIZE];
     slot_name_format(item->slot->number, which, name);
@@ -66,23 +65,23 @@ static bool open_part(const struct tree *tree, const struct dpcpp_item *item, en
     return is_open;
 }
 
-static int extract_part(const struct tree *tree, const struct dpcpp_item *item,
-                        enum slot_file which, uint64_t offset, uint64_t size, const char *path)
+static int extract_part(const cache_tree *tree, const dpcpp_item *item, slot_file which,
+                        uint64_t offset, uint64_t size, const char *path)
 {
-    struct open_file file;
+    open_file file;
     if (size == 0 || !open_part(tree, item, which, &file)) {
         complain("%s: it holds no such part", item->path);
         return EXIT_NOTHING_FOUND;
     }
-    struct byte_source source = file_source(&file);
+    byte_source source = file_source(&file);
     int exit_code = extract(&source, offset, size, path);
     close_file(&file);
     return exit_code;
 }
 
 /* What the first bytes tell. */
-static const char *format_of(const struct tree *tree, const struct dpcpp_item *item,
-                             enum slot_file which, uint64_t offset, uint64_t size)
+static const char *format_of(const cache_tree *tree, const dpcpp_item *item, slot_file which,
+                             uint64_t offset, uint64_t size)
 {
     static const struct {
         const char *magic, *name;
@@ -93,12 +92,12 @@ static const char *format_of(const struct tree *tree, const struct dpcpp_item *i
         {"\x03\x02\x23\x07", "SPIR-V"},
         {"BC\xC0\xDE", "LLVM bitcode"},
     };
-    struct open_file file;
+    open_file file;
     char magic[4];
     if (size < sizeof magic || !open_part(tree, item, which, &file)) {
         return "unknown";
     }
-    struct byte_source source = file_source(&file);
+    byte_source source = file_source(&file);
     bool was_read = source.read(source.user, offset, magic, sizeof magic);
     close_file(&file);
     for (size_t i = 0; was_read && i < sizeof formats / sizeof formats[0]; i++) {
@@ -112,17 +111,17 @@ static const char *format_of(const struct tree *tree, const struct dpcpp_item *i
 /* ---- telling ---- */
 
 /* What is told of an item, in its order. A number that is not known is 0. */
-struct overview {
+typedef struct item_overview {
     const char *state, *kind, *binary_format, *image_format;
     const char *bin_fault, *src_fault;
     uint64_t binary_bytes, binary_count, image_bytes, constant_bytes, stored_bytes;
-};
+} item_overview;
 
-static struct overview overview_of(const struct tree *tree, const struct dpcpp_item *item)
+static item_overview overview_of(const cache_tree *tree, const dpcpp_item *item)
 {
-    const struct bin_file *bin = &item->item.bin;
-    const struct src_record *images = &item->item.src.records[SRC_IMAGES];
-    return (struct overview){
+    const bin_file *bin = &item->item.bin;
+    const src_record *images = &item->item.src.records[SRC_IMAGES];
+    return (item_overview){
         .state = dpcpp_item_state(item),
         .kind = dpcpp_item_kind(item),
         .binary_format = format_of(tree, item, SLOT_BIN, bin->offset, bin->size),
@@ -137,9 +136,9 @@ static struct overview overview_of(const struct tree *tree, const struct dpcpp_i
     };
 }
 
-static void print_json(const struct tree *tree, const struct dpcpp_item *item)
+static void print_json(const cache_tree *tree, const dpcpp_item *item)
 {
-    struct overview overview = overview_of(tree, item);
+    item_overview overview = overview_of(tree, item);
     json_t *object = must(json_object());
     json_add(object, "id", json_text_or_null(item->id));
     json_add(object, "path", json_text_or_null(item->path));
@@ -177,9 +176,9 @@ static void add_size(struct libscols_table *table, const char *name, uint64_t si
     add_line(table, name, both);
 }
 
-static void print_overview(const struct tree *tree, const struct dpcpp_item *item)
+static void print_overview(const cache_tree *tree, const dpcpp_item *item)
 {
-    struct overview overview = overview_of(tree, item);
+    item_overview overview = overview_of(tree, item);
     struct libscols_table *table = table_new();
     table_add_column(table, NULL, COLUMN_TEXT);
     table_add_column(table, NULL, COLUMN_TEXT);
@@ -207,15 +206,15 @@ static void print_overview(const struct tree *tree, const struct dpcpp_item *ite
     table_print(table);
 }
 
-static int show(const struct tree *tree, const struct dpcpp_item *item,
-                const struct dpcpp_request *request, const char *payload, bool source)
+static int show(const cache_tree *tree, const dpcpp_item *item, const dpcpp_request *request,
+                const char *payload, bool source)
 {
     if (payload != NULL) {
         return extract_part(tree, item, SLOT_BIN, item->item.bin.offset, item->item.bin.size,
                             payload);
     }
     if (source) {
-        const struct src_record *images = &item->item.src.records[SRC_IMAGES];
+        const src_record *images = &item->item.src.records[SRC_IMAGES];
         return extract_part(tree, item, SLOT_SRC, images->offset, images->size, "-");
     }
     if (request->json) {
@@ -226,17 +225,16 @@ static int show(const struct tree *tree, const struct dpcpp_item *item,
     return EXIT_OK;
 }
 
-int dpcpp_show(const struct dpcpp_request *request, const char *name, const char *payload,
-               bool source)
+int dpcpp_show(const dpcpp_request *request, const char *name, const char *payload, bool source)
 {
-    struct tree tree = {0};
+    cache_tree tree = {0};
     int exit_code = root_read(request, &tree);
     if (exit_code != EXIT_OK) {
         return exit_code;
     }
-    struct dpcpp_listing listing;
+    dpcpp_listing listing;
     dpcpp_listing_read(&tree, &listing);
-    const struct dpcpp_item *item = find(&listing, name, &exit_code);
+    const dpcpp_item *item = find(&listing, name, &exit_code);
     if (item != NULL) {
         exit_code = show(&tree, item, request, payload, source);
     }

@@ -5,12 +5,12 @@
 #define PIECE_BYTES 16384
 _Static_assert(PIECE_BYTES % 8 == 0, "the hash takes whole words but at the end");
 
-const char *src_file_parse(const struct byte_source *source, struct src_file *ret_src)
+const char *src_file_parse(const byte_source *source, src_file *ret_src)
 {
-    struct src_file src = {0};
+    src_file src = {0};
     uint64_t offset = 0;
     for (int i = 0; i < SRC_RECORDS; i++) {
-        struct src_record *record = &src.records[i];
+        src_record *record = &src.records[i];
         if (!byte_source_number(source, offset, &record->size)) {
             return "is truncated";
         }
@@ -27,10 +27,10 @@ const char *src_file_parse(const struct byte_source *source, struct src_file *re
     return NULL;
 }
 
-static bool hash_record(const struct byte_source *source, struct src_record *record)
+static bool hash_record(const byte_source *source, src_record *record)
 {
     unsigned char piece[PIECE_BYTES];
-    struct std_hash hash = std_hash_begin(record->size);
+    std_hash hash = std_hash_begin(record->size);
     for (uint64_t done = 0; done < record->size;) {
         uint64_t left = record->size - done;
         size_t size = left < sizeof piece ? (size_t)left : sizeof piece;
@@ -44,7 +44,7 @@ static bool hash_record(const struct byte_source *source, struct src_record *rec
     return true;
 }
 
-bool src_file_hash(const struct byte_source *source, struct src_file *src)
+bool src_file_hash(const byte_source *source, src_file *src)
 {
     for (int i = 0; i < SRC_RECORDS; i++) {
         if (!hash_record(source, &src->records[i])) {

@@ -9,18 +9,18 @@
 
 enum { SRC_DEVICE, SRC_OPTIONS, SRC_CONSTANTS, SRC_IMAGES, SRC_RECORDS };
 
-struct src_record {
+typedef struct src_record {
     uint64_t offset, size;
     uint64_t hash;
-};
+} src_record;
 
-struct src_file {
-    struct src_record records[SRC_RECORDS];
-};
+typedef struct src_file {
+    src_record records[SRC_RECORDS];
+} src_file;
 
 /* Returns NULL where the lengths add up to the file; else what is wrong with it. The hashes are 0
  * yet. */
-const char *src_file_parse(const struct byte_source *source, struct src_file *ret_src);
+const char *src_file_parse(const byte_source *source, src_file *ret_src);
 
 /* Fills the hashes in: reads all of it. Returns false where it can't be read any more. */
-bool src_file_hash(const struct byte_source *source, struct src_file *src);
+bool src_file_hash(const byte_source *source, src_file *src);

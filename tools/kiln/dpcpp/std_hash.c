@@ -18,12 +18,12 @@ static uint64_t shift_mix(uint64_t value)
     return value ^ (value >> 47);
 }
 
-struct std_hash std_hash_begin(uint64_t length)
+std_hash std_hash_begin(uint64_t length)
 {
-    return (struct std_hash){SEED ^ (length * FACTOR)};
+    return (std_hash){SEED ^ (length * FACTOR)};
 }
 
-void std_hash_add(struct std_hash *hash, const void *bytes, size_t size)
+void std_hash_add(std_hash *hash, const void *bytes, size_t size)
 {
     const unsigned char *at = bytes;
     for (; size >= 8; at += 8, size -= 8) {
@@ -36,14 +36,14 @@ void std_hash_add(struct std_hash *hash, const void *bytes, size_t size)
     }
 }
 
-uint64_t std_hash_end(const struct std_hash *hash)
+uint64_t std_hash_end(const std_hash *hash)
 {
     return shift_mix(shift_mix(hash->state) * FACTOR);
 }
 
 uint64_t std_hash_of(const void *bytes, size_t size)
 {
-    struct std_hash hash = std_hash_begin(size);
+    std_hash hash = std_hash_begin(size);
     std_hash_add(&hash, bytes, size);
     return std_hash_end(&hash);
 }

@@ -8,16 +8,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct std_hash {
+typedef struct std_hash {
     uint64_t state;
-};
+} std_hash;
 
-struct std_hash std_hash_begin(uint64_t length);
+std_hash std_hash_begin(uint64_t length);
 
 /* Each piece but the last has a multiple of 8 bytes. */
-void std_hash_add(struct std_hash *hash, const void *bytes, size_t size);
+void std_hash_add(std_hash *hash, const void *bytes, size_t size);
 
-uint64_t std_hash_end(const struct std_hash *hash);
+uint64_t std_hash_end(const std_hash *hash);
 
 /* All at once. */
 uint64_t std_hash_of(const void *bytes, size_t size);

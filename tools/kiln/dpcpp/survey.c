@@ -16,8 +16,8 @@
 
 /* ---- items ---- */
 
-static void take_items(struct survey *survey, const struct item_directory *directory,
-                       const struct plan *plan, size_t index)
+static void take_items(tree_survey *survey, const item_directory *directory,
+                       const inspection_plan *plan, size_t index)
 {
     for (size_t i = 0; i < directory->slot_count; i++) {
         if (plan->slots[i].verdict != SLOT_KEEP) {
@@ -29,19 +29,18 @@ static void take_items(struct survey *survey, const struct item_directory *direc
                 must(reallocarray(survey->items, survey->item_capacity, sizeof *survey->items));
         }
         survey->items[survey->item_count++] =
-            (struct surveyed_item){.directory = index,
-                                   .use = {.last_access_ns = plan->slots[i].last_access_ns,
-                                           .directory = directory->path,
-                                           .number = directory->slots[i].number},
-                                   .size = slot_size(&directory->slots[i])};
+            (surveyed_item){.directory = index,
+                            .use = {.last_access_ns = plan->slots[i].last_access_ns,
+                                    .directory = directory->path,
+                                    .number = directory->slots[i].number},
+                            .size = slot_size(&directory->slots[i])};
     }
 }
 
 /* An item that was being written when the names were read may be whole by now, or have a lock that
  * was not seen: what seems to be damaged is looked at twice. */
-static void inspect_twice(int descriptor, struct item_directory *directory,
-                          const struct rules *rules, struct findings *findings,
-                          struct plan *ret_plan)
+static void inspect_twice(int descriptor, item_directory *directory, const inspection_rules *rules,
+                          dpcpp_findings *findings, inspection_plan *ret_plan)
 {
     size_t before = findings->count;
     inspect(descriptor, directory, rules, findings, ret_plan);
@@ -52,10 +51,10 @@ static void inspect_twice(int descriptor, struct item_directory *directory,
     }
 }
 
-static void survey_directory(struct tree *tree, size_t index, const struct rules *rules,
-                             struct survey *survey)
+static void survey_directory(cache_tree *tree, size_t index, const inspection_rules *rules,
+                             tree_survey *survey)
 {
-    struct item_directory *directory = &tree->directories[index];
+    item_directory *directory = &tree->directories[index];
     int descriptor = open_directory_below(tree->root, directory->path);
     if (descriptor < 0) {
         if (errno != ENOENT) {
@@ -65,8 +64,8 @@ static void survey_directory(struct tree *tree, size_t index, const struct rules
         }
         return;
     }
-    survey->findings.owner = (struct owner){OWNER_DIRECTORY, index};
-    struct plan plan;
+    survey->findings.owner = (item_owner){OWNER_DIRECTORY, index};
+    inspection_plan plan;
     inspect_twice(descriptor, directory, rules, &survey->findings, &plan);
     survey->checked += plan.items;
     for (size_t i = 0; i < EVIDENCES; i++) {
@@ -79,7 +78,7 @@ static void survey_directory(struct tree *tree, size_t index, const struct rules
 
 /* ---- what is beside them ---- */
 
-static void survey_list(struct survey *survey, const struct path_list *list, enum finding_kind kind,
+static void survey_list(tree_survey *survey, const path_list *list, finding_kind kind,
                         const char *text)
 {
     survey->findings.owner.kind = OWNER_NONE;
@@ -89,7 +88,7 @@ static void survey_list(struct survey *survey, const struct path_list *list, enu
 }
 
 /* A program that makes a directory needs it a moment later. */
-static void survey_empty(const struct tree *tree, const struct rules *rules, struct survey *survey)
+static void survey_empty(const cache_tree *tree, const inspection_rules *rules, tree_survey *survey)
 {
     for (size_t i = 0; i < tree->empty.count; i++) {
         struct stat stat;
@@ -98,7 +97,7 @@ static void survey_empty(const struct tree *tree, const struct rules *rules, str
             continue;
         }
         if (fstat(directory, &stat) == 0 && rules->now_s - stat.st_mtim.tv_sec >= rules->grace_s) {
-            survey->findings.owner = (struct owner){OWNER_EMPTY, i};
+            survey->findings.owner = (item_owner){OWNER_EMPTY, i};
             findings_add(&survey->findings, FINDING_LEFTOVER, must(strdup(tree->empty.paths[i])),
                          must(strdup("an empty directory")));
         }
@@ -106,48 +105,48 @@ static void survey_empty(const struct tree *tree, const struct rules *rules, str
     }
 }
 
-static void survey_root_lock(const struct tree *tree, int which, const struct rules *rules,
-                             const char *meaning, struct survey *survey)
+static void survey_root_lock(const cache_tree *tree, int which, const inspection_rules *rules,
+                             const char *meaning, tree_survey *survey)
 {
-    const struct root_file *lock = &tree->files[which];
+    const root_file *lock = &tree->files[which];
     if (!lock->facts.is_there) {
         return;
     }
     bool is_held = lock_is_held(&lock->facts, rules);
-    survey->findings.owner = (struct owner){OWNER_ROOT_LOCK, (size_t)which};
+    survey->findings.owner = (item_owner){OWNER_ROOT_LOCK, (size_t)which};
     findings_add(&survey->findings, is_held ? FINDING_IN_USE : FINDING_STALE_LOCK,
                  must(strdup(lock->path)),
                  must(strdup(is_held ? "is locked, and not for long" : meaning)));
 }
 
 /* What cache_size.txt says, beside what it is to say. */
-struct size_facts {
+typedef struct size_facts {
     bool is_readable, is_number;
     uint64_t said, size;
-};
+} size_facts;
 
-static bool is_right(const struct size_facts *facts)
+static bool is_right(const size_facts *facts)
 {
     return facts->is_readable && facts->is_number && facts->said == facts->size;
 }
 
-static struct size_facts read_size(const struct tree *tree)
+static size_facts read_size(const cache_tree *tree)
 {
-    struct size_facts facts = {.size = tree_size(tree)};
+    size_facts facts = {.size = tree_size(tree)};
     facts.is_readable = read_number_in(tree->root, SIZE_NAME, &facts.is_number, &facts.said);
     return facts;
 }
 
 /* A program that wrote an item takes the lock and counts it a moment later. So what seems to be
  * wrong is looked at once more, and believed where nothing has changed and nobody has the lock. */
-static bool is_settled(const struct tree *tree, const struct rules *rules,
-                       const struct size_facts *facts)
+static bool is_settled(const cache_tree *tree, const inspection_rules *rules,
+                       const size_facts *facts)
 {
-    struct tree now;
+    cache_tree now;
     if (!tree_read(tree->path, &now)) {
         return true;
     }
-    const struct size_facts again = read_size(&now);
+    const size_facts again = read_size(&now);
     const bool is_locked = lock_is_held(&now.files[ROOT_SIZE_LOCK].facts, rules);
     tree_free(&now);
     return !is_locked && again.is_readable == facts->is_readable &&
@@ -155,17 +154,17 @@ static bool is_settled(const struct tree *tree, const struct rules *rules,
            again.size == facts->size;
 }
 
-static void survey_size(const struct tree *tree, const struct rules *rules, struct survey *survey)
+static void survey_size(const cache_tree *tree, const inspection_rules *rules, tree_survey *survey)
 {
     if (!tree->files[ROOT_SIZE].facts.is_there ||
         lock_is_held(&tree->files[ROOT_SIZE_LOCK].facts, rules)) {
         return;
     }
-    const struct size_facts facts = read_size(tree);
+    const size_facts facts = read_size(tree);
     if (is_right(&facts) || !is_settled(tree, rules, &facts)) {
         return;
     }
-    survey->findings.owner = (struct owner){OWNER_SIZE, 0};
+    survey->findings.owner = (item_owner){OWNER_SIZE, 0};
     if (!facts.is_readable) {
         findings_add(&survey->findings, FINDING_UNREADABLE, must(strdup(SIZE_NAME)),
                      must(strdup("it can't be read")));
@@ -179,12 +178,12 @@ static void survey_size(const struct tree *tree, const struct rules *rules, stru
     }
 }
 
-void survey_make(struct tree *tree, const struct rules *rules, struct survey *ret_survey)
+void survey_make(cache_tree *tree, const inspection_rules *rules, tree_survey *ret_survey)
 {
     static const char *const hang =
         "a lock that nobody frees: programs that bound the cache's size hang";
     static const char *const grow = "a lock that nobody frees: nothing is evicted any more";
-    struct survey survey = {0};
+    tree_survey survey = {0};
     for (size_t i = 0; i < tree->directory_count; i++) {
         survey_directory(tree, i, rules, &survey);
     }
@@ -198,16 +197,16 @@ void survey_make(struct tree *tree, const struct rules *rules, struct survey *re
     *ret_survey = survey;
 }
 
-void survey_free(struct survey *survey)
+void survey_free(tree_survey *survey)
 {
     findings_free(&survey->findings);
     free(survey->items);
-    *survey = (struct survey){0};
+    *survey = (tree_survey){0};
 }
 
 /* ---- mending ---- */
 
-bool mend_complain(enum mend_result result, const char *path)
+bool mend_complain(mend_result result, const char *path)
 {
     if (result == MEND_IN_USE) {
         complain("%s: in use, or not to be judged: not mended", path);
@@ -217,10 +216,10 @@ bool mend_complain(enum mend_result result, const char *path)
     return result != MEND_FAILED;
 }
 
-static bool mend_owner(const struct tree *tree, const struct rules *rules, struct owner owner,
-                       struct survey *survey, struct mended *mended)
+static bool mend_owner(const cache_tree *tree, const inspection_rules *rules, item_owner owner,
+                       tree_survey *survey, mend_counts *mended)
 {
-    enum mend_result result = MEND_IN_USE;
+    mend_result result = MEND_IN_USE;
     const char *path = SIZE_NAME;
     switch (owner.kind) {
     case OWNER_DIRECTORY:
@@ -247,13 +246,13 @@ static bool mend_owner(const struct tree *tree, const struct rules *rules, struc
     return mend_complain(result, path);
 }
 
-static bool are_one(struct owner a, struct owner b)
+static bool are_one(item_owner a, item_owner b)
 {
     return a.kind == b.kind && a.index == b.index;
 }
 
 /* A cache of which a power cut left nothing but empty files is one, too. */
-static bool proves_format(const struct survey *survey)
+static bool proves_format(const tree_survey *survey)
 {
     const size_t *evidence = survey->evidence;
     return evidence[EVIDENCE_WHOLE] > 0 ||
@@ -261,18 +260,18 @@ static bool proves_format(const struct survey *survey)
 }
 
 /* What names alone are enough for: locks that have one of the runtime's own, and are empty. */
-static bool needs_proof(struct owner owner)
+static bool needs_proof(item_owner owner)
 {
     return owner.kind != OWNER_ROOT_LOCK;
 }
 
-bool survey_mend(const struct tree *tree, const struct rules *rules, struct survey *survey,
-                 struct mended *mended)
+bool survey_mend(const cache_tree *tree, const inspection_rules *rules, tree_survey *survey,
+                 mend_counts *mended)
 {
     bool all_went_well = true, lacks_proof = false;
-    struct owner last = {.kind = OWNER_NONE};
+    item_owner last = {.kind = OWNER_NONE};
     for (size_t i = 0; i < survey->findings.count; i++) {
-        const struct finding *finding = &survey->findings.items[i];
+        const dpcpp_finding *finding = &survey->findings.items[i];
         /* The findings of one owner follow each other. */
         if (finding_class_of(finding) == CLASS_LEFT || finding->is_mended ||
             are_one(finding->owner, last)) {
@@ -299,13 +298,12 @@ bool survey_mend(const struct tree *tree, const struct rules *rules, struct surv
 
 /* ---- telling ---- */
 
-size_t survey_problems(const struct survey *survey)
+size_t survey_problems(const tree_survey *survey)
 {
     return findings_count(&survey->findings, CLASS_PROBLEM, NULL);
 }
 
-json_t *survey_to_json(const struct tree *tree, const struct survey *survey,
-                       const struct mended *mended)
+json_t *survey_to_json(const cache_tree *tree, const tree_survey *survey, const mend_counts *mended)
 {
     json_t *object = must(json_object());
     json_add(object, "layout", json_text_or_null("dpcpp"));

@@ -24,13 +24,13 @@ static void *grown(void *items, size_t count, size_t *capacity, size_t item_size
 }
 
 /* Takes over @path. */
-static void list_add(struct path_list *list, char *path)
+static void list_add(path_list *list, char *path)
 {
     list->paths = grown(list->paths, list->count, &list->capacity, sizeof *list->paths);
     list->paths[list->count++] = path;
 }
 
-static void list_free(struct path_list *list)
+static void list_free(path_list *list)
 {
     for (size_t i = 0; i < list->count; i++) {
         free(list->paths[i]);
@@ -43,9 +43,9 @@ static char *joined(const char *path, const char *name)
     return path[0] == '\0' ? must(strdup(name)) : text_of("%s/%s", path, name);
 }
 
-static struct file_facts facts_of(const struct stat *stat)
+static file_facts facts_of(const struct stat *stat)
 {
-    return (struct file_facts){
+    return (file_facts){
         .is_there = true,
         .size = (uint64_t)stat->st_size,
         .stored_size = (uint64_t)stat->st_blocks * 512,
@@ -67,7 +67,7 @@ static bool is_self_or_parent(const char *name)
     return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
-static bool read_names(int descriptor, struct path_list *ret_names)
+static bool read_names(int descriptor, path_list *ret_names)
 {
     /* Opened anew: the stream closes its descriptor, and reading starts at the beginning. */
     int own = open_directory_below(descriptor, "");
@@ -78,7 +78,7 @@ static bool read_names(int descriptor, struct path_list *ret_names)
         }
         return false;
     }
-    struct path_list names = {0};
+    path_list names = {0};
     const struct dirent *entry;
     while ((errno = 0, entry = readdir(stream)) != NULL) {
         if (!is_self_or_parent(entry->d_name)) {
@@ -101,7 +101,7 @@ static bool read_names(int descriptor, struct path_list *ret_names)
 
 /* ---- a directory of items ---- */
 
-static struct slot *slot_at(struct item_directory *directory, uint64_t number)
+static cache_slot *slot_at(item_directory *directory, uint64_t number)
 {
     for (size_t i = directory->slot_count; i > 0; i--) {
         if (directory->slots[i - 1].number == number) {
@@ -110,27 +110,27 @@ static struct slot *slot_at(struct item_directory *directory, uint64_t number)
     }
     directory->slots = grown(directory->slots, directory->slot_count, &directory->slot_capacity,
                              sizeof *directory->slots);
-    struct slot *slot = &directory->slots[directory->slot_count++];
-    *slot = (struct slot){.number = number};
+    cache_slot *slot = &directory->slots[directory->slot_count++];
+    *slot = (cache_slot){.number = number};
     return slot;
 }
 
 static int by_number(const void *left, const void *right)
 {
-    const struct slot *a = left;
-    const struct slot *b = right;
+    const cache_slot *a = left;
+    const cache_slot *b = right;
     return a->number < b->number ? -1 : a->number > b->number;
 }
 
 /* Whether a file of this name belongs into a directory of this kind. */
-static bool is_of_kind(enum item_kind kind, uint64_t number, enum slot_file file)
+static bool is_of_kind(item_kind kind, uint64_t number, slot_file file)
 {
     return (number == SLOT_IR) == (kind == ITEM_IR) && (file != SLOT_SRC || kind == ITEM_IMAGE);
 }
 
-bool item_directory_read(int descriptor, struct item_directory *directory, struct path_list *others)
+bool item_directory_read(int descriptor, item_directory *directory, path_list *others)
 {
-    struct path_list names;
+    path_list names;
     if (!read_names(descriptor, &names)) {
         return false;
     }
@@ -138,7 +138,7 @@ bool item_directory_read(int descriptor, struct item_directory *directory, struc
     for (size_t i = 0; i < names.count; i++) {
         const char *name = names.paths[i];
         uint64_t number;
-        enum slot_file file;
+        slot_file file;
         struct stat stat;
         if (fstatat(descriptor, name, &stat, AT_SYMLINK_NOFOLLOW) != 0) {
             continue; /* it went meanwhile */
@@ -157,14 +157,14 @@ bool item_directory_read(int descriptor, struct item_directory *directory, struc
     return true;
 }
 
-void item_directory_clear(struct item_directory *directory)
+void item_directory_clear(item_directory *directory)
 {
     free(directory->path);
     free(directory->slots);
-    *directory = (struct item_directory){0};
+    *directory = (item_directory){0};
 }
 
-char *slot_path(const struct item_directory *directory, const struct slot *slot)
+char *slot_path(const item_directory *directory, const cache_slot *slot)
 {
     char name[SLOT_NAME_SIZE];
     slot_name_format(slot->number, SLOT_BIN, name);
@@ -172,17 +172,17 @@ char *slot_path(const struct item_directory *directory, const struct slot *slot)
     return joined(directory->path, name);
 }
 
-bool slot_has_content(const struct slot *slot)
+bool slot_has_content(const cache_slot *slot)
 {
     return slot->files[SLOT_BIN].is_there || slot->files[SLOT_SRC].is_there;
 }
 
-uint64_t slot_size(const struct slot *slot)
+uint64_t slot_size(const cache_slot *slot)
 {
     return slot->files[SLOT_BIN].size + slot->files[SLOT_SRC].size;
 }
 
-uint64_t tree_size(const struct tree *tree)
+uint64_t tree_size(const cache_tree *tree)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < tree->directory_count; i++) {
@@ -196,19 +196,19 @@ uint64_t tree_size(const struct tree *tree)
 /* ---- the levels above ---- */
 
 /* Where the walk is. */
-struct place {
+typedef struct tree_place {
     int descriptor;
     const char *path;
-    enum item_kind kind;
+    item_kind kind;
     int depth; /* how many of the hashes are known */
     uint64_t hashes[4];
-};
+} tree_place;
 
-static void walk(struct tree *tree, const struct place *place);
+static void walk(cache_tree *tree, const tree_place *place);
 
-static void read_items(struct tree *tree, const struct place *place)
+static void read_items(cache_tree *tree, const tree_place *place)
 {
-    struct item_directory directory = {.path = must(strdup(place->path)), .kind = place->kind};
+    item_directory directory = {.path = must(strdup(place->path)), .kind = place->kind};
     memcpy(directory.levels, place->hashes, sizeof directory.levels);
     size_t others = tree->others.count;
     if (!item_directory_read(place->descriptor, &directory, &tree->others)) {
@@ -229,7 +229,7 @@ static void read_items(struct tree *tree, const struct place *place)
 }
 
 /* What is below a name; false where no directory of the format is called so there. */
-static bool place_below(const struct place *place, const char *name, struct place *ret_place)
+static bool place_below(const tree_place *place, const char *name, tree_place *ret_place)
 {
     uint64_t number;
     *ret_place = *place;
@@ -248,15 +248,15 @@ static bool place_below(const struct place *place, const char *name, struct plac
     return false;
 }
 
-static bool is_complete(const struct place *place)
+static bool is_complete(const tree_place *place)
 {
     static const int depths[] = {[ITEM_IMAGE] = 4, [ITEM_SOURCE] = 3, [ITEM_IR] = 0};
     return place->depth == depths[place->kind];
 }
 
-static void enter(struct tree *tree, const struct place *place, const char *name)
+static void enter(cache_tree *tree, const tree_place *place, const char *name)
 {
-    struct place below;
+    tree_place below;
     char *path = joined(place->path, name);
     if (!place_below(place, name, &below)) {
         list_add(&tree->others, path);
@@ -280,7 +280,7 @@ static void enter(struct tree *tree, const struct place *place, const char *name
     free(path);
 }
 
-static bool is_root_file(const struct tree *tree, const char *name)
+static bool is_root_file(const cache_tree *tree, const char *name)
 {
     for (int i = 0; i < ROOT_FILES; i++) {
         if (i != ROOT_EVICTION_LOCK && strcmp(tree->files[i].path, name) == 0) {
@@ -290,9 +290,9 @@ static bool is_root_file(const struct tree *tree, const char *name)
     return false;
 }
 
-static void walk(struct tree *tree, const struct place *place)
+static void walk(cache_tree *tree, const tree_place *place)
 {
-    struct path_list names;
+    path_list names;
     bool is_root = place->path[0] == '\0';
     if (!read_names(place->descriptor, &names)) {
         list_add(&tree->unreadable, must(strdup(is_root ? "." : place->path)));
@@ -311,7 +311,7 @@ static void walk(struct tree *tree, const struct place *place)
 
 /* ---- the root ---- */
 
-static void read_root_files(struct tree *tree)
+static void read_root_files(cache_tree *tree)
 {
     tree->files[ROOT_SIZE].path = must(strdup(SIZE_NAME));
     tree->files[ROOT_SIZE_LOCK].path = must(strdup(SIZE_NAME ".lock"));
@@ -328,9 +328,9 @@ static void read_root_files(struct tree *tree)
     }
 }
 
-bool tree_read(const char *path, struct tree *ret_tree)
+bool tree_read(const char *path, cache_tree *ret_tree)
 {
-    struct tree tree = {.path = must(strdup(path))};
+    cache_tree tree = {.path = must(strdup(path))};
     for (size_t length = strlen(path); length > 1 && tree.path[length - 1] == '/'; length--) {
         tree.path[length - 1] = '\0';
     }
@@ -344,13 +344,13 @@ bool tree_read(const char *path, struct tree *ret_tree)
     }
     if (tree.root >= 0) {
         read_root_files(&tree);
-        walk(&tree, &(struct place){.descriptor = tree.root, .path = ""});
+        walk(&tree, &(tree_place){.descriptor = tree.root, .path = ""});
     }
     *ret_tree = tree;
     return true;
 }
 
-void tree_free(struct tree *tree)
+void tree_free(cache_tree *tree)
 {
     for (size_t i = 0; i < tree->directory_count; i++) {
         item_directory_clear(&tree->directories[i]);
@@ -366,5 +366,5 @@ void tree_free(struct tree *tree)
     if (tree->root >= 0) {
         close(tree->root);
     }
-    *tree = (struct tree){.root = -1};
+    *tree = (cache_tree){.root = -1};
 }

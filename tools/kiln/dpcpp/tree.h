@@ -12,81 +12,80 @@
 
 #include "names.h"
 
-enum item_kind {
+typedef enum item_kind {
     ITEM_IMAGE,  /* <device>/<images>/<constants>/<options>/<n> */
     ITEM_SOURCE, /* ext_kernel_compiler/<device>/<options>/<source>/<n>, without .src */
     ITEM_IR      /* ext_kernel_compiler/<digest>/ir, without .src */
-};
+} item_kind;
 
-struct file_facts {
+typedef struct file_facts {
     bool is_there;
     uint64_t size, stored_size;
     int64_t changed_s; /* modification time */
     int64_t changed_ns;
     ino_t inode;
-};
+} file_facts;
 
 /* The files that share one number. */
-struct slot {
+typedef struct cache_slot {
     uint64_t number; /* or SLOT_IR */
-    struct file_facts files[SLOT_FILES];
-};
+    file_facts files[SLOT_FILES];
+} cache_slot;
 
 /* A directory that the runtime keeps items of one path in. */
-struct item_directory {
+typedef struct item_directory {
     char *path; /* relative to the root */
-    enum item_kind kind;
+    item_kind kind;
     uint64_t levels[4]; /* what its path says, an image's: device, images, constants, options */
-    struct slot *slots; /* by number */
+    cache_slot *slots;  /* by number */
     size_t slot_count, slot_capacity;
-};
+} item_directory;
 
-struct path_list {
+typedef struct path_list {
     char **paths; /* relative to the root */
     size_t count, capacity;
-};
+} path_list;
 
 /* A file beside all items. */
-struct root_file {
-    struct file_facts facts;
+typedef struct root_file {
+    file_facts facts;
     char *path;
-};
+} root_file;
 
 enum { ROOT_SIZE, ROOT_SIZE_LOCK, ROOT_EVICTION_LOCK, ROOT_EVICTION_LOCK_INSIDE, ROOT_FILES };
 
-struct tree {
+typedef struct cache_tree {
     char *path; /* of the root, without slashes at its end */
     int root;   /* descriptor; -1: there is no such directory */
-    struct item_directory *directories;
+    item_directory *directories;
     size_t directory_count, directory_capacity;
-    struct path_list others;     /* not of this format, symbolic links among them */
-    struct path_list unreadable; /* directories */
-    struct path_list empty;      /* directories with nothing in them */
-    struct root_file files[ROOT_FILES];
-};
+    path_list others;     /* not of this format, symbolic links among them */
+    path_list unreadable; /* directories */
+    path_list empty;      /* directories with nothing in them */
+    root_file files[ROOT_FILES];
+} cache_tree;
 
 /* Reads a tree. A root that isn't there gives an empty one. Returns false with errno where the
  * root can't be read. Ends the tool where memory is out. */
-bool tree_read(const char *path, struct tree *ret_tree);
+bool tree_read(const char *path, cache_tree *ret_tree);
 
-void tree_free(struct tree *tree);
+void tree_free(cache_tree *tree);
 
 /* Reads the slots of one directory again, from a descriptor of it. @others gets the names that
  * are not of the format, or is NULL. Returns false where it can't be read. */
-bool item_directory_read(int descriptor, struct item_directory *directory,
-                         struct path_list *others);
+bool item_directory_read(int descriptor, item_directory *directory, path_list *others);
 
 /* Frees what is in it. */
-void item_directory_clear(struct item_directory *directory);
+void item_directory_clear(item_directory *directory);
 
 /* "<path>/<n>": what an item is called. To be freed. */
-char *slot_path(const struct item_directory *directory, const struct slot *slot);
+char *slot_path(const item_directory *directory, const cache_slot *slot);
 
 /* Whether there is anything but locks and stamps. */
-bool slot_has_content(const struct slot *slot);
+bool slot_has_content(const cache_slot *slot);
 
 /* What its .bin and .src have, as the runtime counts sizes. */
-uint64_t slot_size(const struct slot *slot);
+uint64_t slot_size(const cache_slot *slot);
 
 /* The same of all items: what cache_size.txt is to say. */
-uint64_t tree_size(const struct tree *tree);
+uint64_t tree_size(const cache_tree *tree);

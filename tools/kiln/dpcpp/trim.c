@@ -17,24 +17,24 @@
 #define NS_PER_S UINT64_C(1000000000)
 
 /* What was asked for. */
-struct limits {
+typedef struct trim_limits {
     uint64_t max_size;  /* UINT64_MAX: any */
     uint64_t max_age_s; /* 0: any */
-};
+} trim_limits;
 
 /* What goes: the cutoff, and all that was used before it. */
-struct choice {
-    struct use cutoff;
+typedef struct trim_choice {
+    slot_use cutoff;
     size_t items; /* 0: nothing goes */
     uint64_t size;
-};
+} trim_choice;
 
 /* ---- limits ---- */
 
-static int limits_read(const struct dpcpp_request *request, const char *max_size,
-                       const char *older_than, struct limits *ret_limits)
+static int limits_read(const dpcpp_request *request, const char *max_size, const char *older_than,
+                       trim_limits *ret_limits)
 {
-    struct limits limits = {.max_size = UINT64_MAX};
+    trim_limits limits = {.max_size = UINT64_MAX};
     if (max_size == NULL && older_than == NULL) {
         return options_wrong(request->command, "give --max-size or --older-than");
     }
@@ -53,29 +53,29 @@ static int limits_read(const struct dpcpp_request *request, const char *max_size
 
 static int last_used_first(const void *left, const void *right)
 {
-    const struct surveyed_item *a = left;
-    const struct surveyed_item *b = right;
+    const surveyed_item *a = left;
+    const surveyed_item *b = right;
     return use_compare(&a->use, &b->use);
 }
 
 /* What was used before this is too old. */
-static uint64_t oldest_allowed_ns(const struct limits *limits, const struct rules *rules)
+static uint64_t oldest_allowed_ns(const trim_limits *limits, const inspection_rules *rules)
 {
     uint64_t now_s = (uint64_t)rules->now_s;
     bool is_any = limits->max_age_s == 0 || limits->max_age_s > now_s;
     return is_any ? 0 : (now_s - limits->max_age_s) * NS_PER_S;
 }
 
-static struct choice choose(struct survey *survey, const struct limits *limits,
-                            const struct rules *rules)
+static trim_choice choose(tree_survey *survey, const trim_limits *limits,
+                          const inspection_rules *rules)
 {
-    struct choice choice = {0};
+    trim_choice choice = {0};
     uint64_t kept = 0;
     if (survey->item_count > 0) {
         qsort(survey->items, survey->item_count, sizeof *survey->items, last_used_first);
     }
     for (size_t i = 0; i < survey->item_count; i++) {
-        const struct surveyed_item *item = &survey->items[i];
+        const surveyed_item *item = &survey->items[i];
         bool is_old = item->use.last_access_ns < oldest_allowed_ns(limits, rules);
         if (choice.items == 0 && !is_old && item->size <= limits->max_size - kept) {
             kept += item->size;
@@ -91,16 +91,16 @@ static struct choice choose(struct survey *survey, const struct limits *limits,
 
 /* ---- doing it ---- */
 
-static bool remove_chosen(const struct tree *tree, const struct rules *rules,
-                          const struct survey *survey, struct mended *mended)
+static bool remove_chosen(const cache_tree *tree, const inspection_rules *rules,
+                          const tree_survey *survey, mend_counts *mended)
 {
     bool all_went_well = true;
     const uint64_t removed_before = mended->removed;
     for (size_t i = 0; i < survey->item_count; i++) {
-        const struct surveyed_item *item = &survey->items[i];
-        const struct item_directory *directory = &tree->directories[item->directory];
+        const surveyed_item *item = &survey->items[i];
+        const item_directory *directory = &tree->directories[item->directory];
         if (rules->has_cutoff && use_compare(&item->use, &rules->cutoff) >= 0) {
-            enum mend_result result = mend_directory(tree, directory, rules, mended);
+            mend_result result = mend_directory(tree, directory, rules, mended);
             all_went_well = mend_complain(result, directory->path) && all_went_well;
         }
     }
@@ -111,14 +111,14 @@ static bool remove_chosen(const struct tree *tree, const struct rules *rules,
 }
 
 /* How many findings are there to mend. */
-static size_t count_mendable(const struct findings *findings)
+static size_t count_mendable(const dpcpp_findings *findings)
 {
     return findings_count(findings, CLASS_PROBLEM, NULL) +
            findings_count(findings, CLASS_WASTE, NULL);
 }
 
-static void print_trimmed(const struct choice *choice, const struct findings *findings,
-                          const struct mended *mended, bool yes)
+static void print_trimmed(const trim_choice *choice, const dpcpp_findings *findings,
+                          const mend_counts *mended, bool yes)
 {
     char size[UNIT_TEXT_SIZE];
     format_size(yes ? mended->removed_bytes : choice->size, size);
@@ -139,13 +139,13 @@ static void print_trimmed(const struct choice *choice, const struct findings *fi
     }
 }
 
-static int trim(struct tree *tree, struct rules *rules, const struct limits *limits, bool json,
+static int trim(cache_tree *tree, inspection_rules *rules, const trim_limits *limits, bool json,
                 bool yes)
 {
-    struct survey survey;
-    struct mended mended = {0};
+    tree_survey survey;
+    mend_counts mended = {0};
     survey_make(tree, rules, &survey);
-    struct choice choice = choose(&survey, limits, rules);
+    trim_choice choice = choose(&survey, limits, rules);
     rules->has_cutoff = choice.items > 0;
     rules->cutoff = choice.cutoff;
     bool went_well = true;
@@ -166,12 +166,12 @@ static int trim(struct tree *tree, struct rules *rules, const struct limits *lim
     return went_well ? EXIT_OK : EXIT_IO;
 }
 
-int dpcpp_trim(const struct dpcpp_request *request, const char *max_size, const char *older_than,
-               const struct dpcpp_permission *permission)
+int dpcpp_trim(const dpcpp_request *request, const char *max_size, const char *older_than,
+               const dpcpp_permission *permission)
 {
-    struct limits limits = {0};
-    struct rules rules = {0};
-    struct tree tree = {0};
+    trim_limits limits = {0};
+    inspection_rules rules = {0};
+    cache_tree tree = {0};
     int exit_code = limits_read(request, max_size, older_than, &limits);
     if (exit_code == EXIT_OK) {
         exit_code = rules_read(request, permission->grace, &rules);

@@ -9,7 +9,7 @@
 #include "root.h"
 #include "survey.h"
 
-static void print_summary(const struct survey *survey, const struct mended *mended)
+static void print_summary(const tree_survey *survey, const mend_counts *mended)
 {
     size_t all_problems, all_waste;
     size_t problems = findings_count(&survey->findings, CLASS_PROBLEM, &all_problems);
@@ -25,10 +25,10 @@ static void print_summary(const struct survey *survey, const struct mended *mend
     putchar('\n');
 }
 
-static int verify(struct tree *tree, const struct rules *rules, bool json, bool repair, bool yes)
+static int verify(cache_tree *tree, const inspection_rules *rules, bool json, bool repair, bool yes)
 {
-    struct survey survey;
-    struct mended mended = {0};
+    tree_survey survey;
+    mend_counts mended = {0};
     survey_make(tree, rules, &survey);
     bool went_well = !repair || !yes || survey_mend(tree, rules, &survey, &mended);
     if (json) {
@@ -45,11 +45,10 @@ static int verify(struct tree *tree, const struct rules *rules, bool json, bool 
     return !went_well ? EXIT_IO : problems > 0 ? EXIT_DAMAGED : EXIT_OK;
 }
 
-int dpcpp_verify(const struct dpcpp_request *request, bool repair,
-                 const struct dpcpp_permission *permission)
+int dpcpp_verify(const dpcpp_request *request, bool repair, const dpcpp_permission *permission)
 {
-    struct rules rules = {0};
-    struct tree tree = {0};
+    inspection_rules rules = {0};
+    cache_tree tree = {0};
     if (permission->yes && !repair) {
         return options_wrong(request->command, "--yes goes with --repair");
     }

@@ -19,7 +19,7 @@ enum { LISTED_MAX = 10 };
 
 static int add_read(void *user, const kiln_nvrtc_read *read)
 {
-    struct made_from_result *result = user;
+    made_from_result *result = user;
     if ((result->count & (result->count - 1)) == 0) { /* full: its room doubles */
         const size_t room = result->count == 0 ? 1 : 2 * result->count;
         result->reads = must(realloc(result->reads, room * sizeof *result->reads));
@@ -30,12 +30,12 @@ static int add_read(void *user, const kiln_nvrtc_read *read)
     return 0;
 }
 
-struct made_from made_from_read(const kiln_entry *entry)
+made_from_reading made_from_read(const kiln_entry *entry)
 {
-    struct made_from made = {0};
+    made_from_reading made = {0};
     kiln_status status;
     do {
-        struct made_from_result result = {0};
+        made_from_result result = {0};
         status = kiln_nvrtc_each_read(entry, made.count, add_read, &result);
         if (status == KILN_OK) {
             made.results = must(realloc(made.results, (made.count + 1) * sizeof *made.results));
@@ -50,18 +50,18 @@ struct made_from made_from_read(const kiln_entry *entry)
     return made;
 }
 
-void made_from_free(struct made_from *made)
+void made_from_free(made_from_reading *made)
 {
     for (size_t i = 0; i < made->count; i++) {
         free(made->results[i].reads);
     }
     free(made->results);
-    *made = (struct made_from){0};
+    *made = (made_from_reading){0};
 }
 
 /* ---- text ---- */
 
-static const kiln_nvrtc_read *first_that_is(const struct made_from_result *result, kiln_status now)
+static const kiln_nvrtc_read *first_that_is(const made_from_result *result, kiln_status now)
 {
     size_t i = 0;
     while (i < result->count && result->reads[i].now != now) {
@@ -70,7 +70,7 @@ static const kiln_nvrtc_read *first_that_is(const struct made_from_result *resul
     return i < result->count ? &result->reads[i] : NULL;
 }
 
-char *made_from_state(const struct made_from_result *result)
+char *made_from_state(const made_from_result *result)
 {
     const kiln_nvrtc_read *changed = first_that_is(result, KILN_MISS);
     const kiln_nvrtc_read *untold = first_that_is(result, KILN_E_UNSUPPORTED);
@@ -94,7 +94,7 @@ static bool counts_from_here(const kiln_nvrtc_read *read)
     return read->now == KILN_MISS && !read->counts_from_program && read->path[0] != '/';
 }
 
-void made_from_print_place(const struct made_from *made)
+void made_from_print_place(const made_from_reading *made)
 {
     bool is_any = false;
     for (size_t i = 0; i < made->count; i++) {
@@ -131,7 +131,7 @@ static void add_row(struct libscols_table *table, const kiln_nvrtc_read *read)
 }
 
 /* Adds those that are so now, while there is room. Returns how many were added. */
-static size_t add_rows(struct libscols_table *table, const struct made_from_result *result,
+static size_t add_rows(struct libscols_table *table, const made_from_result *result,
                        kiln_status now, size_t room)
 {
     size_t added = 0;
@@ -145,7 +145,7 @@ static size_t add_rows(struct libscols_table *table, const struct made_from_resu
     return added;
 }
 
-static void print_files(const struct made_from_result *result)
+static void print_files(const made_from_result *result)
 {
     struct libscols_table *table = table_new();
     table_add_column(table, "LOOKED AT", COLUMN_LONG_TEXT);
@@ -160,9 +160,9 @@ static void print_files(const struct made_from_result *result)
     }
 }
 
-static void print_result(const struct made_from *made, size_t index)
+static void print_result(const made_from_reading *made, size_t index)
 {
-    const struct made_from_result *result = &made->results[index];
+    const made_from_result *result = &made->results[index];
     size_t files = 0, absent = 0;
     for (size_t i = 0; i < result->count; i++) {
         files += result->reads[i].found == KILN_NVRTC_FOUND_FILE;
@@ -180,7 +180,7 @@ static void print_result(const struct made_from *made, size_t index)
     }
 }
 
-void made_from_print(const struct made_from *made)
+void made_from_print(const made_from_reading *made)
 {
     for (size_t i = 0; i < made->count; i++) {
         print_result(made, i);
@@ -208,7 +208,7 @@ static json_t *read_to_json(const kiln_nvrtc_read *read)
     return object;
 }
 
-static json_t *result_to_json(const struct made_from_result *result, bool all)
+static json_t *result_to_json(const made_from_result *result, bool all)
 {
     json_t *reads = must(json_array());
     for (size_t i = 0; i < result->count; i++) {
@@ -223,7 +223,7 @@ static json_t *result_to_json(const struct made_from_result *result, bool all)
     return object;
 }
 
-json_t *made_from_to_json(const struct made_from *made, bool all)
+json_t *made_from_to_json(const made_from_reading *made, bool all)
 {
     json_t *results = must(json_array());
     for (size_t i = 0; i < made->count; i++) {

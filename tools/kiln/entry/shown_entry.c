@@ -25,7 +25,7 @@ static void add_size(struct libscols_table *table, const char *name, uint64_t by
     add_fact(table, name, text);
 }
 
-static void print_facts(const struct listed_item *item, const kiln_entry *entry)
+static void print_facts(const listed_item *item, const kiln_entry *entry)
 {
     kiln_provenance origin = kiln_entry_provenance(entry);
     char text[UNIT_TEXT_SIZE];
@@ -76,12 +76,12 @@ static void print_parts(const kiln_key *key)
     table_print(table);
 }
 
-void entry_print(const struct listed_item *item, const kiln_entry *entry)
+void entry_print(const listed_item *item, const kiln_entry *entry)
 {
     print_facts(item, entry);
     putchar('\n');
     print_parts(kiln_entry_key(entry));
-    struct made_from made = made_from_read(entry);
+    made_from_reading made = made_from_read(entry);
     made_from_print(&made);
     made_from_free(&made);
 }
@@ -96,7 +96,7 @@ static json_t *key_to_json(const kiln_key *key)
     return parts;
 }
 
-json_t *entry_to_json(const struct listed_item *item, const kiln_entry *entry)
+json_t *entry_to_json(const listed_item *item, const kiln_entry *entry)
 {
     kiln_provenance origin = kiln_entry_provenance(entry);
     kiln_bytes log = kiln_entry_log(entry);
@@ -115,7 +115,7 @@ json_t *entry_to_json(const struct listed_item *item, const kiln_entry *entry)
     json_add(object, "signed", json_boolean(kiln_entry_is_signed(entry)));
     json_add(object, "log", json_text(log.data, log.size));
     json_add(object, "key", key_to_json(kiln_entry_key(entry)));
-    struct made_from made = made_from_read(entry);
+    made_from_reading made = made_from_read(entry);
     if (made.count > 0) {
         json_add(object, "results", made_from_to_json(&made, true));
     }

@@ -11,6 +11,6 @@
 #include "../store/listing.h"
 
 /* @entry  verified; the item's own */
-void entry_print(const struct listed_item *item, const kiln_entry *entry);
+void entry_print(const listed_item *item, const kiln_entry *entry);
 
-json_t *entry_to_json(const struct listed_item *item, const kiln_entry *entry);
+json_t *entry_to_json(const listed_item *item, const kiln_entry *entry);

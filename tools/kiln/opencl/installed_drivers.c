@@ -18,27 +18,27 @@
 #define STAMP_INTERVAL_S 3600
 
 /* A part as keys have it: whole, or stripped. */
-struct known_part {
+typedef struct known_part {
     kiln_key *whole, *stripped; /* each of this one part */
-};
+} known_part;
 
-struct driver {
-    struct known_part platform;
-    int64_t installed_s;      /* when its library came to be here; or OPENCL_INSTALLED_UNKNOWN */
-    struct known_part *files; /* none: it doesn't tell */
+typedef struct known_driver {
+    known_part platform;
+    int64_t installed_s; /* when its library came to be here; or OPENCL_INSTALLED_UNKNOWN */
+    known_part *files;   /* none: it doesn't tell */
     size_t file_count, file_capacity;
-};
+} known_driver;
 
-struct installed_drivers {
-    struct driver drivers[OPENCL_PLATFORMS_MAX];
+typedef struct installed_drivers {
+    known_driver drivers[OPENCL_PLATFORMS_MAX];
     size_t count;
-};
+} installed_drivers;
 
 /* ---- parts ---- */
 
-static struct known_part known_part_new(const char *name, const char *text)
+static known_part known_part_new(const char *name, const char *text)
 {
-    struct known_part part;
+    known_part part;
     kiln_key_builder *builder;
     must_succeed(kiln_key_builder_new(&builder));
     must_succeed(kiln_key_builder_add_text(builder, name, text));
@@ -48,13 +48,13 @@ static struct known_part known_part_new(const char *name, const char *text)
     return part;
 }
 
-static void known_part_free(struct known_part *part)
+static void known_part_free(known_part *part)
 {
     kiln_key_release(&part->whole);
     kiln_key_release(&part->stripped);
 }
 
-static bool is_part(const kiln_key_part *part, const struct known_part *known)
+static bool is_part(const kiln_key_part *part, const known_part *known)
 {
     kiln_key_part whole, stripped;
     must_succeed(kiln_key_part_at(known->whole, 0, &whole));
@@ -67,7 +67,7 @@ static bool is_part(const kiln_key_part *part, const struct known_part *known)
                                      memcmp(part->digest, stripped.digest, PART_DIGEST_SIZE) == 0;
 }
 
-static bool key_has(const kiln_key *key, const struct known_part *known)
+static bool key_has(const kiln_key *key, const known_part *known)
 {
     kiln_key_part part;
     for (size_t i = 0; kiln_key_part_at(key, i, &part) == KILN_OK; i++) {
@@ -82,7 +82,7 @@ static bool key_has(const kiln_key *key, const struct known_part *known)
 
 static void add_file(void *user, const char *name, const char *identity)
 {
-    struct driver *driver = user;
+    known_driver *driver = user;
     if (driver->file_count == driver->file_capacity) {
         driver->file_capacity = driver->file_capacity == 0 ? 16 : driver->file_capacity * 2;
         driver->files =
@@ -93,14 +93,14 @@ static void add_file(void *user, const char *name, const char *identity)
     free(line);
 }
 
-static void add_driver(struct installed_drivers *drivers, const struct opencl *opencl,
+static void add_driver(installed_drivers *drivers, const opencl_functions *opencl,
                        cl_platform_id platform)
 {
     char name[OPENCL_TEXT_SIZE];
     if (!opencl_platform_text(opencl, platform, CL_PLATFORM_NAME, name)) {
         return;
     }
-    struct driver *driver = &drivers->drivers[drivers->count++];
+    known_driver *driver = &drivers->drivers[drivers->count++];
     driver->platform = known_part_new("platform.name", name);
     driver->installed_s = opencl_installed_s(platform);
     if (kiln_opencl_report_own_driver_files(platform, name, add_file, driver) != KILN_OK) {
@@ -108,10 +108,10 @@ static void add_driver(struct installed_drivers *drivers, const struct opencl *o
     }
 }
 
-struct installed_drivers *installed_drivers_find(void)
+installed_drivers *installed_drivers_find(void)
 {
-    struct installed_drivers *drivers = must(calloc(1, sizeof *drivers));
-    struct opencl opencl;
+    installed_drivers *drivers = must(calloc(1, sizeof *drivers));
+    opencl_functions opencl;
     char *why = NULL;
     unsetenv("OPENCL_LAYERS"); /* layers are no drivers */
     if (!opencl_load(OPENCL_LIBRARY, &opencl, &why)) {
@@ -127,10 +127,10 @@ struct installed_drivers *installed_drivers_find(void)
     return drivers;
 }
 
-void installed_drivers_free(struct installed_drivers *drivers)
+void installed_drivers_free(installed_drivers *drivers)
 {
     for (size_t i = 0; i < drivers->count; i++) {
-        struct driver *driver = &drivers->drivers[i];
+        known_driver *driver = &drivers->drivers[i];
         for (size_t j = 0; j < driver->file_count; j++) {
             known_part_free(&driver->files[j]);
         }
@@ -142,7 +142,7 @@ void installed_drivers_free(struct installed_drivers *drivers)
 
 /* ---- entries ---- */
 
-static bool key_has_all_files(const kiln_key *key, const struct driver *driver)
+static bool key_has_all_files(const kiln_key *key, const known_driver *driver)
 {
     for (size_t i = 0; i < driver->file_count; i++) {
         if (!key_has(key, &driver->files[i])) {
@@ -153,18 +153,18 @@ static bool key_has_all_files(const kiln_key *key, const struct driver *driver)
 }
 
 /* Where it can't be told, it may have been. */
-static bool may_be_used_since_installed(const struct driver *driver, int64_t last_used_s)
+static bool may_be_used_since_installed(const known_driver *driver, int64_t last_used_s)
 {
     return driver->installed_s == OPENCL_INSTALLED_UNKNOWN ||
            last_used_s >= driver->installed_s - STAMP_INTERVAL_S;
 }
 
-enum driver_verdict installed_drivers_judge(const struct installed_drivers *drivers,
-                                            const kiln_key *key, int64_t last_used_s)
+driver_verdict installed_drivers_judge(const installed_drivers *drivers, const kiln_key *key,
+                                       int64_t last_used_s)
 {
-    enum driver_verdict verdict = DRIVER_UNTOLD;
+    driver_verdict verdict = DRIVER_UNTOLD;
     for (size_t i = 0; i < drivers->count; i++) {
-        const struct driver *driver = &drivers->drivers[i];
+        const known_driver *driver = &drivers->drivers[i];
         if (!key_has(key, &driver->platform)) {
             continue;
         }

@@ -12,20 +12,20 @@
 #include "../text/memory.h"
 
 /* A library that goes into the user's programs. */
-struct place {
+typedef struct layer_place {
     const char *in_build[2]; /* relative to the tool's folder, in the build's folders */
     const char *installed;
     const char *list; /* the variable that names it */
-};
+} layer_place;
 
-static const struct place opencl_place = {
+static const layer_place opencl_place = {
     .in_build = {"../../layers/opencl/libkiln_opencl_layer.so",
                  "../layers/opencl/libkiln_opencl_layer.so"},
     .installed = KILN_LAYER_FOLDER "/libkiln_opencl_layer.so",
     .list = "OPENCL_LAYERS",
 };
 
-static const struct place nvrtc_place = {
+static const layer_place nvrtc_place = {
     .in_build = {"../../layers/nvrtc/libkiln_nvrtc_audit.so",
                  "../layers/nvrtc/libkiln_nvrtc_audit.so"},
     .installed = KILN_LAYER_FOLDER "/libkiln_nvrtc_audit.so",
@@ -67,7 +67,7 @@ char *library_reason_against(const char *path, const char *list)
 }
 
 /* The first place in the build's folders that is there, to be freed; NULL where none is. */
-static char *place_in_build(const struct place *place)
+static char *place_in_build(const layer_place *place)
 {
     char *folder = own_folder();
     char *found = NULL;
@@ -80,7 +80,7 @@ static char *place_in_build(const struct place *place)
     return found;
 }
 
-static int find(const struct place *place, char **ret_path, char **ret_why)
+static int find(const layer_place *place, char **ret_path, char **ret_why)
 {
     char *path = place_in_build(place);
     if (path == NULL) {

@@ -143,7 +143,7 @@ char *loader_drivers(const char *instead, const char *found, const char *folder,
         opencl_loader_reads(instead, OPENCL_LIST_VARIABLE)) {
         return NULL;
     }
-    struct opencl_drivers drivers = opencl_drivers_find(libraries, getenv(OPENCL_VENDORS_VARIABLE));
+    opencl_drivers drivers = opencl_drivers_find(libraries, getenv(OPENCL_VENDORS_VARIABLE));
     opencl_drivers_keep_each_once(&drivers);
     char *made = opencl_drivers_folder(&drivers, folder, ret_why);
     opencl_drivers_done(&drivers);

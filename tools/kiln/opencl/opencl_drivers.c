@@ -20,14 +20,14 @@
 
 /* ---- which drivers ---- */
 
-static void add_driver(struct opencl_drivers *drivers, const char *library)
+static void add_driver(opencl_drivers *drivers, const char *library)
 {
     drivers->libraries =
         must(reallocarray(drivers->libraries, drivers->count + 1, sizeof *drivers->libraries));
     drivers->libraries[drivers->count++] = must(strdup(library));
 }
 
-static void add_listed(struct opencl_drivers *drivers, const char *libraries)
+static void add_listed(opencl_drivers *drivers, const char *libraries)
 {
     char *names = must(strdup(libraries));
     char *rest = names;
@@ -40,7 +40,7 @@ static void add_listed(struct opencl_drivers *drivers, const char *libraries)
 }
 
 /* A loader reads the first line. */
-static void add_named_in_file(struct opencl_drivers *drivers, const char *path)
+static void add_named_in_file(opencl_drivers *drivers, const char *path)
 {
     FILE *file = fopen(path, "re");
     char *line = NULL;
@@ -61,7 +61,7 @@ static int is_icd_file(const struct dirent *entry)
     return length > strlen(SUFFIX) && strcmp(entry->d_name + length - strlen(SUFFIX), SUFFIX) == 0;
 }
 
-static void add_named_in_folder(struct opencl_drivers *drivers, const char *folder)
+static void add_named_in_folder(opencl_drivers *drivers, const char *folder)
 {
     struct dirent **entries = NULL;
     const int count = scandir(folder, &entries, is_icd_file, alphasort);
@@ -74,15 +74,15 @@ static void add_named_in_folder(struct opencl_drivers *drivers, const char *fold
     free(entries);
 }
 
-struct opencl_drivers opencl_drivers_find(const char *libraries, const char *vendors)
+opencl_drivers opencl_drivers_find(const char *libraries, const char *vendors)
 {
-    struct opencl_drivers drivers = {0};
+    opencl_drivers drivers = {0};
     add_listed(&drivers, libraries == NULL ? "" : libraries);
     add_named_in_folder(&drivers, vendors != NULL && vendors[0] != '\0' ? vendors : SYSTEM_VENDORS);
     return drivers;
 }
 
-void opencl_drivers_done(struct opencl_drivers *drivers)
+void opencl_drivers_done(opencl_drivers *drivers)
 {
     for (size_t i = 0; i < drivers->count; i++) {
         free(drivers->libraries[i]);
@@ -132,7 +132,7 @@ static bool is_among(char *const *libraries, size_t count, const char *library)
     return false;
 }
 
-void opencl_drivers_keep_each_once(struct opencl_drivers *drivers)
+void opencl_drivers_keep_each_once(opencl_drivers *drivers)
 {
     size_t kept = 0;
     for (size_t i = 0; i < drivers->count; i++) {
@@ -148,7 +148,7 @@ void opencl_drivers_keep_each_once(struct opencl_drivers *drivers)
 /* ---- their folder ---- */
 
 /* The same drivers have the same name, to be freed. */
-static char *name_of(const struct opencl_drivers *drivers)
+static char *name_of(const opencl_drivers *drivers)
 {
     kiln_key_builder *builder = NULL;
     kiln_key *key = NULL;
@@ -172,7 +172,7 @@ static bool write_file(const char *path, const char *library)
     return file != NULL && fclose(file) == 0 && is_written;
 }
 
-static bool fill_folder(const char *folder, const struct opencl_drivers *drivers)
+static bool fill_folder(const char *folder, const opencl_drivers *drivers)
 {
     bool is_filled = true;
     for (size_t i = 0; is_filled && i < drivers->count; i++) {
@@ -205,8 +205,7 @@ static bool is_folder(const char *path)
 
 /* It appears whole or not at all, whoever else makes the same one. Returns why it is not there, to
  * be freed; NULL where it is. */
-static char *make_folder(const char *folder, const char *parent,
-                         const struct opencl_drivers *drivers)
+static char *make_folder(const char *folder, const char *parent, const opencl_drivers *drivers)
 {
     if (is_folder(folder)) {
         return NULL;
@@ -227,8 +226,7 @@ static char *make_folder(const char *folder, const char *parent,
     return why;
 }
 
-char *opencl_drivers_folder(const struct opencl_drivers *drivers, const char *parent,
-                            char **ret_why)
+char *opencl_drivers_folder(const opencl_drivers *drivers, const char *parent, char **ret_why)
 {
     char *name = name_of(drivers);
     char *folder = text_of("%s/%s", parent, name);

@@ -16,9 +16,9 @@ static bool find_function(void *library, const char *name, void *ret_function)
     return function != NULL;
 }
 
-bool opencl_load(const char *library, struct opencl *ret_opencl, char **ret_why)
+bool opencl_load(const char *library, opencl_functions *ret_opencl, char **ret_why)
 {
-    struct opencl opencl = {.library = dlopen(library, RTLD_NOW | RTLD_GLOBAL)};
+    opencl_functions opencl = {.library = dlopen(library, RTLD_NOW | RTLD_GLOBAL)};
     if (opencl.library == NULL) {
         *ret_why = text_of("no OpenCL: %s", dlerror());
         return false;
@@ -35,7 +35,7 @@ bool opencl_load(const char *library, struct opencl *ret_opencl, char **ret_why)
     return true;
 }
 
-cl_uint opencl_platforms(const struct opencl *opencl, cl_platform_id *ret_platforms)
+cl_uint opencl_platforms(const opencl_functions *opencl, cl_platform_id *ret_platforms)
 {
     cl_uint count = 0;
     if (opencl->clGetPlatformIDs(OPENCL_PLATFORMS_MAX, ret_platforms, &count) != CL_SUCCESS) {
@@ -44,7 +44,7 @@ cl_uint opencl_platforms(const struct opencl *opencl, cl_platform_id *ret_platfo
     return count < OPENCL_PLATFORMS_MAX ? count : OPENCL_PLATFORMS_MAX;
 }
 
-bool opencl_platform_text(const struct opencl *opencl, cl_platform_id platform,
+bool opencl_platform_text(const opencl_functions *opencl, cl_platform_id platform,
                           cl_platform_info name, char *ret_text)
 {
     memset(ret_text, 0, OPENCL_TEXT_SIZE);

@@ -15,26 +15,26 @@
 #define OPENCL_TEXT_SIZE 1024
 
 /* The loader's functions that are called here, under their own names. */
-struct opencl {
+typedef struct opencl_functions {
     void *library;
     cl_int (*clGetPlatformIDs)(cl_uint, cl_platform_id *, cl_uint *);
     cl_int (*clGetPlatformInfo)(cl_platform_id, cl_platform_info, size_t, void *, size_t *);
     cl_int (*clGetDeviceIDs)(cl_platform_id, cl_device_type, cl_uint, cl_device_id *, cl_uint *);
     cl_int (*clGetDeviceInfo)(cl_device_id, cl_device_info, size_t, void *, size_t *);
     void *(*clGetExtensionFunctionAddress)(const char *);
-};
+} opencl_functions;
 
 /* Loads it for as long as the tool runs. Where it can't, returns false with why, to be freed.
  *
  * @library  OPENCL_LIBRARY, or a loader's file */
-bool opencl_load(const char *library, struct opencl *ret_opencl, char **ret_why);
+bool opencl_load(const char *library, opencl_functions *ret_opencl, char **ret_why);
 
 /* @ret_platforms  room for OPENCL_PLATFORMS_MAX
  * Returns how many there are, 0 too where the loader fails. */
-cl_uint opencl_platforms(const struct opencl *opencl, cl_platform_id *ret_platforms);
+cl_uint opencl_platforms(const opencl_functions *opencl, cl_platform_id *ret_platforms);
 
 /* @ret_text  room for OPENCL_TEXT_SIZE bytes; "" where false is returned */
-bool opencl_platform_text(const struct opencl *opencl, cl_platform_id platform,
+bool opencl_platform_text(const opencl_functions *opencl, cl_platform_id platform,
                           cl_platform_info name, char *ret_text);
 
 #define OPENCL_INSTALLED_UNKNOWN INT64_MIN

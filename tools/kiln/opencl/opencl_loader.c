@@ -36,20 +36,20 @@ static const char *const folders[] = {
 
 /* ---- files ---- */
 
-struct image {
+typedef struct library_image {
     void *bytes; /* NULL: it can't be read */
     size_t size;
-};
+} library_image;
 
-static struct image image_of(const char *path)
+static library_image image_of(const char *path)
 {
-    struct image image = {0};
+    library_image image = {0};
     struct stat status;
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file >= 0 && fstat(file, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0) {
         void *bytes = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_PRIVATE, file, 0);
         if (bytes != MAP_FAILED) {
-            image = (struct image){bytes, (size_t)status.st_size};
+            image = (library_image){bytes, (size_t)status.st_size};
         }
     }
     if (file >= 0) {
@@ -58,19 +58,19 @@ static struct image image_of(const char *path)
     return image;
 }
 
-static void image_done(struct image *image)
+static void image_done(library_image *image)
 {
     if (image->bytes != NULL) {
         munmap(image->bytes, image->size);
     }
 }
 
-static bool image_has(const struct image *image, const char *text)
+static bool image_has(const library_image *image, const char *text)
 {
     return image->bytes != NULL && memmem(image->bytes, image->size, text, strlen(text)) != NULL;
 }
 
-static bool is_for_same_machine(const struct image *one, const struct image *other)
+static bool is_for_same_machine(const library_image *one, const library_image *other)
 {
     const ElfW(Ehdr) *first = one->bytes;
     const ElfW(Ehdr) *second = other->bytes;
@@ -98,7 +98,7 @@ char *opencl_loader_found(void)
 
 bool opencl_loader_reads(const char *path, const char *variable)
 {
-    struct image image = image_of(path);
+    library_image image = image_of(path);
     bool reads = image_has(&image, variable);
     image_done(&image);
     return reads;
@@ -110,7 +110,7 @@ bool opencl_loader_knows_layers(const char *path)
 }
 
 /* Whether a loader has each version that another one has. */
-static bool has_versions_of(const struct image *candidate, const struct image *found)
+static bool has_versions_of(const library_image *candidate, const library_image *found)
 {
     const size_t length = strlen(version_prefix);
     const char *const end = (const char *)found->bytes + found->size;
@@ -128,17 +128,17 @@ static bool has_versions_of(const struct image *candidate, const struct image *f
     return true;
 }
 
-static bool stands_in(const struct image *candidate, const struct image *found)
+static bool stands_in(const library_image *candidate, const library_image *found)
 {
     return is_for_same_machine(candidate, found) && image_has(candidate, layers_variable) &&
            has_versions_of(candidate, found);
 }
 
 /* A file may be loaded into the user's programs where nobody else can write it. */
-static bool is_usable(const char *candidate, const struct image *found)
+static bool is_usable(const char *candidate, const library_image *found)
 {
     char *why = library_reason_against(candidate, "LD_LIBRARY_PATH");
-    struct image image = image_of(candidate);
+    library_image image = image_of(candidate);
     bool is = why == NULL && image.bytes != NULL && stands_in(&image, found);
     image_done(&image);
     free(why);
@@ -147,7 +147,7 @@ static bool is_usable(const char *candidate, const struct image *found)
 
 char *opencl_loader_instead_of(const char *found)
 {
-    struct image image = image_of(found);
+    library_image image = image_of(found);
     char *instead = NULL;
     for (size_t i = 0;
          instead == NULL && image.bytes != NULL && i < sizeof folders / sizeof *folders; i++) {

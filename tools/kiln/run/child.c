@@ -41,13 +41,13 @@ static sigset_t watched_signals(void)
 }
 
 /* What the program is to find as this process found it. */
-struct inherited {
+typedef struct inherited_signals {
     sigset_t mask;
     struct sigaction child_action;
-};
+} inherited_signals;
 
 /* From here on signals wait until they are asked for. */
-static void hold_signals(const sigset_t *signals, struct inherited *ret_inherited)
+static void hold_signals(const sigset_t *signals, inherited_signals *ret_inherited)
 {
     /* An inherited SIG_IGN would take the child's status away. */
     struct sigaction by_default = {.sa_handler = SIG_DFL};
@@ -55,7 +55,7 @@ static void hold_signals(const sigset_t *signals, struct inherited *ret_inherite
     sigprocmask(SIG_BLOCK, signals, &ret_inherited->mask);
 }
 
-static void start_program(char **arguments, const struct inherited *inherited, int failure_pipe)
+static void start_program(char **arguments, const inherited_signals *inherited, int failure_pipe)
 {
     sigaction(SIGCHLD, &inherited->child_action, NULL);
     sigprocmask(SIG_SETMASK, &inherited->mask, NULL);
@@ -121,7 +121,7 @@ static int wait_for_end(pid_t program, const sigset_t *signals)
     }
 }
 
-static int fork_program(char **arguments, const struct inherited *inherited, pid_t *ret_program)
+static int fork_program(char **arguments, const inherited_signals *inherited, pid_t *ret_program)
 {
     int failure_pipe[2];
     if (pipe2(failure_pipe, O_CLOEXEC) != 0) {
@@ -147,7 +147,7 @@ static int fork_program(char **arguments, const struct inherited *inherited, pid
 int program_run(char **arguments, int *ret_wait_status)
 {
     sigset_t signals = watched_signals();
-    struct inherited inherited;
+    inherited_signals inherited;
     hold_signals(&signals, &inherited);
     pid_t program = -1;
     int error = fork_program(arguments, &inherited, &program);

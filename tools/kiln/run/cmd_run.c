@@ -171,7 +171,7 @@ static void print_count(uint64_t count, const char *one, const char *several)
     fprintf(stderr, "%" PRIu64 " %s", count, count == 1 ? one : several);
 }
 
-static void print_line(const struct counters *counters)
+static void print_line(const counter_values *counters)
 {
     const kiln_stats *stats = &counters->stats;
     char saved[UNIT_TEXT_SIZE];
@@ -191,10 +191,10 @@ static void print_line(const struct counters *counters)
     fputc('\n', stderr);
 }
 
-static void print_summary(const kiln_stats *stats, const struct command_line *line)
+static void print_summary(const kiln_stats *stats, const command_line *line)
 {
-    struct counters counters = {0};
-    struct directory directory;
+    counter_values counters = {0};
+    cache_directory directory;
     if (directory_open_if_there(line->directory, KILN_STORE_READONLY, &directory) == EXIT_OK) {
         kiln_status status = counters_read(directory.store, &counters);
         if (status != KILN_OK) {
@@ -210,11 +210,11 @@ static void print_summary(const kiln_stats *stats, const struct command_line *li
     }
 }
 
-static int run_with_summary(const struct command_line *line)
+static int run_with_summary(const command_line *line)
 {
     const char *outer = getenv("KILN_STATS");
     char *outer_file = outer == NULL || outer[0] == '\0' ? NULL : must(strdup(outer));
-    struct run_counters run_counters;
+    counters_file run_counters;
     if (run_counters_open(&run_counters) != 0) {
         complain("no summary: no folder for temporary files: %s", strerror(errno));
         free(outer_file);
@@ -240,7 +240,7 @@ int cmd_run(int argc, char **argv)
     bool summary = false;
     bool without_nvrtc = false;
     const char *trace = NULL;
-    struct command_line line = {
+    command_line line = {
         .usage = usage,
         .options = {{.name = "summary", .flag = &summary},
                     {.name = "trace", .text = &trace},

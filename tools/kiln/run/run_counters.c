@@ -18,7 +18,7 @@ static char *make_folder(const char *parent)
     return folder;
 }
 
-int run_counters_open(struct run_counters *ret_counters)
+int run_counters_open(counters_file *ret_counters)
 {
     const char *parent = getenv("TMPDIR");
     char *folder = NULL;
@@ -31,13 +31,12 @@ int run_counters_open(struct run_counters *ret_counters)
     if (folder == NULL) {
         return -1;
     }
-    *ret_counters = (struct run_counters){.folder = folder, .file = text_of("%s/stats", folder)};
+    *ret_counters = (counters_file){.folder = folder, .file = text_of("%s/stats", folder)};
     must_succeed(setenv("KILN_STATS", ret_counters->file, 1));
     return 0;
 }
 
-void run_counters_close(struct run_counters *counters, const char *outer_file,
-                        kiln_stats *ret_stats)
+void run_counters_close(counters_file *counters, const char *outer_file, kiln_stats *ret_stats)
 {
     kiln_stats stats = {0};
     kiln_status status = kiln_stats_read_file(counters->file, &stats);

@@ -6,15 +6,14 @@
 
 #include <kiln/stats.h>
 
-struct run_counters {
+typedef struct counters_file {
     char *folder, *file;
-};
+} counters_file;
 
 /* Makes a private folder for the file and names the file in KILN_STATS, for all that run from now
  * on. Returns 0, or -1 with errno. */
-int run_counters_open(struct run_counters *ret_counters);
+int run_counters_open(counters_file *ret_counters);
 
 /* Reads what the run counted, and removes file and folder. What can't be read counts as nothing
  * and is named. Where this run is a part of another one, that one gets the counters too. */
-void run_counters_close(struct run_counters *counters, const char *outer_file,
-                        kiln_stats *ret_stats);
+void run_counters_close(counters_file *counters, const char *outer_file, kiln_stats *ret_stats);

@@ -23,9 +23,9 @@ static const char usage[] =
     "  --yes            don't ask; needed where stdin is no terminal\n"
     "  --json           one JSON object\n";
 
-static const struct digest_prefix everything = {.length = 0};
+static const digest_prefix everything = {.length = 0};
 
-static bool ask(const struct directory *directory, bool newer)
+static bool ask(const cache_directory *directory, bool newer)
 {
     kiln_store_stat stat = {.struct_size = sizeof stat};
     if (directory->store == NULL || kiln_store_get_stat(directory->store, &stat) != KILN_OK) {
@@ -39,7 +39,7 @@ static bool ask(const struct directory *directory, bool newer)
 }
 
 /* Requests of a newer format count by their bytes alone: only their names tell what they are. */
-static kiln_status remove_newer(kiln_store *store, struct removal *removal)
+static kiln_status remove_newer(kiln_store *store, removal_work *removal)
 {
     const kiln_trim_params params = {.struct_size = sizeof params,
                                      .flags = KILN_TRIM_BY_SIZE | KILN_TRIM_NEWER};
@@ -49,7 +49,7 @@ static kiln_status remove_newer(kiln_store *store, struct removal *removal)
         return status;
     }
     /* What was put meanwhile, and what could not be removed. */
-    struct removal rest = {0};
+    removal_work rest = {0};
     status = removal_run(store, &everything, 1, &rest);
     removal->removed += report.removed + rest.removed;
     removal->requests += rest.requests;
@@ -59,7 +59,7 @@ static kiln_status remove_newer(kiln_store *store, struct removal *removal)
     return status;
 }
 
-static kiln_status remove_all(kiln_store *store, bool newer, struct removal *ret_removal)
+static kiln_status remove_all(kiln_store *store, bool newer, removal_work *ret_removal)
 {
     kiln_status status = removal_run(store, &everything, 1, ret_removal);
     if (status == KILN_OK && newer) {
@@ -70,9 +70,9 @@ static kiln_status remove_all(kiln_store *store, bool newer, struct removal *ret
     return status;
 }
 
-static int clear(const struct directory *directory, bool newer, bool json)
+static int clear(const cache_directory *directory, bool newer, bool json)
 {
-    struct removal removal = {0};
+    removal_work removal = {0};
     kiln_status status =
         directory->store == NULL ? KILN_OK : remove_all(directory->store, newer, &removal);
     removal_print(&removal, json);
@@ -88,7 +88,7 @@ int cmd_clear(int argc, char **argv)
 {
     bool newer = false;
     bool yes = false;
-    struct command_line line = {
+    command_line line = {
         .usage = usage,
         .options = {{.name = "newer", .flag = &newer}, {.name = "yes", .flag = &yes}},
     };
@@ -99,7 +99,7 @@ int cmd_clear(int argc, char **argv)
     if (!yes && !isatty(STDIN_FILENO)) {
         return options_wrong(argv[0], "nobody can be asked here: give --yes");
     }
-    struct directory directory;
+    cache_directory directory;
     exit_code = directory_open(line.directory, 0, &directory);
     if (exit_code != EXIT_OK) {
         return exit_code;

@@ -29,7 +29,7 @@ static const char usage[] =
 
 #define SHORT_DIGEST 12
 
-static json_t *item_to_json(const struct listed_item *item)
+static json_t *item_to_json(const listed_item *item)
 {
     json_t *object = must(json_object());
     json_add(object, "digest", json_text_or_null(item->digest));
@@ -61,7 +61,7 @@ static struct libscols_table *new_table(void)
     return table;
 }
 
-static void add_row(struct libscols_table *table, const struct listed_item *item)
+static void add_row(struct libscols_table *table, const listed_item *item)
 {
     char text[UNIT_TEXT_SIZE];
     struct libscols_line *row = table_add_row(table);
@@ -82,18 +82,18 @@ static void add_row(struct libscols_table *table, const struct listed_item *item
     }
 }
 
-static bool is_hidden(const struct listed_item *item)
+static bool is_hidden(const listed_item *item)
 {
     return item->state == KILN_OK && item->kind == KILN_ENTRY_REQUEST;
 }
 
 /* Returns how many it printed. */
-static size_t print_listing(const struct listing *listing, bool all, bool json)
+static size_t print_listing(const store_listing *listing, bool all, bool json)
 {
     struct libscols_table *table = json ? NULL : new_table();
     size_t shown = 0;
     for (size_t i = 0; i < listing->count; i++) {
-        const struct listed_item *item = &listing->items[i];
+        const listed_item *item = &listing->items[i];
         if (!all && is_hidden(item)) {
             continue;
         }
@@ -110,7 +110,7 @@ static size_t print_listing(const struct listing *listing, bool all, bool json)
     return shown;
 }
 
-static void explain_nothing(const struct directory *directory, bool has_requests, bool json)
+static void explain_nothing(const cache_directory *directory, bool has_requests, bool json)
 {
     const char *layout;
     char *location = other_layout_find(directory, &layout);
@@ -136,7 +136,7 @@ int cmd_ls(int argc, char **argv)
     bool all = false;
     const char *layout = NULL;
     const char *sort = NULL;
-    struct command_line line = {
+    command_line line = {
         .usage = usage,
         .options = {{.name = "all", .flag = &all},
                     {.name = "layout", .text = &layout},
@@ -147,7 +147,7 @@ int cmd_ls(int argc, char **argv)
         return exit_code;
     }
     if (layout != NULL) {
-        struct dpcpp_request request = {argv[0], layout, line.directory, line.json};
+        dpcpp_request request = {argv[0], layout, line.directory, line.json};
         return sort != NULL ? options_wrong(argv[0], "caches of a SYCL runtime have one order")
                             : dpcpp_ls(&request);
     }
@@ -156,12 +156,12 @@ int cmd_ls(int argc, char **argv)
         return options_wrong(argv[0], "--sort takes used, created, size, cost, name, device, kind "
                                       "or digest");
     }
-    struct directory directory;
+    cache_directory directory;
     exit_code = directory_open(line.directory, KILN_STORE_READONLY, &directory);
     if (exit_code != EXIT_OK) {
         return exit_code;
     }
-    struct listing listing;
+    store_listing listing;
     kiln_status status = listing_read(directory.store, &listing);
     if (status == KILN_OK) {
         listing_sort(&listing, order);

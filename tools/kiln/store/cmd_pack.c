@@ -31,22 +31,22 @@ static const char usage[] =
     "  --key-file FILE  sign the entries with the key in this file; default: the cache's\n"
     "  --json           one JSON object\n";
 
-struct packing {
+typedef struct pack_job {
     const char *device, *name;
-    struct digest_prefix *prefixes;
+    digest_prefix *prefixes;
     uint64_t *matches; /* of each prefix */
     size_t prefix_count;
     kiln_pack_writer *writer;
     uint64_t added, damaged;
     kiln_status status; /* what ended it */
-};
+} pack_job;
 
 static bool holds(const char *text, const char *wanted)
 {
     return wanted == NULL || strcasestr(text, wanted) != NULL;
 }
 
-static bool is_wanted(struct packing *packing, const kiln_item_info *info, const char *digest)
+static bool is_wanted(pack_job *packing, const kiln_item_info *info, const char *digest)
 {
     if (info->kind == KILN_ENTRY_REQUEST || !holds(info->device, packing->device) ||
         !holds(info->name, packing->name)) {
@@ -62,7 +62,7 @@ static bool is_wanted(struct packing *packing, const kiln_item_info *info, const
 }
 
 /* What can't be read is named and left out. */
-static void add(struct packing *packing, kiln_item *item, const char *digest)
+static void add(pack_job *packing, kiln_item *item, const char *digest)
 {
     kiln_entry *entry = NULL;
     kiln_status status = kiln_item_read(item, &entry);
@@ -78,7 +78,7 @@ static void add(struct packing *packing, kiln_item *item, const char *digest)
 
 static int visit(void *user, kiln_item *item)
 {
-    struct packing *packing = user;
+    pack_job *packing = user;
     kiln_item_info info = {.struct_size = sizeof info};
     char digest[KILN_DIGEST_TEXT_SIZE];
     if (kiln_item_get_info(item, &info) != KILN_OK) {
@@ -114,7 +114,7 @@ static int complain_of(const kiln_error *error, kiln_status status)
 }
 
 /* Returns whether each prefix stands for something; names those that don't. */
-static bool check_prefixes(const struct packing *packing)
+static bool check_prefixes(const pack_job *packing)
 {
     bool all_match = true;
     for (size_t i = 0; i < packing->prefix_count; i++) {
@@ -126,7 +126,7 @@ static bool check_prefixes(const struct packing *packing)
     return all_match;
 }
 
-static int finish(struct packing *packing, const char *path, bool json)
+static int finish(pack_job *packing, const char *path, bool json)
 {
     const bool all_match = check_prefixes(packing);
     if (packing->added == 0) {
@@ -147,7 +147,7 @@ static int finish(struct packing *packing, const char *path, bool json)
     return all_match ? EXIT_OK : EXIT_NOTHING_FOUND;
 }
 
-static int pack_into(struct packing *packing, const struct directory *directory, const char *path,
+static int pack_into(pack_job *packing, const cache_directory *directory, const char *path,
                      const kiln_pack_params *params, bool json)
 {
     kiln_error error = {.struct_size = sizeof error};
@@ -166,7 +166,7 @@ static int pack_into(struct packing *packing, const struct directory *directory,
     return finish(packing, path, json);
 }
 
-static bool read_prefixes(const struct command_line *line, struct packing *packing)
+static bool read_prefixes(const command_line *line, pack_job *packing)
 {
     packing->prefixes = must(calloc((size_t)line->operand_count, sizeof *packing->prefixes));
     packing->matches = must(calloc((size_t)line->operand_count, sizeof *packing->matches));
@@ -178,7 +178,7 @@ static bool read_prefixes(const struct command_line *line, struct packing *packi
     return true;
 }
 
-static void free_prefixes(struct packing *packing)
+static void free_prefixes(pack_job *packing)
 {
     free(packing->prefixes);
     free(packing->matches);
@@ -186,10 +186,10 @@ static void free_prefixes(struct packing *packing)
 
 int cmd_pack(int argc, char **argv)
 {
-    struct packing packing = {0};
+    pack_job packing = {0};
     bool strip_keys = false;
     const char *key_file = NULL;
-    struct command_line line = {
+    command_line line = {
         .usage = usage,
         .options = {{.name = "device", .text = &packing.device},
                     {.name = "name", .text = &packing.name},
@@ -206,7 +206,7 @@ int cmd_pack(int argc, char **argv)
         free_prefixes(&packing);
         return EXIT_USAGE;
     }
-    struct directory directory;
+    cache_directory directory;
     exit_code = directory_open(line.directory, KILN_STORE_READONLY, &directory);
     if (exit_code == EXIT_OK) {
         char *key_path = key_file == NULL ? NULL : absolute_path(key_file);

@@ -22,14 +22,13 @@ static const char usage[] =
     "  --json           one JSON object\n";
 
 /* What the operands stand for. */
-struct selection {
-    struct digest_prefix
-        *prefixes; /* those that something matches; whole digests where each is one */
+typedef struct entry_selection {
+    digest_prefix *prefixes; /* those that something matches; whole digests where each is one */
     size_t count;
     bool something_missing;
-};
+} entry_selection;
 
-static bool matches_any(const struct listing *listing, const struct digest_prefix *prefix)
+static bool matches_any(const store_listing *listing, const digest_prefix *prefix)
 {
     for (size_t i = 0; i < listing->count; i++) {
         if (digest_prefix_matches(prefix, listing->items[i].digest)) {
@@ -42,27 +41,27 @@ static bool matches_any(const struct listing *listing, const struct digest_prefi
 
 /* Returns EXIT_OK where a prefix goes into the selection, EXIT_NOTHING_FOUND where it stands for
  * nothing. */
-static int resolve(const struct listing *listing, bool all_matching, struct digest_prefix *prefix)
+static int resolve(const store_listing *listing, bool all_matching, digest_prefix *prefix)
 {
     if (all_matching) {
         return matches_any(listing, prefix) ? EXIT_OK : EXIT_NOTHING_FOUND;
     }
     int exit_code = EXIT_OK;
-    const struct listed_item *item = listing_find(listing, prefix, &exit_code);
+    const listed_item *item = listing_find(listing, prefix, &exit_code);
     if (item == NULL) {
         return exit_code;
     }
-    *prefix = (struct digest_prefix){.length = KILN_DIGEST_TEXT_SIZE - 1};
+    *prefix = (digest_prefix){.length = KILN_DIGEST_TEXT_SIZE - 1};
     memcpy(prefix->text, item->digest, sizeof prefix->text);
     return EXIT_OK;
 }
 
 /* Returns EXIT_OK, or what is to end the command before it removes anything. */
-static int select_items(const struct listing *listing, char **operands, bool all_matching,
-                        struct selection *selection)
+static int select_items(const store_listing *listing, char **operands, bool all_matching,
+                        entry_selection *selection)
 {
     for (; *operands != NULL; operands++) {
-        struct digest_prefix *prefix = &selection->prefixes[selection->count];
+        digest_prefix *prefix = &selection->prefixes[selection->count];
         if (!digest_prefix_parse(*operands, prefix)) {
             return EXIT_USAGE;
         }
@@ -79,9 +78,9 @@ static int select_items(const struct listing *listing, char **operands, bool all
     return EXIT_OK;
 }
 
-static int remove_selection(kiln_store *store, const struct selection *selection, bool json)
+static int remove_selection(kiln_store *store, const entry_selection *selection, bool json)
 {
-    struct removal removal = {0};
+    removal_work removal = {0};
     kiln_status status = selection->count == 0
                              ? KILN_OK
                              : removal_run(store, selection->prefixes, selection->count, &removal);
@@ -96,16 +95,16 @@ static int remove_selection(kiln_store *store, const struct selection *selection
     return selection->something_missing || removal.newer > 0 ? EXIT_NOTHING_FOUND : EXIT_OK;
 }
 
-static int remove_matching(const struct directory *directory, const struct command_line *line,
+static int remove_matching(const cache_directory *directory, const command_line *line,
                            bool all_matching)
 {
-    struct listing listing;
+    store_listing listing;
     kiln_status status = listing_read(directory->store, &listing);
     if (status != KILN_OK) {
         complain("%s: %s", directory->path, kiln_status_text(status));
         return exit_code_of(status);
     }
-    struct selection selection = {
+    entry_selection selection = {
         .prefixes = must(calloc((size_t)line->operand_count, sizeof *selection.prefixes))};
     int exit_code = select_items(&listing, line->operands, all_matching, &selection);
     listing_free(&listing);
@@ -119,7 +118,7 @@ static int remove_matching(const struct directory *directory, const struct comma
 int cmd_rm(int argc, char **argv)
 {
     bool all_matching = false;
-    struct command_line line = {
+    command_line line = {
         .usage = usage,
         .options = {{.name = "all-matching", .flag = &all_matching}},
         .operands_min = 1,
@@ -129,7 +128,7 @@ int cmd_rm(int argc, char **argv)
     if (!options_read(&line, argc, argv, &exit_code)) {
         return exit_code;
     }
-    struct directory directory;
+    cache_directory directory;
     exit_code = directory_open(line.directory, 0, &directory);
     if (exit_code != EXIT_OK) {
         return exit_code;

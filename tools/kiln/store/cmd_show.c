@@ -30,20 +30,20 @@ static const char usage[] =
     "  --answers FILE   the same for the recorded answers, in a format of the device's\n";
 
 /* What is wanted of the entry; nothing of it: the overview. */
-struct wanted {
+typedef struct wanted_entry {
     bool json, source, log;
     const char *payload, *answers;
-};
+} wanted_entry;
 
-struct reading {
+typedef struct entry_reading {
     const char *digest;
     kiln_entry *entry;
     kiln_status status;
-};
+} entry_reading;
 
 static int read_if_wanted(void *user, kiln_item *item)
 {
-    struct reading *reading = user;
+    entry_reading *reading = user;
     kiln_item_info info = {.struct_size = sizeof info};
     char digest[KILN_DIGEST_TEXT_SIZE];
     if (kiln_item_get_info(item, &info) != KILN_OK) {
@@ -57,10 +57,9 @@ static int read_if_wanted(void *user, kiln_item *item)
     return 1;
 }
 
-static kiln_status read_entry(kiln_store *store, const struct listed_item *item,
-                              kiln_entry **ret_entry)
+static kiln_status read_entry(kiln_store *store, const listed_item *item, kiln_entry **ret_entry)
 {
-    struct reading reading = {.digest = item->digest, .status = KILN_MISS};
+    entry_reading reading = {.digest = item->digest, .status = KILN_MISS};
     kiln_status status = kiln_store_each(store, read_if_wanted, &reading);
     if (status == KILN_OK) {
         status = reading.status;
@@ -94,7 +93,7 @@ static int print_log(const kiln_entry *entry)
 
 static int write_bytes(const char *path, kiln_bytes bytes)
 {
-    struct output_file file;
+    output_file file;
     int exit_code = output_file_begin(path, &file);
     if (exit_code != EXIT_OK) {
         return exit_code;
@@ -107,8 +106,7 @@ static int write_bytes(const char *path, kiln_bytes bytes)
     return output_file_end(&file, is_complete);
 }
 
-static int show_entry(const struct listed_item *item, const kiln_entry *entry,
-                      const struct wanted *wanted)
+static int show_entry(const listed_item *item, const kiln_entry *entry, const wanted_entry *wanted)
 {
     if (wanted->payload != NULL) {
         return write_bytes(wanted->payload, kiln_entry_payload(entry));
@@ -130,7 +128,7 @@ static int show_entry(const struct listed_item *item, const kiln_entry *entry,
     return EXIT_OK;
 }
 
-static int show_item(kiln_store *store, const struct listed_item *item, const struct wanted *wanted)
+static int show_item(kiln_store *store, const listed_item *item, const wanted_entry *wanted)
 {
     kiln_entry *entry = NULL;
     kiln_status status = read_entry(store, item, &entry);
@@ -143,17 +141,17 @@ static int show_item(kiln_store *store, const struct listed_item *item, const st
     return exit_code;
 }
 
-static int show_matching(const struct directory *directory, const struct digest_prefix *prefix,
-                         const struct wanted *wanted)
+static int show_matching(const cache_directory *directory, const digest_prefix *prefix,
+                         const wanted_entry *wanted)
 {
-    struct listing listing;
+    store_listing listing;
     kiln_status status = listing_read(directory->store, &listing);
     if (status != KILN_OK) {
         complain("%s: %s", directory->path, kiln_status_text(status));
         return exit_code_of(status);
     }
     int exit_code;
-    const struct listed_item *item = listing_find(&listing, prefix, &exit_code);
+    const listed_item *item = listing_find(&listing, prefix, &exit_code);
     if (item != NULL) {
         exit_code = show_item(directory->store, item, wanted);
     }
@@ -163,9 +161,9 @@ static int show_matching(const struct directory *directory, const struct digest_
 
 int cmd_show(int argc, char **argv)
 {
-    struct wanted wanted = {0};
+    wanted_entry wanted = {0};
     const char *layout = NULL;
-    struct command_line line = {
+    command_line line = {
         .usage = usage,
         .options = {{.name = "source", .flag = &wanted.source},
                     {.name = "log", .flag = &wanted.log},
@@ -187,16 +185,16 @@ int cmd_show(int argc, char **argv)
                              "--json, --source, --log, --payload and --answers exclude each other");
     }
     if (layout != NULL) {
-        struct dpcpp_request request = {argv[0], layout, line.directory, line.json};
+        dpcpp_request request = {argv[0], layout, line.directory, line.json};
         return wanted.log || wanted.answers != NULL
                    ? options_wrong(argv[0], "caches of a SYCL runtime hold no log and no answers")
                    : dpcpp_show(&request, line.operands[0], wanted.payload, wanted.source);
     }
-    struct digest_prefix prefix;
+    digest_prefix prefix;
     if (!digest_prefix_parse(line.operands[0], &prefix)) {
         return EXIT_USAGE;
     }
-    struct directory directory;
+    cache_directory directory;
     exit_code = directory_open(line.directory, KILN_STORE_READONLY, &directory);
     if (exit_code != EXIT_OK) {
         return exit_code;

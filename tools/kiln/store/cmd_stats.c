@@ -51,7 +51,7 @@ static void add_counter(struct libscols_table *table, const char *name, uint64_t
     add_row(table, name, text, meaning);
 }
 
-static void add_bytes(struct libscols_table *table, const struct directory *directory,
+static void add_bytes(struct libscols_table *table, const cache_directory *directory,
                       uint64_t bytes)
 {
     char text[UNIT_TEXT_SIZE];
@@ -63,7 +63,7 @@ static void add_bytes(struct libscols_table *table, const struct directory *dire
     free(meaning);
 }
 
-static void print_table(const struct directory *directory, const struct counters *counters)
+static void print_table(const cache_directory *directory, const counter_values *counters)
 {
     struct libscols_table *table = table_new();
     table_add_column(table, NULL, COLUMN_TEXT);
@@ -80,17 +80,17 @@ static void print_table(const struct directory *directory, const struct counters
 
 int cmd_stats(int argc, char **argv)
 {
-    struct command_line line = {.usage = usage};
+    command_line line = {.usage = usage};
     int exit_code;
     if (!options_read(&line, argc, argv, &exit_code)) {
         return exit_code;
     }
-    struct directory directory;
+    cache_directory directory;
     exit_code = directory_open(line.directory, KILN_STORE_READONLY, &directory);
     if (exit_code != EXIT_OK) {
         return exit_code;
     }
-    struct counters counters;
+    counter_values counters;
     kiln_status status = counters_read(directory.store, &counters);
     if (status != KILN_OK) {
         complain("%s: %s", directory.path, kiln_status_text(status));

@@ -42,19 +42,19 @@ static const char usage[] =
     "  --grace SECONDS   how old a lock in it is that nobody holds any more (600)\n"
     "  --json            one JSON object\n";
 
-struct order {
+typedef struct trim_order {
     kiln_trim_params params;
     bool has_limits, stale, dry_run, json;
-};
+} trim_order;
 
-struct outcome {
+typedef struct trim_outcome {
     kiln_trim_report report;
-    struct stale_count stale;
-};
+    stale_count stale;
+} trim_outcome;
 
 /* Returns EXIT_OK, or what a wrong value ends the command with. */
 static int read_order(const char *command, const char *max_size, const char *older_than,
-                      struct order *order)
+                      trim_order *order)
 {
     order->params.struct_size = sizeof order->params;
     order->params.flags = order->dry_run ? KILN_TRIM_DRY_RUN : 0;
@@ -88,7 +88,7 @@ static void print_removed(uint64_t entries, uint64_t bytes, const char *of, bool
            dry_run ? "would be removed" : "removed", size);
 }
 
-static void print_stale(const struct outcome *outcome, const struct order *order)
+static void print_stale(const trim_outcome *outcome, const trim_order *order)
 {
     print_removed(outcome->stale.stale, outcome->stale.stale_bytes, " of replaced drivers",
                   order->dry_run);
@@ -103,7 +103,7 @@ static void print_stale(const struct outcome *outcome, const struct order *order
     }
 }
 
-static void print_trimmed(const kiln_trim_report *report, const struct order *order)
+static void print_trimmed(const kiln_trim_report *report, const trim_order *order)
 {
     print_removed(report->removed, report->removed_bytes, "", order->dry_run);
     print_left(report->entries, report->bytes);
@@ -112,7 +112,7 @@ static void print_trimmed(const kiln_trim_report *report, const struct order *or
     }
 }
 
-static void print_outcome(const struct outcome *outcome, const struct order *order)
+static void print_outcome(const trim_outcome *outcome, const trim_order *order)
 {
     const kiln_trim_report *report = &outcome->report;
     if (order->json) {
@@ -137,7 +137,7 @@ static void print_outcome(const struct outcome *outcome, const struct order *ord
 }
 
 /* What programs keep to. A cache in which nothing is stored loses nothing by that. */
-static uint64_t limit_of(const struct directory *directory)
+static uint64_t limit_of(const cache_directory *directory)
 {
     kiln_store_stat stat = {.struct_size = sizeof stat};
     const bool is_told =
@@ -146,16 +146,15 @@ static uint64_t limit_of(const struct directory *directory)
 }
 
 /* A dry run of the trim still counts what is stale. */
-static void forget_stale(struct outcome *outcome)
+static void forget_stale(trim_outcome *outcome)
 {
     kiln_trim_report *report = &outcome->report;
-    const struct stale_count *stale = &outcome->stale;
+    const stale_count *stale = &outcome->stale;
     report->entries -= stale->stale < report->entries ? stale->stale : report->entries;
     report->bytes -= stale->stale_bytes < report->bytes ? stale->stale_bytes : report->bytes;
 }
 
-static kiln_status trim(const struct directory *directory, struct order *order,
-                        struct outcome *outcome)
+static kiln_status trim(const cache_directory *directory, trim_order *order, trim_outcome *outcome)
 {
     kiln_status status = KILN_OK;
     outcome->report.struct_size = sizeof outcome->report;
@@ -176,9 +175,9 @@ static kiln_status trim(const struct directory *directory, struct order *order,
     return status;
 }
 
-static int trim_and_print(const struct directory *directory, struct order *order)
+static int trim_and_print(const cache_directory *directory, trim_order *order)
 {
-    struct outcome outcome = {.stale = {0}};
+    trim_outcome outcome = {.stale = {0}};
     const kiln_status status = trim(directory, order, &outcome);
     if (status == KILN_OK) {
         print_outcome(&outcome, order);
@@ -194,9 +193,9 @@ int cmd_trim(int argc, char **argv)
     const char *max_size = NULL;
     const char *older_than = NULL;
     const char *layout = NULL;
-    struct dpcpp_permission permission = {0};
-    struct order order = {.has_limits = false};
-    struct command_line line = {
+    dpcpp_permission permission = {0};
+    trim_order order = {.has_limits = false};
+    command_line line = {
         .usage = usage,
         .options = {{.name = "max-size", .text = &max_size},
                     {.name = "older-than", .text = &older_than},
@@ -211,7 +210,7 @@ int cmd_trim(int argc, char **argv)
         return exit_code;
     }
     if (layout != NULL) {
-        struct dpcpp_request request = {argv[0], layout, line.directory, line.json};
+        dpcpp_request request = {argv[0], layout, line.directory, line.json};
         return order.stale || order.dry_run
                    ? options_wrong(argv[0], "--stale and --dry-run don't go with --layout")
                    : dpcpp_trim(&request, max_size, older_than, &permission);
@@ -224,7 +223,7 @@ int cmd_trim(int argc, char **argv)
     if (exit_code != EXIT_OK) {
         return exit_code;
     }
-    struct directory directory;
+    cache_directory directory;
     exit_code = directory_open(line.directory, order.dry_run ? KILN_STORE_READONLY : 0, &directory);
     if (exit_code != EXIT_OK) {
         return exit_code;

@@ -56,7 +56,7 @@ static int exit_code_of_report(const kiln_unpack_report *report)
 }
 
 static int unpack(const char *pack, const kiln_unpack_params *params,
-                  const struct directory *directory, bool json)
+                  const cache_directory *directory, bool json)
 {
     kiln_unpack_report report = {.struct_size = sizeof report};
     kiln_error error = {.struct_size = sizeof error};
@@ -79,7 +79,7 @@ int cmd_unpack(int argc, char **argv)
 {
     bool trust = false;
     const char *key_file = NULL;
-    struct command_line line = {
+    command_line line = {
         .usage = usage,
         .options = {{.name = "key-file", .text = &key_file}, {.name = "trust", .flag = &trust}},
         .operands_min = 1,
@@ -97,7 +97,7 @@ int cmd_unpack(int argc, char **argv)
                  strerror(errno)); /* before a directory is made for it */
         return EXIT_IO;
     }
-    struct directory directory;
+    cache_directory directory;
     exit_code = directory_open_or_make(line.directory, &directory);
     if (exit_code != EXIT_OK) {
         return exit_code;

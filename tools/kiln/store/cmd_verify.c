@@ -33,12 +33,12 @@ static const char usage[] =
     "  --grace SECONDS  how old a lock is that nobody holds any more (600)\n"
     "  --json           one JSON object\n";
 
-struct verification {
+typedef struct verification {
     kiln_verify_report report;
     uint64_t unreadable; /* of those that the report takes for corrupt */
     char (*damaged)[KILN_DIGEST_TEXT_SIZE];
     size_t damaged_count, capacity;
-};
+} verification;
 
 static bool is_unreadable(kiln_status status)
 {
@@ -46,7 +46,7 @@ static bool is_unreadable(kiln_status status)
            status != KILN_E_UNAUTHENTICATED;
 }
 
-static void note_damaged(struct verification *work, const kiln_digest *digest)
+static void note_damaged(verification *work, const kiln_digest *digest)
 {
     if (work->damaged_count == work->capacity) {
         work->capacity = work->capacity == 0 ? 64 : work->capacity * 2;
@@ -80,7 +80,7 @@ static bool digest_of(kiln_item *item, char *digest)
 
 static void take_result(void *user, kiln_item *item, kiln_status status, const char *why)
 {
-    struct verification *work = user;
+    verification *work = user;
     progress_step("checked");
     work->unreadable += is_unreadable(status);
     kiln_item_info info = {.struct_size = sizeof info};
@@ -103,7 +103,7 @@ static int compare_digests(const void *left, const void *right)
 /* Removes an item that was found damaged, unless it was replaced meanwhile. */
 static int remove_if_damaged(void *user, kiln_item *item)
 {
-    struct verification *work = user;
+    verification *work = user;
     char digest[KILN_DIGEST_TEXT_SIZE];
     if (!digest_of(item, digest) || bsearch(digest, work->damaged, work->damaged_count,
                                             sizeof *work->damaged, compare_digests) == NULL) {
@@ -123,7 +123,7 @@ static int remove_if_damaged(void *user, kiln_item *item)
     return 0;
 }
 
-static kiln_status repair(kiln_store *store, struct verification *work, bool yes)
+static kiln_status repair(kiln_store *store, verification *work, bool yes)
 {
     if (work->damaged_count == 0 ||
         !(yes || confirmed("Remove %zu damaged %s?", work->damaged_count,
@@ -137,8 +137,7 @@ static kiln_status repair(kiln_store *store, struct verification *work, bool yes
 /* ---- the command ---- */
 
 /* @is_complete  false: what was counted is not all that is there */
-static void print_report(const struct verification *work, uint64_t corrupt, bool is_complete,
-                         bool json)
+static void print_report(const verification *work, uint64_t corrupt, bool is_complete, bool json)
 {
     const kiln_verify_report *report = &work->report;
     if (json) {
@@ -172,7 +171,7 @@ static void print_report(const struct verification *work, uint64_t corrupt, bool
     putchar('\n');
 }
 
-static kiln_status check(const struct directory *directory, struct verification *work)
+static kiln_status check(const cache_directory *directory, verification *work)
 {
     kiln_status status = KILN_OK;
     if (directory->store != NULL) {
@@ -188,9 +187,9 @@ static kiln_status check(const struct directory *directory, struct verification 
     return status;
 }
 
-static int verify(const struct directory *directory, bool repairs, bool yes, bool json)
+static int verify(const cache_directory *directory, bool repairs, bool yes, bool json)
 {
-    struct verification work = {.report.struct_size = sizeof work.report};
+    verification work = {.report.struct_size = sizeof work.report};
     kiln_status status = check(directory, &work);
     const bool is_complete = status == KILN_OK;
     const kiln_status repaired = repairs ? repair(directory->store, &work, yes) : KILN_OK;
@@ -214,8 +213,8 @@ int cmd_verify(int argc, char **argv)
 {
     bool repairs = false;
     const char *layout = NULL;
-    struct dpcpp_permission permission = {0};
-    struct command_line line = {
+    dpcpp_permission permission = {0};
+    command_line line = {
         .usage = usage,
         .options = {{.name = "layout", .text = &layout},
                     {.name = "repair", .flag = &repairs},
@@ -227,7 +226,7 @@ int cmd_verify(int argc, char **argv)
         return exit_code;
     }
     if (layout != NULL) {
-        struct dpcpp_request request = {argv[0], layout, line.directory, line.json};
+        dpcpp_request request = {argv[0], layout, line.directory, line.json};
         return dpcpp_verify(&request, repairs, &permission);
     }
     if (permission.grace != NULL) {
@@ -240,7 +239,7 @@ int cmd_verify(int argc, char **argv)
     if (repairs && !yes && !isatty(STDIN_FILENO)) {
         return options_wrong(argv[0], "nobody can be asked here: give --yes");
     }
-    struct directory directory;
+    cache_directory directory;
     exit_code = directory_open(line.directory, repairs ? 0 : KILN_STORE_READONLY, &directory);
     if (exit_code != EXIT_OK) {
         return exit_code;

@@ -12,14 +12,14 @@ static int count_request(void *user, kiln_item *item)
     return 0;
 }
 
-kiln_status counters_read(kiln_store *store, struct counters *ret_counters)
+kiln_status counters_read(kiln_store *store, counter_values *ret_counters)
 {
     kiln_store_stat stat = {.struct_size = sizeof stat};
     kiln_status status = store == NULL ? KILN_OK : kiln_store_get_known_stat(store, &stat);
     if (status != KILN_OK) {
         return status;
     }
-    struct counters counters = {.stats = stat.totals, .entries = stat.entries, .bytes = stat.bytes};
+    counter_values counters = {.stats = stat.totals, .entries = stat.entries, .bytes = stat.bytes};
     if (store != NULL) {
         status = kiln_store_each_request(store, count_request, &counters.requests);
     }
@@ -27,7 +27,7 @@ kiln_status counters_read(kiln_store *store, struct counters *ret_counters)
     return status;
 }
 
-json_t *counters_to_json(const struct counters *counters)
+json_t *counters_to_json(const counter_values *counters)
 {
     json_t *object = must(json_object());
 #define ADD_COUNTER(name, meaning) json_add(object, #name, json_number(counters->stats.name));

@@ -10,14 +10,14 @@
 #include "../text/output.h"
 #include "../text/progress.h"
 
-struct growing_listing {
-    struct listing listing;
+typedef struct growing_listing {
+    store_listing listing;
     size_t capacity;
-};
+} growing_listing;
 
-static struct listed_item *add_item(struct growing_listing *growing)
+static listed_item *add_item(growing_listing *growing)
 {
-    struct listing *listing = &growing->listing;
+    store_listing *listing = &growing->listing;
     if (listing->count == growing->capacity) {
         growing->capacity = growing->capacity == 0 ? 64 : growing->capacity * 2;
         listing->items =
@@ -33,8 +33,8 @@ static int take_item(void *user, kiln_item *item)
         return 0; /* it went meanwhile */
     }
     progress_step("listed");
-    struct listed_item *listed = add_item(user);
-    *listed = (struct listed_item){
+    listed_item *listed = add_item(user);
+    *listed = (listed_item){
         .state = info.state,
         .kind = info.kind,
         .device = must(strdup(info.device)),
@@ -52,7 +52,7 @@ static int take_item(void *user, kiln_item *item)
 
 /* ---- orders; items that an order leaves equal come by their digests ---- */
 
-static int by_digest(const struct listed_item *a, const struct listed_item *b)
+static int by_digest(const listed_item *a, const listed_item *b)
 {
     return strcmp(a->digest, b->digest);
 }
@@ -67,37 +67,37 @@ static int compare_amounts(uint64_t a, uint64_t b)
     return (a < b) - (a > b);
 }
 
-static int by_use(const struct listed_item *a, const struct listed_item *b)
+static int by_use(const listed_item *a, const listed_item *b)
 {
     return compare_times(a->last_used_s, b->last_used_s);
 }
 
-static int by_creation(const struct listed_item *a, const struct listed_item *b)
+static int by_creation(const listed_item *a, const listed_item *b)
 {
     return compare_times(a->created_s, b->created_s);
 }
 
-static int by_size(const struct listed_item *a, const struct listed_item *b)
+static int by_size(const listed_item *a, const listed_item *b)
 {
     return compare_amounts(a->stored_bytes, b->stored_bytes);
 }
 
-static int by_cost(const struct listed_item *a, const struct listed_item *b)
+static int by_cost(const listed_item *a, const listed_item *b)
 {
     return compare_amounts(a->build_ns, b->build_ns);
 }
 
-static int by_name(const struct listed_item *a, const struct listed_item *b)
+static int by_name(const listed_item *a, const listed_item *b)
 {
     return strcmp(a->name, b->name);
 }
 
-static int by_device(const struct listed_item *a, const struct listed_item *b)
+static int by_device(const listed_item *a, const listed_item *b)
 {
     return strcmp(a->device, b->device);
 }
 
-static int by_kind(const struct listed_item *a, const struct listed_item *b)
+static int by_kind(const listed_item *a, const listed_item *b)
 {
     return strcmp(kiln_entry_kind_name(a->kind), kiln_entry_kind_name(b->kind));
 }
@@ -127,16 +127,16 @@ static int compare_items(const void *left, const void *right, void *order)
     return result != 0 ? result : by_digest(left, right);
 }
 
-void listing_sort(struct listing *listing, listing_order *order)
+void listing_sort(store_listing *listing, listing_order *order)
 {
     if (listing->count > 0) {
         qsort_r(listing->items, listing->count, sizeof *listing->items, compare_items, &order);
     }
 }
 
-kiln_status listing_read(kiln_store *store, struct listing *ret_listing)
+kiln_status listing_read(kiln_store *store, store_listing *ret_listing)
 {
-    struct growing_listing growing = {0};
+    growing_listing growing = {0};
     kiln_status status = store == NULL ? KILN_OK : kiln_store_each(store, take_item, &growing);
     progress_end();
     if (status != KILN_OK) {
@@ -148,7 +148,7 @@ kiln_status listing_read(kiln_store *store, struct listing *ret_listing)
     return KILN_OK;
 }
 
-void listing_free(struct listing *listing)
+void listing_free(store_listing *listing)
 {
     for (size_t i = 0; i < listing->count; i++) {
         free(listing->items[i].device);
@@ -156,7 +156,7 @@ void listing_free(struct listing *listing)
         free(listing->items[i].tool);
     }
     free(listing->items);
-    *listing = (struct listing){0};
+    *listing = (store_listing){0};
 }
 
 const char *item_state_name(kiln_status state)
@@ -164,7 +164,7 @@ const char *item_state_name(kiln_status state)
     return state == KILN_OK ? "ok" : state == KILN_E_VERSION ? "newer" : "corrupt";
 }
 
-bool digest_prefix_parse(const char *text, struct digest_prefix *ret_prefix)
+bool digest_prefix_parse(const char *text, digest_prefix *ret_prefix)
 {
     size_t length = strlen(text);
     if (length < DIGEST_PREFIX_MIN || length >= KILN_DIGEST_TEXT_SIZE ||
@@ -173,33 +173,33 @@ bool digest_prefix_parse(const char *text, struct digest_prefix *ret_prefix)
                  DIGEST_PREFIX_MIN, KILN_DIGEST_TEXT_SIZE - 1);
         return false;
     }
-    *ret_prefix = (struct digest_prefix){.length = length};
+    *ret_prefix = (digest_prefix){.length = length};
     for (size_t i = 0; i < length; i++) {
         ret_prefix->text[i] = (char)tolower((unsigned char)text[i]);
     }
     return true;
 }
 
-bool digest_prefix_matches(const struct digest_prefix *prefix, const char *digest)
+bool digest_prefix_matches(const digest_prefix *prefix, const char *digest)
 {
     return strncmp(prefix->text, digest, prefix->length) == 0;
 }
 
-static void complain_of_several(const struct listing *listing, const struct digest_prefix *prefix)
+static void complain_of_several(const store_listing *listing, const digest_prefix *prefix)
 {
     complain("'%s' is the beginning of several digests:", prefix->text);
     for (size_t i = 0; i < listing->count; i++) {
-        const struct listed_item *item = &listing->items[i];
+        const listed_item *item = &listing->items[i];
         if (digest_prefix_matches(prefix, item->digest)) {
             complain("  %s %s %s", item->digest, kiln_entry_kind_name(item->kind), item->name);
         }
     }
 }
 
-const struct listed_item *listing_find(const struct listing *listing,
-                                       const struct digest_prefix *prefix, int *ret_exit_code)
+const listed_item *listing_find(const store_listing *listing, const digest_prefix *prefix,
+                                int *ret_exit_code)
 {
-    const struct listed_item *found = NULL;
+    const listed_item *found = NULL;
     for (size_t i = 0; i < listing->count; i++) {
         if (!digest_prefix_matches(prefix, listing->items[i].digest)) {
             continue;

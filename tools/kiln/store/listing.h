@@ -11,52 +11,52 @@
 
 #include <kiln/store.h>
 
-struct listed_item {
+typedef struct listed_item {
     char digest[KILN_DIGEST_TEXT_SIZE];
     kiln_status state; /* as in kiln_item_info */
     uint32_t kind;
     char *device, *name, *tool;
     uint64_t bytes, stored_bytes, build_ns;
     int64_t created_s, last_used_s;
-};
+} listed_item;
 
-struct listing {
-    struct listed_item *items; /* last used first; those of one second by digest */
+typedef struct store_listing {
+    listed_item *items; /* last used first; those of one second by digest */
     size_t count;
-};
+} store_listing;
 
 /* Reads the heads of all items. @store may be NULL: an empty listing.
  * Returns KILN_OK, or what kiln_store_each says. */
-kiln_status listing_read(kiln_store *store, struct listing *ret_listing);
+kiln_status listing_read(kiln_store *store, store_listing *ret_listing);
 
 /* Which of two comes first: below 0, the first one. */
-typedef int listing_order(const struct listed_item *a, const struct listed_item *b);
+typedef int listing_order(const listed_item *a, const listed_item *b);
 
 /* The newest first: "used", "created"; the largest first: "size", "cost"; by the alphabet: "name",
  * "device", "kind", "digest". NULL: no such order. */
 listing_order *listing_order_named(const char *name);
 
-void listing_sort(struct listing *listing, listing_order *order);
+void listing_sort(store_listing *listing, listing_order *order);
 
-void listing_free(struct listing *listing);
+void listing_free(store_listing *listing);
 
 /* "ok", "corrupt", "newer": stays as it is, for a newer version to read. */
 const char *item_state_name(kiln_status state);
 
 /* The beginning of a digest, in lower case. */
-struct digest_prefix {
+typedef struct digest_prefix {
     char text[KILN_DIGEST_TEXT_SIZE];
     size_t length;
-};
+} digest_prefix;
 
 #define DIGEST_PREFIX_MIN 4
 
 /* Reads DIGEST_PREFIX_MIN to 32 hexadecimal digits; false for anything else, which it names. */
-bool digest_prefix_parse(const char *text, struct digest_prefix *ret_prefix);
+bool digest_prefix_parse(const char *text, digest_prefix *ret_prefix);
 
-bool digest_prefix_matches(const struct digest_prefix *prefix, const char *digest);
+bool digest_prefix_matches(const digest_prefix *prefix, const char *digest);
 
 /* The one item that a prefix stands for. Where there is none, or more than one, says so and
  * returns NULL with what to exit with. */
-const struct listed_item *listing_find(const struct listing *listing,
-                                       const struct digest_prefix *prefix, int *ret_exit_code);
+const listed_item *listing_find(const store_listing *listing, const digest_prefix *prefix,
+                                int *ret_exit_code);

@@ -37,7 +37,7 @@ static bool has_entries_at(const char *location)
     return found;
 }
 
-char *other_layout_find(const struct directory *directory, const char **ret_layout)
+char *other_layout_find(const cache_directory *directory, const char **ret_layout)
 {
     static const char *const layouts[] = {"sycl", "onednn"};
     for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++) {
@@ -51,7 +51,7 @@ char *other_layout_find(const struct directory *directory, const char **ret_layo
     return NULL;
 }
 
-bool other_layout_has_all(const struct directory *directory)
+bool other_layout_has_all(const cache_directory *directory)
 {
     if (directory->store == NULL || has_entries(directory->store)) {
         return false;

@@ -13,10 +13,10 @@
  *
  * @ret_layout  the layout's name
  * Returns the location with that layout, to be freed; NULL: there are none. */
-char *other_layout_find(const struct directory *directory, const char **ret_layout);
+char *other_layout_find(const cache_directory *directory, const char **ret_layout);
 
 /* For commands that would find nothing to do, and count in the totals, which all layouts of a
  * directory share, that nothing is there.
  *
  * Returns whether all entries are in another layout; then it said so, and how to name it. */
-bool other_layout_has_all(const struct directory *directory);
+bool other_layout_has_all(const cache_directory *directory);

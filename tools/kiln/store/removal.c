@@ -9,13 +9,13 @@
 #include "../text/output.h"
 #include "../text/progress.h"
 
-struct walk {
-    const struct digest_prefix *prefixes;
+typedef struct removal_walk {
+    const digest_prefix *prefixes;
     size_t prefix_count;
-    struct removal removal;
-};
+    removal_work removal;
+} removal_walk;
 
-static bool is_wanted(const struct walk *walk, const char *digest)
+static bool is_wanted(const removal_walk *walk, const char *digest)
 {
     for (size_t i = 0; i < walk->prefix_count; i++) {
         if (digest_prefix_matches(&walk->prefixes[i], digest)) {
@@ -26,7 +26,7 @@ static bool is_wanted(const struct walk *walk, const char *digest)
 }
 
 static void remove_item(kiln_item *item, const kiln_item_info *info, const char *digest,
-                        struct removal *removal)
+                        removal_work *removal)
 {
     if (info->state == KILN_E_VERSION) {
         removal->newer++;
@@ -48,7 +48,7 @@ static void remove_item(kiln_item *item, const kiln_item_info *info, const char 
 
 static int visit(void *user, kiln_item *item)
 {
-    struct walk *walk = user;
+    removal_walk *walk = user;
     kiln_item_info info = {.struct_size = sizeof info};
     char digest[KILN_DIGEST_TEXT_SIZE];
     if (kiln_item_get_info(item, &info) != KILN_OK) {
@@ -62,17 +62,17 @@ static int visit(void *user, kiln_item *item)
     return 0;
 }
 
-kiln_status removal_run(kiln_store *store, const struct digest_prefix *prefixes,
-                        size_t prefix_count, struct removal *ret_removal)
+kiln_status removal_run(kiln_store *store, const digest_prefix *prefixes, size_t prefix_count,
+                        removal_work *ret_removal)
 {
-    struct walk walk = {.prefixes = prefixes, .prefix_count = prefix_count};
+    removal_walk walk = {.prefixes = prefixes, .prefix_count = prefix_count};
     kiln_status status = kiln_store_each(store, visit, &walk);
     progress_end();
     *ret_removal = walk.removal;
     return status;
 }
 
-void removal_print(const struct removal *removal, bool json)
+void removal_print(const removal_work *removal, bool json)
 {
     if (json) {
         json_t *object = must(json_object());

@@ -3,14 +3,14 @@
 #include "../opencl/installed_drivers.h"
 #include "../text/progress.h"
 
-struct walk {
-    struct installed_drivers *drivers;
+typedef struct stale_walk {
+    installed_drivers *drivers;
     bool dry_run;
-    struct stale_count count;
+    stale_count count;
     kiln_status status;
-};
+} stale_walk;
 
-static void remove_stale(struct walk *walk, kiln_item *item, const kiln_item_info *info)
+static void remove_stale(stale_walk *walk, kiln_item *item, const kiln_item_info *info)
 {
     const kiln_status status = walk->dry_run ? KILN_OK : kiln_item_remove(item);
     if (status == KILN_OK) {
@@ -23,7 +23,7 @@ static void remove_stale(struct walk *walk, kiln_item *item, const kiln_item_inf
 
 static int visit(void *user, kiln_item *item)
 {
-    struct walk *walk = user;
+    stale_walk *walk = user;
     kiln_item_info info = {.struct_size = sizeof info};
     kiln_entry *entry = NULL;
     progress_step("judged");
@@ -35,7 +35,7 @@ static int visit(void *user, kiln_item *item)
         walk->count.untold += status != KILN_MISS;
         return 0;
     }
-    const enum driver_verdict verdict =
+    const driver_verdict verdict =
         installed_drivers_judge(walk->drivers, kiln_entry_key(entry), info.last_used_s);
     kiln_entry_release(&entry);
     walk->count.untold += verdict == DRIVER_UNTOLD;
@@ -45,9 +45,9 @@ static int visit(void *user, kiln_item *item)
     return 0;
 }
 
-kiln_status stale_remove(kiln_store *store, bool dry_run, struct stale_count *ret_count)
+kiln_status stale_remove(kiln_store *store, bool dry_run, stale_count *ret_count)
 {
-    struct walk walk = {.dry_run = dry_run, .drivers = installed_drivers_find()};
+    stale_walk walk = {.dry_run = dry_run, .drivers = installed_drivers_find()};
     const kiln_status status = kiln_store_each(store, visit, &walk);
     progress_end();
     installed_drivers_free(walk.drivers);

@@ -15,14 +15,14 @@
 
 #include <kiln/store.h>
 
-struct stale_count {
+typedef struct stale_count {
     uint64_t stale, stale_bytes; /* bytes of files */
     uint64_t untold;             /* entries of which it can't be told */
-};
+} stale_count;
 
 /* Reads all entries, and removes those that are stale. Loads OpenCL with all its drivers.
  *
  * @dry_run  removes nothing
  * @store    may be NULL: it has none
  * Returns KILN_OK; else what kiln_store_each says, or kiln_item_remove. */
-kiln_status stale_remove(kiln_store *store, bool dry_run, struct stale_count *ret_count);
+kiln_status stale_remove(kiln_store *store, bool dry_run, stale_count *ret_count);

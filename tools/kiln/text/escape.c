@@ -9,12 +9,12 @@
 
 #define LONGEST_ESCAPE 6u /* \u202e */
 
-int character_is_control(uint32_t c)
+bool character_is_control(uint32_t c)
 {
-    const int is_c0_or_c1 = c < 0x20 || (c >= 0x7f && c <= 0x9f);
-    const int is_bidi = c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x202a && c <= 0x202e) ||
-                        (c >= 0x2066 && c <= 0x2069);
-    const int is_line_end = c == 0x2028 || c == 0x2029;
+    const bool is_c0_or_c1 = c < 0x20 || (c >= 0x7f && c <= 0x9f);
+    const bool is_bidi = c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x202a && c <= 0x202e) ||
+                         (c >= 0x2066 && c <= 0x2069);
+    const bool is_line_end = c == 0x2028 || c == 0x2029;
     return is_c0_or_c1 || is_bidi || is_line_end;
 }
 
@@ -38,8 +38,8 @@ size_t character_read(const char *text, size_t available, uint32_t *ret_characte
         }
         character = character << 6 | (bytes[i] & 0x3fu);
     }
-    const int is_overlong = (size == 3 && character < 0x800) || (size == 4 && character < 0x10000);
-    const int is_surrogate = character >= 0xd800 && character <= 0xdfff;
+    const bool is_overlong = (size == 3 && character < 0x800) || (size == 4 && character < 0x10000);
+    const bool is_surrogate = character >= 0xd800 && character <= 0xdfff;
     if (is_overlong || is_surrogate || character > 0x10ffff) {
         return 0;
     }
@@ -48,7 +48,7 @@ size_t character_read(const char *text, size_t available, uint32_t *ret_characte
 }
 
 /* Without \x, which libsmartcols would escape once more. */
-static int write_escape(char *to, uint32_t character, int is_byte)
+static int write_escape(char *to, uint32_t character, bool is_byte)
 {
     switch (is_byte ? 0 : character) {
     case '\n':

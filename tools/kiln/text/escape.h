@@ -4,12 +4,13 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /* Whether a terminal would act on a character, or show what follows in another order: C0 and C1
  * controls, and those of bidirectional text. */
-int character_is_control(uint32_t character);
+bool character_is_control(uint32_t character);
 
 /* The UTF-8 character at @text, and how many bytes it takes; 0 where there is none. */
 size_t character_read(const char *text, size_t available, uint32_t *ret_character);

@@ -26,18 +26,18 @@ static bool is_stdout(const struct stat *facts)
 }
 
 /* What is no regular file stays what it is. */
-static int begin_in_place(const char *path, struct output_file *ret_file)
+static int begin_in_place(const char *path, output_file *ret_file)
 {
     int descriptor = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
     if (descriptor < 0) {
         return complain_of(path, errno);
     }
-    *ret_file = (struct output_file){.stream = must(fdopen(descriptor, "wb")), .path = path};
+    *ret_file = (output_file){.stream = must(fdopen(descriptor, "wb")), .path = path};
     return EXIT_OK;
 }
 
 /* Takes over @target. */
-static int begin_beside(const char *path, char *target, struct output_file *ret_file)
+static int begin_beside(const char *path, char *target, output_file *ret_file)
 {
     char *temporary = text_of("%s.XXXXXX", target);
     int descriptor = mkostemp(temporary, O_CLOEXEC);
@@ -47,14 +47,14 @@ static int begin_beside(const char *path, char *target, struct output_file *ret_
         free(target);
         return exit_code;
     }
-    *ret_file = (struct output_file){.stream = must(fdopen(descriptor, "wb")),
-                                     .path = path,
-                                     .target = target,
-                                     .temporary = temporary};
+    *ret_file = (output_file){.stream = must(fdopen(descriptor, "wb")),
+                              .path = path,
+                              .target = target,
+                              .temporary = temporary};
     return EXIT_OK;
 }
 
-static int begin_new(const char *path, struct output_file *ret_file)
+static int begin_new(const char *path, output_file *ret_file)
 {
     struct stat link;
     if (lstat(path, &link) == 0) {
@@ -64,13 +64,13 @@ static int begin_new(const char *path, struct output_file *ret_file)
     return begin_beside(path, must(strdup(path)), ret_file);
 }
 
-int output_file_begin(const char *path, struct output_file *ret_file)
+int output_file_begin(const char *path, output_file *ret_file)
 {
     struct stat facts;
     const bool is_dash = strcmp(path, "-") == 0;
     const int error = is_dash || stat(path, &facts) == 0 ? 0 : errno;
     if (is_dash || (error == 0 && is_stdout(&facts))) {
-        *ret_file = (struct output_file){.stream = stdout, .path = path};
+        *ret_file = (output_file){.stream = stdout, .path = path};
         return EXIT_OK;
     }
     if (error != 0) {
@@ -92,7 +92,7 @@ static bool set_usual_mode(FILE *stream)
 }
 
 /* Returns 0, or an error number. */
-static int publish(struct output_file *file)
+static int publish(output_file *file)
 {
     const bool is_replacing = file->target != NULL;
     bool is_written = fflush(file->stream) == 0 && (!is_replacing || set_usual_mode(file->stream));
@@ -106,7 +106,7 @@ static int publish(struct output_file *file)
     return error;
 }
 
-int output_file_end(struct output_file *file, bool is_complete)
+int output_file_end(output_file *file, bool is_complete)
 {
     int exit_code = is_complete ? EXIT_OK : EXIT_IO;
     if (file->stream == stdout) {

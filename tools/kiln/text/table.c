@@ -17,7 +17,7 @@ struct libscols_table *table_new(void)
     return table;
 }
 
-void table_add_column(struct libscols_table *table, const char *heading, enum column_kind kind)
+void table_add_column(struct libscols_table *table, const char *heading, column_kind kind)
 {
     /* A tenth of the terminal is what a long text keeps, where there is too little for all. */
     static const struct {
@@ -45,7 +45,7 @@ void row_set(struct libscols_line *row, int column, const char *text)
     must_succeed(scols_line_refer_data(row, (size_t)column, shown));
 }
 
-void row_set_colour(struct libscols_line *row, int column, enum colour colour)
+void row_set_colour(struct libscols_line *row, int column, text_colour colour)
 {
     static const char *const names[] = {
         [COLOUR_NONE] = NULL,

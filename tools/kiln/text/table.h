@@ -8,24 +8,24 @@
 struct libscols_table;
 struct libscols_line;
 
-enum column_kind {
+typedef enum column_kind {
     COLUMN_TEXT,
     COLUMN_NUMBER,   /* aligned to the right */
     COLUMN_LONG_TEXT /* cut where the terminal is too narrow */
-};
+} column_kind;
 
-enum colour { COLOUR_NONE, COLOUR_WARNING, COLOUR_ERROR };
+typedef enum text_colour { COLOUR_NONE, COLOUR_WARNING, COLOUR_ERROR } text_colour;
 
 struct libscols_table *table_new(void);
 
 /* @heading  NULL in all columns: none is printed */
-void table_add_column(struct libscols_table *table, const char *heading, enum column_kind kind);
+void table_add_column(struct libscols_table *table, const char *heading, column_kind kind);
 
 struct libscols_line *table_add_row(struct libscols_table *table);
 
 /* Columns count from 0. The text is copied. */
 void row_set(struct libscols_line *row, int column, const char *text);
-void row_set_colour(struct libscols_line *row, int column, enum colour colour);
+void row_set_colour(struct libscols_line *row, int column, text_colour colour);
 
 /* Prints and frees it. */
 void table_print(struct libscols_table *table);

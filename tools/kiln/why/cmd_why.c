@@ -28,7 +28,7 @@ static const char usage[] =
     "  --trace FILE     the last one that this trace tells of\n"
     "  --json           one JSON object\n";
 
-static json_t *neighbour_to_json(const struct neighbour *neighbour, const kiln_key *wanted)
+static json_t *neighbour_to_json(const near_entry *neighbour, const kiln_key *wanted)
 {
     json_t *object = must(json_object());
     json_add(object, "digest", json_text_or_null(neighbour->digest));
@@ -44,8 +44,8 @@ static json_t *time_or_null(int64_t unix_s)
     return unix_s == 0 ? json_null() : must(json_integer(unix_s));
 }
 
-static void print_json(const struct missed_key *missed, const struct missed_files *files,
-                       const struct neighbours *neighbours)
+static void print_json(const missed_key *missed, const missed_files *files,
+                       const near_entries *neighbours)
 {
     json_t *nearest = must(json_array());
     for (size_t i = 0; i < neighbours->count; i++) {
@@ -77,7 +77,7 @@ static void add_time(struct libscols_table *table, const char *name, int64_t uni
     }
 }
 
-static void print_missed(const struct missed_key *missed)
+static void print_missed(const missed_key *missed)
 {
     struct libscols_table *table = table_new();
     table_add_column(table, NULL, COLUMN_TEXT);
@@ -93,7 +93,7 @@ static void print_missed(const struct missed_key *missed)
     table_print(table);
 }
 
-static void print_neighbour(const struct neighbour *neighbour, const kiln_key *wanted)
+static void print_neighbour(const near_entry *neighbour, const kiln_key *wanted)
 {
     char built[UNIT_TEXT_SIZE];
     format_time(neighbour->created_s, built);
@@ -104,7 +104,7 @@ static void print_neighbour(const struct neighbour *neighbour, const kiln_key *w
     key_difference_print(neighbour->key, wanted);
 }
 
-static void print_neighbours(const struct neighbours *neighbours, const kiln_key *wanted)
+static void print_neighbours(const near_entries *neighbours, const kiln_key *wanted)
 {
     for (size_t i = 0; i < neighbours->count; i++) {
         print_neighbour(&neighbours->nearest[i], wanted);
@@ -114,8 +114,8 @@ static void print_neighbours(const struct neighbours *neighbours, const kiln_key
     }
 }
 
-static int explain(const struct directory *directory, const struct missed_key *missed,
-                   const struct missed_files *files, bool json)
+static int explain(const cache_directory *directory, const missed_key *missed,
+                   const missed_files *files, bool json)
 {
     if (!json) {
         print_missed(missed);
@@ -123,7 +123,7 @@ static int explain(const struct directory *directory, const struct missed_key *m
             return EXIT_OK;
         }
     }
-    struct neighbours neighbours;
+    near_entries neighbours;
     kiln_status status =
         neighbours_find(directory->store, missed->key, missed->digest, &neighbours);
     if (status != KILN_OK) {
@@ -139,8 +139,8 @@ static int explain(const struct directory *directory, const struct missed_key *m
     return EXIT_OK;
 }
 
-static int find_missed(const struct directory *directory, const char *prefix, const char *trace,
-                       struct missed_key *ret_missed)
+static int find_missed(const cache_directory *directory, const char *prefix, const char *trace,
+                       missed_key *ret_missed)
 {
     if (prefix != NULL) {
         return missed_key_of_digest(directory, prefix, ret_missed);
@@ -153,7 +153,7 @@ int cmd_why(int argc, char **argv)
 {
     bool last = false;
     const char *trace = NULL;
-    struct command_line line = {
+    command_line line = {
         .usage = usage,
         .options = {{.name = "last", .flag = &last}, {.name = "trace", .text = &trace}},
         .operands_max = 1,
@@ -168,15 +168,15 @@ int cmd_why(int argc, char **argv)
     if (trace != NULL && !last) {
         return options_wrong(argv[0], "--trace goes with --last");
     }
-    struct directory directory;
+    cache_directory directory;
     exit_code = directory_open(line.directory, KILN_STORE_READONLY, &directory);
     if (exit_code != EXIT_OK) {
         return exit_code;
     }
-    struct missed_key missed;
+    missed_key missed;
     exit_code = find_missed(&directory, line.operands[0], trace, &missed);
     if (exit_code == EXIT_OK) {
-        struct missed_files files = missed_files_find(&missed, trace);
+        missed_files files = missed_files_find(&missed, trace);
         exit_code = explain(&directory, &missed, &files, line.json);
         missed_files_free(&files);
         missed_key_free(&missed);

@@ -35,18 +35,18 @@ static bool are_comparable(const kiln_key_part *there, const kiln_key_part *want
 }
 
 /* Where two texts begin to differ. */
-struct place {
+typedef struct part_place {
     size_t offset;     /* of the first byte that differs */
     size_t line_start; /* of the line that it is in */
     uint64_t line;     /* from 1 */
-};
+} part_place;
 
-static struct place find_difference(const kiln_key_part *a, const kiln_key_part *b)
+static part_place find_difference(const kiln_key_part *a, const kiln_key_part *b)
 {
     const char *first = a->bytes;
     const char *second = b->bytes;
     const size_t shorter = a->size < b->size ? a->size : b->size;
-    struct place place = {.line = 1};
+    part_place place = {.line = 1};
     while (place.offset < shorter && first[place.offset] == second[place.offset]) {
         if (first[place.offset++] == '\n') {
             place.line++;
@@ -57,7 +57,7 @@ static struct place find_difference(const kiln_key_part *a, const kiln_key_part 
 }
 
 /* What one side has there: a piece of one line, to be freed. */
-static char *excerpt(const kiln_key_part *part, const struct place *place)
+static char *excerpt(const kiln_key_part *part, const part_place *place)
 {
     const char *bytes = part->bytes;
     if (place->offset >= part->size && place->offset == place->line_start) {
@@ -90,7 +90,7 @@ static void add_row(struct libscols_table *table, const char *name, const char *
 static void add_lines(struct libscols_table *table, const kiln_key_part *there,
                       const kiln_key_part *wanted)
 {
-    const struct place place = find_difference(there, wanted);
+    const part_place place = find_difference(there, wanted);
     char *change = has_lines(there) || has_lines(wanted) ? text_of("line %" PRIu64, place.line)
                                                          : text_of("changed");
     char *before = excerpt(there, &place);

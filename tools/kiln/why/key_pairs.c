@@ -7,12 +7,12 @@
 
 #include "../text/memory.h"
 
-struct pairing {
+typedef struct part_pairing {
     kiln_key_part *files; /* of the first key: those that the second has not at the same place */
     size_t count;
     kiln_key_difference_fn report;
     void *user;
-};
+} part_pairing;
 
 /* ---- files ---- */
 
@@ -45,7 +45,7 @@ static bool are_same(const kiln_key_part *a, const kiln_key_part *b)
 static int collect_file(void *user, kiln_key_change change, const kiln_key_part *there,
                         const kiln_key_part *wanted)
 {
-    struct pairing *pairing = user;
+    part_pairing *pairing = user;
     (void)change;
     if (there != NULL && is_file(there) && is_file(wanted)) {
         pairing->files =
@@ -56,8 +56,7 @@ static int collect_file(void *user, kiln_key_change change, const kiln_key_part 
 }
 
 /* Takes the file of the same name out; returns false where there is none. */
-static bool take_file(struct pairing *pairing, const kiln_key_part *wanted,
-                      kiln_key_part *ret_there)
+static bool take_file(part_pairing *pairing, const kiln_key_part *wanted, kiln_key_part *ret_there)
 {
     for (size_t i = 0; i < pairing->count; i++) {
         if (have_same_name(&pairing->files[i], wanted)) {
@@ -74,7 +73,7 @@ static bool take_file(struct pairing *pairing, const kiln_key_part *wanted,
 static int report_pair(void *user, kiln_key_change change, const kiln_key_part *there,
                        const kiln_key_part *wanted)
 {
-    struct pairing *pairing = user;
+    part_pairing *pairing = user;
     kiln_key_part file;
     if (!is_file(there) || !is_file(wanted)) {
         return pairing->report(pairing->user, change, there, wanted);
@@ -93,7 +92,7 @@ static int report_pair(void *user, kiln_key_change change, const kiln_key_part *
 void key_pairs_difference(const kiln_key *there, const kiln_key *wanted,
                           kiln_key_difference_fn report, void *user)
 {
-    struct pairing pairing = {.report = report, .user = user};
+    part_pairing pairing = {.report = report, .user = user};
     kiln_key_difference(there, wanted, collect_file, &pairing);
     kiln_key_difference(there, wanted, report_pair, &pairing);
     for (size_t i = 0; i < pairing.count; i++) {

@@ -49,9 +49,9 @@ static char *find_note(FILE *trace, const char *digest)
     return cause;
 }
 
-struct missed_files missed_files_find(const struct missed_key *missed, const char *trace)
+missed_files missed_files_find(const missed_key *missed, const char *trace)
 {
-    struct missed_files files = {0};
+    missed_files files = {0};
     FILE *file = trace != NULL ? fopen(trace, "re") : NULL;
     if (file != NULL) {
         files.noted = find_note(file, missed->digest);
@@ -63,7 +63,7 @@ struct missed_files missed_files_find(const struct missed_key *missed, const cha
     return files;
 }
 
-void missed_files_free(struct missed_files *files)
+void missed_files_free(missed_files *files)
 {
     made_from_free(&files->made);
     free(files->noted);
@@ -76,9 +76,9 @@ static void print_line(char *line)
     free(line);
 }
 
-bool missed_files_print(const struct missed_files *files)
+bool missed_files_print(const missed_files *files)
 {
-    const struct made_from *made = &files->made;
+    const made_from_reading *made = &files->made;
     size_t changed = 0, untold = 0;
     for (size_t i = 0; i < made->count; i++) {
         changed += made->results[i].changed > 0;
@@ -101,7 +101,7 @@ bool missed_files_print(const struct missed_files *files)
     return files->noted != NULL || (changed > 0 && made->count > 1);
 }
 
-void missed_files_to_json(const struct missed_files *files, json_t *object)
+void missed_files_to_json(const missed_files *files, json_t *object)
 {
     if (files->noted != NULL) {
         json_add(object, "made_from_another", json_text_or_null(files->noted));

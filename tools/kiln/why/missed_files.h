@@ -8,18 +8,18 @@
 #include "../entry/made_from.h"
 #include "missed_key.h"
 
-struct missed_files {
-    struct made_from made; /* what the entry that is there now holds */
-    char *noted;           /* the path that differed, as the trace says; NULL: it doesn't */
-};
+typedef struct missed_files {
+    made_from_reading made; /* what the entry that is there now holds */
+    char *noted;            /* the path that differed, as the trace says; NULL: it doesn't */
+} missed_files;
 
 /* @trace  where programs noted what they missed; NULL: nowhere */
-struct missed_files missed_files_find(const struct missed_key *missed, const char *trace);
-void missed_files_free(struct missed_files *files);
+missed_files missed_files_find(const missed_key *missed, const char *trace);
+void missed_files_free(missed_files *files);
 
 /* Prints what differs. Returns whether that was the cause: other keys have nothing to do with it.
  */
-bool missed_files_print(const struct missed_files *files);
+bool missed_files_print(const missed_files *files);
 
 /* Adds it to what is said of the key. */
-void missed_files_to_json(const struct missed_files *files, json_t *object);
+void missed_files_to_json(const missed_files *files, json_t *object);

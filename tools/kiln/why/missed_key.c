@@ -13,7 +13,7 @@
 
 static int read_wanted(void *user, kiln_item *item)
 {
-    struct missed_key *missed = user;
+    missed_key *missed = user;
     kiln_item_info info = {.struct_size = sizeof info};
     char digest[KILN_DIGEST_TEXT_SIZE];
     if (kiln_item_get_info(item, &info) != KILN_OK) {
@@ -37,7 +37,7 @@ static int read_wanted(void *user, kiln_item *item)
 }
 
 /* Looks whether there is an entry now; its key is whole, where that of a miss is stripped. */
-static kiln_status look_for_entry(const struct directory *directory, struct missed_key *missed)
+static kiln_status look_for_entry(const cache_directory *directory, missed_key *missed)
 {
     missed->stored = KILN_MISS;
     missed->name = must(strdup(""));
@@ -45,9 +45,9 @@ static kiln_status look_for_entry(const struct directory *directory, struct miss
 }
 
 /* The last miss that was noted. */
-static kiln_status read_noted(const struct directory *directory, struct missed_key *ret_noted)
+static kiln_status read_noted(const cache_directory *directory, missed_key *ret_noted)
 {
-    struct missed_key noted = {.stored = KILN_MISS};
+    missed_key noted = {.stored = KILN_MISS};
     kiln_status status = kiln_store_get_last_miss(directory->store, &noted.key, &noted.missed_s);
     if (status == KILN_OK) {
         const kiln_digest digest = kiln_key_digest(noted.key);
@@ -57,16 +57,16 @@ static kiln_status read_noted(const struct directory *directory, struct missed_k
     return status;
 }
 
-static int fail(const struct directory *directory, kiln_status status)
+static int fail(const cache_directory *directory, kiln_status status)
 {
     complain("%s: %s", directory->path, kiln_status_text(status));
     return exit_code_of(status);
 }
 
 /* Completes a key, of which the digest is known, from its entry or from the last miss. */
-static int complete(const struct directory *directory, struct missed_key *missed)
+static int complete(const cache_directory *directory, missed_key *missed)
 {
-    struct missed_key noted;
+    missed_key noted;
     if (missed->key == NULL && read_noted(directory, &noted) == KILN_OK) {
         if (strcmp(noted.digest, missed->digest) == 0) {
             *missed = noted;
@@ -90,8 +90,7 @@ static int complete(const struct directory *directory, struct missed_key *missed
 }
 
 /* Gives a key out where it was completed; else frees it. */
-static int hand_out(const struct directory *directory, struct missed_key *missed,
-                    struct missed_key *ret_missed)
+static int hand_out(const cache_directory *directory, missed_key *missed, missed_key *ret_missed)
 {
     int exit_code = complete(directory, missed);
     if (exit_code == EXIT_OK) {
@@ -102,9 +101,9 @@ static int hand_out(const struct directory *directory, struct missed_key *missed
     return exit_code;
 }
 
-int missed_key_of_last(const struct directory *directory, struct missed_key *ret_missed)
+int missed_key_of_last(const cache_directory *directory, missed_key *ret_missed)
 {
-    struct missed_key missed;
+    missed_key missed;
     kiln_status status = read_noted(directory, &missed);
     if (status == KILN_MISS) {
         complain("no miss was noted in %s: 'kiln run' notes them, and KILN_LAST_MISS=1",
@@ -114,7 +113,7 @@ int missed_key_of_last(const struct directory *directory, struct missed_key *ret
     return status == KILN_OK ? hand_out(directory, &missed, ret_missed) : fail(directory, status);
 }
 
-static bool is_listed(const struct listing *listing, const struct digest_prefix *prefix)
+static bool is_listed(const store_listing *listing, const digest_prefix *prefix)
 {
     for (size_t i = 0; i < listing->count; i++) {
         if (digest_prefix_matches(prefix, listing->items[i].digest)) {
@@ -126,10 +125,10 @@ static bool is_listed(const struct listing *listing, const struct digest_prefix 
 
 /* The digest that a prefix stands for: of an entry, or else of the last miss. Returns EXIT_OK, or
  * what to exit with. */
-static int resolve(const struct directory *directory, const struct listing *listing,
-                   const struct digest_prefix *prefix, char *ret_digest)
+static int resolve(const cache_directory *directory, const store_listing *listing,
+                   const digest_prefix *prefix, char *ret_digest)
 {
-    struct missed_key noted;
+    missed_key noted;
     if (!is_listed(listing, prefix) && read_noted(directory, &noted) == KILN_OK) {
         kiln_key_release(&noted.key);
         if (digest_prefix_matches(prefix, noted.digest)) {
@@ -138,26 +137,25 @@ static int resolve(const struct directory *directory, const struct listing *list
         }
     }
     int exit_code = EXIT_OK;
-    const struct listed_item *item = listing_find(listing, prefix, &exit_code);
+    const listed_item *item = listing_find(listing, prefix, &exit_code);
     if (item != NULL) {
         memcpy(ret_digest, item->digest, sizeof item->digest);
     }
     return exit_code;
 }
 
-int missed_key_of_digest(const struct directory *directory, const char *text,
-                         struct missed_key *ret_missed)
+int missed_key_of_digest(const cache_directory *directory, const char *text, missed_key *ret_missed)
 {
-    struct digest_prefix prefix;
+    digest_prefix prefix;
     if (!digest_prefix_parse(text, &prefix)) {
         return EXIT_USAGE;
     }
-    struct listing listing;
+    store_listing listing;
     kiln_status status = listing_read(directory->store, &listing);
     if (status != KILN_OK) {
         return fail(directory, status);
     }
-    struct missed_key missed = {.stored = KILN_MISS};
+    missed_key missed = {.stored = KILN_MISS};
     int exit_code = resolve(directory, &listing, &prefix, missed.digest);
     listing_free(&listing);
     return exit_code == EXIT_OK ? hand_out(directory, &missed, ret_missed) : exit_code;
@@ -181,15 +179,14 @@ static bool parse_miss(const char *line, char *ret_digest)
     return true;
 }
 
-int missed_key_of_trace(const struct directory *directory, const char *trace,
-                        struct missed_key *ret_missed)
+int missed_key_of_trace(const cache_directory *directory, const char *trace, missed_key *ret_missed)
 {
     FILE *file = fopen(trace, "re");
     if (file == NULL) {
         complain("%s: %s", trace, strerror(errno));
         return EXIT_IO;
     }
-    struct missed_key missed = {.stored = KILN_MISS};
+    missed_key missed = {.stored = KILN_MISS};
     char *line = NULL;
     size_t capacity = 0;
     bool has_missed = false;
@@ -205,7 +202,7 @@ int missed_key_of_trace(const struct directory *directory, const char *trace,
     return hand_out(directory, &missed, ret_missed);
 }
 
-void missed_key_free(struct missed_key *missed)
+void missed_key_free(missed_key *missed)
 {
     kiln_key_release(&missed->key);
     kiln_entry_release(&missed->entry);

@@ -9,7 +9,7 @@
 
 #include "../command/directory.h"
 
-struct missed_key {
+typedef struct missed_key {
     kiln_key *key;
     char digest[KILN_DIGEST_TEXT_SIZE];
     kiln_status stored; /* KILN_OK: its entry is there now; KILN_MISS; or what is wrong with it */
@@ -17,18 +17,18 @@ struct missed_key {
     int64_t created_s;  /* when its entry was made; 0: it is not there */
     char *name;         /* of that entry, or "" */
     kiln_entry *entry;  /* itself; NULL: it is not there */
-};
+} missed_key;
 
 /* The key of one entry, or of the last miss, by the beginning of its digest. Each returns EXIT_OK;
  * or the fault was named, and this is what to exit with. */
-int missed_key_of_digest(const struct directory *directory, const char *prefix,
-                         struct missed_key *ret_missed);
+int missed_key_of_digest(const cache_directory *directory, const char *prefix,
+                         missed_key *ret_missed);
 
 /* The key of the last miss that was noted in the store. */
-int missed_key_of_last(const struct directory *directory, struct missed_key *ret_missed);
+int missed_key_of_last(const cache_directory *directory, missed_key *ret_missed);
 
 /* The key of the last miss in a trace (KILN_TRACE). */
-int missed_key_of_trace(const struct directory *directory, const char *trace,
-                        struct missed_key *ret_missed);
+int missed_key_of_trace(const cache_directory *directory, const char *trace,
+                        missed_key *ret_missed);
 
-void missed_key_free(struct missed_key *missed);
+void missed_key_free(missed_key *missed);

@@ -12,11 +12,11 @@
 /* What a part that differs weighs by itself, however little of it does. */
 #define PART_WEIGHT 16
 
-struct search {
+typedef struct neighbour_search {
     const kiln_key *key;
     const char *digest;
-    struct neighbours found;
-};
+    near_entries found;
+} neighbour_search;
 
 /* How much of two parts is not the same at their beginnings and ends. */
 static uint64_t distance_of_parts(const kiln_key_part *a, const kiln_key_part *b)
@@ -42,7 +42,7 @@ static uint64_t distance_of_parts(const kiln_key_part *a, const kiln_key_part *b
 static int add_difference(void *user, kiln_key_change change, const kiln_key_part *before,
                           const kiln_key_part *after)
 {
-    struct neighbour *neighbour = user;
+    near_entry *neighbour = user;
     neighbour->parts++;
     neighbour->bytes += PART_WEIGHT;
     if (change == KILN_KEY_CHANGED) {
@@ -56,14 +56,14 @@ static int add_difference(void *user, kiln_key_change change, const kiln_key_par
     return 0;
 }
 
-static void free_neighbour(struct neighbour *neighbour)
+static void free_neighbour(near_entry *neighbour)
 {
     kiln_key_release(&neighbour->key);
     free(neighbour->name);
     free(neighbour->device);
 }
 
-static bool is_nearer(const struct neighbour *a, const struct neighbour *b)
+static bool is_nearer(const near_entry *a, const near_entry *b)
 {
     if (a->bytes != b->bytes) {
         return a->bytes < b->bytes;
@@ -75,7 +75,7 @@ static bool is_nearer(const struct neighbour *a, const struct neighbour *b)
 }
 
 /* Takes a neighbour over. */
-static void insert(struct neighbours *found, struct neighbour *candidate)
+static void insert(near_entries *found, near_entry *candidate)
 {
     size_t place = 0;
     while (place < found->count && is_nearer(&found->nearest[place], candidate)) {
@@ -94,10 +94,10 @@ static void insert(struct neighbours *found, struct neighbour *candidate)
     found->count++;
 }
 
-static void compare(struct search *search, const kiln_item_info *info, const char *digest,
+static void compare(neighbour_search *search, const kiln_item_info *info, const char *digest,
                     const kiln_entry *entry)
 {
-    struct neighbour candidate = {
+    near_entry candidate = {
         .created_s = info->created_s,
         .all_parts = kiln_key_part_count(search->key),
     };
@@ -111,7 +111,7 @@ static void compare(struct search *search, const kiln_item_info *info, const cha
 
 static int visit(void *user, kiln_item *item)
 {
-    struct search *search = user;
+    neighbour_search *search = user;
     kiln_item_info info = {.struct_size = sizeof info};
     char digest[KILN_DIGEST_TEXT_SIZE];
     progress_step("compared");
@@ -129,9 +129,9 @@ static int visit(void *user, kiln_item *item)
 }
 
 kiln_status neighbours_find(kiln_store *store, const kiln_key *key, const char *digest,
-                            struct neighbours *ret_neighbours)
+                            near_entries *ret_neighbours)
 {
-    struct search search = {.key = key, .digest = digest};
+    neighbour_search search = {.key = key, .digest = digest};
     kiln_status status = kiln_store_each(store, visit, &search);
     progress_end();
     if (status != KILN_OK) {
@@ -142,7 +142,7 @@ kiln_status neighbours_find(kiln_store *store, const kiln_key *key, const char *
     return KILN_OK;
 }
 
-void neighbours_free(struct neighbours *neighbours)
+void neighbours_free(near_entries *neighbours)
 {
     for (size_t i = 0; i < neighbours->count; i++) {
         free_neighbour(&neighbours->nearest[i]);
