@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * faces_blobs ROUNDS: what a program of its cache blob takes, beside what OpenCL itself takes to
- * load the same binary.
+ * faces_blobs ROUNDS: measures making a program from its cache blob, and compares it with OpenCL
+ * loading the same binary.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ typedef struct scene {
 
 static const char options[] = "-cl-std=CL1.2 -D STREAM=1";
 
-/* ---- making it ---- */
+/* ---- set-up ---- */
 
 static size_t read_source(char *text)
 {
@@ -41,7 +41,7 @@ static size_t read_source(char *text)
     return size;
 }
 
-/* Memory is off, so that each program is made anew. */
+/* The cache in memory is off, so each program is made anew. */
 static void open_context(scene *s)
 {
     cl_platform_id platform;
@@ -108,7 +108,7 @@ static void scene_end(scene *s)
     clReleaseContext(s->cl);
 }
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
 static uint64_t run_blob(void *user, size_t count)
 {

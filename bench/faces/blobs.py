@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of cache blobs, beside the runtime's own way of loading a binary: faces_blobs."""
+"""Programs from cache blobs, compared with the runtime's own load of a binary: faces_blobs."""
 
 import measuring
 
@@ -8,8 +8,8 @@ RUNTIME = "intel"
 
 
 def rows(taken):
-    """@taken: nanoseconds by what is asked for."""
+    """@taken: nanoseconds by what was requested."""
     return [
-        measuring.result("program of its blob / the runtime's load", taken["blob"], taken["load"],
+        measuring.result("program from its blob / the runtime's load", taken["blob"], taken["load"],
                          1.1),
     ]

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * faces_constants ROUNDS: what backends pay for a constant that is there, beside what the engine
- * below takes for the same, and beside a plain load.
+ * faces_constants ROUNDS: measures what backends pay for a cached constant, and compares it with
+ * the cache engine below and with a plain load.
  */
 #include <stdlib.h>
 
@@ -14,10 +14,10 @@
 
 enum { KEYS = 64, SEQUENCE = 4096, STRETCH = 200000 };
 
-/* What is cached, once as a constant and once as an object of the engine's. */
+/* What is cached, both as a constant and as an object of the engine. */
 typedef struct scene {
     kiln_key *keys[KEYS];
-    unsigned char sequence[SEQUENCE]; /* which key, one after the other */
+    unsigned char sequence[SEQUENCE]; /* the keys to request, in order */
     uint64_t objects[KEYS];
     kiln_cache *engine;
     kiln_constant_cache *constants;
@@ -26,7 +26,7 @@ typedef struct scene {
     int word;
 } scene;
 
-/* ---- making it ---- */
+/* ---- set-up ---- */
 
 static void *hand_on(size_t size, void *engine, void *allocator)
 {
@@ -51,7 +51,7 @@ static kiln_key *key_of(uint64_t number)
     return key;
 }
 
-/* The memory of a constant is an object that is there already. */
+/* The memory of a constant is an object that exists already. */
 static void put_constant(const scene *s, const kiln_key *key, uint64_t *object)
 {
     kiln_constant_memory memory = {
@@ -118,7 +118,7 @@ static void scene_end(scene *s)
     }
 }
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
 static const kiln_key *key_at(const scene *s, size_t i)
 {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Constants, as backends ask for them: faces_constants."""
+"""Constants, as backends request them: faces_constants."""
 
 import measuring
 
@@ -7,9 +7,9 @@ PROGRAM = "faces_constants"
 
 
 def rows(taken):
-    """@taken: nanoseconds by what is asked for."""
+    """@taken: nanoseconds by what was requested."""
     return [
-        measuring.result("constant that is there / the engine's pin", taken["constant"],
+        measuring.result("cached constant / the engine's pin", taken["constant"],
                          taken["pin"], 1.5),
         measuring.result("the same in C++, with a promise and a future", taken["constant, in C++"],
                          taken["pin"], None),

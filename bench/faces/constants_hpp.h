@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The same constants as C++ asks for them, with a promise and a future.
+ * The same constants, requested from C++ with a promise and a future.
  */
 #pragma once
 
@@ -11,8 +11,8 @@
 extern "C" {
 #endif
 
-/* Functions of a face, whose user is nothing: one of a constant by a key that was made before, and
- * one by a key that is made each time. */
+/* Functions of a face; they ignore their user pointer. The first requests a constant by a key made
+ * in advance, the second by a key made each time. */
 uint64_t run_constant_hpp(void *user, size_t count);
 uint64_t run_constant_hpp_with_key(void *user, size_t count);
 

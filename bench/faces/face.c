@@ -11,7 +11,7 @@ static volatile uint64_t sink;
 void require(bool holds, const char *what)
 {
     if (!holds) {
-        fprintf(stderr, "%s did not work\n", what);
+        fprintf(stderr, "%s failed\n", what);
         exit(1);
     }
 }

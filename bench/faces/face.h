@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the programs of this bench share: ways to ask for the same thing, measured in turns on one
+ * What the programs of this bench share: ways to request the same thing, measured in turns on one
  * processor.
  */
 #pragma once
@@ -11,17 +11,17 @@
 
 typedef struct face {
     const char *name;
-    /* Asks so many times, in a loop of its own, so that the harness costs nothing. Returns
-     * something that depends on all answers. */
+    /* Makes that many requests in its own loop, so that the harness costs nothing. Returns a value
+     * that depends on all results. */
     uint64_t (*run)(void *user, size_t count);
     void *user;
-    size_t count; /* of asking in one stretch: some milliseconds long */
+    size_t count; /* requests in one measurement, which takes a few milliseconds */
 } face;
 
-/* Measures all faces once a round, and prints a line for each stretch:
+/* Measures each face once per round, and prints a line for each measurement:
  *
- *     name <tab> nanoseconds for each asking */
+ *     name <tab> nanoseconds per request */
 void measure_faces(const face *faces, size_t face_count, int rounds);
 
-/* Ends the program where something did not work. */
+/* Ends the program with a message if something failed. */
 void require(bool holds, const char *what);

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What the faces above the engines add to them: constants, programs, kernels and cache blobs. Each is
-measured in turns with what it stands on, in one process.
+"""Measures what the faces add to the engines below them: constants, programs, kernels and cache
+blobs. Each is measured in turns with the engine below it, in one process.
 
---rounds N    how often each is measured; the least of each counts (20)"""
+--rounds N    rounds; the least of each measurement counts (20)"""
 
 import argparse
 import subprocess
@@ -17,13 +17,13 @@ import constants
 import measuring
 import programs
 
-# Modules of this folder: PROGRAM is one that prints "what <tab> nanoseconds", and rows judges it; RUNTIME
-# is what it runs on, where it needs one.
+# Modules of this folder. PROGRAM is a program that prints "what <tab> nanoseconds", and rows judges
+# its results. RUNTIME is the runtime that it needs, if any.
 FACES = [constants, programs, blobs]
 
 
 def measure(face, rounds):
-    """Nanoseconds by what was asked for."""
+    """Nanoseconds by what was requested."""
     program = face.PROGRAM
     path = measuring.BUILD / "bench" / program
     within = []

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * faces_programs ROUNDS: what runtimes pay for a program and for a kernel that are there, beside
- * what the engine below takes for the same.
+ * faces_programs ROUNDS: measures what runtimes pay for a cached program and a cached kernel, and
+ * compares it with the cache engine below.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,20 +13,20 @@
 
 enum { KEYS = 64, SEQUENCE = 4096, STRETCH = 200000, SOURCE_SIZE = 64 << 10 };
 
-/* The same programs, once in a context and once as objects of the engine's, under the same keys. */
+/* The same programs, both in a context and as objects of the engine, under the same keys. */
 typedef struct scene {
     kiln_program_context *context;
     kiln_program_desc *programs[KEYS];
     kiln_kernel_desc *kernels[KEYS];
-    kiln_program_desc *equal_programs[KEYS]; /* described once more */
+    kiln_program_desc *equal_programs[KEYS]; /* equal descriptions of the same programs */
     kiln_kernel_desc *equal_kernels[KEYS];
     kiln_cache *engine;
-    unsigned char sequence[SEQUENCE]; /* which one, one after the other */
+    unsigned char sequence[SEQUENCE]; /* the programs to request, in order */
     const kiln_key *keys[KEYS];       /* the programs' */
     uint64_t objects[KEYS];
 } scene;
 
-/* ---- a device that makes nothing ---- */
+/* ---- a device that builds nothing ---- */
 
 static uint64_t made = 1;
 
@@ -99,7 +99,7 @@ static const kiln_device_ops ops = {.struct_size = sizeof ops,
                                     .release_program = release,
                                     .release_kernel = release};
 
-/* ---- making it ---- */
+/* ---- set-up ---- */
 
 static void describe_one(scene *s, size_t i, const char *source, kiln_program_desc **ret_program,
                          kiln_kernel_desc **ret_kernel)
@@ -163,7 +163,7 @@ static void scene_end(scene *s)
     kiln_cache_free(&s->engine);
 }
 
-/* ---- asking ---- */
+/* ---- requests ---- */
 
 static uint64_t get_kernels(const scene *s, kiln_kernel_desc *const *kernels, size_t count)
 {

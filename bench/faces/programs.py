@@ -7,16 +7,16 @@ PROGRAM = "faces_programs"
 
 
 def rows(taken):
-    """@taken: nanoseconds by what is asked for."""
+    """@taken: nanoseconds by what was requested."""
     return [
-        measuring.result("kernel that was met / the engine's peek", taken["kernel peek"],
+        measuring.result("kernel requested before / the engine's peek", taken["kernel peek"],
                          taken["peek"], 3),
-        measuring.result("kernel that was met, held / the engine's pin", taken["kernel"],
+        measuring.result("kernel requested before, held / the engine's pin", taken["kernel"],
                          taken["pin"], 1.5),
-        measuring.result("program of 64 KB that is there, held / the engine's pin",
+        measuring.result("cached program of 64 KB, held / the engine's pin",
                          taken["program"], taken["pin"], 1.5),
-        measuring.result("kernel by an equal description of 64 KB, held / by its own",
+        measuring.result("kernel by an equal description of 64 KB, held / by the same one",
                          taken["equal kernel"], taken["kernel"], 4),
-        measuring.result("program by an equal description of 64 KB, held / by its own",
+        measuring.result("program by an equal description of 64 KB, held / by the same one",
                          taken["equal program"], taken["program"], 4),
     ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What benches share: scratch folders, runs in turns, results and how they are printed."""
+"""What benches share: scratch folders, runs in turns, and results and their output."""
 
 import json
 import os
@@ -18,7 +18,7 @@ COUNTING_LAYER = BUILD / "tests/layers/opencl/conformance/libcounting_layer.so"
 
 
 class Scratch:
-    """Directories of one bench, each new and empty, gone at its end."""
+    """New, empty directories for one bench, removed at its end."""
 
     def __enter__(self):
         self.root = tempfile.mkdtemp(prefix="kiln-bench-")
@@ -32,13 +32,14 @@ class Scratch:
 
 
 def busy_seconds():
-    """Of processors, by this process and by its children that have ended."""
+    """Processor seconds of this process and of its children that have ended."""
     times = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(used.ru_utime + used.ru_stime for used in times)
 
 
 class Others:
-    """How busy others keep the processors from here on: what a bench's own processes don't account for."""
+    """Measures from now on how busy other processes keep the processors, apart from the bench's own
+    processes."""
 
     def __init__(self):
         self.start = time.monotonic()
@@ -51,7 +52,7 @@ class Others:
         return sum(map(int, (user, nice, system, *interrupts))) / os.sysconf("SC_CLK_TCK")
 
     def processors(self):
-        """How many processors, on average."""
+        """The number of busy processors, on average."""
         busy = self.busy_everywhere() - busy_seconds() - self.busy
         return max(0.0, busy) / (time.monotonic() - self.start)
 
@@ -61,7 +62,8 @@ def has_runtime(name):
 
 
 def in_turns(ways, rounds):
-    """Runs each way once a round, in turning order. Returns the median of each stretch, by way.
+    """Runs each way once per round, and reverses the order after each round. Returns the median of
+    each stretch, by way.
 
     A way is a function that runs once and returns the seconds of each stretch, by name."""
     runs = {name: [] for name in ways}
@@ -77,8 +79,8 @@ def in_turns(ways, rounds):
 
 
 def result(name, value, peer, limit, ratio=None):
-    """@limit: None where the row is for information.
-    @ratio: where it is not value through peer."""
+    """@limit: None if the row is for information only.
+    @ratio: given if it is not value divided by peer."""
     if ratio is None:
         ratio = value / peer
     return {

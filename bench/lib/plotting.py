@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plots as SVG, with nothing but text: they are to be looked at in a browser and kept in git."""
+"""Plots as SVG, written as plain text. They are viewed in a browser and kept in git."""
 
 import math
 from xml.sax.saxutils import escape
@@ -42,7 +42,7 @@ def legend(picture, names, x, y):
 
 
 def bars(path, title, names, groups):
-    """A group of bars for each of @groups, a bar for each name in it; on a logarithmic scale."""
+    """Draws a group of bars for each of @groups, a bar for each name; on a logarithmic scale."""
     low, high = 0, math.ceil(math.log10(max(max(values) for values in groups.values())))
     width, height, left, top, bottom = 1000, 420, 50, 40, 60
     inner = width - left - 220
@@ -71,7 +71,7 @@ def bars(path, title, names, groups):
 
 
 def curves(path, title, names, panels):
-    """A panel for each of @panels, a curve for each name in it: lists of (label, value)."""
+    """Draws a panel for each of @panels, with a curve for each name: lists of (label, value)."""
     columns = 3
     rows = math.ceil(len(panels) / columns)
     width, left, top, panel_height, panel_width = 1100, 20, 50, 230, 280

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Cells that name entries, and an entry that is believed by its key. */
+/* Cells that point to entries, and an entry that is checked by its key. */
 typedef struct entry {
     const kiln_key *key;
     uint64_t hash;
@@ -18,8 +18,8 @@ struct floor_table {
     entry *cells[];
 };
 
-/* The key's digest where kiln keeps it: behind its count of references. A call for it would be no
- * floor. */
+/* The key's digest, read from where Kiln keeps it, behind the reference count. A function call
+ * would cost more than a floor may. */
 static uint64_t hash_of(const kiln_key *key)
 {
     uint64_t hash;
@@ -42,7 +42,7 @@ static bool is_of(const entry *found, const kiln_key *key, uint64_t hash)
     return found->key == key || (found->hash == hash && kiln_key_equals(found->key, key));
 }
 
-/* A power of two, from @least on. */
+/* The smallest power of two that is not below @least. */
 static size_t cell_count_for(size_t least, size_t wanted)
 {
     while (least < wanted) {
@@ -91,7 +91,7 @@ void *floor_find(const floor_table *table, const kiln_key *key)
     return NULL;
 }
 
-/* ---- of the engine's make ---- */
+/* ---- like the engine's ---- */
 
 #define ADDRESS (((uint64_t)1 << 48) - 1)
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a look-up costs at least behind a library's boundary, where nothing is protected: in a plain
- * table, and in one of the same make as the engine's. And a plain atomic load. In a shared library
- * of its own.
+ * The least that a look-up can cost behind a library's boundary if nothing is protected: in a plain
+ * table, and in a table like the engine's. Also a plain atomic load. Built as a separate shared
+ * library.
  */
 #pragma once
 
@@ -16,14 +16,14 @@ extern "C" {
 
 typedef struct floor_table floor_table;
 
-/* NULL for want of memory. */
+/* NULL: out of memory. */
 KILN_API floor_table *floor_new(size_t capacity);
 KILN_API void floor_free(floor_table *table);
 KILN_API void floor_insert(floor_table *table, const kiln_key *key, void *object);
 KILN_API void *floor_find(const floor_table *table, const kiln_key *key);
 
-/* The same with tags in its cells, and without branches that a processor has to guess: the
- * difference between it and the engine is what protection costs. */
+/* The same with tags in its cells, and without branches that a processor has to predict. The
+ * difference between it and the engine is the cost of protection. */
 typedef struct tagged_table tagged_table;
 
 KILN_API tagged_table *tagged_new(size_t capacity);

@@ -97,7 +97,7 @@ class Pin : public Cache
     }
 };
 
-/* One watch, asked again and again. */
+/* One watch, checked repeatedly. */
 class Watch : public Cache
 {
   public:
@@ -123,7 +123,7 @@ class Watch : public Cache
     kiln_watch *watch_ = nullptr;
 };
 
-/* A constant that is there, by its prepared key. */
+/* A cached constant, by a key made in advance. */
 class Constant : public Subject
 {
   public:
@@ -167,7 +167,7 @@ class Constant : public Subject
         return key;
     }
 
-    /* The memory is the object, which is there already. */
+    /* The memory is the object, which exists already. */
     void put(const kiln_key *key, uint64_t *object)
     {
         kiln_constant_memory memory = {};

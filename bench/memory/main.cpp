@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * memory_bench ROUNDS [KEYS]: measures all subjects in turns, with 1, 64, 4,096 and 100,000 keys,
- * on one thread and on two, each on a processor of its own. Prints a line for each stretch:
+ * on one thread and on two, each on its own processor. Prints a line for each measurement:
  *
- *     subject <tab> keys <tab> threads <tab> nanoseconds for each look-up
+ *     subject <tab> keys <tab> threads <tab> nanoseconds per look-up
  *
- * and at the end what an insertion takes, and what each entry takes in memory, as "insert", "evict"
- * and "bytes".
+ * At the end it prints the time of an insertion, as "insert" and "evict", and the memory that an
+ * entry takes, as "bytes".
  */
 #include <malloc.h>
 #include <pthread.h>
@@ -60,8 +60,8 @@ static void free_keys(Keys &keys)
     }
 }
 
-/* Some keys much more often than others: Zipf, with an exponent of 0.9. With @half 0 or 1 only
- * every second key, so that two threads share none. */
+/* A Zipf distribution of keys, with an exponent of 0.9. If @half is 0 or 1, it has only every
+ * second key, so that two threads share none. */
 static Sequence make_sequence(size_t key_count, uint64_t seed, int half)
 {
     std::vector<double> sums;
@@ -85,7 +85,7 @@ static Sequence make_sequence(size_t key_count, uint64_t seed, int half)
                 high = middle;
             }
         }
-        /* Neighbours in rank are no neighbours in memory. */
+        /* Keys with neighbouring ranks must not be neighbours in memory. */
         size_t key = low * 2654435761u % key_count;
         if (half >= 0 && key_count > 1) {
             key = (key & ~static_cast<size_t>(1)) + static_cast<size_t>(half);
@@ -106,7 +106,7 @@ static void stay_on(unsigned processor)
 
 static volatile uint64_t sink;
 
-/* The mean of what the threads took for each look-up. */
+/* The threads' mean time per look-up. */
 static double measure(Subject &subject, const Keys &keys, const std::vector<Sequence> &sequences,
                       size_t count)
 {
@@ -174,7 +174,7 @@ static kiln_status build_nothing(void *object, const kiln_key *, kiln_built *ret
     return KILN_OK;
 }
 
-/* Misses that build nothing: what the cache itself takes for each, with room and without. */
+/* Misses whose builds do nothing: the cache's own cost, with room and without. */
 static void measure_insertions(const char *name, const Keys &keys, uint64_t max_entries)
 {
     static uint64_t object = 1;
@@ -207,7 +207,7 @@ static void measure_insertions(const char *name, const Keys &keys, uint64_t max_
 int main(int argc, char **argv)
 {
     int rounds = argc > 1 ? atoi(argv[1]) : 5;
-    mallopt(M_MMAP_THRESHOLD, 1 << 30); /* all of it counts in mallinfo2 */
+    mallopt(M_MMAP_THRESHOLD, 1 << 30); /* so that mallinfo2 counts all memory */
     size_t only = argc > 2 ? strtoul(argv[2], nullptr, 10) : 0;
     for (size_t key_count : {1, 64, 4096, 100000}) {
         if (only == 0 || only == key_count) {

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a look-up in memory costs, beside an unprotected table behind the same boundary (the floor),
-beside one of the engine's own make, whose difference from it is what protection costs, and beside
-peers: tbb::concurrent_hash_map, liburcu's rculfhash, a rwlock over std::unordered_map, and
-oneDNN's primitive cache. Peers that are not installed are left out, which a note says.
+"""Measures the cost of a look-up in memory. It is compared with an unprotected table behind the
+same library boundary (the floor); with an unprotected table that is otherwise like the engine's, so
+that the difference is the cost of protection; and with peers: tbb::concurrent_hash_map, liburcu's
+rculfhash, a rwlock over std::unordered_map, and oneDNN's primitive cache. Peers that are not
+installed are left out, and a note says so.
 
---rounds N    how often each is measured, in turns; the least of each counts (5)
---plot FILE   draws all of it as SVG"""
+--rounds N    rounds, in turns; the least of each measurement counts (5)
+--plot FILE   draws all results as SVG"""
 
 import argparse
 import subprocess
@@ -17,14 +18,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "lib"))
 import measuring
 import plotting
 
-# Shown in this order.
+# In the order in which the plot shows them.
 TITLES = {
     "floor": "unprotected table",
-    "tagged": "unprotected, of Kiln's make",
-    "peek inside": "peek, 64 a section",
-    "peek": "peek, one a section",
+    "tagged": "unprotected table like Kiln's",
+    "peek inside": "peek, 64 per section",
+    "peek": "peek, one per section",
     "pin": "pin and unpin",
-    "constant": "a constant that is there",
+    "constant": "a cached constant",
     "urcu": "liburcu rculfhash",
     "tbb": "tbb::concurrent_hash_map",
     "rwlock": "rwlock, unordered_map",
@@ -54,24 +55,24 @@ def judge(taken):
     results = []
     one("watch / plain load", ("watch", 64, "1"), ("load", 64, "1"), 2)
     one("peek / floor, 64 keys", ("peek", 64, "1"), ("floor", 64, "1"), 2)
-    one("peek / unprotected, of Kiln's make", ("peek", 64, "1"), ("tagged", 64, "1"), None)
-    one("peek inside / unprotected, of Kiln's make", ("peek inside", 64, "1"),
+    one("peek / unprotected table like Kiln's", ("peek", 64, "1"), ("tagged", 64, "1"), None)
+    one("peek inside / unprotected table like Kiln's", ("peek inside", 64, "1"),
         ("tagged", 64, "1"), 2)
     one("peek, 2 threads / 1", ("peek", 64, "2"), ("peek", 64, "1"), 1.3)
     one("pin / floor, 64 keys", ("pin", 64, "1"), ("floor", 64, "1"), 3)
     one("pin, 2 threads apart / 1", ("pin", 64, "2 apart"), ("pin", 64, "1"), 1.3)
-    one("constant that is there / pin", ("constant", 64, "1"), ("pin", 64, "1"), 1.5)
+    one("cached constant / pin", ("constant", 64, "1"), ("pin", 64, "1"), 1.5)
     for peer, alone in (("tbb", 3), ("rwlock", 2)):
         for threads, times in (("1", alone), ("2", 10)):
             if (peer, 64, threads) in taken:
                 plural = "s" * (threads != "1")
                 one(f"peek / {TITLES[peer]}, {threads} thread{plural}", ("peek", 64, threads),
                     (peer, 64, threads), 1 / times)
-    # Of one primitive, and so of one key.
+    # oneDNN was measured with one primitive, so only one key can be compared.
     if ("onednn", 1, "1") in taken:
         one(f"peek / {TITLES['onednn']}, 1 key", ("peek", 1, "1"), ("onednn", 1, "1"), 1 / 50)
     own = taken["bytes", 100000, "1"]
-    results.append(measuring.result("bytes for each entry", own, 160, 160, ratio=own))
+    results.append(measuring.result("bytes per entry", own, 160, 160, ratio=own))
     return results
 
 
@@ -86,9 +87,9 @@ def main():
     here = {subject for subject, _, _ in taken}
     for peer in ("tbb", "urcu", "onednn"):
         if peer not in here:
-            measuring.note("memory", f"{TITLES[peer]} is not installed, and is left out")
+            measuring.note("memory", f"{TITLES[peer]} is not installed and is left out")
     for name in ("insert", "evict"):
-        measuring.note("memory", f"{name}: {taken[name, 100000, '1']:.0f} ns for each")
+        measuring.note("memory", f"{name}: {taken[name, 100000, '1']:.0f} ns each")
     if arguments.plot:
         subjects = [subject for subject in TITLES if subject in here]
         groups = {f"{keys:,} key{'s' * (keys != 1)}, {threads} thread{'s' * (threads != '1')}":

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Those whose look-ups do the same work: find by digest, believe by comparison of keys.
+ * Peers whose look-ups do the same work: find by digest, then compare the keys.
  */
 #include <pthread.h>
 
@@ -111,7 +111,7 @@ class Urcu : public Subject
         const kiln_key *key;
         uint64_t *object;
     };
-    /* All that it will need, so that it need not grow while it is measured. */
+    /* Reserves everything that it will need, so that it does not grow while it is measured. */
     static unsigned long buckets_for(size_t count)
     {
         unsigned long buckets = 64;
@@ -176,7 +176,8 @@ class Urcu : public Subject
 #endif
 
 #ifdef HAVE_DNNL
-/* A primitive from a descriptor that exists: after the first, each is a hit of its cache. */
+/* Makes a primitive from an existing descriptor. After the first, each is a hit in oneDNN's cache.
+ */
 class Dnnl : public Subject
 {
   public:

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How well policies keep what is dear: the cost of misses through the cost of all requests, on replayed
-traces and on a synthetic one, in caches of 1, 3, 10 and 30 % of all objects' bytes. Kiln's policies
-beside an exact GDSF, LRU, FIFO, SIEVE, S3-FIFO, W-TinyLFU, the misses that no cache can help, and one
-that knows the future.
+"""Measures how well policies keep expensive objects: the cost of misses divided by the cost of all
+requests, for replayed traces and a synthetic one, in caches of 1, 3, 10 and 30 % of all objects'
+bytes. Kiln's policies are compared with an exact GDSF, LRU, FIFO, SIEVE, S3-FIFO and W-TinyLFU,
+with the misses that no cache can avoid, and with a policy that knows the future.
 
---traces FOLDER  of traces: NAME.txt or NAME.txt.xz, lines of "key" or "time key size"; what they lack is
-                 drawn from the key
---plot FILE      draws all of it as SVG"""
+--traces FOLDER  folder of traces: NAME.txt or NAME.txt.xz, with lines of "key" or "time key size";
+                 missing sizes and costs are derived from the key
+--plot FILE      draws all results as SVG"""
 
 import argparse
 import lzma
@@ -20,13 +20,13 @@ import measuring
 import plotting
 
 BLIND_TO_COST = ["fifo", "lru", "sieve", "s3-fifo", "w-tinylfu", "gdsf, cost 1"]
-# The one that it is about is drawn last, above the others.
+# Kiln's policy is drawn last, above the others.
 SHOWN = ["compulsory", "offline", *BLIND_TO_COST, "gdsf", "kiln cost"]
 SYNTHETIC_SEED = "20261121"
 
 
 def traces(folder, scratch):
-    """(name, arguments of policy_bench) of each."""
+    """Yields (name, arguments of policy_bench) for each trace."""
     yield "sessions", [SYNTHETIC_SEED]
     for path in sorted(Path(folder).iterdir()) if folder else []:
         if path.name.endswith(".txt"):
@@ -38,7 +38,7 @@ def traces(folder, scratch):
 
 
 def replay(arguments):
-    """Shares of cost by (policy, percent)."""
+    """The share of the cost by (policy, percent)."""
     output = subprocess.run([measuring.BUILD / "bench/policy_bench", *arguments], check=True,
                             capture_output=True, text=True).stdout
     shares = {}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is measured: a table of keys and objects, and one way to look things up in it.
+ * A subject of measurement: a table of keys and objects, and one way to look keys up in it.
  */
 #pragma once
 
@@ -15,7 +15,7 @@
 using Keys = std::vector<kiln_key *>;
 using Objects = std::vector<uint64_t>;
 
-/* Which keys a thread asks for, in order; its size is a power of two. */
+/* The keys that a thread looks up, in order; the size is a power of two. */
 using Sequence = std::vector<uint32_t>;
 
 class Subject
@@ -23,7 +23,7 @@ class Subject
   public:
     virtual ~Subject() = default;
 
-    /* Looks up so many keys, on any thread. Returns the sum of what it found. */
+    /* Looks up that many keys, on any thread. Returns the sum of what it found. */
     virtual uint64_t run(const Keys &keys, const Sequence &sequence, size_t count) = 0;
 
     /* What a thread does before its first run, and after its last. */
@@ -40,7 +40,7 @@ struct Maker {
     std::unique_ptr<Subject> (*make)(const Keys &keys, Objects &objects);
 };
 
-/* All ways there are in this build: Kiln's own and the floor, and the peers. */
+/* All subjects in this build: Kiln's and the floor, and the peers. */
 std::vector<Maker> kiln_makers();
 std::vector<Maker> peer_makers();
 

@@ -15,7 +15,7 @@ static const bench_data *here;
 static int store = -1;
 static char (*paths)[64];
 static char (*absent_paths)[64];
-static void **copies; /* what "copy" has made in this round */
+static void **copies; /* what "copy" made in this round */
 
 static void open_bare(const bench_data *data)
 {
@@ -41,7 +41,7 @@ static void close_bare(void)
     free(copies);
 }
 
-/* Into memory that is obtained as a get obtains it. */
+/* Reads into memory that is allocated as a get allocates it. */
 static void run_read(size_t index)
 {
     struct stat stat;
@@ -60,7 +60,7 @@ static void run_absent(size_t index)
                  "an absent file is there");
 }
 
-/* What writing costs before anything is counted or trimmed. */
+/* The cost of writing alone, without counting or trimming. */
 static void run_write(size_t index)
 {
     const kiln_bytes bytes = kiln_entry_encoding(here->entries[index]);
@@ -71,7 +71,7 @@ static void run_write(size_t index)
     bench_expect(renameat(store, "v1/new", store, "v1/renamed") == 0, "bare rename");
 }
 
-/* The least that handing bytes over to someone can cost, where they are wanted back later. */
+/* The least that it can cost to pass bytes to a different thread if the caller keeps its own. */
 static void run_copy(size_t index)
 {
     const kiln_bytes payload = kiln_entry_payload(here->entries[index]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * LMDB, by digest, unverified; nothing is flushed to the disk.
+ * LMDB, by digest, without verification; nothing is flushed to disk.
  */
 #include "subject.h"
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * store_bench FOLDER ROUNDS: measures all subjects in turns, with entries of 10 KB, 100 KB, 1 MB
- * and 10 MB. There are so many of each size that no processor's cache holds them: a program reads
- * an entry once. Prints a line for each stretch:
+ * and 10 MB. There are too many of each size for a processor's cache, because a program reads an
+ * entry once. Prints a line for each measurement:
  *
- *     subject <tab> bytes of a payload <tab> nanoseconds for each
+ *     subject <tab> bytes of payload <tab> nanoseconds per operation
  *
- * A subject with "again" behind its name had one entry over and over.
+ * A subject whose name ends in "again" used one entry repeatedly.
  */
 #include "subject.h"
 
@@ -68,7 +68,7 @@ static kiln_key *make_key(uint64_t number)
     return key;
 }
 
-/* Bytes that don't compress, and differ from entry to entry. */
+/* Bytes that do not compress and differ from entry to entry. */
 static void fill(unsigned char *bytes, size_t size, uint64_t state)
 {
     for (size_t i = 0; i < size; i++) {
@@ -119,8 +119,8 @@ static double now_ns(void)
     return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
 }
 
-/* Runs a subject @times times, with the first @distinct entries in turn, in stretches that are
- * short enough for some to be undisturbed. */
+/* Runs a subject @times times, with the first @distinct entries in turn. Each measurement is short,
+ * so that some are undisturbed. */
 static void measure(const bench_subject *subject, const bench_data *data, size_t times,
                     size_t distinct)
 {
@@ -158,7 +158,7 @@ static void for_size(const char *folder, size_t payload_size, int rounds)
     bench_data data = {
         .folder = folder, .payload_size = payload_size, .count = TOTAL_BYTES / payload_size};
     make_data(&data);
-    /* Bare reads come first in each round, but need the files of the store. */
+    /* Bare reads come first in each round, but they need the store's files. */
     for (size_t group = GROUPS; group-- > 0;) {
         for (const bench_subject *subject = groups[group]; subject->name; subject++) {
             if (subject->open) {

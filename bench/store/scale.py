@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a store of many small entries costs: gets beside bare reads of the same files, a hot thousand
-among them beside a store of a thousand, opening, the slices of a trim, and `kiln stats`.
+"""Measures the cost of a store with many small entries: gets, compared with bare reads of the same
+files; gets of a hot thousand entries, compared with a store of a thousand; opening; the slices of a
+trim; and `kiln stats`.
 
---entries N   how many entries the store has (1000000); a million take 5 GB below $TMPDIR, and minutes
---gets N      how many gets a round has (20000)
---rounds N    how often each is measured, in turns; the median of each counts (7)"""
+--entries N   entries in the store (1000000); a million take 5 GB below $TMPDIR, and minutes
+--gets N      gets in a round (20000)
+--rounds N    rounds, in turns; the median of each measurement counts (7)"""
 
 import argparse
 import os
@@ -45,7 +46,7 @@ def measure_gets(large, small, entries, gets, rounds):
 
     def next_seed():
         nonlocal seed
-        seed += 1  # nobody meets files that were met just before
+        seed += 1  # so that no round reads files that the round before has just read
         return seed
 
     ways = {
@@ -73,13 +74,14 @@ def judge(taken, slices, longest_unlink, gets):
 
     return [
         measuring.result("get / bare read, microseconds", each("get"), each("read"), 1.3),
-        measuring.result("a hot thousand / a store of a thousand, microseconds", each("hot"),
-                         each("small"), 1.3),
+        measuring.result("get among a hot thousand / in a store of a thousand, microseconds",
+                         each("hot"), each("small"), 1.3),
         measuring.result("open / open of a thousand, microseconds", taken["open"] * 1e6,
                          taken["open small"] * 1e6, 2),
-        measuring.result("slice, 999 of 1000, ms of processor", nearly_longest * 1e3, 10, 1),
-        measuring.result("slice, longest, ms of processor", of_processor[-1] * 1e3, 10, None),
-        measuring.result("slice, longest, ms by the clock / longest bare unlink",
+        measuring.result("slice, 99.9th percentile, ms of processor time", nearly_longest * 1e3, 10,
+                         1),
+        measuring.result("slice, longest, ms of processor time", of_processor[-1] * 1e3, 10, None),
+        measuring.result("slice, longest, ms of wall time / longest bare unlink",
                          max(by_clock) * 1e3, longest_unlink * 1e3, None),
         measuring.result("kiln stats, ms", taken["stats"] * 1e3, 100, 1),
     ]
@@ -109,8 +111,8 @@ def main():
         mean = sum(slice[0] for slice in slices) / len(slices)
         measuring.note("scale", f"a trim to nine tenths took {len(slices)} slices, "
                                 f"{mean * 1e3:.1f} ms on average")
-        measuring.note("scale", f"others kept {others.processors():.1f} processors busy")
-        # Before all of that is removed, which takes a while.
+        measuring.note("scale", f"other processes kept {others.processors():.1f} processors busy")
+        # Before the stores are removed, which takes a while.
         results = judge(taken, slices, longest_unlink, arguments.gets)
         return measuring.report("scale", results, arguments.json)
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * SQLite, by digest, unverified; nothing is flushed to the disk.
+ * SQLite, by digest, without verification; nothing is flushed to disk.
  */
 #include "subject.h"
 

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a store on the disk costs, beside the system calls alone (the floor: openat, fstat, read, close,
-into memory that is obtained and freed alike), beside LMDB and SQLite on the same data, and beside
-signed entries. Each of 64 MB of entries is read in turn, as a program reads them; "over and over" is
-one that stays in the processor's cache. The files themselves are in memory. Peers that are not
-installed are left out, which a note says. Nothing is flushed to the disk.
+"""Measures the cost of a store on disk. It is compared with the system calls alone (the floor:
+openat, fstat, read and close, with memory allocated and freed in the same way), with LMDB and
+SQLite on the same data, and with signed entries. The bench reads 64 MB of entries one after the
+other, as a program does; "repeated" is one entry that stays in the processor's cache. The files are
+in the page cache, and nothing is flushed to disk. Peers that are not installed are left out, and a
+note says so.
 
---rounds N    how often each is measured, in turns; the least of each counts (5)"""
+--rounds N    rounds, in turns; the least of each measurement counts (5)"""
 
 import argparse
 import subprocess
@@ -20,7 +21,7 @@ SIZES = {"10 KB": 10 << 10, "100 KB": 100 << 10, "1 MB": 1 << 20, "10 MB": 10 <<
 
 
 def measure(rounds):
-    """Microseconds by (subject, bytes of a payload)."""
+    """Microseconds by (subject, bytes of payload)."""
     build = measuring.BUILD
     subprocess.run(["ninja", "-C", str(build), "--quiet", "bench/store_bench"], check=True,
                    stdout=sys.stderr)
@@ -43,18 +44,18 @@ def judge(taken):
     results = []
     for title, size in SIZES.items():
         one(f"get of {title} / bare read", "get", "bare read", 1.5, size)
-        one(f"get of {title}, over and over / bare read", "get again", "bare read again", None, size)
+        one(f"get of {title}, repeated / bare read", "get again", "bare read again", None, size)
         one(f"get of {title} / signed", "get", "get, signed", None, size)
         one(f"get of {title} / LMDB, unverified", "get", "LMDB get", None, size)
         one(f"get of {title} / SQLite, unverified", "get", "SQLite get", None, size)
     one("absent key / failing openat", "absent", "bare absent", 2, SIZES["10 KB"])
     for title, size in SIZES.items():
-        one(f"put of {title}, as who built it pays / one copy", "hand over", "copy", None, size)
+        one(f"put of {title}, cost to its builder / one copy", "hand over", "copy", None, size)
     for title, size in SIZES.items():
         one(f"put of {title} / bare write and rename", "put", "bare write", None, size)
         one(f"put of {title} / LMDB", "put", "LMDB put", None, size)
         one(f"put of {title} / SQLite", "put", "SQLite put", None, size)
-    one("lease taken and freed / openat, lock and close", "lease", "bare lock", None,
+    one("lease taken and released / openat, lock and close", "lease", "bare lock", None,
         SIZES["10 KB"])
     return results
 
@@ -70,8 +71,9 @@ def main():
     here = {subject for subject, _ in taken}
     for peer in ("LMDB", "SQLite"):
         if f"{peer} get" not in here:
-            measuring.note("store", f"{peer} is not installed, and is left out")
-    measuring.note("store", f"microseconds; others kept {others.processors():.1f} processors busy")
+            measuring.note("store", f"{peer} is not installed and is left out")
+    measuring.note("store", "microseconds; other processes kept "
+                            f"{others.processors():.1f} processors busy")
     return measuring.report("store", judge(taken), arguments.json)
 
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a store of many entries costs, for scale.py.
+ * Measures the cost of a store with many entries, for scale.py.
  *
- *   store_scale fill DIR COUNT   makes entries 0 to COUNT - 1, in files as a put makes them
+ *   store_scale fill DIR COUNT   makes entries 0 to COUNT - 1, in the files that a put would make
  *   store_scale open DIR         opens and closes a store
- *   store_scale get DIR COUNT N SEED        N gets of entries picked among the first COUNT
+ *   store_scale get DIR COUNT N SEED        N gets of random entries among the first COUNT
  *   store_scale read DIR COUNT N SEED       bare reads of the same files in the same order
- *   store_scale trim DIR COUNT SIZE         puts into a store of that size, until a trim has ended;
+ *   store_scale trim DIR COUNT SIZE         puts into a store of that size until a trim has ended;
  *                                           a line for each slice
- *   store_scale unlink DIR COUNT            removes files of entries 0 to COUNT - 1 that are there,
- *                                           as bare as can be; prints the longest removal
+ *   store_scale unlink DIR COUNT            removes the existing files of entries 0 to COUNT - 1
+ *                                           with bare system calls; prints the longest removal
  *
- * Each prints seconds: of all of it, or of each slice by the clock, and that of the processor.
+ * Each prints seconds: the total, or for each slice the wall time and the processor time.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -114,7 +114,7 @@ static kiln_store *open_store(const char *directory, uint64_t max_bytes)
     return store;
 }
 
-/* The files of puts, without what puts do besides, which is not what is measured. */
+/* Writes the files of puts, without the other work of a put, which is not measured here. */
 static void fill(const char *directory, uint64_t count)
 {
     kiln_store *store = open_store(directory, KILN_UNLIMITED);
@@ -139,7 +139,7 @@ static void fill(const char *directory, uint64_t count)
         }
         kiln_entry_release(&entry);
     }
-    /* So that the store's size is known. */
+    /* Determines the store's size. */
     kiln_trim_report report = {.struct_size = sizeof report};
     expect(kiln_store_trim(store, KILN_UNLIMITED, &report), "count");
     printf("%" PRIu64 "\n", report.bytes);
@@ -154,7 +154,7 @@ static void measure_open(const char *directory)
     printf("%.9f\n", seconds() - start);
 }
 
-/* Keys are made before the time is taken: who asks has them. */
+/* The keys are made before the clock starts, because a caller has them already. */
 static kiln_key **pick_keys(uint64_t count, uint64_t gets, uint64_t seed)
 {
     kiln_key **keys = malloc(gets * sizeof *keys);
@@ -233,7 +233,7 @@ static bool is_trimming(const char *directory)
     return access(path, F_OK) == 0;
 }
 
-/* One put begins a trim; then slice after slice, as puts would have them made. */
+/* One put starts a trim. Then the slices follow, as later puts would make them. */
 static void measure_slices(const char *directory, uint64_t count, uint64_t max_bytes)
 {
     kiln_store *store = open_store(directory, max_bytes);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the bench of stores measures: ways to read, to write and to lock. Each keeps the same
- * entries in a folder of its own, or works on those that "get" keeps.
+ * entries in its own folder, or uses the entries of "get".
  */
 #pragma once
 
@@ -13,38 +13,38 @@
 
 /* Entries of one size. */
 typedef struct bench_data {
-    const char *folder; /* for files; each subject makes a folder of its own in it */
+    const char *folder; /* for files; each subject makes its own folder in it */
     size_t payload_size, count;
     kiln_key **keys;
-    kiln_key **absent; /* as many keys that no one stored */
+    kiln_key **absent; /* as many keys that no entry has */
     kiln_entry **entries;
 } bench_data;
 
 typedef struct bench_subject {
     const char *name;
-    bool is_repeated; /* measured with one entry over and over, too */
-    /* Stores the entries; NULL where there is nothing to prepare. */
+    bool is_repeated; /* also measured with one entry repeatedly */
+    /* Stores the entries; NULL if there is nothing to prepare. */
     void (*open)(const bench_data *data);
-    /* Does it once, with one entry. */
+    /* Runs the subject once, with one entry. */
     void (*run)(size_t index);
-    /* Gives back what running kept, after the clock was stopped; may be NULL. */
+    /* Frees what running kept, after the clock has stopped; may be NULL. */
     void (*settle)(void);
     void (*close)(void);
 } bench_subject;
 
-/* Ends with one without a name. */
+/* The list ends with a subject without a name. */
 extern const bench_subject kiln_subjects[], bare_subjects[], lmdb_subjects[], sqlite_subjects[];
 
-/* Ends the bench where something that has to hold doesn't. */
+/* Ends the bench with a message if a condition does not hold. */
 void bench_expect(int holds, const char *what);
 
-/* Has the bytes wanted by someone, as far as a compiler can tell. */
+/* Makes the compiler assume that the bytes are used. */
 void bench_use(const void *bytes);
 
-/* A new folder for a subject. @path: BENCH_PATH_SIZE bytes */
+/* Makes a new folder for a subject. @path: BENCH_PATH_SIZE bytes */
 #define BENCH_PATH_SIZE 512
 void bench_make_folder(const bench_data *data, const char *name, char *path);
 
-/* Where the store "get" is, and where in it an entry is. */
+/* The folder of the store "get", and the path of an entry in it. */
 #define BENCH_STORE "kiln"
 void bench_entry_path(const kiln_key *key, char path[64]);

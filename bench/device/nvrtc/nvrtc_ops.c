@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Compiles one program to CUBIN, by NVRTC's own calls or by Kiln's device ops, and prints how long
- * that took from the call until the code was there, in milliseconds.
+ * Compiles one program to CUBIN, with NVRTC's own calls or with Kiln's device ops. Prints the
+ * milliseconds from the call until the code was available.
  *
- * usage: nvrtc_ops LIBNVRTC SOURCE OPTIONS      by NVRTC
- *        nvrtc_ops LIBNVRTC SOURCE OPTIONS DIR  by Kiln, with a store in that directory: also how
- *                                               long a second description and program take
+ * usage: nvrtc_ops LIBNVRTC SOURCE OPTIONS      with NVRTC
+ *        nvrtc_ops LIBNVRTC SOURCE OPTIONS DIR  with Kiln and a store in that directory; also
+ * prints how long a second description and program take
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -29,16 +29,16 @@ static double now_ms(void)
 static void check(int result, const char *what)
 {
     if (result != 0) {
-        fprintf(stderr, "%s answered %d\n", what, result);
+        fprintf(stderr, "%s returned %d\n", what, result);
         exit(1);
     }
 }
 
-/* ---- by NVRTC ---- */
+/* ---- with NVRTC ---- */
 
 static void *library;
 
-/* A function of NVRTC's; its type is the caller's to know. */
+/* One of NVRTC's functions; the caller must know its type. */
 static void *find(const char *name)
 {
     void *function = dlsym(library, name);
@@ -77,7 +77,7 @@ static void compile_by_nvrtc(const char *nvrtc, const char *source, char *option
     free(code);
 }
 
-/* ---- by Kiln ---- */
+/* ---- with Kiln ---- */
 
 static kiln_error failure = {.struct_size = sizeof failure};
 
@@ -137,7 +137,7 @@ static void get_by_kiln(const char *nvrtc, const char *source, const char *optio
     printf("{\"code\": %f, \"again\": %f}\n", first_ms, again_ms);
     kiln_program_release(&first);
     kiln_program_release(&again);
-    kiln_program_context_free(&context); /* what was built is stored by then */
+    kiln_program_context_free(&context); /* by then, the program is stored */
 }
 
 int main(int argc, char **argv)

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What programs that include headers cost by Kiln's device ops over NVRTC: built, found in a store by a
-new process, and asked for again in the same one, against NVRTC by hand. The driver's own cache, which NVRTC
-uses where there is a driver, is off. No GPU is needed. Skipped by name where there is no NVRTC. Run by
-scripts/bench nvrtc-ops."""
+"""Measures programs that include headers, made with Kiln's device ops over NVRTC: built, found in a
+store by a new process, and requested again in the same process. They are compared with NVRTC called
+by hand. The driver's own cache, which NVRTC uses if there is a driver, is off. No GPU is needed. If
+there is no NVRTC, the bench is skipped, and a note says so. Run by scripts/bench nvrtc-ops."""
 
 import argparse
 import glob
@@ -51,10 +51,10 @@ def bench_program(name, source, nvrtc, folders, rounds, scratch):
     return [
         result(f"{name}, ms: found against compiled by NVRTC", medians["warm"]["code"], by_hand,
                FOUND_LIMIT),
-        result(f"{name}, ms: asked for again against compiled", medians["warm"]["again"], by_hand,
+        result(f"{name}, ms: requested again against compiled", medians["warm"]["again"], by_hand,
                FOUND_LIMIT),
-        result(f"{name}, ms: compiled and kept against compiled", medians["cold"]["code"], by_hand,
-               None),
+        result(f"{name}, ms: compiled and stored against compiled", medians["cold"]["code"],
+               by_hand, None),
     ]
 
 
@@ -62,7 +62,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--cuda", default="/usr/local/cuda", help="a toolkit's folder")
+    parser.add_argument("--cuda", default="/usr/local/cuda", help="folder of a CUDA toolkit")
     options = parser.parse_args()
     libraries = sorted(glob.glob(options.cuda + "/lib*/libnvrtc.so.[0-9]*"))
     if not libraries:

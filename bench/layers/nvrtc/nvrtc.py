@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What NVRTC's compilations cost programs on an NVIDIA GPU without Kiln, with an empty cache and with a
-filled one, and what eight processes cost that start together.
+"""Measures what NVRTC's compilations cost programs on an NVIDIA GPU: without Kiln, with an empty
+cache, with a filled cache, and in eight processes that start together.
 
-The programs are those of tests/layers/nvrtc/gpu, unmodified but for a start together. Their own caches are
-empty in each run, and the driver's is off but where a row says that it is filled. Rows without a limit
-are for information. Skipped by name where there is no GPU, or no CuPy or PyTorch. Run by
-scripts/bench nvrtc."""
+The programs are those of tests/layers/nvrtc/gpu, unmodified except that they can start together.
+Their own caches are empty in each run. The driver's cache is off unless a row says that it is
+filled. Rows without a limit are for information. If there is no GPU, CuPy or PyTorch, the parts
+that need it are skipped, and a note names them. Run by scripts/bench nvrtc."""
 
 import argparse
 import collections
@@ -51,7 +51,7 @@ def find_nvrtc():
 
 
 class Traced:
-    """What KILN_TRACE says of all processes of a run."""
+    """What KILN_TRACE reports of all processes of a run."""
 
     def __init__(self, path):
         text = path.read_text() if path.exists() else ""
@@ -69,13 +69,13 @@ class Traced:
 
 
 class Program:
-    """One of the programs, with all that it and its environment have to be."""
+    """One of the programs, with its environment and its expected results."""
 
     def __init__(self, name, command, scratch):
         self.name = name
         self.command = command
         self.scratch = scratch
-        self.results = None  # those of its first run
+        self.results = None  # the results of its first run
 
     def environment(self, driver_cache=None):
         plain = {k: v for k, v in os.environ.items() if not k.startswith(STEERING)}
@@ -96,7 +96,7 @@ class Program:
             raise RuntimeError(f"{self.name}: the results differ")
 
     def run(self, cache=None, more=(), driver_cache=None):
-        """Runs it once, with Kiln where there is a cache. Returns the milliseconds of each stretch."""
+        """Runs it once, with Kiln if @cache is given. Returns the milliseconds of each stretch."""
         kiln = [TOOL, "run", "--"] if cache else []
         variables = self.environment(driver_cache) | ({"KILN_DIR": cache} if cache else {})
         ran = subprocess.run([*kiln, *self.command, *more], env=variables, capture_output=True,
@@ -119,8 +119,8 @@ class Program:
         return process
 
     def crowd(self, count, with_kiln):
-        """Starts processes that begin together, with nothing cached. Returns the seconds until all had
-        their results, and what Kiln traced."""
+        """Starts processes that begin together, with nothing cached. Returns the seconds until all
+        have their results, and what Kiln traced."""
         cache = self.scratch.folder() if with_kiln else None
         trace = Path(self.scratch.folder()) / "trace"
         processes = [self.start(cache, trace) for _ in range(count)]
@@ -184,8 +184,8 @@ def bench_crowd(program, rounds):
 
 
 def in_ways(program, rounds, more=None):
-    """Medians, in milliseconds, without Kiln, with an empty cache and with a filled one; and with the
-    driver's own cache filled, without Kiln and with a filled one."""
+    """Medians in milliseconds: without Kiln, with an empty cache and with a filled one; and, with
+    the driver's own cache filled, without Kiln and with a filled cache."""
     filled, driver_cache = program.scratch.folder(), program.scratch.folder()
     program.run(filled)
     program.run(driver_cache=driver_cache)
@@ -216,17 +216,17 @@ def bench_c_program(program, rounds):
     return [
         result(f"{title}: found against compiled by NVRTC", warm["compile"], plain["compile"],
                COMPILE_LIMIT),
-        result(f"{title}: compiled and kept against compiled", cold["compile"], plain["compile"],
+        result(f"{title}: compiled and stored against compiled", cold["compile"], plain["compile"],
                None),
-        result(f"{title}: compiled, the driver's own cache filled, against it off",
+        result(f"{title}: compiled, the driver's cache filled against off",
                medians["driver's"]["compile"], plain["compile"], None),
-        result(f"{title}: found against compiled, the driver's own cache filled for both",
+        result(f"{title}: found against compiled, the driver's cache filled for both",
                medians["both"]["compile"], medians["driver's"]["compile"], None),
         result(f"{title}: load and first launch, warm against CUBINs by hand", launched(warm),
                launched(hand), LAUNCH_LIMIT),
-        result(f"{title}: the same of CUBINs by hand, under kiln run against without",
+        result(f"{title}: the same for CUBINs by hand, under kiln run against without",
                launched(medians["hand under Kiln"]), launched(hand), None),
-        result(f"{title}: the same with the look-up, and with reading the files",
+        result(f"{title}: look-up, load and launch against reading and launching CUBINs by hand",
                launched(warm) + warm["compile"], launched(hand) + hand["compile"], None),
     ]
 
@@ -239,9 +239,9 @@ def bench_python_program(program, rounds):
     return [
         result(f"{title}: warm against without Kiln", warm, plain, None),
         result(f"{title}: cold against without Kiln", cold, plain, None),
-        result(f"{title}: without Kiln, the driver's own cache filled, against it off", drivers,
+        result(f"{title}: without Kiln, the driver's cache filled against off", drivers,
                plain, None),
-        result(f"{title}: warm against without Kiln, the driver's own cache filled for both", both,
+        result(f"{title}: warm against without Kiln, the driver's cache filled for both", both,
                drivers, None),
     ]
 
@@ -250,7 +250,7 @@ def describe_machine():
     try:
         told = subprocess.run(["nvidia-smi", "--query-gpu=name,driver_version",
                                "--format=csv,noheader"], capture_output=True, text=True)
-        note("nvrtc", told.stdout.strip() or "no GPU that nvidia-smi knows")
+        note("nvrtc", told.stdout.strip() or "nvidia-smi finds no GPU")
     except OSError as error:
         note("nvrtc", f"nvidia-smi: {error.strerror}")
 
@@ -258,9 +258,9 @@ def describe_machine():
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--rounds", type=int, help="in place of 15 for the C program, 3 for all else")
-    parser.add_argument("--program", action="append", help="C program, CuPy or PyTorch; all")
-    parser.add_argument("--python", default=sys.executable, help="one that has CuPy and PyTorch")
+    parser.add_argument("--rounds", type=int, help="default: 15 for the C program, 3 for all else")
+    parser.add_argument("--program", action="append", help="C program, CuPy, PyTorch; default: all")
+    parser.add_argument("--python", default=sys.executable, help="has CuPy and PyTorch")
     options = parser.parse_args()
     describe_machine()
     results = []

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Key streams of ChaCha with 8, 12 and 20 rounds, a block of 16 words for each work-item.
+ * Key streams of ChaCha with 8, 12 and 20 rounds. Each work-item makes a block of 16 words.
  *
  * -D STREAM=…  the number of the stream
  */
@@ -25,8 +25,8 @@
     QUARTER_ROUND(s[2], s[7], s[8], s[13])                                                         \
     QUARTER_ROUND(s[3], s[4], s[9], s[14])
 
-/* The state of a block: four words that are always the same, the key, the block's number, and the
- * stream's. */
+/* The state of a block: four constant words, the key, the number of the block, and the number of
+ * the stream. */
 void begin_block(uint *state, constant const uint *key, uint number)
 {
     state[0] = 0x61707865u;

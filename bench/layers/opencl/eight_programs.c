@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Builds eight programs from source, one after the other, and runs and checks each before it builds
- * the next. The programs are chacha.cl for eight streams. It knows nothing of Kiln.
+ * the next. The programs are chacha.cl for eight streams. Nothing here is specific to Kiln.
  *
  *     eight_programs [FIRST]
  *
- * FIRST, 0 to 7, is the program to begin with; the others follow in order, the last by the first.
- * It begins when its standard input ends, so that many can begin together. Prints a line of JSON:
- * begin_ns and results_ns, when it began and when all results were there (CLOCK_MONOTONIC);
- * build_ns and launch_ns, spent in making programs and kernels and in launches. Fails where a
- * result is wrong.
+ * FIRST, 0 to 7, is the program to begin with. The others follow in order, and program 0 follows
+ * program 7. It begins when its standard input ends, so that many processes can begin together.
+ * Prints a line of JSON: begin_ns and results_ns, when it began and when it had all results
+ * (CLOCK_MONOTONIC); build_ns, spent making programs and kernels; launch_ns, spent in launches.
+ * Fails if a result is wrong.
  */
 #include "example.h"
 
@@ -27,7 +27,7 @@ static const int kernel_rounds[KERNEL_COUNT] = {8, 12, 20};
 static const cl_uint key[8] = {0x03020100, 0x07060504, 0x0b0a0908, 0x0f0e0d0c,
                                0x13121110, 0x17161514, 0x1b1a1918, 0x1f1e1d1c};
 
-/* ---- what is to come out ---- */
+/* ---- expected results ---- */
 
 static uint32_t rotated(uint32_t value, int bits)
 {
@@ -96,7 +96,7 @@ static int run_kernel(example *self, cl_program program, int index, uint32_t str
     return is_right(stream, kernel_rounds[index], blocks);
 }
 
-/* Returns how many of its kernels gave what they should. */
+/* Returns the number of its kernels with right results. */
 static int run_program(example *self, uint32_t stream)
 {
     cl_mem key_buffer = example_buffer(self, key, sizeof key);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What NVIDIA's OpenCL does with program binaries: how long a program takes from source, from the
- * binary that it gives (PTX), and with --cubin from the CUBIN that the driver makes of that PTX,
- * where it takes one at all. Each is launched, and its result checked. Prints a line of JSON.
+ * Measures NVIDIA's OpenCL with program binaries: how long a program takes from source, from the
+ * driver's binary (PTX), and with --cubin from the CUBIN that the driver makes of that PTX, if the
+ * driver accepts one. Launches each program and checks its result. Prints a line of JSON.
  *
  * usage: nvidia_binaries [--cubin]
- * Exits with 77 where there is no such platform.
+ * Exits with 77 if there is no such platform.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ static cl_command_queue queue;
 static void require(long status, const char *what)
 {
     if (status != 0) {
-        fprintf(stderr, "nvidia_binaries: %s answered %ld\n", what, status);
+        fprintf(stderr, "nvidia_binaries: %s returned %ld\n", what, status);
         exit(1);
     }
 }
@@ -52,7 +52,7 @@ static void open_device(void)
         }
     }
     if (!device) {
-        puts("skipped: no platform of NVIDIA's");
+        puts("skipped: no NVIDIA platform");
         exit(77);
     }
     context = clCreateContext(NULL, 1, &device, NULL, NULL, &status);
@@ -92,7 +92,7 @@ static unsigned char *binary_of(cl_program program, size_t *ret_size)
     return binary;
 }
 
-/* NULL: refused, with a status. */
+/* NULL: the driver refused it, with a status. */
 static cl_program build_binary(const unsigned char *binary, size_t size, cl_int *ret_status)
 {
     cl_int of_binary = CL_SUCCESS;
@@ -148,7 +148,7 @@ static void *find(const char *name)
     return function;
 }
 
-/* To be freed. */
+/* The caller frees the result. */
 static unsigned char *cubin_of(unsigned char *ptx, size_t size, size_t *ret_size)
 {
     void *cuda_context, *state, *cubin;
@@ -174,7 +174,7 @@ static unsigned char *cubin_of(unsigned char *ptx, size_t size, size_t *ret_size
     return copy;
 }
 
-/* ---- measuring ---- */
+/* ---- measurement ---- */
 
 static void measure_binary(const char *name, const unsigned char *binary, size_t size)
 {

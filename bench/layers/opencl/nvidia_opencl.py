@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Starts of an OpenCL program on an NVIDIA GPU: cold, with the driver's own cache alone (ComputeCache),
-with Kiln alone, and with both; and what the driver does with binaries.
+"""Measures starts of an OpenCL program on an NVIDIA GPU: cold, with only the driver's own cache
+(ComputeCache), with only Kiln, and with both. Also measures what the driver does with binaries.
 
-The program is examples/opencl/three_programs. All rows are for information. Skipped by name where
-there is no such GPU. Run by scripts/bench nvidia-opencl."""
+The program is examples/opencl/three_programs. All rows are for information. If there is no such
+GPU, the bench is skipped, and a note says so. Run by scripts/bench nvidia-opencl."""
 
 import argparse
 import json
@@ -30,7 +30,8 @@ class Skipped(Exception):
 
 
 def loader_variables():
-    """What `kiln run` makes a program find its loader and drivers by: runs without Kiln get the same."""
+    """The variables by which `kiln run` lets a program find its loader and drivers. Runs without
+    Kiln get the same ones."""
     shown = subprocess.run([TOOL, "run", "--", "env", "-0"], capture_output=True, text=True)
     if shown.stderr:
         raise Skipped(shown.stderr.strip())
@@ -50,8 +51,8 @@ class Bench:
         return {"CUDA_CACHE_PATH": folder} if folder else {"CUDA_CACHE_DISABLE": "1"}
 
     def run(self, own, cache=None):
-        """Runs the program once. @own: variables of the driver's own cache; @cache: Kiln's directory.
-        Returns the milliseconds of each stretch."""
+        """Runs the program once. @own: variables of the driver's own cache; @cache: Kiln's
+        directory. Returns the milliseconds of each stretch."""
         kiln = [TOOL, "run", "--"] if cache else []
         variables = self.base | own | ({"KILN_DIR": cache} if cache else {})
         ran = subprocess.run([*kiln, *PROGRAM], env=variables, capture_output=True, text=True,
@@ -74,7 +75,7 @@ class Bench:
         self.run(self.own_cache(), with_off)
         both_own, both = new(), new()
         self.run(self.own_cache(both_own), both)  # builds from source
-        self.run(self.own_cache(both_own), both)  # what a hit loads gets into the driver's own
+        self.run(self.own_cache(both_own), both)  # the driver's own cache takes what a hit loads
         self.run(self.own_cache(new()), with_empty)
         medians = in_turns({
             "cold": lambda: self.run(self.own_cache(new())),
@@ -106,12 +107,12 @@ class Bench:
         return {name: value for name, value in told.items() if name.endswith("_ms")}
 
     def loads(self, rounds):
-        """What it takes to make a program of each kind of binary."""
+        """The time to make a program from each kind of binary."""
         filled = self.scratch.folder()
         options = ["--cubin"]
         try:
             self.binaries(self.own_cache(filled), *options)
-        except RuntimeError as why:  # what no document allows may end the driver
+        except RuntimeError as why:  # loading a CUBIN is undocumented and may crash the driver
             note(BENCH, f"CUBIN: {why}")
             options = []
         self.binaries(self.own_cache(filled), *options)

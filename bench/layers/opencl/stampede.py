@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a crowd of processes costs that start together on the same programs, with nothing cached:
-how many builds they make, and how long they take, beside one process alone and beside the same
-crowd without Kiln.
+"""Measures many processes that start together on the same programs, with nothing cached: how many
+builds they make and how long they take, compared with one process alone and with the same crowd
+without Kiln.
 
-The program is eight_programs.c. All begin with its first program, which is the worst case, or
-each elsewhere. Rows without a limit are for information. Run by scripts/bench stampede."""
+The program is eight_programs.c. All processes build its programs in the same order, which is the
+worst case, or they begin with different ones. Rows without a limit are for information. Run by
+scripts/bench stampede."""
 
 import argparse
 import concurrent.futures
@@ -46,19 +47,19 @@ def elsewhere(number):
     return number % PROGRAMS
 
 
-ORDERS = {"all from the first": same_order, "each from elsewhere": elsewhere}
+ORDERS = {"same order": same_order, "different orders": elsewhere}
 
 
 def knows(process, folder):
     try:
         return folder.encode() in (process / "environ").read_bytes()
-    except OSError:  # it has ended, or is not ours to look at
+    except OSError:  # the process has ended, or this user may not look at it
         return False
 
 
 def wait_for_helpers(folder):
-    """Until no process is left that knows of a folder: what a crowd started to work on after it must
-    not disturb the next one."""
+    """Waits until no process has the folder in its environment: helpers that a crowd started must
+    not disturb the next crowd."""
     end = time.monotonic() + TIMEOUT_SECONDS
     while time.monotonic() < end and any(
             knows(process, folder) for process in Path("/proc").glob("[0-9]*")):
@@ -68,17 +69,17 @@ def wait_for_helpers(folder):
 class Bench:
     def __init__(self, runtime, scratch):
         self.scratch = scratch
-        # Of PoCL's processes that build one program together some fail: each removes what others
-        # left in its cache, and one that finds nothing to remove gives up.
+        # Some processes fail if several build one program on PoCL at the same time: each removes
+        # what others left in PoCL's cache, and one that finds nothing to remove gives up.
         self.may_fail = runtime == "pocl"
         plain = {k: v for k, v in os.environ.items() if not k.startswith(STEERING)}
         self.base = plain | {"OCL_ICD_VENDORS": str(BUILD / "runtimes" / runtime / "vendors")}
-        self.runs = {}  # what each way gave, run by run
+        self.runs = {}  # the results of each way, run by run
 
     # ---- environments ----
 
     def without(self):
-        """The runtime by itself, its own cache empty where it has one."""
+        """The runtime alone, with its own cache empty if it has one."""
         return self.base | {"POCL_CACHE_DIR": self.scratch.folder()}
 
     def with_kiln(self, cache=None):
@@ -91,8 +92,8 @@ class Bench:
     # ---- running ----
 
     def finish(self, process, variables):
-        """Waits until a process has ended. One that OpenCL failed is started again, as whoever needs its
-        results would do. Returns how often."""
+        """Waits until a process has ended. If OpenCL failed, starts it again, as its user would do.
+        Returns how often."""
         for again in range(AGAIN_MAX + 1):
             status = process.wait(TIMEOUT_SECONDS)
             if status == 0:
@@ -104,8 +105,9 @@ class Bench:
         raise WrongResults(f"exit status {status}")
 
     def run(self, count, variables, first=same_order):
-        """Starts processes together. Returns seconds until the last has ended, and what else of them is
-        known; builds at the driver only with Kiln, whose layer has the counting one below it."""
+        """Starts processes together. Returns the seconds until the last has ended, and further
+        counts. Builds at the driver are counted only with Kiln, by a counting layer below
+        Kiln's."""
         start, begin = os.pipe()
         processes = [
             subprocess.Popen([PROGRAM, str(first(number))], env=variables, stdin=start,
@@ -141,7 +143,7 @@ class Bench:
         return run
 
     def spread(self, name):
-        """The slowest run of a way through its fastest."""
+        """The time of a way's slowest run divided by that of its fastest."""
         seconds = [ran["seconds"] for ran in self.runs[name]]
         return max(seconds) / min(seconds)
 
@@ -150,7 +152,7 @@ class Bench:
 
 
 def bench_intel(bench, rounds):
-    """Here each build is made once, by whoever comes first, and the others load it."""
+    """Here the first process makes each build once, and the others load it."""
     filled = bench.scratch.folder()
     bench.run(1, bench.with_kiln(filled))
     ways = {
@@ -182,8 +184,8 @@ def bench_intel(bench, rounds):
 
 
 def bench_pocl(bench, rounds):
-    """PoCL builds a part of each program when a kernel is launched, and has a cache of its own, which
-    is empty at each start here."""
+    """PoCL builds part of each program when a kernel is launched. Its own cache is empty at each
+    start here."""
     ways = {}
     for order, first in ORDERS.items():
         ways[f"kiln, {order}"] = bench.way(f"kiln, {order}", CROWD, bench.with_kiln, first)
@@ -199,10 +201,10 @@ def bench_pocl(bench, rounds):
             for stretch, limit in (("seconds", PEER_LIMIT), ("processor seconds", None))
         ]
         rows.append(
-            result(f"{title}: processes that failed, at most, and without Kiln",
+            result(f"{title}: most failed processes, with and without Kiln",
                    bench.most(kiln, "started again"), bench.most(plain, "started again"), None,
                    ratio=bench.most(kiln, "started again") / CROWD))
-        note("stampede", f"{title}: slowest run through fastest {bench.spread(kiln):.2f}, without "
+        note("stampede", f"{title}: slowest run / fastest {bench.spread(kiln):.2f}, without "
              f"Kiln {bench.spread(plain):.2f}")
     return rows
 
@@ -210,7 +212,7 @@ def bench_pocl(bench, rounds):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--rounds", type=int, help="in place of 5 on Intel's runtime, 3 on PoCL")
+    parser.add_argument("--rounds", type=int, help="default: 5 on Intel's runtime, 3 on PoCL")
     options = parser.parse_args()
     results = []
     with Scratch() as scratch:
@@ -218,10 +220,10 @@ def main():
             if has_runtime(runtime):
                 others = Others()
                 results += bench(Bench(runtime, scratch), options.rounds or rounds)
-                note("stampede", f"{runtime}: meanwhile others kept {others.processors():.2f} of "
+                note("stampede", f"{runtime}: other processes kept {others.processors():.2f} of "
                      f"{os.cpu_count()} processors busy")
             else:
-                note("stampede", f"the runtime {runtime} is not there")
+                note("stampede", f"the runtime {runtime} is not installed")
     return report("stampede", results, options.json)
 
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A SYCL program under Kiln beside SYCL's own persistent cache: how soon it has its results, how
-many builds a crowd of processes makes, and, with --faults, what it does where its cache is damaged or
-can't be written.
+"""Compares a SYCL program with Kiln to one with SYCL's own persistent cache: how soon it has its
+results, how many builds a crowd of processes makes, and, with --faults, what it does if its cache
+is damaged or cannot be written.
 
 The program is examples/sycl/tensor_statistics.py. Run by scripts/bench sycl."""
 
@@ -25,8 +25,8 @@ COLD_ROUNDS = 15
 WARM_ROUNDS = 25
 CROWD = 8
 
-# Each with how often it is tried with Kiln, and, where many take long to end, with SYCL's own cache.
-# Where that is bounded it has its locks for the size, too.
+# Each fault with the number of trials with Kiln, the number with SYCL's own cache, which is smaller
+# if its trials take long, and whether that cache is bounded, which adds its locks for the size.
 FAULTS = (
     ("one bit flipped", faults.bit_flipped, 200, 40, False),
     ("a file truncated", faults.file_truncated, 50, 10, False),
@@ -53,7 +53,7 @@ class Bench:
             raise WrongResults("the program fails by itself")
         self.own_seconds = self.timed(self.with_own(self.own))["whole process"]
         self.kiln_seconds = self.timed(self.with_kiln(self.kiln))["whole process"]
-        # What SYCL itself tells apart.
+        # The number of programs that SYCL itself distinguishes.
         self.distinct = len(list(self.own.rglob("*.bin")))
 
     @staticmethod
@@ -110,7 +110,7 @@ class Bench:
     # ---- a crowd ----
 
     def crowd(self, variables, *layers):
-        """Returns builds and seconds of processes that start together on an empty cache."""
+        """Returns the builds and the seconds of processes that start together on an empty cache."""
         counts = os.path.join(self.scratch.folder(), "counts")
         layered = {
             "OPENCL_LAYERS": ":".join(str(layer) for layer in (COUNTING_LAYER, *layers)),
@@ -133,8 +133,8 @@ class Bench:
     # ---- faults ----
 
     def tried(self, fault, cache, count, seed):
-        """How many trials of so many had wrong results or died; and how many left a cache that
-        never was warm again."""
+        """The number of trials with wrong results or a crash, and the number that left a cache that
+        never became warm again."""
         ended = faults.run_trials(fault, cache, self.expected, count, seed)
         for wrong in ended:
             note("sycl", f"{type(cache).__name__}: {type(wrong).__name__}: {wrong}")
@@ -158,7 +158,7 @@ class Bench:
         results = []
         for name, fault, *rest in FAULTS:
             if fault is faults.full_disk and not faults.can_mount():
-                note("sycl", f"{name}: not tried, since no disk can be mounted here")
+                note("sycl", f"{name}: skipped, because no disk can be mounted here")
                 continue
             results += self.of_fault(name, fault, *rest, seed)
         return results
@@ -167,7 +167,7 @@ class Bench:
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--faults", action="store_true", help="try faults too: half an hour")
+    parser.add_argument("--faults", action="store_true", help="also try faults; takes half an hour")
     parser.add_argument("--seed", default="1", help="for --faults")
     options = parser.parse_args()
     with Scratch() as scratch:

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""How much sooner a program starts with its builds in the cache, and what the layer costs otherwise.
+"""Measures how much sooner a program starts with its builds in the cache, and what the layer costs
+otherwise.
 
 The program is examples/opencl/three_programs. Run by scripts/bench warm-start."""
 
@@ -17,13 +18,14 @@ from measuring import BUILD, LAYER, TOOL, Scratch, has_runtime, in_turns, note, 
 
 PROGRAM = BUILD / "examples/opencl/three_programs"
 
-ADDED_LIMIT = 1.03  # what the layer may add where it saves nothing
+ADDED_LIMIT = 1.03  # what the layer may add if it saves nothing
 WARM_LIMIT = 1 / 20  # of the time that a cold start takes
 WARM_LIMIT_POCL = 1 / 10  # the same
 
 
 def environment(runtime, **more):
-    """The caller's own, with one OpenCL runtime and nothing else that steers it or Kiln."""
+    """The caller's environment, with one OpenCL runtime and no other variable that affects it or
+    Kiln."""
     steering = ("KILN_", "POCL_", "OCL_", "OPENCL_", "CL_CONFIG_")
     plain = {k: v for k, v in os.environ.items() if not k.startswith(steering)}
     return plain | {"OCL_ICD_VENDORS": str(BUILD / "runtimes" / runtime / "vendors")} | more
@@ -86,15 +88,15 @@ def bench_intel(scratch):
 
 
 def capture_outside(cache, base):
-    """What programs on PoCL start by themselves: here, when nothing is measured."""
+    """Captures as programs on PoCL would do in the background, but while nothing is measured."""
     subprocess.run([TOOL, "capture", "--dir", cache], env=base, stdout=subprocess.DEVNULL, check=True)
 
 
 def bench_pocl(scratch):
-    """PoCL keeps a cache of its own: once with that empty, once with it filled.
+    """Measures PoCL with its own cache empty, and with it filled.
 
     A process that would capture while the next run is measured is replaced by one that ends at
-    once, so that starting it counts and its work, at the lowest priority, does not."""
+    once. Starting it counts; its work, which has the lowest priority, does not."""
 
     def base(cache):
         return environment("pocl", POCL_CACHE_DIR=cache, KILN_TOOL="/usr/bin/true")
@@ -141,7 +143,7 @@ def main():
             if has_runtime(runtime):
                 results += bench(scratch)
             else:
-                note("warm-start", f"the runtime {runtime} is not there")
+                note("warm-start", f"the runtime {runtime} is not installed")
     return report("warm-start", results, sys.argv[1:] == ["--json"])
 
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * policy_bench NAME [FILE]: replays a trace (a file, or where none is given a synthetic one of that
- * seed) against Kiln's cache under each policy, and against others. Prints a line for each:
+ * policy_bench NAME [FILE]: replays a trace against Kiln's cache under each policy, and against
+ * other caches. The trace is FILE, or without FILE a synthetic one with the seed NAME. Prints a
+ * line for each:
  *
  *     policy <tab> capacity, in percent of all objects' bytes <tab> cost of misses / cost of
  * requests
@@ -35,7 +36,7 @@ kiln_key *make_key(uint64_t number)
     return key;
 }
 
-/* Kiln's own, through its public face. */
+/* Kiln's cache, through its public API. */
 class Kiln : public Cache
 {
   public:

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Each of them as its authors describe it, in the plainest way that gives its answers; what is
- * larger than the cache never enters.
+ * Each policy as its authors describe it, implemented in the simplest way that gives the same
+ * results. An object larger than the cache never enters.
  */
 #include "simulated.hpp"
 
@@ -14,7 +14,7 @@
 namespace
 {
 
-/* What they have in common: sizes, and where each object is. */
+/* What the policies share: sizes, and where each object is. */
 class Simulated : public Cache
 {
   protected:
@@ -189,7 +189,7 @@ class S3Fifo : public Simulated
     double small_bytes_ = 0, main_bytes_ = 0, ghost_bytes_ = 0;
 };
 
-/* Einziger and others, with a window of 1 % and counts that are exact where theirs are a sketch. */
+/* Einziger and others, with a window of 1 % and exact counts instead of their sketch. */
 class WTinyLfu : public Simulated
 {
   public:
@@ -263,7 +263,7 @@ class WTinyLfu : public Simulated
     double window_bytes_ = 0, probation_bytes_ = 0, protected_bytes_ = 0;
 };
 
-/* Cherkasova 1998, with every rank brought up to date at each use, and an exact order. */
+/* Cherkasova 1998, with the rank updated at each use, and an exact order. */
 class Gdsf : public Simulated
 {
   public:
@@ -310,8 +310,8 @@ class Gdsf : public Simulated
     double inflation_ = 0, bytes_ = 0;
 };
 
-/* Knows the future: of 128 objects, that goes which costs least for the bytes that it holds until
- * its next use. The best order is too hard to find; this one is near. */
+/* Knows the future. Of 128 objects, it evicts the one that costs least for the bytes that it
+ * occupies until its next use. The optimal order is too hard to find; this one is close. */
 class Offline : public Simulated
 {
   public:
@@ -378,7 +378,7 @@ class Offline : public Simulated
     double bytes_ = 0;
 };
 
-/* Misses what was never asked for before, and nothing else. */
+/* Misses only objects that were never requested before. */
 class Endless : public Simulated
 {
   public:

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Caches that only say whether a request is a hit: the policies that Kiln's are compared with.
+ * Simulated caches that only report whether a request is a hit: the policies that Kiln's are
+ * compared with.
  */
 #pragma once
 

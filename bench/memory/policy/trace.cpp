@@ -9,8 +9,8 @@
 #include <stdexcept>
 #include <unordered_map>
 
-/* A median of 80 KB, 10 KB to 100 MB; a median of 150 ms, 1 ms to 300 s; the logarithms correlate.
- */
+/* Sizes have a median of 80 KB, from 10 KB to 100 MB. Costs have a median of 150 ms, from 1 ms to
+ * 300 s. Their logarithms correlate. */
 static void draw(uint64_t key, double &size, double &cost)
 {
     std::mt19937_64 generator(key * 0x9e3779b97f4a7c15u + 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A trace: which objects are asked for, what each occupies, and what a miss of it costs.
+ * A trace: which objects are requested, how large each is, and what a miss of each costs.
  */
 #pragma once
 
@@ -14,9 +14,9 @@ struct Trace {
     std::vector<double> costs; /* nanoseconds, by object */
 };
 
-/* Lines of "key", or "time key size". What they lack is drawn from the key: sizes and costs are
- * log-normal, as those of device programs may be. */
+/* Reads lines of "key" or "time key size". Missing sizes and costs are derived from the key, with a
+ * log-normal distribution, as for device programs. */
 Trace read_trace(const std::string &path);
 
-/* Programs that work in loops on projects of theirs, whose parts change now and then. */
+/* Programs that work on projects in loops; parts of the projects change now and then. */
 Trace make_sessions(uint64_t seed);

@@ -173,14 +173,14 @@ static int report(const double *ns)
 {
     const double added = ns[CONSTANT] - ns[BARE];
     printf("%-58s  %9s  %9s  %7s  %7s\n", "", "ns", "against", "ratio", "limit");
-    print_row("launch with a constant's hit / bare launch", ns[CONSTANT], ns[BARE],
+    print_row("launch with a hit on a constant / bare launch", ns[CONSTANT], ns[BARE],
               ns[CONSTANT] / ns[BARE], 0);
     print_row("launch with a held handle / bare launch", ns[HELD], ns[BARE], ns[HELD] / ns[BARE],
               0);
-    print_row("a constant's hit, without a launch / what it may add", ns[ALONE], LIMIT_NS,
+    print_row("a hit on a constant, without a launch / its limit", ns[ALONE], LIMIT_NS,
               ns[ALONE] / LIMIT_NS, 0);
-    return print_row("what a hit adds to a launch / what it may add", added, LIMIT_NS,
-                     added / LIMIT_NS, 1);
+    return print_row("what a hit adds to a launch / its limit", added, LIMIT_NS, added / LIMIT_NS,
+                     1);
 }
 
 int main(int argc, char **argv)
