@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads a configuration from any values, in each profile: the input is lines of "NAME=value", as a
- * value may hold any byte but zero, with the bytes 0 and 0xff between them.
+ * Reads a configuration from any values, in each profile. The input consists of "NAME=value" items,
+ * separated by the bytes 0 and 0xff. A value may hold any byte except zero.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static void require(int holds)
     }
 }
 
-/* @user is a run of strings, each with its closing zero; an empty one ends it. */
+/* @user is a sequence of strings, each with a terminating zero; an empty string ends it. */
 static const char *look_up(void *user, const char *name)
 {
     size_t length = strlen(name);
@@ -38,7 +38,7 @@ static void require_printable(const char *line)
     }
 }
 
-/* Whether a text begins like one of these. */
+/* Whether a text begins with one of these. */
 static int begins_with_any(const char *text, const char *const *beginnings)
 {
     for (; *beginnings; beginnings++) {
@@ -49,8 +49,8 @@ static int begins_with_any(const char *text, const char *const *beginnings)
     return 0;
 }
 
-/* Whether a place is absolute, or one that Kiln itself chose. A URL has one slash or three after
- * "file:"; what follows two would be a host. */
+/* Whether a location is absolute, or chosen by Kiln. A URL has one slash or three after "file:";
+ * two slashes would introduce a host. */
 static int is_place(const char *dir)
 {
     static const char *const places[] = {"/", KILN_PERSISTENT_DEFAULT_DIR, "file:///", "pack:/",
@@ -111,7 +111,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t length = 0;
     for (size_t i = 0; i < size; i++) {
         char byte = data[i] == 0xff ? '\0' : (char)data[i];
-        /* Two zeros in a row would end the run. */
+        /* Two zeros in a row would end the sequence. */
         if (byte != '\0' || (length > 0 && environment[length - 1] != '\0')) {
             environment[length++] = byte;
         }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Any bytes as a .bin and as a .src of the SYCL runtime's cache, and as a name in one. What parses
- * must add up to the input; hashes in pieces are those of the whole; a name that is known is the
- * one that is made from what it says.
+ * Reads any bytes as a .bin file and as a .src file of the SYCL runtime's cache, and as a name in
+ * it. The parsed parts must add up to the input. Hashing in pieces must give the hash of the whole.
+ * A name that parses must equal the name made from its parts.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static void require(int holds)
     }
 }
 
-/* Copies to a buffer, so that a sanitizer sees what is read outside of the input. */
+/* Copies to a buffer, so that a sanitizer detects reads outside the input. */
 static bool read_memory(void *user, uint64_t offset, void *buffer, size_t size)
 {
     memcpy(buffer, (const uint8_t *)user + offset, size);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Decodes any bytes as an entry, once as they are and once with a right size and checksum, since
- * no fuzzer guesses those. What decodes is looked at, signed, compressed, and decoded again.
+ * Decodes any bytes as an entry, once as they are and once with the size and the checksum
+ * corrected, because no fuzzer guesses those. An entry that decodes is inspected, signed,
+ * compressed and decoded again.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@ static void require(int holds)
     }
 }
 
-/* Reads every byte, so that a sanitizer sees what does not belong to the entry. */
+/* Reads every byte, so that a sanitizer detects bytes that do not belong to the entry. */
 static unsigned touch(kiln_bytes bytes)
 {
     unsigned sum = 0;

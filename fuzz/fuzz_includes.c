@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Options, a source and headers that are only in memory, through the search for includes. The
- * bytes 0xFF part the input into options, source, and headers; a header's first line is its name.
- * Each input is taken twice: the answer must be the same.
+ * Runs the search for includes on options, a source and headers that are only in memory. Bytes 0xFF
+ * divide the input into options, source and headers. The first line of a header is its name. Each
+ * input is used twice, and both results must be the same.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,13 +20,13 @@ typedef struct header {
     size_t name_length;
     const char *bytes;
     size_t size;
-    size_t at; /* how far it was read */
+    size_t at; /* how far the input has been read */
 } header;
 
 static header headers[MAX_HEADERS];
 static size_t header_count;
 
-/* ---- a file system of these headers ---- */
+/* ---- a file system with these headers ---- */
 
 static int find_header(const char *path)
 {
@@ -62,7 +62,7 @@ static int memory_fstatat(int directory, const char *path, struct stat *ret_stat
     if (length > 0 && (path[length - 1] == '/' || strcmp(path, ".") == 0)) {
         memset(ret_stat, 0, sizeof *ret_stat);
         ret_stat->st_dev = 2;
-        ret_stat->st_ino = length % 3; /* few, so that the search ends soon */
+        ret_stat->st_ino = length % 3; /* only a few, so that the search ends soon */
         ret_stat->st_mode = S_IFDIR | 0700;
         return 0;
     }
@@ -121,7 +121,7 @@ static void use_memory(void)
 
 /* ---- one input ---- */
 
-/* Cuts the next piece off. */
+/* Cuts off the next piece. */
 static const char *next_piece(const char **at, const char *end, size_t *ret_size)
 {
     const char *start = *at;

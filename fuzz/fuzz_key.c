@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Decodes any bytes as a key. What decodes must be canonical: built anew from its parts, or decoded
- * again, it has the same bytes.
+ * Decodes any bytes as a key. A key that decodes must be canonical: rebuilt from its parts, or
+ * decoded again, it has the same bytes.
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Decodes any bytes as the results of an entry of NVRTC's, looks its files up, folds its constants
- * again, and reads all that they give. The first byte says how many of those behind it are the
- * payload. The entry around them is sound: its checksum is not what is tried here.
+ * Decodes any bytes as the results in an NVRTC entry, looks up its files, folds its constants
+ * again, and reads everything in them. The first byte says how many of the following bytes are the
+ * payload. The entry around them is valid, because this target does not test the checksum.
  */
 #include <math.h>
 #include <stdint.h>
@@ -36,7 +36,7 @@ static kiln_entry *new_entry(kiln_bytes answers, kiln_bytes payload)
     return entry;
 }
 
-/* Touches every byte, for sanitizers. */
+/* Reads every byte, for the sanitizers. */
 static unsigned sum_of(kiln_bytes bytes)
 {
     const unsigned char *at = bytes.data;
@@ -89,7 +89,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             sum += read_outputs(&results.items[i]);
         }
     }
-    __asm__ volatile("" : : "r"(sum)); /* what was read is not left out */
+    __asm__ volatile("" : : "r"(sum)); /* keeps the compiler from dropping the reads */
     kiln_entry_release(&entry);
     return 0;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Opens any bytes as a pack, once as they are and once with the size and the checksums of header
- * and index put right, since no fuzzer guesses those. What opens is walked, read and looked up.
+ * and index corrected, because no fuzzer guesses those. A pack that opens is walked, read and
+ * searched.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -22,7 +23,7 @@ static void require(int holds)
     }
 }
 
-/* What an item gives, a lookup of its key gives too. */
+/* A lookup of an item's key must give the same as the item. */
 static void look_up(kiln_store *store, const kiln_entry *entry)
 {
     kiln_entry *found = NULL;
@@ -84,11 +85,11 @@ static void seal(uint8_t *page)
     memcpy(page + KILNI_PACK_CHECKED_SIZE, checksum.bytes, sizeof checksum.bytes);
 }
 
-/* As many pages as the header says belong to the index, of those that are there. */
+/* The number of index pages that the header states, or of existing pages if there are fewer. */
 static void seal_index(uint8_t *bytes, size_t size)
 {
     size_t pages = size / KILNI_PACK_PAGE_SIZE;
-    uint64_t buckets = bytes[32]; /* the lowest byte of their number */
+    uint64_t buckets = bytes[32]; /* the lowest byte of the number of buckets */
     put_number(bytes + 16, size);
     for (size_t page = 0; page < pages && page <= buckets; page++) {
         seal(bytes + page * KILNI_PACK_PAGE_SIZE);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads any bytes as the payload of a request. What is read lies inside of what the request holds,
- * and its variables come without those that would bring other code along.
+ * Reads any bytes as the payload of a request. Everything read must lie within the request, and its
+ * variables must not include any that would load foreign code.
  */
 #include <stdint.h>
 #include <stdlib.h>

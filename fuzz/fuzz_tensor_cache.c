@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads capacities of constants from any value of their variable. A second value, in which each
- * piece that was complained of is left out, says the same.
+ * Reads capacities of the constant cache from any value of its variable. A second value, without
+ * the pieces that were reported as wrong, must give the same result.
  */
 #include <stdint.h>
 #include <stdlib.h>
@@ -44,7 +44,7 @@ static kilni_constant_complaints read_value(const char *value, kilni_constant_li
     return complaints;
 }
 
-/* Leaves out what is complained of when it stands alone. */
+/* Leaves out each piece that is reported as wrong when it stands alone. */
 static void leave_out(char *value)
 {
     for (char *piece = value; *piece;) {
