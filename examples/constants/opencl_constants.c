@@ -48,10 +48,16 @@ int main(void)
     partition_compile(&b, &first, &matrices[1]);
     run("new weights at the same address", &b, 1);
 
-    kiln_constant_set_device_capacity(device, 1, KILN_POLICY_UNCHANGED);
+    kiln_constant_budget budget = {.struct_size = sizeof budget,
+                                   .scope = KILN_CONSTANT_DEVICE,
+                                   .device = device,
+                                   .capacity_mib = 1,
+                                   .policy = KILN_POLICY_UNCHANGED};
+    kiln_constant_set_budget(&budget);
     run("the first, with a capacity of 1 MiB", &a, 1);
     run("what does not fit beside it", &b, THREADS * RUNS);
-    kiln_constant_set_device_capacity(device, 1, KILN_POLICY_LRU);
+    budget.policy = KILN_POLICY_LRU;
+    kiln_constant_set_budget(&budget);
     run("the first, with policy lru", &a, 1);
     run("what takes its place", &b, 1);
     kiln_constant_set_enabled(0);

@@ -4,9 +4,13 @@
  * constants (reordered weights, folded scales, …) of all backends may occupy. Backends fill it:
  * kiln/constant_backend.h.
  *
- *     kiln_constant_set_capacity(KILN_ENGINE_GPU, 2048, KILN_POLICY_LRU);
- *     kiln_constant_set_capacity_at(KILN_ENGINE_GPU, 1, 512, KILN_POLICY_UNCHANGED);
- *     kiln_constant_get_capacity(KILN_ENGINE_GPU, &capacity_mib, &policy);
+ *     kiln_constant_budget budget = {.struct_size = sizeof budget,
+ *                                    .kind = KILN_ENGINE_GPU,
+ *                                    .capacity_mib = 2048,
+ *                                    .policy = KILN_POLICY_LRU};
+ *     kiln_constant_set_budget(&budget);
+ *     budget.scope = KILN_CONSTANT_INDEX;
+ *     kiln_constant_get_budget(&budget); // of the first GPU
  *
  * One cache and one budget for each engine kind and device index, in this process. On, unlimited
  * and without eviction, unless the environment or a call below says otherwise:
@@ -56,45 +60,37 @@ KILN_API kiln_status kiln_constant_set_enabled(int flag);
  * Returns KILN_OK; KILN_E_INVALID; KILN_E_NO_MEMORY. */
 KILN_API kiln_status kiln_constant_get_enabled(int *ret_flag);
 
-/* Sets the budget of each device of a kind; what was set for single devices of it is forgotten.
+/* Whose budget is meant. */
+typedef enum kiln_constant_scope {
+    KILN_CONSTANT_KIND =
+        0, /* each device of kind; to set it forgets what was set for single ones */
+    KILN_CONSTANT_INDEX = 1, /* the device at index, until its kind is set. A device has an index
+                                before any backend uses it */
+    KILN_CONSTANT_DEVICE = 2 /* the same by the device runtime's own handle, such as a cl_device_id,
+                                which was bound to kind and index by kiln_constant_bind_device */
+} kiln_constant_scope;
+
+/* How much of a device's memory constants may occupy. */
+typedef struct kiln_constant_budget {
+    size_t struct_size;
+    uint32_t scope;        /* kiln_constant_scope */
+    uint32_t kind;         /* kiln_engine_kind; not with KILN_CONSTANT_DEVICE */
+    uint32_t index;        /* among the devices of the kind, as backends count them, from 0 */
+    const void *device;    /* with KILN_CONSTANT_DEVICE */
+    uint64_t capacity_mib; /* in MiB, for each device; 0: nothing is kept; KILN_UNLIMITED */
+    uint32_t policy; /* what happens when it is reached: kiln_policy, or KILN_POLICY_UNCHANGED */
+} kiln_constant_budget;
+
+/* Sets a budget. Returns KILN_OK; KILN_MISS: no such handle was bound; KILN_E_INVALID;
+ * KILN_E_NO_MEMORY. */
+KILN_API kiln_status kiln_constant_set_budget(const kiln_constant_budget *budget);
+
+/* Fills capacity_mib and policy: exactly what was set. Of a single device what holds for its kind
+ * if nothing else was set for it.
  *
- * @kind          kiln_engine_kind
- * @capacity_mib  in MiB, for each device; 0: nothing is kept; KILN_UNLIMITED
- * @policy        what happens when it is reached: kiln_policy, or KILN_POLICY_UNCHANGED
- * Returns KILN_OK; KILN_E_INVALID; KILN_E_NO_MEMORY. */
-KILN_API kiln_status kiln_constant_set_capacity(uint32_t kind, uint64_t capacity_mib,
-                                                uint32_t policy);
-
-/* What holds for devices of a kind for which nothing else was set: exactly what was set.
- *
- * @ret_capacity_mib, @ret_policy  [out] may be NULL
- * Returns KILN_OK; KILN_E_INVALID; KILN_E_NO_MEMORY. */
-KILN_API kiln_status kiln_constant_get_capacity(uint32_t kind, uint64_t *ret_capacity_mib,
-                                                uint32_t *ret_policy);
-
-/* The same for one device, until its kind is set. A device has an index before any backend uses it.
- *
- * @index  of the device among those of its kind, as backends count them, from 0
- * Returns KILN_OK; KILN_E_INVALID; KILN_E_NO_MEMORY. */
-KILN_API kiln_status kiln_constant_set_capacity_at(uint32_t kind, uint32_t index,
-                                                   uint64_t capacity_mib, uint32_t policy);
-
-/* What holds for one device: as kiln_constant_get_capacity. */
-KILN_API kiln_status kiln_constant_get_capacity_at(uint32_t kind, uint32_t index,
-                                                   uint64_t *ret_capacity_mib,
-                                                   uint32_t *ret_policy);
-
-/* The same by the device runtime's own handle, such as a cl_device_id, which was bound to kind and
- * index by kiln_constant_bind_device.
- *
- * Returns KILN_OK; KILN_MISS: no such handle was bound; KILN_E_INVALID; KILN_E_NO_MEMORY. */
-KILN_API kiln_status kiln_constant_set_device_capacity(const void *device, uint64_t capacity_mib,
-                                                       uint32_t policy);
-
-/* The same by its handle. KILN_MISS: no such handle was bound. */
-KILN_API kiln_status kiln_constant_get_device_capacity(const void *device,
-                                                       uint64_t *ret_capacity_mib,
-                                                       uint32_t *ret_policy);
+ * @budget  [in, out] whose; with its struct_size
+ * Returns as kiln_constant_set_budget. */
+KILN_API kiln_status kiln_constant_get_budget(kiln_constant_budget *budget);
 
 /* A line for each piece of the variable that was ignored, such as "…, piece 2, "gpux:5": …"; after
  * the 16th one line for all others. @index from 0; NULL: no more. Static text. */

@@ -507,10 +507,12 @@ class constant_tensor_cache_t
     /* What users have set for its device, in MiB; the greatest std::size_t is no limit. */
     std::size_t get_capacity() const
     {
-        std::uint64_t mib = 0;
-        detail::check(
-            kiln_constant_get_capacity_at(detail::number_of(kind_), index_, &mib, nullptr));
-        return detail::size_of_mib(mib);
+        kiln_constant_budget budget = params<kiln_constant_budget>();
+        budget.scope = KILN_CONSTANT_INDEX;
+        budget.kind = detail::number_of(kind_);
+        budget.index = index_;
+        detail::check(kiln_constant_get_budget(&budget));
+        return detail::size_of_mib(budget.capacity_mib);
     }
 
     /* Bytes of what is in it, of all contexts. */

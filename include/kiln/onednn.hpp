@@ -202,15 +202,51 @@ inline std::uint64_t mib_of_size(std::size_t size)
     return size < (std::numeric_limits<std::size_t>::max)() ? size : KILN_UNLIMITED;
 }
 
-inline void give(std::uint64_t mib, std::uint32_t number, std::size_t *size,
-                 constant_tensor_cache_policy *policy)
+/* The budget of a kind. */
+inline kiln_constant_budget budget_of(engine::kind kind)
 {
-    if (size) {
-        *size = size_of_mib(mib);
+    kiln_constant_budget budget = params<kiln_constant_budget>();
+    budget.kind = number_of(kind);
+    return budget;
+}
+
+/* Of one device of a kind; below 0 of none. */
+inline kiln_constant_budget budget_of(engine::kind kind, int index)
+{
+    kiln_constant_budget budget = budget_of(index < 0 ? engine::kind() : kind);
+    budget.scope = KILN_CONSTANT_INDEX;
+    budget.index = static_cast<std::uint32_t>(index);
+    return budget;
+}
+
+/* Of one device by its handle. */
+inline kiln_constant_budget budget_of(const void *device)
+{
+    kiln_constant_budget budget = params<kiln_constant_budget>();
+    budget.scope = KILN_CONSTANT_DEVICE;
+    budget.device = device;
+    return budget;
+}
+
+inline status set_budget(kiln_constant_budget budget, std::size_t size,
+                         constant_tensor_cache_policy policy)
+{
+    budget.capacity_mib = mib_of_size(size);
+    budget.policy = number_of(policy);
+    return check(kiln_constant_set_budget(&budget));
+}
+
+inline status get_budget(kiln_constant_budget budget, std::size_t *size,
+                         constant_tensor_cache_policy *policy)
+{
+    const status found = check(kiln_constant_get_budget(&budget));
+    if (found == status::success && size) {
+        *size = size_of_mib(budget.capacity_mib);
     }
-    if (policy) {
-        *policy = static_cast<constant_tensor_cache_policy>(number);
+    if (found == status::success && policy) {
+        *policy = static_cast<constant_tensor_cache_policy>(budget.policy);
     }
+    return found;
 }
 
 } // namespace detail
@@ -234,8 +270,7 @@ inline status set_constant_tensor_cache_capacity(
     engine::kind kind, std::size_t size,
     constant_tensor_cache_policy policy = constant_tensor_cache_policy::unchanged)
 {
-    return detail::check(kiln_constant_set_capacity(
-        detail::number_of(kind), detail::mib_of_size(size), detail::number_of(policy)));
+    return detail::set_budget(detail::budget_of(kind), size, policy);
 }
 
 /* The same for one device. */
@@ -243,24 +278,14 @@ inline status set_constant_tensor_cache_capacity(
     engine::kind kind, int index, std::size_t size,
     constant_tensor_cache_policy policy = constant_tensor_cache_policy::unchanged)
 {
-    return detail::check(index < 0 ? KILN_E_INVALID
-                                   : kiln_constant_set_capacity_at(
-                                         detail::number_of(kind), static_cast<std::uint32_t>(index),
-                                         detail::mib_of_size(size), detail::number_of(policy)));
+    return detail::set_budget(detail::budget_of(kind, index), size, policy);
 }
 
 /* @size, @policy  may be null */
 inline status get_constant_tensor_cache_capacity(engine::kind kind, std::size_t *size,
                                                  constant_tensor_cache_policy *policy = nullptr)
 {
-    std::uint64_t mib = 0;
-    std::uint32_t number = 0;
-    const status found =
-        detail::check(kiln_constant_get_capacity(detail::number_of(kind), &mib, &number));
-    if (found == status::success) {
-        detail::give(mib, number, size, policy);
-    }
-    return found;
+    return detail::get_budget(detail::budget_of(kind), size, policy);
 }
 
 /* In MiB, of each device of a kind. */
@@ -275,16 +300,7 @@ inline std::size_t get_constant_tensor_cache_capacity(engine::kind kind)
 inline status get_constant_tensor_cache_capacity(engine::kind kind, int index, std::size_t *size,
                                                  constant_tensor_cache_policy *policy = nullptr)
 {
-    std::uint64_t mib = 0;
-    std::uint32_t number = 0;
-    const status found = detail::check(
-        index < 0 ? KILN_E_INVALID
-                  : kiln_constant_get_capacity_at(
-                        detail::number_of(kind), static_cast<std::uint32_t>(index), &mib, &number));
-    if (found == status::success) {
-        detail::give(mib, number, size, policy);
-    }
-    return found;
+    return detail::get_budget(detail::budget_of(kind, index), size, policy);
 }
 
 /* By the device runtime's handle. status::miss: no backend has bound it. */
@@ -296,21 +312,14 @@ inline status set_constant_tensor_cache_capacity(
     const void *device, std::size_t size,
     constant_tensor_cache_policy policy = constant_tensor_cache_policy::unchanged)
 {
-    return detail::check(kiln_constant_set_device_capacity(device, detail::mib_of_size(size),
-                                                           detail::number_of(policy)));
+    return detail::set_budget(detail::budget_of(device), size, policy);
 }
 
 /* What was set for one device. */
 inline status get_constant_tensor_cache_capacity(const void *device, std::size_t *size,
                                                  constant_tensor_cache_policy *policy = nullptr)
 {
-    std::uint64_t mib = 0;
-    std::uint32_t number = 0;
-    const status found = detail::check(kiln_constant_get_device_capacity(device, &mib, &number));
-    if (found == status::success) {
-        detail::give(mib, number, size, policy);
-    }
-    return found;
+    return detail::get_budget(detail::budget_of(device), size, policy);
 }
 
 } // namespace interop

@@ -12,6 +12,7 @@
 #include <kiln/constant.h>
 
 #include "face/onednn/constant_environment.h"
+#include "support/constant_budget.h"
 #include "support/constant_scene.h"
 #include "support/failing_malloc.h"
 
@@ -21,10 +22,10 @@ static int set_up(void **state)
 {
     (void)state;
     backend_init(&b);
-    assert_int_equal(
-        kiln_constant_set_capacity(KILN_ENGINE_CPU, KILN_UNLIMITED, KILN_POLICY_NO_EVICT), KILN_OK);
-    assert_int_equal(
-        kiln_constant_set_capacity(KILN_ENGINE_GPU, KILN_UNLIMITED, KILN_POLICY_NO_EVICT), KILN_OK);
+    assert_int_equal(constant_set_kind(KILN_ENGINE_CPU, KILN_UNLIMITED, KILN_POLICY_NO_EVICT),
+                     KILN_OK);
+    assert_int_equal(constant_set_kind(KILN_ENGINE_GPU, KILN_UNLIMITED, KILN_POLICY_NO_EVICT),
+                     KILN_OK);
     return 0;
 }
 
@@ -41,7 +42,7 @@ static void assert_capacity(uint32_t kind, uint64_t capacity_mib, uint32_t polic
 {
     uint64_t capacity;
     uint32_t found_policy;
-    assert_int_equal(kiln_constant_get_capacity(kind, &capacity, &found_policy), KILN_OK);
+    assert_int_equal(constant_get_kind(kind, &capacity, &found_policy), KILN_OK);
     assert_int_equal(capacity, capacity_mib);
     assert_int_equal(found_policy, policy);
 }
@@ -51,7 +52,7 @@ static void assert_capacity_at(uint32_t kind, uint32_t index, uint64_t capacity_
 {
     uint64_t capacity;
     uint32_t found_policy;
-    assert_int_equal(kiln_constant_get_capacity_at(kind, index, &capacity, &found_policy), KILN_OK);
+    assert_int_equal(constant_get_index(kind, index, &capacity, &found_policy), KILN_OK);
     assert_int_equal(capacity, capacity_mib);
     assert_int_equal(found_policy, policy);
 }
@@ -92,9 +93,8 @@ static void test_the_flag_sets_default_or_zero_for_all_kinds(void **state)
     uint32_t index = new_index();
     kiln_constant_cache *cache = cache_at(KILN_ENGINE_GPU, index);
     put(&b, cache, key, 100, 1);
-    assert_int_equal(kiln_constant_set_capacity(KILN_ENGINE_CPU, 7, KILN_POLICY_LRU), KILN_OK);
-    assert_int_equal(
-        kiln_constant_set_capacity_at(KILN_ENGINE_GPU, index, 9, KILN_POLICY_UNCHANGED), KILN_OK);
+    assert_int_equal(constant_set_kind(KILN_ENGINE_CPU, 7, KILN_POLICY_LRU), KILN_OK);
+    assert_int_equal(constant_set_index(KILN_ENGINE_GPU, index, 9, KILN_POLICY_UNCHANGED), KILN_OK);
     assert_int_equal(kiln_constant_set_enabled(0), KILN_OK);
     assert_int_equal(enabled(), 0);
     assert_capacity(KILN_ENGINE_CPU, 0, KILN_POLICY_LRU);
@@ -115,14 +115,11 @@ static void test_the_flag_is_on_where_anything_has_a_capacity(void **state)
     (void)state;
     assert_int_equal(kiln_constant_set_enabled(0), KILN_OK);
     uint32_t index = new_index();
-    assert_int_equal(
-        kiln_constant_set_capacity_at(KILN_ENGINE_CPU, index, 1, KILN_POLICY_UNCHANGED), KILN_OK);
+    assert_int_equal(constant_set_index(KILN_ENGINE_CPU, index, 1, KILN_POLICY_UNCHANGED), KILN_OK);
     assert_int_equal(enabled(), 1);
-    assert_int_equal(
-        kiln_constant_set_capacity_at(KILN_ENGINE_CPU, index, 0, KILN_POLICY_UNCHANGED), KILN_OK);
+    assert_int_equal(constant_set_index(KILN_ENGINE_CPU, index, 0, KILN_POLICY_UNCHANGED), KILN_OK);
     assert_int_equal(enabled(), 0);
-    assert_int_equal(kiln_constant_set_capacity(KILN_ENGINE_GPU, 1, KILN_POLICY_UNCHANGED),
-                     KILN_OK);
+    assert_int_equal(constant_set_kind(KILN_ENGINE_GPU, 1, KILN_POLICY_UNCHANGED), KILN_OK);
     assert_int_equal(enabled(), 1);
 }
 
@@ -131,14 +128,13 @@ static void test_the_flag_is_on_where_anything_has_a_capacity(void **state)
 static void test_kinds_have_capacities_of_their_own(void **state)
 {
     (void)state;
-    assert_int_equal(kiln_constant_set_capacity(KILN_ENGINE_CPU, 10240, KILN_POLICY_COST), KILN_OK);
-    assert_int_equal(kiln_constant_set_capacity(KILN_ENGINE_GPU, 2048, KILN_POLICY_AUTO), KILN_OK);
+    assert_int_equal(constant_set_kind(KILN_ENGINE_CPU, 10240, KILN_POLICY_COST), KILN_OK);
+    assert_int_equal(constant_set_kind(KILN_ENGINE_GPU, 2048, KILN_POLICY_AUTO), KILN_OK);
     assert_capacity(KILN_ENGINE_CPU, 10240, KILN_POLICY_COST);
     assert_capacity(KILN_ENGINE_GPU, 2048, KILN_POLICY_AUTO);
-    assert_int_equal(kiln_constant_set_capacity(KILN_ENGINE_CPU, 5, KILN_POLICY_UNCHANGED),
-                     KILN_OK);
+    assert_int_equal(constant_set_kind(KILN_ENGINE_CPU, 5, KILN_POLICY_UNCHANGED), KILN_OK);
     assert_capacity(KILN_ENGINE_CPU, 5, KILN_POLICY_COST);
-    assert_int_equal(kiln_constant_get_capacity(KILN_ENGINE_CPU, NULL, NULL), KILN_OK);
+    assert_int_equal(constant_get_kind(KILN_ENGINE_CPU, NULL, NULL), KILN_OK);
 }
 
 static void test_the_unit_is_mib(void **state)
@@ -158,8 +154,7 @@ static void test_each_device_of_a_kind_has_the_whole_budget(void **state)
 {
     (void)state;
     kiln_key *key = key_of("a");
-    assert_int_equal(kiln_constant_set_capacity(KILN_ENGINE_GPU, 1, KILN_POLICY_UNCHANGED),
-                     KILN_OK);
+    assert_int_equal(constant_set_kind(KILN_ENGINE_GPU, 1, KILN_POLICY_UNCHANGED), KILN_OK);
     kiln_constant_cache *caches[] = {new_device(), new_device()};
     put(&b, caches[0], key, MIB, 1);
     put(&b, caches[1], key, MIB, 1);
@@ -173,20 +168,17 @@ static void test_a_device_may_have_its_own_until_its_kind_is_set(void **state)
     (void)state;
     uint32_t index = new_index();
     uint32_t other = new_index();
-    assert_int_equal(kiln_constant_set_capacity_at(KILN_ENGINE_GPU, index, 12, KILN_POLICY_LRU),
-                     KILN_OK);
+    assert_int_equal(constant_set_index(KILN_ENGINE_GPU, index, 12, KILN_POLICY_LRU), KILN_OK);
     assert_capacity_at(KILN_ENGINE_GPU, index, 12, KILN_POLICY_LRU);
     assert_capacity_at(KILN_ENGINE_GPU, other, KILN_UNLIMITED, KILN_POLICY_NO_EVICT);
     assert_capacity_at(KILN_ENGINE_CPU, index, KILN_UNLIMITED, KILN_POLICY_NO_EVICT);
     assert_capacity(KILN_ENGINE_GPU, KILN_UNLIMITED, KILN_POLICY_NO_EVICT);
-    assert_int_equal(kiln_constant_set_capacity(KILN_ENGINE_CPU, 1, KILN_POLICY_UNCHANGED),
-                     KILN_OK);
+    assert_int_equal(constant_set_kind(KILN_ENGINE_CPU, 1, KILN_POLICY_UNCHANGED), KILN_OK);
     assert_capacity_at(KILN_ENGINE_GPU, index, 12, KILN_POLICY_LRU);
-    assert_int_equal(
-        kiln_constant_set_capacity_at(KILN_ENGINE_GPU, index, 13, KILN_POLICY_UNCHANGED), KILN_OK);
-    assert_capacity_at(KILN_ENGINE_GPU, index, 13, KILN_POLICY_LRU);
-    assert_int_equal(kiln_constant_set_capacity(KILN_ENGINE_GPU, 20, KILN_POLICY_UNCHANGED),
+    assert_int_equal(constant_set_index(KILN_ENGINE_GPU, index, 13, KILN_POLICY_UNCHANGED),
                      KILN_OK);
+    assert_capacity_at(KILN_ENGINE_GPU, index, 13, KILN_POLICY_LRU);
+    assert_int_equal(constant_set_kind(KILN_ENGINE_GPU, 20, KILN_POLICY_UNCHANGED), KILN_OK);
     assert_capacity_at(KILN_ENGINE_GPU, index, 20, KILN_POLICY_NO_EVICT);
     assert_capacity_at(KILN_ENGINE_GPU, other, 20, KILN_POLICY_NO_EVICT);
     assert_int_equal(stats_of(cache_at(KILN_ENGINE_GPU, index)).max_bytes, 20 * MIB);
@@ -200,23 +192,22 @@ static void test_a_device_goes_by_its_handle(void **state)
     uint64_t capacity;
     uint32_t first = new_index();
     uint32_t second = new_index();
-    assert_int_equal(kiln_constant_set_device_capacity(&handle, 1, KILN_POLICY_UNCHANGED),
-                     KILN_MISS);
-    assert_int_equal(kiln_constant_get_device_capacity(&handle, &capacity, NULL), KILN_MISS);
+    assert_int_equal(constant_set_device(&handle, 1, KILN_POLICY_UNCHANGED), KILN_MISS);
+    assert_int_equal(constant_get_device(&handle, &capacity, NULL), KILN_MISS);
     assert_int_equal(kiln_constant_bind_device(&handle, KILN_ENGINE_GPU, first), KILN_OK);
-    assert_int_equal(kiln_constant_set_device_capacity(&handle, 5, KILN_POLICY_LRU), KILN_OK);
+    assert_int_equal(constant_set_device(&handle, 5, KILN_POLICY_LRU), KILN_OK);
     assert_capacity_at(KILN_ENGINE_GPU, first, 5, KILN_POLICY_LRU);
     uint32_t policy;
-    assert_int_equal(kiln_constant_get_device_capacity(&handle, &capacity, &policy), KILN_OK);
+    assert_int_equal(constant_get_device(&handle, &capacity, &policy), KILN_OK);
     assert_int_equal(capacity, 5);
     assert_int_equal(policy, KILN_POLICY_LRU);
     assert_int_equal(kiln_constant_bind_device(&handle, KILN_ENGINE_GPU, second), KILN_OK);
-    assert_int_equal(kiln_constant_get_device_capacity(&handle, &capacity, NULL), KILN_OK);
+    assert_int_equal(constant_get_device(&handle, &capacity, NULL), KILN_OK);
     assert_int_equal(capacity, KILN_UNLIMITED);
     kiln_constant_unbind_device(&first);
     kiln_constant_unbind_device(NULL);
     kiln_constant_unbind_device(&handle);
-    assert_int_equal(kiln_constant_get_device_capacity(&handle, &capacity, NULL), KILN_MISS);
+    assert_int_equal(constant_get_device(&handle, &capacity, NULL), KILN_MISS);
 }
 
 static void test_what_is_no_argument_changes_nothing(void **state)
@@ -230,18 +221,18 @@ static void test_what_is_no_argument_changes_nothing(void **state)
     const uint32_t wrong_kinds[] = {0, 3, UINT32_MAX};
     for (int i = 0; i < 3; i++) {
         uint32_t kind = wrong_kinds[i];
-        assert_int_equal(kiln_constant_set_capacity(kind, 1, unchanged), KILN_E_INVALID);
-        assert_int_equal(kiln_constant_get_capacity(kind, NULL, NULL), KILN_E_INVALID);
-        assert_int_equal(kiln_constant_set_capacity_at(kind, 0, 1, unchanged), KILN_E_INVALID);
-        assert_int_equal(kiln_constant_get_capacity_at(kind, 0, NULL, NULL), KILN_E_INVALID);
+        assert_int_equal(constant_set_kind(kind, 1, unchanged), KILN_E_INVALID);
+        assert_int_equal(constant_get_kind(kind, NULL, NULL), KILN_E_INVALID);
+        assert_int_equal(constant_set_index(kind, 0, 1, unchanged), KILN_E_INVALID);
+        assert_int_equal(constant_get_index(kind, 0, NULL, NULL), KILN_E_INVALID);
         assert_int_equal(kiln_constant_bind_device(&handle, kind, 0), KILN_E_INVALID);
         assert_int_equal(kiln_constant_cache_of(kind, 0, &cache), KILN_E_INVALID);
     }
-    assert_int_equal(kiln_constant_set_capacity(KILN_ENGINE_CPU, 1, 5), KILN_E_INVALID);
-    assert_int_equal(kiln_constant_set_capacity_at(KILN_ENGINE_CPU, 0, 1, 5), KILN_E_INVALID);
-    assert_int_equal(kiln_constant_set_device_capacity(&handle, 1, 5), KILN_E_INVALID);
-    assert_int_equal(kiln_constant_set_device_capacity(NULL, 1, unchanged), KILN_E_INVALID);
-    assert_int_equal(kiln_constant_get_device_capacity(NULL, NULL, NULL), KILN_E_INVALID);
+    assert_int_equal(constant_set_kind(KILN_ENGINE_CPU, 1, 5), KILN_E_INVALID);
+    assert_int_equal(constant_set_index(KILN_ENGINE_CPU, 0, 1, 5), KILN_E_INVALID);
+    assert_int_equal(constant_set_device(&handle, 1, 5), KILN_E_INVALID);
+    assert_int_equal(constant_set_device(NULL, 1, unchanged), KILN_E_INVALID);
+    assert_int_equal(constant_get_device(NULL, NULL, NULL), KILN_E_INVALID);
     assert_int_equal(kiln_constant_bind_device(NULL, KILN_ENGINE_CPU, 0), KILN_E_INVALID);
     assert_int_equal(kiln_constant_cache_of(KILN_ENGINE_CPU, 0, NULL), KILN_E_INVALID);
     assert_capacity(KILN_ENGINE_CPU, KILN_UNLIMITED, KILN_POLICY_NO_EVICT);
@@ -265,26 +256,24 @@ static void assert_flushes(kiln_constant_cache *cache, const kiln_key *key,
 static kiln_status set_kind(uint32_t index)
 {
     (void)index;
-    return kiln_constant_set_capacity(KILN_ENGINE_GPU, 100, KILN_POLICY_UNCHANGED);
+    return constant_set_kind(KILN_ENGINE_GPU, 100, KILN_POLICY_UNCHANGED);
 }
 
 static kiln_status set_index(uint32_t index)
 {
-    return kiln_constant_set_capacity_at(KILN_ENGINE_GPU, index, 200, KILN_POLICY_UNCHANGED);
+    return constant_set_index(KILN_ENGINE_GPU, index, 200, KILN_POLICY_UNCHANGED);
 }
 
 static kiln_status set_policy(uint32_t index)
 {
-    return kiln_constant_set_capacity_at(KILN_ENGINE_GPU, index, 200, KILN_POLICY_COST);
+    return constant_set_index(KILN_ENGINE_GPU, index, 200, KILN_POLICY_COST);
 }
 
 static kiln_status set_handle(uint32_t index)
 {
     static const int handle;
     kiln_status status = kiln_constant_bind_device(&handle, KILN_ENGINE_GPU, index);
-    return status == KILN_OK
-               ? kiln_constant_set_device_capacity(&handle, 300, KILN_POLICY_UNCHANGED)
-               : status;
+    return status == KILN_OK ? constant_set_device(&handle, 300, KILN_POLICY_UNCHANGED) : status;
 }
 
 static kiln_status set_flag(uint32_t index)
@@ -317,11 +306,9 @@ static void test_a_set_flushes_nothing_else(void **state)
     kiln_constant_cache *cpu = cache_at(KILN_ENGINE_CPU, new_index());
     put(&b, gpu, key, 100, 1);
     put(&b, cpu, key, 100, 1);
-    assert_int_equal(
-        kiln_constant_set_capacity_at(KILN_ENGINE_GPU, new_index(), 1, KILN_POLICY_UNCHANGED),
-        KILN_OK);
-    assert_int_equal(kiln_constant_set_capacity(KILN_ENGINE_CPU, 0, KILN_POLICY_UNCHANGED),
+    assert_int_equal(constant_set_index(KILN_ENGINE_GPU, new_index(), 1, KILN_POLICY_UNCHANGED),
                      KILN_OK);
+    assert_int_equal(constant_set_kind(KILN_ENGINE_CPU, 0, KILN_POLICY_UNCHANGED), KILN_OK);
     assert_int_equal(kiln_constant_get_size(gpu), 100);
     assert_int_equal(kiln_constant_get_size(cpu), 0);
     kiln_key_release(&key);
@@ -404,7 +391,7 @@ static void test_a_lack_of_memory_changes_nothing(void **state)
     size_t n = 1;
     for (;; n++) {
         failing_malloc_arm(n);
-        kiln_status status = kiln_constant_set_capacity_at(KILN_ENGINE_GPU, index, 4, 1);
+        kiln_status status = constant_set_index(KILN_ENGINE_GPU, index, 4, 1);
         if (failing_malloc_disarm() < n) {
             assert_int_equal(status, KILN_OK);
             break;
@@ -422,7 +409,7 @@ static void test_a_lack_of_memory_changes_nothing(void **state)
             break;
         }
         assert_int_equal(status, KILN_E_NO_MEMORY);
-        assert_int_equal(kiln_constant_get_device_capacity(&handle, NULL, NULL), KILN_MISS);
+        assert_int_equal(constant_get_device(&handle, NULL, NULL), KILN_MISS);
     }
     assert_true(n > 1);
     kiln_constant_unbind_device(&handle);

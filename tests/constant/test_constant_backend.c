@@ -12,6 +12,7 @@
 #include <kiln/constant_backend.h>
 
 #include "face/onednn/constant_environment.h"
+#include "support/constant_budget.h"
 #include "support/constant_scene.h"
 #include "support/failing_malloc.h"
 
@@ -428,9 +429,8 @@ static void test_auto_says_what_it_chose(void **state)
     (void)state;
     uint32_t index = new_index();
     uint32_t policy;
-    assert_int_equal(kiln_constant_set_capacity_at(KILN_ENGINE_GPU, index, 1, KILN_POLICY_AUTO),
-                     KILN_OK);
-    assert_int_equal(kiln_constant_get_capacity_at(KILN_ENGINE_GPU, index, NULL, &policy), KILN_OK);
+    assert_int_equal(constant_set_index(KILN_ENGINE_GPU, index, 1, KILN_POLICY_AUTO), KILN_OK);
+    assert_int_equal(constant_get_index(KILN_ENGINE_GPU, index, NULL, &policy), KILN_OK);
     assert_int_equal(policy, KILN_POLICY_AUTO);
     assert_int_equal(stats_of(cache_at(KILN_ENGINE_GPU, index)).policy, KILN_POLICY_COST);
 }
@@ -623,8 +623,7 @@ static void test_each_way_out_is_told(void **state)
     scene *s = *state;
     uint64_t owner = kiln_constant_unique_number();
     uint32_t index = new_index();
-    assert_int_equal(kiln_constant_set_capacity_at(KILN_ENGINE_GPU, index, 1, KILN_POLICY_LRU),
-                     KILN_OK);
+    assert_int_equal(constant_set_index(KILN_ENGINE_GPU, index, 1, KILN_POLICY_LRU), KILN_OK);
     kiln_constant_cache *cache = cache_at(KILN_ENGINE_GPU, index);
     for (int way = 0; way < 6; way++) {
         kiln_pin *pin = put_as(&s->b, cache, s->keys[0], MIB, 1, owner);
@@ -648,7 +647,7 @@ static void test_each_way_out_is_told(void **state)
             kiln_constant_remove_context(1);
             break;
         case 4:
-            kiln_constant_set_capacity_at(KILN_ENGINE_GPU, index, 1, KILN_POLICY_UNCHANGED);
+            constant_set_index(KILN_ENGINE_GPU, index, 1, KILN_POLICY_UNCHANGED);
             break;
         case 5:
             atomic_store(&s->b.refused, 1);

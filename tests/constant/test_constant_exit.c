@@ -12,6 +12,7 @@
 #include <kiln/constant.h>
 
 #include "support/child.h"
+#include "support/constant_budget.h"
 #include "support/constant_scene.h"
 
 static backend b;
@@ -173,16 +174,16 @@ static void *set(void *argument)
 {
     (void)argument;
     for (uint64_t i = 1; !atomic_load(&stop); i++) {
-        CHECK(kiln_constant_set_capacity(KILN_ENGINE_GPU, i, KILN_POLICY_UNCHANGED) == KILN_OK);
+        CHECK(constant_set_kind(KILN_ENGINE_GPU, i, KILN_POLICY_UNCHANGED) == KILN_OK);
     }
     return NULL;
 }
 
 static void use_in_child(void)
 {
-    CHECK(kiln_constant_set_capacity(KILN_ENGINE_GPU, 3, KILN_POLICY_LRU) == KILN_OK);
+    CHECK(constant_set_kind(KILN_ENGINE_GPU, 3, KILN_POLICY_LRU) == KILN_OK);
     uint64_t capacity = 0;
-    CHECK(kiln_constant_get_capacity(KILN_ENGINE_GPU, &capacity, NULL) == KILN_OK);
+    CHECK(constant_get_kind(KILN_ENGINE_GPU, &capacity, NULL) == KILN_OK);
     CHECK(capacity == 3);
     _exit(0);
 }

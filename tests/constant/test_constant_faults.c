@@ -16,6 +16,7 @@
 
 #include "face/onednn/constant_environment.h"
 #include "key/encoding.h"
+#include "support/constant_budget.h"
 #include "support/constant_scene.h"
 
 static backend b;
@@ -147,8 +148,7 @@ static void test_a_producer_holds_up_nobody(void **state)
     assert_int_equal(outcome_of(cache, keys[0], 10), KILN_HIT);
     put(&b, cache, keys[2], 10, 1);
     assert_int_equal(kiln_constant_remove_if_exist(cache, keys[2]), KILN_OK);
-    assert_int_equal(
-        kiln_constant_set_capacity_at(KILN_ENGINE_GPU, index, 5, KILN_POLICY_UNCHANGED), KILN_OK);
+    assert_int_equal(constant_set_index(KILN_ENGINE_GPU, index, 5, KILN_POLICY_UNCHANGED), KILN_OK);
     put(&b, cache, keys[0], 10, 1);
     kiln_pin *pin = fulfil(&b, ticket, 10, 1);
     kiln_pin_release(&pin);
@@ -307,8 +307,8 @@ static void test_switching_between_uses_is_safe(void **state)
 static void test_wrong_arguments_are_statuses(void **state)
 {
     (void)state;
-    assert_int_equal(kiln_constant_set_capacity(7, 1, KILN_POLICY_UNCHANGED), KILN_E_INVALID);
-    assert_int_equal(kiln_constant_get_capacity(7, NULL, NULL), KILN_E_INVALID);
+    assert_int_equal(constant_set_kind(7, 1, KILN_POLICY_UNCHANGED), KILN_E_INVALID);
+    assert_int_equal(constant_get_kind(7, NULL, NULL), KILN_E_INVALID);
     assert_int_equal(kiln_constant_get_enabled(NULL), KILN_E_INVALID);
     kiln_constant_cache *cache;
     assert_int_equal(kiln_constant_cache_of(7, 0, &cache), KILN_E_INVALID);
@@ -324,10 +324,9 @@ static void test_what_was_set_is_read_back(void **state)
         0, 1, 1024, UINT64_MAX >> 20, (UINT64_MAX >> 20) + 1, UINT64_MAX - 1, KILN_UNLIMITED};
     for (size_t i = 0; i < sizeof capacities / sizeof capacities[0]; i++) {
         uint64_t capacity;
-        assert_int_equal(
-            kiln_constant_set_capacity(KILN_ENGINE_CPU, capacities[i], KILN_POLICY_UNCHANGED),
-            KILN_OK);
-        assert_int_equal(kiln_constant_get_capacity(KILN_ENGINE_CPU, &capacity, NULL), KILN_OK);
+        assert_int_equal(constant_set_kind(KILN_ENGINE_CPU, capacities[i], KILN_POLICY_UNCHANGED),
+                         KILN_OK);
+        assert_int_equal(constant_get_kind(KILN_ENGINE_CPU, &capacity, NULL), KILN_OK);
         assert_int_equal(capacity, capacities[i]);
         uint64_t bytes = capacities[i] > UINT64_MAX >> 20 ? KILN_UNLIMITED : capacities[i] << 20;
         assert_int_equal(stats_of(cache_at(KILN_ENGINE_CPU, 0)).max_bytes, bytes);

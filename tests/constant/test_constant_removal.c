@@ -19,6 +19,7 @@
 #include "memory/fence.h"
 #include "os/os.h"
 #include "support/child.h"
+#include "support/constant_budget.h"
 #include "support/constant_scene.h"
 
 enum { CONTEXT = 7, OWNER = 9, SIZE = 10 };
@@ -96,9 +97,8 @@ static void disable(scene *s)
 
 static void set_one(scene *s)
 {
-    assert_int_equal(
-        kiln_constant_set_capacity_at(KILN_ENGINE_GPU, s->index, 3, KILN_POLICY_UNCHANGED),
-        KILN_OK);
+    assert_int_equal(constant_set_index(KILN_ENGINE_GPU, s->index, 3, KILN_POLICY_UNCHANGED),
+                     KILN_OK);
 }
 
 static void (*const removals[])(scene *) = {remove_context, remove_owner, disable, set_one};

@@ -23,6 +23,8 @@
 
 #include "face/onednn/constant_environment.h"
 
+#include "support/constant_budget.h"
+
 enum { DEVICES = 2, KEYS = 8, USERS = 4, CAPACITY_MIB = 4, LIVE = 0x5ee7 };
 
 /* How much longer than asked for it may take until each outcome has occurred. */
@@ -175,10 +177,10 @@ static void *set(void *argument)
         kiln_status status = KILN_OK;
         switch ((random >> 4) % 8) {
         case 0:
-            status = kiln_constant_set_capacity(KILN_ENGINE_GPU, capacity, policy);
+            status = constant_set_kind(KILN_ENGINE_GPU, capacity, policy);
             break;
         case 1:
-            status = kiln_constant_set_capacity_at(KILN_ENGINE_GPU, 1, capacity, policy);
+            status = constant_set_index(KILN_ENGINE_GPU, 1, capacity, policy);
             break;
         case 2:
             status = kiln_constant_set_enabled((random >> 12) % 2);
@@ -192,7 +194,7 @@ static void *set(void *argument)
         }
         EXPECT(status == KILN_OK);
         uint64_t found;
-        EXPECT(kiln_constant_get_capacity_at(KILN_ENGINE_GPU, 1, &found, NULL) == KILN_OK);
+        EXPECT(constant_get_index(KILN_ENGINE_GPU, 1, &found, NULL) == KILN_OK);
         EXPECT(found <= CAPACITY_MIB || found == KILN_UNLIMITED);
     }
     return NULL;
@@ -230,7 +232,7 @@ static void *bind(void *argument)
     for (unsigned i = 0; atomic_load(&users_left) > 0; i++) {
         uint64_t capacity;
         EXPECT(kiln_constant_bind_device(handle, KILN_ENGINE_GPU, i % (4 * DEVICES)) == KILN_OK);
-        EXPECT(kiln_constant_get_device_capacity(handle, &capacity, NULL) == KILN_OK);
+        EXPECT(constant_get_device(handle, &capacity, NULL) == KILN_OK);
         kiln_constant_unbind_device(handle);
         sched_yield();
     }
@@ -271,7 +273,7 @@ static void test_all_at_once(void **state)
     assert_int_equal(atomic_load(&wrong_line), 0);
     assert_true(all_happened());
     /* What was set last holds. */
-    assert_int_equal(kiln_constant_set_capacity(KILN_ENGINE_GPU, 2, KILN_POLICY_LRU), KILN_OK);
+    assert_int_equal(constant_set_kind(KILN_ENGINE_GPU, 2, KILN_POLICY_LRU), KILN_OK);
     kiln_cache_stats stats = {.struct_size = sizeof stats};
     assert_int_equal(kiln_constant_get_stats(caches[1], &stats), KILN_OK);
     assert_int_equal(stats.max_bytes, (uint64_t)2 << 20);
@@ -303,8 +305,7 @@ static void look_at_limits(void)
     uint32_t policy;
     kiln_cache_stats stats = {.struct_size = sizeof stats};
     EXPECT(kiln_constant_cache_of(KILN_ENGINE_GPU, SET_INDEX, &cache) == KILN_OK);
-    EXPECT(kiln_constant_get_capacity_at(KILN_ENGINE_GPU, SET_INDEX, &capacity, &policy) ==
-           KILN_OK);
+    EXPECT(constant_get_index(KILN_ENGINE_GPU, SET_INDEX, &capacity, &policy) == KILN_OK);
     EXPECT(capacity == capacity_of(policy));
     EXPECT(kiln_constant_get_stats(cache, &stats) == KILN_OK);
     EXPECT(stats.max_bytes == capacity << 20 && stats.policy == policy);
@@ -316,8 +317,8 @@ static void *set_pair(void *argument)
     for (unsigned i = 0; i < rounds / 4; i++) {
         uint32_t policy = (number + i) % SETTERS;
         pthread_barrier_wait(&step);
-        EXPECT(kiln_constant_set_capacity_at(KILN_ENGINE_GPU, SET_INDEX, capacity_of(policy),
-                                             policy) == KILN_OK);
+        EXPECT(constant_set_index(KILN_ENGINE_GPU, SET_INDEX, capacity_of(policy), policy) ==
+               KILN_OK);
         pthread_barrier_wait(&step);
         if (number == 0) {
             look_at_limits();
@@ -361,7 +362,7 @@ static void *set_slowly(void *argument)
 {
     (void)argument;
     is_slow = true;
-    EXPECT(kiln_constant_set_capacity_at(KILN_ENGINE_GPU, SET_INDEX, capacity_of(0), 0) == KILN_OK);
+    EXPECT(constant_set_index(KILN_ENGINE_GPU, SET_INDEX, capacity_of(0), 0) == KILN_OK);
     return NULL;
 }
 
@@ -375,16 +376,14 @@ static void test_who_is_overtaken_looks_again(void **state)
     assert_int_equal(pthread_barrier_init(&step, NULL, 2), 0);
     assert_int_equal(pthread_create(&thread, NULL, set_slowly, NULL), 0);
     pthread_barrier_wait(&step);
-    assert_int_equal(kiln_constant_set_capacity_at(KILN_ENGINE_GPU, SET_INDEX, capacity_of(1), 1),
-                     KILN_OK);
+    assert_int_equal(constant_set_index(KILN_ENGINE_GPU, SET_INDEX, capacity_of(1), 1), KILN_OK);
     pthread_barrier_wait(&step);
     assert_int_equal(pthread_join(thread, NULL), 0);
     pthread_barrier_destroy(&step);
     look_at_limits();
     assert_int_equal(atomic_load(&wrong_line), 0);
     uint64_t capacity;
-    assert_int_equal(kiln_constant_get_capacity_at(KILN_ENGINE_GPU, SET_INDEX, &capacity, NULL),
-                     KILN_OK);
+    assert_int_equal(constant_get_index(KILN_ENGINE_GPU, SET_INDEX, &capacity, NULL), KILN_OK);
     assert_int_equal(capacity, capacity_of(1));
 }
 
@@ -404,7 +403,7 @@ static void test_a_new_cache_has_what_was_set_meanwhile(void **state)
     assert_int_equal(pthread_barrier_init(&step, NULL, 2), 0);
     assert_int_equal(pthread_create(&thread, NULL, open_slowly, &cache), 0);
     pthread_barrier_wait(&step);
-    assert_int_equal(kiln_constant_set_capacity(KILN_ENGINE_GPU, 77, KILN_POLICY_LRU), KILN_OK);
+    assert_int_equal(constant_set_kind(KILN_ENGINE_GPU, 77, KILN_POLICY_LRU), KILN_OK);
     pthread_barrier_wait(&step);
     assert_int_equal(pthread_join(thread, NULL), 0);
     pthread_barrier_destroy(&step);

@@ -205,11 +205,9 @@ static void test_persistent(void **state)
 static void test_constant(void **state)
 {
     (void)state;
-    uint64_t capacity_mib = 0;
-    uint32_t policy = 0;
 #include "constant_example.h"
-    assert_int_equal(capacity_mib, 2048);
-    assert_int_equal(policy, KILN_POLICY_LRU);
+    assert_int_equal(budget.capacity_mib, 2048);
+    assert_int_equal(budget.policy, KILN_POLICY_LRU);
 }
 
 static void *allocate(size_t size, void *engine, void *allocator)

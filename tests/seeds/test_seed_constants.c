@@ -16,6 +16,7 @@
 
 #include "face/onednn/constant_environment.h"
 #include "support/child.h"
+#include "support/constant_budget.h"
 #include "support/constant_scene.h"
 
 enum { DNNL_BACKEND = 1, OTHER_BACKEND = 2 };
@@ -35,7 +36,7 @@ static int tear_down(void **state)
     (void)state;
     const uint32_t kinds[] = {KILN_ENGINE_CPU, KILN_ENGINE_GPU};
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(kiln_constant_set_capacity(kinds[i], KILN_UNLIMITED, KILN_POLICY_NO_EVICT),
+        assert_int_equal(constant_set_kind(kinds[i], KILN_UNLIMITED, KILN_POLICY_NO_EVICT),
                          KILN_OK);
     }
     assert_int_equal(backend_live(&b), 0);
@@ -44,21 +45,20 @@ static int tear_down(void **state)
 
 static void set(uint32_t kind, uint64_t capacity_mib)
 {
-    assert_int_equal(kiln_constant_set_capacity(kind, capacity_mib, KILN_POLICY_UNCHANGED),
-                     KILN_OK);
+    assert_int_equal(constant_set_kind(kind, capacity_mib, KILN_POLICY_UNCHANGED), KILN_OK);
 }
 
 static uint64_t capacity_of(uint32_t kind)
 {
     uint64_t capacity = 0;
-    assert_int_equal(kiln_constant_get_capacity(kind, &capacity, NULL), KILN_OK);
+    assert_int_equal(constant_get_kind(kind, &capacity, NULL), KILN_OK);
     return capacity;
 }
 
 static uint32_t policy_of(uint32_t kind)
 {
     uint32_t policy = UINT32_MAX;
-    assert_int_equal(kiln_constant_get_capacity(kind, NULL, &policy), KILN_OK);
+    assert_int_equal(constant_get_kind(kind, NULL, &policy), KILN_OK);
     return policy;
 }
 
@@ -166,7 +166,7 @@ static void begin_with_defaults(void)
     CHECK(kiln_constant_get_enabled(&found) == KILN_OK && found == 1);
     const uint32_t kinds[] = {KILN_ENGINE_CPU, KILN_ENGINE_GPU};
     for (int i = 0; i < 2; i++) {
-        CHECK(kiln_constant_get_capacity(kinds[i], &capacity, &policy) == KILN_OK);
+        CHECK(constant_get_kind(kinds[i], &capacity, &policy) == KILN_OK);
         CHECK(capacity == KILN_UNLIMITED && policy == KILN_POLICY_NO_EVICT);
     }
 }
@@ -301,11 +301,11 @@ static void begin_with_the_example(void)
 {
     uint64_t capacity = 0;
     CHECK(setenv("ONEDNN_GRAPH_CONSTANT_TENSOR_CACHE_CAPACITY", "cpu:10240;gpu:2048", 1) == 0);
-    CHECK(kiln_constant_get_capacity(KILN_ENGINE_CPU, &capacity, NULL) == KILN_OK);
+    CHECK(constant_get_kind(KILN_ENGINE_CPU, &capacity, NULL) == KILN_OK);
     CHECK(capacity == 10240);
     /* It was read, and is not read again. */
     CHECK(setenv("ONEDNN_GRAPH_CONSTANT_TENSOR_CACHE_CAPACITY", "cpu:1;gpu:1", 1) == 0);
-    CHECK(kiln_constant_get_capacity(KILN_ENGINE_GPU, &capacity, NULL) == KILN_OK);
+    CHECK(constant_get_kind(KILN_ENGINE_GPU, &capacity, NULL) == KILN_OK);
     CHECK(capacity == 2048);
     kiln_constant_cache *cache = NULL;
     kiln_cache_stats stats = {.struct_size = sizeof stats};
@@ -313,10 +313,10 @@ static void begin_with_the_example(void)
     CHECK(kiln_constant_get_stats(cache, &stats) == KILN_OK);
     CHECK(stats.max_bytes == (uint64_t)10 << 30);
     /* Calls win, each for its kind. */
-    CHECK(kiln_constant_set_capacity(KILN_ENGINE_CPU, 3, KILN_POLICY_UNCHANGED) == KILN_OK);
-    CHECK(kiln_constant_get_capacity(KILN_ENGINE_CPU, &capacity, NULL) == KILN_OK);
+    CHECK(constant_set_kind(KILN_ENGINE_CPU, 3, KILN_POLICY_UNCHANGED) == KILN_OK);
+    CHECK(constant_get_kind(KILN_ENGINE_CPU, &capacity, NULL) == KILN_OK);
     CHECK(capacity == 3);
-    CHECK(kiln_constant_get_capacity(KILN_ENGINE_GPU, &capacity, NULL) == KILN_OK);
+    CHECK(constant_get_kind(KILN_ENGINE_GPU, &capacity, NULL) == KILN_OK);
     CHECK(capacity == 2048);
 }
 
@@ -409,7 +409,7 @@ static void seed_003_policies_are_set_and_got_with_the_capacity(void **state)
     const uint32_t policies[] = {KILN_POLICY_NO_EVICT, KILN_POLICY_COST, KILN_POLICY_LRU,
                                  KILN_POLICY_FIFO, KILN_POLICY_AUTO};
     for (uint64_t i = 0; i < 5; i++) {
-        assert_int_equal(kiln_constant_set_capacity(KILN_ENGINE_GPU, i + 1, policies[i]), KILN_OK);
+        assert_int_equal(constant_set_kind(KILN_ENGINE_GPU, i + 1, policies[i]), KILN_OK);
         assert_int_equal(capacity_of(KILN_ENGINE_GPU), i + 1);
         assert_int_equal(policy_of(KILN_ENGINE_GPU), policies[i]);
     }
@@ -422,9 +422,9 @@ static void begin_with_policies(void)
     uint32_t policy = UINT32_MAX;
     CHECK(setenv("ONEDNN_GRAPH_CONSTANT_TENSOR_CACHE_CAPACITY", "cpu:10240:NO_EVICT;gpu:2048:COST",
                  1) == 0);
-    CHECK(kiln_constant_get_capacity(KILN_ENGINE_GPU, &capacity, &policy) == KILN_OK);
+    CHECK(constant_get_kind(KILN_ENGINE_GPU, &capacity, &policy) == KILN_OK);
     CHECK(capacity == 2048 && policy == KILN_POLICY_COST);
-    CHECK(kiln_constant_get_capacity(KILN_ENGINE_CPU, &capacity, &policy) == KILN_OK);
+    CHECK(constant_get_kind(KILN_ENGINE_CPU, &capacity, &policy) == KILN_OK);
     CHECK(capacity == 10240 && policy == KILN_POLICY_NO_EVICT);
     CHECK(!kiln_constant_complaint(0));
 }
@@ -497,19 +497,14 @@ static void seed_003_single_devices_are_set_by_index_or_handle(void **state)
     uint32_t index[] = {new_index(), new_index()};
     assert_int_equal(kiln_constant_bind_device(&handle, KILN_ENGINE_GPU, index[1]), KILN_OK);
     set(KILN_ENGINE_GPU, 100);
-    assert_int_equal(
-        kiln_constant_set_capacity_at(KILN_ENGINE_GPU, index[0], 10, KILN_POLICY_UNCHANGED),
-        KILN_OK);
-    assert_int_equal(kiln_constant_set_device_capacity(&handle, 20, KILN_POLICY_UNCHANGED),
+    assert_int_equal(constant_set_index(KILN_ENGINE_GPU, index[0], 10, KILN_POLICY_UNCHANGED),
                      KILN_OK);
+    assert_int_equal(constant_set_device(&handle, 20, KILN_POLICY_UNCHANGED), KILN_OK);
     uint64_t found[4];
-    assert_int_equal(kiln_constant_get_capacity_at(KILN_ENGINE_GPU, index[0], &found[0], NULL),
-                     KILN_OK);
-    assert_int_equal(kiln_constant_get_device_capacity(&handle, &found[1], NULL), KILN_OK);
-    assert_int_equal(kiln_constant_get_capacity_at(KILN_ENGINE_GPU, index[1], &found[2], NULL),
-                     KILN_OK);
-    assert_int_equal(kiln_constant_get_capacity_at(KILN_ENGINE_GPU, new_index(), &found[3], NULL),
-                     KILN_OK);
+    assert_int_equal(constant_get_index(KILN_ENGINE_GPU, index[0], &found[0], NULL), KILN_OK);
+    assert_int_equal(constant_get_device(&handle, &found[1], NULL), KILN_OK);
+    assert_int_equal(constant_get_index(KILN_ENGINE_GPU, index[1], &found[2], NULL), KILN_OK);
+    assert_int_equal(constant_get_index(KILN_ENGINE_GPU, new_index(), &found[3], NULL), KILN_OK);
     assert_int_equal(found[0], 10);
     assert_int_equal(found[1], 20);
     assert_int_equal(found[2], 20);
@@ -543,9 +538,8 @@ static void seed_002_case_a_disabled_cache_promises_nothing(void **state)
     uint32_t index = new_index();
     kiln_key *key = key_of("a");
     const uint32_t unchanged = KILN_POLICY_UNCHANGED;
-    assert_int_equal(kiln_constant_set_capacity_at(KILN_ENGINE_CPU, index, 100, unchanged),
-                     KILN_OK);
-    assert_int_equal(kiln_constant_set_capacity_at(KILN_ENGINE_CPU, index, 0, unchanged), KILN_OK);
+    assert_int_equal(constant_set_index(KILN_ENGINE_CPU, index, 100, unchanged), KILN_OK);
+    assert_int_equal(constant_set_index(KILN_ENGINE_CPU, index, 0, unchanged), KILN_OK);
     assert_int_equal(outcome_of(cache_at(KILN_ENGINE_CPU, index), key, 1024), KILN_BYPASS);
     kiln_key_release(&key);
 }
@@ -597,9 +591,8 @@ static void seed_002_case_calls_in_c(void **state)
     const uint32_t no_kinds[] = {0, KILN_ENGINE_CPU + KILN_ENGINE_GPU + 1, UINT32_MAX};
     for (int i = 0; i < 3; i++) {
         uint64_t capacity = 7;
-        assert_int_equal(kiln_constant_set_capacity(no_kinds[i], 1, KILN_POLICY_UNCHANGED),
-                         KILN_E_INVALID);
-        assert_int_equal(kiln_constant_get_capacity(no_kinds[i], &capacity, NULL), KILN_E_INVALID);
+        assert_int_equal(constant_set_kind(no_kinds[i], 1, KILN_POLICY_UNCHANGED), KILN_E_INVALID);
+        assert_int_equal(constant_get_kind(no_kinds[i], &capacity, NULL), KILN_E_INVALID);
         assert_int_equal(capacity, 7);
     }
     set(KILN_ENGINE_CPU, 1024);
@@ -779,9 +772,9 @@ static void begin_with_errors(void)
     uint64_t capacity = 0;
     CHECK(setenv("ONEDNN_GRAPH_CONSTANT_TENSOR_CACHE_CAPACITY",
                  "cpu:5;tpu:1;cpu:10abc;gpu:-1;gpu:99999999999999999999;cpu:2:mru;gpu:7", 1) == 0);
-    CHECK(kiln_constant_get_capacity(KILN_ENGINE_CPU, &capacity, NULL) == KILN_OK);
+    CHECK(constant_get_kind(KILN_ENGINE_CPU, &capacity, NULL) == KILN_OK);
     CHECK(capacity == 5);
-    CHECK(kiln_constant_get_capacity(KILN_ENGINE_GPU, &capacity, NULL) == KILN_OK);
+    CHECK(constant_get_kind(KILN_ENGINE_GPU, &capacity, NULL) == KILN_OK);
     CHECK(capacity == 7);
     static const char *const pieces[] = {"\"tpu:1\"", "\"cpu:10abc\"", "\"gpu:-1\"",
                                          "\"gpu:99999999999999999999\"", "\"cpu:2:mru\""};

@@ -16,6 +16,8 @@
 #include <kiln/constant.h>
 #include <kiln/constant_backend.h>
 
+#include "support/constant_budget.h"
+
 #define MIB ((size_t)1 << 20)
 
 /* Engine and allocator of a backend. What it allocates is one byte, whatever the size. */
@@ -115,8 +117,7 @@ static inline kiln_constant_cache *new_device(void)
 static inline kiln_constant_cache *new_device_with(uint64_t capacity_mib, uint32_t policy)
 {
     uint32_t index = new_index();
-    assert_int_equal(kiln_constant_set_capacity_at(KILN_ENGINE_GPU, index, capacity_mib, policy),
-                     KILN_OK);
+    assert_int_equal(constant_set_index(KILN_ENGINE_GPU, index, capacity_mib, policy), KILN_OK);
     return cache_at(KILN_ENGINE_GPU, index);
 }
 

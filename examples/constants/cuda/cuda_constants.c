@@ -38,10 +38,16 @@ int main(int argc, char **argv)
     partition_compile(&b, &first, &matrices[1]);
     run("new weights at the same address", &b, 1);
 
-    kiln_constant_set_capacity_at(KILN_ENGINE_GPU, 0, 1, KILN_POLICY_UNCHANGED);
+    kiln_constant_budget budget = {.struct_size = sizeof budget,
+                                   .scope = KILN_CONSTANT_INDEX,
+                                   .kind = KILN_ENGINE_GPU,
+                                   .capacity_mib = 1,
+                                   .policy = KILN_POLICY_UNCHANGED};
+    kiln_constant_set_budget(&budget);
     run("the first, with a capacity of 1 MiB", &a, 1);
     run("what does not fit beside it", &b, THREADS * RUNS);
-    kiln_constant_set_capacity_at(KILN_ENGINE_GPU, 0, 1, KILN_POLICY_LRU);
+    budget.policy = KILN_POLICY_LRU;
+    kiln_constant_set_budget(&budget);
     run("the first, with policy lru", &a, 1);
     run("what takes its place", &b, 1);
     kiln_constant_set_enabled(0);

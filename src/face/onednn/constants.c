@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 
+#include "base/params.h"
 #include "constant/constants.h"
 #include "constant/device.h"
 #include "face/onednn/constant_environment.h"
@@ -45,16 +46,6 @@ static void change(kilni_constant_limits *limits, uint64_t capacity_mib, uint32_
     }
 }
 
-static void give(kilni_constant_limits limits, uint64_t *ret_capacity_mib, uint32_t *ret_policy)
-{
-    if (ret_capacity_mib) {
-        *ret_capacity_mib = limits.capacity_mib;
-    }
-    if (ret_policy) {
-        *ret_policy = limits.policy;
-    }
-}
-
 /* ---- kinds ---- */
 
 static void change_kind_locked(kilni_constants *constants, uint32_t kind, uint64_t capacity_mib,
@@ -77,61 +68,26 @@ static void apply_to_kind(const kilni_constants *constants, uint32_t kind)
     }
 }
 
-kiln_status kiln_constant_set_capacity(uint32_t kind, uint64_t capacity_mib, uint32_t policy)
+static void set_kind(kilni_constants *constants, const kiln_constant_budget *budget)
 {
-    kilni_constants *constants = begin();
-    if (!constants) {
-        return KILN_E_NO_MEMORY;
-    }
-    if (!kilni_constant_limits_of_kind(constants, kind) || !is_policy(policy)) {
-        return KILN_E_INVALID;
-    }
     pthread_mutex_lock(&constants->lock);
-    change_kind_locked(constants, kind, capacity_mib, policy);
+    change_kind_locked(constants, budget->kind, budget->capacity_mib, budget->policy);
     pthread_mutex_unlock(&constants->lock);
-    apply_to_kind(constants, kind);
-    return KILN_OK;
-}
-
-kiln_status kiln_constant_get_capacity(uint32_t kind, uint64_t *ret_capacity_mib,
-                                       uint32_t *ret_policy)
-{
-    kilni_constants *constants = begin();
-    if (!constants) {
-        return KILN_E_NO_MEMORY;
-    }
-    const kilni_constant_limits *of_kind = kilni_constant_limits_of_kind(constants, kind);
-    if (!of_kind) {
-        return KILN_E_INVALID;
-    }
-    pthread_mutex_lock(&constants->lock);
-    kilni_constant_limits limits = *of_kind;
-    pthread_mutex_unlock(&constants->lock);
-    give(limits, ret_capacity_mib, ret_policy);
-    return KILN_OK;
+    apply_to_kind(constants, budget->kind);
 }
 
 /* ---- devices ---- */
 
-static void set_cache(kilni_constants *constants, kiln_constant_cache *cache, uint64_t capacity_mib,
-                      uint32_t policy)
+static void set_cache(kilni_constants *constants, kiln_constant_cache *cache,
+                      const kiln_constant_budget *budget)
 {
     pthread_mutex_lock(&constants->lock);
     kilni_constant_limits limits = kilni_constant_limits_of_locked(constants, cache);
-    change(&limits, capacity_mib, policy);
+    change(&limits, budget->capacity_mib, budget->policy);
     cache->own_limits = limits;
     cache->has_own_limits = true;
     pthread_mutex_unlock(&constants->lock);
     kilni_constant_limits_apply(cache);
-}
-
-static void get_cache(kilni_constants *constants, const kiln_constant_cache *cache,
-                      uint64_t *ret_capacity_mib, uint32_t *ret_policy)
-{
-    pthread_mutex_lock(&constants->lock);
-    kilni_constant_limits limits = kilni_constant_limits_of_locked(constants, cache);
-    pthread_mutex_unlock(&constants->lock);
-    give(limits, ret_capacity_mib, ret_policy);
 }
 
 kiln_status kiln_constant_cache_of(uint32_t kind, uint32_t index, kiln_constant_cache **ret_cache)
@@ -154,66 +110,73 @@ kiln_status kiln_constant_bind_device(const void *device, uint32_t kind, uint32_
     return status == KILN_OK ? kilni_constant_bind(begin(), device, cache) : status;
 }
 
-kiln_status kiln_constant_set_capacity_at(uint32_t kind, uint32_t index, uint64_t capacity_mib,
-                                          uint32_t policy)
+/* ---- budgets ---- */
+
+/* Whether it is said well whose budget is meant. */
+static bool is_said(kilni_constants *constants, const kiln_constant_budget *budget)
 {
-    if (!is_policy(policy)) {
-        return KILN_E_INVALID;
-    }
-    kiln_constant_cache *cache;
-    kiln_status status = kiln_constant_cache_of(kind, index, &cache);
-    if (status == KILN_OK) {
-        set_cache(begin(), cache, capacity_mib, policy);
-    }
-    return status;
+    return budget->scope == KILN_CONSTANT_DEVICE
+               ? budget->device != NULL
+               : budget->scope <= KILN_CONSTANT_INDEX &&
+                     kilni_constant_limits_of_kind(constants, budget->kind);
 }
 
-kiln_status kiln_constant_get_capacity_at(uint32_t kind, uint32_t index, uint64_t *ret_capacity_mib,
-                                          uint32_t *ret_policy)
+kiln_status kiln_constant_set_budget(const kiln_constant_budget *budget)
 {
-    kilni_constants *constants = begin();
-    const kiln_constant_cache *cache =
-        constants ? kilni_constant_cache_find(constants, kind, index) : NULL;
-    if (!cache) {
-        return kiln_constant_get_capacity(kind, ret_capacity_mib, ret_policy);
-    }
-    get_cache(constants, cache, ret_capacity_mib, ret_policy);
-    return KILN_OK;
-}
-
-static kiln_status cache_of_device(const void *device, kiln_constant_cache **ret_cache)
-{
-    if (!device) {
-        return KILN_E_INVALID;
-    }
+    kiln_constant_budget known;
     kilni_constants *constants = begin();
     if (!constants) {
         return KILN_E_NO_MEMORY;
     }
-    *ret_cache = kilni_constant_cache_of_device(constants, device);
-    return *ret_cache ? KILN_OK : KILN_MISS;
+    if (!budget || kilni_params_copy(budget, &known, sizeof known) != KILN_OK ||
+        !is_said(constants, &known) || !is_policy(known.policy)) {
+        return KILN_E_INVALID;
+    }
+    if (known.scope == KILN_CONSTANT_KIND) {
+        set_kind(constants, &known);
+        return KILN_OK;
+    }
+    kiln_constant_cache *cache = NULL;
+    if (known.scope == KILN_CONSTANT_DEVICE) {
+        cache = kilni_constant_cache_of_device(constants, known.device);
+    } else if (kilni_constant_cache_of(constants, known.kind, known.index, &cache) != KILN_OK) {
+        return KILN_E_NO_MEMORY;
+    }
+    if (!cache) {
+        return KILN_MISS;
+    }
+    set_cache(constants, cache, &known);
+    return KILN_OK;
 }
 
-kiln_status kiln_constant_set_device_capacity(const void *device, uint64_t capacity_mib,
-                                              uint32_t policy)
+kiln_status kiln_constant_get_budget(kiln_constant_budget *budget)
 {
-    kiln_constant_cache *cache;
-    kiln_status status = is_policy(policy) ? cache_of_device(device, &cache) : KILN_E_INVALID;
-    if (status == KILN_OK) {
-        set_cache(begin(), cache, capacity_mib, policy);
+    kiln_constant_budget known;
+    kilni_constants *constants = begin();
+    if (!constants) {
+        return KILN_E_NO_MEMORY;
     }
-    return status;
-}
-
-kiln_status kiln_constant_get_device_capacity(const void *device, uint64_t *ret_capacity_mib,
-                                              uint32_t *ret_policy)
-{
-    kiln_constant_cache *cache;
-    kiln_status status = cache_of_device(device, &cache);
-    if (status == KILN_OK) {
-        get_cache(begin(), cache, ret_capacity_mib, ret_policy);
+    if (!budget || kilni_params_copy(budget, &known, sizeof known) != KILN_OK ||
+        !is_said(constants, &known)) {
+        return KILN_E_INVALID;
     }
-    return status;
+    const kiln_constant_cache *cache = NULL;
+    if (known.scope == KILN_CONSTANT_DEVICE) {
+        cache = kilni_constant_cache_of_device(constants, known.device);
+        if (!cache) {
+            return KILN_MISS;
+        }
+    } else if (known.scope == KILN_CONSTANT_INDEX) {
+        cache = kilni_constant_cache_find(constants, known.kind, known.index);
+    }
+    pthread_mutex_lock(&constants->lock);
+    const kilni_constant_limits limits =
+        cache ? kilni_constant_limits_of_locked(constants, cache)
+              : *kilni_constant_limits_of_kind(constants, known.kind);
+    pthread_mutex_unlock(&constants->lock);
+    known.capacity_mib = limits.capacity_mib;
+    known.policy = limits.policy;
+    return kilni_params_hand_out(budget, &known, sizeof known) ? KILN_OK : KILN_E_INVALID;
 }
 
 /* ---- all ---- */

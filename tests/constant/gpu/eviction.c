@@ -15,6 +15,16 @@
 
 enum { COUNT = ROWS * COLUMNS, SIZE = COUNT * sizeof(float), TEMPTED = 4, UNSPOILT = 3 };
 
+/* Removes all that is there, and keeps 1 MiB from then on. */
+static void set_small_budget(void)
+{
+    const kiln_constant_budget budget = {.struct_size = sizeof budget,
+                                         .kind = KILN_ENGINE_GPU,
+                                         .capacity_mib = 1,
+                                         .policy = KILN_POLICY_LRU};
+    REQUIRE_KILN(kiln_constant_set_budget(&budget));
+}
+
 /* Long enough for what may run beside the kernel to run. */
 enum { MEANWHILE_US = 20000 };
 
@@ -46,7 +56,7 @@ static void flush(const scene *s, const partition *read, execution *newcomer)
     (void)s;
     (void)read;
     (void)newcomer;
-    REQUIRE_KILN(kiln_constant_set_capacity(KILN_ENGINE_GPU, 1, KILN_POLICY_LRU));
+    set_small_budget();
 }
 
 static void end_owner(const scene *s, const partition *read, execution *newcomer)
@@ -81,7 +91,7 @@ static void scene_begin(scene *s, const char *nvrtc)
     for (size_t i = 0; i < COUNT; i++) {
         s->sum += (double)s->matrices[0].values[i];
     }
-    REQUIRE_KILN(kiln_constant_set_capacity(KILN_ENGINE_GPU, 1, KILN_POLICY_LRU));
+    set_small_budget();
 }
 
 static void scene_end(scene *s)
@@ -151,7 +161,7 @@ static void warm_up(scene *s, const partition *first, const partition *second)
     }
     tempt(s, 0);
     synchronize(s, s->tempted.handle);
-    REQUIRE_KILN(kiln_constant_set_capacity(KILN_ENGINE_GPU, 1, KILN_POLICY_LRU));
+    set_small_budget();
     synchronize(s, s->owner.context->freeing);
 }
 

@@ -16,6 +16,7 @@
 
 #include "face/onednn/constant_environment.h"
 #include "support/child.h"
+#include "support/constant_budget.h"
 
 enum { CPU, GPU };
 
@@ -156,7 +157,7 @@ static void check_capacity(uint32_t kind, uint64_t capacity_mib, uint32_t policy
 {
     uint64_t capacity;
     uint32_t found;
-    CHECK(kiln_constant_get_capacity(kind, &capacity, &found) == KILN_OK);
+    CHECK(constant_get_kind(kind, &capacity, &found) == KILN_OK);
     CHECK(capacity == capacity_mib && found == policy);
 }
 
@@ -185,14 +186,14 @@ static void read_at_first_use(void)
 static void a_call_wins(void)
 {
     set_variable("cpu:10:lru;gpu:20:lru");
-    CHECK(kiln_constant_set_capacity(KILN_ENGINE_CPU, 5, KILN_POLICY_UNCHANGED) == KILN_OK);
-    CHECK(kiln_constant_set_capacity_at(KILN_ENGINE_GPU, 0, 6, KILN_POLICY_COST) == KILN_OK);
+    CHECK(constant_set_kind(KILN_ENGINE_CPU, 5, KILN_POLICY_UNCHANGED) == KILN_OK);
+    CHECK(constant_set_index(KILN_ENGINE_GPU, 0, 6, KILN_POLICY_COST) == KILN_OK);
     check_capacity(KILN_ENGINE_CPU, 5, KILN_POLICY_LRU);
     check_capacity(KILN_ENGINE_GPU, 20, KILN_POLICY_LRU);
     uint64_t capacity;
-    CHECK(kiln_constant_get_capacity_at(KILN_ENGINE_GPU, 0, &capacity, NULL) == KILN_OK);
+    CHECK(constant_get_index(KILN_ENGINE_GPU, 0, &capacity, NULL) == KILN_OK);
     CHECK(capacity == 6);
-    CHECK(kiln_constant_get_capacity_at(KILN_ENGINE_GPU, 1, &capacity, NULL) == KILN_OK);
+    CHECK(constant_get_index(KILN_ENGINE_GPU, 1, &capacity, NULL) == KILN_OK);
     CHECK(capacity == 20);
 }
 
