@@ -4,7 +4,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#if defined(__x86_64__) || defined(__i386__)
+#if defined(__x86_64__)
 
 #include <cpuid.h>
 
@@ -86,33 +86,15 @@ kiln_status kilni_cpu_describe(kilni_text *text)
 
 #else
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
-
-#include <stdio.h>
-
-#ifndef AT_HWCAP2
-#define AT_HWCAP2 26
-#endif
 
 /* Lines of /proc/cpuinfo that name the model and its instructions. */
 static int describes_model(const char *line, size_t length)
 {
-    static const char *const names[] = {"CPU implementer",
-                                        "CPU architecture",
-                                        "CPU variant",
-                                        "CPU part",
-                                        "CPU revision",
-                                        "Features",
-                                        "cpu",
-                                        "revision",
-                                        "isa",
-                                        "uarch",
-                                        "mvendorid",
-                                        "marchid",
-                                        "mimpid",
-                                        "features",
-                                        "machine"};
+    static const char *const names[] = {"CPU implementer", "CPU architecture", "CPU variant",
+                                        "CPU part",        "CPU revision",     "Features"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         size_t name = strlen(names[i]);
         if (length > name && memcmp(line, names[i], name) == 0 && strchr("\t:", line[name])) {

@@ -89,8 +89,6 @@ static void write_x87(uint32_t word)
     (void)word;
 }
 
-#if defined(__aarch64__)
-
 #define VECTOR_BITS UINT32_MAX
 #define VECTOR_DEFAULT 0u
 #define VECTOR_WITHOUT_TRAPS(word) ((word) & ~0x9f00u)
@@ -131,43 +129,6 @@ void kilni_floating_point_add_flags(uint32_t flags)
     __asm__ volatile("msr fpsr, %0" : : "r"(word | flags));
 }
 
-#else
-#include <fenv.h>
-
-/* What C alone can tell. */
-#define VECTOR_BITS UINT32_MAX
-#define VECTOR_DEFAULT ((uint32_t)FE_TONEAREST)
-#define VECTOR_WITHOUT_TRAPS(word) (word)
-#define FLAG_INVALID (uint32_t) FE_INVALID
-#define FLAG_DIVISION (uint32_t) FE_DIVBYZERO
-#define FLAG_OVERFLOW (uint32_t) FE_OVERFLOW
-#define FLAG_UNDERFLOW (uint32_t) FE_UNDERFLOW
-#define FORMAT "rounding %" PRIx32 " %" PRIx32
-#define SCAN_FORMAT "rounding %" SCNx32 " %" SCNx32
-
-static uint32_t read_vector(void)
-{
-    return (uint32_t)fegetround();
-}
-
-static void write_vector(uint32_t word)
-{
-    fesetround((int)word);
-}
-
-uint32_t kilni_floating_point_take_flags(void)
-{
-    const int flags = fetestexcept(FE_ALL_EXCEPT);
-    feclearexcept(flags);
-    return (uint32_t)flags;
-}
-
-void kilni_floating_point_add_flags(uint32_t flags)
-{
-    feraiseexcept((int)flags);
-}
-
-#endif
 #endif
 
 kilni_floating_point kilni_floating_point_default(void)

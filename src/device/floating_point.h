@@ -17,7 +17,7 @@
 
 /* Control bits alone: not the flags of exceptions that have been raised, which decide nothing. */
 typedef struct kilni_floating_point {
-    uint32_t vector; /* x86: MXCSR; Arm: FPCR; else the rounding */
+    uint32_t vector; /* x86: MXCSR; Arm: FPCR */
     uint32_t x87;    /* x86: the control word; else 0 */
 } kilni_floating_point;
 

@@ -40,7 +40,7 @@ long kilni_bare_call(long number, long first, long second, long third, long four
                      : "0"(number), "D"(first), "S"(second), "d"(third), "r"(r10)
                      : "rcx", "r11", "memory");
     return result;
-#elif defined(__aarch64__)
+#else
     register long x8 __asm__("x8") = number;
     register long x0 __asm__("x0") = first;
     register long x1 __asm__("x1") = second;
@@ -48,9 +48,6 @@ long kilni_bare_call(long number, long first, long second, long third, long four
     register long x3 __asm__("x3") = fourth;
     __asm__ volatile("svc 0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3) : "memory");
     return x0;
-#else
-    (void)number, (void)first, (void)second, (void)third, (void)fourth;
-    return -1; /* there is no audit library elsewhere */
 #endif
 }
 

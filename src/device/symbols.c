@@ -117,24 +117,20 @@ const char *kilni_symbols_text(const kilni_symbols *of, size_t at)
 
 /* ---- what an object finds by its tables ---- */
 
-#if defined(__x86_64__) && defined(__LP64__)
+#if defined(__x86_64__)
 enum { SLOT_OF_CALL = R_X86_64_JUMP_SLOT, SLOT_OF_DATA = R_X86_64_GLOB_DAT, SLOT = R_X86_64_64 };
-#elif defined(__aarch64__) && defined(__LP64__)
+#else
 enum {
     SLOT_OF_CALL = R_AARCH64_JUMP_SLOT,
     SLOT_OF_DATA = R_AARCH64_GLOB_DAT,
     SLOT = R_AARCH64_ABS64
 };
-#else
-/* No place has these: nothing is visited. */
-enum { SLOT_OF_CALL = -1, SLOT_OF_DATA = -1, SLOT = -1 };
 #endif
 
 /* Whether the address of a symbol goes into the place as it is. */
-static int fills_slot(uint64_t type)
+static int fills_slot(unsigned long type)
 {
-    return type == (uint64_t)SLOT_OF_CALL || type == (uint64_t)SLOT_OF_DATA ||
-           type == (uint64_t)SLOT;
+    return type == SLOT_OF_CALL || type == SLOT_OF_DATA || type == SLOT;
 }
 
 static void visit_imports(const kilni_symbols *of, kilni_relocations table,

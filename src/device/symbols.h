@@ -40,7 +40,7 @@ const char *kilni_symbols_text(const kilni_symbols *of, size_t at);
 typedef void (*kilni_symbols_import_fn)(void *user, const ElfW(Sym) * symbol, const char *name,
                                         uintptr_t *slot);
 
-/* Visits what the object finds so, often what it defines itself. Of 32-bit objects nothing. */
+/* Visits what the object finds so, often what it defines itself. */
 void kilni_symbols_each_import(const kilni_symbols *of, kilni_symbols_import_fn visit, void *user);
 
 /* The name of a function that the object defines; NULL where the entry is something else. */

@@ -163,7 +163,7 @@ static kiln_status add_libraries(const search *s, kiln_key_builder *key, kiln_er
     return status;
 }
 
-#if defined(__x86_64__) || defined(__i386__)
+#if defined(__x86_64__)
 
 /* glibc 2.33 and later describe the processor by these in <sys/platform/x86.h>. */
 typedef struct cpuid_leaf {
