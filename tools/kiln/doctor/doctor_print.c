@@ -21,9 +21,7 @@ static bool is_true(const json_t *object, const char *name)
 /* Takes over @value. */
 static void add_row(struct libscols_table *table, const char *name, char *value)
 {
-    struct libscols_line *row = table_add_row(table);
-    row_set(row, 0, name);
-    row_set(row, 1, value);
+    table_add_fact(table, name, value);
     free(value);
 }
 
@@ -125,9 +123,7 @@ static void print_list(const char *title, const json_t *texts)
 
 void doctor_print(const json_t *report)
 {
-    struct libscols_table *table = table_new();
-    table_add_column(table, NULL, COLUMN_TEXT);
-    table_add_column(table, NULL, COLUMN_TEXT);
+    struct libscols_table *table = table_new_facts();
     add_loader(table, json_object_get(report, "loader"));
     add_layer(table, json_object_get(report, "layer"));
     add_nvrtc_layer(table, json_object_get(report, "nvrtc_layer"));

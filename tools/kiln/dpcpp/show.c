@@ -160,49 +160,40 @@ static void print_json(const cache_tree *tree, const dpcpp_item *item)
     json_print(stdout, object);
 }
 
-static void add_line(struct libscols_table *table, const char *name, const char *value)
-{
-    struct libscols_line *row = table_add_row(table);
-    row_set(row, 0, name);
-    row_set(row, 1, value != NULL ? value : "-");
-}
-
 static void add_size(struct libscols_table *table, const char *name, uint64_t size,
                      const char *format)
 {
     char text[UNIT_TEXT_SIZE], both[UNIT_TEXT_SIZE + 32];
     format_size(size, text);
     snprintf(both, sizeof both, "%s%s%s", text, size > 0 ? ", " : "", size > 0 ? format : "");
-    add_line(table, name, both);
+    table_add_fact(table, name, both);
 }
 
 static void print_overview(const cache_tree *tree, const dpcpp_item *item)
 {
     item_overview overview = overview_of(tree, item);
-    struct libscols_table *table = table_new();
-    table_add_column(table, NULL, COLUMN_TEXT);
-    table_add_column(table, NULL, COLUMN_TEXT);
+    struct libscols_table *table = table_new_facts();
     char text[UNIT_TEXT_SIZE];
-    add_line(table, "id", item->id);
-    add_line(table, "path", item->path);
-    add_line(table, "state", overview.state);
+    table_add_fact(table, "id", item->id);
+    table_add_fact(table, "path", item->path);
+    table_add_fact(table, "state", overview.state);
     if (overview.bin_fault != NULL) {
-        add_line(table, ".bin", overview.bin_fault);
+        table_add_fact(table, ".bin", overview.bin_fault);
     }
     if (overview.src_fault != NULL) {
-        add_line(table, ".src", overview.src_fault);
+        table_add_fact(table, ".src", overview.src_fault);
     }
-    add_line(table, "kind", overview.kind);
-    add_line(table, "device", item->item.device);
-    add_line(table, "options", item->item.options);
+    table_add_fact(table, "kind", overview.kind);
+    table_add_fact(table, "device", item->item.device);
+    table_add_fact(table, "options", item->item.options);
     format_size(overview.constant_bytes, text);
-    add_line(table, "constants", text);
+    table_add_fact(table, "constants", text);
     add_size(table, "images", overview.image_bytes, overview.image_format);
     add_size(table, "binary", overview.binary_bytes, overview.binary_format);
     format_size(overview.stored_bytes, text);
-    add_line(table, "on disk", text);
+    table_add_fact(table, "on disk", text);
     format_time((int64_t)(item->item.last_access_ns / NS_PER_S), text);
-    add_line(table, item->item.has_stamp ? "last used" : "written", text);
+    table_add_fact(table, item->item.has_stamp ? "last used" : "written", text);
     table_print(table);
 }
 

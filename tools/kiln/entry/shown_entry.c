@@ -11,43 +11,34 @@
 #include "key_part.h"
 #include "made_from.h"
 
-static void add_fact(struct libscols_table *table, const char *name, const char *value)
-{
-    struct libscols_line *row = table_add_row(table);
-    row_set(row, 0, name);
-    row_set(row, 1, value);
-}
-
 static void add_size(struct libscols_table *table, const char *name, uint64_t bytes)
 {
     char text[UNIT_TEXT_SIZE];
     format_size(bytes, text);
-    add_fact(table, name, text);
+    table_add_fact(table, name, text);
 }
 
 static void print_facts(const listed_item *item, const kiln_entry *entry)
 {
     kiln_provenance origin = kiln_entry_provenance(entry);
     char text[UNIT_TEXT_SIZE];
-    struct libscols_table *table = table_new();
-    table_add_column(table, NULL, COLUMN_TEXT);
-    table_add_column(table, NULL, COLUMN_TEXT);
-    add_fact(table, "digest", item->digest);
-    add_fact(table, "kind", kiln_entry_kind_name(item->kind));
-    add_fact(table, "name", origin.name);
-    add_fact(table, "device", origin.device);
-    add_fact(table, "made by", origin.tool);
+    struct libscols_table *table = table_new_facts();
+    table_add_fact(table, "digest", item->digest);
+    table_add_fact(table, "kind", kiln_entry_kind_name(item->kind));
+    table_add_fact(table, "name", origin.name);
+    table_add_fact(table, "device", origin.device);
+    table_add_fact(table, "made by", origin.tool);
     format_time(origin.created_s, text);
-    add_fact(table, "created", text);
+    table_add_fact(table, "created", text);
     format_time(item->last_used_s, text);
-    add_fact(table, "last used", text);
+    table_add_fact(table, "last used", text);
     format_duration(origin.build_ns, text);
-    add_fact(table, "build time", text);
+    table_add_fact(table, "build time", text);
     add_size(table, "payload", kiln_entry_payload(entry).size);
     add_size(table, "answers", kiln_entry_answers(entry).size);
     add_size(table, "log", kiln_entry_log(entry).size);
     add_size(table, "on disk", item->stored_bytes);
-    add_fact(table, "signed", kiln_entry_is_signed(entry) ? "yes" : "no");
+    table_add_fact(table, "signed", kiln_entry_is_signed(entry) ? "yes" : "no");
     table_print(table);
 }
 

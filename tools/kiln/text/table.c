@@ -55,6 +55,21 @@ void row_set_colour(struct libscols_line *row, int column, text_colour colour)
     must_succeed(scols_cell_set_color(scols_line_get_cell(row, (size_t)column), names[colour]));
 }
 
+struct libscols_table *table_new_facts(void)
+{
+    struct libscols_table *table = table_new();
+    table_add_column(table, NULL, COLUMN_TEXT);
+    table_add_column(table, NULL, COLUMN_TEXT);
+    return table;
+}
+
+void table_add_fact(struct libscols_table *table, const char *name, const char *value)
+{
+    struct libscols_line *row = table_add_row(table);
+    row_set(row, 0, name);
+    row_set(row, 1, value != NULL ? value : "-");
+}
+
 void table_print(struct libscols_table *table)
 {
     must_succeed(scols_print_table(table));

@@ -27,5 +27,11 @@ struct libscols_line *table_add_row(struct libscols_table *table);
 void row_set(struct libscols_line *row, int column, const char *text);
 void row_set_colour(struct libscols_line *row, int column, text_colour colour);
 
+/* A table of names and values, without headings. */
+struct libscols_table *table_new_facts(void);
+
+/* @value  NULL: shown as "-" */
+void table_add_fact(struct libscols_table *table, const char *name, const char *value);
+
 /* Prints and frees it. */
 void table_print(struct libscols_table *table);

@@ -61,34 +61,25 @@ static void print_json(const missed_key *missed, const missed_files *files,
     json_print(stdout, object);
 }
 
-static void add_fact(struct libscols_table *table, const char *name, const char *value)
-{
-    struct libscols_line *row = table_add_row(table);
-    row_set(row, 0, name);
-    row_set(row, 1, value);
-}
-
 static void add_time(struct libscols_table *table, const char *name, int64_t unix_s)
 {
     char text[UNIT_TEXT_SIZE];
     if (unix_s != 0) {
         format_time(unix_s, text);
-        add_fact(table, name, text);
+        table_add_fact(table, name, text);
     }
 }
 
 static void print_missed(const missed_key *missed)
 {
-    struct libscols_table *table = table_new();
-    table_add_column(table, NULL, COLUMN_TEXT);
-    table_add_column(table, NULL, COLUMN_TEXT);
-    add_fact(table, "digest", missed->digest);
+    struct libscols_table *table = table_new_facts();
+    table_add_fact(table, "digest", missed->digest);
     add_time(table, "missed", missed->missed_s);
-    add_fact(table, "stored now",
-             missed->stored == KILN_OK ? "yes" : kiln_status_text(missed->stored));
+    table_add_fact(table, "stored now",
+                   missed->stored == KILN_OK ? "yes" : kiln_status_text(missed->stored));
     add_time(table, "built", missed->created_s);
     if (missed->name[0] != '\0') {
-        add_fact(table, "name", missed->name);
+        table_add_fact(table, "name", missed->name);
     }
     table_print(table);
 }
