@@ -15,6 +15,7 @@
 #include "../text/memory.h"
 #include "../text/output.h"
 #include "listing.h"
+#include "walk.h"
 
 static const char usage[] =
     "Usage: kiln pack [--dir DIR] [--device TEXT] [--name TEXT] [--strip-keys] [--key-file FILE]\n"
@@ -76,16 +77,10 @@ static void add(pack_job *packing, kiln_item *item, const char *digest)
     kiln_entry_release(&entry);
 }
 
-static int visit(void *user, kiln_item *item)
+static int visit(void *user, kiln_item *item, const kiln_item_info *info, const char *digest)
 {
     pack_job *packing = user;
-    kiln_item_info info = {.struct_size = sizeof info};
-    char digest[KILN_DIGEST_TEXT_SIZE];
-    if (kiln_item_get_info(item, &info) != KILN_OK) {
-        return 0; /* it went meanwhile */
-    }
-    kiln_digest_format(&info.digest, digest);
-    if (is_wanted(packing, &info, digest)) {
+    if (is_wanted(packing, info, digest)) {
         add(packing, item, digest);
     }
     return packing->status != KILN_OK;
@@ -155,7 +150,7 @@ static int pack_into(pack_job *packing, const cache_directory *directory, const 
     if (status != KILN_OK) {
         return complain_of(&error, status);
     }
-    status = kiln_store_each(directory->store, visit, packing);
+    status = walk_items(directory->store, visit, packing);
     if (status != KILN_OK || packing->status != KILN_OK) {
         kiln_pack_writer_abandon(&packing->writer);
         const bool is_of_pack = packing->status != KILN_OK;

@@ -12,6 +12,7 @@
 #include "../text/json.h"
 #include "../text/output.h"
 #include "../text/output_file.h"
+#include "walk.h"
 
 static const char usage[] =
     "Usage: kiln show [--dir DIR] [--key-file FILE] [--layout LAYOUT]\n"
@@ -41,15 +42,11 @@ typedef struct entry_reading {
     kiln_status status;
 } entry_reading;
 
-static int read_if_wanted(void *user, kiln_item *item)
+static int read_if_wanted(void *user, kiln_item *item, const kiln_item_info *info,
+                          const char *digest)
 {
+    (void)info;
     entry_reading *reading = user;
-    kiln_item_info info = {.struct_size = sizeof info};
-    char digest[KILN_DIGEST_TEXT_SIZE];
-    if (kiln_item_get_info(item, &info) != KILN_OK) {
-        return 0; /* it went meanwhile */
-    }
-    kiln_digest_format(&info.digest, digest);
     if (strcmp(digest, reading->digest) != 0) {
         return 0;
     }
@@ -60,7 +57,7 @@ static int read_if_wanted(void *user, kiln_item *item)
 static kiln_status read_entry(kiln_store *store, const listed_item *item, kiln_entry **ret_entry)
 {
     entry_reading reading = {.digest = item->digest, .status = KILN_MISS};
-    kiln_status status = kiln_store_each(store, read_if_wanted, &reading);
+    kiln_status status = walk_items(store, read_if_wanted, &reading);
     if (status == KILN_OK) {
         status = reading.status;
     }

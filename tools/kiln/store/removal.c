@@ -8,6 +8,7 @@
 #include "../text/memory.h"
 #include "../text/output.h"
 #include "../text/progress.h"
+#include "walk.h"
 
 typedef struct removal_walk {
     const digest_prefix *prefixes;
@@ -46,18 +47,12 @@ static void remove_item(kiln_item *item, const kiln_item_info *info, const char 
     }
 }
 
-static int visit(void *user, kiln_item *item)
+static int visit(void *user, kiln_item *item, const kiln_item_info *info, const char *digest)
 {
     removal_walk *walk = user;
-    kiln_item_info info = {.struct_size = sizeof info};
-    char digest[KILN_DIGEST_TEXT_SIZE];
-    if (kiln_item_get_info(item, &info) != KILN_OK) {
-        return 0; /* it went meanwhile */
-    }
-    kiln_digest_format(&info.digest, digest);
     progress_step("looked at");
     if (is_wanted(walk, digest)) {
-        remove_item(item, &info, digest, &walk->removal);
+        remove_item(item, info, digest, &walk->removal);
     }
     return 0;
 }
@@ -66,7 +61,7 @@ kiln_status removal_run(kiln_store *store, const digest_prefix *prefixes, size_t
                         removal_work *ret_removal)
 {
     removal_walk walk = {.prefixes = prefixes, .prefix_count = prefix_count};
-    kiln_status status = kiln_store_each(store, visit, &walk);
+    kiln_status status = walk_items(store, visit, &walk);
     progress_end();
     *ret_removal = walk.removal;
     return status;

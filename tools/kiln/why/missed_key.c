@@ -7,19 +7,14 @@
 #include <string.h>
 
 #include "../store/listing.h"
+#include "../store/walk.h"
 #include "../text/exit_code.h"
 #include "../text/memory.h"
 #include "../text/output.h"
 
-static int read_wanted(void *user, kiln_item *item)
+static int read_wanted(void *user, kiln_item *item, const kiln_item_info *info, const char *digest)
 {
     missed_key *missed = user;
-    kiln_item_info info = {.struct_size = sizeof info};
-    char digest[KILN_DIGEST_TEXT_SIZE];
-    if (kiln_item_get_info(item, &info) != KILN_OK) {
-        return 0; /* it went meanwhile */
-    }
-    kiln_digest_format(&info.digest, digest);
     if (strcmp(digest, missed->digest) != 0) {
         return 0;
     }
@@ -28,9 +23,9 @@ static int read_wanted(void *user, kiln_item *item)
     if (missed->stored == KILN_OK) {
         kiln_key_release(&missed->key);
         missed->key = kiln_key_retain(kiln_entry_key(entry));
-        missed->created_s = info.created_s;
+        missed->created_s = info->created_s;
         free(missed->name);
-        missed->name = must(strdup(info.name));
+        missed->name = must(strdup(info->name));
         missed->entry = entry;
     }
     return 1;
@@ -41,7 +36,7 @@ static kiln_status look_for_entry(const cache_directory *directory, missed_key *
 {
     missed->stored = KILN_MISS;
     missed->name = must(strdup(""));
-    return kiln_store_each(directory->store, read_wanted, missed);
+    return walk_items(directory->store, read_wanted, missed);
 }
 
 /* The last miss that was noted. */
