@@ -14,10 +14,22 @@ static void *to_pointer(ElfW(Addr) address)
     return (void *)address; /* NOLINT: an address of the loader's is where it is */
 }
 
-/* Loaders turn the section's offsets into addresses, on most architectures. */
-static void *address_of(ElfW(Addr) base, ElfW(Addr) value)
+/* The last entry of a kind; 0: none. */
+static ElfW(Xword) value_of(const ElfW(Dyn) * dynamic, ElfW(Sxword) tag)
 {
-    return to_pointer(value < base ? base + value : value);
+    ElfW(Xword) value = 0;
+    for (const ElfW(Dyn) *entry = dynamic; entry && entry->d_tag != DT_NULL; entry++) {
+        value = entry->d_tag == tag ? entry->d_un.d_val : value;
+    }
+    return value;
+}
+
+/* Where the table of a kind is; NULL: there is none. Loaders turn the section's offsets into
+ * addresses, on most architectures. */
+static void *table_of(ElfW(Addr) base, const ElfW(Dyn) * dynamic, ElfW(Sxword) tag)
+{
+    const ElfW(Addr) value = value_of(dynamic, tag);
+    return to_pointer(value > 0 && value < base ? base + value : value);
 }
 
 /* The number of symbols, as the GNU hash table tells: one more than the last in any chain. */
@@ -49,43 +61,17 @@ static void skip_own(kilni_relocations *data, size_t own)
 
 kilni_symbols kilni_symbols_at(ElfW(Addr) base, const ElfW(Dyn) * dynamic)
 {
-    kilni_symbols found = {.base = base, .dynamic = dynamic, .soname = ""};
-    size_t soname = 0, own = 0;
-    for (const ElfW(Dyn) *entry = dynamic; entry && entry->d_tag != DT_NULL; entry++) {
-        void *address = address_of(base, entry->d_un.d_ptr);
-        switch (entry->d_tag) {
-        case DT_SYMTAB:
-            found.entries = address;
-            break;
-        case DT_STRTAB:
-            found.names = address;
-            break;
-        case DT_STRSZ:
-            found.names_size = entry->d_un.d_val;
-            break;
-        case DT_SONAME:
-            soname = entry->d_un.d_val;
-            break;
-        case DT_RELA:
-            found.data.items = address;
-            break;
-        case DT_RELASZ:
-            found.data.count = entry->d_un.d_val / sizeof *found.data.items;
-            break;
-        case DT_RELACOUNT:
-            own = entry->d_un.d_val;
-            break;
-        case DT_JMPREL:
-            found.calls.items = address;
-            break;
-        case DT_PLTRELSZ:
-            found.calls.count = entry->d_un.d_val / sizeof *found.calls.items;
-            break;
-        default:
-            break;
-        }
-    }
-    skip_own(&found.data, own);
+    const size_t entry_bytes = sizeof(ElfW(Rela)), soname = value_of(dynamic, DT_SONAME);
+    kilni_symbols found = {
+        .base = base,
+        .dynamic = dynamic,
+        .entries = table_of(base, dynamic, DT_SYMTAB),
+        .names = table_of(base, dynamic, DT_STRTAB),
+        .names_size = value_of(dynamic, DT_STRSZ),
+        .data = {table_of(base, dynamic, DT_RELA), value_of(dynamic, DT_RELASZ) / entry_bytes},
+        .calls = {table_of(base, dynamic, DT_JMPREL), value_of(dynamic, DT_PLTRELSZ) / entry_bytes},
+    };
+    skip_own(&found.data, value_of(dynamic, DT_RELACOUNT));
     found.soname = soname ? kilni_symbols_text(&found, soname) : "";
     return found;
 }
@@ -93,14 +79,8 @@ kilni_symbols kilni_symbols_at(ElfW(Addr) base, const ElfW(Dyn) * dynamic)
 int kilni_symbols_of(const struct link_map *map, kilni_symbols *ret_symbols)
 {
     kilni_symbols found = kilni_symbols_at(map->l_addr, map->l_ld);
-    const uint32_t *hash = NULL, *gnu_hash = NULL;
-    for (const ElfW(Dyn) *entry = map->l_ld; entry && entry->d_tag != DT_NULL; entry++) {
-        if (entry->d_tag == DT_HASH) {
-            hash = address_of(map->l_addr, entry->d_un.d_ptr);
-        } else if (entry->d_tag == DT_GNU_HASH) {
-            gnu_hash = address_of(map->l_addr, entry->d_un.d_ptr);
-        }
-    }
+    const uint32_t *hash = table_of(map->l_addr, map->l_ld, DT_HASH),
+                   *gnu_hash = table_of(map->l_addr, map->l_ld, DT_GNU_HASH);
     if (!found.entries || !found.names || (!hash && !gnu_hash)) {
         return 0;
     }
