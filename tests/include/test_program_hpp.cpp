@@ -287,7 +287,7 @@ static void test_a_device_without_binaries_is_served()
 
 static void test_the_environment()
 {
-    const kiln::config config(kiln::profile::sycl, [](void *, const char *name) -> const char * {
+    const kiln::config config = kiln::sycl_config([](void *, const char *name) -> const char * {
         return std::strcmp(name, "SYCL_PROGRAM_APPEND_COMPILE_OPTIONS") == 0 ? "-O1" : nullptr;
     });
     const kiln_program_context_params params = kiln::program_params(config);
