@@ -85,7 +85,7 @@ static void seal(uint8_t *page)
     memcpy(page + KILNI_PACK_CHECKED_SIZE, checksum.bytes, sizeof checksum.bytes);
 }
 
-/* The number of index pages that the header states, or of existing pages if there are fewer. */
+/* Seals the pages of header and index: as many as the header states, as far as they exist. */
 static void seal_index(uint8_t *bytes, size_t size)
 {
     size_t pages = size / KILNI_PACK_PAGE_SIZE;

@@ -21,30 +21,30 @@ import runner
 import worlds as worlds_module
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
-# A round: so many programs, in so many worlds, each of which fills a store for all others.
+# A round has this many programs and worlds. Each world fills a store that all others then use.
 SIZES = {"nvrtc": (16, 5), "intel": (10, 4), "pocl": (5, 5)}
-# Fewer hits among pairs that are equal in all that counts fail the run.
+# A smaller share of hits among pairs whose worlds should hit fails the run.
 HITS_WANTED = 0.5
 REDUCTIONS_MAX = 8
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser(
-        prog="differential", description="Compares what compilers make with and without Kiln, in random worlds.")
+        prog="differential", description="Compares the output of compilers with and without Kiln, in random worlds.")
     parser.add_argument("--device", choices=["nvrtc", "intel", "pocl"], default="nvrtc")
     parser.add_argument("--minutes", type=float, default=1)
-    parser.add_argument("--pairs", type=int, help="end after so many pairs, if that comes first")
+    parser.add_argument("--pairs", type=int, help="stop after this many pairs, if that comes first")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--focus", nargs="+", metavar="DIMENSION", choices=worlds_module.DIMENSIONS,
-                        help="let worlds differ in these alone: " + ", ".join(worlds_module.DIMENSIONS))
+                        help="let worlds differ only in these: " + ", ".join(worlds_module.DIMENSIONS))
     parser.add_argument("--resume", metavar="FILE",
-                        help="go on with the run that the file tells of, and write there how far this one came")
+                        help="continue the run recorded in the file, and record this run's progress there")
     parser.add_argument("--omit", nargs="*", metavar="PART",
-                        help="leave a part out of all keys, and see whether that is found; no name: each part")
+                        help="leave a part out of all keys, and check that this is found; no name: each part")
     parser.add_argument("--replay", nargs="*", metavar="CASE",
-                        help="only the cases that were kept; no name: all of them")
-    parser.add_argument("--keep", metavar="FOLDER", help="where cases of mismatches are written")
+                        help="run only kept cases; no name: all of them")
+    parser.add_argument("--keep", metavar="FOLDER", help="folder for cases of mismatches")
     parser.add_argument("--build", required=True)
     parser.add_argument("--runtimes", required=True)
     parser.add_argument("--cuda", default="/usr/local/cuda")
@@ -52,7 +52,7 @@ def parse_arguments():
 
 
 class Tally(collections.Counter):
-    """Counts of a run. A pair is a program with a world that filled the store and one that asks."""
+    """Counts of a run. A pair is a program with two worlds: one filled the store, one requests."""
 
     def line(self):
         return "%d pairs, %d hits, %d mismatches" % (
@@ -60,7 +60,7 @@ class Tally(collections.Counter):
 
 
 def make_worlds(draw, device, count, focus):
-    """The first is near the ordinary one, the others near one that is there."""
+    """The first world is a neighbour of the ordinary one, each other of an earlier one."""
     made = [worlds_module.neighbour(worlds_module.ordinary(), draw, device, focus)]
     while len(made) < count:
         made.append(worlds_module.neighbour(draw.choice(made), draw, device, focus))
@@ -68,8 +68,8 @@ def make_worlds(draw, device, count, focus):
 
 
 def make_programs(draw, device, count):
-    """Some are like one before them but for one thing, and none is there twice: it would build nothing
-    the second time."""
+    """Some programs differ from an earlier one in one thing. None occurs twice, because it would
+    build nothing the second time."""
     made = []
     while len(made) < count:
         program = programs_module.vary(draw, device, draw.choice(made)) \
@@ -94,8 +94,8 @@ class Round:
         self.plain = []
 
     def compile_plainly(self):
-        """What each world yields without Kiln. A program that ends its process is taken out; a world in
-        which several do becomes the ordinary one."""
+        """Compiles in each world without Kiln. Drops a program that ends its process. Replaces a
+        world in which several programs do so by the ordinary one."""
         self.plain = []
         endings = collections.Counter()
         while len(self.plain) < len(self.worlds):
@@ -116,8 +116,8 @@ class Round:
             self.plain = []
 
     def compare(self, histories, place, result, counts=True):
-        """Compares a result with the plain one of the same world. @histories: the worlds that filled
-        the store, in order; none: this one did, and its store was empty."""
+        """Compares a result with the one without Kiln in the same world. @histories: the worlds
+        that filled the store, in order; none: this world filled it, and it was empty before."""
         world, plain = self.worlds[place], self.plain[place]
         count = len(self.programs)
         equal = all(worlds_module.are_equal_in_what_counts(self.worlds[h], world, self.device)
@@ -145,7 +145,7 @@ class Round:
                         self.tally["passed through"] += 1
 
     def agree(self, plain, result, line, world, history_count):
-        """Whether a line is the same."""
+        """Whether a line is the same in both results."""
         if line >= len(result.lines):
             return False
         if plain.lines[line] == result.lines[line]:
@@ -158,13 +158,13 @@ class Round:
             reduction.without_binaries(result.lines[line])
 
     def is_late(self):
-        """Whether what is left of the round is dropped."""
+        """Whether time is up, so that the rest of the round is dropped."""
         return time.monotonic() > self.end
 
     def run(self):
         self.compile_plainly()
         for filled in range(len(self.worlds)):
-            # The first world's store is used to the end however slow the machine is.
+            # The first world's store is always used to the end, however slow the machine is.
             if filled > 0 and self.is_late():
                 return self.tally
             store = self.site.new_store()
@@ -175,7 +175,7 @@ class Round:
                 result = self.site.run(self.worlds[place], self.programs, store, True)
                 self.compare([filled], place, result)
             self.site.drop_store(store)
-        # One store for all worlds, in an order that goes back and forth.
+        # One store for all worlds, in random order with repetitions.
         common = self.site.new_store()
         order = [self.draw.randrange(len(self.worlds)) for _ in range(len(self.worlds))]
         for step, place in enumerate(order):
@@ -189,7 +189,8 @@ class Round:
 
 
 class Mismatches:
-    """What was found: confirmed against the driver's own moods, reduced, and told once for each kind."""
+    """The mismatches found: checked against variation without Kiln, reduced, and reported once for
+    each kind."""
 
     def __init__(self, keep):
         self.keep = keep
@@ -231,7 +232,7 @@ def end_orderly(_number, _frame):
 
 
 def work(arguments, setting, end, job, numbers, queue):
-    """A job's process: rounds, as their numbers come."""
+    """The process of a job: runs the rounds whose numbers it receives."""
     signal.signal(signal.SIGTERM, end_orderly)
     scratch = tempfile.mkdtemp(prefix="kiln-differential-")
     mismatches = Mismatches(arguments.keep)
@@ -257,7 +258,7 @@ def read_progress(arguments):
         with open(arguments.resume) as file:
             progress = json.load(file)
         if (progress["device"], progress["seed"]) != (arguments.device, arguments.seed):
-            sys.exit("differential: %s tells of device %s, seed %s" % (
+            sys.exit("differential: %s is for device %s, seed %s" % (
                 arguments.resume, progress["device"], progress["seed"]))
         return progress["round"], Tally(progress["tally"])
     return 0, Tally()
@@ -273,7 +274,7 @@ def write_progress(arguments, number, tally):
 
 
 def run_rounds(arguments, setting, minutes=None, is_enough=lambda tally: False, quiet=False):
-    """Rounds until time is up."""
+    """Runs rounds until time is up."""
     number, total = (0, Tally()) if quiet else read_progress(arguments)
     numbers, queue = multiprocessing.Queue(), multiprocessing.Queue()
     end = time.monotonic() + 60 * (arguments.minutes if minutes is None else minutes)
@@ -331,7 +332,7 @@ def summarize(total):
     few = total["equal pairs"] and \
         total["hits of equal pairs"] < HITS_WANTED * total["equal pairs"]
     if few:
-        print("too few hits among pairs whose worlds are equal in all that counts")
+        print("too few hits among pairs whose worlds differ in nothing that affects keys")
     print(total.line())
     return 1 if few or total["mismatches"] or not total["hits"] else 0
 
@@ -342,7 +343,7 @@ def main():
     setting = runner.Setting(arguments.device, os.path.abspath(arguments.build), arguments.cuda,
                              os.path.abspath(arguments.runtimes))
     if not setting.is_there():
-        print("no %s here" % arguments.device)
+        print("%s is not installed" % arguments.device)
         return 77
     if arguments.omit is not None:
         import omission

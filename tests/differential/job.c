@@ -78,7 +78,7 @@ static struct {
     unsigned mxcsr;
     unsigned short x87;
     bool on_thread;
-    const char *keep; /* a folder; NULL: results are not kept */
+    const char *keep; /* a folder; NULL: do not keep results */
 } world = {.mxcsr = 0x1f80, .x87 = 0x37f};
 
 static void set_floating_point(unsigned mxcsr, unsigned short x87)
@@ -101,7 +101,7 @@ static void set_affinity(const char *text)
             CPU_SET(i, &set);
         }
     }
-    /* A machine may have fewer processors than the world asks for. */
+    /* A machine may have fewer processors than the world requests. */
     sched_setaffinity(0, sizeof set, &set);
 }
 
@@ -125,7 +125,7 @@ static void set_limit(const char *text)
     job_fail("no such limit", text);
 }
 
-/* The child goes on with the job, and the parent ends as it does. */
+/* The child continues with the job, and the parent ends with the child's status. */
 static void go_on_in_child(void)
 {
     const pid_t child = fork();
@@ -137,7 +137,8 @@ static void go_on_in_child(void)
     }
 }
 
-/* "PATH\nCONTENT": in place, so that the file keeps its number, with the time that all have. */
+/* "PATH\nCONTENT": writes in place, so that the file keeps its inode number. Its time is that of
+ * all files. */
 static void write_file(const char *text)
 {
     const char *end = strchr(text, '\n');
@@ -240,7 +241,7 @@ void job_add_number(const char *name, long number)
     add_to_line(" %s=%ld", name, number);
 }
 
-/* Two FNV-1a sums of 64 bits: nobody here makes collisions on purpose. */
+/* Two 64-bit FNV-1a sums, which suffice because nothing here makes collisions on purpose. */
 static void digest(const unsigned char *bytes, size_t size, uint64_t sums[2])
 {
     sums[0] = 0xcbf29ce484222325;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the workers of the differential harness share. A job arrives on standard input as a list of
- * steps, each "NAME SIZE\n" followed by SIZE bytes and "\n". Steps are executed in order: most of
- * them change the world, some describe the next program, and "run" has the worker's own function
- * compile it. Each program yields one line on standard output; Kiln's trace may go to the same
- * place, so that each program's lines are followed by its result.
+ * steps, each "NAME SIZE\n" followed by SIZE bytes and "\n". Steps are executed in order. Most of
+ * them change the world, some describe the next program, and "run" calls the worker's function to
+ * compile it. Each program yields one line on standard output. Kiln's trace may go there too; then
+ * a program's trace lines come before its result.
  */
 #pragma once
 
@@ -18,18 +18,18 @@ typedef struct job_step {
     size_t size;
 } job_step;
 
-/* Reads all of standard input. Ends the process if it is no job. */
+/* Reads all of standard input. Ends the process if the input is not a job. */
 void job_read(void);
 
-/* The next step. False at the end. */
+/* Reads the next step. False at the end. */
 bool job_next(job_step *ret_step);
 
 bool job_is(const job_step *step, const char *name);
 
-/* Executes a step that changes the world. False if the step is none of those. */
+/* Executes a step that changes the world. False if the step is not one of those. */
 bool job_change_world(const job_step *step);
 
-/* Calls the function as the world has it: on the main thread or on one of its own, in the
+/* Calls the function as the world requires: on the main thread or on a new one, in the
  * floating-point mode that was set. */
 void job_call(void (*function)(void));
 
@@ -38,12 +38,13 @@ void job_call(void (*function)(void));
 void job_begin_line(void);
 void job_add_number(const char *name, long number);
 
-/* Takes out of a driver's log what is the process's: the number that Intel's runtime gives each of
- * its programs ("12:3:4: error"), and the name of PoCL's temporary. The log is followed by a zero.
- * Returns the size that is left. */
+/* Removes from a driver's log what depends on the process: the number that Intel's runtime gives
+ * each of its programs ("12:3:4: error"), and the name of PoCL's temporary file. The log must be
+ * followed by a zero. Returns the remaining size. */
 size_t job_normalize_log(char *log, size_t size);
 
-/* Adds size and digest, and writes the bytes to a file if the job names a folder ("keep"). */
+/* Adds the size and the digest, and writes the bytes to a file if the job names a folder ("keep").
+ */
 void job_add_bytes(const char *name, const void *bytes, size_t size);
 void job_end_line(void);
 

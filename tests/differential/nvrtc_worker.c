@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Compiles the programs of a job (job.h) with NVRTC and writes a line for each: every status, and
- * size and digest of every answer. Further steps:
+ * the size and digest of every answer. Further steps:
  *
- *     open PATH, open-again PATH   the library: by dlopen; in a namespace of its own, by dlmopen
- *     version                      calls nvrtcVersion
- *     name, source, header, header.content, expression, option      describe a program
- *     run                          compiles it
+ *     open PATH, open-again PATH   opens the library with dlopen, or with dlmopen in a new
+ * namespace version                      calls nvrtcVersion name, source, header, header.content,
+ * expression, option      describe a program run                          compiles it
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -48,7 +47,7 @@ static void open_library(void *library, const char *path)
     if (!library) {
         job_fail(path, dlerror());
     }
-    /* The way that POSIX gives from an object's address to a function's. */
+    /* POSIX's way to convert the address of an object to the address of a function. */
     *(void **)&nvrtc.version = dlsym(library, "nvrtcVersion");
     *(void **)&nvrtc.create = dlsym(library, "nvrtcCreateProgram");
     *(void **)&nvrtc.destroy = dlsym(library, "nvrtcDestroyProgram");
@@ -64,7 +63,7 @@ static void open_library(void *library, const char *path)
     }
 }
 
-/* The program that is being described. */
+/* The program being described. */
 static struct {
     const char *name, *source;
     const char *header_names[LIST_MAX], *headers[LIST_MAX], *expressions[LIST_MAX],
@@ -172,7 +171,6 @@ int main(void)
             job_fail("no such step", step.name);
         }
     }
-    /* A world that is closed in any way ends here: handlers of the library's are a matter of tests
-     * that are about them. */
+    /* The library stays open: other tests cover closing it and its exit handlers. */
     return 0;
 }

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Leaves one part out of all keys at a time, and sees whether that is found.
+"""Leaves one part at a time out of all keys, and checks that this is found.
 
-What is left out shows in one of two ways: an entry is found that belongs to something else, or, where
-a part says what cannot differ here, not at all. The second kind is listed below with the reason.
+A missing part shows in one of two ways. Either a lookup finds an entry of something different, or
+nothing shows, because the part cannot differ here. Parts of the second kind are listed below, with
+the reason.
 """
 
 import json
@@ -20,8 +21,8 @@ import reduction
 import runner
 import worlds as worlds_module
 
-# What shows that a part is missing: the dimensions in which worlds differ, what all programs have
-# to have, and how programs differ that are alike otherwise.
+# How to show that a part is missing: the dimensions in which worlds differ, what all programs must
+# have, and how otherwise equal programs differ.
 HINTS = {
     "nvrtc": {
         "source": (None, None, "atom"), "option": (None, None, "option"),
@@ -49,9 +50,9 @@ HINTS = {
 }
 HINTS["pocl"] = HINTS["intel"]
 
-# What worlds have, one of these each, beside what is drawn.
+# Settings of which each world gets one, besides the random ones.
 WORLDS = {
-    # PWD is a part of its own, which says the same.
+    # PWD is a separate part, which says the same.
     "working directory": [{"unset": ["PWD"]}],
     "intel env.*": [{"environment": None}, {"environment": {"CL_CONFIG_CPU_VECTORIZER_MODE": "1"}}],
     "intel working.*": [{"files": None},
@@ -105,7 +106,7 @@ def has(program, what):
 
 
 def names_of_parts(setting, arguments, scratch):
-    """The parts that keys have here: of the entries of a few worlds."""
+    """The parts of the keys in use here, taken from the entries of a few worlds."""
     site = runner.Site(setting, os.path.join(scratch, "parts"))
     draw = random.Random(arguments.seed)
     programs = differential.make_programs(draw, setting.device, 40)
@@ -124,8 +125,8 @@ def names_of_parts(setting, arguments, scratch):
 
 
 def make_programs(draw, device, what, kind):
-    """As many as a round has, all of which have something, and those in pairs that differ in one
-    thing."""
+    """As many programs as a round has. All have a required feature, and some form pairs that differ
+    in one thing."""
     made = []
     while len(made) < differential.SIZES[device][0]:
         program = programs_module.make(draw, device)
@@ -143,7 +144,7 @@ class Found(Exception):
 
 
 def search(task):
-    """Rounds without a part until a mismatch is certain, or time is up."""
+    """Runs rounds without a part until a mismatch is certain or time is up."""
     setting, part, seed, end = task
     focus, what, kind = HINTS[setting.device].get(part, (None, None, None))
     focus = set(focus or ()) & set(worlds_module.dimensions_of(setting.device)) or ["others"]
@@ -198,5 +199,5 @@ def run(arguments, setting, _run_rounds):
         for part, outcome, detail in pool.imap(search, tasks):
             bad += outcome not in ("found", "redundant")
             print("| %s | %s | %s |" % (part, outcome, detail), flush=True)
-    print("%d parts, %d neither found missing nor redundant" % (len(chosen), bad))
+    print("%d parts, %d of them neither found missing nor redundant" % (len(chosen), bad))
     return 1 if bad else 0

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Builds the programs of a job (job.h) with the first OpenCL platform and writes a line for each:
- * statuses, log, options, kernels and what is known of them, the binaries where they are wanted,
- * and what the kernels compute. Further steps:
+ * statuses, log, options, kernels and their properties, the binaries if they are requested, and the
+ * results of the kernels. Further steps:
  *
  *     device root|sub|subs     the whole device; its first part of one unit; the first two parts
- *     binaries 0|1|2           not asked for; asked for, without a look at them; compared
+ *     binaries 0|1|2           not requested; requested but ignored; compared
  *     source, il, options, constant, header, header.content, link    describe a program
  *     run                      builds it
  *
- * Each kernel takes one buffer, and is run on four items.
+ * Each kernel takes one buffer and runs on four work-items.
  */
 #define CL_TARGET_OPENCL_VERSION 220
 #include <CL/cl.h>
@@ -57,7 +57,7 @@ static void open_devices(const char *which)
     check(status, "clCreateContext");
 }
 
-/* The program that is being described. */
+/* The program being described. */
 static struct {
     const char *source, *options;
     const char *il;
@@ -97,7 +97,7 @@ static bool describe(const job_step *step)
     return true;
 }
 
-/* ---- what is asked ---- */
+/* ---- queries ---- */
 
 static void add_build_text(cl_program program, cl_device_id device, cl_program_build_info what,
                            const char *name)
@@ -255,7 +255,7 @@ static cl_program create(void)
     return made;
 }
 
-/* Compiles and links, so that the program is another afterwards. */
+/* Compiles and links, which replaces the program by the linked one. */
 static cl_program compile_and_link(cl_program source)
 {
     cl_program headers[HEADER_MAX] = {NULL};

@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs: what a compiler is given, as data that can be kept, made smaller and rendered.
+"""Programs: the input of a compiler, as data that can be kept, reduced and rendered.
 
 A program is a dictionary:
 
-    atoms        pairs of text: what stands before the kernel, and what stands in it
-    options      a list; "@includes@" stands for the -I of the world
-    name         what NVRTC is told as the program's name; None: nothing
-    headers      pairs of name and text that are handed over in memory
-    expressions  NVRTC's name expressions
-    module       OpenCL: the default of the module's constant, where it is another
-    link         OpenCL: it is compiled and linked, not built
-    constants    OpenCL: pairs of identifier and value for the SPIR-V module that is built instead of a
-                 text; None: it is a text
+    atoms        pairs of text: the text before the kernel, and the text in it options      a list;
+    "@includes@" stands for the world's -I options name         the program's name for NVRTC; None:
+    no name headers      pairs of name and text that are passed in memory expressions  NVRTC's name
+    expressions module       OpenCL: the default of the module's constant, if it is not the usual
+    one link         OpenCL: the program is compiled and linked, not built constants    OpenCL:
+    pairs of identifier and value for the SPIR-V module that is built instead of source text; None:
+    the program is source text
 
 "@root@" stands for the folder in which the worlds live.
 """
@@ -28,7 +26,7 @@ INTRINSICS = "__expf __sinf __logf __powf __fdividef __fsqrt_rd __fadd_ru __fmul
 
 
 class Maker:
-    """Makes one program. What it draws comes from a generator of random numbers alone."""
+    """Makes one program. It depends only on a random number generator."""
 
     def __init__(self, random, device):
         self.random = random
@@ -65,7 +63,7 @@ class Maker:
         self.add("", self.store(form % (self.number(), self.number())))
 
     def tiny(self):
-        """What is 0 if denormals are flushed."""
+        """An expression that is 0 if denormals are flushed."""
         self.add("", self.store("1e%d%s * 1e-%d%s * 1e%df" % (
             (-30, "f", 12, "f", 38) if not self.cuda or self.random.random() < 0.5
             else (-300, "", 15, "", 38))))
@@ -93,8 +91,8 @@ class Maker:
                  if self.cuda and self.random.random() < 0.5 else self.store(value))
 
     def dense(self):
-        """Many constants that the compiler folds with functions of the C library, which differ in the
-        last bit of a few if the processor's instructions differ, or the library."""
+        """Many constants that the compiler folds with functions of the C library. If the
+        processor's instructions or the library differ, a few of them differ in the last bit."""
         r = self.random
 
         def call(prefix):
@@ -105,7 +103,7 @@ class Maker:
         if self.cuda:
             body = ["((double *)o)[%d] = %s;" % (32 + n, call("")) for n in range(150)]
         else:
-            # A work-item's part of the buffer has room for 32 of them.
+            # A work-item's part of the buffer has room for 32 constants.
             body = ["((__global ulong *)o)[%d] = %s;"
                     % (n, " ^ ".join("as_ulong(%s)" % call("__builtin_") for _ in range(16)))
                     for n in range(28)]
@@ -179,7 +177,7 @@ class Maker:
         word = self.random.choice(["sizeof(__FILE__)", "__LINE__", "__FILE__[0]",
                                    "__FILE__[sizeof(__FILE__) / 2]"])
         if not self.cuda and not self.pocl:
-            # There, the name of a source is the number of its build.
+            # On that device, the name of a source is the number of its build.
             word = "__LINE__"
         self.add("", self.store(word))
 
@@ -283,7 +281,7 @@ KINDS = ["atom", "atom", "option", "order", "name", "header", "header name", "ex
 
 
 def vary(random, device, program, kind=None):
-    """Another program, which differs from this one in one thing."""
+    """A program that differs from this one in one thing."""
     made = copy.deepcopy(program)
     other = make(random, device)
     kind = kind or random.choice(KINDS)
@@ -319,7 +317,7 @@ def render(program, device):
     before = "\n".join(before for before, _ in program["atoms"] if before)
     body = "\n".join(body for _, body in program["atoms"] if body)
     if device != "nvrtc":
-        # Each work-item has its own part of the buffer, so that what they compute is certain.
+        # Each work-item has its own part of the buffer, so the results are deterministic.
         body = "o += 64 * get_global_id(0);\n" + body
     return "%s\n%s {\n%s\n}\n" % (before, kernel, body)
 
@@ -337,14 +335,14 @@ DEFAULT = WORDS.index(0x4d)
 
 
 def module(base):
-    """The module with another default."""
+    """The module with a different default."""
     words = list(WORDS)
     words[DEFAULT] = base
     return struct.pack("<%dI" % len(words), *words)
 
 
 def steps(program, device, includes):
-    """The program as steps of a worker's job, without the one that runs it."""
+    """The program as steps of a worker's job, without the step that runs it."""
     options = []
     for option in program["options"]:
         options += includes if option == "@includes@" else [option]

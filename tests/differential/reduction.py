@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mismatches: told from what varies without Kiln too, made smaller, and written down as cases."""
+"""Mismatches: distinguished from variation without Kiln, reduced, and written as cases."""
 
 import hashlib
 import json
@@ -11,7 +11,7 @@ import worlds as worlds_module
 
 
 def _fields(line):
-    """Name and value of each field; a name that comes again gets a number."""
+    """The name and value of each field. A repeated name gets a number."""
     found = {}
     for word in line.split()[2:]:
         name, _, value = word.partition("=")
@@ -22,7 +22,7 @@ def _fields(line):
 
 
 def differing_fields(lines, others):
-    """Names of the fields in which lines differ."""
+    """The names of the fields in which lines differ."""
     found = set()
     for line, other in zip(lines, others):
         if not line.startswith("= ") or not other.startswith("= "):
@@ -39,11 +39,11 @@ def _lines_of(result, place, count):
 
 
 def are_binaries_numbered(device, world, programs, line, history_count, outcome):
-    """Whether the binary of a line may have a different number in it. Intel's runtime numbers what it
-    builds in a process, and writes that number into the binary. So binaries are compared only if they
-    were found where one process had filled the store and had built the same before. A compilation that
-    is found builds nothing, so that none after the first one is compared. The parts of a device share an
-    entry, which has the number of one of them."""
+    """Whether the binary of a line may contain a different number. Intel's runtime numbers the
+    builds of a process, and writes the number into the binary. So binaries are compared only for a
+    hit in a store that one process filled, if that process had built the same before. A compilation
+    that is found builds nothing, so no binary after the first one is compared. The parts of a
+    device share an entry, which has the number of one of them."""
     return device == "intel" and not (
         line < len(programs) and history_count <= 1 and world.get("part") != "subs" and
         (history_count == 0 or runner.is_hit(outcome)) and
@@ -58,7 +58,7 @@ REPETITIONS = 5
 
 
 def unstable_fields(site, world, program, programs):
-    """Fields that differ between compilations without Kiln: among the same programs again and again,
+    """The fields that differ between compilations without Kiln: with the same programs repeatedly,
     in reverse order, and alone."""
     place = programs.index(program)
     first = _lines_of(site.run(world, programs), place, len(programs))
@@ -72,8 +72,8 @@ def unstable_fields(site, world, program, programs):
 
 
 class Case:
-    """Worlds that fill a store, one after another, then one that asks; and a program, the last of
-    some."""
+    """Worlds that fill a store one after the other, then a world that requests; and programs, of
+    which the last is the one in question."""
 
     def __init__(self, device, histories, world, programs, program):
         self.device = device
@@ -90,7 +90,7 @@ class Case:
         return made
 
     def run(self, site):
-        """Whether Kiln's answer is another than the driver's own; sets the fields that differ."""
+        """Whether Kiln's answer differs from the driver's; sets the fields that differ."""
         programs, count = self.programs, len(self.programs)
         place = programs.index(self.program)
         plain = site.run(self.world, programs)
@@ -114,7 +114,7 @@ class Case:
         return bool(self.fields)
 
     def is_certain(self, site):
-        """Whether what differs does not vary without Kiln too."""
+        """Whether some field differs that does not vary without Kiln."""
         return bool(self.run(site) and
                     self.fields - unstable_fields(site, self.world, self.program, self.programs))
 
@@ -166,7 +166,7 @@ def _without(items, place):
 
 
 def _smaller_cases(case):
-    """Cases that are smaller by one thing."""
+    """Yields cases that are smaller by one thing."""
     if len(case.programs) > 1:
         yield case.but(programs=[case.program])
         for place, program in enumerate(case.programs):
@@ -202,7 +202,7 @@ def _smaller_cases(case):
 
 
 def reduce(site, histories, world, program, programs, tries_max=80):
-    """The smallest case found that still is a mismatch; the one that was seen, if it isn't."""
+    """The smallest case found that is still a mismatch; the original case if it cannot be repeated."""
     case = Case(site.setting.device, histories, world, programs, program)
     tries, is_smaller = 0, case.run(site)
     while is_smaller and tries < tries_max:

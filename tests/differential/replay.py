@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Replays the cases that were kept: each once was a mismatch, and must be none."""
+"""Replays kept cases. Each was a mismatch once, and must not be one now."""
 
 import glob
 import json
@@ -16,7 +16,7 @@ def run(arguments, setting):
     paths = arguments.replay or sorted(
         glob.glob(os.path.join(differential.FOLDER, "cases", setting.device + "-*.json")))
     if not paths:
-        print("no cases of %s are kept" % setting.device)
+        print("there are no kept cases for %s" % setting.device)
         return 77
     scratch = tempfile.mkdtemp(prefix="kiln-differential-")
     mismatches = 0

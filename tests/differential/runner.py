@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs worlds: puts their files in place, starts a worker in them, and reads what it wrote."""
+"""Runs worlds: puts their files in place, starts a worker in them, and reads its output."""
 
 import fcntl
 import glob
@@ -17,11 +17,11 @@ F_SETPIPE_SZ = 1031
 
 
 class Failure(Exception):
-    """The harness itself can't go on."""
+    """The harness itself cannot continue."""
 
 
 class Setting:
-    """What a run needs to know of the machine: paths, as command-line arguments gave them."""
+    """What a run needs to know about the machine: paths, from the command line."""
 
     def __init__(self, device, build, cuda, runtimes, omit=None):
         self.device = device
@@ -38,7 +38,7 @@ class Setting:
         return os.path.join(self.build, "tools/kiln/kiln")
 
     def layers(self):
-        """The files of the layers. Those that can leave parts out lie elsewhere."""
+        """The files of the layers. The variants that can leave parts out are in a different folder."""
         for folder, name in (("layers/nvrtc", "nvrtc_audit"), ("layers/nvrtc", "nvrtc_layer"),
                              ("layers/opencl", "opencl_layer")):
             if self.omit and name != "nvrtc_audit":
@@ -46,7 +46,7 @@ class Setting:
             yield os.path.join(self.build, folder, "libkiln_%s.so" % name)
 
     def library(self):
-        """The toolkit's, or the one that install-deps put there."""
+        """The toolkit's library, or the one that install-deps installed."""
         for folder in (os.path.join(self.cuda, "lib64"), os.path.join(self.cuda, "lib"),
                        os.path.join(self.runtimes, "nvrtc/cuda/lib")):
             found = sorted(glob.glob(os.path.join(folder, "libnvrtc.so.[0-9]*")))
@@ -58,8 +58,8 @@ class Setting:
         return os.path.join(self.runtimes, "intel/lib")
 
     def math_libraries(self):
-        """Those that a driver's math functions are not bound to unless the program loads them: glibc's
-        with Intel's runtime, which brings its own, and Intel's with PoCL."""
+        """Those that a driver's math functions are not bound to unless the program loads them:
+        glibc's with Intel's runtime, which brings its own, and Intel's with PoCL."""
         if self.device == "intel":
             return ["libm.so.6"]
         own = [os.path.join(self.driver_folder(), name) for name in ("libintlc.so.5", "libimf.so")]
@@ -72,7 +72,8 @@ class Setting:
 
 
 class Result:
-    """What one process did: a line for each program, what Kiln did for it, and how it ended."""
+    """What one process did: a line for each program, Kiln's outcome for it, and how the process
+    ended."""
 
     def __init__(self, lines, outcomes, ending, complaint):
         self.lines = lines
@@ -130,7 +131,7 @@ def header_map(entries):
 
 
 class Site:
-    """A folder in which worlds are put up one after another."""
+    """A folder in which worlds are set up one after the other."""
 
     def __init__(self, setting, root):
         self.setting = setting
@@ -139,7 +140,7 @@ class Site:
         self.stores = 0
         self.processes = 0
         os.makedirs(os.path.join(root, "layers"))
-        # The audit library looks for its layer beside itself.
+        # The audit library looks for its layer in its own folder.
         for path in setting.layers():
             os.symlink(path, os.path.join(root, "layers", os.path.basename(path)))
 
@@ -159,7 +160,8 @@ class Site:
             shutil.rmtree(full)
 
     def _write(self, path, content):
-        """In place, if there is a file: its number stays, and its time is that of all files."""
+        """Writes in place if the file exists, so that its inode number stays. Its time is that of
+        all files."""
         full = os.path.join(self.root, path)
         with open(full, "r+b" if os.path.isfile(full) and not os.path.islink(full) else "wb") as file:
             file.write(content)
@@ -183,14 +185,14 @@ class Site:
         return "file" if what is None or isinstance(what, str) or what[0] == "map" else what[0]
 
     def put_up(self, world):
-        """Makes the files those of the world, and touches no others."""
+        """Sets the files to those of the world, and touches no others."""
         wanted = worlds_module.tree(world)
         for path in sorted(self.there, reverse=True):
             what = self.there[path]
             if path not in wanted or (what != wanted[path] and
                                       {self._kind(what), self._kind(wanted[path])} != {"file"}):
                 self._remove(path)
-                # What was below a folder that went is gone too.
+                # The contents of a removed folder are gone too.
                 for other in list(self.there):
                     if other == path or other.startswith(path + "/"):
                         del self.there[other]
@@ -200,8 +202,8 @@ class Site:
                 self.there[path] = wanted[path]
 
     def driver(self, variant):
-        """A copy of the driver, but for files that are others there. Intel's runtime looks for its
-        files beside the library that it really is, so that symbolic links won't do."""
+        """A copy of the driver in which some files differ. Intel's runtime resolves symbolic links
+        and looks for its files beside the real library, so links would not do."""
         folder = os.path.join(self.root, "driver-" + re.sub(r"\W", "-", variant))
         if os.path.isdir(folder):
             return folder
@@ -245,7 +247,7 @@ class Site:
 
     @staticmethod
     def _damage(source, target):
-        """Half a file: builds that read it fail."""
+        """Truncates a file to half, so that builds that read it fail."""
         with open(source, "rb") as file:
             content = file.read()
         with open(target, "wb") as file:
@@ -272,7 +274,7 @@ class Site:
         steps += worlds_module.late_prologue(world)
         if self.setting.device != "nvrtc":
             steps.append(("binaries", self.binaries))
-        # Files are named by the root as the world's own text has it.
+        # Files are named by the root as the world's text spells it.
         one_pass = []
         for place, program in enumerate(programs):
             if world["library"] == "both" and place == len(programs) // 2:
@@ -291,8 +293,8 @@ class Site:
         return steps
 
     def environment(self, world):
-        # NVIDIA's driver has a cache of its own, which ignores the floating-point mode: without
-        # Kiln, too, a program gets what another one compiled in another mode.
+        # NVIDIA's driver has its own cache, which ignores the floating-point mode. Even without
+        # Kiln, a program gets what a different program compiled in a different mode.
         set_here = {"PATH": "/usr/bin:/bin", "HOME": "@root@/home", "TMPDIR": "@root@/tmp",
                     "CUDA_CACHE_DISABLE": "1", "PWD": "@root@/" + (world["folder"] or "w")}
         if "LD_LIBRARY_PATH" in os.environ:
@@ -333,7 +335,7 @@ class Site:
     binaries = "0"
 
     def run(self, world, programs, store=None, is_read_only=False, keep=None):
-        """Compiles the programs in the world: without Kiln if there is no store."""
+        """Compiles the programs in the world; without Kiln if there is no store."""
         self.put_up(world)
         if self.setting.device == "intel":
             self.binaries = "2"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Worlds: what is around a compiler, as data. A world is a dictionary with a value for each of the
-dimensions below; None is the ordinary one.
+"""Worlds: the surroundings of a compiler, as data. A world is a dictionary with a value for each of
+the dimensions below; None is the ordinary value.
 
-Which dimensions decide what a compiler makes is said here for one purpose: worlds that are equal in
-all of those are expected to hit. No result is judged by it.
+This file states which dimensions affect a compiler's output for one purpose only: worlds that are
+equal in all of those are expected to hit. No result is judged by it.
 """
 
 import json
@@ -13,7 +13,7 @@ FOLDER = os.path.dirname(os.path.abspath(__file__))
 with open(os.path.join(FOLDER, "environment.json")) as _file:
     ENVIRONMENT = json.load(_file)
 
-# MXCSR: rounding to nearest, down, up and to 0; flushing results, operands; exceptions.
+# MXCSR: rounding to nearest, down, up and to 0; flushing of results and operands; exceptions.
 MXCSR = {"nearest": "1f80", "down": "3f80", "up": "5f80", "zero": "7f80", "ftz": "9f80",
          "daz": "1fc0", "ftz+daz": "9fc0", "down+ftz": "bf80"}
 # The x87 control word: extended, double, single precision; rounding.
@@ -46,7 +46,7 @@ TREE = {
 }
 TIME = 1000000000
 
-# What may become of the tree.
+# Possible changes of the tree.
 CHANGES = [
     {"inc1/a.h": _header("A", 11)}, {"inc1/b2.h": _header("B", 31)}, {"inc2/l1.h": _header("L", 51)},
     {"inc2/c.h": "#define C_VALUE 42\n"}, {"mapped/m.h": _header("M", 89)},
@@ -72,7 +72,7 @@ INCLUDES = [["inc1", "inc2"], ["inc2", "inc1"], ["inc1"], ["inc2"], ["map.hmap",
             ["inc1", "map.hmap"], ["map.hmap", "inc2"], [], ["inc1", "inc1/deep", "inc2"],
             ["relative"], ["w", "inc1"], ["missing", "inc1", "inc2"]]
 
-# What a program's process may do to files half-way, between programs that were compiled before and
+# Changes that a program's process may make to files half-way. Programs compiled before the change
 # are compiled again after it.
 EDITS = [["inc1/a.h", _header("A", 15)], ["inc2/l1.h", _header("L", 53)],
          ["inc1/late.h", _header("LATE", 93)], ["mapped/m.h", _header("M", 84)],
@@ -81,7 +81,7 @@ EDITS = [["inc1/a.h", _header("A", 15)], ["inc2/l1.h", _header("L", 53)],
 DIMENSIONS = ["environment", "others", "unset", "mxcsr", "x87", "locale", "folder", "includes", "files",
               "map", "affinity", "tunables", "limits", "thread", "fork", "library", "driver", "part",
               "edit", "again", "helper", "math"]
-# Worlds that differ in these alone are equal in all that counts.
+# Worlds that differ only in these are expected to hit each other's entries.
 WITHOUT_EFFECT = {"others", "locale", "affinity", "limits", "thread", "helper"}
 
 
@@ -114,7 +114,7 @@ def _driver(random, device):
     return random.choice(DRIVERS[device]) if DRIVERS[device] else None
 
 
-# Copies of the driver with other files about it: names of what runner.py makes.
+# Copies of the driver with different files around it: names of copies that runner.py makes.
 DRIVERS = {
     "nvrtc": ["copy"],
     "intel": ["copy", "above", "beside", "cl.cfg"],
@@ -123,7 +123,7 @@ DRIVERS = {
 
 
 def change(world, dimension, random, device):
-    """Gives one dimension of a world another value."""
+    """Gives one dimension of a world a different value."""
     makers = {
         "environment": lambda: _environment(random, device),
         "others": lambda: _others(random, device),
@@ -140,7 +140,7 @@ def change(world, dimension, random, device):
         "tunables": lambda: random.choice(TUNABLES),
         "limits": lambda: random.choice(LIMITS),
         "thread": lambda: 1,
-        # Intel's runtime and PoCL have threads, whose locks a child that is forked later may find taken.
+        # Intel's runtime and PoCL have threads. A child forked later may find their locks taken.
         "fork": lambda: random.choice(["before", "before", "after"]) if device == "nvrtc" else "before",
         "library": lambda: random.choice(["link", "link", "both", "both", "again"]) if device == "nvrtc" else None,
         "driver": lambda: _driver(random, device),
@@ -164,7 +164,7 @@ def change(world, dimension, random, device):
 
 
 def dimensions_of(device):
-    """Dimensions as often as they are to be drawn."""
+    """The dimensions, each repeated by its weight."""
     often = {"mxcsr": 3, "files": 4, "environment": 4, "map": 4, "includes": 2, "others": 2,
              "driver": 2, "tunables": 2}
     absent = {"nvrtc": {"part", "helper", "map", "math"}, "intel": {"library", "helper"},
@@ -173,7 +173,7 @@ def dimensions_of(device):
 
 
 def neighbour(world, random, device, focus=None):
-    """Another world, which differs in a few dimensions, or in none. @focus: in these alone."""
+    """A world that differs in a few dimensions, or in none. @focus: the only ones that may differ."""
     dimensions = [d for d in dimensions_of(device) if not focus or d in focus]
     for _ in range(random.choice([0, 1, 1, 1, 2, 2, 3])):
         world = change(world, random.choice(dimensions), random, device)
@@ -185,8 +185,9 @@ def difference(a, b):
 
 
 def keeps_nothing(world, device):
-    """Whether Kiln makes no entries there: a libnvrtc in another namespace, a child that was forked after
-    the first call, variables that add options, no room in files, PoCL's sub-devices."""
+    """Whether Kiln makes no entries in a world: a libnvrtc in a second namespace, a child forked
+    after the first call, variables that add options, a limit on the size of files, PoCL's
+    sub-devices."""
     return (world["part"] and device == "pocl") or world["library"] == "again" or world["fork"] == "after" or \
         (world["limits"] or "").startswith("fsize") or \
         any(name.endswith("_FLAGS") for name in world["environment"] or {})
@@ -198,25 +199,25 @@ def are_equal_in_what_counts(a, b, device):
 
 
 def tree(world):
-    """The files of a world: path below the root to what is there."""
+    """The files of a world: from the path below the root to the contents."""
     found = dict(TREE)
     found.update(world["files"] or {})
     if world["map"]:
         found["map.hmap"] = ["map", world["map"]]
     links = {path + "/" for path, what in found.items() if isinstance(what, list) and what[0] == "link"}
-    # What lies below a folder that is a link now is not there any more.
+    # If a folder has become a link, its contents are gone.
     return {path: what for path, what in found.items()
             if what is not None and not any(path.startswith(link) for link in links)}
 
 
 def includes(world):
-    """The options that "@includes@" stands for."""
+    """The options for "@includes@"."""
     names = world["includes"] if world["includes"] is not None else ["inc1", "inc2"]
     return ["-I../inc1" if name == "relative" else "-I@root@/" + name for name in names]
 
 
 def prologue(world):
-    """Steps of a worker's job before the library is opened."""
+    """The steps of a worker's job before the library is opened."""
     if world["fork"] == "before":
         yield "fork", ""
     yield "chdir", "@root@/" + (world["folder"] or "w")
@@ -227,7 +228,7 @@ def prologue(world):
 
 
 def late_prologue(world):
-    """Steps after the library was opened."""
+    """The steps after the library was opened."""
     if world["fork"] == "after":
         yield "fork", ""
     if world["limits"]:
