@@ -3,9 +3,10 @@
  * Compiles the programs of a job (job.h) with NVRTC and writes a line for each: every status, and
  * the size and digest of every answer. Further steps:
  *
- *     open PATH, open-again PATH   opens the library with dlopen, or with dlmopen in a new
- * namespace version                      calls nvrtcVersion name, source, header, header.content,
- * expression, option      describe a program run                          compiles it
+ *     open PATH, open-again PATH   opens the library with dlopen, or in a new namespace
+ *     version                      calls nvrtcVersion
+ *     name, source, header, header.content, expression, option      describe a program
+ *     run                          compiles it
  */
 #include <dlfcn.h>
 #include <stdio.h>

@@ -3,13 +3,15 @@
 
 A program is a dictionary:
 
-    atoms        pairs of text: the text before the kernel, and the text in it options      a list;
-    "@includes@" stands for the world's -I options name         the program's name for NVRTC; None:
-    no name headers      pairs of name and text that are passed in memory expressions  NVRTC's name
-    expressions module       OpenCL: the default of the module's constant, if it is not the usual
-    one link         OpenCL: the program is compiled and linked, not built constants    OpenCL:
-    pairs of identifier and value for the SPIR-V module that is built instead of source text; None:
-    the program is source text
+    atoms        pairs of text: the text before the kernel, and the text in it
+    options      a list; "@includes@" stands for the world's -I options
+    name         the program's name for NVRTC; None: no name
+    headers      pairs of name and text that are passed in memory
+    expressions  NVRTC's name expressions
+    module       OpenCL: the default of the module's constant, if it is not the usual one
+    link         OpenCL: the program is compiled and linked, not built
+    constants    OpenCL: pairs of identifier and value for the SPIR-V module that is built instead
+                 of source text; None: the program is source text
 
 "@root@" stands for the folder in which the worlds live.
 """

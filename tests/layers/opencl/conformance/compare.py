@@ -1,15 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs opencl_conformance with and without a layer and compares what it writes.
+"""Runs opencl_conformance with and without a layer and compares the outputs.
 
-Without --layer it only looks for noise. Without the layer it runs twice: lines that differ then are
-the runtime's own noise, and an error of the test. With the layer it runs with an empty cache, with a
-warm one, with a warm one that is read-only, disabled, and with a directory that can't be made; with
---counting also between two other layers. All cases run in one process, and each in a process of its
-own, there without what that can't change: noise and other layers. With --expect-hits they run once
-more, warm and with the runtime's own cache gone, and must not build.
+Without the layer it runs twice: lines that differ between the two runs are the runtime's own noise,
+which is an error of the test. Without --layer it does only this. With the layer it runs with an
+empty cache, with a warm cache, with a warm read-only cache, disabled, and with a directory that
+cannot be made; with --counting also between two other layers. All cases run in one process, and
+then each in a separate process, but there without the checks for noise and other layers. With
+--expect-hits they run once more, with a warm cache and without the runtime's own cache, and must
+not build.
 
-Exit status: 0 all the same; 1 something differs; 2 it could not be run.
+Exit status: 0: no difference; 1: something differs; 2: it could not be run.
 """
 
 import concurrent.futures
@@ -24,7 +25,7 @@ import tempfile
 
 import runner
 
-# What each way of running sets. {dir} is the cache directory, {file} a regular file.
+# The variables of each way to run. {dir} is the cache directory, {file} a regular file.
 WAYS = {
     "cold": {"KILN_DIR": "{dir}"},
     "warm": {"KILN_DIR": "{dir}"},
@@ -34,17 +35,17 @@ WAYS = {
 }
 
 
-# What PoCL's compiler writes to stderr when it has compiled, past the build log. A build that hits
-# compiles nothing: there, and only there, these lines may be missing.
+# Lines that PoCL's compiler writes to stderr after it compiled, outside the build log. A build that
+# hits compiles nothing. Only then may these lines be missing.
 COMPILER_COUNT = re.compile(r"\d+ warnings? generated\.$")
 WAYS_WITH_HITS = ("warm", "read-only", "between layers")
 
-# Cases that compile and link: the driver compiles, and the links are found.
+# Cases that compile and link: the driver compiles, and the cache answers the links.
 LINKING_CASES = ("link.", "linked.", "compiled.")
 
 
 class Transcript:
-    """What one process wrote, by case, and how it ended."""
+    """The output of one process, by case, and how the process ended."""
 
     def __init__(self, stdout, stderr, status):
         self.cases = {}
@@ -106,7 +107,7 @@ def as_text(output):
 
 
 def lacks_only_counts(expected, got):
-    """Whether what was expected on stderr is all there, but for the compiler's counts."""
+    """Whether stderr has everything expected, except the compiler's counts."""
     left = list(got)
     for line in expected:
         if left and left[0] == line:
@@ -117,7 +118,7 @@ def lacks_only_counts(expected, got):
 
 
 def differences(expected, got, may_hit=False):
-    """Lines that tell how two transcripts differ; none where they don't."""
+    """Lines that show how two transcripts differ; none if they do not."""
     found = []
     for case in list(expected.cases) + [name for name in got.cases if name not in expected.cases]:
         before = expected.cases.get(case, ["(did not run)"])
@@ -145,7 +146,7 @@ def differences(expected, got, may_hit=False):
 
 
 class Report:
-    """Counts what differs, and prints it; the same difference of the same processes only once."""
+    """Counts and prints differences; the same difference of the same processes only once."""
 
     def __init__(self, lines_max):
         self.failed = 0
@@ -185,7 +186,7 @@ class Report:
 
 
 class Grouping:
-    """A way of dividing the cases among processes."""
+    """A way to divide the cases among processes."""
 
     def __init__(self, name, groups, bench, report, jobs):
         self.name = name
@@ -214,7 +215,7 @@ class Grouping:
         )
 
     def without_layer(self, fills_cache):
-        """What the runtime answers by itself; @fills_cache: after a run that fills its own cache."""
+        """The runtime's answers alone; @fills_cache: after a run that fills its own cache."""
         native = lambda label: {}
         if fills_cache:
             self.run(native)
@@ -241,13 +242,13 @@ class Grouping:
                 self.capture()
 
     def capture(self):
-        """What the cold runs left to be captured by others."""
+        """Captures what the cold runs left for other processes to capture."""
         with concurrent.futures.ThreadPoolExecutor(self.jobs) as pool:
             list(pool.map(lambda label: self.bench.capture(self.directory(label)), self.groups))
 
     def between_layers(self, expected):
-        """Counting layers above and below: all work, and the one above sees what the one below
-        sees without a cache."""
+        """Counting layers above and below: all work, and the one above sees what the one below sees
+        without a cache."""
         layers = []
         for place in ("above", "below"):
             layers.append(os.path.join(self.bench.scratch, "lib%s.so" % place))
@@ -280,8 +281,8 @@ def read_lines(path):
 
 
 def check_hits(grouping, cacheable, expected):
-    """Warm, under the command-line tool, with the runtime's own cache gone: the same as without, and
-    the tool's summary must tell of hits, and of no builds."""
+    """A warm run under the command-line tool, without the runtime's own cache: the output must be
+    the same as without Kiln, and the tool's summary must report hits and no builds."""
     options = grouping.bench.options
     wanted = [label for label in grouping.groups if label in cacheable]
     wanted = [label for label in wanted if not label.startswith(options.no_hits)]
@@ -376,7 +377,8 @@ def run(options, scratch):
         }
         groupings.append(Grouping("alone", alone, bench, report, options.jobs))
     for grouping in groupings:
-        # The same cases, so the first grouping fills the runtime's own cache for the second.
+        # Both groupings have the same cases, so the first fills the runtime's own cache for the
+        # second.
         expected = grouping.without_layer(fills_cache=grouping is groupings[0])
         if options.layer:
             grouping.with_layer(

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What decides a build is in the key, and what is wrong in a cache directory does no harm.
+"""Everything that decides a build is in the key, and a faulty cache directory does no harm.
 
-Each change of an input (a variable that steers the compiler, a header found in the working
-directory, a header that a macro of the command line names) must have the effect that it has
-without the layer. Damaged entries give right results and are replaced; entries of an unknown
-format version give right results and stay. Directories that can't be used are left alone, and the
-program runs on with nothing more on stdout and stderr.
+Each change of an input (a variable that affects the compiler, a header found in the working
+directory, a header that a macro of the command line names) must have the same effect as without
+the layer. With damaged entries, results are right and the entries are replaced; with entries of an
+unknown format version, results are right and the entries stay. Directories that cannot be used are
+left alone, and the program continues without extra output on stdout and stderr.
 """
 
 import glob
@@ -56,7 +56,7 @@ class Inputs(runner.Runner):
             file.write(text)
 
     def write_linked(self):
-        """The source of the checks of links, with no header in the working directory."""
+        """The source for the checks of links, with no header in the working directory."""
         self.write("linked.cl", LINKED)
         if os.path.exists(os.path.join(self.work, "h.h")):
             os.remove(os.path.join(self.work, "h.h"))
@@ -73,14 +73,14 @@ class Inputs(runner.Runner):
         return counted
 
     def compare(self, what, *arguments, **settings):
-        """The layer's answer must be the runtime's own, which is asked first, in a cache directory
-        of its own that has seen the same builds in the same order."""
+        """The layer's answer must be the runtime's. The runtime answers first, in a separate cache
+        directory that has seen the same builds in the same order."""
         expected = self.native(*arguments, **settings)
         self.check_same(self.layered(*arguments, **settings), expected, what)
         return expected
 
     def use_new_own_cache(self):
-        """Empties the runtime's own cache, which may serve what was built in another world."""
+        """Empties the runtime's own cache, which may serve builds from different conditions."""
         self.base["POCL_CACHE_DIR"] = tempfile.mkdtemp(prefix="pocl-", dir=self.scratch)
 
     def empty(self):
@@ -88,8 +88,8 @@ class Inputs(runner.Runner):
 
 
 def check_variables(bench):
-    """A variable that steers the compiler. On other runtimes than PoCL it means nothing, and the
-    result stays."""
+    """A variable that affects the compiler. Runtimes other than PoCL ignore it, and the result
+    stays the same."""
     bench.empty()
     bench.write("plain.cl", PLAIN)
     for flags in (None, None, "-DFOO=7", "-DFOO=8", "-DFOO=7", None):
@@ -100,7 +100,7 @@ def check_variables(bench):
 
 
 def check_named_variables(bench):
-    """KILN_KEY_ENV makes any variable a part of the key: a changed value is a miss."""
+    """KILN_KEY_ENV adds any variable to the key: a changed value is a miss."""
     bench.empty()
     if not caches(bench):
         return NOT_CACHED
@@ -114,8 +114,8 @@ def check_named_variables(bench):
 
 
 def check_floating_point(bench):
-    """The mode in which the calling thread computes: PoCL's compiler folds in it. PoCL's own cache
-    does not tell modes apart, so that each run has a new one."""
+    """The floating-point mode of the calling thread, in which PoCL's compiler folds constants.
+    PoCL's own cache does not distinguish modes, so each run has a new one."""
     bench.empty()
     bench.write("folds.cl", FOLDS)
     cached = caches(bench)
@@ -178,7 +178,7 @@ def check_named_folder(bench):
         bench.compare(
             "sub/h.h by -I, %d" % base, "--source", "by_name.cl", "--options", "-I sub"
         )
-    # A file that goes before it in the order of search.
+    # A file that comes earlier in the search order.
     bench.write("h.h", "#define BASE 32\n")
     bench.compare("h.h before sub/h.h", "--source", "by_name.cl", "--options", "-I sub")
     os.remove(os.path.join(bench.work, "h.h"))
@@ -186,7 +186,7 @@ def check_named_folder(bench):
 
 
 def header_map(name, prefix, suffix):
-    """A header map as clang reads it, by which an include of @name finds @prefix + @suffix."""
+    """A header map in clang's format, in which an include of @name finds @prefix + @suffix."""
     strings, places = b"\0", []
     for text in (name, prefix, suffix):
         places.append(len(strings))
@@ -200,7 +200,7 @@ def header_map(name, prefix, suffix):
 
 
 def check_header_maps(bench):
-    """A file in the place of a folder of includes leads to headers anywhere."""
+    """A file in place of an include folder may lead to headers anywhere."""
     bench.empty()
     bench.write("by_map.cl", BY_NAME.replace("h.h", "mapped.h"))
     folder = os.path.join(bench.work, "behind/")
@@ -244,7 +244,7 @@ def check_macros(bench):
 
 
 def driver_folder():
-    """Where the vendor's file says that the driver is; "" if it has but a name."""
+    """The driver's path from the vendor's file; "" if the file has only a name."""
     vendors = os.environ.get("OCL_ICD_VENDORS", "")
     return "".join(
         os.path.dirname(open(each).read().strip())
@@ -253,9 +253,9 @@ def driver_folder():
 
 
 def folded_constants():
-    """A kernel of constants that LLVM computes with the C library's functions. The first are some
-    whose last bit is another in glibc 2.36 without fused multiplication; of log10 Intel's library
-    rounds each eighth otherwise."""
+    """A kernel of constants that LLVM computes with the C library's functions. For the first ones,
+    the last bit differs in glibc 2.36 without fused multiplication. Intel's library rounds every
+    eighth log10 differently."""
     calls = ["exp(%s)" % x for x in (0.529, 0.663, 1.767, 1.789, 3.625, 3.749, 4.342, 6.218)]
     calls += ["sin(%s)" % x for x in (0.259, 1.622, 5.989, 6.413, 7.889, 8.299, 8.85, 9.264)]
     calls += ["cos(%s)" % x for x in (1.31, 1.995, 3.809, 7.615, 9.99, 10.797, 12.835)]
@@ -269,7 +269,7 @@ def folded_constants():
 
 
 def check_math_functions(bench):
-    """Which library has exp, sin and the like in a program, and how it computes them."""
+    """Which library provides exp, sin and the like in a program, and how it computes them."""
     bench.empty()
     bench.write("folded.cl", folded_constants())
     other_processor = {"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2_Usable,-AVX2,-FMA,-FMA4"}
@@ -293,7 +293,8 @@ def check_math_functions(bench):
 
 def copied_driver(bench):
     """A copy of the runtime's driver whose files a test may change, as the folder that its library
-    is in, with the folder of its vendor's file; None for a runtime that nobody knows how to copy."""
+    is in, with the folder of its vendor's file; None for a runtime that nobody knows how to
+    copy."""
     vendors = os.environ.get("OCL_ICD_VENDORS", "")
     files = sorted(glob.glob(os.path.join(vendors, "*.icd")))
     name = open(files[0]).read().strip() if len(files) == 1 else ""
@@ -322,7 +323,7 @@ def copied_driver(bench):
 
 
 class DriverFile:
-    """A file of a copied driver that is changed and put back."""
+    """A file of a copied driver that is changed and restored."""
 
     def __init__(self, path, changed):
         self.path = path
@@ -347,7 +348,7 @@ class DriverFile:
 
 
 def check_driver_files(bench):
-    """What the driver reads beside its libraries, changed between processes and within one."""
+    """Files that the driver reads besides its libraries, changed between processes and within one."""
     bench.empty()
     copied = copied_driver(bench)
     if not copied:
@@ -401,7 +402,7 @@ def check_driver_files(bench):
 
 
 def check_unknown_functions(bench):
-    """A function that Kiln doesn't know sees a program as the driver has it, though it was found."""
+    """A function that Kiln does not know sees the driver's program, even after a hit."""
     seeing = bench.options.seeing
     if not seeing:
         return "left out: no layer that sees programs was named"
@@ -416,7 +417,7 @@ def check_unknown_functions(bench):
             bench.check_same(got, expected, "got for %s, %s" % (how, state))
     bench.write("folds.cl", FOLDS)
     counts = os.path.join(bench.scratch, "seen-counts")
-    # Warm, the binary is built, then the source after all.
+    # In a warm run, the binary is built first, then the source after all.
     for state, builds in (("cold", 1), ("warm", 2)):
         write_new(counts)
         bench.use_new_own_cache()
@@ -468,7 +469,7 @@ def read_bytes(path):
 
 
 def write_bytes(path, data):
-    """In place, as damage comes: the same file, its mode kept."""
+    """Damages a file in place, with its mode kept."""
     with open(path, "r+b") as file:
         file.truncate(0)
         file.write(data)
@@ -500,7 +501,7 @@ def check_damage(bench):
 
 
 def check_versions(bench):
-    """Entries of a format that this build doesn't know are nobody's rubbish."""
+    """Entries of a format that this build does not know must not be removed."""
     bench.empty()
     if not caches(bench):
         return NOT_CACHED
@@ -524,7 +525,7 @@ def check_versions(bench):
 
 
 def listing(path):
-    """Names, modes, owners and sizes of all below; to see that nothing was touched."""
+    """Names, modes, owners and sizes of everything in a folder, to check that nothing changed."""
     seen = []
     for folder, folders, names in os.walk(path):
         for name in sorted(folders + names):
@@ -621,7 +622,7 @@ def fill(path, disk, room):
 
 
 def check_modes(bench):
-    """What the layer makes is the user's alone, whatever the umask."""
+    """What the layer makes is accessible to the user only, whatever the umask."""
     bench.empty()
     if not caches(bench):
         return NOT_CACHED
@@ -638,7 +639,7 @@ def check_modes(bench):
 
 
 def check_settings(bench):
-    """Wrong values are not fatal and not heard of; zero size stores nothing."""
+    """Wrong values are neither fatal nor printed; a size of zero stores nothing."""
     expected = bench.native(*CASES)
     for settings in (
         {"KILN_MAX_SIZE": "3X"},
@@ -664,8 +665,8 @@ def check_settings(bench):
 
 
 def check_closed_descriptors(bench):
-    """A program that was started without stdin, stdout and stderr writes to 1 and 2 all the same:
-    never into a file of the cache's."""
+    """A program started without stdin, stdout and stderr still writes to descriptors 1 and 2: this
+    must never write to a file of the cache."""
     bench.empty()
     if not caches(bench):
         return NOT_CACHED
@@ -687,7 +688,8 @@ def check_closed_descriptors(bench):
 
 
 def check_two_copies(bench):
-    """The layer under two names in one process is one layer: none waits for the other."""
+    """The layer loaded under two names in one process acts as one layer, and neither waits for the
+    other."""
     copy = os.path.join(bench.folder("copy"), os.path.basename(bench.options.layer))
     shutil.copy(bench.options.layer, copy)
     trace = os.path.join(bench.scratch, "trace")
@@ -731,7 +733,7 @@ def trace_of(bench, *arguments, **settings):
 
 
 def outcomes(bench, *arguments, **settings):
-    """What it says of each request; the run as second value."""
+    """The trace's outcome of each request; the run as second value."""
     lines, run = trace_of(bench, *arguments, **settings)
     return [line.split(" ")[1] for line in lines], run
 
@@ -744,7 +746,7 @@ def looks_links_up(bench):
 
 
 def check_links(bench):
-    """What is compiled and linked, by options, an embedded header, and files."""
+    """Programs that are compiled and linked, with options, an embedded header and files."""
     bench.empty()
     bench.write_linked()
     linked = ("--source", "linked.cl", "--linked")
@@ -771,7 +773,7 @@ def check_links(bench):
 
 
 def check_found_links(bench):
-    """A link is found by what its input included when it was compiled."""
+    """A link is looked up by what its input included when it was compiled."""
     bench.empty()
     if not looks_links_up(bench):
         return "left out: links are not looked up on this runtime"
@@ -826,7 +828,7 @@ def write_new(path):
         pass
 
 
-# Each returns None, or why it was left out.
+# Each returns None, or the reason why it was left out.
 CHECKS = {
     "variables": check_variables,
     "named-variables": check_named_variables,

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Kills the conformance program under the layer at random moments, and lets it return from main
-while work goes on. Where builds are captured by another process, that is killed as well. After each,
-the cache must be one that `kiln verify` accepts; at the end a run gives what it gives without the
-layer, and all that was left to be captured can be.
+while work is under way. If a separate process captures builds, that process is killed too. After
+each kill, `kiln verify` must accept the cache. At the end, a run must give the same output as
+without the layer, and everything left to capture must be captured.
 
-The moments come from a seed, which is printed; --seed repeats them as far as the machine does.
+The moments come from a seed, which is printed; --seed repeats them as far as the machine allows.
 """
 
 import glob
@@ -20,7 +20,7 @@ import time
 
 import runner
 
-# Cases that build much in little time, from one thread and from many.
+# Cases that build much in a short time, from one thread and from many.
 CASES = [
     "handles.kernels",
     "build.options",
@@ -35,13 +35,13 @@ CASES = [
 EMPTY_EVERY = 10  # tries after which the cache is emptied, so that there is something to write
 
 
-# How often a process that captures is killed, and after how many seconds at most.
+# How often a capturing process is killed, and after how many seconds at most.
 CAPTURES_KILLED = 0.25
 CAPTURE_SECONDS = 1.5
 
 
 def requests(bench):
-    """Files in which builds wait to be captured."""
+    """The files of builds that wait to be captured."""
     return glob.glob(os.path.join(bench.cache, "v1", "requests", "*"))
 
 

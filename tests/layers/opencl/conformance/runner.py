@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What compare.py, key_inputs.py and kill.py share: running the conformance program in a scratch folder with
-an environment that holds nothing of Kiln's but what a test puts there, and counting failures."""
+"""What compare.py, key_inputs.py and kill.py share: running the conformance program in a scratch
+folder, in an environment with no variables of Kiln except the test's, and counting failures."""
 
 import argparse
 import difflib
@@ -83,7 +83,7 @@ class Runner:
         return self.call(self.command(arguments), self.environment(**settings))
 
     def layered(self, *arguments, **settings):
-        """With it. KILN_DIR is the cache of this test unless @settings say otherwise."""
+        """With the layer. KILN_DIR is this test's cache unless @settings say otherwise."""
         made = {"OPENCL_LAYERS": self.options.layer, "KILN_DIR": self.cache}
         made.update(settings)
         return self.call(self.command(arguments), self.environment(**made))
@@ -119,12 +119,12 @@ class Runner:
             return {}, run
 
     def capture(self, directory=None):
-        """Serves the requests that runs left, where the runtime's builds are captured so."""
+        """Serves the requests that runs left, if this runtime's builds are captured in that way."""
         if self.options.kiln:
             self.kiln("capture", "--dir", directory or self.cache)
 
     def verify(self):
-        """Whether the tool accepts the cache; what it said as second value."""
+        """Whether the tool accepts the cache; its output as second value."""
         done = self.kiln("verify", "--json", "--dir", self.cache)
         return done.returncode == 0, (done.stdout + done.stderr).strip()
 
@@ -138,7 +138,7 @@ class Runner:
             sys.stdout.flush()
 
     def check_same(self, got, expected, what):
-        """Same output, same errors, same end."""
+        """Checks for the same output, the same errors and the same exit status."""
         before, after = run_as_lines(expected), run_as_lines(got)
         difference = difflib.unified_diff(before, after, "expected", "got", "", "", 0, "")
         self.check(before == after, what, "\n".join(list(difference)[:DIFFERENCE_LINES]))
@@ -153,6 +153,6 @@ def run_as_lines(run):
 
 
 def entry_files(cache):
-    """Every file in which an entry lies, in order of names."""
+    """Every file that holds an entry, sorted by name."""
     found = glob.glob(os.path.join(cache, "v1", "[0-9a-f]" * 2, "[0-9a-f]" * 32))
     return sorted(found)
