@@ -4,8 +4,8 @@
  * milliseconds from the call until the code was available.
  *
  * usage: nvrtc_ops LIBNVRTC SOURCE OPTIONS      with NVRTC
- *        nvrtc_ops LIBNVRTC SOURCE OPTIONS DIR  with Kiln and a store in that directory; also
- * prints how long a second description and program take
+ *        nvrtc_ops LIBNVRTC SOURCE OPTIONS DIR  with Kiln and a store in that directory; also prints
+ *                                               how long a second description and program take
  */
 #include <dlfcn.h>
 #include <stdio.h>

@@ -4,8 +4,9 @@
  * other caches. The trace is FILE, or without FILE a synthetic one with the seed NAME. Prints a
  * line for each:
  *
- *     policy <tab> capacity, in percent of all objects' bytes <tab> cost of misses / cost of
- * requests
+ *     policy <tab> capacity <tab> cost of misses / cost of requests
+ *
+ * The capacity is in percent of all objects' bytes.
  */
 #include <cstdio>
 #include <cstdlib>

@@ -66,8 +66,7 @@ typedef struct execution {
 const cuda_driver *backend_driver(void);
 
 /* @device  from 0, numbered as by the driver and Kiln's budgets
- * @nvrtc   the path of a libnvrtc; NULL: the first found. If there is none, the program exits with
- * 77
+ * @nvrtc   the path of a libnvrtc; NULL: the first found. The program exits with 77 without one
  */
 void backend_open(backend *self, const cuda_driver *cuda, int device, const char *nvrtc);
 /* Also removes everything that was cached for its context. */
