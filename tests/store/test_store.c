@@ -451,30 +451,9 @@ static void test_an_item_that_was_replaced_stays(void **state)
 
 /* ---- requests ---- */
 
-static kiln_entry *request_entry(uint64_t number)
-{
-    kiln_key_builder *builder = NULL;
-    kiln_key *key = NULL;
-    kiln_entry *entry = NULL;
-    assert_int_equal(kiln_key_builder_new(&builder), KILN_OK);
-    assert_int_equal(kiln_key_builder_add_number(builder, KILN_REQUEST_PART, number), KILN_OK);
-    assert_int_equal(kiln_key_builder_finish(builder, &key), KILN_OK);
-    kiln_key_builder_free(&builder);
-    const kiln_entry_params params = {
-        .struct_size = sizeof params,
-        .key = key,
-        .kind = KILN_ENTRY_REQUEST,
-        .provenance.struct_size = sizeof params.provenance,
-        .payload = {"a build", 7},
-    };
-    assert_int_equal(kiln_entry_new(&params, &entry), KILN_OK);
-    kiln_key_release(&key);
-    return entry;
-}
-
 static void put_request(uint64_t number)
 {
-    kiln_entry *entry = request_entry(number);
+    kiln_entry *entry = scratch_request(number);
     assert_int_equal(kiln_store_put(store, entry), KILN_OK);
     kiln_entry_release(&entry);
 }
@@ -512,7 +491,7 @@ static void test_requests_are_listed_alone(void **state)
     kilni_store_take_counts(store, &counts);
     assert_int_equal(counts.puts, 2);
 
-    kiln_entry *request = request_entry(3), *found = NULL;
+    kiln_entry *request = scratch_request(3), *found = NULL;
     const kiln_key *key = kiln_entry_key(request);
     assert_int_equal(kiln_store_get(store, key, &found), KILN_OK);
     kiln_entry_release(&found);

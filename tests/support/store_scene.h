@@ -118,6 +118,28 @@ static inline kiln_entry *scratch_entry(uint64_t number, size_t size)
     return entry;
 }
 
+/* A request of that number for a build. */
+static inline kiln_entry *scratch_request(uint64_t number)
+{
+    kiln_key_builder *builder = NULL;
+    kiln_key *key = NULL;
+    kiln_entry *entry = NULL;
+    assert_int_equal(kiln_key_builder_new(&builder), KILN_OK);
+    assert_int_equal(kiln_key_builder_add_number(builder, KILN_REQUEST_PART, number), KILN_OK);
+    assert_int_equal(kiln_key_builder_finish(builder, &key), KILN_OK);
+    kiln_key_builder_free(&builder);
+    const kiln_entry_params params = {
+        .struct_size = sizeof params,
+        .key = key,
+        .kind = KILN_ENTRY_REQUEST,
+        .provenance.struct_size = sizeof params.provenance,
+        .payload = {"a build", 7},
+    };
+    assert_int_equal(kiln_entry_new(&params, &entry), KILN_OK);
+    kiln_key_release(&key);
+    return entry;
+}
+
 /* Whether an entry's payload is that of a number, whatever its size. */
 static inline bool scratch_entry_is(const kiln_entry *entry, uint64_t number)
 {

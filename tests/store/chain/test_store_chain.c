@@ -535,22 +535,6 @@ static void test_no_tier_that_takes_it(void **state)
     kiln_store_close(&store);
 }
 
-static kiln_entry *request_entry(void)
-{
-    kiln_key_builder *builder = NULL;
-    kiln_key *key = NULL;
-    kiln_entry *entry = NULL;
-    assert_int_equal(kiln_key_builder_new(&builder), KILN_OK);
-    assert_int_equal(kiln_key_builder_add_text(builder, KILN_REQUEST_PART, "x"), KILN_OK);
-    assert_int_equal(kiln_key_builder_finish(builder, &key), KILN_OK);
-    kiln_key_builder_free(&builder);
-    const kiln_entry_params params = {
-        .struct_size = sizeof params, .key = key, .kind = KILN_ENTRY_REQUEST};
-    assert_int_equal(kiln_entry_new(&params, &entry), KILN_OK);
-    kiln_key_release(&key);
-    return entry;
-}
-
 static int count_any(void *user, kiln_item *item)
 {
     (void)item;
@@ -568,7 +552,7 @@ static unsigned count_requests(kiln_store *store)
 static void test_requests_go_to_one_tier(void **state)
 {
     (void)state;
-    kiln_entry *request = request_entry(), *found = NULL;
+    kiln_entry *request = scratch_request(1), *found = NULL;
     kiln_store *store = open_chain("file:a|file:b");
     kiln_store *a = open_dir("a"), *b = open_dir("b");
     assert_int_equal(kiln_store_put(store, request), KILN_OK);

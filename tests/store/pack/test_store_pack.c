@@ -304,26 +304,10 @@ static void test_payloads_are_compressed(void **state)
     kiln_key_release(&key);
 }
 
-static kiln_entry *make_request(void)
-{
-    kiln_key_builder *builder = NULL;
-    kiln_key *key = NULL;
-    kiln_entry *request = NULL;
-    assert_int_equal(kiln_key_builder_new(&builder), KILN_OK);
-    assert_int_equal(kiln_key_builder_add_text(builder, KILN_REQUEST_PART, "x"), KILN_OK);
-    assert_int_equal(kiln_key_builder_finish(builder, &key), KILN_OK);
-    kiln_key_builder_free(&builder);
-    const kiln_entry_params params = {
-        .struct_size = sizeof params, .key = key, .kind = KILN_ENTRY_REQUEST};
-    assert_int_equal(kiln_entry_new(&params, &request), KILN_OK);
-    kiln_key_release(&key);
-    return request;
-}
-
 static void test_requests_stay_where_they_are(void **state)
 {
     (void)state;
-    kiln_entry *entry = make_request();
+    kiln_entry *entry = scratch_request(1);
     kiln_pack_writer *writer = NULL;
     assert_int_equal(kiln_pack_writer_open(path, NULL, &writer, NULL), KILN_OK);
     assert_int_equal(kiln_pack_writer_add(writer, entry), KILN_E_UNSUPPORTED);
@@ -993,7 +977,7 @@ static void test_entries_that_overlap(void **state)
 static void test_a_planted_request_is_not_taken(void **state)
 {
     (void)state;
-    kiln_entry *request = make_request();
+    kiln_entry *request = scratch_request(1);
     const kiln_bytes bytes = kiln_entry_encoding(request);
     unsigned char pages[2 * KILNI_PACK_PAGE_SIZE];
     const kilni_pack_header header = {
