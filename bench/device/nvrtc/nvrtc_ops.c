@@ -4,7 +4,7 @@
  * milliseconds from the call until the code was available.
  *
  * usage: nvrtc_ops LIBNVRTC SOURCE OPTIONS      with NVRTC
- *        nvrtc_ops LIBNVRTC SOURCE OPTIONS DIR  with Kiln and a store in that directory; also prints
+ *        nvrtc_ops LIBNVRTC SOURCE OPTIONS DIR  with Kiln and a store in DIR; also prints
  *                                               how long a second description and program take
  */
 #include <dlfcn.h>
