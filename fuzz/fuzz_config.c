@@ -67,7 +67,7 @@ static void look_at_store(const kiln_config *config)
     store.struct_size = sizeof store;
     require(kiln_config_get_store(config, &store) == KILN_OK);
     require(!location || store.max_bytes > 0);
-    require(store.policy <= KILN_STORE_POLICY_NO_EVICT);
+    require(store.policy <= KILN_POLICY_NO_EVICT);
 }
 
 static void look_at_memory(const kiln_config *config)

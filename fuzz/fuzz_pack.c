@@ -65,7 +65,7 @@ static void open_pack(const uint8_t *bytes, size_t size)
     if (kilni_pack_open_file("fuzzed", file, &options, &store, NULL) == KILN_OK) {
         kiln_store_stat stat = {.struct_size = sizeof stat};
         kiln_verify_report report = {.struct_size = sizeof report};
-        require(kiln_store_get_stat(store, &stat) == KILN_OK);
+        require(kiln_store_get_stat(store, 0, &stat) == KILN_OK);
         kiln_store_each(store, visit, store);
         kiln_store_verify(store, NULL, NULL, &report);
         kiln_store_close(&store);

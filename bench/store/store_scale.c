@@ -141,7 +141,8 @@ static void fill(const char *directory, uint64_t count)
     }
     /* Determines the store's size. */
     kiln_trim_report report = {.struct_size = sizeof report};
-    expect(kiln_store_trim(store, KILN_UNLIMITED, &report), "count");
+    const kiln_trim_params nothing = {.struct_size = sizeof nothing};
+    expect(kiln_store_trim(store, &nothing, &report), "count");
     printf("%" PRIu64 "\n", report.bytes);
     kiln_store_close(&store);
 }

@@ -20,8 +20,17 @@
  * others wait for that one flight.
  *
  * Where NULL stands for something that is needed, calls that have a status return KILN_E_INVALID
- * and change nothing, kiln_policy_parse returns KILN_E_PARSE, and the others do nothing and answer
- * NULL or 0.
+ * and change nothing, and the others do nothing and answer NULL or 0.
+ *
+ * What goes first where room is needed: of the objects without pins, then of the pinned ones, that
+ * which the policy names. For COST it is the one of the lowest rank, L + frequency * cost / bytes:
+ * frequency counts insertion and uses and saturates at 15; L is the highest rank that went so far,
+ * as it stood at the object's last use. Of equals the least recently used goes, of these the least
+ * often used, then the oldest. A use is a hit or a peek. Recency is counted in insertions: uses
+ * between two of them are equally recent, since a hit writes nothing that others read. Among 8,192
+ * objects or more, room is made by the first to go of 64 picked at random. NO_EVICT evicts only
+ * where a smaller capacity is set, and then the newest: they would not have been let in. AUTO is
+ * COST, as the best on all that was replayed.
  */
 #ifndef KILN_CACHE_H
 #define KILN_CACHE_H
@@ -30,6 +39,7 @@
 #include <stdint.h>
 
 #include <kiln/key.h>
+#include <kiln/policy.h>
 #include <kiln/status.h>
 
 #ifdef __cplusplus
@@ -54,28 +64,6 @@ typedef struct kiln_watch kiln_watch;
 
 /* The right and the duty to build one absent key: fulfilled or abandoned, exactly once. */
 typedef struct kiln_ticket kiln_ticket;
-
-/* What goes first where room is needed: of the objects without pins, then of the pinned ones, that
- * which the policy names. For COST it is the one of the lowest rank, L + frequency * cost / bytes:
- * frequency counts insertion and uses and saturates at 15; L is the highest rank that went so far,
- * as it stood at the object's last use. Of equals the least recently used goes, of these the least
- * often used, then the oldest. A use is a hit or a peek. Recency is counted in insertions: uses
- * between two of them are equally recent, since a hit writes nothing that others read. Among 8,192
- * objects or more, room is made by the first to go of 64 picked at random. NO_EVICT evicts only
- * where a smaller capacity is set, and then the newest: they would not have been let in. */
-typedef enum kiln_policy {
-    KILN_POLICY_COST = 0, /* GreedyDual-Size-Frequency: keep what is dear to rebuild for its size */
-    KILN_POLICY_LRU = 1,
-    KILN_POLICY_FIFO = 2,
-    KILN_POLICY_NO_EVICT = 3, /* full: nothing new */
-    KILN_POLICY_AUTO = 4      /* the cache chooses: cost, as the best on all that was replayed */
-} kiln_policy;
-
-/* "cost", "lru", "fifo", "no_evict", "auto"; NULL for a value that is none. Static text. */
-KILN_API const char *kiln_policy_name(uint32_t policy);
-
-/* Reads a policy's name, in lower or upper case. Returns KILN_OK; KILN_E_PARSE. */
-KILN_API kiln_status kiln_policy_parse(const char *text, uint32_t *ret_policy);
 
 /* Called once for each object that was handed to the cache, when neither the cache nor a pin nor a
  * section nor a notice under way can reach it any more; outside all locks; on the thread that let

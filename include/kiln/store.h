@@ -12,6 +12,7 @@
 #include <kiln/entry.h>
 #include <kiln/key.h>
 #include <kiln/log.h>
+#include <kiln/policy.h>
 #include <kiln/stats.h>
 #include <kiln/status.h>
 
@@ -36,15 +37,6 @@ enum {
     KILN_STORE_NO_TRIM_AT_CLOSE = 32u /* what is too old or too much is not removed by closing */
 };
 
-/* What goes first from a store that is full. A use is a get that found the entry; it is noted in
- * the file's mtime, not more often than once an interval. */
-typedef enum kiln_store_policy {
-    KILN_STORE_POLICY_COST = 0,    /* what was cheap to build for its size and not used for long */
-    KILN_STORE_POLICY_LRU = 1,     /* what was used least recently */
-    KILN_STORE_POLICY_FIFO = 2,    /* what was built first */
-    KILN_STORE_POLICY_NO_EVICT = 3 /* nothing: what is new is not taken */
-} kiln_store_policy;
-
 /* How a store is opened. */
 typedef struct kiln_store_params {
     size_t struct_size;
@@ -53,9 +45,10 @@ typedef struct kiln_store_params {
     uint32_t stamp_interval_s; /* how often at most a use is stamped; 0: 3600 */
     kiln_log log;              /* why the store turned itself off, what it skipped */
     const char *layout;        /* how entries are named: kiln, sycl or onednn; NULL: kiln */
-    uint32_t policy;           /* KILN_STORE_POLICY_… */
-    uint64_t max_age_s;        /* what was not used for longer is removed; 0: age doesn't count */
-    const char *key_file;      /* an absolute path; NULL: entries are not authenticated */
+    uint32_t policy;      /* KILN_POLICY_…, but not AUTO. A use is a get that found the entry; it
+                             is noted in the file's mtime, once an interval at most */
+    uint64_t max_age_s;   /* what was not used for longer is removed; 0: age doesn't count */
+    const char *key_file; /* an absolute path; NULL: entries are not authenticated */
     uint64_t max_entry_bytes; /* a larger entry is neither put nor read; 0: 1 GiB; KILN_UNLIMITED */
 } kiln_store_params;
 
@@ -97,6 +90,10 @@ KILN_API void kiln_store_close(kiln_store **store);
  * any. Blocks: on reading. */
 KILN_API kiln_status kiln_store_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry);
 
+/* What the key of a request begins with, and no other: what is kept under such a key is not counted
+ * among the entries. */
+#define KILN_REQUEST_PART "request"
+
 /* Publishes an entry under its own key, whole or not at all. One that is there is replaced, but one
  * of a newer format stays (KILN_EXISTS; in layouts "sycl" and "onednn" the new one goes beside it).
  *
@@ -130,53 +127,6 @@ KILN_API kiln_status kiln_store_lease(kiln_store *store, const kiln_key *key, ui
 /* Sets the pointer to NULL; takes NULL and a pointer to NULL. */
 KILN_API void kiln_lease_release(kiln_lease **lease);
 
-/* ---- for tools ---- */
-
-/* One stored item as a walk finds it. Valid during the callback. */
-typedef struct kiln_item kiln_item;
-
-/* What is told of an item. */
-typedef struct kiln_item_info {
-    size_t struct_size;
-    kiln_digest digest;
-    kiln_status state; /* KILN_OK, KILN_E_VERSION, KILN_E_CORRUPT: as far as the head tells */
-    uint32_t kind;     /* kiln_entry_kind */
-    const char *device, *name, *tool; /* "" where the head is damaged */
-    uint64_t bytes;                   /* of the payload */
-    uint64_t stored_bytes;            /* of the file */
-    uint64_t build_ns;
-    int64_t created_s, last_used_s; /* Unix seconds */
-    const char *path; /* of its file, or of the payload's, below what the store was opened with; of
-                         an item in a pack: the pack's */
-} kiln_item_info;
-
-/* What the entry's head says; the payload is not read. Texts live as long as the item. */
-KILN_API kiln_status kiln_item_get_info(kiln_item *item, kiln_item_info *ret_info);
-
-/* Reads and verifies all of it: as kiln_store_get. */
-KILN_API kiln_status kiln_item_read(kiln_item *item, kiln_entry **ret_entry);
-
-/* Removes it. Returns KILN_OK; KILN_MISS: gone, or replaced meanwhile; KILN_EXISTS: of a newer
- * format, or unreadable, and left there; KILN_E_READONLY; KILN_E_IO. */
-KILN_API kiln_status kiln_item_remove(kiln_item *item);
-
-/* A result other than 0 ends the walk. */
-typedef int (*kiln_item_fn)(void *user, kiln_item *item);
-
-/* Walks all items, in no order, requests included. What is put or removed meanwhile may or may not
- * be met. Returns KILN_OK; KILN_E_INVALID; KILN_E_CORRUPT: a part of a pack's index is damaged, and
- * the rest was met; KILN_E_DENIED: a folder of the store is a symbolic link, another user's, or may
- * be written by others, and the rest was met; KILN_E_IO; KILN_E_NO_MEMORY. Blocks: on reading. */
-KILN_API kiln_status kiln_store_each(kiln_store *store, kiln_item_fn visit, void *user);
-
-/* The same for requests alone, which cost no walk through the rest: entries whose key begins with
- * a part named KILN_REQUEST_PART. */
-KILN_API kiln_status kiln_store_each_request(kiln_store *store, kiln_item_fn visit, void *user);
-
-/* What the key of a request begins with, and no other: what is kept under such a key is not counted
- * among the entries. */
-#define KILN_REQUEST_PART "request"
-
 /* What a store holds, and what it did. */
 typedef struct kiln_store_stat {
     size_t struct_size;
@@ -186,15 +136,20 @@ typedef struct kiln_store_stat {
     uint64_t max_bytes;
 } kiln_store_stat;
 
-/* Counts what a store holds. Returns KILN_OK; KILN_E_INVALID; KILN_E_DENIED: a folder is not
- * trusted, as kiln_store_each has it; KILN_E_IO; KILN_E_NO_MEMORY. Threads: any. Blocks: on a walk
- * through all of it. */
-KILN_API kiln_status kiln_store_get_stat(kiln_store *store, kiln_store_stat *ret_stat);
+enum {
+    KILN_STAT_KNOWN = 1u /* what those who write to the store know of it: no walk. Files that
+                            somebody else removed count until the store is counted again, which one
+                            in use is once a day. If nobody knows, the store is counted */
+};
 
-/* The same as those who write to the store know it, without a walk. What others removed by hand
- * counts until the store is counted again, which one in use is once a day. Where nobody knows, as
- * kiln_store_get_stat. */
-KILN_API kiln_status kiln_store_get_known_stat(kiln_store *store, kiln_store_stat *ret_stat);
+/* Counts what a store holds.
+ *
+ * @flags  KILN_STAT_…
+ * Returns KILN_OK; KILN_E_INVALID; KILN_E_UNSUPPORTED: unknown flags; KILN_E_DENIED: a folder is
+ * not trusted, as kiln_store_each has it; KILN_E_IO; KILN_E_NO_MEMORY. Threads: any. Blocks: on a
+ * walk through all of it. */
+KILN_API kiln_status kiln_store_get_stat(kiln_store *store, uint32_t flags,
+                                         kiln_store_stat *ret_stat);
 
 /* Adds to the store's totals. A store counts by itself what it writes, removes and finds damaged.
  * Hits, misses, builds and times are counted by who knows them: contexts of kiln/program.h and the
@@ -203,30 +158,11 @@ KILN_API kiln_status kiln_store_get_known_stat(kiln_store *store, kiln_store_sta
  * Returns KILN_OK; KILN_E_READONLY; KILN_E_IO. */
 KILN_API kiln_status kiln_store_account(kiln_store *store, const kiln_stats *delta);
 
-/* The key that a build was last done for since the store did not have it, as far as those who built
- * noted that (KILN_STORE_NOTE_MISSES). Long parts of it may be kept as digests.
- *
- * @ret_key       [out] one reference
- * @ret_missed_s  [out] when, in Unix seconds
- * Returns KILN_OK; KILN_MISS: none was noted; KILN_E_CORRUPT; KILN_E_VERSION;
- * KILN_E_UNAUTHENTICATED; KILN_E_UNSUPPORTED: not kept in such a store; KILN_E_DENIED; KILN_E_IO;
- * KILN_E_INVALID; KILN_E_NO_MEMORY. Threads: any. Blocks: on reading, 0.1 s for who writes. */
-KILN_API kiln_status kiln_store_get_last_miss(kiln_store *store, kiln_key **ret_key,
-                                              int64_t *ret_missed_s);
-
 /* What a trim did. */
 typedef struct kiln_trim_report {
     size_t struct_size;
     uint64_t removed, removed_bytes, entries, bytes; /* the last two: what is left; as in stat */
 } kiln_trim_report;
-
-/* Removes entries, in the order of the store's policy (where that evicts nothing: the least
- * recently used first), until at most @max_bytes are left; and leftovers of writers that died. One
- * trims at a time. @ret_report may be NULL. Returns KILN_OK; KILN_BUSY: another process trims;
- * KILN_E_READONLY; KILN_E_DENIED: as kiln_store_each; KILN_E_IO; KILN_E_NO_MEMORY. Threads: any.
- * Blocks: until it is done. */
-KILN_API kiln_status kiln_store_trim(kiln_store *store, uint64_t max_bytes,
-                                     kiln_trim_report *ret_report);
 
 enum {
     KILN_TRIM_BY_SIZE = 1u, /* max_bytes counts; without it, size is no reason to remove anything */
@@ -243,33 +179,19 @@ typedef struct kiln_trim_params {
     uint64_t older_than_s; /* what was not used for longer goes; 0: age is no reason */
 } kiln_trim_params;
 
-/* The same, as the parameters say. A dry run needs no store that can be written, and doesn't wait
- * for others; what they do meanwhile may make it wrong.
+/* Removes what is too old, then entries in the order of the store's policy (if that evicts nothing:
+ * the least recently used first) until it is small enough; and leftovers of writers that died. One
+ * trims at a time. In a chain each tier that is written is trimmed by itself, and none is left with
+ * more than its own size. A dry run needs no store that can be written, and does not wait for
+ * others: what they do meanwhile may make it wrong.
  *
- * @params  lives for the call
- * Returns as kiln_store_trim; KILN_E_INVALID; KILN_E_UNSUPPORTED: unknown flags or parameters, or a
- * kind of store that is not trimmed so. */
-KILN_API kiln_status kiln_store_trim_by(kiln_store *store, const kiln_trim_params *params,
-                                        kiln_trim_report *ret_report);
-
-/* What a check found. */
-typedef struct kiln_verify_report {
-    size_t struct_size;
-    uint64_t checked, ok, corrupt, newer; /* requests included */
-    uint64_t removed;                     /* by this check, which removes nothing */
-    uint64_t unauthenticated;             /* sound, but not signed with the store's key */
-} kiln_verify_report;
-
-/* Called for each item that was checked: with KILN_OK and NULL where it is as it should be, else
- * with why it is not. */
-typedef void (*kiln_verify_fn)(void *user, kiln_item *item, kiln_status status, const char *why);
-
-/* Reads and verifies every entry; removes nothing. @report may be NULL.
- *
- * @ret_report  [out] written on every failure too but KILN_E_INVALID: it tells of what was checked
- * Returns as kiln_store_each. */
-KILN_API kiln_status kiln_store_verify(kiln_store *store, kiln_verify_fn report, void *user,
-                                       kiln_verify_report *ret_report);
+ * @params      live for the call
+ * @ret_report  may be NULL
+ * Returns KILN_OK; KILN_BUSY: another process trims; KILN_E_INVALID; KILN_E_UNSUPPORTED: unknown
+ * flags or parameters, or a kind of store that is not trimmed; KILN_E_READONLY; KILN_E_DENIED: as
+ * kiln_store_each; KILN_E_IO; KILN_E_NO_MEMORY. Threads: any. Blocks: until it is done. */
+KILN_API kiln_status kiln_store_trim(kiln_store *store, const kiln_trim_params *params,
+                                     kiln_trim_report *ret_report);
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kiln/store.h in C++11: entries that outlive the process.
+ * kiln/store.h and kiln/store_tools.h in C++11: entries that outlive the process.
  *
  *     kiln::store store("/var/cache/mine");
  *     if (kiln::entry found = store.get(key)) {
@@ -21,6 +21,7 @@
 #include <kiln/key.hpp>
 #include <kiln/status.hpp>
 #include <kiln/store.h>
+#include <kiln/store_tools.h>
 
 namespace kiln
 {
@@ -167,10 +168,10 @@ class store
         return detail::check_store(code);
     }
 
-    /* Removes entries in the order of the store's policy, until at most so many bytes are left. */
-    status trim(std::uint64_t max_bytes, kiln_trim_report *ret_report = nullptr) const
+    /* Removes what the parameters name, in the order of the store's policy. */
+    status trim(const kiln_trim_params &chosen, kiln_trim_report *ret_report = nullptr) const
     {
-        return detail::check_store(kiln_store_trim(store_.get(), max_bytes, ret_report));
+        return detail::check_store(kiln_store_trim(store_.get(), &chosen, ret_report));
     }
 
     /* Reads and checks every entry. */
@@ -183,7 +184,7 @@ class store
     kiln_store_stat stat() const
     {
         kiln_store_stat counted = params<kiln_store_stat>();
-        detail::check_store(kiln_store_get_known_stat(store_.get(), &counted));
+        detail::check_store(kiln_store_get_stat(store_.get(), KILN_STAT_KNOWN, &counted));
         return counted;
     }
 

@@ -39,7 +39,7 @@ static kiln_status copy_params(const kiln_store_params *given, kiln_store_params
         return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "unknown store flags 0x%x",
                                (unsigned)(params.flags & ~KNOWN_FLAGS));
     }
-    if (params.policy > KILN_STORE_POLICY_NO_EVICT) {
+    if (params.policy > KILN_POLICY_NO_EVICT) {
         return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "unknown store policy %u",
                                (unsigned)params.policy);
     }
@@ -191,14 +191,8 @@ static bool read_stamp(const char *value, kilni_store_options *options)
 
 static bool read_policy(const char *value, kilni_store_options *options)
 {
-    static const char *const names[] = {
-        [KILN_STORE_POLICY_COST] = "cost",
-        [KILN_STORE_POLICY_LRU] = "lru",
-        [KILN_STORE_POLICY_FIFO] = "fifo",
-        [KILN_STORE_POLICY_NO_EVICT] = "no_evict",
-    };
-    for (uint32_t policy = 0; policy < sizeof names / sizeof names[0]; policy++) {
-        if (strcmp(value, names[policy]) == 0) {
+    for (uint32_t policy = 0; policy <= KILN_POLICY_NO_EVICT; policy++) {
+        if (strcmp(value, kiln_policy_name(policy)) == 0) {
             options->policy = policy;
             return true;
         }

@@ -116,26 +116,6 @@ static kiln_status hand_out(kiln_status status, kiln_entry *found, kiln_entry **
     return status;
 }
 
-static kiln_status get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry)
-{
-    kiln_entry *found = NULL;
-    const kiln_status status = store->ops->get(store, key, &found);
-    return hand_out(status, found, ret_entry);
-}
-
-kiln_status kiln_store_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry)
-{
-    if (!key || !ret_entry) {
-        return KILN_E_INVALID;
-    }
-    if (!store) {
-        return KILN_MISS;
-    }
-    const kiln_status status = get(store, key, ret_entry);
-    count_if_damaged(store, status);
-    return status;
-}
-
 kiln_status kilni_store_find(kiln_store *store, const kiln_key *key, bool is_again,
                              kiln_entry **ret_entry, size_t *ret_fill)
 {
@@ -145,8 +125,7 @@ kiln_status kilni_store_find(kiln_store *store, const kiln_key *key, bool is_aga
         return KILN_MISS;
     }
     kiln_entry *found = NULL;
-    kiln_status status = store->ops->find ? store->ops->find(store, key, &found, &fill)
-                                          : store->ops->get(store, key, &found);
+    kiln_status status = store->ops->get(store, key, &found, &fill);
     status = hand_out(status, found, ret_entry);
     if (status == KILN_OK) {
         *ret_fill = fill;
@@ -162,6 +141,19 @@ void kilni_store_fill(kiln_store *store, size_t fill, const kiln_key *key, const
     if (fill > 0) {
         store->ops->fill(store, fill, key, entry);
     }
+}
+
+kiln_status kiln_store_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry)
+{
+    if (!key || !ret_entry) {
+        return KILN_E_INVALID;
+    }
+    size_t fill;
+    const kiln_status status = kilni_store_find(store, key, false, ret_entry, &fill);
+    if (status == KILN_OK) {
+        kilni_store_fill(store, fill, key, *ret_entry);
+    }
+    return status;
 }
 
 static kiln_status put(kiln_store *store, const kiln_entry *entry)
@@ -300,30 +292,20 @@ kiln_status kiln_store_each_request(kiln_store *store, kiln_item_fn visit, void 
     return store ? store->ops->each_request(store, visit, user) : KILN_OK;
 }
 
-typedef kiln_status stat_fn(kiln_store *store, kiln_store_stat *ret_stat);
-
-static kiln_status get_stat(kiln_store *store, stat_fn *ask, kiln_store_stat *ret_stat)
+kiln_status kiln_store_get_stat(kiln_store *store, uint32_t flags, kiln_store_stat *ret_stat)
 {
     if (!ret_stat) {
         return KILN_E_INVALID;
     }
+    if (flags & ~(uint32_t)KILN_STAT_KNOWN) {
+        return KILN_E_UNSUPPORTED;
+    }
     kiln_store_stat stat = {0};
-    kiln_status status = store ? ask(store, &stat) : KILN_OK;
+    kiln_status status = store ? store->ops->stat(store, flags, &stat) : KILN_OK;
     if (status != KILN_OK) {
         return status;
     }
     return kilni_params_hand_out(ret_stat, &stat, sizeof stat) ? KILN_OK : KILN_E_INVALID;
-}
-
-kiln_status kiln_store_get_stat(kiln_store *store, kiln_store_stat *ret_stat)
-{
-    return get_stat(store, store ? store->ops->stat : NULL, ret_stat);
-}
-
-kiln_status kiln_store_get_known_stat(kiln_store *store, kiln_store_stat *ret_stat)
-{
-    stat_fn *const known = store ? store->ops->known_stat : NULL;
-    return known ? get_stat(store, known, ret_stat) : kiln_store_get_stat(store, ret_stat);
 }
 
 kiln_status kiln_store_account(kiln_store *store, const kiln_stats *delta)
@@ -337,22 +319,6 @@ kiln_status kiln_store_account(kiln_store *store, const kiln_stats *delta)
     return is_writable(store) ? store->ops->account(store, delta) : KILN_E_READONLY;
 }
 
-kiln_status kiln_store_trim(kiln_store *store, uint64_t max_bytes, kiln_trim_report *ret_report)
-{
-    if (ret_report && !kilni_params_have_size(ret_report)) {
-        return KILN_E_INVALID;
-    }
-    if (store && !is_writable(store)) {
-        return KILN_E_READONLY;
-    }
-    kiln_trim_report report = {0};
-    kiln_status status = store ? store->ops->trim(store, max_bytes, &report) : KILN_OK;
-    if (status == KILN_OK && ret_report) {
-        kilni_params_hand_out(ret_report, &report, sizeof report);
-    }
-    return status;
-}
-
 #define TRIM_FLAGS (KILN_TRIM_BY_SIZE | KILN_TRIM_DRY_RUN | KILN_TRIM_NEWER)
 
 static kiln_status read_trim_params(const kiln_trim_params *given, kiln_trim_params *ret_params)
@@ -364,8 +330,8 @@ static kiln_status read_trim_params(const kiln_trim_params *given, kiln_trim_par
     return status;
 }
 
-kiln_status kiln_store_trim_by(kiln_store *store, const kiln_trim_params *params,
-                               kiln_trim_report *ret_report)
+kiln_status kiln_store_trim(kiln_store *store, const kiln_trim_params *params,
+                            kiln_trim_report *ret_report)
 {
     if (!params || (ret_report && !kilni_params_have_size(ret_report))) {
         return KILN_E_INVALID;
@@ -377,8 +343,7 @@ kiln_status kiln_store_trim_by(kiln_store *store, const kiln_trim_params *params
         if (!is_writable(store) && !(wanted.flags & KILN_TRIM_DRY_RUN)) {
             return KILN_E_READONLY;
         }
-        status =
-            store->ops->trim_by ? store->ops->trim_by(store, &wanted, &report) : KILN_E_UNSUPPORTED;
+        status = store->ops->trim ? store->ops->trim(store, &wanted, &report) : KILN_E_UNSUPPORTED;
     }
     if (status == KILN_OK && ret_report) {
         kilni_params_hand_out(ret_report, &report, sizeof report);
@@ -525,11 +490,6 @@ kiln_status kilni_store_remove_judged(kiln_store *store, const kiln_key *key,
         return KILN_MISS;
     }
     return is_writable(store) ? store->ops->remove(store, key, judged) : KILN_E_READONLY;
-}
-
-kiln_status kilni_store_get_again(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry)
-{
-    return store ? get(store, key, ret_entry) : KILN_MISS;
 }
 
 uint32_t kilni_store_capabilities(const kiln_store *store)

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include <kiln/store.h>
+#include <kiln/store_tools.h>
 
 /* What a store can do; callers decide by these, never by an engine's name. */
 enum {
@@ -41,7 +42,7 @@ typedef struct kilni_store_options {
     uint64_t max_bytes;        /* 0: nothing is stored; KILN_UNLIMITED */
     uint32_t flags;            /* KILN_STORE_… */
     uint32_t stamp_interval_s; /* 0: every use is stamped */
-    uint32_t policy;           /* KILN_STORE_POLICY_… */
+    uint32_t policy;           /* KILN_POLICY_… */
     uint64_t max_age_s;        /* 0: none */
     uint64_t max_entry_bytes;  /* what is larger is neither put nor read */
     kilni_store_layout layout;
@@ -56,11 +57,10 @@ typedef struct kilni_store_options {
  * not NULL, that a store that is written to is writable, and that a put fits. */
 typedef struct kilni_store_ops {
     void (*close)(kiln_store *store);
-    kiln_status (*get)(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry);
-    /* As get, but what a hit has to write is left to be done by fill: sets @ret_fill, which is 0
-     * before. Both NULL: a hit has nothing to write. */
-    kiln_status (*find)(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry,
-                        size_t *ret_fill);
+    /* What a hit has to write is left to be done by fill: sets @ret_fill, which is 0 before. */
+    kiln_status (*get)(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry,
+                       size_t *ret_fill);
+    /* NULL: a hit has nothing to write. */
     void (*fill)(kiln_store *store, size_t fill, const kiln_key *key, const kiln_entry *entry);
     kiln_status (*put)(kiln_store *store, const kiln_entry *entry);
     /* @judged: as kilni_store_remove_judged; NULL: whatever is there. */
@@ -77,13 +77,11 @@ typedef struct kilni_store_ops {
     kiln_status (*item_info)(kiln_item *item, kiln_item_info *ret_info);
     kiln_status (*item_read)(kiln_item *item, kiln_entry **ret_entry);
     kiln_status (*item_remove)(kiln_item *item);
-    kiln_status (*stat)(kiln_store *store, kiln_store_stat *ret_stat);
-    kiln_status (*known_stat)(kiln_store *store, kiln_store_stat *ret_stat); /* NULL: stat */
+    kiln_status (*stat)(kiln_store *store, uint32_t flags, kiln_store_stat *ret_stat);
     kiln_status (*account)(kiln_store *store, const kiln_stats *delta);
-    kiln_status (*trim)(kiln_store *store, uint64_t max_bytes, kiln_trim_report *ret_report);
     /* NULL: KILN_E_UNSUPPORTED. The store is writable, or nothing is to be removed. */
-    kiln_status (*trim_by)(kiln_store *store, const kiln_trim_params *params,
-                           kiln_trim_report *ret_report);
+    kiln_status (*trim)(kiln_store *store, const kiln_trim_params *params,
+                        kiln_trim_report *ret_report);
     /* May be NULL: the last miss is not kept here. The entry is one of store/missed.h. */
     kiln_status (*note_miss)(kiln_store *store, const kiln_entry *miss);
     kiln_status (*last_miss)(kiln_store *store, kiln_entry **ret_miss);
@@ -133,13 +131,10 @@ kiln_status kilni_store_remove_judged(kiln_store *store, const kiln_key *key,
 /* KILNI_STORE_…; 0 for NULL. */
 uint32_t kilni_store_capabilities(const kiln_store *store);
 
-/* As kiln_store_get, for one to whom that answered KILN_E_CORRUPT or KILN_E_UNAUTHENTICATED before:
- * the same entry is not counted twice. */
-kiln_status kilni_store_get_again(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry);
-
-/* As kiln_store_get, or as kilni_store_get_again, for one who has a writer: the caller does not
- * write what a hit in a chain's lower tier puts into those above it.
+/* As kiln_store_get, for a caller that has a writer: it does not write what a hit in a chain's
+ * lower tier puts into those above it.
  *
+ * @is_again  a damaged entry was counted before, and is not counted twice
  * @ret_fill  what is left to be done, for kilni_store_fill; 0: nothing */
 kiln_status kilni_store_find(kiln_store *store, const kiln_key *key, bool is_again,
                              kiln_entry **ret_entry, size_t *ret_fill);

@@ -155,7 +155,7 @@ static void write_all_but_entries(void)
         CHECK(!is_blocked());
     }
     CHECK(kiln_store_remove(store, key) == KILN_MISS);
-    CHECK(kiln_store_trim(store, 0, NULL) == KILN_OK);
+    CHECK(trim_to(store, 0, NULL) == KILN_OK);
     kiln_key_release(&key);
     kiln_store_close(&store);
 }
@@ -192,7 +192,7 @@ static void trim_beyond_limit(void)
     }
     set_limit(RLIM_INFINITY);
     kiln_store_stat stat = {.struct_size = sizeof stat};
-    CHECK(kiln_store_get_stat(store, &stat) == KILN_OK);
+    CHECK(kiln_store_get_stat(store, 0, &stat) == KILN_OK);
     CHECK(stat.entries < 64);
     CHECK(scratch_get(store, 63) == KILN_OK);
     kiln_store_close(&store);
@@ -280,7 +280,7 @@ static void queue_beyond_limit(void)
         kilni_writer_free(&writer, SECOND_NS);
     }
     kiln_store_stat stat = {.struct_size = sizeof stat};
-    CHECK(kiln_store_get_stat(store, &stat) == KILN_OK);
+    CHECK(kiln_store_get_stat(store, 0, &stat) == KILN_OK);
     CHECK(stat.totals.dropped == 2);
     CHECK(!has_temporaries(cache));
     kiln_store_close(&store);

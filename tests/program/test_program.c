@@ -91,7 +91,7 @@ static kiln_stats totals_of(const house *at)
 {
     assert_int_equal(kiln_program_context_drain(at->context, DRAIN_NS), KILN_OK);
     kiln_store_stat stat = {.struct_size = sizeof stat};
-    assert_int_equal(kiln_store_get_stat(at->store, &stat), KILN_OK);
+    assert_int_equal(kiln_store_get_stat(at->store, 0, &stat), KILN_OK);
     return stat.totals;
 }
 

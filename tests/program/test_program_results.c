@@ -385,7 +385,7 @@ static void test_hits_are_counted_once(void **state)
     for (int i = 0; i < 2; i++) {
         assert_int_equal(kiln_program_context_drain(s->context, UINT64_C(60000000000)), KILN_OK);
         kiln_store_stat stat = {.struct_size = sizeof stat};
-        assert_int_equal(kiln_store_get_stat(s->params.store, &stat), KILN_OK);
+        assert_int_equal(kiln_store_get_stat(s->params.store, 0, &stat), KILN_OK);
         assert_int_equal(stat.totals.hits_memory, 2);
         assert_int_equal(stat.totals.waits, 1);
         assert_int_equal(stat.totals.builds, 1);

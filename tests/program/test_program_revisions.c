@@ -65,7 +65,7 @@ static kiln_stats totals_of(const program_scene *s)
 {
     assert_int_equal(kiln_program_context_drain(s->context, DRAIN_NS), KILN_OK);
     kiln_store_stat stat = {.struct_size = sizeof stat};
-    assert_int_equal(kiln_store_get_stat(s->params.store, &stat), KILN_OK);
+    assert_int_equal(kiln_store_get_stat(s->params.store, 0, &stat), KILN_OK);
     assert_int_equal(stat.entries, stat.totals.puts > 0);
     return stat.totals;
 }

@@ -103,7 +103,7 @@ static bool exists(const char *path)
 static kiln_store_stat get_stat(void)
 {
     kiln_store_stat stat = {.struct_size = sizeof stat};
-    assert_int_equal(kiln_store_get_stat(store, &stat), KILN_OK);
+    assert_int_equal(kiln_store_get_stat(store, 0, &stat), KILN_OK);
     return stat;
 }
 
@@ -161,7 +161,9 @@ static void test_wrong_arguments(void **state)
     assert_int_equal(kiln_store_contains(store, NULL), KILN_E_INVALID);
     assert_int_equal(kiln_store_lease(store, key, 0, NULL), KILN_E_INVALID);
     assert_int_equal(kiln_store_each(store, NULL, NULL), KILN_E_INVALID);
-    assert_int_equal(kiln_store_get_stat(store, &no_size), KILN_E_INVALID);
+    assert_int_equal(kiln_store_get_stat(store, 0, &no_size), KILN_E_INVALID);
+    assert_int_equal(kiln_store_get_stat(store, KILN_STAT_KNOWN << 1, &no_size),
+                     KILN_E_UNSUPPORTED);
     assert_int_equal(kiln_store_account(store, NULL), KILN_E_INVALID);
     assert_int_equal(kiln_store_open(cache, NULL, NULL, NULL), KILN_E_INVALID);
     kiln_entry_release(&entry);
@@ -513,9 +515,9 @@ static void test_requests_are_trimmed_too(void **state)
     put(1);
     put_request(1);
     kiln_trim_report report = {.struct_size = sizeof report};
-    assert_int_equal(kiln_store_trim(store, KILN_UNLIMITED, NULL), KILN_OK);
+    assert_int_equal(trim_to(store, KILN_UNLIMITED, NULL), KILN_OK);
     assert_listed(1, 2);
-    assert_int_equal(kiln_store_trim(store, 0, &report), KILN_OK);
+    assert_int_equal(trim_to(store, 0, &report), KILN_OK);
     assert_listed(0, 0);
     assert_int_equal(report.removed, 1);
     assert_int_equal(get_stat().totals.evicted, 1);
@@ -652,7 +654,7 @@ static void test_a_newer_entry_stays(void **state)
     assert_int_equal(kiln_store_remove(store, key), KILN_EXISTS);
     assert_int_equal(kiln_store_each(store, remove_unread, &removed), KILN_OK);
     assert_int_equal(removed, KILN_EXISTS);
-    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
+    assert_int_equal(trim_to(store, 0, NULL), KILN_OK);
     kiln_verify_report report = verify();
     assert_int_equal(report.checked, 1);
     assert_int_equal(report.newer, 1);
@@ -687,7 +689,7 @@ static void test_an_entry_with_unknown_flags_stays(void **state)
     assert_int_equal(kiln_store_remove(store, key), KILN_EXISTS);
     assert_int_equal(kiln_store_each(store, remove_unread, &removed), KILN_OK);
     assert_int_equal(removed, KILN_EXISTS);
-    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
+    assert_int_equal(trim_to(store, 0, NULL), KILN_OK);
     assert_int_equal(verify().newer, 1);
     /* The same flag is damage where the checksum is wrong. */
     bytes[size - 1] ^= 1;
@@ -712,7 +714,7 @@ static void test_a_later_layouts_folder_is_not_touched(void **state)
     write_whole(theirs, bytes, sizeof bytes);
     assert_int_equal(get_stat().entries, 1);
     assert_int_equal(verify().checked, 1);
-    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
+    assert_int_equal(trim_to(store, 0, NULL), KILN_OK);
     assert_false(exists(ours));
     assert_true(exists(theirs));
 }
@@ -875,7 +877,7 @@ static void test_other_kinds_of_files_in_an_entrys_place(void **state)
     assert_int_equal(mkdir(path, 0700), 0);
     assert_int_equal(scratch_get(store, 1), KILN_E_DENIED);
     assert_int_equal(scratch_put(store, 1, 10), KILN_E_IO);
-    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
+    assert_int_equal(trim_to(store, 0, NULL), KILN_OK);
     assert_true(exists(path));
     assert_int_equal(verify().checked, 0);
 }
@@ -894,7 +896,7 @@ static void test_a_file_that_others_may_write(void **state)
     if (geteuid() == 0) {
         assert_int_equal(chown(path, 12345, 12345), 0);
         assert_int_equal(scratch_get(store, 1), KILN_E_DENIED);
-        assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
+        assert_int_equal(trim_to(store, 0, NULL), KILN_OK);
         assert_true(exists(path));
     }
 }
@@ -1200,7 +1202,7 @@ static void test_a_readonly_store_writes_nothing(void **state)
     assert_int_equal(kiln_store_contains(store, key), KILN_OK);
     assert_int_equal(kiln_store_lease(store, key, 0, &lease), KILN_E_UNSUPPORTED);
     assert_int_equal(kiln_store_account(store, &delta), KILN_E_READONLY);
-    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_E_READONLY);
+    assert_int_equal(trim_to(store, 0, NULL), KILN_E_READONLY);
     assert_int_equal(get_stat().totals.puts, 2);
     assert_int_equal(verify().checked, 2);
     kiln_status status = KILN_OK;
@@ -1250,7 +1252,7 @@ static void test_trim_removes_what_was_used_least_recently(void **state)
     }
     uint64_t bytes = get_stat().bytes;
     kiln_trim_report report = {.struct_size = sizeof report};
-    assert_int_equal(kiln_store_trim(store, bytes / 2, &report), KILN_OK);
+    assert_int_equal(trim_to(store, bytes / 2, &report), KILN_OK);
     assert_int_equal(report.removed, 5);
     assert_int_equal(report.removed_bytes, bytes / 2);
     assert_int_equal(report.entries, 5);
@@ -1259,7 +1261,7 @@ static void test_trim_removes_what_was_used_least_recently(void **state)
         assert_int_equal(scratch_get(store, i), i * 7 % 10 < 5 ? KILN_MISS : KILN_OK);
     }
     assert_int_equal(get_stat().totals.evicted, 5);
-    assert_int_equal(kiln_store_trim(store, 0, &report), KILN_OK);
+    assert_int_equal(trim_to(store, 0, &report), KILN_OK);
     assert_int_equal(report.entries, 0);
     assert_int_equal(get_stat().entries, 0);
 }
@@ -1276,7 +1278,7 @@ static void test_a_get_is_a_use(void **state)
         set_use(i, 1000000 + (time_t)i);
     }
     assert_int_equal(scratch_get(store, 0), KILN_OK);
-    assert_int_equal(kiln_store_trim(store, get_stat().bytes / 4, NULL), KILN_OK);
+    assert_int_equal(trim_to(store, get_stat().bytes / 4, NULL), KILN_OK);
     assert_int_equal(scratch_get(store, 0), KILN_OK);
     assert_int_equal(scratch_get(store, 3), KILN_MISS);
 }
@@ -1330,7 +1332,7 @@ static void test_the_size_is_known_without_a_walk(void **state)
     expect_size_known();
     assert_int_equal(kiln_store_remove(store, key), KILN_OK);
     expect_size_known();
-    assert_int_equal(kiln_store_trim(store, 10000, NULL), KILN_OK);
+    assert_int_equal(trim_to(store, 10000, NULL), KILN_OK);
     expect_size_known();
     kiln_key_release(&key);
 }
@@ -1427,10 +1429,10 @@ static void test_one_janitor_at_a_time(void **state)
     int file = open(scratch_path(cache, "lease"), O_RDWR | O_CREAT, 0600);
     struct flock lock = {.l_type = F_WRLCK, .l_start = (off_t)1 << 41, .l_len = 1};
     assert_int_equal(fcntl(file, F_OFD_SETLK, &lock), 0);
-    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_BUSY);
+    assert_int_equal(trim_to(store, 0, NULL), KILN_BUSY);
     assert_int_equal(scratch_get(store, 1), KILN_OK);
     close(file);
-    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
+    assert_int_equal(trim_to(store, 0, NULL), KILN_OK);
     assert_int_equal(scratch_get(store, 1), KILN_MISS);
 }
 
@@ -1453,13 +1455,13 @@ static void test_leftovers_of_dead_writers(void **state)
     int file = open(paths[2], O_RDWR);
     struct flock lock = {.l_type = F_WRLCK};
     assert_int_equal(fcntl(file, F_OFD_SETLK, &lock), 0);
-    assert_int_equal(kiln_store_trim(store, KILN_UNLIMITED, NULL), KILN_OK);
+    assert_int_equal(trim_to(store, KILN_UNLIMITED, NULL), KILN_OK);
     assert_false(exists(paths[0])); /* old */
     assert_true(exists(paths[1]));  /* young */
     assert_true(exists(paths[2]));  /* being written */
     assert_true(exists(paths[3]));  /* not ours */
     close(file);
-    assert_int_equal(kiln_store_trim(store, KILN_UNLIMITED, NULL), KILN_OK);
+    assert_int_equal(trim_to(store, KILN_UNLIMITED, NULL), KILN_OK);
     assert_false(exists(paths[2]));
     assert_int_equal(scratch_get(store, 1), KILN_OK);
 }
@@ -1487,7 +1489,7 @@ static void test_leftovers_were_never_counted(void **state)
     kilni_os_table table = *kilni_os_system();
     table.open_below = open_all_but_requests;
     kilni_os_replace(&table);
-    assert_int_equal(kiln_store_trim(store, KILN_UNLIMITED, NULL), KILN_E_IO);
+    assert_int_equal(trim_to(store, KILN_UNLIMITED, NULL), KILN_E_IO);
     kilni_os_replace(NULL);
     assert_false(exists(path));
     expect_size_known();
@@ -1515,7 +1517,7 @@ static void test_foreign_files_are_untouched(void **state)
     write_whole(scratch_path(cache, "notes"), "mine", 4);
     write_whole(scratch_path(cache, "v1/notes"), "mine", 4);
     assert_int_equal(mkdir(scratch_path(cache, "v1/zz"), 0700), 0);
-    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
+    assert_int_equal(trim_to(store, 0, NULL), KILN_OK);
     assert_int_equal(scratch_get(store, 1), KILN_MISS);
     for (int i = 0; i < 5; i++) {
         snprintf(inner, sizeof inner, "%s/%s", shard, names[i]);
@@ -1710,8 +1712,8 @@ static void test_nothing_is_done_in_anothers_directory(void **state)
     assert_int_equal(kiln_store_lease(store, key, 0, &lease), KILN_E_IO);
     assert_int_equal(kiln_store_account(store, &delta), KILN_E_IO);
     assert_int_equal(kiln_store_each(store, list_item, &list), KILN_E_IO);
-    assert_int_equal(kiln_store_get_stat(store, &stat), KILN_E_IO);
-    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_E_IO);
+    assert_int_equal(kiln_store_get_stat(store, 0, &stat), KILN_E_IO);
+    assert_int_equal(trim_to(store, 0, NULL), KILN_E_IO);
     assert_int_equal(list.count, 0);
     assert_int_equal(count_below(other), before);
     kiln_key_release(&key);
@@ -1781,7 +1783,7 @@ static void test_walks_look_after_the_descriptor_too(void **state)
 
     file = descriptor_of(cache);
     put_another_file_there(file, scratch_path(scratch, "other"));
-    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
+    assert_int_equal(trim_to(store, 0, NULL), KILN_OK);
     assert_int_equal(scratch_get(store, 1), KILN_MISS);
     assert_int_equal(rmdir(scratch_path(scratch, "other")), 0); /* it is still empty */
     close(file);
@@ -2158,7 +2160,7 @@ static void *work(void *argument)
         kiln_status sent = scratch_put(store, number, 500 + number * 100);
         failures += (got != KILN_OK && got != KILN_MISS) || sent != KILN_OK;
         if (i % 20 == 0) {
-            kiln_status trimmed = kiln_store_trim(store, 10000, NULL);
+            kiln_status trimmed = trim_to(store, 10000, NULL);
             failures += trimmed != KILN_OK && trimmed != KILN_BUSY;
         }
     }

@@ -145,7 +145,7 @@ static kiln_stats read_statistics(void)
 static kiln_stats read_totals(void)
 {
     kiln_store_stat stat = {.struct_size = sizeof stat};
-    assert_int_equal(kiln_store_get_stat(store, &stat), KILN_OK);
+    assert_int_equal(kiln_store_get_stat(store, 0, &stat), KILN_OK);
     return stat.totals;
 }
 

@@ -81,7 +81,7 @@ static inline kiln_store_stat stat_of(const house *at)
 {
     assert_int_equal(kilni_writer_drain(at->writer, DRAIN_NS), KILN_OK);
     kiln_store_stat stat = {.struct_size = sizeof stat};
-    assert_int_equal(kiln_store_get_stat(at->store, &stat), KILN_OK);
+    assert_int_equal(kiln_store_get_stat(at->store, 0, &stat), KILN_OK);
     return stat;
 }
 

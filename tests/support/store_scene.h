@@ -22,8 +22,18 @@
 #include <cmocka.h>
 
 #include <kiln/store.h>
+#include <kiln/store_tools.h>
 
 #include "key/hash.h"
+
+/* Trims a store by its size alone. */
+static inline kiln_status trim_to(kiln_store *trimmed, uint64_t max_bytes,
+                                  kiln_trim_report *ret_report)
+{
+    const kiln_trim_params params = {
+        .struct_size = sizeof params, .flags = KILN_TRIM_BY_SIZE, .max_bytes = max_bytes};
+    return kiln_store_trim(trimmed, &params, ret_report);
+}
 
 #define SCRATCH_DIRECTORY_SIZE 256
 #define SCRATCH_PATH_SIZE 1024

@@ -61,7 +61,10 @@ kiln_status kilni_governed_trim(const kilni_governed_params *params)
     kiln_store *store = NULL;
     kiln_status status = open_store(params, KILN_STORE_NO_CREATE, &store, NULL);
     if (status == KILN_OK) {
-        status = kiln_store_trim(store, params->max_bytes, NULL);
+        const kiln_trim_params to_size = {.struct_size = sizeof to_size,
+                                          .flags = KILN_TRIM_BY_SIZE,
+                                          .max_bytes = params->max_bytes};
+        status = kiln_store_trim(store, &to_size, NULL);
     }
     kiln_store_close(&store);
     return status == KILN_MISS || status == KILN_BUSY ? KILN_OK : status;

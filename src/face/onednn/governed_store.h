@@ -23,7 +23,7 @@ typedef struct kilni_governed_store {
 typedef struct kilni_governed_params {
     const char *dir;     /* begins with '/' or "./" */
     const char *backend; /* NULL: none */
-    uint32_t policy;     /* KILN_STORE_POLICY_… */
+    uint32_t policy;     /* KILN_POLICY_… */
     uint64_t max_bytes;  /* more than 0 */
     kiln_log log;
 } kilni_governed_params;

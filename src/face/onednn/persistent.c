@@ -114,8 +114,7 @@ static kilni_governed_params params_locked(void)
     return (kilni_governed_params){
         .dir = dir_locked(),
         .backend = settings.backend,
-        .policy = settings.policy == KILN_POLICY_FIFO ? KILN_STORE_POLICY_FIFO
-                                                      : KILN_STORE_POLICY_NO_EVICT,
+        .policy = settings.policy,
         .max_bytes = (uint64_t)settings.capacity_mib << MIB_SHIFT,
         .log = settings.log,
     };

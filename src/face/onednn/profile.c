@@ -18,13 +18,13 @@ static void read_policy(kilni_config_reader *reader)
 {
     static const char name[] = "ONEDNN_PERSISTENT_CACHE_POLICY";
     uint32_t *policy = &reader->config->store.policy;
-    *policy = KILN_STORE_POLICY_FIFO;
+    *policy = KILN_POLICY_FIFO;
     const char *value = kilni_config_value(reader, name);
     if (!value || strcmp(value, "fifo") == 0) {
         return;
     }
     if (strcmp(value, "no_evict") == 0) {
-        *policy = KILN_STORE_POLICY_NO_EVICT;
+        *policy = KILN_POLICY_NO_EVICT;
         return;
     }
     kilni_config_complain(reader, name, value, "expected fifo or no_evict", "fifo is used");

@@ -20,7 +20,7 @@ static void read_disk(kilni_config_reader *reader)
     kilni_config *config = reader->config;
     kiln_store_params *store = &config->store;
     store->layout = "sycl";
-    store->policy = KILN_STORE_POLICY_LRU;
+    store->policy = KILN_POLICY_LRU;
     kilni_config_read_switch(reader, "SYCL_CACHE_PERSISTENT", &config->is_persistent);
     kilni_config_read_dir(reader, candidates, sizeof candidates / sizeof candidates[0], NULL);
 

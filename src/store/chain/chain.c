@@ -147,8 +147,8 @@ static void count_damaged(kilni_chain *chain, uint64_t count)
 }
 
 /* What is left to be done is the number of the tier that had the entry, where one above gets it. */
-static kiln_status chain_find(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry,
-                              size_t *ret_fill)
+static kiln_status chain_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry,
+                             size_t *ret_fill)
 {
     kilni_chain *chain = chain_of(store);
     kiln_status result = KILN_E_IO;
@@ -159,8 +159,9 @@ static kiln_status chain_find(kiln_store *store, const kiln_key *key, kiln_entry
             continue;
         }
         kiln_entry *entry = NULL;
+        size_t none; /* a tier is no chain */
         kiln_status status =
-            kilni_tier_note(&chain->tiers[i], kilni_store_get_again(tier, key, &entry));
+            kilni_tier_note(&chain->tiers[i], kilni_store_find(tier, key, true, &entry, &none));
         if (status == KILN_OK) {
             count_damaged(chain, damaged);
             *ret_fill = is_any_filled(chain, i) && !kilni_store_is_request(key) ? i : 0;
@@ -174,17 +175,6 @@ static kiln_status chain_find(kiln_store *store, const kiln_key *key, kiln_entry
         result = graver(status, result);
     }
     return result;
-}
-
-/* Who has no writer fills at once. */
-static kiln_status chain_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry)
-{
-    size_t fill = 0;
-    const kiln_status status = chain_find(store, key, ret_entry, &fill);
-    if (status == KILN_OK && fill > 0) {
-        chain_fill(store, fill, key, *ret_entry);
-    }
-    return status;
 }
 
 static kiln_status chain_contains(kiln_store *store, const kiln_key *key)
@@ -271,12 +261,11 @@ static uint64_t sum_of(uint64_t a, uint64_t b)
     return kilni_u64_add(a, b, &sum) ? sum : KILN_UNLIMITED;
 }
 
-typedef kiln_status stat_fn(kiln_store *store, kiln_store_stat *ret_stat);
-
 /* Totals are those of the first tier that has any, where chain_account puts them. What is never put
  * into counts, but leaves no room. */
-static kiln_status sum_stats(kilni_chain *chain, stat_fn *stat_of, kiln_store_stat *ret_stat)
+static kiln_status chain_stat(kiln_store *store, uint32_t flags, kiln_store_stat *ret_stat)
 {
+    kilni_chain *chain = chain_of(store);
     kiln_store_stat sum = {0};
     kiln_status result = KILN_E_IO;
     bool totals_are_known = false;
@@ -284,7 +273,7 @@ static kiln_status sum_stats(kilni_chain *chain, stat_fn *stat_of, kiln_store_st
         kilni_tier *tier = &chain->tiers[i];
         kiln_store *asked = kilni_tier_use(tier);
         kiln_store_stat stat = {.struct_size = sizeof stat};
-        if (!asked || kilni_tier_note(tier, stat_of(asked, &stat)) != KILN_OK) {
+        if (!asked || kilni_tier_note(tier, kiln_store_get_stat(asked, flags, &stat)) != KILN_OK) {
             continue;
         }
         result = KILN_OK;
@@ -303,44 +292,12 @@ static kiln_status sum_stats(kilni_chain *chain, stat_fn *stat_of, kiln_store_st
     return result;
 }
 
-static kiln_status chain_stat(kiln_store *store, kiln_store_stat *ret_stat)
-{
-    return sum_stats(chain_of(store), kiln_store_get_stat, ret_stat);
-}
-
-static kiln_status chain_known_stat(kiln_store *store, kiln_store_stat *ret_stat)
-{
-    return sum_stats(chain_of(store), kiln_store_get_known_stat, ret_stat);
-}
-
 static void add_report(kiln_trim_report *sum, const kiln_trim_report *report)
 {
     sum->removed += report->removed;
     sum->removed_bytes += report->removed_bytes;
     sum->entries += report->entries;
     sum->bytes += report->bytes;
-}
-
-/* Each tier that is written is trimmed by itself. */
-static kiln_status chain_trim(kiln_store *store, uint64_t max_bytes, kiln_trim_report *ret_report)
-{
-    kilni_chain *chain = chain_of(store);
-    kiln_trim_report sum = {0};
-    kiln_status result = KILN_OK;
-    for (size_t i = 0; i < chain->count; i++) {
-        kilni_tier *tier = &chain->tiers[i];
-        kiln_store *asked = kilni_tier_is_written(tier) ? kilni_tier_use(tier) : NULL;
-        if (!asked) {
-            continue;
-        }
-        kiln_trim_report report = {.struct_size = sizeof report};
-        kiln_status status = kilni_tier_note(tier, kiln_store_trim(asked, max_bytes, &report));
-        take_counts(chain, asked);
-        result = result == KILN_OK ? status : result;
-        add_report(&sum, &report);
-    }
-    *ret_report = sum;
-    return result;
 }
 
 /* No tier is left with more than its own size. */
@@ -355,9 +312,10 @@ static kiln_trim_params trim_params_of(const kilni_tier *tier, const kiln_trim_p
     return wanted;
 }
 
-/* A dry run asks those too that may not be written now, but not what is never trimmed. */
-static kiln_status chain_trim_by(kiln_store *store, const kiln_trim_params *params,
-                                 kiln_trim_report *ret_report)
+/* Each tier that is written is trimmed by itself. A dry run asks those too that may not be written
+ * now, but not what is never trimmed. */
+static kiln_status chain_trim(kiln_store *store, const kiln_trim_params *params,
+                              kiln_trim_report *ret_report)
 {
     kilni_chain *chain = chain_of(store);
     kiln_trim_report sum = {0};
@@ -372,7 +330,7 @@ static kiln_status chain_trim_by(kiln_store *store, const kiln_trim_params *para
         }
         kiln_trim_params wanted = trim_params_of(tier, params);
         kiln_trim_report report = {.struct_size = sizeof report};
-        kiln_status status = kilni_tier_note(tier, kiln_store_trim_by(asked, &wanted, &report));
+        kiln_status status = kilni_tier_note(tier, kiln_store_trim(asked, &wanted, &report));
         take_counts(chain, asked);
         result = result == KILN_OK ? status : result;
         add_report(&sum, &report);
@@ -437,7 +395,6 @@ static void chain_close(kiln_store *store)
 static const kilni_store_ops chain_ops = {
     .close = chain_close,
     .get = chain_get,
-    .find = chain_find,
     .fill = chain_fill,
     .put = chain_put,
     .remove = chain_remove,
@@ -450,10 +407,8 @@ static const kilni_store_ops chain_ops = {
     .item_read = kilni_chain_item_read,
     .item_remove = kilni_chain_item_remove,
     .stat = chain_stat,
-    .known_stat = chain_known_stat,
     .account = chain_account,
     .trim = chain_trim,
-    .trim_by = chain_trim_by,
     .note_miss = chain_note_miss,
     .last_miss = chain_last_miss,
 };

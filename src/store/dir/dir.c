@@ -48,8 +48,10 @@ static const kilni_dir_layout *layout_for(const kiln_store *store, const kiln_ke
                                                                              : dir->layout;
 }
 
-static kiln_status dir_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry)
+static kiln_status dir_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry,
+                           size_t *ret_fill)
 {
+    (void)ret_fill;
     return layout_for(store, key)->get(store, key, ret_entry);
 }
 
@@ -68,6 +70,12 @@ static kiln_status dir_contains(kiln_store *store, const kiln_key *key)
     return layout_for(store, key)->contains(store, key);
 }
 
+static kiln_status dir_stat(kiln_store *store, uint32_t flags, kiln_store_stat *ret_stat)
+{
+    return flags & KILN_STAT_KNOWN ? kilni_dir_known_stat(store, ret_stat)
+                                   : kilni_dir_stat(store, ret_stat);
+}
+
 static const kilni_store_ops dir_ops = {
     .close = dir_close,
     .get = dir_get,
@@ -81,11 +89,9 @@ static const kilni_store_ops dir_ops = {
     .item_info = kilni_dir_item_info,
     .item_read = kilni_dir_item_read,
     .item_remove = kilni_dir_item_remove,
-    .stat = kilni_dir_stat,
-    .known_stat = kilni_dir_known_stat,
+    .stat = dir_stat,
     .account = kilni_dir_account,
     .trim = kilni_dir_trim,
-    .trim_by = kilni_dir_trim_by,
     .note_miss = dir_note_miss,
     .last_miss = dir_last_miss,
 };

@@ -378,9 +378,8 @@ kiln_status kilni_dir_known_stat(kiln_store *store, kiln_store_stat *ret_stat);
 
 /* ---- trim.c ---- */
 
-kiln_status kilni_dir_trim(kiln_store *store, uint64_t max_bytes, kiln_trim_report *ret_report);
-kiln_status kilni_dir_trim_by(kiln_store *store, const kiln_trim_params *params,
-                              kiln_trim_report *ret_report);
+kiln_status kilni_dir_trim(kiln_store *store, const kiln_trim_params *params,
+                           kiln_trim_report *ret_report);
 
 /* Whether there is room for @size bytes in the place of @replaced. In a store that evicts there
  * always is. */

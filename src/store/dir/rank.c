@@ -63,7 +63,7 @@ static uint64_t cost_rank(const kilni_dir_ranking *ranking, const kilni_dir_reco
 
 uint64_t kilni_dir_recency(const kilni_dir_ranking *ranking, const kilni_dir_record *record)
 {
-    if (ranking->policy == KILN_STORE_POLICY_FIFO) {
+    if (ranking->policy == KILN_POLICY_FIFO) {
         return creation_rank(ranking, record);
     }
     return (uint64_t)used_ns(ranking, record);
@@ -71,8 +71,8 @@ uint64_t kilni_dir_recency(const kilni_dir_ranking *ranking, const kilni_dir_rec
 
 uint64_t kilni_dir_rank(const kilni_dir_ranking *ranking, const kilni_dir_record *record)
 {
-    return ranking->policy == KILN_STORE_POLICY_COST ? cost_rank(ranking, record)
-                                                     : kilni_dir_recency(ranking, record);
+    return ranking->policy == KILN_POLICY_COST ? cost_rank(ranking, record)
+                                               : kilni_dir_recency(ranking, record);
 }
 
 bool kilni_dir_has_expired(const kilni_dir_ranking *ranking, const kilni_dir_record *record)

@@ -10,7 +10,7 @@
 #include "store/dir/summary.h"
 
 typedef struct kilni_dir_ranking {
-    uint32_t policy;    /* KILN_STORE_POLICY_… */
+    uint32_t policy;    /* KILN_POLICY_… */
     int64_t now_s;      /* ranks are as of then */
     uint64_t blur_s;    /* uses closer together than this can't be told apart */
     uint64_t max_age_s; /* what was not used for longer goes in any case; 0: nothing does */

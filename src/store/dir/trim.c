@@ -37,9 +37,8 @@ static uint64_t limit_of(const kilni_dir *dir)
 {
     const kilni_store_options *options = &dir->store.options;
     /* A store of size zero takes nothing; what it holds is not removed behind its user's back. */
-    return options->max_bytes == 0 || options->policy == KILN_STORE_POLICY_NO_EVICT
-               ? KILN_UNLIMITED
-               : options->max_bytes;
+    return options->max_bytes == 0 || options->policy == KILN_POLICY_NO_EVICT ? KILN_UNLIMITED
+                                                                              : options->max_bytes;
 }
 
 static kilni_dir_job new_job(const kilni_dir *dir, uint64_t limit, uint64_t target)
@@ -440,7 +439,7 @@ void kilni_dir_make_room(kilni_dir *dir)
 
 static bool evicts(const kilni_dir *dir)
 {
-    return dir->store.options.policy != KILN_STORE_POLICY_NO_EVICT;
+    return dir->store.options.policy != KILN_POLICY_NO_EVICT;
 }
 
 /* A store that refuses by its size has to know it soon. */
@@ -514,15 +513,8 @@ bool kilni_dir_takes(kilni_dir *dir, uint64_t size, uint64_t replaced)
 
 /* ---- by order ---- */
 
-kiln_status kilni_dir_trim(kiln_store *store, uint64_t max_bytes, kiln_trim_report *ret_report)
-{
-    const kiln_trim_params params = {
-        .struct_size = sizeof params, .flags = KILN_TRIM_BY_SIZE, .max_bytes = max_bytes};
-    return kilni_dir_trim_by(store, &params, ret_report);
-}
-
-kiln_status kilni_dir_trim_by(kiln_store *store, const kiln_trim_params *params,
-                              kiln_trim_report *ret_report)
+kiln_status kilni_dir_trim(kiln_store *store, const kiln_trim_params *params,
+                           kiln_trim_report *ret_report)
 {
     kilni_dir *dir = kilni_dir_of(store);
     const uint64_t limit = params->flags & KILN_TRIM_BY_SIZE ? params->max_bytes : KILN_UNLIMITED;

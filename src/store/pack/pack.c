@@ -112,8 +112,10 @@ static kiln_status find_slot(const kilni_pack *pack, const kiln_key *key, kilni_
     return kilni_pack_slot_find(page, &digest, ret_slot) ? KILN_OK : KILN_MISS;
 }
 
-static kiln_status pack_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry)
+static kiln_status pack_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry,
+                            size_t *ret_fill)
 {
+    (void)ret_fill;
     const kilni_pack *pack = pack_of(store);
     if (!pack) {
         return KILN_E_IO;
@@ -255,8 +257,9 @@ static kiln_status pack_each_request(kiln_store *store, kiln_item_fn visit, void
     return KILN_OK;
 }
 
-static kiln_status pack_stat(kiln_store *store, kiln_store_stat *ret_stat)
+static kiln_status pack_stat(kiln_store *store, uint32_t flags, kiln_store_stat *ret_stat)
 {
+    (void)flags;
     const kilni_pack *pack = (const kilni_pack *)store;
     *ret_stat = (kiln_store_stat){.entries = pack->header.entry_count,
                                   .bytes = pack->disk_bytes,

@@ -661,7 +661,7 @@ static void check_opening(uint32_t profile, variable *variables, uint64_t max_by
     assert_int_equal(scratch_put(store, 1, 1000), KILN_OK);
     assert_int_equal(scratch_get(store, 1), KILN_OK);
     kiln_store_stat stat = {.struct_size = sizeof stat};
-    assert_int_equal(kiln_store_get_stat(store, &stat), KILN_OK);
+    assert_int_equal(kiln_store_get_stat(store, 0, &stat), KILN_OK);
     assert_true(stat.max_bytes == config->max_bytes);
     kiln_store_close(&store);
 

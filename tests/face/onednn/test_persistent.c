@@ -315,7 +315,7 @@ static void test_what_passes_through_is_counted(void **state)
     assert_non_null(held);
     assert_int_equal(kiln_program_context_drain(context, DRAIN_NS), KILN_OK);
     kiln_store_stat stat = {.struct_size = sizeof stat};
-    assert_int_equal(kiln_store_get_stat(held->store, &stat), KILN_OK);
+    assert_int_equal(kiln_store_get_stat(held->store, 0, &stat), KILN_OK);
     assert_int_equal(stat.totals.builds, 1);
     assert_int_equal(stat.totals.passed_through, 1);
     source->release(held);
@@ -333,7 +333,7 @@ static void test_a_store_of_its_own_goes_first(void **state)
     assert_int_equal(ask(context, "s"), KILN_PROGRAM_FROM_BUILD);
     kiln_program_context_free(&context);
     kiln_store_stat stat = {.struct_size = sizeof stat};
-    assert_int_equal(kiln_store_get_stat(store, &stat), KILN_OK);
+    assert_int_equal(kiln_store_get_stat(store, 0, &stat), KILN_OK);
     assert_int_equal(stat.entries, 1);
     kiln_store_close(&store);
     assert_false(exists(f->cache));

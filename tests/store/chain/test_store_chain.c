@@ -301,11 +301,11 @@ static void check_totals(kiln_store *store)
 {
     const kiln_stats delta = {.hits_store = 2, .builds = 3};
     kiln_store_stat before = {.struct_size = sizeof before}, after = before;
-    assert_int_equal(kiln_store_get_stat(store, &before), KILN_OK);
+    assert_int_equal(kiln_store_get_stat(store, 0, &before), KILN_OK);
     assert_int_equal(scratch_put(store, 1, 1000), KILN_OK);
     assert_int_equal(kiln_store_account(store, &delta), KILN_OK);
     assert_int_equal(kiln_store_account(store, &delta), KILN_OK);
-    assert_int_equal(kiln_store_get_stat(store, &after), KILN_OK);
+    assert_int_equal(kiln_store_get_stat(store, 0, &after), KILN_OK);
     assert_true(after.entries > before.entries);
     assert_true(after.bytes > before.bytes);
     assert_true(after.max_bytes >= (uint64_t)2 << 30);
@@ -322,16 +322,16 @@ static void test_totals(void **state)
     const kiln_stats delta = {.builds = 3};
     assert_int_equal(kiln_store_account(store, &delta), KILN_OK);
     kiln_store_stat stat = {.struct_size = sizeof stat};
-    assert_int_equal(kiln_store_get_stat(store, &stat), KILN_OK);
+    assert_int_equal(kiln_store_get_stat(store, 0, &stat), KILN_OK);
     assert_int_equal(stat.totals.builds, 3);
     kiln_store_close(&store);
     store = open_dir("a");
-    assert_int_equal(kiln_store_get_stat(store, &stat), KILN_OK);
+    assert_int_equal(kiln_store_get_stat(store, 0, &stat), KILN_OK);
     assert_int_equal(stat.totals.builds, 3);
     kiln_store_close(&store);
     /* Who only looks sees them too. */
     assert_int_equal(try_open("file:a|file:b", KILN_STORE_READONLY, &store, NULL), KILN_OK);
-    assert_int_equal(kiln_store_get_stat(store, &stat), KILN_OK);
+    assert_int_equal(kiln_store_get_stat(store, 0, &stat), KILN_OK);
     assert_int_equal(stat.totals.builds, 3);
     kiln_store_close(&store);
 }
@@ -342,7 +342,7 @@ static void check_trim(kiln_store *store)
         assert_int_equal(scratch_put(store, i, 1000), KILN_OK);
     }
     kiln_trim_report report = {.struct_size = sizeof report};
-    assert_int_equal(kiln_store_trim(store, 0, &report), KILN_OK);
+    assert_int_equal(trim_to(store, 0, &report), KILN_OK);
     assert_true(report.removed >= 10);
     assert_int_equal(report.entries, 0);
     for (uint64_t i = 0; i < 10; i++) {
@@ -361,15 +361,15 @@ static void check_trim_by(kiln_store *store)
     kiln_trim_params params = {.struct_size = sizeof params,
                                .flags = KILN_TRIM_BY_SIZE | KILN_TRIM_DRY_RUN};
     kiln_trim_report dry = {.struct_size = sizeof dry}, report = dry;
-    assert_int_equal(kiln_store_trim_by(store, &params, &dry), KILN_OK);
+    assert_int_equal(kiln_store_trim(store, &params, &dry), KILN_OK);
     assert_true(dry.removed >= 10);
     assert_int_equal(scratch_get(store, 3), KILN_OK);
     params.flags = KILN_TRIM_BY_SIZE;
-    assert_int_equal(kiln_store_trim_by(store, &params, &report), KILN_OK);
+    assert_int_equal(kiln_store_trim(store, &params, &report), KILN_OK);
     assert_true(report.removed >= 10);
     assert_int_equal(scratch_get(store, 3), KILN_MISS);
     kiln_store_stat stat = {.struct_size = sizeof stat};
-    assert_int_equal(kiln_store_get_known_stat(store, &stat), KILN_OK);
+    assert_int_equal(kiln_store_get_stat(store, KILN_STAT_KNOWN, &stat), KILN_OK);
     assert_true(stat.entries == 0 || stat.entries == 3);
 }
 
@@ -390,14 +390,14 @@ static void test_each_tier_is_trimmed_to_its_size(void **state)
     kiln_store *store = open_chain("file:a?max-size=20000|file:b");
     const kiln_trim_params params = {
         .struct_size = sizeof params, .flags = KILN_TRIM_BY_SIZE, .max_bytes = KILN_UNLIMITED};
-    assert_int_equal(kiln_store_trim_by(store, &params, NULL), KILN_OK);
+    assert_int_equal(kiln_store_trim(store, &params, NULL), KILN_OK);
     kiln_store_close(&store);
     kiln_store_stat a = {.struct_size = sizeof a}, b = a;
     store = open_dir("a");
-    assert_int_equal(kiln_store_get_stat(store, &a), KILN_OK);
+    assert_int_equal(kiln_store_get_stat(store, 0, &a), KILN_OK);
     kiln_store_close(&store);
     store = open_dir("b");
-    assert_int_equal(kiln_store_get_stat(store, &b), KILN_OK);
+    assert_int_equal(kiln_store_get_stat(store, 0, &b), KILN_OK);
     kiln_store_close(&store);
     assert_true(a.bytes <= 20000 && a.entries < 10);
     assert_int_equal(b.entries, 10);
@@ -516,7 +516,7 @@ static void test_what_nobody_may_write(void **state)
     assert_int_equal(kilni_store_capabilities(store), 0);
     assert_int_equal(scratch_put(store, 9, 10), KILN_E_READONLY);
     assert_int_equal(kiln_store_remove(store, key), KILN_E_READONLY);
-    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_E_READONLY);
+    assert_int_equal(trim_to(store, 0, NULL), KILN_E_READONLY);
     assert_int_equal(kiln_store_lease(store, key, 0, &lease), KILN_E_UNSUPPORTED);
     assert_int_equal(scratch_get(store, 1), KILN_OK);
     assert_int_equal(scratch_get(store, 7), KILN_OK);
@@ -645,7 +645,7 @@ static void test_damage_above_is_passed_over_and_mended(void **state)
     assert_int_equal(get_from("a", 1), KILN_OK);
     kiln_store_stat stat = {.struct_size = sizeof stat};
     store = open_dir("a");
-    assert_int_equal(kiln_store_get_stat(store, &stat), KILN_OK);
+    assert_int_equal(kiln_store_get_stat(store, 0, &stat), KILN_OK);
     assert_int_equal(stat.totals.corrupt, 1);
     kiln_store_close(&store);
 }
@@ -662,7 +662,8 @@ static void test_damage_everywhere_is_a_miss(void **state)
     assert_int_equal(scratch_get(store, 1), KILN_E_CORRUPT);
     kiln_key *key = scratch_key(1);
     kiln_entry *entry = NULL;
-    assert_int_equal(kilni_store_get_again(store, key, &entry), KILN_E_CORRUPT);
+    size_t fill;
+    assert_int_equal(kilni_store_find(store, key, true, &entry, &fill), KILN_E_CORRUPT);
     kilni_store_take_counts(store, &counts);
     assert_int_equal(counts.corrupt, 1);
     assert_int_equal(scratch_put(store, 1, 1000), KILN_OK);

@@ -347,12 +347,13 @@ static void govern(kiln_store *store)
 {
     kiln_store_stat stat = {.struct_size = sizeof stat};
     kiln_verify_report verified = {.struct_size = sizeof verified};
-    EXPECT(kiln_store_get_stat(store, &stat), KILN_OK, KILN_E_DENIED, KILN_E_IO, KILN_E_NO_MEMORY);
+    EXPECT(kiln_store_get_stat(store, 0, &stat), KILN_OK, KILN_E_DENIED, KILN_E_IO,
+           KILN_E_NO_MEMORY);
     EXPECT(kiln_store_verify(store, NULL, NULL, &verified), KILN_OK, KILN_E_DENIED, KILN_E_IO,
            KILN_E_NO_MEMORY);
     EXPECT(kiln_store_each(store, visit, NULL), KILN_OK, KILN_E_DENIED, KILN_E_IO,
            KILN_E_NO_MEMORY);
-    EXPECT(kiln_store_trim(store, 8192, NULL), KILN_OK, KILN_BUSY, KILN_E_DENIED, KILN_E_IO,
+    EXPECT(trim_to(store, 8192, NULL), KILN_OK, KILN_BUSY, KILN_E_DENIED, KILN_E_IO,
            KILN_E_NO_MEMORY);
 }
 
@@ -458,7 +459,7 @@ static void check_recovery(void)
     assert_int_equal(scratch_get(store, 1), KILN_OK);
     assert_int_equal(kiln_store_lease(store, key, 0, &lease), KILN_OK);
     kiln_lease_release(&lease);
-    assert_int_equal(kiln_store_trim(store, KILN_UNLIMITED, NULL), KILN_OK);
+    assert_int_equal(trim_to(store, KILN_UNLIMITED, NULL), KILN_OK);
     kiln_store_close(&store);
     kiln_key_release(&key);
 }
@@ -549,7 +550,7 @@ static void test_short_transfers(void **state)
         assert_int_equal(scratch_put(store, 9, 9000), KILN_OK);
         assert_int_equal(scratch_get(store, 9), KILN_OK);
         kiln_store_stat stat = {.struct_size = sizeof stat};
-        assert_int_equal(kiln_store_get_stat(store, &stat), KILN_OK);
+        assert_int_equal(kiln_store_get_stat(store, 0, &stat), KILN_OK);
         assert_int_equal(stat.totals.puts, EXISTING + 1);
         kiln_store_close(&store);
         longest_transfer = SIZE_MAX;
@@ -568,7 +569,7 @@ static void test_one_short_transfer(void **state)
         assert_int_equal(scratch_get(store, 0), KILN_OK);
         assert_int_equal(scratch_put(store, 9, 9000), KILN_OK);
         assert_int_equal(scratch_get(store, 9), KILN_OK);
-        assert_int_equal(kiln_store_trim(store, KILN_UNLIMITED, NULL), KILN_OK);
+        assert_int_equal(trim_to(store, KILN_UNLIMITED, NULL), KILN_OK);
         kiln_store_close(&store);
         const bool happened = transfers >= short_at;
         const unsigned at = short_at;

@@ -223,7 +223,7 @@ static kiln_status remove_key(uint64_t number)
 static kiln_store_stat get_stat(void)
 {
     kiln_store_stat stat = {.struct_size = sizeof stat};
-    assert_int_equal(kiln_store_get_stat(store, &stat), KILN_OK);
+    assert_int_equal(kiln_store_get_stat(store, 0, &stat), KILN_OK);
     return stat;
 }
 
@@ -570,7 +570,7 @@ static void test_evictions_make_holes(void **state)
     }
     const uint64_t bytes = get_stat().bytes;
     kiln_trim_report report = {.struct_size = sizeof report};
-    assert_int_equal(kiln_store_trim(store, bytes / 2, &report), KILN_OK);
+    assert_int_equal(trim_to(store, bytes / 2, &report), KILN_OK);
     assert_int_equal(report.removed, 5);
     assert_int_equal(report.removed_bytes, bytes / 2);
     for (uint64_t i = 0; i < 10; i++) {
@@ -625,7 +625,7 @@ static void test_a_newer_entry_keeps_its_number(void **state)
     assert_int_equal(count_payloads(), 2);
     assert_int_equal(remove_key(1), KILN_EXISTS); /* of which the newer one stays */
     expect_get(1, KILN_E_VERSION);
-    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
+    assert_int_equal(trim_to(store, 0, NULL), KILN_OK);
     expect_bytes(payload_file(1, 0), before, size);
     assert_true(exists(key_file(1, 0)));
     assert_int_equal(verify().newer, 1);
@@ -634,7 +634,7 @@ static void test_a_newer_entry_keeps_its_number(void **state)
     set_time(payload_file(1, 0), 1000000);
     put(1);
     assert_true(exists(payload_file(1, 1)));
-    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
+    assert_int_equal(trim_to(store, 0, NULL), KILN_OK);
     expect_bytes(payload_file(1, 0), before, size);
     free(before);
 }
@@ -674,7 +674,7 @@ static void test_old_halves_are_leftovers(void **state)
     assert_int_equal(unlink(payload_file(2, 2)), 0);
     set_time(payload_file(0, 0), 1000000);
     set_time(key_file(1, 1), 1000000);
-    assert_int_equal(kiln_store_trim(store, KILN_UNLIMITED, NULL), KILN_OK);
+    assert_int_equal(trim_to(store, KILN_UNLIMITED, NULL), KILN_OK);
     assert_false(exists(payload_file(0, 0)));
     assert_false(exists(key_file(1, 1)));
     assert_true(exists(key_file(2, 2))); /* perhaps its writer lives */
@@ -830,7 +830,7 @@ static void test_foreign_names_stay(void **state)
     assert_int_equal(mkdir(scratch_path(scratch, "elsewhere"), 0700), 0);
     assert_int_equal(
         symlink("../elsewhere", scratch_path(cache, "abcdefabcdefabcdefabcdefabcdefab")), 0);
-    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
+    assert_int_equal(trim_to(store, 0, NULL), KILN_OK);
     expect_get(1, KILN_MISS);
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
         assert_true(exists(scratch_path(folder, names[i])));
@@ -883,13 +883,13 @@ static void test_empty_folders_go(void **state)
         put(i);
     }
     assert_int_equal(remove_key(0), KILN_OK);
-    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
+    assert_int_equal(trim_to(store, 0, NULL), KILN_OK);
     assert_int_equal(count_folders(), 0);
     put(1);
     char folder[FOLDER_SIZE];
     snprintf(folder, sizeof folder, "%s", folder_of(2));
     make_directories(file_at(folder, 3, true)); /* as a writer that died leaves it */
-    assert_int_equal(kiln_store_trim(store, KILN_UNLIMITED, NULL), KILN_OK);
+    assert_int_equal(trim_to(store, KILN_UNLIMITED, NULL), KILN_OK);
     assert_false(exists(folder));
     expect_get(1, KILN_OK);
 }
@@ -916,7 +916,7 @@ static void test_backends(void **state)
     assert_int_equal(verify().ok, 4); /* tools see them all */
     assert_int_equal(get_stat().entries, 4);
     expect_size_known();
-    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
+    assert_int_equal(trim_to(store, 0, NULL), KILN_OK);
     assert_int_equal(get_stat().entries, 0);
     assert_int_equal(count_folders(), 0);
 }
@@ -947,7 +947,7 @@ static void test_the_size_is_written_down(void **state)
     expect_size_file();
     assert_int_equal(remove_key(1), KILN_OK);
     expect_size_file();
-    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
+    assert_int_equal(trim_to(store, 0, NULL), KILN_OK);
     expect_size_file();
 
     static const char *const letters[] = {"Dear reader, this is not a size at all.", "12 cm\n",
@@ -1000,7 +1000,7 @@ static void test_racing_writers_leave_one_entry(void **state)
     assert_int_equal(verify().ok, 1);
     /* What was put while the store was counted for the first time may count twice until the next.
      */
-    assert_int_equal(kiln_store_trim(store, KILN_UNLIMITED, NULL), KILN_OK);
+    assert_int_equal(trim_to(store, KILN_UNLIMITED, NULL), KILN_OK);
     expect_size_known();
 }
 
@@ -1018,7 +1018,7 @@ static void *stir(void *argument)
             break;
         case 1:
             if (i % 16 == 0) {
-                status = kiln_store_trim(store, 12000, NULL);
+                status = trim_to(store, 12000, NULL);
             }
             break;
         case 2:
@@ -1067,7 +1067,7 @@ static void test_a_fresh_payload_is_not_evicted(void **state)
     table.renameat = renameat_beside_a_writer;
     put(1);
     kilni_os_replace(&table);
-    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
+    assert_int_equal(trim_to(store, 0, NULL), KILN_OK);
     expect_get(1, KILN_OK);
     assert_int_equal(count_with_suffix(""), is_sycl() ? 5 : 6); /* and no temporary */
 }
@@ -1393,7 +1393,7 @@ static void test_a_pair_that_a_listing_halves_stays(void **state)
     kilni_os_replace(&table);
     expect_get(1, KILN_OK);
     hides = 1;
-    assert_int_equal(kiln_store_trim(store, KILN_UNLIMITED, NULL), KILN_OK);
+    assert_int_equal(trim_to(store, KILN_UNLIMITED, NULL), KILN_OK);
     kilni_os_replace(NULL);
     expect_get(1, KILN_OK);
     assert_int_equal(count_keys(), 1);
@@ -1426,7 +1426,7 @@ static void test_half_a_pair_that_becomes_whole_stays(void **state)
         set_time(half, 1000000);
         assert_int_equal(rename(other, scratch_path(scratch, "fresh")), 0);
         kilni_os_replace(&table);
-        assert_int_equal(kiln_store_trim(store, KILN_UNLIMITED, NULL), KILN_OK);
+        assert_int_equal(trim_to(store, KILN_UNLIMITED, NULL), KILN_OK);
         kilni_os_replace(NULL);
         expect_get(1, KILN_OK);
         assert_false(exists(scratch_path(scratch, "fresh")));
@@ -1477,12 +1477,12 @@ static void test_what_was_set_aside_is_found(void **state)
     /* What was not used for long may have been set aside this very moment. */
     const unsigned before = count_with_suffix("-aside");
     assert_int_equal(before, 2);
-    assert_int_equal(kiln_store_trim(store, KILN_UNLIMITED, NULL), KILN_OK);
+    assert_int_equal(trim_to(store, KILN_UNLIMITED, NULL), KILN_OK);
     assert_int_equal(count_with_suffix("-aside"), before);
     kilni_os_table table = *kilni_os_system();
     table.fstatat = fstatat_of_old_times;
     kilni_os_replace(&table);
-    assert_int_equal(kiln_store_trim(store, KILN_UNLIMITED, NULL), KILN_OK);
+    assert_int_equal(trim_to(store, KILN_UNLIMITED, NULL), KILN_OK);
     kilni_os_replace(NULL);
     expect_get(2, KILN_OK);
     assert_int_equal(count_with_suffix(""), is_sycl() ? 5 : 6);
@@ -1496,7 +1496,7 @@ static void test_temporaries_at_the_top(void **state)
     put(1);
     write_whole(temporary, "mine?", 5);
     set_time(temporary, 1000000);
-    assert_int_equal(kiln_store_trim(store, KILN_UNLIMITED, NULL), KILN_OK);
+    assert_int_equal(trim_to(store, KILN_UNLIMITED, NULL), KILN_OK);
     assert_int_equal(exists(temporary), is_sycl()); /* there it is nothing of ours */
 }
 
@@ -1537,8 +1537,8 @@ static void test_a_folder_that_others_may_write(void **state)
     assert_int_equal(remove_key(1), KILN_E_IO);
     assert_int_equal(scratch_put(store, 1, 1000), KILN_E_DENIED);
     kiln_store_stat stat = {.struct_size = sizeof stat};
-    assert_int_equal(kiln_store_get_stat(store, &stat), KILN_E_DENIED);
-    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_E_DENIED);
+    assert_int_equal(kiln_store_get_stat(store, 0, &stat), KILN_E_DENIED);
+    assert_int_equal(trim_to(store, 0, NULL), KILN_E_DENIED);
     assert_int_equal(chmod(folder, 0700), 0);
     expect_get(1, KILN_OK);
     assert_int_equal(get_stat().entries, 1);
@@ -1567,7 +1567,7 @@ static void test_a_slot_that_is_a_link(void **state)
     expect_get(1, KILN_MISS);
     assert_int_equal(remove_key(1), KILN_MISS);
     assert_int_equal(verify().checked, 0);
-    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
+    assert_int_equal(trim_to(store, 0, NULL), KILN_OK);
     assert_true(exists(key));
     assert_int_equal(scratch_put(store, 1, 2000), KILN_OK);
     expect_get(1, KILN_OK);
@@ -1577,7 +1577,7 @@ static void test_a_slot_that_is_a_link(void **state)
 
     /* Half a pair, old. */
     assert_int_equal(unlink(key), 0);
-    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
+    assert_int_equal(trim_to(store, 0, NULL), KILN_OK);
     assert_true(exists(payload));
     assert_true(exists(slot));
 }
@@ -1794,7 +1794,7 @@ static void test_many_threads_with_one_item(void **state)
         assert_int_equal(verify().ok, 1);
     }
     /* Who replaces what another is replacing may count it twice, until it is counted anew. */
-    assert_int_equal(kiln_store_trim(store, KILN_UNLIMITED, NULL), KILN_OK);
+    assert_int_equal(trim_to(store, KILN_UNLIMITED, NULL), KILN_OK);
     expect_size_known();
 }
 
@@ -1840,7 +1840,7 @@ static void test_stale_lock_files(void **state)
     expect_get(1, KILN_OK);
     put(1);
     assert_int_equal(count_payloads(), 1);
-    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
+    assert_int_equal(trim_to(store, 0, NULL), KILN_OK);
     expect_get(1, KILN_MISS);
     assert_true(exists(scratch_path(folder, "0.lock")));
 }
@@ -1919,7 +1919,7 @@ static void test_many_threads_evict(void **state)
     open_at("&max-size=30000");
     run_threads(put_own, 40);
     put(99);
-    assert_int_equal(kiln_store_trim(store, 30000, NULL), KILN_OK);
+    assert_int_equal(trim_to(store, 30000, NULL), KILN_OK);
     assert_true(get_stat().bytes <= 30000);
     kiln_verify_report report = verify();
     assert_int_equal(report.corrupt, 0);

@@ -435,7 +435,7 @@ static void test_counters_add_up(void **state)
     }
     kiln_store *store = open_store(0);
     kiln_store_stat stat = {.struct_size = sizeof stat};
-    assert_int_equal(kiln_store_get_stat(store, &stat), KILN_OK);
+    assert_int_equal(kiln_store_get_stat(store, 0, &stat), KILN_OK);
     assert_int_equal(stat.totals.hits_store, WORKERS * ACCOUNTS);
     assert_int_equal(stat.totals.saved_ns, WORKERS * ACCOUNTS * 10);
     assert_int_equal(stat.totals.puts, WORKERS);

@@ -295,7 +295,7 @@ static void test_another_entry_is_not_the_judged_one(void **state)
     assert_int_equal(kilni_store_remove_judged(store, key, old_entry), KILN_OK);
     assert_int_equal(size_there(store), 0);
     kiln_store_stat stat = {.struct_size = sizeof stat};
-    assert_int_equal(kiln_store_get_known_stat(store, &stat), KILN_OK);
+    assert_int_equal(kiln_store_get_stat(store, KILN_STAT_KNOWN, &stat), KILN_OK);
     assert_int_equal(stat.entries, 0);
     assert_int_equal(stat.bytes, 0);
 }

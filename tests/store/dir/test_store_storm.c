@@ -95,7 +95,7 @@ static void remove_one(kiln_store *store, uint64_t number)
 
 static void trim_all(kiln_store *store, uint64_t random)
 {
-    kiln_status status = kiln_store_trim(store, random % MAX_BYTES, NULL);
+    kiln_status status = trim_to(store, random % MAX_BYTES, NULL);
     atomic_fetch_add(&shared->trims, status == KILN_OK);
     count_failure(status != KILN_OK && status != KILN_BUSY);
 }
@@ -247,7 +247,7 @@ static void expect_no_litter(kiln_store *store)
     table.fstatat = fstatat_of_old_times;
     assert_int_equal(nftw(cache, age_temporary, 16, FTW_PHYS), 0);
     kilni_os_replace(&table);
-    assert_int_equal(kiln_store_trim(store, KILN_UNLIMITED, NULL), KILN_OK);
+    assert_int_equal(trim_to(store, KILN_UNLIMITED, NULL), KILN_OK);
     kilni_os_replace(NULL);
     temporaries = 0;
     nftw(cache, count_temporary, 16, FTW_PHYS);

@@ -110,14 +110,14 @@ static bool has(uint64_t number)
 static kiln_store_stat get_stat(void)
 {
     kiln_store_stat stat = {.struct_size = sizeof stat};
-    assert_int_equal(kiln_store_get_stat(store, &stat), KILN_OK);
+    assert_int_equal(kiln_store_get_stat(store, 0, &stat), KILN_OK);
     return stat;
 }
 
 static kiln_store_stat get_known_stat(void)
 {
     kiln_store_stat stat = {.struct_size = sizeof stat};
-    assert_int_equal(kiln_store_get_known_stat(store, &stat), KILN_OK);
+    assert_int_equal(kiln_store_get_stat(store, KILN_STAT_KNOWN, &stat), KILN_OK);
     return stat;
 }
 
@@ -134,7 +134,7 @@ static kiln_trim_report trim_by(uint32_t flags, uint64_t max_bytes, uint64_t old
                                      .max_bytes = max_bytes,
                                      .older_than_s = older_than_s};
     kiln_trim_report report = {.struct_size = sizeof report};
-    assert_int_equal(kiln_store_trim_by(store, &params, &report), KILN_OK);
+    assert_int_equal(kiln_store_trim(store, &params, &report), KILN_OK);
     return report;
 }
 
@@ -281,7 +281,7 @@ static void test_nothing_is_evicted(void **state)
     assert_int_equal(unlink(scratch_path(cache, "stats")), 0);
     assert_int_equal(scratch_put(store, 201, 3000), KILN_E_FULL);
     set_use(5, LONG_AGO);
-    assert_int_equal(kiln_store_trim(store, 90000, NULL), KILN_OK);
+    assert_int_equal(trim_to(store, 90000, NULL), KILN_OK);
     assert_false(has(5));
     assert_int_equal(scratch_put(store, 202, 3000), KILN_OK);
 }
@@ -294,7 +294,7 @@ static void test_the_newest_stays(void **state)
     put_built(2, 95000, 1000000, LONG_AGO); /* worth the least by far, but just wanted */
     assert_true(has(2));
     assert_false(has(1));
-    assert_int_equal(kiln_store_trim(store, 1000, NULL), KILN_OK);
+    assert_int_equal(trim_to(store, 1000, NULL), KILN_OK);
     assert_false(has(2));
 }
 
@@ -306,10 +306,10 @@ static void test_options(void **state)
         uint32_t policy;
         uint64_t max_age_s;
     } right[] = {
-        {"policy=cost", KILN_STORE_POLICY_COST, 0},
-        {"policy=lru", KILN_STORE_POLICY_LRU, 0},
-        {"policy=fifo&max-age=0", KILN_STORE_POLICY_FIFO, 0},
-        {"policy=no_evict&max-age=7", KILN_STORE_POLICY_NO_EVICT, 7 * DAY_S},
+        {"policy=cost", KILN_POLICY_COST, 0},
+        {"policy=lru", KILN_POLICY_LRU, 0},
+        {"policy=fifo&max-age=0", KILN_POLICY_FIFO, 0},
+        {"policy=no_evict&max-age=7", KILN_POLICY_NO_EVICT, 7 * DAY_S},
     };
     for (size_t i = 0; i < sizeof right / sizeof right[0]; i++) {
         open_store(right[i].option);
@@ -339,25 +339,25 @@ static void test_parameters_of_a_trim(void **state)
     kiln_trim_report report = {.struct_size = sizeof report};
     open_store("");
     put(1);
-    assert_int_equal(kiln_store_trim_by(store, &params, &report), KILN_E_UNSUPPORTED);
-    assert_int_equal(kiln_store_trim_by(store, NULL, &report), KILN_E_INVALID);
+    assert_int_equal(kiln_store_trim(store, &params, &report), KILN_E_UNSUPPORTED);
+    assert_int_equal(kiln_store_trim(store, NULL, &report), KILN_E_INVALID);
     params.struct_size = 0;
-    assert_int_equal(kiln_store_trim_by(store, &params, &report), KILN_E_INVALID);
+    assert_int_equal(kiln_store_trim(store, &params, &report), KILN_E_INVALID);
     struct {
         kiln_trim_params known;
         uint64_t unknown;
     } later = {.known = {.struct_size = sizeof later}};
-    assert_int_equal(kiln_store_trim_by(store, &later.known, &report), KILN_OK);
+    assert_int_equal(kiln_store_trim(store, &later.known, &report), KILN_OK);
     later.unknown = 1;
-    assert_int_equal(kiln_store_trim_by(store, &later.known, &report), KILN_E_UNSUPPORTED);
+    assert_int_equal(kiln_store_trim(store, &later.known, &report), KILN_E_UNSUPPORTED);
     params = (kiln_trim_params){.struct_size = offsetof(kiln_trim_params, older_than_s),
                                 .older_than_s = 1};
     set_use(1, LONG_AGO);
-    assert_int_equal(kiln_store_trim_by(store, &params, &report), KILN_OK);
+    assert_int_equal(kiln_store_trim(store, &params, &report), KILN_OK);
     assert_true(has(1)); /* no size and no age was told */
-    assert_int_equal(kiln_store_trim_by(NULL, &params, &report), KILN_OK);
+    assert_int_equal(kiln_store_trim(NULL, &params, &report), KILN_OK);
     open_store("readonly=1");
-    assert_int_equal(kiln_store_trim_by(store, &params, &report), KILN_E_READONLY);
+    assert_int_equal(kiln_store_trim(store, &params, &report), KILN_E_READONLY);
 }
 
 /* ---- age ---- */
@@ -956,7 +956,7 @@ static void test_a_trim_by_order_ends_one_in_slices(void **state)
     open_too_small();
     kilni_dir_make_room(kilni_dir_of(store));
     assert_true(exists(scratch_path(cache, "v1/janitor/job")));
-    assert_int_equal(kiln_store_trim(store, limit_of_many / 2, NULL), KILN_OK);
+    assert_int_equal(trim_to(store, limit_of_many / 2, NULL), KILN_OK);
     assert_false(exists(scratch_path(cache, "v1/janitor/job")));
     const uint64_t entries = get_stat().entries;
     work_until_done();
@@ -1009,7 +1009,7 @@ static void test_a_leftover_of_a_wrong_clock(void **state)
     strcat(path, "/.tmp-0000000000000001");
     close(open(path, O_CREAT | O_WRONLY, 0600));
     assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
-    assert_int_equal(kiln_store_trim(store, KILN_UNLIMITED, NULL), KILN_OK);
+    assert_int_equal(trim_to(store, KILN_UNLIMITED, NULL), KILN_OK);
     assert_false(exists(path));
 }
 
@@ -1085,7 +1085,7 @@ static void test_what_stays_is_not_surveyed_over_and_over(void **state)
 
     /* When it is gone, trims are as before. */
     assert_int_equal(unlink(path), 0);
-    assert_int_equal(kiln_store_trim(store, KILN_UNLIMITED, NULL), KILN_OK);
+    assert_int_equal(trim_to(store, KILN_UNLIMITED, NULL), KILN_OK);
     work_until_done();
     assert_false(exists(scratch_path(cache, "v1/janitor/stuck")));
 }
@@ -1104,16 +1104,16 @@ static void test_newer_entries_go_by_order(void **state)
     /* What is within the limit stays, and a dry run alters nothing. */
     kiln_trim_report report = {.struct_size = sizeof report};
     kiln_trim_params params = {.struct_size = sizeof params, .flags = KILN_TRIM_NEWER};
-    assert_int_equal(kiln_store_trim_by(store, &params, &report), KILN_OK);
+    assert_int_equal(kiln_store_trim(store, &params, &report), KILN_OK);
     assert_int_equal(report.removed, 0);
     params.flags |= KILN_TRIM_BY_SIZE | KILN_TRIM_DRY_RUN;
     params.max_bytes = 65536;
-    assert_int_equal(kiln_store_trim_by(store, &params, &report), KILN_OK);
+    assert_int_equal(kiln_store_trim(store, &params, &report), KILN_OK);
     assert_int_equal(report.removed, 1);
     assert_true(exists(path));
 
     params.flags &= ~(uint32_t)KILN_TRIM_DRY_RUN;
-    assert_int_equal(kiln_store_trim_by(store, &params, &report), KILN_OK);
+    assert_int_equal(kiln_store_trim(store, &params, &report), KILN_OK);
     assert_int_equal(report.removed, 1);
     assert_false(exists(path));
     assert_true(has(3));
@@ -1421,7 +1421,7 @@ static void test_empty_folders_go(void **state)
     }
     snprintf(note, sizeof note, "%s/note", shard[1]);
     overwrite(note, "mine", 4, true);
-    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_OK);
+    assert_int_equal(trim_to(store, 0, NULL), KILN_OK);
     assert_false(exists(shard[0]));
     assert_true(exists(note));
     assert_int_equal(get_stat().entries, 0);
@@ -1458,7 +1458,7 @@ static void test_no_memory(void **state)
     for (bool failed = true; failed; failures++) {
         kiln_trim_report report = {.struct_size = sizeof report};
         failing_malloc_arm(failures + 1);
-        const kiln_status status = kiln_store_trim(store, bytes / 4, &report);
+        const kiln_status status = trim_to(store, bytes / 4, &report);
         failed = failing_malloc_disarm() > failures;
         assert_true(status == KILN_OK ||
                     (failed && (status == KILN_E_NO_MEMORY || status == KILN_E_IO)));

@@ -203,7 +203,7 @@ static void test_each(void **state)
     assert_int_equal(kiln_store_each_request(store, list_item, &requests), KILN_OK);
     assert_int_equal(requests.count, 0);
     kiln_store_stat stat = {.struct_size = sizeof stat};
-    assert_int_equal(kiln_store_get_stat(store, &stat), KILN_OK);
+    assert_int_equal(kiln_store_get_stat(store, 0, &stat), KILN_OK);
     assert_int_equal(stat.entries, 200);
     assert_true(stat.bytes > 0);
     kiln_verify_report report = {.struct_size = sizeof report};
@@ -225,7 +225,7 @@ static void test_nothing_is_written(void **state)
     assert_int_equal(kilni_store_capabilities(store), 0);
     assert_int_equal(scratch_put(store, 7, 100), KILN_E_READONLY);
     assert_int_equal(kiln_store_remove(store, key), KILN_E_READONLY);
-    assert_int_equal(kiln_store_trim(store, 0, NULL), KILN_E_READONLY);
+    assert_int_equal(trim_to(store, 0, NULL), KILN_E_READONLY);
     assert_int_equal(kiln_store_account(store, &delta), KILN_E_READONLY);
     assert_int_equal(kiln_store_lease(store, key, 0, &lease), KILN_E_UNSUPPORTED);
     assert_int_equal(scratch_get(store, 1), KILN_OK);
@@ -1025,9 +1025,9 @@ static void test_a_report_without_a_size(void **state)
     assert_int_equal(scratch_get(into, 1), KILN_MISS);
     assert_int_equal(scratch_put(into, 1, 10), KILN_OK);
     kiln_trim_report trimmed = {0};
-    assert_int_equal(kiln_store_trim(into, 0, &trimmed), KILN_E_INVALID);
+    assert_int_equal(trim_to(into, 0, &trimmed), KILN_E_INVALID);
     const kiln_trim_params all = {.struct_size = sizeof all, .flags = KILN_TRIM_BY_SIZE};
-    assert_int_equal(kiln_store_trim_by(into, &all, &trimmed), KILN_E_INVALID);
+    assert_int_equal(kiln_store_trim(into, &all, &trimmed), KILN_E_INVALID);
     assert_int_equal(scratch_get(into, 1), KILN_OK);
     kiln_store_close(&into);
 }

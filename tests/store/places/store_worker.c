@@ -71,7 +71,7 @@ int main(int count, char **arguments)
     for (uint64_t i = 0; i < amount && strcmp(what, "check") == 0; i++) {
         get(store, i);
     }
-    if (strcmp(what, "trim") == 0 && kiln_store_trim(store, amount, NULL) != KILN_OK) {
+    if (strcmp(what, "trim") == 0 && trim_to(store, amount, NULL) != KILN_OK) {
         return 1;
     }
     kiln_store_close(&store);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <kiln/opencl.h>
+#include <kiln/store_tools.h>
 
 #include "../command/commands.h"
 #include "../command/directory.h"
@@ -227,7 +228,10 @@ static void print_work(const capture_work *work, bool json)
 static void tidy(const cache_directory *directory)
 {
     const uint64_t max_bytes = directory->max_bytes;
-    kiln_store_trim(directory->store, max_bytes == 0 ? KILN_UNLIMITED : max_bytes, NULL);
+    const kiln_trim_params params = {.struct_size = sizeof params,
+                                     .flags = max_bytes == 0 ? 0 : KILN_TRIM_BY_SIZE,
+                                     .max_bytes = max_bytes};
+    kiln_store_trim(directory->store, &params, NULL);
 }
 
 static int serve_all(const cache_directory *directory, uint64_t wait_ms, bool json)

@@ -28,7 +28,7 @@ static const digest_prefix everything = {.length = 0};
 static bool ask(const cache_directory *directory, bool newer)
 {
     kiln_store_stat stat = {.struct_size = sizeof stat};
-    if (directory->store == NULL || kiln_store_get_stat(directory->store, &stat) != KILN_OK) {
+    if (directory->store == NULL || kiln_store_get_stat(directory->store, 0, &stat) != KILN_OK) {
         return true;
     }
     char size[UNIT_TEXT_SIZE];
@@ -44,7 +44,7 @@ static kiln_status remove_newer(kiln_store *store, removal_work *removal)
     const kiln_trim_params params = {.struct_size = sizeof params,
                                      .flags = KILN_TRIM_BY_SIZE | KILN_TRIM_NEWER};
     kiln_trim_report report = {.struct_size = sizeof report};
-    kiln_status status = kiln_store_trim_by(store, &params, &report);
+    kiln_status status = kiln_store_trim(store, &params, &report);
     if (status != KILN_OK) {
         return status;
     }
@@ -66,7 +66,8 @@ static kiln_status remove_all(kiln_store *store, bool newer, removal_work *ret_r
         return remove_newer(store, ret_removal);
     }
     /* For what writers that died left. */
-    kiln_store_trim(store, KILN_UNLIMITED, NULL);
+    const kiln_trim_params nothing = {.struct_size = sizeof nothing};
+    kiln_store_trim(store, &nothing, NULL);
     return status;
 }
 

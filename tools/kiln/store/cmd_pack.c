@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include <kiln/pack.h>
+#include <kiln/store_tools.h>
 
 #include "../command/commands.h"
 #include "../command/directory.h"

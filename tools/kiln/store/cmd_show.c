@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <kiln/store_tools.h>
+
 #include "../command/commands.h"
 #include "../command/directory.h"
 #include "../command/options.h"

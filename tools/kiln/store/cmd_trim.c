@@ -140,8 +140,8 @@ static void print_outcome(const trim_outcome *outcome, const trim_order *order)
 static uint64_t limit_of(const cache_directory *directory)
 {
     kiln_store_stat stat = {.struct_size = sizeof stat};
-    const bool is_told =
-        kiln_store_get_known_stat(directory->store, &stat) == KILN_OK && stat.max_bytes > 0;
+    const bool is_told = kiln_store_get_stat(directory->store, KILN_STAT_KNOWN, &stat) == KILN_OK &&
+                         stat.max_bytes > 0;
     return is_told && directory->max_bytes > 0 ? stat.max_bytes : KILN_UNLIMITED;
 }
 
@@ -167,7 +167,7 @@ static kiln_status trim(const cache_directory *directory, trim_order *order, tri
         order->params.max_bytes = limit_of(directory);
     }
     if (status == KILN_OK) {
-        status = kiln_store_trim_by(directory->store, &order->params, &outcome->report);
+        status = kiln_store_trim(directory->store, &order->params, &outcome->report);
     }
     if (order->dry_run && !order->has_limits) {
         forget_stale(outcome);

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <kiln/store_tools.h>
+
 #include "../command/commands.h"
 #include "../command/directory.h"
 #include "../command/options.h"

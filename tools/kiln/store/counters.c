@@ -15,7 +15,8 @@ static int count_request(void *user, kiln_item *item)
 kiln_status counters_read(kiln_store *store, counter_values *ret_counters)
 {
     kiln_store_stat stat = {.struct_size = sizeof stat};
-    kiln_status status = store == NULL ? KILN_OK : kiln_store_get_known_stat(store, &stat);
+    kiln_status status =
+        store == NULL ? KILN_OK : kiln_store_get_stat(store, KILN_STAT_KNOWN, &stat);
     if (status != KILN_OK) {
         return status;
     }

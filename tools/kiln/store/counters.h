@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include <kiln/stats.h>
-#include <kiln/store.h>
+#include <kiln/store_tools.h>
 
 typedef struct counter_values {
     kiln_stats stats;

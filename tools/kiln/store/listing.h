@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <kiln/store.h>
+#include <kiln/store_tools.h>
 
 typedef struct listed_item {
     char digest[KILN_DIGEST_TEXT_SIZE];

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include <kiln/entry.h>
+#include <kiln/store_tools.h>
 
 #include "../command/location.h"
 #include "../text/output.h"

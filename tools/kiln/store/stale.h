@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include <kiln/store.h>
+#include <kiln/store_tools.h>
 
 typedef struct stale_count {
     uint64_t stale, stale_bytes; /* bytes of files */

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <kiln/store.h>
+#include <kiln/store_tools.h>
 
 #define NEIGHBOURS_MAX 3
 
