@@ -14,6 +14,7 @@
 extern "C" {
 #endif
 
+/* What goes first. */
 typedef enum kiln_policy {
     KILN_POLICY_COST = 0,     /* what is cheap to build for its size and was not used for long */
     KILN_POLICY_LRU = 1,      /* what was used least recently */

@@ -16,6 +16,7 @@
 #include "base/text.h"
 #include "os/clock.h"
 #include "os/os.h"
+#include "os/trust.h"
 #include "spawn.h"
 #include "store/dir/dir.h"
 
@@ -52,9 +53,8 @@ static _Atomic uint64_t last_build_ns;
 static int may_be_run(const char *path)
 {
     struct stat found;
-    return path[0] == '/' && stat(path, &found) == 0 && S_ISREG(found.st_mode) &&
-           (found.st_uid == 0 || found.st_uid == geteuid()) &&
-           (found.st_mode & (S_IWGRP | S_IWOTH)) == 0 && access(path, X_OK) == 0;
+    return path[0] == '/' && stat(path, &found) == 0 &&
+           kilni_is_trusted(&found, S_IFREG, geteuid(), true) && access(path, X_OK) == 0;
 }
 
 /* Nor may anybody else have made the folder, or one above it. */

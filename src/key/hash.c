@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "base/bytes.h"
 #include "key/hash.h"
 #include "key/hash_wide.h"
 
@@ -51,6 +52,13 @@ kiln_digest kilni_hash(const void *bytes, size_t size)
     kiln_digest digest;
     by.hash(bytes, size, digest.bytes);
     return digest;
+}
+
+uint64_t kilni_checksum(const void *bytes, size_t size)
+{
+    const kiln_digest digest = kilni_hash(bytes, size);
+    kilni_byte_reader reader = {.at = digest.bytes, .left = sizeof digest.bytes};
+    return kilni_read_u64(&reader);
 }
 
 _Static_assert(sizeof(XXH3_state_t) <= sizeof(kilni_hasher), "a hasher has room for a state");

@@ -2,11 +2,15 @@
 #pragma once
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include <kiln/key.h>
 
 /* XXH3-128 in canonical (big-endian) form, by the widest instructions that this processor has. */
 kiln_digest kilni_hash(const void *bytes, size_t size);
+
+/* The first eight of its bytes, for files too small to matter. */
+uint64_t kilni_checksum(const void *bytes, size_t size);
 
 /* The same of bytes that come one after another. */
 typedef struct kilni_hasher {

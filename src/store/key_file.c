@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "os/file.h"
 #include "os/os.h"
+#include "os/trust.h"
 
 static kiln_status fail(const char *path, int system_error, kiln_error *error)
 {
@@ -29,14 +30,15 @@ static kiln_status deny(const char *path, const char *why, kiln_error *error)
 
 static kiln_status judge(const char *path, const struct stat *stat, kiln_error *error)
 {
-    if (!S_ISREG(stat->st_mode)) {
+    switch (kilni_trust_of(stat, S_IFREG, kilni_os()->geteuid(), false, S_IRWXG | S_IRWXO)) {
+    case KILNI_OF_OTHER_KIND:
         return deny(path, "is not a regular file", error);
-    }
-    if (stat->st_uid != kilni_os()->geteuid()) {
+    case KILNI_OF_OTHER_USER:
         return deny(path, "belongs to another user", error);
-    }
-    if (stat->st_mode & (S_IRWXG | S_IRWXO)) {
+    case KILNI_OPEN_TO_OTHERS:
         return deny(path, "others may read or write it: its mode has to be 0600", error);
+    case KILNI_TRUSTED:
+        break;
     }
     if (stat->st_size != (off_t)sizeof(kilni_entry_mac_key)) {
         return deny(path, "has to hold 32 bytes", error);

@@ -10,6 +10,7 @@
 #include "os/clock.h"
 #include "os/file.h"
 #include "os/os.h"
+#include "os/trust.h"
 
 #define FIRST_SLEEP_NS 100000u
 #define LONGEST_SLEEP_NS 50000000u
@@ -94,13 +95,6 @@ static void unlist(kilni_lock *lock)
     pthread_mutex_unlock(&list_lock);
 }
 
-static bool is_trusted(const struct stat *stat, bool only_read)
-{
-    uid_t owner = stat->st_uid;
-    return S_ISREG(stat->st_mode) && !(stat->st_mode & (S_IWGRP | S_IWOTH)) &&
-           (owner == kilni_os()->geteuid() || (only_read && owner == 0));
-}
-
 /* Opens and trusts a lock's file. */
 static kiln_status open_trusted(int directory, const char *path, int flags, int *ret_file,
                                 struct stat *ret_stat)
@@ -112,7 +106,7 @@ static kiln_status open_trusted(int directory, const char *path, int flags, int 
     kiln_status status = KILN_OK;
     if (kilni_os()->fstat(file, ret_stat) != 0) {
         status = KILN_E_IO;
-    } else if (!is_trusted(ret_stat, !(flags & O_RDWR))) {
+    } else if (!kilni_is_trusted(ret_stat, S_IFREG, kilni_os()->geteuid(), !(flags & O_RDWR))) {
         status = KILN_E_DENIED;
     }
     if (status != KILN_OK) {

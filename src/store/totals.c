@@ -33,13 +33,6 @@ typedef struct field_list {
     uint32_t count;
 } field_list;
 
-static uint64_t checksum(const void *bytes, size_t size)
-{
-    kiln_digest digest = kilni_hash(bytes, size);
-    kilni_byte_reader reader = {.at = digest.bytes, .left = sizeof digest.bytes};
-    return kilni_read_u64(&reader);
-}
-
 static bool is_all_zero(const unsigned char *bytes, size_t size)
 {
     for (size_t i = 0; i < size; i++) {
@@ -77,7 +70,7 @@ static content_kind decode(const unsigned char *bytes, size_t size, field_list *
         ret_fields->values[i] = kilni_read_u64(&reader);
     }
     ret_fields->count = count;
-    return kilni_read_u64(&reader) == checksum(bytes, size - CHECKSUM_SIZE) ? SOUND : DAMAGED;
+    return kilni_read_u64(&reader) == kilni_checksum(bytes, size - CHECKSUM_SIZE) ? SOUND : DAMAGED;
 }
 
 /* Reads at most so many bytes. The fields are all zero where the content is not SOUND. */
@@ -122,7 +115,7 @@ static kiln_status save(int file, const field_list *fields, bool is_new)
     for (uint32_t i = 0; i < fields->count; i++) {
         kilni_write_u64(&writer, fields->values[i]);
     }
-    kilni_write_u64(&writer, checksum(bytes, (size_t)(writer.at - bytes)));
+    kilni_write_u64(&writer, kilni_checksum(bytes, (size_t)(writer.at - bytes)));
     size_t size = (size_t)(writer.at - bytes);
     const kiln_status status = is_new ? kilni_file_resize(file, (off_t)size) : KILN_OK;
     return status == KILN_OK ? kilni_file_write_at(file, bytes, size, 0) : status;

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "os/file.h"
 #include "os/os.h"
+#include "os/trust.h"
 #include "store/dir/dir.h"
 
 #define MAX_LINKS 40u
@@ -89,43 +90,30 @@ static kiln_status deny_mode(const path_walk *walk, mode_t mode)
                            walk->seen, (unsigned)(mode & 07777));
 }
 
-/* A directory above ours. Who may write it could put another directory of ours in our place, no
- * more: hence everybody is kept out here, but a group of the owner's choice is not. */
-static kiln_status judge_ancestor(const path_walk *walk, const struct stat *stat)
-{
-    if (stat->st_uid != walk->entrance->user && stat->st_uid != 0) {
-        return deny_owner(walk, stat->st_uid);
-    }
-    if ((stat->st_mode & S_IWOTH) && !(stat->st_mode & S_ISVTX)) {
-        return deny_mode(walk, stat->st_mode);
-    }
-    return KILN_OK;
-}
-
-static kiln_status judge_last(const path_walk *walk, const struct stat *stat)
-{
-    bool is_roots = walk->entrance->is_readonly && stat->st_uid == 0;
-    if (stat->st_uid != walk->entrance->user && !is_roots) {
-        return deny_owner(walk, stat->st_uid);
-    }
-    if (stat->st_mode & (S_IWGRP | S_IWOTH)) {
-        return deny_mode(walk, stat->st_mode);
-    }
-    return KILN_OK;
-}
-
 /* Whether what is next is the directory that is wanted. */
 static bool is_at_last(const path_walk *walk)
 {
     return walk->rest[0] == '\0' && !walk->entrance->only_passes;
 }
 
+/* Who may write a directory above ours could put another directory of ours in our place, no more:
+ * hence everybody is kept out there, but a group of the owner's choice is not. */
 static kiln_status judge(const path_walk *walk, const struct stat *stat, bool is_last)
 {
-    if (!S_ISDIR(stat->st_mode)) {
+    const kilni_entrance *entrance = walk->entrance;
+    const mode_t refused_above = stat->st_mode & S_ISVTX ? 0 : S_IWOTH;
+    switch (kilni_trust_of(stat, S_IFDIR, entrance->user, entrance->is_readonly || !is_last,
+                           is_last ? KILNI_WRITE_BY_OTHERS : refused_above)) {
+    case KILNI_OF_OTHER_KIND:
         return deny(walk, "is not a directory");
+    case KILNI_OF_OTHER_USER:
+        return deny_owner(walk, stat->st_uid);
+    case KILNI_OPEN_TO_OTHERS:
+        return deny_mode(walk, stat->st_mode);
+    case KILNI_TRUSTED:
+        break;
     }
-    return is_last ? judge_last(walk, stat) : judge_ancestor(walk, stat);
+    return KILN_OK;
 }
 
 static int open_component(int directory, const char *name)
@@ -158,7 +146,7 @@ static kiln_status follow_link(path_walk *walk, int link, const struct stat *sta
     if (is_last) {
         return deny(walk, "is a symbolic link");
     }
-    if (stat->st_uid != walk->entrance->user && stat->st_uid != 0) {
+    if (kilni_trust_of(stat, S_IFLNK, walk->entrance->user, true, 0) != KILNI_TRUSTED) {
         return deny_owner(walk, stat->st_uid);
     }
     if (++walk->links > MAX_LINKS) {
@@ -263,7 +251,7 @@ static kiln_status climb(path_walk *walk, struct stat *stat, bool *ret_is_top)
         return fail(walk, errno);
     }
     *ret_is_top = is_same_file(&below, stat);
-    return judge_ancestor(walk, stat);
+    return judge(walk, stat, false);
 }
 
 /* A relative path begins in the midst of a tree: what lies above counts too. */

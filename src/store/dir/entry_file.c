@@ -11,6 +11,7 @@
 #include "os/clock.h"
 #include "os/file.h"
 #include "os/os.h"
+#include "os/trust.h"
 #include "store/dir/dir.h"
 
 /* So much is read and then hashed: less than what processors keep at hand, and enough that the
@@ -45,12 +46,6 @@ kiln_status kilni_dir_write_status(int system_error)
     return status == KILN_EXISTS || status == KILN_BUSY ? KILN_E_IO : status;
 }
 
-static bool is_trusted(const kilni_dir *dir, const struct stat *stat)
-{
-    bool is_ours = stat->st_uid == dir->user || (stat->st_uid == 0 && kilni_dir_is_readonly(dir));
-    return S_ISREG(stat->st_mode) && is_ours && !(stat->st_mode & (S_IWGRP | S_IWOTH));
-}
-
 kiln_status kilni_dir_open_file(const kilni_dir *dir, int directory, const char *path,
                                 int *ret_file, struct stat *ret_stat)
 {
@@ -63,7 +58,7 @@ kiln_status kilni_dir_open_file(const kilni_dir *dir, int directory, const char 
     kiln_status status = KILN_OK;
     if (kilni_os()->fstat(file, ret_stat) != 0) {
         status = kilni_dir_read_status(errno);
-    } else if (!is_trusted(dir, ret_stat)) {
+    } else if (!kilni_is_trusted(ret_stat, S_IFREG, dir->user, kilni_dir_is_readonly(dir))) {
         status = KILN_E_DENIED;
     }
     if (status != KILN_OK) {

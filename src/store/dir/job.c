@@ -16,13 +16,6 @@ enum { FILE_SIZE = MAGIC_SIZE + 8 * FIELDS + CHECKSUM_SIZE };
 
 _Static_assert(sizeof(kilni_dir_job) % sizeof(uint64_t) == 0, "a job is an array of uint64_t");
 
-static uint64_t checksum(const unsigned char *bytes)
-{
-    const kiln_digest digest = kilni_hash(bytes, FILE_SIZE - CHECKSUM_SIZE);
-    kilni_byte_reader reader = {.at = digest.bytes, .left = sizeof digest.bytes};
-    return kilni_read_u64(&reader);
-}
-
 kiln_status kilni_dir_job_load(int file, kilni_dir_job *ret_job)
 {
     unsigned char bytes[FILE_SIZE];
@@ -36,7 +29,7 @@ kiln_status kilni_dir_job_load(int file, kilni_dir_job *ret_job)
     for (size_t i = 0; i < FIELDS; i++) {
         fields[i] = kilni_read_u64(&reader);
     }
-    if (kilni_read_u64(&reader) != checksum(bytes)) {
+    if (kilni_read_u64(&reader) != kilni_checksum(bytes, FILE_SIZE - CHECKSUM_SIZE)) {
         return KILN_MISS;
     }
     memcpy(ret_job, fields, sizeof *ret_job);
@@ -53,6 +46,6 @@ kiln_status kilni_dir_job_save(int file, const kilni_dir_job *job)
     for (size_t i = 0; i < FIELDS; i++) {
         kilni_write_u64(&writer, fields[i]);
     }
-    kilni_write_u64(&writer, checksum(bytes));
+    kilni_write_u64(&writer, kilni_checksum(bytes, FILE_SIZE - CHECKSUM_SIZE));
     return kilni_file_write_at(file, bytes, sizeof bytes, 0);
 }

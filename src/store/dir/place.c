@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "os/file.h"
 #include "os/os.h"
+#include "os/trust.h"
 
 typedef struct kilni_dir_place {
     kilni_owned_file directory;
@@ -108,8 +109,7 @@ static kiln_status check_version_folder(const kilni_dir *dir, int root, bool *re
                                : kilni_error_set(error, KILN_E_IO, errno, "%s/%s: %s", dir->path,
                                                  KILNI_DIR_VERSION, strerror(errno));
     }
-    bool is_ours = stat.st_uid == dir->user || (kilni_dir_is_readonly(dir) && stat.st_uid == 0);
-    if (!S_ISDIR(stat.st_mode) || !is_ours || (stat.st_mode & (S_IWGRP | S_IWOTH))) {
+    if (!kilni_is_trusted(&stat, S_IFDIR, dir->user, kilni_dir_is_readonly(dir))) {
         return kilni_error_set(error, KILN_E_DENIED, 0,
                                "%s/%s has to be a directory of user %u that nobody else may write",
                                dir->path, KILNI_DIR_VERSION, (unsigned)dir->user);

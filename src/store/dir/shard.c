@@ -10,15 +10,14 @@
 
 #include "os/file.h"
 #include "os/os.h"
+#include "os/trust.h"
 #include "store/dir/dir.h"
 
 #define MAKE_TRIES 3
 
 bool kilni_dir_trusts_folder(const kilni_dir *dir, const struct stat *stat)
 {
-    const bool is_ours =
-        stat->st_uid == dir->user || (stat->st_uid == 0 && kilni_dir_is_readonly(dir));
-    return S_ISDIR(stat->st_mode) && is_ours && !(stat->st_mode & (S_IWGRP | S_IWOTH));
+    return kilni_is_trusted(stat, S_IFDIR, dir->user, kilni_dir_is_readonly(dir));
 }
 
 kiln_status kilni_dir_judge_folder(const kilni_dir *dir, int folder)

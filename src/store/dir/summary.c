@@ -19,13 +19,6 @@ static size_t segment_size(size_t count)
     return HEADER_SIZE + count * RECORD_SIZE + CHECKSUM_SIZE;
 }
 
-static uint64_t checksum(const unsigned char *bytes, size_t size)
-{
-    const kiln_digest digest = kilni_hash(bytes, size);
-    kilni_byte_reader reader = {.at = digest.bytes, .left = sizeof digest.bytes};
-    return kilni_read_u64(&reader);
-}
-
 bool kilni_dir_records_add(kilni_dir_records *records, const kilni_dir_record *record)
 {
     if (records->count == records->capacity) {
@@ -81,7 +74,7 @@ static void encode(const kilni_dir_records *records, unsigned char *bytes)
         kilni_write_u64(&writer, (uint64_t)record->created_s);
         kilni_write_u64(&writer, record->build_ns);
     }
-    kilni_write_u64(&writer, checksum(bytes, size - CHECKSUM_SIZE));
+    kilni_write_u64(&writer, kilni_checksum(bytes, size - CHECKSUM_SIZE));
 }
 
 kiln_status kilni_dir_summary_append(kilni_dir_summary *summary, kilni_dir_records *records)
@@ -163,7 +156,7 @@ static bool decode(const unsigned char *bytes, size_t count, kilni_dir_records *
 static bool is_sound(const unsigned char *bytes, size_t size)
 {
     kilni_byte_reader reader = {.at = bytes + size - CHECKSUM_SIZE, .left = CHECKSUM_SIZE};
-    return kilni_read_u64(&reader) == checksum(bytes, size - CHECKSUM_SIZE);
+    return kilni_read_u64(&reader) == kilni_checksum(bytes, size - CHECKSUM_SIZE);
 }
 
 kiln_status kilni_dir_summary_read(const kilni_dir_summary *summary, uint64_t offset,

@@ -10,6 +10,7 @@
 #include "os/clock.h"
 #include "os/file.h"
 #include "os/os.h"
+#include "os/trust.h"
 #include "store/dir/janitor.h"
 #include "store/lock.h"
 
@@ -83,8 +84,8 @@ static int open_own(const kilni_dir *dir, int folder, const char *name, int flag
 {
     const int file = kilni_file_open_or_make(folder, name, flags);
     struct stat stat;
-    if (file >= 0 && (kilni_os()->fstat(file, &stat) != 0 || !S_ISREG(stat.st_mode) ||
-                      stat.st_uid != dir->user || (stat.st_mode & (S_IWGRP | S_IWOTH)))) {
+    if (file >= 0 && (kilni_os()->fstat(file, &stat) != 0 ||
+                      !kilni_is_trusted(&stat, S_IFREG, dir->user, false))) {
         kilni_os()->close(file);
         return -1;
     }

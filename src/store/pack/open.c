@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "os/os.h"
+#include "os/trust.h"
 #include "store/dir/dir.h"
 #include "store/pack/pack.h"
 
@@ -59,16 +60,17 @@ static kiln_status judge(int file, const char *path, kiln_error *error)
         return fail(path, error);
     }
     const uid_t user = kilni_os()->geteuid();
-    if (!S_ISREG(stat.st_mode)) {
+    switch (kilni_trust_of(&stat, S_IFREG, user, true, KILNI_WRITE_BY_OTHERS)) {
+    case KILNI_OF_OTHER_KIND:
         return kilni_error_set(error, KILN_E_DENIED, 0, "%s is not a regular file", path);
-    }
-    if (stat.st_uid != user && stat.st_uid != 0) {
+    case KILNI_OF_OTHER_USER:
         return kilni_error_set(error, KILN_E_DENIED, 0, "%s belongs to user %u, not to %u", path,
                                (unsigned)stat.st_uid, (unsigned)user);
-    }
-    if (stat.st_mode & (S_IWGRP | S_IWOTH)) {
+    case KILNI_OPEN_TO_OTHERS:
         return kilni_error_set(error, KILN_E_DENIED, 0, "%s may be written by others (mode %04o)",
                                path, (unsigned)(stat.st_mode & 07777));
+    case KILNI_TRUSTED:
+        break;
     }
     return KILN_OK;
 }
