@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include <kiln/store.h>
+#include <kiln/store_tools.h>
 
 /* Returns 0 to go on. */
 typedef int walk_step(void *user, kiln_item *item, const kiln_item_info *info, const char *digest);
