@@ -44,7 +44,7 @@ HINTS = {
         "working.*": (["files"], None, None), "driver.file": (["driver"], None, None),
         "device.partition": (["part"], None, None), "device.partition.units": (["part"], None, None),
         "step": (None, "link", "atom"), "input": (None, "link", "atom"),
-        "cpu.floating_point": (["mxcsr", "x87"], None, None),
+        "cpu.floating_point": (["mxcsr", "x87"], "dense", None),
         "driver.math": (["math"], "dense", None), "libm.unused": (["tunables", "math"], "dense", None),
     },
 }
