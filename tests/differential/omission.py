@@ -59,6 +59,7 @@ WORLDS = {
                         {"files": {"w/cl.cfg": "CL_CONFIG_CPU_VECTORIZER_MODE = 1\n"}}],
 }
 
+PASSES_THROUGH = "PoCL's compilations and links pass through"
 ONE_MACHINE = "one machine has one of these: it tells machines apart that share a store"
 REDUNDANT = {
     "nvrtc.version": "the build-id in nvrtc.library tells versions apart too; it is for people",
@@ -67,6 +68,12 @@ REDUNDANT = {
     "name.folder": "a name with a folder and one without have results of their own: reads are tied to the folder",
     "platform.name": "the build-ids in driver.file tell platforms apart too",
     "platform.version": "the build-ids in driver.file tell versions apart too",
+    "pocl header": PASSES_THROUGH,
+    "pocl header.content": PASSES_THROUGH,
+    "pocl input": PASSES_THROUGH,
+    "pocl step": PASSES_THROUGH,
+    "pocl env.*": "the harness compares no binaries of PoCL, and a variable that adds options passes "
+                  "through",
     "pocl driver.file": "one PoCL is on this machine; Intel's runtime is tested with other files",
     "intel working directory": "Intel's runtime answers __FILE__ with a path as it was given",
     "intel cpu.floating_point": "Intel's runtime folds alike in every mode; the part is there for all drivers",
