@@ -96,7 +96,7 @@ static void look_at(const kiln_config *config)
         size_t length = strcspn(text, "*");
         require(length > 0 && (text[length] == '\0' || text[length + 1] == '\0'));
     }
-    for (size_t i = 0; (text = config->complaints[i]); i++) {
+    for (size_t i = 0; (text = config->warnings[i]); i++) {
         require_printable(text);
         require(begins_with_any(text, families));
     }

@@ -18,12 +18,12 @@ static void require(int holds)
     }
 }
 
-static void look_at(const kilni_constant_complaints *complaints)
+static void look_at(const kilni_constant_warnings *warnings)
 {
-    for (size_t i = 0; i < complaints->count && i <= KILNI_CONSTANT_COMPLAINTS; i++) {
-        const char *line = complaints->lines[i];
-        size_t length = strnlen(line, KILNI_CONSTANT_COMPLAINT_SIZE);
-        require(length > 0 && length < KILNI_CONSTANT_COMPLAINT_SIZE);
+    for (size_t i = 0; i < warnings->count && i <= KILNI_CONSTANT_WARNINGS; i++) {
+        const char *line = warnings->lines[i];
+        size_t length = strnlen(line, KILNI_CONSTANT_WARNING_SIZE);
+        require(length > 0 && length < KILNI_CONSTANT_WARNING_SIZE);
         require(strncmp(line, KILNI_CONSTANT_VARIABLE, strlen(KILNI_CONSTANT_VARIABLE)) == 0);
         for (size_t j = 0; j < length; j++) {
             require((unsigned char)line[j] >= 0x20 && line[j] != 0x7f);
@@ -31,17 +31,17 @@ static void look_at(const kilni_constant_complaints *complaints)
     }
 }
 
-static kilni_constant_complaints read_value(const char *value, kilni_constant_limits *kinds)
+static kilni_constant_warnings read_value(const char *value, kilni_constant_limits *kinds)
 {
-    kilni_constant_complaints complaints = {0};
+    kilni_constant_warnings warnings = {0};
     for (size_t i = 0; i < KILNI_CONSTANT_KINDS; i++) {
         kinds[i] = (kilni_constant_limits){KILN_UNLIMITED, KILN_POLICY_NO_EVICT};
     }
-    kilni_constant_environment_read(value, kinds, &complaints);
+    kilni_constant_environment_read(value, kinds, &warnings);
     for (size_t i = 0; i < KILNI_CONSTANT_KINDS; i++) {
         require(kiln_policy_name(kinds[i].policy) != NULL);
     }
-    return complaints;
+    return warnings;
 }
 
 /* Leaves out each piece that is reported as wrong when it stands alone. */
@@ -69,11 +69,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(value, data, size);
     kilni_constant_limits kinds[KILNI_CONSTANT_KINDS];
     kilni_constant_limits same[KILNI_CONSTANT_KINDS];
-    kilni_constant_complaints complaints = read_value(value, kinds);
-    look_at(&complaints);
+    kilni_constant_warnings warnings = read_value(value, kinds);
+    look_at(&warnings);
     leave_out(value);
-    complaints = read_value(value, same);
-    require(complaints.count == 0);
+    warnings = read_value(value, same);
+    require(warnings.count == 0);
     for (size_t i = 0; i < KILNI_CONSTANT_KINDS; i++) {
         require(kilni_constant_limits_equal(kinds[i], same[i]));
     }

@@ -8,11 +8,11 @@
  *     });
  *     found->run();
  *
- * A build that throws kiln::error has failed: all who wait for it get that. Whatever else it throws
- * reaches its own thread alone, and one of those who wait builds again. Without exceptions a build
- * returns the status that it failed with.
+ * A build that throws kiln::error has failed, and all threads that wait for it get that error. Any
+ * other exception reaches only the thread that built, and one of the waiting threads builds
+ * instead. Without exceptions, a build returns the status that it failed with.
  *
- * Pins and watches may outlive the cache; sections, tickets and listeners may not.
+ * Pins and watches may outlive the cache; sections, tickets and listeners must not.
  */
 #ifndef KILN_CACHE_HPP
 #define KILN_CACHE_HPP
@@ -32,7 +32,7 @@
 namespace kiln
 {
 
-/* What goes first where room is needed. */
+/* What is evicted first: kiln_policy. */
 enum class policy : std::uint32_t {
     cost = KILN_POLICY_COST,
     lru = KILN_POLICY_LRU,
@@ -41,34 +41,34 @@ enum class policy : std::uint32_t {
     automatic = KILN_POLICY_AUTO
 };
 
-/* The answers to a reservation. */
+/* The answers to a reservation: kiln_outcome. */
 enum class outcome : std::int32_t {
-    none = 0, /* the wait ended first; without exceptions: it failed */
+    none = 0, /* the wait timed out; without exceptions also: it failed */
     hit = KILN_HIT,
     owner = KILN_OWNER,
     bypass = KILN_BYPASS
 };
 
-/* How a ticket ends without an object. */
+/* How a ticket ends without an object: kiln_abandonment. */
 enum class abandonment : std::int32_t {
     failed = KILN_ABANDON_FAILED,
     transient = KILN_ABANDON_TRANSIENT,
     unshareable = KILN_ABANDON_UNSHAREABLE
 };
 
-/* Tells whether an object is still in its cache, by one load, and holds nothing. On nothing: not
- * live. */
+/* Reports, by one load, whether an object is still in its cache. Does not keep the object alive. A
+ * default-constructed watch is not live. */
 class watch
 {
   public:
     watch() = default;
 
-    /* Takes the caller's watch over. */
+    /* Takes ownership of the watch. */
     explicit watch(kiln_watch *taken) noexcept : held_(taken)
     {
     }
 
-    /* Whether it is. */
+    /* Returns whether the object is still in the cache. */
     bool is_live() const noexcept
     {
         return kiln_watch_is_live(held_.get()) != 0;
@@ -78,8 +78,8 @@ class watch
     detail::owner<kiln_watch, kiln_watch_free> held_;
 };
 
-/* A hold on an object: it lives until its last pin goes. A copy is another hold; an empty one holds
- * nothing. */
+/* A hold on an object, which lives until its last pin is destroyed. A copy is a further hold; an
+ * empty pin holds nothing. */
 template <typename T> class pin
 {
   public:
@@ -87,7 +87,7 @@ template <typename T> class pin
     {
     }
 
-    /* Takes the caller's hold over. */
+    /* Takes ownership of the hold. */
     explicit pin(kiln_pin *taken) noexcept : held_(taken)
     {
     }
@@ -112,7 +112,7 @@ template <typename T> class pin
         kiln_pin_release(&held_);
     }
 
-    /* The object; null for an empty one. */
+    /* Returns the object; null if the pin is empty. */
     T *get() const noexcept
     {
         return static_cast<T *>(kiln_pin_object(held_));
@@ -133,7 +133,7 @@ template <typename T> class pin
         return held_ != nullptr;
     }
 
-    /* A watch on the object. */
+    /* Creates a watch on the object. */
     kiln::watch make_watch() const
     {
         kiln_watch *made = nullptr;
@@ -141,7 +141,7 @@ template <typename T> class pin
         return kiln::watch(made);
     }
 
-    /* The C handle, which stays this object's. */
+    /* Returns the C handle, which still belongs to this object. */
     kiln_pin *handle() const noexcept
     {
         return held_;
@@ -151,19 +151,21 @@ template <typename T> class pin
     kiln_pin *held_;
 };
 
-/* What a build yields: an object, or the status that it failed with. */
+/* The result of a build: an object, or the status that the build failed with. */
 template <typename T, typename Deleter = std::default_delete<T>> struct built {
     using pointer = std::unique_ptr<T, Deleter>;
 
-    /* @taken    not null
-     * @size     what it occupies, in bytes
-     * @cost     of a miss, in nanoseconds; 0: the time that the build took */
+    /* A result with an object.
+     *
+     * @taken  not null
+     * @size   of the object, in bytes
+     * @cost   of a miss, in nanoseconds; 0: the duration of the build */
     built(pointer taken, std::uint64_t size, std::uint64_t cost = 0) noexcept
         : object(std::move(taken)), bytes(size), cost_ns(cost), failure(status::success)
     {
     }
 
-    /* For builds that don't throw. */
+    /* A failure, for builds that don't throw. */
     explicit built(status code) noexcept : bytes(0), cost_ns(0), failure(code)
     {
     }
@@ -174,8 +176,8 @@ template <typename T, typename Deleter = std::default_delete<T>> struct built {
     status failure;
 };
 
-/* The right and the duty to build one absent key. One that ends without an object, because of an
- * exception for one, lets another who waits build. */
+/* The right and the duty to build one absent key. If a ticket is destroyed without an object, for
+ * example by an exception, another waiting thread builds. */
 template <typename T, typename Deleter = std::default_delete<T>> class ticket
 {
   public:
@@ -183,7 +185,7 @@ template <typename T, typename Deleter = std::default_delete<T>> class ticket
     {
     }
 
-    /* Takes the caller's ticket over. */
+    /* Takes ownership of the ticket. */
     explicit ticket(kiln_ticket *taken) noexcept : held_(taken)
     {
     }
@@ -193,7 +195,7 @@ template <typename T, typename Deleter = std::default_delete<T>> class ticket
         other.held_ = nullptr;
     }
 
-    /* What it had is abandoned here, so that nobody waits for it on. */
+    /* Abandons the ticket that this object had, so no thread goes on waiting for it. */
     ticket &operator=(ticket &&other) noexcept
     {
         ticket taken(std::move(other));
@@ -214,8 +216,8 @@ template <typename T, typename Deleter = std::default_delete<T>> class ticket
         return held_ != nullptr;
     }
 
-    /* Ends the ticket with its object, which becomes the cache's; where there is no object, as a
-     * failure. */
+    /* Ends the ticket with its object, which the cache owns from then on. If @made has no object,
+     * ends it as a failure. */
     pin<T> fulfil(built<T, Deleter> made)
     {
         if (!made.object) {
@@ -235,8 +237,8 @@ template <typename T, typename Deleter = std::default_delete<T>> class ticket
         return pin<T>(held);
     }
 
-    /* Ends the ticket without an object. @code and @text are what those who wait get where it
-     * failed; null: the status's own text. */
+    /* Ends the ticket without an object. If @how is a failure, waiters get @code and @text; null:
+     * the text of the status. */
     void abandon(abandonment how, status code = status::build_failed,
                  const char *text = nullptr) noexcept
     {
@@ -244,7 +246,7 @@ template <typename T, typename Deleter = std::default_delete<T>> class ticket
                             static_cast<kiln_status>(code), text);
     }
 
-    /* Makes it the calling thread's, for a build that goes on there. */
+    /* Transfers the ticket to the calling thread, for a build that continues there. */
     status take()
     {
         return detail::check(kiln_ticket_take(held_));
@@ -254,18 +256,22 @@ template <typename T, typename Deleter = std::default_delete<T>> class ticket
     kiln_ticket *held_;
 };
 
-/* An answer, with what goes with it: hit has a pin, owner a ticket. */
+/* An answer: with hit it has a pin, with owner a ticket. */
 template <typename T, typename Deleter = std::default_delete<T>> struct reservation {
     kiln::outcome outcome;
     pin<T> found;
     kiln::ticket<T, Deleter> ticket;
 };
 
-/* What is told while it lives: the cache's events go to a function. */
+/* Passes the events of a cache to a function, until the listener is destroyed. */
 class listener
 {
   public:
-    /* @events  KILN_EVENT_… or-ed. An exception that leaves @told ends the program. */
+    /* Starts listening.
+     *
+     * @cache   must outlive the listener
+     * @events  KILN_EVENT_… or-ed
+     * @told    called for each event, from any thread; if it throws, the program terminates */
     listener(kiln_cache *cache, std::uint32_t events, std::function<void(const kiln_event &)> told)
         : cache_(cache), told_(std::move(told)), id_(0)
     {
@@ -275,7 +281,7 @@ class listener
     listener(const listener &) = delete;
     listener &operator=(const listener &) = delete;
 
-    /* When it returns, the function is not running on another thread. */
+    /* Stops listening. When it returns, the function is not running on another thread. */
     ~listener()
     {
         kiln_cache_unlisten(cache_, id_);
@@ -292,7 +298,8 @@ class listener
     std::uint64_t id_;
 };
 
-/* Live objects of one type. Any thread may use it. Deleter ends an object; it has no state. */
+/* Live objects of one type. Any thread may use it. Deleter, which has no state, destroys an object.
+ */
 template <typename T, typename Deleter = std::default_delete<T>> class cache
 {
   public:
@@ -300,7 +307,9 @@ template <typename T, typename Deleter = std::default_delete<T>> class cache
     using pin_type = pin<T>;
     using reservation_type = reservation<T, Deleter>;
 
-    /* @bounds  destroy and user in it are set here */
+    /* Creates a cache.
+     *
+     * @bounds  its members destroy and user are set here */
     explicit cache(kiln_cache_params bounds = params<kiln_cache_params>())
     {
         bounds.destroy = destroy;
@@ -312,7 +321,7 @@ template <typename T, typename Deleter = std::default_delete<T>> class cache
 
     /* Finds an object, or builds it once while later callers wait.
      *
-     * @build  called at most once, without arguments: returns a built_type, or throws */
+     * @build  called at most once, without arguments; returns a built_type, or throws */
     template <typename Build> pin<T> get_or_build(const key &wanted, Build build)
     {
         call<Build> made = {build, std::exception_ptr()};
@@ -329,11 +338,11 @@ template <typename T, typename Deleter = std::default_delete<T>> class cache
         return pin<T>(held);
     }
 
-    /* Asks for a key: hit, owner or bypass; none where the wait ended first.
+    /* Asks for a key. The answer is hit, owner or bypass; none if the wait timed out.
      *
-     * @bytes    expected, reserved at once; 0: not known yet
-     * @wait_ns  how long to wait for another's build; 0: as long as it takes; KILN_NO_WAIT
-     * @group    what owns the entry, for remove_group; 0: nothing */
+     * @bytes    expected size, reserved at once; 0: not known yet
+     * @wait_ns  how long to wait for a build by another caller; 0: without limit; or KILN_NO_WAIT
+     * @group    the owner of the object, for remove_group; 0: none */
     reservation<T, Deleter> reserve(const key &wanted, std::uint64_t bytes = 0,
                                     std::uint64_t wait_ns = 0, std::uint64_t group = 0)
     {
@@ -351,7 +360,7 @@ template <typename T, typename Deleter = std::default_delete<T>> class cache
 
     /* ---- look ---- */
 
-    /* A hold on an object that is ready; empty: it is not. Waits for no one. */
+    /* Returns a hold on an object that is ready; empty if it is not. Never waits for a build. */
     pin<T> find(const key &wanted) const
     {
         kiln_pin *held = nullptr;
@@ -359,7 +368,7 @@ template <typename T, typename Deleter = std::default_delete<T>> class cache
         return pin<T>(held);
     }
 
-    /* A read section: what is peeked at inside it stays valid until it ends. */
+    /* A read section: an object that is peeked at inside it stays valid until the section ends. */
     class section
     {
       public:
@@ -376,7 +385,7 @@ template <typename T, typename Deleter = std::default_delete<T>> class cache
             kiln_section_leave(&entered_);
         }
 
-        /* The object of a key that is ready, or null. Takes no hold. */
+        /* Returns the object of a key that is ready, or null. Takes no hold. */
         T *peek(const key &wanted) const noexcept
         {
             return static_cast<T *>(kiln_cache_peek(&entered_, wanted.get()));
@@ -388,32 +397,32 @@ template <typename T, typename Deleter = std::default_delete<T>> class cache
 
     /* ---- govern ---- */
 
-    /* What a miss of this key costs from now on. miss: it is not ready. */
+    /* Sets the cost of a miss of this key from now on. Returns miss if the key is not ready. */
     status set_cost(const key &wanted, std::uint64_t cost_ns)
     {
         return detail::check(kiln_cache_set_cost(cache_.get(), wanted.get(), cost_ns));
     }
 
-    /* 0 of either clears and disables; KILN_UNLIMITED. */
+    /* Changes the capacity; 0 for either limit clears and disables the cache; or KILN_UNLIMITED. */
     status set_capacity(std::uint64_t max_bytes, std::uint64_t max_entries)
     {
         return detail::check(kiln_cache_set_capacity(cache_.get(), max_bytes, max_entries));
     }
 
-    /* The same, and removes all that is there. */
+    /* Does the same, and removes everything in the cache. */
     status set_capacity_flush(std::uint64_t max_bytes, std::uint64_t max_entries)
     {
         return detail::check(kiln_cache_set_capacity_flush(cache_.get(), max_bytes, max_entries));
     }
 
-    /* Evicts nothing. */
+    /* Changes the policy. Evicts nothing. */
     status set_policy(policy chosen)
     {
         return detail::check(
             kiln_cache_set_policy(cache_.get(), static_cast<std::uint32_t>(chosen)));
     }
 
-    /* Evicts what has no pins until so many bytes were freed; returns how many were. */
+    /* Evicts objects without pins until @bytes bytes were freed. Returns how many were. */
     std::uint64_t evict_bytes(std::uint64_t bytes)
     {
         std::uint64_t freed = 0;
@@ -421,13 +430,13 @@ template <typename T, typename Deleter = std::default_delete<T>> class cache
         return freed;
     }
 
-    /* miss: absent, or building. */
+    /* Removes a key. Returns miss if the key is absent or building. */
     status remove(const key &wanted)
     {
         return detail::check(kiln_cache_remove(cache_.get(), wanted.get()));
     }
 
-    /* How many were removed. */
+    /* Removes a group. Returns the number of keys removed. */
     std::size_t remove_group(std::uint64_t group) noexcept
     {
         return kiln_cache_remove_group(cache_.get(), group);
@@ -439,7 +448,7 @@ template <typename T, typename Deleter = std::default_delete<T>> class cache
         kiln_cache_clear(cache_.get());
     }
 
-    /* Counters, and what is in it. */
+    /* Returns the counters. */
     kiln_cache_stats stats() const
     {
         kiln_cache_stats counted = params<kiln_cache_stats>();
@@ -447,7 +456,7 @@ template <typename T, typename Deleter = std::default_delete<T>> class cache
         return counted;
     }
 
-    /* The C handle, which stays this object's; also for a listener. */
+    /* Returns the C handle, which still belongs to this object. A listener needs it. */
     kiln_cache *get() const noexcept
     {
         return cache_.get();
@@ -472,14 +481,14 @@ template <typename T, typename Deleter = std::default_delete<T>> class cache
         return ret_built->object ? KILN_OK : failure_of(made.failure);
     }
 
-    /* A failure that is none is an unlucky one. */
+    /* A failure whose status is not an error counts as a failed build. */
     static kiln_status failure_of(status said) noexcept
     {
         const kiln_status code = static_cast<kiln_status>(said);
         return code < 0 ? code : KILN_E_BUILD;
     }
 
-    /* What is thrown but kiln::error goes on through the cache, which ends the flight for it. */
+    /* Exceptions other than kiln::error pass through the cache, which ends the flight. */
     template <typename Build>
     static kiln_status run(void *user, const kiln_key *, kiln_built *ret_built,
                            kiln_error *described)

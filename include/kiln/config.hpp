@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kiln/config.h in C++11: what the environment says, for both levels of cache.
+ * kiln/config.h in C++11: the configuration from the environment, for both levels of cache.
  *
  *     const kiln::config config(kiln::profile::sycl);
  *     kiln::cache<program> programs(config.memory());
@@ -22,18 +22,21 @@
 namespace kiln
 {
 
-/* Whose variables, units and defaults. */
+/* Selects variables, units and defaults: kiln_profile. */
 enum class profile : std::uint32_t {
     kiln = KILN_PROFILE_KILN,
     sycl = KILN_PROFILE_SYCL,
     onednn = KILN_PROFILE_ONEDNN
 };
 
-/* Immutable. Any thread. */
+/* A configuration. Immutable. Any thread may read it. */
 class config
 {
   public:
-    /* @lookup  null: the process's environment */
+    /* Reads the configuration.
+     *
+     * @lookup  called for each variable; null: the environment of the process
+     * @user    passed to @lookup */
     explicit config(profile chosen = profile::kiln, kiln_lookup_fn lookup = nullptr,
                     void *user = nullptr)
     {
@@ -41,14 +44,15 @@ class config
                                                config_.address()));
     }
 
-    /* Where entries are kept on disk; empty: nowhere. */
+    /* Returns where entries are kept on disk; empty: nowhere. */
     std::string location() const
     {
         const char *said = config_.get()->location;
         return said ? said : "";
     }
 
-    /* For a store at that location; texts in it live as long as this. */
+    /* Returns the parameters of the store at that location; their texts live as long as this
+     * object. */
     kiln_store_params store() const
     {
         kiln_store_params said = params<kiln_store_params>();
@@ -56,13 +60,13 @@ class config
         return said;
     }
 
-    /* The store that it names; an empty one where nothing is kept on disk. */
+    /* Opens the configured store; returns an empty one if nothing is kept on disk. */
     kiln::store open_store() const
     {
         return location().empty() ? kiln::store() : kiln::store(location(), store());
     }
 
-    /* For a cache in memory. */
+    /* Returns the parameters of a cache in memory. */
     kiln_cache_params memory() const
     {
         kiln_cache_params said = params<kiln_cache_params>();
@@ -70,17 +74,17 @@ class config
         return said;
     }
 
-    /* A line for each wrong value. */
-    std::vector<std::string> complaints() const
+    /* Returns a line for each wrong value. */
+    std::vector<std::string> warnings() const
     {
         std::vector<std::string> lines;
-        for (std::size_t i = 0; const char *line = config_.get()->complaints[i]; i++) {
+        for (std::size_t i = 0; const char *line = config_.get()->warnings[i]; i++) {
             lines.push_back(line);
         }
         return lines;
     }
 
-    /* The C handle, which stays this object's. */
+    /* Returns the C handle, which still belongs to this object. */
     const kiln_config *get() const noexcept
     {
         return config_.get();
@@ -90,7 +94,7 @@ class config
     detail::owner<kiln_config, kiln_config_free> config_;
 };
 
-/* What the environment says of programs; texts in it live as long as @config. */
+/* Returns what the environment decides about programs; the texts live as long as @config. */
 inline kiln_program_context_params program_params(const config &config)
 {
     kiln_program_context_params said = params<kiln_program_context_params>();

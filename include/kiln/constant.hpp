@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The constant tensor cache in C++11, as backends use it: kiln/constant_backend.h. Users govern it
- * by kiln/constant.h, or by kiln/onednn.hpp. Header only; the C calls' comments hold here too.
+ * The constant tensor cache in C++11, as backends use it: kiln/constant_backend.h, whose comments
+ * hold here too. Its users control it by kiln/constant.h or kiln/onednn.hpp. Header only.
  *
  *     kiln::constant_tensor_cache_t cache(kiln::engine::kind::gpu, 0, context);
  *     kiln::constant_tensor_cache_t::promise_t promise;
@@ -14,8 +14,8 @@
  *         promise.set_value(buffer);
  *     }
  *
- * What fails throws kiln::error. Where exceptions are off, or KILN_NO_EXCEPTIONS is defined, calls
- * that return kiln::status return what happened; the others return something empty.
+ * A failure throws kiln::error. If exceptions are off, or KILN_NO_EXCEPTIONS is defined, calls that
+ * return kiln::status return the failure; the others return something empty.
  */
 #ifndef KILN_CONSTANT_HPP
 #define KILN_CONSTANT_HPP
@@ -40,7 +40,8 @@ namespace kiln
 namespace detail
 {
 
-/* What is more than a size can say is no limit. */
+/* Converts a capacity. A value that std::size_t can't hold becomes its maximum, which means no
+ * limit. */
 inline std::size_t size_of_mib(std::uint64_t mib)
 {
     const std::size_t most = (std::numeric_limits<std::size_t>::max)();
@@ -60,20 +61,20 @@ class constant_buffer_t
     constant_buffer_t(const constant_buffer_t &) = delete;
     constant_buffer_t &operator=(const constant_buffer_t &) = delete;
 
-    /* The memory; of a device, what its allocator returned. */
+    /* Returns the memory; for a device, what its allocator returned. */
     template <typename T> T *data() const noexcept
     {
         return static_cast<T *>(data_);
     }
 
-    /* In bytes. */
+    /* Returns the size in bytes. */
     std::size_t size() const noexcept
     {
         return size_;
     }
 
-    /* It left the cache, for whatever reason: who keeps handles on it lets them go. An exception
-     * that leaves it ends the program. */
+    /* Called when the buffer has left the cache for any reason. An owner of handles to it releases
+     * them. If this throws, the program terminates. */
     virtual void notify_evict()
     {
     }
@@ -87,8 +88,8 @@ class constant_buffer_t
     std::size_t size_;
 };
 
-/* One whose memory comes from a backend's functions. The allocator, which is not null and has
- * retain() and release(), lives as long as the buffer does; of the engine the buffer has a copy. */
+/* A buffer whose memory comes from functions of a backend. The allocator, which must not be null
+ * and has retain() and release(), is retained as long as the buffer lives; the engine is copied. */
 template <typename Engine, typename Allocator>
 class device_constant_buffer_t : public constant_buffer_t
 {
@@ -96,7 +97,8 @@ class device_constant_buffer_t : public constant_buffer_t
     using malloc_func_t = void *(*)(std::size_t, const Engine &, const Allocator *);
     using free_func_t = void (*)(void *, const Engine &, const Allocator *);
 
-    /* Throws where malloc_func returns null; without exceptions data() is null then. */
+    /* Allocates the memory. Throws if malloc_func returns null; without exceptions, data() is null
+     * then. */
     device_constant_buffer_t(std::size_t size, const Engine &eng, const Allocator *alc,
                              malloc_func_t malloc_func, free_func_t free_func)
         : constant_buffer_t(nullptr, size), eng_(eng), alc_(alc), free_func_(free_func), hold_(alc)
@@ -119,7 +121,7 @@ class device_constant_buffer_t : public constant_buffer_t
     const Allocator *alc_;
 
   private:
-    /* Ends behind the destructor above, and with a constructor that throws. */
+    /* Released after the destructor above has run, and if a constructor throws. */
     class hold
     {
       public:
@@ -146,8 +148,8 @@ class device_constant_buffer_t : public constant_buffer_t
 
 /* ---- backends: whose constants they are ---- */
 
-/* A compiled partition, a model, or what else owns constants: they go when it ends, from the caches
- * of all devices, which blocks as kiln_constant_remove_owner does. */
+/* An owner of constants, such as a compiled partition or a model. Its destructor removes its
+ * constants from the caches of all devices, and blocks as kiln_constant_remove_owner does. */
 class constant_owner_t
 {
   public:
@@ -163,7 +165,7 @@ class constant_owner_t
         kiln_constant_remove_owner(number_);
     }
 
-    /* For get_or_add. */
+    /* Returns the number for get_or_add. */
     std::uint64_t number() const noexcept
     {
         return number_;
@@ -173,7 +175,8 @@ class constant_owner_t
     const std::uint64_t number_;
 };
 
-/* A context of a device runtime, whose constants go before it does: to be destroyed ahead of it. */
+/* A context of a device runtime. Its destructor removes the constants of the context, so it must be
+ * destroyed before the context. */
 class constant_context_t
 {
   public:
@@ -189,7 +192,7 @@ class constant_context_t
         kiln_constant_remove_context(number_);
     }
 
-    /* For constant_tensor_cache_t. */
+    /* Returns the number for constant_tensor_cache_t. */
     std::uint64_t number() const noexcept
     {
         return number_;
@@ -199,7 +202,7 @@ class constant_context_t
     const std::uint64_t number_;
 };
 
-/* Lets users name a device by its runtime's handle, as long as it lives. */
+/* Lets users name a device by its runtime's handle, until the binding is destroyed. */
 class constant_device_binding_t
 {
   public:
@@ -223,7 +226,7 @@ class constant_device_binding_t
 
 /* ---- backends: the cache ---- */
 
-/* Key of a constant; who keeps it looks up without making it again. */
+/* The key of a constant. A caller that keeps it looks up without making it again. */
 class constant_key_t
 {
   public:
@@ -256,7 +259,7 @@ class constant_key_t
         kiln_key_release(&key_);
     }
 
-    /* The C handle, which stays this object's. */
+    /* Returns the C handle, which still belongs to this object. */
     const kiln_key *get() const noexcept
     {
         return key_;
@@ -266,19 +269,19 @@ class constant_key_t
     kiln_key *key_;
 };
 
-/* The constants of one device, as one context sees them. A copy is the same cache. */
+/* The constants of one device, as one context sees them. A copy refers to the same cache. */
 class constant_tensor_cache_t
 {
   public:
     using cached_t = std::shared_ptr<constant_buffer_t>;
 
   private:
-    /* What the cache keeps of a buffer. */
+    /* The part of a buffer that the cache keeps. */
     struct holder {
         cached_t buffer;
     };
 
-    /* Between a promise and its future, of which either may end first. */
+    /* Shared by a promise and its future, either of which may end first. */
     struct promised {
         kiln_ticket *ticket = nullptr;
         cached_t buffer;
@@ -293,20 +296,20 @@ class constant_tensor_cache_t
     };
 
   public:
-    /* A constant that is there, or that was promised. */
+    /* A constant that was found or promised. */
     class value_t
     {
       public:
         value_t() = default;
 
-        /* Whether there is one to get. */
+        /* Returns whether there is a constant to get. */
         bool valid() const noexcept
         {
             return pin_ || promise_;
         }
 
-        /* The constant; the result is a co-owner of it: it stays good when it leaves the cache.
-         * Null where what was promised is not there yet. */
+        /* Returns the constant. The result is a co-owner, which stays valid when the constant
+         * leaves the cache. Null if it was promised and has not been set yet. */
         cached_t get() const
         {
             if (!pin_) {
@@ -317,7 +320,7 @@ class constant_tensor_cache_t
                             static_cast<holder *>(kiln_constant_buffer_data(kept))->buffer.get());
         }
 
-        /* Of one that was found in the cache. */
+        /* Returns a watch on a constant that was found in the cache. */
         kiln::watch watch() const
         {
             kiln_watch *made = nullptr;
@@ -332,8 +335,8 @@ class constant_tensor_cache_t
         std::shared_ptr<promised> promise_;
     };
 
-    /* What whoever asks brings along, in case that it has to compute. One that ends without a
-     * value, because of an exception for one, lets another who waits compute. */
+    /* Passed to get_or_add by each caller, in case that it has to compute. If a promise is
+     * destroyed without a value, for example by an exception, another waiting thread computes. */
     class promise_t
     {
       public:
@@ -350,7 +353,7 @@ class constant_tensor_cache_t
             kiln_ticket_abandon(&promised_->ticket, KILN_ABANDON_TRANSIENT, KILN_OK, nullptr);
         }
 
-        /* What get_or_add is to be given, while the promise lives. */
+        /* Returns the argument for get_or_add. Use it only while the promise lives. */
         value_t get_future() const
         {
             value_t future;
@@ -358,20 +361,22 @@ class constant_tensor_cache_t
             return future;
         }
 
-        /* Whether others get what it is fulfilled with. */
+        /* Returns whether other callers get the value that is set. */
         bool is_awaited() const noexcept
         {
             return promised_->ticket != nullptr;
         }
 
-        /* @cost_ns  of computing it again; 0: the time since it was asked for */
+        /* Sets the value.
+         *
+         * @cost_ns  the cost of computing it again; 0: the time since get_or_add */
         status set_value(const cached_t &buffer, std::uint64_t cost_ns = 0)
         {
             promised_->buffer = buffer;
             return detail::check(promised_->ticket ? fulfil(buffer, cost_ns) : KILN_OK);
         }
 
-        /* It can't be computed: all who wait get this. */
+        /* Reports that the computation failed: all waiting threads get this failure. */
         void set_failure(kiln_status code, const char *text) noexcept
         {
             kiln_ticket_abandon(&promised_->ticket, KILN_ABANDON_FAILED, code, text);
@@ -400,7 +405,7 @@ class constant_tensor_cache_t
             return kiln_constant_fulfil(&promised_->ticket, &made, cost_ns, nullptr);
         }
 
-        /* The memory that the cache gets is there already. */
+        /* The memory that the cache is given exists already. */
         static void *hand_on(std::size_t, void *engine, void *) noexcept
         {
             return engine;
@@ -419,7 +424,9 @@ class constant_tensor_cache_t
         std::shared_ptr<promised> promised_;
     };
 
-    /* @context  whose memory it is; constants are never shared between contexts */
+    /* Refers to the cache of a device.
+     *
+     * @context  the context that owns the memory; contexts never share constants */
     explicit constant_tensor_cache_t(engine::kind kind, std::uint32_t index = 0,
                                      std::uint64_t context = 0)
         : cache_(nullptr), kind_(kind), index_(index), context_(context)
@@ -427,27 +434,28 @@ class constant_tensor_cache_t
         detail::check(kiln_constant_cache_of(detail::number_of(kind), index, &cache_));
     }
 
-    /* Key of a constant of this context. */
+    /* Makes the key of a constant of this context. */
     constant_key_t key(std::uint64_t backend_id, const std::string &bytes,
                        std::uint64_t generation = 0) const
     {
         return constant_key_t(context_, backend_id, bytes.data(), bytes.size(), generation);
     }
 
-    /* The same of a number. */
+    /* Makes such a key from a number. */
     constant_key_t key(std::uint64_t backend_id, std::size_t number,
                        std::uint64_t generation = 0) const
     {
         return constant_key_t(context_, backend_id, &number, sizeof number, generation);
     }
 
-    /* Finds a constant, which is then valid; or lets its promise be the one that others wait for;
-     * or, where the cache can't take it, neither: then it is computed for who asks alone.
+    /* Finds a constant: the result is valid then. Otherwise, either other callers wait for this
+     * caller's promise, or the cache can't take the constant and it is computed for this caller
+     * alone.
      *
-     * @size   in bytes, of what will be computed
-     * @value  of promise_t::get_future
-     * @owner  whose end takes the constant along; 0: nobody's but the context's
-     * Blocks: while another computes it; it throws what that ended with. */
+     * @size   the size of the constant in bytes, if it has to be computed
+     * @value  from promise_t::get_future
+     * @owner  the object whose end removes the constant; 0: it belongs to its context only Blocks:
+     *         while another caller computes it. Throws the failure of that computation. */
     value_t get_or_add(const constant_key_t &key, std::size_t size, const value_t &value,
                        std::uint64_t owner = 0) const
     {
@@ -466,45 +474,47 @@ class constant_tensor_cache_t
         } else if (value.promise_ && !value.promise_->ticket && !value.promise_->is_broken) {
             value.promise_->ticket = answer.ticket;
         } else {
-            /* There is nobody who could fulfil it. */
+            /* No promise could fulfil this ticket. */
             kiln_ticket_abandon(&answer.ticket, KILN_ABANDON_TRANSIENT, KILN_OK, nullptr);
         }
         return found;
     }
 
-    /* By a key that is made for the call; of a number, */
+    /* Makes the key from a number for the call. */
     value_t get_or_add(std::uint64_t backend_id, std::size_t backend_specific_key, std::size_t size,
                        const value_t &value) const
     {
         return get_or_add(key(backend_id, backend_specific_key), size, value);
     }
 
-    /* or of bytes. */
+    /* Makes the key from bytes for the call. */
     value_t get_or_add(std::uint64_t backend_id, const std::string &backend_specific_key,
                        std::size_t size, const value_t &value) const
     {
         return get_or_add(key(backend_id, backend_specific_key), size, value);
     }
 
-    /* One that is being computed goes to those who are in it, and is not kept. */
+    /* Removes a constant. If it is being computed, its owner and waiters get it, but it is not
+     * kept. */
     void remove_if_exist(const constant_key_t &key) const
     {
         detail::check(kiln_constant_remove_if_exist(cache_, key.get()));
     }
 
-    /* By a key that is made for the call; of a number, */
+    /* Makes the key from a number for the call. */
     void remove_if_exist(std::uint64_t backend_id, std::size_t backend_specific_key) const
     {
         remove_if_exist(key(backend_id, backend_specific_key));
     }
 
-    /* or of bytes. */
+    /* Makes the key from bytes for the call. */
     void remove_if_exist(std::uint64_t backend_id, const std::string &backend_specific_key) const
     {
         remove_if_exist(key(backend_id, backend_specific_key));
     }
 
-    /* What users have set for its device, in MiB; the greatest std::size_t is no limit. */
+    /* Returns the capacity that users have set for the device, in MiB; the largest std::size_t
+     * means no limit. */
     std::size_t get_capacity() const
     {
         kiln_constant_budget budget = params<kiln_constant_budget>();
@@ -515,13 +525,13 @@ class constant_tensor_cache_t
         return detail::size_of_mib(budget.capacity_mib);
     }
 
-    /* Bytes of what is in it, of all contexts. */
+    /* Returns the bytes of the constants in the cache, of all contexts. */
     std::size_t get_size() const noexcept
     {
         return static_cast<std::size_t>(kiln_constant_get_size(cache_));
     }
 
-    /* For C calls. */
+    /* Returns the C handle. */
     kiln_constant_cache *get() const noexcept
     {
         return cache_;

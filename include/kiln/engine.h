@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Kinds of engines: what settings that hold for a whole process are given by.
+ * The kinds of engines, for settings that hold for a whole process.
  */
 #ifndef KILN_ENGINE_H
 #define KILN_ENGINE_H
@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* Values are fixed. */
+/* The values never change. */
 typedef enum kiln_engine_kind { KILN_ENGINE_CPU = 1, KILN_ENGINE_GPU = 2 } kiln_engine_kind;
 
 #ifdef __cplusplus

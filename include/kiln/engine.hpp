@@ -12,9 +12,9 @@
 namespace kiln
 {
 
-/* Has only its kinds: a device belongs to its runtime. */
+/* Contains only the kinds of engines: a device belongs to its runtime. */
 struct engine {
-    /* kiln_engine_kind. */
+    /* kiln_engine_kind */
     enum class kind { cpu = KILN_ENGINE_CPU, gpu = KILN_ENGINE_GPU };
 };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An entry: one built result at rest, enough by itself. It carries its key, where it came from,
- * the answers that its payload can't give, the build log, the payload, and a checksum over all of
- * that. An entry in memory is those very bytes, verified once,
- * immutable, and counted: a store writes them as they are, and no one copies the payload again.
+ * An entry: one stored result, complete in itself. It contains its key, where it came from, facts
+ * that its payload does not contain, the build log, the payload, and a checksum over all of these.
+ * An entry in memory is exactly these bytes, verified once, immutable and reference-counted: a
+ * store writes them as they are, and the payload is never copied again.
  *
  *     kiln_entry *entry = NULL;
  *     const kiln_entry_params params = {
@@ -30,72 +30,77 @@
 extern "C" {
 #endif
 
-/* Immutable and counted. Any thread. */
+/* Immutable and reference-counted. Any thread may use it. */
 typedef struct kiln_entry kiln_entry;
 
-/* Bytes that someone else owns. */
+/* Borrowed bytes. */
 typedef struct kiln_bytes {
-    const void *data; /* may be NULL where size is 0 */
+    const void *data; /* may be NULL if size is 0 */
     size_t size;
 } kiln_bytes;
 
-/* What an entry is the result of. Values are stored. */
+/* What an entry is the result of. The values are stored and never change. */
 typedef enum kiln_entry_kind {
     KILN_ENTRY_PROGRAM = 1,
     KILN_ENTRY_KERNEL = 2,
     KILN_ENTRY_CONSTANT = 3,
-    KILN_ENTRY_REQUEST = 4, /* inputs of a build that a helper is to repeat; listings hide it */
-    KILN_ENTRY_BLOB = 5     /* bytes of an author's own */
+    KILN_ENTRY_REQUEST = 4, /* the inputs of a build that a helper will repeat; listings hide it */
+    KILN_ENTRY_BLOB = 5     /* bytes whose meaning only the caller knows */
 } kiln_entry_kind;
 
-/* "program", "kernel", …; "unknown" for a value that is none. Static text. */
+/* Returns "program", "kernel", …; "unknown" for an unknown value. The text is static. Threads: any.
+ * Blocks: never. */
 KILN_API const char *kiln_entry_kind_name(uint32_t kind);
 
-/* Where an entry came from: for people and for eviction, never for deciding a hit. */
+/* Where an entry came from. It is shown to users and considered by eviction, but never decides a
+ * hit. */
 typedef struct kiln_provenance {
     size_t struct_size;
-    const char *tool;   /* who wrote it, with version; NULL: this library */
-    const char *device; /* for people: platform, device, driver; NULL: empty */
-    const char *name;   /* for people: kernel names or a file's; NULL: empty */
-    uint64_t build_ns;  /* what building it cost */
+    const char *tool;   /* the program that wrote it, with version; NULL: this library */
+    const char *device; /* platform, device and driver, as text; NULL: "" */
+    const char *name;   /* names of kernels or of a file, as text; NULL: "" */
+    uint64_t build_ns;  /* how long the build took */
     int64_t created_s;  /* Unix seconds; 0: now */
 } kiln_provenance;
 
-/* What an entry is made of. */
+/* The contents of a new entry. */
 typedef struct kiln_entry_params {
     size_t struct_size;
     const kiln_key *key; /* not NULL */
-    uint32_t kind;       /* kiln_entry_kind */
+    uint32_t kind;       /* a kiln_entry_kind */
     kiln_provenance provenance;
-    kiln_bytes
-        answers;    /* what the payload can't answer as the build did; the device's own format */
-    kiln_bytes log; /* the build log, as text without a closing zero */
+    kiln_bytes answers; /* facts about the build that the payload does not contain, in the device's
+                           own format */
+    kiln_bytes log;     /* the build log: text without a closing zero */
     kiln_bytes payload;
 } kiln_entry_params;
 
-/* Makes an entry; copies everything once.
+/* Makes an entry. Everything is copied once.
  *
- * @params     lives for the call
- * @ret_entry  [out] one reference, to be given back with kiln_entry_release
+ * @params     read during the call
+ * @ret_entry  [out] one reference, to be released with kiln_entry_release
  * Returns KILN_OK; KILN_E_INVALID; KILN_E_TOO_LARGE: more than 2^40 bytes; KILN_E_NO_MEMORY.
  * Threads: any. Blocks: never. */
 KILN_API kiln_status kiln_entry_new(const kiln_entry_params *params, kiln_entry **ret_entry);
 
 /* Verifies stored bytes (magic, version, every length, checksum) and makes an entry of a copy.
+ * Trusts nothing in @bytes.
  *
- * @ret_entry  [out] one reference
- * Returns KILN_OK; KILN_E_INVALID; KILN_E_CORRUPT; KILN_E_VERSION: a newer format, to be left as
- * it is; KILN_E_NO_MEMORY. Threads: any. Blocks: never. Trusts nothing in @bytes. */
+ * @bytes      read during the call; not NULL
+ * @size       in bytes
+ * @ret_entry  [out] one reference, to be released with kiln_entry_release
+ * Returns KILN_OK; KILN_E_INVALID; KILN_E_CORRUPT; KILN_E_VERSION: a newer format, which should be
+ * left as it is; KILN_E_NO_MEMORY. Threads: any. Blocks: never. */
 KILN_API kiln_status kiln_entry_decode(const void *bytes, size_t size, kiln_entry **ret_entry);
 
-/* One reference more; returns its argument. NULL is allowed. */
+/* Adds a reference and returns its argument. NULL is allowed. */
 KILN_API kiln_entry *kiln_entry_retain(const kiln_entry *entry);
 
-/* Gives a reference back and sets the pointer to NULL; takes NULL and a pointer to NULL. */
+/* Releases a reference and sets the pointer to NULL. NULL and a pointer to NULL are allowed. */
 KILN_API void kiln_entry_release(kiln_entry **entry);
 
-/* All that follows points into the entry and lives as long as it; of NULL it is nothing: no key,
- * kind 0, empty texts and bytes. Any thread; never blocks. */
+/* Return the parts of an entry. The results point into the entry and live as long as it does. For
+ * NULL they are empty: no key, kind 0, empty texts and bytes. Threads: any. Blocks: never. */
 KILN_API const kiln_key *kiln_entry_key(const kiln_entry *entry);
 KILN_API uint32_t kiln_entry_kind_of(const kiln_entry *entry);
 KILN_API kiln_provenance kiln_entry_provenance(const kiln_entry *entry);
@@ -103,11 +108,12 @@ KILN_API kiln_bytes kiln_entry_answers(const kiln_entry *entry);
 KILN_API kiln_bytes kiln_entry_log(const kiln_entry *entry);
 KILN_API kiln_bytes kiln_entry_payload(const kiln_entry *entry);
 
-/* 1 where it carries a signature, whoever made that; else 0. A store that has a key file gives none
- * that is not signed with it. */
+/* Returns 1 if the entry has a signature, whoever made it; otherwise 0. A store with a signing key
+ * returns only entries that are signed with that key. */
 KILN_API int kiln_entry_is_signed(const kiln_entry *entry);
 
-/* The whole entry as stored. */
+/* Returns the bytes of the whole entry, as they are stored. They live as long as the entry; empty
+ * for NULL. */
 KILN_API kiln_bytes kiln_entry_encoding(const kiln_entry *entry);
 
 #ifdef __cplusplus

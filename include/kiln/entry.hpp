@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kiln/entry.h in C++11.
+ * kiln/entry.h in C++11: an entry, one stored result.
  */
 #ifndef KILN_ENTRY_HPP
 #define KILN_ENTRY_HPP
@@ -25,7 +25,7 @@ inline kiln_entry *retain_entry(const kiln_entry *entry)
 
 } // namespace detail
 
-/* A built result with its key, immutable and shared; empty unless it was made or found. */
+/* A built result with its key, immutable and shared. A default-constructed entry is empty. */
 class entry : public detail::reference<kiln_entry, detail::retain_entry, kiln_entry_release>
 {
   public:
@@ -40,21 +40,23 @@ class entry : public detail::reference<kiln_entry, detail::retain_entry, kiln_en
         *this = entry(made);
     }
 
-    /* @kind      kiln_entry_kind
-     * @build_ns  what building it cost, which decides how long a full store keeps it */
+    /* Makes an entry from a copy of @bytes.
+     *
+     * @kind      a kiln_entry_kind
+     * @build_ns  how long the build took, which decides how long a full store keeps the entry */
     entry(const kiln::key &key, const void *bytes, std::size_t size,
           std::uint32_t kind = KILN_ENTRY_BLOB, std::uint64_t build_ns = 0)
         : entry(described(key, bytes, size, kind, build_ns))
     {
     }
 
-    /* Lives as long as a copy of this does. */
+    /* Returns the payload, which lives as long as any copy of this entry. */
     kiln_bytes payload() const noexcept
     {
         return kiln_entry_payload(get());
     }
 
-    /* What it was kept under. */
+    /* Returns the key. */
     kiln::key key() const noexcept
     {
         return kiln::key(kiln_key_retain(kiln_entry_key(get())));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kiln/key.h in C++11.
+ * kiln/key.h in C++11: a key, everything that decides what a build yields.
  */
 #ifndef KILN_KEY_HPP
 #define KILN_KEY_HPP
@@ -25,7 +25,7 @@ inline kiln_key *retain_key(const kiln_key *key)
 
 } // namespace detail
 
-/* A key, immutable and shared; empty unless a key_builder made it. */
+/* A key, immutable and shared. Only a key_builder makes one that is not empty. */
 class key : public detail::reference<kiln_key, detail::retain_key, kiln_key_release>
 {
   public:
@@ -43,7 +43,8 @@ class key : public detail::reference<kiln_key, detail::retain_key, kiln_key_rele
         return !(a == b);
     }
 
-    /* Its digest, as the tool and file names have it. Not of an empty one. */
+    /* Returns the digest as 32 hexadecimal digits, as in file names and in the output of the tool.
+     * The key must not be empty. */
     std::string digest() const
     {
         const kiln_digest found = kiln_key_digest(get());
@@ -54,8 +55,10 @@ class key : public detail::reference<kiln_key, detail::retain_key, kiln_key_rele
 };
 
 /* Collects the parts of a key:
+ *
  *     kiln::key key = kiln::key_builder().add("source", text).add("options", "-O2").finish();
- * Without exceptions the builder keeps the first error, and finish returns an empty key. */
+ *
+ * Without exceptions, the builder keeps the first error, and finish returns an empty key. */
 class key_builder
 {
   public:
@@ -72,31 +75,31 @@ class key_builder
         kiln_key_builder_free(&builder_);
     }
 
-    /* Bytes; a text with all that is in it. */
+    /* Adds a text or other bytes, including zero bytes. */
     key_builder &add(const char *name, const std::string &bytes)
     {
         return add(name, bytes.data(), bytes.size());
     }
 
-    /* The same of memory. */
+    /* Adds bytes. */
     key_builder &add(const char *name, const void *bytes, std::size_t size)
     {
         return checked(kiln_key_builder_add(builder_, name, bytes, size));
     }
 
-    /* Eight bytes, little-endian. */
+    /* Adds a number: eight bytes, little-endian. */
     key_builder &add_number(const char *name, std::uint64_t number)
     {
         return checked(kiln_key_builder_add_number(builder_, name, number));
     }
 
-    /* For C calls that add parts. */
+    /* Returns the C handle, for C calls that add parts. */
     kiln_key_builder *get() const noexcept
     {
         return builder_;
     }
 
-    /* The key of all that was added. */
+    /* Makes the key of everything that was added. */
     key finish() const
     {
         kiln_key *made = nullptr;

@@ -7,7 +7,7 @@
  *     const kiln::program program(kiln::program_desc(programs, described));
  *     const kiln_bytes ptx = kiln::nvrtc_output(program, KILN_NVRTC_PTX);
  *
- * Nothing here needs NVIDIA's headers.
+ * This header needs none of NVIDIA's.
  */
 #ifndef KILN_NVRTC_HPP
 #define KILN_NVRTC_HPP
@@ -22,7 +22,7 @@ namespace kiln
 {
 
 /* Where programs are compiled, and where they are loaded. Contexts, programs and kernels that use
- * it end before it does. */
+ * the device must be destroyed before it. */
 class nvrtc_device
 {
   public:
@@ -39,19 +39,20 @@ class nvrtc_device
     nvrtc_device(const nvrtc_device &) = delete;
     nvrtc_device &operator=(const nvrtc_device &) = delete;
 
-    /* Without exceptions: whether it could be made. */
+    /* Without exceptions: returns whether the device was created. */
     explicit operator bool() const noexcept
     {
         return static_cast<bool>(device_);
     }
 
-    /* For a context of this device alone; all else is at its default. Points into this. */
+    /* Returns the parameters of a context of this device alone, otherwise with all defaults. They
+     * point into this object. */
     kiln_program_context_params context_params() const noexcept
     {
         return context_params(params<kiln_program_context_params>());
     }
 
-    /* The same, with what @in says of all else, such as kiln::program_params. */
+    /* Returns @in, for example from kiln::program_params, with this device and its ops. */
     kiln_program_context_params context_params(kiln_program_context_params in) const noexcept
     {
         in.ops = device_ ? kiln_nvrtc_ops() : nullptr;
@@ -60,7 +61,7 @@ class nvrtc_device
         return in;
     }
 
-    /* The C handle, which stays this object's. */
+    /* Returns the C handle, which still belongs to this object. */
     kiln_nvrtc_device *get() const noexcept
     {
         return device_.get();
@@ -71,8 +72,8 @@ class nvrtc_device
     void *handle_;
 };
 
-/* What NVRTC's function of that name gives, texts with their closing zero; lives as long as the
- * program. Empty: NVRTC gives nothing, or has no such output. */
+/* Returns what the NVRTC function of that name would. Texts include their closing zero. The bytes
+ * live as long as the program. Empty: NVRTC returns nothing, or has no such output. */
 inline kiln_bytes nvrtc_output(const program &of, kiln_nvrtc_output output)
 {
     kiln_bytes bytes = kiln_bytes();
@@ -80,8 +81,8 @@ inline kiln_bytes nvrtc_output(const program &of, kiln_nvrtc_output output)
     return bytes;
 }
 
-/* The lowered name of an expression that the program's options named; lives as long as the program.
- * Null: it was not named, or is not valid. */
+/* Returns the lowered name of an expression that the program's options named; it lives as long as
+ * the program. Null: the expression was not named, or is not valid. */
 inline const char *nvrtc_lowered_name(const program &of, const std::string &expression)
 {
     const char *name = nullptr;

@@ -8,6 +8,9 @@
  *     kiln::set_persistent_cache_capacity(512);
  *     kiln::set_constant_tensor_cache_capacity(kiln::engine::kind::gpu, 2048);
  *     const std::string where = kiln::get_persistent_cache_dir();
+ *
+ * Source: oneDNN's persistent cache and constant tensor cache (docs/seeds.md, P1 to P62 and C1 to
+ * C87).
  */
 #ifndef KILN_ONEDNN_HPP
 #define KILN_ONEDNN_HPP
@@ -31,14 +34,14 @@ namespace kiln
 
 /* What happens when the capacity is reached. */
 enum class persistent_cache_policy {
-    fifo = KILN_POLICY_FIFO,        /* what was created first goes */
+    fifo = KILN_POLICY_FIFO,        /* the entries created first are removed */
     no_evict = KILN_POLICY_NO_EVICT /* nothing new is kept */
 };
 
 namespace detail
 {
 
-/* Takes over what is set in a structure of settings. */
+/* Changes the settings that @changed names. */
 inline status persistent_set(std::uint32_t changed, kiln_persistent_settings settings)
 {
     settings.struct_size = sizeof settings;
@@ -46,7 +49,7 @@ inline status persistent_set(std::uint32_t changed, kiln_persistent_settings set
     return check(kiln_persistent_set(&settings));
 }
 
-/* The setting that switches a kind; 0: no such kind. */
+/* Returns the setting that switches a kind; 0: there is no such kind. */
 inline std::uint32_t persistent_switch(engine::kind kind)
 {
     if (kind == engine::kind::cpu) {
@@ -58,7 +61,7 @@ inline std::uint32_t persistent_switch(engine::kind kind)
     return 0;
 }
 
-/* All but the texts. */
+/* Returns all settings except texts. */
 inline kiln_persistent_settings persistent_get()
 {
     kiln_persistent_settings settings = params<kiln_persistent_settings>();
@@ -68,7 +71,9 @@ inline kiln_persistent_settings persistent_get()
 
 } // namespace detail
 
-/* @enable  0 or 1; both kinds are on at first, so that the capacity alone decides */
+/* Switches the persistent cache for a kind of engine.
+ *
+ * @enable  0 or 1; both kinds are on by default, so the capacity alone decides */
 inline status set_persistent_cache(int enable, engine::kind kind)
 {
     kiln_persistent_settings settings = kiln_persistent_settings();
@@ -76,7 +81,7 @@ inline status set_persistent_cache(int enable, engine::kind kind)
     return detail::persistent_set(detail::persistent_switch(kind), settings);
 }
 
-/* The switch alone: true also where the capacity is 0. */
+/* Returns the switch of a kind, which may be true although the capacity is 0. */
 inline bool get_persistent_cache(engine::kind kind)
 {
     detail::check(detail::persistent_switch(kind) ? KILN_OK : KILN_E_INVALID);
@@ -84,7 +89,9 @@ inline bool get_persistent_cache(engine::kind kind)
     return (kind == engine::kind::cpu ? settings.cpu : settings.gpu) != 0;
 }
 
-/* @capacity  in MiB; 0, the default: the persistent cache is disabled */
+/* Sets the capacity.
+ *
+ * @capacity  in MiB; 0, the default: the persistent cache is disabled */
 inline status set_persistent_cache_capacity(int capacity)
 {
     kiln_persistent_settings settings = kiln_persistent_settings();
@@ -92,13 +99,15 @@ inline status set_persistent_cache_capacity(int capacity)
     return detail::persistent_set(KILN_PERSISTENT_CAPACITY, settings);
 }
 
-/* In MiB. */
+/* Returns the capacity in MiB. */
 inline int get_persistent_cache_capacity()
 {
     return detail::persistent_get().capacity_mib;
 }
 
-/* @dir  empty, the default: a directory of our own in the working directory */
+/* Sets the directory.
+ *
+ * @dir  empty, the default: a directory of Kiln's own in the working directory */
 inline status set_persistent_cache_dir(const std::string &dir)
 {
     if (!detail::is_text(dir)) {
@@ -109,14 +118,14 @@ inline status set_persistent_cache_dir(const std::string &dir)
     return detail::persistent_set(KILN_PERSISTENT_DIR, settings);
 }
 
-/* As it was set; a relative one with "./" before it. */
+/* Returns the directory as it was set; a relative one begins with "./". */
 inline std::string get_persistent_cache_dir()
 {
     kiln_persistent_settings settings = params<kiln_persistent_settings>();
     std::string texts;
     std::size_t size = 0;
     kiln_status code = KILN_E_TOO_LARGE;
-    /* Another thread may set a longer one between two calls. */
+    /* Another thread may set a longer text between two calls. */
     while (code == KILN_E_TOO_LARGE) {
         texts.resize(size + 1);
         size = texts.size();
@@ -126,7 +135,7 @@ inline std::string get_persistent_cache_dir()
     return settings.dir ? settings.dir : "";
 }
 
-/* fifo, the default, or no_evict. */
+/* Sets the policy: fifo, the default, or no_evict. */
 inline status set_persistent_cache_policy(persistent_cache_policy policy)
 {
     kiln_persistent_settings settings = kiln_persistent_settings();
@@ -134,13 +143,14 @@ inline status set_persistent_cache_policy(persistent_cache_policy policy)
     return detail::persistent_set(KILN_PERSISTENT_POLICY, settings);
 }
 
-/* What was set. */
+/* Returns the policy that was set. */
 inline persistent_cache_policy get_persistent_cache_policy()
 {
     return static_cast<persistent_cache_policy>(detail::persistent_get().policy);
 }
 
-/* Opens the store now, or throws why it can't be opened; status::miss: the cache is off. */
+/* Opens the store now, or throws the reason why it can't be opened. Returns status::miss if the
+ * cache is off. */
 inline status open_persistent_cache(engine::kind kind)
 {
     kiln_error described = kiln_error();
@@ -148,7 +158,7 @@ inline status open_persistent_cache(engine::kind kind)
     return detail::check(kiln_persistent_open(detail::number_of(kind), &described), &described);
 }
 
-/* What the cache holds for a key; empty: nothing that could be used. */
+/* Returns the entry of a key; empty: there is none that can be used. */
 inline entry find_persistent(engine::kind kind, const key &wanted)
 {
     kiln_entry *found = nullptr;
@@ -159,7 +169,8 @@ inline entry find_persistent(engine::kind kind, const key &wanted)
     return entry(found);
 }
 
-/* Whether an entry is kept from now on. A cache that can't keep one fails nobody. */
+/* Stores an entry. Returns whether it is kept: a cache that can't keep it does not fail its caller.
+ */
 inline bool keep_persistent(engine::kind kind, const entry &kept)
 {
     const kiln_status code = kiln_persistent_put(detail::number_of(kind), kept.get());
@@ -171,7 +182,7 @@ inline bool keep_persistent(engine::kind kind, const entry &kept)
 
 /* ---- primitives ---- */
 
-/* A class of primitives derives from it and inherits its constructors. */
+/* The base of a class of primitives, which inherits its constructors. */
 using primitive = program;
 
 /* What a primitive is made from. */
@@ -179,14 +190,14 @@ using primitive_desc_base = program_desc;
 
 /* ---- the constant tensor cache ---- */
 
-/* What happens when the capacity is reached. */
+/* What happens when the capacity is reached: kiln_policy. */
 enum class constant_tensor_cache_policy : std::uint32_t {
-    no_evict = KILN_POLICY_NO_EVICT,  /* nothing new is kept: the default */
-    cost = KILN_POLICY_COST,          /* what is cheap to compute again for its size goes */
-    lru = KILN_POLICY_LRU,            /* what was used longest ago goes */
-    fifo = KILN_POLICY_FIFO,          /* what came first goes */
+    no_evict = KILN_POLICY_NO_EVICT, /* nothing new is kept: the default */
+    cost = KILN_POLICY_COST, /* constants that are cheap to compute for their size are evicted */
+    lru = KILN_POLICY_LRU,   /* the least recently used constants are evicted */
+    fifo = KILN_POLICY_FIFO, /* the oldest constants are evicted */
     automatic = KILN_POLICY_AUTO,     /* the library chooses */
-    unchanged = KILN_POLICY_UNCHANGED /* as it is */
+    unchanged = KILN_POLICY_UNCHANGED /* the policy stays as it is */
 };
 
 namespace detail
@@ -202,7 +213,7 @@ inline std::uint64_t mib_of_size(std::size_t size)
     return size < (std::numeric_limits<std::size_t>::max)() ? size : KILN_UNLIMITED;
 }
 
-/* The budget of a kind. */
+/* Returns a budget that names a kind. */
 inline kiln_constant_budget budget_of(engine::kind kind)
 {
     kiln_constant_budget budget = params<kiln_constant_budget>();
@@ -210,7 +221,7 @@ inline kiln_constant_budget budget_of(engine::kind kind)
     return budget;
 }
 
-/* Of one device of a kind; below 0 of none. */
+/* Returns a budget that names one device of a kind; a negative index names none. */
 inline kiln_constant_budget budget_of(engine::kind kind, int index)
 {
     kiln_constant_budget budget = budget_of(index < 0 ? engine::kind() : kind);
@@ -219,7 +230,7 @@ inline kiln_constant_budget budget_of(engine::kind kind, int index)
     return budget;
 }
 
-/* Of one device by its handle. */
+/* Returns a budget that names one device by its handle. */
 inline kiln_constant_budget budget_of(const void *device)
 {
     kiln_constant_budget budget = params<kiln_constant_budget>();
@@ -251,13 +262,15 @@ inline status get_budget(kiln_constant_budget budget, std::size_t *size,
 
 } // namespace detail
 
-/* @flag  0: nothing is kept; greater: the default, all of it */
+/* Enables or disables the caches of constants.
+ *
+ * @flag  0: disable; greater, the default: enable */
 inline status set_constant_tensor_cache(int flag)
 {
     return detail::check(kiln_constant_set_enabled(flag));
 }
 
-/* 1 where anything may be kept; else 0. */
+/* Returns 1 if any constants may be kept; otherwise 0. */
 inline int get_constant_tensor_cache()
 {
     int flag = 0;
@@ -265,7 +278,9 @@ inline int get_constant_tensor_cache()
     return flag;
 }
 
-/* @size  in MiB; the greatest std::size_t is no limit, here and where it is got */
+/* Sets the capacity of each device of a kind.
+ *
+ * @size  in MiB; the largest std::size_t means no limit, also in the functions that return it */
 inline status set_constant_tensor_cache_capacity(
     engine::kind kind, std::size_t size,
     constant_tensor_cache_policy policy = constant_tensor_cache_policy::unchanged)
@@ -273,7 +288,7 @@ inline status set_constant_tensor_cache_capacity(
     return detail::set_budget(detail::budget_of(kind), size, policy);
 }
 
-/* The same for one device. */
+/* Sets the capacity of one device. */
 inline status set_constant_tensor_cache_capacity(
     engine::kind kind, int index, std::size_t size,
     constant_tensor_cache_policy policy = constant_tensor_cache_policy::unchanged)
@@ -281,14 +296,16 @@ inline status set_constant_tensor_cache_capacity(
     return detail::set_budget(detail::budget_of(kind, index), size, policy);
 }
 
-/* @size, @policy  may be null */
+/* Reads the capacity of each device of a kind.
+ *
+ * @size, @policy  [out] may be null */
 inline status get_constant_tensor_cache_capacity(engine::kind kind, std::size_t *size,
                                                  constant_tensor_cache_policy *policy = nullptr)
 {
     return detail::get_budget(detail::budget_of(kind), size, policy);
 }
 
-/* In MiB, of each device of a kind. */
+/* Returns the capacity of each device of a kind, in MiB. */
 inline std::size_t get_constant_tensor_cache_capacity(engine::kind kind)
 {
     std::size_t size = 0;
@@ -296,18 +313,19 @@ inline std::size_t get_constant_tensor_cache_capacity(engine::kind kind)
     return size;
 }
 
-/* The same of one device. */
+/* Reads the capacity of one device. */
 inline status get_constant_tensor_cache_capacity(engine::kind kind, int index, std::size_t *size,
                                                  constant_tensor_cache_policy *policy = nullptr)
 {
     return detail::get_budget(detail::budget_of(kind, index), size, policy);
 }
 
-/* By the device runtime's handle. status::miss: no backend has bound it. */
+/* Functions for one device by its runtime's handle. They return status::miss if no backend has
+ * bound it. */
 namespace interop
 {
 
-/* Sets the budget of one device. */
+/* Sets the capacity of one device. */
 inline status set_constant_tensor_cache_capacity(
     const void *device, std::size_t size,
     constant_tensor_cache_policy policy = constant_tensor_cache_policy::unchanged)
@@ -315,7 +333,7 @@ inline status set_constant_tensor_cache_capacity(
     return detail::set_budget(detail::budget_of(device), size, policy);
 }
 
-/* What was set for one device. */
+/* Reads the capacity of one device. */
 inline status get_constant_tensor_cache_capacity(const void *device, std::size_t *size,
                                                  constant_tensor_cache_policy *policy = nullptr)
 {
@@ -324,10 +342,10 @@ inline status get_constant_tensor_cache_capacity(const void *device, std::size_t
 
 } // namespace interop
 
-/* A device's cache, as one context sees it. */
+/* The cache of a device, as one context sees it. */
 using unified_constant_tensor_cache_t = constant_tensor_cache_t;
 
-/* The cache of a kind's first device. */
+/* Returns the cache of the first device of a kind. */
 template <engine::kind Kind> constant_tensor_cache_t get_unified_constant_tensor_cache_t()
 {
     return constant_tensor_cache_t(Kind);
@@ -339,7 +357,7 @@ using policy_t = constant_tensor_cache_policy;
 /* Nothing new is kept. */
 constexpr policy_t NO_EVICT = policy_t::no_evict;
 
-/* What is cheap to compute again for its size goes. */
+/* Constants that are cheap to compute for their size are evicted. */
 constexpr policy_t COST = policy_t::cost;
 
 } // namespace kiln

@@ -5,7 +5,7 @@
  *     const kiln::opencl_device device(context, id);
  *     kiln::program_context programs(device.context_params());
  *
- * Nothing here needs OpenCL's headers.
+ * This header needs none of OpenCL's.
  */
 #ifndef KILN_OPENCL_HPP
 #define KILN_OPENCL_HPP
@@ -17,11 +17,15 @@
 namespace kiln
 {
 
-/* One device in one context. Contexts, programs and kernels that use it end before it does. */
+/* One device in one context. Contexts, programs and kernels that use it must be destroyed before
+ * it. */
 class opencl_device
 {
   public:
-    /* @context, @device  a cl_context, and a cl_device_id of it; retained */
+    /* Creates a device.
+     *
+     * @context  a cl_context; retained
+     * @device   a cl_device_id of @context; retained */
     opencl_device(void *context, void *device,
                   const kiln_opencl_device_params &chosen = params<kiln_opencl_device_params>())
         : handle_(nullptr)
@@ -36,19 +40,20 @@ class opencl_device
     opencl_device(const opencl_device &) = delete;
     opencl_device &operator=(const opencl_device &) = delete;
 
-    /* Without exceptions: whether it could be made. */
+    /* Without exceptions: returns whether the device was created. */
     explicit operator bool() const noexcept
     {
         return static_cast<bool>(device_);
     }
 
-    /* For a context of this device alone; all else is at its default. Points into this. */
+    /* Returns the parameters of a context of this device alone, otherwise with all defaults. They
+     * point into this object. */
     kiln_program_context_params context_params() const noexcept
     {
         return context_params(params<kiln_program_context_params>());
     }
 
-    /* The same, with what @in says of all else, such as kiln::program_params. */
+    /* Returns @in, for example from kiln::program_params, with this device and its ops. */
     kiln_program_context_params context_params(kiln_program_context_params in) const noexcept
     {
         in.ops = kiln_opencl_ops(device_.get());
@@ -57,7 +62,7 @@ class opencl_device
         return in;
     }
 
-    /* The C handle, which stays this object's. */
+    /* Returns the C handle, which still belongs to this object. */
     kiln_opencl_device *get() const noexcept
     {
         return device_.get();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A pack: entries in one file that never changes, to be shipped with an application or a container
- * image. A pack is read as a store, by the location "pack:FILE",
- * alone or below a directory: "/var/cache/app|pack:/usr/share/app/app.kpack".
+ * image. A pack is read as a store: its location is "pack:FILE", alone or in a chain after a
+ * directory, as in "/var/cache/app|pack:/usr/share/app/app.kpack". docs/packs.md describes packs.
  *
  *     kiln_pack_writer *writer = NULL;
  *     if (kiln_pack_writer_open(path, NULL, &writer, &error) == KILN_OK) {
@@ -24,90 +24,99 @@
 extern "C" {
 #endif
 
-/* A pack that is being written. One thread at a time. */
+/* A pack that is being written. Only one thread at a time may use it. */
 typedef struct kiln_pack_writer kiln_pack_writer;
 
 enum {
-    KILN_PACK_STRIP_KEYS = 1u /* of parts of more than 32 bytes, sources above all, keep a digest */
+    KILN_PACK_STRIP_KEYS = 1u /* parts longer than 32 bytes, mainly sources, are kept as digests */
 };
 
 /* How a pack is written. */
 typedef struct kiln_pack_params {
     size_t struct_size;
-    uint32_t flags;       /* KILN_PACK_… */
+    uint32_t flags;       /* KILN_PACK_… or-ed */
     uint32_t level;       /* of compression, 1 to 12; 0: 9 */
-    const char *key_file; /* an absolute path; entries are signed with it. NULL: they are not */
+    const char *key_file; /* absolute path of the signing key with which entries are signed; NULL:
+                             they are not signed */
 } kiln_pack_params;
 
-/* Begins a pack. Nothing stands under its name before kiln_pack_writer_finish; until then entries
- * wait in a file without a name in the same directory.
+/* Begins a pack. Its name does not exist before kiln_pack_writer_finish; until then the entries are
+ * in an unnamed file in the same directory.
  *
- * @path        of the pack; one that is there is replaced at the end
- * @params      lives for the call; NULL: all defaults
+ * @path        where the pack will be; kiln_pack_writer_finish replaces a file of that name
+ * @params      read during the call; NULL: all defaults
  * @ret_writer  [out] to be given to kiln_pack_writer_finish or kiln_pack_writer_abandon
- * @error       may be NULL; says what was wrong with which file
+ * @error       may be NULL; names the file and says what was wrong
  * Returns KILN_OK; KILN_E_INVALID; KILN_E_UNSUPPORTED: unknown flags or fields; KILN_E_DENIED;
- * KILN_E_READONLY; KILN_E_FULL; KILN_E_IO; KILN_E_NO_MEMORY. Blocks: on the file system. */
+ * KILN_E_READONLY; KILN_E_FULL; KILN_E_IO; KILN_E_NO_MEMORY. Threads: any. Blocks: on the file
+ * system. */
 KILN_API kiln_status kiln_pack_writer_open(const char *path, const kiln_pack_params *params,
                                            kiln_pack_writer **ret_writer, kiln_error *error);
 
-/* Adds a copy of an entry, compressed. Of two entries of one digest the pack gets the first.
+/* Adds a copy of an entry, compressed. If two entries have the same digest, the pack keeps the
+ * first. If the call fails, the entry is not in the pack, which can still be finished.
  *
  * Returns KILN_OK; KILN_E_INVALID; KILN_E_UNSUPPORTED: a request, which belongs to one machine;
- * KILN_E_TOO_LARGE; KILN_E_FULL; KILN_E_IO; KILN_E_NO_MEMORY. What failed is not in the pack; it
- * may still be finished. Blocks: on writing. */
+ * KILN_E_TOO_LARGE; KILN_E_FULL; KILN_E_IO; KILN_E_NO_MEMORY. Threads: one at a time. Blocks: on
+ * writing. */
 KILN_API kiln_status kiln_pack_writer_add(kiln_pack_writer *writer, const kiln_entry *entry);
 
 /* What was written. */
 typedef struct kiln_pack_report {
     size_t struct_size;
-    uint64_t entries, bytes; /* what is in the pack, and the size of its file */
+    uint64_t entries, bytes; /* the number of entries in the pack, and the size of its file */
 } kiln_pack_report;
 
-/* Writes the pack, in an order that does not depend on that of the calls, brings it to the disk and
- * gives it its name. Frees the writer, in any case, and sets the pointer to NULL.
+/* Writes the pack in an order that does not depend on the order of the calls, syncs it to disk, and
+ * gives it its name. Frees the writer in any case and sets the pointer to NULL. After a failure, a
+ * file that had the name before is still there.
  *
- * @ret_report  [out] may be NULL
+ * @ret_report  [in, out] with its struct_size set; may be NULL
+ * @error       may be NULL
  * Returns KILN_OK; KILN_E_INVALID; KILN_E_TOO_LARGE; KILN_E_FULL; KILN_E_DENIED; KILN_E_IO;
- * KILN_E_NO_MEMORY. After a failure what stood under the name stands there still. Blocks: on
- * writing. */
+ * KILN_E_NO_MEMORY. Threads: one at a time. Blocks: on writing. */
 KILN_API kiln_status kiln_pack_writer_finish(kiln_pack_writer **writer,
                                              kiln_pack_report *ret_report, kiln_error *error);
 
-/* Drops all of it and sets the pointer to NULL; takes NULL and a pointer to NULL. */
+/* Discards a pack and sets the pointer to NULL. NULL and a pointer to NULL are allowed. */
 KILN_API void kiln_pack_writer_abandon(kiln_pack_writer **writer);
 
 enum {
-    KILN_UNPACK_TRUST = 1u /* take what nothing authenticates */
+    KILN_UNPACK_TRUST = 1u /* copy entries although nothing authenticates them */
 };
 
-/* What is taken out of a pack. */
+/* Which entries are copied from a pack. */
 typedef struct kiln_unpack_params {
     size_t struct_size;
-    uint32_t flags;       /* KILN_UNPACK_… */
-    const char *key_file; /* an absolute path; only what is signed with it is taken */
+    uint32_t flags;       /* KILN_UNPACK_… or-ed */
+    const char *key_file; /* absolute path of a signing key; only entries that are signed with it
+                             are copied; NULL: none */
 } kiln_unpack_params;
 
-/* What became of its entries. */
+/* How many entries were copied, and how many were not. */
 typedef struct kiln_unpack_report {
     size_t struct_size;
     uint64_t taken;           /* put into the store */
-    uint64_t present;         /* the store had a sound entry of that key */
+    uint64_t present;         /* the store had a sound entry of the same key */
     uint64_t unauthenticated; /* not signed, or not with this key */
-    uint64_t damaged;         /* and those of a newer format */
-    uint64_t refused;         /* by the store; and requests, which no pack has */
+    uint64_t damaged;         /* damaged, or of a newer format */
+    uint64_t refused; /* refused by the store; also requests, which a pack should not have */
 } kiln_unpack_report;
 
-/* Puts the entries of a pack into a store, payloads plain. Without a key file and without
+/* Puts the entries of a pack into a store, uncompressed. Without a key file and without
  * KILN_UNPACK_TRUST nothing is read.
  *
- * @path    of the pack: a file of this user's or root's that nobody else may write
- * @params  lives for the call
- * @into    not NULL
- * Returns KILN_OK, also where some were not taken; KILN_E_INVALID; KILN_E_UNAUTHENTICATED: neither
- * a key file nor KILN_UNPACK_TRUST; KILN_E_READONLY: the store; KILN_E_CORRUPT: it is no pack, or a
- * part of its index is damaged, and then the rest was taken; KILN_E_VERSION; KILN_E_DENIED;
- * KILN_E_IO; KILN_E_NO_MEMORY. Blocks: on reading and writing. */
+ * @path        of the pack: a file that belongs to this user or to root and that nobody else may
+ *              write
+ * @params      read during the call; not NULL
+ * @into        the store; not NULL
+ * @ret_report  [in, out] with its struct_size set; not NULL
+ * @error       may be NULL
+ * Returns KILN_OK, even if some entries were not copied; KILN_E_INVALID; KILN_E_UNAUTHENTICATED:
+ * neither a key file nor KILN_UNPACK_TRUST was given; KILN_E_READONLY: the store is;
+ * KILN_E_CORRUPT: the file is not a pack, or a part of its index is damaged and the other entries
+ * were copied; KILN_E_VERSION; KILN_E_DENIED; KILN_E_IO; KILN_E_NO_MEMORY. Threads: any. Blocks: on
+ * reading and writing. */
 KILN_API kiln_status kiln_pack_unpack(const char *path, const kiln_unpack_params *params,
                                       kiln_store *into, kiln_unpack_report *ret_report,
                                       kiln_error *error);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kiln/pack.h in C++11: a pack is written; reading one is kiln::store("pack:FILE").
+ * kiln/pack.h in C++11: writes packs. A pack is read as kiln::store("pack:FILE").
  */
 #ifndef KILN_PACK_HPP
 #define KILN_PACK_HPP
@@ -15,7 +15,7 @@
 namespace kiln
 {
 
-/* A pack that is being written. Nothing stands under its name before finish. */
+/* A pack that is being written. Its name does not exist before finish. */
 class pack_writer
 {
   public:
@@ -30,19 +30,20 @@ class pack_writer
         detail::check(code, &described);
     }
 
-    /* Without exceptions: whether it could be begun. */
+    /* Without exceptions: returns whether writing could begin. */
     explicit operator bool() const noexcept
     {
         return static_cast<bool>(writer_);
     }
 
-    /* Adds a copy, compressed; of two of one digest the first stays. */
+    /* Adds a copy of an entry, compressed. If two entries have the same digest, the pack keeps the
+     * first. */
     status add(const entry &added)
     {
         return detail::check(kiln_pack_writer_add(writer_.get(), added.get()));
     }
 
-    /* Gives the pack its name. Nothing can be added any more. */
+    /* Gives the pack its name. Nothing can be added afterwards. */
     status finish(kiln_pack_report *ret_report = nullptr)
     {
         kiln_error described = params<kiln_error>();
@@ -54,8 +55,10 @@ class pack_writer
     detail::owner<kiln_pack_writer, kiln_pack_writer_abandon> writer_;
 };
 
-/* Puts the entries of a pack into a store: those that a key file authenticates, or all where
- * @chosen says so. */
+/* Puts the entries of a pack into a store: those that a signing key authenticates, or all if
+ * @chosen says so.
+ *
+ * @ret_report  [in, out] with its struct_size set; not null */
 inline status unpack(const std::string &path, const kiln_unpack_params &chosen, const store &into,
                      kiln_unpack_report *ret_report = nullptr)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A persistent cache for a whole process, governed by a few settings: a directory, its capacity,
- * and an engine kind's switch. It serves the contexts of programs that were given
- * kiln_persistent_source, and whoever asks it by kiln_persistent_get and kiln_persistent_put.
+ * A persistent cache for a whole process, controlled by a few settings: a directory, its capacity,
+ * and a switch for each engine kind. It serves the contexts of programs that were given
+ * kiln_persistent_source, and callers of kiln_persistent_get and kiln_persistent_put.
  *
  *     kiln_persistent_settings on = {.struct_size = sizeof on,
  *                                    .changed = KILN_PERSISTENT_DIR | KILN_PERSISTENT_CAPACITY,
@@ -13,14 +13,17 @@
  *         kiln_persistent_put(KILN_ENGINE_GPU, built);
  *     }
  *
- * Nothing is kept until a capacity is set. All settings may change at any time: what is under way
- * goes on with the store that it began with. A change of directory, policy or capacity closes the
- * store after what waits to be written; the next use opens it as it is set then. What is on the
- * disk stays, but for what a smaller capacity takes. The store is also closed when the last of
- * those contexts ends.
+ * Nothing is kept until a capacity is set. All settings may change at any time; operations under
+ * way continue with the store that they began with. A change of directory, policy or capacity
+ * closes the store after its queued entries have been written, and the next use opens it with the
+ * new settings. What is on disk stays, except for entries that a smaller capacity removes. The
+ * store is also closed when the last of those contexts is freed.
  *
- * Calls return KILN_E_INVALID where an argument is none of those named, and change nothing then.
- * Threads: any. The environment is not read: kiln/config.h has profile onednn for that.
+ * All calls: KILN_E_INVALID means an argument that is none of the named values; it changes nothing.
+ * Any thread may make any call. The environment is not read: kiln/config.h has profile onednn for
+ * that.
+ *
+ * Source: oneDNN's persistent cache, option 1 (docs/seeds.md, P4 to P33).
  */
 #ifndef KILN_PERSISTENT_H
 #define KILN_PERSISTENT_H
@@ -40,13 +43,13 @@
 extern "C" {
 #endif
 
-/* Where entries are unless a directory is set: a directory of our own in the working directory, as
- * that is whenever the store is opened. Nothing beside it is touched. */
+/* The directory of the entries unless one is set: a directory of Kiln's own inside the working
+ * directory at the time when the store is opened. Nothing else there is touched. */
 #define KILN_PERSISTENT_DEFAULT_DIR "./kiln_persistent_cache"
 
 /* ---- settings ---- */
 
-/* Which settings a call changes. */
+/* Flags that name settings. */
 enum {
     KILN_PERSISTENT_CPU = 1u,
     KILN_PERSISTENT_GPU = 2u,
@@ -57,84 +60,88 @@ enum {
     KILN_PERSISTENT_LOG = 64u
 };
 
-/* What governs the cache. */
+/* The settings of the cache. */
 typedef struct kiln_persistent_settings {
     size_t struct_size;
-    uint32_t changed; /* KILN_PERSISTENT_…, at least one: the fields to take over */
+    uint32_t changed; /* the settings to change: KILN_PERSISTENT_… or-ed, at least one */
 
-    /* 0 or 1: the switch of each kind of engine. Both are 1 at first, so that the capacity alone
-     * decides. Switching off deletes nothing. The store is closed once both are off. */
+    /* 0 or 1: the switch of each engine kind. Both are 1 by default, so the capacity alone decides.
+     * Switching off deletes nothing. The store is closed once both are off. */
     int32_t cpu, gpu;
 
-    /* What entries may occupy on disk, for all kinds together, in MiB. Less than before trims the
-     * directory, by policy. 0, the default, disables the cache and deletes nothing. */
+    /* How much disk space the entries of all kinds together may occupy, in MiB. Reducing it trims
+     * the directory, by the policy. 0, the default, disables the cache and deletes nothing. */
     int32_t capacity_mib;
 
     /* What happens when the capacity is reached: KILN_POLICY_FIFO, the default, removes the entries
-     * that were created first; KILN_POLICY_NO_EVICT takes nothing new. */
+     * that were created first; KILN_POLICY_NO_EVICT keeps nothing new. */
     uint32_t policy;
 
-    /* Taken literally, never as a URL. It is made with its first use; what is trusted is what
-     * kiln_store_open trusts. A relative one begins at the working directory, as that is whenever
-     * the store is opened. NULL or "": KILN_PERSISTENT_DEFAULT_DIR. */
+    /* The directory, taken literally and never as a URL. It is created at its first use and must be
+     * trusted, as for kiln_store_open. A relative path starts at the working directory at the time
+     * when the store is opened. NULL or "": KILN_PERSISTENT_DEFAULT_DIR. */
     const char *dir;
 
     /* A folder inside the directory for the entries of one device backend: a letter, then letters,
-     * digits, _ and -, at most 31, and not v1.
-     * NULL or "", the default: none. */
+     * digits, _ and -, at most 31 characters, and not v1. NULL or "", the default: none. */
     const char *backend;
 
-    /* Where lines go that say why the store could not be opened, or what it skipped; zeroed, the
-     * default: nowhere. Lines may come from the thread that writes. The callback may call all that
-     * is declared here; a store that it closes on that thread is closed soon after it. Its user
-     * pointer is borrowed until a different log was set, and what was under way then has ended. */
+    /* Receives lines that say why the store could not be opened, or what it skipped; zeroed, the
+     * default: they are dropped. Lines may come from the thread that writes. The function may make
+     * all calls of this header; if it closes the store on that thread, the store is closed soon
+     * afterwards. Its user pointer is borrowed until a different log has been set and all
+     * operations of that time have ended. */
     kiln_log log;
 } kiln_persistent_settings;
 
-/* Takes over the fields that are named in @settings->changed, all or none. Texts are copied.
+/* Changes the settings named in @settings->changed: all of them, or none. Texts are copied.
  *
+ * @settings  read during the call
  * Returns KILN_OK; KILN_E_INVALID; KILN_E_NO_MEMORY; after a smaller capacity also what
- * kiln_store_open and kiln_store_trim return if the directory is there but can't be trimmed: the
- * settings hold nevertheless. Blocks: on what waits to be written, 60 s at most, and on trimming.
- */
+ * kiln_store_open and kiln_store_trim return, if the directory exists but can't be trimmed: the
+ * settings are in effect nevertheless. Blocks: on queued entries, for at most 60 s, and on
+ * trimming. */
 KILN_API kiln_status kiln_persistent_set(const kiln_persistent_settings *settings);
 
-/* What is set, all of it.
+/* Reads all settings.
  *
- * @ret_settings  [in] its struct_size
- * @texts         room for the texts that @ret_settings points to; NULL: none is wanted, and they
- * are NULL. A relative directory has "./" before it
- * @size          [in] of @texts; [out] what is needed. NULL if @texts is NULL and it is not wanted
- * Returns KILN_OK; KILN_E_INVALID; KILN_E_TOO_LARGE: @texts is too small, and nothing but @size was
- * written. Blocks: as a change of another thread does. */
+ * @ret_settings  [in, out] with its struct_size set
+ * @texts         [out] room for the texts that @ret_settings points to; NULL: the texts are not
+ *                wanted, and are NULL in @ret_settings. A relative directory begins with "./"
+ * @size          [in, out] the size of @texts in bytes, and then the size that is needed; NULL only
+ *                if @texts is NULL and the size is not wanted
+ * Returns KILN_OK; KILN_E_INVALID; KILN_E_TOO_LARGE: @texts is too small, and only @size was
+ * written. Blocks: while another thread changes settings. */
 KILN_API kiln_status kiln_persistent_get_settings(kiln_persistent_settings *ret_settings,
                                                   char *texts, size_t *size);
 
 /* ---- use ---- */
 
-/* For the store_source of a kiln_program_context_params: the context keeps its entries in this
- * cache while that is on for the kind.
+/* Returns a static object for store_source of kiln_program_context_params: the context keeps its
+ * entries in this cache while it is on for the kind.
  *
- * @kind  kiln_engine_kind
- * Returns a static object; NULL: no such kind. */
+ * @kind  a kiln_engine_kind
+ * Returns NULL if there is no such kind. */
 KILN_API const kiln_store_source *kiln_persistent_source(uint32_t kind);
 
-/* Opens the store of a kind now, unless it is open, and says what is wrong with it. One that could
- * not be opened is not tried again by others before a setting changes; this call tries.
+/* Opens the store of a kind now, unless it is open, and reports why it can't be opened. Other calls
+ * do not try again to open a store before a setting changes; this call does.
  *
+ * @kind   a kiln_engine_kind
  * @error  may be NULL
- * Returns KILN_OK: entries will be kept; KILN_MISS: off, by switch or capacity; KILN_E_INVALID;
- * what kiln_store_open returns. Blocks: on the file system. */
+ * Returns KILN_OK: entries will be kept; KILN_MISS: the cache is off, by its switch or capacity;
+ * KILN_E_INVALID; what kiln_store_open returns. Blocks: on the file system. */
 KILN_API kiln_status kiln_persistent_open(uint32_t kind, kiln_error *error);
 
-/* As kiln_store_get. KILN_MISS too where the cache is off for that kind. Blocks: where a setting
- * changes meanwhile, and this is the last call that uses the store from before, also on what waits
- * to be written there, 60 s at most. */
+/* Looks up an entry, as kiln_store_get does. Also returns KILN_MISS if the cache is off for the
+ * kind. Blocks: on reading. If a setting changes meanwhile and this is the last call that uses the
+ * earlier store, also on the entries queued for it, for at most 60 s. */
 KILN_API kiln_status kiln_persistent_get(uint32_t kind, const kiln_key *key,
                                          kiln_entry **ret_entry);
 
-/* As kiln_store_put, which replaces an entry of the same key. KILN_MISS where the cache is off for
- * that kind: nothing was kept. Blocks: as kiln_persistent_get. */
+/* Stores an entry, as kiln_store_put does, which replaces an entry of the same key. Returns
+ * KILN_MISS if the cache is off for the kind; nothing was kept then. Blocks: as
+ * kiln_persistent_get. */
 KILN_API kiln_status kiln_persistent_put(uint32_t kind, const kiln_entry *entry);
 
 #ifdef __cplusplus

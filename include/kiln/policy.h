@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What goes first from a cache in memory (cache.h) or a store (store.h) that is full. Each says how
- * it applies a policy.
+ * The policies that decide what a full cache in memory (cache.h) or a full store (store.h) evicts.
+ * Those headers say how they apply a policy.
  */
 #ifndef KILN_POLICY_H
 #define KILN_POLICY_H
@@ -14,19 +14,24 @@
 extern "C" {
 #endif
 
-/* What goes first. */
+/* What is evicted first. */
 typedef enum kiln_policy {
-    KILN_POLICY_COST = 0,     /* what is cheap to build for its size and was not used for long */
-    KILN_POLICY_LRU = 1,      /* what was used least recently */
-    KILN_POLICY_FIFO = 2,     /* what came first */
-    KILN_POLICY_NO_EVICT = 3, /* nothing: what is new is not taken */
-    KILN_POLICY_AUTO = 4      /* the cache chooses; no store does */
+    KILN_POLICY_COST = 0, /* what was cheap to build for its size and has not been used for long */
+    KILN_POLICY_LRU = 1,  /* the least recently used */
+    KILN_POLICY_FIFO = 2, /* the oldest */
+    KILN_POLICY_NO_EVICT = 3, /* nothing: new objects or entries are not admitted */
+    KILN_POLICY_AUTO = 4      /* the cache chooses; stores do not accept it */
 } kiln_policy;
 
-/* "cost", "lru", "fifo", "no_evict", "auto"; NULL for a value that is none. Static text. */
+/* Returns "cost", "lru", "fifo", "no_evict" or "auto"; NULL for an unknown value. The text is
+ * static. Threads: any. Blocks: never. */
 KILN_API const char *kiln_policy_name(uint32_t policy);
 
-/* Reads a policy's name, in lower or upper case. Returns KILN_OK; KILN_E_PARSE, for NULL too. */
+/* Reads a policy's name, in lower or upper case.
+ *
+ * @ret_policy  [out] a kiln_policy
+ * Returns KILN_OK; KILN_E_PARSE: not a policy, or NULL for either argument. Threads: any. Blocks:
+ * never. */
 KILN_API kiln_status kiln_policy_parse(const char *text, uint32_t *ret_policy);
 
 #ifdef __cplusplus

@@ -6,19 +6,19 @@
  *     kiln::program_desc desc(programs, described);
  *     kiln::program program(desc);
  *     kiln::kernel blur = program.get_kernel("blur");
- *     std::lock_guard<kiln::kernel> lock(blur);    where threads share it
+ *     std::lock_guard<kiln::kernel> lock(blur); // if threads share it
  *     launch(blur.handle<cl_kernel>());
  *
- * Store and device are declared before the context, since they have to outlive it.
+ * Store and device are declared before the context, because they must outlive it.
  *
- * Whoever keeps binaries elsewhere:
+ * A program that keeps binaries elsewhere:
  *
  *     store_on_disk(desc.get_cache_blob_id(), program.get_cache_blob());
  *     kiln::program again(desc, load_from_disk(desc.get_cache_blob_id()));
  *
- * The device ops that make something may throw (kiln/device.h says which). That reaches who asked,
- * and counts as a failure that is his alone: nothing is kept of it, and one of those who wait goes
- * on in his place.
+ * The device ops that make something may throw (kiln/device.h says which). The exception reaches
+ * the caller for which they ran, and counts as a failure of that caller alone: nothing is kept, and
+ * one of the threads that wait continues instead.
  */
 #ifndef KILN_PROGRAM_HPP
 #define KILN_PROGRAM_HPP
@@ -61,7 +61,7 @@ inline kiln_kernel *retain_kernel(kiln_kernel *kernel)
 
 } // namespace detail
 
-/* One device context, with its programs and its kernels. */
+/* A device context, with its programs and its kernels. */
 class program_context
 {
   public:
@@ -70,45 +70,46 @@ class program_context
         detail::check(kiln_program_context_new(&params, context_.address()));
     }
 
-    /* Without exceptions: whether it could be made. */
+    /* Without exceptions: returns whether the context was created. */
     explicit operator bool() const noexcept
     {
         return static_cast<bool>(context_);
     }
 
-    /* Waits until what was built is in the store. timeout: it is not yet. */
+    /* Waits until everything that was built is in the store. Returns timeout if it is not yet. */
     status drain(std::uint64_t timeout_ns)
     {
         return detail::check(kiln_program_context_drain(context_.get(), timeout_ns));
     }
 
-    /* Of the programs map; 0 of either empties it and turns it off. */
+    /* Sets the capacity of the programs map; 0 for either limit empties and disables it. */
     status set_capacity(std::uint64_t max_bytes, std::uint64_t max_entries)
     {
         return detail::check(
             kiln_program_context_set_capacity(context_.get(), max_bytes, max_entries));
     }
 
-    /* Either may be null; both are 0 where the map is off. */
+    /* Reads the capacity of the programs map. Either may be null; both are 0 if the map is
+     * disabled. */
     status get_capacity(std::uint64_t *max_bytes, std::uint64_t *max_entries) const
     {
         return detail::check(
             kiln_program_context_get_capacity(context_.get(), max_bytes, max_entries));
     }
 
-    /* Empties both maps; nothing on disk changes. */
+    /* Empties both maps. Nothing on disk changes. */
     void clear() noexcept
     {
         kiln_program_context_clear(context_.get());
     }
 
-    /* Removes the programs of an image, with their kernels; how many programs. */
+    /* Removes the programs of an image, with their kernels. Returns the number of programs. */
     std::size_t remove_image(std::uint64_t image) noexcept
     {
         return kiln_program_context_remove_image(context_.get(), image);
     }
 
-    /* Counters of the programs map. */
+    /* Returns the counters of the programs map. */
     kiln_cache_stats program_stats() const
     {
         kiln_cache_stats counted = params<kiln_cache_stats>();
@@ -116,7 +117,7 @@ class program_context
         return counted;
     }
 
-    /* Counters of the kernels map. */
+    /* Returns the counters of the kernels map. */
     kiln_cache_stats kernel_stats() const
     {
         kiln_cache_stats counted = params<kiln_cache_stats>();
@@ -124,7 +125,7 @@ class program_context
         return counted;
     }
 
-    /* The C handle, which stays this object's. */
+    /* Returns the C handle, which still belongs to this object. */
     kiln_program_context *get() const noexcept
     {
         return context_.get();
@@ -134,7 +135,7 @@ class program_context
     detail::owner<kiln_program_context, kiln_program_context_free> context_;
 };
 
-/* What a program is built from and for; immutable and shared. */
+/* What a program is built from, and for which device. Immutable and shared. */
 class program_desc : public detail::reference<kiln_program_desc, detail::retain_program_desc,
                                               kiln_program_desc_release>
 {
@@ -143,7 +144,7 @@ class program_desc : public detail::reference<kiln_program_desc, detail::retain_
 
     program_desc() = default;
 
-    /* Looks at all that decides the build, included files too. */
+    /* Makes a description: examines everything that decides the build, including included files. */
     program_desc(const program_context &context, const kiln_program_desc_params &params)
         : program_desc()
     {
@@ -154,7 +155,7 @@ class program_desc : public detail::reference<kiln_program_desc, detail::retain_
         *this = program_desc(made);
     }
 
-    /* What identifies its blob; empty: there are none on such a device. */
+    /* Returns the ID of the description's blob; empty: the device gives no blobs. */
     std::vector<std::uint8_t> get_cache_blob_id() const
     {
         std::size_t size = 0;
@@ -165,7 +166,7 @@ class program_desc : public detail::reference<kiln_program_desc, detail::retain_
         return copy;
     }
 
-    /* Whether, and if not why not. */
+    /* Reports whether the program is cached, and if not, why. */
     kiln_program_caching caching() const
     {
         kiln_program_caching said = params<kiln_program_caching>();
@@ -173,20 +174,21 @@ class program_desc : public detail::reference<kiln_program_desc, detail::retain_
         return said;
     }
 
-    /* Whether the program, and so each of its kernels, is kept in memory. */
+    /* Returns whether the program, and so each of its kernels, is kept in memory. */
     bool is_cacheable() const
     {
         return caching().memory == KILN_UNCACHED_NOT;
     }
 
-    /* Under which a store has it; empty: that can't be told. */
+    /* Returns the key under which a store has the program; empty: the inputs of the build are
+     * unknown. */
     kiln::key key() const noexcept
     {
         return kiln::key(kiln_key_retain(kiln_program_desc_key(get())));
     }
 };
 
-/* The name of one kernel of a described program, made ready to be looked up. */
+/* The name of one kernel of a described program, prepared for look-ups. */
 class kernel_desc : public detail::reference<kiln_kernel_desc, detail::retain_kernel_desc,
                                              kiln_kernel_desc_release>
 {
@@ -205,7 +207,7 @@ class kernel_desc : public detail::reference<kiln_kernel_desc, detail::retain_ke
     }
 };
 
-/* One hold on a live kernel, which keeps its program alive too. A copy is another hold. */
+/* A hold on a live kernel, which keeps the kernel's program alive too. A copy is a further hold. */
 class kernel : public detail::hold<kiln_kernel, detail::retain_kernel, kiln_kernel_release>
 {
   public:
@@ -213,8 +215,8 @@ class kernel : public detail::hold<kiln_kernel, detail::retain_kernel, kiln_kern
 
     kernel() = default;
 
-    /* Finds it, or makes it, and before that its program. Empty: the program has none of that
-     * name. */
+    /* Finds the kernel, or makes it, and if needed its program. Empty: the program has no kernel of
+     * that name. */
     explicit kernel(const kernel_desc &desc) : kernel()
     {
         kiln_kernel *found = nullptr;
@@ -224,32 +226,32 @@ class kernel : public detail::hold<kiln_kernel, detail::retain_kernel, kiln_kern
         *this = kernel(found);
     }
 
-    /* The device runtime's, such as a cl_kernel; lives as long as the hold. */
+    /* Returns the device runtime's handle, such as a cl_kernel, which lives as long as the hold. */
     template <typename Handle> Handle handle() const noexcept
     {
         return static_cast<Handle>(kiln_kernel_handle(get()));
     }
 
-    /* The same of its program. */
+    /* Returns the handle of the kernel's program. */
     template <typename Handle> Handle program_handle() const noexcept
     {
         return static_cast<Handle>(kiln_kernel_program_handle(get()));
     }
 
-    /* For those who set a shared kernel's arguments and enqueue it; goes with std::lock_guard. */
+    /* Locks a shared kernel while its arguments are set and it is enqueued; for std::lock_guard. */
     void lock() const noexcept
     {
         kiln_kernel_lock(get());
     }
 
-    /* Ends that. */
+    /* Unlocks it. */
     void unlock() const noexcept
     {
         kiln_kernel_unlock(get());
     }
 };
 
-/* One hold on a live program. A copy is another hold. */
+/* A hold on a live program. A copy is a further hold. */
 class program : public detail::hold<kiln_program, detail::retain_program, kiln_program_release>
 {
   public:
@@ -257,9 +259,9 @@ class program : public detail::hold<kiln_program, detail::retain_program, kiln_p
 
     program() = default;
 
-    /* Finds it in memory, else in the store, else builds it.
+    /* Finds the program in memory, otherwise in the store, otherwise builds it.
      *
-     * @ret_result  may be null; with its struct_size */
+     * @ret_result  [in, out] with its struct_size set; may be null */
     explicit program(const program_desc &desc, kiln_program_result *ret_result = nullptr)
         : program()
     {
@@ -270,7 +272,7 @@ class program : public detail::hold<kiln_program, detail::retain_program, kiln_p
         *this = program(found);
     }
 
-    /* Makes it of its blob; an empty one is built. */
+    /* Makes the program from its blob; if the blob is empty, builds it. */
     program(const program_desc &desc, const std::vector<std::uint8_t> &cache_blob,
             kiln_program_result *ret_result = nullptr)
         : program()
@@ -283,7 +285,8 @@ class program : public detail::hold<kiln_program, detail::retain_program, kiln_p
         *this = program(found);
     }
 
-    /* A hold on a program of the user's own, which it is given. Nothing of it is cached. */
+    /* Makes a hold on a program of the user's own, which is passed to it. Nothing of it is cached.
+     */
     static program adopt(const program_context &context, std::size_t device, void *handle)
     {
         kiln_program *adopted = nullptr;
@@ -291,8 +294,8 @@ class program : public detail::hold<kiln_program, detail::retain_program, kiln_p
         return program(adopted);
     }
 
-    /* A binary of which the same description makes the program without building it. Empty: there
-     * are none on such a device, or it is empty, which is legal. */
+    /* Returns a binary from which the same description makes the program without building it.
+     * Empty: the device gives no blobs, or the blob is empty, which is valid. */
     std::vector<std::uint8_t> get_cache_blob() const
     {
         std::size_t size = 0;
@@ -308,9 +311,9 @@ class program : public detail::hold<kiln_program, detail::retain_program, kiln_p
         return blob;
     }
 
-    /* The kernel of a name; empty: there is none of that name.
+    /* Returns the kernel of a name; empty: there is none of that name.
      *
-     * @device  index among those of the context: the one that it will run on */
+     * @device  index into the devices of the context: the one that the kernel will run on */
     kernel get_kernel(const std::string &name, std::size_t device = 0) const
     {
         kiln_kernel *found = nullptr;
@@ -323,7 +326,7 @@ class program : public detail::hold<kiln_program, detail::retain_program, kiln_p
         return kernel(found);
     }
 
-    /* Whether, and if not why not. */
+    /* Reports whether the program is cached, and if not, why. */
     kiln_program_caching caching() const
     {
         kiln_program_caching said = params<kiln_program_caching>();
@@ -331,13 +334,14 @@ class program : public detail::hold<kiln_program, detail::retain_program, kiln_p
         return said;
     }
 
-    /* Whether it, and so each of its kernels, is kept in memory. */
+    /* Returns whether the program, and so each of its kernels, is kept in memory. */
     bool is_cacheable() const
     {
         return caching().memory == KILN_UNCACHED_NOT;
     }
 
-    /* The device runtime's, such as a cl_program; lives as long as the hold. */
+    /* Returns the device runtime's handle, such as a cl_program, which lives as long as the hold.
+     */
     template <typename Handle> Handle handle() const noexcept
     {
         return static_cast<Handle>(kiln_program_handle(get()));
@@ -348,7 +352,7 @@ class program : public detail::hold<kiln_program, detail::retain_program, kiln_p
 class kernel_section
 {
   public:
-    /* Without exceptions: of an empty context there is nothing to see. */
+    /* Enters the section. Without exceptions, a section on an empty context finds nothing. */
     explicit kernel_section(const program_context &context) noexcept : entered_()
     {
         if (context) {
@@ -364,8 +368,8 @@ class kernel_section
         kiln_section_leave(&entered_);
     }
 
-    /* The device runtime's handle of a kernel that is in memory, or null; good until the section
-     * ends. */
+    /* Returns the device runtime's handle of a kernel that is in memory, or null. The handle is
+     * valid until the section ends. */
     template <typename Handle> Handle peek(const kernel_desc &desc) const noexcept
     {
         return static_cast<Handle>(desc ? kiln_kernel_peek(&entered_, desc.get()) : nullptr);

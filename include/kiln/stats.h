@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What caching did: counters that add up over threads, processes and time.
+ * Counters of what caching did, which add up over threads, processes and time.
  */
 #ifndef KILN_STATS_H
 #define KILN_STATS_H
@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-/* X(name, meaning): the one list of the counters, in the order in which files hold them. */
+/* X(name, meaning): the list of the counters, in the order in which files store them. */
 #define KILN_STATS_LIST(X)                                                                         \
     X(hits_memory, "builds answered from memory")                                                  \
     X(hits_store, "builds answered from a store")                                                  \
@@ -35,16 +35,22 @@ typedef struct kiln_stats {
 #undef KILN_STATS_FIELD
 } kiln_stats;
 
-/* Adds to the counters that a file holds; makes the file (mode 0600) where there is none. Processes
- * may do so at the same time. A file that is not of this kind is left alone.
+/* Adds to the counters in a file, which is created (mode 0600) if it doesn't exist. Several
+ * processes may do so concurrently. A file of a different kind is left alone.
  *
- * @path  of a regular file that the user owns and nobody else may write
- * Returns KILN_OK; KILN_E_INVALID; KILN_E_CORRUPT: another kind of file; KILN_E_DENIED; KILN_E_IO:
- * nothing was added, also because another process held the file's lock. Threads: any. Blocks: on
- * that lock, which is held for microseconds; 5 ms at most. */
+ * @path   a regular file that belongs to this user and that nobody else may write
+ * @delta  what to add
+ * Returns KILN_OK; KILN_E_INVALID; KILN_E_CORRUPT: a file of a different kind; KILN_E_DENIED;
+ * KILN_E_IO: nothing was added, perhaps because another process held the file's lock. Threads: any.
+ * Blocks: on that lock, for at most 5 ms; processes hold it for microseconds. */
 KILN_API kiln_status kiln_stats_add_to_file(const char *path, const kiln_stats *delta);
 
-/* Returns KILN_OK; KILN_MISS: no such file; else as above. */
+/* Reads the counters in a file.
+ *
+ * @path       as above
+ * @ret_stats  [out]
+ * Returns KILN_OK; KILN_MISS: there is no such file; otherwise as above. Threads: any. Blocks: as
+ * above. */
 KILN_API kiln_status kiln_stats_read_file(const char *path, kiln_stats *ret_stats);
 
 #ifdef __cplusplus

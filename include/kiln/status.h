@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What every call answers: one status, and, where a caller asks for it, the words for people.
+ * The result of every call: a status, and, if the caller asks for it, a message.
  *
- * Zero is success, positive values are outcomes that are no error (a miss), negative ones are
- * errors. Values are fixed for ever and never used again for something else.
+ * Zero is success, positive values are results that are not errors (such as a miss), and negative
+ * values are errors. A value never changes, and is never reused for something else.
  */
 #ifndef KILN_STATUS_H
 #define KILN_STATUS_H
@@ -20,7 +20,7 @@ extern "C" {
 /* One of the values below. */
 typedef int32_t kiln_status;
 
-/* X(name, value, text): the one list from which constants, names and texts are made. */
+/* X(name, value, text): the list from which constants, names and texts are made. */
 #define KILN_STATUS_LIST(X)                                                                        \
     X(KILN_OK, 0, "success")                                                                       \
     X(KILN_MISS, 1, "not there")                                                                   \
@@ -50,11 +50,11 @@ enum {
 #undef KILN_STATUS_ENUM
 };
 
-/* The default of every limit is finite; "no limit" has to be said. */
+/* No limit. The default of every limit is finite. */
 #define KILN_UNLIMITED UINT64_MAX
 
-/* Details of an error, for people. The caller owns it and sets struct_size; a call that fails
- * fills it, a call that succeeds leaves it alone. */
+/* Details of an error, for messages. The caller owns the structure and sets struct_size. A call
+ * that fails fills it; a call that succeeds leaves it alone. */
 typedef struct kiln_error {
     size_t struct_size;
     kiln_status status;
@@ -62,12 +62,12 @@ typedef struct kiln_error {
     char text[240];       /* names the input and what was expected; always ends with a zero byte */
 } kiln_error;
 
-/* The constant's name, such as "KILN_E_CORRUPT"; "KILN_E_UNKNOWN" for a value that is none.
- * The text is static. Any thread; never blocks. */
+/* Returns the name of the constant, such as "KILN_E_CORRUPT"; "KILN_E_UNKNOWN" for an unknown
+ * value. The text is static. Threads: any. Blocks: never. */
 KILN_API const char *kiln_status_name(kiln_status status);
 
-/* A line for people, such as "the bytes are damaged". The text is static. Any thread; never
- * blocks. */
+/* Returns a line for messages, such as "the bytes are damaged". The text is static. Threads: any.
+ * Blocks: never. */
 KILN_API const char *kiln_status_text(kiln_status status);
 
 #ifdef __cplusplus

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kiln/status.h in C++11: what failed, thrown or returned, as all other C++ headers have it.
+ * kiln/status.h in C++11: failures, thrown or returned, as in all other C++ headers.
  *
- * What fails throws kiln::error. Where exceptions are off, or KILN_NO_EXCEPTIONS is defined, calls
- * that return kiln::status return what happened; the others return something empty. All files of a
- * program make the same choice.
+ * A failure throws kiln::error. If exceptions are off, or KILN_NO_EXCEPTIONS is defined, calls that
+ * return kiln::status return the failure; the others return something empty. All files of a program
+ * must make the same choice.
  */
 #ifndef KILN_STATUS_HPP
 #define KILN_STATUS_HPP
@@ -24,7 +24,7 @@
 namespace kiln
 {
 
-/* kiln_status. */
+/* kiln_status */
 enum class status : std::int32_t {
     success = KILN_OK,
     miss = KILN_MISS,
@@ -49,19 +49,19 @@ enum class status : std::int32_t {
     unreadable_text = KILN_E_PARSE
 };
 
-/* The name of its constant in C, such as "KILN_E_CORRUPT". */
+/* Returns the name of the constant in C, such as "KILN_E_CORRUPT". */
 inline const char *status_name(status code) noexcept
 {
     return kiln_status_name(static_cast<kiln_status>(code));
 }
 
-/* A line for people, such as "the bytes are damaged". */
+/* Returns a line for messages, such as "the bytes are damaged". */
 inline const char *status_text(status code) noexcept
 {
     return kiln_status_text(static_cast<kiln_status>(code));
 }
 
-/* Can be copied without being able to fail: its text is of fixed size. */
+/* A failure. Copying it can't fail, because its text has a fixed size. */
 class error : public std::exception
 {
   public:
@@ -73,7 +73,7 @@ class error : public std::exception
     {
     }
 
-    /* @text  cut where it is longer than a kiln_error's */
+    /* A failure with a text, which is cut to the size of kiln_error's. */
     error(kiln_status code, const char *text) noexcept : described_()
     {
         described_.struct_size = sizeof described_;
@@ -88,25 +88,25 @@ class error : public std::exception
     {
     }
 
-    /* The words for people. */
+    /* Returns the message. */
     const char *what() const noexcept override
     {
         return described_.text;
     }
 
-    /* What happened, to be told apart. */
+    /* Returns the status. */
     kiln::status status() const noexcept
     {
         return static_cast<kiln::status>(described_.status);
     }
 
-    /* errno, or 0. */
+    /* Returns errno, or 0. */
     int system_error() const noexcept
     {
         return described_.system_error;
     }
 
-    /* For C calls. */
+    /* Returns the structure for C calls. */
     const kiln_error &described() const noexcept
     {
         return described_;
@@ -116,7 +116,7 @@ class error : public std::exception
     kiln_error described_;
 };
 
-/* Parameters of a C call, all at their defaults. */
+/* Returns the parameters of a C call, with all defaults. */
 template <typename Params> Params params() noexcept
 {
     Params made = Params();
@@ -127,7 +127,7 @@ template <typename Params> Params params() noexcept
 namespace detail
 {
 
-/* Throws what is an error; what is none, a miss for one, is handed on. */
+/* Throws if @code is an error; otherwise returns it. */
 inline status check(kiln_status code, const kiln_error *described = nullptr)
 {
 #ifndef KILN_NO_EXCEPTIONS
@@ -140,14 +140,13 @@ inline status check(kiln_status code, const kiln_error *described = nullptr)
     return static_cast<status>(code);
 }
 
-/* Whether a C call would see all of a text: it ends at a zero byte there. */
+/* Returns whether C calls see the whole text, which for them ends at the first zero byte. */
 inline bool is_text(const std::string &bytes) noexcept
 {
     return bytes.find('\0') == std::string::npos;
 }
 
-/* One of the holds that are counted. Retain and Release are the C calls of T; View is what
- * others may do with it. */
+/* A counted hold. Retain and Release are the C calls of T; View is T as other code may use it. */
 template <typename T, typename View, T *(*Retain)(View *), void (*Release)(T **)> class counted
 {
   public:
@@ -155,7 +154,7 @@ template <typename T, typename View, T *(*Retain)(View *), void (*Release)(T **)
     {
     }
 
-    /* Takes the caller's hold over. */
+    /* Takes ownership of the hold. */
     explicit counted(T *taken) noexcept : held_(taken)
     {
     }
@@ -185,7 +184,7 @@ template <typename T, typename View, T *(*Retain)(View *), void (*Release)(T **)
         return held_ != nullptr;
     }
 
-    /* The C handle, which stays this object's. */
+    /* Returns the C handle, which still belongs to this object. */
     View *get() const noexcept
     {
         return held_;
@@ -195,11 +194,11 @@ template <typename T, typename View, T *(*Retain)(View *), void (*Release)(T **)
     T *held_;
 };
 
-/* A hold on what never changes. */
+/* A hold on an immutable object. */
 template <typename T, T *(*Retain)(const T *), void (*Release)(T **)>
 using reference = counted<T, const T, Retain, Release>;
 
-/* A hold on what may be used by C calls. */
+/* A hold on an object that C calls may use. */
 template <typename T, T *(*Retain)(T *), void (*Release)(T **)>
 using hold = counted<T, T, Retain, Release>;
 
@@ -216,7 +215,7 @@ template <typename T, void (*Free)(T **)> class owner
         other.held_ = nullptr;
     }
 
-    /* What it had ends here, not with @other. */
+    /* Frees the handle that this object had before. */
     owner &operator=(owner &&other) noexcept
     {
         owner taken(std::move(other));
@@ -237,13 +236,13 @@ template <typename T, void (*Free)(T **)> class owner
         return held_ != nullptr;
     }
 
-    /* The C handle, which stays this object's. */
+    /* Returns the C handle, which still belongs to this object. */
     T *get() const noexcept
     {
         return held_;
     }
 
-    /* For C calls that end the handle. */
+    /* Returns the address of the handle, for C calls that set or free it. */
     T **address() noexcept
     {
         return &held_;

@@ -7,8 +7,9 @@
  *         use(found.payload());
  *     }
  *
- * A store fails nobody: what it can't give is a miss, and what it can't take is told by a status.
- * Only misuse and want of memory are thrown, and what prevents opening.
+ * A store does not fail its caller: an entry that can't be read is a miss, and an entry that can't
+ * be stored is reported by a status. Only misuse, lack of memory, and a failure to open the store
+ * are thrown.
  */
 #ifndef KILN_STORE_HPP
 #define KILN_STORE_HPP
@@ -29,7 +30,7 @@ namespace kiln
 namespace detail
 {
 
-/* Throws what is the caller's fault, or want of memory; hands on all else. */
+/* Throws misuse and lack of memory; returns everything else. */
 inline status check_store(kiln_status code)
 {
     return code == KILN_E_INVALID || code == KILN_E_NO_MEMORY ? check(code)
@@ -38,10 +39,10 @@ inline status check_store(kiln_status code)
 
 } // namespace detail
 
-/* The right to build one key, across processes; empty where it could not be had. */
+/* The right of one process to build a key; empty if it was not obtained. */
 using lease = detail::owner<kiln_lease, kiln_lease_release>;
 
-/* One stored item, as a walk finds it; valid during the call. */
+/* One stored item, as a walk finds it. Valid during the call. */
 class item
 {
   public:
@@ -49,7 +50,7 @@ class item
     {
     }
 
-    /* What the entry's head says; its texts live as long as the item. */
+    /* Reads the header of the entry. The texts live as long as the item. */
     kiln_item_info info() const
     {
         kiln_item_info said = params<kiln_item_info>();
@@ -57,7 +58,7 @@ class item
         return said;
     }
 
-    /* All of it, verified; empty: damaged, or gone. */
+    /* Reads and verifies the whole entry; empty: it is damaged, or gone. */
     entry read() const
     {
         kiln_entry *found = nullptr;
@@ -65,7 +66,8 @@ class item
         return entry(found);
     }
 
-    /* success; miss: gone, or replaced meanwhile; … */
+    /* Removes the item. Returns success; miss: it is gone, or was replaced meanwhile; or another
+     * status of kiln_item_remove. */
     status remove() const
     {
         return detail::check_store(kiln_item_remove(found_));
@@ -75,21 +77,25 @@ class item
     kiln_item *found_;
 };
 
-/* Any thread may use it. An empty one is no store: gets miss, puts are dropped. */
+/* A store. Any thread may use it. An empty one stands for no store: gets miss, and puts are
+ * dropped. */
 class store
 {
   public:
     store() = default;
 
-    /* @location  a directory, a URL, a pack, or several of these with '|' between
-     * Without exceptions: empty where it can't be opened; open says why. */
+    /* Opens a store. Without exceptions, the object is empty if that fails; open reports why.
+     *
+     * @location  a directory, a URL, a pack, or several of these separated by '|' */
     explicit store(const std::string &location,
                    const kiln_store_params &chosen = params<kiln_store_params>())
     {
         open(location, chosen);
     }
 
-    /* Closes what was open, and opens another one. */
+    /* Closes the store that was open, and opens another one.
+     *
+     * @ret_error  [out] may be null */
     status open(const std::string &location,
                 const kiln_store_params &chosen = params<kiln_store_params>(),
                 kiln_error *ret_error = nullptr)
@@ -113,7 +119,9 @@ class store
         return static_cast<bool>(store_);
     }
 
-    /* What is there for a key, verified; empty: nothing that could be used. */
+    /* Looks up and verifies an entry; empty: there is none that can be used.
+     *
+     * @ret_status  [out] may be null */
     entry get(const key &wanted, status *ret_status = nullptr) const
     {
         kiln_entry *found = nullptr;
@@ -125,27 +133,27 @@ class store
         return entry(found);
     }
 
-    /* Publishes an entry under its own key, whole or not at all. */
+    /* Publishes an entry under its own key, completely or not at all. */
     status put(const entry &kept) const
     {
         return detail::check_store(kiln_store_put(store_.get(), kept.get()));
     }
 
-    /* success; miss; … */
+    /* Removes an entry. Returns success, miss, or another status of kiln_store_remove. */
     status remove(const key &wanted) const
     {
         return detail::check_store(kiln_store_remove(store_.get(), wanted.get()));
     }
 
-    /* Whether a get would find a file, without reading it. */
+    /* Returns whether a get would find a file, without reading it. */
     bool contains(const key &wanted) const
     {
         return detail::check_store(kiln_store_contains(store_.get(), wanted.get())) ==
                status::success;
     }
 
-    /* Takes the right to build a key. Empty: another has it for longer than @wait_ns, or there are
-     * no leases here: build without. */
+    /* Takes the right to build a key. Empty: another process or thread still holds it after
+     * @wait_ns, or the store has no leases, so build without one. */
     kiln::lease take_lease(const key &wanted, std::uint64_t wait_ns) const
     {
         kiln_lease *held = nullptr;
@@ -153,9 +161,10 @@ class store
         return kiln::lease(held);
     }
 
-    /* Walks all items.
+    /* Visits all items.
      *
-     * @visit  called with each item; returns whether the walk goes on. What it throws ends it */
+     * @visit  called with each item; returns whether the walk continues. An exception ends the walk
+     *         and reaches the caller */
     template <typename Visit> status each(Visit visit) const
     {
         call<Visit> made = {visit, std::exception_ptr()};
@@ -168,19 +177,21 @@ class store
         return detail::check_store(code);
     }
 
-    /* Removes what the parameters name, in the order of the store's policy. */
+    /* Removes entries as the parameters say, in the order of the store's policy. */
     status trim(const kiln_trim_params &chosen, kiln_trim_report *ret_report = nullptr) const
     {
         return detail::check_store(kiln_store_trim(store_.get(), &chosen, ret_report));
     }
 
-    /* Reads and checks every entry. */
+    /* Reads and verifies every entry.
+     *
+     * @ret_report  [in, out] with its struct_size set; not null */
     status verify(kiln_verify_report *ret_report) const
     {
         return detail::check_store(kiln_store_verify(store_.get(), nullptr, nullptr, ret_report));
     }
 
-    /* What those who write to the store know of it, without a walk. */
+    /* Returns the numbers that writers keep, without a walk. */
     kiln_store_stat stat() const
     {
         kiln_store_stat counted = params<kiln_store_stat>();
@@ -188,13 +199,14 @@ class store
         return counted;
     }
 
-    /* Adds hits, misses, builds and times to its totals, for who uses get and put alone. */
+    /* Adds hits, misses, builds and times to the store's totals, for programs that use only get and
+     * put. */
     status account(const kiln_stats &delta) const
     {
         return detail::check_store(kiln_store_account(store_.get(), &delta));
     }
 
-    /* The C handle, which stays this object's. */
+    /* Returns the C handle, which still belongs to this object. */
     kiln_store *get() const noexcept
     {
         return store_.get();
@@ -208,7 +220,7 @@ class store
         std::exception_ptr thrown;
     };
 
-    /* No exception crosses the walk, which has files open. */
+    /* No exception may pass through the walk, which has files open. */
     template <typename Visit> static int run(void *user, kiln_item *found)
     {
         call<Visit> *made = static_cast<call<Visit> *>(user);

@@ -10,6 +10,8 @@
  *     params.devices = devices;
  *     params.device_count = 1;
  *     kiln::kernel_program_cache cache(params);
+ *
+ * Source: SYCL's kernel and program cache (docs/seeds.md, S1 to S76).
  */
 #ifndef KILN_SYCL_HPP
 #define KILN_SYCL_HPP
@@ -21,18 +23,19 @@
 namespace kiln
 {
 
-/* What SYCL_CACHE_… and the other variables of SYCL's caches say.
+/* Returns the configuration by SYCL_CACHE_… and the other variables of SYCL's caches.
  *
- * @lookup  null: the process's environment */
+ * @lookup  called for each variable; null: the environment of the process
+ * @user    passed to @lookup */
 inline config sycl_config(kiln_lookup_fn lookup = nullptr, void *user = nullptr)
 {
     return config(profile::sycl, lookup, user);
 }
 
-/* One for each context: its programs and its kernels. */
+/* The programs and kernels of one context. */
 using kernel_program_cache = program_context;
 
-/* By the native handle of a SYCL device. */
+/* Functions for one device by the native handle of a SYCL device. */
 namespace sycl_interop = interop;
 
 } // namespace kiln

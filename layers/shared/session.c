@@ -94,8 +94,8 @@ kiln_status session_start(void)
     }
     if (status == KILN_OK) {
         trace_open(config->trace);
-        for (size_t i = 0; config->complaints[i]; i++) {
-            trace_note(config->complaints[i]);
+        for (size_t i = 0; config->warnings[i]; i++) {
+            trace_note(config->warnings[i]);
         }
     }
     return status;

@@ -82,7 +82,7 @@ static kiln_status show(kilni_config *config)
         .key_file = config->key_file,
     };
     const kiln_status status = list_strings(&config->key_variables, &config->shown.key_variables);
-    return status == KILN_OK ? list_strings(&config->complaints, &config->shown.complaints)
+    return status == KILN_OK ? list_strings(&config->warnings, &config->shown.warnings)
                              : status;
 }
 
@@ -154,9 +154,9 @@ void kiln_config_free(kiln_config **config)
     free(freed->appended_compile);
     free(freed->appended_link);
     free((void *)(uintptr_t)freed->shown.key_variables);
-    free((void *)(uintptr_t)freed->shown.complaints);
+    free((void *)(uintptr_t)freed->shown.warnings);
     kilni_text_done(&freed->key_variables);
-    kilni_text_done(&freed->complaints);
+    kilni_text_done(&freed->warnings);
     free(freed);
 }
 

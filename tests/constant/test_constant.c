@@ -74,7 +74,7 @@ static void test_on_unlimited_and_without_eviction_by_default(void **state)
     assert_capacity(KILN_ENGINE_CPU, KILN_UNLIMITED, KILN_POLICY_NO_EVICT);
     assert_capacity(KILN_ENGINE_GPU, KILN_UNLIMITED, KILN_POLICY_NO_EVICT);
     assert_capacity_at(KILN_ENGINE_GPU, 3, KILN_UNLIMITED, KILN_POLICY_NO_EVICT);
-    assert_null(kiln_constant_complaint(0));
+    assert_null(kiln_constant_warning(0));
     kiln_key *keys[] = {key_of("a"), key_of("b")};
     kiln_constant_cache *cache = new_device();
     backend_init(&b);

@@ -338,15 +338,15 @@ static void test_what_was_set_is_read_back(void **state)
 static void test_the_variable_is_read_strictly(void **state)
 {
     (void)state;
-    static kilni_constant_complaints complaints;
+    static kilni_constant_warnings warnings;
     kilni_constant_limits kinds[KILNI_CONSTANT_KINDS] = {{1, 0}, {2, 0}};
     char value[256];
     snprintf(value, sizeof value, "tpu:5;gpu:10abc;gpu:-1;%150s", "cpu:9;");
     for (char *space = value; (space = strchr(space, ' '));) {
         *space = ';';
     }
-    kilni_constant_environment_read(value, kinds, &complaints);
-    assert_int_equal(complaints.count, 3);
+    kilni_constant_environment_read(value, kinds, &warnings);
+    assert_int_equal(warnings.count, 3);
     assert_int_equal(kinds[0].capacity_mib, 9);
     assert_int_equal(kinds[1].capacity_mib, 2);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The examples that open the public headers, as extract-example takes them out: each runs with what
- * it leaves to its reader, and does what it says.
+ * The examples at the top of the public headers, as extract-example extracts them. Each test
+ * defines what the example leaves to the reader, runs the example, and checks what it did.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@
 #include "support/scripted_device.h"
 #include "support/store_scene.h"
 
-static int happened; /* what examples hand on, in this test */
+static int happened; /* what the example of this test did */
 
 static void test_key(void **state)
 {
@@ -71,6 +71,42 @@ static void test_entry(void **state)
     assert_int_equal(kiln_store_get(store, key, &found), KILN_OK);
     assert_int_equal(kiln_entry_payload(found).size, 7);
     kiln_entry_release(&found);
+    close_folder(&in);
+}
+
+static int stored_builds;
+
+static kiln_entry *build_entry(const kiln_key *key)
+{
+    const kiln_entry_params params = {.struct_size = sizeof params,
+                                      .key = key,
+                                      .kind = KILN_ENTRY_BLOB,
+                                      .payload = {"payload", 7}};
+    kiln_entry *built = NULL;
+    assert_int_equal(kiln_entry_new(&params, &built), KILN_OK);
+    stored_builds++;
+    return built;
+}
+
+/* The first run builds and stores the entry, and the second finds it. */
+static void test_store(void **state)
+{
+    (void)state;
+    stored_builds = 0;
+    happened = 0;
+    folder in = open_folder();
+    const char *directory = scratch_path(in.path, "of the example");
+    const kiln_key *key = in.key;
+    kiln_error error = {.struct_size = sizeof error};
+#define build build_entry
+#define use(payload) (happened += (payload).size == 7)
+    for (int i = 0; i < 2; i++) {
+#include "store_example.h"
+    }
+#undef build
+#undef use
+    assert_int_equal(stored_builds, 1);
+    assert_int_equal(happened, 2);
     close_folder(&in);
 }
 
@@ -253,6 +289,7 @@ int main(void)
         cmocka_unit_test(test_device),   cmocka_unit_test(test_program),
         cmocka_unit_test(test_pack),     cmocka_unit_test(test_persistent),
         cmocka_unit_test(test_constant), cmocka_unit_test(test_constant_backend),
+        cmocka_unit_test(test_store),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -210,8 +210,8 @@ static void test_configuration(const std::string &folder)
 {
     std::string place = folder + "/configured";
     const kiln::config config(kiln::profile::kiln, look_up, &place);
-    CHECK(config.location() == place && config.complaints().size() == 1);
-    CHECK(config.complaints()[0].find("KILN_MAX_SIZE=3X") == 0);
+    CHECK(config.location() == place && config.warnings().size() == 1);
+    CHECK(config.warnings()[0].find("KILN_MAX_SIZE=3X") == 0);
     const kiln::store store = config.open_store();
     CHECK(store && store.put(entry_of("a", "1")) == status::success);
     const kiln::cache<int> numbers(config.memory());

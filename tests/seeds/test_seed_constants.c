@@ -426,7 +426,7 @@ static void begin_with_policies(void)
     CHECK(capacity == 2048 && policy == KILN_POLICY_COST);
     CHECK(constant_get_kind(KILN_ENGINE_CPU, &capacity, &policy) == KILN_OK);
     CHECK(capacity == 10240 && policy == KILN_POLICY_NO_EVICT);
-    CHECK(!kiln_constant_complaint(0));
+    CHECK(!kiln_constant_warning(0));
 }
 
 static void seed_003_the_variable_may_name_policies(void **state)
@@ -779,10 +779,10 @@ static void begin_with_errors(void)
     static const char *const pieces[] = {"\"tpu:1\"", "\"cpu:10abc\"", "\"gpu:-1\"",
                                          "\"gpu:99999999999999999999\"", "\"cpu:2:mru\""};
     for (size_t i = 0; i < 5; i++) {
-        const char *line = kiln_constant_complaint(i);
+        const char *line = kiln_constant_warning(i);
         CHECK(line && strstr(line, pieces[i]));
     }
-    CHECK(!kiln_constant_complaint(5));
+    CHECK(!kiln_constant_warning(5));
 }
 
 static void seed_002_gap_errors_in_the_variable_are_told_and_ignored_alone(void **state)

@@ -37,11 +37,11 @@ static kiln_status add_key_variable(kilni_config *config, const char *element, s
     return status;
 }
 
-static void complain_of_element(kilni_config_reader *reader, const char *value, size_t number)
+static void warn_of_element(kilni_config_reader *reader, const char *value, size_t number)
 {
     char used[48];
     snprintf(used, sizeof used, "element %zu is left out", number);
-    kilni_config_complain(reader, "KILN_KEY_ENV", value,
+    kilni_config_warn(reader, "KILN_KEY_ENV", value,
                           "expected names of A-Z a-z 0-9 _ separated by commas, each with at most "
                           "one '*', at its end",
                           used);
@@ -56,17 +56,20 @@ static void read_key_variables(kilni_config_reader *reader)
         if (is_key_variable(element, length)) {
             reader->status = add_key_variable(reader->config, element, length);
         } else {
-            complain_of_element(reader, value, number);
+            warn_of_element(reader, value, number);
         }
         element = element[length] ? element + length + 1 : NULL;
     }
 }
 
-/* Set to nothing, as by a script that lost the value, it is no reason to believe everything: it is
- * kept, and no store is opened with it. */
+/* An empty value, for example of a script that lost it, must not mean that unsigned entries are
+ * accepted: it is kept, and no store is opened with it. */
 static void read_key_file(kilni_config_reader *reader)
 {
-    const char *value = reader->lookup(reader->user, "KILN_KEY_FILE");
+    const char *value = reader->lookup(reader->user, "KILN_SIGNING_KEY_FILE");
+    if (!value) { /* the older name */
+        value = reader->lookup(reader->user, "KILN_KEY_FILE");
+    }
     if (value && reader->status == KILN_OK) {
         reader->config->key_file = strdup(value);
         reader->status = reader->config->key_file ? KILN_OK : KILN_E_NO_MEMORY;

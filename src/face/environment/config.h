@@ -20,7 +20,7 @@ typedef struct kilni_config {
     bool readonly, disabled, helper, last_miss;
     char *trace, *stats, *tool, *key_file; /* NULL where unset */
     /* Strings one after another, each with its closing zero. */
-    kilni_text key_variables, complaints;
+    kilni_text key_variables, warnings;
 
     /* The profile's. */
     char *dir;                /* what a store is opened by; NULL: none */
@@ -48,7 +48,7 @@ typedef struct kilni_config_reader {
 const char *kilni_config_value(const kilni_config_reader *reader, const char *name);
 
 /* Adds the line "NAME=value: expected; used". */
-void kilni_config_complain(kilni_config_reader *reader, const char *name, const char *value,
+void kilni_config_warn(kilni_config_reader *reader, const char *name, const char *value,
                            const char *expected, const char *used);
 
 /* Each leaves what it is to set, the default, where the variable is unset, and where its value is

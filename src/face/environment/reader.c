@@ -8,7 +8,7 @@
 #include "base/size.h"
 #include "face/environment/config.h"
 
-/* As much of a value as a complaint shows. */
+/* As much of a value as a warning shows. */
 #define SHOWN_VALUE_BYTES 200
 
 const char *kilni_config_value(const kilni_config_reader *reader, const char *name)
@@ -35,7 +35,7 @@ static kiln_status append_shown(kilni_text *line, const char *value)
     return status;
 }
 
-void kilni_config_complain(kilni_config_reader *reader, const char *name, const char *value,
+void kilni_config_warn(kilni_config_reader *reader, const char *name, const char *value,
                            const char *expected, const char *used)
 {
     if (reader->status != KILN_OK) {
@@ -50,7 +50,7 @@ void kilni_config_complain(kilni_config_reader *reader, const char *name, const 
         status = kilni_text_printf(&line, ": %s; %s", expected, used);
     }
     if (status == KILN_OK) {
-        status = kilni_text_append_bytes(&reader->config->complaints, line.bytes, line.length + 1);
+        status = kilni_text_append_bytes(&reader->config->warnings, line.bytes, line.length + 1);
     }
     kilni_text_done(&line);
     reader->status = status;
@@ -66,7 +66,7 @@ void kilni_config_read_switch(kilni_config_reader *reader, const char *name, boo
         *switched = value[0] == '1';
         return;
     }
-    kilni_config_complain(reader, name, value, "expected 0 or 1",
+    kilni_config_warn(reader, name, value, "expected 0 or 1",
                           *switched ? "1 is used" : "0 is used");
 }
 
@@ -75,19 +75,19 @@ void kilni_config_read_size(kilni_config_reader *reader, const char *name, const
 {
     const char *value = kilni_config_value(reader, name);
     if (value && kilni_size_parse(value, bytes) != KILN_OK) {
-        kilni_config_complain(reader, name, value,
+        kilni_config_warn(reader, name, value,
                               "expected a number of bytes, with at most one suffix K, M, G or T",
                               used);
     }
 }
 
-static void complain_of_number(kilni_config_reader *reader, const char *name, const char *value,
+static void warn_of_number(kilni_config_reader *reader, const char *name, const char *value,
                                const char *noun, uint64_t max, uint64_t used)
 {
     char expected[96], instead[48];
     snprintf(expected, sizeof expected, "expected a number of %s, at most %" PRIu64, noun, max);
     snprintf(instead, sizeof instead, "%" PRIu64 " is used", used);
-    kilni_config_complain(reader, name, value, expected, instead);
+    kilni_config_warn(reader, name, value, expected, instead);
 }
 
 void kilni_config_read_number(kilni_config_reader *reader, const char *name, const char *noun,
@@ -103,7 +103,7 @@ void kilni_config_read_number(kilni_config_reader *reader, const char *name, con
         *number = read;
         return;
     }
-    complain_of_number(reader, name, value, noun, max, *number);
+    warn_of_number(reader, name, value, noun, max, *number);
 }
 
 static kiln_status join_path(const char *base, const char *below, char **ret_path)
@@ -134,7 +134,7 @@ void kilni_config_read_text(kilni_config_reader *reader, const char *name, char 
 }
 
 /* Names each candidate that was set before one was taken: all of them were relative. */
-static void complain_of_relative(kilni_config_reader *reader, const kilni_dir_candidate *candidates,
+static void warn_of_relative(kilni_config_reader *reader, const kilni_dir_candidate *candidates,
                                  size_t count)
 {
     const char *dir = reader->config->dir;
@@ -147,7 +147,7 @@ static void complain_of_relative(kilni_config_reader *reader, const kilni_dir_ca
     for (size_t i = 0; reader->status == KILN_OK && i < count; i++) {
         const char *value = kilni_config_value(reader, candidates[i].variable);
         if (value) {
-            kilni_config_complain(reader, candidates[i].variable, value,
+            kilni_config_warn(reader, candidates[i].variable, value,
                                   "expected an absolute path", used.bytes);
         }
     }
@@ -207,5 +207,5 @@ void kilni_config_read_dir(kilni_config_reader *reader, const kilni_dir_candidat
         reader->status = is_location ? join_path(base, below, &reader->config->dir)
                                      : read_path(base, below, &reader->config->dir);
     }
-    complain_of_relative(reader, candidates, chosen);
+    warn_of_relative(reader, candidates, chosen);
 }

@@ -12,7 +12,7 @@
 #include "base/size.h"
 #include "base/text.h"
 
-/* As much of a piece as a complaint shows. */
+/* As much of a piece as a warning shows. */
 enum { SHOWN_BYTES = 60 };
 
 /* Longer than the name of any policy. */
@@ -110,14 +110,14 @@ static const char *read_piece(span piece, kilni_constant_limits *kinds)
     return NULL;
 }
 
-static void complain(kilni_constant_complaints *complaints, size_t number, span piece,
+static void warn(kilni_constant_warnings *warnings, size_t number, span piece,
                      const char *expected)
 {
-    size_t count = complaints->count++;
-    if (count >= KILNI_CONSTANT_COMPLAINTS) {
-        snprintf(complaints->lines[KILNI_CONSTANT_COMPLAINTS], KILNI_CONSTANT_COMPLAINT_SIZE,
+    size_t count = warnings->count++;
+    if (count >= KILNI_CONSTANT_WARNINGS) {
+        snprintf(warnings->lines[KILNI_CONSTANT_WARNINGS], KILNI_CONSTANT_WARNING_SIZE,
                  "%s: %zu pieces more are ignored", KILNI_CONSTANT_VARIABLE,
-                 complaints->count - KILNI_CONSTANT_COMPLAINTS);
+                 warnings->count - KILNI_CONSTANT_WARNINGS);
         return;
     }
     char shown[SHOWN_BYTES + 1];
@@ -127,20 +127,20 @@ static void complain(kilni_constant_complaints *complaints, size_t number, span 
         shown[i] = byte < 0x20 || byte == 0x7f ? '?' : piece.at[i];
     }
     shown[length] = '\0';
-    snprintf(complaints->lines[count], KILNI_CONSTANT_COMPLAINT_SIZE,
+    snprintf(warnings->lines[count], KILNI_CONSTANT_WARNING_SIZE,
              "%s, piece %zu, \"%s%s\": expected %s; it is ignored", KILNI_CONSTANT_VARIABLE, number,
              shown, length < piece.length ? "..." : "", expected);
 }
 
 void kilni_constant_environment_read(const char *value, kilni_constant_limits *kinds,
-                                     kilni_constant_complaints *complaints)
+                                     kilni_constant_warnings *warnings)
 {
     for (size_t number = 1; value; number++) {
         span piece = {value, strcspn(value, ";")};
         /* Nothing between two ';', or behind the last one, says nothing. */
         const char *expected = piece.length > 0 ? read_piece(piece, kinds) : NULL;
         if (expected) {
-            complain(complaints, number, piece, expected);
+            warn(warnings, number, piece, expected);
         }
         value = value[piece.length] ? value + piece.length + 1 : NULL;
     }

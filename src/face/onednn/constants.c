@@ -11,16 +11,16 @@
 #include "constant/device.h"
 #include "face/onednn/constant_environment.h"
 
-static kilni_constant_complaints complaints;
+static kilni_constant_warnings warnings;
 
 static void read_environment(void)
 {
     kilni_constants *constants = kilni_constants_get();
     if (constants) {
         pthread_mutex_lock(&constants->lock);
-        complaints.count = 0;
+        warnings.count = 0;
         kilni_constant_environment_read(secure_getenv(KILNI_CONSTANT_VARIABLE), constants->kinds,
-                                        &complaints);
+                                        &warnings);
         pthread_mutex_unlock(&constants->lock);
     }
 }
@@ -223,9 +223,9 @@ kiln_status kiln_constant_get_enabled(int *ret_flag)
     return KILN_OK;
 }
 
-const char *kiln_constant_complaint(size_t index)
+const char *kiln_constant_warning(size_t index)
 {
     begin();
-    const bool is_there = index < complaints.count && index <= KILNI_CONSTANT_COMPLAINTS;
-    return is_there ? complaints.lines[index] : NULL;
+    const bool is_there = index < warnings.count && index <= KILNI_CONSTANT_WARNINGS;
+    return is_there ? warnings.lines[index] : NULL;
 }

@@ -27,7 +27,7 @@ static void read_policy(kilni_config_reader *reader)
         *policy = KILN_POLICY_NO_EVICT;
         return;
     }
-    kilni_config_complain(reader, name, value, "expected fifo or no_evict", "fifo is used");
+    kilni_config_warn(reader, name, value, "expected fifo or no_evict", "fifo is used");
 }
 
 static void read_disk(kilni_config_reader *reader)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Profile sycl: the variables of the DPC++ runtime's caches, with its defaults. Values that it
- * takes silently for something else are complaints here.
+ * takes silently for something else are warnings here.
  */
 #include "base/size.h"
 #include "face/environment/config.h"
@@ -98,7 +98,7 @@ static void read_deprecated(kilni_config_reader *reader)
     static const char name[] = "SYCL_CACHE_DISABLE_PERSISTENT";
     const char *value = kilni_config_value(reader, name);
     if (value) {
-        kilni_config_complain(reader, name, value, "has no effect any more",
+        kilni_config_warn(reader, name, value, "has no effect any more",
                               "SYCL_CACHE_PERSISTENT decides");
     }
 }

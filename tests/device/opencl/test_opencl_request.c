@@ -347,7 +347,7 @@ static void test_variables_come_along_but_no_code(void **state)
     setenv("OPENCL_LAYERS", "/a/layer.so", 1);
     setenv("LD_PRELOAD", "", 1);
     setenv("LD_PROFILE_OUTPUT", "", 1);
-    setenv("KILN_KEY_FILE", "/a/key", 1);
+    setenv("KILN_SIGNING_KEY_FILE", "/a/key", 1);
     setenv("KILN_KEY_ENV", "MY_*", 1);
     kiln_entry *request = request_of(&s);
     char all[512] = "";
@@ -357,14 +357,14 @@ static void test_variables_come_along_but_no_code(void **state)
     assert_null(strstr(all, "OPENCL_LAYERS"));
     assert_null(strstr(all, "LD_PRELOAD"));
     assert_null(strstr(all, "LD_PROFILE_OUTPUT"));
-    assert_null(strstr(all, "KILN_KEY_FILE"));
+    assert_null(strstr(all, "KILN_SIGNING_KEY_FILE"));
     assert_non_null(strstr(all, "KILN_KEY_ENV=MY_*;"));
     unsetenv("POCL_TEST");
     unsetenv("MY_OWN");
     unsetenv("OPENCL_LAYERS");
     unsetenv("LD_PRELOAD");
     unsetenv("LD_PROFILE_OUTPUT");
-    unsetenv("KILN_KEY_FILE");
+    unsetenv("KILN_SIGNING_KEY_FILE");
     unsetenv("KILN_KEY_ENV");
     assert_int_equal(kiln_opencl_report_request(request, NULL, all), KILN_E_INVALID);
     assert_int_equal(kiln_opencl_report_request(NULL, collect, all), KILN_E_INVALID);

@@ -54,7 +54,7 @@ static void test_nothing_set_gives_the_defaults(void **state)
     assert_null(config->stats);
     assert_null(config->key_file);
     assert_null(config->key_variables[0]);
-    assert_null(config->complaints[0]);
+    assert_null(config->warnings[0]);
     kiln_config_free(&config);
     assert_null(config);
     kiln_config_free(&config);
@@ -67,7 +67,7 @@ static void test_all_is_read(void **state)
     kiln_config *config =
         CONFIG({"KILN_DIR", "/a/b/"}, {"KILN_MAX_SIZE", "3m"}, {"KILN_READONLY", "1"},
                {"KILN_DISABLE", "1"}, {"KILN_TRACE", "-"}, {"KILN_STATS", "/s"},
-               {"KILN_KEY_FILE", "/k"}, {"KILN_KEY_ENV", "A_1,b*,_"}, {"HOME", "/home/u"});
+               {"KILN_SIGNING_KEY_FILE", "/k"}, {"KILN_KEY_ENV", "A_1,b*,_"}, {"HOME", "/home/u"});
     assert_string_equal(config->dir, "/a/b/");
     assert_true(config->max_bytes == 3 << 20);
     assert_int_equal(config->readonly, 1);
@@ -79,7 +79,7 @@ static void test_all_is_read(void **state)
     assert_string_equal(config->key_variables[1], "b*");
     assert_string_equal(config->key_variables[2], "_");
     assert_null(config->key_variables[3]);
-    assert_null(config->complaints[0]);
+    assert_null(config->warnings[0]);
     kiln_config_free(&config);
 }
 
@@ -89,7 +89,7 @@ static void assert_dir(const char *kiln, const char *xdg, const char *home, cons
         {"KILN_DIR", kiln}, {"XDG_CACHE_HOME", xdg}, {"HOME", home}, {NULL, NULL}};
     kiln_config *config = read_config(variables);
     assert_string_equal(config->dir, expected);
-    assert_null(config->complaints[0]);
+    assert_null(config->warnings[0]);
     kiln_config_free(&config);
 }
 
@@ -122,43 +122,43 @@ static void test_empty_means_unset(void **state)
     assert_null(config->trace);
     assert_null(config->stats);
     assert_null(config->key_variables[0]);
-    assert_null(config->complaints[0]);
+    assert_null(config->warnings[0]);
     kiln_config_free(&config);
 }
 
-static void test_a_relative_directory_is_a_complaint(void **state)
+static void test_a_relative_directory_is_a_warning(void **state)
 {
     (void)state;
     kiln_config *config = CONFIG({"KILN_DIR", "cache"}, {"XDG_CACHE_HOME", "./x"}, {"HOME", "/h"});
     assert_string_equal(config->dir, "/h/.cache/kiln");
-    assert_string_equal(config->complaints[0],
+    assert_string_equal(config->warnings[0],
                         "KILN_DIR=cache: expected an absolute path; /h/.cache/kiln is used");
-    assert_string_equal(config->complaints[1],
+    assert_string_equal(config->warnings[1],
                         "XDG_CACHE_HOME=./x: expected an absolute path; /h/.cache/kiln is used");
-    assert_null(config->complaints[2]);
+    assert_null(config->warnings[2]);
     kiln_config_free(&config);
 
     config = CONFIG({"HOME", "h"});
     assert_null(config->dir);
-    assert_string_equal(config->complaints[0],
+    assert_string_equal(config->warnings[0],
                         "HOME=h: expected an absolute path; nothing is stored on disk");
     kiln_config_free(&config);
 }
 
-static void test_a_wrong_size_is_a_complaint(void **state)
+static void test_a_wrong_size_is_a_warning(void **state)
 {
     (void)state;
     kiln_config *config = CONFIG({"KILN_MAX_SIZE", "3X"});
     assert_true(config->max_bytes == (uint64_t)2 << 30);
-    assert_string_equal(config->complaints[0],
+    assert_string_equal(config->warnings[0],
                         "KILN_MAX_SIZE=3X: expected a number of bytes, with at most one suffix "
                         "K, M, G or T; 2G is used");
-    assert_null(config->complaints[1]);
+    assert_null(config->warnings[1]);
     kiln_config_free(&config);
 
     config = CONFIG({"KILN_MAX_SIZE", "0"});
     assert_true(config->max_bytes == 0);
-    assert_null(config->complaints[0]);
+    assert_null(config->warnings[0]);
     kiln_config_free(&config);
 }
 
@@ -168,14 +168,14 @@ static void test_a_switch_is_0_or_1(void **state)
     kiln_config *config = CONFIG({"KILN_READONLY", "0"}, {"KILN_DISABLE", "yes"});
     assert_int_equal(config->readonly, 0);
     assert_int_equal(config->disabled, 0);
-    assert_string_equal(config->complaints[0], "KILN_DISABLE=yes: expected 0 or 1; 0 is used");
-    assert_null(config->complaints[1]);
+    assert_string_equal(config->warnings[0], "KILN_DISABLE=yes: expected 0 or 1; 0 is used");
+    assert_null(config->warnings[1]);
     kiln_config_free(&config);
 
     config = CONFIG({"KILN_READONLY", "01"}, {"KILN_DISABLE", "1 "});
     assert_int_equal(config->readonly, 0);
     assert_int_equal(config->disabled, 0);
-    assert_non_null(config->complaints[1]);
+    assert_non_null(config->warnings[1]);
     kiln_config_free(&config);
 }
 
@@ -194,7 +194,7 @@ static void test_the_helper_is_on_unless_switched_off(void **state)
 
     config = CONFIG({"KILN_HELPER", "no"});
     assert_int_equal(config->helper, 1);
-    assert_string_equal(config->complaints[0], "KILN_HELPER=no: expected 0 or 1; 1 is used");
+    assert_string_equal(config->warnings[0], "KILN_HELPER=no: expected 0 or 1; 1 is used");
     kiln_config_free(&config);
 }
 
@@ -209,7 +209,7 @@ static void test_the_last_miss_is_kept_where_asked_for(void **state)
     kiln_config_free(&config);
     config = CONFIG({"KILN_LAST_MISS", "yes"});
     assert_int_equal(config->last_miss, 0);
-    assert_string_equal(config->complaints[0], "KILN_LAST_MISS=yes: expected 0 or 1; 0 is used");
+    assert_string_equal(config->warnings[0], "KILN_LAST_MISS=yes: expected 0 or 1; 0 is used");
     kiln_config_free(&config);
 }
 
@@ -217,18 +217,27 @@ static void test_the_last_miss_is_kept_where_asked_for(void **state)
 static void test_a_key_file_is_given_on_as_it_is(void **state)
 {
     (void)state;
-    kiln_config *config = CONFIG({"KILN_KEY_FILE", ""});
+    kiln_config *config = CONFIG({"KILN_SIGNING_KEY_FILE", ""});
     assert_string_equal(config->key_file, "");
     kiln_config_free(&config);
-    config = CONFIG({"KILN_KEY_FILE", "relative/key"});
+    config = CONFIG({"KILN_SIGNING_KEY_FILE", "relative/key"});
     assert_string_equal(config->key_file, "relative/key");
     kiln_config_free(&config);
-    config = CONFIG({"KILN_KEY_FILE", "/a/key"});
+    config = CONFIG({"KILN_SIGNING_KEY_FILE", "/a/key"});
     assert_string_equal(config->key_file, "/a/key");
+    kiln_config_free(&config);
+    config = CONFIG({"KILN_KEY_FILE", "/old/key"});
+    assert_string_equal(config->key_file, "/old/key");
+    kiln_config_free(&config);
+    config = CONFIG({"KILN_KEY_FILE", "/old/key"}, {"KILN_SIGNING_KEY_FILE", "/a/key"});
+    assert_string_equal(config->key_file, "/a/key");
+    kiln_config_free(&config);
+    config = CONFIG({"KILN_KEY_FILE", "/old/key"}, {"KILN_SIGNING_KEY_FILE", ""});
+    assert_string_equal(config->key_file, "");
     kiln_config_free(&config);
 }
 
-static void test_wrong_names_are_complaints_and_the_others_stay(void **state)
+static void test_wrong_names_are_warnings_and_the_others_stay(void **state)
 {
     (void)state;
     kiln_config *config = CONFIG({"KILN_KEY_ENV", "A,,*,B-C,D*E,F**,G*, H,9"});
@@ -239,34 +248,34 @@ static void test_wrong_names_are_complaints_and_the_others_stay(void **state)
     static const char *const left_out[] = {"element 2 is", "element 3 is", "element 4 is",
                                            "element 5 is", "element 6 is", "element 8 is"};
     for (size_t i = 0; i < 6; i++) {
-        const char *complaint = config->complaints[i];
-        assert_non_null(complaint);
-        assert_ptr_equal(strstr(complaint, "KILN_KEY_ENV=A,,*,B-C,D*E,F**,G*, H,9: expected names"),
-                         complaint);
-        assert_non_null(strstr(complaint, left_out[i]));
+        const char *warning = config->warnings[i];
+        assert_non_null(warning);
+        assert_ptr_equal(strstr(warning, "KILN_KEY_ENV=A,,*,B-C,D*E,F**,G*, H,9: expected names"),
+                         warning);
+        assert_non_null(strstr(warning, left_out[i]));
     }
-    assert_null(config->complaints[6]);
+    assert_null(config->warnings[6]);
     kiln_config_free(&config);
 
     config = CONFIG({"KILN_KEY_ENV", "A,"});
     assert_string_equal(config->key_variables[0], "A");
-    assert_non_null(strstr(config->complaints[0], "element 2 is left out"));
-    assert_null(config->complaints[1]);
+    assert_non_null(strstr(config->warnings[0], "element 2 is left out"));
+    assert_null(config->warnings[1]);
     kiln_config_free(&config);
 }
 
-static void test_a_complaint_is_one_short_line(void **state)
+static void test_a_warning_is_one_short_line(void **state)
 {
     (void)state;
     char endless[5000];
     memset(endless, 'x', sizeof endless - 1);
     endless[sizeof endless - 1] = '\0';
     kiln_config *config = CONFIG({"KILN_READONLY", "a\nb\x1b"}, {"KILN_DISABLE", endless});
-    assert_string_equal(config->complaints[0],
+    assert_string_equal(config->warnings[0],
                         "KILN_READONLY=a\\x0ab\\x1b: expected 0 or 1; 0 is used");
-    const char *complaint = config->complaints[1];
-    assert_true(strlen(complaint) < 300);
-    assert_non_null(strstr(complaint, "xxx...: expected 0 or 1; 0 is used"));
+    const char *warning = config->warnings[1];
+    assert_true(strlen(warning) < 300);
+    assert_non_null(strstr(warning, "xxx...: expected 0 or 1; 0 is used"));
     kiln_config_free(&config);
 }
 
@@ -325,11 +334,11 @@ static void describe(const kiln_config *config, char *text, size_t size)
     assert_in_range(length, 1, size - 1);
 }
 
-/* What one variable's value does: what is then said of the configuration, or the complaint. */
+/* What one variable's value does: what is then said of the configuration, or the warning. */
 typedef struct effect {
     variable set;
     const char *said;
-    const char *complaint; /* after "NAME=value: "; NULL: none */
+    const char *warning; /* after "NAME=value: "; NULL: none */
 } effect;
 
 static void check_effect(uint32_t profile, const variable *others, const effect *made)
@@ -345,15 +354,15 @@ static void check_effect(uint32_t profile, const variable *others, const effect 
         fail_msg("%s=%s: \"%s\" is not in \"%s\"", made->set.name, made->set.value, made->said,
                  text);
     }
-    if (made->complaint) {
+    if (made->warning) {
         char expected[512];
         snprintf(expected, sizeof expected, "%s=%s: %s", made->set.name, made->set.value,
-                 made->complaint);
-        assert_non_null(config->complaints[0]);
-        assert_string_equal(config->complaints[0], expected);
-        assert_null(config->complaints[1]);
+                 made->warning);
+        assert_non_null(config->warnings[0]);
+        assert_string_equal(config->warnings[0], expected);
+        assert_null(config->warnings[1]);
     } else {
-        assert_null(config->complaints[0]);
+        assert_null(config->warnings[0]);
     }
     kiln_config_free(&config);
 }
@@ -421,7 +430,7 @@ static void test_profile_kiln(void **state)
          "store /h/.cache/kiln of",
          "expected an absolute path; /h/.cache/kiln is used"},
         {{"KILN_LAST_MISS", "1"}, "kiln cost noting misses, 0 s,", NULL},
-        {{"KILN_KEY_FILE", "/k y"}, "kiln cost, 0 s, key /k y,", NULL},
+        {{"KILN_SIGNING_KEY_FILE", "/k y"}, "kiln cost, 0 s, key /k y,", NULL},
         {{"KILN_DIR", "http://k"},
          "store /h/.cache/kiln of",
          "expected an absolute path; /h/.cache/kiln is used"},
@@ -635,7 +644,7 @@ static void test_a_cache_of_another_family_is_one_place(void **state)
 static void test_an_empty_key_file_opens_nothing(void **state)
 {
     (void)state;
-    kiln_config *config = CONFIG({"KILN_DIR", "/nowhere"}, {"KILN_KEY_FILE", ""});
+    kiln_config *config = CONFIG({"KILN_DIR", "/nowhere"}, {"KILN_SIGNING_KEY_FILE", ""});
     kiln_store_params params = {.struct_size = sizeof params};
     kiln_store *store = NULL;
     assert_string_equal(config->key_file, "");
@@ -753,10 +762,15 @@ static void check_failing_allocations(uint32_t profile, variable *variables)
 static void test_every_allocation_may_fail(void **state)
 {
     (void)state;
-    variable of_kiln[] = {
-        {"KILN_DIR", "relative"},   {"HOME", "/h"},          {"KILN_MAX_SIZE", "x"},
-        {"KILN_READONLY", "x"},     {"KILN_TRACE", "/t"},    {"KILN_STATS", "/s"},
-        {"KILN_KEY_ENV", "A,,B*,"}, {"KILN_KEY_FILE", "/k"}, {NULL, NULL}};
+    variable of_kiln[] = {{"KILN_DIR", "relative"},
+                          {"HOME", "/h"},
+                          {"KILN_MAX_SIZE", "x"},
+                          {"KILN_READONLY", "x"},
+                          {"KILN_TRACE", "/t"},
+                          {"KILN_STATS", "/s"},
+                          {"KILN_KEY_ENV", "A,,B*,"},
+                          {"KILN_SIGNING_KEY_FILE", "/k"},
+                          {NULL, NULL}};
     check_failing_allocations(KILN_PROFILE_KILN, of_kiln);
     variable of_sycl[] = {{"HOME", "/h"},
                           {"SYCL_CACHE_PERSISTENT", "1"},
@@ -786,14 +800,14 @@ int main(void)
         cmocka_unit_test(test_a_cache_of_another_family_is_one_place),
         cmocka_unit_test(test_an_empty_key_file_opens_nothing),
         cmocka_unit_test(test_empty_means_unset),
-        cmocka_unit_test(test_a_relative_directory_is_a_complaint),
-        cmocka_unit_test(test_a_wrong_size_is_a_complaint),
+        cmocka_unit_test(test_a_relative_directory_is_a_warning),
+        cmocka_unit_test(test_a_wrong_size_is_a_warning),
         cmocka_unit_test(test_a_switch_is_0_or_1),
         cmocka_unit_test(test_the_helper_is_on_unless_switched_off),
         cmocka_unit_test(test_the_last_miss_is_kept_where_asked_for),
         cmocka_unit_test(test_a_key_file_is_given_on_as_it_is),
-        cmocka_unit_test(test_wrong_names_are_complaints_and_the_others_stay),
-        cmocka_unit_test(test_a_complaint_is_one_short_line),
+        cmocka_unit_test(test_wrong_names_are_warnings_and_the_others_stay),
+        cmocka_unit_test(test_a_warning_is_one_short_line),
         cmocka_unit_test(test_profiles_have_names),
         cmocka_unit_test(test_profile_kiln),
         cmocka_unit_test(test_profile_sycl_is_off_at_first),

@@ -21,15 +21,15 @@
 enum { CPU, GPU };
 
 static kilni_constant_limits kinds[KILNI_CONSTANT_KINDS];
-static kilni_constant_complaints complaints;
+static kilni_constant_warnings warnings;
 
 static void read_value(const char *value)
 {
-    memset(&complaints, 0, sizeof complaints);
+    memset(&warnings, 0, sizeof warnings);
     for (int i = 0; i < KILNI_CONSTANT_KINDS; i++) {
         kinds[i] = (kilni_constant_limits){KILN_UNLIMITED, KILN_POLICY_NO_EVICT};
     }
-    kilni_constant_environment_read(value, kinds, &complaints);
+    kilni_constant_environment_read(value, kinds, &warnings);
 }
 
 static void assert_kind(int kind, uint64_t capacity_mib, uint32_t policy)
@@ -47,7 +47,7 @@ static void test_each_kind_gets_its_piece(void **state)
     read_value("gpu:0");
     assert_kind(CPU, KILN_UNLIMITED, KILN_POLICY_NO_EVICT);
     assert_kind(GPU, 0, KILN_POLICY_NO_EVICT);
-    assert_int_equal(complaints.count, 0);
+    assert_int_equal(warnings.count, 0);
 }
 
 static void test_a_piece_may_name_a_policy(void **state)
@@ -59,7 +59,7 @@ static void test_a_piece_may_name_a_policy(void **state)
     read_value("CPU:1:Cost;Gpu:2:AUTO;");
     assert_kind(CPU, 1, KILN_POLICY_COST);
     assert_kind(GPU, 2, KILN_POLICY_AUTO);
-    assert_int_equal(complaints.count, 0);
+    assert_int_equal(warnings.count, 0);
 }
 
 static void test_what_says_nothing_is_no_fault(void **state)
@@ -68,7 +68,7 @@ static void test_what_says_nothing_is_no_fault(void **state)
     const char *const values[] = {NULL, "", ";", ";;cpu:4;;"};
     for (int i = 0; i < 4; i++) {
         read_value(values[i]);
-        assert_int_equal(complaints.count, 0);
+        assert_int_equal(warnings.count, 0);
         assert_kind(CPU, i == 3 ? 4 : KILN_UNLIMITED, KILN_POLICY_NO_EVICT);
     }
 }
@@ -92,7 +92,7 @@ static void test_a_value_may_be_long(void **state)
     read_value(value);
     assert_kind(CPU, KILN_UNLIMITED, KILN_POLICY_NO_EVICT);
     assert_kind(GPU, 7, KILN_POLICY_NO_EVICT);
-    assert_int_equal(complaints.count, 0);
+    assert_int_equal(warnings.count, 0);
 }
 
 static void test_a_malformed_piece_is_ignored_alone(void **state)
@@ -109,46 +109,45 @@ static void test_a_malformed_piece_is_ignored_alone(void **state)
         char value[128];
         snprintf(value, sizeof value, "cpu:3:lru;%s;gpu:4", pieces[i]);
         read_value(value);
-        assert_int_equal(complaints.count, 1);
+        assert_int_equal(warnings.count, 1);
         assert_kind(CPU, 3, KILN_POLICY_LRU);
         assert_kind(GPU, 4, KILN_POLICY_NO_EVICT);
-        const char *line = complaints.lines[0];
+        const char *line = warnings.lines[0];
         assert_non_null(strstr(line, "ONEDNN_GRAPH_CONSTANT_TENSOR_CACHE_CAPACITY, piece 2, \""));
         assert_non_null(strstr(line, "expected "));
         assert_null(strchr(line, '\n'));
-        assert_int_equal(complaints.lines[1][0], '\0');
+        assert_int_equal(warnings.lines[1][0], '\0');
     }
 }
 
-static void test_a_complaint_says_what_was_expected(void **state)
+static void test_a_warning_says_what_was_expected(void **state)
 {
     (void)state;
     read_value("tpu:1;cpu:x;cpu:1:mru;cpu");
-    assert_int_equal(complaints.count, 4);
-    assert_non_null(
-        strstr(complaints.lines[0], "piece 1, \"tpu:1\": expected the kind cpu or gpu"));
-    assert_non_null(strstr(complaints.lines[1], "piece 2, \"cpu:x\": expected a capacity in MiB"));
-    assert_non_null(strstr(complaints.lines[2], "piece 3, \"cpu:1:mru\": expected the policy "));
-    assert_non_null(strstr(complaints.lines[3], "piece 4, \"cpu\": expected kind:MiB"));
+    assert_int_equal(warnings.count, 4);
+    assert_non_null(strstr(warnings.lines[0], "piece 1, \"tpu:1\": expected the kind cpu or gpu"));
+    assert_non_null(strstr(warnings.lines[1], "piece 2, \"cpu:x\": expected a capacity in MiB"));
+    assert_non_null(strstr(warnings.lines[2], "piece 3, \"cpu:1:mru\": expected the policy "));
+    assert_non_null(strstr(warnings.lines[3], "piece 4, \"cpu\": expected kind:MiB"));
 }
 
-static void test_complaints_are_bounded(void **state)
+static void test_warnings_are_bounded(void **state)
 {
     (void)state;
     char value[2048];
     memset(value, 'x', sizeof value);
     value[sizeof value - 1] = '\0';
     read_value(value);
-    assert_int_equal(complaints.count, 1);
-    assert_non_null(strstr(complaints.lines[0], "xxx...\": expected"));
+    assert_int_equal(warnings.count, 1);
+    assert_non_null(strstr(warnings.lines[0], "xxx...\": expected"));
     value[0] = '\0';
     for (int i = 0; i < 20; i++) {
         strcat(value, "x;");
     }
     read_value(value);
-    assert_int_equal(complaints.count, 20);
-    assert_non_null(strstr(complaints.lines[15], "piece 16,"));
-    assert_non_null(strstr(complaints.lines[16], "4 pieces more"));
+    assert_int_equal(warnings.count, 20);
+    assert_non_null(strstr(warnings.lines[15], "piece 16,"));
+    assert_non_null(strstr(warnings.lines[16], "4 pieces more"));
 }
 
 /* ---- a process ---- */
@@ -171,8 +170,8 @@ static void read_at_first_use(void)
     set_variable("cpu:10240;bad;gpu:2048:cost");
     check_capacity(KILN_ENGINE_CPU, 10240, KILN_POLICY_NO_EVICT);
     check_capacity(KILN_ENGINE_GPU, 2048, KILN_POLICY_COST);
-    CHECK(strstr(kiln_constant_complaint(0), "piece 2, \"bad\""));
-    CHECK(!kiln_constant_complaint(1));
+    CHECK(strstr(kiln_constant_warning(0), "piece 2, \"bad\""));
+    CHECK(!kiln_constant_warning(1));
     /* Once. */
     set_variable("cpu:1;gpu:1");
     check_capacity(KILN_ENGINE_CPU, 10240, KILN_POLICY_NO_EVICT);
@@ -206,11 +205,11 @@ static void zero_disables(void)
     check_capacity(KILN_ENGINE_CPU, KILN_UNLIMITED, KILN_POLICY_NO_EVICT);
 }
 
-static void a_complaint_is_a_first_use_too(void)
+static void a_warning_is_a_first_use_too(void)
 {
     set_variable("x;x;x;x;x;x;x;x;x;x;x;x;x;x;x;x;x;x;cpu:8");
-    CHECK(strstr(kiln_constant_complaint(16), "2 pieces more"));
-    CHECK(!kiln_constant_complaint(17));
+    CHECK(strstr(kiln_constant_warning(16), "2 pieces more"));
+    CHECK(!kiln_constant_warning(17));
     set_variable("cpu:9");
     check_capacity(KILN_ENGINE_CPU, 8, KILN_POLICY_NO_EVICT);
 }
@@ -219,7 +218,7 @@ static void test_the_variable_is_read_once_at_first_use(void **state)
 {
     (void)state;
     assert_int_equal(run_in_child(read_at_first_use), 0);
-    assert_int_equal(run_in_child(a_complaint_is_a_first_use_too), 0);
+    assert_int_equal(run_in_child(a_warning_is_a_first_use_too), 0);
 }
 
 static void test_calls_win_over_the_variable(void **state)
@@ -243,8 +242,8 @@ int main(void)
         cmocka_unit_test(test_the_last_piece_of_a_kind_counts),
         cmocka_unit_test(test_a_value_may_be_long),
         cmocka_unit_test(test_a_malformed_piece_is_ignored_alone),
-        cmocka_unit_test(test_a_complaint_says_what_was_expected),
-        cmocka_unit_test(test_complaints_are_bounded),
+        cmocka_unit_test(test_a_warning_says_what_was_expected),
+        cmocka_unit_test(test_warnings_are_bounded),
         cmocka_unit_test(test_the_variable_is_read_once_at_first_use),
         cmocka_unit_test(test_calls_win_over_the_variable),
         cmocka_unit_test(test_the_variable_may_disable),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Key files: --key-file, KILN_KEY_FILE, and what becomes of entries that are not signed."""
+"""Signing keys: --key-file, KILN_SIGNING_KEY_FILE, and what becomes of entries that are not signed."""
 
 import json
 import os
@@ -23,8 +23,16 @@ class Signed(cli.CliTest):
         self.assertIn(self.plain.encode() + b": it is not signed, or not with this key",
                       result.stderr)
         self.assertNotIn(self.good.encode(), result.stderr)
+        self.environment["KILN_SIGNING_KEY_FILE"] = self.key
+        self.assertEqual(self.kiln_json("verify", expect=5)["unauthenticated"], 1)
+
+    def test_the_older_name_of_the_variable(self):
         self.environment["KILN_KEY_FILE"] = self.key
         self.assertEqual(self.kiln_json("verify", expect=5)["unauthenticated"], 1)
+        other = self.make_key_file("other")
+        self.environment["KILN_SIGNING_KEY_FILE"] = other
+        self.assertEqual(self.kiln_json("verify", expect=5)["unauthenticated"], 2)
+        self.assertEqual(self.kiln_json("verify", "--key-file", self.key, expect=5)["ok"], 1)
 
     def test_another_key(self):
         other = self.make_key_file("other")
@@ -60,14 +68,14 @@ class Signed(cli.CliTest):
         os.chmod(self.key, 0o640)
         self.assertIn(b"mode has to be 0600",
                       self.kiln("ls", "--key-file", self.key, expect=3).stderr)
-        self.environment["KILN_KEY_FILE"] = "key"
+        self.environment["KILN_SIGNING_KEY_FILE"] = "key"
         self.assertIn(b"absolute path", self.kiln("ls", cwd=self.scratch, expect=3).stderr)
-        self.environment.pop("KILN_KEY_FILE")
+        self.environment.pop("KILN_SIGNING_KEY_FILE")
         self.assertEqual(len(self.listed()), 2)
 
     def test_run_passes_it_on(self):
         tool, _ = self.in_build_tree()
-        result = self.kiln("run", "--key-file", "key", "--", "printenv", "KILN_KEY_FILE",
+        result = self.kiln("run", "--key-file", "key", "--", "printenv", "KILN_SIGNING_KEY_FILE",
                            tool=tool, cwd=self.scratch)
         self.assertEqual(result.stdout.decode(), self.key + "\n")
 
@@ -86,11 +94,11 @@ class Signed(cli.CliTest):
 
     def test_doctor(self):
         self.assertIs(self.doctor()["authenticated"], False)
-        self.environment["KILN_KEY_FILE"] = self.key
+        self.environment["KILN_SIGNING_KEY_FILE"] = self.key
         report = self.doctor()
         self.assertIs(report["authenticated"], True)
         self.assertEqual(report["directory"]["state"], "used")
-        self.assertEqual(report["variables"]["KILN_KEY_FILE"], self.key)
+        self.assertEqual(report["variables"]["KILN_SIGNING_KEY_FILE"], self.key)
         self.assertNotIn("no such variable", "\n".join(report["notes"]))
         os.chmod(self.key, 0o644)
         report = self.doctor()

@@ -155,6 +155,7 @@ capture_result capture_in_worker(const char *directory, const kiln_entry *reques
     /* How to store is ours to say; the request brings what steers the build. Of two variables of a
      * name the first counts. */
     pass_on(&variables, "KILN_MAX_SIZE");
+    pass_on(&variables, "KILN_SIGNING_KEY_FILE");
     pass_on(&variables, "KILN_KEY_FILE");
     const kiln_status status = kiln_opencl_report_request(request, add_variable, &variables);
     if (status != KILN_OK) {

@@ -14,7 +14,7 @@
 static void complain_of_variables(const kiln_config *config)
 {
     const char *complaint;
-    for (size_t i = 0; (complaint = config->complaints[i]) != NULL; i++) {
+    for (size_t i = 0; (complaint = config->warnings[i]) != NULL; i++) {
         complain("%s", complaint);
     }
 }

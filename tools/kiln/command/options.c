@@ -62,7 +62,7 @@ bool options_parse_ms(const char *text, uint64_t *ret_ms)
 static void set_key_file(const char *path)
 {
     char *absolute = absolute_path(path);
-    must_succeed(setenv("KILN_KEY_FILE", absolute, 1));
+    must_succeed(setenv("KILN_SIGNING_KEY_FILE", absolute, 1));
     free(absolute);
 }
 

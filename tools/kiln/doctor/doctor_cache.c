@@ -115,9 +115,10 @@ static void report_limits(examination *doctor)
 }
 
 static const char *const known_variables[] = {
-    "KILN_DIR",   "KILN_MAX_SIZE", "KILN_READONLY",  "KILN_DISABLE",
-    "KILN_TRACE", "KILN_STATS",    "KILN_KEY_ENV",   "KILN_HELPER",
-    "KILN_TOOL",  "KILN_KEY_FILE", "KILN_LAST_MISS", NULL,
+    "KILN_DIR",   "KILN_MAX_SIZE",  "KILN_READONLY",         "KILN_DISABLE",
+    "KILN_TRACE", "KILN_STATS",     "KILN_KEY_ENV",          "KILN_HELPER",
+    "KILN_TOOL",  "KILN_LAST_MISS", "KILN_SIGNING_KEY_FILE", "KILN_KEY_FILE",
+    NULL,
 };
 
 /* They decide where the directory is, or what the loader loads. */
@@ -171,7 +172,7 @@ static void report_variables(examination *doctor)
     report_set(variables, other_variables);
     json_add(doctor->report, "variables", variables);
     const char *complaint;
-    for (size_t i = 0; (complaint = doctor->config->complaints[i]) != NULL; i++) {
+    for (size_t i = 0; (complaint = doctor->config->warnings[i]) != NULL; i++) {
         doctor_problem(doctor, "%s", complaint);
     }
     note_unknown_variables(doctor);

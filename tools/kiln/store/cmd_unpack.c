@@ -71,7 +71,10 @@ static int unpack(const char *pack, const kiln_unpack_params *params,
 
 static bool has_key_in_environment(void)
 {
-    const char *path = getenv("KILN_KEY_FILE");
+    const char *path = getenv("KILN_SIGNING_KEY_FILE");
+    if (path == NULL) {
+        path = getenv("KILN_KEY_FILE"); /* the older name */
+    }
     return path != NULL && path[0] != '\0';
 }
 
