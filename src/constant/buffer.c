@@ -7,9 +7,9 @@
 #include "constant/constants.h"
 
 struct kiln_constant_buffer {
-    /* All set once, before the cache gets it. */
+    /* All members are set before the cache gets the buffer, and never changed. */
     kiln_constant_memory memory;
-    kiln_constant_fence fence; /* wait is NULL: none */
+    kiln_constant_fence fence; /* wait is NULL: there is none */
     void *data;
     size_t size;
 };
@@ -26,7 +26,7 @@ static void hold(kiln_constant_hold_fn function, const kiln_constant_memory *mem
     }
 }
 
-/* Asks the backend for memory: once more, where a cache could give some back. */
+/* Asks the backend for memory, and once more if evicting constants from the cache freed some. */
 static void *allocate(const kiln_constant_memory *memory, size_t size, kiln_constant_cache *cache)
 {
     void *data = memory->allocate(size, memory->engine, memory->allocator);

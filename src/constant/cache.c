@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What backends ask of a device's constants.
+ * The calls of backends on a device's constants.
  */
 #include <kiln/constant_backend.h>
 
@@ -15,7 +15,7 @@
 #include "memory/object.h"
 #include "memory/removal.h"
 
-/* The way of a constant that is not there at the first look. */
+/* Asks for a constant that the first look did not find. */
 static kiln_status reserve(kiln_constant_cache *cache, const kiln_key *key, size_t size,
                            const kiln_constant_params *params, kiln_reservation *ret_reservation,
                            kiln_error *error)
@@ -40,10 +40,10 @@ kiln_status kiln_constant_get_or_add(kiln_constant_cache *cache, const kiln_key 
 {
     if (!cache || !key || !ret_reservation) {
         return kilni_error_set(error, KILN_E_INVALID, 0,
-                               "a constant needs a cache, a key and a place for the answer");
+                               "a constant needs a cache, a key, and room for the answer");
     }
     if (size == 0) {
-        /* The engine takes 0 for a size that is not known yet. */
+        /* To the engine, 0 means an unknown size. */
         atomic_fetch_add_explicit(&cache->empties, 1, memory_order_relaxed);
         *ret_reservation = (kiln_reservation){.outcome = KILN_BYPASS};
         return KILN_OK;
@@ -87,8 +87,7 @@ static size_t remove_everywhere(size_t (*remove)(kiln_cache *cache, uint64_t wan
     for (cache = first; cache; cache = cache->next) {
         removed += remove(cache->memory, wanted);
     }
-    /* Other threads may be about to free some of it, or see it while they look for something else.
-     */
+    /* Other threads may be about to free some of it, or may see it during a look-up. */
     if (!kilni_constants_are_departing(constants)) {
         for (cache = first; cache; cache = cache->next) {
             kilni_cache_settle(cache->memory);

@@ -8,8 +8,8 @@ static kilni_constants process = {.lock = PTHREAD_MUTEX_INITIALIZER};
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool sees_forks;
 
-/* Of the handlers below: where a process forks while they are being registered, its child registers
- * them again. */
+/* If a process forks while it registers the handlers below, its child registers them again, and
+ * they run twice. */
 static _Thread_local unsigned fork_depth;
 
 static void before_fork(void)

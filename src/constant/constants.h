@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files of the constant tensor cache share: what was set, and the caches there are, of
+ * What the files of the constant tensor cache share: the limits that were set, and the caches of
  * this process.
  *
- * constants.c has the one lock and the list of caches; limits.c brings what was set to the caches;
- * device.c finds and makes caches, and knows
- * handles; key.c makes keys, buffer.c memory, and cache.c answers the backends.
+ * constants.c has the one lock and the list of caches; limits.c applies limits to caches; device.c
+ * finds and makes caches, and binds handles; key.c makes keys, buffer.c memory, and cache.c has the
+ * calls of backends.
  */
 #pragma once
 
@@ -19,7 +19,7 @@
 
 #include "constant/limits.h"
 
-/* A device's handle, as users know it. */
+/* A device's handle as users know it. */
 typedef struct kilni_constant_binding {
     struct kilni_constant_binding *next;
     const void *device;
@@ -28,7 +28,7 @@ typedef struct kilni_constant_binding {
 
 /* Never freed. */
 struct kiln_constant_cache {
-    /* Set before it is in the list. */
+    /* Set before the cache is in the list. */
     uint32_t kind, index;
     kiln_cache *memory;
     kiln_constant_cache *next;
@@ -37,26 +37,29 @@ struct kiln_constant_cache {
     bool has_own_limits;
     kilni_constant_limits own_limits;
 
-    /* How often a constant of no bytes was asked for. */
+    /* How often a constant of zero bytes was requested. */
     _Atomic uint64_t empties;
 };
 
 struct kilni_constants {
-    /* Guards what comes below, but for what says otherwise. No function of the engine's or of a
-     * backend's is called with it held, so that it is behind no other lock. */
+    /* Guards the members below, unless they say otherwise. No function of the engine or of a
+     * backend is called while it is held, so no thread that holds it waits for a different lock. */
     pthread_mutex_t lock;
     kilni_constant_limits kinds[KILNI_CONSTANT_KINDS];
     kilni_constant_binding *bindings;
-    /* Grows at its head, under the lock, by stores with release; read without it, with acquire. */
+    /* Grows at its head: stored with release under the lock, read with acquire without it. */
     _Atomic(kiln_constant_cache *) caches;
 };
 
-/* What this process has: at first unlimited, without eviction. NULL: out of memory. */
+/* Returns the state of this process, initially unlimited and without eviction. NULL: out of memory.
+ */
 kilni_constants *kilni_constants_get(void);
 
-/* The first cache, from which next leads to the others; NULL: there is none. Without the lock. */
+/* Returns the first cache, from which next leads to the others; NULL: there is none. The lock is
+ * not needed. */
 kiln_constant_cache *kilni_constant_cache_first(const kilni_constants *constants);
 
-/* Whether this thread is in a function of a backend that one of them called, which is to wait for
- * no other: two such that waited for each other would never return. NULL: false. No lock held. */
+/* Returns whether this thread is inside a backend function that one of the caches called. Such a
+ * thread must not wait for others, since two that waited for each other would never return. false
+ * for NULL. The caller holds no lock. */
 bool kilni_constants_are_departing(const kilni_constants *constants);

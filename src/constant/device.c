@@ -42,8 +42,8 @@ static kiln_status cache_new(uint32_t kind, uint32_t index, kiln_constant_cache 
     return KILN_OK;
 }
 
-/* Puts a new cache into the list, unless another thread's is there, or something else was set since
- * it was made. */
+/* Adds a new cache to the list, unless another thread has added the device's cache, or the limits
+ * have changed since the new cache was made. */
 static void add(kilni_constants *constants, kiln_constant_cache *made,
                 kilni_constant_limits made_with)
 {
@@ -57,8 +57,9 @@ static void add(kilni_constants *constants, kiln_constant_cache *made,
     pthread_mutex_unlock(&constants->lock);
 }
 
-/* Makes a device's cache, and sees that there is one. It is in the list only once what is set holds
- * in it: who sets something later finds it there. */
+/* Makes a device's cache, or finds one that another thread made meanwhile. A cache is in the list
+ * only once the present limits are applied to it: a thread that sets limits later finds it there.
+ */
 static kiln_status make(kilni_constants *constants, uint32_t kind, uint32_t index,
                         kiln_constant_cache **ret_cache)
 {
@@ -93,7 +94,7 @@ kiln_status kilni_constant_cache_of(kilni_constants *constants, uint32_t kind, u
 
 /* ---- handles ---- */
 
-/* Where the binding of a handle is linked, or the end of the list. */
+/* Returns the link to the binding of a handle, or the end of the list. */
 static kilni_constant_binding **find_binding_locked(kilni_constants *constants, const void *device)
 {
     kilni_constant_binding **link = &constants->bindings;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Keys of constants: the context in them is what keeps contexts apart.
+ * Keys of constants. The context in them keeps contexts separate.
  */
 #pragma once
 
@@ -9,8 +9,8 @@
 
 #include <kiln/key.h>
 
-/* Whether a key was made by kiln_constant_key_new. */
+/* Returns whether a key was made by kiln_constant_key_new. */
 bool kilni_constant_key_is_one(const kiln_key *key);
 
-/* The context of such a key. */
+/* Returns the context of such a key. */
 uint64_t kilni_constant_key_context(const kiln_key *key);

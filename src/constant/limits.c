@@ -40,7 +40,7 @@ static kilni_constant_limits limits_of(const kiln_constant_cache *cache)
     return limits;
 }
 
-/* What is more bytes than can be counted is no limit. */
+/* Converts a capacity to bytes. If the number of bytes overflows, there is no limit. */
 static uint64_t bytes_of(uint64_t mib)
 {
     uint64_t bytes;
@@ -49,9 +49,9 @@ static uint64_t bytes_of(uint64_t mib)
 
 kilni_constant_limits kilni_constant_limits_apply(kiln_constant_cache *cache)
 {
-    /* The lock isn't held, since flushing calls backends. Where another thread sets something at
-     * the same time, whoever finds that the cache has not got what is set now sees to it again: the
-     * last look comes after the last change. */
+    /* The lock is not held, because flushing calls backends. If another thread sets limits at the
+     * same time, the thread that finds different limits afterwards applies them again: the last
+     * check comes after the last change. */
     kilni_constant_limits limits = limits_of(cache);
     kilni_constant_limits applied;
     do {

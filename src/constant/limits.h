@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a device's constants may occupy: what was set, and how it gets to the cache.
+ * How much memory a device's constants may occupy: the limits that were set, and how they are
+ * applied to a cache.
  */
 #pragma once
 
@@ -15,18 +16,18 @@ enum { KILNI_CONSTANT_KINDS = 2 };
 typedef struct kilni_constants kilni_constants;
 
 typedef struct kilni_constant_limits {
-    uint64_t capacity_mib; /* for each device */
-    uint32_t policy;       /* kiln_policy */
+    uint64_t capacity_mib; /* of each device */
+    uint32_t policy;       /* a kiln_policy */
 } kilni_constant_limits;
 
 bool kilni_constant_limits_equal(kilni_constant_limits a, kilni_constant_limits b);
 
-/* What is set for a kind, which the lock of constants guards; NULL for a value that is no kind. */
+/* Returns the limits of a kind, guarded by the lock of constants; NULL for an unknown kind. */
 kilni_constant_limits *kilni_constant_limits_of_kind(kilni_constants *constants, uint32_t kind);
 
-/* What is set for a cache: its own, or its kind's. */
+/* Returns the limits of a cache: its own, or those of its kind. */
 kilni_constant_limits kilni_constant_limits_of_locked(kilni_constants *constants,
                                                       const kiln_constant_cache *cache);
 
-/* Empties a cache and lets what is set for it hold, which it returns. No lock held. */
+/* Empties a cache and applies its present limits, which it returns. The caller holds no lock. */
 kilni_constant_limits kilni_constant_limits_apply(kiln_constant_cache *cache);

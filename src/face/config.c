@@ -43,7 +43,7 @@ static const char *process_lookup(void *user, const char *name)
     return secure_getenv(name);
 }
 
-/* Makes a NULL-ended list of strings that follow one another. */
+/* Makes a NULL-ended list of strings that are stored one after another. */
 static kiln_status list_strings(const kilni_text *strings, const char *const **ret_list)
 {
     size_t count = 0;
@@ -62,7 +62,7 @@ static kiln_status list_strings(const kilni_text *strings, const char *const **r
     return KILN_OK;
 }
 
-/* Fills what the caller sees. */
+/* Fills the structure that the caller sees. */
 static kiln_status show(kilni_config *config)
 {
     config->shown = (kiln_config){
@@ -82,11 +82,10 @@ static kiln_status show(kilni_config *config)
         .key_file = config->key_file,
     };
     const kiln_status status = list_strings(&config->key_variables, &config->shown.key_variables);
-    return status == KILN_OK ? list_strings(&config->warnings, &config->shown.warnings)
-                             : status;
+    return status == KILN_OK ? list_strings(&config->warnings, &config->shown.warnings) : status;
 }
 
-/* What follows from all that was read. */
+/* Derives what depends on several variables. */
 static void settle(kilni_config_reader *reader)
 {
     kilni_config *config = reader->config;

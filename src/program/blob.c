@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Cache blobs. A blob is an entry, and its ID the encoding of that entry's key: the description's,
- * behind what says which Kiln made it, with long parts by their digests.
+ * Cache blobs. A blob is an entry. Its ID is the encoding of the entry's key: the parts that name
+ * the version of Kiln, then the parts of the description's key, with digests in place of long
+ * parts.
  */
 #include <string.h>
 
@@ -14,10 +15,10 @@
 #include "program/obtain.h"
 #include "program/request.h"
 
-/* Another one where blobs that were made before are not to be read any more. */
+/* Must change whenever existing blobs must no longer be read. */
 #define BLOB_FORMAT 1u
 
-/* Parts above this many bytes are in the ID by length and digest. */
+/* Longer parts are in the ID by size and digest. */
 #define LARGE_PART_BYTES 64u
 
 /* ---- identity ---- */
@@ -101,7 +102,8 @@ static kiln_status take_blob_locked(kilni_live_program *program)
             key ? kilni_live_program_capture(program, key, KILN_ENTRY_BLOB, NULL, &program->blob)
                 : KILN_E_UNSUPPORTED;
     }
-    /* Larger than the device or an entry lets: of the caller's own room that says nothing. */
+    /* The binary exceeds a limit of the device or of an entry. For the caller, TOO_LARGE would mean
+     * that its buffer is too small. */
     return status == KILN_E_TOO_LARGE ? KILN_E_UNSUPPORTED : status;
 }
 
@@ -110,14 +112,14 @@ static void unlock(void *lock)
     pthread_mutex_unlock(lock);
 }
 
-/* What is handed out; nothing where the device gave nothing. Lives as long as the program.
+/* Returns the bytes of the blob, which live as long as the program; none if the device gave none.
  *
- * @ret_taken  [out] bytes that the program has more than before */
+ * @ret_taken  [out] by how many bytes the program has grown */
 static kiln_status get_blob(kilni_live_program *program, kiln_bytes *ret_blob, uint64_t *ret_taken)
 {
     *ret_blob = (kiln_bytes){0};
     *ret_taken = 0;
-    if (!program->desc || !has_blobs(program->desc) || !program->is_of_its_key) {
+    if (!program->desc || !has_blobs(program->desc) || !program->matches_key) {
         return KILN_E_UNSUPPORTED;
     }
     kiln_status status = KILN_OK;
@@ -181,13 +183,13 @@ static kiln_status check_blob(const kiln_program_desc *desc, const kiln_entry *b
         return kilni_error_set(error, status, 0, "%s", kiln_status_text(status));
     }
     if (kiln_entry_kind_of(blob) != KILN_ENTRY_BLOB) {
-        return kilni_error_set(error, KILN_E_REFUSED, 0, "the entry is no cache blob");
+        return kilni_error_set(error, KILN_E_REFUSED, 0, "the entry is not a cache blob");
     }
     if (!kiln_key_equals(kiln_entry_key(blob), wanted)) {
         const char *part = "";
         kiln_key_difference(kiln_entry_key(blob), wanted, note_first, &part);
         return kilni_error_set(error, KILN_E_REFUSED, 0,
-                               "the blob is of something else: it differs in \"%s\"", part);
+                               "the blob belongs to something else: it differs in \"%s\"", part);
     }
     return KILN_OK;
 }
@@ -205,13 +207,12 @@ static kiln_status load_entry(kilni_live_program *program, kiln_entry *blob, kil
     }
     status = kilni_live_program_load(program, blob);
     if (status == KILN_MISS) {
-        return kilni_error_set(error, KILN_E_REFUSED, 0,
-                               "the blob: what it was built from is not what it was");
+        return kilni_error_set(error, KILN_E_REFUSED, 0, "the blob: its inputs have changed");
     }
     if (status != KILN_OK) {
         return kilni_error_set(error, status, 0, "the blob: %s", kiln_status_text(status));
     }
-    program->blob = kiln_entry_retain(blob); /* nobody else has the program yet */
+    program->blob = kiln_entry_retain(blob); /* no other thread has the program yet */
     return KILN_OK;
 }
 
@@ -229,8 +230,8 @@ static kiln_status load_blob(kilni_live_program *program, size_t size, const uin
     return status;
 }
 
-/* Asks memory first, so that threads that come together load once. What it has may be the failure
- * of a build, which says nothing of the blob. */
+/* Asks memory first, so that of several threads only one loads. A failure in memory is that of a
+ * build, and says nothing about the blob. */
 static kiln_status reserve(const kiln_program_desc *desc, kiln_reservation *ret_reservation,
                            kiln_program_result *result, kiln_error *error)
 {
@@ -250,7 +251,7 @@ static kiln_status reserve(const kiln_program_desc *desc, kiln_reservation *ret_
     }
     result->waited = asked.waited;
     result->wait_ns = asked.wait_ns;
-    if (status == KILN_E_BUILD) { /* again, by another thread */
+    if (status == KILN_E_BUILD) { /* failed again, in another thread */
         return KILN_OK;
     }
     return status == KILN_OK ? KILN_OK
@@ -281,7 +282,7 @@ static kiln_status create(kilni_live_program *live, size_t size, const uint8_t *
     pthread_cleanup_pop(0);
     result->load_ns = kilni_clock_ns() - start_ns;
     if (status != KILN_OK) {
-        /* Others may have a better blob, or the source. */
+        /* Other callers may have a sound blob, or the source. */
         kiln_ticket_abandon(&reservation.ticket, KILN_ABANDON_TRANSIENT, status, NULL);
     } else if (reservation.ticket) {
         kiln_ticket_fulfil(&reservation.ticket, kilni_live_program_retain(live), bytes, 0, ret_pin);
@@ -300,7 +301,7 @@ kiln_status kiln_program_create_from_cache_blob(const kiln_program_desc *desc, s
 {
     if (!desc || !ret_program || (!blob && size > 0) || !kilni_result_is_usable(ret_result)) {
         return kilni_error_set(error, KILN_E_INVALID, 0,
-                               "a program needs a description, its blob and a place");
+                               "a program needs a description, its blob, and room for the result");
     }
     if (size == 0) {
         return kiln_program_get(desc, ret_program, ret_result, error);
@@ -309,8 +310,8 @@ kiln_status kiln_program_create_from_cache_blob(const kiln_program_desc *desc, s
         return kilni_error_set(error, KILN_E_INVALID, 0, "the description's context has ended");
     }
     if (!has_blobs(desc)) {
-        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "there are no blobs of this: %s",
-                               desc->key ? "the device gives no binaries" : desc->untold_text);
+        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "this program has no blobs: %s",
+                               desc->key ? "the device gives no binaries" : desc->uncached_text);
     }
     kilni_arrival arrival = {0};
     if (kilni_arrival_begin(desc->context, desc, &arrival) != KILN_OK) {

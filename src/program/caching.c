@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is kept, and why not.
+ * Which programs are kept, and why others are not.
  */
 #include <stdio.h>
 #include <string.h>
@@ -15,12 +15,12 @@ const char *kiln_uncached_text(uint32_t uncached)
         [KILN_UNCACHED_NOT] = "kept",
         [KILN_UNCACHED_SOURCE] = "built from source",
         [KILN_UNCACHED_LINKED] = "linked from several programs",
-        [KILN_UNCACHED_INTEROP] = "the user's own handle",
-        [KILN_UNCACHED_DEVICE] = "what the device's builds depend on can't be told",
-        [KILN_UNCACHED_INPUTS] = "what its build depends on can't be told",
-        [KILN_UNCACHED_OFF] = "switched off, or no store",
+        [KILN_UNCACHED_INTEROP] = "a handle of the user's own",
+        [KILN_UNCACHED_DEVICE] = "the inputs of the device's builds are unknown",
+        [KILN_UNCACHED_INPUTS] = "the inputs of its build are unknown",
+        [KILN_UNCACHED_OFF] = "disabled, or no store",
         [KILN_UNCACHED_SIZE] = "too small or too large for the disk",
-        [KILN_UNCACHED_CAPTURE] = "the device gives no binaries, or too dearly",
+        [KILN_UNCACHED_CAPTURE] = "the device gives no binaries, or only at a high cost",
     };
     return uncached < sizeof texts / sizeof texts[0] ? texts[uncached] : NULL;
 }
@@ -35,7 +35,7 @@ uint32_t kilni_caching_of_desc(const kiln_program_desc *desc)
             return KILN_UNCACHED_SOURCE;
         }
     }
-    return desc->untold;
+    return desc->uncached;
 }
 
 bool kilni_caching_has_storable_size(const kiln_program_desc *desc)
@@ -72,16 +72,17 @@ static uint32_t caching_on_disk(const kiln_program_desc *desc)
                                                          : KILN_UNCACHED_CAPTURE;
 }
 
-static kiln_status tell(uint32_t memory, uint32_t store, const char *detail,
-                        kiln_program_caching *ret_caching)
+static kiln_status report(uint32_t memory, uint32_t store, const char *detail,
+                          kiln_program_caching *ret_caching)
 {
-    kiln_program_caching told = {.struct_size = sizeof told, .memory = memory, .store = store};
+    kiln_program_caching caching = {
+        .struct_size = sizeof caching, .memory = memory, .store = store};
     const uint32_t first = memory != KILN_UNCACHED_NOT ? memory : store;
     if (first != KILN_UNCACHED_NOT) {
-        snprintf(told.text, sizeof told.text, "%s%s%s", kiln_uncached_text(first),
+        snprintf(caching.text, sizeof caching.text, "%s%s%s", kiln_uncached_text(first),
                  detail && detail[0] ? ": " : "", detail ? detail : "");
     }
-    return kilni_params_hand_out(ret_caching, &told, sizeof told) ? KILN_OK : KILN_E_INVALID;
+    return kilni_params_hand_out(ret_caching, &caching, sizeof caching) ? KILN_OK : KILN_E_INVALID;
 }
 
 kiln_status kiln_program_desc_get_caching(const kiln_program_desc *desc,
@@ -91,8 +92,8 @@ kiln_status kiln_program_desc_get_caching(const kiln_program_desc *desc,
         return KILN_E_INVALID;
     }
     const uint32_t memory = caching_in_memory(desc);
-    const char *detail = memory == desc->untold ? desc->untold_text : NULL;
-    return tell(memory, caching_on_disk(desc), detail, ret_caching);
+    const char *detail = memory == desc->uncached ? desc->uncached_text : NULL;
+    return report(memory, caching_on_disk(desc), detail, ret_caching);
 }
 
 kiln_status kiln_program_get_caching(const kiln_program *program, kiln_program_caching *ret_caching)
@@ -102,5 +103,5 @@ kiln_status kiln_program_get_caching(const kiln_program *program, kiln_program_c
     }
     const kiln_program_desc *desc = kilni_program_live(program)->desc;
     return desc ? kiln_program_desc_get_caching(desc, ret_caching)
-                : tell(KILN_UNCACHED_INTEROP, KILN_UNCACHED_INTEROP, NULL, ret_caching);
+                : report(KILN_UNCACHED_INTEROP, KILN_UNCACHED_INTEROP, NULL, ret_caching);
 }

@@ -31,7 +31,7 @@ static kiln_status identify(const kiln_device_ops *ops, kilni_program_device *de
     return status == KILN_E_UNSUPPORTED ? KILN_OK : status;
 }
 
-/* The first device that has the same programs as the one at @index. */
+/* Returns the index of the first device whose programs the device at @index shares. */
 static size_t find_served(const kiln_program_context *context, size_t index)
 {
     const kiln_device_ops *ops = context->ops;
@@ -60,7 +60,7 @@ static kiln_status add_devices(kiln_program_context *context, void *const *handl
             device->is_shared = true;
             context->devices[device->serves].is_shared = true;
         } else {
-            context->tells_devices_apart = i > 0;
+            context->has_distinct_devices = i > 0;
             status = identify(context->ops, device);
         }
         context->device_count++;
@@ -70,7 +70,7 @@ static kiln_status add_devices(kiln_program_context *context, void *const *handl
 
 /* ---- maps ---- */
 
-/* A program that leaves takes its kernels along. */
+/* Removes the kernels of a program that leaves. */
 static void follow_programs(void *user, const kiln_event *event)
 {
     kiln_program_context *context = user;
@@ -189,7 +189,7 @@ kiln_status kiln_program_context_new(const kiln_program_context_params *params,
     return KILN_OK;
 }
 
-/* Hits that took the short way, and that nobody has counted yet: where requests are counted. */
+/* Adds the hits that were found without a request to the store's counters. */
 static void count_hits(kiln_program_context *context)
 {
     kiln_cache_stats stats = {.struct_size = sizeof stats};
@@ -205,7 +205,8 @@ static void count_hits(kiln_program_context *context)
     }
 }
 
-/* Empties a map and turns it off; what is left of it is there for those who ask. */
+/* Empties and disables a map. The disabled map stays until the context's last reference is
+ * released. */
 static void end_map(kiln_cache *map)
 {
     if (map) {
@@ -228,7 +229,7 @@ void kiln_program_context_free(kiln_program_context **context)
         ending->source->leave(ending->source->user);
         ending->source = NULL;
     }
-    /* In this order, as a clear. */
+    /* Kernels first, as in kiln_program_context_clear. */
     end_map(ending->kernels);
     end_map(ending->programs);
     kilni_writer_free(&ending->own.writer, DRAIN_NS);
@@ -279,7 +280,7 @@ kiln_status kiln_program_context_get_capacity(kiln_program_context *context,
 void kiln_program_context_clear(kiln_program_context *context)
 {
     if (context) {
-        /* In this order the second has few kernels left to take along. */
+        /* Kernels first, so the second call has few kernels left to remove. */
         kiln_cache_clear(context->kernels);
         kiln_cache_clear(context->programs);
     }

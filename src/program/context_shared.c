@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What all files of programs need of a context.
+ * What all files of this folder need from a context.
  */
 #include <stdlib.h>
 
@@ -69,7 +69,8 @@ void kilni_program_count(kiln_program_context *context, const kiln_stats *more)
 
 /* ---- room ---- */
 
-/* Kernels whose program is held don't go with it. */
+/* Kernels are evicted separately, because a held program does not leave the map with its kernels.
+ */
 void kilni_program_make_room(kiln_program_context *context)
 {
     kiln_cache_evict_bytes(context->programs, KILN_UNLIMITED, NULL);

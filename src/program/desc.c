@@ -11,7 +11,7 @@
 #include "program/ops.h"
 #include "program/options.h"
 
-/* Above this, parts of the maps' keys are compared by digest: as in the IDs of blobs. */
+/* Longer parts of the maps' keys are compared by digest, as in the IDs of blobs. */
 #define LONG_PART_BYTES 64u
 
 /* ---- copies of what was given ---- */
@@ -97,8 +97,8 @@ static kiln_status hold_linked(kiln_program_desc *desc, const kiln_program_desc_
         if (!linked || linked->linked_count > 0 || linked->context != desc->context ||
             linked->device_handle != desc->device_handle) {
             return kilni_error_set(error, KILN_E_INVALID, 0,
-                                   "what is linked is no program of the same context and device "
-                                   "that is compiled");
+                                   "a linked program must be compiled, and be of the same context "
+                                   "and device");
         }
         desc->linked[desc->linked_count++] = kiln_program_desc_retain(linked);
         desc->code_bytes += linked->code_bytes;
@@ -147,7 +147,7 @@ static kiln_status add_constants(const kiln_program_desc *desc, kiln_key_builder
     return status;
 }
 
-/* A link is found by what was compiled into it. */
+/* The key of a link contains the keys of the programs that are compiled into it. */
 static kiln_status add_linked(const kiln_program_desc *desc, kiln_key_builder *builder,
                               kiln_error *error)
 {
@@ -198,7 +198,7 @@ kiln_status kilni_desc_make_key(const kiln_program_desc *desc, kiln_key **ret_ke
 {
     if (!desc->device->identity) {
         return kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
-                               "what the builds of %s depend on can't be told", desc->ops->name);
+                               "the inputs of builds by %s are unknown", desc->ops->name);
     }
     kiln_key_builder *builder = NULL;
     kiln_status status = kiln_key_builder_new(&builder);
@@ -217,9 +217,9 @@ kiln_status kilni_desc_strip(const kiln_key *key, kiln_key **ret_stripped)
     return kiln_key_strip(key, LONG_PART_BYTES, ret_stripped);
 }
 
-/* That of the source, or those of all that is linked.
+/* Adds the revision of the source, or those of all linked sources.
  *
- * @ret_last  [out] the one that was added last */
+ * @ret_last  [out] the last one that was added */
 static kiln_status add_revisions(const kiln_program_desc *desc, kiln_key_builder *builder,
                                  uint64_t *ret_last, kiln_error *error)
 {
@@ -236,7 +236,7 @@ static kiln_status add_revisions(const kiln_program_desc *desc, kiln_key_builder
     return status == KILN_OK ? kiln_key_builder_add_number(builder, "revision", *ret_last) : status;
 }
 
-/* Asks also where nothing is kept: a blob may be had of that. */
+/* Asks for revisions even if the program is not kept, because a caller may obtain its blob. */
 static kiln_status make_revisions(const kiln_program_desc *desc, kiln_key **ret_revisions,
                                   uint64_t *ret_last, kiln_error *error)
 {
@@ -259,7 +259,7 @@ static kiln_status add_memory_parts(const kiln_program_desc *desc, kiln_key_buil
 {
     const kiln_program_context *context = desc->context;
     kiln_status status = kilni_key_parts_add(desc->key, builder);
-    if (status == KILN_OK && context->tells_devices_apart) {
+    if (status == KILN_OK && context->has_distinct_devices) {
         status =
             kiln_key_builder_add_number(builder, "on", context->devices[desc->device_index].serves);
     }
@@ -267,11 +267,11 @@ static kiln_status add_memory_parts(const kiln_program_desc *desc, kiln_key_buil
                                                 : status;
 }
 
-/* Equal devices have equal keys in stores, and may have programs of their own in memory; a program
- * in memory is of one revision, and entries of stores tell of which they are themselves. */
+/* Equal devices have equal keys in stores, but may have separate programs in memory. A program in
+ * memory has one revision; an entry in a store records its inputs itself. */
 static kiln_status make_memory_key(kiln_program_desc *desc)
 {
-    if (!desc->context->tells_devices_apart && !desc->revisions) {
+    if (!desc->context->has_distinct_devices && !desc->revisions) {
         return kilni_desc_strip(desc->key, &desc->memory_key);
     }
     kiln_key *whole = NULL;
@@ -310,8 +310,8 @@ static kiln_status make_keys(kiln_program_desc *desc, kiln_error *error)
         return status;
     }
     kiln_key_release(&desc->key);
-    desc->untold = desc->device->identity ? KILN_UNCACHED_INPUTS : KILN_UNCACHED_DEVICE;
-    memcpy(desc->untold_text, error->text, sizeof desc->untold_text);
+    desc->uncached = desc->device->identity ? KILN_UNCACHED_INPUTS : KILN_UNCACHED_DEVICE;
+    memcpy(desc->uncached_text, error->text, sizeof desc->uncached_text);
     return KILN_OK;
 }
 
@@ -323,7 +323,7 @@ static bool is_equal(const kiln_key *key, const kiln_key *again)
 kiln_status kilni_desc_check(const kiln_program_desc *desc, bool with_revision)
 {
     kiln_key *key = NULL, *revisions = NULL;
-    kiln_error ignored = {.struct_size = sizeof ignored}; /* which a device may count on */
+    kiln_error ignored = {.struct_size = sizeof ignored}; /* a device may rely on it */
     kiln_status status = kilni_desc_make_key(desc, &key, &ignored);
     if (status == KILN_OK && !is_equal(desc->key, key)) {
         status = KILN_E_UNSUPPORTED;
@@ -364,7 +364,7 @@ static uint32_t origin_of(const kiln_program_desc_params *params)
     return params->form == KILN_SOURCE_IL ? KILN_ORIGIN_IMAGE : KILN_ORIGIN_SOURCE;
 }
 
-/* @error  never NULL; what has no words of its own leaves its text empty */
+/* @error  never NULL; a failure without a message of its own leaves the text empty */
 static kiln_status fill(kiln_program_desc *desc, const kiln_program_desc_params *params,
                         kiln_error *error)
 {
@@ -390,7 +390,7 @@ kiln_status kiln_program_desc_new(kiln_program_context *context,
         !ret_desc || !is_usable(context, &known)) {
         return kilni_error_set(error, KILN_E_INVALID, 0,
                                "a description needs a context, one of its devices, and code or "
-                               "programs that are linked");
+                               "programs to link");
     }
     kiln_program_desc *desc = calloc(1, sizeof *desc);
     if (!desc) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Descriptions of programs: what they are built from, and the keys that follow from that.
+ * Descriptions of programs: what they are built from, and the keys that follow from it.
  */
 #pragma once
 
@@ -8,58 +8,61 @@
 
 #include "program/context.h"
 
-/* Immutable, but for what the lock guards. Code and texts are its own. */
+/* Immutable, except for what the lock guards. Owns its code and texts. */
 struct kiln_program_desc {
-    _Atomic size_t references;     /* grows relaxed; what brings it to 0 acquires and releases */
+    _Atomic size_t references; /* increments are relaxed; decrements acquire and release, so that
+                                  the one to 0 sees everything before */
     kiln_program_context *context; /* one reference */
-    const kiln_device_ops *ops;    /* the context's, and may be called as long as programs live */
+    const kiln_device_ops *ops;    /* the context's; may be called as long as programs live */
     void *device_handle;           /* of the device for which it is built */
-    const kilni_program_device *device; /* the one that was asked for */
+    const kilni_program_device
+        *device; /* the first device that shares the programs of the requested one */
     size_t device_index;
 
     kiln_program_source
-        source; /* options: compiler's and linker's joined; of a link the linker's */
+        source; /* its options: those of compiler and linker joined; of a link, only the linker's */
     kiln_spec_constant *constants;
     char *compile_options, *link_options; /* NULL: none */
     kiln_program_desc **linked;           /* one reference each */
     size_t linked_count;
-    uint64_t code_bytes; /* its own, or all that is linked */
+    uint64_t code_bytes; /* size of its own code, or of everything that is linked */
     uint32_t origin;     /* KILN_ORIGIN_IMAGE or _SOURCE */
     uint64_t image;
 
-    kiln_key *key;        /* in stores; NULL: can't be told */
-    kiln_key *revisions;  /* of the source, or of each that is linked; NULL: the ops tell none */
-    kiln_key *memory_key; /* in the programs map; of the same parts, but for the device and the
-                             revisions, and all that are long by their digests, so that an equal
-                             description's is compared as quickly. NULL: the map never has it */
-    uint32_t untold;      /* kiln_uncached: why there are no keys */
-    char untold_text[sizeof((kiln_error *)NULL)->text];
+    kiln_key *key;        /* in stores; NULL: the inputs are unknown */
+    kiln_key *revisions;  /* of the source, or of each linked one; NULL: the ops report none */
+    kiln_key *memory_key; /* In the programs map. Has the same parts, and those of the device and
+                             the revisions; long parts are digests, so that equal keys are compared
+                             quickly. NULL: the program is never in the map. */
+    uint32_t uncached;    /* a kiln_uncached: why there are no keys */
+    char uncached_text[sizeof((kiln_error *)NULL)->text];
 
-    pthread_mutex_t lock; /* guards blob_key, which is made when it is asked for first */
+    pthread_mutex_t lock; /* guards blob_key, which is made on demand */
     kiln_key *blob_key;
 };
 
-/* Makes the key that the store has it under anew, from what is true now.
+/* Makes the key of the program in stores anew, from the present inputs.
  *
- * Returns KILN_OK; KILN_E_UNSUPPORTED: can't be told; KILN_E_NO_MEMORY; what describe returns. */
+ * Returns KILN_OK; KILN_E_UNSUPPORTED: the inputs are unknown; KILN_E_NO_MEMORY; what describe
+ * returns. */
 kiln_status kilni_desc_make_key(const kiln_program_desc *desc, kiln_key **ret_key,
                                 kiln_error *error);
 
-/* Whether the key is the same as when the description was made.
+/* Checks that the key is the same as when the description was made.
  *
- * @with_revision  and the revisions
- * Returns KILN_OK; KILN_E_UNSUPPORTED: they are others, or can't be told any more;
- * KILN_E_NO_MEMORY; what describe returns. Blocks: on what the backend looks at. */
+ * @with_revision  whether to check the revisions too
+ * Returns KILN_OK; KILN_E_UNSUPPORTED: they differ, or are unknown now; KILN_E_NO_MEMORY; what
+ * describe returns. Blocks: on what the backend examines. */
 kiln_status kilni_desc_check(const kiln_program_desc *desc, bool with_revision);
 
-/* What the compiler is given for a program that is going to be linked. Lives as long as @desc. */
+/* Returns the source for the compiler, of a program that will be linked. Lives as long as @desc. */
 kiln_program_source kilni_desc_compiled_source(const kiln_program_desc *desc);
 
-/* The key of its blobs: what kiln_program_desc_cache_blob_id gives the encoding of.
+/* Returns the key of the program's blobs, whose encoding kiln_program_desc_cache_blob_id returns.
  *
- * @ret_key  [out] @desc's own; NULL: it has none
+ * @ret_key  [out] owned by @desc; NULL: there are no blobs
  * Returns KILN_OK; KILN_E_NO_MEMORY. */
 kiln_status kilni_desc_blob_key(const kiln_program_desc *desc, const kiln_key **ret_key);
 
-/* A key for the maps: long parts by size and cryptographic digest. */
+/* Makes a key for the maps: long parts become size and cryptographic digest. */
 kiln_status kilni_desc_strip(const kiln_key *key, kiln_key **ret_stripped);

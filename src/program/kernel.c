@@ -5,7 +5,8 @@
 #include "base/error.h"
 #include "program/obtain.h"
 
-/* More uses of one kernel than an object's frequency counts say nothing new of its program. */
+/* An object's frequency counts no more uses than this, so further uses of a kernel tell the map
+ * nothing about its program. */
 #define MOST_USES UINT64_C(15)
 _Static_assert(MOST_USES < KILNI_INSERTION, "the uses that were noted have the low bits");
 
@@ -13,7 +14,8 @@ struct kiln_kernel_desc {
     kiln_key *key;                 /* NULL: its program is in no map */
     kiln_program_context *context; /* the program's */
     kiln_program_desc *program;    /* one reference */
-    _Atomic size_t references;     /* grows relaxed; what brings it to 0 acquires and releases */
+    _Atomic size_t references; /* increments are relaxed; decrements acquire and release, so that
+                                  the one to 0 sees everything before */
     char name[];
 };
 
@@ -31,8 +33,8 @@ static kiln_status add_program(kiln_key_builder *builder, const kiln_program_des
     return kiln_key_builder_add(builder, "program", encoding, size);
 }
 
-/* The key of a kernel: its program, its name, and where the program serves several devices the one
- * that it runs on. */
+/* The key of a kernel: its program, its name, and, if the program serves several devices, the
+ * device that the kernel runs on. */
 static kiln_status make_key(const kiln_program_desc *program, size_t device, const char *name,
                             kiln_key **ret_key)
 {
@@ -117,9 +119,9 @@ __attribute__((noinline)) static void note_use(const kiln_program_desc *program)
     kiln_section_leave(&section);
 }
 
-/* Who uses a kernel uses its program, which goes last if it was used last and often. What was put
- * into the map since is all that recency knows, and frequency ends at some number: so a use is
- * noted where something was put in, and until there were as many. */
+/* A use of a kernel is a use of its program, which the policy considers. The policy's recency
+ * changes only when something enters the map, and its frequency is bounded. So a use is noted only
+ * if something has entered since the last one, or until MOST_USES were noted. */
 static inline void note_program_use(const kiln_kernel_desc *desc, kilni_live_kernel *kernel)
 {
     const uint64_t now = atomic_load_explicit(&desc->context->insertions, memory_order_relaxed);
@@ -134,7 +136,7 @@ static inline void note_program_use(const kiln_kernel_desc *desc, kilni_live_ker
 
 /* ---- making ---- */
 
-/* Whether a program is the one that the map has. */
+/* Returns whether the map has this very program. */
 static bool is_in_map(const kilni_live_program *program)
 {
     const kiln_program_desc *desc = program->desc;
@@ -153,7 +155,7 @@ static void free_place(void *place)
     kilni_object_free(place);
 }
 
-/* A kernel for this caller alone. */
+/* Makes a kernel for this caller alone. */
 static kiln_status make_alone(kilni_live_program *program, void *device, const char *name,
                               kiln_kernel **ret_kernel)
 {
@@ -175,8 +177,8 @@ static kiln_status make_alone(kilni_live_program *program, void *device, const c
     return KILN_OK;
 }
 
-/* Makes a kernel for all who ask, and who wait. One that its program doesn't have, or the device
- * has no room for, each of them is told by the device itself. */
+/* Makes a kernel for all callers. If that fails, each waiter gets the reason from the device
+ * itself: the program has no such kernel, or the device has no room. */
 static kiln_status make_shared(kiln_ticket *ticket, kilni_live_program *program, void *device,
                                const char *name, kiln_kernel **ret_kernel)
 {
@@ -191,8 +193,8 @@ static kiln_status make_shared(kiln_ticket *ticket, kilni_live_program *program,
     }
     kiln_pin *pin = NULL;
     kiln_ticket_fulfil(&ticket, kernel, sizeof *kernel, 0, &pin);
-    /* Where the program left between our look and the ticket, nobody saw this one in the map. Where
-     * it leaves after this look, who takes it out finds it there. */
+    /* If the program left between the caller's look and the ticket, its removal did not find this
+     * kernel. If it leaves after this check, its removal finds the kernel. */
     if (!is_in_map(program)) {
         kiln_cache_remove_group(program->context->kernels, program->number);
     }
@@ -218,7 +220,8 @@ static kiln_status find_or_make(kilni_live_program *program, const kiln_key *key
         *ret_kernel = found;
         return KILN_OK;
     }
-    /* Not to be kept; or of another program of the same description, which just left. */
+    /* The kernel is not kept, or belongs to a different program of the same description, which has
+     * just left. */
     kiln_kernel_release(&found);
     return make_alone(program, device, name, ret_kernel);
 }
@@ -228,7 +231,7 @@ static void release_key(void *key)
     kiln_key_release(key);
 }
 
-/* @key  NULL: not known yet, if there is one */
+/* @key  NULL: not made yet, if there is one */
 static kiln_status get_of_program(kilni_live_program *program, const kiln_key *key, size_t device,
                                   const char *name, kiln_kernel **ret_kernel, kiln_error *error)
 {
@@ -281,7 +284,7 @@ kiln_status kiln_kernel_get(const kiln_kernel_desc *desc, kiln_kernel **ret_kern
 {
     if (!desc || !ret_kernel) {
         return kilni_error_set(error, KILN_E_INVALID, 0,
-                               "a kernel needs a description and a place");
+                               "a kernel needs a description, and room for the result");
     }
     kiln_pin *pin = desc->key ? kilni_object_pin(desc->context->kernels, desc->key) : NULL;
     if (!pin) {
@@ -298,8 +301,9 @@ kiln_status kiln_program_get_kernel(kiln_program *program, const char *name, siz
     kilni_live_program *live = program ? kilni_program_live(program) : NULL;
     if (!live || !name || !name[0] || device >= live->context->device_count || !ret_kernel ||
         live->context->devices[device].serves != live->serves) {
-        return kilni_error_set(error, KILN_E_INVALID, 0,
-                               "a kernel needs a program, a name, and a device of the program's");
+        return kilni_error_set(
+            error, KILN_E_INVALID, 0,
+            "a kernel needs a program, a name, and one of the program's devices");
     }
     return get_of_program(live, NULL, device, name, ret_kernel, error);
 }

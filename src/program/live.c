@@ -12,7 +12,7 @@
 
 static uint64_t next_number(void)
 {
-    static _Atomic uint64_t last; /* only its value counts: relaxed */
+    static _Atomic uint64_t last; /* relaxed: only its value matters */
     return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
 }
 
@@ -72,12 +72,12 @@ void kilni_live_kernel_destroy(void *user, void *object)
     free(kernel);
 }
 
-/* ---- building: each step twice where the device had no room the first time ---- */
+/* ---- building: each step is tried again if the device had no room the first time ---- */
 
 typedef kiln_status (*step_fn)(void *device, const kiln_program_source *source, void **ret_made,
                                char **ret_log);
 
-/* A step's log becomes the error's text. */
+/* Makes the log of a step the text of the error. */
 static kiln_status end_step(const kilni_live_program *program, kiln_status status, const void *made,
                             char *log, kiln_error *error)
 {
@@ -107,7 +107,7 @@ static kiln_status run_step(const kilni_live_program *program, step_fn step,
     return end_step(program, status, *ret_made, log, error);
 }
 
-/* What was compiled, until it is linked. */
+/* Compiled objects, until they are linked. */
 typedef struct linked_objects {
     const kilni_live_program *program;
     size_t count;
@@ -164,7 +164,7 @@ static kiln_status compile_all(linked_objects *objects, kiln_error *error)
 static kiln_status compile_and_link(kilni_live_program *program, kiln_error *error)
 {
     if (!KILNI_OPS_HAVE(program->ops, compile) || !KILNI_OPS_HAVE(program->ops, link)) {
-        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "%s links no programs",
+        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "%s can't link programs",
                                program->ops->name);
     }
     const size_t count = program->desc->linked_count;
@@ -197,14 +197,14 @@ kiln_status kilni_live_program_build(kilni_live_program *program, kiln_error *er
     return status;
 }
 
-/* Where entries tell themselves what they are good for, that was asked as things are now, and the
- * description was made as they were then. */
+/* Entries that record their own inputs were judged by the present inputs. The description may be
+ * older. */
 static kiln_status check_key(const kilni_live_program *program)
 {
     if (!KILNI_OPS_HAVE(program->ops, revision)) {
         return KILN_OK;
     }
-    /* Of a link, load knows no revisions. */
+    /* load knows no revisions of a link. */
     const kiln_status status = kilni_desc_check(program->desc, program->desc->linked_count > 0);
     return status == KILN_E_UNSUPPORTED ? KILN_MISS : status;
 }
@@ -235,7 +235,7 @@ kiln_status kilni_live_program_load(kilni_live_program *program, const kiln_entr
         return status;
     }
     program->build_ns = kiln_entry_provenance(entry).build_ns;
-    program->is_of_its_key = true;
+    program->matches_key = true;
     return KILN_OK;
 }
 

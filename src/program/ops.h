@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a backend's device ops may be: slots that it lacks, because it has no use for them, or
- * because it was written when there were fewer; and what they answer.
+ * Checks of a backend's device ops. A backend may lack functions that it does not need, or that did
+ * not exist when it was written.
  */
 #pragma once
 
@@ -15,7 +15,7 @@
 #define KILNI_OPS_HAVE(ops, slot)                                                                  \
     ((ops)->struct_size >= offsetof(kiln_device_ops, slot) + sizeof(ops)->slot && (ops)->slot)
 
-/* Whether a backend has all that can't be done without. */
+/* Returns whether a backend has all required functions. */
 static inline bool kilni_ops_are_usable(const kiln_device_ops *ops)
 {
     return KILNI_OPS_HAVE(ops, name) && KILNI_OPS_HAVE(ops, identity) &&
@@ -26,12 +26,12 @@ static inline bool kilni_ops_are_usable(const kiln_device_ops *ops)
            (ops->capture || ops->capture_cost == KILN_CAPTURE_NEVER);
 }
 
-/* What a slot answered, as it counts: an outcome that is no error and that the slot does not name
- * is one. @error may be NULL. */
+/* Converts a positive status that the function does not define into KILN_E_INVALID. @error may be
+ * NULL. */
 static inline kiln_status kilni_ops_answer(const kiln_device_ops *ops, kiln_status status,
                                            kiln_error *error)
 {
     return status <= KILN_OK ? status
-                             : kilni_error_set(error, KILN_E_INVALID, 0, "%s answered \"%s\"",
+                             : kilni_error_set(error, KILN_E_INVALID, 0, "%s returned \"%s\"",
                                                ops->name, kiln_status_text(status));
 }

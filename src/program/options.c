@@ -3,7 +3,8 @@
 
 #include "base/text.h"
 
-/* Runtimes may tell no options from empty ones: empty ones are kept where nothing else is said. */
+/* A runtime may distinguish no options from empty options, so empty ones are kept if there are no
+ * others. */
 static kiln_status join(const char *const *texts, size_t count, char **ret_options)
 {
     kilni_text joined = {0};

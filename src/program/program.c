@@ -39,7 +39,7 @@ kiln_program *kilni_arrival_end(kilni_arrival *arrival, kiln_pin *pin)
         pin = arrival->place;
         kilni_object_fill_alone(arrival->place, arrival->live,
                                 kilni_live_program_bytes(arrival->live), arrival->live->build_ns);
-        *arrival = (kilni_arrival){0}; /* both are the pin's */
+        *arrival = (kilni_arrival){0}; /* the pin owns both */
     }
     kilni_arrival_cancel(arrival);
     return (kiln_program *)pin;
@@ -57,13 +57,12 @@ static kiln_status build(void *user, kiln_error *error)
     return kilni_live_program_build(user, error);
 }
 
-/* What the source reads from may have changed while it was built: then what was built is not what
- * the key says. */
+/* The inputs may have changed during the build; then the program is not what the key says. */
 static kiln_status check_key(void *user)
 {
     kilni_live_program *program = user;
     const kiln_status status = kilni_desc_check(program->desc, true);
-    program->is_of_its_key = status == KILN_OK;
+    program->matches_key = status == KILN_OK;
     return status;
 }
 
@@ -71,7 +70,7 @@ static kiln_status capture(void *user, size_t index, uint64_t build_ns, const ki
                            kiln_entry **ret_entry)
 {
     (void)index;
-    (void)build_ns; /* without what was waited for, the program has it */
+    (void)build_ns; /* it includes waiting; the program has the time of the build alone */
     const kilni_live_program *program = user;
     return kilni_live_program_capture(program, program->desc->key, KILN_ENTRY_PROGRAM, replaced,
                                       ret_entry);
@@ -93,8 +92,8 @@ static const kilni_request_ops building_ops = {
 
 /* ---- get ---- */
 
-/* Builds for this caller alone, since the rules or the key don't let it be kept. A blob may be had
- * of it all the same. */
+/* Builds for this caller alone, because the rules or the key do not allow the program to be kept.
+ * The caller may still obtain its blob. */
 static kiln_status build_uncached(kilni_live_program *live, kilni_request_result *result,
                                   kiln_error *error)
 {
@@ -150,7 +149,7 @@ static kiln_status run_request(kilni_live_program *live, kilni_request_result *r
     return status;
 }
 
-/* Their numbers are the same. */
+/* The values are the same. */
 _Static_assert((int)KILN_PROGRAM_FROM_MEMORY == (int)KILNI_FROM_MEMORY &&
                    (int)KILN_PROGRAM_FROM_STORE == (int)KILNI_FROM_STORE &&
                    (int)KILN_PROGRAM_FROM_BUILD == (int)KILNI_FROM_BUILD &&
@@ -184,7 +183,7 @@ static kiln_status make(kilni_live_program *live, kilni_request_result *result, 
     return is_cached ? run_request(live, result, error) : build_uncached(live, result, error);
 }
 
-/* Apart, since it is rare. */
+/* Kept out of line because it is rare. */
 __attribute__((noinline)) static kiln_status get_absent(const kiln_program_desc *desc,
                                                         kiln_program **ret_program,
                                                         kiln_program_result *ret_result,
@@ -215,7 +214,7 @@ kiln_status kiln_program_get(const kiln_program_desc *desc, kiln_program **ret_p
 {
     if (!desc || !ret_program || !kilni_result_is_usable(ret_result)) {
         return kilni_error_set(error, KILN_E_INVALID, 0,
-                               "a program needs a description and a place");
+                               "a program needs a description, and room for the result");
     }
     kiln_pin *pin =
         desc->memory_key ? kilni_object_pin(desc->context->programs, desc->memory_key) : NULL;
@@ -229,7 +228,7 @@ kiln_status kiln_program_get(const kiln_program_desc *desc, kiln_program **ret_p
     return KILN_OK;
 }
 
-/* The handle stays the caller's. */
+/* The handle still belongs to the caller. */
 static void cancel_adoption(void *arrival)
 {
     kilni_arrival *adopted = arrival;

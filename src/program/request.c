@@ -11,38 +11,40 @@
 
 #define SECOND_NS UINT64_C(1000000000)
 
-/* How long to wait for another process's build: no less, where its cost isn't known, no more. */
+/* How long to wait for a build in another process: at least, if its duration is unknown, and at
+ * most. */
 #define LEASE_WAIT_MIN_NS (10 * SECOND_NS)
 #define LEASE_WAIT_UNKNOWN_NS (60 * SECOND_NS)
 #define LEASE_WAIT_MAX_NS (600 * SECOND_NS)
 
-/* One distinct key of a request. It has an entry, or a ticket to make one, or, where memory gave
- * neither, nothing. */
+/* One distinct key of a request. It has an entry, or a ticket to make one; or nothing, if memory
+ * gave neither. */
 typedef struct slot {
     const kiln_key *key;
     const kiln_key *memory_key;
-    size_t index; /* of the key's first place in the request */
+    size_t index; /* of the key's first occurrence in the request */
     kiln_entry *entry;
-    kiln_entry *outdated; /* what was set aside last */
+    kiln_entry *outdated; /* the last entry that was set aside */
     kiln_ticket *ticket;
     kiln_lease *lease;
-    uint64_t known_cost_ns; /* of a build, from an entry that could not be used; 0: not known */
-    kiln_status looked;     /* what the store answered last */
-    size_t fill;            /* what its answer left to be done: kilni_store_fill */
+    uint64_t
+        known_cost_ns;  /* of a build, recorded in an entry that could not be used; 0: unknown */
+    kiln_status looked; /* the store's last answer */
+    size_t fill;        /* what the store's answer left to be done: kilni_store_fill */
 } slot;
 
 typedef struct flight {
     const kilni_request_context *context;
     const kilni_request *request;
     kilni_request_result result;
-    uint64_t lease_wait_ns; /* of this, what other processes' builds took */
+    uint64_t lease_wait_ns; /* the part of it spent on builds in other processes */
     kiln_stats counted;
-    kiln_error error;        /* of the build that failed, for the caller and for who waits */
-    unsigned times_outdated; /* how often what was found was set aside */
-    int cannot_load;         /* the device failed to load what was found, for a reason of its own */
+    kiln_error error;        /* of the failed build, for the caller and for the waiters */
+    unsigned times_outdated; /* how often entries were set aside */
+    int cannot_load; /* the device failed to load the entries, for a reason that is not theirs */
     slot slots[KILNI_REQUEST_KEYS_MAX]; /* in the order of their digests */
     size_t slot_count;
-    size_t slot_of[KILNI_REQUEST_KEYS_MAX]; /* for each key of the request */
+    size_t slot_of[KILNI_REQUEST_KEYS_MAX]; /* the slot of each key of the request */
 } flight;
 
 void kilni_request_destroy_entry(void *user, void *entry)
@@ -58,8 +60,8 @@ static int compare_keys(const kiln_key *a, const kiln_key *b)
     return memcmp(first.bytes, second.bytes, sizeof first.bytes);
 }
 
-/* All requests take their tickets and leases in the order of the digests, so that two requests
- * that share keys can't each hold what the other waits for. */
+/* All requests take tickets and leases in the order of the digests, so two requests that share keys
+ * can't each hold what the other waits for. */
 static void collect_slots(flight *f)
 {
     for (size_t i = 0; i < f->request->key_count; i++) {
@@ -108,8 +110,8 @@ kiln_status kilni_request_reserve(kiln_cache *memory, const kiln_key *key, uint6
     return status;
 }
 
-/* KILN_OK: each slot has an entry or a ticket, or the result has its pin. KILN_BUSY: memory gives
- * nothing, so build privately. */
+/* Returns KILN_OK: each slot has an entry or a ticket, or the result has its pin; KILN_BUSY: memory
+ * gives nothing, so build privately. */
 static kiln_status ask_memory(flight *f)
 {
     for (size_t i = 0; i < f->slot_count; i++) {
@@ -138,7 +140,7 @@ static kiln_status ask_memory(flight *f)
     return KILN_OK;
 }
 
-/* Takes what is ready, and no ticket. */
+/* Takes entries that are ready, and no tickets. */
 static void look_in_memory(flight *f)
 {
     for (size_t i = 0; i < f->slot_count; i++) {
@@ -162,7 +164,8 @@ static int has_all_entries(const flight *f)
     return 1;
 }
 
-/* What building all of it had cost: one build made the entries of all devices. */
+/* Returns the cost of building all entries: the highest that one of them records, because one build
+ * made the entries of all devices. */
 static uint64_t build_cost(const flight *f)
 {
     uint64_t dearest_ns = 0;
@@ -173,7 +176,7 @@ static uint64_t build_cost(const flight *f)
     return dearest_ns;
 }
 
-/* Memory may have the entry too, where it keeps entries. */
+/* Removes an entry from memory, if memory keeps entries. */
 static void forget_in_memory(const flight *f, const slot *found)
 {
     if (f->request->ending == KILNI_KEEP_ENTRIES) {
@@ -181,8 +184,8 @@ static void forget_in_memory(const flight *f, const slot *found)
     }
 }
 
-/* A device that refuses verified bytes will refuse them again: nobody is to meet them any more.
- * What another process has stored in their place meanwhile stays. */
+/* Removes refused entries, because a device that refuses verified bytes will refuse them again. An
+ * entry that another process has stored in place of one meanwhile stays. */
 static void discard_entries(flight *f)
 {
     f->result.store = KILN_E_REFUSED;
@@ -200,7 +203,8 @@ static void discard_entries(flight *f)
     }
 }
 
-/* Entries that are good, but not for this build, stay in the store until they are replaced. */
+/* Sets aside sound entries whose inputs have changed. They stay in the store until the new build
+ * replaces them. */
 static void set_entries_aside(flight *f)
 {
     f->result.store = KILN_MISS;
@@ -217,8 +221,8 @@ static void set_entries_aside(flight *f)
     }
 }
 
-/* KILN_OK; KILN_E_REFUSED: gone from memory and store; KILN_MISS: set aside; or another error, of
- * this caller alone. */
+/* Returns KILN_OK; KILN_E_REFUSED: the entries were removed from memory and store; KILN_MISS: they
+ * were set aside; or another error, which concerns this caller alone. */
 static kiln_status load_entries(flight *f)
 {
     const kiln_entry *entries[KILNI_REQUEST_KEYS_MAX];
@@ -237,7 +241,7 @@ static kiln_status load_entries(flight *f)
     return status;
 }
 
-/* Hands the object of a ticket to memory and to those who wait. */
+/* Ends a ticket with its object, for memory and the waiters. */
 static void fulfil(flight *f, slot *owned, uint64_t cost_ns)
 {
     if (f->request->ending == KILNI_KEEP_PROGRAM) {
@@ -250,8 +254,8 @@ static void fulfil(flight *f, slot *owned, uint64_t cost_ns)
     }
 }
 
-/* Loads what is there, when all of it is there. KILN_OK: the request is done; KILN_MISS: not all
- * there, or refused. */
+/* Loads the entries if all of them were found. Returns KILN_OK: the request is done; KILN_MISS:
+ * some were not found, or they can't be used. */
 static kiln_status serve_found(flight *f, kilni_source source)
 {
     if (f->cannot_load || !has_all_entries(f)) {
@@ -286,7 +290,7 @@ static void ask_store_for(flight *f, slot *wanted)
         wanted->looked == KILN_E_CORRUPT || wanted->looked == KILN_E_UNAUTHENTICATED;
     wanted->looked =
         kilni_store_find(store, wanted->key, was_counted, &wanted->entry, &wanted->fill);
-    /* A plain miss hides no better reason. */
+    /* A plain miss must not hide a more specific reason. */
     if (wanted->looked != KILN_OK && (f->result.store == KILN_OK || wanted->looked != KILN_MISS)) {
         f->result.store = wanted->looked;
     }
@@ -318,7 +322,7 @@ static uint64_t patience(const slot *wanted)
     return twice_ns > LEASE_WAIT_MIN_NS ? twice_ns : LEASE_WAIT_MIN_NS;
 }
 
-/* All the waiting of one request has one bound. */
+/* All waiting of one request shares one limit. */
 static uint64_t lease_wait(const flight *f, const slot *wanted)
 {
     const uint64_t left_ns =
@@ -337,8 +341,8 @@ static bool is_outdated(const slot *found)
     return now.size == before.size && memcmp(now.data, before.data, now.size) == 0;
 }
 
-/* Once the lease is there: its last holder may have stored the entry since our first look, or
- * replaced one that could not be used. */
+/* Looks in the store again after waiting for the lease: its last holder may have stored the entry,
+ * or replaced one that could not be used. */
 static void look_again(flight *f, slot *wanted)
 {
     ask_store_for(f, wanted);
@@ -349,8 +353,8 @@ static void look_again(flight *f, slot *wanted)
     }
 }
 
-/* One builder across processes. Who waited looks again; who waited too long, or finds no leases
- * here, builds for itself. */
+/* Makes this process the only builder. A thread that waited for the lease looks in the store again.
+ * If it waited too long, or the store has no leases, it builds for itself. */
 static void take_lease(flight *f, slot *wanted)
 {
     kiln_status status = kiln_store_lease(f->context->store, wanted->key, 0, &wanted->lease);
@@ -365,8 +369,8 @@ static void take_lease(flight *f, slot *wanted)
     if (has_to_wait || status == KILN_OK) {
         look_again(f, wanted);
     }
-    /* Where nothing is captured, who waited goes on together with all others that did: the driver's
-     * own cache has the build now. */
+    /* If nothing is captured, all threads that waited continue together: by now the driver's own
+     * cache has the build. */
     if (wanted->entry || (has_to_wait && !f->request->ops->capture)) {
         kiln_lease_release(&wanted->lease);
     }
@@ -401,7 +405,7 @@ static kiln_status build(flight *f, kilni_source source)
 
 /* ---- 5 publish ---- */
 
-/* Takes the entry of one key out of what was built. */
+/* Makes the entry of one key from the built program. */
 static kiln_status capture(flight *f, slot *owned)
 {
     if (!f->request->ops->capture) {
@@ -411,7 +415,7 @@ static kiln_status capture(flight *f, slot *owned)
                                     owned->outdated, &owned->entry);
 }
 
-/* The entry goes to the store on the writer's thread, which keeps the lease until it is there. */
+/* Queues the entry for the store. The writer's thread keeps the lease until the entry is there. */
 static kiln_status store_entry(flight *f, slot *owned)
 {
     if (!f->context->store) {
@@ -420,14 +424,14 @@ static kiln_status store_entry(flight *f, slot *owned)
     return kilni_writer_put(f->context->writer, owned->entry, &owned->lease);
 }
 
-/* Once a store has the entry, a miss in memory costs its reading: about so much. */
+/* Once a store has the entry, a miss in memory costs reading it: approximately this. */
 static uint64_t reload_cost(const kiln_entry *entry)
 {
     return UINT64_C(100000) + kiln_entry_encoding(entry).size;
 }
 
-/* Shared bytes are what the waiters get, so the capture comes first, and without it they build for
- * themselves. */
+/* Waiters get the shared bytes, so the capture comes first. If it fails, they build for themselves.
+ */
 static void publish_entry(flight *f, slot *owned)
 {
     kiln_status status = capture(f, owned);
@@ -443,7 +447,7 @@ static void publish_entry(flight *f, slot *owned)
     f->result.kept = f->result.kept == KILN_OK ? status : f->result.kept;
 }
 
-/* An entry that was found, and that the device could not load just now, stays. */
+/* An entry that was found, but that the device could not load just now, stays. */
 static kiln_status keep_on_disk(flight *f, slot *owned)
 {
     if (owned->entry) {
@@ -459,8 +463,8 @@ static kiln_status check_key(const flight *f)
     return ops->check_key ? ops->check_key(f->request->user) : KILN_OK;
 }
 
-/* The waiters get the program itself, at once, if it is what they asked for; the capture may take
- * its time. */
+/* If the program is what the waiters asked for, they get it at once; the capture may take its time.
+ */
 static void publish_program(flight *f, slot *owned)
 {
     const kiln_status status = check_key(f);
@@ -490,7 +494,7 @@ static void publish(flight *f)
     }
 }
 
-/* For people who ask why it was built. */
+/* For users who ask why it was built. */
 static void note_misses(const flight *f)
 {
     for (size_t i = 0; i < f->slot_count; i++) {
@@ -502,8 +506,8 @@ static void note_misses(const flight *f)
 
 /* ---- ends ---- */
 
-/* Ends the tickets of a build that failed. An application's failing build has to fail in each of
- * its programs, so where entries are shared every waiter builds for itself. */
+/* Ends the tickets of a failed build. A failing build of an application has to fail in each of its
+ * programs, so if entries are shared, every waiter builds for itself. */
 static void abandon(flight *f, kiln_status status)
 {
     kiln_abandonment how = KILN_ABANDON_UNSHAREABLE;
@@ -531,8 +535,8 @@ static void finish(flight *f, kilni_request_result *ret_result)
     *ret_result = f->result;
 }
 
-/* A cleanup handler, for a device's op that throws, or ends its thread: nobody is to wait for what
- * isn't going to come. */
+/* A cleanup handler for a device op that throws or ends its thread: no thread may wait for a result
+ * that will never come. */
 static void leave(void *unfinished)
 {
     flight *f = unfinished;
@@ -542,8 +546,8 @@ static void leave(void *unfinished)
     finish(f, &given_up);
 }
 
-/* What others stored since our first look may be as little what is wanted: their files are others.
- * Then the lease is to be had again. */
+/* Entries that other processes stored since the first look may be outdated too, because their files
+ * differ. Then the lease has to be taken again. */
 static kiln_status look_up_leased(flight *f)
 {
     unsigned before;
@@ -572,8 +576,8 @@ static kiln_status look_up(flight *f)
     return look_up_leased(f);
 }
 
-/* Memory keeps nothing for this caller, who has the store all the same. It takes no lease: those
- * who come here together may be told apart by what no key says. */
+/* Memory keeps nothing for this caller, but the store does. The request takes no lease, because
+ * callers that come here together may differ in ways that no key contains. */
 static kiln_status run_beside_memory(flight *f)
 {
     abandon(f, KILN_BUSY);

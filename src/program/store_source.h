@@ -10,25 +10,25 @@
 
 #include "store/writer.h"
 
-/* A store that is kept open, and the writer that goes with it. */
+/* A store that is kept open, and its writer. */
 typedef struct kilni_held_store {
     kiln_store *store;    /* NULL: none */
     kilni_writer *writer; /* not NULL while a context lives */
 } kilni_held_store;
 
-/* Static: lives as long as the process. Threads: any. */
+/* Static. Any thread may use it. */
 struct kiln_store_source {
     void *user;
 
-    /* The store to use now; NULL: none.
+    /* Returns the store to use now; NULL: none.
      *
-     * @may_open  whether to open it if it is not open. Blocks then. */
+     * @may_open  whether to open the store if it is not open, which blocks */
     kilni_held_store *(*hold)(void *user, bool may_open);
 
-    /* Gives back what hold returned. Blocks: the last one closes a store that nobody uses. */
+    /* Releases what hold returned. Blocks: the last release of an unused store closes it. */
     void (*release)(kilni_held_store *held);
 
-    /* A context that uses the source begins; ends. */
+    /* Called when a context begins, and ends, to use the source. */
     void (*enter)(void *user);
     void (*leave)(void *user);
 };

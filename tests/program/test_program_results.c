@@ -181,7 +181,7 @@ static void test_entry_of_another_kind(void **state)
     assert_int_equal(kiln_program_create_from_cache_blob(desc, encoding.size, encoding.data,
                                                          &program, NULL, &error),
                      KILN_E_REFUSED);
-    assert_non_null(strstr(error.text, "no cache blob"));
+    assert_non_null(strstr(error.text, "not a cache blob"));
     assert_null(program);
     kiln_entry_release(&other);
     kiln_entry_release(&blob);
@@ -448,7 +448,7 @@ static void test_reasons_say_what_was_met(void **state)
     const kiln_program_caching caching = caching_of(desc);
     assert_int_equal(caching.memory, KILN_UNCACHED_DEVICE);
     assert_non_null(strstr(caching.text, kiln_uncached_text(KILN_UNCACHED_DEVICE)));
-    assert_non_null(strstr(caching.text, ": what the builds of scripted depend on"));
+    assert_non_null(strstr(caching.text, ": the inputs of builds by scripted are unknown"));
     kiln_program_desc_release(&desc);
 }
 
@@ -589,7 +589,7 @@ static void check_no_outcome(program_scene *s, scripted_call *call, const kiln_p
     script(call, SCRIPTED_ALWAYS, KILN_MISS);
     assert_int_equal(kiln_program_get(desc, &program, NULL, &error), KILN_E_INVALID);
     assert_null(program);
-    assert_string_equal(error.text, "scripted answered \"not there\"");
+    assert_string_equal(error.text, "scripted returned \"not there\"");
     assert_int_equal(program_stats(s).entries, 0);
     script(call, 0, KILN_OK);
 }
@@ -626,7 +626,7 @@ static void test_outcomes_that_ops_do_not_have(void **state)
     script(&s->devices[0].describe, SCRIPTED_ALWAYS, KILN_TIMEOUT);
     assert_int_equal(kiln_program_desc_new(s->context, &image, &refused, &error), KILN_E_INVALID);
     assert_null(refused);
-    assert_non_null(strstr(error.text, "scripted answered"));
+    assert_non_null(strstr(error.text, "scripted returned"));
     kiln_program_context *none = NULL;
     script(&s->devices[0].identity, SCRIPTED_ALWAYS, KILN_EXISTS);
     assert_int_equal(kiln_program_context_new(&s->params, &none), KILN_E_INVALID);

@@ -393,7 +393,7 @@ static void check_refused(const kiln_program_desc *desc, const uint8_t *blob, si
                      KILN_E_REFUSED);
     assert_null(program);
     assert_int_equal(error.status, KILN_E_REFUSED);
-    assert_string_equal(error.text, "the blob: what it was built from is not what it was");
+    assert_string_equal(error.text, "the blob: its inputs have changed");
 }
 
 static void test_blob_of_another_revision_is_refused(void **state)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What every profile reads: what is about this library, and has no counterpart elsewhere.
+ * The variables that all profiles read. They concern this library, and have no counterpart in other
+ * projects.
  */
 #include <stdio.h>
 #include <string.h>
@@ -42,9 +43,9 @@ static void warn_of_element(kilni_config_reader *reader, const char *value, size
     char used[48];
     snprintf(used, sizeof used, "element %zu is left out", number);
     kilni_config_warn(reader, "KILN_KEY_ENV", value,
-                          "expected names of A-Z a-z 0-9 _ separated by commas, each with at most "
-                          "one '*', at its end",
-                          used);
+                      "expected names of A-Z a-z 0-9 _ separated by commas, each with at most "
+                      "one '*', at its end",
+                      used);
 }
 
 static void read_key_variables(kilni_config_reader *reader)

@@ -8,7 +8,7 @@
 #include "base/size.h"
 #include "face/environment/config.h"
 
-/* As much of a value as a warning shows. */
+/* How many bytes of a value a warning shows. */
 #define SHOWN_VALUE_BYTES 200
 
 const char *kilni_config_value(const kilni_config_reader *reader, const char *name)
@@ -17,7 +17,7 @@ const char *kilni_config_value(const kilni_config_reader *reader, const char *na
     return value && *value ? value : NULL;
 }
 
-/* Appends a value so that it stays on one line and is not endless. */
+/* Appends a value on one line, and cuts it if it is long. */
 static kiln_status append_shown(kilni_text *line, const char *value)
 {
     size_t length = strlen(value);
@@ -36,7 +36,7 @@ static kiln_status append_shown(kilni_text *line, const char *value)
 }
 
 void kilni_config_warn(kilni_config_reader *reader, const char *name, const char *value,
-                           const char *expected, const char *used)
+                       const char *expected, const char *used)
 {
     if (reader->status != KILN_OK) {
         return;
@@ -67,7 +67,7 @@ void kilni_config_read_switch(kilni_config_reader *reader, const char *name, boo
         return;
     }
     kilni_config_warn(reader, name, value, "expected 0 or 1",
-                          *switched ? "1 is used" : "0 is used");
+                      *switched ? "1 is used" : "0 is used");
 }
 
 void kilni_config_read_size(kilni_config_reader *reader, const char *name, const char *used,
@@ -76,13 +76,12 @@ void kilni_config_read_size(kilni_config_reader *reader, const char *name, const
     const char *value = kilni_config_value(reader, name);
     if (value && kilni_size_parse(value, bytes) != KILN_OK) {
         kilni_config_warn(reader, name, value,
-                              "expected a number of bytes, with at most one suffix K, M, G or T",
-                              used);
+                          "expected a number of bytes, with at most one suffix K, M, G or T", used);
     }
 }
 
 static void warn_of_number(kilni_config_reader *reader, const char *name, const char *value,
-                               const char *noun, uint64_t max, uint64_t used)
+                           const char *noun, uint64_t max, uint64_t used)
 {
     char expected[96], instead[48];
     snprintf(expected, sizeof expected, "expected a number of %s, at most %" PRIu64, noun, max);
@@ -133,9 +132,9 @@ void kilni_config_read_text(kilni_config_reader *reader, const char *name, char 
     }
 }
 
-/* Names each candidate that was set before one was taken: all of them were relative. */
+/* Warns about each candidate that was set before one was taken: all of them were relative. */
 static void warn_of_relative(kilni_config_reader *reader, const kilni_dir_candidate *candidates,
-                                 size_t count)
+                             size_t count)
 {
     const char *dir = reader->config->dir;
     kilni_text used = {0};
@@ -147,14 +146,14 @@ static void warn_of_relative(kilni_config_reader *reader, const kilni_dir_candid
     for (size_t i = 0; reader->status == KILN_OK && i < count; i++) {
         const char *value = kilni_config_value(reader, candidates[i].variable);
         if (value) {
-            kilni_config_warn(reader, candidates[i].variable, value,
-                                  "expected an absolute path", used.bytes);
+            kilni_config_warn(reader, candidates[i].variable, value, "expected an absolute path",
+                              used.bytes);
         }
     }
     kilni_text_done(&used);
 }
 
-/* Whether a value says where a cache is, in any working directory. */
+/* Returns whether a value names the same place in any working directory. */
 static bool is_place(const char *value, const kilni_dir_candidate *candidate)
 {
     const bool is_file_url =
@@ -163,7 +162,7 @@ static bool is_place(const char *value, const kilni_dir_candidate *candidate)
     return value[0] == '/' || (candidate->takes_location && is_url);
 }
 
-/* A path is one place: what would make several of it is escaped. */
+/* A path names one place, so characters that would make it several are escaped. */
 static kiln_status locate(const char *path, char **ret_location)
 {
     kilni_text location = {0};

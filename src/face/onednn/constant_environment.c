@@ -12,7 +12,7 @@
 #include "base/size.h"
 #include "base/text.h"
 
-/* As much of a piece as a warning shows. */
+/* How many bytes of a piece a warning shows. */
 enum { SHOWN_BYTES = 60 };
 
 /* Longer than the name of any policy. */
@@ -20,7 +20,7 @@ enum { POLICY_NAME_SIZE = 16 };
 
 enum { MOST_FIELDS = 3 };
 
-/* A run of characters in the variable's value. */
+/* Consecutive characters in the variable's value. */
 typedef struct span {
     const char *at;
     size_t length;
@@ -68,7 +68,7 @@ static bool read_policy(span text, uint32_t *ret_policy)
     return kiln_policy_parse(name, ret_policy) == KILN_OK;
 }
 
-/* Splits at ':'; returns how many fields there are, of which the first three are given. */
+/* Splits at ':'. Returns the number of fields; the first three are stored. */
 static size_t split(span piece, span fields[MOST_FIELDS])
 {
     size_t count = 0;
@@ -86,8 +86,7 @@ static size_t split(span piece, span fields[MOST_FIELDS])
     }
 }
 
-/* Takes over what a piece says. Returns what was expected where it can't be understood, else NULL.
- */
+/* Applies a piece. Returns NULL, or, if the piece is malformed, what was expected. */
 static const char *read_piece(span piece, kilni_constant_limits *kinds)
 {
     span fields[MOST_FIELDS];
@@ -110,8 +109,7 @@ static const char *read_piece(span piece, kilni_constant_limits *kinds)
     return NULL;
 }
 
-static void warn(kilni_constant_warnings *warnings, size_t number, span piece,
-                     const char *expected)
+static void warn(kilni_constant_warnings *warnings, size_t number, span piece, const char *expected)
 {
     size_t count = warnings->count++;
     if (count >= KILNI_CONSTANT_WARNINGS) {
@@ -137,7 +135,7 @@ void kilni_constant_environment_read(const char *value, kilni_constant_limits *k
 {
     for (size_t number = 1; value; number++) {
         span piece = {value, strcspn(value, ";")};
-        /* Nothing between two ';', or behind the last one, says nothing. */
+        /* An empty piece, between two ';' or after the last one, is ignored. */
         const char *expected = piece.length > 0 ? read_piece(piece, kinds) : NULL;
         if (expected) {
             warn(warnings, number, piece, expected);

@@ -12,17 +12,17 @@
 
 enum { KILNI_CONSTANT_WARNINGS = 16, KILNI_CONSTANT_WARNING_SIZE = 240 };
 
-/* What could not be understood. No memory is asked for it, since there may be none. */
+/* Malformed pieces. The memory is static, because allocation may fail. */
 typedef struct kilni_constant_warnings {
-    size_t count; /* of all; behind the last line one stands for all further ones */
+    size_t count; /* of all; after the last line, one more stands for all further ones */
     char lines[KILNI_CONSTANT_WARNINGS + 1][KILNI_CONSTANT_WARNING_SIZE];
 } kilni_constant_warnings;
 
-/* Takes over what the pieces say, the last one for each kind; a malformed piece is complained of
- * and changes nothing.
+/* Applies the pieces, the last one of each kind; a malformed piece adds a warning and changes
+ * nothing.
  *
- * @value       NULL: not set
- * @kinds       [in, out] by kind, from 0
+ * @value     NULL: not set
+ * @kinds     [in, out] by kind, from 0
  * @warnings  [in, out] */
 void kilni_constant_environment_read(const char *value, kilni_constant_limits *kinds,
                                      kilni_constant_warnings *warnings);

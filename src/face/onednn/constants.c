@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What users set and ask for, on top of what the environment says.
+ * The calls of users, on top of what the environment sets.
  */
 #include <kiln/constant.h>
 
@@ -25,7 +25,8 @@ static void read_environment(void)
     }
 }
 
-/* Whatever finds a cache or a limit begins here, so that the environment has been read by then. */
+/* Called first by everything that looks up a cache or a limit, so that the environment has been
+ * read. */
 static kilni_constants *begin(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -112,8 +113,8 @@ kiln_status kiln_constant_bind_device(const void *device, uint32_t kind, uint32_
 
 /* ---- budgets ---- */
 
-/* Whether it is said well whose budget is meant. */
-static bool is_said(kilni_constants *constants, const kiln_constant_budget *budget)
+/* Returns whether a budget names its devices correctly. */
+static bool names_devices(kilni_constants *constants, const kiln_constant_budget *budget)
 {
     return budget->scope == KILN_CONSTANT_DEVICE
                ? budget->device != NULL
@@ -129,7 +130,7 @@ kiln_status kiln_constant_set_budget(const kiln_constant_budget *budget)
         return KILN_E_NO_MEMORY;
     }
     if (!budget || kilni_params_copy(budget, &known, sizeof known) != KILN_OK ||
-        !is_said(constants, &known) || !is_policy(known.policy)) {
+        !names_devices(constants, &known) || !is_policy(known.policy)) {
         return KILN_E_INVALID;
     }
     if (known.scope == KILN_CONSTANT_KIND) {
@@ -157,7 +158,7 @@ kiln_status kiln_constant_get_budget(kiln_constant_budget *budget)
         return KILN_E_NO_MEMORY;
     }
     if (!budget || kilni_params_copy(budget, &known, sizeof known) != KILN_OK ||
-        !is_said(constants, &known)) {
+        !names_devices(constants, &known)) {
         return KILN_E_INVALID;
     }
     const kiln_constant_cache *cache = NULL;

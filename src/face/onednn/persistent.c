@@ -15,8 +15,8 @@
 #define KIND_COUNT 2u
 #define ALL_SETTINGS (2 * KILN_PERSISTENT_LOG - 1)
 
-/* What was set, and the store that follows from it. Guarded by settings_lock, which is held while
- * the store is opened, so that it is opened once; never while one is trimmed or closed. */
+/* The settings, and the store that follows from them. Guarded by settings_lock, which is held while
+ * the store is opened, so that it is opened once, but never while one is trimmed or closed. */
 static struct {
     bool is_disabled[KIND_COUNT];
     int32_t capacity_mib;
@@ -26,14 +26,14 @@ static struct {
     kiln_log log;
 
     kilni_governed_store *store; /* NULL: not open */
-    bool is_parents;             /* opened before a fork: its writer's thread is the parent's */
-    bool has_failed;             /* to open as set: not to be tried at each request */
-    size_t contexts;             /* that are governed */
+    bool is_parents;             /* opened before a fork: its writer's thread is in the parent */
+    bool has_failed;             /* to open with the present settings: requests do not try again */
+    size_t contexts;             /* that use the source */
 } settings = {.policy = KILN_POLICY_FIFO};
 
 static pthread_mutex_t settings_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* ---- the lock. A forked child gets settings that nobody is in the midst of changing. ---- */
+/* ---- the lock: a forked child must not inherit settings that a thread is changing ---- */
 
 static void before_fork(void)
 {
@@ -51,8 +51,9 @@ static void after_fork_in_child(void)
     pthread_mutex_unlock(&settings_lock);
 }
 
-/* Writers too, which are made with the lock held: where the C library keeps its list of these
- * locked while it calls one that waits for ours, adding to the list then would wait for ever. */
+/* Handlers of writers are registered first, because writers are made under this lock. The C library
+ * may hold the lock of its list of handlers while a handler waits for ours; adding to the list
+ * under our lock would then deadlock. */
 static void watch_forks(void)
 {
     kilni_writer_watch_forks();
@@ -71,8 +72,8 @@ static void unlock(void)
     pthread_mutex_unlock(&settings_lock);
 }
 
-/* Takes the store out of the settings, so that the next use opens another. The caller releases it
- * once the lock is free: that may take as long as the disk does. */
+/* Removes the store from the settings, so that the next use opens a new one. The caller releases it
+ * after unlocking, because that may take as long as the disk does. */
 static kilni_governed_store *detach_locked(void)
 {
     kilni_governed_store *detached = settings.store;
@@ -90,7 +91,7 @@ static void unlock_and_release(kilni_governed_store *detached)
 
 /* ---- the store ---- */
 
-/* NULL: no such kind. */
+/* Returns NULL if there is no such kind. */
 static bool *switch_of(uint32_t kind)
 {
     return kind == KILN_ENGINE_CPU || kind == KILN_ENGINE_GPU
@@ -108,7 +109,7 @@ static bool is_on_locked(const bool *is_disabled)
     return settings.capacity_mib > 0 && !*is_disabled;
 }
 
-/* Its texts stay the settings': with the lock free they have to be copies. */
+/* The texts belong to the settings, so a caller that unlocks must copy them. */
 static kilni_governed_params params_locked(void)
 {
     return (kilni_governed_params){
@@ -128,7 +129,7 @@ static kiln_status open_locked(kiln_error *error)
     return status;
 }
 
-/* Outside the lock: a log callback may call us. */
+/* Outside the lock, because a log callback may call this header's functions. */
 static void log_failure(kiln_log log, const kiln_error *error)
 {
     if (log.write) {
@@ -138,8 +139,8 @@ static void log_failure(kiln_log log, const kiln_error *error)
 
 /* ---- the source of stores ---- */
 
-/* The store of a kind at this moment, opened if need be and if that is allowed: one reference.
- * NULL: off, not open, or it can't be opened. */
+/* Returns one reference to the present store of a kind, opened if necessary and allowed; NULL: off,
+ * not open, or can't be opened. */
 static kilni_governed_store *hold(const bool *is_disabled, bool may_open)
 {
     kilni_governed_store *held = NULL, *stale = NULL;
@@ -181,7 +182,7 @@ static void enter(void *user)
     unlock();
 }
 
-/* When the last context ends the store is closed, after what waits to be written. */
+/* When the last context ends, the store is closed after its queued entries have been written. */
 static void leave(void *user)
 {
     (void)user;
@@ -207,7 +208,7 @@ static bool is_switch(int32_t value)
     return value == 0 || value == 1;
 }
 
-/* Fields that are not to be taken over may have any value. */
+/* Fields that are not named may have any value. */
 static bool are_usable(const kiln_persistent_settings *given)
 {
     const uint32_t changed = given->changed;
@@ -221,7 +222,7 @@ static bool are_usable(const kiln_persistent_settings *given)
             kilni_location_is_backend_name(given->backend));
 }
 
-/* @is_path  of those one that nobody takes for a URL is made: a relative one begins with "./" */
+/* @is_path  makes a relative path begin with "./", so that nothing takes it for a URL */
 static kiln_status copy_text(const char *text, bool is_path, char **ret_copy)
 {
     if (!text || !*text) {
@@ -251,9 +252,9 @@ static void swap_texts(char **a, char **b)
     *b = swapped;
 }
 
-/* Takes over what is named. Returns whether the store that is open is not what is set any more.
+/* Changes the named settings. Returns whether the open store no longer matches them.
  *
- * @dir, @backend  [in] copies; [out] what they replaced, if they did */
+ * @dir, @backend  [in] copies; [out] the values that they replaced, if they did */
 static bool change_locked(const kiln_persistent_settings *given, char **dir, char **backend)
 {
     bool is_other = given->changed & KILN_PERSISTENT_LOG;
@@ -285,8 +286,8 @@ static bool change_locked(const kiln_persistent_settings *given, char **dir, cha
     return is_other || (settings.is_disabled[0] && settings.is_disabled[1]);
 }
 
-/* Trims to the capacity that is set now. Other threads may change it meanwhile: the last one to
- * make it smaller trims last. */
+/* Trims to the present capacity. Other threads may change it meanwhile; the last one that reduces
+ * it trims last. */
 static kiln_status trim(void)
 {
     lock();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Profile onednn: in memory what the primitive cache reads; on disk the variables that go with the
- * calls of kiln/persistent.h.
+ * Profile onednn: in memory, the variables of the primitive cache; on disk, variables that
+ * correspond to the calls of kiln/persistent.h.
  */
 #include <string.h>
 
@@ -44,7 +44,7 @@ static void read_disk(kilni_config_reader *reader)
                           KILN_PERSISTENT_DEFAULT_DIR);
 }
 
-/* The newer name goes first, as there. */
+/* The newer name takes precedence, as in oneDNN. */
 static void read_memory(kilni_config_reader *reader)
 {
     static const char name[] = "ONEDNN_PRIMITIVE_CACHE_CAPACITY";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Profile sycl: the variables of the DPC++ runtime's caches, with its defaults. Values that it
- * takes silently for something else are warnings here.
+ * Profile sycl: the variables of the DPC++ runtime's caches, with its defaults. Values that the
+ * runtime silently reads as something else add warnings here.
  */
 #include "base/size.h"
 #include "face/environment/config.h"
@@ -52,7 +52,7 @@ static void read_image_sizes(kilni_config_reader *reader)
     }
 }
 
-/* A threshold of 0 is none, and has to be said: where nothing is said memory is bounded. */
+/* A threshold of 0 means no limit. If the variable is not set, memory is limited. */
 static void read_memory(kilni_config_reader *reader)
 {
     kiln_cache_params *memory = &reader->config->memory;
@@ -92,14 +92,14 @@ static void read_trace(kilni_config_reader *reader)
     reader->config->trace_events = (uint32_t)events;
 }
 
-/* Without effect in the runtime too. Who sets it expects something. */
+/* Without effect in the runtime too. A user who sets it expects one, so it adds a warning. */
 static void read_deprecated(kilni_config_reader *reader)
 {
     static const char name[] = "SYCL_CACHE_DISABLE_PERSISTENT";
     const char *value = kilni_config_value(reader, name);
     if (value) {
         kilni_config_warn(reader, name, value, "has no effect any more",
-                              "SYCL_CACHE_PERSISTENT decides");
+                          "SYCL_CACHE_PERSISTENT decides");
     }
 }
 
