@@ -239,7 +239,7 @@ typedef enum kiln_abandonment {
      * the same flight, with the room that the flight reserved and with the group that this thread
      * asked for; the others continue to wait. */
     KILN_ABANDON_TRANSIENT = 2,
-    /* The object was built, but for the owner only: waiters get KILN_BYPASS. */
+    /* The object was built, but only its owner may use it: waiters get KILN_BYPASS. */
     KILN_ABANDON_UNSHAREABLE = 3
 } kiln_abandonment;
 
