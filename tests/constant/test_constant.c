@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What kiln/constant.h says: how users govern the constants of their devices.
+ * The guarantees of kiln/constant.h: how users control the constants of their devices.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,7 +29,7 @@ static int set_up(void **state)
     return 0;
 }
 
-/* Whatever was put in is gone with it. */
+/* Its objects are freed with it. */
 static int tear_down(void **state)
 {
     (void)state;
@@ -66,7 +66,7 @@ static int enabled(void)
 
 /* ---- defaults and the flag ---- */
 
-/* The first test: nothing was set before it. */
+/* Runs first: nothing has been set before. */
 static void test_on_unlimited_and_without_eviction_by_default(void **state)
 {
     (void)state;
@@ -241,7 +241,7 @@ static void test_what_is_no_argument_changes_nothing(void **state)
 
 /* ---- flushes ---- */
 
-/* Whether a setter empties a device's cache. */
+/* Returns whether a setter empties a device's cache. */
 static void assert_flushes(kiln_constant_cache *cache, const kiln_key *key,
                            kiln_status (*set)(uint32_t index), uint32_t index)
 {
@@ -288,7 +288,7 @@ static void test_every_set_flushes(void **state)
     kiln_key *key = key_of("a");
     uint32_t index = new_index();
     kiln_constant_cache *cache = cache_at(KILN_ENGINE_GPU, index);
-    /* Twice each: the second time the value is the same. */
+    /* Each is called twice: the second time the value does not change. */
     kiln_status (*const setters[])(uint32_t) = {set_kind,   set_kind,   set_index,  set_index,
                                                 set_policy, set_policy, set_handle, set_handle,
                                                 set_flag,   set_flag};
@@ -344,7 +344,7 @@ static void test_a_set_leaves_lookups_in_flight_alone(void **state)
     kiln_ticket *ticket = own(cache, key, 100);
     asker a;
     start_asker(&a, cache, key, 100);
-    /* Neither waits for the owner, nor takes the ticket from it. */
+    /* Neither call waits for the owner, or takes the ticket from it. */
     set_kind(0);
     kiln_ticket *young = own(cache, key, 100);
     kiln_pin *pin = fulfil(&b, ticket, 100, 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What kiln/constant_backend.h says: how backends share their constants.
+ * The guarantees of kiln/constant_backend.h: how backends share their constants.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,7 +37,7 @@ static int set_up(void **state)
     return 0;
 }
 
-/* Whatever was put in is gone with it. */
+/* Its objects are freed with it. */
 static int tear_down(void **state)
 {
     scene *s = *state;
@@ -123,7 +123,7 @@ static void test_the_buffers_size_is_what_counts(void **state)
     kiln_pin *pin = fulfil(&s->b, own(cache, s->keys[0], MIB), 10, 1);
     kiln_pin_release(&pin);
     assert_int_equal(kiln_constant_get_size(cache), 10);
-    /* More than was reserved, and than there is room for: it lives for its pin only. */
+    /* Larger than the reservation and the available room: it lives for its pin only. */
     pin = fulfil(&s->b, own(cache, s->keys[1], 10), MIB, 1);
     assert_int_equal(kiln_constant_get_size(cache), 10);
     assert_int_equal(stats_of(cache).lingering_bytes, MIB);
@@ -303,7 +303,7 @@ static void test_only_keys_of_constants_are_taken(void **state)
     kiln_key_release(&whole);
 }
 
-/* The four rules of sharing, of which the first alone says yes. */
+/* The four rules of sharing; only the first one shares. */
 static void test_same_device_and_same_context_share(void **state)
 {
     scene *s = *state;
@@ -356,7 +356,7 @@ static void test_another_device_and_another_context_share_nothing(void **state)
 static void test_a_generation_tells_what_was_at_an_address_before(void **state)
 {
     scene *s = *state;
-    /* Weights are freed, and others come to lie at the same address. */
+    /* Weights are freed, and different ones are allocated at the same address. */
     static char weights[8];
     char *address = weights;
     uint64_t generations[] = {kiln_constant_unique_number(), kiln_constant_unique_number()};
@@ -460,7 +460,7 @@ static void test_remove_if_exist(void **state)
     assert_int_equal(kiln_constant_remove_if_exist(s->cache, s->keys[0]), KILN_MISS);
     assert_int_equal(atomic_load(&s->b.evictions), 1);
     assert_int_equal(kiln_constant_get_size(s->cache), 0);
-    /* Whoever uses it holds it alive. */
+    /* Its user's pin keeps it alive. */
     assert_int_equal(backend_live(&s->b), 1);
     kiln_pin_release(&pin);
     assert_int_equal(backend_live(&s->b), 0);
@@ -533,7 +533,7 @@ static void test_a_constant_is_of_who_computed_it(void **state)
     kiln_ticket_abandon(&answer.ticket, KILN_ABANDON_TRANSIENT, KILN_OK, NULL);
     join_asker(&next);
     assert_int_equal(next.answer.outcome, KILN_OWNER);
-    /* Neither while it is computed nor later is it the first one's. */
+    /* The first owner's end removes it neither while it is computed nor later. */
     assert_int_equal(kiln_constant_remove_owner(owners[0]), 0);
     kiln_pin *pin = fulfil(&s->b, next.answer.ticket, 10, 1);
     kiln_pin_release(&pin);
@@ -610,7 +610,7 @@ static void test_what_nobody_uses_gives_its_memory(void **state)
     assert_false(is_there(s->cache, s->keys[1]));
     assert_true(is_there(s->cache, s->keys[2]));
     kiln_constant_buffer_free(&buffer);
-    /* Once: who fails again fails. */
+    /* Only once: a second failure is final. */
     atomic_store(&s->b.refused, 2);
     assert_int_equal(kiln_constant_buffer_new(&s->b.memory, 10, s->cache, &buffer),
                      KILN_E_RESOURCES);
@@ -665,7 +665,7 @@ static void test_each_way_out_is_told(void **state)
     }
 }
 
-/* A backend that keeps a pin and gives it back when it is told. */
+/* A backend that keeps a pin, and releases it when it is notified. */
 typedef struct keeper {
     kiln_pin *pin;
     kiln_watch *watch;
@@ -766,7 +766,7 @@ static void test_a_fence_needs_a_way_to_wait(void **state)
 
 /* ---- memory ---- */
 
-/* The whole way of a constant on a device that is new. */
+/* All steps of a constant on a new device. */
 static kiln_status go(backend *b, uint32_t index)
 {
     kiln_constant_cache *cache;
@@ -807,7 +807,7 @@ static void test_a_lack_of_memory_is_a_status(void **state)
             assert_int_equal(status, KILN_OK);
             break;
         }
-        /* The backend's own allocation may be the one that fails. */
+        /* The allocation that fails may be the backend's own. */
         assert_true(status == KILN_E_NO_MEMORY || status == KILN_E_RESOURCES);
         assert_int_equal(backend_live(&s->b), 0);
         assert_int_equal(go(&s->b, index), KILN_OK);

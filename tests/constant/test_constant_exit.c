@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The end of a process that has constants, and forks of one.
+ * The end of a process that has constants, and its forks.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -19,10 +19,10 @@ static backend b;
 static kiln_constant_cache *cache;
 static kiln_key *key;
 static kiln_pin *pin;
-static atomic_int over; /* the runtime that the memory belongs to has ended */
+static atomic_int over; /* the runtime that owns the memory has ended */
 
-/* A runtime that has ended by the time that anything of ours could be called: its handler is the
- * last to be registered, and so the first to be called. */
+/* A runtime that has ended before any handler of Kiln could be called: its own handler is
+ * registered last, and so called first. */
 static void end_of_the_runtime(void)
 {
     atomic_store(&over, 1);
@@ -126,7 +126,7 @@ static void exit_beside_a_thread(void)
 static void exit_with_an_open_ticket(void)
 {
     begin();
-    /* Reachable from here, as leak checkers see it. */
+    /* Reachable from here, so leak checkers do not report it. */
     static kiln_reservation answer;
     CHECK(kiln_constant_get_or_add(cache, key, 10, NULL, &answer, NULL) == KILN_OK);
     CHECK(answer.outcome == KILN_OWNER);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is wrong, or can go wrong, in the constant tensor cache that oneDNN shipped, each as a test
- * that this one passes.
+ * Faults of the constant tensor cache that oneDNN shipped, each with a test that this one passes.
+ * "There" means oneDNN's.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -38,7 +38,8 @@ static int tear_down(void **state)
 
 /* ---- keys ---- */
 
-/* There: 60 bits of the backend's hash and 4 of its number are the key, and nothing is compared. */
+/* There: 60 bits of the backend's hash and 4 of its number are the key, and keys are not compared.
+ */
 static void test_keys_that_collide_are_two_constants(void **state)
 {
     (void)state;
@@ -57,7 +58,7 @@ static void test_keys_that_collide_are_two_constants(void **state)
     }
 }
 
-/* There: the weights' address is all that tells them apart. */
+/* There: constants are distinguished only by the address of their weights. */
 static void test_new_weights_at_an_old_address_are_computed_anew(void **state)
 {
     (void)state;
@@ -70,7 +71,7 @@ static void test_new_weights_at_an_old_address_are_computed_anew(void **state)
     kiln_key_release(&after);
 }
 
-/* There: contexts are told apart by handles, which come back. */
+/* There: contexts are distinguished by handles, which are reused. */
 static void test_a_new_context_at_an_old_address_gets_nothing_of_the_old(void **state)
 {
     (void)state;
@@ -84,7 +85,7 @@ static void test_a_new_context_at_an_old_address_gets_nothing_of_the_old(void **
 
 /* ---- answers ---- */
 
-/* There: one and the same answer for a promise that was taken and for a full cache. */
+/* There: the same answer for an accepted promise and for a full cache. */
 static void test_an_owner_is_told_from_who_has_to_do_without(void **state)
 {
     (void)state;
@@ -92,7 +93,7 @@ static void test_an_owner_is_told_from_who_has_to_do_without(void **state)
     kiln_key *keys[] = {key_of("a"), key_of("b")};
     assert_int_equal(outcome_of(cache, keys[0], MIB), KILN_OWNER);
     put(&b, cache, keys[0], MIB, 1);
-    /* There: nobody can see how often a full cache makes everyone compute again. */
+    /* There: no counter shows how often a full cache makes callers compute again. */
     for (uint64_t i = 1; i <= 3; i++) {
         assert_int_equal(outcome_of(cache, keys[1], 1), KILN_BYPASS);
         assert_int_equal(stats_of(cache).bypasses, i);
@@ -101,7 +102,7 @@ static void test_an_owner_is_told_from_who_has_to_do_without(void **state)
     kiln_key_release(&keys[1]);
 }
 
-/* There: the sum of sizes may wrap. */
+/* There: the sum of sizes may overflow. */
 static void test_no_size_is_too_large_to_be_refused(void **state)
 {
     (void)state;
@@ -120,7 +121,7 @@ static void test_no_size_is_too_large_to_be_refused(void **state)
     }
 }
 
-/* There: what was announced decides, and what was allocated is counted. */
+/* There: the announced size decides, but the allocated size is counted. */
 static void test_who_announces_too_little_exceeds_nothing(void **state)
 {
     (void)state;
@@ -135,7 +136,7 @@ static void test_who_announces_too_little_exceeds_nothing(void **state)
 /* ---- producers ---- */
 
 /* There: get_size, and with it each insertion and each set, waits for all producers under the
- * cache's lock, so that hits stall and a producer that uses the cache never ends. */
+ * cache's lock; hits stall, and a producer that uses the cache deadlocks. */
 static void test_a_producer_holds_up_nobody(void **state)
 {
     (void)state;
@@ -158,7 +159,7 @@ static void test_a_producer_holds_up_nobody(void **state)
     }
 }
 
-/* There: the promise of a producer that failed stays in the map, broken, for ever. */
+/* There: the broken promise of a producer that failed stays in the map for ever. */
 static void test_a_failed_producer_leaves_nothing(void **state)
 {
     (void)state;
@@ -194,7 +195,7 @@ static void test_a_producer_whose_thread_ended_is_succeeded(void **state)
     kiln_key_release(&key);
 }
 
-/* There: the result of an allocation is used unseen. */
+/* There: the result of an allocation is used without a check. */
 static void test_memory_that_is_not_there_is_a_status(void **state)
 {
     (void)state;
@@ -209,8 +210,8 @@ static void test_memory_that_is_not_there_is_a_status(void **state)
     kiln_key_release(&key);
 }
 
-/* There: a hit has no way to wait for commands that the producer enqueued, and memory is freed
- * while they run. */
+/* There: a hit can't wait for commands that the producer enqueued, and memory is freed while they
+ * run. */
 static void wait_for_device(void *event)
 {
     assert_int_equal(atomic_load(&b.frees), 0);
@@ -240,7 +241,7 @@ static void test_what_a_device_still_writes_is_waited_for(void **state)
 
 /* ---- removal ---- */
 
-/* There: who keeps handles is told of a removal, and not of a flush. */
+/* There: holders of handles are notified of a removal, but not of a flush. */
 static void test_a_flush_is_told_too(void **state)
 {
     (void)state;
@@ -268,7 +269,8 @@ static void test_what_a_partition_cached_goes_with_it(void **state)
     kiln_key_release(&key);
 }
 
-/* There, in an earlier backend: a partition that ends removes what another one put in its place. */
+/* There, in an earlier backend: a partition that ends removes the constant with which a different
+ * partition replaced its own. */
 static void test_an_end_removes_nothing_of_who_came_after(void **state)
 {
     (void)state;
@@ -286,7 +288,7 @@ static void test_an_end_removes_nothing_of_who_came_after(void **state)
 }
 
 /* There: a partition that was compiled while the cache was on computes wrong results once it is
- * off. Here who asks is told each time what to do. */
+ * off. Here each answer says what to do. */
 static void test_switching_between_uses_is_safe(void **state)
 {
     (void)state;
@@ -303,7 +305,7 @@ static void test_switching_between_uses_is_safe(void **state)
 
 /* ---- users' calls ---- */
 
-/* There: another kind ends the process, or is the GPU, and NULL is written to. */
+/* There: an unknown kind ends the process or counts as the GPU, and NULL is dereferenced. */
 static void test_wrong_arguments_are_statuses(void **state)
 {
     (void)state;
@@ -312,11 +314,11 @@ static void test_wrong_arguments_are_statuses(void **state)
     assert_int_equal(kiln_constant_get_enabled(NULL), KILN_E_INVALID);
     kiln_constant_cache *cache;
     assert_int_equal(kiln_constant_cache_of(7, 0, &cache), KILN_E_INVALID);
-    /* There: an index that no device has is the end, too. */
+    /* There: an index that no device has ends the process, too. */
     assert_int_equal(kiln_constant_cache_of(KILN_ENGINE_GPU, 4000000000u, &cache), KILN_OK);
 }
 
-/* There: what was set to no limit is read back as another number. */
+/* There: no limit is read back as a different number. */
 static void test_what_was_set_is_read_back(void **state)
 {
     (void)state;
@@ -333,8 +335,8 @@ static void test_what_was_set_is_read_back(void **state)
     }
 }
 
-/* There: kinds that are none are the GPU, junk behind a number is taken, a negative number is no
- * limit, and what is longer than 127 characters is not read at all. */
+/* There: unknown kinds count as the GPU, junk after a number is accepted, a negative number means
+ * no limit, and values longer than 127 characters are not read at all. */
 static void test_the_variable_is_read_strictly(void **state)
 {
     (void)state;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is removed is freed when the call returns, whatever other threads are about to do with it.
+ * Removed constants are freed when the call returns, whatever other threads are about to do with
+ * them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,8 +25,8 @@
 
 enum { CONTEXT = 7, OWNER = 9, SIZE = 10 };
 
-/* How long the other thread rests once all that is asked for has been done: who doesn't wait for it
- * would come back meanwhile. */
+/* How long the other thread sleeps after it has done its part: a call that did not wait for it
+ * would return during this time. */
 static const struct timespec a_rest = {.tv_nsec = 50000000};
 
 typedef struct scene {
@@ -34,7 +35,7 @@ typedef struct scene {
     kiln_constant_cache *cache;
     kiln_key *key;
     pthread_t thread;
-    atomic_bool is_there; /* the other thread has got where it is to be */
+    atomic_bool is_there; /* the other thread has reached its place */
     atomic_bool is_cancelled;
 } scene;
 
@@ -105,9 +106,9 @@ static void (*const removals[])(scene *) = {remove_context, remove_owner, disabl
 
 enum { REMOVALS = sizeof removals / sizeof removals[0] };
 
-/* ---- one that looks ---- */
+/* ---- a thread that looks up ---- */
 
-/* Is looking something up until after the constant is gone. */
+/* A thread whose look-up lasts until after the constant is removed. */
 static void *look(void *argument)
 {
     scene *s = argument;
@@ -134,7 +135,7 @@ static void test_who_looks_is_waited_for(void **state)
     }
 }
 
-/* ---- one that evicts ---- */
+/* ---- a thread that evicts ---- */
 
 static void tell_slowly(void *user, const kiln_constant_buffer *buffer)
 {
@@ -185,12 +186,12 @@ static void test_who_frees_is_waited_for(void **state)
     pthread_join(s->thread, NULL);
 }
 
-/* ---- many ---- */
+/* ---- many threads ---- */
 
 enum { OTHERS = 2, OTHER_KEYS = 24, CONTEXTS = 300, CONSTANTS = 4, LARGE = 64 << 10 };
 
 typedef struct crowd {
-    kiln_constant_cache *cache; /* of 16 such constants, from which each makes others go */
+    kiln_constant_cache *cache; /* of 16 such constants; each thread evicts others from it */
     kiln_key *keys[OTHER_KEYS];
     backend b;
     atomic_bool over;
@@ -221,14 +222,14 @@ static void *use_others(void *argument)
     return NULL;
 }
 
-/* Lets others go on while it is about to be freed. */
+/* Lets other threads run while it is about to be freed. */
 static void tell_and_rest(void *user, const kiln_constant_buffer *buffer)
 {
     backend_evicted(user, buffer);
     sched_yield();
 }
 
-/* A context that comes, caches and ends, with a runtime of its own. */
+/* A context with its own runtime that begins, caches and ends. */
 static void live_and_end(kiln_constant_cache *cache, uint64_t context)
 {
     static const char *const names[CONSTANTS] = {"a", "b", "c", "d"};
@@ -274,7 +275,7 @@ static void test_a_context_ends_while_others_look_and_evict(void **state)
     }
 }
 
-/* ---- what is not waited for ---- */
+/* ---- no waiting ---- */
 
 static void test_pins_are_not_waited_for(void **state)
 {
@@ -332,7 +333,8 @@ static void free_and_end(void *data, void *engine, void *allocator)
     pthread_exit(NULL);
 }
 
-/* The buffer itself is lost with the function that was to free it: LeakSanitizer asks this. */
+/* The buffer itself is lost with the function that should have freed it; LeakSanitizer calls this
+ * for the leaks to ignore. */
 const char *__lsan_default_suppressions(void);
 
 const char *__lsan_default_suppressions(void)
@@ -429,7 +431,7 @@ static void test_a_destroy_of_another_cache_waits(void **state)
     pthread_join(s->thread, NULL);
 }
 
-/* The thread that tells is its parent's. */
+/* The thread that notifies is the parent's. */
 static void disable_in_child(void)
 {
     CHECK(kiln_constant_set_enabled(0) == KILN_OK);
@@ -454,7 +456,7 @@ static int refuse(int command)
     return -1;
 }
 
-/* Nothing is freed then before it is granted again, so that there is nothing to wait for. */
+/* Nothing is freed before the system grants it again, so there is nothing to wait for. */
 static void test_a_fence_that_is_refused_is_not_waited_for(void **state)
 {
     scene *s = *state;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Many threads on the constants of few devices: some compute and use, one sets capacities, one
- * removes, one binds handles. What a buffer holds is a function of its key until it is freed, so
- * that each look at one tells whether it is the right one, and alive.
+ * Many threads and the constants of few devices: some compute and use, one sets capacities, one
+ * removes, one binds handles. The contents of a buffer are a function of its key until it is freed,
+ * so each thread can check that a buffer is the right one and alive.
  *
  *     test_constant_threads [ROUNDS]
  */
@@ -27,12 +27,12 @@
 
 enum { DEVICES = 2, KEYS = 8, USERS = 4, CAPACITY_MIB = 4, LIVE = 0x5ee7 };
 
-/* How much longer than asked for it may take until each outcome has occurred. */
+/* How much longer than ROUNDS it may take until each outcome has occurred. */
 enum { PATIENCE = 1000 };
 
 static unsigned rounds = 20000;
 
-/* Assertions belong to the main thread; the others note where something was wrong. */
+/* Only the main thread may assert; the others record failures. */
 static atomic_int wrong_line;
 
 #define EXPECT(condition)                                                                          \
@@ -272,7 +272,7 @@ static void test_all_at_once(void **state)
     }
     assert_int_equal(atomic_load(&wrong_line), 0);
     assert_true(all_happened());
-    /* What was set last holds. */
+    /* The last set is in effect. */
     assert_int_equal(constant_set_kind(KILN_ENGINE_GPU, 2, KILN_POLICY_LRU), KILN_OK);
     kiln_cache_stats stats = {.struct_size = sizeof stats};
     assert_int_equal(kiln_constant_get_stats(caches[1], &stats), KILN_OK);
@@ -291,13 +291,13 @@ enum { SETTERS = 3, SET_INDEX = 50 };
 
 static pthread_barrier_t step;
 
-/* The pairs of capacity and policy that are set go together. */
+/* Pairs of capacity and policy, each set by one call. */
 static uint64_t capacity_of(uint32_t policy)
 {
     return 10 + policy;
 }
 
-/* What the cache does is what the getters say, capacity and policy of one set. */
+/* The cache behaves as the getters say, with capacity and policy of the same set. */
 static void look_at_limits(void)
 {
     kiln_constant_cache *cache = NULL;
@@ -342,7 +342,7 @@ static void test_the_cache_has_what_was_set_last(void **state)
     assert_int_equal(atomic_load(&wrong_line), 0);
 }
 
-/* The linker gives these names to what is called in place of kiln_cache_set_policy, and to it. */
+/* The linker gives these names to the replacement of kiln_cache_set_policy, and to the original. */
 kiln_status __real_kiln_cache_set_policy(kiln_cache *cache, uint32_t policy);
 kiln_status __wrap_kiln_cache_set_policy(kiln_cache *cache, uint32_t policy);
 
@@ -366,7 +366,8 @@ static void *set_slowly(void *argument)
     return NULL;
 }
 
-/* One thread knows what is to be set, and does it only after another has set something else. */
+/* A thread that is about to set something does so only after another thread has set something else.
+ */
 static void test_who_is_overtaken_looks_again(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * cache.hpp: objects that are built once, and what a build may throw. Compiled without exceptions
- * too: then a build returns the status that it failed with.
+ * cache.hpp: objects that are built once, and the exceptions of a build. Also compiled without
+ * exceptions: then a build returns the status that it failed with.
  */
 #include <atomic>
 #include <cstdio>
@@ -196,7 +196,7 @@ void test_objects_end_as_their_owner_says()
 
 #ifndef KILN_NO_EXCEPTIONS
 
-/* Holds up until so many threads wait in the cache. */
+/* Returns once @count threads wait in the cache. */
 void await_waits(const programs &cache, std::uint64_t wanted)
 {
     while (cache.stats().waits < wanted) {
@@ -204,7 +204,7 @@ void await_waits(const programs &cache, std::uint64_t wanted)
     }
 }
 
-/* What another thread, which waited for a build of its own making, got of it. */
+/* Returns what a thread gets that waits for a build that throws, and has a build of its own. */
 template <typename Throw> std::string failure_of_waiter(Throw throw_it, int *ret_builds)
 {
     programs cache;
@@ -307,7 +307,7 @@ void test_a_ticket_that_an_exception_drops_is_anothers()
         throw std::runtime_error("lost");
     } catch (const std::runtime_error &) {
     }
-    /* As a failure of its owner alone: who waits would get the ticket. */
+    /* As a failure of its owner alone: a waiter gets the ticket. */
     CHECK(cache.stats().failures == 1);
     CHECK(cache.reserve(key_of("a"), 0, KILN_NO_WAIT).outcome == outcome::owner);
 }
@@ -339,7 +339,7 @@ void test_misuse_is_thrown()
 
 #endif
 
-/* A ticket that another takes the place of is abandoned at once, not with that other. */
+/* A ticket that is replaced is abandoned at once, and not at the end of the new one. */
 void test_a_ticket_that_is_assigned_to_is_anothers()
 {
     programs cache;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kiln/constant.hpp: a backend as oneDNN's proposal has it, with a promise and a future, and a
- * buffer of its own.
+ * kiln/constant.hpp: a backend as in oneDNN's proposal, with a promise, a future, and a buffer
+ * class of its own.
  */
 #include <atomic>
 #include <cstdio>
@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-/* What users call knows nothing of backends. */
+/* The calls of users know nothing of backends. */
 #include <kiln/constant.h>
 #ifdef KILN_CONSTANT_BACKEND_H
 #error "kiln/constant.h is for users"
@@ -144,7 +144,7 @@ static void test_users_calls()
 
 /* ---- promise and future ---- */
 
-/* As a compiled partition executes. Returns what it read; computes where it has to. */
+/* Executes like a compiled partition: returns what it read, and computes if it has to. */
 static int execute(const constant_tensor_cache_t &cache, std::size_t spec_key, int content,
                    int *computed)
 {
@@ -175,7 +175,7 @@ static void test_the_first_computes()
     CHECK(computed == 1 && cache.get_size() == sizeof(int));
     CHECK(execute(cache, 2, 19, &computed) == 19);
     CHECK(computed == 2);
-    /* Another context, and another device. */
+    /* A different context, and a different device. */
     CHECK(execute(constant_tensor_cache_t(engine::kind::gpu, 10, 5), 1, 20, &computed) == 20);
     CHECK(execute(constant_tensor_cache_t(engine::kind::gpu, 11), 1, 21, &computed) == 21);
     CHECK(the_allocator.live == 4);
@@ -251,7 +251,7 @@ static void test_a_constant_is_co_owned()
     CHECK(the_allocator.live == 0);
 }
 
-/* Nobody waits for a promise that has ended. */
+/* No thread waits for a promise that has ended. */
 static void test_a_future_that_outlives_its_promise()
 {
     constant_tensor_cache_t cache(engine::kind::gpu, 19);
@@ -272,7 +272,7 @@ static void test_a_future_that_outlives_its_promise()
     CHECK(the_allocator.live == 0);
 }
 
-/* Who asks next computes, also where the thread goes on that had the promise. */
+/* The next caller computes, even if the thread that had the promise continues. */
 static void test_a_promise_that_ends_lets_go()
 {
     constant_tensor_cache_t cache(engine::kind::gpu, 21);
@@ -299,7 +299,7 @@ static void test_keys_differ_by_backend_and_generation()
     CHECK(the_allocator.live == 0);
 }
 
-/* ---- what can't be done, by type ---- */
+/* ---- what the types exclude ---- */
 
 static void test_buffers_can_not_be_copied()
 {
@@ -328,7 +328,7 @@ struct can_get_capacity<Cache, decltype(static_cast<void>(std::declval<Cache &>(
     : std::true_type {
 };
 
-/* Backends ask for the capacity of the cache that they have, and set none. */
+/* Backends read the capacity of their cache, and can't set it. */
 static void test_backends_get_the_capacity_and_set_none()
 {
     static_assert(!can_set_capacity<constant_tensor_cache_t>::value, "that is its users'");
@@ -498,7 +498,7 @@ static uint64_t waits_of(const constant_tensor_cache_t &cache)
     return stats.waits;
 }
 
-/* An exception of the computation is its owner's alone, and who waits computes. */
+/* An exception of the computation concerns its owner alone, and a waiting thread computes. */
 static void test_a_computation_that_throws()
 {
     constant_tensor_cache_t cache(engine::kind::gpu, 16);

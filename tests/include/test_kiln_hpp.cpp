@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * kiln.hpp as C++11. Compiled without exceptions too: then what fails is returned.
+ * kiln.hpp as C++11. Also compiled without exceptions: then failures are returned.
  */
 #include <cstdio>
 #include <cstdlib>
@@ -29,7 +29,7 @@ using kiln::engine;
 using kiln::persistent_cache_policy;
 using kiln::status;
 
-/* Whether a call fails so. */
+/* Returns whether a call fails with this status. */
 template <typename Call> static bool fails(Call call, kiln_status expected)
 {
 #ifdef KILN_NO_EXCEPTIONS
@@ -80,7 +80,7 @@ static void test_failures(const std::string &folder)
     CHECK(kiln::get_persistent_cache_capacity() == 8);
     CHECK(kiln::get_persistent_cache_dir() == folder);
 
-    /* A directory that others may write. */
+    /* A directory that others may write to. */
     const std::string open_to_all = folder + "/open";
     CHECK(mkdir(open_to_all.c_str(), 0700) == 0 && chmod(open_to_all.c_str(), 0777) == 0);
     kiln::set_persistent_cache_dir(open_to_all);
@@ -106,7 +106,7 @@ static void test_names_of_statuses()
     CHECK(std::strcmp(kiln::status_name(static_cast<status>(77)), "KILN_E_UNKNOWN") == 0);
 }
 
-/* Also where a compiler inherits constructors as C++11 first had it. */
+/* Also with inherited constructors as in the first C++11. */
 static void test_what_is_empty_is_nothing()
 {
     CHECK(!kiln::entry() && !kiln::key() && !kiln::program_desc() && !kiln::kernel_desc());
@@ -145,7 +145,7 @@ static void test_keys()
     CHECK(!kiln::key_builder().add("", "x").add("text", "y").finish());
 #else
     CHECK(fails([] { kiln::key_builder().add("", "x"); }, KILN_E_INVALID));
-    /* Who catches that has no key without the part. */
+    /* A caller that catches this has no key that lacks the part. */
     kiln::key_builder builder;
     builder.add("text", "y");
     CHECK(fails([&] { builder.add("", "x"); }, KILN_E_INVALID));

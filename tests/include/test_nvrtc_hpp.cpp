@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * nvrtc.hpp, over the libnvrtc that the argument names. Compiled without exceptions too: then what
- * fails is empty.
+ * nvrtc.hpp, over the libnvrtc that the argument names. Also compiled without exceptions: then a
+ * failure yields an empty object.
  */
 #include <cstdio>
 #include <cstdlib>

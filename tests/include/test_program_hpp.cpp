@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * program.hpp: contexts, descriptions, programs, kernels and blobs. Compiled without exceptions
- * too: then what fails is returned, or is empty.
+ * program.hpp: contexts, descriptions, programs, kernels and blobs. Also compiled without
+ * exceptions: then a failure is returned, or yields an empty object.
  */
 #include <atomic>
 #include <chrono>
@@ -135,7 +135,7 @@ static void test_kernels()
     CHECK(same.handle<void *>() == kernel.handle<void *>() && context.kernel_stats().entries == 1);
 }
 
-/* Who comes second gets in once the first is done. */
+/* The second thread gets in once the first is done. */
 static void test_a_kernels_lock()
 {
     kiln::program_context context(text_device::context_params());
@@ -157,7 +157,7 @@ static void test_a_kernels_lock()
     CHECK(is_in);
 }
 
-/* What is said of the second device is not of the first. */
+/* The error of the second device is not that of the first. */
 static void test_devices()
 {
     kiln_program_context_params params = text_device::context_params();
@@ -190,7 +190,7 @@ static void test_nothing_is_no_kernel()
 #endif
 }
 
-/* A context that another takes the place of ends at once. */
+/* A context that is replaced ends at once. */
 static void test_a_context_that_is_assigned_to_ends()
 {
     kiln::program_context a(text_device::context_params());
@@ -213,7 +213,7 @@ static void test_the_users_own_program()
     CHECK(text_device::live == 0);
 }
 
-/* Whether making a program so fails with that status. */
+/* Returns whether making a program fails with this status in this way. */
 template <typename Make> static bool fails(Make make, status expected)
 {
 #ifdef KILN_NO_EXCEPTIONS
@@ -229,7 +229,7 @@ template <typename Make> static bool fails(Make make, status expected)
 #endif
 }
 
-/* In words of its own. */
+/* With a message of its own. */
 static void test_a_description_that_fails()
 {
     kiln::program_context context(text_device::context_params());
@@ -263,7 +263,7 @@ static void test_what_fails()
     kiln_program_result result = kiln::params<kiln_program_result>();
     CHECK(text_of(kiln::program(f, blob, &result)) == "built f");
     CHECK(result.from == KILN_PROGRAM_FROM_BLOB);
-    /* A text that goes on behind a zero byte is no other's beginning. */
+    /* A text that continues after a zero byte must not count as its beginning. */
     const std::string two("k\0l", 3);
     CHECK(fails([&] { return kiln::kernel_desc(f, two); }, status::invalid_arguments));
     CHECK(fails([&] { return kiln::program(f).get_kernel(two); }, status::invalid_arguments));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * store.hpp, pack.hpp, config.hpp. Compiled without exceptions too: then what fails is returned.
+ * store.hpp, pack.hpp, config.hpp. Also compiled without exceptions: then failures are returned.
  */
 #include <cstdio>
 #include <cstdlib>
@@ -73,7 +73,7 @@ static void test_a_lease_is_one_builders(const std::string &folder)
     CHECK(other.take_lease(key_of("a"), 0));
 }
 
-/* A lease that another takes the place of ends at once, not with that other. */
+/* A lease that is replaced is released at once, and not at the end of the new one. */
 static void test_a_lease_that_is_assigned_to_ends(const std::string &folder)
 {
     const kiln::store store(folder + "/store");
@@ -172,7 +172,7 @@ static void test_packs(const std::string &folder)
     CHECK(text_of(into.get(key_of("a"))) == "1");
 }
 
-/* No path is another one's beginning. */
+/* A path that continues after a zero byte must not count as its beginning. */
 static void test_paths_are_whole(const std::string &folder)
 {
     const std::string path = folder + "/whole.kpack", longer = path + '\0' + "x";

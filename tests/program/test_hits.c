@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is found in memory costs its finder no lock, no memory, no hash and no system call.
+ * A look-up that hits in memory takes no lock, allocates nothing, hashes nothing and makes no
+ * system call.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -63,7 +64,8 @@ static void hit_often(hit_fn hit, void *user)
     }
 }
 
-/* In a process that may only read, write and end. Sanitizers make calls of their own. */
+/* Runs in a process that may only read, write and exit. Not under sanitizers, which make system
+ * calls of their own. */
 static void check_system_calls(hit_fn hit, void *user)
 {
 #if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
@@ -84,7 +86,7 @@ static void check_system_calls(hit_fn hit, void *user)
 #endif
 }
 
-/* After the first, with which a thread is made known. */
+/* The first look-up of a thread registers the thread. */
 static void check_cost(hit_fn hit, void *user)
 {
     hit(user);
@@ -107,7 +109,7 @@ typedef struct object_scene {
     int object;
 } object_scene;
 
-/* The object is the scene's own. */
+/* The object belongs to the scene. */
 static void leave(void *user, void *object)
 {
     (void)user, (void)object;
@@ -192,7 +194,7 @@ static void test_a_program_and_its_kernel(void **state)
     check_cost(find_program, &s);
     check_cost(find_kernel, &s);
     check_cost(peek_at_kernel, &s);
-    /* A kernel that is there is found without its program. */
+    /* A kernel in memory is found without its program. */
     const uint64_t hits = program_stats(&s.programs).hits;
     find_kernel(&s);
     assert_int_equal(program_stats(&s.programs).hits, hits);
@@ -241,7 +243,7 @@ static void test_a_constant_and_a_held_handle(void **state)
     kiln_key_release(&s.key);
 }
 
-/* That these are counted at all. */
+/* Checks that these are counted at all. */
 static void test_what_is_no_hit_costs_something(void **state)
 {
     (void)state;

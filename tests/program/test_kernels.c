@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The map of kernels: its bound, the lock of a kernel that threads share, and one that fails.
+ * The map of kernels: its bound, the lock of a kernel that threads share, and a kernel that fails.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -42,7 +42,7 @@ static void test_the_bound_counts_kernels(void **state)
 typedef struct second {
     kiln_kernel *kernel;
     atomic_bool is_coming, was_let_in;
-    bool is_first_done; /* by who has the lock */
+    bool is_first_done; /* written under the lock */
     bool saw_first_done;
 } second;
 
@@ -57,8 +57,8 @@ static void *lock_too(void *user)
     return NULL;
 }
 
-/* Who comes second gets in once the first is done. The rest is what a lock that is none would need
- * to let it in before. */
+/* The second thread gets in once the first is done. The sleep would let it in earlier if the lock
+ * did not work. */
 static void test_a_kernels_lock_is_one_threads(void **state)
 {
     (void)state;
@@ -91,7 +91,7 @@ static void test_a_kernels_lock_is_one_threads(void **state)
 
 /* ---- a kernel that fails while another thread waits for it ---- */
 
-static kiln_program_context *awaited; /* whose kernels map has to have a waiter first */
+static kiln_program_context *awaited; /* its kernels map must have a waiter first */
 
 static kiln_status make_kernel_awaited(void *device, void *program, const char *name,
                                        void **ret_kernel)
@@ -118,7 +118,7 @@ static void *ask(void *user)
     return NULL;
 }
 
-/* That is the device's answer to the first one; each other asks it himself. */
+/* The device answers the first thread in this way; every other thread asks it itself. */
 static void test_a_failure_is_not_for_those_who_wait(void **state)
 {
     (void)state;

@@ -19,7 +19,7 @@
 #define THREADS 6
 #define DRAIN_NS UINT64_C(60000000000)
 
-/* ---- one context, and what it needs ---- */
+/* ---- a context, and what it needs ---- */
 
 typedef struct house {
     kiln_store *store;
@@ -106,7 +106,7 @@ static kiln_program_source source_of(const char *text, const char *options)
                                  .name = "test"};
 }
 
-/* A program, obtained in this way. */
+/* Gets a program, and checks where it came from. */
 static kiln_program *obtain(const house *at, const char *text, uint32_t from)
 {
     const kiln_program_source source = source_of(text, "-O2");
@@ -244,7 +244,7 @@ static void test_next_context_loads(void **state)
     assert_int_equal(atomic_load(&f->device.load.count), 1);
 }
 
-/* Another device has other keys, in the same store. */
+/* A different device has different keys, in the same store. */
 static void test_identity_tells_devices_apart(void **state)
 {
     fixture *f = *state;
@@ -286,7 +286,7 @@ static void forget_the_source(void *user)
     script(&device->describe, 1, KILN_E_UNSUPPORTED);
 }
 
-/* What the key was made of changes during the build: nobody else gets what was built. */
+/* The inputs of the key change during the build: no other caller gets the result. */
 static void check_changed_meanwhile(fixture *f, const kiln_device_ops *ops)
 {
     house at = enter(f, ops, NULL);
@@ -405,7 +405,8 @@ static void test_failing_build_without_key(void **state)
     check_failing(f, KILN_PROGRAM_FROM_PRIVATE_BUILD);
 }
 
-/* With or without a key: what can be freed is freed, and the device is asked once more. */
+/* With or without a key: everything that can be freed is freed, and the device is asked once more.
+ */
 static void check_out_of_resources(fixture *f, uint32_t from)
 {
     house at = enter(f, &scripted_cheap_ops, NULL);
@@ -415,7 +416,7 @@ static void check_out_of_resources(fixture *f, uint32_t from)
     const kiln_program_source source = source_of("s", "-O2");
     kiln_error error = {.struct_size = sizeof error};
     assert_int_equal(get_program(at.context, &source, &program, NULL, &error), KILN_OK);
-    /* It went well in the end, so that there is nothing to tell. */
+    /* It succeeded in the end, so the error is untouched. */
     assert_string_equal(error.text, "");
     assert_int_equal(atomic_load(&f->device.build.count), 2);
     assert_int_equal(atomic_load(&f->device.live_programs), 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What happens between two looks at the maps. A program that leaves just before one of its kernels
- * is looked up: the kernel doesn't stay, and is never one of another program of the same
- * description. A program that comes just after a failed build of it was seen: it stays.
+ * What happens between two looks at the maps. If a program leaves just before one of its kernels is
+ * looked up, the kernel doesn't stay, and never belongs to a different program of the same
+ * description. If a program comes just after its failed build was seen, it stays.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,9 +23,9 @@ kiln_status __wrap_kiln_cache_reserve(kiln_cache *cache, const kiln_key *key,
 
 static kiln_program_context *to_be_cleared; /* NULL: none */
 static const kiln_kernel_desc *comes_then;  /* NULL: none */
-static void (*after_failure)(void *user);   /* once; NULL: nothing */
+static void (*after_failure)(void *user);   /* called once; NULL: nothing */
 static void *after_failure_user;
-static void (*before_look)(void *user); /* the same, before the programs are asked next */
+static void (*before_look)(void *user); /* called once, before the next look-up of a program */
 
 kiln_status __wrap_kiln_cache_reserve(kiln_cache *cache, const kiln_key *key,
                                       const kiln_reserve_params *params,
@@ -77,7 +77,7 @@ static void test_program_that_leaves_meanwhile(void **state)
     assert_true(program_scene_close(&s));
 }
 
-/* The kernel that is in the map then is the other program's. */
+/* By then the map has the kernel of the other program. */
 static void test_program_that_another_follows_meanwhile(void **state)
 {
     (void)state;
@@ -114,7 +114,7 @@ typedef struct blob_scene {
     kiln_program *program;
 } blob_scene;
 
-/* A program whose blob is at hand, and whose build failed. */
+/* A program whose blob is available, and whose build failed. */
 static void open_blob_scene(blob_scene *b)
 {
     program_scene *s = &b->scene;
@@ -183,7 +183,7 @@ static void look_again(void *user)
     before_look = fail_again;
 }
 
-/* The blob is as good as before. */
+/* The blob is as valid as before. */
 static void test_blob_whose_build_fails_again_meanwhile(void **state)
 {
     (void)state;

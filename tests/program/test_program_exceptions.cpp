@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Device ops that throw: the exception reaches who asked, and strands and leaks nothing.
+ * Device ops that throw: the exception reaches the caller; no thread waits for ever, and nothing
+ * leaks.
  */
 #include <cstdio>
 #include <cstdlib>
@@ -24,12 +25,12 @@ static void check(bool holds, const char *condition, int line)
     }
 }
 
-/* ---- a device one of whose ops throws, once ---- */
+/* ---- a device with an op that throws once ---- */
 
 enum op { NONE, BUILD, CAPTURE, LOAD, KERNEL, COMPILE, LINK, BYTES };
 
 static op throwing;
-static kiln_program_context *watched; /* a build that throws waits for another thread to come */
+static kiln_program_context *watched; /* a build that throws waits for another thread first */
 
 static void fail_in(op here)
 {
@@ -148,7 +149,7 @@ struct scene {
     kiln_program_desc *desc = nullptr;
 };
 
-/* A program had in this way. */
+/* Gets a program, and checks where it came from. */
 static kiln_program *get(const kiln_program_desc *desc, uint32_t from)
 {
     kiln_program *program = nullptr;
@@ -165,7 +166,7 @@ static void touch(const kiln_program_desc *desc, uint32_t from)
     kiln_program_release(&program);
 }
 
-/* Whether what is done throws the device's exception, when it is this op that does. */
+/* Returns whether an action throws the device's exception if this op throws it. */
 template <typename Action> static void expect_throw(op which, Action action)
 {
     throwing = which;
@@ -224,7 +225,7 @@ static void test_size(uint32_t rules, uint32_t from)
     touch(s.desc, from);
 }
 
-/* What is not adopted stays the caller's. */
+/* A handle that is not adopted still belongs to the caller. */
 static void test_size_of_what_is_adopted()
 {
     scene s;
@@ -273,7 +274,7 @@ static void test_with_a_store()
         kiln_lease *lease = nullptr;
         CHECK(kiln_store_lease(store, kiln_program_desc_key(s.desc), 0, &lease) == KILN_OK);
         kiln_lease_release(&lease);
-        /* The program is everybody's by then. */
+        /* By then, all callers share the program. */
         expect_throw_of_get(CAPTURE, s.desc);
         CHECK(kiln_store_lease(store, kiln_program_desc_key(s.desc), 0, &lease) == KILN_OK);
         kiln_lease_release(&lease);

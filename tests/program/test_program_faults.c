@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Programs, kernels and blobs where allocations fail, where threads come and go while programs are
- * evicted, and where calls are wrong.
+ * Programs, kernels and blobs when allocations fail, when threads use programs that are evicted,
+ * and when calls are wrong.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,7 +27,7 @@ static const kiln_device_ops *const all_ops[] = {&scripted_cheap_ops, &scripted_
 static const int seven = 7;
 static const kiln_spec_constant constant = {3, {&seven, sizeof seven}};
 
-/* What fails says so in its error. */
+/* A failure sets its error. */
 static kiln_status describe_by(program_scene *s, const kiln_program_desc_params *params,
                                kiln_program_desc **ret_desc)
 {
@@ -38,7 +38,7 @@ static kiln_status describe_by(program_scene *s, const kiln_program_desc_params 
     return status;
 }
 
-/* All that a description may have. */
+/* Everything that a description may have. */
 static kiln_status describe_all(program_scene *s, const char *text, kiln_program_desc **ret_desc)
 {
     kiln_program_desc_params params = image_of(text);
@@ -123,8 +123,8 @@ static void test_failing_allocations_of_a_context(void **state)
     }
 }
 
-/* Gets a kernel and with it its program, and then that program's blob. What fails, fails as lack of
- * memory; whatever succeeds is right. */
+/* Gets a kernel and with it its program, and then the program's blob. Every failure is lack of
+ * memory, and every success is right. */
 static void check_way(program_scene *s, kiln_program_desc *desc, kiln_kernel_desc *described)
 {
     bool has_run_out = true;
@@ -225,7 +225,7 @@ static void test_failing_allocations_of_a_blob(void **state)
     }
 }
 
-/* What is not adopted stays its caller's. */
+/* A handle that is not adopted still belongs to the caller. */
 static void test_failing_allocations_of_an_adoption(void **state)
 {
     program_scene *s = *state;
@@ -373,7 +373,7 @@ static void test_threads_while_programs_come_and_go(void **state)
     pthread_join(disturber, NULL);
     assert_int_equal(atomic_load(&c.wrong), 0);
 
-    /* No kernel is left in the map whose program is not. */
+    /* The map has no kernel whose program left. */
     kiln_program_context_set_capacity(s->context, 0, 0);
     assert_int_equal(kernel_stats(s).entries, 0);
     assert_int_equal(atomic_load(&s->devices[0].live_programs), 0);
@@ -383,7 +383,7 @@ static void test_threads_while_programs_come_and_go(void **state)
     }
 }
 
-/* ---- calls that are wrong, and kernels that are not there ---- */
+/* ---- wrong calls, and missing kernels ---- */
 
 static void test_wrong_descriptions(void **state)
 {
@@ -494,7 +494,7 @@ static void test_wrong_kernels(void **state)
     kiln_program_desc_release(&desc);
 }
 
-/* A result that doesn't say how large it is. */
+/* A result without its size. */
 static void test_wrong_results(void **state)
 {
     program_scene *s = *state;
@@ -514,7 +514,7 @@ static void test_wrong_results(void **state)
     kiln_program_desc_release(&desc);
 }
 
-/* Ops that were written when there were fewer slots. */
+/* Ops from before the later functions existed. */
 static void test_ops_of_before(void **state)
 {
     program_scene *s = *state;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the two maps of a context have, for how much work, and what is left of it in the end.
+ * The contents of a context's two maps, the cost of look-ups, and the state after the context
+ * ended.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,7 +33,7 @@ static uint64_t frequency_of(const kiln_program *program)
     return atomic_load(&object->use) & KILNI_POLICY_MAX_FREQUENCY;
 }
 
-/* ---- what leaves ---- */
+/* ---- programs that leave ---- */
 
 static void test_programs_take_their_own_kernels_along(void **state)
 {
@@ -85,7 +86,7 @@ static void test_failures_that_are_kept_are_bounded(void **state)
 
 /* ---- keys ---- */
 
-/* A look-up compares all of them where it is by an equal description. */
+/* A look-up compares all keys if an equal description makes it. */
 static void test_keys_of_the_maps_have_no_long_parts(void **state)
 {
     program_scene *s = *state;
@@ -137,7 +138,7 @@ static void test_uses_of_kernels_count_for_the_program(void **state)
     kiln_program_desc_release(&desc);
 }
 
-/* Also where they are as many as an object's frequency counts. */
+/* Even if their number reaches an object's frequency. */
 static void test_uses_of_kernels_keep_the_program(void **state)
 {
     program_scene *s = *state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is told of a program that was got, and what may be had of it then: also where something went
- * wrong on the way, or the device's ops do what they may not.
+ * The results of obtaining a program, and what can be obtained from it: also after failures on the
+ * way, or if the device's ops break their contract.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@ static kiln_program_desc *describe_source(const program_scene *s, const char *te
     return describe(s, &params);
 }
 
-/* A link of one program; @ret_input is to be released too. */
+/* A link of one program; @ret_input must be released too. */
 static kiln_program_desc *describe_link(const program_scene *s, kiln_program_desc **ret_input)
 {
     *ret_input = describe_image(s, "input");
@@ -49,7 +49,7 @@ static void forget_the_source(void *user)
     script(&device->describe, 1, KILN_E_UNSUPPORTED);
 }
 
-/* No blob says by its ID that it is what it isn't. Whatever the rules are. */
+/* A blob never has an ID that does not describe it, whatever the rules are. */
 static void test_no_blob_of_what_changed_meanwhile(void **state)
 {
     program_scene *s = *state;
@@ -71,7 +71,7 @@ static void test_no_blob_of_what_changed_meanwhile(void **state)
     }
 }
 
-/* What isn't kept has a blob all the same, and is made of it. */
+/* A program that isn't kept has a blob too, and can be made from it. */
 static void test_blob_of_what_is_not_kept(void **state)
 {
     program_scene *s = *state;
@@ -92,7 +92,7 @@ static void test_blob_of_what_is_not_kept(void **state)
     kiln_program_desc_release(&desc);
 }
 
-/* What the device says of its own limits is not said of the caller's room. */
+/* The limits of the device are not reported as the caller's lack of room. */
 static void test_blob_that_can_not_be_had(void **state)
 {
     program_scene *s = *state;
@@ -108,7 +108,7 @@ static void test_blob_that_can_not_be_had(void **state)
     kiln_program_desc_release(&desc);
 }
 
-/* What is made of a blob goes with its image, as what was built does. */
+/* A program made from a blob is removed with its image, like one that was built. */
 static void test_blob_of_an_image(void **state)
 {
     program_scene *s = *state;
@@ -130,7 +130,7 @@ static void test_blob_of_an_image(void **state)
     kiln_program_desc_release(&desc);
 }
 
-/* A build's failure that is kept says nothing of a blob. */
+/* A kept failure of a build says nothing about a blob. */
 static void test_blob_after_a_kept_failure(void **state)
 {
     program_scene *s = *state;
@@ -158,7 +158,7 @@ static void test_blob_after_a_kept_failure(void **state)
     kiln_program_desc_release(&desc);
 }
 
-/* What a store has of the same key is no blob. */
+/* A store's entry of the same key is not a blob. */
 static void test_entry_of_another_kind(void **state)
 {
     program_scene *s = *state;
@@ -204,7 +204,7 @@ static void test_blobs_count(void **state)
     assert_int_equal(program_stats(s).lingering_bytes, 1000 + size);
     kiln_program_release(&program);
     assert_int_equal(program_stats(s).lingering_bytes, 0);
-    /* Of what is made of one, too; or of one that has left already. */
+    /* Also of a program that was made from a blob, and of one that has left the map. */
     uint8_t blob[8192];
     program = get_from(desc, KILN_PROGRAM_FROM_BUILD);
     assert_int_equal(get_blob(program, blob, sizeof blob), size);
@@ -224,8 +224,8 @@ static void test_blobs_count(void **state)
     kiln_program_desc_release(&desc);
 }
 
-/* What a blob needs of room others may have to give: that which goes first, or with NO_EVICT none
- * of them. */
+/* The room for a blob may come from other programs: from the one to evict first, or with NO_EVICT
+ * from none. */
 static void test_blobs_need_room(void **state)
 {
     program_scene *s = *state;
@@ -252,7 +252,7 @@ static void test_blobs_need_room(void **state)
     }
 }
 
-/* One that alone needs more than there is goes, and no other for it. */
+/* A program that alone exceeds the bounds leaves, and no other leaves for it. */
 static void test_blob_that_is_too_large(void **state)
 {
     program_scene *s = *state;
@@ -273,7 +273,7 @@ static void test_blob_that_is_too_large(void **state)
     kiln_program_desc_release(&other);
 }
 
-/* A thread that comes while a program is being built: with its blob, or without. */
+/* A thread that comes while a program is being built, with its blob or without. */
 typedef struct latecomer {
     program_scene *scene;
     kiln_program_desc *desc;
@@ -347,7 +347,7 @@ static void test_no_store_is_no_miss(void **state)
     kiln_program_desc_release(&desc);
 }
 
-/* What is built is explained, also where memory keeps nothing. */
+/* The result of a build is reported even if memory keeps nothing. */
 static void test_what_was_missed_is_noted(void **state)
 {
     program_scene *s = *state;
@@ -371,7 +371,7 @@ static void test_what_was_missed_is_noted(void **state)
     scratch_remove(directory);
 }
 
-/* By whoever finds it, and once. */
+/* By the thread that finds it, and once. */
 static void test_hits_are_counted_once(void **state)
 {
     program_scene *s = *state;
@@ -396,11 +396,11 @@ static void test_hits_are_counted_once(void **state)
     scratch_remove(directory);
 }
 
-/* An error that was overcome is none. */
+/* An error that was overcome is not reported. */
 static void test_room_is_made_without_an_error(void **state)
 {
     program_scene *s = *state;
-    /* Nothing that isn't kept has anything between its build and the caller's error. */
+    /* The build of a program that isn't kept writes the caller's error directly. */
     s->params.rules = KILN_RULES_IMAGES;
     program_scene_open(s);
     kiln_program_desc *input = NULL, *link = describe_link(s, &input);
@@ -416,7 +416,7 @@ static void test_room_is_made_without_an_error(void **state)
     kiln_program_desc_release(&input);
 }
 
-/* An entry that the device can't load just now stays as it is, and leaks nothing. */
+/* An entry that the device can't load just now stays as it is, and nothing leaks. */
 static void test_an_entry_that_can_not_be_loaded_stays(void **state)
 {
     program_scene *s = *state;
@@ -452,7 +452,7 @@ static void test_reasons_say_what_was_met(void **state)
     kiln_program_desc_release(&desc);
 }
 
-/* Where the device can't tell, a link is as large as all that is linked. */
+/* If the device reports no size, a link has the size of everything that is linked. */
 static void test_size_of_a_link(void **state)
 {
     program_scene *s = *state;
@@ -544,7 +544,7 @@ static void check_nothing_comes(program_scene *s, const kiln_program_desc *desc)
     assert_int_equal(program_stats(s).entries, 0);
 }
 
-/* Success without anything to show for it is none. */
+/* Success without a result counts as a failure. */
 static void test_ops_that_make_nothing(void **state)
 {
     program_scene *s = *state;
@@ -594,7 +594,7 @@ static void check_no_outcome(program_scene *s, scripted_call *call, const kiln_p
     script(call, 0, KILN_OK);
 }
 
-/* What is no error where a slot names it is one where it does not. */
+/* A positive status is an error unless the function defines it. */
 static void test_outcomes_that_ops_do_not_have(void **state)
 {
     program_scene *s = *state;

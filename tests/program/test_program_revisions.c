@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Programs whose builds depend on what is told by having built alone: found in memory by their
- * revision, and in a store by what load says of them.
+ * Programs with inputs that only a build can reveal: found in memory by their revision, and in a
+ * store if load accepts them.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -54,7 +54,7 @@ static void open_store(fixture *f)
     assert_int_equal(kiln_store_open(f->directory, NULL, &f->scene.params.store, NULL), KILN_OK);
 }
 
-/* With the same store, a context that has nothing in memory. */
+/* A context with the same store and nothing in memory. */
 static void open_again(program_scene *s)
 {
     kiln_program_context_free(&s->context);
@@ -81,7 +81,7 @@ static void revise(program_scene *s, uint64_t revision)
     atomic_store(&s->devices[0].revision, revision);
 }
 
-/* What an image becomes that has read this. */
+/* Returns what an image becomes that has read this. */
 static uint64_t value_in(const char *text, uint64_t revision)
 {
     const uint64_t value = scripted_value(scripted_value(0, text, strlen(text)), "", 0);
@@ -93,7 +93,7 @@ static uint64_t value_of(const kiln_program *program)
     return ((const scripted_program *)kiln_program_handle(program))->value;
 }
 
-/* Gets the program of "image" in this way, and it has read this. */
+/* Gets the program of "image", and checks where it came from and what it has read. */
 static void touch_in(const kiln_program_desc *desc, uint32_t from, uint64_t revision)
 {
     kiln_program *program = get_from(desc, from);
@@ -127,7 +127,7 @@ static void check_kernels(kiln_program_desc *first, kiln_program_desc *second)
     kiln_kernel_desc_release(&other);
 }
 
-/* Whether or not devices are told apart in memory. */
+/* Whether or not memory distinguishes devices. */
 static void test_revisions_share_no_program(void **state)
 {
     fixture *f = *state;
@@ -153,7 +153,7 @@ static void test_revisions_share_no_program(void **state)
     }
 }
 
-/* Each of what is linked has its own. */
+/* Each linked source has its own. */
 static void test_revisions_of_what_is_linked(void **state)
 {
     fixture *f = *state;
@@ -198,7 +198,7 @@ static void read_more_while_building(program_scene *s)
     s->devices[0].user = &s->devices[0];
 }
 
-/* No other caller gets it, nor a store. */
+/* Neither another caller nor a store gets it. */
 static void test_what_changed_meanwhile_is_nobody_elses(void **state)
 {
     fixture *f = *state;
@@ -221,7 +221,7 @@ static void test_what_changed_meanwhile_is_nobody_elses(void **state)
     kiln_program_desc_release(&desc);
 }
 
-/* ---- what can't be told ---- */
+/* ---- unknown revisions ---- */
 
 static void check_uncached(program_scene *s, kiln_program_desc *desc)
 {
@@ -268,7 +268,7 @@ static void test_revision_that_fails(void **state)
     assert_null(desc);
 }
 
-/* Ops of before, which end where the slot begins. */
+/* Older ops, which end before this function. */
 static void test_ops_without_revision(void **state)
 {
     fixture *f = *state;
@@ -306,7 +306,7 @@ static kiln_program_result result_of(const kiln_program_desc *desc)
     return result;
 }
 
-/* Nothing is wrong with it: it is there until something better is. */
+/* The entry is sound: it stays until a newer one replaces it. */
 static void test_entry_of_another_revision_is_replaced(void **state)
 {
     fixture *f = *state;
@@ -338,7 +338,7 @@ static void test_entry_of_another_revision_is_replaced(void **state)
     kiln_program_desc_release(&desc);
 }
 
-/* The entry that a link has is asked for too. */
+/* The entry of a link is examined too. */
 static void test_entry_of_a_link_is_replaced(void **state)
 {
     fixture *f = *state;
@@ -358,7 +358,7 @@ static void test_entry_of_a_link_is_replaced(void **state)
     }
 }
 
-/* What load says is of now, and the description of then. */
+/* load judges by the present inputs, the description by earlier ones. */
 static void test_what_is_loaded_for_another_key_is_not_used(void **state)
 {
     fixture *f = *state;
@@ -413,7 +413,7 @@ static void test_blob_of_another_revision_is_refused(void **state)
     touch_in(second, KILN_PROGRAM_FROM_BUILD, 2);
     kiln_program_context_clear(s->context);
 
-    /* Of a key that is another by now it is no better. */
+    /* A blob of a key that has changed is not valid either. */
     revise(s, 1);
     atomic_store(&s->devices[0].included, 1);
     check_refused(first, blob, size);
@@ -426,7 +426,7 @@ static void test_blob_of_another_revision_is_refused(void **state)
     kiln_program_desc_release(&second);
 }
 
-/* Also where the rules keep no program of it. */
+/* Even if the rules keep no such program. */
 static void test_no_blob_of_another_revision(void **state)
 {
     fixture *f = *state;
@@ -457,11 +457,11 @@ static void test_no_blob_of_another_revision(void **state)
 
 /* ---- builds that fail ---- */
 
-/* One who comes while the first build is under way, which fails. */
+/* A caller that comes during the first build, which fails. */
 typedef struct latecomer {
     program_scene *scene;
     const kiln_program_desc *desc;
-    _Atomic uint64_t *changes; /* what becomes another meanwhile; NULL: nothing */
+    _Atomic uint64_t *changes; /* changes meanwhile; NULL: nothing */
     pthread_t thread;
     kiln_status status;
 } latecomer;
@@ -510,7 +510,7 @@ static void check_failing(program_scene *s, _Atomic uint64_t *changes)
     kiln_program_context_free(&s->context);
 }
 
-/* A failure is an answer to those who asked the same. */
+/* A failure is the answer to callers that asked the same. */
 static void test_failure_is_of_its_key(void **state)
 {
     fixture *f = *state;
@@ -532,7 +532,7 @@ typedef struct reader {
     int wrong;
 } reader;
 
-/* Nobody gets what was read before the description was made. */
+/* No caller gets a program whose inputs were read before its description was made. */
 static void *get_many(void *user)
 {
     reader *r = user;

@@ -47,7 +47,7 @@ static void test_wrong_arguments(void **state)
     assert_calls(f, 0, 0, 0);
 }
 
-/* ---- the way, step by step ---- */
+/* ---- the steps of a request ---- */
 
 static void check_way(fixture *f, kilni_ending ending, int loads_from_memory)
 {
@@ -90,7 +90,7 @@ static void test_way_of_a_program(void **state)
     check_way(*state, KILNI_KEEP_PROGRAM, 0);
 }
 
-/* ---- a hit in a chain's lower tier, which is put into the one above ---- */
+/* ---- a hit in a lower store of a chain, which is copied to the upper one ---- */
 
 static pthread_t asking;
 static _Atomic int own_writes, others_writes;
@@ -131,7 +131,7 @@ static void test_a_hit_leaves_the_tiers_above_to_the_writer(void **state)
         own_writes = others_writes = 0;
         kilni_os_replace(&table);
         assert_true(open_house(&at, &f->device, endings[i], chain, 0));
-        own_writes = 0; /* of a tag, as the directory was made */
+        own_writes = 0; /* of a tag, when the directory was made */
         request(&at, key, NULL, KILNI_FROM_STORE);
         assert_int_equal(own_writes, 0);
         assert_int_equal(kilni_writer_drain(at.writer, DRAIN_NS), KILN_OK);
@@ -144,7 +144,7 @@ static void test_a_hit_leaves_the_tiers_above_to_the_writer(void **state)
     }
 }
 
-/* What the device refuses is no good above either. */
+/* An entry that the device refuses is not copied up either. */
 static void test_what_is_refused_is_not_put_above(void **state)
 {
     fixture *f = *state;
@@ -350,7 +350,8 @@ static void test_as_many_keys_as_may_be(void **state)
     close_house(&at);
 }
 
-/* One capture of several fails: what was captured is kept, and the result says that not all is. */
+/* One of several captures fails: the other results are kept, and the result says that not all are.
+ */
 static void test_one_of_several_captures_fails(void **state)
 {
     fixture *f = *state;
@@ -429,7 +430,7 @@ static void test_entry_in_memory_refused_by_the_device(void **state)
     const kilni_request_result result = request(&at, f->a, NULL, KILNI_FROM_BUILD);
     assert_int_equal(result.store, KILN_E_REFUSED);
     assert_int_equal(result.kept, KILN_OK);
-    /* Memory forgot it; the store has what was built instead. */
+    /* Memory discarded it; the store has the new build instead. */
     stat_of(&at);
     request(&at, f->a, NULL, KILNI_FROM_STORE);
     request(&at, f->a, NULL, KILNI_FROM_MEMORY);
@@ -437,7 +438,7 @@ static void test_entry_in_memory_refused_by_the_device(void **state)
     close_house(&at);
 }
 
-/* What it was built from is not what it was: it is as good as ever for whom that is so. */
+/* The inputs have changed: the entry stays valid for callers with the old ones. */
 static void test_outdated_entry_is_replaced(void **state)
 {
     fixture *f = *state;
@@ -460,7 +461,7 @@ static void test_outdated_entry_is_replaced(void **state)
         assert_int_equal(result.kept, KILN_OK);
         assert_int_equal(stat_of(&at).totals.corrupt, 0);
         assert_int_equal(stat_of(&at).entries, 1);
-        /* That of memory and that of the store: none of them twice. */
+        /* Once the entry of memory, and once that of the store; neither of them twice. */
         assert_int_equal(atomic_load(&f->device.load.count), is_in_memory ? 2 : 1);
         script(&f->device.load, 0, KILN_OK);
         f->device.while_building = NULL;
@@ -470,7 +471,7 @@ static void test_outdated_entry_is_replaced(void **state)
     close_house(&at);
 }
 
-/* A device that fails for a reason of the moment says nothing of the entry. */
+/* A temporary failure of the device says nothing about the entry. */
 static void test_load_that_fails_leaves_the_entry(void **state)
 {
     fixture *f = *state;
@@ -524,7 +525,7 @@ static void empty(const char *path)
     assert_int_equal(truncate(path, 0), 0);
 }
 
-/* Another process replaces a damaged entry after we have looked and before we have the lease. */
+/* Another process replaces a damaged entry between the first look and the lease. */
 static char damaged_path[SCRATCH_PATH_SIZE];
 static bool is_damaged;
 
@@ -572,7 +573,7 @@ static void test_empty_entry_is_replaced(void **state)
     check_damaged(*state, empty);
 }
 
-/* One damaged entry among several: all of them are built, and what was wrong is told. */
+/* One of several entries is damaged: all of them are built, and the damage is reported. */
 static void test_damaged_entry_among_others(void **state)
 {
     fixture *f = *state;
@@ -608,7 +609,7 @@ static void test_newer_entry_stays(void **state)
         request(&at, f->a, NULL, KILNI_FROM_MEMORY);
         close_house(&at);
     }
-    /* The very file: made old again, it is the entry that was there at first. */
+    /* The same file: with its old time, it is the entry that was there first. */
     flip(path, KILNI_ENTRY_VERSION_OFFSET, to_newer);
     at = enter(f, KILNI_KEEP_ENTRIES);
     request(&at, f->a, NULL, KILNI_FROM_STORE);
@@ -621,7 +622,7 @@ static void test_newer_entry_stays(void **state)
 
 /* ---- a device that is out of resources ---- */
 
-/* A layer's program is built once: what the driver said is the answer. */
+/* Under a layer a program is built once: what the driver reports is the answer. */
 static void test_entries_are_built_once_also_without_resources(void **state)
 {
     fixture *f = *state;
@@ -634,7 +635,7 @@ static void test_entries_are_built_once_also_without_resources(void **state)
     close_house(&at);
 }
 
-/* ---- memory that takes nothing ---- */
+/* ---- memory that admits nothing ---- */
 
 static void test_bypass_of_entries(void **state)
 {
@@ -647,7 +648,7 @@ static void test_bypass_of_entries(void **state)
     close_house(&at);
 }
 
-/* The store serves those whom memory doesn't. */
+/* The store serves callers for which memory keeps nothing. */
 static void test_bypass_of_a_program(void **state)
 {
     fixture *f = *state;
@@ -662,7 +663,7 @@ static void test_bypass_of_a_program(void **state)
 
 static kiln_status answer; /* of the load below */
 
-/* Another one loads the same meanwhile, and memory keeps it. */
+/* Another thread loads the same meanwhile, and memory keeps it. */
 static kiln_status load_after_another(void *user, const kiln_entry *const *entries)
 {
     (void)entries;
@@ -673,7 +674,7 @@ static kiln_status load_after_another(void *user, const kiln_entry *const *entri
     return answer;
 }
 
-/* What is wrong with an entry is not wrong with a program. */
+/* A fault of an entry is not a fault of a program. */
 static void test_program_stays_where_an_entry_goes(void **state)
 {
     fixture *f = *state;
@@ -697,7 +698,7 @@ static void test_program_stays_where_an_entry_goes(void **state)
 
 /* ---- out of memory ---- */
 
-/* Whatever allocation fails, the caller has its program: the cache never fails it. */
+/* Whichever allocation fails, the caller gets its program: the cache never fails it. */
 static void check_failing_allocations(fixture *f, kilni_ending ending, bool is_stored_before)
 {
     bool has_run_out = true;

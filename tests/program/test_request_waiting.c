@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Requests that wait: for a build in this process, for one in another, and for each other.
+ * Requests that wait: for a build in this process, for a build in a different one, and for each
+ * other.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +24,7 @@
 
 #define WAITERS 4
 
-/* ---- one owner and those who wait for it ---- */
+/* ---- an owner and its waiters ---- */
 
 typedef struct scene {
     house at;
@@ -38,7 +39,7 @@ static void build_until_all_wait(void *user)
     await_waiters(s->at.memory, WAITERS);
 }
 
-/* The owner builds until all the others wait for it; then they go on together. */
+/* The owner builds until all other threads wait for it; then all continue together. */
 static void play(fixture *f, scene *s, kilni_ending ending)
 {
     s->at = enter(f, ending);
@@ -217,7 +218,7 @@ static void test_transient_failure_is_the_owners_alone(void **state)
     end_scene(&s);
 }
 
-/* Every try fails: every caller gets the failure of its own try, and nobody hangs. */
+/* Each attempt fails: each caller gets the failure of its own attempt, and no thread hangs. */
 static void test_transient_failures_without_end(void **state)
 {
     fixture *f = *state;
@@ -237,11 +238,11 @@ static void test_transient_failures_without_end(void **state)
 
 typedef struct nesting {
     caller inner;
-    atomic_int *meeting; /* NULL, or counts those who are inside their outer build */
+    atomic_int *meeting; /* NULL, or the number of threads inside their outer build */
     bool has_nested;     /* used by one thread */
 } nesting;
 
-/* What the build of this thread does besides; the device is one for all threads. */
+/* What this thread's build does besides; the device is one for all threads. */
 static _Thread_local nesting *own_nesting;
 
 static void nest_once(void *user)
@@ -273,7 +274,7 @@ static void check_nested(fixture *f, kilni_ending ending, bool is_same_key)
         assert_got(&n.inner, KILNI_FROM_BUILD);
     } else if (ending == KILNI_KEEP_ENTRIES) {
         assert_got(&n.inner, KILNI_FROM_PRIVATE_BUILD);
-        /* It was built in the end, so there is nothing to complain of. */
+        /* It was built in the end, so there is nothing to report. */
         assert_string_equal(n.inner.error.text, "");
     } else {
         assert_int_equal(n.inner.status, KILN_E_CYCLE);
@@ -318,7 +319,7 @@ static void *cross(void *user)
     return NULL;
 }
 
-/* One builds a and wants b for it; the other builds b and wants a for it. */
+/* One thread builds a and needs b for it; the other builds b and needs a for it. */
 static void check_crossing(fixture *f, kilni_ending ending)
 {
     house at = enter(f, ending);
@@ -418,7 +419,7 @@ static void test_orders_in_one_context(void **state)
     close_house(&at);
 }
 
-/* Here the leases keep the order, and exclude. */
+/* Here the leases determine the order, and exclude. */
 static void test_orders_in_two_contexts(void **state)
 {
     fixture *f = *state;
@@ -430,15 +431,15 @@ static void test_orders_in_two_contexts(void **state)
 
 /* ---- one builder, across contexts and processes ---- */
 
-/* Shared with children. */
+/* Shared with the children. */
 typedef struct meeting_place {
     atomic_int building; /* the lease's holder is in its build */
-    atomic_int refused;  /* another asked for the lease meanwhile */
+    atomic_int refused;  /* another process asked for the lease meanwhile */
     atomic_int builds;
 } meeting_place;
 
 static meeting_place *meeting; /* of this test */
-static pid_t doomed;           /* what a refused lease kills; 0: nobody */
+static pid_t doomed;           /* killed when a lease is refused; 0: none */
 
 /* Leases are single bytes; all other locks are of whole files. */
 static int watch_lock(int file, short type, off_t offset, off_t size)
@@ -526,7 +527,7 @@ static void test_two_contexts_build_programs_once(void **state)
     check_two_contexts(*state, KILNI_KEEP_PROGRAM);
 }
 
-/* Nor are there two builds where an entry is there that is outdated. */
+/* An outdated entry in the store must not cause two builds either. */
 static void check_outdated_entry(fixture *f, kilni_ending ending)
 {
     open_meeting();
@@ -535,7 +536,7 @@ static void check_outdated_entry(fixture *f, kilni_ending ending)
     open_again(&here, f->directory);
     house there = enter(f, ending);
     watch_locks();
-    /* By each when it looks first. */
+    /* Called by each at its first look. */
     script(&f->device.load, 2, KILN_MISS);
     script(&f->device.build, 0, KILN_OK);
     f->device.while_building = build_until_refused;
@@ -567,7 +568,7 @@ static void test_outdated_entry_of_a_program_is_replaced_once(void **state)
     check_outdated_entry(*state, KILNI_KEEP_PROGRAM);
 }
 
-/* Of a child that makes one request: 0 where all went as it should. */
+/* Returns the end of a child that makes one request: 0 if it succeeded. */
 static int run_child(fixture *f, kilni_source expected)
 {
     house at;
@@ -625,7 +626,7 @@ static void test_two_processes_build_once(void **state)
     close_meeting();
 }
 
-/* Whether this process has the lease, as far as others can tell. */
+/* Returns whether this process has the lease, as other processes see it. */
 static kiln_status lease_while_building;
 
 static void look_at_lease(void *user)
@@ -689,8 +690,8 @@ static void build_until_refused_then_look_at_lease(void *user)
     }
 }
 
-/* Who waited, and finds that what was stored meanwhile is outdated for it too, builds with a lease.
- */
+/* A caller that waited, and finds that the entry stored meanwhile is outdated for it too, builds
+ * with a lease. */
 static void test_lease_is_had_again(void **state)
 {
     fixture *f = *state;
@@ -701,7 +702,7 @@ static void test_lease_is_had_again(void **state)
     house there = enter(f, KILNI_KEEP_ENTRIES);
     presence p = {&there, f->a};
     watch_locks();
-    /* By each when it looks first, and by the second of what the first built. */
+    /* Called by each at its first look, and by the second after the first has built. */
     script(&f->device.load, 3, KILN_MISS);
     script(&f->device.build, 0, KILN_OK);
     f->device.while_building = build_until_refused_then_look_at_lease;
@@ -723,7 +724,7 @@ static void test_lease_is_had_again(void **state)
     close_meeting();
 }
 
-/* The lease goes with the entry: nobody finds it free before the entry is there. */
+/* The lease is released with the entry: no process finds it free before the entry is there. */
 static void test_lease_is_given_back(void **state)
 {
     fixture *f = *state;
@@ -733,7 +734,7 @@ static void test_lease_is_given_back(void **state)
     f->device.user = &p;
     kiln_lease *lease = NULL;
 
-    /* After a failure and after a capture that failed at once, else when the entry is written. */
+    /* At once after a failed build or capture, otherwise when the entry is written. */
     script(&f->device.build, 1, KILN_E_BUILD);
     caller c = {.at = &at, .keys = {f->a}, .key_count = 1};
     run(&c);
@@ -782,8 +783,8 @@ static void build_until_all_build(void *user)
     }
 }
 
-/* The driver has the first one's build in a cache of its own by then, so nobody waits twice: a
- * build that ends only when all build never ended otherwise. */
+/* By then the driver has the first build in its own cache, so no caller waits twice: a build that
+ * ends only when all are building would never end otherwise. */
 static void test_waiters_without_captures_build_together(void **state)
 {
     fixture *f = *state;
@@ -812,7 +813,7 @@ static void test_waiters_without_captures_build_together(void **state)
         leave(&callers[i]);
     }
     assert_int_equal(atomic_load(&left_alone), 0);
-    /* What nobody meant to capture isn't dropped. */
+    /* A result that was never captured does not count as dropped. */
     assert_int_equal(stat_of(&houses[0]).totals.dropped, 0);
     for (size_t i = 0; i < HOUSES; i++) {
         close_house(&houses[i]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tests of what happens once in a process: each runs in a child of its own.
+ * For tests of what happens once in a process: each runs in a child process of its own.
  */
 #pragma once
 
@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* For a child: ends it with a message. */
+/* In a child: prints a message and ends it. */
 #define CHECK(condition)                                                                           \
     do {                                                                                           \
         if (!(condition)) {                                                                        \
@@ -18,8 +18,8 @@
         }                                                                                          \
     } while (0)
 
-/* Runs a function in a child, which then exits as processes do. Returns the status of its end: 0
- * where all went well. */
+/* Runs a function in a child, which then exits normally. Returns its wait status: 0 if it
+ * succeeded. */
 static inline int run_in_child(void (*body)(void))
 {
     fflush(NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Budgets of kiln/constant.h, by what tells them apart.
+ * Budgets of kiln/constant.h, by the members that name their devices.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The scene of the tests of constants: a backend whose memory is counted, devices that no other
- * test uses, and threads that ask. To be included after cmocka.
+ * For tests of constants: a backend whose memory is counted, devices that no other test uses, and
+ * threads that look up. Include it after cmocka.
  */
 #pragma once
 
@@ -20,10 +20,10 @@
 
 #define MIB ((size_t)1 << 20)
 
-/* Engine and allocator of a backend. What it allocates is one byte, whatever the size. */
+/* Engine and allocator of a backend. It allocates one byte, whatever the size. */
 typedef struct backend {
     atomic_int holds, allocations, frees, evictions;
-    atomic_int refused; /* allocations that are to fail first */
+    atomic_int refused; /* how many allocations fail first */
     kiln_constant_memory memory;
 } backend;
 
@@ -84,7 +84,7 @@ static inline void backend_init(backend *b)
                                        .user = b};
 }
 
-/* How many of a backend's buffers there are. */
+/* Returns how many buffers of a backend exist. */
 static inline int backend_live(backend *b)
 {
     int live = atomic_load(&b->allocations) - atomic_load(&b->frees);
@@ -94,7 +94,7 @@ static inline int backend_live(backend *b)
 
 /* ---- devices ---- */
 
-/* A device of the kind that was never used before. */
+/* Returns a device of the kind that was never used before. */
 static inline uint32_t new_index(void)
 {
     static uint32_t last = 1000;
@@ -113,7 +113,7 @@ static inline kiln_constant_cache *new_device(void)
     return cache_at(KILN_ENGINE_GPU, new_index());
 }
 
-/* A device with a capacity of its own. */
+/* Returns a device with its own capacity. */
 static inline kiln_constant_cache *new_device_with(uint64_t capacity_mib, uint32_t policy)
 {
     uint32_t index = new_index();
@@ -159,7 +159,7 @@ static inline kiln_ticket *own(kiln_constant_cache *cache, const kiln_key *key, 
     return answer.ticket;
 }
 
-/* The outcome of asking, of which nothing is kept. */
+/* Returns the outcome of a look-up, of which nothing is kept. */
 static inline kiln_outcome outcome_of(kiln_constant_cache *cache, const kiln_key *key, size_t size)
 {
     kiln_reservation answer = ask_as(cache, key, size, 0);
@@ -187,7 +187,7 @@ static inline kiln_pin *fulfil(backend *b, kiln_ticket *ticket, size_t size, uin
     return pin;
 }
 
-/* Puts a constant in, with a pin for the caller. */
+/* Adds a constant, and returns a pin on it. */
 static inline kiln_pin *put_as(backend *b, kiln_constant_cache *cache, const kiln_key *key,
                                size_t size, uint64_t cost_ns, uint64_t owner)
 {
@@ -210,7 +210,7 @@ static inline kiln_cache_stats stats_of(kiln_constant_cache *cache)
     return stats;
 }
 
-/* ---- a thread that asks ---- */
+/* ---- a thread that looks up ---- */
 
 typedef struct asker {
     pthread_t thread;
@@ -232,7 +232,7 @@ static inline void *asker_ask(void *argument)
     return NULL;
 }
 
-/* Returns once it waits for a flight. */
+/* Returns once the thread waits for a flight. */
 static inline void start_asker_as(asker *a, kiln_constant_cache *cache, const kiln_key *key,
                                   size_t size, uint64_t owner)
 {

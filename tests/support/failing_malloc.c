@@ -5,7 +5,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* The linker gives these names to the wrappers and to what they wrap. */
+/* The linker gives these names to the wrappers and to the wrapped functions. */
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
 void *__real_realloc(void *block, size_t size);
@@ -15,7 +15,7 @@ void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *block, size_t size);
 void *__wrap_aligned_alloc(size_t alignment, size_t size);
 
-/* The number of the allocation that is to fail; 0: none. Written while the other threads rest. */
+/* The number of the allocation that fails; 0: none. Written only while no other thread runs. */
 static atomic_size_t failing;
 static atomic_size_t counted;
 

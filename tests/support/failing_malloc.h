@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lets the n-th allocation fail. For test programs that are linked with
- * -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc: it sees the allocations of
- * all objects that are linked into the program, not those of shared libraries.
+ * Makes the n-th allocation fail, for test programs linked with
+ * -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=aligned_alloc. It counts the allocations of
+ * all objects that are linked into the program, but not those of shared libraries.
  *
  *     for (size_t n = 1;; n++) {
  *         failing_malloc_arm(n);
@@ -17,9 +17,9 @@
 
 #include <stddef.h>
 
-/* From here on the @n-th of these, counted from 1 over all threads, gives NULL;
- * those before and after it do what they always do. */
+/* From now on, the @n-th allocation, counted from 1 over all threads, returns NULL; all others are
+ * normal. */
 void failing_malloc_arm(size_t n);
 
-/* Nothing fails any more. Returns how many allocations were asked for since the last arm. */
+/* Lets all allocations succeed again. Returns how many were requested since the last arm. */
 size_t failing_malloc_disarm(void);

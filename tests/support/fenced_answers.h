@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Entries of which only the answers and the log may be read: under AddressSanitizer a fence stands
- * around them, so that one byte read beside them is told. And a look at all that decoded answers
- * give.
+ * Entries of which only the answers and the log may be read: AddressSanitizer reports every read of
+ * a byte beside them. And a function that reads everything in decoded answers.
  */
 #pragma once
 
@@ -29,8 +28,8 @@
 #define ASAN_UNPOISON_MEMORY_REGION(start, size) ((void)(start), (void)(size))
 #endif
 
-/* From the end of one section to the beginning of the next, or to the end. An empty one may be
- * nowhere. */
+/* Poisons the bytes from the end of one section to the beginning of the next, or to the end. An
+ * empty section may be anywhere. */
 static inline void fence_after(const kiln_entry *entry, kiln_bytes section)
 {
     if (section.size == 0) {
@@ -50,7 +49,7 @@ static inline void fence_after(const kiln_entry *entry, kiln_bytes section)
     ASAN_POISON_MEMORY_REGION(start, (size_t)(end - start));
 }
 
-/* NULL where it can't be made. */
+/* Returns NULL if the entry can't be made. */
 static inline kiln_entry *fenced_entry_new(const void *answers, size_t size, const char *log,
                                            size_t log_size)
 {
@@ -78,7 +77,7 @@ static inline kiln_entry *fenced_entry_new(const void *answers, size_t size, con
     return entry;
 }
 
-/* Takes the fence down, and gives the reference back. */
+/* Removes the poison, and releases the reference. */
 static inline void fenced_entry_release(kiln_entry **entry)
 {
     const kiln_bytes all = kiln_entry_encoding(*entry);
@@ -94,8 +93,8 @@ static inline bool fenced_answer_is_inside(const kilni_opencl_answer *answer, ki
     if (answer->value.size > bounds.size) {
         return false;
     }
-    /* Read as an application reads it: every byte of it, into room of just that size. The answers
-     * are a copy of just their size, so AddressSanitizer sees a byte beyond. */
+    /* Reads them as an application does: every byte, into room of exactly that size. The answers
+     * are a copy of exactly their size, so AddressSanitizer reports a read beyond them. */
     void *room = malloc(answer->value.size);
     size_t size = 0;
     const bool is_given = room && kilni_opencl_reply(answer->value.data, answer->value.size,
@@ -127,8 +126,8 @@ static inline bool fenced_kernel_is_inside(const kilni_opencl_answers *answers, 
     return true;
 }
 
-/* Asks for everything of the kernels that the tests record; false where an answer points out of the
- * entry's. */
+/* Queries everything about the kernels that the tests record. Returns false if an answer points
+ * outside the entry's answers. */
 static inline bool fenced_answers_are_inside(const kilni_opencl_answers *answers,
                                              const kiln_entry *entry)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Programs of a context, had by what they are built from.
+ * Obtains programs of a context by what they are built from.
  */
 #pragma once
 
 #include <kiln/program.h>
 
-/* Describes and gets. */
+/* Makes a description and gets its program. */
 static inline kiln_status get_program(kiln_program_context *context,
                                       const kiln_program_source *source, kiln_program **ret_program,
                                       kiln_program_result *ret_result, kiln_error *error)

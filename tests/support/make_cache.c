@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Makes what the tests of the command-line tool look at.
+ * Makes the caches that the tests of the command-line tool read.
  *
  *   make_cache entries DIR    four entries, one of them a request, and some counters
  *   make_cache ambiguous DIR  two entries whose digests begin with the same four digits
- *   make_cache young DIR      a request of now, in which there is no build
- *   make_cache future DIR     a request of a date to come
- *   make_cache many DIR       32 requests of now, of 8 MiB each, in which there are no builds
+ *   make_cache young DIR      a present request that contains no build
+ *   make_cache future DIR     a request with a date in the future
+ *   make_cache many DIR       32 present requests of 8 MiB each that contain no builds
  *   make_cache driver DIR PLATFORM FILE…  an entry of a platform whose driver has those files
  *   make_cache count          adds to the counters that KILN_STATS names, as the layer does
  *
@@ -59,7 +59,7 @@ static void put(kiln_store *store, const kiln_key *key, uint32_t kind, const cha
     if (payload == NULL) {
         expect(KILN_E_NO_MEMORY, "payload");
     }
-    /* Large ones are not to be compressed. */
+    /* Large ones must not be compressible. */
     uint32_t random = 1;
     for (size_t i = 0; i < payload_size; i++) {
         random = random * 1664525u + 1013904223u;
@@ -117,7 +117,7 @@ static void make_entries(kiln_store *store)
     expect(kiln_store_account(store, &counted), "account");
 }
 
-/* Tries numbers until a digest begins as one before it. */
+/* Tries numbers until a digest begins like an earlier one. */
 static void make_ambiguous(kiln_store *store)
 {
     static uint64_t number_of[65536];

@@ -4,8 +4,8 @@
  *
  *   make_entry DIR put|miss [OPTION=VALUE…] -- [PART=VALUE…]
  *
- * Options: name, cost (ns), created (Unix seconds), size (of the payload), answers, key-file. Where
- * a part's name ends with '@', its value is a file's name. Prints the digest.
+ * Options: name, cost (ns), created (Unix seconds), size (of the payload), answers, key-file. If
+ * a part's name ends with '@', its value is the name of a file. Prints the digest.
  */
 #include <stdbool.h>
 #include <stdint.h>
@@ -43,7 +43,7 @@ static void add_file(kiln_key_builder *builder, const char *part, const char *pa
     expect(kiln_key_builder_add(builder, part, bytes, size), part);
 }
 
-/* @text  "name=value"; altered */
+/* @text  "name=value"; modified */
 static void take_part(struct wanted *wanted, char *text, char *value)
 {
     size_t length = strlen(text);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Keys and objects for the tests of the cache. An object's value is a function of its key, and
- * each of its ends is counted.
+ * Keys and objects for tests of the cache. The value of an object is a function of its key, and
+ * each destruction is counted.
  */
 #pragma once
 
@@ -23,7 +23,7 @@ static inline uint32_t value_of_key(uint32_t number)
     return number * 2654435761u + 12345u;
 }
 
-/* For kiln_cache_params.destroy, of objects that the test owns. */
+/* A kiln_destroy_fn for objects that the test owns. */
 static inline void count_end(void *user, void *object)
 {
     (void)user;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The scene of the tests of kiln/cache.h: a cache, keys, an object for each key, and threads that
- * ask for one. To be included after cmocka.
+ * For tests of kiln/cache.h: a cache, keys, an object for each key, and threads that ask for one.
+ * Include it after cmocka.
  */
 #pragma once
 
@@ -83,7 +83,7 @@ static inline kiln_ticket *own(scene *s, uint32_t i)
     return own_with(s, i, (kiln_reserve_params){0});
 }
 
-/* Puts the object of a key into the cache, with a pin for the caller. */
+/* Adds the object of a key to the cache, and returns a pin on it. */
 static inline kiln_pin *put_with(scene *s, uint32_t i, uint64_t bytes, uint64_t cost,
                                  uint64_t group)
 {
@@ -109,7 +109,7 @@ static inline kiln_pin *pin_of(scene *s, uint32_t i)
     return pin;
 }
 
-/* Whether a key is ready; asking is a use of it. */
+/* Returns whether a key is ready, which counts as a use of it. */
 static inline bool is_ready(scene *s, uint32_t i)
 {
     kiln_pin *pin = NULL;
@@ -118,7 +118,7 @@ static inline bool is_ready(scene *s, uint32_t i)
     return status == KILN_OK;
 }
 
-/* Whether a key is absent, seen without building it. */
+/* Returns whether a key is absent, without building it. */
 static inline bool is_absent(scene *s, uint32_t i)
 {
     kiln_reserve_params params = {.struct_size = sizeof params, .wait_ns = KILN_NO_WAIT};
@@ -172,7 +172,7 @@ static inline void join_asker(asker *a)
     assert_int_equal(pthread_join(a->thread, NULL), 0);
 }
 
-/* Who asks for a key, lets others do something, and ends with what it got still open. */
+/* A thread that asks for a key, lets others act, and ends with its ticket or pin still open. */
 typedef struct leaver {
     asker a;
     pthread_barrier_t step;
@@ -201,7 +201,7 @@ static inline void start_leaver(leaver *l, scene *s)
     start_leaver_with(l, s, (kiln_reserve_params){0});
 }
 
-/* Returns the ticket that it got. */
+/* Returns the ticket that the thread received. */
 static inline kiln_ticket *ticket_of_leaver(leaver *l)
 {
     pthread_barrier_wait(&l->step);
@@ -222,7 +222,7 @@ static inline void rest(void)
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
-/* Returns once so many have begun to wait since the cache was made. */
+/* Returns once @count threads have begun to wait since the cache was made. */
 static inline void until_waiting(scene *s, uint64_t count)
 {
     for (int i = 0; i < 20000 && stats_of(s->cache).waits < count; i++) {

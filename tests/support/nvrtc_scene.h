@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tests of NVRTC's parts, each in a folder of its own.
+ * For tests of NVRTC's parts, each in a separate folder.
  */
 #pragma once
 
@@ -57,7 +57,7 @@ static inline void write_file(const char *name, const char *text)
 
 /* ---- entries ---- */
 
-/* Names and values by turns. */
+/* Alternating names and values. */
 static inline kiln_key *new_key(const char *const *parts, size_t count)
 {
     kiln_key_builder *builder = NULL;
@@ -94,7 +94,7 @@ static inline kiln_entry *new_entry(kiln_bytes entry_answers, kiln_bytes payload
     return new_entry_of(NULL, entry_answers, payload);
 }
 
-/* ---- memory that runs out ---- */
+/* ---- failing allocations ---- */
 
 static inline void check_each_allocation(kiln_status (*call)(void))
 {

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * capture_app SOURCE-FILE MODE: an OpenCL program with habits. It builds the file for the first
- * device, runs its kernel f on 16 items, prints the first result, and then:
+ * capture_app SOURCE-FILE MODE: an OpenCL program. It builds the file for the first device, runs
+ * its kernel f on 16 items, prints the first result, and then behaves as MODE says:
  *
  *     return   returns from main
  *     ask      asks for the program's binaries and returns
- *     rounded  the same, while the thread rounds toward zero
+ *     rounded  as ask, while the thread rounds toward zero
  *     rebuild  builds the program again with -DFOO=9, asks for its binaries and returns
  *     quick    ends without exit handlers when its standard input ends
  *     kill     kills itself when its standard input ends
  *     close    closes all descriptors from 3 on and returns
- *     wait     until its standard input ends, waits for any child and counts SIGCHLD
- *     block    the same with SIGCHLD blocked
- *     ignore   the same with SIGCHLD ignored
- *     reaper   the same, and adopts orphans
- *     fork     a child returns from main with it
+ *     wait     waits for any child and counts SIGCHLD, until its standard input ends
+ *     block    as wait, with SIGCHLD blocked
+ *     ignore   as wait, with SIGCHLD ignored
+ *     reaper   as wait, and adopts orphans
+ *     fork     returns from main in a child too
  */
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
@@ -174,6 +174,6 @@ int main(int argc, char **argv)
     must(argc == 3, "usage: capture_app SOURCE-FILE MODE");
     printf("%d\n", run_kernel(read_file(argv[1]), argv[2]));
     fflush(stdout);
-    set_habits(argv[2]); /* not before: the runtime has children of its own when it compiles */
+    set_habits(argv[2]); /* not before, because the runtime has children when it compiles */
     return live_on(argv[2]);
 }

@@ -31,7 +31,7 @@ EXPORTED cl_int CL_API_CALL clGetLayerInfo(cl_layer_info param, size_t size, voi
     return CL_SUCCESS;
 }
 
-/* Loaders have tables of different lengths. */
+/* The tables of different loaders have different lengths. */
 static void copy_table(cl_uint entry_count, const cl_icd_dispatch *target)
 {
     size_t offered = entry_count * sizeof(void *);
@@ -58,7 +58,7 @@ EXPORTED cl_int CL_API_CALL clInitLayer(cl_uint entry_count, const cl_icd_dispat
     return CL_SUCCESS;
 }
 
-/* What newer loaders call. Their headers have the declarations, those of Debian 12 do not. */
+/* Functions that newer loaders call. Their headers declare them; those of Debian 12 do not. */
 EXPORTED cl_int CL_API_CALL clInitLayerWithProperties(cl_uint entry_count,
                                                       const cl_icd_dispatch *target,
                                                       cl_uint *ret_entry_count,

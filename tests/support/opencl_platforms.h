@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The OpenCL runtimes of this machine, found at run time: a test that meets none skips itself.
- * For one file of a program.
+ * The OpenCL runtimes of this machine, found at run time: a test that finds none skips itself. For
+ * one file of a program.
  */
 #pragma once
 
@@ -11,7 +11,7 @@
 
 #include <CL/cl_icd.h>
 
-/* ThreadSanitizer doesn't see how drivers lock, and has nothing right to say of them. */
+/* ThreadSanitizer does not see the locks of drivers, so its reports about them are wrong. */
 #if defined(__SANITIZE_THREAD__)
 #define OPENCL_IS_WATCHED 1
 #elif defined(__has_feature)
@@ -23,7 +23,7 @@
 #define OPENCL_IS_WATCHED 0
 #endif
 
-/* Drivers leak; LeakSanitizer asks this what not to tell. */
+/* Drivers leak; LeakSanitizer calls this for the leaks to ignore. */
 const char *__lsan_default_suppressions(void);
 
 const char *__lsan_default_suppressions(void)
@@ -33,7 +33,7 @@ const char *__lsan_default_suppressions(void)
            "leak:libLLVM\n";
 }
 
-/* X(function): those that tests and the code under test call. */
+/* X(function): the functions that tests and the tested code call. */
 #define OPENCL_FUNCTIONS(X)                                                                        \
     X(clBuildProgram)                                                                              \
     X(clCreateBuffer)                                                                              \
@@ -75,7 +75,7 @@ typedef struct opencl_platforms {
     size_t count;
 } opencl_platforms;
 
-/* The loader is never closed: drivers don't bear it. */
+/* The loader is never closed, because drivers do not survive that. */
 static inline bool opencl_find_functions(cl_icd_dispatch *ret_cl)
 {
     void *loader = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -83,7 +83,7 @@ static inline bool opencl_find_functions(cl_icd_dispatch *ret_cl)
         return false;
     }
     bool found_all = true;
-    /* The way that POSIX gives from an object's address to a function's. */
+    /* POSIX's way to convert the address of an object to that of a function. */
 #define OPENCL_FIND(name)                                                                          \
     *(void **)&ret_cl->name = dlsym(loader, #name);                                                \
     found_all = found_all && ret_cl->name;
@@ -115,7 +115,8 @@ static inline bool opencl_open_platform(const cl_icd_dispatch *cl, cl_platform_i
     return true;
 }
 
-/* Finds every platform that has a device. None, or under ThreadSanitizer: the count is 0. */
+/* Finds every platform that has a device. If there is none, or under ThreadSanitizer, the count is
+ * 0. */
 static inline void opencl_open(opencl_platforms *ret_found)
 {
     *ret_found = (opencl_platforms){.count = 0};

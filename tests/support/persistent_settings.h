@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One setting of kiln/persistent.h at a time.
+ * Changes single settings of kiln/persistent.h.
  */
 #pragma once
 
@@ -55,7 +55,7 @@ static inline kiln_status persistent_set_log(const kiln_log *log)
     return kiln_persistent_set(&settings);
 }
 
-/* All but the texts. */
+/* Returns all settings except texts. */
 static inline kiln_persistent_settings persistent_get(void)
 {
     kiln_persistent_settings settings = {.struct_size = sizeof settings};

@@ -12,7 +12,7 @@
 #include "support/get_program.h"
 #include "support/scripted_device.h"
 
-/* An image of this text. */
+/* Returns an image of this text. */
 static inline kiln_program_desc_params image_of(const char *text)
 {
     return (kiln_program_desc_params){.struct_size = sizeof(kiln_program_desc_params),
@@ -22,7 +22,7 @@ static inline kiln_program_desc_params image_of(const char *text)
 
 #define SCENE_DEVICES 3
 
-/* Three devices, and parameters of a context of the first, or of more. */
+/* Three devices, and the parameters of a context of the first, or of several. */
 typedef struct program_scene {
     scripted_device devices[SCENE_DEVICES];
     void *handles[SCENE_DEVICES];
@@ -46,7 +46,8 @@ static inline void program_scene_open(program_scene *s)
     assert_int_equal(kiln_program_context_new(&s->params, &s->context), KILN_OK);
 }
 
-/* Whether all that the devices made was given back, and no binary went to the wrong source. */
+/* Returns whether everything that the devices made was released, and no binary was loaded for a
+ * wrong source. */
 static inline bool program_scene_close(program_scene *s)
 {
     kiln_program_context_free(&s->context);
@@ -59,7 +60,7 @@ static inline bool program_scene_close(program_scene *s)
     return is_clean;
 }
 
-/* Before each test: a scene that is not open yet. */
+/* Before each test: initializes a scene without opening it. */
 static inline int program_scene_set_up(void **state)
 {
     program_scene *s = test_calloc(1, sizeof *s);
@@ -90,7 +91,7 @@ static inline kiln_program_desc *describe_image(const program_scene *s, const ch
     return describe(s, &params);
 }
 
-/* A program, had in this way. */
+/* Gets a program, and checks where it came from. */
 static inline kiln_program *get_from(const kiln_program_desc *desc, uint32_t from)
 {
     kiln_program *program = NULL;
@@ -100,14 +101,14 @@ static inline kiln_program *get_from(const kiln_program_desc *desc, uint32_t fro
     return program;
 }
 
-/* Gets it in this way, and lets go. */
+/* Gets it, checks where it came from, and releases it. */
 static inline void touch(const kiln_program_desc *desc, uint32_t from)
 {
     kiln_program *program = get_from(desc, from);
     kiln_program_release(&program);
 }
 
-/* The same of a kernel; returns its handle, which is only to be compared. */
+/* Gets a kernel in the same way; returns its handle, which may only be compared. */
 static inline void *touch_kernel(const kiln_kernel_desc *desc)
 {
     kiln_kernel *kernel = NULL;

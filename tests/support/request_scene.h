@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the tests of requests share: the house that a request is made in, the one who makes it, and
- * ways to wait for others.
+ * What the tests of requests share: the environment of a request, its caller, and ways to wait for
+ * other threads.
  */
 #pragma once
 
@@ -26,7 +26,7 @@
 
 #define DRAIN_NS UINT64_C(60000000000)
 
-/* ---- the house of a request: what one process, or one context in it, has ---- */
+/* ---- the environment of requests: what one process, or one context in it, has ---- */
 
 typedef struct house {
     scripted_device *device;
@@ -42,7 +42,7 @@ static inline void destroy_program(void *user, void *program)
     scripted_release(user, program);
 }
 
-/* @directory  NULL: memory only. NULL where something failed. */
+/* Returns NULL if something failed. @directory NULL: memory only. */
 static inline bool open_house(house *at, scripted_device *device, kilni_ending ending,
                               const char *directory, uint32_t flags)
 {
@@ -70,7 +70,7 @@ static inline void close_house(house *at)
     kiln_cache_free(&at->memory);
 }
 
-/* Forgets all that this process knows, as a new one would start. */
+/* Discards everything that this process knows, as in a new process. */
 static inline void open_again(house *at, const char *directory)
 {
     close_house(at);
@@ -85,7 +85,7 @@ static inline kiln_store_stat stat_of(const house *at)
     return stat;
 }
 
-/* Compares all that a store's totals count, but times. */
+/* Compares all totals of a store except times. */
 static inline void assert_totals(const house *at, kiln_stats expected)
 {
     const kiln_stats totals = stat_of(at).totals;
@@ -101,16 +101,16 @@ static inline void assert_totals(const house *at, kiln_stats expected)
     assert_true((totals.build_ns > 0) == (totals.builds > 0));
 }
 
-/* ---- one who makes a request ---- */
+/* ---- a caller ---- */
 
 typedef struct caller {
     const house *at;
     const kilni_request_ops *ops; /* NULL: all of them */
     const kiln_key *keys[KILNI_REQUEST_KEYS_MAX + 1];
     size_t key_count;
-    bool wants_no_error; /* passes NULL */
+    bool wants_no_error; /* passes NULL for the error */
 
-    scripted_program *program; /* this caller's own */
+    scripted_program *program; /* belongs to this caller */
     kiln_status status;
     kilni_request_result result;
     kiln_error error;
@@ -190,7 +190,7 @@ static const kilni_request_ops all_ops = {
 static const kilni_request_ops ops_without_capture = {
     .load = load, .build = build, .take_program = take_program};
 
-/* Makes the request; may run on any thread. */
+/* Makes the request. May run on any thread. */
 static inline void *run(void *user)
 {
     caller *c = user;
@@ -212,7 +212,7 @@ static inline const scripted_program *program_of(const caller *c)
     return c->result.pin ? kiln_pin_object(c->result.pin) : c->program;
 }
 
-/* Gives back what the caller got. */
+/* Releases what the caller received. */
 static inline void leave(caller *c)
 {
     kiln_pin_release(&c->result.pin);
@@ -230,7 +230,7 @@ static inline void assert_got(caller *c, kilni_source source)
     assert_int_equal(program_of(c)->value, value_of_program(c));
 }
 
-/* Makes a request for up to two keys, which has to succeed in this way. */
+/* Makes a request for up to two keys, which must succeed with this source. */
 static inline kilni_request_result request(const house *at, const kiln_key *first,
                                            const kiln_key *second, kilni_source source)
 {
@@ -242,7 +242,7 @@ static inline kilni_request_result request(const house *at, const kiln_key *firs
     return result;
 }
 
-/* ---- what every test has ---- */
+/* ---- for every test ---- */
 
 typedef struct fixture {
     char directory[SCRATCH_DIRECTORY_SIZE];
@@ -303,7 +303,7 @@ static inline void assert_calls(const fixture *f, int builds, int captures, int 
     assert_int_equal(atomic_load(&f->device.load.count), loads);
 }
 
-/* Where the layout says that an entry is. */
+/* Returns the path of an entry in the layout. */
 static inline void entry_path(const fixture *f, const kiln_key *key, char path[SCRATCH_PATH_SIZE])
 {
     char text[KILN_DIGEST_TEXT_SIZE];
@@ -312,7 +312,7 @@ static inline void entry_path(const fixture *f, const kiln_key *key, char path[S
     snprintf(path, SCRATCH_PATH_SIZE, "%s/v1/%.2s/%s", f->directory, text, text);
 }
 
-/* Flips bits of one byte of a file; a place below 0 counts from its end. */
+/* Flips bits of one byte of a file; a negative place counts from its end. */
 static inline void flip(const char *path, off_t place, unsigned char bits)
 {
     const int file = open(path, O_RDWR | O_CLOEXEC);
@@ -326,14 +326,14 @@ static inline void flip(const char *path, off_t place, unsigned char bits)
     close(file);
 }
 
-/* ---- waiting for what another thread or process does ---- */
+/* ---- waiting for other threads and processes ---- */
 
 static inline void nap(void)
 {
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
-/* Gives up after some minutes: a test that would hang fails instead. */
+/* Fails after some minutes, so that a test does not hang. */
 static inline bool await(const atomic_int *count, int wanted)
 {
     for (int i = 0; i < 120000; i++) {
@@ -358,7 +358,7 @@ static inline bool await_waiters(kiln_cache *memory, uint64_t wanted)
     return false;
 }
 
-/* For a build that looks at the key of its request meanwhile. */
+/* For a build that looks up the key of its request meanwhile. */
 typedef struct presence {
     const house *at;
     const kiln_key *key;

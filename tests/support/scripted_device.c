@@ -30,7 +30,7 @@ uint64_t scripted_value(uint64_t sum, const void *bytes, size_t size)
     return value | 1;
 }
 
-/* posix_memalign, since failing_malloc.h leaves that alone. */
+/* posix_memalign, because failing_malloc.h does not wrap it. */
 static void *allocate(size_t size)
 {
     void *made;
@@ -278,7 +278,7 @@ static kiln_status load(void *device, const kiln_program_source *source, const k
     return status;
 }
 
-/* A binary of a source that reads is good where it has read the same. */
+/* A binary of a source that reads is valid if it has read the same. */
 static kiln_status load_revised(void *device, const kiln_program_source *source,
                                 const kiln_entry *entry, void **ret_program)
 {

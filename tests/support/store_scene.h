@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the tests of stores share: scratch directories, and entries that are a function of a
- * number, so that any of them can be checked wherever it turns up.
+ * What the tests of stores share: scratch directories, and entries that are a function of a number,
+ * so that they can be checked wherever they appear.
  */
 #pragma once
 
@@ -26,7 +26,7 @@
 
 #include "key/hash.h"
 
-/* Trims a store by its size alone. */
+/* Trims a store by size only. */
 static inline kiln_status trim_to(kiln_store *trimmed, uint64_t max_bytes,
                                   kiln_trim_report *ret_report)
 {
@@ -63,7 +63,7 @@ static inline void scratch_make(char path[SCRATCH_DIRECTORY_SIZE])
     }
 }
 
-/* A path below a directory, in a buffer that the fourth call from now overwrites. */
+/* Returns a path below a directory, in a buffer that is reused by the fourth call from now. */
 static inline const char *scratch_path(const char *directory, const char *name)
 {
     static char paths[4][SCRATCH_PATH_SIZE];
@@ -85,7 +85,7 @@ static inline unsigned char scratch_byte(uint64_t number, size_t index)
     return (unsigned char)(scratch_mix(number + index / 8) >> (index % 8 * 8));
 }
 
-/* NULL only where memory runs out. */
+/* Returns NULL only if memory is exhausted. */
 static inline kiln_key *scratch_key(uint64_t number)
 {
     kiln_key_builder *builder = NULL;
@@ -99,7 +99,8 @@ static inline kiln_key *scratch_key(uint64_t number)
     return key;
 }
 
-/* The entry of a number: @size bytes that follow from it. NULL only where memory runs out. */
+/* Returns the entry of a number, with @size bytes that follow from it. NULL only if memory is
+ * exhausted. */
 static inline kiln_entry *scratch_entry(uint64_t number, size_t size)
 {
     kiln_key *key = scratch_key(number);
@@ -128,7 +129,7 @@ static inline kiln_entry *scratch_entry(uint64_t number, size_t size)
     return entry;
 }
 
-/* A request of that number for a build. */
+/* Returns a request of that number for a build. */
 static inline kiln_entry *scratch_request(uint64_t number)
 {
     kiln_key_builder *builder = NULL;
@@ -150,7 +151,7 @@ static inline kiln_entry *scratch_request(uint64_t number)
     return entry;
 }
 
-/* Whether an entry's payload is that of a number, whatever its size. */
+/* Returns whether an entry's payload is that of a number, whatever its size. */
 static inline bool scratch_entry_is(const kiln_entry *entry, uint64_t number)
 {
     kiln_bytes payload = kiln_entry_payload(entry);
@@ -171,7 +172,7 @@ static inline kiln_status scratch_put(kiln_store *store, uint64_t number, size_t
     return status;
 }
 
-/* A get whose bytes are checked: KILN_E_REFUSED stands for wrong ones. */
+/* Gets an entry and checks its bytes: KILN_E_REFUSED means wrong ones. */
 static inline kiln_status scratch_get(kiln_store *store, uint64_t number)
 {
     kiln_key *key = scratch_key(number);
@@ -189,10 +190,11 @@ static inline kiln_status scratch_get(kiln_store *store, uint64_t number)
     return status;
 }
 
-/* The layout of the stores that a test is about. */
+/* The layout of the stores in a test. */
 static const char *scratch_layout = "kiln";
 
-/* The name that layout "sycl" gives to the parts of a scratch_key: the device, then the rest. */
+/* The name that layout "sycl" gives to the parts of a scratch_key: first the device, then the
+ * others. */
 static inline void scratch_sycl_folder(const kiln_key *key, char text[4 * KILN_DIGEST_TEXT_SIZE])
 {
     const size_t header = 16, device = 1 + 6 + 1 + 1 + 8 + 17;
@@ -210,7 +212,7 @@ static inline void scratch_sycl_folder(const kiln_key *key, char text[4 * KILN_D
     }
 }
 
-/* Where the layout says that an entry is: of a pair, the first payload. */
+/* Returns the path of an entry in the layout; of a pair, that of the first payload. */
 static inline void scratch_entry_path(const char *directory, uint64_t number,
                                       char path[SCRATCH_PATH_SIZE])
 {
@@ -229,7 +231,7 @@ static inline void scratch_entry_path(const char *directory, uint64_t number,
     kiln_key_release(&key);
 }
 
-/* Where temporaries of an entry are. */
+/* Returns the folder of an entry's temporary files. */
 static inline void scratch_entry_folder(const char *directory, uint64_t number,
                                         char path[SCRATCH_PATH_SIZE])
 {

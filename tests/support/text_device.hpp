@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A device runtime for tests in C++: a program is a text, and what is built of "f" is "built f". A
- * source that is "wrong" doesn't build.
+ * A device runtime for tests in C++: a program is a text, and building "f" yields "built f".
+ * Building "wrong" fails.
  */
 #pragma once
 

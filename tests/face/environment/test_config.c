@@ -21,7 +21,7 @@ typedef struct variable {
     const char *name, *value;
 } variable;
 
-/* @user is a list of variables that ends with a NULL name. */
+/* @user is a list of variables, ended by a NULL name. */
 static const char *look_up(void *user, const char *name)
 {
     for (const variable *each = user; each->name; each++) {
@@ -103,7 +103,7 @@ static void test_the_directory_is_the_first_that_is_given(void **state)
     assert_dir("", "", "/", "/.cache/kiln");
     assert_dir("/k", "relative", NULL, "/k");
     assert_dir("file:///k?layout=sycl", "/x", "/h", "file:///k?layout=sycl");
-    /* Only what takes a chain is one. */
+    /* Only a variable that accepts chains reads one. */
     assert_dir("/a|/b", "/x", "/h", "/a|/b");
     assert_dir(NULL, "/a|/b", "/h", "file:///a%7C/b/kiln");
     assert_dir(NULL, NULL, "/a?%|b", "file:///a%3F%25%7Cb/.cache/kiln");
@@ -213,7 +213,7 @@ static void test_the_last_miss_is_kept_where_asked_for(void **state)
     kiln_config_free(&config);
 }
 
-/* A wrong one must not read as none. */
+/* A wrong value must not count as none. */
 static void test_a_key_file_is_given_on_as_it_is(void **state)
 {
     (void)state;
@@ -295,7 +295,7 @@ static const char *policy_name(uint32_t policy)
     return names[policy];
 }
 
-/* What a store is opened with: "LOCATION of SIZE, kiln cost", or "none, …". */
+/* Returns how a store is opened: "LOCATION of SIZE, kiln cost", or "none, …". */
 static void describe_store(const kiln_config *config, char *text, size_t size)
 {
     kiln_store_params store = {.struct_size = sizeof store};
@@ -312,7 +312,7 @@ static void describe_store(const kiln_config *config, char *text, size_t size)
     assert_in_range(length, 1, size - 1);
 }
 
-/* All that a profile decides, in one line. */
+/* Returns everything that a profile decides, in one line. */
 static void describe(const kiln_config *config, char *text, size_t size)
 {
     char on_disk[512];
@@ -334,7 +334,7 @@ static void describe(const kiln_config *config, char *text, size_t size)
     assert_in_range(length, 1, size - 1);
 }
 
-/* What one variable's value does: what is then said of the configuration, or the warning. */
+/* The effect of one variable's value: the resulting configuration, or the warning. */
 typedef struct effect {
     variable set;
     const char *said;
@@ -460,7 +460,7 @@ static void test_profile_sycl_is_off_at_first(void **state)
     };
     CHECK_EFFECTS(KILN_PROFILE_SYCL, others, effects);
 
-    /* Each of three names a directory by itself, and without one there is no cache. */
+    /* Each of three variables alone names a directory; without any, there is no cache. */
     static const variable on[] = {{"SYCL_CACHE_PERSISTENT", "1"}, {NULL, NULL}};
     static const effect directories[] = {
         {{"OTHER", "1"}, "dir none, store none of", NULL},
@@ -640,7 +640,7 @@ static void test_a_cache_of_another_family_is_one_place(void **state)
     kiln_config_free(&config);
 }
 
-/* Nothing is believed then, rather than everything. */
+/* Unsigned entries must not be accepted then. */
 static void test_an_empty_key_file_opens_nothing(void **state)
 {
     (void)state;
@@ -654,7 +654,7 @@ static void test_an_empty_key_file_opens_nothing(void **state)
     kiln_config_free(&config);
 }
 
-/* A configuration is enough to open both levels, in every profile. */
+/* A configuration suffices to open both levels, in every profile. */
 static void check_opening(uint32_t profile, variable *variables, uint64_t max_bytes,
                           uint64_t max_entries)
 {
@@ -712,7 +712,7 @@ static void test_both_levels_open(void **state)
     scratch_remove(scratch);
 }
 
-/* The default of profile onednn begins at the working directory. */
+/* The default directory of profile onednn starts at the working directory. */
 static void test_the_working_directory_opens(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Obtains one program twice, in a context that the process's persistent cache governs, on the first
- * device of each OpenCL platform. Prints where it came from: "NAME: build memory".
+ * Gets one program twice, on the first device of each OpenCL platform, in a context that uses the
+ * process's persistent cache. Prints where it came from: "NAME: build memory".
  *
  *     context CAPACITY_MIB DIRECTORY
  */
@@ -27,7 +27,7 @@ static const char *const sources[] = {
     [KILN_PROGRAM_FROM_PRIVATE_BUILD] = "private",
 };
 
-/* Whether a program computes what its source says. */
+/* Returns whether a program computes what its source says. */
 static bool is_right(const cl_icd_dispatch *cl, const opencl_platform *platform, cl_program program)
 {
     cl_int error = CL_SUCCESS;

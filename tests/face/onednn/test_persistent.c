@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The persistent cache of a process: its settings, and the contexts that they govern.
+ * The persistent cache of a process: its settings, and the contexts that use it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -70,7 +70,7 @@ static int tear_down(void **state)
     return is_clean && back == 0 ? 0 : -1;
 }
 
-/* ---- contexts of the program's, and what they get ---- */
+/* ---- contexts, and where their programs come from ---- */
 
 static kiln_program_context *open_context(const fixture *f, uint32_t kind, kiln_store *store)
 {
@@ -95,7 +95,7 @@ static kiln_program_source source_of(const char *text)
                                  .name = "test"};
 }
 
-/* Where a context gets a program from. */
+/* Returns where a context gets a program from. */
 static uint32_t ask(kiln_program_context *context, const char *text)
 {
     const kiln_program_source source = source_of(text);
@@ -108,7 +108,7 @@ static uint32_t ask(kiln_program_context *context, const char *text)
     return result.from;
 }
 
-/* The same of a context that has nothing in memory. */
+/* Does the same in a context that has nothing in memory. */
 static uint32_t ask_anew(const fixture *f, uint32_t kind, const char *text)
 {
     kiln_program_context *context = open_context(f, kind, NULL);
@@ -137,7 +137,7 @@ static int count_file(const char *path, const struct stat *stat, int kind, struc
     return 0;
 }
 
-/* What the files below a directory occupy. */
+/* Returns the size of all files below a directory. */
 static uint64_t disk_bytes(const char *path)
 {
     counted_bytes = 0;
@@ -166,7 +166,7 @@ static kiln_status get_entry(uint32_t kind, uint64_t number)
     return status;
 }
 
-/* A file where the folder of an entry goes, so that it can't be written. */
+/* Puts a file in the place of an entry's folder, so that the entry can't be written. */
 static void block_entry(const char *directory, uint64_t number)
 {
     char path[SCRATCH_PATH_SIZE], digest[KILN_DIGEST_TEXT_SIZE];
@@ -301,7 +301,7 @@ static void test_what_memory_misses_is_on_disk(void **state)
     assert_int_equal(atomic_load(&f->device.build.count), 2);
 }
 
-/* What isn't kept is counted where the rest is. */
+/* A result that isn't kept is counted with the others. */
 static void test_what_passes_through_is_counted(void **state)
 {
     fixture *f = *state;
@@ -359,7 +359,7 @@ static void test_kinds_are_switched_apart(void **state)
     kiln_program_context_free(&gpu);
 }
 
-/* Names in a directory, but "." and "..". */
+/* Counts the names in a directory, except "." and "..". */
 static size_t count_names(const char *path)
 {
     DIR *listing = opendir(path);
@@ -394,7 +394,7 @@ static void test_the_default_is_a_leaf_in_the_working_directory(void **state)
     assert_memory_equal(&before.st_mtim, &after.st_mtim, sizeof before.st_mtim);
 }
 
-/* A path whose characters mean something in a URL. */
+/* A path with characters that mean something in a URL. */
 static void test_a_directory_is_taken_literally(void **state)
 {
     fixture *f = *state;
@@ -423,7 +423,7 @@ static void test_a_new_directory_closes_the_old_one(void **state)
         assert_int_equal(ask(context, text), KILN_PROGRAM_FROM_BUILD);
     }
     assert_int_equal(persistent_set_dir(scratch_path(f->directory, "other")), KILN_OK);
-    /* All of it is written, and nothing of it open. */
+    /* Everything has been written, and none of it is open. */
     assert_int_equal(scratch_count_descriptors(), descriptors);
     assert_int_equal(ask(context, "other"), KILN_PROGRAM_FROM_BUILD);
     assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "a"), KILN_PROGRAM_FROM_BUILD);
@@ -437,7 +437,7 @@ static void test_a_new_directory_closes_the_old_one(void **state)
     assert_int_equal(scratch_count_descriptors(), descriptors);
 }
 
-/* A hit that nobody has counted yet is no reason for a store. */
+/* A hit that is not counted yet must not open a store. */
 static void test_a_context_that_ends_opens_no_store(void **state)
 {
     fixture *f = *state;
@@ -453,7 +453,7 @@ static void test_a_context_that_ends_opens_no_store(void **state)
     assert_false(exists(other));
 }
 
-/* A request that is under way ends with the store that it began with. */
+/* A request in progress ends with the store that it began with. */
 static void turn_to_another(void *user)
 {
     const fixture *f = user;
@@ -472,7 +472,7 @@ static void test_a_build_ends_where_it_began(void **state)
     assert_int_equal(ask_anew(f, KILN_ENGINE_GPU, "s"), KILN_PROGRAM_FROM_STORE);
 }
 
-/* Turns the cache off from the thread that writes, in the midst of a put. */
+/* Turns the cache off from the writer's thread, during a put. */
 static void turn_off(void *user, kiln_log_level level, const char *text)
 {
     (void)level, (void)text;
@@ -523,7 +523,7 @@ static void test_a_smaller_capacity_trims(void **state)
     assert_true(disk_bytes(f->cache) > MIB);
     assert_int_equal(get_entry(KILN_ENGINE_GPU, 5), KILN_OK);
     assert_int_equal(get_entry(KILN_ENGINE_GPU, 0), KILN_MISS);
-    /* The new one holds from now on. */
+    /* The new setting is in effect from now on. */
     for (uint64_t i = 6; i < 12; i++) {
         assert_int_equal(put_entry(i, MIB / 2), KILN_OK);
     }
@@ -600,7 +600,7 @@ static void test_disabling_deletes_nothing(void **state)
     assert_int_equal(get_entry(KILN_ENGINE_GPU, 1), KILN_OK);
 }
 
-/* ---- a directory that is not to be used ---- */
+/* ---- directories that must not be used ---- */
 
 typedef struct heard {
     int count;
@@ -679,7 +679,7 @@ static void test_sizes_that_are_not_kept(void **state)
 
 /* ---- forks ---- */
 
-/* The child starts no thread, which ThreadSanitizer would not bear. */
+/* The child starts no thread, because ThreadSanitizer does not support that. */
 static bool child_finds_and_keeps(const fixture *f, kiln_program_context **parents)
 {
     kiln_program_context *own = open_context(f, KILN_ENGINE_GPU, NULL);
@@ -830,7 +830,7 @@ static void test_failing_allocations_of_an_opening(void **state)
     assert_int_equal(put_entry(1, 100), KILN_OK);
 }
 
-/* A request is answered whether there is memory for the store or not. */
+/* A request succeeds whether or not there is memory for the store. */
 static void test_failing_allocations_of_a_request(void **state)
 {
     fixture *f = *state;
