@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A constant is evicted while a kernel reads it, in each way that constants leave. Meanwhile others
- * ask for memory of its size and write to it. The kernel still has to read what was there.
+ * A constant is evicted while a kernel reads it, in each way in which constants leave. Meanwhile
+ * other threads allocate memory of its size and write to it. The kernel must still read the
+ * constant.
  *
  * usage: eviction [LIBNVRTC [control]]
- *   control  the same with memory that is freed without waiting for the kernel: what the test is to
- *            notice. Ends with 3 where nothing came of it
+ *   control  the same with memory that is freed without waiting for the kernel: the fault that the
+ *            test must detect. Ends with 3 if that showed nothing
  */
 #include <string.h>
 #include <unistd.h>
@@ -15,7 +16,7 @@
 
 enum { COUNT = ROWS * COLUMNS, SIZE = COUNT * sizeof(float), TEMPTED = 4, UNSPOILT = 3 };
 
-/* Removes all that is there, and keeps 1 MiB from then on. */
+/* Removes everything, and keeps at most 1 MiB from then on. */
 static void set_small_budget(void)
 {
     const kiln_constant_budget budget = {.struct_size = sizeof budget,
@@ -25,7 +26,7 @@ static void set_small_budget(void)
     REQUIRE_KILN(kiln_constant_set_budget(&budget));
 }
 
-/* Long enough for what may run beside the kernel to run. */
+/* Long enough for everything to run that may run beside the kernel. */
 enum { MEANWHILE_US = 20000 };
 
 static int failures;
@@ -41,7 +42,7 @@ typedef struct scene {
 typedef struct way_out {
     const char *name;
     void (*evict)(const scene *s, const partition *read, execution *newcomer);
-    int is_pinned_then; /* the pin goes after the constant, in place of before */
+    int is_pinned_then; /* the pin is released after the constant leaves, instead of before */
 } way_out;
 
 static void make_room(const scene *s, const partition *read, execution *newcomer)
@@ -118,8 +119,8 @@ static unsigned long long used(const scene *s)
     return bytes;
 }
 
-/* Takes memory of the constant's size and writes to it. Returns whether one of it is where the
- * constant is. */
+/* Allocates memory of the constant's size and writes to it. Returns whether one block has the
+ * address of the constant. */
 static int tempt(const scene *s, cuda_address constant)
 {
     const cuda_driver *cuda = s->owner.cuda;
@@ -147,7 +148,8 @@ static int is_running(const scene *s, cuda_stream stream)
     return result == CUDA_NOT_READY;
 }
 
-/* All kernels were launched once before: the first launch of one may wait for others. */
+/* All kernels were launched once before, because the first launch of a kernel may wait for others.
+ */
 static void warm_up(scene *s, const partition *first, const partition *second)
 {
     const partition *all[] = {first, second};
@@ -165,7 +167,8 @@ static void warm_up(scene *s, const partition *first, const partition *second)
     synchronize(s, s->owner.context->freeing);
 }
 
-/* Launches a kernel that reads the constant, and evicts that before the kernel goes on. */
+/* Launches a kernel that reads the constant, and evicts the constant before the kernel continues.
+ */
 static void read_and_evict(scene *s, const way_out *way, execution *e, execution *newcomer,
                            unsigned long long before)
 {
@@ -182,7 +185,7 @@ static void read_and_evict(scene *s, const way_out *way, execution *e, execution
         expect(&failures, !kiln_watch_is_live(e->watch), "it has left the cache");
         execution_let_go(e);
     }
-    expect(&failures, is_running(s, stream), "nobody waited for the kernel");
+    expect(&failures, is_running(s, stream), "no thread waited for the kernel");
     const int is_same = tempt(s, blocks);
     usleep(MEANWHILE_US);
     printf("        %llu KiB in use before, %llu with it, %llu now; others %s%s\n", before >> 10,
@@ -213,10 +216,10 @@ static void evict_while_read(scene *s, const way_out *way)
     partition_release(&other);
     synchronize(s, s->tempted.handle);
     synchronize(s, s->owner.context->freeing);
-    expect(&failures, used(s) == before, "all memory was given back");
+    expect(&failures, used(s) == before, "all memory was freed");
 }
 
-/* Reads memory that is freed before the kernel goes on, and written to by others. */
+/* Reads memory that is freed before the kernel continues, and that other threads write to. */
 static void read_what_is_freed(scene *s, cuda_stream stream, int is_to_pause)
 {
     const cuda_driver *cuda = s->owner.cuda;
@@ -236,10 +239,10 @@ static void read_what_is_freed(scene *s, cuda_stream stream, int is_to_pause)
     context_leave(s->owner.context);
 }
 
-/* What would be without an order between reading and freeing. */
+/* The result without an order between reading and freeing. */
 static int is_spoilt(scene *s)
 {
-    unsigned long long all = ~0ull; /* the pool gives nothing back to the system */
+    unsigned long long all = ~0ull; /* the pool returns nothing to the system */
     user_stream stream;
     REQUIRE_CUDA(
         s->owner.cuda->cuMemPoolSetAttribute(s->owner.context->pool, CUDA_POOL_KEEPS, &all));

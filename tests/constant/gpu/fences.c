@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A constant that a GPU still computes is shared: who hits waits in its stream, and the host for
- * nothing.
+ * A constant that a GPU still computes is shared: a caller that hits waits in its stream, and the
+ * host does not wait.
  *
  * usage: fences [LIBNVRTC]
  */
@@ -28,7 +28,7 @@ static kiln_reservation ask(const backend *owner, const kiln_key *key)
     return answer;
 }
 
-/* Fulfils with a constant that the device computes behind a kernel that waits for the host. */
+/* Fulfils with a constant that the device computes after a kernel that waits for the host. */
 static kiln_pin *compute_late(const backend *owner, reader *gate, cuda_address gated,
                               kiln_ticket **ticket)
 {
@@ -53,7 +53,7 @@ static int is_done(const backend *owner, cuda_stream stream)
     return result == CUDA_SUCCESS;
 }
 
-/* Enqueues a reader of what a pin holds. */
+/* Enqueues a reader of the constant of a pin. */
 static void read_constant(const backend *owner, reader *by, const kiln_pin *pin, cuda_stream stream)
 {
     const kiln_constant_buffer *buffer = kiln_constant_buffer_of(pin);
@@ -109,10 +109,10 @@ int main(int argc, char **argv)
     synchronize(&owner, stream.handle);
 
     kiln_reservation first = ask(&owner, key);
-    expect(&failures, first.outcome == KILN_OWNER, "who asks first computes");
+    expect(&failures, first.outcome == KILN_OWNER, "the first caller computes");
     first.pin = compute_late(&owner, &gate, gated, &first.ticket);
     kiln_reservation second = ask(&owner, key);
-    expect(&failures, second.outcome == KILN_HIT, "who asks while the device computes hits");
+    expect(&failures, second.outcome == KILN_HIT, "a caller during the computation hits");
     read_constant(&owner, &by, second.pin, stream.handle);
     reader_await_start(&gate, owner.context->computing.handle);
     expect(&failures, !is_done(&owner, stream.handle) && by.board->flags[0] == 0,
@@ -125,7 +125,7 @@ int main(int argc, char **argv)
     second = ask(&owner, key);
     read_constant(&owner, &by, second.pin, stream.handle);
     synchronize(&owner, stream.handle);
-    expect(&failures, was_read(&by), "so does who asks later");
+    expect(&failures, was_read(&by), "so does a later caller");
 
     kiln_pin_release(&first.pin);
     kiln_pin_release(&second.pin);

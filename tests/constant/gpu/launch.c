@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a constant that is there adds to a launch: each launch asks for it, and gives it back. As
- * the other benches, prints value, what it is against, their ratio and its limit.
+ * The time that an existing constant adds to a launch: each launch looks it up, and releases it.
+ * Like other benches, prints the value, the value it is compared with, their ratio and its limit.
  *
  * usage: launch [LIBNVRTC [ROUNDS]]
- *   ROUNDS  how often each way is measured, of which the least counts (40). 0: each is tried, and
- *           nothing judged
+ *   ROUNDS  how often each is measured, of which the minimum counts (40). 0: once, without limits
  */
 #include <sched.h>
 #include <stdbool.h>
@@ -14,7 +13,7 @@
 
 #include "scene.h"
 
-/* As many launches as are enqueued without waiting for the device. */
+/* The number of launches that are enqueued without waiting for the device. */
 enum { KEYS = 64, LAUNCHES = 400, SIZE = 4096, LIMIT_NS = 100 };
 
 typedef struct scene {
@@ -136,7 +135,7 @@ static double now_ns(void)
     return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
 }
 
-/* Nanoseconds for each. What was launched ends before and after. */
+/* Returns nanoseconds for each. Waits for all launches before and after. */
 static double measure(const scene *s, void (*run)(const scene *s))
 {
     REQUIRE_CUDA(s->owner.cuda->cuStreamSynchronize(s->stream.handle));
@@ -155,7 +154,7 @@ static void stay_on_this_processor(void)
     sched_setaffinity(0, sizeof processors, &processors);
 }
 
-/* @limit  0: for information */
+/* @limit  0: no limit */
 static int print_row(const char *name, double value, double against, double ratio, double limit)
 {
     const bool is_kept = limit == 0 || ratio <= limit;

@@ -3,8 +3,8 @@
 
 #include <unistd.h>
 
-/* One thread, that reads past its caches. The limit is some seconds: where the host waits for the
- * kernel before it tells it to go on, the kernel ends all the same, and the test fails. */
+/* One thread, which reads past its caches. The limit is some seconds: if the host waits for the
+ * kernel before it tells the kernel to continue, the kernel ends anyway, and the test fails. */
 static const char source[] =
     "extern \"C\" __global__ void read_twice(const volatile float *values, unsigned count,\n"
     "                                       volatile int *flags, volatile double *sums)\n"

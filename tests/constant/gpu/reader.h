@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A kernel that reads a constant for as long as the host wants: once, then again when it is told
- * to.
+ * A kernel that reads a constant as long as the host wants: once, and again when it is told to.
  */
 #pragma once
 
 #include "backend.h"
 
-/* What kernel and host share: pinned memory, which both see. */
+/* Shared by kernel and host: pinned memory, which both access. */
 typedef struct reader_board {
-    volatile int flags[2]; /* it has read once; it is to go on */
+    volatile int flags[2]; /* it has read once; it may continue */
     volatile double sums[2];
 } reader_board;
 
@@ -22,8 +21,8 @@ typedef struct reader {
 void reader_open(reader *self, backend *owner);
 void reader_close(reader *self);
 
-/* Enqueues it over so many numbers. With @is_to_pause it comes to an end once reader_go_on was
- * called, or after some seconds. */
+/* Enqueues it for @count numbers. With @is_to_pause it ends once reader_go_on was called, or after
+ * some seconds. */
 void reader_launch(reader *self, cuda_address values, size_t count, cuda_stream stream,
                    int is_to_pause);
 /* Returns once it has read for the first time. */

@@ -26,7 +26,7 @@ static inline void make_weights(weights *matrix, unsigned seed)
     }
 }
 
-/* Executes a partition, and compares with the host's loops. */
+/* Executes a partition, and compares the result with loops on the host. */
 static inline int is_right(execution *e)
 {
     const weights *matrix = e->what->matrix;
@@ -47,7 +47,7 @@ static inline int is_right(execution *e)
     return 1;
 }
 
-/* Prints what was expected, and whether it holds; counts what doesn't. */
+/* Prints an expectation and whether it holds; counts failures. */
 static inline void expect(int *failures, int holds, const char *what)
 {
     printf("%s  %s\n", holds ? "ok    " : "FAILED", what);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who shares a constant in GPU memory, by device and context.
+ * Which devices and contexts share a constant in GPU memory.
  *
  * usage: sharing [LIBNVRTC]
  */
@@ -8,7 +8,7 @@
 
 static int failures;
 
-/* How often an execution reorders weights. -1: its result is wrong. */
+/* Returns how often an execution reorders weights. -1: its result is wrong. */
 static int reorders_of(partition *what)
 {
     const int before = atomic_load(&what->owner->reorders);
@@ -43,10 +43,10 @@ static void share_a_device(backend *first, backend *second, const weights *matri
     expect(&failures,
            reorders_of(&a) == 1 && reorders_of(&b) == 1 && kept(first) == 2 &&
                first->cache == second->cache,
-           "same device, another context: each its own, both in one budget");
+           "same device, different context: separate, in one budget");
     partition_release(&b);
     expect(&failures, kept(first) == 1 && reorders_of(&a) == 0,
-           "what one context's partition takes along leaves the other's");
+           "the end of one context's partition leaves the other's");
     partition_release(&a);
 }
 
@@ -68,11 +68,11 @@ static void use_two_devices(const cuda_driver *cuda, const char *nvrtc, backend 
 {
     backend there;
     backend_open(&there, cuda, 1, nvrtc);
-    share_nothing(first, &there, matrix, "another device, another context: nothing");
-    /* A context of CUDA's is on one device; a runtime above it may have one on several. */
+    share_nothing(first, &there, matrix, "different device, different context: nothing");
+    /* A CUDA context is on one device; a runtime above it may have one on several. */
     const uint64_t number = there.context_number;
     there.context_number = first->context_number;
-    share_nothing(first, &there, matrix, "another device, the same context: nothing");
+    share_nothing(first, &there, matrix, "different device, same context: nothing");
     there.context_number = number;
     backend_close(&there);
 }

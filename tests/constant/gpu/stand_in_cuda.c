@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A libcuda for tests where there is no GPU: streams, events, stream-ordered memory, and the
- * kernels of the programs that are tested, by name. It is as unkind as a device may be. What is
- * computed or copied is done as late as it can be, when the host waits for it. What is freed is
- * freed as early as it can be, overwritten, and is the next who asks' own. New memory has no zeros.
- * Calls outside their context, and kernels that are given another context's memory or none, end the
- * process.
+ * A libcuda for tests without a GPU: streams, events, stream-ordered memory, and the kernels of the
+ * tested programs, by name.
+ *
+ * It is as adverse as a device may be. Computations and copies are done as late as possible, when
+ * the host waits for them. Memory is freed as early as possible, overwritten, and given to the next
+ * caller. New memory is not zeroed. Calls outside their context, and kernels with memory of a
+ * different context or with none, end the process.
  *
  * STAND_IN_DEVICES: how many devices (2).
  */
@@ -20,7 +21,7 @@
 #define EXPORTED __attribute__((visibility("default")))
 #define FUNCTION(name, parameters) EXPORTED int name parameters;
 CUDA_FUNCTIONS(FUNCTION)
-/* What Kiln's own ops call beside these. */
+/* Functions that only Kiln's own ops call. */
 EXPORTED int cuCtxGetDevice(int *device);
 EXPORTED int cuModuleLoadData(void **module, const void *image);
 EXPORTED int cuModuleUnload(void *module);
@@ -29,7 +30,7 @@ EXPORTED int cuModuleGetFunction(void **function, void *module, const char *name
 enum { UNWRITTEN = 0x5C, FREED = 0xDD, PATIENCE = 100000, ARGUMENTS = 8, DEPTH = 16 };
 enum { CAPABILITY_MAJOR = 75, CAPABILITY_MINOR = 76 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all below but the stacks */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of everything below except the stacks */
 
 static void require(int holds, const char *what)
 {
@@ -75,7 +76,7 @@ typedef struct block {
 
 static block *blocks;
 
-/* The live block that begins at an address. */
+/* Returns the live block that begins at an address. */
 static block *block_at(cuda_address address)
 {
     block *found = blocks;
@@ -107,11 +108,11 @@ static block *take_block(size_t size)
 /* ---- streams ---- */
 
 typedef struct work {
-    /* Does it; 0: not yet. */
+    /* Does it. Returns 0 if it can't be done yet. */
     int (*run)(struct work *self);
-    int is_eager; /* done as early as can be */
+    int is_eager; /* done as early as possible */
     cuda_context context;
-    cuda_stream stream; /* of another's event */
+    cuda_stream stream; /* of a different stream's event */
     unsigned long long number;
     char *to;
     void *from;
@@ -122,7 +123,7 @@ typedef struct work {
     struct work *next;
 } work;
 
-/* Stays when it was destroyed: others may wait for it. */
+/* Stays when it was destroyed, because other streams may wait for it. */
 struct cuda_stream_object {
     cuda_context context;
     work *first, **last;
@@ -150,7 +151,8 @@ static void advance(cuda_stream stream)
     free(ending);
 }
 
-/* Runs what is in a stream up to a number, and what that waits for. 1: it was done. */
+/* Runs a stream's work up to a number, and the work that this waits for. Returns 1 if it was done.
+ */
 static int drive(cuda_stream stream, unsigned long long number)
 {
     while (stream->done < number) {
@@ -166,7 +168,7 @@ static int drive(cuda_stream stream, unsigned long long number)
     return 1;
 }
 
-/* Frees what may be freed. */
+/* Frees everything that may be freed. */
 static void be_eager(void)
 {
     for (cuda_stream stream = streams; stream; stream = stream->next) {
@@ -219,7 +221,7 @@ static int wait_until_done(cuda_stream stream, unsigned long long number)
 
 /* ---- kernels ---- */
 
-/* The bytes at an address that a kernel was given. */
+/* Returns the bytes at an address that a kernel was given. */
 static void *given(const work *self, int argument)
 {
     const block *found = block_at(self->arguments[argument]);
@@ -259,7 +261,7 @@ static int run_multiply(work *self)
     return 1;
 }
 
-/* As the kernel of that name in gpu/eviction.c. */
+/* The kernel of that name in gpu/eviction.c. */
 static int run_read_twice(work *self)
 {
     const float *values = given(self, 0);
@@ -295,7 +297,7 @@ static const kernel kernels[] = {
     {"nothing", run_nothing, 1},
 };
 
-/* All addresses and numbers are in the low bytes, of which a few more may be copied. */
+/* All addresses and numbers are in the low bytes; a few more may be copied. */
 static const size_t sizes[][ARGUMENTS] = {{8, 8, 4, 4}, {8, 8, 8, 4, 4}, {8, 4, 8, 8}, {8}};
 
 int cuModuleLoadData(void **module, const void *image)
@@ -403,7 +405,7 @@ int cuCtxDestroy_v2(cuda_context context)
     for (const block *each = blocks; each; each = each->next) {
         require(each->is_free || each->owner != context, "a context with memory was destroyed");
     }
-    context->device = -1; /* and stays, so that its address doesn't come back */
+    context->device = -1; /* and stays, so that its address is not reused */
     return finish();
 }
 
@@ -493,7 +495,7 @@ int cuEventRecord(cuda_event event, cuda_stream stream)
     return finish();
 }
 
-/* Answers what is so, and drives nothing: work takes its time. */
+/* Reports the present state and runs nothing: work takes time. */
 int cuEventQuery(cuda_event event)
 {
     pthread_mutex_lock(&lock);
@@ -550,7 +552,7 @@ int cuMemFreeAsync(cuda_address address, cuda_stream stream)
     return finish();
 }
 
-/* Takes what it copies at once, as the driver does with memory that is not pinned. */
+/* Copies the source at once, as the driver does with memory that is not pinned. */
 int cuMemcpyHtoDAsync_v2(cuda_address to, const void *from, size_t size, cuda_stream stream)
 {
     pthread_mutex_lock(&lock);
