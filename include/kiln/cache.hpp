@@ -269,13 +269,14 @@ class listener
   public:
     /* Starts listening.
      *
-     * @cache   must outlive the listener
-     * @events  KILN_EVENT_… or-ed
-     * @told    called for each event, from any thread; if it throws, the program terminates */
-    listener(kiln_cache *cache, std::uint32_t events, std::function<void(const kiln_event &)> told)
-        : cache_(cache), told_(std::move(told)), id_(0)
+     * @cache     must outlive the listener
+     * @events    KILN_EVENT_… or-ed
+     * @on_event  called for each event, from any thread; if it throws, the program terminates */
+    listener(kiln_cache *cache, std::uint32_t events,
+             std::function<void(const kiln_event &)> on_event)
+        : cache_(cache), on_event_(std::move(on_event)), id_(0)
     {
-        detail::check(kiln_cache_listen(cache_, events, tell, this, &id_));
+        detail::check(kiln_cache_listen(cache_, events, notify, this, &id_));
     }
 
     listener(const listener &) = delete;
@@ -288,13 +289,13 @@ class listener
     }
 
   private:
-    static void tell(void *self, const kiln_event *event) noexcept
+    static void notify(void *self, const kiln_event *event) noexcept
     {
-        static_cast<listener *>(self)->told_(*event);
+        static_cast<listener *>(self)->on_event_(*event);
     }
 
     kiln_cache *cache_;
-    std::function<void(const kiln_event &)> told_;
+    std::function<void(const kiln_event &)> on_event_;
     std::uint64_t id_;
 };
 
@@ -473,7 +474,7 @@ template <typename T, typename Deleter = std::default_delete<T>> class cache
         Deleter()(static_cast<T *>(object));
     }
 
-    static kiln_status give(built_type made, kiln_built *ret_built) noexcept
+    static kiln_status fill(built_type made, kiln_built *ret_built) noexcept
     {
         ret_built->object = made.object.release();
         ret_built->bytes = made.bytes;
@@ -482,9 +483,9 @@ template <typename T, typename Deleter = std::default_delete<T>> class cache
     }
 
     /* A failure whose status is not an error counts as a failed build. */
-    static kiln_status failure_of(status said) noexcept
+    static kiln_status failure_of(status given) noexcept
     {
-        const kiln_status code = static_cast<kiln_status>(said);
+        const kiln_status code = static_cast<kiln_status>(given);
         return code < 0 ? code : KILN_E_BUILD;
     }
 
@@ -496,10 +497,10 @@ template <typename T, typename Deleter = std::default_delete<T>> class cache
         call<Build> *made = static_cast<call<Build> *>(user);
 #ifdef KILN_NO_EXCEPTIONS
         (void)described;
-        return give(made->build(), ret_built);
+        return fill(made->build(), ret_built);
 #else
         try {
-            return give(made->build(), ret_built);
+            return fill(made->build(), ret_built);
         } catch (const error &failed) {
             made->thrown = std::current_exception();
             *described = failed.described();

@@ -47,17 +47,17 @@ class config
     /* Returns where entries are kept on disk; empty: nowhere. */
     std::string location() const
     {
-        const char *said = config_.get()->location;
-        return said ? said : "";
+        const char *path = config_.get()->location;
+        return path ? path : "";
     }
 
     /* Returns the parameters of the store at that location; their texts live as long as this
      * object. */
     kiln_store_params store() const
     {
-        kiln_store_params said = params<kiln_store_params>();
-        detail::check(kiln_config_get_store(config_.get(), &said));
-        return said;
+        kiln_store_params filled = params<kiln_store_params>();
+        detail::check(kiln_config_get_store(config_.get(), &filled));
+        return filled;
     }
 
     /* Opens the configured store; returns an empty one if nothing is kept on disk. */
@@ -69,9 +69,9 @@ class config
     /* Returns the parameters of a cache in memory. */
     kiln_cache_params memory() const
     {
-        kiln_cache_params said = params<kiln_cache_params>();
-        detail::check(kiln_config_get_memory(config_.get(), &said));
-        return said;
+        kiln_cache_params filled = params<kiln_cache_params>();
+        detail::check(kiln_config_get_memory(config_.get(), &filled));
+        return filled;
     }
 
     /* Returns a line for each wrong value. */
@@ -97,9 +97,9 @@ class config
 /* Returns what the environment decides about programs; the texts live as long as @config. */
 inline kiln_program_context_params program_params(const config &config)
 {
-    kiln_program_context_params said = params<kiln_program_context_params>();
-    detail::check(kiln_config_get_programs(config.get(), &said));
-    return said;
+    kiln_program_context_params filled = params<kiln_program_context_params>();
+    detail::check(kiln_config_get_programs(config.get(), &filled));
+    return filled;
 }
 
 } // namespace kiln

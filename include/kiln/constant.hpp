@@ -391,10 +391,10 @@ class constant_tensor_cache_t
             std::unique_ptr<holder> kept(new holder{buffer});
             kiln_constant_memory memory = kiln_constant_memory();
             memory.struct_size = sizeof memory;
-            memory.allocate = hand_on;
-            memory.free = let_go;
+            memory.allocate = supply;
+            memory.free = destroy;
             memory.engine = kept.get();
-            memory.evicted = tell;
+            memory.evicted = notify;
             kiln_constant_buffer *made = nullptr;
             const kiln_status code =
                 kiln_constant_buffer_new(&memory, buffer->size(), nullptr, &made);
@@ -406,17 +406,17 @@ class constant_tensor_cache_t
         }
 
         /* The memory that the cache is given exists already. */
-        static void *hand_on(std::size_t, void *engine, void *) noexcept
+        static void *supply(std::size_t, void *engine, void *) noexcept
         {
             return engine;
         }
 
-        static void let_go(void *data, void *, void *) noexcept
+        static void destroy(void *data, void *, void *) noexcept
         {
             delete static_cast<holder *>(data);
         }
 
-        static void tell(void *, const kiln_constant_buffer *buffer) noexcept
+        static void notify(void *, const kiln_constant_buffer *buffer) noexcept
         {
             static_cast<holder *>(kiln_constant_buffer_data(buffer))->buffer->notify_evict();
         }

@@ -169,9 +169,9 @@ class program_desc : public detail::reference<kiln_program_desc, detail::retain_
     /* Reports whether the program is cached, and if not, why. */
     kiln_program_caching caching() const
     {
-        kiln_program_caching said = params<kiln_program_caching>();
-        detail::check(kiln_program_desc_get_caching(get(), &said));
-        return said;
+        kiln_program_caching result = params<kiln_program_caching>();
+        detail::check(kiln_program_desc_get_caching(get(), &result));
+        return result;
     }
 
     /* Returns whether the program, and so each of its kernels, is kept in memory. */
@@ -329,9 +329,9 @@ class program : public detail::hold<kiln_program, detail::retain_program, kiln_p
     /* Reports whether the program is cached, and if not, why. */
     kiln_program_caching caching() const
     {
-        kiln_program_caching said = params<kiln_program_caching>();
-        detail::check(kiln_program_get_caching(get(), &said));
-        return said;
+        kiln_program_caching result = params<kiln_program_caching>();
+        detail::check(kiln_program_get_caching(get(), &result));
+        return result;
     }
 
     /* Returns whether the program, and so each of its kernels, is kept in memory. */

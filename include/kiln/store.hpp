@@ -53,9 +53,9 @@ class item
     /* Reads the header of the entry. The texts live as long as the item. */
     kiln_item_info info() const
     {
-        kiln_item_info said = params<kiln_item_info>();
-        detail::check(kiln_item_get_info(found_, &said));
-        return said;
+        kiln_item_info result = params<kiln_item_info>();
+        detail::check(kiln_item_get_info(found_, &result));
+        return result;
     }
 
     /* Reads and verifies the whole entry; empty: it is damaged, or gone. */

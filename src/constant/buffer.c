@@ -85,7 +85,7 @@ void kilni_constant_buffer_destroy(void *user, void *object)
     kiln_constant_buffer_free(&buffer);
 }
 
-void kilni_constant_buffer_tell_evicted(void *user, const kiln_event *event)
+void kilni_constant_buffer_notify_evicted(void *user, const kiln_event *event)
 {
     (void)user;
     const kiln_constant_buffer *buffer = event->object;

@@ -10,4 +10,4 @@
 void kilni_constant_buffer_destroy(void *user, void *object);
 
 /* A kiln_listener_fn: notifies the buffer's backend that the buffer left the cache. */
-void kilni_constant_buffer_tell_evicted(void *user, const kiln_event *event);
+void kilni_constant_buffer_notify_evicted(void *user, const kiln_event *event);

@@ -31,7 +31,7 @@ static kiln_status cache_new(uint32_t kind, uint32_t index, kiln_constant_cache 
     uint64_t listener;
     if (status == KILN_OK) {
         status = kiln_cache_listen(cache->memory, KILN_EVENT_EVICTED,
-                                   kilni_constant_buffer_tell_evicted, NULL, &listener);
+                                   kilni_constant_buffer_notify_evicted, NULL, &listener);
     }
     if (status != KILN_OK) {
         kiln_cache_free(&cache->memory);

@@ -274,7 +274,7 @@ static kiln_status create(kilni_live_program *live, size_t size, const uint8_t *
     result->from = KILN_PROGRAM_FROM_BLOB;
     const uint64_t start_ns = kilni_clock_ns();
     uint64_t bytes = 0;
-    pthread_cleanup_push(kilni_hand_ticket_on, &reservation.ticket);
+    pthread_cleanup_push(kilni_pass_ticket_on, &reservation.ticket);
     status = load_blob(live, size, blob, error);
     if (status == KILN_OK && reservation.ticket) {
         bytes = kilni_live_program_bytes(live);

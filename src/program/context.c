@@ -32,11 +32,11 @@ static kiln_status identify(const kiln_device_ops *ops, kilni_program_device *de
 }
 
 /* Returns the index of the first device whose programs the device at @index shares. */
-static size_t find_served(const kiln_program_context *context, size_t index)
+static size_t find_shared(const kiln_program_context *context, size_t index)
 {
     const kiln_device_ops *ops = context->ops;
     for (size_t i = 0; KILNI_OPS_HAVE(ops, interchangeable) && i < index; i++) {
-        const bool is_first = context->devices[i].serves == i;
+        const bool is_first = context->devices[i].shares_with == i;
         if (is_first &&
             ops->interchangeable(context->devices[i].handle, context->devices[index].handle)) {
             return i;
@@ -55,10 +55,10 @@ static kiln_status add_devices(kiln_program_context *context, void *const *handl
     for (size_t i = 0; i < count && status == KILN_OK; i++) {
         kilni_program_device *device = &context->devices[i];
         device->handle = handles[i];
-        device->serves = find_served(context, i);
-        if (device->serves != i) {
+        device->shares_with = find_shared(context, i);
+        if (device->shares_with != i) {
             device->is_shared = true;
-            context->devices[device->serves].is_shared = true;
+            context->devices[device->shares_with].is_shared = true;
         } else {
             context->has_distinct_devices = i > 0;
             status = identify(context->ops, device);

@@ -19,10 +19,10 @@
 
 typedef struct kilni_program_device {
     void *handle;
-    size_t serves;  /* index of the first device with which it is interchangeable and whose programs
-                       it shares; its own index if there is none before it */
-    bool is_shared; /* shares its programs with another device, so the keys of kernels name the
-                       device */
+    size_t shares_with; /* index of the first device with which it is interchangeable and whose
+                      programs it shares; its own index if there is none before it */
+    bool is_shared;     /* shares its programs with another device, so the keys of kernels name the
+                           device */
     kiln_key *identity; /* NULL: unknown; or the device shares programs with another one, whose
                            identity counts */
 } kilni_program_device;

@@ -260,8 +260,8 @@ static kiln_status add_memory_parts(const kiln_program_desc *desc, kiln_key_buil
     const kiln_program_context *context = desc->context;
     kiln_status status = kilni_key_parts_add(desc->key, builder);
     if (status == KILN_OK && context->has_distinct_devices) {
-        status =
-            kiln_key_builder_add_number(builder, "on", context->devices[desc->device_index].serves);
+        status = kiln_key_builder_add_number(builder, "on",
+                                             context->devices[desc->device_index].shares_with);
     }
     return status == KILN_OK && desc->revisions ? kilni_key_parts_add(desc->revisions, builder)
                                                 : status;
@@ -402,7 +402,7 @@ kiln_status kiln_program_desc_new(kiln_program_context *context,
     desc->context = kilni_program_context_retain(context);
     desc->ops = context->ops;
     desc->device_index = known.device;
-    desc->device = &context->devices[context->devices[known.device].serves];
+    desc->device = &context->devices[context->devices[known.device].shares_with];
     desc->device_handle = desc->device->handle;
     desc->image = known.image;
     desc->origin = origin_of(&known);

@@ -184,7 +184,7 @@ static kiln_status make_shared(kiln_ticket *ticket, kilni_live_program *program,
 {
     kilni_live_kernel *kernel = NULL;
     kiln_status status;
-    pthread_cleanup_push(kilni_hand_ticket_on, &ticket);
+    pthread_cleanup_push(kilni_pass_ticket_on, &ticket);
     status = kilni_live_kernel_new(program, device, name, &kernel);
     pthread_cleanup_pop(0);
     if (status != KILN_OK) {
@@ -300,7 +300,7 @@ kiln_status kiln_program_get_kernel(kiln_program *program, const char *name, siz
 {
     kilni_live_program *live = program ? kilni_program_live(program) : NULL;
     if (!live || !name || !name[0] || device >= live->context->device_count || !ret_kernel ||
-        live->context->devices[device].serves != live->serves) {
+        live->context->devices[device].shares_with != live->shares_with) {
         return kilni_error_set(
             error, KILN_E_INVALID, 0,
             "a kernel needs a program, a name, and one of the program's devices");

@@ -29,7 +29,7 @@ kiln_status kilni_live_program_new(kiln_program_context *context, const kiln_pro
     program->ops = context->ops;
     program->desc = kiln_program_desc_retain(desc);
     program->device = desc ? desc->device_handle : NULL;
-    program->serves = desc ? context->devices[desc->device_index].serves : 0;
+    program->shares_with = desc ? context->devices[desc->device_index].shares_with : 0;
     program->number = next_number();
     *ret_program = program;
     return KILN_OK;

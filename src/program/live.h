@@ -19,7 +19,7 @@ typedef struct kilni_live_program {
     uint64_t number;               /* unique in the process; the group of its kernels */
     kiln_program_desc *desc;       /* NULL: the user's own */
     kiln_program_context *context; /* one reference */
-    size_t serves;                 /* index of the first of the devices that share it */
+    size_t shares_with;            /* index of the first of the devices that share it */
     uint64_t build_ns;             /* how long its build took, if known */
     bool matches_key; /* its inputs were those in the description's key: it was loaded, or the key
                            was still the same after the build. Set before other threads have the

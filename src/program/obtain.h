@@ -13,7 +13,7 @@
  * longest for the ticket continues instead.
  *
  * @ticket  a kiln_ticket ** */
-static inline void kilni_hand_ticket_on(void *ticket)
+static inline void kilni_pass_ticket_on(void *ticket)
 {
     kiln_ticket_abandon(ticket, KILN_ABANDON_TRANSIENT, KILN_OK, NULL);
 }

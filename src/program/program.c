@@ -247,7 +247,7 @@ kiln_status kiln_program_adopt(kiln_program_context *context, size_t device, voi
         return KILN_E_NO_MEMORY;
     }
     arrival.live->device = context->devices[device].handle;
-    arrival.live->serves = context->devices[device].serves;
+    arrival.live->shares_with = context->devices[device].shares_with;
     arrival.live->handle = handle;
     pthread_cleanup_push(cancel_adoption, &arrival);
     *ret_program = kilni_arrival_end(&arrival, NULL);

@@ -310,7 +310,7 @@ static void ask_store(flight *f)
 
 /* ---- 3 lease ---- */
 
-static uint64_t patience(const slot *wanted)
+static uint64_t lease_wait_of(const slot *wanted)
 {
     if (wanted->known_cost_ns == 0) {
         return LEASE_WAIT_UNKNOWN_NS;
@@ -327,7 +327,7 @@ static uint64_t lease_wait(const flight *f, const slot *wanted)
 {
     const uint64_t left_ns =
         f->lease_wait_ns < LEASE_WAIT_MAX_NS ? LEASE_WAIT_MAX_NS - f->lease_wait_ns : 0;
-    const uint64_t wait_ns = patience(wanted);
+    const uint64_t wait_ns = lease_wait_of(wanted);
     return wait_ns < left_ns ? wait_ns : left_ns;
 }
 

@@ -21,10 +21,10 @@
 
 /* ---- a context, and what it needs ---- */
 
-typedef struct house {
+typedef struct environment {
     kiln_store *store;
     kiln_program_context *context;
-} house;
+} environment;
 
 typedef struct fixture {
     char directory[SCRATCH_DIRECTORY_SIZE];
@@ -53,7 +53,7 @@ static int tear_down(void **state)
     return is_clean ? 0 : -1;
 }
 
-static kiln_status open_context(const fixture *f, const house *at, const kiln_device_ops *ops,
+static kiln_status open_context(const fixture *f, const environment *at, const kiln_device_ops *ops,
                                 const kiln_cache_params *memory, kiln_program_context **ret_context)
 {
     void *const devices[] = {(void *)(uintptr_t)&f->device};
@@ -72,22 +72,23 @@ static kiln_status open_context(const fixture *f, const house *at, const kiln_de
     return kiln_program_context_new(&params, ret_context);
 }
 
-static house enter(const fixture *f, const kiln_device_ops *ops, const kiln_cache_params *memory)
+static environment enter(const fixture *f, const kiln_device_ops *ops,
+                         const kiln_cache_params *memory)
 {
-    house at = {0};
+    environment at = {0};
     assert_int_equal(kiln_store_open(f->directory, NULL, &at.store, NULL), KILN_OK);
     assert_int_equal(open_context(f, &at, ops, memory, &at.context), KILN_OK);
     return at;
 }
 
-static void close_house(house *at)
+static void close_environment(environment *at)
 {
     kiln_program_context_free(&at->context);
     assert_null(at->context);
     kiln_store_close(&at->store);
 }
 
-static kiln_stats totals_of(const house *at)
+static kiln_stats totals_of(const environment *at)
 {
     assert_int_equal(kiln_program_context_drain(at->context, DRAIN_NS), KILN_OK);
     kiln_store_stat stat = {.struct_size = sizeof stat};
@@ -107,7 +108,7 @@ static kiln_program_source source_of(const char *text, const char *options)
 }
 
 /* Gets a program, and checks where it came from. */
-static kiln_program *obtain(const house *at, const char *text, uint32_t from)
+static kiln_program *obtain(const environment *at, const char *text, uint32_t from)
 {
     const kiln_program_source source = source_of(text, "-O2");
     kiln_program *program = NULL;
@@ -139,7 +140,7 @@ static uint64_t expected_value(const char *text, const char *options)
 static void test_wrong_arguments(void **state)
 {
     fixture *f = *state;
-    house at = enter(f, &scripted_cheap_ops, NULL);
+    environment at = enter(f, &scripted_cheap_ops, NULL);
     kiln_program_context *context = NULL;
     void *const devices[] = {&f->device};
     kiln_program_context_params params = {.struct_size = sizeof params,
@@ -177,14 +178,14 @@ static void test_wrong_arguments(void **state)
     kiln_program_release(&program);
     kiln_program_context_free(NULL);
     kiln_program_context_free(&context);
-    close_house(&at);
+    close_environment(&at);
     assert_int_equal(atomic_load(&f->device.build.count), 0);
 }
 
 static void test_callers_share_one_program(void **state)
 {
     fixture *f = *state;
-    house at = enter(f, &scripted_cheap_ops, NULL);
+    environment at = enter(f, &scripted_cheap_ops, NULL);
     kiln_program *first = obtain(&at, "s", KILN_PROGRAM_FROM_BUILD);
     kiln_program *second = obtain(&at, "s", KILN_PROGRAM_FROM_MEMORY);
     kiln_program *other = obtain(&at, "t", KILN_PROGRAM_FROM_BUILD);
@@ -198,14 +199,14 @@ static void test_callers_share_one_program(void **state)
     release(&other);
     /* Memory keeps them until the context ends. */
     assert_int_equal(atomic_load(&f->device.live_programs), 2);
-    close_house(&at);
+    close_environment(&at);
     assert_int_equal(atomic_load(&f->device.live_programs), 0);
 }
 
 static void test_options_tell_programs_apart(void **state)
 {
     fixture *f = *state;
-    house at = enter(f, &scripted_cheap_ops, NULL);
+    environment at = enter(f, &scripted_cheap_ops, NULL);
     static const char *const options[] = {"-O2", "-O3"};
     for (int i = 0; i < 2; i++) {
         const kiln_program_source source = source_of("s", options[i]);
@@ -215,16 +216,16 @@ static void test_options_tell_programs_apart(void **state)
         release(&program);
     }
     assert_int_equal(atomic_load(&f->device.build.count), 2);
-    close_house(&at);
+    close_environment(&at);
 }
 
 static void test_next_context_loads(void **state)
 {
     fixture *f = *state;
-    house at = enter(f, &scripted_cheap_ops, NULL);
+    environment at = enter(f, &scripted_cheap_ops, NULL);
     kiln_program *program = obtain(&at, "s", KILN_PROGRAM_FROM_BUILD);
     release(&program);
-    close_house(&at);
+    close_environment(&at);
 
     at = enter(f, &scripted_cheap_ops, NULL);
     program = obtain(&at, "s", KILN_PROGRAM_FROM_STORE);
@@ -239,7 +240,7 @@ static void test_next_context_loads(void **state)
     assert_int_equal(totals.puts, 1);
     assert_int_equal(totals.hits_store, 1);
     assert_int_equal(totals.hits_memory, 1);
-    close_house(&at);
+    close_environment(&at);
     assert_int_equal(atomic_load(&f->device.build.count), 1);
     assert_int_equal(atomic_load(&f->device.load.count), 1);
 }
@@ -249,33 +250,33 @@ static void test_identity_tells_devices_apart(void **state)
 {
     fixture *f = *state;
     f->device.text = "one";
-    house at = enter(f, &scripted_cheap_ops, NULL);
+    environment at = enter(f, &scripted_cheap_ops, NULL);
     kiln_program *program = obtain(&at, "s", KILN_PROGRAM_FROM_BUILD);
     release(&program);
-    close_house(&at);
+    close_environment(&at);
     f->device.text = "two";
     at = enter(f, &scripted_cheap_ops, NULL);
     program = obtain(&at, "s", KILN_PROGRAM_FROM_BUILD);
     release(&program);
-    close_house(&at);
+    close_environment(&at);
     f->device.text = "one";
     at = enter(f, &scripted_cheap_ops, NULL);
     program = obtain(&at, "s", KILN_PROGRAM_FROM_STORE);
     release(&program);
-    close_house(&at);
+    close_environment(&at);
 }
 
 static void test_dear_capture_shares_in_memory_only(void **state)
 {
     fixture *f = *state;
     for (int i = 0; i < 2; i++) {
-        house at = enter(f, &scripted_dear_ops, NULL);
+        environment at = enter(f, &scripted_dear_ops, NULL);
         kiln_program *first = obtain(&at, "s", KILN_PROGRAM_FROM_BUILD);
         kiln_program *second = obtain(&at, "s", KILN_PROGRAM_FROM_MEMORY);
         assert_ptr_equal(kiln_program_handle(first), kiln_program_handle(second));
         release(&first);
         release(&second);
-        close_house(&at);
+        close_environment(&at);
     }
     assert_int_equal(atomic_load(&f->device.capture.count), 0);
 }
@@ -289,7 +290,7 @@ static void forget_the_source(void *user)
 /* The inputs of the key change during the build: no other caller gets the result. */
 static void check_changed_meanwhile(fixture *f, const kiln_device_ops *ops)
 {
-    house at = enter(f, ops, NULL);
+    environment at = enter(f, ops, NULL);
     f->device.while_building = forget_the_source;
     f->device.user = &f->device;
     const kiln_program_source source = source_of("s", "-O2");
@@ -305,7 +306,7 @@ static void check_changed_meanwhile(fixture *f, const kiln_device_ops *ops)
     release(&second);
     kiln_program *third = obtain(&at, "s", KILN_PROGRAM_FROM_MEMORY);
     release(&third);
-    close_house(&at);
+    close_environment(&at);
 }
 
 static void test_inputs_that_change_meanwhile(void **state)
@@ -317,10 +318,10 @@ static void test_inputs_that_change_meanwhile(void **state)
 static void test_programs_outlive_their_context(void **state)
 {
     fixture *f = *state;
-    house at = enter(f, &scripted_cheap_ops, NULL);
+    environment at = enter(f, &scripted_cheap_ops, NULL);
     kiln_program *first = obtain(&at, "s", KILN_PROGRAM_FROM_BUILD);
     kiln_program *second = obtain(&at, "s", KILN_PROGRAM_FROM_MEMORY);
-    close_house(&at);
+    close_environment(&at);
     assert_int_equal(atomic_load(&f->device.live_programs), 1);
     assert_int_equal(value_of(first), expected_value("s", "-O2"));
     release(&first);
@@ -331,7 +332,7 @@ static void test_programs_outlive_their_context(void **state)
 
 static void check_private(fixture *f)
 {
-    house at = enter(f, &scripted_cheap_ops, NULL);
+    environment at = enter(f, &scripted_cheap_ops, NULL);
     kiln_program *first = obtain(&at, "s", KILN_PROGRAM_FROM_PRIVATE_BUILD);
     kiln_program *second = obtain(&at, "s", KILN_PROGRAM_FROM_PRIVATE_BUILD);
     assert_ptr_not_equal(kiln_program_handle(first), kiln_program_handle(second));
@@ -343,7 +344,7 @@ static void check_private(fixture *f)
     const kiln_stats totals = totals_of(&at);
     assert_int_equal(totals.passed_through, 2);
     assert_int_equal(totals.misses, 0);
-    close_house(&at);
+    close_environment(&at);
     release(&second);
 }
 
@@ -364,7 +365,7 @@ static void test_source_that_can_not_be_told(void **state)
 static void test_device_that_fails_to_identify_itself(void **state)
 {
     fixture *f = *state;
-    house at = {0};
+    environment at = {0};
     script(&f->device.identity, 1, KILN_E_NO_MEMORY);
     assert_int_equal(open_context(f, &at, &scripted_cheap_ops, NULL, &at.context),
                      KILN_E_NO_MEMORY);
@@ -372,12 +373,12 @@ static void test_device_that_fails_to_identify_itself(void **state)
     assert_int_equal(open_context(f, &at, &scripted_cheap_ops, NULL, &at.context), KILN_OK);
     kiln_program *program = obtain(&at, "s", KILN_PROGRAM_FROM_BUILD);
     release(&program);
-    close_house(&at);
+    close_environment(&at);
 }
 
 static void check_failing(fixture *f, uint32_t from)
 {
-    house at = enter(f, &scripted_cheap_ops, NULL);
+    environment at = enter(f, &scripted_cheap_ops, NULL);
     const kiln_program_source source = source_of("s", "-O2");
     script(&f->device.build, 1, KILN_E_BUILD);
     f->device.build_text = "line 3: no";
@@ -390,7 +391,7 @@ static void check_failing(fixture *f, uint32_t from)
     assert_int_equal(atomic_load(&f->device.live_programs), 0);
     program = obtain(&at, "s", from);
     release(&program);
-    close_house(&at);
+    close_environment(&at);
 }
 
 static void test_failing_build(void **state)
@@ -409,7 +410,7 @@ static void test_failing_build_without_key(void **state)
  */
 static void check_out_of_resources(fixture *f, uint32_t from)
 {
-    house at = enter(f, &scripted_cheap_ops, NULL);
+    environment at = enter(f, &scripted_cheap_ops, NULL);
     kiln_program *program = obtain(&at, "idle", from);
     release(&program);
     script(&f->device.build, 1, KILN_E_RESOURCES);
@@ -421,7 +422,7 @@ static void check_out_of_resources(fixture *f, uint32_t from)
     assert_int_equal(atomic_load(&f->device.build.count), 2);
     assert_int_equal(atomic_load(&f->device.live_programs), 1);
     release(&program);
-    close_house(&at);
+    close_environment(&at);
 }
 
 static void test_out_of_resources(void **state)
@@ -432,19 +433,19 @@ static void test_out_of_resources(void **state)
 static void test_refused_binary_is_built_again(void **state)
 {
     fixture *f = *state;
-    house at = enter(f, &scripted_cheap_ops, NULL);
+    environment at = enter(f, &scripted_cheap_ops, NULL);
     kiln_program *program = obtain(&at, "s", KILN_PROGRAM_FROM_BUILD);
     release(&program);
-    close_house(&at);
+    close_environment(&at);
     script(&f->device.load, 1, KILN_E_REFUSED);
     at = enter(f, &scripted_cheap_ops, NULL);
     program = obtain(&at, "s", KILN_PROGRAM_FROM_BUILD);
     release(&program);
-    close_house(&at);
+    close_environment(&at);
     at = enter(f, &scripted_cheap_ops, NULL);
     program = obtain(&at, "s", KILN_PROGRAM_FROM_STORE);
     release(&program);
-    close_house(&at);
+    close_environment(&at);
 }
 
 static void test_bounds_evict(void **state)
@@ -452,7 +453,7 @@ static void test_bounds_evict(void **state)
     fixture *f = *state;
     const kiln_cache_params memory = {
         .struct_size = sizeof memory, .max_entries = 2, .policy = KILN_POLICY_LRU};
-    house at = enter(f, &scripted_cheap_ops, &memory);
+    environment at = enter(f, &scripted_cheap_ops, &memory);
     kiln_program *held = obtain(&at, "a", KILN_PROGRAM_FROM_BUILD);
     static const char *const texts[] = {"b", "c", "d"};
     for (int i = 0; i < 3; i++) {
@@ -469,14 +470,14 @@ static void test_bounds_evict(void **state)
     assert_int_equal(value_of(held), expected_value("a", "-O2"));
     release(&held);
     assert_in_range(atomic_load(&f->device.live_programs), 1, 2);
-    close_house(&at);
+    close_environment(&at);
 }
 
 static void test_one_larger_than_memory(void **state)
 {
     fixture *f = *state;
     const kiln_cache_params memory = {.struct_size = sizeof memory, .max_bytes = 4};
-    house at = enter(f, &scripted_cheap_ops, &memory);
+    environment at = enter(f, &scripted_cheap_ops, &memory);
     kiln_program *program = obtain(&at, "long enough", KILN_PROGRAM_FROM_BUILD);
     assert_int_equal(value_of(program), expected_value("long enough", "-O2"));
     release(&program);
@@ -484,13 +485,13 @@ static void test_one_larger_than_memory(void **state)
     assert_int_equal(totals_of(&at).puts, 1);
     program = obtain(&at, "long enough", KILN_PROGRAM_FROM_STORE);
     release(&program);
-    close_house(&at);
+    close_environment(&at);
 }
 
 /* ---- many threads ---- */
 
 typedef struct taker {
-    const house *at;
+    const environment *at;
     pthread_barrier_t *start;
     kiln_program *program;
     kiln_status status;
@@ -508,7 +509,7 @@ static void *take(void *user)
 static void test_threads_share_one_program(void **state)
 {
     fixture *f = *state;
-    house at = enter(f, &scripted_cheap_ops, NULL);
+    environment at = enter(f, &scripted_cheap_ops, NULL);
     pthread_barrier_t start;
     pthread_barrier_init(&start, NULL, THREADS);
     pthread_t threads[THREADS];
@@ -527,7 +528,7 @@ static void test_threads_share_one_program(void **state)
                          kiln_program_handle(takers[0].program));
     }
     assert_int_equal(atomic_load(&f->device.build.count), 1);
-    close_house(&at);
+    close_environment(&at);
     for (int i = 0; i < THREADS; i++) {
         assert_int_equal(atomic_load(&f->device.live_programs), 1);
         release(&takers[i].program);
@@ -540,7 +541,7 @@ static void test_threads_share_one_program(void **state)
 static void test_kernel_of_a_program(void **state)
 {
     fixture *f = *state;
-    house at = enter(f, &scripted_cheap_ops, NULL);
+    environment at = enter(f, &scripted_cheap_ops, NULL);
     kiln_program *program = obtain(&at, "s", KILN_PROGRAM_FROM_BUILD);
     void *kernel = NULL;
     assert_int_equal(
@@ -548,7 +549,7 @@ static void test_kernel_of_a_program(void **state)
     assert_string_equal(kernel, "k");
     scripted_cheap_ops.release_kernel(&f->device, kernel);
     release(&program);
-    close_house(&at);
+    close_environment(&at);
     assert_int_equal(atomic_load(&f->device.live_kernels), 0);
 }
 
@@ -560,7 +561,7 @@ static void test_failing_allocations(void **state)
     bool has_run_out = true;
     for (size_t n = 1; has_run_out; n++) {
         assert_true(n < 1000);
-        house at = enter(f, &scripted_cheap_ops, NULL);
+        environment at = enter(f, &scripted_cheap_ops, NULL);
         char text[32];
         snprintf(text, sizeof text, "source %zu", n);
         const kiln_program_source source = source_of(text, "");
@@ -576,7 +577,7 @@ static void test_failing_allocations(void **state)
             assert_int_equal(status, KILN_E_NO_MEMORY);
             assert_null(program);
         }
-        close_house(&at);
+        close_environment(&at);
         assert_int_equal(atomic_load(&f->device.live_programs), 0);
     }
 }
@@ -584,7 +585,7 @@ static void test_failing_allocations(void **state)
 static void test_failing_allocations_of_a_context(void **state)
 {
     fixture *f = *state;
-    house at = {0};
+    environment at = {0};
     for (size_t n = 1;; n++) {
         failing_malloc_arm(n);
         const kiln_status status = open_context(f, &at, &scripted_cheap_ops, NULL, &at.context);
@@ -595,7 +596,7 @@ static void test_failing_allocations_of_a_context(void **state)
         assert_int_equal(status, KILN_E_NO_MEMORY);
         assert_null(at.context);
     }
-    close_house(&at);
+    close_environment(&at);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

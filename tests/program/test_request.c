@@ -20,7 +20,7 @@
 static void test_wrong_arguments(void **state)
 {
     fixture *f = *state;
-    house at = enter(f, KILNI_KEEP_ENTRIES);
+    environment at = enter(f, KILNI_KEEP_ENTRIES);
     caller c = {.at = &at};
     run(&c);
     assert_int_equal(c.status, KILN_E_INVALID);
@@ -37,13 +37,13 @@ static void test_wrong_arguments(void **state)
     assert_int_equal(kilni_request_run(NULL, &wanted, &result, NULL), KILN_E_INVALID);
     assert_int_equal(kilni_request_run(&at.context, NULL, &result, NULL), KILN_E_INVALID);
     assert_int_equal(kilni_request_run(&at.context, &wanted, NULL, NULL), KILN_E_INVALID);
-    close_house(&at);
+    close_environment(&at);
 
     at = enter(f, KILNI_KEEP_PROGRAM);
     c = (caller){.at = &at, .keys = {f->a, f->b}, .key_count = 2};
     run(&c);
     assert_int_equal(c.status, KILN_E_INVALID);
-    close_house(&at);
+    close_environment(&at);
     assert_calls(f, 0, 0, 0);
 }
 
@@ -51,7 +51,7 @@ static void test_wrong_arguments(void **state)
 
 static void check_way(fixture *f, kilni_ending ending, int loads_from_memory)
 {
-    house at = enter(f, ending);
+    environment at = enter(f, ending);
     kilni_request_result result = request(&at, f->a, NULL, KILNI_FROM_BUILD);
     assert_int_equal(result.store, KILN_MISS);
     assert_int_equal(result.kept, KILN_OK);
@@ -77,7 +77,7 @@ static void check_way(fixture *f, kilni_ending ending, int loads_from_memory)
     request(&at, f->a, NULL, KILNI_FROM_MEMORY);
     assert_calls(f, 1, 1, 2 * loads_from_memory + 1);
     assert_int_equal(stat_of(&at).entries, 1);
-    close_house(&at);
+    close_environment(&at);
 }
 
 static void test_way_of_entries(void **state)
@@ -120,17 +120,17 @@ static void test_a_hit_leaves_the_tiers_above_to_the_writer(void **state)
     const kilni_ending endings[] = {KILNI_KEEP_ENTRIES, KILNI_KEEP_PROGRAM};
     for (size_t i = 0; i < 2; i++) {
         const kiln_key *key = i == 0 ? f->a : f->b;
-        house at;
-        assert_true(open_house(&at, &f->device, endings[i], below, 0));
+        environment at;
+        assert_true(open_environment(&at, &f->device, endings[i], below, 0));
         request(&at, key, NULL, KILNI_FROM_BUILD);
-        close_house(&at);
+        close_environment(&at);
 
         kilni_os_table table = *kilni_os_system();
         table.write = counted_write;
         asking = pthread_self();
         own_writes = others_writes = 0;
         kilni_os_replace(&table);
-        assert_true(open_house(&at, &f->device, endings[i], chain, 0));
+        assert_true(open_environment(&at, &f->device, endings[i], chain, 0));
         own_writes = 0; /* of a tag, when the directory was made */
         request(&at, key, NULL, KILNI_FROM_STORE);
         assert_int_equal(own_writes, 0);
@@ -138,7 +138,7 @@ static void test_a_hit_leaves_the_tiers_above_to_the_writer(void **state)
         assert_int_equal(own_writes, 0);
         assert_int_equal(others_writes, 1);
         assert_int_equal(stat_of(&at).totals.dropped, 0);
-        close_house(&at);
+        close_environment(&at);
         kilni_os_replace(NULL);
         assert_true(has_entry(above, key));
     }
@@ -152,22 +152,22 @@ static void test_what_is_refused_is_not_put_above(void **state)
     snprintf(above, sizeof above, "%s/above", f->directory);
     snprintf(below, sizeof below, "%s/below", f->directory);
     snprintf(chain, sizeof chain, "%s|%s?readonly=1", above, below);
-    house at;
-    assert_true(open_house(&at, &f->device, KILNI_KEEP_ENTRIES, below, 0));
+    environment at;
+    assert_true(open_environment(&at, &f->device, KILNI_KEEP_ENTRIES, below, 0));
     request(&at, f->a, NULL, KILNI_FROM_BUILD);
-    close_house(&at);
+    close_environment(&at);
     script(&f->device.load, SCRIPTED_ALWAYS, KILN_E_REFUSED);
     script(&f->device.capture, SCRIPTED_ALWAYS, KILN_E_UNSUPPORTED);
-    assert_true(open_house(&at, &f->device, KILNI_KEEP_ENTRIES, chain, 0));
+    assert_true(open_environment(&at, &f->device, KILNI_KEEP_ENTRIES, chain, 0));
     request(&at, f->a, NULL, KILNI_FROM_BUILD);
-    close_house(&at);
+    close_environment(&at);
     assert_false(has_entry(above, f->a));
 }
 
 static void test_saved_time_is_counted(void **state)
 {
     fixture *f = *state;
-    house at = enter(f, KILNI_KEEP_ENTRIES);
+    environment at = enter(f, KILNI_KEEP_ENTRIES);
     f->device.while_building = (void (*)(void *))nap;
     request(&at, f->a, NULL, KILNI_FROM_BUILD);
     f->device.while_building = NULL;
@@ -180,23 +180,23 @@ static void test_saved_time_is_counted(void **state)
     open_again(&at, f->directory);
     request(&at, f->a, NULL, KILNI_FROM_STORE);
     assert_true(stat_of(&at).totals.saved_ns > saved_ns);
-    close_house(&at);
+    close_environment(&at);
 }
 
 static void test_without_store(void **state)
 {
     fixture *f = *state;
-    house at;
+    environment at;
     for (int ending = KILNI_KEEP_ENTRIES; ending <= KILNI_KEEP_PROGRAM; ending++) {
-        assert_true(open_house(&at, &f->device, ending, NULL, 0));
+        assert_true(open_environment(&at, &f->device, ending, NULL, 0));
         assert_int_equal(request(&at, f->a, NULL, KILNI_FROM_BUILD).kept, KILN_OK);
         request(&at, f->a, NULL, KILNI_FROM_MEMORY);
-        close_house(&at);
+        close_environment(&at);
     }
     assert_int_equal(atomic_load(&f->device.build.count), 2);
 }
 
-static void expect_last_miss(const house *at, const kiln_key *expected)
+static void expect_last_miss(const environment *at, const kiln_key *expected)
 {
     kiln_key *key = NULL;
     int64_t missed_s = 0;
@@ -210,9 +210,10 @@ static void test_the_last_miss_is_noted(void **state)
 {
     fixture *f = *state;
     for (int ending = KILNI_KEEP_ENTRIES; ending <= KILNI_KEEP_PROGRAM; ending++) {
-        house at = enter(f, ending);
-        close_house(&at);
-        assert_true(open_house(&at, &f->device, ending, f->directory, KILN_STORE_NOTE_MISSES));
+        environment at = enter(f, ending);
+        close_environment(&at);
+        assert_true(
+            open_environment(&at, &f->device, ending, f->directory, KILN_STORE_NOTE_MISSES));
         kiln_store_remove(at.store, f->a);
         kiln_store_remove(at.store, f->b);
         request(&at, f->a, NULL, KILNI_FROM_BUILD);
@@ -224,34 +225,34 @@ static void test_the_last_miss_is_noted(void **state)
         kiln_cache_clear(at.memory);
         request(&at, f->a, NULL, KILNI_FROM_STORE);
         expect_last_miss(&at, f->b);
-        close_house(&at);
+        close_environment(&at);
     }
 }
 
 static void test_readonly_store(void **state)
 {
     fixture *f = *state;
-    house at = enter(f, KILNI_KEEP_ENTRIES);
+    environment at = enter(f, KILNI_KEEP_ENTRIES);
     request(&at, f->a, NULL, KILNI_FROM_BUILD);
-    close_house(&at);
+    close_environment(&at);
     for (int i = 0; i < 2; i++) {
-        assert_true(
-            open_house(&at, &f->device, KILNI_KEEP_ENTRIES, f->directory, KILN_STORE_READONLY));
+        assert_true(open_environment(&at, &f->device, KILNI_KEEP_ENTRIES, f->directory,
+                                     KILN_STORE_READONLY));
         request(&at, f->a, NULL, KILNI_FROM_STORE);
         request(&at, f->b, NULL, KILNI_FROM_BUILD);
         request(&at, f->b, NULL, KILNI_FROM_MEMORY);
-        close_house(&at);
+        close_environment(&at);
     }
     assert_int_equal(atomic_load(&f->device.build.count), 3);
     at = enter(f, KILNI_KEEP_ENTRIES);
     assert_totals(&at, (kiln_stats){.misses = 1, .builds = 1, .puts = 1});
-    close_house(&at);
+    close_environment(&at);
 }
 
 static void test_dear_capture_keeps_nothing(void **state)
 {
     fixture *f = *state;
-    house at = enter(f, KILNI_KEEP_PROGRAM);
+    environment at = enter(f, KILNI_KEEP_PROGRAM);
     caller c = {.at = &at, .ops = &ops_without_capture, .keys = {f->a}, .key_count = 1};
     run(&c);
     assert_got(&c, KILNI_FROM_BUILD);
@@ -260,7 +261,7 @@ static void test_dear_capture_keeps_nothing(void **state)
     request(&at, f->a, NULL, KILNI_FROM_MEMORY);
     assert_calls(f, 1, 0, 0);
     assert_totals(&at, (kiln_stats){.misses = 1, .builds = 1, .hits_memory = 1});
-    close_house(&at);
+    close_environment(&at);
 }
 
 /* ---- several keys ---- */
@@ -268,7 +269,7 @@ static void test_dear_capture_keeps_nothing(void **state)
 static void test_equal_keys(void **state)
 {
     fixture *f = *state;
-    house at = enter(f, KILNI_KEEP_ENTRIES);
+    environment at = enter(f, KILNI_KEEP_ENTRIES);
     kiln_key *equal = make_key("a", 0);
     caller c = {.at = &at, .keys = {f->a, f->b, equal, f->a}, .key_count = 4};
     run(&c);
@@ -286,13 +287,13 @@ static void test_equal_keys(void **state)
     assert_totals(
         &at, (kiln_stats){.misses = 1, .builds = 1, .puts = 2, .hits_memory = 1, .hits_store = 1});
     kiln_key_release(&equal);
-    close_house(&at);
+    close_environment(&at);
 }
 
 static void test_some_in_memory(void **state)
 {
     fixture *f = *state;
-    house at = enter(f, KILNI_KEEP_ENTRIES);
+    environment at = enter(f, KILNI_KEEP_ENTRIES);
     request(&at, f->a, NULL, KILNI_FROM_BUILD);
     request(&at, f->a, f->b, KILNI_FROM_BUILD);
     assert_int_equal(atomic_load(&f->device.load.count), 0);
@@ -301,13 +302,13 @@ static void test_some_in_memory(void **state)
     open_again(&at, f->directory);
     request(&at, f->b, f->a, KILNI_FROM_STORE);
     assert_int_equal(atomic_load(&f->device.build.count), 2);
-    close_house(&at);
+    close_environment(&at);
 }
 
 static void test_some_in_store(void **state)
 {
     fixture *f = *state;
-    house at = enter(f, KILNI_KEEP_ENTRIES);
+    environment at = enter(f, KILNI_KEEP_ENTRIES);
     request(&at, f->a, NULL, KILNI_FROM_BUILD);
     open_again(&at, f->directory);
     request(&at, f->b, f->a, KILNI_FROM_BUILD);
@@ -318,13 +319,13 @@ static void test_some_in_store(void **state)
     request(&at, f->a, f->b, KILNI_FROM_STORE);
     request(&at, f->a, f->b, KILNI_FROM_MEMORY);
     assert_int_equal(atomic_load(&f->device.build.count), 2);
-    close_house(&at);
+    close_environment(&at);
 }
 
 static void test_as_many_keys_as_may_be(void **state)
 {
     fixture *f = *state;
-    house at = enter(f, KILNI_KEEP_ENTRIES);
+    environment at = enter(f, KILNI_KEEP_ENTRIES);
     kiln_key *keys[KILNI_REQUEST_KEYS_MAX];
     caller c = {.at = &at, .key_count = KILNI_REQUEST_KEYS_MAX};
     for (size_t i = 0; i < KILNI_REQUEST_KEYS_MAX; i++) {
@@ -347,7 +348,7 @@ static void test_as_many_keys_as_may_be(void **state)
     for (size_t i = 0; i < KILNI_REQUEST_KEYS_MAX; i++) {
         kiln_key_release(&keys[i]);
     }
-    close_house(&at);
+    close_environment(&at);
 }
 
 /* One of several captures fails: the other results are kept, and the result says that not all are.
@@ -355,20 +356,20 @@ static void test_as_many_keys_as_may_be(void **state)
 static void test_one_of_several_captures_fails(void **state)
 {
     fixture *f = *state;
-    house at = enter(f, KILNI_KEEP_ENTRIES);
+    environment at = enter(f, KILNI_KEEP_ENTRIES);
     script(&f->device.capture, 1, KILN_E_UNSUPPORTED);
     assert_int_equal(request(&at, f->a, f->b, KILNI_FROM_BUILD).kept, KILN_E_UNSUPPORTED);
     assert_int_equal(stat_of(&at).entries, 1);
     request(&at, f->a, f->b, KILNI_FROM_BUILD);
     request(&at, f->a, f->b, KILNI_FROM_MEMORY);
-    close_house(&at);
+    close_environment(&at);
 }
 
 /* ---- entries that can't be used ---- */
 
 static void check_refused_from_store(fixture *f, kilni_ending ending)
 {
-    house at = enter(f, ending);
+    environment at = enter(f, ending);
     request(&at, f->a, NULL, KILNI_FROM_BUILD);
     open_again(&at, f->directory);
     script(&f->device.load, 1, KILN_E_REFUSED);
@@ -382,7 +383,7 @@ static void check_refused_from_store(fixture *f, kilni_ending ending)
     open_again(&at, f->directory);
     request(&at, f->a, NULL, KILNI_FROM_STORE);
     assert_int_equal(stat_of(&at).entries, 1);
-    close_house(&at);
+    close_environment(&at);
 }
 
 static void test_entry_refused_by_the_device(void **state)
@@ -407,7 +408,7 @@ static void look_while_building(void *user)
 static void test_refused_entry_is_removed_before_the_build(void **state)
 {
     fixture *f = *state;
-    house at = enter(f, KILNI_KEEP_ENTRIES);
+    environment at = enter(f, KILNI_KEEP_ENTRIES);
     request(&at, f->a, NULL, KILNI_FROM_BUILD);
     open_again(&at, f->directory);
     presence p = {&at, f->a};
@@ -417,13 +418,13 @@ static void test_refused_entry_is_removed_before_the_build(void **state)
     script(&f->device.load, 1, KILN_E_REFUSED);
     request(&at, f->a, NULL, KILNI_FROM_BUILD);
     assert_false(is_stored);
-    close_house(&at);
+    close_environment(&at);
 }
 
 static void test_entry_in_memory_refused_by_the_device(void **state)
 {
     fixture *f = *state;
-    house at = enter(f, KILNI_KEEP_ENTRIES);
+    environment at = enter(f, KILNI_KEEP_ENTRIES);
     request(&at, f->a, NULL, KILNI_FROM_BUILD);
     stat_of(&at);
     script(&f->device.load, 1, KILN_E_REFUSED);
@@ -435,14 +436,14 @@ static void test_entry_in_memory_refused_by_the_device(void **state)
     request(&at, f->a, NULL, KILNI_FROM_STORE);
     request(&at, f->a, NULL, KILNI_FROM_MEMORY);
     assert_int_equal(atomic_load(&f->device.build.count), 2);
-    close_house(&at);
+    close_environment(&at);
 }
 
 /* The inputs have changed: the entry stays valid for callers with the old ones. */
 static void test_outdated_entry_is_replaced(void **state)
 {
     fixture *f = *state;
-    house at = enter(f, KILNI_KEEP_ENTRIES);
+    environment at = enter(f, KILNI_KEEP_ENTRIES);
     request(&at, f->a, NULL, KILNI_FROM_BUILD);
     for (int is_in_memory = 0; is_in_memory < 2; is_in_memory++) {
         if (is_in_memory) {
@@ -468,14 +469,14 @@ static void test_outdated_entry_is_replaced(void **state)
         request(&at, f->a, NULL, is_in_memory ? KILNI_FROM_STORE : KILNI_FROM_MEMORY);
     }
     assert_int_equal(stat_of(&at).totals.puts, 3);
-    close_house(&at);
+    close_environment(&at);
 }
 
 /* A temporary failure of the device says nothing about the entry. */
 static void test_load_that_fails_leaves_the_entry(void **state)
 {
     fixture *f = *state;
-    house at = enter(f, KILNI_KEEP_ENTRIES);
+    environment at = enter(f, KILNI_KEEP_ENTRIES);
     request(&at, f->a, NULL, KILNI_FROM_BUILD);
     open_again(&at, f->directory);
     script(&f->device.load, SCRIPTED_ALWAYS, KILN_E_NO_MEMORY);
@@ -485,14 +486,14 @@ static void test_load_that_fails_leaves_the_entry(void **state)
     script(&f->device.load, 0, KILN_OK);
     open_again(&at, f->directory);
     request(&at, f->a, NULL, KILNI_FROM_STORE);
-    close_house(&at);
+    close_environment(&at);
 }
 
 static void check_damaged(fixture *f, void (*damage)(const char *path))
 {
-    house at = enter(f, KILNI_KEEP_ENTRIES);
+    environment at = enter(f, KILNI_KEEP_ENTRIES);
     request(&at, f->a, NULL, KILNI_FROM_BUILD);
-    close_house(&at);
+    close_environment(&at);
     char path[SCRATCH_PATH_SIZE];
     entry_path(f, f->a, path);
     damage(path);
@@ -507,7 +508,7 @@ static void check_damaged(fixture *f, void (*damage)(const char *path))
     /* One entry was found damaged, once. */
     assert_totals(&at,
                   (kiln_stats){.misses = 2, .builds = 2, .puts = 2, .hits_store = 1, .corrupt = 1});
-    close_house(&at);
+    close_environment(&at);
 }
 
 static void flip_a_bit(const char *path)
@@ -541,7 +542,7 @@ static int lock_once_it_is_replaced(int file, short type, off_t offset, off_t si
 static void test_damaged_entry_that_another_replaces(void **state)
 {
     fixture *f = *state;
-    house at = enter(f, KILNI_KEEP_ENTRIES);
+    environment at = enter(f, KILNI_KEEP_ENTRIES);
     request(&at, f->a, NULL, KILNI_FROM_BUILD);
     open_again(&at, f->directory);
     entry_path(f, f->a, damaged_path);
@@ -555,7 +556,7 @@ static void test_damaged_entry_that_another_replaces(void **state)
     assert_calls(f, 1, 1, 1);
     assert_totals(&at,
                   (kiln_stats){.misses = 1, .builds = 1, .puts = 1, .hits_store = 1, .corrupt = 1});
-    close_house(&at);
+    close_environment(&at);
 }
 
 static void test_damaged_entry_is_replaced(void **state)
@@ -577,10 +578,10 @@ static void test_empty_entry_is_replaced(void **state)
 static void test_damaged_entry_among_others(void **state)
 {
     fixture *f = *state;
-    house at = enter(f, KILNI_KEEP_ENTRIES);
+    environment at = enter(f, KILNI_KEEP_ENTRIES);
     request(&at, f->a, f->b, KILNI_FROM_BUILD);
     for (int i = 0; i < 2; i++) {
-        close_house(&at);
+        close_environment(&at);
         char path[SCRATCH_PATH_SIZE];
         entry_path(f, i == 0 ? f->a : f->b, path);
         flip_a_bit(path);
@@ -589,15 +590,15 @@ static void test_damaged_entry_among_others(void **state)
     }
     open_again(&at, f->directory);
     request(&at, f->a, f->b, KILNI_FROM_STORE);
-    close_house(&at);
+    close_environment(&at);
 }
 
 static void test_newer_entry_stays(void **state)
 {
     fixture *f = *state;
-    house at = enter(f, KILNI_KEEP_ENTRIES);
+    environment at = enter(f, KILNI_KEEP_ENTRIES);
     request(&at, f->a, NULL, KILNI_FROM_BUILD);
-    close_house(&at);
+    close_environment(&at);
     char path[SCRATCH_PATH_SIZE];
     entry_path(f, f->a, path);
     const unsigned char to_newer = KILNI_ENTRY_VERSION ^ (KILNI_ENTRY_VERSION + 1);
@@ -607,7 +608,7 @@ static void test_newer_entry_stays(void **state)
         at = enter(f, KILNI_KEEP_ENTRIES);
         assert_int_equal(request(&at, f->a, NULL, KILNI_FROM_BUILD).store, KILN_E_VERSION);
         request(&at, f->a, NULL, KILNI_FROM_MEMORY);
-        close_house(&at);
+        close_environment(&at);
     }
     /* The same file: with its old time, it is the entry that was there first. */
     flip(path, KILNI_ENTRY_VERSION_OFFSET, to_newer);
@@ -617,7 +618,7 @@ static void test_newer_entry_stays(void **state)
         &at,
         (kiln_stats){
             .misses = 3, .builds = 3, .puts = 1, .dropped = 2, .hits_memory = 2, .hits_store = 1});
-    close_house(&at);
+    close_environment(&at);
 }
 
 /* ---- a device that is out of resources ---- */
@@ -626,13 +627,13 @@ static void test_newer_entry_stays(void **state)
 static void test_entries_are_built_once_also_without_resources(void **state)
 {
     fixture *f = *state;
-    house at = enter(f, KILNI_KEEP_ENTRIES);
+    environment at = enter(f, KILNI_KEEP_ENTRIES);
     script(&f->device.build, 1, KILN_E_RESOURCES);
     caller c = {.at = &at, .keys = {f->a}, .key_count = 1};
     run(&c);
     assert_int_equal(c.status, KILN_E_RESOURCES);
     assert_int_equal(atomic_load(&f->device.build.count), 1);
-    close_house(&at);
+    close_environment(&at);
 }
 
 /* ---- memory that admits nothing ---- */
@@ -640,25 +641,25 @@ static void test_entries_are_built_once_also_without_resources(void **state)
 static void test_bypass_of_entries(void **state)
 {
     fixture *f = *state;
-    house at = enter(f, KILNI_KEEP_ENTRIES);
+    environment at = enter(f, KILNI_KEEP_ENTRIES);
     assert_int_equal(kiln_cache_set_capacity(at.memory, 0, 0), KILN_OK);
     request(&at, f->a, NULL, KILNI_FROM_PRIVATE_BUILD);
     request(&at, f->a, NULL, KILNI_FROM_PRIVATE_BUILD);
     assert_int_equal(atomic_load(&f->device.build.count), 2);
-    close_house(&at);
+    close_environment(&at);
 }
 
 /* The store serves callers for which memory keeps nothing. */
 static void test_bypass_of_a_program(void **state)
 {
     fixture *f = *state;
-    house at = enter(f, KILNI_KEEP_PROGRAM);
+    environment at = enter(f, KILNI_KEEP_PROGRAM);
     assert_int_equal(kiln_cache_set_capacity(at.memory, 0, 0), KILN_OK);
     request(&at, f->a, NULL, KILNI_FROM_PRIVATE_BUILD);
     assert_int_equal(kilni_writer_drain(at.writer, DRAIN_NS), KILN_OK);
     request(&at, f->a, NULL, KILNI_FROM_STORE);
     assert_int_equal(atomic_load(&f->device.build.count), 1);
-    close_house(&at);
+    close_environment(&at);
 }
 
 static kiln_status answer; /* of the load below */
@@ -682,7 +683,7 @@ static void test_program_stays_where_an_entry_goes(void **state)
     kilni_request_ops ops = all_ops;
     ops.load = load_after_another;
     for (int i = 0; i < 2; i++) {
-        house at = enter(f, KILNI_KEEP_PROGRAM);
+        environment at = enter(f, KILNI_KEEP_PROGRAM);
         assert_int_equal(kiln_cache_set_capacity(at.memory, 0, 0), KILN_OK);
         request(&at, f->a, NULL, i == 0 ? KILNI_FROM_PRIVATE_BUILD : KILNI_FROM_STORE);
         stat_of(&at);
@@ -692,7 +693,7 @@ static void test_program_stays_where_an_entry_goes(void **state)
         assert_got(&c, KILNI_FROM_PRIVATE_BUILD);
         leave(&c);
         request(&at, f->a, NULL, KILNI_FROM_MEMORY);
-        close_house(&at);
+        close_environment(&at);
     }
 }
 
@@ -704,7 +705,7 @@ static void check_failing_allocations(fixture *f, kilni_ending ending, bool is_s
     bool has_run_out = true;
     for (size_t n = 1; has_run_out; n++) {
         assert_true(n < 1000);
-        house at = enter(f, ending);
+        environment at = enter(f, ending);
         kiln_key *key = make_key("starved", (uint64_t)ending * 10000 + n);
         if (is_stored_before) {
             request(&at, key, NULL, KILNI_FROM_BUILD);
@@ -722,7 +723,7 @@ static void check_failing_allocations(fixture *f, kilni_ending ending, bool is_s
         assert_int_equal(c.status, KILN_OK);
         leave(&c);
         kiln_key_release(&key);
-        close_house(&at);
+        close_environment(&at);
     }
 }
 

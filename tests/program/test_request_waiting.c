@@ -27,7 +27,7 @@
 /* ---- an owner and its waiters ---- */
 
 typedef struct scene {
-    house at;
+    environment at;
     atomic_int entered; /* the owner is building */
     caller owner, waiters[WAITERS];
 } scene;
@@ -67,7 +67,7 @@ static void end_scene(scene *s)
     for (size_t i = 0; i < WAITERS; i++) {
         leave(&s->waiters[i]);
     }
-    close_house(&s->at);
+    close_environment(&s->at);
 }
 
 static void check_shared_build(fixture *f, kilni_ending ending)
@@ -262,7 +262,7 @@ static void nest_once(void *user)
 
 static void check_nested(fixture *f, kilni_ending ending, bool is_same_key)
 {
-    house at = enter(f, ending);
+    environment at = enter(f, ending);
     const kiln_key *inner_key = is_same_key ? f->a : f->b;
     nesting n = {.inner = {.at = &at, .keys = {inner_key}, .key_count = 1}};
     own_nesting = &n;
@@ -282,7 +282,7 @@ static void check_nested(fixture *f, kilni_ending ending, bool is_same_key)
     }
     leave(&n.inner);
     request(&at, f->a, NULL, KILNI_FROM_MEMORY);
-    close_house(&at);
+    close_environment(&at);
 }
 
 static void test_build_requests_another_entry(void **state)
@@ -322,7 +322,7 @@ static void *cross(void *user)
 /* One thread builds a and needs b for it; the other builds b and needs a for it. */
 static void check_crossing(fixture *f, kilni_ending ending)
 {
-    house at = enter(f, ending);
+    environment at = enter(f, ending);
     f->device.while_building = nest_once;
     atomic_int meeting = 0;
     crossing sides[2];
@@ -349,7 +349,7 @@ static void check_crossing(fixture *f, kilni_ending ending)
     }
     assert_int_equal(cycles, ending == KILNI_KEEP_PROGRAM ? 1 : 0);
     assert_int_equal(private_builds, ending == KILNI_KEEP_ENTRIES ? 1 : 0);
-    close_house(&at);
+    close_environment(&at);
 }
 
 static void test_builds_of_entries_want_each_other(void **state)
@@ -367,7 +367,7 @@ static void test_builds_of_programs_want_each_other(void **state)
 #define ROUNDS 60
 
 typedef struct rounds {
-    const house *at;
+    const environment *at;
     kiln_key *const *firsts, *const *seconds;
     pthread_barrier_t *start;
     int failures;
@@ -386,7 +386,7 @@ static void *run_rounds(void *user)
     return NULL;
 }
 
-static void check_orders(fixture *f, house *here, house *there)
+static void check_orders(fixture *f, environment *here, environment *there)
 {
     kiln_key *a[ROUNDS], *b[ROUNDS];
     for (int i = 0; i < ROUNDS; i++) {
@@ -414,19 +414,19 @@ static void check_orders(fixture *f, house *here, house *there)
 static void test_orders_in_one_context(void **state)
 {
     fixture *f = *state;
-    house at = enter(f, KILNI_KEEP_ENTRIES);
+    environment at = enter(f, KILNI_KEEP_ENTRIES);
     check_orders(f, &at, &at);
-    close_house(&at);
+    close_environment(&at);
 }
 
 /* Here the leases determine the order, and exclude. */
 static void test_orders_in_two_contexts(void **state)
 {
     fixture *f = *state;
-    house here = enter(f, KILNI_KEEP_ENTRIES), there = enter(f, KILNI_KEEP_ENTRIES);
+    environment here = enter(f, KILNI_KEEP_ENTRIES), there = enter(f, KILNI_KEEP_ENTRIES);
     check_orders(f, &here, &there);
-    close_house(&here);
-    close_house(&there);
+    close_environment(&here);
+    close_environment(&there);
 }
 
 /* ---- one builder, across contexts and processes ---- */
@@ -498,7 +498,7 @@ static void check_two_contexts(fixture *f, kilni_ending ending)
 {
     open_meeting();
     watch_locks();
-    house here = enter(f, ending), there = enter(f, ending);
+    environment here = enter(f, ending), there = enter(f, ending);
     f->device.while_building = build_until_refused;
     caller first = {.at = &here, .keys = {f->a}, .key_count = 1};
     caller second = {.at = &there, .keys = {f->a}, .key_count = 1};
@@ -510,10 +510,10 @@ static void check_two_contexts(fixture *f, kilni_ending ending)
     assert_calls(f, 1, 1, 1);
     leave(&first);
     leave(&second);
-    close_house(&there);
+    close_environment(&there);
     assert_totals(&here,
                   (kiln_stats){.misses = 1, .builds = 1, .puts = 1, .hits_store = 1, .waits = 1});
-    close_house(&here);
+    close_environment(&here);
     close_meeting();
 }
 
@@ -531,10 +531,10 @@ static void test_two_contexts_build_programs_once(void **state)
 static void check_outdated_entry(fixture *f, kilni_ending ending)
 {
     open_meeting();
-    house here = enter(f, ending);
+    environment here = enter(f, ending);
     request(&here, f->a, NULL, KILNI_FROM_BUILD);
     open_again(&here, f->directory);
-    house there = enter(f, ending);
+    environment there = enter(f, ending);
     watch_locks();
     /* Called by each at its first look. */
     script(&f->device.load, 2, KILN_MISS);
@@ -552,8 +552,8 @@ static void check_outdated_entry(fixture *f, kilni_ending ending)
     leave(&first);
     leave(&second);
     f->device.while_building = NULL;
-    close_house(&there);
-    close_house(&here);
+    close_environment(&there);
+    close_environment(&here);
     kilni_os_replace(NULL);
     close_meeting();
 }
@@ -571,9 +571,9 @@ static void test_outdated_entry_of_a_program_is_replaced_once(void **state)
 /* Returns the end of a child that makes one request: 0 if it succeeded. */
 static int run_child(fixture *f, kilni_source expected)
 {
-    house at;
+    environment at;
     watch_locks();
-    if (!open_house(&at, &f->device, KILNI_KEEP_ENTRIES, f->directory, 0)) {
+    if (!open_environment(&at, &f->device, KILNI_KEEP_ENTRIES, f->directory, 0)) {
         return 1;
     }
     f->device.while_building = build_until_refused;
@@ -589,7 +589,7 @@ static int run_child(fixture *f, kilni_source expected)
         return 4;
     }
     leave(&c);
-    close_house(&at);
+    close_environment(&at);
     return atomic_load(&f->device.wrong) == 0 ? 0 : 5;
 }
 
@@ -619,10 +619,10 @@ static void test_two_processes_build_once(void **state)
     assert_int_equal(wait_for(builder), 0);
     assert_int_equal(wait_for(other), 0);
     assert_int_equal(atomic_load(&meeting->builds), 1);
-    house at = enter(f, KILNI_KEEP_ENTRIES);
+    environment at = enter(f, KILNI_KEEP_ENTRIES);
     assert_totals(&at,
                   (kiln_stats){.misses = 1, .builds = 1, .puts = 1, .hits_store = 1, .waits = 1});
-    close_house(&at);
+    close_environment(&at);
     close_meeting();
 }
 
@@ -653,8 +653,8 @@ static void test_killed_builder_frees_the_others(void **state)
     const pid_t builder = fork();
     assert_true(builder >= 0);
     if (builder == 0) {
-        house at;
-        if (!open_house(&at, &f->device, KILNI_KEEP_ENTRIES, f->directory, 0)) {
+        environment at;
+        if (!open_environment(&at, &f->device, KILNI_KEEP_ENTRIES, f->directory, 0)) {
             _exit(1);
         }
         f->device.while_building = build_for_ever;
@@ -665,7 +665,7 @@ static void test_killed_builder_frees_the_others(void **state)
     assert_true(await(&meeting->building, 1));
     doomed = builder;
     watch_locks();
-    house at = enter(f, KILNI_KEEP_ENTRIES);
+    environment at = enter(f, KILNI_KEEP_ENTRIES);
     presence p = {&at, f->a};
     f->device.while_building = look_at_lease;
     f->device.user = &p;
@@ -677,7 +677,7 @@ static void test_killed_builder_frees_the_others(void **state)
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     open_again(&at, f->directory);
     request(&at, f->a, NULL, KILNI_FROM_STORE);
-    close_house(&at);
+    close_environment(&at);
     close_meeting();
 }
 
@@ -696,10 +696,10 @@ static void test_lease_is_had_again(void **state)
 {
     fixture *f = *state;
     open_meeting();
-    house here = enter(f, KILNI_KEEP_ENTRIES);
+    environment here = enter(f, KILNI_KEEP_ENTRIES);
     request(&here, f->a, NULL, KILNI_FROM_BUILD);
     open_again(&here, f->directory);
-    house there = enter(f, KILNI_KEEP_ENTRIES);
+    environment there = enter(f, KILNI_KEEP_ENTRIES);
     presence p = {&there, f->a};
     watch_locks();
     /* Called by each at its first look, and by the second after the first has built. */
@@ -718,8 +718,8 @@ static void test_lease_is_had_again(void **state)
     leave(&first);
     leave(&second);
     f->device.while_building = NULL;
-    close_house(&there);
-    close_house(&here);
+    close_environment(&there);
+    close_environment(&here);
     kilni_os_replace(NULL);
     close_meeting();
 }
@@ -728,7 +728,7 @@ static void test_lease_is_had_again(void **state)
 static void test_lease_is_given_back(void **state)
 {
     fixture *f = *state;
-    house at = enter(f, KILNI_KEEP_ENTRIES);
+    environment at = enter(f, KILNI_KEEP_ENTRIES);
     presence p = {&at, f->a};
     f->device.while_building = look_at_lease;
     f->device.user = &p;
@@ -752,7 +752,7 @@ static void test_lease_is_given_back(void **state)
     assert_int_equal(kiln_store_lease(at.store, f->a, DRAIN_NS, &lease), KILN_OK);
     assert_int_equal(kiln_store_contains(at.store, f->a), KILN_OK);
     kiln_lease_release(&lease);
-    close_house(&at);
+    close_environment(&at);
 }
 
 /* ---- where nothing is captured ---- */
@@ -788,7 +788,7 @@ static void build_until_all_build(void *user)
 static void test_waiters_without_captures_build_together(void **state)
 {
     fixture *f = *state;
-    house first = enter(f, KILNI_KEEP_ENTRIES), houses[HOUSES];
+    environment first = enter(f, KILNI_KEEP_ENTRIES), environments[HOUSES];
     caller callers[HOUSES];
     pthread_t threads[HOUSES];
     kiln_lease *lease = NULL;
@@ -799,9 +799,9 @@ static void test_waiters_without_captures_build_together(void **state)
     kilni_os_replace(&table);
     f->device.while_building = build_until_all_build;
     for (size_t i = 0; i < HOUSES; i++) {
-        houses[i] = enter(f, KILNI_KEEP_ENTRIES);
-        callers[i] =
-            (caller){.at = &houses[i], .ops = &ops_without_capture, .keys = {f->a}, .key_count = 1};
+        environments[i] = enter(f, KILNI_KEEP_ENTRIES);
+        callers[i] = (caller){
+            .at = &environments[i], .ops = &ops_without_capture, .keys = {f->a}, .key_count = 1};
         assert_int_equal(pthread_create(&threads[i], NULL, run, &callers[i]), 0);
     }
     assert_true(await(&refused_threads, HOUSES));
@@ -814,11 +814,11 @@ static void test_waiters_without_captures_build_together(void **state)
     }
     assert_int_equal(atomic_load(&left_alone), 0);
     /* A result that was never captured does not count as dropped. */
-    assert_int_equal(stat_of(&houses[0]).totals.dropped, 0);
+    assert_int_equal(stat_of(&environments[0]).totals.dropped, 0);
     for (size_t i = 0; i < HOUSES; i++) {
-        close_house(&houses[i]);
+        close_environment(&environments[i]);
     }
-    close_house(&first);
+    close_environment(&first);
 }
 
 int main(void)

@@ -28,14 +28,14 @@
 
 /* ---- the environment of requests: what one process, or one context in it, has ---- */
 
-typedef struct house {
+typedef struct environment {
     scripted_device *device;
     kilni_ending ending;
     kiln_cache *memory;
     kiln_store *store;
     kilni_writer *writer;
     kilni_request_context context;
-} house;
+} environment;
 
 static inline void destroy_program(void *user, void *program)
 {
@@ -43,8 +43,8 @@ static inline void destroy_program(void *user, void *program)
 }
 
 /* Returns NULL if something failed. @directory NULL: memory only. */
-static inline bool open_house(house *at, scripted_device *device, kilni_ending ending,
-                              const char *directory, uint32_t flags)
+static inline bool open_environment(environment *at, scripted_device *device, kilni_ending ending,
+                                    const char *directory, uint32_t flags)
 {
     const kiln_cache_params memory = {
         .struct_size = sizeof memory,
@@ -52,7 +52,7 @@ static inline bool open_house(house *at, scripted_device *device, kilni_ending e
         .user = device,
     };
     const kiln_store_params params = {.struct_size = sizeof params, .flags = flags};
-    *at = (house){.device = device, .ending = ending};
+    *at = (environment){.device = device, .ending = ending};
     if (kiln_cache_new(&memory, &at->memory) != KILN_OK ||
         (directory && kiln_store_open(directory, &params, &at->store, NULL) != KILN_OK) ||
         kilni_writer_new(at->store, UINT64_C(1) << 20, &at->writer) != KILN_OK) {
@@ -63,7 +63,7 @@ static inline bool open_house(house *at, scripted_device *device, kilni_ending e
     return true;
 }
 
-static inline void close_house(house *at)
+static inline void close_environment(environment *at)
 {
     kilni_writer_free(&at->writer, DRAIN_NS);
     kiln_store_close(&at->store);
@@ -71,13 +71,13 @@ static inline void close_house(house *at)
 }
 
 /* Discards everything that this process knows, as in a new process. */
-static inline void open_again(house *at, const char *directory)
+static inline void open_again(environment *at, const char *directory)
 {
-    close_house(at);
-    assert_true(open_house(at, at->device, at->ending, directory, 0));
+    close_environment(at);
+    assert_true(open_environment(at, at->device, at->ending, directory, 0));
 }
 
-static inline kiln_store_stat stat_of(const house *at)
+static inline kiln_store_stat stat_of(const environment *at)
 {
     assert_int_equal(kilni_writer_drain(at->writer, DRAIN_NS), KILN_OK);
     kiln_store_stat stat = {.struct_size = sizeof stat};
@@ -86,7 +86,7 @@ static inline kiln_store_stat stat_of(const house *at)
 }
 
 /* Compares all totals of a store except times. */
-static inline void assert_totals(const house *at, kiln_stats expected)
+static inline void assert_totals(const environment *at, kiln_stats expected)
 {
     const kiln_stats totals = stat_of(at).totals;
     expected.build_ns = totals.build_ns;
@@ -104,7 +104,7 @@ static inline void assert_totals(const house *at, kiln_stats expected)
 /* ---- a caller ---- */
 
 typedef struct caller {
-    const house *at;
+    const environment *at;
     const kilni_request_ops *ops; /* NULL: all of them */
     const kiln_key *keys[KILNI_REQUEST_KEYS_MAX + 1];
     size_t key_count;
@@ -231,7 +231,7 @@ static inline void assert_got(caller *c, kilni_source source)
 }
 
 /* Makes a request for up to two keys, which must succeed with this source. */
-static inline kilni_request_result request(const house *at, const kiln_key *first,
+static inline kilni_request_result request(const environment *at, const kiln_key *first,
                                            const kiln_key *second, kilni_source source)
 {
     caller c = {.at = at, .keys = {first, second}, .key_count = second ? 2 : 1};
@@ -289,10 +289,10 @@ static inline int tear_down(void **state)
     return is_clean ? 0 : -1;
 }
 
-static inline house enter(fixture *f, kilni_ending ending)
+static inline environment enter(fixture *f, kilni_ending ending)
 {
-    house at;
-    assert_true(open_house(&at, &f->device, ending, f->directory, 0));
+    environment at;
+    assert_true(open_environment(&at, &f->device, ending, f->directory, 0));
     return at;
 }
 
@@ -360,7 +360,7 @@ static inline bool await_waiters(kiln_cache *memory, uint64_t wanted)
 
 /* For a build that looks up the key of its request meanwhile. */
 typedef struct presence {
-    const house *at;
+    const environment *at;
     const kiln_key *key;
 } presence;
 
