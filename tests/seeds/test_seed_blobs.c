@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the documents say of cache blobs and their IDs; then the cases by which the shipped ones are
- * tested, and what these leave out. docs/seeds.md lists the statements.
+ * The documents' statements about cache blobs and their IDs; then the cases by which the shipped
+ * implementations are tested, and cases that these leave out. docs/seeds.md lists the statements.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 
 #define THREADS 8
 
-/* ---- bytes of the user's own ---- */
+/* ---- the user's copies of bytes ---- */
 
 typedef struct bytes {
     uint8_t *data;
@@ -46,7 +46,7 @@ static bytes get_blob(const kiln_program *program)
     return blob;
 }
 
-/* A blob of a program that then is gone. */
+/* The blob of a program that is released afterwards. */
 static bytes make_blob(const program_scene *s, const kiln_program_desc *desc)
 {
     kiln_program *program = NULL;
@@ -110,7 +110,8 @@ static void seed_000_an_id_is_the_descriptions_own(void **state)
     kiln_program_desc *never_asked = describe_image(s, "image");
     kiln_program *held = get_from(desc, KILN_PROGRAM_FROM_BUILD);
     kiln_program_context_free(&s->context);
-    /* It goes with the description, not with the context; and the blob with the program. */
+    /* It lives as long as the description, and not only as long as the context; a blob lives as
+     * long as its program. */
     assert_memory_equal(id, before.data, before.size);
     bytes late = copy_id(never_asked), blob = get_blob(held);
     assert_true(are_equal(late, before));
@@ -194,7 +195,7 @@ static const void *part_of(const kiln_key *key, const char *name)
     return NULL;
 }
 
-/* Also where the sources are in no repository. */
+/* Even if the sources are in no repository. */
 static void seed_000_version_and_revision_are_in_the_id(void **state)
 {
     program_scene *s = *state;
@@ -212,7 +213,7 @@ static void seed_000_version_and_revision_are_in_the_id(void **state)
     kiln_program_desc_release(&desc);
 }
 
-/* Another revision is another ID: what its blob is refused for. */
+/* A different revision has different IDs, so its blobs are refused. */
 static void seed_000_a_blob_of_another_revision_is_refused(void **state)
 {
     program_scene *s = *state;
@@ -329,7 +330,7 @@ static void seed_000_size_and_bytes_in_two_calls(void **state)
     kiln_program_desc_release(&desc);
 }
 
-/* It is not kept beside each program: the device is asked where someone wants it. */
+/* It is not kept with each program: the device is asked when a caller requests it. */
 static void seed_000_a_blob_is_made_on_demand(void **state)
 {
     program_scene *s = *state;
@@ -346,7 +347,7 @@ static void seed_000_a_blob_is_made_on_demand(void **state)
     kiln_program_desc_release(&desc);
 }
 
-/* Also where captures are dear, since it is asked for. */
+/* Even if captures are expensive, because it was requested. */
 static void seed_000_a_blob_of_a_device_with_dear_captures(void **state)
 {
     program_scene *s = *state;
@@ -364,7 +365,7 @@ static void seed_000_a_blob_of_a_device_with_dear_captures(void **state)
     kiln_program_desc_release(&desc);
 }
 
-/* And gives the same blob again; the user's bytes may be gone by then. */
+/* It returns the same blob again, although the user's bytes may have been freed. */
 static void seed_000_a_program_of_a_blob_is_as_good(void **state)
 {
     program_scene *s = *state;
@@ -428,7 +429,7 @@ static void seed_000_a_blob_alone_is_no_program(void **state)
         assert_int_equal(create(others[i], blob, &program, NULL, &error), KILN_E_REFUSED);
         assert_null(program);
         assert_non_null(strstr(error.text, named[i]));
-        /* Nothing was built, and who wants it built gets it. */
+        /* Nothing was built, and a caller that wants it built gets it built. */
         touch(others[i], KILN_PROGRAM_FROM_BUILD);
     }
     assert_int_equal(count(&s->devices[0].load), 0);
@@ -438,7 +439,7 @@ static void seed_000_a_blob_alone_is_no_program(void **state)
     drop(&blob);
 }
 
-/* ---- bytes that are not what they were ---- */
+/* ---- damaged and outdated bytes ---- */
 
 static void seed_000_no_damage_gets_through(void **state)
 {
@@ -480,7 +481,7 @@ static void seed_000_a_blob_that_the_device_refuses(void **state)
     assert_int_equal(create(desc, blob, &program, NULL, NULL), KILN_OK);
     kiln_program_release(&program);
     kiln_program_context_clear(s->context);
-    /* Out of resources is no refusal: room is made, once. */
+    /* Lack of resources is not a refusal: programs are evicted, once. */
     script(&s->devices[0].load, 1, KILN_E_RESOURCES);
     assert_int_equal(create(desc, blob, &program, NULL, NULL), KILN_OK);
     assert_int_equal(count(&s->devices[0].load), 2);
@@ -489,7 +490,8 @@ static void seed_000_a_blob_that_the_device_refuses(void **state)
     kiln_program_desc_release(&desc);
 }
 
-/* An entry of a store is no blob, though its bytes are sound: not even one under the blob's ID. */
+/* An entry of a store is not a blob, although its bytes are sound: not even one under the blob's
+ * ID. */
 static void seed_000_an_entry_is_no_blob(void **state)
 {
     program_scene *s = *state;
@@ -520,7 +522,7 @@ static void seed_000_an_entry_is_no_blob(void **state)
     kiln_program_desc_release(&desc);
 }
 
-/* ---- what has no blobs ---- */
+/* ---- devices and programs without blobs ---- */
 
 static void seed_000_an_empty_blob_is_legal(void **state)
 {
@@ -639,7 +641,7 @@ static void *create_one(void *user)
     return NULL;
 }
 
-/* Half of them have a blob that is damaged: they fail alone, or find the program of the others. */
+/* Half of the threads have a damaged blob: they fail alone, or find the program of the others. */
 static void seed_000_threads_create_together(void **state)
 {
     program_scene *s = *state;
@@ -673,13 +675,13 @@ static void seed_000_threads_create_together(void **state)
     kiln_program_desc_release(&desc);
 }
 
-/* ---- a cache of the user's own, in few lines ---- */
+/* ---- a user's own cache, in a few lines ---- */
 
 enum { SLOTS = 2 };
 
 typedef struct user_cache {
     bytes ids[SLOTS], blobs[SLOTS];
-    size_t next; /* the first in goes out first */
+    size_t next; /* the first entry is evicted first */
 } user_cache;
 
 static bytes find_blob(const user_cache *cache, bytes id)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the documents about constant tensors say, as users and backends see it; then the cases by
- * which the cache that oneDNN shipped is tested, and what these leave out. docs/seeds.md lists the
- * statements.
+ * The statements of the documents about constant tensors, for users and backends; then the cases by
+ * which the cache that oneDNN shipped is tested, and cases that these leave out. docs/seeds.md
+ * lists the statements.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,7 +30,7 @@ static int set_up(void **state)
     return 0;
 }
 
-/* Back to the defaults, with nothing left of what a test cached. */
+/* Restores the defaults, and removes everything that a test cached. */
 static int tear_down(void **state)
 {
     (void)state;
@@ -94,8 +94,8 @@ static partition compile(kiln_constant_cache *cache, const char *weights, size_t
     return compile_for(cache, 1, weights, size);
 }
 
-/* Finds the processed weights or computes them, and has them to itself where the cache can't take
- * them. Returns whether they were found. */
+/* Finds the processed weights, or computes them; they are its own if the cache can't take them.
+ * Returns whether they were found. */
 static bool execute(partition *p)
 {
     kiln_reservation answer = ask_as(p->cache, p->key, p->size, p->number);
@@ -121,7 +121,7 @@ static void end(partition *p)
     kiln_key_release(&p->key);
 }
 
-/* ---- 002: what there is ---- */
+/* ---- 002: the cache ---- */
 
 static void seed_002_the_first_iteration_computes_and_the_next_reuse(void **state)
 {
@@ -224,7 +224,7 @@ static void seed_002_a_full_cache_evicts_nothing_and_takes_nothing(void **state)
         assert_int_equal(execute(&kept[1]), i > 0);
         assert_false(execute(&late));
     }
-    /* It computes each time, and gets right what it computes. */
+    /* It computes each time, correctly. */
     assert_int_equal(late.computations, 3);
     assert_int_equal(kiln_constant_get_size(cache), 2 * MIB);
     assert_int_equal(stats_of(cache).evictions, 0);
@@ -312,7 +312,7 @@ static void begin_with_the_example(void)
     CHECK(kiln_constant_cache_of(KILN_ENGINE_CPU, 0, &cache) == KILN_OK);
     CHECK(kiln_constant_get_stats(cache, &stats) == KILN_OK);
     CHECK(stats.max_bytes == (uint64_t)10 << 30);
-    /* Calls win, each for its kind. */
+    /* Calls take precedence, each for its kind. */
     CHECK(constant_set_kind(KILN_ENGINE_CPU, 3, KILN_POLICY_UNCHANGED) == KILN_OK);
     CHECK(constant_get_kind(KILN_ENGINE_CPU, &capacity, NULL) == KILN_OK);
     CHECK(capacity == 3);
@@ -392,7 +392,7 @@ static void seed_003_low_cost_goes_and_high_cost_stays(void **state)
 {
     (void)state;
     kiln_constant_cache *cache = new_device_with(1, KILN_POLICY_COST);
-    kiln_key *keys[] = {key_of("dear"), key_of("cheap"), key_of("new")};
+    kiln_key *keys[] = {key_of("expensive"), key_of("cheap"), key_of("new")};
     put(&b, cache, keys[0], MIB / 2, 1000000);
     put(&b, cache, keys[1], MIB / 2, 10);
     put(&b, cache, keys[2], MIB / 2, 1000);
@@ -530,7 +530,7 @@ static void seed_003_weights_are_shared_on_one_device_in_one_context_alone(void 
     assert_int_equal(kiln_constant_get_size(devices[0]), 200);
 }
 
-/* ---- 002: the cases of the cache that was shipped ---- */
+/* ---- 002: the cases of the shipped cache ---- */
 
 static void seed_002_case_a_disabled_cache_promises_nothing(void **state)
 {
@@ -561,7 +561,7 @@ static void seed_002_case_keys_combine_backend_and_key(void **state)
     }
 }
 
-/* Of five units one is taken, then two; three do not fit, and change nothing. */
+/* Of five units, one is taken, then two; three do not fit, and change nothing. */
 static void seed_002_case_nothing_is_evicted_where_it_is_full(void **state)
 {
     (void)state;
@@ -597,12 +597,12 @@ static void seed_002_case_calls_in_c(void **state)
     }
     set(KILN_ENGINE_CPU, 1024);
     assert_int_equal(capacity_of(KILN_ENGINE_CPU), 1024);
-    /* There a number comes back that was not set. */
+    /* There, the getter returns a number that was not set. */
     set(KILN_ENGINE_CPU, KILN_UNLIMITED);
     assert_int_equal(capacity_of(KILN_ENGINE_CPU), KILN_UNLIMITED);
 }
 
-/* A block of many weights, with the cache, found, and without it. */
+/* A block of many weights: computed with the cache, found, and computed without it. */
 static void seed_002_case_a_large_partition_with_and_without_the_cache(void **state)
 {
     (void)state;
@@ -634,7 +634,7 @@ static void seed_002_case_partitions_share_weights_at_one_address_alone(void **s
     end(&other);
 }
 
-/* ---- 002: what these cases leave out ---- */
+/* ---- 002: cases that these leave out ---- */
 
 static void seed_002_gap_a_failure_reaches_those_who_wait_and_is_not_kept(void **state)
 {
@@ -653,7 +653,7 @@ static void seed_002_gap_a_failure_reaches_those_who_wait_and_is_not_kept(void *
     end(&p);
 }
 
-/* There a set waits for the producer, with the lock that its lookup needs. */
+/* There, a set waits for the producer and holds the lock that the producer's look-up needs. */
 static void seed_002_gap_a_flush_beside_a_computation(void **state)
 {
     (void)state;
@@ -694,7 +694,7 @@ static void *ask_round_by_round(void *argument)
     crowd *c = argument;
     for (int round = 0; round < ROUNDS; round++) {
         const kiln_key *key = c->keys[round % 2];
-        /* What the round before left has gone by the time that all have passed. */
+        /* The constants of the round before have left by the time that all threads have passed. */
         if (pthread_barrier_wait(&c->start) == PTHREAD_BARRIER_SERIAL_THREAD) {
             kiln_constant_remove_if_exist(c->cache, key);
         }
@@ -812,7 +812,7 @@ int main(void)
 {
     unsetenv(KILNI_CONSTANT_VARIABLE);
     const struct CMUnitTest tests[] = {
-        /* Children that begin anew, before this process has begun. */
+        /* Children that begin anew, forked before this process has begun. */
         cmocka_unit_test(seed_002_it_is_on_and_unlimited_on_cpu_and_gpu),
         cmocka_unit_test(seed_002_the_variable_is_read_once_and_calls_win),
         cmocka_unit_test(seed_003_the_variable_may_name_policies),

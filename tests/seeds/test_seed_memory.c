@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What SYCL's document (001) says of caches in memory: three ways to a result, and eviction.
- * docs/seeds.md names each test beside the statement that it is of.
+ * The statements of SYCL's document (001) about caches in memory: three ways to a result, and
+ * eviction. docs/seeds.md names each test beside its statement.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +26,7 @@ static uint64_t waits(scene *s)
 typedef struct builder {
     scene *s;
     uint32_t key;
-    bool holds_up; /* until another waits, and a third key was built meanwhile */
+    bool holds_up; /* until another thread waits, and a third key was built meanwhile */
     atomic_int builds;
     kiln_status status;
     kiln_pin *pin;
@@ -85,7 +85,7 @@ static void seed_001_a_builds_b_waits_c_takes(void **state)
     kiln_pin_release(&other.pin);
 }
 
-/* Builds a key unless it is there, and says how often anything was built so far. */
+/* Builds a key unless it is there. Returns the number of builds so far. */
 static int use(scene *s, uint32_t i, int *builds)
 {
     if (!is_ready(s, i)) {
@@ -95,7 +95,7 @@ static int use(scene *s, uint32_t i, int *builds)
     return *builds;
 }
 
-/* Room for two: the third comes in the place of that which was used least recently. */
+/* With room for two, the third replaces the least recently used. */
 static void seed_001_eviction_in_memory(void **state)
 {
     scene *s = *state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The usage of blobs as oneDNN's document (000) has it, on a real OpenCL runtime, with what stands
- * for convolution_forward: a kernel that convolves. docs/seeds.md names it beside the statements.
+ * The usage of blobs in oneDNN's document (000), on a real OpenCL runtime. A kernel that convolves
+ * takes the place of convolution_forward. docs/seeds.md names it beside the statements.
  */
 #include <cstdint>
 #include <cstdio>
@@ -28,7 +28,7 @@ static void check(bool holds, const char *condition, int line)
 namespace
 {
 
-/* ---- a device, and what is computed on it ---- */
+/* ---- a device, and computations on it ---- */
 
 struct opencl {
     opencl()
@@ -98,7 +98,7 @@ struct convolution_forward : kiln::primitive {
 
     using kiln::primitive::primitive;
 
-    /* Whether what it computes is right, for that weight. */
+    /* Returns whether its result is right, for that weight. */
     bool execute(const engine &eng, float weight) const
     {
         std::vector<float> x(ITEMS + 2), y(ITEMS);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the documents say of kernels and programs in memory, as a runtime's author sees it; then the
- * cases by which the caches that were shipped are tested, and what these leave out.
- * docs/seeds.md lists the statements.
+ * The documents' statements about kernels and programs in memory, for the author of a runtime; then
+ * the cases by which the shipped caches are tested, and cases that these leave out. docs/seeds.md
+ * lists the statements.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -39,7 +39,7 @@ static uint64_t expected_value(const char *text, const char *options)
     return scripted_value(scripted_value(0, text, strlen(text)), options, strlen(options));
 }
 
-/* ---- what the cache is for ---- */
+/* ---- the purpose of the cache ---- */
 
 static void seed_001_one_kernel_in_a_loop(void **state)
 {
@@ -77,7 +77,7 @@ static void seed_001_many_kernels_of_one_program(void **state)
     kiln_program_desc_release(&program);
 }
 
-/* A context that comes later is what a restart is to the store. */
+/* To a store, a later context is the same as a restart. */
 static void seed_001_programs_are_found_after_a_restart(void **state)
 {
     program_scene *s = *state;
@@ -98,7 +98,7 @@ static void seed_001_programs_are_found_after_a_restart(void **state)
     scratch_remove(directory);
 }
 
-/* Not numbers of images, which each start gives anew, nor names, which others give too. */
+/* Neither the numbers of images, which change at each start, nor names, which are not unique. */
 static void seed_001_contents_decide_after_a_restart(void **state)
 {
     program_scene *s = *state;
@@ -128,7 +128,7 @@ static void seed_001_contents_decide_after_a_restart(void **state)
     scratch_remove(directory);
 }
 
-/* What another revision of the library made of an image is none of this one's. */
+/* The result that a different revision of the library made of an image is not used. */
 static void seed_000_a_revision_of_the_library_has_entries_of_its_own(void **state)
 {
     program_scene *s = *state;
@@ -150,7 +150,7 @@ static void seed_000_a_revision_of_the_library_has_entries_of_its_own(void **sta
     scratch_remove(directory);
 }
 
-static unsigned folders[5]; /* by their depth, from 1 */
+static unsigned folders[5]; /* by depth, from 1 */
 
 static int count_folder(const char *path, const struct stat *stat, int kind, struct FTW *walk)
 {
@@ -162,7 +162,8 @@ static int count_folder(const char *path, const struct stat *stat, int kind, str
     return 0;
 }
 
-/* Device, image, constants and options: what differs in one of these shares the folders above. */
+/* Device, image, constants and options: entries that differ in one of these share the folders above
+ * it. */
 static void seed_001_each_component_is_a_level_of_folders(void **state)
 {
     program_scene *s = *state;
@@ -229,7 +230,7 @@ static void seed_000_memory_and_disk_do_not_need_each_other(void **state)
 
 /* ---- the two maps and their keys ---- */
 
-/* Gets the programs of two descriptions, and says whether they are one. */
+/* Gets the programs of two descriptions, and returns whether they are the same. */
 static bool are_one(const program_scene *s, const kiln_program_desc_params *a,
                     const kiln_program_desc_params *b)
 {
@@ -268,7 +269,7 @@ static void seed_001_programs_are_told_apart_by_four_parts(void **state)
     assert_false(are_one(s, &constant, &value));
     assert_false(are_one(s, &constant, &number));
 
-    /* Values of other lengths, and bytes on the other side of a border between two. */
+    /* Values of different lengths, and bytes on different sides of a border between two. */
     const kiln_spec_constant longer = {7, {(const char[]){1, 0, 0, 0, 0}, 5}};
     const kiln_spec_constant bordered[] = {{7, {"a", 1}}, {8, {"bc", 2}}},
                              moved[] = {{7, {"ab", 2}}, {8, {"c", 1}}};
@@ -283,7 +284,7 @@ static void seed_001_programs_are_told_apart_by_four_parts(void **state)
     device.device = 1;
     assert_false(are_one(s, &plain, &device));
 
-    /* An image of the same code is the same, whatever its number. */
+    /* An image with the same code is the same, whatever its number. */
     kiln_program_desc_params numbered = plain;
     numbered.image = 7;
     assert_true(are_one(s, &plain, &numbered));
@@ -295,7 +296,7 @@ static void seed_001_programs_are_told_apart_by_four_parts(void **state)
     assert_false(are_one(s, &compiled, &linked));
 }
 
-/* Their order says nothing. */
+/* Their order does not matter. */
 static void seed_001_spec_constants_have_no_order(void **state)
 {
     program_scene *s = *state;
@@ -354,7 +355,7 @@ static void seed_001_each_context_has_its_own(void **state)
     kiln_program_desc_release(&program);
 }
 
-/* ---- build options of three sources ---- */
+/* ---- build options from three sources ---- */
 
 static const char *const variables[][2] = {
     {"SYCL_PROGRAM_COMPILE_OPTIONS", "-env-compile"},
@@ -367,7 +368,7 @@ static const char *const variables[][2] = {
     {"SYCL_CACHE_IN_MEM", "0"},
 };
 
-/* @user: how many of the variables are set, and which is the first. */
+/* @user  how many of the variables are set, and which is the first */
 typedef struct set_variables {
     size_t first, count;
 } set_variables;
@@ -383,7 +384,7 @@ static const char *look_up(void *user, const char *name)
     return NULL;
 }
 
-/* A context as the environment would have it. */
+/* A context with the settings of the environment. */
 static void open_with(program_scene *s, size_t first, size_t count)
 {
     kiln_config *config = NULL;
@@ -456,7 +457,7 @@ static void seed_001_options_of_each_source_are_in_the_key(void **state)
     scratch_remove(directory);
 }
 
-/* Compiling gets the compiler's options only, and linking the linker's. */
+/* Compiling gets only the compiler's options, and linking only the linker's. */
 static void seed_001_options_of_compiler_and_linker_stay_apart(void **state)
 {
     program_scene *s = *state;
@@ -481,7 +482,7 @@ static void seed_001_options_of_compiler_and_linker_stay_apart(void **state)
     kiln_program_desc_release(&desc);
 }
 
-/* ---- what is cached, and what is not ---- */
+/* ---- cached and uncached programs ---- */
 
 static kiln_program_desc *describe_source(const program_scene *s, const char *options)
 {
@@ -491,7 +492,7 @@ static kiln_program_desc *describe_source(const program_scene *s, const char *op
     return describe(s, &params);
 }
 
-/* What is linked of these, with these options. */
+/* Returns a link of these, with these options. */
 static kiln_program_desc *describe_link_of(const program_scene *s, const char *const texts[2],
                                            const char *options)
 {
@@ -544,7 +545,7 @@ static void seed_001_programs_from_source_are_not_cached(void **state)
     check_not_cached(s, describe_source(s, "-g"), KILN_UNCACHED_SOURCE);
 }
 
-/* Not even where an image of the same code is there. */
+/* Not even if an image with the same code is there. */
 static void seed_001_source_never_meets_an_image(void **state)
 {
     program_scene *s = *state;
@@ -589,7 +590,7 @@ static void check_users_own_program(program_scene *s, uint32_t rules)
     assert_int_equal(program_stats(s).entries, 0);
     assert_int_equal(kernel_stats(s).entries, 0);
     kiln_program_release(&program);
-    /* The kernel keeps it. */
+    /* The kernel keeps it alive. */
     assert_int_equal(atomic_load(&s->devices[0].live_programs), 1);
     assert_ptr_equal(kiln_kernel_program_handle(kernel), handle);
     kiln_kernel_release(&kernel);
@@ -603,7 +604,7 @@ static void seed_001_the_users_own_programs_are_not_cached(void **state)
     check_users_own_program(*state, KILN_RULES_IMAGES);
 }
 
-/* Without the rules of that runtime, what is described fully is kept. */
+/* Without the rules of that runtime, every program whose inputs are known is kept. */
 static void seed_001_other_rules_keep_source_and_links(void **state)
 {
     program_scene *s = *state;
@@ -631,7 +632,7 @@ static uint64_t expected_link(const char *const texts[2], const char *options)
     return scripted_value(value, options, strlen(options));
 }
 
-/* Each is its own, in memory and from the store. */
+/* Each is separate, in memory and in the store. */
 static void seed_001_links_are_told_apart_by_inputs_and_options(void **state)
 {
     program_scene *s = *state;
@@ -691,11 +692,11 @@ static void seed_001_it_can_be_asked_why_something_is_not_cached(void **state)
     assert_int_equal(kiln_program_context_set_capacity(s->context, 0, 0), KILN_OK);
     assert_int_equal(caching_of(image).memory, KILN_UNCACHED_OFF);
     script(&s->devices[0].describe, 1, KILN_E_UNSUPPORTED);
-    kiln_program_desc *untold = describe_image(s, "image");
-    assert_int_equal(caching_of(untold).memory, KILN_UNCACHED_INPUTS);
-    assert_null(kiln_program_desc_key(untold));
+    kiln_program_desc *uncached = describe_image(s, "image");
+    assert_int_equal(caching_of(uncached).memory, KILN_UNCACHED_INPUTS);
+    assert_null(kiln_program_desc_key(uncached));
     kiln_program_desc_release(&image);
-    kiln_program_desc_release(&untold);
+    kiln_program_desc_release(&uncached);
     kiln_program_context_free(&s->context);
 
     script(&s->devices[0].identity, 1, KILN_E_UNSUPPORTED);
@@ -708,7 +709,7 @@ static void seed_001_it_can_be_asked_why_something_is_not_cached(void **state)
     assert_null(kiln_uncached_text(KILN_UNCACHED_CAPTURE + 1));
 }
 
-/* ---- threads, and builds that fail ---- */
+/* ---- threads, and failing builds ---- */
 
 typedef struct asking {
     const kiln_program_desc *desc;
@@ -728,7 +729,7 @@ static void *ask(void *user)
     return NULL;
 }
 
-/* Lets all threads come before the first build ends. */
+/* Waits for all threads before the first build ends. */
 static void build_slowly(void *user)
 {
     (void)user;
@@ -791,13 +792,14 @@ static void seed_001_waiters_get_the_builders_failure(void **state)
     kiln_program_desc_release(&desc);
 }
 
-/* An error that isn't the source's own is the builder's alone: another one tries again. */
+/* A failure that is not the source's fault concerns the builder alone: another thread tries again.
+ */
 static void seed_001_a_spurious_failure_lets_a_waiter_build(void **state)
 {
     program_scene *s = *state;
     static const struct {
         kiln_status failure;
-        int calls; /* that one failing build makes of the device */
+        int calls; /* calls of the device by one failing build */
     } cases[] = {{KILN_E_IO, 1}, {KILN_E_REFUSED, 1}, {KILN_E_RESOURCES, 2}, {KILN_E_NO_MEMORY, 2}};
     s->params.flags = KILN_CACHE_RETAIN_FAILURES;
     s->devices[0].while_building = build_slowly;
@@ -835,7 +837,7 @@ static void get_inner(void *user)
     }
 }
 
-/* No lock is held while a build runs: it may ask for other programs itself. */
+/* No lock is held during a build: it may ask for other programs itself. */
 static void seed_001_other_programs_go_on_while_one_builds(void **state)
 {
     program_scene *s = *state;
@@ -874,7 +876,7 @@ static void seed_001_a_failed_build_is_told_again_as_it_was(void **state)
     kiln_program_desc_release(&desc);
 }
 
-/* In memory alone: who comes after a restart tries again. */
+/* In memory only: after a restart, the next caller tries again. */
 static void seed_001_a_failed_build_is_tried_again_after_a_restart(void **state)
 {
     program_scene *s = *state;
@@ -900,7 +902,7 @@ static void seed_001_a_failed_build_is_tried_again_after_a_restart(void **state)
     scratch_remove(directory);
 }
 
-/* ---- what is removed beside a build ---- */
+/* ---- removals during a build ---- */
 
 typedef struct removal {
     const program_scene *scene;
@@ -910,7 +912,7 @@ typedef struct removal {
     bool has_come;
 } removal;
 
-/* Once another thread waits for the build that is under way. */
+/* Called once another thread waits for the build in progress. */
 static void remove_beside(void *user)
 {
     removal *r = user;
@@ -940,7 +942,7 @@ static void turn_off(const program_scene *s)
     assert_int_equal(kiln_program_context_set_capacity(s->context, 0, 0), KILN_OK);
 }
 
-/* Builder and waiter get what they asked for, by so many builds, and nothing of it is kept. */
+/* Builder and waiter get their program, by this many builds, and nothing of it is kept. */
 static void check_removal(program_scene *s, void (*remove)(const program_scene *s),
                           int expected_builds, uint32_t from_then)
 {
@@ -977,15 +979,15 @@ static void seed_000_gap_a_flush_beside_a_build(void **state)
     check_removal(*state, turn_off, 1, KILN_PROGRAM_FROM_PRIVATE_BUILD);
 }
 
-/* Who waits builds for himself: what comes of an image that is unloaded is its builder's alone. */
+/* The waiter builds for itself: the program of an unloaded image belongs to its builder alone. */
 static void seed_001_an_image_that_is_unloaded_beside_a_build(void **state)
 {
     check_removal(*state, remove_image, 2, KILN_PROGRAM_FROM_BUILD);
 }
 
-/* ---- what the earlier document wants improved ---- */
+/* ---- improvements that the earlier document wants ---- */
 
-/* What a kernel's hit uses is its program, so that it stays. */
+/* A hit of a kernel uses its program, so the program stays. */
 static void seed_004_least_recently_used_programs_go(void **state)
 {
     program_scene *s = *state;
@@ -1061,7 +1063,7 @@ static void seed_004_interchangeable_devices_share_what_is_built(void **state)
     }
 }
 
-/* Where a program serves several devices, each has kernels of its own. */
+/* If a program serves several devices, each device has its own kernels. */
 static void seed_004_kernels_are_told_apart_by_device(void **state)
 {
     program_scene *s = *state;
@@ -1118,7 +1120,7 @@ static void seed_004_programs_of_kernels_that_are_peeked_at_stay(void **state)
     kiln_program_desc_release(&c);
 }
 
-/* However often it was looked at, nobody but the map holds it. */
+/* However often it was peeked at, only the map holds it. */
 static void seed_001_kernels_that_are_peeked_at_are_not_held(void **state)
 {
     program_scene *s = *state;
@@ -1141,7 +1143,7 @@ static void seed_001_kernels_that_are_peeked_at_are_not_held(void **state)
     kiln_program_desc_release(&desc);
 }
 
-/* ---- cases of the caches that were shipped: bounds ---- */
+/* ---- cases of the shipped caches: bounds ---- */
 
 typedef struct storm {
     const program_scene *scene;
@@ -1158,7 +1160,7 @@ static void *use_kernels(void *user)
     return NULL;
 }
 
-/* Threads that use so many programs of 10,000 bytes each. */
+/* Threads that use this many programs of 10,000 bytes each. */
 static void use_together(program_scene *s, size_t count)
 {
     static const char *const texts[] = {"1", "2", "3"};
@@ -1205,7 +1207,7 @@ static void seed_001_threads_use_a_map_that_holds_nothing(void **state)
     assert_int_equal(atomic_load(&s->devices[0].live_programs), 0);
 }
 
-/* A program that goes takes along what the kernels map has of it, and nothing else. */
+/* A program that leaves takes along its kernels in the map, and nothing else. */
 static void seed_001_an_evicted_program_takes_its_kernels_along(void **state)
 {
     program_scene *s = *state;
@@ -1222,7 +1224,7 @@ static void seed_001_an_evicted_program_takes_its_kernels_along(void **state)
     touch_kernel(b_one);
     touch(c, KILN_PROGRAM_FROM_BUILD);
     assert_int_equal(kernel_stats(s).entries, 1);
-    /* What is held works on. */
+    /* Held kernels still work. */
     assert_string_equal(kiln_kernel_handle(held), "one");
     assert_non_null(kiln_kernel_program_handle(held));
     assert_int_equal(atomic_load(&s->devices[0].live_programs), 3);
@@ -1294,7 +1296,7 @@ static void check_out_of_room(program_scene *s, kiln_status status, scripted_cal
     touch_kernel(of_before);
     kiln_program *held = get_from(kept, KILN_PROGRAM_FROM_BUILD);
     script(call, 1, status);
-    /* What is there needs nothing of the device, also while that has nothing. */
+    /* Programs in memory need nothing from the device, even while it has no resources. */
     touch_kernel(of_before);
     assert_int_equal(atomic_load(&call->count), 0);
     if (kernel) {
@@ -1302,7 +1304,7 @@ static void check_out_of_room(program_scene *s, kiln_status status, scripted_cal
     } else {
         touch(wanted, KILN_PROGRAM_FROM_BUILD);
     }
-    /* Once more, after all that nobody held had gone. */
+    /* Once more, after everything that nobody held was evicted. */
     assert_true(atomic_load(&call->count) >= 2);
     kiln_kernel_desc *none = describe_kernel(before, "k");
     const int made = atomic_load(&s->devices[0].kernel.count);
@@ -1313,7 +1315,7 @@ static void check_out_of_room(program_scene *s, kiln_status status, scripted_cal
     assert_int_equal(program_stats(s).bytes, program_stats(s).entries * 1000);
     kiln_program_release(&held);
 
-    /* Where that doesn't help either, it was tried twice. */
+    /* If that does not help either, it was tried twice. */
     kiln_program_context_clear(s->context);
     script(call, SCRIPTED_ALWAYS, status);
     kiln_program *program = NULL;
@@ -1331,7 +1333,7 @@ static void check_out_of_room(program_scene *s, kiln_status status, scripted_cal
 
 static const kiln_status kinds[] = {KILN_E_RESOURCES, KILN_E_NO_MEMORY};
 
-/* A program that is held stays, and what the map alone has of its kernels goes. */
+/* A held program stays, and its kernels that only the map holds leave. */
 static void seed_001_out_of_resources_evicts_kernels_of_held_programs(void **state)
 {
     program_scene *s = *state;
@@ -1416,10 +1418,10 @@ static void seed_001_out_of_resources_evicts_and_loads_again(void **state)
     scratch_remove(directory);
 }
 
-/* ---- the same: several devices, and images that go ---- */
+/* ---- the same: several devices, and unloaded images ---- */
 
-/* Devices that are not interchangeable have programs of their own, in whatever order they are used,
- * and kernels are given back as often as they were made. */
+/* Devices that are not interchangeable have separate programs, in whatever order they are used, and
+ * kernels are released as often as they were made. */
 static void seed_001_several_devices_in_any_order(void **state)
 {
     program_scene *s = *state;
@@ -1447,8 +1449,8 @@ static void seed_001_several_devices_in_any_order(void **state)
     }
 }
 
-/* Where they are interchangeable a program is kept once for all, whoever comes first; kernels are
- * each device's. */
+/* If they are interchangeable, a program is kept once for all, whichever comes first; each device
+ * has its own kernels. */
 static void seed_001_interchangeable_devices_in_any_order(void **state)
 {
     program_scene *s = *state;
@@ -1476,7 +1478,7 @@ static void seed_001_interchangeable_devices_in_any_order(void **state)
     }
 }
 
-/* No set of devices has a key of its own, so that there may be any number of them. */
+/* A set of devices has no key of its own, so any number of sets is possible. */
 static void seed_001_many_devices_have_a_program_each_or_one(void **state)
 {
     enum { MANY = 40 };
@@ -1504,7 +1506,7 @@ static void seed_001_many_devices_have_a_program_each_or_one(void **state)
     test_free(many);
 }
 
-/* Equal devices of one context have programs of their own, and one entry on the disk. */
+/* Equal devices of one context have separate programs, and one entry on disk. */
 static void seed_001_some_of_several_devices_after_a_restart(void **state)
 {
     program_scene *s = *state;
@@ -1564,7 +1566,7 @@ static void seed_001_an_image_that_is_unloaded_takes_all_along(void **state)
     kiln_program_desc_release(&of_b);
 }
 
-/* ---- the same: capacity in entries, as the primitive cache has it ---- */
+/* ---- the same: capacity in entries, as in the primitive cache ---- */
 
 static uint64_t capacity_of(const program_scene *s)
 {
@@ -1621,7 +1623,7 @@ static void seed_000_capacity_is_kept(void **state)
     assert_int_equal(program_stats(s).entries, 10);
 }
 
-/* Also by as many as then are left. The newest stay. */
+/* Even by as many as remain. The newest stay. */
 static void seed_000_shrinking_evicts_the_excess_alone(void **state)
 {
     program_scene *s = *state;
@@ -1704,7 +1706,7 @@ static void seed_000_capacity_by_the_environment(void **state)
         kiln_config_free(&config);
         program_scene_open(s);
         assert_int_equal(capacity_of(s), cases[i].capacity);
-        /* The call wins. */
+        /* The call takes precedence. */
         set_capacity(s, 8);
         assert_int_equal(capacity_of(s), 8);
         kiln_program_context_free(&s->context);
@@ -1760,7 +1762,7 @@ static void get_all(nest *n, kiln_program_desc *const *descs, size_t count)
     }
 }
 
-/* What is built needs three others, which others need too. */
+/* A build that needs three others, which other builds need too. */
 static void get_inner_ones(void *user)
 {
     if (!is_inside) {
@@ -1802,7 +1804,7 @@ static void seed_000_threads_build_what_is_nested(void **state)
     }
 }
 
-/* Those that hold a program don't lose it to a change. */
+/* Threads that hold a program keep it through a change. */
 static void seed_000_eviction_harms_nobody_who_holds(void **state)
 {
     program_scene *s = *state;

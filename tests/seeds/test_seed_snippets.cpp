@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The C++ of the documents, as a user of oneDNN or a backend would write it, against kiln.hpp: the
- * calls of the persistent cache and the usage of blobs (000), governing and looking up constants
- * (002, 003). docs/seeds.md names each test beside the statement that it is of.
+ * The C++ of the documents, as users of oneDNN or backends would write it, against kiln.hpp: the
+ * calls of the persistent cache and the usage of blobs (000), and setting budgets and looking up
+ * constants (002, 003). docs/seeds.md names each test beside its statement.
  */
 #include <cstdint>
 #include <cstdio>
@@ -121,7 +121,7 @@ void seed_000_the_usage_example()
     }
 }
 
-/* Kiln's stores keep blobs too, for those who want no cache of their own. */
+/* Kiln's stores can keep blobs too, for users that want no cache of their own. */
 void seed_000_a_blob_in_a_store(const std::string &folder)
 {
     const kiln::store store(folder);
@@ -223,7 +223,7 @@ struct dnnl_allocator {
     int users;
 };
 
-/* Both get the engine and the allocator of the buffer, which has retained that. */
+/* Both get the engine and the allocator of the buffer, which has retained the allocator. */
 void *allocate(std::size_t size, const dnnl_engine &engine, const dnnl_allocator *allocator)
 {
     CHECK(engine.index == 3 && allocator->users == 1);
@@ -246,7 +246,7 @@ struct dnnl_constant_buffer_t : kiln::device_constant_buffer_t<dnnl_engine, dnnl
 
 using cache_t = kiln::unified_constant_tensor_cache_t;
 
-/* One execution: what the tensor holds, and whether it was found. */
+/* One execution: the contents of the tensor, and whether it was found. */
 int execute(const cache_t &cache, const dnnl_engine &p_engine_, const dnnl_allocator *g_alloc_,
             bool *ret_is_from_cache)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the documents say of caches on disk: oneDNN's option 1 (000), and SYCL's persistent cache
- * (001). docs/seeds.md names each test beside the statement that it is of.
+ * The documents' statements about caches on disk: oneDNN's option 1 (000), and SYCL's persistent
+ * cache (001). docs/seeds.md names each test beside its statement.
  */
 #include "support/store_scene.h"
 
@@ -11,7 +11,7 @@
 #include "store/dir/pair.h"
 
 #define HASH "[0-9a-f]{32}"
-/* What every store has beside its entries. */
+/* The files that every store has beside its entries. */
 #define BOOKS "CACHEDIR\\.TAG|lease|stats|v1/janitor/summary|"
 
 static char scratch[SCRATCH_DIRECTORY_SIZE];
@@ -42,7 +42,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* All hashes are equal, so that all keys collide. */
+/* All hashes are equal, so all keys collide. */
 static void collide(void)
 {
     ((kilni_dir *)store)->hash_bits = 0;
@@ -86,7 +86,7 @@ static void put(const components *of, const char *text, int64_t created_s)
     kiln_key_release(&key);
 }
 
-/* Whether a key's text is found; NULL: nothing is. */
+/* Checks that the text of a key is found; NULL: that nothing is. */
 static void expect(const components *of, const char *text)
 {
     kiln_key *key = key_of(of);
@@ -129,7 +129,7 @@ static int look(const char *path, const struct stat *stat, int kind, struct FTW 
     return 0;
 }
 
-/* How many files below the cache have such names, and how many have not, in @others. */
+/* Counts the files below the cache that have such names, and in @others those that have not. */
 static unsigned count_files(const char *names)
 {
     char pattern[256];
@@ -198,7 +198,7 @@ static void seed_000_a_wrong_size_harms_nobody(void **state)
     assert_int_equal(size_in_file(), 2 * right);
 }
 
-/* They are put in another order than they were created in, as where a cache was copied. */
+/* They are put in a different order than they were created in, as in a copied cache. */
 static void seed_000_what_was_created_first_goes(void **state)
 {
     (void)state;
@@ -227,7 +227,7 @@ static void seed_000_disk_does_not_need_memory(void **state)
     expect(&plain, "code");
 }
 
-/* When each file was written to last; the names' order is the walk's. */
+/* A sum of all times at which files were last written or changed; independent of the order. */
 static int64_t sum_of_times;
 
 static int add_time(const char *path, const struct stat *stat, int kind, struct FTW *walk)
@@ -285,7 +285,7 @@ static void seed_001_the_tree_as_described(void **state)
     assert_int_equal(others, 0);
 }
 
-/* Each component tells, also where no hash does. */
+/* Each component distinguishes, even if no hash does. */
 static void seed_001_the_full_key_decides(void **state)
 {
     (void)state;
