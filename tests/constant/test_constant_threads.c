@@ -193,7 +193,7 @@ static void *set(void *argument)
             break;
         }
         EXPECT(status == KILN_OK);
-        uint64_t found;
+        uint64_t found = 0;
         EXPECT(constant_get_index(KILN_ENGINE_GPU, 1, &found, NULL) == KILN_OK);
         EXPECT(found <= CAPACITY_MIB || found == KILN_UNLIMITED);
     }
@@ -301,8 +301,8 @@ static uint64_t capacity_of(uint32_t policy)
 static void look_at_limits(void)
 {
     kiln_constant_cache *cache = NULL;
-    uint64_t capacity;
-    uint32_t policy;
+    uint64_t capacity = 0;
+    uint32_t policy = 0;
     kiln_cache_stats stats = {.struct_size = sizeof stats};
     EXPECT(kiln_constant_cache_of(KILN_ENGINE_GPU, SET_INDEX, &cache) == KILN_OK);
     EXPECT(constant_get_index(KILN_ENGINE_GPU, SET_INDEX, &capacity, &policy) == KILN_OK);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stands in for an OpenCL driver with one device. What it does besides where it is asked for its
- * platforms, and where for its devices, is given as AT_PLATFORMS and AT_DEVICES.
+ * Stands in for an OpenCL driver with one device. AT_PLATFORMS is a statement that runs when the
+ * platforms are queried, AT_DEVICES one that runs when the devices are.
  */
 #include <dlfcn.h>
 #include <signal.h>
@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define CL_TARGET_OPENCL_VERSION 300
 #include <CL/cl_icd.h>
 
 #ifndef AT_PLATFORMS
