@@ -201,7 +201,7 @@ def bench_pocl(bench, rounds):
             for stretch, limit in (("seconds", PEER_LIMIT), ("processor seconds", None))
         ]
         rows.append(
-            result(f"{title}: most failed processes, with and without Kiln",
+            result(f"{title}: most restarts of processes, with and without Kiln",
                    bench.most(kiln, "started again"), bench.most(plain, "started again"), None,
                    ratio=bench.most(kiln, "started again") / CROWD))
         note("stampede", f"{title}: slowest run / fastest {bench.spread(kiln):.2f}, without "
