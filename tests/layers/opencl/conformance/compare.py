@@ -41,7 +41,7 @@ COMPILER_COUNT = re.compile(r"\d+ warnings? generated\.$")
 WAYS_WITH_HITS = ("warm", "read-only", "between layers")
 
 # Cases that compile and link: the driver compiles, and the cache answers the links.
-LINKING_CASES = ("link.", "linked.", "compiled.")
+LINKING_CASES = ("link.", "linked.", "compiled.", "il.compiled")
 
 
 class Transcript:
