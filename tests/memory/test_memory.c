@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What kiln/cache.h says of a cache, its objects and those who look at them. Like its siblings
- * test_memory_*.c it uses public calls alone: any engine behind that header has to pass.
+ * The guarantees of kiln/cache.h for a cache, its objects and look-ups. Like test_memory_*.c this
+ * uses only public calls, so any engine behind that header must pass.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -51,7 +51,7 @@ static void test_policies_are_read_in_lower_or_upper_case(void **state)
     assert_int_equal(policy, 77);
 }
 
-/* ---- a cache's life ---- */
+/* ---- the life of a cache ---- */
 
 static void test_defaults_are_finite(void **state)
 {
@@ -143,10 +143,10 @@ static void test_objects_may_need_no_end(void **state)
     assert_int_equal(stats_of(s->cache).lingering_entries, 0);
 }
 
-/* Destroys an object and asks the cache for things meanwhile. */
+/* Destroys an object and calls the cache meanwhile. */
 typedef struct chain {
     scene *s;
-    kiln_pin *next; /* what the destroyed object held */
+    kiln_pin *next; /* held by the object */
     int ended;
 } chain;
 
@@ -277,12 +277,12 @@ typedef struct recipe {
     scene *s;
     uint32_t key;
     int calls;
-    kiln_status status; /* what the build answers */
-    const char *text;   /* what it says */
-    bool empty;         /* it gives no object */
+    kiln_status status; /* what the build returns */
+    const char *text;   /* its message */
+    bool empty;         /* it returns no object */
     uint64_t bytes, cost;
-    const struct recipe *needs; /* what it asks the cache for meanwhile */
-    kiln_status needed;         /* what that gave */
+    const struct recipe *needs; /* the key that it asks the cache for meanwhile */
+    kiln_status needed;         /* the status of that */
     kiln_error needed_error;
 } recipe;
 
@@ -566,7 +566,7 @@ static void test_sections_nest(void **state)
     assert_int_equal(ends(s, 0), 1);
 }
 
-/* There is always a section open, but not the same one: what was removed must go all the same. */
+/* At each time a section is open, but none stays open: removed objects must still be destroyed. */
 static void test_overlapping_sections_do_not_keep_objects_for_ever(void **state)
 {
     scene *s = *state;
@@ -826,7 +826,7 @@ static kiln_status try_listen(scene *s)
     return status;
 }
 
-/* Calls that have no way to fail for want of memory. */
+/* Calls that can't fail for lack of memory. */
 static kiln_status try_the_rest(scene *s)
 {
     kiln_section section;
@@ -845,7 +845,7 @@ static kiln_status try_the_rest(scene *s)
     return KILN_E_NO_MEMORY;
 }
 
-/* Lets each allocation of a call fail in turn, each time in a fresh cache. */
+/* Lets each allocation of a call fail in turn, each time in a new cache. */
 static void fail_each_allocation(scene *s, fallible_fn try)
 {
     for (size_t n = 1;; n++) {
@@ -878,7 +878,7 @@ static void test_no_call_leaks_or_breaks_for_want_of_memory(void **state)
     }
 }
 
-/* A table that can't grow goes on as it is. */
+/* A table that can't grow continues as it is. */
 static void test_a_full_table_survives_want_of_memory(void **state)
 {
     scene *s = *state;
@@ -909,7 +909,7 @@ static void test_a_full_table_survives_want_of_memory(void **state)
     }
 }
 
-/* The owner's want of memory strands no one: who waits builds instead. */
+/* If the owner lacks memory, no waiter is lost: one of them builds instead. */
 static kiln_status run_out_of_memory(void *user, const kiln_key *key, kiln_built *ret_built,
                                      kiln_error *error)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What kiln/cache.h says of capacity, policies and removal.
+ * The guarantees of kiln/cache.h for capacity, policies and removal.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -227,9 +227,9 @@ static void test_cost_keeps_what_is_dear_for_its_size(void **state)
 {
     scene *s = *state;
     open_cache_with(s, (kiln_cache_params){.max_bytes = 100});
-    put(s, 0, 50, 5000); /* 100 a byte */
-    put(s, 1, 10, 100);  /* 10 a byte */
-    put(s, 2, 40, 2000); /* 50 a byte */
+    put(s, 0, 50, 5000); /* 100 per byte */
+    put(s, 1, 10, 100);  /* 10 per byte */
+    put(s, 2, 40, 2000); /* 50 per byte */
     put(s, 3, 10, 1000000);
     assert_int_equal(ends(s, 1), 1);
     assert_int_equal(ends(s, 0) + ends(s, 2) + ends(s, 3), 0);
@@ -249,7 +249,7 @@ static void test_of_equals_the_least_recently_used_goes(void **state)
     for (uint32_t i = 0; i < 3; i++) {
         put(s, i, 10, 100);
     }
-    /* Of the same rank as the others once it was used: half the cost, twice the frequency. */
+    /* The same rank as the others after one use: half the cost, twice the frequency. */
     assert_int_equal(kiln_cache_set_cost(s->cache, s->keys[0], 50), KILN_OK);
     assert_true(is_ready(s, 0));
     put(s, 3, 10, 100);
@@ -361,7 +361,7 @@ static void test_no_evict_takes_nothing_new_when_full(void **state)
     assert_null(r.ticket);
     assert_null(r.pin);
     kiln_ticket *ticket = own_with(s, 1, (kiln_reserve_params){.bytes = 40});
-    /* What is reserved is taken, of known size or not. */
+    /* Reserved room is taken, whether the size is known or not. */
     r = reserve_with(s, 2, (kiln_reserve_params){.bytes = 1});
     assert_int_equal(r.outcome, KILN_BYPASS);
     r = reserve_with(s, 2, (kiln_reserve_params){0});
@@ -563,7 +563,7 @@ static void test_flights_of_a_removed_group_end_for_their_waiters(void **state)
     assert_int_equal(a.status, KILN_OK);
     assert_int_equal(a.reservation.outcome, KILN_BYPASS);
     assert_int_equal(stats_of(s->cache).reserved_bytes, 0);
-    /* The key is absent: it is built anew, and the old flight does not touch the new object. */
+    /* The key is absent: it is built anew, and the old flight does not affect the new object. */
     kiln_ticket *anew = own(s, 0);
     assert_int_equal(kiln_ticket_fulfil(&anew, &s->objects[1], 1, 1, NULL), KILN_OK);
     kiln_pin *pin = NULL;
@@ -589,7 +589,7 @@ static void test_flights_go_on_after_a_clear(void **state)
     until_waiting(s, 2);
     kiln_cache_clear(s->cache);
     kiln_ticket *anew = own(s, 0);
-    /* The old flight still hands over to those who are in it, and to no one else. */
+    /* The old flight still serves its own waiters, and no others. */
     kiln_ticket_abandon(&old, KILN_ABANDON_TRANSIENT, KILN_E_IO, NULL);
     old = ticket_of_leaver(&next);
     assert_int_equal(kiln_ticket_fulfil(&old, &s->objects[0], 10, 1, NULL), KILN_OK);
@@ -610,7 +610,7 @@ static void fail_key(scene *s, uint32_t i)
     kiln_ticket_abandon(&ticket, KILN_ABANDON_FAILED, KILN_E_BUILD, "no");
 }
 
-/* They are counted, bounded by a sixteenth of the capacity, and the oldest go first. */
+/* They are counted, bounded by a sixteenth of the capacity, and the oldest leave first. */
 static void test_kept_failures_are_bounded(void **state)
 {
     scene *s = *state;
@@ -626,14 +626,14 @@ static void test_kept_failures_are_bounded(void **state)
     assert_int_equal(stats_of(s->cache).retained_failure_bytes, 3 * one);
     assert_true(is_absent(s, 0) && is_absent(s, 1));
     assert_false(is_absent(s, 2) || is_absent(s, 3) || is_absent(s, 4));
-    /* One in the middle, and one that comes back, which is the newest then. */
+    /* One from the middle, and one that is added again and so becomes the newest. */
     assert_int_equal(kiln_cache_remove(s->cache, s->keys[3]), KILN_OK);
     fail_key(s, 0);
     fail_key(s, 1);
     assert_true(is_absent(s, 2));
     assert_int_equal(kiln_cache_remove_group(s->cache, 2), 0);
     assert_int_equal(stats_of(s->cache).retained_failures, 2);
-    /* A smaller capacity, in entries and in bytes; the last one stays. */
+    /* A smaller capacity, in entries and in bytes; the last failure stays. */
     assert_int_equal(kiln_cache_set_capacity(s->cache, KILN_UNLIMITED, 16), KILN_OK);
     assert_int_equal(stats_of(s->cache).retained_failures, 1);
     assert_false(is_absent(s, 0));
@@ -643,7 +643,7 @@ static void test_kept_failures_are_bounded(void **state)
     fail_key(s, 5);
     fail_key(s, 6);
     assert_int_equal(stats_of(s->cache).retained_failures, 2);
-    /* What needs room gets it. */
+    /* Objects get the room that they need. */
     assert_int_equal(kiln_cache_evict_bytes(s->cache, 1, NULL), KILN_OK);
     assert_int_equal(stats_of(s->cache).retained_failures, 0);
     assert_int_equal(stats_of(s->cache).retained_failure_bytes, 0);
@@ -652,13 +652,13 @@ static void test_kept_failures_are_bounded(void **state)
 
 enum { GROUPS = 300, EACH = 3 };
 
-/* In no order that a hash could keep apart: more groups share a chain than don't. */
+/* In an order that no hash separates: more groups share a chain than do not. */
 static uint64_t group_number(uint32_t i)
 {
     return 1 + UINT64_C(2654435761) * i * i;
 }
 
-/* So many that the chains are made anew, with groups that share one. */
+/* So many that the chains are rebuilt, with groups that share one. */
 static void test_many_groups_are_removed_one_by_one(void **state)
 {
     scene *s = *state;
@@ -680,7 +680,7 @@ static void test_many_groups_are_removed_one_by_one(void **state)
     assert_int_equal(stats_of(s->cache).entries, GROUPS / 2 * EACH);
     assert_in_range(s->cache->groups.mask, GROUPS * EACH, 4 * GROUPS * EACH);
     kiln_cache_clear(s->cache);
-    /* Who comes next finds few chains again. */
+    /* Later groups find few chains again. */
     kiln_pin *pin = put_with(s, 0, 1, 1, 1);
     kiln_pin_release(&pin);
     assert_in_range(s->cache->groups.mask, 1, GROUPS);
@@ -705,7 +705,7 @@ static size_t longest_chain(const kilni_groups *groups)
     return longest;
 }
 
-/* Wherever in its bits a group has its number. */
+/* Whichever bits of a group hold its number. */
 static void test_groups_are_spread(void **state)
 {
     scene *s = *state;

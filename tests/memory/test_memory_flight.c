@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What kiln/cache.h says of reservations, tickets, those who wait, and cycles.
+ * The guarantees of kiln/cache.h for reservations, tickets, waiters and cycles.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -178,7 +178,8 @@ static void test_a_transient_failure_makes_one_waiter_the_owner(void **state)
     assert_int_equal(ends(s, 0), 1);
 }
 
-/* Who began had none, nor has who went on; who ends it has one. */
+/* The thread that began it has no ticket any more, and neither has the one that took it; the one
+ * that ends it has it. */
 static void test_an_object_gets_a_group_late(void **state)
 {
     scene *s = *state;
@@ -296,7 +297,7 @@ static void test_a_ticket_that_was_taken_outlives_its_thread(void **state)
     asker later;
     start_asker(&later, s, 0);
     until_waiting(s, 1);
-    /* It is this thread's now. */
+    /* It now belongs to this thread. */
     kiln_reservation r;
     assert_int_equal(kiln_cache_reserve(s->cache, s->keys[0], NULL, &r, NULL), KILN_E_CYCLE);
     assert_int_equal(kiln_ticket_fulfil(&ticket, &s->objects[0], 10, 1, NULL), KILN_OK);
@@ -319,7 +320,7 @@ static void test_a_ticket_whose_thread_ended_strands_no_one(void **state)
         start_leaver(&leavers[i], s);
         until_waiting(s, i);
     }
-    /* Each end is the turn of who has waited longest then. */
+    /* Each end passes the ticket to the thread that has waited longest. */
     for (uint32_t i = 1; i < 3; i++) {
         end_leaver(&leavers[i - 1]);
         lost[i] = ticket_of_leaver(&leavers[i]);
@@ -352,7 +353,7 @@ static void test_a_ticket_that_was_cleared_and_left_strands_no_one(void **state)
     start_leaver(&waiter, s);
     until_waiting(s, 1);
     kiln_cache_clear(s->cache);
-    /* Another flight of the key goes on beside it. */
+    /* Another flight of the key continues beside it. */
     kiln_ticket *other = own(s, 0);
     end_leaver(&gone);
     kiln_ticket *second = ticket_of_leaver(&waiter);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The cache and the lives of threads and processes: threads that end inside a section, a wait or a
- * build, many that come and go, forks, and the process's end.
+ * build; many that start and end; forks; and the end of the process.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,7 +32,7 @@ static void run_thread(void *(*start)(void *), void *argument)
     pthread_join(thread, NULL);
 }
 
-/* The answer of a child that runs a function, which is to return 0. */
+/* Returns the wait status of a child that runs a function, which should return 0. */
 static int in_child(int (*run)(scene *s), scene *s)
 {
     fflush(NULL);
@@ -81,7 +81,7 @@ static void test_a_thread_leaves_its_sections_when_it_ends(void **state)
 
 static pthread_key_t late;
 
-/* Runs when the thread's reader was given back, or before. */
+/* Runs after the thread's reader was released, or before. */
 static void read_late(void *argument)
 {
     scene *s = argument;
@@ -141,12 +141,12 @@ static void test_many_threads_come_and_go(void **state)
     for (int i = 0; i < MANY_THREADS; i++) {
         run_thread(come_and_go, s);
     }
-    /* They take the readers of those before them. */
+    /* They take the readers of earlier threads. */
     assert_true(atomic_load(&highest_number) < 16);
     assert_int_equal(stats_of(s->cache).hits, MANY_THREADS);
 }
 
-/* More sections than a thread has places for, left in the order in which they were entered. */
+/* More sections than a thread has places, left in the order in which they were entered. */
 static void test_sections_nest_without_limit(void **state)
 {
     scene *s = *state;
@@ -192,7 +192,7 @@ static void *read_in_crowd(void *argument)
     return NULL;
 }
 
-/* More threads at once than there are readers beforehand, one of which gets none. */
+/* More concurrent threads than there are readers initially; one of them gets none. */
 static void test_a_crowd_reads_for_want_of_memory_too(void **state)
 {
     scene *s = *state;
@@ -220,8 +220,8 @@ static void test_a_crowd_reads_for_want_of_memory_too(void **state)
     pthread_barrier_destroy(&c.step);
 }
 
-/* What one section keeps alive is not kept by later ones, and keeps nothing that went later from
- * going. */
+/* Objects that one section keeps alive are not kept by later sections, and do not delay objects
+ * that were removed later. */
 static void test_a_section_that_stays_open_keeps_only_what_it_can_see(void **state)
 {
     scene *s = *state;
@@ -241,7 +241,7 @@ static void test_a_section_that_stays_open_keeps_only_what_it_can_see(void **sta
     assert_int_equal(ends(s, 1), 1);
 }
 
-/* ---- builds and waits that don't come back ---- */
+/* ---- builds and waits that never return ---- */
 
 static kiln_status end_the_thread(void *user, const kiln_key *key, kiln_built *ret_built,
                                   kiln_error *error)
@@ -337,9 +337,9 @@ static int use_cache_in_child(scene *s)
     kiln_section_leave(&section_of_parent);
     EXPECT(is_ready(s, 0));
     EXPECT(kiln_cache_remove(s->cache, s->keys[0]) == KILN_OK);
-    /* The parent's thread that is in a section is not here. */
+    /* The parent's thread in a section does not exist here. */
     EXPECT(ends(s, 0) == 1);
-    /* Nor is the one that builds key 1. */
+    /* Neither does the one that builds key 1. */
     EXPECT(is_absent(s, 1));
     put(s, 1, 1, 1);
     EXPECT(is_ready(s, 1));
@@ -370,7 +370,7 @@ static void test_a_child_has_its_own_cache(void **state)
 
 enum { DEEP = KILNI_READER_PLACES + 2 };
 
-/* Is in more sections than it has places for. */
+/* Is in more sections than it has places. */
 static void *read_deeply(void *argument)
 {
     busy *b = argument;
@@ -500,7 +500,7 @@ static void *insert_slowly(void *argument)
     return NULL;
 }
 
-/* In the child nobody is inside the listener: unlistening waits for no one. */
+/* In the child no thread is inside the listener, so unlistening does not wait. */
 static void test_a_child_waits_for_no_listener_of_the_parent(void **state)
 {
     scene *s = *state;
@@ -533,7 +533,7 @@ static void *read_for_ever(void *argument)
     return NULL;
 }
 
-/* Ends as programs do, with pins, a watch and a section, while others read. */
+/* Ends like a program, with pins, a watch and a section, while other threads read. */
 static int exit_with_everything_open(scene *s)
 {
     pthread_t threads[2];
@@ -544,7 +544,7 @@ static int exit_with_everything_open(scene *s)
     kiln_section_enter(s->cache, &section);
     EXPECT(kiln_pin_object(pin_of(s, 0)) == &s->objects[0]);
     EXPECT(kiln_watch_is_live(watch_of(pin_of(s, 0))));
-    fclose(stdout); /* cmocka's own, that nothing of it is said twice */
+    fclose(stdout); /* cmocka's, so that nothing is printed twice */
     exit(0);
 }
 
@@ -606,7 +606,7 @@ static void test_ordinary_fences_do_where_the_system_has_no_others(void **state)
     assert_int_equal(answer, 0);
 }
 
-/* A sandbox that closes later: what can't be known to be unseen is kept. */
+/* A sandbox that becomes stricter later: objects that may still be seen are kept. */
 static void test_nothing_is_reclaimed_behind_a_fence_that_failed(void **state)
 {
     scene *s = *state;

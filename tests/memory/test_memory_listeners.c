@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What kiln/cache.h says of listeners.
+ * The guarantees of kiln/cache.h for listeners.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,10 +26,10 @@ typedef struct notes {
         uint64_t bytes;
         bool watch_live, key_matches, ended;
     } noted[MAX_NOTED];
-    kiln_watch *watch; /* looked at with each notice */
-    bool asks;         /* uses the cache with each notice */
+    kiln_watch *watch; /* checked at each notice */
+    bool asks;         /* uses the cache at each notice */
     uint64_t id;
-    bool leaves; /* unlistens with the first notice, and then removes key 8 */
+    bool leaves; /* unlistens at the first notice, and then removes key 8 */
 } notes;
 
 static void note(void *user, const kiln_event *event)
@@ -261,7 +261,7 @@ static void test_a_listener_may_leave_while_it_is_called(void **state)
     put(s, 8, 10, 1);
     put(s, 1, 10, 1);
     assert_int_equal(kiln_cache_remove(s->cache, s->keys[0]), KILN_OK);
-    assert_int_equal(ends(s, 8), 1); /* the leaving one removed it, and heard nothing of it */
+    assert_int_equal(ends(s, 8), 1); /* the leaving listener removed it, and was not notified */
     assert_int_equal(leaving.count, 1);
     assert_int_equal(staying.count, 2);
     assert_int_equal(kiln_cache_remove(s->cache, s->keys[1]), KILN_OK);
@@ -295,7 +295,7 @@ static void test_a_listener_hears_nothing_of_the_past(void **state)
     kiln_cache_free(&s->cache);
 }
 
-/* A listener that stays in its call until it is let go. */
+/* A listener that stays in its call until it is released. */
 typedef struct slow_listener {
     scene *s;
     atomic_int entered, let_go, returned, unlistened;
@@ -361,7 +361,7 @@ static void test_unlisten_waits_for_calls_under_way(void **state)
     kiln_cache_free(&s->cache);
 }
 
-/* ---- listeners that don't come back ---- */
+/* ---- listeners that never return ---- */
 
 static void end_thread(void *user, const kiln_event *event)
 {

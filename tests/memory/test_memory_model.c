@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Random calls on a cache and on a model of it that is too plain to be wrong; after each call both
+ * Random calls on a cache and on a model of it that is too simple to be wrong. After each call both
  * must agree on every object and every counter.
  *
- *     test_memory_model now|SEED CALLS
- *
- * now: a seed that differs from run to run; it is printed, so that a failure can be had again.
+ *   test_memory_model now|SEED CALLS
+ *     now: a seed that differs between runs; it is printed, so that a failure can be repeated.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -49,7 +48,7 @@ typedef struct object {
     size_t pins;
     uint64_t inserted, used, frequency; /* ticks are insertions, and evictions that raise L */
     double inflation;
-    int reason;             /* why it was evicted; 0: it wasn't */
+    int reason;             /* why it was evicted; 0: it was not */
     int told_reason, ended; /* what the cache did */
     kiln_watch *watch;
 } object;
@@ -106,7 +105,7 @@ static double rank_of(const object *o)
     return o->inflation + (double)o->frequency * ((double)o->cost / (double)(o->bytes + !o->bytes));
 }
 
-/* Lower goes first. */
+/* The lowest leaves first. */
 static double worth(const model *m, const object *o)
 {
     switch (m->policy) {
@@ -121,7 +120,7 @@ static double worth(const model *m, const object *o)
     }
 }
 
-/* Among equals: the least recently used, of those the least often used, of those the oldest. */
+/* Among equals: the least recently used, then the least often used, then the oldest. */
 static bool used_before(const object *a, const object *b)
 {
     if (a->used != b->used) {
@@ -206,7 +205,7 @@ static void model_drop_failures(model *m)
     }
 }
 
-/* A cache as small as these keeps the last failure alone. */
+/* Caches as small as these keep only the last failure. */
 static void model_keep_failure(model *m, uint32_t key)
 {
     model_drop_failures(m);
@@ -224,7 +223,7 @@ static void model_clear(model *m)
     m->cleared++;
 }
 
-/* What a reservation is to answer, counted; 0 where it gives no answer. */
+/* Returns the expected answer of a reservation, and counts it; 0 if there is no answer. */
 static kiln_outcome model_reserve(model *m, uint32_t key, uint64_t bytes, uint64_t group)
 {
     if (m->disabled || (m->states[key] == ABSENT && m->policy == KILN_POLICY_NO_EVICT &&
@@ -248,7 +247,7 @@ static kiln_outcome model_reserve(model *m, uint32_t key, uint64_t bytes, uint64
     }
 }
 
-/* ---- both, side by side ---- */
+/* ---- cache and model together ---- */
 
 typedef struct pair {
     model m;
@@ -293,7 +292,7 @@ static object *new_object(pair *p, uint32_t key)
     o->key = key;
     o->bytes = pick(40) == 0 ? 1001 + pick(1000) : pick(200);
     o->cost = 1 + pick(1000000);
-    if (pick(3) == 0) { /* for equals, and for sizes of zero */
+    if (pick(3) == 0) { /* for equal costs, and for sizes of zero */
         o->bytes = pick(2) * 100;
         o->cost = 1000;
     }
@@ -309,7 +308,7 @@ static void drop_pin(pair *p, struct held *held)
     kiln_pin_release(&held->pin);
 }
 
-/* Keeps a pin for a while, in the place of another. */
+/* Keeps a pin for a while, and releases an earlier one. */
 static void hold_pin(pair *p, kiln_pin *pin, object *o)
 {
     assert_ptr_equal(kiln_pin_object(pin), o);

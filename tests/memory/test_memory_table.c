@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The table of keys, from inside: what can't be brought about by public calls.
+ * The table of keys, from inside: states that public calls can't produce.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -92,7 +92,7 @@ static void test_a_walk_sees_each_slot_once(void **state)
     kilni_table_fini(&table);
 }
 
-/* One key after the other, and one that stays and is to be found all the time. */
+/* One key after the other, and one that stays and must always be found. */
 static void test_cells_that_were_left_do_not_fill_a_table(void **state)
 {
     (void)state;
@@ -131,7 +131,7 @@ static void test_a_table_shrinks_when_it_is_used_again(void **state)
     kilni_table_fini(&table);
 }
 
-/* A table that can't get other cells goes on in those that it has, to the last one. */
+/* A table that can't get new cells continues with the old ones, up to the last one. */
 static void test_a_table_can_be_full(void **state)
 {
     (void)state;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Many threads on few keys. An object's value is a function of its key until it is destroyed, so
- * that each look at one tells whether it was the right one and still alive.
+ * each thread can check that an object is the right one and still alive.
  *
  *     test_memory_threads [SEED [CALLS [ordinary | late]]]
  *
- * ordinary: the engine has to do without the system's help for its fences. late: the process has
- * threads before its first cache, and gets that help when it has read for a while. A seed of 0 is
- * the time.
+ * ordinary: the system refuses to help with the engine's fences. late: the process has threads
+ * before its first cache, and gets that help once it has read for a while. A seed of 0 means the
+ * time.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,7 +33,7 @@ enum { KEY_COUNT = 8, WORKER_COUNT = 6, PIN_COUNT = 4 };
 static uint64_t seed;
 static uint64_t call_count = 20000;
 
-/* Assertions belong to the main thread; the others note where something was wrong. */
+/* Only the main thread may assert; the others record failures. */
 static atomic_int wrong_line;
 
 #define EXPECT(condition)                                                                          \
@@ -48,7 +48,7 @@ static atomic_int wrong_line;
 
 typedef struct object {
     uint32_t key;
-    uint32_t value; /* not atomic: a look at an object that is being destroyed is a race */
+    uint32_t value; /* not atomic: reading an object that is being destroyed is a race */
     atomic_int ends, insertions, evictions;
     struct object *next;
 } object;
@@ -79,7 +79,7 @@ static void expect_object(const object *o, uint32_t key)
     EXPECT(o && o->key == key && o->value == value_of_key(key));
 }
 
-/* Checks that all objects were destroyed once, and forgets them. */
+/* Checks that each object was destroyed once, and resets the counts. */
 static size_t settle_objects(void)
 {
     size_t count = 0;
@@ -101,7 +101,7 @@ static size_t settle_objects(void)
 typedef struct scene {
     kiln_cache *cache;
     kiln_key *keys[KEY_COUNT];
-    /* Tickets that their threads left for another to end. */
+    /* Tickets that their threads left for others to end. */
     pthread_mutex_t lock;
     struct left {
         kiln_ticket *ticket;
@@ -158,7 +158,7 @@ static uint64_t pick(worker *w, uint64_t limit)
     return (w->random * 2685821657736338717u >> 20) % limit;
 }
 
-/* Lets others come in between, now and then. */
+/* Lets other threads run, now and then. */
 static void dawdle(worker *w)
 {
     if (pick(w, 8) == 0) {
@@ -166,7 +166,7 @@ static void dawdle(worker *w)
     }
 }
 
-/* ---- what workers do ---- */
+/* ---- the actions of workers ---- */
 
 static void let_go(struct held *held)
 {
@@ -177,7 +177,7 @@ static void let_go(struct held *held)
     kiln_watch_free(&held->watch);
 }
 
-/* Checks a pin and keeps it for a while, in the place of another. */
+/* Checks a pin and keeps it for a while, and releases an earlier one. */
 static void hold(worker *w, kiln_pin *pin, uint32_t key)
 {
     expect_object(kiln_pin_object(pin), key);
@@ -340,7 +340,7 @@ static void do_section(worker *w)
     kiln_section_leave(&section);
 }
 
-/* What this thread removed is not in the cache, whoever removed it first. */
+/* A key that this thread removed is not in the cache, whichever thread removed it first. */
 static void do_remove(worker *w)
 {
     struct held *held = &w->held[pick(w, PIN_COUNT)];
@@ -440,7 +440,7 @@ static void *work(void *argument)
     return NULL;
 }
 
-/* Ends the tickets that were left, until there will be no more. It waits for no one. */
+/* Ends the tickets that were left, until there will be no more. Does not wait. */
 static void *finish(void *argument)
 {
     worker *w = argument;
@@ -467,7 +467,7 @@ static void *finish(void *argument)
     return NULL;
 }
 
-/* Counts what all listeners together are told of each object. */
+/* Counts the notices that all listeners together get for each object. */
 static void tally(void *user, const kiln_event *event)
 {
     (void)user;
@@ -643,19 +643,19 @@ static void test_a_dying_owner_strands_no_one(void **state)
     close_scene(&s);
 }
 
-/* ---- a table that grows and shrinks under those who read it ---- */
+/* ---- a table that grows and shrinks while threads read it ---- */
 
 enum { WAVE_KEYS = 3000, WAVES = 12 };
 
 typedef struct wave {
     kiln_cache *cache;
     kiln_key *keys[WAVE_KEYS];
-    kiln_key *equals[WAVE_KEYS]; /* equal keys that are not the same */
+    kiln_key *equals[WAVE_KEYS]; /* equal keys that are different objects */
     atomic_bool over;
     atomic_uint stays; /* the key that is not removed now */
 } wave;
 
-/* Looks up now this key and now that, and all the time the one that is to stay. */
+/* Looks up varying keys, and all the time the one that stays. */
 static void *read_wave(void *argument)
 {
     wave *w = argument;
@@ -718,7 +718,7 @@ static void test_readers_see_a_table_that_grows_and_shrinks(void **state)
         uint32_t stays = round * 7 % 40;
         uint32_t stayed = atomic_exchange(&w.stays, stays);
         for (uint32_t i = 0; i < WAVE_KEYS; i++) {
-            /* The one that a reader may just ask for stays too. */
+            /* The key that a reader may be asking for stays too. */
             if (i != stays && i != stayed) {
                 kiln_cache_remove(w.cache, w.keys[i]);
             }
@@ -883,14 +883,14 @@ static void put_and_remove(scene *s, uint32_t key)
     assert_int_equal(kiln_cache_remove(s->cache, s->keys[key]), KILN_OK);
 }
 
-/* One who removes, and readers on whose account the fences are switched meanwhile. */
+/* A thread that removes, and readers that cause the switch of the fences meanwhile. */
 static void test_fences_are_switched_below_readers(void **state)
 {
     (void)state;
     scene s;
     open_scene(&s, (kiln_cache_params){0});
     assert_false(kilni_fence_is_asymmetric());
-    /* In vain for ever, should the readers never ask for the switch. */
+    /* For ever, if the readers never ask for the switch. */
     const size_t many = 50000000;
     pthread_t threads[WORKER_COUNT];
     for (int i = 0; i < WORKER_COUNT; i++) {

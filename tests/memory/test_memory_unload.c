@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The library is closed while threads that looked things up go on, and end later, or are ending in
- * it: it stays loaded.
+ * The library is closed while threads that used it continue and end later, or are ending inside it:
+ * it stays loaded.
  *
- *     test_memory_unload LIBRARY
+ *   test_memory_unload LIBRARY
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +23,7 @@ enum { THREADS = 24, ROUNDS = 3 };
 
 static const char *library_path;
 
-/* What the test calls of the library. */
+/* The functions of the library that the test calls. */
 static struct calls {
     __typeof__(&kiln_cache_new) cache_new;
     __typeof__(&kiln_cache_free) cache_free;
@@ -66,7 +66,7 @@ typedef struct scene {
     kiln_cache *cache;
     kiln_key *key;
     pthread_barrier_t looked, closed;
-    pthread_barrier_t ending; /* a thread destroys the object as it ends */
+    pthread_barrier_t ending; /* a thread destroys the object when it ends */
     bool is_destroyed;
 } scene;
 
@@ -162,7 +162,7 @@ static void destroy_slowly(void *user, void *object)
     s->is_destroyed = true;
 }
 
-/* Its end leaves the section, and so destroys what was removed meanwhile. */
+/* Its end leaves the section, and so destroys the objects removed meanwhile. */
 static void *end_in_a_section(void *argument)
 {
     scene *s = argument;
@@ -192,7 +192,7 @@ static void test_the_library_is_closed_while_a_thread_ends_in_it(void **state)
     pthread_barrier_wait(&s.closed);
     pthread_join(thread, NULL);
     assert_true(s.is_destroyed);
-    /* Valid, since the library is still there. */
+    /* Valid, because the library is still loaded. */
     calls.cache_free(&s.cache);
     calls.key_release(&s.key);
     end_barriers(&s);
