@@ -3,17 +3,18 @@
  * One name in a store's directory. Writers rename new files over it (publish in
  * src/store/dir/layout_kiln.c), readers read it (kiln_get in the same file), and janitors remove a
  * file that they ranked before (kilni_dir_remove_seen). Two janitors work at the same time if the
- * file system has no locks.
+ * file system has no locks; kiln_store_remove takes the same steps as a janitor at any time.
  *
  * Checked: a reader sees a whole file, and the same file from its first byte to its last. A janitor
- * removes exactly the file that it ranked, although inode numbers are used again. A file that no
- * janitor ranked is not lost, only replaced by a newer one.
+ * removes exactly the file that it ranked, although inode numbers are used again. In the end the
+ * last file that a writer published has the name, or no file has it and a janitor had ranked that
+ * very file.
  *
  * Left out: processes that are killed, which loses only what they were working on: a temporary
  * file, or a file that a janitor has set aside. Also left out: files with the same inode number,
  * size and time. The model assumes that the clock advances before an inode number is used again.
  *
- * Mutants: IN_PLACE LOOK_ONCE BY_NUMBER LOSE_FRESH
+ * Mutants: IN_PLACE LOOK_ONCE BY_NUMBER LOSE_FRESH PRIVATE_NAMES
  */
 
 #define INODES 6
@@ -21,6 +22,7 @@
 #define NONE 0
 
 byte named;             /* the inode under the name */
+bool is_aside_taken;    /* a file has the aside name, which is one for all janitors */
 byte links[INODES];     /* number of an inode's names */
 byte opens[INODES];     /* number of its open descriptors */
 bool is_whole[INODES];
@@ -119,17 +121,29 @@ proctype janitor() {
     :: else
     fi;
 #ifndef LOOK_ONCE
-    /* renameat to a private name */
-    atomic { aside = named; named = NONE };
+    /* kilni_dir_move_aside: only one janitor at a time has a file aside */
+#ifndef PRIVATE_NAMES
     if
-    :: aside == NONE -> goto end
+    :: atomic { !is_aside_taken && named != NONE ->
+           /* renameat2 with RENAME_NOREPLACE */
+           is_aside_taken = true; aside = named; named = NONE
+       }
+    :: atomic { !is_aside_taken -> is_aside_taken = true }; /* an empty file, with O_EXCL */
+       atomic { aside = named; named = NONE } /* renameat over it, or unlinkat */
+    :: is_aside_taken || named == NONE -> goto end
+    fi;
+#else
+    atomic { aside = named; named = NONE };
+#endif
+    if
+    :: aside == NONE -> is_aside_taken = false; goto end
     :: else
     fi;
     if
     :: IS_SEEN(aside) ->
-        atomic { assert(file[aside] == seen_file); links[aside]-- }
+        atomic { assert(file[aside] == seen_file); links[aside]--; is_aside_taken = false }
     :: else ->
-        /* linkat, which replaces nothing, then unlinkat of the private name */
+        /* kilni_dir_bring_back: linkat, which replaces nothing, then unlinkat of the aside name */
 #ifndef LOSE_FRESH
         atomic {
             if
@@ -138,7 +152,7 @@ proctype janitor() {
             fi
         };
 #endif
-        links[aside]--
+        atomic { links[aside]--; is_aside_taken = false }
     fi;
 #else
     /* unlinkat of any file that has the name */
@@ -171,5 +185,6 @@ init {
     }
     ended == 5;
     assert(named != NONE || is_ranked[published]);
+    assert(named == NONE || file[named] == published);
     assert(named == NONE || (is_whole[named] && links[named] == 1))
 }

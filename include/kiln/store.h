@@ -137,8 +137,9 @@ KILN_API kiln_status kiln_store_put(kiln_store *store, const kiln_entry *entry);
 /* Removes an entry.
  *
  * Returns KILN_OK; KILN_MISS; KILN_EXISTS: an entry of a newer format, or unreadable, which stays;
- * KILN_E_READONLY; KILN_E_IO; KILN_E_DENIED; KILN_E_INVALID; KILN_E_NO_MEMORY. Threads: any.
- * Blocks: on the file system. */
+ * KILN_BUSY: the entry stays, because another thread or process is removing a file of the same
+ * name, or died while it did (a trim ends that after an hour); KILN_E_READONLY; KILN_E_IO;
+ * KILN_E_DENIED; KILN_E_INVALID; KILN_E_NO_MEMORY. Threads: any. Blocks: on the file system. */
 KILN_API kiln_status kiln_store_remove(kiln_store *store, const kiln_key *key);
 
 /* Checks whether a get would find a file, without reading it. Returns KILN_OK; KILN_MISS;

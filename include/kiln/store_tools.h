@@ -48,8 +48,8 @@ KILN_API kiln_status kiln_item_get_info(kiln_item *item, kiln_item_info *ret_inf
 KILN_API kiln_status kiln_item_read(kiln_item *item, kiln_entry **ret_entry);
 
 /* Removes an item. Returns KILN_OK; KILN_MISS: it is gone, or was replaced meanwhile; KILN_EXISTS:
- * an entry of a newer format, or unreadable, which stays; KILN_E_READONLY; KILN_E_IO;
- * KILN_E_INVALID. */
+ * an entry of a newer format, or unreadable, which stays; KILN_BUSY: as kiln_store_remove;
+ * KILN_E_READONLY; KILN_E_IO; KILN_E_INVALID. */
 KILN_API kiln_status kiln_item_remove(kiln_item *item);
 
 /* Receives an item. A result other than 0 ends the walk. */

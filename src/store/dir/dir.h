@@ -85,8 +85,11 @@ void kilni_dir_path_of(const kiln_key *key, char *path);
 void kilni_dir_name_of(const kiln_key *key, char *name);
 /* "FOLDER/.tmp-…", of a random number; false where that is longer than @size */
 bool kilni_dir_temporary_path(const char *folder, uint64_t number, char *path, size_t size);
-/* "FOLDER/.tmp-…-aside", the same for a file that is set aside */
-bool kilni_dir_aside_path(const char *folder, uint64_t number, char *path, size_t size);
+/* ".tmp-…-aside": the one name under which a file of this name is set aside, in the directory that
+ * the name is relative to.
+ *
+ * @aside  [out] of KILNI_DIR_PATH_SIZE bytes */
+void kilni_dir_aside_name(const char *name, char *aside);
 
 /* Whether a name in a shard is an entry's, and whose; whether it is a temporary's, of
  * which some are set aside. */
@@ -260,26 +263,28 @@ kiln_status kilni_dir_look_again(int directory, const char *path, const kilni_di
 /* Whether there is nothing of that name, for sure. */
 bool kilni_dir_is_gone(int directory, const char *path);
 
-/* Gives a file a temporary's name, which nobody else knows: should this process die, a walk finds
- * it there.
+/* Renames a file to a name that no file has, on any file system: an empty file claims the name
+ * before. Returns 0; -1 and errno: EEXIST if a file has that name. */
+int kilni_dir_rename_to_claimed(int directory, const char *path, const char *claimed);
+
+/* Sets a file aside: renames it to its aside name, where a walk finds it if this process dies.
  *
  * @directory  both paths are relative to it
- * @folder     in which the file is looked for as a leftover
  * @aside      [out] of KILNI_DIR_PATH_SIZE bytes
- * Returns KILN_OK; KILN_MISS; KILN_E_READONLY; KILN_E_IO. */
-kiln_status kilni_dir_move_aside(int directory, const char *folder, const char *path, char *aside);
+ * Returns KILN_OK; KILN_MISS; KILN_BUSY: another remover has a file of this name aside, or died
+ * while it had; KILN_E_READONLY; KILN_E_IO. */
+kiln_status kilni_dir_move_aside(int directory, const char *path, char *aside);
 
-/* Gives it its name back, unless a newer one has it by now. */
+/* Gives a file that is aside its name back, or removes it if a newer one has the name by now. */
 void kilni_dir_bring_back(int directory, const char *aside, const char *path);
 
-/* Removes it if it is what was seen. Statuses as above. */
+/* Removes a file that is aside if it is the one that was seen. Returns KILN_OK; KILN_MISS;
+ * KILN_E_READONLY; KILN_E_IO. */
 kiln_status kilni_dir_remove_aside(int directory, const char *aside,
                                    const kilni_dir_identity *seen);
 
-/* Removes a file, unless it is not the one any more that was seen. @folder and statuses as
- * kilni_dir_move_aside. */
-kiln_status kilni_dir_remove_seen(int directory, const char *folder, const char *path,
-                                  const kilni_dir_identity *seen);
+/* Removes a file if it is still the one that was seen. Statuses as kilni_dir_move_aside. */
+kiln_status kilni_dir_remove_seen(int directory, const char *path, const kilni_dir_identity *seen);
 
 /* ---- owed.c: what the totals are still to be told ---- */
 
@@ -335,8 +340,7 @@ typedef int kilni_dir_visit_fn(void *user, const kilni_dir_found *found);
  *
  * @seen        of the found file
  * @even_newer  also if it is of a newer format
- * Returns KILN_OK; KILN_EXISTS: it stays; KILN_MISS: gone, or replaced; KILN_E_READONLY;
- * KILN_E_IO. */
+ * Returns KILN_OK; KILN_EXISTS: it stays; else as kilni_dir_move_aside. */
 kiln_status kilni_dir_remove_found(kilni_dir *dir, const kilni_dir_found *found,
                                    const kilni_dir_identity *seen, bool even_newer);
 

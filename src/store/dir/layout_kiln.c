@@ -179,7 +179,7 @@ static kiln_status remove_in_shard(const kilni_dir *dir, int folder, const char 
     status = kilni_dir_judge_held(dir, &held, judged);
     if (status == KILN_OK) {
         const kilni_dir_identity seen = kilni_dir_identity_of_held(&held);
-        status = kilni_dir_remove_seen(folder, ".", name, &seen);
+        status = kilni_dir_remove_seen(folder, name, &seen);
     }
     *ret_stat = held.stat;
     kilni_dir_let_go(&held);
@@ -242,7 +242,7 @@ static kiln_status remove_place(kilni_dir *dir, const kilni_dir_spot *spot,
     if (status != KILN_OK) {
         return status == KILN_MISS ? KILN_MISS : KILN_E_IO;
     }
-    status = kilni_dir_remove_seen(folder, ".", name, seen);
+    status = kilni_dir_remove_seen(folder, name, seen);
     kilni_os()->close(folder);
     return status;
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "key/hash.h"
 #include "store/dir/dir.h"
 
 #define TEMPORARY_PREFIX ".tmp-"
@@ -51,11 +52,10 @@ bool kilni_dir_temporary_path(const char *folder, uint64_t number, char *path, s
     return length > 0 && (size_t)length < size;
 }
 
-bool kilni_dir_aside_path(const char *folder, uint64_t number, char *path, size_t size)
+void kilni_dir_aside_name(const char *name, char *aside)
 {
-    const int length =
-        snprintf(path, size, "%s/" TEMPORARY_PREFIX "%016" PRIx64 ASIDE_SUFFIX, folder, number);
-    return length > 0 && (size_t)length < size;
+    snprintf(aside, KILNI_DIR_PATH_SIZE, TEMPORARY_PREFIX "%016" PRIx64 ASIDE_SUFFIX,
+             kilni_checksum(name, strlen(name)));
 }
 
 static bool is_hex(const char *text, size_t length)

@@ -71,29 +71,6 @@ static bool has_no_links(int system_error)
            system_error == EMLINK;
 }
 
-/* Where there are no links, an empty file claims the name, and the whole one is renamed over it. */
-static int claim_without_links(int folder, const char *temporary, const char *name)
-{
-    const int file = kilni_os()->openat(folder, name,
-                                        O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-    struct stat empty;
-    if (file < 0) {
-        return -1;
-    }
-    const bool is_known = kilni_os()->fstat(file, &empty) == 0;
-    kilni_os()->close(file);
-    if (kilni_os()->renameat(folder, temporary, folder, name) == 0) {
-        return 0;
-    }
-    const int system_error = errno;
-    if (is_known) {
-        const kilni_dir_identity seen = kilni_dir_identity_of(&empty);
-        kilni_dir_remove_seen(folder, ".", name, &seen);
-    }
-    errno = system_error;
-    return -1;
-}
-
 static kiln_status claim_status(int system_error)
 {
     const kiln_status status = kilni_status_from_errno(system_error);
@@ -111,7 +88,7 @@ static kiln_status link_key(pair_put *put, const char *temporary, uint32_t numbe
     }
     int result = kilni_os()->linkat(put->folder, temporary, put->folder, name, 0);
     if (result != 0 && has_no_links(errno)) {
-        result = claim_without_links(put->folder, temporary, name);
+        result = kilni_dir_rename_to_claimed(put->folder, temporary, name);
     }
     if (result != 0) {
         return claim_status(errno);
@@ -256,7 +233,7 @@ static kiln_status publish(pair_put *put)
     }
     if (kilni_pair_compare_key(put->dir, put->folder, put->number, put->key) == KILN_MISS) {
         const kilni_dir_identity seen = kilni_dir_identity_of(&ours);
-        kilni_dir_remove_seen(put->folder, ".", name, &seen);
+        kilni_dir_remove_seen(put->folder, name, &seen);
         return KILN_BUSY;
     }
     put->disk_bytes += disk_bytes;

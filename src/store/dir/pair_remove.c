@@ -74,11 +74,11 @@ kiln_status kilni_pair_remove_slot(kilni_dir *dir, int folder, uint32_t number,
     if (status != KILN_OK) {
         return status;
     }
-    status = kilni_dir_move_aside(folder, ".", key_name, aside);
+    status = kilni_dir_move_aside(folder, key_name, aside);
     if (status != KILN_OK) {
         return status;
     }
-    status = kilni_dir_remove_seen(folder, ".", name, seen);
+    status = kilni_dir_remove_seen(folder, name, seen);
     if (status != KILN_OK) {
         kilni_dir_bring_back(folder, aside, key_name);
         return status;
@@ -104,7 +104,7 @@ kiln_status kilni_pair_remove_half_of(const kilni_dir *dir, int folder, uint32_t
     kiln_status status =
         kilni_dir_is_gone(folder, other) ? kilni_dir_look_again(folder, name, seen) : KILN_EXISTS;
     if (status == KILN_OK) {
-        status = kilni_dir_move_aside(folder, ".", name, aside);
+        status = kilni_dir_move_aside(folder, name, aside);
     }
     if (status != KILN_OK) {
         return status;

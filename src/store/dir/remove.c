@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Removing what was judged, and nothing else.
+ * Removing the file that was judged, and no other.
  *
- * The system has no call that removes a file only if it is a certain one: another process may
- * rename a new file over the name between a look and the removal. So a file is first renamed to a
- * name that nobody else knows, and looked at there. What turns out to be the judged file is
- * removed; what does not gets its name back, unless a newer file has taken that by then. At any
- * time either the old or a newer file has the name, or a file that was put meanwhile has none for a
- * moment: a reader misses it then, and so does everybody if this process is killed in that moment.
- * No fresh file is removed.
+ * The system has no call that removes a file only if it is a certain one: between a look and the
+ * removal, another process may rename a new file over the name. So a remover first sets the file
+ * aside: it renames it to a second name, and looks at it there. It removes the file if it is the
+ * one that was judged. Otherwise it gives the file its name back, unless a newer file has that name
+ * by then.
  *
- * A file is identified by device and inode. An inode's number may be used again as soon as its file
- * is gone. So either a descriptor of the file stays open from the judgement to the end, or its size
- * and the nanosecond of its mtime have to agree too.
+ * The second name follows from the first, and setting aside never replaces a file. Thus only one
+ * remover at a time can have a file of a given name aside; the others leave the name alone. While
+ * it does, only writers give that name to files, and what they write is newer than the file that is
+ * aside. A fresh file is therefore never lost, except to a newer one. For a moment it may have no
+ * name: readers miss it then, and it is lost if the remover is killed in that moment. Nobody can
+ * remove a file of that name until a trim has removed what the killed process left aside.
+ *
+ * A file is identified by device and inode. The number of an inode may be used again as soon as its
+ * file is gone. So either a descriptor of the file stays open from the judgement to the removal, or
+ * the file's size and the nanosecond of its mtime must agree too.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -139,22 +144,49 @@ kiln_status kilni_dir_look_again(int directory, const char *path, const kilni_di
     return is_identical(&now, seen) ? KILN_OK : KILN_MISS;
 }
 
-kiln_status kilni_dir_move_aside(int directory, const char *folder, const char *path, char *aside)
-{
-    uint64_t number;
-    if (kilni_os()->getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number ||
-        !kilni_dir_aside_path(folder, number, aside, KILNI_DIR_PATH_SIZE)) {
-        return KILN_E_IO;
-    }
-    return kilni_os()->renameat(directory, path, directory, aside) == 0
-               ? KILN_OK
-               : kilni_dir_remove_status(errno);
-}
-
 bool kilni_dir_is_gone(int directory, const char *path)
 {
     struct stat stat;
     return kilni_os()->fstatat(directory, path, &stat, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT;
+}
+
+int kilni_dir_rename_to_claimed(int directory, const char *path, const char *claimed)
+{
+    const int file = kilni_os()->openat(directory, claimed,
+                                        O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    struct stat empty;
+    if (file < 0) {
+        return -1;
+    }
+    const bool is_known = kilni_os()->fstat(file, &empty) == 0;
+    kilni_os()->close(file);
+    if (kilni_os()->renameat(directory, path, directory, claimed) == 0) {
+        return 0;
+    }
+    const int system_error = errno;
+    if (is_known) {
+        const kilni_dir_identity seen = kilni_dir_identity_of(&empty);
+        kilni_dir_remove_aside(directory, claimed, &seen);
+    }
+    errno = system_error;
+    return -1;
+}
+
+kiln_status kilni_dir_move_aside(int directory, const char *path, char *aside)
+{
+    kilni_dir_aside_name(path, aside);
+    int result = kilni_os()->rename_new(directory, path, directory, aside);
+    if (result != 0 && errno != EEXIST && errno != ENOENT) {
+        /* This file system may have no such renames. */
+        result = kilni_dir_rename_to_claimed(directory, path, aside);
+    }
+    if (result == 0) {
+        return KILN_OK;
+    }
+    if (errno == EEXIST) {
+        return kilni_dir_is_gone(directory, path) ? KILN_MISS : KILN_BUSY;
+    }
+    return kilni_dir_remove_status(errno);
 }
 
 void kilni_dir_bring_back(int directory, const char *aside, const char *path)
@@ -162,7 +194,7 @@ void kilni_dir_bring_back(int directory, const char *aside, const char *path)
     if (kilni_os()->rename_new(directory, aside, directory, path) == 0) {
         return;
     }
-    /* Not all file systems can promise that; not all have links, and not at all times. */
+    /* Not every file system has such renames, or links. */
     const bool is_taken = errno == EEXIST ||
                           kilni_os()->linkat(directory, aside, directory, path, 0) == 0 ||
                           errno == EEXIST;
@@ -171,7 +203,7 @@ void kilni_dir_bring_back(int directory, const char *aside, const char *path)
     } else if (kilni_dir_is_gone(directory, path)) {
         kilni_os()->renameat(directory, aside, directory, path);
     }
-    /* Else nobody can tell: it stays aside, as a leftover. */
+    /* Otherwise it is unknown whether the name is taken: the file stays aside, as a leftover. */
 }
 
 kiln_status kilni_dir_remove_aside(int directory, const char *aside, const kilni_dir_identity *seen)
@@ -184,14 +216,13 @@ kiln_status kilni_dir_remove_aside(int directory, const char *aside, const kilni
                                                           : kilni_dir_remove_status(errno);
 }
 
-kiln_status kilni_dir_remove_seen(int directory, const char *folder, const char *path,
-                                  const kilni_dir_identity *seen)
+kiln_status kilni_dir_remove_seen(int directory, const char *path, const kilni_dir_identity *seen)
 {
     char aside[KILNI_DIR_PATH_SIZE];
-    /* Looked at first, so that a new file is set aside only in the rare case. */
+    /* This look makes it rare that a fresh file is set aside. */
     kiln_status status = kilni_dir_look_again(directory, path, seen);
     if (status == KILN_OK) {
-        status = kilni_dir_move_aside(directory, folder, path, aside);
+        status = kilni_dir_move_aside(directory, path, aside);
     }
     if (status != KILN_OK) {
         return status;

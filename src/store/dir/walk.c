@@ -128,6 +128,6 @@ kiln_status kilni_dir_remove_found(kilni_dir *dir, const kilni_dir_found *found,
         return layout->remove_place(dir, &spot, seen);
     }
     return found->half == KILNI_DIR_NO_HALF
-               ? kilni_dir_remove_seen(found->directory, ".", found->name, seen)
+               ? kilni_dir_remove_seen(found->directory, found->name, seen)
                : layout->remove_half(dir, found, seen);
 }

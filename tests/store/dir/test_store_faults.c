@@ -300,7 +300,8 @@ static int visit(void *user, kiln_item *item)
     EXPECT(status, KILN_OK, KILN_MISS, KILN_E_CORRUPT, KILN_E_IO, KILN_E_DENIED, KILN_E_NO_MEMORY);
     kiln_entry_release(&entry);
     if (info.digest.bytes[0] % 4 == 0) {
-        EXPECT(kiln_item_remove(item), KILN_OK, KILN_MISS, KILN_EXISTS, KILN_E_READONLY, KILN_E_IO);
+        EXPECT(kiln_item_remove(item), KILN_OK, KILN_MISS, KILN_EXISTS, KILN_BUSY, KILN_E_READONLY,
+               KILN_E_IO);
     }
     return 0;
 }
@@ -323,8 +324,8 @@ static void change(kiln_store *store, const kiln_key *key)
     const kiln_stats delta = {.misses = 1};
     EXPECT_PUT(scratch_put(store, 1, 600));
     EXPECT_PUT(scratch_put(store, 50, 700));
-    EXPECT(kiln_store_remove(store, key), KILN_OK, KILN_MISS, KILN_EXISTS, KILN_E_READONLY,
-           KILN_E_IO, KILN_E_NO_MEMORY);
+    EXPECT(kiln_store_remove(store, key), KILN_OK, KILN_MISS, KILN_EXISTS, KILN_BUSY,
+           KILN_E_READONLY, KILN_E_IO, KILN_E_NO_MEMORY);
     EXPECT(kiln_store_account(store, &delta), KILN_OK, KILN_E_READONLY, KILN_E_IO);
 }
 

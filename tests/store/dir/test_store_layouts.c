@@ -1049,10 +1049,10 @@ static void test_writers_and_janitors_of_one_folder(void **state)
 }
 
 /* A payload that comes at the very moment at which its key file was taken aside. */
-static int renameat_beside_a_writer(int from, const char *old_path, int to, const char *new_path)
+static int rename_new_beside_a_writer(int from, const char *old_path, int to, const char *new_path)
 {
-    const int result = kilni_os_system()->renameat(from, old_path, to, new_path);
-    if (strncmp(new_path, "./.tmp-", 7) == 0) {
+    const int result = kilni_os_system()->rename_new(from, old_path, to, new_path);
+    if (strstr(new_path, "-aside")) {
         kilni_os_replace(NULL);
         copy_file(payload_file(1, 0), scratch_path(scratch, "fresh"));
         assert_int_equal(rename(scratch_path(scratch, "fresh"), payload_file(1, 0)), 0);
@@ -1064,7 +1064,7 @@ static void test_a_fresh_payload_is_not_evicted(void **state)
 {
     (void)state;
     kilni_os_table table = *kilni_os_system();
-    table.renameat = renameat_beside_a_writer;
+    table.rename_new = rename_new_beside_a_writer;
     put(1);
     kilni_os_replace(&table);
     assert_int_equal(trim_to(store, 0, NULL), KILN_OK);
@@ -1217,10 +1217,10 @@ static int openat_failing_for_payloads(int directory, const char *path, int flag
     return kilni_os_system()->openat(directory, path, flags, mode);
 }
 
-static int renameat_before_a_payload(int from, const char *old_path, int to, const char *new_path)
+static int rename_new_before_a_payload(int from, const char *old_path, int to, const char *new_path)
 {
-    const int result = kilni_os_system()->renameat(from, old_path, to, new_path);
-    if (strncmp(new_path, "./.tmp-", 7) == 0) {
+    const int result = kilni_os_system()->rename_new(from, old_path, to, new_path);
+    if (strstr(new_path, "-aside")) {
         kilni_os_replace(NULL);
         assert_int_equal(rename(scratch_path(scratch, "fresh"), payload_file(1, 0)), 0);
     }
@@ -1232,7 +1232,7 @@ static void test_who_fails_brings_a_key_file_back(void **state)
     (void)state;
     kilni_os_table table = *kilni_os_system();
     table.openat = openat_failing_for_payloads;
-    table.renameat = renameat_before_a_payload;
+    table.rename_new = rename_new_before_a_payload;
     put(1);
     copy_file(payload_file(1, 0), scratch_path(scratch, "fresh"));
     assert_int_equal(remove_key(1), KILN_OK);
@@ -1280,10 +1280,10 @@ static void test_a_put_that_fails_leaves_nothing(void **state)
 }
 
 /* A use that is noted at the very moment at which the key file was taken aside. */
-static int renameat_beside_a_reader(int from, const char *old_path, int to, const char *new_path)
+static int rename_new_beside_a_reader(int from, const char *old_path, int to, const char *new_path)
 {
-    const int result = kilni_os_system()->renameat(from, old_path, to, new_path);
-    if (strncmp(new_path, "./.tmp-", 7) == 0) {
+    const int result = kilni_os_system()->rename_new(from, old_path, to, new_path);
+    if (strstr(new_path, "-aside")) {
         kilni_os_replace(NULL);
         set_time(payload_file(1, 0), 1000000);
     }
@@ -1294,7 +1294,7 @@ static void test_what_is_used_is_removed_on_demand(void **state)
 {
     (void)state;
     kilni_os_table table = *kilni_os_system();
-    table.renameat = renameat_beside_a_reader;
+    table.rename_new = rename_new_beside_a_reader;
     put(1);
     kilni_os_replace(&table);
     assert_int_equal(remove_key(1), KILN_OK);
@@ -1339,11 +1339,22 @@ static int renameat_failing_for_the_first(int from, const char *old_path, int to
     return kilni_os_system()->renameat(from, old_path, to, new_path);
 }
 
+static int rename_new_failing_for_the_first(int from, const char *old_path, int to,
+                                            const char *new_path)
+{
+    if (strcmp(old_path, is_sycl() ? "0.src" : "0/key.bin") == 0) {
+        errno = EIO;
+        return -1;
+    }
+    return kilni_os_system()->rename_new(from, old_path, to, new_path);
+}
+
 static void test_a_removal_that_fails_is_told(void **state)
 {
     (void)state;
     kilni_os_table table = *kilni_os_system();
     table.renameat = renameat_failing_for_the_first;
+    table.rename_new = rename_new_failing_for_the_first;
     put(1);
     if (!is_sycl()) {
         make_directories(key_file(1, 3));
@@ -1401,11 +1412,11 @@ static void test_a_pair_that_a_listing_halves_stays(void **state)
 
 static bool is_key_fresh;
 
-static int renameat_before_the_other_half(int from, const char *old_path, int to,
-                                          const char *new_path)
+static int rename_new_before_the_other_half(int from, const char *old_path, int to,
+                                            const char *new_path)
 {
-    const int result = kilni_os_system()->renameat(from, old_path, to, new_path);
-    if (strstr(new_path, ".tmp-")) {
+    const int result = kilni_os_system()->rename_new(from, old_path, to, new_path);
+    if (strstr(new_path, "-aside")) {
         kilni_os_replace(NULL);
         const char *place = is_key_fresh ? key_file(1, 0) : payload_file(1, 0);
         assert_int_equal(rename(scratch_path(scratch, "fresh"), place), 0);
@@ -1417,7 +1428,7 @@ static void test_half_a_pair_that_becomes_whole_stays(void **state)
 {
     (void)state;
     kilni_os_table table = *kilni_os_system();
-    table.renameat = renameat_before_the_other_half;
+    table.rename_new = rename_new_before_the_other_half;
     for (unsigned i = 0; i < 2; i++) {
         put(1);
         is_key_fresh = i;
@@ -1438,10 +1449,10 @@ static void test_half_a_pair_that_becomes_whole_stays(void **state)
 
 static unsigned moves;
 
-static int renameat_of_one_who_dies(int from, const char *old_path, int to, const char *new_path)
+static int rename_new_of_one_who_dies(int from, const char *old_path, int to, const char *new_path)
 {
-    const int result = kilni_os_system()->renameat(from, old_path, to, new_path);
-    if (strstr(new_path, ".tmp-") && ++moves == 2) {
+    const int result = kilni_os_system()->rename_new(from, old_path, to, new_path);
+    if (strstr(new_path, "-aside") && ++moves == 2) {
         _exit(0);
     }
     return result;
@@ -1450,7 +1461,7 @@ static int renameat_of_one_who_dies(int from, const char *old_path, int to, cons
 static void remove_and_die(void)
 {
     kilni_os_table table = *kilni_os_system();
-    table.renameat = renameat_of_one_who_dies;
+    table.rename_new = rename_new_of_one_who_dies;
     kilni_os_replace(&table);
     remove_key(1);
     _exit(1);

@@ -7,10 +7,12 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdatomic.h>
 #include <time.h>
 
 #include "os/os.h"
+#include "store/dir/dir.h"
 #include "store/store.h"
 
 /* Sizes of the versions of the one entry that these tests are about. */
@@ -398,6 +400,148 @@ static void test_an_item_is_removed_although_it_is_used(void **state)
     assert_int_equal(size_there(store), 0);
 }
 
+/* ---- two removers, stopped before and after they set a file aside ---- */
+
+typedef struct remover {
+    pthread_t thread;
+    sem_t may_go, has_stopped;
+    bool has_ended; /* read after has_stopped */
+} remover;
+
+static _Thread_local remover *this_remover; /* NULL: a thread that never stops */
+
+static void stop(void)
+{
+    if (this_remover) {
+        sem_post(&this_remover->has_stopped);
+        sem_wait(&this_remover->may_go);
+    }
+}
+
+static bool is_aside(const char *path)
+{
+    return strstr(path, "-aside") != NULL;
+}
+
+static int stopping_renameat(int from, const char *old_path, int to, const char *new_path)
+{
+    if (!is_aside(new_path)) {
+        return kilni_os_system()->renameat(from, old_path, to, new_path);
+    }
+    stop();
+    const int result = kilni_os_system()->renameat(from, old_path, to, new_path);
+    const int system_error = errno;
+    stop();
+    errno = system_error;
+    return result;
+}
+
+static int stopping_rename_new(int from, const char *old_path, int to, const char *new_path)
+{
+    if (!is_aside(new_path)) {
+        return kilni_os_system()->rename_new(from, old_path, to, new_path);
+    }
+    stop();
+    const int result = kilni_os_system()->rename_new(from, old_path, to, new_path);
+    const int system_error = errno;
+    stop();
+    errno = system_error;
+    return result;
+}
+
+static int no_rename_new(int from, const char *old_path, int to, const char *new_path)
+{
+    (void)from, (void)old_path, (void)to, (void)new_path;
+    errno = EINVAL;
+    return -1;
+}
+
+/* Goes on up to the next stop, or to the end. */
+static void let_go_on(remover *r)
+{
+    if (!r->has_ended) {
+        sem_post(&r->may_go);
+        sem_wait(&r->has_stopped);
+    }
+}
+
+static void *remove_in_steps(void *user)
+{
+    remover *r = user;
+    this_remover = r;
+    sem_wait(&r->may_go);
+    kilni_store_remove_judged(store, key, old_entry);
+    r->has_ended = true;
+    sem_post(&r->has_stopped);
+    return NULL;
+}
+
+/* One remover sets an entry aside that is fresh, then the other a newer one; then the first brings
+ * back the older of the two. */
+static void test_two_removers_keep_the_newest(void **state)
+{
+    (void)state;
+    for (int has_rename_new = 0; has_rename_new < 2; has_rename_new++) {
+        remover removers[2] = {{.has_ended = false}};
+        kilni_os_table table = *kilni_os_system();
+        table.renameat = stopping_renameat;
+        table.rename_new = has_rename_new ? stopping_rename_new : no_rename_new;
+        assert_int_equal(scratch_put(other, 1, OLD), KILN_OK);
+        kilni_os_replace(&table);
+        for (int i = 0; i < 2; i++) {
+            sem_init(&removers[i].may_go, 0, 0);
+            sem_init(&removers[i].has_stopped, 0, 0);
+            assert_int_equal(
+                pthread_create(&removers[i].thread, NULL, remove_in_steps, &removers[i]), 0);
+            let_go_on(&removers[i]);
+        }
+        const kiln_status first_put = scratch_put(other, 1, NEW);
+        let_go_on(&removers[0]);
+        const kiln_status second_put = scratch_put(other, 1, NEWEST);
+        let_go_on(&removers[1]);
+        for (int i = 0; i < 2; i++) {
+            while (!removers[i].has_ended) {
+                let_go_on(&removers[i]);
+            }
+            pthread_join(removers[i].thread, NULL);
+            sem_destroy(&removers[i].may_go);
+            sem_destroy(&removers[i].has_stopped);
+        }
+        kilni_os_replace(NULL);
+        assert_int_equal(first_put, KILN_OK);
+        assert_int_equal(second_put, KILN_OK);
+        const size_t size = size_there(store);
+        assert_true(size == NEWEST || (has_pairs() && size == NEW));
+        assert_int_equal(count_leftovers(), 0);
+        kiln_store_remove(store, key);
+    }
+}
+
+/* A remover that died has left a file aside. */
+static void test_a_name_of_which_a_file_is_aside(void **state)
+{
+    (void)state;
+    char aside[KILNI_DIR_PATH_SIZE], path[SCRATCH_PATH_SIZE];
+    assert_int_equal(scratch_put(store, 1, OLD), KILN_OK);
+    scratch_entry_path(cache, 1, path);
+    char *name = path + strlen(path);
+    for (int slashes = strcmp(scratch_layout, "onednn") == 0 ? 2 : 1; slashes > 0; slashes--) {
+        name = memrchr(path, '/', (size_t)(name - path));
+    }
+    kilni_dir_aside_name(name + 1, aside);
+    name[1] = '\0';
+    char *leftover = path;
+    strncat(leftover, aside, sizeof path - strlen(path) - 1);
+    assert_int_equal(close(open(leftover, O_WRONLY | O_CREAT | O_EXCL, 0600)), 0);
+    assert_int_equal(kiln_store_remove(store, key), KILN_BUSY);
+    assert_int_equal(kilni_store_remove_judged(store, key, old_entry), KILN_BUSY);
+    assert_int_equal(size_there(store), OLD);
+    assert_int_equal(count_leftovers(), 1);
+    assert_int_equal(unlink(leftover), 0);
+    assert_int_equal(kiln_store_remove(store, key), KILN_OK);
+    assert_int_equal(kiln_store_remove(store, key), KILN_MISS);
+}
+
 /* ---- threads ---- */
 
 static atomic_bool is_over;
@@ -470,6 +614,8 @@ int main(int argc, char **argv)
         TEST(test_a_removal_by_key),
         TEST(test_a_repair_removes_what_was_damaged),
         TEST(test_an_item_is_removed_although_it_is_used),
+        TEST(test_two_removers_keep_the_newest),
+        TEST(test_a_name_of_which_a_file_is_aside),
         TEST(test_a_storm_of_replacements),
     };
     scratch_layout = argc > 1 ? argv[1] : scratch_layout;

@@ -839,6 +839,12 @@ static int dying_renameat(int from, const char *old_path, int to, const char *ne
     return kilni_os_system()->renameat(from, old_path, to, new_path);
 }
 
+static int dying_rename_new(int from, const char *old_path, int to, const char *new_path)
+{
+    change();
+    return kilni_os_system()->rename_new(from, old_path, to, new_path);
+}
+
 static ssize_t dying_pwrite(int file, const void *buffer, size_t size, off_t offset)
 {
     change();
@@ -854,6 +860,7 @@ static bool work_and_die(unsigned at)
         dies_at = at;
         table.unlinkat = dying_unlinkat;
         table.renameat = dying_renameat;
+        table.rename_new = dying_rename_new;
         table.pwrite = dying_pwrite;
         kilni_os_replace(&table);
         work_until_done();
@@ -1160,10 +1167,10 @@ static int replacing_fstatat(int directory, const char *path, struct stat *ret_s
     return result;
 }
 
-static int replacing_renameat(int from, const char *old_path, int to, const char *new_path)
+static int replacing_rename_new(int from, const char *old_path, int to, const char *new_path)
 {
     replace_victim(old_path, AT_RENAME);
-    return kilni_os_system()->renameat(from, old_path, to, new_path);
+    return kilni_os_system()->rename_new(from, old_path, to, new_path);
 }
 
 static void test_what_was_replaced_is_never_removed(void **state)
@@ -1192,7 +1199,7 @@ static void test_what_was_replaced_is_never_removed(void **state)
         looks = 0;
         table.openat = replacing_openat;
         table.fstatat = replacing_fstatat;
-        table.renameat = replacing_renameat;
+        table.rename_new = replacing_rename_new;
         kilni_os_replace(&table);
         trim_by(KILN_TRIM_BY_SIZE, get_stat().bytes - 1, 0);
         kilni_os_replace(NULL);
