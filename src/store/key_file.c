@@ -36,12 +36,12 @@ static kiln_status judge(const char *path, const struct stat *stat, kiln_error *
     case KILNI_OF_OTHER_USER:
         return deny(path, "belongs to another user", error);
     case KILNI_OPEN_TO_OTHERS:
-        return deny(path, "others may read or write it: its mode has to be 0600", error);
+        return deny(path, "others may read or write it: its mode must be 0600", error);
     case KILNI_TRUSTED:
         break;
     }
     if (stat->st_size != (off_t)sizeof(kilni_entry_mac_key)) {
-        return deny(path, "has to hold 32 bytes", error);
+        return deny(path, "must hold 32 bytes", error);
     }
     return KILN_OK;
 }
@@ -53,9 +53,9 @@ static kiln_status read_key(const char *path, int file, kilni_entry_mac_key *key
         return fail(path, errno, error);
     }
     if (count != sizeof key->bytes) {
-        return deny(path, "has to hold 32 bytes", error);
+        return deny(path, "must hold 32 bytes", error);
     }
-    /* What a power cut may leave of a new file; everybody could guess it. */
+    /* A power cut may leave zeros in a new file; anybody could guess that key. */
     if (sodium_is_zero(key->bytes, sizeof key->bytes)) {
         return deny(path, "holds nothing but zeros", error);
     }
@@ -68,7 +68,7 @@ kiln_status kilni_key_file_read(const char *path, kilni_entry_mac_key *ret_key, 
         return kilni_error_set(error, KILN_E_INVALID, 0,
                                "key file \"%s\": expected an absolute path", path);
     }
-    /* O_NONBLOCK: a FIFO in its place must not hold us up. */
+    /* O_NONBLOCK: opening a FIFO must not block. */
     int file = kilni_os()->openat(AT_FDCWD, path,
                                   O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
     if (file < 0) {

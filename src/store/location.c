@@ -16,7 +16,7 @@
     (KILN_STORE_READONLY | KILN_STORE_SYNC | KILN_STORE_NO_LEASE | KILN_STORE_NO_CREATE |          \
      KILN_STORE_NOTE_MISSES | KILN_STORE_NO_TRIM_AT_CLOSE)
 
-/* Copies the caller's struct, which may be of an older or a newer library. */
+/* Copies the caller's struct, which may be of an older or a newer version of the library. */
 static kiln_status copy_params(const kiln_store_params *given, kiln_store_params *ret_params,
                                kiln_error *error)
 {
@@ -30,7 +30,7 @@ static kiln_status copy_params(const kiln_store_params *given, kiln_store_params
         for (size_t i = known; i < given->struct_size; i++) {
             if (bytes[i] != 0) {
                 return kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
-                                       "kiln_store_params: a field that this library doesn't know");
+                                       "kiln_store_params: unknown fields are set");
             }
         }
         memcpy(&params, given, known);
@@ -47,7 +47,7 @@ static kiln_status copy_params(const kiln_store_params *given, kiln_store_params
     return KILN_OK;
 }
 
-/* How a directory names its entries. */
+/* The layouts: how a directory names its entries. */
 static const struct layout {
     const char *name;
     bool has_backends;
@@ -110,7 +110,7 @@ static int hex_digit(char character)
     return -1;
 }
 
-/* Decodes the escapes of one part of a URL in place. */
+/* Decodes the percent escapes in one part of a URL, in place. */
 static kiln_status decode_percent(char *text, kiln_error *error)
 {
     char *to = text;
@@ -121,7 +121,7 @@ static kiln_status decode_percent(char *text, kiln_error *error)
             int low = high < 0 ? -1 : hex_digit(from[2]);
             if (low < 0 || (high == 0 && low == 0)) {
                 return kilni_error_set(error, KILN_E_PARSE, 0,
-                                       "\"%.3s\" is no escape of a character in a URL", from);
+                                       "\"%.3s\" is not a valid escape in a URL", from);
             }
             character = (char)(high * 16 + low);
             from += 2;
@@ -132,7 +132,7 @@ static kiln_status decode_percent(char *text, kiln_error *error)
     return KILN_OK;
 }
 
-/* One option's text, in the options. Each returns false where the value is none of its kind. */
+/* Reads an option's value into the options. Returns false if the value is not valid. */
 typedef bool option_reader(const char *value, kilni_store_options *options);
 
 static bool set_flag(const char *value, uint32_t flag, const char *on, const char *off,
@@ -172,7 +172,7 @@ static bool read_lease(const char *value, kilni_store_options *options)
     return set_flag(value, KILN_STORE_NO_LEASE, "off", "on", options);
 }
 
-/* Digits alone, up to 32 bits. */
+/* Reads decimal digits only, up to 32 bits. */
 static bool read_number(const char *value, uint64_t *ret_number)
 {
     return value[0] != '\0' && strspn(value, "0123456789") == strlen(value) &&
@@ -247,7 +247,7 @@ static bool read_write(const char *value, kilni_store_options *options)
     return false;
 }
 
-/* The value stays where the location's path is. */
+/* The value stays in the memory of the location's path. */
 static bool read_key_file(const char *value, kilni_store_options *options)
 {
     options->key_file = value;
@@ -268,15 +268,14 @@ static const struct option {
     {"policy", read_policy, "cost, lru, fifo or no_evict"},
     {"max-age", read_max_age, "a number of days"},
     {"layout", read_layout, "kiln, sycl or onednn"},
-    {"backend", read_backend,
-     "up to 31 letters, digits, '_' and '-', a letter first, and another name than v1"},
+    {"backend", read_backend, "up to 31 letters, digits, '_' and '-', a letter first, and not v1"},
     {"write", read_write, "all, first or none"},
     {"key-file", read_key_file, "an absolute path"},
 };
 
 enum { OPTION_COUNT = sizeof known_options / sizeof known_options[0] };
 
-/* NULL: such a URL has no option of that name. */
+/* Returns NULL if URLs of this engine have no option of that name. */
 static const struct option *option_of(const kilni_store_engine *engine, const char *name)
 {
     for (const char *const *has = engine->options; *has; has++) {
@@ -289,7 +288,7 @@ static const struct option *option_of(const kilni_store_engine *engine, const ch
     return NULL;
 }
 
-/* Reads one "name=value". @seen has a bit for each option that was given already. */
+/* Reads one "name=value". @seen has a bit for each option that was given before. */
 static kiln_status read_option(char *text, const kilni_store_engine *engine, unsigned *seen,
                                kilni_store_options *options, kiln_error *error)
 {
@@ -335,13 +334,13 @@ static kiln_status read_options(char *query, const kilni_store_engine *engine,
     return status;
 }
 
-/* Cuts what follows a scheme into path and options. The path stays in @text. */
+/* Splits what follows a scheme into path and options. The path stays in @text. */
 static kiln_status read_url(char *text, const kilni_store_engine *engine,
                             kilni_store_options *options, kiln_error *error)
 {
     if (strpbrk(text, "#|")) {
         return kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
-                               "%s: '#' and '|' have to be written %%23 and %%7C", text);
+                               "%s: '#' and '|' must be written %%23 and %%7C", text);
     }
     char *query = strchr(text, '?');
     if (query) {
@@ -351,13 +350,13 @@ static kiln_status read_url(char *text, const kilni_store_engine *engine,
     return status == KILN_OK ? read_options(query, engine, options, error) : status;
 }
 
-/* Where the path begins in what follows a scheme. */
+/* Returns where the path begins in what follows a scheme. */
 static const char *path_in_url(const char *text)
 {
     return strncmp(text, "//", 2) == 0 ? text + 2 : text;
 }
 
-/* NULL: none is known. */
+/* Returns NULL if no engine has the location's scheme. */
 static const kilni_store_engine *engine_of(const char *location,
                                            const kilni_store_engine *const *engines)
 {
@@ -380,7 +379,7 @@ static kiln_status complain_of_scheme(const char *location, kiln_error *error)
                            (int)(length < 100 ? length : 100), location);
 }
 
-/* Reads the URL that follows the engine's scheme. Sets @ret_path also on failure. */
+/* Parses the URL that follows the engine's scheme. Sets @ret_path also on failure. */
 static kiln_status parse_url(const char *url, const kilni_store_engine *engine,
                              kilni_store_options *options, char **ret_path, kiln_error *error)
 {
@@ -407,7 +406,7 @@ kiln_status kilni_location_parse(const char *location, const kiln_store_params *
                                  kilni_location *ret_location, kiln_error *error)
 {
     if (!location || location[0] == '\0') {
-        return kilni_error_set(error, KILN_E_INVALID, 0, "no location of a store");
+        return kilni_error_set(error, KILN_E_INVALID, 0, "no location given");
     }
     kilni_location where = {.engine = engines[0]};
     kiln_status status = options_from_params(params, &where.options, error);

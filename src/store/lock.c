@@ -15,13 +15,14 @@
 #define FIRST_SLEEP_NS 100000u
 #define LONGEST_SLEEP_NS 50000000u
 
-/* So often a file is opened anew since the process forked meanwhile. */
+/* How often a file is opened again because the process forked in the meantime. */
 #define OPEN_TRIES 16
 
-/* Guards what follows. Taken before fork and let go after it on both sides, and never held over a
- * system call: a file server that does not answer must not hold up the application's fork. */
+/* Guards the three variables below. It is locked before fork and unlocked after it on both sides.
+ * No thread holds it over a system call: a file server that does not answer must not block the
+ * application's fork. */
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
-static kilni_lock *first_lock; /* of all that are open */
+static kilni_lock *first_lock; /* of all open locks */
 static unsigned fork_count;
 
 static void before_fork(void)
@@ -35,8 +36,8 @@ static void after_fork_in_parent(void)
     pthread_mutex_unlock(&list_lock);
 }
 
-/* Locks may be on the stacks of threads that are not here, which others will get: so none is looked
- * at again unless its owner closes it. */
+/* Locks may be on the stacks of threads that do not exist in the child. Other threads may get that
+ * memory, so no lock is touched again except by kilni_lock_close. */
 static void after_fork_in_child(void)
 {
     for (kilni_lock *lock = first_lock; lock; lock = lock->next) {
@@ -60,7 +61,8 @@ static unsigned count_forks(void)
     return count;
 }
 
-/* Whether no child has a copy that it does not find in the list. */
+/* Adds a lock to the list, unless the process forked since forks_before: a child would have a copy
+ * that is not in its list. */
 static bool enlist(kilni_lock *lock, unsigned forks_before)
 {
     pthread_mutex_lock(&list_lock);
@@ -117,8 +119,8 @@ static kiln_status open_trusted(int directory, const char *path, int flags, int 
     return KILN_OK;
 }
 
-/* Nothing is locked yet, so that a copy of this descriptor that a child may have does no harm once
- * this process has closed its own, and locks another. */
+/* Nothing is locked yet. So it does no harm if a child has a copy of this descriptor: this process
+ * closes its own and opens the file again. */
 static kiln_status open_and_enlist(int directory, const char *path, int flags, bool is_brief,
                                    kilni_lock *ret_lock, struct stat *ret_stat)
 {
@@ -213,10 +215,10 @@ void kilni_lock_close(kilni_lock *lock)
         lock->is_brief ? lock->held.file >= 0 : kilni_owned_file_is_intact(&lock->held);
     const int file = is_ours ? lock->held.file : -1;
     if (is_ours) {
-        /* Closing alone frees nothing where a child that ran no fork handler has a copy. */
+        /* If a child that ran no fork handlers has a copy, closing alone would not unlock. */
         kilni_os()->lock(file, F_UNLCK, 0, 0);
     }
-    /* A child that is forked from here on may keep a copy, of what is not locked any more. */
+    /* A child that is forked from here on may keep a copy, which locks nothing any more. */
     unlist(lock);
     lock->held.file = -1;
     if (is_ours) {

@@ -10,10 +10,11 @@
 #include "os/os.h"
 #include "store/lock.h"
 
-/* So long a reader waits for who writes; what it reads then is as the checksum says. */
+/* How long a reader waits for a writer. If it reads without the lock after that, the checksum shows
+ * whether the entry is whole. */
 #define READ_WAIT_NS UINT64_C(100000000)
 
-/* Of long parts a digest will do, of a key of many parts also of shorter ones. */
+/* Parts longer than this are kept as digests; in a key of many parts, shorter ones are too. */
 #define STRIP_ABOVE 4096u
 #define STRIP_ABOVE_OF_MANY 64u
 
@@ -35,7 +36,7 @@ static kiln_status make_own_key(kiln_key **ret_key)
     return status;
 }
 
-/* @own  the entry's key */
+/* @own  the key of the new entry */
 static kiln_status make_entry(const kiln_key *own, const kiln_key *missed, uint64_t strip_above,
                               kiln_entry **ret_miss)
 {
@@ -95,8 +96,8 @@ kiln_status kilni_missed_key_of(const kiln_entry *miss, kiln_key **ret_key)
 
 /* ---- the file ---- */
 
-/* Whether a file of that name may be written over: it is empty, or we wrote it. KILN_OK;
- * KILN_EXISTS; KILN_E_IO. */
+/* Whether the file may be overwritten: it is empty, or Kiln wrote it. Returns KILN_OK; KILN_EXISTS;
+ * KILN_E_IO. */
 static kiln_status check_content(int file)
 {
     unsigned char magic[KILNI_ENTRY_MAGIC_SIZE];
@@ -126,7 +127,7 @@ kiln_status kilni_missed_write(int directory, const char *path, const kiln_entry
         return status;
     }
     status = kilni_lock_take(&lock, F_WRLCK, 0, 0, 0);
-    /* Without locks two may write at once; the checksum tells. */
+    /* Without locks, two processes may write at once; readers notice that by the checksum. */
     if (status == KILN_OK || status == KILN_E_UNSUPPORTED) {
         status = replace_content(lock.held.file, kiln_entry_encoding(entry));
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The engines that there are, and opening one of them by its location.
+ * The list of engines, and opening a store by its location.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "store/location.h"
 #include "store/pack/pack.h"
 
-/* The first one takes a path that is not a URL. */
+/* The first engine takes a path that is not a URL. */
 static const kilni_store_engine *const engines[] = {&kilni_dir_engine, &kilni_pack_engine, NULL};
 
 kiln_status kiln_store_open(const char *location, const kiln_store_params *params,
@@ -28,7 +28,7 @@ kiln_status kiln_store_open(const char *location, const kiln_store_params *param
     if (status != KILN_OK) {
         return status;
     }
-    status = where.options.write == KILNI_WRITE_UNSAID
+    status = where.options.write == KILNI_WRITE_UNSET
                  ? kilni_store_open_with(where.engine, where.path, &where.options, ret_store, error)
                  : kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
                                    "write= is for the tiers of a chain, as in a|b");

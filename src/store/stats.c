@@ -5,7 +5,7 @@
 
 #include "store/totals.h"
 
-/* The header's closed list, of what the file beneath may answer. */
+/* Reduces the statuses of a totals file to those that the public header lists. */
 static kiln_status public_status(kiln_status status)
 {
     switch (status) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The public calls: what is the same for every kind of store.
+ * The public calls: what all kinds of stores have in common.
  */
 #include "store/store.h"
 
@@ -25,7 +25,7 @@ static bool is_writable(const kiln_store *store)
     return store->capabilities & KILNI_STORE_WRITABLE;
 }
 
-/* Reads the key that a location names; NULL where it names none. */
+/* Reads the signing key from a key file; sets NULL if @path is NULL. */
 static kiln_status read_mac_key(const char *path, kilni_entry_mac_key **ret_key, kiln_error *error)
 {
     *ret_key = NULL;
@@ -53,7 +53,7 @@ static void forget_mac_key(kilni_entry_mac_key *key)
     }
 }
 
-/* The key comes first: without it no directory is made, and nothing is believed. */
+/* The key is read first: without it, no directory is created and no entry is trusted. */
 kiln_status kilni_store_open_with(const kilni_store_engine *engine, const char *path,
                                   const kilni_store_options *options, kiln_store **ret_store,
                                   kiln_error *error)
@@ -95,15 +95,16 @@ static void count_if_damaged(kiln_store *store, kiln_status status)
     }
 }
 
-/* A request has a request's key, and no other entry has. Requests are listed by their keys and
- * shown by their kinds: one that contradicts itself would be counted and not listed. */
+/* A request must have a request's key, and no other entry may. Listings find requests by key and
+ * show them by kind, so a contradictory entry would be counted but not listed. */
 static bool has_kind_of_key(const kiln_entry *entry)
 {
     return (kiln_entry_kind_of(entry) == KILN_ENTRY_REQUEST) ==
            kilni_store_is_request(kiln_entry_key(entry));
 }
 
-/* What an engine answered, with @found; what may be handed out goes to @ret_entry. */
+/* Passes on an engine's answer: sets @ret_entry to @found, if that may be returned to the caller.
+ */
 static kiln_status hand_out(kiln_status status, kiln_entry *found, kiln_entry **ret_entry)
 {
     if (status == KILN_OK && !has_kind_of_key(found)) {
@@ -197,7 +198,8 @@ kiln_status kiln_store_put(kiln_store *store, const kiln_entry *entry)
         return KILN_E_FULL;
     }
     kiln_status status = KILN_OK;
-    /* Around all that a put writes, so that it asks for this once. A log that throws leaves too. */
+    /* One limit around all that a put writes. The cleanup handler also runs if a log callback
+     * throws. */
     kilni_file_limit_begin();
     pthread_cleanup_push(leave_file_limit, NULL);
     status = store->mac_key ? sign_and_put(store, entry) : put(store, entry);
@@ -362,11 +364,11 @@ static const char *why_not(kiln_status status)
 {
     switch (status) {
     case KILN_E_CORRUPT:
-        return "its bytes are damaged, or under a name that isn't theirs";
+        return "its bytes are damaged, or it has another entry's name";
     case KILN_E_UNAUTHENTICATED:
         return "it is not signed, or not with this key";
     case KILN_E_DENIED:
-        return "the file is not ours alone: owner, mode or kind";
+        return "the file is not trusted: owner, mode or kind";
     default:
         return kiln_status_text(status);
     }
@@ -473,14 +475,14 @@ bool kilni_store_is_request(const kiln_key *key)
            strcmp(first.name, KILN_REQUEST_PART) == 0;
 }
 
-static int gravity(kiln_status removal)
+static int severity(kiln_status removal)
 {
     return removal == KILN_MISS ? 0 : removal == KILN_OK ? 1 : removal == KILN_EXISTS ? 2 : 3;
 }
 
-kiln_status kilni_store_graver_removal(kiln_status a, kiln_status b)
+kiln_status kilni_store_worse_removal(kiln_status a, kiln_status b)
 {
-    return gravity(b) > gravity(a) ? b : a;
+    return severity(b) > severity(a) ? b : a;
 }
 
 kiln_status kilni_store_remove_judged(kiln_store *store, const kiln_key *key,

@@ -21,20 +21,20 @@
 #define THREAD_STACK_BYTES (256u << 10)
 #define LOCK_RETRY_NS 100000u
 
-/* Guards the queues and states of all writers; held for a few instructions or the start of a
- * thread, never over I/O or a release. One for all, so that fork has one to take: it is taken
- * before and let go after on both sides. */
+/* Guards the queues and states of all writers. It is held for a few instructions or the start of a
+ * thread, never over I/O or a release. All writers share one lock so that fork has one to take: it
+ * is locked before fork and unlocked after it on both sides. */
 static pthread_mutex_t writers_lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* How often this process is a fork's child. Written in the child of a fork, where no other thread
- * is; relaxed. */
+/* How many forks lie between this process and the first. Only written in the child of a fork, which
+ * has no other thread then; relaxed. */
 static _Atomic unsigned fork_generation;
 
 typedef struct queue_item {
     struct queue_item *next;
     kiln_entry *entry;
     kiln_lease *lease; /* may be NULL */
-    size_t fill;       /* 0: the entry is to be put */
+    size_t fill;       /* 0: the entry must be put */
     kiln_key *key;     /* of a fill */
     uint64_t bytes;
 } queue_item;
@@ -46,28 +46,29 @@ struct kilni_writer {
     unsigned generation; /* of the process that the thread belongs to */
     bool spares_thread;
 
-    /* What was counted and not flushed. Adds are relaxed: they come before the release of
-     * is_dirty, which pairs with the acquire of the flush that then takes them. */
+    /* What was counted and not flushed. Adds are relaxed: they come before the release of is_dirty,
+     * which pairs with the acquire of the flush that then takes them. */
     _Atomic uint64_t pending[KILNI_STATS_COUNT];
     _Atomic bool is_dirty;
 
-    /* From here on guarded by writers_lock. */
-    pthread_cond_t changed; /* any of this, or is_dirty from false to true */
+    /* The rest is guarded by writers_lock. */
+    pthread_cond_t changed; /* one of the fields below, or is_dirty from false to true */
     queue_item *first, *last;
-    uint64_t queued_bytes; /* waiting or being written */
+    uint64_t queued_bytes; /* of the entries that wait or are being written */
     uint64_t flush_at_ns;  /* 0: nothing to flush was seen yet */
     unsigned flushes_wanted, flushes_done;
     bool has_thread, has_to_stop;
-    bool is_busy; /* someone works for this writer, outside the lock */
-    bool is_left; /* to its thread, which closes it once the queue is empty, or at left_until_ns */
-    uint64_t left_until_ns;
+    bool is_busy;     /* a thread works for this writer, outside the lock */
+    bool is_detached; /* to its thread, which closes it when the queue is empty, or at
+                         detached_until_ns */
+    uint64_t detached_until_ns;
     pthread_t thread;
 
-    /* Belongs to whoever set is_busy: what could not be handed on yet. */
+    /* Belongs to the thread that set is_busy: counts that could not be passed on yet. */
     kiln_stats for_store, for_file;
 };
 
-/* The writer whose thread this is. */
+/* The writer whose thread this thread is. */
 static _Thread_local const kilni_writer *writer_of_thread;
 
 static void before_fork(void)
@@ -140,8 +141,8 @@ static void take_pending(kilni_writer *writer, kiln_stats *ret_counts)
     memcpy(ret_counts, counts, sizeof counts);
 }
 
-/* Hands on what was counted. Called by whoever set is_busy, outside the lock. What can't be handed
- * on now goes with the next flush. */
+/* Passes on what was counted. Called by the thread that set is_busy, outside the lock. What cannot
+ * be passed on now goes with the next flush. */
 static void flush_counts(kilni_writer *writer)
 {
     kiln_stats counted;
@@ -165,7 +166,7 @@ static void flush_counts(kilni_writer *writer)
     }
 }
 
-/* ---- working: with writers_lock held, which is let go during the work ---- */
+/* ---- working: with writers_lock held, which is released during the work ---- */
 
 static void begin_work(kilni_writer *writer)
 {
@@ -182,7 +183,8 @@ static void end_work(kilni_writer *writer)
 
 static void flush_locked(kilni_writer *writer)
 {
-    /* Who wants a flush wants it of all that is queued: this one may only be due by its time. */
+    /* A caller that wants a flush wants it after all that is queued. With a queue, this flush is
+     * only due by time. */
     unsigned wanted = writer->first ? writer->flushes_done : writer->flushes_wanted;
     writer->flush_at_ns = 0;
     begin_work(writer);
@@ -219,7 +221,7 @@ static void write_first_locked(kilni_writer *writer)
     free_item(item);
     end_work(writer);
     writer->queued_bytes -= bytes;
-    /* The store counted the put: that is for the statistics file. */
+    /* The store has counted the put, and the statistics file needs that count. */
     atomic_store_explicit(&writer->is_dirty, true, memory_order_release);
 }
 
@@ -238,7 +240,7 @@ static bool has_to_flush(kilni_writer *writer)
     return writer->flush_at_ns != 0 && kilni_clock_ns() >= writer->flush_at_ns;
 }
 
-/* One piece of work, or one wait for some. */
+/* Does one piece of work, or waits once. */
 static void work_locked(kilni_writer *writer)
 {
     bool is_dirty = atomic_load_explicit(&writer->is_dirty, memory_order_acquire);
@@ -274,11 +276,12 @@ static void drop_items(kilni_writer *writer, queue_item *first)
     }
 }
 
-/* Nobody else works with it any more. What was not written is dropped, and counted. */
+/* No other thread works with the writer any more. What was not written is dropped and counted. */
 static void free_stopped(kilni_writer *writer)
 {
     drop_items(writer, writer->first);
-    /* In a child the thread that the condition waits for is the parent's: it can't be destroyed. */
+    /* In a child, the thread that waits on the condition is the parent's: it cannot be destroyed.
+     */
     if (!is_forked(writer)) {
         if (atomic_load_explicit(&writer->is_dirty, memory_order_acquire)) {
             flush_counts(writer);
@@ -289,14 +292,14 @@ static void free_stopped(kilni_writer *writer)
     free(writer);
 }
 
-/* A child that this very thread forked, out of a callback, writes nothing: the parent does. */
+/* A child that the writer's own thread forked, in a callback, writes nothing: the parent does. */
 static bool goes_on_locked(const kilni_writer *writer)
 {
     if (is_forked(writer)) {
         return false;
     }
-    if (writer->is_left) {
-        return writer->first && kilni_clock_ns() < writer->left_until_ns;
+    if (writer->is_detached) {
+        return writer->first && kilni_clock_ns() < writer->detached_until_ns;
     }
     return !writer->has_to_stop;
 }
@@ -311,9 +314,9 @@ static void *run_thread(void *argument)
     while (goes_on_locked(writer)) {
         work_locked(writer);
     }
-    const bool is_left = writer->is_left;
+    const bool is_detached = writer->is_detached;
     pthread_mutex_unlock(&writers_lock);
-    if (is_left) {
+    if (is_detached) {
         pthread_detach(pthread_self());
         kiln_store *store = writer->store;
         writer_of_thread = NULL;
@@ -323,8 +326,8 @@ static void *run_thread(void *argument)
     return NULL;
 }
 
-/* An ordinary thread, whatever its maker is: not in real time, not on the maker's own processors,
- * and with no more of a stack than it needs. */
+/* Makes it an ordinary thread, whatever its creator is: not a real-time one, not limited to its
+ * creator's processors, and with a small stack. */
 static void describe_thread(pthread_attr_t *attributes)
 {
     const struct sched_param ordinary = {0};
@@ -338,7 +341,7 @@ static void describe_thread(pthread_attr_t *attributes)
     pthread_attr_setstacksize(attributes, THREAD_STACK_BYTES);
 }
 
-/* The application's signals are none of this thread's business. */
+/* Signals of the application are blocked in this thread. */
 static bool start_thread_locked(kilni_writer *writer)
 {
     if (writer->has_thread) {
@@ -430,8 +433,8 @@ static void prepend_locked(kilni_writer *writer, queue_item *item)
     writer->queued_bytes += item->bytes;
 }
 
-/* Of a process with one thread. A program that found its entry is not to wait for a fill: so fills
- * are written beside the next put, for which there was a build, or by a drain. */
+/* For a process with one thread. A program that found its entry must not wait for a fill, so fills
+ * are written together with the next put, which follows a build anyway, or by a drain. */
 static kiln_status enqueue_alone_locked(kilni_writer *writer, queue_item *item)
 {
     if (item->fill > 0) {
@@ -522,15 +525,15 @@ void kilni_writer_fill(kilni_writer *writer, size_t fill, const kiln_key *key,
     }
 }
 
-/* When a time that begins now is over. */
+/* Returns the time at which a timeout that begins now ends. */
 static uint64_t end_of(uint64_t timeout_ns)
 {
     const uint64_t now_ns = kilni_clock_ns();
     return timeout_ns > UINT64_MAX - now_ns ? UINT64_MAX : now_ns + timeout_ns;
 }
 
-/* A signal handler that ends the process may have interrupted a holder of the lock, on this very
- * thread: so a drain gives up in time. */
+/* A signal handler that ends the process may have interrupted the holder of the lock, on this same
+ * thread. So a drain gives up in time. */
 static bool lock_writers_until(uint64_t end_ns)
 {
     while (pthread_mutex_trylock(&writers_lock) != 0) {
@@ -544,7 +547,7 @@ static bool lock_writers_until(uint64_t end_ns)
 
 static bool is_drained_locked(const kilni_writer *writer, unsigned flush)
 {
-    /* The difference is signed, so that the numbers may wrap. */
+    /* The difference is signed because the numbers may wrap. */
     bool is_flushed = (int)(writer->flushes_done - flush) >= 0;
     return is_flushed && !writer->first && !writer->is_busy;
 }
@@ -574,7 +577,8 @@ kiln_status kilni_writer_drain(kilni_writer *writer, uint64_t timeout_ns)
     return is_drained ? KILN_OK : KILN_TIMEOUT;
 }
 
-/* What is being written is finished; leases of what isn't come free before that. */
+/* The entry that is being written is completed. The leases of the others are released before that.
+ */
 static void stop_thread(kilni_writer *writer)
 {
     pthread_mutex_lock(&writers_lock);
@@ -616,10 +620,11 @@ void kilni_writer_close(kilni_writer **writer, uint64_t timeout_ns)
         kiln_store_close(&store);
         return;
     }
-    /* A thread can't wait for itself, and is at work with all of this. */
+    /* A thread cannot wait for itself, and this one is still working with the writer and the store.
+     */
     *writer = NULL;
     pthread_mutex_lock(&writers_lock);
-    self->is_left = true;
-    self->left_until_ns = end_of(timeout_ns);
+    self->is_detached = true;
+    self->detached_until_ns = end_of(timeout_ns);
     pthread_mutex_unlock(&writers_lock);
 }

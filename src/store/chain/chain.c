@@ -14,15 +14,15 @@ static kilni_chain *chain_of(kiln_store *store)
     return (kilni_chain *)store;
 }
 
-/* Of two answers the one that says more: what is wrong with an entry before that there is none, and
- * that before a tier that could not be asked. */
-static kiln_status graver(kiln_status a, kiln_status b)
+/* Of two answers, returns the one to report: a defect of an entry before a miss, and a miss before
+ * a tier that could not be asked. */
+static kiln_status worse(kiln_status a, kiln_status b)
 {
-    static const kiln_status by_weight[] = {KILN_E_CORRUPT, KILN_E_UNAUTHENTICATED, KILN_E_VERSION,
-                                            KILN_E_DENIED, KILN_MISS};
-    for (size_t i = 0; i < sizeof by_weight / sizeof by_weight[0]; i++) {
-        if (a == by_weight[i] || b == by_weight[i]) {
-            return by_weight[i];
+    static const kiln_status by_severity[] = {KILN_E_CORRUPT, KILN_E_UNAUTHENTICATED,
+                                              KILN_E_VERSION, KILN_E_DENIED, KILN_MISS};
+    for (size_t i = 0; i < sizeof by_severity / sizeof by_severity[0]; i++) {
+        if (a == by_severity[i] || b == by_severity[i]) {
+            return by_severity[i];
         }
     }
     return a;
@@ -30,22 +30,22 @@ static kiln_status graver(kiln_status a, kiln_status b)
 
 /* ---- counters ---- */
 
-/* Whether the chain's counters may be there. */
+/* Whether the chain's counters may be in this tier. */
 static bool has_totals(const kilni_tier *tier)
 {
     return (kilni_tier_capabilities(tier) & KILNI_STORE_TOTALS) &&
            tier->where.options.write != KILNI_WRITE_NONE;
 }
 
-/* Whether they go there. */
+/* Whether this tier gets the chain's counters. */
 static bool is_accounted(const kilni_tier *tier)
 {
     return has_totals(tier) && kilni_tier_is_written(tier);
 }
 
-/* The damage that gets have met is written with the next change of the tier that has the totals, or
- * when that is closed. */
-static void hand_down_damage(kilni_chain *chain)
+/* Passes the count of damaged entries to the tier that has the totals. That tier writes it with its
+ * next change, or when it is closed. */
+static void pass_damage_down(kilni_chain *chain)
 {
     _Atomic uint64_t *uncounted = &chain->store.uncounted_corrupt;
     bool is_any = atomic_load_explicit(uncounted, memory_order_relaxed) > 0;
@@ -62,7 +62,7 @@ static void hand_down_damage(kilni_chain *chain)
 
 /* ---- putting ---- */
 
-/* What a tier evicted is of interest to who asks the chain. */
+/* Callers of the chain get the evictions of its tiers too. */
 static void take_counts(kilni_chain *chain, kiln_store *tier)
 {
     kiln_stats counts;
@@ -70,15 +70,15 @@ static void take_counts(kilni_chain *chain, kiln_store *tier)
     atomic_fetch_add_explicit(&chain->store.counts.evicted, counts.evicted, memory_order_relaxed);
 }
 
-/* Whether a tier gets what was put, or found in @source. What it signs is believed from then on: so
- * it gets nothing from where nobody asks for a signature. */
+/* Whether a tier gets an entry that was put, or found in @source. A tier that signs makes what it
+ * gets trusted. So it gets nothing from a tier that requires no signatures. */
 static bool is_filled(const kilni_tier *tier, const kilni_tier *source)
 {
     return kilni_tier_is_written(tier) && (!source || !tier->key_file || source->key_file);
 }
 
-/* Puts an entry into those of the first @count tiers that want it. KILN_OK where one took it;
- * KILN_EXISTS: none, and one has it in a newer format; else why the first did not.
+/* Puts an entry into those of the first @count tiers that accept it. Returns KILN_OK if one stored
+ * it; KILN_EXISTS if none did and one has it in a newer format; else the first tier's failure.
  *
  * @source  the tier that had it; NULL: it is new */
 static kiln_status put_into(kilni_chain *chain, size_t count, const kilni_tier *source,
@@ -111,7 +111,7 @@ static kiln_status put_into(kilni_chain *chain, size_t count, const kilni_tier *
 static kiln_status chain_put(kiln_store *store, const kiln_entry *entry)
 {
     kilni_chain *chain = chain_of(store);
-    hand_down_damage(chain);
+    pass_damage_down(chain);
     return put_into(chain, chain->count, NULL, entry);
 }
 
@@ -125,8 +125,8 @@ static bool is_any_filled(const kilni_chain *chain, size_t from)
     return false;
 }
 
-/* Puts what tier @from had into those above it, as a directory keeps it: plain, and under the whole
- * key. A failure does no harm. */
+/* Puts an entry of tier @from into the tiers above, in the form that a directory keeps:
+ * uncompressed, and with the whole key. A failure does no harm. */
 static void chain_fill(kiln_store *store, size_t from, const kiln_key *key, const kiln_entry *entry)
 {
     kilni_chain *chain = chain_of(store);
@@ -139,14 +139,14 @@ static void chain_fill(kiln_store *store, size_t from, const kiln_key *key, cons
 
 /* ---- looking up ---- */
 
-/* Damage that was passed over on the way to a hit: nobody else counts it. */
+/* Counts damaged entries that a lookup skipped on the way to a hit: no caller counts these. */
 static void count_damaged(kilni_chain *chain, uint64_t count)
 {
     atomic_fetch_add_explicit(&chain->store.counts.corrupt, count, memory_order_relaxed);
     atomic_fetch_add_explicit(&chain->store.uncounted_corrupt, count, memory_order_relaxed);
 }
 
-/* What is left to be done is the number of the tier that had the entry, where one above gets it. */
+/* The fill is the number of the tier that had the entry, if a tier above gets it. */
 static kiln_status chain_get(kiln_store *store, const kiln_key *key, kiln_entry **ret_entry,
                              size_t *ret_fill)
 {
@@ -159,7 +159,7 @@ static kiln_status chain_get(kiln_store *store, const kiln_key *key, kiln_entry 
             continue;
         }
         kiln_entry *entry = NULL;
-        size_t none; /* a tier is no chain */
+        size_t none; /* a tier is no chain, and leaves nothing to write */
         kiln_status status =
             kilni_tier_note(&chain->tiers[i], kilni_store_find(tier, key, true, &entry, &none));
         if (status == KILN_OK) {
@@ -172,7 +172,7 @@ static kiln_status chain_get(kiln_store *store, const kiln_key *key, kiln_entry 
             return status;
         }
         damaged += status == KILN_E_CORRUPT || status == KILN_E_UNAUTHENTICATED;
-        result = graver(status, result);
+        result = worse(status, result);
     }
     return result;
 }
@@ -190,13 +190,13 @@ static kiln_status chain_contains(kiln_store *store, const kiln_key *key)
         if (status == KILN_OK) {
             return KILN_OK;
         }
-        result = graver(status, result);
+        result = worse(status, result);
     }
     return result;
 }
 
-/* From all tiers that are written. What kept it in one of them; KILN_OK where nothing did, and one
- * had it. */
+/* Removes from all writable tiers. If one tier fails or keeps the entry, returns its status; else
+ * KILN_OK if any tier had the entry. */
 static kiln_status chain_remove(kiln_store *store, const kiln_key *key, const kiln_entry *judged)
 {
     kilni_chain *chain = chain_of(store);
@@ -209,13 +209,13 @@ static kiln_status chain_remove(kiln_store *store, const kiln_key *key, const ki
         }
         const kiln_status removed =
             kilni_tier_note(tier, kilni_store_remove_judged(written, key, judged));
-        result = kilni_store_graver_removal(result, removed);
+        result = kilni_store_worse_removal(result, removed);
     }
     return result;
 }
 
-/* The first tier that has leases gives them: all processes that name the same chain ask the same
- * one, as long as it is in order. */
+/* Leases come from the first tier that has them. So all processes that name the same chain ask the
+ * same tier, as long as it works. */
 static kiln_status chain_lease(kiln_store *store, const kiln_key *key, uint64_t wait_ns,
                                kiln_lease **ret_lease)
 {
@@ -238,12 +238,12 @@ static kiln_status chain_lease(kiln_store *store, const kiln_key *key, uint64_t 
 
 /* ---- all tiers ---- */
 
-/* Counters go to the first tier that takes them. */
+/* The counters go to the first tier that accepts them. */
 static kiln_status chain_account(kiln_store *store, const kiln_stats *delta)
 {
     kilni_chain *chain = chain_of(store);
     kiln_status result = KILN_E_IO;
-    hand_down_damage(chain);
+    pass_damage_down(chain);
     for (size_t i = 0; i < chain->count; i++) {
         kilni_tier *tier = &chain->tiers[i];
         kiln_store *asked = is_accounted(tier) ? kilni_tier_use(tier) : NULL;
@@ -261,8 +261,8 @@ static uint64_t sum_of(uint64_t a, uint64_t b)
     return kilni_u64_add(a, b, &sum) ? sum : KILN_UNLIMITED;
 }
 
-/* Totals are those of the first tier that has any, where chain_account puts them. What is never put
- * into counts, but leaves no room. */
+/* The totals are those of the first tier that has any; chain_account puts them there. Tiers that
+ * are never written count too, but add no room. */
 static kiln_status chain_stat(kiln_store *store, uint32_t flags, kiln_store_stat *ret_stat)
 {
     kilni_chain *chain = chain_of(store);
@@ -300,7 +300,7 @@ static void add_report(kiln_trim_report *sum, const kiln_trim_report *report)
     sum->bytes += report->bytes;
 }
 
-/* No tier is left with more than its own size. */
+/* A tier is trimmed at least to its own size. */
 static kiln_trim_params trim_params_of(const kilni_tier *tier, const kiln_trim_params *params)
 {
     kiln_trim_params wanted = *params;
@@ -312,8 +312,8 @@ static kiln_trim_params trim_params_of(const kilni_tier *tier, const kiln_trim_p
     return wanted;
 }
 
-/* Each tier that is written is trimmed by itself. A dry run asks those too that may not be written
- * now, but not what is never trimmed. */
+/* Trims each writable tier by itself. A dry run also asks tiers that are not writable at present,
+ * but no tier that is never trimmed. */
 static kiln_status chain_trim(kiln_store *store, const kiln_trim_params *params,
                               kiln_trim_report *ret_report)
 {
@@ -341,7 +341,7 @@ static kiln_status chain_trim(kiln_store *store, const kiln_trim_params *params,
 
 /* ---- the last miss, which is kept where the counters are ---- */
 
-/* The tier makes an entry of its own of it, signed where it has a key. */
+/* The tier makes an entry of its own from it, signed if the tier has a key. */
 static kiln_status pass_miss_on(kiln_store *tier, const kiln_entry *miss)
 {
     kiln_key *key = NULL;
@@ -384,14 +384,14 @@ static kiln_status chain_last_miss(kiln_store *store, kiln_entry **ret_miss)
 static void chain_close(kiln_store *store)
 {
     kilni_chain *chain = chain_of(store);
-    hand_down_damage(chain);
+    pass_damage_down(chain);
     for (size_t i = 0; i < chain->count; i++) {
         kilni_tier_close(&chain->tiers[i]);
     }
     free(chain);
 }
 
-/* Leases are the tiers' own, and so is giving them back. */
+/* Leases belong to their tier, which releases them. */
 static const kilni_store_ops chain_ops = {
     .close = chain_close,
     .get = chain_get,
@@ -413,7 +413,7 @@ static const kilni_store_ops chain_ops = {
     .last_miss = chain_last_miss,
 };
 
-/* A tier that is opened later needs it then. */
+/* A tier that is opened later needs the path then. */
 static kiln_status keep_key_file(kilni_tier *tier, kiln_error *error)
 {
     if (!tier->where.options.key_file) {
@@ -424,7 +424,7 @@ static kiln_status keep_key_file(kilni_tier *tier, kiln_error *error)
     return tier->key_file ? KILN_OK : kilni_error_set(error, KILN_E_NO_MEMORY, 0, "out of memory");
 }
 
-/* Reads one tier's location, which ends at @length. */
+/* Adds the tier whose location has the first @length characters. */
 static kiln_status add_tier(kilni_chain *chain, const char *location, size_t length,
                             const kiln_store_params *params,
                             const kilni_store_engine *const *engines, kiln_error *error)
@@ -434,7 +434,7 @@ static kiln_status add_tier(kilni_chain *chain, const char *location, size_t len
                                KILNI_CHAIN_MAX_TIERS);
     }
     if (length == 0) {
-        return kilni_error_set(error, KILN_E_PARSE, 0, "a chain with an empty tier");
+        return kilni_error_set(error, KILN_E_PARSE, 0, "the chain has an empty tier");
     }
     kilni_tier *tier = &chain->tiers[chain->count];
     char *name = strndup(location, length);
@@ -470,8 +470,8 @@ static kiln_status add_tiers(kilni_chain *chain, const char *location,
     }
 }
 
-/* KILN_OK where one tier could be opened; else what the first says that says more than that nothing
- * is there. */
+/* Returns KILN_OK if one tier could be opened; else the first status that is not KILN_MISS, if
+ * there is one. */
 static kiln_status open_tiers(kilni_chain *chain, kiln_error *error)
 {
     bool is_any_open = false;
@@ -511,7 +511,7 @@ kiln_status kilni_chain_open(const char *location, const kiln_store_params *para
     chain->store.ops = &chain_ops;
     kiln_status status = add_tiers(chain, location, params, engines, error);
     if (status == KILN_OK) {
-        /* Each tier has limits of its own. */
+        /* Each tier has its own limits. */
         chain->store.options.max_bytes = KILN_UNLIMITED;
         chain->store.options.max_entry_bytes = largest_entry_of(chain);
         chain->store.options.flags = chain->tiers[0].where.options.flags;

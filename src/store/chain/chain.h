@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A chain of stores, "a|b|c". What is looked up is asked of one tier after the other, and put into
- * those above the one that had it; what is put goes to all that want it. What a tier can do decides
- * what is asked of it, not what it is.
+ * A chain of stores, "a|b|c". A lookup asks one tier after the other; an entry that it finds is
+ * copied to the tiers above. A put goes to all tiers that accept it. What a tier is asked to do
+ * depends on what it can do, not on its engine.
  */
 #pragma once
 
@@ -18,8 +18,8 @@ typedef struct kilni_chain {
     kilni_tier tiers[KILNI_CHAIN_MAX_TIERS];
 } kilni_chain;
 
-/* Opens every tier that can be opened, at least one. Statuses as kiln_store_open; if no tier opens,
- * that of the first.
+/* Opens every tier that can be opened, and at least one. Statuses as kiln_store_open; if no tier
+ * opens, the status of the first.
  *
  * @engines  as kilni_location_parse */
 kiln_status kilni_chain_open(const char *location, const kiln_store_params *params,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Walks through all tiers. An entry that several of them hold is met once, in the first: that is
- * the one which a lookup finds.
+ * Walks through all tiers. An entry that several tiers hold is visited once, in the first of them:
+ * that is the copy that a lookup finds.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,14 +15,14 @@ typedef struct digest_cell {
     bool is_taken;
 } digest_cell;
 
-/* Open addressing, half full at most. */
+/* Open addressing, at most half full. */
 typedef struct digest_set {
     digest_cell *cells;
     size_t capacity; /* a power of two, or 0 */
     size_t count;
 } digest_set;
 
-/* The cell of a digest, or the free one where it belongs. Digests are hashes already. */
+/* Returns the cell of a digest, or the free cell where it belongs. Digests are hashes already. */
 static digest_cell *find_cell(const digest_set *set, const kiln_digest *digest)
 {
     size_t at;
@@ -73,7 +73,7 @@ static bool set_add(digest_set *set, const kiln_digest *digest)
 
 typedef struct chain_item {
     kiln_item item;  /* first: a chain_item is a kiln_item */
-    kiln_item *copy; /* the tier's */
+    kiln_item *copy; /* the tier's item */
     size_t tier;
 } chain_item;
 
@@ -88,7 +88,7 @@ kiln_status kilni_chain_item_read(kiln_item *item, kiln_entry **ret_entry)
     return kiln_item_read(((chain_item *)item)->copy, ret_entry);
 }
 
-/* Copies that the walk passes by must not come to light. */
+/* Otherwise the copies that the walk skips would be found by later lookups. */
 static void remove_below(kilni_chain *chain, size_t above, const kiln_key *key)
 {
     for (size_t i = above + 1; i < chain->count; i++) {
@@ -107,7 +107,8 @@ kiln_status kilni_chain_item_remove(kiln_item *item)
     if (!kilni_tier_is_written(&chain->tiers[self->tier])) {
         return KILN_E_READONLY;
     }
-    /* Only a whole entry tells its key; below a damaged one a copy comes to light. */
+    /* Only an intact entry reveals its key. If a damaged one is removed, lookups find the copy
+     * below. */
     kiln_entry *entry = NULL;
     kiln_item_read(self->copy, &entry);
     kiln_status status = kiln_item_remove(self->copy);
@@ -126,14 +127,14 @@ typedef struct chain_walk {
     kilni_chain *chain;
     kiln_item_fn visit;
     void *user;
-    bool meets_all; /* copies too that a lookup doesn't reach */
+    bool meets_all; /* also copies that a lookup does not reach */
     size_t tier;
     digest_set met;
     bool has_ended;
     kiln_status status; /* KILN_E_NO_MEMORY, or KILN_OK */
 } chain_walk;
 
-/* Whether an item is new to the walk, which then remembers it. */
+/* Whether the walk has not met an item's digest before. Remembers the digest. */
 static bool is_first_copy(chain_walk *walk, kiln_item *item)
 {
     kiln_item_info info = {.struct_size = sizeof info};
@@ -157,7 +158,7 @@ static int visit_copy(void *user, kiln_item *item)
     return walk->has_ended || walk->status != KILN_OK;
 }
 
-/* A tier that fails is passed by, and its status returned at the end. */
+/* A tier that fails is skipped, and its status returned at the end. */
 static kiln_status walk_tiers(chain_walk *walk, walk_fn *each)
 {
     kiln_status first_failure = KILN_OK;

@@ -5,7 +5,7 @@
 
 #include "os/clock.h"
 
-/* One bad file is no reason to go without its tier. */
+/* A single unreadable file is no reason to skip its tier. */
 #define FAILURES_IN_A_ROW 3u
 #define PAUSE_MIN_NS ((uint64_t)1000000000)
 #define PAUSE_MAX_NS ((uint64_t)60 * 1000000000)
@@ -15,7 +15,7 @@ static kiln_store *store_of(kilni_tier *tier)
     return atomic_load_explicit(&tier->store, memory_order_acquire);
 }
 
-/* How long to leave a tier alone that failed so often. */
+/* How long to skip a tier after so many failures. */
 static uint64_t pause_after(unsigned failures)
 {
     unsigned doublings = failures > FAILURES_IN_A_ROW ? failures - FAILURES_IN_A_ROW : 0;
@@ -41,7 +41,8 @@ static void count_failure(kilni_tier *tier, unsigned least, const char *why)
     }
 }
 
-/* Another's success may come between a failure's two steps: then only the time is left. */
+/* The success of another thread may come between the two steps of a failure. Then only the time is
+ * set. */
 static void count_success(kilni_tier *tier)
 {
     if (atomic_load_explicit(&tier->failures, memory_order_relaxed) > 0 ||
@@ -53,7 +54,7 @@ static void count_success(kilni_tier *tier)
 
 static const char *why_not(kiln_status status, const kiln_error *error)
 {
-    /* Who wants nothing to be made is not surprised that nothing is there. */
+    /* With KILN_STORE_NO_CREATE, a store that does not exist is nothing to warn of. */
     if (status == KILN_MISS) {
         return NULL;
     }
@@ -78,8 +79,8 @@ kiln_status kilni_tier_open(kilni_tier *tier, kiln_error *ret_error)
     return KILN_OK;
 }
 
-/* Whether it is time to try again, and this call is the one to do it. */
-static bool takes_the_try(kilni_tier *tier, uint64_t retry_ns)
+/* Whether it is time to try again, and this thread is the one that does. */
+static bool claims_retry(kilni_tier *tier, uint64_t retry_ns)
 {
     uint64_t now_ns = kilni_clock_ns();
     unsigned failures = atomic_load_explicit(&tier->failures, memory_order_relaxed);
@@ -91,7 +92,7 @@ static bool takes_the_try(kilni_tier *tier, uint64_t retry_ns)
 kiln_store *kilni_tier_use(kilni_tier *tier)
 {
     uint64_t retry_ns = atomic_load_explicit(&tier->retry_ns, memory_order_relaxed);
-    if (retry_ns != 0 && !takes_the_try(tier, retry_ns)) {
+    if (retry_ns != 0 && !claims_retry(tier, retry_ns)) {
         return NULL;
     }
     kiln_store *store = store_of(tier);

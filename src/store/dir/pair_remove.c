@@ -201,7 +201,7 @@ kiln_status kilni_pair_remove(kiln_store *store, const kiln_key *key, const kiln
         const kiln_status removed =
             list.slots[i].has_key ? remove_if_own(dir, folder, list.slots[i].number, key, judged)
                                   : KILN_MISS;
-        result = kilni_store_graver_removal(result, removed);
+        result = kilni_store_worse_removal(result, removed);
     }
     kilni_pair_list_done(&list);
     kilni_os()->close(folder);

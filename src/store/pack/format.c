@@ -67,7 +67,7 @@ void kilni_pack_bucket_encode(uint64_t number, const kilni_pack_slot *slots, siz
     seal(page);
 }
 
-/* Whether the numbers of a header agree with each other and with the file. */
+/* Whether the numbers of a header agree with each other and with the file's size. */
 static bool has_sound_sizes(const kilni_pack_header *header, uint64_t file_size)
 {
     return header->bucket_count > 0 && header->bucket_count <= KILNI_PACK_MAX_BUCKETS &&
@@ -146,7 +146,7 @@ kiln_status kilni_pack_bucket_check(const unsigned char *page, uint64_t number,
     kilni_pack_slot before = {.size = 0};
     for (size_t i = 0; i < count; i++) {
         kilni_pack_slot slot = kilni_pack_slot_at(page, i);
-        /* What is before is sound, so that its end does not overflow. */
+        /* The slot before was checked, so its end does not overflow. */
         bool ascends = i == 0 || (memcmp(&before.digest, &slot.digest, sizeof slot.digest) < 0 &&
                                   slot.offset >= before.offset + before.size);
         if (!ascends || !is_sound_slot(&slot, header) ||

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The pack format, version 1, as docs/format.md tells it: a header and the buckets of an index, a
- * page each, and entries. This much does no I/O, so that it can be fuzzed.
+ * The pack format, version 1, as docs/format.md describes it: a header and the buckets of an index,
+ * one page each, and then the entries. Nothing here does I/O, so fuzzers reach all of it.
  */
 #pragma once
 
@@ -16,7 +16,7 @@
 #define KILNI_PACK_MAGIC_SIZE 8
 #define KILNI_PACK_VERSION 1u
 
-/* Of the header, and of each bucket: whoever looks a digest up touches one page of the index. */
+/* Of the header, and of each bucket: a lookup reads one page of the index. */
 #define KILNI_PACK_PAGE_SIZE 4096u
 #define KILNI_PACK_CHECKSUM_SIZE 16u
 #define KILNI_PACK_CHECKED_SIZE (KILNI_PACK_PAGE_SIZE - KILNI_PACK_CHECKSUM_SIZE)
@@ -28,7 +28,7 @@
 #define KILNI_PACK_ALIGNMENT 8u /* of entries */
 
 enum {
-    KILNI_PACK_STRIPPED = 1u, /* keys were stripped: for people */
+    KILNI_PACK_STRIPPED = 1u, /* keys were stripped; only informs people */
     KILNI_PACK_KNOWN_FLAGS = KILNI_PACK_STRIPPED
 };
 
@@ -45,10 +45,10 @@ typedef struct kilni_pack_slot {
     uint64_t offset, size;
 } kilni_pack_slot;
 
-/* The bucket of a digest. */
+/* Returns the number of a digest's bucket. */
 uint64_t kilni_pack_bucket_of(const kiln_digest *digest, uint64_t bucket_count);
 
-/* Where a bucket is, and where the first entry is: behind the last bucket. */
+/* Where a bucket begins, and where the first entry begins: behind the last bucket. */
 uint64_t kilni_pack_bucket_offset(uint64_t number);
 uint64_t kilni_pack_entries_offset(uint64_t bucket_count);
 
@@ -59,18 +59,18 @@ void kilni_pack_bucket_encode(uint64_t number, const kilni_pack_slot *slots, siz
 
 /* Checks every field and the checksum.
  *
- * @page       @available bytes, the first of the file
- * @file_size  what the header has to say
+ * @page       the first @available bytes of the file
+ * @file_size  the size that the header must give
  * Returns KILN_OK; KILN_E_CORRUPT; KILN_E_VERSION. */
 kiln_status kilni_pack_header_decode(const unsigned char *page, size_t available,
                                      uint64_t file_size, kilni_pack_header *ret_header);
 
-/* Checks a bucket's page: checksum and number, and of each slot that its digest belongs there and
- * that its bytes lie among the entries. KILN_OK; KILN_E_CORRUPT. */
+/* Checks a bucket's page: checksum and number; for each slot, that its digest belongs into the
+ * bucket and that its bytes lie among the entries. Returns KILN_OK; KILN_E_CORRUPT. */
 kiln_status kilni_pack_bucket_check(const unsigned char *page, uint64_t number,
                                     const kilni_pack_header *header);
 
-/* Of a bucket that was checked. */
+/* For buckets that were checked. */
 size_t kilni_pack_slot_count(const unsigned char *page);
 kilni_pack_slot kilni_pack_slot_at(const unsigned char *page, size_t index);
 bool kilni_pack_slot_find(const unsigned char *page, const kiln_digest *digest,

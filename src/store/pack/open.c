@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The way to a pack: the directories above it are walked and judged by their descriptors, the file
- * by its own.
+ * Opening a pack. The directories above it are walked and checked by their descriptors, and the
+ * file by its own.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 #include "store/dir/dir.h"
 #include "store/pack/pack.h"
 
-/* There is nothing to make here, so what is not there is a failure like others. */
+/* A pack is never created, so a missing one is a failure like any other. */
 static kiln_status fail(const char *path, kiln_error *error)
 {
     return kilni_error_set(error, errno == ELOOP || errno == EACCES ? KILN_E_DENIED : KILN_E_IO,
@@ -22,7 +22,7 @@ static kiln_status fail(const char *path, kiln_error *error)
                            errno == ELOOP ? "is a symbolic link" : strerror(errno));
 }
 
-/* Opens the directory that a file is in. */
+/* Opens the directory that holds a file. */
 static kiln_status enter_folder(const char *path, const char *name, int *ret_folder,
                                 kiln_error *error)
 {
@@ -85,7 +85,7 @@ static kiln_status open_pack(const char *path, const kilni_store_options *option
     if (status != KILN_OK) {
         return status;
     }
-    /* O_NONBLOCK: a FIFO in its place must not hold us up. */
+    /* O_NONBLOCK: opening a FIFO must not block. */
     int file = kilni_os()->openat(folder, name,
                                   O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
     status = file < 0 ? fail(path, error) : judge(file, path, error);
@@ -113,7 +113,7 @@ static kiln_status check_url(const char *text, const char *path, kiln_error *err
     return KILN_OK;
 }
 
-/* A pack can only be read, and never leases. */
+/* A pack can only be read, and has no leases. */
 static uint32_t capabilities_of(uint32_t flags)
 {
     (void)flags;

@@ -24,7 +24,7 @@ typedef struct kilni_pack {
     int64_t written_s;
 } kilni_pack;
 
-/* Reads a run of bytes, all of which the header says are there. */
+/* Reads bytes that must all be in the file, by its header. */
 static kiln_status read_run(const kilni_pack *pack, void *bytes, size_t size, uint64_t offset)
 {
     size_t count = 0;
@@ -43,8 +43,8 @@ static kiln_status read_bucket(const kilni_pack *pack, uint64_t number,
     return status == KILN_OK ? kilni_pack_bucket_check(page, number, &pack->header) : status;
 }
 
-/* A large entry is looked at before memory is taken for it. KILN_MISS: larger than the store
- * reads. */
+/* Checks the beginning of a large entry before memory is allocated for it. Returns KILN_MISS if the
+ * entry is larger than the store reads. */
 static kiln_status probe(const kilni_pack *pack, const kilni_pack_slot *slot)
 {
     unsigned char bytes[KILNI_ENTRY_PROBE_SIZE];
@@ -87,7 +87,7 @@ static kiln_status read_entry(const kilni_pack *pack, const kilni_pack_slot *slo
     return KILN_OK;
 }
 
-/* The pack of a store whose descriptor is still its own; NULL where it isn't. */
+/* Returns the store's pack; NULL if its descriptor is no longer its own. */
 static kilni_pack *pack_of(kiln_store *store)
 {
     kilni_pack *pack = (kilni_pack *)store;
@@ -99,7 +99,7 @@ static kilni_pack *pack_of(kiln_store *store)
     return NULL;
 }
 
-/* KILN_OK; KILN_MISS; KILN_E_CORRUPT: the page of the index is damaged; KILN_E_IO. */
+/* Returns KILN_OK; KILN_MISS; KILN_E_CORRUPT: the page of the index is damaged; KILN_E_IO. */
 static kiln_status find_slot(const kilni_pack *pack, const kiln_key *key, kilni_pack_slot *ret_slot)
 {
     unsigned char page[KILNI_PACK_PAGE_SIZE];
@@ -153,7 +153,7 @@ static kiln_status pack_contains(kiln_store *store, const kiln_key *key)
 typedef struct pack_item {
     kiln_item item; /* first: a pack_item is a kiln_item */
     kilni_pack_slot slot;
-    kilni_entry_head head; /* what info's texts point into */
+    kilni_entry_head head; /* the texts of the item's info point into it */
 } pack_item;
 
 static kiln_status read_head(const kilni_pack *pack, pack_item *item)
@@ -205,9 +205,9 @@ static kiln_status pack_item_read(kiln_item *item, kiln_entry **ret_entry)
     return pack ? read_entry(pack, &((pack_item *)item)->slot, ret_entry) : KILN_E_IO;
 }
 
-/* Entries are in the order of their slots: those of a page begin where the ones before end, or
- * later. Else some bytes would be met many times. */
-static kiln_status follow_on(const unsigned char *page, uint64_t *end)
+/* Checks that the entries of a page begin where those of the pages before end, or later. Otherwise
+ * a walk might read some bytes many times. */
+static kiln_status check_order(const unsigned char *page, uint64_t *end)
 {
     const size_t count = kilni_pack_slot_count(page);
     if (count == 0) {
@@ -221,7 +221,7 @@ static kiln_status follow_on(const unsigned char *page, uint64_t *end)
     return KILN_OK;
 }
 
-/* A damaged page hides its entries, no others; the walk says so at its end. */
+/* A damaged page hides only its own entries. The walk reports it at the end. */
 static kiln_status pack_each(kiln_store *store, kiln_item_fn visit, void *user)
 {
     const kilni_pack *pack = pack_of(store);
@@ -234,7 +234,7 @@ static kiln_status pack_each(kiln_store *store, kiln_item_fn visit, void *user)
     for (uint64_t number = 0; number < pack->header.bucket_count; number++) {
         kiln_status status = read_bucket(pack, number, page);
         if (status == KILN_OK) {
-            status = follow_on(page, &end);
+            status = check_order(page, &end);
         }
         if (status != KILN_OK) {
             first_failure = first_failure == KILN_OK ? status : first_failure;
@@ -275,7 +275,7 @@ static void pack_close(kiln_store *store)
     free(pack);
 }
 
-/* What writes has no slot: without KILNI_STORE_WRITABLE nobody comes there. */
+/* Operations that write are missing: without KILNI_STORE_WRITABLE they are never called. */
 static const kilni_store_ops pack_ops = {
     .close = pack_close,
     .get = pack_get,

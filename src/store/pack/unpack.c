@@ -11,7 +11,7 @@
 typedef struct unpacking {
     kiln_store *into;
     kiln_unpack_report report;
-    kiln_status status; /* KILN_E_NO_MEMORY, which ends it, or KILN_OK */
+    kiln_status status; /* KILN_OK, or KILN_E_NO_MEMORY, which ends the walk */
 } unpacking;
 
 static bool has_sound(kiln_store *store, const kiln_key *key)
@@ -35,7 +35,8 @@ static kiln_status put_plain(kiln_store *store, const kiln_entry *entry)
 
 static void take(unpacking *work, const kiln_entry *entry)
 {
-    /* No pack has any: who serves requests would run what a stranger asks for. */
+    /* A sound pack has no requests: a program that serves requests would run whatever the pack asks
+     * for. */
     if (kilni_store_is_request(kiln_entry_key(entry))) {
         work->report.refused++;
         return;
@@ -74,8 +75,8 @@ static kiln_status unpack_all(const char *path, const char *key_file, unpacking 
                               kiln_error *error)
 {
     kiln_store *pack = NULL;
-    /* What the store would not take is not read, and with a key file nothing that is not signed
-     * with it. */
+    /* An entry that the store would not accept is not read; with a key file, neither is one that is
+     * not signed with that key. */
     const kilni_store_options options = {.flags = KILN_STORE_READONLY,
                                          .max_entry_bytes = work->into->options.max_entry_bytes,
                                          .key_file = key_file};
@@ -120,7 +121,7 @@ kiln_status kiln_pack_unpack(const char *path, const kiln_unpack_params *params,
     }
     kiln_status status = read_params(params, &wanted, error);
     if (status == KILN_OK && !(kilni_store_capabilities(into) & KILNI_STORE_WRITABLE)) {
-        status = kilni_error_set(error, KILN_E_READONLY, 0, "the store takes nothing");
+        status = kilni_error_set(error, KILN_E_READONLY, 0, "the store is read-only");
     }
     if (status != KILN_OK) {
         return status;

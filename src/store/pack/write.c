@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writing a pack. Entries come in any order and their number is not known before the last one, so
- * they wait in a spool: a file beside the pack that has no name, and vanishes with its writer. The
- * pack is then written in the order of digests under a name of its own, synced, and renamed.
+ * Writing a pack. Entries come in any order, and how many there are is not known before the last
+ * one. So they wait in a spool: a file beside the pack that has no name, and vanishes with its
+ * writer. Then the pack is written in the order of digests under a temporary name, synced, and
+ * renamed.
  */
 #include <kiln/pack.h>
 
@@ -26,21 +27,21 @@
 
 #define DEFAULT_LEVEL 9u
 #define MAX_LEVEL 12u
-#define STRIP_ABOVE 32u /* what a digest takes: smaller parts would grow */
+#define STRIP_ABOVE 32u /* the size of a digest: smaller parts would grow */
 #define NAME_TRIES 4
 #define COPY_BYTES ((size_t)1 << 16)
 #define KNOWN_FLAGS KILN_PACK_STRIP_KEYS
 
 struct kiln_pack_writer {
     int directory;
-    char *name; /* of the pack in it */
+    char *name; /* of the pack in that directory */
     int spool;
     uint64_t spool_size;
     uint32_t flags;
     int level;
     bool is_signing;
     kilni_entry_mac_key mac_key;
-    kilni_pack_slot *slots; /* offsets in the spool */
+    kilni_pack_slot *slots; /* with offsets in the spool */
     size_t count, capacity;
 };
 
@@ -56,7 +57,7 @@ static kiln_status fail(const char *name, int system_error, kiln_error *error)
                            strerror(system_error));
 }
 
-/* Makes a file of a name that nobody has beside the pack. */
+/* Creates a file with an unused name beside the pack. */
 static int create_beside(const kiln_pack_writer *writer, mode_t mode, char name[NAME_MAX + 1])
 {
     for (int i = 0; i < NAME_TRIES; i++) {
@@ -84,13 +85,13 @@ static kiln_status open_spool(kiln_pack_writer *writer, kiln_error *error)
     return KILN_OK;
 }
 
-/* Opens the pack's directory and keeps its name there. */
+/* Opens the pack's directory, and keeps the pack's name in it. */
 static kiln_status open_directory(kiln_pack_writer *writer, const char *path, kiln_error *error)
 {
     const char *slash = strrchr(path, '/');
     const char *name = slash ? slash + 1 : path;
     if (name[0] == '\0' || strlen(name) > NAME_MAX) {
-        return kilni_error_set(error, KILN_E_INVALID, 0, "%s: no name of a file", path);
+        return kilni_error_set(error, KILN_E_INVALID, 0, "%s: not the name of a file", path);
     }
     char *folder = slash ? strndup(path, (size_t)(name - path)) : strdup(".");
     writer->name = strdup(name);
@@ -189,7 +190,7 @@ static kiln_status reserve_slot(kiln_pack_writer *writer)
     return KILN_OK;
 }
 
-/* Each of these puts a changed entry in the place of one. */
+/* Each of these functions replaces an entry by a changed one. */
 
 static void replace(kiln_entry **entry, kiln_entry *made)
 {
@@ -232,7 +233,7 @@ static kiln_status sign(kiln_entry **entry, const kilni_entry_mac_key *key)
     return status;
 }
 
-/* The entry as the pack holds it. */
+/* Makes the entry that the pack will hold. */
 static kiln_status prepare(const kiln_pack_writer *writer, const kiln_entry *entry,
                            kiln_entry **ret_entry)
 {
@@ -290,7 +291,7 @@ static int compare_slots(const void *left, const void *right)
     return order != 0 ? order : (a->offset > b->offset) - (a->offset < b->offset);
 }
 
-/* Brings the slots into the order of the pack, and keeps the first of each digest. */
+/* Sorts the slots into the order of the pack, and keeps the first of each digest. */
 static void sort_slots(kiln_pack_writer *writer)
 {
     if (writer->count == 0) {
@@ -307,7 +308,7 @@ static void sort_slots(kiln_pack_writer *writer)
     writer->count = kept;
 }
 
-/* How many slots from @first on share its bucket. */
+/* Counts the slots from @first on that share its bucket. */
 static size_t run_length(const kiln_pack_writer *writer, size_t first, uint64_t bucket_count)
 {
     uint64_t bucket = kilni_pack_bucket_of(&writer->slots[first].digest, bucket_count);
@@ -331,7 +332,8 @@ static bool fits(const kiln_pack_writer *writer, uint64_t bucket_count)
     return true;
 }
 
-/* The first number of buckets that overflows none, from buckets half full on average. 0: none. */
+/* Returns the lowest number of buckets that overflows none; the search begins with buckets that are
+ * half full on average. Returns 0 if there is none. */
 static uint64_t choose_bucket_count(const kiln_pack_writer *writer)
 {
     uint64_t count = writer->count / (KILNI_PACK_BUCKET_SLOTS / 2) + 1;
@@ -364,7 +366,7 @@ static kiln_status write_header(output *out, const kilni_pack_header *header)
     return append(out, page, sizeof page);
 }
 
-/* Writes all buckets; the entries follow each other in the order of the slots. */
+/* Writes all buckets. The entries follow each other in the order of the slots. */
 static kiln_status write_index(const kiln_pack_writer *writer, output *out, uint64_t bucket_count)
 {
     uint64_t offset = kilni_pack_entries_offset(bucket_count);
@@ -438,11 +440,11 @@ static kiln_status write_pack(const kiln_pack_writer *writer, int file,
     return status;
 }
 
-/* Writes the pack under a name of its own and gives it the one that is wanted. */
+/* Writes the pack under a temporary name, and renames it. */
 static kiln_status publish(const kiln_pack_writer *writer, const kilni_pack_header *header)
 {
     char temporary[NAME_MAX + 1];
-    /* To be shipped, so others may read it. Who may write it isn't trusted, whatever the umask. */
+    /* Packs are shipped, so others may read it. Nobody else may write it, whatever the umask. */
     int file = create_beside(writer, 0644, temporary);
     if (file < 0) {
         return file_status(errno);
@@ -460,7 +462,8 @@ static kiln_status publish(const kiln_pack_writer *writer, const kilni_pack_head
         kilni_os()->unlinkat(writer->directory, temporary, 0);
         return status;
     }
-    /* The name, too. Where the file system can't say, it is there as soon as others' names are. */
+    /* The directory is synced for the name. If the file system cannot do that, the name becomes
+     * durable whenever other names in the directory do. */
     kilni_os()->fdatasync(writer->directory);
     return KILN_OK;
 }

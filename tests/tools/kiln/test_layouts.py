@@ -155,7 +155,7 @@ class Layout:
         for half in self.pairs()[0]:
             os.chmod(os.path.join(self.root, half), 0o666)
         shown = self.kiln("verify", expect=4).stderr.decode()
-        self.assertIn(f"kiln: {self.root}/{half}: the file is not ours alone", shown)
+        self.assertIn(f"kiln: {self.root}/{half}: the file is not trusted", shown)
         self.assertNotIn("0" * 32, shown)
 
     def test_the_variable(self):
