@@ -244,7 +244,7 @@ static void measure_slices(const char *directory, uint64_t count, uint64_t max_b
     while (is_trimming(directory)) {
         const double processor = processor_seconds();
         const double start = seconds();
-        kilni_dir_make_room(kilni_dir_of(store));
+        kilni_dir_begin_count(kilni_dir_of(store));
         printf("%.9f %.9f\n", seconds() - start, processor_seconds() - processor);
     }
     kiln_store_close(&store);

@@ -11,7 +11,7 @@
 
 static void free_dir(kilni_dir *dir)
 {
-    kilni_dir_leave(dir);
+    kilni_dir_close_place(dir);
     free(dir->path);
     free(dir);
 }
@@ -20,12 +20,11 @@ static void dir_close(kiln_store *store)
 {
     kilni_dir *dir = (kilni_dir *)store;
     if (!kilni_dir_is_readonly(dir)) {
-        kilni_dir_tell_owed(store);
+        kilni_dir_flush_pending(store);
     }
-    /* The application may have closed the descriptor, and opened something else under its number.
-     */
+    /* The application may have closed the descriptor and opened something else under its number. */
     if (kilni_dir_is_there(dir)) {
-        kilni_dir_tend_at_end(dir);
+        kilni_dir_trim_before_close(dir);
     }
     free_dir(dir);
 }
@@ -132,7 +131,7 @@ static kiln_status open_dir(const char *path, const kilni_store_options *options
     dir->hash_bits = 8 * sizeof(kiln_digest);
     dir->path = copy;
     dir->user = kilni_os()->geteuid();
-    kiln_status status = kilni_dir_go(dir, error);
+    kiln_status status = kilni_dir_open_place(dir, error);
     if (status != KILN_OK) {
         free_dir(dir);
         return status;

@@ -2,18 +2,18 @@
  *
  * A store in a directory: one engine, and a layout (layout.h) that names the entries.
  *
- *     CACHEDIR.TAG          tells backup programs to pass by
+ *     CACHEDIR.TAG          lets backup programs skip the directory
  *     lease                 locked byte by byte; never removed
  *     stats                 totals of all processes, and the size as its writers know it
- *     missed                the last key that was not found, where that is asked for
+ *     missed                the last key that was not found, if the store keeps it
  *     v1/requests/abcd…     a request, in every layout
- *     v1/janitor/           how far a trim is, and the summary that it ranks by
+ *     v1/janitor/           the progress of a trim, and the summary that it ranks by
  *     v1/ab/abcd…           an entry in layout "kiln": 32 hexadecimal digits, the first two of
- *                           which are the folder
- *     v1/ab/.tmp-…          an entry on its way
+ *                           which name the folder
+ *     v1/ab/.tmp-…          an entry that is being written or removed
  *
- * The other layouts have two files for each entry (pair.h). Every name is made here, and every
- * access goes through the directory's descriptor. Readers take no lock. docs/layouts.md says more.
+ * The other layouts have two files for each entry (pair.h). All names are made here, and all files
+ * are reached through the directory's descriptor. Readers take no lock. See docs/layouts.md.
  */
 #pragma once
 
@@ -25,36 +25,37 @@
 #include "store/engine.h"
 #include "store/totals.h"
 
-/* What the totals are still to be told. Sums alone: every access is relaxed. */
-typedef struct kilni_dir_owed {
+/* Changes that the totals have not received yet. Only sums: every access is relaxed. */
+typedef struct kilni_dir_pending {
     _Atomic int64_t entries, bytes;
     _Atomic uint64_t counters[KILNI_STATS_COUNT];
-} kilni_dir_owed;
+} kilni_dir_pending;
 
 typedef struct kilni_dir {
     kiln_store store; /* first: a kilni_dir is a kiln_store */
     const struct kilni_dir_layout *layout, *request_layout;
-    unsigned hash_bits; /* of each hash in a pair's names, from the left: 128; tests take fewer */
+    unsigned hash_bits; /* of each hash in the names of pairs, from the left: 128; fewer in tests */
     char *path;         /* as its user gave it */
     uid_t user;
-    kilni_owned_file start; /* where a relative path begins; none for an absolute one */
-    /* Where the directory is open. Replaced when it was removed and made again, or when the
-     * application has closed the descriptor: the store (release) in kilni_dir_revive pairs with
-     * the loads (acquire) in kilni_dir_of and kilni_dir_root. */
+    kilni_owned_file start; /* where a relative path begins; none if the path is absolute */
+    /* The place where the directory is open. It is replaced if the directory was removed and
+     * created again, or if the application has closed the descriptor: the store (release) in
+     * kilni_dir_reopen pairs with the loads (acquire) in kilni_dir_of and kilni_dir_root. */
     _Atomic(struct kilni_dir_place *) place;
-    /* All of them, the newest first: calls may still look at those before, so that their memory is
-     * kept until the end. Belongs to whoever opens or revives. */
+    /* All places, the newest first. Calls may still use older ones, so their memory is kept until
+     * the store is closed. Belongs to the thread that opens or reopens the directory. */
     struct kilni_dir_place *places;
-    kilni_dir_owed owed;
-    /* How often in a row the lock of the totals could not be had, and until when nobody tries; 0:
-     * now. Relaxed: hints. */
+    kilni_dir_pending pending;
+    /* How often in a row the lock of the totals was not free, and until when no thread tries; 0: no
+     * pause. Relaxed: hints. */
     _Atomic unsigned totals_failures;
     _Atomic uint64_t totals_retry_ns;
-    /* Bytes put while the totals could not be kept; they decide when to trim then. Relaxed. */
-    _Atomic uint64_t untold_bytes;
-    /* A trim that this handle worked on is not at its end. Relaxed: a hint. */
+    /* Bytes put while the totals could not be changed; they decide then when to trim. Relaxed. */
+    _Atomic uint64_t uncounted_bytes;
+    /* Whether a trim that this handle worked on is unfinished. Relaxed: a hint. */
     _Atomic bool is_trimming;
-    /* Before then (Unix seconds) nobody has to look whether the daily trim is due. Relaxed. */
+    /* Until then (Unix seconds), no thread needs to check whether the daily trim is due. Relaxed.
+     */
     _Atomic int64_t due_s;
 } kilni_dir;
 
@@ -71,19 +72,19 @@ extern const kilni_store_engine kilni_dir_engine;
 #define KILNI_DIR_REQUESTS 256u /* the shard of requests, which are listed without a walk */
 #define KILNI_DIR_PATH_SIZE 48u /* of any path below the directory, with its closing zero */
 
-/* Where the entry of a key is. */
+/* Returns the shard of a key's entry. */
 unsigned kilni_dir_shard_of(const kiln_key *key);
 
-/* Whether what a shard has counts as entries: requests count by their bytes alone. */
+/* Whether the files of a shard count as entries. Those of requests count only by their bytes. */
 bool kilni_dir_has_entries(unsigned shard);
 
 /* "v1/ab", "v1/requests" */
 void kilni_dir_shard_path(unsigned shard, char *path);
-/* "v1/ab/abcd…", for people */
+/* "v1/ab/abcd…", for messages */
 void kilni_dir_path_of(const kiln_key *key, char *path);
-/* "abcd…", its name in the shard; of KILN_DIGEST_TEXT_SIZE bytes */
+/* "abcd…", the entry's name in its shard; of KILN_DIGEST_TEXT_SIZE bytes */
 void kilni_dir_name_of(const kiln_key *key, char *name);
-/* "FOLDER/.tmp-…", of a random number; false where that is longer than @size */
+/* "FOLDER/.tmp-…", with a random number; returns false if that is longer than @size. */
 bool kilni_dir_temporary_path(const char *folder, uint64_t number, char *path, size_t size);
 /* ".tmp-…-aside": the one name under which a file of this name is set aside, in the directory that
  * the name is relative to.
@@ -91,8 +92,8 @@ bool kilni_dir_temporary_path(const char *folder, uint64_t number, char *path, s
  * @aside  [out] of KILNI_DIR_PATH_SIZE bytes */
 void kilni_dir_aside_name(const char *name, char *aside);
 
-/* Whether a name in a shard is an entry's, and whose; whether it is a temporary's, of
- * which some are set aside. */
+/* Whether a name in a shard is that of an entry, and of which; whether it is that of a temporary;
+ * whether it is that of a temporary that is a file set aside. */
 bool kilni_dir_is_entry_name(const char *name, unsigned shard, kiln_digest *ret_digest);
 bool kilni_dir_is_temporary_name(const char *name);
 bool kilni_dir_is_aside_name(const char *name);
@@ -101,18 +102,19 @@ bool kilni_dir_is_aside_name(const char *name);
 
 typedef struct kilni_entrance {
     int start;        /* where a relative path begins; -1 for an absolute one */
-    uid_t user;       /* who we are */
+    uid_t user;       /* the effective user */
     bool is_readonly; /* root may own the directory */
     bool may_create;
-    bool only_passes; /* the last component is on the way too, and is judged like those above it */
+    bool is_on_the_way; /* the last component is checked like those above it */
 } kilni_entrance;
 
-/* Walks to a directory from descriptor to descriptor and trusts it: the directory itself is ours
- * and nobody else may write it, and is no symbolic link; those above it, and links among them, are
- * ours or root's, and not open to everybody's writing (but sticky ones are). What is missing is
- * made, mode 0700.
+/* Opens a directory, component by component, and checks each by its descriptor. The directory
+ * itself must be this user's, must not be a symbolic link, and nobody else may write it.
+ * Directories above it, and links among them, must be this user's or root's; they must not be
+ * writable by everybody, unless they are sticky. Missing components are created, mode 0700, if
+ * @entrance allows that.
  *
- * @ret_made  whether the last component was missing */
+ * @ret_made  whether the last component was created */
 kiln_status kilni_dir_enter(const char *path, const kilni_entrance *entrance, int *ret_directory,
                             bool *ret_made, kiln_error *error);
 
@@ -123,37 +125,36 @@ int kilni_dir_make_directory(int parent, const char *path);
 
 bool kilni_dir_is_readonly(const kilni_dir *dir);
 
-/* Goes to the directory for the first time. Statuses as kiln_store_open. */
-kiln_status kilni_dir_go(kilni_dir *dir, kiln_error *error);
+/* Opens the directory for the first time. Statuses as kiln_store_open. */
+kiln_status kilni_dir_open_place(kilni_dir *dir, kiln_error *error);
 
-/* Goes there again: after the directory was removed, making it anew where that is allowed, or after
- * its descriptor was closed by someone else. */
-kiln_status kilni_dir_revive(kilni_dir *dir);
+/* Opens the directory again, after it was removed or its descriptor was closed by other code.
+ * Creates it if the store's flags allow that. */
+kiln_status kilni_dir_reopen(kilni_dir *dir);
 
-/* The directory of a store, with its descriptor checked and, where it is not ours any more, opened
- * anew. Where that fails, all that is done in it fails with KILN_E_IO. Each call of the interface
- * begins so. */
+/* Returns the directory of a store. If its descriptor is no longer its own, opens it again; if that
+ * fails, all operations in it fail with KILN_E_IO. Each call of the interface begins with this. */
 kilni_dir *kilni_dir_of(kiln_store *store);
 
-/* The directory's descriptor. -1: it is lost. */
+/* The directory's descriptor; -1: it is lost. */
 int kilni_dir_root(const kilni_dir *dir);
 
 /* Whether the descriptor is still the one that was opened. */
 bool kilni_dir_is_there(const kilni_dir *dir);
 
-/* Closes what was opened. */
-void kilni_dir_leave(kilni_dir *dir);
+/* Closes the descriptors and frees the places. */
+void kilni_dir_close_place(kilni_dir *dir);
 
 /* ---- shard.c: the folders below the directory ---- */
 
-/* Whether a folder below the directory may be used: ours, and nobody else may write it. */
+/* Whether a folder below the directory may be used: it is this user's, and nobody else may write
+ * it. */
 bool kilni_dir_trusts_folder(const kilni_dir *dir, const struct stat *stat);
 
-/* The same of an open folder. KILN_OK; KILN_E_DENIED; else as kilni_dir_read_status. */
+/* The same for an open folder. Returns KILN_OK; KILN_E_DENIED; else as kilni_dir_read_status. */
 kiln_status kilni_dir_judge_folder(const kilni_dir *dir, int folder);
 
-/* Opens a folder below the directory and judges it. A symbolic link, anywhere on the path, is
- * denied.
+/* Opens a folder below the directory and checks it. A symbolic link anywhere on the path is denied.
  *
  * @flags  O_PATH, or O_RDONLY to list it
  * Returns KILN_OK; KILN_MISS; KILN_E_DENIED; KILN_E_IO; KILN_E_NO_MEMORY. */
@@ -161,106 +162,107 @@ kiln_status kilni_dir_open_folder(const kilni_dir *dir, const char *path, int fl
                                   int *ret_folder);
 kiln_status kilni_dir_open_shard(const kilni_dir *dir, unsigned shard, int flags, int *ret_folder);
 
-/* Makes a shard, and those above it if they are gone. KILN_OK, also if it exists; else as
- * kilni_dir_open_folder and kilni_dir_write_status. */
+/* Creates a shard, and the folders above it if they are missing. Returns KILN_OK, also if it
+ * exists; else as kilni_dir_open_folder and kilni_dir_write_status. */
 kiln_status kilni_dir_make_shard(kilni_dir *dir, unsigned shard);
 
-/* Removes a shard if it is empty. A writer that finds it gone makes it again. */
+/* Removes a shard if it is empty. A writer that finds it missing creates it again. */
 void kilni_dir_remove_empty_shard(const kilni_dir *dir, unsigned shard);
 
 /* ---- entry_file.c: files that may hold an entry ---- */
 
-/* Opens what may be an entry and trusts the file: a regular one, ours, that nobody else may write.
- * Returns KILN_OK; KILN_MISS; KILN_E_DENIED; KILN_E_IO; KILN_E_NO_MEMORY. */
+/* Opens a file that may hold an entry, and checks it: it must be a regular file of this user's that
+ * nobody else may write. Returns KILN_OK; KILN_MISS; KILN_E_DENIED; KILN_E_IO; KILN_E_NO_MEMORY. */
 kiln_status kilni_dir_open_file(const kilni_dir *dir, int directory, const char *path,
                                 int *ret_file, struct stat *ret_stat);
 
-/* What an errno of a look at a file or folder says: KILN_MISS also for what network file systems
- * answer of a file that was there a moment ago; KILN_E_DENIED; KILN_E_NO_MEMORY; KILN_E_IO. */
+/* The status for an errno of a read access to a file or folder: KILN_MISS, also for the errors that
+ * network file systems return for files that have just been removed; KILN_E_DENIED;
+ * KILN_E_NO_MEMORY; KILN_E_IO. */
 kiln_status kilni_dir_read_status(int system_error);
 
-/* What an errno of a write says; KILN_MISS: a directory is gone. */
+/* The status for an errno of a write access; KILN_MISS: a directory is missing. */
 kiln_status kilni_dir_write_status(int system_error);
 
-/* More than this is read into no one's memory. */
+/* Returns the size above which a file is not read. */
 uint64_t kilni_dir_largest_file(const kilni_dir *dir);
 
-/* Notes a use: the file's mtime is the time of the last, as exact as the interval. */
+/* Records a use: sets the file's mtime, unless it was set within the store's stamp interval. */
 void kilni_dir_stamp_use(const kilni_dir *dir, int file, const struct stat *stat);
 
-/* Reads an open file into memory of its own and verifies it. */
+/* Reads an open file into memory of its own and verifies the entry. */
 kiln_status kilni_dir_read_file(const kilni_dir *dir, int file, const struct stat *stat,
                                 kiln_entry **ret_entry);
 
-/* Bytes that a file occupies on the disk. */
+/* Returns the bytes that a file occupies on the disk. */
 uint64_t kilni_dir_disk_bytes(const struct stat *stat);
 
 /* ---- temporary.c ---- */
 
-/* Writes a new temporary, which is to be renamed or removed.
+/* Writes a new temporary. The caller must rename or remove it.
  *
  * @directory       @folder is relative to it
  * @path            [out] of @size bytes; relative to @directory too
  * @ret_disk_bytes  [out]
- * Returns KILN_OK; KILN_MISS: the folder is not there; KILN_E_DENIED; KILN_E_READONLY; KILN_E_FULL;
+ * Returns KILN_OK; KILN_MISS: the folder is missing; KILN_E_DENIED; KILN_E_READONLY; KILN_E_FULL;
  * KILN_E_IO; KILN_E_NO_MEMORY. */
 kiln_status kilni_dir_write_temporary(const kilni_dir *dir, int directory, const char *folder,
                                       kiln_bytes bytes, char *path, size_t size,
                                       uint64_t *ret_disk_bytes);
 
-/* ---- remove.c: removing what was judged ---- */
+/* ---- remove.c: removing the file that was judged ---- */
 
-/* Whether a file that kilni_dir_open_file opened is an entry of a newer format, or can't be read:
- * these stay. */
+/* Whether a file that kilni_dir_open_file opened may be an entry of a newer format: it is one, or
+ * cannot be read. Such files are kept. */
 bool kilni_dir_may_be_newer(const kilni_dir *dir, int file, const struct stat *stat);
 
-/* Whether what is at a path may be removed: an entry of a newer format stays, and so does one that
- * can't be looked at. */
+/* Whether the file at a path may be removed. An entry of a newer format may not, nor one that
+ * cannot be opened or read. */
 bool kilni_dir_may_remove(const kilni_dir *dir, int directory, const char *path);
 
-/* What an errno of a removal says: KILN_MISS; KILN_E_READONLY; KILN_E_IO. */
+/* The status for an errno of a removal: KILN_MISS; KILN_E_READONLY; KILN_E_IO. */
 kiln_status kilni_dir_remove_status(int system_error);
 
-/* A file that is open. As long as it is, no other file can get its inode's number. */
+/* A file that is kept open, so that no other file can get the number of its inode. */
 typedef struct kilni_dir_held {
     int file;        /* opened with O_PATH if it is not trusted */
-    bool is_trusted; /* as kilni_dir_open_file */
+    bool is_trusted; /* as kilni_dir_open_file checks it */
     struct stat stat;
 } kilni_dir_held;
 
-/* Opens what is at a path, to judge it and to remove that very file. KILN_OK, also of what is not
- * trusted; else as kilni_dir_open_file. */
+/* Opens the file at a path, to judge it and to remove that very file. Returns KILN_OK, also if the
+ * file is not trusted; else as kilni_dir_open_file. */
 kiln_status kilni_dir_hold(const kilni_dir *dir, int directory, const char *path,
                            kilni_dir_held *ret_held);
 void kilni_dir_let_go(kilni_dir_held *held);
 
 /* Whether a held file may be removed.
  *
- * @judged  NULL: whatever it is; else only if it holds what this entry does
+ * @judged  NULL: whatever it is; otherwise only if the file holds the same entry as this
  * Returns KILN_OK; KILN_EXISTS: of a newer format, or unreadable; KILN_MISS: not a regular file, or
- * not the judged one; KILN_E_NO_MEMORY. */
+ * not the judged entry; KILN_E_NO_MEMORY. */
 kiln_status kilni_dir_judge_held(const kilni_dir *dir, const kilni_dir_held *held,
                                  const kiln_entry *judged);
 
-/* Tells one file from another that took its name. */
+/* Distinguishes a file from a different one that took its name. */
 typedef struct kilni_dir_identity {
     dev_t device;
     ino_t inode;
     off_t size;
     struct timespec used; /* its mtime */
-    bool is_held;         /* the inode is enough: uses meanwhile do not matter */
+    bool is_held;         /* the inode suffices: a use in the meantime does not matter */
 } kilni_dir_identity;
 
 kilni_dir_identity kilni_dir_identity_of(const struct stat *stat);
 
-/* Good while the file is held. */
+/* Valid as long as the file is held. */
 kilni_dir_identity kilni_dir_identity_of_held(const kilni_dir_held *held);
 
-/* Whether it is still the file that was seen. Returns KILN_OK; KILN_MISS; KILN_E_READONLY;
- * KILN_E_IO. */
+/* Whether the file at a path is still the one that was seen. Returns KILN_OK; KILN_MISS;
+ * KILN_E_READONLY; KILN_E_IO. */
 kiln_status kilni_dir_look_again(int directory, const char *path, const kilni_dir_identity *seen);
 
-/* Whether there is nothing of that name, for sure. */
+/* Whether it is certain that no file has this name. */
 bool kilni_dir_is_gone(int directory, const char *path);
 
 /* Renames a file to a name that no file has, on any file system: an empty file claims the name
@@ -286,49 +288,49 @@ kiln_status kilni_dir_remove_aside(int directory, const char *aside,
 /* Removes a file if it is still the one that was seen. Statuses as kilni_dir_move_aside. */
 kiln_status kilni_dir_remove_seen(int directory, const char *path, const kilni_dir_identity *seen);
 
-/* ---- owed.c: what the totals are still to be told ---- */
+/* ---- pending.c: changes that the totals have not received yet ---- */
 
-/* Changes the store's statistics file, together with all that it is owed, and lets the layout note
- * the new size. KILN_BUSY: its lock could not be had, and the change is owed (but a recount is
- * lost); else as kilni_totals_change_file. */
+/* Changes the store's statistics file, together with all pending changes, and lets the layout
+ * record the new size. Returns KILN_BUSY if the file's lock was not free: then the change is
+ * pending, except a recount, which is lost; else as kilni_totals_change_file. */
 kiln_status kilni_dir_change_totals(kilni_dir *dir, const kilni_totals_change *change,
                                     kilni_totals *ret_totals);
 
-/* Adds to what the file says what it is owed by this handle. */
-void kilni_dir_add_owed(const kilni_dir *dir, kilni_totals *totals);
+/* Adds the pending changes of this handle to totals that were read from the file. */
+void kilni_dir_add_pending(const kilni_dir *dir, kilni_totals *totals);
 
-/* Whether there is anything that it has not been told. */
-bool kilni_dir_owes(const kilni_dir *dir);
+/* Whether this handle has pending changes. */
+bool kilni_dir_has_pending(const kilni_dir *dir);
 
 /* ---- walk.c ---- */
 
-/* Where an entry is. In layout "kiln" its digest names it; of a pair, the number in a folder. */
+/* Where an entry is: in layout "kiln" under its digest; a pair, under a number in a folder. */
 typedef struct kilni_dir_spot {
-    unsigned shard; /* of pairs: the first byte of the first folder that a hash names */
+    unsigned shard; /* of a pair: the first byte of the first folder that a hash names */
     kiln_digest digest;
     const char *folder; /* of a pair: its path; else NULL */
     uint32_t number;
 } kilni_dir_spot;
 
-/* A file of a pair whose other one is not there. */
+/* A file of a pair whose other file is missing. */
 typedef enum kilni_dir_half {
     KILNI_DIR_NO_HALF,
     KILNI_DIR_HALF_KEY,
     KILNI_DIR_HALF_PAYLOAD
 } kilni_dir_half;
 
-/* One file of ours that a walk met, or a pair. Valid during the visit. */
+/* One file of a store that a walk found, or a pair. Valid during the visit. */
 typedef struct kilni_dir_found {
     unsigned shard;
-    int directory;       /* in which @name is */
+    int directory;       /* @name is in it */
     const char *name;    /* of a pair: the payload's */
     bool is_temporary;   /* or half of a pair */
-    kilni_dir_half half; /* which one */
+    kilni_dir_half half; /* which half */
     kiln_digest digest;  /* of an entry; of a pair: zeros */
     struct stat stat;    /* of a pair: the payload's, but with the blocks of both files */
-    const char *folder;  /* of what belongs to a pair: the path of @directory; else NULL */
+    const char *folder;  /* of a pair, or half of one: the path of @directory; else NULL */
     uint32_t number;     /* of a pair, or half of one */
-    uint64_t key_size;   /* of a pair: of its key's file */
+    uint64_t key_size;   /* of a pair: the size of its key file */
 } kilni_dir_found;
 
 kilni_dir_spot kilni_dir_spot_of(const kilni_dir_found *found);
@@ -336,40 +338,40 @@ kilni_dir_spot kilni_dir_spot_of(const kilni_dir_found *found);
 /* A result other than 0 ends the walk. */
 typedef int kilni_dir_visit_fn(void *user, const kilni_dir_found *found);
 
-/* Removes what a walk has found, while it is still that.
+/* Removes a file or pair that a walk found, if it is still the same.
  *
- * @seen        of the found file
+ * @seen        the identity of what was found
  * @even_newer  also if it is of a newer format
  * Returns KILN_OK; KILN_EXISTS: it stays; else as kilni_dir_move_aside. */
 kiln_status kilni_dir_remove_found(kilni_dir *dir, const kilni_dir_found *found,
                                    const kilni_dir_identity *seen, bool even_newer);
 
-/* The layout of what a walk found in a shard. */
+/* The layout of what a walk finds in a shard. */
 const struct kilni_dir_layout *kilni_dir_layout_of_shard(const kilni_dir *dir, unsigned shard);
 
-/* Meets every regular file with a name of ours. A shard that cannot be read or is not trusted is
- * skipped, and its status returned at the end. Returns KILN_OK; KILN_E_DENIED; KILN_E_IO;
- * KILN_E_NO_MEMORY. */
+/* Visits every regular file whose name is one of a store's. A shard that cannot be read or is not
+ * trusted is skipped, and its status returned at the end. Returns KILN_OK; KILN_E_DENIED;
+ * KILN_E_IO; KILN_E_NO_MEMORY. */
 kiln_status kilni_dir_walk(kilni_dir *dir, kilni_dir_visit_fn *visit, void *user);
 
-/* Where a walk is: at which offset in each of the folders that lead there, and which folder that
- * one was, by inode; zeros: at the beginning. */
+/* The position of a walk: the offset in each folder on the way, and the inode of the folder at that
+ * offset. Zeros: the beginning. */
 #define KILNI_DIR_FOLDERS 6u
 typedef struct kilni_dir_position {
     uint64_t offsets[KILNI_DIR_FOLDERS];
-    uint64_t inodes[KILNI_DIR_FOLDERS]; /* of what is at the offset */
+    uint64_t inodes[KILNI_DIR_FOLDERS]; /* of the folder at the offset */
 } kilni_dir_position;
 
-/* The same in one of KILNI_DIR_SHARD_COUNT parts, from a position on. The parts are the shards of
- * layout "kiln"; in other layouts all entries are in the first one, and a walk that is ended ends
- * behind the folder that it is in. Where the visit ends the walk, sets @position to where to go on.
- * That stays good while files come and go, and for other processes; should a file system lose its
- * offsets, files are met twice or not at all.
+/* Walks through one of KILNI_DIR_SHARD_COUNT parts, from a position on. In layout "kiln", each
+ * shard is a part. In other layouts, the first part holds all entries, and a walk that ends early
+ * ends after the present folder. If a visit ends the walk, sets @position to where to continue. A
+ * position stays valid while files come and go, and in other processes. If a file system loses its
+ * offsets, some files are visited twice or not at all.
  * Returns KILN_OK; KILN_MISS: no such part; KILN_E_DENIED; KILN_E_IO; KILN_E_NO_MEMORY. */
 kiln_status kilni_dir_walk_part(kilni_dir *dir, unsigned part, kilni_dir_position *position,
                                 kilni_dir_visit_fn *visit, void *user, bool *ret_has_ended);
-/* One shard of layout "kiln". Sets @ret_has_ended to whether a visit ended the walk. KILN_MISS: no
- * such shard; KILN_E_DENIED: it is not trusted; else as above. */
+/* Walks through one shard of layout "kiln". Sets @ret_has_ended to whether a visit ended the walk.
+ * Returns KILN_MISS: no such shard; KILN_E_DENIED: it is not trusted; else as above. */
 kiln_status kilni_dir_walk_shard(kilni_dir *dir, unsigned shard, kilni_dir_visit_fn *visit,
                                  void *user, bool *ret_has_ended);
 
@@ -377,7 +379,7 @@ kiln_status kilni_dir_walk_shard(kilni_dir *dir, unsigned shard, kilni_dir_visit
 
 kiln_status kilni_dir_stat(kiln_store *store, kiln_store_stat *ret_stat);
 
-/* By what the totals say; where they say nothing, as kilni_dir_stat. */
+/* Returns the numbers from the totals, or, if the totals do not know them, as kilni_dir_stat. */
 kiln_status kilni_dir_known_stat(kiln_store *store, kiln_store_stat *ret_stat);
 
 /* ---- trim.c ---- */
@@ -385,44 +387,41 @@ kiln_status kilni_dir_known_stat(kiln_store *store, kiln_store_stat *ret_stat);
 kiln_status kilni_dir_trim(kiln_store *store, const kiln_trim_params *params,
                            kiln_trim_report *ret_report);
 
-/* Whether there is room for @size bytes in the place of @replaced. In a store that evicts there
- * always is. */
-bool kilni_dir_takes(kilni_dir *dir, uint64_t size, uint64_t replaced);
+/* Whether there is room for @size bytes if they replace @replaced bytes. A store that evicts always
+ * has room. */
+bool kilni_dir_has_room(kilni_dir *dir, uint64_t size, uint64_t replaced);
 
-/* What a put does at its end: a slice of a trim, where the store outgrew its size, where a trim is
- * under way, or where the last one was a day ago. */
-void kilni_dir_tend(kilni_dir *dir, uint64_t put_bytes, bool has_outgrown);
+/* Called at the end of a put: works on a trim for a slice if the store is too large, a trim is in
+ * progress, or the last one was a day ago. */
+void kilni_dir_trim_after_put(kilni_dir *dir, uint64_t put_bytes, bool has_outgrown);
 
-/* Counts the store anew, and trims it where it is too large: a slice of that. */
-void kilni_dir_make_room(kilni_dir *dir);
-
-/* The same for a store whose size nobody knows. Puts go on with it; one that evicts nothing gets as
- * many slices at once as a put does at most. */
+/* Begins to count a store whose size is not known; later puts continue. A store that does not evict
+ * gets as many slices at once as a put may take at most. */
 void kilni_dir_begin_count(kilni_dir *dir);
 
-/* What a store does before it is closed, for a short time: it goes on with a trim, or lets what is
- * too old go, unless it was surveyed within an hour. */
-void kilni_dir_tend_at_end(kilni_dir *dir);
+/* Called before a store is closed: for a short time, continues a trim, or removes expired entries
+ * if the last survey is an hour ago. */
+void kilni_dir_trim_before_close(kilni_dir *dir);
 
-/* ---- account.c: what the totals are told ---- */
+/* ---- account.c: changes of the totals ---- */
 
-/* What a put is about to replace. */
+/* The file that a put replaces. */
 typedef struct kilni_dir_incumbent {
     bool is_there;
     uint64_t disk_bytes;
 } kilni_dir_incumbent;
 
-/* Counts a put, and makes room where the store outgrew its size by it. */
-void kilni_dir_settle(kilni_dir *dir, unsigned shard, uint64_t disk_bytes,
-                      const kilni_dir_incumbent *replaced);
+/* Counts a put, and makes room if the store has become too large. */
+void kilni_dir_count_put(kilni_dir *dir, unsigned shard, uint64_t disk_bytes,
+                         const kilni_dir_incumbent *replaced);
 
-/* Takes what was removed off the totals. */
+/* Subtracts a removed file from the totals. */
 void kilni_dir_count_removed(kilni_dir *dir, unsigned shard, const struct stat *removed);
 
 kiln_status kilni_dir_account(kiln_store *store, const kiln_stats *delta);
 
-/* Tells what is owed, for the last time. */
-void kilni_dir_tell_owed(kiln_store *store);
+/* Writes the pending changes for the last time. */
+void kilni_dir_flush_pending(kiln_store *store);
 
 /* ---- items.c ---- */
 
@@ -434,7 +433,7 @@ kiln_status kilni_dir_item_remove(kiln_item *item);
 
 /* ---- lease.c ---- */
 
-/* Key leases are the bytes up to 2^40 of the lease file; this one is the janitor's. */
+/* The leases of keys are the bytes below 2^40 of the lease file; this byte is the janitor's. */
 #define KILNI_DIR_JANITOR_BYTE ((off_t)1 << 41)
 
 kiln_status kilni_dir_lease(kiln_store *store, const kiln_key *key, uint64_t wait_ns,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The way to the directory. Each component is opened without following a link and judged by its
- * descriptor, so that nothing can be exchanged between the judgement and the use. Links above the
- * last component are followed by hand: their text takes their place in the path.
+ * Opening the directory. Each component is opened without following links and checked by its
+ * descriptor, so that nothing can be exchanged between the check and the use. Links above the last
+ * component are followed here: their text replaces them in the path.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,11 +21,11 @@
 typedef struct path_walk {
     const kilni_entrance *entrance;
     kiln_error *error;
-    int here; /* how far we are, opened with O_PATH */
+    int here; /* the present directory, opened with O_PATH */
     bool made;
     unsigned links;
-    char rest[PATH_MAX]; /* what is still to be walked; no '/' or "./" at its beginning */
-    char seen[PATH_MAX]; /* what was walked, for people */
+    char remaining[PATH_MAX]; /* what remains to be walked; begins with neither '/' nor "./" */
+    char seen[PATH_MAX];      /* what was walked, for messages */
 } path_walk;
 
 static const char *skip_empty_components(const char *path)
@@ -41,16 +41,16 @@ static const char *skip_empty_components(const char *path)
     }
 }
 
-/* Sets the rest to @first, a slash, and @second. */
-static bool set_rest(path_walk *walk, const char *first, const char *second)
+/* Sets the remaining path to @first, a slash, and @second. */
+static bool set_remaining(path_walk *walk, const char *first, const char *second)
 {
     char joined[PATH_MAX];
     int length = snprintf(joined, sizeof joined, "%s/%s", first, second);
     if (length < 0 || (size_t)length >= sizeof joined) {
         return false;
     }
-    const char *rest = skip_empty_components(joined);
-    memcpy(walk->rest, rest, strlen(rest) + 1);
+    const char *remaining = skip_empty_components(joined);
+    memcpy(walk->remaining, remaining, strlen(remaining) + 1);
     return true;
 }
 
@@ -90,14 +90,15 @@ static kiln_status deny_mode(const path_walk *walk, mode_t mode)
                            walk->seen, (unsigned)(mode & 07777));
 }
 
-/* Whether what is next is the directory that is wanted. */
+/* Whether the next component is the directory itself. */
 static bool is_at_last(const path_walk *walk)
 {
-    return walk->rest[0] == '\0' && !walk->entrance->only_passes;
+    return walk->remaining[0] == '\0' && !walk->entrance->is_on_the_way;
 }
 
-/* Who may write a directory above ours could put another directory of ours in our place, no more:
- * hence everybody is kept out there, but a group of the owner's choice is not. */
+/* A user who may write a directory above could replace this directory by a different one of ours,
+ * but do nothing else. So directories above must not be writable by everybody, but may be by a
+ * group that their owner chose. */
 static kiln_status judge(const path_walk *walk, const struct stat *stat, bool is_last)
 {
     const kilni_entrance *entrance = walk->entrance;
@@ -158,9 +159,9 @@ static kiln_status follow_link(path_walk *walk, int link, const struct stat *sta
         return fail(walk, errno);
     }
     target[length] = '\0';
-    char rest[PATH_MAX];
-    memcpy(rest, walk->rest, strlen(walk->rest) + 1);
-    if (!set_rest(walk, target, rest)) {
+    char remaining[PATH_MAX];
+    memcpy(remaining, walk->remaining, strlen(walk->remaining) + 1);
+    if (!set_remaining(walk, target, remaining)) {
         return fail(walk, ENAMETOOLONG);
     }
     return target[0] == '/' ? start_at_root(walk) : KILN_OK;
@@ -217,17 +218,17 @@ static kiln_status step(path_walk *walk, const char *name, bool is_last)
     return status;
 }
 
-/* Takes the next component off the rest. */
+/* Removes the next component from the remaining path. */
 static bool take_component(path_walk *walk, char name[NAME_MAX + 1])
 {
-    size_t length = strcspn(walk->rest, "/");
+    size_t length = strcspn(walk->remaining, "/");
     if (length > NAME_MAX) {
         return false;
     }
-    memcpy(name, walk->rest, length);
+    memcpy(name, walk->remaining, length);
     name[length] = '\0';
-    const char *rest = skip_empty_components(walk->rest + length);
-    memmove(walk->rest, rest, strlen(rest) + 1);
+    const char *remaining = skip_empty_components(walk->remaining + length);
+    memmove(walk->remaining, remaining, strlen(remaining) + 1);
     return true;
 }
 
@@ -236,8 +237,8 @@ static bool is_same_file(const struct stat *a, const struct stat *b)
     return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
 
-/* Judges the directory above one that is open, and moves there. At the root, which is above
- * itself, sets @ret_is_top. */
+/* Moves to the directory above and checks it. At the root, which is above itself, sets @ret_is_top.
+ */
 static kiln_status climb(path_walk *walk, struct stat *stat, bool *ret_is_top)
 {
     int above = kilni_os()->openat(walk->here, "..", O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
@@ -254,7 +255,7 @@ static kiln_status climb(path_walk *walk, struct stat *stat, bool *ret_is_top)
     return judge(walk, stat, false);
 }
 
-/* A relative path begins in the midst of a tree: what lies above counts too. */
+/* A relative path begins inside a tree, so the directories above its beginning are checked too. */
 static kiln_status judge_upwards(path_walk *walk)
 {
     struct stat stat;
@@ -299,7 +300,7 @@ static kiln_status judge_start(const path_walk *walk)
 
 static kiln_status walk_all(path_walk *walk)
 {
-    while (walk->rest[0] != '\0') {
+    while (walk->remaining[0] != '\0') {
         char name[NAME_MAX + 1];
         kiln_status status = take_component(walk, name) ? step(walk, name, is_at_last(walk))
                                                         : fail(walk, ENAMETOOLONG);
@@ -314,8 +315,8 @@ kiln_status kilni_dir_enter(const char *path, const kilni_entrance *entrance, in
                             bool *ret_made, kiln_error *error)
 {
     path_walk walk = {.entrance = entrance, .error = error, .here = -1};
-    if (!set_rest(&walk, "", path)) {
-        return kilni_error_set(error, KILN_E_INVALID, ENAMETOOLONG, "too long a path");
+    if (!set_remaining(&walk, "", path)) {
+        return kilni_error_set(error, KILN_E_INVALID, ENAMETOOLONG, "the path is too long");
     }
     kiln_status status =
         entrance->start < 0 ? start_at_root(&walk) : start_at(&walk, entrance->start);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Files that may hold an entry: how they are opened, trusted and read.
+ * Files that may hold an entry: opening, checking and reading them.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,16 +14,16 @@
 #include "os/trust.h"
 #include "store/dir/dir.h"
 
-/* So much is read and then hashed: less than what processors keep at hand, and enough that the
- * calls cost nothing. */
+/* How much is read before it is hashed: less than a processor's caches hold, and enough to make the
+ * cost of the calls negligible. */
 #define PIECE ((size_t)1 << 20)
 
-/* Processors copy and hash whole lines of their cache faster than halves of two. */
+/* Processors copy and hash data faster if it begins at a cache line. */
 #define CACHE_LINE ((size_t)64)
 
 kiln_status kilni_dir_read_status(int system_error)
 {
-    /* A socket, or a device that isn't there. */
+    /* A socket, or a device that does not exist. */
     if (system_error == ENXIO) {
         return KILN_E_DENIED;
     }
@@ -49,7 +49,7 @@ kiln_status kilni_dir_write_status(int system_error)
 kiln_status kilni_dir_open_file(const kilni_dir *dir, int directory, const char *path,
                                 int *ret_file, struct stat *ret_stat)
 {
-    /* O_NONBLOCK: a FIFO in the place of an entry must not hold us up. */
+    /* O_NONBLOCK: opening a FIFO must not block. */
     int file = kilni_os()->openat(directory, path,
                                   O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0);
     if (file < 0) {
@@ -80,19 +80,19 @@ uint64_t kilni_dir_largest_file(const kilni_dir *dir)
     return most;
 }
 
-/* For an entry of @size bytes; to be given back with free. */
+/* Allocates memory for an entry of @size bytes, to be freed with free. */
 static void *allocate_lines(size_t size)
 {
     return aligned_alloc(CACHE_LINE, (size + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE);
 }
 
-/* The rest at once where only a small piece would follow. */
+/* Takes the whole remainder if only a small piece would follow. */
 static size_t next_piece(size_t left)
 {
     return left < 2 * PIECE ? left : PIECE;
 }
 
-/* KILN_E_CORRUPT: the file ends too early. */
+/* Returns KILN_E_CORRUPT if the file ends too early. */
 static kiln_status read_pieces(int file, kilni_entry_arrival *arrival)
 {
     while (arrival->arrived < arrival->size) {
@@ -119,8 +119,8 @@ static kiln_status read_and_verify(int file, void *bytes, size_t size,
     return status == KILN_OK ? kilni_entry_arrival_end(&arrival, mac_key, ret_entry) : status;
 }
 
-/* A file that is long enough to matter is looked at before memory is taken for it: one may be long
- * and hold nothing. */
+/* A large file is checked before memory is allocated for it: a file may be long and hold nothing.
+ */
 static kiln_status probe(int file, uint64_t size)
 {
     unsigned char bytes[KILNI_ENTRY_PROBE_SIZE];
@@ -147,7 +147,7 @@ kiln_status kilni_dir_read_file(const kilni_dir *dir, int file, const struct sta
             return probed;
         }
     }
-    /* The system gives the pages as bytes arrive in them. */
+    /* The system provides the pages only when bytes arrive in them. */
     void *bytes = allocate_lines(size);
     if (!bytes) {
         return KILN_E_NO_MEMORY;
@@ -174,6 +174,6 @@ void kilni_dir_stamp_use(const kilni_dir *dir, int file, const struct stat *stat
 
 uint64_t kilni_dir_disk_bytes(const struct stat *stat)
 {
-    /* Some file systems tell no blocks before they have written them. */
+    /* Some file systems report no blocks before they have written them. */
     return stat->st_blocks > 0 ? (uint64_t)stat->st_blocks * 512 : (uint64_t)stat->st_size;
 }

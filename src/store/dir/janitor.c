@@ -54,7 +54,7 @@ static kilni_dir_ranking ranking_of(const kilni_dir_job *job)
 {
     return (kilni_dir_ranking){.policy = (uint32_t)job->policy,
                                .now_s = (int64_t)job->now_s,
-                               .blur_s = job->blur_s,
+                               .resolution_s = job->resolution_s,
                                .max_age_s = job->max_age_s};
 }
 
@@ -440,7 +440,7 @@ static void count_by_digit(kilni_janitor *j)
 }
 
 /* The next digit is the one at which enough is to go. */
-static void settle_digit(kilni_janitor *j)
+static void choose_digit(kilni_janitor *j)
 {
     kilni_dir_job *job = &j->job;
     unsigned digit = 0;
@@ -463,7 +463,7 @@ static void rank(kilni_janitor *j)
         count_by_digit(j);
         j->job.read_at = j->segment_next;
     } else if (j->status == KILN_OK) {
-        settle_digit(j);
+        choose_digit(j);
     }
 }
 
@@ -574,7 +574,7 @@ void kilni_janitor_run(kilni_janitor *j)
     }
 }
 
-void kilni_janitor_tell(kilni_janitor *j)
+void kilni_janitor_flush_removed(kilni_janitor *j)
 {
     const kilni_totals_change change = {.entries = -(int64_t)j->gone_entries,
                                         .bytes = -(int64_t)j->gone_bytes,

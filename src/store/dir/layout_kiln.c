@@ -131,7 +131,8 @@ static kiln_status put_in_shard(kilni_dir *dir, unsigned shard, const kiln_entry
         return status;
     }
     status = look_at_incumbent(dir, folder, name, &ret_written->replaced);
-    if (status == KILN_OK && !kilni_dir_takes(dir, bytes.size, ret_written->replaced.disk_bytes)) {
+    if (status == KILN_OK &&
+        !kilni_dir_has_room(dir, bytes.size, ret_written->replaced.disk_bytes)) {
         status = KILN_E_FULL;
     }
     ret_written->is_declined = status != KILN_OK;
@@ -162,7 +163,7 @@ static kiln_status kiln_put(kiln_store *store, const kiln_entry *entry)
                          kiln_status_text(status));
     }
     if (status == KILN_OK) {
-        kilni_dir_settle(dir, shard, written.disk_bytes, &written.replaced);
+        kilni_dir_count_put(dir, shard, written.disk_bytes, &written.replaced);
     }
     return status;
 }

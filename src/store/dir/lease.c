@@ -29,7 +29,7 @@ static kiln_status open_lease_file(kilni_dir *dir, kilni_lock *ret_lock)
 {
     kiln_status status =
         kilni_lock_open(kilni_dir_root(dir), KILNI_DIR_LEASE, O_RDWR | O_CREAT, ret_lock);
-    if (status == KILN_MISS && kilni_dir_revive(dir) == KILN_OK) {
+    if (status == KILN_MISS && kilni_dir_reopen(dir) == KILN_OK) {
         status = kilni_lock_open(kilni_dir_root(dir), KILNI_DIR_LEASE, O_RDWR | O_CREAT, ret_lock);
     }
     switch (status) {

@@ -88,8 +88,8 @@ kiln_status kilni_pair_make_folder(kilni_dir *dir, const char *path, int *ret_fo
     /* What is no folder may be in a folder's place: then nothing is gone. */
     const bool is_root_gone = way.is_at_root && (errno == ENOENT || errno == ESTALE);
     const kiln_status status = kilni_dir_write_status(errno);
-    const kiln_status revived = is_root_gone ? kilni_dir_revive(dir) : KILN_OK;
-    return revived == KILN_OK ? status : revived;
+    const kiln_status reopened = is_root_gone ? kilni_dir_reopen(dir) : KILN_OK;
+    return reopened == KILN_OK ? status : reopened;
 }
 
 /* Removes the last folder of a path, if it is empty. */

@@ -203,7 +203,7 @@ static kiln_status look_at_incumbent(pair_put *put, uint64_t size)
         put->replaced =
             (kilni_dir_incumbent){.is_there = true, .disk_bytes = kilni_dir_disk_bytes(&stat)};
     }
-    return kilni_dir_takes(put->dir, size, put->replaced.disk_bytes) ? KILN_OK : KILN_E_FULL;
+    return kilni_dir_has_room(put->dir, size, put->replaced.disk_bytes) ? KILN_OK : KILN_E_FULL;
 }
 
 /* Puts the payload into its place. KILN_BUSY: the number is not the key's any more, or what has
@@ -306,6 +306,6 @@ kiln_status kilni_pair_put(kiln_store *store, const kiln_entry *entry)
                          put.path, kiln_status_text(status));
         return status;
     }
-    kilni_dir_settle(put.dir, 0, put.disk_bytes, &put.replaced);
+    kilni_dir_count_put(put.dir, 0, put.disk_bytes, &put.replaced);
     return KILN_OK;
 }

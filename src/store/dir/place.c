@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where a store's directory is open, and how it is found again.
+ * Where a store's directory is open, and how it is opened again.
  */
 #include "store/dir/dir.h"
 
@@ -18,11 +18,10 @@
 
 typedef struct kilni_dir_place {
     kilni_owned_file directory;
-    struct kilni_dir_place *before; /* a call may still look at it */
+    struct kilni_dir_place *before; /* calls may still use it */
 } kilni_dir_place;
 
-/* Where a store is that has lost its directory: whatever is asked for there fails. Never changed.
- */
+/* The place of a store that has lost its directory: all operations there fail. Constant. */
 static kilni_dir_place nowhere = {.directory.file = -1};
 
 static kilni_dir_place *place_of(const kilni_dir *dir)
@@ -35,9 +34,9 @@ int kilni_dir_root(const kilni_dir *dir)
     return place_of(dir)->directory.file;
 }
 
-/* The number of a lost directory's descriptor may be the application's by now: nobody works there.
- * Who has revived the directory meanwhile has put another place there, and that one stays. */
-static void leave_lost(kilni_dir *dir, kilni_dir_place *lost)
+/* The number of a lost descriptor may belong to the application by now, so it must not be used any
+ * more. If another thread has reopened the directory in the meantime, its place stays. */
+static void abandon_place(kilni_dir *dir, kilni_dir_place *lost)
 {
     atomic_compare_exchange_strong_explicit(&dir->place, &lost, &nowhere, memory_order_release,
                                             memory_order_relaxed);
@@ -47,15 +46,15 @@ kilni_dir *kilni_dir_of(kiln_store *store)
 {
     kilni_dir *dir = (kilni_dir *)store;
     kilni_dir_place *place = place_of(dir);
-    if (!kilni_owned_file_is_intact(&place->directory) && kilni_dir_revive(dir) != KILN_OK) {
-        leave_lost(dir, place);
+    if (!kilni_owned_file_is_intact(&place->directory) && kilni_dir_reopen(dir) != KILN_OK) {
+        abandon_place(dir, place);
     }
     return dir;
 }
 
-/* Puts an open directory in the place of the last one, whose descriptor it takes the number of.
- * Takes the descriptor over. One thread at a time. */
-static kiln_status settle_at(kilni_dir *dir, int root)
+/* Makes an open directory the store's place. It gets the descriptor number of the last one. Takes
+ * the descriptor over. One thread at a time. */
+static kiln_status install_place(kilni_dir *dir, int root)
 {
     kilni_dir_place *place = calloc(1, sizeof *place);
     if (!place) {
@@ -75,7 +74,7 @@ static kiln_status settle_at(kilni_dir *dir, int root)
     return KILN_OK;
 }
 
-void kilni_dir_leave(kilni_dir *dir)
+void kilni_dir_close_place(kilni_dir *dir)
 {
     if (place_of(dir) != &nowhere) {
         kilni_owned_file_close(&place_of(dir)->directory);
@@ -98,7 +97,7 @@ bool kilni_dir_is_readonly(const kilni_dir *dir)
     return dir->store.options.flags & KILN_STORE_READONLY;
 }
 
-/* The entries' folder decides where entries are read: it has to be as trusted as the directory. */
+/* Entries are read in this folder, so it must be as trusted as the directory. */
 static kiln_status check_version_folder(const kilni_dir *dir, int root, bool *ret_exists,
                                         kiln_error *error)
 {
@@ -111,7 +110,7 @@ static kiln_status check_version_folder(const kilni_dir *dir, int root, bool *re
     }
     if (!kilni_is_trusted(&stat, S_IFDIR, dir->user, kilni_dir_is_readonly(dir))) {
         return kilni_error_set(error, KILN_E_DENIED, 0,
-                               "%s/%s has to be a directory of user %u that nobody else may write",
+                               "%s/%s must be a directory of user %u that nobody else may write",
                                dir->path, KILNI_DIR_VERSION, (unsigned)dir->user);
     }
     *ret_exists = true;
@@ -138,8 +137,8 @@ static bool is_empty(const kilni_dir *dir)
     return empty;
 }
 
-/* Marks a directory as a cache, for backup programs. One that holds other things already, such as
- * a home, is never marked. A failure does no harm. */
+/* Marks a directory as a cache, for backup programs. A directory that held other files before, such
+ * as a home directory, is never marked. A failure does no harm. */
 static void write_tag(const kilni_dir *dir)
 {
     static const char tag[] = "Signature: 8a477f597d28d172789f06886806bc55\n"
@@ -151,7 +150,7 @@ static void write_tag(const kilni_dir *dir)
     if (file >= 0) {
         kilni_file_complete_mode(file, 0600);
         if (kilni_file_write(file, tag, sizeof tag - 1) != KILN_OK) {
-            /* Half of it is no tag, and nobody would write the other half. */
+            /* Part of a tag is no tag, and nothing would complete it later. */
             kilni_os()->unlinkat(kilni_dir_root(dir), KILNI_DIR_TAG, 0);
         }
         kilni_os()->close(file);
@@ -171,7 +170,7 @@ static bool is_relative(const kilni_dir *dir)
 static kiln_status enter(const kilni_dir *dir, int *ret_root, bool *ret_made, kiln_error *error)
 {
     if (is_relative(dir) && !kilni_owned_file_is_intact(&dir->start)) {
-        return kilni_error_set(error, KILN_E_IO, 0, "%s: where it begins is not known any more",
+        return kilni_error_set(error, KILN_E_IO, 0, "%s: the directory where it begins is lost",
                                dir->path);
     }
     kilni_entrance entrance = {
@@ -183,7 +182,7 @@ static kiln_status enter(const kilni_dir *dir, int *ret_root, bool *ret_made, ki
     return kilni_dir_enter(dir->path, &entrance, ret_root, ret_made, error);
 }
 
-/* Remembers the working directory. */
+/* Keeps the working directory open. */
 static kiln_status open_start(kilni_dir *dir, kiln_error *error)
 {
     const int here = kilni_os()->openat(AT_FDCWD, ".", O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
@@ -198,8 +197,8 @@ static kiln_status open_start(kilni_dir *dir, kiln_error *error)
                            strerror(system_error));
 }
 
-/* Goes to the directory, trusts what is there, and stays. */
-static kiln_status go_there(kilni_dir *dir, kiln_error *error)
+/* Opens the directory, checks it, and makes it the store's place. */
+static kiln_status open_and_install(kilni_dir *dir, kiln_error *error)
 {
     bool made = false;
     bool has_entries = false;
@@ -213,41 +212,42 @@ static kiln_status go_there(kilni_dir *dir, kiln_error *error)
         kilni_os()->close(root);
         return status;
     }
-    status = settle_at(dir, root);
+    status = install_place(dir, root);
     if (status == KILN_OK && !has_entries && may_create(dir) && (made || is_empty(dir))) {
         write_tag(dir);
     }
     return status;
 }
 
-kiln_status kilni_dir_go(kilni_dir *dir, kiln_error *error)
+kiln_status kilni_dir_open_place(kilni_dir *dir, kiln_error *error)
 {
     dir->start.file = -1;
     atomic_init(&dir->place, &nowhere);
     const kiln_status status = is_relative(dir) ? open_start(dir, error) : KILN_OK;
-    return status == KILN_OK ? go_there(dir, error) : status;
+    return status == KILN_OK ? open_and_install(dir, error) : status;
 }
 
-/* The process that has a thread reviving a directory; 0: none. One thread at a time; who comes
- * meanwhile goes without the store once, which is a miss. A forked child finds its parent's number
- * here where another thread was at it, and knows by that that nobody is. The store (release) at the
- * end pairs with the exchange (acquire) at the next beginning. */
-static _Atomic pid_t reviving;
+/* The process in which a thread is reopening a directory; 0: none. Only one thread does so at a
+ * time; another thread that comes in the meantime does without the store for one call, which is a
+ * miss. A forked child may find its parent's number here, because a thread of the parent was
+ * reopening; so it knows that no thread of its own is. The store (release) at the end pairs with
+ * the exchange (acquire) at the next beginning. */
+static _Atomic pid_t reopening;
 
-static bool begin_reviving(void)
+static bool begin_reopening(void)
 {
     const pid_t self = getpid();
-    pid_t seen = atomic_load_explicit(&reviving, memory_order_relaxed);
+    pid_t seen = atomic_load_explicit(&reopening, memory_order_relaxed);
     return seen != self && atomic_compare_exchange_strong_explicit(
-                               &reviving, &seen, self, memory_order_acquire, memory_order_relaxed);
+                               &reopening, &seen, self, memory_order_acquire, memory_order_relaxed);
 }
 
-kiln_status kilni_dir_revive(kilni_dir *dir)
+kiln_status kilni_dir_reopen(kilni_dir *dir)
 {
-    if (!begin_reviving()) {
+    if (!begin_reopening()) {
         return KILN_E_IO;
     }
-    const kiln_status status = go_there(dir, NULL);
-    atomic_store_explicit(&reviving, 0, memory_order_release);
+    const kiln_status status = open_and_install(dir, NULL);
+    atomic_store_explicit(&reopening, 0, memory_order_release);
     return status == KILN_MISS ? KILN_E_IO : status;
 }

@@ -16,8 +16,8 @@ static uint64_t clamp(uint64_t value, uint64_t least, uint64_t most)
     return value < least ? least : value > most ? most : value;
 }
 
-/* A time that lies more than a day ahead says nothing: it comes from a clock that was wrong, or
- * from another machine's. It counts as the oldest, or the entry would outlive all others. */
+/* A time more than a day ahead comes from a clock that was wrong, or from a different machine's. It
+ * counts as the oldest time; otherwise the entry would outlive all others. */
 static bool is_ahead(const kilni_dir_ranking *ranking, int64_t time_s)
 {
     return time_s - DAY_S > ranking->now_s;
@@ -29,7 +29,8 @@ static int64_t used_ns(const kilni_dir_ranking *ranking, const kilni_dir_record 
                                                                                  : record->used_ns;
 }
 
-/* Creation is known to the second. An entry that was not used since tells more. */
+/* The creation time is known to the second. If the entry was not used since, its mtime is more
+ * exact. */
 static uint64_t creation_rank(const kilni_dir_ranking *ranking, const kilni_dir_record *record)
 {
     const int64_t latest_s = record->created_s > LATEST_S ? LATEST_S : record->created_s;
@@ -45,16 +46,16 @@ static int64_t age_s(const kilni_dir_ranking *ranking, const kilni_dir_record *r
     return age > 0 ? age : 0;
 }
 
-/* GreedyDual-Size keeps an entry until its L has grown by what the entry costs for each byte. A
- * directory has no L; where that grows evenly, an entry stays for a time in proportion to cost
- * through size after its last use. So what is lowest of cost / (size * age) goes first. */
+/* GreedyDual-Size keeps an entry until its value L has grown by the entry's cost per byte. A
+ * directory has no L. If L grew evenly, an entry would stay after its last use for a time in
+ * proportion to cost / size. So the entry with the lowest cost / (size * age) goes first. */
 static uint64_t cost_rank(const kilni_dir_ranking *ranking, const kilni_dir_record *record)
 {
     const double cost = (double)clamp(record->build_ns, CHEAPEST_NS, DEAREST_NS);
     const double size = (double)clamp(record->disk_bytes, 1, UINT64_MAX);
-    const double age = (double)age_s(ranking, record) + (double)ranking->blur_s + 1;
+    const double age = (double)age_s(ranking, record) + (double)ranking->resolution_s + 1;
     const double merit = cost / size / age;
-    /* Positive numbers have the order of their bits. */
+    /* Positive doubles have the same order as their bits. */
     uint64_t bits;
     _Static_assert(sizeof bits == sizeof merit, "a double has 64 bits");
     memcpy(&bits, &merit, sizeof bits);

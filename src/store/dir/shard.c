@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The way to the folders below the directory. Each is opened without following a symbolic link and
- * judged by its descriptor, and what is in it is reached through that descriptor. So every
- * operation uses the same folders, and none that others may write.
+ * Opening the folders below the directory. Each is opened without following symbolic links and
+ * checked by its descriptor, and its files are reached through that descriptor. So every operation
+ * uses the same folders, and none that others may write.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -59,11 +59,11 @@ static kiln_status make_folder(int parent, const char *name)
                : kilni_dir_write_status(errno);
 }
 
-/* The folder of all shards, and the directory itself if that is gone. */
+/* Creates the folder of all shards, and the directory itself if that is gone. */
 static kiln_status make_version_folder(kilni_dir *dir)
 {
     const kiln_status status = make_folder(kilni_dir_root(dir), KILNI_DIR_VERSION);
-    return status == KILN_MISS ? kilni_dir_revive(dir) : status;
+    return status == KILN_MISS ? kilni_dir_reopen(dir) : status;
 }
 
 static const char *last_component(const char *path)

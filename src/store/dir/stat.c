@@ -19,7 +19,7 @@ kiln_status kilni_dir_stat(kiln_store *store, kiln_store_stat *ret_stat)
     }
     kilni_totals totals = {.entries = 0};
     kilni_totals_read_file(kilni_dir_root(dir), KILNI_DIR_STATS, &totals);
-    kilni_dir_add_owed(dir, &totals);
+    kilni_dir_add_pending(dir, &totals);
     stat.totals = totals.counters;
     *ret_stat = stat;
     return KILN_OK;
@@ -34,7 +34,7 @@ kiln_status kilni_dir_known_stat(kiln_store *store, kiln_store_stat *ret_stat)
     if (status != KILN_OK || totals.is_new) {
         return kilni_dir_stat(store, ret_stat);
     }
-    kilni_dir_add_owed(dir, &totals);
+    kilni_dir_add_pending(dir, &totals);
     *ret_stat = (kiln_store_stat){.totals = totals.counters,
                                   .entries = totals.entries,
                                   .bytes = totals.bytes,

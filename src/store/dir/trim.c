@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * When a store is trimmed, and where a trim rests between its slices: in a folder of the store, by
- * one process at a time. A trim that someone waits for is made at once, and in memory.
+ * When a store is trimmed, and how a trim is kept between its slices: in a folder of the store, by
+ * one process at a time. A trim that a caller waits for is done at once, and in memory.
  */
 #include <endian.h>
 #include <errno.h>
@@ -16,28 +16,29 @@
 
 #define FOLDER_NAME "janitor"
 #define FOLDER KILNI_DIR_VERSION "/" FOLDER_NAME
-#define JOB "job"         /* while a trim is under way: how far it is */
-#define SUMMARY "summary" /* the last whole one; its mtime is when the last survey ended */
-#define NEXT "next"       /* the one that is being made */
-#define STUCK "stuck"     /* how much the last trim had to leave, if that was more than the limit */
+#define JOB "job"         /* the progress of the present trim */
+#define SUMMARY "summary" /* the last complete one; its mtime is when the last survey ended */
+#define NEXT "next"       /* the one that is being written */
+#define STUCK "stuck"     /* the size that the last trim left, if that was above the limit */
 
-#define SLICE_NS 4000000u /* the last step may take a while longer */
+#define SLICE_NS 4000000u /* the last step may exceed it */
 #define TIME_AT_END_NS 50000000u
 #define DAY_S 86400
 #define HOUR_S 3600
-/* A put that is one part in so many of the store's size is worth a slice more: a trim is to end
- * before the store has outgrown its size by much. */
+/* The larger a put is in relation to the store's size, the more slices it works: a trim should end
+ * before the store exceeds its size by much. */
 #define PUTS_OF_A_SLICE 8192u
 #define SLICES_OF_A_PUT 64u
-/* Uses that were not noted, and clocks that differ. */
-#define LEAST_BLUR_S 60u
+/* Allows for clocks that differ. */
+#define CLOCK_ERROR_S 60u
 
 /* ---- the rule ---- */
 
 static uint64_t limit_of(const kilni_dir *dir)
 {
     const kilni_store_options *options = &dir->store.options;
-    /* A store of size zero takes nothing; what it holds is not removed behind its user's back. */
+    /* A store of size zero accepts nothing, but what it holds is not removed without being asked.
+     */
     return options->max_bytes == 0 || options->policy == KILN_POLICY_NO_EVICT ? KILN_UNLIMITED
                                                                               : options->max_bytes;
 }
@@ -50,14 +51,14 @@ static kilni_dir_job new_job(const kilni_dir *dir, uint64_t limit, uint64_t targ
         .target = target,
         .policy = options->policy,
         .now_s = (uint64_t)kilni_clock_unix_s(),
-        .blur_s = (uint64_t)options->stamp_interval_s + LEAST_BLUR_S,
+        .resolution_s = (uint64_t)options->stamp_interval_s + CLOCK_ERROR_S,
         .max_age_s = options->max_age_s,
     };
 }
 
 /* ---- files ---- */
 
-/* -1: there is none, or it is not trusted. */
+/* Returns -1 if there is no folder, or it is not trusted. */
 static int open_folder_there(const kilni_dir *dir)
 {
     int folder;
@@ -79,7 +80,7 @@ static int open_folder(const kilni_dir *dir)
     return open_folder_there(dir);
 }
 
-/* A regular file of ours; -1: there is none, or something else. */
+/* Opens a regular file of this user's; returns -1 if there is none, or something else. */
 static int open_own(const kilni_dir *dir, int folder, const char *name, int flags)
 {
     const int file = kilni_file_open_or_make(folder, name, flags);
@@ -105,11 +106,11 @@ static void open_hints(kilni_janitor *janitor, int folder)
     janitor->hints.file = open_own(janitor->dir, folder, SUMMARY, O_RDONLY);
 }
 
-/* ---- what can't be removed ---- */
+/* ---- what cannot be removed ---- */
 
-/* Entries of a newer format and files of other users stay. If they alone are more than a store may
- * hold, no trim brings it below its limit, and each put would make one. So a trim that leaves
- * more than that notes how much, in eight bytes and the file's mtime. */
+/* Entries of a newer format and files of other users stay. If they alone exceed the limit, no trim
+ * brings the store below it, and each put would begin a new trim. So a trim that leaves the store
+ * above the limit records the remaining size, in eight bytes and the file's mtime. */
 static void note_outcome(const kilni_dir *dir, const kilni_dir_job *job)
 {
     int folder = open_folder_there(dir);
@@ -130,7 +131,8 @@ static void note_outcome(const kilni_dir *dir, const kilni_dir_job *job)
     close_file(&folder);
 }
 
-/* Sets what the last trim left. False if it reached its limit, or is an hour ago. */
+/* Reads the size that the last trim left. Returns false if that trim reached its limit, or was more
+ * than an hour ago. */
 static bool read_outcome(const kilni_dir *dir, uint64_t *ret_left)
 {
     int folder = open_folder_there(dir);
@@ -151,8 +153,8 @@ static bool read_outcome(const kilni_dir *dir, uint64_t *ret_left)
     return is_known;
 }
 
-/* Whether another trim would not help: the last one could not, within the hour, and the store has
- * not grown by as much as it may hold since. */
+/* Whether a new trim would not help: the last one, within the hour, left the store above its limit,
+ * and the store has not grown by the limit since. */
 static bool is_stuck(kilni_dir *dir)
 {
     uint64_t left;
@@ -163,7 +165,7 @@ static bool is_stuck(kilni_dir *dir)
 
 /* ---- at once ---- */
 
-/* @flags  KILN_TRIM_…, of which the job does not know */
+/* @flags  KILN_TRIM_…, which are not part of the job */
 static kiln_status work_at_once(kilni_dir *dir, const kilni_dir_job *job, uint32_t flags,
                                 kiln_trim_report *ret_report)
 {
@@ -180,9 +182,9 @@ static kiln_status work_at_once(kilni_dir *dir, const kilni_dir_job *job, uint32
     while (janitor.status == KILN_OK && janitor.job.phase != KILNI_DIR_DONE) {
         kilni_janitor_run(&janitor);
     }
-    kilni_janitor_tell(&janitor);
+    kilni_janitor_flush_removed(&janitor);
     if (folder >= 0 && !is_dry) {
-        /* What a trim in slices has counted is not so any more. */
+        /* The counts of a trim in slices are no longer true. */
         kilni_os()->unlinkat(folder, JOB, 0);
     }
     *ret_report = (kiln_trim_report){
@@ -208,8 +210,8 @@ typedef struct sliced_trim {
     int folder, job_file;
 } sliced_trim;
 
-/* Whether a job that was found may be gone on with. */
-static bool is_in_force(const kilni_dir_job *job)
+/* Whether a job that was loaded may be continued. */
+static bool is_valid_job(const kilni_dir_job *job)
 {
     const int64_t age_s = kilni_clock_unix_s() - (int64_t)job->now_s;
     return job->phase < KILNI_DIR_DONE && job->shard < KILNI_DIR_SHARD_COUNT &&
@@ -217,8 +219,8 @@ static bool is_in_force(const kilni_dir_job *job)
            age_s < DAY_S;
 }
 
-/* After the survey the new summary has taken the last one's place, and is not written any more.
- * Before, there may be more in it: of a slice whose process was killed. */
+/* After the survey, the new summary has replaced the last one and is only read. During the survey,
+ * the file may be longer than the job says, if the process of a slice was killed. */
 static bool open_summaries(sliced_trim *trim)
 {
     kilni_janitor *janitor = &trim->janitor;
@@ -262,11 +264,11 @@ static kiln_status resume(sliced_trim *trim, kilni_dir *dir)
         return KILN_E_IO;
     }
     const bool is_found = kilni_dir_job_load(trim->job_file, &trim->janitor.job) == KILN_OK &&
-                          is_in_force(&trim->janitor.job) && open_summaries(trim);
+                          is_valid_job(&trim->janitor.job) && open_summaries(trim);
     return is_found ? KILN_OK : begin_sliced(trim);
 }
 
-/* The survey has ended: its summary becomes the one that is used. */
+/* The survey has ended: its summary replaces the last one. */
 static kiln_status publish_summary(sliced_trim *trim)
 {
     kilni_dir_summary *summary = &trim->janitor.summary;
@@ -297,8 +299,8 @@ static kiln_status run_slice(sliced_trim *trim)
     return status;
 }
 
-/* Leaves the job for the next slice, or ends it. */
-static kiln_status rest(sliced_trim *trim, bool *ret_is_done)
+/* Saves the job for the next slice, or ends it. */
+static kiln_status suspend(sliced_trim *trim, bool *ret_is_done)
 {
     kilni_janitor *janitor = &trim->janitor;
     *ret_is_done = janitor->job.phase == KILNI_DIR_DONE;
@@ -314,7 +316,7 @@ static kiln_status rest(sliced_trim *trim, bool *ret_is_done)
     return status == KILN_OK ? kilni_dir_job_save(trim->job_file, &janitor->job) : status;
 }
 
-static void put_away(sliced_trim *trim)
+static void close_trim(sliced_trim *trim)
 {
     close_file(&trim->janitor.hints.file);
     close_file(&trim->janitor.summary.file);
@@ -331,15 +333,15 @@ static kiln_status work_a_slice(kilni_dir *dir, bool *ret_is_done)
     if (status == KILN_OK) {
         trim.janitor.until_ns = until_ns;
         status = run_slice(&trim);
-        kilni_janitor_tell(&trim.janitor);
+        kilni_janitor_flush_removed(&trim.janitor);
     }
     if (status == KILN_OK) {
-        status = rest(&trim, ret_is_done);
+        status = suspend(&trim, ret_is_done);
     }
     if (status != KILN_OK && trim.folder >= 0) {
         kilni_os()->unlinkat(trim.folder, JOB, 0);
     }
-    put_away(&trim);
+    close_trim(&trim);
     return status;
 }
 
@@ -362,7 +364,7 @@ static kiln_status trim_at_once(kilni_dir *dir, const kilni_dir_job *job, uint32
 {
     kilni_lock lock;
     kiln_status status = take_janitors_lock(dir, &lock);
-    /* Without locks two may work at a time: each removes only what the other has left. */
+    /* Without locks, two processes may trim at once: each removes only what the other has left. */
     if (status == KILN_OK || status == KILN_E_UNSUPPORTED) {
         status = work_at_once(dir, job, flags, ret_report);
         kilni_lock_close(&lock);
@@ -379,7 +381,7 @@ static bool was_surveyed_within(const kilni_dir *dir, int64_t seconds)
            stat.st_mtim.tv_sec + seconds > now_s && stat.st_mtim.tv_sec <= now_s + seconds;
 }
 
-/* Notes that a survey begins that leaves no summary. False where that can't be noted. */
+/* Records that a survey begins that writes no summary. Returns false if that fails. */
 static bool note_survey(const kilni_dir *dir)
 {
     const int folder = open_folder(dir);
@@ -393,8 +395,9 @@ static bool note_survey(const kilni_dir *dir)
     return is_noted;
 }
 
-/* Without locks, and where its files can't be written, as on a disk that is full, a trim is made at
- * once: each time where it @makes_room, and otherwise once a day, by whoever notes it first. */
+/* If the file system has no locks, or the trim's files cannot be written, as on a full disk, a trim
+ * is done at once: each time if @makes_room, otherwise once a day, by the process that records it
+ * first. */
 static kiln_status trim_a_slice(kilni_dir *dir, bool makes_room, bool *ret_is_done)
 {
     kilni_lock lock;
@@ -415,13 +418,13 @@ static kiln_status trim_a_slice(kilni_dir *dir, bool makes_room, bool *ret_is_do
     return status;
 }
 
-/* Returns whether there is more to do. */
+/* Works for a slice. Returns whether there is more to do. */
 static bool work(kilni_dir *dir, bool makes_room)
 {
     bool is_done = false;
     const kiln_status status = trim_a_slice(dir, makes_room, &is_done);
     if (status == KILN_OK && is_done) {
-        atomic_store_explicit(&dir->untold_bytes, 0, memory_order_relaxed);
+        atomic_store_explicit(&dir->uncounted_bytes, 0, memory_order_relaxed);
     } else if (status != KILN_OK && status != KILN_BUSY && status != KILN_E_UNSUPPORTED) {
         kilni_store_warn(&dir->store, KILNI_WARNED_TRIM, "%s: can't be trimmed: %s", dir->path,
                          kiln_status_text(status));
@@ -433,17 +436,12 @@ static bool work(kilni_dir *dir, bool makes_room)
 
 /* ---- occasions ---- */
 
-void kilni_dir_make_room(kilni_dir *dir)
-{
-    work(dir, true);
-}
-
 static bool evicts(const kilni_dir *dir)
 {
     return dir->store.options.policy != KILN_POLICY_NO_EVICT;
 }
 
-/* A store that refuses by its size has to know it soon. */
+/* A store that refuses puts by its size must know it soon. */
 void kilni_dir_begin_count(kilni_dir *dir)
 {
     for (unsigned left = evicts(dir) ? 1 : SLICES_OF_A_PUT; left > 0 && work(dir, true);) {
@@ -458,7 +456,7 @@ static bool is_under_way(const kilni_dir *dir)
            0;
 }
 
-/* A day after the last survey. */
+/* Whether the last survey was a day ago. */
 static bool is_due(kilni_dir *dir)
 {
     const int64_t now_s = kilni_clock_unix_s();
@@ -475,7 +473,7 @@ static uint64_t slices_for(const kilni_dir *dir, uint64_t put_bytes)
     return slices < SLICES_OF_A_PUT ? slices : SLICES_OF_A_PUT;
 }
 
-void kilni_dir_tend(kilni_dir *dir, uint64_t put_bytes, bool has_outgrown)
+void kilni_dir_trim_after_put(kilni_dir *dir, uint64_t put_bytes, bool has_outgrown)
 {
     const bool makes_room = has_outgrown && evicts(dir) && !is_stuck(dir);
     if (makes_room || is_under_way(dir) || is_due(dir)) {
@@ -485,7 +483,7 @@ void kilni_dir_tend(kilni_dir *dir, uint64_t put_bytes, bool has_outgrown)
     }
 }
 
-void kilni_dir_tend_at_end(kilni_dir *dir)
+void kilni_dir_trim_before_close(kilni_dir *dir)
 {
     if (dir->store.options.flags & (KILN_STORE_READONLY | KILN_STORE_NO_TRIM_AT_CLOSE)) {
         return;
@@ -498,7 +496,7 @@ void kilni_dir_tend_at_end(kilni_dir *dir)
     }
 }
 
-bool kilni_dir_takes(kilni_dir *dir, uint64_t size, uint64_t replaced)
+bool kilni_dir_has_room(kilni_dir *dir, uint64_t size, uint64_t replaced)
 {
     kiln_store_stat stat;
     if (evicts(dir)) {
@@ -512,7 +510,7 @@ bool kilni_dir_takes(kilni_dir *dir, uint64_t size, uint64_t replaced)
     return kept <= most && size <= most - kept;
 }
 
-/* ---- by order ---- */
+/* ---- on request ---- */
 
 kiln_status kilni_dir_trim(kiln_store *store, const kiln_trim_params *params,
                            kiln_trim_report *ret_report)

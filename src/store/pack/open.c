@@ -40,7 +40,7 @@ static kiln_status enter_folder(const char *path, const char *name, int *ret_fol
         }
     }
     const kilni_entrance entrance = {
-        .start = start, .user = kilni_os()->geteuid(), .is_readonly = true, .only_passes = true};
+        .start = start, .user = kilni_os()->geteuid(), .is_readonly = true, .is_on_the_way = true};
     bool made;
     kiln_status status = kilni_dir_enter(folder, &entrance, ret_folder, &made, error);
     if (status == KILN_MISS) {

@@ -636,7 +636,7 @@ static void test_the_entries_folder_is_another_users(void **state)
     need_root("a folder of another user's");
     assert_int_equal(scratch_put(store, 1, 10), KILN_OK);
     assert_int_equal(chown(scratch_path(cache, "v1"), OTHER_USER, OTHER_USER), 0);
-    expect_denied(cache, "v1 has to be a directory of user 0");
+    expect_denied(cache, "v1 must be a directory of user 0");
 }
 
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)

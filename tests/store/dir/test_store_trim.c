@@ -365,7 +365,7 @@ static void test_parameters_of_a_trim(void **state)
 static void finish_trim(void)
 {
     while (exists(scratch_path(cache, "v1/janitor/job"))) {
-        kilni_dir_make_room(kilni_dir_of(store));
+        kilni_dir_begin_count(kilni_dir_of(store));
     }
 }
 
@@ -657,7 +657,7 @@ static unsigned work_until_done(void)
 {
     unsigned slices = 0;
     do {
-        kilni_dir_make_room(kilni_dir_of(store));
+        kilni_dir_begin_count(kilni_dir_of(store));
         slices++;
         assert_true(slices < 1000);
     } while (exists(scratch_path(cache, "v1/janitor/job")));
@@ -741,7 +741,7 @@ static void test_a_slice_may_end_at_any_time(void **state)
         }
         looks_left = n;
         kilni_os_replace(&table);
-        kilni_dir_make_room(kilni_dir_of(store));
+        kilni_dir_begin_count(kilni_dir_of(store));
         kilni_os_replace(NULL);
         finish_trim();
         assert_true(get_stat().bytes <= get_stat().max_bytes);
@@ -961,7 +961,7 @@ static void test_a_trim_by_order_ends_one_in_slices(void **state)
     table.clock_gettime = fast_clock;
     kilni_os_replace(&table);
     open_too_small();
-    kilni_dir_make_room(kilni_dir_of(store));
+    kilni_dir_begin_count(kilni_dir_of(store));
     assert_true(exists(scratch_path(cache, "v1/janitor/job")));
     assert_int_equal(trim_to(store, limit_of_many / 2, NULL), KILN_OK);
     assert_false(exists(scratch_path(cache, "v1/janitor/job")));
@@ -1287,7 +1287,7 @@ static void test_the_janitors_files_have_their_mode(void **state)
     scratch_remove(scratch_path(cache, "v1/janitor"));
     kilni_os_replace(&table);
     const mode_t mask = umask(0777);
-    kilni_dir_make_room(kilni_dir_of(store));
+    kilni_dir_begin_count(kilni_dir_of(store));
     umask(mask);
     static const char *const names[] = {"v1/janitor/job", "v1/janitor/next"};
     for (size_t i = 0; i < 2; i++) {
@@ -1353,11 +1353,11 @@ static void test_damaged_files_of_the_janitor(void **state)
             table.clock_gettime = fast_clock;
             kilni_os_replace(&table);
             for (unsigned slices = 0; slices < 1 + damage; slices++) {
-                kilni_dir_make_room(kilni_dir_of(store));
+                kilni_dir_begin_count(kilni_dir_of(store));
             }
             damage_file(scratch_path(cache, names[name]), damage);
             for (unsigned slices = 0; slices < 400; slices++) {
-                kilni_dir_make_room(kilni_dir_of(store));
+                kilni_dir_begin_count(kilni_dir_of(store));
             }
             kilni_os_replace(NULL);
             kiln_store_stat stat = get_stat();
@@ -1379,7 +1379,7 @@ static void test_a_summary_that_is_out_of_date(void **state)
         put_built(i, 1000, 1000000000 * (i + 1), LONG_AGO);
         set_use(i, LONG_AGO);
     }
-    kilni_dir_make_room(kilni_dir_of(store));
+    kilni_dir_begin_count(kilni_dir_of(store));
     assert_true(exists(scratch_path(cache, "v1/janitor/summary")));
     put_built(0, 1000, 100000000000, LONG_AGO); /* dear now */
     set_use(0, LONG_AGO);
@@ -1453,7 +1453,7 @@ static void test_no_memory(void **state)
     unsigned failures = 0;
     for (bool failed = true; failed; failures++) {
         failing_malloc_arm(failures + 1);
-        kilni_dir_make_room(dir);
+        kilni_dir_begin_count(dir);
         failed = failing_malloc_disarm() > failures;
     }
     finish_trim();

@@ -1,42 +1,43 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the totals of a store are still to be told. A process that was stopped while it held their
- * lock must not stop all others: what cannot be told in a few milliseconds is owed, and told later.
+ * Changes that the totals of a store have not received yet. A process that was stopped while it
+ * holds the lock of the totals must not stop all others. So a change that cannot be written within
+ * a few milliseconds becomes pending and is written later.
  */
 #include <string.h>
 
 #include "os/clock.h"
 #include "store/dir/layout.h"
 
-/* So long nothing is tried after the lock could not be had: twice as long each time. */
+/* After the lock was not free, no thread tries for so long; twice as long after each failure. */
 #define PAUSE_MIN_NS ((uint64_t)100000000)
 #define PAUSE_DOUBLINGS 7u
 
-/* ---- what is owed ---- */
+/* ---- pending changes ---- */
 
-static void owe(kilni_dir *dir, const kilni_totals_change *change)
+static void make_pending(kilni_dir *dir, const kilni_totals_change *change)
 {
-    kilni_dir_owed *owed = &dir->owed;
+    kilni_dir_pending *pending = &dir->pending;
     uint64_t counters[KILNI_STATS_COUNT];
     memcpy(counters, &change->counters, sizeof counters);
-    atomic_fetch_add_explicit(&owed->entries, change->entries, memory_order_relaxed);
-    atomic_fetch_add_explicit(&owed->bytes, change->bytes, memory_order_relaxed);
+    atomic_fetch_add_explicit(&pending->entries, change->entries, memory_order_relaxed);
+    atomic_fetch_add_explicit(&pending->bytes, change->bytes, memory_order_relaxed);
     for (size_t i = 0; i < KILNI_STATS_COUNT; i++) {
-        atomic_fetch_add_explicit(&owed->counters[i], counters[i], memory_order_relaxed);
+        atomic_fetch_add_explicit(&pending->counters[i], counters[i], memory_order_relaxed);
     }
 }
 
-/* Together with the damaged entries that gets have met. */
-static kilni_totals_change take_owed(kilni_dir *dir)
+/* Takes the pending changes, with the damaged entries that gets have met. */
+static kilni_totals_change take_pending_changes(kilni_dir *dir)
 {
-    kilni_dir_owed *owed = &dir->owed;
+    kilni_dir_pending *pending = &dir->pending;
     uint64_t counters[KILNI_STATS_COUNT];
     for (size_t i = 0; i < KILNI_STATS_COUNT; i++) {
-        counters[i] = atomic_exchange_explicit(&owed->counters[i], 0, memory_order_relaxed);
+        counters[i] = atomic_exchange_explicit(&pending->counters[i], 0, memory_order_relaxed);
     }
     kilni_totals_change taken = {
-        .entries = atomic_exchange_explicit(&owed->entries, 0, memory_order_relaxed),
-        .bytes = atomic_exchange_explicit(&owed->bytes, 0, memory_order_relaxed),
+        .entries = atomic_exchange_explicit(&pending->entries, 0, memory_order_relaxed),
+        .bytes = atomic_exchange_explicit(&pending->bytes, 0, memory_order_relaxed),
     };
     memcpy(&taken.counters, counters, sizeof counters);
     taken.counters.corrupt +=
@@ -44,34 +45,34 @@ static kilni_totals_change take_owed(kilni_dir *dir)
     return taken;
 }
 
-void kilni_dir_add_owed(const kilni_dir *dir, kilni_totals *totals)
+void kilni_dir_add_pending(const kilni_dir *dir, kilni_totals *totals)
 {
-    const kilni_dir_owed *owed = &dir->owed;
+    const kilni_dir_pending *pending = &dir->pending;
     uint64_t counters[KILNI_STATS_COUNT];
     for (size_t i = 0; i < KILNI_STATS_COUNT; i++) {
-        counters[i] = atomic_load_explicit(&owed->counters[i], memory_order_relaxed);
+        counters[i] = atomic_load_explicit(&pending->counters[i], memory_order_relaxed);
     }
     kilni_totals_change change = {
-        .entries = atomic_load_explicit(&owed->entries, memory_order_relaxed),
-        .bytes = atomic_load_explicit(&owed->bytes, memory_order_relaxed),
+        .entries = atomic_load_explicit(&pending->entries, memory_order_relaxed),
+        .bytes = atomic_load_explicit(&pending->bytes, memory_order_relaxed),
     };
     memcpy(&change.counters, counters, sizeof counters);
     kilni_totals_apply(totals, &change);
 }
 
-bool kilni_dir_owes(const kilni_dir *dir)
+bool kilni_dir_has_pending(const kilni_dir *dir)
 {
-    const kilni_dir_owed *owed = &dir->owed;
+    const kilni_dir_pending *pending = &dir->pending;
     uint64_t any = atomic_load_explicit(&dir->store.uncounted_corrupt, memory_order_relaxed) |
-                   (uint64_t)atomic_load_explicit(&owed->entries, memory_order_relaxed) |
-                   (uint64_t)atomic_load_explicit(&owed->bytes, memory_order_relaxed);
+                   (uint64_t)atomic_load_explicit(&pending->entries, memory_order_relaxed) |
+                   (uint64_t)atomic_load_explicit(&pending->bytes, memory_order_relaxed);
     for (size_t i = 0; i < KILNI_STATS_COUNT; i++) {
-        any |= atomic_load_explicit(&owed->counters[i], memory_order_relaxed);
+        any |= atomic_load_explicit(&pending->counters[i], memory_order_relaxed);
     }
     return any != 0;
 }
 
-/* ---- telling ---- */
+/* ---- writing ---- */
 
 static bool is_paused(const kilni_dir *dir)
 {
@@ -110,40 +111,40 @@ static kiln_status change_file(kilni_dir *dir, const kilni_totals_change *change
     return KILN_OK;
 }
 
-static kilni_totals_change sum_of(const kilni_totals_change *owed,
+static kilni_totals_change sum_of(const kilni_totals_change *pending,
                                   const kilni_totals_change *change)
 {
     kilni_totals_change sum = *change;
     if (!change->is_recount) {
-        sum.entries += owed->entries;
-        sum.bytes += owed->bytes;
+        sum.entries += pending->entries;
+        sum.bytes += pending->bytes;
     }
-    kilni_stats_add(&sum.counters, &owed->counters);
+    kilni_stats_add(&sum.counters, &pending->counters);
     return sum;
 }
 
-/* What a recount found is true at that moment only. */
-static void keep(kilni_dir *dir, const kilni_totals_change *owed, const kilni_totals_change *change,
-                 kiln_status status)
+/* A recount is only true at its moment, so it never becomes pending. */
+static void keep(kilni_dir *dir, const kilni_totals_change *pending,
+                 const kilni_totals_change *change, kiln_status status)
 {
-    owe(dir, owed);
+    make_pending(dir, pending);
     if (status == KILN_BUSY && !change->is_recount) {
-        owe(dir, change);
+        make_pending(dir, change);
     }
 }
 
 kiln_status kilni_dir_change_totals(kilni_dir *dir, const kilni_totals_change *change,
                                     kilni_totals *ret_totals)
 {
-    const kilni_totals_change owed = take_owed(dir);
-    const kilni_totals_change sum = sum_of(&owed, change);
+    const kilni_totals_change pending = take_pending_changes(dir);
+    const kilni_totals_change sum = sum_of(&pending, change);
     kiln_status status =
         is_paused(dir) && !change->is_recount ? KILN_BUSY : change_file(dir, &sum, ret_totals);
-    if (status == KILN_MISS && kilni_dir_revive(dir) == KILN_OK) {
+    if (status == KILN_MISS && kilni_dir_reopen(dir) == KILN_OK) {
         status = change_file(dir, &sum, ret_totals);
     }
     if (status != KILN_OK) {
-        keep(dir, &owed, change, status);
+        keep(dir, &pending, change, status);
     }
     return status;
 }
