@@ -9,11 +9,11 @@
 typedef struct dir_item {
     kiln_item item; /* first: a dir_item is a kiln_item */
     const kilni_dir_found *found;
-    /* Of its first use to the end of the visit, so that what is told of it, read and removed is one
-     * and the same file. None at first, and if it was replaced since the walk met it. */
+    /* Held from its first use to the end of the visit, so that info, read and remove mean the same
+     * file. None at first, nor if the file was replaced since the walk met it. */
     kilni_dir_held held;
-    kilni_entry_head head; /* what info's texts point into */
-    kilni_text path;       /* empty until it is asked for */
+    kilni_entry_head head; /* the texts of the item's info point into it */
+    kilni_text path;       /* empty until it is needed */
 } dir_item;
 
 static kilni_dir *dir_of(const dir_item *item)
@@ -26,7 +26,7 @@ static const kilni_dir_layout *layout_of(const dir_item *item)
     return kilni_dir_layout_of_shard(dir_of(item), item->found->shard);
 }
 
-/* KILN_OK; KILN_MISS: gone, or replaced; else as kilni_dir_open_file. */
+/* Returns KILN_OK; KILN_MISS: gone, or replaced; else as kilni_dir_open_file. */
 static kiln_status hold(dir_item *item)
 {
     if (item->held.file >= 0) {

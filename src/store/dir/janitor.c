@@ -16,8 +16,8 @@
 #define LEFTOVER_AGE_S 3600
 #define DAY_S 86400
 #define NS_PER_S 1000000000
-/* A slice does so much whatever the time is, so that it gets on where a file costs long, as one
- * does that has to be read from a disk. */
+/* Every slice does at least this many steps, whatever the time is. So a trim also proceeds if each
+ * file takes long, as when it must be read from a slow disk. */
 #define LEAST_STEPS 8u
 #define RECORDS_OF_A_STEP 64u
 #define NONE UINT64_MAX
@@ -81,7 +81,7 @@ static int compare_inodes(const void *first, const void *second)
     return a->inode < b->inode ? -1 : a->inode > b->inode;
 }
 
-/* The first record of a shard in the segment: records are in the order of shards. */
+/* Returns the first record of a shard in the segment: records are ordered by shard. */
 static size_t first_of_shard(const kilni_dir_records *segment, uint64_t shard)
 {
     size_t low = 0;
@@ -109,7 +109,7 @@ static void copy_shard(kilni_janitor *j, uint64_t shard)
     }
 }
 
-/* Shards are learned in their order; what is before the present one is not read again. */
+/* Shards are read in their order; segments before the present shard are not read again. */
 static void learn_shard(kilni_janitor *j, const kilni_dir_summary *from)
 {
     const uint64_t shard = j->job.shard;
@@ -146,7 +146,7 @@ static kilni_dir_record describe(uint64_t shard, const kilni_dir_found *found)
     };
 }
 
-/* What is known of a file, if it is still the one that was seen then. */
+/* Returns the summary's record of a file, if the file is unchanged. */
 static const kilni_dir_record *recall(const kilni_janitor *j, const kilni_dir_record *now)
 {
     const kilni_dir_record *known =
@@ -159,7 +159,7 @@ static const kilni_dir_record *recall(const kilni_janitor *j, const kilni_dir_re
 
 /* ---- survey ---- */
 
-/* A time that lies more than a day ahead says nothing. */
+/* A time more than a day ahead says nothing. */
 static bool is_recent(int64_t now_s, int64_t time_s)
 {
     return now_s - time_s < LEFTOVER_AGE_S && time_s - now_s <= DAY_S;
@@ -171,12 +171,12 @@ static bool is_old(const kilni_dir_found *found)
     if (is_recent(now_s, found->stat.st_mtim.tv_sec)) {
         return false;
     }
-    /* What is set aside, perhaps to be brought back in a moment, has its time of use as before: its
-     * ctime is when it got the name. */
+    /* A file that is set aside, perhaps only for a moment, keeps its mtime, which is its last use.
+     * Its ctime is when it was set aside. */
     return !kilni_dir_is_aside_name(found->name) || !is_recent(now_s, found->stat.st_ctim.tv_sec);
 }
 
-/* Whether a temporary is old and its writer gone: a living one keeps a lock on it. */
+/* Whether a temporary is old and its writer gone: a living writer keeps a lock on it. */
 static bool is_leftover(const kilni_dir_found *found)
 {
     if (!is_old(found)) {
@@ -191,7 +191,7 @@ static bool is_leftover(const kilni_dir_found *found)
     return status == KILN_OK || status == KILN_E_UNSUPPORTED;
 }
 
-/* Unless it is not what was seen any more: replaced, or used. */
+/* Removes a file unless it was replaced or used since it was seen. */
 static bool remove_seen(const kilni_janitor *j, const kilni_dir_found *found)
 {
     const kilni_dir_identity seen = kilni_dir_identity_of(&found->stat);
@@ -207,7 +207,7 @@ static bool remove_leftover(kilni_janitor *j, const kilni_dir_found *found)
     return true;
 }
 
-/* What an entry cost whose head answers with this status cannot be told. */
+/* With such a status of its head, the cost of an entry cannot be determined. */
 static bool stays(const kilni_janitor *j, kiln_status status)
 {
     const bool is_nothing_worth = status == KILN_E_CORRUPT || status == KILN_E_DENIED ||
@@ -215,7 +215,7 @@ static bool stays(const kilni_janitor *j, kiln_status status)
     return !is_nothing_worth;
 }
 
-/* Reads from an entry's head what its building cost and when that was. What is damaged cost
+/* Reads from an entry's head what its build cost, and when it was built. A damaged entry cost
  * nothing. */
 static void read_head(const kilni_janitor *j, const kilni_dir_found *found,
                       kilni_dir_record *record)
@@ -304,7 +304,7 @@ static int survey_file(void *user, const kilni_dir_found *found)
     return !may_go_on(j);
 }
 
-/* Layouts with more folders look after them when the trim has ended. */
+/* Layouts with more levels of folders remove empty ones at the end of the trim. */
 static void remove_empty_shard(const kilni_janitor *j)
 {
     if (!j->dir->layout->walk_from || j->job.shard == KILNI_DIR_REQUESTS) {
@@ -330,7 +330,7 @@ static void begin_phase(kilni_janitor *j, kilni_dir_phase phase)
     j->known_shard = NONE;
 }
 
-/* Walks on in the present shard. */
+/* Continues the walk in the present shard. */
 static void walk_shard(kilni_janitor *j, kilni_dir_visit_fn *visit)
 {
     bool has_ended = false;
@@ -349,7 +349,7 @@ static void walk_shard(kilni_janitor *j, kilni_dir_visit_fn *visit)
     leave_shard(j);
 }
 
-/* Corrects the sizes by what was counted. */
+/* Sets the sizes in the totals to what was counted. */
 static void correct_totals(const kilni_janitor *j)
 {
     const kilni_totals_change change = {
@@ -403,7 +403,7 @@ static void survey(kilni_janitor *j)
     }
 }
 
-/* ---- rank: digit by digit, each by one reading of the summary ---- */
+/* ---- rank: one digit after the other, each by one reading of the summary ---- */
 
 static bool is_newest(const kilni_dir_job *job, const kilni_dir_ranking *ranking,
                       const kilni_dir_record *record)
@@ -419,7 +419,7 @@ static bool is_candidate(const kilni_dir_job *job, const kilni_dir_ranking *rank
            !is_newest(job, ranking, record);
 }
 
-static bool begins_as_known(const kilni_dir_job *job, uint64_t rank)
+static bool has_known_digits(const kilni_dir_job *job, uint64_t rank)
 {
     return job->digits == 0 || rank >> (64 - DIGIT_BITS * job->digits) == job->rank;
 }
@@ -432,14 +432,14 @@ static void count_by_digit(kilni_janitor *j)
     for (size_t i = 0; i < j->segment.count; i++) {
         const kilni_dir_record *record = &j->segment.items[i];
         const uint64_t rank = kilni_dir_rank(&ranking, record);
-        if (is_candidate(job, &ranking, record) && begins_as_known(job, rank)) {
+        if (is_candidate(job, &ranking, record) && has_known_digits(job, rank)) {
             job->by_digit[rank >> shift & (KILNI_DIR_DIGIT_VALUES - 1)] += record->disk_bytes;
         }
     }
     j->steps += 1 + (unsigned)j->segment.count / RECORDS_OF_A_STEP;
 }
 
-/* The next digit is the one at which enough is to go. */
+/* The next digit is the one at which enough bytes are removed. */
 static void choose_digit(kilni_janitor *j)
 {
     kilni_dir_job *job = &j->job;
@@ -514,7 +514,7 @@ static int sweep_file(void *user, const kilni_dir_found *found)
 {
     kilni_janitor *j = user;
     const kilni_dir_record now = describe(j->job.shard, found);
-    /* What was used or replaced since it was ranked is none of this trim's. */
+    /* A file that was used or replaced since it was ranked is not removed. */
     const kilni_dir_record *record = found->is_temporary ? NULL : recall(j, &now);
     j->steps++;
     if (record && is_victim(&j->job, record) && remove_seen(j, found)) {
@@ -538,8 +538,9 @@ static void sweep(kilni_janitor *j)
     }
 }
 
-/* A walk of its own, and so only where someone waits for it. Who removes an entry looks after its
- * folders himself; this is for what those who died have left. */
+/* Takes a walk of its own, so it is only done if a caller waits for the trim. A process that
+ * removes an entry also removes its empty folders; this is for folders that killed processes left.
+ */
 static void tidy(kilni_janitor *j)
 {
     if (j->dir->layout->tidy && !j->is_dry && j->until_ns == UINT64_MAX) {
@@ -565,7 +566,8 @@ void kilni_janitor_run(kilni_janitor *j)
             return;
         }
     }
-    /* After the last look at the clock: what was met goes into the summary, whenever time is up. */
+    /* After the last look at the clock: what was met goes into the summary even if the time is
+     * over. */
     if (j->job.phase == KILNI_DIR_SURVEY) {
         note_met(j);
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Layout "kiln": one file for each entry, found by the digest of its key. Requests are kept so in
- * every layout.
+ * Layout "kiln": one file for each entry, named by the digest of its key. Every layout keeps
+ * requests this way.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -11,10 +11,10 @@
 #include "os/os.h"
 #include "store/dir/layout.h"
 
-/* How often a put makes a shard again that a janitor removed, since it was still empty. */
+/* How often a put creates a shard again that a janitor removed because it was still empty. */
 #define PUT_TRIES 4
 
-/* Statuses as kilni_dir_open_file, of the entry and of its shard. */
+/* Statuses as kilni_dir_open_file, for the entry and for its shard. */
 static kiln_status open_entry(const kilni_dir *dir, const kiln_key *key, int *ret_file,
                               struct stat *ret_stat)
 {
@@ -78,8 +78,8 @@ static kiln_status kiln_contains(kiln_store *store, const kiln_key *key)
     return status == KILN_OK || status == KILN_E_IO ? status : KILN_MISS;
 }
 
-/* KILN_OK: nothing, or what may be replaced; KILN_EXISTS; KILN_E_IO, KILN_E_NO_MEMORY: can't be
- * told. */
+/* Returns KILN_OK: there is nothing, or what may be replaced; KILN_EXISTS; KILN_E_IO,
+ * KILN_E_NO_MEMORY: unknown. */
 static kiln_status look_at_incumbent(const kilni_dir *dir, int folder, const char *name,
                                      kilni_dir_incumbent *ret_incumbent)
 {
@@ -97,7 +97,7 @@ static kiln_status look_at_incumbent(const kilni_dir *dir, int folder, const cha
     return stays ? KILN_EXISTS : KILN_OK;
 }
 
-/* KILN_MISS: the shard is gone. */
+/* Returns KILN_MISS if the shard is gone. */
 static kiln_status publish(const kilni_dir *dir, int folder, const char *name, kiln_bytes bytes,
                            uint64_t *ret_disk_bytes)
 {
@@ -115,7 +115,7 @@ static kiln_status publish(const kilni_dir *dir, int folder, const char *name, k
 typedef struct written_entry {
     uint64_t disk_bytes;
     kilni_dir_incumbent replaced;
-    bool is_declined; /* by what is there: no failure to warn of */
+    bool is_declined; /* because of the entry that is there: no failure to warn of */
 } written_entry;
 
 /* Statuses as kiln_store_put; KILN_MISS: the shard is gone. */
@@ -168,7 +168,7 @@ static kiln_status kiln_put(kiln_store *store, const kiln_entry *entry)
     return status;
 }
 
-/* KILN_OK, with what was removed; else as kiln_store_remove. */
+/* Sets @ret_stat to what was removed, on KILN_OK. Statuses as kiln_store_remove. */
 static kiln_status remove_in_shard(const kilni_dir *dir, int folder, const char *name,
                                    const kiln_entry *judged, struct stat *ret_stat)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Layout "onednn": <hash>/<n>/key.bin and kernel.bin, with a folder for the backend above them
- * where the location names one, and size.txt.
+ * Layout "onednn": <hash>/<n>/key.bin and kernel.bin, below a folder for the backend if the
+ * location names one, and size.txt.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ static kiln_status hash_levels(const kiln_key *key, kiln_digest *ret_levels)
     return KILN_OK;
 }
 
-/* Whether an open file holds nothing but a number, or nothing at all. */
+/* Whether an open file holds only a number, or nothing. */
 static bool holds_a_size(int file)
 {
     char text[SIZE_TEXT_SIZE];
@@ -33,7 +33,7 @@ static bool holds_a_size(int file)
     return digits == count || (digits + 1 == count && text[digits] == '\n');
 }
 
-/* Whether a file of the size's name may be replaced: there is none, or one that we wrote. */
+/* Whether a file under the name of the size may be replaced: there is none, or Kiln wrote it. */
 static bool may_replace(const kilni_dir *dir)
 {
     int file;
@@ -48,7 +48,7 @@ static bool may_replace(const kilni_dir *dir)
     return may;
 }
 
-/* For people and for other readers: Kiln itself goes by the totals. */
+/* For people and other readers: Kiln itself uses the totals. */
 static void note_size(kilni_dir *dir, uint64_t bytes)
 {
     char text[SIZE_TEXT_SIZE], temporary[KILNI_PAIR_NAME_SIZE];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Layout "sycl": <device>/<image>/<spec constants>/<build options>/<n>.src and <n>.bin. Each of the
- * four is XXH3-128 of the parts that belong there, as the key's encoding has them, one behind the
- * other; of nothing where the key has none.
+ * four folders is the XXH3-128 of the key's parts of that kind, encoded as in the key, one after
+ * the other; of no bytes if the key has none.
  */
 #include <string.h>
 
@@ -12,7 +12,7 @@
 
 enum { DEVICE, IMAGE, SPEC_CONSTANTS, BUILD_OPTIONS, LEVEL_COUNT };
 
-/* Parts of any other name belong to the image. */
+/* All other parts belong to the image. */
 static const struct {
     const char *word;
     unsigned level;
@@ -37,7 +37,7 @@ static const struct {
     {"link_options", BUILD_OPTIONS},
 };
 
-/* What stands before the first '.' of a part's name decides. */
+/* The text before the first '.' of a part's name decides. */
 static unsigned level_of(const char *name)
 {
     const size_t length = strcspn(name, ".");
@@ -56,7 +56,8 @@ static kiln_digest hash_level(const kiln_key *key, unsigned level)
     kiln_key_part part;
     for (size_t i = 0; kiln_key_part_at(key, i, &part) == KILN_OK; i++) {
         if (level_of(part.name) == level) {
-            /* In the encoding the length of its name stands before that, and the rest behind it. */
+            /* In a key's encoding, the length of a part's name precedes the name, and the rest
+             * follows it. */
             kilni_hasher_add(&hasher, part.name - 1,
                              KILNI_KEY_PART_FIXED_SIZE + strlen(part.name) + (size_t)part.size);
         }
@@ -67,7 +68,7 @@ static kiln_digest hash_level(const kiln_key *key, unsigned level)
 static kiln_status hash_levels(const kiln_key *key, kiln_digest *ret_levels)
 {
     if (key->stripped) {
-        return KILN_E_UNSUPPORTED; /* the bytes that would name the folders are gone */
+        return KILN_E_UNSUPPORTED; /* the bytes by which the folders are named are gone */
     }
     for (unsigned level = 0; level < LEVEL_COUNT; level++) {
         ret_levels[level] = hash_level(key, level);

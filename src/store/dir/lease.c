@@ -5,8 +5,8 @@
 #include "store/dir/dir.h"
 #include "store/lock.h"
 
-/* Of the digest, so that two keys share a byte once in 2^40 pairs. They would only wait for each
- * other. */
+/* The digest's first bytes name the byte that is locked. Of 2^40 pairs of keys, one shares a byte;
+ * these two only wait for each other. */
 #define OFFSET_BYTES 5
 
 typedef struct dir_lease {
@@ -24,7 +24,7 @@ static off_t offset_of(const kiln_key *key)
     return (off_t)offset;
 }
 
-/* Where the lock's file can't be had, there are no leases; that is no reason not to build. */
+/* If the lock's file cannot be opened, there are no leases; that is no reason not to build. */
 static kiln_status open_lease_file(kilni_dir *dir, kilni_lock *ret_lock)
 {
     kiln_status status =

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The names of everything in a store but pairs.
+ * The names of all files in a store except those of pairs.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -70,7 +70,7 @@ bool kilni_dir_is_entry_name(const char *name, unsigned shard, kiln_digest *ret_
            (shard == KILNI_DIR_REQUESTS || ret_digest->bytes[0] == shard);
 }
 
-/* What follows the digits of a temporary's name; NULL: it is none. */
+/* Returns what follows the digits of a temporary's name; NULL if it is none. */
 static const char *after_temporary_digits(const char *name)
 {
     const size_t prefix = sizeof TEMPORARY_PREFIX - 1;

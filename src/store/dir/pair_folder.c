@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The way to the folder of a pair: no symbolic link leads elsewhere, and the folder is judged by
- * its descriptor.
+ * Opening the folder of a pair: no symbolic link is followed, and the folder is checked by its
+ * descriptor.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 #include "store/dir/pair.h"
 
 typedef struct folder_path {
-    const char *rest; /* NULL: all of it was gone */
+    const char *remaining; /* NULL: nothing remains */
     int here;
     bool is_at_root; /* @here is the store's own descriptor */
 } folder_path;
@@ -32,13 +32,13 @@ static int make_and_open_below(int parent, const char *name)
                                                                           : -1;
 }
 
-/* Goes one folder further, and makes it if it is missing. False, with errno, where that can't be
- * done. */
+/* Opens the next folder, and creates it if it is missing. Returns false and sets errno if that
+ * fails. */
 static bool step(folder_path *at)
 {
     char name[KILNI_PAIR_FOLDER_SIZE];
-    const size_t length = strcspn(at->rest, "/");
-    memcpy(name, at->rest, length);
+    const size_t length = strcspn(at->remaining, "/");
+    memcpy(name, at->remaining, length);
     name[length] = '\0';
     const int next = make_and_open_below(at->here, name);
     if (next < 0) {
@@ -47,15 +47,15 @@ static bool step(folder_path *at)
     if (!at->is_at_root) {
         kilni_os()->close(at->here);
     }
-    const char *const rest = at->rest + length;
-    *at = (folder_path){.rest = *rest == '/' ? rest + 1 : NULL, .here = next};
+    const char *const remaining = at->remaining + length;
+    *at = (folder_path){.remaining = *remaining == '/' ? remaining + 1 : NULL, .here = next};
     return true;
 }
 
-/* Where a step fails, closes what is open, and leaves errno. */
-static bool go(folder_path *at)
+/* If a step fails, closes what is open and keeps errno. */
+static bool open_remaining(folder_path *at)
 {
-    while (at->rest) {
+    while (at->remaining) {
         if (!step(at)) {
             const int system_error = errno;
             if (!at->is_at_root) {
@@ -75,8 +75,8 @@ kiln_status kilni_pair_open_folder(const kilni_dir *dir, const char *path, int *
 
 kiln_status kilni_pair_make_folder(kilni_dir *dir, const char *path, int *ret_folder)
 {
-    folder_path way = {.rest = path, .here = kilni_dir_root(dir), .is_at_root = true};
-    if (go(&way)) {
+    folder_path way = {.remaining = path, .here = kilni_dir_root(dir), .is_at_root = true};
+    if (open_remaining(&way)) {
         const kiln_status status = kilni_dir_judge_folder(dir, way.here);
         if (status != KILN_OK) {
             kilni_os()->close(way.here);
@@ -85,7 +85,7 @@ kiln_status kilni_pair_make_folder(kilni_dir *dir, const char *path, int *ret_fo
         *ret_folder = way.here;
         return KILN_OK;
     }
-    /* What is no folder may be in a folder's place: then nothing is gone. */
+    /* Something else may be in a folder's place; then no folder is gone. */
     const bool is_root_gone = way.is_at_root && (errno == ENOENT || errno == ESTALE);
     const kiln_status status = kilni_dir_write_status(errno);
     const kiln_status reopened = is_root_gone ? kilni_dir_reopen(dir) : KILN_OK;

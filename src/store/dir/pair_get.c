@@ -61,7 +61,7 @@ static kiln_status read_payload(kilni_dir *dir, int folder, uint32_t number, con
     return status;
 }
 
-/* Of several pairs of the key, all but one of them damaged or newer, the sound one is taken. */
+/* If several pairs have the key, damaged or newer ones are skipped. */
 static kiln_status search(kilni_dir *dir, int folder, const kilni_pair_list *list,
                           const kiln_key *key, kiln_entry **ret_entry)
 {

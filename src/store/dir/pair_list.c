@@ -33,7 +33,7 @@ static int compare_numbers(const void *first, const void *second)
     return a->number < b->number ? -1 : a->number > b->number;
 }
 
-/* Makes one of the two files of a number. */
+/* Merges the two files of each number into one slot. */
 static void sort_and_merge(kilni_pair_list *list)
 {
     if (list->count == 0) {
@@ -52,7 +52,7 @@ static void sort_and_merge(kilni_pair_list *list)
     list->count = last + 1;
 }
 
-/* What can't be told is taken to be there: who uses it finds out. */
+/* If it cannot be determined, the file is taken to exist; the caller that opens it finds out. */
 static bool may_be_there(int folder, const char *name)
 {
     struct stat stat;
@@ -60,7 +60,7 @@ static bool may_be_there(int folder, const char *name)
            (errno != ENOENT && errno != ENOTDIR);
 }
 
-/* Looks into the folders that numbers have. */
+/* Looks into the folders of the numbers. */
 static void look_into_slots(const kilni_dir *dir, int folder, kilni_pair_list *list)
 {
     for (size_t i = 0; i < list->count; i++) {
@@ -136,7 +136,7 @@ void kilni_pair_list_done(kilni_pair_list *list)
     *list = (kilni_pair_list){0};
 }
 
-/* Reads a whole file. KILN_MISS: it was cut meanwhile, or can't be read. */
+/* Reads a whole file. Returns KILN_MISS if it was shortened, or cannot be read. */
 static kiln_status read_bytes(int file, size_t size, void **ret_bytes)
 {
     void *bytes = malloc(size);
@@ -152,7 +152,7 @@ static kiln_status read_bytes(int file, size_t size, void **ret_bytes)
     return KILN_OK;
 }
 
-/* Where one of two keys is stripped, equal keys differ in their bytes. */
+/* If one of the keys is stripped, equal keys have different bytes. */
 static kiln_status compare_parts(const void *bytes, size_t size, const kiln_key *key)
 {
     kiln_key *stored = NULL;

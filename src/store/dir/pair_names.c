@@ -11,7 +11,7 @@ const kilni_pair_naming *kilni_pair_naming_of(const kilni_dir *dir)
     return dir->layout->naming;
 }
 
-/* Only the first bits of a hash count where a test wants collisions. */
+/* Keeps only the first bits of a hash; tests that need collisions use fewer. */
 static void cut(kiln_digest *digest, unsigned bits)
 {
     for (unsigned i = 0; i < sizeof digest->bytes; i++) {
@@ -86,7 +86,7 @@ bool kilni_pair_is_level_name(const char *name, kiln_digest *ret_digest)
            kiln_digest_parse(name, ret_digest) == KILN_OK;
 }
 
-/* A number without leading zeros; what follows it. NULL: none. */
+/* Parses a number without leading zeros. Returns what follows it, or NULL if there is none. */
 static const char *parse_number(const char *name, uint32_t *ret_number)
 {
     const size_t digits = strspn(name, "0123456789");

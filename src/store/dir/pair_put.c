@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writing a pair. What was seen may be gone at the next step, since others write and evict in the
- * same folder: then the step answers KILN_BUSY, and all of it is done again.
+ * Writing a pair. Other processes write and evict in the same folder, so what one step saw may be
+ * gone at the next. Then the step returns KILN_BUSY, and the put begins again.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,8 +19,8 @@ typedef struct pair_put {
     const kiln_key *key;
     char path[KILNI_PAIR_FOLDER_SIZE];
     int folder;
-    uint32_t number;            /* whose key file is the key's */
-    kilni_dir_identity claimed; /* the key file that was made here */
+    uint32_t number;            /* its key file holds the key */
+    kilni_dir_identity claimed; /* the key file that this put created */
     uint64_t disk_bytes;
     kilni_dir_incumbent replaced;
 } pair_put;
@@ -33,8 +33,8 @@ static bool may_take(const pair_put *put, const kilni_pair_slot *slot)
                                 KILNI_PAIR_STAYS;
 }
 
-/* The lowest number that is the key's, and whose payload may be replaced. KILN_OK; KILN_MISS;
- * KILN_E_NO_MEMORY. */
+/* Finds the lowest number that has the key and whose payload may be replaced. Returns KILN_OK;
+ * KILN_MISS; KILN_E_NO_MEMORY. */
 static kiln_status find_own(const pair_put *put, const kilni_pair_list *list, uint32_t *ret_number)
 {
     for (size_t i = 0; i < list->count; i++) {
@@ -52,7 +52,7 @@ static kiln_status find_own(const pair_put *put, const kilni_pair_list *list, ui
     return KILN_MISS;
 }
 
-/* The lowest number of which nothing is there. */
+/* Returns the lowest number that has no files. */
 static uint32_t find_free(const kilni_pair_list *list)
 {
     uint32_t number = 0;
@@ -64,7 +64,7 @@ static uint32_t find_free(const kilni_pair_list *list)
     return number;
 }
 
-/* Whether a link failed since the file system has none. */
+/* Whether a link failed because the file system has none. */
 static bool has_no_links(int system_error)
 {
     return system_error == EPERM || system_error == EOPNOTSUPP || system_error == ENOSYS ||
@@ -77,7 +77,7 @@ static kiln_status claim_status(int system_error)
     return status == KILN_EXISTS || status == KILN_MISS ? KILN_BUSY : status;
 }
 
-/* Gives the key file of a number its name. KILN_BUSY: another has it. */
+/* Links a key file to its name. Returns KILN_BUSY if there is one already. */
 static kiln_status link_key(pair_put *put, const char *temporary, uint32_t number)
 {
     char name[KILNI_PAIR_NAME_SIZE];
@@ -117,7 +117,7 @@ static kiln_status write_and_link_key(pair_put *put, uint32_t number)
     return status;
 }
 
-/* Gives a number to the key, unless another got there first: KILN_BUSY. */
+/* Gives a number to the key. Returns KILN_BUSY if a different writer was faster. */
 static kiln_status claim(pair_put *put, uint32_t number)
 {
     char slot[KILNI_PAIR_NAME_SIZE];
@@ -136,15 +136,15 @@ static kiln_status claim(pair_put *put, uint32_t number)
     return status;
 }
 
-/* Gives up a number that was claimed, unless another that writes the same key uses it by now. */
+/* Releases a number that was claimed, unless a different writer of the same key uses it by now. */
 static void unclaim(const pair_put *put)
 {
     kilni_pair_remove_half_of(put->dir, put->folder, put->number, KILNI_DIR_HALF_KEY,
                               &put->claimed);
 }
 
-/* Another that writes the same key may have taken a lower number that came free meanwhile: the
- * lowest is the one to use. */
+/* A different writer of the same key may have claimed a lower number that was released meanwhile.
+ * All writers must use the lowest. */
 static kiln_status agree_on_number(pair_put *put)
 {
     kilni_pair_list list;
@@ -161,7 +161,7 @@ static kiln_status agree_on_number(pair_put *put)
     return KILN_OK;
 }
 
-/* Finds the key's number, or gives it one. */
+/* Finds the key's number, or claims one. */
 static kiln_status choose_number(pair_put *put, bool *ret_is_claimed)
 {
     kilni_pair_list list;
@@ -185,8 +185,8 @@ static kiln_status choose_number(pair_put *put, bool *ret_is_claimed)
 
 /* ---- the payload ---- */
 
-/* Looks at what the payload is about to replace. KILN_OK; KILN_BUSY: it is not the put's to
- * replace, or not any more; KILN_E_FULL: there is no room for @size bytes.
+/* Examines what the payload will replace. Returns KILN_OK; KILN_BUSY: the put may not replace it,
+ * or no longer; KILN_E_FULL: there is no room for @size bytes.
  *
  * @size  of what this put has written so far */
 static kiln_status look_at_incumbent(pair_put *put, uint64_t size)
@@ -206,8 +206,8 @@ static kiln_status look_at_incumbent(pair_put *put, uint64_t size)
     return kilni_dir_has_room(put->dir, size, put->replaced.disk_bytes) ? KILN_OK : KILN_E_FULL;
 }
 
-/* Puts the payload into its place. KILN_BUSY: the number is not the key's any more, or what has
- * come to be there stays. */
+/* Puts the payload into its place. Returns KILN_BUSY if the number is no longer the key's, or its
+ * payload may not be replaced. */
 static kiln_status publish(pair_put *put)
 {
     char name[KILNI_PAIR_NAME_SIZE], temporary[KILNI_PAIR_NAME_SIZE];
@@ -240,7 +240,7 @@ static kiln_status publish(pair_put *put)
     return KILN_OK;
 }
 
-/* Removes what races have left: pairs of the same key with higher numbers. */
+/* Removes pairs of the same key with higher numbers, which races have left. */
 static void remove_others(const pair_put *put)
 {
     kilni_pair_list list;

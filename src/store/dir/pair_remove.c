@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Removing pairs. The key file goes first, so that nobody believes what is left. It is only moved
- * aside at first: where the payload is found to be another one by then, it is put back.
+ * Removing pairs. The key file goes first, so that no reader accepts the rest. It is only set aside
+ * at first: if the payload turns out to be a different one, the key file is brought back.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -88,9 +88,9 @@ kiln_status kilni_pair_remove_slot(kilni_dir *dir, int folder, uint32_t number,
     return KILN_OK;
 }
 
-/* A listing may miss a file that is being replaced, and a half may get its other file at any time.
- * So it is set aside, and then the other one looked for; who puts a payload looks for its key file
- * afterwards. Of the two, one sees what the other did. */
+/* A listing may miss a file that is being replaced, and a half may become whole at any time. So the
+ * half is set aside, and then the other file is looked for. A writer that has put a payload looks
+ * for its key file afterwards. So one of the two sees what the other did. */
 kiln_status kilni_pair_remove_half_of(const kilni_dir *dir, int folder, uint32_t number,
                                       kilni_dir_half half, const kilni_dir_identity *seen)
 {
@@ -165,8 +165,8 @@ static kiln_status remove_held(kilni_dir *dir, int folder, uint32_t number, cons
     return status;
 }
 
-/* Removes a number's pair if it is the key's, and holds what @judged does. KILN_MISS: it is not, or
- * was replaced meanwhile. */
+/* Removes a number's pair if it is the key's and its entry equals @judged. Returns KILN_MISS if it
+ * does not, or was replaced. */
 static kiln_status remove_if_own(kilni_dir *dir, int folder, uint32_t number, const kiln_key *key,
                                  const kiln_entry *judged)
 {

@@ -12,14 +12,14 @@
 
 typedef struct pair_walk {
     kilni_dir *dir;
-    kilni_dir_visit_fn *visit; /* NULL: only empty folders are removed */
+    kilni_dir_visit_fn *visit; /* NULL: only remove empty folders */
     void *user;
-    kilni_dir_position *position; /* NULL: nobody wants to go on */
-    unsigned depth;               /* of the folder that the walk is in */
+    kilni_dir_position *position; /* NULL: the walk will not be continued */
+    unsigned depth;               /* of the present folder */
     bool has_ended;
     kiln_status first_failure;
     unsigned shard;
-    char path[KILNI_PAIR_FOLDER_SIZE]; /* of the folder that the walk is in */
+    char path[KILNI_PAIR_FOLDER_SIZE]; /* of the present folder */
 } pair_walk;
 
 static void note_failure(pair_walk *walk, kiln_status status)
@@ -32,7 +32,7 @@ static void note_failure(pair_walk *walk, kiln_status status)
 
 /* ---- in a folder that has pairs ---- */
 
-/* Where the walk is to go on it ends behind a folder: all of that is met. */
+/* A walk with a position ends only after a whole folder: all files in that folder are visited. */
 static bool is_over(const pair_walk *walk)
 {
     return walk->has_ended && !walk->position;
@@ -70,7 +70,8 @@ static void visit_temporary(void *user, const char *name)
     visit_if_file(in, &found);
 }
 
-/* A listing may miss a file that is being replaced: what makes a pair is looked for by name. */
+/* A listing may miss a file that is being replaced, so both files of a pair are looked for by name.
+ */
 static void visit_slot(const folder_walk *in, const kilni_pair_slot *slot)
 {
     const kilni_dir *dir = in->walk->dir;
@@ -113,7 +114,7 @@ static void visit_pairs(pair_walk *walk, int folder)
     kilni_pair_list_done(&list);
 }
 
-/* ---- down to it ---- */
+/* ---- down to such folders ---- */
 
 static void walk_level(pair_walk *walk, int folder, unsigned level, bool is_top);
 
@@ -139,7 +140,7 @@ static void walk_below(pair_walk *walk, int parent, const char *name, unsigned l
     const int folder =
         kilni_os()->openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
     if (folder < 0) {
-        /* A file or a link of that name is somebody else's. */
+        /* A file or a link of that name does not belong to Kiln. */
         note_failure(walk, errno == ELOOP ? KILN_OK : kilni_dir_read_status(errno));
         return;
     }
@@ -160,15 +161,15 @@ static void walk_below(pair_walk *walk, int parent, const char *name, unsigned l
         walk->depth--;
     }
     kilni_os()->close(folder);
-    /* What may be a backend's is perhaps somebody else's, and only empty. */
+    /* A folder that may be a backend's may also belong to others and just be empty. */
     if (!walk->visit && level > 0) {
         kilni_os()->unlinkat(parent, name, AT_REMOVEDIR);
     }
     walk->path[length] = '\0';
 }
 
-/* Sets where to go on in the folder that the walk is in. */
-static void go_on_at(pair_walk *walk, int64_t offset)
+/* Records where to continue in the present folder. */
+static void set_offset(pair_walk *walk, int64_t offset)
 {
     if (walk->position) {
         walk->position->offsets[walk->depth] = (uint64_t)offset;
@@ -176,7 +177,8 @@ static void go_on_at(pair_walk *walk, int64_t offset)
     }
 }
 
-/* A folder is gone on with only if it is the one in which the walk was: that one may be gone. */
+/* The positions in folders below are only valid for the folder in which the walk was; a different
+ * one may be there now. */
 static void note_folder(pair_walk *walk, uint64_t inode)
 {
     if (walk->position && walk->position->inodes[walk->depth] != inode) {
@@ -223,12 +225,12 @@ static void walk_level(pair_walk *walk, int folder, unsigned level, bool is_top)
             ended_below = walk->has_ended && below < kilni_pair_naming_of(walk->dir)->levels;
         } else if (is_top && walk->visit && walk->dir->layout->note_size &&
                    kilni_dir_is_temporary_name(found->d_name)) {
-            /* Of what the layout notes beside the folders. */
+            /* Temporaries of the file in which the layout records the size. */
             folder_walk in = {.walk = walk, .folder = folder};
             visit_temporary(&in, found->d_name);
         }
         if (!ended_below) {
-            go_on_at(walk, next);
+            set_offset(walk, next);
         }
     }
     kilni_os()->closedir(listing);

@@ -37,7 +37,7 @@ bool kilni_dir_may_be_newer(const kilni_dir *dir, int file, const struct stat *s
     }
     kiln_status status = kilni_entry_head_decode(bytes, count, (uint64_t)stat->st_size, &head);
     if (status == KILN_OK && head.seems_newer) {
-        /* Damage must not pass for something newer: all of it is read. */
+        /* A damaged file must not count as a newer one, so all of it is read. */
         kiln_entry *entry = NULL;
         status = kilni_dir_read_file(dir, file, stat, &entry);
         kiln_entry_release(&entry);

@@ -105,7 +105,7 @@ kiln_status kilni_dir_summary_flush(kilni_dir_summary *summary)
     return status;
 }
 
-/* Copies what begins at an offset; false where fewer bytes are there. */
+/* Copies the bytes at an offset; returns false if there are fewer. */
 static bool fetch(const kilni_dir_summary *summary, uint64_t offset, void *bytes, size_t size)
 {
     if (summary->file >= 0) {
@@ -121,7 +121,7 @@ static bool fetch(const kilni_dir_summary *summary, uint64_t offset, void *bytes
     return true;
 }
 
-/* The number of records of a segment; 0: there is none. */
+/* Returns the number of records in a segment; 0: there is none. */
 static size_t count_of(const kilni_dir_summary *summary, uint64_t offset)
 {
     unsigned char header[HEADER_SIZE];

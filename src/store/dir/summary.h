@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A summary of a store: what ranking needs of each entry, in the order of a walk. It is a hint: a
- * record counts only while the file that it tells of is the same, and what is missing or damaged
- * is read from the entries again. docs/trimming.md gives its bytes.
+ * record is used only if the file that it describes is unchanged. What is missing or damaged is
+ * read from the entries again. docs/trimming.md describes its bytes.
  */
 #pragma once
 
@@ -20,7 +20,7 @@ typedef struct kilni_dir_record {
     uint64_t build_ns; /* or KILNI_DIR_STAYS */
 } kilni_dir_record;
 
-/* The cost of an entry that is not to be removed: of a newer format, or one that can't be read. */
+/* The cost of an entry that must not be removed: it has a newer format, or cannot be read. */
 #define KILNI_DIR_STAYS UINT64_MAX
 
 typedef struct kilni_dir_records {
@@ -28,29 +28,30 @@ typedef struct kilni_dir_records {
     size_t count, capacity;
 } kilni_dir_records;
 
-/* Returns false where memory is out. */
+/* Returns false if memory runs out. */
 bool kilni_dir_records_add(kilni_dir_records *records, const kilni_dir_record *record);
 void kilni_dir_records_done(kilni_dir_records *records);
 
-/* Segments of records, one behind the other: in a file, or in memory alone. */
+/* Segments of records, one after the other: in a file, or only in memory. */
 typedef struct kilni_dir_summary {
     int file;             /* -1: all of it is in memory */
-    uint64_t size;        /* of all that is in the file, and after that of @bytes */
+    uint64_t size;        /* of the file, beyond which @bytes follow */
     unsigned char *bytes; /* what is not in the file */
     size_t count, capacity;
 } kilni_dir_summary;
 
-/* A segment has at most so many records. */
+/* The largest number of records in a segment. */
 #define KILNI_DIR_SEGMENT_RECORDS 4096u
 
-/* Appends @records as one segment and empties them. KILN_OK; KILN_E_NO_MEMORY. */
+/* Appends @records as one segment and empties them. Returns KILN_OK; KILN_E_NO_MEMORY. */
 kiln_status kilni_dir_summary_append(kilni_dir_summary *summary, kilni_dir_records *records);
 
-/* Writes what is in memory to the file. KILN_OK, also without a file; KILN_E_FULL; KILN_E_IO. */
+/* Writes what is in memory to the file. Returns KILN_OK, also without a file; KILN_E_FULL;
+ * KILN_E_IO. */
 kiln_status kilni_dir_summary_flush(kilni_dir_summary *summary);
 
-/* Reads the segment at an offset, in the place of what was in @records. KILN_MISS: there is none,
- * or it is damaged; KILN_E_NO_MEMORY. */
+/* Reads the segment at an offset into @records, which it empties before. Returns KILN_OK;
+ * KILN_MISS: there is none, or it is damaged; KILN_E_NO_MEMORY. */
 kiln_status kilni_dir_summary_read(const kilni_dir_summary *summary, uint64_t offset,
                                    kilni_dir_records *records, uint64_t *ret_next);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Files that a writer fills before it renames them.
+ * Temporaries: files that a writer fills and then renames.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,11 +12,12 @@
 
 #define NAME_TRIES 4
 
-/* Numbers that follow a random one. Another process may have the same ones, as a forked child has:
- * the process that meets the other's file begins elsewhere. Relaxed: only its own value matters. */
+/* Returns consecutive numbers, the first of which is random. A different process, such as a forked
+ * child, may use the same ones: the process that meets a file of the other begins anew. Relaxed:
+ * only the counter's own value matters. */
 static bool next_number(bool is_taken, uint64_t *ret_number)
 {
-    static _Atomic uint64_t next; /* 0: has not begun */
+    static _Atomic uint64_t next; /* 0: not begun */
     uint64_t number = atomic_fetch_add_explicit(&next, 1, memory_order_relaxed);
     if (number == 0 || is_taken) {
         if (kilni_os()->getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number) {
@@ -57,7 +58,8 @@ static kiln_status create_temporary(int directory, const char *folder, char *pat
 static kiln_status fill_temporary(const kilni_dir *dir, int file, kiln_bytes bytes,
                                   uint64_t *ret_disk_bytes)
 {
-    /* The lock says that the writer lives; without it, age alone decides what is a leftover. */
+    /* The lock shows that the writer lives. On file systems without locks, only age shows
+     * leftovers. */
     kilni_os()->lock(file, F_WRLCK, 0, 0);
     kiln_status status = kilni_file_write(file, bytes.data, bytes.size);
     bool is_synced = dir->store.options.flags & KILN_STORE_SYNC;

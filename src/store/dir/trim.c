@@ -22,7 +22,7 @@
 #define STUCK "stuck"     /* the size that the last trim left, if that was above the limit */
 
 #define SLICE_NS 4000000u /* the last step may exceed it */
-#define TIME_AT_END_NS 50000000u
+#define TIME_AT_CLOSE_NS 50000000u
 #define DAY_S 86400
 #define HOUR_S 3600
 /* The larger a put is in relation to the store's size, the more slices it works: a trim should end
@@ -490,7 +490,7 @@ void kilni_dir_trim_before_close(kilni_dir *dir)
     }
     if (atomic_load_explicit(&dir->is_trimming, memory_order_relaxed) ||
         (dir->store.options.max_age_s > 0 && !was_surveyed_within(dir, HOUR_S))) {
-        const uint64_t until_ns = kilni_clock_ns() + TIME_AT_END_NS;
+        const uint64_t until_ns = kilni_clock_ns() + TIME_AT_CLOSE_NS;
         while (work(dir, false) && kilni_clock_ns() < until_ns) {
         }
     }
