@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The audit library (rtld-audit(7)): the loader shows it each object that comes into the process,
- * before anything is bound to it. In a libnvrtc it replaces the addresses of functions in the table
- * of symbols, in memory, so that whoever gets at them, linked or by dlsym, gets those below. They
- * load the layer at the first call, and go on without it where it can't be had.
+ * The audit library (rtld-audit(7)). The loader shows it each object that enters the process,
+ * before any symbol is bound to it. In the memory of a libnvrtc, it replaces the addresses of
+ * functions in the symbol table, so that callers, linked or through dlsym, reach the functions
+ * below. These load the layer at the first call, and call NVRTC directly if that fails.
  *
- * It has no C library: see device/freestanding.h.
+ * It uses no C library: see device/freestanding.h.
  */
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -23,37 +23,37 @@ EXPORTED unsigned la_objopen(struct link_map *map, Lmid_t namespace_id, uintptr_
 EXPORTED void la_preinit(uintptr_t *cookie);
 EXPORTED unsigned la_objclose(uintptr_t *cookie);
 
-/* A process has one libnvrtc, or two where packages bring their own. Those that come when all slots
- * are taken are left alone. */
+/* A process has one libnvrtc, or two if packages bring their own. If all slots are taken, further
+ * ones are left alone. */
 #define SLOT_COUNT 4u
 
 typedef struct slot {
-    /* Written under the loader's lock. What is there stays when the slot is given up: when a
-     * process ends all libraries are closed, and some of what runs then may call NVRTC yet. */
+    /* Written under the loader's lock. The contents stay when the slot is freed: at the end of a
+     * process all libraries are closed, and code that runs then may still call NVRTC. */
     struct link_map *map;
     kilni_nvrtc_functions real;
     int is_taken;
 
-    /* NULL: not attached yet; UNATTACHED: never to be. Release when it is set, acquire when it is
-     * read: what the layer has made of the library is there. */
+    /* NULL: not attached yet; UNATTACHED: never to be attached. Stored with release and read with
+     * acquire, so that the reader sees what the layer made of the library. */
     _Atomic(nvrtc_library *) library;
 } slot;
 
 static slot slots[SLOT_COUNT];
 
-/* Stands for "no layer" where NULL means "not asked yet". Never read through. */
+/* Means "no layer", while NULL means "not asked yet". Never read through. */
 static char nothing;
 #define UNATTACHED ((nvrtc_library *)(void *)&nothing)
 #define NO_HOOKS ((const nvrtc_hooks *)(const void *)&nothing)
 
-/* The program's C library, which stays, and the one that has the loader's functions in older
- * versions. Written under the loader's lock, before anybody can have got at NVRTC. */
+/* The program's C library, which is never unloaded, and the library that has the loader's functions
+ * in older versions. Written under the loader's lock, before any thread can reach NVRTC. */
 static const struct link_map *c_library, *dl_library;
 
-/* Whether the objects that the program starts with are there. Written under the loader's lock. */
+/* Whether all objects that the program starts with are loaded. Written under the loader's lock. */
 static int is_started;
 
-/* As library in a slot. */
+/* Stored with release and read with acquire, like library in a slot. */
 static _Atomic(const nvrtc_hooks *) layer_hooks;
 
 /* ---- loading the layer ---- */
@@ -62,14 +62,14 @@ typedef void *dlmopen_fn(Lmid_t namespace_id, const char *file, int mode);
 typedef void *dlsym_fn(void *handle, const char *name);
 typedef int dladdr_fn(const void *address, Dl_info *info);
 
-/* A function of the program's C library. */
+/* Returns a function of the program's C library. */
 static void *find_in_program(const char *name)
 {
     void *found = c_library ? kilni_symbols_find(c_library, name) : NULL;
     return found || !dl_library ? found : kilni_symbols_find(dl_library, name);
 }
 
-/* The layer's path: it lies beside this library. Returns 0 where that is too long. */
+/* Writes the path of the layer, which lies beside this library. Returns 0 if it is too long. */
 static int write_layer_path(const char *own_path, char *path, size_t room)
 {
     const char *name = kilni_bare_base_name(own_path);
@@ -86,7 +86,7 @@ static int write_layer_path(const char *own_path, char *path, size_t room)
     return 1;
 }
 
-/* Into the program's own namespace, where its C library and its threads are. */
+/* Loads the layer into the program's namespace, which has its C library and its threads. */
 static const nvrtc_hooks *load_layer(void)
 {
     dlmopen_fn *open = (dlmopen_fn *)find_in_program("dlmopen");
@@ -104,8 +104,8 @@ static const nvrtc_hooks *load_layer(void)
     return hooks && hooks->version == NVRTC_HOOKS_VERSION ? hooks : NO_HOOKS;
 }
 
-/* The layer's functions; NO_HOOKS where there is no layer. Threads that come at the same time may
- * all load it, and find the same. */
+/* Returns the layer's functions; NO_HOOKS if there is no layer. Threads that call at the same time
+ * may all load it, and obtain the same. */
 static const nvrtc_hooks *get_hooks(void)
 {
     const nvrtc_hooks *hooks = atomic_load_explicit(&layer_hooks, memory_order_acquire);
@@ -116,7 +116,7 @@ static const nvrtc_hooks *get_hooks(void)
     return hooks;
 }
 
-/* What the layer made of a library; NULL: go on without it. */
+/* Returns what the layer made of a library; NULL if calls must go to NVRTC. */
 static nvrtc_library *enter(slot *of)
 {
     nvrtc_library *library = atomic_load_explicit(&of->library, memory_order_acquire);
@@ -129,13 +129,13 @@ static nvrtc_library *enter(slot *of)
     return library == UNATTACHED ? NULL : library;
 }
 
-/* The layer's functions, once a library is in its care. */
+/* The layer's functions, after a library was attached. */
 static const nvrtc_hooks *hooks(void)
 {
     return atomic_load_explicit(&layer_hooks, memory_order_acquire);
 }
 
-/* ---- what the program calls: for each slot one function in the place of each of NVRTC's ---- */
+/* ---- what the program calls: for each slot, a replacement of each function of NVRTC ---- */
 
 #define SIZE_AND_GET(n, output, size_name, get_name)                                               \
     static int size_name##_##n(kilni_nvrtc_program program, size_t *ret_size)                      \
@@ -215,10 +215,10 @@ FUNCTIONS_OF_SLOT(3)
         .get = {log_##n, ptx_##n, cubin_##n, ltoir_##n, optixir_##n, nvvm_##n},                    \
     }
 
-static const kilni_nvrtc_functions in_place[SLOT_COUNT] = {TABLE_OF_SLOT(0), TABLE_OF_SLOT(1),
-                                                           TABLE_OF_SLOT(2), TABLE_OF_SLOT(3)};
+static const kilni_nvrtc_functions replacements[SLOT_COUNT] = {TABLE_OF_SLOT(0), TABLE_OF_SLOT(1),
+                                                               TABLE_OF_SLOT(2), TABLE_OF_SLOT(3)};
 
-static void tell_of_unknown(const void *const arguments[NVRTC_ARGUMENT_REGISTERS])
+static void report_unknown(const void *const arguments[NVRTC_ARGUMENT_REGISTERS])
 {
     const nvrtc_hooks *loaded = hooks();
     if (loaded && loaded != NO_HOOKS) {
@@ -226,10 +226,10 @@ static void tell_of_unknown(const void *const arguments[NVRTC_ARGUMENT_REGISTERS
     }
 }
 
-/* ---- what comes into the process ---- */
+/* ---- objects that enter the process ---- */
 
-/* Functions that are about no program, and those about precompiled headers, which say the same of a
- * program that was not compiled as of one that was compiled without such. */
+/* Functions that concern no program, and those about precompiled headers, which answer the same for
+ * a program that was not compiled as for one compiled without precompiled headers. */
 static int is_left_alone(const char *name)
 {
     static const char names[][32] = {"nvrtcVersion",
@@ -248,32 +248,32 @@ static int is_left_alone(const char *name)
     return 0;
 }
 
-/* What stands in the place of a function that is not known. Where nothing is left for it, the layer
- * would not learn of what is done to a program: then it has none of this library's. */
-static void *watch(slot *of, void *address)
+/* Returns the replacement of an unknown function. If no stub is left, the layer could not observe
+ * what the function does to programs, so this library is never attached. */
+static void *replace_unknown(slot *of, void *address)
 {
-    void *watching = unknown_in_place_of(of, address, tell_of_unknown);
+    void *watching = unknown_stub_new(of, address, report_unknown);
     if (!watching) {
         atomic_store_explicit(&of->library, UNATTACHED, memory_order_release);
     }
     return watching;
 }
 
-/* Notes a function of the library's, and answers with what is to be in its place. */
-static void *pick(void *user, const char *name, void *address)
+/* Remembers one of the library's functions, and returns its replacement; NULL to leave it alone. */
+static void *replace_function(void *user, const char *name, void *address)
 {
     slot *of = user;
     const size_t n = (size_t)(of - slots);
 #define PICK(member, type, exported)                                                               \
     if (kilni_bare_equal(name, exported)) {                                                        \
         of->real.member = (type *)address;                                                         \
-        return (void *)in_place[n].member;                                                         \
+        return (void *)replacements[n].member;                                                     \
     }
     KILNI_NVRTC_FUNCTIONS(PICK)
 #undef PICK
     const int is_of_nvrtc =
         kilni_bare_begins_with(name, "nvrtc") || kilni_bare_begins_with(name, "__nvrtc");
-    return is_of_nvrtc && !is_left_alone(name) ? watch(of, address) : NULL;
+    return is_of_nvrtc && !is_left_alone(name) ? replace_unknown(of, address) : NULL;
 }
 
 static int is_nvrtc(const char *file)
@@ -282,7 +282,7 @@ static int is_nvrtc(const char *file)
            !kilni_bare_begins_with(file, "libnvrtc-builtins");
 }
 
-/* Versions differ in what they have: nothing of an earlier library's may be left. */
+/* Versions differ in their functions: none of an earlier library may remain. */
 static void clear(slot *of)
 {
 #define CLEAR(member, type, exported) of->real.member = NULL;
@@ -292,25 +292,25 @@ static void clear(slot *of)
     atomic_store_explicit(&of->library, NULL, memory_order_relaxed);
 }
 
-static void take(struct link_map *map, const kilni_symbols *of)
+static void take_library(struct link_map *map, const kilni_symbols *of)
 {
     if ((!is_nvrtc(of->soname) &&
          !is_nvrtc(kilni_bare_base_name(map->l_name ? map->l_name : ""))) ||
         !kilni_symbols_find(map, "nvrtcCompileProgram")) {
         return;
     }
-    slot *own = slots;
-    while (own < slots + SLOT_COUNT && own->is_taken) {
-        own++;
+    slot *free_slot = slots;
+    while (free_slot < slots + SLOT_COUNT && free_slot->is_taken) {
+        free_slot++;
     }
-    if (own < slots + SLOT_COUNT) {
-        clear(own);
-        own->map = map;
-        own->is_taken = kilni_symbols_replace(of, pick, own);
+    if (free_slot < slots + SLOT_COUNT) {
+        clear(free_slot);
+        free_slot->map = map;
+        free_slot->is_taken = kilni_symbols_replace(of, replace_function, free_slot);
     }
 }
 
-static void note_c_library(const kilni_symbols *of)
+static void remember_c_library(const kilni_symbols *of)
 {
     if (!c_library && kilni_bare_begins_with(of->soname, "libc.so.")) {
         c_library = of->map;
@@ -319,8 +319,9 @@ static void note_c_library(const kilni_symbols *of)
     }
 }
 
-/* Of the program, whose objects the loader is about to load. */
-__attribute__((constructor)) static void note_start(int count, char **arguments, char **environment)
+/* Receives the program's arguments and environment, before the loader loads its objects. */
+__attribute__((constructor)) static void remember_start(int count, char **arguments,
+                                                        char **environment)
 {
     (void)count;
     restart_prepare(arguments, environment);
@@ -331,14 +332,14 @@ unsigned la_version(unsigned version)
     return version;
 }
 
-/* All objects that the program starts with are there, and none of it has run yet. */
+/* All objects that the program starts with are loaded, and none of its code has run yet. */
 void la_preinit(uintptr_t *cookie)
 {
     (void)cookie;
     is_started = 1;
 }
 
-/* Returns 0: bindings need not be shown. */
+/* Returns 0: the loader need not report bindings. */
 unsigned la_objopen(struct link_map *map, Lmid_t namespace_id, uintptr_t *cookie)
 {
     kilni_symbols of;
@@ -347,14 +348,15 @@ unsigned la_objopen(struct link_map *map, Lmid_t namespace_id, uintptr_t *cookie
         if (!is_started) {
             restart_unless_suitable(&of);
         }
-        note_c_library(&of);
-        take(map, &of);
+        remember_c_library(&of);
+        take_library(map, &of);
     }
     return 0;
 }
 
-/* A library that the layer cares for stays, so that this is the end of the process. One that nobody
- * called goes, or if it is the end is called without the layer. */
+/* A library that is attached keeps its slot: it stays loaded, so this is the end of the process.
+ * One that no thread has called loses its slot; if this is the end of the process, it is called
+ * without the layer. */
 unsigned la_objclose(uintptr_t *cookie)
 {
     dl_library = (uintptr_t)dl_library == *cookie ? NULL : dl_library;

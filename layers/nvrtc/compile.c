@@ -25,23 +25,23 @@ typedef struct compile_call {
     const char *const *options;
 
     kiln_key *key;
-    kilni_clock_words words; /* of the texts that were given */
-    kilni_reads *reads;      /* of the compilation; NULL: none was made, or no memory */
+    kilni_clock_words words; /* in the texts that the program passed */
+    kilni_reads *reads;      /* of the compilation; NULL: it did not run, or no memory */
     kilni_folds *folds;      /* the same */
-    int is_compiled;         /* NVRTC was asked */
-    int result;              /* what it answered */
+    int is_compiled;         /* NVRTC was called */
+    int result;              /* what NVRTC returned */
 } compile_call;
 
 /* ---- the request's ops ---- */
 
-/* For people who ask why it was compiled. */
+/* `kiln why` reads this line too. */
 static void trace_changed(const kiln_key *key, const char *path)
 {
     char digest[KILN_DIGEST_TEXT_SIZE];
     const kiln_digest found = kiln_key_digest(key);
     kilni_text text = {0};
     kiln_digest_format(&found, digest);
-    if (kilni_text_printf(&text, "key=%s was made from another %s", digest, path) == KILN_OK) {
+    if (kilni_text_printf(&text, "key=%s was made from a different %s", digest, path) == KILN_OK) {
         trace_note(text.bytes);
     }
     kilni_text_done(&text);
@@ -64,8 +64,8 @@ static kiln_status load(void *user, const kiln_entry *const *entries)
     if (status != KILN_OK) {
         return status == KILN_E_CORRUPT ? KILN_E_REFUSED : status;
     }
-    status = program_set_found(call->record, entries[0], found.reads, &outputs, call->option_count,
-                               call->options);
+    status = program_set_loaded(call->record, entries[0], found.reads, &outputs, call->option_count,
+                                call->options);
     if (status != KILN_OK) {
         kilni_nvrtc_outputs_done(&outputs);
     }
@@ -79,7 +79,7 @@ static void compile_at_nvrtc(compile_call *call)
     call->result = call->real->compile(call->record->handle, call->option_count, call->options);
 }
 
-/* KILN_E_NO_MEMORY: NVRTC was not asked. */
+/* Returns KILN_OK; KILN_E_NO_MEMORY: NVRTC was not called. */
 static kiln_status compile_to_keep(compile_call *call)
 {
     call->record->state = PROGRAM_NATIVE;
@@ -122,7 +122,7 @@ static kiln_status build(void *user, kiln_error *error)
     }
     return call->result == KILNI_NVRTC_SUCCESS
                ? KILN_OK
-               : kilni_error_set(error, KILN_E_BUILD, 0, "NVRTC answered %d", call->result);
+               : kilni_error_set(error, KILN_E_BUILD, 0, "NVRTC returned error %d", call->result);
 }
 
 static kiln_status make_entry(const compile_call *call, const kilni_stored_result *made,
@@ -155,11 +155,11 @@ static kiln_status make_entry(const compile_call *call, const kilni_stored_resul
     return status;
 }
 
-/* Why what was compiled can't be kept; NULL: it can. */
+/* Returns why the result cannot be stored; NULL if it can. */
 static const char *finish_watched(compile_call *call, bool moves, kilni_text *ret_reads,
                                   kilni_text *ret_folds)
 {
-    const char *why = "no memory for what it reads and folds";
+    const char *why = "no memory for what the compiler reads and folds";
     if (!call->reads || !call->folds ||
         kilni_reads_finish(call->reads, moves, &call->words, ret_reads, &why) != KILN_OK ||
         kilni_folds_finish(call->folds, ret_folds, &why) != KILN_OK) {
@@ -170,7 +170,7 @@ static const char *finish_watched(compile_call *call, bool moves, kilni_text *re
     }
     return library_confirm(call->record->library) == KILN_OK
                ? NULL
-               : "libnvrtc-builtins is another than was found";
+               : "NVRTC used a different libnvrtc-builtins than the one that was found";
 }
 
 static kiln_status take_outputs(const compile_call *call, kilni_text *outputs, kilni_text *code,
@@ -211,7 +211,7 @@ static kiln_status capture(void *user, size_t index, uint64_t build_ns, const ki
     return status;
 }
 
-/* ---- ways through a call ---- */
+/* ---- outcomes of a call ---- */
 
 static void pass_through(compile_call *call, const char *reason)
 {
@@ -233,7 +233,7 @@ static void request(compile_call *call)
     };
     kilni_request_result result = {0};
     const kiln_status status = kilni_request_run(session_requests(), &wanted, &result, NULL);
-    if (!call->is_compiled && call->record->state != PROGRAM_FOUND) {
+    if (!call->is_compiled && call->record->state != PROGRAM_LOADED) {
         compile_at_nvrtc(call);
     }
     trace_request(call->key, &result, status);
@@ -258,7 +258,7 @@ static kiln_status make_key(compile_call *call, kiln_error *error)
     return status;
 }
 
-/* Arguments that are NVRTC's to refuse. */
+/* Returns 0 for arguments that NVRTC must refuse. */
 static int is_well_formed(const compile_call *call)
 {
     int is = call->option_count >= 0 && (call->option_count == 0 || call->options);
@@ -272,11 +272,12 @@ static void look_up_or_compile(void *user)
 {
     compile_call *call = user;
     if (session_is_forked()) {
-        pass_through(call, "a forked process");
+        pass_through(call, "the process is a forked child");
         return;
     }
     if (call->record->obstacle || !session_requests()) {
-        pass_through(call, call->record->obstacle ? call->record->obstacle : "no memory");
+        pass_through(call,
+                     call->record->obstacle ? call->record->obstacle : "no memory for the cache");
         return;
     }
     kiln_error error = {.struct_size = sizeof error};
@@ -297,7 +298,7 @@ int compile_program(program_record *record, int option_count, const char *const 
     if (!is_well_formed(&call)) {
         return call.real->compile(record->handle, option_count, options);
     }
-    /* A thread that is cancelled half-way would leave those who wait for it waiting for ever. */
+    /* A thread that was cancelled inside would leave those that wait for it waiting for ever. */
     run_uncancelled(look_up_or_compile, &call);
     kilni_reads_free(&call.reads);
     kilni_folds_free(&call.folds);

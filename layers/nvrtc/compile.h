@@ -3,5 +3,5 @@
 
 #include "programs.h"
 
-/* nvrtcCompileProgram of a program that is PROGRAM_FRESH. */
+/* Does nvrtcCompileProgram for a program that is PROGRAM_FRESH. Returns NVRTC's result. */
 int compile_program(program_record *record, int option_count, const char *const *options);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the audit library and the layer know of each other. The first is in every process that
- * `kiln run` starts and does nothing; it loads the second at the first call of NVRTC.
+ * The interface between the audit library and the layer. The audit library is in every process that
+ * `kiln run` starts, and does nothing until the first call of NVRTC, when it loads the layer.
  */
 #pragma once
 
@@ -9,7 +9,7 @@
 
 #include "device/nvrtc/functions.h"
 
-/* The two are installed together; a layer of another make is left alone. */
+/* The two are installed together; a layer of a different version is not used. */
 #define NVRTC_HOOKS_VERSION 1u
 
 #define NVRTC_LAYER_FILE "libkiln_nvrtc_layer.so"
@@ -18,17 +18,17 @@
 /* One libnvrtc of the process, as the layer knows it. */
 typedef struct nvrtc_library nvrtc_library;
 
-/* The registers that a call of a function with an unknown signature may hand programs in. */
+/* How many registers may carry programs in a call of a function whose signature is unknown. */
 enum { NVRTC_ARGUMENT_REGISTERS = 6 };
 
 typedef struct nvrtc_hooks {
     unsigned version;
 
-    /* Takes a library into the layer's care; more than one thread may come with the same.
+    /* Attaches a library. Several threads may attach the same one.
      *
      * @map   of the library, which is loaded
      * @real  its own functions; copied
-     * Returns NULL where its programs are to go on without the layer. */
+     * Returns NULL if its programs must go without the layer. */
     nvrtc_library *(*attach)(struct link_map *map, const kilni_nvrtc_functions *real);
 
     int (*create)(nvrtc_library *library, kilni_nvrtc_program *program, const char *source,
@@ -47,7 +47,7 @@ typedef struct nvrtc_hooks {
     int (*get)(nvrtc_library *library, kilni_nvrtc_program program, kilni_nvrtc_output output,
                char *bytes);
 
-    /* Before a call of a function that is not known here, with what may be its arguments. */
+    /* Called before each call of an unknown function, with what may be its arguments. */
     void (*before_unknown)(const void *const arguments[NVRTC_ARGUMENT_REGISTERS]);
 } nvrtc_hooks;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The NVRTC layer: what a program's calls of NVRTC come to, by way of the audit library.
+ * The NVRTC layer, which the audit library calls in the place of NVRTC.
  */
 #include <pthread.h>
 #include <string.h>
@@ -45,18 +45,18 @@ static int compile(nvrtc_library *library, kilni_nvrtc_program program, int opti
     if (record && record->state == PROGRAM_FRESH) {
         return compile_program(record, option_count, options);
     }
-    if (record && record->state == PROGRAM_FOUND) {
-        program_compile_late(record, "compiled once more");
+    if (record && record->state == PROGRAM_LOADED) {
+        program_compile_late(record, "compiled again");
         record->state = PROGRAM_NATIVE;
     }
     return library_real(library)->compile(program, option_count, options);
 }
 
-/* What was compiled takes no more names. */
+/* A compiled program accepts no more names. */
 static int add_name(nvrtc_library *library, kilni_nvrtc_program program, const char *expression)
 {
     program_record *record = programs_find(program);
-    if (record && record->state == PROGRAM_FOUND && expression) {
+    if (record && record->state == PROGRAM_LOADED && expression) {
         return KILNI_NVRTC_NAMES_AFTER_COMPILATION;
     }
     const int result = library_real(library)->add_name(program, expression);
@@ -70,27 +70,27 @@ static int set_callback(nvrtc_library *library, kilni_nvrtc_program program,
                         kilni_nvrtc_flow_callback callback, void *payload)
 {
     program_record *record = programs_find(program);
-    if (record && record->state == PROGRAM_FOUND) {
-        program_compile_late(record, "a callback for its next compilation");
+    if (record && record->state == PROGRAM_LOADED) {
+        program_compile_late(record, "a callback was set for its next compilation");
     }
     const int result = library_real(library)->set_callback(program, callback, payload);
     if (record && result == KILNI_NVRTC_SUCCESS) {
-        record->obstacle = "a callback that may cancel it";
+        record->obstacle = "a callback that may cancel the compilation";
         record->is_at_nvrtc = 1; /* a late compilation would call it */
     }
     return result;
 }
 
-/* ---- answers: without a place for them, NVRTC says what is wrong ---- */
+/* ---- answers: NVRTC reports the error if the caller passes no place for them ---- */
 
-/* The record of a program that the layer answers for; NULL: NVRTC does. */
+/* Returns the record of a program that the layer answers for; NULL if NVRTC does. */
 static program_record *find_answered(kilni_nvrtc_program program)
 {
     program_record *record = programs_find(program);
-    return record && record->state == PROGRAM_FOUND ? record : NULL;
+    return record && record->state == PROGRAM_LOADED ? record : NULL;
 }
 
-/* The answer to one output; NULL: NVRTC has to be asked. */
+/* Returns the answer for one output; NULL if NVRTC must be asked. */
 static const kilni_nvrtc_answer *find_answer(kilni_nvrtc_program program, kilni_nvrtc_output output)
 {
     program_record *record = find_answered(program);
@@ -140,22 +140,22 @@ static int lowered_name(nvrtc_library *library, kilni_nvrtc_program program, con
     return result;
 }
 
-/* A function that is not known here may ask anything of a program that was found, and change
- * anything of one that is yet to be compiled. */
+/* An unknown function may ask a program that was loaded for anything, and may change anything in
+ * one that is not compiled yet. */
 static void before_unknown(const void *const arguments[NVRTC_ARGUMENT_REGISTERS])
 {
     for (size_t i = 0; i < NVRTC_ARGUMENT_REGISTERS; i++) {
         kilni_nvrtc_program handle = (kilni_nvrtc_program)(uintptr_t)arguments[i]; /* NOLINT */
         program_record *record = handle ? programs_find(handle) : NULL;
-        if (record && record->state == PROGRAM_FOUND) {
-            program_compile_late(record, "a function of NVRTC that is not known");
+        if (record && record->state == PROGRAM_LOADED) {
+            program_compile_late(record, "an unknown function of NVRTC was called");
         } else if (record && record->state == PROGRAM_FRESH) {
-            record->obstacle = "a function of NVRTC that is not known was called on it";
+            record->obstacle = "an unknown function of NVRTC was called on the program";
         }
     }
 }
 
-/* ---- beginning and end ---- */
+/* ---- start and end ---- */
 
 static void before_fork(void)
 {
@@ -205,7 +205,7 @@ static void drain(void *unused)
     session_drain();
 }
 
-/* The process ends: what was compiled is still to be written. */
+/* When the process ends, queued entries are written. */
 __attribute__((destructor)) static void finish(void)
 {
     run_uncancelled(drain, NULL);

@@ -17,13 +17,13 @@ struct nvrtc_library {
     nvrtc_library *next;
 
     /* Under the lock. */
-    kiln_key *identity; /* NULL: not asked for yet */
+    kiln_key *identity; /* NULL: not determined yet */
     int is_confirmed;
     int is_contradicted;
 };
 
-/* Guards the list and what stands so above. The loader is asked for nothing while it is held: a
- * thread that opens a library has the loader's own lock while that library's constructors call
+/* Guards the list, and the fields marked above. While it is held, the loader is not called: a
+ * thread that opens a library holds the loader's lock while that library's constructors may call
  * NVRTC. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static nvrtc_library *libraries;
@@ -63,13 +63,14 @@ static nvrtc_library *add_library(const struct link_map *map, const kilni_nvrtc_
 
 nvrtc_library *library_attach(struct link_map *map, const kilni_nvrtc_functions *real)
 {
-    /* What is watched stays loaded: what stands in the place of its functions has to find it. */
+    /* A watched library stays loaded, since the replacements of its functions must find it. */
     kilni_watched *watched;
     if (!kilni_nvrtc_functions_suffice(real)) {
         return NULL;
     }
     if (kilni_watched_find(map, &watched) != KILN_OK) {
-        trace_note("what this libnvrtc reads can't be observed: it goes without the cache");
+        trace_note("libnvrtc cannot be watched for the files that it reads: its compilations are "
+                   "not cached");
         return NULL;
     }
     library_lock();
@@ -86,8 +87,8 @@ nvrtc_library *library_attach(struct link_map *map, const kilni_nvrtc_functions 
 
 /* ---- identity ---- */
 
-static kiln_status ask_identity(const nvrtc_library *library, kiln_key **ret_identity,
-                                kiln_error *error)
+static kiln_status read_identity(const nvrtc_library *library, kiln_key **ret_identity,
+                                 kiln_error *error)
 {
     kiln_key_builder *builder = NULL;
     kiln_status status = kiln_key_builder_new(&builder);
@@ -101,15 +102,16 @@ static kiln_status ask_identity(const nvrtc_library *library, kiln_key **ret_ide
     return status;
 }
 
-/* What is known of it by now; NULL: nothing. */
-static kiln_status look_at_identity(nvrtc_library *library, kiln_key **ret_identity,
-                                    kiln_error *error)
+/* Returns the identity if it is known, or NULL. */
+static kiln_status find_known_identity(nvrtc_library *library, kiln_key **ret_identity,
+                                       kiln_error *error)
 {
     kiln_status status = KILN_OK;
     library_lock();
     if (library->is_contradicted) {
-        status = kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
-                                 "NVRTC uses another libnvrtc-builtins than was found");
+        status =
+            kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
+                            "NVRTC uses a different libnvrtc-builtins than the one that was found");
     } else {
         *ret_identity = library->identity ? kiln_key_retain(library->identity) : NULL;
     }
@@ -117,7 +119,7 @@ static kiln_status look_at_identity(nvrtc_library *library, kiln_key **ret_ident
     return status;
 }
 
-/* Who asks first says what it is for all. */
+/* Keeps the identity that was determined first, for all callers. Takes over @asked. */
 static kiln_key *set_identity(nvrtc_library *library, kiln_key *asked)
 {
     library_lock();
@@ -133,9 +135,9 @@ static kiln_key *set_identity(nvrtc_library *library, kiln_key *asked)
 static kiln_status get_identity(nvrtc_library *library, kiln_key **ret_identity, kiln_error *error)
 {
     kiln_key *identity = NULL;
-    kiln_status status = look_at_identity(library, &identity, error);
+    kiln_status status = find_known_identity(library, &identity, error);
     if (status == KILN_OK && !identity) {
-        status = ask_identity(library, &identity, error);
+        status = read_identity(library, &identity, error);
         identity = status == KILN_OK ? set_identity(library, identity) : NULL;
     }
     if (status == KILN_OK) {
@@ -169,7 +171,7 @@ kiln_status library_begin_key(nvrtc_library *library, kiln_key_builder **ret_bui
 }
 
 /* The lock is held. */
-static kiln_status note_confirmation(nvrtc_library *library, int is_the_same)
+static kiln_status set_confirmed(nvrtc_library *library, int is_the_same)
 {
     library->is_confirmed = is_the_same;
     library->is_contradicted = !is_the_same;
@@ -182,13 +184,12 @@ kiln_status library_confirm(nvrtc_library *library)
     const int is_confirmed = library->is_confirmed;
     library_unlock();
     kiln_key *now = NULL;
-    kiln_status status = is_confirmed ? KILN_OK : ask_identity(library, &now, NULL);
+    kiln_status status = is_confirmed ? KILN_OK : read_identity(library, &now, NULL);
     if (is_confirmed || status == KILN_E_NO_MEMORY) {
         return status;
     }
     library_lock();
-    status =
-        note_confirmation(library, status == KILN_OK && kiln_key_equals(now, library->identity));
+    status = set_confirmed(library, status == KILN_OK && kiln_key_equals(now, library->identity));
     library_unlock();
     kiln_key_release(&now);
     return status;

@@ -159,9 +159,9 @@ kilni_inputs program_inputs(const program_record *record, int option_count,
     };
 }
 
-kiln_status program_set_found(program_record *record, const kiln_entry *entry, kiln_bytes reads,
-                              const kilni_nvrtc_outputs *outputs, int option_count,
-                              const char *const *options)
+kiln_status program_set_loaded(program_record *record, const kiln_entry *entry, kiln_bytes reads,
+                               const kilni_nvrtc_outputs *outputs, int option_count,
+                               const char *const *options)
 {
     const kiln_status status = texts_copy(option_count, options, &record->options);
     if (status != KILN_OK) {
@@ -172,7 +172,7 @@ kiln_status program_set_found(program_record *record, const kiln_entry *entry, k
     record->outputs = *outputs;
     record->reads = reads;
     record->mode = kilni_floating_point_get();
-    record->state = PROGRAM_FOUND;
+    record->state = PROGRAM_LOADED;
     return KILN_OK;
 }
 
@@ -183,10 +183,11 @@ void program_compile_late(program_record *record, const char *why)
     }
     record->is_at_nvrtc = 1;
     if (kilni_reads_hold(record->reads, record->name, NULL) != KILN_OK) {
-        trace_passed("found program, not compiled since its files have changed", why);
+        trace_passed("program loaded from the cache, not compiled since its files have changed",
+                     why);
         return;
     }
-    trace_passed("found program", why);
+    trace_passed("program loaded from the cache", why);
     const kilni_floating_point own_mode = kilni_floating_point_get();
     kilni_floating_point_set(record->mode);
     library_real(record->library)

@@ -9,16 +9,16 @@
 
 #include "device/freestanding.h"
 
-/* In LD_AUDIT. */
+/* This library's name in LD_AUDIT. */
 static const char own_name[] = "libkiln_nvrtc_audit.so";
 
-/* What glibc sets aside by itself for libraries that are loaded later, and what it adds, at least,
- * to what is asked for. */
+/* How many bytes glibc reserves by default for libraries that are loaded later, and the least that
+ * it adds to what is requested. */
 enum { DEFAULT_SET_ASIDE = 512, ALWAYS_ADDED = 1024 };
 
-/* Written under the loader's lock, as all here. */
+/* All written under the loader's lock. */
 static char **program_arguments, **program_environment;
-static size_t fixed_bytes; /* of thread-local memory, that objects need at a fixed place */
+static size_t fixed_bytes; /* of thread-local memory that objects need at a fixed place */
 
 void restart_prepare(char **arguments, char **environment)
 {
@@ -26,9 +26,10 @@ void restart_prepare(char **arguments, char **environment)
     program_environment = environment;
 }
 
-/* ---- starting it once more ---- */
+/* ---- executing the program again ---- */
 
-/* The entry of a variable, with its value behind the prefix "NAME="; NULL: it is not set. */
+/* Returns the entry of a variable, with its value after the prefix "NAME="; NULL if it is not
+ * set. */
 static char **find_variable(const char *prefix)
 {
     for (char **entry = program_environment; entry && *entry; entry++) {
@@ -55,7 +56,7 @@ static int is_own(const char *item, size_t length)
            kilni_bare_begins_with(item + length - own, own_name);
 }
 
-/* Takes this library out of a list. Returns whether it was in it. */
+/* Removes this library from a list. Returns whether it was there. */
 static int take_own_out(char *list)
 {
     char *to = list;
@@ -79,8 +80,8 @@ static int take_own_out(char *list)
     return was_in_it;
 }
 
-/* Whether the system started the program, which finds the loader by itself then: not if the loader
- * was started, with the program's name as an argument. The auxiliary vector follows the
+/* Whether the kernel started the program itself. If the loader was run with the program's name as
+ * an argument, AT_BASE is 0 and /proc/self/exe is the loader. The auxiliary vector follows the
  * environment. */
 static int was_started_by_its_name(void)
 {
@@ -97,8 +98,8 @@ static int was_started_by_its_name(void)
     return 0;
 }
 
-/* If no library is left the variable must go: the loader acts otherwise if it is set, even to
- * nothing. */
+/* If no library is left in LD_AUDIT, the variable is removed: the loader treats an empty value
+ * differently from none. Puts it back if execve fails. */
 static void execute_without(char **variable, const char *path)
 {
     char *const removed = *variable;
@@ -114,7 +115,7 @@ static void execute_without(char **variable, const char *path)
     }
 }
 
-/* Returns if it can't be done: then all goes on as it would have. */
+/* Returns only if it fails; the program then goes on as it would have. */
 static void restart(void)
 {
     static const char prefix[] = "LD_AUDIT=";
@@ -135,7 +136,7 @@ static void restart(void)
     }
 }
 
-/* ---- what makes it necessary ---- */
+/* ---- what makes a restart necessary ---- */
 
 static const ElfW(Dyn) * find_entry(const struct link_map *map, ElfW(Sxword) tag)
 {
@@ -155,8 +156,8 @@ static uint32_t gnu_hash_of(const char *name)
     return hash;
 }
 
-/* By the table of hashes: this is done for each object of each program. Objects that have none are
- * of no compiler that has such a checker. */
+/* Searches the GNU hash table, since this runs for each object of each program. Compilers that have
+ * such a checker write that table into every object. */
 static int defines(const kilni_symbols *of, const char *name)
 {
     const ElfW(Dyn) *entry = find_entry(of->map, DT_GNU_HASH);
@@ -183,8 +184,8 @@ static int defines(const kilni_symbols *of, const char *name)
     return 0;
 }
 
-/* An object's headers come first in it, and it lies where it says; other objects, which old tools
- * made, are not looked at. */
+/* Returns an object's header if it lies where the object is loaded. Other objects, made by old
+ * tools, are ignored. */
 static const ElfW(Ehdr) * header_of(const struct link_map *map)
 {
     enum { PAGE = 4096 };
@@ -215,7 +216,7 @@ static int needs_fixed_place(const struct link_map *map)
     return flags && (flags->d_un.d_val & DF_STATIC_TLS) && header_of(map);
 }
 
-/* As GLIBC_TUNABLES has it. */
+/* Reads GLIBC_TUNABLES. */
 static size_t set_aside(void)
 {
     static const char tunable[] = "glibc.rtld.optional_static_tls=";

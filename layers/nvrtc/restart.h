@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Programs that can't run with an audit library, whatever it does. The loader lays out thread-local
- * memory before it knows the program's libraries, if it has an audit library to show them to:
+ * Programs that cannot run with any audit library. The loader lays out thread-local memory before
+ * it knows the program's libraries, if it has an audit library to show them to:
  *
- * - libraries that need more of it at a fixed place than was set aside are not loaded, and the
- *   program does not start;
- * - others get theirs when they first use it, from malloc, where LeakSanitizer of gcc 12 and clang
- *   14 takes malloc's own data for the bounds of that memory, and crashes.
+ * - A program whose libraries need more of it at a fixed place than the loader reserved does not
+ * start.
+ * - Other libraries get theirs from malloc when they first use it. LeakSanitizer of gcc 12 and
+ * clang 14 then takes malloc's own data for the bounds of that memory, and crashes.
  *
- * The system can start such a program once more, without this library, before any of it has run.
+ * This library executes such a program again without itself in LD_AUDIT, before any of the
+ * program's code has run.
  */
 #pragma once
 
 #include "device/symbols.h"
 
-/* Notes what the program was started with, which is the loader's and stays. */
+/* Remembers what the program was started with; the loader keeps that memory. */
 void restart_prepare(char **arguments, char **environment);
 
-/* Looks at an object that the program starts with, in the order in which they are loaded. If the
- * program can't run with this library, starts it without it, and does not return. */
+/* Looks at one of the objects that the program starts with, in load order. If the program cannot
+ * run with this library, executes it without, and does not return. */
 void restart_unless_suitable(const kilni_symbols *of);

@@ -4,23 +4,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Also in the assembly below. */
+/* Also written in the assembly below. */
 #define STUB_COUNT 32u
 #define STUB_BYTES 16u
 
-/* Written under the loader's lock, each before its stub is handed out. */
+/* Written under the loader's lock, each before its stub is given out. */
 static struct {
     const void *owner; /* NULL: free */
     void *function;
-    unknown_called_fn *is_called;
+    unknown_call_fn *before_call;
 } watched[STUB_COUNT];
 
-/* Called by the stubs; returns where to go on. */
+/* Called by the stubs. Returns the address to continue at. */
 __attribute__((used)) void *unknown_enter(size_t stub, const void *const *arguments);
 
 void *unknown_enter(size_t stub, const void *const *arguments)
 {
-    watched[stub].is_called(arguments);
+    watched[stub].before_call(arguments);
     return watched[stub].function;
 }
 
@@ -39,8 +39,8 @@ __asm__(".text\n"
         ".size unknown_stubs, . - unknown_stubs\n"
         ".type unknown_common, @function\n"
         "unknown_common:\n"
-        /* Above: the stub's number, the return address. 8 registers and 8 vectors keep the stack
-         * on 16 bytes. */
+        /* Above are the stub's number and the return address. 8 registers and 8 vectors keep the
+         * stack aligned to 16 bytes. */
         "    subq $192, %rsp\n"
         "    movq %rdi, 0(%rsp)\n"
         "    movq %rsi, 8(%rsp)\n"
@@ -124,7 +124,7 @@ __asm__(".text\n"
 
 extern char unknown_stubs[STUB_COUNT][STUB_BYTES];
 
-void *unknown_in_place_of(const void *owner, void *function, unknown_called_fn *is_called)
+void *unknown_stub_new(const void *owner, void *function, unknown_call_fn *before_call)
 {
     size_t stub = 0;
     while (stub < STUB_COUNT && watched[stub].owner) {
@@ -135,7 +135,7 @@ void *unknown_in_place_of(const void *owner, void *function, unknown_called_fn *
     }
     watched[stub].owner = owner;
     watched[stub].function = function;
-    watched[stub].is_called = is_called;
+    watched[stub].before_call = before_call;
     return unknown_stubs[stub];
 }
 

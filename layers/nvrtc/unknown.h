@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Functions of NVRTC that are newer than this library, or that nobody has described: their
- * arguments are not known, so what stands in their place looks at the registers that arguments come
- * in, and goes on into the function itself with all of them as they were.
+ * Functions of NVRTC that this library does not know: newer ones, or undocumented ones. Since their
+ * arguments are unknown, a stub looks at the registers that may carry arguments, and jumps to the
+ * function with all registers restored.
  */
 #pragma once
 
 #include "hooks.h"
 
-typedef void unknown_called_fn(const void *const arguments[NVRTC_ARGUMENT_REGISTERS]);
+typedef void unknown_call_fn(const void *const arguments[NVRTC_ARGUMENT_REGISTERS]);
 
-/* What to put in the place of a function, for an owner; NULL: nothing is left. Under the loader's
- * lock, as the next.
+/* Returns a stub to replace a function of @owner with; NULL if none is left. Called under the
+ * loader's lock, as unknown_forget.
  *
- * @is_called  is called before each call of the function */
-void *unknown_in_place_of(const void *owner, void *function, unknown_called_fn *is_called);
+ * @before_call  called before each call of the function */
+void *unknown_stub_new(const void *owner, void *function, unknown_call_fn *before_call);
 
-/* What stood in the place of an owner's functions can stand elsewhere. */
+/* Frees an owner's stubs for other functions. */
 void unknown_forget(const void *owner);

@@ -64,7 +64,7 @@ static const build_kind kind = {
     .ask_driver = ask_driver,
 };
 
-/* ---- where captures are dear: for another process, or the application's own question ---- */
+/* ---- expensive captures: left to another process, or to the application's own query ---- */
 
 static void remember_uncaptured(const cached_build *build)
 {
@@ -99,35 +99,35 @@ static void leave_uncaptured(const cached_build *build)
         remember_uncaptured(build);
         request_capture(build);
     }
-    helper_look_for_waiting();
+    helper_look_for_requests();
 }
 
-/* ---- ways through a call ---- */
+/* ---- outcomes of a call ---- */
 
 void build_natively(program_record *record, const char *why)
 {
-    twin *of = records_hold_twin(record);
-    if (!of || of->is_program_itself) {
-        twin_release(of);
+    loaded_program *loaded = records_hold_loaded(record);
+    if (!loaded || loaded->is_held_by_application) {
+        loaded_program_release(loaded);
         return;
     }
-    trace_passed("twin dropped", why);
+    trace_passed("program loaded from the cache", why);
     records_begin_native(record);
     const kilni_floating_point own_mode = kilni_floating_point_get();
-    kilni_floating_point_set(of->mode);
-    layer_target()->clBuildProgram(record->program, of->device_count, of->devices, of->options,
-                                   NULL, NULL);
+    kilni_floating_point_set(loaded->mode);
+    layer_target()->clBuildProgram(record->program, loaded->device_count, loaded->devices,
+                                   loaded->options, NULL, NULL);
     kilni_floating_point_set(own_mode);
-    records_drop_twin(record);
-    twin_release(of);
+    records_drop_loaded(record);
+    loaded_program_release(loaded);
 }
 
 static void look_up(cached_build *build)
 {
     cached_build_look_up(build);
     if (build->made) {
-        records_set_twin(build->record, build->made);
-        if (platform_is_seen_through(build->platform)) {
+        records_set_loaded(build->record, build->made);
+        if (platform_is_exposed(build->platform)) {
             build_natively(build->record, "an extension function that sees programs is in use");
         }
     }
@@ -136,14 +136,14 @@ static void look_up(cached_build *build)
     }
 }
 
-static int has_same_options(const cached_build *build, const twin *of)
+static int has_same_options(const cached_build *build, const loaded_program *loaded)
 {
-    return build->options && of->options ? strcmp(build->options, of->options) == 0
-                                         : build->options == of->options;
+    return build->options && loaded->options ? strcmp(build->options, loaded->options) == 0
+                                             : build->options == loaded->options;
 }
 
-/* Whether the call names the same devices as the twin, in any order. */
-static int has_same_devices(const cached_build *build, const twin *of)
+/* Whether the call names the loaded program's devices, in any order. */
+static int has_same_devices(const cached_build *build, const loaded_program *loaded)
 {
     cl_device_id *all = NULL;
     cl_uint count = build->device_count;
@@ -151,23 +151,24 @@ static int has_same_devices(const cached_build *build, const twin *of)
         return 0;
     }
     const cl_device_id *named = all ? all : build->devices;
-    int same = count == of->device_count;
+    int same = count == loaded->device_count;
     for (cl_uint i = 0; same && i < count; i++) {
-        same = twin_find_device(of, named[i]) < of->device_count;
+        same = loaded_program_find_device(loaded, named[i]) < loaded->device_count;
     }
     free(all);
     return same;
 }
 
-/* As the driver would take a further build of what it had built before. */
-static void build_again(cached_build *build, const twin *of)
+/* Does what the driver would do with another build of a program that it has built. */
+static void build_again(cached_build *build, const loaded_program *loaded)
 {
     if (records_has_kernels(build->record)) {
         build->error = CL_INVALID_OPERATION;
         return;
     }
-    const int same_devices = has_same_devices(build, of);
-    if (same_devices && has_same_options(build, of) && build->platform->traits->rebuild_is_no_op) {
+    const int same_devices = has_same_devices(build, loaded);
+    if (same_devices && has_same_options(build, loaded) &&
+        build->platform->traits->rebuild_is_no_op) {
         build->is_callback_due = 1;
         return;
     }
@@ -176,32 +177,32 @@ static void build_again(cached_build *build, const twin *of)
         cached_build_pass_through(build, "built for other devices before");
         return;
     }
-    records_drop_twin(build->record);
+    records_drop_loaded(build->record);
     look_up(build);
 }
 
-/* A linked program has nothing to be built from. What its driver says to that, it says to one that
- * is made of the binary too; and if it tries and fails, nothing is left to answer for. */
+/* A linked program cannot be built. The driver answers the attempt as it would for its own linked
+ * program. If the driver does try, and fails, the loaded program no longer answers. */
 static void build_linked(cached_build *build)
 {
     cached_build_pass_through(build, obstacle(build));
     if (build->error != CL_INVALID_OPERATION) {
-        records_drop_twin(build->record);
+        records_drop_loaded(build->record);
     }
 }
 
 static void run(cached_build *build)
 {
     helper_build_starts();
-    twin *of = records_hold_twin(build->record);
-    if (!of) {
+    loaded_program *loaded = records_hold_loaded(build->record);
+    if (!loaded) {
         look_up(build);
-    } else if (of->is_program_itself) {
+    } else if (loaded->is_held_by_application) {
         build_linked(build);
     } else {
-        build_again(build, of);
+        build_again(build, loaded);
     }
-    twin_release(of);
+    loaded_program_release(loaded);
     helper_build_ends();
 }
 
@@ -211,7 +212,7 @@ cl_int CL_API_CALL layer_build_program(cl_program program, cl_uint device_count,
                                        const cl_device_id *devices, const char *options,
                                        build_callback notify, void *user_data)
 {
-    if (records_is_let_go(program)) {
+    if (records_is_released(program)) {
         return CL_INVALID_PROGRAM;
     }
     program_inputs inputs = {0};

@@ -16,21 +16,21 @@
 static const char *platform_obstacle(platform *known)
 {
     if (!known) {
-        return "a platform that can't be told";
+        return "the platform is not known";
     }
     if (known->traits->capture_cost != KILN_CAPTURE_CHEAP && !known->traits->own_cache_switch) {
-        return "capturing is dear on this driver";
+        return "captures are expensive on this driver";
     }
-    if (platform_is_seen_through(known)) {
-        return "an extension function that sees programs is in use";
+    if (platform_is_exposed(known)) {
+        return "an extension function that may inspect programs is in use";
     }
-    if (!platform_is_as_identified(known)) {
-        return "a file of the driver's that changed since the program began";
+    if (!platform_is_unchanged(known)) {
+        return "a file of the driver has changed since the program started";
     }
     if (session_is_forked()) {
-        return "a forked child";
+        return "the process is a forked child";
     }
-    return session_requests() ? NULL : "no memory for a cache";
+    return session_requests() ? NULL : "no memory for the cache";
 }
 
 static kiln_status find_devices(cached_build *build, kiln_error *error)
@@ -46,7 +46,8 @@ static kiln_status find_devices(cached_build *build, kiln_error *error)
         status = program_devices_of_context(build->context, &keys->devices, &keys->count);
     }
     return status == KILN_OK && (keys->count == 0 || keys->count > KILNI_REQUEST_KEYS_MAX)
-               ? kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "no devices, or too many")
+               ? kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "no devices, or more than %u",
+                                 KILNI_REQUEST_KEYS_MAX)
                : status;
 }
 
@@ -128,13 +129,14 @@ static void ask_driver(cached_build *build)
     build->kind->ask_driver(build);
 }
 
-/* The application may build or compile the program again from its callback, or meanwhile. */
+/* The application may build or compile the program again from its callback or from another
+ * thread. */
 int cached_build_is_latest(const cached_build *build)
 {
     return !build->record || records_is_generation(build->record, build->generation);
 }
 
-/* A program that was found has its devices in the order of the call. */
+/* A loaded program has its devices in the order of the call, so the linked one must too. */
 static int has_devices_in_order(const cached_build *build)
 {
     cl_device_id *devices = NULL;
@@ -169,7 +171,7 @@ static kiln_status build_by_driver(void *user, kiln_error *error)
 static kiln_status capture(void *user, size_t index, uint64_t build_ns, const kiln_entry *replaced,
                            kiln_entry **ret_entry)
 {
-    (void)replaced; /* OpenCL's entries are of what their keys say */
+    (void)replaced; /* an entry of OpenCL depends on its key alone */
     cached_build *build = user;
     if (!cached_build_is_latest(build) || !has_its_key(build, index)) {
         return KILN_E_UNSUPPORTED;
@@ -186,7 +188,7 @@ static kiln_status capture(void *user, size_t index, uint64_t build_ns, const ki
     return status;
 }
 
-/* ---- ways through a call ---- */
+/* ---- outcomes of a call ---- */
 
 static void count_passed(const cached_build *build, const char *reason)
 {
@@ -201,7 +203,7 @@ void cached_build_pass_through(cached_build *build, const char *reason)
     ask_driver(build);
 }
 
-/* Makes the keys. If they cannot be made, the build passes through, and the answer is 0. */
+/* Makes the keys. If that fails, passes the build through and returns 0. */
 static int prepare(cached_build *build)
 {
     kiln_error error = {.struct_size = sizeof error};
@@ -219,7 +221,7 @@ static int prepare(cached_build *build)
     return !reason;
 }
 
-int cached_build_at_once(cached_build *build, const char *reason)
+int cached_build_without_lookup(cached_build *build, const char *reason)
 {
     if (!prepare(build)) {
         return 0;
@@ -230,9 +232,9 @@ int cached_build_at_once(cached_build *build, const char *reason)
 
 void cached_build_look_up(cached_build *build)
 {
-    static const kilni_request_ops captures_at_once = {
+    static const kilni_request_ops with_capture = {
         .load = load, .build = build_by_driver, .capture = capture};
-    static const kilni_request_ops captures_elsewhere = {.load = load, .build = build_by_driver};
+    static const kilni_request_ops without_capture = {.load = load, .build = build_by_driver};
     if (!prepare(build)) {
         return;
     }
@@ -242,7 +244,7 @@ void cached_build_look_up(cached_build *build)
         .is_alone = build->notify != NULL,
         .keys = (const kiln_key *const *)build->keys.keys,
         .key_count = build->keys.count,
-        .ops = is_cheap ? &captures_at_once : &captures_elsewhere,
+        .ops = is_cheap ? &with_capture : &without_capture,
         .user = build,
     };
     build->status = kilni_request_run(session_requests(), &wanted, &build->result, NULL);
@@ -261,14 +263,14 @@ void cached_build_done(cached_build *build)
 
 /* ---- calls on a program ---- */
 
-/* Arguments that the driver will not take. Should it take them all the same, the program is its
+/* The driver is expected to refuse these arguments. If it accepts them, the program is the driver's
  * own. */
 static void refuse_by_driver(cached_build *build)
 {
     build->kind->ask_driver(build);
     if (build->error == CL_SUCCESS) {
         records_begin_native(build->record);
-        records_drop_twin(build->record);
+        records_drop_loaded(build->record);
     }
 }
 
@@ -277,7 +279,7 @@ typedef struct program_call {
     void (*run)(cached_build *build);
 } program_call;
 
-/* The application's callback may release the program. */
+/* Holds the program, since the application's callback may release it. */
 static void run_held(void *user)
 {
     const program_call *call = user;
@@ -293,7 +295,7 @@ cl_int cached_build_of_program(cached_build *build, int is_well_formed,
 {
     program_record *record = build->record = records_hold(build->program);
     if (!record) {
-        count_passed(build, "a program that isn't tracked");
+        count_passed(build, "the layer does not know this program");
         build->kind->ask_driver(build);
         return build->error;
     }
@@ -313,7 +315,7 @@ cl_int cached_build_of_program(cached_build *build, int is_well_formed,
         build->kind->ask_driver(build);
         return build->error;
     }
-    /* A thread that is cancelled half-way would leave those who wait for it waiting for ever. */
+    /* A thread that was cancelled inside would leave those that wait for it waiting for ever. */
     run_uncancelled(run_held, &(program_call){build, run});
     if (build->is_callback_due && build->notify) {
         build->notify(build->program, build->user_data);

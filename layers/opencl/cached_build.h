@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One call of clBuildProgram, clCompileProgram or clLinkProgram, and its way through the cache. The
- * key is made from all that goes in. What is found is loaded. What is not found is built by the
- * driver, and kept if it is still what the key says.
+ * One call of clBuildProgram, clCompileProgram or clLinkProgram. The layer makes a key from all
+ * inputs, and loads the entry if the store has one. Otherwise the driver builds, and the layer
+ * stores the result if the inputs are still those of the key.
  */
 #pragma once
 
@@ -21,27 +21,28 @@ typedef struct cached_build cached_build;
 typedef struct build_kind {
     const char *call; /* its name */
 
-    /* Why nothing that this call makes can be cached; NULL: it can. */
+    /* Returns why nothing that this call makes can be cached; NULL if it can. */
     const char *(*obstacle)(const cached_build *build);
 
-    /* Reads what the keys are made from. NULL: there is nothing to be read. KILN_OK;
+    /* Reads what the keys are made from; NULL if there is nothing to read. Returns KILN_OK;
      * KILN_E_UNSUPPORTED; KILN_E_NO_MEMORY. */
     kiln_status (*read_inputs)(cached_build *build);
 
-    /* Makes the key for a device. KILN_OK; KILN_E_UNSUPPORTED, with the reason; KILN_E_NO_MEMORY.
-     */
+    /* Makes the key for a device. Returns KILN_OK; KILN_E_UNSUPPORTED, with the reason;
+     * KILN_E_NO_MEMORY. */
     kiln_status (*make_key)(const cached_build *build, const kilni_opencl_site *site,
                             cl_device_id device, kiln_key **ret_key, kiln_error *error);
 
-    /* Asks the driver as the application asked, and sets error; a link sets program too. */
+    /* Makes the call at the driver as the application made it, and sets error; a link also sets
+     * program. */
     void (*ask_driver)(cached_build *build);
 } build_kind;
 
 struct cached_build {
     const build_kind *kind;
     void *inputs;           /* of the kind */
-    int are_inputs_fixed;   /* they cannot change while the driver reads them */
-    program_record *record; /* held; NULL: a link, which makes a program */
+    int are_inputs_fixed;   /* the inputs cannot change while the driver reads them */
+    program_record *record; /* held; NULL for a link, which makes a new program */
     cl_context context;
     platform *platform; /* may be NULL */
 
@@ -52,41 +53,41 @@ struct cached_build {
     build_callback notify;
     void *user_data;
 
-    device_keys keys; /* of those devices; if none were passed, of all that there are */
+    device_keys
+        keys; /* for those devices; for all devices of the program or context if none were passed */
 
-    twin *made; /* from what was found; NULL: the driver was asked */
-    cl_program
-        program; /* what the driver builds, or has linked; a link may have one and an error */
+    loaded_program *made; /* the program loaded from the cache; NULL if the driver was asked */
+    cl_program program;   /* what the driver builds or has linked; a link may return both a program
+                             and an error */
     int was_at_driver;
-    unsigned generation; /* of the program that the driver builds */
+    unsigned generation; /* of the program, when the driver was asked */
     cl_int error;        /* the driver's */
     kilni_request_result result;
     kiln_status status;  /* of the request */
-    int is_callback_due; /* by the layer, since the driver was not asked */
+    int is_callback_due; /* the layer calls it, since the driver was not asked */
 };
 
-/* Looks the build up, and has the driver build what is not found. */
+/* Looks the build up, and makes the driver build what is not found. */
 void cached_build_look_up(cached_build *build);
 
-/* Has the driver build without looking it up.
+/* Makes the driver build without a look-up. Counts as a build that passed through.
  *
- * Returns 1 if its keys are known, and what was built is what they say. */
-int cached_build_at_once(cached_build *build, const char *reason);
+ * Returns 1 if the keys are known and the inputs are still those of the keys. */
+int cached_build_without_lookup(cached_build *build, const char *reason);
 
-/* Has the driver build without a key. */
+/* Makes the driver build without a key. */
 void cached_build_pass_through(cached_build *build, const char *reason);
 
-/* 1 if the inputs are still what the keys say. They may have changed while the driver read them. */
+/* Returns 1 if the inputs still have the keys: they may have changed while the driver read them. */
 int cached_build_has_its_keys(const cached_build *build);
 
-/* 1 if the program was neither built nor compiled again since. */
+/* Returns 1 if the program was neither built nor compiled again since the driver was asked. */
 int cached_build_is_latest(const cached_build *build);
 
-/* The frame of a call on a program. It finds the program's record, lets one build run at a time,
- * and leaves to the driver what the driver has to refuse. It calls a callback that is due at the
- * end.
+/* Runs a call on a program. Finds the program's record, lets one build run at a time, and lets the
+ * driver refuse what it must refuse. At the end it calls the callback, if the layer owes one.
  *
- * @run  what to do with a call that is in order; not cancelled meanwhile
+ * @run  handles a valid call; runs with cancellation disabled
  * Returns the call's error. */
 cl_int cached_build_of_program(cached_build *build, int is_well_formed,
                                void (*run)(cached_build *build));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * clCompileProgram under the cache. The driver compiles at once, since what is compiled is only
- * there to be linked. The key of what was compiled is remembered, and links are found by it.
+ * clCompileProgram under the cache. The driver always compiles, since compiled objects exist only
+ * to be linked. The layer remembers the key of what was compiled, and finds links by it.
  */
 #include <stdlib.h>
 
@@ -36,23 +36,23 @@ static void free_inputs(compile_inputs *inputs)
 
 /* ---- the kind ---- */
 
-/* A driver may take a second compile with the same options for one that it has done. So only a
- * program's first compile is sure to be of what the program includes now. */
+/* A driver may skip a second compile with the same options. So only a program's first compile is
+ * sure to use the files that the program includes now. */
 static const char *obstacle(const cached_build *build)
 {
     const program_origin origin = build->record->origin;
     if (origin != ORIGIN_SOURCE && origin != ORIGIN_IL) {
-        return "neither source nor intermediate language";
+        return "the program is made of neither source nor intermediate language";
     }
     if (records_is_native(build->record)) {
         return "the driver has built this program before";
     }
     return build->platform && !build->platform->traits->links_reload
-               ? "links of this driver aren't looked up"
+               ? "links are not cached on this driver"
                : NULL;
 }
 
-/* Embedded headers are programs that the driver takes the source of. */
+/* Embedded headers are programs whose source the driver reads. */
 static kiln_status read_header(const cached_build *build, compile_inputs *inputs, cl_uint index)
 {
     program_record *header = records_hold(inputs->headers[index]);
@@ -121,7 +121,7 @@ static void run(cached_build *build)
         return;
     }
     build_natively(build->record, "compiled after it was built");
-    if (cached_build_at_once(build, "compiled by the driver; links of it are looked up")) {
+    if (cached_build_without_lookup(build, "compiled by the driver: only links are cached")) {
         records_set_compiled(build->record, build->generation, build->keys);
         build->keys = (device_keys){0};
     }
@@ -133,7 +133,7 @@ cl_int CL_API_CALL layer_compile_program(cl_program program, cl_uint device_coun
                                          const char **header_names, build_callback notify,
                                          void *user_data)
 {
-    if (records_is_let_go(program) || records_has_let_go(header_count, headers)) {
+    if (records_is_released(program) || records_any_released(header_count, headers)) {
         return CL_INVALID_PROGRAM;
     }
     compile_inputs inputs = {

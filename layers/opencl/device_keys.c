@@ -13,20 +13,20 @@ kiln_key *device_keys_find(const device_keys *keys, cl_device_id device)
     return NULL;
 }
 
-kiln_status device_keys_copy(const device_keys *of, device_keys *ret_copy)
+kiln_status device_keys_copy(const device_keys *from, device_keys *ret_copy)
 {
     device_keys copy = {
-        .count = of->count,
-        .devices = calloc(of->count, sizeof *copy.devices),
-        .keys = calloc(of->count, sizeof *copy.keys),
+        .count = from->count,
+        .devices = calloc(from->count, sizeof *copy.devices),
+        .keys = calloc(from->count, sizeof *copy.keys),
     };
     if (!copy.devices || !copy.keys) {
         device_keys_done(&copy);
         return KILN_E_NO_MEMORY;
     }
-    for (cl_uint i = 0; i < of->count; i++) {
-        copy.devices[i] = of->devices[i];
-        copy.keys[i] = kiln_key_retain(of->keys[i]);
+    for (cl_uint i = 0; i < from->count; i++) {
+        copy.devices[i] = from->devices[i];
+        copy.keys[i] = kiln_key_retain(from->keys[i]);
     }
     *ret_copy = copy;
     return KILN_OK;

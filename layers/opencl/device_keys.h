@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The keys of one call that built or compiled, one for each of its devices. Not locked: records.c
- * does that.
+ * The keys of one build or compile, one for each of its devices. Not locked: records.c does
+ * that.
  */
 #pragma once
 
@@ -9,18 +9,18 @@
 
 #include <kiln/key.h>
 
-/* Zeroed, it is empty. */
+/* Empty if all zero. */
 typedef struct device_keys {
     cl_uint count;
     cl_device_id *devices;
-    kiln_key **keys; /* one for each device; NULL: none was made yet, as may be any of them */
+    kiln_key **keys; /* one for each device; NULL: none was made yet; each may also be NULL */
 } device_keys;
 
-/* The key for a device, retained; NULL where there is none. */
+/* Returns the key for a device, retained; NULL if there is none. */
 kiln_key *device_keys_find(const device_keys *keys, cl_device_id device);
 
-/* KILN_OK; KILN_E_NO_MEMORY. */
-kiln_status device_keys_copy(const device_keys *of, device_keys *ret_copy);
+/* Returns KILN_OK; KILN_E_NO_MEMORY. */
+kiln_status device_keys_copy(const device_keys *from, device_keys *ret_copy);
 
-/* Frees what it holds; it is empty again. */
+/* Frees what @keys holds, and leaves it empty. */
 void device_keys_done(device_keys *keys);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Functions that an application gets by name come from the driver and go past the layer. Those that
- * take a program are replaced by the layer's own, which put the twin in its place. One that the
- * layer doesn't know, and that could see programs, ends the caching on its platform.
+ * Functions that an application obtains by name come from the driver and bypass the layer. Those
+ * that take a program are replaced by the layer's own, which pass the loaded program instead. An
+ * unknown function that could inspect programs ends caching on its platform.
  */
 #include "calls.h"
 
@@ -31,22 +31,23 @@ typedef cl_int(CL_API_CALL *write_variable_fn)(cl_command_queue, cl_program, con
 
 /* ---- the driver's function for a program or context ---- */
 
-/* The driver's own function, as it was got for this platform or without naming one. */
+/* Returns the driver's own function, as it was obtained for this platform, or else without naming a
+ * platform. */
 static void *driver_function(const platform *known, extension_function which)
 {
     void *function =
         known ? atomic_load_explicit(&known->extensions[which], memory_order_relaxed) : NULL;
-    const platform *of_nobody = function ? NULL : platform_of_id(NULL);
-    if (of_nobody) {
-        function = atomic_load_explicit(&of_nobody->extensions[which], memory_order_relaxed);
+    const platform *unnamed = function ? NULL : platform_of_id(NULL);
+    if (unnamed) {
+        function = atomic_load_explicit(&unnamed->extensions[which], memory_order_relaxed);
     }
     return function;
 }
 
-/* A program's platform, and what a call on it is to use: the twin where there is one. */
+/* A program's platform, and the program that a call must use: the loaded one if there is one. */
 typedef struct redirection {
     const platform *platform;
-    twin *of;
+    loaded_program *loaded;
     cl_program program;
 } redirection;
 
@@ -56,14 +57,14 @@ static redirection redirect(cl_program program)
     program_record *record = records_hold(program);
     if (record) {
         to.platform = record->platform;
-        to.of = records_hold_twin(record);
-        to.program = to.of ? to.of->program : program;
+        to.loaded = records_hold_loaded(record);
+        to.program = to.loaded ? to.loaded->program : program;
         records_release(record);
     }
     return to;
 }
 
-/* ---- the layer's own ---- */
+/* ---- the layer's functions ---- */
 
 static cl_program CL_API_CALL create_with_il(cl_context context, const void *il, size_t length,
                                              cl_int *ret_error)
@@ -83,7 +84,7 @@ static cl_program CL_API_CALL create_with_il(cl_context context, const void *il,
 static cl_int CL_API_CALL set_specialization_constant(cl_program program, cl_uint id, size_t size,
                                                       const void *value)
 {
-    if (records_is_let_go(program)) {
+    if (records_is_released(program)) {
         return CL_INVALID_PROGRAM;
     }
     program_record *record = records_hold(program);
@@ -109,7 +110,7 @@ static cl_int CL_API_CALL get_variable_pointer(cl_device_id device, cl_program p
         (get_variable_fn)driver_function(to.platform, GET_GLOBAL_VARIABLE_POINTER);
     const cl_int error =
         function ? function(device, to.program, name, ret_size, ret_pointer) : CL_INVALID_OPERATION;
-    twin_release(to.of);
+    loaded_program_release(to.loaded);
     return error;
 }
 
@@ -120,7 +121,7 @@ static cl_int CL_API_CALL get_function_pointer(cl_device_id device, cl_program p
     get_function_fn function = (get_function_fn)driver_function(to.platform, GET_FUNCTION_POINTER);
     const cl_int error =
         function ? function(device, to.program, name, ret_pointer) : CL_INVALID_OPERATION;
-    twin_release(to.of);
+    loaded_program_release(to.loaded);
     return error;
 }
 
@@ -135,7 +136,7 @@ static cl_int CL_API_CALL read_variable(cl_command_queue queue, cl_program progr
     const cl_int error = function ? function(queue, to.program, name, blocking, size, offset,
                                              target, event_count, events, ret_event)
                                   : CL_INVALID_OPERATION;
-    twin_release(to.of);
+    loaded_program_release(to.loaded);
     return error;
 }
 
@@ -150,14 +151,13 @@ static cl_int CL_API_CALL write_variable(cl_command_queue queue, cl_program prog
     const cl_int error = function ? function(queue, to.program, name, blocking, size, offset, from,
                                              event_count, events, ret_event)
                                   : CL_INVALID_OPERATION;
-    twin_release(to.of);
+    loaded_program_release(to.loaded);
     return error;
 }
 
-/* ---- which function an application gets ---- */
+/* ---- what an application receives for a name ---- */
 
-/* Those of which the layer remembers the driver's own, since what it puts in their place calls it.
- */
+/* Functions whose replacements call the driver's own, which the layer therefore remembers. */
 static const struct {
     const char *name;
     void *own;
@@ -173,7 +173,7 @@ static const struct {
     {"clEnqueueWriteGlobalVariableINTEL", (void *)write_variable, ENQUEUE_WRITE_GLOBAL_VARIABLE},
 };
 
-/* The same functions that the loader gets; but for those above. */
+/* The functions that the layer also gives the loader; the table above has priority. */
 static const struct {
     const char *name;
     void *own;
@@ -183,8 +183,8 @@ static const struct {
 #undef ROW
 };
 
-/* Functions that speak of kernels or programs, but take the driver's own kernels only, or nothing
- * that the layer changes. */
+/* Functions with "kernel" or "program" in their names that are harmless: they take only the
+ * driver's own kernels, or nothing that the layer changes. */
 static const char *const harmless[] = {
     "clCommandNDRangeKernelKHR",
     "clEnqueueNDCountKernelINTEL",
@@ -216,18 +216,18 @@ static int is_harmless(const char *name)
     return 0;
 }
 
-/* A tracing tool of the driver's sees every call, the layer's too. */
+/* A tracing tool of the driver sees every call, including the layer's. */
 static int could_see_programs(const char *name)
 {
     return strcasestr(name, "program") || strcasestr(name, "kernel") ||
            strcmp(name, "clCreateTracingHandleINTEL") == 0;
 }
 
-/* The function looks at the driver's programs, and those that were found in the cache are not built
- * there yet. */
+/* The function may inspect the driver's programs. Those that were loaded from the cache are not
+ * built there yet. */
 static void build_all_natively(const platform *seen)
 {
-    static const char why[] = "an unknown function that could see programs";
+    static const char why[] = "an unknown function that may inspect programs";
     size_t count = 0;
     program_record **records = records_hold_all(&count);
     for (size_t i = 0; i < count; i++) {
@@ -239,7 +239,7 @@ static void build_all_natively(const platform *seen)
     free(records);
 }
 
-/* The layer's own in place of a function of that name; NULL: there is none. */
+/* Returns the layer's replacement for a function of that name; NULL if there is none. */
 static void *find_own(platform *known, const char *name, void *function)
 {
     for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++) {
@@ -269,8 +269,8 @@ static void *replace(platform *known, const char *name, void *function)
         return own;
     }
     if (could_see_programs(name) && !is_harmless(name) && known) {
-        atomic_store_explicit(&known->is_seen_through, 1, memory_order_relaxed);
-        trace_passed(name, "an unknown function that could see programs: builds pass through");
+        atomic_store_explicit(&known->is_exposed, 1, memory_order_relaxed);
+        trace_passed(name, "an unknown function that may inspect programs: builds pass through");
         build_all_natively(known);
     }
     return function;

@@ -22,34 +22,35 @@
 
 #define QUIET_NS (UINT64_C(5) * 1000000000)
 
-/* How long a helper waits for one that is at work: the other may be past its last look. */
+/* How long a helper waits for another one that is working, which may already have looked for
+ * requests for the last time. */
 #define HELPER_WAIT_MS "2000"
 
-/* How the helper is started: written once under once_prepared, before a request is pending. */
+/* How the helper is started. Written once under once_prepared, before a request is pending. */
 static pthread_once_t once_prepared = PTHREAD_ONCE_INIT;
 static char *tool; /* NULL: none was found */
 static char *arguments[8];
 static char **environment;
 
-/* Whether requests wait for a helper that was not started yet. The store in expect_helper comes
- * after the preparation; whoever exchanges it for 0 starts it. */
+/* Whether requests wait for a helper that was not started yet. The store in expect_helper follows
+ * the preparation. The thread that exchanges 1 for 0 starts the helper. */
 static _Atomic int is_pending;
 
-/* Whether the thread that waits for quiet is there.
+/* Whether the thread that waits for quiet is running.
  *
- * expect_helper stores is_pending, then exchanges has_thread; the thread's end stores has_thread,
- * then exchanges is_pending. These four are sequentially consistent, so that one of the two sees
- * what the other stored: else a request would be left with nobody to wait for it. */
+ * expect_helper stores is_pending, then exchanges has_thread. The thread, when it ends, stores
+ * has_thread, then exchanges is_pending. These four are sequentially consistent, so at least one of
+ * the two sees what the other stored. Otherwise no thread would wait for a request. */
 static _Atomic int has_thread;
 
 /* Builds in flight, and when the last one ended. Relaxed: only the waiting thread reads them, and
- * each stands for itself. */
+ * nothing else is read through them. */
 static _Atomic unsigned builds_in_flight;
 static _Atomic uint64_t last_build_ns;
 
 /* ---- where the tool is ---- */
 
-/* It runs as this user, so nobody else may have written it. */
+/* The tool runs as this user, so no other user may have been able to write it. */
 static int may_be_run(const char *path)
 {
     struct stat found;
@@ -57,7 +58,7 @@ static int may_be_run(const char *path)
            kilni_is_trusted(&found, S_IFREG, geteuid(), true) && access(path, X_OK) == 0;
 }
 
-/* Nor may anybody else have made the folder, or one above it. */
+/* Nor may another user have been able to replace its folder, or one above. */
 static int is_trusted_folder(const char *path)
 {
     const kilni_entrance entrance = {.start = -1, .user = geteuid(), .is_readonly = true};
@@ -70,12 +71,13 @@ static int is_trusted_folder(const char *path)
     return 1;
 }
 
-/* Returns the tool in a folder that is named from the layer's own, to be freed; NULL: none. */
-static char *tool_in(const char *layer_folder, const char *way)
+/* Returns the tool in a folder given relative to the layer's own, to be freed; NULL if there is
+ * none. */
+static char *tool_in(const char *layer_folder, const char *relative_path)
 {
     kilni_text folder = {0}, path = {0};
     char *found = NULL;
-    if (kilni_text_printf(&folder, "%s%s", layer_folder, way) == KILN_OK &&
+    if (kilni_text_printf(&folder, "%s%s", layer_folder, relative_path) == KILN_OK &&
         kilni_text_printf(&path, "%s/kiln", folder.bytes) == KILN_OK &&
         is_trusted_folder(folder.bytes) && may_be_run(path.bytes)) {
         found = realpath(path.bytes, NULL);
@@ -85,10 +87,11 @@ static char *tool_in(const char *layer_folder, const char *way)
     return found;
 }
 
-/* Below a prefix that was moved: the layer is in lib/kiln of it, or in a folder of lib. */
+/* Finds the tool if the whole prefix was moved. The layer is in lib/kiln below the prefix, or in a
+ * folder of lib. */
 static char *tool_beside_layer(void)
 {
-    static const char *const ways[] = {"/../../bin", "/../../../bin"};
+    static const char *const relative_paths[] = {"/../../bin", "/../../../bin"};
     Dl_info info;
     char folder[PATH_MAX];
     if (!dladdr(&is_pending, &info) || !info.dli_fname || !realpath(info.dli_fname, folder)) {
@@ -96,8 +99,8 @@ static char *tool_beside_layer(void)
     }
     *strrchr(folder, '/') = '\0';
     char *found = NULL;
-    for (size_t i = 0; !found && i < sizeof ways / sizeof ways[0]; i++) {
-        found = tool_in(folder, ways[i]);
+    for (size_t i = 0; !found && i < sizeof relative_paths / sizeof relative_paths[0]; i++) {
+        found = tool_in(folder, relative_paths[i]);
     }
     return found;
 }
@@ -114,7 +117,7 @@ static char *find_tool(void)
 
 /* ---- how it is started ---- */
 
-/* What the tool itself needs; what a build needs is in its request. */
+/* Copies what the tool itself needs. What a build needs is in its request. */
 static char **copy_environment(void)
 {
     static const char *const names[] = {"HOME", "PATH",          "TMPDIR", "XDG_CACHE_HOME",
@@ -140,7 +143,8 @@ static void prepare(void)
     char *directory = strdup(session_config()->dir);
     char *found = find_tool();
     if (!environment || !directory || !found) {
-        trace_note("no kiln tool was found: requests wait for `kiln capture`");
+        trace_note(
+            "the kiln tool was not found (KILN_TOOL names one): requests wait for `kiln capture`");
         free(directory);
         free(found);
         return;
@@ -155,7 +159,7 @@ static void start_if_pending(void)
 {
     if (atomic_exchange_explicit(&is_pending, 0, memory_order_seq_cst) && tool &&
         !spawn_detached(tool, arguments, environment)) {
-        trace_note("no helper could be started: requests wait for `kiln capture`");
+        trace_note("the helper could not be started: requests wait for `kiln capture`");
     }
 }
 
@@ -172,7 +176,7 @@ void helper_build_ends(void)
     atomic_fetch_sub_explicit(&builds_in_flight, 1, memory_order_relaxed);
 }
 
-/* 0: it is quiet; else how long it takes at least. */
+/* Returns 0 if it is quiet, or the shortest time in which it can become quiet. */
 static uint64_t time_to_quiet(void)
 {
     if (atomic_load_explicit(&builds_in_flight, memory_order_relaxed) > 0) {
@@ -190,7 +194,7 @@ static void *wait_for_quiet(void *unused)
     for (uint64_t left_ns; (left_ns = time_to_quiet()) > 0;) {
         kilni_sleep_ns(left_ns);
     }
-    /* In this order: a request that comes now starts a thread of its own. */
+    /* In this order: a request that arrives between the two starts a thread of its own. */
     atomic_store_explicit(&has_thread, 0, memory_order_seq_cst);
     start_if_pending();
     return NULL;
@@ -237,19 +241,19 @@ static void expect_helper(void)
     }
 }
 
-/* ---- requests that others left ---- */
+/* ---- requests that other processes left ---- */
 
-/* So many given-up ones are looked at before none is taken to wait. */
+/* If this many requests were seen and all were given up, none is assumed to wait. */
 #define LOOKS_MAX 64u
 
-typedef struct waiting_search {
+typedef struct request_search {
     unsigned looks;
     int has_found;
-} waiting_search;
+} request_search;
 
 static int look_at_request(void *user, kiln_item *item)
 {
-    waiting_search *search = user;
+    request_search *search = user;
     kiln_item_info info = {.struct_size = sizeof info};
     search->has_found = kiln_item_get_info(item, &info) == KILN_OK && info.state == KILN_OK &&
                         info.kind == KILN_ENTRY_REQUEST && info.bytes > 0;
@@ -257,9 +261,9 @@ static int look_at_request(void *user, kiln_item *item)
     return search->has_found || search->looks == LOOKS_MAX;
 }
 
-static void look_for_waiting(void)
+static void look_for_requests(void)
 {
-    waiting_search search = {0};
+    request_search search = {0};
     if (session_can_store()) {
         kiln_store_each_request(session_requests()->store, look_at_request, &search);
     }
@@ -268,16 +272,16 @@ static void look_for_waiting(void)
     }
 }
 
-void helper_look_for_waiting(void)
+void helper_look_for_requests(void)
 {
     static pthread_once_t once_looked = PTHREAD_ONCE_INIT;
-    pthread_once(&once_looked, look_for_waiting);
+    pthread_once(&once_looked, look_for_requests);
 }
 
-/* ---- requests of our own ---- */
+/* ---- this process's requests ---- */
 
-/* What the store knows of a request: KILN_OK: it waits to be served; KILN_MISS: nothing;
- * KILN_EXISTS: it was given up not long ago. */
+/* Returns what the store knows of a request. KILN_OK: it waits to be served; KILN_MISS: nothing;
+ * KILN_EXISTS: it was given up recently. */
 static kiln_status look_up(kiln_store *store, const kiln_key *key)
 {
     kiln_entry *known = NULL;

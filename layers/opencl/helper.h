@@ -1,27 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Captures that are too dear for the application: its builds are left in the store as requests, and
- * a helper (`kiln capture`) is started to serve them once the application builds no more.
+ * Captures that are too expensive for the application. The layer leaves builds in the store as
+ * requests, and starts a helper (`kiln capture`) once the application stops building.
  */
 #pragma once
 
 #include "device/opencl/build_request.h"
 #include "device/opencl/traits.h"
 
-/* Leaves a successful build as a request, where the driver's own cache lets another process repeat
- * it, and nobody left it before. session_can_store is 1. */
+/* Leaves a successful build as a request, if the driver's own cache lets another process repeat it
+ * and no process has left it before. session_can_store must be 1. */
 void helper_request(const kilni_opencl_described_build *build, const kilni_opencl_traits *traits);
 
-/* Looks, once in a process, whether others left requests that nobody served: programs that were
- * killed, or could start no helper. */
-void helper_look_for_waiting(void);
+/* Looks, once in a process, for requests that other processes left and none served: those processes
+ * were killed, or could not start a helper. */
+void helper_look_for_requests(void);
 
-/* Around each build: the helper comes when there was none for a while. */
+/* Called around each build: the helper starts when no build has run for a while. */
 void helper_build_starts(void);
 void helper_build_ends(void);
 
-/* The process ends: starts the helper where requests are left. */
+/* Called when the process ends. Starts the helper if requests wait. */
 void helper_process_ends(void);
 
-/* In the child of a fork: the requests are the parent's. */
+/* Called in a forked child: the requests are the parent's. */
 void helper_forget(void);

@@ -13,6 +13,6 @@ void keep_loaded(const void *code)
     if (handle) {
         dlclose(handle);
     } else {
-        dlerror(); /* what is wrong with it is no other reader's affair */
+        dlerror(); /* clears the error, which the application must not read */
     }
 }

@@ -16,12 +16,12 @@ static cl_kernel fail(cl_int error, cl_int *ret_error)
 
 /* ---- making kernels ---- */
 
-static cl_kernel create_of_twin(program_record *record, twin *of, const char *name,
-                                cl_int *ret_error)
+static cl_kernel create_loaded_kernel(program_record *record, loaded_program *loaded,
+                                      const char *name, cl_int *ret_error)
 {
     const cl_icd_dispatch *cl = layer_target();
-    cl_kernel kernel = cl->clCreateKernel(of->program, name, ret_error);
-    if (kernel && records_add_kernel(kernel, record, of) != KILN_OK) {
+    cl_kernel kernel = cl->clCreateKernel(loaded->program, name, ret_error);
+    if (kernel && records_add_kernel(kernel, record, loaded) != KILN_OK) {
         cl->clReleaseKernel(kernel);
         return fail(CL_OUT_OF_HOST_MEMORY, ret_error);
     }
@@ -30,30 +30,30 @@ static cl_kernel create_of_twin(program_record *record, twin *of, const char *na
 
 cl_kernel CL_API_CALL layer_create_kernel(cl_program program, const char *name, cl_int *ret_error)
 {
-    if (records_is_let_go(program)) {
+    if (records_is_released(program)) {
         return fail(CL_INVALID_PROGRAM, ret_error);
     }
     program_record *record = records_hold(program);
-    twin *of = records_hold_twin(record);
-    cl_kernel kernel = of ? create_of_twin(record, of, name, ret_error)
-                          : layer_target()->clCreateKernel(program, name, ret_error);
-    twin_release(of);
+    loaded_program *loaded = records_hold_loaded(record);
+    cl_kernel kernel = loaded ? create_loaded_kernel(record, loaded, name, ret_error)
+                              : layer_target()->clCreateKernel(program, name, ret_error);
+    loaded_program_release(loaded);
     records_release(record);
     return kernel;
 }
 
-static cl_int create_all_of_twin(program_record *record, twin *of, cl_uint room,
-                                 cl_kernel *ret_kernels, cl_uint *ret_count)
+static cl_int create_loaded_kernels(program_record *record, loaded_program *loaded, cl_uint room,
+                                    cl_kernel *ret_kernels, cl_uint *ret_count)
 {
     cl_uint own_count = 0;
     cl_uint *count = ret_count ? ret_count : &own_count;
     const cl_int error =
-        layer_target()->clCreateKernelsInProgram(of->program, room, ret_kernels, count);
+        layer_target()->clCreateKernelsInProgram(loaded->program, room, ret_kernels, count);
     if (error != CL_SUCCESS) {
         return error;
     }
     for (cl_uint i = 0; ret_kernels && i < *count; i++) {
-        if (records_add_kernel(ret_kernels[i], record, of) != KILN_OK) {
+        if (records_add_kernel(ret_kernels[i], record, loaded) != KILN_OK) {
             for (cl_uint made = 0; made < *count; made++) {
                 made < i ? layer_release_kernel(ret_kernels[made])
                          : layer_target()->clReleaseKernel(ret_kernels[made]);
@@ -67,15 +67,15 @@ static cl_int create_all_of_twin(program_record *record, twin *of, cl_uint room,
 cl_int CL_API_CALL layer_create_kernels_in_program(cl_program program, cl_uint room,
                                                    cl_kernel *ret_kernels, cl_uint *ret_count)
 {
-    if (records_is_let_go(program)) {
+    if (records_is_released(program)) {
         return CL_INVALID_PROGRAM;
     }
     program_record *record = records_hold(program);
-    twin *of = records_hold_twin(record);
+    loaded_program *loaded = records_hold_loaded(record);
     const cl_int error =
-        of ? create_all_of_twin(record, of, room, ret_kernels, ret_count)
-           : layer_target()->clCreateKernelsInProgram(program, room, ret_kernels, ret_count);
-    twin_release(of);
+        loaded ? create_loaded_kernels(record, loaded, room, ret_kernels, ret_count)
+               : layer_target()->clCreateKernelsInProgram(program, room, ret_kernels, ret_count);
+    loaded_program_release(loaded);
     records_release(record);
     return error;
 }
@@ -114,7 +114,7 @@ cl_int CL_API_CALL layer_release_kernel(cl_kernel kernel)
 
 /* ---- queries ---- */
 
-/* The kernel's name, as its driver has it; the caller frees. */
+/* Returns the kernel's name, as the driver reports it; the caller frees it. */
 static char *name_of(cl_kernel kernel)
 {
     const cl_icd_dispatch *cl = layer_target();
@@ -143,22 +143,23 @@ cl_int CL_API_CALL layer_get_kernel_info(cl_kernel kernel, cl_kernel_info what, 
                                          void *ret_value, size_t *ret_size)
 {
     cl_program program = NULL;
-    twin *of = NULL;
+    loaded_program *loaded = NULL;
     const int is_recorded = what == CL_KERNEL_PROGRAM || what == CL_KERNEL_ATTRIBUTES;
-    if (!is_recorded || !records_find_kernel(kernel, &program, &of)) {
+    if (!is_recorded || !records_find_kernel(kernel, &program, &loaded)) {
         return layer_target()->clGetKernelInfo(kernel, what, room, ret_value, ret_size);
     }
     kilni_opencl_answer answer = {CL_SUCCESS, {&program, sizeof program}};
     kiln_status status = KILN_OK;
     if (what == CL_KERNEL_ATTRIBUTES) {
         char *name = name_of(kernel);
-        status = name ? kilni_opencl_answers_attributes(of->answers[0], name, &answer) : KILN_MISS;
+        status =
+            name ? kilni_opencl_answers_attributes(loaded->answers[0], name, &answer) : KILN_MISS;
         free(name);
     }
     const cl_int error = status == KILN_OK ? reply(&answer, room, ret_value, ret_size)
                                            : layer_target()->clGetKernelInfo(kernel, what, room,
                                                                              ret_value, ret_size);
-    twin_release(of);
+    loaded_program_release(loaded);
     return error;
 }
 
@@ -167,19 +168,20 @@ cl_int CL_API_CALL layer_get_kernel_arg_info(cl_kernel kernel, cl_uint index,
                                              size_t *ret_size)
 {
     cl_program program = NULL;
-    twin *of = NULL;
+    loaded_program *loaded = NULL;
     kilni_opencl_answer answer;
     kiln_status status = KILN_MISS;
-    if (records_find_kernel(kernel, &program, &of)) {
+    if (records_find_kernel(kernel, &program, &loaded)) {
         char *name = name_of(kernel);
-        status = name ? kilni_opencl_answers_argument(of->answers[0], name, index, what, &answer)
-                      : KILN_MISS;
+        status = name
+                     ? kilni_opencl_answers_argument(loaded->answers[0], name, index, what, &answer)
+                     : KILN_MISS;
         free(name);
     }
     const cl_int error =
         status == KILN_OK
             ? reply(&answer, room, ret_value, ret_size)
             : layer_target()->clGetKernelArgInfo(kernel, index, what, room, ret_value, ret_size);
-    twin_release(of);
+    loaded_program_release(loaded);
     return error;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The OpenCL layer: what the ICD loader loads. It copies the functions below it and puts its own in
- * the place of those that create, build and query programs and kernels.
+ * The OpenCL layer, which the ICD loader loads. It copies the loader's functions, and puts its own
+ * in the place of those that create, build and query programs and kernels.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -35,7 +35,7 @@ EXPORTED cl_int CL_API_CALL clDeinitLayer(void);
 static cl_icd_dispatch layer_functions;
 static int is_started;
 
-/* ---- fork: the child finds no lock taken, and builds without the cache ---- */
+/* ---- fork: the child finds no lock held, and builds without the cache ---- */
 
 static void before_fork(void)
 {
@@ -67,7 +67,7 @@ static kiln_status start_session(void)
 
 /* ---- the loader's table ---- */
 
-/* Puts the layer's functions in. A loader may lack some: those stay NULL. */
+/* Replaces functions in the table. What an older loader lacks stays NULL. */
 static void interpose(void)
 {
 #define INTERPOSE(name, own) layer_functions.name = layer_functions.name ? (own) : NULL;
@@ -75,8 +75,8 @@ static void interpose(void)
 #undef INTERPOSE
 }
 
-/* A layer that was named twice, by whatever names, is one layer: the second time it only passes on.
- * The loader keeps the table for as long as the process lives. */
+/* A layer that is named twice, by whatever names, works once: the second instance only passes calls
+ * on. The loader keeps the table until the process ends. */
 static cl_int pass_on(cl_uint entry_count, const cl_icd_dispatch *target, cl_uint *ret_entry_count,
                       const cl_icd_dispatch **ret_dispatch)
 {
@@ -173,8 +173,8 @@ static void drain(void *unused)
     helper_process_ends();
 }
 
-/* The process ends: what was built is still to be written, and what was requested to be captured
- * elsewhere. Nothing of OpenCL runs here. */
+/* When the process ends, queued entries are written, and the helper is started for pending
+ * requests. Nothing here calls OpenCL. */
 __attribute__((destructor)) static void finish(void)
 {
     run_uncancelled(drain, NULL);

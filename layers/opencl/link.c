@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * clLinkProgram under the cache. A link is found by what was compiled into its inputs. There is no
- * program of the driver's own to stand in for: after a hit the application holds the one that was
- * made of the binary.
+ * clLinkProgram under the cache. A link is found by what was compiled into its inputs. After a hit
+ * there is no program of the driver's own: the application holds the program that was loaded from
+ * the binary.
  */
 #include <stdlib.h>
 
@@ -11,13 +11,14 @@
 #include "build.h"
 #include "cached_build.h"
 #include "calls.h"
-#include "link_notice.h"
+#include "deferred_callback.h"
 #include "target.h"
 
 typedef struct link_inputs {
     cl_uint count;
     const cl_program *programs;
-    link_notice *notice; /* holds the callback back while the driver links; NULL: there is none */
+    deferred_callback
+        *deferred; /* delays the callback while the driver links; NULL: there is no callback */
 } link_inputs;
 
 /* ---- the kind ---- */
@@ -34,7 +35,7 @@ static int names_device_twice(const cached_build *build)
     return 0;
 }
 
-/* Calls whose arguments are wrong are the driver's to refuse. */
+/* The driver refuses calls with wrong arguments. */
 static const char *obstacle(const cached_build *build)
 {
     const link_inputs *inputs = build->inputs;
@@ -43,10 +44,10 @@ static const char *obstacle(const cached_build *build)
         return "wrong arguments";
     }
     if (names_device_twice(build)) {
-        return "a device that is named twice";
+        return "a device is named twice";
     }
     return build->platform && !build->platform->traits->links_reload
-               ? "how linked programs of this driver reload isn't known"
+               ? "links are not cached on this driver"
                : NULL;
 }
 
@@ -57,15 +58,15 @@ static kiln_status find_compiled(const cached_build *build, cl_device_id device,
     for (cl_uint i = 0; i < inputs->count; i++) {
         keys[i] = records_find_compiled(inputs->programs[i], build->context, device);
         if (!keys[i]) {
-            return kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
-                                   "what input %u was compiled from isn't known", i + 1);
+            return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "the key of input %u is not known",
+                                   i + 1);
         }
     }
     return KILN_OK;
 }
 
-/* An input may be built or compiled again while the driver links. Its key goes before the driver
- * starts, and no other comes, so that the link's key cannot be made any more. */
+/* An input may be built or compiled again while the driver links. The input loses its key before
+ * the driver starts that, and gets no other one, so the link's key can no longer be made. */
 static kiln_status make_key(const cached_build *build, const kilni_opencl_site *site,
                             cl_device_id device, kiln_key **ret_key, kiln_error *error)
 {
@@ -86,7 +87,7 @@ static kiln_status make_key(const cached_build *build, const kilni_opencl_site *
     return status;
 }
 
-/* What the driver links has to be its own. */
+/* The driver can link only what it built itself. */
 static void make_inputs_native(const link_inputs *inputs)
 {
     for (cl_uint i = 0; inputs->programs && i < inputs->count; i++) {
@@ -101,16 +102,17 @@ static void make_inputs_native(const link_inputs *inputs)
 static void ask_driver(cached_build *build)
 {
     link_inputs *inputs = build->inputs;
-    inputs->notice = build->notify ? link_notice_new(build->notify, build->user_data) : NULL;
-    if (build->notify && !inputs->notice) {
+    inputs->deferred =
+        build->notify ? deferred_callback_new(build->notify, build->user_data) : NULL;
+    if (build->notify && !inputs->deferred) {
         build->error = CL_OUT_OF_HOST_MEMORY;
         return;
     }
     make_inputs_native(inputs);
     build->program = layer_target()->clLinkProgram(
         build->context, build->device_count, build->devices, build->options, inputs->count,
-        inputs->programs, inputs->notice ? link_notice_from_driver : NULL,
-        inputs->notice ? inputs->notice : build->user_data, &build->error);
+        inputs->programs, inputs->deferred ? deferred_callback_from_driver : NULL,
+        inputs->deferred ? inputs->deferred : build->user_data, &build->error);
 }
 
 static const build_kind kind = {
@@ -143,7 +145,7 @@ cl_program CL_API_CALL layer_link_program(cl_context context, cl_uint device_cou
                                           cl_uint input_count, const cl_program *programs,
                                           build_callback notify, void *user_data, cl_int *ret_error)
 {
-    if (records_has_let_go(input_count, programs)) {
+    if (records_any_released(input_count, programs)) {
         if (ret_error) {
             *ret_error = CL_INVALID_PROGRAM;
         }
@@ -166,8 +168,8 @@ cl_program CL_API_CALL layer_link_program(cl_context context, cl_uint device_cou
     if (ret_error) {
         *ret_error = build.error;
     }
-    if (inputs.notice) {
-        link_notice_let_go(inputs.notice);
+    if (inputs.deferred) {
+        deferred_callback_finish(inputs.deferred);
     } else if (build.is_callback_due && notify) {
         notify(program, user_data);
     }

@@ -18,7 +18,7 @@ static int is_started_copy(void *object)
            is_started == 1;
 }
 
-/* Only an object that is loaded already is looked at: nothing is loaded here. */
+/* Looks only at an object that is loaded already, and loads nothing. */
 static int names_started_copy(const char *name)
 {
     void *object = dlopen(name, RTLD_NOLOAD | RTLD_LAZY);
@@ -30,7 +30,7 @@ static int names_started_copy(const char *name)
     return is_copy;
 }
 
-/* The program itself has no name, and is no layer. */
+/* The main program has no name, and is no layer. */
 static int collect_name(struct dl_phdr_info *info, size_t size, void *user)
 {
     kilni_text *names = user;
@@ -41,7 +41,7 @@ static int collect_name(struct dl_phdr_info *info, size_t size, void *user)
 
 int other_copy_is_started(void)
 {
-    /* The names first: dl_iterate_phdr calls back with a lock held that dlopen takes too. */
+    /* Collects the names first: dl_iterate_phdr calls back under a lock that dlopen takes too. */
     kilni_text names = {0};
     int is_started = 0;
     if (dl_iterate_phdr(collect_name, &names) == 0) {
@@ -49,7 +49,7 @@ int other_copy_is_started(void)
              name += strlen(name) + 1) {
             is_started = names_started_copy(name);
         }
-        dlerror(); /* most objects lack the function: nobody else is to read of that */
+        dlerror(); /* most objects lack the function; the application must not read that error */
     }
     kilni_text_done(&names);
     return is_started;

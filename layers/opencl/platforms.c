@@ -21,7 +21,7 @@ typedef struct known_device {
     kiln_key *identity;
 } known_device;
 
-/* Guards all below. Nothing is called while it is held but allocation. */
+/* Guards all below. While it is held, only allocation is called. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static platform *platforms[PLATFORMS_MAX];
 static size_t platform_count;
@@ -113,11 +113,11 @@ platform *platform_of_context(cl_context context)
     return found;
 }
 
-int platform_is_seen_through(platform *of)
+int platform_is_exposed(platform *of)
 {
-    const platform *of_nobody = platform_of_id(NULL);
-    return (of && atomic_load_explicit(&of->is_seen_through, memory_order_relaxed)) ||
-           (of_nobody && atomic_load_explicit(&of_nobody->is_seen_through, memory_order_relaxed));
+    const platform *unnamed = platform_of_id(NULL);
+    return (of && atomic_load_explicit(&of->is_exposed, memory_order_relaxed)) ||
+           (unnamed && atomic_load_explicit(&unnamed->is_exposed, memory_order_relaxed));
 }
 
 /* ---- identities ---- */
@@ -171,9 +171,9 @@ static void remember_identity(cl_device_id device, const kiln_key *identity)
     platforms_unlock();
 }
 
-/* ---- what drivers are made of ---- */
+/* ---- drivers ---- */
 
-/* Does not change once a platform has it. Releasing the last hold frees it. */
+/* Does not change once a platform has it. The last release frees it. */
 typedef struct held_driver {
     kilni_opencl_driver driver;
     size_t holds; /* guarded by the lock */
@@ -190,7 +190,7 @@ static void release_driver(held_driver *held)
     }
 }
 
-/* NULL: they were not looked for yet. */
+/* Returns a hold; NULL if the driver was not identified yet. */
 static held_driver *hold_driver(platform *of)
 {
     platforms_lock();
@@ -202,8 +202,8 @@ static held_driver *hold_driver(platform *of)
     return held;
 }
 
-/* Puts what was found in the place of what a platform had, if that is still what it has. Held for
- * the caller too. */
+/* Replaces a platform's driver with @found, if the platform still has @before. Adds a hold for the
+ * caller in any case. */
 static void keep_driver(platform *of, const held_driver *before, held_driver *found)
 {
     platforms_lock();
@@ -234,7 +234,8 @@ static kiln_status identify_driver(const platform *of, held_driver **ret_found, 
     return KILN_OK;
 }
 
-/* The driver may have read a file before it changed, if that was after the program began. */
+/* A file that changed after the program started may have been read by the driver before the
+ * change. */
 static int may_have_been_read_before(const held_driver *found)
 {
     const int64_t changed_ns = kilni_file_stamps_changed_ns(&found->driver.stamps);
@@ -257,14 +258,14 @@ static kiln_status get_driver(platform *of, held_driver **ret_held, kiln_error *
     if (atomic_load_explicit(&of->is_changed, memory_order_relaxed)) {
         release_driver(held);
         return kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
-                               "a file of the driver's that changed since the program began");
+                               "a file of the driver has changed since the program started");
     }
     *ret_held = held;
     return KILN_OK;
 }
 
-/* Whether the files are the same in spite of what the file system says of them or of their folders:
- * a link to one was made, or something else was installed. */
+/* Whether the files have the same content although their stamps or those of their folders differ: a
+ * link to one was made, or something else was installed. */
 static int is_the_same_driver(platform *of, held_driver *held)
 {
     held_driver *found = NULL;
@@ -277,7 +278,7 @@ static int is_the_same_driver(platform *of, held_driver *held)
     return equal;
 }
 
-int platform_is_as_identified(platform *of)
+int platform_is_unchanged(platform *of)
 {
     held_driver *held = hold_driver(of);
     if (held && !kilni_file_stamps_hold(&held->driver.stamps) && !is_the_same_driver(of, held)) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the layer remembers of each platform: its driver's traits, the extension functions that it
- * gave out, and what its devices are.
+ * What the layer remembers of each platform: the driver's traits, the extension functions that it
+ * gave out, and the identities of its devices.
  */
 #pragma once
 
@@ -11,8 +11,7 @@
 
 #include "device/opencl/traits.h"
 
-/* The driver's own functions behind the ones that the layer hands out instead. NULL: not asked
- * for yet. */
+/* The driver's functions behind those that the layer gives out instead. NULL: not asked for yet. */
 typedef enum extension_function {
     CREATE_PROGRAM_WITH_IL,
     SET_SPECIALIZATION_CONSTANT,
@@ -24,47 +23,50 @@ typedef enum extension_function {
 } extension_function;
 
 typedef struct platform {
-    cl_platform_id id; /* NULL: functions got without naming a platform */
+    cl_platform_id id; /* NULL: stands for functions obtained without naming a platform */
     char *name;
     const kilni_opencl_traits *traits;
-    /* Always the same value for the same function; relaxed, since nothing is read through it but
+    /* The same function always has the same value. Relaxed: nothing is read through it except
      * code. */
     _Atomic(void *) extensions[EXTENSION_FUNCTION_COUNT];
-    /* What the driver is, once that was asked; guarded by the lock in platforms.c. */
+    /* The identified driver; NULL until identified. Guarded by the lock in platforms.c. */
     struct held_driver *driver;
-    /* Set once, when a file of the driver's was found to have changed: what it has of them in
-     * memory is told by none. Then builds pass through. Relaxed: nothing is read by it. */
+    /* Set once, when a file of the driver was found to have changed: which version the driver has
+     * in memory is then unknown, and builds pass through. Relaxed: nothing is read through it. */
     _Atomic int is_changed;
-    /* Set once by an unknown extension function that could see programs; of the platform that is
-     * nobody's, for all platforms. Then builds pass through, and what was found is built by the
-     * driver after all. Relaxed: whoever sets it looks at all programs afterwards, and whoever
-     * gives a program its twin looks at this afterwards, both under the lock of the records in
-     * between; so one of the two sees what the other did. */
-    _Atomic int is_seen_through;
+    /* Set once, when the application obtains an unknown extension function that may inspect
+     * programs; on the platform with a NULL id, for all platforms. Builds then pass through, and
+     * the driver builds what was loaded from the cache. Relaxed: the thread that sets it looks at
+     * all programs afterwards, and a thread that gives a program its loaded one reads this
+     * afterwards. The lock of the records lies between on both sides, so at least one of the two
+     * sees what the other did. */
+    _Atomic int is_exposed;
 } platform;
 
-/* Makes it on first use; NULL where there is no memory or the table is full. Lives for ever. */
+/* Each makes the platform at its first use, and returns NULL without memory or if the table is
+ * full. A platform lives until the process ends. */
 platform *platform_of_id(cl_platform_id id);
 platform *platform_of_device(cl_device_id device);
 platform *platform_of_context(cl_context context);
 
-/* The device for which programs are built that the application builds for this one. */
+/* Returns the device for which the driver builds when the application builds for this one. */
 cl_device_id platform_built_device(cl_device_id device);
 
-/* The parts of a device's identity as a key: computed once for a root device, anew for each build
- * on a sub-device, since its handle may be used again for another; but what the driver is made of
- * is found once for all devices of a platform. One reference.
- * KILN_OK; KILN_E_UNSUPPORTED, with the reason; KILN_E_NO_MEMORY. */
+/* The parts of a device's identity, as a key that the caller releases. The identity of a root
+ * device is computed once. That of a sub-device is computed for each build, since its handle may be
+ * reused for a different one. The driver is identified once for all devices of a platform.
+ *
+ * Returns KILN_OK; KILN_E_UNSUPPORTED, with the reason; KILN_E_NO_MEMORY. */
 kiln_status platform_get_identity(platform *of, cl_device_id device, kiln_key **ret_identity,
                                   kiln_error *error);
 
-/* Whether an unknown function could see its programs. @of may be NULL. */
-int platform_is_seen_through(platform *of);
+/* Whether an unknown function may inspect the platform's programs. @of may be NULL. */
+int platform_is_exposed(platform *of);
 
-/* Whether the driver's files are still those of which the identities tell. A driver reads some of
- * them when it is loaded, others at each build. */
-int platform_is_as_identified(platform *of);
+/* Whether the driver's files are still those in the identities. A driver reads some of them when it
+ * is loaded, and others at each build. */
+int platform_is_unchanged(platform *of);
 
-/* Around fork, so that the child finds no lock taken. */
+/* Called around fork, so that the child finds the lock free. */
 void platforms_lock(void);
 void platforms_unlock(void);

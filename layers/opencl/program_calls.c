@@ -56,7 +56,7 @@ cl_program CL_API_CALL layer_create_program_with_built_in_kernels(cl_context con
 
 cl_int CL_API_CALL layer_retain_program(cl_program program)
 {
-    if (records_is_let_go(program)) {
+    if (records_is_released(program)) {
         return CL_INVALID_PROGRAM;
     }
     const cl_int error = layer_target()->clRetainProgram(program);
@@ -68,7 +68,7 @@ cl_int CL_API_CALL layer_retain_program(cl_program program)
 
 cl_int CL_API_CALL layer_release_program(cl_program program)
 {
-    if (records_is_let_go(program)) {
+    if (records_is_released(program)) {
         return CL_INVALID_PROGRAM;
     }
     records_release_program(program);
@@ -78,7 +78,7 @@ cl_int CL_API_CALL layer_release_program(cl_program program)
 cl_int CL_API_CALL layer_set_specialization_constant(cl_program program, cl_uint id, size_t size,
                                                      const void *value)
 {
-    if (records_is_let_go(program)) {
+    if (records_is_released(program)) {
         return CL_INVALID_PROGRAM;
     }
     const cl_int error =

@@ -8,7 +8,8 @@
 #include "target.h"
 
 kiln_status program_load(cl_context context, cl_uint device_count, const cl_device_id *devices,
-                         const kiln_entry *const *entries, const char *options, twin **ret_twin)
+                         const kiln_entry *const *entries, const char *options,
+                         loaded_program **ret_loaded)
 {
     kilni_opencl_answers **answers = calloc(device_count, sizeof(kilni_opencl_answers *));
     cl_program program = NULL;
@@ -21,7 +22,7 @@ kiln_status program_load(cl_context context, cl_uint device_count, const cl_devi
                                    &program);
     }
     if (status == KILN_OK) {
-        status = twin_new(program, options, device_count, devices, answers, ret_twin);
+        status = loaded_program_new(program, options, device_count, devices, answers, ret_loaded);
         if (status == KILN_OK) {
             return KILN_OK;
         }
@@ -34,7 +35,7 @@ kiln_status program_load(cl_context context, cl_uint device_count, const cl_devi
     return status == KILN_E_CORRUPT ? KILN_E_REFUSED : status;
 }
 
-kiln_status program_capture(platform *of, cl_program program, cl_device_id device,
+kiln_status program_capture(platform *owner, cl_program program, cl_device_id device,
                             const kiln_key *key, uint64_t build_ns, kiln_entry **ret_entry)
 {
     kiln_capture taken = {0};
@@ -52,9 +53,9 @@ kiln_status program_capture(platform *of, cl_program program, cl_device_id devic
             .log = {taken.log, strlen(taken.log)},
             .payload = {taken.payload, taken.payload_size},
         };
-        /* What was built while the driver's files changed is not what the key says. */
+        /* What was built while the driver's files changed does not match the key. */
         status =
-            platform_is_as_identified(of) ? kiln_entry_new(&params, ret_entry) : KILN_E_UNSUPPORTED;
+            platform_is_unchanged(owner) ? kiln_entry_new(&params, ret_entry) : KILN_E_UNSUPPORTED;
     }
     kiln_capture_done(&taken);
     return status;

@@ -25,7 +25,7 @@ kiln_status program_read_code(const program_record *record, const char *options,
     }
     const size_t text_size = is_source ? strnlen(*ret_code, size) : size;
     if (is_source && text_size + 1 < size) {
-        return KILN_E_UNSUPPORTED; /* how much a driver reads beyond a zero byte isn't told */
+        return KILN_E_UNSUPPORTED; /* whether a driver reads beyond a zero byte is not known */
     }
     *ret_source = (kiln_program_source){
         .struct_size = sizeof *ret_source,
@@ -62,7 +62,7 @@ kiln_status program_devices_copy(cl_uint count, const cl_device_id *devices,
     return KILN_OK;
 }
 
-/* @program  NULL: the context is asked */
+/* @program  NULL: asks the context */
 static cl_int ask_for_devices(cl_program program, cl_context context, size_t room,
                               cl_device_id *ret_devices, size_t *ret_size)
 {

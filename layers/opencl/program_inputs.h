@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a program is built from, and the devices that it is built for, as the driver tells them.
+ * What a program is built from, and the devices that it is built for, as the driver reports
+ * them.
  */
 #pragma once
 
@@ -10,39 +11,40 @@
 
 #include "records.h"
 
-/* All of it is owned, except for the options. Zeroed, it is empty. */
+/* Owns all except the options. Empty if all zero. */
 typedef struct program_inputs {
     char *code; /* source or intermediate language */
     kiln_program_source source;
     kilni_opencl_constants constants;
 } program_inputs;
 
-/* Reads a program's source or intermediate language, which the driver keeps, so that the layer
+/* Reads a program's source or intermediate language from the driver, which keeps it: the layer
  * needs no copy of its own.
  *
  * @options     borrowed by @ret_source; may be NULL
- * @ret_code    [out] what @ret_source points into; the caller frees, also after a failure
+ * @ret_code    [out] what @ret_source points into; the caller frees it, also after a failure
  * @ret_source  [out]
  * Returns KILN_OK; KILN_E_UNSUPPORTED; KILN_E_NO_MEMORY. */
 kiln_status program_read_code(const program_record *record, const char *options, char **ret_code,
                               kiln_program_source *ret_source);
 
-/* Reads the code and the constants. The same statuses.
+/* Reads the code and the constants. Returns the same statuses.
  *
- * @inputs  [out] zeroed before; to be freed with program_inputs_done, also after a failure */
+ * @inputs  [out] all zero before the call; the caller frees them with program_inputs_done, also
+ *          after a failure */
 kiln_status program_inputs_read(program_record *record, const char *options,
                                 program_inputs *inputs);
 void program_inputs_done(program_inputs *inputs);
 
-/* Copies the devices that a call names. KILN_OK; KILN_E_NO_MEMORY. */
+/* Copies the devices that a call names. Returns KILN_OK; KILN_E_NO_MEMORY. */
 kiln_status program_devices_copy(cl_uint count, const cl_device_id *devices,
                                  cl_device_id **ret_devices);
 
-/* All devices of a program, or of a context; the caller frees. KILN_OK; KILN_E_UNSUPPORTED;
- * KILN_E_NO_MEMORY. */
+/* All devices of a program or of a context; the caller frees the array. Return KILN_OK;
+ * KILN_E_UNSUPPORTED; KILN_E_NO_MEMORY. */
 kiln_status program_devices_of(cl_program program, cl_device_id **ret_devices, cl_uint *ret_count);
 kiln_status program_devices_of_context(cl_context context, cl_device_id **ret_devices,
                                        cl_uint *ret_count);
 
-/* 1 if all of those are devices of the program. */
+/* Returns 1 if all @devices are devices of the program. */
 int program_has_devices(cl_program program, cl_uint count, const cl_device_id *devices);

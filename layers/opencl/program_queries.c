@@ -3,20 +3,20 @@
 
 #include <stdlib.h>
 
-#include "asked_capture.h"
+#include "capture_on_query.h"
 #include "platforms.h"
 #include "records.h"
 #include "target.h"
 
-/* ---- binaries: the twin has those of its devices, in its own order ---- */
+/* ---- binaries: the loaded program has those of its devices, in its own order ---- */
 
 typedef struct binary_query {
     cl_program program;
-    const twin *of;
+    const loaded_program *loaded;
     cl_device_id *devices; /* of the program */
     size_t device_count;
-    size_t *sizes;            /* of the twin's binaries */
-    unsigned char **binaries; /* where the twin's binaries go */
+    size_t *sizes;            /* of the loaded program's binaries */
+    unsigned char **binaries; /* where they go */
 } binary_query;
 
 static cl_int start_query(binary_query *query)
@@ -29,16 +29,16 @@ static cl_int start_query(binary_query *query)
     }
     query->device_count = size / sizeof *query->devices;
     query->devices = malloc(size + 1);
-    query->sizes = calloc(query->of->device_count, sizeof *query->sizes);
-    query->binaries = calloc(query->of->device_count, sizeof *query->binaries);
+    query->sizes = calloc(query->loaded->device_count, sizeof *query->sizes);
+    query->binaries = calloc(query->loaded->device_count, sizeof *query->binaries);
     if (!query->devices || !query->sizes || !query->binaries) {
         return CL_OUT_OF_HOST_MEMORY;
     }
     error = cl->clGetProgramInfo(query->program, CL_PROGRAM_DEVICES, size, query->devices, NULL);
     return error == CL_SUCCESS
-               ? cl->clGetProgramInfo(query->of->program, CL_PROGRAM_BINARY_SIZES,
-                                      query->of->device_count * sizeof *query->sizes, query->sizes,
-                                      NULL)
+               ? cl->clGetProgramInfo(query->loaded->program, CL_PROGRAM_BINARY_SIZES,
+                                      query->loaded->device_count * sizeof *query->sizes,
+                                      query->sizes, NULL)
                : error;
 }
 
@@ -56,8 +56,8 @@ static cl_int reply_sizes(const binary_query *query, size_t room, void *ret_valu
         return CL_OUT_OF_HOST_MEMORY;
     }
     for (size_t i = 0; i < query->device_count; i++) {
-        const cl_uint place = twin_find_device(query->of, query->devices[i]);
-        sizes[i] = place < query->of->device_count ? query->sizes[place] : 0;
+        const cl_uint place = loaded_program_find_device(query->loaded, query->devices[i]);
+        sizes[i] = place < query->loaded->device_count ? query->sizes[place] : 0;
     }
     const cl_int error =
         kilni_opencl_reply(sizes, query->device_count * sizeof *sizes, room, ret_value, ret_size);
@@ -75,14 +75,14 @@ static cl_int reply_binaries(const binary_query *query, size_t room, void *ret_v
         }
         unsigned char *const *places = ret_value;
         for (size_t i = 0; i < query->device_count; i++) {
-            const cl_uint place = twin_find_device(query->of, query->devices[i]);
-            if (place < query->of->device_count) {
+            const cl_uint place = loaded_program_find_device(query->loaded, query->devices[i]);
+            if (place < query->loaded->device_count) {
                 query->binaries[place] = places[i];
             }
         }
         const cl_int error = layer_target()->clGetProgramInfo(
-            query->of->program, CL_PROGRAM_BINARIES,
-            query->of->device_count * sizeof *query->binaries, query->binaries, NULL);
+            query->loaded->program, CL_PROGRAM_BINARIES,
+            query->loaded->device_count * sizeof *query->binaries, query->binaries, NULL);
         if (error != CL_SUCCESS) {
             return error;
         }
@@ -93,10 +93,10 @@ static cl_int reply_binaries(const binary_query *query, size_t room, void *ret_v
     return CL_SUCCESS;
 }
 
-static cl_int query_binaries(cl_program program, const twin *of, cl_program_info what, size_t room,
-                             void *ret_value, size_t *ret_size)
+static cl_int query_binaries(cl_program program, const loaded_program *loaded, cl_program_info what,
+                             size_t room, void *ret_value, size_t *ret_size)
 {
-    binary_query query = {.program = program, .of = of};
+    binary_query query = {.program = program, .loaded = loaded};
     cl_int error = start_query(&query);
     if (error == CL_SUCCESS) {
         error = what == CL_PROGRAM_BINARIES ? reply_binaries(&query, room, ret_value, ret_size)
@@ -108,7 +108,7 @@ static cl_int query_binaries(cl_program program, const twin *of, cl_program_info
 
 /* ---- programs ---- */
 
-/* The driver's count, without what the layer holds. */
+/* Answers with the driver's count, less the layer's own references. */
 static cl_int query_references(cl_program program, size_t room, void *ret_value, size_t *ret_size)
 {
     const cl_int error = layer_target()->clGetProgramInfo(program, CL_PROGRAM_REFERENCE_COUNT, room,
@@ -120,7 +120,7 @@ static cl_int query_references(cl_program program, size_t room, void *ret_value,
     return error;
 }
 
-/* Answers that a build doesn't change. */
+/* Whether a build leaves the answer as it was. */
 static int is_of_unbuilt(cl_program_info what)
 {
     switch (what) {
@@ -135,15 +135,15 @@ static int is_of_unbuilt(cl_program_info what)
     }
 }
 
-static cl_int query_twin(cl_program program, const twin *of, cl_program_info what, size_t room,
-                         void *ret_value, size_t *ret_size)
+static cl_int query_loaded(cl_program program, const loaded_program *loaded, cl_program_info what,
+                           size_t room, void *ret_value, size_t *ret_size)
 {
     switch (what) {
     case CL_PROGRAM_BINARY_SIZES:
     case CL_PROGRAM_BINARIES:
-        return query_binaries(program, of, what, room, ret_value, ret_size);
+        return query_binaries(program, loaded, what, room, ret_value, ret_size);
     default:
-        return layer_target()->clGetProgramInfo(of->program, what, room, ret_value, ret_size);
+        return layer_target()->clGetProgramInfo(loaded->program, what, room, ret_value, ret_size);
     }
 }
 
@@ -152,7 +152,7 @@ static cl_int query_at_driver(cl_program program, cl_program_info what, size_t r
 {
     const cl_int error = layer_target()->clGetProgramInfo(program, what, room, ret_value, ret_size);
     if (error == CL_SUCCESS && what == CL_PROGRAM_BINARIES && ret_value) {
-        capture_as_asked(program, ret_value);
+        capture_queried_binaries(program, ret_value);
     }
     return error;
 }
@@ -160,7 +160,7 @@ static cl_int query_at_driver(cl_program program, cl_program_info what, size_t r
 cl_int CL_API_CALL layer_get_program_info(cl_program program, cl_program_info what, size_t room,
                                           void *ret_value, size_t *ret_size)
 {
-    if (records_is_let_go(program)) {
+    if (records_is_released(program)) {
         return CL_INVALID_PROGRAM;
     }
     if (what == CL_PROGRAM_REFERENCE_COUNT) {
@@ -169,52 +169,55 @@ cl_int CL_API_CALL layer_get_program_info(cl_program program, cl_program_info wh
     if (is_of_unbuilt(what)) {
         return layer_target()->clGetProgramInfo(program, what, room, ret_value, ret_size);
     }
-    twin *of = records_hold_twin_of(program);
-    if (!of) {
+    loaded_program *loaded = records_hold_loaded_of(program);
+    if (!loaded) {
         return query_at_driver(program, what, room, ret_value, ret_size);
     }
-    const cl_int error = query_twin(program, of, what, room, ret_value, ret_size);
-    twin_release(of);
+    const cl_int error = query_loaded(program, loaded, what, room, ret_value, ret_size);
+    loaded_program_release(loaded);
     return error;
 }
 
 /* ---- builds ---- */
 
-static cl_int query_twin_build(const twin *of, cl_uint place, cl_program_build_info what,
-                               size_t room, void *ret_value, size_t *ret_size)
+static cl_int query_loaded_build(const loaded_program *loaded, cl_uint place,
+                                 cl_program_build_info what, size_t room, void *ret_value,
+                                 size_t *ret_size)
 {
     if (what == CL_PROGRAM_BUILD_LOG) {
-        const kilni_opencl_answer log = kilni_opencl_answers_log(of->answers[place]);
+        const kilni_opencl_answer log = kilni_opencl_answers_log(loaded->answers[place]);
         return kilni_opencl_reply(log.value.data, log.value.size, room, ret_value, ret_size);
     }
-    return layer_target()->clGetProgramBuildInfo(of->program, of->devices[place], what, room,
-                                                 ret_value, ret_size);
+    return layer_target()->clGetProgramBuildInfo(loaded->program, loaded->devices[place], what,
+                                                 room, ret_value, ret_size);
 }
 
-static cl_uint find_built_device(const twin *of, cl_device_id device)
+static cl_uint find_built_device(const loaded_program *loaded, cl_device_id device)
 {
-    const cl_uint place = twin_find_device(of, device);
-    return place < of->device_count ? place : twin_find_device(of, platform_built_device(device));
+    const cl_uint place = loaded_program_find_device(loaded, device);
+    return place < loaded->device_count
+               ? place
+               : loaded_program_find_device(loaded, platform_built_device(device));
 }
 
 cl_int CL_API_CALL layer_get_program_build_info(cl_program program, cl_device_id device,
                                                 cl_program_build_info what, size_t room,
                                                 void *ret_value, size_t *ret_size)
 {
-    if (records_is_let_go(program)) {
+    if (records_is_released(program)) {
         return CL_INVALID_PROGRAM;
     }
-    twin *of = records_hold_twin_of(program);
-    const cl_uint place = of ? find_built_device(of, device) : 0;
-    const cl_int error = of && place < of->device_count
-                             ? query_twin_build(of, place, what, room, ret_value, ret_size)
+    loaded_program *loaded = records_hold_loaded_of(program);
+    const cl_uint place = loaded ? find_built_device(loaded, device) : 0;
+    const cl_int error = loaded && place < loaded->device_count
+                             ? query_loaded_build(loaded, place, what, room, ret_value, ret_size)
                              : layer_target()->clGetProgramBuildInfo(program, device, what, room,
                                                                      ret_value, ret_size);
-    twin_release(of);
+    loaded_program_release(loaded);
     return error;
 }
 
-/* ---- contexts: a twin is one program more in its own ---- */
+/* ---- contexts: a loaded program is an additional program in its context ---- */
 
 cl_int CL_API_CALL layer_get_context_info(cl_context context, cl_context_info what, size_t room,
                                           void *ret_value, size_t *ret_size)

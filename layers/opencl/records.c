@@ -9,9 +9,9 @@
 #include "../shared/handle_map.h"
 #include "target.h"
 
-/* Guards the maps and all fields of records that change. Innermost: nothing is locked, and the
- * driver not called, while it is held. But for a fork, which takes the lock of the platforms after
- * it; nobody takes them the other way round. */
+/* Guards the maps, and all fields of records that change. While it is held, the driver is not
+ * called and no lock is taken. The one exception is a fork, which takes the lock of the platforms
+ * after it; no thread takes the two in the opposite order. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static handle_map programs;
 static handle_map kernels;
@@ -26,17 +26,18 @@ void records_unlock(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* ---- twins ---- */
+/* ---- loaded programs ---- */
 
 static char *copy_text(const char *text)
 {
     return text ? strdup(text) : NULL;
 }
 
-kiln_status twin_new(cl_program program, const char *options, cl_uint device_count,
-                     const cl_device_id *devices, kilni_opencl_answers **answers, twin **ret_twin)
+kiln_status loaded_program_new(cl_program program, const char *options, cl_uint device_count,
+                               const cl_device_id *devices, kilni_opencl_answers **answers,
+                               loaded_program **ret_loaded)
 {
-    twin *made = calloc(1, sizeof *made);
+    loaded_program *made = calloc(1, sizeof *made);
     cl_device_id *copied = calloc(device_count, sizeof *copied);
     char *copied_options = copy_text(options);
     if (!made || !copied || (options && !copied_options)) {
@@ -53,16 +54,16 @@ kiln_status twin_new(cl_program program, const char *options, cl_uint device_cou
     made->answers = answers;
     made->mode = kilni_floating_point_get();
     atomic_init(&made->holds, 1);
-    *ret_twin = made;
+    *ret_loaded = made;
     return KILN_OK;
 }
 
-void twin_release(twin *held)
+void loaded_program_release(loaded_program *held)
 {
     if (!held || atomic_fetch_sub_explicit(&held->holds, 1, memory_order_acq_rel) != 1) {
         return;
     }
-    if (!held->is_program_itself) {
+    if (!held->is_held_by_application) {
         layer_target()->clReleaseProgram(held->program);
     }
     for (cl_uint i = 0; i < held->device_count; i++) {
@@ -74,18 +75,18 @@ void twin_release(twin *held)
     free(held);
 }
 
-static twin *hold_twin(twin *of)
+static loaded_program *hold_loaded(loaded_program *loaded)
 {
-    if (of) {
-        atomic_fetch_add_explicit(&of->holds, 1, memory_order_relaxed);
+    if (loaded) {
+        atomic_fetch_add_explicit(&loaded->holds, 1, memory_order_relaxed);
     }
-    return of;
+    return loaded;
 }
 
-cl_uint twin_find_device(const twin *of, cl_device_id device)
+cl_uint loaded_program_find_device(const loaded_program *loaded, cl_device_id device)
 {
     cl_uint place = 0;
-    while (place < of->device_count && of->devices[place] != device) {
+    while (place < loaded->device_count && loaded->devices[place] != device) {
         place++;
     }
     return place;
@@ -94,7 +95,7 @@ cl_uint twin_find_device(const twin *of, cl_device_id device)
 /* ---- programs ---- */
 
 static kiln_status add_program(cl_program program, cl_context context, program_origin origin,
-                               twin *made)
+                               loaded_program *made)
 {
     program_record *record = calloc(1, sizeof *record);
     if (!record) {
@@ -106,7 +107,7 @@ static kiln_status add_program(cl_program program, cl_context context, program_o
     record->origin = origin;
     record->holds = 1;
     record->references = 1;
-    record->twin = made;
+    record->loaded = made;
 
     records_lock();
     const kiln_status status = handle_map_put(&programs, program, record);
@@ -122,11 +123,11 @@ void records_add_program(cl_program program, cl_context context, program_origin 
     add_program(program, context, origin, NULL);
 }
 
-void records_add_linked(cl_program program, cl_context context, twin *made)
+void records_add_linked(cl_program program, cl_context context, loaded_program *made)
 {
-    made->is_program_itself = 1;
+    made->is_held_by_application = 1;
     if (add_program(program, context, ORIGIN_LINKED, made) != KILN_OK) {
-        twin_release(made);
+        loaded_program_release(made);
     }
 }
 
@@ -151,7 +152,8 @@ static void free_record(program_record *record)
     }
 }
 
-/* Under the lock: drops one hold. Returns what the caller has to free without it, or NULL. */
+/* Drops one hold. The lock is held. Returns the record if the caller must free it after unlocking,
+ * or NULL. */
 static program_record *drop_hold(program_record *record)
 {
     record->holds--;
@@ -194,43 +196,43 @@ program_record **records_hold_all(size_t *ret_count)
     return held.items;
 }
 
-twin *records_hold_twin(program_record *record)
+loaded_program *records_hold_loaded(program_record *record)
 {
     if (!record) {
         return NULL;
     }
     records_lock();
-    twin *held = hold_twin(record->twin);
+    loaded_program *held = hold_loaded(record->loaded);
     records_unlock();
     return held;
 }
 
-twin *records_hold_twin_of(cl_program program)
+loaded_program *records_hold_loaded_of(cl_program program)
 {
     records_lock();
     const program_record *record = handle_map_get(&programs, program);
-    twin *held = record ? hold_twin(record->twin) : NULL;
+    loaded_program *held = record ? hold_loaded(record->loaded) : NULL;
     records_unlock();
     return held;
 }
 
-void records_set_twin(program_record *record, twin *made)
+void records_set_loaded(program_record *record, loaded_program *made)
 {
     records_lock();
     const int is_late = record->references == 0 || record->generation > 0;
-    twin *replaced = is_late ? made : record->twin;
-    record->twin = is_late ? record->twin : made;
+    loaded_program *replaced = is_late ? made : record->loaded;
+    record->loaded = is_late ? record->loaded : made;
     records_unlock();
-    twin_release(replaced);
+    loaded_program_release(replaced);
 }
 
-void records_drop_twin(program_record *record)
+void records_drop_loaded(program_record *record)
 {
     records_lock();
-    twin *dropped = record->twin;
-    record->twin = NULL;
+    loaded_program *dropped = record->loaded;
+    record->loaded = NULL;
     records_unlock();
-    twin_release(dropped);
+    loaded_program_release(dropped);
 }
 
 void records_retain_program(cl_program program)
@@ -243,23 +245,23 @@ void records_retain_program(cl_program program)
     records_unlock();
 }
 
-/* Gives back one reference on P. With the last one the record leaves the map, and its twin goes:
- * kept alive any longer, it would keep the context from ending. */
+/* Drops one reference on P. With the last one, the record leaves the map and the loaded program is
+ * released: it would keep the context alive. */
 static void release_reference(program_record *record, int is_kernel_hold)
 {
-    twin *dropped = NULL;
+    loaded_program *dropped = NULL;
     program_record *unused = NULL;
     records_lock();
     record->kernel_holds -= is_kernel_hold ? 1 : 0;
     record->references--;
     if (record->references == 0) {
-        dropped = record->twin;
-        record->twin = NULL;
+        dropped = record->loaded;
+        record->loaded = NULL;
         handle_map_remove(&programs, record->program);
         unused = drop_hold(record);
     }
     records_unlock();
-    twin_release(dropped);
+    loaded_program_release(dropped);
     free_record(unused);
 }
 
@@ -272,9 +274,9 @@ void records_release_program(cl_program program)
     }
 }
 
-/* ---- what the driver builds and compiles itself ---- */
+/* ---- what the driver itself builds and compiles ---- */
 
-/* Under the lock. */
+/* The lock is held. */
 static device_keys take_keys(device_keys *keys)
 {
     const device_keys taken = *keys;
@@ -344,8 +346,8 @@ void records_release_at_driver(program_record *record)
     layer_target()->clReleaseProgram(record->program);
 }
 
-/* Under the lock: gives a place its keys, where no other generation began since. Returns those that
- * are to be freed. */
+/* Stores keys in @place if the generation is still the same. The lock is held. Returns the keys
+ * that the caller must free. */
 static device_keys replace_keys(const program_record *record, unsigned generation,
                                 device_keys *place, device_keys keys)
 {
@@ -433,28 +435,28 @@ static int counts_kernels(const program_record *record)
     return record->platform && record->platform->traits->counts_kernels;
 }
 
-int records_is_let_go(cl_program program)
+int records_is_released(cl_program program)
 {
     records_lock();
     const program_record *record = handle_map_get(&programs, program);
-    const int is_let_go =
+    const int is_released =
         record && record->references == record->kernel_holds && !counts_kernels(record);
     records_unlock();
-    return is_let_go;
+    return is_released;
 }
 
-int records_has_let_go(cl_uint count, const cl_program *of)
+int records_any_released(cl_uint count, const cl_program *all)
 {
-    for (cl_uint i = 0; of && i < count; i++) {
-        if (records_is_let_go(of[i])) {
+    for (cl_uint i = 0; all && i < count; i++) {
+        if (records_is_released(all[i])) {
             return 1;
         }
     }
     return 0;
 }
 
-/* Where kernels don't count, the record knows the number by itself. Where they do, the driver's
- * count has it right, but for what builds in flight hold. */
+/* If kernels do not count as references, the record knows the number. If they do, the driver's
+ * count is right, except for the holds of builds in flight. */
 cl_uint records_visible_references(cl_program program, cl_uint driver_count)
 {
     cl_uint visible = driver_count;
@@ -470,17 +472,17 @@ cl_uint records_visible_references(cl_program program, cl_uint driver_count)
 
 typedef struct context_count {
     cl_context context;
-    cl_uint twins;
+    cl_uint loaded;
 } context_count;
 
-static void count_twin(void *user, void *value)
+static void count_loaded(void *user, void *value)
 {
     context_count *count = user;
     const program_record *record = value;
     const int counts_programs = record->platform && record->platform->traits->counts_programs;
-    const int is_one_more = record->twin && !record->twin->is_program_itself;
+    const int is_one_more = record->loaded && !record->loaded->is_held_by_application;
     if (record->context == count->context && is_one_more && counts_programs) {
-        count->twins++;
+        count->loaded++;
     }
 }
 
@@ -488,9 +490,9 @@ cl_uint records_hidden_context_references(cl_context context)
 {
     context_count count = {.context = context};
     records_lock();
-    handle_map_each(&programs, count_twin, &count);
+    handle_map_each(&programs, count_loaded, &count);
     records_unlock();
-    return count.twins;
+    return count.loaded;
 }
 
 /* ---- kernels ---- */
@@ -503,50 +505,50 @@ int records_has_kernels(program_record *record)
     return has;
 }
 
-/* Under the lock: one more kernel of a twin. */
+/* Adds a kernel of a loaded program. The lock is held. */
 static kiln_status add_kernel(cl_kernel kernel, kernel_record *made, program_record *record,
-                              twin *of)
+                              loaded_program *loaded)
 {
     const kiln_status status = handle_map_put(&kernels, kernel, made);
     if (status == KILN_OK) {
         made->kernel = kernel;
         made->record = record;
-        made->twin = hold_twin(of);
+        made->loaded = hold_loaded(loaded);
         made->references = 1;
         record->holds++;
-        record->references += of->is_program_itself ? 0 : 1;
-        record->kernel_holds += of->is_program_itself ? 0 : 1;
+        record->references += loaded->is_held_by_application ? 0 : 1;
+        record->kernel_holds += loaded->is_held_by_application ? 0 : 1;
     }
     return status;
 }
 
-/* Kernels of a twin hold P, as the driver's own kernels of P do by themselves. */
-static void retain_for_kernel(cl_program program, const twin *of)
+/* Kernels of a loaded program hold P, as the driver's own kernels of P do. */
+static void retain_for_kernel(cl_program program, const loaded_program *loaded)
 {
-    if (!of->is_program_itself) {
+    if (!loaded->is_held_by_application) {
         layer_target()->clRetainProgram(program);
     }
 }
 
-static void release_for_kernel(cl_program program, const twin *of)
+static void release_for_kernel(cl_program program, const loaded_program *loaded)
 {
-    if (!of->is_program_itself) {
+    if (!loaded->is_held_by_application) {
         layer_target()->clReleaseProgram(program);
     }
 }
 
-kiln_status records_add_kernel(cl_kernel kernel, program_record *record, twin *of)
+kiln_status records_add_kernel(cl_kernel kernel, program_record *record, loaded_program *loaded)
 {
     kernel_record *made = calloc(1, sizeof *made);
     if (!made) {
         return KILN_E_NO_MEMORY;
     }
-    retain_for_kernel(record->program, of);
+    retain_for_kernel(record->program, loaded);
     records_lock();
-    const kiln_status status = add_kernel(kernel, made, record, of);
+    const kiln_status status = add_kernel(kernel, made, record, loaded);
     records_unlock();
     if (status != KILN_OK) {
-        release_for_kernel(record->program, of);
+        release_for_kernel(record->program, loaded);
         free(made);
     }
     return status;
@@ -555,28 +557,28 @@ kiln_status records_add_kernel(cl_kernel kernel, program_record *record, twin *o
 kiln_status records_add_clone(cl_kernel clone, cl_kernel original)
 {
     program_record *record = NULL;
-    twin *of = NULL;
+    loaded_program *loaded = NULL;
     records_lock();
     const kernel_record *known = handle_map_get(&kernels, original);
     if (known) {
         record = known->record;
         record->holds++;
-        of = hold_twin(known->twin);
+        loaded = hold_loaded(known->loaded);
     }
     records_unlock();
-    const kiln_status status = record ? records_add_kernel(clone, record, of) : KILN_MISS;
-    twin_release(of);
+    const kiln_status status = record ? records_add_kernel(clone, record, loaded) : KILN_MISS;
+    loaded_program_release(loaded);
     records_release(record);
     return status;
 }
 
-int records_find_kernel(cl_kernel kernel, cl_program *ret_program, twin **ret_twin)
+int records_find_kernel(cl_kernel kernel, cl_program *ret_program, loaded_program **ret_loaded)
 {
     records_lock();
     const kernel_record *known = handle_map_get(&kernels, kernel);
     if (known) {
         *ret_program = known->record->program;
-        *ret_twin = hold_twin(known->twin);
+        *ret_loaded = hold_loaded(known->loaded);
     }
     records_unlock();
     return known != NULL;
@@ -605,8 +607,8 @@ program_record *records_release_kernel(cl_kernel kernel)
     }
     records_unlock();
     if (ended) {
-        const int holds_itself = ended->twin->is_program_itself;
-        twin_release(ended->twin);
+        const int holds_itself = ended->loaded->is_held_by_application;
+        loaded_program_release(ended->loaded);
         free(ended);
         if (holds_itself) {
             records_release(record);

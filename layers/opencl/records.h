@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the layer knows of the application's programs and kernels.
+ * What the layer knows about the application's programs and kernels.
  *
- * The application always holds the driver's own program P. Where the cache had its binary, P has a
- * twin: a second program made of the binary, to which everything is redirected that needs the
- * built code. Kernels of a twin hold a reference on P, as kernels of P would.
+ * The application always holds the driver's own program P. On a hit, P gets a loaded program: a
+ * second program, made from the stored binary, which serves every call that needs the built code.
+ * Kernels of the loaded program hold a reference on P, as kernels of P would.
  *
  * One lock guards all fields that change. The driver is never called while it is held.
  */
@@ -28,26 +28,25 @@ typedef enum program_origin {
     ORIGIN_LINKED = 5
 } program_origin;
 
-/* A linked program has no other P than the one that is made of the binary: there the application
- * holds the twin itself, and the twin only answers for it.
+/* A program made from a stored binary. A link that was found has no P of the driver's own: the
+ * application holds the loaded program itself.
  *
- * Immutable but for its count, so that a call may use it while another drops it. */
-typedef struct twin {
+ * Immutable except for its count, so that one call may use it while another drops it. */
+typedef struct loaded_program {
     cl_program program;
-    char *options; /* NULL where the build had none */
+    char *options; /* NULL if the build had none */
     cl_uint device_count;
     cl_device_id *devices;
     kilni_opencl_answers **answers; /* one for each device */
-    kilni_floating_point
-        mode;              /* of the thread that asked for the build, in which a late one is made */
-    int is_program_itself; /* P and the twin are one: P's references are the application's */
-    _Atomic unsigned holds; /* the last release (acq_rel) frees; a hold is taken under the lock */
-} twin;
+    kilni_floating_point mode;      /* of the requesting thread; late builds run in it */
+    int is_held_by_application;     /* 1: there is no other P (a linked program) */
+    _Atomic unsigned holds; /* the last release (acq_rel) frees it; the lock guards new holds */
+} loaded_program;
 
-/* Where the build or compile of a program is that goes on now. */
+/* The phase of the build or compile that is running. */
 typedef enum build_phase {
     BUILD_NONE = 0,
-    BUILD_LOOKED_UP = 1, /* the driver doesn't know of it */
+    BUILD_LOOKED_UP = 1, /* the driver does not know about it */
     BUILD_AT_DRIVER = 2
 } build_phase;
 
@@ -58,24 +57,24 @@ typedef struct program_record {
     program_origin origin;
 
     unsigned holds;       /* on this struct, by calls in flight, kernels and the map */
-    cl_uint references;   /* on P, the application's and those of its twin's kernels */
-    cl_uint kernel_holds; /* of these, the ones for the twin's kernels */
-    cl_uint build_holds;  /* beyond these: what builds in flight hold at the driver */
+    cl_uint references;   /* on P: the application's, and those of the loaded program's kernels */
+    cl_uint kernel_holds; /* the part of these held by the loaded program's kernels */
+    cl_uint build_holds;  /* in addition: what builds in flight hold at the driver */
     build_phase phase;
     unsigned generation;    /* how often the driver was asked to build or compile P itself */
-    device_keys compiled;   /* what this generation compiled into it, where that is known */
-    device_keys uncaptured; /* what it built, while its binaries are yet to be had */
-    uint64_t uncaptured_ns; /* what that build took */
-    kilni_floating_point uncaptured_mode; /* the mode in which it was built */
+    device_keys compiled;   /* the keys of what this generation compiled into P, if known */
+    device_keys uncaptured; /* the keys of what it built, while its binaries are not captured */
+    uint64_t uncaptured_ns; /* how long that build took */
+    kilni_floating_point uncaptured_mode; /* the mode of that build */
     kilni_opencl_constants constants;
-    int has_lost_constants; /* for want of memory: its key cannot be told any more */
-    twin *twin;             /* NULL: the driver's P answers for itself */
+    int has_lost_constants; /* no memory for some: the program's key can no longer be made */
+    loaded_program *loaded; /* NULL: the driver's P answers itself */
 } program_record;
 
 typedef struct kernel_record {
     cl_kernel kernel;
     program_record *record; /* held */
-    twin *twin;             /* held: its answers */
+    loaded_program *loaded; /* held */
     cl_uint references;
 } kernel_record;
 
@@ -84,129 +83,138 @@ void records_unlock(void);
 
 /* ---- programs ---- */
 
-/* Starts to keep track of a program that the application gets. What can't be tracked, for want of
- * memory, is left to the driver. */
+/* Starts to track a program that the application receives. Without memory the program is not
+ * tracked, and stays the driver's alone. */
 void records_add_program(cl_program program, cl_context context, program_origin origin);
 
-/* The same for a program that was made of a linked one's binary; @made (taken over) answers for
+/* The same for a program loaded from a linked one's binary; takes over @made, which answers for
  * it. */
-void records_add_linked(cl_program program, cl_context context, twin *made);
+void records_add_linked(cl_program program, cl_context context, loaded_program *made);
 
-/* A hold on the record of a program, or NULL where it isn't tracked. */
+/* Returns a hold on a program's record, or NULL if the program is not tracked. */
 program_record *records_hold(cl_program program);
 void records_release(program_record *record);
 
-/* A hold on the record of each program there is. Returns an array to be freed, each of whose
- * records is to be released; NULL: there is none, or no memory. */
+/* Returns a hold on the record of each tracked program, in an array. The caller releases the
+ * records and frees the array. NULL if there are none, or no memory. */
 program_record **records_hold_all(size_t *ret_count);
 
-/* A hold on the twin that a program has now, or NULL. */
-twin *records_hold_twin(program_record *record);
-twin *records_hold_twin_of(cl_program program);
+/* Returns a hold on the program's loaded program, or NULL. */
+loaded_program *records_hold_loaded(program_record *record);
+loaded_program *records_hold_loaded_of(cl_program program);
 
-/* An application's own reference comes or goes. Before the last one reaches the driver, the
- * program's record is dropped, since its address may be used again. */
+/* The application takes or drops a reference of its own. The record of a program is dropped before
+ * the last reference reaches the driver, since the handle may be reused. */
 void records_retain_program(cl_program program);
 void records_release_program(cl_program program);
 
-/* 1 where the application has released a program for the last time, and only kernels of its twin
- * keep it: on a driver whose programs don't count their kernels the handle is dead then. */
-int records_is_let_go(cl_program program);
+/* Returns 1 if the application has dropped its last reference, and only kernels of the loaded
+ * program keep P. On a driver whose kernels do not count as references, the handle would be invalid
+ * then. */
+int records_is_released(cl_program program);
 
-/* 1 where one of several is; @of may be NULL. */
-int records_has_let_go(cl_uint count, const cl_program *of);
+/* Returns 1 if that holds for any of several programs; @all may be NULL. */
+int records_any_released(cl_uint count, const cl_program *all);
 
-/* Remembers a specialization constant that the driver took. */
+/* Remembers a specialization constant that the driver accepted. */
 void records_set_constant(cl_program program, cl_uint id, size_t size, const void *value);
 
-/* Copies a program's constants. KILN_OK; KILN_E_UNSUPPORTED: some were lost; KILN_E_NO_MEMORY. */
+/* Copies a program's constants. Returns KILN_OK; KILN_E_UNSUPPORTED if some were lost;
+ * KILN_E_NO_MEMORY. */
 kiln_status records_copy_constants(program_record *record, kilni_opencl_constants *ret_copy);
 
-/* The driver is asked to build or compile P itself: from now on P answers for itself, and what was
- * built or compiled before is past. Returns the new generation. */
+/* Called before the driver is asked to build or compile P itself. From now on P answers itself, and
+ * the keys of what it contained before are dropped. Returns the new generation. */
 unsigned records_begin_native(program_record *record);
 
-/* 1 where the driver was asked to build or compile P itself. */
+/* Returns 1 if the driver was ever asked to build or compile P itself. */
 int records_is_native(program_record *record);
 
-/* 1 while what was built last is what the generation says. */
+/* Returns 1 while @generation is the latest. */
 int records_is_generation(program_record *record, unsigned generation);
 
-/* Two builds or compiles of one program at a time: while the driver has the first, the second is
- * its to refuse (or, from the first one's callback, to do); while the driver doesn't know of the
- * first, it is to be refused as the driver would.
+/* Decides between two builds or compiles of one program at a time. If the driver has the first, the
+ * driver refuses the second, or accepts it if it comes from the first one's callback. If the driver
+ * does not know about the first, the caller must refuse the second as the driver would.
  *
- * Returns the phase of the first; BUILD_NONE: there is none, and this one is now
+ * Returns the phase of the first. BUILD_NONE: there is no other, and the caller's is now
  * BUILD_LOOKED_UP. */
 build_phase records_start_building(program_record *record);
 void records_set_phase(program_record *record, build_phase phase);
 
-/* Around a build or compile: the application's callback may release the program, so the layer holds
- * it until it is done. */
+/* Called around a build or compile. The application's callback may release the program, so the
+ * layer holds it until the call is done. */
 void records_hold_at_driver(program_record *record);
 void records_release_at_driver(program_record *record);
 
-/* Remembers what the driver compiled into P in that generation, unless another began since. Takes
- * @compiled over. */
+/* Remembers the keys of what the driver compiled into P in that generation, unless a later one has
+ * begun. Takes over @compiled. */
 void records_set_compiled(program_record *record, unsigned generation, device_keys compiled);
 
-/* The same for what it built, by this thread, if a capture costs too much to be made now. */
+/* The same for what the driver built in this thread, if a capture is too expensive to be made
+ * now. */
 void records_set_uncaptured(program_record *record, unsigned generation, device_keys built,
                             uint64_t build_ns);
 
-/* Takes that away. Returns 0 if there is none, or this thread is in another floating-point mode
- * than the one that built: a driver may finish a build when it is asked for binaries, and then does
- * so in the mode of the thread that asks. */
+/* Removes and returns the keys of what was built and not captured. Returns 0 if there are none, or
+ * if this thread is in a different floating-point mode than the one that built. A driver may finish
+ * a build only when it is asked for binaries, and then does so in the mode of the asking thread. */
 int records_take_uncaptured(program_record *record, unsigned *ret_generation,
                             device_keys *ret_built, uint64_t *ret_build_ns);
 
-/* The key of what was compiled into a program of a context for a device, retained; NULL: not
- * known. */
+/* Returns the key of what was compiled into a program for a device, retained; NULL if it is not
+ * known or the program is of a different context. */
 kiln_key *records_find_compiled(cl_program program, cl_context context, cl_device_id device);
 
-/* The reference count that the application would see, where @driver_count is the driver's. */
+/* Returns the reference count that the application would see without the layer. @driver_count is
+ * the driver's. */
 cl_uint records_visible_references(cl_program program, cl_uint driver_count);
 
-/* What the driver's count has to be lessened by, to be what the application would see. */
+/* Returns how many references in the driver's count are the layer's. */
 cl_uint records_hidden_context_references(cl_context context);
 
-/* ---- twins ---- */
+/* ---- loaded programs ---- */
 
-/* Makes a twin of a loaded program; takes over @program, and @answers with its array on success.
- * @options and @devices are copied. KILN_OK; KILN_E_NO_MEMORY. */
-kiln_status twin_new(cl_program program, const char *options, cl_uint device_count,
-                     const cl_device_id *devices, kilni_opencl_answers **answers, twin **ret_twin);
-void twin_release(twin *held);
+/* On success takes over @program, and @answers with its array. Copies @options and @devices.
+ * Returns KILN_OK; KILN_E_NO_MEMORY. */
+kiln_status loaded_program_new(cl_program program, const char *options, cl_uint device_count,
+                               const cl_device_id *devices, kilni_opencl_answers **answers,
+                               loaded_program **ret_loaded);
+void loaded_program_release(loaded_program *held);
 
-/* The place of a device in a twin, or device_count where it isn't one of its devices. */
-cl_uint twin_find_device(const twin *of, cl_device_id device);
+/* Returns the index of a device in a loaded program, or device_count if it is not one of its
+ * devices. */
+cl_uint loaded_program_find_device(const loaded_program *loaded, cl_device_id device);
 
-/* Gives a program its twin (taken over), unless it went meanwhile, or the driver was asked. */
-void records_set_twin(program_record *record, twin *made);
+/* Gives a program its loaded program, which is taken over: it is released if the application has
+ * released P meanwhile, or if the driver was asked to build P. */
+void records_set_loaded(program_record *record, loaded_program *made);
 
-/* Takes it away. */
-void records_drop_twin(program_record *record);
+/* Removes and releases it. */
+void records_drop_loaded(program_record *record);
 
 /* ---- kernels ---- */
 
-/* 1 where a program's twin has kernels: then it can't be built again. */
+/* Returns 1 if the loaded program has kernels: then P cannot be built again. */
 int records_has_kernels(program_record *record);
 
-/* Keeps track of a kernel made of a twin. KILN_OK; KILN_E_NO_MEMORY. */
-kiln_status records_add_kernel(cl_kernel kernel, program_record *record, twin *of);
+/* Tracks a kernel of a loaded program. Returns KILN_OK; KILN_E_NO_MEMORY. */
+kiln_status records_add_kernel(cl_kernel kernel, program_record *record, loaded_program *loaded);
 
-/* A kernel's program P and a hold on its twin; 0 where the kernel is the driver's own affair. */
-int records_find_kernel(cl_kernel kernel, cl_program *ret_program, twin **ret_twin);
+/* Returns a kernel's program P, and a hold on its loaded program. Returns 0 if the kernel is the
+ * driver's own. */
+int records_find_kernel(cl_kernel kernel, cl_program *ret_program, loaded_program **ret_loaded);
 
-/* Makes a clone of a tracked kernel tracked as well. KILN_OK; KILN_MISS: not tracked;
- * KILN_E_NO_MEMORY. */
+/* Tracks a clone if its original is tracked. Returns KILN_OK; KILN_MISS: the original is not
+ * tracked; KILN_E_NO_MEMORY. */
 kiln_status records_add_clone(cl_kernel clone, cl_kernel original);
 
 void records_retain_kernel(cl_kernel kernel);
 
-/* Before the last reference goes. Returns a hold on the record that is to be given back with
- * records_release_kernel_hold after the driver has released the kernel, or NULL. */
+/* Called before a kernel is released. Returns a hold on the record if that was the last reference,
+ * or NULL. The caller passes it to records_release_kernel_hold after the driver has released the
+ * kernel. */
 program_record *records_release_kernel(cl_kernel kernel);
 
-/* Gives back the reference on P that a kernel of its twin held. */
+/* Drops the reference on P that a kernel of the loaded program held, and @record. */
 void records_release_kernel_hold(program_record *record);

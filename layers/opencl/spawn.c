@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * As posix_spawn does it: the child runs in our memory, on a stack of its own, while the calling
- * thread waits. Between us and the program there is one process more, which ends at once, so that
- * the program is no child of ours. It is cloned with no signal for its end: that makes it invisible
- * to wait(), waitpid(-1) and SIGCHLD handlers, and only we, who ask for such children, reap it.
+ * Works like posix_spawn: the child runs in this process's memory, on its own stack, while the
+ * calling thread waits. An intermediate process ends at once, so that the program is no child of
+ * the application. It is cloned without a signal for its end. That hides it from wait(),
+ * waitpid(-1) and SIGCHLD handlers; only this code, which asks for such children with __WCLONE,
+ * reaps it.
  */
 #include "spawn.h"
 
@@ -28,16 +29,16 @@ typedef struct spawn_call {
     char *const *environment;
     char *inner_stack_end;
     sigset_t no_signals;
-    int was_started; /* written by the innermost child, in our memory */
+    int was_started; /* written by the innermost child, in this process's memory */
 } spawn_call;
 
-/* ---- in the children: nothing but system calls ---- */
+/* ---- in the children: only system calls ---- */
 
 static void reset_signals(void)
 {
     struct sigaction by_default = {.sa_handler = SIG_DFL};
     for (int number = 1; number < NSIG; number++) {
-        sigaction(number, &by_default, NULL); /* fails for those that can't be set */
+        sigaction(number, &by_default, NULL); /* fails for signals that cannot be set */
     }
 }
 
@@ -75,14 +76,14 @@ static int run_program(void *argument)
     _exit(127);
 }
 
-/* The scheduler may take a session for one unit (sched_autogroup), within which alone the nice
- * value of its processes counts: so the session has to stand back as a whole. */
-static void stand_back(void)
+/* With sched_autogroup, the scheduler treats a session as a unit, and the nice values of its
+ * processes count only within it. So the priority of the whole session is lowered. */
+static void lower_session_priority(void)
 {
     const int file = open("/proc/self/autogroup", O_WRONLY | O_CLOEXEC);
     if (file >= 0) {
         if (write(file, "19", 2) != 2) {
-            /* It is only more of a burden, then. */
+            /* Not fatal: the helper only runs at a higher priority. */
         }
         close(file);
     }
@@ -92,7 +93,7 @@ static int leave_application(void *argument)
 {
     spawn_call *call = argument;
     if (setsid() >= 0) {
-        stand_back();
+        lower_session_priority();
     }
     clone(run_program, call->inner_stack_end, CLONE_VM | CLONE_VFORK, call);
     _exit(0);
@@ -109,8 +110,8 @@ static int gets_orphans(void)
 
 static void clone_and_reap(spawn_call *call, char *stack_end)
 {
-    /* Neither may the children take up a cancellation of this thread, whose own memory they use,
-     * nor the application's handlers run in them. */
+    /* The children use this thread's memory: they must not act on a cancellation of it, nor run the
+     * application's signal handlers. */
     int cancel_state = PTHREAD_CANCEL_ENABLE;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state);
     sigset_t all, before;

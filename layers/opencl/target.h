@@ -10,7 +10,7 @@ const cl_icd_dispatch *layer_target(void);
 
 /* Copies the table. Called once, before any call comes in.
  *
- * @entry_count  of the loader's table: functions that it lacks are NULL */
+ * @entry_count  of the loader's table; functions beyond it are NULL */
 void layer_set_target(const cl_icd_dispatch *functions, cl_uint entry_count);
 
 /* Copies a table of functions in the same way. */

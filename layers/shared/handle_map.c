@@ -45,7 +45,7 @@ static kiln_status grow(handle_map *map)
     return KILN_OK;
 }
 
-/* The place of a handle, or the capacity where it isn't there. */
+/* Returns the slot of a handle, or the capacity if the map does not have the handle. */
 static size_t find(const handle_map *map, const void *handle)
 {
     if (map->count == 0) {
@@ -84,7 +84,8 @@ void *handle_map_get(const handle_map *map, const void *handle)
     return place < map->capacity ? map->slots[place].value : NULL;
 }
 
-/* Closes the gap: whatever follows it without a free slot between may have been pushed there. */
+/* Reinserts all entries up to the next free slot: any of them may have been displaced by the
+ * removed one. */
 void handle_map_remove(handle_map *map, const void *handle)
 {
     size_t gap = find(map, handle);

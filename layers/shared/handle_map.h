@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A map from a driver's handle to what the layer knows of it. Not locked: records.c does that.
+ * A map from a driver's handle to what the layer knows about it. It takes no lock: its user
+ * does.
  */
 #pragma once
 
@@ -17,10 +18,10 @@ typedef struct handle_map {
     size_t count;
 } handle_map;
 
-/* Puts a value in, in the place of one that is there. KILN_OK; KILN_E_NO_MEMORY. */
+/* Sets the value of a handle, and replaces an earlier one. Returns KILN_OK; KILN_E_NO_MEMORY. */
 kiln_status handle_map_put(handle_map *map, const void *handle, void *value);
 
-/* NULL where it isn't there. */
+/* Returns the value of a handle; NULL if there is none. */
 void *handle_map_get(const handle_map *map, const void *handle);
 
 void handle_map_remove(handle_map *map, const void *handle);

@@ -9,10 +9,10 @@
 #include "os/clock.h"
 #include "trace.h"
 
-/* Bytes of entries kept for programs that are built more than once in a process. */
+/* Limit of the entries kept in memory, for programs that a process builds more than once. */
 #define MEMORY_BYTES (UINT64_C(64) << 20)
 
-/* Bytes that may wait to be written. */
+/* Limit of the entries that wait to be written. */
 #define QUEUE_BYTES (UINT64_C(256) << 20)
 
 #define DRAIN_NS (UINT64_C(2) * 1000000000)
@@ -26,11 +26,11 @@ static const char **key_variables;
 static pthread_once_t once_set_up = PTHREAD_ONCE_INIT;
 static kilni_request_context requests;
 
-/* Whether requests.writer is there, for those who must not set it up: the store in set_up
- * (release) pairs with the load in session_drain (acquire). */
+/* Whether requests is complete, for callers that must not set it up. The store in set_up (release)
+ * pairs with the load in session_drain (acquire). */
 static _Atomic int is_set_up;
 
-/* Written in the child of a fork, when it has one thread; read relaxed. */
+/* Written in a forked child, while it has one thread; read relaxed. */
 static _Atomic int is_forked;
 
 int64_t session_start_ns(void)
@@ -108,12 +108,13 @@ static void log_to_trace(void *user, kiln_log_level level, const char *text)
     trace_note(text);
 }
 
-/* Without a store the layer goes on in memory; the trace says why. */
+/* Returns NULL if no store can be opened: the layer then works in memory, and the trace says
+ * why. */
 static kiln_store *open_store(void)
 {
     const char *directory = config->dir;
     if (!directory) {
-        trace_note("no directory for a store: KILN_DIR, XDG_CACHE_HOME and HOME are not set");
+        trace_note("no store: none of KILN_DIR, XDG_CACHE_HOME and HOME names a directory");
         return NULL;
     }
     if (config->max_bytes == 0) {

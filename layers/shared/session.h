@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a layer sets up once in a process: configuration, memory, store, writer, trace.
+ * What a layer sets up once in a process: configuration, memory, store, writer and trace.
  */
 #pragma once
 
@@ -9,30 +9,32 @@
 
 #include "program/request.h"
 
-/* What requests share, made at the first use; NULL where it can't be had: then builds pass
- * through. */
+/* Returns what all requests share, and sets it up at the first call. NULL if that failed: builds
+ * then pass through. */
 const kilni_request_context *session_requests(void);
 
-/* 1 where there is a store that may be written to. session_requests is not NULL. */
+/* Returns 1 if there is a store and it may be written. Only after session_requests has returned
+ * other than NULL. */
 int session_can_store(void);
 
-/* Counters for the store's totals and for KILN_STATS. */
+/* Adds to the store's totals and to the counters of KILN_STATS. */
 void session_count(const kiln_stats *delta);
 
 const kiln_config *session_config(void);
 
-/* Patterns of further variables that decide a build (KILN_KEY_ENV), NULL-ended. */
+/* The patterns of further environment variables that decide a build (KILN_KEY_ENV), ended by
+ * NULL. */
 const char *const *session_key_variables(void);
 
-/* Reads the configuration. KILN_OK; KILN_E_UNSUPPORTED: the layer stays out of the way
+/* Reads the configuration. Returns KILN_OK; KILN_E_UNSUPPORTED if the layer must do nothing
  * (KILN_DISABLE, or a program with raised privileges); KILN_E_NO_MEMORY. */
 kiln_status session_start(void);
 
-/* When that was, by the clock that files' changes go by, in Unix nanoseconds. */
+/* When session_start ran, in Unix nanoseconds by the clock that stamps files. */
 int64_t session_start_ns(void);
 
-/* Waits for what is being written, 2 s at most. */
+/* Waits until queued entries are written, for at most 2 s. */
 void session_drain(void);
 
-/* 1 in a child that was forked after the layer started: it builds without the cache. */
+/* Returns 1 in a child that was forked after the layer started. It builds without the cache. */
 int session_is_forked(void);

@@ -34,7 +34,7 @@ void trace_open(const char *target)
     }
 }
 
-/* Where lines go now; -1: nowhere, since the application has closed the file. */
+/* The descriptor to write to; -1 if there is none or the application has closed it. */
 static int current_target(void)
 {
     if (is_stderr) {
@@ -43,8 +43,8 @@ static int current_target(void)
     return kilni_owned_file_is_intact(&trace_file) ? trace_file.file : -1;
 }
 
-/* A reader that has gone, or a file that may not grow, must not end the application by a signal
- * that it never asked for. */
+/* A closed pipe or a limit on file sizes must not end the application: SIGPIPE and SIGXFSZ are
+ * blocked, and those that this write caused are consumed. */
 static void write_without_signal(int target, const char *line, size_t size)
 {
     sigset_t pipe, before, pending;
@@ -66,7 +66,8 @@ static void write_without_signal(int target, const char *line, size_t size)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-/* A line goes out in one write, so that lines of threads and processes don't mix. */
+/* Writes a line with one call of write, so that lines of several threads and processes do not
+ * mix. */
 static void write_line(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 static void write_line(const char *format, ...)

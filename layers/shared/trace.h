@@ -8,15 +8,15 @@
 
 #include "program/request.h"
 
-/* @target  a file to append to, "-" for stderr, NULL for none. A file that can't be opened: none.
- */
+/* @target  a file to append to, "-" for stderr, NULL for none; a file that cannot be opened counts
+ *          as none */
 void trace_open(const char *target);
 
-/* A build that the cache served or kept: outcome, digest, times. */
+/* Writes a line for a build that the cache served or stored: outcome, digest and times. */
 void trace_request(const kiln_key *key, const kilni_request_result *result, kiln_status status);
 
-/* A build that went to the driver past the cache. */
+/* Writes a line for a build that passed through. */
 void trace_passed(const char *call, const char *reason);
 
-/* Something that is no request: a wrong setting, a store that can't be used. */
+/* Writes a line about anything else, such as a wrong setting or a store that cannot be used. */
 void trace_note(const char *text);

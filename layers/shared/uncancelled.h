@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-/* Runs work in the calling thread, which cannot be cancelled meanwhile: work waits and writes at
- * points where a thread may be, and others wait for what it does. */
+/* Runs @work in the calling thread with cancellation disabled. @work contains cancellation points,
+ * and other threads wait for its result: a thread cancelled inside it would leave them waiting for
+ * ever. */
 void run_uncancelled(void (*work)(void *user), void *user);

@@ -382,7 +382,7 @@ class Includes(StandIn):
         self.file("a.h", "two")
         two = self.run_program(*arguments, expect=["built"])
         self.assertNotEqual(one, two)
-        self.assertIn("was made from another a.h", self.notes[0])
+        self.assertIn("was made from a different a.h", self.notes[0])
         # Both are kept.
         self.assertEqual(self.run_program(*arguments, expect=["hit-store"]), two)
         self.file("a.h", "one")
@@ -635,17 +635,17 @@ class Tool(StandIn):
     def test_why_of_a_trace(self):
         first = self.build(*self.source("other", "other.cu"))
         digest, arguments, header = self.with_header()
-        trace = self.file("noted", f"kiln[1] note: key={digest} was made from another /x/a.h\n"
+        trace = self.file("noted", f"kiln[1] note: key={digest} was made from a different /x/a.h\n"
                           f"kiln[1] built key={digest} load=0ms store=KILN_MISS\n")
         text = self.tool("why", "--last", "--trace", trace)
         self.assertIn("\nwhen it was asked for: made from another /x/a.h\n", text)
         self.assertNotIn("differs in", text)
         self.assertEqual(self.json("why", "--last", "--trace", trace)["made_from_another"], "/x/a.h")
         # Notes of other keys and of earlier misses say nothing of this one.
-        for note in (f"kiln[1] note: key={first} was made from another /x/a.h\n",
-                     f"kiln[1] note: key={digest} was made from another /x/a.h\n"
+        for note in (f"kiln[1] note: key={first} was made from a different /x/a.h\n",
+                     f"kiln[1] note: key={digest} was made from a different /x/a.h\n"
                      f"kiln[1] hit-store key={digest} load=0ms\n",
-                     f"kiln[1] note: key={digest} was made from another /x/a.h\n"
+                     f"kiln[1] note: key={digest} was made from a different /x/a.h\n"
                      f"kiln[1] built key={digest} load=0ms store=KILN_MISS\n"):
             trace = self.file("noted", note + f"kiln[1] built key={digest} load=0ms store=KILN_MISS\n")
             text = self.tool("why", "--last", "--trace", trace)

@@ -9,7 +9,7 @@
 #include "../text/memory.h"
 #include "../text/output.h"
 
-/* The rest of a line of a trace behind the key: "kiln[1] note: key=… was made from another …".
+/* The rest of a line of a trace behind the key: "kiln[1] note: key=… was made from a different …".
  * NULL: it is about something else. */
 static char *behind_key(char *line, const char *digest)
 {
@@ -25,7 +25,7 @@ static char *behind_key(char *line, const char *digest)
  * To be freed; NULL: none. */
 static char *find_note(FILE *trace, const char *digest)
 {
-    static const char note[] = " was made from another ", miss[] = " store=KILN_";
+    static const char note[] = " was made from a different ", miss[] = " store=KILN_";
     char *line = NULL, *noted = NULL, *cause = NULL;
     size_t capacity = 0;
     while (getline(&line, &capacity, trace) >= 0) {

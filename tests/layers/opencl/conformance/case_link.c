@@ -180,14 +180,14 @@ static void link_failures(void)
     scene_close(&in);
 }
 
-typedef struct link_notice {
+typedef struct deferred_callback {
     cl_program program;
     int count;
-} link_notice;
+} deferred_callback;
 
 static void CL_CALLBACK linked_notified(cl_program program, void *user)
 {
-    link_notice *note = user;
+    deferred_callback *note = user;
     note->program = program;
     note->count++;
 }
@@ -195,8 +195,8 @@ static void CL_CALLBACK linked_notified(cl_program program, void *user)
 static void link_callback(void)
 {
     scene in = scene_open();
-    link_notice compiled = {NULL, 0};
-    link_notice note = {NULL, 0};
+    deferred_callback compiled = {NULL, 0};
+    deferred_callback note = {NULL, 0};
     cl_int status = 99;
     cl_program header = program_of(in.context, header_one, "H1");
     cl_program user = program_of(in.context, user_source, "U");

@@ -741,7 +741,7 @@ def outcomes(bench, *arguments, **settings):
 def looks_links_up(bench):
     """No, where the layer says that of this driver."""
     lines, _ = trace_of(bench, "--source", "plain.cl", "--linked")
-    reasons = ("capturing is dear", "links of this driver aren't looked up")
+    reasons = ("captures are expensive", "links are not cached on this driver")
     return not any(reason in line for line in lines for reason in reasons)
 
 

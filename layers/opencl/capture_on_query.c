@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "asked_capture.h"
+#include "capture_on_query.h"
 
 #include <stdlib.h>
 
@@ -8,8 +8,8 @@
 #include "program_inputs.h"
 #include "records.h"
 
-/* Of a device that was left out the driver may not have made a binary yet. */
-static int are_all_asked_for(cl_program program, unsigned char *const *binaries)
+/* If the application left out a device, the driver may not have made its binary yet. */
+static int asks_for_all_devices(cl_program program, unsigned char *const *binaries)
 {
     cl_device_id *devices = NULL;
     cl_uint count = 0;
@@ -21,7 +21,7 @@ static int are_all_asked_for(cl_program program, unsigned char *const *binaries)
     return all;
 }
 
-/* The driver has the binary ready now: its second answer costs a copy. */
+/* The driver has just made the binaries: asking for them again costs only a copy. */
 static void capture(program_record *record, unsigned generation, const device_keys *built,
                     uint64_t build_ns)
 {
@@ -37,10 +37,10 @@ static void capture(program_record *record, unsigned generation, const device_ke
     }
 }
 
-void capture_as_asked(cl_program program, unsigned char *const *binaries)
+void capture_queried_binaries(cl_program program, unsigned char *const *binaries)
 {
     program_record *record = session_is_forked() ? NULL : records_hold(program);
-    if (!record || !are_all_asked_for(program, binaries)) {
+    if (!record || !asks_for_all_devices(program, binaries)) {
         records_release(record);
         return;
     }
