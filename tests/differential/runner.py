@@ -85,7 +85,7 @@ class Result:
 TRACE = re.compile(r"^kiln\[\d+\] (\S+)(.*)")
 
 # The driver compiles, and the link is found: what becomes of the link is what counts.
-COMPILED_FOR_LINKS = "links of it are looked up"
+COMPILED_FOR_LINKS = "only links are cached"
 
 
 def _read(output):

@@ -12,26 +12,28 @@
 
 typedef struct tool_command {
     const char *name;
-    const char *title; /* the name under which it speaks */
+    const char *title; /* its name in messages */
     const char *summary;
     int (*run)(int argc, char **argv);
-    bool starts_others; /* programs, or drivers in processes of their own */
+    bool starts_others; /* it starts programs, or processes that load drivers */
 } tool_command;
 
 static const tool_command commands[] = {
     {"run", "kiln run", "run a program with its builds cached", cmd_run, true},
-    {"stats", "kiln stats", "what caching did so far", cmd_stats, false},
+    {"stats", "kiln stats", "show what caching has saved so far", cmd_stats, false},
     {"ls", "kiln ls", "list the entries", cmd_ls, false},
-    {"show", "kiln show", "all about one entry", cmd_show, false},
-    {"why", "kiln why", "why a build was not found", cmd_why, false},
+    {"show", "kiln show", "show one entry", cmd_show, false},
+    {"why", "kiln why", "explain why a build was not found", cmd_why, false},
     {"verify", "kiln verify", "read and check every entry", cmd_verify, false},
     {"rm", "kiln rm", "remove entries", cmd_rm, false},
-    {"trim", "kiln trim", "remove entries that are the least worth keeping", cmd_trim, false},
+    {"trim", "kiln trim", "remove the entries least worth keeping", cmd_trim, false},
     {"clear", "kiln clear", "remove all entries", cmd_clear, false},
-    {"capture", "kiln capture", "capture what programs left to be captured", cmd_capture, true},
-    {"pack", "kiln pack", "write entries to one file to be shipped", cmd_pack, false},
-    {"unpack", "kiln unpack", "take the entries of such a file", cmd_unpack, false},
-    {"doctor", "kiln doctor", "what a program would get here, and what is wrong", cmd_doctor, true},
+    {"capture", "kiln capture", "capture the builds that programs left as requests", cmd_capture,
+     true},
+    {"pack", "kiln pack", "write entries to one file that can be shipped", cmd_pack, false},
+    {"unpack", "kiln unpack", "copy the entries of such a file into a cache", cmd_unpack, false},
+    {"doctor", "kiln doctor", "report what a program would get here, and what is wrong", cmd_doctor,
+     true},
 };
 static const size_t command_count = sizeof commands / sizeof commands[0];
 
@@ -41,7 +43,7 @@ static void print_usage(FILE *file)
     for (size_t i = 0; i < command_count; i++) {
         fprintf(file, "  %-8s  %s\n", commands[i].name, commands[i].summary);
     }
-    fputs("\n'kiln COMMAND --help' tells more of one command, kiln(1) of all.\n", file);
+    fputs("\n'kiln COMMAND --help' explains one command; kiln(1) describes all of them.\n", file);
 }
 
 static const tool_command *find_command(const char *name)
@@ -70,14 +72,14 @@ static int dispatch(int argc, char **argv)
     }
     const tool_command *command = find_command(argv[1]);
     if (command == NULL) {
-        complain(argv[1][0] == '-' ? "'%s' is to follow a command; 'kiln --help' lists them"
-                                   : "there is no command '%s'; 'kiln --help' lists them",
+        complain(argv[1][0] == '-' ? "'%s' must follow a command; 'kiln --help' lists the commands"
+                                   : "unknown command '%s'; 'kiln --help' lists the commands",
                  argv[1]);
         return EXIT_USAGE;
     }
     if (!command->starts_others) {
-        /* A file that may not grow any more is a failure to be named, as a full disk is. What is
-         * started inherits what this process inherited. */
+        /* A file that reaches the size limit is then an error to report, like a full disk. Commands
+         * that start other programs leave the signal as they inherited it. */
         signal(SIGXFSZ, SIG_IGN);
     }
     char title[16];
@@ -88,7 +90,7 @@ static int dispatch(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    /* Not LC_NUMERIC: numbers are written with a point everywhere. */
+    /* Not LC_NUMERIC: numbers always have a decimal point. */
     setlocale(LC_CTYPE, "");
     int exit_code = dispatch(argc, argv);
     if (ferror(stdout) || fflush(stdout) != 0) {

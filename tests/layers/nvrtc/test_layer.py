@@ -207,7 +207,7 @@ class Ways(StandIn):
             self.assertIn("more constants are folded than are kept", self.last[0][1])
 
     def test_unknown_function_before(self):
-        self.expect_pass(*self.source(), "--unknown-before", why="that is not known")
+        self.expect_pass(*self.source(), "--unknown-before", why="unknown function of NVRTC")
 
     def test_disabled(self):
         self.environment["KILN_DISABLE"] = "1"
@@ -239,14 +239,14 @@ class Ways(StandIn):
         arguments = [*self.source(), "--fork"]
         plain = self.run_program(*arguments, kiln=False)
         self.assertEqual(self.run_program(*arguments), plain)
-        self.assertIn(("passed-through", "nvrtcCompileProgram: a forked process"), self.last)
+        self.assertIn(("passed-through", "nvrtcCompileProgram: the process is a forked child"), self.last)
 
     def test_a_library_that_can_not_be_observed(self):
         self.library = ARGUMENTS.stand_in_nvvm
         plain = self.run_program(*self.source(), kiln=False)
         for _ in range(2):
             self.assertEqual(self.run_program(*self.source(), expect=[]), plain)
-            self.assertIn("can't be observed", self.notes[0])
+            self.assertIn("cannot be watched", self.notes[0])
 
     def test_another_library_before(self):
         """It had a function that this one hasn't, and more than one that nobody knows."""
@@ -580,11 +580,11 @@ class Tool(StandIn):
         self.assertEqual(results[0]["reads"], [here, {**there, "size": 5}])
         self.assertEqual(results[1]["reads"], [here, {**there, "same": False}])
         text = self.tool("show", digest)
-        self.assertIn("\nresult 1 of 2: 1 file, 1 path with nothing there; as the files are now\n",
+        self.assertIn("\nresult 1 of 2: 1 file read, 1 path not found; all files are unchanged\n",
                       text)
-        self.assertIn(f"; made from another {header}\n", text)
-        self.assertRegex(text, rf"(?m)^{header} +5 B +the same$")
-        self.assertRegex(text, rf"(?m)^{header} +3 B +another$")
+        self.assertIn(f"; {header} has changed\n", text)
+        self.assertRegex(text, rf"(?m)^{header} +5 B +same$")
+        self.assertRegex(text, rf"(?m)^{header} +3 B +changed$")
 
     def test_show_lists_what_differs_first(self):
         names = [f"h{i}.h" for i in range(40)]
@@ -593,8 +593,8 @@ class Tool(StandIn):
         digest = self.build(*self.source("".join(f'#include "{name}"\n' for name in names)))
         self.file(names[-1], "another")
         text = self.tool("show", digest)
-        self.assertRegex(text, rf"NOW\n{names[-1]} +5 B +another\n{names[0]} ")
-        self.assertIn("\nand 30 more, which --json lists\n", text)
+        self.assertRegex(text, rf"NOW\n{names[-1]} +5 B +changed\n{names[0]} ")
+        self.assertIn("\n30 more are listed with --json\n", text)
         self.assertIn(f"\nrelative paths were looked up from {self.scratch}\n", text)
         self.assertEqual(len(self.json("show", digest)["results"][0]["reads"]), 40)
 
@@ -606,15 +606,15 @@ class Tool(StandIn):
             {"path": folder, "beside_program": False, "found": "program_folder", "size": None,
              "same": None}]}])
         for command in "show", "why":
-            self.assertIn(f"good for a program in {folder} alone\n", self.tool(command, digest))
+            self.assertIn(f"only for a program in {folder}\n", self.tool(command, digest))
 
     def test_why_before_it_is_made_again(self):
         self.build(*self.source("other", "other.cu"))
         digest, _, header = self.with_header()
-        self.assertNotIn("made from", self.tool("why", digest))
+        self.assertNotIn("has changed", self.tool("why", digest))
         self.file("include/a.h", "two")
         text = self.tool("why", digest)
-        self.assertLess(text.index(f"\nresult 1 of 1: made from another {header}\n"),
+        self.assertLess(text.index(f"\nresult 1 of 1: {header} has changed\n"),
                         text.index("differs in"))
         self.assertEqual(
             self.json("why", digest)["results"],
@@ -628,8 +628,8 @@ class Tool(StandIn):
         self.build(*arguments)
         for which in digest, "--last":
             text = self.tool("why", which)
-            self.assertIn("\nresult 1 of 2: as the files are now\n"
-                          f"result 2 of 2: made from another {header}\n", text)
+            self.assertIn("\nresult 1 of 2: all files are unchanged\n"
+                          f"result 2 of 2: {header} has changed\n", text)
             self.assertNotIn("differs in", text)
 
     def test_why_of_a_trace(self):
@@ -638,7 +638,7 @@ class Tool(StandIn):
         trace = self.file("noted", f"kiln[1] note: key={digest} was made from a different /x/a.h\n"
                           f"kiln[1] built key={digest} load=0ms store=KILN_MISS\n")
         text = self.tool("why", "--last", "--trace", trace)
-        self.assertIn("\nwhen it was asked for: made from another /x/a.h\n", text)
+        self.assertIn("\nwhen the build was requested, /x/a.h had changed\n", text)
         self.assertNotIn("differs in", text)
         self.assertEqual(self.json("why", "--last", "--trace", trace)["made_from_another"], "/x/a.h")
         # Notes of other keys and of earlier misses say nothing of this one.
@@ -649,7 +649,7 @@ class Tool(StandIn):
                      f"kiln[1] built key={digest} load=0ms store=KILN_MISS\n"):
             trace = self.file("noted", note + f"kiln[1] built key={digest} load=0ms store=KILN_MISS\n")
             text = self.tool("why", "--last", "--trace", trace)
-            self.assertNotIn("made from", text)
+            self.assertNotIn("had changed", text)
             self.assertIn("differs in", text)
 
 

@@ -33,7 +33,7 @@ class Doctor(cli.CliTest):
         self.assertLessEqual(
             {"version", "directory", "max_bytes", "readonly", "disabled", "variables",
              "layer", "notes", "problems"}, set(report))
-        self.assertEqual(report["directory"], {"path": self.cache, "state": "will be made"})
+        self.assertEqual(report["directory"], {"path": self.cache, "state": "will be created"})
         self.assertEqual(report["max_bytes"], 2 << 30)
         self.assertFalse(os.path.exists(self.cache))
 
@@ -167,7 +167,7 @@ class Doctor(cli.CliTest):
     def test_text(self):
         self.environment["KILN_MAX_SIZE"] = "3X"
         text = self.kiln("doctor", expect=3).stdout.decode()
-        self.assertRegex(text, r"(?m)^directory +" + self.cache + ", will be made$")
+        self.assertRegex(text, r"(?m)^directory +" + self.cache + ", will be created$")
         self.assertRegex(text, r"(?m)^size +2\.0 GiB at most$")
         self.assertRegex(text, r"(?m)^problems:\n(  .*\n)*  KILN_MAX_SIZE=3X")
 

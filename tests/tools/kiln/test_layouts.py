@@ -123,7 +123,7 @@ class Layout:
     def test_without_the_layout(self):
         """The cache is not empty, and how it is to be named can be taken over."""
         result = super().kiln("ls", "--dir", self.root)
-        self.assertIn(f"has entries in the layout {self.layout}".encode(), result.stderr)
+        self.assertIn(f"has entries in layout {self.layout}".encode(), result.stderr)
         self.assertIn(f"--dir '{self.cache}'".encode(), result.stderr)
         self.assertNotIn(b"empty", result.stderr)
         self.assertEqual(result.stdout, b"")
@@ -138,7 +138,7 @@ class Layout:
         """Totals are all layouts': who trimmed none of the entries would count that there are none."""
         for command in ["trim"], ["clear", "--yes"], ["verify"], ["verify", "--repair", "--yes"]:
             result = super().kiln(*command, "--dir", self.root, expect=1)
-            self.assertIn(f"has entries in the layout {self.layout}: --dir '{self.cache}'".encode(),
+            self.assertIn(f"has entries in layout {self.layout}: --dir '{self.cache}'".encode(),
                           result.stderr)
             self.assertEqual(result.stdout, b"")
         self.assertEqual(super().kiln_json("stats", "--dir", self.cache)["entries"],

@@ -42,7 +42,7 @@ class Orders(cli.CliTest):
 
     def test_no_such_order(self):
         for order in ("", "colour", "Name"):
-            self.assertIn(b"--sort takes used, created",
+            self.assertIn(b"--sort expects used, created",
                           self.kiln("ls", "--sort", order, expect=2).stderr)
 
 
@@ -111,7 +111,7 @@ class Show(cli.CliTest):
         link = os.path.join(self.scratch, "link")
         os.mkdir(folder)
         os.symlink("folder/target", link)
-        self.assertIn(b"a link to nothing",
+        self.assertIn(b"the link's target does not exist",
                       self.kiln("show", "--answers", link, self.digest, expect=4).stderr)
         with open(target, "w") as file:
             file.write("what was there before, and is longer")

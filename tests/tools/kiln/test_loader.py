@@ -112,7 +112,7 @@ class Instead(Loader):
         self.assertEqual(report["loader"]["path"], wanted)
         self.assertEqual(report["loader"]["instead_of"], os.path.realpath(first))
         self.assertTrue(report["loader"]["layers"])
-        self.assertNotIn("knows no layers", "\n".join(report["problems"]))
+        self.assertNotIn("does not support layers", "\n".join(report["problems"]))
         self.assertIn(f"kiln run puts {wanted} before it", "\n".join(report["notes"]))
         self.assertFalse(os.path.exists(self.caches))
 
@@ -205,9 +205,9 @@ class NotInstead(Loader):
         self.put_first(os.environ["LOADER_OF_ANOTHER_TIME"])
         self.environment["OCL_ICD_VENDORS"] = self.scratch
         _, said = self.loader_of_program()
-        self.assertIn("libOpenCL.so.1 knows no layers, and this system has no other", said)
+        self.assertIn("libOpenCL.so.1 does not support layers, and no other loader", said)
         self.assertEqual(self.printed("LD_LIBRARY_PATH"), self.first)
-        self.assertIn("knows no layers, and this system has no other",
+        self.assertIn("does not support layers, and no other loader",
                       "\n".join(self.report(expect=3)["problems"]))
 
     def expect_no_folder(self, why):
@@ -223,21 +223,21 @@ class NotInstead(Loader):
     def test_no_home(self):
         self.environment.pop("HOME", None)
         del self.environment["XDG_CACHE_HOME"]
-        self.expect_no_folder("HOME is not set")
+        self.expect_no_folder("neither XDG_CACHE_HOME nor HOME")
 
     def test_a_folder_that_others_may_write(self):
         os.makedirs(os.path.dirname(self.link))
         os.chmod(os.path.dirname(self.link), 0o777)
-        self.expect_no_folder("is no folder that this user alone may write")
+        self.expect_no_folder("must be a folder that only this user may write")
 
     def test_a_link_in_place_of_the_folder(self):
         os.makedirs(self.caches)
         os.symlink(self.scratch, os.path.dirname(self.link))
-        self.expect_no_folder("is no folder that this user alone may write")
+        self.expect_no_folder("must be a folder that only this user may write")
 
     def test_a_folder_that_can_not_stand_in_a_list(self):
         self.environment["XDG_CACHE_HOME"] = os.path.join(self.scratch, "a:b")
-        self.expect_no_folder("can't stand in LD_LIBRARY_PATH")
+        self.expect_no_folder("can't be in LD_LIBRARY_PATH")
 
     def test_no_folder_can_be_made(self):
         with open(self.caches, "w"):

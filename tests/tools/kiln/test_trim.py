@@ -102,7 +102,7 @@ class Trim(cli.CliTest):
         told = self.kiln_json("trim", "--stale")
         self.assertEqual((told["stale"], told["removed"], told["untold"]), (0, 0, 3))
         self.assertEqual(self.names(), names)
-        self.assertIn(b"of 3 entries it can't be told", self.kiln("trim", "--stale").stderr)
+        self.assertIn(b"3 entries: it is not known whether", self.kiln("trim", "--stale").stderr)
 
     def test_of_damaged_entries_nothing_is_told(self):
         self.change_byte(self.digests["saxpy"], -200)
@@ -267,7 +267,7 @@ class Missing(cli.CliTest):
                 (1, "pack", os.path.join(self.scratch, "out"))):
             with self.subTest(arguments):
                 result = self.kiln(*arguments, expect=expect)
-                self.assertIn(f"there is no cache in {self.cache}".encode(), result.stderr)
+                self.assertIn(f"{self.cache} does not exist".encode(), result.stderr)
         self.assertEqual(self.kiln("capture").stderr, b"")
         self.assertFalse(os.path.exists(self.cache))
 

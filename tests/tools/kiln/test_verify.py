@@ -108,8 +108,8 @@ class DamagedIndex(cli.CliTest):
         result = self.verify(f"pack:{self.pack}")
         self.assertEqual(
             result.stdout,
-            b"0 checked: 0 ok, 0 corrupt, 0 of a newer format; not all was checked\n")
-        self.assertIn(b"a part of the index is damaged", result.stderr)
+            b"0 checked: 0 ok, 0 corrupt, 0 of a newer format; not everything was checked\n")
+        self.assertIn(b"a page of the index is damaged", result.stderr)
         report = self.kiln_json("verify", "--dir", f"pack:{self.pack}", expect=5)
         self.assertEqual((report["checked"], report["complete"]), (0, False))
 

@@ -129,7 +129,7 @@ class OfAnEntry(Why):
         self.make_entry("put", *self.key())
         digest = self.make_entry("put", *self.key(source=SOURCE + "more\n"))
         text = self.kiln("why", digest).stdout.decode()
-        self.assertRegex(text, r"(?m)^source +line 5 +\(its end\) +more$")
+        self.assertRegex(text, r"(?m)^source +line 5 +\(end of text\) +more$")
 
     def test_long_lines_are_cut(self):
         start = "a" * 200
@@ -184,7 +184,7 @@ class OfAnEntry(Why):
 class OfTheLastMiss(Why):
     def test_none(self):
         result = self.kiln("why", "--last", expect=1)
-        self.assertIn(b"no miss was noted", result.stderr)
+        self.assertIn(b"no miss is recorded", result.stderr)
         self.make_entry("put", *self.key())
         self.kiln("why", "--last", expect=1)
 
@@ -257,7 +257,7 @@ class OfATrace(Why):
     def test_not_stored(self):
         digest = "0123456789abcdef" * 2
         trace = self.trace(f"kiln[1] built key={digest} load=0 store=KILN_MISS")
-        self.assertIn(b"no more than its digest is known",
+        self.assertIn(b"only its digest is known",
                       self.kiln("why", "--last", "--trace", trace, expect=1).stderr)
         digest = self.make_entry("miss", *self.key())
         trace = self.trace(f"kiln[1] failed key={digest} load=0 store=KILN_MISS")
@@ -265,7 +265,7 @@ class OfATrace(Why):
 
     def test_no_miss(self):
         trace = self.trace("kiln[1] hit-store key=" + "0" * 32)
-        self.assertIn(b"tells of no miss",
+        self.assertIn(b"contains no miss",
                       self.kiln("why", "--last", "--trace", trace, expect=1).stderr)
         self.kiln("why", "--last", "--trace", "/nonexistent", expect=4)
 

@@ -23,21 +23,21 @@
 #include "../text/memory.h"
 #include "../text/output.h"
 
-/* No capture computes so long: a driver that loops is ended. */
+/* No capture takes this much processor time: a driver that loops is ended. */
 #define PROCESSOR_SECONDS_MAX 600
 
-/* Where it doesn't compute it may be that others leave it no time; but a driver that waits for what
- * never comes is ended too. */
+/* A worker that uses no time may be starved by other processes, so it gets hours. A driver that
+ * waits for ever is ended too. */
 #define SECONDS_MAX (6 * 3600)
 
-/* What the process says by its exit code. Drivers and what they load call exit too, hence numbers
- * of our own: any other end is a failure of the request's. */
+/* The worker's exit codes. Drivers and their libraries call exit too, so these are unusual numbers;
+ * any other exit code means that the request has failed. */
 enum { ANSWER_SERVED = 40, ANSWER_DROPPED, ANSWER_LEFT };
 
-/* ---- starting one ---- */
+/* ---- starting a worker ---- */
 
 typedef struct capture_variables {
-    char **items; /* NULL-ended */
+    char **items; /* ended by NULL */
     size_t count;
 } capture_variables;
 
@@ -66,7 +66,7 @@ static void free_variables(capture_variables *variables)
     free(variables->items);
 }
 
-/* A file without a name that holds the request, or -1. */
+/* Returns an unnamed file that contains the request, or -1. */
 static int file_of(const kiln_entry *request)
 {
     kiln_bytes bytes = kiln_entry_encoding(request);
@@ -109,8 +109,8 @@ static int spawn_worker(const char *directory, int request_file, char **environm
     return error;
 }
 
-/* The hard limit of processor time ends a process with the signal that also the system sends, when
- * memory is short, and whoever stops a service. */
+/* At its hard limit of processor time a process ends by SIGKILL, which the system also sends when
+ * memory runs out, as does whoever stops a service. */
 static bool has_used_all_time(const struct rusage *used)
 {
     return used->ru_utime.tv_sec + used->ru_stime.tv_sec + 1 >= PROCESSOR_SECONDS_MAX;
@@ -152,8 +152,8 @@ static capture_result result_of(int wait_status, const struct rusage *used)
 capture_result capture_in_worker(const char *directory, const kiln_entry *request)
 {
     capture_variables variables = {.items = must(calloc(1, sizeof *variables.items))};
-    /* How to store is ours to say; the request brings what steers the build. Of two variables of a
-     * name the first counts. */
+    /* This process decides how to store; the request has the variables that influence the build. Of
+     * two variables of the same name the first counts. */
     pass_on(&variables, "KILN_MAX_SIZE");
     pass_on(&variables, "KILN_SIGNING_KEY_FILE");
     pass_on(&variables, "KILN_KEY_FILE");
@@ -162,7 +162,7 @@ capture_result capture_in_worker(const char *directory, const kiln_entry *reques
         free_variables(&variables);
         return status == KILN_E_CORRUPT ? CAPTURE_DROPPED : CAPTURE_LEFT;
     }
-    /* Where our parent ignored it we would, too, and get no answer. */
+    /* With an inherited SIG_IGN, there would be no exit status. */
     signal(SIGCHLD, SIG_DFL);
     pid_t worker = -1;
     int file = file_of(request);
@@ -172,7 +172,7 @@ capture_result capture_in_worker(const char *directory, const kiln_entry *reques
         close(file);
     }
     if (error != 0) {
-        complain("no process for a capture: %s", strerror(error));
+        complain("can't start a process for a capture: %s", strerror(error));
         return CAPTURE_LEFT;
     }
     int wait_status = 0;
@@ -184,26 +184,26 @@ capture_result capture_in_worker(const char *directory, const kiln_entry *reques
     return ended == worker ? result_of(wait_status, &used) : CAPTURE_LEFT;
 }
 
-/* ---- being one ---- */
+/* ---- in the worker ---- */
 
-/* Returns true where this process will end with its parent. */
+/* Makes this process end with its parent. Returns false if it has a different parent. */
 static bool end_with(const char *parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     return strtol(parent, NULL, 10) == (long)getppid();
 }
 
-/* Until a driver is loaded, this process's end says nothing of the request. */
+/* Until a driver is loaded, an end of this process is not the request's fault. */
 static bool is_preparing;
 
-static void answer_for_preparation(void)
+static void exit_while_preparing(void)
 {
     if (is_preparing) {
         _exit(ANSWER_LEFT);
     }
 }
 
-/* At the hard limit, which no handler of a driver's sees. */
+/* Sets the hard limit, whose signal no handler of a driver can catch. */
 static void limit_time(void)
 {
     struct rlimit limit;
@@ -272,25 +272,24 @@ static kiln_status serve(kiln_store *store, kiln_error *error)
 int capture_worker(const char *directory_option, const char *parent)
 {
     if (!end_with(parent)) {
-        complain("--serve is what this command calls itself with");
+        complain("--serve is internal: only kiln capture itself may use it");
         return EXIT_USAGE;
     }
     is_preparing = true;
-    must_succeed(atexit(answer_for_preparation));
+    must_succeed(atexit(exit_while_preparing));
     limit_time();
     cache_directory directory;
-    if (directory_open_if_there(directory_option, 0, &directory) != EXIT_OK ||
+    if (directory_open_if_exists(directory_option, 0, &directory) != EXIT_OK ||
         directory.store == NULL) {
         _exit(ANSWER_LEFT);
     }
     kiln_error error = {.struct_size = sizeof error};
     const kiln_status status = serve(directory.store, &error);
     if (status != KILN_OK) {
-        complain("a request was not served: %s",
-                 error.text[0] != '\0' ? error.text : kiln_status_text(status));
+        complain("a request was not served: %s", error_text(&error, status));
     }
     directory_close(&directory);
     fflush(NULL);
-    /* Not by exit: what a driver does there may crash, after the result was stored. */
+    /* Not exit: a driver's exit handlers may crash after the result was stored. */
     _exit(answer_of(status));
 }

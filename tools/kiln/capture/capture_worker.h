@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One request is served by a process of its own: it has the variables of the program that left the
- * request, and whatever a driver does ends nothing else.
+ * Serves each request in a separate process. It has the variables of the program that left the
+ * request, and a driver that crashes ends nothing else.
  */
 #pragma once
 
@@ -9,21 +9,21 @@
 
 typedef enum capture_result {
     CAPTURE_SERVED,
-    CAPTURE_DROPPED,     /* the same build can't be had any more */
-    CAPTURE_FAILED,      /* the driver's fault: it is likely to fail again */
-    CAPTURE_ENDLESS,     /* the driver took more time than any capture does */
-    CAPTURE_INTERRUPTED, /* somebody else ended the process: that says nothing of the request */
-    CAPTURE_LEFT         /* the store can't take the result now */
+    CAPTURE_DROPPED,     /* the same build can no longer be made */
+    CAPTURE_FAILED,      /* the driver failed, and is likely to fail again */
+    CAPTURE_ENDLESS,     /* the driver took more time than any capture needs */
+    CAPTURE_INTERRUPTED, /* something else ended the process: the request is not to blame */
+    CAPTURE_LEFT         /* the store cannot take the result now */
 } capture_result;
 
-/* Serves a request in a process that it starts and waits for.
+/* Starts a process that serves a request, and waits for it.
  *
- * @directory  of the store, absolute */
+ * @directory  the store's directory, absolute */
 capture_result capture_in_worker(const char *directory, const kiln_entry *request);
 
-/* What such a process does: it takes the request from its standard input. Ends the process, but
- * where nobody started it for this: then it returns what to exit with.
+/* Runs in that process, and reads the request from standard input. Ends the process. Returns, with
+ * the exit code, only if the process was not started for this.
  *
- * @directory_option  what --dir said
- * @parent            what --serve said: the process that started it, with which it ends */
+ * @directory_option  the value of --dir
+ * @parent            the value of --serve: the process that started this one, with which it ends */
 int capture_worker(const char *directory_option, const char *parent);

@@ -24,40 +24,40 @@
 static const char usage[] =
     "Usage: kiln capture [--dir DIR] [--key-file FILE] [--wait-ms N] [--idle] [--json]\n"
     "\n"
-    "Builds again what programs built on runtimes whose results can't be captured without\n"
-    "stalling them, and stores the results. Programs start this by themselves.\n"
+    "Repeats builds that programs left as requests, on runtimes whose results can't be captured\n"
+    "without stalling the program, and stores the results. Programs start this by themselves.\n"
     "\n"
     "  --dir DIR        the cache directory\n"
     "  --key-file FILE  the key that requests and entries are signed with\n"
-    "  --wait-ms N      where another one is at work here: how long to wait for its end; default "
-    "0\n"
-    "  --idle           only with what time and disk others leave\n"
+    "  --wait-ms N      how long to wait if another kiln capture is working here; default: 0\n"
+    "  --idle           use only processor time and disk bandwidth that others leave\n"
     "  --json           one JSON object\n";
 
 #define NS_PER_MS UINT64_C(1000000)
 
 typedef struct capture_work {
     const cache_directory *directory;
-    uint64_t served, dropped, failed, expired, left_alone;
-    bool is_blocked;   /* the store takes nothing now */
-    bool has_found;    /* in this walk: a request that was not tried yet */
-    kiln_digest *left; /* requests that stay there, which are tried once in a run */
-    size_t left_count;
+    uint64_t served, dropped, failed, expired, left;
+    bool is_blocked;           /* the store accepts nothing now */
+    bool has_found;            /* this walk has found a request that was not tried yet */
+    kiln_digest *left_digests; /* requests that stay in the store, each tried once per run */
+    size_t left_digest_count;
 } capture_work;
 
-/* A fault of the driver's may have been one of the moment's. */
+/* A failure of the driver may have been temporary. */
 #define ATTEMPTS_MAX 3
 
-/* ---- serving them ---- */
+/* ---- serving requests ---- */
 
-/* What can't be removed would be served for ever. */
+/* A request that cannot be removed would be served for ever. */
 static void remove_request(capture_work *work, const kiln_entry *request)
 {
     kiln_status status = kiln_store_remove(work->directory->store, kiln_entry_key(request));
     work->is_blocked |= status != KILN_OK && status != KILN_MISS && status != KILN_EXISTS;
 }
 
-/* In the request's place: so that it isn't made again at each run, only to fail again. */
+/* Replaces the request by an empty one, so that programs do not leave it again in each run, only to
+ * fail again. */
 static void give_up(capture_work *work, const kiln_entry *request)
 {
     const kiln_entry_params params = {
@@ -75,16 +75,17 @@ static void give_up(capture_work *work, const kiln_entry *request)
     kiln_entry_release(&given_up);
 }
 
-static void leave(capture_work *work, const kiln_digest *digest)
+static void mark_left(capture_work *work, const kiln_digest *digest)
 {
-    work->left = must(reallocarray(work->left, work->left_count + 1, sizeof *work->left));
-    work->left[work->left_count++] = *digest;
+    work->left_digests = must(
+        reallocarray(work->left_digests, work->left_digest_count + 1, sizeof *work->left_digests));
+    work->left_digests[work->left_digest_count++] = *digest;
 }
 
-static bool was_left(const capture_work *work, const kiln_digest *digest)
+static bool is_left(const capture_work *work, const kiln_digest *digest)
 {
-    for (size_t i = 0; i < work->left_count; i++) {
-        if (memcmp(&work->left[i], digest, sizeof *digest) == 0) {
+    for (size_t i = 0; i < work->left_digest_count; i++) {
+        if (memcmp(&work->left_digests[i], digest, sizeof *digest) == 0) {
             return true;
         }
     }
@@ -117,11 +118,11 @@ static void serve(capture_work *work, const kiln_entry *request, const kiln_dige
         give_up(work, request);
         break;
     case CAPTURE_INTERRUPTED:
-        work->left_alone++;
-        leave(work, digest);
+        work->left++;
+        mark_left(work, digest);
         break;
     case CAPTURE_LEFT:
-        work->left_alone++;
+        work->left++;
         work->is_blocked = true;
         break;
     }
@@ -142,7 +143,7 @@ static void serve_item(capture_work *work, kiln_item *item, const kiln_digest *d
     const kiln_status status = kiln_item_read(item, &request);
     if (status == KILN_OK) {
         work->has_found = true;
-        progress_step("looked after");
+        progress_step("served");
         serve(work, request, digest);
         kiln_entry_release(&request);
     } else if (status == KILN_E_CORRUPT || status == KILN_E_UNAUTHENTICATED) {
@@ -150,27 +151,28 @@ static void serve_item(capture_work *work, kiln_item *item, const kiln_digest *d
     }
 }
 
-/* What is damaged goes, or not signed as it should be: each program that saw it would start another
- * helper for it. One request at a time is in memory. */
+/* Removes requests that are damaged or lack the required signature: each program that saw one would
+ * start another helper for it. Only one request at a time is in memory. */
 static int visit(void *user, kiln_item *item)
 {
     capture_work *work = user;
     kiln_item_info info = {.struct_size = sizeof info};
     if (kiln_item_get_info(item, &info) != KILN_OK) {
-        return 0; /* it went meanwhile */
+        return 0; /* it was removed meanwhile */
     }
     const bool is_request = info.state == KILN_OK && info.kind == KILN_ENTRY_REQUEST;
     if (info.state == KILN_E_CORRUPT) {
         work->dropped += kiln_item_remove(item) == KILN_OK;
     } else if (is_request && has_expired(&info)) {
         work->expired += kiln_item_remove(item) == KILN_OK;
-    } else if (is_request && info.bytes > 0 && !was_left(work, &info.digest)) {
+    } else if (is_request && info.bytes > 0 && !is_left(work, &info.digest)) {
         serve_item(work, item, &info.digest);
     }
     return work->is_blocked;
 }
 
-/* Serves what one walk finds. Returns false if it found nothing, or nothing can be done. */
+/* Serves the requests that one walk finds. Returns false if it found none, or if no more can be
+ * served. */
 static bool serve_found(capture_work *work)
 {
     work->has_found = false;
@@ -181,7 +183,7 @@ static bool serve_found(capture_work *work)
 
 /* ---- one at a time ---- */
 
-static kiln_status take_turn(kiln_store *store, uint64_t wait_ms, kiln_lease **ret_lease)
+static kiln_status lease_turn(kiln_store *store, uint64_t wait_ms, kiln_lease **ret_lease)
 {
     kiln_key_builder *builder = NULL;
     kiln_key *key = NULL;
@@ -194,12 +196,12 @@ static kiln_status take_turn(kiln_store *store, uint64_t wait_ms, kiln_lease **r
     return status;
 }
 
-static void be_idle(void)
+static void lower_priority(void)
 {
     enum { IOPRIO_WHO_PROCESS = 1, IOPRIO_CLASS_IDLE = 3, IOPRIO_CLASS_SHIFT = 13 };
     const struct sched_param parameters = {0};
     if (nice(19) == -1 || sched_setscheduler(0, SCHED_IDLE, &parameters) != 0) {
-        /* It is only more of a burden, then. */
+        /* Not fatal: this process only runs at a higher priority. */
     }
     syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_CLASS_IDLE << IOPRIO_CLASS_SHIFT);
 }
@@ -212,19 +214,20 @@ static void print_work(const capture_work *work, bool json)
         json_add(object, "dropped", json_number(work->dropped));
         json_add(object, "failed", json_number(work->failed));
         json_add(object, "expired", json_number(work->expired));
-        json_add(object, "left", json_number(work->left_alone));
+        json_add(object, "left", json_number(work->left));
         json_print(stdout, object);
         return;
     }
-    if (work->served + work->dropped + work->failed + work->expired + work->left_alone == 0) {
-        puts("nothing waits to be captured");
+    if (work->served + work->dropped + work->failed + work->expired + work->left == 0) {
+        puts("no builds are waiting to be captured");
         return;
     }
     printf("%" PRIu64 " captured, %" PRIu64 " dropped, %" PRIu64 " failed, %" PRIu64 " expired\n",
            work->served, work->dropped, work->failed, work->expired);
 }
 
-/* What writers that died left goes too: no one else looks for it before the store is full. */
+/* Also removes temporary files of writers that died: no other process looks for them before the
+ * store is full. */
 static void tidy(const cache_directory *directory)
 {
     const uint64_t max_bytes = directory->max_bytes;
@@ -239,21 +242,20 @@ static int serve_all(const cache_directory *directory, uint64_t wait_ms, bool js
     capture_work work = {.directory = directory};
     kiln_lease *turn = NULL;
     kiln_status status =
-        directory->store == NULL ? KILN_OK : take_turn(directory->store, wait_ms, &turn);
+        directory->store == NULL ? KILN_OK : lease_turn(directory->store, wait_ms, &turn);
     if (status == KILN_BUSY) {
-        complain("another one is at work in %s", directory->path);
+        complain("another kiln capture is working in %s", directory->path);
         return EXIT_NOTHING_FOUND;
     }
-    /* Where there are no locks two may be at work: what both serve is the same. */
+    /* On a file system without locks two may work at the same time; both store the same results. */
     if (status != KILN_OK && status != KILN_E_UNSUPPORTED) {
-        complain("%s: %s", directory->path, kiln_status_text(status));
-        return exit_code_of(status);
+        return complain_of_status(directory->path, status);
     }
     while (directory->store != NULL && serve_found(&work)) {
     }
     tidy(directory);
     kiln_lease_release(&turn);
-    free(work.left);
+    free(work.left_digests);
     print_work(&work, json);
     return work.is_blocked ? EXIT_IO : EXIT_OK;
 }
@@ -274,17 +276,18 @@ int cmd_capture(int argc, char **argv)
         return exit_code;
     }
     uint64_t wait_ms = 0;
-    if (!options_parse_ms(wait, &wait_ms)) {
-        return options_wrong(argv[0], "--wait-ms wants a number of milliseconds");
+    exit_code = options_read_wait(argv[0], wait, &wait_ms);
+    if (exit_code != EXIT_OK) {
+        return exit_code;
     }
     if (idle) {
-        be_idle();
+        lower_priority();
     }
     if (parent != NULL) {
         return capture_worker(line.directory, parent);
     }
     cache_directory directory;
-    exit_code = directory_open_if_there(line.directory, 0, &directory);
+    exit_code = directory_open_if_exists(line.directory, 0, &directory);
     if (exit_code != EXIT_OK) {
         return exit_code;
     }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The commands of the tool.
+ * The tool's commands.
  */
 #pragma once
 
-/* Each takes its own name, as "kiln ls", in argv[0], and returns what to exit with. */
+/* Each receives its own name in argv[0], such as "kiln ls", and returns the exit code. */
 int cmd_run(int argc, char **argv);
 int cmd_stats(int argc, char **argv);
 int cmd_ls(int argc, char **argv);

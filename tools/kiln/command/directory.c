@@ -11,7 +11,7 @@
 #include "../text/output.h"
 #include "location.h"
 
-static void complain_of_variables(const kiln_config *config)
+static void report_variables(const kiln_config *config)
 {
     const char *complaint;
     for (size_t i = 0; (complaint = config->warnings[i]) != NULL; i++) {
@@ -41,7 +41,7 @@ static int open_store(cache_directory *directory, uint32_t flags)
     if (status == KILN_OK || status == KILN_MISS) {
         return EXIT_OK;
     }
-    complain("%s", error.text[0] != '\0' ? error.text : kiln_status_text(status));
+    complain("%s", error_text(&error, status));
     return exit_code_of(status);
 }
 
@@ -49,7 +49,7 @@ static int open_with(const char *option, uint32_t flags, cache_directory *ret_di
 {
     kiln_config *config = NULL;
     must_succeed(kiln_config_from_env(NULL, NULL, &config));
-    complain_of_variables(config);
+    report_variables(config);
     const char *path = option != NULL ? option : config->dir;
     cache_directory opened = {.max_bytes = config->max_bytes};
     if (path != NULL) {
@@ -60,7 +60,7 @@ static int open_with(const char *option, uint32_t flags, cache_directory *ret_di
     }
     kiln_config_free(&config);
     if (opened.path == NULL) {
-        complain("there is no cache directory: give --dir, or set KILN_DIR or HOME");
+        complain("no cache directory: give --dir, or set KILN_DIR or HOME");
         return EXIT_CONFIGURATION;
     }
     int exit_code = open_store(&opened, flags);
@@ -72,21 +72,21 @@ static int open_with(const char *option, uint32_t flags, cache_directory *ret_di
     return EXIT_OK;
 }
 
-int directory_open_if_there(const char *option, uint32_t flags, cache_directory *ret_directory)
+int directory_open_if_exists(const char *option, uint32_t flags, cache_directory *ret_directory)
 {
     return open_with(option, flags | KILN_STORE_NO_CREATE, ret_directory);
 }
 
 int directory_open(const char *option, uint32_t flags, cache_directory *ret_directory)
 {
-    const int exit_code = directory_open_if_there(option, flags, ret_directory);
+    const int exit_code = directory_open_if_exists(option, flags, ret_directory);
     if (exit_code == EXIT_OK && ret_directory->store == NULL) {
-        complain("there is no cache in %s", ret_directory->path);
+        complain("%s does not exist: nothing is cached there", ret_directory->path);
     }
     return exit_code;
 }
 
-int directory_open_or_make(const char *option, cache_directory *ret_directory)
+int directory_open_or_create(const char *option, cache_directory *ret_directory)
 {
     return open_with(option, 0, ret_directory);
 }

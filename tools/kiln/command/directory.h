@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The cache that a command works on, a directory in most cases, and its store.
+ * The cache that a command works on, and its store. In most cases it is a directory.
  */
 #pragma once
 
@@ -9,24 +9,24 @@
 #include <kiln/store.h>
 
 typedef struct cache_directory {
-    char *path;         /* or another location; absolute */
-    char *key_file;     /* by which entries are authenticated; NULL: they are not */
-    uint64_t max_bytes; /* what programs that run here keep to */
-    kiln_store *store;  /* NULL: there is no such directory, so nothing is cached */
+    char *path;         /* or a different location; absolute */
+    char *key_file;     /* the signing key's file; NULL: entries are not authenticated */
+    uint64_t max_bytes; /* the limit that the environment sets for programs */
+    kiln_store *store;  /* NULL: the directory does not exist, so nothing is cached */
 } cache_directory;
 
-/* Opens the directory that --dir names, else the one that the environment gives; makes none. Says
- * so where there is none: a name that was mistyped looks like an empty cache.
+/* Opens the directory that --dir names, or else the one that the environment names. Creates none,
+ * and reports a missing one: a mistyped name would look like an empty cache.
  *
- * @option  what --dir said, or NULL
+ * @option  the value of --dir, or NULL
  * @flags   KILN_STORE_…
- * Returns EXIT_OK; else the fault was named, and this is what to exit with. */
+ * Returns EXIT_OK. After a failure, which it has reported, returns the exit code. */
 int directory_open(const char *option, uint32_t flags, cache_directory *ret_directory);
 
-/* The same without a word where there is none. */
-int directory_open_if_there(const char *option, uint32_t flags, cache_directory *ret_directory);
+/* The same, but does not report a missing directory. */
+int directory_open_if_exists(const char *option, uint32_t flags, cache_directory *ret_directory);
 
-/* The same to write to; makes the directory where it is missing. */
-int directory_open_or_make(const char *option, cache_directory *ret_directory);
+/* The same, but creates a missing directory, and opens it for writing. */
+int directory_open_or_create(const char *option, cache_directory *ret_directory);
 
 void directory_close(cache_directory *directory);

@@ -26,7 +26,7 @@ char *absolute_path(const char *path)
     return absolute;
 }
 
-/* A path with what means something else in a URL written as %XX. */
+/* Returns a copy of a path in which characters with a meaning in URLs are written as %XX. */
 static char *escape(const char *path)
 {
     char *escaped = must(malloc(strlen(path) * 3 + 1));
@@ -49,7 +49,7 @@ static char *absolute_pack(const char *tier)
         return must(strdup(tier));
     }
     char *here = absolute_path(".");
-    here[strlen(here) - 1] = '\0'; /* up to the slash */
+    here[strlen(here) - 1] = '\0'; /* ends with the slash */
     char *escaped = escape(here);
     char *absolute = text_of("%s%s%s", pack_scheme, escaped, path);
     free(escaped);
@@ -70,7 +70,7 @@ static char *absolute_directory(const char *tier)
     return url;
 }
 
-/* A URL has a scheme and a path from the root on; a folder's name may have a ':' too. */
+/* A URL has a scheme and an absolute path. A folder's name may contain a ':' too. */
 static bool is_url(const char *tier)
 {
     size_t length = strspn(tier, "abcdefghijklmnopqrstuvwxyz0123456789+.-");
@@ -82,7 +82,7 @@ static char *absolute_tier(const char *tier)
     if (begins_with(tier, pack_scheme)) {
         return absolute_pack(tier);
     }
-    /* An empty tier is the store's to complain of. */
+    /* The store reports an empty tier. */
     return is_url(tier) || tier[0] == '\0' ? must(strdup(tier)) : absolute_directory(tier);
 }
 

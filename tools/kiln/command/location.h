@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where a cache is, as people give it: a directory, a URL, or several of them with '|' between.
+ * Locations of caches as users write them: a directory, a URL, or several of these separated by
+ * '|'.
  */
 #pragma once
 
 #include <stdbool.h>
 
-/* A path from the root on. To be freed. */
+/* Returns the absolute path; the caller frees it. */
 char *absolute_path(const char *path);
 
-/* The same of a location, so that it means the same in any working directory. To be freed. */
+/* Returns the location with absolute paths, so that it means the same in any working directory; the
+ * caller frees it. */
 char *absolute_location(const char *location);
 
-/* The same with an option for the layout. NULL: it names one already, or is no directory's. To be
- * freed. */
+/* Returns the location with an option that selects a layout; the caller frees it. NULL if the
+ * location names a layout already, or is not a directory. */
 char *location_with_layout(const char *location, const char *layout);
 
-/* Whether it is one directory's plain path, from the root on. */
+/* Whether the location is the plain absolute path of one directory. */
 bool is_plain_directory(const char *location);

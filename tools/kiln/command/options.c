@@ -2,21 +2,26 @@
 #include "options.h"
 
 #include <getopt.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "../text/escape.h"
 #include "../text/exit_code.h"
 #include "../text/memory.h"
 #include "directory.h"
 #include "location.h"
 
-/* What getopt_long answers; an option of the subcommand's own is OWN + its index. */
+/* Results of getopt_long. OWN + i is the subcommand's own option i. */
 enum { DIRECTORY = 256, KEY_FILE, JSON, HELP, OWN };
 
 #define COMMON_OPTIONS 4
 
-/* A subcommand's own options come first, so that one of them may stand for a common one. */
+/* A day. */
+#define WAIT_MS_MAX 86400000
+
+/* A subcommand's own options come first, so that one of them may replace a common option. */
 static void fill_table(const command_line *line, struct option *table)
 {
     static const struct option common[COMMON_OPTIONS + 1] = {
@@ -34,7 +39,7 @@ static void fill_table(const command_line *line, struct option *table)
     memcpy(table + count, common, sizeof common);
 }
 
-static void take_own(const option_spec *own, const char *argument)
+static void set_own(const option_spec *own, const char *argument)
 {
     if (own->text != NULL) {
         *own->text = argument;
@@ -43,22 +48,33 @@ static void take_own(const option_spec *own, const char *argument)
     }
 }
 
-int options_wrong(const char *command, const char *what)
+int options_wrong(const char *command, const char *format, ...)
 {
+    va_list arguments;
+    va_start(arguments, format);
+    char *text = text_of_list(format, arguments);
+    va_end(arguments);
+    char *shown = escaped(text, strlen(text));
     fflush(stdout);
-    fprintf(stderr, "%s: %s\nTry '%s --help'.\n", command, what, command);
+    fprintf(stderr, "%s: %s\nTry '%s --help'.\n", command, shown, command);
+    free(shown);
+    free(text);
     return EXIT_USAGE;
 }
 
-bool options_parse_ms(const char *text, uint64_t *ret_ms)
+int options_read_wait(const char *command, const char *text, uint64_t *ret_ms)
 {
     char *end = NULL;
     const unsigned long long ms = strtoull(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end != '\0' || ms > WAIT_MS_MAX) {
+        return options_wrong(command, "--wait-ms expects 0 to %d milliseconds, not '%s'",
+                             WAIT_MS_MAX, text);
+    }
     *ret_ms = ms;
-    return text[0] >= '0' && text[0] <= '9' && *end == '\0' && ms <= 86400000;
+    return EXIT_OK;
 }
 
-/* In the environment, so that what is started from here goes by it too. */
+/* Sets the environment variable, so that processes that this one starts use the file too. */
 static void set_key_file(const char *path)
 {
     char *absolute = absolute_path(path);
@@ -69,11 +85,12 @@ static void set_key_file(const char *path)
 static bool check_operands(const command_line *line, const char *command)
 {
     if (line->operand_count < line->operands_min) {
-        options_wrong(command, "an argument is missing");
+        options_wrong(command, "an argument is missing: %d given, at least %d expected",
+                      line->operand_count, line->operands_min);
         return false;
     }
     if (line->operands_max >= 0 && line->operand_count > line->operands_max) {
-        options_wrong(command, "too many arguments");
+        options_wrong(command, "unexpected argument '%s'", line->operands[line->operands_max]);
         return false;
     }
     return true;
@@ -107,14 +124,14 @@ bool options_read(command_line *line, int argc, char **argv, int *ret_exit_code)
             fprintf(stderr, "Try '%s --help'.\n", argv[0]);
             return false;
         default:
-            take_own(&line->options[option - OWN], optarg);
+            set_own(&line->options[option - OWN], optarg);
             break;
         }
     }
     line->operands = argv + optind;
     line->operand_count = argc - optind;
     if (line->directory != NULL && line->directory[0] == '\0') {
-        options_wrong(argv[0], "--dir names no directory");
+        options_wrong(argv[0], "--dir is empty: a directory is expected");
         return false;
     }
     return check_operands(line, argv[0]);

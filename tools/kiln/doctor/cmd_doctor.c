@@ -14,12 +14,12 @@
 static const char usage[] =
     "Usage: kiln doctor [--dir DIR] [--key-file FILE] [--wait-ms N] [--json]\n"
     "\n"
-    "Tells what a program would get here: the OpenCL loader, its drivers and devices, the cache\n"
-    "directory, the variables that count; and what is wrong with them.\n"
+    "Reports what a program would get here: the OpenCL loader, its drivers and devices, the cache\n"
+    "directory and the variables that matter; and what is wrong with them.\n"
     "\n"
     "  --dir DIR        the cache directory\n"
     "  --key-file FILE  the key that the entries are signed with\n"
-    "  --wait-ms N      how long drivers may take to answer; default 30000\n"
+    "  --wait-ms N      how long drivers may take to answer; default: 30000\n"
     "  --json           one JSON object\n";
 
 static json_t *examine(const kiln_config *config, const char *directory, uint64_t wait_ms)
@@ -44,8 +44,9 @@ int cmd_doctor(int argc, char **argv)
         return exit_code;
     }
     uint64_t wait_ms = 0;
-    if (!options_parse_ms(wait, &wait_ms)) {
-        return options_wrong(argv[0], "--wait-ms wants a number of milliseconds");
+    exit_code = options_read_wait(argv[0], wait, &wait_ms);
+    if (exit_code != EXIT_OK) {
+        return exit_code;
     }
     kiln_config *config = NULL;
     must_succeed(kiln_config_from_env(NULL, NULL, &config));

@@ -10,8 +10,7 @@
 static void __attribute__((format(printf, 2, 0)))
 push_text(json_t *list, const char *format, va_list arguments)
 {
-    char *text = NULL;
-    must(vasprintf(&text, format, arguments) < 0 ? NULL : text);
+    char *text = text_of_list(format, arguments);
     json_push(list, json_text_or_null(text));
     free(text);
 }

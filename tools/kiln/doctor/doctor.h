@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The examination behind `kiln doctor`: each part adds its findings to one report, which is then
+ * The examination behind `kiln doctor`. Each part adds its findings to one report, which is then
  * printed as JSON or as text.
  */
 #pragma once
@@ -12,17 +12,17 @@
 
 typedef struct examination {
     const kiln_config *config;
-    const char *directory; /* --dir, else what the configuration says; NULL: none */
-    uint64_t wait_ms;      /* for how long a process may ask drivers */
-    json_t *report;        /* an object; the members' owner */
-    json_t *problems;      /* texts: what keeps builds from being cached as asked */
-    json_t *notes;         /* texts: what is as it was asked for, but may surprise */
+    const char *directory; /* the value of --dir, or else the configuration's; NULL: none */
+    uint64_t wait_ms;      /* how long a process may query drivers */
+    json_t *report;        /* an object, which owns its members */
+    json_t *problems;      /* texts: what prevents builds from being cached as configured */
+    json_t *notes;         /* texts: what is as configured, but may surprise */
 } examination;
 
-/* An examination with nothing in its report yet. */
+/* Returns an examination with an empty report. */
 examination doctor_begin(const kiln_config *config, const char *directory);
 
-/* The report, with "notes" and "problems", of which the caller gets the only reference. */
+/* Returns the report, with "notes" and "problems"; the caller owns the only reference. */
 json_t *doctor_end(examination *doctor);
 
 void doctor_problem(examination *doctor, const char *format, ...)
@@ -30,12 +30,12 @@ void doctor_problem(examination *doctor, const char *format, ...)
 void doctor_note(examination *doctor, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* "directory", "max_bytes", "readonly", "disabled", "variables". */
+/* Adds "directory", "max_bytes", "readonly", "authenticated", "disabled" and "variables". */
 void doctor_examine_cache(examination *doctor);
 
-/* "layer", "nvrtc_layer", "loader", "platforms". What loads OpenCL is a process of its own, so that
- * drivers that crash or hang are problems, too. */
+/* Adds "layer", "nvrtc_layer", "loader" and "platforms". OpenCL is loaded in a separate process, so
+ * a driver that crashes or hangs is only a problem to report. */
 void doctor_examine_opencl(examination *doctor);
 
-/* The report as text on stdout. */
+/* Prints the report as text on stdout. */
 void doctor_print(const json_t *report);

@@ -13,8 +13,8 @@
 #include "../text/memory.h"
 #include "doctor.h"
 
-/* Whether a name may be made where nothing has it yet: the lowest folder on its path that is there
- * decides. Returns 0, or an errno. */
+/* Whether a path that does not exist could be created: its lowest existing folder decides. Returns
+ * 0, or an errno. */
 static int error_of_making(const char *path)
 {
     char *folder = must(strdup(path));
@@ -38,25 +38,25 @@ static const char *examine_missing(examination *doctor)
     }
     int error = error_of_making(doctor->directory);
     if (error == 0) {
-        return "will be made";
+        return "will be created";
     }
-    doctor_problem(doctor, "%s can't be made: %s", doctor->directory, strerror(error));
-    return "can't be made";
+    doctor_problem(doctor, "%s can't be created: %s", doctor->directory, strerror(error));
+    return "can't be created";
 }
 
-/* A tier of a chain that is not used. */
+/* Reports a store of a chain that is not used. */
 static void take_warning(void *user, kiln_log_level level, const char *text)
 {
     (void)level;
     doctor_problem(user, "%s", text);
 }
 
-/* What becomes of the directory, in a word. */
+/* Returns the state of the directory. */
 static const char *examine_directory(examination *doctor)
 {
     kiln_store_params params = {
         .struct_size = sizeof params,
-        /* Judged as the programs do that use it; but who looks alters nothing. */
+        /* As programs open it, except that nothing is changed. */
         .flags = KILN_STORE_NO_CREATE | KILN_STORE_NO_TRIM_AT_CLOSE |
                  (doctor->config->readonly ? KILN_STORE_READONLY : 0),
         .log = {take_warning, doctor},
@@ -70,8 +70,7 @@ static const char *examine_directory(examination *doctor)
         return examine_missing(doctor);
     }
     if (status != KILN_OK) {
-        doctor_problem(doctor, "%s is not used: %s", doctor->directory,
-                       error.text[0] != '\0' ? error.text : kiln_status_text(status));
+        doctor_problem(doctor, "%s is not used: %s", doctor->directory, error_text(&error, status));
         return "not used";
     }
     if (!doctor->config->readonly && is_plain_directory(doctor->directory) &&
@@ -88,7 +87,7 @@ static void report_directory(examination *doctor)
     json_add(object, "path", json_text_or_null(doctor->directory));
     const char *state = "none";
     if (doctor->directory == NULL) {
-        doctor_problem(doctor, "there is no cache directory: set KILN_DIR or HOME");
+        doctor_problem(doctor, "no cache directory: set KILN_DIR or HOME");
     } else {
         state = examine_directory(doctor);
     }
@@ -104,10 +103,10 @@ static void report_limits(examination *doctor)
     json_add(doctor->report, "authenticated", json_boolean(config->key_file != NULL));
     json_add(doctor->report, "disabled", json_boolean(config->disabled));
     if (config->disabled) {
-        doctor_note(doctor, "KILN_DISABLE: programs run without Kiln");
+        doctor_note(doctor, "KILN_DISABLE is set: programs run without Kiln");
     }
     if (config->readonly) {
-        doctor_note(doctor, "KILN_READONLY: nothing new is stored");
+        doctor_note(doctor, "KILN_READONLY is set: nothing is stored");
     }
     if (config->max_bytes == 0) {
         doctor_note(doctor, "KILN_MAX_SIZE is 0: nothing is stored");
@@ -121,7 +120,7 @@ static const char *const known_variables[] = {
     NULL,
 };
 
-/* They decide where the directory is, or what the loader loads. */
+/* Variables that decide where the directory is, or what the loader loads. */
 static const char *const other_variables[] = {
     "XDG_CACHE_HOME",
     "HOME",
@@ -159,7 +158,7 @@ static void note_unknown_variables(examination *doctor)
     for (char **variable = environ; *variable != NULL; variable++) {
         size_t length = strcspn(*variable, "=");
         if (strncmp(*variable, "KILN_", 5) == 0 && !is_known(*variable, length)) {
-            doctor_note(doctor, "%.*s is set, but there is no such variable", (int)length,
+            doctor_note(doctor, "%.*s is set, but Kiln has no such variable", (int)length,
                         *variable);
         }
     }

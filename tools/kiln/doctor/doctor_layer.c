@@ -20,7 +20,7 @@ static bool is_loaded(const char *library)
     return handle != NULL;
 }
 
-/* The user's own layers. A loader passes by what it can't load, and says nothing. */
+/* Checks the user's own layers. A loader silently skips one that it cannot load. */
 static void check_others(examination *doctor, const opencl_setup *setup)
 {
     char *names = must(strdup(setup->other_layers == NULL ? "" : setup->other_layers));
@@ -37,7 +37,7 @@ static void check_others(examination *doctor, const opencl_setup *setup)
     free(names);
 }
 
-/* Some loaders put an end to the variable's text after its first name. */
+/* Some loaders write a zero byte after the first name in the variable. */
 static void note_cut_list(examination *doctor, const opencl_setup *setup)
 {
     const char *now = getenv("OPENCL_LAYERS");
@@ -68,18 +68,18 @@ void doctor_report_layer(examination *doctor, const opencl_setup *setup, bool lo
     json_add(doctor->report, "layer", object);
 }
 
-/* Variables by which NVRTC gets options that no call shows. */
+/* Reports variables through which NVRTC gets options that no call shows. */
 static void check_nvrtc_variables(examination *doctor)
 {
     static const char *const names[] = {"NVRTC_PREPEND_FLAGS", "NVRTC_APPEND_FLAGS"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (getenv(names[i]) != NULL) {
-            doctor_problem(doctor, "%s is set: nothing that NVRTC compiles is cached", names[i]);
+            doctor_problem(doctor, "%s is set: NVRTC compilations are not cached", names[i]);
         }
     }
 }
 
-/* What `kiln run` puts into LD_AUDIT. It was not put into this process, which is started by now. */
+/* Reports what `kiln run` puts into LD_AUDIT. This process runs without it. */
 void doctor_report_nvrtc_layer(examination *doctor)
 {
     char *path = NULL;

@@ -18,8 +18,8 @@ static void add_loader_text(json_t *object, const char *member, loader_info_fn i
 {
     char text[256] = "";
     size_t size = 0;
-    bool told = info != NULL && info(name, sizeof text - 1, text, &size) == CL_SUCCESS;
-    json_add(object, member, told ? json_text_or_null(text) : json_null());
+    bool is_known = info != NULL && info(name, sizeof text - 1, text, &size) == CL_SUCCESS;
+    json_add(object, member, is_known ? json_text_or_null(text) : json_null());
 }
 
 static void add_loader_kind(json_t *object)
@@ -35,7 +35,8 @@ static void add_loader_kind(json_t *object)
     json_add(object, "kind", json_text_or_null(kind));
 }
 
-/* The file that it was loaded from, to be freed; NULL where that can't be told. */
+/* Returns the file that the loader was loaded from, which the caller frees; NULL if it is not
+ * known. */
 static char *path_of(const opencl_functions *opencl)
 {
     void *address;
@@ -46,16 +47,17 @@ static char *path_of(const opencl_functions *opencl)
 }
 
 static void judge_loader(examination *doctor, const opencl_setup *setup, const char *path,
-                         bool knows_layers)
+                         bool supports_layers)
 {
-    if (!knows_layers) {
-        doctor_problem(doctor, "%s knows no layers, %s: no OpenCL build is cached",
+    if (!supports_layers) {
+        doctor_problem(doctor, "%s does not support layers, %s: no OpenCL build is cached",
                        path == NULL ? OPENCL_LIBRARY : path,
                        setup->obstacle != NULL ? setup->obstacle
-                                               : "and this system has no other loader that does "
-                                                 "(as ocl-icd, 2.3.0 or later)");
-    } else if (setup->instead != NULL) {
-        doctor_note(doctor, "%s knows no layers: kiln run puts %s before it", setup->found, path);
+                                               : "and no other loader on this system does (ocl-icd "
+                                                 "2.3.0 and later do)");
+    } else if (setup->replacement != NULL) {
+        doctor_note(doctor, "%s does not support layers: kiln run puts %s before it", setup->found,
+                    path);
     }
 }
 
@@ -63,21 +65,21 @@ void doctor_report_loader(examination *doctor, const opencl_setup *setup,
                           const opencl_functions *opencl)
 {
     json_t *object = must(json_object());
-    const char *instead_of = setup->instead != NULL ? setup->found : NULL;
+    const char *instead_of = setup->replacement != NULL ? setup->found : NULL;
     char *path = path_of(opencl);
     void *found = opencl->clGetExtensionFunctionAddress("clGetICDLoaderInfoOCLICD");
     loader_info_fn info;
     memcpy(&info, &found, sizeof info);
 
-    bool knows_layers = path != NULL && opencl_loader_knows_layers(path);
+    bool supports_layers = path != NULL && opencl_loader_supports_layers(path);
     json_add(object, "path", json_text_or_null(path));
     add_loader_text(object, "name", info, LOADER_NAME);
     add_loader_text(object, "vendor", info, LOADER_VENDOR);
     add_loader_text(object, "version", info, LOADER_VERSION);
     add_loader_kind(object);
-    json_add(object, "layers", json_boolean(knows_layers));
+    json_add(object, "layers", json_boolean(supports_layers));
     json_add(object, "instead_of", json_text_or_null(instead_of));
-    judge_loader(doctor, setup, path, knows_layers);
+    judge_loader(doctor, setup, path, supports_layers);
     json_add(doctor->report, "loader", object);
     free(path);
 }

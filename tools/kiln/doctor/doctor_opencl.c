@@ -14,9 +14,9 @@
 #include "../opencl/opencl_loader.h"
 #include "../text/json.h"
 #include "../text/memory.h"
-#include "apart.h"
+#include "subprocess.h"
 
-/* No folder, and no driver either. */
+/* Names neither a folder nor a driver. */
 #define NO_DRIVERS "/dev/null"
 
 #define FOLDERS_OPEN_MAX 8
@@ -37,13 +37,13 @@ static opencl_setup find_setup(examination *doctor)
     } else if (!doctor->config->disabled) {
         setup.layers = layer_list_with(setup.layer, others);
     }
-    if (setup.found != NULL && !opencl_loader_knows_layers(setup.found)) {
-        setup.instead = opencl_loader_instead_of(setup.found);
+    if (setup.found != NULL && !opencl_loader_supports_layers(setup.found)) {
+        setup.replacement = opencl_loader_replacement(setup.found);
     }
-    setup.obstacle = setup.instead == NULL ? NULL : loader_environment_obstacle();
+    setup.obstacle = setup.replacement == NULL ? NULL : loader_environment_obstacle();
     if (setup.obstacle != NULL) {
-        free(setup.instead);
-        setup.instead = NULL;
+        free(setup.replacement);
+        setup.replacement = NULL;
     }
     return setup;
 }
@@ -66,7 +66,7 @@ static void setup_done(opencl_setup *setup)
     free(setup->other_layers);
     free(setup->layers);
     free(setup->found);
-    free(setup->instead);
+    free(setup->replacement);
     free(setup->obstacle);
     free(setup->folder);
 }
@@ -85,29 +85,30 @@ static bool need_folder(examination *doctor, opencl_setup *setup)
     return setup->folder != NULL;
 }
 
-/* ---- in a process of its own ---- */
+/* ---- in a separate process ---- */
 
 typedef void report_fn(examination *doctor, const opencl_setup *setup,
                        const opencl_functions *opencl);
 
 typedef struct driver_question {
-    const examination *doctor; /* who asks */
+    const examination *doctor; /* the caller's */
     const opencl_setup *setup;
-    const char *drivers; /* a folder that names them, and no layers; NULL: all as for a program */
+    const char *drivers; /* a folder that names drivers, to be loaded without layers; NULL: all, as
+                            in a program */
     report_fn *report;
 } driver_question;
 
-/* What `kiln run` puts into OCL_ICD_VENDORS where another loader stands in. */
+/* Sets OCL_ICD_VENDORS as `kiln run` does if it replaces the loader. */
 static void enter_drivers(examination *doctor, const opencl_setup *setup)
 {
     char *why = NULL;
-    char *drivers = loader_drivers(setup->instead, setup->found, setup->folder, &why);
+    char *drivers = loader_drivers(setup->replacement, setup->found, setup->folder, &why);
     if (drivers != NULL) {
         must_succeed(setenv(OPENCL_VENDORS_VARIABLE, drivers, 1));
         doctor_note(doctor,
-                    "%s does not read " OPENCL_LIST_VARIABLE ": kiln run has it find the same "
-                    "drivers by " OPENCL_VENDORS_VARIABLE,
-                    setup->instead);
+                    "%s does not read " OPENCL_LIST_VARIABLE ": kiln run names the same drivers "
+                    "in " OPENCL_VENDORS_VARIABLE,
+                    setup->replacement);
     } else if (why != NULL) {
         doctor_problem(doctor, "%s", why);
     }
@@ -115,7 +116,7 @@ static void enter_drivers(examination *doctor, const opencl_setup *setup)
     free(drivers);
 }
 
-/* OpenCL is as in a program, but for what it would write. */
+/* Sets up OpenCL as in a program, except that nothing is written. */
 static void enter_program_environment(examination *doctor, const opencl_setup *setup)
 {
     if (setup->layers != NULL) {
@@ -124,7 +125,7 @@ static void enter_program_environment(examination *doctor, const opencl_setup *s
     must_succeed(setenv("KILN_READONLY", "1", 1));
     unsetenv("KILN_TRACE");
     unsetenv("KILN_STATS");
-    if (setup->instead != NULL && setup->folder != NULL) {
+    if (setup->replacement != NULL && setup->folder != NULL) {
         enter_drivers(doctor, setup);
     }
 }
@@ -148,7 +149,8 @@ static json_t *answer_question(void *user)
     } else {
         enter_bare_environment(question->drivers);
     }
-    if (opencl_load(setup->instead != NULL ? setup->instead : OPENCL_LIBRARY, &opencl, &why)) {
+    if (opencl_load(setup->replacement != NULL ? setup->replacement : OPENCL_LIBRARY, &opencl,
+                    &why)) {
         question->report(&doctor, setup, &opencl);
     } else {
         doctor_problem(&doctor, "%s", why);
@@ -172,9 +174,9 @@ static void report_driver(examination *doctor, const opencl_setup *setup,
     doctor_report_platforms(doctor, opencl);
 }
 
-/* ---- what it answered ---- */
+/* ---- the answer ---- */
 
-/* Each text once: several processes may have met the same. */
+/* Adds each text once: several processes may have reported the same. */
 static void add_texts(json_t *texts, const json_t *more)
 {
     size_t i, j;
@@ -208,18 +210,18 @@ static void take_answer(examination *doctor, json_t *answer)
     json_decref(answer);
 }
 
-/* Returns false where no answer came, which is a problem.
+/* Queries OpenCL in a separate process. Returns false if there was no answer, which is a problem.
  *
- * @drivers  as in the question
- * @whom     whom it asks, in words */
+ * @drivers  as in driver_question
+ * @whom     what is queried, in words */
 static bool ask(examination *doctor, const opencl_setup *setup, const char *drivers,
                 report_fn *report, const char *whom)
 {
     driver_question question = {doctor, setup, drivers, report};
     char *why = NULL;
-    json_t *answered = apart_call(answer_question, &question, doctor->wait_ms, &why);
+    json_t *answered = subprocess_call(answer_question, &question, doctor->wait_ms, &why);
     if (answered == NULL) {
-        doctor_problem(doctor, "%s can't be asked: the process that tried %s", whom, why);
+        doctor_problem(doctor, "%s can't be queried: the process that tried %s", whom, why);
         free(why);
         return false;
     }
@@ -227,7 +229,7 @@ static bool ask(examination *doctor, const opencl_setup *setup, const char *driv
     return true;
 }
 
-/* ---- which driver it is ---- */
+/* ---- which driver is broken ---- */
 
 static bool ask_driver(examination *doctor, const opencl_setup *setup, char *library)
 {
@@ -250,10 +252,11 @@ static bool ask_driver(examination *doctor, const opencl_setup *setup, char *lib
 static bool reads_list(const opencl_setup *setup)
 {
     return (setup->found != NULL && opencl_loader_reads(setup->found, OPENCL_LIST_VARIABLE)) ||
-           (setup->instead != NULL && opencl_loader_reads(setup->instead, OPENCL_LIST_VARIABLE));
+           (setup->replacement != NULL &&
+            opencl_loader_reads(setup->replacement, OPENCL_LIST_VARIABLE));
 }
 
-/* Each alone, so that the others are told of, and the broken one is named. */
+/* Queries each driver alone, so that the broken one is named and the others are reported. */
 static void ask_each_driver(examination *doctor, opencl_setup *setup)
 {
     opencl_drivers drivers = opencl_drivers_find(
@@ -266,7 +269,7 @@ static void ask_each_driver(examination *doctor, opencl_setup *setup)
         }
     }
     if (answered > 0 && answered == drivers.count) {
-        doctor_note(doctor, "each driver can be asked where it is alone, and without layers");
+        doctor_note(doctor, "each driver can be queried alone and without layers");
     }
     opencl_drivers_done(&drivers);
 }
@@ -276,7 +279,7 @@ static void ask_each_driver(examination *doctor, opencl_setup *setup)
 void doctor_examine_opencl(examination *doctor)
 {
     opencl_setup setup = find_setup(doctor);
-    if (setup.instead != NULL) {
+    if (setup.replacement != NULL) {
         need_folder(doctor, &setup);
     }
     ask(doctor, &setup, NO_DRIVERS, doctor_report_loader, "the OpenCL loader");

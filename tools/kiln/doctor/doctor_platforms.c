@@ -18,7 +18,7 @@ static void add_member(void *user, const char *name, const char *value)
     json_add(user, name, json_text_or_null(value));
 }
 
-/* A driver may have several files of one name: from the second on a number is behind it. */
+/* A driver may have several files of the same name: a number follows from the second on. */
 static void add_file(void *user, const char *name, const char *identity)
 {
     char *unique = must(strdup(name));
@@ -30,8 +30,8 @@ static void add_file(void *user, const char *name, const char *identity)
     free(unique);
 }
 
-/* Adds to a platform's object what is a part of each key on it: "key_variables", by pattern or
- * name, with null where none is set, and "driver_files" with their identities. */
+/* Adds to a platform's object what is part of each key on it: "key_variables", by pattern or name,
+ * null if not set, and "driver_files" with their identities. */
 static void add_key_of_platform(examination *doctor, json_t *platform, void *handle,
                                 const char *name)
 {
@@ -41,7 +41,7 @@ static void add_key_of_platform(examination *doctor, json_t *platform, void *han
     kiln_opencl_report_environment(name, more, add_member, variables);
     free(more);
     if (kiln_opencl_report_driver_files(handle, name, add_file, files) != KILN_OK) {
-        doctor_problem(doctor, "the library of the driver of %s can't be told: nothing is cached",
+        doctor_problem(doctor, "the library of the driver of %s can't be found: nothing is cached",
                        name == NULL ? "a platform" : name);
     }
     json_add(platform, "key_variables", variables);
@@ -61,8 +61,9 @@ static json_t *platform_text(const opencl_functions *opencl, cl_platform_id plat
 static json_t *device_text(const opencl_functions *opencl, cl_device_id device, cl_device_info name)
 {
     char text[1024] = "";
-    bool told = opencl->clGetDeviceInfo(device, name, sizeof text - 1, text, NULL) == CL_SUCCESS;
-    return told ? json_text_or_null(text) : json_null();
+    bool is_known =
+        opencl->clGetDeviceInfo(device, name, sizeof text - 1, text, NULL) == CL_SUCCESS;
+    return is_known ? json_text_or_null(text) : json_null();
 }
 
 static json_t *devices_of(const opencl_functions *opencl, cl_platform_id platform)

@@ -32,7 +32,7 @@ static void add_loader(struct libscols_table *table, const json_t *loader)
         add_row(table, "loader",
                 text_of("%s (%s %s), %s%s%s", member(loader, "path"), member(loader, "kind"),
                         member(loader, "version"),
-                        is_true(loader, "layers") ? "knows layers" : "knows no layers",
+                        is_true(loader, "layers") ? "supports layers" : "does not support layers",
                         json_is_string(instead_of) ? ", instead of " : "",
                         member(loader, "instead_of")));
     }
@@ -54,7 +54,7 @@ static void add_nvrtc_layer(struct libscols_table *table, const json_t *layer)
     }
 }
 
-/* jansson's walks take objects that may be written to. */
+/* jansson's loops take objects that are not const. */
 static json_t *writable(const json_t *object, const char *name)
 {
     return json_object_get(object, name);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bin_file.h"
 
-/* More than any machine has; without a bound, a sparse file could keep the loop busy for days. */
+/* More than any machine has. Without a limit, a sparse file could keep the loop busy for days. */
 #define MAX_BINARIES 4096
 
 const char *bin_file_parse(const byte_source *source, bin_file *ret_bin)
@@ -12,7 +12,7 @@ const char *bin_file_parse(const byte_source *source, bin_file *ret_bin)
         return "is truncated";
     }
     if (bin.binary_count == 0 || bin.binary_count > MAX_BINARIES) {
-        return "holds an impossible number of binaries";
+        return "contains an impossible number of binaries";
     }
     for (uint64_t i = 0; i < bin.binary_count; i++) {
         uint64_t size;
@@ -21,10 +21,10 @@ const char *bin_file_parse(const byte_source *source, bin_file *ret_bin)
         }
         offset += sizeof size;
         if (size > source->size - offset) {
-            return "is shorter than it says";
+            return "is shorter than its lengths say";
         }
         if (size == 0) {
-            return "holds an empty binary";
+            return "contains an empty binary";
         }
         if (i == 0) {
             bin.offset = offset;
@@ -33,7 +33,7 @@ const char *bin_file_parse(const byte_source *source, bin_file *ret_bin)
         offset += size;
     }
     if (offset != source->size) {
-        return "is longer than it says";
+        return "is longer than its lengths say";
     }
     *ret_bin = bin;
     return NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A .bin file: how many binaries, then for each a u64 length and its bytes. Runtimes since 2025
- * write one; older ones wrote one for each device, and the newer ones load the first.
+ * A .bin file: the number of binaries, then for each a u64 length and its bytes. Runtimes since
+ * 2025 write one; older ones wrote one for each device, and the newer ones load the first.
  */
 #pragma once
 
@@ -9,8 +9,8 @@
 
 typedef struct bin_file {
     uint64_t binary_count;
-    uint64_t offset, size; /* of the first */
+    uint64_t offset, size; /* of the first binary */
 } bin_file;
 
-/* Returns NULL where the lengths add up to the file; else what is wrong with it. */
+/* Returns NULL if the lengths add up to the file's size; otherwise what is wrong with the file. */
 const char *bin_file_parse(const byte_source *source, bin_file *ret_bin);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where the parsers have their bytes from: a file, or memory. Files may change while they are
- * read, so they are never mapped.
+ * What the parsers read from: a file, or memory. Files are never mapped, since they may change
+ * while they are read.
  */
 #pragma once
 
@@ -11,10 +11,10 @@
 
 typedef struct byte_source {
     uint64_t size;
-    /* Gives all of the wanted bytes, or false. */
+    /* Reads all of the requested bytes, or returns false. */
     bool (*read)(void *user, uint64_t offset, void *buffer, size_t size);
     void *user;
 } byte_source;
 
-/* The u64 at an offset, as the machine has it; false where it isn't all there. */
+/* Reads the u64 at an offset, in the machine's byte order. Returns false if it is not all there. */
 bool byte_source_number(const byte_source *source, uint64_t offset, uint64_t *ret_number);

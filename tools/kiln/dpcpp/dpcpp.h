@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Persistent caches that the SYCL runtime of DPC++ wrote: `kiln … --layout dpcpp`. What the
- * subcommands call where they are asked for that layout; each returns what to exit with.
+ * The entry points for persistent caches of DPC++'s SYCL runtime: `kiln … --layout dpcpp`. The
+ * subcommands call these for that layout; each returns the exit code.
  */
 #pragma once
 
@@ -9,27 +9,27 @@
 
 typedef struct dpcpp_request {
     const char *command;   /* as "kiln ls" */
-    const char *layout;    /* what --layout said */
-    const char *directory; /* --dir; NULL: where the runtime keeps it */
+    const char *layout;    /* the value of --layout */
+    const char *directory; /* the value of --dir; NULL: where the runtime keeps its cache */
     bool json;
 } dpcpp_request;
 
 int dpcpp_ls(const dpcpp_request *request);
 
-/* @name     the beginning of an id, or a path as ls prints it
+/* @name     a prefix of an id, or a path as ls prints it
  * @payload  a file for the device code, or NULL; "-" is stdout
- * @source   write the device images that it was built from to stdout */
+ * @source   write the device images that the item was built from to stdout */
 int dpcpp_show(const dpcpp_request *request, const char *name, const char *payload, bool source);
 
-/* What verify and trim share. */
+/* The options that verify and trim share. */
 typedef struct dpcpp_permission {
-    bool yes;          /* without it, nothing is altered */
-    const char *grace; /* --grace, seconds, or NULL */
+    bool yes;          /* false: nothing is changed */
+    const char *grace; /* the value of --grace, in seconds, or NULL */
 } dpcpp_permission;
 
 int dpcpp_verify(const dpcpp_request *request, bool repair, const dpcpp_permission *permission);
 
-/* @max_size    --max-size, or NULL
- * @older_than  --older-than, or NULL */
+/* @max_size    the value of --max-size, or NULL
+ * @older_than  the value of --older-than, or NULL */
 int dpcpp_trim(const dpcpp_request *request, const char *max_size, const char *older_than,
                const dpcpp_permission *permission);

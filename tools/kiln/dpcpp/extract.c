@@ -8,14 +8,14 @@
 #include "../text/output.h"
 #include "../text/output_file.h"
 
-/* Returns false with a complaint. */
+/* Returns false after reporting an error. */
 static bool copy(const byte_source *source, uint64_t offset, uint64_t size, const output_file *to)
 {
     char piece[16384];
     while (size > 0) {
         size_t count = size < sizeof piece ? (size_t)size : sizeof piece;
         if (!source->read(source->user, offset, piece, count)) {
-            complain("the item can't be read, or was altered meanwhile");
+            complain("the item can't be read, or was changed meanwhile");
             return false;
         }
         if (fwrite(piece, 1, count, to->stream) != count) {

@@ -10,7 +10,7 @@
 
 #include "names.h"
 
-/* Only who owns a file may read it without a new access time. */
+/* Avoids a new access time; only the file's owner may do so. */
 static int open_untraced(int directory, const char *name, int flags)
 {
     int file = openat(directory, name, flags | O_NOATIME);
@@ -43,7 +43,7 @@ int open_directory_below(int root, const char *path)
 
 bool open_file_in(int directory, const char *name, open_file *ret_file)
 {
-    /* Without blocking: it may be a pipe. */
+    /* Does not block: the file may be a pipe. */
     int file = open_untraced(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (file < 0) {
         return false;

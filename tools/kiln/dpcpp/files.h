@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Opening what is below the root of a cache: never through a symbolic link, and so that reading
- * leaves no trace where the system allows it.
+ * Opens what is below the root of a cache: never through a symbolic link, and without a new access
+ * time if the system allows it.
  */
 #pragma once
 
 #include "byte_source.h"
 
-/* Opens a directory; @path is relative to @root, "" is the root itself. Returns -1 with errno. */
+/* Opens a directory. @path is relative to @root; "" is the root itself. Returns -1 with errno. */
 int open_directory_below(int root, const char *path);
 
 /* A regular file that is open for reading. */
@@ -16,14 +16,14 @@ typedef struct open_file {
     uint64_t size;
 } open_file;
 
-/* Returns false with errno; ELOOP or EINVAL where it is no regular file. */
+/* Returns false with errno; ELOOP or EINVAL if the file is not a regular one. */
 bool open_file_in(int directory, const char *name, open_file *ret_file);
 
 void close_file(open_file *file);
 
-/* The bytes of a file, which stays open as long. */
+/* Returns a source for the file, which must stay open. */
 byte_source file_source(open_file *file);
 
-/* Reads a small file whole: a decimal number. Returns false with errno where it can't be read;
- * @ret_is_number says whether it held one, and nothing else. */
+/* Reads a small file that should contain only a decimal number. Returns false with errno if it
+ * cannot be read. @ret_is_number says whether it contains one and nothing else. */
 bool read_number_in(int directory, const char *name, bool *ret_is_number, uint64_t *ret_number);

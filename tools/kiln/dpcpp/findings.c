@@ -32,11 +32,8 @@ static const char *const class_names[] = {
 
 void findings_add(dpcpp_findings *findings, finding_kind kind, char *path, char *text)
 {
-    if (findings->count == findings->capacity) {
-        findings->capacity = findings->capacity == 0 ? 16 : findings->capacity * 2;
-        findings->items =
-            must(reallocarray(findings->items, findings->capacity, sizeof *findings->items));
-    }
+    findings->items =
+        array_grown(findings->items, findings->count, &findings->capacity, sizeof *findings->items);
     findings->items[findings->count++] =
         (dpcpp_finding){.kind = kind, .owner = findings->owner, .path = path, .text = text};
 }
@@ -68,7 +65,7 @@ size_t findings_count(const dpcpp_findings *findings, finding_class which, size_
     for (size_t i = 0; i < findings->count; i++) {
         if (finding_class_of(&findings->items[i]) == which) {
             all++;
-            open += !findings->items[i].is_mended;
+            open += !findings->items[i].is_repaired;
         }
     }
     if (ret_all != NULL) {
@@ -77,13 +74,13 @@ size_t findings_count(const dpcpp_findings *findings, finding_class which, size_
     return open;
 }
 
-void findings_set_mended(dpcpp_findings *findings, item_owner owner)
+void findings_set_repaired(dpcpp_findings *findings, item_owner owner)
 {
     for (size_t i = 0; i < findings->count; i++) {
         dpcpp_finding *finding = &findings->items[i];
         if (finding->owner.kind == owner.kind && finding->owner.index == owner.index &&
             finding_class_of(finding) != CLASS_LEFT) {
-            finding->is_mended = true;
+            finding->is_repaired = true;
         }
     }
 }
@@ -93,7 +90,7 @@ void findings_print(const dpcpp_findings *findings)
     for (size_t i = 0; i < findings->count; i++) {
         const dpcpp_finding *finding = &findings->items[i];
         complain("%s: %s: %s%s", finding->path, kinds[finding->kind].name, finding->text,
-                 finding->is_mended ? " (mended)" : "");
+                 finding->is_repaired ? " (repaired)" : "");
     }
 }
 
@@ -107,7 +104,7 @@ json_t *findings_to_json(const dpcpp_findings *findings)
         json_add(object, "class", json_text_or_null(class_names[kinds[finding->kind].class]));
         json_add(object, "path", json_text_or_null(finding->path));
         json_add(object, "text", json_text_or_null(finding->text));
-        json_add(object, "mended", must(json_boolean(finding->is_mended)));
+        json_add(object, "mended", must(json_boolean(finding->is_repaired)));
         json_push(array, object);
     }
     return array;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a check found, and how it is told.
+ * What a check found, as text and as JSON.
  */
 #pragma once
 
@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 typedef enum finding_kind {
-    /* Problems: programs die, hang, or build again and again. */
+    /* Problems: they make programs die, hang, or build the same code again. */
     FINDING_BAD_BIN,
     FINDING_BAD_SRC,
     FINDING_HALF,
@@ -17,11 +17,11 @@ typedef enum finding_kind {
     FINDING_UNREACHABLE,
     FINDING_BAD_STAMP,
     FINDING_BAD_SIZE,
-    /* Waste. */
+    /* Waste: useless files. */
     FINDING_COPY,
     FINDING_LEFTOVER,
     FINDING_WRONG_SIZE,
-    /* Left as it is. */
+    /* Left as they are. */
     FINDING_IN_USE,
     FINDING_FOREIGN_KEY,
     FINDING_OTHER_FILE,
@@ -31,7 +31,7 @@ typedef enum finding_kind {
 
 typedef enum finding_class { CLASS_PROBLEM, CLASS_WASTE, CLASS_LEFT } finding_class;
 
-/* What is mended as one. */
+/* What a repair handles as a unit. */
 typedef enum owner_kind {
     OWNER_DIRECTORY,
     OWNER_EMPTY,
@@ -42,7 +42,7 @@ typedef enum owner_kind {
 
 typedef struct item_owner {
     owner_kind kind;
-    size_t index; /* in the tree's list of those */
+    size_t index; /* in the tree's list of that kind */
 } item_owner;
 
 typedef struct dpcpp_finding {
@@ -50,32 +50,33 @@ typedef struct dpcpp_finding {
     item_owner owner;
     char *path; /* relative to the root */
     char *text;
-    bool is_mended;
+    bool is_repaired;
 } dpcpp_finding;
 
 typedef struct dpcpp_findings {
-    item_owner owner; /* of those that are added next */
+    item_owner owner; /* of findings that are added next */
     dpcpp_finding *items;
     size_t count, capacity;
 } dpcpp_findings;
 
-/* Takes over both texts. */
+/* Adds a finding for the present owner. Takes over both texts. */
 void findings_add(dpcpp_findings *findings, finding_kind kind, char *path, char *text);
 
-/* Forgets all but the first so many. */
+/* Removes all findings except the first @count. */
 void findings_cut(dpcpp_findings *findings, size_t count);
 
 void findings_free(dpcpp_findings *findings);
 
 finding_class finding_class_of(const dpcpp_finding *finding);
 
-/* How many of a class are not mended; all in @ret_all where that is not NULL. */
+/* Returns how many findings of a class are not repaired; stores how many there are in @ret_all, if
+ * that is not NULL. */
 size_t findings_count(const dpcpp_findings *findings, finding_class which, size_t *ret_all);
 
-/* All that one owner has, but what is to be left as it is, is mended. */
-void findings_set_mended(dpcpp_findings *findings, item_owner owner);
+/* Marks all findings of an owner as repaired, except those that are left as they are. */
+void findings_set_repaired(dpcpp_findings *findings, item_owner owner);
 
-/* Says on stderr what was found; "mended" where that was done. */
+/* Prints the findings on stderr, with "repaired" if that was done. */
 void findings_print(const dpcpp_findings *findings);
 
 json_t *findings_to_json(const dpcpp_findings *findings);

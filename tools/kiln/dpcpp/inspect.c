@@ -6,7 +6,7 @@
 
 #include "../text/memory.h"
 
-/* A directory while its slots are gone through, from the lowest up, as the runtime does. */
+/* The state while a directory's slots are examined, from the lowest up, as the runtime does. */
 typedef struct slot_inspection {
     int descriptor;
     const item_directory *directory;
@@ -14,13 +14,13 @@ typedef struct slot_inspection {
     dpcpp_findings *findings;
     inspection_plan *plan;
     uint64_t next_number;
-    bool is_blocked; /* the runtime looks at nothing above this */
+    bool is_blocked; /* the runtime does not look at higher slots */
     size_t kept;
     bool has_several_keys;
 } slot_inspection;
 
-static void tell(const slot_inspection *inspection, const cache_slot *slot, finding_kind kind,
-                 const char *text)
+static void report(const slot_inspection *inspection, const cache_slot *slot, finding_kind kind,
+                   const char *text)
 {
     if (inspection->findings != NULL) {
         findings_add(inspection->findings, kind, slot_path(inspection->directory, slot),
@@ -50,12 +50,12 @@ static void judge_lock(slot_inspection *inspection, const cache_slot *slot, slot
     const file_facts *lock = &slot->files[which];
     if (lock_is_held(lock, inspection->rules)) {
         inspection->plan->must_be_left = true;
-        tell(inspection, slot, FINDING_IN_USE,
-             lock->size > 0 ? "is locked by a file that is not the runtime's"
-                            : "is locked, and not for long");
+        report(inspection, slot, FINDING_IN_USE,
+               lock->size > 0 ? "is locked by a file that the runtime did not make"
+                              : "is locked since recently");
     } else if (lock->is_there) {
         inspection->plan->has_work = true;
-        tell(inspection, slot, FINDING_STALE_LOCK, meaning);
+        report(inspection, slot, FINDING_STALE_LOCK, meaning);
     }
 }
 
@@ -63,39 +63,39 @@ static void judge_locks(slot_inspection *inspection, const cache_slot *slot)
 {
     judge_lock(inspection, slot, SLOT_LOCK,
                slot_has_content(slot)
-                   ? "a lock that nobody frees hides the item"
-                   : "a lock that nobody frees keeps this place, and hides those above it");
+                   ? "an abandoned lock hides the item"
+                   : "an abandoned lock occupies this number, and hides the items above it");
     judge_lock(inspection, slot, SLOT_STAMP_LOCK,
-               "a lock that nobody frees keeps its time of use as it is");
+               "an abandoned lock keeps its time of use from being updated");
 }
 
 /* ---- what is wrong with an item ---- */
 
-static void tell_fault(const slot_inspection *inspection, const cache_slot *slot, finding_kind kind,
-                       const char *file, const char *fault)
+static void report_fault(const slot_inspection *inspection, const cache_slot *slot,
+                         finding_kind kind, const char *file, const char *fault)
 {
     char *text = text_of("its %s %s", file, fault);
-    tell(inspection, slot, kind, text);
+    report(inspection, slot, kind, text);
     free(text);
 }
 
-static void tell_faults(const slot_inspection *inspection, const cache_slot *slot,
-                        const slot_item *item)
+static void report_faults(const slot_inspection *inspection, const cache_slot *slot,
+                          const slot_item *item)
 {
     if (item->bin_fault != NULL) {
-        tell_fault(inspection, slot, FINDING_BAD_BIN, ".bin", item->bin_fault);
+        report_fault(inspection, slot, FINDING_BAD_BIN, ".bin", item->bin_fault);
     }
     if (item->src_fault != NULL) {
-        tell_fault(inspection, slot, FINDING_BAD_SRC, ".src", item->src_fault);
+        report_fault(inspection, slot, FINDING_BAD_SRC, ".src", item->src_fault);
     }
     if (!slot->files[SLOT_BIN].is_there) {
-        tell(inspection, slot, FINDING_HALF, "it has a .src, but no .bin");
+        report(inspection, slot, FINDING_HALF, "it has a .src, but no .bin");
     } else if (inspection->directory->kind == ITEM_IMAGE && !slot->files[SLOT_SRC].is_there) {
-        tell(inspection, slot, FINDING_HALF, "it has a .bin, but no .src");
+        report(inspection, slot, FINDING_HALF, "it has a .bin, but no .src");
     }
 }
 
-/* Whether the runtime, which takes the first slot whose key is right, ends its search here. */
+/* Whether the runtime's search ends at this slot. It takes the first slot with the right key. */
 static bool ends_search(const item_directory *directory, const cache_slot *slot,
                         const slot_item *item)
 {
@@ -126,7 +126,8 @@ static void keep(slot_inspection *inspection, size_t index, const slot_item *ite
     const cache_slot *slot = &inspection->directory->slots[index];
     slot_plan *plan = &inspection->plan->slots[index];
     if (inspection->is_blocked) {
-        tell(inspection, slot, FINDING_UNREACHABLE, "the runtime's search ends below it");
+        report(inspection, slot, FINDING_UNREACHABLE,
+               "the runtime's search ends at a lower number");
     }
     plan->verdict = SLOT_KEEP;
     plan->place = slot->number == SLOT_IR ? SLOT_IR : inspection->kept;
@@ -134,7 +135,7 @@ static void keep(slot_inspection *inspection, size_t index, const slot_item *ite
     plan->restamp = item->stamp_is_damaged;
     inspection->kept++;
     if (item->stamp_is_damaged) {
-        tell(inspection, slot, FINDING_BAD_STAMP, "its _access_time.txt holds no number");
+        report(inspection, slot, FINDING_BAD_STAMP, "its _access_time.txt contains no number");
     }
     if (plan->restamp || plan->place != slot->number) {
         inspection->plan->has_work = true;
@@ -152,8 +153,8 @@ static void judge_whole(slot_inspection *inspection, size_t index, const slot_it
     if (rules->has_cutoff && use_compare(&use, &rules->cutoff) >= 0) {
         inspection->plan->has_work = true;
     } else if (is_copy_of_kept(inspection, index)) {
-        tell(inspection, &inspection->directory->slots[index], FINDING_COPY,
-             "another item has the same key");
+        report(inspection, &inspection->directory->slots[index], FINDING_COPY,
+               "a lower item has the same key");
         inspection->plan->has_work = true;
     } else {
         keep(inspection, index, item);
@@ -170,18 +171,18 @@ static void judge_content(slot_inspection *inspection, size_t index)
     inspection->plan->items++;
     inspection->plan->evidence[item.evidence]++;
     if (!item.is_readable) {
-        tell(inspection, slot, FINDING_UNREADABLE, "it can't be read");
+        report(inspection, slot, FINDING_UNREADABLE, "can't be read");
         inspection->plan->must_be_left = true;
     } else if (item.has_foreign_key) {
-        tell(inspection, slot, FINDING_FOREIGN_KEY,
-             "its path is not made by this machine's C++ library");
+        report(inspection, slot, FINDING_FOREIGN_KEY,
+               "its path was not made with this machine's C++ library");
         inspection->plan->has_foreign_keys = true;
         inspection->plan->has_work =
             inspection->plan->has_work || !slot->files[SLOT_BIN].is_there || item.bin_fault != NULL;
     } else if (item_is_whole(inspection->directory, slot, &item)) {
         judge_whole(inspection, index, &item);
     } else {
-        tell_faults(inspection, slot, &item);
+        report_faults(inspection, slot, &item);
         inspection->plan->has_work = true;
         inspection->is_blocked =
             inspection->is_blocked || ends_search(inspection->directory, slot, &item);
@@ -201,15 +202,17 @@ static void judge_slot(slot_inspection *inspection, size_t index)
     if (slot_has_content(slot)) {
         judge_content(inspection, index);
     } else if (slot->files[SLOT_STAMP].is_there) {
-        tell(inspection, slot, FINDING_LEFTOVER, "the time of use of an item that is gone");
+        report(inspection, slot, FINDING_LEFTOVER,
+               "the time of use of an item that no longer exists");
         inspection->plan->evidence[EVIDENCE_EMPTY] += is_path_of_runtime(inspection->directory);
         inspection->plan->has_work = true;
     }
 }
 
-/* A reader that compared a key below may open the .bin of that number after us: no item comes to a
- * number that another key may have had. Such collisions of 64-bit hashes never happen; so those
- * that are not in their place just go. */
+/* A reader that has compared a key may open the .bin with that number only after this repair. So no
+ * item may move to a number that may have had a different key. Several keys in one directory are
+ * collisions of 64-bit hashes, which practically never happen; items that would have to move are
+ * removed instead. */
 static void avoid_moves_between_keys(slot_inspection *inspection)
 {
     for (size_t i = 0; inspection->has_several_keys && i < inspection->directory->slot_count; i++) {

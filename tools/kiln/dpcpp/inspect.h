@@ -1,58 +1,60 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Judges the items of one directory: which of them the runtime can use, and what has to be done so
- * that it can use all that are good. Alters nothing.
+ * Examines the items of one directory: which of them the runtime can use, and what must be done so
+ * that it can use all good ones. Changes nothing.
  */
 #pragma once
 
 #include "findings.h"
 #include "item.h"
 
-/* When an item was used last. Of those of one moment, which caches that were copied are full of,
- * its place decides. */
+/* When an item was last used. Items used at the same moment, which copied caches are full of, are
+ * ordered by their paths. */
 typedef struct slot_use {
     uint64_t last_access_ns;
     const char *directory; /* relative to the root */
     uint64_t number;
 } slot_use;
 
-/* Below 0: @a goes after @b in a trim. */
+/* Returns a value below 0 if a trim removes @a after @b. */
 int use_compare(const slot_use *a, const slot_use *b);
 
 typedef struct inspection_rules {
     int64_t now_s;
-    int64_t grace_s; /* a lock that is younger is taken for held */
-    bool has_cutoff; /* this item goes, and all that were used before it */
+    int64_t grace_s; /* a lock that is younger counts as held */
+    bool has_cutoff; /* the cutoff item is removed, and all that were used before it */
     slot_use cutoff;
 } inspection_rules;
 
 typedef enum slot_verdict { SLOT_KEEP, SLOT_REMOVE } slot_verdict;
 
-/* What is to be done with a slot. */
+/* What must be done with a slot. */
 typedef struct slot_plan {
     slot_verdict verdict;
-    uint64_t place; /* the number under which a kept one is found */
-    bool restamp;   /* write its last use anew */
+    uint64_t place; /* the number that a kept item must have */
+    bool restamp;   /* write its last use again */
     uint64_t stamp_ns;
     uint64_t last_access_ns;
     bool is_whole;
 } slot_plan;
 
-/* What is to be done in a directory. */
+/* What must be done in a directory. */
 typedef struct inspection_plan {
-    slot_plan *slots;           /* as in the directory */
-    bool must_be_left;          /* somebody is at work in it, or it can't be read */
-    bool has_foreign_keys;      /* so that nothing in it is moved or removed */
-    bool has_work;              /* besides freeing locks that we hold */
-    size_t evidence[EVIDENCES]; /* how many items tell each of the format */
-    size_t items, whole;        /* slots with content, and those of them that are whole */
+    slot_plan *slots;           /* one for each slot of the directory */
+    bool must_be_left;          /* it is in use, or cannot be read */
+    bool has_foreign_keys;      /* nothing in it may be moved or removed */
+    bool has_work;              /* besides freeing locks that this process holds */
+    size_t evidence[EVIDENCES]; /* how many items are each kind of evidence of the format */
+    size_t items, whole;        /* slots with content, and those among them that are whole */
 } inspection_plan;
 
-/* One that is not empty is not the runtime's, and never free. */
+/* A lock file that is not empty was not made by the runtime, and counts as held for ever. */
 bool lock_is_held(const file_facts *lock, const inspection_rules *rules);
 
-/* @descriptor  of the directory
- * @findings    NULL: none are wanted */
+/* Examines a directory.
+ *
+ * @descriptor  of the directory
+ * @findings    NULL: not wanted */
 void inspect(int descriptor, const item_directory *directory, const inspection_rules *rules,
              dpcpp_findings *findings, inspection_plan *ret_plan);
 

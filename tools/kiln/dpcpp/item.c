@@ -9,10 +9,10 @@
 #include "files.h"
 #include "std_hash.h"
 
-/* Longer texts of a key are not shown. */
+/* Longer texts of a key are not read. */
 #define MAX_TEXT_BYTES 65536
 
-/* In which record of the key the hash of each level of an image's path is. */
+/* For each level of an image's path, the record of the key whose hash it is. */
 static const int record_of_level[] = {SRC_DEVICE, SRC_IMAGES, SRC_CONSTANTS, SRC_OPTIONS};
 #define LEVELS (sizeof record_of_level / sizeof record_of_level[0])
 
@@ -59,7 +59,7 @@ static const char *compare_with_path(const item_directory *in, const src_file *s
         equal += src->records[record_of_level[i]].hash == in->levels[i];
     }
     *ret_is_foreign = equal == 0;
-    return equal == LEVELS ? NULL : "doesn't belong to its path";
+    return equal == LEVELS ? NULL : "does not belong to its path";
 }
 
 static void read_src(int directory, const item_directory *in, const cache_slot *slot,
@@ -185,7 +185,7 @@ bool slots_have_same_key(int directory, const item_directory *in, const cache_sl
                          const cache_slot *b)
 {
     if (in->kind != ITEM_IMAGE) {
-        return true; /* their path is all that is known of it */
+        return true; /* the path is all that is known about the key */
     }
     open_file file_a, file_b;
     if (!open_slot_file(directory, a, SLOT_SRC, &file_a)) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the files of one slot say, and what is wrong with them.
+ * What the files of one slot contain, and what is wrong with them.
  */
 #pragma once
 
@@ -8,47 +8,49 @@
 #include "src_file.h"
 #include "tree.h"
 
-/* Whether a path can only be the runtime's. Most programs have no specialization constants and no
- * options: then a hash of nothing is in it. */
+/* Whether only the runtime can have made the path. Most programs have no specialization constants
+ * or no options: then the path contains the hash of an empty text. */
 bool is_path_of_runtime(const item_directory *in);
 
 /* How much of an item is read. */
 typedef enum item_depth {
-    ITEM_HEADS, /* lengths and texts */
-    ITEM_WHOLE  /* its whole key too, to compare it with its path */
+    ITEM_HEADS, /* the lengths and texts */
+    ITEM_WHOLE  /* also the whole key, to compare it with the path */
 } item_depth;
 
-/* What an item tells about the format of the cache that it is in. */
+/* How good a proof of the cache's format an item is. */
 typedef enum item_evidence {
     EVIDENCE_NONE,
-    EVIDENCE_EMPTY,   /* its path is one of the runtime's, and its files are empty or gone */
-    EVIDENCE_STRANGE, /* damaged, or of another format */
-    EVIDENCE_WHOLE,   /* a file of several lengths, which all add up */
+    EVIDENCE_EMPTY,   /* its path is the runtime's, and its files are empty or missing */
+    EVIDENCE_STRANGE, /* damaged, or of a different format */
+    EVIDENCE_WHOLE,   /* a file with several lengths, which all add up */
     EVIDENCES
 } item_evidence;
 
 typedef struct slot_item {
     item_evidence evidence;
-    bool is_readable;        /* false: it is there, but the system doesn't let it be read */
-    const char *bin_fault;   /* NULL: none */
-    const char *src_fault;   /* the same; "doesn't belong to its path" too */
-    bool has_whole_src;      /* its lengths add up */
-    bool has_foreign_key;    /* none of its hashes is what its path says: of another library */
-    bool has_stamp;          /* when it was used last was read */
-    bool stamp_is_damaged;   /* its file is there, but holds no number */
-    uint64_t last_access_ns; /* since 1970; without a stamp, when its .bin was written */
+    bool is_readable;      /* false: the system does not allow reading it */
+    const char *bin_fault; /* NULL: none */
+    const char *src_fault; /* the same; also "does not belong to its path" */
+    bool has_whole_src;    /* the lengths in .src add up */
+    bool has_foreign_key; /* none of its hashes is in its path: made with a different C++ library */
+    bool has_stamp;       /* its time of use was read */
+    bool stamp_is_damaged;   /* the file with its time of use contains no number */
+    uint64_t last_access_ns; /* since 1970; without a stamp, the time when its .bin was written */
     bin_file bin;
     src_file src;
-    char *device, *options; /* texts from the key; NULL: not known */
+    char *device, *options; /* from the key; NULL: not known */
 } slot_item;
 
-/* @directory  descriptor of the directory that the slot is in */
+/* Reads an item.
+ *
+ * @directory  a descriptor of the directory of the slot */
 void item_read(int directory, const item_directory *in, const cache_slot *slot, item_depth depth,
                slot_item *ret_item);
 
 void item_clear(slot_item *item);
 
-/* Whether the runtime can load it, as far as can be told. */
+/* Whether the runtime can load the item, as far as its format shows. */
 bool item_is_whole(const item_directory *in, const cache_slot *slot, const slot_item *item);
 
 /* Whether two slots of a directory have the same key. */

@@ -9,12 +9,12 @@
 
 #include "../text/memory.h"
 
-/* How often a lock may come and go while we try. */
+/* How often other processes may make and remove a lock while this one tries to take it. */
 #define TRIES_MAX 8
 
 /* ---- one lock ---- */
 
-static lock_result lose(int file, lock_result result)
+static lock_result close_with(int file, lock_result result)
 {
     int error = errno;
     close(file);
@@ -22,7 +22,7 @@ static lock_result lose(int file, lock_result result)
     return result;
 }
 
-/* The system's lock. Where the file system has none, whoever comes gets it. */
+/* Takes the system's lock on the file. On a file system without locks it always succeeds. */
 static bool claim(int file)
 {
     struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
@@ -49,20 +49,20 @@ lock_result lock_take_over(int directory, const char *name, const inspection_rul
     struct stat opened;
     int file = openat(directory, name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (file < 0) {
-        /* A link, or a pipe that nobody reads: no lock of the runtime's. */
+        /* A link, or a pipe that nobody reads: the runtime makes no such locks. */
         return errno == ELOOP || errno == ENXIO || errno == EISDIR ? LOCK_HELD_BY_OTHERS
                                                                    : LOCK_FAILED;
     }
     if (fstat(file, &opened) != 0) {
-        return lose(file, LOCK_FAILED);
+        return close_with(file, LOCK_FAILED);
     }
     if (!is_stale(&opened, rules) || !claim(file)) {
-        return lose(file, LOCK_HELD_BY_OTHERS);
+        return close_with(file, LOCK_HELD_BY_OTHERS);
     }
-    /* Who had it before us may have removed the file since it was opened. */
+    /* A process that had the lock may have removed the file since it was opened. */
     if (!is_still_named(directory, name, &opened)) {
         errno = ENOENT;
-        return lose(file, LOCK_FAILED);
+        return close_with(file, LOCK_FAILED);
     }
     *ret_lock = (held_lock){.file = file};
     return LOCK_TAKEN;
@@ -74,9 +74,9 @@ static lock_result make(int directory, const char *name, held_lock *ret_lock)
     if (file < 0) {
         return LOCK_FAILED;
     }
-    /* With no grace at all, another one may have taken it over by now. */
+    /* With a grace of 0, another kiln may have taken it over already. */
     if (!claim(file)) {
-        return lose(file, LOCK_HELD_BY_OTHERS);
+        return close_with(file, LOCK_HELD_BY_OTHERS);
     }
     *ret_lock = (held_lock){.file = file, .was_made = true};
     return LOCK_TAKEN;
@@ -115,7 +115,7 @@ void lock_give_back(int directory, const char *name, held_lock *lock)
     close(lock->file);
 }
 
-/* ---- those of a directory ---- */
+/* ---- the locks of a directory ---- */
 
 bool item_locks_have(const item_locks *locks, uint64_t number)
 {
@@ -132,10 +132,7 @@ lock_result item_locks_take(item_locks *locks, uint64_t number, const inspection
     if (item_locks_have(locks, number)) {
         return LOCK_TAKEN;
     }
-    if (locks->count == locks->capacity) {
-        locks->capacity = locks->capacity == 0 ? 8 : locks->capacity * 2;
-        locks->locks = must(reallocarray(locks->locks, locks->capacity, sizeof *locks->locks));
-    }
+    locks->locks = array_grown(locks->locks, locks->count, &locks->capacity, sizeof *locks->locks);
     char name[SLOT_NAME_SIZE];
     held_lock lock;
     slot_name_format(number, SLOT_LOCK, name);
@@ -143,7 +140,7 @@ lock_result item_locks_take(item_locks *locks, uint64_t number, const inspection
     if (result != LOCK_TAKEN) {
         return result;
     }
-    /* Not one descriptor for each: copies may pile up by the thousand. */
+    /* Keeps only the first file open: there may be thousands of copies. */
     if (locks->count == 0) {
         locks->first_file = lock.file;
     } else {
@@ -153,7 +150,7 @@ lock_result item_locks_take(item_locks *locks, uint64_t number, const inspection
     return LOCK_TAKEN;
 }
 
-/* The first one last, since it keeps others out. */
+/* Releases the first lock last, since it keeps other kiln processes out. */
 static void release(item_locks *locks, bool frees_all)
 {
     for (size_t i = locks->count; i > 0; i--) {

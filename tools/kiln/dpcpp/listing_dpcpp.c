@@ -15,11 +15,8 @@
 static void add_item(dpcpp_listing *listing, int descriptor, const item_directory *directory,
                      const cache_slot *slot)
 {
-    if (listing->count == listing->capacity) {
-        listing->capacity = listing->capacity == 0 ? 64 : listing->capacity * 2;
-        listing->items =
-            must(reallocarray(listing->items, listing->capacity, sizeof *listing->items));
-    }
+    listing->items =
+        array_grown(listing->items, listing->count, &listing->capacity, sizeof *listing->items);
     dpcpp_item *item = &listing->items[listing->count++];
     *item = (dpcpp_item){.directory = directory, .slot = slot, .path = slot_path(directory, slot)};
     snprintf(item->id, sizeof item->id, "%016" PRIx64, std_hash_of(item->path, strlen(item->path)));
@@ -43,7 +40,7 @@ void dpcpp_listing_read(const cache_tree *tree, dpcpp_listing *ret_listing)
         const item_directory *directory = &tree->directories[i];
         int descriptor = open_directory_below(tree->root, directory->path);
         if (descriptor < 0) {
-            complain("%s: can't be read", directory->path);
+            complain("%s: the directory can't be read", directory->path);
             continue;
         }
         for (size_t j = 0; j < directory->slot_count; j++) {

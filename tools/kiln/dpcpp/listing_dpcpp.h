@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The items of a cache of the SYCL runtime, last used first, with what their heads tell.
+ * The items of a cache of the SYCL runtime, the most recently used first, with what their heads
+ * contain.
  */
 #pragma once
 
@@ -12,7 +13,7 @@ typedef struct dpcpp_item {
     const item_directory *directory;
     const cache_slot *slot;
     char *path;
-    char id[ITEM_ID_SIZE]; /* the hash of its path, in hexadecimal digits */
+    char id[ITEM_ID_SIZE]; /* the hash of the path, in hexadecimal digits */
     slot_item item;
 } dpcpp_item;
 
@@ -21,16 +22,16 @@ typedef struct dpcpp_listing {
     size_t count, capacity;
 } dpcpp_listing;
 
-/* The listing is good as long as the tree. */
+/* Lists the items. The listing points into the tree. */
 void dpcpp_listing_read(const cache_tree *tree, dpcpp_listing *ret_listing);
 
 void dpcpp_listing_free(dpcpp_listing *listing);
 
-/* "ok", "locked", "half", "corrupt", "unreadable", as far as the heads tell. */
+/* Returns "ok", "locked", "half", "corrupt" or "unreadable", as far as the heads show. */
 const char *dpcpp_item_state(const dpcpp_item *item);
 
-/* "image", "source", "ir". */
+/* Returns "image", "source" or "ir". */
 const char *dpcpp_item_kind(const dpcpp_item *item);
 
-/* Bytes on the disk, of all its files. */
+/* Returns how many bytes all its files take on disk. */
 uint64_t dpcpp_item_stored_size(const dpcpp_item *item);

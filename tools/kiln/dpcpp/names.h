@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The names that the SYCL runtime gives to files and directories, and no others.
+ * The names that the SYCL runtime gives to files and directories.
  */
 #pragma once
 
@@ -12,30 +12,32 @@
 #define SIZE_NAME "cache_size.txt"
 #define EVICTION_LOCK_NAME "_eviction_in_progress.lock" /* follows the name of the root */
 
-/* The files of one item; all but the lock's and the stamp lock's are named in the order in which
- * they are written. */
+/* The files of one item. All except the two locks are in the order in which the runtime writes
+ * them. */
 typedef enum slot_file {
     SLOT_BIN,
     SLOT_SRC,
-    SLOT_STAMP, /* when it was used last */
+    SLOT_STAMP, /* its time of use */
     SLOT_LOCK,
     SLOT_STAMP_LOCK,
     SLOT_FILES
 } slot_file;
 
-/* The one item of a directory of LLVM code is not numbered, but called "ir". */
+/* The number of the only item in a directory of LLVM code, whose files are called "ir". */
 #define SLOT_IR UINT64_MAX
 
 #define SLOT_NAME_SIZE 64
 
-/* A decimal number as the runtime writes one: digits alone, no zero before others. */
+/* Reads a decimal number as the runtime writes it: only digits, and no leading zero. Returns false
+ * for anything else. */
 bool parse_number(const char *text, size_t length, uint64_t *ret_number);
 
-/* Whether this is the name of a file of an item, and of which. */
+/* Whether this is the name of an item's file, and of which. */
 bool slot_name_parse(const char *name, uint64_t *ret_number, slot_file *ret_file);
 
-/* @ret_name  room for SLOT_NAME_SIZE bytes */
+/* @ret_name  has room for SLOT_NAME_SIZE bytes */
 void slot_name_format(uint64_t number, slot_file file, char *ret_name);
 
-/* Whether this names a directory of LLVM code: one or two digests, in base 64 with - for /. */
+/* Whether this names a directory of LLVM code: one or two digests, in base 64 with - instead of
+ * /. */
 bool is_ir_directory_name(const char *name);

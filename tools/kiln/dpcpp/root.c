@@ -15,7 +15,7 @@
 
 #define DEFAULT_GRACE_S 600
 
-/* Where the runtime looks; NULL where it looks nowhere. To be freed. */
+/* Returns the runtime's own directory, which the caller frees; NULL if it has none. */
 static char *default_path(void)
 {
     static const char *const variables[][2] = {
@@ -37,12 +37,13 @@ int root_read(const dpcpp_request *request, cache_tree *ret_tree)
     if (strcmp(request->layout, "dpcpp") != 0) {
         return options_wrong(
             request->command,
-            "--layout takes dpcpp; layouts of Kiln's own are part of the directory, "
-            "as --dir 'file:///DIRECTORY?layout=sycl'");
+            "--layout expects dpcpp, not '%s'; Kiln's own layouts are part of the directory, "
+            "as in --dir 'file:///DIRECTORY?layout=sycl'",
+            request->layout);
     }
     char *path = request->directory != NULL ? must(strdup(request->directory)) : default_path();
     if (path == NULL) {
-        complain("there is no cache directory: give --dir, or set SYCL_CACHE_DIR or HOME");
+        complain("no cache directory: give --dir, or set SYCL_CACHE_DIR or HOME");
         return EXIT_CONFIGURATION;
     }
     char *absolute = absolute_path(path);
@@ -54,7 +55,7 @@ int root_read(const dpcpp_request *request, cache_tree *ret_tree)
         exit_code = EXIT_IO;
     } else {
         if (tree.root < 0) {
-            complain("there is no cache in %s", absolute);
+            complain("%s does not exist: nothing is cached there", absolute);
         }
         *ret_tree = tree;
     }
@@ -66,7 +67,8 @@ int rules_read(const dpcpp_request *request, const char *grace, inspection_rules
 {
     uint64_t grace_s = DEFAULT_GRACE_S;
     if (grace != NULL && (!parse_number(grace, strlen(grace), &grace_s) || grace_s > INT32_MAX)) {
-        return options_wrong(request->command, "--grace takes a number of seconds");
+        return options_wrong(request->command, "--grace expects a number of seconds, not '%s'",
+                             grace);
     }
     *ret_rules = (inspection_rules){.now_s = time(NULL), .grace_s = (int64_t)grace_s};
     return EXIT_OK;

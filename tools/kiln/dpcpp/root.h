@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From a command line to a cache that was read.
+ * Reads the cache and the rules that a command line asks for.
  */
 #pragma once
 
 #include "dpcpp.h"
 #include "inspect.h"
 
-/* Reads the cache that is meant. Returns EXIT_OK; else the fault was named, and this is what to
- * exit with. A cache that isn't there is named too, and empty. */
+/* Reads the cache that the request names. A cache that does not exist is reported, and empty.
+ * Returns EXIT_OK; after a failure, which it has reported, the exit code. */
 int root_read(const dpcpp_request *request, cache_tree *ret_tree);
 
-/* Now, and the grace that was asked for, ten minutes else. The same way to exit. */
+/* Sets the present time, and the grace that was asked for or else ten minutes. Returns the same. */
 int rules_read(const dpcpp_request *request, const char *grace, inspection_rules *ret_rules);

@@ -19,7 +19,7 @@
 #define NS_PER_S 1000000000
 #define ID_PREFIX_MIN 4
 
-/* ---- finding it ---- */
+/* ---- finding the item ---- */
 
 static bool is_meant(const dpcpp_item *item, const char *name)
 {
@@ -35,14 +35,14 @@ static const dpcpp_item *find(const dpcpp_listing *listing, const char *name, in
             continue;
         }
         if (found != NULL) {
-            complain("'%s' is the beginning of several ids", name);
+            complain("'%s' is a prefix of several ids", name);
             *ret_exit_code = EXIT_USAGE;
             return NULL;
         }
         found = &listing->items[i];
     }
     if (found == NULL) {
-        complain("no item begins with '%s'", name);
+        complain("no item has the path '%s' or an id that begins with it", name);
         *ret_exit_code = EXIT_NOTHING_FOUND;
     }
     return found;
@@ -70,7 +70,7 @@ static int extract_part(const cache_tree *tree, const dpcpp_item *item, slot_fil
 {
     open_file file;
     if (size == 0 || !open_part(tree, item, which, &file)) {
-        complain("%s: it holds no such part", item->path);
+        complain("%s: the item has no such part", item->path);
         return EXIT_NOTHING_FOUND;
     }
     byte_source source = file_source(&file);
@@ -79,7 +79,7 @@ static int extract_part(const cache_tree *tree, const dpcpp_item *item, slot_fil
     return exit_code;
 }
 
-/* What the first bytes tell. */
+/* Recognizes a format by its first bytes. */
 static const char *format_of(const cache_tree *tree, const dpcpp_item *item, slot_file which,
                              uint64_t offset, uint64_t size)
 {
@@ -108,9 +108,9 @@ static const char *format_of(const cache_tree *tree, const dpcpp_item *item, slo
     return "unknown";
 }
 
-/* ---- telling ---- */
+/* ---- output ---- */
 
-/* What is told of an item, in its order. A number that is not known is 0. */
+/* What is printed about an item. A number that is not known is 0. */
 typedef struct item_overview {
     const char *state, *kind, *binary_format, *image_format;
     const char *bin_fault, *src_fault;

@@ -3,7 +3,7 @@
 #include "std_hash.h"
 
 #define PIECE_BYTES 16384
-_Static_assert(PIECE_BYTES % 8 == 0, "the hash takes whole words but at the end");
+_Static_assert(PIECE_BYTES % 8 == 0, "the hash takes whole words except at the end");
 
 const char *src_file_parse(const byte_source *source, src_file *ret_src)
 {
@@ -16,12 +16,12 @@ const char *src_file_parse(const byte_source *source, src_file *ret_src)
         }
         record->offset = offset + sizeof record->size;
         if (record->size > source->size - record->offset) {
-            return "is shorter than it says";
+            return "is shorter than its lengths say";
         }
         offset = record->offset + record->size;
     }
     if (offset != source->size) {
-        return "is longer than it says";
+        return "is longer than its lengths say";
     }
     *ret_src = src;
     return NULL;

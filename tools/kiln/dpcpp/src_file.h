@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A .src file, the key of an item: four records, each a u64 length and its bytes. The names of the
- * four directories above it are their hashes.
+ * A .src file, which is the key of an item: four records, each a u64 length and its bytes. The
+ * names of the four directories above the item are the records' hashes.
  */
 #pragma once
 
@@ -18,9 +18,9 @@ typedef struct src_file {
     src_record records[SRC_RECORDS];
 } src_file;
 
-/* Returns NULL where the lengths add up to the file; else what is wrong with it. The hashes are 0
- * yet. */
+/* Reads the lengths, and leaves the hashes 0. Returns NULL if the lengths add up to the file's
+ * size; otherwise what is wrong with the file. */
 const char *src_file_parse(const byte_source *source, src_file *ret_src);
 
-/* Fills the hashes in: reads all of it. Returns false where it can't be read any more. */
+/* Reads the whole file and sets the hashes. Returns false if it can no longer be read. */
 bool src_file_hash(const byte_source *source, src_file *src);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * std::hash<std::string> as libstdc++ has it on 64-bit machines, by which the SYCL runtime names
- * its directories. It needs the length first, and takes the bytes in pieces.
+ * std::hash<std::string> of libstdc++ on 64-bit machines, which the SYCL runtime uses to name its
+ * directories. It needs the length first, and takes the bytes in pieces.
  */
 #pragma once
 
@@ -14,10 +14,10 @@ typedef struct std_hash {
 
 std_hash std_hash_begin(uint64_t length);
 
-/* Each piece but the last has a multiple of 8 bytes. */
+/* Each piece except the last must have a multiple of 8 bytes. */
 void std_hash_add(std_hash *hash, const void *bytes, size_t size);
 
 uint64_t std_hash_end(const std_hash *hash);
 
-/* All at once. */
+/* Hashes all bytes at once. */
 uint64_t std_hash_of(const void *bytes, size_t size);

@@ -16,18 +16,15 @@
 
 /* ---- items ---- */
 
-static void take_items(tree_survey *survey, const item_directory *directory,
-                       const inspection_plan *plan, size_t index)
+static void add_items(tree_survey *survey, const item_directory *directory,
+                      const inspection_plan *plan, size_t index)
 {
     for (size_t i = 0; i < directory->slot_count; i++) {
         if (plan->slots[i].verdict != SLOT_KEEP) {
             continue;
         }
-        if (survey->item_count == survey->item_capacity) {
-            survey->item_capacity = survey->item_capacity == 0 ? 64 : survey->item_capacity * 2;
-            survey->items =
-                must(reallocarray(survey->items, survey->item_capacity, sizeof *survey->items));
-        }
+        survey->items = array_grown(survey->items, survey->item_count, &survey->item_capacity,
+                                    sizeof *survey->items);
         survey->items[survey->item_count++] =
             (surveyed_item){.directory = index,
                             .use = {.last_access_ns = plan->slots[i].last_access_ns,
@@ -38,7 +35,7 @@ static void take_items(tree_survey *survey, const item_directory *directory,
 }
 
 /* An item that was being written when the names were read may be whole by now, or have a lock that
- * was not seen: what seems to be damaged is looked at twice. */
+ * was not seen. So a directory that seems damaged is examined twice. */
 static void inspect_twice(int descriptor, item_directory *directory, const inspection_rules *rules,
                           dpcpp_findings *findings, inspection_plan *ret_plan)
 {
@@ -60,7 +57,7 @@ static void survey_directory(cache_tree *tree, size_t index, const inspection_ru
         if (errno != ENOENT) {
             survey->findings.owner.kind = OWNER_NONE;
             findings_add(&survey->findings, FINDING_UNREADABLE, must(strdup(directory->path)),
-                         must(strdup("it can't be read")));
+                         must(strdup("can't be read")));
         }
         return;
     }
@@ -71,12 +68,12 @@ static void survey_directory(cache_tree *tree, size_t index, const inspection_ru
     for (size_t i = 0; i < EVIDENCES; i++) {
         survey->evidence[i] += plan.evidence[i];
     }
-    take_items(survey, directory, &plan, index);
+    add_items(survey, directory, &plan, index);
     plan_free(&plan);
     close(descriptor);
 }
 
-/* ---- what is beside them ---- */
+/* ---- what else is in the cache ---- */
 
 static void survey_list(tree_survey *survey, const path_list *list, finding_kind kind,
                         const char *text)
@@ -87,7 +84,7 @@ static void survey_list(tree_survey *survey, const path_list *list, finding_kind
     }
 }
 
-/* A program that makes a directory needs it a moment later. */
+/* Only an old empty directory is a leftover: a program that creates one needs it a moment later. */
 static void survey_empty(const cache_tree *tree, const inspection_rules *rules, tree_survey *survey)
 {
     for (size_t i = 0; i < tree->empty.count; i++) {
@@ -99,7 +96,7 @@ static void survey_empty(const cache_tree *tree, const inspection_rules *rules, 
         if (fstat(directory, &stat) == 0 && rules->now_s - stat.st_mtim.tv_sec >= rules->grace_s) {
             survey->findings.owner = (item_owner){OWNER_EMPTY, i};
             findings_add(&survey->findings, FINDING_LEFTOVER, must(strdup(tree->empty.paths[i])),
-                         must(strdup("an empty directory")));
+                         must(strdup("is an empty directory")));
         }
         close(directory);
     }
@@ -116,29 +113,29 @@ static void survey_root_lock(const cache_tree *tree, int which, const inspection
     survey->findings.owner = (item_owner){OWNER_ROOT_LOCK, (size_t)which};
     findings_add(&survey->findings, is_held ? FINDING_IN_USE : FINDING_STALE_LOCK,
                  must(strdup(lock->path)),
-                 must(strdup(is_held ? "is locked, and not for long" : meaning)));
+                 must(strdup(is_held ? "is locked since recently" : meaning)));
 }
 
-/* What cache_size.txt says, beside what it is to say. */
+/* What cache_size.txt contains, and what it should. */
 typedef struct size_facts {
     bool is_readable, is_number;
-    uint64_t said, size;
+    uint64_t recorded, size;
 } size_facts;
 
 static bool is_right(const size_facts *facts)
 {
-    return facts->is_readable && facts->is_number && facts->said == facts->size;
+    return facts->is_readable && facts->is_number && facts->recorded == facts->size;
 }
 
 static size_facts read_size(const cache_tree *tree)
 {
     size_facts facts = {.size = tree_size(tree)};
-    facts.is_readable = read_number_in(tree->root, SIZE_NAME, &facts.is_number, &facts.said);
+    facts.is_readable = read_number_in(tree->root, SIZE_NAME, &facts.is_number, &facts.recorded);
     return facts;
 }
 
-/* A program that wrote an item takes the lock and counts it a moment later. So what seems to be
- * wrong is looked at once more, and believed where nothing has changed and nobody has the lock. */
+/* A program that wrote an item takes the lock and counts the item a moment later. So a wrong number
+ * is read again, and reported only if nothing has changed and the lock is not held. */
 static bool is_settled(const cache_tree *tree, const inspection_rules *rules,
                        const size_facts *facts)
 {
@@ -150,7 +147,7 @@ static bool is_settled(const cache_tree *tree, const inspection_rules *rules,
     const bool is_locked = lock_is_held(&now.files[ROOT_SIZE_LOCK].facts, rules);
     tree_free(&now);
     return !is_locked && again.is_readable == facts->is_readable &&
-           again.is_number == facts->is_number && again.said == facts->said &&
+           again.is_number == facts->is_number && again.recorded == facts->recorded &&
            again.size == facts->size;
 }
 
@@ -167,29 +164,29 @@ static void survey_size(const cache_tree *tree, const inspection_rules *rules, t
     survey->findings.owner = (item_owner){OWNER_SIZE, 0};
     if (!facts.is_readable) {
         findings_add(&survey->findings, FINDING_UNREADABLE, must(strdup(SIZE_NAME)),
-                     must(strdup("it can't be read")));
+                     must(strdup("can't be read")));
     } else if (!facts.is_number) {
         findings_add(&survey->findings, FINDING_BAD_SIZE, must(strdup(SIZE_NAME)),
-                     must(strdup("holds no number: programs that bound the cache's size die")));
+                     must(strdup("contains no number: programs that limit the cache's size die")));
     } else {
-        findings_add(
-            &survey->findings, FINDING_WRONG_SIZE, must(strdup(SIZE_NAME)),
-            text_of("says %" PRIu64 " bytes; the items have %" PRIu64, facts.said, facts.size));
+        findings_add(&survey->findings, FINDING_WRONG_SIZE, must(strdup(SIZE_NAME)),
+                     text_of("contains %" PRIu64 " bytes, but the items have %" PRIu64,
+                             facts.recorded, facts.size));
     }
 }
 
 void survey_make(cache_tree *tree, const inspection_rules *rules, tree_survey *ret_survey)
 {
     static const char *const hang =
-        "a lock that nobody frees: programs that bound the cache's size hang";
-    static const char *const grow = "a lock that nobody frees: nothing is evicted any more";
+        "is an abandoned lock: programs that limit the cache's size hang";
+    static const char *const grow = "is an abandoned lock: nothing is evicted any more";
     tree_survey survey = {0};
     for (size_t i = 0; i < tree->directory_count; i++) {
         survey_directory(tree, i, rules, &survey);
     }
     survey_empty(tree, rules, &survey);
     survey_list(&survey, &tree->others, FINDING_OTHER_FILE, "is not of this format");
-    survey_list(&survey, &tree->unreadable, FINDING_UNREADABLE, "it can't be read");
+    survey_list(&survey, &tree->unreadable, FINDING_UNREADABLE, "can't be read");
     survey_root_lock(tree, ROOT_SIZE_LOCK, rules, hang, &survey);
     survey_root_lock(tree, ROOT_EVICTION_LOCK, rules, grow, &survey);
     survey_root_lock(tree, ROOT_EVICTION_LOCK_INSIDE, rules, grow, &survey);
@@ -204,46 +201,47 @@ void survey_free(tree_survey *survey)
     *survey = (tree_survey){0};
 }
 
-/* ---- mending ---- */
+/* ---- repair ---- */
 
-bool mend_complain(mend_result result, const char *path)
+bool repair_report(repair_result result, const char *path)
 {
-    if (result == MEND_IN_USE) {
-        complain("%s: in use, or not to be judged: not mended", path);
-    } else if (result == MEND_FAILED) {
+    if (result == REPAIR_IN_USE) {
+        complain("%s: not repaired: in use, unreadable, or made with a different C++ library",
+                 path);
+    } else if (result == REPAIR_FAILED) {
         complain("%s: %s", path, strerror(errno));
     }
-    return result != MEND_FAILED;
+    return result != REPAIR_FAILED;
 }
 
-static bool mend_owner(const cache_tree *tree, const inspection_rules *rules, item_owner owner,
-                       tree_survey *survey, mend_counts *mended)
+static bool repair_owner(const cache_tree *tree, const inspection_rules *rules, item_owner owner,
+                         tree_survey *survey, repair_counts *repaired)
 {
-    mend_result result = MEND_IN_USE;
+    repair_result result = REPAIR_IN_USE;
     const char *path = SIZE_NAME;
     switch (owner.kind) {
     case OWNER_DIRECTORY:
         path = tree->directories[owner.index].path;
-        result = mend_directory(tree, &tree->directories[owner.index], rules, mended);
+        result = repair_directory(tree, &tree->directories[owner.index], rules, repaired);
         break;
     case OWNER_EMPTY:
         path = tree->empty.paths[owner.index];
-        result = mend_empty_directory(tree, path);
+        result = repair_empty_directory(tree, path);
         break;
     case OWNER_ROOT_LOCK:
         path = tree->files[owner.index].path;
-        result = mend_root_lock(tree, (int)owner.index, rules);
+        result = repair_root_lock(tree, (int)owner.index, rules);
         break;
     case OWNER_SIZE:
-        result = mend_size(tree, rules);
+        result = repair_size(tree, rules);
         break;
     case OWNER_NONE:
         return true;
     }
-    if (result == MEND_DONE) {
-        findings_set_mended(&survey->findings, owner);
+    if (result == REPAIR_DONE) {
+        findings_set_repaired(&survey->findings, owner);
     }
-    return mend_complain(result, path);
+    return repair_report(result, path);
 }
 
 static bool are_one(item_owner a, item_owner b)
@@ -251,7 +249,7 @@ static bool are_one(item_owner a, item_owner b)
     return a.kind == b.kind && a.index == b.index;
 }
 
-/* A cache of which a power cut left nothing but empty files is one, too. */
+/* A cache in which a power cut left only empty files is proof, too. */
 static bool proves_format(const tree_survey *survey)
 {
     const size_t *evidence = survey->evidence;
@@ -259,21 +257,22 @@ static bool proves_format(const tree_survey *survey)
            (evidence[EVIDENCE_EMPTY] > 0 && evidence[EVIDENCE_STRANGE] == 0);
 }
 
-/* What names alone are enough for: locks that have one of the runtime's own, and are empty. */
+/* Whether the owner may be changed only with proof of the format. A lock at the root that has the
+ * runtime's name, and is empty, needs none. */
 static bool needs_proof(item_owner owner)
 {
     return owner.kind != OWNER_ROOT_LOCK;
 }
 
-bool survey_mend(const cache_tree *tree, const inspection_rules *rules, tree_survey *survey,
-                 mend_counts *mended)
+bool survey_repair(const cache_tree *tree, const inspection_rules *rules, tree_survey *survey,
+                   repair_counts *repaired)
 {
     bool all_went_well = true, lacks_proof = false;
     item_owner last = {.kind = OWNER_NONE};
     for (size_t i = 0; i < survey->findings.count; i++) {
         const dpcpp_finding *finding = &survey->findings.items[i];
-        /* The findings of one owner follow each other. */
-        if (finding_class_of(finding) == CLASS_LEFT || finding->is_mended ||
+        /* The findings of one owner are contiguous. */
+        if (finding_class_of(finding) == CLASS_LEFT || finding->is_repaired ||
             are_one(finding->owner, last)) {
             continue;
         }
@@ -282,28 +281,29 @@ bool survey_mend(const cache_tree *tree, const inspection_rules *rules, tree_sur
             lacks_proof = true;
             continue;
         }
-        all_went_well = mend_owner(tree, rules, last, survey, mended) && all_went_well;
+        all_went_well = repair_owner(tree, rules, last, survey, repaired) && all_went_well;
     }
-    if (mended->removed > 0) {
-        all_went_well = mend_complain(mend_size(tree, rules), SIZE_NAME) && all_went_well;
+    if (repaired->removed > 0) {
+        all_went_well = repair_report(repair_size(tree, rules), SIZE_NAME) && all_went_well;
     }
     if (lacks_proof) {
         complain(
-            "%s: left as it is: no item is whole, so that it can't be told from something "
-            "else, or from a newer format; where it is a cache, nothing is lost by removing it",
+            "%s: not repaired: no item is whole, so this may not be a cache, or may be one of a "
+            "newer format; if it is a cache, nothing is lost by removing it",
             tree->path);
     }
     return all_went_well;
 }
 
-/* ---- telling ---- */
+/* ---- output ---- */
 
 size_t survey_problems(const tree_survey *survey)
 {
     return findings_count(&survey->findings, CLASS_PROBLEM, NULL);
 }
 
-json_t *survey_to_json(const cache_tree *tree, const tree_survey *survey, const mend_counts *mended)
+json_t *survey_to_json(const cache_tree *tree, const tree_survey *survey,
+                       const repair_counts *repaired)
 {
     json_t *object = must(json_object());
     json_add(object, "layout", json_text_or_null("dpcpp"));
@@ -311,8 +311,8 @@ json_t *survey_to_json(const cache_tree *tree, const tree_survey *survey, const 
     json_add(object, "checked", json_number(survey->checked));
     json_add(object, "ok", json_number(survey->item_count));
     json_add(object, "problems", json_number(survey_problems(survey)));
-    json_add(object, "removed", json_number(mended->removed));
-    json_add(object, "removed_bytes", json_number(mended->removed_bytes));
+    json_add(object, "removed", json_number(repaired->removed));
+    json_add(object, "removed_bytes", json_number(repaired->removed_bytes));
     json_add(object, "findings", findings_to_json(&survey->findings));
     return object;
 }

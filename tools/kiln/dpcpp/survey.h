@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * All that is wrong in a cache, and mending it.
+ * Finds all that is wrong in a cache, and repairs it.
  */
 #pragma once
 
-#include "mend.h"
+#include "repair.h"
 
-/* An item that the runtime can use, or could. */
+/* An item that the runtime can use, or could after a repair. */
 typedef struct surveyed_item {
     size_t directory; /* index in the tree */
     slot_use use;
@@ -17,27 +17,27 @@ typedef struct tree_survey {
     dpcpp_findings findings;
     surveyed_item *items;
     size_t item_count, item_capacity;
-    size_t checked;             /* items, the damaged ones too */
-    size_t evidence[EVIDENCES]; /* how many items tell each of the cache's format */
+    size_t checked;             /* items, including damaged ones */
+    size_t evidence[EVIDENCES]; /* how many items are each kind of evidence of the format */
 } tree_survey;
 
-/* Reads everything of a tree. Directories that seem to be damaged are read anew. */
+/* Reads everything in a tree. Directories that seem damaged are read again. */
 void survey_make(cache_tree *tree, const inspection_rules *rules, tree_survey *ret_survey);
 
 void survey_free(tree_survey *survey);
 
-/* Mends what was found. What is in use is left; what can't be mended is named, and makes this
- * false. Where nothing proves that this is a cache of the format, only locks of the root go: names
- * alone don't tell it from somebody's own files, or from a format to come. */
-bool survey_mend(const cache_tree *tree, const inspection_rules *rules, tree_survey *survey,
-                 mend_counts *mended);
+/* Repairs what was found. What is in use stays. Reports what cannot be repaired, and then returns
+ * false. If nothing proves that this is a cache of the format, removes only locks at the root:
+ * names alone do not distinguish it from a user's own files, or from a later format. */
+bool survey_repair(const cache_tree *tree, const inspection_rules *rules, tree_survey *survey,
+                   repair_counts *repaired);
 
-/* Says how one step went where it did not go well; false where it failed. */
-bool mend_complain(mend_result result, const char *path);
+/* Reports a step that did not succeed. Returns false if it failed. */
+bool repair_report(repair_result result, const char *path);
 
-/* The head of what verify and trim tell as JSON. */
+/* Returns the members that verify and trim share in JSON. */
 json_t *survey_to_json(const cache_tree *tree, const tree_survey *survey,
-                       const mend_counts *mended);
+                       const repair_counts *repaired);
 
-/* How many damaged items, locks and so on are left. */
+/* Returns how many problems remain, such as damaged items and abandoned locks. */
 size_t survey_problems(const tree_survey *survey);

@@ -14,19 +14,10 @@
 
 /* ---- lists ---- */
 
-static void *grown(void *items, size_t count, size_t *capacity, size_t item_size)
-{
-    if (count < *capacity) {
-        return items;
-    }
-    *capacity = *capacity == 0 ? 8 : *capacity * 2;
-    return must(reallocarray(items, *capacity, item_size));
-}
-
 /* Takes over @path. */
 static void list_add(path_list *list, char *path)
 {
-    list->paths = grown(list->paths, list->count, &list->capacity, sizeof *list->paths);
+    list->paths = array_grown(list->paths, list->count, &list->capacity, sizeof *list->paths);
     list->paths[list->count++] = path;
 }
 
@@ -69,7 +60,7 @@ static bool is_self_or_parent(const char *name)
 
 static bool read_names(int descriptor, path_list *ret_names)
 {
-    /* Opened anew: the stream closes its descriptor, and reading starts at the beginning. */
+    /* Opens the directory again: the stream closes its descriptor, and starts at the beginning. */
     int own = open_directory_below(descriptor, "");
     DIR *stream = own < 0 ? NULL : fdopendir(own);
     if (stream == NULL) {
@@ -108,8 +99,8 @@ static cache_slot *slot_at(item_directory *directory, uint64_t number)
             return &directory->slots[i - 1];
         }
     }
-    directory->slots = grown(directory->slots, directory->slot_count, &directory->slot_capacity,
-                             sizeof *directory->slots);
+    directory->slots = array_grown(directory->slots, directory->slot_count,
+                                   &directory->slot_capacity, sizeof *directory->slots);
     cache_slot *slot = &directory->slots[directory->slot_count++];
     *slot = (cache_slot){.number = number};
     return slot;
@@ -122,7 +113,7 @@ static int by_number(const void *left, const void *right)
     return a->number < b->number ? -1 : a->number > b->number;
 }
 
-/* Whether a file of this name belongs into a directory of this kind. */
+/* Whether a directory of this kind may contain a file of this name. */
 static bool is_of_kind(item_kind kind, uint64_t number, slot_file file)
 {
     return (number == SLOT_IR) == (kind == ITEM_IR) && (file != SLOT_SRC || kind == ITEM_IMAGE);
@@ -141,7 +132,7 @@ bool item_directory_read(int descriptor, item_directory *directory, path_list *o
         slot_file file;
         struct stat stat;
         if (fstatat(descriptor, name, &stat, AT_SYMLINK_NOFOLLOW) != 0) {
-            continue; /* it went meanwhile */
+            continue; /* it was removed meanwhile */
         }
         if (S_ISREG(stat.st_mode) && slot_name_parse(name, &number, &file) &&
             is_of_kind(directory->kind, number, file)) {
@@ -195,12 +186,12 @@ uint64_t tree_size(const cache_tree *tree)
 
 /* ---- the levels above ---- */
 
-/* Where the walk is. */
+/* The position of the walk. */
 typedef struct tree_place {
     int descriptor;
     const char *path;
     item_kind kind;
-    int depth; /* how many of the hashes are known */
+    int depth; /* how many of the hashes are set */
     uint64_t hashes[4];
 } tree_place;
 
@@ -223,12 +214,12 @@ static void read_items(cache_tree *tree, const tree_place *place)
         item_directory_clear(&directory);
         return;
     }
-    tree->directories = grown(tree->directories, tree->directory_count, &tree->directory_capacity,
-                              sizeof *tree->directories);
+    tree->directories = array_grown(tree->directories, tree->directory_count,
+                                    &tree->directory_capacity, sizeof *tree->directories);
     tree->directories[tree->directory_count++] = directory;
 }
 
-/* What is below a name; false where no directory of the format is called so there. */
+/* Returns the position below a name; false if the format has no directory of that name there. */
 static bool place_below(const tree_place *place, const char *name, tree_place *ret_place)
 {
     uint64_t number;
@@ -315,8 +306,8 @@ static void read_root_files(cache_tree *tree)
 {
     tree->files[ROOT_SIZE].path = must(strdup(SIZE_NAME));
     tree->files[ROOT_SIZE_LOCK].path = must(strdup(SIZE_NAME ".lock"));
-    /* The runtime appends to the name of the root, so that this one is beside it; in it where the
-     * root was given with a slash at its end. */
+    /* The runtime appends to the root's name, so this lock lies beside the root; or in it, if the
+     * root was given with a final slash. */
     tree->files[ROOT_EVICTION_LOCK].path = text_of("%s%s", tree->path, EVICTION_LOCK_NAME);
     tree->files[ROOT_EVICTION_LOCK_INSIDE].path = must(strdup(EVICTION_LOCK_NAME));
     for (int i = 0; i < ROOT_FILES; i++) {
@@ -334,7 +325,7 @@ bool tree_read(const char *path, cache_tree *ret_tree)
     for (size_t length = strlen(path); length > 1 && tree.path[length - 1] == '/'; length--) {
         tree.path[length - 1] = '\0';
     }
-    /* What the user names may be a link; nothing below it. */
+    /* The user's path may be a link; nothing below it may. */
     tree.root = open(tree.path, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (tree.root < 0 && errno != ENOENT) {
         int error = errno;

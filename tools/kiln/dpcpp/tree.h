@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is where in a cache of the SYCL runtime: its directories of items with the files of each
- * slot, and what else lies there. By names and sizes alone; no file is opened.
+ * The files of a cache of the SYCL runtime: its directories of items with the files of each slot,
+ * and everything else. Only names and sizes are read; no file is opened.
  */
 #pragma once
 
@@ -32,12 +32,13 @@ typedef struct cache_slot {
     file_facts files[SLOT_FILES];
 } cache_slot;
 
-/* A directory that the runtime keeps items of one path in. */
+/* A directory in which the runtime keeps the items of one path. */
 typedef struct item_directory {
     char *path; /* relative to the root */
     item_kind kind;
-    uint64_t levels[4]; /* what its path says, an image's: device, images, constants, options */
-    cache_slot *slots;  /* by number */
+    uint64_t
+        levels[4]; /* the numbers in its path; for an image: device, images, constants, options */
+    cache_slot *slots; /* sorted by number */
     size_t slot_count, slot_capacity;
 } item_directory;
 
@@ -46,7 +47,7 @@ typedef struct path_list {
     size_t count, capacity;
 } path_list;
 
-/* A file beside all items. */
+/* A file at the root. */
 typedef struct root_file {
     file_facts facts;
     char *path;
@@ -55,37 +56,37 @@ typedef struct root_file {
 enum { ROOT_SIZE, ROOT_SIZE_LOCK, ROOT_EVICTION_LOCK, ROOT_EVICTION_LOCK_INSIDE, ROOT_FILES };
 
 typedef struct cache_tree {
-    char *path; /* of the root, without slashes at its end */
+    char *path; /* of the root, without final slashes */
     int root;   /* descriptor; -1: there is no such directory */
     item_directory *directories;
     size_t directory_count, directory_capacity;
-    path_list others;     /* not of this format, symbolic links among them */
+    path_list others;     /* not of this format; includes symbolic links */
     path_list unreadable; /* directories */
-    path_list empty;      /* directories with nothing in them */
+    path_list empty;      /* empty directories */
     root_file files[ROOT_FILES];
 } cache_tree;
 
-/* Reads a tree. A root that isn't there gives an empty one. Returns false with errno where the
- * root can't be read. Ends the tool where memory is out. */
+/* Reads a tree. A root that does not exist gives an empty one. Returns false with errno if the root
+ * cannot be read. Ends the tool without memory. */
 bool tree_read(const char *path, cache_tree *ret_tree);
 
 void tree_free(cache_tree *tree);
 
-/* Reads the slots of one directory again, from a descriptor of it. @others gets the names that
- * are not of the format, or is NULL. Returns false where it can't be read. */
+/* Reads the slots of one directory again, through its descriptor. @others receives the names that
+ * are not of the format, or is NULL. Returns false if the directory cannot be read. */
 bool item_directory_read(int descriptor, item_directory *directory, path_list *others);
 
-/* Frees what is in it. */
+/* Frees the contents. */
 void item_directory_clear(item_directory *directory);
 
-/* "<path>/<n>": what an item is called. To be freed. */
+/* Returns "<path>/<n>", the name of an item; the caller frees it. */
 char *slot_path(const item_directory *directory, const cache_slot *slot);
 
-/* Whether there is anything but locks and stamps. */
+/* Whether the slot has more than locks and stamps. */
 bool slot_has_content(const cache_slot *slot);
 
-/* What its .bin and .src have, as the runtime counts sizes. */
+/* Returns the size of its .bin and .src, as the runtime counts it. */
 uint64_t slot_size(const cache_slot *slot);
 
-/* The same of all items: what cache_size.txt is to say. */
+/* Returns the size of all items, which cache_size.txt should contain. */
 uint64_t tree_size(const cache_tree *tree);

@@ -16,16 +16,16 @@
 
 #define NS_PER_S UINT64_C(1000000000)
 
-/* What was asked for. */
+/* The limits that were given. */
 typedef struct trim_limits {
-    uint64_t max_size;  /* UINT64_MAX: any */
-    uint64_t max_age_s; /* 0: any */
+    uint64_t max_size;  /* UINT64_MAX: no limit */
+    uint64_t max_age_s; /* 0: no limit */
 } trim_limits;
 
-/* What goes: the cutoff, and all that was used before it. */
+/* What is removed: the cutoff item, and all that were used before it. */
 typedef struct trim_choice {
     slot_use cutoff;
-    size_t items; /* 0: nothing goes */
+    size_t items; /* 0: nothing is removed */
     uint64_t size;
 } trim_choice;
 
@@ -39,17 +39,22 @@ static int limits_read(const dpcpp_request *request, const char *max_size, const
         return options_wrong(request->command, "give --max-size or --older-than");
     }
     if (max_size != NULL && kiln_size_parse(max_size, &limits.max_size) != KILN_OK) {
-        return options_wrong(request->command, "--max-size takes bytes, with K, M, G or T");
+        return options_wrong(request->command,
+                             "--max-size expects a number of bytes, or a number with a suffix "
+                             "K, M, G or T, not '%s'",
+                             max_size);
     }
     if (older_than != NULL && !age_parse(older_than, &limits.max_age_s)) {
         return options_wrong(request->command,
-                             "--older-than takes days above 0, or a number with d, h, m or s");
+                             "--older-than expects a number of days above 0, or a number with a "
+                             "suffix d, h, m or s, not '%s'",
+                             older_than);
     }
     *ret_limits = limits;
     return EXIT_OK;
 }
 
-/* ---- what goes ---- */
+/* ---- what is removed ---- */
 
 static int last_used_first(const void *left, const void *right)
 {
@@ -58,12 +63,12 @@ static int last_used_first(const void *left, const void *right)
     return use_compare(&a->use, &b->use);
 }
 
-/* What was used before this is too old. */
+/* Items that were used before this time are too old. */
 static uint64_t oldest_allowed_ns(const trim_limits *limits, const inspection_rules *rules)
 {
     uint64_t now_s = (uint64_t)rules->now_s;
-    bool is_any = limits->max_age_s == 0 || limits->max_age_s > now_s;
-    return is_any ? 0 : (now_s - limits->max_age_s) * NS_PER_S;
+    bool is_unlimited = limits->max_age_s == 0 || limits->max_age_s > now_s;
+    return is_unlimited ? 0 : (now_s - limits->max_age_s) * NS_PER_S;
 }
 
 static trim_choice choose(tree_survey *survey, const trim_limits *limits,
@@ -89,53 +94,54 @@ static trim_choice choose(tree_survey *survey, const trim_limits *limits,
     return choice;
 }
 
-/* ---- doing it ---- */
+/* ---- removal ---- */
 
 static bool remove_chosen(const cache_tree *tree, const inspection_rules *rules,
-                          const tree_survey *survey, mend_counts *mended)
+                          const tree_survey *survey, repair_counts *repaired)
 {
     bool all_went_well = true;
-    const uint64_t removed_before = mended->removed;
+    const uint64_t removed_before = repaired->removed;
     for (size_t i = 0; i < survey->item_count; i++) {
         const surveyed_item *item = &survey->items[i];
         const item_directory *directory = &tree->directories[item->directory];
         if (rules->has_cutoff && use_compare(&item->use, &rules->cutoff) >= 0) {
-            mend_result result = mend_directory(tree, directory, rules, mended);
-            all_went_well = mend_complain(result, directory->path) && all_went_well;
+            repair_result result = repair_directory(tree, directory, rules, repaired);
+            all_went_well = repair_report(result, directory->path) && all_went_well;
         }
     }
-    if (mended->removed > removed_before) {
-        all_went_well = mend_complain(mend_size(tree, rules), SIZE_NAME) && all_went_well;
+    if (repaired->removed > removed_before) {
+        all_went_well = repair_report(repair_size(tree, rules), SIZE_NAME) && all_went_well;
     }
     return all_went_well;
 }
 
-/* How many findings are there to mend. */
-static size_t count_mendable(const dpcpp_findings *findings)
+/* Returns how many findings can be repaired. */
+static size_t count_repairable(const dpcpp_findings *findings)
 {
     return findings_count(findings, CLASS_PROBLEM, NULL) +
            findings_count(findings, CLASS_WASTE, NULL);
 }
 
 static void print_trimmed(const trim_choice *choice, const dpcpp_findings *findings,
-                          const mend_counts *mended, bool yes)
+                          const repair_counts *repaired, bool yes)
 {
     char size[UNIT_TEXT_SIZE];
-    format_size(yes ? mended->removed_bytes : choice->size, size);
+    format_size(yes ? repaired->removed_bytes : choice->size, size);
     if (yes) {
-        printf("%" PRIu64 " %s removed, %s\n", mended->removed,
-               noun_of(mended->removed, "item", "items"), size);
+        printf("%" PRIu64 " %s removed, %s\n", repaired->removed,
+               noun_of(repaired->removed, "item", "items"), size);
         return;
     }
-    const size_t mendable = count_mendable(findings);
+    const size_t repairable = count_repairable(findings);
     printf("%zu %s would be removed, %s", choice->items, noun_of(choice->items, "item", "items"),
            size);
-    if (mendable > 0) {
-        printf("; and %zu %s mended", mendable, noun_of(mendable, "finding", "findings"));
+    if (repairable > 0) {
+        printf("; %zu %s would be repaired", repairable,
+               noun_of(repairable, "finding", "findings"));
     }
     putchar('\n');
-    if (choice->items + mendable > 0) {
-        complain("nothing was altered: give --yes");
+    if (choice->items + repairable > 0) {
+        complain("nothing was changed: --yes is required for that");
     }
 }
 
@@ -143,24 +149,24 @@ static int trim(cache_tree *tree, inspection_rules *rules, const trim_limits *li
                 bool yes)
 {
     tree_survey survey;
-    mend_counts mended = {0};
+    repair_counts repaired = {0};
     survey_make(tree, rules, &survey);
     trim_choice choice = choose(&survey, limits, rules);
     rules->has_cutoff = choice.items > 0;
     rules->cutoff = choice.cutoff;
     bool went_well = true;
     if (yes) {
-        went_well = survey_mend(tree, rules, &survey, &mended);
-        went_well = remove_chosen(tree, rules, &survey, &mended) && went_well;
+        went_well = survey_repair(tree, rules, &survey, &repaired);
+        went_well = remove_chosen(tree, rules, &survey, &repaired) && went_well;
     }
     if (json) {
-        json_t *object = survey_to_json(tree, &survey, &mended);
+        json_t *object = survey_to_json(tree, &survey, &repaired);
         json_add(object, "chosen", json_number(choice.items));
         json_add(object, "chosen_bytes", json_number(choice.size));
         json_print(stdout, object);
     } else {
         findings_print(&survey.findings);
-        print_trimmed(&choice, &survey.findings, &mended, yes);
+        print_trimmed(&choice, &survey.findings, &repaired, yes);
     }
     survey_free(&survey);
     return went_well ? EXIT_OK : EXIT_IO;

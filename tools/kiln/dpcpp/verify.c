@@ -9,18 +9,18 @@
 #include "root.h"
 #include "survey.h"
 
-static void print_summary(const tree_survey *survey, const mend_counts *mended)
+static void print_summary(const tree_survey *survey, const repair_counts *repaired)
 {
     size_t all_problems, all_waste;
     size_t problems = findings_count(&survey->findings, CLASS_PROBLEM, &all_problems);
     size_t waste = findings_count(&survey->findings, CLASS_WASTE, &all_waste);
     char size[UNIT_TEXT_SIZE];
-    format_size(mended->removed_bytes, size);
-    printf("%zu %s checked, %zu of use: %zu %s, %zu of waste", survey->checked,
+    format_size(repaired->removed_bytes, size);
+    printf("%zu %s checked, %zu usable: %zu %s, %zu of waste", survey->checked,
            noun_of(survey->checked, "item", "items"), survey->item_count, all_problems,
            noun_of(all_problems, "problem", "problems"), all_waste);
     if (problems + waste < all_problems + all_waste) {
-        printf("; %zu mended, %s removed", all_problems + all_waste - problems - waste, size);
+        printf("; %zu repaired, %s removed", all_problems + all_waste - problems - waste, size);
     }
     putchar('\n');
 }
@@ -28,18 +28,18 @@ static void print_summary(const tree_survey *survey, const mend_counts *mended)
 static int verify(cache_tree *tree, const inspection_rules *rules, bool json, bool repair, bool yes)
 {
     tree_survey survey;
-    mend_counts mended = {0};
+    repair_counts repaired = {0};
     survey_make(tree, rules, &survey);
-    bool went_well = !repair || !yes || survey_mend(tree, rules, &survey, &mended);
+    bool went_well = !repair || !yes || survey_repair(tree, rules, &survey, &repaired);
     if (json) {
-        json_print(stdout, survey_to_json(tree, &survey, &mended));
+        json_print(stdout, survey_to_json(tree, &survey, &repaired));
     } else {
         findings_print(&survey.findings);
-        print_summary(&survey, &mended);
+        print_summary(&survey, &repaired);
     }
     size_t problems = survey_problems(&survey);
     if (repair && !yes && problems + findings_count(&survey.findings, CLASS_WASTE, NULL) > 0) {
-        complain("nothing was altered: give --yes");
+        complain("nothing was changed: --yes is required for that");
     }
     survey_free(&survey);
     return !went_well ? EXIT_IO : problems > 0 ? EXIT_DAMAGED : EXIT_OK;
@@ -50,7 +50,7 @@ int dpcpp_verify(const dpcpp_request *request, bool repair, const dpcpp_permissi
     inspection_rules rules = {0};
     cache_tree tree = {0};
     if (permission->yes && !repair) {
-        return options_wrong(request->command, "--yes goes with --repair");
+        return options_wrong(request->command, "--yes requires --repair");
     }
     int exit_code = rules_read(request, permission->grace, &rules);
     if (exit_code == EXIT_OK) {

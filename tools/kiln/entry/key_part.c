@@ -9,7 +9,7 @@
 #include "../text/json.h"
 #include "../text/memory.h"
 
-/* Longer values are left out of the table. */
+/* Tables do not show longer values. */
 #define INLINE_TEXT_MAX 100
 #define INLINE_BYTES_MAX 32
 #define PART_DIGEST_SIZE 32
@@ -34,7 +34,7 @@ bool key_part_is_short(const kiln_key_part *part)
            (part->size == 0 || memchr(part->bytes, '\n', part->size) == NULL);
 }
 
-/* Hexadecimal digits, to be freed. */
+/* Returns hexadecimal digits; the caller frees them. */
 static char *hexadecimal(const unsigned char *bytes, size_t size)
 {
     char *text = must(malloc(2 * size + 1));

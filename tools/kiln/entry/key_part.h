@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One part of a key in words.
+ * One part of a key, for people and as JSON.
  */
 #pragma once
 
@@ -9,14 +9,14 @@
 
 #include <kiln/key.h>
 
-/* Whether a part's bytes are there and are text, of one line or more. */
+/* Whether the part has its bytes and they are text, of one or more lines. */
 bool key_part_is_text(const kiln_key_part *part);
 
-/* Whether it is a text that key_part_value gives in full. */
+/* Whether the part is a text that key_part_value returns in full. */
 bool key_part_is_short(const kiln_key_part *part);
 
-/* A short text for tables, to be freed: the value in full where that is short. */
+/* Returns a short text for tables: the value in full if it is short. The caller frees it. */
 char *key_part_value(const kiln_key_part *part);
 
-/* Name and size, and the value as text, hex or blake2b. */
+/* Returns the part's name and size, and its value as text, hex or blake2b. */
 json_t *key_part_to_json(const kiln_key_part *part);

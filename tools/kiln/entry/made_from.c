@@ -12,7 +12,7 @@
 #include "../text/output.h"
 #include "../text/table.h"
 
-/* So many files of a result are listed; JSON has all. */
+/* How many files of a result are listed; JSON has all. */
 enum { LISTED_MAX = 10 };
 
 /* ---- reading ---- */
@@ -20,13 +20,11 @@ enum { LISTED_MAX = 10 };
 static int add_read(void *user, const kiln_nvrtc_read *read)
 {
     made_from_result *result = user;
-    if ((result->count & (result->count - 1)) == 0) { /* full: its room doubles */
-        const size_t room = result->count == 0 ? 1 : 2 * result->count;
-        result->reads = must(realloc(result->reads, room * sizeof *result->reads));
-    }
+    result->reads =
+        array_grown(result->reads, result->count, &result->capacity, sizeof *result->reads);
     result->reads[result->count++] = *read;
     result->changed += read->now == KILN_MISS;
-    result->untold += read->now == KILN_E_UNSUPPORTED;
+    result->unknown += read->now == KILN_E_UNSUPPORTED;
     return 0;
 }
 
@@ -45,7 +43,8 @@ made_from_reading made_from_read(const kiln_entry *entry)
         }
     } while (status == KILN_OK);
     if (status != KILN_MISS && status != KILN_E_UNSUPPORTED) {
-        complain("what it was made from can't be told: %s", kiln_status_text(status));
+        complain("the files that the entry was made from can't be read: %s",
+                 kiln_status_text(status));
     }
     return made;
 }
@@ -61,7 +60,7 @@ void made_from_free(made_from_reading *made)
 
 /* ---- text ---- */
 
-static const kiln_nvrtc_read *first_that_is(const made_from_result *result, kiln_status now)
+static const kiln_nvrtc_read *find_first(const made_from_result *result, kiln_status now)
 {
     size_t i = 0;
     while (i < result->count && result->reads[i].now != now) {
@@ -72,21 +71,21 @@ static const kiln_nvrtc_read *first_that_is(const made_from_result *result, kiln
 
 char *made_from_state(const made_from_result *result)
 {
-    const kiln_nvrtc_read *changed = first_that_is(result, KILN_MISS);
-    const kiln_nvrtc_read *untold = first_that_is(result, KILN_E_UNSUPPORTED);
+    const kiln_nvrtc_read *changed = find_first(result, KILN_MISS);
+    const kiln_nvrtc_read *unknown = find_first(result, KILN_E_UNSUPPORTED);
     if (changed != NULL) {
-        return result->changed == 1 ? text_of("made from another %s", changed->path)
-                                    : text_of("made from another %s, and %zu more", changed->path,
-                                              result->changed - 1);
+        return result->changed == 1
+                   ? text_of("%s has changed", changed->path)
+                   : text_of("%s and %zu more have changed", changed->path, result->changed - 1);
     }
-    if (untold == NULL) {
-        return text_of("as the files are now");
+    if (unknown == NULL) {
+        return text_of("all files are unchanged");
     }
-    if (untold->found == KILN_NVRTC_PROGRAM_FOLDER) {
-        return text_of("good for a program in %s alone", untold->path);
+    if (unknown->found == KILN_NVRTC_PROGRAM_FOLDER) {
+        return text_of("only for a program in %s", unknown->path);
     }
-    return text_of("as the files are now, but for %zu that can't be looked up here",
-                   result->untold);
+    return text_of("all files are unchanged, except %zu that can't be looked up here",
+                   result->unknown);
 }
 
 static bool counts_from_here(const kiln_nvrtc_read *read)
@@ -125,12 +124,12 @@ static void add_row(struct libscols_table *table, const kiln_nvrtc_read *read)
     struct libscols_line *row = table_add_row(table);
     row_set(row, 0, path);
     row_set(row, 1, read->found == KILN_NVRTC_FOUND_FILE ? size : found[read->found]);
-    row_set(row, 2, read->now == KILN_OK ? "the same" : read->now == KILN_MISS ? "another" : "?");
+    row_set(row, 2, read->now == KILN_OK ? "same" : read->now == KILN_MISS ? "changed" : "?");
     row_set_colour(row, 2, read->now == KILN_MISS ? COLOUR_WARNING : COLOUR_NONE);
     free(path);
 }
 
-/* Adds those that are so now, while there is room. Returns how many were added. */
+/* Adds up to @room files whose state is @now. Returns how many it added. */
 static size_t add_rows(struct libscols_table *table, const made_from_result *result,
                        kiln_status now, size_t room)
 {
@@ -156,7 +155,7 @@ static void print_files(const made_from_result *result)
     listed += add_rows(table, result, KILN_OK, LISTED_MAX - listed);
     table_print(table);
     if (listed < result->count) {
-        printf("and %zu more, which --json lists\n", result->count - listed);
+        printf("%zu more are listed with --json\n", result->count - listed);
     }
 }
 
@@ -169,7 +168,7 @@ static void print_result(const made_from_reading *made, size_t index)
         absent += result->reads[i].found == KILN_NVRTC_FOUND_NOTHING;
     }
     char *state = made_from_state(result);
-    char *title = text_of("\nresult %zu of %zu: %zu %s, %zu %s with nothing there; %s\n", index + 1,
+    char *title = text_of("\nresult %zu of %zu: %zu %s read, %zu %s not found; %s\n", index + 1,
                           made->count, files, noun_of(files, "file", "files"), absent,
                           noun_of(absent, "path", "paths"), state);
     print_lines(title);
@@ -216,9 +215,9 @@ static json_t *result_to_json(const made_from_result *result, bool all)
             json_push(reads, read_to_json(&result->reads[i]));
         }
     }
-    const bool is_told = result->changed > 0 || result->untold == 0;
+    const bool is_known = result->changed > 0 || result->unknown == 0;
     json_t *object = must(json_object());
-    json_add(object, "same", is_told ? json_boolean(result->changed == 0) : json_null());
+    json_add(object, "same", is_known ? json_boolean(result->changed == 0) : json_null());
     json_add(object, "reads", reads);
     return object;
 }

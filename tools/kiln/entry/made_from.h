@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The files that an entry of NVRTC's layer was made from: of each of its results, the newest first,
- * and whether they are still what they were.
+ * The files that an entry of NVRTC's layer was made from, for each of its results, and whether they
+ * have changed. The newest result is first.
  */
 #pragma once
 
@@ -13,28 +13,28 @@
 
 typedef struct made_from_result {
     kiln_nvrtc_read *reads;
-    size_t count;
-    size_t changed; /* of them */
-    size_t untold;
+    size_t count, capacity;
+    size_t changed; /* files that have changed */
+    size_t unknown; /* files that can't be looked up here */
 } made_from_result;
 
 typedef struct made_from_reading {
     made_from_result *results;
-    size_t count; /* 0: another kind of entry */
+    size_t count; /* 0: the entry is not of NVRTC's layer */
 } made_from_reading;
 
-/* Looks the files up; names on stderr what is damaged. What it gives points into the entry. */
+/* Looks up the files, and reports damage on stderr. The result points into the entry. */
 made_from_reading made_from_read(const kiln_entry *entry);
 void made_from_free(made_from_reading *made);
 
-/* "made from another /a/b.h", for one result; to be freed. */
+/* Returns the state of one result, such as "/a/b.h has changed"; the caller frees it. */
 char *made_from_state(const made_from_result *result);
 
-/* Where relative paths were looked up; nothing where none has changed. */
+/* Prints where relative paths were looked up, if any of those files has changed. */
 void made_from_print_place(const made_from_reading *made);
 
-/* All results, each with some of its files: those first that are not what they were. */
+/* Prints all results, each with some of its files; those that have changed come first. */
 void made_from_print(const made_from_reading *made);
 
-/* A list of the results. @all: also of what is still as it was */
+/* Returns a list of the results. @all: includes files that are unchanged. */
 json_t *made_from_to_json(const made_from_reading *made, bool all);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One entry in words: where it came from and what decided it.
+ * One entry, for people and as JSON: where it came from and its key.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 
 #include "../store/listing.h"
 
-/* @entry  verified; the item's own */
+/* @entry  the item's entry, verified */
 void entry_print(const listed_item *item, const kiln_entry *entry);
 
 json_t *entry_to_json(const listed_item *item, const kiln_entry *entry);

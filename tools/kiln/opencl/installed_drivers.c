@@ -13,19 +13,18 @@
 
 #define PART_DIGEST_SIZE 32
 
-/* How much later than its stamp the last use may have been: what stores do where they are told
- * nothing else. */
+/* How much later than its stamp the last use may have been: the interval of stores by default. */
 #define STAMP_INTERVAL_S 3600
 
-/* A part as keys have it: whole, or stripped. */
+/* A part as it is in keys: complete or stripped. */
 typedef struct known_part {
-    kiln_key *whole, *stripped; /* each of this one part */
+    kiln_key *whole, *stripped; /* two keys that contain only this part */
 } known_part;
 
 typedef struct known_driver {
     known_part platform;
-    int64_t installed_s; /* when its library came to be here; or OPENCL_INSTALLED_UNKNOWN */
-    known_part *files;   /* none: it doesn't tell */
+    int64_t installed_s; /* when its library was installed; or OPENCL_INSTALLED_UNKNOWN */
+    known_part *files;   /* none: the driver's files are not known */
     size_t file_count, file_capacity;
 } known_driver;
 
@@ -83,11 +82,8 @@ static bool key_has(const kiln_key *key, const known_part *known)
 static void add_file(void *user, const char *name, const char *identity)
 {
     known_driver *driver = user;
-    if (driver->file_count == driver->file_capacity) {
-        driver->file_capacity = driver->file_capacity == 0 ? 16 : driver->file_capacity * 2;
-        driver->files =
-            must(reallocarray(driver->files, driver->file_capacity, sizeof *driver->files));
-    }
+    driver->files = array_grown(driver->files, driver->file_count, &driver->file_capacity,
+                                sizeof *driver->files);
     char *line = text_of("%s %s", name, identity);
     driver->files[driver->file_count++] = known_part_new("driver.file", line);
     free(line);
@@ -104,7 +100,7 @@ static void add_driver(installed_drivers *drivers, const opencl_functions *openc
     driver->platform = known_part_new("platform.name", name);
     driver->installed_s = opencl_installed_s(platform);
     if (kiln_opencl_report_own_driver_files(platform, name, add_file, driver) != KILN_OK) {
-        complain("the library of the driver of %s can't be told", name);
+        complain("the library of the driver of %s can't be found: its entries are kept", name);
     }
 }
 
@@ -113,7 +109,7 @@ installed_drivers *installed_drivers_find(void)
     installed_drivers *drivers = must(calloc(1, sizeof *drivers));
     opencl_functions opencl;
     char *why = NULL;
-    unsetenv("OPENCL_LAYERS"); /* layers are no drivers */
+    unsetenv("OPENCL_LAYERS"); /* layers are not drivers */
     if (!opencl_load(OPENCL_LIBRARY, &opencl, &why)) {
         complain("%s", why);
         free(why);
@@ -152,30 +148,30 @@ static bool key_has_all_files(const kiln_key *key, const known_driver *driver)
     return true;
 }
 
-/* Where it can't be told, it may have been. */
+/* Returns true if it is not known. */
 static bool may_be_used_since_installed(const known_driver *driver, int64_t last_used_s)
 {
     return driver->installed_s == OPENCL_INSTALLED_UNKNOWN ||
            last_used_s >= driver->installed_s - STAMP_INTERVAL_S;
 }
 
-driver_verdict installed_drivers_judge(const installed_drivers *drivers, const kiln_key *key,
-                                       int64_t last_used_s)
+driver_verdict installed_drivers_compare(const installed_drivers *drivers, const kiln_key *key,
+                                         int64_t last_used_s)
 {
-    driver_verdict verdict = DRIVER_UNTOLD;
+    driver_verdict verdict = DRIVER_UNKNOWN;
     for (size_t i = 0; i < drivers->count; i++) {
         const known_driver *driver = &drivers->drivers[i];
         if (!key_has(key, &driver->platform)) {
             continue;
         }
         if (driver->file_count == 0) {
-            return DRIVER_UNTOLD;
+            return DRIVER_UNKNOWN;
         }
         if (key_has_all_files(key, driver)) {
             return DRIVER_INSTALLED;
         }
         if (may_be_used_since_installed(driver, last_used_s)) {
-            return DRIVER_UNTOLD;
+            return DRIVER_UNKNOWN;
         }
         verdict = DRIVER_REPLACED;
     }

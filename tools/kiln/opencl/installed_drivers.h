@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The OpenCL drivers that are installed here, and which of them an entry is of: by the files that
- * are a driver's own in each process. What it is linked to besides, a program may have brought
- * along, so that this tool can't know it.
+ * The OpenCL drivers that are installed here, and which of them built an entry. A driver is
+ * recognized by the files that are its own in every process. The libraries that it is linked to do
+ * not count, since a program may bring its own.
  */
 #pragma once
 
@@ -11,21 +11,24 @@
 #include <kiln/key.h>
 
 typedef enum driver_verdict {
-    DRIVER_UNTOLD,
+    DRIVER_UNKNOWN,
     DRIVER_INSTALLED,
-    /* The key's platform is installed, but with other files, and the entry was not used since. */
+    /* The key's platform is installed with different files, and the entry was not used since. */
     DRIVER_REPLACED
 } driver_verdict;
 
 typedef struct installed_drivers installed_drivers;
 
-/* Loads OpenCL with all its drivers. What can't be told is named. To be freed. */
+/* Loads OpenCL with all its drivers. Reports drivers whose files are not known. The caller frees
+ * the result. */
 installed_drivers *installed_drivers_find(void);
 
 void installed_drivers_free(installed_drivers *drivers);
 
-/* @key          of an entry; parts of it may be away, but for their digests
- * @last_used_s  of the entry, Unix seconds. One that was used when the driver that is found here
- * was installed already has a driver of its own, which other programs find. */
-driver_verdict installed_drivers_judge(const installed_drivers *drivers, const kiln_key *key,
-                                       int64_t last_used_s);
+/* Compares an entry's driver with those installed here.
+ *
+ * @key          of the entry; parts may be stripped
+ * @last_used_s  of the entry, in Unix seconds. An entry that was used after the installed driver
+ *               was installed has a different driver, which other programs find. */
+driver_verdict installed_drivers_compare(const installed_drivers *drivers, const kiln_key *key,
+                                         int64_t last_used_s);

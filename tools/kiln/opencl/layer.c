@@ -11,11 +11,11 @@
 
 #include "../text/memory.h"
 
-/* A library that goes into the user's programs. */
+/* A library that is loaded into the user's programs. */
 typedef struct layer_place {
-    const char *in_build[2]; /* relative to the tool's folder, in the build's folders */
+    const char *in_build[2]; /* in the build folder, relative to the tool's folder */
     const char *installed;
-    const char *list; /* the variable that names it */
+    const char *list; /* the variable that names the library */
 } layer_place;
 
 static const layer_place opencl_place = {
@@ -32,7 +32,8 @@ static const layer_place nvrtc_place = {
     .list = "LD_AUDIT",
 };
 
-/* The folder of this program, with a slash at its end, to be freed; NULL where /proc is away. */
+/* Returns the folder of this program with a final slash, which the caller frees; NULL without
+ * /proc. */
 static char *own_folder(void)
 {
     char path[PATH_MAX];
@@ -58,15 +59,16 @@ char *library_reason_against(const char *path, const char *list)
         return text_of("%s belongs neither to this user nor to root", path);
     }
     if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-        return text_of("%s may be written by others (chmod go-w helps)", path);
+        return text_of("%s may be written by others (chmod go-w prevents that)", path);
     }
     if (strchr(path, ':') != NULL) {
-        return text_of("%s has a ':' in its name, which %s can't hold", path, list);
+        return text_of("%s has a ':' in its name, which %s can't contain", path, list);
     }
     return NULL;
 }
 
-/* The first place in the build's folders that is there, to be freed; NULL where none is. */
+/* Returns the first of the places in the build folder that exists, which the caller frees; NULL if
+ * none does. */
 static char *place_in_build(const layer_place *place)
 {
     char *folder = own_folder();
@@ -101,7 +103,7 @@ int layer_find(char **ret_path, char **ret_why)
     return find(&opencl_place, ret_path, ret_why);
 }
 
-/* Why the layer that the audit library loads, from its own folder, may not be loaded. */
+/* Returns why the layer, which the audit library loads from its own folder, may not be loaded. */
 static char *reason_against_layer_of(const char *audit_path)
 {
     const char *slash = strrchr(audit_path, '/');

@@ -16,14 +16,16 @@
 #include "opencl_loader.h"
 
 #define FOLDER_NAME "kiln-loader"
-#define NO_CACHES "no folder for caches: HOME is not set"
+#define NO_CACHES                                                                                  \
+    "there is no folder for caches: neither XDG_CACHE_HOME nor HOME is an absolute path"
 
-/* What can't be in a folder of LD_LIBRARY_PATH. */
+/* Characters that cannot be in a folder of LD_LIBRARY_PATH. */
 #define UNLISTED ":;$"
 
 /* ---- the folder ---- */
 
-/* To be freed; NULL where the environment names none. */
+/* Returns the user's folder for caches, which the caller frees; NULL if the environment names
+ * none. */
 static char *cache_home(void)
 {
     const char *caches = getenv("XDG_CACHE_HOME");
@@ -34,19 +36,20 @@ static char *cache_home(void)
     return home != NULL && home[0] == '/' ? text_of("%s/.cache", home) : NULL;
 }
 
-/* Why a folder is not ours alone, to be freed; NULL where it is. */
+/* Returns why a folder is not this user's alone, which the caller frees; NULL if it is. */
 static char *reason_against_folder(const char *folder)
 {
     struct stat status;
     if (strpbrk(folder, UNLISTED) != NULL) {
-        return text_of("%s can't stand in LD_LIBRARY_PATH", folder);
+        return text_of("%s can't be in LD_LIBRARY_PATH: its name contains one of " UNLISTED,
+                       folder);
     }
     if (lstat(folder, &status) != 0) {
         return text_of("%s: %s", folder, strerror(errno));
     }
     if (!S_ISDIR(status.st_mode) || status.st_uid != geteuid() ||
         (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-        return text_of("%s is no folder that this user alone may write", folder);
+        return text_of("%s must be a folder that only this user may write", folder);
     }
     return NULL;
 }
@@ -59,7 +62,7 @@ static bool is_link_to(const char *link, const char *loader)
     return is;
 }
 
-/* Others may make the same link at the same time: whoever comes last has it in place. */
+/* Other processes may make the same link at the same time: the last one stays. */
 static bool make_link(const char *folder, const char *link, const char *loader)
 {
     char *temporary = text_of("%s/.%ld", folder, (long)getpid());
@@ -74,8 +77,8 @@ static bool make_link(const char *folder, const char *link, const char *loader)
     return is_made;
 }
 
-/* Why a folder can't be had, to be freed, while nothing is made: it may be missing yet, and so may
- * that of the caches. NULL where it can. */
+/* Returns why the folder could not be used, without creating anything; the caller frees it. NULL if
+ * it could. The folder may be missing, and also the one for caches. */
 static char *reason_against_making(const char *folder, const char *caches)
 {
     struct stat status;
@@ -91,7 +94,8 @@ static char *reason_against_making(const char *folder, const char *caches)
     return why;
 }
 
-/* Makes the folder where it is missing, and returns it, to be freed; or NULL with why. */
+/* Creates the folder if it is missing, and returns it; the caller frees it. NULL, with the reason,
+ * if that fails. */
 static char *own_folder(char **ret_why)
 {
     char *caches = cache_home();
@@ -112,7 +116,8 @@ static char *own_folder(char **ret_why)
     return folder;
 }
 
-/* Returns why there is no such link, to be freed; NULL where there is. */
+/* Makes the link if it is missing. Returns why that failed, which the caller frees; NULL if the
+ * link is there. */
 static char *put_link(const char *folder, const char *loader)
 {
     char *link = text_of("%s/" OPENCL_LIBRARY, folder);
@@ -124,10 +129,10 @@ static char *put_link(const char *folder, const char *loader)
 
 /* ---- the environment ---- */
 
-static char *set_drivers(const char *instead, const char *found, const char *folder)
+static char *set_drivers(const char *replacement, const char *found, const char *folder)
 {
     char *why = NULL;
-    char *drivers = loader_drivers(instead, found, folder, &why);
+    char *drivers = loader_drivers(replacement, found, folder, &why);
     if (drivers != NULL) {
         must_succeed(setenv(OPENCL_VENDORS_VARIABLE, drivers, 1));
     }
@@ -135,12 +140,12 @@ static char *set_drivers(const char *instead, const char *found, const char *fol
     return why;
 }
 
-char *loader_drivers(const char *instead, const char *found, const char *folder, char **ret_why)
+char *loader_drivers(const char *replacement, const char *found, const char *folder, char **ret_why)
 {
     const char *libraries = getenv(OPENCL_LIST_VARIABLE);
     if (libraries == NULL || libraries[0] == '\0' ||
         !opencl_loader_reads(found, OPENCL_LIST_VARIABLE) ||
-        opencl_loader_reads(instead, OPENCL_LIST_VARIABLE)) {
+        opencl_loader_reads(replacement, OPENCL_LIST_VARIABLE)) {
         return NULL;
     }
     opencl_drivers drivers = opencl_drivers_find(libraries, getenv(OPENCL_VENDORS_VARIABLE));
@@ -163,16 +168,16 @@ char *loader_environment_obstacle(void)
     return why;
 }
 
-char *loader_environment_set(const char *instead, const char *found)
+char *loader_environment_set(const char *replacement, const char *found)
 {
     static const char variable[] = "LD_LIBRARY_PATH";
     char *why = NULL;
     char *folder = own_folder(&why);
     if (folder != NULL) {
-        why = put_link(folder, instead);
+        why = put_link(folder, replacement);
     }
     if (why == NULL) {
-        why = set_drivers(instead, found, folder);
+        why = set_drivers(replacement, found, folder);
     }
     if (why == NULL) {
         char *list = layer_list_with(folder, getenv(variable));

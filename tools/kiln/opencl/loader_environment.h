@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What makes programs get another ICD loader than the one that they would find, and makes it find
- * the drivers that the other one would.
+ * Gives programs a different ICD loader from the one that they would find, which finds the same
+ * drivers.
  */
 #pragma once
 
-/* Sets LD_LIBRARY_PATH, with a folder first that has nothing of that kind but a link to a loader;
- * and OCL_ICD_VENDORS, where loader_drivers says one. The folder is in the user's own cache folder
- * and stays.
+/* Puts a folder first in LD_LIBRARY_PATH that contains only a link to a loader, and sets
+ * OCL_ICD_VENDORS if loader_drivers returns a value. The folder is in the user's folder for caches,
+ * and stays there.
  *
- * @instead  the loader that programs are to get
+ * @replacement  the loader that programs must get
  * @found    the one that they would get
- * Returns NULL; or why it can't be, to be freed, and then has set nothing. */
-char *loader_environment_set(const char *instead, const char *found);
+ * Returns NULL. If it cannot be done, sets nothing and returns why, which the caller frees. */
+char *loader_environment_set(const char *replacement, const char *found);
 
-/* Why that could not be, as far as can be told while nothing is made; to be freed. NULL: it could.
- */
+/* Returns why that could not be done, without creating anything; the caller frees it. NULL if it
+ * could. */
 char *loader_environment_obstacle(void);
 
-/* What OCL_ICD_VENDORS has to be where one loader stands in for another, to be freed; NULL where it
- * can stay as it is, and with why where it can't be made.
+/* Returns the value that OCL_ICD_VENDORS must have if @replacement replaces @found; the caller
+ * frees it. NULL if it can stay as it is, or, with the reason, if it cannot be made.
  *
- * @folder  to make it in: a folder of this user's alone */
-char *loader_drivers(const char *instead, const char *found, const char *folder, char **ret_why);
+ * @folder  a folder of this user's alone, in which it is made */
+char *loader_drivers(const char *replacement, const char *found, const char *folder,
+                     char **ret_why);

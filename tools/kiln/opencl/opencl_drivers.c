@@ -39,7 +39,7 @@ static void add_listed(opencl_drivers *drivers, const char *libraries)
     free(names);
 }
 
-/* A loader reads the first line. */
+/* Loaders read only the first line. */
 static void add_named_in_file(opencl_drivers *drivers, const char *path)
 {
     FILE *file = fopen(path, "re");
@@ -92,7 +92,7 @@ void opencl_drivers_done(opencl_drivers *drivers)
 
 /* ---- each once ---- */
 
-/* How much of a library's name is the same in all its versions. */
+/* Returns the length of the part of a library's name that all its versions share. */
 static size_t stem_length(const char *library)
 {
     const char *end = strstr(library, ".so");
@@ -105,9 +105,9 @@ static const char *base_of(const char *library)
     return slash == NULL ? library : slash + 1;
 }
 
-/* Whether two names lead to one library: such a driver's platform would be there twice. Libraries
- * are loaded only where their names leave it open; they stay loaded, since not all bear to be
- * closed. */
+/* Whether two names lead to the same library: its platform would be listed twice. Loads the
+ * libraries only if their names do not decide it. They stay loaded, since some cannot be closed
+ * safely. */
 static bool is_same_library(const char *one, const char *other)
 {
     if (strcmp(one, other) == 0) {
@@ -147,7 +147,7 @@ void opencl_drivers_keep_each_once(opencl_drivers *drivers)
 
 /* ---- their folder ---- */
 
-/* The same drivers have the same name, to be freed. */
+/* Returns a name that depends only on the drivers; the caller frees it. */
 static char *name_of(const opencl_drivers *drivers)
 {
     kiln_key_builder *builder = NULL;
@@ -203,8 +203,8 @@ static bool is_folder(const char *path)
     return lstat(path, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-/* It appears whole or not at all, whoever else makes the same one. Returns why it is not there, to
- * be freed; NULL where it is. */
+/* Makes the folder in one step, even if other processes make the same one. Returns why it is not
+ * there, which the caller frees; NULL if it is. */
 static char *make_folder(const char *folder, const char *parent, const opencl_drivers *drivers)
 {
     if (is_folder(folder)) {

@@ -20,7 +20,7 @@ bool opencl_load(const char *library, opencl_functions *ret_opencl, char **ret_w
 {
     opencl_functions opencl = {.library = dlopen(library, RTLD_NOW | RTLD_GLOBAL)};
     if (opencl.library == NULL) {
-        *ret_why = text_of("no OpenCL: %s", dlerror());
+        *ret_why = text_of("OpenCL can't be loaded: %s", dlerror());
         return false;
     }
 #define FIND(name) find_function(opencl.library, #name, &opencl.name)
@@ -28,7 +28,7 @@ bool opencl_load(const char *library, opencl_functions *ret_opencl, char **ret_w
                     FIND(clGetDeviceInfo) && FIND(clGetExtensionFunctionAddress);
 #undef FIND
     if (!complete) {
-        *ret_why = text_of("%s is no OpenCL loader: %s", library, dlerror());
+        *ret_why = text_of("%s is not an OpenCL loader: %s", library, dlerror());
         return false;
     }
     *ret_opencl = opencl;
@@ -54,7 +54,7 @@ bool opencl_platform_text(const opencl_functions *opencl, cl_platform_id platfor
 
 int64_t opencl_installed_s(cl_platform_id platform)
 {
-    /* The driver's functions are in the table that each of its objects begins with. */
+    /* Each object of a driver begins with a pointer to a table of the driver's functions. */
     const cl_icd_dispatch *table = *(const cl_icd_dispatch *const *)(const void *)platform;
     void *address;
     Dl_info where = {0};
@@ -62,6 +62,6 @@ int64_t opencl_installed_s(cl_platform_id platform)
     memcpy(&address, &table->clGetPlatformInfo, sizeof address);
     const bool is_known = dladdr(address, &where) != 0 && where.dli_fname != NULL &&
                           stat(where.dli_fname, &library) == 0;
-    /* Not the modification time: installers set that back. */
+    /* Not the modification time: installers set that to an earlier one. */
     return is_known ? library.st_ctim.tv_sec : OPENCL_INSTALLED_UNKNOWN;
 }

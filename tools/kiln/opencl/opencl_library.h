@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * OpenCL as a program gets it: the loader, with all drivers that it finds.
+ * OpenCL as a program gets it: the loader with all drivers that it finds.
  */
 #pragma once
 
@@ -14,7 +14,7 @@
 #define OPENCL_PLATFORMS_MAX 64
 #define OPENCL_TEXT_SIZE 1024
 
-/* The loader's functions that are called here, under their own names. */
+/* Those of the loader's functions that the tool calls, under their own names. */
 typedef struct opencl_functions {
     void *library;
     cl_int (*clGetPlatformIDs)(cl_uint, cl_platform_id *, cl_uint *);
@@ -24,21 +24,22 @@ typedef struct opencl_functions {
     void *(*clGetExtensionFunctionAddress)(const char *);
 } opencl_functions;
 
-/* Loads it for as long as the tool runs. Where it can't, returns false with why, to be freed.
+/* Loads OpenCL until the tool ends. Returns false with the reason, which the caller frees, if it
+ * cannot.
  *
  * @library  OPENCL_LIBRARY, or a loader's file */
 bool opencl_load(const char *library, opencl_functions *ret_opencl, char **ret_why);
 
-/* @ret_platforms  room for OPENCL_PLATFORMS_MAX
- * Returns how many there are, 0 too where the loader fails. */
+/* @ret_platforms  has room for OPENCL_PLATFORMS_MAX
+ * Returns how many there are; 0 also if the loader fails. */
 cl_uint opencl_platforms(const opencl_functions *opencl, cl_platform_id *ret_platforms);
 
-/* @ret_text  room for OPENCL_TEXT_SIZE bytes; "" where false is returned */
+/* @ret_text  has room for OPENCL_TEXT_SIZE bytes; "" if the result is false */
 bool opencl_platform_text(const opencl_functions *opencl, cl_platform_id platform,
                           cl_platform_info name, char *ret_text);
 
 #define OPENCL_INSTALLED_UNKNOWN INT64_MIN
 
-/* When the library of a platform's driver came to be here, Unix seconds, or
+/* Returns when the library of a platform's driver was installed, in Unix seconds, or
  * OPENCL_INSTALLED_UNKNOWN. */
 int64_t opencl_installed_s(cl_platform_id platform);

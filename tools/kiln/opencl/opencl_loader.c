@@ -17,15 +17,15 @@
 #include "layer.h"
 #include "opencl_library.h"
 
-/* Loaders that read the variable have its name in them. */
+/* Loaders that read the variable contain its name. */
 static const char layers_variable[] = "OPENCL_LAYERS";
 
-/* What the names of the versions begin with that loaders give their functions: "OPENCL_3.0". */
+/* The prefix of the versions of loaders' functions, such as "OPENCL_3.0". */
 static const char version_prefix[] = "OPENCL_";
 
 #define VERSION_LENGTH_MAX 15
 
-/* Where distributions put libraries. */
+/* The folders where distributions install libraries. */
 static const char *const folders[] = {
 #if defined __x86_64__
     "/usr/lib/x86_64-linux-gnu",
@@ -37,7 +37,7 @@ static const char *const folders[] = {
 /* ---- files ---- */
 
 typedef struct library_image {
-    void *bytes; /* NULL: it can't be read */
+    void *bytes; /* NULL: the file cannot be read */
     size_t size;
 } library_image;
 
@@ -104,12 +104,12 @@ bool opencl_loader_reads(const char *path, const char *variable)
     return reads;
 }
 
-bool opencl_loader_knows_layers(const char *path)
+bool opencl_loader_supports_layers(const char *path)
 {
     return opencl_loader_reads(path, layers_variable);
 }
 
-/* Whether a loader has each version that another one has. */
+/* Whether @candidate has each version that @found has. */
 static bool has_versions_of(const library_image *candidate, const library_image *found)
 {
     const size_t length = strlen(version_prefix);
@@ -128,38 +128,39 @@ static bool has_versions_of(const library_image *candidate, const library_image 
     return true;
 }
 
-static bool stands_in(const library_image *candidate, const library_image *found)
+static bool can_replace(const library_image *candidate, const library_image *found)
 {
     return is_for_same_machine(candidate, found) && image_has(candidate, layers_variable) &&
            has_versions_of(candidate, found);
 }
 
-/* A file may be loaded into the user's programs where nobody else can write it. */
+/* Whether a loader may be loaded into the user's programs, since no other user can write it, and
+ * can replace @found. */
 static bool is_usable(const char *candidate, const library_image *found)
 {
     char *why = library_reason_against(candidate, "LD_LIBRARY_PATH");
     library_image image = image_of(candidate);
-    bool is = why == NULL && image.bytes != NULL && stands_in(&image, found);
+    bool is = why == NULL && image.bytes != NULL && can_replace(&image, found);
     image_done(&image);
     free(why);
     return is;
 }
 
-char *opencl_loader_instead_of(const char *found)
+char *opencl_loader_replacement(const char *found)
 {
     library_image image = image_of(found);
-    char *instead = NULL;
+    char *replacement = NULL;
     for (size_t i = 0;
-         instead == NULL && image.bytes != NULL && i < sizeof folders / sizeof *folders; i++) {
+         replacement == NULL && image.bytes != NULL && i < sizeof folders / sizeof *folders; i++) {
         char *name = text_of("%s/" OPENCL_LIBRARY, folders[i]);
         char *path = realpath(name, NULL);
         if (path != NULL && is_usable(path, &image)) {
-            instead = path;
+            replacement = path;
         } else {
             free(path);
         }
         free(name);
     }
     image_done(&image);
-    return instead;
+    return replacement;
 }

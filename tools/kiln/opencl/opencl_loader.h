@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which ICD loader a program gets. Some know no layers, CUDA's among them; then another one of this
- * system is put before it.
+ * Which ICD loader a program gets. Some do not support layers, CUDA's among them. Then a different
+ * one of this system is put before it.
  */
 #pragma once
 
 #include <stdbool.h>
 
-/* The file that a program gets which asks for libOpenCL.so.1 and names no folder of its own, to be
- * freed; NULL where there is none. Nothing of it stays loaded. */
+/* Returns the file that a program gets if it asks for libOpenCL.so.1 and names no folder of its
+ * own; NULL if there is none. The caller frees it. Leaves nothing loaded. */
 char *opencl_loader_found(void);
 
-bool opencl_loader_knows_layers(const char *path);
+bool opencl_loader_supports_layers(const char *path);
 
-/* Whether it knows an environment variable, which then stands in it by name. */
+/* Whether a loader reads an environment variable, whose name it then contains. */
 bool opencl_loader_reads(const char *path, const char *variable);
 
-/* A loader in the system's folders that knows layers and can stand in for @found: for the same
- * machine, with all versions of functions that programs may ask for there. To be freed; NULL where
- * there is none. */
-char *opencl_loader_instead_of(const char *found);
+/* Returns a loader in the system's folders that supports layers and can replace @found: it is for
+ * the same machine, and has all versions of functions that programs may ask @found for. NULL if
+ * there is none. The caller frees it. */
+char *opencl_loader_replacement(const char *found);

@@ -14,7 +14,7 @@
 #include "../text/exit_code.h"
 #include "../text/output.h"
 
-static const int passed_on[] = {SIGINT,  SIGTERM,  SIGHUP,  SIGQUIT, SIGUSR1,
+static const int forwarded[] = {SIGINT,  SIGTERM,  SIGHUP,  SIGQUIT, SIGUSR1,
                                 SIGUSR2, SIGWINCH, SIGTSTP, SIGCONT};
 
 static int cannot_start(const char *program, int error)
@@ -34,22 +34,22 @@ static sigset_t watched_signals(void)
     sigset_t signals;
     sigemptyset(&signals);
     sigaddset(&signals, SIGCHLD);
-    for (size_t i = 0; i < sizeof passed_on / sizeof passed_on[0]; i++) {
-        sigaddset(&signals, passed_on[i]);
+    for (size_t i = 0; i < sizeof forwarded / sizeof forwarded[0]; i++) {
+        sigaddset(&signals, forwarded[i]);
     }
     return signals;
 }
 
-/* What the program is to find as this process found it. */
+/* The signal state that this process inherited, and that the program must get. */
 typedef struct inherited_signals {
     sigset_t mask;
     struct sigaction child_action;
 } inherited_signals;
 
-/* From here on signals wait until they are asked for. */
+/* Blocks the signals, so that they wait until sigwaitinfo takes them. */
 static void hold_signals(const sigset_t *signals, inherited_signals *ret_inherited)
 {
-    /* An inherited SIG_IGN would take the child's status away. */
+    /* With an inherited SIG_IGN, the child's status would be lost. */
     struct sigaction by_default = {.sa_handler = SIG_DFL};
     sigaction(SIGCHLD, &by_default, &ret_inherited->child_action);
     sigprocmask(SIG_BLOCK, signals, &ret_inherited->mask);
@@ -62,11 +62,11 @@ static void start_program(char **arguments, const inherited_signals *inherited, 
     execvp(arguments[0], arguments);
     int error = errno;
     ssize_t written = write(failure_pipe, &error, sizeof error);
-    (void)written; /* the exit status tells too */
+    (void)written; /* the exit status reports it too */
     _exit(EXIT_NOT_EXECUTABLE);
 }
 
-/* The errno of a failed start; 0 once the program runs, as its start closes the pipe. */
+/* Returns the errno of a failed start; 0 when the program runs, since exec closes the pipe. */
 static int read_failure(int failure_pipe)
 {
     int error = 0;
@@ -77,14 +77,14 @@ static int read_failure(int failure_pipe)
     return count == (ssize_t)sizeof error ? error : 0;
 }
 
-/* Stops until someone lets this process go on. The SIGCONT that does so waits to be asked for, and
- * is passed on. */
-static void stop_alike(void)
+/* Stops until another process continues this one. The SIGCONT is blocked, and forwarded
+ * afterwards. */
+static void stop_too(void)
 {
     raise(SIGSTOP);
 }
 
-/* Returns true at the program's end. */
+/* Returns true when the program has ended. */
 static bool take_status(pid_t program, int *ret_wait_status)
 {
     int status;
@@ -93,12 +93,12 @@ static bool take_status(pid_t program, int *ret_wait_status)
             *ret_wait_status = status;
             return true;
         }
-        stop_alike();
+        stop_too();
     }
     return false;
 }
 
-/* Whether a process sent it: what comes from the kernel, as from a terminal, goes to the whole
+/* Whether a process sent the signal. The kernel's signals, such as a terminal's, go to the whole
  * process group. */
 static bool was_sent_here(const siginfo_t *info, pid_t program)
 {
@@ -160,7 +160,7 @@ int program_run(char **arguments, int *ret_wait_status)
 
 static void die_by(int number)
 {
-    prctl(PR_SET_DUMPABLE, 0); /* the program left a core where one was wanted */
+    prctl(PR_SET_DUMPABLE, 0); /* the program has dumped core if it was to */
     struct sigaction by_default = {.sa_handler = SIG_DFL};
     sigaction(number, &by_default, NULL);
     sigset_t signals;
@@ -170,7 +170,7 @@ static void die_by(int number)
     raise(number);
 }
 
-int program_end_alike(int wait_status)
+int program_repeat_end(int wait_status)
 {
     if (WIFSIGNALED(wait_status)) {
         die_by(WTERMSIG(wait_status));

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Programs that the tool runs in its place, or waits for as if it were them.
+ * Runs programs in place of the tool, or as its child.
  */
 #pragma once
 
-/* Replaces this process. Returns only where the program could not be started, which it names, with
- * what to exit with. */
+/* Replaces this process. Returns only if the program could not be started, which it reports. Then
+ * returns the exit code. */
 int program_replace(char **arguments);
 
-/* Runs a program and waits for its end. It shares this process's terminal and process group, so
- * that what the terminal sends reaches both by itself; signals that were sent to this process alone
- * are passed on. Where the program stops, this process stops with it.
+/* Runs a program and waits until it ends. The program shares this process's terminal and process
+ * group, so signals from the terminal reach both. Signals sent to this process alone are forwarded.
+ * When the program stops, this process stops too.
  *
- * @ret_wait_status  [out] as waitpid gives it
- * Returns 0; else what to exit with: it could not be started, which was named. */
+ * @ret_wait_status  [out] as from waitpid
+ * Returns 0. If the program could not be started, which it reports, returns the exit code. */
 int program_run(char **arguments, int *ret_wait_status);
 
-/* Ends this process as the program ended, or returns the program's exit status. */
-int program_end_alike(int wait_status);
+/* Ends this process by the signal that ended the program, or returns the program's exit status. */
+int program_repeat_end(int wait_status);

@@ -33,14 +33,14 @@ static const char usage[] =
     "Runs a program with its OpenCL builds and its NVRTC compilations cached.\n"
     "\n"
     "  --dir DIR        the cache directory\n"
-    "  --key-file FILE  sign entries with this file's 32 bytes, and believe no others\n"
-    "  --trace FILE     one line for each build that was asked for; - for stderr\n"
-    "  --summary        at the end one line on stderr: what was saved in this run\n"
-    "  --json           the same as a JSON object\n"
-    "  --no-nvrtc       OpenCL alone: nothing is put into LD_AUDIT\n";
+    "  --key-file FILE  sign entries with this file's 32 bytes, and use no others\n"
+    "  --trace FILE     write a line for each requested build; - for stderr\n"
+    "  --summary        at the end, print one line on stderr: what this run saved\n"
+    "  --json           print the summary as a JSON object\n"
+    "  --no-nvrtc       cache OpenCL builds only, and leave LD_AUDIT alone\n";
 
-/* Thread-local memory for the libraries that a program starts with, in bytes. Each thread's stack
- * has it, so that much more would be too much for small stacks. */
+/* Bytes of thread-local memory for the libraries that a program starts with. Each thread's stack
+ * contains it, so a much larger value would be too much for small stacks. */
 #define THREAD_LOCAL_BYTES 8192
 
 static void set_variable_to_path(const char *name, const char *path)
@@ -50,7 +50,7 @@ static void set_variable_to_path(const char *name, const char *path)
     free(absolute);
 }
 
-/* Returns EXIT_OK, or what to exit with where that file can't be written. */
+/* Returns EXIT_OK, or the exit code if the file cannot be written. */
 static int set_trace(const char *file)
 {
     if (strcmp(file, "-") == 0) {
@@ -60,7 +60,7 @@ static int set_trace(const char *file)
     int opened =
         open(file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0600);
     if (opened < 0 && errno != ENXIO) {
-        complain("no trace to %s: %s", file, strerror(errno));
+        complain("can't write the trace to %s: %s", file, strerror(errno));
         return EXIT_USAGE;
     }
     if (opened >= 0) {
@@ -79,7 +79,7 @@ static bool is_disabled(void)
     return disabled;
 }
 
-/* The layer starts this very tool where captures have to be made outside the program. */
+/* The layer starts this same tool if captures have to be made outside the program. */
 static void set_tool(void)
 {
     char path[PATH_MAX];
@@ -90,7 +90,7 @@ static void set_tool(void)
     }
 }
 
-/* Puts a library into a list of libraries; takes the path over. */
+/* Adds a library to a list in a variable. Takes over @path. */
 static void add_to_list(const char *variable, char *path)
 {
     char *list = layer_list_with(path, getenv(variable));
@@ -99,8 +99,8 @@ static void add_to_list(const char *variable, char *path)
     free(path);
 }
 
-/* A loader that has a library to show its work to lays out thread-local memory before it knows the
- * program's libraries: they get what was set aside, by default too little for some allocators. */
+/* With an audit library, the loader lays out thread-local memory before it knows the program's
+ * libraries. They get what was reserved, by default too little for some allocators. */
 static void set_thread_local_memory(void)
 {
     static const char tunable[] = "glibc.rtld.optional_static_tls=";
@@ -115,25 +115,25 @@ static void set_thread_local_memory(void)
     free(tunables);
 }
 
-/* A loader that knows no layers would load none: one that does goes before it, where the system has
+/* If the program's loader does not support layers, puts one that does before it, if the system has
  * one. */
 static void set_opencl_loader(void)
 {
     char *found = opencl_loader_found();
-    if (found != NULL && !opencl_loader_knows_layers(found)) {
-        char *instead = opencl_loader_instead_of(found);
-        char *why = instead != NULL ? loader_environment_set(instead, found)
-                                    : must(strdup("and this system has no other loader that does"));
+    if (found != NULL && !opencl_loader_supports_layers(found)) {
+        char *replacement = opencl_loader_replacement(found);
+        char *why = replacement != NULL ? loader_environment_set(replacement, found)
+                                        : must(strdup("and no other loader on this system does"));
         if (why != NULL) {
-            complain("%s knows no layers, %s: no OpenCL build is cached", found, why);
+            complain("%s does not support layers, %s: no OpenCL build is cached", found, why);
         }
         free(why);
-        free(instead);
+        free(replacement);
     }
     free(found);
 }
 
-/* Each returns EXIT_OK, or what to exit with where there is no layer to be had. */
+/* Each returns EXIT_OK, or the exit code if there is no usable layer. */
 static int set_opencl_layer(void)
 {
     char *path = NULL;
@@ -195,7 +195,7 @@ static void print_summary(const kiln_stats *stats, const command_line *line)
 {
     counter_values counters = {0};
     cache_directory directory;
-    if (directory_open_if_there(line->directory, KILN_STORE_READONLY, &directory) == EXIT_OK) {
+    if (directory_open_if_exists(line->directory, KILN_STORE_READONLY, &directory) == EXIT_OK) {
         kiln_status status = counters_read(directory.store, &counters);
         if (status != KILN_OK) {
             complain("%s: %s", directory.path, kiln_status_text(status));
@@ -216,14 +216,14 @@ static int run_with_summary(const command_line *line)
     char *outer_file = outer == NULL || outer[0] == '\0' ? NULL : must(strdup(outer));
     counters_file run_counters;
     if (run_counters_open(&run_counters) != 0) {
-        complain("no summary: no folder for temporary files: %s", strerror(errno));
+        complain("no summary: can't create a folder for temporary files: %s", strerror(errno));
         free(outer_file);
         return program_replace(line->operands);
     }
     int wait_status = 0;
     int exit_code = program_run(line->operands, &wait_status);
 
-    /* The program's end is passed on also where nobody reads the summary. */
+    /* Even if nobody reads the summary, this process must end as the program did. */
     signal(SIGPIPE, SIG_IGN);
     kiln_stats stats;
     run_counters_close(&run_counters, outer_file, &stats);
@@ -232,7 +232,7 @@ static int run_with_summary(const command_line *line)
         return exit_code;
     }
     print_summary(&stats, line);
-    return program_end_alike(wait_status);
+    return program_repeat_end(wait_status);
 }
 
 int cmd_run(int argc, char **argv)
@@ -258,7 +258,7 @@ int cmd_run(int argc, char **argv)
         must_succeed(setenv("KILN_DIR", location, 1));
         free(location);
     }
-    /* So that `kiln why --last` knows; the caller may say otherwise. */
+    /* For `kiln why --last`; the caller may turn it off. */
     must_succeed(setenv("KILN_LAST_MISS", "1", 0));
     if (trace != NULL && (exit_code = set_trace(trace)) != EXIT_OK) {
         return exit_code;

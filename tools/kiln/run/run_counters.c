@@ -41,7 +41,7 @@ void run_counters_close(counters_file *counters, const char *outer_file, kiln_st
     kiln_stats stats = {0};
     kiln_status status = kiln_stats_read_file(counters->file, &stats);
     if (status != KILN_OK && status != KILN_MISS) {
-        complain("the run's counters: %s", kiln_status_text(status));
+        complain("the counters of this run can't be read: %s", kiln_status_text(status));
     }
     if (status == KILN_OK && outer_file != NULL) {
         kiln_stats_add_to_file(outer_file, &stats);

@@ -20,7 +20,7 @@ static const char usage[] =
     "  --dir DIR        the cache directory\n"
     "  --key-file FILE  the key that the entries are signed with\n"
     "  --newer          remove entries of a newer format too\n"
-    "  --yes            don't ask; needed where stdin is no terminal\n"
+    "  --yes            don't ask; required if stdin is not a terminal\n"
     "  --json           one JSON object\n";
 
 static const digest_prefix everything = {.length = 0};
@@ -38,7 +38,7 @@ static bool ask(const cache_directory *directory, bool newer)
                      newer ? ", those of a newer format too," : "", directory->path);
 }
 
-/* Requests of a newer format count by their bytes alone: only their names tell what they are. */
+/* Requests of a newer format are counted only in bytes: their names are all that is known. */
 static kiln_status remove_newer(kiln_store *store, removal_work *removal)
 {
     const kiln_trim_params params = {.struct_size = sizeof params,
@@ -48,7 +48,7 @@ static kiln_status remove_newer(kiln_store *store, removal_work *removal)
     if (status != KILN_OK) {
         return status;
     }
-    /* What was put meanwhile, and what could not be removed. */
+    /* Removes what was stored meanwhile, and retries what could not be removed. */
     removal_work rest = {0};
     status = removal_run(store, &everything, 1, &rest);
     removal->removed += report.removed + rest.removed;
@@ -65,7 +65,7 @@ static kiln_status remove_all(kiln_store *store, bool newer, removal_work *ret_r
     if (status == KILN_OK && newer) {
         return remove_newer(store, ret_removal);
     }
-    /* For what writers that died left. */
+    /* Removes temporary files of writers that died. */
     const kiln_trim_params nothing = {.struct_size = sizeof nothing};
     kiln_store_trim(store, &nothing, NULL);
     return status;
@@ -79,7 +79,7 @@ static int clear(const cache_directory *directory, bool newer, bool json)
     removal_print(&removal, json);
     if (status != KILN_OK) {
         complain("%s: %s", directory->path,
-                 status == KILN_BUSY ? "another process trims it" : kiln_status_text(status));
+                 status == KILN_BUSY ? "another process is trimming it" : kiln_status_text(status));
         return exit_code_of(status);
     }
     return removal.failed > 0 ? EXIT_IO : EXIT_OK;
@@ -98,7 +98,8 @@ int cmd_clear(int argc, char **argv)
         return exit_code;
     }
     if (!yes && !isatty(STDIN_FILENO)) {
-        return options_wrong(argv[0], "nobody can be asked here: give --yes");
+        return options_wrong(argv[0],
+                             "stdin is not a terminal, so that you can't be asked: give --yes");
     }
     cache_directory directory;
     exit_code = directory_open(line.directory, 0, &directory);

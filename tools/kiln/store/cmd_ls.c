@@ -18,14 +18,14 @@ static const char usage[] =
     "Usage: kiln ls [--dir DIR] [--key-file FILE] [--layout LAYOUT] [--all] [--sort ORDER]\n"
     "               [--json]\n"
     "\n"
-    "Lists the entries, last used first.\n"
+    "Lists the entries, the most recently used first.\n"
     "\n"
     "  --dir DIR        the cache directory\n"
     "  --key-file FILE  the key that the entries are signed with\n"
     "  --layout LAYOUT  dpcpp: a cache that a SYCL runtime wrote\n"
-    "  --all            requests for later builds too\n"
+    "  --all            also list requests for later builds\n"
     "  --sort ORDER     used, created, size, cost (of building), name, device, kind or digest\n"
-    "  --json           one JSON object a line\n";
+    "  --json           one JSON object per line\n";
 
 #define SHORT_DIGEST 12
 
@@ -87,7 +87,7 @@ static bool is_hidden(const listed_item *item)
     return item->state == KILN_OK && item->kind == KILN_ENTRY_REQUEST;
 }
 
-/* Returns how many it printed. */
+/* Returns how many items it printed. */
 static size_t print_listing(const store_listing *listing, bool all, bool json)
 {
     struct libscols_table *table = json ? NULL : new_table();
@@ -115,8 +115,8 @@ static void explain_nothing(const cache_directory *directory, bool has_requests,
     const char *layout;
     char *location = other_layout_find(directory, &layout);
     if (location != NULL) {
-        complain("the cache in %s has entries in the layout %s: --dir '%s' lists them",
-                 directory->path, layout, location);
+        complain("the cache in %s has entries in layout %s: --dir '%s' lists them", directory->path,
+                 layout, location);
         if (json) {
             json_t *object = must(json_object());
             json_add(object, "other_layout", json_text_or_null(layout));
@@ -124,7 +124,7 @@ static void explain_nothing(const cache_directory *directory, bool has_requests,
             json_print(stdout, object);
         }
     } else if (has_requests) {
-        complain("the cache in %s holds nothing but requests: --all lists them", directory->path);
+        complain("the cache in %s holds only requests: --all lists them", directory->path);
     } else {
         complain("the cache in %s is empty", directory->path);
     }
@@ -148,13 +148,15 @@ int cmd_ls(int argc, char **argv)
     }
     if (layout != NULL) {
         dpcpp_request request = {argv[0], layout, line.directory, line.json};
-        return sort != NULL ? options_wrong(argv[0], "caches of a SYCL runtime have one order")
+        return sort != NULL ? options_wrong(argv[0], "--sort can't be combined with --layout dpcpp")
                             : dpcpp_ls(&request);
     }
     listing_order *order = listing_order_named(sort != NULL ? sort : "used");
     if (order == NULL) {
-        return options_wrong(argv[0], "--sort takes used, created, size, cost, name, device, kind "
-                                      "or digest");
+        return options_wrong(argv[0],
+                             "--sort expects used, created, size, cost, name, device, kind or "
+                             "digest, not '%s'",
+                             sort);
     }
     cache_directory directory;
     exit_code = directory_open(line.directory, KILN_STORE_READONLY, &directory);

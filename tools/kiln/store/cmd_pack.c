@@ -22,25 +22,25 @@ static const char usage[] =
     "Usage: kiln pack [--dir DIR] [--device TEXT] [--name TEXT] [--strip-keys] [--key-file FILE]\n"
     "                 [--json] OUT [DIGEST-PREFIX...]\n"
     "\n"
-    "Writes entries to one file that never changes, to be shipped with an application and read as\n"
-    "pack:OUT. Without a filter, all entries; a prefix stands for all that begin so.\n"
+    "Writes entries to one file that never changes, which can be shipped with an application and\n"
+    "used as pack:OUT. Without filters, writes all entries. A prefix selects all entries that it\n"
+    "matches.\n"
     "\n"
     "  --dir DIR        the cache directory\n"
-    "  --device TEXT    only entries whose device holds this text, in any case\n"
-    "  --name TEXT      only entries whose name holds this text, in any case\n"
-    "  --strip-keys     keep digests of sources and of all other long parts of keys in their "
-    "place\n"
+    "  --device TEXT    only entries whose device contains this text, in upper or lower case\n"
+    "  --name TEXT      only entries whose name contains this text, in upper or lower case\n"
+    "  --strip-keys     store digests instead of sources and other long parts of keys\n"
     "  --key-file FILE  sign the entries with the key in this file; default: the cache's\n"
     "  --json           one JSON object\n";
 
 typedef struct pack_job {
     const char *device, *name;
     digest_prefix *prefixes;
-    uint64_t *matches; /* of each prefix */
+    uint64_t *matches; /* how many entries each prefix matches */
     size_t prefix_count;
     kiln_pack_writer *writer;
     uint64_t added, damaged;
-    kiln_status status; /* what ended it */
+    kiln_status status; /* KILN_OK, or the error that ended the walk */
 } pack_job;
 
 static bool holds(const char *text, const char *wanted)
@@ -63,7 +63,7 @@ static bool is_wanted(pack_job *packing, const kiln_item_info *info, const char 
     return is_named;
 }
 
-/* What can't be read is named and left out. */
+/* Adds an entry. One that cannot be read is reported and left out. */
 static void add(pack_job *packing, kiln_item *item, const char *digest)
 {
     kiln_entry *entry = NULL;
@@ -105,17 +105,17 @@ static void print_report(const kiln_pack_report *report, const char *path, bool 
 
 static int complain_of(const kiln_error *error, kiln_status status)
 {
-    complain("%s", error->text[0] != '\0' ? error->text : kiln_status_text(status));
+    complain("%s", error_text(error, status));
     return exit_code_of(status);
 }
 
-/* Returns whether each prefix stands for something; names those that don't. */
+/* Returns whether each prefix matches an entry. Reports those that do not. */
 static bool check_prefixes(const pack_job *packing)
 {
     bool all_match = true;
     for (size_t i = 0; i < packing->prefix_count; i++) {
         if (packing->matches[i] == 0) {
-            complain("no entry that is to be packed begins with '%s'", packing->prefixes[i].text);
+            complain("no selected entry begins with '%s'", packing->prefixes[i].text);
             all_match = false;
         }
     }
@@ -127,7 +127,7 @@ static int finish(pack_job *packing, const char *path, bool json)
     const bool all_match = check_prefixes(packing);
     if (packing->added == 0) {
         kiln_pack_writer_abandon(&packing->writer);
-        complain("there is nothing to pack");
+        complain("nothing to pack: no entry matches");
         return packing->damaged > 0 ? EXIT_DAMAGED : EXIT_NOTHING_FOUND;
     }
     kiln_pack_report report = {.struct_size = sizeof report};

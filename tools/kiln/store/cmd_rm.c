@@ -13,34 +13,32 @@
 static const char usage[] =
     "Usage: kiln rm [--dir DIR] [--key-file FILE] [--all-matching] [--json] DIGEST-PREFIX...\n"
     "\n"
-    "Removes the entries whose digests begin so. A prefix has at least 4 digits and stands for\n"
-    "one entry; where one stands for several, nothing at all is removed.\n"
+    "Removes the entries that the prefixes match. A prefix has at least 4 digits and must match\n"
+    "one entry; if one matches several, nothing at all is removed.\n"
     "\n"
     "  --dir DIR        the cache directory\n"
     "  --key-file FILE  the key that the entries are signed with\n"
-    "  --all-matching   all entries that a prefix stands for\n"
+    "  --all-matching   remove all entries that a prefix matches\n"
     "  --json           one JSON object\n";
 
-/* What the operands stand for. */
+/* What the operands select. */
 typedef struct entry_selection {
-    digest_prefix *prefixes; /* those that something matches; whole digests where each is one */
+    digest_prefix *prefixes; /* those that match an entry; whole digests if each must match one */
     size_t count;
     bool something_missing;
 } entry_selection;
 
 static bool matches_any(const store_listing *listing, const digest_prefix *prefix)
 {
-    for (size_t i = 0; i < listing->count; i++) {
-        if (digest_prefix_matches(prefix, listing->items[i].digest)) {
-            return true;
-        }
+    const bool matches = listing_has(listing, prefix);
+    if (!matches) {
+        complain("no entry begins with '%s'", prefix->text);
     }
-    complain("no entry begins with '%s'", prefix->text);
-    return false;
+    return matches;
 }
 
-/* Returns EXIT_OK where a prefix goes into the selection, EXIT_NOTHING_FOUND where it stands for
- * nothing. */
+/* Returns EXIT_OK if a prefix belongs to the selection; EXIT_NOTHING_FOUND if it matches nothing;
+ * EXIT_USAGE if it must match one entry and matches several. */
 static int resolve(const store_listing *listing, bool all_matching, digest_prefix *prefix)
 {
     if (all_matching) {
@@ -56,7 +54,7 @@ static int resolve(const store_listing *listing, bool all_matching, digest_prefi
     return EXIT_OK;
 }
 
-/* Returns EXIT_OK, or what is to end the command before it removes anything. */
+/* Returns EXIT_OK, or the exit code of a command that must remove nothing. */
 static int select_items(const store_listing *listing, char **operands, bool all_matching,
                         entry_selection *selection)
 {
@@ -86,8 +84,7 @@ static int remove_selection(kiln_store *store, const entry_selection *selection,
                              : removal_run(store, selection->prefixes, selection->count, &removal);
     removal_print(&removal, json);
     if (status != KILN_OK) {
-        complain("%s", kiln_status_text(status));
-        return exit_code_of(status);
+        return complain_of_status("the entries could not be read", status);
     }
     if (removal.failed > 0) {
         return EXIT_IO;
@@ -101,8 +98,7 @@ static int remove_matching(const cache_directory *directory, const command_line 
     store_listing listing;
     kiln_status status = listing_read(directory->store, &listing);
     if (status != KILN_OK) {
-        complain("%s: %s", directory->path, kiln_status_text(status));
-        return exit_code_of(status);
+        return complain_of_status(directory->path, status);
     }
     entry_selection selection = {
         .prefixes = must(calloc((size_t)line->operand_count, sizeof *selection.prefixes))};

@@ -21,18 +21,18 @@ static const char usage[] =
     "                 [--json | --source | --log | --payload FILE | --answers FILE]\n"
     "                 DIGEST-PREFIX\n"
     "\n"
-    "Prints where an entry came from and the parts of its key. A prefix has at least 4 digits.\n"
+    "Prints where an entry came from, and the parts of its key. A prefix has at least 4 digits.\n"
     "\n"
     "  --dir DIR        the cache directory\n"
     "  --key-file FILE  the key that the entries are signed with\n"
-    "  --layout LAYOUT  dpcpp: a cache that a SYCL runtime wrote; takes an item's id or path\n"
+    "  --layout LAYOUT  dpcpp: a cache that a SYCL runtime wrote; give an item's id or path\n"
     "  --json           one JSON object, with the texts of all parts and the log\n"
-    "  --source         only the source that it was built from\n"
-    "  --log            only the build log\n"
+    "  --source         print only the source that the entry was built from\n"
+    "  --log            print only the build log\n"
     "  --payload FILE   write the device code to a file; - for stdout\n"
-    "  --answers FILE   the same for the recorded answers, in a format of the device's\n";
+    "  --answers FILE   the same for the recorded answers, in the device's own format\n";
 
-/* What is wanted of the entry; nothing of it: the overview. */
+/* What to print of the entry; if none is set, the overview. */
 typedef struct wanted_entry {
     bool json, source, log;
     const char *payload, *answers;
@@ -79,7 +79,7 @@ static int print_source(const kiln_entry *entry)
             return EXIT_OK;
         }
     }
-    complain("the entry holds no source");
+    complain("the entry contains no source");
     return EXIT_NOTHING_FOUND;
 }
 
@@ -146,8 +146,7 @@ static int show_matching(const cache_directory *directory, const digest_prefix *
     store_listing listing;
     kiln_status status = listing_read(directory->store, &listing);
     if (status != KILN_OK) {
-        complain("%s: %s", directory->path, kiln_status_text(status));
-        return exit_code_of(status);
+        return complain_of_status(directory->path, status);
     }
     int exit_code;
     const listed_item *item = listing_find(&listing, prefix, &exit_code);
@@ -181,12 +180,13 @@ int cmd_show(int argc, char **argv)
             (wanted.answers != NULL) >
         1) {
         return options_wrong(argv[0],
-                             "--json, --source, --log, --payload and --answers exclude each other");
+                             "give only one of --json, --source, --log, --payload and --answers");
     }
     if (layout != NULL) {
         dpcpp_request request = {argv[0], layout, line.directory, line.json};
         return wanted.log || wanted.answers != NULL
-                   ? options_wrong(argv[0], "caches of a SYCL runtime hold no log and no answers")
+                   ? options_wrong(argv[0],
+                                   "--log and --answers can't be combined with --layout dpcpp")
                    : dpcpp_show(&request, line.operands[0], wanted.payload, wanted.source);
     }
     digest_prefix prefix;

@@ -17,7 +17,7 @@
 static const char usage[] =
     "Usage: kiln stats [--dir DIR] [--key-file FILE] [--json]\n"
     "\n"
-    "Prints what caching did so far, in all processes, and what the cache holds now.\n"
+    "Prints what caching has done so far, in all processes, and what the cache holds now.\n"
     "\n"
     "  --dir DIR        the cache directory\n"
     "  --key-file FILE  the key that the entries are signed with\n"
@@ -32,7 +32,7 @@ static void add_row(struct libscols_table *table, const char *name, const char *
     row_set(row, 2, meaning);
 }
 
-/* Counters of time are named so. */
+/* Names of counters of time end in _ns. */
 static bool counts_nanoseconds(const char *name)
 {
     const char *unit = strrchr(name, '_');
@@ -58,7 +58,7 @@ static void add_bytes(struct libscols_table *table, const cache_directory *direc
     char limit[UNIT_TEXT_SIZE];
     format_size(bytes, text);
     format_size(directory->max_bytes, limit);
-    char *meaning = text_of("on disk, of %s at most, in %s", limit, directory->path);
+    char *meaning = text_of("on disk, of at most %s, in %s", limit, directory->path);
     add_row(table, "bytes", text, meaning);
     free(meaning);
 }
@@ -71,7 +71,7 @@ static void print_table(const cache_directory *directory, const counter_values *
     table_add_column(table, NULL, COLUMN_LONG_TEXT);
     add_counter(table, "entries", counters->entries, "in the cache now");
     add_bytes(table, directory, counters->bytes);
-    add_counter(table, "requests", counters->requests, "builds that wait to be captured");
+    add_counter(table, "requests", counters->requests, "builds waiting to be captured");
 #define ADD_COUNTER(name, meaning) add_counter(table, #name, counters->stats.name, meaning);
     KILN_STATS_LIST(ADD_COUNTER)
 #undef ADD_COUNTER

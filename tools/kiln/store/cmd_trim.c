@@ -24,22 +24,23 @@ static const char usage[] =
     "       kiln trim --layout dpcpp [--dir DIR] [--max-size SIZE] [--older-than AGE] [--yes]\n"
     "                 [--grace SECONDS] [--json]\n"
     "\n"
-    "Removes entries until the cache fits, those first that were cheap to build for their size\n"
-    "and not used for long; and what writers that died have left. Without an option that says\n"
-    "what is to go, the cache is brought to the size that programs keep to.\n"
+    "Removes entries until the cache fits its limit, and temporary files of writers that died.\n"
+    "Entries that were cheap to build for their size and have not been used for long go first.\n"
+    "Without an option that says what to remove, the limit is the one that programs observe.\n"
     "\n"
-    "Of a cache that a SYCL runtime wrote, removes the items that were used least recently, and\n"
-    "mends what verify finds. Without --yes, only says what it would do.\n"
+    "From a cache that a SYCL runtime wrote, removes the least recently used items, and repairs\n"
+    "what verify finds. Without --yes, only prints what it would do.\n"
     "\n"
     "  --dir DIR         the cache directory\n"
     "  --key-file FILE   the key that the entries are signed with\n"
-    "  --max-size SIZE   what may be left: bytes, with a suffix K, M, G or T\n"
-    "  --older-than AGE  remove what was not used for so long: days, or with a suffix d, h, m, s\n"
-    "  --stale           remove what was built by a driver that was replaced by another; loads\n"
-    "                    OpenCL with the drivers that are found here\n"
-    "  --dry-run         remove nothing, tell what would be removed\n"
-    "  --layout LAYOUT   dpcpp: a cache that a SYCL runtime wrote; with --yes, alter it\n"
-    "  --grace SECONDS   how old a lock in it is that nobody holds any more (600)\n"
+    "  --max-size SIZE   what may remain: bytes, or a number with a suffix K, M, G or T\n"
+    "  --older-than AGE  remove what was not used for this long: days, or a number with a suffix\n"
+    "                    d, h, m or s\n"
+    "  --stale           remove what was built by drivers that have been replaced; loads OpenCL\n"
+    "                    with the drivers that are found here\n"
+    "  --dry-run         remove nothing, and print what would be removed\n"
+    "  --layout LAYOUT   dpcpp: a cache that a SYCL runtime wrote; changed only with --yes\n"
+    "  --grace SECONDS   the age from which a lock in it counts as abandoned; default: 600\n"
     "  --json            one JSON object\n";
 
 typedef struct trim_order {
@@ -52,7 +53,7 @@ typedef struct trim_outcome {
     stale_count stale;
 } trim_outcome;
 
-/* Returns EXIT_OK, or what a wrong value ends the command with. */
+/* Returns EXIT_OK, or the exit code if a value is wrong. */
 static int read_order(const char *command, const char *max_size, const char *older_than,
                       trim_order *order)
 {
@@ -60,14 +61,18 @@ static int read_order(const char *command, const char *max_size, const char *old
     order->params.flags = order->dry_run ? KILN_TRIM_DRY_RUN : 0;
     if (max_size != NULL) {
         if (kiln_size_parse(max_size, &order->params.max_bytes) != KILN_OK) {
-            return options_wrong(command, "--max-size takes a number of bytes, with a suffix K, M, "
-                                          "G or T");
+            return options_wrong(command,
+                                 "--max-size expects a number of bytes, or a number with a suffix "
+                                 "K, M, G or T, not '%s'",
+                                 max_size);
         }
         order->params.flags |= KILN_TRIM_BY_SIZE;
     }
     if (older_than != NULL && !age_parse(older_than, &order->params.older_than_s)) {
-        return options_wrong(command, "--older-than takes a number of days above 0, or one with a "
-                                      "suffix d, h, m or s");
+        return options_wrong(command,
+                             "--older-than expects a number of days above 0, or a number with a "
+                             "suffix d, h, m or s, not '%s'",
+                             older_than);
     }
     order->has_limits = max_size != NULL || older_than != NULL || !order->stale;
     return EXIT_OK;
@@ -97,9 +102,9 @@ static void print_stale(const trim_outcome *outcome, const trim_order *order)
     } else {
         print_left(outcome->report.entries, outcome->report.bytes);
     }
-    if (outcome->stale.untold > 0) {
-        complain("of %" PRIu64 " %s it can't be told whether their driver is installed",
-                 outcome->stale.untold, noun_of(outcome->stale.untold, "entry", "entries"));
+    if (outcome->stale.unknown > 0) {
+        complain("%" PRIu64 " %s: it is not known whether the driver has been replaced",
+                 outcome->stale.unknown, noun_of(outcome->stale.unknown, "entry", "entries"));
     }
 }
 
@@ -108,7 +113,7 @@ static void print_trimmed(const kiln_trim_report *report, const trim_order *orde
     print_removed(report->removed, report->removed_bytes, "", order->dry_run);
     print_left(report->entries, report->bytes);
     if (order->stale && order->dry_run) {
-        complain("the last line doesn't know of the entries of replaced drivers");
+        complain("the last line does not take the entries of replaced drivers into account");
     }
 }
 
@@ -121,7 +126,7 @@ static void print_outcome(const trim_outcome *outcome, const trim_order *order)
         json_add(object, "removed_bytes", json_number(report->removed_bytes));
         json_add(object, "stale", json_number(outcome->stale.stale));
         json_add(object, "stale_bytes", json_number(outcome->stale.stale_bytes));
-        json_add(object, "untold", json_number(outcome->stale.untold));
+        json_add(object, "untold", json_number(outcome->stale.unknown));
         json_add(object, "entries", json_number(report->entries));
         json_add(object, "bytes", json_number(report->bytes));
         json_add(object, "dry_run", json_boolean(order->dry_run));
@@ -136,17 +141,19 @@ static void print_outcome(const trim_outcome *outcome, const trim_order *order)
     }
 }
 
-/* What programs keep to. A cache in which nothing is stored loses nothing by that. */
+/* Returns the limit that programs observe. With KILN_MAX_SIZE=0 programs store nothing, but nothing
+ * is removed for that. */
 static uint64_t limit_of(const cache_directory *directory)
 {
     kiln_store_stat stat = {.struct_size = sizeof stat};
-    const bool is_told = kiln_store_get_stat(directory->store, KILN_STAT_KNOWN, &stat) == KILN_OK &&
-                         stat.max_bytes > 0;
-    return is_told && directory->max_bytes > 0 ? stat.max_bytes : KILN_UNLIMITED;
+    const bool is_known =
+        kiln_store_get_stat(directory->store, KILN_STAT_KNOWN, &stat) == KILN_OK &&
+        stat.max_bytes > 0;
+    return is_known && directory->max_bytes > 0 ? stat.max_bytes : KILN_UNLIMITED;
 }
 
-/* A dry run of the trim still counts what is stale. */
-static void forget_stale(trim_outcome *outcome)
+/* A dry run still counts stale entries: subtracts them. */
+static void subtract_stale(trim_outcome *outcome)
 {
     kiln_trim_report *report = &outcome->report;
     const stale_count *stale = &outcome->stale;
@@ -170,7 +177,7 @@ static kiln_status trim(const cache_directory *directory, trim_order *order, tri
         status = kiln_store_trim(directory->store, &order->params, &outcome->report);
     }
     if (order->dry_run && !order->has_limits) {
-        forget_stale(outcome);
+        subtract_stale(outcome);
     }
     return status;
 }
@@ -183,7 +190,7 @@ static int trim_and_print(const cache_directory *directory, trim_order *order)
         print_outcome(&outcome, order);
     } else {
         complain("%s: %s", directory->path,
-                 status == KILN_BUSY ? "another process trims it" : kiln_status_text(status));
+                 status == KILN_BUSY ? "another process is trimming it" : kiln_status_text(status));
     }
     return exit_code_of(status);
 }
@@ -212,11 +219,11 @@ int cmd_trim(int argc, char **argv)
     if (layout != NULL) {
         dpcpp_request request = {argv[0], layout, line.directory, line.json};
         return order.stale || order.dry_run
-                   ? options_wrong(argv[0], "--stale and --dry-run don't go with --layout")
+                   ? options_wrong(argv[0], "--stale and --dry-run can't be combined with --layout")
                    : dpcpp_trim(&request, max_size, older_than, &permission);
     }
     if (permission.yes || permission.grace != NULL) {
-        return options_wrong(argv[0], "--yes and --grace need --layout");
+        return options_wrong(argv[0], "--yes and --grace require --layout");
     }
     order.json = line.json;
     exit_code = read_order(argv[0], max_size, older_than, &order);

@@ -20,13 +20,12 @@
 static const char usage[] =
     "Usage: kiln unpack [--dir DIR] (--key-file FILE | --trust) [--json] PACK\n"
     "\n"
-    "Puts the entries of a pack into a cache directory, which is made where it is missing. An "
-    "entry\n"
-    "that is there stays.\n"
+    "Copies the entries of a pack into a cache directory, which is created if missing. Entries\n"
+    "that are already there stay.\n"
     "\n"
     "  --dir DIR        the cache directory\n"
-    "  --key-file FILE  take only what is signed with the key in this file; default: the cache's\n"
-    "  --trust          take all of it: it is known where the pack comes from\n"
+    "  --key-file FILE  copy only entries signed with the key in this file; default: the cache's\n"
+    "  --trust          copy all entries, because you know where the pack comes from\n"
     "  --json           one JSON object\n";
 
 static void print_report(const kiln_unpack_report *report, bool json)
@@ -41,7 +40,7 @@ static void print_report(const kiln_unpack_report *report, bool json)
         json_print(stdout, object);
         return;
     }
-    printf("%" PRIu64 " taken, %" PRIu64 " there already, %" PRIu64 " not authenticated, %" PRIu64
+    printf("%" PRIu64 " copied, %" PRIu64 " already there, %" PRIu64 " not authenticated, %" PRIu64
            " damaged, %" PRIu64 " refused\n",
            report->taken, report->present, report->unauthenticated, report->damaged,
            report->refused);
@@ -62,7 +61,7 @@ static int unpack(const char *pack, const kiln_unpack_params *params,
     kiln_error error = {.struct_size = sizeof error};
     kiln_status status = kiln_pack_unpack(pack, params, directory->store, &report, &error);
     if (status != KILN_OK) {
-        complain("%s", error.text[0] != '\0' ? error.text : kiln_status_text(status));
+        complain("%s", error_text(&error, status));
         return exit_code_of(status);
     }
     print_report(&report, json);
@@ -93,15 +92,14 @@ int cmd_unpack(int argc, char **argv)
         return exit_code;
     }
     if (trust ? key_file != NULL : key_file == NULL && !has_key_in_environment()) {
-        return options_wrong(argv[0], "either --key-file or --trust is needed");
+        return options_wrong(argv[0], "give either --key-file or --trust");
     }
     if (access(line.operands[0], R_OK) != 0) {
-        complain("%s: %s", line.operands[0],
-                 strerror(errno)); /* before a directory is made for it */
+        complain("%s: %s", line.operands[0], strerror(errno)); /* before a directory is created */
         return EXIT_IO;
     }
     cache_directory directory;
-    exit_code = directory_open_or_make(line.directory, &directory);
+    exit_code = directory_open_or_create(line.directory, &directory);
     if (exit_code != EXIT_OK) {
         return exit_code;
     }

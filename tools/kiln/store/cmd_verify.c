@@ -23,21 +23,21 @@ static const char usage[] =
     "Usage: kiln verify [--dir DIR] [--key-file FILE] [--repair [--yes]] [--json]\n"
     "       kiln verify --layout dpcpp [--dir DIR] [--repair] [--yes] [--grace SECONDS] [--json]\n"
     "\n"
-    "Reads and checks every entry, and names those that are damaged. A program that needs a\n"
-    "damaged entry builds it anew and replaces it, so that nothing has to be removed.\n"
+    "Reads and checks every entry, and names each damaged one. Nothing has to be removed: a\n"
+    "program that needs a damaged entry builds it again and replaces it.\n"
     "\n"
     "  --dir DIR        the cache directory\n"
-    "  --key-file FILE  names entries that are not signed with this key, too\n"
+    "  --key-file FILE  also name entries that are not signed with the key in this file\n"
     "  --layout LAYOUT  dpcpp: a cache that a SYCL runtime wrote\n"
-    "  --repair         remove what is damaged, after asking; of a cache of another layout, say\n"
-    "                   what is mended, and with --yes, mend it\n"
-    "  --yes            don't ask; needed where stdin is no terminal\n"
-    "  --grace SECONDS  how old a lock is that nobody holds any more (600)\n"
+    "  --repair         remove damaged entries, after asking; with --layout, print what would be\n"
+    "                   repaired, and with --yes, repair it\n"
+    "  --yes            don't ask; required if stdin is not a terminal\n"
+    "  --grace SECONDS  the age from which a lock counts as abandoned; default: 600\n"
     "  --json           one JSON object\n";
 
 typedef struct verification {
     kiln_verify_report report;
-    uint64_t unreadable; /* of those that the report takes for corrupt */
+    uint64_t unreadable; /* the part of the report's corrupt ones that could not be read */
     char (*damaged)[KILN_DIGEST_TEXT_SIZE];
     size_t damaged_count, capacity;
 } verification;
@@ -48,22 +48,20 @@ static bool is_unreadable(kiln_status status)
            status != KILN_E_UNAUTHENTICATED;
 }
 
-static void note_damaged(verification *work, const kiln_digest *digest)
+static void add_damaged(verification *work, const kiln_digest *digest)
 {
-    if (work->damaged_count == work->capacity) {
-        work->capacity = work->capacity == 0 ? 64 : work->capacity * 2;
-        work->damaged = must(reallocarray(work->damaged, work->capacity, sizeof *work->damaged));
-    }
+    work->damaged =
+        array_grown(work->damaged, work->damaged_count, &work->capacity, sizeof *work->damaged);
     kiln_digest_format(digest, work->damaged[work->damaged_count++]);
 }
 
-/* Whoever is to mend a file needs its name, all the more where its key can't be told. */
-static void complain_of_item(const kiln_item_info *info, const char *why)
+/* A user who has to repair a file needs its path, above all if its key is not known. */
+static void report_item(const kiln_item_info *info, const char *why)
 {
-    static const kiln_digest untold;
+    static const kiln_digest unknown;
     char digest[KILN_DIGEST_TEXT_SIZE];
     kiln_digest_format(&info->digest, digest);
-    if (memcmp(&info->digest, &untold, sizeof untold) == 0) {
+    if (memcmp(&info->digest, &unknown, sizeof unknown) == 0) {
         complain("%s: %s", info->path, why);
     } else {
         complain("%s: %s (%s)", digest, why, info->path);
@@ -74,7 +72,7 @@ static bool digest_of(kiln_item *item, char *digest)
 {
     kiln_item_info info = {.struct_size = sizeof info};
     if (kiln_item_get_info(item, &info) != KILN_OK) {
-        return false; /* it went meanwhile */
+        return false; /* it was removed meanwhile */
     }
     kiln_digest_format(&info.digest, digest);
     return true;
@@ -87,11 +85,11 @@ static void take_result(void *user, kiln_item *item, kiln_status status, const c
     work->unreadable += is_unreadable(status);
     kiln_item_info info = {.struct_size = sizeof info};
     if (status == KILN_OK || kiln_item_get_info(item, &info) != KILN_OK) {
-        return; /* as it should be, or gone meanwhile */
+        return; /* intact, or removed meanwhile */
     }
-    complain_of_item(&info, why);
+    report_item(&info, why);
     if (status == KILN_E_CORRUPT) {
-        note_damaged(work, &info.digest);
+        add_damaged(work, &info.digest);
     }
 }
 
@@ -138,7 +136,7 @@ static kiln_status repair(kiln_store *store, verification *work, bool yes)
 
 /* ---- the command ---- */
 
-/* @is_complete  false: what was counted is not all that is there */
+/* @is_complete  false: not everything was checked */
 static void print_report(const verification *work, uint64_t corrupt, bool is_complete, bool json)
 {
     const kiln_verify_report *report = &work->report;
@@ -168,7 +166,7 @@ static void print_report(const verification *work, uint64_t corrupt, bool is_com
         printf("; %" PRIu64 " removed", report->removed);
     }
     if (!is_complete) {
-        printf("; not all was checked");
+        printf("; not everything was checked");
     }
     putchar('\n');
 }
@@ -181,7 +179,7 @@ static kiln_status check(const cache_directory *directory, verification *work)
     }
     progress_end();
     if (status == KILN_E_CORRUPT) {
-        complain("%s: a part of the index is damaged: what it leads to was not checked",
+        complain("%s: a page of the index is damaged: the entries below it were not checked",
                  directory->path);
     } else if (status != KILN_OK) {
         complain("%s: %s", directory->path, kiln_status_text(status));
@@ -232,14 +230,15 @@ int cmd_verify(int argc, char **argv)
         return dpcpp_verify(&request, repairs, &permission);
     }
     if (permission.grace != NULL) {
-        return options_wrong(argv[0], "--grace needs --layout");
+        return options_wrong(argv[0], "--grace requires --layout");
     }
     const bool yes = permission.yes;
     if (yes && !repairs) {
-        return options_wrong(argv[0], "--yes goes with --repair");
+        return options_wrong(argv[0], "--yes requires --repair");
     }
     if (repairs && !yes && !isatty(STDIN_FILENO)) {
-        return options_wrong(argv[0], "nobody can be asked here: give --yes");
+        return options_wrong(argv[0],
+                             "stdin is not a terminal, so that you can't be asked: give --yes");
     }
     cache_directory directory;
     exit_code = directory_open(line.directory, repairs ? 0 : KILN_STORE_READONLY, &directory);

@@ -7,7 +7,7 @@ static int count_request(void *user, kiln_item *item)
 {
     uint64_t *count = user;
     kiln_item_info info = {.struct_size = sizeof info};
-    /* One without content was given up. */
+    /* one without content was given up */
     *count += kiln_item_get_info(item, &info) == KILN_OK && info.state == KILN_OK && info.bytes > 0;
     return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What caching did, for `kiln stats` and `kiln run --summary`: one shape of JSON for both.
+ * What caching has done, for `kiln stats` and `kiln run --summary`, with the same JSON for both.
  */
 #pragma once
 
@@ -12,11 +12,11 @@
 
 typedef struct counter_values {
     kiln_stats stats;
-    uint64_t entries, bytes; /* that the store holds now */
-    uint64_t requests;       /* builds that wait there to be captured */
+    uint64_t entries, bytes; /* in the store now */
+    uint64_t requests;       /* builds waiting there to be captured */
 } counter_values;
 
-/* Reads what a store holds and counted. @store may be NULL: all zeros. */
+/* Reads a store's contents and totals. @store may be NULL: all are zero. */
 kiln_status counters_read(kiln_store *store, counter_values *ret_counters);
 
 json_t *counters_to_json(const counter_values *counters);

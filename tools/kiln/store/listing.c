@@ -18,11 +18,8 @@ typedef struct growing_listing {
 static listed_item *add_item(growing_listing *growing)
 {
     store_listing *listing = &growing->listing;
-    if (listing->count == growing->capacity) {
-        growing->capacity = growing->capacity == 0 ? 64 : growing->capacity * 2;
-        listing->items =
-            must(reallocarray(listing->items, growing->capacity, sizeof *listing->items));
-    }
+    listing->items =
+        array_grown(listing->items, listing->count, &growing->capacity, sizeof *listing->items);
     return &listing->items[listing->count++];
 }
 
@@ -30,7 +27,7 @@ static int take_item(void *user, kiln_item *item)
 {
     kiln_item_info info = {.struct_size = sizeof info};
     if (kiln_item_get_info(item, &info) != KILN_OK) {
-        return 0; /* it went meanwhile */
+        return 0; /* it was removed meanwhile */
     }
     progress_step("listed");
     listed_item *listed = add_item(user);
@@ -50,7 +47,7 @@ static int take_item(void *user, kiln_item *item)
     return 0;
 }
 
-/* ---- orders; items that an order leaves equal come by their digests ---- */
+/* ---- orders; equal items are ordered by their digests ---- */
 
 static int by_digest(const listed_item *a, const listed_item *b)
 {
@@ -169,7 +166,7 @@ bool digest_prefix_parse(const char *text, digest_prefix *ret_prefix)
     size_t length = strlen(text);
     if (length < DIGEST_PREFIX_MIN || length >= KILN_DIGEST_TEXT_SIZE ||
         strspn(text, "0123456789abcdefABCDEF") != length) {
-        complain("'%s' is not the beginning of a digest: %d to %d hexadecimal digits", text,
+        complain("'%s' is not a prefix of a digest: %d to %d hexadecimal digits are expected", text,
                  DIGEST_PREFIX_MIN, KILN_DIGEST_TEXT_SIZE - 1);
         return false;
     }
@@ -185,9 +182,19 @@ bool digest_prefix_matches(const digest_prefix *prefix, const char *digest)
     return strncmp(prefix->text, digest, prefix->length) == 0;
 }
 
-static void complain_of_several(const store_listing *listing, const digest_prefix *prefix)
+bool listing_has(const store_listing *listing, const digest_prefix *prefix)
 {
-    complain("'%s' is the beginning of several digests:", prefix->text);
+    for (size_t i = 0; i < listing->count; i++) {
+        if (digest_prefix_matches(prefix, listing->items[i].digest)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void report_several(const store_listing *listing, const digest_prefix *prefix)
+{
+    complain("'%s' matches several entries:", prefix->text);
     for (size_t i = 0; i < listing->count; i++) {
         const listed_item *item = &listing->items[i];
         if (digest_prefix_matches(prefix, item->digest)) {
@@ -205,7 +212,7 @@ const listed_item *listing_find(const store_listing *listing, const digest_prefi
             continue;
         }
         if (found != NULL) {
-            complain_of_several(listing, prefix);
+            report_several(listing, prefix);
             *ret_exit_code = EXIT_USAGE;
             return NULL;
         }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The items of a store in an order that does not depend on its walk, and digests by their
- * beginning.
+ * The items of a store in an order that does not depend on how they are stored, and prefixes of
+ * digests.
  */
 #pragma once
 
@@ -21,29 +21,30 @@ typedef struct listed_item {
 } listed_item;
 
 typedef struct store_listing {
-    listed_item *items; /* last used first; those of one second by digest */
+    listed_item *items; /* the most recently used first; those of the same second by digest */
     size_t count;
 } store_listing;
 
-/* Reads the heads of all items. @store may be NULL: an empty listing.
- * Returns KILN_OK, or what kiln_store_each says. */
+/* Reads the heads of all items. @store may be NULL: the listing is empty. Returns KILN_OK, or the
+ * status of kiln_store_each. */
 kiln_status listing_read(kiln_store *store, store_listing *ret_listing);
 
-/* Which of two comes first: below 0, the first one. */
+/* Returns a value below 0 if @a comes first. */
 typedef int listing_order(const listed_item *a, const listed_item *b);
 
-/* The newest first: "used", "created"; the largest first: "size", "cost"; by the alphabet: "name",
- * "device", "kind", "digest". NULL: no such order. */
+/* Returns the order of that name: the newest first for "used" and "created"; the largest first for
+ * "size" and "cost"; alphabetical for "name", "device", "kind" and "digest". NULL if there is no
+ * such order. */
 listing_order *listing_order_named(const char *name);
 
 void listing_sort(store_listing *listing, listing_order *order);
 
 void listing_free(store_listing *listing);
 
-/* "ok", "corrupt", "newer": stays as it is, for a newer version to read. */
+/* Returns "ok", "corrupt" or "newer"; "newer" means that a newer version of Kiln made the item. */
 const char *item_state_name(kiln_status state);
 
-/* The beginning of a digest, in lower case. */
+/* The first digits of a digest, in lower case. */
 typedef struct digest_prefix {
     char text[KILN_DIGEST_TEXT_SIZE];
     size_t length;
@@ -51,12 +52,16 @@ typedef struct digest_prefix {
 
 #define DIGEST_PREFIX_MIN 4
 
-/* Reads DIGEST_PREFIX_MIN to 32 hexadecimal digits; false for anything else, which it names. */
+/* Reads DIGEST_PREFIX_MIN to 32 hexadecimal digits. Returns false, with a message, for anything
+ * else. */
 bool digest_prefix_parse(const char *text, digest_prefix *ret_prefix);
 
 bool digest_prefix_matches(const digest_prefix *prefix, const char *digest);
 
-/* The one item that a prefix stands for. Where there is none, or more than one, says so and
- * returns NULL with what to exit with. */
+/* Whether a prefix matches any item. */
+bool listing_has(const store_listing *listing, const digest_prefix *prefix);
+
+/* Returns the one item that a prefix matches. If there is none, or more than one, reports that and
+ * returns NULL with the exit code. */
 const listed_item *listing_find(const store_listing *listing, const digest_prefix *prefix,
                                 int *ret_exit_code);

@@ -9,7 +9,7 @@
 #include "../command/location.h"
 #include "../text/output.h"
 
-/* Requests have one place in all layouts. */
+/* Requests have the same place in all layouts, so they do not count. */
 static int note_entry(void *user, kiln_item *item)
 {
     bool *found = user;
@@ -60,7 +60,7 @@ bool other_layout_has_all(const cache_directory *directory)
     const char *layout;
     char *location = other_layout_find(directory, &layout);
     if (location != NULL) {
-        complain("the cache in %s has entries in the layout %s: --dir '%s' names them",
+        complain("the cache in %s has entries in layout %s: --dir '%s' selects them",
                  directory->path, layout, location);
     }
     const bool is_found = location != NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Directories that were filled in another layout than the one in which they are read: all that is
- * in them looks like somebody else's files, and the cache empty.
+ * Directories that were filled in a different layout from the one in which they are read. All their
+ * entries look like foreign files, and the cache looks empty.
  */
 #pragma once
 
@@ -9,14 +9,15 @@
 
 #include "../command/directory.h"
 
-/* Looks for entries in the layouts of two files where the directory's location names no layout.
+/* Looks for entries in the other layouts, if the directory's location names none.
  *
- * @ret_layout  the layout's name
- * Returns the location with that layout, to be freed; NULL: there are none. */
+ * @ret_layout  [out] the layout's name
+ * Returns the location with that layout, which the caller frees; NULL if there are no entries. */
 char *other_layout_find(const cache_directory *directory, const char **ret_layout);
 
-/* For commands that would find nothing to do, and count in the totals, which all layouts of a
- * directory share, that nothing is there.
+/* For commands that would find nothing to do, and would then count no entries in the totals, which
+ * all layouts of a directory share.
  *
- * Returns whether all entries are in another layout; then it said so, and how to name it. */
+ * Returns whether all entries are in a different layout. If so, it has reported how to select
+ * them. */
 bool other_layout_has_all(const cache_directory *directory);

@@ -88,6 +88,6 @@ void removal_print(const removal_work *removal, bool json)
     }
     printf(" removed, %s\n", size);
     if (removal->newer > 0) {
-        complain("%" PRIu64 " of a newer format left as they are", removal->newer);
+        complain("%" PRIu64 " of a newer format were not removed", removal->newer);
     }
 }

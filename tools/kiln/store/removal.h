@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Removing entries from a store, for `kiln rm` and `kiln clear`.
+ * Removes entries from a store, for `kiln rm` and `kiln clear`.
  */
 #pragma once
 
@@ -10,14 +10,14 @@
 
 typedef struct removal_work {
     uint64_t removed;  /* entries */
-    uint64_t requests; /* removed too */
+    uint64_t requests; /* removed as well */
     uint64_t removed_bytes;
-    uint64_t newer;  /* left alone: a newer version made them */
-    uint64_t failed; /* each was named */
+    uint64_t newer;  /* not removed: a newer version of Kiln made them */
+    uint64_t failed; /* could not be removed; each was reported */
 } removal_work;
 
-/* Removes each item that one of the prefixes matches; an empty prefix matches all.
- * Returns what kiln_store_each says. */
+/* Removes each item that one of the prefixes matches; an empty prefix matches all. Returns the
+ * status of kiln_store_each. */
 kiln_status removal_run(kiln_store *store, const digest_prefix *prefixes, size_t prefix_count,
                         removal_work *ret_removal);
 

@@ -26,19 +26,19 @@ static int visit(void *user, kiln_item *item)
     stale_walk *walk = user;
     kiln_item_info info = {.struct_size = sizeof info};
     kiln_entry *entry = NULL;
-    progress_step("judged");
+    progress_step("examined");
     if (kiln_item_get_info(item, &info) != KILN_OK || info.kind == KILN_ENTRY_REQUEST) {
-        return 0; /* it went meanwhile, or was never built */
+        return 0; /* it was removed meanwhile, or is a request */
     }
     const kiln_status status = kiln_item_read(item, &entry);
     if (status != KILN_OK) {
-        walk->count.untold += status != KILN_MISS;
+        walk->count.unknown += status != KILN_MISS;
         return 0;
     }
     const driver_verdict verdict =
-        installed_drivers_judge(walk->drivers, kiln_entry_key(entry), info.last_used_s);
+        installed_drivers_compare(walk->drivers, kiln_entry_key(entry), info.last_used_s);
     kiln_entry_release(&entry);
-    walk->count.untold += verdict == DRIVER_UNTOLD;
+    walk->count.unknown += verdict == DRIVER_UNKNOWN;
     if (verdict == DRIVER_REPLACED) {
         remove_stale(walk, item, &info);
     }

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Entries of drivers that were replaced. An entry's key has its platform's name, and the files of
- * the driver with their identities. Where a platform of that name is installed, with another
- * library or other files that its compiler loads, no build here asks for the entry again. Where
- * none is, nothing can be told: it may be installed elsewhere, for another program or in another
- * container that shares the cache. So it may where the entry may have been used after the present
- * driver was installed, as far as use stamps tell, and where it isn't known when that was. Programs
- * that may only read the cache leave no stamps.
+ * Entries of drivers that have been replaced. An entry's key has the name of its platform, and the
+ * driver's files with their identities. If a platform of that name is installed here, but its
+ * library or the files that its compiler loads have changed, no build here will ask for the entry
+ * again.
+ *
+ * If no such platform is installed here, nothing can be concluded: a different program, or a
+ * container that shares the cache, may have it. The same holds if it is not known when the present
+ * driver was installed, or if the entry may have been used since then, according to its use stamp.
+ * Programs that may only read the cache leave no stamps.
  */
 #pragma once
 
@@ -16,13 +18,13 @@
 #include <kiln/store_tools.h>
 
 typedef struct stale_count {
-    uint64_t stale, stale_bytes; /* bytes of files */
-    uint64_t untold;             /* entries of which it can't be told */
+    uint64_t stale, stale_bytes; /* sizes of the files */
+    uint64_t unknown;            /* entries whose driver may or may not be installed */
 } stale_count;
 
-/* Reads all entries, and removes those that are stale. Loads OpenCL with all its drivers.
+/* Reads all entries, and removes the stale ones. Loads OpenCL with all its drivers.
  *
- * @dry_run  removes nothing
- * @store    may be NULL: it has none
- * Returns KILN_OK; else what kiln_store_each says, or kiln_item_remove. */
+ * @dry_run  remove nothing
+ * @store    may be NULL: there are no entries
+ * Returns KILN_OK; otherwise the status of kiln_store_each or kiln_item_remove. */
 kiln_status stale_remove(kiln_store *store, bool dry_run, stale_count *ret_count);

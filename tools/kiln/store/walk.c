@@ -12,7 +12,7 @@ static int visit(void *user, kiln_item *item)
     kiln_item_info info = {.struct_size = sizeof info};
     char digest[KILN_DIGEST_TEXT_SIZE];
     if (kiln_item_get_info(item, &info) != KILN_OK) {
-        return 0; /* it went meanwhile */
+        return 0; /* it was removed meanwhile */
     }
     kiln_digest_format(&info.digest, digest);
     return walk->step(walk->user, item, &info, digest);

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "escape.h"
 #include "memory.h"
@@ -12,11 +13,9 @@ bool confirmed(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    char *question = NULL;
-    const int question_length = vasprintf(&question, format, arguments);
+    char *question = text_of_list(format, arguments);
     va_end(arguments);
-    must(question_length < 0 ? NULL : question);
-    char *shown = escaped(question, (size_t)question_length);
+    char *shown = escaped(question, strlen(question));
     fprintf(stderr, "%s [y/N] ", shown);
     free(shown);
     free(question);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Asking before something is removed.
+ * Asks the user before something is removed.
  */
 #pragma once
 
 #include <stdbool.h>
 
-/* Asks on stderr, with " [y/N] " behind the question, and reads the answer from stdin. */
+/* Prints the question and " [y/N] " on stderr, and reads the answer from stdin. Returns whether it
+ * is yes. */
 bool confirmed(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -47,7 +47,7 @@ size_t character_read(const char *text, size_t available, uint32_t *ret_characte
     return size;
 }
 
-/* Without \x, which libsmartcols would escape once more. */
+/* Does not use \x, which libsmartcols would escape again. */
 static int write_escape(char *to, uint32_t character, bool is_byte)
 {
     switch (is_byte ? 0 : character) {

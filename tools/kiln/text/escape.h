@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Text that others wrote, for people to read: names of programs, parts of keys, paths.
+ * Text of unknown origin, such as names of programs, parts of keys and paths, made safe for
+ * terminals.
  */
 #pragma once
 
@@ -8,14 +9,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Whether a terminal would act on a character, or show what follows in another order: C0 and C1
- * controls, and those of bidirectional text. */
+/* Whether a terminal would act on a character, or show what follows in a different order: C0 and C1
+ * controls, line and paragraph separators, and controls of bidirectional text. */
 bool character_is_control(uint32_t character);
 
-/* The UTF-8 character at @text, and how many bytes it takes; 0 where there is none. */
+/* Reads the UTF-8 character at @text. Returns how many bytes it takes; 0 if there is no valid
+ * one. */
 size_t character_read(const char *text, size_t available, uint32_t *ret_character);
 
-/* A copy in which every control character and every byte that is not UTF-8 is written out, as in
- * \n, \u001b, \u202e or, of a byte, \377. One line, whatever it was. To be given back with free;
- * ends the process without memory. */
+/* Returns a copy in which each control character, and each byte that is not UTF-8, is escaped, as
+ * in \n, \u001b, \u202e or, for a byte, \377. The result is one line; the caller frees it. Ends the
+ * tool without memory. */
 char *escaped(const char *text, size_t size);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the tool exits with.
+ * The tool's exit codes.
  */
 #pragma once
 
@@ -11,6 +11,6 @@ enum {
     EXIT_CONFIGURATION = 3,
     EXIT_IO = 4,
     EXIT_DAMAGED = 5,
-    EXIT_NOT_EXECUTABLE = 126, /* these two as a shell has them */
+    EXIT_NOT_EXECUTABLE = 126, /* this and the next one as in shells */
     EXIT_NO_SUCH_PROGRAM = 127
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Machine-readable output. All of these end the tool where memory is out.
+ * Machine-readable output. All functions end the tool without memory.
  */
 #pragma once
 
@@ -9,10 +9,10 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* A number above what JSON's integers hold here becomes the highest one that they do. */
+/* Returns a number; one above INT64_MAX, jansson's limit, becomes INT64_MAX. */
 json_t *json_number(uint64_t number);
 
-/* Text of unknown origin: what is not UTF-8 becomes U+FFFD. */
+/* Returns text of unknown origin: U+FFFD replaces what is not UTF-8. */
 json_t *json_text(const char *text, size_t size);
 
 /* The same for a text that ends with a zero byte; NULL becomes null. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "memory.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -26,12 +25,27 @@ void must_succeed(int result)
     }
 }
 
+char *text_of_list(const char *format, va_list arguments)
+{
+    char *text = NULL;
+    int length = vasprintf(&text, format, arguments);
+    return must(length < 0 ? NULL : text);
+}
+
 char *text_of(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    char *text = NULL;
-    int length = vasprintf(&text, format, arguments);
+    char *text = text_of_list(format, arguments);
     va_end(arguments);
-    return must(length < 0 ? NULL : text);
+    return text;
+}
+
+void *array_grown(void *items, size_t count, size_t *capacity, size_t item_size)
+{
+    if (count < *capacity) {
+        return items;
+    }
+    *capacity = *capacity == 0 ? 16 : *capacity * 2;
+    return must(reallocarray(items, *capacity, item_size));
 }

@@ -1,14 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Allocations that end the tool if memory is out.
+ * Allocations that end the tool, with a message, if there is no memory.
  */
 #pragma once
 
-/* Returns @allocated. If it is NULL, ends the tool with a message. */
+#include <stdarg.h>
+#include <stddef.h>
+
+/* Returns @allocated; ends the tool if it is NULL. */
 void *must(void *allocated);
 
-/* The same for a call that fails only if memory is out: it returns 0 on success. */
+/* The same for a call that fails only without memory, and returns 0 on success. */
 void must_succeed(int result);
 
-/* The formatted text, to be freed. */
+/* Return the formatted text; the caller frees it. */
 char *text_of(const char *format, ...) __attribute__((format(printf, 1, 2)));
+char *text_of_list(const char *format, va_list arguments) __attribute__((format(printf, 1, 0)));
+
+/* Returns an array with room for at least one item more than @count: @items itself, or a larger
+ * copy in its place. */
+void *array_grown(void *items, size_t count, size_t *capacity, size_t item_size);

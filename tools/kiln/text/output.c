@@ -12,7 +12,7 @@
 #include "exit_code.h"
 #include "progress.h"
 
-/* Lines stay lines. */
+/* Escapes control characters except line ends and tabs. */
 static void write_text(FILE *file, const char *text, size_t size)
 {
     for (size_t i = 0; i < size;) {
@@ -43,7 +43,7 @@ void complain(const char *format, ...)
         fputs("kiln: out of memory\n", stderr);
         return;
     }
-    /* What Kiln says itself may have several lines; what it quotes shows no escapes. */
+    /* Kiln's own text may have several lines; control characters in quoted text are escaped. */
     fputs("kiln: ", stderr);
     write_text(stderr, text, (size_t)length);
     fputc('\n', stderr);
@@ -68,6 +68,17 @@ int exit_code_of(kiln_status status)
     default:
         return EXIT_IO;
     }
+}
+
+int complain_of_status(const char *what, kiln_status status)
+{
+    complain("%s: %s", what, kiln_status_text(status));
+    return exit_code_of(status);
+}
+
+const char *error_text(const kiln_error *error, kiln_status status)
+{
+    return error->text[0] != '\0' ? error->text : kiln_status_text(status);
 }
 
 bool colours_wanted(void)
@@ -120,7 +131,7 @@ void format_size(uint64_t bytes, char *text)
     snprintf(text, UNIT_TEXT_SIZE, amount < 9.95 ? "%.1f %s" : "%.0f %s", amount, units[unit]);
 }
 
-/* Three digits that count. */
+/* Writes three significant digits. */
 static void format_amount(double amount, const char *unit, char *text)
 {
     int decimals = amount < 9.995 ? 2 : amount < 99.95 ? 1 : 0;

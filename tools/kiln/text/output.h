@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How the tool speaks to people: complaints, and numbers with units.
+ * Messages to the user, and numbers with units.
  */
 #pragma once
 
@@ -14,27 +14,32 @@
 /* Writes "kiln: ", the text and a newline to stderr. */
 void complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* What the tool exits with where a call of the library failed so. */
+/* Returns the exit code for a status of the library. */
 int exit_code_of(kiln_status status);
 
-/* Whether stdout is a terminal that may be given colours. */
+/* Reports that @what, such as a directory, has failed with @status. Returns the exit code. */
+int complain_of_status(const char *what, kiln_status status);
+
+/* Returns the text of an error of the library, or of its status if it has none. */
+const char *error_text(const kiln_error *error, kiln_status status);
+
+/* Whether stdout is a terminal on which colours are wanted. */
 bool colours_wanted(void);
 
-/* Writes what an entry holds, a source or a log, to stdout: as it is, but to a terminal with its
- * control characters written out (escape.h). */
+/* Writes content of an entry, such as a source or a log, to stdout; on a terminal, control
+ * characters are escaped (escape.h). */
 void print_text(const char *text, size_t size);
 
-/* Writes lines that quote others to stdout, control characters but ends of lines and tabs written
- * out. */
+/* Writes lines to stdout, with control characters other than line ends and tabs escaped. */
 void print_lines(const char *text);
 
-/* Writes a name, which is one line whatever is in it. */
+/* Writes a name to stdout, as one line whatever it contains. */
 void print_name(const char *text);
 
-/* The one of two nouns that goes with a number: "entry" or "entries". */
+/* Returns the noun that goes with a number: "entry" or "entries". */
 const char *noun_of(uint64_t count, const char *one, const char *several);
 
-/* Room for each of the texts below. */
+/* Size of the buffers for the texts below. */
 #define UNIT_TEXT_SIZE 32
 
 /* "812 B", "1.4 MiB". */

@@ -25,7 +25,7 @@ static bool is_stdout(const struct stat *facts)
            own.st_ino == facts->st_ino;
 }
 
-/* What is no regular file stays what it is. */
+/* Writes to what is not a regular file, such as a device. */
 static int begin_in_place(const char *path, output_file *ret_file)
 {
     int descriptor = open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
@@ -58,7 +58,7 @@ static int begin_new(const char *path, output_file *ret_file)
 {
     struct stat link;
     if (lstat(path, &link) == 0) {
-        complain("%s: a link to nothing", path);
+        complain("%s: the link's target does not exist", path);
         return EXIT_IO;
     }
     return begin_beside(path, must(strdup(path)), ret_file);
@@ -83,7 +83,7 @@ int output_file_begin(const char *path, output_file *ret_file)
     return target == NULL ? complain_of(path, errno) : begin_beside(path, target, ret_file);
 }
 
-/* The mode that any program would give it. */
+/* Sets the mode that the file would get from any program. */
 static bool set_usual_mode(FILE *stream)
 {
     mode_t mask = umask(0);
@@ -110,7 +110,7 @@ int output_file_end(output_file *file, bool is_complete)
 {
     int exit_code = is_complete ? EXIT_OK : EXIT_IO;
     if (file->stream == stdout) {
-        return exit_code; /* what stdout did not take is named at the end */
+        return exit_code; /* main reports errors of stdout at the end */
     }
     int error = 0;
     if (is_complete) {

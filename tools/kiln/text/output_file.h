@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A file that the user names for bytes of an entry. The name never stands for a part of them, but
- * where it is one of something else than a file: a device or a pipe is written to.
+ * A file that the user names for bytes of an entry. A regular file gets its name only when it is
+ * complete. A device or a pipe is written to directly.
  */
 #pragma once
 
@@ -9,16 +9,16 @@
 #include <stdio.h>
 
 typedef struct output_file {
-    FILE *stream; /* to write to */
+    FILE *stream; /* the caller writes to it */
     const char *path;
-    char *target;    /* where links in it lead to; NULL: nothing is to be replaced */
-    char *temporary; /* beside that */
+    char *target;    /* the path with links resolved; NULL: nothing is replaced */
+    char *temporary; /* the temporary file beside the target */
 } output_file;
 
-/* Begins one; "-" is stdout, and so is each other name of it. Blocks until somebody reads from a
- * named pipe. Returns EXIT_OK; else the fault was named, and this is what to exit
- * with. */
+/* Opens a file; "-", and any other name of stdout's file, means stdout. Blocks until a process
+ * reads from a named pipe. Returns EXIT_OK; after a failure, which it has reported, the exit
+ * code. */
 int output_file_begin(const char *path, output_file *ret_file);
 
-/* Ends it: gives it its name where all was written, else removes it. Returns the same. */
+/* Closes the file. Gives it its name if it is complete, or removes it. Returns the same. */
 int output_file_end(output_file *file, bool is_complete);

@@ -11,9 +11,9 @@
 
 #define INTERVAL_NS UINT64_C(100000000)
 
-/* One thread. */
+/* Used by one thread only. */
 static uint64_t done;
-static uint64_t shown_ns; /* when it was last written; 0: it isn't there */
+static uint64_t shown_ns; /* when the line was last written; 0: the line is not shown */
 
 static bool is_wanted(void)
 {

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How far long work is: a line on stderr that is written over, where that is a terminal. What is
- * complained of takes its place.
+ * Progress of long work: a line on stderr that is overwritten, if stderr is a terminal. Messages
+ * replace it.
  */
 #pragma once
 
 #include <stdint.h>
 
-/* One more is done. @what, as in "checked", is shown behind the count. */
+/* Counts one step. @what, such as "checked", follows the count in the line. */
 void progress_step(const char *what);
 
-/* Takes the line off the terminal until the next step. */
+/* Removes the line until the next step. */
 void progress_hide(void);
 
-/* Takes the line off the terminal, and counts from 0 again. */
+/* Removes the line, and starts again from 0. */
 void progress_end(void);

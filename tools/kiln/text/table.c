@@ -19,7 +19,7 @@ struct libscols_table *table_new(void)
 
 void table_add_column(struct libscols_table *table, const char *heading, column_kind kind)
 {
-    /* A tenth of the terminal is what a long text keeps, where there is too little for all. */
+    /* A long text keeps a tenth of the terminal's width if there is not enough room for all. */
     static const struct {
         double width;
         int flags;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Aligned columns on stdout: cut to the width of a terminal, whole in a pipe. All of these end the
- * tool where memory is out.
+ * Tables with aligned columns on stdout: cut to the width of a terminal, complete in a pipe. All
+ * functions end the tool without memory.
  */
 #pragma once
 
@@ -11,27 +11,27 @@ struct libscols_line;
 typedef enum column_kind {
     COLUMN_TEXT,
     COLUMN_NUMBER,   /* aligned to the right */
-    COLUMN_LONG_TEXT /* cut where the terminal is too narrow */
+    COLUMN_LONG_TEXT /* cut if the terminal is too narrow */
 } column_kind;
 
 typedef enum text_colour { COLOUR_NONE, COLOUR_WARNING, COLOUR_ERROR } text_colour;
 
 struct libscols_table *table_new(void);
 
-/* @heading  NULL in all columns: none is printed */
+/* @heading  NULL in all columns: no headings are printed */
 void table_add_column(struct libscols_table *table, const char *heading, column_kind kind);
 
 struct libscols_line *table_add_row(struct libscols_table *table);
 
-/* Columns count from 0. The text is copied. */
+/* Sets a cell; columns count from 0. Copies the text. */
 void row_set(struct libscols_line *row, int column, const char *text);
 void row_set_colour(struct libscols_line *row, int column, text_colour colour);
 
-/* A table of names and values, without headings. */
+/* Returns a table of names and values, without headings. */
 struct libscols_table *table_new_facts(void);
 
 /* @value  NULL: shown as "-" */
 void table_add_fact(struct libscols_table *table, const char *name, const char *value);
 
-/* Prints and frees it. */
+/* Prints the table and frees it. */
 void table_print(struct libscols_table *table);

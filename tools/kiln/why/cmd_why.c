@@ -19,13 +19,13 @@
 static const char usage[] =
     "Usage: kiln why [--dir DIR] [--key-file FILE] [--json] DIGEST-PREFIX | --last [--trace FILE]\n"
     "\n"
-    "Tells why a build was not found: in which parts its key differs from the nearest ones that\n"
-    "are there; or which files it was made from are not what they were (NVRTC).\n"
+    "Explains why a build was not found: in which parts its key differs from the keys of the\n"
+    "nearest entries; or, for NVRTC, which of the files that it was made from have changed.\n"
     "\n"
     "  --dir DIR        the cache directory\n"
     "  --key-file FILE  the key that the entries are signed with\n"
-    "  --last           the last build that was not found, as programs under 'kiln run' note it\n"
-    "  --trace FILE     the last one that this trace tells of\n"
+    "  --last           the last build that was not found, as recorded by 'kiln run'\n"
+    "  --trace FILE     with --last: the last one in this trace\n"
     "  --json           one JSON object\n";
 
 static json_t *neighbour_to_json(const near_entry *neighbour, const kiln_key *wanted)
@@ -101,7 +101,7 @@ static void print_neighbours(const near_entries *neighbours, const kiln_key *wan
         print_neighbour(&neighbours->nearest[i], wanted);
     }
     if (neighbours->count == 0) {
-        puts("\nThere is no other entry: nothing like it was built before.");
+        puts("\nThere is no other entry to compare with: nothing similar was built before.");
     }
 }
 
@@ -118,8 +118,7 @@ static int explain(const cache_directory *directory, const missed_key *missed,
     kiln_status status =
         neighbours_find(directory->store, missed->key, missed->digest, &neighbours);
     if (status != KILN_OK) {
-        complain("%s: %s", directory->path, kiln_status_text(status));
-        return exit_code_of(status);
+        return complain_of_status(directory->path, status);
     }
     if (json) {
         print_json(missed, files, &neighbours);
@@ -154,10 +153,10 @@ int cmd_why(int argc, char **argv)
         return exit_code;
     }
     if (last == (line.operand_count == 1)) {
-        return options_wrong(argv[0], "give a digest or --last");
+        return options_wrong(argv[0], "give either a digest or --last");
     }
     if (trace != NULL && !last) {
-        return options_wrong(argv[0], "--trace goes with --last");
+        return options_wrong(argv[0], "--trace requires --last");
     }
     cache_directory directory;
     exit_code = directory_open(line.directory, KILN_STORE_READONLY, &directory);

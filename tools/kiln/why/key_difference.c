@@ -12,7 +12,7 @@
 #include "../text/table.h"
 #include "key_pairs.h"
 
-/* As much of a line as is shown, and as much of it before the first difference. */
+/* How much of a line is shown, and how much of it before the first difference. */
 #define EXCERPT_MAX 60u
 #define EXCERPT_BEFORE 20u
 
@@ -27,18 +27,19 @@ static bool has_lines(const kiln_key_part *part)
     return key_part_is_text(part) && part->size > 0 && memchr(part->bytes, '\n', part->size);
 }
 
-/* Both sides of a part whose texts are compared line by line: shorter ones are shown whole. */
+/* Whether both sides are texts that are compared line by line. Short texts are shown in full
+ * instead. */
 static bool are_comparable(const kiln_key_part *there, const kiln_key_part *wanted)
 {
     return there != NULL && wanted != NULL && key_part_is_text(there) && key_part_is_text(wanted) &&
            !(key_part_is_short(there) && key_part_is_short(wanted));
 }
 
-/* Where two texts begin to differ. */
+/* The first difference of two texts. */
 typedef struct part_place {
     size_t offset;     /* of the first byte that differs */
-    size_t line_start; /* of the line that it is in */
-    uint64_t line;     /* from 1 */
+    size_t line_start; /* of the line with that byte */
+    uint64_t line;     /* counted from 1 */
 } part_place;
 
 static part_place find_difference(const kiln_key_part *a, const kiln_key_part *b)
@@ -56,12 +57,12 @@ static part_place find_difference(const kiln_key_part *a, const kiln_key_part *b
     return place;
 }
 
-/* What one side has there: a piece of one line, to be freed. */
+/* Returns what one side has there, a piece of one line; the caller frees it. */
 static char *excerpt(const kiln_key_part *part, const part_place *place)
 {
     const char *bytes = part->bytes;
     if (place->offset >= part->size && place->offset == place->line_start) {
-        return text_of("(its end)");
+        return text_of("(end of text)");
     }
     size_t start = place->line_start;
     if (place->offset - start > EXCERPT_BEFORE) {

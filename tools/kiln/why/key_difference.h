@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What two keys differ in, part by part.
+ * The differences of two keys, part by part.
  */
 #pragma once
 
@@ -8,10 +8,11 @@
 
 #include <kiln/key.h>
 
-/* A table of the parts in which @wanted is not as @there; of long texts the first line that
+/* Prints a table of the parts in which the keys differ. For long texts it shows the first line that
  * differs. */
 void key_difference_print(const kiln_key *there, const kiln_key *wanted);
 
-/* An array of objects: name, change ("changed", "added": only wanted has it, "removed": only the
- * other has it), there, wanted, and line where both are texts of several lines. */
+/* Returns an array of objects with the members name, change ("changed"; "added": only @wanted has
+ * it; "removed": only @there has it), there, wanted, and line if both are texts of several
+ * lines. */
 json_t *key_difference_to_json(const kiln_key *there, const kiln_key *wanted);

@@ -8,7 +8,8 @@
 #include "../text/memory.h"
 
 typedef struct part_pairing {
-    kiln_key_part *files; /* of the first key: those that the second has not at the same place */
+    kiln_key_part
+        *files; /* the first key's files that the second does not have at the same place */
     size_t count;
     kiln_key_difference_fn report;
     void *user;
@@ -16,13 +17,13 @@ typedef struct part_pairing {
 
 /* ---- files ---- */
 
-/* Without its bytes it has no name that is known. */
+/* A stripped part has no bytes, so the file's name is not known. */
 static bool is_file(const kiln_key_part *part)
 {
     return part == NULL || (part->bytes != NULL && strcmp(part->name, "driver.file") == 0);
 }
 
-/* What comes after the name, an identity, has no space in it. */
+/* The identity, which follows the name, contains no space. */
 static size_t name_size(const kiln_key_part *file)
 {
     const char *bytes = file->bytes;
@@ -55,7 +56,7 @@ static int collect_file(void *user, kiln_key_change change, const kiln_key_part 
     return 0;
 }
 
-/* Takes the file of the same name out; returns false where there is none. */
+/* Removes the file of the same name from the list and returns it; false if there is none. */
 static bool take_file(part_pairing *pairing, const kiln_key_part *wanted, kiln_key_part *ret_there)
 {
     for (size_t i = 0; i < pairing->count; i++) {
@@ -79,7 +80,7 @@ static int report_pair(void *user, kiln_key_change change, const kiln_key_part *
         return pairing->report(pairing->user, change, there, wanted);
     }
     if (wanted == NULL) {
-        return 0; /* the rest of those comes at the end */
+        return 0; /* the remaining ones are reported at the end */
     }
     if (!take_file(pairing, wanted, &file)) {
         return pairing->report(pairing->user, KILN_KEY_ADDED, NULL, wanted);

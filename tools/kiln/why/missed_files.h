@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Why a build was not found although its key is that of an entry: NVRTC's layer believes a result
- * only while the files that it was made from are what they were.
+ * Why a build was not found although there is an entry with its key: NVRTC's layer uses a result
+ * only if the files that it was made from are unchanged.
  */
 #pragma once
 
@@ -9,17 +9,18 @@
 #include "missed_key.h"
 
 typedef struct missed_files {
-    made_from_reading made; /* what the entry that is there now holds */
-    char *noted;            /* the path that differed, as the trace says; NULL: it doesn't */
+    made_from_reading made; /* the files of the entry that is there now */
+    char
+        *traced; /* the path that had changed, according to the trace; NULL: the trace names none */
 } missed_files;
 
-/* @trace  where programs noted what they missed; NULL: nowhere */
+/* @trace  the trace to read; NULL: none */
 missed_files missed_files_find(const missed_key *missed, const char *trace);
 void missed_files_free(missed_files *files);
 
-/* Prints what differs. Returns whether that was the cause: other keys have nothing to do with it.
- */
+/* Prints what has changed. Returns whether that was the cause, so that no other keys need be
+ * compared. */
 bool missed_files_print(const missed_files *files);
 
-/* Adds it to what is said of the key. */
+/* Adds the same to the object that describes the key. */
 void missed_files_to_json(const missed_files *files, json_t *object);

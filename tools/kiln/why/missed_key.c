@@ -31,7 +31,7 @@ static int read_wanted(void *user, kiln_item *item, const kiln_item_info *info, 
     return 1;
 }
 
-/* Looks whether there is an entry now; its key is whole, where that of a miss is stripped. */
+/* Looks for an entry. Its key is complete, while the key of a recorded miss is stripped. */
 static kiln_status look_for_entry(const cache_directory *directory, missed_key *missed)
 {
     missed->stored = KILN_MISS;
@@ -39,53 +39,49 @@ static kiln_status look_for_entry(const cache_directory *directory, missed_key *
     return walk_items(directory->store, read_wanted, missed);
 }
 
-/* The last miss that was noted. */
-static kiln_status read_noted(const cache_directory *directory, missed_key *ret_noted)
+/* Reads the last miss that was recorded. */
+static kiln_status read_recorded(const cache_directory *directory, missed_key *ret_recorded)
 {
-    missed_key noted = {.stored = KILN_MISS};
-    kiln_status status = kiln_store_get_last_miss(directory->store, &noted.key, &noted.missed_s);
+    missed_key recorded = {.stored = KILN_MISS};
+    kiln_status status =
+        kiln_store_get_last_miss(directory->store, &recorded.key, &recorded.missed_s);
     if (status == KILN_OK) {
-        const kiln_digest digest = kiln_key_digest(noted.key);
-        kiln_digest_format(&digest, noted.digest);
-        *ret_noted = noted;
+        const kiln_digest digest = kiln_key_digest(recorded.key);
+        kiln_digest_format(&digest, recorded.digest);
+        *ret_recorded = recorded;
     }
     return status;
 }
 
-static int fail(const cache_directory *directory, kiln_status status)
-{
-    complain("%s: %s", directory->path, kiln_status_text(status));
-    return exit_code_of(status);
-}
-
-/* Completes a key, of which the digest is known, from its entry or from the last miss. */
+/* Completes a key whose digest is known, from its entry or from the last miss. */
 static int complete(const cache_directory *directory, missed_key *missed)
 {
-    missed_key noted;
-    if (missed->key == NULL && read_noted(directory, &noted) == KILN_OK) {
-        if (strcmp(noted.digest, missed->digest) == 0) {
-            *missed = noted;
+    missed_key recorded;
+    if (missed->key == NULL && read_recorded(directory, &recorded) == KILN_OK) {
+        if (strcmp(recorded.digest, missed->digest) == 0) {
+            *missed = recorded;
         } else {
-            kiln_key_release(&noted.key);
+            kiln_key_release(&recorded.key);
         }
     }
     kiln_status status = look_for_entry(directory, missed);
     if (status != KILN_OK) {
-        return fail(directory, status);
+        return complain_of_status(directory->path, status);
     }
     if (missed->key != NULL) {
         return EXIT_OK;
     }
     if (missed->stored == KILN_MISS) {
-        complain("%s is not stored, so that no more than its digest is known", missed->digest);
+        complain("%s is not stored, so only its digest is known", missed->digest);
         return EXIT_NOTHING_FOUND;
     }
     complain("%s: %s", missed->digest, kiln_status_text(missed->stored));
     return missed->stored == KILN_E_VERSION ? EXIT_NOTHING_FOUND : exit_code_of(missed->stored);
 }
 
-/* Gives a key out where it was completed; else frees it. */
-static int hand_out(const cache_directory *directory, missed_key *missed, missed_key *ret_missed)
+/* Completes a key and returns it, or frees it. */
+static int complete_or_free(const cache_directory *directory, missed_key *missed,
+                            missed_key *ret_missed)
 {
     int exit_code = complete(directory, missed);
     if (exit_code == EXIT_OK) {
@@ -99,35 +95,27 @@ static int hand_out(const cache_directory *directory, missed_key *missed, missed
 int missed_key_of_last(const cache_directory *directory, missed_key *ret_missed)
 {
     missed_key missed;
-    kiln_status status = read_noted(directory, &missed);
+    kiln_status status = read_recorded(directory, &missed);
     if (status == KILN_MISS) {
-        complain("no miss was noted in %s: 'kiln run' notes them, and KILN_LAST_MISS=1",
+        complain("no miss is recorded in %s: programs record them under 'kiln run', or with "
+                 "KILN_LAST_MISS=1",
                  directory->path);
         return EXIT_NOTHING_FOUND;
     }
-    return status == KILN_OK ? hand_out(directory, &missed, ret_missed) : fail(directory, status);
+    return status == KILN_OK ? complete_or_free(directory, &missed, ret_missed)
+                             : complain_of_status(directory->path, status);
 }
 
-static bool is_listed(const store_listing *listing, const digest_prefix *prefix)
-{
-    for (size_t i = 0; i < listing->count; i++) {
-        if (digest_prefix_matches(prefix, listing->items[i].digest)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-/* The digest that a prefix stands for: of an entry, or else of the last miss. Returns EXIT_OK, or
- * what to exit with. */
+/* Resolves a prefix to the digest of an entry, or else of the last miss. Returns EXIT_OK, or the
+ * exit code. */
 static int resolve(const cache_directory *directory, const store_listing *listing,
                    const digest_prefix *prefix, char *ret_digest)
 {
-    missed_key noted;
-    if (!is_listed(listing, prefix) && read_noted(directory, &noted) == KILN_OK) {
-        kiln_key_release(&noted.key);
-        if (digest_prefix_matches(prefix, noted.digest)) {
-            memcpy(ret_digest, noted.digest, sizeof noted.digest);
+    missed_key recorded;
+    if (!listing_has(listing, prefix) && read_recorded(directory, &recorded) == KILN_OK) {
+        kiln_key_release(&recorded.key);
+        if (digest_prefix_matches(prefix, recorded.digest)) {
+            memcpy(ret_digest, recorded.digest, sizeof recorded.digest);
             return EXIT_OK;
         }
     }
@@ -148,15 +136,15 @@ int missed_key_of_digest(const cache_directory *directory, const char *text, mis
     store_listing listing;
     kiln_status status = listing_read(directory->store, &listing);
     if (status != KILN_OK) {
-        return fail(directory, status);
+        return complain_of_status(directory->path, status);
     }
     missed_key missed = {.stored = KILN_MISS};
     int exit_code = resolve(directory, &listing, &prefix, missed.digest);
     listing_free(&listing);
-    return exit_code == EXIT_OK ? hand_out(directory, &missed, ret_missed) : exit_code;
+    return exit_code == EXIT_OK ? complete_or_free(directory, &missed, ret_missed) : exit_code;
 }
 
-/* Takes the digest out of a line that tells of a miss: "kiln[1] built key=… store=KILN_MISS". */
+/* Reads the digest from a trace's line about a miss: "kiln[1] built key=… store=KILN_MISS". */
 static bool parse_miss(const char *line, char *ret_digest)
 {
     static const char mark[] = " key=";
@@ -191,10 +179,10 @@ int missed_key_of_trace(const cache_directory *directory, const char *trace, mis
     free(line);
     fclose(file);
     if (!has_missed) {
-        complain("%s tells of no miss", trace);
+        complain("%s contains no miss: a line with key= and store=KILN_… is expected", trace);
         return EXIT_NOTHING_FOUND;
     }
-    return hand_out(directory, &missed, ret_missed);
+    return complete_or_free(directory, &missed, ret_missed);
 }
 
 void missed_key_free(missed_key *missed)

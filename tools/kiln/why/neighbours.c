@@ -9,7 +9,7 @@
 #include "../text/progress.h"
 #include "key_pairs.h"
 
-/* What a part that differs weighs by itself, however little of it does. */
+/* The weight of a part that differs, however small the difference. */
 #define PART_WEIGHT 16
 
 typedef struct neighbour_search {
@@ -18,7 +18,7 @@ typedef struct neighbour_search {
     near_entries found;
 } neighbour_search;
 
-/* How much of two parts is not the same at their beginnings and ends. */
+/* Returns how many bytes remain without the common beginning and end of two parts. */
 static uint64_t distance_of_parts(const kiln_key_part *a, const kiln_key_part *b)
 {
     const uint64_t longer = a->size > b->size ? a->size : b->size;
@@ -74,7 +74,7 @@ static bool is_nearer(const near_entry *a, const near_entry *b)
     return strcmp(a->digest, b->digest) < 0;
 }
 
-/* Takes a neighbour over. */
+/* Takes over @candidate. */
 static void insert(near_entries *found, near_entry *candidate)
 {
     size_t place = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The entries of a store whose keys are nearest to a key, for `kiln why`.
+ * The entries whose keys are nearest to a given key, for `kiln why`.
  */
 #pragma once
 
@@ -16,9 +16,9 @@ typedef struct near_entry {
     char digest[KILN_DIGEST_TEXT_SIZE];
     char *name, *device;
     int64_t created_s;
-    size_t parts;     /* that differ */
-    size_t all_parts; /* that either key has */
-    uint64_t bytes;   /* that differ, about: what decides who is nearest */
+    size_t parts;     /* how many differ */
+    size_t all_parts; /* how many there are in either key */
+    uint64_t bytes;   /* roughly how many differ: the distance */
 } near_entry;
 
 typedef struct near_entries {
@@ -26,9 +26,8 @@ typedef struct near_entries {
     size_t count;
 } near_entries;
 
-/* Reads the keys of all sound entries but that of @digest itself.
- *
- * Returns KILN_OK, or what kiln_store_each says. */
+/* Reads the keys of all intact entries except @digest's own. Returns KILN_OK, or the status of
+ * kiln_store_each. */
 kiln_status neighbours_find(kiln_store *store, const kiln_key *key, const char *digest,
                             near_entries *ret_neighbours);
 

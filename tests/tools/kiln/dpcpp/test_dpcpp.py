@@ -633,7 +633,7 @@ class OthersFiles(DpcppTest):
             make_old(path)
         before = snapshot(self.root)
         result = self.on_cache("verify", "--repair", "--yes", "--grace", "0", expect=5)
-        self.assertIn(b"left as it is", result.stderr)
+        self.assertIn(b"no item is whole", result.stderr)
         self.on_cache("trim", "--max-size", "0", "--yes", "--grace", "0")
         self.assertEqual(snapshot(self.root), before)
 
@@ -717,7 +717,7 @@ class Trim(DpcppTest):
         os.truncate(f"{self.own.stem(image(0))}.bin", 10)
         self.own.put(image(0), used_ns=self.now_ns)
         told = self.on_cache("trim", "--max-size", "1T").stdout
-        self.assertIn(b"0 items would be removed, 0 B; and 3 findings mended\n", told)
+        self.assertIn(b"0 items would be removed, 0 B; 3 findings would be repaired\n", told)
         self.json_of("trim", "--max-size", "1T", "--yes")
         self.assertEqual(len(self.left()), 10)
         self.assert_clean()

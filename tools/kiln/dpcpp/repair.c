@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "mend.h"
+#include "repair.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,10 +14,10 @@
 #include "files.h"
 #include "item_lock.h"
 
-/* ---- no end in the middle ---- */
+/* ---- no interruption ---- */
 
-/* Ctrl-C must not leave our locks behind: they would be stale ones. Nor must Ctrl-Z let programs
- * wait for them. */
+/* Ctrl-C must not leave locks behind: they would be stale. Nor may Ctrl-Z make programs wait for
+ * them. */
 static void hold_signals(sigset_t *ret_before)
 {
     sigset_t ending;
@@ -31,7 +31,7 @@ static void hold_signals(sigset_t *ret_before)
     sigprocmask(SIG_BLOCK, &ending, ret_before);
 }
 
-static void let_signals_through(const sigset_t *before)
+static void restore_signals(const sigset_t *before)
 {
     sigprocmask(SIG_SETMASK, before, NULL);
 }
@@ -45,7 +45,7 @@ static bool remove_file(int directory, uint64_t number, slot_file file)
     return unlinkat(directory, name, 0) == 0 || errno == ENOENT;
 }
 
-/* The key first: a reader that comes between finds none. */
+/* Removes the key first: a reader that comes in between finds no key. */
 static bool remove_slot(int directory, const cache_slot *slot)
 {
     static const slot_file order[] = {SLOT_SRC, SLOT_BIN, SLOT_STAMP, SLOT_STAMP_LOCK};
@@ -57,7 +57,7 @@ static bool remove_slot(int directory, const cache_slot *slot)
     return true;
 }
 
-/* The key last, for the same reason. */
+/* Moves the key last, for the same reason. */
 static bool move_slot(int directory, const cache_slot *slot, uint64_t place)
 {
     static const slot_file order[] = {SLOT_BIN, SLOT_STAMP, SLOT_SRC};
@@ -72,8 +72,8 @@ static bool move_slot(int directory, const cache_slot *slot, uint64_t place)
     return true;
 }
 
-/* Over what is there: who reads meanwhile, or after we were killed, finds a number, never an empty
- * file, which programs die of. */
+/* Overwrites the number in place. A reader meanwhile, or after this process was killed, finds a
+ * number and never an empty file, which would make programs die. */
 static bool write_number(int directory, const char *name, uint64_t number)
 {
     char text[32];
@@ -82,7 +82,7 @@ static bool write_number(int directory, const char *name, uint64_t number)
     if (file < 0) {
         return false;
     }
-    errno = ENOSPC; /* what a short write means */
+    errno = ENOSPC; /* the cause of a short write */
     bool is_written =
         pwrite(file, text, (size_t)length, 0) == length && ftruncate(file, length) == 0;
     int error = errno;
@@ -105,8 +105,8 @@ static bool finish_kept(int directory, const cache_slot *slot, const slot_plan *
            (!plan->restamp || write_number(directory, name, plan->stamp_ns));
 }
 
-static bool carry_out(int descriptor, const item_directory *directory, const inspection_plan *plan,
-                      mend_counts *mended)
+static bool apply_plan(int descriptor, const item_directory *directory, const inspection_plan *plan,
+                       repair_counts *repaired)
 {
     for (size_t i = 0; i < directory->slot_count; i++) {
         const cache_slot *slot = &directory->slots[i];
@@ -116,8 +116,8 @@ static bool carry_out(int descriptor, const item_directory *directory, const ins
         if (!remove_slot(descriptor, slot)) {
             return false;
         }
-        mended->removed += slot_has_content(slot);
-        mended->removed_bytes += slot_size(slot);
+        repaired->removed += slot_has_content(slot);
+        repaired->removed_bytes += slot_size(slot);
     }
     for (size_t i = 0; i < directory->slot_count; i++) {
         if (plan->slots[i].verdict == SLOT_KEEP &&
@@ -130,14 +130,14 @@ static bool carry_out(int descriptor, const item_directory *directory, const ins
 
 /* ---- a directory ---- */
 
-static mend_result of_lock(lock_result result)
+static repair_result of_lock(lock_result result)
 {
-    return result == LOCK_TAKEN            ? MEND_DONE
-           : result == LOCK_HELD_BY_OTHERS ? MEND_IN_USE
-                                           : MEND_FAILED;
+    return result == LOCK_TAKEN            ? REPAIR_DONE
+           : result == LOCK_HELD_BY_OTHERS ? REPAIR_IN_USE
+                                           : REPAIR_FAILED;
 }
 
-/* Then not even a stale lock beside is touched. */
+/* Whether any lock is held. If so, not even stale locks of the directory are touched. */
 static bool is_in_use(const item_directory *directory, const inspection_rules *rules)
 {
     for (size_t i = 0; i < directory->slot_count; i++) {
@@ -150,9 +150,9 @@ static bool is_in_use(const item_directory *directory, const inspection_rules *r
     return false;
 }
 
-/* Each slot that is there, and each place that one may come to: 0 before all others. */
-static mend_result take_locks(const item_directory *directory, const inspection_rules *rules,
-                              item_locks *locks)
+/* Locks each existing slot, and each number that one may move to; 0 before all others. */
+static repair_result take_locks(const item_directory *directory, const inspection_rules *rules,
+                                item_locks *locks)
 {
     lock_result result = LOCK_TAKEN;
     for (size_t i = 0; i < directory->slot_count && result == LOCK_TAKEN; i++) {
@@ -166,7 +166,8 @@ static mend_result take_locks(const item_directory *directory, const inspection_
     return of_lock(result);
 }
 
-/* Our own locks are no locks. Returns false where a slot came that we don't hold. */
+/* Ignores locks that this process holds. Returns false if there is a new slot that it has not
+ * locked. */
 static bool forget_own_locks(item_directory *directory, const item_locks *locks)
 {
     for (size_t i = 0; i < directory->slot_count; i++) {
@@ -178,23 +179,24 @@ static bool forget_own_locks(item_directory *directory, const item_locks *locks)
     return true;
 }
 
-static mend_result mend_locked(int descriptor, item_directory *directory, const item_locks *locks,
-                               const inspection_rules *rules, mend_counts *mended)
+static repair_result repair_locked(int descriptor, item_directory *directory,
+                                   const item_locks *locks, const inspection_rules *rules,
+                                   repair_counts *repaired)
 {
     if (!item_directory_read(descriptor, directory, NULL)) {
-        return MEND_FAILED;
+        return REPAIR_FAILED;
     }
     if (!forget_own_locks(directory, locks)) {
-        return MEND_IN_USE;
+        return REPAIR_IN_USE;
     }
     inspection_plan plan;
     inspect(descriptor, directory, rules, NULL, &plan);
-    mend_result result = MEND_IN_USE;
+    repair_result result = REPAIR_IN_USE;
     if (!plan.must_be_left && plan.has_foreign_keys) {
-        /* Their locks may go where there is nothing behind them but whole items. */
-        result = plan.has_work ? MEND_IN_USE : MEND_DONE;
+        /* Stale locks may be removed if there are only whole items. */
+        result = plan.has_work ? REPAIR_IN_USE : REPAIR_DONE;
     } else if (!plan.must_be_left) {
-        result = carry_out(descriptor, directory, &plan, mended) ? MEND_DONE : MEND_FAILED;
+        result = apply_plan(descriptor, directory, &plan, repaired) ? REPAIR_DONE : REPAIR_FAILED;
     }
     int error = errno;
     plan_free(&plan);
@@ -202,44 +204,44 @@ static mend_result mend_locked(int descriptor, item_directory *directory, const 
     return result;
 }
 
-mend_result mend_directory(const cache_tree *tree, const item_directory *directory,
-                           const inspection_rules *rules, mend_counts *mended)
+repair_result repair_directory(const cache_tree *tree, const item_directory *directory,
+                               const inspection_rules *rules, repair_counts *repaired)
 {
     if (is_in_use(directory, rules)) {
-        return MEND_IN_USE;
+        return REPAIR_IN_USE;
     }
     int descriptor = open_directory_below(tree->root, directory->path);
     if (descriptor < 0) {
-        return errno == ENOENT ? MEND_DONE : MEND_FAILED;
+        return errno == ENOENT ? REPAIR_DONE : REPAIR_FAILED;
     }
     sigset_t before;
     hold_signals(&before);
     item_locks locks = {.directory = descriptor};
     item_directory now = {.path = must(strdup(directory->path)), .kind = directory->kind};
     memcpy(now.levels, directory->levels, sizeof now.levels);
-    mend_result result = take_locks(directory, rules, &locks);
-    if (result == MEND_DONE) {
-        result = mend_locked(descriptor, &now, &locks, rules, mended);
-    } else if (result == MEND_FAILED && errno == ENOENT) {
-        result = MEND_DONE; /* the directory went meanwhile */
+    repair_result result = take_locks(directory, rules, &locks);
+    if (result == REPAIR_DONE) {
+        result = repair_locked(descriptor, &now, &locks, rules, repaired);
+    } else if (result == REPAIR_FAILED && errno == ENOENT) {
+        result = REPAIR_DONE; /* the directory was removed meanwhile */
     }
     int error = errno;
-    if (result == MEND_DONE) {
+    if (result == REPAIR_DONE) {
         item_locks_free(&locks);
     } else {
-        item_locks_give_back(&locks); /* a stale one may hide what is torn */
+        item_locks_give_back(&locks); /* a stale lock may hide a half-written item */
     }
-    let_signals_through(&before);
+    restore_signals(&before);
     item_directory_clear(&now);
     close(descriptor);
-    if (result == MEND_DONE) {
-        mend_empty_directory(tree, directory->path);
+    if (result == REPAIR_DONE) {
+        repair_empty_directory(tree, directory->path);
     }
     errno = error;
     return result;
 }
 
-/* Removes one directory that is empty; false with errno. */
+/* Removes one empty directory. Returns false with errno. */
 static bool remove_directory(const cache_tree *tree, const char *above, const char *name)
 {
     int parent = open_directory_below(tree->root, above);
@@ -253,7 +255,7 @@ static bool remove_directory(const cache_tree *tree, const char *above, const ch
     return is_removed;
 }
 
-mend_result mend_empty_directory(const cache_tree *tree, const char *path)
+repair_result repair_empty_directory(const cache_tree *tree, const char *path)
 {
     char *rest = must(strdup(path));
     bool is_removed = true, is_any_removed = false;
@@ -272,60 +274,60 @@ mend_result mend_empty_directory(const cache_tree *tree, const char *path)
     free(rest);
     errno = error;
     if (is_any_removed || error == ENOENT) {
-        return MEND_DONE;
+        return REPAIR_DONE;
     }
-    return error == ENOTEMPTY || error == EEXIST ? MEND_IN_USE : MEND_FAILED;
+    return error == ENOTEMPTY || error == EEXIST ? REPAIR_IN_USE : REPAIR_FAILED;
 }
 
-/* ---- beside the items ---- */
+/* ---- at the root ---- */
 
-mend_result mend_root_lock(const cache_tree *tree, int which, const inspection_rules *rules)
+repair_result repair_root_lock(const cache_tree *tree, int which, const inspection_rules *rules)
 {
     const char *path = tree->files[which].path;
     held_lock lock;
     lock_result result = lock_take_over(tree->root, path, rules, &lock);
     if (result == LOCK_FAILED && errno == ENOENT) {
-        return MEND_DONE; /* its owner freed it */
+        return REPAIR_DONE; /* its owner has freed it */
     }
     if (result != LOCK_TAKEN) {
         return of_lock(result);
     }
-    return lock_free(tree->root, path, &lock) ? MEND_DONE : MEND_FAILED;
+    return lock_free(tree->root, path, &lock) ? REPAIR_DONE : REPAIR_FAILED;
 }
 
-static mend_result write_size(const cache_tree *tree)
+static repair_result write_size(const cache_tree *tree)
 {
     cache_tree now;
     bool is_number;
-    uint64_t said, size;
+    uint64_t recorded, size;
     if (!tree_read(tree->path, &now)) {
-        return MEND_FAILED;
+        return REPAIR_FAILED;
     }
     size = tree_size(&now);
-    bool is_right =
-        read_number_in(tree->root, SIZE_NAME, &is_number, &said) && is_number && said == size;
+    bool is_right = read_number_in(tree->root, SIZE_NAME, &is_number, &recorded) && is_number &&
+                    recorded == size;
     bool is_done = is_right || write_number(tree->root, SIZE_NAME, size);
     int error = errno;
     tree_free(&now);
     errno = error;
-    return is_done ? MEND_DONE : MEND_FAILED;
+    return is_done ? REPAIR_DONE : REPAIR_FAILED;
 }
 
-mend_result mend_size(const cache_tree *tree, const inspection_rules *rules)
+repair_result repair_size(const cache_tree *tree, const inspection_rules *rules)
 {
     if (!tree->files[ROOT_SIZE].facts.is_there) {
-        return MEND_DONE;
+        return REPAIR_DONE;
     }
     sigset_t before;
     hold_signals(&before);
     held_lock lock;
-    mend_result result = of_lock(lock_take(tree->root, SIZE_NAME ".lock", rules, &lock));
-    if (result == MEND_DONE) {
+    repair_result result = of_lock(lock_take(tree->root, SIZE_NAME ".lock", rules, &lock));
+    if (result == REPAIR_DONE) {
         result = write_size(tree);
         int error = errno;
         lock_free(tree->root, SIZE_NAME ".lock", &lock);
         errno = error;
     }
-    let_signals_through(&before);
+    restore_signals(&before);
     return result;
 }

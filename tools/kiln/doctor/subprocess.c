@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "apart.h"
+#include "subprocess.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -19,16 +19,17 @@
 #define NS_PER_MS 1000000
 #define NS_PER_S 1000000000
 
-/* ---- the other process ---- */
+/* ---- in the process ---- */
 
 static _Noreturn void answer(json_t *(*function)(void *user), void *user, int file)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    dup2(STDERR_FILENO, STDOUT_FILENO); /* what drivers print is none of the tool's output */
+    dup2(STDERR_FILENO,
+         STDOUT_FILENO); /* what drivers print does not belong to the tool's output */
     json_t *value = function(user);
     const bool is_written = json_dumpfd(value, file, JSON_COMPACT) == 0;
     fflush(NULL);
-    /* Not by exit: what a driver does there may crash, after all was answered. */
+    /* Not exit: a driver's exit handlers may crash after the answer was written. */
     _exit(is_written ? EXIT_OK : EXIT_IO);
 }
 
@@ -41,7 +42,7 @@ static int64_t now_ns(void)
     return (int64_t)now.tv_sec * NS_PER_S + now.tv_nsec;
 }
 
-/* SIGCHLD has to be blocked, so that none is missed. Returns false where the process was killed. */
+/* SIGCHLD must be blocked, so that none is missed. Returns false if the process was killed. */
 static bool wait_for_end(pid_t process, uint64_t wait_ms, int *ret_wait_status)
 {
     const int64_t end_ns = now_ns() + (int64_t)wait_ms * NS_PER_MS;
@@ -51,7 +52,7 @@ static bool wait_for_end(pid_t process, uint64_t wait_ms, int *ret_wait_status)
     while (waitpid(process, ret_wait_status, WNOHANG) == 0) {
         const int64_t left_ns = end_ns - now_ns();
         if (left_ns <= 0) {
-            /* It is not waited for: what hangs in the kernel does not end. */
+            /* Does not wait for it: a process that hangs in the kernel does not end. */
             kill(process, SIGKILL);
             return false;
         }
@@ -61,7 +62,7 @@ static bool wait_for_end(pid_t process, uint64_t wait_ms, int *ret_wait_status)
     return true;
 }
 
-static char *end_in_words(int wait_status)
+static char *describe_end(int wait_status)
 {
     if (WIFSIGNALED(wait_status)) {
         return text_of("ended by signal %d (%s)", WTERMSIG(wait_status),
@@ -70,30 +71,30 @@ static char *end_in_words(int wait_status)
     return text_of("ended with exit status %d", WEXITSTATUS(wait_status));
 }
 
-static char *wait_in_words(uint64_t wait_ms)
+static char *describe_limit(uint64_t wait_ms)
 {
     char limit[UNIT_TEXT_SIZE];
     format_duration(wait_ms * NS_PER_MS, limit);
     return text_of("did not end within %s", limit);
 }
 
-/* Returns the answer, or NULL with why there is none. */
+/* Returns the answer, or NULL and the reason. */
 static json_t *wait_for_answer(pid_t process, int file, uint64_t wait_ms, char **ret_why)
 {
     int wait_status = 0;
     if (!wait_for_end(process, wait_ms, &wait_status)) {
-        *ret_why = wait_in_words(wait_ms);
+        *ret_why = describe_limit(wait_ms);
         return NULL;
     }
     lseek(file, 0, SEEK_SET);
     json_t *value = json_loadfd(file, 0, NULL);
     if (value == NULL) {
-        *ret_why = end_in_words(wait_status);
+        *ret_why = describe_end(wait_status);
     }
     return value;
 }
 
-/* ---- both ---- */
+/* ---- starting it ---- */
 
 static json_t *call(json_t *(*function)(void *user), void *user, uint64_t wait_ms,
                     const sigset_t *mask, char **ret_why)
@@ -116,13 +117,14 @@ static json_t *call(json_t *(*function)(void *user), void *user, uint64_t wait_m
     return value;
 }
 
-json_t *apart_call(json_t *(*function)(void *user), void *user, uint64_t wait_ms, char **ret_why)
+json_t *subprocess_call(json_t *(*function)(void *user), void *user, uint64_t wait_ms,
+                        char **ret_why)
 {
     sigset_t child_signal, mask;
     struct sigaction action;
     sigemptyset(&child_signal);
     sigaddset(&child_signal, SIGCHLD);
-    /* An inherited SIG_IGN would take the child's status away. */
+    /* With an inherited SIG_IGN, the child's status would be lost. */
     sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, &action);
     sigprocmask(SIG_BLOCK, &child_signal, &mask);
     json_t *value = call(function, user, wait_ms, &mask, ret_why);
