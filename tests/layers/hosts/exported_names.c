@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Functions of the program's own that have the names of those of xxHash, Zstandard and libsodium
- * which Kiln calls. The program exports them, and does not expect to be called.
+ * The program's own functions, named like those of xxHash, Zstandard and libsodium that Kiln calls.
+ * The program exports them, and fails if one is called.
  */
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * library_user STORE: a program that links libkiln. It keeps objects in a cache, and an entry in a
- * store, says whether that was there, and ends without freeing anything of the cache's.
+ * library_user STORE: a program that links libkiln. It keeps objects in a cache and an entry in a
+ * store, prints whether the entry was there, and ends without freeing anything of the cache.
  */
 #include <stdbool.h>
 #include <stdio.h>

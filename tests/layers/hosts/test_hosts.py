@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that bring something along that Kiln could collide with: names, or a leak checker.
+"""Programs that contain something that Kiln could collide with: names, or a leak checker.
 
 test_hosts.py KILN library PROGRAM…          link libkiln: tests/layers/hosts/library_user.c
 test_hosts.py KILN opencl [--hits] PROGRAM…  are run with and without the layer: tests/support/opencl_app.c;
@@ -15,7 +15,7 @@ import tempfile
 import unittest
 
 SOURCE = """
-// A comment, so long that a key keeps its digest alone. {0}
+// A comment, so long that a key keeps only its digest. {0}
 kernel void f(global int *r) {{ r[get_global_id(0)] = 42; }}
 """.format("word " * 2000)
 
@@ -48,14 +48,14 @@ class HostsTest(unittest.TestCase):
         return path
 
     def run_it(self, *command):
-        """Its exit status, and what it wrote."""
+        """Returns its exit status, and what it wrote."""
         result = subprocess.run(command, env=self.environment, stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, timeout=120,
                                 check=False)
         return result.returncode, result.stdout.decode(), result.stderr.decode()
 
     def outcomes(self):
-        """What the layer did since it was last asked for."""
+        """Returns what the layer did since the last call."""
         with open(self.trace, encoding="utf-8") as file:
             lines = file.read().splitlines()
         os.remove(self.trace)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Calls a function of the program's, while_opening, as soon as it is opened: the thread has the
- * loader's lock then.
+ * Calls the program's function while_opening as soon as it is opened; the thread holds the loader's
+ * lock then.
  */
 #include <stddef.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Calls a function when the process ends: after the libraries were ended that were opened before
- * this one.
+ * Calls a function when the process ends, after the destructors of libraries that were opened
+ * before this one.
  */
 #include <stddef.h>
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of NVRTC's layer share: a program run with and without it, and what it says."""
+"""What the tests of NVRTC's layer share: a program that is run with and without it, and its
+output."""
 
 import argparse
 import os
@@ -39,9 +40,9 @@ OUTCOME = re.compile(r"^kiln\[\d+\] (\S+?)(?: key=(\w+)| (.*))", re.MULTILINE)
 
 
 class LayerCase(unittest.TestCase):
-    """A scratch directory, in which programs run, and a cache in it."""
+    """A scratch directory, in which programs run, with a cache in it."""
 
-    library = None  # what --library says
+    library = None  # the value of --library
 
     def setUp(self):
         self.scratch = tempfile.mkdtemp(prefix="kiln-nvrtc-")
@@ -66,7 +67,7 @@ class LayerCase(unittest.TestCase):
         return [*start, program or ARGUMENTS.program, *library, *arguments]
 
     def trace(self):
-        """What the trace has since it was last asked for: (outcome, what it was about)."""
+        """Returns the trace since the last call: (outcome, call or key)."""
         path = self.environment["KILN_TRACE"]
         if not os.path.exists(path):
             return []
@@ -77,7 +78,8 @@ class LayerCase(unittest.TestCase):
         return [(m[1], m[2] or m[3]) for m in OUTCOME.finditer(text) if m[1] != "note:"]
 
     def run_program(self, *arguments, expect=None, cwd=None, **options):
-        """Runs the program under the layer; what it wrote. @expect: the outcomes of the trace."""
+        """Runs the program under the layer; returns what it wrote. @expect: the outcomes in the
+        trace."""
         self.trace()
         result = subprocess.run(
             self.command(*arguments, **options), env=self.environment, cwd=cwd or self.scratch,
@@ -94,14 +96,14 @@ class LayerCase(unittest.TestCase):
                 if name in self.environment]
 
     def expect_hit_after(self, *arguments, **options):
-        """Cold and warm are as without the layer; what was written."""
+        """Checks that a cold and a warm run are as without the layer; returns what they wrote."""
         plain = self.run_program(*arguments, kiln=False, expect=[], **options)
         self.assertEqual(self.run_program(*arguments, expect=["built"], **options), plain)
         self.assertEqual(self.run_program(*arguments, expect=["hit-store"], **options), plain)
         return plain
 
     def expect_pass(self, *arguments, why, **options):
-        """It is as without the layer, and never kept."""
+        """Checks that a run is as without the layer, and that nothing is stored."""
         plain = self.run_program(*arguments, kiln=False, expect=[], **options)
         for _ in range(2):
             self.assertEqual(self.run_program(*arguments, **options), plain)

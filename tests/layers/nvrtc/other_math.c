@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Functions that answer otherwise than the C library's, as those of another version or processor
- * do: exp by its last bit, log in what it raises.
+ * Functions that answer differently from the C library's, like those of a different version or
+ * processor: exp in its last bit, log in the exceptions that it raises.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -11,7 +11,7 @@ typedef double function(double x);
 
 static function *find(const char *name)
 {
-    return (function *)dlsym(RTLD_NEXT, name); /* NOLINT: as dlsym has it */
+    return (function *)dlsym(RTLD_NEXT, name); /* NOLINT: the type of dlsym */
 }
 
 double exp(double x)

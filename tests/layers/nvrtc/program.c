@@ -1,32 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A program that knows nothing of Kiln: compiles a source with NVRTC as its arguments say and
- * writes down all that NVRTC answers, so that a run with the layer can be compared with one
+ * A program without knowledge of Kiln. It compiles a source with NVRTC as its arguments say, and
+ * writes everything that NVRTC answers, so that a run with the layer can be compared with one
  * without.
  *
  * usage: program [OPTION]... [-- NVRTC-OPTION...]
- *   --library PATH     open this libnvrtc; where the program is linked to one: none is opened
+ *   --library PATH     open this libnvrtc; none is opened if the program is linked to one
  *   --source FILE      what to compile
- *   --name NAME        what to call it
+ *   --name NAME        the name of the program
  *   --header NAME FILE, --expression TEXT, any number of times
- *   --callback         with a callback that lets it go on
- *   --callback-between with one that counts, which the second compilation has alone
- *   --twice            compiled a second time
- *   --meanwhile TEXT   a command of the shell's, after the compilation
- *   --unknown          a function that no layer knows is called, before or after
- *   --unknown-before   the compilation
- *   --misuse           calls that NVRTC refuses
- *   --round-to-zero    the thread does while NVRTC compiles, the first time
- *   --trap             in a thread in which exceptions of floating-point numbers trap, whose flags
- *                      are written down afterwards
- *   --threads N        so many programs at once, each with -DTHREAD=half its number; with
- *   --odd-round-to-zero  those of odd numbers do
- *   --fork             in a child process
- *   --before PATH N    another libnvrtc is opened and closed so often first
- *   --elsewhere PATH   that one too, opened in a namespace of its own, in turn with the first
- *   --eager PATH       in a constructor of that library (eager.c), while another thread does too
- *   --late PATH        only when the process ends, after the libraries that this one (late.c) was
- *   --late-too PATH    opened after were ended; or then too
+ *   --callback         set a callback that lets the compilation continue
+ *   --callback-between set one that counts, for the second compilation only
+ *   --twice            compile a second time
+ *   --meanwhile TEXT   run a shell command after the compilation
+ *   --unknown          call a function that no layer knows, after the compilation
+ *   --unknown-before   the same before the compilation
+ *   --misuse           make calls that NVRTC refuses
+ *   --round-to-zero    the thread rounds to zero during the first compilation
+ *   --trap             compile in a thread in which floating-point exceptions trap, and write their
+ *                      flags afterwards
+ *   --threads N        compile N programs at once, each with -DTHREAD=half its number
+ *   --odd-round-to-zero  with --threads: those with odd numbers round to zero
+ *   --fork             compile in a child process
+ *   --before PATH N    open and close a different libnvrtc N times first
+ *   --elsewhere PATH   open that one too, in a separate namespace, and alternate between the two
+ *   --eager PATH       compile in a constructor of that library (eager.c), while another thread
+ * does
+ *   --late PATH        compile only when the process ends, after the destructors of the libraries
+ *                      that were opened before this one (late.c)
+ *   --late-too PATH    compile at that time too
  */
 #include <dlfcn.h>
 #include <fenv.h>
@@ -81,7 +83,7 @@ kilni_nvrtc_lowered_name_fn nvrtcGetLoweredName;
 kilni_nvrtc_size_fn nvrtcGetProgramLogSize, nvrtcGetPTXSize, nvrtcGetCUBINSize;
 kilni_nvrtc_get_fn nvrtcGetProgramLog, nvrtcGetPTX, nvrtcGetCUBIN;
 
-/* By calls, and by an address: loaders bind the two in different ways. */
+/* By calls and by address: loaders bind the two in different ways. */
 static int create_by_call(kilni_nvrtc_program *program, const char *source, const char *name,
                           int header_count, const char *const *headers,
                           const char *const *header_names)
@@ -120,7 +122,7 @@ static void find_nvrtc(const char *library)
 }
 #endif
 
-/* ---- what is asked ---- */
+/* ---- questions ---- */
 
 static unsigned long long digest(const char *bytes, size_t size)
 {
@@ -142,7 +144,7 @@ static void write_output(FILE *to, kilni_nvrtc_program program, int output)
     size_t size = 4711;
     int result = nvrtc.size[output](program, &size);
     fprintf(to, "%s: %d, %zu bytes", output_names[output], result, size);
-    /* One byte more than is asked for: it has to stay as it is. */
+    /* One byte more than requested, which must not change. */
     char *bytes = malloc(size + 1);
     memset(bytes, 'x', size + 1);
     result = nvrtc.get[output](program, bytes);
@@ -267,7 +269,7 @@ static void run(FILE *to, const job *j)
     fprintf(to, " %d %s\n", nvrtc.destroy(&program), program ? "left" : "gone");
 }
 
-/* ---- several at once ---- */
+/* ---- several programs at once ---- */
 
 typedef struct worker {
     pthread_t thread;
@@ -303,7 +305,7 @@ static void run_threads(const job *j)
     }
 }
 
-/* Time for a thread to come to where it needs the loader. */
+/* Gives a thread time to reach the point where it needs the loader. */
 enum { MEANWHILE_US = 50000 };
 
 static worker beside;
@@ -319,7 +321,7 @@ static void run_while_opening(void)
 
 void (*while_opening)(void) = run_while_opening;
 
-/* The first call of NVRTC comes before. */
+/* The first call of NVRTC comes earlier. */
 static void run_in_constructor(const job *j)
 {
     kilni_nvrtc_program program = NULL;
@@ -348,7 +350,7 @@ static int run_in_child(const job *j)
     return status == 0 ? 0 : 1;
 }
 
-/* ---- another one, others before, and the end ---- */
+/* ---- a second library, earlier libraries, and the end ---- */
 
 static void run_in_turn(const job *j)
 {
@@ -373,7 +375,7 @@ static void open_and_close(const char *path, int count)
         int major, minor;
         void *handle = dlopen(path, RTLD_NOW);
         kilni_nvrtc_version_fn *version =
-            (kilni_nvrtc_version_fn *)dlsym(handle, "nvrtcVersion"); /* NOLINT: as dlsym has it */
+            (kilni_nvrtc_version_fn *)dlsym(handle, "nvrtcVersion"); /* NOLINT: the type of dlsym */
         version(&major, &minor);
         dlclose(handle);
     }
@@ -467,7 +469,7 @@ static void read_arguments(job *j, char **at)
 }
 
 #ifdef TAKES_EXP
-/* At a fixed address this program has a stub for exp, which libnvrtc is given too. */
+/* At a fixed address this program has a stub for exp, which libnvrtc gets too. */
 static double (*volatile taken)(double);
 
 __attribute__((constructor)) static void take_exp(void)

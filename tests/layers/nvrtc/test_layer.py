@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The layer of NVRTC over a libnvrtc that stands in for the real one, so that this runs anywhere and
-can make it do what the real one does not."""
+"""The layer of NVRTC over a stand-in for libnvrtc, which runs anywhere and can do what the real one
+does not."""
 
 import json
 import os
@@ -23,7 +23,7 @@ class StandIn(layer_case.LayerCase):
         return ["--source", self.file(name, text)]
 
     def compile_count(self):
-        """A descriptor that counts; call again for the count since."""
+        """Counts compilations. Each call returns the count since the last one."""
         if "STAND_IN_COUNT" not in self.environment:
             reader, writer = os.pipe2(os.O_NONBLOCK)
             self.addCleanup(os.close, reader)
@@ -41,7 +41,7 @@ class Ways(StandIn):
         self.compile_count()
         self.expect_hit_after(*self.source("WARN\n" + SOURCE), "--name", "k.cu",
                               "--expression", "k<int>", "--expression", "&c", "--", "-a", "-b")
-        self.assertEqual(self.compile_count(), 2)  # without the layer, and cold
+        self.assertEqual(self.compile_count(), 2)  # without the layer, and cold with it
 
     def test_a_program_that_exports_names_of_ours(self):
         self.expect_hit_after("--library", self.library, *self.source(SOURCE + "// long\n" * 10000),
@@ -114,7 +114,7 @@ class Ways(StandIn):
         self.assertEqual(self.run_program(*folds, expect=["hit-store"]), plain)
 
     def test_the_drivers_cache(self):
-        """It may hold what another process compiled in another mode."""
+        """The driver's cache may contain what a process compiled in a different mode."""
         program = self.source("DIVIDE 1 10\n")
         plain = self.run_program(*program, kiln=False)
         self.environment["STAND_IN_CACHE"] = "of another mode"
@@ -137,7 +137,7 @@ class Ways(StandIn):
             self.run_program(*arguments, expect=["hit-store", "passed-through"]), plain)
 
     def in_another_world(self, *arguments, **options):
-        """With a C library of other functions; what was written."""
+        """Runs the program with a C library with different functions; returns what was written."""
         self.environment["LD_PRELOAD"] = ARGUMENTS.other_math
         try:
             return self.run_program(*arguments, **options)
@@ -145,7 +145,7 @@ class Ways(StandIn):
             del self.environment["LD_PRELOAD"]
 
     def test_files_that_change_before_a_late_compilation(self):
-        """What was found stays, and NVRTC doesn't compile another program in its place."""
+        """A loaded program stays, and NVRTC does not compile a different one in its place."""
         self.file("a.h", "one")
         program = self.source('#include "a.h"\n')
         self.run_program(*program, expect=["built"])
@@ -159,13 +159,14 @@ class Ways(StandIn):
                 got = self.run_program(*program, *change, *more, expect=outcomes)
                 self.assertIn("files have changed", self.last[1][1])
                 self.assertIn(b"unknown: 0" if more == ["--unknown"] else b"compile: 0", plain)
-                # As of a program that was not compiled.
+                # The answer for a program that was not compiled.
                 self.assertEqual(
                     [line for line in got.splitlines() if line != b"unknown: 42 0"],
                     [line for line in plain.splitlines() if not line.startswith(b"unknown: 0")])
 
     def test_functions_that_fold(self):
-        """A result is good where the functions answer the same, and for each kind one is kept."""
+        """A result is used if the functions give the same answers, and one is kept for each
+        kind."""
         for text in "FOLD exp 0.7\n", "FOLD log 0.7\n", "FOLD pow 2 3\nFOLD exp 1\n":
             with self.subTest(text=text):
                 arguments = self.source(text)
@@ -177,7 +178,7 @@ class Ways(StandIn):
                     self.assertEqual(self.run_program(*arguments, expect=["hit-store"]), plain)
 
     def test_functions_that_are_the_same(self):
-        """No other function decides."""
+        """Other functions do not matter."""
         for text in "FOLD expf 0.7\n", "FOLD pow 2.1 0.3\n", "FOLD pow 0 -1\n":
             with self.subTest(text=text):
                 arguments = self.source(text)
@@ -185,7 +186,7 @@ class Ways(StandIn):
                 self.assertEqual(self.in_another_world(*arguments, expect=["hit-store"]), plain)
 
     def test_what_else_functions_tell(self):
-        """errno and exceptions, as without the layer."""
+        """errno and exceptions are as without the layer."""
         self.expect_hit_after(*self.source("FOLD log 0\nFOLD log -1\nFOLD exp 1000\n"
                                            "FOLD exp -1000\nFOLD expf 100\nFOLD pow -1 0.5\n"))
 
@@ -249,7 +250,8 @@ class Ways(StandIn):
             self.assertIn("cannot be watched", self.notes[0])
 
     def test_another_library_before(self):
-        """It had a function that this one hasn't, and more than one that nobody knows."""
+        """The earlier library had a function that this one does not have, and several unknown
+        ones."""
         for times in "1", "40":
             shutil.rmtree(self.cache, ignore_errors=True)
             arguments = [*self.source(), "--before", ARGUMENTS.stand_in_nvvm, times, "--unknown"]
@@ -266,7 +268,8 @@ class Ways(StandIn):
                 self.assertEqual(self.run_program(*arguments), plain)
 
     def test_device_ops(self):
-        """Below the layer a program with caches of its own keeps nothing itself: the layer watches NVRTC."""
+        """Under the layer, a program with NVRTC's device ops captures nothing itself: the layer
+        watches NVRTC already."""
         kept, unkept = (0, b"built and found\n", b""), (3, b"built, and not kept\n", b"")
         for kiln, expected in (False, kept), (True, unkept):
             result = subprocess.run(
@@ -383,7 +386,7 @@ class Includes(StandIn):
         two = self.run_program(*arguments, expect=["built"])
         self.assertNotEqual(one, two)
         self.assertIn("was made from a different a.h", self.notes[0])
-        # Both are kept.
+        # The entry keeps both.
         self.assertEqual(self.run_program(*arguments, expect=["hit-store"]), two)
         self.file("a.h", "one")
         self.assertEqual(self.run_program(*arguments, expect=["hit-store"]), one)
@@ -447,7 +450,7 @@ class Includes(StandIn):
 
 
 class Folders(StandIn):
-    """Programs that give each source a folder of its own."""
+    """Programs that put each source into a separate folder."""
 
     def in_folder(self, name, text, *more):
         path = self.file(os.path.join(name, "k.cu"), text)
@@ -466,7 +469,7 @@ class Folders(StandIn):
             for outcome in ("built", "hit-store"):
                 self.run_program(*self.in_folder(f"one{number}", word), expect=[outcome])
             self.run_program(*self.in_folder(f"two{number}", word), expect=["built"])
-            # Each has its own.
+            # Each program gets its own.
             self.run_program(*self.in_folder(f"one{number}", word), expect=["hit-store"])
 
     def test_it_counts_where_the_code_says_it(self):
@@ -485,7 +488,7 @@ class Folders(StandIn):
         self.run_program(*self.in_folder("two", SOURCE), "--", "-I" + one, expect=["built"])
 
     def test_it_counts_where_an_include_names_it(self):
-        """From elsewhere: it leads into the same folder then, wherever the program is."""
+        """The include names the folder itself, so it leads there wherever the program is."""
         self.file("one/a.h", "same")
         self.file("two/a.h", "same")
         more = ["--", "-I" + self.scratch]
@@ -522,12 +525,12 @@ class AtOnce(StandIn):
         plain = self.run_program(*arguments, kiln=False)
         self.assertEqual(self.compile_count(), 16)
         self.assertEqual(self.run_program(*arguments), plain)
-        self.assertEqual(self.compile_count(), 8)  # two threads each compile the same
+        self.assertEqual(self.compile_count(), 8)  # two threads compile the same program
         self.assertEqual(self.run_program(*arguments), plain)
         self.assertEqual(self.compile_count(), 0)
 
     def test_while_a_library_is_opened(self):
-        """Nothing of the layer's is locked while a thread waits for the loader."""
+        """The layer holds no lock while a thread waits for the loader."""
         arguments = [*self.source(), "--eager", ARGUMENTS.eager]
         plain = self.run_program(*arguments, kiln=False)
         for _ in range(2):
@@ -544,7 +547,7 @@ class AtOnce(StandIn):
 
 
 class Tool(StandIn):
-    """What kiln show and kiln why say of the files that results were made from."""
+    """What kiln show and kiln why print about the files that results were made from."""
 
     def tool(self, *arguments, cwd=None):
         result = subprocess.run([ARGUMENTS.kiln, *arguments], env=self.environment,
@@ -561,7 +564,8 @@ class Tool(StandIn):
         return self.last[0][1]
 
     def with_header(self):
-        """An entry that was made from a.h of an include folder; its digest, arguments and header."""
+        """Makes an entry from a.h of an include folder; returns its digest, arguments and
+        header."""
         header = self.file("include/a.h", "one")
         arguments = [*self.source('#include "a.h"'), "--", "-I" + os.path.dirname(header)]
         return self.build(*arguments), arguments, header
@@ -641,7 +645,7 @@ class Tool(StandIn):
         self.assertIn("\nwhen the build was requested, /x/a.h had changed\n", text)
         self.assertNotIn("differs in", text)
         self.assertEqual(self.json("why", "--last", "--trace", trace)["made_from_another"], "/x/a.h")
-        # Notes of other keys and of earlier misses say nothing of this one.
+        # Notes about other keys and earlier misses do not belong to this one.
         for note in (f"kiln[1] note: key={first} was made from a different /x/a.h\n",
                      f"kiln[1] note: key={digest} was made from a different /x/a.h\n"
                      f"kiln[1] hit-store key={digest} load=0ms\n",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The layer of NVRTC without its audit library, over a libnvrtc that stands in for the real one:
- * whatever the layer runs out of, the program gets what NVRTC would give.
+ * The layer of NVRTC without its audit library, over a stand-in for libnvrtc: whatever the layer
+ * runs out of, the program gets what NVRTC would give.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -31,7 +31,7 @@ static nvrtc_library *library;
 
 /* ---- what a program does ---- */
 
-/* What the stand-in makes of a source without directives, and one option. */
+/* What the stand-in returns for a source without directives, and one option. */
 static char *expected_ptx(const char *source)
 {
     char *ptx = NULL;
@@ -47,7 +47,7 @@ static void check_answers(kilni_nvrtc_program program, const char *ptx)
     assert_int_equal(size, strlen(ptx) + 1);
     char *bytes = malloc(size);
     while (!bytes) {
-        bytes = malloc(size); /* only one allocation fails, and this may be it */
+        bytes = malloc(size); /* only one allocation fails, possibly this one */
     }
     assert_int_equal(hooks->get(library, program, KILNI_NVRTC_PTX, bytes), 0);
     assert_string_equal(bytes, ptx);
@@ -70,7 +70,7 @@ static void compile_and_check(const char *source, const char *ptx)
     assert_null(program);
 }
 
-/* ---- memory that runs out ---- */
+/* ---- out of memory ---- */
 
 static void test_memory_runs_out_while_compiling(void **state)
 {
@@ -107,7 +107,7 @@ static void test_memory_runs_out_while_finding(void **state)
 static void test_attaching(void **state)
 {
     (void)state;
-    assert_ptr_equal(hooks->attach(map, &real), library); /* it is known */
+    assert_ptr_equal(hooks->attach(map, &real), library); /* the library is attached already */
     kilni_nvrtc_functions lacking = real;
     lacking.compile = NULL;
     struct link_map other = *map;
@@ -121,7 +121,7 @@ static void *compile_many(void *user)
     const int own = *(const int *)user;
     for (int i = 0; i < 50; i++) {
         char source[64];
-        /* Some that all threads compile, and some that are this one's. */
+        /* Some programs that all threads compile, and some that only this one does. */
         snprintf(source, sizeof source, "shared %d", i % 2 ? i : 100 * own + i);
         char *ptx = expected_ptx(source);
         compile_and_check(source, ptx);
@@ -182,7 +182,8 @@ int main(int argc, char **argv)
     }
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);
     session_drain();
-    kiln_cache_clear(session_requests()->memory); /* its cells are no pointers to leak checkers */
+    kiln_cache_clear(
+        session_requests()->memory); /* leak checkers do not recognize pointers in it */
     snprintf(command, sizeof command, "rm -rf %s", folder);
     return system(command) == 0 ? failed : 1;
 }

@@ -37,8 +37,8 @@ class Real(layer_case.LayerCase):
 
 class Namespaces(Real):
     def test_another_one_in_a_namespace_of_its_own(self):
-        # Even without Kiln the two read values of threads that the other has set. They get along as
-        # long as malloc leaves new memory as it is.
+        # Even without Kiln, the two read values that another thread has set. That works as long as
+        # malloc leaves new memory unchanged.
         self.environment.pop("MALLOC_PERTURB_", None)
         arguments = ["--elsewhere", self.library, *self.program("-arch=sm_90")]
         plain = self.run_program(*arguments, kiln=False)
@@ -75,7 +75,7 @@ class Outputs(Real):
         self.expect_pass("--callback", *self.program("-arch=sm_90"), why="callback")
 
     def test_floating_point_mode(self):
-        """A constant that NVRTC folds as the thread rounds."""
+        """A constant that NVRTC folds in the thread's rounding mode."""
         folds = ["--source", self.file("folds.cu", "__constant__ double third = 1.0 / 3.0;\n"
                                        'extern "C" __global__ void k(double *x)\n'
                                        "{ x[0] = third; x[1] = exp(0.7); x[2] = log(0.7);\n"
@@ -86,7 +86,7 @@ class Outputs(Real):
         self.assertEqual(self.run_program(*folds, expect=["hit-store"]), plain)
 
     def test_functions_of_another_processor(self):
-        """The C library has functions for processors without FMA, and they differ in some bits."""
+        """The C library has functions for processors without FMA, which differ in some bits."""
         text = 'extern "C" __global__ void k(double *x) {\n' + "".join(
             "  x[%d] = %s;\n" % (i, call) for i, call in enumerate((
                 "exp(-0x1.b25419a767f64p+3)", "exp(0x1.35dd23a683e9cp+4)",
@@ -113,7 +113,7 @@ class Outputs(Real):
 
 
 class Bindings(Real):
-    """However a program gets at NVRTC."""
+    """The layer works however a program reaches NVRTC."""
 
     @unittest.skipUnless(ARGUMENTS.linked, "no NVRTC to link with")
     def test_linked(self):
@@ -134,7 +134,7 @@ class Bindings(Real):
         self.expect_hit_after(*self.program("-arch=sm_90"))
 
     def test_under_another_name(self):
-        """By the name that it has within itself."""
+        """By the name that the library has within itself."""
         path = os.path.join(self.scratch, "other.so")
         os.symlink(self.library, path)
         self.library = path
@@ -167,12 +167,12 @@ class Includes(Real):
         self.file("two/b.h", "#define VALUE 1\n")
         os.mkdir(os.path.join(self.scratch, "one"))
         one = self.expect_hit_after(*source)
-        # Another file, found before.
+        # A different file, found earlier.
         path = self.file("one/b.h", "#define VALUE 2\n")
         two = self.run_program(*source, expect=["built"])
         self.assertNotEqual(one, two)
         self.assertEqual(self.run_program(*source, kiln=False), two)
-        # Beside the file that includes it, found before that.
+        # Next to the file that includes it, found even earlier.
         self.file("two/sub/b.h", "#define VALUE 3\n")
         three = self.run_program(*source, expect=["built"])
         self.assertEqual(self.run_program(*source, kiln=False), three)
@@ -180,7 +180,7 @@ class Includes(Real):
         self.assertEqual(self.run_program(*source, expect=["hit-store"]), two)
         os.remove(path)
         self.assertEqual(self.run_program(*source, expect=["hit-store"]), one)
-        # What only __has_include asks for.
+        # A file that only __has_include asks for.
         self.file("k.cu", '#if __has_include("c.h")\n#define MORE 1\n#else\n#define MORE 0\n'
                           '#endif\n__constant__ int more = MORE;')
         without = self.run_program(*source, expect=["built"])
@@ -243,8 +243,8 @@ class Folders(Real):
                                      self.run_program(*first, expect=["hit-store"]))
 
     def test_the_log_is_of_this_folder(self):
-        """What it says of headers beside the program, and what ptxas adds to it."""
-        # Where the driver's own cache serves, ptxas is not asked, and NVRTC's log is without its part.
+        """What the log says about headers next to the program, and what ptxas adds to it."""
+        # If the driver's own cache answers, ptxas does not run, and NVRTC's log lacks its part.
         self.environment["CUDA_CACHE_DISABLE"] = "1"
         text = '#include "unused.h"\n#warning here\nextern "C" __global__ void k(float *x) { *x = 1; }'
         for options in (["-arch=sm_90"], ["-arch=sm_90", "--ptxas-options=-g"]):
@@ -256,7 +256,7 @@ class Folders(Real):
                 self.assertEqual(self.run_program(*program, expect=[expected]), plain)
 
     def test_a_header_that_leads_into_a_folder(self):
-        """By the folder's own name: from there it doesn't count from the folder of who asks."""
+        """The header names the folder itself, so it leads there wherever the program is."""
         text = '#include <b.h>\nextern "C" __global__ void k(float *x) { *x = VALUE; }'
         self.file("b.h", "#include <one/a.h>\n")
         self.file("one/a.h", "#define VALUE 1\n")
@@ -281,7 +281,7 @@ class Folders(Real):
         self.assertEqual(self.run_program(*two, expect=["built"]), plain)
 
     def test_symbols_that_are_named_by_the_place(self):
-        """NVRTC gives them the number of the process too, so that no two runs have the same."""
+        """NVRTC puts the process number into their names, so no two runs have the same."""
         text = """namespace { __device__ volatile int hidden = 3; struct T { int x; }; }
                   template <class T> __global__ void k(int *x) { x[0] = hidden; }"""
         for expression in "k<int>", "k<T>":

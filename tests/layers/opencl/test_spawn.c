@@ -14,7 +14,7 @@
 
 #include "../../../layers/opencl/spawn.c"
 
-/* One start of a shell that writes a byte to a named pipe. */
+/* Starts a shell that writes a byte to a named pipe. */
 typedef struct start {
     char folder[64];
     char pipe[80];
@@ -97,7 +97,7 @@ static void *start_while_cancelled(void *of)
     return before == PTHREAD_CANCEL_ENABLE ? of : NULL;
 }
 
-/* The children use the state of the thread that starts them: its cancellation is not theirs. */
+/* The children use the state of the starting thread: they must not act on its cancellation. */
 static void is_not_cancelled_half_way(void **state)
 {
     start *of = *state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The map is held against a plain array of its pairs. It is included whole, so that handles can be
- * chosen that collide.
+ * Compares the map with a plain array of its pairs. The map's source is included, so that the test
+ * can choose handles that collide.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -90,13 +90,14 @@ static void assert_same(const handle_map *map, const model *expected)
 
 /* ---- handles ---- */
 
-/* Addresses as an allocator gives them. */
+/* Addresses like those of an allocator. */
 static const void *plain_handle(size_t number)
 {
     return (const void *)(uintptr_t)(0x7f0000001000 + 64 * number);
 }
 
-/* The n-th handle whose home is one place in a map of this capacity, and so in all smaller ones. */
+/* Returns the n-th handle whose hash leads to a given slot in a map of this capacity, and so in all
+ * smaller ones. */
 static const void *colliding_handle(size_t capacity, size_t place, size_t number)
 {
     const handle_map shape = {.capacity = capacity};
@@ -113,7 +114,7 @@ static void *value_of(size_t number)
     return (void *)(uintptr_t)(number + 1);
 }
 
-/* The same numbers on every machine. */
+/* Returns the same numbers on every machine. */
 static uint32_t next_random(uint32_t *seed)
 {
     *seed = *seed * 1664525u + 1013904223u;
@@ -154,8 +155,8 @@ static void test_grows(void **state)
     free(map.slots);
 }
 
-/* A run of handles of one home that goes around the end of the table, with handles of other homes
- * pushed on by it: whichever is removed, all others are found. */
+/* A run of handles with the same slot that wraps around the end of the table, with other handles
+ * displaced by it: whichever is removed, all others are still found. */
 static void test_removal_from_a_run(void **state)
 {
     (void)state;
@@ -184,7 +185,7 @@ static void test_removal_from_a_run(void **state)
     }
 }
 
-/* Puts and removes at random, among few handles, so that most of them come and go often. */
+/* Puts and removes at random, among few handles, so that most of them are put and removed often. */
 static void check_at_random(const void *const *handles, size_t handle_count, uint32_t seed)
 {
     handle_map map = {0};

@@ -61,7 +61,7 @@ class CliTest(unittest.TestCase):
         return [json.loads(line) for line in result.stdout.decode().splitlines()]
 
     def make(self, what):
-        """Fills the cache; returns the digests by name, or a list where names repeat."""
+        """Fills the cache; returns the digests by name, or in a list if names repeat."""
         output = subprocess.run(
             [MAKE_CACHE, what, self.cache], check=True, stdout=subprocess.PIPE,
             env=self.environment).stdout
@@ -71,7 +71,7 @@ class CliTest(unittest.TestCase):
         return {name.decode(errors="replace"): digest.decode() for digest, name in pairs}
 
     def make_entry(self, what, *parts, **options):
-        """Puts an entry whose key has these parts, or notes its miss; returns the digest."""
+        """Stores an entry whose key has these parts, or records its miss; returns the digest."""
         tool = os.path.join(os.path.dirname(MAKE_CACHE), "make_entry")
         given = [f"{name.replace('_', '-')}={value}" for name, value in options.items()]
         output = subprocess.run(
@@ -99,7 +99,7 @@ class CliTest(unittest.TestCase):
         try:
             while chunk := os.read(controller, 4096):
                 shown += chunk
-        except OSError:  # how a terminal tells its end
+        except OSError:  # a terminal's end of file
             pass
         output = process.communicate(timeout=60)[0]
         os.close(controller)
@@ -110,7 +110,7 @@ class CliTest(unittest.TestCase):
         return os.path.join(self.cache, "v1", digest[:2], digest)
 
     def change_byte(self, digest, offset):
-        """Alters one byte of an entry's file; a negative offset counts from its end."""
+        """Changes one byte of an entry's file; a negative offset counts from the end."""
         with open(self.entry_path(digest), "r+b") as file:
             file.seek(offset, os.SEEK_END if offset < 0 else os.SEEK_SET)
             byte = file.read(1)[0]
@@ -118,7 +118,7 @@ class CliTest(unittest.TestCase):
             file.write(bytes([byte ^ 0x55]))
 
     def leave_temporary(self):
-        """What a writer leaves that was killed long ago."""
+        """Makes what a writer leaves that was killed long ago."""
         folder = os.path.join(self.cache, "v1", "requests")
         path = os.path.join(folder, ".tmp-0000000000000001")
         with open(path, "w") as file:
@@ -128,11 +128,11 @@ class CliTest(unittest.TestCase):
         return path
 
     def in_build_tree(self, layer_mode=0o644):
-        """A copy of the tool in folders like those of a build, beside a file for a layer."""
+        """Copies the tool to folders like those of a build, with a file for a layer next to it."""
         tree = tempfile.mkdtemp(dir=self.scratch)
         tool = os.path.join(tree, "tools", "kiln", "kiln")
         layer = os.path.join(tree, "layers", "opencl", "libkiln_opencl_layer.so")
-        # A tool that was not installed finds the library here.
+        # A tool that is not installed finds the library here.
         library = os.path.join(tree, "src", "libkiln.so.0")
         for path in (tool, layer, library):
             os.makedirs(os.path.dirname(path))
@@ -144,8 +144,8 @@ class CliTest(unittest.TestCase):
         return tool, layer
 
     def in_reach_of_others(self):
-        """A copy of the tool that other users can run, in a scratch directory that they can enter. The
-        build itself may lie in a home directory that is closed to them."""
+        """Copies the tool to a scratch directory that other users can enter, so that they can run
+        it. The build itself may be in a home directory that is closed to them."""
         tool, _ = self.in_build_tree()
         os.chmod(self.scratch, 0o755)
         for folder, _, files in os.walk(os.path.normpath(os.path.join(tool, "../../.."))):

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stands in for an ICD loader that knows no layers, with no driver; with READS_LISTS, for one that
- * looks for drivers in a list too.
+ * Stands in for an ICD loader that does not support layers, without drivers. With READS_LISTS, for
+ * one that also finds drivers in a list.
  */
 #include <stdlib.h>
 

@@ -58,7 +58,7 @@ static cl_int CL_API_CALL get_platform_info(cl_platform_id asked, cl_platform_in
     return answer(text, capacity, value, ret_size);
 }
 
-/* Not in the table: there the loader's own function would come in its place. */
+/* Not in the table, where the loader's own function would replace it. */
 CL_API_ENTRY cl_int CL_API_CALL clGetPlatformInfo(cl_platform_id asked, cl_platform_info name,
                                                   size_t capacity, void *value, size_t *ret_size)
 {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kiln stats, ls, show, verify, rm and clear, and what is wrong with a command line."""
+"""kiln stats, ls, show, verify, rm and clear, and wrong command lines."""
 
 import json
 import os
@@ -20,7 +20,7 @@ class Usage(cli.CliTest):
             help_text = self.kiln(command, "--help").stdout.decode()
             self.assertTrue(help_text.startswith(f"Usage: kiln {command}"), help_text)
             usage = help_text.partition("\n\n")[0]
-            for option in "--dir", "--key-file", "--json":  # as README has it of all
+            for option in "--dir", "--key-file", "--json":  # all commands accept these
                 self.assertIn(option, usage)
                 self.assertRegex(help_text, f"(?m)^  {option} ")
             self.assertLessEqual(max(map(len, help_text.splitlines())), 100)
@@ -50,7 +50,7 @@ class Usage(cli.CliTest):
 
 
 class Missing(cli.CliTest):
-    """There is no cache directory yet, and looking makes none."""
+    """There is no cache directory yet, and commands that only read create none."""
 
     def tearDown(self):
         self.assertFalse(os.path.exists(self.cache))
@@ -104,7 +104,7 @@ class Entries(cli.CliTest):
         super().setUp()
         self.digests = self.make("entries")
         self.request = self.digests["later"]
-        # So that the order is known.
+        # Fixes the order.
         for age, name in enumerate(("matmul", "saxpy")):
             path = self.entry_path(self.digests[name])
             os.utime(path, (1800000000 - age, 1800000000 - age))
@@ -152,7 +152,7 @@ class Entries(cli.CliTest):
         self.assertEqual(lines[1].index("Test Platform"), lines[2].index("Test Platform"))
 
     def test_names_of_any_bytes(self):
-        """Bytes that are no text, and escape sequences, harm neither JSON nor a terminal."""
+        """Bytes that are not text, and escape sequences, harm neither JSON nor a terminal."""
         names = [item["name"] for item in self.listed() if item["kind"] == "blob"]
         self.assertEqual(names, ["blob \ufffd\x1b[31m"])
         self.assertNotIn(b"\x1b", self.kiln("ls").stdout)
@@ -246,7 +246,7 @@ class Entries(cli.CliTest):
         self.assertEqual([item["digest"] for item in self.listed()], [digest])
 
     def test_a_directory_cannot_steer_a_terminal(self):
-        """Bytes that are not UTF-8 are written out, too."""
+        """Bytes that are not UTF-8 are escaped, too."""
         self.cache = os.fsencode(self.scratch) + b"/c\xff\x1b[31m\xe2\x80\xae"
         subprocess.run([cli.MAKE_CACHE, "entries", self.cache], check=True,
                        stdout=subprocess.DEVNULL, env=self.environment)
@@ -260,7 +260,8 @@ class Entries(cli.CliTest):
         self.assertNotIn(b"\xff", error)
 
     def test_clear_newer(self):
-        """Requests and what a newer writer that died has left go too; puts then need no trim."""
+        """Requests, and temporary files of a newer writer that died, are removed too; later writes
+        need no trim."""
         self.make_newer(self.digests["saxpy"])
         request = os.path.join(self.cache, "v1", "requests", self.digests["later"])
         leftover = self.leave_temporary()
@@ -377,7 +378,7 @@ class Colours(cli.CliTest):
         try:
             while chunk := os.read(controller, 4096):
                 output += chunk
-        except OSError:  # how a terminal tells its end
+        except OSError:  # a terminal's end of file
             pass
         os.close(controller)
         self.assertIn(self.digest[:12].encode(), output)
@@ -396,7 +397,7 @@ class Colours(cli.CliTest):
 
 class Capture(cli.CliTest):
     def test_expired(self):
-        """The request is of long ago."""
+        """The request is old."""
         self.make("entries")
         self.assertEqual(len(self.listed("--all")), 4)
         counted = self.kiln_json("capture")
@@ -430,12 +431,12 @@ class Capture(cli.CliTest):
         self.assert_dropped()
 
     def test_no_request_at_all(self):
-        """What is in a sound request may be no build; a worker finds that out."""
+        """An intact request may not contain a build; only a worker finds that out."""
         self.make_with_young_request()
         self.assert_dropped()
 
     def test_many_requests(self):
-        """One of them is in memory at a time."""
+        """Only one of them is in memory at a time."""
         self.make("many")
         process = subprocess.Popen(
             [cli.KILN, "capture", "--json"], env=self.environment, stdin=subprocess.DEVNULL,
@@ -467,7 +468,7 @@ class Capture(cli.CliTest):
         self.assertEqual(len(self.listed()), 3)
 
     def test_no_locks(self):
-        """A file that can't be trusted is none to lock."""
+        """A file that is not trusted is not locked."""
         self.make("entries")
         lease = os.path.join(self.cache, "lease")
         with open(lease, "a"):

@@ -14,10 +14,10 @@ NOBODY = 65534
 
 class Doctor(cli.CliTest):
     tool = cli.KILN
-    user = None  # that of the test
+    user = None  # set by the test
 
     def report(self, *arguments):
-        """The report; the exit status has to agree with it."""
+        """Returns the report, with which the exit status must agree."""
         result = subprocess.run(
             [self.tool, "doctor", "--json", *arguments], stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, env=self.environment, timeout=60, user=self.user)
@@ -92,7 +92,7 @@ class Doctor(cli.CliTest):
 
     @unittest.skipUnless(os.geteuid() == 0, "needs another user")
     def test_directory_of_root(self):
-        """Those who only read may use it."""
+        """Users who only read may use it."""
         self.make("entries")
         for folder, _, _ in os.walk(self.cache):
             os.chmod(folder, 0o755)
@@ -141,7 +141,7 @@ class Doctor(cli.CliTest):
             self.assertTrue(all(platform["driver_files"].values()))
 
     def test_files_of_one_name(self):
-        """A driver that is elsewhere finds headers beside it, and those that the system has."""
+        """A driver in a different folder finds headers next to it, and the system's."""
         driver = glob.glob("/usr/lib/*/libpocl.so.2")
         headers = glob.glob("/usr/share/pocl/include/_kernel.h")
         if not driver or not headers:

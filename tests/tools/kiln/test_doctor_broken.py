@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kiln doctor where drivers crash, end the process or hang."""
+"""kiln doctor with drivers that crash, end the process or hang."""
 
 import glob
 import os
@@ -12,7 +12,7 @@ LONG_MS = 60000
 
 class Broken(cli.CliTest):
     def install(self, *drivers):
-        """Makes stand-ins the drivers of this system, in this order."""
+        """Makes stand-ins the only drivers of this system, in this order."""
         vendors = os.path.join(self.scratch, "vendors")
         os.mkdir(vendors)
         self.environment["OCL_ICD_VENDORS"] = vendors
@@ -40,7 +40,7 @@ class Broken(cli.CliTest):
         self.assertIn("path", report["nvrtc_layer"])
 
     def test_sound(self):
-        """What the tests below start from."""
+        """The state that the tests below start from."""
         self.install("DRIVER_SOUND")
         report = self.kiln_json("doctor")
         if "loader" not in report:
@@ -70,7 +70,7 @@ class Broken(cli.CliTest):
         self.assertEqual(report["platforms"], [])
 
     def test_ends_the_process(self):
-        """As if all was well."""
+        """The driver ends the process with exit status 0."""
         self.install("DRIVER_EXITS")
         report = self.report()
         self.expect_problem(report, "DRIVER_EXITS", "ended with exit status 0")
@@ -83,7 +83,7 @@ class Broken(cli.CliTest):
         self.assertEqual(report["directory"]["path"], self.cache)
 
     def test_each_is_sound_alone(self):
-        """One that bears no other beside it."""
+        """A driver that fails only if there is another one."""
         self.install("DRIVER_LONELY", "DRIVER_SOUND")
         report = self.report()
         self.assertEqual(len(report["problems"]), 1, report["problems"])
@@ -92,7 +92,7 @@ class Broken(cli.CliTest):
         self.assertEqual(len(report["platforms"]), 2)
 
     def test_drivers_that_no_folder_names(self):
-        """No folder lists them: that one is broken is told, but not which."""
+        """No folder lists the drivers: it is reported that one is broken, but not which."""
         self.environment["OCL_ICD_VENDORS"] = os.environ["DRIVER_ABORTS"]
         report = self.report()
         if report["loader"]["kind"] != "ocl-icd":

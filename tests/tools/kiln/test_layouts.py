@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Caches that a URL names, in each layout; their files are read by a reader made from docs/ alone."""
+"""Caches that a URL names, in each layout. The test's reader of their files is written from docs/
+alone."""
 
 import json
 import os
@@ -21,7 +22,7 @@ NAMES = {
 
 
 def name_of(encoding):
-    """The kernel that a key is of."""
+    """Returns the kernel that a key belongs to."""
     return next(part["bytes"] for part in read_key(encoding)[1] if part["name"] == b"name")
 
 
@@ -121,7 +122,8 @@ class Layout:
         self.assertGreater(stats["bytes"], 0)
 
     def test_without_the_layout(self):
-        """The cache is not empty, and how it is to be named can be taken over."""
+        """The cache is not reported as empty, and the location in the message can be used as it
+        is."""
         result = super().kiln("ls", "--dir", self.root)
         self.assertIn(f"has entries in layout {self.layout}".encode(), result.stderr)
         self.assertIn(f"--dir '{self.cache}'".encode(), result.stderr)
@@ -135,7 +137,7 @@ class Layout:
             self.assertEqual(len(listed), len(self.pairs()))
 
     def test_without_the_layout_nothing_is_done(self):
-        """Totals are all layouts': who trimmed none of the entries would count that there are none."""
+        """All layouts share the totals: a trim of no entries would set them to zero."""
         for command in ["trim"], ["clear", "--yes"], ["verify"], ["verify", "--repair", "--yes"]:
             result = super().kiln(*command, "--dir", self.root, expect=1)
             self.assertIn(f"has entries in layout {self.layout}: --dir '{self.cache}'".encode(),
@@ -147,7 +149,7 @@ class Layout:
         super().kiln("verify", "--dir", self.root)
 
     def test_without_the_layout_an_empty_one_is_empty(self):
-        """But for requests, which have one place in all layouts."""
+        """Except requests, which have the same place in all layouts."""
         self.kiln("clear", "--yes")
         self.assertIn(b"is empty", super().kiln("ls", "--dir", self.root).stderr)
 

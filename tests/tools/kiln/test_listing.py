@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The orders of kiln ls, and what kiln show tells and writes of an entry."""
+"""The orders of kiln ls, and what kiln show prints and writes of an entry."""
 
 import os
 import stat
@@ -11,7 +11,7 @@ import cli
 class Orders(cli.CliTest):
     def setUp(self):
         super().setUp()
-        # name: (used, created, size, cost), of which no two orders are alike
+        # name: (used, created, size, cost); no two of these orders are alike
         facts = {"b": (4000, 1000, 300, 30), "a": (3000, 3000, 100, 20), "d": (2000, 4000, 400, 10),
                  "c": (1000, 2000, 200, 40)}
         self.names = {}
@@ -48,7 +48,7 @@ class Orders(cli.CliTest):
 
 class Show(cli.CliTest):
     def test_members(self):
-        """The names and types that kiln(1) gives."""
+        """JSON has the names and types that kiln(1) documents."""
         digest = self.make_entry("put", "source=a\nb", answers="recorded", name="f", size=10)
         shown = self.kiln_json("show", digest)
         self.assertEqual(
@@ -89,7 +89,7 @@ class Show(cli.CliTest):
         self.assertEqual(sorted(os.listdir(self.scratch)), ["cache", "null", "pipe"])
 
     def test_every_name_of_stdout(self):
-        """Not by /dev/stdout itself: were that replaced, the machine would be the worse for it."""
+        """Does not use /dev/stdout itself: if that were replaced, the machine would be damaged."""
         digest = self.make_entry("put", "source=x", answers="recorded")
         out = os.path.join(self.scratch, "out")
         name = os.path.join(self.scratch, "stdout")

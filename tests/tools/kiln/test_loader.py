@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kiln run and kiln doctor where the loader that a program gets knows no layers."""
+"""kiln run and kiln doctor if the loader that a program gets does not support layers."""
 
 import glob
 import json
@@ -14,7 +14,7 @@ import cli
 LIBRARY = "libOpenCL.so.1"
 FOLDERS = ["/usr/lib/*-linux-gnu", "/usr/lib64", "/usr/lib", "/usr/local/lib64", "/usr/local/lib"]
 
-# What a program of this environment gets.
+# Prints the loader that a program in this environment gets.
 SHOW_LOADER = f"""
 import ctypes
 ctypes.CDLL("{LIBRARY}")
@@ -26,7 +26,7 @@ for line in open("/proc/self/maps"):
 
 
 def system_loader():
-    """One in the system's folders that knows layers, or None."""
+    """Returns a loader in the system's folders that supports layers, or None."""
     for folder in FOLDERS:
         for path in glob.glob(os.path.join(folder, LIBRARY)):
             with open(path, "rb") as file:
@@ -45,7 +45,7 @@ class Loader(cli.CliTest):
         self.put_first(os.environ["LOADER_WITHOUT_LAYERS"])
 
     def put_first(self, loader):
-        """Makes a loader the one that programs get."""
+        """Makes this loader the one that programs get."""
         self.first = os.path.join(self.scratch, "first")
         os.makedirs(self.first, exist_ok=True)
         path = os.path.join(self.first, LIBRARY)
@@ -72,8 +72,8 @@ class Loader(cli.CliTest):
         return json.loads(result.stdout)
 
 
-class Instead(Loader):
-    def test_program_gets_one_that_knows_layers(self):
+class Replacement(Loader):
+    def test_program_gets_one_that_supports_layers(self):
         wanted = self.need_system_loader()
         for _ in range(2):
             self.assertEqual(self.loader_of_program(), (wanted, ""))
@@ -107,7 +107,7 @@ class Instead(Loader):
     def test_doctor(self):
         wanted = self.need_system_loader()
         self.environment["OCL_ICD_VENDORS"] = self.scratch
-        report = self.report(expect=3)  # no driver
+        report = self.report(expect=3)  # without drivers
         first = os.path.join(self.first, LIBRARY)
         self.assertEqual(report["loader"]["path"], wanted)
         self.assertEqual(report["loader"]["instead_of"], os.path.realpath(first))
@@ -118,7 +118,7 @@ class Instead(Loader):
 
 
 class Drivers(Loader):
-    """A loader that finds drivers by a list, and one in its place that does not know the list."""
+    """A loader that finds drivers in a list, and one in its place that does not read the list."""
 
     def setUp(self):
         super().setUp()
@@ -139,7 +139,7 @@ class Drivers(Loader):
             file.write(library)
 
     def drivers(self):
-        """What a program's loader finds, in order, and the folder."""
+        """Returns what a program's loader finds, in order, and the folder."""
         folder = self.printed("OCL_ICD_VENDORS")
         files = sorted(os.listdir(folder))
         self.assertEqual(files, [f"{i}.icd" for i in range(len(files))])
@@ -163,7 +163,7 @@ class Drivers(Loader):
         self.assertEqual(left, [])
 
     def test_a_driver_that_is_named_twice(self):
-        """By one name, and by two that lead to one library."""
+        """Under the same name, and under two that lead to the same library."""
         real = system_loader()
         self.environment["OCL_ICD_FILENAMES"] = f"libone.so:{real}"
         self.add_vendor("a.icd", "libone.so")
@@ -181,27 +181,27 @@ class Drivers(Loader):
             self.assertEqual(self.printed("OCL_ICD_VENDORS"), self.vendors)
 
     def test_a_loader_that_reads_no_lists(self):
-        """What it did not find stays unfound."""
+        """What the loader did not find is still not found."""
         self.put_first(os.environ["LOADER_WITHOUT_LAYERS"])
         self.assertEqual(self.printed("OCL_ICD_VENDORS"), self.vendors)
         self.assertEqual(os.readlink(self.link), system_loader())
 
     def test_doctor(self):
-        report = self.report(expect=3)  # no driver
+        report = self.report(expect=3)  # without drivers
         self.assertIn("does not read OCL_ICD_FILENAMES", "\n".join(report["notes"]))
         self.assertFalse(os.path.exists(self.caches))
         self.assertEqual(glob.glob(os.path.join(self.scratch, "kiln-doctor-*")), [])
 
 
-class NotInstead(Loader):
-    def test_a_loader_that_knows_layers(self):
-        """It is left alone, whatever it is."""
+class NoReplacement(Loader):
+    def test_a_loader_that_supports_layers(self):
+        """The variable is left alone, whatever its value."""
         self.put_first(self.need_system_loader())
         self.assertEqual(self.printed("LD_LIBRARY_PATH"), self.first)
         self.assertFalse(os.path.exists(self.caches))
 
     def test_no_other_loader(self):
-        """None of this system's has what a program may ask for there."""
+        """No loader of this system has what a program may ask for there."""
         self.put_first(os.environ["LOADER_OF_ANOTHER_TIME"])
         self.environment["OCL_ICD_VENDORS"] = self.scratch
         _, said = self.loader_of_program()

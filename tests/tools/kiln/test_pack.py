@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kiln pack and unpack, and what takes a pack or a chain in the place of a directory."""
+"""kiln pack and unpack, and commands that read a pack or a chain instead of a directory."""
 
 import os
 import resource
@@ -72,7 +72,7 @@ class Pack(PackTest):
                       self.kiln("pack", "--dir", "/nonexistent/x", self.pack, expect=1).stderr)
 
     def test_prefixes_that_stand_for_nothing_are_named(self):
-        """What is shipped may lack an entry: that must not go unseen."""
+        """A pack that lacks an entry must not go unnoticed."""
         wanted = self.digests["saxpy"]
         absent = "0" * 8
         result = self.kiln("pack", self.pack, wanted[:8], absent, expect=1)
@@ -176,7 +176,7 @@ class Unpack(PackTest):
         self.assertEqual((report["taken"], report["damaged"]), (2, 1))
 
     def test_files_that_may_not_grow(self):
-        """As on a full disk: what fits is taken, and no signal ends the tool."""
+        """As on a full disk: what fits is copied, and no signal ends the tool."""
         def limit_files():
             resource.setrlimit(resource.RLIMIT_FSIZE, (1000000, 1000000))
 
@@ -193,7 +193,7 @@ class Unpack(PackTest):
 
 
 class Chain(PackTest):
-    """The cache in use is empty, and the pack has what it lacks."""
+    """The cache in use is empty, and the pack has the entries."""
 
     def setUp(self):
         super().setUp()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kiln run: the environment, exit status and signals of what it runs, and the summary."""
+"""kiln run: the environment, exit status and signals of its program, and the summary."""
 
 import json
 import os
@@ -15,7 +15,7 @@ import cli
 
 FORWARDED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGWINCH")
 
-# Says "ready", counts each signal, and ends with a line of what it got 0.3 s after the first.
+# Prints "ready", counts signals, and prints the counts 0.3 s after the first one.
 COUNT_SIGNALS = """
 import json, signal, sys, time
 got = {}
@@ -47,8 +47,8 @@ class RunTest(cli.CliTest):
             stderr=subprocess.PIPE, **options)
 
     def add_nvrtc(self):
-        """The layer of NVRTC beside that of OpenCL, real where the build has it: a loader says so
-        of a file that is no library. Its path."""
+        """Puts NVRTC's layer next to OpenCL's: the real one if it was built, since a loader reports
+        a file that is not a library. Returns its path."""
         folder = os.path.join(os.path.dirname(os.path.dirname(self.layer)), "nvrtc")
         built = os.path.join(os.path.dirname(cli.KILN), "..", "..", "layers", "nvrtc")
         if not os.path.isdir(built):
@@ -59,7 +59,8 @@ class RunTest(cli.CliTest):
         return os.path.join(folder, "libkiln_nvrtc_audit.so")
 
     def need_no_layer(self, name):
-        """A tool without one beside it takes what was installed where its build installs."""
+        """A tool without a layer next to it uses the one that was installed where its build
+        installs."""
         told = subprocess.run([self.tool, "doctor", "--json"], env=self.environment,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
         if json.loads(told.stdout)[name]["path"] is not None:
@@ -199,7 +200,7 @@ class Status(RunTest):
         self.assertIn(b"0 builds", result.stderr)
 
     def test_dispositions_are_the_callers(self):
-        """What the application inherits is the same with a summary and without."""
+        """The application inherits the same with and without a summary."""
         show = ["grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status"]
 
         def caller():
@@ -256,7 +257,7 @@ class Signals(RunTest):
         while wanted is None or wanted not in output:
             try:
                 chunk = os.read(terminal, 4096)
-            except OSError:  # how a terminal tells its end
+            except OSError:  # a terminal's end of file
                 chunk = b""
             if not chunk:
                 return output
@@ -326,7 +327,7 @@ class Summary(RunTest):
         self.assertEqual(set(json.loads(result.stderr)), cli.COUNTERS)
 
     def test_no_room_for_counters(self):
-        """Where TMPDIR can't be used, /tmp is."""
+        """If TMPDIR cannot be used, /tmp is."""
         self.environment["TMPDIR"] = "/nonexistent"
         result = self.run_app("--summary", cli.MAKE_CACHE, "count")
         self.assertIn(b"kiln: 3 hits", result.stderr)

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels that are shipped with an application: test_shipped.py KILN APP.
 
-Where the application is made, its cache is filled and packed. Where it is started, the home is
-empty, and it starts warm.
+Where the application is made, its cache is filled and packed. Where it is started, the home
+directory is empty, and the application still starts warm.
 """
 
 import json
@@ -36,7 +36,7 @@ class ShippedTest(unittest.TestCase):
             env=self.environment, cwd=self.scratch, timeout=120)
 
     def run_app(self, location):
-        """What the application printed, and what caching did."""
+        """Returns what the application printed, and the counters."""
         result = self.kiln("run", "--dir", location, "--json", "--", APP)
         return result.stdout, json.loads(result.stderr.splitlines()[-1])
 
@@ -57,7 +57,7 @@ class ShippedTest(unittest.TestCase):
         with open(self.pack, "rb") as file:
             before = file.read()
         self.expect_warm("home|pack:app.kpack", answer)
-        # What was used is in the home now, and enough by itself.
+        # What was used is now in the home directory, and is enough by itself.
         self.expect_warm("home", answer)
         with open(self.pack, "rb") as file:
             self.assertEqual(file.read(), before)

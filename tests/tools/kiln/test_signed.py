@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signing keys: --key-file, KILN_SIGNING_KEY_FILE, and what becomes of entries that are not signed."""
+"""Signing keys: --key-file, KILN_SIGNING_KEY_FILE, and entries that are not signed."""
 
 import json
 import os
@@ -57,7 +57,7 @@ class Signed(cli.CliTest):
         self.assertEqual(json.loads(report.stdout)["ok"], 1)
 
     def test_bad_key_files(self):
-        """Nothing is done without the key, and nothing believed."""
+        """Without the key nothing is done and no entry is used."""
         short = self.make_key_file("short", b"x" * 31)
         for path, why in ((short, b"32 bytes"), ("/nonexistent", b"No such file")):
             for command in ("ls", "verify", "stats", "show abcd", "clear --yes"):
@@ -80,7 +80,7 @@ class Signed(cli.CliTest):
         self.assertEqual(result.stdout.decode(), self.key + "\n")
 
     def test_requests_of_others_are_dropped(self):
-        """Else each program would start a helper for them, which serves none."""
+        """Otherwise each program would start a helper for them, which would serve none."""
         self.make("young")
         counted = self.kiln_json("capture", "--key-file", self.key)
         self.assertEqual(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kiln trim: by size, by age, of drivers that are gone, and without doing anything."""
+"""kiln trim: by size, by age, for replaced drivers, and with --dry-run."""
 
 import json
 import os
@@ -43,7 +43,7 @@ class Trim(cli.CliTest):
 
     def test_size(self):
         told = self.kiln_json("trim", "--max-size", "100K")
-        # The large one is the least worth for its size.
+        # The large one is worth least for its size.
         self.assertNotIn("matmul", self.names())
         self.assertIn("saxpy", self.names())
         self.assertEqual((told["removed"], told["entries"]), (1, 2))
@@ -110,7 +110,7 @@ class Trim(cli.CliTest):
         self.assertEqual((told["stale"], told["untold"]), (0, 3))
 
     def test_what_a_dry_run_says(self):
-        """No line tells two things, and a number goes with its noun."""
+        """Each line has one meaning, and nouns agree with their numbers."""
         self.assertEqual(self.kiln("trim", "--dry-run", "--stale").stdout.splitlines()[0][:45],
                          b"0 entries of replaced drivers would be removed"[:45])
         both = self.kiln("trim", "--dry-run", "--stale", "--max-size", "100K")
@@ -149,18 +149,18 @@ class Drivers(cli.CliTest):
         return output.split()[0].decode()
 
     def use_long_ago(self):
-        """Before the drivers were installed."""
+        """Returns a time before the drivers were installed."""
         for item in self.listed():
             os.utime(self.entry_path(item["digest"]), (10**9, 10**9))
 
     @staticmethod
     def own_file(files):
-        """The library that is the driver."""
+        """Returns the driver's own library."""
         return next(name for name in files if name.startswith(("libintelocl", "libpocl.so")))
 
     @staticmethod
     def linked_file(files):
-        """A library that the driver is linked to, and of which a program may have its own."""
+        """Returns a library that the driver is linked to, and that a program may bring itself."""
         return next(name for name in files if name.startswith("libc.so"))
 
     def test_what_a_driver_before_this_one_built(self):
@@ -198,7 +198,8 @@ class Drivers(cli.CliTest):
         self.assertEqual(told["entries"], 3 * len(self.platforms))
 
     def test_what_another_driver_of_the_platform_built(self):
-        """It was used after the driver that is found here was installed: programs find both."""
+        """The entry was used after the driver found here was installed: programs find both
+        drivers."""
         for platform in self.platforms:
             files = platform["driver_files"]
             self.make_of(platform["name"], {**files, self.own_file(files): "build-id:00"})
@@ -207,7 +208,8 @@ class Drivers(cli.CliTest):
         self.assertEqual(told["entries"], len(self.platforms))
 
     def installed_s(self, platform):
-        """When the library of a platform's driver came to be here; None: its path isn't known."""
+        """Returns when the library of a platform's driver was installed; None if its path is not
+        known."""
         own = self.own_file(platform["driver_files"]).split(".so")[0]
         vendors = self.environment.get("OCL_ICD_VENDORS", "/etc/OpenCL/vendors")
         for name in os.listdir(vendors):
@@ -218,7 +220,7 @@ class Drivers(cli.CliTest):
         return None
 
     def test_what_may_have_been_used_since(self):
-        """A use within an hour of its stamp leaves none."""
+        """A use within an hour of the stamp leaves no new stamp."""
         platforms = [platform for platform in self.platforms if self.installed_s(platform)]
         if not platforms:
             self.skipTest("no driver's path is known")
@@ -234,7 +236,7 @@ class Drivers(cli.CliTest):
                          (len(platforms), len(platforms)))
 
     def test_entries_with_stripped_keys(self):
-        """Of the files in their keys only digests are left."""
+        """Their keys have only digests of the files."""
         gone = []
         for platform in self.platforms:
             files = platform["driver_files"]
@@ -259,7 +261,7 @@ class Missing(cli.CliTest):
         self.assertFalse(os.path.exists(self.cache))
 
     def test_a_cache_that_is_not_there_is_named(self):
-        """A name that was mistyped looks like an empty cache."""
+        """A mistyped name would look like an empty cache."""
         for expect, *arguments in (
                 (0, "ls"), (0, "ls", "--json"), (0, "verify"), (0, "trim"), (0, "trim", "--dry-run"),
                 (0, "stats"), (1, "show", "abcd"), (1, "why", "abcd"), (1, "why", "--last"),

@@ -14,7 +14,7 @@ class Repair(cli.CliTest):
         self.change_byte(self.damaged, -200)
 
     def files(self):
-        """All but what a janitor notes, which comes and goes."""
+        """Returns all files except the janitor's own, which come and go."""
         return sorted(name for folder, _, names in os.walk(self.cache) for name in names
                       if os.path.basename(folder) != "janitor")
 
@@ -80,7 +80,7 @@ class Repair(cli.CliTest):
         self.assertEqual(self.kiln_json("verify", "--repair", "--yes")["checked"], 0)
 
     def test_progress(self):
-        """A line of its own, gone before each complaint and at the end."""
+        """Progress has its own line, which is removed before each message and at the end."""
         output, shown = self.on_terminal("verify", expect=5)
         self.assertRegex(shown, rb"\r\d checked\x1b\[K")
         self.assertIn(b"\r\x1b[Kkiln: " + self.damaged.encode(), shown)
@@ -113,7 +113,7 @@ class DamagedIndex(cli.CliTest):
         report = self.kiln_json("verify", "--dir", f"pack:{self.pack}", expect=5)
         self.assertEqual((report["checked"], report["complete"]), (0, False))
 
-    def test_the_rest_of_a_chain_is_told_and_mended(self):
+    def test_the_rest_of_a_chain_is_reported_and_repaired(self):
         chain = f"{self.cache}|pack:{self.pack}"
         self.change_byte(self.digests["saxpy"], -200)
         report = self.kiln_json("verify", "--dir", chain, expect=5)

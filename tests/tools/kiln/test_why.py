@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kiln why: by digest, of the last miss, of a trace; who is near, and in what keys differ."""
+"""kiln why: by digest, for the last miss, for a trace; which entries are near, and how keys
+differ."""
 
 import json
 import os
@@ -32,7 +33,7 @@ class OfAnEntry(Why):
         self.assertIn(b"There is no other entry", self.kiln("why", digest[:8]).stdout)
 
     def test_members(self):
-        """The names and types that kiln(1) gives."""
+        """JSON has the names and types that kiln(1) documents."""
         near = self.make_entry("put", *self.key(options="-O3"), name="near", created=1600000000)
         digest = self.make_entry("put", *self.key())
         why = self.why_json(digest)
@@ -56,7 +57,7 @@ class OfAnEntry(Why):
         self.assertRegex(text, r"(?m)^driver +changed +1\.2\.2 +1\.2\.3$")
 
     def test_names_cannot_steer_a_terminal(self):
-        """What is quoted is one line without control characters; JSON has it as it is."""
+        """Quoted text is one line without control characters; JSON has the original."""
         name = "a\x1b[31mb\nc\u202ed\u2066e\u200ff\u061cg\u0085h\u00e9"
         shown = r"a\u001b[31mb\nc\u202ed\u2066e\u200ff\u061cg\u0085h" + "\u00e9"
         near = self.make_entry("put", *self.key(driver="1.2.2\x1b]0;x\x07"), name=name)
@@ -82,7 +83,7 @@ class OfAnEntry(Why):
         self.assertIn("differs in 2 of 6 parts:", text)
 
     def test_files_of_another_driver(self):
-        """Each is compared with the one of its name, wherever that stands."""
+        """Each file is compared with the one of the same name, at any place."""
         digits = "0123456789abcdef"
         old = {"liba.so": "build-id:" + digits, "libcompiler.so.14": "content:100:ab",
                "libz.so.1": "build-id:" + 2 * digits}
@@ -107,7 +108,7 @@ class OfAnEntry(Why):
         self.assertRegex(text, r"(?m)^driver\.file +removed +libcompiler\.so\.14 content:100:ab +-$")
 
     def test_files_whose_names_are_not_known(self):
-        """Stripped keys have digests alone: then places count."""
+        """Stripped keys have only digests, so files are compared by place."""
         for names in "ab", "b":
             files = (f"driver.file={name} build-id:{'1' * 40}" for name in names)
             digest = self.make_entry("put", *files, *self.key())
@@ -148,7 +149,7 @@ class OfAnEntry(Why):
                          r"(?m)^blob +changed +0102 +0103$")
 
     def test_the_nearest_come_first(self):
-        """Little that differs in many parts is nearer than much in one."""
+        """Small differences in many parts are nearer than a large one in one part."""
         other = self.make_entry("put", *self.key(source="x" * 1000))
         driver = self.make_entry("put", *self.key(driver="1.2.4", platform="B Platform"))
         line = self.make_entry("put", *self.key(source=SOURCE.replace("1", "2")))
@@ -189,7 +190,7 @@ class OfTheLastMiss(Why):
         self.kiln("why", "--last", expect=1)
 
     def test_not_stored(self):
-        """As where a driver refused the build, or its result is still to be captured."""
+        """As if a driver had refused the build, or its result was still to be captured."""
         near = self.make_entry("put", *self.key())
         digest = self.make_entry("miss", *self.key(driver="1.2.4"))
         why = self.why_json("--last")
@@ -201,7 +202,7 @@ class OfTheLastMiss(Why):
         self.assertRegex(self.kiln("why", "--last").stdout, rb"(?m)^stored now +not there$")
 
     def test_stored_since(self):
-        """The whole key is known then, where that of a miss is kept in short."""
+        """The complete key is known then; that of a miss is stripped."""
         long = "".join(f"line {number}\n" for number in range(1000))
         self.make_entry("put", *self.key(source=long))
         parts = self.key(source=long.replace("line 500", "line five hundred"))

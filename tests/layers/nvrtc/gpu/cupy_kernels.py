@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CuPy as it comes from its wheel: raw modules and elementwise kernels, checked against NumPy. Exits
-with 77 where there is no GPU or no CuPy."""
+"""CuPy from its wheel: raw modules and elementwise kernels, checked against NumPy. Exits with 77 if
+there is no GPU or no CuPy."""
 
 import hashlib
 import sys
@@ -12,7 +12,7 @@ try:
     import cupy
     import numpy
     COUNT = cupy.cuda.runtime.getDeviceCount()
-except Exception as error:  # what CuPy raises differs by what is missing
+except Exception as error:  # which exception CuPy raises depends on what is missing
     print(f"skipped: {error}")
     sys.exit(77)
 
@@ -69,7 +69,7 @@ def elementwise(results):
 
 def main():
     results = []
-    cupy.cuda.runtime.free(0)  # makes the context
+    cupy.cuda.runtime.free(0)  # creates the context
     wait_for_start()
     start = time.perf_counter()
     raw_module(results)

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A program that knows nothing of Kiln: compiles a kernel with NVRTC, loads the CUBIN with the CUDA
- * driver, launches it and checks what it computed. Both libraries are opened at run time. Prints
- * the time that each step took, in milliseconds, on stderr, and a digest of the results.
+ * A program without knowledge of Kiln. It compiles a kernel with NVRTC, loads the CUBIN with the
+ * CUDA driver, launches it and checks the results. Both libraries are opened at run time. Prints
+ * the time of each step in milliseconds, and a digest of the results, on stderr.
  *
  * usage: launch LIBNVRTC KERNELS [save|load FOLDER]
- *   save  keeps each CUBIN in a folder that is there; load  takes them from there by hand
- * With WAIT_FOR_START it says "ready" once it could compile, and goes on at the end of its input.
- * Exits with 77 where there is no GPU.
+ *   save  writes each CUBIN to an existing folder; load  reads them from there itself
+ *
+ * With WAIT_FOR_START it prints "ready" when it could compile, and continues at the end of its
+ * input. Exits with 77 if there is no GPU.
  */
 #include <dlfcn.h>
 #include <stdint.h>
@@ -109,7 +110,7 @@ static void open_nvrtc(const char *path)
 #undef FIND
 }
 
-/* Each kernel has a source of its own. */
+/* Each kernel has a different source. */
 static char *write_source(int number)
 {
     char *source = NULL;
@@ -155,7 +156,7 @@ static compiled compile(int number, const char *architecture)
     return made;
 }
 
-/* ---- CUBINs by hand ---- */
+/* ---- CUBINs without a cache ---- */
 
 static FILE *open_kept(const char *folder, int number, const char *what, const char *mode)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * NVRTC's device ops on a GPU: a program is built, captured, loaded from what was captured, and
- * both are launched.
+ * NVRTC's device ops on a GPU: builds a program, captures it, loads the capture, and launches both.
  *
  * usage: ops LIBNVRTC [code]
- *   code  programs are their code alone: nothing is loaded or launched, and no GPU is needed
- * Exits with 77 where there is no GPU, and with 3 if NVRTC can't be watched: then a program is
- * built, and not captured.
+ *   code  programs are code only: nothing is loaded or launched, and no GPU is needed
+ *
+ * Exits with 77 if there is no GPU, and with 3 if NVRTC cannot be watched: then a program is built
+ * but not captured.
  */
 #include <dlfcn.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ typedef unsigned long long device_pointer;
 
 static void *driver;
 
-/* A function of the driver's; its type is the caller's to know. */
+/* Returns a function of the driver; the caller knows its type. */
 static void *find(const char *name)
 {
     void *function = dlsym(driver, name);
@@ -89,14 +89,15 @@ static kiln_entry *make_entry(const kiln_capture *captured, const kiln_key *key)
     return entry;
 }
 
-/* Where a function of NVRTC's is: what stands before the library may be why it is not known. */
+/* Prints where a function of NVRTC is: a library before it may be the reason that it is not
+ * known. */
 static void say_where(const char *nvrtc, const char *name)
 {
     void *library = dlopen(nvrtc, RTLD_NOW | RTLD_NOLOAD);
     void *function = library ? dlsym(library, name) : NULL;
     Dl_info place = {0};
     if (!function || !dladdr(function, &place)) {
-        place.dli_fname = "an object that the loader does not tell";
+        place.dli_fname = "an object that the loader does not know";
     }
     fprintf(stderr, "%s is in %s\n", name, place.dli_fname);
 }
@@ -113,7 +114,7 @@ static void check_kiln(kiln_status status, const char *what, const kiln_error *e
     exit(1);
 }
 
-/* NULL: NVRTC can't be watched. */
+/* Returns NULL if NVRTC cannot be watched. */
 static kiln_key *make_key(kiln_nvrtc_device *device, const kiln_program_source *source,
                           const char *nvrtc)
 {
@@ -131,7 +132,7 @@ static kiln_key *make_key(kiln_nvrtc_device *device, const kiln_program_source *
     return key;
 }
 
-/* Launches the kernel of a program that is loaded; without a GPU there is none. */
+/* Launches the kernel of a loaded program, if there is a GPU. */
 static void launch_if_loaded(kiln_nvrtc_device *device, void *program, int is_loaded)
 {
     const kiln_device_ops *ops = kiln_nvrtc_ops();

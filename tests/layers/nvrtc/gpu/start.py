@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""So that several processes begin to compile together."""
+"""Lets several processes start to compile at the same time."""
 
 import os
 import sys
 
 
 def wait_for_start():
-    """With WAIT_FOR_START: says "ready", and waits for the end of the input."""
+    """With WAIT_FOR_START: prints "ready", and waits for the end of the input."""
     if "WAIT_FOR_START" in os.environ:
         print("ready", flush=True)
         sys.stdin.read()

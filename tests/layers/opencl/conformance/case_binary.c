@@ -82,7 +82,7 @@ static void supplied(void)
     scene_close(&in);
 }
 
-/* Beside the program of the same source. */
+/* At the same time as the program of the same source. */
 static void beside_its_source(void)
 {
     scene in = scene_open();

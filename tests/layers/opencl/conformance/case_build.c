@@ -107,8 +107,8 @@ static void failure(void)
     scene_close(&in);
 }
 
-/* An option decides whether the source is good. What a rebuild after a failure does differs by
- * runtime; that it does the same under a layer is what counts. */
+/* An option decides whether the source compiles. What a rebuild after a failure does depends on the
+ * runtime; it must do the same under a layer. */
 static void good_after_failure(void)
 {
     static const char either[] =
@@ -152,7 +152,7 @@ typedef struct notice {
     cl_program expected;
     cl_device_id device;
     pthread_t caller;
-    int returned; /* set once the call came back */
+    int returned; /* set when the call has returned */
     int count;
     int same_program;
     int same_thread;
@@ -174,8 +174,8 @@ static void CL_CALLBACK notified(cl_program program, void *user)
     __atomic_fetch_add(&note->count, 1, __ATOMIC_RELEASE);
 }
 
-/* A call may come back before its notification; waits at most 10 s for a build in the background
- * to be over, and a little for a second notification. */
+/* A call may return before its notification. Waits at most 10 s until a build in the background has
+ * ended, and a little for a second notification. */
 static void say_notice(notice *note, cl_int status, const char *what)
 {
     __atomic_store_n(&note->returned, 1, __ATOMIC_RELEASE);
@@ -213,7 +213,7 @@ static void callback(void)
     scene_close(&in);
 }
 
-/* What an application may do while it is notified: the program is ready by then. */
+/* What an application may do in the callback: the program is ready by then. */
 static void CL_CALLBACK uses_program(cl_program program, void *user)
 {
     cl_uint count = 99;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What an application may do while it is notified of a build: build again, itself or by another
- * thread, and wait for others. What is kept of the build must be that build's own all the same.
+ * What an application may do in the callback of a build: build again, in this thread or a different
+ * one, and wait for other builds. The cache must still store only what the first build made.
  */
 #include "conformance.h"
 
@@ -14,9 +14,9 @@ enum { PATIENCE_SECONDS = 20 };
 static const char based[] =
     "__kernel void f(__global int *out) { out[get_global_id(0)] = BASE + get_global_id(0); }\n";
 
-/* A build that a notification does, or has another thread do. */
+/* A build that a callback does, or makes a different thread do. */
 typedef struct second_build {
-    cl_program program; /* the one to build */
+    cl_program program; /* the program to build */
     const char *options;
     cl_int status;
     sem_t wanted;
@@ -53,7 +53,7 @@ static void CL_CALLBACK builds_itself(cl_program program, void *user)
     build_second(second);
 }
 
-/* Comes back only when the other thread has built. */
+/* Returns only when the other thread has built. */
 static void CL_CALLBACK waits_for_thread(cl_program program, void *user)
 {
     pthread_t thread;
@@ -64,7 +64,7 @@ static void CL_CALLBACK waits_for_thread(cl_program program, void *user)
     pthread_join(thread, NULL);
 }
 
-/* Builds with one set of options, and has the notification build the same program with another. */
+/* Builds with one set of options; the callback builds the same program with a different set. */
 static void rebuild_while_notified(void(CL_CALLBACK *notified)(cl_program, void *))
 {
     if (!runtime_is_intel()) {
@@ -106,7 +106,8 @@ static void CL_CALLBACK signals(cl_program program, void *user)
     sem_post(&second->wanted);
 }
 
-/* Whether the thread's build falls into the end of the first is chance, and so is its status. */
+/* Whether the thread's build overlaps the end of the first is a matter of chance, and so is its
+ * status. */
 static void rebuild_by_signalled_thread(void)
 {
     if (!runtime_is_intel()) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Compiled programs: what they answer, and what becomes of them when something else is done with
- * them than a link.
+ * Compiled programs: what they answer, and what happens if something other than a link is done with
+ * them.
  */
 #include "conformance.h"
 
@@ -32,7 +32,7 @@ static void compile(cl_program program, cl_program header, const char *options)
                handle_name(program), handle_name(header), options != NULL ? options : "NULL");
 }
 
-/* A program that is compiled with a header which is gone afterwards. */
+/* A program that is compiled with a header, which is removed afterwards. */
 static cl_program compiled_of(const scene *in, const char *source, const char *header,
                               const char *options, const char *name)
 {
@@ -45,8 +45,8 @@ static cl_program compiled_of(const scene *in, const char *source, const char *h
     return program;
 }
 
-/* What no cache can tell the inputs of, since it was compiled twice. A link of it is the
- * driver's. */
+/* A program whose inputs no cache can know, since it was compiled twice. The driver does its
+ * links. */
 static cl_program base_of_the_driver(const scene *in)
 {
     cl_program base = compiled_of(in, base_source, NULL, "-DONCE", "W");
@@ -119,7 +119,7 @@ static void answers(void)
     scene_close(&in);
 }
 
-/* Each question goes to a program of its own. */
+/* Each query goes to a separate program. */
 static void other_questions(void)
 {
     static const query of_program[] = {
@@ -141,7 +141,7 @@ static void other_questions(void)
         } else if (i < COUNT(of_program) + COUNT(of_build)) {
             probe(ask_build, &of, &of_build[i - COUNT(of_program)]);
         } else if (!runtime_is_pocl()) {
-            /* PoCL makes one, and dies of it. */
+            /* PoCL makes one and crashes. */
             kernel_of(program, "f", "K");
         }
         ask_what_is_compiled(&in, program);
@@ -177,7 +177,7 @@ static void binaries(void)
     scene_close(&in);
 }
 
-/* ---- what comes after a compile ---- */
+/* ---- calls after a compile ---- */
 
 static void built(void)
 {
@@ -237,7 +237,7 @@ static void compiled_again(void)
     scene_close(&in);
 }
 
-/* The driver links, once and again, with a part that was found and one that it compiled. */
+/* The driver links, twice, a part that was found and one that it compiled. */
 static void links_of_the_driver(void)
 {
     scene in = scene_open();
@@ -259,7 +259,7 @@ static void links_that_fail(void)
     cl_program base = compiled_of(&in, base_source, NULL, NULL, "V");
     cl_program program = compiled_of(&in, user_source, header_two, "-DFAIL", "U");
     if (!runtime_is_pocl()) {
-        /* PoCL links it, and dies when the kernel is made. */
+        /* PoCL links it, and crashes when the kernel is created. */
         cl_program linked = link_of(&in, NULL, 1, &program, "L");
         if (linked != NULL) {
             clReleaseProgram(linked);
@@ -310,7 +310,7 @@ static void lifetime(void)
     scene_close(&in);
 }
 
-/* Where kernels don't count as references, a released program is no header any more. */
+/* If kernels do not count as references, a released program is no longer a header. */
 static void header_let_go(void)
 {
     static const char header_and_kernel[] =
@@ -390,7 +390,7 @@ typedef struct notice {
     pthread_t caller;
     cl_int status;
     int releases;
-    const char *compiles; /* again, with these options */
+    const char *compiles; /* compile again, with these options */
 } notice;
 
 static void CL_CALLBACK notified(cl_program program, void *user)
@@ -449,13 +449,13 @@ typedef struct worker {
     pthread_barrier_t *start;
     scene in;
     cl_program base;  /* shared by all */
-    int is_at_driver; /* no cache can tell its links */
+    int is_at_driver; /* no cache can know its links */
     int number;
     int status_worst;
     int value;
 } worker;
 
-/* Compiles a program of its own, and links it with the one of all. */
+/* Compiles a separate program, and links it with the shared one. */
 static void *compile_and_link(void *user)
 {
     worker *self = user;
@@ -488,8 +488,8 @@ static void *compile_and_link(void *user)
     return NULL;
 }
 
-/* The same program in each thread. A driver refuses those that come while another is at it, and may
- * refuse those that come later. */
+/* The same program in each thread. A driver refuses a compile while one is running, and may refuse
+ * later ones. */
 static void *compile_one(void *user)
 {
     worker *self = user;

@@ -43,7 +43,7 @@ static void pair_close(pair *opened)
         clFinish(opened->on[i].queue);
         clReleaseCommandQueue(opened->on[i].queue);
     }
-    /* PoCL lets go of what a command held a moment after its event. */
+    /* PoCL releases what a command held a moment after its event. */
     for (int i = 0; i < 100 && context_references(opened->context) > 1; i++) {
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
     }
@@ -113,8 +113,7 @@ static void all_devices(void)
     pair_close(&in);
 }
 
-/* One device, then the other, then both: what was built for one stays or goes as the runtime
- * would have it. */
+/* One device, then the other, then both: the runtime decides whether the earlier builds stay. */
 static void subsets(void)
 {
     pair in;
@@ -263,7 +262,7 @@ static void on_each_platform(void)
     name_handle(setting.device, "D");
 }
 
-/* Contexts and programs of all platforms alive at once. */
+/* Contexts and programs of all platforms at the same time. */
 static void platforms_at_once(void)
 {
     enum { MAX = 4 };

@@ -129,8 +129,8 @@ static void of_a_context(void)
     scene_close(&in);
 }
 
-/* Programs come and go, so that their addresses are used again: by other programs, and by ones
- * that are never built, which must know nothing of what was there before. */
+/* Programs are created and released, so that their addresses are reused: by different programs, and
+ * by ones that are never built. None of them may see anything of the earlier ones. */
 static void cycles(void)
 {
     enum { DISTINCT = 4, BUILT_ONE_IN = 4 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Programs from an intermediate language, specialization constants, and the functions that an
- * application gets by clGetExtensionFunctionAddressForPlatform.
+ * Programs from an intermediate language, specialization constants, and functions obtained through
+ * clGetExtensionFunctionAddressForPlatform.
  */
 #include "conformance.h"
 
@@ -25,7 +25,7 @@ typedef cl_int(CL_API_CALL *write_global_variable)(cl_command_queue, cl_program,
                                                    cl_bool, size_t, size_t, const void *, cl_uint,
                                                    const cl_event *, cl_event *);
 
-/* Through void *, since C has no conversion of object pointers to function pointers. */
+/* Converts through void *, since C has no conversion of object pointers to function pointers. */
 #define EXTENSION(type, name)                                                                      \
     (((union {                                                                                     \
          void *address;                                                                            \
@@ -141,7 +141,7 @@ static void constants(void)
     scene_close(&in);
 }
 
-/* Set once more after a build: what a rebuild makes of it is the runtime's affair. */
+/* Sets it again after a build: what a rebuild makes of it depends on the runtime. */
 static void constant_after_build(void)
 {
     int first = 700;
@@ -168,7 +168,7 @@ static void constant_after_build(void)
     scene_close(&in);
 }
 
-/* What f of a compiled program gives, linked. */
+/* What f of a compiled program gives once it is linked. */
 static int linked_value(const scene *in, cl_program program)
 {
     cl_int status = 99;
@@ -210,7 +210,7 @@ static void compiled_constants(void)
     scene_close(&in);
 }
 
-/* Set after a compile, by either way, and linked without and with a second one. */
+/* Sets it after a compile, in both ways, and links without and with a second one. */
 static void constant_after_compile(void)
 {
     const int first = 710, second = 810;
@@ -254,7 +254,7 @@ static void constant_misuse(void)
     build(program, NULL);
     clReleaseProgram(program);
     if (!runtime_is_intel()) {
-        /* Intel's runtime takes any program for one made with IL, and crashes. */
+        /* Intel's runtime treats any program as one made with IL, and crashes. */
         cl_program from_source = program_of(in.context, source, "P2");
         set_and_say(from_source, SPIRV_SPEC_ID, sizeof value, &value);
         build(from_source, NULL);
@@ -293,7 +293,7 @@ static void by_address(void)
     scene_close(&in);
 }
 
-/* A source program given to functions that never heard of a layer. */
+/* Passes a source program to functions that know nothing of a layer. */
 static void constant_by_address_on_source(void)
 {
     static const char source[] =
@@ -327,7 +327,7 @@ static void sub_groups_by_address(void)
     build(program, NULL);
     cl_kernel kernel = kernel_of(program, "f", "K1");
     if (ask != NULL && !runtime_is_pocl()) {
-        /* PoCL has no such function, but the loader gives its own, which calls nowhere. */
+        /* PoCL has no such function, but the loader returns its own, which calls no driver. */
         size_t sizes[] = {16, 1, 1};
         size_t answer = 0;
         cl_int status = ask(kernel, in.device, CL_KERNEL_MAX_SUB_GROUP_SIZE_FOR_NDRANGE,
@@ -367,7 +367,7 @@ static void access_global(const scene *in, cl_program program)
     }
 }
 
-/* The runtime's own way to the variables and functions of a program. */
+/* The runtime's own functions for a program's variables and functions. */
 static void variables_by_address(void)
 {
     scene in = scene_open();

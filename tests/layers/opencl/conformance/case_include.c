@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sources that include files: from the working directory, from a folder that -I names, and by a
- * macro that -D gives. Each case works in a folder of its own, which it goes to.
+ * Sources that include files: from the working directory, from a folder that -I names, and through
+ * a macro that -D defines. Each case works in a separate folder, which becomes the working
+ * directory.
  */
 #include "conformance.h"
 
@@ -15,7 +16,7 @@
 /* A scratch folder that is the working directory while it lives. */
 typedef struct folder {
     char path[64];
-    int before; /* descriptor of the working directory that was */
+    int before; /* a descriptor of the previous working directory */
 } folder;
 
 static void folder_enter(folder *entered)
@@ -109,7 +110,7 @@ static void named_folder(void)
     folder_leave(&entered);
 }
 
-/* A macro of the command line names the header. */
+/* A macro on the command line names the header. */
 static void macro(void)
 {
     folder entered;
@@ -122,8 +123,8 @@ static void macro(void)
     folder_leave(&entered);
 }
 
-/* The runtimes differ in what they make of quotes in options, and of <…> where the working
- * directory has a file of that name too. */
+/* Runtimes treat quotes in options differently, and also <…> if the working directory has a file of
+ * that name. */
 static void macro_with_quotes(void)
 {
     folder entered;
@@ -155,7 +156,7 @@ static void changed(void)
     folder_leave(&entered);
 }
 
-/* The header is missing, then comes. */
+/* The header is missing, and is created later. */
 static void missing(void)
 {
     folder entered;

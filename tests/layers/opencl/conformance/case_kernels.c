@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What an application may ask of kernels, and how it makes them.
+ * Queries of kernels, and the ways of creating them.
  */
 #include "conformance.h"
 
@@ -164,7 +164,7 @@ static void set_first(cl_kernel kernel, int first)
                handle_name(kernel), first);
 }
 
-/* A clone has the arguments of its original at that time, and from then on its own. */
+/* A clone has its original's arguments at that time, and its own from then on. */
 static void clone(void)
 {
     scene in = scene_open();
@@ -252,7 +252,7 @@ static void all_of_a_program(void)
     scene_close(&in);
 }
 
-/* Every error of clSetKernelArg and of a launch comes from the kernel that the layer chose. */
+/* Every error of clSetKernelArg and of a launch comes from the kernel that the layer has chosen. */
 static void argument_errors(void)
 {
     scene in = scene_open();

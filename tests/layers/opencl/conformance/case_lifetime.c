@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What lives how long: program-scope variables, contexts and their destructor callbacks, work in
- * flight after its objects were released.
+ * Lifetimes: of program-scope variables, of contexts and their destructor callbacks, and of work
+ * that runs after its objects were released.
  */
 #include "conformance.h"
 
@@ -31,7 +31,7 @@ static void say_count(const scene *in, cl_program program)
     say_status(status, "counter of %s is %d", handle_name(program), values[0]);
 }
 
-/* Two equal programs have variables of their own. */
+/* Two equal programs have separate variables. */
 static void globals_of_two(void)
 {
     static const char *const options[] = {"-cl-std=CL3.0", "-cl-std=CL2.0"};
@@ -74,7 +74,7 @@ static destruction destructions[DESTRUCTIONS];
 static destructor destructors[DESTRUCTIONS][2];
 static size_t destructions_used;
 
-/* Records that were never used before, and two callbacks' user data for them, called A and B. */
+/* Records that were never used before, with two callbacks' user data, called A and B. */
 static destruction *new_destruction(destructor **ret_pair)
 {
     destruction *made = &destructions[destructions_used];
@@ -131,8 +131,8 @@ static void say_destruction(destruction *seen, const char *when)
     pthread_mutex_unlock(&seen->lock);
 }
 
-/* Programs, kernels and a context, released in an order given by letters: p q programs, k l
- * kernels of them, c the context. */
+/* Programs, kernels and a context, released in an order given by letters: p and q are programs, k
+ * and l kernels of them, c is the context. */
 static void release_in_order(const char *order)
 {
     destructor *pair;
@@ -218,8 +218,8 @@ static void kernels_after_program(void)
     scene_close(&in);
 }
 
-/* The application's last reference is gone. On some runtimes the handle is dead then; on others it
- * lives while its kernels do, and a retain that succeeds is given back. */
+/* The application has dropped its last reference. On some runtimes the handle is then invalid; on
+ * others it lives as long as its kernels, and a retain that succeeds is undone. */
 static void program_of_kernels_alone(void)
 {
     scene in = scene_open();
@@ -244,7 +244,7 @@ static void program_of_kernels_alone(void)
         say_status(clCompileProgram(program, 0, NULL, NULL, 0, NULL, NULL, NULL, NULL), "compile");
         cl_program linked =
             clLinkProgram(in.context, 0, NULL, NULL, 1, &program, NULL, NULL, &status);
-        say_status(status, "link"); /* some runtimes give a handle with the error */
+        say_status(status, "link"); /* some runtimes return a handle together with the error */
         if (status == CL_SUCCESS) {
             clReleaseProgram(linked);
         }
@@ -268,8 +268,8 @@ static void CL_CALLBACK work_done(cl_event event, cl_int state, void *user)
     __atomic_store_n((int *)user, state == CL_COMPLETE ? 1 : -1, __ATOMIC_RELEASE);
 }
 
-/* All is released while the work runs; the answer still comes. The buffer's memory is ours, so
- * that it can be looked at afterwards. */
+/* Everything is released while the work runs; the result is still written. The buffer's memory is
+ * the test's, so it can be read afterwards. */
 static void released_in_flight(void)
 {
     static int values[ITEMS];

@@ -139,7 +139,7 @@ static void compile_failures(void)
     say_build(program, in.device);
     compile(program, NULL, NULL);
     if (!runtime_is_pocl()) {
-        /* PoCL reads the header that isn't there. */
+        /* PoCL reads the missing header. */
         say_status(clCompileProgram(program, 0, NULL, NULL, 1, NULL, &name, NULL, NULL),
                    "a header name without a header");
     }
@@ -167,7 +167,7 @@ static void link_failures(void)
         clReleaseProgram(linked);
     }
     if (!runtime_is_pocl()) {
-        /* PoCL links it, and dies when the kernel is made. */
+        /* PoCL links it, and crashes when the kernel is created. */
         linked = link_of(&in, NULL, 1, &user, "L3");
         if (linked != NULL) {
             say_build(linked, in.device);
@@ -220,7 +220,7 @@ static void link_callback(void)
     scene_close(&in);
 }
 
-/* A program that was built from source can be linked on, where the runtime allows it. */
+/* A program that was built from source can be linked again, if the runtime allows it. */
 static void link_of_a_built_program(void)
 {
     static const char source[] =
@@ -243,7 +243,7 @@ static void link_of_a_built_program(void)
     scene_close(&in);
 }
 
-/* A header program that was itself built is still only its source. */
+/* A header program that was built itself is still used only for its source. */
 static void built_header(void)
 {
     static const char header_and_kernel[] =
@@ -272,8 +272,8 @@ static void built_header(void)
     scene_close(&in);
 }
 
-/* Some runtimes build on what the compile made of an embedded header. What they make of it belongs
- * to that program alone: the same source without the compile has no such header. */
+/* Some runtimes build from what the compile made of an embedded header. The result belongs only to
+ * that program: the same source without the compile has no such header. */
 static void build_after_compile(void)
 {
     static const char source[] =

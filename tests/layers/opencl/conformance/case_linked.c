@@ -40,7 +40,7 @@ static cl_program link_of(const scene *in, const char *options, cl_uint count,
     return linked;
 }
 
-/* Both parts compiled alike, and linked: L. NULL where that failed. */
+/* Compiles both parts with the same options and links them to L. Returns NULL if that failed. */
 static cl_program link_rich(const scene *in, const char *header, const char *compile_options,
                             const char *link_options)
 {
@@ -160,7 +160,7 @@ static void headers(void)
     scene_close(&in);
 }
 
-/* The same objects in another order, in two links of one context. */
+/* The same objects in a different order, in two links of one context. */
 static void orders(void)
 {
     scene in = scene_open();
@@ -180,7 +180,7 @@ static void orders(void)
     scene_close(&in);
 }
 
-/* A link of objects that the application loaded: nobody knows what they were compiled from. */
+/* A link of objects that the application loaded: nothing is known about their inputs. */
 static void loaded_objects(void)
 {
     scene in = scene_open();
@@ -214,7 +214,7 @@ static void loaded_objects(void)
 
 /* ---- devices ---- */
 
-/* For two devices, in either order, and for one of them. */
+/* For two devices, in both orders, and for one of them. */
 static void devices(void)
 {
     static const query of_program[] = {
@@ -253,7 +253,7 @@ static void devices(void)
     clReleaseDevice(parts[1]);
 }
 
-/* ---- what comes after a link ---- */
+/* ---- calls after a link ---- */
 
 static void used_again(void)
 {
@@ -267,7 +267,7 @@ static void used_again(void)
     check_kernel(&in, kernel, "K1", 300);
     clReleaseKernel(kernel);
     if (runtime_is_intel()) {
-        /* PoCL dies of some of these. */
+        /* Some of these crash PoCL. */
         cl_program again = link_of(&in, NULL, 1, &linked, "L2");
         if (again != NULL) {
             clReleaseProgram(again);

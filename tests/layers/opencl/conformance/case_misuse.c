@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Wrong calls: each has its error code, and leaves what it was called on as it was.
+ * Wrong calls: each returns its error code, and changes nothing.
  */
 #include "conformance.h"
 
@@ -21,7 +21,7 @@ static void of_create(void)
     program = clCreateProgramWithSource(in.context, 0, &text, NULL, &status);
     say_status(status, "no strings%s", program == NULL ? ", no program" : "");
     if (!runtime_is_pocl()) {
-        /* PoCL reads the list that isn't there. */
+        /* PoCL reads the missing list. */
         program = clCreateProgramWithSource(in.context, 1, NULL, NULL, &status);
         say_status(status, "no list%s", program == NULL ? ", no program" : "");
     }
@@ -43,7 +43,7 @@ static void of_build(void)
     say_status(clBuildProgram(program, 0, &in.device, NULL, NULL, NULL), "no devices, but a list");
     say_status(clBuildProgram(program, 1, NULL, NULL, NULL, NULL), "a device, but no list");
     if (!runtime_is_pocl()) {
-        /* PoCL looks into it. */
+        /* PoCL reads it. */
         say_status(clBuildProgram(program, 1, &none, NULL, NULL, NULL), "a NULL device");
     }
     say_status(clBuildProgram(program, 0, NULL, NULL, NULL, &user), "user data, but no callback");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * clGetProgramInfo: what an application may ask of a program.
+ * clGetProgramInfo: the queries of a program.
  */
 #include "conformance.h"
 
@@ -77,7 +77,7 @@ static void source_in_pieces(void)
     scene_close(&in);
 }
 
-/* The binary of the one device, to be freed. */
+/* Returns the binary of the only device; the caller frees it. */
 static unsigned char *binary_of(cl_program program, size_t *ret_size)
 {
     size_t size = 0;

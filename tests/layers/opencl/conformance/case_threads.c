@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Builds from many threads at once: equal programs and distinct ones, in one context and in a
- * context each. The lines of each thread are written when all are done, in the threads' order.
+ * Builds from many threads at the same time: of equal programs and of different ones, in one
+ * context and in a context for each thread. Each thread's lines are written when all are done, in
+ * the threads' order.
  */
 #include "conformance.h"
 
@@ -19,7 +20,7 @@ typedef struct worker {
     char *lines;
 } worker;
 
-/* Program 0 is the same for all, 1 for pairs of threads, 2 for none. */
+/* Program 0 is the same for all threads, 1 for pairs of threads, 2 for none. */
 static int base_of(const worker *self, int program)
 {
     switch (program) {
@@ -121,12 +122,12 @@ static void contexts_of_their_own(void)
     }
 }
 
-/* Asks for a program's references until told to stop. */
+/* Queries a program's references until it is stopped. */
 typedef struct counter {
     pthread_t thread;
     cl_program program;
     int stopped;         /* atomic */
-    unsigned impossible; /* answers that no program that is held can give */
+    unsigned impossible; /* answers that are impossible for a program that is held */
 } counter;
 
 static void *count_references(void *user)
@@ -140,7 +141,7 @@ static void *count_references(void *user)
     return NULL;
 }
 
-/* Kernels come and go while another thread asks. */
+/* Kernels are created and released while a different thread queries. */
 static void reference_counts(void)
 {
     enum { KERNELS = 20000 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the cases of the conformance program share. Each case drives one part of OpenCL and writes
- * what it saw: a transcript that holds no address, no time and no name made up by the system, so
- * that two runs can be compared line by line. Handles go under names that the cases give them.
+ * what it saw: a transcript without addresses, times or names made up by the system, so that two
+ * runs can be compared line by line. Handles appear under names that the cases give them.
  */
 #pragma once
 
@@ -13,19 +13,19 @@
 #include <CL/cl.h>
 #include <stddef.h>
 
-/* How many work-items every kernel of the cases is run with. */
+/* The number of work-items of every kernel. */
 enum { ITEMS = 8 };
 
 typedef struct conformance_case {
     const char *name;
     void (*run)(void);
 
-    /* 1 where every build of the case succeeds, and its inputs are known: a cache that has seen
-     * the case before may answer all of it without a build. */
+    /* 1 if every build of the case succeeds, and its inputs are known: a cache that has seen the
+     * case before may then answer all of it without a build. */
     int cacheable;
 } conformance_case;
 
-/* Each list ends with a case that has no name. */
+/* Each list ends with a case without a name. */
 extern const conformance_case handle_cases[];
 extern const conformance_case build_cases[];
 extern const conformance_case callback_cases[];
@@ -43,7 +43,7 @@ extern const conformance_case include_cases[];
 extern const conformance_case misuse_cases[];
 extern const conformance_case thread_cases[];
 
-/* What the command line chose. */
+/* The options of the command line. */
 typedef struct conformance_setting {
     cl_platform_id platform;
     cl_device_id device;
@@ -57,29 +57,30 @@ extern conformance_setting setting;
 typedef struct source_run {
     const char *path;
     const char *options;
-    int rounds_to_zero;       /* while it is built or compiled, the thread does */
-    const char *first;        /* a file that is built before; NULL: none */
-    const char *before;       /* a command of the shell's, before it is compiled; NULL: none */
-    const char *see;          /* "platform" or "any": a function got so sees it; NULL: none */
-    int is_linked;            /* the rest is for that */
+    int rounds_to_zero;       /* the thread rounds to zero while it builds or compiles */
+    const char *first;        /* a file that is built first; NULL: none */
+    const char *before;       /* a shell command, run before the compile; NULL: none */
+    const char *see;          /* "platform" or "any": how its observer is obtained; NULL: none */
+    int is_linked;            /* the fields below are for linking only */
     const char *link_options; /* NULL: none */
-    const char *header;       /* a file, to be embedded; NULL: none */
-    const char *header_name;  /* NULL: the file's, without folders */
-    const char *between;      /* a command, before it is linked; NULL: none */
-    const char *move_to;      /* the working directory from then on; NULL: it stays */
+    const char *header;       /* a file to embed; NULL: none */
+    const char *header_name;  /* NULL: the file's name, without folders */
+    const char *between;      /* a shell command, run before the link; NULL: none */
+    const char *move_to;      /* the working directory from then on; NULL: unchanged */
 } source_run;
 
-/* Does that, runs the kernel f, and writes status, first item and log. Returns the exit status. */
+/* Builds the source, runs the kernel f, and writes status, first item and log. Returns the exit
+ * status. */
 int run_source_file(const source_run *wanted);
 
-/* Builds programs, starts work on each that takes a while, and comes back while it runs, with
- * nothing released. @salt makes the programs new ones. Returns the exit status. */
+/* Builds programs, starts work on each that takes a while, and returns while it runs, with nothing
+ * released. @salt makes the programs new. Returns the exit status. */
 int leave_running(const char *salt);
 
 /* Starts a thread that writes to the descriptors 1 and 2 until the process ends. */
 void write_blindly(void);
 
-/* 1 where the chosen platform is that runtime. Cases leave out what crashes it. */
+/* Returns 1 if the chosen platform is that runtime. Cases leave out what crashes it. */
 int runtime_is_pocl(void);
 int runtime_is_intel(void);
 
@@ -87,27 +88,27 @@ int runtime_is_intel(void);
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void say_status(cl_int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Like say, and notes a failure of the whole run where @right is 0. */
+/* Like say, and makes the whole run fail if @right is 0. */
 void check(int right, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int checks_failed(void);
 
-/* Sends the lines of the calling thread to memory; transcript_take ends that and gives the text,
- * to be freed. */
+/* Redirects the calling thread's lines to memory. transcript_take ends that and returns the text,
+ * which the caller frees. */
 void transcript_redirect(void);
 int transcript_is_redirected(void);
 char *transcript_take(void);
 
 const char *status_name(cl_int status);
 
-/* Writes @text with line ends and quotes escaped, and temporary file names blotted out. */
+/* Writes @text with line ends and quotes escaped, and names of temporary files hidden. */
 char *printable(const char *text, size_t size);
 
-/* From now on @handle is called that. A name given later replaces one given before, since
- * addresses are used again. Main thread only. */
+/* Sets the name of @handle. A later name replaces an earlier one, since addresses are reused. Main
+ * thread only. */
 void name_handle(const void *handle, const char *format, ...) __attribute__((format(printf, 2, 3)));
 const char *handle_name(const void *handle);
 
-/* A context of one device and a queue in it. Fails the process where there is none. */
+/* Makes a context of one device, and a queue. Ends the process with an error if there is none. */
 typedef struct scene {
     cl_device_id device;
     cl_context context;
@@ -120,28 +121,28 @@ void scene_close(scene *opened);
 
 cl_command_queue queue_open(cl_context context, cl_device_id device);
 
-/* Splits the device into sub-devices of one compute unit each, two of them at most; returns how
- * many. They are called D1 and D2. */
+/* Splits the device into sub-devices of one compute unit each, at most two, called D1 and D2.
+ * Returns how many. */
 cl_uint split_device(cl_device_id ret_devices[2]);
 
-/* Makes a program called @name of one string. */
+/* Makes a program called @name from one string. */
 cl_program program_of(cl_context context, const char *source, const char *name);
 
 /* Builds for all devices and writes the status. */
 cl_int build(cl_program program, const char *options);
 
-/* Makes a kernel called @name and writes the status; NULL where there is none. */
+/* Makes a kernel called @name and writes the status. Returns NULL if that failed. */
 cl_kernel kernel_of(cl_program program, const char *function, const char *name);
 
-/* Runs a kernel whose one argument is a buffer of ITEMS ints, zero at first. Returns
- * CL_SUCCESS; else says what failed. */
+/* Runs a kernel whose only argument is a buffer of ITEMS ints, zero at first. Returns CL_SUCCESS;
+ * otherwise writes what failed. */
 cl_int run_kernel(cl_context context, cl_command_queue queue, cl_kernel kernel,
                   int ret_values[ITEMS]);
 
 /* The same, and checks that item i is @first + i. */
 void check_kernel(const scene *in, cl_kernel kernel, const char *label, int first);
 
-/* Makes a kernel of @program, checks it like that, and releases it. */
+/* Makes a kernel of @program, checks it in the same way, and releases it. */
 void check_program(const scene *in, cl_program program, const char *function, int first);
 
 cl_uint program_references(cl_program program);
@@ -169,12 +170,12 @@ cl_int ask_sub_group(const subject *of, cl_uint param, size_t size, void *value,
 
 typedef enum value_kind {
     VALUE_TEXT,
-    VALUE_LOG, /* text whose length is not written, since it may hold names of temporary files */
+    VALUE_LOG, /* text whose length is not written, since it may contain names of temporary files */
     VALUE_UINT,
     VALUE_INT,
     VALUE_ULONG,
     VALUE_SIZES,
-    VALUE_NONZERO_SIZES, /* of which only 'none' or 'some' is the same in each run */
+    VALUE_NONZERO_SIZES, /* a count of which only 'none' or 'some' is the same in each run */
     VALUE_HANDLES
 } value_kind;
 
@@ -189,15 +190,15 @@ typedef struct query {
 #param, param, kind                                                                        \
     }
 
-/* Asks with no buffer, with one that fits, with one too short and with one too large, and writes
- * what came back. */
+/* Queries without a buffer, with one that fits, with one too short and with one too large, and
+ * writes the answers. */
 void probe(ask_function ask, const subject *of, const query *question);
 void probe_all(ask_function ask, const subject *of, const query *questions, size_t count);
 
-/* The queries of a program that change with a build, for one device. */
+/* Makes those queries of a program that change with a build, for one device. */
 void probe_build(cl_program program, cl_device_id device);
 
-/* Status, options and log, one line. */
+/* Writes status, options and log in one line. */
 void say_build(cl_program program, cl_device_id device);
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))

@@ -274,8 +274,8 @@ def check_math_functions(bench):
     bench.write("folded.cl", folded_constants())
     other_processor = {"GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX2_Usable,-AVX2,-FMA,-FMA4"}
     worlds = [{}, other_processor]
-    # A library that has these functions too, before the C library's, as of a program that is linked
-    # to it. It comes with Intel's runtime, whose driver takes it if the program has neither.
+    # A library that has these functions too, before the C library's, as in a program that is linked
+    # to it. It comes with Intel's runtime, whose driver uses it if the program has neither.
     libraries = [os.path.join(driver_folder(), name) for name in ("libintlc.so.5", "libimf.so")]
     if all(map(os.path.exists, libraries)):
         preload = ":".join(libraries)
@@ -292,9 +292,9 @@ def check_math_functions(bench):
 
 
 def copied_driver(bench):
-    """A copy of the runtime's driver whose files a test may change, as the folder that its library
-    is in, with the folder of its vendor's file; None for a runtime that nobody knows how to
-    copy."""
+    """Copies the runtime's driver, whose files a test may then change, as the folder that its
+    library is in, with the folder of its vendor's file. Returns None for a runtime that the test
+    cannot copy."""
     vendors = os.environ.get("OCL_ICD_VENDORS", "")
     files = sorted(glob.glob(os.path.join(vendors, "*.icd")))
     name = open(files[0]).read().strip() if len(files) == 1 else ""
@@ -355,7 +355,8 @@ def check_driver_files(bench):
         return "left out: a driver that can't be copied"
     folder, vendors = copied
     if os.path.exists(os.path.join(folder, "cl.cfg")):
-        # The first goes before the one beside the library, and is no built-in functions at all.
+        # The first one is found before the one next to the library, and contains no built-in
+        # functions at all.
         files = (
             DriverFile(os.path.join(folder, "../clbltfnshared.rtl"), b"nothing\n"),
             DriverFile(os.path.join(folder, "cl.cfg"), b"CL_CONFIG_CPU_TARGET_ARCH = none\n"),
@@ -405,7 +406,7 @@ def check_unknown_functions(bench):
     """A function that Kiln does not know sees the driver's program, even after a hit."""
     seeing = bench.options.seeing
     if not seeing:
-        return "left out: no layer that sees programs was named"
+        return "left out: no layer that inspects programs was named"
     bench.empty()
     for how in ("platform", "any"):
         arguments = ("--source", "plain.cl", "--see", how)
@@ -525,7 +526,8 @@ def check_versions(bench):
 
 
 def listing(path):
-    """Names, modes, owners and sizes of everything in a folder, to check that nothing changed."""
+    """Returns names, modes, owners and sizes of everything in a folder, to check that nothing
+    changed."""
     seen = []
     for folder, folders, names in os.walk(path):
         for name in sorted(folders + names):
@@ -719,7 +721,7 @@ LINKED = '''
 __kernel void f(__global int *out) { out[get_global_id(0)] = BASE + FOO; }
 '''
 
-# Of a compile, which is the driver's, and a link.
+# The outcomes of a compile, which the driver does, and of a link.
 BUILT = ["passed-through", "built"]
 FOUND = ["passed-through", "hit-store"]
 
@@ -739,7 +741,7 @@ def outcomes(bench, *arguments, **settings):
 
 
 def looks_links_up(bench):
-    """No, where the layer says that of this driver."""
+    """Returns False if the layer does not cache links on this driver."""
     lines, _ = trace_of(bench, "--source", "plain.cl", "--linked")
     reasons = ("captures are expensive", "links are not cached on this driver")
     return not any(reason in line for line in lines for reason in reasons)
@@ -828,7 +830,7 @@ def write_new(path):
         pass
 
 
-# Each returns None, or the reason why it was left out.
+# Each returns None, or the reason why it was skipped.
 CHECKS = {
     "variables": check_variables,
     "named-variables": check_named_variables,

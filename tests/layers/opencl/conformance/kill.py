@@ -20,7 +20,7 @@ import time
 
 import runner
 
-# Cases that build much in a short time, from one thread and from many.
+# Cases that build a lot in a short time, from one thread and from many.
 CASES = [
     "handles.kernels",
     "build.options",
@@ -32,7 +32,7 @@ CASES = [
     "threads.one-context",
 ]
 
-EMPTY_EVERY = 10  # tries after which the cache is emptied, so that there is something to write
+EMPTY_EVERY = 10  # after so many tries the cache is emptied, so that there is something to write
 
 
 # How often a capturing process is killed, and after how many seconds at most.
@@ -69,7 +69,7 @@ def check_cache(bench, what):
 
 def try_once(bench, dice, number, longest):
     if dice.random() < 0.3:
-        # Half of these find their programs in the cache.
+        # Half of them find their programs in the cache.
         salt = str(number if dice.random() < 0.5 else 0)
         left = bench.layered("--leave-running", salt)
         bench.check_same(left, bench.left, "try %d: returned from main" % number)

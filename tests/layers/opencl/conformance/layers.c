@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * libcounting_layer.so: a layer for the OpenCL ICD loader that passes everything on, and counts the
- * calls that cost most. Tests and benches put it above and below another layer. When the process
- * exits it appends one line to the file that COUNTING_LAYER_FILE names, led by its own file's name:
+ * most expensive calls. Tests and benches put it above and below a different layer. When the
+ * process exits, it appends one line to the file that COUNTING_LAYER_FILE names, which begins with
+ * its own file's name:
  *
  *     libcounting_layer.so builds=2 compiles=0 links=0 sources=2 ils=0 binaries=0 …
  *
- * One file is one layer; who wants it twice in a process makes a copy of the file.
+ * One file is one layer. To have it twice in a process, copy the file.
  */
 #include "support/opencl_layer.h"
 
@@ -18,7 +19,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* X(field): all that is counted. Relaxed atomics: each number stands for itself. */
+/* X(field): the counters. Relaxed atomics: nothing is read through them. */
 #define COUNTS(X)                                                                                  \
     X(builds)                                                                                      \
     X(compiles)                                                                                    \
@@ -131,7 +132,7 @@ static const char *own_name(void)
     return slash != NULL ? slash + 1 : info.dli_fname;
 }
 
-/* The loader may have unloaded the runtimes by now: nothing of OpenCL is called. */
+/* The loader may have unloaded the runtimes already: nothing of OpenCL is called. */
 static void __attribute__((destructor)) report(void)
 {
     const char *path = getenv("COUNTING_LAYER_FILE");

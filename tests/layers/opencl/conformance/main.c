@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * opencl_conformance: drives OpenCL case by case and writes a transcript that is the same in each
- * run. compare.py runs it with and without a layer below and compares.
+ * run. compare.py runs it with and without a layer below it, and compares.
  *
  *     opencl_conformance [--platform SUBSTRING] [--cycles N] [--list] [--blind-writes] [CASE…]
  *     opencl_conformance [--platform SUBSTRING] --source FILE [--options OPTIONS] [--first FILE]
- *         [--before COMMAND] [--see platform|any] [--linked [--link-options OPTIONS] [--header FILE
- * [--header-name NAME]]
- *         [--between COMMAND] [--move-to FOLDER]]
+ *         [--before COMMAND] [--see platform|any] [--linked [--link-options OPTIONS]
+ *         [--header FILE [--header-name NAME]] [--between COMMAND] [--move-to FOLDER]]
  *     opencl_conformance [--platform SUBSTRING] --leave-running SALT
  *
- * With --blind-writes the descriptors 1 and 2 are written to all the while, whatever they are.
- * The second builds one file, or compiles and links it, and runs its kernel f; the third returns
- * from main while work goes on.
+ * With --blind-writes, the descriptors 1 and 2 are written to all the time, whatever they are. The
+ * second form builds one file, or compiles and links it, and runs its kernel f. The third returns
+ * from main while work is running.
  *
  * Exit status: 0; 1: a result was wrong; 2: no such platform or case.
  */
@@ -66,7 +65,7 @@ static void run_all_cases(void)
     }
 }
 
-/* The first platform whose name holds @wanted. */
+/* Returns the first platform whose name contains @wanted. */
 static int choose_platform(const char *wanted)
 {
     cl_platform_id platforms[16];
@@ -92,7 +91,7 @@ static int fail(const char *what, const char *name)
     return 2;
 }
 
-/* What main is to do. */
+/* What main must do. */
 typedef struct request {
     const char *platform;
     source_run source;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the program does beside its cases: one source file, leaving while work goes on, and
+ * What the program does besides its cases: one source file, returning while work is running, and
  * writing to descriptors that may be anything.
  */
 #include "conformance.h"
@@ -44,7 +44,7 @@ static cl_program header_of(const scene *in, const char *path)
     return header;
 }
 
-/* The name that a header is embedded by. */
+/* The name under which a header is embedded. */
 static const char *header_name_of(const source_run *wanted)
 {
     const char *slash = wanted->header != NULL ? strrchr(wanted->header, '/') : NULL;
@@ -70,7 +70,7 @@ static void end_rounding(void)
     fesetround(FE_TONEAREST);
 }
 
-/* P2: what P1 was compiled to, linked. NULL where that failed. */
+/* Makes P2 by linking P1. Returns NULL if that failed. */
 static cl_program compile_and_link(const scene *in, cl_program program, const source_run *wanted)
 {
     cl_int status = 99;
@@ -109,7 +109,7 @@ static cl_int run_f(const scene *in, cl_program program)
 
 typedef cl_build_status(CL_API_CALL *program_status_fn)(cl_program, cl_device_id);
 
-/* What a function says of a program that was got by name after that was built. */
+/* Writes what a function, obtained by name after the build, reports of the program. */
 static void see_program(const scene *in, cl_program program, const char *how)
 {
     static const char name[] = "clGetProgramStatusTEST";

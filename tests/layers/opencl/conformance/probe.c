@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Information queries, asked in every way that the size protocol allows.
+ * Information queries, made in every way that the size protocol allows.
  */
 #include "conformance.h"
 
@@ -113,7 +113,7 @@ static void write_value(FILE *out, const unsigned char *value, size_t size, valu
     }
 }
 
-/* Asks once with a buffer of @given bytes; writes status, whether the size that came back is
+/* Queries once with a buffer of @given bytes. Writes the status, whether the returned size is
  * @expected, and whether bytes beyond @may_change kept their value. */
 static void ask_with(FILE *out, ask_function ask, const subject *of, const query *question,
                      size_t given, size_t expected, const char *label)
@@ -138,7 +138,7 @@ static void ask_with(FILE *out, ask_function ask, const subject *of, const query
     free(value);
 }
 
-/* Where the size can't be told: the answer with a buffer of some size is still worth a line. */
+/* If the size cannot be queried, the answer with a buffer of some size is still written. */
 static void probe_refusal(FILE *out, ask_function ask, const subject *of, const query *question)
 {
     unsigned char value[64];

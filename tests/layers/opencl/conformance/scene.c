@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Contexts, queues, programs and kernels as most cases need them.
+ * The contexts, queues, programs and kernels that most cases need.
  */
 #include "conformance.h"
 
@@ -117,7 +117,7 @@ static cl_uint queue_references(cl_command_queue queue)
     return count;
 }
 
-/* How often each is held. */
+/* The reference counts. */
 typedef struct holdings {
     cl_kernel kernel;
     cl_program program;
@@ -143,8 +143,8 @@ static holdings holdings_of(cl_context context, cl_command_queue queue, cl_kerne
                       .of_queue = queue_references(queue)};
 }
 
-/* PoCL reports a command complete a moment before it lets go of what the command held. The cases
- * write reference counts, so they go on when the counts are what they were. */
+/* PoCL reports a command as complete a moment before it releases what the command held. The cases
+ * write reference counts, so they wait until the counts are what they were. */
 static void settle(const holdings *before)
 {
     enum { ROUNDS = 2000, ROUND_US = 1000 };

@@ -21,7 +21,7 @@ static named_handle names[NAMES_MAX];
 static size_t name_count;
 static int failures;
 
-/* Where the calling thread writes; NULL: stdout. */
+/* Where the calling thread's lines go; NULL: stdout. */
 static _Thread_local FILE *redirected;
 static _Thread_local char *redirected_text;
 static _Thread_local size_t redirected_size;
@@ -123,7 +123,7 @@ const char *handle_name(const void *handle)
     return "a handle never seen";
 }
 
-/* The end of a word that holds no blank, quote or colon. */
+/* Returns the end of a word without blanks, quotes and colons. */
 static size_t word_end(const char *text, size_t size, size_t from)
 {
     while (from < size && !isspace((unsigned char)text[from]) &&
@@ -147,8 +147,8 @@ static int is_temporary_name(const char *word, size_t size)
     return 0;
 }
 
-/* Intel's compiler leads its messages with a number that counts the builds of the process:
- * "7:1:12: warning: …". Returns its length where a line begins so. */
+/* Intel's compiler starts its messages with a number that counts the process's builds: "7:1:12:
+ * warning: …". Returns its length if a line starts with one. */
 static size_t build_number(const char *line, size_t size)
 {
     size_t digits = 0;

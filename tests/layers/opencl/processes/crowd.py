@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes that build OpenCL programs under Kiln at the same time, and the layer below it that
-holds their builds half-way."""
+"""Processes that build OpenCL programs under Kiln at the same time, and a layer below Kiln that
+stops their builds half-way."""
 
 import os
 import re
@@ -17,7 +17,7 @@ STEERING = ("KILN_", "POCL_", "OPENCL_", "CL_CONFIG_", "XDG_")
 
 
 class Program:
-    """An OpenCL program with a name, and what its kernel gives."""
+    """An OpenCL program with a name, and its kernel's result."""
 
     def __init__(self, name, value):
         self.name = name
@@ -28,7 +28,8 @@ class Program:
 class Process:
     def __init__(self, house, command):
         self.house = house
-        # Processes that build one program at the same time fail on PoCL, where they share its cache.
+        # Processes that build one program at the same time sometimes fail on PoCL, if they share
+        # its cache.
         own_cache = {"POCL_CACHE_DIR": tempfile.mkdtemp(dir=house.folder)}
         self.process = subprocess.Popen(
             [str(part) for part in command], env=house.environment | own_cache, cwd=house.folder,
@@ -41,7 +42,7 @@ class Process:
         return self.process.returncode, output
 
     def end(self):
-        """Ends it, however it got on; may be called again."""
+        """Ends the process in any state; may be called again."""
         self.process.kill()
         self.process.wait()
         self.process.stdin.close()
@@ -54,21 +55,21 @@ class Process:
         self.process.send_signal(number)
 
     def has_begun(self):
-        """Its build has reached the layer below Kiln's."""
+        """Whether its build has reached the layer below Kiln's."""
         return any(step[0] == "begin" and step[2] == str(self.pid) for step in self.house.steps())
 
     def is_waiting(self):
-        """It waits for another's lease: it has the file of leases open, and builds nothing."""
+        """Whether it waits for a lease: it has the file of leases open, and builds nothing."""
         leases = str(self.house.cache / "lease")
         try:
             open_files = [os.readlink(f) for f in Path(f"/proc/{self.pid}/fd").iterdir()]
-        except FileNotFoundError:  # one of them was closed meanwhile
+        except FileNotFoundError:  # a descriptor was closed meanwhile
             return False
         return leases in open_files and not self.has_begun()
 
 
 class House:
-    """A cache, and folders for the rest; all new."""
+    """A new cache, and new folders for everything else."""
 
     def __init__(self, options):
         self.options = options
@@ -84,8 +85,8 @@ class House:
             "HOLDING_LAYER_FOLDER": str(self.control),
             "KILN_DIR": str(self.cache),
             "KILN_TRACE": str(self.folder / "trace"),
-            "KILN_HELPER": "0",  # no process that outlives the test
-            # The lowest comes first.
+            "KILN_HELPER": "0",  # no process may outlive the test
+            # The lowest layer comes first.
             "OPENCL_LAYERS": f"{options.holding}:{options.layer}",
         }
 
@@ -101,7 +102,7 @@ class House:
         return self.processes[-1]
 
     def start(self, program):
-        """Starts a process that builds a program, runs it and tells what it gives."""
+        """Starts a process that builds a program, runs it and prints the result."""
         path = self.folder / f"{program.name}.cl"
         path.write_text(program.source)
         return self.start_command(self.options.program, "--source", path)
@@ -126,16 +127,16 @@ class House:
         return path.read_text() if path.exists() else ""
 
     def steps(self):
-        """What the holding layer saw so far: words of each line."""
+        """Returns what the holding layer has seen so far, as words of each line."""
         return [line.split() for line in self.log().splitlines()]
 
     def builds(self, name):
-        """How many builds of a program were begun at the driver."""
+        """Returns how many builds of a program have started at the driver."""
         return sum(step[:2] == ["begin", name] for step in self.steps())
 
     # ---- what Kiln says ----
 
     def outcomes(self, process):
-        """How the layer ended each request of a process: built, hit-store, …"""
+        """Returns the outcome of each request of a process: built, hit-store, …"""
         trace = (self.folder / "trace").read_text()
         return re.findall(rf"^kiln\[{process.pid}\] (\S+) key=", trace, re.MULTILINE)

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * libholding_layer.so: a layer for the OpenCL ICD loader, below Kiln's, that lets tests stop builds
- * half-way. It works with files in the folder that HOLDING_LAYER_FOLDER names. Programs made of
- * source go by the first word of their first comment, as in "// horse".
+ * half-way. It works with files in the folder that HOLDING_LAYER_FOLDER names. A program made from
+ * source has the name that its first comment starts with, as in "// horse".
  *
  *     log             a line for each step: "begin horse PID", "end horse PID STATUS", and "binary
- *                     PID" where a program is to be made of a binary
- *     hold-horse      builds of horse begin, and go on when this is gone
- *     hold-binaries   so does making programs of binaries
- *     refuse-binaries what is then refused instead
+ *                     PID" if a program is about to be made from a binary
+ *     hold-horse      builds of horse stop after they have begun, until this file is removed
+ *     hold-binaries   the same when programs are made from binaries
+ *     refuse-binaries programs from binaries are refused
  */
 #include "support/opencl_layer.h"
 
@@ -44,7 +44,7 @@ static void hold_while_there(const char *name)
     }
 }
 
-/* Appends a line in one write, so that those of different processes don't mix. */
+/* Appends a line with one write, so that lines of several processes do not mix. */
 static void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 static void note(const char *format, ...)
@@ -63,7 +63,7 @@ static void note(const char *format, ...)
     }
 }
 
-/* 0: the program is not made of source, or its source doesn't begin with a comment. */
+/* Returns 0 if the program is not made from source, or its source does not start with a comment. */
 static int get_name(cl_program program, char ret_name[NAME_SIZE])
 {
     static const char comment[] = "// ";

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Many processes on one cache: each program is built once, by one of them, and nothing that happens
-to a builder holds the others up. A layer below Kiln's holds builds half-way, so that every
-test knows who is where.
+"""Many processes on one cache: each program is built once, by one of them, and a failing builder
+does not delay the others. A layer below Kiln's stops builds half-way, so that every test knows the
+state of each process.
 
-On drivers whose builds are not captured at once each process may build for itself: then only results
-are looked at.
+On drivers whose builds are not captured at once, each process may build for itself. Then only the
+results are checked.
 """
 
 import argparse
@@ -35,7 +35,7 @@ class ProcessesTest(unittest.TestCase):
     # ---- steps ----
 
     def start_builder(self, program):
-        """Starts a process and waits until it is held in its build."""
+        """Starts a process and waits until its build is stopped."""
         self.house.hold(program.name)
         builder = self.house.start(program)
         self.wait_for_build(builder)
@@ -50,7 +50,8 @@ class ProcessesTest(unittest.TestCase):
         return waiter
 
     def wait_for_waiting(self, process):
-        """Where builds pass through, a process begins its own instead."""
+        """Waits until the process waits for a lease; if builds pass through, until it has begun its
+        own."""
         self.house.wait_until(
             lambda: process.is_waiting() or (not options.cached and process.has_begun()),
             f"{process.pid} waits")
@@ -78,7 +79,7 @@ class ProcessesTest(unittest.TestCase):
         self.assert_outcome(late, "hit-store")
         self.assert_builds(program, before)
 
-    # ---- all is well ----
+    # ---- no faults ----
 
     def test_a_crowd_builds_once(self):
         builder = self.start_builder(HORSE)
@@ -110,7 +111,7 @@ class ProcessesTest(unittest.TestCase):
         self.house.let_go("horse")
         self.assert_right(first, HORSE)
 
-    # ---- builders that come to harm ----
+    # ---- builders that fail ----
 
     def test_a_killed_builder_is_replaced(self):
         builder = self.start_builder(HORSE)
@@ -137,8 +138,8 @@ class ProcessesTest(unittest.TestCase):
         self.assert_builds(HORSE, 2)
 
     def test_a_stopped_builder_is_not_waited_for(self):
-        """Of an entry that the driver refuses it is known what a build costs: next to nothing, so
-        that waiting ends after the shortest time, 10 s."""
+        """The entry that the driver refuses says what a build costs: almost nothing. So waiting
+        ends after the shortest limit, 10 s."""
         if not options.cached:
             self.skipTest("no builds are captured at once")
         self.assert_right(self.house.start(HORSE), HORSE)
@@ -167,7 +168,7 @@ class ProcessesTest(unittest.TestCase):
         self.assert_stored(HORSE)
 
     def test_without_leases_each_builds(self):
-        """A file of leases that others may write is no one's to trust."""
+        """A file of leases that other users may write is not trusted."""
         self.assert_right(self.house.start(COW), COW)
         if options.cached:
             (self.house.cache / "lease").chmod(0o622)
@@ -196,8 +197,8 @@ class ProcessesTest(unittest.TestCase):
     # ---- fork ----
 
     def start_forking(self):
-        """Starts a process that is held in its build and has a child. Returns it and the file on which
-        the child's life depends."""
+        """Starts a process whose build is stopped and that has a child. Returns it, and the file on
+        whose existence the child's life depends."""
         self.house.hold("horse")
         life = self.house.folder / "child-lives"
         life.touch()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What befalls caches: damaged files, what killed processes leave, directories that can't be
-written, full disks, kills. Each fault is tried on a cache of its own, Kiln's or SYCL's, with the
-program of sycl_program.py."""
+"""Faults of caches: damaged files, what killed processes leave, directories that cannot be written,
+full disks, and kills. Each fault is tried on a separate cache, Kiln's or SYCL's, with the program
+of sycl_program.py."""
 
 import concurrent.futures
 import contextlib
@@ -15,22 +15,22 @@ from pathlib import Path
 
 from sycl_program import Run, builds_at_driver, environment, kiln_cache, sycl_cache
 
-HUNG_SECONDS = 100  # many times what the program takes without a cache
+HUNG_SECONDS = 100  # many times as long as the program takes without a cache
 
 
 class Harmed(Exception):
-    """The program had wrong results, died or hung."""
+    """Raised if the program had wrong results, died or hung."""
 
 
 class NeverWarm(Exception):
-    """The results are right, but the cache stays without a part of the programs."""
+    """Raised if the results are right, but the cache never gets all programs."""
 
 
 # ---- the caches ----
 
 
 class Cache:
-    """A kind of cache, and one of it that a run filled in so many seconds."""
+    """A kind of cache, and a cache of that kind that a run filled in so many seconds."""
 
     def __init__(self, filled, fill_seconds, counting_layer):
         self.filled = Path(filled)
@@ -38,11 +38,11 @@ class Cache:
         self.counting_layer = counting_layer
 
     def variables(self, folder):
-        """Those of a run with that cache."""
+        """Returns the variables of a run with that cache."""
         raise NotImplementedError
 
     def leftovers(self):
-        """Functions that put into a cache what a killed process can leave there."""
+        """Returns functions that put into a cache what a killed process may leave there."""
         raise NotImplementedError
 
     def forget_one(self, folder, chance):
@@ -68,7 +68,7 @@ class KilnCache(Cache):
 
 
 class OwnCache(Cache):
-    """SYCL's persistent cache. It has more locks where its size is bounded."""
+    """SYCL's persistent cache. It has more locks if its size is limited."""
 
     def __init__(self, filled, fill_seconds, counting_layer, bounded=False):
         super().__init__(filled, fill_seconds, counting_layer)
@@ -123,7 +123,7 @@ class Trial:
         self.check(self.start(prefix))
 
     def run_warm(self, prefix=()):
-        """By now nothing may be left to be built."""
+        """Checks that nothing is left to build."""
         self.counts.unlink(missing_ok=True)
         self.check(
             self.start(prefix, self.cache.counting_layer, COUNTING_LAYER_FILE=str(self.counts)))
@@ -133,9 +133,10 @@ class Trial:
 
 
 def run_trial(fault, cache, expected, number, seed, after=None):
-    """Returns nothing where all went well, else the exception that tells what did not.
+    """Returns None if all went well; otherwise the exception that says what did not.
 
-    @after: a function of the cache's folder that raises one, too"""
+    @after: a function of the cache's folder that may raise one, too
+    """
     chance = random.Random(f"{seed} {fault.__name__} {number}")
     with tempfile.TemporaryDirectory(prefix="kiln-fault-") as scratch:
         trial = Trial(cache, expected, number, chance, scratch)
@@ -149,7 +150,7 @@ def run_trial(fault, cache, expected, number, seed, after=None):
 
 
 def run_trials(fault, cache, expected, count, seed, after=None):
-    """Two at a time. Returns what went wrong, an exception for each trial."""
+    """Runs two trials at a time. Returns the failures, an exception for each."""
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         ended = pool.map(
             lambda number: run_trial(fault, cache, expected, number, seed, after), range(count))
@@ -193,7 +194,7 @@ def file_truncated(trial):
 
 
 def files_emptied(trial):
-    """One, or, as after a power cut, all."""
+    """Damages one file or, as after a power cut, all."""
     trial.fill()
     files = cached_files(trial.folder)
     if trial.number % 2 == 0:
@@ -209,7 +210,7 @@ def files_emptied(trial):
 
 
 def leftover(trial):
-    """Each kind in its turn, where something is to be written after it."""
+    """Makes each kind in turn, where something must be written after it."""
     kinds = trial.cache.leftovers()
     kind = kinds[trial.number % len(kinds)]
     trial.fill()
@@ -221,12 +222,12 @@ def leftover(trial):
 
 
 def entries_of(folder):
-    """Kiln's."""
+    """Returns the files of Kiln's entries."""
     return sorted(file for file in (folder / "v1").rglob("*") if len(file.name) == 32)
 
 
 def leave_temporaries(folder, chance):
-    """Half of an entry, of now and of long ago, in a shard that is used and one that is not."""
+    """Half of an entry, recent and old, in a shard that is used and in one that is not."""
     entry = chance.choice(entries_of(folder))
     unused = folder / "v1/00"
     unused.mkdir(mode=0o700, exist_ok=True)
@@ -239,7 +240,7 @@ def leave_temporaries(folder, chance):
 
 
 def leave_lock_file(folder, chance):
-    """Nobody holds a lock any more; what the file contains doesn't matter."""
+    """No process holds a lock any more; the content of the file does not matter."""
     (folder / "lease").write_bytes(chance.randbytes(100))
 
 
@@ -256,7 +257,7 @@ def leave_bare_folders(folder, _):
 
 
 def item_of(folder, chance):
-    """A program of SYCL's cache: the path of its files, without what they end with."""
+    """Returns a program of SYCL's cache: the path of its files, without their endings."""
     return chance.choice(sorted(folder.rglob("*.bin"))).with_suffix("")
 
 
@@ -284,7 +285,7 @@ def leave_eviction_lock(folder, _):
 
 
 def killed(trial):
-    """A first run, at a random moment."""
+    """Kills a first run at a random moment."""
     run = trial.start()
     seconds = trial.chance.uniform(0.1, 1) * trial.cache.fill_seconds
     trial.tell(f"killed after {seconds:.2f} s")
@@ -297,13 +298,13 @@ def killed(trial):
     trial.run_warm()
 
 
-# ---- directories that can't be written ----
+# ---- directories that cannot be written ----
 
 
 @contextlib.contextmanager
 def unwritable(folder):
-    """Gives what has to stand before a command that is not to write there. Root could all the
-    same, and does without that right."""
+    """Returns the prefix of a command that must not be able to write there. Root could anyway, so
+    the prefix drops that right."""
     paths = [folder, *folder.rglob("*")]
     modes = [path.stat().st_mode for path in paths]
     for path, mode in zip(paths, modes):
@@ -340,7 +341,7 @@ def read_only_empty(trial):
 
 
 class SmallDisk:
-    """A disk of a few KiB, that only commands after its prefix see."""
+    """A disk of a few KiB, which only commands with its prefix see."""
 
     SCRIPT = 'mount -t tmpfs -o "size=$1k,mode=0700" none "$2" && echo mounted && exec cat'
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs examples/sycl/tensor_statistics.py with a given cache, for the test and the bench of SYCL
-programs. Both are run by scripts/with-runtime sycl, with its Python."""
+programs. scripts/with-runtime sycl runs both, with its Python."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from pathlib import Path
 PROGRAM = Path(__file__).resolve().parents[4] / "examples/sycl/tensor_statistics.py"
 TIMEOUT_SECONDS = 300
 
-# What steers a SYCL program, its OpenCL or Kiln. The runtime's own choice stays.
+# Variables that affect a SYCL program, its OpenCL or Kiln. The choice of the runtime stays.
 STEERING = ("KILN_", "SYCL_", "UR_", "ONEAPI_", "OPENCL_", "CL_CONFIG_", "LD_LIBRARY_PATH", "XDG_")
 
 
@@ -22,12 +22,13 @@ def environment(**more):
 
 
 def sycl_cache(folder):
-    """The variables that turn SYCL's own persistent cache on."""
+    """Returns the variables that turn on SYCL's own persistent cache."""
     return {"SYCL_CACHE_PERSISTENT": "1", "SYCL_CACHE_DIR": str(folder)}
 
 
 def kiln_cache(folder, *layers):
-    """The variables that put layers under a program, from the lowest up, with a cache directory."""
+    """Returns the variables that put layers under a program, from the lowest up, with a cache
+    directory."""
     return {"KILN_DIR": str(folder), "OPENCL_LAYERS": ":".join(str(layer) for layer in layers)}
 
 
@@ -45,7 +46,7 @@ class Run:
         self.times = {}
 
     def finish(self, seconds=TIMEOUT_SECONDS):
-        """Waits for the end, and makes it after so many seconds; returns itself."""
+        """Waits for the end, or ends the program after so many seconds; returns itself."""
         try:
             output, self.errors = self.process.communicate(timeout=seconds)
         except subprocess.TimeoutExpired:
@@ -64,7 +65,7 @@ class Run:
         return f"{how}\n{self.errors}"
 
     def seconds(self):
-        """Each stretch, by name."""
+        """Returns the time of each phase, by name."""
         times = self.times
         return {
             "time to results": (times["results_ns"] - self.start_ns) / 1e9,
@@ -83,7 +84,7 @@ def run_together(count, variables, command=()):
 
 
 def builds_at_driver(file):
-    """What a counting layer below all others saw: builds of anything but binaries."""
+    """Returns what a counting layer below all others saw: builds of anything except binaries."""
     builds = 0
     for line in Path(file).read_text().splitlines():
         counts = dict(field.split("=") for field in line.split()[1:])

@@ -20,11 +20,11 @@ from sycl_program import (
 
 KILN, LAYER, COUNTING_LAYER = (os.path.abspath(path) for path in sys.argv[1:4])
 UNDER_KILN = (KILN, "run", "--summary", "--json", "--")
-PROGRAMS_MIN = 12  # so many at least are distinct
+PROGRAMS_MIN = 12  # at least so many are distinct
 
 
 def counters_of(ended):
-    """What the last line of `kiln run --summary --json` tells."""
+    """Returns the last line of `kiln run --summary --json`."""
     return json.loads(ended.errors.splitlines()[-1])
 
 
@@ -33,7 +33,8 @@ def hits_of(counters):
 
 
 def folder_with_debians_loader(folder):
-    """Puts the loader that the system has into a folder without anything else. None: it has none."""
+    """Puts the system's loader into a folder without anything else. Returns None if there is
+    none."""
     name = "libOpenCL.so.1"
     known = subprocess.run(
         ["/sbin/ldconfig", "-p"], stdout=subprocess.PIPE, text=True, check=True).stdout
@@ -45,7 +46,7 @@ def folder_with_debians_loader(folder):
 
 
 def loader_of(variables):
-    """Which loader a SYCL program has mapped."""
+    """Returns the loader that a SYCL program has mapped."""
     script = "import dpctl; dpctl.get_devices(); print(open('/proc/self/maps').read())"
     maps = subprocess.run(
         [sys.executable, "-c", script], env=variables, stdout=subprocess.PIPE, text=True,
@@ -54,7 +55,7 @@ def loader_of(variables):
 
 
 class SyclTest(unittest.TestCase):
-    """The program's results without Kiln, and a cache that a first run filled."""
+    """Sets up the program's results without Kiln, and a cache that a first run filled."""
 
     @classmethod
     def setUpClass(cls):
@@ -77,7 +78,7 @@ class SyclTest(unittest.TestCase):
         return copy
 
     def asked_for(self):
-        """How many builds the program asks for."""
+        """Returns how many builds the program requests."""
         counters = counters_of(self.cold)
         return counters["builds"] + hits_of(counters)
 
@@ -85,7 +86,8 @@ class SyclTest(unittest.TestCase):
         self.assertEqual(ended.results, self.expected, ended.ending())
 
     def assert_warm(self, ended):
-        """Right, and all hits: nothing built, missed, damaged or passed through."""
+        """Checks that results are right and all are hits: nothing is built, missed, damaged or
+        passed through."""
         self.assert_right(ended)
         counters = counters_of(ended)
         for name in ("builds", "misses", "passed_through", "failures", "corrupt", "dropped"):
@@ -120,7 +122,8 @@ class SyclTest(unittest.TestCase):
         self.assert_warm(from_debians)
 
     def test_beside_sycls_own_cache(self):
-        """Builds go through Kiln until SYCL's cache has the binaries, which it brings itself."""
+        """Builds go through Kiln until SYCL's cache has the binaries, which SYCL then supplies
+        itself."""
         own = self.folder()
         both = environment(KILN_DIR=str(self.folder() / "cache"), **sycl_cache(own))
         cold = run(both, UNDER_KILN)
@@ -131,7 +134,7 @@ class SyclTest(unittest.TestCase):
         self.assertEqual(counters_of(brought)["builds"], 0)
         self.assertGreaterEqual(counters_of(brought)["passed_through"], PROGRAMS_MIN)
 
-        # SYCL fills its cache with the binaries of programs that Kiln loaded.
+        # SYCL stores the binaries of programs that Kiln loaded.
         shutil.rmtree(own)
         refilled = run(both, UNDER_KILN)
         self.assert_right(refilled)
@@ -171,7 +174,7 @@ class SyclTest(unittest.TestCase):
         self.assert_warm(ended)
         self.assertEqual(files, {f: f.read_bytes() for f in cache.rglob("*") if f.is_file()})
 
-    # ---- faults: results are right, and the second run after finds everything ----
+    # ---- faults: results are right, and the second run afterwards finds everything ----
 
     def check_verified(self, cache):
         verified = subprocess.run(

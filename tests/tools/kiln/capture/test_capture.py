@@ -3,8 +3,8 @@
 """The helper that captures outside the application, on PoCL: test_capture.py KILN LAYER APP
 EXITING-LOADER.
 
-Every program here is a real one on the real runtime, with a cache directory and a directory for
-the runtime's own cache to itself.
+Every test runs real programs on the real runtime, with its own cache directory and its own
+directory for the runtime's cache.
 """
 
 import json
@@ -19,7 +19,7 @@ import unittest
 
 KILN, LAYER, APP, EXITING_LOADER = (os.path.abspath(path) for path in sys.argv[1:5])
 
-# How long to wait for what comes sooner or later.
+# How long to wait for something that must happen.
 PATIENCE_SECONDS = 120
 
 SOURCE = """
@@ -40,7 +40,7 @@ def read(path):
 
 
 def end(process):
-    """Whatever a test that failed left of it."""
+    """Ends what a failed test left running."""
     if process.poll() is None:
         process.kill()
     process.wait()
@@ -101,7 +101,7 @@ class CaptureTest(unittest.TestCase):
             timeout=PATIENCE_SECONDS)
 
     def install(self, bin_mode=0o755):
-        """The layer and the tool below a prefix of their own; returns the layer."""
+        """Installs the layer and the tool below a separate prefix; returns the layer."""
         layer = os.path.join(self.folder("prefix/lib/kiln"), os.path.basename(LAYER))
         shutil.copy(LAYER, layer)
         self.write_tool(os.path.join(self.folder("prefix/bin"), "kiln"))
@@ -123,7 +123,7 @@ class CaptureTest(unittest.TestCase):
         self.assertEqual(self.capture(), dict(counted, **expected))
 
     def kinds(self):
-        """How many entries of each kind there are."""
+        """Returns how many entries of each kind there are."""
         listed = self.kiln("ls", "--all", "--json").stdout.splitlines()
         found = [json.loads(line)["kind"] for line in listed]
         return {kind: found.count(kind) for kind in found}
@@ -138,7 +138,7 @@ class CaptureTest(unittest.TestCase):
         self.assertEqual(self.kinds(), kinds)
 
     def assert_warm(self, expected, source="a.cl", **settings):
-        """With the runtime's own cache gone nothing is built, and the result is the same."""
+        """The runtime's own cache is removed: nothing is built, and the result is the same."""
         empty = tempfile.mkdtemp(prefix="empty-", dir=self.scratch)
         process = subprocess.run(
             [KILN, "run", "--summary", "--json", "--", APP, source, "return"],
@@ -150,7 +150,7 @@ class CaptureTest(unittest.TestCase):
         self.assertEqual((counted["builds"], counted["hits_store"]), (0, 1), counted)
 
     def helpers(self):
-        """Processes that work for this cache directory."""
+        """Returns the processes that work on this cache directory."""
         found = []
         for name in os.listdir("/proc"):
             try:
@@ -168,7 +168,7 @@ class CaptureTest(unittest.TestCase):
 
 
 class Started(CaptureTest):
-    """By the layer, whatever the application does."""
+    """The layer starts the helper, whatever the application does."""
 
     def test_returns_at_once(self):
         self.assertEqual(self.run_app(), ["5"])
@@ -191,7 +191,7 @@ class Started(CaptureTest):
         self.wait_for({"program": 1})
 
     def test_stands_back(self):
-        """A tool that only tells of its session, where the scheduler weighs these."""
+        """The tool here only reports its session, to which the scheduler gives weights."""
         if not os.path.exists("/proc/self/autogroup"):
             self.skipTest("sessions are not weighed here")
         told = os.path.join(self.scratch, "told")
@@ -210,13 +210,13 @@ class Started(CaptureTest):
         self.assertEqual(stdout.splitlines(), ["5", "children 0, signals 0, pending 0"], stderr)
 
     def test_invisible_while_it_lives(self):
-        """Served while the application lives and waits for any child, with SIGCHLD handled, blocked
-        or ignored."""
+        """Requests are served while the application lives and waits for any child, with SIGCHLD
+        handled, blocked or ignored."""
         modes = ("wait", "block", "ignore")
         processes = {}
         for mode in modes:
             self.write(mode + ".cl", SOURCE % 0 + "// %s\n" % mode)
-            # PoCL's processes that fill one cache at the same time fail at times.
+            # Processes that fill one cache of PoCL at the same time sometimes fail.
             processes[mode] = self.start(mode + ".cl", mode,
                                          POCL_CACHE_DIR=self.folder("pocl-" + mode))
         wanted = {"program": len(modes)}
@@ -227,7 +227,7 @@ class Started(CaptureTest):
         self.assertEqual(self.kinds(), wanted)
 
     def test_adopts_orphans(self):
-        """Such a process would get the helper for a child: it starts none."""
+        """Such a process would adopt the helper as a child, so it starts none."""
         trace = os.path.join(self.scratch, "trace")
         self.write("trace", "")
         process = self.start(mode="reaper", KILN_TRACE=trace)
@@ -246,7 +246,7 @@ class Started(CaptureTest):
         self.wait_for({"program": 1})
 
     def leave_request(self, mode, status):
-        """By a program that ends so that it starts no helper."""
+        """The program ends in a way that starts no helper."""
         process = self.start(mode=mode, KILN_HELPER="0")
         self.wait_for({"request": 1})
         process.communicate(timeout=PATIENCE_SECONDS)
@@ -259,7 +259,7 @@ class Started(CaptureTest):
         self.wait_for({"program": 1})
 
     def test_what_others_left(self):
-        """A program that finds all of its own serves what waits of others."""
+        """A program that finds all its builds serves the requests of others."""
         self.assertEqual(self.run_app(), ["5"])
         self.wait_for({"program": 1})
         self.wait_for_no_helper()
@@ -271,7 +271,8 @@ class Started(CaptureTest):
         self.assert_warm(["6"], "b.cl")
 
     def test_session_ends(self):
-        """The helper has left the session of the application before it can be told to end."""
+        """The helper has left the application's session before a signal to that session could end
+        it."""
         process = subprocess.Popen(
             [APP, "a.cl", "return"], env=self.environment, cwd=self.scratch,
             stdout=subprocess.DEVNULL, start_new_session=True)
@@ -312,7 +313,7 @@ class NotStarted(CaptureTest):
         self.assert_waits({"request": 1})
 
     def test_tool_that_is_not_installed(self):
-        """In folders like those of a build."""
+        """Installs in folders like those of a build."""
         del self.environment["KILN_TOOL"]
         layer = os.path.join(self.folder("layers/opencl"), os.path.basename(LAYER))
         shutil.copy(LAYER, layer)
@@ -333,7 +334,7 @@ class NotStarted(CaptureTest):
 
 
 class Asked(CaptureTest):
-    """Programs that ask for their binaries have made the capture by that."""
+    """Programs that ask for their binaries have thereby made the capture."""
 
     def setUp(self):
         super().setUp()
@@ -353,14 +354,14 @@ class Asked(CaptureTest):
         self.assert_warm(["5"])
 
     def test_of_another_build(self):
-        """What a rebuild made is not what the first build's key says."""
+        """The result of a rebuild does not match the first build's key."""
         self.assertEqual(self.run_app(mode="rebuild"), ["5"])
         self.assertEqual(self.kinds(), {"request": 1})
         self.assert_captured(served=1)
         self.assert_warm(["5"])
 
     def test_in_another_floating_point_mode(self):
-        """The driver makes the binary when it is asked, in the mode of the thread that asks."""
+        """The driver makes the binary when it is asked for it, in the mode of the asking thread."""
         self.assertEqual(self.run_app(mode="rounded"), ["5"])
         self.assertEqual(self.kinds(), {"request": 1})
         self.assert_captured(served=1)
@@ -397,7 +398,8 @@ class ByHand(CaptureTest):
         self.assert_warm(["6"], "1.cl")
 
     def test_signed(self):
-        """Request and entry are signed, and a request of a program without the key is dropped."""
+        """Requests and entries are signed, and a request of a program without the key is
+        dropped."""
         key = os.path.join(self.scratch, "key")
         with open(key, "wb") as file:
             os.fchmod(file.fileno(), 0o600)
@@ -439,7 +441,7 @@ class ByHand(CaptureTest):
         self.assert_captured(dropped=1)
 
     def test_children_are_ignored(self):
-        """Whoever starts the tool may ignore the ends of children: it doesn't."""
+        """The process that starts the tool may ignore SIGCHLD; the tool does not."""
         self.leave_request_without_folder()
         done = subprocess.run(
             [KILN, "capture", "--json"], env=self.environment, stdout=subprocess.PIPE,
@@ -447,7 +449,7 @@ class ByHand(CaptureTest):
         self.assertEqual(json.loads(done.stdout)["dropped"], 1)
 
     def test_loader_that_exits(self):
-        """Its exit code is no answer of ours."""
+        """Its exit code is not one of the worker's."""
         folder = self.folder("late")
         before = os.environ.get("LD_LIBRARY_PATH")
         self.run_app(LD_LIBRARY_PATH=folder + (":" + before if before else ""))
@@ -525,7 +527,8 @@ class ByHand(CaptureTest):
         return workers[0]
 
     def test_driver_crashes(self):
-        """What crashes the driver is tried three times, then given up, and not asked for again."""
+        """A request that crashes the driver is tried three times, then given up, and not left
+        again."""
         self.request(1)
         helper = self.start_and_see_at_work()
         ended = []
@@ -544,7 +547,7 @@ class ByHand(CaptureTest):
         self.assertEqual(self.kinds(), {"program": 1})
 
     def test_worker_ended_by_others(self):
-        """A signal that no driver's fault sends leaves the request, for the next run."""
+        """A signal that no fault of a driver raises leaves the request for the next run."""
         for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGXFSZ):
             shutil.rmtree(self.cache, ignore_errors=True)
             self.request(2)

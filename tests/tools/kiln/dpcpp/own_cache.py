@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cache in the format of DPC++'s SYCL runtime, written and read here as that runtime does it, for
-machines that have none. tests/tools/kiln/dpcpp/test_runtime.py holds the runtime itself to what is found with
-this one."""
+"""A cache in the format of DPC++'s SYCL runtime, written and read here as the runtime does it, for
+machines without it. tests/tools/kiln/dpcpp/test_runtime.py checks the same findings with the
+runtime itself."""
 
 import os
 import struct
@@ -33,13 +33,13 @@ def std_hash(text):
 
 
 def unmix(mixed):
-    """The block that gives this."""
+    """Returns the block that gives this value."""
     inverse = pow(FACTOR, -1, 1 << 64)
     return shift_mix(mixed * inverse & MASK) * inverse & MASK
 
 
-def twin_of(text):
-    """Other 16 bytes with the same hash."""
+def collision_of(text):
+    """Returns 16 different bytes with the same hash."""
     first, second = (int.from_bytes(text[at : at + 8], "little") for at in (0, 8))
     start = SEED ^ (16 * FACTOR & MASK)
     other = first ^ 1
@@ -69,7 +69,7 @@ class Key:
             record(part) for part in (self.device, self.options, self.constants, self.images))
 
     def payload(self):
-        """The device code: a function of the key, so that a wrong one is told."""
+        """The device code, a function of the key, so that wrong code is detected."""
         return b"\x7fELF" + struct.pack("<Q", std_hash(self.source())) * 40
 
 
@@ -97,8 +97,8 @@ class Cache:
         return self.root / key.path() / str(number)
 
     def put(self, key, number=None, used_ns=None):
-        """Writes an item as the runtime does. Returns its path without an ending; None: it got no
-        lock."""
+        """Writes an item as the runtime does. Returns its path without an ending; None if it did
+        not get the lock."""
         folder = self.root / key.path()
         folder.mkdir(parents=True, exist_ok=True)
         if number is None:
@@ -131,7 +131,8 @@ class Cache:
         return stem
 
     def get(self, key):
-        """Searches as the runtime does, and dies where it does. Returns the device code or None."""
+        """Searches as the runtime does, and fails where it would die. Returns the device code or
+        None."""
         number = 0
         while True:
             stem = self.stem(key, number)
@@ -160,7 +161,7 @@ class Cache:
 
 
 def make_old(path, seconds=100_000):
-    """As if it lay there since long ago."""
+    """Makes a file look as if it had been there for a long time."""
     os.utime(path, (time.time() - seconds,) * 2, follow_symlinks=False)
     return path
 
@@ -172,14 +173,15 @@ def stale_lock(stem):
 
 
 def snapshot(root):
-    """All that there is to know of a tree, and of what lies beside it: bytes, times, inodes."""
+    """Returns all that can be observed of a tree and of what lies next to it: bytes, times,
+    inodes."""
     def facts(path):
         status = os.lstat(path)
         content = None
         if path.is_symlink():
             content = os.readlink(path)
         elif path.is_file() and not os.access(path, os.R_OK):
-            content = status.st_size  # locks, which their owner may only write
+            content = status.st_size  # locks: even their owner may only write them
         elif path.is_file():
             file = os.open(path, os.O_RDONLY | os.O_NOATIME)
             content = os.read(file, 1 << 24)

@@ -21,13 +21,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import cli
 from own_cache import (
-    Cache, Key, binary_file, lock_of, make_old, snapshot, stale_lock, std_hash, try_lock, twin_of)
+    Cache, Key, binary_file, collision_of, lock_of, make_old, snapshot, stale_lock, std_hash, try_lock)
 
 SPIRV = b"\x03\x02\x23\x07"
 DAY_NS = 86400 * 10**9
 
 F_OFD_SETLK = getattr(fcntl, "F_OFD_SETLK", 37)
-# struct flock: all of the file, for writing
+# struct flock: the whole file, for writing
 WHOLE_FILE = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 
 
@@ -38,7 +38,7 @@ def image(number):
 class DpcppTest(cli.CliTest):
     def setUp(self):
         super().setUp()
-        # Beside it lies the eviction lock; nothing else may change there.
+        # The eviction lock lies next to it; nothing else may change there.
         self.root = Path(self.scratch) / "sycl" / "cache"
         self.root.parent.mkdir()
         self.own = Cache(self.root)
@@ -54,7 +54,7 @@ class DpcppTest(cli.CliTest):
         return [json.loads(line) for line in self.on_cache("ls", "--json").stdout.splitlines()]
 
     def kinds(self, *arguments, expect):
-        """What verify finds, by path."""
+        """Returns what verify finds, by path."""
         report = self.json_of("verify", *arguments, expect=expect)
         found = {}
         for finding in report["findings"]:
@@ -130,7 +130,7 @@ class Reading(DpcppTest):
         self.assert_clean()
 
     def test_items_of_older_runtimes(self):
-        """They kept a binary for each device, and no time of use."""
+        """Older runtimes kept a binary for each device, and no time of use."""
         stem = self.own.put(image(1))
         Path(f"{stem}.bin").write_bytes(binary_file(b"first", b"second"))
         Path(f"{stem}_access_time.txt").unlink()
@@ -178,7 +178,7 @@ class Reading(DpcppTest):
                 self.kiln(*arguments, expect=2)
 
     def test_nothing_is_altered_without_yes(self):
-        """Not even times of access."""
+        """Not even access times change."""
         self.own.put(image(1))
         stem = self.own.put(image(2))
         os.truncate(f"{stem}.bin", 20)
@@ -310,7 +310,8 @@ class Damages(DpcppTest):
             self.assertEqual(stamp.read_text(), "1700000000000000123")
 
     def test_leftovers(self):
-        """What the runtime's own eviction leaves, and directories of items that never came."""
+        """What the runtime's own eviction leaves, and directories whose items were never
+        written."""
         stem = self.own.put(image(1))
         Path(f"{stem}.bin").unlink()
         Path(f"{stem}.src").unlink()
@@ -364,9 +365,9 @@ class Damages(DpcppTest):
         self.assert_clean()
 
     def test_keys_of_one_path(self):
-        """Both are kept; and none comes to a number that the other one may have had."""
+        """Both are kept, and neither moves to a number that the other may have had."""
         text = b"sixteen letters."
-        one, other = Key(text), Key(twin_of(text))
+        one, other = Key(text), Key(collision_of(text))
         self.assertEqual(one.path(), other.path())
         self.assertNotEqual(one.source(), other.source())
         self.own.put(one)
@@ -416,7 +417,7 @@ class Locks(DpcppTest):
         self.assert_clean()
 
     def test_a_stale_lock_that_hides_what_stays_torn(self):
-        """One of the locks can't be had: then those that were taken over are not freed."""
+        """One of the locks cannot be taken: then those that were taken over are not freed."""
         for ending in (".bin", ".src"):
             stem = self.own.put(image(1), number=0)
             self.own.put(image(1), number=1)
@@ -467,7 +468,7 @@ class Locks(DpcppTest):
         self.assertEqual(self.kinds(expect=0), {"cache_size.txt.lock": ["in-use"]})
 
     def test_a_number_that_can_not_be_written(self):
-        """It stays as it was: an empty file would be worse than a wrong number."""
+        """The file stays as it was: an empty one would be worse than a wrong number."""
         self.own.put(image(1))
         size = self.root / "cache_size.txt"
         size.write_text("3")
@@ -507,7 +508,7 @@ class Locks(DpcppTest):
         self.assert_clean()
 
     def test_what_is_in_use_is_left(self):
-        """An item that is being written, beside a damaged one; the lock for the size."""
+        """An item that is being written, next to a damaged one; the lock for the size."""
         damaged = self.own.put(image(1))
         os.truncate(f"{damaged}.bin", 10)
         stale_lock(damaged)
@@ -523,7 +524,7 @@ class Locks(DpcppTest):
         self.assertEqual({name: facts[0] for name, facts in snapshot(self.root).items()}, before)
         self.json_of("trim", "--max-size", "0", "--yes")
         self.assertEqual({name: facts[0] for name, facts in snapshot(self.root).items()}, before)
-        # Its owner died: once it is known that nobody is at work, nothing is waited for.
+        # Its owner died: once it is known that the lock is abandoned, nothing waits for it.
         self.repair("--grace", "0")
         self.assert_clean()
         self.assertEqual((self.root / "cache_size.txt").read_text(), "0")
@@ -591,7 +592,7 @@ class OthersFiles(DpcppTest):
         self.assertEqual(self.own.get(image(1)), None)
 
     def test_caches_of_another_library_stay(self):
-        """Whose hash is another one: nothing of the path can be checked."""
+        """A library with a different hash: the path cannot be checked."""
         folder = self.root / "11/12/13/14"
         folder.mkdir(parents=True)
         (folder / "0.bin").write_bytes(binary_file(b"code"))
@@ -618,7 +619,7 @@ class OthersFiles(DpcppTest):
         self.assertEqual(len(os.listdir(folder)), 4)
 
     def test_names_alone_prove_nothing(self):
-        """Somebody's own files that are called so, and items of a format to come."""
+        """A user's own files with such names, and items of a later format."""
         future = self.own.stem(image(1))
         future.parent.mkdir(parents=True)
         Path(f"{future}.bin").write_bytes(b"DPC2" + image(1).payload())
@@ -703,7 +704,7 @@ class Trim(DpcppTest):
         self.assertEqual(len(self.left()), 10)
 
     def test_items_of_one_moment(self):
-        """As copying a cache leaves them: no more of them go than has to."""
+        """Copying a cache leaves equal times: no more items are removed than necessary."""
         for stamp in self.root.rglob("*_access_time.txt"):
             stamp.write_text("1700000000000000000")
         self.assertEqual(
@@ -724,11 +725,11 @@ class Trim(DpcppTest):
         self.assertEqual(self.on_cache("trim", "--max-size", "1T").stderr, b"")
 
 
-# ---- programs that use it meanwhile ----
+# ---- programs that use the cache meanwhile ----
 
 
 def use_cache(root, seed, until, wrong):
-    """Gets and puts, as the runtime does; now and then it dies in the middle."""
+    """Reads and writes items as the runtime does, and sometimes dies half-way."""
     chance = random.Random(seed)
     own = Cache(root)
     while time.time() < until:
@@ -747,12 +748,12 @@ def use_cache(root, seed, until, wrong):
                 if try_lock(own.stem(key, number)):
                     make_old(lock_of(own.stem(key, number)))
         except FileNotFoundError:
-            pass  # the directory went between two calls: the runtime drops its item there
+            pass  # the directory was removed between two calls: the runtime then drops its item
 
 
 class Meanwhile(DpcppTest):
     def test_programs_get_nothing_wrong(self):
-        """Also where the tool is killed."""
+        """Also if the tool is killed."""
         wrong = multiprocessing.Value("i", 0)
         until = time.time() + 4
         users = [

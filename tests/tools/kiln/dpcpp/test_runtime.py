@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kiln with --layout dpcpp, on caches that a SYCL runtime wrote: each damage is first seen to harm the
-program, then mended, and then the program is right, and warm.
+"""kiln with --layout dpcpp, on caches that a SYCL runtime wrote. Each test first checks that the
+damage harms the program, then repairs it, and checks that the program is right and finds
+everything.
 
 Run as:  scripts/with-runtime sycl python3 test_runtime.py KILN COUNTING_LAYER
 """
@@ -21,8 +22,8 @@ from own_cache import lock_of, make_old, snapshot, stale_lock
 from sycl_program import Run, builds_at_driver, environment, run, run_together, sycl_cache
 
 KILN, COUNTING_LAYER = (os.path.abspath(path) for path in sys.argv[1:3])
-BOUND = {"SYCL_CACHE_MAX_SIZE": "1000000000"}  # with it there are cache_size.txt and its locks
-HANGS_SECONDS = 12  # several times what a warm program takes
+BOUND = {"SYCL_CACHE_MAX_SIZE": "1000000000"}  # with a limit there are cache_size.txt and its locks
+HANGS_SECONDS = 12  # several times as long as a warm program takes
 
 
 class RuntimeTest(unittest.TestCase):
@@ -52,7 +53,7 @@ class RuntimeTest(unittest.TestCase):
         self.assertEqual(ended.results, self.expected, ended.ending())
 
     def builds(self, **more):
-        """How many programs a run builds; it must be right."""
+        """Returns how many programs a run builds; its results must be right."""
         counts = self.root.parent / "counts"
         counts.unlink(missing_ok=True)
         self.assert_right(self.start(
@@ -67,7 +68,7 @@ class RuntimeTest(unittest.TestCase):
         return result.stdout
 
     def verify(self, *arguments, expect=0):
-        """What it finds, a set of kinds."""
+        """Returns what verify finds, as a set of kinds."""
         report = json.loads(self.kiln("verify", *arguments, expect=expect))
         return {finding["kind"] for finding in report["findings"]}
 
@@ -107,7 +108,7 @@ class RuntimeTest(unittest.TestCase):
     # ---- damages ----
 
     def test_truncated_code(self):
-        """It is built again in each run, and each leaves a copy."""
+        """The program is built again in each run, and each run leaves a copy."""
         items = self.items()
         os.truncate(f"{self.item}.bin", 100)
         self.assertEqual([self.builds(), self.builds()], [1, 1])
@@ -117,7 +118,7 @@ class RuntimeTest(unittest.TestCase):
         self.assertEqual(self.builds(), 0)
 
     def test_all_files_empty(self):
-        """As after a power cut."""
+        """The state after a power cut."""
         for ending in ".bin", ".src", "_access_time.txt":
             for file in self.root.rglob(f"*{ending}"):
                 os.truncate(file, 0)
@@ -144,7 +145,7 @@ class RuntimeTest(unittest.TestCase):
         self.assertEqual(self.items(), 0)
 
     def test_flipped_bit_of_code(self):
-        """The format has nothing to check code by: only emptying the cache helps for sure."""
+        """The format has no checksum for code: only emptying the cache helps for certain."""
         content = bytearray(Path(f"{self.item}.bin").read_bytes())
         content[len(content) // 2] ^= 1
         Path(f"{self.item}.bin").write_bytes(content)
@@ -154,7 +155,7 @@ class RuntimeTest(unittest.TestCase):
         self.assertGreater(self.builds(), 0)
 
     def test_stale_lock_of_the_size(self):
-        """A program that has to write hangs."""
+        """A program that must write hangs."""
         for ending in ".bin", ".src":
             Path(f"{self.item}{ending}").unlink()
         lock = stale_lock(self.root / "cache_size.txt")
@@ -203,7 +204,8 @@ class RuntimeTest(unittest.TestCase):
         self.assertEqual(self.builds(), 0)
 
     def test_stale_locks_in_a_hole(self):
-        """Copies pile up above: the runtime ends its search at a number without files."""
+        """Copies accumulate at higher numbers: the runtime ends its search at a number without
+        files."""
         for ending in ".bin", ".src":
             Path(f"{self.item}{ending}").unlink()
         stale_lock(self.item)
@@ -212,7 +214,7 @@ class RuntimeTest(unittest.TestCase):
         self.assertEqual(self.builds(), 0)
 
     def test_stale_eviction_lock(self):
-        """Nothing is evicted, so that the cache outgrows its bound."""
+        """Nothing is evicted, so the cache exceeds its limit."""
         lock = stale_lock(Path(f"{self.root}_eviction_in_progress"))
         small = {"SYCL_CACHE_MAX_SIZE": "300000"}
         for source in sorted(self.root.rglob("*.src"))[:3]:
@@ -258,7 +260,8 @@ class RuntimeTest(unittest.TestCase):
     # ---- trim ----
 
     def test_trim_by_last_access(self):
-        """Of what programs with a bound have used, the rest goes first."""
+        """The least recently used items go first, by the times that the runtime records under a
+        limit."""
         stamps = sorted(self.root.rglob("*_access_time.txt"))
         old, new = stamps[:10], stamps[10:]
         for stamp in old:
@@ -275,7 +278,7 @@ class RuntimeTest(unittest.TestCase):
     # ---- programs that run meanwhile ----
 
     def test_crowd_and_repairs_meanwhile(self):
-        """Cold processes store copies; repairs beside them harm none."""
+        """Cold processes store copies; repairs at the same time harm none of them."""
         shutil.rmtree(self.root)
         crowd = [self.start(**BOUND) for _ in range(3)]
         rounds = 0
@@ -309,8 +312,8 @@ class RuntimeTest(unittest.TestCase):
         self.assertEqual(self.builds(**BOUND), 0)
 
 
-# The runtime's own functions for LLVM code, which no program here needs. They are not exported: their
-# places are read from its table of symbols, where it has one.
+# The runtime's own functions for LLVM code, which no program here needs. They are not exported:
+# their addresses are read from its symbol table, if it has one.
 WRITE_IR = """
 import ctypes, sys
 place, library, key, code = int(sys.argv[1]), sys.argv[2], sys.argv[3].encode(), sys.argv[4].encode()
@@ -330,7 +333,7 @@ put(ctypes.addressof(string), ctypes.addressof(vector))
 
 
 class CodeOfLlvm(RuntimeTest):
-    """Only that; what is above is not run again."""
+    """Runs only this class, and not the inherited tests."""
 
     def test_it_is_read_and_mended(self):
         library = Path(sys.prefix) / "lib/libsycl.so.8"
