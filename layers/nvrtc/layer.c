@@ -46,7 +46,7 @@ static int compile(nvrtc_library *library, kilni_nvrtc_program program, int opti
         return compile_program(record, option_count, options);
     }
     if (record && record->state == PROGRAM_LOADED) {
-        program_compile_late(record, "compiled again");
+        program_compile_late(record, "the program is compiled again");
         record->state = PROGRAM_NATIVE;
     }
     return library_real(library)->compile(program, option_count, options);
@@ -95,7 +95,7 @@ static const kilni_nvrtc_answer *find_answer(kilni_nvrtc_program program, kilni_
 {
     program_record *record = find_answered(program);
     if (record && !record->outputs.answers[output].is_known) {
-        program_compile_late(record, "an output that was not recorded");
+        program_compile_late(record, "an output is requested that was not recorded");
         return NULL;
     }
     return record ? &record->outputs.answers[output] : NULL;

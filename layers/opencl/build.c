@@ -21,9 +21,9 @@
 static const char *obstacle(const cached_build *build)
 {
     static const char *const by_origin[] = {
-        [ORIGIN_BINARY] = "a binary of the application's",
-        [ORIGIN_BUILT_IN] = "built-in kernels",
-        [ORIGIN_LINKED] = "a linked program",
+        [ORIGIN_BINARY] = "the program is a binary of the application",
+        [ORIGIN_BUILT_IN] = "the program has built-in kernels",
+        [ORIGIN_LINKED] = "the program is a linked one",
     };
     const program_origin origin = build->record->origin;
     if (origin != ORIGIN_SOURCE && origin != ORIGIN_IL) {
@@ -128,7 +128,8 @@ static void look_up(cached_build *build)
     if (build->made) {
         records_set_loaded(build->record, build->made);
         if (platform_is_exposed(build->platform)) {
-            build_natively(build->record, "an extension function that sees programs is in use");
+            build_natively(build->record,
+                           "an extension function that may inspect programs is in use");
         }
     }
     if (build->result.source && build->platform->traits->capture_cost != KILN_CAPTURE_CHEAP) {
@@ -173,8 +174,8 @@ static void build_again(cached_build *build, const loaded_program *loaded)
         return;
     }
     if (!same_devices) {
-        build_natively(build->record, "a build for other devices than before");
-        cached_build_pass_through(build, "built for other devices before");
+        build_natively(build->record, "the program is built for other devices than before");
+        cached_build_pass_through(build, "the program was built for other devices before");
         return;
     }
     records_drop_loaded(build->record);

@@ -46,7 +46,8 @@ static kiln_status find_devices(cached_build *build, kiln_error *error)
         status = program_devices_of_context(build->context, &keys->devices, &keys->count);
     }
     return status == KILN_OK && (keys->count == 0 || keys->count > KILNI_REQUEST_KEYS_MAX)
-               ? kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "no devices, or more than %u",
+               ? kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
+                                 "%u devices, but 1 to %u are supported", keys->count,
                                  KILNI_REQUEST_KEYS_MAX)
                : status;
 }
@@ -157,7 +158,8 @@ static kiln_status build_by_driver(void *user, kiln_error *error)
     cached_build *build = user;
     ask_driver(build);
     if (build->error != CL_SUCCESS || !build->program) {
-        return kilni_error_set(error, KILN_E_BUILD, 0, "the driver answered %d", build->error);
+        return kilni_error_set(error, KILN_E_BUILD, 0, "the driver returned error %d",
+                               build->error);
     }
     if (!cached_build_is_latest(build)) {
         return KILN_E_UNSUPPORTED;

@@ -120,7 +120,7 @@ static void run(cached_build *build)
         build->error = CL_INVALID_OPERATION;
         return;
     }
-    build_natively(build->record, "compiled after it was built");
+    build_natively(build->record, "the program is compiled after it was built");
     if (cached_build_without_lookup(build, "compiled by the driver: only links are cached")) {
         records_set_compiled(build->record, build->generation, build->keys);
         build->keys = (device_keys){0};

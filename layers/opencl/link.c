@@ -93,7 +93,7 @@ static void make_inputs_native(const link_inputs *inputs)
     for (cl_uint i = 0; inputs->programs && i < inputs->count; i++) {
         program_record *record = records_hold(inputs->programs[i]);
         if (record) {
-            build_natively(record, "input of a link");
+            build_natively(record, "the program is an input of a link");
             records_release(record);
         }
     }

@@ -85,7 +85,7 @@ platform *platform_of_id(cl_platform_id id)
     return known;
 }
 
-platform *platform_of_device(cl_device_id device)
+static platform *platform_of_device(cl_device_id device)
 {
     cl_platform_id id = NULL;
     if (layer_target()->clGetDeviceInfo(device, CL_DEVICE_PLATFORM, sizeof id, &id, NULL) !=

@@ -46,7 +46,6 @@ typedef struct platform {
 /* Each makes the platform at its first use, and returns NULL without memory or if the table is
  * full. A platform lives until the process ends. */
 platform *platform_of_id(cl_platform_id id);
-platform *platform_of_device(cl_device_id device);
 platform *platform_of_context(cl_context context);
 
 /* Returns the device for which the driver builds when the application builds for this one. */

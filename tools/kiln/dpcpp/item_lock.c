@@ -107,14 +107,6 @@ bool lock_free(int directory, const char *name, held_lock *lock)
     return is_free;
 }
 
-void lock_give_back(int directory, const char *name, held_lock *lock)
-{
-    if (lock->was_made) {
-        unlinkat(directory, name, 0);
-    }
-    close(lock->file);
-}
-
 /* ---- the locks of a directory ---- */
 
 bool item_locks_have(const item_locks *locks, uint64_t number)

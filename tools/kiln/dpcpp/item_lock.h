@@ -33,9 +33,6 @@ lock_result lock_take_over(int directory, const char *name, const inspection_rul
 /* Frees a lock and removes its file. Returns false with errno. */
 bool lock_free(int directory, const char *name, held_lock *lock);
 
-/* Leaves a lock as it was found: what it hides stays hidden. */
-void lock_give_back(int directory, const char *name, held_lock *lock);
-
 /* The locks that this process holds in one directory. The first one keeps out other kiln processes,
  * so all of them must take the same one first. */
 typedef struct item_locks {
@@ -56,5 +53,5 @@ bool item_locks_have(const item_locks *locks, uint64_t number);
 /* Frees all locks, also those that were taken over: the directory is in order now. */
 void item_locks_free(item_locks *locks);
 
-/* Leaves all locks as they were found. */
+/* Leaves all locks as they were found: what they hide stays hidden. */
 void item_locks_give_back(item_locks *locks);

@@ -42,7 +42,6 @@ static file_facts facts_of(const struct stat *stat)
         .stored_size = (uint64_t)stat->st_blocks * 512,
         .changed_s = stat->st_mtim.tv_sec,
         .changed_ns = stat->st_mtim.tv_nsec,
-        .inode = stat->st_ino,
     };
 }
 

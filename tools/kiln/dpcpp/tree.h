@@ -8,7 +8,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 #include "names.h"
 
@@ -23,7 +22,6 @@ typedef struct file_facts {
     uint64_t size, stored_size;
     int64_t changed_s; /* modification time */
     int64_t changed_ns;
-    ino_t inode;
 } file_facts;
 
 /* The files that share one number. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "escape.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,9 @@
 
 #define LONGEST_ESCAPE 6u /* \u202e */
 
-bool character_is_control(uint32_t c)
+/* Whether a terminal would act on a character, or show what follows in a different order: C0 and C1
+ * controls, line and paragraph separators, and controls of bidirectional text. */
+static bool is_control(uint32_t c)
 {
     const bool is_c0_or_c1 = c < 0x20 || (c >= 0x7f && c <= 0x9f);
     const bool is_bidi = c == 0x61c || c == 0x200e || c == 0x200f || (c >= 0x202a && c <= 0x202e) ||
@@ -72,7 +75,7 @@ char *escaped(const char *text, size_t size)
     for (size_t i = 0; i < size;) {
         uint32_t character = (unsigned char)text[i];
         const size_t length = character_read(text + i, size - i, &character);
-        if (length == 0 || character_is_control(character)) {
+        if (length == 0 || is_control(character)) {
             to += write_escape(to, character, length == 0);
         } else {
             memcpy(to, text + i, length);

@@ -5,13 +5,8 @@
  */
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-/* Whether a terminal would act on a character, or show what follows in a different order: C0 and C1
- * controls, line and paragraph separators, and controls of bidirectional text. */
-bool character_is_control(uint32_t character);
 
 /* Reads the UTF-8 character at @text. Returns how many bytes it takes; 0 if there is no valid
  * one. */
