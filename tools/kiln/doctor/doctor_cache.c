@@ -11,6 +11,7 @@
 #include "../command/location.h"
 #include "../text/json.h"
 #include "../text/memory.h"
+#include "../text/output.h"
 #include "doctor.h"
 
 /* Whether a path that does not exist could be created: its lowest existing folder decides. Returns
