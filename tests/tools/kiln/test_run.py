@@ -123,7 +123,7 @@ class Environment(RunTest):
 
     def test_a_trace_that_can_not_be_written(self):
         result = self.run_app("--trace", "/nowhere/trace", "--", "true", expect=2)
-        self.assertEqual(result.stderr, b"kiln: no trace to /nowhere/trace: "
+        self.assertEqual(result.stderr, b"kiln: can't write the trace to /nowhere/trace: "
                                         b"No such file or directory\n")
 
     def test_options_of_the_application(self):
