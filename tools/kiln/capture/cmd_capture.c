@@ -28,7 +28,7 @@ static const char usage[] =
     "without stalling the program, and stores the results. Programs start this by themselves.\n"
     "\n"
     "  --dir DIR        the cache directory\n"
-    "  --key-file FILE  the key that requests and entries are signed with\n"
+    "  --key-file FILE  the file with the signing key\n"
     "  --wait-ms N      how long to wait if another kiln capture is working here; default: 0\n"
     "  --idle           use only processor time and disk bandwidth that others leave\n"
     "  --json           one JSON object\n";

@@ -18,7 +18,7 @@ static const char usage[] =
     "directory and the variables that matter; and what is wrong with them.\n"
     "\n"
     "  --dir DIR        the cache directory\n"
-    "  --key-file FILE  the key that the entries are signed with\n"
+    "  --key-file FILE  the file with the signing key\n"
     "  --wait-ms N      how long drivers may take to answer; default: 30000\n"
     "  --json           one JSON object\n";
 

@@ -18,7 +18,7 @@ static const char usage[] =
     "Files that Kiln did not make stay.\n"
     "\n"
     "  --dir DIR        the cache directory\n"
-    "  --key-file FILE  the key that the entries are signed with\n"
+    "  --key-file FILE  the file with the signing key\n"
     "  --newer          remove entries of a newer format too\n"
     "  --yes            don't ask; required if stdin is not a terminal\n"
     "  --json           one JSON object\n";

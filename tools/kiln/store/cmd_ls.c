@@ -21,7 +21,7 @@ static const char usage[] =
     "Lists the entries, the most recently used first.\n"
     "\n"
     "  --dir DIR        the cache directory\n"
-    "  --key-file FILE  the key that the entries are signed with\n"
+    "  --key-file FILE  the file with the signing key\n"
     "  --layout LAYOUT  dpcpp: a cache that a SYCL runtime wrote\n"
     "  --all            also list requests for later builds\n"
     "  --sort ORDER     used, created, size, cost (of building), name, device, kind or digest\n"

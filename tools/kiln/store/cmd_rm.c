@@ -17,7 +17,7 @@ static const char usage[] =
     "one entry; if one matches several, nothing at all is removed.\n"
     "\n"
     "  --dir DIR        the cache directory\n"
-    "  --key-file FILE  the key that the entries are signed with\n"
+    "  --key-file FILE  the file with the signing key\n"
     "  --all-matching   remove all entries that a prefix matches\n"
     "  --json           one JSON object\n";
 

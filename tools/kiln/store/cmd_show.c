@@ -24,7 +24,7 @@ static const char usage[] =
     "Prints where an entry came from, and the parts of its key. A prefix has at least 4 digits.\n"
     "\n"
     "  --dir DIR        the cache directory\n"
-    "  --key-file FILE  the key that the entries are signed with\n"
+    "  --key-file FILE  the file with the signing key\n"
     "  --layout LAYOUT  dpcpp: a cache that a SYCL runtime wrote; give an item's id or path\n"
     "  --json           one JSON object, with the texts of all parts and the log\n"
     "  --source         print only the source that the entry was built from\n"

@@ -20,7 +20,7 @@ static const char usage[] =
     "Prints what caching has done so far, in all processes, and what the cache holds now.\n"
     "\n"
     "  --dir DIR        the cache directory\n"
-    "  --key-file FILE  the key that the entries are signed with\n"
+    "  --key-file FILE  the file with the signing key\n"
     "  --json           one JSON object\n";
 
 static void add_row(struct libscols_table *table, const char *name, const char *value,

@@ -32,7 +32,7 @@ static const char usage[] =
     "what verify finds. Without --yes, only prints what it would do.\n"
     "\n"
     "  --dir DIR         the cache directory\n"
-    "  --key-file FILE   the key that the entries are signed with\n"
+    "  --key-file FILE   the file with the signing key\n"
     "  --max-size SIZE   what may remain: bytes, or a number with a suffix K, M, G or T\n"
     "  --older-than AGE  remove what was not used for this long: days, or a number with a suffix\n"
     "                    d, h, m or s\n"

@@ -23,7 +23,7 @@ static const char usage[] =
     "nearest entries; or, for NVRTC, which of the files that it was made from have changed.\n"
     "\n"
     "  --dir DIR        the cache directory\n"
-    "  --key-file FILE  the key that the entries are signed with\n"
+    "  --key-file FILE  the file with the signing key\n"
     "  --last           the last build that was not found, as recorded by 'kiln run'\n"
     "  --trace FILE     with --last: the last one in this trace\n"
     "  --json           one JSON object\n";
