@@ -66,7 +66,7 @@ class Signed(cli.CliTest):
                 self.assertIn(why, result.stderr)
                 self.assertEqual(result.stdout, b"")
         os.chmod(self.key, 0o640)
-        self.assertIn(b"mode has to be 0600",
+        self.assertIn(b"mode must be 0600",
                       self.kiln("ls", "--key-file", self.key, expect=3).stderr)
         self.environment["KILN_SIGNING_KEY_FILE"] = "key"
         self.assertIn(b"absolute path", self.kiln("ls", cwd=self.scratch, expect=3).stderr)
@@ -103,7 +103,7 @@ class Signed(cli.CliTest):
         os.chmod(self.key, 0o644)
         report = self.doctor()
         self.assertEqual(report["directory"]["state"], "not used")
-        self.assertIn("mode has to be 0600", "\n".join(report["problems"]))
+        self.assertIn("mode must be 0600", "\n".join(report["problems"]))
 
 
 if __name__ == "__main__":
