@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The store: what every store promises, and what a directory adds to that.
+ * The guarantees of every store, and further ones of directories.
  */
 #include "support/store_scene.h"
 
@@ -20,7 +20,7 @@ static char scratch[SCRATCH_DIRECTORY_SIZE];
 static char cache[SCRATCH_DIRECTORY_SIZE + 8];
 static kiln_store *store;
 
-/* Whether the stores are chains: of the directory and another one below, which stays empty. */
+/* Whether the stores are chains: the directory, and below it a second one, which stays empty. */
 static bool is_chained;
 
 static kiln_status open_with(const char *location, uint64_t max_bytes, uint32_t flags,
@@ -37,7 +37,7 @@ static kiln_status open_with(const char *location, uint64_t max_bytes, uint32_t 
     return kiln_store_open(is_chained ? chain : location, &params, ret_store, error);
 }
 
-/* What a test says of one directory alone. */
+/* Tests of one directory alone. */
 static void skip_where_chained(void)
 {
     if (is_chained) {
@@ -122,7 +122,7 @@ static void set_use(uint64_t number, time_t time_s)
     assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
 }
 
-/* ---- what every store promises ---- */
+/* ---- the guarantees of every store ---- */
 
 static void test_no_store(void **state)
 {
@@ -188,7 +188,7 @@ static void test_put_and_get(void **state)
     assert_int_equal(scratch_get(store, 99), KILN_MISS);
 }
 
-/* ---- what a put asks of the system ---- */
+/* ---- the system calls of a put ---- */
 
 static struct {
     unsigned openat, close, pread, write, pwrite, fstat, fstatat, renameat, lock, mask_signals;
@@ -281,7 +281,7 @@ static unsigned shard_of(uint64_t number)
     return shard;
 }
 
-/* Of a new entry, in a store that is in use. */
+/* Puts a new entry into a store that is in use. */
 static void test_a_put_asks_little_of_the_system(void **state)
 {
     (void)state;
@@ -301,7 +301,7 @@ static void test_a_put_asks_little_of_the_system(void **state)
     table.mask_signals = asked_mask_signals;
     uint64_t number = 1;
     put(0);
-    while (shard_of(number) != shard_of(0)) { /* so that its folder is there */
+    while (shard_of(number) != shard_of(0)) { /* so that its folder exists */
         number++;
     }
     memset(&asked, 0, sizeof asked);
@@ -314,7 +314,7 @@ static void test_a_put_asks_little_of_the_system(void **state)
     /* The statistics: read once, and written once. */
     assert_int_equal(asked.pread, 1);
     assert_int_equal(asked.pwrite, 1);
-    /* Locked and unlocked; and the entry on its way. */
+    /* Two to lock and unlock, and one for the entry while it is written. */
     assert_int_equal(asked.lock, 3);
     assert_int_equal(asked.mask_signals, 2);
     assert_in_range(asked.openat + asked.close + asked.fstat + asked.fstatat + asked.geteuid, 1,
@@ -460,7 +460,7 @@ static void put_request(uint64_t number)
     kiln_entry_release(&entry);
 }
 
-/* How many items the two ways of listing meet. */
+/* How many items the two ways of listing visit. */
 static void assert_listed(unsigned requests, unsigned all)
 {
     listing of_requests = {0}, of_all = {0};
@@ -668,7 +668,7 @@ static void test_a_newer_entry_stays(void **state)
     free(after);
 }
 
-/* A flag of the header that this version doesn't know, under a right checksum. */
+/* A flag in the header that this version does not know, with a correct checksum. */
 static void test_an_entry_with_unknown_flags_stays(void **state)
 {
     (void)state;
@@ -691,7 +691,7 @@ static void test_an_entry_with_unknown_flags_stays(void **state)
     assert_int_equal(removed, KILN_EXISTS);
     assert_int_equal(trim_to(store, 0, NULL), KILN_OK);
     assert_int_equal(verify().newer, 1);
-    /* The same flag is damage where the checksum is wrong. */
+    /* With a wrong checksum, the same flag is damage. */
     bytes[size - 1] ^= 1;
     write_whole(path, bytes, size);
     assert_int_equal(scratch_get(store, 1), KILN_E_CORRUPT);
@@ -701,7 +701,7 @@ static void test_an_entry_with_unknown_flags_stays(void **state)
     free(bytes);
 }
 
-/* A later layout of the same directory has a folder of its own, in which names may be like ours. */
+/* A later layout of the same directory has its own folder, whose names may look like ours. */
 static void test_a_later_layouts_folder_is_not_touched(void **state)
 {
     (void)state;
@@ -719,7 +719,7 @@ static void test_a_later_layouts_folder_is_not_touched(void **state)
     assert_true(exists(theirs));
 }
 
-/* What is read in pieces: the bytes around where they meet, and the last. */
+/* Files that are read in pieces: the bytes around the borders of pieces, and the last one. */
 static void test_flipped_bytes_of_a_large_entry_are_found(void **state)
 {
     (void)state;
@@ -945,7 +945,7 @@ static void test_parents_are_made(void **state)
     kiln_store_close(&deep);
 }
 
-/* Everything that a store makes, below @path. */
+/* Everything that a store creates below @path. */
 static void expect_modes(const char *path)
 {
     unsigned char *bytes;
@@ -991,7 +991,7 @@ static void test_modes_do_not_depend_on_the_umask(void **state)
     kiln_key_release(&key);
 }
 
-/* What others left there keeps its mode, also where that makes it useless. */
+/* Files of others keep their mode, even if it makes them unusable. */
 static void test_modes_of_others_stay(void **state)
 {
     (void)state;
@@ -1000,7 +1000,7 @@ static void test_modes_of_others_stay(void **state)
     assert_int_equal(chmod(scratch_path(cache, "stats"), 0400), 0);
     kiln_store_close(&store);
     if (kiln_store_open(cache, NULL, &store, NULL) == KILN_OK) {
-        scratch_put(store, 2, 100); /* works for root alone */
+        scratch_put(store, 2, 100); /* only root succeeds */
     }
     assert_int_equal(mode_of(scratch_path(cache, "v1")), 0500);
     assert_int_equal(mode_of(scratch_path(cache, "stats")), 0400);
@@ -1398,7 +1398,7 @@ static void test_sizes_are_counted_anew_where_the_totals_are_lost(void **state)
     const kiln_stats delta = {.misses = 1};
     assert_int_equal(kiln_store_account(store, &delta), KILN_OK);
     while (access(scratch_path(cache, "v1/janitor/job"), F_OK) == 0) {
-        assert_int_equal(scratch_put(store, 19, 10000), KILN_OK); /* which goes on with it */
+        assert_int_equal(scratch_put(store, 19, 10000), KILN_OK); /* which continues with it */
     }
     assert_true(get_stat().bytes <= 100000);
     assert_int_equal(scratch_get(store, 19), KILN_OK);
@@ -1466,7 +1466,7 @@ static void test_leftovers_of_dead_writers(void **state)
     assert_int_equal(scratch_get(store, 1), KILN_OK);
 }
 
-/* The system's calls, but for requests, whose folder can't be read. */
+/* The system's calls, except that the folder of requests can't be read. */
 static int open_all_but_requests(int directory, const char *path, int flags)
 {
     if (strcmp(path, "v1/requests") == 0) {
@@ -1616,7 +1616,7 @@ static void test_removals_cost_no_descriptors(void **state)
     assert_int_equal(scratch_count_descriptors(), descriptors - 1);
 }
 
-/* The descriptor of ours that stands for a file. */
+/* Returns the store's descriptor of a file. */
 static int descriptor_of(const char *path)
 {
     struct stat wanted, found;
@@ -1631,7 +1631,8 @@ static int descriptor_of(const char *path)
     return -1;
 }
 
-/* As an application does that closes every descriptor it doesn't know, and then opens its own. */
+/* Like an application that closes every descriptor that it does not know, and then opens its own.
+ */
 static void put_another_file_there(int file, const char *path)
 {
     int own = open(path, O_RDONLY | O_CLOEXEC);
@@ -1659,8 +1660,8 @@ static void test_the_directorys_descriptor_is_taken_away(void **state)
     close(file);
 }
 
-/* A store whose directory is gone, and whose descriptor's number is another store's directory,
- * where entry 1 is. Returns the number. */
+/* A store whose directory was removed, and whose descriptor's number now belongs to another store's
+ * directory, which has entry 1. Returns the number. */
 static int lose_the_directory(char other[SCRATCH_PATH_SIZE])
 {
     reopen(0, KILN_STORE_NO_CREATE);
@@ -1685,7 +1686,7 @@ static int count_found(const char *path, const struct stat *stat, int kind, stru
     return 0;
 }
 
-/* Files and folders below one, with it. */
+/* The number of files and folders below a folder, including it. */
 static unsigned count_below(const char *path)
 {
     found_files = 0;
@@ -1743,7 +1744,7 @@ static void test_damage_is_not_counted_in_anothers_directory(void **state)
     snprintf(other, sizeof other, "%s/other", scratch);
     put_another_file_there(file, other);
     assert_int_equal(rename(cache, scratch_path(scratch, "away")), 0);
-    write_whole(cache, "", 0); /* nothing can be made there */
+    write_whole(cache, "", 0); /* nothing can be created there */
     kiln_store_close(&damaged);
     assert_int_equal(close(file), 0);
     assert_int_equal(
@@ -1751,7 +1752,8 @@ static void test_damage_is_not_counted_in_anothers_directory(void **state)
     assert_int_equal(totals.counters.corrupt, 0);
 }
 
-/* What comes in a removed directory's place is trusted no more than what a store is opened in. */
+/* A directory in the place of a removed one is trusted no more than one that a store is opened in.
+ */
 static void test_a_link_in_a_revived_directory(void **state)
 {
     (void)state;
@@ -1817,7 +1819,7 @@ static void test_a_leases_descriptor_is_taken_away(void **state)
     assert_int_equal(kiln_store_lease(store, key, 0, &lease), KILN_OK);
     int file = descriptor_of(scratch_path(cache, "lease"));
     assert_true(file >= 48); /* out of the application's way … */
-    assert_true(file < 64);  /* … where a process has room from its start */
+    assert_true(file < 64);  /* … in the range that a process has initially */
     put_another_file_there(file, "/dev/null");
     kiln_lease_release(&lease);
     assert_int_equal(fcntl(file, F_GETFD), 0);
@@ -1825,7 +1827,7 @@ static void test_a_leases_descriptor_is_taken_away(void **state)
     kiln_key_release(&key);
 }
 
-/* A thread that revives the directory waits on the way until it is let go on. */
+/* A thread that reopens the directory, and waits on the way until it is released. */
 static atomic_int has_entered, may_go_on;
 
 static int openat_that_waits(int directory, const char *path, int flags, mode_t mode)
@@ -2107,7 +2109,7 @@ static void test_other_files_than_statistics(void **state)
     assert_int_equal(kiln_stats_add_to_file(scratch_path(scratch, "fifo"), &delta), KILN_E_DENIED);
 }
 
-/* A later version appends fields: they have to live through our changes. */
+/* A later version appends fields, which must survive our changes. */
 static void test_later_statistics_files(void **state)
 {
     (void)state;
@@ -2220,7 +2222,7 @@ static void test_threads_while_the_directory_is_removed(void **state)
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-    /* What a store promises whatever names it gives to its entries. */
+    /* The guarantees of every store, in each layout. */
     const struct CMUnitTest of_every_layout[] = {
         TEST(test_put_and_get),
         TEST(test_entries_outlive_the_handle),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The last miss: noted where that is asked for, bounded, and believed no more than an entry.
+ * The last miss: noted if requested, bounded, and trusted no more than an entry.
  */
 #include "support/store_scene.h"
 
@@ -53,7 +53,7 @@ static kiln_status read_last(kiln_key **ret_key, int64_t *ret_missed_s)
     return kiln_store_get_last_miss(store, ret_key, ret_missed_s);
 }
 
-/* Whether the last miss is the key of a number; any other answer is returned. */
+/* Checks that the last miss is the key of a number. Returns any other answer. */
 static kiln_status last_is(uint64_t number)
 {
     kiln_key *key = NULL;
@@ -94,7 +94,7 @@ static void test_the_last_one_stays(void **state)
     kilni_store_note_miss(NULL, NULL);
 }
 
-/* It is no entry: nothing lists, counts or removes it. */
+/* It is not an entry: nothing lists, counts or removes it. */
 static void test_it_is_no_entry(void **state)
 {
     (void)state;
@@ -167,7 +167,7 @@ static void test_long_parts_are_kept_as_digests(void **state)
 {
     (void)state;
     expect_noted(1, 10000000, true);
-    expect_noted(30, 4000, true); /* all of them together are too much, so that they are stripped */
+    expect_noted(30, 4000, true); /* all of them together exceed the bound, so they are stripped */
     expect_noted(5000, 64, false);
 }
 
@@ -252,7 +252,7 @@ static void test_it_is_signed(void **state)
     assert_int_equal(last_is(2), KILN_OK);
 }
 
-/* Who can write to the store, and can't sign, has no entry in it. */
+/* A writer that can't sign has no valid entry in the store. */
 static void test_it_is_no_entry_of_that_key(void **state)
 {
     (void)state;
@@ -267,7 +267,7 @@ static void test_it_is_no_entry_of_that_key(void **state)
     assert_int_equal(last_is(2), KILN_OK);
 }
 
-/* Any entry in its place tells of no miss. */
+/* An entry of any other kind in its place is not a miss. */
 static void test_another_entry_tells_of_none(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stores with a key file: what they sign, what they believe, and which key files they take.
+ * Stores with a signing key: what they sign, what they accept, and which key files they accept.
  */
 #include "support/store_scene.h"
 
@@ -67,7 +67,7 @@ static bool exists(const char *path)
     return lstat(path, &stat) == 0;
 }
 
-/* ---- what is believed ---- */
+/* ---- accepted entries ---- */
 
 static void test_what_is_put_is_signed(void **state)
 {
@@ -120,7 +120,7 @@ static void move_pair(const char *from, unsigned number, const char *to, unsigne
     }
 }
 
-/* Of two pairs of one key the one counts that is signed. */
+/* Of two pairs of one key, the signed one counts. */
 static void test_an_unsigned_pair_hides_no_signed_one(void **state)
 {
     (void)state;
@@ -199,7 +199,7 @@ static void test_walks_believe_no_more(void **state)
     assert_int_equal(reports, 1);
 }
 
-/* The file of an entry, whole. */
+/* Returns the whole file of an entry. */
 static unsigned char *read_entry_file(uint64_t number, char path[SCRATCH_PATH_SIZE],
                                       size_t *ret_size)
 {
@@ -216,7 +216,7 @@ static unsigned char *read_entry_file(uint64_t number, char path[SCRATCH_PATH_SI
     return bytes;
 }
 
-/* Who may write the file can make every checksum good, but no signature. */
+/* A user that can write to the file can correct every checksum, but can't sign. */
 static void test_no_forged_byte_is_believed(void **state)
 {
     (void)state;
@@ -240,7 +240,7 @@ static void test_no_forged_byte_is_believed(void **state)
     free(bytes);
 }
 
-/* The same entry with its signature taken out is a sound one. */
+/* The same entry without its signature is sound. */
 static void test_a_removed_signature_is_missed(void **state)
 {
     (void)state;
@@ -303,7 +303,7 @@ static void test_memory_runs_out(void **state)
 
 /* ---- key files ---- */
 
-/* Nothing is opened without the key, and nothing made. */
+/* Nothing is opened without the key, and nothing is created. */
 static void expect_refused(const char *path, kiln_status expected, const char *text)
 {
     kiln_store *opened = NULL;

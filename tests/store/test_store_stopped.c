@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A process is stopped while it holds the lock of a statistics file. Nobody else waits long for it,
- * and what they could not add then is added later. Time passes by sleeping alone here, so that how
- * long was waited is known exactly.
+ * A process is stopped while it holds the lock of a statistics file. No other process waits long
+ * for it; numbers that can't be added meanwhile are added later. Time passes only by sleeping here,
+ * so the waiting time is known exactly.
  */
 #include "support/store_scene.h"
 
@@ -25,7 +25,7 @@ static char cache[SCRATCH_DIRECTORY_SIZE + 8];
 static char statistics[SCRATCH_DIRECTORY_SIZE + 16];
 static pid_t holder;
 
-/* Of any thread. */
+/* By any thread. */
 static _Atomic uint64_t now_ns, slept_ns;
 
 static int sleeping_clock(clockid_t clock, struct timespec *ret_time)
@@ -65,7 +65,7 @@ static int set_up(void **state)
     return 0;
 }
 
-/* The lock goes with its process. */
+/* The lock ends with its process. */
 static void kill_holder(void)
 {
     if (holder > 0) {
@@ -84,7 +84,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Starts a process that takes the lock of a file and is stopped. */
+/* Starts a process that takes the lock of a file and is then stopped. */
 static void start_holder(const char *path)
 {
     fflush(NULL);
@@ -139,7 +139,7 @@ static void test_puts_wait_once_and_are_counted_later(void **state)
     assert_int_equal(stat.totals.puts, 19);
     assert_int_equal(waited(), 0);
 
-    /* After a while one put tries again, and the next ones leave it alone for longer. */
+    /* After a while one put tries again; the next ones wait longer before they try. */
     now_ns += SECOND_NS;
     assert_int_equal(scratch_put(store, 20, 100), KILN_OK);
     assert_in_range(waited(), 1, LONGEST_WAIT_NS);
@@ -200,7 +200,7 @@ static void test_a_store_that_evicts_nothing(void **state)
     kiln_store_close(&store);
 }
 
-/* A get of what a tier below has writes to the one above. */
+/* A get of an entry in a lower store writes it to the upper one. */
 static void test_a_get_through_a_chain(void **state)
 {
     (void)state;
@@ -224,7 +224,8 @@ static void test_a_get_through_a_chain(void **state)
     assert_int_equal(totals().puts, 4);
 }
 
-/* The store's counters, those of a file of its own, and what the store is told as it is closed. */
+/* The store's counters, those in a file of its own, and those given to the store when it is closed.
+ */
 static void test_the_end_of_a_writer(void **state)
 {
     (void)state;
@@ -253,7 +254,7 @@ static void test_readers_do_not_wait(void **state)
     assert_in_range(waited(), 1, LONGEST_WAIT_NS);
     assert_int_equal(totals().builds, 3);
 
-    /* What is not whole may be so in a moment. */
+    /* A file that is incomplete now may be complete in a moment. */
     const int file = open(statistics, O_WRONLY);
     assert_int_equal(pwrite(file, "x", 1, 40), 1);
     close(file);

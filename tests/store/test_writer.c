@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The writer's thread. Where a test needs it to stand still, a gate in the place of the call that
- * publishes an entry holds it up.
+ * The writer's thread. If a test needs it to stand still, a gate in the place of the call that
+ * publishes an entry delays it.
  */
 #include "support/store_scene.h"
 
@@ -29,16 +29,16 @@ static kilni_writer *writer;
 
 /* ---- the gate ---- */
 
-/* Guards what follows. */
+/* Guards the variables below. */
 static pthread_mutex_t gate_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t gate_changed = PTHREAD_COND_INITIALIZER;
 static bool gate_is_closed;
-static long publishing_ns; /* how long it takes, at least */
+static long publishing_ns; /* how long it takes at least */
 static unsigned waiting_at_gate;
 static char published[16][64]; /* names, in order */
 static unsigned published_count;
 
-/* Holds up entries, whose names are digests; whatever else is renamed passes. */
+/* Delays entries, whose names are digests; all other renames pass. */
 static int gated_renameat(int from, const char *old_path, int to, const char *new_path)
 {
     if (strlen(new_path) != KILN_DIGEST_TEXT_SIZE - 1) {
@@ -60,8 +60,8 @@ static int gated_renameat(int from, const char *old_path, int to, const char *ne
     return kilni_os_system()->renameat(from, old_path, to, new_path);
 }
 
-/* The addition (release) pairs with the load (acquire) of who has seen a thread end that it can't
- * join. */
+/* The addition (release) pairs with the load (acquire) of a thread that has seen a thread end that
+ * it can't join. */
 static _Atomic unsigned closed_count;
 
 static int counted_close(int file)
@@ -163,7 +163,7 @@ static bool read_task_file(const char *task, const char *name, char *text, size_
     return true;
 }
 
-/* Whether the writer's thread runs; and, in @status, what the system says of it. */
+/* Returns whether the writer's thread runs, and in @status what the system reports about it. */
 static bool find_thread(char *status, size_t size)
 {
     DIR *listing = opendir("/proc/self/task");
@@ -178,7 +178,7 @@ static bool find_thread(char *status, size_t size)
     return is_there;
 }
 
-/* A thread that was joined may be listed a moment longer. */
+/* The system may list a joined thread a moment longer. */
 static bool has_no_thread(void)
 {
     char status[4096];
@@ -210,7 +210,7 @@ static void *do_nothing(void *unused)
     return unused;
 }
 
-/* No test before has started a thread. */
+/* No earlier test has started a thread. */
 static void test_a_spared_thread(void **state)
 {
     (void)state;
@@ -242,7 +242,7 @@ static void test_a_spared_thread(void **state)
     assert_int_equal(read_statistics().puts, 2);
 }
 
-/* Before any test that starts a thread. */
+/* Runs before any test that starts a thread. */
 static void test_a_fill_waits_for_a_put_or_a_drain(void **state)
 {
     (void)state;
@@ -398,7 +398,7 @@ static void test_a_drain_ends_in_time(void **state)
     assert_int_equal(scratch_get(store, 1), KILN_OK);
 }
 
-/* Opens the gate when the lease of a dropped entry has come free. */
+/* Opens the gate when the lease of a dropped entry has been released. */
 static void *open_gate_after_the_drop(void *key)
 {
     kiln_lease *lease = NULL;
@@ -437,7 +437,7 @@ static void test_free_drops_what_is_left(void **state)
     kiln_key_release(&key);
 }
 
-/* A store whose log callback ends the writer, on the writer's own thread. */
+/* A store whose log callback frees the writer, on the writer's own thread. */
 typedef struct self_closing {
     kilni_writer *writer;
     sem_t has_begun, may_go_on, has_ended;
@@ -469,7 +469,7 @@ static kiln_status put_to(kilni_writer *to, uint64_t number)
     return status;
 }
 
-/* A file where the folder of an entry goes, so that it can't be written. */
+/* Puts a file in the place of an entry's folder, so that the entry can't be written. */
 static void block_entry(const char *directory, uint64_t number)
 {
     char folder[SCRATCH_PATH_SIZE];
@@ -508,7 +508,7 @@ static void test_its_own_thread_closes_it(void **state)
     assert_true(has_no_thread());
     assert_true(atomic_load_explicit(&closed_count, memory_order_acquire) > 0);
     assert_int_equal(scratch_count_descriptors(), descriptors);
-    /* What was queued behind is there. */
+    /* The entries queued after it are there. */
     assert_int_equal(kiln_store_open(folder, NULL, &closed, NULL), KILN_OK);
     assert_int_equal(scratch_get(closed, 2), KILN_OK);
     kiln_store_close(&closed);
@@ -517,11 +517,11 @@ static void test_its_own_thread_closes_it(void **state)
     sem_destroy(&closing.has_ended);
 }
 
-/* A store whose log callback forks; the child ends the writer and goes back. */
+/* A store whose log callback forks; the child frees the writer and returns. */
 typedef struct forking {
     kilni_writer *writer;
     sem_t has_begun, may_go_on, has_ended;
-    char entry[SCRATCH_PATH_SIZE]; /* that is queued behind */
+    char entry[SCRATCH_PATH_SIZE]; /* queued after it */
     bool was_written;              /* by the child */
 } forking;
 
@@ -539,7 +539,7 @@ static void fork_and_close_writer(void *user, kiln_log_level level, const char *
     fflush(NULL);
     const pid_t child = fork();
     if (child == 0) {
-        atexit(leave_at_once); /* what other threads of the parent hold is no leak */
+        atexit(leave_at_once); /* the objects of the parent's other threads are not leaks */
         kilni_writer_close(&forked->writer, FOREVER_NS);
         return;
     }
@@ -646,7 +646,7 @@ static void *count_and_put(void *argument)
     return NULL;
 }
 
-/* So slow that counts are handed on by time before the queue is empty. */
+/* So slow that counts are passed on by time before the queue is empty. */
 static void test_a_drain_hands_on_the_counts_of_all_it_waited_for(void **state)
 {
     (void)state;
@@ -736,9 +736,9 @@ static int use_in_child(void)
     }
     kilni_writer_free(&writer, FOREVER_NS);
 #ifdef __SANITIZE_THREAD__
-    return 0; /* it lets no child of threads start threads */
+    return 0; /* it allows no thread in a forked child of a process with threads */
 #endif
-    /* A new writer of the child's own works. */
+    /* A new writer in the child works. */
     if (kilni_writer_new(store, QUEUE_BYTES, &writer) != KILN_OK || put(8, 10, NULL) != KILN_OK ||
         kilni_writer_drain(writer, FOREVER_NS) != KILN_OK || scratch_get(store, 8) != KILN_OK) {
         return 2;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Chains: what every store promises, of several tiers as of one; which tier is asked for what; and
- * tiers that are broken.
+ * Chains: the guarantees of every store, for several stores as for one; which store is asked; and
+ * stores that fail.
  */
 #include "support/store_scene.h"
 
@@ -35,8 +35,8 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* "a|b" with each tier's place below the scratch directory: "file:" and "pack:" stand before the
- * names, options behind them. */
+/* "a|b" with the path of each store below the scratch directory: "file:" and "pack:" come before
+ * the names, options after them. */
 static const char *location_of(const char *tiers)
 {
     static char location[LOCATION_SIZE];
@@ -92,7 +92,7 @@ static kiln_store *open_dir(const char *name)
     return store;
 }
 
-/* What a directory answers to a get, by itself. */
+/* Returns what a directory alone answers to a get. */
 static kiln_status get_from(const char *name, uint64_t number)
 {
     kiln_store *store = open_dir(name);
@@ -135,7 +135,7 @@ static void flip_entry(const char *name, uint64_t number)
     close(file);
 }
 
-/* ---- what every store promises ---- */
+/* ---- the guarantees of every store ---- */
 
 static const char *const shapes[] = {
     "file:a|file:b",
@@ -202,7 +202,7 @@ static int unlinkat_failing_once(int directory, const char *path, int flags)
     return kilni_os_system()->unlinkat(directory, path, flags);
 }
 
-/* What one tier could not remove is still there, whatever others say. */
+/* An entry that one store could not remove is still there, whatever the others report. */
 static void test_a_removal_that_fails_is_told(void **state)
 {
     (void)state;
@@ -329,7 +329,7 @@ static void test_totals(void **state)
     assert_int_equal(kiln_store_get_stat(store, 0, &stat), KILN_OK);
     assert_int_equal(stat.totals.builds, 3);
     kiln_store_close(&store);
-    /* Who only looks sees them too. */
+    /* A read-only walk visits them too. */
     assert_int_equal(try_open("file:a|file:b", KILN_STORE_READONLY, &store, NULL), KILN_OK);
     assert_int_equal(kiln_store_get_stat(store, 0, &stat), KILN_OK);
     assert_int_equal(stat.totals.builds, 3);
@@ -403,7 +403,7 @@ static void test_each_tier_is_trimmed_to_its_size(void **state)
     assert_int_equal(b.entries, 10);
 }
 
-/* ---- which tier ---- */
+/* ---- which store ---- */
 
 static void test_a_hit_fills_the_tiers_above(void **state)
 {
@@ -414,7 +414,7 @@ static void test_a_hit_fills_the_tiers_above(void **state)
     assert_int_equal(get_from("a", 1), KILN_OK);
     assert_int_equal(get_from("b", 1), KILN_OK);
     assert_int_equal(scratch_get(store, 2), KILN_MISS);
-    /* Nothing was built, so nobody counts a put. */
+    /* Nothing was built, so no put is counted. */
     kiln_stats counts;
     kilni_store_take_counts(store, &counts);
     assert_int_equal(counts.puts, 0);
@@ -443,7 +443,7 @@ static void test_write_policies(void **state)
     (void)state;
     static const struct {
         const char *tiers;
-        bool a, b, c; /* what a put reaches */
+        bool a, b, c; /* the stores that a put reaches */
     } cases[] = {
         {"file:a|file:b|file:c", true, true, true},
         {"file:a?write=all|file:b?write=all|file:c?write=all", true, true, true},
@@ -475,7 +475,8 @@ static void test_policies_of_fills(void **state)
     assert_int_equal(get_from("c", 1), KILN_MISS);
 }
 
-/* Nobody vouches for what a tier without a key had: it is not signed on its way up. */
+/* A store without a signing key does not authenticate its entries, so they are not signed on their
+ * way up. */
 static void test_nothing_unsigned_is_signed(void **state)
 {
     (void)state;
@@ -491,13 +492,13 @@ static void test_nothing_unsigned_is_signed(void **state)
     assert_int_equal(scratch_get(store, 1), KILN_OK);
     assert_int_equal(get_from("top", 1), KILN_OK);
     assert_int_equal(get_from("signed", 1), KILN_MISS);
-    /* What is put is vouched for by who puts it. */
+    /* An entry that is put is authenticated by its caller. */
     assert_int_equal(scratch_put(store, 2, 100), KILN_OK);
     kiln_store_close(&store);
     store = open_chain(signed_tier);
     assert_int_equal(scratch_get(store, 2), KILN_OK);
     kiln_store_close(&store);
-    /* And what one tier has authenticated another may sign. */
+    /* An entry that one store has authenticated, another may sign. */
     snprintf(tiers, sizeof tiers, "file:other?key-file=%s|%s", key_path, signed_tier);
     store = open_chain(tiers);
     assert_int_equal(scratch_get(store, 2), KILN_OK);
@@ -560,7 +561,7 @@ static void test_requests_go_to_one_tier(void **state)
     assert_int_equal(count_requests(a), 1);
     assert_int_equal(count_requests(b), 0);
     assert_int_equal(kiln_store_remove(store, kiln_entry_key(request)), KILN_OK);
-    /* Nor are they moved up. */
+    /* Nor are they copied up. */
     assert_int_equal(kiln_store_put(b, request), KILN_OK);
     assert_int_equal(kiln_store_get(store, kiln_entry_key(request), &found), KILN_OK);
     assert_int_equal(count_requests(a), 0);
@@ -589,7 +590,8 @@ static void test_leases_are_the_first_tiers(void **state)
     kiln_key_release(&key);
 }
 
-/* What a pack keeps compressed and under a stripped key is whole again where it is put. */
+/* An entry that a pack keeps compressed and with a stripped key is complete again where it is put.
+ */
 static void test_what_comes_from_a_pack_is_whole_again(void **state)
 {
     (void)state;
@@ -672,7 +674,7 @@ static void test_damage_everywhere_is_a_miss(void **state)
     kiln_store_close(&store);
 }
 
-/* A lookup doesn't reach the copy below; a check does. */
+/* A look-up does not reach the copy below; a check does. */
 static void test_verify_reads_every_copy(void **state)
 {
     (void)state;
@@ -687,7 +689,7 @@ static void test_verify_reads_every_copy(void **state)
     kiln_store_close(&store);
 }
 
-/* ---- broken tiers ---- */
+/* ---- failing stores ---- */
 
 static const kilni_os_table *system_table;
 static uint64_t fake_ns;
@@ -778,7 +780,7 @@ static void test_a_tier_that_fails_is_left_alone_for_a_while(void **state)
     assert_non_null(strstr(last_line, "/p is skipped"));
     unsigned tries = tries_in(store, 300);
     assert_true(tries >= 6 && tries <= 12);
-    /* It comes back within a minute. */
+    /* It is asked again within a minute. */
     failing_inode = 0;
     pass_seconds(61);
     assert_int_equal(scratch_get(store, 1), KILN_OK);
@@ -810,7 +812,7 @@ static kilni_tier *first_tier_of(kiln_store *store)
     return &((kilni_chain *)store)->tiers[0];
 }
 
-/* What two threads leave, one of which failed while the other's call was good. */
+/* The result of two threads, one of which failed while the other's call succeeded. */
 static void test_a_good_call_ends_every_pause(void **state)
 {
     (void)state;
@@ -822,7 +824,7 @@ static void test_a_good_call_ends_every_pause(void **state)
     kiln_store_close(&store);
 }
 
-/* Damage that was met and not yet written is no reason to call a tier. */
+/* Damage that was met but is not counted yet is no reason to call a store. */
 static void test_only_calls_that_learn_try_a_tier(void **state)
 {
     (void)state;
@@ -893,7 +895,7 @@ static void test_locations(void **state)
     assert_int_equal(open_as_is("/tmp|"), KILN_E_PARSE);
     assert_int_equal(open_as_is("/tmp||/tmp"), KILN_E_PARSE);
     assert_int_equal(open_as_is("redis://x|/tmp"), KILN_E_UNSUPPORTED);
-    /* Nothing is made where any tier is wrong. */
+    /* Nothing is created if any store is wrong. */
     assert_int_equal(try_open("file:a|file:b?colour=red", 0, &store, NULL), KILN_E_UNSUPPORTED);
     assert_int_not_equal(access(scratch_path(scratch, "a"), F_OK), 0);
     assert_int_equal(try_open("file:a|file:b?write=some", 0, &store, NULL), KILN_E_PARSE);
@@ -929,7 +931,7 @@ static void test_failing_allocations(void **state)
             assert_int_equal(status, KILN_OK);
             break;
         }
-        /* What a fill lacks is nobody's failure. */
+        /* A failed copy to the upper store fails no caller. */
         assert_true(status == KILN_OK || status == KILN_E_NO_MEMORY || status == KILN_E_IO);
         scratch_remove(scratch_path(scratch, "a"));
     }

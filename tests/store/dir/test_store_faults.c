@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every system call of the store fails once, and from then on: at its first use, its second, and
- * so on. Whatever fails, no wrong bytes come out, no descriptor is lost, each call keeps to the
- * statuses that its header lists, and afterwards the store is as good as before.
+ * Every system call of the store fails once, and from then on: at its first use, its second, and so
+ * on. Whatever fails, no wrong bytes are returned, no descriptor leaks, each call returns only
+ * statuses that its header lists, and afterwards the store works as before.
  */
 #include "support/store_scene.h"
 
@@ -11,8 +11,8 @@
 #include "os/os.h"
 #include "support/failing_malloc.h"
 
-#define EXISTING 4u    /* entries that are there before */
-#define EXHAUSTIVE 40u /* so many calls of a kind fail one by one, then one in STRIDE */
+#define EXISTING 4u    /* existing entries */
+#define EXHAUSTIVE 40u /* this many calls of a kind fail one by one, then one in STRIDE */
 #define STRIDE 199u
 
 #define CALLS(X)                                                                                   \
@@ -56,13 +56,13 @@ static const char *const call_names[] = {
 #undef NAME
 };
 
-/* What fails. One thread. */
+/* The failing call. One thread. */
 static enum call failing_call;
 static int failing_error;
 static bool fails_on; /* all later ones too */
 static unsigned fails_at, seen;
 static size_t longest_transfer;
-static unsigned short_at, transfers; /* one transfer alone is short; 0: none */
+static unsigned short_at, transfers; /* only one transfer is short; 0: none */
 static uint64_t fake_time_ns;
 
 static const kilni_os_table *system_table;
@@ -108,7 +108,7 @@ static int faulty_duplicate_over(int file, int number)
     return fails(CALL_duplicate_over) ? -1 : system_table->duplicate_over(file, number);
 }
 
-/* The system closes a descriptor also where it reports a failure. */
+/* The system closes a descriptor even if it reports a failure. */
 static int faulty_close(int file)
 {
     bool failed = fails(CALL_close);
@@ -218,7 +218,7 @@ static int faulty_closedir(DIR *directory)
     return failed ? -1 : result;
 }
 
-/* Time that passes by sleeping, and a little with each look, so that no wait takes long. */
+/* Time passes by sleeping, and a little with each look at the clock, so that no wait takes long. */
 static int fake_clock_gettime(clockid_t clock, struct timespec *ret_time)
 {
     if (clock != CLOCK_MONOTONIC) {
@@ -428,7 +428,7 @@ static kiln_store *open_plain(void)
     return store;
 }
 
-/* Old entries, so that gets stamp them; a link above; a small and a large one. */
+/* Old entries, so that gets record their use; a link above; a small and a large one. */
 static void prepare(void)
 {
     scratch_remove(scratch_path(scratch, "real"));
@@ -443,7 +443,7 @@ static void prepare(void)
     kiln_store_close(&store);
 }
 
-/* The store works, and holds nothing that is damaged. */
+/* The store works, and contains nothing damaged. */
 static void check_recovery(void)
 {
     kiln_store *store = open_plain();
@@ -465,7 +465,7 @@ static void check_recovery(void)
     kiln_key_release(&key);
 }
 
-/* Runs the script with one fault. Returns whether the fault came to be. */
+/* Runs the script with one fault. Returns whether the fault occurred. */
 static bool run_with_fault(script_fn *script, enum call call, int error, bool on, unsigned at)
 {
     prepare();
@@ -493,7 +493,7 @@ static bool is_endless(enum call call, int error, bool on)
     return on && error == EINTR && repeats;
 }
 
-/* Fails each kind of call with each error, once and for good. @errors ends with 0. */
+/* Fails each kind of call with each error, once and permanently. @errors ends with 0. */
 static void run_faults(script_fn *script, const int *errors)
 {
     unsigned faults = 0;
@@ -559,7 +559,7 @@ static void test_short_transfers(void **state)
     }
 }
 
-/* The n-th transfer of an open, a get, a put and a lease is half of what was asked for. */
+/* The n-th transfer of an open, a get, a put and a lease does half of the requested bytes. */
 static void test_one_short_transfer(void **state)
 {
     (void)state;
@@ -584,7 +584,7 @@ static void test_one_short_transfer(void **state)
     }
 }
 
-/* An entry that takes several reads: none of them may fail unseen. */
+/* An entry that takes several reads: each failure must be noticed. */
 static void test_reading_in_pieces(void **state)
 {
     (void)state;
@@ -643,7 +643,7 @@ static int set_up(void **state)
     table = faulty_table();
     kilni_os_replace(&table);
     if (access("/dev/shm", W_OK) == 0) {
-        /* Thousands of renames over files that are there would wait for a disk. */
+        /* Thousands of renames over existing files would wait for a disk. */
         setenv("TMPDIR", "/dev/shm", 0);
     }
     scratch_make(scratch);

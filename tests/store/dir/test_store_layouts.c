@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The layouts that keep an entry in two files: their names, byte for byte; what happens where
- * hashes collide, where a half is missing or damaged, and where several write and evict at once.
- * What they promise like any store is in test_store.c.
+ * The layouts that keep an entry in two files: their names, byte for byte; hash collisions; missing
+ * and damaged halves; and several writers and evictions at once. test_store.c tests what they share
+ * with every store.
  */
 #include "support/store_scene.h"
 
@@ -54,7 +54,7 @@ static bool is_sycl(void)
     return strcmp(scratch_layout, "sycl") == 0;
 }
 
-/* All keys collide, or as many as so few bits make. */
+/* All keys collide, or as many as these few bits cause. */
 static void cut_hashes(unsigned bits)
 {
     ((kilni_dir *)store)->hash_bits = bits;
@@ -115,7 +115,7 @@ static void make_directories(const char *path)
     }
 }
 
-/* The folder that a number's pairs are in, for the hashes in force. */
+/* Returns the folder of a number's pairs, for the present hashes. */
 static const char *folder_of(uint64_t number)
 {
     static char path[FOLDER_SIZE];
@@ -148,7 +148,7 @@ static const char *payload_file(uint64_t number, unsigned n)
     return file_at(folder_of(number), n, false);
 }
 
-/* What is there in every layout is not counted. */
+/* Files that exist in every layout are not counted. */
 static bool is_in_v1(const char *path)
 {
     return strncmp(path + strlen(cache), "/v1", 3) == 0;
@@ -270,7 +270,7 @@ static void test_the_layout_is_a_parameter(void **state)
     assert_int_equal(count_keys(), 1);
     char url[SCRATCH_PATH_SIZE];
     snprintf(url, sizeof url, "file://%s?layout=kiln", cache);
-    assert_int_equal(open_with(url, scratch_layout, NULL), KILN_OK); /* what the URL says counts */
+    assert_int_equal(open_with(url, scratch_layout, NULL), KILN_OK); /* the URL takes precedence */
     expect_get(1, KILN_MISS);
     put(2);
     assert_int_equal(get_stat().entries, 1); /* each layout sees its own entries */
@@ -283,7 +283,7 @@ static void test_the_layout_is_a_parameter(void **state)
 #define CPU "7aa0d97ea6fac5b2ef1ad8df164fa787"
 #define NOTHING "99aa06d3014798d86001c324468d497f"
 
-/* Where golden_entry is. */
+/* The path of golden_entry. */
 static const char *golden_folder(void)
 {
     return is_sycl() ? CPU "/1a36daf26bb5c4eac17960bb8a160c19/" NOTHING "/" NOTHING
@@ -309,7 +309,7 @@ static void test_names_and_bytes(void **state)
     assert_int_equal(count_with_suffix(""), is_sycl() ? 5 : 6); /* tag, stats, lease, size.txt */
 }
 
-/* A pair that someone else made by the description, behind a hole. */
+/* A pair that another program made by the specification, after a gap. */
 static void test_files_of_another_writer(void **state)
 {
     (void)state;
@@ -378,7 +378,7 @@ static void test_a_level_for_each_kind_of_part(void **state)
                    "1160b6b21b4fecad44bde9a2dd66c384/0.src")));
 }
 
-/* Parts go to their levels by the first word of their names, wherever they stand. */
+/* Parts go to their levels by the first word of their names, in any order. */
 static void test_words_decide_the_level(void **state)
 {
     (void)state;
@@ -502,7 +502,7 @@ static void test_stripped_keys(void **state)
     kiln_entry_release(&entry);
 }
 
-/* ---- collisions and holes ---- */
+/* ---- collisions and gaps ---- */
 
 static void test_collisions(void **state)
 {
@@ -549,7 +549,7 @@ static void test_holes_hide_nothing(void **state)
     put(4);
     assert_int_equal(count_keys(), 3);
     put(7);
-    assert_true(exists(payload_file(7, 0))); /* the lowest that is free */
+    assert_true(exists(payload_file(7, 0))); /* the lowest free number */
     put(8);
     assert_true(exists(payload_file(8, 2)));
     put(9);
@@ -650,7 +650,8 @@ static void test_half_a_pair_is_a_miss(void **state)
     assert_int_equal(verify().checked, 0);
     put(1);
     expect_get(1, KILN_OK);
-    assert_true(exists(payload_file(1, 1))); /* the other may be newer: its number stays taken */
+    assert_true(
+        exists(payload_file(1, 1))); /* the other half may be newer: its number stays taken */
     assert_int_equal(unlink(payload_file(1, 1)), 0);
     expect_get(1, KILN_MISS);
     kiln_key *key = scratch_key(1);
@@ -677,7 +678,7 @@ static void test_old_halves_are_leftovers(void **state)
     assert_int_equal(trim_to(store, KILN_UNLIMITED, NULL), KILN_OK);
     assert_false(exists(payload_file(0, 0)));
     assert_false(exists(key_file(1, 1)));
-    assert_true(exists(key_file(2, 2))); /* perhaps its writer lives */
+    assert_true(exists(key_file(2, 2))); /* its writer may be alive */
     expect_get(3, KILN_OK);
     expect_size_known();
 }
@@ -713,7 +714,7 @@ static void test_every_flip_in_a_key_file(void **state)
     put(1);
     expect_get(1, KILN_OK);
     put(1);
-    assert_int_equal(count_keys(), 2); /* the damaged one goes with the oldest */
+    assert_int_equal(count_keys(), 2); /* the damaged one leaves with the oldest */
     free(bytes);
 }
 
@@ -724,7 +725,7 @@ static void test_lengths_in_a_key_file_are_not_believed(void **state)
     put(1);
     size_t size = read_whole(key_file(1, 0), &bytes);
     memset(bytes + 16 + 1 + 6 + 1 + 1, 0xff, 8); /* the size of the first part */
-    bytes[8] = 1;                                /* and stripped, so that it is decoded */
+    bytes[8] = 1;                                /* and stripped, so it is decoded */
     write_whole(key_file(1, 0), bytes, size);
     expect_get(1, KILN_MISS);
     put(1);
@@ -809,7 +810,7 @@ static void test_a_pair_in_a_wrong_folder(void **state)
     assert_int_equal(report.ok, 1);
 }
 
-/* ---- what is not ours ---- */
+/* ---- files of others ---- */
 
 static void test_foreign_names_stay(void **state)
 {
@@ -888,7 +889,7 @@ static void test_empty_folders_go(void **state)
     put(1);
     char folder[FOLDER_SIZE];
     snprintf(folder, sizeof folder, "%s", folder_of(2));
-    make_directories(file_at(folder, 3, true)); /* as a writer that died leaves it */
+    make_directories(file_at(folder, 3, true)); /* as a dead writer leaves it */
     assert_int_equal(trim_to(store, KILN_UNLIMITED, NULL), KILN_OK);
     assert_false(exists(folder));
     expect_get(1, KILN_OK);
@@ -913,7 +914,7 @@ static void test_backends(void **state)
     open_at("");
     expect_get(1, KILN_MISS);
     put(3);
-    assert_int_equal(verify().ok, 4); /* tools see them all */
+    assert_int_equal(verify().ok, 4); /* tools see all of them */
     assert_int_equal(get_stat().entries, 4);
     expect_size_known();
     assert_int_equal(trim_to(store, 0, NULL), KILN_OK);
@@ -998,13 +999,12 @@ static void test_racing_writers_leave_one_entry(void **state)
     assert_int_equal(count_keys(), 1);
     assert_int_equal(count_payloads(), 1);
     assert_int_equal(verify().ok, 1);
-    /* What was put while the store was counted for the first time may count twice until the next.
-     */
+    /* An entry that was put during the first count may count twice until the next one. */
     assert_int_equal(trim_to(store, KILN_UNLIMITED, NULL), KILN_OK);
     expect_size_known();
 }
 
-/* Keys that all collide, put, got and removed at once. */
+/* Keys that all collide, put, read and removed at once. */
 static void *stir(void *argument)
 {
     const uint64_t seed = (uint64_t)(uintptr_t)argument;
@@ -1048,7 +1048,7 @@ static void test_writers_and_janitors_of_one_folder(void **state)
     assert_int_equal(verify().corrupt, 0);
 }
 
-/* A payload that comes at the very moment at which its key file was taken aside. */
+/* A payload that arrives exactly when its key file was set aside. */
 static int rename_new_beside_a_writer(int from, const char *old_path, int to, const char *new_path)
 {
     const int result = kilni_os_system()->rename_new(from, old_path, to, new_path);
@@ -1072,7 +1072,7 @@ static void test_a_fresh_payload_is_not_evicted(void **state)
     assert_int_equal(count_with_suffix(""), is_sycl() ? 5 : 6); /* and no temporary */
 }
 
-/* A janitor removes each folder once, before the next is made in it. */
+/* A janitor removes each folder once, before the next one is created in it. */
 static int deepest;
 static unsigned folders_removed;
 
@@ -1114,7 +1114,7 @@ static void test_folders_that_are_removed_while_they_are_made(void **state)
     assert_int_equal(entrances, 0); /* the directory itself was there all the time */
 }
 
-/* The key file goes between the claim of a number and the payload's coming. */
+/* The key file is removed between the claim of a number and the arrival of the payload. */
 static unsigned temporaries_seen;
 
 static int fstatat_beside_a_janitor(int directory, const char *path, struct stat *ret_stat,
@@ -1169,7 +1169,7 @@ static void test_a_file_system_without_links(void **state)
 
 /* ---- two at the same pair ---- */
 
-/* A second handle, as another process has it. */
+/* A second handle, as in another process. */
 static kiln_store *open_another(void)
 {
     char url[SCRATCH_PATH_SIZE];
@@ -1181,7 +1181,7 @@ static kiln_store *open_another(void)
 
 static unsigned temporaries_made;
 
-/* The disk is full when the payload comes, and another writer was a moment faster. */
+/* The disk is full when the payload arrives, and another writer was slightly faster. */
 static int openat_on_a_full_disk(int directory, const char *path, int flags, mode_t mode)
 {
     if (strncmp(path, "./.tmp-", 7) == 0 && flags & O_CREAT && ++temporaries_made == 2) {
@@ -1207,7 +1207,7 @@ static void test_who_fails_leaves_what_another_has_put(void **state)
     assert_int_equal(count_keys(), 1);
 }
 
-/* The same, but the other's payload comes when the key file was just taken aside. */
+/* The same, but the other payload arrives just after the key file was set aside. */
 static int openat_failing_for_payloads(int directory, const char *path, int flags, mode_t mode)
 {
     if (strncmp(path, "./.tmp-", 7) == 0 && flags & O_CREAT && ++temporaries_made == 2) {
@@ -1279,7 +1279,7 @@ static void test_a_put_that_fails_leaves_nothing(void **state)
     assert_int_equal(count_folders(), 0);
 }
 
-/* A use that is noted at the very moment at which the key file was taken aside. */
+/* A use that is recorded exactly when the key file was set aside. */
 static int rename_new_beside_a_reader(int from, const char *old_path, int to, const char *new_path)
 {
     const int result = kilni_os_system()->rename_new(from, old_path, to, new_path);
@@ -1322,7 +1322,7 @@ static void test_an_item_that_is_used_is_removed(void **state)
     kiln_status removed = KILN_E_IO;
     put(1);
     assert_int_equal(kiln_store_each(store, replace_and_remove, &removed), KILN_OK);
-    assert_int_equal(removed, KILN_MISS); /* it is another */
+    assert_int_equal(removed, KILN_MISS); /* it is a different file */
     expect_get(1, KILN_OK);
     assert_int_equal(kiln_store_each(store, use_and_remove, &removed), KILN_OK);
     assert_int_equal(removed, KILN_OK);
@@ -1368,11 +1368,11 @@ static void test_a_removal_that_fails_is_told(void **state)
     expect_get(1, KILN_OK);
 }
 
-/* ---- what looks like a half ---- */
+/* ---- files that look like a half ---- */
 
 static unsigned hides;
 
-/* A listing that misses what is being replaced, and a look that fails. */
+/* A listing that misses files being replaced, and a look-up that fails. */
 static struct dirent *readdir_without_payloads(DIR *directory)
 {
     struct dirent *found = kilni_os_system()->readdir(directory);
@@ -1445,7 +1445,7 @@ static void test_half_a_pair_that_becomes_whole_stays(void **state)
     assert_int_equal(count_with_suffix(""), is_sycl() ? 5 : 6);
 }
 
-/* ---- what those who died have left ---- */
+/* ---- leftovers of dead writers ---- */
 
 static unsigned moves;
 
@@ -1467,7 +1467,7 @@ static void remove_and_die(void)
     _exit(1);
 }
 
-/* As if all that happened to a file had happened when it was used last. */
+/* Makes all times of a file those of its last use. */
 static int fstatat_of_old_times(int directory, const char *path, struct stat *ret_stat, int flags)
 {
     const int result = kilni_os_system()->fstatat(directory, path, ret_stat, flags);
@@ -1485,7 +1485,7 @@ static void test_what_was_set_aside_is_found(void **state)
     moves = 0;
     assert_int_equal(run_in_child(remove_and_die), 0);
     expect_get(1, KILN_MISS);
-    /* What was not used for long may have been set aside this very moment. */
+    /* A file unused for long may have been set aside just now. */
     const unsigned before = count_with_suffix("-aside");
     assert_int_equal(before, 2);
     assert_int_equal(trim_to(store, KILN_UNLIMITED, NULL), KILN_OK);
@@ -1508,7 +1508,7 @@ static void test_temporaries_at_the_top(void **state)
     write_whole(temporary, "mine?", 5);
     set_time(temporary, 1000000);
     assert_int_equal(trim_to(store, KILN_UNLIMITED, NULL), KILN_OK);
-    assert_int_equal(exists(temporary), is_sycl()); /* there it is nothing of ours */
+    assert_int_equal(exists(temporary), is_sycl()); /* not Kiln's in that layout */
 }
 
 /* ---- links ---- */
@@ -1537,7 +1537,7 @@ static void test_links_on_the_way_lead_nowhere(void **state)
     expect_get(1, KILN_OK);
 }
 
-/* The folder of a pair that others may write is not used for anything. */
+/* A pair's folder that others may write to is not used at all. */
 static void test_a_folder_that_others_may_write(void **state)
 {
     (void)state;
@@ -1555,7 +1555,7 @@ static void test_a_folder_that_others_may_write(void **state)
     assert_int_equal(get_stat().entries, 1);
 }
 
-/* A number's own folder that was moved elsewhere, with a link in its place. */
+/* A number's own folder that was moved elsewhere and replaced by a link. */
 static void test_a_slot_that_is_a_link(void **state)
 {
     (void)state;
@@ -1635,7 +1635,7 @@ static void test_a_file_in_a_slots_place(void **state)
     expect_bytes(slot, "mine", 4);
 }
 
-/* ---- a directory that is there ---- */
+/* ---- an existing directory ---- */
 
 static unsigned ways_to_the_directory;
 
@@ -1657,11 +1657,11 @@ static void test_a_file_in_a_folders_place(void **state)
     ways_to_the_directory = 0;
     kilni_os_replace(&table);
     assert_int_equal(scratch_put(store, 1, 1000), KILN_E_IO);
-    assert_int_equal(ways_to_the_directory, 0); /* it is not gone */
+    assert_int_equal(ways_to_the_directory, 0); /* it was not removed */
     expect_bytes(folder, "mine", 4);
 }
 
-/* ---- a disk that fails ---- */
+/* ---- a failing disk ---- */
 
 static bool is_payload_sick;
 
@@ -1700,7 +1700,7 @@ static void test_a_payload_that_cant_be_told_stays(void **state)
     free(bytes);
 }
 
-/* The first payload finds its folder gone, and then the disk is full. */
+/* The first payload finds its folder missing, and then the disk is full. */
 static int openat_for_two_files(int directory, const char *path, int flags, mode_t mode)
 {
     if (strncmp(path, "./.tmp-", 7) == 0 && flags & O_CREAT && ++temporaries_made > 2) {
@@ -1733,7 +1733,7 @@ static void test_a_number_is_given_up_after_many_tries(void **state)
     assert_int_equal(count_folders(), 0);
 }
 
-/* ---- the cases that DPC++ tests its own cache by ---- */
+/* ---- the cases by which DPC++ tests its own cache ---- */
 
 static void test_keys_with_zero_bytes(void **state)
 {
@@ -1766,7 +1766,7 @@ static void test_keys_with_zero_bytes(void **state)
     assert_int_equal(count_keys(), 3);
 }
 
-/* Whoever makes keys brings images into an order: here another order is another key. */
+/* Callers that make keys sort images: a different order is a different key here. */
 static void test_images_in_another_order(void **state)
 {
     (void)state;
@@ -1804,13 +1804,13 @@ static void test_many_threads_with_one_item(void **state)
         assert_int_equal(count_keys(), 1);
         assert_int_equal(verify().ok, 1);
     }
-    /* Who replaces what another is replacing may count it twice, until it is counted anew. */
+    /* Two writers that replace the same entry may count it twice, until the next count. */
     assert_int_equal(trim_to(store, KILN_UNLIMITED, NULL), KILN_OK);
     expect_size_known();
 }
 
-/* A half that is missing, cut or garbage is a miss; and the rebuilt item is found from then on,
- * with no copies behind it. */
+/* A half that is missing, truncated or garbage is a miss; the rebuilt item is found from then on,
+ * without copies after it. */
 static void test_corrupted_files_heal(void **state)
 {
     (void)state;
@@ -1838,7 +1838,7 @@ static void test_corrupted_files_heal(void **state)
     assert_int_equal(count_payloads(), 2);
 }
 
-/* A lock file that another program's crash has left holds up nobody. */
+/* A lock file that another program's crash left behind delays nothing. */
 static void test_stale_lock_files(void **state)
 {
     (void)state;
@@ -1918,7 +1918,7 @@ static void test_many_threads_add_up_the_size(void **state)
 {
     (void)state;
     cut_hashes(2);
-    put(0); /* from now on the size is known, and nothing is counted by a walk */
+    put(0); /* from now on the size is known, and no walk counts */
     run_threads(put_own, 50);
     assert_int_equal(count_keys(), 51);
     expect_size_known();
@@ -2003,7 +2003,8 @@ int main(void)
         TEST(test_many_threads_evict),
     };
     if (access("/dev/shm", W_OK) == 0) {
-        setenv("TMPDIR", "/dev/shm", 0); /* files that are cut and written anew wait for a disk */
+        setenv("TMPDIR", "/dev/shm",
+               0); /* files that are truncated and rewritten wait for a disk */
     }
     scratch_layout = "sycl";
     int failures = cmocka_run_group_tests_name("sycl", tests, NULL, NULL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Several processes on one store: who holds a lease, and what becomes of it; counters.
+ * Several processes on one store: the holders of leases, and what becomes of leases; counters.
  */
 #include "support/store_scene.h"
 
@@ -42,7 +42,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Runs @work in a child, which ends with what it returns. */
+/* Runs @work in a child, which exits with its result. */
 static pid_t start_process(int (*work)(uint64_t argument), uint64_t argument)
 {
     fflush(NULL);
@@ -71,7 +71,7 @@ static void expect_success(pid_t child)
 
 /* ---- leases ---- */
 
-/* Holds the lease of a key until it is killed or told to go; tells when it has it. */
+/* Holds the lease of a key until it is killed or told to release it; reports when it has it. */
 typedef struct rod {
     int told[2], tell[2];
 } rod;
@@ -164,7 +164,7 @@ static void test_a_killed_holder_frees_its_lease(void **state)
     close_line();
 }
 
-/* Takes the lease, then forks a child that lives on, idle, with everything it inherited. */
+/* Takes the lease, then forks a child that stays idle with everything it inherited. */
 static int hold_lease_and_fork(uint64_t number)
 {
     kiln_store *store = open_store(0);
@@ -233,8 +233,8 @@ static void test_a_child_frees_nothing_of_its_parents(void **state)
     kiln_store_close(&store);
 }
 
-/* Of a thread that held a lock when the process forked the child has nothing but memory, which is
- * soon used for something else. */
+/* Of a thread that held a lock when the process forked, the child has only the memory, which is
+ * soon reused. */
 static void test_a_child_forgets_where_locks_were(void **state)
 {
     (void)state;
@@ -272,7 +272,7 @@ enum { AT_OPEN, AT_UNLOCK };
 static struct {
     uint64_t where;
     sem_t is_reached, may_go_on;
-    bool is_open; /* it holds nobody up any more */
+    bool is_open; /* it delays nothing any more */
     bool gave_up; /* fork waited for it */
 } gate;
 
@@ -285,13 +285,13 @@ static void wait_at_gate(void)
     gate.is_open = true;
     sem_post(&gate.is_reached);
     clock_gettime(CLOCK_REALTIME, &end);
-    end.tv_sec += 20; /* of the failing case alone */
+    end.tv_sec += 20; /* only in the failing case */
     while (sem_timedwait(&gate.may_go_on, &end) != 0 && !gate.gave_up) {
         gate.gave_up = errno == ETIMEDOUT;
     }
 }
 
-/* The file is open already when the process forks. */
+/* The file is already open when the process forks. */
 static int gated_openat(int directory, const char *path, int flags, mode_t mode)
 {
     const int file = kilni_os_system()->openat(directory, path, flags, mode);
@@ -321,8 +321,8 @@ static void *take_a_lease(void *store)
     return status == KILN_OK ? store : NULL;
 }
 
-/* Forks while a thread is at the gate, and lives on with the lease, or without. So does the child,
- * until it is told. */
+/* Forks while a thread is at the gate, and continues with the lease, or without. So does the child,
+ * until it is told to end. */
 static int fork_beside_gate(uint64_t where)
 {
     kilni_os_table table = *kilni_os_system();
@@ -358,7 +358,7 @@ static void check_fork_beside(uint64_t where)
     kiln_store *store = open_store(0);
     kiln_key *key = scratch_key(1);
     kiln_lease *lease = NULL;
-    assert_int_equal(kiln_store_lease(store, key, 0, &lease), KILN_OK); /* makes the file */
+    assert_int_equal(kiln_store_lease(store, key, 0, &lease), KILN_OK); /* creates the file */
     kiln_lease_release(&lease);
     const pid_t parent = start_process(fork_beside_gate, where);
     char byte = 0;
@@ -382,7 +382,8 @@ static void test_a_fork_does_not_wait_for_a_file_server(void **state)
 {
     (void)state;
 #ifdef __SANITIZE_THREAD__
-    skip(); /* it allows no thread in a child of a process that has some, as it itself has */
+    skip(); /* it allows no thread in a forked child of a process with threads, and it has one
+               itself */
 #endif
     check_fork_beside(AT_OPEN);
     check_fork_beside(AT_UNLOCK);
@@ -392,8 +393,8 @@ static void test_a_fork_does_not_wait_for_a_file_server(void **state)
 
 #define ACCOUNTS 200
 
-/* A clock that is a thousand times slower: on a busy machine, too, the lock of the totals is had in
- * time, and nothing that is owed is given up. */
+/* A clock that is a thousand times slower: the lock of the totals is obtained in time even on a
+ * busy machine, and no pending count is given up. */
 static int slow_clock(clockid_t clock, struct timespec *ret_time)
 {
     const int result = kilni_os_system()->clock_gettime(clock, ret_time);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is removed is what was judged: whatever another process stores in its place, and at
- * whichever system call of the removal that happens, stays. The layout is an argument.
+ * Only the file that was judged is removed: whatever another process stores in its place stays, at
+ * whichever system call of the removal that happens. The layout is an argument.
  */
 #include "support/store_scene.h"
 
@@ -15,7 +15,7 @@
 #include "store/dir/dir.h"
 #include "store/store.h"
 
-/* Sizes of the versions of the one entry that these tests are about. */
+/* Sizes of the versions of the entry in these tests. */
 #define OLD 1000u
 #define NEW 2000u
 #define NEWEST 3000u
@@ -60,7 +60,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* The payload's size of what is there; 0: nothing, or nothing sound. */
+/* Returns the size of the present payload; 0: there is none, or it is not sound. */
 static size_t size_there(kiln_store *asked)
 {
     kiln_entry *entry = NULL;
@@ -93,16 +93,16 @@ static unsigned count_leftovers(void)
     return leftovers;
 }
 
-/* ---- another process that puts the entry, before a certain system call ---- */
+/* ---- another process that puts the entry before a certain system call ---- */
 
 static struct {
     unsigned calls;
-    unsigned at[2]; /* before which call the first, and the second put comes; 0: never */
+    unsigned at[2]; /* the calls before which the first and the second put come; 0: never */
     size_t sizes[2];
     unsigned done;
     bool is_counting;
-    bool is_open;     /* the payload was opened: the removal judges what it was then */
-    bool was_open[2]; /* at the puts */
+    bool is_open;     /* the payload was opened: the removal judges the present file */
+    bool was_open[2]; /* during the puts */
     int rename_new_error, link_error; /* 0: none */
 } play;
 
@@ -114,7 +114,7 @@ static bool is_payload(const char *path)
     return known >= 5 && known <= length && strcmp(whole + length - known, path) == 0;
 }
 
-/* Not when the file is gone and the totals are changed: a put would wait for them. */
+/* Not once the file is removed and the totals are being changed: a put would wait for them. */
 static void step(void)
 {
     if (play.is_counting) {
@@ -225,7 +225,7 @@ static void begin_play(unsigned first, size_t first_size, unsigned second, size_
     kilni_os_replace(&table);
 }
 
-/* Returns how many puts there were. */
+/* Returns the number of puts. */
 static unsigned end_play(void)
 {
     kilni_os_replace(NULL);
@@ -233,7 +233,7 @@ static unsigned end_play(void)
     return play.done;
 }
 
-/* ---- one that was read, and found unfit ---- */
+/* ---- an entry that was read, and found unusable ---- */
 
 static void test_what_replaced_the_judged_entry_stays(void **state)
 {
@@ -260,7 +260,7 @@ static void test_what_replaced_the_judged_entry_stays(void **state)
     play.rename_new_error = play.link_error = 0;
 }
 
-/* While one that was put meanwhile is set aside, a newer one comes. */
+/* While an entry that was put meanwhile is set aside, a newer one arrives. */
 static void test_the_newest_of_two_stays(void **state)
 {
     (void)state;
@@ -302,9 +302,9 @@ static void test_another_entry_is_not_the_judged_one(void **state)
     assert_int_equal(stat.bytes, 0);
 }
 
-/* ---- whatever is there ---- */
+/* ---- unconditional removals ---- */
 
-/* What is there when the removal looks is judged; what comes afterwards stays. */
+/* The file at the time of the look is judged; a later one stays. */
 static void test_a_removal_by_key(void **state)
 {
     (void)state;
@@ -331,7 +331,7 @@ static void test_a_removal_by_key(void **state)
 /* ---- items ---- */
 
 typedef struct repair {
-    unsigned at; /* before which call of the removal the put comes */
+    unsigned at; /* the call of the removal before which the put comes */
     kiln_status removed;
 } repair;
 
@@ -456,7 +456,7 @@ static int no_rename_new(int from, const char *old_path, int to, const char *new
     return -1;
 }
 
-/* Goes on up to the next stop, or to the end. */
+/* Continues up to the next stop, or to the end. */
 static void let_go_on(remover *r)
 {
     if (!r->has_ended) {
@@ -476,8 +476,8 @@ static void *remove_in_steps(void *user)
     return NULL;
 }
 
-/* One remover sets an entry aside that is fresh, then the other a newer one; then the first brings
- * back the older of the two. */
+/* One remover sets a fresh entry aside, then the other a newer one; then the first brings back the
+ * older of the two. */
 static void test_two_removers_keep_the_newest(void **state)
 {
     (void)state;
@@ -517,7 +517,7 @@ static void test_two_removers_keep_the_newest(void **state)
     }
 }
 
-/* A remover that died has left a file aside. */
+/* A dead remover has left a file aside. */
 static void test_a_name_of_which_a_file_is_aside(void **state)
 {
     (void)state;
@@ -562,8 +562,8 @@ static time_t now_s(void)
     return now.tv_sec;
 }
 
-/* A put of two files gives up when others move its files time and again: nothing is stored then,
- * and it may be repeated. */
+/* A put of two files gives up if others move its files repeatedly: nothing is stored then, and it
+ * may be tried again. */
 static kiln_status put_in_time(size_t size)
 {
     const time_t deadline_s = now_s() + DEADLINE_S;
@@ -574,8 +574,8 @@ static kiln_status put_in_time(size_t size)
     return status;
 }
 
-/* A get may miss for the moment in which a new entry is set aside and looked at. Threads are at
- * work here, so that nothing is asserted before they have ended. */
+/* A get may miss for the moment in which a new entry is set aside and judged. Threads are running
+ * here, so nothing is asserted before they have ended. */
 static void test_a_storm_of_replacements(void **state)
 {
     (void)state;

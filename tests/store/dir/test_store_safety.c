@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Hostile directories: what others may have put in a directory's way or into it, and what they
- * exchange while it is looked at. Files of other users need root to be made; without it these tests
- * say that they are skipped. test_store.c has the plain cases.
+ * Hostile directories: files and links that other users may have put into a directory or on the way
+ * to it, and exchanges while it is opened. Creating files of other users needs root; without it
+ * these tests report that they are skipped. test_store.c has the simple cases.
  */
 #include "support/store_scene.h"
 
@@ -72,14 +72,15 @@ static void expect_denied(const char *location, const char *text)
     }
 }
 
-/* ---- who we are ---- */
+/* ---- the user of the process ---- */
 
 static uid_t somebody_else(void)
 {
     return getuid() + 1;
 }
 
-/* As after sudo, or in a program with raised privileges: the directory is another user's. */
+/* As after sudo, or in a program with raised privileges: the directory belongs to a different user.
+ */
 static void test_another_effective_user(void **state)
 {
     (void)state;
@@ -89,7 +90,7 @@ static void test_another_effective_user(void **state)
     expect_denied(cache, "belongs to user");
 }
 
-/* ---- the way there ---- */
+/* ---- the way to the directory ---- */
 
 static void test_a_sticky_directory_keeps_its_owners_apart(void **state)
 {
@@ -130,7 +131,7 @@ static void test_a_setuid_bit_gives_nothing_away(void **state)
     assert_int_equal(scratch_get(store, 1), KILN_OK);
 }
 
-/* What the hook below exchanges, once, when the component of that name was opened. */
+/* What the hook below exchanges, once, after the component of that name was opened. */
 static struct {
     const char *name, *from, *aside, *target;
 } exchange;
@@ -149,8 +150,8 @@ static int exchanging_openat(int directory, const char *path, int flags, mode_t 
     return file;
 }
 
-/* What was judged is what is used, whatever its name stands for by then: the bytes go to what
- * stands aside now, and not to where the link leads. */
+/* The directory that was judged is the one that is used, whatever its name refers to by then: the
+ * bytes go to the directory that was moved away, and not where the link leads. */
 static void exchange_and_put(const char *name, const char *below)
 {
     const char *trap = scratch_path(scratch, "trap");
@@ -218,7 +219,7 @@ static kiln_status look_for_entry(uint64_t number)
     return status;
 }
 
-/* Entry 1 is in a folder that is not to be trusted: all operations agree on that. */
+/* Entry 1 is in an untrusted folder: all operations agree on that. */
 static void expect_untrusted_everywhere(void)
 {
     unsigned count = 0;
@@ -251,7 +252,7 @@ static void expect_untrusted_either_way(void)
     kilni_os_replace(NULL);
 }
 
-/* @path is moved out of the store, and a link there left in its place. */
+/* @path is moved out of the store and replaced by a link to it. */
 static void expect_link_refused(const char *path, const char *entry)
 {
     char moved[SCRATCH_PATH_SIZE], victim[SCRATCH_PATH_SIZE * 2];
@@ -320,7 +321,7 @@ static void test_a_shard_of_another_user(void **state)
     assert_int_equal(scratch_get(store, 1), KILN_OK);
 }
 
-/* ---- in an entry's place ---- */
+/* ---- other files in an entry's place ---- */
 
 static void test_a_socket_in_an_entrys_place(void **state)
 {
@@ -361,7 +362,7 @@ static void test_a_device_in_an_entrys_place(void **state)
     assert_int_equal(scratch_get(store, 1), KILN_OK);
 }
 
-/* Owner and mode are the file's, by whichever name it is reached. */
+/* Owner and mode belong to the file, whichever of its names is used. */
 static void test_hard_links(void **state)
 {
     (void)state;
@@ -429,7 +430,7 @@ static uint64_t bytes_read_by_a_get(kiln_store *asked, kiln_status expected)
     return read_bytes;
 }
 
-/* A long file without content is found out by its first bytes. */
+/* The first bytes show that a long file has no content. */
 static void test_a_long_file_that_holds_nothing(void **state)
 {
     (void)state;
@@ -439,7 +440,7 @@ static void test_a_long_file_that_holds_nothing(void **state)
     assert_int_equal(scratch_put(store, 1, 1000), KILN_OK);
     scratch_entry_path(cache, 1, path);
     assert_int_equal(kiln_store_open(cache, &params, &readonly, NULL), KILN_OK);
-    /* The header tells another size than the file's; then there is none. */
+    /* First the header states a different size than the file's; then there is no header. */
     assert_int_equal(truncate(path, (off_t)700 << 20), 0);
     assert_true(bytes_read_by_a_get(readonly, KILN_E_CORRUPT) < 65536);
     assert_int_equal(truncate(path, 0), 0);
@@ -478,7 +479,7 @@ static void test_entries_have_a_largest_size(void **state)
 static char read_path[SCRATCH_PATH_SIZE];
 static off_t read_size;
 
-/* Cuts the file, or makes it longer, before its bytes are read. */
+/* Truncates the file, or extends it, before its bytes are read. */
 static ssize_t resizing_pread(int file, void *buffer, size_t size, off_t offset)
 {
     if (truncate(read_path, read_size) != 0) {
@@ -543,8 +544,8 @@ static int read_item(void *user, kiln_item *item)
     return 0;
 }
 
-/* A kind that contradicts the key is not put; one that was put by other means is damaged, also to
- * a walk. */
+/* An entry whose kind contradicts its key is not put; one that was put by other means is damaged,
+ * also to a walk. */
 static void test_kinds_fit_their_keys(void **state)
 {
     (void)state;
@@ -575,9 +576,9 @@ static void test_kinds_fit_their_keys(void **state)
     }
 }
 
-/* ---- beside the entries ---- */
+/* ---- files beside the entries ---- */
 
-/* The files of our own are not followed to where a link leads, and none of them holds us up. */
+/* Links in the place of our own files are not followed, and none of them delays us. */
 static void test_links_in_the_place_of_our_files(void **state)
 {
     (void)state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Many processes put, get, remove, trim and lease in one store, and are killed at any moment. Every
- * value is a function of its key, so that whoever reads can tell a wrong one.
+ * value is a function of its key, so a reader detects a wrong one.
  *
  *     test_store_storm [SECONDS [LAYOUT]]
  */
@@ -20,14 +20,14 @@
 #define SEED 20240607u
 #define WORKERS 8
 #define KEYS 12
-#define MAX_BYTES 300000 /* less than all values, so that puts trim too */
+#define MAX_BYTES 300000 /* less than all values, so puts trim too */
 
-/* What the processes share. */
+/* Shared by the processes. */
 typedef struct board {
     _Atomic uint64_t gets, puts, removals, trims, leases;
-    _Atomic uint64_t wrong_bytes;   /* gets that answered other bytes than the key's */
-    _Atomic uint64_t failures;      /* statuses that have no place here */
-    _Atomic uint64_t broken_leases; /* two held one key */
+    _Atomic uint64_t wrong_bytes;   /* gets that returned other bytes than the key's */
+    _Atomic uint64_t failures;      /* statuses that must not occur here */
+    _Atomic uint64_t broken_leases; /* two processes held one key */
     _Atomic int holder[KEYS];
 } board;
 
@@ -62,7 +62,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* ---- what one process does ---- */
+/* ---- the actions of a process ---- */
 
 static void count_failure(bool failed)
 {
@@ -101,7 +101,7 @@ static void trim_all(kiln_store *store, uint64_t random)
     count_failure(status != KILN_OK && status != KILN_BUSY);
 }
 
-/* While one holds a lease, nobody else may put his name down. */
+/* While a process holds a lease, no other may register for the key. */
 static void lease_one(kiln_store *store, uint64_t number)
 {
     kiln_key *key = scratch_key(number);
@@ -145,7 +145,7 @@ static void storm(uint64_t seed)
     }
 }
 
-/* ---- who kills ---- */
+/* ---- the killer ---- */
 
 static pid_t start_process(uint64_t seed)
 {
@@ -199,7 +199,7 @@ static unsigned kill_at_random(void)
     return kills;
 }
 
-/* ---- what is left ---- */
+/* ---- the end ---- */
 
 static void expect_leases_free(kiln_store *store)
 {
@@ -233,7 +233,7 @@ static int count_temporary(const char *path, const struct stat *stat, int kind, 
     return 0;
 }
 
-/* Nobody can age the time of a file's last change, by which what was set aside is judged too. */
+/* The time of a file's last change, by which files set aside are judged too, can't be set back. */
 static int fstatat_of_old_times(int directory, const char *path, struct stat *ret_stat, int flags)
 {
     const int result = kilni_os_system()->fstatat(directory, path, ret_stat, flags);
@@ -241,7 +241,7 @@ static int fstatat_of_old_times(int directory, const char *path, struct stat *re
     return result;
 }
 
-/* What writers left that were killed goes with the first trim after the grace period. */
+/* Leftovers of killed writers are removed by the first trim after the grace period. */
 static void expect_no_litter(kiln_store *store)
 {
     kilni_os_table table = *kilni_os_system();

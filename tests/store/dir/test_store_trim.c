@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Trimming: what goes first, by policy and by age; slices, and what becomes of them when their
- * process is killed; files that are replaced while they are removed; damage that heals.
+ * Trimming: what is removed first, by policy and by age; slices, and what becomes of them when
+ * their process is killed; files that are replaced while they are removed; and damage that heals.
  */
 #include "support/store_scene.h"
 
@@ -45,7 +45,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* @options  of the URL, as "policy=lru" */
+/* @options  of the URL, such as "policy=lru" */
 static void open_store(const char *options)
 {
     char url[SCRATCH_PATH_SIZE * 2];
@@ -54,7 +54,7 @@ static void open_store(const char *options)
     assert_int_equal(kiln_store_open(url, NULL, &store, NULL), KILN_OK);
 }
 
-/* An entry as scratch_entry's, of a given cost and date. */
+/* Puts an entry like scratch_entry's, with a given cost and date. */
 static void put_built(uint64_t number, size_t size, uint64_t build_ns, int64_t created_s)
 {
     unsigned char *bytes = malloc(size);
@@ -138,7 +138,7 @@ static kiln_trim_report trim_by(uint32_t flags, uint64_t max_bytes, uint64_t old
     return report;
 }
 
-/* Those of 0 to 9 that are there, a bit for each. */
+/* Returns which of 0 to 9 are there, as bits. */
 static unsigned those_there(void)
 {
     unsigned there = 0;
@@ -148,7 +148,7 @@ static unsigned those_there(void)
     return there;
 }
 
-/* ---- what goes first ---- */
+/* ---- the order of removal ---- */
 
 static const char *const layouts[] = {"kiln", "sycl", "onednn"};
 
@@ -161,7 +161,7 @@ static void open_with_layout(unsigned layout, const char *options)
     open_store(all);
 }
 
-/* One that stays whatever happens: the newest, and the dearest. */
+/* An entry that always stays: the newest, and the most expensive. */
 static void put_the_best(void)
 {
     put_built(20, 1000, 500000000000, time(NULL));
@@ -180,7 +180,7 @@ static void test_lru(void **state)
     (void)state;
     open_store("policy=lru");
     for (uint64_t i = 0; i < 10; i++) {
-        /* What is dear is no better for it. */
+        /* A high cost does not help it. */
         put_built(i, 1000, 1000000000 * (10 - i), LONG_AGO);
         set_use(i, LONG_AGO + (time_t)(i * 7 % 10));
     }
@@ -232,10 +232,10 @@ static void test_cost_weighs_size_and_age(void **state)
     (void)state;
     const time_t now = time(NULL);
     open_store("policy=cost");
-    put_built(0, 1000, 100000000, LONG_AGO); /* as dear as the next for its size, but old */
+    put_built(0, 1000, 100000000, LONG_AGO); /* as expensive as the next for its size, but old */
     put_built(1, 1000, 100000000, LONG_AGO);
     put_built(2, 100000, 100000000, LONG_AGO); /* large */
-    put_built(3, 1000, 3000000000, LONG_AGO);  /* old too, and dear enough for that */
+    put_built(3, 1000, 3000000000, LONG_AGO);  /* old too, and expensive enough for that */
     put_built(4, 1000, 100000000, LONG_AGO);   /* used last */
     set_use(0, now - 20 * DAY_S);
     set_use(1, now - DAY_S);
@@ -270,14 +270,14 @@ static void test_nothing_is_evicted(void **state)
     }
     assert_in_range(taken, 10, 24);
     assert_int_equal(scratch_put(store, 200, 3000), KILN_E_FULL);
-    assert_int_equal(scratch_put(store, 3, 3000), KILN_OK); /* in the place of what is there */
+    assert_int_equal(scratch_put(store, 3, 3000), KILN_OK); /* replaces the present one */
     assert_true(get_stat().bytes <= 100000);
     for (uint64_t i = 0; i < taken; i++) {
         assert_true(has(i));
     }
     assert_int_equal(get_stat().totals.evicted, 0);
 
-    /* Where the totals are lost, it is counted. */
+    /* If the totals are lost, the store is counted. */
     assert_int_equal(unlink(scratch_path(cache, "stats")), 0);
     assert_int_equal(scratch_put(store, 201, 3000), KILN_E_FULL);
     set_use(5, LONG_AGO);
@@ -291,7 +291,7 @@ static void test_the_newest_stays(void **state)
     (void)state;
     open_store("policy=cost&max-size=100000");
     put_built(1, 1000, 60000000000, LONG_AGO);
-    put_built(2, 95000, 1000000, LONG_AGO); /* worth the least by far, but just wanted */
+    put_built(2, 95000, 1000000, LONG_AGO); /* by far the least valuable, but just used */
     assert_true(has(2));
     assert_false(has(1));
     assert_int_equal(trim_to(store, 1000, NULL), KILN_OK);
@@ -354,7 +354,7 @@ static void test_parameters_of_a_trim(void **state)
                                 .older_than_s = 1};
     set_use(1, LONG_AGO);
     assert_int_equal(kiln_store_trim(store, &params, &report), KILN_OK);
-    assert_true(has(1)); /* no size and no age was told */
+    assert_true(has(1)); /* neither a size nor an age was given */
     assert_int_equal(kiln_store_trim(NULL, &params, &report), KILN_OK);
     open_store("readonly=1");
     assert_int_equal(kiln_store_trim(store, &params, &report), KILN_E_READONLY);
@@ -386,7 +386,7 @@ static void test_older_than(void **state)
     assert_int_equal(report.removed, 5);
     assert_int_equal(report.entries, 5);
     assert_int_equal(those_there(), 0x1f);
-    /* Size comes on top of age. */
+    /* The size limit applies in addition to age. */
     report = trim_by(KILN_TRIM_BY_SIZE, get_stat().bytes / 5 * 3, 7 * DAY_S);
     assert_int_equal(report.removed, 2);
     assert_int_equal(those_there(), 0x07);
@@ -407,7 +407,7 @@ static void test_age_when_a_store_is_closed(void **state)
     put_with_ages();
     open_store("max-age=9");
     assert_int_equal(those_there(), 0x3ff);
-    open_store("max-age=9"); /* closes the other; the last survey is of now */
+    open_store("max-age=9"); /* closes the other; the last survey is recent */
     assert_int_equal(those_there(), 0x3ff);
     age_summary(3700);
     open_store("");
@@ -461,7 +461,7 @@ static void test_age_once_a_day(void **state)
     kiln_store *one = store;
     store = NULL;
     open_store("max-age=9");
-    put(20); /* the last survey is of now */
+    put(20); /* the last survey is recent */
     assert_int_equal(those_there(), 0x3ff);
     kiln_store *two = store;
     store = NULL;
@@ -491,7 +491,7 @@ static void test_sizes_are_counted_once_a_day(void **state)
     expect_size_known();
 }
 
-/* ---- where a trim can't rest ---- */
+/* ---- trims that can't pause ---- */
 
 static unsigned folders_listed;
 
@@ -508,7 +508,7 @@ static int lock_without_locks(int file, short type, off_t offset, off_t size)
     return -1;
 }
 
-/* How many folders the first put of a process lists. */
+/* Returns how many folders the first put of a process lists. */
 static unsigned listed_by_a_put(uint64_t number)
 {
     open_store("");
@@ -543,7 +543,7 @@ static void test_walks_without_a_janitors_folder(void **state)
     assert_int_equal(listed_by_a_put(2), 0);
     kiln_store_close(&store);
     assert_int_equal(unlink(scratch_path(cache, "stats")), 0);
-    assert_true(listed_by_a_put(3) > 0); /* the size has to be known */
+    assert_true(listed_by_a_put(3) > 0); /* the size must be known */
     expect_size_known();
     char small[64];
     snprintf(small, sizeof small, "max-size=%llu", (unsigned long long)get_stat().bytes);
@@ -617,7 +617,7 @@ static void test_a_dry_run_alters_nothing(void **state)
 
 #define MANY 700
 
-/* A clock by which each slice is over as soon as it has done the least that a slice does. */
+/* A clock by which each slice ends as soon as it has done the least that a slice does. */
 static int fast_clock(clockid_t clock, struct timespec *ret_time)
 {
     static long calls;
@@ -664,7 +664,7 @@ static unsigned work_until_done(void)
     return slices;
 }
 
-/* All are there from some use on, and none before. */
+/* All entries from some use on are there, and none from before. */
 static void expect_trimmed(void)
 {
     uint64_t first = MANY;
@@ -702,8 +702,8 @@ static int count_file(void *user, const kilni_dir_found *found)
     return ++*count % 3 == 0;
 }
 
-/* A walk that is interrupted over and over meets all there is. */
-/* A clock by which a slice is over at its n-th look. */
+/* A walk that is interrupted repeatedly visits everything. */
+/* A clock by which a slice ends at its n-th look. */
 static unsigned looks_left;
 
 static int clock_that_jumps(clockid_t clock, struct timespec *ret_time)
@@ -817,7 +817,7 @@ static void test_puts_do_slices(void **state)
     }
 }
 
-/* Ends the process, as SIGKILL does anywhere, at one of the calls that change anything. */
+/* Ends the process at one of the calls that change something, as SIGKILL may do anywhere. */
 static unsigned dies_at, changes;
 
 static void change(void)
@@ -880,7 +880,7 @@ static int count_aside(const char *path, const struct stat *stat, int kind, stru
     return 0;
 }
 
-/* As if all that happened to a file had happened when it was used last. */
+/* Makes all times of a file those of its last use. */
 static int fstatat_of_old_times(int directory, const char *path, struct stat *ret_stat, int flags)
 {
     const int result = kilni_os_system()->fstatat(directory, path, ret_stat, flags);
@@ -903,7 +903,7 @@ static void test_a_trim_goes_on_after_a_kill(void **state)
         assert_true(kills < 500);
     }
     assert_true(kills > 10);
-    /* What killed ones had set aside to remove is removed with the next survey. */
+    /* Files that killed processes had set aside are removed with the next survey. */
     nftw(cache, count_aside, 16, FTW_PHYS);
     work_until_done();
     aside = 0;
@@ -939,7 +939,8 @@ static void test_two_processes(void **state)
         assert_int_equal(waitpid(children[c], &status, 0), children[c]);
         assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     }
-    /* What came while others surveyed is for the next survey to count, and its job to trim. */
+    /* Entries that arrive during a survey are counted by the next survey, and trimmed by its job.
+     */
     work_until_done();
     work_until_done();
     kiln_verify_report report = {.struct_size = sizeof report};
@@ -948,7 +949,7 @@ static void test_two_processes(void **state)
     assert_true(get_stat().bytes <= limit_of_many);
     assert_true(get_stat().bytes >= limit_of_many / 10 * 8);
     expect_size_known();
-    /* What came last was used last. */
+    /* The last to arrive was used last. */
     for (uint64_t i = 0; i < 100; i++) {
         assert_true(has(10000 + i) && has(11000 + i));
     }
@@ -970,9 +971,9 @@ static void test_a_trim_by_order_ends_one_in_slices(void **state)
     assert_int_equal(get_stat().entries, entries);
 }
 
-/* ---- times that say nothing ---- */
+/* ---- times that are wrong ---- */
 
-/* An entry of a wrong clock does not outlive all others. */
+/* An entry with a wrong time does not outlive all others. */
 static void test_times_ahead_are_the_oldest(void **state)
 {
     (void)state;
@@ -1020,7 +1021,7 @@ static void test_a_leftover_of_a_wrong_clock(void **state)
     assert_false(exists(path));
 }
 
-/* ---- what no trim can remove ---- */
+/* ---- files that no trim can remove ---- */
 
 static unsigned opened;
 
@@ -1060,8 +1061,8 @@ static void put_large_newer(uint64_t number, char *path)
     close(file);
 }
 
-/* A file of a newer format that is larger than the store may be: puts do not survey the store each
- * time, to remove nothing. */
+/* A file of a newer format that is larger than the store may be: puts must not survey the store
+ * each time only to remove nothing. */
 static void test_what_stays_is_not_surveyed_over_and_over(void **state)
 {
     (void)state;
@@ -1076,7 +1077,7 @@ static void test_what_stays_is_not_surveyed_over_and_over(void **state)
     }
     assert_true(exists(path));
 
-    /* An hour later it is tried again; and if as much as the store may hold was added. */
+    /* It is tried again an hour later, and when as much as the store may hold was added. */
     const struct timespec before[2] = {{.tv_sec = time(NULL) - 3700},
                                        {.tv_sec = time(NULL) - 3700}};
     assert_int_equal(utimensat(AT_FDCWD, scratch_path(cache, "v1/janitor/stuck"), before, 0), 0);
@@ -1090,7 +1091,7 @@ static void test_what_stays_is_not_surveyed_over_and_over(void **state)
     assert_false(has(100));
     assert_true(exists(path));
 
-    /* When it is gone, trims are as before. */
+    /* Once it is removed, trims are as before. */
     assert_int_equal(unlink(path), 0);
     assert_int_equal(trim_to(store, KILN_UNLIMITED, NULL), KILN_OK);
     work_until_done();
@@ -1108,7 +1109,7 @@ static void test_newer_entries_go_by_order(void **state)
     assert_true(exists(scratch_path(cache, "v1/janitor/stuck")));
     put(3);
 
-    /* What is within the limit stays, and a dry run alters nothing. */
+    /* Entries within the limit stay, and a dry run changes nothing. */
     kiln_trim_report report = {.struct_size = sizeof report};
     kiln_trim_params params = {.struct_size = sizeof params, .flags = KILN_TRIM_NEWER};
     assert_int_equal(kiln_store_trim(store, &params, &report), KILN_OK);
@@ -1125,7 +1126,7 @@ static void test_newer_entries_go_by_order(void **state)
     assert_false(exists(path));
     assert_true(has(3));
 
-    /* The store keeps to its limit again at once. */
+    /* The store keeps its limit again at once. */
     assert_false(exists(scratch_path(cache, "v1/janitor/stuck")));
     for (uint64_t i = 10; i < 40; i++) {
         put(i);
@@ -1134,7 +1135,7 @@ static void test_newer_entries_go_by_order(void **state)
     assert_true(get_stat().bytes <= 65536);
 }
 
-/* ---- what is replaced meanwhile ---- */
+/* ---- entries that are replaced meanwhile ---- */
 
 static char victim[SCRATCH_PATH_SIZE], fresh[SCRATCH_PATH_SIZE];
 static enum { AT_OPEN, AT_LOOK, AT_RENAME, MOMENTS } moment;
@@ -1160,7 +1161,7 @@ static int replacing_openat(int directory, const char *path, int flags, mode_t m
 static int replacing_fstatat(int directory, const char *path, struct stat *ret_stat, int flags)
 {
     const int result = kilni_os_system()->fstatat(directory, path, ret_stat, flags);
-    /* The surveyor's and the sweeper's, and then the one before the removal. */
+    /* The surveyor's and the sweeper's looks, and then the one before the removal. */
     if (strstr(victim, path) && ++looks == 3) {
         replace_victim(path, AT_LOOK);
     }
@@ -1185,7 +1186,7 @@ static void test_what_was_replaced_is_never_removed(void **state)
         set_use(1, LONG_AGO);
         scratch_entry_path(cache, 1, victim);
         snprintf(fresh, sizeof fresh, "%s/fresh", scratch);
-        /* The same entry, written anew by another process. */
+        /* The same entry, written again by another process. */
         kiln_entry *entry = scratch_entry(1, 3000);
         const kiln_bytes bytes = kiln_entry_encoding(entry);
         const int file = open(fresh, O_CREAT | O_WRONLY, 0600);
@@ -1263,7 +1264,7 @@ static int counting_fstatat(int directory, const char *path, struct stat *ret_st
     return kilni_os_system()->fstatat(directory, path, ret_stat, flags);
 }
 
-/* A flag of the header that this version doesn't know, under a right checksum. */
+/* A flag in the header that this version does not know, with a correct checksum. */
 static void set_unknown_flag(const char *path)
 {
     unsigned char bytes[1 << 14];
@@ -1296,7 +1297,7 @@ static void test_the_janitors_files_have_their_mode(void **state)
     }
 }
 
-/* Who only counts something does little of a survey, and the next ones go on with it. */
+/* A call that only counts does little of a survey, and the next calls continue it. */
 static void test_a_count_is_made_in_slices(void **state)
 {
     (void)state;
@@ -1319,7 +1320,7 @@ static void test_a_count_is_made_in_slices(void **state)
     expect_size_known();
 }
 
-/* A newer entry that only its flags tell stays, and others go in its place. */
+/* A newer entry that is recognized only by its flags stays, and others are removed instead. */
 static void test_what_seems_newer_takes_no_ones_place(void **state)
 {
     (void)state;
@@ -1381,7 +1382,7 @@ static void test_a_summary_that_is_out_of_date(void **state)
     }
     kilni_dir_begin_count(kilni_dir_of(store));
     assert_true(exists(scratch_path(cache, "v1/janitor/summary")));
-    put_built(0, 1000, 100000000000, LONG_AGO); /* dear now */
+    put_built(0, 1000, 100000000000, LONG_AGO); /* expensive now */
     set_use(0, LONG_AGO);
     put_built(9, 1000, 1000000, LONG_AGO); /* cheap now */
     set_use(9, LONG_AGO);
@@ -1390,7 +1391,7 @@ static void test_a_summary_that_is_out_of_date(void **state)
     assert_int_equal(those_there(), 0x3ff & ~(1u << 9 | 1u << 1));
 }
 
-/* ---- what is counted, and what is left ---- */
+/* ---- sizes and leftovers ---- */
 
 static void test_blocks_are_counted(void **state)
 {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reads keys and entries, with nothing of Kiln but docs/format.md."""
+"""Reads keys and entries. Uses nothing of Kiln except docs/format.md."""
 
 import ctypes
 import hashlib
@@ -19,7 +19,7 @@ ZSTD.ZSTD_findFrameCompressedSize.restype = ZSTD.ZSTD_decompress.restype = ctype
 
 
 class Refused(Exception):
-    """What a reader doesn't take: a state, and why."""
+    """Bytes that a reader does not accept: their state, and the reason."""
 
 
 def check(condition, why, state="corrupt"):
@@ -43,7 +43,7 @@ def decompress(frame, size):
 
 
 class Cursor:
-    """Takes bytes from the front of others."""
+    """Takes bytes from the front."""
 
     def __init__(self, data):
         self.data, self.at = data, 0
@@ -61,7 +61,7 @@ class Cursor:
 
 
 def read_key(encoding):
-    """The digest, and the parts: name, size, and either bytes or their BLAKE2b-256."""
+    """Returns the digest and the parts: name, size, and either bytes or their BLAKE2b-256."""
     key = Cursor(encoding)
     check(key.take(8) == b"KILNKEY\1", "a key without its magic")
     flags, count = key.numbers("II")
@@ -92,13 +92,13 @@ def read_provenance(section):
 
 
 def read_entry(data, secret=None):
-    """Verifies an entry in the order that format.md has, and returns what is in it."""
-    check(data[:8] == b"KILN\r\n\x1a\n" and len(data) >= 12, "no entry")
+    """Verifies an entry in the order of format.md, and returns its contents."""
+    check(data[:8] == b"KILN\r\n\x1a\n" and len(data) >= 12, "not an entry")
     version, = struct.unpack_from("<I", data, 8)
     check(version <= 1, "a newer version", "newer")
     check(version == 1 and len(data) >= 80, "version 0, or too short")
     flags, total, digest, kind, rows, plain_size, zero = struct.unpack_from("<IQ16sIIQQ", data, 12)
-    check(total == len(data) <= LIMIT, f"{len(data)} bytes, not {total} as the header has it")
+    check(total == len(data) <= LIMIT, f"{len(data)} bytes, not {total} as in the header")
     check(rows <= 32 and plain_size <= LIMIT and zero == 0, "a header beyond the limits")
     check(xxh3(data[:-16]) == data[-16:], "a wrong checksum")
 

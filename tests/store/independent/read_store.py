@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Reads stores and packs, with nothing of Kiln but its documents.
+"""Reads stores and packs. Uses nothing of Kiln except its documents.
 
     read_store.py [--layout kiln|sycl|onednn] [--key-file FILE] STORE-OR-PACK
 
@@ -29,7 +29,7 @@ OPTIONS = {b"build options", b"build_options", b"options", b"compile options", b
 
 
 def read_file(path, others=0o022):
-    """A file's bytes, where others have none of these rights to it."""
+    """Returns the bytes of a file to which others have none of these rights."""
     with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
         status = os.fstat(file.fileno())
         check(stat.S_ISREG(status.st_mode) and status.st_uid in (0, os.geteuid())
@@ -38,7 +38,7 @@ def read_file(path, others=0o022):
 
 
 def is_same(encoding, parts):
-    """Whether a key is the one of these parts; where one is stripped, by the hashes."""
+    """Returns whether a key has these parts; a stripped one is compared by its hash."""
     def hashed(part):
         return part.get("blake2b") or hashlib.blake2b(part["bytes"], digest_size=32).digest()
     _, others = read_key(encoding)
@@ -64,7 +64,7 @@ def sycl_folder(parts):
 
 
 def files_of(store, layout):
-    """Of each entry: its file, its key file or None, and whether an entry belongs there."""
+    """Yields for each entry: its file, its key file or None, and whether an entry belongs there."""
     folders = ["requests", *(names(f"{store}/v1", "[0-9a-f]{2}") if layout == "kiln" else [])]
     for folder in folders:
         for name in names(f"{store}/v1/{folder}", DIGEST):
@@ -89,7 +89,7 @@ def files_of(store, layout):
 
 
 def read_store(store, layout, secret):
-    """Place, state, and the entry or what is wrong, for each."""
+    """Yields for each entry: its place, its state, and the entry or what is wrong."""
     for path, key_path, belongs in files_of(store, layout):
         try:
             key = read_file(f"{store}/{key_path}") if key_path else None
@@ -145,7 +145,7 @@ def read_pack(path, secret):
 
 
 def read_place(place, layout="kiln", key_file=None):
-    """All that is there, as dictionaries."""
+    """Returns everything as dictionaries."""
     try:
         secret = read_file(key_file, 0o077) if key_file else None
         check(secret is None or (len(secret) == 32 and any(secret)), "a wrong key file", "denied")

@@ -44,7 +44,7 @@ class Reader(cli.CliTest):
         return list(read_place(place or self.root, self.layout, **options))
 
     def compare(self, cache, found, *arguments):
-        """The reader and the tool have the same to say of each entry."""
+        """The reader and the tool report the same about each entry."""
         listed = {entry["digest"]: entry for entry in self.listed("--all", "--dir", cache)}
         self.assertEqual(sorted(entry["digest"].hex() for entry in found), sorted(listed))
         for entry in found:
@@ -170,7 +170,7 @@ PLAIN = [PROVENANCE, KEY, ANSWERED, LOG, PAYLOAD]
 
 def entry_of(*sections, digest=DIGEST, version=1, flags=0, kind=1, size=None, zero=0, total=None,
              padding=b"\0", seal=True):
-    """An entry as it is asked for, right or wrong."""
+    """Makes an entry as requested, right or wrong."""
     at = 64 + 24 * len(sections)
     table = content = b""
     for type_, section_flags, data in sections:
@@ -244,7 +244,7 @@ VARIANTS = {
 
 
 class Variants(cli.CliTest):
-    """What one takes for sound, damaged or newer, the other does too."""
+    """Reader and tool agree on what is sound, damaged or newer."""
 
     def agree(self, wanted, entry, *arguments):
         digest = entry[24:40].ljust(16, b"\0").hex()
@@ -288,7 +288,7 @@ def entry_of_number(number, **options):
 
 def pack_of(*entries, version=1, flags=0, size=None, count=None, buckets=2, told_buckets=None,
             zero=0, used=None, number=None, shift=0, longer=0, gap=b"", step=1, tail=b""):
-    """A pack as it is asked for, right or wrong."""
+    """Makes a pack as requested, right or wrong."""
     at = 4096 * (buckets + 1)
     slots, content = [[] for _ in range(buckets)], b""
     for digest, entry in sorted(entries):

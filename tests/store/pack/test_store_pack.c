@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Packs: what every store promises, read only; what is on the disk, byte by byte; and that no
- * damage, no forgery and no failing call gets past them.
+ * Packs: the guarantees of every store, read-only; the file, byte by byte; and that no damage,
+ * forgery or failing call gets past them.
  */
 #include "support/store_scene.h"
 
@@ -113,7 +113,7 @@ static unsigned count_files(void)
     return count;
 }
 
-/* ---- what every store promises ---- */
+/* ---- the guarantees of every store ---- */
 
 static void test_put_and_get(void **state)
 {
@@ -447,7 +447,7 @@ static void test_stripped_keys_are_found_by_whole_ones(void **state)
     kiln_entry_release(&entry);
 }
 
-/* A digest finds, the key's parts decide: another source under the same digest is a miss. */
+/* A digest finds, but the key's parts decide: a different source with the same digest is a miss. */
 static void test_another_source_of_the_same_digest(void **state)
 {
     (void)state;
@@ -510,7 +510,7 @@ static void test_golden_bytes(void **state)
     kiln_entry_release(&entry);
 }
 
-/* What a damaged pack may do: not open, or miss, or give what was put in. */
+/* A damaged pack may fail to open, or miss, or return what was put in. */
 static unsigned expect_harmless(uint64_t count)
 {
     kiln_store *store = NULL;
@@ -579,7 +579,7 @@ static void test_every_truncation_is_found(void **state)
     free(bytes);
 }
 
-/* No mapping: nothing here ends the process. */
+/* No mapping: no damage can end the process. */
 static void test_a_pack_that_shrinks_while_it_is_open(void **state)
 {
     (void)state;
@@ -605,7 +605,7 @@ static void test_a_pack_that_shrinks_while_it_is_open(void **state)
     kiln_store_close(&store);
 }
 
-/* Writes a number into a page and gives the page its checksum again. */
+/* Writes a number into a page, and corrects the checksum of the page. */
 static void forge(unsigned char *bytes, size_t page, size_t offset, size_t width, uint64_t value)
 {
     unsigned char *at = bytes + page * 4096;
@@ -639,10 +639,10 @@ static void test_forged_numbers(void **state)
         {1, 0, 4, UINT32_MAX, KILN_OK},         /* */
         {1, 0, 4, 3, KILN_OK},                  /* an empty one */
         {1, 4, 4, 1, KILN_OK},                  /* zero */
-        {1, 8, 8, 1, KILN_OK},                  /* another bucket's number */
+        {1, 8, 8, 1, KILN_OK},                  /* a different bucket's number */
         {1, 32, 8, 4096, KILN_OK},              /* offset: in the index */
         {1, 32, 8, 8193, KILN_OK},              /* not aligned */
-        {1, 32, 8, size, KILN_OK},              /* behind the end */
+        {1, 32, 8, size, KILN_OK},              /* after the end */
         {1, 32, 8, UINT64_MAX - 7, KILN_OK},    /* */
         {1, 40, 8, size, KILN_OK},              /* size: beyond the end */
         {1, 40, 8, UINT64_MAX, KILN_OK},        /* */
@@ -884,9 +884,9 @@ static void test_unpack(void **state)
     kiln_store_close(&into);
 }
 
-/* Directories keep payloads as they are. */
-/* A pack as nobody's writer makes it: with a request. */
-/* Writes a pack of one bucket with these slots, and nothing but zeros where entries would be. */
+/* Directories keep payloads uncompressed. */
+/* A pack that no writer makes: with a request. */
+/* Writes a pack of one bucket with these slots, and zeros in the place of entries. */
 static void write_slots(const kilni_pack_slot *slots, size_t count, uint64_t total_size)
 {
     unsigned char pages[2 * KILNI_PACK_PAGE_SIZE];
@@ -906,7 +906,7 @@ static ssize_t counting_pread(int file, void *buffer, size_t size, off_t offset)
     return kilni_os_system()->pread(file, buffer, size, offset);
 }
 
-/* A file of 8 KiB on the disk that says that it has an entry of 700 MiB, and one of 5 GiB. */
+/* A file of 8 KiB on disk that claims an entry of 700 MiB, and one of 5 GiB. */
 static void test_entries_that_are_not_there_cost_no_memory(void **state)
 {
     (void)state;
@@ -930,7 +930,7 @@ static void test_entries_that_are_not_there_cost_no_memory(void **state)
     kiln_store_close(&into);
 }
 
-/* Many slots of the same bytes would make much of a small file. */
+/* Many slots of the same bytes would make a small file yield much. */
 static void test_entries_that_overlap(void **state)
 {
     (void)state;
@@ -1154,7 +1154,7 @@ static int faulty_duplicate(int file, int least)
     return fails() ? -1 : system_table->duplicate(file, least);
 }
 
-/* The system closes a descriptor also where it reports a failure. */
+/* The system closes a descriptor even if it reports a failure. */
 static int faulty_close(int file)
 {
     bool failed = fails();
@@ -1183,7 +1183,8 @@ static void install_faults(void)
     kilni_os_replace(&table);
 }
 
-/* Opening reads the header, a lookup one page of the index and the entry, of however many. */
+/* Opening reads the header; a look-up reads one page of the index and the entry, whatever the
+ * number of entries. */
 static void test_what_is_read(void **state)
 {
     (void)state;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A process that uses a store while its tests do something to the place where that is.
+ * A process that uses a store while its tests interfere with the store's file system.
  *
  *     store_worker LAYOUT DIRECTORY use SEED     puts and gets at random until its input is closed
- *     store_worker LAYOUT DIRECTORY fill COUNT   puts so many entries, each once
+ *     store_worker LAYOUT DIRECTORY fill COUNT   puts COUNT entries, each once
  *     store_worker LAYOUT DIRECTORY check COUNT  gets them
  *     store_worker LAYOUT DIRECTORY trim BYTES
  *
- * Every value is a function of its key. Prints how often each came to be: a put that stored, one
- * that did not, a hit, a miss, a damaged entry; and, as "wrong", a value that is not its key's.
+ * Every value is a function of its key. Prints how often each result occurred: a put that stored,
+ * one that did not, a hit, a miss, a damaged entry; and, as "wrong", a value that is not its key's.
  */
 #include "support/store_scene.h"
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""test_places.py WORKER LAYOUT CASE: what becomes of a store where something happens to its place.
+"""test_places.py WORKER LAYOUT CASE: what becomes of a store when something happens to its file system.
 
 file-tools   rm -rf, mv, cp -a and tar while processes put and get
 full-disk    a file system of 1 MB
-power-cuts   an ext4 that is shut down while processes put, and mounted again
+power-cuts   an ext4 file system that is shut down while processes put, and mounted again
 
-The last two need mounts of their own. Where these aren't allowed the test ends with 77, which test
-runners take for "skipped"."""
+The last two mount file systems. If that is not allowed, the test ends with 77, which test runners
+take for "skipped"."""
 
 import fcntl
 import json
@@ -48,7 +48,7 @@ def start_users(directory, count):
 
 
 def end_users(users):
-    """What all of them counted."""
+    """Returns the sums of all counts."""
     total = {}
     for user in users:
         output, _ = user.communicate(timeout=120)  # which closes the input
@@ -72,7 +72,7 @@ def expect_to_work(directory):
 
 
 def quietly(*command):
-    """File tools complain of files that come and go."""
+    """File tools report errors about files that appear and vanish."""
     return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                           check=False, timeout=120)
 
