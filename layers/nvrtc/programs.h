@@ -47,7 +47,7 @@ typedef struct program_record {
     kiln_bytes reads;          /* the files that the result was made from; points into the entry */
     program_texts options;     /* for a late compilation */
     kilni_floating_point mode; /* of the call; a late compilation runs in it */
-    int is_at_nvrtc;           /* NVRTC has compiled it too, or must not any more */
+    int is_at_nvrtc;           /* NVRTC has compiled it too, or may no longer do so */
 } program_record;
 
 /* Adds the record of a program that NVRTC has created. Without memory there is no record, and all

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels that are shipped with an application: test_shipped.py KILN APP.
 
-Where the application is made, its cache is filled and packed. Where it is started, the home
-directory is empty, and the application still starts warm.
+The cache is filled and packed on the machine that makes the application. On the machine that starts
+it, the home directory is empty, and the application still starts warm.
 """
 
 import json
