@@ -32,10 +32,15 @@
  * so far, as it was at the object's last use. Among equals, the least recently used object is
  * evicted, then the least often used, then the oldest. A use is a hit or a peek. Recency is counted
  * in insertions: two uses without an insertion between them are equally recent, because a hit
- * writes nothing that other threads read. In a cache of 8,192 objects or more, the object to evict
- * is chosen among 64 picked at random. NO_EVICT evicts only if the capacity is reduced, and then
- * the newest objects, which the smaller cache would not have admitted. AUTO is COST, which was the
- * best policy in all workloads that were replayed.
+ * writes nothing that other threads read. In a cache of more than 128 objects, the engine
+ * compares random objects with the lowest ones that it found before, so that a choice takes the
+ * same time in a cache of any size. It evicts a pinned object if all those that it compared are
+ * pinned. NO_EVICT evicts only if the capacity is reduced, and then the newest objects, which the
+ * smaller cache would not have admitted. AUTO is COST, which was the best policy in all workloads
+ * that were replayed.
+ *
+ * A call that removes many objects lets other threads use the cache meanwhile. What these insert
+ * then is not removed by kiln_cache_clear.
  */
 #ifndef KILN_CACHE_H
 #define KILN_CACHE_H
@@ -349,8 +354,8 @@ KILN_API kiln_status kiln_cache_set_policy(kiln_cache *cache, uint32_t policy);
 
 /* Evicts unpinned objects, under any policy, until @bytes bytes were freed or no unpinned object is
  * left. The objects that are cheapest to rebuild are evicted first, by cost alone; ties are broken
- * as described at the top of this header. Kept failures are removed too, but do not count as freed.
- * For a device that is out of memory.
+ * as described at the top of this header. If almost all objects are pinned, the order is undefined.
+ * Kept failures are removed too, but do not count as freed. For a device that is out of memory.
  *
  * @ret_freed  [out] in bytes; may be NULL
  * Returns KILN_OK; KILN_E_INVALID. Threads: any. Blocks: never.

@@ -6,21 +6,37 @@
 #include "memory/removal.h"
 #include "memory/victim.h"
 
-/* Evicts by policy until no more than this is in the cache. */
-static void shrink_to_locked(kiln_cache *cache, uint64_t bytes, uint64_t entries,
+/* Whether this many bytes and entries more are within the capacity. */
+static bool has_room_for(const kiln_cache *cache, uint64_t bytes, uint64_t entries)
+{
+    return cache->bytes <= cache->max_bytes && bytes <= cache->max_bytes - cache->bytes &&
+           cache->entries <= cache->max_entries && entries <= cache->max_entries - cache->entries;
+}
+
+/* The capacity may change each time the lock is given up. */
+static void make_room_locked(kiln_cache *cache, uint64_t bytes, uint64_t entries,
                              kilni_aftermath *after)
 {
-    kilni_victims victims = {.order = KILNI_ORDER_POLICY};
-    while (cache->bytes > bytes || cache->entries > entries) {
-        kilni_object *victim = kilni_victims_next_locked(cache, &victims);
+    size_t step = 0;
+    while (cache->entries > 0 && bytes <= cache->max_bytes && entries <= cache->max_entries &&
+           !has_room_for(cache, bytes, entries)) {
+        kilni_object *victim = kilni_victim_choose_locked(cache, KILNI_ORDER_POLICY, step);
         kilni_policy_evicted_locked(victim);
         kilni_evict_locked(victim, KILN_EVICTED_CAPACITY, after);
+        kilni_cache_step_locked(cache, &step);
     }
 }
 
 void kilni_shrink_locked(kiln_cache *cache, kilni_aftermath *after)
 {
-    shrink_to_locked(cache, cache->max_bytes, cache->max_entries, after);
+    make_room_locked(cache, 0, 0, after);
+}
+
+void kilni_make_room_locked(kiln_cache *cache, uint64_t bytes, kilni_aftermath *after)
+{
+    if (cache->policy != KILN_POLICY_NO_EVICT) {
+        make_room_locked(cache, bytes, 1, after);
+    }
 }
 
 void kilni_readmit_locked(kilni_object *object, kilni_aftermath *after)
@@ -48,16 +64,13 @@ bool kilni_may_begin_locked(const kiln_cache *cache, uint64_t bytes)
     return cache->policy != KILN_POLICY_NO_EVICT || has_free_room(cache, bytes > 0 ? bytes : 1);
 }
 
-void kilni_admit_locked(kilni_object *object, kilni_aftermath *after)
+void kilni_admit_locked(kilni_object *object)
 {
     kiln_cache *cache = object->cache;
     bool fits = cache->policy == KILN_POLICY_NO_EVICT ? has_free_room(cache, object->bytes)
-                                                      : object->bytes <= cache->max_bytes;
+                                                      : has_room_for(cache, object->bytes, 1);
     if (!fits) {
         return;
-    }
-    if (cache->policy != KILN_POLICY_NO_EVICT) {
-        shrink_to_locked(cache, cache->max_bytes - object->bytes, cache->max_entries - 1, after);
     }
     object->slot.state = KILNI_SLOT_READY;
     cache->lingering_entries--;
@@ -67,5 +80,7 @@ void kilni_admit_locked(kilni_object *object, kilni_aftermath *after)
     kilni_policy_insert_locked(object);
     kilni_object_hold(object);
     kilni_groups_add(&cache->groups, object);
+    kilni_residents_add(&cache->residents, object);
+    kilni_victim_consider_locked(object);
     kilni_table_insert(&cache->ready, &object->slot);
 }

@@ -20,6 +20,10 @@ void kilni_aftermath_evict_locked(kilni_aftermath *after, kilni_object *object,
                                   kiln_eviction reason)
 {
     kilni_departure_begin_locked(object->cache, &after->departure);
+    if (!kilni_listeners_want_locked(object->cache, KILN_EVENT_EVICTED)) {
+        kilni_object_release_locked(object);
+        return;
+    }
     kilni_queue_push(&after->evicted, object);
     after->reason = reason;
     after->last_listener = object->cache->last_listener;
@@ -41,7 +45,7 @@ void kilni_aftermath_tell_hit(kilni_object *object, bool first)
     }
     kiln_cache *cache = object->cache;
     kilni_aftermath after = {0};
-    pthread_mutex_lock(&cache->lock);
+    kilni_cache_lock(cache);
     if (kilni_object_is_resident(object)) {
         kilni_object_hold(object);
         kilni_aftermath_keep_locked(&after, object, KILN_EVENT_HIT);
@@ -80,9 +84,11 @@ static void tell_all(kiln_cache *cache, const kilni_aftermath *after)
 
 static void let_go_locked(kilni_aftermath *after)
 {
+    size_t step = 0;
     kilni_object *object;
     while ((object = kilni_queue_pop(&after->evicted))) {
         kilni_object_release_locked(object);
+        kilni_cache_step_locked(after->departure.cache, &step);
     }
     if (after->object) {
         kilni_object_release_locked(after->object);
@@ -96,7 +102,7 @@ static void abandon(void *argument)
 {
     kilni_aftermath *after = argument;
     kiln_cache *cache = after->departure.cache;
-    pthread_mutex_lock(&cache->lock);
+    kilni_cache_lock(cache);
     let_go_locked(after);
     kilni_section_leave_to_others_locked(cache);
     pthread_mutex_unlock(&cache->lock);
@@ -110,7 +116,7 @@ void kilni_aftermath_finish(kiln_cache *cache, kilni_aftermath *after)
     pthread_cleanup_push(abandon, after);
     tell_all(cache, after);
     pthread_cleanup_pop(0);
-    pthread_mutex_lock(&cache->lock);
+    kilni_cache_lock(cache);
     let_go_locked(after);
     kilni_section_collect_and_unlock(cache);
 }

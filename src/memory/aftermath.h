@@ -10,7 +10,7 @@
 
 typedef struct kilni_aftermath {
     kilni_departure departure; /* of the objects below */
-    kilni_queue evicted;       /* each with a hold */
+    kilni_queue evicted;       /* those that a listener is told of, each with a hold */
     kiln_eviction reason;
     kilni_object *object; /* with a hold, or NULL */
     uint32_t event;       /* of that object: KILN_EVENT_INSERTED, KILN_EVENT_HIT, or 0 */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "memory/memory.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,7 +108,7 @@ void kiln_cache_free(kiln_cache **cache)
     kiln_cache *ending = *cache;
     *cache = NULL;
     kilni_aftermath after = {0};
-    pthread_mutex_lock(&ending->lock);
+    kilni_cache_lock(ending);
     /* A listener or a destroy function that asks for something now is not to fill it again. */
     ending->disabled = true;
     kilni_clear_locked(ending, &after);
@@ -116,6 +117,33 @@ void kiln_cache_free(kiln_cache **cache)
     kilni_section_collect(ending);
     kilni_listeners_free(ending);
     kilni_cache_release(ending);
+}
+
+void kilni_cache_lock(kiln_cache *cache)
+{
+    if (pthread_mutex_trylock(&cache->lock) == 0) {
+        return;
+    }
+    atomic_fetch_add_explicit(&cache->lock_waiters, 1, memory_order_relaxed);
+    pthread_mutex_lock(&cache->lock);
+    atomic_fetch_sub_explicit(&cache->lock_waiters, 1, memory_order_relaxed);
+}
+
+void kilni_cache_step_locked(kiln_cache *cache, size_t *step)
+{
+    /* A mutex prefers the thread that runs to one that has to wake up. So this thread stays away
+     * until a waiter has the lock, but not for longer than a wake-up takes. */
+    enum { PATIENCE = 256 };
+    if (++*step % KILNI_STEPS != 0) {
+        return;
+    }
+    pthread_mutex_unlock(&cache->lock);
+    for (int i = 0;
+         i < PATIENCE && atomic_load_explicit(&cache->lock_waiters, memory_order_relaxed) > 0;
+         i++) {
+        sched_yield();
+    }
+    kilni_cache_lock(cache);
 }
 
 kiln_cache *kilni_cache_retain(kiln_cache *cache)
@@ -144,6 +172,7 @@ void kilni_cache_release(kiln_cache *cache)
         kilni_groups_fini(&cache->groups);
         kilni_table_fini(&cache->pending);
         kilni_table_fini(&cache->ready);
+        kilni_residents_fini(&cache->residents);
         free_cells(cache->retired_cells);
         free(cache);
     }
@@ -154,7 +183,7 @@ kiln_status kiln_cache_set_cost(kiln_cache *cache, const kiln_key *key, uint64_t
     if (!cache || !key) {
         return KILN_E_INVALID;
     }
-    pthread_mutex_lock(&cache->lock);
+    kilni_cache_lock(cache);
     kilni_object *object = kilni_cache_find(cache, key);
     if (object) {
         object->cost_ns = cost_ns;
@@ -171,7 +200,7 @@ static kiln_status set_capacity(kiln_cache *cache, uint64_t max_bytes, uint64_t 
     }
     bool disabled = max_bytes == 0 || max_entries == 0;
     kilni_aftermath after = {0};
-    pthread_mutex_lock(&cache->lock);
+    kilni_cache_lock(cache);
     cache->max_bytes = max_bytes;
     cache->max_entries = max_entries;
     cache->disabled = disabled;
@@ -189,7 +218,7 @@ static kiln_status set_capacity(kiln_cache *cache, uint64_t max_bytes, uint64_t 
 
 bool kilni_cache_is_off(kiln_cache *cache)
 {
-    pthread_mutex_lock(&cache->lock);
+    kilni_cache_lock(cache);
     const bool is_off = cache->disabled;
     pthread_mutex_unlock(&cache->lock);
     return is_off;
@@ -211,7 +240,7 @@ kiln_status kiln_cache_set_policy(kiln_cache *cache, uint32_t policy)
     if (!cache || !kiln_policy_name(policy)) {
         return KILN_E_INVALID;
     }
-    pthread_mutex_lock(&cache->lock);
+    kilni_cache_lock(cache);
     cache->policy = kilni_policy_choose(policy);
     pthread_mutex_unlock(&cache->lock);
     return KILN_OK;
@@ -223,7 +252,7 @@ kiln_status kiln_cache_get_stats(kiln_cache *cache, kiln_cache_stats *ret_stats)
         return KILN_E_INVALID;
     }
     size_t size = ret_stats->struct_size;
-    pthread_mutex_lock(&cache->lock);
+    kilni_cache_lock(cache);
     kiln_cache_stats stats = {
         .struct_size = size,
         .hits = kilni_counter_sum(&cache->counters, KILNI_COUNTER_HITS),

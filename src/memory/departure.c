@@ -35,7 +35,7 @@ void kilni_departure_end_locked(kilni_departure *departure)
 
 bool kilni_cache_is_departing(kiln_cache *cache)
 {
-    pthread_mutex_lock(&cache->lock);
+    kilni_cache_lock(cache);
     const kilni_departure *departure = cache->departures;
     while (departure && departure->thread != kilni_thread_number()) {
         departure = departure->next;
@@ -85,7 +85,7 @@ static bool waits_for_sections_locked(const kiln_cache *cache, uint64_t last)
 
 void kilni_cache_settle(kiln_cache *cache)
 {
-    pthread_mutex_lock(&cache->lock);
+    kilni_cache_lock(cache);
     /* What is told of is retired after that, or destroyed. */
     wait_for_departures_locked(cache);
     uint64_t last = cache->last_retirement;
@@ -93,7 +93,7 @@ void kilni_cache_settle(kiln_cache *cache)
         /* What a fork has left, or a thread that ended in a destroy function, has nobody else who
          * would collect it. */
         kilni_section_collect_and_unlock(cache);
-        pthread_mutex_lock(&cache->lock);
+        kilni_cache_lock(cache);
         if (!waits_for_sections_locked(cache, last)) {
             break;
         }

@@ -45,7 +45,7 @@ void kilni_failure_drop_locked(kilni_flight *failure)
 
 void kilni_failure_forget(kiln_cache *cache, const kiln_key *key)
 {
-    pthread_mutex_lock(&cache->lock);
+    kilni_cache_lock(cache);
     kilni_slot *slot = kilni_table_find(&cache->pending, key);
     if (slot && slot->state == KILNI_SLOT_FAILED) {
         kilni_failure_drop_locked((kilni_flight *)slot);

@@ -105,9 +105,10 @@ static kiln_status reserve_tables_locked(kiln_cache *cache)
     if (status != KILN_OK) {
         return status;
     }
-    status = kilni_table_reserve(&cache->ready, cache->ready.slot_count + flights, &replaced);
+    size_t ready = cache->ready.slot_count + flights;
+    status = kilni_table_reserve(&cache->ready, ready, &replaced);
     kilni_section_retire_cells_locked(cache, replaced);
-    return status;
+    return status == KILN_OK ? kilni_residents_reserve(&cache->residents, ready) : status;
 }
 
 static kiln_status begin_locked(kiln_cache *cache, const kiln_key *key,
@@ -178,7 +179,7 @@ kiln_status kiln_cache_reserve(kiln_cache *cache, const kiln_key *key,
         return kilni_error_set(error, KILN_E_NO_MEMORY, 0, "%s",
                                kiln_status_text(KILN_E_NO_MEMORY));
     }
-    pthread_mutex_lock(&cache->lock);
+    kilni_cache_lock(cache);
     kiln_status status = reserve_locked(cache, key, &known, ret_reservation, error);
     pthread_mutex_unlock(&cache->lock);
     if (status == KILN_OK && ret_reservation->outcome == KILN_HIT) {
@@ -202,14 +203,18 @@ kiln_status kiln_ticket_fulfil(kiln_ticket **ticket, void *object, uint64_t byte
         cost_ns = kilni_clock_ns() - flight->started_ns;
     }
     kilni_aftermath after = {0};
-    pthread_mutex_lock(&cache->lock);
+    kilni_cache_lock(cache);
+    /* The flight stays attached meanwhile, so that nobody else builds its key. */
+    if (flight->attached) {
+        kilni_make_room_locked(cache, bytes, &after);
+    }
     kilni_object *made = flight->object;
     flight->object = NULL;
     bool kept = flight->attached;
     kilni_flight_detach_locked(flight);
     kilni_object_fill_locked(made, object, bytes, cost_ns);
     if (kept) {
-        kilni_admit_locked(made, &after);
+        kilni_admit_locked(made);
     }
     kilni_wait_pin_all_locked(flight, made);
     if (ret_pin) {
@@ -233,7 +238,7 @@ kiln_status kiln_ticket_take(kiln_ticket *ticket)
     if (!kilni_reader_ensure()) {
         return KILN_E_NO_MEMORY;
     }
-    pthread_mutex_lock(&ticket->cache->lock);
+    kilni_cache_lock(ticket->cache);
     ticket->owner = kilni_thread_number();
     pthread_mutex_unlock(&ticket->cache->lock);
     return KILN_OK;
@@ -284,7 +289,7 @@ void kiln_ticket_abandon(kiln_ticket **ticket, kiln_abandonment how, kiln_status
     kilni_flight *flight = *ticket;
     *ticket = NULL;
     kiln_cache *cache = flight->cache;
-    pthread_mutex_lock(&cache->lock);
+    kilni_cache_lock(cache);
     bool gone = abandon_locked(flight, how, status, text);
     /* Cells that grew for flights of which nothing came. */
     kilni_section_collect_and_unlock(cache);

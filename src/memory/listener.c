@@ -46,14 +46,19 @@ static kilni_listener *find_locked(const kiln_cache *cache, uint64_t id)
     return listener;
 }
 
-/* Says to those who look up objects whether to tell of it. */
+bool kilni_listeners_want_locked(const kiln_cache *cache, uint32_t event)
+{
+    const kilni_listener *listener = cache->listeners;
+    while (listener && (listener->removed || !(listener->events & event))) {
+        listener = listener->next;
+    }
+    return listener != NULL;
+}
+
+/* Tells the threads that look up objects whether to report it. */
 static void note_wishes_locked(kiln_cache *cache)
 {
-    bool tells_hits = false;
-    for (const kilni_listener *listener = cache->listeners; listener; listener = listener->next) {
-        tells_hits = tells_hits || (!listener->removed && (listener->events & KILN_EVENT_HIT));
-    }
-    kilni_policy_tell_hits_locked(cache, tells_hits);
+    kilni_policy_tell_hits_locked(cache, kilni_listeners_want_locked(cache, KILN_EVENT_HIT));
 }
 
 /* Takes a removed listener out of the list once none of its calls is under way. */
@@ -76,7 +81,7 @@ static void abandon_call(void *argument)
 {
     const call_frame *frame = argument;
     innermost_call = frame->outer;
-    pthread_mutex_lock(&frame->cache->lock);
+    kilni_cache_lock(frame->cache);
     frame->listener->running--;
     retire_locked(frame->cache, frame->listener);
     pthread_mutex_unlock(&frame->cache->lock);
@@ -94,14 +99,14 @@ static void call(kiln_cache *cache, kilni_listener *listener, const kiln_event *
 
 void kilni_listeners_tell(kiln_cache *cache, const kiln_event *event, uint64_t last_listener)
 {
-    pthread_mutex_lock(&cache->lock);
+    kilni_cache_lock(cache);
     kilni_listener *listener = cache->listeners;
     while (listener && listener->id <= last_listener) {
         if (!listener->removed && (listener->events & event->kind)) {
             listener->running++;
             pthread_mutex_unlock(&cache->lock);
             call(cache, listener, event);
-            pthread_mutex_lock(&cache->lock);
+            kilni_cache_lock(cache);
             listener->running--;
         }
         kilni_listener *next = listener->next;
@@ -124,7 +129,7 @@ kiln_status kiln_cache_listen(kiln_cache *cache, uint32_t events, kiln_listener_
         return KILN_E_NO_MEMORY;
     }
     *added = (kilni_listener){.events = events, .call = listener, .user = user};
-    pthread_mutex_lock(&cache->lock);
+    kilni_cache_lock(cache);
     added->id = ++cache->last_listener;
     kilni_listener **end = &cache->listeners;
     while (*end) {
@@ -142,7 +147,7 @@ void kiln_cache_unlisten(kiln_cache *cache, uint64_t id)
     if (!cache) {
         return;
     }
-    pthread_mutex_lock(&cache->lock);
+    kilni_cache_lock(cache);
     kilni_listener *listener = find_locked(cache, id);
     if (listener) {
         listener->removed = true;

@@ -10,6 +10,9 @@
  * which they came. No lock held. */
 void kilni_listeners_tell(kiln_cache *cache, const kiln_event *event, uint64_t last_listener);
 
+/* Whether some listener wants an event. */
+bool kilni_listeners_want_locked(const kiln_cache *cache, uint32_t event);
+
 /* Frees all listeners, none of which is running on another thread. */
 void kilni_listeners_free(kiln_cache *cache);
 

@@ -24,6 +24,7 @@
 
 #include "memory/counter.h"
 #include "memory/group.h"
+#include "memory/resident.h"
 #include "memory/table.h"
 
 typedef struct kiln_pin kilni_object;
@@ -36,6 +37,25 @@ typedef struct kilni_departure kilni_departure;
 typedef struct kilni_queue {
     kilni_object *first, *last;
 } kilni_queue;
+
+/* An object's place in the order in which objects leave the cache: the lowest first. */
+typedef struct kilni_rank {
+    uint64_t worth;    /* the highest bit says that it is pinned */
+    uint64_t use;      /* its word: the clock of the last use, above the frequency */
+    uint64_t inserted; /* unique */
+} kilni_rank;
+
+/* Objects that rank low: victim.h. */
+enum { KILNI_CANDIDATES = 32 };
+typedef struct kilni_candidates {
+    kilni_object *objects[KILNI_CANDIDATES];
+    kilni_rank ranks[KILNI_CANDIDATES]; /* when they were last compared */
+    size_t count;
+    size_t highest; /* once there are KILNI_CANDIDATES: the one of the highest rank */
+} kilni_candidates;
+
+/* A call holds the lock for at most this many steps, each of which evicts or examines an object. */
+enum { KILNI_STEPS = 256 };
 
 /* No cache retires so often. */
 enum { KILNI_EPOCH_BITS = 40 };
@@ -59,6 +79,7 @@ struct kiln_cache {
     _Atomic uint64_t settled_use;
 
     _Alignas(64) pthread_mutex_t lock;
+    _Atomic unsigned lock_waiters; /* not guarded: threads that wait in kilni_cache_lock */
 
     /* Not guarded: one for the user's handle and one for each object. What brings it to 0
      * (acquire, after the others' release) frees the cache. */
@@ -72,7 +93,9 @@ struct kiln_cache {
     bool disabled;
     uint64_t max_bytes, max_entries;
 
-    kilni_groups groups; /* of the objects in the cache */
+    kilni_residents residents; /* the objects in the cache */
+    kilni_groups groups;       /* the same by group */
+    kilni_candidates candidates;
 
     kilni_table pending;                           /* attached flights and kept failures */
     kilni_flight *oldest_failure, *newest_failure; /* of the kept ones */
@@ -133,6 +156,7 @@ struct kiln_pin {
             uint64_t inserted; /* the clock */
             uint64_t seen_use; /* the clock of the use that @inflation belongs to */
             double inflation;  /* the cache's at that use */
+            size_t position;   /* in cache->residents */
         };
         /* While it is not. */
         struct {
@@ -158,6 +182,13 @@ struct kiln_ticket {
     kilni_flight *older, *newer; /* of the failures that are kept: failure.h */
     char text[sizeof((kiln_error *)NULL)->text];
 };
+
+/* Takes the cache's lock. */
+void kilni_cache_lock(kiln_cache *cache);
+
+/* For a call that holds the lock for many steps: after every KILNI_STEPS of them, gives the lock to
+ * the threads that wait for it, if any, and takes it again. */
+void kilni_cache_step_locked(kiln_cache *cache, size_t *step);
 
 /* One reference more; returns its argument. */
 kiln_cache *kilni_cache_retain(kiln_cache *cache);

@@ -49,7 +49,7 @@ void kilni_object_fill_locked(kilni_object *object, void *user_object, uint64_t 
 void kilni_object_fill_alone(kilni_object *object, void *user_object, uint64_t bytes,
                              uint64_t cost_ns)
 {
-    pthread_mutex_lock(&object->cache->lock);
+    kilni_cache_lock(object->cache);
     kilni_object_fill_locked(object, user_object, bytes, cost_ns);
     pthread_mutex_unlock(&object->cache->lock);
 }
@@ -58,7 +58,7 @@ void kilni_object_grow(kilni_object *object, uint64_t more_bytes)
 {
     kiln_cache *cache = object->cache;
     kilni_aftermath after = {0};
-    pthread_mutex_lock(&cache->lock);
+    kilni_cache_lock(cache);
     object->bytes += more_bytes;
     if (kilni_object_is_resident(object)) {
         cache->bytes += more_bytes;
@@ -202,7 +202,7 @@ void kiln_pin_release(kiln_pin **pin)
     }
     /* It is this thread's to retire, and lives until that; the cache may end with it. */
     kiln_cache *cache = kilni_cache_retain(object->cache);
-    pthread_mutex_lock(&cache->lock);
+    kilni_cache_lock(cache);
     kilni_section_retire_locked(object);
     kilni_section_collect_and_unlock(cache);
     kilni_cache_release(cache);

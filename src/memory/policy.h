@@ -53,6 +53,12 @@ static inline bool kilni_policy_use(kilni_object *object)
     return frequency == 1;
 }
 
+/* The clock, in the unit of kilni_object.inserted. */
+static inline uint64_t kilni_policy_clock(const kiln_cache *cache)
+{
+    return kilni_policy_settled_use(cache) >> KILNI_POLICY_FREQUENCY_BITS;
+}
+
 /* GreedyDual-Size-Frequency's H. */
 static inline double kilni_policy_merit(const kilni_object *object, uint64_t use)
 {

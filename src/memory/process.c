@@ -43,7 +43,7 @@ void kilni_process_end_thread(void)
 {
     pthread_mutex_lock(&lock);
     for (kiln_cache *cache = caches; cache; cache = cache->next) {
-        pthread_mutex_lock(&cache->lock);
+        kilni_cache_lock(cache);
         kilni_flights_leave_locked(cache, kilni_thread_number());
         pthread_mutex_unlock(&cache->lock);
     }
@@ -61,7 +61,7 @@ static void before_fork(void)
     }
     pthread_mutex_lock(&lock);
     for (kiln_cache *cache = caches; cache; cache = cache->next) {
-        pthread_mutex_lock(&cache->lock);
+        kilni_cache_lock(cache);
     }
     kilni_reader_before_fork();
 }
@@ -105,6 +105,7 @@ static void after_fork_in_child(void)
     kilni_reader_after_fork_in_child();
     for (kiln_cache *cache = caches; cache; cache = cache->next) {
         cache->waiters = NULL;
+        atomic_store_explicit(&cache->lock_waiters, 0, memory_order_relaxed);
         forget_flights_locked(cache);
         kilni_listeners_forget_threads_locked(cache);
         kilni_departures_forget_threads_locked(cache);

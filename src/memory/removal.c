@@ -4,6 +4,7 @@
 #include "memory/failure.h"
 #include "memory/flight.h"
 #include "memory/object.h"
+#include "memory/policy.h"
 #include "memory/victim.h"
 #include "memory/wait.h"
 #include "memory/watch.h"
@@ -13,6 +14,8 @@ void kilni_evict_locked(kilni_object *object, kiln_eviction reason, kilni_afterm
     kiln_cache *cache = object->cache;
     kilni_table_remove(&cache->ready, &object->slot);
     kilni_groups_remove(&cache->groups, object);
+    kilni_victim_forget_locked(object);
+    kilni_residents_remove(&cache->residents, object);
     object->slot.state = KILNI_SLOT_NONE;
     cache->entries--;
     cache->bytes -= object->bytes;
@@ -43,15 +46,34 @@ static void remove_slot_locked(kilni_slot *slot, kiln_eviction reason, kilni_aft
     }
 }
 
+/* Walks all objects from the last one to the first. The object returned may be removed: the one
+ * that takes its position was seen before. The lock may be given up between two calls; objects that
+ * are inserted then may be returned or not. Begins with SIZE_MAX; NULL at the end. */
+static kilni_object *walk_locked(const kiln_cache *cache, size_t *position)
+{
+    if (*position > cache->residents.count) {
+        *position = cache->residents.count;
+    }
+    return *position > 0 ? kilni_resident_at(&cache->residents, --*position) : NULL;
+}
+
 void kilni_clear_locked(kiln_cache *cache, kilni_aftermath *after)
 {
-    const kilni_table *tables[] = {&cache->ready, &cache->pending};
-    for (int i = 0; i < 2; i++) {
-        size_t position = 0;
-        kilni_slot *slot;
-        while ((slot = kilni_table_walk(tables[i], &position))) {
-            remove_slot_locked(slot, KILN_EVICTED_CLEARED, after);
+    size_t position = 0;
+    kilni_slot *slot;
+    while ((slot = kilni_table_walk(&cache->pending, &position))) {
+        remove_slot_locked(slot, KILN_EVICTED_CLEARED, after);
+    }
+    /* What is inserted while the lock is given up stays. */
+    const uint64_t now = kilni_policy_clock(cache);
+    size_t step = 0;
+    kilni_object *object;
+    position = SIZE_MAX;
+    while ((object = walk_locked(cache, &position))) {
+        if (object->inserted <= now) {
+            kilni_evict_locked(object, KILN_EVICTED_CLEARED, after);
         }
+        kilni_cache_step_locked(cache, &step);
     }
 }
 
@@ -62,7 +84,7 @@ static kiln_status remove_key(kiln_cache *cache, const kiln_key *key, bool fligh
         return KILN_E_INVALID;
     }
     kilni_aftermath after = {0};
-    pthread_mutex_lock(&cache->lock);
+    kilni_cache_lock(cache);
     kilni_slot *slot = kilni_table_find(&cache->ready, key);
     slot = slot ? slot : kilni_table_find(&cache->pending, key);
     bool removable = slot && (flights || slot->state != KILNI_SLOT_BUILDING);
@@ -84,21 +106,34 @@ kiln_status kilni_cache_forget(kiln_cache *cache, const kiln_key *key)
     return remove_key(cache, key, true);
 }
 
-/* Removes what matches in one table; returns how many were ready. */
-static size_t remove_matching_locked(const kilni_table *table, kilni_match_fn matches,
-                                     uint64_t wanted, kilni_aftermath *after)
+/* Removes the flights and failures that match. */
+static void remove_pending_locked(kiln_cache *cache, kilni_match_fn matches, uint64_t wanted,
+                                  kilni_aftermath *after)
 {
-    size_t removed = 0;
     size_t position = 0;
     kilni_slot *slot;
-    while ((slot = kilni_table_walk(table, &position))) {
+    while ((slot = kilni_table_walk(&cache->pending, &position))) {
         if (matches(wanted, slot)) {
             if (slot->state == KILNI_SLOT_BUILDING) {
                 kilni_wait_bypass_all_locked((kilni_flight *)slot);
             }
-            removed += slot->state == KILNI_SLOT_READY;
             remove_slot_locked(slot, KILN_EVICTED_REMOVED, after);
         }
+    }
+}
+
+/* Removes the objects that match; returns how many. */
+static size_t remove_ready_locked(kiln_cache *cache, kilni_match_fn matches, uint64_t wanted,
+                                  kilni_aftermath *after)
+{
+    size_t removed = 0, position = SIZE_MAX, step = 0;
+    kilni_object *object;
+    while ((object = walk_locked(cache, &position))) {
+        if (matches(wanted, &object->slot)) {
+            kilni_evict_locked(object, KILN_EVICTED_REMOVED, after);
+            removed++;
+        }
+        kilni_cache_step_locked(cache, &step);
     }
     return removed;
 }
@@ -106,9 +141,9 @@ static size_t remove_matching_locked(const kilni_table *table, kilni_match_fn ma
 size_t kilni_cache_remove_matching(kiln_cache *cache, kilni_match_fn matches, uint64_t wanted)
 {
     kilni_aftermath after = {0};
-    pthread_mutex_lock(&cache->lock);
-    size_t removed = remove_matching_locked(&cache->ready, matches, wanted, &after);
-    remove_matching_locked(&cache->pending, matches, wanted, &after);
+    kilni_cache_lock(cache);
+    remove_pending_locked(cache, matches, wanted, &after);
+    size_t removed = remove_ready_locked(cache, matches, wanted, &after);
     pthread_mutex_unlock(&cache->lock);
     kilni_aftermath_finish(cache, &after);
     return removed;
@@ -119,17 +154,24 @@ static bool is_of_group(uint64_t group, const kilni_slot *slot)
     return slot->group == group;
 }
 
+/* The first object of a group in its chain, or NULL. */
+static kilni_object *first_of_group(const kiln_cache *cache, uint64_t group)
+{
+    kilni_object *object = kilni_groups_first(&cache->groups, group);
+    while (object && object->slot.group != group) {
+        object = kilni_group_links_of(object)->next;
+    }
+    return object;
+}
+
 /* Removes a group's objects; returns how many. */
 static size_t remove_chained_locked(kiln_cache *cache, uint64_t group, kilni_aftermath *after)
 {
     size_t removed = 0;
-    kilni_object *next;
-    for (kilni_object *object = kilni_groups_first(&cache->groups, group); object; object = next) {
-        next = kilni_group_links_of(object)->next;
-        if (object->slot.group == group) {
-            kilni_evict_locked(object, KILN_EVICTED_REMOVED, after);
-            removed++;
-        }
+    kilni_object *object;
+    while ((object = first_of_group(cache, group))) {
+        kilni_evict_locked(object, KILN_EVICTED_REMOVED, after);
+        kilni_cache_step_locked(cache, &removed);
     }
     return removed;
 }
@@ -140,11 +182,11 @@ size_t kiln_cache_remove_group(kiln_cache *cache, uint64_t group)
         return 0;
     }
     kilni_aftermath after = {0};
-    pthread_mutex_lock(&cache->lock);
-    const size_t removed = remove_chained_locked(cache, group, &after);
+    kilni_cache_lock(cache);
     if (cache->pending.slot_count > 0) {
-        remove_matching_locked(&cache->pending, is_of_group, group, &after);
+        remove_pending_locked(cache, is_of_group, group, &after);
     }
+    const size_t removed = remove_chained_locked(cache, group, &after);
     pthread_mutex_unlock(&cache->lock);
     kilni_aftermath_finish(cache, &after);
     return removed;
@@ -156,7 +198,7 @@ void kiln_cache_clear(kiln_cache *cache)
         return;
     }
     kilni_aftermath after = {0};
-    pthread_mutex_lock(&cache->lock);
+    kilni_cache_lock(cache);
     kilni_aftermath_clear_locked(&after, cache);
     kilni_clear_locked(cache, &after);
     pthread_mutex_unlock(&cache->lock);
@@ -170,26 +212,32 @@ static uint64_t evict_locked(kilni_object *object, kilni_aftermath *after)
     return bytes;
 }
 
-static uint64_t evict_all_unpinned_locked(kiln_cache *cache, kilni_aftermath *after)
+/* Evicts the cheapest objects first, as long as it finds any that is not pinned. */
+static uint64_t evict_cheapest_locked(kiln_cache *cache, uint64_t bytes, kilni_aftermath *after)
 {
     uint64_t freed = 0;
-    size_t position = 0;
-    kilni_object *object;
-    while ((object = (kilni_object *)kilni_table_walk(&cache->ready, &position))) {
-        if (!kilni_object_is_pinned(object)) {
-            freed += evict_locked(object, after);
-        }
+    size_t step = 0;
+    kilni_object *cheapest;
+    while (freed < bytes &&
+           (cheapest = kilni_victim_choose_locked(cache, KILNI_ORDER_COST, step)) &&
+           !kilni_object_is_pinned(cheapest)) {
+        freed += evict_locked(cheapest, after);
+        kilni_cache_step_locked(cache, &step);
     }
     return freed;
 }
 
-static uint64_t evict_cheapest_locked(kiln_cache *cache, uint64_t bytes, kilni_aftermath *after)
+/* Evicts objects in no order. Finds all that are not pinned, however few they are. */
+static uint64_t evict_any_locked(kiln_cache *cache, uint64_t bytes, kilni_aftermath *after)
 {
     uint64_t freed = 0;
-    kilni_victims victims = {.order = KILNI_ORDER_COST};
-    kilni_object *cheapest;
-    while (freed < bytes && (cheapest = kilni_victims_next_unpinned_locked(cache, &victims))) {
-        freed += evict_locked(cheapest, after);
+    size_t position = SIZE_MAX, step = 0;
+    kilni_object *object;
+    while (freed < bytes && (object = walk_locked(cache, &position))) {
+        if (!kilni_object_is_pinned(object)) {
+            freed += evict_locked(object, after);
+        }
+        kilni_cache_step_locked(cache, &step);
     }
     return freed;
 }
@@ -200,10 +248,15 @@ kiln_status kiln_cache_evict_bytes(kiln_cache *cache, uint64_t bytes, uint64_t *
         return KILN_E_INVALID;
     }
     kilni_aftermath after = {0};
-    pthread_mutex_lock(&cache->lock);
+    kilni_cache_lock(cache);
     kilni_failures_drop_all_locked(cache);
-    uint64_t freed = bytes > cache->bytes ? evict_all_unpinned_locked(cache, &after)
-                                          : evict_cheapest_locked(cache, bytes, &after);
+    uint64_t freed = 0;
+    if (bytes <= cache->bytes) {
+        freed = evict_cheapest_locked(cache, bytes, &after);
+    }
+    if (freed < bytes) {
+        freed += evict_any_locked(cache, bytes - freed, &after);
+    }
     pthread_mutex_unlock(&cache->lock);
     kilni_aftermath_finish(cache, &after);
     if (ret_freed) {

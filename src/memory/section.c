@@ -50,28 +50,37 @@ void kilni_section_retire_cells_locked(kiln_cache *cache, kilni_cells *cells)
     *end = cells;
 }
 
-/* Takes what was retired before an epoch. */
-static kilni_queue take_before_locked(kiln_cache *cache, uint64_t epoch)
+/* What one call reclaims. */
+typedef struct collection {
+    kilni_departure departure; /* of the objects */
+    kilni_queue doomed;
+    kilni_cells *cells;
+} collection;
+
+/* Takes what was retired before an epoch. Gives the lock up after many objects. */
+static void take_before_locked(kiln_cache *cache, uint64_t epoch, collection *taken)
 {
-    kilni_queue doomed = {0};
     while (cache->retired_cells && cache->retired_cells->retired_at < epoch) {
         kilni_cells *cells = cache->retired_cells;
         cache->retired_cells = cells->next;
-        free(cells);
+        cells->next = taken->cells;
+        taken->cells = cells;
     }
+    size_t step = 0;
     while (cache->retired.first && cache->retired.first->retired_at < epoch) {
+        kilni_departure_begin_locked(cache, &taken->departure);
         kilni_object *object = kilni_queue_pop(&cache->retired);
         cache->lingering_entries--;
         cache->lingering_bytes -= object->bytes;
-        kilni_queue_push(&doomed, object);
+        kilni_queue_push(&taken->doomed, object);
+        kilni_cache_step_locked(cache, &step);
     }
-    return doomed;
 }
 
-static kilni_queue collect_locked(kiln_cache *cache)
+static void collect_locked(kiln_cache *cache, collection *taken)
 {
     if (!cache->retired.first && !cache->retired_cells) {
-        return (kilni_queue){0};
+        return;
     }
     /* Only what is new asks for a new epoch, so that sections which nothing waits for don't come
      * here as long as an old one stays open. */
@@ -90,18 +99,21 @@ static kilni_queue collect_locked(kiln_cache *cache)
     if (cache->unlisted_sections > 0 && cache->unlisted_since < oldest) {
         oldest = cache->unlisted_since;
     }
-    kilni_queue doomed = take_before_locked(cache, oldest);
+    /* What is retired while the lock is given up may be seen by sections that begin then. */
+    take_before_locked(cache, oldest < epoch ? oldest : epoch, taken);
     if (!cache->retired.first && !cache->retired_cells) {
         atomic_store_explicit(&cache->awaited, 0, memory_order_relaxed);
     }
-    return doomed;
 }
 
-/* What one call destroys. */
-typedef struct collection {
-    kilni_departure departure;
-    kilni_queue doomed;
-} collection;
+static void free_cells(kilni_cells *cells)
+{
+    while (cells) {
+        kilni_cells *next = cells->next;
+        free(cells);
+        cells = next;
+    }
+}
 
 /* The way back from take_before_locked. */
 static void put_back_locked(kiln_cache *cache, kilni_queue *left)
@@ -124,7 +136,7 @@ static void end_collection(void *argument)
 {
     collection *ending = argument;
     kiln_cache *cache = ending->departure.cache;
-    pthread_mutex_lock(&cache->lock);
+    kilni_cache_lock(cache);
     put_back_locked(cache, &ending->doomed);
     kilni_departure_end_locked(&ending->departure);
     pthread_mutex_unlock(&cache->lock);
@@ -133,15 +145,17 @@ static void end_collection(void *argument)
 
 void kilni_section_collect_and_unlock(kiln_cache *cache)
 {
-    collection taken = {.doomed = collect_locked(cache)};
+    collection taken = {0};
+    collect_locked(cache, &taken);
     if (!taken.doomed.first) {
         pthread_mutex_unlock(&cache->lock);
+        free_cells(taken.cells);
         return;
     }
-    kilni_departure_begin_locked(cache, &taken.departure);
     /* The objects' references go with them. */
     kilni_cache_retain(cache);
     pthread_mutex_unlock(&cache->lock);
+    free_cells(taken.cells);
     pthread_cleanup_push(end_collection, &taken);
     kilni_object_destroy_all(&taken.doomed);
     pthread_cleanup_pop(1);
@@ -166,7 +180,7 @@ void kilni_section_forget_threads_locked(kiln_cache *cache)
 /* Apart, since it is rare. */
 __attribute__((noinline)) void kilni_section_collect(kiln_cache *cache)
 {
-    pthread_mutex_lock(&cache->lock);
+    kilni_cache_lock(cache);
     kilni_section_collect_and_unlock(cache);
 }
 
@@ -190,7 +204,7 @@ __attribute__((noinline)) kilni_place *kilni_section_enter_with_care(kiln_cache 
         return place;
     }
     own_unlisted_sections++;
-    pthread_mutex_lock(&cache->lock);
+    kilni_cache_lock(cache);
     if (cache->unlisted_sections++ == 0) {
         cache->unlisted_since = epoch_of(cache);
     }
@@ -210,7 +224,7 @@ __attribute__((noinline)) void kilni_section_leave_with_care(kiln_cache *cache, 
         return; /* left when its thread ended */
     }
     own_unlisted_sections--;
-    pthread_mutex_lock(&cache->lock);
+    kilni_cache_lock(cache);
     cache->unlisted_sections--;
     kilni_section_collect_and_unlock(cache);
 }

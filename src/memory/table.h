@@ -33,6 +33,7 @@ typedef struct kilni_slot {
     uint64_t group; /* 0: none; set before it can be found by it */
     kilni_slot_state state;
     bool can_have_group; /* of an object: with links for that behind it, set once */
+    bool is_candidate;   /* of an object: in cache->candidates */
 } kilni_slot;
 
 /* Empty: 0. Of a slot that left: KILNI_CELL_LEFT, which a search goes on behind. */

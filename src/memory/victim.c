@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "memory/victim.h"
 
+#include <string.h>
+
 #include "memory/object.h"
 #include "memory/policy.h"
 
-/* From so many objects on a sample will do, of so many. */
-enum { MANY = 8192, SAMPLE = 64 };
+/* Up to FEW objects, all are compared. Among more, the candidates are ranked anew and compared with
+ * SAMPLE random objects. A call that removes more than MANY objects ranks the candidates once per
+ * REFRESH objects from then on, and compares them with NEXT_SAMPLE. */
+enum { FEW = 128, SAMPLE = 32, MANY = 32, NEXT_SAMPLE = 8, REFRESH = 16 };
 
 /* ---- ranks ---- */
 
-/* GreedyDual's L as it stood at the last use: as it stands now, where that was after the last look
- * at the object. L changes only after a look at all objects, but in a cache so large that samples
- * are enough: there an object may get an L that is newer than its use. */
+/* Gives the object the value of GreedyDual's L at its last use. If that use came after the previous
+ * look, this is the present value of L. It is exact if all objects are looked at before each change
+ * of L, as they are in a cache of few objects. Among more, an object may get a value of L that is
+ * newer than its use. */
 static void see_use_locked(kilni_object *object, uint64_t use)
 {
     if (use >> KILNI_POLICY_FREQUENCY_BITS != object->seen_use) {
@@ -20,6 +25,7 @@ static void see_use_locked(kilni_object *object, uint64_t use)
     }
 }
 
+/* Not negative. */
 static double worth_of(const kilni_object *object, uint64_t use, kilni_order order)
 {
     if (order == KILNI_ORDER_COST) {
@@ -31,65 +37,110 @@ static double worth_of(const kilni_object *object, uint64_t use, kilni_order ord
     case KILN_POLICY_FIFO:
         return (double)object->inserted;
     case KILN_POLICY_NO_EVICT:
-        return -(double)object->inserted;
+        return (double)(kilni_policy_clock(object->cache) - object->inserted);
     default:
         return kilni_policy_merit(object, use);
     }
 }
 
-/* Takes into account how an object was used, and says when it is to go. */
+static const uint64_t PINNED = (uint64_t)1 << 63;
+
+/* Takes into account how an object was used, and ranks it. */
 static kilni_rank rank_locked(kilni_object *object, kilni_order order)
 {
     uint64_t use = atomic_load_explicit(&object->use, memory_order_relaxed);
     see_use_locked(object, use);
-    return (kilni_rank){.pinned = kilni_object_is_pinned(object),
-                        .worth = worth_of(object, use, order),
-                        .use = use,
-                        .inserted = object->inserted};
+    /* The bits of a number that is not negative are in the order of the numbers. */
+    double worth = worth_of(object, use, order);
+    kilni_rank rank = {.use = use, .inserted = object->inserted};
+    memcpy(&rank.worth, &worth, sizeof rank.worth);
+    rank.worth |= kilni_object_is_pinned(object) ? PINNED : 0;
+    return rank;
 }
 
-/* True where @a is to go before @b. */
-static bool is_below(const kilni_rank *a, const kilni_rank *b)
+/* Whether the object of rank @a is removed before that of rank @b. */
+static inline bool is_below(const kilni_rank *a, const kilni_rank *b)
 {
-    if (a->pinned != b->pinned) {
-        return b->pinned;
-    }
-    if (a->worth != b->worth) {
+    if (__builtin_expect(a->worth != b->worth, 1)) {
         return a->worth < b->worth;
     }
     return a->use != b->use ? a->use < b->use : a->inserted < b->inserted;
 }
 
-/* ---- looking ---- */
+/* ---- candidates ---- */
 
-/* Keeps an object if it is among the first so far. */
-static void consider_locked(kilni_victims *victims, kilni_object *object)
+static size_t find_lowest(const kilni_candidates *candidates)
 {
-    size_t limit = victims->limit;
-    kilni_rank rank = rank_locked(object, victims->order);
-    struct kilni_victim *found = victims->found;
-    if (victims->count == limit) {
-        if (!is_below(&rank, &found[limit - 1].rank)) {
-            return;
-        }
-        victims->count--;
+    size_t lowest = 0;
+    for (size_t i = 1; i < candidates->count; i++) {
+        lowest = is_below(&candidates->ranks[i], &candidates->ranks[lowest]) ? i : lowest;
     }
-    size_t i = victims->count++;
-    for (; i > 0 && is_below(&rank, &found[i - 1].rank); i--) {
-        found[i] = found[i - 1];
-    }
-    found[i].rank = rank;
-    found[i].object = object;
+    return lowest;
 }
 
-static void look_at_all_locked(kiln_cache *cache, kilni_victims *victims)
+static void find_highest(kilni_candidates *candidates)
 {
-    size_t position = 0;
-    kilni_slot *slot;
-    while ((slot = kilni_table_walk(&cache->ready, &position))) {
-        consider_locked(victims, (kilni_object *)slot);
+    size_t highest = 0;
+    for (size_t i = 1; i < candidates->count; i++) {
+        highest = is_below(&candidates->ranks[highest], &candidates->ranks[i]) ? i : highest;
+    }
+    candidates->highest = highest;
+}
+
+/* Makes an object a candidate if there is room, or if it ranks below the highest candidate, which
+ * it then replaces. */
+static void consider(kilni_candidates *candidates, kilni_object *object, const kilni_rank *rank)
+{
+    size_t i = candidates->count;
+    if (i < KILNI_CANDIDATES) {
+        candidates->count++;
+    } else if (is_below(rank, &candidates->ranks[candidates->highest])) {
+        i = candidates->highest;
+        candidates->objects[i]->slot.is_candidate = false;
+    } else {
+        return;
+    }
+    object->slot.is_candidate = true;
+    candidates->objects[i] = object;
+    candidates->ranks[i] = *rank;
+    if (candidates->count == KILNI_CANDIDATES) {
+        find_highest(candidates);
     }
 }
+
+void kilni_victim_consider_locked(kilni_object *object)
+{
+    kilni_rank rank = rank_locked(object, KILNI_ORDER_POLICY);
+    consider(&object->cache->candidates, object, &rank);
+}
+
+void kilni_victim_forget_locked(kilni_object *object)
+{
+    if (!object->slot.is_candidate) {
+        return;
+    }
+    kilni_candidates *candidates = &object->cache->candidates;
+    size_t i = 0;
+    while (candidates->objects[i] != object) {
+        i++;
+    }
+    object->slot.is_candidate = false;
+    size_t last = --candidates->count;
+    candidates->objects[i] = candidates->objects[last];
+    candidates->ranks[i] = candidates->ranks[last];
+}
+
+static void rank_candidates_locked(kilni_candidates *candidates, kilni_order order)
+{
+    for (size_t i = 0; i < candidates->count; i++) {
+        candidates->ranks[i] = rank_locked(candidates->objects[i], order);
+    }
+    if (candidates->count == KILNI_CANDIDATES) {
+        find_highest(candidates);
+    }
+}
+
+/* ---- choosing ---- */
 
 /* xorshift64* */
 static uint64_t random_locked(kiln_cache *cache)
@@ -101,55 +152,66 @@ static uint64_t random_locked(kiln_cache *cache)
     return *state * 2685821657736338717u;
 }
 
-static void look_at_some_locked(kiln_cache *cache, kilni_victims *victims)
+static kilni_object *random_object_locked(kiln_cache *cache)
 {
-    for (int i = 0; i < SAMPLE; i++) {
-        size_t position = kilni_table_position(&cache->ready, random_locked(cache) >> 20);
-        kilni_slot *slot = kilni_table_walk(&cache->ready, &position);
-        if (slot) {
-            consider_locked(victims, (kilni_object *)slot);
+    uint64_t position = (random_locked(cache) >> 32) * cache->residents.count >> 32;
+    return kilni_resident_at(&cache->residents, (size_t)position);
+}
+
+static kilni_object *choose_of_all_locked(kiln_cache *cache, kilni_order order)
+{
+    kilni_object *lowest = NULL;
+    kilni_rank lowest_rank;
+    for (size_t i = 0; i < cache->residents.count; i++) {
+        kilni_object *object = kilni_resident_at(&cache->residents, i);
+        kilni_rank rank = rank_locked(object, order);
+        if (!lowest || is_below(&rank, &lowest_rank)) {
+            lowest = object;
+            lowest_rank = rank;
+        }
+    }
+    return lowest;
+}
+
+static void consider_sample_locked(kiln_cache *cache, kilni_order order, size_t count)
+{
+    kilni_object *sample[SAMPLE];
+    for (size_t i = 0; i < count; i++) {
+        sample[i] = random_object_locked(cache);
+        /* They are rarely in the processor's caches; all are fetched at once. */
+        __builtin_prefetch(&sample[i]->slot.is_candidate);
+        __builtin_prefetch(&sample[i]->position);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (!sample[i]->slot.is_candidate) {
+            kilni_rank rank = rank_locked(sample[i], order);
+            consider(&cache->candidates, sample[i], &rank);
         }
     }
 }
 
-static void find_locked(kiln_cache *cache, kilni_victims *victims)
+static kilni_object *choose_of_sample_locked(kiln_cache *cache, kilni_order order, size_t step)
 {
-    victims->next = victims->count = 0;
-    if (victims->order == KILNI_ORDER_POLICY && cache->entries >= MANY) {
-        victims->limit = 1;
-        look_at_some_locked(cache, victims);
-        /* Pinned ones are to go last, of all. */
-        if (victims->count > 0 && !victims->found[0].rank.pinned) {
-            return;
+    kilni_candidates *candidates = &cache->candidates;
+    if (step < MANY || step % REFRESH == 0) {
+        rank_candidates_locked(candidates, order);
+    }
+    consider_sample_locked(cache, order, step < MANY ? SAMPLE : NEXT_SAMPLE);
+    size_t lowest = find_lowest(candidates);
+    /* It may have been used or pinned after it was ranked. */
+    for (int i = 0; i < KILNI_CANDIDATES; i++) {
+        size_t seen = lowest;
+        candidates->ranks[seen] = rank_locked(candidates->objects[seen], order);
+        lowest = find_lowest(candidates);
+        if (lowest == seen) {
+            break;
         }
-        victims->count = 0;
     }
-    victims->limit = victims->limit == 0              ? 1
-                     : victims->limit < KILNI_VICTIMS ? victims->limit * 2
-                                                      : KILNI_VICTIMS;
-    look_at_all_locked(cache, victims);
+    return candidates->objects[lowest];
 }
 
-static const struct kilni_victim *next_locked(kiln_cache *cache, kilni_victims *victims)
+kilni_object *kilni_victim_choose_locked(kiln_cache *cache, kilni_order order, size_t step)
 {
-    if (victims->next == victims->count) {
-        find_locked(cache, victims);
-    }
-    return victims->next < victims->count ? &victims->found[victims->next++] : NULL;
-}
-
-kilni_object *kilni_victims_next_locked(kiln_cache *cache, kilni_victims *victims)
-{
-    const struct kilni_victim *victim = next_locked(cache, victims);
-    return victim ? victim->object : NULL;
-}
-
-kilni_object *kilni_victims_next_unpinned_locked(kiln_cache *cache, kilni_victims *victims)
-{
-    /* One that was found unpinned may be pinned since. */
-    const struct kilni_victim *victim;
-    do {
-        victim = next_locked(cache, victims);
-    } while (victim && !victim->rank.pinned && kilni_object_is_pinned(victim->object));
-    return victim && !victim->rank.pinned ? victim->object : NULL;
+    return cache->residents.count <= FEW ? choose_of_all_locked(cache, order)
+                                         : choose_of_sample_locked(cache, order, step);
 }

@@ -1,46 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which objects go first.
+ * Which object leaves the cache first.
  *
- * They are found some at a time, the first ones of a look at all objects: one, then twice as many
- * each time, so that making little room is quick and making much takes few looks. In a cache of
- * many objects, the first one of a sample is enough to make room: a look at all would take longer
- * than it is worth.
+ * In a cache of few objects all of them are compared. In a larger one a random sample is compared
+ * with the candidates: those objects that ranked lowest in earlier samples, or when they were
+ * inserted. The candidates are ranked anew each time, since they may have been used or pinned. The
+ * time that one choice takes therefore does not depend on the number of objects.
  */
 #pragma once
 
 #include "memory/memory.h"
 
-enum { KILNI_VICTIMS = 64 };
-
-/* An object's place in the order in which objects go. */
-typedef struct kilni_rank {
-    bool pinned;
-    double worth;
-    uint64_t use;      /* its word: the clock of the last use, and above all equal, the frequency */
-    uint64_t inserted; /* unique */
-} kilni_rank;
-
 /* What objects are ordered by. */
 typedef enum kilni_order {
-    KILNI_ORDER_POLICY, /* by the cache's policy, where objects are many by a sample */
+    KILNI_ORDER_POLICY, /* by the cache's policy */
     KILNI_ORDER_COST    /* by what it costs to rebuild */
 } kilni_order;
 
-/* Begins with its order and zeroes; good for one time under the lock. */
-typedef struct kilni_victims {
-    kilni_order order;
-    size_t limit; /* of what is found at a time */
-    size_t count, next;
-    struct kilni_victim {
-        kilni_rank rank;
-        kilni_object *object;
-    } found[KILNI_VICTIMS]; /* in order */
-} kilni_victims;
+/* The object to remove first; NULL if the cache is empty. A pinned one is returned only if all that
+ * were compared are pinned. @step counts the objects that the call has removed before: the later
+ * choices of one call take less time than the first one, since it has ranked the candidates. */
+kilni_object *kilni_victim_choose_locked(kiln_cache *cache, kilni_order order, size_t step);
 
-/* The next to go, to be taken out before the next call; NULL where there is none. Unpinned ones
- * come first. */
-kilni_object *kilni_victims_next_locked(kiln_cache *cache, kilni_victims *victims);
+/* Lets an object that was just inserted become a candidate. */
+void kilni_victim_consider_locked(kilni_object *object);
 
-/* The same without those that are pinned. */
-kilni_object *kilni_victims_next_unpinned_locked(kiln_cache *cache, kilni_victims *victims);
+/* Must be called before an object leaves the cache. */
+void kilni_victim_forget_locked(kilni_object *object);

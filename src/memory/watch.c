@@ -20,7 +20,7 @@ kiln_status kiln_pin_watch(kiln_pin *pin, kiln_watch **ret_watch)
     if (!spare) {
         return KILN_E_NO_MEMORY;
     }
-    pthread_mutex_lock(&pin->cache->lock);
+    kilni_cache_lock(pin->cache);
     if (!pin->watch) {
         atomic_init(&spare->live, kilni_object_is_resident(pin));
         atomic_init(&spare->references, 1);

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The objects in a cache in an array, in no order, so that any number of them can be picked at
+ * random or walked some at a time. The array is in chunks: adding one object never copies the
+ * others.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include <kiln/status.h>
+
+/* The public name of kilni_object is kiln_pin (memory.h). */
+struct kiln_pin;
+
+enum { KILNI_CHUNK_SIZE = 512 };
+
+/* Guarded by the cache's lock. An object knows its own position. */
+typedef struct kilni_residents {
+    struct kiln_pin ***chunks;
+    size_t chunk_count, chunk_room; /* chunks that exist; entries that the list of chunks has */
+    size_t count;                   /* of objects */
+} kilni_residents;
+
+/* Makes room for @count objects, and frees some of the chunks that are far more than that.
+ *
+ * Returns KILN_OK; KILN_E_NO_MEMORY. */
+kiln_status kilni_residents_reserve(kilni_residents *residents, size_t count);
+
+/* Frees the array, which must be empty. */
+void kilni_residents_fini(kilni_residents *residents);
+
+/* Adds an object, for which room must have been reserved. */
+void kilni_residents_add(kilni_residents *residents, struct kiln_pin *object);
+
+/* Removes an object. The last object takes its position. */
+void kilni_residents_remove(kilni_residents *residents, const struct kiln_pin *object);
+
+static inline struct kiln_pin *kilni_resident_at(const kilni_residents *residents, size_t position)
+{
+    return residents->chunks[position / KILNI_CHUNK_SIZE][position % KILNI_CHUNK_SIZE];
+}
