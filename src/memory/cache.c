@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "memory/memory.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -117,33 +116,6 @@ void kiln_cache_free(kiln_cache **cache)
     kilni_section_collect(ending);
     kilni_listeners_free(ending);
     kilni_cache_release(ending);
-}
-
-void kilni_cache_lock(kiln_cache *cache)
-{
-    if (pthread_mutex_trylock(&cache->lock) == 0) {
-        return;
-    }
-    atomic_fetch_add_explicit(&cache->lock_waiters, 1, memory_order_relaxed);
-    pthread_mutex_lock(&cache->lock);
-    atomic_fetch_sub_explicit(&cache->lock_waiters, 1, memory_order_relaxed);
-}
-
-void kilni_cache_step_locked(kiln_cache *cache, size_t *step)
-{
-    /* A mutex prefers the thread that runs to one that has to wake up. So this thread stays away
-     * until a waiter has the lock, but not for longer than a wake-up takes. */
-    enum { PATIENCE = 256 };
-    if (++*step % KILNI_STEPS != 0) {
-        return;
-    }
-    pthread_mutex_unlock(&cache->lock);
-    for (int i = 0;
-         i < PATIENCE && atomic_load_explicit(&cache->lock_waiters, memory_order_relaxed) > 0;
-         i++) {
-        sched_yield();
-    }
-    kilni_cache_lock(cache);
 }
 
 kiln_cache *kilni_cache_retain(kiln_cache *cache)
