@@ -43,11 +43,11 @@ class Ways(StandIn):
                               "--expression", "k<int>", "--expression", "&c", "--", "-a", "-b")
         self.assertEqual(self.compile_count(), 2)  # without the layer, and cold with it
 
-    def test_a_program_that_exports_names_of_ours(self):
+    def test_a_program_that_exports_kilns_names(self):
         self.expect_hit_after("--library", self.library, *self.source(SOURCE + "// long\n" * 10000),
                               program=ARGUMENTS.exporting)
 
-    def test_another_one_in_a_namespace_of_its_own(self):
+    def test_a_second_library_in_its_own_namespace(self):
         arguments = [*self.source(), "--elsewhere", self.library]
         plain = self.run_program(*arguments, kiln=False)
         self.assertEqual(plain.count(b"compile: 0"), 4)
@@ -59,7 +59,7 @@ class Ways(StandIn):
         plain = self.run_program(*self.source(), "--threads", "1", kiln=False)
         self.assertEqual(self.run_program(*self.source(), "--threads", "1"), plain)
 
-    def test_a_trace_that_may_not_grow(self):
+    def test_a_trace_at_the_file_size_limit(self):
         """No signal ends the program, and it gets its build."""
         plain = self.run_program(*self.source(), kiln=False)
         path = self.environment["KILN_TRACE"]
@@ -242,7 +242,7 @@ class Ways(StandIn):
         self.assertEqual(self.run_program(*arguments), plain)
         self.assertIn(("passed-through", "nvrtcCompileProgram: the process is a forked child"), self.last)
 
-    def test_a_library_that_can_not_be_observed(self):
+    def test_a_library_that_cannot_be_watched(self):
         self.library = ARGUMENTS.stand_in_nvvm
         plain = self.run_program(*self.source(), kiln=False)
         for _ in range(2):
@@ -331,7 +331,7 @@ class Inputs(StandIn):
         self.environment["KILN_KEY_ENV"] = "UNREL*"
         self.run_program(*self.source(), expect=["built"])
 
-    def test_working_directory_where_it_may_be_in_the_result(self):
+    def test_working_directory_if_it_may_be_in_the_result(self):
         elsewhere = os.path.dirname(self.file("elsewhere/x", ""))
         self.environment.pop("PWD", None)
         for options, outcome in (([], "hit-store"), (["--", "-G"], "built"),
@@ -344,7 +344,7 @@ class Inputs(StandIn):
             self.run_program(*self.source(), *options, expect=[outcome], cwd=elsewhere)
             del self.environment["PWD"]
 
-    def test_the_working_directory_may_go(self):
+    def test_the_working_directory_may_be_removed(self):
         one, two = (os.path.dirname(self.file(name + "/x", "")) for name in ("one", "two"))
         self.environment["PWD"] = one
         self.run_program(*self.source(), cwd=one, expect=["built"])
@@ -431,7 +431,7 @@ class Includes(StandIn):
         self.file("b.h", "same")
         self.run_program(*arguments, expect=["built"])
 
-    def test_relative_paths_are_the_working_directory_s(self):
+    def test_relative_paths_start_at_the_working_directory(self):
         arguments = self.source('#include "a.h"')
         self.file("a.h", "here")
         here = self.expect_hit_after(*arguments)
@@ -464,7 +464,7 @@ class Folders(StandIn):
         self.assertIn(b"longer", plain)
         self.assertEqual(self.run_program(*other, expect=["hit-store"]), plain)
 
-    def test_it_counts_where_a_text_can_learn_it(self):
+    def test_it_counts_if_a_text_can_learn_it(self):
         for number, word in enumerate(("__FILE__", "__BASE_FILE__", "std::source_location")):
             for outcome in ("built", "hit-store"):
                 self.run_program(*self.in_folder(f"one{number}", word), expect=[outcome])
@@ -472,7 +472,7 @@ class Folders(StandIn):
             # Each program gets its own.
             self.run_program(*self.in_folder(f"one{number}", word), expect=["hit-store"])
 
-    def test_it_counts_where_the_code_says_it(self):
+    def test_it_counts_if_the_code_contains_it(self):
         folder = os.path.join(self.scratch, "one")
         numbers = ", ".join(str(c) for c in os.path.join(folder, "k.cu").encode())
         self.file("code.h", ".b8 s[] = {" + numbers + "};")
@@ -481,13 +481,13 @@ class Folders(StandIn):
         self.run_program(*self.in_folder("one", text), expect=["hit-store"])
         self.run_program(*self.in_folder("two", text), expect=["built"])
 
-    def test_it_counts_where_options_name_it(self):
+    def test_it_counts_if_options_name_it(self):
         one = os.path.join(self.scratch, "one")
         self.run_program(*self.in_folder("one", SOURCE), "--", "-I" + one, expect=["built"])
         self.run_program(*self.in_folder("one", SOURCE), "--", "-I" + one, expect=["hit-store"])
         self.run_program(*self.in_folder("two", SOURCE), "--", "-I" + one, expect=["built"])
 
-    def test_it_counts_where_an_include_names_it(self):
+    def test_it_counts_if_an_include_names_it(self):
         """The include names the folder itself, so it leads there wherever the program is."""
         self.file("one/a.h", "same")
         self.file("two/a.h", "same")
@@ -602,7 +602,7 @@ class Tool(StandIn):
         self.assertIn(f"\nrelative paths were looked up from {self.scratch}\n", text)
         self.assertEqual(len(self.json("show", digest)["results"][0]["reads"]), 40)
 
-    def test_a_program_that_is_good_in_its_folder_alone(self):
+    def test_a_result_for_one_folder_only(self):
         path = self.file("one/k.cu", "__FILE__")
         folder = os.path.dirname(path) + "/"
         digest = self.build("--source", path, "--name", path)
@@ -612,7 +612,7 @@ class Tool(StandIn):
         for command in "show", "why":
             self.assertIn(f"only for a program in {folder}\n", self.tool(command, digest))
 
-    def test_why_before_it_is_made_again(self):
+    def test_why_before_a_rebuild(self):
         self.build(*self.source("other", "other.cu"))
         digest, _, header = self.with_header()
         self.assertNotIn("has changed", self.tool("why", digest))
@@ -625,7 +625,7 @@ class Tool(StandIn):
             [{"same": False, "reads": [{"path": header, "beside_program": False, "found": "file",
                                         "size": 3, "same": False}]}])
 
-    def test_why_after_it_was_made_again(self):
+    def test_why_after_a_rebuild(self):
         self.build(*self.source("other", "other.cu"))
         digest, arguments, header = self.with_header()
         self.file("include/a.h", "two")

@@ -36,7 +36,7 @@ class Real(layer_case.LayerCase):
 
 
 class Namespaces(Real):
-    def test_another_one_in_a_namespace_of_its_own(self):
+    def test_a_second_library_in_its_own_namespace(self):
         # Even without Kiln, the two read values that another thread has set. That works as long as
         # malloc leaves new memory unchanged.
         self.environment.pop("MALLOC_PERTURB_", None)
@@ -98,7 +98,7 @@ class Outputs(Real):
         self.environment["GLIBC_TUNABLES"] = WITHOUT_FMA
         other = self.run_program(*arguments, kiln=False)
         if other == plain:
-            self.skipTest("a C library, or a processor, with one kind of them")
+            self.skipTest("this C library or processor has only one kind of them")
         for expected in "built", "hit-store":
             self.environment["GLIBC_TUNABLES"] = WITHOUT_FMA
             self.assertEqual(self.run_program(*arguments, expect=[expected]), other)
@@ -188,7 +188,7 @@ class Includes(Real):
         self.assertNotEqual(self.run_program(*source, expect=["built"]), without)
 
     @unittest.skipUnless(shutil.which("strace"), "no strace")
-    def test_all_that_is_opened_is_noted(self):
+    def test_every_opened_file_is_recorded(self):
         """No file that NVRTC opens escapes the layer."""
         text = '#include <cuda_fp16.h>\n#include "sub/a.h"\n'
         self.file("inc/sub/a.h", "#define A 1\n")
@@ -295,7 +295,7 @@ class Folders(Real):
 
 
 class Places(Real):
-    def test_a_working_directory_that_goes(self):
+    def test_a_working_directory_that_is_removed(self):
         source = ["--source", self.file("k.cu", SOURCE), "--name", "k.cu", "--", INCLUDE]
         outputs = []
         for name, expected in ("one", "built"), ("two", "hit-store"):

@@ -578,7 +578,7 @@ static void take_snapshot(unsigned index)
     nftw(cache, note_file, 16, FTW_PHYS);
 }
 
-static void test_a_dry_run_alters_nothing(void **state)
+static void test_a_dry_run_changes_nothing(void **state)
 {
     (void)state;
     char leftover[SCRATCH_PATH_SIZE];
@@ -1494,7 +1494,7 @@ int main(void)
         TEST(test_sizes_are_counted_once_a_day),
         TEST(test_walks_without_locks),
         TEST(test_walks_without_a_janitors_folder),
-        TEST(test_a_dry_run_alters_nothing),
+        TEST(test_a_dry_run_changes_nothing),
         TEST(test_a_trim_in_slices),
         TEST(test_a_slice_may_end_at_any_time),
         TEST(test_walks_in_parts),

@@ -82,7 +82,7 @@ class Broken(cli.CliTest):
         self.expect_problem(report, "DRIVER_HANGS", "did not end within 200 ms")
         self.assertEqual(report["directory"]["path"], self.cache)
 
-    def test_each_is_sound_alone(self):
+    def test_each_works_alone(self):
         """A driver that fails only if there is another one."""
         self.install("DRIVER_LONELY", "DRIVER_SOUND")
         report = self.report()
@@ -96,7 +96,7 @@ class Broken(cli.CliTest):
         self.environment["OCL_ICD_VENDORS"] = os.environ["DRIVER_ABORTS"]
         report = self.report()
         if report["loader"]["kind"] != "ocl-icd":
-            self.skipTest("this loader takes folders alone")
+            self.skipTest("this loader accepts only folders")
         self.assertIn("ended by signal 6", "\n".join(report["problems"]))
         self.expect_the_rest(report)
 

@@ -130,10 +130,10 @@ class Layout:
         self.assertNotIn(b"empty", result.stderr)
         self.assertEqual(result.stdout, b"")
         for location in self.root, f"file://{self.root}", f"file://{self.root}?stamp=0":
-            told, = map(json.loads, super().kiln("ls", "--json", "--dir", location)
+            found, = map(json.loads, super().kiln("ls", "--json", "--dir", location)
                         .stdout.decode().splitlines())
-            self.assertEqual(told["other_layout"], self.layout)
-            listed = super().kiln("ls", "--json", "--dir", told["location"]).stdout.splitlines()
+            self.assertEqual(found["other_layout"], self.layout)
+            listed = super().kiln("ls", "--json", "--dir", found["location"]).stdout.splitlines()
             self.assertEqual(len(listed), len(self.pairs()))
 
     def test_without_the_layout_nothing_is_done(self):

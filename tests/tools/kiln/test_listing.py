@@ -73,7 +73,7 @@ class Show(cli.CliTest):
     def show_in(self, name):
         self.kiln("show", "--answers", name, self.digest)
 
-    def test_what_is_no_file_is_written_to(self):
+    def test_devices_and_pipes_are_written_to(self):
         self.digest = self.make_entry("put", "source=x", answers="recorded")
         pipe = os.path.join(self.scratch, "pipe")
         os.mkfifo(pipe)

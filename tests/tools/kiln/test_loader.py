@@ -57,7 +57,7 @@ class Loader(cli.CliTest):
     def need_system_loader(self):
         loader = system_loader()
         if loader is None:
-            self.skipTest("no loader here that knows layers")
+            self.skipTest("no loader here supports layers")
         return loader
 
     def loader_of_program(self):
@@ -235,7 +235,7 @@ class NoReplacement(Loader):
         os.symlink(self.scratch, os.path.dirname(self.link))
         self.expect_no_folder("must be a folder that only this user may write")
 
-    def test_a_folder_that_can_not_stand_in_a_list(self):
+    def test_a_folder_that_cannot_be_in_a_list(self):
         self.environment["XDG_CACHE_HOME"] = os.path.join(self.scratch, "a:b")
         self.expect_no_folder("can't be in LD_LIBRARY_PATH")
 

@@ -71,7 +71,7 @@ class Pack(PackTest):
         self.assertIn(b"nothing to pack",
                       self.kiln("pack", "--dir", "/nonexistent/x", self.pack, expect=1).stderr)
 
-    def test_prefixes_that_stand_for_nothing_are_named(self):
+    def test_prefixes_without_a_match_are_named(self):
         """A pack that lacks an entry must not go unnoticed."""
         wanted = self.digests["saxpy"]
         absent = "0" * 8
@@ -175,7 +175,7 @@ class Unpack(PackTest):
         report = self.unpack("--trust", expect=5)
         self.assertEqual((report["taken"], report["damaged"]), (2, 1))
 
-    def test_files_that_may_not_grow(self):
+    def test_files_at_the_size_limit(self):
         """As on a full disk: what fits is copied, and no signal ends the tool."""
         def limit_files():
             resource.setrlimit(resource.RLIMIT_FSIZE, (1000000, 1000000))

@@ -61,9 +61,9 @@ class RunTest(cli.CliTest):
     def need_no_layer(self, name):
         """A tool without a layer next to it uses the one that was installed where its build
         installs."""
-        told = subprocess.run([self.tool, "doctor", "--json"], env=self.environment,
+        found = subprocess.run([self.tool, "doctor", "--json"], env=self.environment,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
-        if json.loads(told.stdout)[name]["path"] is not None:
+        if json.loads(found.stdout)[name]["path"] is not None:
             self.skipTest("Kiln is installed in the prefix of this build")
 
     def leftovers(self):
@@ -121,7 +121,7 @@ class Environment(RunTest):
         output = self.run_app("--dir", "here", "printenv", "KILN_DIR", cwd=self.scratch).stdout
         self.assertEqual(output.decode().strip(), os.path.join(self.scratch, "here"))
 
-    def test_a_trace_that_can_not_be_written(self):
+    def test_a_trace_that_cannot_be_written(self):
         result = self.run_app("--trace", "/nowhere/trace", "--", "true", expect=2)
         self.assertEqual(result.stderr, b"kiln: can't write the trace to /nowhere/trace: "
                                         b"No such file or directory\n")
@@ -296,7 +296,7 @@ class Summary(RunTest):
         self.assertEqual(set(summary.values()), {0})
         self.assertFalse(os.path.exists(self.cache))
 
-    def test_counts_of_this_run_alone(self):
+    def test_only_this_run_counts(self):
         self.make("entries")
         summary = self.summary_json(cli.MAKE_CACHE, "count")
         self.assertEqual(

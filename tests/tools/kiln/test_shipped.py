@@ -82,7 +82,7 @@ class ShippedTest(unittest.TestCase):
         self.kiln("unpack", "--dir", "home", "--trust", self.pack)
         self.expect_warm("home", answer)
 
-    def test_a_damaged_pack_costs_builds_alone(self):
+    def test_a_damaged_pack_only_costs_builds(self):
         answer = self.make_pack()
         with open(self.pack, "r+b") as file:
             file.seek(4096 + 100)

@@ -34,21 +34,21 @@ class Trim(cli.CliTest):
         return found
 
     def test_what_fits_stays(self):
-        told = self.kiln_json("trim")
-        self.assertEqual(set(told), {"removed", "removed_bytes", "stale", "stale_bytes", "untold",
-                                     "entries", "bytes", "dry_run"})
-        self.assertEqual((told["removed"], told["entries"], told["dry_run"]), (0, 3, False))
-        self.assertEqual(told["bytes"], self.kiln_json("stats")["bytes"])
+        report = self.kiln_json("trim")
+        self.assertEqual(set(report), {"removed", "removed_bytes", "stale", "stale_bytes", "untold",
+                                       "entries", "bytes", "dry_run"})
+        self.assertEqual((report["removed"], report["entries"], report["dry_run"]), (0, 3, False))
+        self.assertEqual(report["bytes"], self.kiln_json("stats")["bytes"])
         self.assertIn(b"0 entries removed", self.kiln("trim").stdout)
 
     def test_size(self):
-        told = self.kiln_json("trim", "--max-size", "100K")
+        report = self.kiln_json("trim", "--max-size", "100K")
         # The large one is worth least for its size.
         self.assertNotIn("matmul", self.names())
         self.assertIn("saxpy", self.names())
-        self.assertEqual((told["removed"], told["entries"]), (1, 2))
-        self.assertGreater(told["removed_bytes"], 1500000)
-        self.assertLessEqual(told["bytes"], 100 << 10)
+        self.assertEqual((report["removed"], report["entries"]), (1, 2))
+        self.assertGreater(report["removed_bytes"], 1500000)
+        self.assertLessEqual(report["bytes"], 100 << 10)
         self.assertEqual(self.kiln_json("stats")["evicted"], 1)
         self.kiln("trim", "--max-size", "0")
         self.assertEqual(self.names(), [])
@@ -77,37 +77,37 @@ class Trim(cli.CliTest):
         self.assertEqual(self.kiln_json("trim", "--older-than", "100m")["removed"], 1)
         self.assertNotIn("matmul", self.names())
 
-    def test_a_dry_run_alters_nothing(self):
+    def test_a_dry_run_changes_nothing(self):
         self.leave_temporary()
         before = self.snapshot()
-        told = self.kiln_json("trim", "--dry-run", "--max-size", "100K", "--older-than", "30",
-                              "--stale")
+        report = self.kiln_json("trim", "--dry-run", "--max-size", "100K", "--older-than", "30",
+                                "--stale")
         self.assertEqual(self.snapshot(), before)
-        self.assertEqual((told["removed"], told["dry_run"]), (2, True))
+        self.assertEqual((report["removed"], report["dry_run"]), (2, True))
         self.assertIn(b"2 entries would be removed",
                       self.kiln("trim", "--dry-run", "--max-size", "100K", "--older-than",
                                 "30").stdout)
         self.assertEqual(self.snapshot(), before)
         done = self.kiln_json("trim", "--max-size", "100K", "--older-than", "30")
         for name in ("removed", "removed_bytes", "entries", "bytes"):
-            self.assertEqual(done[name], told[name])
+            self.assertEqual(done[name], report[name])
 
     def test_leftovers(self):
         path = self.leave_temporary()
         self.kiln("trim")
         self.assertFalse(os.path.exists(path))
 
-    def test_drivers_that_nobody_knows_tell_nothing(self):
+    def test_unknown_drivers_are_undetermined(self):
         names = self.names()
-        told = self.kiln_json("trim", "--stale")
-        self.assertEqual((told["stale"], told["removed"], told["untold"]), (0, 0, 3))
+        report = self.kiln_json("trim", "--stale")
+        self.assertEqual((report["stale"], report["removed"], report["untold"]), (0, 0, 3))
         self.assertEqual(self.names(), names)
         self.assertIn(b"3 entries: it is not known whether", self.kiln("trim", "--stale").stderr)
 
-    def test_of_damaged_entries_nothing_is_told(self):
+    def test_damaged_entries_are_undetermined(self):
         self.change_byte(self.digests["saxpy"], -200)
-        told = self.kiln_json("trim", "--stale")
-        self.assertEqual((told["stale"], told["untold"]), (0, 3))
+        report = self.kiln_json("trim", "--stale")
+        self.assertEqual((report["stale"], report["untold"]), (0, 3))
 
     def test_what_a_dry_run_says(self):
         """Each line has one meaning, and nouns agree with their numbers."""
@@ -140,7 +140,7 @@ class Drivers(cli.CliTest):
         self.platforms = [platform for platform in report.get("platforms", [])
                           if platform["driver_files"]]
         if not self.platforms:
-            self.skipTest("no OpenCL driver tells its files here")
+            self.skipTest("the files of no OpenCL driver are known here")
 
     def make_of(self, platform, files):
         lines = [f"{name} {identity}" for name, identity in files.items()]
@@ -174,12 +174,12 @@ class Drivers(cli.CliTest):
                 platform["name"], {other: files[other] for other in files if other != own}))
         kept.append(self.make_of("A platform that is not here", {"lib.so": "build-id:02"}))
         self.use_long_ago()
-        told = self.kiln_json("trim", "--stale", "--dry-run")
-        self.assertEqual((told["stale"], told["untold"]), (len(gone), 1))
-        self.assertEqual(told["entries"], len(kept))
+        report = self.kiln_json("trim", "--stale", "--dry-run")
+        self.assertEqual((report["stale"], report["untold"]), (len(gone), 1))
+        self.assertEqual(report["entries"], len(kept))
         self.assertEqual(len(self.listed()), len(kept) + len(gone))
-        told = self.kiln_json("trim", "--stale")
-        self.assertEqual((told["stale"], told["removed"], told["entries"]),
+        report = self.kiln_json("trim", "--stale")
+        self.assertEqual((report["stale"], report["removed"], report["entries"]),
                          (len(gone), 0, len(kept)))
         self.assertEqual({item["digest"] for item in self.listed()}, set(kept))
 
@@ -193,9 +193,9 @@ class Drivers(cli.CliTest):
             self.make_of(
                 platform["name"], {other: files[other] for other in files if other != linked})
         self.use_long_ago()
-        told = self.kiln_json("trim", "--stale")
-        self.assertEqual((told["stale"], told["untold"]), (0, 0))
-        self.assertEqual(told["entries"], 3 * len(self.platforms))
+        report = self.kiln_json("trim", "--stale")
+        self.assertEqual((report["stale"], report["untold"]), (0, 0))
+        self.assertEqual(report["entries"], 3 * len(self.platforms))
 
     def test_what_another_driver_of_the_platform_built(self):
         """The entry was used after the driver found here was installed: programs find both
@@ -203,9 +203,9 @@ class Drivers(cli.CliTest):
         for platform in self.platforms:
             files = platform["driver_files"]
             self.make_of(platform["name"], {**files, self.own_file(files): "build-id:00"})
-        told = self.kiln_json("trim", "--stale")
-        self.assertEqual((told["stale"], told["untold"]), (0, len(self.platforms)))
-        self.assertEqual(told["entries"], len(self.platforms))
+        report = self.kiln_json("trim", "--stale")
+        self.assertEqual((report["stale"], report["untold"]), (0, len(self.platforms)))
+        self.assertEqual(report["entries"], len(self.platforms))
 
     def installed_s(self, platform):
         """Returns when the library of a platform's driver was installed; None if its path is not
@@ -231,8 +231,8 @@ class Drivers(cli.CliTest):
                     platform["name"], {**files, self.own_file(files): f"build-id:{minutes}"})
                 used = self.installed_s(platform) - minutes * 60
                 os.utime(self.entry_path(digest), (used, used))
-        told = self.kiln_json("trim", "--stale")
-        self.assertEqual((told["stale"], told["untold"]),
+        report = self.kiln_json("trim", "--stale")
+        self.assertEqual((report["stale"], report["untold"]),
                          (len(platforms), len(platforms)))
 
     def test_entries_with_stripped_keys(self):
@@ -248,9 +248,9 @@ class Drivers(cli.CliTest):
         self.kiln("clear", "--yes")
         self.kiln("unpack", "--trust", pack)
         self.use_long_ago()
-        told = self.kiln_json("trim", "--stale")
-        self.assertEqual((told["stale"], told["untold"]), (len(gone), 0))
-        self.assertEqual(told["entries"], len(self.platforms))
+        report = self.kiln_json("trim", "--stale")
+        self.assertEqual((report["stale"], report["untold"]), (len(gone), 0))
+        self.assertEqual(report["entries"], len(self.platforms))
 
 
 class Missing(cli.CliTest):

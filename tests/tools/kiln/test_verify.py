@@ -18,7 +18,7 @@ class Repair(cli.CliTest):
         return sorted(name for folder, _, names in os.walk(self.cache) for name in names
                       if os.path.basename(folder) != "janitor")
 
-    def test_removes_what_is_damaged_alone(self):
+    def test_removes_only_damaged_entries(self):
         with open(os.path.join(self.cache, "foreign"), "w"):
             pass
         before = self.files()
@@ -68,7 +68,7 @@ class Repair(cli.CliTest):
         _, shown = self.on_terminal("verify", "--repair")
         self.assertNotIn(b"Remove", shown)
 
-    def test_nobody_to_ask(self):
+    def test_no_terminal_to_ask(self):
         self.assertIn(b"--yes", self.kiln("verify", "--repair", expect=2).stderr)
         self.assertTrue(os.path.exists(self.entry_path(self.damaged)))
 

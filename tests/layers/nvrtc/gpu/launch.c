@@ -50,7 +50,7 @@ static kilni_nvrtc_functions nvrtc;
 static void check(int result, const char *what)
 {
     if (result != 0) {
-        fprintf(stderr, "%s answered %d\n", what, result);
+        fprintf(stderr, "%s returned %d\n", what, result);
         exit(1);
     }
 }

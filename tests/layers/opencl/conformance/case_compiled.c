@@ -103,7 +103,7 @@ static void ask_what_is_compiled(const scene *in, cl_program program)
 static void answers(void)
 {
     static const char *const options[] = {NULL, "", "  -DA=1  -w ", "-cl-kernel-arg-info"};
-    static const char warned[] = "#warning told\n";
+    static const char warned[] = "#warning reported\n";
     scene in = scene_open();
     for (size_t i = 0; i < COUNT(options); i++) {
         cl_program program = compiled_of(&in, user_source, header_one, options[i], "U");
@@ -311,7 +311,7 @@ static void lifetime(void)
 }
 
 /* If kernels do not count as references, a released program is no longer a header. */
-static void header_let_go(void)
+static void header_released(void)
 {
     static const char header_and_kernel[] =
         "int base(void);\n#define EXTRA 3\n#ifdef KERNEL\n"
@@ -319,7 +319,7 @@ static void header_let_go(void)
         "#endif\n";
     scene in = scene_open();
     if (!runtime_is_intel()) {
-        say("left out: this runtime may read what is gone");
+        say("left out: this runtime may read a released header");
         scene_close(&in);
         return;
     }
@@ -375,7 +375,7 @@ static void wrong_arguments(void)
     say_status(clCompileProgram(base, 1, NULL, NULL, 0, NULL, NULL, NULL, NULL),
                "compile for no list");
     say_status(clCompileProgram(base, 0, NULL, NULL, 0, NULL, NULL, NULL, &in),
-               "compile with what no one is told");
+               "compile with user data, but no callback");
     say_status(clBuildProgram(base, 1, NULL, NULL, NULL, NULL), "build for no list");
     say_build(base, in.device);
     clReleaseProgram(base);
@@ -578,7 +578,7 @@ const conformance_case compiled_cases[] = {
     {"compiled.links-that-fail", links_that_fail, 0},
     {"compiled.libraries", libraries, 0},
     {"compiled.lifetime", lifetime, 1},
-    {"compiled.header-let-go", header_let_go, 0},
+    {"compiled.header-released", header_released, 0},
     {"compiled.devices", devices, 1},
     {"compiled.wrong-arguments", wrong_arguments, 0},
     {"compiled.notifications", notifications, 0},

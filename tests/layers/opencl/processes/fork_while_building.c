@@ -52,7 +52,7 @@ static int live_as_child(const char *source, const char *path)
     require(clGetProgramInfo(program, CL_PROGRAM_SOURCE, sizeof asked, asked, NULL),
             "clGetProgramInfo");
     require(clReleaseProgram(program), "clReleaseProgram");
-    say(strcmp(asked, source) == 0 ? "child went on" : "child was told another source");
+    say(strcmp(asked, source) == 0 ? "child went on" : "child got a different source");
     while (access(path, F_OK) == 0) {
         usleep(2000);
     }

@@ -102,13 +102,13 @@ class Trial:
         self.chance = chance
         self.folder = Path(scratch) / "cache"
         self.counts = Path(scratch) / "counts"
-        self.told = ""
+        self.description = ""
 
     def fill(self):
         shutil.copytree(self.cache.filled, self.folder)
 
-    def tell(self, what):
-        self.told = what
+    def describe(self, what):
+        self.description = what
 
     def start(self, prefix=(), *below, **more):
         variables = environment(**self.cache.variables(self.folder, *below), **more)
@@ -117,7 +117,7 @@ class Trial:
     def check(self, run):
         run.finish(HUNG_SECONDS)
         if run.results != self.expected:
-            raise Harmed(f"{self.told}: {'wrong results' if run.results else run.ending()}")
+            raise Harmed(f"{self.description}: {'wrong results' if run.results else run.ending()}")
 
     def run(self, prefix=()):
         self.check(self.start(prefix))
@@ -129,7 +129,7 @@ class Trial:
             self.start(prefix, self.cache.counting_layer, COUNTING_LAYER_FILE=str(self.counts)))
         builds = builds_at_driver(self.counts)
         if builds > 0:
-            raise NeverWarm(f"{self.told}: {builds} builds in the run after")
+            raise NeverWarm(f"{self.description}: {builds} builds in the run after")
 
 
 def run_trial(fault, cache, expected, number, seed, after=None):
@@ -180,7 +180,7 @@ def cached_files(folder):
 
 def damage_one_file(trial, damage):
     trial.fill()
-    trial.tell(damage(trial.chance.choice(cached_files(trial.folder)), trial.chance))
+    trial.describe(damage(trial.chance.choice(cached_files(trial.folder)), trial.chance))
     trial.run()
     trial.run_warm()
 
@@ -201,7 +201,7 @@ def files_emptied(trial):
         files = [trial.chance.choice(files)]
     for file in files:
         os.truncate(file, 0)
-    trial.tell(f"{files[0]} and {len(files) - 1} more: emptied")
+    trial.describe(f"{files[0]} and {len(files) - 1} more: emptied")
     trial.run()
     trial.run_warm()
 
@@ -214,7 +214,7 @@ def leftover(trial):
     kinds = trial.cache.leftovers()
     kind = kinds[trial.number % len(kinds)]
     trial.fill()
-    trial.tell(kind.__name__)
+    trial.describe(kind.__name__)
     kind(trial.folder, trial.chance)
     trial.cache.forget_one(trial.folder, trial.chance)
     trial.run()
@@ -288,7 +288,7 @@ def killed(trial):
     """Kills a first run at a random moment."""
     run = trial.start()
     seconds = trial.chance.uniform(0.1, 1) * trial.cache.fill_seconds
-    trial.tell(f"killed after {seconds:.2f} s")
+    trial.describe(f"killed after {seconds:.2f} s")
     try:
         run.process.wait(seconds)
     except subprocess.TimeoutExpired:
@@ -322,7 +322,7 @@ def unwritable(folder):
 
 def read_only(trial):
     trial.fill()
-    trial.tell("read-only")
+    trial.describe("read-only")
     with unwritable(trial.folder) as prefix:
         trial.run_warm(prefix)
     trial.run_warm()
@@ -330,7 +330,7 @@ def read_only(trial):
 
 def read_only_empty(trial):
     trial.folder.mkdir(mode=0o700)
-    trial.tell("read-only and empty")
+    trial.describe("read-only and empty")
     with unwritable(trial.folder) as prefix:
         trial.run(prefix)
     trial.run()
@@ -372,7 +372,7 @@ def can_mount():
 def full_disk(trial):
     trial.folder.mkdir()
     kib = trial.chance.randrange(8, 1200)
-    trial.tell(f"a disk of {kib} KiB")
+    trial.describe(f"a disk of {kib} KiB")
     with SmallDisk(trial.folder, kib) as disk:
         trial.run(disk.prefix)
         trial.run(disk.prefix)

@@ -121,7 +121,7 @@ class SyclTest(unittest.TestCase):
         from_debians = run(environment(KILN_DIR=cache), UNDER_KILN)
         self.assert_warm(from_debians)
 
-    def test_beside_sycls_own_cache(self):
+    def test_with_sycls_own_cache(self):
         """Builds go through Kiln until SYCL's cache has the binaries, which SYCL then supplies
         itself."""
         own = self.folder()

@@ -190,10 +190,10 @@ class Started(CaptureTest):
         self.run_app(OPENCL_LAYERS=self.install())
         self.wait_for({"program": 1})
 
-    def test_stands_back(self):
+    def test_has_low_priority(self):
         """The tool here only reports its session, to which the scheduler gives weights."""
         if not os.path.exists("/proc/self/autogroup"):
-            self.skipTest("sessions are not weighed here")
+            self.skipTest("the scheduler does not weigh sessions here")
         told = os.path.join(self.scratch, "told")
         tool = os.path.join(self.scratch, "tool")
         with open(tool, "w") as file:

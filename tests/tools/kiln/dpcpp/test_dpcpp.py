@@ -177,7 +177,7 @@ class Reading(DpcppTest):
             with self.subTest(arguments):
                 self.kiln(*arguments, expect=2)
 
-    def test_nothing_is_altered_without_yes(self):
+    def test_nothing_is_changed_without_yes(self):
         """Not even access times change."""
         self.own.put(image(1))
         stem = self.own.put(image(2))
@@ -325,7 +325,7 @@ class Damages(DpcppTest):
         self.repair()
         self.assertEqual(os.listdir(self.root), [])
 
-    def test_directories_that_were_made_just_now_stay(self):
+    def test_new_directories_stay(self):
         (self.root / "1/2/3/4").mkdir(parents=True)
         self.repair()
         self.assertTrue((self.root / "1/2/3/4").is_dir())
@@ -416,7 +416,7 @@ class Locks(DpcppTest):
         self.assertFalse(stem.parent.exists())
         self.assert_clean()
 
-    def test_a_stale_lock_that_hides_what_stays_torn(self):
+    def test_a_stale_lock_that_hides_a_torn_item(self):
         """One of the locks cannot be taken: then those that were taken over are not freed."""
         for ending in (".bin", ".src"):
             stem = self.own.put(image(1), number=0)
@@ -467,7 +467,7 @@ class Locks(DpcppTest):
         self.assertTrue(try_lock(self.root / "cache_size.txt"))
         self.assertEqual(self.kinds(expect=0), {"cache_size.txt.lock": ["in-use"]})
 
-    def test_a_number_that_can_not_be_written(self):
+    def test_a_number_that_cannot_be_written(self):
         """The file stays as it was: an empty one would be worse than a wrong number."""
         self.own.put(image(1))
         size = self.root / "cache_size.txt"
@@ -603,7 +603,7 @@ class OthersFiles(DpcppTest):
         self.json_of("trim", "--max-size", "0", "--yes")
         self.assertEqual(snapshot(self.root), before)
 
-    def test_stale_locks_of_another_library_go_where_they_hide_whole_items(self):
+    def test_stale_locks_of_another_library_are_removed_if_they_hide_whole_items(self):
         folder = self.root / "11/12/13/14"
         folder.mkdir(parents=True)
         for number in range(2):
@@ -638,7 +638,7 @@ class OthersFiles(DpcppTest):
         self.on_cache("trim", "--max-size", "0", "--yes", "--grace", "0")
         self.assertEqual(snapshot(self.root), before)
 
-    def test_empty_items_go_where_their_path_is_the_runtimes(self):
+    def test_empty_items_are_removed_if_the_path_is_the_runtimes(self):
         """A power cut may leave all files empty."""
         stems = [self.own.put(image(1)), self.own.put_source(b"device", b"-O", b"source")]
         for stem in stems:
@@ -714,7 +714,7 @@ class Trim(DpcppTest):
         self.assertEqual(len(self.left()), 4)
         self.assert_clean()
 
-    def test_it_mends_too(self):
+    def test_it_repairs_too(self):
         os.truncate(f"{self.own.stem(image(0))}.bin", 10)
         self.own.put(image(0), used_ns=self.now_ns)
         told = self.on_cache("trim", "--max-size", "1T").stdout

@@ -94,7 +94,7 @@ class RuntimeTest(unittest.TestCase):
         shown = json.loads(self.kiln("show", item["id"]))
         self.assertEqual((shown["format"], shown["image_format"]), ("ELF", "SPIR-V"))
 
-    def test_reading_alters_nothing(self):
+    def test_reading_changes_nothing(self):
         os.truncate(f"{self.item}.bin", 100)
         for path in self.root.rglob("*"):
             make_old(path)
@@ -335,11 +335,11 @@ put(ctypes.addressof(string), ctypes.addressof(vector))
 class CodeOfLlvm(RuntimeTest):
     """Runs only this class, and not the inherited tests."""
 
-    def test_it_is_read_and_mended(self):
+    def test_it_is_read_and_repaired(self):
         library = Path(sys.prefix) / "lib/libsycl.so.8"
         place = self.place_of(library, "putDeviceCodeIRToDisc")
         if place is None:
-            self.skipTest("the runtime has no table of symbols")
+            self.skipTest("the runtime has no symbol table")
         shutil.rmtree(self.root)
         keys = "Q" * 43 + "=", "R" * 43 + "="
         for key in keys:
@@ -373,7 +373,7 @@ class CodeOfLlvm(RuntimeTest):
 
 def load_tests(loader, tests, pattern):
     suite = unittest.TestSuite(loader.loadTestsFromTestCase(RuntimeTest))
-    suite.addTest(CodeOfLlvm("test_it_is_read_and_mended"))
+    suite.addTest(CodeOfLlvm("test_it_is_read_and_repaired"))
     return suite
 
 
