@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Bounded reading and writing of little-endian integers and runs of bytes. A cursor that was asked
- * for more than is left has failed for good: it gives zeros and moves no further, so that a caller
- * may check once, at the end of a group.
+ * Bounded reading and writing of little-endian integers and runs of bytes. Once a caller asks for
+ * more bytes than are left, the reader or writer has failed for good: reads return zero, writes do
+ * nothing, and neither moves on. A caller may therefore check once, at the end of a group.
  */
 #pragma once
 
@@ -23,7 +23,7 @@ typedef struct kilni_byte_writer {
     bool failed;
 } kilni_byte_writer;
 
-/* The next @size bytes in place; NULL where fewer are left. */
+/* Returns a pointer to the next @size bytes, or NULL if fewer are left. */
 static inline const unsigned char *kilni_read_bytes(kilni_byte_reader *reader, uint64_t size)
 {
     if (reader->failed || size > reader->left) {
@@ -61,7 +61,7 @@ static inline uint64_t kilni_read_u64(kilni_byte_reader *reader)
     return kilni_read_integer(reader, 8);
 }
 
-/* The place of the next @size bytes, for the caller to fill; NULL where fewer are left. */
+/* Returns the space for the next @size bytes, which the caller fills, or NULL if less is left. */
 static inline unsigned char *kilni_write_space(kilni_byte_writer *writer, size_t size)
 {
     if (writer->failed || size > writer->left) {
@@ -74,7 +74,7 @@ static inline unsigned char *kilni_write_space(kilni_byte_writer *writer, size_t
     return space;
 }
 
-/* @bytes may be NULL where size is 0. */
+/* @bytes may be NULL if size is 0. */
 static inline void kilni_write_bytes(kilni_byte_writer *writer, const void *bytes, size_t size)
 {
     unsigned char *space = kilni_write_space(writer, size);

@@ -4,7 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* Bytes of the text field that the caller's structure has. */
+/* Returns how many bytes of the text field the caller's structure has. */
 static size_t text_capacity(const kiln_error *error)
 {
     size_t before = offsetof(kiln_error, text);
@@ -18,7 +18,8 @@ static size_t text_capacity(const kiln_error *error)
 kiln_status kilni_error_set(kiln_error *error, kiln_status status, int system_error,
                             const char *format, ...)
 {
-    /* The first release has all fields: less than the fixed ones is no kiln_error. */
+    /* The first release already had every field before the text: a smaller struct_size is
+     * invalid. */
     if (!error || error->struct_size < offsetof(kiln_error, text)) {
         return status;
     }

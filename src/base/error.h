@@ -3,7 +3,7 @@
 
 #include <kiln/status.h>
 
-/* Describes a failure for people and returns @status, so that a caller can write
+/* Describes a failure in words and returns @status, so that a caller can write
  * `return kilni_error_set(error, KILN_E_IO, errno, "%s: can't be read", path);`.
  *
  * @error         may be NULL; only the fields within its struct_size are written

@@ -41,7 +41,7 @@ bool kilni_u64_multiply(uint64_t a, uint64_t b, uint64_t *ret_product)
     return true;
 }
 
-/* What a suffix multiplies by; 0 where it is none. */
+/* Returns the factor that a suffix stands for, or 0 if it is not a suffix. */
 static uint64_t unit_of(char suffix)
 {
     switch (suffix) {

@@ -80,8 +80,8 @@ size_t kilni_text_cut(const char *bytes, size_t length, size_t limit)
         return length;
     }
     size_t cut = limit;
-    /* A continuation byte (10xxxxxx) must stay with what comes before it. A character has at most
-     * four bytes; where none begins nearby this is not UTF-8, and any place will do. */
+    /* A continuation byte (10xxxxxx) must stay with the byte before it. A character has at most
+     * four bytes; if none begins nearby, this is not UTF-8, and any place will do. */
     while (cut > 0 && limit - cut < 4 && ((unsigned char)bytes[cut] & 0xc0) == 0x80) {
         cut--;
     }
