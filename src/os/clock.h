@@ -3,14 +3,15 @@
 
 #include <stdint.h>
 
-/* CLOCK_MONOTONIC, in nanoseconds; never 0. */
+/* Reads CLOCK_MONOTONIC, in nanoseconds. Never returns 0. */
 uint64_t kilni_clock_ns(void);
 
-/* Wall clock, in Unix seconds. */
+/* Reads the wall clock, in Unix seconds. */
 int64_t kilni_clock_unix_s(void);
 
-/* The clock that files' changes go by, in Unix nanoseconds: it moves in steps. */
+/* Reads the clock with which the kernel stamps changes of files, in Unix nanoseconds. It advances
+ * in ticks. */
 int64_t kilni_clock_of_files_ns(void);
 
-/* Sleeps so long, or until a signal comes. */
+/* Sleeps for that long, or until a signal arrives. */
 void kilni_sleep_ns(uint64_t duration_ns);

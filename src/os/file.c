@@ -71,7 +71,7 @@ static kiln_status write_all(int file, const unsigned char *buffer, size_t size,
             return write_failure();
         }
         if (count == 0) {
-            /* A device that takes nothing and says nothing would keep us here for ever. */
+            /* A device that accepts nothing and reports no error would make this loop endless. */
             errno = EIO;
             return KILN_E_IO;
         }
@@ -148,7 +148,7 @@ int kilni_file_open_or_make(int directory, const char *path, int flags)
     return file;
 }
 
-/* O_DIRECTORY makes the kernel answer ENOTDIR for a symbolic link, too. */
+/* With O_DIRECTORY the kernel reports ENOTDIR for a symbolic link, too. */
 static int open_component(int directory, const char *name, int flags)
 {
     const int file = kilni_os()->openat(directory, name, flags | O_NOFOLLOW | O_CLOEXEC, 0);
@@ -192,9 +192,10 @@ static int open_by_components(int directory, const char *path, int flags)
 
 int kilni_file_open_below(int directory, const char *path, int flags)
 {
-    /* With O_NOFOLLOW the kernel would answer ENOTDIR for a link at the end, or open it. */
+    /* With O_NOFOLLOW alone the kernel would report ENOTDIR for a link at the end, or open the
+     * link. */
     const int file = kilni_os()->open_below(directory, path, flags | O_CLOEXEC);
-    /* Old kernels have no such call; sandboxes that do not know it answer EPERM. */
+    /* Old kernels lack this call, and sandboxes that do not know it return EPERM. */
     const bool is_refused = file < 0 && (errno == ENOSYS || errno == EPERM);
     return is_refused ? open_by_components(directory, path, flags) : file;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Whole transfers: the loops over short reads, short writes and EINTR.
+ * Complete transfers: the loops that handle short reads, short writes and EINTR.
  */
 #pragma once
 
@@ -11,39 +11,43 @@
 
 #include <kiln/status.h>
 
-/* Reads until @size bytes are there or the file ends. KILN_OK with the count; KILN_E_IO (errno
- * says why). */
+/* Reads until @size bytes have been read or the file ends. Returns KILN_OK and the count, or
+ * KILN_E_IO with the reason in errno. */
 kiln_status kilni_file_read(int file, void *buffer, size_t size, size_t *ret_count);
 kiln_status kilni_file_read_at(int file, void *buffer, size_t size, off_t offset,
                                size_t *ret_count);
 
-/* Writes all of it. Beyond the limit on the size of files this fails like any other write, and
- * sends no signal (os/file_limit.h). KILN_OK; KILN_E_FULL: ENOSPC, EDQUOT or EFBIG; KILN_E_IO. */
+/* Writes all bytes. A write beyond the limit on the size of files fails like any other and sends no
+ * signal (os/file_limit.h). Returns KILN_OK; KILN_E_FULL: ENOSPC, EDQUOT or EFBIG; KILN_E_IO. */
 kiln_status kilni_file_write(int file, const void *buffer, size_t size);
 kiln_status kilni_file_write_at(int file, const void *buffer, size_t size, off_t offset);
 
-/* Makes a file shorter or longer. Statuses and signals as above. */
+/* Makes a file shorter or longer. Returns the statuses of kilni_file_write, and sends no signal
+ * either. */
 kiln_status kilni_file_resize(int file, off_t size);
 
-/* Gives a file or directory that this process has just made the mode that it asked for, where the
- * umask took something off. The descriptor may be one of O_PATH. A failure leaves the mode. */
+/* Gives a file or directory that this process has just created the mode that it asked for, if the
+ * umask removed some bits. @file may have been opened with O_PATH. A failure leaves the mode
+ * unchanged. */
 void kilni_file_complete_mode(int file, mode_t mode);
-/* The same where its status is known. */
+/* The same for a caller that has already called fstat. */
 void kilni_file_complete_known_mode(int file, const struct stat *stat, mode_t mode);
 
-/* Opens a file carefully: no link, no waiting for a FIFO's other end. With O_CREAT in @flags it is
- * made where there is none, mode 0600 whatever the umask. Returns the descriptor; -1 and errno. */
+/* Opens a file without following a symbolic link or waiting for the other end of a FIFO. With
+ * O_CREAT in @flags it creates a missing file, with mode 0600 whatever the umask. Returns the
+ * descriptor, or -1 and errno. */
 int kilni_file_open_or_make(int directory, const char *path, int flags);
 
-/* Opens what exists below a directory, following no symbolic link on the way: openat2 where that is
- * allowed, else folder by folder. The mode of the folders on the way is not looked at.
+/* Opens something that exists below a directory, without following any symbolic link. Uses openat2
+ * if the system allows it, else opens folder by folder. Does not check the modes of the folders on
+ * the path.
  *
  * @path   components separated by single slashes, none of them "." or ".."
- * @flags  as openat; O_CLOEXEC is implied
- * Returns the descriptor; -1 and errno: ELOOP if a component is a symbolic link. */
+ * @flags  as for openat; O_CLOEXEC is implied
+ * Returns the descriptor, or -1 and errno: ELOOP if a component is a symbolic link. */
 int kilni_file_open_below(int directory, const char *path, int flags);
 
-/* The status that an errno stands for: ENOENT, ENOTDIR, ESTALE: KILN_MISS; EACCES, EPERM, ELOOP:
+/* Returns the status for an errno. ENOENT, ENOTDIR, ESTALE: KILN_MISS; EACCES, EPERM, ELOOP:
  * KILN_E_DENIED; EROFS: KILN_E_READONLY; ENOSPC, EDQUOT, EFBIG: KILN_E_FULL; ENOMEM:
- * KILN_E_NO_MEMORY; EEXIST: KILN_EXISTS; EBUSY: KILN_BUSY; else KILN_E_IO. */
+ * KILN_E_NO_MEMORY; EEXIST: KILN_EXISTS; EBUSY: KILN_BUSY; any other: KILN_E_IO. */
 kiln_status kilni_status_from_errno(int error);

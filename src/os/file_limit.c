@@ -9,11 +9,11 @@
 
 #include "os/os.h"
 
-/* What this thread is to find again. */
+/* The state that kilni_file_limit_end must restore. */
 static _Thread_local struct {
     unsigned depth;
     bool was_blocked;
-    bool was_pending; /* only what is blocked can be */
+    bool was_pending; /* a signal can be pending only if it is blocked */
     bool is_reached;
 } limit;
 
@@ -31,7 +31,7 @@ static bool is_pending(void)
     return kilni_os()->sigpending(&pending) == 0 && sigismember(&pending, SIGXFSZ) == 1;
 }
 
-/* Takes one signal that waits, this thread's own before that of its process. */
+/* Consumes one pending signal; the thread's own comes before one sent to the process. */
 static bool take(siginfo_t *ret_info)
 {
     const sigset_t set = signal_of_the_limit();
@@ -43,9 +43,10 @@ static bool take(siginfo_t *ret_info)
     return number == SIGXFSZ;
 }
 
-/* Nothing else tells whether a signal that waits is the thread's own or the process's. A thread
- * keeps one signal of a kind at most, with what came with the first: so it is the thread's own if
- * this mark is not there afterwards, and what a write causes never adds to either. */
+/* The system does not tell whether a pending signal is the thread's own or the process's. A thread
+ * keeps at most one pending signal of a number, with the siginfo of the first. So if a signal other
+ * than this mark is taken afterwards, it is the thread's own and was there before. Either way a
+ * signal that a write causes is dropped, since one is already pending. */
 static void put_mark(void)
 {
     siginfo_t mark = {.si_signo = SIGXFSZ, .si_code = SI_QUEUE};

@@ -40,7 +40,8 @@ static bool is_open(int number)
     return fcntl(number, F_GETFD) >= 0;
 }
 
-/* Asks for all three at once, which is what nearly every file that is written costs. */
+/* Checks all three with one call, since nearly every file that is opened for writing pays for
+ * this. */
 static bool are_standard_numbers_open(void)
 {
     struct pollfd standard[STANDARD_COUNT] = {
@@ -56,9 +57,9 @@ static bool are_standard_numbers_open(void)
     return true;
 }
 
-/* Fills the numbers of stdin, stdout and stderr that are free, and returns how many. A program that
- * was started without them may write to them all the same: into no file of ours, as long as what
- * stands there can't be written. */
+/* Opens fillers on the free ones of descriptors 0, 1 and 2, and returns how many. A program that
+ * was started without them may write to them all the same; such writes must not reach a file of
+ * Kiln's. A filler cannot be written to. */
 static int fill_standard_numbers(int *ret_fillers)
 {
     int count = 0;
@@ -76,7 +77,7 @@ static int fill_standard_numbers(int *ret_fillers)
     return count;
 }
 
-/* What another thread has put in a filler's place meanwhile stays. */
+/* If another thread has meanwhile replaced a filler with a file of its own, that file stays. */
 static void free_standard_numbers(const int *fillers, int count)
 {
     for (int i = 0; i < count; i++) {
@@ -87,7 +88,8 @@ static void free_standard_numbers(const int *fillers, int count)
     }
 }
 
-/* Not among the standard numbers. Where these were filled, somebody may have closed a filler. */
+/* Moves a descriptor above 0, 1 and 2. Even if these were filled, another thread may have closed a
+ * filler. */
 static int move_up(int file)
 {
     if (file < 0 || file > STDERR_FILENO) {
@@ -187,7 +189,7 @@ static const kilni_os_table system_table = {
     .queue_signal = system_queue_signal,
 };
 
-/* Written by tests only, while no other thread is in Kiln. */
+/* Written only by tests, while no other thread is in Kiln. */
 static const kilni_os_table *table_in_force = &system_table;
 
 const kilni_os_table *kilni_os(void)

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Every system call that Kiln makes, behind one table that tests can replace:
- * the fault tests fail the n-th call of each kind, and count what was done.
+ * Every system call that Kiln makes, behind one table that tests can replace: the fault tests fail
+ * the n-th call of each kind and count what was done.
  *
- * The slots are the system's calls with the system's contracts: -1 and errno on failure. Code
- * above this folder calls them as kilni_os()->read(…). Loops over EINTR and short transfers are
- * in os/file.h.
+ * Each slot has the contract of its system call: -1 and errno on failure. Code above this folder
+ * calls them as kilni_os()->read(…). Loops over EINTR and short transfers are in os/file.h.
  */
 #pragma once
 
@@ -18,16 +17,17 @@
 #include <time.h>
 
 typedef struct kilni_os_table {
-    /* Never gives 0, 1 or 2: where a program runs with these closed, what it writes to them must
-     * not end up in a file of ours. */
+    /* Never returns 0, 1 or 2: if a program runs with these closed, what it writes to them must not
+     * end up in a file of Kiln's. */
     int (*openat)(int directory, const char *path, int flags, mode_t mode);
-    /* openat2 with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS, for what exists: ELOOP if any component
-     * is a symbolic link; ENOSYS or EPERM if the kernel or a sandbox refuses the call itself. Like
-     * openat it never gives 0, 1 or 2. */
+    /* openat2 with RESOLVE_BENEATH and RESOLVE_NO_SYMLINKS, for something that exists: ELOOP if any
+     * component is a symbolic link; ENOSYS or EPERM if the kernel or a sandbox refuses the call
+     * itself. Never returns 0, 1 or 2. */
     int (*open_below)(int directory, const char *path, int flags);
-    /* F_DUPFD_CLOEXEC: a copy numbered @least or higher. */
+    /* F_DUPFD_CLOEXEC: returns a duplicate numbered @least or higher. */
     int (*duplicate)(int file, int least);
-    /* dup3 with O_CLOEXEC: @number stands for that file at once, and never for none. */
+    /* dup3 with O_CLOEXEC: @number changes to the new file atomically and is never closed in
+     * between. */
     int (*duplicate_over)(int file, int number);
     int (*close)(int file);
     ssize_t (*read)(int file, void *buffer, size_t size);
@@ -43,7 +43,7 @@ typedef struct kilni_os_table {
     int (*linkat)(int from, const char *old_path, int to, const char *new_path, int flags);
     int (*unlinkat)(int directory, const char *path, int flags);
     int (*mkdirat)(int directory, const char *path, mode_t mode);
-    /* Of what was opened with O_PATH, too. */
+    /* Also works on a descriptor opened with O_PATH. */
     int (*fchmod)(int file, mode_t mode);
     ssize_t (*readlinkat)(int directory, const char *path, char *buffer, size_t size);
     int (*futimens)(int file, const struct timespec times[2]);
@@ -53,7 +53,7 @@ typedef struct kilni_os_table {
     int (*lock)(int file, short type, off_t offset, off_t size);
     DIR *(*fdopendir)(int file);
     struct dirent *(*readdir)(DIR *directory);
-    /* To where an entry said, in its d_off, that the next one is. */
+    /* Moves to the position of the next entry that an earlier entry gave in its d_off. */
     void (*seekdir)(DIR *directory, long position);
     int (*closedir)(DIR *directory);
     int (*clock_gettime)(clockid_t clock, struct timespec *ret_time);
@@ -61,19 +61,19 @@ typedef struct kilni_os_table {
     ssize_t (*getrandom)(void *buffer, size_t size, unsigned flags);
     uid_t (*geteuid)(void);
     int (*membarrier)(int command);
-    /* pthread_sigmask, with errno. */
+    /* pthread_sigmask, with the error in errno. */
     int (*mask_signals)(int how, const sigset_t *set, sigset_t *ret_before);
     int (*sigpending)(sigset_t *ret_set);
     int (*sigtimedwait)(const sigset_t *set, siginfo_t *ret_info, const struct timespec *timeout);
-    /* Sends a signal to this very thread. */
+    /* Sends a signal to the calling thread. */
     int (*queue_signal)(siginfo_t *info);
 } kilni_os_table;
 
-/* The table in force. */
+/* Returns the table in use. */
 const kilni_os_table *kilni_os(void);
 
-/* The system's own, for tests to copy and alter. */
+/* Returns the system's own table, for tests to copy and change. */
 const kilni_os_table *kilni_os_system(void);
 
-/* Puts a table in force; NULL: the system's own. For tests, while no other thread is in Kiln. */
+/* Puts a table in use; NULL: the system's own. For tests, while no other thread is in Kiln. */
 void kilni_os_replace(const kilni_os_table *table);

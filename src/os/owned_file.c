@@ -5,9 +5,9 @@
 
 #include "os/os.h"
 
-/* From this number on, where the process may have so many. A process begins with room for 64, and
- * Linux makes a thread that needs more wait, for milliseconds, until no other thread can still be
- * looking at the old table (RCU). */
+/* Kiln's descriptors get this number or a higher one, if the process may have so many. A new
+ * process has a table of 64 descriptors. When a process needs a larger one, Linux makes the thread
+ * wait for milliseconds until no other thread can still be using the old table (RCU). */
 #define OUT_OF_THE_WAY 48
 
 kiln_status kilni_owned_file_take(int file, kilni_owned_file *ret_owned)
@@ -52,7 +52,8 @@ bool kilni_owned_file_is_intact(const kilni_owned_file *owned)
     if (owned->file < 0) {
         return false;
     }
-    /* A file system that fails to answer is no sign that the number is someone else's. */
+    /* A file system that fails to answer does not mean that the number belongs to a different
+     * file. */
     if (kilni_os()->fstat(owned->file, &stat) != 0) {
         return errno != EBADF;
     }

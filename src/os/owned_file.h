@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A descriptor that is kept open for long in a process that isn't ours. An application may close
- * all descriptors that it doesn't know, and open files of its own: then the number is no longer
- * ours to use, and least of all to close.
+ * A descriptor that Kiln keeps open for long in an application's process. An application may close
+ * all descriptors that it does not know, and open files of its own. Kiln must then not use the
+ * number any more, least of all close it.
  */
 #pragma once
 
@@ -17,21 +17,23 @@ typedef struct kilni_owned_file {
     ino_t inode;
 } kilni_owned_file;
 
-/* Takes a descriptor over, remembers what it stands for, and moves it up out of the way of the
- * application, which gets the lowest free numbers. KILN_OK; KILN_E_IO: it is no descriptor. */
+/* Takes ownership of a descriptor, remembers which file it refers to, and moves it to a high
+ * number, since the application expects the lowest free ones. Returns KILN_OK, or KILN_E_IO if it
+ * is not a descriptor, which then stays the caller's. */
 kiln_status kilni_owned_file_take(int file, kilni_owned_file *ret_owned);
 
-/* The move alone, of one whose device and inode are known. Where there is no room it stays. */
+/* Only moves the descriptor; device and inode must be set. If no higher number is free, it keeps
+ * its number. */
 void kilni_owned_file_move_away(kilni_owned_file *owned);
 
-/* Puts another descriptor, which is taken over, in the place of one: under the same number, so that
- * who uses that meanwhile meets the old file or the new one. Where the number is not ours any more,
- * as kilni_owned_file_take. KILN_OK; KILN_E_IO: @file is still the caller's. */
+/* Replaces the file of @owned with @file, under the same number: a thread that uses the number
+ * meanwhile gets either the old file or the new one. If the number is no longer ours, does the same
+ * as kilni_owned_file_take. Returns KILN_OK and owns @file; KILN_E_IO: @file stays the caller's. */
 kiln_status kilni_owned_file_put_over(const kilni_owned_file *owned, int file,
                                       kilni_owned_file *ret_owned);
 
-/* Whether the number still stands for the same file. */
+/* Whether the number still refers to the same file. */
 bool kilni_owned_file_is_intact(const kilni_owned_file *owned);
 
-/* Closes it where it is still ours. */
+/* Closes the descriptor if it is still ours. */
 void kilni_owned_file_close(kilni_owned_file *owned);

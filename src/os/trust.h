@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Whether other users could have made a file or folder, or may change it.
+ * Whether another user could have created a file or folder, or may change it.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <sys/stat.h>
 
-/* What only its owner may write. */
+/* The mode bits that let anyone but the owner write. */
 #define KILNI_WRITE_BY_OTHERS (S_IWGRP | S_IWOTH)
 
 typedef enum kilni_trust {
@@ -17,13 +17,13 @@ typedef enum kilni_trust {
     KILNI_OPEN_TO_OTHERS
 } kilni_trust;
 
-/* The first reason not to trust what was opened.
+/* Returns the first reason not to trust an opened file or folder.
  *
  * @kind     S_IFREG, S_IFDIR or S_IFLNK
- * @or_root  root may own it as well as @user
- * @refused  bits of the mode that it must not have */
+ * @or_root  root may be the owner, as well as @user
+ * @refused  mode bits that must not be set */
 kilni_trust kilni_trust_of(const struct stat *stat, mode_t kind, uid_t user, bool or_root,
                            mode_t refused);
 
-/* Whether nobody else made it or may write it. */
+/* Whether no one else created it or may write to it. */
 bool kilni_is_trusted(const struct stat *stat, mode_t kind, uid_t user, bool or_root);
