@@ -13,7 +13,8 @@
 struct kiln_key_builder {
     kilni_text parts; /* encoded, one after another */
     size_t part_count;
-    kiln_status failure; /* of the first part that could not be added: a key would lack it */
+    kiln_status failure; /* of the first part that could not be added, without which the key would
+                          * be wrong */
 };
 
 kiln_status kiln_key_builder_new(kiln_key_builder **ret_builder)
@@ -89,7 +90,7 @@ kiln_status kiln_key_builder_add(kiln_key_builder *builder, const char *name, co
 
 kiln_status kiln_key_builder_add_text(kiln_key_builder *builder, const char *name, const char *text)
 {
-    /* No text is no bytes of some number, which are refused. */
+    /* A missing text is passed as NULL with a size above 0, which is refused. */
     return kiln_key_builder_add(builder, name, text, text ? strlen(text) : 1);
 }
 

@@ -32,7 +32,7 @@ int kiln_key_equals(const kiln_key *a, const kiln_key *b)
         return a == b;
     }
     if (!a->stripped && !b->stripped) {
-        /* One list of parts has one encoding. */
+        /* A list of parts has exactly one encoding. */
         return a->encoding_size == b->encoding_size &&
                memcmp(&a->digest, &b->digest, sizeof a->digest) == 0 &&
                memcmp(a->encoding, b->encoding, a->encoding_size) == 0;
@@ -49,8 +49,8 @@ int kiln_key_equals(const kiln_key *a, const kiln_key *b)
     return 1;
 }
 
-/* The part of @other that is to be compared with part @index of @key: as many of its name come
- * before it. NULL where there is none. */
+/* Returns the part of @other that corresponds to part @index of @key: the n-th part of a name
+ * corresponds to the n-th part of the same name. NULL if there is none. */
 static const kiln_key_part *counterpart(const kiln_key *key, size_t index, const kiln_key *other)
 {
     const char *name = key->parts[index].name;

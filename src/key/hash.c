@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The functions are compiled into this file: those that a program exports under the same names
- * can't take their place. */
+/* Compiles the functions into this file, so that functions of the same names that a program exports
+ * cannot replace them. */
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -11,7 +11,7 @@
 #include "key/hash.h"
 #include "key/hash_wide.h"
 
-/* Up to this size XXH3 uses no vectors. */
+/* XXH3 uses no vector instructions up to this size. */
 enum { SHORT_SIZE = 240 };
 
 typedef struct implementation {
@@ -19,8 +19,8 @@ typedef struct implementation {
     kilni_hash_wide_add_fn *add;
 } implementation;
 
-/* For bytes of more than SHORT_SIZE; members are NULL if every processor of this architecture has
- * what the compiler uses by itself. */
+/* Returns the functions for more than SHORT_SIZE bytes. They are NULL if the compiler's default
+ * instructions are the widest that can be used. */
 static implementation widest(void)
 {
 #if defined(__x86_64__)

@@ -6,13 +6,14 @@
 
 #include <kiln/key.h>
 
-/* XXH3-128 in canonical (big-endian) form, by the widest instructions that this processor has. */
+/* Computes XXH3-128 in canonical (big-endian) form, with the widest instructions that this
+ * processor has. */
 kiln_digest kilni_hash(const void *bytes, size_t size);
 
-/* The first eight of its bytes, for files too small to matter. */
+/* Returns the first eight bytes of kilni_hash as a number, as a checksum for small files. */
 uint64_t kilni_checksum(const void *bytes, size_t size);
 
-/* The same of bytes that come one after another. */
+/* Computes the same hash of bytes that arrive in pieces. */
 typedef struct kilni_hasher {
     _Alignas(64) unsigned char state[576];
 } kilni_hasher;

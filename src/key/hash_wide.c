@@ -6,7 +6,7 @@
 
 #include "key/hash_wide.h"
 
-/* KILNI_INSTRUCTIONS is the compiler's name for the set of instructions. */
+/* KILNI_INSTRUCTIONS is the compiler's name of the instruction set. */
 #define JOIN(left, right) left##right
 #define NAME_FOR(function, instructions) JOIN(function, instructions)
 

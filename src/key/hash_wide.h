@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * XXH3-128 by the vector instructions of newer x86 processors: hash_wide.c, compiled once for each
- * set of them. The caller must know that the processor has them.
+ * XXH3-128 with the vector instructions of newer x86 processors. hash_wide.c is compiled once for
+ * each instruction set. The caller must know that the processor has it.
  */
 #pragma once
 
@@ -12,7 +12,7 @@ typedef struct XXH3_state_s XXH3_state_t;
 /* Writes the digest in canonical form. */
 typedef void kilni_hash_wide_fn(const void *bytes, size_t size, unsigned char ret_digest[16]);
 
-/* The state has the same layout for every set of instructions. */
+/* The state is the same structure for every instruction set. */
 typedef void kilni_hash_wide_add_fn(XXH3_state_t *state, const void *bytes, size_t size);
 
 kilni_hash_wide_fn kilni_hash_avx2, kilni_hash_avx512f;

@@ -49,7 +49,7 @@ static bool read_part(kilni_byte_reader *reader, kiln_key_part *ret_part)
         return false;
     }
     bool stripped = form == KILNI_KEY_FORM_STRIPPED;
-    /* Nothing is never stripped, so that an empty part has one encoding only. */
+    /* An empty part is never stripped, so that it has only one encoding. */
     if (stripped && size == 0) {
         return false;
     }
@@ -99,7 +99,7 @@ kiln_status kiln_key_decode(const void *bytes, size_t size, kiln_key **ret_key)
     }
     kilni_byte_reader reader = {.at = bytes, .left = size};
     uint32_t flags, part_count;
-    /* The count decides how much is allocated: no more parts than there can be bytes for. */
+    /* The count decides how much is allocated, so it must not exceed what the bytes can hold. */
     if (!read_header(&reader, &flags, &part_count) ||
         part_count > reader.left / KILNI_KEY_PART_MIN_SIZE) {
         return KILN_E_CORRUPT;
@@ -121,7 +121,8 @@ kiln_status kiln_key_decode(const void *bytes, size_t size, kiln_key **ret_key)
 
 kiln_key *kiln_key_retain(const kiln_key *key)
 {
-    /* Through an integer, since only the count changes: the key stays what it is to everyone. */
+    /* Casts const away through an integer: only the count changes, and no holder sees a change of
+     * the key. */
     kiln_key *counted = (kiln_key *)(uintptr_t)key;
     if (counted) {
         atomic_fetch_add_explicit(&counted->references, 1, memory_order_relaxed);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Parts that a test leaves out of all keys, to see whether something notices: docs/testing.md. Only
- * files that are compiled for that test have the macro; nothing that is installed does.
+ * Parts that a test omits from all keys, to check that some other test notices (docs/testing.md).
+ * Only files that are compiled for that test define the macro; nothing that is installed does.
  */
 #pragma once
 
@@ -12,7 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether KILN_TEST_OMIT_PART names the part, or begins its name and ends with "*". */
+/* Whether KILN_TEST_OMIT_PART names the part, or ends with "*" and the name begins with what
+ * precedes it. */
 static inline bool kilni_key_omits(const char *name)
 {
     const char *omitted = getenv("KILN_TEST_OMIT_PART");

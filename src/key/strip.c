@@ -19,14 +19,15 @@ static bool is_to_be_stripped(const kiln_key_part *part, uint64_t above)
     return part->bytes && part->size > above;
 }
 
-/* Size of the stripped encoding; false where it does not fit. Parts of less than 32 bytes grow. */
+/* Computes the size of the stripped encoding. Returns false if it does not fit. Parts of less than
+ * 32 bytes grow. */
 static bool stripped_size(const kiln_key *key, uint64_t above, size_t *ret_size)
 {
     size_t size = KILNI_KEY_HEADER_SIZE + KILNI_KEY_DIGEST_SIZE;
     for (size_t i = 0; i < key->part_count; i++) {
         const kiln_key_part *part = &key->parts[i];
-        bool away = part->digest || is_to_be_stripped(part, above);
-        size_t content = away ? KILNI_KEY_PART_DIGEST_SIZE : (size_t)part->size;
+        bool is_stripped = part->digest || is_to_be_stripped(part, above);
+        size_t content = is_stripped ? KILNI_KEY_PART_DIGEST_SIZE : (size_t)part->size;
         if (!kilni_size_add(size, KILNI_KEY_PART_FIXED_SIZE + strlen(part->name), &size) ||
             !kilni_size_add(size, content, &size)) {
             return false;
