@@ -3,8 +3,7 @@
 
 #include "entry/handle.h"
 
-_Static_assert(KILNI_ENTRY_PROBE_SIZE == KILNI_ENTRY_HEADER_SIZE,
-               "the header is what is looked at");
+_Static_assert(KILNI_ENTRY_PROBE_SIZE == KILNI_ENTRY_HEADER_SIZE, "a probe reads the header");
 
 kiln_status kilni_entry_probe(const unsigned char bytes[KILNI_ENTRY_PROBE_SIZE], uint64_t size)
 {

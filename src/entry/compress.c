@@ -9,8 +9,8 @@
 #define MIN_LEVEL 1
 #define MAX_LEVEL 12
 
-/* A zstd frame of the payload in a new block; NULL with KILN_OK where that is not smaller, or the
- * payload too large. */
+/* Compresses the payload into a new zstd frame. Returns KILN_OK and NULL if that is not smaller, or
+ * if the payload is too large to be stored compressed. */
 static kiln_status compress_payload(kiln_bytes payload, int level, void **ret_frame,
                                     size_t *ret_size)
 {

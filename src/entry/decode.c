@@ -16,7 +16,7 @@ kiln_status kilni_entry_header_decode(const unsigned char *bytes, size_t availab
         version == 0) {
         return KILN_E_CORRUPT;
     }
-    /* Nothing is known of what a newer version has behind its number. */
+    /* Everything after a newer version number is unknown. */
     if (version > KILNI_ENTRY_VERSION) {
         return KILN_E_VERSION;
     }
@@ -50,7 +50,7 @@ static bool has_checksum(const unsigned char *bytes, size_t size, const kiln_dig
     return memcmp(hash->bytes, checksum, KILNI_ENTRY_CHECKSUM_SIZE) == 0;
 }
 
-/* The zeros that fill up to the next multiple of the alignment. */
+/* Reads the zeros that fill up to the next multiple of the alignment. */
 static bool read_padding(kilni_byte_reader *reader, uint64_t size)
 {
     static const unsigned char zeros[KILNI_ENTRY_ALIGNMENT];
@@ -59,8 +59,8 @@ static bool read_padding(kilni_byte_reader *reader, uint64_t size)
     return bytes && memcmp(bytes, zeros, padding) == 0;
 }
 
-/* Reads the table and, beside it, the sections. They fill what is between table and checksum in
- * the table's order and leave no gap, so that nothing can overlap or hide. */
+/* Reads the table and, alongside, the sections. They fill the space between table and checksum in
+ * the table's order and leave no gap, so that none can overlap or hide. */
 static bool read_sections(const unsigned char *bytes, size_t size, kilni_entry_layout *layout)
 {
     size_t table_size = (size_t)layout->header.section_count * KILNI_ENTRY_TABLE_ROW_SIZE;
@@ -94,7 +94,8 @@ bool kilni_entry_section_is_newer(uint32_t type, uint32_t flags)
                     : (flags & KILNI_SECTION_REQUIRED) != 0;
 }
 
-/* What only a newer writer can have put there: the bytes are sound. */
+/* Whether the entry has something that only a newer writer can have written. Its checksum is
+ * right. */
 static bool needs_newer_reader(const kilni_entry_layout *layout)
 {
     if (layout->header.flags & ~(uint32_t)KILNI_ENTRY_KNOWN_FLAGS) {
@@ -108,7 +109,7 @@ static bool needs_newer_reader(const kilni_entry_layout *layout)
     return false;
 }
 
-/* The known sections come in the order of their types, each at most once. */
+/* Whether the known sections come in the order of their types, each at most once. */
 static bool has_known_order(const kilni_entry_layout *layout)
 {
     uint32_t last = 0;
@@ -136,7 +137,7 @@ static bool has_needed_sections(const kilni_entry_layout *layout)
     if (is_signed != (mac != NULL) || (mac && mac->size != KILNI_ENTRY_MAC_SIZE)) {
         return false;
     }
-    /* A payload is stored compressed only where that made it smaller. */
+    /* A payload is stored compressed only if that made it smaller. */
     return layout->header.flags & KILNI_ENTRY_COMPRESSED
                ? payload->size < layout->header.payload_size &&
                      layout->header.payload_size <= KILNI_ENTRY_MAX_DECOMPRESSED
@@ -158,7 +159,7 @@ kiln_status kilni_entry_layout_decode_hashed(const unsigned char *bytes, size_t 
     if (status != KILN_OK) {
         return status;
     }
-    /* The checksum comes first: a damaged entry must not pass for one that is newer. */
+    /* The checksum comes first: a damaged entry must not be taken for a newer one. */
     if (!has_checksum(bytes, size, hash) || !read_sections(bytes, size, ret_layout)) {
         return KILN_E_CORRUPT;
     }

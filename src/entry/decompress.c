@@ -5,8 +5,8 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
-/* A zstd block yields at most 128 KiB and takes at least four bytes. A frame that claims more is
- * not believed, so that a small entry can't ask for much memory. */
+/* A zstd block yields at most 128 KiB and takes at least four bytes. A frame that claims to expand
+ * further is refused, so that a small entry cannot make the process allocate much memory. */
 #define MAX_EXPANSION 32768u
 
 static kiln_status status_of(size_t zstd_result)

@@ -76,7 +76,7 @@ static void write_table(kilni_byte_writer *writer, const kilni_entry_layout *lay
     }
 }
 
-/* Writes the sections and lets the layout point at them. */
+/* Writes the sections and makes the layout point to them. */
 static void write_sections(kilni_byte_writer *writer, kilni_entry_layout *layout)
 {
     for (uint32_t i = 0; i < layout->header.section_count; i++) {

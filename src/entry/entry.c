@@ -31,7 +31,7 @@ static bool is_readable(const kiln_bytes *bytes)
     return bytes->data || bytes->size == 0;
 }
 
-/* A longer structure is a newer caller's: what we don't know of it must be unused. */
+/* A longer structure comes from a newer caller: fields that are unknown here must be zero. */
 static bool has_known_size(const kiln_entry_params *params)
 {
     const unsigned char *bytes = (const unsigned char *)params;
@@ -110,7 +110,7 @@ kiln_status kiln_entry_new(const kiln_entry_params *params, kiln_entry **ret_ent
     return status;
 }
 
-/* What NULL is taken for. */
+/* Returns an empty entry for NULL. */
 static const kiln_entry *known(const kiln_entry *entry)
 {
     static const kiln_entry nothing = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An entry's bytes, for the folders below: docs/format.md is this folder's mirror. No I/O here, so
- * that all of it can be fuzzed.
+ * Encodes and decodes an entry's bytes, for the folders below; docs/format.md describes the format.
+ * This folder does no I/O, so that all of it can be fuzzed.
  */
 #pragma once
 
@@ -13,86 +13,88 @@
 
 #include "key/hash.h"
 
-/* Enough of a file's beginning to decode its head in nearly every case. */
+/* Enough of a file's beginning to decode the head of nearly every entry. */
 #define KILNI_ENTRY_HEAD_SIZE 4096u
 
-/* 32 bytes that authenticate entries (BLAKE2b-256, keyed). */
+/* A signing key: 32 bytes that authenticate entries (BLAKE2b-256, keyed). */
 typedef struct kilni_entry_mac_key {
     unsigned char bytes[32];
 } kilni_entry_mac_key;
 
-/* Verifies @bytes and makes an entry that owns them: no copy. On success the entry frees them with
- * free(); on failure they stay the caller's.
+/* Verifies @bytes and makes an entry that owns them, without a copy. On success the entry frees
+ * them with free(); on failure they stay the caller's.
  *
- * @mac_key  what has to have signed them: that is checked before a key is read or a payload
- *           decompressed. NULL: whoever made them
- * Returns as kiln_entry_decode; KILN_E_UNAUTHENTICATED: not signed, or not with that key. */
+ * @mac_key  the key that must have signed them, which is checked before the entry's key is read or
+ *           the payload is decompressed. NULL: the signature is not checked
+ * Returns the statuses of kiln_entry_decode; KILN_E_UNAUTHENTICATED: not signed, or not with that
+ * key. */
 kiln_status kilni_entry_adopt(void *bytes, size_t size, const kilni_entry_mac_key *mac_key,
                               kiln_entry **ret_entry);
 
-/* What a whole entry of @size bytes cannot begin with is found by its first bytes, before memory
- * for all of it is taken. */
+/* The first bytes of a file show that it cannot be a whole entry, before memory for all of it is
+ * allocated. */
 #define KILNI_ENTRY_PROBE_SIZE 64u
 
-/* KILN_OK: it may be one; KILN_E_CORRUPT; KILN_E_VERSION. */
+/* Returns KILN_OK: it may be an entry; KILN_E_CORRUPT; KILN_E_VERSION. */
 kiln_status kilni_entry_probe(const unsigned char bytes[KILNI_ENTRY_PROBE_SIZE], uint64_t size);
 
-/* An entry whose bytes arrive piece by piece: each goes into the checksum while the processor still
- * has it at hand. */
+/* An entry whose bytes arrive in pieces. Each piece is added to the checksum while it is still in
+ * the processor's cache. */
 typedef struct kilni_entry_arrival {
     unsigned char *bytes;
     size_t size, arrived;
     kilni_hasher hasher;
 } kilni_entry_arrival;
 
-/* @bytes  where @size bytes are going to be; the caller's */
+/* @bytes  room for @size bytes, owned by the caller */
 void kilni_entry_arrival_begin(kilni_entry_arrival *arrival, void *bytes, size_t size);
 
-/* The next @count bytes are where they belong, and no more than there are to be. */
+/* Adds the next @count bytes, which the caller has already put in place. The sum must not exceed
+ * the size. */
 void kilni_entry_arrival_add(kilni_entry_arrival *arrival, size_t count);
 
-/* KILN_E_CORRUPT where bytes are missing; else as kilni_entry_adopt. */
+/* Returns KILN_E_CORRUPT if bytes are missing, else the statuses of kilni_entry_adopt. */
 kiln_status kilni_entry_arrival_end(kilni_entry_arrival *arrival,
                                     const kilni_entry_mac_key *mac_key, kiln_entry **ret_entry);
 
-/* Whether two entries of one key hold the same, as far as a device sees it: kind, payload, answers
- * and log. When and by whom they were made, how they are stored and whether they are signed does
- * not matter. */
+/* Whether two entries of one key have the same content as far as a device is concerned: kind,
+ * payload, answers and log. Provenance, compression and signatures are not compared. */
 bool kilni_entry_equals(const kiln_entry *a, const kiln_entry *b);
 
-/* What the beginning of an entry's file tells, unverified. Texts are cut to their arrays. */
+/* What the beginning of an entry's file says, unverified. Texts are cut to fit their arrays. */
 typedef struct kilni_entry_head {
     kiln_digest digest;
     uint32_t kind;
     uint64_t total_size;
-    uint64_t payload_size; /* plain, before compression */
+    uint64_t payload_size; /* before compression */
     uint64_t build_ns;
     int64_t created_s;
     char tool[64], device[192], name[256];
-    bool seems_newer; /* has what only a newer reader knows, unless that is damage */
+    bool seems_newer; /* it has something that only a newer reader knows, unless the entry is
+                       * damaged */
 } kilni_entry_head;
 
-/* @bytes       the first @available bytes of a file of @file_size bytes
+/* @bytes  the first @available bytes of a file of @file_size bytes
  * Returns KILN_OK; KILN_E_CORRUPT; KILN_E_VERSION. */
 kiln_status kilni_entry_head_decode(const void *bytes, size_t available, uint64_t file_size,
                                     kilni_entry_head *ret_head);
 
-/* A signature makes an entry at most so much larger: a row of the table, the MAC, padding. */
+/* The most by which a signature enlarges an entry: a row of the table, the MAC and padding. */
 #define KILNI_ENTRY_SIGNATURE_MAX_SIZE 64u
 
-/* A signed copy of an entry: the same sections and a MAC over every byte but itself and the
- * checksum. */
+/* Makes a signed copy of an entry: the same sections, and a MAC over every byte except the MAC
+ * itself and the checksum. */
 kiln_status kilni_entry_sign(const kiln_entry *entry, const kilni_entry_mac_key *key,
                              kiln_entry **ret_entry);
 
-/* A copy whose payload is stored compressed (zstd, @level 1 to 12), or as it is where that is not
- * smaller, or the payload larger than one that is compressed may be. The accessors of a decoded
- * entry give the plain bytes. Signatures are dropped. */
+/* Makes a copy whose payload is stored compressed (zstd, @level 1 to 12). The payload is stored as
+ * it is if compression does not make it smaller, or if it is too large to be stored compressed. The
+ * accessors of a decoded entry return the uncompressed bytes. A signature is dropped. */
 kiln_status kilni_entry_compress(const kiln_entry *entry, int level, kiln_entry **ret_entry);
 
-/* An entry of the same content whose payload is stored plain, under @key, which has to equal the
- * entry's own: the same key whole, or stripped. What is like that already comes back as it is;
- * of what is changed the signature is dropped.
+/* Makes an entry of the same content whose payload is stored uncompressed under @key, which must
+ * equal the entry's own key: the same key, whole or stripped. If the entry already is like that, it
+ * is returned itself; otherwise a signature is dropped.
  *
  * @key  NULL: the entry's own
  * Returns KILN_OK; KILN_E_INVALID; KILN_E_TOO_LARGE; KILN_E_NO_MEMORY. */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The entry format, version 1, as docs/format.md tells it: header, section table, sections,
+ * The entry format, version 1, as docs/format.md describes it: header, section table, sections,
  * checksum. All integers are little-endian.
  */
 #pragma once
 
 #include <stdint.h>
 
-/* As in PNG: what mangles line ends or takes the file for text shows at once. */
+/* As in PNG: a program that converts line ends or treats the file as text damages the magic
+ * visibly. */
 #define KILNI_ENTRY_MAGIC "KILN\r\n\x1a\n"
 #define KILNI_ENTRY_MAGIC_SIZE 8
 #define KILNI_ENTRY_VERSION 1u
@@ -21,7 +22,8 @@
 #define KILNI_ENTRY_MIN_SIZE (KILNI_ENTRY_HEADER_SIZE + KILNI_ENTRY_CHECKSUM_SIZE)
 #define KILNI_ENTRY_MAX_SECTIONS 32u
 
-/* A payload that is stored compressed has at most so many bytes: what decompressing may take. */
+/* The largest uncompressed size of a payload that is stored compressed, which bounds the memory for
+ * decompressing. */
 #define KILNI_ENTRY_MAX_DECOMPRESSED ((uint64_t)1 << 30)
 
 /* Flags of the header. */
@@ -33,11 +35,11 @@ enum {
 
 /* Flags of a section. */
 enum {
-    KILNI_SECTION_REQUIRED = 1u, /* who does not know the type can't use the entry */
+    KILNI_SECTION_REQUIRED = 1u, /* a reader that does not know the type cannot use the entry */
     KILNI_SECTION_KNOWN_FLAGS = KILNI_SECTION_REQUIRED
 };
 
-/* Types of sections; those that are there come in this order. */
+/* Types of sections, in the order in which they are stored. */
 enum {
     KILNI_SECTION_PROVENANCE = 1,
     KILNI_SECTION_KEY = 2,
@@ -48,5 +50,5 @@ enum {
     KILNI_SECTION_LAST_KNOWN = KILNI_SECTION_MAC
 };
 
-/* A text of the provenance section has at most so many bytes. */
+/* The largest size in bytes of a text of the provenance section. */
 #define KILNI_ENTRY_MAX_TEXT 65536u

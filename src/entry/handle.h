@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An entry in memory: its bytes as stored, and what was found in them.
+ * An entry in memory: its bytes as they are stored, and what was decoded from them.
  */
 #pragma once
 
@@ -14,12 +14,13 @@
 #include "entry/layout.h"
 
 struct kiln_entry {
-    /* Grows by relaxed additions: who retains holds a reference already. The last release must see
-     * all that other holders did, so that subtractions acquire and release. */
+    /* Incremented with relaxed order, since a caller that retains already holds a reference.
+     * Decremented with acquire and release, since the last release must see everything that other
+     * holders did. */
     atomic_size_t references;
     void *bytes; /* owned */
     size_t size;
-    void *plain_payload; /* owned; NULL where the payload is stored plain */
+    void *plain_payload; /* owned; NULL if the payload is stored uncompressed */
     kiln_key *key;       /* one reference */
     uint32_t kind;
     kiln_provenance provenance;
@@ -27,44 +28,44 @@ struct kiln_entry {
     int is_signed;
 };
 
-/* Makes an entry of sound bytes and their layout.
+/* Makes an entry from verified bytes and their layout.
  *
- * @bytes   become the entry's on success
+ * @bytes   owned by the entry on success
  * @layout  points into @bytes
- * @key     retained; NULL: the one in the key section is decoded
- * Returns KILN_OK; KILN_E_CORRUPT: what a section holds is not sound; KILN_E_NO_MEMORY. */
+ * @key     retained; NULL: the key is decoded from its section
+ * Returns KILN_OK; KILN_E_CORRUPT: a section's content is not valid; KILN_E_NO_MEMORY. */
 kiln_status kilni_entry_open(void *bytes, const kilni_entry_layout *layout, const kiln_key *key,
                              kiln_entry **ret_entry);
 
-/* The same of bytes from elsewhere, whose checksum is right: before anything else in them is
- * believed they have to be authentic.
+/* The same for bytes from elsewhere, whose checksum is right. Their signature is checked before
+ * anything else in them is used.
  *
- * @mac_key  NULL: whoever made them
- * Returns also KILN_E_UNAUTHENTICATED. */
+ * @mac_key  NULL: the signature is not checked
+ * Also returns KILN_E_UNAUTHENTICATED. */
 kiln_status kilni_entry_open_stored(void *bytes, const kilni_entry_layout *layout,
                                     const kilni_entry_mac_key *mac_key, kiln_entry **ret_entry);
 
-/* Computes the MAC of the entry at @bytes: over every byte but those of the MAC section, which
- * begins at @mac, and of the checksum. */
+/* Computes the MAC of the entry at @bytes: over every byte except the MAC section's content, which
+ * begins at @mac, and the checksum. */
 void kilni_entry_compute_mac(const unsigned char *bytes, uint64_t size, const unsigned char *mac,
                              const kilni_entry_mac_key *key,
                              unsigned char ret_mac[KILNI_ENTRY_MAC_SIZE]);
 
-/* Checks the MAC of the entry at @bytes, in constant time. KILN_OK; KILN_E_UNAUTHENTICATED: none,
- * or a wrong one. */
+/* Checks the MAC of the entry at @bytes, in constant time. Returns KILN_OK; KILN_E_UNAUTHENTICATED:
+ * there is no MAC, or a wrong one. */
 kiln_status kilni_entry_layout_authenticate(const unsigned char *bytes,
                                             const kilni_entry_layout *layout,
                                             const kilni_entry_mac_key *key);
 
-/* Puts @layout together, seals it, and makes an entry of it. Statuses as of
+/* Encodes @layout, seals the bytes, and makes an entry from them. Returns the statuses of
  * kilni_entry_layout_encode and kilni_entry_open. */
 kiln_status kilni_entry_from_layout(kilni_entry_layout *layout, const kiln_key *key,
                                     kiln_entry **ret_entry);
 
-/* The plain bytes of a compressed payload, in a new block.
+/* Decompresses a payload into a new block.
  *
- * @plain_size   what it must come to
- * @ret_payload  [out] to be given back with free
+ * @plain_size   the size that it must have
+ * @ret_payload  [out] freed by the caller, with free
  * Returns KILN_OK; KILN_E_CORRUPT; KILN_E_NO_MEMORY. */
 kiln_status kilni_payload_decompress(const kilni_entry_section *section, uint64_t plain_size,
                                      void **ret_payload);

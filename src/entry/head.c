@@ -7,7 +7,8 @@
 #include "base/text.h"
 #include "entry/layout.h"
 
-/* A reader on what is there of the provenance section; failed where nothing is. */
+/* Returns a reader of the available bytes of the provenance section; a failed one if there are
+ * none. */
 static kilni_byte_reader provenance_of(const unsigned char *bytes, size_t available,
                                        uint32_t section_count)
 {
@@ -46,14 +47,14 @@ static bool seems_newer(const unsigned char *bytes, size_t available,
     return false;
 }
 
-/* Copies as much of a text as there is and as fits. */
+/* Copies as much of a text as is available and fits. */
 static void read_text(kilni_byte_reader *reader, char *text, size_t capacity)
 {
     uint32_t length = kilni_read_u32(reader);
     const char *bytes = (const char *)reader->at;
     size_t there = length, limit = capacity - 1;
     if (length > reader->left) {
-        /* Whether a character ends where the bytes do can't be told: the last byte is left out. */
+        /* A character may go on after the available bytes, so the last byte is dropped. */
         there = reader->left;
         limit = there > 0 && there - 1 < limit ? there - 1 : limit;
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An entry taken apart: header fields and the list of sections. encode.c puts one together,
+ * An entry taken apart into header fields and a list of sections. encode.c assembles an entry,
  * decode.c takes one apart.
  */
 #pragma once
@@ -19,13 +19,13 @@ typedef struct kilni_entry_header {
     uint32_t kind;
     kiln_digest digest;
     uint64_t total_size;
-    uint64_t payload_size; /* plain */
+    uint64_t payload_size; /* before compression */
     uint32_t section_count;
 } kilni_entry_header;
 
 typedef struct kilni_entry_section {
     uint32_t type, flags;
-    const unsigned char *bytes; /* NULL in a list to be put together: filled in afterwards */
+    const unsigned char *bytes; /* NULL in a list to be encoded: room that is filled afterwards */
     uint64_t size;
 } kilni_entry_section;
 
@@ -34,43 +34,45 @@ typedef struct kilni_entry_layout {
     kilni_entry_section sections[KILNI_ENTRY_MAX_SECTIONS];
 } kilni_entry_layout;
 
-/* Appends a section. KILN_OK; KILN_E_TOO_LARGE: there are KILNI_ENTRY_MAX_SECTIONS. */
+/* Appends a section. Returns KILN_OK; KILN_E_TOO_LARGE: there are KILNI_ENTRY_MAX_SECTIONS
+ * already. */
 kiln_status kilni_entry_layout_add(kilni_entry_layout *layout, uint32_t type, uint32_t flags,
                                    const void *bytes, uint64_t size);
 
-/* The section of a type; NULL where there is none. */
+/* Returns the section of a type, or NULL if there is none. */
 const kilni_entry_section *kilni_entry_layout_find(const kilni_entry_layout *layout, uint32_t type);
 
-/* Whether only a newer writer can have made a section of that type with these flags. */
+/* Whether only a newer writer can have written a section of that type with these flags. */
 bool kilni_entry_section_is_newer(uint32_t type, uint32_t flags);
 
-/* Takes the MAC section out, where there is one, and the flag that tells of it. */
+/* Removes the MAC section, if there is one, and its flag. */
 void kilni_entry_layout_unsign(kilni_entry_layout *layout);
 
-/* Puts an entry together in one new block, the checksum still missing. On success the sections
- * point into the block, and the header has its total size.
+/* Assembles an entry in one new block, without its checksum. On success the sections point into the
+ * block, and the header has the total size.
  *
- * @ret_bytes  [out] layout->header.total_size bytes; to be given back with free
- * KILN_OK; KILN_E_TOO_LARGE; KILN_E_NO_MEMORY. */
+ * @ret_bytes  [out] layout->header.total_size bytes, freed by the caller, with free
+ * Returns KILN_OK; KILN_E_TOO_LARGE; KILN_E_NO_MEMORY. */
 kiln_status kilni_entry_layout_encode(kilni_entry_layout *layout, unsigned char **ret_bytes);
 
-/* Writes the checksum over all before it. */
+/* Writes the checksum of all bytes before it. */
 void kilni_entry_seal(unsigned char *bytes, size_t size);
 
-/* Reads the header from the first @available bytes of an entry of @file_size bytes: magic,
- * version, sizes. KILN_OK; KILN_E_CORRUPT; KILN_E_VERSION. */
+/* Reads the header from the first @available bytes of an entry of @file_size bytes: magic, version,
+ * sizes. Returns KILN_OK; KILN_E_CORRUPT; KILN_E_VERSION. */
 kiln_status kilni_entry_header_decode(const unsigned char *bytes, size_t available,
                                       uint64_t file_size, kilni_entry_header *ret_header);
 
-/* How many of an entry's bytes its checksum covers; 0 where there is no room for one. */
+/* Returns how many of an entry's bytes its checksum covers; 0 if the entry is too small to have
+ * one. */
 size_t kilni_entry_covered_size(size_t size);
 
-/* Takes a whole entry apart: header, checksum, table, padding. KILN_OK; KILN_E_CORRUPT;
+/* Takes a whole entry apart: header, checksum, table, padding. Returns KILN_OK; KILN_E_CORRUPT;
  * KILN_E_VERSION. */
 kiln_status kilni_entry_layout_decode(const unsigned char *bytes, size_t size,
                                       kilni_entry_layout *ret_layout);
 
-/* The same for who has computed the hash of the covered bytes. */
+/* The same for a caller that has already computed the hash of the covered bytes. */
 kiln_status kilni_entry_layout_decode_hashed(const unsigned char *bytes, size_t size,
                                              const kiln_digest *hash,
                                              kilni_entry_layout *ret_layout);

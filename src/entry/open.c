@@ -10,7 +10,8 @@
 
 kiln_entry *kiln_entry_retain(const kiln_entry *entry)
 {
-    /* Through an integer, since only the count changes: the entry stays what it is to everyone. */
+    /* Casts const away through an integer: only the count changes, and no holder sees a change of
+     * the entry. */
     kiln_entry *counted = (kiln_entry *)(uintptr_t)entry;
     if (counted) {
         atomic_fetch_add_explicit(&counted->references, 1, memory_order_relaxed);

@@ -10,7 +10,9 @@
 #include "os/clock.h"
 
 #define TEXT_COUNT 3
-#define FIXED_SIZE (8 + 8 + TEXT_COUNT * (4 + 1)) /* numbers; length and closing zero of texts */
+#define FIXED_SIZE                                                                                 \
+    (8 + 8 + TEXT_COUNT * (4 + 1)) /* numbers; length and terminating zero of each                 \
+                                    * text */
 
 kiln_status kilni_provenance_encode(const kiln_provenance *provenance, unsigned char **ret_bytes,
                                     size_t *ret_size)
@@ -43,7 +45,7 @@ kiln_status kilni_provenance_encode(const kiln_provenance *provenance, unsigned 
     return KILN_OK;
 }
 
-/* A text in place; NULL, and the reader failed, where it is none. */
+/* Returns a text in place, or NULL with the reader failed if there is no valid text. */
 static const char *read_text(kilni_byte_reader *reader)
 {
     uint32_t length = kilni_read_u32(reader);

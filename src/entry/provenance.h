@@ -9,11 +9,12 @@
 
 #include <kiln/entry.h>
 
-/* @ret_bytes  [out] to be given back with free
- * KILN_OK; KILN_E_NO_MEMORY. Texts that are too long are cut. */
+/* Encodes the section; cuts texts that are too long.
+ * @ret_bytes  [out] freed by the caller, with free
+ * Returns KILN_OK or KILN_E_NO_MEMORY. */
 kiln_status kilni_provenance_encode(const kiln_provenance *provenance, unsigned char **ret_bytes,
                                     size_t *ret_size);
 
-/* The texts point into @bytes. KILN_OK; KILN_E_CORRUPT. */
+/* Decodes the section; the texts point into @bytes. Returns KILN_OK or KILN_E_CORRUPT. */
 kiln_status kilni_provenance_decode(const unsigned char *bytes, uint64_t size,
                                     kiln_provenance *ret_provenance);
