@@ -24,7 +24,7 @@ static void spoils(const char *why)
     kilni_compilation_tell(kilni_reads_spoil, why);
 }
 
-/* ---- what stands in their places ---- */
+/* ---- the replacements ---- */
 
 static void opens(int folder, const char *path, int flags)
 {
@@ -77,9 +77,9 @@ static FILE *observed_freopen(const char *path, const char *mode, FILE *file)
     return freopen(path, mode, file);
 }
 
-/* NVRTC asks each time whether PWD leads to the working directory, which it spells like that then.
- * Where a result may say it, both are in its key; all others are as good with another PWD. What it
- * includes it looks at by opening it too, so that a file of that path is noted. */
+/* NVRTC checks each time whether PWD names the working directory, and if so spells the directory
+ * like that. If a result may contain it, both are in its key; otherwise PWD does not matter. A file
+ * that NVRTC includes is opened as well, so that a file with this path is noted in any case. */
 static int asks_how_folder_is_spelled(const char *path)
 {
     const char *spelled = getenv("PWD");
@@ -101,7 +101,7 @@ static int observed_lstat(const char *path, struct stat *facts)
     return lstat(path, facts);
 }
 
-/* As the C library's headers called them until version 2.33. */
+/* The C library's headers called these functions until version 2.33. */
 static int observed_xstat(int version, const char *path, struct stat *facts)
 {
     (void)version;
@@ -180,7 +180,7 @@ static int observed_symlink(const char *target, const char *path)
     return symlink(target, path);
 }
 
-/* Relative paths are others from there on. */
+/* Relative paths have a different meaning afterwards. */
 static int observed_chdir(const char *path)
 {
     spoils("the working directory changes");
@@ -211,7 +211,7 @@ static FILE *observed_popen(const char *command, const char *mode)
     return popen(command, mode); /* NOLINT: NVRTC's own call */
 }
 
-/* Those that are about threads read nothing. */
+/* Calls that only concern threads read nothing. */
 static int is_about_threads(long number)
 {
     return number == SYS_futex || number == SYS_gettid || number == SYS_sched_getaffinity ||
@@ -226,7 +226,7 @@ static long observed_syscall(long number, long a, long b, long c, long d, long e
     return syscall(number, a, b, c, d, e, f);
 }
 
-/* ---- which there are ---- */
+/* ---- the functions ---- */
 
 static const struct {
     const char *name;
@@ -251,7 +251,7 @@ static const struct {
     {"popen", (void *)observed_popen},       {"syscall", (void *)observed_syscall},
 };
 
-/* What a later libnvrtc may look at files by, and none that is known does. */
+/* Functions by which a later libnvrtc may read files. No known version calls them. */
 static const char *const unobserved[] = {"__fxstatat",
                                          "__fxstatat64",
                                          "__open64_2",

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The calls of the C library by which NVRTC looks at files: what stands in their places tells of
- * them, and then does as they do.
+ * Replacements for the C library's functions by which NVRTC reads files. Each reports the call, and
+ * then does what the original does.
  */
 #pragma once
 
-/* What is to be in the place of a function of that name; NULL: that stays. */
+/* Returns the replacement for a function, or NULL if it needs none. */
 void *kilni_call_find(const char *name);
 
-/* Whether a library that calls such a function may look at files by it, without anybody being told.
+/* Whether a library that calls a function of that name may read files that Kiln does not notice.
  */
 int kilni_call_is_unknown(const char *name);

@@ -11,7 +11,7 @@ static bool is_name_character(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
 }
 
-/* Whether a piece of a word can begin so: all their characters. */
+/* Whether a piece of one of the words can begin with a character. */
 static bool is_in_words(char c)
 {
     return c != '\0' && strchr("_ADEIMPST", c);
@@ -23,8 +23,8 @@ static bool begins_with(const char *at, const char *end, const char *word)
     return (size_t)(end - at) >= length && memcmp(at, word, length) == 0;
 }
 
-/* Where the text goes on behind a backslash and a newline, with blanks between them or not; @at
- * itself where none stands there. Up to C++14 three characters may stand for the first. */
+/* Returns the text after a backslash and a newline, with blanks between them or not, or @at if
+ * there is no such splice. Up to C++14 a trigraph may stand for the backslash. */
 static const char *behind_splice(const char *at, const char *end)
 {
     const bool is_trigraph = begins_with(at, end, "?\?/");
@@ -41,7 +41,7 @@ static const char *behind_splice(const char *at, const char *end)
 static const char *behind_splices(const char *at, const char *end)
 {
     if (at == end || (*at != '\\' && *at != '?')) {
-        return at; /* as nearly everywhere, in megabytes of headers */
+        return at; /* the usual case, in megabytes of headers */
     }
     for (const char *next = behind_splice(at, end); next != at; next = behind_splice(at, end)) {
         at = next;
@@ -49,7 +49,7 @@ static const char *behind_splices(const char *at, const char *end)
     return at;
 }
 
-/* Notes a name that is a word of time or a piece of one. */
+/* Notes a name that is one of the words or a piece of one. */
 static void see_name(kilni_clock_words *words, const char *name, size_t length)
 {
     for (size_t n = 0; n < KILNI_CLOCK_WORD_COUNT; n++) {
@@ -57,7 +57,7 @@ static void see_name(kilni_clock_words *words, const char *name, size_t length)
     }
 }
 
-/* Takes one name, over splices; it is no piece of any word once it is longer than they are. */
+/* Reads one name, across splices. A name longer than the words is not a piece of one. */
 static const char *take_name(kilni_clock_words *words, const char *at, const char *end)
 {
     char name[KILNI_WORD_PIECES_MAX];
@@ -102,7 +102,7 @@ void kilni_clock_words_add(kilni_clock_words *to, const kilni_clock_words *from)
     }
 }
 
-/* Names of one letter don't count across texts. */
+/* Names of one letter do not count across texts. */
 static void forget_letters(kilni_clock_words *words)
 {
     for (size_t n = 0; n < KILNI_CLOCK_WORD_COUNT; n++) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * __DATE__, __TIME__ and __TIMESTAMP__: what a text that says them comes to is different every
- * time. They are looked for in all texts of a compilation, comments and branches that are not taken
- * included, and so is what ## can make them of. Across texts, names of one letter don't count for
- * that: each large set of headers has all letters as names.
+ * __DATE__, __TIME__ and __TIMESTAMP__: a text that uses them has a different meaning every time.
+ * All texts of a compilation are searched for these words, comments and untaken branches included,
+ * and for pieces from which ## can make them. Across texts, names of one letter do not count as
+ * pieces, since every large set of headers uses all letters as names.
  */
 #pragma once
 
@@ -14,18 +14,18 @@
 
 enum { KILNI_CLOCK_WORD_COUNT = 3 };
 
-/* Zeroed, it has seen nothing. */
+/* A zeroed structure has seen no text. */
 typedef struct kilni_clock_words {
-    bool found;  /* in one text alone */
-    bool pastes; /* there is a ## */
+    bool found;  /* one text has a word, or can make one on its own */
+    bool pastes; /* a text has a ## */
     kilni_word_pieces pieces[KILNI_CLOCK_WORD_COUNT];
 } kilni_clock_words;
 
-/* Takes a whole text. */
+/* Searches a whole text. */
 void kilni_clock_words_see(kilni_clock_words *words, const void *text, size_t size);
 
-/* Adds what several texts say. */
+/* Adds what was found in other texts. */
 void kilni_clock_words_add(kilni_clock_words *to, const kilni_clock_words *from);
 
-/* Whether one of them is there, or can be put together by ## of what is there. */
+/* Whether one of the words was found, or ## can make one from the pieces that were found. */
 bool kilni_clock_words_tell_time(const kilni_clock_words *words);

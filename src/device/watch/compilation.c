@@ -3,13 +3,14 @@
 
 #include <errno.h>
 
-/* Guards the list. Not held while a compiler runs. A compilation of the list may be locked while it
+/* Guards the list. Not held while a compiler runs. The lock of a compilation may be taken while it
  * is held. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static kilni_compilation *all_under_way;
 
-/* That of this thread; NULL: it compiles nothing. Looked at without the lock: the first time in
- * each thread may need the loader, whose lock another may have that waits for this one. */
+/* The compilation of this thread; NULL: it compiles nothing. Read without the lock: a thread's
+ * first access may need the loader, whose lock another thread may hold while it waits for this
+ * one. */
 static _Thread_local kilni_compilation *own;
 
 /* ---- forks ---- */
@@ -24,7 +25,7 @@ static void after_fork_in_parent(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* The parent's compilations are not this process's. */
+/* The child does not run the parent's compilations. */
 static void after_fork_in_child(void)
 {
     all_under_way = NULL;
@@ -75,9 +76,9 @@ bool kilni_compilation_leave(kilni_compilation *compilation)
     return is_this_process;
 }
 
-/* ---- telling ---- */
+/* ---- reporting ---- */
 
-/* What is told: either of the two. */
+/* A report: a note with its text, or a fold. */
 typedef struct tidings {
     kilni_note_fn *note;
     const char *text;
@@ -104,7 +105,7 @@ static void tell_all(const tidings *of)
     pthread_mutex_unlock(&lock);
 }
 
-/* The compiler must find the errno that the C library left. */
+/* The compiler must see the errno that the C library set. */
 static void tell(const tidings *of)
 {
     const int number = errno;

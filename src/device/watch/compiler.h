@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What Kiln has to know of a compiler in this process to watch it. A compiler takes its options as
- * NVRTC does: with one or two dashes, and a value behind '=' or in the next option.
+ * What Kiln must know about a compiler in this process to watch it. The compiler must take its
+ * options as NVRTC does: with one or two dashes, and a value after '=' or in the next option.
  */
 #pragma once
 
 typedef struct kilni_compiler {
     const char *entry_point; /* a function that the compiler's library exports */
 
-    /* Options without their dashes, NULL-ended lists. */
-    const char *const *unkept_options; /* whose results are different every time, or that keep
-                                          state in the process or in files of the compiler's own */
-    const char *const *placed_options; /* after which the result says where it was compiled */
+    /* Options without their dashes, NULL-terminated lists. */
+    const char *const *unkept_options; /* their results differ every time, or they keep state in the
+                                        * process or in the compiler's own files */
+    const char *const *placed_options; /* with these the result says where it was compiled */
 } kilni_compiler;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Numbers and texts of what is stored, little-endian. A text is its length u32, its bytes and a
- * zero byte, which the length doesn't count.
+ * Numbers and texts in stored data, little-endian. A text is its length as u32, its bytes, and a
+ * zero byte that the length does not count.
  */
 #pragma once
 
@@ -14,5 +14,5 @@
 kiln_status kilni_append_number(kilni_text *to, uint64_t value, size_t width);
 kiln_status kilni_append_text(kilni_text *to, const char *text);
 
-/* A text in place; NULL where it is damaged. */
+/* Returns a text in place, or NULL if it is damaged. */
 const char *kilni_read_text(kilni_byte_reader *reader);

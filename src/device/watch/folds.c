@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The encoding, little-endian: the number of functions u32; for each its name, the number of its
- * folds u32, and for each the arguments, one or two, and the result, u64 each, the errno u32 and
- * the exceptions u8. Functions and folds are in ascending order.
+ * folds u32, and for each fold the arguments, one or two, and the result, u64 each, the errno u32
+ * and the exceptions u8. Functions and folds are in ascending order.
  */
 #include "device/watch/folds.h"
 
@@ -19,8 +19,8 @@ struct kilni_folds {
     kilni_floating_point mode;
     kilni_fold *items;
     size_t count;
-    uint16_t *table; /* by function and arguments: 1 + the item's index; 0: nothing. Twice as many
-                        cells as there is room for items */
+    uint16_t *table; /* hash table by function and arguments: 1 + the item's index; 0: empty. Twice
+                      * as many cells as there is room for items */
     size_t room;     /* a power of two */
     const char *spoiled; /* why; NULL: it isn't */
     bool is_out_of_memory;
@@ -60,7 +60,7 @@ static bool answers_the_same(const kilni_fold *a, const kilni_fold *b)
     return a->result == b->result && a->error == b->error && a->raised == b->raised;
 }
 
-/* The cell that has the fold, or would have it. */
+/* Returns the cell that has the fold, or the empty cell for it. */
 static uint16_t *find_cell(const kilni_folds *folds, const kilni_fold *fold)
 {
     const uint64_t asked[] = {fold->function, fold->arguments[0], fold->arguments[1]};
@@ -158,7 +158,7 @@ static kiln_status append_fold(kilni_text *text, const kilni_fold *fold)
     return status == KILN_OK ? kilni_append_number(text, fold->raised, 1) : status;
 }
 
-/* Those of one function, of which there are @count. */
+/* Appends the @count folds of one function. */
 static kiln_status append_function(kilni_text *text, const kilni_fold *items, size_t count)
 {
     kiln_status status = kilni_append_text(text, kilni_math_name(items[0].function));
@@ -171,7 +171,7 @@ static kiln_status append_function(kilni_text *text, const kilni_fold *items, si
     return status;
 }
 
-/* How many follow each other that are of the first one's function. */
+/* Returns how many items in a row have the first item's function. */
 static size_t count_of_function(const kilni_fold *items, size_t left)
 {
     size_t count = 1;
@@ -217,7 +217,7 @@ kiln_status kilni_folds_finish(kilni_folds *folds, kilni_text *ret_encoded, cons
     return KILN_OK;
 }
 
-/* ---- asking again ---- */
+/* ---- checking again ---- */
 
 static kiln_status ask_again(const kilni_fold *stored)
 {

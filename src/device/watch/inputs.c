@@ -27,7 +27,7 @@ static bool is_any_option(const char *given, const char *const *names)
     return false;
 }
 
-/* The option without its one or two dashes; "" if it has none and is a value. */
+/* Returns the option without its one or two dashes, or "" if it has none and is a value. */
 static const char *name_of(const char *option)
 {
     const char *text = option + strspn(option, KILNI_OPTION_BLANKS);
@@ -48,7 +48,7 @@ static kiln_status add_options(const kilni_inputs *inputs, bool *ret_is_placed,
     return KILN_OK;
 }
 
-/* A compiler may spell the folder as PWD does, if PWD leads there. */
+/* A compiler may spell the folder as PWD does, if PWD names it. */
 static void add_working_directory(kiln_key_builder *key)
 {
     char *path = getcwd(NULL, 0);
@@ -155,7 +155,7 @@ static bool has_folder(const char *text, const void *user)
     return kilni_names_program_folder(user, text, strlen(text));
 }
 
-/* Whether any text that was given has something. */
+/* Whether any of the given texts satisfies @has. */
 static bool any_text(const kilni_inputs *inputs, bool (*has)(const char *, const void *),
                      const void *user)
 {
@@ -177,8 +177,8 @@ static bool any_text(const kilni_inputs *inputs, bool (*has)(const char *, const
     return false;
 }
 
-/* Whether an option ends with a path that the folder is below. From there an include may lead into
- * it, by a name that macros make. */
+/* Whether an option ends with a path that contains the folder. From there an include could lead
+ * into the folder, by a name that macros make. */
 static bool is_above_folder(const char *option, const char *name)
 {
     const char *path = strchr(option, '/');
@@ -191,11 +191,11 @@ static bool is_above_folder(const char *option, const char *name)
 
 bool kilni_inputs_may_move(const kilni_inputs *inputs)
 {
-    /* What a text can learn its own name by. */
+    /* The means by which a text can learn its own name. */
     static const char *const words[] = {"__FILE__", "__BASE_FILE__", "__builtin_FILE",
                                         "source_location"};
     const size_t folder_length = kilni_program_folder_length(inputs->name);
-    /* Without its slash: "-I/a/b" names the folder of "/a/b/c.cu". */
+    /* Without the slash, since "-I/a/b" names the folder of "/a/b/c.cu". */
     const word folder = {inputs->name, folder_length > 1 ? folder_length - 1 : 0};
     bool may_move = folder_length > 1 && !any_text(inputs, has_word, &folder) &&
                     !any_text(inputs, has_folder, inputs->name);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a program is compiled from, as it was given: source, name, headers, name expressions,
- * options. Not the files that it includes: see reads.h.
+ * What a program is compiled from, as the caller gave it: source, name, headers, name expressions,
+ * options. For the files that it includes see reads.h.
  */
 #pragma once
 
@@ -13,10 +13,10 @@
 #include "device/watch/clock_words.h"
 #include "device/watch/compiler.h"
 
-/* A compiler ignores these around an option. */
+/* Characters around an option that a compiler ignores. */
 #define KILNI_OPTION_BLANKS " \t\n\v\f\r"
 
-/* Borrowed. */
+/* All members are borrowed. */
 typedef struct kilni_inputs {
     const kilni_compiler *compiler;
     const char *source;
@@ -30,23 +30,23 @@ typedef struct kilni_inputs {
     const char *const *options;
 } kilni_inputs;
 
-/* The folder of a program's name, with its slash: what a path begins with. 0 where the name is no
- * path from the root. Programs that give each source a folder of its own, made for the occasion,
- * are common: by itself it is no part of the key. */
+/* Returns the length of the folder of a program's name, with its slash; 0 if the name is not an
+ * absolute path. Many programs compile each source in a temporary folder of its own, so this folder
+ * is not itself a part of the key. */
 size_t kilni_program_folder_length(const char *name);
 
-/* Whether a text has the folder's own name, before a slash: an include by it may lead into the
- * folder from elsewhere, and does not follow it when the program has another. */
+/* Whether a text contains the folder's own name before a slash. An include with that name may lead
+ * into the folder by another path, and would not follow the program to another folder. */
 bool kilni_names_program_folder(const char *name, const void *text, size_t size);
 
-/* Whether the result may be the same in another folder, as far as the inputs tell. */
+/* Whether the result would be the same in another folder, as far as the inputs show. */
 bool kilni_inputs_may_move(const kilni_inputs *inputs);
 
-/* Appends all of it, but for the folder of the name, and the working directory where the result may
- * hold it.
+/* Appends all inputs except the folder of the name. Also appends the working directory if the
+ * result may contain it.
  *
- * @words  [in, out] what the texts say of the time is added
- * Returns KILN_OK; KILN_E_UNSUPPORTED: an option for results that are different every time, or that
- * go elsewhere, named in @error; KILN_E_NO_MEMORY. */
+ * @words  [in, out] the words that the texts contain are added
+ * Returns KILN_OK; KILN_E_UNSUPPORTED: an option whose results differ every time, or are written
+ * elsewhere, and @error names it; or inputs too large for a key; KILN_E_NO_MEMORY. */
 kiln_status kilni_inputs_add_to_key(const kilni_inputs *inputs, kilni_clock_words *words,
                                     kiln_key_builder *key, kiln_error *error);

@@ -13,9 +13,10 @@
 typedef struct known_program {
     kiln_digest digest;
     uint64_t revision;
-    /* Another with each revision, and each time somebody is told it while there are no reads. */
+    /* Changes with each revision, and each time the revision is handed out while there are no
+     * reads. */
     uint64_t mark;
-    char *reads; /* of the last compilation; NULL: none was yet in this revision */
+    char *reads; /* of the last compilation; NULL: this revision has had none */
     size_t size;
     const char *why;
     struct known_program *older, *newer;
@@ -27,7 +28,8 @@ struct kilni_known_reads {
     size_t bytes, bytes_max;
 };
 
-/* Guards all of them, so that a forked child finds none half changed. Not held while reading. */
+/* Guards all of them, so that a forked child finds none half changed. Not held while files are
+ * read. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void before_fork(void)
@@ -50,7 +52,7 @@ static void register_forks(void)
 
 static uint64_t next_number(void)
 {
-    static _Atomic uint64_t last; /* only its value counts: relaxed */
+    static _Atomic uint64_t last; /* relaxed: only its value matters */
     return atomic_fetch_add_explicit(&last, 1, memory_order_relaxed) + 1;
 }
 
@@ -129,7 +131,7 @@ static known_program *add(kilni_known_reads *known, const kiln_digest *digest)
     return added;
 }
 
-/* NULL: no memory. */
+/* Returns NULL if memory runs out. */
 static known_program *find_or_add(kilni_known_reads *known, const kiln_digest *digest)
 {
     const known_program wanted = {.digest = *digest};
@@ -142,7 +144,7 @@ static known_program *find_or_add(kilni_known_reads *known, const kiln_digest *d
     return *found;
 }
 
-/* All but the newest may go. */
+/* Any but the newest may be forgotten. */
 static void forget_oldest(kilni_known_reads *known)
 {
     while (known->bytes > known->bytes_max && known->oldest != known->newest) {
@@ -177,7 +179,8 @@ static bool has_reads(const known_program *program, kiln_bytes reads)
            memcmp(program->reads, reads.data, reads.size) == 0;
 }
 
-/* Others than it has. Whoever was told the revision while it had none is right to have been. */
+/* Sets reads that differ from the present ones. If there were none, the revision stays: it was
+ * right for every caller that received it. */
 static kiln_status set_reads(kilni_known_reads *known, known_program *program, kiln_bytes reads)
 {
     char *copy = reads.size > 0 ? malloc(reads.size) : NULL;
@@ -195,7 +198,7 @@ static kiln_status set_reads(kilni_known_reads *known, known_program *program, k
 
 /* ---- asking ---- */
 
-/* What is known now, with a copy of the reads for a look without the lock. */
+/* Returns what is known now, with a copy of the reads that the caller checks without the lock. */
 static kiln_status look_up(kilni_known_reads *known, const kiln_digest *digest,
                            known_program *ret_now)
 {
@@ -218,7 +221,8 @@ static kiln_status look_up(kilni_known_reads *known, const kiln_digest *digest,
     return status;
 }
 
-/* The reads of a revision don't hold any more; another thread may have seen that before. */
+/* Begins a new revision, since the reads of this one no longer hold, unless another thread has
+ * already done so. */
 static kiln_status leave_revision(kilni_known_reads *known, const kiln_digest *digest,
                                   uint64_t revision)
 {
@@ -231,8 +235,8 @@ static kiln_status leave_revision(kilni_known_reads *known, const kiln_digest *d
     return found ? KILN_OK : KILN_E_NO_MEMORY;
 }
 
-/* KILN_MISS: the files are others than they were, so that the revision is one that is yet to be
- * asked for. */
+/* Returns KILN_MISS if the files have changed: there is a new revision, and the caller asks
+ * again. */
 static kiln_status ask_once(kilni_known_reads *known, const kiln_digest *program,
                             known_program *ret_now)
 {
@@ -266,7 +270,7 @@ kiln_status kilni_known_reads_ask(kilni_known_reads *known, const kiln_digest *p
     return status;
 }
 
-/* ---- telling ---- */
+/* ---- recording ---- */
 
 kiln_status kilni_known_reads_set(kilni_known_reads *known, const kiln_digest *program,
                                   kiln_bytes reads, const char *why)
@@ -303,7 +307,7 @@ kiln_status kilni_known_reads_found(kilni_known_reads *known, const kiln_digest 
     known_program *found = find_or_add(known, program);
     kiln_status status = found ? KILN_OK : KILN_E_NO_MEMORY;
     const bool is_same = found && has_reads(found, reads);
-    /* Of the same revision, and told to nobody but those who saw these reads. */
+    /* The revision is unchanged, and was handed out only to callers that saw these reads. */
     const bool is_seen_by_all = found && found->mark == mark && (is_same || !found->reads);
     if (found && !is_same) {
         status = set_reads(known, found, reads);

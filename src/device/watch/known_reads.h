@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What programs of a device read when NVRTC compiled them last in this process: by this a program
- * in memory is told from the same one of other files.
+ * What a device's programs read when NVRTC last compiled them in this process. This distinguishes a
+ * program in memory from the same program with different files.
  *
- * A program has a revision. As long as what it read is as it was, that stays; then it is a number
- * that was never given before, in the whole process. So no revision stands for two states of the
- * files: who compiles asks again afterwards, and shares nothing where it is another by then.
+ * A program has a revision, which stays the same as long as the files that it read are unchanged;
+ * then it becomes a number that the process has never used before. So no revision stands for two
+ * states of the files. A thread that compiles asks for the revision again afterwards, and if it has
+ * changed, does not share its result.
  */
 #pragma once
 
@@ -15,41 +16,43 @@
 
 typedef struct kilni_known_reads kilni_known_reads;
 
-/* @bytes_max  about so much is remembered: programs that nobody has asked for for the longest time
- *             are forgotten, and met as new ones
- * Returns KILN_OK; KILN_E_NO_MEMORY. */
+/* @bytes_max  about how many bytes are remembered; beyond it, the programs that were asked for
+ *             least recently are forgotten and treated as new ones
+ * Returns KILN_OK or KILN_E_NO_MEMORY. */
 kiln_status kilni_known_reads_new(size_t bytes_max, kilni_known_reads **ret_known);
 void kilni_known_reads_free(kilni_known_reads **known);
 
-/* The revision of a program.
+/* Returns the revision of a program.
  *
- * @program  digest of all that decides it but its files
+ * @program  digest of everything that decides it except its files
  * @ret_why  [out] with KILN_E_UNSUPPORTED, static text
- * Returns KILN_OK; KILN_E_UNSUPPORTED: what is compiled of these files can't be kept;
- * KILN_E_NO_MEMORY. Threads: any. Blocks: on reading. */
+ * Returns KILN_OK; KILN_E_UNSUPPORTED: the result of compiling these files cannot be kept;
+ * KILN_E_NO_MEMORY. Threads: any. Blocks: on reading files. */
 kiln_status kilni_known_reads_ask(kilni_known_reads *known, const kiln_digest *program,
                                   uint64_t *ret_revision, const char **ret_why);
 
-/* A compilation of the program ended.
+/* Records that a compilation of the program has ended.
  *
- * @reads  for kilni_reads_hold; copied; empty: they can't be told, or changed meanwhile
- * @why    why what was compiled can't be kept, static text; NULL: it can
- * Returns KILN_OK; KILN_E_NO_MEMORY: then the revision is another. Threads: any. Blocks: never. */
+ * @reads  for kilni_reads_hold; copied; empty: unknown, or changed during the compilation
+ * @why    why the result cannot be kept, static text; NULL: it can
+ * Returns KILN_OK; KILN_E_NO_MEMORY: then the revision is a new one. Threads: any. Blocks:
+ * never. */
 kiln_status kilni_known_reads_set(kilni_known_reads *known, const kiln_digest *program,
                                   kiln_bytes reads, const char *why);
 
-/* Around a look at what an entry says that the program read, for kilni_known_reads_found.
+/* Called before the caller checks the reads that an entry lists; kilni_known_reads_found is called
+ * afterwards.
  *
- * @ret_mark  [out] who was told what until now
- * Returns KILN_OK; KILN_E_NO_MEMORY. Threads: any. Blocks: never. */
+ * @ret_mark  [out] stands for the state of the program at this time
+ * Returns KILN_OK or KILN_E_NO_MEMORY. Threads: any. Blocks: never. */
 kiln_status kilni_known_reads_begin_look(kilni_known_reads *known, const kiln_digest *program,
                                          uint64_t *ret_mark);
 
-/* The reads of an entry were as they had been.
+/* Records that the reads of an entry hold.
  *
- * @revision  for which it was looked at; 0: for none
- * Returns KILN_OK; KILN_MISS: they are of another revision; KILN_BUSY: meanwhile somebody was told
- * the revision who did not see the same: look again, since the files may have changed in between;
- * KILN_E_NO_MEMORY. Threads: any. Blocks: never. */
+ * @revision  for which the caller checked the entry; 0: for none
+ * Returns KILN_OK; KILN_MISS: they belong to a different revision; KILN_BUSY: meanwhile a caller
+ * that did not see the same reads received the revision, so check again, since the files may have
+ * changed in between; KILN_E_NO_MEMORY. Threads: any. Blocks: never. */
 kiln_status kilni_known_reads_found(kilni_known_reads *known, const kiln_digest *program,
                                     uint64_t mark, uint64_t revision, kiln_bytes reads);

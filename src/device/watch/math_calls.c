@@ -6,7 +6,8 @@
 #include "device/watch/compilation.h"
 #include "device/watch/math.h"
 
-/* A compiler's calls are led here only once the function that they called before is known. */
+/* A compiler's calls are redirected here only after the function that they called before is
+ * known. */
 static void observe(kilni_fold *fold)
 {
     if (kilni_math_call(fold)) {

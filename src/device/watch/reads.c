@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The encoding, little-endian: whether the result moves u8; if not, the folder of the program's
- * name; the count of reads u32, and for each what was asked u8, what was found u8, whether the path
- * counts from the folder of the name u8, the path; for a file its size u64, the BLAKE2b-256 of its
- * content, and the number u32 of the first read that led to the same file; for a link what it said.
+ * The encoding, little-endian: whether the result is movable u8; if not, the folder of the
+ * program's name; the count of reads u32, and for each what was asked u8, what was found u8,
+ * whether the path is relative to the folder of the name u8, the path; for a file its size u64, the
+ * BLAKE2b-256 of its content, and the index u32 of the first read that led to the same file; for a
+ * link its target.
  */
 #include "device/watch/reads.h"
 
@@ -36,11 +37,11 @@ typedef struct found {
     char text[PATH_MAX]; /* for KILNI_FOUND_LINK */
 } found;
 
-/* What was found for one path, without the text of a link, which stands behind the path. */
+/* What was found for one path. The text of a link is stored after the path. */
 typedef struct read_record {
     question asked;
     kilni_finding what;
-    char *path; /* and behind its zero byte the text of a link, with one of its own */
+    char *path; /* followed, after its zero byte, by the text of a link with its own zero byte */
     kiln_digest path_digest;
     uint64_t size;
     unsigned char digest[DIGEST_BYTES];
@@ -62,7 +63,7 @@ struct kilni_reads {
 
 /* ---- looking ---- */
 
-/* @told_of  is told what the content says; NULL: nobody */
+/* @told_of  collects what the content says; NULL: nothing is collected */
 static void see_file(const kilni_file_content *file, kilni_reads *told_of, found *ret_found)
 {
     ret_found->what = KILNI_FOUND_FILE;
@@ -123,7 +124,8 @@ static kiln_status look_at_real_path(const char *path, found *ret_found)
     return KILN_OK;
 }
 
-/* KILN_E_UNSUPPORTED: it can't be told, or it is no plain file or folder. */
+/* Returns KILN_E_UNSUPPORTED if it cannot be determined, or if the path is neither a regular file
+ * nor a folder. */
 static kiln_status look(question asked, const char *path, kilni_reads *told_of, found *ret_found)
 {
     switch (asked) {
@@ -207,7 +209,7 @@ static char *join_texts(const char *path, const char *text)
     return joined;
 }
 
-/* The first read that led to the same file. */
+/* Returns the index of the first read that led to the same file. */
 static uint32_t first_with(const read_record *items, size_t count, dev_t device, ino_t inode)
 {
     size_t i = 0;
@@ -286,7 +288,7 @@ void kilni_reads_note_real_path(kilni_reads *reads, const char *path)
 
 /* The folder of the program's name. */
 typedef struct home {
-    const char *path; /* not closed by a zero byte */
+    const char *path; /* not terminated by a zero byte */
     size_t length;    /* 0: none */
     bool moves;
 } home;
@@ -381,21 +383,21 @@ kiln_status kilni_reads_finish(kilni_reads *reads, bool moves, kilni_clock_words
     return KILN_OK;
 }
 
-/* ---- looking again ---- */
+/* ---- checking again ---- */
 
-/* One read as it is stored; points there. */
+/* One read as it is stored; points into the stored bytes. */
 typedef struct stored_read {
     question asked;
     kilni_finding what;
     bool counts_from_home;
     const char *path;
     const char *text;            /* of a link */
-    uint64_t size;               /* these three are of a file */
+    uint64_t size;               /* these three are for a file */
     const unsigned char *digest; /* DIGEST_BYTES */
     uint32_t same;
 } stored_read;
 
-/* The files that were found so far. */
+/* A file that was found so far. */
 typedef struct seen_file {
     dev_t device;
     ino_t inode;
@@ -405,11 +407,11 @@ typedef struct seen_file {
 typedef struct again {
     seen_file *files;
     size_t count;
-    bool is_partial;         /* a read could not be looked up, so that the files aren't all */
-    const char *path;        /* that was looked at last */
-    kilni_read_visit *visit; /* is told of each read; NULL: the first that differs ends it */
+    bool is_partial;         /* a read could not be checked, so the list of files is incomplete */
+    const char *path;        /* the last path that was checked */
+    kilni_read_visit *visit; /* called for each read; NULL: stop at the first difference */
     void *user;
-    bool is_ended; /* by who visits */
+    bool is_ended; /* by the visitor */
 } again;
 
 static void decode_file(kilni_byte_reader *reader, stored_read *read)
@@ -457,7 +459,7 @@ static kiln_status compare_file(again *a, uint32_t index, const stored_read *rea
     return is_same_file ? KILN_OK : a->is_partial ? KILN_E_UNSUPPORTED : KILN_MISS;
 }
 
-/* What a read's path is for this program; NULL: no memory. */
+/* Returns the full path of a read for this program, or NULL if memory runs out. */
 static char *path_of(bool counts_from_home, const char *path, const home *h)
 {
     const size_t before = counts_from_home ? h->length : 0, size = strlen(path) + 1;
@@ -482,7 +484,8 @@ static kiln_status look_again(const stored_read *read, const home *h, found *ret
     return status;
 }
 
-/* KILN_OK: it is as it was; KILN_MISS: it isn't; KILN_E_UNSUPPORTED: that can't be told. */
+/* Returns KILN_OK: it is unchanged; KILN_MISS: it has changed; KILN_E_UNSUPPORTED: that cannot be
+ * determined. */
 static kiln_status compare(again *a, uint32_t index, const home *h, const stored_read *read)
 {
     found now = {0};
@@ -501,7 +504,7 @@ static kiln_status compare(again *a, uint32_t index, const home *h, const stored
                                                                                : KILN_MISS;
 }
 
-/* Goes on, or not, after a read that is so now. */
+/* Decides whether to go on after a read whose present state is @now. */
 static kiln_status judge(again *a, const stored_read *read, kiln_status now)
 {
     a->path = read->path;
@@ -527,7 +530,7 @@ static kiln_status decode_home(kilni_byte_reader *reader, bool *ret_moves, const
     return reader->failed || !*ret_folder ? KILN_E_CORRUPT : KILN_OK;
 }
 
-/* Whether the result is good in this folder. */
+/* Whether the result is valid in this folder. */
 static kiln_status compare_home(again *a, const home *h, kilni_byte_reader *reader)
 {
     bool moves;

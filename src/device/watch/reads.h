@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The files that one compilation looked at, and what it found there. A compiler can't say
- * beforehand what it will read: that is noted while it reads, and looked up again before a result
- * is believed.
+ * The files that one compilation looked at, and what it found there. A compiler cannot say
+ * beforehand what it will read, so Kiln notes it during the compilation, and checks it again before
+ * it uses a result.
  *
- * A path counts as it was given, relative ones from the working directory of whoever asks. What
- * counts of it is whether it is there, a file's content, which paths lead to the same file, and
- * what a link says that was asked for.
+ * A path is noted as the compiler gave it; a relative path is relative to the working directory of
+ * the process that checks it. Kiln compares whether the path exists, a file's content, which paths
+ * lead to the same file, and the target of a link that the compiler read.
  */
 #pragma once
 
@@ -21,68 +21,72 @@
 /* Collects the reads of one compilation. One thread at a time. */
 typedef struct kilni_reads kilni_reads;
 
-/* @name  of the program; may be NULL; lives as long as the reads */
+/* @name  of the program; may be NULL; must live as long as the reads */
 kiln_status kilni_reads_new(const char *name, kilni_reads **ret_reads);
 void kilni_reads_free(kilni_reads **reads);
 
-/* The compilation looks at a path, or is about to open what is there. */
+/* Notes that the compilation looks at a path, or is about to open it. */
 void kilni_reads_note(kilni_reads *reads, const char *path);
 
-/* The compilation reads what a link says, or the path without links. */
+/* Note that the compilation reads a link, or resolves all links of a path. */
 void kilni_reads_note_link(kilni_reads *reads, const char *path);
 void kilni_reads_note_real_path(kilni_reads *reads, const char *path);
 
-/* It did something after which its result can't be believed to come from what was noted.
+/* Notes that the compilation did something that Kiln cannot check again, so that its result cannot
+ * be kept.
  *
  * @why  static text */
 void kilni_reads_spoil(kilni_reads *reads, const char *why);
 
-/* Whether a file that was read names the folder of the program's name: see
+/* Whether a file that was read contains the folder of the program's name: see
  * kilni_names_program_folder. */
 bool kilni_reads_name_folder(const kilni_reads *reads);
 
-/* Looks at everything once more, after the compilation.
+/* Checks everything once more, after the compilation.
  *
- * @moves        whether the result is the same in another folder than that of the name: then paths
- *               in there count from whatever folder that is; else it has to be the same one
- * @words        [in, out] what the files say of the time is added
- * @ret_encoded  [out] for kilni_reads_hold; kilni_text_done by the caller
+ * @moves        whether the result would be the same in another folder than that of the name; if
+ *               so, paths in that folder are stored relative to it, else the result is valid only
+ *               in this folder
+ * @words        [in, out] the words that the files contain are added
+ * @ret_encoded  [out] for kilni_reads_hold; freed by the caller, with kilni_text_done
  * @ret_why      [out] static text
- * Returns KILN_OK; KILN_MISS: something has changed since it was read; KILN_E_UNSUPPORTED: it could
- * not be followed; both with the reason; KILN_E_NO_MEMORY. Blocks: on reading. */
+ * Returns KILN_OK; KILN_MISS: something has changed since it was read; KILN_E_UNSUPPORTED: the
+ * compilation did something that cannot be checked; both with the reason; KILN_E_NO_MEMORY. Blocks:
+ * on reading files. */
 kiln_status kilni_reads_finish(kilni_reads *reads, bool moves, kilni_clock_words *words,
                                kilni_text *ret_encoded, const char **ret_why);
 
 /* Whether everything is still as it was found, for a program of that name.
  *
- * @ret_changed  [out] may be NULL; with KILN_MISS: a path that is not what it was, or the folder
- *               that the result is good in; in place, a part of a path where that counts from there
+ * @ret_changed  [out] may be NULL; with KILN_MISS: a path that has changed, or the only folder in
+ *                     which the result is valid; within @encoded; only the relative part of a path
+ *                     in the program's folder
  * Returns KILN_OK; KILN_MISS: something has changed; KILN_E_CORRUPT; KILN_E_NO_MEMORY. Threads:
- * any. Blocks: on reading. */
+ * any. Blocks: on reading files. */
 kiln_status kilni_reads_hold(kiln_bytes encoded, const char *name, const char **ret_changed);
 
-/* What was found for a path; stored values. */
+/* What was found at a path; stored values. */
 typedef enum kilni_finding {
     KILNI_FOUND_NOTHING = 1,
     KILNI_FOUND_FILE = 2,
     KILNI_FOUND_FOLDER = 3,
-    KILNI_FOUND_LINK = 4,     /* the text of a link, or a path without links */
-    KILNI_PROGRAM_FOLDER = 5, /* not stored: the result is good in that folder alone */
+    KILNI_FOUND_LINK = 4,     /* the target of a link, or a path without links */
+    KILNI_PROGRAM_FOLDER = 5, /* not stored: the result is valid only in that folder */
 } kilni_finding;
 
 /* One thing that a result depends on. */
 typedef struct kilni_read {
     const char *path; /* lives as long as the encoded reads */
     kilni_finding found;
-    bool counts_from_program; /* the path counts from the program's folder, which isn't known */
+    bool counts_from_program; /* the path is relative to the program's folder, which is not known */
     uint64_t size;            /* of a file, in bytes */
-    kiln_status now; /* KILN_OK: it is as it was; KILN_MISS: it isn't; KILN_E_UNSUPPORTED: that
-                        can't be told here */
+    kiln_status now; /* KILN_OK: it is unchanged; KILN_MISS: it has changed; KILN_E_UNSUPPORTED:
+                      * that cannot be determined here */
 } kilni_read;
 
-/* Visits each read. A result other than 0 ends the walk.
+/* Visits each read. A visitor that returns nonzero ends the walk.
  *
- * Returns KILN_OK; KILN_E_CORRUPT, maybe after some; KILN_E_NO_MEMORY. Threads: any. Blocks: on
- * reading. */
+ * Returns KILN_OK; KILN_E_CORRUPT, possibly after some visits; KILN_E_NO_MEMORY. Threads: any.
+ * Blocks: on reading files. */
 typedef int kilni_read_visit(void *user, const kilni_read *read);
 kiln_status kilni_reads_each(kiln_bytes encoded, kilni_read_visit *visit, void *user);

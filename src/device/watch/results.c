@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The encoding: version u32, count u32, then for each result the sizes u64 of its reads, its folds,
- * its outputs and its code, and the first three. Version 1 had no folds.
+ * its outputs and its code, followed by the first three. Version 1 had no folds.
  */
 #include "device/watch/results.h"
 

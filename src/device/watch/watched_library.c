@@ -15,29 +15,29 @@
 #include "device/watch/math.h"
 #include "device/watch/math_calls.h"
 
-/* Where such a library finds one of the functions that it calls. */
+/* A slot through which such a library calls a function that it imports. */
 typedef struct place {
     uintptr_t slot;
-    const char *name; /* the library's own text */
-    void *function;   /* that is to be there */
-    int protection;   /* of its page */
-    int math;         /* the function's number in math.h; -1: it is none of those */
+    const char *name; /* in the library's own string table */
+    void *function;   /* that Kiln stores in the slot */
+    int protection;   /* of the slot's page */
+    int math;         /* the function's number in math.h; -1: it is not listed there */
 } place;
 
-/* Kept for as long as the process lives, as the library is. */
+/* Kept until the process ends, as the library is. */
 struct kilni_watched {
     const struct link_map *map;
     kilni_watched *next;
-    /* How often places were found to lead elsewhere and were taken back. Who takes back adds before
-     * it writes a place, which is a release; are_taken reads that with acquire, so that who sees
-     * the place as it is to be, and asks for the number then, sees it grown. */
+    /* How often slots that led elsewhere were taken back. A thread adds to this before it writes a
+     * slot, which is a release; are_taken reads the slot with acquire. So a thread that sees the
+     * slot restored, and then reads this number, sees that it has grown. */
     _Atomic uint64_t taken_back;
     size_t count;
     place places[];
 };
 
-/* Guards the list of libraries and how their pages are mapped. The loader is asked for nothing
- * while it is held: who has the loader's lock may be about to fork. */
+/* Guards the list of libraries and the protection of their pages. A thread must not call the loader
+ * while it holds this lock: a thread that holds the loader's lock may be about to fork. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static kilni_watched *libraries;
 
@@ -59,11 +59,11 @@ static void register_forks(void)
     is_registered = pthread_atfork(before_fork, after_fork, after_fork) == 0;
 }
 
-/* ---- places ---- */
+/* ---- slots ---- */
 
 static void *get(const place *p)
 {
-    void *const *slot = (void *const *)p->slot; /* NOLINT: where the loader put it */
+    void *const *slot = (void *const *)p->slot; /* NOLINT: the loader provides the address */
     return __atomic_load_n(slot, __ATOMIC_ACQUIRE);
 }
 
@@ -77,7 +77,7 @@ static int are_taken(const kilni_watched *library)
     return 1;
 }
 
-/* ---- whose a function is ---- */
+/* ---- who owns a function ---- */
 
 static const struct link_map *map_of(const void *address)
 {
@@ -86,8 +86,9 @@ static const struct link_map *map_of(const void *address)
     return address && dladdr1(address, &unused, (void **)&map, RTLD_DL_LINKMAP) ? map : NULL;
 }
 
-/* Whether a place may be taken that leads there: to a function of that name, or into the library
- * itself, where the loader has yet to look for it. Otherwise somebody else has taken it. */
+/* Whether Kiln may replace what a slot contains: NULL, a function of that name, or an address in
+ * the library itself, which makes the loader look the function up. Anything else means that a
+ * different tool has redirected the slot. */
 static int is_free(const struct link_map *map, const place *p, const void *address)
 {
     const struct link_map *owner = map_of(address);
@@ -96,9 +97,9 @@ static int is_free(const struct link_map *map, const place *p, const void *addre
 
 /* ---- functions that fold constants ---- */
 
-/* The function that the library's first call through a place would reach. On x86, calling a place
- * that the loader has yet to fill makes the loader fill it. Elsewhere the loader is asked for the
- * function. */
+/* Returns the function that the library's first call through a slot would reach. On x86, calling
+ * through a slot that the loader has yet to fill makes the loader fill it. Elsewhere this asks the
+ * loader for the function. */
 static void *find_function(const struct link_map *map, const place *p)
 {
     void *address = get(p);
@@ -110,14 +111,14 @@ static void *find_function(const struct link_map *map, const place *p)
     return get(p);
 #else
     address = dlsym(RTLD_DEFAULT, p->name);
-    dlerror(); /* no other reader's affair */
+    dlerror(); /* cleared, so that no other caller sees it */
     return address;
 #endif
 }
 
-/* Our function calls the one that it replaces, and so does the check whether its answers are still
- * the same. So that one must be known before its place is taken. Another thread may have done both
- * meanwhile. */
+/* The replacement calls the function that it replaces, and so does the later check whether its
+ * results are still the same. So the original must be known before the slot is redirected. Another
+ * thread may have done both already. */
 static int find_math(const struct link_map *map, const place *p)
 {
     if (get(p) == p->function) {
@@ -139,14 +140,14 @@ static kiln_status find_all_math(const kilni_watched *library)
     return KILN_OK;
 }
 
-/* ---- taking them ---- */
+/* ---- redirecting slots ---- */
 
-/* Puts the function there in place of what was there before; unless that is another by now. The
- * loader may have made the place read-only, once it was filled. */
+/* Stores the replacement in the slot, if the slot still contains @before. The loader may have made
+ * a filled slot read-only. */
 static int exchange(const place *p, void *before)
 {
     const uintptr_t page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
-    void *page = (void *)(p->slot & ~(page_size - 1)); /* NOLINT: where the loader put it */
+    void *page = (void *)(p->slot & ~(page_size - 1)); /* NOLINT: the loader provides the address */
     void **slot = (void **)p->slot;                    /* NOLINT */
     if (mprotect(page, page_size, PROT_READ | PROT_WRITE) != 0) {
         return 0;
@@ -181,12 +182,12 @@ static kiln_status take_places(const kilni_watched *library)
     return KILN_OK;
 }
 
-/* ---- finding them ---- */
+/* ---- finding slots ---- */
 
 typedef struct collection {
     const kilni_symbols *of;
     kilni_watched *library;
-    size_t room; /* beyond it places are counted alone */
+    size_t room; /* places beyond it are only counted */
 } collection;
 
 static void collect_place(void *user, const ElfW(Sym) * symbol, const char *name, uintptr_t *slot)
@@ -215,7 +216,7 @@ static kiln_status find_places(const kilni_symbols *of, kilni_watched **ret_libr
 {
     kilni_watched counted = {0};
     collect(of, &counted, 0);
-    /* A library that opens no files by these functions opens them by others. */
+    /* A library that imports none of these functions must open its files in a different way. */
     if (counted.count == 0) {
         return KILN_E_UNSUPPORTED;
     }
@@ -241,9 +242,9 @@ static int calls_unknown(const kilni_symbols *of)
     return 0;
 }
 
-/* ---- putting the functions in place ---- */
+/* ---- watching a library ---- */
 
-/* For as long as the process lives. A program itself always is. */
+/* Keeps an object loaded until the process ends. A program itself always stays loaded. */
 static int keep_loaded(const struct link_map *map)
 {
     if (!map || !map->l_name || map->l_name[0] == '\0') {
@@ -251,12 +252,12 @@ static int keep_loaded(const struct link_map *map)
     }
     void *handle = dlopen(map->l_name, RTLD_NOLOAD | RTLD_NODELETE | RTLD_LAZY);
     if (!handle) {
-        dlerror(); /* no other reader's affair */
+        dlerror(); /* cleared, so that no other caller sees it */
     }
     return handle != NULL;
 }
 
-/* With the lock of the libraries held. */
+/* The caller must hold the lock of the list. */
 static kilni_watched *find_locked(const struct link_map *map)
 {
     kilni_watched *found = libraries;
@@ -274,7 +275,7 @@ static kilni_watched *find_library(const struct link_map *map)
     return found;
 }
 
-/* Unless another thread was first: then that one's is the library. */
+/* Adds a library, or, if another thread has added it meanwhile, returns that one. */
 static kilni_watched *add_library(kilni_watched *made)
 {
     pthread_mutex_lock(&lock);
@@ -337,7 +338,7 @@ kiln_status kilni_watched_find_by_entry_point(const kilni_compiler *compiler, co
                : KILN_E_UNSUPPORTED;
 }
 
-/* The mark is taken first: what is taken back from then on makes it another. */
+/* The mark is read first: anything that is taken back from then on changes it. */
 kiln_status kilni_watched_take(kilni_watched *library, uint64_t *ret_mark)
 {
     for (;;) {

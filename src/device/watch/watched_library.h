@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A compiler's library whose calls of the C library go through calls.h and math_calls.h: our
- * functions stand in the table by which this library, and no other, finds them.
+ * A compiler's library whose calls of the C library go through calls.h and math_calls.h: Kiln's
+ * functions are stored in the table through which this library, and no other, calls them.
  */
 #pragma once
 
@@ -14,27 +14,28 @@
 
 typedef struct kilni_watched kilni_watched;
 
-/* Puts the functions in place, for good, which keeps them and the library loaded. More than one
- * thread may come with the same library, and it may be at work.
+/* Redirects the library's calls, until the process ends, and keeps Kiln's functions and the library
+ * loaded. Several threads may call this for the same library, even while the library is at work.
  *
- * @ret_library  [out] lives as long as the process
- * Returns KILN_OK; KILN_E_UNSUPPORTED: the library can't be watched, or somebody else does;
- * KILN_E_NO_MEMORY. Threads: any, without a lock that anybody takes before a fork. Blocks: on the
- * loader. */
+ * @ret_library  [out] lives until the process ends
+ * Returns KILN_OK; KILN_E_UNSUPPORTED: the library cannot be watched, or a different tool has
+ * redirected its calls; KILN_E_NO_MEMORY. Threads: any, but the caller must not hold a lock that a
+ * fork handler takes. Blocks: on the loader. */
 kiln_status kilni_watched_find(const struct link_map *map, kilni_watched **ret_library);
 
-/* The same for the library whose entry point is at an address; KILN_E_UNSUPPORTED if a different
- * function is there: one of a layer that stands in for the compiler. */
+/* Does the same for the library whose entry point is at @address. Returns KILN_E_UNSUPPORTED if a
+ * different function is there, such as that of a layer that stands in for the compiler. */
 kiln_status kilni_watched_find_by_entry_point(const kilni_compiler *compiler, const void *address,
                                               kilni_watched **ret_library);
 
-/* Sees to it that all functions are in place. The loader writes a place once more, and over ours,
- * that it was looking up for another thread when it was taken.
+/* Makes sure that all slots contain Kiln's functions. If the loader was resolving a slot for
+ * another thread when Kiln redirected it, the loader overwrites it once.
  *
  * @ret_mark  [out] for kilni_watched_was_whole
- * Returns KILN_OK; KILN_E_UNSUPPORTED: somebody else has taken one. Threads, blocks: as above. */
+ * Returns KILN_OK; KILN_E_UNSUPPORTED: a different tool has redirected a slot. Threads and
+ * blocking: as for kilni_watched_find. */
 kiln_status kilni_watched_take(kilni_watched *library, uint64_t *ret_mark);
 
-/* Whether all of them are in place, and have been since the mark was given. Threads: any. Blocks:
- * never. */
+/* Whether all slots contain Kiln's functions, and have done so since kilni_watched_take returned
+ * the mark. Threads: any. Blocks: never. */
 int kilni_watched_was_whole(const kilni_watched *library, uint64_t mark);
