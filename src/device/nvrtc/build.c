@@ -13,7 +13,7 @@
 
 /* ---- compiling ---- */
 
-/* Only what the source itself is to blame for is an answer for all who ask. */
+/* Only a failure that the source itself causes is an answer for every caller. */
 static kiln_status status_of_compilation(int result)
 {
     switch (result) {
@@ -61,7 +61,7 @@ static kiln_status compile(const kiln_nvrtc_device *d, const kilni_inputs *input
     return status;
 }
 
-/* Compiles and takes what NVRTC answers, which is all that is needed of it then. */
+/* Compiles a program and takes all its outputs, so that it can be destroyed. */
 static kiln_status compile_and_take(const kiln_nvrtc_device *d, const kilni_inputs *inputs,
                                     kilni_nvrtc_built *built, char **ret_log)
 {
@@ -85,8 +85,8 @@ static kiln_status compile_and_take(const kiln_nvrtc_device *d, const kilni_inpu
 
 /* ---- what it reads and folds ---- */
 
-/* What the next who asks is to know, also of a source that does not compile: that is so with these
- * files alone. */
+/* Records what the next request must know, also for a source that does not compile: that failure
+ * holds only for these files. */
 static kiln_status settle_reads(const kiln_nvrtc_device *d, kilni_nvrtc_request *r,
                                 kilni_reads *reads, kilni_nvrtc_built *built)
 {
@@ -104,7 +104,8 @@ static kiln_status settle_reads(const kiln_nvrtc_device *d, kilni_nvrtc_request 
                                  changed ? NULL : built->why);
 }
 
-/* In this process a program may be kept whatever was folded: that would be folded the same. */
+/* Within this process a program may be kept whatever was folded, since the same functions would
+ * fold it. */
 static kiln_status settle_folds(kilni_folds *folds, kilni_nvrtc_built *built)
 {
     const char *why = NULL;
@@ -173,7 +174,7 @@ static kiln_status build_request(const kiln_nvrtc_device *d, kilni_nvrtc_request
     if (status == KILN_OK) {
         status = kilni_nvrtc_context_load(d, built);
     }
-    /* Code for another device than this: the options say so. */
+    /* The code is for a different device than this one, because the options ask for that. */
     return status == KILN_E_REFUSED ? KILN_E_BUILD : status;
 }
 

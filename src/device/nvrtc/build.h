@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Building a program: NVRTC compiles it, and is watched while it does.
+ * Builds a program: NVRTC compiles it while Kiln watches.
  */
 #pragma once
 
@@ -8,6 +8,6 @@
 
 #include "device/nvrtc/built.h"
 
-/* As kiln_device_ops' build. */
+/* Implements kiln_device_ops' build. */
 kiln_status kilni_nvrtc_build(const kiln_nvrtc_device *device, const kiln_program_source *source,
                               kilni_nvrtc_built **ret_built, char **ret_log);

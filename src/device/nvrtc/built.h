@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the ops make.
+ * What the ops build.
  */
 #pragma once
 
@@ -10,21 +10,22 @@
 #include "device/nvrtc/device.h"
 #include "device/nvrtc/outputs.h"
 
-/* A program of the ops'. */
+/* A program that the ops return. */
 typedef struct kilni_nvrtc_built {
-    kilni_text device; /* what compiled it, for people */
+    kilni_text device; /* describes the compiler and the architecture */
     kilni_text reads;  /* for kilni_reads_hold */
     kilni_text folds;  /* for kilni_folds_hold */
-    const char *why;   /* why it can't be kept, static text; NULL: it can */
+    const char *why;   /* why it cannot be kept, static text; NULL: it can */
     kilni_text encoded, code;
-    kilni_nvrtc_outputs outputs; /* of these two */
+    kilni_nvrtc_outputs outputs; /* decoded from encoded and code */
     kilni_cuda_library_handle library;
-    kilni_cuda_module_handle module; /* one of both, or none */
+    kilni_cuda_module_handle module; /* at most one of the two is set */
 } kilni_nvrtc_built;
 
-/* Decodes the outputs, once encoded and code are there. KILN_OK; KILN_E_CORRUPT; KILN_E_NO_MEMORY.
+/* Decodes the outputs, once encoded and code are set. Returns KILN_OK; KILN_E_CORRUPT;
+ * KILN_E_NO_MEMORY.
  */
 kiln_status kilni_nvrtc_built_decode(kilni_nvrtc_built *built);
 
-/* Unloads it, and frees it. */
+/* Unloads and frees a program. */
 void kilni_nvrtc_built_free(const kiln_nvrtc_device *device, kilni_nvrtc_built *built);

@@ -3,12 +3,12 @@
 
 #include <stddef.h>
 
-/* Options that measure time, and those about precompiled headers. */
+/* Options that measure time, and options for precompiled headers. */
 static const char *const unkept_options[] = {
     "time", "fdevice-time-trace", "pch", "create-pch", "use-pch", "pch-dir", NULL};
 
-/* Options for debug information, and for an intermediate language that names its source by a whole
- * path. */
+/* Options for debug information, and for an intermediate language that contains the absolute path
+ * of its source. */
 static const char *const placed_options[] = {
     "G",           "device-debug", "lineinfo", "generate-line-info", "dlto", "dlink-time-opt",
     "gen-opt-lto", "optix-ir",     NULL};

@@ -27,7 +27,7 @@ static int load_code(const kilni_cuda_driver *driver, const void *code, kilni_nv
                : driver->load_module(&built->module, code);
 }
 
-/* CUBIN and PTX can be loaded; the rest is for linkers. */
+/* CUBIN and PTX can be loaded; the other outputs are for linkers. */
 kiln_status kilni_nvrtc_context_load(const kiln_nvrtc_device *device, kilni_nvrtc_built *built)
 {
     const kilni_nvrtc_output code = kilni_nvrtc_outputs_code(&built->outputs);

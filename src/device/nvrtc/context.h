@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is in the CUDA context of a device: programs' code, and their kernels.
+ * Programs' code and kernels in the CUDA context of a device.
  */
 #pragma once
 
 #include "device/nvrtc/built.h"
 
-/* Loads the program's code, where there is a context, and the code is any that can be loaded.
+/* Loads the program's code, if the device has a context and the code can be loaded.
  *
- * Returns KILN_OK; KILN_E_REFUSED: the driver won't have it; KILN_E_RESOURCES; KILN_E_IO. Blocks:
- * on the driver. */
+ * Returns KILN_OK; KILN_E_REFUSED: the driver refuses the code; KILN_E_RESOURCES; KILN_E_IO.
+ * Blocks: on the driver. */
 kiln_status kilni_nvrtc_context_load(const kiln_nvrtc_device *device, kilni_nvrtc_built *built);
 void kilni_nvrtc_context_unload(const kiln_nvrtc_device *device, kilni_nvrtc_built *built);
 
-/* A kernel of a program, by an expression of the program's, or by the name that the code has. It
- * goes with its program.
+/* Finds a kernel of a program by one of the program's name expressions, or by its name in the code.
+ * The kernel lives as long as its program.
  *
  * Returns KILN_OK; KILN_MISS; KILN_E_UNSUPPORTED: the program is not loaded; KILN_E_RESOURCES;
  * KILN_E_IO. Blocks: on the driver. */

@@ -10,7 +10,7 @@
 #include "device/nvrtc/outputs.h"
 #include "device/watch/reads.h"
 
-/* More names than this are of no use in a list. */
+/* A longer list of names would be of no use to readers. */
 enum { MAX_NAME_BYTES = 200 };
 
 static bool is_part(const kiln_key_part *part, const char *name)
@@ -18,7 +18,7 @@ static bool is_part(const kiln_key_part *part, const char *name)
     return part->bytes && strcmp(part->name, name) == 0;
 }
 
-/* What stands behind -arch or --gpu-architecture, in one option or the next. */
+/* The value of -arch or --gpu-architecture, in the same option or the next. */
 typedef struct architecture {
     bool is_next;
     kiln_bytes found;
@@ -79,7 +79,7 @@ kiln_status kilni_nvrtc_describe_device(const kilni_nvrtc_functions *nvrtc, char
     return status == KILN_OK ? append_architecture(&a, ret_device) : status;
 }
 
-/* The kernels' names, as PTX declares them. */
+/* Appends the kernels' names, as PTX declares them. */
 static kiln_status add_kernels(kiln_bytes ptx, kilni_text *name)
 {
     static const char declaration[] = ".entry ";
@@ -135,7 +135,7 @@ void kilni_nvrtc_description_done(kilni_nvrtc_description *description)
     kilni_text_done(&description->log);
 }
 
-/* ---- what a result was made from ---- */
+/* ---- the reads of a result ---- */
 
 static bool is_of_nvrtc(const kiln_entry *entry)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is said of a result to people who list a cache.
+ * Describes a result for people who list a cache.
  */
 #pragma once
 
@@ -12,18 +12,18 @@
 
 typedef struct kilni_nvrtc_description {
     kilni_text device; /* "NVRTC 13.0 sm_90" */
-    kilni_text name;   /* the kernels, else the program's name */
+    kilni_text name;   /* the kernels' names, else the program's */
     kilni_text log;
 } kilni_nvrtc_description;
 
-/* @key   of the program; lives for the call
+/* @key   of the program; must live until the call returns
  * @name  of the program; may be NULL
  * Returns KILN_OK; KILN_E_CORRUPT; KILN_E_NO_MEMORY. */
 kiln_status kilni_nvrtc_describe(const kiln_key *key, const char *name,
                                  const kilni_stored_result *made,
                                  kilni_nvrtc_description *ret_description);
 
-/* What compiles, and for which architecture: "NVRTC 13.0 sm_90". Appends; KILN_OK or
+/* Appends the compiler and the architecture: "NVRTC 13.0 sm_90". Returns KILN_OK or
  * KILN_E_NO_MEMORY. */
 kiln_status kilni_nvrtc_describe_device(const kilni_nvrtc_functions *nvrtc, char *const *options,
                                         size_t option_count, kilni_text *ret_device);

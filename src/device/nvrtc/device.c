@@ -11,13 +11,13 @@
 #include "device/nvrtc/compiler.h"
 #include "device/nvrtc/loader.h"
 
-/* What some thousand programs read that include all of CUB. Descriptions of a program that is
- * forgotten are of a revision that is past. */
+/* Enough for what some thousand programs read that include all of CUB. A program that is forgotten
+ * begins with a new revision. */
 #define KNOWN_READS_BYTES_MAX ((size_t)256 << 20)
 
 /* ---- making one ---- */
 
-/* Copies a list of texts, with a NULL behind it. */
+/* Copies a list of texts and terminates it with NULL. */
 static kiln_status copy_texts(const char *const *from, size_t count, char ***ret_texts)
 {
     char **copied = calloc(count + 1, sizeof *copied);
@@ -60,7 +60,7 @@ static kiln_status copy_params(const kiln_nvrtc_device_params *params, kiln_nvrt
     return status;
 }
 
-/* That of the context's device. */
+/* Finds out the architecture of the context's device. */
 static kiln_status ask_architecture(kiln_nvrtc_device *made, kiln_error *error)
 {
     const kilni_cuda_driver *driver = &made->driver;
@@ -169,7 +169,7 @@ void kiln_nvrtc_device_free(kiln_nvrtc_device **device)
     free(ending);
 }
 
-/* ---- asking a program ---- */
+/* ---- results of a program ---- */
 
 kiln_status kiln_nvrtc_get_output(const void *program, uint32_t output, kiln_bytes *ret_bytes)
 {

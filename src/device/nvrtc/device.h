@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the ops are given.
+ * The device of NVRTC's ops.
  */
 #pragma once
 
@@ -13,13 +13,13 @@
 
 struct kiln_nvrtc_device {
     kilni_nvrtc_functions nvrtc;
-    kilni_cuda_driver driver;          /* where there is a context */
-    kilni_cuda_context_handle context; /* borrowed; NULL: programs are code alone */
-    char *architecture;                /* NULL: not said */
+    kilni_cuda_driver driver;          /* set if there is a context */
+    kilni_cuda_context_handle context; /* borrowed; NULL: programs are not loaded */
+    char *architecture;                /* NULL: none was given */
     size_t header_count;
     char **header_names;
     char **headers;
-    char **variables;         /* NULL-ended */
-    kilni_watched *watched;   /* NULL: NVRTC can't be watched */
-    kilni_known_reads *known; /* where it can */
+    char **variables;         /* NULL-terminated */
+    kilni_watched *watched;   /* NULL: NVRTC cannot be watched */
+    kilni_known_reads *known; /* NULL unless NVRTC is watched */
 };

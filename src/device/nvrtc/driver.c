@@ -8,7 +8,7 @@
 
 #define LIBRARY "libcuda.so.1"
 
-/* ISO C has no cast from an object's address to a function's. */
+/* ISO C has no cast from an object pointer to a function pointer. */
 static int find(void *library, const char *name, void *ret_function)
 {
     void *address = dlsym(library, name);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The functions of CUDA's driver that load programs, found in libcuda at run time.
+ * The CUDA driver's functions that load programs, found in libcuda at run time.
  */
 #pragma once
 
@@ -8,7 +8,7 @@
 
 #include <kiln/status.h>
 
-/* CUresult: these values are the driver's own. */
+/* CUresult: the values are the driver's own. */
 typedef enum kilni_cuda_result {
     KILNI_CUDA_SUCCESS = 0,
     KILNI_CUDA_OUT_OF_MEMORY = 2,
@@ -26,7 +26,7 @@ typedef struct kilni_cuda_module *kilni_cuda_module_handle;
 typedef struct kilni_cuda_library *kilni_cuda_library_handle;
 typedef struct kilni_cuda_kernel *kilni_cuda_kernel_handle;
 
-/* Libraries came with CUDA 12: those four are all there, or all NULL. */
+/* CUDA 12 added libraries. Either all of their functions are set, or all are NULL. */
 typedef struct kilni_cuda_driver {
     int (*push_context)(kilni_cuda_context_handle context);
     int (*pop_context)(kilni_cuda_context_handle *context);
@@ -44,6 +44,7 @@ typedef struct kilni_cuda_driver {
                       const char *name);
 } kilni_cuda_driver;
 
-/* Opens libcuda.so.1, for good. KILN_OK; KILN_E_UNSUPPORTED: it isn't there, or lacks a function.
+/* Opens libcuda.so.1, until the process ends. Returns KILN_OK; KILN_E_UNSUPPORTED: it is not
+ * installed, or lacks a function.
  */
 kiln_status kilni_cuda_open(kilni_cuda_driver *ret_driver, kiln_error *error);

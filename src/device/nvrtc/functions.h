@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * NVRTC's functions, as they are found in a library at run time. Kiln is built without NVIDIA's
- * headers: what is here of them has stood since their first version.
+ * NVRTC's functions, which Kiln finds in a library at run time. Kiln is built without NVIDIA's
+ * headers. The values and signatures here have not changed since their first version.
  */
 #pragma once
 
@@ -9,7 +9,7 @@
 
 typedef struct kilni_nvrtc_handle *kilni_nvrtc_program;
 
-/* nvrtcResult: these values are its own. */
+/* nvrtcResult: the values are NVRTC's own. */
 typedef enum kilni_nvrtc_result {
     KILNI_NVRTC_SUCCESS = 0,
     KILNI_NVRTC_OUT_OF_MEMORY = 1,
@@ -37,8 +37,8 @@ typedef int kilni_nvrtc_set_callback_fn(kilni_nvrtc_program program,
 typedef int kilni_nvrtc_size_fn(kilni_nvrtc_program program, size_t *ret_size);
 typedef int kilni_nvrtc_get_fn(kilni_nvrtc_program program, char *bytes);
 
-/* What a compiled program can be asked for, each by a function for its size and one for its bytes.
- * The numbers are stored. */
+/* The outputs of a compiled program. NVRTC has a function for the size and a function for the bytes
+ * of each. The numbers are stored. */
 typedef enum kilni_nvrtc_output {
     KILNI_NVRTC_LOG = 0,
     KILNI_NVRTC_PTX = 1,
@@ -49,7 +49,7 @@ typedef enum kilni_nvrtc_output {
     KILNI_NVRTC_OUTPUT_COUNT = 6
 } kilni_nvrtc_output;
 
-/* The names of the functions, as NVRTC exports them. X(member, type, name) */
+/* The names under which NVRTC exports the functions. X(member, type, name) */
 #define KILNI_NVRTC_OUTPUT_FUNCTIONS(X)                                                            \
     X(size[KILNI_NVRTC_LOG], kilni_nvrtc_size_fn, "nvrtcGetProgramLogSize")                        \
     X(get[KILNI_NVRTC_LOG], kilni_nvrtc_get_fn, "nvrtcGetProgramLog")                              \
@@ -74,7 +74,8 @@ typedef enum kilni_nvrtc_output {
     X(set_callback, kilni_nvrtc_set_callback_fn, "nvrtcSetFlowCallback")                           \
     KILNI_NVRTC_OUTPUT_FUNCTIONS(X)
 
-/* What a library lacks is NULL: those of outputs that its version doesn't know, and set_callback.
+/* Functions that a library lacks are NULL: those for outputs that its version does not know, and
+ * set_callback.
  */
 typedef struct kilni_nvrtc_functions {
     kilni_nvrtc_version_fn *version;
@@ -88,7 +89,7 @@ typedef struct kilni_nvrtc_functions {
     kilni_nvrtc_get_fn *get[KILNI_NVRTC_OUTPUT_COUNT];
 } kilni_nvrtc_functions;
 
-/* 1 where all is there without which nothing can be compiled. */
+/* Returns 1 if every function is there that compiling needs. */
 static inline int kilni_nvrtc_functions_suffice(const kilni_nvrtc_functions *nvrtc)
 {
     return nvrtc->version && nvrtc->create && nvrtc->destroy && nvrtc->compile && nvrtc->add_name &&

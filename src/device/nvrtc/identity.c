@@ -14,7 +14,7 @@
 #include "device/variables.h"
 #include "key/builder.h"
 
-/* ---- libraries in memory ---- */
+/* ---- loaded libraries ---- */
 
 static const char *base_name(const char *path)
 {
@@ -25,12 +25,12 @@ static const char *base_name(const char *path)
 typedef struct library_identity {
     kilni_text identity;
     kilni_text path;
-    kiln_status status; /* KILN_MISS: not there */
+    kiln_status status; /* KILN_MISS: not loaded */
 } library_identity;
 
-/* A build-id is the same in memory and on disk. Libraries without one, of CUDA 11, are told by
- * their files: in memory a part of libnvrtc is not as it was loaded where the layer is in place,
- * and before it is loaded libnvrtc-builtins is a file alone. */
+/* A build-id is the same in memory and on disk. Libraries without one, of CUDA 11, are identified
+ * by their files: if the layer is active, a part of libnvrtc in memory is not as it was loaded; and
+ * before it is loaded, libnvrtc-builtins exists only as a file. */
 static kiln_status identify(const struct dl_phdr_info *library, const char *path,
                             kilni_text *identity)
 {
@@ -56,7 +56,7 @@ static void library_identity_done(library_identity *of)
 
 /* ---- the library of built-in headers, before NVRTC has loaded it ---- */
 
-/* Takes a folder's file of that name into account: all that are found have to be the same. */
+/* Looks for a file of that name in a folder. All files that are found must be the same. */
 static kiln_status look_in_folder(const char *folder, const char *name, kilni_text *identity)
 {
     kilni_text path = {0}, found = {0};
@@ -83,7 +83,7 @@ static kiln_status look_beside(const char *library, const char *name, kilni_text
     return status;
 }
 
-/* Where the loader looks on behalf of a library, but for the system's list. */
+/* Looks in the folders that the loader searches for a library, except the system's list. */
 static kiln_status look_in_search_path(void *library, const char *name, kilni_text *identity)
 {
     Dl_serinfo head;
@@ -125,7 +125,7 @@ static kiln_status look_for_builtins(const char *library, const char *name, kiln
     return status == KILN_OK && !identity->bytes ? KILN_E_UNSUPPORTED : status;
 }
 
-/* The same library has another name in its "alternative" build. */
+/* The "alternative" build of NVRTC has a different name for this library. */
 static kiln_status name_builtins(const char *library, int major, int minor, kilni_text *name)
 {
     const char *variant = strstr(base_name(library), ".alt.") ? ".alt" : "";
@@ -178,7 +178,7 @@ kiln_status kilni_nvrtc_add_identity(const kilni_nvrtc_functions *nvrtc, kiln_ke
     if (nvrtc->version(&major, &minor) != KILNI_NVRTC_SUCCESS) {
         return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "NVRTC does not tell its version");
     }
-    /* Under the layer, what a program finds by the other names lies in the audit library. */
+    /* Under the layer, the other functions that a program finds are in the audit library. */
     library_identity library = {.status = KILN_MISS};
     kilni_loaded_library_use((const void *)nvrtc->version, NULL, identify_library, &library);
     kiln_status status = library.status;
@@ -196,13 +196,13 @@ kiln_status kilni_nvrtc_add_identity(const kilni_nvrtc_functions *nvrtc, kiln_ke
 
 /* ---- variables ---- */
 
-/* What NVRTC and the compilers within it look at. */
+/* Variables that NVRTC and the compilers within it read. */
 static const char *const variables[] = {
     "NVRTC*", "NVVM*",  "LIBNVVM*",           "NV_NVVM*",           "EDG_*",
     "LLVM_*", "PTXAS*", "DUMP_KNOBS_TO_FILE", "AS_SECURE_LOG_FILE", "CAN_FINALIZE_DEBUG",
     NULL};
 
-/* What adds options to those of the call. */
+/* Variables that add options to those of the call. */
 static const char *const option_variables[] = {"NVRTC_PREPEND_FLAGS", "NVRTC_APPEND_FLAGS"};
 
 kiln_status kilni_nvrtc_add_environment(const char *const *more, kiln_key_builder *key,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What decides a compilation beside the program: NVRTC's version, its libraries, the variables that
- * it looks at. The driver is not among them, nor is there any need of one.
+ * What decides a compilation besides the program: NVRTC's version, its libraries, and the variables
+ * that it reads. The driver does not, so it is not a part of the key.
  */
 #pragma once
 
@@ -9,20 +9,20 @@
 
 #include "device/nvrtc/functions.h"
 
-/* Appends the version and the identities of libnvrtc and of libnvrtc-builtins, which NVRTC loads at
- * its first compilation: until then it is looked for where the loader would. Callers keep what they
- * get, and ask again after a compilation.
+/* Appends the version and the identities of libnvrtc and of libnvrtc-builtins. NVRTC loads the
+ * latter at its first compilation; until then this function looks for it where the loader would. A
+ * caller may keep the parts, but must call this again after a compilation.
  *
- * Returns KILN_OK; KILN_E_UNSUPPORTED: a library can't be told, with the reason in @error;
+ * Returns KILN_OK; KILN_E_UNSUPPORTED: a library cannot be identified, with the reason in @error;
  * KILN_E_NO_MEMORY. Threads: any. Blocks: on reading files. */
 kiln_status kilni_nvrtc_add_identity(const kilni_nvrtc_functions *nvrtc, kiln_key_builder *key,
                                      kiln_error *error);
 
-/* Appends the variables that steer NVRTC, with their values, and the calling thread's
- * floating-point mode. Read anew for each compilation.
+/* Appends the variables that affect NVRTC, with their values, and the calling thread's
+ * floating-point mode. Called anew for each compilation.
  *
- * @more  further patterns (KILN_KEY_ENV), NULL-ended; NULL: none
- * Returns KILN_OK; KILN_E_UNSUPPORTED: they add options, which would have to be known;
+ * @more  further patterns (KILN_KEY_ENV), NULL-terminated; NULL: none
+ * Returns KILN_OK; KILN_E_UNSUPPORTED: a variable adds options, which are not analysed;
  * KILN_E_NO_MEMORY. */
 kiln_status kilni_nvrtc_add_environment(const char *const *more, kiln_key_builder *key,
                                         kiln_error *error);

@@ -20,7 +20,7 @@ static void *open_any(const char *path)
     return library;
 }
 
-/* ISO C has no cast from an object's address to a function's. */
+/* ISO C has no cast from an object pointer to a function pointer. */
 static void find(void *library, const char *name, void *ret_function)
 {
     void *address = dlsym(library, name);
@@ -37,7 +37,7 @@ kiln_status kilni_nvrtc_open(const char *path, kilni_nvrtc_functions *ret_nvrtc,
 #define FIND(member, type, exported) find(library, exported, (void *)&nvrtc.member);
     KILNI_NVRTC_FUNCTIONS(FIND)
 #undef FIND
-    dlerror(); /* versions differ in what they have */
+    dlerror(); /* a version need not have all functions */
     if (!kilni_nvrtc_functions_suffice(&nvrtc)) {
         return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "%s is no NVRTC",
                                path ? path : names[0]);

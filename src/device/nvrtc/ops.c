@@ -18,7 +18,8 @@ static kiln_status identity(void *device, kiln_key_builder *key)
     return kilni_nvrtc_add_identity(&d->nvrtc, key, NULL);
 }
 
-/* A request that has a key. Without a watch nobody can tell what a program includes. */
+/* Begins a request that has a key. Without a watch, the files that a program includes are
+ * unknown. */
 static kiln_status begin(const kiln_nvrtc_device *d, const kiln_program_source *source,
                          kilni_nvrtc_request *r, kiln_error *error)
 {
@@ -26,11 +27,11 @@ static kiln_status begin(const kiln_nvrtc_device *d, const kiln_program_source *
     if (status == KILN_OK && !d->known) {
         return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "this NVRTC can't be watched");
     }
-    /* What won't build is for the build to say. */
+    /* A build reports why a source cannot be compiled, so that is not reported here. */
     return status == KILN_E_BUILD || (status == KILN_OK && !r->key) ? KILN_E_UNSUPPORTED : status;
 }
 
-/* What NVRTC reads is told by revision and load, and what it folds by load. */
+/* What NVRTC reads is checked by revision and load, and what it folds by load. */
 static kiln_status describe(void *device, const kiln_program_source *source, kiln_key_builder *key,
                             kiln_error *error)
 {
@@ -106,14 +107,14 @@ static kiln_status kernel(void *device, void *program, const char *name, void **
     return kilni_nvrtc_context_get_kernel(device, program, name, ret_kernel);
 }
 
-/* They go with their program. */
+/* Kernels live as long as their program. */
 static void release_kernel(void *device, void *held_kernel)
 {
     (void)device;
     (void)held_kernel;
 }
 
-/* A live program is of one context; equal devices share entries, by key. */
+/* A live program belongs to one context; equal devices share entries, by key. */
 static int interchangeable(void *device, void *other)
 {
     return device == other;

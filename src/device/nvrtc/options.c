@@ -11,7 +11,7 @@
 
 #define EXPRESSION "--kiln-name-expression="
 
-/* Takes @text over, also where there is no memory. */
+/* Takes ownership of @text, also if memory runs out. */
 static kiln_status append(char ***items, size_t *count, char *text)
 {
     char **grown = text ? realloc(*items, (*count + 1) * sizeof *grown) : NULL;
@@ -29,7 +29,7 @@ static bool is_blank(char c)
     return c != '\0' && strchr(KILNI_OPTION_BLANKS, c) != NULL;
 }
 
-/* The next word, without its quotes; NULL at the end. */
+/* Reads the next word, without its quotes; NULL at the end. */
 static kiln_status next_word(const char **at, char **ret_word, kiln_error *error)
 {
     while (is_blank(**at)) {
@@ -60,7 +60,7 @@ static kiln_status next_word(const char **at, char **ret_word, kiln_error *error
     return KILN_OK;
 }
 
-/* Takes away what stands in quotes around an option, and is not seen by NVRTC. */
+/* Removes blanks within the quotes around an option; NVRTC ignores them. */
 static void trim(char *word)
 {
     const size_t before = strspn(word, KILNI_OPTION_BLANKS);
@@ -105,8 +105,8 @@ static bool names_architecture(const char *word)
     return false;
 }
 
-/* NVRTC takes an option once: where the text says an architecture, that which was put before it
- * goes. */
+/* NVRTC accepts an option only once: if the text names an architecture, the one that was put before
+ * it is dropped. */
 static void drop_architecture(kilni_nvrtc_options *options)
 {
     bool is_named = false;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Options of a program as one text, taken apart: see kiln/nvrtc.h.
+ * A program's options, parsed from one text: see kiln/nvrtc.h.
  */
 #pragma once
 
@@ -9,17 +9,18 @@
 #include <kiln/status.h>
 
 typedef struct kilni_nvrtc_options {
-    char **items; /* NVRTC's */
+    char **items; /* options for NVRTC */
     size_t count;
     char **expressions;
     size_t expression_count;
 } kilni_nvrtc_options;
 
-/* Takes a text apart; zeroed, options are empty.
+/* Parses a text; a zeroed structure has no options.
  *
- * @architecture  goes first, as -arch, where the text says none; NULL: none
- * @text          NULL: nothing
- * Returns KILN_OK; KILN_E_BUILD: an open quote; KILN_E_NO_MEMORY. In each case it is given back. */
+ * @architecture  put first, as -arch, if the text names none; NULL: none
+ * @text          NULL: no options
+ * Returns KILN_OK; KILN_E_BUILD: an unterminated quote; KILN_E_NO_MEMORY. After any of these the
+ * caller calls kilni_nvrtc_options_done. */
 kiln_status kilni_nvrtc_options_parse(const char *architecture, const char *text,
                                       kilni_nvrtc_options *ret_options, kiln_error *error);
 void kilni_nvrtc_options_done(kilni_nvrtc_options *options);

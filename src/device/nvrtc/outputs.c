@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The encoding: the count of answers u32, then for each which output it is u8, the result u32 and
- * the size u64 that the first function gave, the result u32 of the second, where its bytes are u8:
- * here, and then as many; in the code; or in pieces between which the folder of the program's name
- * stood: their count u32, and for each its size u32 and its bytes. Then the count of names u32, and
- * for each the expression, the result u32 and the lowered name.
+ * the size u64 that the first function returned, the result u32 of the second, and where its bytes
+ * are u8: here, and then that many bytes; in the code; or in pieces, between which the folder of
+ * the program's name is inserted: the count of pieces u32, and for each its size u32 and its bytes.
+ * Then the count of names u32, and for each the expression, the result u32 and the lowered name.
  */
 #include "device/nvrtc/outputs.h"
 
@@ -21,11 +21,11 @@ enum { BYTES_HERE = 0, BYTES_IN_CODE = 1, BYTES_IN_PIECES = 2 };
 /* No compiled program is larger. */
 #define MAX_OUTPUT_BYTES (UINT64_C(1) << 30)
 
-/* What is the code where there is more than one. */
+/* Which output is the code, in order of preference. */
 static const kilni_nvrtc_output by_rank[] = {
     KILNI_NVRTC_CUBIN, KILNI_NVRTC_LTOIR, KILNI_NVRTC_OPTIXIR, KILNI_NVRTC_NVVM, KILNI_NVRTC_PTX};
 
-/* Whether what programs take for a text has its closing zero; they read on until there is one. */
+/* Whether an output that programs treat as text ends with a zero byte, up to which they read. */
 static bool is_closed(const kilni_nvrtc_answer *answer, int output)
 {
     const bool is_text = output == KILNI_NVRTC_LOG || output == KILNI_NVRTC_PTX;
@@ -33,9 +33,9 @@ static bool is_closed(const kilni_nvrtc_answer *answer, int output)
     return !is_text || answer->bytes.size == 0 || bytes[answer->bytes.size - 1] == '\0';
 }
 
-/* ---- taking ---- */
+/* ---- taking outputs ---- */
 
-/* @ret_bytes: malloc'ed, also where there are none. */
+/* @ret_bytes is malloc'ed even if the output has no bytes. */
 static kiln_status ask(const kilni_nvrtc_functions *nvrtc, kilni_nvrtc_program program,
                        kilni_nvrtc_output output, kilni_nvrtc_answer *ret_answer, char **ret_bytes)
 {
@@ -88,14 +88,14 @@ static kiln_status take_answers(const kilni_nvrtc_functions *nvrtc, kilni_nvrtc_
     return status;
 }
 
-/* ---- where the program's folder stands ---- */
+/* ---- where a result contains the program's folder ---- */
 
 static bool has(kiln_bytes bytes, const char *word, size_t length)
 {
     return bytes.size > 0 && memmem(bytes.data, bytes.size, word, length) != NULL;
 }
 
-/* PTX spells texts as numbers: "47, 116, 109, 112". */
+/* PTX writes texts as numbers: "47, 116, 109, 112". */
 static kiln_status spell(const char *word, size_t length, kilni_text *spelled)
 {
     kiln_status status = KILN_OK;
@@ -105,7 +105,7 @@ static kiln_status spell(const char *word, size_t length, kilni_text *spelled)
     return status;
 }
 
-/* "_INTERNAL_00000000_1_k_f", and a power of ten that is longer than a file's name and a symbol. */
+/* "_INTERNAL_00000000_1_k_f", and a power of ten above the length of a file name and a symbol. */
 #define SHORTEST_IDENTIFIER 24
 #define LONGEST_IDENTIFIER 100000
 
@@ -118,10 +118,10 @@ static size_t hex_digits_before(const char *text, size_t end)
     return count;
 }
 
-/* Hidden symbols have an identifier of their program in their names: the last part of its name, and
- * its first symbol that is not hidden, or a checksum of that. A program without such a symbol has a
- * checksum of its folder and the number of the process instead, "_97959a68_825741". What only looks
- * like that counts as that. */
+/* The names of hidden symbols contain an identifier of their program: the last part of its name,
+ * and its first symbol that is not hidden, or a checksum of that symbol. A program without such a
+ * symbol has a checksum of its folder and the process number instead, as in "_97959a68_825741".
+ * Whatever looks like that is treated as that. */
 static bool is_made_of_place(const char *identifier, size_t length)
 {
     const size_t process = hex_digits_before(identifier, length);
@@ -136,9 +136,9 @@ static bool is_made_of_place(const char *identifier, size_t length)
 typedef enum identifier_kind { OF_SYMBOL, OF_PLACE, NO_IDENTIFIER } identifier_kind;
 
 /* In a symbol's name an identifier follows its length, which may follow other digits:
- * "__445_GLOBAL_". So each end of these digits may be its length.
+ * "__445_GLOBAL_". So every suffix of these digits may be its length.
  *
- * @begin  of the text, as @end is its end */
+ * @begin  the beginning of the text; @end is its end */
 static identifier_kind kind_of_identifier(const char *word, const char *begin, const char *end)
 {
     identifier_kind kind = NO_IDENTIFIER;
@@ -162,7 +162,7 @@ static bool begins_with(const char *text, const char *end, const char *word)
     return (size_t)(end - text) >= length && memcmp(text, word, length) == 0;
 }
 
-/* Whether what a line of PTX is about can be seen from other programs that it is linked with. */
+/* Whether other programs that are linked with this one can see what a line of PTX declares. */
 static bool is_linked_by_name(const char *line, const char *end)
 {
     return begins_with(line, end, ".visible") || begins_with(line, end, ".weak") ||
@@ -170,8 +170,9 @@ static bool is_linked_by_name(const char *line, const char *end)
            begins_with(line, end, ".alias");
 }
 
-/* A name that is made of the place tells it only where it is looked at from outside. Nobody can
- * know the others beforehand: each process gives other ones. */
+/* Whether a symbol reveals where the program was compiled. A name that is made from the folder does
+ * so only if other programs can see it. The names of the other symbols cannot be known beforehand,
+ * since they differ in each process. */
 static bool any_symbol_tells_place(kiln_bytes ptx)
 {
     const char *const end = (const char *)ptx.data + ptx.size;
@@ -187,9 +188,9 @@ static bool any_symbol_tells_place(kiln_bytes ptx)
     return tells;
 }
 
-/* What stands before the next place of the folder in a text, and the text's rest behind it.
+/* Returns the text before the next occurrence of the folder.
  *
- * @ret_rest  [out] empty where the folder doesn't come up again */
+ * @ret_rest  [out] the text after that occurrence; empty if there is none */
 static kiln_bytes cut_at_folder(kiln_bytes text, const char *folder, size_t length,
                                 kiln_bytes *ret_rest)
 {
@@ -204,8 +205,8 @@ static kiln_bytes cut_at_folder(kiln_bytes text, const char *folder, size_t leng
     return (kiln_bytes){begin, before};
 }
 
-/* Whether each place where a text has the folder is the beginning of a path, and not the end of
- * another folder's. */
+/* Whether each occurrence of the folder in a text begins a path, rather than ends another folder's
+ * path. */
 static bool names_only_this_folder(kiln_bytes text, const char *folder, size_t length)
 {
     bool only = true;
@@ -219,8 +220,8 @@ static bool names_only_this_folder(kiln_bytes text, const char *folder, size_t l
     return only;
 }
 
-/* Whether nothing but the log tells the folder: none of the outputs in which a text could not be
- * found is there, the others don't have it, and no symbol is named by the place of its text. */
+/* Whether only the log reveals the folder: there are no outputs that cannot be searched for a text,
+ * the others do not contain the folder, and no symbol is named after the place of its source. */
 static kiln_status check_moves(const kilni_nvrtc_outputs *outputs, const char *folder,
                                size_t length, bool *ret_moves)
 {
@@ -231,7 +232,7 @@ static kiln_status check_moves(const kilni_nvrtc_outputs *outputs, const char *f
     kilni_text spelled = {0};
     const kiln_status status = spell(folder, length, &spelled);
     if (status == KILN_OK) {
-        /* A CUBIN's symbols are those of its PTX. */
+        /* A CUBIN has the same symbols as its PTX. */
         *ret_moves = (code == KILNI_NVRTC_PTX || (code == KILNI_NVRTC_CUBIN && ptx.size > 1)) &&
                      !has(ptx, folder, length) && !has(cubin, folder, length) &&
                      !has(ptx, spelled.bytes, spelled.length) && !any_symbol_tells_place(ptx) &&
@@ -264,7 +265,7 @@ static kiln_status append_pieces(kilni_text *text, kiln_bytes log, const char *f
     return status;
 }
 
-/* ---- putting it together ---- */
+/* ---- encoding ---- */
 
 static bool is_success(const kilni_nvrtc_answer *answer)
 {
@@ -365,7 +366,7 @@ kiln_status kilni_nvrtc_outputs_take(const kilni_nvrtc_functions *nvrtc,
 
 /* ---- decoding ---- */
 
-/* Puts the log together again, with the folder that the program has now. */
+/* Reassembles the log with the program's present folder. */
 static kiln_status read_pieces(kilni_byte_reader *reader, const char *name, kilni_text *log)
 {
     const uint32_t count = kilni_read_u32(reader);
@@ -404,7 +405,8 @@ static kiln_status read_bytes(kilni_byte_reader *reader, int place, kiln_bytes c
     return reader->failed || !is_whole ? KILN_E_CORRUPT : KILN_OK;
 }
 
-/* Who asks has room for as many bytes as the first function says, and for none where it fails. */
+/* The application has room for as many bytes as the first function reports, and for none if that
+ * function fails. */
 static bool is_sound(const kilni_nvrtc_answer *answer, int output, int place)
 {
     return output < KILNI_NVRTC_OUTPUT_COUNT && answer->size <= MAX_OUTPUT_BYTES &&
@@ -438,7 +440,7 @@ static kiln_status read_answer(kilni_byte_reader *reader, kiln_bytes code, const
 static kiln_status read_names(kilni_byte_reader *reader, kilni_nvrtc_outputs *outputs)
 {
     const uint32_t count = kilni_read_u32(reader);
-    /* Each takes more bytes than this. */
+    /* Each name takes at least this many bytes. */
     if (reader->failed || count > reader->left / 12) {
         return KILN_E_CORRUPT;
     }
@@ -494,7 +496,7 @@ void kilni_nvrtc_outputs_done(kilni_nvrtc_outputs *outputs)
     *outputs = (kilni_nvrtc_outputs){0};
 }
 
-/* ---- asking ---- */
+/* ---- looking up ---- */
 
 const kilni_nvrtc_name *kilni_nvrtc_outputs_name(const kilni_nvrtc_outputs *outputs,
                                                  const char *expression)
@@ -507,7 +509,7 @@ const kilni_nvrtc_name *kilni_nvrtc_outputs_name(const kilni_nvrtc_outputs *outp
     return NULL;
 }
 
-/* An empty text is one byte, its closing zero. */
+/* An empty text is one byte, its terminating zero. */
 kilni_nvrtc_output kilni_nvrtc_outputs_code(const kilni_nvrtc_outputs *outputs)
 {
     for (size_t i = 0; i < sizeof by_rank / sizeof *by_rank; i++) {

@@ -8,7 +8,8 @@
 #include "device/nvrtc/compiler.h"
 #include "device/nvrtc/identity.h"
 
-/* With a closing zero. KILN_OK; KILN_E_BUILD: it is no text; KILN_E_NO_MEMORY. */
+/* Copies the source and terminates it with a zero byte. Returns KILN_OK; KILN_E_BUILD: it is not
+ * text; KILN_E_NO_MEMORY. */
 static kiln_status copy_source(const kiln_program_source *source, char **ret_text)
 {
     const char *code = source->code.size > 0 ? source->code.data : "";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the device ops are asked for, as NVRTC is to get it.
+ * A request to the device ops, converted to NVRTC's terms.
  */
 #pragma once
 
@@ -10,23 +10,24 @@
 #include "device/nvrtc/options.h"
 #include "device/watch/inputs.h"
 
-/* What a program goes by where its source has no name. */
+/* The name of a program whose source has none. */
 #define KILNI_NVRTC_NO_NAME "program.cu"
 
-/* A program, taken apart. */
+/* A program's source and options, parsed. */
 typedef struct kilni_nvrtc_request {
     char *text;
     kilni_nvrtc_options options;
-    kilni_inputs inputs;     /* borrows the two, and what the device has */
-    kilni_clock_words words; /* of the texts that were given */
-    uint64_t revision;       /* the source's */
-    kiln_key *key;           /* of all but the files; NULL: that can't be told */
+    kilni_inputs inputs;     /* borrows text and options, and texts of the device */
+    kilni_clock_words words; /* in the given texts */
+    uint64_t revision;       /* of the source */
+    kiln_key *key;           /* of everything except the files; NULL: no key can be made */
 } kilni_nvrtc_request;
 
-/* @device, @source  live as long as the request
+/* @device, @source  must live as long as the request
  * @error            may be NULL
- * Returns KILN_OK, also where there is no key, and @error says why; KILN_E_BUILD: it is nothing
- * that could be compiled; KILN_E_NO_MEMORY. kilni_nvrtc_request_done in each case. */
+ * Returns KILN_OK, also if no key can be made, for which @error has the reason; KILN_E_BUILD: the
+ * source cannot be compiled; KILN_E_NO_MEMORY. After any of these the caller calls
+ * kilni_nvrtc_request_done. */
 kiln_status kilni_nvrtc_request_begin(const kiln_nvrtc_device *device,
                                       const kiln_program_source *source,
                                       kilni_nvrtc_request *ret_request, kiln_error *error);

@@ -55,8 +55,7 @@ kiln_status kilni_nvrtc_capture(const kilni_nvrtc_built *built, kiln_capture *re
 
 /* ---- loading ---- */
 
-/* Looks for the result of the files as they are, which is what the next who asks is to know of
- * them. */
+/* Looks for the result that fits the present files, and records its reads for the next request. */
 static kiln_status find_noted(const kiln_nvrtc_device *d, const kiln_digest *program,
                               uint64_t revision, const kiln_entry *entry,
                               kilni_stored_result *ret_result)
@@ -75,7 +74,7 @@ static kiln_status find_noted(const kiln_nvrtc_device *d, const kiln_digest *pro
     return status;
 }
 
-/* KILN_MISS also where something has changed by which the program has no key any more. */
+/* Also returns KILN_MISS if the program has no key any more, because something has changed. */
 static kiln_status find(const kiln_nvrtc_device *d, const kilni_nvrtc_request *r,
                         const kiln_entry *entry, kilni_stored_result *ret_result)
 {
