@@ -3,7 +3,7 @@
  * The encoding, little-endian: version u32, kernel count u32, then for each kernel its name and its
  * attributes, the argument count u32, the status u32 of a query beyond the last argument and that
  * of an unknown query, and for each argument five answers in the order of argument_queries. A text
- * is its length u32 and bytes; an answer its status u32 and, as a text, its value.
+ * is its length u32 and its bytes; an answer is its status u32 and, as a text, its value.
  */
 #include "device/opencl/answers.h"
 
@@ -24,7 +24,7 @@ static const cl_kernel_arg_info argument_queries[] = {
 };
 #define ARGUMENT_QUERY_COUNT (sizeof argument_queries / sizeof argument_queries[0])
 
-/* No query of any version of OpenCL. */
+/* Not a query in any version of OpenCL. */
 #define UNKNOWN_QUERY 0x7FFFFFFFu
 
 /* ---- recording ---- */
@@ -84,7 +84,8 @@ static kiln_status record_argument(const cl_icd_dispatch *cl, cl_kernel kernel, 
     return status;
 }
 
-/* How the runtime refuses what it can't answer: whether it has argument information shows there. */
+/* Records how the runtime refuses invalid queries, which shows whether it has argument
+ * information. */
 static kiln_status record_refusals(const cl_icd_dispatch *cl, cl_kernel kernel, cl_uint arguments,
                                    kilni_text *text)
 {
@@ -154,8 +155,8 @@ char *kilni_opencl_kernel_names(const cl_icd_dispatch *cl, cl_program program)
     return names;
 }
 
-/* Each by its name: Intel's runtime makes all at once only of a program that was built for all of
- * its devices. Returns how many there are of @count. */
+/* Creates each kernel by its name. Intel's runtime creates all kernels at once only if the program
+ * was built for all of its devices. Returns how many of @count were created. */
 static size_t create_by_name(const cl_icd_dispatch *cl, cl_program program, cl_kernel *ret_kernels,
                              size_t count)
 {
@@ -258,12 +259,12 @@ typedef struct kernel_answers {
     kilni_opencl_answer attributes;
     cl_uint argument_count;
     cl_int beyond, unknown; /* statuses of queries that have no answer */
-    size_t first_argument;  /* its first answer's place in arguments */
+    size_t first_argument;  /* index of its first answer in arguments */
 } kernel_answers;
 
 struct kilni_opencl_answers {
-    void *bytes; /* what all answers point into */
-    char *log;   /* with its closing zero */
+    void *bytes; /* all answers point into it */
+    char *log;   /* with its terminating zero */
     size_t log_size;
     size_t kernel_count;
     kernel_answers *kernels;
@@ -284,7 +285,7 @@ static kilni_opencl_answer read_answer(kilni_byte_reader *reader)
     return answer;
 }
 
-/* Reads one kernel. Its arguments' answers go to @arguments, or are only counted where that is
+/* Reads one kernel. Stores its arguments' answers in @arguments, or only counts them if that is
  * NULL. */
 static kernel_answers read_kernel(kilni_byte_reader *reader, kilni_opencl_answer *arguments,
                                   size_t *argument_answers)
@@ -307,8 +308,8 @@ static kernel_answers read_kernel(kilni_byte_reader *reader, kilni_opencl_answer
     return kernel;
 }
 
-/* Walks all kernels, at first to count: no count that the bytes claim is trusted before they were
- * there. */
+/* Walks all kernels. The first walk counts them, so that memory is never allocated for a count that
+ * the bytes merely claim. */
 static int read_kernels(kilni_opencl_answers *answers, kilni_byte_reader reader,
                         size_t *ret_arguments)
 {
@@ -383,9 +384,10 @@ void kilni_opencl_answers_free(kilni_opencl_answers **answers)
     *answers = NULL;
 }
 
-/* ---- answering ---- */
+/* ---- returning answers ---- */
 
-/* A refusal as it was recorded; where the runtime gave none, it is asked again. */
+/* Returns a recorded refusal. If the runtime did not refuse, returns KILN_MISS, so that it is asked
+ * again. */
 static kiln_status refuse(cl_int recorded, kilni_opencl_answer *ret_answer)
 {
     if (recorded == CL_SUCCESS) {

@@ -10,7 +10,7 @@
 
 /* ---- capture ---- */
 
-/* The place of a device among those of a program: binaries come in that order. */
+/* Finds the index of a device among those of a program: binaries come in the same order. */
 static kiln_status find_device(const cl_icd_dispatch *cl, cl_program program, cl_device_id device,
                                size_t *ret_place, size_t *ret_count)
 {
@@ -37,7 +37,7 @@ static kiln_status find_device(const cl_icd_dispatch *cl, cl_program program, cl
     return status;
 }
 
-/* Gives each binary a place: some drivers refuse a NULL there, others write to it. */
+/* Allocates room for each binary: some drivers refuse a NULL pointer here, others write to it. */
 static kiln_status make_room(const size_t *sizes, unsigned char **binaries, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -136,7 +136,7 @@ static cl_int create(const cl_icd_dispatch *cl, cl_context context, cl_uint coun
     return error;
 }
 
-/* A runtime that is short of something says nothing of the bytes. */
+/* An error caused by a lack of resources says nothing about the binary. */
 static kiln_status status_of_load(cl_int error)
 {
     switch (error) {

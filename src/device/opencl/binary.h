@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Binaries of OpenCL programs: taken from a built one, and made into one again.
+ * Takes binaries from built OpenCL programs, and makes programs from binaries.
  */
 #pragma once
 
@@ -11,17 +11,17 @@
 #include <kiln/key.h>
 #include <kiln/status.h>
 
-/* Takes all that an entry needs out of a built program: binary, recorded answers, log, texts.
+/* Takes everything that an entry needs from a built program: binary, recorded answers, log, texts.
  *
  * @device       one for which the program was built
- * @ret_capture  [out] to be freed with kiln_capture_done
- * Returns KILN_OK; KILN_E_UNSUPPORTED: the runtime gives no binary; KILN_E_NO_MEMORY.
- * Blocks: as the runtime's capture does. */
+ * @ret_capture  [out] freed by the caller, with kiln_capture_done
+ * Returns KILN_OK; KILN_E_UNSUPPORTED: the runtime returns no binary; KILN_E_NO_MEMORY. Blocks: as
+ * long as the runtime's capture does. */
 kiln_status kilni_opencl_take(const cl_icd_dispatch *cl, cl_program program, cl_device_id device,
                               kiln_capture *ret_capture);
 
-/* Makes a program of verified entries, one for each device, and builds it with the options that
- * the source was built with: some take effect at load only.
+/* Makes a program from verified entries, one for each device, and builds it with the options with
+ * which the source was built: some take effect only at load.
  *
  * @options      NULL and "" may differ to the runtime
  * @ret_program  [out] one reference
@@ -30,11 +30,11 @@ kiln_status kilni_opencl_load(const cl_icd_dispatch *cl, cl_context context, cl_
                               const cl_device_id *devices, const kiln_entry *const *entries,
                               const char *options, cl_program *ret_program);
 
-/* A device, its platform and driver, for people: "Intel(R) OpenCL / AMD EPYC / 2025.20.10". The
- * caller frees. NULL: out of memory, or the device doesn't answer. */
+/* Describes a device, its platform and driver, for people: "Intel(R) OpenCL / AMD EPYC /
+ * 2025.20.10". The caller frees the text. NULL: memory ran out, or the device does not answer. */
 char *kilni_opencl_device_text(const cl_icd_dispatch *cl, cl_device_id device);
 
-/* A text that a device or platform gives, or NULL; the caller frees. */
+/* Return a text property of a device or platform, or NULL. The caller frees the text. */
 char *kilni_opencl_device_string(const cl_icd_dispatch *cl, cl_device_id device,
                                  cl_device_info what);
 char *kilni_opencl_platform_string(const cl_icd_dispatch *cl, cl_platform_id platform,

@@ -3,7 +3,7 @@
 
 #include "key/builder.h"
 
-/* Makes the key if all parts could be added, and frees the builder. */
+/* Finishes the key if all parts could be added, and frees the builder. */
 static kiln_status finish_key(kiln_key_builder *builder, kiln_status added, kiln_key **ret_key)
 {
     const kiln_status status = added == KILN_OK ? kiln_key_builder_finish(builder, ret_key) : added;
@@ -24,8 +24,8 @@ kiln_status kilni_opencl_get_identity(const cl_icd_dispatch *cl, cl_device_id de
                       ret_identity);
 }
 
-/* A builder with what every key begins with: what the device and its driver are, and the
- * environment as it is now. */
+/* Creates a builder with the parts with which every key begins: the identity of the device and its
+ * driver, and the present environment. */
 static kiln_status begin_key(const kilni_opencl_site *site, kiln_key_builder **ret_builder,
                              kiln_error *error)
 {

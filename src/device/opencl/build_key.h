@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The keys of builds, compiles and links. This file alone knows the order of their parts: a process
- * that builds and one that repeats the build elsewhere make the key here.
+ * The keys of builds, compiles and links. Only this file knows the order of their parts: both the
+ * process that builds and the process that repeats the build make the key here.
  */
 #pragma once
 
@@ -12,27 +12,27 @@
 #include "device/opencl/identity.h"
 #include "device/opencl/inputs.h"
 
-/* Where a program is built. Borrowed. */
+/* Where a program is built. All members are borrowed. */
 typedef struct kilni_opencl_site {
     const kiln_key *identity; /* of the device: kilni_opencl_get_identity */
     const char *platform_name;
     const kilni_opencl_environment *environment; /* may be NULL */
 } kilni_opencl_site;
 
-/* The parts of kilni_opencl_add_identity as a key. KILN_OK; KILN_E_UNSUPPORTED, with the reason;
- * KILN_E_NO_MEMORY. */
+/* Makes a key from the parts of kilni_opencl_add_identity. Returns KILN_OK; KILN_E_UNSUPPORTED,
+ * with the reason; KILN_E_NO_MEMORY. */
 kiln_status kilni_opencl_get_identity(const cl_icd_dispatch *cl, cl_device_id device,
                                       const kilni_opencl_driver *driver, kiln_key **ret_identity,
                                       kiln_error *error);
 
-/* The whole key of a build. Reads included files. KILN_OK; KILN_E_UNSUPPORTED, with the reason;
- * KILN_E_NO_MEMORY. */
+/* Makes the complete key of a build. Reads included files. Returns KILN_OK; KILN_E_UNSUPPORTED,
+ * with the reason; KILN_E_NO_MEMORY. */
 kiln_status kilni_opencl_build_key(const kilni_opencl_site *site, const kiln_program_source *source,
                                    const kilni_opencl_constants *constants, kiln_key **ret_key,
                                    kiln_error *error);
 
-/* The same of a compile, and of a link of what was compiled: @inputs are the keys of the compiles,
- * in order. */
+/* Do the same for a compile, and for a link of what was compiled; @inputs are the keys of the
+ * compiles, in order. */
 kiln_status kilni_opencl_compile_key(const kilni_opencl_site *site,
                                      const kiln_program_source *source,
                                      const kilni_opencl_headers *headers,

@@ -33,7 +33,7 @@ kiln_status kilni_opencl_request_key(const kiln_key *const *keys, size_t count, 
 
 /* ---- writing ---- */
 
-/* The place of a root device among those of its platform. */
+/* Finds the index of a root device among those of its platform. */
 static kiln_status place_of_device(const cl_icd_dispatch *cl, cl_device_id device,
                                    uint64_t *ret_place)
 {
@@ -157,8 +157,8 @@ int kilni_opencl_request_has_expired(const kiln_entry *request)
            created_s > now_s + KILN_OPENCL_REQUEST_AGE_S;
 }
 
-/* The next part of that name at or after *at, which then moves behind it; 0: no more. A part of
- * which the key holds a digest only is none. */
+/* Finds the next part of that name at or after *at, and moves *at behind it. Returns 0 if there is
+ * none. Skips a part of which the key holds only a digest. */
 static int next_part(const kiln_key *parts, const char *name, size_t *at, kiln_key_part *ret_part)
 {
     for (; *at < kiln_key_part_count(parts); ++*at) {
@@ -189,7 +189,7 @@ static uint64_t number_of(const kiln_key_part *part)
     return number;
 }
 
-/* KILN_OK; KILN_MISS: no such part. */
+/* Returns KILN_OK; KILN_MISS: there is no such part; KILN_E_CORRUPT; KILN_E_NO_MEMORY. */
 static kiln_status read_text(const kiln_key *parts, const char *name, char **ret_text)
 {
     kiln_key_part part;

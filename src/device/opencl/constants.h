@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The specialization constants that are set on a program: they decide what a build of it yields, so
- * they are a part of its key. Not locked.
+ * The specialization constants that are set on a program. They decide what a build of it yields, so
+ * they are parts of its key. Not locked.
  */
 #pragma once
 
@@ -15,23 +15,25 @@ typedef struct kilni_opencl_constant {
     void *value; /* owned by the list */
 } kilni_opencl_constant;
 
-/* Zeroed, it is empty. */
+/* A zeroed structure is an empty list. */
 typedef struct kilni_opencl_constants {
-    kilni_opencl_constant *items; /* in the order of their numbers */
+    kilni_opencl_constant *items; /* in ascending order of their numbers */
     size_t count;
 } kilni_opencl_constants;
 
-/* Sets one, or sets it anew. KILN_OK; KILN_E_NO_MEMORY. */
+/* Sets or replaces one. Returns KILN_OK or KILN_E_NO_MEMORY. */
 kiln_status kilni_opencl_constants_set(kilni_opencl_constants *list, cl_uint id, size_t size,
                                        const void *value);
 
-/* @ret_copy  [out] to be freed with kilni_opencl_constants_done. KILN_OK; KILN_E_NO_MEMORY. */
+/* @ret_copy  [out] freed by the caller, with kilni_opencl_constants_done
+ * Returns KILN_OK or KILN_E_NO_MEMORY. */
 kiln_status kilni_opencl_constants_copy(const kilni_opencl_constants *list,
                                         kilni_opencl_constants *ret_copy);
 
-/* Appends "constant" (its number) and "constant.value" for each. KILN_OK; KILN_E_NO_MEMORY. */
+/* Appends "constant" (its number) and "constant.value" for each. Returns KILN_OK; KILN_E_NO_MEMORY;
+ * KILN_E_TOO_LARGE. */
 kiln_status kilni_opencl_constants_add_to_key(const kilni_opencl_constants *list,
                                               kiln_key_builder *key);
 
-/* Frees what the list holds; it is empty again. */
+/* Frees the constants and makes the list empty. */
 void kilni_opencl_constants_done(kilni_opencl_constants *list);

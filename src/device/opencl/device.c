@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The public face of OpenCL's device ops.
+ * The public part of OpenCL's device ops.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +15,10 @@
 #include "device/opencl/traits.h"
 
 struct kiln_opencl_device {
-    kilni_opencl_device device; /* first: what the ops are given */
+    kilni_opencl_device device; /* first, since the ops take a pointer to it */
     cl_icd_dispatch cl;
     kilni_opencl_environment environment;
-    char **variables; /* NULL-ended; NULL: none */
+    char **variables; /* NULL-terminated; NULL: none */
     uint32_t capture_cost;
 };
 
@@ -59,7 +59,7 @@ static kiln_status find_traits(kiln_opencl_device *made, kiln_error *error)
     return KILN_OK;
 }
 
-/* The handles are held last: a device that has none gives none back. */
+/* Retains the handles last: a device that holds no handle releases none. */
 static kiln_status hold(kiln_opencl_device *made, cl_context context, cl_device_id device,
                         kiln_error *error)
 {

@@ -7,8 +7,9 @@
 #include "device/opencl/traits.h"
 #include "key/builder.h"
 
-/* The driver's functions are in the table that each of its objects begins with. The loader of
- * OpenCL itself compiles nothing, and the same driver may run under any. */
+/* Each object of a driver begins with a pointer to a table of the driver's functions. The OpenCL
+ * loader itself compiles nothing, and the same driver may run under any loader, so it is
+ * excluded. */
 kiln_status kilni_opencl_driver_libraries(cl_platform_id platform, kilni_loaded_libraries *ret_all,
                                           kiln_error *error)
 {

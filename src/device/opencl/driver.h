@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a platform's driver is, as far as it decides builds: the files that it is made of, and the
- * functions that it computes constants with. The same for all devices of a platform.
+ * What identifies a platform's driver, as far as it decides builds: the files that it consists of,
+ * and the functions with which it computes constants. It is the same for all devices of a platform.
  */
 #pragma once
 
@@ -14,19 +14,19 @@
 
 typedef struct kilni_opencl_driver {
     kiln_key *parts;          /* "driver.file", "driver.math", "libm.unused" */
-    kilni_file_stamps stamps; /* of what was found by name, which the driver reads at any time */
+    kilni_file_stamps stamps; /* of files found by name, which the driver may read at any time */
 } kilni_opencl_driver;
 
-/* The libraries of this process, with those that a platform's driver needs: as
- * kilni_loaded_libraries_find. */
+/* Finds the libraries of this process and marks those that a platform's driver needs, as
+ * kilni_loaded_libraries_find does. */
 kiln_status kilni_opencl_driver_libraries(cl_platform_id platform, kilni_loaded_libraries *ret_all,
                                           kiln_error *error);
 
-/* Takes a few milliseconds.
+/* Identifies a driver, which takes a few milliseconds.
  *
- * @ret_driver  [out] given back with kilni_opencl_driver_done
- * Returns KILN_OK; KILN_E_UNSUPPORTED: it can't be told, @error says why; KILN_E_NO_MEMORY.
- * Threads: any. Blocks: on reading files. */
+ * @ret_driver  [out] freed by the caller, with kilni_opencl_driver_done
+ * Returns KILN_OK; KILN_E_UNSUPPORTED: it cannot be identified, and @error has the reason;
+ * KILN_E_NO_MEMORY. Threads: any. Blocks: on reading files. */
 kiln_status kilni_opencl_driver_identify(cl_platform_id platform, const char *platform_name,
                                          kilni_opencl_driver *ret_driver, kiln_error *error);
 void kilni_opencl_driver_done(kilni_opencl_driver *driver);

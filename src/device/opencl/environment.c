@@ -29,7 +29,7 @@ static kiln_status collect(const kilni_opencl_traits *traits, const kilni_opencl
     return kilni_variables_find(traits->variables, more ? more->variables : NULL, ret_settings);
 }
 
-/* Appends the contents of a file; nothing where it isn't there. */
+/* Appends the contents of a file, or nothing if it does not exist. */
 static kiln_status add_file(kiln_key_builder *key, const char *prefix, const char *name,
                             const char *path, kiln_error *error)
 {
@@ -86,16 +86,17 @@ kiln_status kilni_opencl_add_environment(const char *platform_name,
 
 /* ---- for a process that repeats a build ---- */
 
-/* Where loader, driver and compiler find their files and keep what they make. */
+/* Variables that tell loader, driver and compiler where their files are and where to keep what they
+ * make. */
 static const char *const needed_variables[] = {
     "POCL_*", "OCL_ICD_*", "OPENCL_VENDOR_PATH", "LD_LIBRARY_PATH", "PATH",
     "HOME",   "TMPDIR",    "XDG_CACHE_HOME",     "KILN_KEY_ENV",    NULL,
 };
 
-/* What would put other code under the repeated build, or have its results kept elsewhere, unsigned
- * or without bound: that is for who repeats it to say. What may steer a compiler has no end, so
- * that this can't be a list of what is allowed; it keeps mishaps out, and nobody who may write
- * requests. */
+/* Variables that would make the repeated build load other code, or keep its results elsewhere,
+ * unsigned or without limit. The process that repeats the build sets these itself. The variables
+ * that may affect a compiler cannot be enumerated, so this is not a list of what is allowed: it
+ * prevents accidents, but does not protect from anyone who can write requests. */
 static const char *const unwanted_variables[] = {
     "OPENCL_LAYERS", "LD_*", "!LD_LIBRARY_PATH", "GLIBC_TUNABLES", "KILN_*", "!KILN_KEY_ENV", NULL,
 };
@@ -123,9 +124,9 @@ kiln_status kilni_opencl_each_needed_variable(const char *platform_name,
     return status;
 }
 
-/* ---- for people ---- */
+/* ---- reports ---- */
 
-/* Reports what fits one pattern, or that nothing does. */
+/* Reports the variables that match one pattern, or that there are none. */
 static kiln_status report_pattern(const char *pattern, const kilni_variables *set,
                                   kiln_opencl_report_fn report, void *user)
 {

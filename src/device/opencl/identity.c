@@ -23,12 +23,12 @@ typedef struct identification {
     cl_platform_id platform;
     char *platform_name;
     char *extensions;
-    const kilni_opencl_driver *driver; /* NULL: not known yet */
+    const kilni_opencl_driver *driver; /* NULL: not identified yet */
     kiln_key_builder *key;
     kiln_error *error;
 } identification;
 
-/* The first failure is described. */
+/* Only the first failure is described. */
 static void fail(const identification *i, const char *what)
 {
     if (kilni_key_builder_fail(i->key, KILN_OK) == KILN_OK) {
@@ -37,7 +37,7 @@ static void fail(const identification *i, const char *what)
     kilni_key_builder_fail(i->key, KILN_E_UNSUPPORTED);
 }
 
-/* ---- asking the driver ---- */
+/* ---- querying the driver ---- */
 
 typedef cl_int (*query_fn)(const identification *i, cl_uint name, size_t size, void *value,
                            size_t *ret_size);
@@ -54,7 +54,7 @@ static cl_int query_platform(const identification *i, cl_uint name, size_t size,
     return i->cl->clGetPlatformInfo(i->platform, name, size, value, ret_size);
 }
 
-/* Bytes of an answer of any size, with a zero byte behind them; NULL: it failed. */
+/* Returns an answer of any size, followed by a zero byte; NULL: the query failed. */
 static char *ask(const identification *i, query_fn query, cl_uint name, const char *what,
                  size_t *ret_size)
 {
@@ -75,7 +75,7 @@ static char *ask(const identification *i, query_fn query, cl_uint name, const ch
     return bytes;
 }
 
-/* Returns the text, which the caller frees; NULL: it failed. */
+/* Returns the text, which the caller frees; NULL: the query failed. */
 static char *add_text(const identification *i, query_fn query, cl_uint name, const char *part)
 {
     size_t size;
@@ -137,7 +137,8 @@ static bool has_extension(const identification *i, const char *name)
     return false;
 }
 
-/* Facts that only some drivers tell. The device's own UUID is not among them: it names one card. */
+/* Appends facts that only some drivers report. The device's own UUID is not among them, since it
+ * identifies a single card. */
 static void add_optional_facts(const identification *i)
 {
     static const struct {
@@ -163,7 +164,7 @@ static void add_optional_facts(const identification *i)
     }
 }
 
-/* How one sub-device was cut from its parent: the properties, and how large it came out. */
+/* Appends how one sub-device was cut from its parent: the properties, and its resulting size. */
 static void add_partition(const identification *i)
 {
     size_t size = 0;
@@ -173,12 +174,12 @@ static void add_partition(const identification *i)
     add_number(i, CL_DEVICE_MAX_COMPUTE_UNITS, "device.partition.units");
 }
 
-/* From the sub-device up; a root device adds nothing. */
+/* Walks up from the sub-device; a root device adds nothing. */
 static void add_partitions(const identification *i)
 {
     identification level = *i;
     cl_device_id parent = NULL;
-    /* Before OpenCL 1.2 there are no sub-devices, and no such question. */
+    /* OpenCL before 1.2 has no sub-devices and does not know this query. */
     while (query_device(&level, CL_DEVICE_PARENT_DEVICE, sizeof parent, &parent, NULL) ==
                CL_SUCCESS &&
            parent) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What decides an OpenCL build beside its source: platform, device, driver, compiler, processor,
- * environment. Two devices that agree in all of it share results.
+ * What decides an OpenCL build besides its source: platform, device, driver, compiler, processor,
+ * environment. Two devices that agree in all of these share results.
  */
 #pragma once
 
@@ -12,24 +12,26 @@
 
 #include "device/opencl/driver.h"
 
-/* Further variables that decide a build (KILN_KEY_ENV): patterns, NULL-ended. Borrowed. */
+/* Further variables that decide a build (KILN_KEY_ENV): patterns, NULL-terminated. Borrowed. */
 typedef struct kilni_opencl_environment {
     const char *const *variables;
 } kilni_opencl_environment;
 
-/* Appends the parts of a device's identity, but for the environment (kilni_opencl_add_environment).
+/* Appends the parts of a device's identity, except the environment (kilni_opencl_add_environment).
  *
- * @cl      functions of the loader or of the layer below; not NULL
- * @device  root device or sub-device
- * @driver  of the device's platform; NULL: identified here, which takes a few milliseconds
- * Returns KILN_OK; KILN_E_UNSUPPORTED: something that decides a build can't be told, with the
- * reason in @error; KILN_E_NO_MEMORY. Threads: any. Blocks: on reading files. */
+ * @cl      functions of the loader or of the next layer; not NULL
+ * @device  a root device or a sub-device
+ * @driver  of the device's platform; NULL: it is identified here, which takes a few milliseconds
+ * Returns KILN_OK; KILN_E_UNSUPPORTED: something that decides a build cannot be determined, with
+ * the reason in @error; KILN_E_NO_MEMORY. Threads: any. Blocks: on reading files. */
 kiln_status kilni_opencl_add_identity(const cl_icd_dispatch *cl, cl_device_id device,
                                       const kilni_opencl_driver *driver, kiln_key_builder *key,
                                       kiln_error *error);
 
-/* Appends the variables, with their values, that steer the compiler of a platform, and the contents
- * of the files that they name. Read anew for each build: applications set variables at run time.
+/* Appends the variables that affect a platform's compiler, with their values; the contents of the
+ * files that they name, and of those that the driver reads in the working directory; and the
+ * calling thread's floating-point mode. Called anew for each build, since applications set
+ * variables at run time.
  *
  * Returns KILN_OK; KILN_E_UNSUPPORTED; KILN_E_NO_MEMORY. */
 kiln_status kilni_opencl_add_environment(const char *platform_name,

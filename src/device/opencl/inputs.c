@@ -88,7 +88,8 @@ kiln_status kilni_opencl_add_inputs_with_headers(const kiln_program_source *sour
         status = add_includes(source, headers, &options, key, error);
     }
     kilni_opencl_options_done(&options);
-    /* More parts than a key may have, or larger ones, are nothing that a build can't live with. */
+    /* If there are more parts than a key may have, or larger ones, the build still works; only its
+     * result cannot be cached. */
     return status == KILN_E_TOO_LARGE
                ? kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "inputs that no key can hold")
                : status;
@@ -100,7 +101,7 @@ kiln_status kilni_opencl_add_inputs(const kiln_program_source *source, kiln_key_
     return kilni_opencl_add_inputs_with_headers(source, &(kilni_opencl_headers){0}, key, error);
 }
 
-/* Options of compilers are not for linkers: -I and -D say nothing that is known of a link. */
+/* Compiler options such as -I and -D have no known meaning for a link, so they are refused. */
 static kiln_status check_link_options(const char *text, kiln_error *error)
 {
     kilni_opencl_options options = {0};
@@ -135,7 +136,7 @@ static int has_word(const void *bytes, size_t size, const char *word)
     return size > 0 && memmem(bytes, size, word, strlen(word)) != NULL;
 }
 
-/* A splice within a word can hide it. */
+/* A line splice within a word can hide the word. */
 static int has_spliced_word(const kiln_bytes *code)
 {
     const char *bytes = code->data;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The inputs of a build from source: its options, and the files that it includes, found as the
- * driver finds them. Where that can't be told, says so and why.
+ * Finds the inputs of a build from source: its options, and the files that it includes, found as
+ * the driver would find them. If the files cannot be determined, reports that with the reason.
  */
 #pragma once
 
@@ -11,31 +11,31 @@
 #include "includes.h"
 
 /* Appends "options", "source" or "il", and for source the contents of every file that it may
- * include, under the names by which it may be found: includes of includes; "…", <…> and macros
- * that -D or a #define gives; __has_include; conditionals are not evaluated, so that files of
- * branches not taken count too.
+ * include, under the names by which it may be found. This covers includes within included files;
+ * "…", <…> and macros that -D or a #define defines; and __has_include. Conditionals are not
+ * evaluated, so files of untaken branches count too.
  *
- * Returns KILN_OK; KILN_E_UNSUPPORTED: can't be told (an option whose inputs are unknown,
- * __DATE__, an include that no macro explains, too many files, …), with the reason for the trace
- * in @error, such as "__TIME__ in the source"; KILN_E_NO_MEMORY. Threads: any. Blocks: on reading
- * files. */
+ * Returns KILN_OK; KILN_E_UNSUPPORTED: the inputs cannot be determined (an option whose inputs are
+ * unknown, __DATE__, an include that no macro explains, too many files, …), with the reason for the
+ * trace in @error, such as "__TIME__ in the source"; KILN_E_NO_MEMORY. Threads: any. Blocks: on
+ * reading files. */
 kiln_status kilni_opencl_add_inputs(const kiln_program_source *source, kiln_key_builder *key,
                                     kiln_error *error);
 
-/* The embedded headers of clCompileProgram. Borrowed. Zeroed, there are none. */
+/* The embedded headers of clCompileProgram. Borrowed. A zeroed structure has none. */
 typedef struct kilni_opencl_headers {
     size_t count;
-    const char *const *names; /* what #include says for each */
+    const char *const *names; /* the name that #include uses for each */
     const kiln_bytes *texts;
 } kilni_opencl_headers;
 
-/* The same for clCompileProgram. Its embedded headers go before files. */
+/* Does the same for clCompileProgram. Embedded headers take precedence over files. */
 kiln_status kilni_opencl_add_inputs_with_headers(const kiln_program_source *source,
                                                  const kilni_opencl_headers *headers,
                                                  kiln_key_builder *key, kiln_error *error);
 
-/* Appends the inputs of a link: "options", and for each compiled program that goes in, in order,
- * "input": the encoding of its key.
+/* Appends the inputs of a link: "options", and for each compiled program, in order, "input": the
+ * encoding of its key.
  *
  * Returns KILN_OK; KILN_E_UNSUPPORTED: an option that may name a file, or makes a library;
  * KILN_E_NO_MEMORY. */
@@ -43,5 +43,5 @@ kiln_status kilni_opencl_add_link_inputs(const char *options, size_t count,
                                          const kiln_key *const *inputs, kiln_key_builder *key,
                                          kiln_error *error);
 
-/* 1 where the inputs include files, so that they may change while the build runs. */
+/* Returns 1 if the source includes files, which may change while the build runs. */
 int kilni_opencl_inputs_include_files(const kiln_program_source *source);

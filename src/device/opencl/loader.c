@@ -9,7 +9,7 @@
 
 #define LOADER_LIBRARY "libOpenCL.so.1"
 
-/* X(name): needed; OPTIONAL(name): newer than OpenCL 1.2. */
+/* X(name): required; OPTIONAL(name): newer than OpenCL 1.2. */
 #define FUNCTIONS(X, OPTIONAL)                                                                     \
     X(clGetPlatformIDs)                                                                            \
     X(clGetPlatformInfo)                                                                           \

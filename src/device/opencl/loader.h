@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * OpenCL's functions: an application's, or those of the system's loader.
+ * OpenCL's functions, from an application or from the system's loader.
  */
 #pragma once
 
@@ -8,13 +8,14 @@
 
 #include <kiln/opencl.h>
 
-/* Looks up what Kiln calls. @look_up  as kiln_opencl_function_fn
+/* Looks up the functions that Kiln calls.
  *
- * @ret_functions  [out] functions that Kiln doesn't call, or that are not there, are NULL
- * Returns KILN_OK; KILN_E_UNSUPPORTED: one that is needed is missing, with its name. */
+ * @look_up        as kiln_opencl_function_fn
+ * @ret_functions  [out] functions that Kiln does not call, or that do not exist, are NULL
+ * Returns KILN_OK; KILN_E_UNSUPPORTED: a required function is missing, and @error names it. */
 kiln_status kilni_opencl_look_up(kiln_opencl_function_fn look_up, void *user,
                                  cl_icd_dispatch *ret_functions, kiln_error *error);
 
-/* The same with those of libOpenCL.so.1, which is loaded for good. Likewise; KILN_E_UNSUPPORTED too
- * where there is no such library. Threads: any. */
+/* Does the same with the functions of libOpenCL.so.1, which stays loaded until the process ends.
+ * Also returns KILN_E_UNSUPPORTED if there is no such library. Threads: any. */
 kiln_status kilni_opencl_open_loader(cl_icd_dispatch *ret_functions, kiln_error *error);

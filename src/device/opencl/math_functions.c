@@ -14,11 +14,12 @@
 
 typedef struct search {
     const kilni_loaded_libraries *all;
-    /* Where the loader looks a name up at the first call: in what the program has and what was
-     * opened for all, then in what the driver itself is linked to. */
+    /* The scopes in which the loader looks up a name at its first call: the program and everything
+     * that was opened globally, then the libraries that the driver itself is linked to. */
     void *of_program;
     void *of_driver;
-    bool *has; /* [library * KILNI_MATH_COUNT + function]: the driver calls that one's */
+    bool *has; /* [library * KILNI_MATH_COUNT + function]: the driver calls the function of this
+                * library */
 } search;
 
 static uintptr_t look_up(const search *s, const char *name)
@@ -59,8 +60,8 @@ static bool imports(const kilni_loaded_library *library, const char *name)
 }
 
 /* A program at a fixed address that takes the address of a function that it imports has a stub for
- * it, which the loader gives to everybody. The stub leads to the first library behind the program
- * that defines the function. */
+ * it, whose address the loader gives to every library. The stub leads to the first library after
+ * the program that defines the function. */
 static const kilni_loaded_library *behind_stub(const search *s, const kilni_loaded_library *library,
                                                const char *name)
 {
@@ -74,7 +75,7 @@ static const kilni_loaded_library *behind_stub(const search *s, const kilni_load
     return library;
 }
 
-/* Of a function that is not bound yet, the slot points into the library that imports it. */
+/* The slot of a function that is not bound yet points into the library that imports it. */
 typedef struct importer {
     const search *search;
     const kilni_loaded_library *library;
@@ -89,7 +90,7 @@ static void note_import(void *user, const ElfW(Sym) * symbol, const char *name, 
     if (function < 0 || !kilni_math_is_folded_by_llvm(function)) {
         return;
     }
-    /* The loader may fill it at this moment, at the first call. */
+    /* Another thread's first call may make the loader fill the slot at this moment. */
     const uintptr_t address = __atomic_load_n(slot, __ATOMIC_RELAXED);
     const kilni_loaded_library *library = kilni_loaded_library_at(s->all, address);
     if (library == from->library) {
@@ -165,7 +166,7 @@ static kiln_status add_libraries(const search *s, kiln_key_builder *key, kiln_er
 
 #if defined(__x86_64__)
 
-/* glibc 2.33 and later describe the processor by these in <sys/platform/x86.h>. */
+/* glibc 2.33 and later describe the processor with this structure in <sys/platform/x86.h>. */
 typedef struct cpuid_leaf {
     unsigned offered[4]; /* eax, ebx, ecx, edx */
     unsigned used[4];
@@ -175,8 +176,8 @@ typedef const cpuid_leaf *(*get_leaf_fn)(unsigned leaf);
 
 enum { ECX = 2, EBX = 1 };
 
-/* libm selects its variants by these features, and some variants round differently. Without FMA it
- * asks for FMA4. */
+/* libm selects its variants by these features, and some variants round differently. If there is no
+ * FMA, libm checks for FMA4. */
 static const struct {
     const char *name;
     unsigned leaf, word, bit;
@@ -194,7 +195,7 @@ static bool is_used(get_leaf_fn get_leaf, size_t i)
     return get_leaf(features[i].leaf)->used[features[i].word] >> features[i].bit & 1;
 }
 
-/* Whether the processor lacks a feature or glibc was told not to use it makes no difference. */
+/* It makes no difference whether the processor lacks a feature or glibc was told not to use it. */
 static kiln_status append_unused(kilni_text *text)
 {
     const get_leaf_fn get_leaf = (get_leaf_fn)dlsym(RTLD_DEFAULT, "__x86_get_cpuid_feature_leaf");

@@ -37,7 +37,7 @@ static cl_program create(const kilni_opencl_device *d, const kiln_program_source
 {
     *ret_error = CL_INVALID_OPERATION;
     if (source->form == KILN_SOURCE_TEXT) {
-        /* OpenCL takes a length of 0 for text up to a zero byte. */
+        /* OpenCL takes a length of 0 to mean text that ends with a zero byte. */
         const char *text = source->code.size > 0 ? source->code.data : "";
         return d->cl->clCreateProgramWithSource(d->context, 1, &text, &source->code.size,
                                                 ret_error);
@@ -63,7 +63,7 @@ static cl_int set_constants(const kilni_opencl_device *d, const kiln_program_sou
     return error;
 }
 
-/* A program that has its constants. */
+/* Creates a program and sets its constants. */
 static cl_program prepare(const kilni_opencl_device *d, const kiln_program_source *source,
                           cl_int *ret_error)
 {
@@ -77,7 +77,7 @@ static cl_program prepare(const kilni_opencl_device *d, const kiln_program_sourc
     return program;
 }
 
-/* Only what the source itself is to blame for is an answer for all who ask. */
+/* Only a failure that the source itself causes is an answer for every caller. */
 static kiln_status status_of_build(cl_int error)
 {
     switch (error) {
@@ -104,8 +104,8 @@ static kiln_status status_of_build(cl_int error)
     }
 }
 
-/* Before anything is built, an invalid operation is one that the driver doesn't have: intermediate
- * languages, or constants in them. */
+/* Before a build, CL_INVALID_OPERATION means that the driver lacks support for intermediate
+ * languages, or for constants in them. */
 static kiln_status status_of_preparation(cl_int error)
 {
     return error == CL_INVALID_OPERATION ? KILN_E_UNSUPPORTED : status_of_build(error);
@@ -122,7 +122,7 @@ static char *build_log(const kilni_opencl_device *d, cl_program program)
     return log;
 }
 
-/* What a step made, or why it made nothing. */
+/* Returns the program that a step made, or the log and status of its failure. */
 static kiln_status end_step(const kilni_opencl_device *d, cl_program program, cl_int error,
                             void **ret_program, char **ret_log)
 {
@@ -167,10 +167,10 @@ static kiln_status link_objects(void *device, void *const *objects, size_t count
 {
     const kilni_opencl_device *d = device;
     cl_int error = CL_SUCCESS;
-    /* Arrays of handles, here and there. */
+    /* Both types are arrays of handles. */
     cl_program program = d->cl->clLinkProgram(d->context, 1, &d->device, options, (cl_uint)count,
                                               (const cl_program *)objects, NULL, NULL, &error);
-    /* A failed link may leave a program that has its log. */
+    /* A failed link may return a program that has the log. */
     return program ? end_step(d, program, error, ret_program, ret_log) : status_of_build(error);
 }
 
@@ -217,7 +217,7 @@ static void release_kernel(void *device, void *held_kernel)
     d->cl->clReleaseKernel(held_kernel);
 }
 
-/* Where a binary is dear, so is the question how large it is. */
+/* If getting a binary is expensive, so is asking for its size. */
 static uint64_t program_bytes(void *device, void *program)
 {
     const kilni_opencl_device *d = device;

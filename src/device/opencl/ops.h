@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Device ops over OpenCL. Programs are cl_program, kernels cl_kernel.
+ * Device ops over OpenCL. Programs are cl_program, kernels are cl_kernel.
  */
 #pragma once
 
@@ -10,13 +10,15 @@
 
 #include "device/opencl/identity.h"
 
-/* One device in one context of the user's: what the ops take as their device. Borrowed handles. */
+/* One device in one of the application's contexts, which the ops take as their device. The handles
+ * are borrowed. */
 typedef struct kilni_opencl_device {
     const cl_icd_dispatch *cl;
     cl_context context;
     cl_device_id device;
-    const kilni_opencl_environment *environment; /* what the user adds; NULL: nothing */
+    const kilni_opencl_environment *environment; /* variables that the application adds; NULL:
+                                                  * none */
 } kilni_opencl_device;
 
-/* The ops of a driver whose captures cost so much (kiln_capture_cost; see traits.h). */
+/* Returns the ops for a driver whose captures cost that much (kiln_capture_cost; see traits.h). */
 const kiln_device_ops *kilni_opencl_ops(uint32_t capture_cost);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Options are words between blanks; double quotes keep blanks together. Drivers differ in whether
- * the quotes themselves go: what has quotes is read in each of the ways.
+ * Options are words separated by blanks; double quotes keep blanks together. Drivers differ in
+ * whether they remove the quotes, so an option with quotes is read in every way.
  */
 #include "options.h"
 
@@ -10,16 +10,16 @@
 
 #include "base/error.h"
 
-/* How quotes within a word are read. */
+/* The ways to read quotes within a word. */
 typedef enum quoting {
     QUOTES_REMOVED,   /* "a b" is a b, \" is " */
-    QUOTES_KEPT,      /* as it stands */
+    QUOTES_KEPT,      /* unchanged */
     QUOTES_BLANK,     /* each quote becomes a blank */
     BACKSLASHES_KEPT, /* "a b" is a b, \" is \" */
     QUOTING_COUNT
 } quoting;
 
-/* A word as it stands in the text. */
+/* A word as it is written in the text. */
 typedef struct word {
     const char *text;
     size_t length;
@@ -45,7 +45,7 @@ static bool is_separator(char c)
     return c == ' ' || c == '\t';
 }
 
-/* The next word. @ret_word is empty at the end. */
+/* Reads the next word. @ret_word is empty at the end. */
 static kiln_status next_word(parser *p, word *ret_word)
 {
     while (is_separator(*p->at)) {
@@ -113,7 +113,7 @@ static kiln_status append_word(kilni_text *text, const word *w, quoting q)
     return status;
 }
 
-/* ---- what options name ---- */
+/* ---- what options mean ---- */
 
 static kiln_status add_folder_once(kilni_opencl_options *options, char *folder)
 {
@@ -207,7 +207,7 @@ static kiln_status take_define(parser *p, kilni_opencl_options *options, const w
 
 static kiln_status take_undefine(parser *p, kilni_opencl_options *options, const word *argument)
 {
-    /* A name without its definition is tried anyway. */
+    /* Both possibilities are followed anyway: the macro with its definition, and without. */
     (void)p, (void)options, (void)argument;
     return KILN_OK;
 }
@@ -235,7 +235,7 @@ static kiln_status take_value(parser *p, kilni_opencl_options *options, const wo
     return KILN_OK;
 }
 
-/* Options with an argument, in the same word or the next. The longest name that fits counts. */
+/* Options with an argument, in the same word or the next. The first match in this order is used. */
 typedef struct option_with_argument {
     const char *name;
     bool joined; /* the argument may follow in the same word */
@@ -254,8 +254,8 @@ static const option_with_argument with_argument[] = {
     {"-cl-nv-cstd", false, take_value},
 };
 
-/* Options that name no file, whatever follows in the same word; "$" ends those that nothing may
- * follow. */
+/* Options that name no file, whatever follows in the same word; "$" marks those after which nothing
+ * may follow. */
 static const char *const without_file[] = {
     "-cl-",
     "-w$",
@@ -291,7 +291,7 @@ static const char *const without_file[] = {
 
 static bool names_no_file(const word *w)
 {
-    /* With a comma, -W hands words to other programs. */
+    /* With a comma, -W passes words to other programs. */
     if (begins_with(w, "-W") && !memchr(w->text, ',', w->length)) {
         return true;
     }
@@ -319,7 +319,7 @@ static const option_with_argument *find_option(const word *w)
     return NULL;
 }
 
-/* The argument of an option, which must not look like an option itself. */
+/* Finds the argument of an option, which must not look like an option itself. */
 static kiln_status find_argument(parser *p, const word *w, const option_with_argument *o,
                                  word *ret_argument)
 {
@@ -338,7 +338,7 @@ static kiln_status find_argument(parser *p, const word *w, const option_with_arg
     return KILN_OK;
 }
 
-/* Whether a quote has no backslash before it. */
+/* Whether any quote has no backslash before it. */
 static bool has_bare_quotes(const word *w)
 {
     for (size_t i = 0; i < w->length; i++) {
@@ -349,8 +349,8 @@ static bool has_bare_quotes(const word *w)
     return false;
 }
 
-/* A word that is quoted as a whole is read without its quotes: -D X and "-DX" are the same to some
- * drivers, and the rest refuse it. */
+/* Reads a word that is quoted as a whole without its quotes: -D X and "-DX" are the same to some
+ * drivers, and the others refuse it. */
 static word unquote(const word *w)
 {
     word inner = {.text = w->text + 1, .length = w->length - 2};

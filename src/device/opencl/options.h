@@ -11,19 +11,19 @@
 
 #include "base/text.h"
 
-/* Zeroed, it is empty. */
+/* A zeroed structure has no options. */
 typedef struct kilni_opencl_options {
-    char **folders; /* of -I, in order */
+    char **folders; /* from -I, in order */
     size_t folder_count;
     size_t folder_capacity;
     kilni_text defines; /* -D and -include as lines of C: #define NAME VALUE, #include "NAME" */
 } kilni_opencl_options;
 
-/* Adds what a text of options says. May be called more than once.
+/* Adds the options of a text. May be called more than once.
  *
- * @text   NULL: nothing
+ * @text   NULL: no options
  * @where  for @error, such as "the options"
- * Returns KILN_OK; KILN_E_UNSUPPORTED: an option whose inputs are not known, named in @error;
+ * Returns KILN_OK; KILN_E_UNSUPPORTED: an option whose inputs are not known, which @error names;
  * KILN_E_NO_MEMORY. */
 kiln_status kilni_opencl_options_parse(kilni_opencl_options *options, const char *text,
                                        const char *where, kiln_error *error);

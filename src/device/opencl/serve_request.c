@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Serving a request: find the device, see that the same build can still be had, build, capture,
- * store.
+ * Serves a request: finds the device, checks that the same build is still possible, builds,
+ * captures and stores.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,20 +21,20 @@
 
 typedef struct service {
     cl_icd_dispatch functions;
-    const cl_icd_dispatch *cl; /* these */
+    const cl_icd_dispatch *cl; /* points to functions */
     kiln_store *store;
     const kiln_entry *request;
     kilni_opencl_environment more;
     kilni_opencl_request_parts wanted;
-    cl_device_id *devices; /* device_count */
+    cl_device_id *devices; /* wanted.device_count of them */
     kiln_key **keys;       /* one for each device */
-    kiln_entry **captured; /* the same */
+    kiln_entry **captured; /* one for each device */
     cl_context context;
     cl_program program;
     uint64_t build_ns;
 } service;
 
-/* ---- the key, made as whoever asked made it ---- */
+/* ---- the key, made as the requesting process made it ---- */
 
 static kiln_status make_key(const service *s, cl_device_id device, kiln_key **ret_key,
                             kiln_error *error)
@@ -58,7 +58,7 @@ static void release_keys(service *s)
     }
 }
 
-/* KILN_OK: what these devices would build now is what the request asks for. */
+/* Returns KILN_OK if what these devices would build now is what the request asks for. */
 static kiln_status check_keys(service *s, kiln_error *error)
 {
     kiln_status status = KILN_OK;
@@ -115,7 +115,7 @@ static int has_wanted_name(const service *s, cl_platform_id platform)
     return is_wanted;
 }
 
-/* Several platforms may have one name: it is the one with the right key. */
+/* Several platforms may have the same name; the right one has the right key. */
 static kiln_status find_devices(service *s, kiln_error *error)
 {
     cl_platform_id platforms[PLATFORMS_MAX];
@@ -140,7 +140,7 @@ static cl_program create_program(const service *s, cl_int *ret_error)
 {
     const kiln_program_source *source = &s->wanted.source;
     if (source->form == KILN_SOURCE_TEXT) {
-        /* OpenCL takes a length of 0 for text up to a zero byte. */
+        /* OpenCL takes a length of 0 to mean text that ends with a zero byte. */
         const char *text = source->code.size > 0 ? source->code.data : "";
         return s->cl->clCreateProgramWithSource(s->context, 1, &text, &source->code.size,
                                                 ret_error);
@@ -192,7 +192,8 @@ static kiln_status build(service *s, kiln_error *error)
 
 /* ---- the capture ---- */
 
-/* A first build costs what it cost whoever asked, not what it costs out of the driver's cache. */
+/* Returns what the first build cost the requesting process, not what the repeated build costs if
+ * the driver's cache answers it. */
 static uint64_t build_cost(const service *s)
 {
     const uint64_t first_ns = kiln_entry_provenance(s->request).build_ns;
@@ -247,7 +248,7 @@ static kiln_status store_all(const service *s, kiln_error *error)
                              : kilni_error_set(error, status, 0, "%s", kiln_status_text(status));
 }
 
-/* ---- all of it ---- */
+/* ---- the whole service ---- */
 
 static kiln_status prepare(service *s, kiln_error *error)
 {
@@ -294,8 +295,8 @@ kiln_status kiln_opencl_serve_request(kiln_store *store, const kiln_entry *reque
     if (status != KILN_OK) {
         return kilni_error_set(error, status, 0, "not a request");
     }
-    /* The key tells of the mode too, and the driver may finish the build when it is asked for a
-     * binary. */
+    /* The mode is a part of the key. It stays set during the capture, since the driver may finish
+     * the build only when it is asked for a binary. */
     const kilni_floating_point own_mode = kilni_floating_point_get();
     kilni_floating_point_set(s.wanted.mode);
     status = prepare(&s, error);

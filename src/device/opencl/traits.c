@@ -17,7 +17,7 @@ const char *const kilni_opencl_option_variables[] = {
 
 static const char *const nothing[] = {NULL};
 
-/* What LLVM and clang read, wherever they are inside a driver. */
+/* What LLVM and clang read, in whatever driver they are used. */
 #define LLVM_VARIABLES                                                                             \
     "LLVM_OVERRIDE_PRODUCER", "CLANG_CONFIG_PATH", "CLANG_NO_DEFAULT_CONFIG", "CCC_OVERRIDE_OPTIONS"
 
@@ -31,7 +31,7 @@ static const char *const nothing[] = {NULL};
         "!POCL_MEMORY_LIMIT", "!POCL_PTHREAD_MIN_THREADS", "!POCL_MAX_PTHREAD_COUNT",              \
         "!POCL_CPU_MAX_CU_COUNT", "!POCL_MAX_COMPUTE_UNITS"
 
-/* The kernel library and the headers are beside the driver's own prefix. */
+/* The kernel library and the headers are below the driver's own prefix. */
 static const char *const pocl_files[] = {
     "pocl/libpocl-devices-*.so",
     "libpocl-devices-*.so",
@@ -53,8 +53,8 @@ static const char *const pocl_variables[] = {POCL_VARIABLES, LLVM_VARIABLES, LIN
         "!CL_CONFIG_CPU_TBB_NUM_WORKERS", "VOLCANO_*", "OCLBACKEND_PLUGINS", "OPENCL_PROGRAM_*",   \
         "DISABLE_INFER_AS", "NO_OVERRIDE_CLANG_VERSION"
 
-/* Built-in functions for each instruction set, and what is not linked but loaded. The runtime looks
- * for those that all share in the folder above first. */
+/* Built-in functions for each instruction set, and libraries that are loaded but not linked. The
+ * runtime first looks in the folder above for those that all instruction sets share. */
 static const char *const intel_cpu_files[] = {
     "*.rtl", "../*.rtl", "cllibrary*.o", "libocl_svml_*.so*", "cl.cfg", NULL,
 };
@@ -68,8 +68,9 @@ static const char *const intel_cpu_file_variables[] = {
     NULL,
 };
 
-/* The first goes before the one beside the library; both are read again at each build. The second
- * is an index that clang looks for, of which names a precompiled header need not be asked for. */
+/* The first file takes precedence over the one beside the library; both are read again for each
+ * build. The second is an index that clang looks for: it tells clang which names it need not look
+ * up in a precompiled header. */
 static const char *const intel_cpu_working_files[] = {"cl.cfg", "modules.idx", NULL};
 
 /* With NEOReadDebugKeys=1 the driver reads variables of many names. */
@@ -98,7 +99,7 @@ static const char *const nvidia_files[] = {
 
 static const char *const nvidia_variables[] = {NVIDIA_VARIABLES, LLVM_VARIABLES, NULL};
 
-/* What drivers without a row are known to read: AMD's, Mesa's, clvk. */
+/* Variables that drivers without a row are known to read: AMD's, Mesa's, clvk. */
 #define OTHER_VARIABLES                                                                            \
     "AMD_*", "GPU_*", "HSA_*", "ROC_*", "ROCM_*", "MESA_*", "!MESA_SHADER_CACHE_*", "!MESA_LOG*",  \
         "RUSTICL_*", "CLOVER_*", "GALLIUM_*", "LP_*", "RADEON*", "AMDGPU_*", "CLC_*", "CLVK_*",    \
