@@ -10,8 +10,8 @@
 
 enum { EAX, EBX, ECX, EDX };
 
-/* One register of one leaf. What says nothing of instructions, or varies by core, by boot or by
- * virtual machine, is masked out; bits that nobody knows yet count. */
+/* One register of one CPUID leaf. Bits are masked out that say nothing about instructions, or that
+ * vary by core, by boot or by virtual machine. Bits without a known meaning count. */
 typedef struct feature_register {
     const char *name;
     uint32_t leaf;
@@ -23,14 +23,14 @@ typedef struct feature_register {
 static const feature_register registers[] = {
     {"model", 0x1, 0, EAX, 0},
     /* DTES64, MONITOR, DS-CPL, VMX, SMX, EIST, TM2, CNXT-ID, SDBG, xTPR, PDCM, PCID, DCA, x2APIC,
-     * TSC-deadline, OSXSAVE (the state mask says more), and the hypervisor's bit. */
+     * TSC-deadline, OSXSAVE (the state mask says more), and the hypervisor bit. */
     {"1.ecx", 0x1, 0, ECX, 0x8926cdfcu},
-    /* APIC, and the bit of several threads. */
+    /* APIC, and the hyper-threading bit. */
     {"1.edx", 0x1, 0, EDX, 0x10000200u},
     {"7.0.ebx", 0x7, 0, EBX, 0},
     /* OSPKE. */
     {"7.0.ecx", 0x7, 0, ECX, 0x00000010u},
-    /* Microcode's answers to side channels, and the bit of unequal cores. */
+    /* Microcode's mitigations of side channels, and the bit of hybrid cores. */
     {"7.0.edx", 0x7, 0, EDX, 0xfc00ae00u},
     {"7.1.eax", 0x7, 1, EAX, 0},
     {"7.1.ebx", 0x7, 1, EBX, 0},
@@ -45,13 +45,13 @@ static const feature_register registers[] = {
 static void read_leaf(uint32_t leaf, uint32_t subleaf, uint32_t values[4])
 {
     memset(values, 0, 4 * sizeof *values);
-    /* Leaves above the highest are not there. */
+    /* Leaves above the highest do not exist. */
     if ((uint32_t)__get_cpuid_max(leaf & 0x80000000u, NULL) >= leaf) {
         __cpuid_count(leaf, subleaf, values[EAX], values[EBX], values[ECX], values[EDX]);
     }
 }
 
-/* Which registers the system saves: without it their instructions can't be used. */
+/* Returns which registers the system saves; without that, their instructions cannot be used. */
 static uint64_t read_state_mask(void)
 {
     uint32_t values[4];
@@ -90,7 +90,7 @@ kiln_status kilni_cpu_describe(kilni_text *text)
 #include <stdlib.h>
 #include <sys/auxv.h>
 
-/* Lines of /proc/cpuinfo that name the model and its instructions. */
+/* Whether a line of /proc/cpuinfo names the model or its instructions. */
 static int describes_model(const char *line, size_t length)
 {
     static const char *const names[] = {"CPU implementer", "CPU architecture", "CPU variant",
@@ -104,7 +104,7 @@ static int describes_model(const char *line, size_t length)
     return 0;
 }
 
-/* Each different line once, since processors may have unequal cores. */
+/* Appends each distinct line once, since a machine may have different cores. */
 static kiln_status append_model(kilni_text *text, const char *lines)
 {
     kiln_status status = KILN_OK;

@@ -21,7 +21,7 @@ static const char *base_name(const char *path)
 
 /* ---- the list ---- */
 
-/* Takes the identity over, also on failure. */
+/* Takes ownership of the identity, also on failure. */
 static kiln_status add_file(kilni_driver_files *files, kilni_driver_file file, const char *name,
                             kilni_text *identity)
 {
@@ -72,7 +72,7 @@ static kiln_status add_libraries(kilni_driver_files *files, const kilni_loaded_l
 
 /* ---- files by pattern ---- */
 
-/* A folder that was searched for a pattern, so that two ways to one folder count once. */
+/* A folder that was searched for a pattern, so that a folder with two paths is searched once. */
 typedef struct searched {
     dev_t device;
     ino_t inode;
@@ -81,7 +81,7 @@ typedef struct searched {
 
 typedef struct search {
     kilni_driver_files *files;
-    const char *driver_path; /* one name of the driver's library */
+    const char *driver_path; /* one path of the driver's library */
     searched *done;
     size_t done_count;
     kiln_error *error;
@@ -100,8 +100,8 @@ static bool was_searched(search *s, const struct stat *facts, const char *patter
     return false;
 }
 
-/* Of several names of one file the longest stays: it is the one with the version, that links for
- * building programs don't change. */
+/* Of several names of one file the longest is kept: it has the version, and links for building
+ * programs do not change it. */
 static kiln_status rename_file(kilni_driver_file *file, const char *name)
 {
     size_t length = strlen(name), known = strlen(file->name);
@@ -173,7 +173,7 @@ static kiln_status search_open_folder(search *s, DIR *entries, const char *folde
     return status;
 }
 
-/* @folder ends with '/'. */
+/* @folder must end with '/'. */
 static kiln_status search_folder(search *s, const char *folder, const char *pattern)
 {
     if (kilni_file_stamps_add(&s->files->stamps, folder) != KILN_OK) {
@@ -234,7 +234,8 @@ static kiln_status search_patterns(search *s, const char *const *patterns)
     return status;
 }
 
-/* A driver may look beside the link to its library that was opened, or beside the library. */
+/* A driver may look for its files beside the link by which its library was opened, or beside the
+ * library itself. */
 static kiln_status search_beside(search *s, const char *driver_path, const char *const *patterns)
 {
     s->driver_path = driver_path;
@@ -264,7 +265,8 @@ static kiln_status add_patterns(kilni_driver_files *files, const char *driver_pa
     return status;
 }
 
-/* The place of a file among those of its name, which are in the order in which they were found. */
+/* Returns how many files of the same name come before this one, in the order in which they were
+ * found. */
 static size_t place_among_equals(const kilni_driver_files *files, size_t index)
 {
     size_t before = 0;
@@ -275,8 +277,9 @@ static size_t place_among_equals(const kilni_driver_files *files, size_t index)
     return before;
 }
 
-/* If two folders have a file of one name, it matters which folder has which. So the later ones are
- * numbered, from the last to the first, so that the names before one are as they were found. */
+/* If two folders have a file of the same name, it matters which folder has which file. So later
+ * ones get a number, from the last to the first, because each count uses the original names before
+ * it. */
 static kiln_status number_equal_names(kilni_driver_files *files)
 {
     kiln_status status = KILN_OK;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The files that a driver is made of: its library, what that is linked to, and what its compiler
- * loads. Each has a name without folders and an identity: the linker's build-id, else its size and
- * a digest of its content, of a sample of it where it is large.
+ * The files that make up a driver: its library, the libraries that it is linked to, and the files
+ * that its compiler loads. Each has a name without folders and an identity: the linker's build-id,
+ * else the file's size and a digest of its content, or of a sample of it if the file is large.
  */
 #pragma once
 
@@ -17,8 +17,9 @@
 typedef struct kilni_driver_file {
     char *name;
     char *identity;
-    bool is_own;  /* not just linked to: which of those a process has is not the driver's choice */
-    dev_t device; /* of a file that was found by a pattern, else 0 */
+    bool is_own;  /* false for a library that is only linked to: the process, not the driver,
+                   * decides which one it is */
+    dev_t device; /* of a file found by a pattern, else 0 */
     ino_t inode;
 } kilni_driver_file;
 
@@ -31,11 +32,11 @@ typedef struct kilni_driver_files {
 
 /* Finds the files of a driver.
  *
- * @all        with the driver's library
- * @patterns   of the names of files that the driver opens, NULL-ended: from the root, else from the
- *             folder of the driver's library
- * @ret_files  [out] given back with kilni_driver_files_done
- * Returns KILN_OK; KILN_E_UNSUPPORTED: a file can't be found or read, @error names it;
+ * @all        must include the driver's library
+ * @patterns   names of files that the driver opens, NULL-terminated: absolute paths, or paths from
+ *             the folder of the driver's library
+ * @ret_files  [out] freed by the caller, with kilni_driver_files_done
+ * Returns KILN_OK; KILN_E_UNSUPPORTED: a file cannot be found or read, and @error names it;
  * KILN_E_NO_MEMORY. Blocks: on reading files. */
 kiln_status kilni_driver_files_find(const kilni_loaded_libraries *all, const char *const *patterns,
                                     kilni_driver_files *ret_files, kiln_error *error);

@@ -16,7 +16,7 @@ static kiln_status check(const struct stat *facts, size_t limit)
     return facts->st_size < 0 || (uint64_t)facts->st_size > limit ? KILN_E_TOO_LARGE : KILN_OK;
 }
 
-/* One byte more than is expected is asked for, so that a file that grows is seen. */
+/* Asks for one byte more than expected, to notice a file that grows. */
 static kiln_status read_open(int file, const struct stat *facts, kilni_file_content *ret_file)
 {
     size_t size = (size_t)facts->st_size;
@@ -40,7 +40,7 @@ static kiln_status read_open(int file, const struct stat *facts, kilni_file_cont
 kiln_status kilni_file_content_read(const char *path, size_t limit, kilni_file_content *ret_file)
 {
     struct stat facts;
-    /* Looked at before it is opened: to open a device or a pipe can have effects. */
+    /* Checked before it is opened, since opening a device or a pipe can have effects. */
     if (kilni_os()->fstatat(AT_FDCWD, path, &facts, 0) != 0) {
         return kilni_status_from_errno(errno);
     }

@@ -6,7 +6,7 @@
 
 #include <kiln/status.h>
 
-/* A regular file, read whole. */
+/* The whole content of a regular file. */
 typedef struct kilni_file_content {
     void *bytes; /* never NULL; freed by kilni_file_content_done */
     size_t size;
@@ -16,7 +16,8 @@ typedef struct kilni_file_content {
 
 /* Reads a file of at most @limit bytes.
  *
- * Returns KILN_OK; KILN_MISS: nothing has this name; KILN_E_TOO_LARGE; KILN_E_DENIED: it is no
- * regular file, or may not be read; KILN_E_IO; KILN_E_NO_MEMORY. Blocks: on reading it. */
+ * Returns KILN_OK; KILN_MISS: no file has this name; KILN_E_TOO_LARGE; KILN_E_DENIED: it is not a
+ * regular file, or cannot be read; KILN_E_IO: this also covers a file that changes while it is
+ * read; KILN_E_NO_MEMORY. Blocks: on reading the file. */
 kiln_status kilni_file_content_read(const char *path, size_t limit, kilni_file_content *ret_file);
 void kilni_file_content_done(kilni_file_content *file);

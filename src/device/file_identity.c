@@ -14,7 +14,7 @@
 
 enum { PAGE = 4096, WHOLE = 256 * PAGE, SAMPLES = 64 };
 
-/* Where page @i of the sample begins, in @size bytes. */
+/* Returns the offset of page @i of the sample in a file of @size bytes. */
 static uint64_t sample_offset(uint64_t size, size_t i)
 {
     uint64_t pages = (size + PAGE - 1) / PAGE;
@@ -37,7 +37,7 @@ static size_t aligned(size_t size)
     return (size + 3) & ~(size_t)3;
 }
 
-/* The build-id among notes; NULL where there is none. */
+/* Returns the build-id in a run of notes, or NULL if there is none. */
 static const unsigned char *find_build_id(const unsigned char *notes, size_t size, size_t *ret_size)
 {
     size_t at = 0;
@@ -74,7 +74,7 @@ static kiln_status append_build_id(kilni_text *text, const unsigned char *id, si
 
 /* ---- files ---- */
 
-/* The build-id of an ELF file, where its first bytes hold it. */
+/* Returns the build-id of an ELF file, or NULL if it is not in the first bytes. */
 static const unsigned char *find_file_build_id(const unsigned char *bytes, size_t size,
                                                size_t *ret_size)
 {
@@ -114,7 +114,7 @@ static kiln_status read_exactly(int file, unsigned char *buffer, size_t size, ui
     return status == KILN_OK && count == size ? KILN_OK : KILN_E_UNSUPPORTED;
 }
 
-/* Has the pages of a sample come from the disk at the same time, rather than one after another. */
+/* Starts reading the pages of a sample all at once, rather than one after another. */
 static void fetch_sample(int file, uint64_t size)
 {
     for (size_t i = 0; i < SAMPLES; i++) {
@@ -188,7 +188,7 @@ kiln_status kilni_file_identity(const char *path, kilni_text *text)
 
 static const unsigned char *address(const struct dl_phdr_info *library, const ElfW(Phdr) * segment)
 {
-    /* Where the loader put it; only its own numbers make the address. */
+    /* The address is where the loader mapped the segment. */
     return (const unsigned char *)(uintptr_t)(library->dlpi_addr + segment->p_vaddr); // NOLINT
 }
 
@@ -216,8 +216,8 @@ static bool stays_as_loaded(const ElfW(Phdr) * segment)
            segment->p_filesz > 0;
 }
 
-/* The byte at @offset of all parts that stay as they were loaded, with how many follow in the same
- * part. */
+/* Returns the byte at @offset within the concatenation of all segments that stay as loaded, and how
+ * many bytes follow in the same segment. */
 static const unsigned char *locate(const struct dl_phdr_info *library, uint64_t offset,
                                    uint64_t *ret_left)
 {
@@ -249,7 +249,7 @@ static size_t copy_loaded(const struct dl_phdr_info *library, uint64_t offset,
     return copied;
 }
 
-/* As fetch_sample. */
+/* Does for a loaded library what fetch_sample does for a file. */
 static void fetch_loaded(const struct dl_phdr_info *library, uint64_t size)
 {
     for (size_t i = 0; i < SAMPLES; i++) {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the file system says of files, to tell at little cost whether any of them may be another by
- * now.
+ * What stat reports of files, which shows at little cost whether any of them may have changed.
  */
 #pragma once
 
@@ -14,24 +13,25 @@
 
 typedef struct kilni_file_stamp {
     char *path;
-    struct stat facts; /* all zero: nothing had this name */
+    struct stat facts; /* all zero: no file had this name */
 } kilni_file_stamp;
 
-/* Zeroed, it is empty. */
+/* A zeroed structure is empty. */
 typedef struct kilni_file_stamps {
     kilni_file_stamp *items;
     size_t count;
     size_t capacity;
 } kilni_file_stamps;
 
-/* Notes what a name stands for now: a file, a folder with its list of names, or nothing.
- * KILN_OK; KILN_E_NO_MEMORY. */
+/* Records what a name refers to now: a file, a folder with its list of names, or nothing. Returns
+ * KILN_OK or KILN_E_NO_MEMORY. */
 kiln_status kilni_file_stamps_add(kilni_file_stamps *stamps, const char *path);
 
-/* Whether every name still stands for what it did. */
+/* Whether every name still refers to the same, unchanged file or folder. */
 bool kilni_file_stamps_hold(const kilni_file_stamps *stamps);
 
-/* When one of the regular files changed last, or got its name, in Unix time; 0: there are none. */
+/* Returns when one of the regular files last changed or got its name, in Unix time; 0: there are
+ * none. */
 int64_t kilni_file_stamps_changed_ns(const kilni_file_stamps *stamps);
 
 void kilni_file_stamps_done(kilni_file_stamps *stamps);

@@ -7,9 +7,9 @@
 
 enum { TEXT_SIZE = 64 };
 
-/* Of each processor: its words, the bits of them that are the mode, their values in a new process,
- * and how a mode is written; the masks by which exceptions don't trap; the flags of exceptions, and
- * which is which. The C library has functions for all this in libm, which Kiln does without: see
+/* For each processor: its control words, the bits of them that are the mode, their values in a new
+ * process, and how a mode is written; how to mask traps; the exception flags, and what each means.
+ * The C library's functions for all this are in libm, which Kiln does not link: see
  * tests/include/check-exports. */
 #if defined(__x86_64__)
 #include <xmmintrin.h>
@@ -153,7 +153,7 @@ void kilni_floating_point_set(kilni_floating_point mode)
     write_x87((read_x87() & ~X87_BITS) | mode.x87);
 }
 
-/* The flags are lowered first: none may be raised in the x87 unit when its exceptions trap again.
+/* Clears the flags first: none may be set in the x87 unit when its exceptions trap again.
  */
 kilni_floating_point_before kilni_floating_point_silence(void)
 {
@@ -196,7 +196,7 @@ kiln_status kilni_floating_point_add_to_key(kiln_key_builder *key)
     return kiln_key_builder_add_text(key, KILNI_FLOATING_POINT_PART, text);
 }
 
-/* Only what is written as it would be here is believed: a reserved bit that is set would end the
+/* Accepts only text that write_text would write here: setting a reserved bit would crash the
  * process. */
 kiln_status kilni_floating_point_read(const void *bytes, uint64_t size,
                                       kilni_floating_point *ret_mode)

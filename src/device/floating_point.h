@@ -2,8 +2,8 @@
  *
  * The floating-point mode of the calling thread: how it rounds, whether it flushes subnormal
  * numbers to zero, and which exceptions trap. A compiler folds constants with the processor's own
- * arithmetic, in the thread that calls it, so that the mode decides what it makes. A program that
- * is linked with -ffast-math flushes in all its threads.
+ * arithmetic in the thread that calls it, so the mode affects its result. A program that is linked
+ * with -ffast-math flushes in all its threads.
  */
 #pragma once
 
@@ -12,41 +12,43 @@
 
 #include <kiln/key.h>
 
-/* The name of the key's part. */
+/* The name of the mode's part in a key. */
 #define KILNI_FLOATING_POINT_PART "cpu.floating_point"
 
-/* Control bits alone: not the flags of exceptions that have been raised, which decide nothing. */
+/* Control bits only, without the flags of raised exceptions, which do not affect results. */
 typedef struct kilni_floating_point {
     uint32_t vector; /* x86: MXCSR; Arm: FPCR */
     uint32_t x87;    /* x86: the control word; else 0 */
 } kilni_floating_point;
 
-/* The mode that a process starts in. */
+/* Returns the mode in which a process starts. */
 kilni_floating_point kilni_floating_point_default(void);
 
 bool kilni_floating_point_equals(kilni_floating_point a, kilni_floating_point b);
 
-/* The calling thread's. Sets it, and leaves the flags of raised exceptions as they are. */
+/* Return and set the calling thread's mode. Setting it leaves the flags of raised exceptions
+ * unchanged. */
 kilni_floating_point kilni_floating_point_get(void);
 void kilni_floating_point_set(kilni_floating_point mode);
 
-/* Flags of exceptions that the calling thread has raised, as the processor has them: lowers all of
- * them and tells which there were; raises some, which traps nothing. */
+/* Flags of exceptions that the calling thread has raised, in the processor's encoding. The first
+ * clears all of them and returns those that were set; the second sets some, without a trap. */
 uint32_t kilni_floating_point_take_flags(void);
 void kilni_floating_point_add_flags(uint32_t flags);
 
-/* What the calling thread had before its exceptions were silenced. */
+/* The calling thread's state before kilni_floating_point_silence. */
 typedef struct kilni_floating_point_before {
     kilni_floating_point mode;
     uint32_t flags;
 } kilni_floating_point_before;
 
-/* Kiln calls math functions that the program did not ask for. In between no exception traps, and
- * afterwards mode and flags are as they were: the calls leave no trace. */
+/* Used around calls of math functions that the program did not ask for. Between the two no
+ * exception traps, and kilni_floating_point_restore restores mode and flags, so that the calls
+ * leave no trace. */
 kilni_floating_point_before kilni_floating_point_silence(void);
 void kilni_floating_point_restore(const kilni_floating_point_before *before);
 
-/* Stored values. That a result is inexact, or an operand subnormal, is not among them. */
+/* Stored values. Inexact results and subnormal operands are not recorded. */
 enum {
     KILNI_RAISED_INVALID = 1,
     KILNI_RAISED_DIVISION = 2,
@@ -54,14 +56,14 @@ enum {
     KILNI_RAISED_UNDERFLOW = 8
 };
 
-/* Flags as a set of these. */
+/* Converts the processor's flags to a set of these. */
 uint32_t kilni_floating_point_raised(uint32_t flags);
 
-/* Appends the calling thread's mode; nothing if it is the default, as it nearly always is. KILN_OK;
- * KILN_E_NO_MEMORY; KILN_E_TOO_LARGE. */
+/* Appends the calling thread's mode to a key, or nothing if it is the default, as it nearly always
+ * is. Returns KILN_OK; KILN_E_NO_MEMORY; KILN_E_TOO_LARGE. */
 kiln_status kilni_floating_point_add_to_key(kiln_key_builder *key);
 
-/* Reads the bytes of such a part. KILN_OK; KILN_E_CORRUPT: they are of another processor's, or
- * damaged. */
+/* Reads the bytes of such a part. Returns KILN_OK; KILN_E_CORRUPT: they are from a different
+ * processor architecture, or damaged. */
 kiln_status kilni_floating_point_read(const void *bytes, uint64_t size,
                                       kilni_floating_point *ret_mode);

@@ -43,7 +43,7 @@ static bool reserve_library(kilni_loaded_libraries *all)
     return grown != NULL;
 }
 
-/* A result other than 0 ends the walk: out of memory. */
+/* Collects one library. Returns nonzero, which ends the walk, if memory runs out. */
 static int collect_library(struct dl_phdr_info *info, size_t size, void *user)
 {
     (void)size;
@@ -108,7 +108,7 @@ static kilni_loaded_library *library_named(kilni_loaded_libraries *all, const ch
     return NULL;
 }
 
-/* Marks what a library is linked to. true: something was not marked before. */
+/* Marks the libraries that @l is linked to. Returns whether any was not marked before. */
 static bool mark_needed(kilni_loaded_libraries *all, const kilni_loaded_library *l,
                         const char *except)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The libraries of this process, and which of them a driver is made of.
+ * The libraries of this process, and those that a driver consists of.
  */
 #pragma once
 
@@ -13,44 +13,46 @@
 
 #include "device/symbols.h"
 
-/* The names are copies: a library may be unloaded meanwhile, unless the driver needs it. */
+/* The names are copies, because a library may be unloaded meanwhile, unless the driver needs it. */
 typedef struct kilni_loaded_library {
     struct dl_phdr_info info;
     char *path;
     char *soname; /* "" if it has none */
-    bool needed;  /* the driver's library, or one that it is linked to */
+    bool needed;  /* it is the driver's library, or the driver is linked to it */
 } kilni_loaded_library;
 
 typedef struct kilni_loaded_libraries {
     kilni_loaded_library *items;
     size_t count;
     size_t capacity;
-    const kilni_loaded_library *driver; /* the one that has the driver's functions */
+    const kilni_loaded_library *driver; /* the library that contains the driver's functions */
 } kilni_loaded_libraries;
 
 /* Finds all libraries, and marks those that a driver needs.
  *
- * @functions  of the driver; the first that is not NULL and in a library tells which one it is
- * @except     what the name of the file of a library begins with that is no part of any driver
- * @ret_all    [out] given back with kilni_loaded_libraries_done
+ * @functions  of the driver; the first that is not NULL and lies in a library determines the
+ *             driver's library
+ * @except     prefix of file names of libraries that are never part of a driver
+ * @ret_all    [out] freed by the caller, with kilni_loaded_libraries_done
  * Returns KILN_OK; KILN_E_UNSUPPORTED: the driver's library is not found; KILN_E_NO_MEMORY. */
 kiln_status kilni_loaded_libraries_find(const uintptr_t *functions, size_t function_count,
                                         const char *except, kilni_loaded_libraries *ret_all,
                                         kiln_error *error);
 void kilni_loaded_libraries_done(kilni_loaded_libraries *all);
 
-/* The library that has an address; NULL: none. */
+/* Returns the library that contains an address, or NULL if none does. */
 const kilni_loaded_library *kilni_loaded_library_at(const kilni_loaded_libraries *all,
                                                     uintptr_t address);
 
-/* What a library is called: its own name, else that of its file, else "(program)". */
+/* Returns a library's soname, else its file name, else "(program)". */
 const char *kilni_loaded_library_name(const kilni_loaded_library *library);
 
-/* Its dynamic symbols. */
+/* Returns a library's dynamic symbols. */
 kilni_symbols kilni_loaded_library_symbols(const kilni_loaded_library *library);
 
-/* Uses the library that has an address, or without one the library whose file has a name. The
- * loader keeps it meanwhile, and can't be asked for anything. Returns false: there is none. */
+/* Calls @use for the library that contains @address or, if @address is NULL, for the library whose
+ * file name is @name. The loader keeps the library loaded during the call; @use must not call the
+ * loader. Returns false if there is no such library. */
 typedef void (*kilni_loaded_library_use_fn)(void *user, const struct dl_phdr_info *library);
 bool kilni_loaded_library_use(const void *address, const char *name,
                               kilni_loaded_library_use_fn use, void *user);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Functions of the C library by which compilers fold constants, and which differ in the last bits
- * from one C library, and from one processor, to another. Those that are exact everywhere (sqrt,
- * floor, fmod and the like) are not among them.
+ * The C library's functions with which compilers fold constants, and whose results differ in the
+ * last bits between C libraries and between processors. Functions that are exact everywhere (sqrt,
+ * floor, fmod and the like) are not listed.
  */
 #pragma once
 
 #include <stdbool.h>
 
-/* For each: its name, the type that it computes in, how many arguments it has, and whether LLVM
- * folds OpenCL's programs with it (ConstantFolding.cpp). Parts of keys list them in this order. */
+/* For each function: its name, its type, its number of arguments, and whether LLVM folds OpenCL
+ * programs with it (ConstantFolding.cpp). Parts of keys list the functions in this order. */
 #define KILNI_MATH_OF_TYPE(X, type, suffix, is_double)                                             \
     X(acos##suffix, type, 1, true)                                                                 \
     X(acosh##suffix, type, 1, false)                                                               \
@@ -46,17 +46,17 @@
 enum { KILNI_MATH(KILNI_MATH_NUMBER) KILNI_MATH_COUNT };
 #undef KILNI_MATH_NUMBER
 
-/* The number of a function; -1: it is none of these. */
+/* Returns the number of a function, or -1 if it is not listed. */
 int kilni_math_find(const char *name);
 
 const char *kilni_math_name(int function);
 
-/* How many arguments it has, and whether they are of type float. */
+/* Return how many arguments a function has, and whether they are of type float. */
 int kilni_math_arity(int function);
 bool kilni_math_is_float(int function);
 
-/* Whether LLVM folds OpenCL's programs with it. */
+/* Whether LLVM folds OpenCL programs with a function. */
 bool kilni_math_is_folded_by_llvm(int function);
 
-/* Whether a function that is none of these has inexact results. */
+/* Whether a function that is not listed has inexact results. */
 bool kilni_math_is_unknown(const char *name);

@@ -6,15 +6,15 @@
 
 #include "device/freestanding.h"
 
-/* Pages that systems have: one that is smaller than the system's is refused. */
+/* Page sizes that systems use. A system refuses a size that is smaller than its own. */
 static const uintptr_t page_bytes[] = {4096, 16384, 65536};
 
 static void *to_pointer(ElfW(Addr) address)
 {
-    return (void *)address; /* NOLINT: an address of the loader's is where it is */
+    return (void *)address; /* NOLINT: the loader provides the address */
 }
 
-/* The last entry of a kind; 0: none. */
+/* Returns the value of the last entry with a tag, or 0 if there is none. */
 static ElfW(Xword) value_of(const ElfW(Dyn) * dynamic, ElfW(Sxword) tag)
 {
     ElfW(Xword) value = 0;
@@ -24,15 +24,16 @@ static ElfW(Xword) value_of(const ElfW(Dyn) * dynamic, ElfW(Sxword) tag)
     return value;
 }
 
-/* Where the table of a kind is; NULL: there is none. Loaders turn the section's offsets into
- * addresses, on most architectures. */
+/* Returns the table with a tag, or NULL if there is none. On most architectures the loader has
+ * replaced the offset in the dynamic section by an address. */
 static void *table_of(ElfW(Addr) base, const ElfW(Dyn) * dynamic, ElfW(Sxword) tag)
 {
     const ElfW(Addr) value = value_of(dynamic, tag);
     return to_pointer(value > 0 && value < base ? base + value : value);
 }
 
-/* The number of symbols, as the GNU hash table tells: one more than the last in any chain. */
+/* Returns the number of symbols according to the GNU hash table: one more than the last index in
+ * any chain. */
 static size_t count_by_gnu_hash(const uint32_t *table)
 {
     const uint32_t bucket_count = table[0], first = table[1], filter_words = table[2];
@@ -51,7 +52,8 @@ static size_t count_by_gnu_hash(const uint32_t *table)
     return (size_t)last + 1;
 }
 
-/* The first places of data are often of the object itself, and as many as a count says. */
+/* The first relocations of data are often relative ones, of the object itself; DT_RELACOUNT counts
+ * them. */
 static void skip_own(kilni_relocations *data, size_t own)
 {
     const size_t skipped = own <= data->count ? own : data->count;
@@ -95,7 +97,7 @@ const char *kilni_symbols_text(const kilni_symbols *of, size_t at)
     return of->names && at < of->names_size ? of->names + at : "";
 }
 
-/* ---- what an object finds by its tables ---- */
+/* ---- what an object imports ---- */
 
 #if defined(__x86_64__)
 enum { SLOT_OF_CALL = R_X86_64_JUMP_SLOT, SLOT_OF_DATA = R_X86_64_GLOB_DAT, SLOT = R_X86_64_64 };
@@ -107,7 +109,7 @@ enum {
 };
 #endif
 
-/* Whether the address of a symbol goes into the place as it is. */
+/* Whether the loader stores the symbol's address there unchanged. */
 static int fills_slot(unsigned long type)
 {
     return type == SLOT_OF_CALL || type == SLOT_OF_DATA || type == SLOT;
@@ -178,7 +180,7 @@ int kilni_symbols_define(const struct link_map *map, const char *name)
     return 0;
 }
 
-/* How the loader has mapped what is there: an object's headers come first in it. */
+/* Looks the protection up in the object's program headers, which are mapped at its beginning. */
 int kilni_symbols_protection(const struct link_map *map, uintptr_t address)
 {
     const ElfW(Ehdr) *head = to_pointer(map->l_addr);
@@ -201,7 +203,8 @@ int kilni_symbols_protection(const struct link_map *map, uintptr_t address)
     return is_closed ? protection & ~PROT_WRITE : protection;
 }
 
-/* Changes how the pages of the table are mapped. Returns 1, or 0 where that is not allowed. */
+/* Changes the protection of the pages of the symbol table. Returns 1, or 0 if the system
+ * refuses. */
 static int protect(const kilni_symbols *of, int protection)
 {
     const uintptr_t end = (uintptr_t)(of->entries + of->count);

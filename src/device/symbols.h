@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The dynamic symbols of a loaded object, read where the loader has mapped them.
+ * The dynamic symbols of a loaded object, read from where the loader has mapped them.
  */
 #pragma once
 
@@ -8,62 +8,65 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Places that the loader fills with addresses. */
+/* A table of relocations: places that the loader fills with addresses. */
 typedef struct kilni_relocations {
     const ElfW(Rela) * items;
     size_t count;
 } kilni_relocations;
 
 typedef struct kilni_symbols {
-    const struct link_map *map; /* NULL if it was not asked for by its map */
+    const struct link_map *map; /* NULL if made by kilni_symbols_at */
     ElfW(Addr) base;
     const ElfW(Dyn) * dynamic; /* NULL: none */
     ElfW(Sym) * entries;
-    size_t count; /* 0 if it was not asked for by its map */
+    size_t count; /* 0 if made by kilni_symbols_at */
     const char *names;
     size_t names_size;
     const char *soname; /* "" if it has none */
     kilni_relocations data, calls;
 } kilni_symbols;
 
-/* Returns 1, or 0 if the object has no table that can be counted. */
+/* Returns 1, or 0 if the object has no symbol table whose size can be found. */
 int kilni_symbols_of(const struct link_map *map, kilni_symbols *ret_symbols);
 
-/* The same, but for the count, by what dl_iterate_phdr shows. What an object lacks is NULL or 0. */
+/* Does the same from what dl_iterate_phdr shows, but does not count the symbols. What an object
+ * lacks is NULL or 0. */
 kilni_symbols kilni_symbols_at(ElfW(Addr) base, const ElfW(Dyn) * dynamic);
 
-/* A text of the object's; "" if it is outside the table. */
+/* Returns a string of the object's string table, or "" if @at is outside the table. */
 const char *kilni_symbols_text(const kilni_symbols *of, size_t at);
 
-/* @symbol  of a function or variable that the object finds by a place in its tables
- * @slot    the place, which the loader may be about to fill at the first call */
+/* @symbol  a function or variable that the object imports through a relocation
+ * @slot    where the address is stored; the loader may fill it only at the first call */
 typedef void (*kilni_symbols_import_fn)(void *user, const ElfW(Sym) * symbol, const char *name,
                                         uintptr_t *slot);
 
-/* Visits what the object finds so, often what it defines itself. */
+/* Visits everything that the object imports so, which often includes symbols that it defines
+ * itself. */
 void kilni_symbols_each_import(const kilni_symbols *of, kilni_symbols_import_fn visit, void *user);
 
-/* The name of a function that the object defines; NULL where the entry is something else. */
+/* Returns the name of the function that the object defines by this entry, or NULL if the entry is
+ * something else. */
 const char *kilni_symbols_function(const kilni_symbols *of, size_t index);
 
-/* Where that function is. */
+/* Returns the address of that function. */
 void *kilni_symbols_address(const kilni_symbols *of, size_t index);
 
-/* How the loader has mapped what is there: PROT_READ and the like. */
+/* Returns how the loader has mapped an address: PROT_READ and so on. */
 int kilni_symbols_protection(const struct link_map *map, uintptr_t address);
 
-/* A function by its name; NULL where the object defines none. */
+/* Finds a function by name; returns NULL if the object does not define it. */
 void *kilni_symbols_find(const struct link_map *map, const char *name);
 
-/* Whether the loader may bind a function of that name to the object: because the object defines it,
- * possibly in variants for several processors, or because it is a program at a fixed address that
- * takes the function's address. The loader then gives everybody the program's own stub, which has
- * an undefined symbol with a value. */
+/* Whether the loader may bind a function of that name to the object: either the object defines it,
+ * possibly in variants for several processors, or it is a program at a fixed address that takes the
+ * function's address. In that case the loader gives every object the address of the program's own
+ * stub, whose symbol is undefined but has a value. */
 int kilni_symbols_define(const struct link_map *map, const char *name);
 
-/* Picks what to put in a function's place; NULL: it stays. */
+/* Returns the replacement for a function, or NULL to keep it. */
 typedef void *(*kilni_symbols_pick_fn)(void *user, const char *name, void *address);
 
-/* Puts other functions in the place of some that the object defines, for all who look them up from
- * now on. Returns 1, or 0 where the table can't be written: then nothing has changed. */
+/* Replaces some functions that the object defines, for every lookup from now on. Returns 1, or 0 if
+ * the table cannot be made writable, in which case nothing has changed. */
 int kilni_symbols_replace(const kilni_symbols *of, kilni_symbols_pick_fn pick, void *user);

@@ -42,7 +42,7 @@ static int compare_settings(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Sorted, so that the order of the environment doesn't count. */
+/* Sorts the settings, so that the order of the environment does not matter. */
 kiln_status kilni_variables_find(const char *const *patterns, const char *const *more,
                                  kilni_variables *ret_variables)
 {

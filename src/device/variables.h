@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Variables that steer a compiler. The process's environment is read as it is at the call;
- * a program that changes it from another thread meanwhile breaks the C library's own rules too.
+ * Environment variables that affect a compiler. The process's environment is read at the time of
+ * the call; a program that changes it from another thread at that time breaks the C library's rules
+ * as well.
  *
- * A pattern is a name, or with a star at its end what names begin with; with a '!' before it, those
- * that don't count though another pattern fits.
+ * A pattern is a name, or a prefix of names followed by a star. A pattern that begins with '!'
+ * excludes variables that another pattern matches.
  */
 #pragma once
 
@@ -13,7 +14,8 @@
 
 #include <kiln/key.h>
 
-/* Variables that are set, each as "NAME=VALUE", sorted; borrowed from the environment. */
+/* Variables that are set, each as "NAME=VALUE", sorted. The strings are borrowed from the
+ * environment. */
 typedef struct kilni_variables {
     const char **items; /* freed by the caller */
     size_t count;
@@ -21,22 +23,23 @@ typedef struct kilni_variables {
 
 bool kilni_variable_fits(const char *pattern, const char *setting);
 
-/* Whether any pattern fits and no exception does. @patterns NULL-ended, or NULL. */
+/* Whether a pattern matches a setting and no exception does. @patterns is NULL-terminated, or
+ * NULL. */
 bool kilni_variable_counts(const char *const *patterns, const char *setting);
 
-/* Finds those that count by either list. KILN_OK; KILN_E_NO_MEMORY. */
+/* Finds the variables that count by either list. Returns KILN_OK or KILN_E_NO_MEMORY. */
 kiln_status kilni_variables_find(const char *const *patterns, const char *const *more,
                                  kilni_variables *ret_variables);
 
-/* Characters of the name. */
+/* Returns the length of the name. */
 size_t kilni_variable_name_length(const char *setting);
 
-/* Appends a part by the name of PREFIX and @name. KILN_OK; KILN_E_UNSUPPORTED: the name is too long
- * for a key; KILN_E_NO_MEMORY; KILN_E_TOO_LARGE. */
+/* Appends a part whose name is @prefix and @name. Returns KILN_OK; KILN_E_UNSUPPORTED: the name is
+ * too long for a key; KILN_E_NO_MEMORY; KILN_E_TOO_LARGE. */
 kiln_status kilni_variable_add_part(kiln_key_builder *key, const char *prefix, const char *name,
                                     size_t length, const void *bytes, size_t size,
                                     kiln_error *error);
 
-/* Appends each as "env.NAME". The same statuses. */
+/* Appends each as "env.NAME". Returns the same statuses. */
 kiln_status kilni_variables_add_to_key(const kilni_variables *variables, kiln_key_builder *key,
                                        kiln_error *error);
