@@ -210,7 +210,7 @@ static kiln_status search_pattern(search *s, const char *pattern)
     if (*pattern != '/') {
         if (*s->driver_path != '/') {
             return kilni_error_set(s->error, KILN_E_UNSUPPORTED, 0,
-                                   "the folder of the driver's library can't be told");
+                                   "the folder of the driver's library is unknown");
         }
         status =
             kilni_text_append_bytes(&folder, s->driver_path, (size_t)(slash - s->driver_path) + 1);

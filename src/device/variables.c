@@ -70,7 +70,7 @@ kiln_status kilni_variable_add_part(kiln_key_builder *key, const char *prefix, c
                                     kiln_error *error)
 {
     if (length > MAX_PART_NAME - strlen(prefix) || length == 0) {
-        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "a variable's name of %zu bytes",
+        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "a variable's name has %zu bytes",
                                length);
     }
     kilni_text text = {0};

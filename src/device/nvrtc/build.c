@@ -93,7 +93,7 @@ static kiln_status settle_reads(const kiln_nvrtc_device *d, kilni_nvrtc_request 
     kiln_status status = kilni_reads_finish(reads, false, &r->words, &built->reads, &built->why);
     const bool changed = status == KILN_MISS;
     if (status == KILN_OK && kilni_clock_words_tell_time(&r->words)) {
-        built->why = "__DATE__, __TIME__ or the like";
+        built->why = "__DATE__, __TIME__ or __TIMESTAMP__";
     }
     if (status == KILN_E_NO_MEMORY || !r->key) {
         return status == KILN_E_NO_MEMORY ? status : KILN_OK;

@@ -76,7 +76,7 @@ static kiln_status ask_architecture(kiln_nvrtc_device *made, kiln_error *error)
         driver->get_attribute(&minor, KILNI_CUDA_CAPABILITY_MINOR, device) == KILNI_CUDA_SUCCESS;
     driver->pop_context(&unused);
     if (!is_told) {
-        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "the device does not tell what it is");
+        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "the device does not report its architecture");
     }
     return asprintf(&made->architecture, "sm_%d%d", major, minor) < 0 ? KILN_E_NO_MEMORY : KILN_OK;
 }
@@ -131,7 +131,7 @@ kiln_status kiln_nvrtc_device_new(const kiln_nvrtc_device_params *params,
     if (!ret_device || kilni_params_copy(params, &known, sizeof known) != KILN_OK ||
         !are_texts(known.headers, known.header_count) ||
         !are_texts(known.header_names, known.header_count)) {
-        return kilni_error_set(error, KILN_E_INVALID, 0, "parameters that NVRTC's ops can't have");
+        return kilni_error_set(error, KILN_E_INVALID, 0, "invalid parameters for NVRTC's ops");
     }
     kiln_nvrtc_device *made = calloc(1, sizeof *made);
     const kiln_status status = made ? fill(&known, made, error) : KILN_E_NO_MEMORY;

@@ -154,7 +154,7 @@ static kiln_status add_builtins(const char *library, int major, int minor, kiln_
         status = kiln_key_builder_add_text(key, "nvrtc.builtins", builtins.identity.bytes);
     } else if (status != KILN_E_NO_MEMORY) {
         status = kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "%s: %s", name.bytes,
-                                 status == KILN_E_DENIED ? "several different ones" : "not found");
+                                 status == KILN_E_DENIED ? "several different files found" : "not found");
     }
     kilni_text_done(&name);
     library_identity_done(&builtins);
@@ -176,7 +176,7 @@ kiln_status kilni_nvrtc_add_identity(const kilni_nvrtc_functions *nvrtc, kiln_ke
 {
     int major = 0, minor = 0;
     if (nvrtc->version(&major, &minor) != KILNI_NVRTC_SUCCESS) {
-        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "NVRTC does not tell its version");
+        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "NVRTC does not report its version");
     }
     /* Under the layer, the other functions that a program finds are in the audit library. */
     library_identity library = {.status = KILN_MISS};

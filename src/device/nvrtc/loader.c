@@ -39,7 +39,7 @@ kiln_status kilni_nvrtc_open(const char *path, kilni_nvrtc_functions *ret_nvrtc,
 #undef FIND
     dlerror(); /* a version need not have all functions */
     if (!kilni_nvrtc_functions_suffice(&nvrtc)) {
-        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "%s is no NVRTC",
+        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "%s is not NVRTC",
                                path ? path : names[0]);
     }
     *ret_nvrtc = nvrtc;

@@ -50,7 +50,7 @@ static kiln_status next_word(const char **at, char **ret_word, kiln_error *error
         }
     }
     if (status == KILN_OK && quoted) {
-        status = kilni_error_set(error, KILN_E_BUILD, 0, "an open quote in the options");
+        status = kilni_error_set(error, KILN_E_BUILD, 0, "an unterminated quote in the options");
     }
     if (status != KILN_OK) {
         kilni_text_done(&word);

@@ -45,7 +45,7 @@ static kiln_status add_inputs(const kiln_nvrtc_device *d, kilni_nvrtc_request *r
         status = kilni_inputs_add_to_key(&r->inputs, &r->words, key, error);
     }
     return status == KILN_OK && kilni_clock_words_tell_time(&r->words)
-               ? kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "__DATE__, __TIME__ or the like")
+               ? kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "__DATE__, __TIME__ or __TIMESTAMP__")
                : status;
 }
 
@@ -61,7 +61,7 @@ static kiln_status make_key(const kiln_nvrtc_device *d, kilni_nvrtc_request *r, 
     }
     kiln_key_builder_free(&builder);
     return status == KILN_E_TOO_LARGE
-               ? kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "inputs that no key can hold")
+               ? kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "the inputs are too large for a key")
                : status;
 }
 

@@ -48,7 +48,7 @@ static kiln_status find_traits(kiln_opencl_device *made, kiln_error *error)
     cl_platform_id platform = NULL;
     if (made->cl.clGetDeviceInfo(made->device.device, CL_DEVICE_PLATFORM, sizeof platform,
                                  &platform, NULL) != CL_SUCCESS) {
-        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "the device names no platform");
+        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "the device reports no platform");
     }
     char *name = kilni_opencl_platform_string(&made->cl, platform, CL_PLATFORM_NAME);
     if (!name) {
@@ -64,11 +64,11 @@ static kiln_status hold(kiln_opencl_device *made, cl_context context, cl_device_
                         kiln_error *error)
 {
     if (made->cl.clRetainContext(context) != CL_SUCCESS) {
-        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "the context can't be held");
+        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "the context cannot be retained");
     }
     made->device.context = context;
     if (made->cl.clRetainDevice(device) != CL_SUCCESS) {
-        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "the device can't be held");
+        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "the device cannot be retained");
     }
     made->device.device = device;
     return KILN_OK;
@@ -98,7 +98,7 @@ kiln_status kiln_opencl_device_new(void *context, void *device,
     if (!context || !device || !ret_device ||
         kilni_params_copy(params, &known, sizeof known) != KILN_OK) {
         return kilni_error_set(error, KILN_E_INVALID, 0,
-                               "OpenCL's ops need a context and a device of it");
+                               "OpenCL's ops need a context and one of its devices");
     }
     kiln_opencl_device *made = calloc(1, sizeof *made);
     kiln_status status = made ? fill(made, context, device, &known, error) : KILN_E_NO_MEMORY;

@@ -42,7 +42,7 @@ static kiln_status add_file(kiln_key_builder *key, const char *prefix, const cha
         return status;
     }
     if (status != KILN_OK) {
-        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "%s can't be read, for %s", path,
+        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "%s (for %s) can't be read", path,
                                name);
     }
     status = kilni_variable_add_part(key, prefix, name, strlen(name), file.bytes, file.size, error);

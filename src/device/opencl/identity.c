@@ -32,7 +32,7 @@ typedef struct identification {
 static void fail(const identification *i, const char *what)
 {
     if (kilni_key_builder_fail(i->key, KILN_OK) == KILN_OK) {
-        kilni_error_set(i->error, KILN_E_UNSUPPORTED, 0, "the driver does not tell its %s", what);
+        kilni_error_set(i->error, KILN_E_UNSUPPORTED, 0, "the driver does not report its %s", what);
     }
     kilni_key_builder_fail(i->key, KILN_E_UNSUPPORTED);
 }

@@ -91,7 +91,7 @@ kiln_status kilni_opencl_add_inputs_with_headers(const kiln_program_source *sour
     /* If there are more parts than a key may have, or larger ones, the build still works; only its
      * result cannot be cached. */
     return status == KILN_E_TOO_LARGE
-               ? kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "inputs that no key can hold")
+               ? kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "the inputs are too large for a key")
                : status;
 }
 
@@ -127,7 +127,7 @@ kiln_status kilni_opencl_add_link_inputs(const char *options, size_t count,
         status = kiln_key_builder_add(key, "input", encoding, size);
     }
     return status == KILN_E_TOO_LARGE
-               ? kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "inputs that no key can hold")
+               ? kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "the inputs are too large for a key")
                : status;
 }
 

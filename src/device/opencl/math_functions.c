@@ -139,7 +139,7 @@ static kiln_status add_library(const kilni_loaded_library *library, const bool *
         status = kilni_library_identity(&library->info, &line);
     }
     if (status == KILN_E_UNSUPPORTED) {
-        kilni_error_set(error, status, 0, "%s has math functions, and can't be identified", name);
+        kilni_error_set(error, status, 0, "%s has math functions, but can't be identified", name);
     }
     if (status == KILN_OK) {
         status = append_names(has, &line);
@@ -243,7 +243,7 @@ static kiln_status add_functions(const kilni_loaded_libraries *all, kiln_key_bui
     kiln_status status = s.has ? KILN_OK : KILN_E_NO_MEMORY;
     if (status == KILN_OK && !(s.of_program && s.of_driver)) {
         status = kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
-                                 "the driver's math functions can't be told");
+                                 "the driver's math functions cannot be identified");
     }
     if (status == KILN_OK) {
         note_imports(&s);

@@ -21,7 +21,7 @@ static kiln_status describe(void *device, const kiln_program_source *source, kil
     cl_platform_id platform = NULL;
     if (d->cl->clGetDeviceInfo(d->device, CL_DEVICE_PLATFORM, sizeof platform, &platform, NULL) !=
         CL_SUCCESS) {
-        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "the device names no platform");
+        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "the device reports no platform");
     }
     char *name = kilni_opencl_platform_string(d->cl, platform, CL_PLATFORM_NAME);
     if (!name) {

@@ -66,7 +66,7 @@ static kiln_status next_word(parser *p, word *ret_word)
     }
     w.length = (size_t)(p->at - w.text);
     if (quoted) {
-        return refuse(p, "an open quote:", &w);
+        return refuse(p, "an unterminated quote:", &w);
     }
     *ret_word = w;
     return KILN_OK;

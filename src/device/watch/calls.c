@@ -30,7 +30,7 @@ static void opens(int folder, const char *path, int flags)
 {
     const int is_relative = folder != AT_FDCWD && path && *path != '/';
     if ((flags & O_ACCMODE) != O_RDONLY || (flags & (O_CREAT | O_TRUNC)) || is_relative) {
-        spoils("a file is written, or opened in a way that can't be followed");
+        spoils("a file is written, or opened in a way that cannot be checked");
     } else {
         looks_at(path);
     }
@@ -73,7 +73,7 @@ static FILE *observed_fopen(const char *path, const char *mode)
 
 static FILE *observed_freopen(const char *path, const char *mode, FILE *file)
 {
-    spoils("a stream is opened anew");
+    spoils("a stream is reopened");
     return freopen(path, mode, file);
 }
 
@@ -146,7 +146,7 @@ static DIR *observed_opendir(const char *path)
 
 static int observed_mkdir(const char *path, mode_t mode)
 {
-    spoils("a folder is made");
+    spoils("a folder is created");
     return mkdir(path, mode);
 }
 
@@ -170,13 +170,13 @@ static int observed_remove(const char *path)
 
 static int observed_link(const char *from, const char *to)
 {
-    spoils("a file gets another name");
+    spoils("a hard link is created");
     return link(from, to);
 }
 
 static int observed_symlink(const char *target, const char *path)
 {
-    spoils("a link is made");
+    spoils("a symbolic link is created");
     return symlink(target, path);
 }
 
@@ -221,7 +221,7 @@ static int is_about_threads(long number)
 static long observed_syscall(long number, long a, long b, long c, long d, long e, long f)
 {
     if (!is_about_threads(number)) {
-        spoils("a system call that can't be followed");
+        spoils("a system call is made directly");
     }
     return syscall(number, a, b, c, d, e, f);
 }

@@ -105,12 +105,12 @@ static void add(kilni_folds *folds, const kilni_fold *fold)
     }
     uint16_t *cell = find_cell(folds, fold);
     if (*cell == 0 && folds->count == KILNI_FOLDS_MAX) {
-        folds->spoiled = "more constants are folded than are kept";
+        folds->spoiled = "too many constants are folded";
     } else if (*cell == 0) {
         folds->items[folds->count++] = *fold;
         *cell = (uint16_t)folds->count;
     } else if (!answers_the_same(&folds->items[*cell - 1], fold)) {
-        folds->spoiled = "a function of the C library answers differently from call to call";
+        folds->spoiled = "a function of the C library returns different results for equal arguments";
     }
 }
 
@@ -120,7 +120,7 @@ void kilni_folds_note(kilni_folds *folds, const kilni_fold *fold)
         return;
     }
     if (!kilni_floating_point_equals(folds->mode, kilni_floating_point_get())) {
-        folds->spoiled = "constants are folded in another floating-point mode";
+        folds->spoiled = "constants are folded in a different floating-point mode";
         return;
     }
     add(folds, fold);

@@ -117,7 +117,7 @@ kiln_status kilni_inputs_add_to_key(const kilni_inputs *inputs, kilni_clock_word
         see_words(inputs, words);
     }
     return status == KILN_E_TOO_LARGE
-               ? kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "inputs that no key can hold")
+               ? kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "the inputs are too large for a key")
                : status;
 }
 

@@ -265,7 +265,7 @@ static void note(kilni_reads *reads, question asked, const char *path)
     if (status == KILN_E_NO_MEMORY) {
         reads->is_out_of_memory = 1;
     } else if (status != KILN_OK) {
-        kilni_reads_spoil(reads, "a file that can't be read, or is none");
+        kilni_reads_spoil(reads, "a path that cannot be read, or is neither a file nor a folder");
     }
 }
 
@@ -375,7 +375,7 @@ kiln_status kilni_reads_finish(kilni_reads *reads, bool moves, kilni_clock_words
     }
     if (status != KILN_OK) {
         kilni_text_done(&encoded);
-        *ret_why = "files that changed meanwhile";
+        *ret_why = "files changed during the compilation";
         return status == KILN_E_NO_MEMORY ? status : KILN_MISS;
     }
     kilni_clock_words_add(words, &reads->words);

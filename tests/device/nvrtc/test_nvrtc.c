@@ -161,7 +161,7 @@ static void test_reads_that_can_not_be_told(void **state)
         assert_int_equal(kilni_reads_finish(reads, false, &words, &encoded, &why),
                          KILN_E_UNSUPPORTED);
         assert_string_equal(why,
-                            paths[i] ? "a file that can't be read, or is none" : "for a reason");
+                            paths[i] ? "a path that cannot be read, or is neither a file nor a folder" : "for a reason");
         kilni_reads_free(&reads);
     }
 }
@@ -177,7 +177,7 @@ static void test_reads_of_a_file_that_changes_meanwhile(void **state)
     kilni_reads_note(reads, "a.h");
     write_file("a.h", "two");
     assert_int_equal(kilni_reads_finish(reads, false, &words, &encoded, &why), KILN_MISS);
-    assert_string_equal(why, "files that changed meanwhile");
+    assert_string_equal(why, "files changed during the compilation");
     kilni_reads_free(&reads);
 }
 

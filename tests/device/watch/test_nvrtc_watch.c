@@ -248,9 +248,9 @@ static void assert_spoiled(const compilation *c, const char *why)
     assert_string_equal(c->why, why);
 }
 
-#define OTHERS_WATCH "somebody else watches the compiler"
-#define WENT_ELSEWHERE "the compiler's calls went elsewhere meanwhile"
-#define WAS_FORKED "the process was forked meanwhile"
+#define OTHERS_WATCH "a different tool has redirected the compiler's calls"
+#define WENT_ELSEWHERE "the compiler's calls were redirected during the compilation"
+#define WAS_FORKED "the process was forked during the compilation"
 
 /* ---- finding a library ---- */
 
