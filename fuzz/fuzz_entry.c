@@ -12,7 +12,7 @@
 
 #include "entry/entry.h"
 #include "entry/handle.h"
-#include "entry/layout.h"
+#include "entry/structure.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -54,13 +54,13 @@ static void require_same_content(const kiln_entry *a, const kiln_entry *b)
 
 static void make_others(const kiln_entry *entry)
 {
-    static const kilni_entry_mac_key key;
+    static const kilni_signing_key key;
     kiln_entry *other = NULL;
     if (kilni_entry_sign(entry, &key, &other) == KILN_OK) {
         const kiln_bytes bytes = kiln_entry_encoding(other);
-        kilni_entry_layout layout;
-        require(kilni_entry_layout_decode(bytes.data, bytes.size, &layout) == KILN_OK);
-        require(kilni_entry_layout_authenticate(bytes.data, &layout, &key) == KILN_OK);
+        kilni_entry_structure structure;
+        require(kilni_entry_structure_decode(bytes.data, bytes.size, &structure) == KILN_OK);
+        require(kilni_entry_structure_authenticate(bytes.data, &structure, &key) == KILN_OK);
         require_same_content(entry, other);
         kiln_entry_release(&other);
     }

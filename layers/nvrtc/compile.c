@@ -165,7 +165,7 @@ static const char *finish_watched(compile_call *call, bool moves, kilni_text *re
         kilni_folds_finish(call->folds, ret_folds, &why) != KILN_OK) {
         return why;
     }
-    if (kilni_clock_words_tell_time(&call->words)) {
+    if (kilni_clock_words_found(&call->words)) {
         return "__DATE__, __TIME__ or __TIMESTAMP__";
     }
     return library_confirm(call->record->library) == KILN_OK
@@ -178,7 +178,7 @@ static kiln_status take_outputs(const compile_call *call, kilni_text *outputs, k
 {
     const kilni_inputs inputs = program_inputs(call->record, call->option_count, call->options);
     const bool may_move =
-        kilni_inputs_may_move(&inputs) && call->reads && !kilni_reads_name_folder(call->reads);
+        kilni_inputs_may_move(&inputs) && call->reads && !kilni_reads_mention_folder(call->reads);
     return kilni_nvrtc_outputs_take(call->real, call->record->handle, inputs.name, may_move,
                                     inputs.expression_count, inputs.expressions, outputs, code,
                                     ret_moves);
@@ -247,7 +247,7 @@ static kiln_status make_key(compile_call *call, kiln_error *error)
     if (status == KILN_OK) {
         status = kilni_inputs_add_to_key(&inputs, &call->words, builder, error);
     }
-    if (status == KILN_OK && kilni_clock_words_tell_time(&call->words)) {
+    if (status == KILN_OK && kilni_clock_words_found(&call->words)) {
         status =
             kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "__DATE__, __TIME__ or __TIMESTAMP__");
     }

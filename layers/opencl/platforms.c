@@ -239,7 +239,7 @@ static kiln_status identify_driver(const platform *of, held_driver **ret_found, 
 static int may_have_been_read_before(const held_driver *found)
 {
     const int64_t changed_ns = kilni_file_stamps_changed_ns(&found->driver.stamps);
-    return changed_ns >= session_start_ns() && changed_ns <= kilni_clock_of_files_ns();
+    return changed_ns >= session_start_ns() && changed_ns <= kilni_file_clock_ns();
 }
 
 static kiln_status get_driver(platform *of, held_driver **ret_held, kiln_error *error)

@@ -39,7 +39,7 @@ kiln_status program_capture(platform *owner, cl_program program, cl_device_id de
                             const kiln_key *key, uint64_t build_ns, kiln_entry **ret_entry)
 {
     kiln_capture taken = {0};
-    kiln_status status = kilni_opencl_take(layer_target(), program, device, &taken);
+    kiln_status status = kilni_opencl_capture(layer_target(), program, device, &taken);
     if (status == KILN_OK) {
         const kiln_entry_params params = {
             .struct_size = sizeof params,

@@ -81,7 +81,7 @@ kiln_status session_start(void)
     if (getauxval(AT_SECURE)) {
         return KILN_E_UNSUPPORTED;
     }
-    start_ns = kilni_clock_of_files_ns();
+    start_ns = kilni_file_clock_ns();
     kiln_status status = kiln_config_from_env(NULL, NULL, &config);
     if (status == KILN_OK && config->disabled) {
         status = KILN_E_UNSUPPORTED;

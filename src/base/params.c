@@ -32,7 +32,7 @@ bool kilni_params_have_size(const void *params)
     return size >= sizeof size;
 }
 
-bool kilni_params_hand_out(void *to, const void *from, size_t size)
+bool kilni_params_copy_out(void *to, const void *from, size_t size)
 {
     if (!kilni_params_have_size(to)) {
         return false;

@@ -26,4 +26,4 @@ bool kilni_params_have_size(const void *params);
 
 /* Copies as much of one of our structures as its caller knows. @to has its struct_size set; bytes
  * that it has beyond our structure become zero. Returns false if its struct_size is invalid. */
-bool kilni_params_hand_out(void *to, const void *from, size_t size);
+bool kilni_params_copy_out(void *to, const void *from, size_t size);

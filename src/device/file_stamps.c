@@ -7,7 +7,7 @@
 
 #include "os/os.h"
 
-static struct stat look_at(const char *path)
+static struct stat stat_path(const char *path)
 {
     struct stat facts;
     return kilni_os()->fstatat(AT_FDCWD, path, &facts, 0) == 0 ? facts : (struct stat){0};
@@ -24,7 +24,7 @@ kiln_status kilni_file_stamps_add(kilni_file_stamps *stamps, const char *path)
         stamps->items = grown;
         stamps->capacity = capacity;
     }
-    const kilni_file_stamp stamp = {.path = strdup(path), .facts = look_at(path)};
+    const kilni_file_stamp stamp = {.path = strdup(path), .facts = stat_path(path)};
     if (!stamp.path) {
         return KILN_E_NO_MEMORY;
     }
@@ -42,7 +42,7 @@ bool kilni_file_stamps_hold(const kilni_file_stamps *stamps)
     bool all = true;
     for (size_t i = 0; i < stamps->count && all; i++) {
         const struct stat *then = &stamps->items[i].facts;
-        const struct stat now = look_at(stamps->items[i].path);
+        const struct stat now = stat_path(stamps->items[i].path);
         all = now.st_dev == then->st_dev && now.st_ino == then->st_ino &&
               now.st_size == then->st_size && equal_times(&now.st_mtim, &then->st_mtim) &&
               equal_times(&now.st_ctim, &then->st_ctim);

@@ -45,7 +45,7 @@ bool kilni_math_is_folded_by_llvm(int function)
 }
 
 /* Whether a name is that of a function, or of its variant for another type. */
-static bool is_kin(const char *name, const char *of)
+static bool is_variant(const char *name, const char *of)
 {
     const size_t length = strlen(of);
     return strncmp(name, of, length) == 0 &&
@@ -58,7 +58,7 @@ static bool ends_with(const char *name, const char *end)
     return length >= size && strcmp(name + length - size, end) == 0;
 }
 
-bool kilni_math_is_unknown(const char *name)
+bool kilni_math_is_unlisted(const char *name)
 {
     static const char *const others[] = {
         "acospi", "asinpi", "atan2pi", "atanpi", "compoundn", "cospi",  "drem",    "exp10m1",
@@ -68,12 +68,12 @@ bool kilni_math_is_unknown(const char *name)
     if (kilni_math_find(name) >= 0) {
         return false;
     }
-    bool is = ends_with(name, "_finite") || strncmp(name, "lgamma", 6) == 0;
-    for (int i = 0; i < KILNI_MATH_COUNT && !is; i++) {
-        is = is_kin(name, table[i].name);
+    bool is_inexact = ends_with(name, "_finite") || strncmp(name, "lgamma", 6) == 0;
+    for (int i = 0; i < KILNI_MATH_COUNT && !is_inexact; i++) {
+        is_inexact = is_variant(name, table[i].name);
     }
-    for (size_t i = 0; i < sizeof others / sizeof *others && !is; i++) {
-        is = is_kin(name, others[i]);
+    for (size_t i = 0; i < sizeof others / sizeof *others && !is_inexact; i++) {
+        is_inexact = is_variant(name, others[i]);
     }
-    return is;
+    return is_inexact;
 }

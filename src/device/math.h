@@ -59,4 +59,4 @@ bool kilni_math_is_float(int function);
 bool kilni_math_is_folded_by_llvm(int function);
 
 /* Whether a function that is not listed has inexact results. */
-bool kilni_math_is_unknown(const char *name);
+bool kilni_math_is_unlisted(const char *name);

@@ -187,7 +187,7 @@ int kilni_symbols_protection(const struct link_map *map, uintptr_t address)
     const ElfW(Phdr) *segments = to_pointer(map->l_addr + head->e_phoff);
     const size_t count =
         kilni_bare_begins_with((const char *)head->e_ident, ELFMAG) ? head->e_phnum : 0;
-    int protection = PROT_READ, is_closed = 0;
+    int protection = PROT_READ, is_relro = 0;
     for (size_t i = 0; i < count; i++) {
         const uintptr_t begin = map->l_addr + segments[i].p_vaddr;
         const ElfW(Word) flags = segments[i].p_flags;
@@ -198,9 +198,9 @@ int kilni_symbols_protection(const struct link_map *map, uintptr_t address)
             protection = (flags & PF_R ? PROT_READ : 0) | (flags & PF_W ? PROT_WRITE : 0) |
                          (flags & PF_X ? PROT_EXEC : 0);
         }
-        is_closed |= segments[i].p_type == PT_GNU_RELRO;
+        is_relro |= segments[i].p_type == PT_GNU_RELRO;
     }
-    return is_closed ? protection & ~PROT_WRITE : protection;
+    return is_relro ? protection & ~PROT_WRITE : protection;
 }
 
 /* Changes the protection of the pages of the symbol table. Returns 1, or 0 if the system

@@ -16,7 +16,7 @@ size_t kilni_variable_name_length(const char *setting)
     return strcspn(setting, "=");
 }
 
-bool kilni_variable_fits(const char *pattern, const char *setting)
+bool kilni_variable_matches(const char *pattern, const char *setting)
 {
     size_t length = strlen(pattern), name = kilni_variable_name_length(setting);
     if (length > 0 && pattern[length - 1] == '*') {
@@ -27,14 +27,14 @@ bool kilni_variable_fits(const char *pattern, const char *setting)
 
 bool kilni_variable_counts(const char *const *patterns, const char *setting)
 {
-    bool fits = false;
+    bool matches = false;
     for (; patterns && *patterns; patterns++) {
-        if (**patterns == '!' && kilni_variable_fits(*patterns + 1, setting)) {
+        if (**patterns == '!' && kilni_variable_matches(*patterns + 1, setting)) {
             return false;
         }
-        fits = fits || kilni_variable_fits(*patterns, setting);
+        matches = matches || kilni_variable_matches(*patterns, setting);
     }
-    return fits;
+    return matches;
 }
 
 static int compare_settings(const void *a, const void *b)

@@ -21,7 +21,7 @@ typedef struct kilni_variables {
     size_t count;
 } kilni_variables;
 
-bool kilni_variable_fits(const char *pattern, const char *setting);
+bool kilni_variable_matches(const char *pattern, const char *setting);
 
 /* Whether a pattern matches a setting and no exception does. @patterns is NULL-terminated, or
  * NULL. */

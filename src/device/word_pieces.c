@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-bool kilni_word_pieces_see(kilni_word_pieces *pieces, const char *word, const char *name,
-                           size_t length)
+bool kilni_word_pieces_note(kilni_word_pieces *pieces, const char *word, const char *name,
+                            size_t length)
 {
     const size_t size = strlen(word);
     for (size_t b = 0; b + length <= size; b++) {

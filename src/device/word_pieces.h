@@ -19,8 +19,8 @@ typedef struct kilni_word_pieces {
 
 /* Notes every place in the word where a name is a piece of it. Returns whether it is the whole
  * word. */
-bool kilni_word_pieces_see(kilni_word_pieces *pieces, const char *word, const char *name,
-                           size_t length);
+bool kilni_word_pieces_note(kilni_word_pieces *pieces, const char *word, const char *name,
+                            size_t length);
 
 /* Whether two or more of the pieces make up the word. */
 bool kilni_word_pieces_make(const kilni_word_pieces *pieces, const char *word);

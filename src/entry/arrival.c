@@ -31,17 +31,17 @@ void kilni_entry_arrival_add(kilni_entry_arrival *arrival, size_t count)
 }
 
 kiln_status kilni_entry_arrival_end(kilni_entry_arrival *arrival,
-                                    const kilni_entry_mac_key *mac_key, kiln_entry **ret_entry)
+                                    const kilni_signing_key *signing_key, kiln_entry **ret_entry)
 {
     if (arrival->arrived != arrival->size) {
         return KILN_E_CORRUPT;
     }
     const kiln_digest hash = kilni_hasher_end(&arrival->hasher);
-    kilni_entry_layout layout;
+    kilni_entry_structure structure;
     kiln_status status =
-        kilni_entry_layout_decode_hashed(arrival->bytes, arrival->size, &hash, &layout);
+        kilni_entry_structure_decode_hashed(arrival->bytes, arrival->size, &hash, &structure);
     if (status != KILN_OK) {
         return status;
     }
-    return kilni_entry_open_stored(arrival->bytes, &layout, mac_key, ret_entry);
+    return kilni_entry_open_stored(arrival->bytes, &structure, signing_key, ret_entry);
 }

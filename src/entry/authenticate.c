@@ -7,7 +7,7 @@
  * where the portable code took 0.8. Hashing and comparing do not need it otherwise. */
 
 void kilni_entry_compute_mac(const unsigned char *bytes, uint64_t size, const unsigned char *mac,
-                             const kilni_entry_mac_key *key,
+                             const kilni_signing_key *key,
                              unsigned char ret_mac[KILNI_ENTRY_MAC_SIZE])
 {
     const unsigned char *behind = mac + KILNI_ENTRY_MAC_SIZE;
@@ -20,15 +20,15 @@ void kilni_entry_compute_mac(const unsigned char *bytes, uint64_t size, const un
     sodium_memzero(&state, sizeof state);
 }
 
-kiln_status kilni_entry_layout_authenticate(const unsigned char *bytes,
-                                            const kilni_entry_layout *layout,
-                                            const kilni_entry_mac_key *key)
+kiln_status kilni_entry_structure_authenticate(const unsigned char *bytes,
+                                               const kilni_entry_structure *structure,
+                                               const kilni_signing_key *key)
 {
-    const kilni_entry_section *section = kilni_entry_layout_find(layout, KILNI_SECTION_MAC);
+    const kilni_entry_section *section = kilni_entry_structure_find(structure, KILNI_SECTION_MAC);
     if (!section) {
         return KILN_E_UNAUTHENTICATED;
     }
     unsigned char mac[KILNI_ENTRY_MAC_SIZE];
-    kilni_entry_compute_mac(bytes, layout->header.total_size, section->bytes, key, mac);
+    kilni_entry_compute_mac(bytes, structure->header.total_size, section->bytes, key, mac);
     return sodium_memcmp(mac, section->bytes, sizeof mac) == 0 ? KILN_OK : KILN_E_UNAUTHENTICATED;
 }

@@ -40,12 +40,12 @@ static kiln_status compress_payload(kiln_bytes payload, int level, void **ret_fr
     return KILN_OK;
 }
 
-static void set_payload(kilni_entry_layout *layout, const void *bytes, uint64_t size)
+static void set_payload(kilni_entry_structure *structure, const void *bytes, uint64_t size)
 {
-    for (uint32_t i = 0; i < layout->header.section_count; i++) {
-        if (layout->sections[i].type == KILNI_SECTION_PAYLOAD) {
-            layout->sections[i].bytes = bytes;
-            layout->sections[i].size = size;
+    for (uint32_t i = 0; i < structure->header.section_count; i++) {
+        if (structure->sections[i].type == KILNI_SECTION_PAYLOAD) {
+            structure->sections[i].bytes = bytes;
+            structure->sections[i].size = size;
         }
     }
 }
@@ -55,8 +55,8 @@ kiln_status kilni_entry_compress(const kiln_entry *entry, int level, kiln_entry 
     if (!entry || !ret_entry || level < MIN_LEVEL || level > MAX_LEVEL) {
         return KILN_E_INVALID;
     }
-    kilni_entry_layout layout;
-    kiln_status status = kilni_entry_layout_decode(entry->bytes, entry->size, &layout);
+    kilni_entry_structure structure;
+    kiln_status status = kilni_entry_structure_decode(entry->bytes, entry->size, &structure);
     if (status != KILN_OK) {
         return status;
     }
@@ -66,15 +66,15 @@ kiln_status kilni_entry_compress(const kiln_entry *entry, int level, kiln_entry 
     if (status != KILN_OK) {
         return status;
     }
-    kilni_entry_layout_unsign(&layout);
+    kilni_entry_structure_unsign(&structure);
     if (frame) {
-        layout.header.flags |= KILNI_ENTRY_COMPRESSED;
-        set_payload(&layout, frame, frame_size);
+        structure.header.flags |= KILNI_ENTRY_COMPRESSED;
+        set_payload(&structure, frame, frame_size);
     } else {
-        layout.header.flags &= ~(uint32_t)KILNI_ENTRY_COMPRESSED;
-        set_payload(&layout, entry->payload.data, entry->payload.size);
+        structure.header.flags &= ~(uint32_t)KILNI_ENTRY_COMPRESSED;
+        set_payload(&structure, entry->payload.data, entry->payload.size);
     }
-    status = kilni_entry_from_layout(&layout, entry->key, ret_entry);
+    status = kilni_entry_from_structure(&structure, entry->key, ret_entry);
     free(frame);
     return status;
 }

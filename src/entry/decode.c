@@ -3,7 +3,7 @@
 
 #include "base/bytes.h"
 #include "base/size.h"
-#include "entry/layout.h"
+#include "entry/structure.h"
 #include "key/hash.h"
 
 kiln_status kilni_entry_header_decode(const unsigned char *bytes, size_t available,
@@ -61,17 +61,17 @@ static bool read_padding(kilni_byte_reader *reader, uint64_t size)
 
 /* Reads the table and, alongside, the sections. They fill the space between table and checksum in
  * the table's order and leave no gap, so that none can overlap or hide. */
-static bool read_sections(const unsigned char *bytes, size_t size, kilni_entry_layout *layout)
+static bool read_sections(const unsigned char *bytes, size_t size, kilni_entry_structure *structure)
 {
-    size_t table_size = (size_t)layout->header.section_count * KILNI_ENTRY_TABLE_ROW_SIZE;
+    size_t table_size = (size_t)structure->header.section_count * KILNI_ENTRY_TABLE_ROW_SIZE;
     size_t room = size - KILNI_ENTRY_MIN_SIZE;
     if (table_size > room) {
         return false;
     }
     kilni_byte_reader table = {.at = bytes + KILNI_ENTRY_HEADER_SIZE, .left = table_size};
     kilni_byte_reader content = {.at = table.at + table_size, .left = room - table_size};
-    for (uint32_t i = 0; i < layout->header.section_count; i++) {
-        kilni_entry_section *section = &layout->sections[i];
+    for (uint32_t i = 0; i < structure->header.section_count; i++) {
+        kilni_entry_section *section = &structure->sections[i];
         section->type = kilni_read_u32(&table);
         section->flags = kilni_read_u32(&table);
         uint64_t offset = kilni_read_u64(&table);
@@ -96,13 +96,14 @@ bool kilni_entry_section_is_newer(uint32_t type, uint32_t flags)
 
 /* Whether the entry has something that only a newer writer can have written. Its checksum is
  * right. */
-static bool needs_newer_reader(const kilni_entry_layout *layout)
+static bool needs_newer_reader(const kilni_entry_structure *structure)
 {
-    if (layout->header.flags & ~(uint32_t)KILNI_ENTRY_KNOWN_FLAGS) {
+    if (structure->header.flags & ~(uint32_t)KILNI_ENTRY_KNOWN_FLAGS) {
         return true;
     }
-    for (uint32_t i = 0; i < layout->header.section_count; i++) {
-        if (kilni_entry_section_is_newer(layout->sections[i].type, layout->sections[i].flags)) {
+    for (uint32_t i = 0; i < structure->header.section_count; i++) {
+        if (kilni_entry_section_is_newer(structure->sections[i].type,
+                                         structure->sections[i].flags)) {
             return true;
         }
     }
@@ -110,11 +111,11 @@ static bool needs_newer_reader(const kilni_entry_layout *layout)
 }
 
 /* Whether the known sections come in the order of their types, each at most once. */
-static bool has_known_order(const kilni_entry_layout *layout)
+static bool has_known_order(const kilni_entry_structure *structure)
 {
     uint32_t last = 0;
-    for (uint32_t i = 0; i < layout->header.section_count; i++) {
-        uint32_t type = layout->sections[i].type;
+    for (uint32_t i = 0; i < structure->header.section_count; i++) {
+        uint32_t type = structure->sections[i].type;
         if (type > KILNI_SECTION_LAST_KNOWN) {
             continue;
         }
@@ -126,55 +127,57 @@ static bool has_known_order(const kilni_entry_layout *layout)
     return true;
 }
 
-static bool has_needed_sections(const kilni_entry_layout *layout)
+static bool has_needed_sections(const kilni_entry_structure *structure)
 {
-    const kilni_entry_section *payload = kilni_entry_layout_find(layout, KILNI_SECTION_PAYLOAD);
-    const kilni_entry_section *mac = kilni_entry_layout_find(layout, KILNI_SECTION_MAC);
-    if (!kilni_entry_layout_find(layout, KILNI_SECTION_KEY) || !payload) {
+    const kilni_entry_section *payload =
+        kilni_entry_structure_find(structure, KILNI_SECTION_PAYLOAD);
+    const kilni_entry_section *mac = kilni_entry_structure_find(structure, KILNI_SECTION_MAC);
+    if (!kilni_entry_structure_find(structure, KILNI_SECTION_KEY) || !payload) {
         return false;
     }
-    bool is_signed = layout->header.flags & KILNI_ENTRY_SIGNED;
+    bool is_signed = structure->header.flags & KILNI_ENTRY_SIGNED;
     if (is_signed != (mac != NULL) || (mac && mac->size != KILNI_ENTRY_MAC_SIZE)) {
         return false;
     }
     /* A payload is stored compressed only if that made it smaller. */
-    return layout->header.flags & KILNI_ENTRY_COMPRESSED
-               ? payload->size < layout->header.payload_size &&
-                     layout->header.payload_size <= KILNI_ENTRY_MAX_DECOMPRESSED
-               : payload->size == layout->header.payload_size;
+    return structure->header.flags & KILNI_ENTRY_COMPRESSED
+               ? payload->size < structure->header.payload_size &&
+                     structure->header.payload_size <= KILNI_ENTRY_MAX_DECOMPRESSED
+               : payload->size == structure->header.payload_size;
 }
 
-kiln_status kilni_entry_layout_decode(const unsigned char *bytes, size_t size,
-                                      kilni_entry_layout *ret_layout)
+kiln_status kilni_entry_structure_decode(const unsigned char *bytes, size_t size,
+                                         kilni_entry_structure *ret_structure)
 {
     const kiln_digest hash = kilni_hash(bytes, kilni_entry_covered_size(size));
-    return kilni_entry_layout_decode_hashed(bytes, size, &hash, ret_layout);
+    return kilni_entry_structure_decode_hashed(bytes, size, &hash, ret_structure);
 }
 
-kiln_status kilni_entry_layout_decode_hashed(const unsigned char *bytes, size_t size,
-                                             const kiln_digest *hash,
-                                             kilni_entry_layout *ret_layout)
+kiln_status kilni_entry_structure_decode_hashed(const unsigned char *bytes, size_t size,
+                                                const kiln_digest *hash,
+                                                kilni_entry_structure *ret_structure)
 {
-    kiln_status status = kilni_entry_header_decode(bytes, size, size, &ret_layout->header);
+    kiln_status status = kilni_entry_header_decode(bytes, size, size, &ret_structure->header);
     if (status != KILN_OK) {
         return status;
     }
     /* The checksum comes first: a damaged entry must not be taken for a newer one. */
-    if (!has_checksum(bytes, size, hash) || !read_sections(bytes, size, ret_layout)) {
+    if (!has_checksum(bytes, size, hash) || !read_sections(bytes, size, ret_structure)) {
         return KILN_E_CORRUPT;
     }
-    if (needs_newer_reader(ret_layout)) {
+    if (needs_newer_reader(ret_structure)) {
         return KILN_E_VERSION;
     }
-    return has_known_order(ret_layout) && has_needed_sections(ret_layout) ? KILN_OK
-                                                                          : KILN_E_CORRUPT;
+    return has_known_order(ret_structure) && has_needed_sections(ret_structure) ? KILN_OK
+                                                                                : KILN_E_CORRUPT;
 }
 
-const kilni_entry_section *kilni_entry_layout_find(const kilni_entry_layout *layout, uint32_t type)
+const kilni_entry_section *kilni_entry_structure_find(const kilni_entry_structure *structure,
+                                                      uint32_t type)
 {
-    for (uint32_t i = 0; i < layout->header.section_count; i++) {
-        if (layout->sections[i].type == type) {
-            return &layout->sections[i];
+    for (uint32_t i = 0; i < structure->header.section_count; i++) {
+        if (structure->sections[i].type == type) {
+            return &structure->sections[i];
         }
     }
     return NULL;

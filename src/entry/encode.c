@@ -4,30 +4,30 @@
 
 #include "base/bytes.h"
 #include "base/size.h"
-#include "entry/layout.h"
+#include "entry/structure.h"
 #include "key/hash.h"
 
-kiln_status kilni_entry_layout_add(kilni_entry_layout *layout, uint32_t type, uint32_t flags,
-                                   const void *bytes, uint64_t size)
+kiln_status kilni_entry_structure_add(kilni_entry_structure *structure, uint32_t type,
+                                      uint32_t flags, const void *bytes, uint64_t size)
 {
-    if (layout->header.section_count == KILNI_ENTRY_MAX_SECTIONS) {
+    if (structure->header.section_count == KILNI_ENTRY_MAX_SECTIONS) {
         return KILN_E_TOO_LARGE;
     }
-    layout->sections[layout->header.section_count++] =
+    structure->sections[structure->header.section_count++] =
         (kilni_entry_section){.type = type, .flags = flags, .bytes = bytes, .size = size};
     return KILN_OK;
 }
 
-void kilni_entry_layout_unsign(kilni_entry_layout *layout)
+void kilni_entry_structure_unsign(kilni_entry_structure *structure)
 {
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < layout->header.section_count; i++) {
-        if (layout->sections[i].type != KILNI_SECTION_MAC) {
-            layout->sections[kept++] = layout->sections[i];
+    for (uint32_t i = 0; i < structure->header.section_count; i++) {
+        if (structure->sections[i].type != KILNI_SECTION_MAC) {
+            structure->sections[kept++] = structure->sections[i];
         }
     }
-    layout->header.section_count = kept;
-    layout->header.flags &= ~(uint32_t)KILNI_ENTRY_SIGNED;
+    structure->header.section_count = kept;
+    structure->header.flags &= ~(uint32_t)KILNI_ENTRY_SIGNED;
 }
 
 static size_t padding_after(uint64_t size)
@@ -35,15 +35,15 @@ static size_t padding_after(uint64_t size)
     return (size_t)(-size % KILNI_ENTRY_ALIGNMENT);
 }
 
-static bool total_size(const kilni_entry_layout *layout, uint64_t *ret_size)
+static bool total_size(const kilni_entry_structure *structure, uint64_t *ret_size)
 {
     uint64_t size = KILNI_ENTRY_HEADER_SIZE + KILNI_ENTRY_CHECKSUM_SIZE +
-                    (uint64_t)layout->header.section_count * KILNI_ENTRY_TABLE_ROW_SIZE;
-    for (uint32_t i = 0; i < layout->header.section_count; i++) {
-        if (layout->sections[i].size > KILNI_MAX_BYTES) {
+                    (uint64_t)structure->header.section_count * KILNI_ENTRY_TABLE_ROW_SIZE;
+    for (uint32_t i = 0; i < structure->header.section_count; i++) {
+        if (structure->sections[i].size > KILNI_MAX_BYTES) {
             return false;
         }
-        size += layout->sections[i].size + padding_after(layout->sections[i].size);
+        size += structure->sections[i].size + padding_after(structure->sections[i].size);
     }
     *ret_size = size;
     return size <= KILNI_MAX_BYTES;
@@ -62,12 +62,12 @@ static void write_header(kilni_byte_writer *writer, const kilni_entry_header *he
     kilni_write_u64(writer, 0);
 }
 
-static void write_table(kilni_byte_writer *writer, const kilni_entry_layout *layout)
+static void write_table(kilni_byte_writer *writer, const kilni_entry_structure *structure)
 {
     uint64_t offset = KILNI_ENTRY_HEADER_SIZE +
-                      (uint64_t)layout->header.section_count * KILNI_ENTRY_TABLE_ROW_SIZE;
-    for (uint32_t i = 0; i < layout->header.section_count; i++) {
-        const kilni_entry_section *section = &layout->sections[i];
+                      (uint64_t)structure->header.section_count * KILNI_ENTRY_TABLE_ROW_SIZE;
+    for (uint32_t i = 0; i < structure->header.section_count; i++) {
+        const kilni_entry_section *section = &structure->sections[i];
         kilni_write_u32(writer, section->type);
         kilni_write_u32(writer, section->flags);
         kilni_write_u64(writer, offset);
@@ -76,11 +76,11 @@ static void write_table(kilni_byte_writer *writer, const kilni_entry_layout *lay
     }
 }
 
-/* Writes the sections and makes the layout point to them. */
-static void write_sections(kilni_byte_writer *writer, kilni_entry_layout *layout)
+/* Writes the sections and makes the structure point to them. */
+static void write_sections(kilni_byte_writer *writer, kilni_entry_structure *structure)
 {
-    for (uint32_t i = 0; i < layout->header.section_count; i++) {
-        kilni_entry_section *section = &layout->sections[i];
+    for (uint32_t i = 0; i < structure->header.section_count; i++) {
+        kilni_entry_section *section = &structure->sections[i];
         const unsigned char *place = writer->at;
         if (section->bytes) {
             kilni_write_bytes(writer, section->bytes, (size_t)section->size);
@@ -92,21 +92,22 @@ static void write_sections(kilni_byte_writer *writer, kilni_entry_layout *layout
     }
 }
 
-kiln_status kilni_entry_layout_encode(kilni_entry_layout *layout, unsigned char **ret_bytes)
+kiln_status kilni_entry_structure_encode(kilni_entry_structure *structure,
+                                         unsigned char **ret_bytes)
 {
     uint64_t size;
-    if (!total_size(layout, &size)) {
+    if (!total_size(structure, &size)) {
         return KILN_E_TOO_LARGE;
     }
     unsigned char *bytes = size <= SIZE_MAX ? malloc((size_t)size) : NULL;
     if (!bytes) {
         return KILN_E_NO_MEMORY;
     }
-    layout->header.total_size = size;
+    structure->header.total_size = size;
     kilni_byte_writer writer = {.at = bytes, .left = (size_t)size};
-    write_header(&writer, &layout->header);
-    write_table(&writer, layout);
-    write_sections(&writer, layout);
+    write_header(&writer, &structure->header);
+    write_table(&writer, structure);
+    write_sections(&writer, structure);
     *ret_bytes = bytes;
     return KILN_OK;
 }

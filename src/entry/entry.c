@@ -53,38 +53,40 @@ static bool is_valid(const kiln_entry_params *params)
            is_readable(&params->log) && is_readable(&params->payload);
 }
 
-static void lay_out(const kiln_entry_params *params, const unsigned char *provenance,
-                    size_t provenance_size, kilni_entry_layout *ret_layout)
+static void fill_structure(const kiln_entry_params *params, const unsigned char *provenance,
+                           size_t provenance_size, kilni_entry_structure *ret_structure)
 {
-    ret_layout->header = (kilni_entry_header){.kind = params->kind,
-                                              .digest = kiln_key_digest(params->key),
-                                              .payload_size = params->payload.size};
+    ret_structure->header = (kilni_entry_header){.kind = params->kind,
+                                                 .digest = kiln_key_digest(params->key),
+                                                 .payload_size = params->payload.size};
     size_t key_size;
     const void *key = kiln_key_encoding(params->key, &key_size);
-    kilni_entry_layout_add(ret_layout, KILNI_SECTION_PROVENANCE, 0, provenance, provenance_size);
-    kilni_entry_layout_add(ret_layout, KILNI_SECTION_KEY, KILNI_SECTION_REQUIRED, key, key_size);
+    kilni_entry_structure_add(ret_structure, KILNI_SECTION_PROVENANCE, 0, provenance,
+                              provenance_size);
+    kilni_entry_structure_add(ret_structure, KILNI_SECTION_KEY, KILNI_SECTION_REQUIRED, key,
+                              key_size);
     if (params->answers.size > 0) {
-        kilni_entry_layout_add(ret_layout, KILNI_SECTION_ANSWERS, KILNI_SECTION_REQUIRED,
-                               params->answers.data, params->answers.size);
+        kilni_entry_structure_add(ret_structure, KILNI_SECTION_ANSWERS, KILNI_SECTION_REQUIRED,
+                                  params->answers.data, params->answers.size);
     }
     if (params->log.size > 0) {
-        kilni_entry_layout_add(ret_layout, KILNI_SECTION_LOG, 0, params->log.data,
-                               params->log.size);
+        kilni_entry_structure_add(ret_structure, KILNI_SECTION_LOG, 0, params->log.data,
+                                  params->log.size);
     }
-    kilni_entry_layout_add(ret_layout, KILNI_SECTION_PAYLOAD, KILNI_SECTION_REQUIRED,
-                           params->payload.data, params->payload.size);
+    kilni_entry_structure_add(ret_structure, KILNI_SECTION_PAYLOAD, KILNI_SECTION_REQUIRED,
+                              params->payload.data, params->payload.size);
 }
 
-kiln_status kilni_entry_from_layout(kilni_entry_layout *layout, const kiln_key *key,
-                                    kiln_entry **ret_entry)
+kiln_status kilni_entry_from_structure(kilni_entry_structure *structure, const kiln_key *key,
+                                       kiln_entry **ret_entry)
 {
     unsigned char *bytes;
-    kiln_status status = kilni_entry_layout_encode(layout, &bytes);
+    kiln_status status = kilni_entry_structure_encode(structure, &bytes);
     if (status != KILN_OK) {
         return status;
     }
-    kilni_entry_seal(bytes, (size_t)layout->header.total_size);
-    status = kilni_entry_open(bytes, layout, key, ret_entry);
+    kilni_entry_seal(bytes, (size_t)structure->header.total_size);
+    status = kilni_entry_open(bytes, structure, key, ret_entry);
     if (status != KILN_OK) {
         free(bytes);
     }
@@ -103,60 +105,60 @@ kiln_status kiln_entry_new(const kiln_entry_params *params, kiln_entry **ret_ent
     if (status != KILN_OK) {
         return status;
     }
-    kilni_entry_layout layout;
-    lay_out(params, provenance, provenance_size, &layout);
-    status = kilni_entry_from_layout(&layout, params->key, ret_entry);
+    kilni_entry_structure structure;
+    fill_structure(params, provenance, provenance_size, &structure);
+    status = kilni_entry_from_structure(&structure, params->key, ret_entry);
     free(provenance);
     return status;
 }
 
 /* Returns an empty entry for NULL. */
-static const kiln_entry *known(const kiln_entry *entry)
+static const kiln_entry *or_empty(const kiln_entry *entry)
 {
-    static const kiln_entry nothing = {
+    static const kiln_entry empty = {
         .provenance = {
-            .struct_size = sizeof nothing.provenance, .tool = "", .device = "", .name = ""}};
-    return entry ? entry : &nothing;
+            .struct_size = sizeof empty.provenance, .tool = "", .device = "", .name = ""}};
+    return entry ? entry : &empty;
 }
 
 const kiln_key *kiln_entry_key(const kiln_entry *entry)
 {
-    return known(entry)->key;
+    return or_empty(entry)->key;
 }
 
 uint32_t kiln_entry_kind_of(const kiln_entry *entry)
 {
-    return known(entry)->kind;
+    return or_empty(entry)->kind;
 }
 
 kiln_provenance kiln_entry_provenance(const kiln_entry *entry)
 {
-    return known(entry)->provenance;
+    return or_empty(entry)->provenance;
 }
 
 kiln_bytes kiln_entry_answers(const kiln_entry *entry)
 {
-    return known(entry)->answers;
+    return or_empty(entry)->answers;
 }
 
 kiln_bytes kiln_entry_log(const kiln_entry *entry)
 {
-    return known(entry)->log;
+    return or_empty(entry)->log;
 }
 
 kiln_bytes kiln_entry_payload(const kiln_entry *entry)
 {
-    return known(entry)->payload;
+    return or_empty(entry)->payload;
 }
 
 int kiln_entry_is_signed(const kiln_entry *entry)
 {
-    return known(entry)->is_signed;
+    return or_empty(entry)->is_signed;
 }
 
 kiln_bytes kiln_entry_encoding(const kiln_entry *entry)
 {
-    return (kiln_bytes){known(entry)->bytes, known(entry)->size};
+    return (kiln_bytes){or_empty(entry)->bytes, or_empty(entry)->size};
 }
 
 static bool has_same_bytes(kiln_bytes a, kiln_bytes b)

@@ -17,18 +17,18 @@
 #define KILNI_ENTRY_HEAD_SIZE 4096u
 
 /* A signing key: 32 bytes that authenticate entries (BLAKE2b-256, keyed). */
-typedef struct kilni_entry_mac_key {
+typedef struct kilni_signing_key {
     unsigned char bytes[32];
-} kilni_entry_mac_key;
+} kilni_signing_key;
 
 /* Verifies @bytes and makes an entry that owns them, without a copy. On success the entry frees
  * them with free(); on failure they stay the caller's.
  *
- * @mac_key  the key that must have signed them, which is checked before the entry's key is read or
- *           the payload is decompressed. NULL: the signature is not checked
+ * @signing_key  the key that must have signed them, which is checked before the entry's key is read
+ *               or the payload is decompressed. NULL: the signature is not checked
  * Returns the statuses of kiln_entry_decode; KILN_E_UNAUTHENTICATED: not signed, or not with that
  * key. */
-kiln_status kilni_entry_adopt(void *bytes, size_t size, const kilni_entry_mac_key *mac_key,
+kiln_status kilni_entry_adopt(void *bytes, size_t size, const kilni_signing_key *signing_key,
                               kiln_entry **ret_entry);
 
 /* The first bytes of a file show that it cannot be a whole entry, before memory for all of it is
@@ -55,7 +55,7 @@ void kilni_entry_arrival_add(kilni_entry_arrival *arrival, size_t count);
 
 /* Returns KILN_E_CORRUPT if bytes are missing, else the statuses of kilni_entry_adopt. */
 kiln_status kilni_entry_arrival_end(kilni_entry_arrival *arrival,
-                                    const kilni_entry_mac_key *mac_key, kiln_entry **ret_entry);
+                                    const kilni_signing_key *signing_key, kiln_entry **ret_entry);
 
 /* Whether two entries of one key have the same content as far as a device is concerned: kind,
  * payload, answers and log. Provenance, compression and signatures are not compared. */
@@ -84,7 +84,7 @@ kiln_status kilni_entry_head_decode(const void *bytes, size_t available, uint64_
 
 /* Makes a signed copy of an entry: the same sections, and a MAC over every byte except the MAC
  * itself and the checksum. */
-kiln_status kilni_entry_sign(const kiln_entry *entry, const kilni_entry_mac_key *key,
+kiln_status kilni_entry_sign(const kiln_entry *entry, const kilni_signing_key *key,
                              kiln_entry **ret_entry);
 
 /* Makes a copy whose payload is stored compressed (zstd, @level 1 to 12). The payload is stored as

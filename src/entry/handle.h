@@ -11,7 +11,7 @@
 #include <kiln/entry.h>
 
 #include "entry/entry.h"
-#include "entry/layout.h"
+#include "entry/structure.h"
 
 struct kiln_entry {
     /* Incremented with relaxed order, since a caller that retains already holds a reference.
@@ -28,39 +28,39 @@ struct kiln_entry {
     int is_signed;
 };
 
-/* Makes an entry from verified bytes and their layout.
+/* Makes an entry from verified bytes and their structure.
  *
- * @bytes   owned by the entry on success
- * @layout  points into @bytes
- * @key     retained; NULL: the key is decoded from its section
+ * @bytes      owned by the entry on success
+ * @structure  points into @bytes
+ * @key        retained; NULL: the key is decoded from its section
  * Returns KILN_OK; KILN_E_CORRUPT: a section's content is not valid; KILN_E_NO_MEMORY. */
-kiln_status kilni_entry_open(void *bytes, const kilni_entry_layout *layout, const kiln_key *key,
-                             kiln_entry **ret_entry);
+kiln_status kilni_entry_open(void *bytes, const kilni_entry_structure *structure,
+                             const kiln_key *key, kiln_entry **ret_entry);
 
 /* The same for bytes from elsewhere, whose checksum is right. Their signature is checked before
  * anything else in them is used.
  *
- * @mac_key  NULL: the signature is not checked
+ * @signing_key  NULL: the signature is not checked
  * Also returns KILN_E_UNAUTHENTICATED. */
-kiln_status kilni_entry_open_stored(void *bytes, const kilni_entry_layout *layout,
-                                    const kilni_entry_mac_key *mac_key, kiln_entry **ret_entry);
+kiln_status kilni_entry_open_stored(void *bytes, const kilni_entry_structure *structure,
+                                    const kilni_signing_key *signing_key, kiln_entry **ret_entry);
 
 /* Computes the MAC of the entry at @bytes: over every byte except the MAC section's content, which
  * begins at @mac, and the checksum. */
 void kilni_entry_compute_mac(const unsigned char *bytes, uint64_t size, const unsigned char *mac,
-                             const kilni_entry_mac_key *key,
+                             const kilni_signing_key *key,
                              unsigned char ret_mac[KILNI_ENTRY_MAC_SIZE]);
 
 /* Checks the MAC of the entry at @bytes, in constant time. Returns KILN_OK; KILN_E_UNAUTHENTICATED:
  * there is no MAC, or a wrong one. */
-kiln_status kilni_entry_layout_authenticate(const unsigned char *bytes,
-                                            const kilni_entry_layout *layout,
-                                            const kilni_entry_mac_key *key);
+kiln_status kilni_entry_structure_authenticate(const unsigned char *bytes,
+                                               const kilni_entry_structure *structure,
+                                               const kilni_signing_key *key);
 
-/* Encodes @layout, seals the bytes, and makes an entry from them. Returns the statuses of
- * kilni_entry_layout_encode and kilni_entry_open. */
-kiln_status kilni_entry_from_layout(kilni_entry_layout *layout, const kiln_key *key,
-                                    kiln_entry **ret_entry);
+/* Encodes @structure, seals the bytes, and makes an entry from them. Returns the statuses of
+ * kilni_entry_structure_encode and kilni_entry_open. */
+kiln_status kilni_entry_from_structure(kilni_entry_structure *structure, const kiln_key *key,
+                                       kiln_entry **ret_entry);
 
 /* Decompresses a payload into a new block.
  *

@@ -5,7 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/text.h"
-#include "entry/layout.h"
+#include "entry/structure.h"
 
 /* Returns a reader of the available bytes of the provenance section; a failed one if there are
  * none. */

@@ -33,21 +33,22 @@ void kiln_entry_release(kiln_entry **entry)
     *entry = NULL;
 }
 
-static kiln_status open_key(kiln_entry *entry, const kilni_entry_layout *layout)
+static kiln_status open_key(kiln_entry *entry, const kilni_entry_structure *structure)
 {
-    const kilni_entry_section *section = kilni_entry_layout_find(layout, KILNI_SECTION_KEY);
+    const kilni_entry_section *section = kilni_entry_structure_find(structure, KILNI_SECTION_KEY);
     kiln_status status = kiln_key_decode(section->bytes, (size_t)section->size, &entry->key);
     if (status != KILN_OK) {
         return status;
     }
     kiln_digest digest = kiln_key_digest(entry->key);
-    bool same = memcmp(&digest, &layout->header.digest, sizeof digest) == 0;
+    bool same = memcmp(&digest, &structure->header.digest, sizeof digest) == 0;
     return same ? KILN_OK : KILN_E_CORRUPT;
 }
 
-static kiln_status open_provenance(kiln_entry *entry, const kilni_entry_layout *layout)
+static kiln_status open_provenance(kiln_entry *entry, const kilni_entry_structure *structure)
 {
-    const kilni_entry_section *section = kilni_entry_layout_find(layout, KILNI_SECTION_PROVENANCE);
+    const kilni_entry_section *section =
+        kilni_entry_structure_find(structure, KILNI_SECTION_PROVENANCE);
     if (!section) {
         entry->provenance = (kiln_provenance){
             .struct_size = sizeof entry->provenance, .tool = "", .device = "", .name = ""};
@@ -56,77 +57,78 @@ static kiln_status open_provenance(kiln_entry *entry, const kilni_entry_layout *
     return kilni_provenance_decode(section->bytes, section->size, &entry->provenance);
 }
 
-static kiln_status open_payload(kiln_entry *entry, const kilni_entry_layout *layout)
+static kiln_status open_payload(kiln_entry *entry, const kilni_entry_structure *structure)
 {
-    const kilni_entry_section *section = kilni_entry_layout_find(layout, KILNI_SECTION_PAYLOAD);
+    const kilni_entry_section *section =
+        kilni_entry_structure_find(structure, KILNI_SECTION_PAYLOAD);
     entry->payload = (kiln_bytes){section->bytes, (size_t)section->size};
-    if (!(layout->header.flags & KILNI_ENTRY_COMPRESSED)) {
+    if (!(structure->header.flags & KILNI_ENTRY_COMPRESSED)) {
         return KILN_OK;
     }
     kiln_status status =
-        kilni_payload_decompress(section, layout->header.payload_size, &entry->plain_payload);
+        kilni_payload_decompress(section, structure->header.payload_size, &entry->plain_payload);
     if (status == KILN_OK) {
-        entry->payload = (kiln_bytes){entry->plain_payload, (size_t)layout->header.payload_size};
+        entry->payload = (kiln_bytes){entry->plain_payload, (size_t)structure->header.payload_size};
     }
     return status;
 }
 
-static kiln_bytes bytes_of(const kilni_entry_layout *layout, uint32_t type)
+static kiln_bytes bytes_of(const kilni_entry_structure *structure, uint32_t type)
 {
-    const kilni_entry_section *section = kilni_entry_layout_find(layout, type);
+    const kilni_entry_section *section = kilni_entry_structure_find(structure, type);
     return section ? (kiln_bytes){section->bytes, (size_t)section->size} : (kiln_bytes){NULL, 0};
 }
 
-kiln_status kilni_entry_open(void *bytes, const kilni_entry_layout *layout, const kiln_key *key,
-                             kiln_entry **ret_entry)
+kiln_status kilni_entry_open(void *bytes, const kilni_entry_structure *structure,
+                             const kiln_key *key, kiln_entry **ret_entry)
 {
     kiln_entry *entry = calloc(1, sizeof *entry);
     if (!entry) {
         return KILN_E_NO_MEMORY;
     }
     atomic_init(&entry->references, 1);
-    entry->kind = layout->header.kind;
-    entry->answers = bytes_of(layout, KILNI_SECTION_ANSWERS);
-    entry->log = bytes_of(layout, KILNI_SECTION_LOG);
-    entry->is_signed = (layout->header.flags & KILNI_ENTRY_SIGNED) != 0;
+    entry->kind = structure->header.kind;
+    entry->answers = bytes_of(structure, KILNI_SECTION_ANSWERS);
+    entry->log = bytes_of(structure, KILNI_SECTION_LOG);
+    entry->is_signed = (structure->header.flags & KILNI_ENTRY_SIGNED) != 0;
     entry->key = kiln_key_retain(key);
-    kiln_status status = key ? KILN_OK : open_key(entry, layout);
+    kiln_status status = key ? KILN_OK : open_key(entry, structure);
     if (status == KILN_OK) {
-        status = open_provenance(entry, layout);
+        status = open_provenance(entry, structure);
     }
     if (status == KILN_OK) {
-        status = open_payload(entry, layout);
+        status = open_payload(entry, structure);
     }
     if (status != KILN_OK) {
         kiln_entry_release(&entry); /* its bytes are still the caller's */
         return status;
     }
     entry->bytes = bytes;
-    entry->size = (size_t)layout->header.total_size;
+    entry->size = (size_t)structure->header.total_size;
     *ret_entry = entry;
     return KILN_OK;
 }
 
-kiln_status kilni_entry_open_stored(void *bytes, const kilni_entry_layout *layout,
-                                    const kilni_entry_mac_key *mac_key, kiln_entry **ret_entry)
+kiln_status kilni_entry_open_stored(void *bytes, const kilni_entry_structure *structure,
+                                    const kilni_signing_key *signing_key, kiln_entry **ret_entry)
 {
     kiln_status status =
-        mac_key ? kilni_entry_layout_authenticate(bytes, layout, mac_key) : KILN_OK;
-    return status == KILN_OK ? kilni_entry_open(bytes, layout, NULL, ret_entry) : status;
+        signing_key ? kilni_entry_structure_authenticate(bytes, structure, signing_key) : KILN_OK;
+    return status == KILN_OK ? kilni_entry_open(bytes, structure, NULL, ret_entry) : status;
 }
 
-kiln_status kilni_entry_adopt(void *bytes, size_t size, const kilni_entry_mac_key *mac_key,
+kiln_status kilni_entry_adopt(void *bytes, size_t size, const kilni_signing_key *signing_key,
                               kiln_entry **ret_entry)
 {
     if (!bytes || !ret_entry) {
         return KILN_E_INVALID;
     }
-    kilni_entry_layout layout;
-    kiln_status status = kilni_entry_layout_decode(bytes, size, &layout);
+    kilni_entry_structure structure;
+    kiln_status status = kilni_entry_structure_decode(bytes, size, &structure);
     if (status != KILN_OK) {
         return status;
     }
-    return kilni_entry_open_stored(bytes, &layout, mac_key, ret_entry);
+    return kilni_entry_open_stored(bytes, &structure, signing_key, ret_entry);
 }
 
 kiln_status kiln_entry_decode(const void *bytes, size_t size, kiln_entry **ret_entry)

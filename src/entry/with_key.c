@@ -18,12 +18,12 @@ static bool is_same(kiln_bytes a, kiln_bytes b)
     return a.size == b.size && memcmp(a.data, b.data, a.size) == 0;
 }
 
-static void set_section(kilni_entry_layout *layout, uint32_t type, kiln_bytes bytes)
+static void set_section(kilni_entry_structure *structure, uint32_t type, kiln_bytes bytes)
 {
-    for (uint32_t i = 0; i < layout->header.section_count; i++) {
-        if (layout->sections[i].type == type) {
-            layout->sections[i].bytes = bytes.data;
-            layout->sections[i].size = bytes.size;
+    for (uint32_t i = 0; i < structure->header.section_count; i++) {
+        if (structure->sections[i].type == type) {
+            structure->sections[i].bytes = bytes.data;
+            structure->sections[i].size = bytes.size;
         }
     }
 }
@@ -40,14 +40,14 @@ kiln_status kilni_entry_with_key(const kiln_entry *entry, const kiln_key *key,
         *ret_entry = kiln_entry_retain(entry);
         return KILN_OK;
     }
-    kilni_entry_layout layout;
-    kiln_status status = kilni_entry_layout_decode(entry->bytes, entry->size, &layout);
+    kilni_entry_structure structure;
+    kiln_status status = kilni_entry_structure_decode(entry->bytes, entry->size, &structure);
     if (status != KILN_OK) {
         return status;
     }
-    kilni_entry_layout_unsign(&layout);
-    layout.header.flags &= ~(uint32_t)KILNI_ENTRY_COMPRESSED;
-    set_section(&layout, KILNI_SECTION_KEY, encoding);
-    set_section(&layout, KILNI_SECTION_PAYLOAD, entry->payload);
-    return kilni_entry_from_layout(&layout, wanted, ret_entry);
+    kilni_entry_structure_unsign(&structure);
+    structure.header.flags &= ~(uint32_t)KILNI_ENTRY_COMPRESSED;
+    set_section(&structure, KILNI_SECTION_KEY, encoding);
+    set_section(&structure, KILNI_SECTION_PAYLOAD, entry->payload);
+    return kilni_entry_from_structure(&structure, wanted, ret_entry);
 }

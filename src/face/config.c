@@ -168,7 +168,7 @@ kiln_status kiln_config_get_store(const kiln_config *config, kiln_store_params *
 {
     const bool is_done =
         config && ret_params &&
-        kilni_params_hand_out(ret_params, &whole(config)->store, sizeof whole(config)->store);
+        kilni_params_copy_out(ret_params, &whole(config)->store, sizeof whole(config)->store);
     return is_done ? KILN_OK : KILN_E_INVALID;
 }
 
@@ -176,7 +176,7 @@ kiln_status kiln_config_get_memory(const kiln_config *config, kiln_cache_params 
 {
     const bool is_done =
         config && ret_params &&
-        kilni_params_hand_out(ret_params, &whole(config)->memory, sizeof whole(config)->memory);
+        kilni_params_copy_out(ret_params, &whole(config)->memory, sizeof whole(config)->memory);
     return is_done ? KILN_OK : KILN_E_INVALID;
 }
 
@@ -201,7 +201,7 @@ kiln_status kiln_config_get_programs(const kiln_config *shown, kiln_program_cont
     if (config->keeps_images_only) {
         filled.rules = KILN_RULES_IMAGES;
     }
-    kilni_params_hand_out(params, &filled, sizeof filled);
+    kilni_params_copy_out(params, &filled, sizeof filled);
     return KILN_OK;
 }
 

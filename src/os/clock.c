@@ -20,7 +20,7 @@ int64_t kilni_clock_unix_s(void)
     return now.tv_sec;
 }
 
-int64_t kilni_clock_of_files_ns(void)
+int64_t kilni_file_clock_ns(void)
 {
     struct timespec now = {0};
     kilni_os()->clock_gettime(CLOCK_REALTIME_COARSE, &now);

@@ -11,7 +11,7 @@ int64_t kilni_clock_unix_s(void);
 
 /* Reads the clock with which the kernel stamps changes of files, in Unix nanoseconds. It advances
  * in ticks. */
-int64_t kilni_clock_of_files_ns(void);
+int64_t kilni_file_clock_ns(void);
 
 /* Sleeps for that long, or until a signal arrives. */
 void kilni_sleep_ns(uint64_t duration_ns);

@@ -116,18 +116,18 @@ kiln_status kilni_file_resize(int file, off_t size)
     return status;
 }
 
-void kilni_file_complete_known_mode(int file, const struct stat *stat, mode_t mode)
+void kilni_file_ensure_known_mode(int file, const struct stat *stat, mode_t mode)
 {
     if ((stat->st_mode & mode) != mode && stat->st_uid == kilni_os()->geteuid()) {
         kilni_os()->fchmod(file, (stat->st_mode & 07777) | mode);
     }
 }
 
-void kilni_file_complete_mode(int file, mode_t mode)
+void kilni_file_ensure_mode(int file, mode_t mode)
 {
     struct stat stat;
     if (kilni_os()->fstat(file, &stat) == 0) {
-        kilni_file_complete_known_mode(file, &stat, mode);
+        kilni_file_ensure_known_mode(file, &stat, mode);
     }
 }
 
@@ -141,7 +141,7 @@ int kilni_file_open_or_make(int directory, const char *path, int flags)
     }
     file = kilni_os()->openat(directory, path, flags | O_EXCL | careful, 0600);
     if (file >= 0) {
-        kilni_file_complete_mode(file, 0600);
+        kilni_file_ensure_mode(file, 0600);
     } else if (errno == EEXIST) {
         file = kilni_os()->openat(directory, path, existing, 0);
     }

@@ -29,9 +29,9 @@ kiln_status kilni_file_resize(int file, off_t size);
 /* Gives a file or directory that this process has just created the mode that it asked for, if the
  * umask removed some bits. @file may have been opened with O_PATH. A failure leaves the mode
  * unchanged. */
-void kilni_file_complete_mode(int file, mode_t mode);
+void kilni_file_ensure_mode(int file, mode_t mode);
 /* The same for a caller that has already called fstat. */
-void kilni_file_complete_known_mode(int file, const struct stat *stat, mode_t mode);
+void kilni_file_ensure_known_mode(int file, const struct stat *stat, mode_t mode);
 
 /* Opens a file without following a symbolic link or waiting for the other end of a FIFO. With
  * O_CREAT in @flags it creates a missing file, with mode 0600 whatever the umask. Returns the

@@ -17,7 +17,7 @@ static _Thread_local struct {
     bool is_reached;
 } limit;
 
-static sigset_t signal_of_the_limit(void)
+static sigset_t limit_signals(void)
 {
     sigset_t set;
     sigemptyset(&set);
@@ -34,7 +34,7 @@ static bool is_pending(void)
 /* Consumes one pending signal; the thread's own comes before one sent to the process. */
 static bool take(siginfo_t *ret_info)
 {
-    const sigset_t set = signal_of_the_limit();
+    const sigset_t set = limit_signals();
     const struct timespec now = {0};
     int number;
     do {
@@ -70,7 +70,7 @@ void kilni_file_limit_begin(void)
         return;
     }
     const int error = errno;
-    const sigset_t set = signal_of_the_limit();
+    const sigset_t set = limit_signals();
     sigset_t before;
     sigemptyset(&before);
     kilni_os()->mask_signals(SIG_BLOCK, &set, &before);
@@ -101,7 +101,7 @@ void kilni_file_limit_end(void)
         take(&caused);
     }
     if (!limit.was_blocked) {
-        const sigset_t set = signal_of_the_limit();
+        const sigset_t set = limit_signals();
         kilni_os()->mask_signals(SIG_UNBLOCK, &set, NULL);
     }
     errno = error;

@@ -8,7 +8,7 @@
 /* Kiln's descriptors get this number or a higher one, if the process may have so many. A new
  * process has a table of 64 descriptors. When a process needs a larger one, Linux makes the thread
  * wait for milliseconds until no other thread can still be using the old table (RCU). */
-#define OUT_OF_THE_WAY 48
+#define MIN_NUMBER 48
 
 kiln_status kilni_owned_file_take(int file, kilni_owned_file *ret_owned)
 {
@@ -17,21 +17,21 @@ kiln_status kilni_owned_file_take(int file, kilni_owned_file *ret_owned)
         return KILN_E_IO;
     }
     *ret_owned = (kilni_owned_file){.file = file, .device = stat.st_dev, .inode = stat.st_ino};
-    kilni_owned_file_move_away(ret_owned);
+    kilni_owned_file_move_up(ret_owned);
     return KILN_OK;
 }
 
-void kilni_owned_file_move_away(kilni_owned_file *owned)
+void kilni_owned_file_move_up(kilni_owned_file *owned)
 {
-    const int moved = kilni_os()->duplicate(owned->file, OUT_OF_THE_WAY);
+    const int moved = kilni_os()->duplicate(owned->file, MIN_NUMBER);
     if (moved >= 0) {
         kilni_os()->close(owned->file);
         owned->file = moved;
     }
 }
 
-kiln_status kilni_owned_file_put_over(const kilni_owned_file *owned, int file,
-                                      kilni_owned_file *ret_owned)
+kiln_status kilni_owned_file_replace(const kilni_owned_file *owned, int file,
+                                     kilni_owned_file *ret_owned)
 {
     struct stat stat;
     if (!kilni_owned_file_is_intact(owned)) {

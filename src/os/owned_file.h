@@ -24,13 +24,13 @@ kiln_status kilni_owned_file_take(int file, kilni_owned_file *ret_owned);
 
 /* Only moves the descriptor; device and inode must be set. If no higher number is free, it keeps
  * its number. */
-void kilni_owned_file_move_away(kilni_owned_file *owned);
+void kilni_owned_file_move_up(kilni_owned_file *owned);
 
 /* Replaces the file of @owned with @file, under the same number: a thread that uses the number
  * meanwhile gets either the old file or the new one. If the number is no longer ours, does the same
  * as kilni_owned_file_take. Returns KILN_OK and owns @file; KILN_E_IO: @file stays the caller's. */
-kiln_status kilni_owned_file_put_over(const kilni_owned_file *owned, int file,
-                                      kilni_owned_file *ret_owned);
+kiln_status kilni_owned_file_replace(const kilni_owned_file *owned, int file,
+                                     kilni_owned_file *ret_owned);
 
 /* Whether the number still refers to the same file. */
 bool kilni_owned_file_is_intact(const kilni_owned_file *owned);

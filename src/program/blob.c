@@ -328,7 +328,7 @@ kiln_status kiln_program_create_from_cache_blob(const kiln_program_desc *desc, s
     }
     pthread_cleanup_pop(status != KILN_OK);
     if (status == KILN_OK && ret_result) {
-        kilni_params_hand_out(ret_result, &result, sizeof result);
+        kilni_params_copy_out(ret_result, &result, sizeof result);
     }
     return status;
 }

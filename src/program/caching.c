@@ -82,7 +82,7 @@ static kiln_status report(uint32_t memory, uint32_t store, const char *detail,
         snprintf(caching.text, sizeof caching.text, "%s%s%s", kiln_uncached_text(first),
                  detail && detail[0] ? ": " : "", detail ? detail : "");
     }
-    return kilni_params_hand_out(ret_caching, &caching, sizeof caching) ? KILN_OK : KILN_E_INVALID;
+    return kilni_params_copy_out(ret_caching, &caching, sizeof caching) ? KILN_OK : KILN_E_INVALID;
 }
 
 kiln_status kiln_program_desc_get_caching(const kiln_program_desc *desc,

@@ -168,7 +168,7 @@ static void hand_out(const kilni_request_result *result, kiln_program_result *re
         .store = result->store,
     };
     if (ret_result) {
-        kilni_params_hand_out(ret_result, &known, sizeof known);
+        kilni_params_copy_out(ret_result, &known, sizeof known);
     }
 }
 

@@ -40,13 +40,13 @@ static kiln_status judge(const char *path, const struct stat *stat, kiln_error *
     case KILNI_TRUSTED:
         break;
     }
-    if (stat->st_size != (off_t)sizeof(kilni_entry_mac_key)) {
+    if (stat->st_size != (off_t)sizeof(kilni_signing_key)) {
         return deny(path, "must hold 32 bytes", error);
     }
     return KILN_OK;
 }
 
-static kiln_status read_key(const char *path, int file, kilni_entry_mac_key *key, kiln_error *error)
+static kiln_status read_key(const char *path, int file, kilni_signing_key *key, kiln_error *error)
 {
     size_t count = 0;
     if (kilni_file_read(file, key->bytes, sizeof key->bytes, &count) != KILN_OK) {
@@ -62,7 +62,7 @@ static kiln_status read_key(const char *path, int file, kilni_entry_mac_key *key
     return KILN_OK;
 }
 
-kiln_status kilni_key_file_read(const char *path, kilni_entry_mac_key *ret_key, kiln_error *error)
+kiln_status kilni_key_file_read(const char *path, kilni_signing_key *ret_key, kiln_error *error)
 {
     if (path[0] != '/') {
         return kilni_error_set(error, KILN_E_INVALID, 0,
@@ -75,7 +75,7 @@ kiln_status kilni_key_file_read(const char *path, kilni_entry_mac_key *ret_key, 
         return fail(path, errno, error);
     }
     struct stat stat;
-    kilni_entry_mac_key key;
+    kilni_signing_key key;
     kiln_status status =
         kilni_os()->fstat(file, &stat) == 0 ? judge(path, &stat, error) : fail(path, errno, error);
     if (status == KILN_OK) {

@@ -15,4 +15,4 @@
  * @ret_key  [out] the caller must wipe it
  * Returns KILN_OK; KILN_E_INVALID: the path is not absolute, or there is no such file;
  * KILN_E_DENIED; KILN_E_IO; KILN_E_NO_MEMORY. @error describes the failure. */
-kiln_status kilni_key_file_read(const char *path, kilni_entry_mac_key *ret_key, kiln_error *error);
+kiln_status kilni_key_file_read(const char *path, kilni_signing_key *ret_key, kiln_error *error);

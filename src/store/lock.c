@@ -135,7 +135,7 @@ static kiln_status open_and_enlist(int directory, const char *path, int flags, b
         ret_lock->held =
             (kilni_owned_file){.file = file, .device = ret_stat->st_dev, .inode = ret_stat->st_ino};
         if (!is_brief) {
-            kilni_owned_file_move_away(&ret_lock->held);
+            kilni_owned_file_move_up(&ret_lock->held);
         }
         if (enlist(ret_lock, forks_before)) {
             return KILN_OK;

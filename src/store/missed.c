@@ -135,7 +135,7 @@ kiln_status kilni_missed_write(int directory, const char *path, const kiln_entry
     return status;
 }
 
-static kiln_status read_content(int file, const kilni_entry_mac_key *mac_key,
+static kiln_status read_content(int file, const kilni_signing_key *signing_key,
                                 kiln_entry **ret_entry)
 {
     unsigned char *bytes = malloc(KILNI_MISSED_MAX_BYTES);
@@ -145,7 +145,7 @@ static kiln_status read_content(int file, const kilni_entry_mac_key *mac_key,
     size_t count = 0;
     kiln_status status = kilni_file_read_at(file, bytes, KILNI_MISSED_MAX_BYTES, 0, &count);
     if (status == KILN_OK) {
-        status = kilni_entry_adopt(bytes, count, mac_key, ret_entry);
+        status = kilni_entry_adopt(bytes, count, signing_key, ret_entry);
     }
     if (status != KILN_OK) {
         free(bytes);
@@ -153,7 +153,7 @@ static kiln_status read_content(int file, const kilni_entry_mac_key *mac_key,
     return status;
 }
 
-kiln_status kilni_missed_read(int directory, const char *path, const kilni_entry_mac_key *mac_key,
+kiln_status kilni_missed_read(int directory, const char *path, const kilni_signing_key *signing_key,
                               kiln_entry **ret_entry)
 {
     kilni_lock lock;
@@ -162,7 +162,7 @@ kiln_status kilni_missed_read(int directory, const char *path, const kilni_entry
         return status;
     }
     kilni_lock_take(&lock, F_RDLCK, 0, 0, READ_WAIT_NS);
-    status = read_content(lock.held.file, mac_key, ret_entry);
+    status = read_content(lock.held.file, signing_key, ret_entry);
     kilni_lock_close(&lock);
     return status;
 }

@@ -32,8 +32,8 @@ kiln_status kilni_missed_write(int directory, const char *path, const kiln_entry
 
 /* Reads such an entry from a file.
  *
- * @mac_key  the key that must have signed it; NULL: no signature is required
+ * @signing_key  the key that must have signed it; NULL: no signature is required
  * Returns KILN_OK; KILN_MISS: no such file; KILN_E_CORRUPT: damaged, or partly written;
  * KILN_E_UNAUTHENTICATED; KILN_E_VERSION; KILN_E_DENIED; KILN_E_IO; KILN_E_NO_MEMORY. */
-kiln_status kilni_missed_read(int directory, const char *path, const kilni_entry_mac_key *mac_key,
+kiln_status kilni_missed_read(int directory, const char *path, const kilni_signing_key *signing_key,
                               kiln_entry **ret_entry);

@@ -26,13 +26,13 @@ static bool is_writable(const kiln_store *store)
 }
 
 /* Reads the signing key from a key file; sets NULL if @path is NULL. */
-static kiln_status read_mac_key(const char *path, kilni_entry_mac_key **ret_key, kiln_error *error)
+static kiln_status read_mac_key(const char *path, kilni_signing_key **ret_key, kiln_error *error)
 {
     *ret_key = NULL;
     if (!path) {
         return KILN_OK;
     }
-    kilni_entry_mac_key *key = malloc(sizeof *key);
+    kilni_signing_key *key = malloc(sizeof *key);
     if (!key) {
         return kilni_error_set(error, KILN_E_NO_MEMORY, 0, "out of memory");
     }
@@ -45,7 +45,7 @@ static kiln_status read_mac_key(const char *path, kilni_entry_mac_key **ret_key,
     return KILN_OK;
 }
 
-static void forget_mac_key(kilni_entry_mac_key *key)
+static void forget_mac_key(kilni_signing_key *key)
 {
     if (key) {
         sodium_memzero(key, sizeof *key);
@@ -58,7 +58,7 @@ kiln_status kilni_store_open_with(const kilni_store_engine *engine, const char *
                                   const kilni_store_options *options, kiln_store **ret_store,
                                   kiln_error *error)
 {
-    kilni_entry_mac_key *key;
+    kilni_signing_key *key;
     kiln_status status = read_mac_key(options->key_file, &key, error);
     if (status != KILN_OK) {
         return status;
@@ -71,7 +71,7 @@ kiln_status kilni_store_open_with(const kilni_store_engine *engine, const char *
         forget_mac_key(key);
         return status;
     }
-    store->mac_key = key;
+    store->signing_key = key;
     *ret_store = store;
     return KILN_OK;
 }
@@ -81,7 +81,7 @@ void kiln_store_close(kiln_store **store)
     if (!store || !*store) {
         return;
     }
-    kilni_entry_mac_key *key = (*store)->mac_key;
+    kilni_signing_key *key = (*store)->signing_key;
     (*store)->ops->close(*store);
     forget_mac_key(key);
     *store = NULL;
@@ -169,7 +169,7 @@ static kiln_status put(kiln_store *store, const kiln_entry *entry)
 static kiln_status sign_and_put(kiln_store *store, const kiln_entry *entry)
 {
     kiln_entry *with_mac = NULL;
-    kiln_status status = kilni_entry_sign(entry, store->mac_key, &with_mac);
+    kiln_status status = kilni_entry_sign(entry, store->signing_key, &with_mac);
     if (status == KILN_OK) {
         status = put(store, with_mac);
     }
@@ -202,7 +202,7 @@ kiln_status kiln_store_put(kiln_store *store, const kiln_entry *entry)
      * throws. */
     kilni_file_limit_begin();
     pthread_cleanup_push(leave_file_limit, NULL);
-    status = store->mac_key ? sign_and_put(store, entry) : put(store, entry);
+    status = store->signing_key ? sign_and_put(store, entry) : put(store, entry);
     pthread_cleanup_pop(1);
     if (status == KILN_OK && !kilni_store_is_request(kiln_entry_key(entry))) {
         atomic_fetch_add_explicit(&store->counts.puts, 1, memory_order_relaxed);
@@ -257,7 +257,7 @@ kiln_status kiln_item_get_info(kiln_item *item, kiln_item_info *ret_info)
     if (status != KILN_OK) {
         return status;
     }
-    return kilni_params_hand_out(ret_info, &info, sizeof info) ? KILN_OK : KILN_E_INVALID;
+    return kilni_params_copy_out(ret_info, &info, sizeof info) ? KILN_OK : KILN_E_INVALID;
 }
 
 kiln_status kiln_item_read(kiln_item *item, kiln_entry **ret_entry)
@@ -307,7 +307,7 @@ kiln_status kiln_store_get_stat(kiln_store *store, uint32_t flags, kiln_store_st
     if (status != KILN_OK) {
         return status;
     }
-    return kilni_params_hand_out(ret_stat, &stat, sizeof stat) ? KILN_OK : KILN_E_INVALID;
+    return kilni_params_copy_out(ret_stat, &stat, sizeof stat) ? KILN_OK : KILN_E_INVALID;
 }
 
 kiln_status kiln_store_account(kiln_store *store, const kiln_stats *delta)
@@ -348,7 +348,7 @@ kiln_status kiln_store_trim(kiln_store *store, const kiln_trim_params *params,
         status = store->ops->trim ? store->ops->trim(store, &wanted, &report) : KILN_E_UNSUPPORTED;
     }
     if (status == KILN_OK && ret_report) {
-        kilni_params_hand_out(ret_report, &report, sizeof report);
+        kilni_params_copy_out(ret_report, &report, sizeof report);
     }
     return status;
 }
@@ -412,7 +412,7 @@ kiln_status kiln_store_verify(kiln_store *store, kiln_verify_fn report, void *us
     if (status == KILN_OK) {
         status = work.status;
     }
-    kilni_params_hand_out(ret_report, &work.result, sizeof work.result);
+    kilni_params_copy_out(ret_report, &work.result, sizeof work.result);
     return status;
 }
 
@@ -421,7 +421,7 @@ kiln_status kiln_store_verify(kiln_store *store, kiln_verify_fn report, void *us
 static kiln_status sign(const kiln_store *store, kiln_entry **entry)
 {
     kiln_entry *plain = *entry;
-    kiln_status status = kilni_entry_sign(plain, store->mac_key, entry);
+    kiln_status status = kilni_entry_sign(plain, store->signing_key, entry);
     if (status == KILN_OK) {
         kiln_entry_release(&plain);
     }
@@ -436,7 +436,7 @@ void kilni_store_note_miss(kiln_store *store, const kiln_key *key)
     }
     kiln_entry *miss = NULL;
     kiln_status status = kilni_missed_entry_of(key, &miss);
-    if (status == KILN_OK && store->mac_key) {
+    if (status == KILN_OK && store->signing_key) {
         status = sign(store, &miss);
     }
     if (status == KILN_OK) {

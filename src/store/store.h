@@ -92,14 +92,14 @@ typedef struct kilni_store_counts {
     _Atomic uint64_t puts, corrupt, evicted;
 } kilni_store_counts;
 
-struct kilni_entry_mac_key;
+struct kilni_signing_key;
 
 /* An engine's own struct begins with this one. Everything but the counters is immutable. */
 struct kiln_store {
     const kilni_store_ops *ops;
     /* The key by which entries must be signed; NULL: they are not signed. The public calls sign;
      * engines pass the key to the decoder. */
-    struct kilni_entry_mac_key *mac_key;
+    struct kilni_signing_key *signing_key;
     uint32_t capabilities; /* KILNI_STORE_… */
     kilni_store_options options;
     kilni_store_counts counts;          /* for kilni_store_take_counts */

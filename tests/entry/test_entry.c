@@ -15,7 +15,7 @@
 #include <kiln/entry.h>
 
 #include "entry/entry.h"
-#include "entry/layout.h"
+#include "entry/structure.h"
 #include "os/os.h"
 #include "support/failing_malloc.h"
 #include "support/golden.h"
@@ -490,30 +490,31 @@ static void test_unsound_fields_under_a_right_checksum(void **state)
 }
 
 /* The sections of golden_entry, for a test to alter. */
-static kilni_entry_layout golden_layout(void)
+static kilni_entry_structure golden_structure(void)
 {
-    kilni_entry_layout layout;
-    assert_int_equal(kilni_entry_layout_decode(golden_entry, sizeof golden_entry, &layout),
+    kilni_entry_structure structure;
+    assert_int_equal(kilni_entry_structure_decode(golden_entry, sizeof golden_entry, &structure),
                      KILN_OK);
-    return layout;
+    return structure;
 }
 
-static void insert_section(kilni_entry_layout *layout, uint32_t at, uint32_t type, uint32_t flags)
+static void insert_section(kilni_entry_structure *structure, uint32_t at, uint32_t type,
+                           uint32_t flags)
 {
-    uint32_t count = layout->header.section_count++;
-    memmove(&layout->sections[at + 1], &layout->sections[at],
-            (count - at) * sizeof layout->sections[0]);
-    layout->sections[at] = (kilni_entry_section){
+    uint32_t count = structure->header.section_count++;
+    memmove(&structure->sections[at + 1], &structure->sections[at],
+            (count - at) * sizeof structure->sections[0]);
+    structure->sections[at] = (kilni_entry_section){
         .type = type, .flags = flags, .bytes = (const unsigned char *)"unknown", .size = 7};
 }
 
-static kiln_status decode_layout(kilni_entry_layout layout, kiln_entry **ret_entry)
+static kiln_status decode_structure(kilni_entry_structure structure, kiln_entry **ret_entry)
 {
     unsigned char *bytes = NULL;
-    assert_int_equal(kilni_entry_layout_encode(&layout, &bytes), KILN_OK);
-    kilni_entry_seal(bytes, (size_t)layout.header.total_size);
+    assert_int_equal(kilni_entry_structure_encode(&structure, &bytes), KILN_OK);
+    kilni_entry_seal(bytes, (size_t)structure.header.total_size);
     kiln_status status =
-        kilni_entry_adopt(bytes, (size_t)layout.header.total_size, NULL, ret_entry);
+        kilni_entry_adopt(bytes, (size_t)structure.header.total_size, NULL, ret_entry);
     if (status != KILN_OK) {
         free(bytes);
     }
@@ -533,11 +534,11 @@ static void test_nothing_may_hide_behind_the_sections(void **state)
 /* golden_entry with another provenance section. */
 static kiln_status decode_with_provenance(const unsigned char *bytes, size_t size)
 {
-    kilni_entry_layout layout = golden_layout();
-    layout.sections[0].bytes = bytes;
-    layout.sections[0].size = size;
+    kilni_entry_structure structure = golden_structure();
+    structure.sections[0].bytes = bytes;
+    structure.sections[0].size = size;
     kiln_entry *entry = NULL;
-    kiln_status status = decode_layout(layout, &entry);
+    kiln_status status = decode_structure(structure, &entry);
     assert_int_equal(entry != NULL, status == KILN_OK);
     kiln_entry_release(&entry);
     return status;
@@ -565,11 +566,11 @@ static void test_unknown_optional_sections_are_skipped(void **state)
 {
     (void)state;
     for (uint32_t at = 0; at <= 5; at++) {
-        kilni_entry_layout layout = golden_layout();
-        insert_section(&layout, at, 7 + at, 0);
-        insert_section(&layout, at, 0x80000000u, 0xfffffffeu);
+        kilni_entry_structure structure = golden_structure();
+        insert_section(&structure, at, 7 + at, 0);
+        insert_section(&structure, at, 0x80000000u, 0xfffffffeu);
         kiln_entry *entry = NULL;
-        assert_int_equal(decode_layout(layout, &entry), KILN_OK);
+        assert_int_equal(decode_structure(structure, &entry), KILN_OK);
         assert_is_golden(entry);
         kiln_entry_release(&entry);
     }
@@ -579,10 +580,10 @@ static void test_unknown_required_sections_need_a_newer_reader(void **state)
 {
     (void)state;
     for (uint32_t at = 0; at <= 5; at++) {
-        kilni_entry_layout layout = golden_layout();
-        insert_section(&layout, at, 7, KILNI_SECTION_REQUIRED);
+        kilni_entry_structure structure = golden_structure();
+        insert_section(&structure, at, 7, KILNI_SECTION_REQUIRED);
         kiln_entry *entry = NULL;
-        assert_int_equal(decode_layout(layout, &entry), KILN_E_VERSION);
+        assert_int_equal(decode_structure(structure, &entry), KILN_E_VERSION);
         assert_null(entry);
     }
 }
@@ -590,24 +591,24 @@ static void test_unknown_required_sections_need_a_newer_reader(void **state)
 static void test_section_0_is_no_known_section(void **state)
 {
     (void)state;
-    kilni_entry_layout layout = golden_layout();
-    insert_section(&layout, 2, 0, 0);
+    kilni_entry_structure structure = golden_structure();
+    insert_section(&structure, 2, 0, 0);
     kiln_entry *entry = NULL;
-    assert_int_equal(decode_layout(layout, &entry), KILN_E_CORRUPT);
+    assert_int_equal(decode_structure(structure, &entry), KILN_E_CORRUPT);
 }
 
 static void test_key_and_payload_must_be_there_and_the_rest_need_not(void **state)
 {
     (void)state;
     for (uint32_t left_out = 0; left_out < 5; left_out++) {
-        kilni_entry_layout layout = golden_layout();
-        uint32_t type = layout.sections[left_out].type;
-        memmove(&layout.sections[left_out], &layout.sections[left_out + 1],
-                (4 - left_out) * sizeof layout.sections[0]);
-        layout.header.section_count--;
+        kilni_entry_structure structure = golden_structure();
+        uint32_t type = structure.sections[left_out].type;
+        memmove(&structure.sections[left_out], &structure.sections[left_out + 1],
+                (4 - left_out) * sizeof structure.sections[0]);
+        structure.header.section_count--;
         bool needed = type == KILNI_SECTION_KEY || type == KILNI_SECTION_PAYLOAD;
         kiln_entry *entry = NULL;
-        assert_int_equal(decode_layout(layout, &entry), needed ? KILN_E_CORRUPT : KILN_OK);
+        assert_int_equal(decode_structure(structure, &entry), needed ? KILN_E_CORRUPT : KILN_OK);
         if (entry) {
             assert_bytes(kiln_entry_payload(entry), golden_params.payload.data, 5);
             assert_non_null(kiln_entry_provenance(entry).tool);
@@ -619,13 +620,13 @@ static void test_key_and_payload_must_be_there_and_the_rest_need_not(void **stat
 static void test_sections_have_a_limit(void **state)
 {
     (void)state;
-    kilni_entry_layout layout = golden_layout();
-    while (layout.header.section_count < KILNI_ENTRY_MAX_SECTIONS) {
-        insert_section(&layout, 5, 9, 0);
+    kilni_entry_structure structure = golden_structure();
+    while (structure.header.section_count < KILNI_ENTRY_MAX_SECTIONS) {
+        insert_section(&structure, 5, 9, 0);
     }
     kiln_entry *entry = NULL, *other = NULL;
-    assert_int_equal(decode_layout(layout, &entry), KILN_OK);
-    kilni_entry_mac_key key = {{0}};
+    assert_int_equal(decode_structure(structure, &entry), KILN_OK);
+    kilni_signing_key key = {{0}};
     assert_int_equal(kilni_entry_sign(entry, &key, &other), KILN_E_TOO_LARGE);
     assert_null(other);
     kiln_entry_release(&entry);
@@ -633,9 +634,9 @@ static void test_sections_have_a_limit(void **state)
 
 /* ---- signatures ---- */
 
-static kilni_entry_mac_key golden_mac_key(void)
+static kilni_signing_key golden_mac_key(void)
 {
-    kilni_entry_mac_key key;
+    kilni_signing_key key;
     for (size_t i = 0; i < sizeof key.bytes; i++) {
         key.bytes[i] = (unsigned char)i;
     }
@@ -643,7 +644,7 @@ static kilni_entry_mac_key golden_mac_key(void)
 }
 
 /* Judges an entry's bytes as a store with that key does. */
-static kiln_status authenticate(const kiln_entry *entry, const kilni_entry_mac_key *key)
+static kiln_status authenticate(const kiln_entry *entry, const kilni_signing_key *key)
 {
     const kiln_bytes bytes = kiln_entry_encoding(entry);
     void *copy = malloc(bytes.size);
@@ -661,7 +662,7 @@ static kiln_status authenticate(const kiln_entry *entry, const kilni_entry_mac_k
 static void test_golden_signature(void **state)
 {
     (void)state;
-    kilni_entry_mac_key key = golden_mac_key();
+    kilni_signing_key key = golden_mac_key();
     kiln_entry *entry = make_golden(), *with_mac = NULL;
     assert_int_equal(authenticate(entry, &key), KILN_E_UNAUTHENTICATED);
     assert_int_equal(kilni_entry_sign(entry, &key, &with_mac), KILN_OK);
@@ -686,7 +687,7 @@ static void test_golden_signature(void **state)
 static void test_no_altered_entry_is_authentic(void **state)
 {
     (void)state;
-    kilni_entry_mac_key key = golden_mac_key();
+    kilni_signing_key key = golden_mac_key();
     unsigned char bytes[sizeof golden_signed_entry];
     memcpy(bytes, golden_signed_entry, sizeof bytes);
     size_t decoded = 0;
@@ -708,16 +709,16 @@ static void test_no_altered_entry_is_authentic(void **state)
 static void test_unknown_sections_are_signed_too(void **state)
 {
     (void)state;
-    kilni_entry_layout layout = golden_layout();
-    insert_section(&layout, 5, 99, 0);
+    kilni_entry_structure structure = golden_structure();
+    insert_section(&structure, 5, 99, 0);
     kiln_entry *entry = NULL, *with_mac = NULL;
-    kilni_entry_mac_key key = golden_mac_key();
-    assert_int_equal(decode_layout(layout, &entry), KILN_OK);
+    kilni_signing_key key = golden_mac_key();
+    assert_int_equal(decode_structure(structure, &entry), KILN_OK);
     assert_int_equal(kilni_entry_sign(entry, &key, &with_mac), KILN_OK);
     kiln_bytes bytes = kiln_entry_encoding(with_mac);
-    assert_int_equal(kilni_entry_layout_decode(bytes.data, bytes.size, &layout), KILN_OK);
-    assert_int_equal(layout.header.section_count, 7);
-    assert_non_null(kilni_entry_layout_find(&layout, 99));
+    assert_int_equal(kilni_entry_structure_decode(bytes.data, bytes.size, &structure), KILN_OK);
+    assert_int_equal(structure.header.section_count, 7);
+    assert_non_null(kilni_entry_structure_find(&structure, 99));
     assert_int_equal(authenticate(with_mac, &key), KILN_OK);
     kiln_entry_release(&with_mac);
     kiln_entry_release(&entry);
@@ -793,7 +794,7 @@ static void test_what_does_not_shrink_stays_plain(void **state)
 static void test_compressing_drops_the_signature(void **state)
 {
     (void)state;
-    kilni_entry_mac_key key = golden_mac_key();
+    kilni_signing_key key = golden_mac_key();
     unsigned char *payload = compressible();
     kiln_entry *entry = make_with_payload(payload, LARGE), *with_mac = NULL;
     assert_int_equal(kilni_entry_sign(entry, &key, &with_mac), KILN_OK);
@@ -812,28 +813,28 @@ static void test_compressing_drops_the_signature(void **state)
     free(payload);
 }
 
-/* A layout with a payload of @plain_size bytes that is stored as @frame. */
-static kilni_entry_layout compressed_layout(const void *frame, size_t size, uint64_t plain_size)
+/* A structure with a payload of @plain_size bytes that is stored as @frame. */
+static kilni_entry_structure compressed_layout(const void *frame, size_t size, uint64_t plain_size)
 {
-    kilni_entry_layout layout = golden_layout();
-    layout.header.flags |= KILNI_ENTRY_COMPRESSED;
-    layout.header.payload_size = plain_size;
-    layout.sections[4].bytes = frame;
-    layout.sections[4].size = size;
-    return layout;
+    kilni_entry_structure structure = golden_structure();
+    structure.header.flags |= KILNI_ENTRY_COMPRESSED;
+    structure.header.payload_size = plain_size;
+    structure.sections[4].bytes = frame;
+    structure.sections[4].size = size;
+    return structure;
 }
 
 /* What nobody signed is not decompressed. */
 static void test_signatures_are_checked_first(void **state)
 {
     (void)state;
-    const kilni_entry_mac_key key = golden_mac_key();
-    kilni_entry_layout layout = compressed_layout("no frame", 8, LARGE);
-    assert_int_equal(layout.sections[4].type, KILNI_SECTION_PAYLOAD);
+    const kilni_signing_key key = golden_mac_key();
+    kilni_entry_structure structure = compressed_layout("no frame", 8, LARGE);
+    assert_int_equal(structure.sections[4].type, KILNI_SECTION_PAYLOAD);
     unsigned char *bytes = NULL;
     kiln_entry *entry = NULL;
-    assert_int_equal(kilni_entry_layout_encode(&layout, &bytes), KILN_OK);
-    const size_t size = (size_t)layout.header.total_size;
+    assert_int_equal(kilni_entry_structure_encode(&structure, &bytes), KILN_OK);
+    const size_t size = (size_t)structure.header.total_size;
     kilni_entry_seal(bytes, size);
     assert_int_equal(kilni_entry_adopt(bytes, size, NULL, &entry), KILN_E_CORRUPT);
     assert_int_equal(kilni_entry_adopt(bytes, size, &key, &entry), KILN_E_UNAUTHENTICATED);
@@ -873,7 +874,7 @@ static void test_decompressing_has_a_limit(void **state)
     assert_non_null(frame);
     const size_t size = make_frame_of_zeros(plain_size, frame, 1 << 20);
     kiln_entry *entry = NULL;
-    assert_int_equal(decode_layout(compressed_layout(frame, size, plain_size), &entry),
+    assert_int_equal(decode_structure(compressed_layout(frame, size, plain_size), &entry),
                      KILN_E_CORRUPT);
     assert_null(entry);
     free(frame);
@@ -891,9 +892,10 @@ static void test_damaged_frames_are_corrupt(void **state)
     unsigned char *bytes = malloc(encoding.size);
     assert_non_null(bytes);
     memcpy(bytes, encoding.data, encoding.size);
-    kilni_entry_layout layout;
-    assert_int_equal(kilni_entry_layout_decode(bytes, encoding.size, &layout), KILN_OK);
-    const kilni_entry_section *frame = kilni_entry_layout_find(&layout, KILNI_SECTION_PAYLOAD);
+    kilni_entry_structure structure;
+    assert_int_equal(kilni_entry_structure_decode(bytes, encoding.size, &structure), KILN_OK);
+    const kilni_entry_section *frame =
+        kilni_entry_structure_find(&structure, KILNI_SECTION_PAYLOAD);
     size_t begin = (size_t)(frame->bytes - bytes);
     for (size_t bit = begin * 8; bit < (begin + frame->size) * 8; bit++) {
         bytes[bit / 8] ^= (unsigned char)(1 << bit % 8);
@@ -928,16 +930,17 @@ static void test_trailing_bytes_behind_a_frame_are_corrupt(void **state)
     kiln_entry *entry = make_with_payload(payload, LARGE);
     kiln_entry *compressed = compress(entry, 3);
     kiln_bytes encoding = kiln_entry_encoding(compressed);
-    kilni_entry_layout layout;
-    assert_int_equal(kilni_entry_layout_decode(encoding.data, encoding.size, &layout), KILN_OK);
-    kilni_entry_section *frame = &layout.sections[layout.header.section_count - 1];
+    kilni_entry_structure structure;
+    assert_int_equal(kilni_entry_structure_decode(encoding.data, encoding.size, &structure),
+                     KILN_OK);
+    kilni_entry_section *frame = &structure.sections[structure.header.section_count - 1];
     unsigned char *longer = calloc(1, (size_t)frame->size + 1);
     assert_non_null(longer);
     memcpy(longer, frame->bytes, (size_t)frame->size);
     frame->bytes = longer;
     frame->size++;
     kiln_entry *odd = NULL;
-    assert_int_equal(decode_layout(layout, &odd), KILN_E_CORRUPT);
+    assert_int_equal(decode_structure(structure, &odd), KILN_E_CORRUPT);
     free(longer);
     kiln_entry_release(&compressed);
     kiln_entry_release(&entry);
@@ -947,13 +950,13 @@ static void test_trailing_bytes_behind_a_frame_are_corrupt(void **state)
 /* An entry whose payload section is @frame and should come to @plain_size bytes. */
 static kiln_status decode_frame(const void *frame, size_t size, uint64_t plain_size)
 {
-    kilni_entry_layout layout = golden_layout();
-    layout.header.flags = KILNI_ENTRY_COMPRESSED;
-    layout.header.payload_size = plain_size;
-    layout.sections[4].bytes = frame;
-    layout.sections[4].size = size;
+    kilni_entry_structure structure = golden_structure();
+    structure.header.flags = KILNI_ENTRY_COMPRESSED;
+    structure.header.payload_size = plain_size;
+    structure.sections[4].bytes = frame;
+    structure.sections[4].size = size;
     kiln_entry *entry = NULL;
-    kiln_status status = decode_layout(layout, &entry);
+    kiln_status status = decode_structure(structure, &entry);
     kiln_entry_release(&entry);
     return status;
 }
@@ -1148,7 +1151,7 @@ static kiln_status make_decoded(const kiln_entry *from, kiln_entry **ret_entry)
 
 static kiln_status make_signed(const kiln_entry *from, kiln_entry **ret_entry)
 {
-    kilni_entry_mac_key key = golden_mac_key();
+    kilni_signing_key key = golden_mac_key();
     return kilni_entry_sign(from, &key, ret_entry);
 }
 

@@ -10,7 +10,7 @@
 #include <sys/mount.h>
 #include <sys/wait.h>
 
-#include "entry/layout.h"
+#include "entry/structure.h"
 #include "key/hash.h"
 #include "os/os.h"
 #include "store/store.h"

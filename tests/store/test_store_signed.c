@@ -7,7 +7,7 @@
 #include <errno.h>
 
 #include "entry/entry.h"
-#include "entry/layout.h"
+#include "entry/structure.h"
 #include "os/os.h"
 #include "store/store.h"
 #include "support/failing_malloc.h"

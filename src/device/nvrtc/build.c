@@ -87,12 +87,12 @@ static kiln_status compile_and_take(const kiln_nvrtc_device *d, const kilni_inpu
 
 /* Records what the next request must know, also for a source that does not compile: that failure
  * holds only for these files. */
-static kiln_status settle_reads(const kiln_nvrtc_device *d, kilni_nvrtc_request *r,
+static kiln_status finish_reads(const kiln_nvrtc_device *d, kilni_nvrtc_request *r,
                                 kilni_reads *reads, kilni_nvrtc_built *built)
 {
     kiln_status status = kilni_reads_finish(reads, false, &r->words, &built->reads, &built->why);
     const bool changed = status == KILN_MISS;
-    if (status == KILN_OK && kilni_clock_words_tell_time(&r->words)) {
+    if (status == KILN_OK && kilni_clock_words_found(&r->words)) {
         built->why = "__DATE__, __TIME__ or __TIMESTAMP__";
     }
     if (status == KILN_E_NO_MEMORY || !r->key) {
@@ -106,7 +106,7 @@ static kiln_status settle_reads(const kiln_nvrtc_device *d, kilni_nvrtc_request 
 
 /* Within this process a program may be kept whatever was folded, since the same functions would
  * fold it. */
-static kiln_status settle_folds(kilni_folds *folds, kilni_nvrtc_built *built)
+static kiln_status finish_folds(kilni_folds *folds, kilni_nvrtc_built *built)
 {
     const char *why = NULL;
     const kiln_status status = kilni_folds_finish(folds, &built->folds, &why);
@@ -116,11 +116,11 @@ static kiln_status settle_folds(kilni_folds *folds, kilni_nvrtc_built *built)
     return status == KILN_E_NO_MEMORY ? status : KILN_OK;
 }
 
-static kiln_status settle(const kiln_nvrtc_device *d, kilni_nvrtc_request *r, kilni_reads *reads,
+static kiln_status finish(const kiln_nvrtc_device *d, kilni_nvrtc_request *r, kilni_reads *reads,
                           kilni_folds *folds, kilni_nvrtc_built *built)
 {
-    const kiln_status status = settle_reads(d, r, reads, built);
-    return status == KILN_OK ? settle_folds(folds, built) : status;
+    const kiln_status status = finish_reads(d, r, reads, built);
+    return status == KILN_OK ? finish_folds(folds, built) : status;
 }
 
 static kiln_status compile_watched(const kiln_nvrtc_device *d, const kilni_nvrtc_request *r,
@@ -153,8 +153,8 @@ static kiln_status compile_request(const kiln_nvrtc_device *d, kilni_nvrtc_reque
         status = compile_watched(d, r, reads, folds, built, ret_log);
     }
     if (folds && (status == KILN_OK || status == KILN_E_BUILD)) {
-        const kiln_status settled = settle(d, r, reads, folds, built);
-        status = settled == KILN_OK ? status : settled;
+        const kiln_status finished = finish(d, r, reads, folds, built);
+        status = finished == KILN_OK ? status : finished;
     }
     kilni_reads_free(&reads);
     kilni_folds_free(&folds);

@@ -34,9 +34,9 @@ static void see_option(architecture *a, const char *text, size_t size)
     }
     for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
         const size_t length = strlen(names[n]);
-        const bool fits = size >= length && memcmp(text, names[n], length) == 0;
-        a->is_next = a->is_next || (fits && size == length);
-        if (fits && size > length && text[length] == '=') {
+        const bool matches = size >= length && memcmp(text, names[n], length) == 0;
+        a->is_next = a->is_next || (matches && size == length);
+        if (matches && size > length && text[length] == '=') {
             a->found = (kiln_bytes){text + length + 1, size - length - 1};
         }
     }

@@ -61,7 +61,7 @@ static kiln_status copy_params(const kiln_nvrtc_device_params *params, kiln_nvrt
 }
 
 /* Finds out the architecture of the context's device. */
-static kiln_status ask_architecture(kiln_nvrtc_device *made, kiln_error *error)
+static kiln_status find_architecture(kiln_nvrtc_device *made, kiln_error *error)
 {
     const kilni_cuda_driver *driver = &made->driver;
     int device = 0, major = 0, minor = 0;
@@ -70,13 +70,14 @@ static kiln_status ask_architecture(kiln_nvrtc_device *made, kiln_error *error)
         return kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
                                "the driver does not know the context");
     }
-    const int is_told =
+    const int is_known =
         driver->get_device(&device) == KILNI_CUDA_SUCCESS &&
         driver->get_attribute(&major, KILNI_CUDA_CAPABILITY_MAJOR, device) == KILNI_CUDA_SUCCESS &&
         driver->get_attribute(&minor, KILNI_CUDA_CAPABILITY_MINOR, device) == KILNI_CUDA_SUCCESS;
     driver->pop_context(&unused);
-    if (!is_told) {
-        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "the device does not report its architecture");
+    if (!is_known) {
+        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
+                               "the device does not report its architecture");
     }
     return asprintf(&made->architecture, "sm_%d%d", major, minor) < 0 ? KILN_E_NO_MEMORY : KILN_OK;
 }
@@ -88,7 +89,7 @@ static kiln_status use_context(kiln_nvrtc_device *made, void *context, kiln_erro
         return status;
     }
     made->context = context;
-    return made->architecture ? KILN_OK : ask_architecture(made, error);
+    return made->architecture ? KILN_OK : find_architecture(made, error);
 }
 
 static kiln_status watch(kiln_nvrtc_device *made)
@@ -115,13 +116,13 @@ static kiln_status fill(const kiln_nvrtc_device_params *params, kiln_nvrtc_devic
                                                 : status;
 }
 
-static bool are_texts(const char *const *texts, size_t count)
+static bool are_all_set(const char *const *texts, size_t count)
 {
-    bool are = texts || count == 0;
-    for (size_t i = 0; are && i < count; i++) {
-        are = texts[i] != NULL;
+    bool all_set = texts || count == 0;
+    for (size_t i = 0; all_set && i < count; i++) {
+        all_set = texts[i] != NULL;
     }
-    return are;
+    return all_set;
 }
 
 kiln_status kiln_nvrtc_device_new(const kiln_nvrtc_device_params *params,
@@ -129,8 +130,8 @@ kiln_status kiln_nvrtc_device_new(const kiln_nvrtc_device_params *params,
 {
     kiln_nvrtc_device_params known;
     if (!ret_device || kilni_params_copy(params, &known, sizeof known) != KILN_OK ||
-        !are_texts(known.headers, known.header_count) ||
-        !are_texts(known.header_names, known.header_count)) {
+        !are_all_set(known.headers, known.header_count) ||
+        !are_all_set(known.header_names, known.header_count)) {
         return kilni_error_set(error, KILN_E_INVALID, 0, "invalid parameters for NVRTC's ops");
     }
     kiln_nvrtc_device *made = calloc(1, sizeof *made);

@@ -45,12 +45,13 @@ static kiln_status describe(void *device, const kiln_program_source *source, kil
     return status;
 }
 
-static kiln_status ask_known_reads(const kiln_nvrtc_device *d, const kilni_nvrtc_request *r,
-                                   uint64_t *ret_revision, kiln_error *error)
+static kiln_status find_revision(const kiln_nvrtc_device *d, const kilni_nvrtc_request *r,
+                                 uint64_t *ret_revision, kiln_error *error)
 {
     const kiln_digest program = kiln_key_digest(r->key);
     const char *why = "";
-    const kiln_status status = kilni_known_reads_ask(d->known, &program, ret_revision, &why);
+    const kiln_status status =
+        kilni_known_reads_get_revision(d->known, &program, ret_revision, &why);
     return status == KILN_E_UNSUPPORTED ? kilni_error_set(error, status, 0, "%s", why) : status;
 }
 
@@ -61,7 +62,7 @@ static kiln_status revision(void *device, const kiln_program_source *source, uin
     kilni_nvrtc_request r;
     kiln_status status = begin(d, source, &r, error);
     if (status == KILN_OK) {
-        status = ask_known_reads(d, &r, ret_revision, error);
+        status = find_revision(d, &r, ret_revision, error);
     }
     kilni_nvrtc_request_done(&r);
     return status;

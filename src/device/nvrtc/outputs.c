@@ -26,7 +26,7 @@ static const kilni_nvrtc_output by_rank[] = {
     KILNI_NVRTC_CUBIN, KILNI_NVRTC_LTOIR, KILNI_NVRTC_OPTIXIR, KILNI_NVRTC_NVVM, KILNI_NVRTC_PTX};
 
 /* Whether an output that programs treat as text ends with a zero byte, up to which they read. */
-static bool is_closed(const kilni_nvrtc_answer *answer, int output)
+static bool is_terminated(const kilni_nvrtc_answer *answer, int output)
 {
     const bool is_text = output == KILNI_NVRTC_LOG || output == KILNI_NVRTC_PTX;
     const char *bytes = answer->bytes.data;
@@ -36,8 +36,9 @@ static bool is_closed(const kilni_nvrtc_answer *answer, int output)
 /* ---- taking outputs ---- */
 
 /* @ret_bytes is malloc'ed even if the output has no bytes. */
-static kiln_status ask(const kilni_nvrtc_functions *nvrtc, kilni_nvrtc_program program,
-                       kilni_nvrtc_output output, kilni_nvrtc_answer *ret_answer, char **ret_bytes)
+static kiln_status take_answer(const kilni_nvrtc_functions *nvrtc, kilni_nvrtc_program program,
+                               kilni_nvrtc_output output, kilni_nvrtc_answer *ret_answer,
+                               char **ret_bytes)
 {
     size_t size = 0;
     kilni_nvrtc_answer answer = {.is_known = 1};
@@ -55,7 +56,7 @@ static kiln_status ask(const kilni_nvrtc_functions *nvrtc, kilni_nvrtc_program p
     answer.bytes = (kiln_bytes){bytes, has_bytes ? (size_t)answer.size : 0};
     *ret_answer = answer;
     *ret_bytes = bytes;
-    return is_closed(&answer, output) ? KILN_OK : KILN_E_UNSUPPORTED;
+    return is_terminated(&answer, output) ? KILN_OK : KILN_E_UNSUPPORTED;
 }
 
 static kiln_status append_answer(kilni_text *text, kilni_nvrtc_output output,
@@ -82,7 +83,8 @@ static kiln_status take_answers(const kilni_nvrtc_functions *nvrtc, kilni_nvrtc_
     kiln_status status = KILN_OK;
     for (size_t i = 0; i < KILNI_NVRTC_OUTPUT_COUNT && status == KILN_OK; i++) {
         if (nvrtc->size[i] && nvrtc->get[i]) {
-            status = ask(nvrtc, program, (kilni_nvrtc_output)i, &outputs->answers[i], &bytes[i]);
+            status =
+                take_answer(nvrtc, program, (kilni_nvrtc_output)i, &outputs->answers[i], &bytes[i]);
         }
     }
     return status;
@@ -122,7 +124,7 @@ static size_t hex_digits_before(const char *text, size_t end)
  * and its first symbol that is not hidden, or a checksum of that symbol. A program without such a
  * symbol has a checksum of its folder and the process number instead, as in "_97959a68_825741".
  * Whatever looks like that is treated as that. */
-static bool is_made_of_place(const char *identifier, size_t length)
+static bool is_made_from_place(const char *identifier, size_t length)
 {
     const size_t process = hex_digits_before(identifier, length);
     if (process == 0 || process == length || identifier[length - process - 1] != '_') {
@@ -150,7 +152,7 @@ static identifier_kind kind_of_identifier(const char *word, const char *begin, c
             break;
         }
         if (length >= SHORTEST_IDENTIFIER && kind != OF_PLACE) {
-            kind = is_made_of_place(word, length) ? OF_PLACE : OF_SYMBOL;
+            kind = is_made_from_place(word, length) ? OF_PLACE : OF_SYMBOL;
         }
     }
     return kind;
@@ -173,19 +175,19 @@ static bool is_linked_by_name(const char *line, const char *end)
 /* Whether a symbol reveals where the program was compiled. A name that is made from the folder does
  * so only if other programs can see it. The names of the other symbols cannot be known beforehand,
  * since they differ in each process. */
-static bool any_symbol_tells_place(kiln_bytes ptx)
+static bool any_symbol_reveals_place(kiln_bytes ptx)
 {
     const char *const end = (const char *)ptx.data + ptx.size;
     const char *line = ptx.data;
-    bool tells = false;
-    for (const char *at = ptx.data; at < end && !tells; at++) {
+    bool reveals = false;
+    for (const char *at = ptx.data; at < end && !reveals; at++) {
         line = at[0] == '\n' ? at + 1 : line;
         if (begins_with(at, end, "_INTERNAL_") || begins_with(at, end, "_GLOBAL__N_")) {
             const identifier_kind kind = kind_of_identifier(at, ptx.data, end);
-            tells = kind == NO_IDENTIFIER || (kind == OF_PLACE && is_linked_by_name(line, end));
+            reveals = kind == NO_IDENTIFIER || (kind == OF_PLACE && is_linked_by_name(line, end));
         }
     }
-    return tells;
+    return reveals;
 }
 
 /* Returns the text before the next occurrence of the folder.
@@ -235,7 +237,7 @@ static kiln_status check_moves(const kilni_nvrtc_outputs *outputs, const char *f
         /* A CUBIN has the same symbols as its PTX. */
         *ret_moves = (code == KILNI_NVRTC_PTX || (code == KILNI_NVRTC_CUBIN && ptx.size > 1)) &&
                      !has(ptx, folder, length) && !has(cubin, folder, length) &&
-                     !has(ptx, spelled.bytes, spelled.length) && !any_symbol_tells_place(ptx) &&
+                     !has(ptx, spelled.bytes, spelled.length) && !any_symbol_reveals_place(ptx) &&
                      names_only_this_folder(log, folder, length);
     }
     kilni_text_done(&spelled);
@@ -428,7 +430,7 @@ static kiln_status read_answer(kilni_byte_reader *reader, kiln_bytes code, const
         return KILN_E_CORRUPT;
     }
     kiln_status status = read_bytes(reader, place, code, name, &outputs->log, &answer);
-    if (status == KILN_OK && !is_closed(&answer, output)) {
+    if (status == KILN_OK && !is_terminated(&answer, output)) {
         status = KILN_E_CORRUPT;
     }
     if (status == KILN_OK) {

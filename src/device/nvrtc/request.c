@@ -44,8 +44,9 @@ static kiln_status add_inputs(const kiln_nvrtc_device *d, kilni_nvrtc_request *r
     if (status == KILN_OK) {
         status = kilni_inputs_add_to_key(&r->inputs, &r->words, key, error);
     }
-    return status == KILN_OK && kilni_clock_words_tell_time(&r->words)
-               ? kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "__DATE__, __TIME__ or __TIMESTAMP__")
+    return status == KILN_OK && kilni_clock_words_found(&r->words)
+               ? kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
+                                 "__DATE__, __TIME__ or __TIMESTAMP__")
                : status;
 }
 

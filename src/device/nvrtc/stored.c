@@ -11,7 +11,7 @@
 
 /* ---- capturing ---- */
 
-static kiln_status describe_for_people(const kilni_nvrtc_built *built, kiln_capture *captured)
+static kiln_status describe(const kilni_nvrtc_built *built, kiln_capture *captured)
 {
     const kiln_bytes *log = &built->outputs.answers[KILNI_NVRTC_LOG].bytes;
     captured->device = strdup(built->device.bytes);
@@ -43,7 +43,7 @@ kiln_status kilni_nvrtc_capture(const kilni_nvrtc_built *built, kiln_capture *re
     }
     kiln_status status = encode(built, ret_capture->replaces, &captured);
     if (status == KILN_OK) {
-        status = describe_for_people(built, &captured);
+        status = describe(built, &captured);
     }
     if (status != KILN_OK) {
         kiln_capture_done(&captured);
@@ -56,17 +56,17 @@ kiln_status kilni_nvrtc_capture(const kilni_nvrtc_built *built, kiln_capture *re
 /* ---- loading ---- */
 
 /* Looks for the result that fits the present files, and records its reads for the next request. */
-static kiln_status find_noted(const kiln_nvrtc_device *d, const kiln_digest *program,
-                              uint64_t revision, const kiln_entry *entry,
-                              kilni_stored_result *ret_result)
+static kiln_status find_and_record(const kiln_nvrtc_device *d, const kiln_digest *program,
+                                   uint64_t revision, const kiln_entry *entry,
+                                   kilni_stored_result *ret_result)
 {
     uint64_t mark;
-    kiln_status status = kilni_known_reads_begin_look(d->known, program, &mark);
+    kiln_status status = kilni_known_reads_begin_check(d->known, program, &mark);
     if (status == KILN_OK) {
         status = kilni_results_find(entry, KILNI_NVRTC_NO_NAME, ret_result, NULL);
     }
     if (status == KILN_OK) {
-        status = kilni_known_reads_found(d->known, program, mark, revision, ret_result->reads);
+        status = kilni_known_reads_confirm(d->known, program, mark, revision, ret_result->reads);
     }
     if (status == KILN_BUSY) {
         status = kilni_reads_hold(ret_result->reads, KILNI_NVRTC_NO_NAME, NULL);
@@ -82,7 +82,7 @@ static kiln_status find(const kiln_nvrtc_device *d, const kilni_nvrtc_request *r
         return KILN_MISS;
     }
     const kiln_digest program = kiln_key_digest(r->key);
-    return find_noted(d, &program, r->revision, entry, ret_result);
+    return find_and_record(d, &program, r->revision, entry, ret_result);
 }
 
 static kiln_status copy_bytes(kiln_bytes from, kilni_text *to)

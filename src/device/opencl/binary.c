@@ -94,8 +94,8 @@ static kiln_status get_binary(const cl_icd_dispatch *cl, cl_program program, cl_
     return status;
 }
 
-kiln_status kilni_opencl_take(const cl_icd_dispatch *cl, cl_program program, cl_device_id device,
-                              kiln_capture *ret_capture)
+kiln_status kilni_opencl_capture(const cl_icd_dispatch *cl, cl_program program, cl_device_id device,
+                                 kiln_capture *ret_capture)
 {
     kiln_capture taken = {0};
     kiln_status status = kilni_opencl_answers_record(cl, program, device, &taken.answers,

@@ -17,8 +17,8 @@
  * @ret_capture  [out] freed by the caller, with kiln_capture_done
  * Returns KILN_OK; KILN_E_UNSUPPORTED: the runtime returns no binary; KILN_E_NO_MEMORY. Blocks: as
  * long as the runtime's capture does. */
-kiln_status kilni_opencl_take(const cl_icd_dispatch *cl, cl_program program, cl_device_id device,
-                              kiln_capture *ret_capture);
+kiln_status kilni_opencl_capture(const cl_icd_dispatch *cl, cl_program program, cl_device_id device,
+                                 kiln_capture *ret_capture);
 
 /* Makes a program from verified entries, one for each device, and builds it with the options with
  * which the source was built: some take effect only at load.

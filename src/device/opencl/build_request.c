@@ -356,7 +356,7 @@ kiln_status kiln_opencl_report_request(const kiln_entry *request, kiln_opencl_re
         char *value = setting ? strchr(setting, '=') : NULL;
         if (!setting) {
             status = KILN_E_NO_MEMORY;
-        } else if (value && kilni_opencl_may_be_repeated(setting)) {
+        } else if (value && kilni_opencl_may_pass_variable(setting)) {
             *value = '\0';
             report(user, setting, value + 1);
         }

@@ -73,4 +73,4 @@ kiln_status kilni_opencl_each_needed_variable(const char *platform_name,
                                               void *user);
 
 /* Whether a process that repeats a build may receive this variable. */
-int kilni_opencl_may_be_repeated(const char *setting);
+int kilni_opencl_may_pass_variable(const char *setting);

@@ -101,7 +101,7 @@ static const char *const unwanted_variables[] = {
     "OPENCL_LAYERS", "LD_*", "!LD_LIBRARY_PATH", "GLIBC_TUNABLES", "KILN_*", "!KILN_KEY_ENV", NULL,
 };
 
-int kilni_opencl_may_be_repeated(const char *setting)
+int kilni_opencl_may_pass_variable(const char *setting)
 {
     return !kilni_variable_counts(unwanted_variables, setting);
 }
@@ -117,7 +117,7 @@ kiln_status kilni_opencl_each_needed_variable(const char *platform_name,
         const char *setting = *at;
         const bool is_needed =
             kilni_variable_counts(needed_variables, setting) || counts(traits, more, setting);
-        if (is_needed && kilni_opencl_may_be_repeated(setting)) {
+        if (is_needed && kilni_opencl_may_pass_variable(setting)) {
             status = add(user, setting);
         }
     }
@@ -133,7 +133,7 @@ static kiln_status report_pattern(const char *pattern, const kilni_variables *se
     bool any = false;
     for (size_t i = 0; i < set->count; i++) {
         const char *setting = set->items[i];
-        if (!kilni_variable_fits(pattern, setting)) {
+        if (!kilni_variable_matches(pattern, setting)) {
             continue;
         }
         size_t length = kilni_variable_name_length(setting);

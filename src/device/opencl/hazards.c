@@ -49,8 +49,8 @@ static const char *see_names(kilni_hazards *hazards, const kilni_token *token)
     const char *refusal = NULL;
     unsigned candidates = names_of_same_characters(hazards, token);
     for (size_t n = 0; candidates >> n && !refusal; n++) {
-        if (candidates & 1u << n &&
-            kilni_word_pieces_see(&hazards->pieces[n], names[n].text, token->text, token->length)) {
+        if (candidates & 1u << n && kilni_word_pieces_note(&hazards->pieces[n], names[n].text,
+                                                           token->text, token->length)) {
             refusal = names[n].refusal;
         }
     }

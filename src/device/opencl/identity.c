@@ -55,8 +55,8 @@ static cl_int query_platform(const identification *i, cl_uint name, size_t size,
 }
 
 /* Returns an answer of any size, followed by a zero byte; NULL: the query failed. */
-static char *ask(const identification *i, query_fn query, cl_uint name, const char *what,
-                 size_t *ret_size)
+static char *get_answer(const identification *i, query_fn query, cl_uint name, const char *what,
+                        size_t *ret_size)
 {
     size_t size = 0;
     if (query(i, name, 0, NULL, &size) != CL_SUCCESS) {
@@ -79,7 +79,7 @@ static char *ask(const identification *i, query_fn query, cl_uint name, const ch
 static char *add_text(const identification *i, query_fn query, cl_uint name, const char *part)
 {
     size_t size;
-    char *text = ask(i, query, name, part, &size);
+    char *text = get_answer(i, query, name, part, &size);
     kiln_key_builder_add_text(i->key, part, text);
     return text;
 }
@@ -168,7 +168,8 @@ static void add_optional_facts(const identification *i)
 static void add_partition(const identification *i)
 {
     size_t size = 0;
-    char *properties = ask(i, query_device, CL_DEVICE_PARTITION_TYPE, "device.partition", &size);
+    char *properties =
+        get_answer(i, query_device, CL_DEVICE_PARTITION_TYPE, "device.partition", &size);
     kiln_key_builder_add(i->key, "device.partition", properties, size);
     free(properties);
     add_number(i, CL_DEVICE_MAX_COMPUTE_UNITS, "device.partition.units");

@@ -177,7 +177,7 @@ static kiln_status link_objects(void *device, void *const *objects, size_t count
 static kiln_status capture(void *device, void *program, kiln_capture *ret_capture)
 {
     const kilni_opencl_device *d = device;
-    return kilni_opencl_take(d->cl, program, d->device, ret_capture);
+    return kilni_opencl_capture(d->cl, program, d->device, ret_capture);
 }
 
 static kiln_status load(void *device, const kiln_program_source *source, const kiln_entry *entry,
@@ -226,10 +226,10 @@ static uint64_t program_bytes(void *device, void *program)
     const int has_one_device = d->cl->clGetProgramInfo(program, CL_PROGRAM_NUM_DEVICES,
                                                        sizeof count, &count, NULL) == CL_SUCCESS &&
                                count == 1;
-    const int is_told =
+    const int is_known =
         has_one_device && d->cl->clGetProgramInfo(program, CL_PROGRAM_BINARY_SIZES, sizeof size,
                                                   &size, NULL) == CL_SUCCESS;
-    return is_told ? size : 0;
+    return is_known ? size : 0;
 }
 
 /* Devices of different contexts never share live programs; equal devices share entries, by key. */

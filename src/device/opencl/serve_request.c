@@ -203,7 +203,7 @@ static uint64_t build_cost(const service *s)
 static kiln_status capture(service *s, size_t index, kiln_error *error)
 {
     kiln_capture taken = {0};
-    kiln_status status = kilni_opencl_take(s->cl, s->program, s->devices[index], &taken);
+    kiln_status status = kilni_opencl_capture(s->cl, s->program, s->devices[index], &taken);
     if (status != KILN_OK) {
         status = status == KILN_E_UNSUPPORTED ? KILN_E_BUILD : status;
         return kilni_error_set(error, status, 0, "the driver returns no binary");
@@ -260,7 +260,8 @@ static kiln_status prepare(service *s, kiln_error *error)
         return KILN_E_NO_MEMORY;
     }
     if (chdir(s->wanted.folder) != 0) {
-        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "%s no longer exists", s->wanted.folder);
+        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "%s no longer exists",
+                               s->wanted.folder);
     }
     s->cl = &s->functions;
     return kilni_opencl_open_loader(&s->functions, error);

@@ -14,25 +14,25 @@
 
 #include "device/watch/compilation.h"
 
-static void looks_at(const char *path)
+static void note_read(const char *path)
 {
-    kilni_compilation_tell(kilni_reads_note, path);
+    kilni_compilation_report(kilni_reads_note, path);
 }
 
-static void spoils(const char *why)
+static void note_unsupported(const char *why)
 {
-    kilni_compilation_tell(kilni_reads_spoil, why);
+    kilni_compilation_report(kilni_reads_fail, why);
 }
 
 /* ---- the replacements ---- */
 
-static void opens(int folder, const char *path, int flags)
+static void note_open(int folder, const char *path, int flags)
 {
     const int is_relative = folder != AT_FDCWD && path && *path != '/';
     if ((flags & O_ACCMODE) != O_RDONLY || (flags & (O_CREAT | O_TRUNC)) || is_relative) {
-        spoils("a file is written, or opened in a way that cannot be checked");
+        note_unsupported("a file is written, or opened in a way that cannot be checked");
     } else {
-        looks_at(path);
+        note_read(path);
     }
 }
 
@@ -47,7 +47,7 @@ static int observed_open(const char *path, int flags, ...)
     va_start(arguments, flags);
     const mode_t mode = has_mode(flags) ? va_arg(arguments, mode_t) : 0;
     va_end(arguments);
-    opens(AT_FDCWD, path, flags);
+    note_open(AT_FDCWD, path, flags);
     return open(path, flags, mode);
 }
 
@@ -57,30 +57,30 @@ static int observed_openat(int folder, const char *path, int flags, ...)
     va_start(arguments, flags);
     const mode_t mode = has_mode(flags) ? va_arg(arguments, mode_t) : 0;
     va_end(arguments);
-    opens(folder, path, flags);
+    note_open(folder, path, flags);
     return openat(folder, path, flags, mode);
 }
 
 static FILE *observed_fopen(const char *path, const char *mode)
 {
     if (strpbrk(mode, "wa+")) {
-        spoils("a file is written");
+        note_unsupported("a file is written");
     } else {
-        looks_at(path);
+        note_read(path);
     }
     return fopen(path, mode);
 }
 
 static FILE *observed_freopen(const char *path, const char *mode, FILE *file)
 {
-    spoils("a stream is reopened");
+    note_unsupported("a stream is reopened");
     return freopen(path, mode, file);
 }
 
 /* NVRTC checks each time whether PWD names the working directory, and if so spells the directory
  * like that. If a result may contain it, both are in its key; otherwise PWD does not matter. A file
  * that NVRTC includes is opened as well, so that a file with this path is noted in any case. */
-static int asks_how_folder_is_spelled(const char *path)
+static int asks_for_spelled_folder(const char *path)
 {
     const char *spelled = getenv("PWD");
     return path && spelled && strcmp(path, spelled) == 0;
@@ -88,16 +88,16 @@ static int asks_how_folder_is_spelled(const char *path)
 
 static int observed_stat(const char *path, struct stat *facts)
 {
-    if (!asks_how_folder_is_spelled(path)) {
-        looks_at(path);
+    if (!asks_for_spelled_folder(path)) {
+        note_read(path);
     }
     return stat(path, facts);
 }
 
 static int observed_lstat(const char *path, struct stat *facts)
 {
-    looks_at(path);
-    kilni_compilation_tell(kilni_reads_note_link, path);
+    note_read(path);
+    kilni_compilation_report(kilni_reads_note_link, path);
     return lstat(path, facts);
 }
 
@@ -116,98 +116,98 @@ static int observed_lxstat(int version, const char *path, struct stat *facts)
 
 static int observed_access(const char *path, int mode)
 {
-    looks_at(path);
+    note_read(path);
     return access(path, mode);
 }
 
 static int observed_statfs(const char *path, struct statfs *facts)
 {
-    looks_at(path);
+    note_read(path);
     return statfs(path, facts);
 }
 
 static ssize_t observed_readlink(const char *path, char *buffer, size_t size)
 {
-    kilni_compilation_tell(kilni_reads_note_link, path);
+    kilni_compilation_report(kilni_reads_note_link, path);
     return readlink(path, buffer, size);
 }
 
 static char *observed_realpath(const char *path, char *resolved)
 {
-    kilni_compilation_tell(kilni_reads_note_real_path, path);
+    kilni_compilation_report(kilni_reads_note_real_path, path);
     return realpath(path, resolved);
 }
 
 static DIR *observed_opendir(const char *path)
 {
-    spoils("a folder is read");
+    note_unsupported("a folder is read");
     return opendir(path);
 }
 
 static int observed_mkdir(const char *path, mode_t mode)
 {
-    spoils("a folder is created");
+    note_unsupported("a folder is created");
     return mkdir(path, mode);
 }
 
 static int observed_unlink(const char *path)
 {
-    spoils("a file is removed");
+    note_unsupported("a file is removed");
     return unlink(path);
 }
 
 static int observed_rmdir(const char *path)
 {
-    spoils("a folder is removed");
+    note_unsupported("a folder is removed");
     return rmdir(path);
 }
 
 static int observed_remove(const char *path)
 {
-    spoils("a file is removed");
+    note_unsupported("a file is removed");
     return remove(path);
 }
 
 static int observed_link(const char *from, const char *to)
 {
-    spoils("a hard link is created");
+    note_unsupported("a hard link is created");
     return link(from, to);
 }
 
 static int observed_symlink(const char *target, const char *path)
 {
-    spoils("a symbolic link is created");
+    note_unsupported("a symbolic link is created");
     return symlink(target, path);
 }
 
 /* Relative paths have a different meaning afterwards. */
 static int observed_chdir(const char *path)
 {
-    spoils("the working directory changes");
+    note_unsupported("the working directory changes");
     return chdir(path);
 }
 
 static int observed_rename(const char *from, const char *to)
 {
-    spoils("a file is renamed");
+    note_unsupported("a file is renamed");
     return rename(from, to);
 }
 
 static pid_t observed_fork(void)
 {
-    spoils("a process is started");
+    note_unsupported("a process is started");
     return fork();
 }
 
 static int observed_system(const char *command)
 {
-    spoils("a process is started");
+    note_unsupported("a process is started");
     return system(command); /* NOLINT: NVRTC's own call */
 }
 
 static FILE *observed_popen(const char *command, const char *mode)
 {
-    spoils("a process is started");
+    note_unsupported("a process is started");
     return popen(command, mode); /* NOLINT: NVRTC's own call */
 }
 
@@ -221,7 +221,7 @@ static int is_about_threads(long number)
 static long observed_syscall(long number, long a, long b, long c, long d, long e, long f)
 {
     if (!is_about_threads(number)) {
-        spoils("a system call is made directly");
+        note_unsupported("a system call is made directly");
     }
     return syscall(number, a, b, c, d, e, f);
 }
@@ -319,7 +319,7 @@ void *kilni_call_find(const char *name)
     return NULL;
 }
 
-int kilni_call_is_unknown(const char *name)
+int kilni_call_is_unobserved(const char *name)
 {
     for (size_t i = 0; i < sizeof unobserved / sizeof *unobserved; i++) {
         if (strcmp(name, unobserved[i]) == 0) {

@@ -10,4 +10,4 @@ void *kilni_call_find(const char *name);
 
 /* Whether a library that calls a function of that name may read files that Kiln does not notice.
  */
-int kilni_call_is_unknown(const char *name);
+int kilni_call_is_unobserved(const char *name);

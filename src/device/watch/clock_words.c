@@ -53,7 +53,7 @@ static const char *behind_splices(const char *at, const char *end)
 static void see_name(kilni_clock_words *words, const char *name, size_t length)
 {
     for (size_t n = 0; n < KILNI_CLOCK_WORD_COUNT; n++) {
-        words->found |= kilni_word_pieces_see(&words->pieces[n], words_of_time[n], name, length);
+        words->found |= kilni_word_pieces_note(&words->pieces[n], words_of_time[n], name, length);
     }
 }
 
@@ -113,16 +113,16 @@ static void forget_letters(kilni_clock_words *words)
     }
 }
 
-void kilni_clock_words_see(kilni_clock_words *words, const void *text, size_t size)
+void kilni_clock_words_scan(kilni_clock_words *words, const void *text, size_t size)
 {
     kilni_clock_words alone = {0};
     scan(&alone, text, size);
-    alone.found = kilni_clock_words_tell_time(&alone);
+    alone.found = kilni_clock_words_found(&alone);
     forget_letters(&alone);
     kilni_clock_words_add(words, &alone);
 }
 
-bool kilni_clock_words_tell_time(const kilni_clock_words *words)
+bool kilni_clock_words_found(const kilni_clock_words *words)
 {
     for (size_t n = 0; words->pastes && n < KILNI_CLOCK_WORD_COUNT; n++) {
         if (kilni_word_pieces_make(&words->pieces[n], words_of_time[n])) {

@@ -22,10 +22,10 @@ typedef struct kilni_clock_words {
 } kilni_clock_words;
 
 /* Searches a whole text. */
-void kilni_clock_words_see(kilni_clock_words *words, const void *text, size_t size);
+void kilni_clock_words_scan(kilni_clock_words *words, const void *text, size_t size);
 
 /* Adds what was found in other texts. */
 void kilni_clock_words_add(kilni_clock_words *to, const kilni_clock_words *from);
 
 /* Whether one of the words was found, or ## can make one from the pieces that were found. */
-bool kilni_clock_words_tell_time(const kilni_clock_words *words);
+bool kilni_clock_words_found(const kilni_clock_words *words);

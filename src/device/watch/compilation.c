@@ -6,12 +6,12 @@
 /* Guards the list. Not held while a compiler runs. The lock of a compilation may be taken while it
  * is held. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static kilni_compilation *all_under_way;
+static kilni_compilation *running;
 
 /* The compilation of this thread; NULL: it compiles nothing. Read without the lock: a thread's
  * first access may need the loader, whose lock another thread may hold while it waits for this
  * one. */
-static _Thread_local kilni_compilation *own;
+static _Thread_local kilni_compilation *current;
 
 /* ---- forks ---- */
 
@@ -28,8 +28,8 @@ static void after_fork_in_parent(void)
 /* The child does not run the parent's compilations. */
 static void after_fork_in_child(void)
 {
-    all_under_way = NULL;
-    own = NULL;
+    running = NULL;
+    current = NULL;
     pthread_mutex_unlock(&lock);
 }
 
@@ -47,24 +47,24 @@ kiln_status kilni_compilation_join(kilni_compilation *compilation, kilni_reads *
                                    kilni_folds *folds)
 {
     pthread_once(&once_registered, register_forks);
-    *compilation = (kilni_compilation){.around = own, .reads = reads, .folds = folds};
+    *compilation = (kilni_compilation){.outer = current, .reads = reads, .folds = folds};
     if (!is_registered || pthread_mutex_init(&compilation->lock, NULL) != 0) {
         return KILN_E_NO_MEMORY;
     }
-    own = compilation;
+    current = compilation;
     pthread_mutex_lock(&lock);
-    compilation->next = all_under_way;
-    all_under_way = compilation;
+    compilation->next = running;
+    running = compilation;
     pthread_mutex_unlock(&lock);
     return KILN_OK;
 }
 
 bool kilni_compilation_leave(kilni_compilation *compilation)
 {
-    const bool is_this_process = own == compilation;
-    own = is_this_process ? compilation->around : NULL;
+    const bool is_this_process = current == compilation;
+    current = is_this_process ? compilation->outer : NULL;
     pthread_mutex_lock(&lock);
-    kilni_compilation **link = &all_under_way;
+    kilni_compilation **link = &running;
     while (*link && *link != compilation) {
         link = &(*link)->next;
     }
@@ -79,50 +79,50 @@ bool kilni_compilation_leave(kilni_compilation *compilation)
 /* ---- reporting ---- */
 
 /* A report: a note with its text, or a fold. */
-typedef struct tidings {
+typedef struct event {
     kilni_note_fn *note;
     const char *text;
     const kilni_fold *fold;
-} tidings;
+} event;
 
-static void tell_one(kilni_compilation *to, const tidings *of)
+static void report_to(kilni_compilation *to, const event *e)
 {
     pthread_mutex_lock(&to->lock);
-    if (of->fold) {
-        kilni_folds_note(to->folds, of->fold);
+    if (e->fold) {
+        kilni_folds_note(to->folds, e->fold);
     } else {
-        of->note(to->reads, of->text);
+        e->note(to->reads, e->text);
     }
     pthread_mutex_unlock(&to->lock);
 }
 
-static void tell_all(const tidings *of)
+static void report_to_all(const event *e)
 {
     pthread_mutex_lock(&lock);
-    for (kilni_compilation *each = all_under_way; each; each = each->next) {
-        tell_one(each, of);
+    for (kilni_compilation *each = running; each; each = each->next) {
+        report_to(each, e);
     }
     pthread_mutex_unlock(&lock);
 }
 
 /* The compiler must see the errno that the C library set. */
-static void tell(const tidings *of)
+static void report(const event *e)
 {
     const int number = errno;
-    if (own) {
-        tell_one(own, of);
+    if (current) {
+        report_to(current, e);
     } else {
-        tell_all(of);
+        report_to_all(e);
     }
     errno = number;
 }
 
-void kilni_compilation_tell(kilni_note_fn *note, const char *text)
+void kilni_compilation_report(kilni_note_fn *note, const char *text)
 {
-    tell(&(tidings){.note = note, .text = text});
+    report(&(event){.note = note, .text = text});
 }
 
-void kilni_compilation_tell_fold(const kilni_fold *fold)
+void kilni_compilation_report_fold(const kilni_fold *fold)
 {
-    tell(&(tidings){.fold = fold});
+    report(&(event){.fold = fold});
 }

@@ -15,8 +15,8 @@
 
 typedef struct kilni_compilation {
     struct kilni_compilation *next;
-    struct kilni_compilation *around; /* the compilation of the same thread during which this one
-                                       * began */
+    struct kilni_compilation *outer; /* the compilation of the same thread during which this one
+                                      * began */
 
     pthread_mutex_t lock; /* guards the reads and the folds */
     kilni_reads *reads;
@@ -38,7 +38,7 @@ bool kilni_compilation_leave(kilni_compilation *compilation);
 
 /* Reports that this thread is about to read or do something: for calls.h. */
 typedef void kilni_note_fn(kilni_reads *reads, const char *text);
-void kilni_compilation_tell(kilni_note_fn *note, const char *text);
+void kilni_compilation_report(kilni_note_fn *note, const char *text);
 
 /* Reports that this thread has folded a constant: for math_calls.h. */
-void kilni_compilation_tell_fold(const kilni_fold *fold);
+void kilni_compilation_report_fold(const kilni_fold *fold);

@@ -22,7 +22,7 @@ struct kilni_folds {
     uint16_t *table; /* hash table by function and arguments: 1 + the item's index; 0: empty. Twice
                       * as many cells as there is room for items */
     size_t room;     /* a power of two */
-    const char *spoiled; /* why; NULL: it isn't */
+    const char *failure; /* why the result cannot be kept; NULL: it can */
     bool is_out_of_memory;
 };
 
@@ -49,13 +49,13 @@ void kilni_folds_free(kilni_folds **folds)
     }
 }
 
-static bool asks_the_same(const kilni_fold *a, const kilni_fold *b)
+static bool has_same_arguments(const kilni_fold *a, const kilni_fold *b)
 {
     return a->function == b->function && a->arguments[0] == b->arguments[0] &&
            a->arguments[1] == b->arguments[1];
 }
 
-static bool answers_the_same(const kilni_fold *a, const kilni_fold *b)
+static bool has_same_result(const kilni_fold *a, const kilni_fold *b)
 {
     return a->result == b->result && a->error == b->error && a->raised == b->raised;
 }
@@ -69,7 +69,7 @@ static uint16_t *find_cell(const kilni_folds *folds, const kilni_fold *fold)
     size_t at = 0;
     memcpy(&at, digest.bytes, sizeof at);
     for (at &= mask; folds->table[at] != 0; at = (at + 1) & mask) {
-        if (asks_the_same(&folds->items[folds->table[at] - 1], fold)) {
+        if (has_same_arguments(&folds->items[folds->table[at] - 1], fold)) {
             break;
         }
     }
@@ -105,22 +105,23 @@ static void add(kilni_folds *folds, const kilni_fold *fold)
     }
     uint16_t *cell = find_cell(folds, fold);
     if (*cell == 0 && folds->count == KILNI_FOLDS_MAX) {
-        folds->spoiled = "too many constants are folded";
+        folds->failure = "too many constants are folded";
     } else if (*cell == 0) {
         folds->items[folds->count++] = *fold;
         *cell = (uint16_t)folds->count;
-    } else if (!answers_the_same(&folds->items[*cell - 1], fold)) {
-        folds->spoiled = "a function of the C library returns different results for equal arguments";
+    } else if (!has_same_result(&folds->items[*cell - 1], fold)) {
+        folds->failure =
+            "a function of the C library returns different results for equal arguments";
     }
 }
 
 void kilni_folds_note(kilni_folds *folds, const kilni_fold *fold)
 {
-    if (folds->spoiled || folds->is_out_of_memory) {
+    if (folds->failure || folds->is_out_of_memory) {
         return;
     }
     if (!kilni_floating_point_equals(folds->mode, kilni_floating_point_get())) {
-        folds->spoiled = "constants are folded in a different floating-point mode";
+        folds->failure = "constants are folded in a different floating-point mode";
         return;
     }
     add(folds, fold);
@@ -201,8 +202,8 @@ kiln_status kilni_folds_finish(kilni_folds *folds, kilni_text *ret_encoded, cons
     if (folds->is_out_of_memory) {
         return KILN_E_NO_MEMORY;
     }
-    if (folds->spoiled) {
-        *ret_why = folds->spoiled;
+    if (folds->failure) {
+        *ret_why = folds->failure;
         return KILN_E_UNSUPPORTED;
     }
     if (folds->count > 0) {
@@ -219,10 +220,10 @@ kiln_status kilni_folds_finish(kilni_folds *folds, kilni_text *ret_encoded, cons
 
 /* ---- checking again ---- */
 
-static kiln_status ask_again(const kilni_fold *stored)
+static kiln_status check_again(const kilni_fold *stored)
 {
     kilni_fold now = *stored;
-    return kilni_math_call(&now) && answers_the_same(&now, stored) ? KILN_OK : KILN_MISS;
+    return kilni_math_call(&now) && has_same_result(&now, stored) ? KILN_OK : KILN_MISS;
 }
 
 static kiln_status compare_function(kilni_byte_reader *reader, int function, uint32_t count)
@@ -236,7 +237,7 @@ static kiln_status compare_function(kilni_byte_reader *reader, int function, uin
         stored.result = kilni_read_u64(reader);
         stored.error = kilni_read_u32(reader);
         stored.raised = kilni_read_u8(reader);
-        status = reader->failed ? KILN_E_CORRUPT : ask_again(&stored);
+        status = reader->failed ? KILN_E_CORRUPT : check_again(&stored);
     }
     return status;
 }

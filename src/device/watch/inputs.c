@@ -90,15 +90,15 @@ static kiln_status add_texts(const kilni_inputs *inputs, kiln_key_builder *key)
 
 static void see_words(const kilni_inputs *inputs, kilni_clock_words *words)
 {
-    kilni_clock_words_see(words, inputs->source, strlen(inputs->source));
+    kilni_clock_words_scan(words, inputs->source, strlen(inputs->source));
     for (size_t i = 0; i < inputs->header_count; i++) {
-        kilni_clock_words_see(words, inputs->headers[i], strlen(inputs->headers[i]));
+        kilni_clock_words_scan(words, inputs->headers[i], strlen(inputs->headers[i]));
     }
     for (size_t i = 0; i < inputs->expression_count; i++) {
-        kilni_clock_words_see(words, inputs->expressions[i], strlen(inputs->expressions[i]));
+        kilni_clock_words_scan(words, inputs->expressions[i], strlen(inputs->expressions[i]));
     }
     for (size_t i = 0; i < inputs->option_count; i++) {
-        kilni_clock_words_see(words, inputs->options[i], strlen(inputs->options[i]));
+        kilni_clock_words_scan(words, inputs->options[i], strlen(inputs->options[i]));
     }
 }
 
@@ -129,7 +129,7 @@ size_t kilni_program_folder_length(const char *name)
     return slash && slash[1] != '\0' ? (size_t)(slash - name) + 1 : 0;
 }
 
-bool kilni_names_program_folder(const char *name, const void *text, size_t size)
+bool kilni_text_has_program_folder(const char *name, const void *text, size_t size)
 {
     const size_t end = kilni_program_folder_length(name);
     size_t begin = end > 0 ? end - 1 : 0;
@@ -152,7 +152,7 @@ static bool has_word(const char *text, const void *user)
 
 static bool has_folder(const char *text, const void *user)
 {
-    return kilni_names_program_folder(user, text, strlen(text));
+    return kilni_text_has_program_folder(user, text, strlen(text));
 }
 
 /* Whether any of the given texts satisfies @has. */

@@ -37,7 +37,7 @@ size_t kilni_program_folder_length(const char *name);
 
 /* Whether a text contains the folder's own name before a slash. An include with that name may lead
  * into the folder by another path, and would not follow the program to another folder. */
-bool kilni_names_program_folder(const char *name, const void *text, size_t size);
+bool kilni_text_has_program_folder(const char *name, const void *text, size_t size);
 
 /* Whether the result would be the same in another folder, as far as the inputs show. */
 bool kilni_inputs_may_move(const kilni_inputs *inputs);

@@ -252,8 +252,8 @@ static kiln_status ask_once(kilni_known_reads *known, const kiln_digest *program
     return status;
 }
 
-kiln_status kilni_known_reads_ask(kilni_known_reads *known, const kiln_digest *program,
-                                  uint64_t *ret_revision, const char **ret_why)
+kiln_status kilni_known_reads_get_revision(kilni_known_reads *known, const kiln_digest *program,
+                                           uint64_t *ret_revision, const char **ret_why)
 {
     known_program now;
     kiln_status status;
@@ -288,8 +288,8 @@ kiln_status kilni_known_reads_set(kilni_known_reads *known, const kiln_digest *p
     return status;
 }
 
-kiln_status kilni_known_reads_begin_look(kilni_known_reads *known, const kiln_digest *program,
-                                         uint64_t *ret_mark)
+kiln_status kilni_known_reads_begin_check(kilni_known_reads *known, const kiln_digest *program,
+                                          uint64_t *ret_mark)
 {
     pthread_mutex_lock(&lock);
     const known_program *found = find_or_add(known, program);
@@ -300,8 +300,8 @@ kiln_status kilni_known_reads_begin_look(kilni_known_reads *known, const kiln_di
     return found ? KILN_OK : KILN_E_NO_MEMORY;
 }
 
-kiln_status kilni_known_reads_found(kilni_known_reads *known, const kiln_digest *program,
-                                    uint64_t mark, uint64_t revision, kiln_bytes reads)
+kiln_status kilni_known_reads_confirm(kilni_known_reads *known, const kiln_digest *program,
+                                      uint64_t mark, uint64_t revision, kiln_bytes reads)
 {
     pthread_mutex_lock(&lock);
     known_program *found = find_or_add(known, program);

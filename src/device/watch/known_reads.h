@@ -28,8 +28,8 @@ void kilni_known_reads_free(kilni_known_reads **known);
  * @ret_why  [out] with KILN_E_UNSUPPORTED, static text
  * Returns KILN_OK; KILN_E_UNSUPPORTED: the result of compiling these files cannot be kept;
  * KILN_E_NO_MEMORY. Threads: any. Blocks: on reading files. */
-kiln_status kilni_known_reads_ask(kilni_known_reads *known, const kiln_digest *program,
-                                  uint64_t *ret_revision, const char **ret_why);
+kiln_status kilni_known_reads_get_revision(kilni_known_reads *known, const kiln_digest *program,
+                                           uint64_t *ret_revision, const char **ret_why);
 
 /* Records that a compilation of the program has ended.
  *
@@ -40,13 +40,13 @@ kiln_status kilni_known_reads_ask(kilni_known_reads *known, const kiln_digest *p
 kiln_status kilni_known_reads_set(kilni_known_reads *known, const kiln_digest *program,
                                   kiln_bytes reads, const char *why);
 
-/* Called before the caller checks the reads that an entry lists; kilni_known_reads_found is called
- * afterwards.
+/* Called before the caller checks the reads that an entry lists; kilni_known_reads_confirm is
+ * called afterwards.
  *
  * @ret_mark  [out] stands for the state of the program at this time
  * Returns KILN_OK or KILN_E_NO_MEMORY. Threads: any. Blocks: never. */
-kiln_status kilni_known_reads_begin_look(kilni_known_reads *known, const kiln_digest *program,
-                                         uint64_t *ret_mark);
+kiln_status kilni_known_reads_begin_check(kilni_known_reads *known, const kiln_digest *program,
+                                          uint64_t *ret_mark);
 
 /* Records that the reads of an entry hold.
  *
@@ -54,5 +54,5 @@ kiln_status kilni_known_reads_begin_look(kilni_known_reads *known, const kiln_di
  * Returns KILN_OK; KILN_MISS: they belong to a different revision; KILN_BUSY: meanwhile a caller
  * that did not see the same reads received the revision, so check again, since the files may have
  * changed in between; KILN_E_NO_MEMORY. Threads: any. Blocks: never. */
-kiln_status kilni_known_reads_found(kilni_known_reads *known, const kiln_digest *program,
-                                    uint64_t mark, uint64_t revision, kiln_bytes reads);
+kiln_status kilni_known_reads_confirm(kilni_known_reads *known, const kiln_digest *program,
+                                      uint64_t mark, uint64_t revision, kiln_bytes reads);

@@ -11,7 +11,7 @@
 static void observe(kilni_fold *fold)
 {
     if (kilni_math_call(fold)) {
-        kilni_compilation_tell_fold(fold);
+        kilni_compilation_report_fold(fold);
     }
 }
 

@@ -52,28 +52,29 @@ typedef struct read_record {
 
 struct kilni_reads {
     const char *name; /* of the program; NULL: none */
-    bool name_folder;
+    bool mentions_folder;
     read_record *items;
     size_t count;
     size_t capacity;
-    const char *spoiled; /* why; NULL: it isn't */
+    const char *failure; /* why the result cannot be kept; NULL: it can */
     int is_out_of_memory;
     kilni_clock_words words;
 };
 
 /* ---- looking ---- */
 
-/* @told_of  collects what the content says; NULL: nothing is collected */
-static void see_file(const kilni_file_content *file, kilni_reads *told_of, found *ret_found)
+/* @collector  collects what the content says; NULL: nothing is collected */
+static void see_file(const kilni_file_content *file, kilni_reads *collector, found *ret_found)
 {
     ret_found->what = KILNI_FOUND_FILE;
     ret_found->size = file->size;
     ret_found->device = file->device;
     ret_found->inode = file->inode;
     crypto_generichash(ret_found->digest, DIGEST_BYTES, file->bytes, file->size, NULL, 0);
-    if (told_of) {
-        kilni_clock_words_see(&told_of->words, file->bytes, file->size);
-        told_of->name_folder |= kilni_names_program_folder(told_of->name, file->bytes, file->size);
+    if (collector) {
+        kilni_clock_words_scan(&collector->words, file->bytes, file->size);
+        collector->mentions_folder |=
+            kilni_text_has_program_folder(collector->name, file->bytes, file->size);
     }
 }
 
@@ -83,12 +84,12 @@ static int is_folder(const char *path)
     return kilni_os()->fstatat(AT_FDCWD, path, &facts, 0) == 0 && S_ISDIR(facts.st_mode);
 }
 
-static kiln_status look_at_content(const char *path, kilni_reads *told_of, found *ret_found)
+static kiln_status look_at_content(const char *path, kilni_reads *collector, found *ret_found)
 {
     kilni_file_content file;
     const kiln_status status = kilni_file_content_read(path, MAX_FILE_BYTES, &file);
     if (status == KILN_OK) {
-        see_file(&file, told_of, ret_found);
+        see_file(&file, collector, ret_found);
         kilni_file_content_done(&file);
     } else if (status == KILN_MISS) {
         ret_found->what = KILNI_FOUND_NOTHING;
@@ -126,11 +127,11 @@ static kiln_status look_at_real_path(const char *path, found *ret_found)
 
 /* Returns KILN_E_UNSUPPORTED if it cannot be determined, or if the path is neither a regular file
  * nor a folder. */
-static kiln_status look(question asked, const char *path, kilni_reads *told_of, found *ret_found)
+static kiln_status look(question asked, const char *path, kilni_reads *collector, found *ret_found)
 {
     switch (asked) {
     case ASKED_CONTENT:
-        return look_at_content(path, told_of, ret_found);
+        return look_at_content(path, collector, ret_found);
     case ASKED_LINK:
         return look_at_link(path, ret_found);
     case ASKED_REAL_PATH:
@@ -165,9 +166,9 @@ void kilni_reads_free(kilni_reads **reads)
     *reads = NULL;
 }
 
-void kilni_reads_spoil(kilni_reads *reads, const char *why)
+void kilni_reads_fail(kilni_reads *reads, const char *why)
 {
-    reads->spoiled = reads->spoiled ? reads->spoiled : why;
+    reads->failure = reads->failure ? reads->failure : why;
 }
 
 static int is_known(const kilni_reads *reads, question asked, const kiln_digest *path_digest,
@@ -246,7 +247,7 @@ static kiln_status add(kilni_reads *reads, question asked, const char *path,
 
 static void note(kilni_reads *reads, question asked, const char *path)
 {
-    if (reads->spoiled || reads->is_out_of_memory || !path) {
+    if (reads->failure || reads->is_out_of_memory || !path) {
         return;
     }
     const kiln_digest path_digest = kilni_hash(path, strlen(path));
@@ -254,7 +255,7 @@ static void note(kilni_reads *reads, question asked, const char *path)
         return;
     }
     if (reads->count == MAX_READS) {
-        kilni_reads_spoil(reads, "too many files");
+        kilni_reads_fail(reads, "too many files");
         return;
     }
     found seen = {0};
@@ -265,7 +266,7 @@ static void note(kilni_reads *reads, question asked, const char *path)
     if (status == KILN_E_NO_MEMORY) {
         reads->is_out_of_memory = 1;
     } else if (status != KILN_OK) {
-        kilni_reads_spoil(reads, "a path that cannot be read, or is neither a file nor a folder");
+        kilni_reads_fail(reads, "a path that cannot be read, or is neither a file nor a folder");
     }
 }
 
@@ -287,33 +288,33 @@ void kilni_reads_note_real_path(kilni_reads *reads, const char *path)
 /* ---- encoding ---- */
 
 /* The folder of the program's name. */
-typedef struct home {
+typedef struct program_folder {
     const char *path; /* not terminated by a zero byte */
     size_t length;    /* 0: none */
     bool moves;
-} home;
+} program_folder;
 
-static bool is_in(const home *h, const char *path)
+static bool is_in(const program_folder *f, const char *path)
 {
-    return h->moves && h->length > 0 && strncmp(path, h->path, h->length) == 0;
+    return f->moves && f->length > 0 && strncmp(path, f->path, f->length) == 0;
 }
 
-static kiln_status append_path(kilni_text *text, const home *h, const char *path)
+static kiln_status append_path(kilni_text *text, const program_folder *f, const char *path)
 {
-    const bool counts_from_home = is_in(h, path);
-    const kiln_status status = kilni_append_number(text, counts_from_home ? 1 : 0, 1);
-    return status == KILN_OK ? kilni_append_text(text, counts_from_home ? path + h->length : path)
+    const bool is_relative = is_in(f, path);
+    const kiln_status status = kilni_append_number(text, is_relative ? 1 : 0, 1);
+    return status == KILN_OK ? kilni_append_text(text, is_relative ? path + f->length : path)
                              : status;
 }
 
-static kiln_status append_read(kilni_text *text, const home *h, const read_record *r)
+static kiln_status append_read(kilni_text *text, const program_folder *f, const read_record *r)
 {
     kiln_status status = kilni_append_number(text, r->asked, 1);
     if (status == KILN_OK) {
         status = kilni_append_number(text, r->what, 1);
     }
     if (status == KILN_OK) {
-        status = append_path(text, h, r->path);
+        status = append_path(text, f, r->path);
     }
     if (status == KILN_OK && r->what == KILNI_FOUND_LINK) {
         status = kilni_append_text(text, r->path + strlen(r->path) + 1);
@@ -328,48 +329,49 @@ static kiln_status append_read(kilni_text *text, const home *h, const read_recor
     return status == KILN_OK ? kilni_append_number(text, r->same, 4) : status;
 }
 
-static kiln_status append_home(kilni_text *text, const home *h)
+static kiln_status append_folder(kilni_text *text, const program_folder *f)
 {
-    kiln_status status = kilni_append_number(text, h->moves ? 1 : 0, 1);
-    if (status == KILN_OK && !h->moves) {
-        char *path = strndup(h->length > 0 ? h->path : "", h->length);
+    kiln_status status = kilni_append_number(text, f->moves ? 1 : 0, 1);
+    if (status == KILN_OK && !f->moves) {
+        char *path = strndup(f->length > 0 ? f->path : "", f->length);
         status = path ? kilni_append_text(text, path) : KILN_E_NO_MEMORY;
         free(path);
     }
     return status;
 }
 
-static kiln_status encode(const kilni_reads *reads, const home *h, kilni_text *text)
+static kiln_status encode(const kilni_reads *reads, const program_folder *f, kilni_text *text)
 {
-    kiln_status status = append_home(text, h);
+    kiln_status status = append_folder(text, f);
     if (status == KILN_OK) {
         status = kilni_append_number(text, reads->count, 4);
     }
     for (size_t i = 0; i < reads->count && status == KILN_OK; i++) {
-        status = append_read(text, h, &reads->items[i]);
+        status = append_read(text, f, &reads->items[i]);
     }
     return status;
 }
 
-bool kilni_reads_name_folder(const kilni_reads *reads)
+bool kilni_reads_mention_folder(const kilni_reads *reads)
 {
-    return reads->name_folder;
+    return reads->mentions_folder;
 }
 
 kiln_status kilni_reads_finish(kilni_reads *reads, bool moves, kilni_clock_words *words,
                                kilni_text *ret_encoded, const char **ret_why)
 {
     const char *const name = reads->name;
-    const home h = {.path = name, .length = kilni_program_folder_length(name), .moves = moves};
+    const program_folder f = {
+        .path = name, .length = kilni_program_folder_length(name), .moves = moves};
     if (reads->is_out_of_memory) {
         return KILN_E_NO_MEMORY;
     }
-    if (reads->spoiled) {
-        *ret_why = reads->spoiled;
+    if (reads->failure) {
+        *ret_why = reads->failure;
         return KILN_E_UNSUPPORTED;
     }
     kilni_text encoded = {0};
-    kiln_status status = encode(reads, &h, &encoded);
+    kiln_status status = encode(reads, &f, &encoded);
     if (status == KILN_OK) {
         status = kilni_reads_hold((kiln_bytes){encoded.bytes, encoded.length}, name, NULL);
     }
@@ -389,7 +391,7 @@ kiln_status kilni_reads_finish(kilni_reads *reads, bool moves, kilni_clock_words
 typedef struct stored_read {
     question asked;
     kilni_finding what;
-    bool counts_from_home;
+    bool is_relative;
     const char *path;
     const char *text;            /* of a link */
     uint64_t size;               /* these three are for a file */
@@ -425,7 +427,7 @@ static kiln_status decode_next(kilni_byte_reader *reader, stored_read *ret_read)
 {
     const uint8_t asked = kilni_read_u8(reader), what = kilni_read_u8(reader);
     stored_read read = {.asked = (question)asked, .what = (kilni_finding)what};
-    read.counts_from_home = kilni_read_u8(reader) != 0;
+    read.is_relative = kilni_read_u8(reader) != 0;
     read.path = kilni_read_text(reader);
     read.text = what == KILNI_FOUND_LINK ? kilni_read_text(reader) : "";
     if (what == KILNI_FOUND_FILE) {
@@ -460,25 +462,25 @@ static kiln_status compare_file(again *a, uint32_t index, const stored_read *rea
 }
 
 /* Returns the full path of a read for this program, or NULL if memory runs out. */
-static char *path_of(bool counts_from_home, const char *path, const home *h)
+static char *path_of(bool is_relative, const char *path, const program_folder *f)
 {
-    const size_t before = counts_from_home ? h->length : 0, size = strlen(path) + 1;
+    const size_t before = is_relative ? f->length : 0, size = strlen(path) + 1;
     char *joined = malloc(before + size);
     if (joined) {
         if (before > 0) {
-            memcpy(joined, h->path, before);
+            memcpy(joined, f->path, before);
         }
         memcpy(joined + before, path, size);
     }
     return joined;
 }
 
-static kiln_status look_again(const stored_read *read, const home *h, found *ret_found)
+static kiln_status look_up(const stored_read *read, const program_folder *f, found *ret_found)
 {
-    if (read->counts_from_home && h->length == 0) {
+    if (read->is_relative && f->length == 0) {
         return KILN_E_UNSUPPORTED;
     }
-    char *whole = path_of(read->counts_from_home, read->path, h);
+    char *whole = path_of(read->is_relative, read->path, f);
     const kiln_status status = whole ? look(read->asked, whole, NULL, ret_found) : KILN_E_NO_MEMORY;
     free(whole);
     return status;
@@ -486,10 +488,11 @@ static kiln_status look_again(const stored_read *read, const home *h, found *ret
 
 /* Returns KILN_OK: it is unchanged; KILN_MISS: it has changed; KILN_E_UNSUPPORTED: that cannot be
  * determined. */
-static kiln_status compare(again *a, uint32_t index, const home *h, const stored_read *read)
+static kiln_status compare(again *a, uint32_t index, const program_folder *f,
+                           const stored_read *read)
 {
     found now = {0};
-    const kiln_status status = look_again(read, h, &now);
+    const kiln_status status = look_up(read, f, &now);
     if (status != KILN_OK) {
         a->is_partial = true;
         return status;
@@ -505,7 +508,7 @@ static kiln_status compare(again *a, uint32_t index, const home *h, const stored
 }
 
 /* Decides whether to go on after a read whose present state is @now. */
-static kiln_status judge(again *a, const stored_read *read, kiln_status now)
+static kiln_status visit_read(again *a, const stored_read *read, kiln_status now)
 {
     a->path = read->path;
     if (now != KILN_OK && now != KILN_MISS && now != KILN_E_UNSUPPORTED) {
@@ -516,14 +519,15 @@ static kiln_status judge(again *a, const stored_read *read, kiln_status now)
     }
     const kilni_read told = {.path = read->path,
                              .found = read->what,
-                             .counts_from_program = read->counts_from_home,
+                             .counts_from_program = read->is_relative,
                              .size = read->size,
                              .now = now};
     a->is_ended = a->visit(a->user, &told) != 0;
     return KILN_OK;
 }
 
-static kiln_status decode_home(kilni_byte_reader *reader, bool *ret_moves, const char **ret_folder)
+static kiln_status decode_folder(kilni_byte_reader *reader, bool *ret_moves,
+                                 const char **ret_folder)
 {
     *ret_moves = kilni_read_u8(reader) != 0;
     *ret_folder = *ret_moves ? "" : kilni_read_text(reader);
@@ -531,20 +535,20 @@ static kiln_status decode_home(kilni_byte_reader *reader, bool *ret_moves, const
 }
 
 /* Whether the result is valid in this folder. */
-static kiln_status compare_home(again *a, const home *h, kilni_byte_reader *reader)
+static kiln_status compare_folder(again *a, const program_folder *f, kilni_byte_reader *reader)
 {
     bool moves;
     const char *folder;
-    if (decode_home(reader, &moves, &folder) != KILN_OK) {
+    if (decode_folder(reader, &moves, &folder) != KILN_OK) {
         return KILN_E_CORRUPT;
     }
     a->path = folder;
-    return moves || (strlen(folder) == h->length && memcmp(folder, h->path, h->length) == 0)
+    return moves || (strlen(folder) == f->length && memcmp(folder, f->path, f->length) == 0)
                ? KILN_OK
                : KILN_MISS;
 }
 
-static kiln_status compare_reads(again *a, const home *h, kilni_byte_reader *reader)
+static kiln_status compare_reads(again *a, const program_folder *f, kilni_byte_reader *reader)
 {
     const uint32_t count = kilni_read_u32(reader);
     if (reader->failed || count > MAX_READS) {
@@ -556,7 +560,7 @@ static kiln_status compare_reads(again *a, const home *h, kilni_byte_reader *rea
         stored_read read;
         status = decode_next(reader, &read);
         if (status == KILN_OK) {
-            status = judge(a, &read, compare(a, i, h, &read));
+            status = visit_read(a, &read, compare(a, i, f, &read));
         }
     }
     free(a->files);
@@ -565,12 +569,13 @@ static kiln_status compare_reads(again *a, const home *h, kilni_byte_reader *rea
 
 kiln_status kilni_reads_hold(kiln_bytes encoded, const char *name, const char **ret_changed)
 {
-    const home h = {.path = name ? name : "", .length = kilni_program_folder_length(name)};
+    const program_folder f = {.path = name ? name : "",
+                              .length = kilni_program_folder_length(name)};
     kilni_byte_reader reader = {.at = encoded.data, .left = encoded.size};
     again a = {0};
-    kiln_status status = compare_home(&a, &h, &reader);
+    kiln_status status = compare_folder(&a, &f, &reader);
     if (status == KILN_OK) {
-        status = compare_reads(&a, &h, &reader);
+        status = compare_reads(&a, &f, &reader);
     }
     if (status == KILN_MISS && ret_changed) {
         *ret_changed = a.path;
@@ -580,12 +585,12 @@ kiln_status kilni_reads_hold(kiln_bytes encoded, const char *name, const char **
 
 kiln_status kilni_reads_each(kiln_bytes encoded, kilni_read_visit *visit, void *user)
 {
-    const home unknown = {.path = ""};
+    const program_folder unknown = {.path = ""};
     kilni_byte_reader reader = {.at = encoded.data, .left = encoded.size};
     again a = {.visit = visit, .user = user};
     bool moves;
     const char *folder;
-    if (decode_home(&reader, &moves, &folder) != KILN_OK) {
+    if (decode_folder(&reader, &moves, &folder) != KILN_OK) {
         return KILN_E_CORRUPT;
     }
     if (*folder != '\0') {

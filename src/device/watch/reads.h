@@ -36,11 +36,11 @@ void kilni_reads_note_real_path(kilni_reads *reads, const char *path);
  * be kept.
  *
  * @why  static text */
-void kilni_reads_spoil(kilni_reads *reads, const char *why);
+void kilni_reads_fail(kilni_reads *reads, const char *why);
 
 /* Whether a file that was read contains the folder of the program's name: see
- * kilni_names_program_folder. */
-bool kilni_reads_name_folder(const kilni_reads *reads);
+ * kilni_text_has_program_folder. */
+bool kilni_reads_mention_folder(const kilni_reads *reads);
 
 /* Checks everything once more, after the compilation.
  *

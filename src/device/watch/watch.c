@@ -5,8 +5,8 @@ kiln_status kilni_watch_begin(kilni_watch *watch, kilni_watched *library, kilni_
                               kilni_folds *folds)
 {
     watch->library = library;
-    if (kilni_watched_take(library, &watch->mark) != KILN_OK) {
-        kilni_reads_spoil(reads, "a different tool has redirected the compiler's calls");
+    if (kilni_watched_restore(library, &watch->mark) != KILN_OK) {
+        kilni_reads_fail(reads, "a different tool has redirected the compiler's calls");
     }
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &watch->cancel_state);
     const kiln_status status = kilni_compilation_join(&watch->compilation, reads, folds);
@@ -20,9 +20,9 @@ void kilni_watch_end(kilni_watch *watch)
 {
     kilni_reads *reads = watch->compilation.reads;
     if (!kilni_compilation_leave(&watch->compilation)) {
-        kilni_reads_spoil(reads, "the process was forked during the compilation");
-    } else if (!kilni_watched_was_whole(watch->library, watch->mark)) {
-        kilni_reads_spoil(reads, "the compiler's calls were redirected during the compilation");
+        kilni_reads_fail(reads, "the process was forked during the compilation");
+    } else if (!kilni_watched_is_unchanged(watch->library, watch->mark)) {
+        kilni_reads_fail(reads, "the compiler's calls were redirected during the compilation");
     }
     pthread_setcancelstate(watch->cancel_state, &watch->cancel_state);
 }

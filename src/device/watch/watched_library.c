@@ -16,24 +16,24 @@
 #include "device/watch/math_calls.h"
 
 /* A slot through which such a library calls a function that it imports. */
-typedef struct place {
+typedef struct import_slot {
     uintptr_t slot;
     const char *name; /* in the library's own string table */
     void *function;   /* that Kiln stores in the slot */
     int protection;   /* of the slot's page */
     int math;         /* the function's number in math.h; -1: it is not listed there */
-} place;
+} import_slot;
 
 /* Kept until the process ends, as the library is. */
 struct kilni_watched {
     const struct link_map *map;
     kilni_watched *next;
     /* How often slots that led elsewhere were taken back. A thread adds to this before it writes a
-     * slot, which is a release; are_taken reads the slot with acquire. So a thread that sees the
+     * slot, which is a release; are_in_place reads the slot with acquire. So a thread that sees the
      * slot restored, and then reads this number, sees that it has grown. */
-    _Atomic uint64_t taken_back;
+    _Atomic uint64_t restored_count;
     size_t count;
-    place places[];
+    import_slot imports[];
 };
 
 /* Guards the list of libraries and the protection of their pages. A thread must not call the loader
@@ -61,16 +61,16 @@ static void register_forks(void)
 
 /* ---- slots ---- */
 
-static void *get(const place *p)
+static void *get(const import_slot *p)
 {
     void *const *slot = (void *const *)p->slot; /* NOLINT: the loader provides the address */
     return __atomic_load_n(slot, __ATOMIC_ACQUIRE);
 }
 
-static int are_taken(const kilni_watched *library)
+static int are_in_place(const kilni_watched *library)
 {
     for (size_t i = 0; i < library->count; i++) {
-        if (get(&library->places[i]) != library->places[i].function) {
+        if (get(&library->imports[i]) != library->imports[i].function) {
             return 0;
         }
     }
@@ -89,7 +89,7 @@ static const struct link_map *map_of(const void *address)
 /* Whether Kiln may replace what a slot contains: NULL, a function of that name, or an address in
  * the library itself, which makes the loader look the function up. Anything else means that a
  * different tool has redirected the slot. */
-static int is_free(const struct link_map *map, const place *p, const void *address)
+static int may_replace(const struct link_map *map, const import_slot *p, const void *address)
 {
     const struct link_map *owner = map_of(address);
     return !address || owner == map || (owner && kilni_symbols_define(owner, p->name));
@@ -100,7 +100,7 @@ static int is_free(const struct link_map *map, const place *p, const void *addre
 /* Returns the function that the library's first call through a slot would reach. On x86, calling
  * through a slot that the loader has yet to fill makes the loader fill it. Elsewhere this asks the
  * loader for the function. */
-static void *find_function(const struct link_map *map, const place *p)
+static void *find_function(const struct link_map *map, const import_slot *p)
 {
     void *address = get(p);
     if (!address || map_of(address) != map) {
@@ -119,20 +119,20 @@ static void *find_function(const struct link_map *map, const place *p)
 /* The replacement calls the function that it replaces, and so does the later check whether its
  * results are still the same. So the original must be known before the slot is redirected. Another
  * thread may have done both already. */
-static int find_math(const struct link_map *map, const place *p)
+static int find_math(const struct link_map *map, const import_slot *p)
 {
     if (get(p) == p->function) {
         return kilni_math_get_function(p->math) != NULL;
     }
     void *address = find_function(map, p);
     return address == p->function ||
-           (address && is_free(map, p, address) && kilni_math_set_function(p->math, address));
+           (address && may_replace(map, p, address) && kilni_math_set_function(p->math, address));
 }
 
 static kiln_status find_all_math(const kilni_watched *library)
 {
     for (size_t i = 0; i < library->count; i++) {
-        const place *p = &library->places[i];
+        const import_slot *p = &library->imports[i];
         if (p->math >= 0 && !find_math(library->map, p)) {
             return KILN_E_UNSUPPORTED;
         }
@@ -144,7 +144,7 @@ static kiln_status find_all_math(const kilni_watched *library)
 
 /* Stores the replacement in the slot, if the slot still contains @before. The loader may have made
  * a filled slot read-only. */
-static int exchange(const place *p, void *before)
+static int exchange(const import_slot *p, void *before)
 {
     const uintptr_t page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
     void *page = (void *)(p->slot & ~(page_size - 1)); /* NOLINT: the loader provides the address */
@@ -156,10 +156,10 @@ static int exchange(const place *p, void *before)
     return (p->protection & PROT_WRITE) || mprotect(page, page_size, p->protection) == 0;
 }
 
-static int take_place(const struct link_map *map, const place *p)
+static int redirect_slot(const struct link_map *map, const import_slot *p)
 {
     for (void *before = get(p); before != p->function; before = get(p)) {
-        if (!is_free(map, p, before)) {
+        if (!may_replace(map, p, before)) {
             return 0;
         }
         pthread_mutex_lock(&lock);
@@ -172,10 +172,10 @@ static int take_place(const struct link_map *map, const place *p)
     return 1;
 }
 
-static kiln_status take_places(const kilni_watched *library)
+static kiln_status redirect_slots(const kilni_watched *library)
 {
     for (size_t i = 0; i < library->count; i++) {
-        if (!take_place(library->map, &library->places[i])) {
+        if (!redirect_slot(library->map, &library->imports[i])) {
             return KILN_E_UNSUPPORTED;
         }
     }
@@ -187,10 +187,10 @@ static kiln_status take_places(const kilni_watched *library)
 typedef struct collection {
     const kilni_symbols *of;
     kilni_watched *library;
-    size_t room; /* places beyond it are only counted */
+    size_t room; /* imports beyond it are only counted */
 } collection;
 
-static void collect_place(void *user, const ElfW(Sym) * symbol, const char *name, uintptr_t *slot)
+static void collect_import(void *user, const ElfW(Sym) * symbol, const char *name, uintptr_t *slot)
 {
     const collection *c = user;
     const int math = kilni_math_find(name);
@@ -201,7 +201,8 @@ static void collect_place(void *user, const ElfW(Sym) * symbol, const char *name
     if (c->library->count < c->room) {
         const uintptr_t at = (uintptr_t)slot;
         const int protection = kilni_symbols_protection(c->of->map, at);
-        c->library->places[c->library->count] = (place){at, name, function, protection, math};
+        c->library->imports[c->library->count] =
+            (import_slot){at, name, function, protection, math};
     }
     c->library->count++;
 }
@@ -209,10 +210,10 @@ static void collect_place(void *user, const ElfW(Sym) * symbol, const char *name
 static void collect(const kilni_symbols *of, kilni_watched *library, size_t room)
 {
     library->count = 0;
-    kilni_symbols_each_import(of, collect_place, &(collection){of, library, room});
+    kilni_symbols_each_import(of, collect_import, &(collection){of, library, room});
 }
 
-static kiln_status find_places(const kilni_symbols *of, kilni_watched **ret_library)
+static kiln_status find_imports(const kilni_symbols *of, kilni_watched **ret_library)
 {
     kilni_watched counted = {0};
     collect(of, &counted, 0);
@@ -220,7 +221,7 @@ static kiln_status find_places(const kilni_symbols *of, kilni_watched **ret_libr
     if (counted.count == 0) {
         return KILN_E_UNSUPPORTED;
     }
-    kilni_watched *made = calloc(1, sizeof *made + counted.count * sizeof *made->places);
+    kilni_watched *made = calloc(1, sizeof *made + counted.count * sizeof *made->imports);
     if (!made) {
         return KILN_E_NO_MEMORY;
     }
@@ -230,12 +231,12 @@ static kiln_status find_places(const kilni_symbols *of, kilni_watched **ret_libr
     return KILN_OK;
 }
 
-static int calls_unknown(const kilni_symbols *of)
+static int imports_unobserved(const kilni_symbols *of)
 {
     for (size_t i = 1; i < of->count; i++) {
         const char *name = of->names + of->entries[i].st_name;
         if (of->entries[i].st_shndx == SHN_UNDEF &&
-            (kilni_call_is_unknown(name) || kilni_math_is_unknown(name))) {
+            (kilni_call_is_unobserved(name) || kilni_math_is_unlisted(name))) {
             return 1;
         }
     }
@@ -298,16 +299,16 @@ static kiln_status watch_new(const struct link_map *map, kilni_watched **ret_lib
     const struct link_map *ours = map_of((const void *)(uintptr_t)&libraries); /* NOLINT */
     pthread_once(&once_registered, register_forks);
     if (!is_registered || !keep_loaded(ours) || !keep_loaded(map) || !kilni_symbols_of(map, &of) ||
-        calls_unknown(&of)) {
+        imports_unobserved(&of)) {
         return KILN_E_UNSUPPORTED;
     }
-    kiln_status status = find_places(&of, &made);
+    kiln_status status = find_imports(&of, &made);
     if (status != KILN_OK) {
         return status;
     }
     status = find_all_math(made);
     if (status == KILN_OK) {
-        status = take_places(made);
+        status = redirect_slots(made);
     }
     if (status != KILN_OK) {
         free(made);
@@ -339,24 +340,24 @@ kiln_status kilni_watched_find_by_entry_point(const kilni_compiler *compiler, co
 }
 
 /* The mark is read first: anything that is taken back from then on changes it. */
-kiln_status kilni_watched_take(kilni_watched *library, uint64_t *ret_mark)
+kiln_status kilni_watched_restore(kilni_watched *library, uint64_t *ret_mark)
 {
     for (;;) {
-        const uint64_t mark = atomic_load_explicit(&library->taken_back, memory_order_acquire);
-        if (are_taken(library)) {
+        const uint64_t mark = atomic_load_explicit(&library->restored_count, memory_order_acquire);
+        if (are_in_place(library)) {
             *ret_mark = mark;
             return KILN_OK;
         }
-        atomic_fetch_add_explicit(&library->taken_back, 1, memory_order_release);
-        const kiln_status status = take_places(library);
+        atomic_fetch_add_explicit(&library->restored_count, 1, memory_order_release);
+        const kiln_status status = redirect_slots(library);
         if (status != KILN_OK) {
             return status;
         }
     }
 }
 
-int kilni_watched_was_whole(const kilni_watched *library, uint64_t mark)
+int kilni_watched_is_unchanged(const kilni_watched *library, uint64_t mark)
 {
-    return are_taken(library) &&
-           atomic_load_explicit(&library->taken_back, memory_order_acquire) == mark;
+    return are_in_place(library) &&
+           atomic_load_explicit(&library->restored_count, memory_order_acquire) == mark;
 }

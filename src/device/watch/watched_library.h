@@ -31,11 +31,11 @@ kiln_status kilni_watched_find_by_entry_point(const kilni_compiler *compiler, co
 /* Makes sure that all slots contain Kiln's functions. If the loader was resolving a slot for
  * another thread when Kiln redirected it, the loader overwrites it once.
  *
- * @ret_mark  [out] for kilni_watched_was_whole
+ * @ret_mark  [out] for kilni_watched_is_unchanged
  * Returns KILN_OK; KILN_E_UNSUPPORTED: a different tool has redirected a slot. Threads and
  * blocking: as for kilni_watched_find. */
-kiln_status kilni_watched_take(kilni_watched *library, uint64_t *ret_mark);
+kiln_status kilni_watched_restore(kilni_watched *library, uint64_t *ret_mark);
 
-/* Whether all slots contain Kiln's functions, and have done so since kilni_watched_take returned
+/* Whether all slots contain Kiln's functions, and have done so since kilni_watched_restore returned
  * the mark. Threads: any. Blocks: never. */
-int kilni_watched_was_whole(const kilni_watched *library, uint64_t mark);
+int kilni_watched_is_unchanged(const kilni_watched *library, uint64_t mark);

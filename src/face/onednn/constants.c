@@ -177,7 +177,7 @@ kiln_status kiln_constant_get_budget(kiln_constant_budget *budget)
     pthread_mutex_unlock(&constants->lock);
     known.capacity_mib = limits.capacity_mib;
     known.policy = limits.policy;
-    return kilni_params_hand_out(budget, &known, sizeof known) ? KILN_OK : KILN_E_INVALID;
+    return kilni_params_copy_out(budget, &known, sizeof known) ? KILN_OK : KILN_E_INVALID;
 }
 
 /* ---- all ---- */

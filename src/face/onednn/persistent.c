@@ -376,7 +376,7 @@ kiln_status kiln_persistent_get_settings(kiln_persistent_settings *ret_settings,
     if (texts && !fits) {
         return KILN_E_TOO_LARGE;
     }
-    kilni_params_hand_out(ret_settings, &got, sizeof got);
+    kilni_params_copy_out(ret_settings, &got, sizeof got);
     return KILN_OK;
 }
 

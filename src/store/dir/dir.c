@@ -36,8 +36,8 @@ static kiln_status dir_note_miss(kiln_store *store, const kiln_entry *miss)
 
 static kiln_status dir_last_miss(kiln_store *store, kiln_entry **ret_miss)
 {
-    return kilni_missed_read(kilni_dir_root(kilni_dir_of(store)), KILNI_DIR_MISSED, store->mac_key,
-                             ret_miss);
+    return kilni_missed_read(kilni_dir_root(kilni_dir_of(store)), KILNI_DIR_MISSED,
+                             store->signing_key, ret_miss);
 }
 
 static const kilni_dir_layout *layout_for(const kiln_store *store, const kiln_key *key)

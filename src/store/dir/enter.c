@@ -174,7 +174,7 @@ int kilni_dir_make_directory(int parent, const char *path)
     }
     int made = kilni_os()->openat(parent, path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
     if (made >= 0) {
-        kilni_file_complete_mode(made, 0700);
+        kilni_file_ensure_mode(made, 0700);
         kilni_os()->close(made);
     }
     return 0;

@@ -111,12 +111,12 @@ static kiln_status read_pieces(int file, kilni_entry_arrival *arrival)
 }
 
 static kiln_status read_and_verify(int file, void *bytes, size_t size,
-                                   const kilni_entry_mac_key *mac_key, kiln_entry **ret_entry)
+                                   const kilni_signing_key *signing_key, kiln_entry **ret_entry)
 {
     kilni_entry_arrival arrival;
     kilni_entry_arrival_begin(&arrival, bytes, size);
     kiln_status status = read_pieces(file, &arrival);
-    return status == KILN_OK ? kilni_entry_arrival_end(&arrival, mac_key, ret_entry) : status;
+    return status == KILN_OK ? kilni_entry_arrival_end(&arrival, signing_key, ret_entry) : status;
 }
 
 /* A large file is checked before memory is allocated for it: a file may be long and hold nothing.
@@ -152,7 +152,7 @@ kiln_status kilni_dir_read_file(const kilni_dir *dir, int file, const struct sta
     if (!bytes) {
         return KILN_E_NO_MEMORY;
     }
-    kiln_status status = read_and_verify(file, bytes, size, dir->store.mac_key, ret_entry);
+    kiln_status status = read_and_verify(file, bytes, size, dir->store.signing_key, ret_entry);
     if (status != KILN_OK) {
         free(bytes);
     }

@@ -62,7 +62,7 @@ static kiln_status install_place(kilni_dir *dir, int root)
         return KILN_E_NO_MEMORY;
     }
     kilni_dir_place *last = place_of(dir);
-    kiln_status status = kilni_owned_file_put_over(&last->directory, root, &place->directory);
+    kiln_status status = kilni_owned_file_replace(&last->directory, root, &place->directory);
     if (status != KILN_OK) {
         kilni_os()->close(root);
         free(place);
@@ -148,7 +148,7 @@ static void write_tag(const kilni_dir *dir)
     int file = kilni_os()->openat(kilni_dir_root(dir), KILNI_DIR_TAG,
                                   O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (file >= 0) {
-        kilni_file_complete_mode(file, 0600);
+        kilni_file_ensure_mode(file, 0600);
         if (kilni_file_write(file, tag, sizeof tag - 1) != KILN_OK) {
             /* Part of a tag is no tag, and nothing would complete it later. */
             kilni_os()->unlinkat(kilni_dir_root(dir), KILNI_DIR_TAG, 0);

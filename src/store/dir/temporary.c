@@ -71,7 +71,7 @@ static kiln_status fill_temporary(const kilni_dir *dir, int file, kiln_bytes byt
         status = kilni_dir_write_status(errno);
     }
     if (status == KILN_OK) {
-        kilni_file_complete_known_mode(file, &stat, 0600);
+        kilni_file_ensure_known_mode(file, &stat, 0600);
     }
     /* Network file systems may report a failed write only now. */
     if (kilni_os()->close(file) != 0 && status == KILN_OK) {

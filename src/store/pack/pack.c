@@ -72,7 +72,7 @@ static kiln_status read_entry(const kilni_pack *pack, const kilni_pack_slot *slo
     kiln_entry *entry = NULL;
     status = read_run(pack, bytes, (size_t)slot->size, slot->offset);
     if (status == KILN_OK) {
-        status = kilni_entry_adopt(bytes, (size_t)slot->size, pack->store.mac_key, &entry);
+        status = kilni_entry_adopt(bytes, (size_t)slot->size, pack->store.signing_key, &entry);
     }
     if (status != KILN_OK) {
         free(bytes);

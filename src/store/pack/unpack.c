@@ -129,7 +129,7 @@ kiln_status kiln_pack_unpack(const char *path, const kiln_unpack_params *params,
     unpacking work = {.into = into};
     status = unpack_all(path, wanted.key_file, &work, error);
     if (status == KILN_OK || status == KILN_E_CORRUPT) {
-        kilni_params_hand_out(ret_report, &work.report, sizeof work.report);
+        kilni_params_copy_out(ret_report, &work.report, sizeof work.report);
     }
     return status;
 }

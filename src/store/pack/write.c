@@ -40,7 +40,7 @@ struct kiln_pack_writer {
     uint32_t flags;
     int level;
     bool is_signing;
-    kilni_entry_mac_key mac_key;
+    kilni_signing_key signing_key;
     kilni_pack_slot *slots; /* with offsets in the spool */
     size_t count, capacity;
 };
@@ -122,7 +122,7 @@ static kiln_status read_params(const kiln_pack_params *given, kiln_pack_writer *
     writer->flags = params.flags;
     writer->level = (int)(params.level ? params.level : DEFAULT_LEVEL);
     writer->is_signing = params.key_file != NULL;
-    return writer->is_signing ? kilni_key_file_read(params.key_file, &writer->mac_key, error)
+    return writer->is_signing ? kilni_key_file_read(params.key_file, &writer->signing_key, error)
                               : KILN_OK;
 }
 
@@ -164,7 +164,7 @@ void kiln_pack_writer_abandon(kiln_pack_writer **writer)
     if (self->directory >= 0) {
         kilni_os()->close(self->directory);
     }
-    sodium_memzero(&self->mac_key, sizeof self->mac_key);
+    sodium_memzero(&self->signing_key, sizeof self->signing_key);
     free(self->slots);
     free(self->name);
     free(self);
@@ -223,7 +223,7 @@ static kiln_status compress(kiln_entry **entry, int level)
     return status;
 }
 
-static kiln_status sign(kiln_entry **entry, const kilni_entry_mac_key *key)
+static kiln_status sign(kiln_entry **entry, const kilni_signing_key *key)
 {
     kiln_entry *made = NULL;
     kiln_status status = kilni_entry_sign(*entry, key, &made);
@@ -243,7 +243,7 @@ static kiln_status prepare(const kiln_pack_writer *writer, const kiln_entry *ent
         status = compress(&prepared, writer->level);
     }
     if (status == KILN_OK && writer->is_signing) {
-        status = sign(&prepared, &writer->mac_key);
+        status = sign(&prepared, &writer->signing_key);
     }
     if (status != KILN_OK) {
         kiln_entry_release(&prepared);
@@ -501,7 +501,7 @@ kiln_status kiln_pack_writer_finish(kiln_pack_writer **writer, kiln_pack_report 
     kiln_pack_writer_abandon(writer);
     const kiln_pack_report report = {.entries = header.entry_count, .bytes = header.total_size};
     if (status == KILN_OK && ret_report) {
-        kilni_params_hand_out(ret_report, &report, sizeof report);
+        kilni_params_copy_out(ret_report, &report, sizeof report);
     }
     return status;
 }

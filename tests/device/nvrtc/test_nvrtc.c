@@ -38,9 +38,9 @@ static bool tells_time(size_t count, const char *const *texts)
 {
     kilni_clock_words words = {0};
     for (size_t i = 0; i < count; i++) {
-        kilni_clock_words_see(&words, texts[i], strlen(texts[i]));
+        kilni_clock_words_scan(&words, texts[i], strlen(texts[i]));
     }
-    return kilni_clock_words_tell_time(&words);
+    return kilni_clock_words_found(&words);
 }
 
 #define TELLS_TIME(...)                                                                            \
@@ -155,13 +155,14 @@ static void test_reads_that_can_not_be_told(void **state)
         if (paths[i]) {
             kilni_reads_note(reads, paths[i]);
         } else {
-            kilni_reads_spoil(reads, "for a reason");
-            kilni_reads_spoil(reads, "for another");
+            kilni_reads_fail(reads, "for a reason");
+            kilni_reads_fail(reads, "for another");
         }
         assert_int_equal(kilni_reads_finish(reads, false, &words, &encoded, &why),
                          KILN_E_UNSUPPORTED);
-        assert_string_equal(why,
-                            paths[i] ? "a path that cannot be read, or is neither a file nor a folder" : "for a reason");
+        assert_string_equal(
+            why, paths[i] ? "a path that cannot be read, or is neither a file nor a folder"
+                          : "for a reason");
         kilni_reads_free(&reads);
     }
 }
@@ -191,7 +192,7 @@ static void test_reads_tell_of_the_time(void **state)
     const char *why = NULL;
     kilni_reads_note(reads, "a.h");
     assert_int_equal(kilni_reads_finish(reads, false, &words, &encoded, &why), KILN_OK);
-    assert_true(kilni_clock_words_tell_time(&words));
+    assert_true(kilni_clock_words_found(&words));
     kilni_text_done(&encoded);
     kilni_reads_free(&reads);
 }
@@ -238,7 +239,7 @@ static void test_reads_that_name_the_folder(void **state)
         write_file("a.h", cases[i].text);
         kilni_reads *reads = new_reads(cases[i].name);
         kilni_reads_note(reads, "a.h");
-        assert_int_equal(kilni_reads_name_folder(reads), cases[i].is_named);
+        assert_int_equal(kilni_reads_mention_folder(reads), cases[i].is_named);
         kilni_reads_free(&reads);
     }
 }

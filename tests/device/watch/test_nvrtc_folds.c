@@ -84,7 +84,7 @@ static kiln_status hold_one(kilni_fold fold)
     return status;
 }
 
-static const char *why_spoiled(kilni_folds *folds)
+static const char *failure_of(kilni_folds *folds)
 {
     kilni_text encoded = {0};
     const char *why = "";
@@ -234,15 +234,15 @@ static void test_names(void **state)
         const int function = kilni_math_find(known[i]);
         assert_true(function >= 0);
         assert_string_equal(kilni_math_name(function), known[i]);
-        assert_false(kilni_math_is_unknown(known[i]));
+        assert_false(kilni_math_is_unlisted(known[i]));
     }
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
         assert_int_equal(kilni_math_find(unknown[i]), -1);
-        assert_true(kilni_math_is_unknown(unknown[i]));
+        assert_true(kilni_math_is_unlisted(unknown[i]));
     }
     for (size_t i = 0; i < sizeof exact / sizeof *exact; i++) {
         assert_int_equal(kilni_math_find(exact[i]), -1);
-        assert_false(kilni_math_is_unknown(exact[i]));
+        assert_false(kilni_math_is_unlisted(exact[i]));
     }
 }
 
@@ -279,8 +279,7 @@ static void test_bounds(void **state)
     kilni_text most = finish(noted(KILNI_FOLDS_MAX));
     assert_int_equal(hold(&most, NULL), KILN_OK);
     kilni_text_done(&most);
-    assert_string_equal(why_spoiled(noted(KILNI_FOLDS_MAX + 1)),
-                        "too many constants are folded");
+    assert_string_equal(failure_of(noted(KILNI_FOLDS_MAX + 1)), "too many constants are folded");
 }
 
 static void test_other_modes_spoil(void **state)
@@ -291,7 +290,8 @@ static void test_other_modes_spoil(void **state)
     fesetround(FE_UPWARD);
     kilni_folds_note(folds, &fold);
     fesetround(FE_TONEAREST);
-    assert_string_equal(why_spoiled(folds), "constants are folded in a different floating-point mode");
+    assert_string_equal(failure_of(folds),
+                        "constants are folded in a different floating-point mode");
 }
 
 static void test_answers_that_vary_spoil(void **state)
@@ -302,8 +302,9 @@ static void test_answers_that_vary_spoil(void **state)
     kilni_folds_note(folds, &fold);
     fold.result++;
     kilni_folds_note(folds, &fold);
-    assert_string_equal(why_spoiled(folds),
-                        "a function of the C library returns different results for equal arguments");
+    assert_string_equal(
+        failure_of(folds),
+        "a function of the C library returns different results for equal arguments");
 }
 
 static void test_damaged_folds(void **state)

@@ -90,7 +90,7 @@ static uint64_t ask(kilni_known_reads *known, const kiln_digest *program)
 {
     uint64_t revision = 0;
     const char *why = NULL;
-    assert_int_equal(kilni_known_reads_ask(known, program, &revision, &why), KILN_OK);
+    assert_int_equal(kilni_known_reads_get_revision(known, program, &revision, &why), KILN_OK);
     assert_null(why);
     assert_true(revision > 0);
     return revision;
@@ -104,7 +104,7 @@ static void set(kilni_known_reads *known, const kiln_digest *program, kiln_bytes
 static uint64_t begin_look(kilni_known_reads *known, const kiln_digest *program)
 {
     uint64_t mark = 0;
-    assert_int_equal(kilni_known_reads_begin_look(known, program, &mark), KILN_OK);
+    assert_int_equal(kilni_known_reads_begin_check(known, program, &mark), KILN_OK);
     return mark;
 }
 
@@ -191,7 +191,7 @@ static void test_why_it_cannot_be_kept(void **state)
     const char *why = NULL;
     assert_int_equal(kilni_known_reads_set(s.known, &first, bytes_of(&s.a), reason), KILN_OK);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(kilni_known_reads_ask(s.known, &first, &revision, &why),
+        assert_int_equal(kilni_known_reads_get_revision(s.known, &first, &revision, &why),
                          KILN_E_UNSUPPORTED);
         assert_ptr_equal(why, reason);
     }
@@ -280,7 +280,7 @@ static void test_found_where_nobody_asked(void **state)
     known_scene s = new_scene();
     const uint64_t revision = ask(s.known, &first), mark = begin_look(s.known, &first);
     ask(s.known, &second);
-    assert_int_equal(kilni_known_reads_found(s.known, &first, mark, 0, bytes_of(&s.a)), KILN_OK);
+    assert_int_equal(kilni_known_reads_confirm(s.known, &first, mark, 0, bytes_of(&s.a)), KILN_OK);
     assert_int_equal(ask(s.known, &first), revision);
     write_file("v.h", "b");
     assert_int_not_equal(ask(s.known, &first), revision);
@@ -293,7 +293,8 @@ static void test_found_where_somebody_asked(void **state)
     known_scene s = new_scene();
     const uint64_t mark = begin_look(s.known, &first);
     const uint64_t revision = ask(s.known, &first);
-    assert_int_equal(kilni_known_reads_found(s.known, &first, mark, 0, bytes_of(&s.a)), KILN_BUSY);
+    assert_int_equal(kilni_known_reads_confirm(s.known, &first, mark, 0, bytes_of(&s.a)),
+                     KILN_BUSY);
     assert_int_equal(ask(s.known, &first), revision); /* the reads are known now */
     write_file("v.h", "b");
     assert_int_not_equal(ask(s.known, &first), revision);
@@ -307,7 +308,8 @@ static void test_found_where_others_are_known(void **state)
     const uint64_t revision = ask(s.known, &first);
     set(s.known, &first, bytes_of(&s.b));
     const uint64_t mark = begin_look(s.known, &first);
-    assert_int_equal(kilni_known_reads_found(s.known, &first, mark, 0, bytes_of(&s.a)), KILN_BUSY);
+    assert_int_equal(kilni_known_reads_confirm(s.known, &first, mark, 0, bytes_of(&s.a)),
+                     KILN_BUSY);
     assert_int_not_equal(ask(s.known, &first), revision);
     end_scene(&s);
 }
@@ -320,7 +322,7 @@ static void test_found_where_the_same_are_known(void **state)
     set(s.known, &first, bytes_of(&s.a));
     const uint64_t mark = begin_look(s.known, &first);
     assert_int_equal(ask(s.known, &first), revision);
-    assert_int_equal(kilni_known_reads_found(s.known, &first, mark, 0, bytes_of(&s.a)), KILN_OK);
+    assert_int_equal(kilni_known_reads_confirm(s.known, &first, mark, 0, bytes_of(&s.a)), KILN_OK);
     assert_int_equal(ask(s.known, &first), revision);
     end_scene(&s);
 }
@@ -334,7 +336,8 @@ static void test_found_where_what_was_known_is_left(void **state)
     const uint64_t mark = begin_look(s.known, &first);
     ask(s.known, &first);
     set(s.known, &first, nothing);
-    assert_int_equal(kilni_known_reads_found(s.known, &first, mark, 0, bytes_of(&s.b)), KILN_BUSY);
+    assert_int_equal(kilni_known_reads_confirm(s.known, &first, mark, 0, bytes_of(&s.b)),
+                     KILN_BUSY);
     end_scene(&s);
 }
 
@@ -346,7 +349,8 @@ static void test_found_where_the_same_became_known(void **state)
     const uint64_t mark = begin_look(s.known, &first);
     ask(s.known, &first);
     set(s.known, &first, bytes_of(&s.a));
-    assert_int_equal(kilni_known_reads_found(s.known, &first, mark, 0, bytes_of(&s.a)), KILN_BUSY);
+    assert_int_equal(kilni_known_reads_confirm(s.known, &first, mark, 0, bytes_of(&s.a)),
+                     KILN_BUSY);
     end_scene(&s);
 }
 
@@ -361,13 +365,13 @@ static void test_found_of_another_revision(void **state)
     set(s.known, &first, bytes_of(&s.a));
     write_file("v.h", "b");
     uint64_t mark = begin_look(s.known, &first);
-    assert_int_equal(kilni_known_reads_found(s.known, &first, mark, earlier, bytes_of(&s.b)),
+    assert_int_equal(kilni_known_reads_confirm(s.known, &first, mark, earlier, bytes_of(&s.b)),
                      KILN_MISS);
     const uint64_t later = ask(s.known, &first);
     mark = begin_look(s.known, &first);
-    assert_int_equal(kilni_known_reads_found(s.known, &first, mark, earlier, bytes_of(&s.b)),
+    assert_int_equal(kilni_known_reads_confirm(s.known, &first, mark, earlier, bytes_of(&s.b)),
                      KILN_MISS);
-    assert_int_equal(kilni_known_reads_found(s.known, &first, mark, later, bytes_of(&s.b)),
+    assert_int_equal(kilni_known_reads_confirm(s.known, &first, mark, later, bytes_of(&s.b)),
                      KILN_OK);
     end_scene(&s);
 }
@@ -390,14 +394,14 @@ static kiln_status ask_for_known(known_scene *s)
 {
     uint64_t revision;
     const char *why;
-    return kilni_known_reads_ask(s->known, &first, &revision, &why);
+    return kilni_known_reads_get_revision(s->known, &first, &revision, &why);
 }
 
 static kiln_status ask_for_new(known_scene *s)
 {
     uint64_t revision;
     const char *why;
-    return kilni_known_reads_ask(s->known, &second, &revision, &why);
+    return kilni_known_reads_get_revision(s->known, &second, &revision, &why);
 }
 
 static kiln_status set_known(known_scene *s)
@@ -413,18 +417,18 @@ static kiln_status set_new(known_scene *s)
 static kiln_status look_at_new(known_scene *s)
 {
     uint64_t mark;
-    return kilni_known_reads_begin_look(s->known, &second, &mark);
+    return kilni_known_reads_begin_check(s->known, &second, &mark);
 }
 
 static kiln_status find_known(known_scene *s)
 {
-    const kiln_status status = kilni_known_reads_found(s->known, &first, 0, 0, bytes_of(&s->b));
+    const kiln_status status = kilni_known_reads_confirm(s->known, &first, 0, 0, bytes_of(&s->b));
     return status == KILN_BUSY ? KILN_OK : status;
 }
 
 static kiln_status find_new(known_scene *s)
 {
-    const kiln_status status = kilni_known_reads_found(s->known, &second, 0, 0, bytes_of(&s->a));
+    const kiln_status status = kilni_known_reads_confirm(s->known, &second, 0, 0, bytes_of(&s->a));
     return status == KILN_BUSY ? KILN_OK : status;
 }
 
@@ -523,7 +527,7 @@ static uint64_t ask_in_storm(storm *s, const kiln_digest *program)
     const int earliest = atomic_load(&s->written);
     uint64_t revision = 0;
     const char *why;
-    const kiln_status status = kilni_known_reads_ask(s->known, program, &revision, &why);
+    const kiln_status status = kilni_known_reads_get_revision(s->known, program, &revision, &why);
     if (status != KILN_OK || revision >= REVISIONS_MAX) {
         s->faults++;
         return 0;
@@ -551,11 +555,11 @@ static void find_in_storm(storm *s, const kiln_digest *program, uint64_t revisio
 {
     kilni_text reads = {0};
     uint64_t mark = 0;
-    s->faults += kilni_known_reads_begin_look(s->known, program, &mark) != KILN_OK;
+    s->faults += kilni_known_reads_begin_check(s->known, program, &mark) != KILN_OK;
     const int version = read_version(&reads);
     kiln_status status = KILN_MISS;
     if (version > 0) {
-        status = kilni_known_reads_found(s->known, program, mark, revision, bytes_of(&reads));
+        status = kilni_known_reads_confirm(s->known, program, mark, revision, bytes_of(&reads));
     }
     if (status == KILN_BUSY) {
         status = kilni_reads_hold(bytes_of(&reads), NULL, NULL);
@@ -613,7 +617,7 @@ static void *ask_for_ever(void *user)
     uint64_t revision;
     const char *why;
     while (!atomic_load(&is_over)) {
-        kilni_known_reads_ask(s->known, &first, &revision, &why);
+        kilni_known_reads_get_revision(s->known, &first, &revision, &why);
     }
     return NULL;
 }
@@ -633,7 +637,8 @@ static void test_forks(void **state)
             uint64_t revision;
             const char *why;
             alarm(10);
-            _exit(kilni_known_reads_ask(s.known, &second, &revision, &why) == KILN_OK ? 0 : 1);
+            _exit(kilni_known_reads_get_revision(s.known, &second, &revision, &why) == KILN_OK ? 0
+                                                                                               : 1);
         }
         assert_int_equal(waitpid(child, &status, 0), child);
         assert_int_equal(status, 0);

@@ -723,14 +723,14 @@ static void test_reads_end_with_the_watch(void **state)
 
 static void fail_with_another_errno(kilni_reads *reads, const char *text)
 {
-    kilni_reads_spoil(reads, text);
+    kilni_reads_fail(reads, text);
     errno = EXDEV;
 }
 
 static void *tell_with_errno(void *ret_errno)
 {
     errno = EAGAIN;
-    kilni_compilation_tell(fail_with_another_errno, "told");
+    kilni_compilation_report(fail_with_another_errno, "told");
     *(int *)ret_errno = errno;
     return NULL;
 }
@@ -903,11 +903,11 @@ static void test_names_for_large_files(void **state)
     for (size_t i = 0; i < sizeof observed / sizeof *observed; i++) {
         assert_non_null(kilni_call_find(observed[i][0]));
         assert_ptr_equal(kilni_call_find(observed[i][0]), kilni_call_find(observed[i][1]));
-        assert_false(kilni_call_is_unknown(observed[i][1]));
+        assert_false(kilni_call_is_unobserved(observed[i][1]));
     }
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++) {
-        assert_true(kilni_call_is_unknown(unknown[i][0]));
-        assert_true(kilni_call_is_unknown(unknown[i][1]));
+        assert_true(kilni_call_is_unobserved(unknown[i][0]));
+        assert_true(kilni_call_is_unobserved(unknown[i][1]));
     }
 }
 

@@ -10,7 +10,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "entry/layout.h"
+#include "entry/structure.h"
 #include "os/os.h"
 #include "store/dir/pair.h"
 #include "store/totals.h"

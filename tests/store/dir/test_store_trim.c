@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "entry/layout.h"
+#include "entry/structure.h"
 #include "os/os.h"
 #include "store/dir/dir.h"
 #include "store/store.h"

@@ -29,31 +29,33 @@ typedef struct kilni_entry_section {
     uint64_t size;
 } kilni_entry_section;
 
-typedef struct kilni_entry_layout {
+typedef struct kilni_entry_structure {
     kilni_entry_header header;
     kilni_entry_section sections[KILNI_ENTRY_MAX_SECTIONS];
-} kilni_entry_layout;
+} kilni_entry_structure;
 
 /* Appends a section. Returns KILN_OK; KILN_E_TOO_LARGE: there are KILNI_ENTRY_MAX_SECTIONS
  * already. */
-kiln_status kilni_entry_layout_add(kilni_entry_layout *layout, uint32_t type, uint32_t flags,
-                                   const void *bytes, uint64_t size);
+kiln_status kilni_entry_structure_add(kilni_entry_structure *structure, uint32_t type,
+                                      uint32_t flags, const void *bytes, uint64_t size);
 
 /* Returns the section of a type, or NULL if there is none. */
-const kilni_entry_section *kilni_entry_layout_find(const kilni_entry_layout *layout, uint32_t type);
+const kilni_entry_section *kilni_entry_structure_find(const kilni_entry_structure *structure,
+                                                      uint32_t type);
 
 /* Whether only a newer writer can have written a section of that type with these flags. */
 bool kilni_entry_section_is_newer(uint32_t type, uint32_t flags);
 
 /* Removes the MAC section, if there is one, and its flag. */
-void kilni_entry_layout_unsign(kilni_entry_layout *layout);
+void kilni_entry_structure_unsign(kilni_entry_structure *structure);
 
 /* Assembles an entry in one new block, without its checksum. On success the sections point into the
  * block, and the header has the total size.
  *
- * @ret_bytes  [out] layout->header.total_size bytes, freed by the caller, with free
+ * @ret_bytes  [out] structure->header.total_size bytes, freed by the caller, with free
  * Returns KILN_OK; KILN_E_TOO_LARGE; KILN_E_NO_MEMORY. */
-kiln_status kilni_entry_layout_encode(kilni_entry_layout *layout, unsigned char **ret_bytes);
+kiln_status kilni_entry_structure_encode(kilni_entry_structure *structure,
+                                         unsigned char **ret_bytes);
 
 /* Writes the checksum of all bytes before it. */
 void kilni_entry_seal(unsigned char *bytes, size_t size);
@@ -69,10 +71,10 @@ size_t kilni_entry_covered_size(size_t size);
 
 /* Takes a whole entry apart: header, checksum, table, padding. Returns KILN_OK; KILN_E_CORRUPT;
  * KILN_E_VERSION. */
-kiln_status kilni_entry_layout_decode(const unsigned char *bytes, size_t size,
-                                      kilni_entry_layout *ret_layout);
+kiln_status kilni_entry_structure_decode(const unsigned char *bytes, size_t size,
+                                         kilni_entry_structure *ret_structure);
 
 /* The same for a caller that has already computed the hash of the covered bytes. */
-kiln_status kilni_entry_layout_decode_hashed(const unsigned char *bytes, size_t size,
-                                             const kiln_digest *hash,
-                                             kilni_entry_layout *ret_layout);
+kiln_status kilni_entry_structure_decode_hashed(const unsigned char *bytes, size_t size,
+                                                const kiln_digest *hash,
+                                                kilni_entry_structure *ret_structure);
