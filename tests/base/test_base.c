@@ -60,7 +60,7 @@ static void test_an_error_is_filled_and_its_status_returned(void **state)
     assert_int_equal(error.struct_size, sizeof error);
 }
 
-static void test_no_error_is_taken(void **state)
+static void test_a_missing_error_is_allowed(void **state)
 {
     (void)state;
     assert_int_equal(kilni_error_set(NULL, KILN_E_FULL, 0, "%s", "x"), KILN_E_FULL);
@@ -150,7 +150,7 @@ static void test_sizes_are_read(void **state)
     assert_size("16777215T", UINT64_C(16777215) << 40);
 }
 
-static void test_what_is_no_size_is_refused(void **state)
+static void test_invalid_sizes_are_refused(void **state)
 {
     (void)state;
     static const char *const wrong[] = {
@@ -312,7 +312,7 @@ static void assert_hash(const void *bytes, size_t size, const char *expected)
     assert_string_equal(text, expected);
 }
 
-/* What xxhsum -H2 says. */
+/* The digests that xxhsum -H2 prints. */
 static void test_the_hash_is_the_standard_xxh3_128(void **state)
 {
     (void)state;
@@ -337,7 +337,7 @@ static void assert_wide_hash(kilni_hash_wide_fn *hash, kilni_hash_wide_add_fn *a
         unsigned char wide[16];
         hash(bytes, size, wide);
         assert_memory_equal(wide, whole.bytes, sizeof wide);
-        /* The state's beginning and end are those of the instructions that every processor has. */
+        /* The state is set up and finished by the instructions that every processor has. */
         kilni_hasher hasher;
         kilni_hasher_begin(&hasher);
         add((XXH3_state_t *)(void *)hasher.state, bytes, size / 3);
@@ -390,12 +390,12 @@ int main(void)
         cmocka_unit_test(test_statuses_have_their_names_and_texts),
         cmocka_unit_test(test_status_values_are_fixed),
         cmocka_unit_test(test_an_error_is_filled_and_its_status_returned),
-        cmocka_unit_test(test_no_error_is_taken),
+        cmocka_unit_test(test_a_missing_error_is_allowed),
         cmocka_unit_test(test_a_long_error_is_cut),
         cmocka_unit_test(test_an_error_writes_only_within_its_size),
         cmocka_unit_test(test_size_arithmetic_notices_overflow),
         cmocka_unit_test(test_sizes_are_read),
-        cmocka_unit_test(test_what_is_no_size_is_refused),
+        cmocka_unit_test(test_invalid_sizes_are_refused),
         cmocka_unit_test(test_a_text_grows),
         cmocka_unit_test(test_an_empty_text_is_a_string_after_an_append),
         cmocka_unit_test(test_a_text_stays_as_it_was_without_memory),

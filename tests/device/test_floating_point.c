@@ -103,7 +103,7 @@ static void test_the_default_leaves_keys_as_they_were(void **state)
 {
     (void)state;
     assert_int_equal(fesetenv(FE_DFL_ENV), 0);
-    feraiseexcept(FE_ALL_EXCEPT); /* flags that are raised are no mode */
+    feraiseexcept(FE_ALL_EXCEPT); /* raised flags are not a part of the mode */
     for (size_t a = 0; a < ALL_WHO_ADD; a++) {
         kiln_key *key = key_now(all_who_add[a]);
         assert_false(has_part(key));
@@ -167,7 +167,7 @@ static void test_threads_have_modes_of_their_own(void **state)
     assert_false(kilni_floating_point_equals(of_thread, kilni_floating_point_get()));
 }
 
-/* The part of a key is read as the mode that it was made in. */
+/* Reading the part of a key returns the mode in which it was made. */
 static void test_reading(void **state)
 {
     (void)state;
@@ -187,8 +187,8 @@ static void test_reading(void **state)
     }
 }
 
-/* A reserved bit that is set would end the process. */
-static void test_what_is_no_mode_is_refused(void **state)
+/* Setting a reserved bit would crash the process. */
+static void test_invalid_modes_are_refused(void **state)
 {
     (void)state;
     static const char *const texts[] = {"",
@@ -217,7 +217,7 @@ int main(void)
         cmocka_unit_test(test_a_mode_is_set_without_its_flags),
         cmocka_unit_test(test_threads_have_modes_of_their_own),
         cmocka_unit_test(test_reading),
-        cmocka_unit_test(test_what_is_no_mode_is_refused),
+        cmocka_unit_test(test_invalid_modes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

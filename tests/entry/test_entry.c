@@ -45,7 +45,7 @@ static const kiln_entry_params golden_params = {
                 5},
 };
 
-/* What golden_entry holds, from its parts. */
+/* Makes the content of golden_entry from its parts. */
 static kiln_entry *make_golden(void)
 {
     kiln_entry_params params = golden_params;
@@ -69,7 +69,7 @@ static kiln_entry *make_with_payload(const void *payload, size_t size)
     return entry;
 }
 
-/* Decodes an exact-size copy, so that a sanitizer sees each byte read beyond it. */
+/* Decodes an exact-size copy, so that a sanitizer notices a read beyond its end. */
 static kiln_status decode_copy(const void *bytes, size_t size, kiln_entry **ret_entry)
 {
     void *copy = malloc(size > 0 ? size : 1);
@@ -177,7 +177,7 @@ static int fixed_clock(clockid_t clock, struct timespec *ret_time)
     return 0;
 }
 
-static void test_an_entry_of_the_least(void **state)
+static void test_the_smallest_entry(void **state)
 {
     (void)state;
     kilni_os_table table = *kilni_os_system();
@@ -309,7 +309,7 @@ static void test_wrong_parameters_are_refused(void **state)
     assert_null(kiln_entry_retain(NULL));
 }
 
-static void test_a_newer_callers_parameters_are_taken_where_unused(void **state)
+static void test_a_newer_callers_parameters_are_accepted_if_unused(void **state)
 {
     (void)state;
     struct {
@@ -342,7 +342,7 @@ static void test_kinds_have_names(void **state)
 
 /* ---- threads ---- */
 
-static void *hold_and_let_go(void *argument)
+static void *retain_and_release(void *argument)
 {
     kiln_entry *entry = argument;
     for (int i = 0; i < 1000; i++) {
@@ -362,9 +362,10 @@ static void test_threads_share_an_entry(void **state)
     pthread_t threads[4];
     for (size_t i = 0; i < 4; i++) {
         assert_int_equal(
-            pthread_create(&threads[i], NULL, hold_and_let_go, kiln_entry_retain(entry)), 0);
+            pthread_create(&threads[i], NULL, retain_and_release, kiln_entry_retain(entry)), 0);
     }
-    /* Whichever thread ends last frees it; a sanitizer sees it freed twice, early or never. */
+    /* Whichever thread ends last frees it; a sanitizer notices if it is freed twice, too early or
+     * never. */
     kiln_entry_release(&entry);
     for (size_t i = 0; i < 4; i++) {
         assert_int_equal(pthread_join(threads[i], NULL), 0);
@@ -386,7 +387,7 @@ static void flip_all(const unsigned char *bytes, size_t size)
     for (size_t bit = 0; bit < size * 8; bit++) {
         unsigned char mask = (unsigned char)(1 << bit % 8);
         flipped[bit / 8] ^= mask;
-        /* A version from which one bit was taken is 0: no version. */
+        /* A version from which one bit was removed is 0, which is invalid. */
         bool newer = is_in_version_word(bit / 8) && !(bit / 8 == 8 && bit % 8 == 0);
         assert_status(flipped, size, newer ? KILN_E_VERSION : KILN_E_CORRUPT);
         flipped[bit / 8] ^= mask;
@@ -439,9 +440,9 @@ static void test_a_newer_version_is_known_whatever_follows(void **state)
     assert_status(bytes, sizeof bytes, KILN_E_CORRUPT);
 }
 
-/* ---- entries that are sound but odd ---- */
+/* ---- entries with a right checksum but odd content ---- */
 
-/* Sets bytes of golden_entry, makes the checksum right, and decodes. */
+/* Changes bytes of golden_entry, corrects the checksum, and decodes. */
 static void assert_patched(size_t offset, const void *patch, size_t patch_size,
                            kiln_status expected)
 {
@@ -486,10 +487,10 @@ static void test_unsound_fields_under_a_right_checksum(void **state)
     assert_patched(0xc8, "\5", 1, KILN_E_CORRUPT);  /* length of a text */
     assert_patched(0xc8, "\xff\xff\xff\xff", 4, KILN_E_CORRUPT);
     assert_patched(0xce, "\0", 1, KILN_E_CORRUPT); /* a zero within a text */
-    assert_patched(0xd2, "x", 1, KILN_E_CORRUPT);  /* no zero behind it */
+    assert_patched(0xd2, "x", 1, KILN_E_CORRUPT);  /* no terminating zero */
 }
 
-/* The sections of golden_entry, for a test to alter. */
+/* Returns the sections of golden_entry, for a test to change. */
 static kilni_entry_structure golden_structure(void)
 {
     kilni_entry_structure structure;
@@ -531,7 +532,7 @@ static void test_nothing_may_hide_behind_the_sections(void **state)
     assert_status(bytes, sizeof bytes, KILN_E_CORRUPT);
 }
 
-/* golden_entry with another provenance section. */
+/* Decodes golden_entry with a different provenance section. */
 static kiln_status decode_with_provenance(const unsigned char *bytes, size_t size)
 {
     kilni_entry_structure structure = golden_structure();
@@ -597,7 +598,7 @@ static void test_section_0_is_no_known_section(void **state)
     assert_int_equal(decode_structure(structure, &entry), KILN_E_CORRUPT);
 }
 
-static void test_key_and_payload_must_be_there_and_the_rest_need_not(void **state)
+static void test_only_key_and_payload_are_required(void **state)
 {
     (void)state;
     for (uint32_t left_out = 0; left_out < 5; left_out++) {
@@ -634,7 +635,7 @@ static void test_sections_have_a_limit(void **state)
 
 /* ---- signatures ---- */
 
-static kilni_signing_key golden_mac_key(void)
+static kilni_signing_key golden_signing_key(void)
 {
     kilni_signing_key key;
     for (size_t i = 0; i < sizeof key.bytes; i++) {
@@ -643,7 +644,7 @@ static kilni_signing_key golden_mac_key(void)
     return key;
 }
 
-/* Judges an entry's bytes as a store with that key does. */
+/* Authenticates an entry's bytes as a store with that key does. */
 static kiln_status authenticate(const kiln_entry *entry, const kilni_signing_key *key)
 {
     const kiln_bytes bytes = kiln_entry_encoding(entry);
@@ -662,7 +663,7 @@ static kiln_status authenticate(const kiln_entry *entry, const kilni_signing_key
 static void test_golden_signature(void **state)
 {
     (void)state;
-    kilni_signing_key key = golden_mac_key();
+    kilni_signing_key key = golden_signing_key();
     kiln_entry *entry = make_golden(), *with_mac = NULL;
     assert_int_equal(authenticate(entry, &key), KILN_E_UNAUTHENTICATED);
     assert_int_equal(kilni_entry_sign(entry, &key, &with_mac), KILN_OK);
@@ -683,11 +684,11 @@ static void test_golden_signature(void **state)
     kiln_entry_release(&entry);
 }
 
-/* Whoever alters an entry can make the checksum right, but not the MAC. */
+/* Anyone who changes an entry can correct the checksum, but not the MAC. */
 static void test_no_altered_entry_is_authentic(void **state)
 {
     (void)state;
-    kilni_signing_key key = golden_mac_key();
+    kilni_signing_key key = golden_signing_key();
     unsigned char bytes[sizeof golden_signed_entry];
     memcpy(bytes, golden_signed_entry, sizeof bytes);
     size_t decoded = 0;
@@ -702,7 +703,7 @@ static void test_no_altered_entry_is_authentic(void **state)
         kiln_entry_release(&entry);
         bytes[i] ^= 1;
     }
-    /* Texts, answers, log, payload and MAC can be altered unseen by all else. */
+    /* Only the MAC shows changes of texts, answers, log, payload and of the MAC itself. */
     assert_true(decoded > 32 + 5 + 7 + 3);
 }
 
@@ -712,7 +713,7 @@ static void test_unknown_sections_are_signed_too(void **state)
     kilni_entry_structure structure = golden_structure();
     insert_section(&structure, 5, 99, 0);
     kiln_entry *entry = NULL, *with_mac = NULL;
-    kilni_signing_key key = golden_mac_key();
+    kilni_signing_key key = golden_signing_key();
     assert_int_equal(decode_structure(structure, &entry), KILN_OK);
     assert_int_equal(kilni_entry_sign(entry, &key, &with_mac), KILN_OK);
     kiln_bytes bytes = kiln_entry_encoding(with_mac);
@@ -776,7 +777,7 @@ static void test_compressed_payloads_come_back(void **state)
     free(payload);
 }
 
-static void test_what_does_not_shrink_stays_plain(void **state)
+static void test_a_payload_that_does_not_shrink_stays_uncompressed(void **state)
 {
     (void)state;
     kiln_entry *entry = make_golden();
@@ -794,7 +795,7 @@ static void test_what_does_not_shrink_stays_plain(void **state)
 static void test_compressing_drops_the_signature(void **state)
 {
     (void)state;
-    kilni_signing_key key = golden_mac_key();
+    kilni_signing_key key = golden_signing_key();
     unsigned char *payload = compressible();
     kiln_entry *entry = make_with_payload(payload, LARGE), *with_mac = NULL;
     assert_int_equal(kilni_entry_sign(entry, &key, &with_mac), KILN_OK);
@@ -814,7 +815,8 @@ static void test_compressing_drops_the_signature(void **state)
 }
 
 /* A structure with a payload of @plain_size bytes that is stored as @frame. */
-static kilni_entry_structure compressed_layout(const void *frame, size_t size, uint64_t plain_size)
+static kilni_entry_structure compressed_structure(const void *frame, size_t size,
+                                                  uint64_t plain_size)
 {
     kilni_entry_structure structure = golden_structure();
     structure.header.flags |= KILNI_ENTRY_COMPRESSED;
@@ -824,12 +826,12 @@ static kilni_entry_structure compressed_layout(const void *frame, size_t size, u
     return structure;
 }
 
-/* What nobody signed is not decompressed. */
+/* Unsigned bytes are not decompressed. */
 static void test_signatures_are_checked_first(void **state)
 {
     (void)state;
-    const kilni_signing_key key = golden_mac_key();
-    kilni_entry_structure structure = compressed_layout("no frame", 8, LARGE);
+    const kilni_signing_key key = golden_signing_key();
+    kilni_entry_structure structure = compressed_structure("no frame", 8, LARGE);
     assert_int_equal(structure.sections[4].type, KILNI_SECTION_PAYLOAD);
     unsigned char *bytes = NULL;
     kiln_entry *entry = NULL;
@@ -846,7 +848,7 @@ static void test_signatures_are_checked_first(void **state)
     free(bytes);
 }
 
-/* A frame of @size zeros; its own size is returned. */
+/* Makes a frame of @size zeros, and returns the frame's size. */
 static size_t make_frame_of_zeros(uint64_t size, void *frame, size_t room)
 {
     static const unsigned char zeros[1 << 20];
@@ -874,14 +876,14 @@ static void test_decompressing_has_a_limit(void **state)
     assert_non_null(frame);
     const size_t size = make_frame_of_zeros(plain_size, frame, 1 << 20);
     kiln_entry *entry = NULL;
-    assert_int_equal(decode_structure(compressed_layout(frame, size, plain_size), &entry),
+    assert_int_equal(decode_structure(compressed_structure(frame, size, plain_size), &entry),
                      KILN_E_CORRUPT);
     assert_null(entry);
     free(frame);
 }
 
-/* Alters a compressed entry under a right checksum: never a crash, never other plain bytes of a
- * size that is not the header's. */
+/* Changes a compressed entry and corrects its checksum: this must never crash, nor yield bytes of a
+ * size other than the header's. */
 static void test_damaged_frames_are_corrupt(void **state)
 {
     (void)state;
@@ -947,7 +949,7 @@ static void test_trailing_bytes_behind_a_frame_are_corrupt(void **state)
     free(payload);
 }
 
-/* An entry whose payload section is @frame and should come to @plain_size bytes. */
+/* Decodes an entry whose payload section is @frame and claims to expand to @plain_size bytes. */
 static kiln_status decode_frame(const void *frame, size_t size, uint64_t plain_size)
 {
     kilni_entry_structure structure = golden_structure();
@@ -964,7 +966,7 @@ static kiln_status decode_frame(const void *frame, size_t size, uint64_t plain_s
 static void test_a_payload_is_one_frame(void **state)
 {
     (void)state;
-    /* One block that repeats a byte 64 times; then a frame that is to be skipped. */
+    /* One block that repeats a byte 64 times; then a skippable frame. */
     static const char frames[] = "\x28\xb5\x2f\xfd\x20\x40\x03\x02\0x"
                                  "\x50\x2a\x4d\x18\0\0\0\0";
     assert_int_equal(decode_frame(frames, 10, 64), KILN_OK);
@@ -973,12 +975,12 @@ static void test_a_payload_is_one_frame(void **state)
     assert_int_equal(decode_frame(frames, 9, 64), KILN_E_CORRUPT);
 }
 
-static void test_no_frame_is_believed_to_expand_without_limit(void **state)
+static void test_no_frame_may_claim_to_expand_without_limit(void **state)
 {
     (void)state;
-    /* 2^39 bytes in a block of none. */
+    /* A block that claims 2^39 bytes and contains none. */
     static const char frame[] = "\x28\xb5\x2f\xfd\xe0\0\0\0\0\x80\0\0\0\1\0\0";
-    /* Stored bytes, entry and key are the first three: there is no fourth. */
+    /* The first three allocations are stored bytes, entry and key; there must be no fourth. */
     failing_malloc_arm(4);
     kiln_status status = decode_frame(frame, 16, UINT64_C(1) << 39);
     failing_malloc_disarm();
@@ -987,7 +989,7 @@ static void test_no_frame_is_believed_to_expand_without_limit(void **state)
 
 /* ---- heads ---- */
 
-static void test_the_head_tells_what_is_there(void **state)
+static void test_the_head_has_what_is_there(void **state)
 {
     (void)state;
     kilni_entry_head head;
@@ -1005,7 +1007,7 @@ static void test_the_head_tells_what_is_there(void **state)
     assert_string_equal(head.name, "f");
 }
 
-static void test_a_shorter_head_tells_less(void **state)
+static void test_a_shorter_head_has_less(void **state)
 {
     (void)state;
     for (size_t available = 0; available <= sizeof golden_entry; available++) {
@@ -1028,7 +1030,7 @@ static void test_a_shorter_head_tells_less(void **state)
     }
 }
 
-static void test_a_head_of_a_file_of_another_size_is_corrupt(void **state)
+static void test_a_head_of_a_file_of_a_different_size_is_corrupt(void **state)
 {
     (void)state;
     kilni_entry_head head;
@@ -1151,7 +1153,7 @@ static kiln_status make_decoded(const kiln_entry *from, kiln_entry **ret_entry)
 
 static kiln_status make_signed(const kiln_entry *from, kiln_entry **ret_entry)
 {
-    kilni_signing_key key = golden_mac_key();
+    kilni_signing_key key = golden_signing_key();
     return kilni_entry_sign(from, &key, ret_entry);
 }
 
@@ -1201,12 +1203,12 @@ int main(void)
         cmocka_unit_test(test_golden_entry_is_written),
         cmocka_unit_test(test_golden_entry_is_read),
         cmocka_unit_test(test_decoding_copies),
-        cmocka_unit_test(test_an_entry_of_the_least),
+        cmocka_unit_test(test_the_smallest_entry),
         cmocka_unit_test(test_every_size_of_payload_comes_back),
         cmocka_unit_test(test_a_stripped_key_is_carried),
         cmocka_unit_test(test_endless_texts_are_cut),
         cmocka_unit_test(test_wrong_parameters_are_refused),
-        cmocka_unit_test(test_a_newer_callers_parameters_are_taken_where_unused),
+        cmocka_unit_test(test_a_newer_callers_parameters_are_accepted_if_unused),
         cmocka_unit_test(test_kinds_have_names),
         cmocka_unit_test(test_threads_share_an_entry),
         cmocka_unit_test(test_every_flipped_bit_is_seen),
@@ -1218,13 +1220,13 @@ int main(void)
         cmocka_unit_test(test_section_0_is_no_known_section),
         cmocka_unit_test(test_nothing_may_hide_behind_the_sections),
         cmocka_unit_test(test_provenance_is_three_texts_of_limited_length),
-        cmocka_unit_test(test_key_and_payload_must_be_there_and_the_rest_need_not),
+        cmocka_unit_test(test_only_key_and_payload_are_required),
         cmocka_unit_test(test_sections_have_a_limit),
         cmocka_unit_test(test_golden_signature),
         cmocka_unit_test(test_no_altered_entry_is_authentic),
         cmocka_unit_test(test_unknown_sections_are_signed_too),
         cmocka_unit_test(test_compressed_payloads_come_back),
-        cmocka_unit_test(test_what_does_not_shrink_stays_plain),
+        cmocka_unit_test(test_a_payload_that_does_not_shrink_stays_uncompressed),
         cmocka_unit_test(test_compressing_drops_the_signature),
         cmocka_unit_test(test_signatures_are_checked_first),
         cmocka_unit_test(test_no_entry_holds_nothing),
@@ -1232,10 +1234,10 @@ int main(void)
         cmocka_unit_test(test_damaged_frames_are_corrupt),
         cmocka_unit_test(test_trailing_bytes_behind_a_frame_are_corrupt),
         cmocka_unit_test(test_a_payload_is_one_frame),
-        cmocka_unit_test(test_no_frame_is_believed_to_expand_without_limit),
-        cmocka_unit_test(test_the_head_tells_what_is_there),
-        cmocka_unit_test(test_a_shorter_head_tells_less),
-        cmocka_unit_test(test_a_head_of_a_file_of_another_size_is_corrupt),
+        cmocka_unit_test(test_no_frame_may_claim_to_expand_without_limit),
+        cmocka_unit_test(test_the_head_has_what_is_there),
+        cmocka_unit_test(test_a_shorter_head_has_less),
+        cmocka_unit_test(test_a_head_of_a_file_of_a_different_size_is_corrupt),
         cmocka_unit_test(test_long_texts_are_cut_in_a_head),
         cmocka_unit_test(test_a_shorter_head_splits_no_character),
         cmocka_unit_test(test_a_head_checks_its_sizes),

@@ -33,7 +33,7 @@ static kiln_key *finish(kiln_key_builder *builder)
     return key;
 }
 
-/* The key that golden_key encodes. */
+/* Makes the key that golden_key encodes. */
 static kiln_key *make_golden(void)
 {
     kiln_key_builder *builder = new_builder();
@@ -43,7 +43,7 @@ static kiln_key *make_golden(void)
     return finish(builder);
 }
 
-/* A key of texts: name, text, name, text, ..., NULL. */
+/* Makes a key of texts: name, text, name, text, ..., NULL. */
 static kiln_key *make_key(const char *name, ...)
 {
     kiln_key_builder *builder = new_builder();
@@ -85,7 +85,7 @@ static void assert_same_digest(const kiln_key *a, const kiln_key *b)
     assert_memory_equal(digest_a.bytes, digest_b.bytes, sizeof digest_a.bytes);
 }
 
-/* Decodes an exact-size copy, so that a sanitizer sees each byte read beyond it. */
+/* Decodes an exact-size copy, so that a sanitizer notices a read beyond its end. */
 static kiln_status decode_copy(const unsigned char *bytes, size_t size, kiln_key **ret_key)
 {
     unsigned char *copy = malloc(size > 0 ? size : 1);
@@ -173,7 +173,7 @@ static void test_a_builder_makes_keys_with_a_common_beginning(void **state)
     kiln_key_release(&expected_second);
 }
 
-/* No key comes of it, whatever is added later. */
+/* No key can be made, whatever is added later. */
 static void assert_refused(const char *name, const void *bytes, size_t size, kiln_status expected)
 {
     kiln_key_builder *builder = new_builder();
@@ -313,7 +313,7 @@ static void test_no_two_lists_are_confused(void **state)
     assert_differ(make_key("a", "1", "b", "", NULL), make_key("a", "", "b", "1", NULL));
 }
 
-static void test_equality_takes_nothing_for_a_key(void **state)
+static void test_equality_accepts_missing_keys(void **state)
 {
     (void)state;
     kiln_key *key = make_golden();
@@ -352,7 +352,7 @@ static void assert_difference(kiln_key *first, kiln_key *second, size_t count, c
     kiln_key_release(&second);
 }
 
-static void test_differences_are_told_part_by_part(void **state)
+static void test_differences_are_reported_part_by_part(void **state)
 {
     (void)state;
     assert_difference(make_golden(), make_golden(), 0, "");
@@ -469,7 +469,7 @@ static void test_stripped_keys_that_differ_are_not_equal(void **state)
 
 /* ---- decoding ---- */
 
-static void test_decoding_gives_the_key_again(void **state)
+static void test_decoding_returns_the_key(void **state)
 {
     (void)state;
     kiln_key *made = make_golden();
@@ -497,7 +497,7 @@ static void test_every_truncation_is_corrupt(void **state)
     assert_corrupt(longer, sizeof longer);
 }
 
-/* Flips each bit: what still decodes is another key, and encodes to the flipped bytes. */
+/* Flips each bit: bytes that still decode are a different key, and encode to the flipped bytes. */
 static void flip_all(const unsigned char *bytes, size_t size)
 {
     kiln_key *original = decode(bytes, size);
@@ -537,7 +537,7 @@ static void test_what_is_not_canonical_is_corrupt(void **state)
     unsigned char bytes[sizeof golden_stripped_key];
     const size_t size = sizeof golden_key;
     memcpy(bytes, golden_key, size);
-    bytes[12] = 2; /* fewer parts than there are */
+    bytes[12] = 2; /* fewer parts than the key has */
     assert_corrupt(bytes, size);
     bytes[12] = 4; /* more */
     assert_corrupt(bytes, size);
@@ -548,7 +548,7 @@ static void test_what_is_not_canonical_is_corrupt(void **state)
     bytes[20] = 0; /* a zero within a name */
     assert_corrupt(bytes, size);
     memcpy(bytes, golden_key, size);
-    bytes[23] = 'x'; /* no zero behind a name */
+    bytes[23] = 'x'; /* no terminating zero of a name */
     assert_corrupt(bytes, size);
     memcpy(bytes, golden_key, size);
     bytes[24] = 2; /* an unknown form */
@@ -557,7 +557,7 @@ static void test_what_is_not_canonical_is_corrupt(void **state)
     memset(bytes + 25, 0xff, 8); /* a part of 2^64 - 1 bytes */
     assert_corrupt(bytes, size);
     memcpy(bytes, golden_stripped_key, sizeof bytes);
-    bytes[sizeof bytes - 40] = 0; /* a stripped part of nothing */
+    bytes[sizeof bytes - 40] = 0; /* an empty stripped part */
     assert_corrupt(bytes, sizeof bytes);
     bytes[sizeof bytes - 40] = 18;
     bytes[sizeof bytes - 34] = 1; /* more than 2^40 bytes */
@@ -571,7 +571,7 @@ static void test_what_is_not_canonical_is_corrupt(void **state)
     assert_corrupt(bytes, 32);
 }
 
-static void test_no_count_is_believed_to_allocate_for(void **state)
+static void test_no_claimed_count_is_allocated(void **state)
 {
     (void)state;
     unsigned char bytes[sizeof golden_key];
@@ -657,7 +657,7 @@ static void test_every_allocation_may_fail(void **state)
     assert_true(n > 4);
 }
 
-static void test_no_key_lacks_a_part_for_want_of_memory(void **state)
+static void test_no_key_lacks_a_part_if_memory_runs_out(void **state)
 {
     (void)state;
     kiln_key_builder *builder = new_builder();
@@ -684,21 +684,21 @@ int main(void)
         cmocka_unit_test(test_parts_are_counted_up_to_a_limit),
         cmocka_unit_test(test_references_are_counted),
         cmocka_unit_test(test_no_two_lists_are_confused),
-        cmocka_unit_test(test_equality_takes_nothing_for_a_key),
-        cmocka_unit_test(test_differences_are_told_part_by_part),
+        cmocka_unit_test(test_equality_accepts_missing_keys),
+        cmocka_unit_test(test_differences_are_reported_part_by_part),
         cmocka_unit_test(test_the_walk_of_differences_can_be_ended),
         cmocka_unit_test(test_golden_stripped_key),
         cmocka_unit_test(test_a_stripped_key_is_stripped_further),
         cmocka_unit_test(test_nothing_to_strip_changes_nothing),
         cmocka_unit_test(test_stripped_keys_that_differ_are_not_equal),
-        cmocka_unit_test(test_decoding_gives_the_key_again),
+        cmocka_unit_test(test_decoding_returns_the_key),
         cmocka_unit_test(test_every_truncation_is_corrupt),
         cmocka_unit_test(test_every_flipped_bit_is_corrupt_or_another_key),
         cmocka_unit_test(test_what_is_not_canonical_is_corrupt),
-        cmocka_unit_test(test_no_count_is_believed_to_allocate_for),
+        cmocka_unit_test(test_no_claimed_count_is_allocated),
         cmocka_unit_test(test_digests_are_read_and_written),
         cmocka_unit_test(test_every_allocation_may_fail),
-        cmocka_unit_test(test_no_key_lacks_a_part_for_want_of_memory),
+        cmocka_unit_test(test_no_key_lacks_a_part_if_memory_runs_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * RLIMIT_FSIZE: whatever writes a file meets a limit that is too small for it. The process lives
- * on, the call fails like any other write, nothing half-written stays, and the application's own
- * signals are as they were.
+ * RLIMIT_FSIZE: whatever writes a file reaches a limit that is too small. The process survives, the
+ * call fails like any other write, nothing half-written stays, and the application's own signals
+ * are unchanged.
  */
 #include "support/store_scene.h"
 
@@ -39,7 +39,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* The hard limit stays, so that a child can raise its own again. */
+/* Leaves the hard limit unchanged, so that a child can raise its own limit again. */
 static void set_limit(rlim_t bytes)
 {
     struct rlimit limit;
@@ -79,8 +79,8 @@ static bool is_blocked(void)
     return sigismember(&mask, SIGXFSZ) == 1;
 }
 
-/* Whether a signal waits, by a line of the thread's status: SigPnd has the thread's own, ShdPnd the
- * process's. */
+/* Whether a signal is pending, by a line of the thread's status: SigPnd has the thread's own,
+ * ShdPnd the process's. */
 static bool waits(const char *line)
 {
     FILE *status = fopen("/proc/thread-self/status", "re");
@@ -104,7 +104,7 @@ static void block_signal(void)
 
 /* ---- every writer ---- */
 
-/* Limits at which nothing can be written, some of it, and all but the last byte. */
+/* Limits at which nothing can be written, a part, and all but the last byte. */
 static void put_beyond_limits(void)
 {
     kiln_store *store = open_store(0, 0);
@@ -138,12 +138,12 @@ static void test_puts(void **state)
     }
 }
 
-/* What a store writes beside its entries. */
+/* Writes the files of a store other than entries. */
 static void write_all_but_entries(void)
 {
     kiln_store *store = open_store(0, KILN_STORE_NOTE_MISSES);
     CHECK(scratch_put(store, 1, 100) == KILN_OK);
-    CHECK(unlink(scratch_path(cache, "stats")) == 0); /* to be begun anew */
+    CHECK(unlink(scratch_path(cache, "stats")) == 0); /* so that it is written anew */
     kiln_key *key = scratch_key(7);
     const kiln_stats delta = {.misses = 1};
     const rlim_t limits[] = {0, 20};
@@ -182,7 +182,7 @@ static void test_half_a_tag_does_not_stay(void **state)
     assert_int_equal(run_in_child(open_beyond_limit), 0);
 }
 
-/* Entries fit the limit, but the summary of all of them and how far the trim is do not. */
+/* The entries fit the limit, but not their summary and the progress of the trim. */
 static void trim_beyond_limit(void)
 {
     kiln_store *store = open_store(64 << 10, 0);
@@ -264,7 +264,7 @@ static void test_unpacking(void **state)
 static void queue_beyond_limit(void)
 {
     kiln_store *store = open_store(0, 0);
-    for (int spares = 1; spares >= 0; spares--) { /* without another thread at first */
+    for (int spares = 1; spares >= 0; spares--) { /* at first without another thread */
         kilni_writer *writer = NULL;
         CHECK(kilni_writer_new(store, 1 << 20, &writer) == KILN_OK);
         if (spares) {
@@ -295,7 +295,8 @@ static void test_the_writer(void **state)
 
 /* ---- the application's signals ---- */
 
-/* A put that the limit stops; it fails so whatever the application does with the signal. */
+/* A put that the limit stops; it fails in the same way whatever the application does with the
+ * signal. */
 static void overrun(void)
 {
     kiln_store *store = open_store(0, 0);

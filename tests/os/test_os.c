@@ -57,7 +57,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* A system that transfers one byte at a time, is interrupted before each, and fails after a
+/* A system that transfers one byte at a time, is interrupted before each byte, and fails after a
  * number of bytes. */
 static struct {
     size_t left;
@@ -198,7 +198,7 @@ static void test_short_and_interrupted_transfers_go_on(void **state)
     assert_memory_equal(buffer, "abCDef", 6);
 }
 
-static void test_failures_are_told(void **state)
+static void test_failures_are_reported(void **state)
 {
     scratch *made = *state;
     kilni_os_table table;
@@ -265,7 +265,7 @@ static void expect_below(int directory, const char *path, int flags, int system_
     }
 }
 
-/* The same answers from the kernel's call and without it. */
+/* The same results with the kernel's call and without it. */
 static void test_no_link_is_followed_below_a_directory(void **state)
 {
     const scratch *made = *state;
@@ -321,8 +321,8 @@ static void *write_blindly(void *over)
     return NULL;
 }
 
-/* For a child without stdin, stdout and stderr: whether no file that is made while a thread writes
- * to these numbers gets any of that, and none has such a number. */
+/* For a child without stdin, stdout and stderr: whether files that are created while a thread
+ * writes to these descriptors receive none of that, and never have these numbers. */
 static bool files_stay_empty(const char *path)
 {
     static atomic_bool over;
@@ -340,11 +340,11 @@ static bool files_stay_empty(const char *path)
     return is_right;
 }
 
-static void test_nothing_that_is_written_blindly_gets_into_a_file(void **state)
+static void test_blind_writes_reach_no_file(void **state)
 {
     const scratch *made = *state;
 #ifdef __SANITIZE_THREAD__
-    skip(); /* it allows no thread in a child of a process that has some, as it itself has */
+    skip(); /* it forbids threads in a child of a process that has some, as it has itself */
 #endif
     pid_t child = fork();
     if (child == 0) {
@@ -399,11 +399,10 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_whole_transfers, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_short_and_interrupted_transfers_go_on, set_up,
                                         tear_down),
-        cmocka_unit_test_setup_teardown(test_failures_are_told, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_failures_are_reported, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_write_that_writes_nothing_ends, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_locks_belong_to_open_descriptions, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_nothing_that_is_written_blindly_gets_into_a_file,
-                                        set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_blind_writes_reach_no_file, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_no_link_is_followed_below_a_directory, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_clocks, set_up, tear_down),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stands in for libnvrtc-builtins.
+ * A stand-in for libnvrtc-builtins.
  */
 extern const char kiln_builtins[];
 const char kiln_builtins[] = "built-in headers";

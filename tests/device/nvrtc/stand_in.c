@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A libnvrtc for tests of what the real one can't be made to do, or where there is none. Its "PTX"
- * is the source with what it includes and with constants that it folds ("DIVIDE 1 10", "FOLD pow 2
- * 3"), and the options. It can do something that no layer knows
- * (nvrtcGetNovelty), sleeps and complains when the source says so, counts what it compiles on the
- * descriptor that STAND_IN_COUNT names, and writes to that of STAND_IN_CHANGES while it compiles.
- * STAND_IN_CACHE is what a cache of the driver's has of each program, unless an option forbids it.
- * As the real one does, it makes keys for values of its threads when it compiles first.
+ * A stand-in for libnvrtc, for tests that cannot use the real one, or that run where there is none.
+ * Its "PTX" is the source with the files that it includes, the constants that it folds ("DIVIDE 1
+ * 10", "FOLD pow 2 3"), and the options. It has a function that no layer knows (nvrtcGetNovelty),
+ * sleeps and fails if the source says so, counts compilations on the descriptor that STAND_IN_COUNT
+ * names, and writes to the descriptor in STAND_IN_CHANGES while it compiles. STAND_IN_CACHE is the
+ * cached result that it returns for every program, unless an option forbids that. Like the real
+ * one, it creates thread-specific keys when it first compiles.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -102,7 +102,7 @@ static void count_compilation(void)
     }
 }
 
-/* The included file's text; NULL where it isn't there. */
+/* Returns the text of the included file, or NULL if there is none. */
 static char *read_include(const char *folder, const char *name)
 {
     char path[4096];
@@ -138,7 +138,7 @@ static void divide(const char *operands, FILE *to)
     if (sscanf(operands, "%lf %lf", &a, &b) != 2) {
         abort();
     }
-    /* At run time, as the thread rounds then. */
+    /* Computed at run time, in the thread's rounding mode. */
     const volatile double dividend = a, divisor = b;
     fprintf(to, "%a\n", dividend / divisor);
 }
@@ -155,7 +155,7 @@ static double call_expf(double a, double b)
     return expf((float)a);
 }
 
-/* By an address that the loader writes, as libraries have them in tables. */
+/* Called through an address that the loader stores, as in a library's tables. */
 static double (*volatile const by_address)(double) = log;
 
 static double call_log(double a, double b)
@@ -164,7 +164,7 @@ static double call_log(double a, double b)
     return by_address(a);
 }
 
-/* With what a compiler may see beside the result. */
+/* Also writes what a compiler may see besides the result. */
 static void fold(const char *call, FILE *to)
 {
     static const struct {
@@ -226,7 +226,7 @@ static int preprocess(kilni_nvrtc_program p, int option_count, const char *const
     return missing;
 }
 
-/* As the real one does, to spell the working directory. */
+/* As the real one does, to find out how to spell the working directory. */
 static void look_at_working_directory(void)
 {
     struct stat facts;
@@ -236,7 +236,7 @@ static void look_at_working_directory(void)
     }
 }
 
-/* What the source says to do beside. */
+/* Does what the source asks for in addition. */
 static void obey(kilni_nvrtc_program p, FILE *log)
 {
     if (strstr(p->source, "SLEEP")) {
@@ -275,7 +275,7 @@ static void make_keys(void)
     }
 }
 
-/* Nobody has set any. */
+/* Returns whether this thread has a value for one of the new keys, which would be an error. */
 static int has_values(void)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -408,7 +408,7 @@ int nvrtcGetPTX(kilni_nvrtc_program p, char *ptx)
 }
 
 #ifdef WITH_NVVM
-/* What an earlier version had; it looks at a file in a way that the layer does not know. */
+/* An earlier version had these; they read a file in a way that the layer does not know. */
 EXPORTED kilni_nvrtc_size_fn nvrtcGetNVVMSize;
 EXPORTED kilni_nvrtc_get_fn nvrtcGetNVVM;
 
@@ -427,7 +427,7 @@ int nvrtcGetNVVM(kilni_nvrtc_program p, char *bytes)
 }
 #endif
 
-/* What a later version may add. */
+/* A function that a later version may add. */
 int nvrtcGetNovelty(kilni_nvrtc_program p, size_t *ret_size)
 {
     *ret_size = strlen(p->ptx);

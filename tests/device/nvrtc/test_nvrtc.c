@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * device/nvrtc: what a compilation read, what it gave, and the device ops, over the libnvrtc that
- * the arguments name: a stand-in, or the real one.
+ * device/nvrtc: what a compilation read, what it returned, and the device ops, over the libnvrtc in
+ * the arguments: a stand-in, or the real one.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,9 +32,9 @@
 #include "os/os.h"
 #include "support/nvrtc_scene.h"
 
-/* ---- words of the time ---- */
+/* ---- words of time ---- */
 
-static bool tells_time(size_t count, const char *const *texts)
+static bool has_word_of_time(size_t count, const char *const *texts)
 {
     kilni_clock_words words = {0};
     for (size_t i = 0; i < count; i++) {
@@ -43,30 +43,30 @@ static bool tells_time(size_t count, const char *const *texts)
     return kilni_clock_words_found(&words);
 }
 
-#define TELLS_TIME(...)                                                                            \
-    tells_time(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *),                             \
-               (const char *[]){__VA_ARGS__})
+#define HAS_WORD_OF_TIME(...)                                                                      \
+    has_word_of_time(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *),                       \
+                     (const char *[]){__VA_ARGS__})
 
-static void test_words_of_the_time(void **state)
+static void test_words_of_time(void **state)
 {
     (void)state;
-    assert_true(TELLS_TIME("__DATE__"));
-    assert_true(TELLS_TIME("x=__TIME__;"));
-    assert_true(TELLS_TIME("", "__TIMESTAMP__"));
-    assert_true(TELLS_TIME("__TI\\\nME__"));
-    assert_true(TELLS_TIME("__TI\\ \t\r\n\\\nME__"));
-    assert_true(TELLS_TIME("a ## b __TI ME__"));
-    assert_true(TELLS_TIME("a #\\\n# b __TI ME__"));
-    assert_true(TELLS_TIME("a %:%: b", "__TI", "ME__"));
-    assert_true(TELLS_TIME("## _ D A T E"));
-    assert_true(TELLS_TIME("__TI?\?/\nME__")); /* as older languages spell them */
-    assert_true(TELLS_TIME("a ?\?=?\?= b __TI ME__"));
-    assert_false(TELLS_TIME("__TI?\?-\nME__"));
-    assert_false(TELLS_TIME("##", "_ D A T E"));
-    assert_false(TELLS_TIME("__DATE__x __DATE_ DATE__ __TIME"));
-    assert_false(TELLS_TIME("__TI ME__"));
-    assert_false(TELLS_TIME("__TI \\\n ME__"));
-    assert_false(TELLS_TIME(""));
+    assert_true(HAS_WORD_OF_TIME("__DATE__"));
+    assert_true(HAS_WORD_OF_TIME("x=__TIME__;"));
+    assert_true(HAS_WORD_OF_TIME("", "__TIMESTAMP__"));
+    assert_true(HAS_WORD_OF_TIME("__TI\\\nME__"));
+    assert_true(HAS_WORD_OF_TIME("__TI\\ \t\r\n\\\nME__"));
+    assert_true(HAS_WORD_OF_TIME("a ## b __TI ME__"));
+    assert_true(HAS_WORD_OF_TIME("a #\\\n# b __TI ME__"));
+    assert_true(HAS_WORD_OF_TIME("a %:%: b", "__TI", "ME__"));
+    assert_true(HAS_WORD_OF_TIME("## _ D A T E"));
+    assert_true(HAS_WORD_OF_TIME("__TI?\?/\nME__")); /* trigraphs, as in older languages */
+    assert_true(HAS_WORD_OF_TIME("a ?\?=?\?= b __TI ME__"));
+    assert_false(HAS_WORD_OF_TIME("__TI?\?-\nME__"));
+    assert_false(HAS_WORD_OF_TIME("##", "_ D A T E"));
+    assert_false(HAS_WORD_OF_TIME("__DATE__x __DATE_ DATE__ __TIME"));
+    assert_false(HAS_WORD_OF_TIME("__TI ME__"));
+    assert_false(HAS_WORD_OF_TIME("__TI \\\n ME__"));
+    assert_false(HAS_WORD_OF_TIME(""));
 }
 
 /* ---- reads ---- */
@@ -134,7 +134,7 @@ static void test_reads_hold_while_nothing_changes(void **state)
     assert_int_equal(mkdir("folder", 0700), 0);
     assert_int_equal(hold(&encoded, NULL), KILN_OK);
 
-    /* The same content, but another file than a.h. */
+    /* The same content, but a different file than a.h. */
     assert_int_equal(unlink("link"), 0);
     assert_int_equal(symlink("b.h", "link"), 0);
     assert_int_equal(hold(&encoded, NULL), KILN_MISS);
@@ -143,7 +143,7 @@ static void test_reads_hold_while_nothing_changes(void **state)
     kilni_text_done(&encoded);
 }
 
-static void test_reads_that_can_not_be_told(void **state)
+static void test_reads_that_cannot_be_checked(void **state)
 {
     (void)state;
     const char *const paths[] = {"/dev/null", NULL};
@@ -182,7 +182,7 @@ static void test_reads_of_a_file_that_changes_meanwhile(void **state)
     kilni_reads_free(&reads);
 }
 
-static void test_reads_tell_of_the_time(void **state)
+static void test_reads_find_words_of_time(void **state)
 {
     (void)state;
     write_file("a.h", "__TIME__");
@@ -197,7 +197,7 @@ static void test_reads_tell_of_the_time(void **state)
     kilni_reads_free(&reads);
 }
 
-static void test_reads_beside_a_program(void **state)
+static void test_reads_in_a_programs_folder(void **state)
 {
     const scratch *s = *state;
     char one[128], two[128], header[160];
@@ -212,7 +212,7 @@ static void test_reads_beside_a_program(void **state)
         kilni_reads_note(reads, header);
         kilni_text encoded = finish(reads, moves);
         assert_int_equal(hold(&encoded, one), KILN_OK);
-        assert_int_equal(hold(&encoded, two), KILN_MISS); /* no header there, or not the folder */
+        assert_int_equal(hold(&encoded, two), KILN_MISS); /* no header there, or the wrong folder */
         write_file("a_longer_two/a.h", "header");
         assert_int_equal(hold(&encoded, two), moves ? KILN_OK : KILN_MISS);
         assert_int_equal(hold(&encoded, NULL), KILN_MISS);
@@ -244,7 +244,7 @@ static void test_reads_that_name_the_folder(void **state)
     }
 }
 
-/* What reads are told of, a line for each. */
+/* What the visitor saw, a line for each read. */
 typedef struct told {
     char text[512];
     size_t count, count_max;
@@ -277,7 +277,7 @@ static int tell_public(void *user, const kiln_nvrtc_read *read)
         assert_string_equal(t.text, expected);                                                     \
     } while (0)
 
-static void test_reads_are_told(void **state)
+static void test_reads_are_visited(void **state)
 {
     (void)state;
     assert_int_equal(mkdir("folder", 0700), 0);
@@ -294,7 +294,7 @@ static void test_reads_are_told(void **state)
     EXPECT_TOLD(encoded, "a.h 2 3 KILN_OK\nb.h 2 4 KILN_OK\nlink 4 0 KILN_OK\nabsent.h 1 0 "
                          "KILN_OK\nfolder 3 0 KILN_OK\n");
 
-    /* All that differ, not the first alone; one that can't be read is no difference. */
+    /* All that differ, not only the first; one that cannot be read is not a difference. */
     write_file("a.h", "two");
     write_file("absent.h", "");
     assert_int_equal(unlink("b.h"), 0);
@@ -309,7 +309,7 @@ static void test_reads_are_told(void **state)
     kilni_text_done(&encoded);
 }
 
-static void test_reads_beside_a_program_are_told(void **state)
+static void test_reads_in_a_programs_folder_are_visited(void **state)
 {
     const scratch *s = *state;
     char name[128], header[128], link_path[128], expected[512];
@@ -324,7 +324,7 @@ static void test_reads_beside_a_program_are_told(void **state)
         kilni_reads_note(reads, link_path);
         kilni_text encoded = finish(reads, moves);
         if (moves) {
-            /* Whether the link leads to the same file is not known either. */
+            /* It is not known either whether the link leads to the same file. */
             snprintf(expected, sizeof expected,
                      ".a.h 2 6 KILN_E_UNSUPPORTED\n%s 2 6 KILN_E_UNSUPPORTED\n", link_path);
         } else {
@@ -348,7 +348,7 @@ static void test_damaged_reads(void **state)
     kilni_reads_note_link(reads, "link");
     kilni_text encoded = finish(reads, false);
     for (size_t size = 0; size < encoded.length; size++) {
-        char *cut = malloc(size + 1); /* exactly so much, for sanitizers */
+        char *cut = malloc(size + 1); /* the exact size, for sanitizers */
         memcpy(cut, encoded.bytes, size);
         assert_int_equal(kilni_reads_hold((kiln_bytes){cut, size}, "/x/k.cu", NULL),
                          KILN_E_CORRUPT);
@@ -369,10 +369,10 @@ static void test_damaged_reads(void **state)
 
 /* ---- outputs ---- */
 
-/* A program as an NVRTC may answer for it. */
+/* The outputs of a program, as an NVRTC could return them. */
 static struct {
     const char *log;
-    size_t log_size; /* 0: the text's, with its closing zero */
+    size_t log_size; /* 0: that of the text, with its terminating zero */
     const char *ptx;
     const char *cubin;
     size_t cubin_size;
@@ -535,7 +535,7 @@ static void test_outputs_in_another_folder(void **state)
     answers.ptx = "ptx";
     static const char log[] = "/one/k.cu(1): warning\n/one/other.h(2): \"/one/k.cu\"\n\0";
     answers.log = log;
-    answers.log_size = sizeof log; /* what ptxas says ends with two zeros */
+    answers.log_size = sizeof log; /* ptxas's messages end with two zeros */
     taken t = take("/one/k.cu", true);
     assert_true(t.moves);
     kilni_nvrtc_outputs o;
@@ -548,7 +548,7 @@ static void test_outputs_in_another_folder(void **state)
     taken_done(&t);
 
     answers.log_size = 0;
-    answers.log = "in /other/one/x.h"; /* no place of this folder's */
+    answers.log = "in /other/one/x.h"; /* does not contain this folder */
     t = take("/one/k.cu", true);
     assert_false(t.moves);
     taken_done(&t);
@@ -576,7 +576,8 @@ static void test_outputs_in_another_folder(void **state)
         assert_false(t.moves);
         taken_done(&t);
     }
-    /* The first symbol that is not hidden, and a checksum of one; names that nobody else sees. */
+    /* The first symbol that is not hidden, and a checksum of one; names that no other program
+     * sees. */
     static const char *const silent[] = {
         ".visible .entry k(\n.global .u32 _ZN42_GLOBAL__N__00000000_4_k_cu_80a6563e_113386hiddenE;",
         "_ZN27_INTERNAL_00000000_4_k_cu_k29_GLOBAL__N__00000000_4_k_cu_k6hiddenE",
@@ -595,7 +596,7 @@ static void test_outputs_in_another_folder(void **state)
     t = take("/one/k.cu", true);
     assert_false(t.moves);
     taken_done(&t);
-    answers.ptx = ""; /* its symbols can't be looked at */
+    answers.ptx = ""; /* its symbols cannot be checked */
     answers.cubin = "code";
     answers.cubin_size = 4;
     t = take("/one/k.cu", true);
@@ -603,7 +604,7 @@ static void test_outputs_in_another_folder(void **state)
     taken_done(&t);
 }
 
-/* One answer that the entry's writer made up, beside a code of four bytes. */
+/* Decodes an output that the test made up, beside a code of four bytes. */
 static kiln_status decode_beside(const char *code, kilni_nvrtc_output output, int size_result,
                                  uint64_t size, int get_result, int place)
 {
@@ -638,7 +639,7 @@ static kiln_status decode_made_up(kilni_nvrtc_output output, int size_result, ui
     return decode_beside("ptx", output, size_result, size, get_result, place);
 }
 
-/* Who asks has room for as many bytes as the size says, and takes PTX for a text. */
+/* The application has room for as many bytes as the size says, and treats PTX as text. */
 static void test_made_up_outputs(void **state)
 {
     (void)state;
@@ -689,10 +690,11 @@ static void test_damaged_outputs(void **state)
 
 static const unsigned char no_folds[4];
 
-/* One function, which nobody knows, and nothing that it was asked. */
+/* One function, which is not known, without any fold. */
 static const unsigned char unknown_folds[] = {1, 0, 0, 0, 1, 0, 0, 0, 'f', 0, 0, 0, 0, 0};
 
-/* The entry of a result of a.h saying so, whose code says it too, and of those of an earlier one.
+/* Makes the entry of a result with a.h of that content, whose code is the same, and of the results
+ * of an earlier entry.
  */
 static kiln_entry *entry_of_folds(const kiln_entry *earlier, const char *content, kiln_bytes folds)
 {
@@ -723,7 +725,7 @@ static kiln_entry *entry_after(const kiln_entry *earlier, const char *content)
     return entry_of_folds(earlier, content, (kiln_bytes){no_folds, sizeof no_folds});
 }
 
-/* Two results: of a.h saying "one", and of its saying "two". */
+/* Two results: with a.h containing "one", and with it containing "two". */
 static kiln_entry *entry_of_two(void)
 {
     kiln_entry *earlier = entry_after(NULL, "two"), *entry = entry_after(earlier, "one");
@@ -753,7 +755,7 @@ static void test_results(void **state)
     kiln_entry_release(&entry);
 }
 
-/* Of the same files, but of functions that this process does not have. */
+/* Results of the same files, but of functions that this process does not have. */
 static void test_results_of_other_functions(void **state)
 {
     (void)state;
@@ -778,8 +780,7 @@ static void test_results_of_other_functions(void **state)
     kiln_entry_release(&again);
 }
 
-/* Entries of the first version don't say what was folded. They are no errors: a result takes their
- * place. */
+/* Entries of the first version have no folds. They are not errors: a new result replaces them. */
 static void test_results_without_folds(void **state)
 {
     (void)state;
@@ -803,7 +804,7 @@ static void test_results_without_folds(void **state)
     kiln_entry_release(&entry);
 }
 
-/* The newest come first, each once, and the oldest go. */
+/* The newest results come first, each once, and the oldest are dropped. */
 static void test_results_of_earlier_entries(void **state)
 {
     (void)state;
@@ -823,7 +824,7 @@ static void test_results_of_earlier_entries(void **state)
     kiln_entry_release(&entry);
 }
 
-static void test_results_are_told(void **state)
+static void test_results_are_visited(void **state)
 {
     (void)state;
     static const char *const expected[] = {"a.h 2 3 KILN_OK\n", "a.h 2 3 KILN_MISS\n"};
@@ -933,7 +934,7 @@ static void test_options(void **state)
     assert_int_equal(kilni_nvrtc_options_parse("sm_90", "-arch=sm_80", &o, NULL), KILN_OK);
     assert_int_equal(o.count, 1);
     kilni_nvrtc_options_done(&o);
-    /* What only looks like one; blanks that NVRTC takes no notice of. */
+    /* A text that only looks like the option; blanks that NVRTC ignores. */
     text = "-I/x-arch/y \" \f-I one \" \"-D A\"\r--kiln-name-expression=\" f-arch=x \"";
     assert_int_equal(kilni_nvrtc_options_parse("sm_90", text, &o, NULL), KILN_OK);
     assert_int_equal(o.count, 4);
@@ -1054,7 +1055,7 @@ static ssize_t failing_readlinkat(int directory, const char *path, char *buffer,
     return fails_now() ? -1 : kilni_os_system()->readlinkat(directory, path, buffer, size);
 }
 
-/* What could not be looked at is never taken for what it was. */
+/* A file that cannot be read is never treated as unchanged. */
 static void test_system_calls_fail(void **state)
 {
     (void)state;
@@ -1082,15 +1083,15 @@ static void test_system_calls_fail(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_words_of_the_time),
+        cmocka_unit_test(test_words_of_time),
         IN_SCRATCH(test_reads_hold_while_nothing_changes),
-        IN_SCRATCH(test_reads_that_can_not_be_told),
+        IN_SCRATCH(test_reads_that_cannot_be_checked),
         IN_SCRATCH(test_reads_of_a_file_that_changes_meanwhile),
-        IN_SCRATCH(test_reads_tell_of_the_time),
-        IN_SCRATCH(test_reads_beside_a_program),
+        IN_SCRATCH(test_reads_find_words_of_time),
+        IN_SCRATCH(test_reads_in_a_programs_folder),
         IN_SCRATCH(test_reads_that_name_the_folder),
-        IN_SCRATCH(test_reads_are_told),
-        IN_SCRATCH(test_reads_beside_a_program_are_told),
+        IN_SCRATCH(test_reads_are_visited),
+        IN_SCRATCH(test_reads_in_a_programs_folder_are_visited),
         IN_SCRATCH(test_damaged_reads),
         cmocka_unit_test(test_outputs),
         cmocka_unit_test(test_outputs_in_another_folder),
@@ -1100,7 +1101,7 @@ int main(void)
         IN_SCRATCH(test_results_of_other_functions),
         IN_SCRATCH(test_results_without_folds),
         IN_SCRATCH(test_results_of_earlier_entries),
-        IN_SCRATCH(test_results_are_told),
+        IN_SCRATCH(test_results_are_visited),
         IN_SCRATCH(test_damaged_results),
         cmocka_unit_test(test_description),
         cmocka_unit_test(test_folder_of_a_name),

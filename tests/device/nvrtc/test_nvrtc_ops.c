@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * NVRTC's device ops, without a GPU, over the libnvrtc that the arguments name: a stand-in, or the
- * real one.
+ * NVRTC's device ops, without a GPU, over the libnvrtc in the arguments: a stand-in, or the real
+ * one.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -53,7 +53,7 @@ static kiln_nvrtc_device *new_device_of(const char *path)
     return device;
 }
 
-/* ---- a program's way ---- */
+/* ---- the life of a program ---- */
 
 static kiln_nvrtc_device *new_device(void)
 {
@@ -80,7 +80,7 @@ static void assert_compiled_for(const kiln_capture *captured, const char *archit
     assert_string_equal(captured->device + length, architecture);
 }
 
-/* Builds, captures, loads what was captured, and captures that. */
+/* Builds and captures a program, loads what was captured, and captures that. */
 static kiln_status round_trip(kiln_nvrtc_device *device, const char *options,
                               const char *architecture)
 {
@@ -192,7 +192,7 @@ static void test_keys(void **state)
     assert_null(device);
 }
 
-/* Nobody can tell what it includes: its programs are built each time, and not kept. */
+/* The files that its programs include are unknown: they are built each time, and not kept. */
 static void test_nvrtc_that_is_not_watched(void **state)
 {
     (void)state;
@@ -208,7 +208,7 @@ static void test_nvrtc_that_is_not_watched(void **state)
     assert_int_equal(kiln_nvrtc_ops()->revision(device, &source, &revision, &error),
                      KILN_E_UNSUPPORTED);
     assert_string_equal(error.text, "this NVRTC can't be watched");
-    /* It builds, and what it builds is not captured. */
+    /* It builds, but the result is not captured. */
     assert_int_equal(round_trip(device, OPTIONS, ""), KILN_E_UNSUPPORTED);
     kiln_nvrtc_device_free(&device);
 }
@@ -234,7 +234,7 @@ static uint64_t revision_of(kiln_nvrtc_device *device)
     return revision;
 }
 
-/* NULL: it fails. */
+/* Returns NULL if the build fails. */
 static void *build_including(kiln_nvrtc_device *device, kiln_status expected)
 {
     const kiln_program_source source = source_of(INCLUDING, "-I.");
@@ -250,7 +250,7 @@ static void build_once(kiln_nvrtc_device *device)
     kiln_nvrtc_ops()->release_program(device, build_including(device, KILN_OK));
 }
 
-/* A revision stands for one state of the files, and is never given again after another. */
+/* A revision stands for one state of the files, and is never used again after a different one. */
 static void test_revisions(void **state)
 {
     (void)state;
@@ -272,7 +272,7 @@ static void test_revisions(void **state)
     kiln_nvrtc_device_free(&device);
 }
 
-/* Who holds on to an earlier one builds of what is there now: the next is another again. */
+/* A build for an earlier revision uses the present files: the next revision is a new one. */
 static void test_builds_behind_a_revision(void **state)
 {
     (void)state;
@@ -286,7 +286,7 @@ static void test_builds_behind_a_revision(void **state)
     kiln_nvrtc_device_free(&device);
 }
 
-/* A failure is an answer for these files alone. */
+/* A failure is an answer only for these files. */
 static void test_failures_of_files(void **state)
 {
     (void)state;
@@ -299,7 +299,7 @@ static void test_failures_of_files(void **state)
     kiln_nvrtc_device_free(&device);
 }
 
-/* Words of time in a header keep all from being kept, until they are gone. */
+/* Words of time in a header prevent caching until they are gone. */
 static void test_time_in_files(void **state)
 {
     (void)state;
@@ -318,12 +318,12 @@ static void test_time_in_files(void **state)
     kiln_nvrtc_device_free(&device);
 }
 
-/* Folds exp(0.7), in the stand-in's words and in CUDA's. */
+/* Folds exp(0.7), in the stand-in's syntax and in CUDA's. */
 #define FOLDING                                                                                    \
     "#if 0\nFOLD exp 0.7\n#endif\n"                                                                \
     "extern \"C\" __global__ void k(double *x) { *x = exp(0.7); }\n"
 
-/* A result is not loaded where this process would fold otherwise than the one that made it. */
+/* A result is not loaded if this process would fold differently than the one that made it. */
 static void test_entries_of_other_functions(void **state)
 {
     (void)state;
@@ -354,7 +354,7 @@ static void test_entries_of_other_functions(void **state)
     kiln_nvrtc_device_free(&device);
 }
 
-/* The entry of what is built now, in place of another, or of none. */
+/* Returns the entry of what is built now; it replaces another entry, or none. */
 static kiln_entry *build_entry(kiln_nvrtc_device *device, const kiln_entry *replaces)
 {
     void *program = build_including(device, KILN_OK);
@@ -379,7 +379,7 @@ static kiln_status load_including(kiln_nvrtc_device *device, const kiln_entry *e
     return status;
 }
 
-/* What was captured is good for the files that it was made from. */
+/* A captured result is valid only for the files from which it was made. */
 static void test_entries_of_other_files(void **state)
 {
     (void)state;
@@ -389,10 +389,11 @@ static void test_entries_of_other_files(void **state)
     const uint64_t first = revision_of(other);
     write_file("a.h", "#define VALUE 2\n");
     assert_int_equal(load_including(other, entry), KILN_MISS);
-    assert_int_equal(revision_of(other), first); /* it knows of no files yet */
+    assert_int_equal(revision_of(other), first); /* it knows no files yet */
     write_file("a.h", "#define VALUE 1\n");
     assert_int_equal(load_including(other, entry), KILN_OK);
-    /* Between the look and the load somebody asked: it was looked at twice, and is the same. */
+    /* The revision was requested between check and load: the files were checked twice, and are the
+     * same. */
     assert_int_equal(revision_of(other), first);
     write_file("a.h", "#define VALUE 2\n");
     assert_int_not_equal(revision_of(other), first);
@@ -401,7 +402,7 @@ static void test_entries_of_other_files(void **state)
     kiln_nvrtc_device_free(&other);
 }
 
-/* What is built in place of an entry takes its results along: each state of the files is found. */
+/* A build that replaces an entry keeps its results: each state of the files is found. */
 static void test_entries_of_several_files(void **state)
 {
     (void)state;
@@ -484,7 +485,7 @@ static uint32_t describe_and_get(const context_scene *s)
     return from;
 }
 
-/* What is loaded for a description of earlier files is nobody's who asks for these. */
+/* A program loaded for a description of earlier files is not shared with requests for these. */
 static void test_descriptions_of_earlier_files(void **state)
 {
     (void)state;
@@ -512,7 +513,7 @@ static void test_descriptions_of_earlier_files(void **state)
     close_context(&s);
 }
 
-/* Nothing of a blob gets into a store. */
+/* Nothing from a blob gets into a store. */
 static void test_blobs_of_earlier_files(void **state)
 {
     (void)state;
@@ -572,7 +573,7 @@ static void test_failing_build(void **state)
     free(log);
 
     kiln_program_source zero = source_of("x", NULL);
-    zero.code.size = 2; /* with its closing zero */
+    zero.code.size = 2; /* with its terminating zero */
     log = NULL;
     assert_int_equal(kiln_nvrtc_ops()->build(device, &zero, &program, &log), KILN_E_BUILD);
     assert_null(program);
@@ -686,7 +687,7 @@ static kiln_status make_device(void)
     return status;
 }
 
-/* What does not compile while memory runs out says nothing of the files. */
+/* A program that fails to compile while memory runs out says nothing about the files. */
 static void test_memory_runs_out_in_a_failing_build(void **state)
 {
     (void)state;
@@ -750,7 +751,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: test_nvrtc_ops LIBNVRTC [LIBNVRTC that can't be watched]\n");
         return 2;
     }
-    /* Tests work in folders of their own. */
+    /* Each test works in a folder of its own. */
     char *path = realpath(argv[1], NULL), *unwatched = argc > 2 ? realpath(argv[2], NULL) : NULL;
     library = path ? path : argv[1];
     unwatched_library = unwatched;

@@ -16,14 +16,14 @@
 #include "support/fenced_answers.h"
 #include "support/opencl_platforms.h"
 
-/* ---- a runtime that is made of constants ---- */
+/* ---- a fake runtime ---- */
 
 typedef struct fake_argument {
     const char *type, *name;
     cl_kernel_arg_address_qualifier address;
     cl_kernel_arg_access_qualifier access;
     cl_kernel_arg_type_qualifier qualifier;
-    cl_int error; /* what every question about it is answered; CL_SUCCESS: all of the above */
+    cl_int error; /* the result of every query about it; CL_SUCCESS: all of the above */
 } fake_argument;
 
 typedef struct fake_kernel {
@@ -39,7 +39,7 @@ typedef struct fake_program {
     const char *log;
 } fake_program;
 
-/* Which call of the runtime fails, counted from 1; 0: none. */
+/* The call of the runtime that fails, counted from 1; 0: none. */
 static size_t failing_call;
 static size_t calls;
 static int live_kernels;
@@ -195,7 +195,7 @@ static fake_program sample = {
 };
 static fake_program without_kernels = {.kernel_count = 0, .log = ""};
 
-/* ---- recording, and making an entry of it ---- */
+/* ---- recording, and making an entry from it ---- */
 
 typedef struct recording {
     void *bytes;
@@ -217,7 +217,7 @@ static void free_recording(recording *r)
     *r = (recording){0};
 }
 
-/* An entry whose answers are these bytes. */
+/* Makes an entry with these answers. */
 static kiln_entry *entry_of(const void *answers, size_t size, const char *log)
 {
     kiln_entry *entry = fenced_entry_new(answers, size, log, strlen(log));
@@ -305,7 +305,7 @@ static void test_round_trip(void **state)
     kilni_opencl_answers *answers = decode(entry);
     fenced_entry_release(&entry);
     free_recording(&r);
-    /* The answers hold the entry, so that all of them are still there. */
+    /* The answers retain the entry, so all of them are still there. */
     for (size_t i = 0; i < sample.kernel_count; i++) {
         assert_kernel(answers, &sample.kernels[i]);
     }
@@ -358,7 +358,7 @@ static void test_program_without_kernels(void **state)
     kilni_opencl_answers_free(&answers);
 }
 
-/* What comes of it is usable or nothing, and no kernel is left behind. */
+/* The result is usable or absent, and no kernel is leaked. */
 static void test_runtime_that_fails(void **state)
 {
     (void)state;
@@ -421,9 +421,9 @@ static void test_failing_allocations(void **state)
     free_recording(&r);
 }
 
-/* ---- bytes that no one recorded ---- */
+/* ---- bytes that were not recorded ---- */
 
-/* Decodes the bytes; where that works, every answer lies inside of them. */
+/* Decodes the bytes; if that succeeds, every answer lies inside of them. */
 static kiln_status look_at(const void *bytes, size_t size)
 {
     kiln_entry *entry = entry_of(bytes, size, "");
@@ -455,7 +455,7 @@ static void test_every_altered_byte(void **state)
             bytes[i] ^= changes[c];
         }
     }
-    /* All of the version, and of each length, is believed or not believed as a whole. */
+    /* Every change of the version, or of a length, is detected. */
     assert_true(corrupt >= 4 * sizeof changes);
     assert_int_equal(look_at(bytes, r.size), KILN_OK);
     free_recording(&r);
@@ -469,7 +469,7 @@ static void test_every_truncation(void **state)
     for (size_t size = 0; size < r.size; size++) {
         assert_int_equal(look_at(r.bytes, size), KILN_E_CORRUPT);
     }
-    /* And one byte too many. */
+    /* Also with one byte too many. */
     unsigned char *longer = calloc(1, r.size + 1);
     assert_non_null(longer);
     memcpy(longer, r.bytes, r.size);
@@ -478,15 +478,15 @@ static void test_every_truncation(void **state)
     free_recording(&r);
 }
 
-/* Counts that stand for more than all memory. */
-static void test_boasting_counts(void **state)
+/* Counts that would need more than all memory. */
+static void test_absurd_counts(void **state)
 {
     (void)state;
     unsigned char bytes[64] = {1};
     memset(bytes + 4, 0xff, 4);
     assert_int_equal(look_at(bytes, 8), KILN_E_CORRUPT);
     assert_int_equal(look_at(bytes, sizeof bytes), KILN_E_CORRUPT);
-    /* One kernel without a name, with attributes of no bytes, and with so many arguments. */
+    /* One kernel without a name, with empty attributes, and with that many arguments. */
     unsigned char one[4 * 8] = {1};
     one[4] = 1;
     memset(one + 4 * 5, 0xff, 4);
@@ -574,7 +574,7 @@ static void assert_same_kernel(const cl_icd_dispatch *cl, const kilni_opencl_ans
     assert_int_equal(
         cl->clGetKernelInfo(kernel, CL_KERNEL_NUM_ARGS, sizeof arguments, &arguments, NULL),
         CL_SUCCESS);
-    /* One beyond the last too. */
+    /* Also one beyond the last. */
     for (cl_uint i = 0; i <= arguments; i++) {
         assert_same_argument(cl, answers, kernel, name, i);
     }
@@ -631,7 +631,7 @@ int main(void)
         cmocka_unit_test(test_failing_allocations),
         cmocka_unit_test(test_every_altered_byte),
         cmocka_unit_test(test_every_truncation),
-        cmocka_unit_test(test_boasting_counts),
+        cmocka_unit_test(test_absurd_counts),
         cmocka_unit_test(test_unknown_version),
         cmocka_unit_test(test_reply),
         cmocka_unit_test(test_real_runtimes),

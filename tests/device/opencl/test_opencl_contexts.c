@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Programs, kernels and blobs by the public calls alone, over OpenCL's device ops, on every runtime
- * that is here.
+ * Programs, kernels and blobs, through public calls only, over OpenCL's device ops, on every
+ * installed runtime.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,7 +30,7 @@
 
 static opencl_platforms found;
 
-/* ---- OpenCL's functions, one of which fails so many times ---- */
+/* ---- OpenCL's functions, one of which fails a number of times ---- */
 
 static struct {
     const char *name; /* NULL: none */
@@ -40,7 +40,7 @@ static struct {
 
 static cl_icd_dispatch real;
 
-/* Whether a call is to fail. */
+/* Whether a call must fail. */
 static bool fails(const char *name)
 {
     if (!fault.name || strcmp(fault.name, name) != 0) {
@@ -81,7 +81,7 @@ static cl_kernel CL_API_CALL failing_kernel(cl_program program, const char *name
     return real.clCreateKernel(program, name, ret_error);
 }
 
-/* @user: the loader; NULL: has nothing. */
+/* @user is the loader; NULL: no function is found. */
 static void *look_up(void *user, const char *name)
 {
     void *function = user ? dlsym(user, name) : NULL;
@@ -97,13 +97,13 @@ static void *look_up(void *user, const char *name)
     return function;
 }
 
-/* ---- one platform, and a context of Kiln's on it ---- */
+/* ---- one platform, and one of Kiln's contexts on it ---- */
 
 typedef struct fixture {
     char directory[SCRATCH_DIRECTORY_SIZE];
     const opencl_platform *platform;
     kiln_opencl_device *device;
-    bool is_cheap; /* captures are */
+    bool is_cheap; /* its captures are cheap */
     kiln_store *store;
     uint32_t rules;
     kiln_program_context *context;
@@ -256,7 +256,7 @@ static bool has_part(const kiln_key *key, const char *name)
     return false;
 }
 
-/* Platform, device, driver and source. */
+/* Keys contain platform, device, driver and source. */
 static void check_keys_say_all(fixture *f)
 {
     enter(f);
@@ -287,7 +287,7 @@ static void check_says_what_is_kept(fixture *f)
     leave(f);
 }
 
-/* A function in one source, a kernel that calls it in another one. */
+/* A function in one source, and a kernel in another source that calls it. */
 static void check_linked_programs(fixture *f)
 {
     static const char function[] = "uint shifted(uint i) { return i + SHIFT; }\n";
@@ -441,7 +441,7 @@ static size_t programs_in_memory(const fixture *f)
     return (size_t)stats.entries;
 }
 
-/* A program that is linked from one source: compiling and linking are met on the way. */
+/* A program that is linked from one source, so that the driver both compiles and links. */
 static kiln_program_desc *describe_link(fixture *f, const char *options)
 {
     kiln_program_desc *part = describe(f, affine, options);
@@ -454,7 +454,8 @@ static kiln_program_desc *describe_link(fixture *f, const char *options)
     return desc;
 }
 
-/* Once it fails, and all that is in memory goes; always, and the second failure is the answer. */
+/* The function fails once, and everything in memory is evicted; then it fails always, and the
+ * second failure is reported. */
 static void check_fault(fixture *f, const char *function, cl_int error, cl_uint number)
 {
     char options[64];
@@ -478,7 +479,7 @@ static void check_fault(fixture *f, const char *function, cl_int error, cl_uint 
     assert_int_equal(programs_in_memory(f), 1);
     kiln_kernel_release(&kernel);
 
-    /* What fails for good is told; what is in the store needs no link. */
+    /* A lasting failure is reported; what is in the store needs no link. */
     assert_int_equal(kiln_program_context_drain(f->context, DRAIN_NS), KILN_OK);
     kiln_program_context_clear(f->context);
     arm(function, error, 1000);
@@ -524,7 +525,7 @@ static void check_devices(fixture *f)
     kiln_opencl_device_free(&device);
     assert_null(kiln_opencl_ops(NULL));
 
-    /* Variables that the user names are a part of each key. */
+    /* Variables that the application names are a part of each key. */
     static const char *const more[] = {"KILN_TEST_*", NULL};
     const kiln_opencl_device_params params = {.struct_size = sizeof params, .more = more};
     assert_int_equal(kiln_opencl_device_new(context, id, &params, &device, NULL), KILN_OK);

@@ -29,7 +29,7 @@
 #include "device/opencl/math_functions.h"
 #include "device/opencl/traits.h"
 
-/* Drivers leak; LeakSanitizer asks this what not to tell. */
+/* Drivers leak; LeakSanitizer calls this to find out which leaks not to report. */
 const char *__lsan_default_suppressions(void);
 
 const char *__lsan_default_suppressions(void)
@@ -109,7 +109,7 @@ static kiln_key *environment_key(const char *platform_name, const char *const *m
     return finish(builder);
 }
 
-/* How many parts have the name, and the last one of them. */
+/* Returns how many parts have the name, and the last one of them. */
 static size_t find_part(const kiln_key *key, const char *name, kiln_key_part *ret_part)
 {
     size_t count = 0;
@@ -148,7 +148,7 @@ static void has_all_parts(void **state)
         cl_device_type type;
         assert_int_equal(clGetDeviceInfo(device, CL_DEVICE_TYPE, sizeof type, &type, NULL), 0);
         assert_int_equal(find_part(key, "cpu", &part), type & CL_DEVICE_TYPE_CPU ? 1 : 0);
-        /* The driver's library and the C library at least. */
+        /* At least the driver's library and the C library. */
         assert_true(find_part(key, "driver.file", &part) >= 2);
         assert_int_equal(find_part(key, "device.partition", &part), 0);
         kiln_key_release(&key);
@@ -190,7 +190,7 @@ static void tells_platforms_apart(void **state)
     kiln_key_release(&two);
 }
 
-/* No part may hold the folder that the driver is in: equal installs share. */
+/* No part may contain the folder of the driver, so that equal installations share entries. */
 static void holds_no_folder_of_the_driver(void **state)
 {
     (void)state;
@@ -217,7 +217,7 @@ static void holds_no_folder_of_the_driver(void **state)
 
 #if defined(__x86_64__)
 
-/* Takes glibc's place in this program, which exports it. */
+/* Replaces glibc's function in this program, which exports it. */
 typedef struct cpuid_leaf {
     unsigned offered[4], used[4];
 } cpuid_leaf;
@@ -261,8 +261,8 @@ static void expect_unused(const char *expected)
     }
 }
 
-/* Constants that two machines fold for a GPU may differ if libm uses FMA on one of them only. */
-static void tells_processors_apart_by_what_libm_uses(void **state)
+/* Constants that two machines fold for a GPU may differ if libm uses FMA on only one of them. */
+static void distinguishes_processors_by_what_libm_uses(void **state)
 {
     (void)state;
     need_platforms();
@@ -286,7 +286,7 @@ static void tells_processors_apart_by_what_libm_uses(void **state)
 
 #else
 
-static void tells_processors_apart_by_what_libm_uses(void **state)
+static void distinguishes_processors_by_what_libm_uses(void **state)
 {
     (void)state;
     print_message("not x86-64: skipped\n");
@@ -602,7 +602,8 @@ static void reports_driver_files(void **state)
     assert_true(count >= 2);
 }
 
-/* What another process may have otherwise, such as its C library, is not the driver's own. */
+/* What may differ in another process, such as its C library, is not one of the driver's own
+ * files. */
 static void reports_own_driver_files(void **state)
 {
     (void)state;
@@ -682,7 +683,7 @@ static void identifies_files_by_content(void **state)
     kilni_text_done(&text);
 }
 
-/* A header with wild numbers is no build-id and no fault. */
+/* A header with absurd numbers yields no build-id and no crash. */
 static void survives_damaged_libraries(void **state)
 {
     (void)state;
@@ -718,7 +719,7 @@ static void survives_damaged_libraries(void **state)
     assert_int_equal(remove(path), 0);
 }
 
-/* The same on each core: a child is bound to each in turn. */
+/* The description is the same on each core: a child is bound to each in turn. */
 static void describes_the_processor_alike_on_each_core(void **state)
 {
     (void)state;
@@ -757,7 +758,7 @@ static void has_a_row_for_each_driver(void **state)
     assert_int_equal(kilni_opencl_traits_of(NULL)->capture_cost, KILN_CAPTURE_DEAR);
 }
 
-/* What the table says of reference counts is what the drivers here do. */
+/* The table's values for reference counts match the drivers here. */
 static void counts_references_as_the_drivers_do(void **state)
 {
     (void)state;
@@ -800,7 +801,7 @@ int main(void)
         cmocka_unit_test(tells_platforms_apart),
         cmocka_unit_test(holds_no_folder_of_the_driver),
         cmocka_unit_test(tells_sub_devices_from_their_root),
-        cmocka_unit_test(tells_processors_apart_by_what_libm_uses),
+        cmocka_unit_test(distinguishes_processors_by_what_libm_uses),
         cmocka_unit_test(lists_driver_files_sorted),
         cmocka_unit_test(has_what_known_compilers_load),
         cmocka_unit_test(counts_variables_that_steer_compilers),

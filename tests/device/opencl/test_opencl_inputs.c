@@ -73,14 +73,15 @@ static void put(const char *path, const char *content)
     assert_int_equal(fclose(file), 0);
 }
 
-/* ---- what one build's inputs come to ---- */
+/* ---- the inputs of one build ---- */
 
 typedef struct outcome {
     kiln_status status;
     kiln_key *key;
     kiln_error error;
-    kilni_text found; /* "content content …": those of the files in their order, in brackets */
-    kilni_text names; /* "name name …" that were looked for */
+    kilni_text found; /* "content content …": the contents of the files in their order, in
+                       * brackets */
+    kilni_text names; /* "name name …" that were looked up */
 } outcome;
 
 static void note_part(outcome *o, const kiln_key_part *part)
@@ -396,7 +397,7 @@ static void takes_definitions_of_headers(void **state)
     put("names.h", "#define NAME \"h.h\"\n");
     put("h.h", "H");
     expect_found("#include NAME\n#include \"names.h\"\n", NULL, "[#define NAME \"h.h\"\n][H]");
-    /* A header that a macro names defines the macro that names the next. */
+    /* A header that a macro names defines the macro that names the next header. */
     put("more.h", "#define NEXT \"h.h\"\n");
     expect_found("#define MORE \"more.h\"\n#include NEXT\n#include MORE\n#define NEXT \"none.h\"\n",
                  NULL, "[#define NEXT \"h.h\"\n][H]");
@@ -445,7 +446,7 @@ static void refuses_macros_that_cannot_be_told(void **state)
     kilni_text_done(&code);
 }
 
-/* As a program that is in distributions does it. */
+/* As in a program that distributions ship. */
 static void follows_a_real_programs_macros(void **state)
 {
     (void)state;
@@ -506,7 +507,7 @@ static void looks_in_the_systems_folder(void **state)
     outcome_done(&o);
 }
 
-/* Clang takes a file in the place of a folder for a header map. */
+/* Clang treats a file in the place of a folder as a header map. */
 static void refuses_files_in_the_place_of_folders(void **state)
 {
     (void)state;
@@ -530,7 +531,7 @@ static void refuses_files_in_the_place_of_folders(void **state)
     expect_found("kernel void k(void) {}\n", "-I map", "");
     expect_found("#include \"h.h\"\n", "-I map/ -I absent", "[H]");
     expect_found("#include \"g.h\"\n", "-I folder", "[G]");
-    /* Where a compiler looks unasked. */
+    /* A folder in which a compiler looks without being asked. */
     put("include", "hmap");
     expect_refused("#include \"h.h\"\n", NULL, reason);
 }
@@ -538,7 +539,7 @@ static void refuses_files_in_the_place_of_folders(void **state)
 static void sees_a_file_that_moves(void **state)
 {
     (void)state;
-    /* Two headers of one name, each in the folder of another includer: which one is there counts.
+    /* Two headers of one name, each in the folder of another includer: it matters which one exists.
      */
     static const char code[] = "#include \"a/p.h\"\n#include \"b/q.h\"\n";
     put("a/p.h", "#include \"x.h\"\n");
@@ -756,7 +757,7 @@ static void takes_intermediate_language_as_it_is(void **state)
     kiln_key_builder_free(&builder);
 }
 
-/* The key of a source with embedded headers; NULL: refused. */
+/* Returns the key of a source with embedded headers, or NULL if it is refused. */
 static kiln_key *key_with_headers(const char *code, size_t count, const char *const *names,
                                   const char *const *texts)
 {
@@ -779,7 +780,8 @@ static kiln_key *key_with_headers(const char *code, size_t count, const char *co
     return key;
 }
 
-/* Whether the key of a source with headers is another once there is a file, or other text in it. */
+/* Checks that the key of a source with headers changes once a file exists, or has a different
+ * content. */
 static void expect_counted(const char *code, size_t count, const char *const *names,
                            const char *const *texts, const char *path)
 {
@@ -812,8 +814,8 @@ static void counts_embedded_headers(void **state)
     kiln_key_release(&other);
 }
 
-/* Drivers hold embedded headers in memory, over the file system: what they include is looked for in
- * the folders that their names say, on disk too. */
+/* Drivers keep embedded headers in memory, and these take precedence over files. What they include
+ * is looked up in the folders that their names contain, also on disk. */
 static void looks_beside_embedded_headers(void **state)
 {
     const scratch *s = *state;
@@ -834,7 +836,7 @@ static void looks_beside_embedded_headers(void **state)
     expect_counted("#include \"p/a.h\"\n", 2, chain, chain_texts, "p/q/b.h");
 }
 
-/* "link/../y.h" is y.h to who shortens the text of it, and elsewhere/y.h to the file system. */
+/* "link/../y.h" is y.h if the text is shortened, and elsewhere/y.h to the file system. */
 static void looks_behind_links_to_embedded_headers(void **state)
 {
     (void)state;
@@ -1024,7 +1026,7 @@ static ssize_t failing_read(int file, void *buffer, size_t size)
     return fails_now() ? -1 : kilni_os_system()->read(file, buffer, size);
 }
 
-/* A file that can't be looked at is never taken for one that isn't there. */
+/* A file that cannot be read is never treated as missing. */
 static void refuses_when_files_cannot_be_read(void **state)
 {
     (void)state;
@@ -1049,9 +1051,9 @@ static void refuses_when_files_cannot_be_read(void **state)
     kilni_os_replace(NULL);
 }
 
-/* ---- what the drivers here do ---- */
+/* ---- what the installed drivers do ---- */
 
-/* Whether a driver takes the source, so that it found the header. */
+/* Whether a driver accepts the source, which shows that it found the header. */
 static int driver_builds(cl_device_id device, const char *code, const char *options)
 {
     cl_int error;

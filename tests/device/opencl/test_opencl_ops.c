@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What OpenCL's device ops make of what drivers answer, and of what they lack: their functions are
- * the test's own.
+ * How OpenCL's device ops handle what drivers return, and what drivers lack. The drivers' functions
+ * are the test's own.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,8 +20,8 @@
 
 static int handle; /* of all programs */
 static int live;
-static cl_int answer;           /* of what is tested */
-static char source_begins;      /* with that */
+static cl_int answer;           /* the result of the call under test */
+static char source_begins;      /* the first character of the source */
 static const char *built_with;  /* the options */
 static cl_uint device_count;    /* of all programs */
 static const size_t bytes = 77; /* of their binaries */
@@ -160,7 +160,7 @@ typedef kiln_status (*step_fn)(void *device, const kiln_program_source *source, 
 
 static const kiln_spec_constant constant = {1, {"7", 1}};
 
-/* What a build and a compilation say; @has_log where a program was there that has one. */
+/* What a build and a compilation return; @has_log if there was a program, which has a log. */
 static void check_steps(const kiln_program_source *source, kiln_status expected, bool has_log)
 {
     const kiln_device_ops *ops = kilni_opencl_ops(KILN_CAPTURE_NEVER);
@@ -186,7 +186,7 @@ static void test_no_intermediate_language(void **state)
         .struct_size = sizeof source, .form = KILN_SOURCE_IL, .code = {"il", 2}};
     functions.clCreateProgramWithIL = NULL;
     check_steps(&source, KILN_E_UNSUPPORTED, false);
-    /* By a loader that has the function, for a driver that hasn't. */
+    /* Through a loader that has the function, for a driver that lacks it. */
     functions.clCreateProgramWithIL = create_with_il;
     answer = CL_INVALID_OPERATION;
     check_steps(&source, KILN_E_UNSUPPORTED, false);
@@ -201,7 +201,8 @@ static void test_no_intermediate_language(void **state)
 static const kiln_program_source text_source = {
     .struct_size = sizeof text_source, .form = KILN_SOURCE_TEXT, .code = {"c", 1}};
 
-/* What a driver says, and whose fault that is: the source's, the moment's, or the driver's own. */
+/* The error that a driver returns, and its cause: the source, a lack of resources, or the driver
+ * itself. */
 static const struct {
     cl_int error;
     kiln_status status;
@@ -271,8 +272,8 @@ static void test_bytes_of_programs(void **state)
     assert_int_equal(ops->program_bytes(&device, &handle), 0);
 }
 
-/* OpenCL takes a length of 0 for text up to a zero byte, which isn't there. */
-static void test_no_text(void **state)
+/* OpenCL takes a length of 0 to mean text that ends with a zero byte, and there is none. */
+static void test_empty_source(void **state)
 {
     (void)state;
     const kiln_device_ops *ops = kilni_opencl_ops(KILN_CAPTURE_NEVER);
@@ -291,7 +292,7 @@ static void test_no_text(void **state)
     assert_null(log);
 }
 
-/* Which what is made of them may count on. */
+/* Programs made from binaries may rely on that. */
 static void test_binaries_are_built_with_their_options(void **state)
 {
     (void)state;
@@ -343,7 +344,7 @@ int main(void)
         cmocka_unit_test(test_answers_of_drivers),
         cmocka_unit_test(test_kernels),
         cmocka_unit_test(test_bytes_of_programs),
-        cmocka_unit_test(test_no_text),
+        cmocka_unit_test(test_empty_source),
         cmocka_unit_test(test_binaries_are_built_with_their_options),
         cmocka_unit_test(test_one_device_that_was_given_twice_is_interchangeable),
     };

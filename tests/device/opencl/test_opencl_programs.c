@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Programs of a context, over the real ops, on every OpenCL runtime that is here.
+ * Programs of a context, over the real ops, on every installed OpenCL runtime.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,12 +26,12 @@
 
 static opencl_platforms found;
 
-/* Device ops that count what goes to the ones of the platform under test. */
+/* Device ops that count the calls that they pass to the ops of the platform under test. */
 typedef struct counted_ops {
     kiln_device_ops ops; /* first */
     const kiln_device_ops *real;
     int builds, loads, captures, programs;
-    const char *changed_header; /* says 2 once a build has begun; NULL: none does */
+    const char *changed_header; /* contains 2 once a build has begun; NULL: there is none */
 } counted_ops;
 
 static counted_ops counted;
@@ -86,7 +86,7 @@ static void start_counting(const kiln_device_ops *real)
     counted.ops.release_program = count_release;
 }
 
-/* ---- one platform, and a context of Kiln's on it ---- */
+/* ---- one platform, and one of Kiln's contexts on it ---- */
 
 typedef struct fixture {
     char directory[SCRATCH_DIRECTORY_SIZE];
@@ -199,7 +199,7 @@ static void check_second_context(fixture *f)
     const uint32_t from = f->is_cheap ? KILN_PROGRAM_FROM_STORE : KILN_PROGRAM_FROM_BUILD;
     kiln_program *loaded = obtain(f, affine, "-DSHIFT=3", from);
     assert_computes(f, loaded, 3);
-    /* It outlives its context. */
+    /* The program outlives its context. */
     leave(f);
     assert_computes(f, loaded, 3);
     kiln_program_release(&loaded);
@@ -252,8 +252,8 @@ static void check_unknown_kernel(fixture *f)
     leave(f);
 }
 
-/* __TIME__ makes every build another: nothing is shared, and everything works. */
-static void check_source_that_can_not_be_told(fixture *f)
+/* With __TIME__ every build differs: nothing is shared, and everything works. */
+static void check_source_with_a_word_of_time(fixture *f)
 {
     static const char timed[] = "constant char when[] = __TIME__;\n"
                                 "kernel void affine(global int *out, int factor)\n"
@@ -270,7 +270,7 @@ static void check_source_that_can_not_be_told(fixture *f)
     leave(f);
 }
 
-/* A header that changes when its build has begun: what was built is this caller's alone. */
+/* A header that changes after its build has begun: only this caller receives the result. */
 static void check_changing_header(fixture *f)
 {
     static const char including[] = "#include \"shift.h\"\n"
@@ -298,7 +298,7 @@ static void check_changing_header(fixture *f)
     scratch_remove(folder);
 }
 
-/* Nothing is read of a source that is empty. */
+/* Nothing is read from an empty source. */
 static void check_empty_source(fixture *f)
 {
     const kiln_program_source source = {.struct_size = sizeof source,
@@ -310,7 +310,7 @@ static void check_empty_source(fixture *f)
     counted.ops.release_program(&f->device, program);
 }
 
-/* Variables that the user names are a part of the key. */
+/* Variables that the application names are a part of the key. */
 static void check_named_variables(fixture *f)
 {
     static const char *const names[] = {"KILN_TEST_*", NULL};
@@ -329,7 +329,7 @@ static void check_named_variables(fixture *f)
     leave(f);
 }
 
-/* The driver's own refusal: a sound entry whose binary is none. */
+/* The driver itself refuses: a valid entry whose binary is invalid. */
 static void check_refused_binary(fixture *f)
 {
     kiln_key_builder *builder = NULL;

@@ -22,7 +22,7 @@
 
 #define POCL "Portable Computing Language"
 
-/* ---- a runtime that knows three devices ---- */
+/* ---- a runtime with three devices ---- */
 
 static int devices[3], sub_device;
 static int are_devices_listed = 1;
@@ -170,7 +170,7 @@ static void assert_bytes(kiln_bytes bytes, const void *expected, size_t size)
     assert_memory_equal(bytes.data, expected, size);
 }
 
-/* ---- what is left is what is found ---- */
+/* ---- a request contains its build ---- */
 
 static void test_a_request_holds_the_whole_build(void **state)
 {
@@ -228,7 +228,7 @@ static void test_no_options_are_not_empty_options(void **state)
     }
 }
 
-static void test_intermediate_language_stays_one(void **state)
+static void test_intermediate_language_is_kept(void **state)
 {
     (void)state;
     scene s;
@@ -256,7 +256,7 @@ static kilni_floating_point mode_of_request(const scene *s)
     return mode;
 }
 
-static void test_the_floating_point_mode_comes_along(void **state)
+static void test_the_floating_point_mode_is_included(void **state)
 {
     (void)state;
     scene s;
@@ -295,8 +295,8 @@ static kiln_key *build_key_of(const kilni_opencl_site *site, const kiln_program_
     return key;
 }
 
-/* What a request gives back has to lead to the very key that the build had. */
-static void test_what_is_read_has_the_key_of_what_was_built(void **state)
+/* The decoded request leads to exactly the key that the build had. */
+static void test_a_decoded_request_has_the_key_of_its_build(void **state)
 {
     (void)state;
     scene s;
@@ -334,7 +334,7 @@ static void collect(void *user, const char *name, const char *value)
     }
 }
 
-static void test_variables_come_along_but_no_code(void **state)
+static void test_variables_are_included_unless_they_load_code(void **state)
 {
     (void)state;
     scene s;
@@ -372,7 +372,7 @@ static void test_variables_come_along_but_no_code(void **state)
     tear_down(&s);
 }
 
-/* ---- what can't be requested ---- */
+/* ---- builds that cannot be requested ---- */
 
 static void test_devices_without_a_place_are_refused(void **state)
 {
@@ -392,9 +392,9 @@ static void test_devices_without_a_place_are_refused(void **state)
     tear_down(&s);
 }
 
-/* ---- what is no request ---- */
+/* ---- invalid requests ---- */
 
-/* One part of a request made by hand. */
+/* One part of a hand-made request. */
 typedef struct hand_part {
     const char *name;
     const void *bytes;
@@ -469,7 +469,7 @@ static const hand_part whole[] = {
 };
 #define WHOLE_COUNT (sizeof whole / sizeof whole[0])
 
-static void test_what_lacks_a_part_is_no_request(void **state)
+static void test_requests_without_a_part_are_refused(void **state)
 {
     (void)state;
     assert_int_equal(read_parts(whole, WHOLE_COUNT, KILN_ENTRY_REQUEST), KILN_OK);
@@ -485,7 +485,7 @@ static void test_what_lacks_a_part_is_no_request(void **state)
     }
 }
 
-static void test_wrong_parts_are_no_request(void **state)
+static void test_requests_with_wrong_parts_are_refused(void **state)
 {
     (void)state;
     static const struct {
@@ -541,8 +541,8 @@ static void test_requests_expire(void **state)
     kiln_entry_release(&old);
 }
 
-/* A whole request, cut everywhere: each beginning of it is none. */
-static void test_a_cut_payload_is_no_request(void **state)
+/* A request that is cut anywhere is invalid. */
+static void test_cut_requests_are_refused(void **state)
 {
     (void)state;
     scene s;
@@ -582,7 +582,7 @@ static void test_no_memory_for_making(void **state)
             kiln_entry_release(&request);
             break;
         }
-        /* The device's text is for people: a request does with less of it. */
+        /* The device's text is only for display: a request works without it. */
         if (status == KILN_OK) {
             assert_true(kilni_opencl_request_is_open(request));
             kiln_entry_release(&request);
@@ -622,17 +622,17 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_request_holds_the_whole_build),
         cmocka_unit_test(test_no_options_are_not_empty_options),
-        cmocka_unit_test(test_intermediate_language_stays_one),
-        cmocka_unit_test(test_the_floating_point_mode_comes_along),
+        cmocka_unit_test(test_intermediate_language_is_kept),
+        cmocka_unit_test(test_the_floating_point_mode_is_included),
         cmocka_unit_test(test_a_request_has_a_key_of_its_own),
-        cmocka_unit_test(test_what_is_read_has_the_key_of_what_was_built),
-        cmocka_unit_test(test_variables_come_along_but_no_code),
+        cmocka_unit_test(test_a_decoded_request_has_the_key_of_its_build),
+        cmocka_unit_test(test_variables_are_included_unless_they_load_code),
         cmocka_unit_test(test_devices_without_a_place_are_refused),
-        cmocka_unit_test(test_what_lacks_a_part_is_no_request),
-        cmocka_unit_test(test_wrong_parts_are_no_request),
+        cmocka_unit_test(test_requests_without_a_part_are_refused),
+        cmocka_unit_test(test_requests_with_wrong_parts_are_refused),
         cmocka_unit_test(test_a_request_that_was_given_up_is_not_open),
         cmocka_unit_test(test_requests_expire),
-        cmocka_unit_test(test_a_cut_payload_is_no_request),
+        cmocka_unit_test(test_cut_requests_are_refused),
         cmocka_unit_test(test_no_memory_for_making),
         cmocka_unit_test(test_no_memory_for_reading),
     };

@@ -93,7 +93,7 @@ static const char *failure_of(kilni_folds *folds)
     return why;
 }
 
-/* ---- answers ---- */
+/* ---- results ---- */
 
 static void test_folds_hold(void **state)
 {
@@ -169,8 +169,8 @@ static void test_a_call_leaves_flags_as_it_would(void **state)
     feclearexcept(FE_ALL_EXCEPT);
 }
 
-/* Not so one that only asks, where nothing may trap either. */
-static void test_asking_leaves_no_trace(void **state)
+/* Unlike kilni_folds_hold, which leaves no trace, and in which nothing may trap. */
+static void test_checking_leaves_no_trace(void **state)
 {
     (void)state;
     const kilni_fold folds[] = {fold_of(KILNI_MATH_log, 0, 0), fold_of(KILNI_MATH_log, -1, 0)};
@@ -188,7 +188,8 @@ static void test_asking_leaves_no_trace(void **state)
     kilni_text_done(&encoded);
 }
 
-/* Each is tried where NVRTC has not called it yet, in a program that may let exceptions trap. */
+/* Kiln calls each function that NVRTC has not called yet, in a program that may let exceptions
+ * trap. */
 static void test_trying_leaves_no_trace(void **state)
 {
     (void)state;
@@ -204,7 +205,7 @@ static void test_trying_leaves_no_trace(void **state)
     feclearexcept(FE_ALL_EXCEPT);
 }
 
-static void test_a_function_that_nvrtc_does_not_call_is_not_believed(void **state)
+static void test_a_function_that_nvrtc_does_not_call_is_not_accepted(void **state)
 {
     (void)state;
     assert_null(kilni_math_get_function(KILNI_MATH_tgamma));
@@ -212,7 +213,7 @@ static void test_a_function_that_nvrtc_does_not_call_is_not_believed(void **stat
     assert_int_equal(hold_one(made_up), KILN_MISS);
 }
 
-static void test_functions_are_said_once(void **state)
+static void test_functions_are_set_once(void **state)
 {
     (void)state;
     assert_true(kilni_math_set_function(KILNI_MATH_exp, (void *)exp));
@@ -282,7 +283,7 @@ static void test_bounds(void **state)
     assert_string_equal(failure_of(noted(KILNI_FOLDS_MAX + 1)), "too many constants are folded");
 }
 
-static void test_other_modes_spoil(void **state)
+static void test_other_modes_make_folds_fail(void **state)
 {
     (void)state;
     kilni_folds *folds = new_folds();
@@ -294,7 +295,7 @@ static void test_other_modes_spoil(void **state)
                         "constants are folded in a different floating-point mode");
 }
 
-static void test_answers_that_vary_spoil(void **state)
+static void test_varying_results_make_folds_fail(void **state)
 {
     (void)state;
     kilni_folds *folds = new_folds();
@@ -324,7 +325,7 @@ static void test_damaged_folds(void **state)
         memcpy(changed, whole.bytes, whole.length);
         changed[i] ^= 1;
         const kiln_status status = kilni_folds_hold((kiln_bytes){changed, whole.length}, NULL);
-        /* Some arguments have neighbours of the same result. */
+        /* Some arguments have neighbours with the same result. */
         assert_true(status == KILN_E_CORRUPT || status == KILN_MISS || status == KILN_OK);
     }
     kilni_text_done(&whole);
@@ -363,15 +364,15 @@ int main(void)
         cmocka_unit_test(test_each_part_of_an_answer_counts),
         cmocka_unit_test(test_what_calls_raise),
         cmocka_unit_test(test_a_call_leaves_flags_as_it_would),
-        cmocka_unit_test(test_asking_leaves_no_trace),
+        cmocka_unit_test(test_checking_leaves_no_trace),
         cmocka_unit_test(test_trying_leaves_no_trace),
-        cmocka_unit_test(test_a_function_that_nvrtc_does_not_call_is_not_believed),
-        cmocka_unit_test(test_functions_are_said_once),
+        cmocka_unit_test(test_a_function_that_nvrtc_does_not_call_is_not_accepted),
+        cmocka_unit_test(test_functions_are_set_once),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_the_order_of_calls_does_not_count),
         cmocka_unit_test(test_bounds),
-        cmocka_unit_test(test_other_modes_spoil),
-        cmocka_unit_test(test_answers_that_vary_spoil),
+        cmocka_unit_test(test_other_modes_make_folds_fail),
+        cmocka_unit_test(test_varying_results_make_folds_fail),
         cmocka_unit_test(test_damaged_folds),
         cmocka_unit_test(test_memory_runs_out),
     };

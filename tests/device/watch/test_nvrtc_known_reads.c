@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tests of what is known of the files that NVRTC's programs read.
+ * Tests of the record of files that NVRTC's programs read.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -37,7 +37,7 @@ static kiln_bytes bytes_of(const kilni_text *text)
 
 static const kiln_bytes nothing = {NULL, 0};
 
-/* What a compilation reads that looks at one file. */
+/* The reads of a compilation that looks at one file. */
 static kiln_status read_file(const char *path, kilni_text *ret_reads)
 {
     kilni_reads *reads = NULL;
@@ -59,7 +59,7 @@ static kilni_text reads_of(const char *path)
     return text;
 }
 
-/* About 40 KB: of paths where nothing is. */
+/* About 40 KB of paths that do not exist. */
 static kilni_text long_reads(char letter)
 {
     kilni_reads *reads = NULL;
@@ -108,7 +108,7 @@ static uint64_t begin_look(kilni_known_reads *known, const kiln_digest *program)
     return mark;
 }
 
-/* Two states of a file, and an object. */
+/* Two states of a file, and a record. */
 typedef struct known_scene {
     kilni_known_reads *known;
     kilni_text a, b;
@@ -156,7 +156,7 @@ static void test_revisions(void **state)
     end_scene(&s);
 }
 
-/* Nobody takes one for another's. */
+/* A revision is never used by two records. */
 static void test_revisions_of_two_objects(void **state)
 {
     (void)state;
@@ -167,7 +167,7 @@ static void test_revisions_of_two_objects(void **state)
     kilni_known_reads_free(&other);
 }
 
-static void test_reads_that_cannot_be_told(void **state)
+static void test_reads_that_are_unknown(void **state)
 {
     (void)state;
     known_scene s = new_scene();
@@ -234,8 +234,8 @@ static void test_the_newest_is_never_forgotten(void **state)
     kilni_text_done(&a);
 }
 
-/* What was replaced, left and forgotten counts no more. */
-static void test_what_is_gone_takes_no_room(void **state)
+/* Replaced, ended and forgotten reads do not count any more. */
+static void test_replaced_reads_take_no_room(void **state)
 {
     (void)state;
     kilni_known_reads *known = new_known(100000);
@@ -256,8 +256,8 @@ static void test_what_is_gone_takes_no_room(void **state)
     kilni_text_done(&b);
 }
 
-/* Also where nobody asks. */
-static void test_what_is_told_may_take_the_room(void **state)
+/* Also if no revision is requested. */
+static void test_recorded_reads_may_take_the_room(void **state)
 {
     (void)state;
     kilni_known_reads *known = new_known(100000);
@@ -274,7 +274,7 @@ static void test_what_is_told_may_take_the_room(void **state)
 
 /* ---- what an entry says ---- */
 
-static void test_found_where_nobody_asked(void **state)
+static void test_found_without_a_request(void **state)
 {
     (void)state;
     known_scene s = new_scene();
@@ -287,7 +287,7 @@ static void test_found_where_nobody_asked(void **state)
     end_scene(&s);
 }
 
-static void test_found_where_somebody_asked(void **state)
+static void test_found_after_a_request(void **state)
 {
     (void)state;
     known_scene s = new_scene();
@@ -301,7 +301,7 @@ static void test_found_where_somebody_asked(void **state)
     end_scene(&s);
 }
 
-static void test_found_where_others_are_known(void **state)
+static void test_found_with_other_reads_known(void **state)
 {
     (void)state;
     known_scene s = new_scene();
@@ -314,7 +314,7 @@ static void test_found_where_others_are_known(void **state)
     end_scene(&s);
 }
 
-static void test_found_where_the_same_are_known(void **state)
+static void test_found_with_the_same_reads_known(void **state)
 {
     (void)state;
     known_scene s = new_scene();
@@ -327,8 +327,8 @@ static void test_found_where_the_same_are_known(void **state)
     end_scene(&s);
 }
 
-/* Who asked saw what was known then, which has been left since. */
-static void test_found_where_what_was_known_is_left(void **state)
+/* The caller that asked saw what was known then, which has changed since. */
+static void test_found_after_the_known_reads_ended(void **state)
 {
     (void)state;
     known_scene s = new_scene();
@@ -341,8 +341,8 @@ static void test_found_where_what_was_known_is_left(void **state)
     end_scene(&s);
 }
 
-/* Who asked was told before anything was known, whatever has become known since. */
-static void test_found_where_the_same_became_known(void **state)
+/* The caller that asked received the revision before anything was known. */
+static void test_found_after_the_same_became_known(void **state)
 {
     (void)state;
     known_scene s = new_scene();
@@ -354,10 +354,11 @@ static void test_found_where_the_same_became_known(void **state)
     end_scene(&s);
 }
 
-/* ---- what is set aside ---- */
+/* ---- other revisions ---- */
 
-/* What is found for an earlier revision is not of it, whoever found out that it is past. */
-static void test_found_of_another_revision(void **state)
+/* Reads that are found for an earlier revision do not belong to the present one, whoever noticed
+ * that it has ended. */
+static void test_found_for_a_different_revision(void **state)
 {
     (void)state;
     known_scene s = new_scene();
@@ -432,7 +433,7 @@ static kiln_status find_new(known_scene *s)
     return status == KILN_BUSY ? KILN_OK : status;
 }
 
-/* Returns whether anything was left to fail. */
+/* Returns whether an allocation failed. */
 static bool fail_at(size_t n, known_call *call)
 {
     known_scene s = new_scene();
@@ -461,7 +462,7 @@ static void test_memory_runs_out(void **state)
     }
 }
 
-/* What can't be remembered is another revision: nobody goes on with what was before. */
+/* Reads that cannot be remembered begin a new revision: no caller goes on with the earlier one. */
 static void test_memory_runs_out_for_reads(void **state)
 {
     (void)state;
@@ -479,8 +480,8 @@ static void test_memory_runs_out_for_reads(void **state)
 
 enum { THREADS = 4, ROUNDS = 150, REVISIONS_MAX = 1 << 16 };
 
-/* Threads build, find and ask, while a file changes: its content is a number that only grows. What
- * is shared under a revision has to have been there while somebody asked who finds it. */
+/* Threads build, find and ask while a file changes: its content is a number that only grows.
+ * Content that is shared under a revision must have existed while a thread that finds it asked. */
 typedef struct storm {
     kilni_known_reads *known;
     atomic_int written, to_be_written;
@@ -502,7 +503,7 @@ static void *write_versions(void *user)
     return NULL;
 }
 
-/* As a compilation does. Returns what was read, 0 where it changed meanwhile. */
+/* Reads as a compilation does. Returns the content, or 0 if the file changed meanwhile. */
 static int read_version(kilni_text *ret_reads)
 {
     FILE *file = fopen("v.h", "r");
@@ -538,7 +539,7 @@ static uint64_t ask_in_storm(storm *s, const kiln_digest *program)
     return revision;
 }
 
-/* Shares what was built where the revision is the same afterwards. */
+/* Shares what was built if the revision is the same afterwards. */
 static void build_in_storm(storm *s, const kiln_digest *program, uint64_t revision)
 {
     kilni_text reads = {0};
@@ -550,7 +551,7 @@ static void build_in_storm(storm *s, const kiln_digest *program, uint64_t revisi
     kilni_text_done(&reads);
 }
 
-/* Shares what was found where nobody was told otherwise, or it still is so. */
+/* Shares what was found if no caller received a different answer, or if it still holds. */
 static void find_in_storm(storm *s, const kiln_digest *program, uint64_t revision)
 {
     kilni_text reads = {0};
@@ -592,7 +593,7 @@ static void test_threads(void **state)
     (void)state;
     static storm s;
     pthread_t threads[THREADS + 1];
-    s.known = new_known(500); /* so that some are forgotten, and some not */
+    s.known = new_known(500); /* so that only some are forgotten */
     s.written = s.to_be_written = 1;
     write_file("v.h", "1");
     for (size_t i = 0; i < THREADS; i++) {
@@ -622,7 +623,7 @@ static void *ask_for_ever(void *user)
     return NULL;
 }
 
-/* A child finds nothing locked by a thread that it has not. */
+/* A child finds no lock held by a thread that it does not have. */
 static void test_forks(void **state)
 {
     (void)state;
@@ -653,19 +654,19 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_SCRATCH(test_revisions),
         IN_SCRATCH(test_revisions_of_two_objects),
-        IN_SCRATCH(test_reads_that_cannot_be_told),
+        IN_SCRATCH(test_reads_that_are_unknown),
         IN_SCRATCH(test_why_it_cannot_be_kept),
         IN_SCRATCH(test_the_oldest_are_forgotten),
         IN_SCRATCH(test_the_newest_is_never_forgotten),
-        IN_SCRATCH(test_what_is_gone_takes_no_room),
-        IN_SCRATCH(test_what_is_told_may_take_the_room),
-        IN_SCRATCH(test_found_where_nobody_asked),
-        IN_SCRATCH(test_found_where_somebody_asked),
-        IN_SCRATCH(test_found_where_others_are_known),
-        IN_SCRATCH(test_found_where_the_same_are_known),
-        IN_SCRATCH(test_found_where_what_was_known_is_left),
-        IN_SCRATCH(test_found_where_the_same_became_known),
-        IN_SCRATCH(test_found_of_another_revision),
+        IN_SCRATCH(test_replaced_reads_take_no_room),
+        IN_SCRATCH(test_recorded_reads_may_take_the_room),
+        IN_SCRATCH(test_found_without_a_request),
+        IN_SCRATCH(test_found_after_a_request),
+        IN_SCRATCH(test_found_with_other_reads_known),
+        IN_SCRATCH(test_found_with_the_same_reads_known),
+        IN_SCRATCH(test_found_after_the_known_reads_ended),
+        IN_SCRATCH(test_found_after_the_same_became_known),
+        IN_SCRATCH(test_found_for_a_different_revision),
         IN_SCRATCH(test_memory_runs_out),
         IN_SCRATCH(test_memory_runs_out_for_reads),
         IN_SCRATCH(test_threads),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tests of how NVRTC is watched, each over a copy of a stand-in's that nobody has watched before.
+ * Tests of how NVRTC is watched, each over a copy of a stand-in that has not been watched before.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,8 +30,8 @@
 #include "support/nvrtc_scene.h"
 
 static const char *stand_in;
-static const char *calling_unknown; /* calls what nobody can watch */
-static const char *read_only;       /* finds its functions where nobody may write */
+static const char *calling_unknown; /* calls a function that cannot be watched */
+static const char *read_only;       /* its slots are read-only */
 
 enum { THREADS = 4, PAGES_MAX = 4096 };
 
@@ -42,7 +42,7 @@ typedef struct nvrtc_copy {
     kilni_nvrtc_functions functions;
 } nvrtc_copy;
 
-/* The loader takes it for a library that it has not seen. Opened once.
+/* The loader treats the copy as a new library. Opened once.
  *
  * @when  its functions are looked up: RTLD_NOW or RTLD_LAZY */
 static nvrtc_copy load_copy_when(const char *library, int when)
@@ -77,7 +77,7 @@ static kilni_watched *find(const nvrtc_copy *copy)
     return library;
 }
 
-/* ---- its places ---- */
+/* ---- its slots ---- */
 
 static void **slot_in(const nvrtc_copy *copy, ElfW(Sxword) table, ElfW(Sxword) size,
                       const char *name)
@@ -102,7 +102,7 @@ static void **slot_in(const nvrtc_copy *copy, ElfW(Sxword) table, ElfW(Sxword) s
     return NULL;
 }
 
-/* Where the library finds fopen. */
+/* Returns the library's slot of fopen. */
 static void **fopen_slot(const nvrtc_copy *copy)
 {
     static const char *const names[] = {"fopen64", "fopen"};
@@ -128,7 +128,7 @@ static void *get(void *const *slot)
     return __atomic_load_n(slot, __ATOMIC_ACQUIRE);
 }
 
-/* What somebody else may put there. */
+/* A function that a different tool may store there. */
 static FILE *foreign_fopen(const char *path, const char *mode)
 {
     return fopen(path, mode);
@@ -139,7 +139,7 @@ static FILE *foreign_fopen(const char *path, const char *mode)
 typedef struct compilation {
     const nvrtc_copy *copy;
     const char *source;
-    kilni_watched *library; /* NULL: nobody watches */
+    kilni_watched *library; /* NULL: it is not watched */
     void (*meanwhile)(void *user);
     void *user;
 
@@ -199,7 +199,7 @@ static void compilation_done(compilation *c)
     kilni_text_done(&c->folds);
 }
 
-/* On a thread, watched or not. */
+/* Runs on a thread, watched or not. */
 static void *run(void *argument)
 {
     compilation *c = argument;
@@ -249,7 +249,7 @@ static void assert_spoiled(const compilation *c, const char *why)
 }
 
 #define OTHERS_WATCH "a different tool has redirected the compiler's calls"
-#define WENT_ELSEWHERE "the compiler's calls were redirected during the compilation"
+#define WAS_REDIRECTED "the compiler's calls were redirected during the compilation"
 #define WAS_FORKED "the process was forked during the compilation"
 
 /* ---- finding a library ---- */
@@ -373,9 +373,9 @@ static void test_memory_runs_out(void **state)
     assert_non_null(library);
 }
 
-/* ---- how its pages are mapped ---- */
+/* ---- protection of its pages ---- */
 
-/* Of each page of the library, by its letters; returns how many there are. */
+/* Lists the pages of the library, a letter for each; returns how many there are. */
 static size_t list_pages(const nvrtc_copy *copy, char *pages)
 {
     const uintptr_t page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
@@ -423,9 +423,9 @@ static void test_read_only_pages_stay_as_they_are(void **state)
     find_without_trace(read_only);
 }
 
-/* ---- places that somebody else takes ---- */
+/* ---- slots that a different tool redirects ---- */
 
-static void test_a_place_that_was_taken_before(void **state)
+static void test_a_slot_that_was_redirected_before(void **state)
 {
     (void)state;
     const nvrtc_copy copy = load_copy(stand_in);
@@ -435,11 +435,11 @@ static void test_a_place_that_was_taken_before(void **state)
     assert_int_equal(kilni_watched_find(copy.map, &library), KILN_E_UNSUPPORTED);
     assert_null(library);
     assert_ptr_equal(get(slot), (void *)foreign_fopen);
-    put(slot, libc_fopen); /* nothing else was taken meanwhile that would be somebody's now */
+    put(slot, libc_fopen); /* no other slot was redirected meanwhile */
     find(&copy);
 }
 
-static void test_a_place_that_is_taken_later(void **state)
+static void test_a_slot_that_is_redirected_later(void **state)
 {
     (void)state;
     const nvrtc_copy copy = load_copy(stand_in);
@@ -451,8 +451,8 @@ static void test_a_place_that_is_taken_later(void **state)
     assert_ptr_equal(get(slot), (void *)foreign_fopen);
 }
 
-/* As the loader does that was looking a function up when its place was taken. */
-static void test_a_place_that_is_put_back_is_taken_again(void **state)
+/* As the loader does if it was looking a function up when its slot was redirected. */
+static void test_a_slot_that_is_restored_is_redirected_again(void **state)
 {
     (void)state;
     const nvrtc_copy copy = load_copy(stand_in);
@@ -470,7 +470,7 @@ static void test_a_place_that_is_put_back_is_taken_again(void **state)
 typedef struct putting_back {
     void **slot;
     void *function;
-    compilation *then; /* on another thread; NULL: nobody compiles */
+    compilation *then; /* on another thread; NULL: there is none */
 } putting_back;
 
 static void put_back(void *user)
@@ -482,7 +482,7 @@ static void put_back(void *user)
     }
 }
 
-static void test_a_place_that_is_put_back_meanwhile(void **state)
+static void test_a_slot_that_is_restored_during_a_compilation(void **state)
 {
     (void)state;
     const nvrtc_copy copy = load_copy(stand_in);
@@ -491,11 +491,11 @@ static void test_a_place_that_is_put_back_meanwhile(void **state)
     compilation c = {
         .copy = &copy, .source = "x", .library = find(&copy), .meanwhile = put_back, .user = &back};
     compile_watched(&c);
-    assert_spoiled(&c, WENT_ELSEWHERE);
+    assert_spoiled(&c, WAS_REDIRECTED);
 }
 
-/* The other compilation takes it again, and has seen all; the first has not. */
-static void test_a_place_that_others_take_again_meanwhile(void **state)
+/* The other compilation takes the slot again, and has seen everything; the first has not. */
+static void test_a_slot_that_another_compilation_redirects_again(void **state)
 {
     (void)state;
     const nvrtc_copy copy = load_copy(stand_in);
@@ -508,13 +508,13 @@ static void test_a_place_that_others_take_again_meanwhile(void **state)
     back.then = &second;
     compile_watched(&first);
     assert_seen(&second, "b.h");
-    assert_spoiled(&first, WENT_ELSEWHERE);
+    assert_spoiled(&first, WAS_REDIRECTED);
     compilation_done(&second);
 }
 
-/* ---- whose reads they are ---- */
+/* ---- which compilation reads belong to ---- */
 
-/* The first two are watched, and the third, which is not, begins while both are under way. */
+/* The first two are watched, and the third, which is not, begins while both run. */
 static void test_reads_of_other_threads(void **state)
 {
     (void)state;
@@ -540,9 +540,9 @@ static void test_reads_of_other_threads(void **state)
     compilation_done(&second);
 }
 
-/* ---- whose folds they are ---- */
+/* ---- which compilation folds belong to ---- */
 
-/* Tells by the bytes: the name is a text in it, and what it was asked a number. */
+/* Searches the bytes: the name is a text in them, and the argument a number. */
 static bool has_fold(const kilni_text *encoded, const char *function, double argument)
 {
     return memmem(encoded->bytes, encoded->length, function, strlen(function) + 1) &&
@@ -582,8 +582,8 @@ static void test_folds_of_other_threads(void **state)
     compilation_done(&second);
 }
 
-/* Whenever the loader looks a function up, and however NVRTC comes to its address. */
-static void test_each_fold_is_told(void **state)
+/* Whenever the loader looks a function up, and however NVRTC obtains its address. */
+static void test_each_fold_is_reported(void **state)
 {
     (void)state;
     const nvrtc_copy copies[] = {load_copy(stand_in), load_copy_when(stand_in, RTLD_LAZY),
@@ -675,7 +675,7 @@ static void cancel_oneself(void *user)
     pthread_testcancel();
 }
 
-/* A thread that is cancelled goes once what is watched has ended. */
+/* A thread that is cancelled ends only after the watched compilation. */
 static void test_a_thread_that_is_cancelled(void **state)
 {
     (void)state;
@@ -699,7 +699,7 @@ static void test_a_thread_that_is_cancelled(void **state)
     compilation_done(&c);
 }
 
-/* What is read after the end is nobody's. */
+/* Reads after the end belong to no compilation. */
 static void test_reads_end_with_the_watch(void **state)
 {
     (void)state;
@@ -754,7 +754,7 @@ static void test_errno_is_kept(void **state)
     assert_int_equal(of_another, EAGAIN);
 }
 
-/* ---- what is told of ---- */
+/* ---- what is reported ---- */
 
 #define CALL(type, name) ((type *)kilni_call_find(name))
 
@@ -768,7 +768,7 @@ typedef FILE *fopen_call(const char *path, const char *mode);
 typedef char *realpath_call(const char *path, char *resolved);
 typedef ssize_t readlink_call(const char *path, char *buffer, size_t size);
 
-/* What these calls do is noted, or spoils it. */
+/* What these calls do is noted, or makes the reads fail. */
 typedef void calls_fn(const char *name);
 
 static compilation watch_calls(calls_fn *calls, const char *name)
@@ -806,7 +806,7 @@ static void look_by_each_call(const char *unused)
     assert_int_equal(CALL(stat_call, "stat64")("none", &facts), -1);
 }
 
-static void test_each_look_is_told(void **state)
+static void test_each_read_is_reported(void **state)
 {
     (void)state;
     static const char *const paths[] = {"open",  "openat", "fopen",    "stat",
@@ -865,7 +865,7 @@ static void open_in_folder(const char *name)
     close(folder);
 }
 
-static void test_what_cannot_be_followed_spoils(void **state)
+static void test_what_cannot_be_checked_makes_reads_fail(void **state)
 {
     (void)state;
     static const struct {
@@ -921,7 +921,7 @@ static int wait_for(pid_t child)
     return status;
 }
 
-/* In a child: what it reads is not the parent's, which was compiling; and it can watch. */
+/* In a child: its reads do not belong to the parent, which was compiling; and it can watch. */
 static int work_on_its_own(const compilation *parents)
 {
     compilation unwatched = {.copy = parents->copy, .source = "#include \"b.h\""};
@@ -981,7 +981,7 @@ static void test_another_thread_forks(void **state)
     compilation_done(&c);
 }
 
-/* The child goes on where its parent was. */
+/* The child continues where its parent was. */
 static void fork_here(void *user)
 {
     pid_t *child = user;
@@ -1021,21 +1021,21 @@ int main(int argc, char **argv)
         IN_SCRATCH(test_memory_runs_out),
         IN_SCRATCH(test_pages_stay_as_they_are),
         IN_SCRATCH(test_read_only_pages_stay_as_they_are),
-        IN_SCRATCH(test_a_place_that_was_taken_before),
-        IN_SCRATCH(test_a_place_that_is_taken_later),
-        IN_SCRATCH(test_a_place_that_is_put_back_is_taken_again),
-        IN_SCRATCH(test_a_place_that_is_put_back_meanwhile),
-        IN_SCRATCH(test_a_place_that_others_take_again_meanwhile),
+        IN_SCRATCH(test_a_slot_that_was_redirected_before),
+        IN_SCRATCH(test_a_slot_that_is_redirected_later),
+        IN_SCRATCH(test_a_slot_that_is_restored_is_redirected_again),
+        IN_SCRATCH(test_a_slot_that_is_restored_during_a_compilation),
+        IN_SCRATCH(test_a_slot_that_another_compilation_redirects_again),
         IN_SCRATCH(test_reads_of_other_threads),
         IN_SCRATCH(test_folds_of_other_threads),
-        IN_SCRATCH(test_each_fold_is_told),
+        IN_SCRATCH(test_each_fold_is_reported),
         IN_SCRATCH(test_a_compilation_that_folds_nothing),
         IN_SCRATCH(test_threads_compile_at_once),
         IN_SCRATCH(test_a_thread_that_is_cancelled),
         IN_SCRATCH(test_reads_end_with_the_watch),
         IN_SCRATCH(test_errno_is_kept),
-        IN_SCRATCH(test_each_look_is_told),
-        IN_SCRATCH(test_what_cannot_be_followed_spoils),
+        IN_SCRATCH(test_each_read_is_reported),
+        IN_SCRATCH(test_what_cannot_be_checked_makes_reads_fail),
         cmocka_unit_test(test_names_for_large_files),
         IN_SCRATCH(test_another_thread_forks),
         IN_SCRATCH(test_a_fork_in_the_middle),
@@ -1045,7 +1045,7 @@ int main(int argc, char **argv)
                         "READ-ONLY PLACES\n");
         return 2;
     }
-    /* Tests work in folders of their own. */
+    /* Each test works in a folder of its own. */
     char *paths[] = {realpath(argv[1], NULL), realpath(argv[2], NULL), realpath(argv[3], NULL)};
     stand_in = paths[0];
     calling_unknown = paths[1];
