@@ -17,8 +17,8 @@
 typedef struct kilni_driver_file {
     char *name;
     char *identity;
-    bool is_own;  /* false for a library that is only linked to: the process, not the driver,
-                   * decides which one it is */
+    bool is_own;  /* false for a library that the driver is only linked to: the process determines
+                   * which one is loaded */
     dev_t device; /* of a file found by a pattern, else 0 */
     ino_t inode;
 } kilni_driver_file;

@@ -31,8 +31,8 @@ typedef struct kilni_signing_key {
 kiln_status kilni_entry_adopt(void *bytes, size_t size, const kilni_signing_key *signing_key,
                               kiln_entry **ret_entry);
 
-/* The first bytes of a file show that it cannot be a whole entry, before memory for all of it is
- * allocated. */
+/* A probe of the first bytes detects that a file cannot be a whole entry, before memory for all of
+ * it is allocated. */
 #define KILNI_ENTRY_PROBE_SIZE 64u
 
 /* Returns KILN_OK: it may be an entry; KILN_E_CORRUPT; KILN_E_VERSION. */
@@ -49,8 +49,8 @@ typedef struct kilni_entry_arrival {
 /* @bytes  room for @size bytes, owned by the caller */
 void kilni_entry_arrival_begin(kilni_entry_arrival *arrival, void *bytes, size_t size);
 
-/* Adds the next @count bytes, which the caller has already put in place. The sum must not exceed
- * the size. */
+/* Adds the next @count bytes, which the caller has already put in place. The total must not exceed
+ * the entry's size. */
 void kilni_entry_arrival_add(kilni_entry_arrival *arrival, size_t count);
 
 /* Returns KILN_E_CORRUPT if bytes are missing, else the statuses of kilni_entry_adopt. */

@@ -13,7 +13,8 @@
 
 /* ---- compiling ---- */
 
-/* Only a failure that the source itself causes is an answer for every caller. */
+/* Returns KILN_E_BUILD only for a failure that the source itself causes, since that is the result
+ * for every caller. */
 static kiln_status status_of_compilation(int result)
 {
     switch (result) {

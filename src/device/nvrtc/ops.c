@@ -31,7 +31,8 @@ static kiln_status begin(const kiln_nvrtc_device *d, const kiln_program_source *
     return status == KILN_E_BUILD || (status == KILN_OK && !r->key) ? KILN_E_UNSUPPORTED : status;
 }
 
-/* What NVRTC reads is checked by revision and load, and what it folds by load. */
+/* The files that NVRTC reads are checked by revision and load, the constants that it folds by
+ * load. */
 static kiln_status describe(void *device, const kiln_program_source *source, kiln_key_builder *key,
                             kiln_error *error)
 {

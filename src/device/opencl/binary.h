@@ -23,7 +23,7 @@ kiln_status kilni_opencl_capture(const cl_icd_dispatch *cl, cl_program program, 
 /* Makes a program from verified entries, one for each device, and builds it with the options with
  * which the source was built: some take effect only at load.
  *
- * @options      NULL and "" may differ to the runtime
+ * @options      the runtime may treat NULL and "" differently
  * @ret_program  [out] one reference
  * Returns KILN_OK; KILN_E_REFUSED; KILN_E_RESOURCES; KILN_E_NO_MEMORY. */
 kiln_status kilni_opencl_load(const cl_icd_dispatch *cl, cl_context context, cl_uint device_count,

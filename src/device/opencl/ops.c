@@ -77,7 +77,8 @@ static cl_program prepare(const kilni_opencl_device *d, const kiln_program_sourc
     return program;
 }
 
-/* Only a failure that the source itself causes is an answer for every caller. */
+/* Returns KILN_E_BUILD only for a failure that the source itself causes, since that is the result
+ * for every caller. */
 static kiln_status status_of_build(cl_int error)
 {
     switch (error) {

@@ -51,8 +51,8 @@ kiln_status kilni_known_reads_begin_check(kilni_known_reads *known, const kiln_d
 /* Records that the reads of an entry hold.
  *
  * @revision  for which the caller checked the entry; 0: for none
- * Returns KILN_OK; KILN_MISS: they belong to a different revision; KILN_BUSY: meanwhile a caller
- * that did not see the same reads received the revision, so check again, since the files may have
- * changed in between; KILN_E_NO_MEMORY. Threads: any. Blocks: never. */
+ * Returns KILN_OK; KILN_MISS: they belong to a different revision; KILN_BUSY: a caller that did not
+ * see the same reads received the revision meanwhile, so the files may have changed in between, and
+ * the caller must check again; KILN_E_NO_MEMORY. Threads: any. Blocks: never. */
 kiln_status kilni_known_reads_confirm(kilni_known_reads *known, const kiln_digest *program,
                                       uint64_t mark, uint64_t revision, kiln_bytes reads);
