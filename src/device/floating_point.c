@@ -201,7 +201,7 @@ kiln_status kilni_floating_point_add_to_key(kiln_key_builder *key)
 kiln_status kilni_floating_point_read(const void *bytes, uint64_t size,
                                       kilni_floating_point *ret_mode)
 {
-    char text[TEXT_SIZE] = "", again[TEXT_SIZE];
+    char text[TEXT_SIZE] = "", rewritten[TEXT_SIZE];
     kilni_floating_point mode;
     if (size >= TEXT_SIZE) {
         return KILN_E_CORRUPT;
@@ -213,8 +213,8 @@ kiln_status kilni_floating_point_read(const void *bytes, uint64_t size,
         (mode.x87 & ~X87_BITS)) {
         return KILN_E_CORRUPT;
     }
-    write_text(mode, again);
-    if (strlen(again) != size || memcmp(again, text, (size_t)size) != 0) {
+    write_text(mode, rewritten);
+    if (strlen(rewritten) != size || memcmp(rewritten, text, (size_t)size) != 0) {
         return KILN_E_CORRUPT;
     }
     *ret_mode = mode;

@@ -10,12 +10,12 @@ void kilni_entry_compute_mac(const unsigned char *bytes, uint64_t size, const un
                              const kilni_signing_key *key,
                              unsigned char ret_mac[KILNI_ENTRY_MAC_SIZE])
 {
-    const unsigned char *behind = mac + KILNI_ENTRY_MAC_SIZE;
+    const unsigned char *after_mac = mac + KILNI_ENTRY_MAC_SIZE;
     const unsigned char *checksum = bytes + size - KILNI_ENTRY_CHECKSUM_SIZE;
     crypto_generichash_state state;
     crypto_generichash_init(&state, key->bytes, sizeof key->bytes, KILNI_ENTRY_MAC_SIZE);
     crypto_generichash_update(&state, bytes, (unsigned long long)(mac - bytes));
-    crypto_generichash_update(&state, behind, (unsigned long long)(checksum - behind));
+    crypto_generichash_update(&state, after_mac, (unsigned long long)(checksum - after_mac));
     crypto_generichash_final(&state, ret_mac, KILNI_ENTRY_MAC_SIZE);
     sodium_memzero(&state, sizeof state);
 }

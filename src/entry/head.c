@@ -20,9 +20,9 @@ static kilni_byte_reader provenance_of(const unsigned char *bytes, size_t availa
         uint64_t offset = kilni_read_u64(&table);
         uint64_t size = kilni_read_u64(&table);
         if (type == KILNI_SECTION_PROVENANCE && offset <= available && !table.failed) {
-            size_t there = available - (size_t)offset;
+            size_t present = available - (size_t)offset;
             return (kilni_byte_reader){.at = bytes + offset,
-                                       .left = size < there ? (size_t)size : there};
+                                       .left = size < present ? (size_t)size : present};
         }
     }
     return (kilni_byte_reader){.failed = true};
@@ -52,13 +52,13 @@ static void read_text(kilni_byte_reader *reader, char *text, size_t capacity)
 {
     uint32_t length = kilni_read_u32(reader);
     const char *bytes = (const char *)reader->at;
-    size_t there = length, limit = capacity - 1;
+    size_t present = length, limit = capacity - 1;
     if (length > reader->left) {
         /* A character may go on after the available bytes, so the last byte is dropped. */
-        there = reader->left;
-        limit = there > 0 && there - 1 < limit ? there - 1 : limit;
+        present = reader->left;
+        limit = present > 0 && present - 1 < limit ? present - 1 : limit;
     }
-    size_t cut = kilni_text_cut(bytes, there, limit);
+    size_t cut = kilni_text_cut(bytes, present, limit);
     if (cut > 0) {
         memcpy(text, bytes, cut);
     }

@@ -11,12 +11,12 @@
 #include "os/os.h"
 
 /* A transfer at the file's own position, or at a given one. */
-typedef struct place {
+typedef struct position {
     bool given;
     off_t offset;
-} place;
+} position;
 
-static ssize_t read_some(int file, unsigned char *buffer, size_t size, place at, size_t done)
+static ssize_t read_some(int file, unsigned char *buffer, size_t size, position at, size_t done)
 {
     ssize_t count;
     do {
@@ -26,7 +26,8 @@ static ssize_t read_some(int file, unsigned char *buffer, size_t size, place at,
     return count;
 }
 
-static ssize_t write_some(int file, const unsigned char *buffer, size_t size, place at, size_t done)
+static ssize_t write_some(int file, const unsigned char *buffer, size_t size, position at,
+                          size_t done)
 {
     ssize_t count;
     do {
@@ -36,7 +37,7 @@ static ssize_t write_some(int file, const unsigned char *buffer, size_t size, pl
     return count;
 }
 
-static kiln_status read_all(int file, unsigned char *buffer, size_t size, place at,
+static kiln_status read_all(int file, unsigned char *buffer, size_t size, position at,
                             size_t *ret_count)
 {
     size_t done = 0;
@@ -62,7 +63,7 @@ static kiln_status write_failure(void)
     return kilni_status_from_errno(errno) == KILN_E_FULL ? KILN_E_FULL : KILN_E_IO;
 }
 
-static kiln_status write_all(int file, const unsigned char *buffer, size_t size, place at)
+static kiln_status write_all(int file, const unsigned char *buffer, size_t size, position at)
 {
     size_t done = 0;
     while (done < size) {
@@ -82,15 +83,15 @@ static kiln_status write_all(int file, const unsigned char *buffer, size_t size,
 
 kiln_status kilni_file_read(int file, void *buffer, size_t size, size_t *ret_count)
 {
-    return read_all(file, buffer, size, (place){.given = false}, ret_count);
+    return read_all(file, buffer, size, (position){.given = false}, ret_count);
 }
 
 kiln_status kilni_file_read_at(int file, void *buffer, size_t size, off_t offset, size_t *ret_count)
 {
-    return read_all(file, buffer, size, (place){.given = true, .offset = offset}, ret_count);
+    return read_all(file, buffer, size, (position){.given = true, .offset = offset}, ret_count);
 }
 
-static kiln_status write_within_limit(int file, const void *buffer, size_t size, place at)
+static kiln_status write_within_limit(int file, const void *buffer, size_t size, position at)
 {
     kilni_file_limit_begin();
     const kiln_status status = write_all(file, buffer, size, at);
@@ -100,12 +101,12 @@ static kiln_status write_within_limit(int file, const void *buffer, size_t size,
 
 kiln_status kilni_file_write(int file, const void *buffer, size_t size)
 {
-    return write_within_limit(file, buffer, size, (place){.given = false});
+    return write_within_limit(file, buffer, size, (position){.given = false});
 }
 
 kiln_status kilni_file_write_at(int file, const void *buffer, size_t size, off_t offset)
 {
-    return write_within_limit(file, buffer, size, (place){.given = true, .offset = offset});
+    return write_within_limit(file, buffer, size, (position){.given = true, .offset = offset});
 }
 
 kiln_status kilni_file_resize(int file, off_t size)

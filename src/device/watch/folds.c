@@ -63,8 +63,8 @@ static bool has_same_result(const kilni_fold *a, const kilni_fold *b)
 /* Returns the cell that has the fold, or the empty cell for it. */
 static uint16_t *find_cell(const kilni_folds *folds, const kilni_fold *fold)
 {
-    const uint64_t asked[] = {fold->function, fold->arguments[0], fold->arguments[1]};
-    const kiln_digest digest = kilni_hash(asked, sizeof asked);
+    const uint64_t values[] = {fold->function, fold->arguments[0], fold->arguments[1]};
+    const kiln_digest digest = kilni_hash(values, sizeof values);
     const size_t mask = 2 * folds->room - 1;
     size_t at = 0;
     memcpy(&at, digest.bytes, sizeof at);

@@ -101,13 +101,13 @@ void kilni_known_reads_free(kilni_known_reads **known)
 
 /* ---- with the lock held ---- */
 
-static void leave_list(kilni_known_reads *known, known_program *program)
+static void remove_from_list(kilni_known_reads *known, known_program *program)
 {
     *(program->older ? &program->older->newer : &known->oldest) = program->newer;
     *(program->newer ? &program->newer->older : &known->newest) = program->older;
 }
 
-static void become_newest(kilni_known_reads *known, known_program *program)
+static void append_newest(kilni_known_reads *known, known_program *program)
 {
     program->older = known->newest;
     program->newer = NULL;
@@ -127,7 +127,7 @@ static known_program *add(kilni_known_reads *known, const kiln_digest *digest)
         return NULL;
     }
     known->bytes += bytes_of(added);
-    become_newest(known, added);
+    append_newest(known, added);
     return added;
 }
 
@@ -139,8 +139,8 @@ static known_program *find_or_add(kilni_known_reads *known, const kiln_digest *d
     if (!found) {
         return add(known, digest);
     }
-    leave_list(known, *found);
-    become_newest(known, *found);
+    remove_from_list(known, *found);
+    append_newest(known, *found);
     return *found;
 }
 
@@ -150,7 +150,7 @@ static void forget_oldest(kilni_known_reads *known)
     while (known->bytes > known->bytes_max && known->oldest != known->newest) {
         known_program *oldest = known->oldest;
         known->bytes -= bytes_of(oldest);
-        leave_list(known, oldest);
+        remove_from_list(known, oldest);
         tdelete(oldest, &known->tree, compare);
         free_program(oldest);
     }
@@ -223,8 +223,8 @@ static kiln_status look_up(kilni_known_reads *known, const kiln_digest *digest,
 
 /* Begins a new revision, since the reads of this one no longer hold, unless another thread has
  * already done so. */
-static kiln_status leave_revision(kilni_known_reads *known, const kiln_digest *digest,
-                                  uint64_t revision)
+static kiln_status end_revision(kilni_known_reads *known, const kiln_digest *digest,
+                                uint64_t revision)
 {
     pthread_mutex_lock(&lock);
     known_program *found = find_or_add(known, digest);
@@ -237,8 +237,8 @@ static kiln_status leave_revision(kilni_known_reads *known, const kiln_digest *d
 
 /* Returns KILN_MISS if the files have changed: there is a new revision, and the caller asks
  * again. */
-static kiln_status ask_once(kilni_known_reads *known, const kiln_digest *program,
-                            known_program *ret_now)
+static kiln_status get_revision_once(kilni_known_reads *known, const kiln_digest *program,
+                                     known_program *ret_now)
 {
     kiln_status status = look_up(known, program, ret_now);
     if (status == KILN_OK && ret_now->reads) {
@@ -246,8 +246,8 @@ static kiln_status ask_once(kilni_known_reads *known, const kiln_digest *program
         free(ret_now->reads);
     }
     if (status == KILN_MISS) {
-        const kiln_status left = leave_revision(known, program, ret_now->revision);
-        status = left == KILN_OK ? status : left;
+        const kiln_status ended = end_revision(known, program, ret_now->revision);
+        status = ended == KILN_OK ? status : ended;
     }
     return status;
 }
@@ -258,7 +258,7 @@ kiln_status kilni_known_reads_get_revision(kilni_known_reads *known, const kiln_
     known_program now;
     kiln_status status;
     do {
-        status = ask_once(known, program, &now);
+        status = get_revision_once(known, program, &now);
     } while (status == KILN_MISS);
     if (status == KILN_OK && now.why) {
         *ret_why = now.why;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The encoding, little-endian: whether the result is movable u8; if not, the folder of the
- * program's name; the count of reads u32, and for each what was asked u8, what was found u8,
+ * program's name; the count of reads u32, and for each its kind u8, what was found u8,
  * whether the path is relative to the folder of the name u8, the path; for a file its size u64, the
  * BLAKE2b-256 of its content, and the index u32 of the first read that led to the same file; for a
  * link its target.
@@ -27,7 +27,7 @@
 enum { MAX_READS = 16384, MAX_FILE_BYTES = 64 << 20, DIGEST_BYTES = 32 };
 
 /* Stored values. */
-typedef enum question { ASKED_CONTENT = 1, ASKED_LINK = 2, ASKED_REAL_PATH = 3 } question;
+typedef enum read_kind { READ_CONTENT = 1, READ_LINK = 2, READ_REAL_PATH = 3 } read_kind;
 typedef struct found {
     kilni_finding what;
     uint64_t size;
@@ -39,7 +39,7 @@ typedef struct found {
 
 /* What was found for one path. The text of a link is stored after the path. */
 typedef struct read_record {
-    question asked;
+    read_kind kind;
     kilni_finding what;
     char *path; /* followed, after its zero byte, by the text of a link with its own zero byte */
     kiln_digest path_digest;
@@ -127,14 +127,14 @@ static kiln_status look_at_real_path(const char *path, found *ret_found)
 
 /* Returns KILN_E_UNSUPPORTED if it cannot be determined, or if the path is neither a regular file
  * nor a folder. */
-static kiln_status look(question asked, const char *path, kilni_reads *collector, found *ret_found)
+static kiln_status look(read_kind kind, const char *path, kilni_reads *collector, found *ret_found)
 {
-    switch (asked) {
-    case ASKED_CONTENT:
+    switch (kind) {
+    case READ_CONTENT:
         return look_at_content(path, collector, ret_found);
-    case ASKED_LINK:
+    case READ_LINK:
         return look_at_link(path, ret_found);
-    case ASKED_REAL_PATH:
+    case READ_REAL_PATH:
         return look_at_real_path(path, ret_found);
     }
     return KILN_E_CORRUPT;
@@ -171,13 +171,13 @@ void kilni_reads_fail(kilni_reads *reads, const char *why)
     reads->failure = reads->failure ? reads->failure : why;
 }
 
-static int is_known(const kilni_reads *reads, question asked, const kiln_digest *path_digest,
+static int is_known(const kilni_reads *reads, read_kind kind, const kiln_digest *path_digest,
                     const char *path)
 {
     for (size_t i = reads->count; i > 0; i--) {
         const read_record *known = &reads->items[i - 1];
         if (memcmp(&known->path_digest, path_digest, sizeof *path_digest) == 0 &&
-            known->asked == asked && strcmp(known->path, path) == 0) {
+            known->kind == kind && strcmp(known->path, path) == 0) {
             return 1;
         }
     }
@@ -221,7 +221,7 @@ static uint32_t first_with(const read_record *items, size_t count, dev_t device,
     return (uint32_t)i;
 }
 
-static kiln_status add(kilni_reads *reads, question asked, const char *path,
+static kiln_status add(kilni_reads *reads, read_kind kind, const char *path,
                        const kiln_digest *path_digest, const found *seen)
 {
     kiln_status status = reserve(reads);
@@ -232,7 +232,7 @@ static kiln_status add(kilni_reads *reads, question asked, const char *path,
         return KILN_E_NO_MEMORY;
     }
     read_record *added = &reads->items[reads->count];
-    *added = (read_record){.asked = asked,
+    *added = (read_record){.kind = kind,
                            .what = seen->what,
                            .path = joined,
                            .path_digest = *path_digest,
@@ -245,13 +245,13 @@ static kiln_status add(kilni_reads *reads, question asked, const char *path,
     return status;
 }
 
-static void note(kilni_reads *reads, question asked, const char *path)
+static void note(kilni_reads *reads, read_kind kind, const char *path)
 {
     if (reads->failure || reads->is_out_of_memory || !path) {
         return;
     }
     const kiln_digest path_digest = kilni_hash(path, strlen(path));
-    if (is_known(reads, asked, &path_digest, path)) {
+    if (is_known(reads, kind, &path_digest, path)) {
         return;
     }
     if (reads->count == MAX_READS) {
@@ -259,9 +259,9 @@ static void note(kilni_reads *reads, question asked, const char *path)
         return;
     }
     found seen = {0};
-    kiln_status status = look(asked, path, reads, &seen);
+    kiln_status status = look(kind, path, reads, &seen);
     if (status == KILN_OK) {
-        status = add(reads, asked, path, &path_digest, &seen);
+        status = add(reads, kind, path, &path_digest, &seen);
     }
     if (status == KILN_E_NO_MEMORY) {
         reads->is_out_of_memory = 1;
@@ -272,17 +272,17 @@ static void note(kilni_reads *reads, question asked, const char *path)
 
 void kilni_reads_note(kilni_reads *reads, const char *path)
 {
-    note(reads, ASKED_CONTENT, path);
+    note(reads, READ_CONTENT, path);
 }
 
 void kilni_reads_note_link(kilni_reads *reads, const char *path)
 {
-    note(reads, ASKED_LINK, path);
+    note(reads, READ_LINK, path);
 }
 
 void kilni_reads_note_real_path(kilni_reads *reads, const char *path)
 {
-    note(reads, ASKED_REAL_PATH, path);
+    note(reads, READ_REAL_PATH, path);
 }
 
 /* ---- encoding ---- */
@@ -309,7 +309,7 @@ static kiln_status append_path(kilni_text *text, const program_folder *f, const 
 
 static kiln_status append_read(kilni_text *text, const program_folder *f, const read_record *r)
 {
-    kiln_status status = kilni_append_number(text, r->asked, 1);
+    kiln_status status = kilni_append_number(text, r->kind, 1);
     if (status == KILN_OK) {
         status = kilni_append_number(text, r->what, 1);
     }
@@ -389,7 +389,7 @@ kiln_status kilni_reads_finish(kilni_reads *reads, bool moves, kilni_clock_words
 
 /* One read as it is stored; points into the stored bytes. */
 typedef struct stored_read {
-    question asked;
+    read_kind kind;
     kilni_finding what;
     bool is_relative;
     const char *path;
@@ -406,7 +406,7 @@ typedef struct seen_file {
     uint32_t index;
 } seen_file;
 
-typedef struct again {
+typedef struct comparison {
     seen_file *files;
     size_t count;
     bool is_partial;         /* a read could not be checked, so the list of files is incomplete */
@@ -414,7 +414,7 @@ typedef struct again {
     kilni_read_visit *visit; /* called for each read; NULL: stop at the first difference */
     void *user;
     bool is_ended; /* by the visitor */
-} again;
+} comparison;
 
 static void decode_file(kilni_byte_reader *reader, stored_read *read)
 {
@@ -425,40 +425,41 @@ static void decode_file(kilni_byte_reader *reader, stored_read *read)
 
 static kiln_status decode_next(kilni_byte_reader *reader, stored_read *ret_read)
 {
-    const uint8_t asked = kilni_read_u8(reader), what = kilni_read_u8(reader);
-    stored_read read = {.asked = (question)asked, .what = (kilni_finding)what};
+    const uint8_t kind = kilni_read_u8(reader), what = kilni_read_u8(reader);
+    stored_read read = {.kind = (read_kind)kind, .what = (kilni_finding)what};
     read.is_relative = kilni_read_u8(reader) != 0;
     read.path = kilni_read_text(reader);
     read.text = what == KILNI_FOUND_LINK ? kilni_read_text(reader) : "";
     if (what == KILNI_FOUND_FILE) {
         decode_file(reader, &read);
     }
-    if (reader->failed || !read.path || !read.text || asked < ASKED_CONTENT ||
-        asked > ASKED_REAL_PATH || what < KILNI_FOUND_NOTHING || what > KILNI_FOUND_LINK) {
+    if (reader->failed || !read.path || !read.text || kind < READ_CONTENT ||
+        kind > READ_REAL_PATH || what < KILNI_FOUND_NOTHING || what > KILNI_FOUND_LINK) {
         return KILN_E_CORRUPT;
     }
     *ret_read = read;
     return KILN_OK;
 }
 
-static uint32_t first_seen(again *a, uint32_t index, const found *now)
+static uint32_t first_seen(comparison *c, uint32_t index, const found *now)
 {
-    for (size_t i = 0; i < a->count; i++) {
-        if (a->files[i].device == now->device && a->files[i].inode == now->inode) {
-            return a->files[i].index;
+    for (size_t i = 0; i < c->count; i++) {
+        if (c->files[i].device == now->device && c->files[i].inode == now->inode) {
+            return c->files[i].index;
         }
     }
-    a->files[a->count++] = (seen_file){.device = now->device, .inode = now->inode, .index = index};
+    c->files[c->count++] = (seen_file){.device = now->device, .inode = now->inode, .index = index};
     return index;
 }
 
-static kiln_status compare_file(again *a, uint32_t index, const stored_read *read, const found *now)
+static kiln_status compare_file(comparison *c, uint32_t index, const stored_read *read,
+                                const found *now)
 {
-    const bool is_same_file = read->same == first_seen(a, index, now);
+    const bool is_same_file = read->same == first_seen(c, index, now);
     if (read->size != now->size || memcmp(read->digest, now->digest, DIGEST_BYTES) != 0) {
         return KILN_MISS;
     }
-    return is_same_file ? KILN_OK : a->is_partial ? KILN_E_UNSUPPORTED : KILN_MISS;
+    return is_same_file ? KILN_OK : c->is_partial ? KILN_E_UNSUPPORTED : KILN_MISS;
 }
 
 /* Returns the full path of a read for this program, or NULL if memory runs out. */
@@ -481,40 +482,40 @@ static kiln_status look_up(const stored_read *read, const program_folder *f, fou
         return KILN_E_UNSUPPORTED;
     }
     char *whole = path_of(read->is_relative, read->path, f);
-    const kiln_status status = whole ? look(read->asked, whole, NULL, ret_found) : KILN_E_NO_MEMORY;
+    const kiln_status status = whole ? look(read->kind, whole, NULL, ret_found) : KILN_E_NO_MEMORY;
     free(whole);
     return status;
 }
 
 /* Returns KILN_OK: it is unchanged; KILN_MISS: it has changed; KILN_E_UNSUPPORTED: that cannot be
  * determined. */
-static kiln_status compare(again *a, uint32_t index, const program_folder *f,
+static kiln_status compare(comparison *c, uint32_t index, const program_folder *f,
                            const stored_read *read)
 {
     found now = {0};
     const kiln_status status = look_up(read, f, &now);
     if (status != KILN_OK) {
-        a->is_partial = true;
+        c->is_partial = true;
         return status;
     }
     if (read->what != now.what) {
         return KILN_MISS;
     }
     if (read->what == KILNI_FOUND_FILE) {
-        return compare_file(a, index, read, &now);
+        return compare_file(c, index, read, &now);
     }
     return read->what != KILNI_FOUND_LINK || strcmp(read->text, now.text) == 0 ? KILN_OK
                                                                                : KILN_MISS;
 }
 
 /* Decides whether to go on after a read whose present state is @now. */
-static kiln_status visit_read(again *a, const stored_read *read, kiln_status now)
+static kiln_status visit_read(comparison *c, const stored_read *read, kiln_status now)
 {
-    a->path = read->path;
+    c->path = read->path;
     if (now != KILN_OK && now != KILN_MISS && now != KILN_E_UNSUPPORTED) {
         return now;
     }
-    if (!a->visit) {
+    if (!c->visit) {
         return now == KILN_OK ? KILN_OK : KILN_MISS;
     }
     const kilni_read told = {.path = read->path,
@@ -522,7 +523,7 @@ static kiln_status visit_read(again *a, const stored_read *read, kiln_status now
                              .counts_from_program = read->is_relative,
                              .size = read->size,
                              .now = now};
-    a->is_ended = a->visit(a->user, &told) != 0;
+    c->is_ended = c->visit(c->user, &told) != 0;
     return KILN_OK;
 }
 
@@ -535,36 +536,36 @@ static kiln_status decode_folder(kilni_byte_reader *reader, bool *ret_moves,
 }
 
 /* Whether the result is valid in this folder. */
-static kiln_status compare_folder(again *a, const program_folder *f, kilni_byte_reader *reader)
+static kiln_status compare_folder(comparison *c, const program_folder *f, kilni_byte_reader *reader)
 {
     bool moves;
     const char *folder;
     if (decode_folder(reader, &moves, &folder) != KILN_OK) {
         return KILN_E_CORRUPT;
     }
-    a->path = folder;
+    c->path = folder;
     return moves || (strlen(folder) == f->length && memcmp(folder, f->path, f->length) == 0)
                ? KILN_OK
                : KILN_MISS;
 }
 
-static kiln_status compare_reads(again *a, const program_folder *f, kilni_byte_reader *reader)
+static kiln_status compare_reads(comparison *c, const program_folder *f, kilni_byte_reader *reader)
 {
     const uint32_t count = kilni_read_u32(reader);
     if (reader->failed || count > MAX_READS) {
         return KILN_E_CORRUPT;
     }
-    a->files = malloc((count + 1) * sizeof *a->files);
-    kiln_status status = a->files ? KILN_OK : KILN_E_NO_MEMORY;
-    for (uint32_t i = 0; i < count && status == KILN_OK && !a->is_ended; i++) {
+    c->files = malloc((count + 1) * sizeof *c->files);
+    kiln_status status = c->files ? KILN_OK : KILN_E_NO_MEMORY;
+    for (uint32_t i = 0; i < count && status == KILN_OK && !c->is_ended; i++) {
         stored_read read;
         status = decode_next(reader, &read);
         if (status == KILN_OK) {
-            status = visit_read(a, &read, compare(a, i, f, &read));
+            status = visit_read(c, &read, compare(c, i, f, &read));
         }
     }
-    free(a->files);
-    return status == KILN_OK && !a->is_ended && reader->left != 0 ? KILN_E_CORRUPT : status;
+    free(c->files);
+    return status == KILN_OK && !c->is_ended && reader->left != 0 ? KILN_E_CORRUPT : status;
 }
 
 kiln_status kilni_reads_hold(kiln_bytes encoded, const char *name, const char **ret_changed)
@@ -572,13 +573,13 @@ kiln_status kilni_reads_hold(kiln_bytes encoded, const char *name, const char **
     const program_folder f = {.path = name ? name : "",
                               .length = kilni_program_folder_length(name)};
     kilni_byte_reader reader = {.at = encoded.data, .left = encoded.size};
-    again a = {0};
-    kiln_status status = compare_folder(&a, &f, &reader);
+    comparison c = {0};
+    kiln_status status = compare_folder(&c, &f, &reader);
     if (status == KILN_OK) {
-        status = compare_reads(&a, &f, &reader);
+        status = compare_reads(&c, &f, &reader);
     }
     if (status == KILN_MISS && ret_changed) {
-        *ret_changed = a.path;
+        *ret_changed = c.path;
     }
     return status;
 }
@@ -587,7 +588,7 @@ kiln_status kilni_reads_each(kiln_bytes encoded, kilni_read_visit *visit, void *
 {
     const program_folder unknown = {.path = ""};
     kilni_byte_reader reader = {.at = encoded.data, .left = encoded.size};
-    again a = {.visit = visit, .user = user};
+    comparison c = {.visit = visit, .user = user};
     bool moves;
     const char *folder;
     if (decode_folder(&reader, &moves, &folder) != KILN_OK) {
@@ -596,7 +597,7 @@ kiln_status kilni_reads_each(kiln_bytes encoded, kilni_read_visit *visit, void *
     if (*folder != '\0') {
         const kilni_read place = {
             .path = folder, .found = KILNI_PROGRAM_FOLDER, .now = KILN_E_UNSUPPORTED};
-        a.is_ended = visit(user, &place) != 0;
+        c.is_ended = visit(user, &place) != 0;
     }
-    return a.is_ended ? KILN_OK : compare_reads(&a, &unknown, &reader);
+    return c.is_ended ? KILN_OK : compare_reads(&c, &unknown, &reader);
 }
