@@ -32,9 +32,8 @@ static kiln_status add_for_opencl(kiln_key_builder *key)
     return kilni_opencl_add_environment("Portable Computing Language", NULL, key, NULL);
 }
 
-static add_fn *const all_who_add[] = {kilni_floating_point_add_to_key, add_for_nvrtc,
-                                      add_for_opencl};
-enum { ALL_WHO_ADD = sizeof all_who_add / sizeof *all_who_add };
+static add_fn *const adders[] = {kilni_floating_point_add_to_key, add_for_nvrtc, add_for_opencl};
+enum { ADDER_COUNT = sizeof adders / sizeof *adders };
 
 static kiln_key *key_now(add_fn *add)
 {
@@ -104,8 +103,8 @@ static void test_the_default_leaves_keys_as_they_were(void **state)
     (void)state;
     assert_int_equal(fesetenv(FE_DFL_ENV), 0);
     feraiseexcept(FE_ALL_EXCEPT); /* raised flags are not a part of the mode */
-    for (size_t a = 0; a < ALL_WHO_ADD; a++) {
-        kiln_key *key = key_now(all_who_add[a]);
+    for (size_t a = 0; a < ADDER_COUNT; a++) {
+        kiln_key *key = key_now(adders[a]);
         assert_false(has_part(key));
         kiln_key_release(&key);
     }
@@ -115,11 +114,11 @@ static void test_the_default_leaves_keys_as_they_were(void **state)
 static void test_each_mode_has_keys_of_its_own(void **state)
 {
     (void)state;
-    for (size_t a = 0; a < ALL_WHO_ADD; a++) {
+    for (size_t a = 0; a < ADDER_COUNT; a++) {
         kiln_key *keys[ALL_MODES];
         for (size_t m = 0; m < ALL_MODES; m++) {
             all_modes[m]();
-            keys[m] = key_now(all_who_add[a]);
+            keys[m] = key_now(adders[a]);
             assert_int_equal(fesetenv(FE_DFL_ENV), 0);
             assert_true(has_part(keys[m]));
             for (size_t other = 0; other < m; other++) {

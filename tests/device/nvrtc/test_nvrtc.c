@@ -245,14 +245,14 @@ static void test_reads_that_name_the_folder(void **state)
 }
 
 /* What the visitor saw, a line for each read. */
-typedef struct told {
+typedef struct visits {
     char text[512];
     size_t count, count_max;
-} told;
+} visits;
 
-static int tell(void *user, const kilni_read *read)
+static int visit(void *user, const kilni_read *read)
 {
-    told *t = user;
+    visits *t = user;
     const size_t length = strlen(t->text);
     snprintf(t->text + length, sizeof t->text - length, "%s%s %u %u %s\n",
              read->counts_from_program ? "." : "", read->path, (unsigned)read->found,
@@ -260,20 +260,21 @@ static int tell(void *user, const kilni_read *read)
     return ++t->count == t->count_max;
 }
 
-static int tell_public(void *user, const kiln_nvrtc_read *read)
+static int visit_public(void *user, const kiln_nvrtc_read *read)
 {
-    return tell(user, &(kilni_read){.path = read->path,
-                                    .found = (kilni_finding)read->found,
-                                    .counts_from_program = read->counts_from_program != 0,
-                                    .size = read->size,
-                                    .now = read->now});
+    return visit(user, &(kilni_read){.path = read->path,
+                                     .found = (kilni_finding)read->found,
+                                     .counts_from_program = read->counts_from_program != 0,
+                                     .size = read->size,
+                                     .now = read->now});
 }
 
 #define EXPECT_TOLD(encoded, expected)                                                             \
     do {                                                                                           \
-        told t = {0};                                                                              \
+        visits t = {0};                                                                            \
         assert_int_equal(                                                                          \
-            kilni_reads_each((kiln_bytes){(encoded).bytes, (encoded).length}, tell, &t), KILN_OK); \
+            kilni_reads_each((kiln_bytes){(encoded).bytes, (encoded).length}, visit, &t),          \
+            KILN_OK);                                                                              \
         assert_string_equal(t.text, expected);                                                     \
     } while (0)
 
@@ -302,8 +303,8 @@ static void test_reads_are_visited(void **state)
     EXPECT_TOLD(encoded, "a.h 2 3 KILN_MISS\nb.h 2 4 KILN_E_UNSUPPORTED\nlink 4 0 "
                          "KILN_OK\nabsent.h 1 0 KILN_MISS\nfolder 3 0 KILN_OK\n");
 
-    told first = {.count_max = 1};
-    assert_int_equal(kilni_reads_each((kiln_bytes){encoded.bytes, encoded.length}, tell, &first),
+    visits first = {.count_max = 1};
+    assert_int_equal(kilni_reads_each((kiln_bytes){encoded.bytes, encoded.length}, visit, &first),
                      KILN_OK);
     assert_string_equal(first.text, "a.h 2 3 KILN_MISS\n");
     kilni_text_done(&encoded);
@@ -352,15 +353,15 @@ static void test_damaged_reads(void **state)
         memcpy(cut, encoded.bytes, size);
         assert_int_equal(kilni_reads_hold((kiln_bytes){cut, size}, "/x/k.cu", NULL),
                          KILN_E_CORRUPT);
-        told t = {0};
-        assert_int_equal(kilni_reads_each((kiln_bytes){cut, size}, tell, &t), KILN_E_CORRUPT);
+        visits t = {0};
+        assert_int_equal(kilni_reads_each((kiln_bytes){cut, size}, visit, &t), KILN_E_CORRUPT);
         free(cut);
     }
     for (size_t i = 0; i < encoded.length; i++) {
         const char before = encoded.bytes[i];
-        told t = {0};
+        visits t = {0};
         encoded.bytes[i] = (char)(before ^ 0x81);
-        kilni_reads_each((kiln_bytes){encoded.bytes, encoded.length}, tell, &t);
+        kilni_reads_each((kiln_bytes){encoded.bytes, encoded.length}, visit, &t);
         assert_int_not_equal(hold(&encoded, "/x/k.cu"), KILN_OK);
         encoded.bytes[i] = before;
     }
@@ -554,7 +555,7 @@ static void test_outputs_in_another_folder(void **state)
     taken_done(&t);
 
     answers.log = "";
-    static const char *const telling[] = {
+    static const char *const revealing[] = {
         ".b8 s[9] = {47, 111, 110, 101, 47, 107};",
         ".file \"/one/k.cu\"",
         ".weak .func _ZN40_INTERNAL_00000000_4_k_cu_3abfa044_82574",
@@ -570,8 +571,8 @@ static void test_outputs_in_another_folder(void **state)
         "_INTERNAL_00000000_4_k_cu_k",
         "_ZN999_INTERNAL_00000000_4_k_cu_k",
         "_ZN99999999999999999999999_INTERNAL_00000000_4_k_cu_k"};
-    for (size_t i = 0; i < sizeof telling / sizeof *telling; i++) {
-        answers.ptx = telling[i];
+    for (size_t i = 0; i < sizeof revealing / sizeof *revealing; i++) {
+        answers.ptx = revealing[i];
         t = take("/one/k.cu", true);
         assert_false(t.moves);
         taken_done(&t);
@@ -788,7 +789,7 @@ static void test_results_without_folds(void **state)
     const char *changed = "untouched";
     kilni_results results;
     kilni_stored_result found;
-    told t = {.count = 0};
+    visits t = {.count = 0};
     answers.log = "";
     answers.ptx = "ptx";
     answers.cubin_result = 0;
@@ -797,7 +798,7 @@ static void test_results_without_folds(void **state)
     assert_int_equal(kilni_results_decode(old, &results), KILN_E_UNSUPPORTED);
     assert_int_equal(kilni_results_find(old, NULL, &found, &changed), KILN_MISS);
     assert_string_equal(changed, "untouched");
-    assert_int_equal(kiln_nvrtc_each_read(old, 0, tell_public, &t), KILN_E_UNSUPPORTED);
+    assert_int_equal(kiln_nvrtc_each_read(old, 0, visit_public, &t), KILN_E_UNSUPPORTED);
     kiln_entry *entry = entry_after(old, "one");
     assert_bytes(kiln_entry_payload(entry), "one", 3);
     kiln_entry_release(&old);
@@ -832,17 +833,17 @@ static void test_results_are_visited(void **state)
     answers.ptx = "ptx";
     answers.cubin_result = 0;
     kiln_entry *entry = entry_of_two();
-    told t[3] = {{.count = 0}};
+    visits t[3] = {{.count = 0}};
     for (size_t i = 0; i < 2; i++) {
-        assert_int_equal(kiln_nvrtc_each_read(entry, i, tell_public, &t[i]), KILN_OK);
+        assert_int_equal(kiln_nvrtc_each_read(entry, i, visit_public, &t[i]), KILN_OK);
         assert_string_equal(t[i].text, expected[i]);
     }
-    assert_int_equal(kiln_nvrtc_each_read(entry, 2, tell_public, &t[2]), KILN_MISS);
-    assert_int_equal(kiln_nvrtc_each_read(NULL, 0, tell_public, &t[2]), KILN_E_INVALID);
+    assert_int_equal(kiln_nvrtc_each_read(entry, 2, visit_public, &t[2]), KILN_MISS);
+    assert_int_equal(kiln_nvrtc_each_read(NULL, 0, visit_public, &t[2]), KILN_E_INVALID);
     assert_int_equal(kiln_nvrtc_each_read(entry, 0, NULL, NULL), KILN_E_INVALID);
     const kiln_bytes all = kiln_entry_answers(entry), payload = kiln_entry_payload(entry);
     kiln_entry *cut = new_entry((kiln_bytes){all.data, all.size - 1}, payload);
-    assert_int_equal(kiln_nvrtc_each_read(cut, 0, tell_public, &t[2]), KILN_E_CORRUPT);
+    assert_int_equal(kiln_nvrtc_each_read(cut, 0, visit_public, &t[2]), KILN_E_CORRUPT);
     kiln_entry_release(&cut);
     const char *const parts[] = {"source", "text"};
     kiln_key *key = new_key(parts, 2);
@@ -853,7 +854,7 @@ static void test_results_are_visited(void **state)
                                       .payload = payload};
     kiln_entry *other = NULL;
     assert_int_equal(kiln_entry_new(&params, &other), KILN_OK);
-    assert_int_equal(kiln_nvrtc_each_read(other, 0, tell_public, &t[2]), KILN_E_UNSUPPORTED);
+    assert_int_equal(kiln_nvrtc_each_read(other, 0, visit_public, &t[2]), KILN_E_UNSUPPORTED);
     kiln_entry_release(&other);
     kiln_key_release(&key);
     assert_int_equal(t[2].count, 0);

@@ -274,16 +274,16 @@ static void check_says_what_is_kept(fixture *f)
 {
     enter(f);
     kiln_program_desc *desc = describe(f, affine, "-DSHIFT=5"),
-                      *untold = describe(f, "kernel void k() { printf(__TIME__); }", NULL);
+                      *uncacheable = describe(f, "kernel void k() { printf(__TIME__); }", NULL);
     kiln_program_caching caching = {.struct_size = sizeof caching};
     assert_int_equal(kiln_program_desc_get_caching(desc, &caching), KILN_OK);
     assert_int_equal(caching.memory, KILN_UNCACHED_NOT);
     assert_int_equal(caching.store, f->is_cheap ? KILN_UNCACHED_NOT : KILN_UNCACHED_CAPTURE);
-    assert_int_equal(kiln_program_desc_get_caching(untold, &caching), KILN_OK);
+    assert_int_equal(kiln_program_desc_get_caching(uncacheable, &caching), KILN_OK);
     assert_int_equal(caching.memory, KILN_UNCACHED_INPUTS);
     assert_non_null(strstr(caching.text, "__TIME__"));
     kiln_program_desc_release(&desc);
-    kiln_program_desc_release(&untold);
+    kiln_program_desc_release(&uncacheable);
     leave(f);
 }
 

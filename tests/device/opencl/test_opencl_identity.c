@@ -176,7 +176,7 @@ static void is_the_same_each_time(void **state)
     }
 }
 
-static void tells_platforms_apart(void **state)
+static void distinguishes_platforms(void **state)
 {
     (void)state;
     if (platform_count < 2) {
@@ -295,7 +295,7 @@ static void distinguishes_processors_by_what_libm_uses(void **state)
 
 #endif
 
-static void tells_sub_devices_from_their_root(void **state)
+static void distinguishes_sub_devices_from_their_root(void **state)
 {
     (void)state;
     need_platforms();
@@ -449,7 +449,7 @@ static void counts_variables_that_steer_compilers(void **state)
     }
 }
 
-static void tells_values_apart(void **state)
+static void distinguishes_values(void **state)
 {
     (void)state;
     static const char *const more[] = {"MINE", "MY_*", NULL};
@@ -798,14 +798,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(has_all_parts),
         cmocka_unit_test(is_the_same_each_time),
-        cmocka_unit_test(tells_platforms_apart),
+        cmocka_unit_test(distinguishes_platforms),
         cmocka_unit_test(holds_no_folder_of_the_driver),
-        cmocka_unit_test(tells_sub_devices_from_their_root),
+        cmocka_unit_test(distinguishes_sub_devices_from_their_root),
         cmocka_unit_test(distinguishes_processors_by_what_libm_uses),
         cmocka_unit_test(lists_driver_files_sorted),
         cmocka_unit_test(has_what_known_compilers_load),
         cmocka_unit_test(counts_variables_that_steer_compilers),
-        cmocka_unit_test(tells_values_apart),
+        cmocka_unit_test(distinguishes_values),
         cmocka_unit_test(counts_configuration_files),
         cmocka_unit_test(reports_the_environment),
         cmocka_unit_test(reports_driver_files),

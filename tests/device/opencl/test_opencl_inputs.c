@@ -249,7 +249,7 @@ static void takes_zero_bytes_for_blanks(void **state)
     outcome_done(&o);
 }
 
-static void refuses_what_cannot_be_told(void **state)
+static void refuses_sources_that_cannot_be_cached(void **state)
 {
     (void)state;
     put("h.h", "H");
@@ -403,7 +403,7 @@ static void takes_definitions_of_headers(void **state)
                  NULL, "[#define NEXT \"h.h\"\n][H]");
 }
 
-static void refuses_macros_that_cannot_be_told(void **state)
+static void refuses_macros_that_are_unknown(void **state)
 {
     (void)state;
     static const struct {
@@ -1127,12 +1127,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         SCRATCH_TEST(finds_includes),
         SCRATCH_TEST(takes_zero_bytes_for_blanks),
-        SCRATCH_TEST(refuses_what_cannot_be_told),
+        SCRATCH_TEST(refuses_sources_that_cannot_be_cached),
         SCRATCH_TEST(allows_what_only_looks_alike),
         SCRATCH_TEST(expands_computed_includes),
         SCRATCH_TEST(tries_a_macro_as_undefined_too),
         SCRATCH_TEST(takes_definitions_of_headers),
-        SCRATCH_TEST(refuses_macros_that_cannot_be_told),
+        SCRATCH_TEST(refuses_macros_that_are_unknown),
         SCRATCH_TEST(follows_a_real_programs_macros),
         SCRATCH_TEST(looks_in_every_place),
         SCRATCH_TEST(looks_in_the_including_files_folder),

@@ -86,9 +86,9 @@ static cl_program CL_API_CALL link_all(cl_context context, cl_uint count,
     return NULL;
 }
 
-static cl_int CL_API_CALL tell_log(cl_program program, cl_device_id device,
-                                   cl_program_build_info what, size_t size, void *value,
-                                   size_t *ret_size)
+static cl_int CL_API_CALL get_log(cl_program program, cl_device_id device,
+                                  cl_program_build_info what, size_t size, void *value,
+                                  size_t *ret_size)
 {
     (void)program, (void)device, (void)what;
     static const char log[] = "the log";
@@ -113,8 +113,8 @@ static cl_program CL_API_CALL create_with_binary(cl_context context, cl_uint cou
     return (cl_program)&handle;
 }
 
-static cl_int CL_API_CALL tell_of_program(cl_program program, cl_program_info what, size_t size,
-                                          void *value, size_t *ret_size)
+static cl_int CL_API_CALL get_program_info(cl_program program, cl_program_info what, size_t size,
+                                           void *value, size_t *ret_size)
 {
     (void)program, (void)ret_size;
     if (what == CL_PROGRAM_NUM_DEVICES) {
@@ -148,8 +148,8 @@ static cl_icd_dispatch functions = {
     .clBuildProgram = build,
     .clCompileProgram = compile,
     .clLinkProgram = link_all,
-    .clGetProgramBuildInfo = tell_log,
-    .clGetProgramInfo = tell_of_program,
+    .clGetProgramBuildInfo = get_log,
+    .clGetProgramInfo = get_program_info,
     .clCreateKernel = create_kernel,
     .clReleaseKernel = release_kernel,
 };

@@ -388,7 +388,7 @@ ON_EACH_PLATFORM(second_context)
 ON_EACH_PLATFORM(stored_entry)
 ON_EACH_PLATFORM(failing_build)
 ON_EACH_PLATFORM(unknown_kernel)
-ON_EACH_PLATFORM(source_that_can_not_be_told)
+ON_EACH_PLATFORM(source_with_a_word_of_time)
 ON_EACH_PLATFORM(changing_header)
 ON_EACH_PLATFORM(empty_source)
 ON_EACH_PLATFORM(named_variables)
@@ -415,7 +415,7 @@ int main(void)
         cmocka_unit_test(test_stored_entry),
         cmocka_unit_test(test_failing_build),
         cmocka_unit_test(test_unknown_kernel),
-        cmocka_unit_test(test_source_that_can_not_be_told),
+        cmocka_unit_test(test_source_with_a_word_of_time),
         cmocka_unit_test(test_changing_header),
         cmocka_unit_test(test_empty_source),
         cmocka_unit_test(test_named_variables),

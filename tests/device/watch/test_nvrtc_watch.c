@@ -727,7 +727,7 @@ static void fail_with_another_errno(kilni_reads *reads, const char *text)
     errno = EXDEV;
 }
 
-static void *tell_with_errno(void *ret_errno)
+static void *report_with_errno(void *ret_errno)
 {
     errno = EAGAIN;
     kilni_compilation_report(fail_with_another_errno, "told");
@@ -745,8 +745,8 @@ static void test_errno_is_kept(void **state)
     int own = 0, of_another = 0;
     assert_int_equal(kilni_reads_new(NULL, &reads), KILN_OK);
     assert_int_equal(kilni_watch_begin(&watch, find(&copy), reads, NULL), KILN_OK);
-    tell_with_errno(&own);
-    assert_int_equal(pthread_create(&thread, NULL, tell_with_errno, &of_another), 0);
+    report_with_errno(&own);
+    assert_int_equal(pthread_create(&thread, NULL, report_with_errno, &of_another), 0);
     pthread_join(thread, NULL);
     kilni_watch_end(&watch);
     kilni_reads_free(&reads);
@@ -1000,10 +1000,10 @@ static void test_a_fork_in_the_middle(void **state)
                      .user = &child};
     compile_watched(&c);
     if (child == 0) {
-        const bool is_told = c.status == KILN_E_UNSUPPORTED && strcmp(c.why, WAS_FORKED) == 0;
+        const bool is_reported = c.status == KILN_E_UNSUPPORTED && strcmp(c.why, WAS_FORKED) == 0;
         c.meanwhile = NULL;
         compile_watched(&c);
-        _exit(is_told && c.status == KILN_OK && has_read(&c.encoded, "a.h") ? 0 : 1);
+        _exit(is_reported && c.status == KILN_OK && has_read(&c.encoded, "a.h") ? 0 : 1);
     }
     assert_int_equal(wait_for(child), 0);
     assert_seen(&c, "a.h");
@@ -1041,8 +1041,9 @@ int main(int argc, char **argv)
         IN_SCRATCH(test_a_fork_in_the_middle),
     };
     if (argc != 4) {
-        fprintf(stderr, "usage: test_nvrtc_watch LIBNVRTC, ONE THAT CALLS WHAT IS UNKNOWN, ONE OF "
-                        "READ-ONLY PLACES\n");
+        fprintf(stderr,
+                "usage: test_nvrtc_watch LIBNVRTC, ONE THAT CALLS UNKNOWN FUNCTIONS, ONE WITH "
+                "READ-ONLY SLOTS\n");
         return 2;
     }
     /* Each test works in a folder of its own. */
