@@ -26,7 +26,8 @@ static bool is_writable(const kiln_store *store)
 }
 
 /* Reads the signing key from a key file; sets NULL if @path is NULL. */
-static kiln_status read_mac_key(const char *path, kilni_signing_key **ret_key, kiln_error *error)
+static kiln_status read_signing_key(const char *path, kilni_signing_key **ret_key,
+                                    kiln_error *error)
 {
     *ret_key = NULL;
     if (!path) {
@@ -45,7 +46,7 @@ static kiln_status read_mac_key(const char *path, kilni_signing_key **ret_key, k
     return KILN_OK;
 }
 
-static void forget_mac_key(kilni_signing_key *key)
+static void forget_signing_key(kilni_signing_key *key)
 {
     if (key) {
         sodium_memzero(key, sizeof *key);
@@ -59,7 +60,7 @@ kiln_status kilni_store_open_with(const kilni_store_engine *engine, const char *
                                   kiln_error *error)
 {
     kilni_signing_key *key;
-    kiln_status status = read_mac_key(options->key_file, &key, error);
+    kiln_status status = read_signing_key(options->key_file, &key, error);
     if (status != KILN_OK) {
         return status;
     }
@@ -68,7 +69,7 @@ kiln_status kilni_store_open_with(const kilni_store_engine *engine, const char *
     kiln_store *store;
     status = engine->open(path, &kept, &store, error);
     if (status != KILN_OK) {
-        forget_mac_key(key);
+        forget_signing_key(key);
         return status;
     }
     store->signing_key = key;
@@ -83,7 +84,7 @@ void kiln_store_close(kiln_store **store)
     }
     kilni_signing_key *key = (*store)->signing_key;
     (*store)->ops->close(*store);
-    forget_mac_key(key);
+    forget_signing_key(key);
     *store = NULL;
 }
 
