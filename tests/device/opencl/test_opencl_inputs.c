@@ -665,7 +665,7 @@ static void refuses_unknown_options(void **state)
         {"-DX=a\n-w", "control character"},
         {"-DX='a'", "single quote"},
         {"-I a\\ b", "backslash"},
-        {"-DX=\"a", "open quote"},
+        {"-DX=\"a", "unterminated quote"},
         {"-DX=/*", "a comment"},
         {"-DX=__DATE__", "__DATE__ in the options"},
         {"-DX=?\?/", "trigraph"},

@@ -372,7 +372,7 @@ class Inputs(StandIn):
         self.expect_pass(*self.source(), why="NVRTC_APPEND_FLAGS")
 
     def test_what_is_not_kept(self):
-        for text, why in (("OPEN_TO_WRITE", "written"), ("READ_A_DEVICE", "is none"),
+        for text, why in (("OPEN_TO_WRITE", "written"), ("READ_A_DEVICE", "neither a file nor"),
                           ("RUN_A_PROCESS", "process"), ("LEAVE_THE_FOLDER", "working directory")):
             self.expect_pass(*self.source(text), why=why)
 
