@@ -147,8 +147,8 @@ static kiln_status check_url(const char *text, const char *path, kiln_error *err
         return KILN_OK;
     }
     return kilni_error_set(error, KILN_E_PARSE, 0,
-                           "file:%s: a path that begins with '/' must follow, as in file:///path, "
-                           "or with '.', as in file://./path",
+                           "file:%s: expected a path that begins with '/' or '.', as in "
+                           "file:///path or file://./path",
                            text);
 }
 

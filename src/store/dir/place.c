@@ -170,8 +170,8 @@ static bool is_relative(const kilni_dir *dir)
 static kiln_status enter(const kilni_dir *dir, int *ret_root, bool *ret_made, kiln_error *error)
 {
     if (is_relative(dir) && !kilni_owned_file_is_intact(&dir->start)) {
-        return kilni_error_set(error, KILN_E_IO, 0, "%s: the directory where it begins is lost",
-                               dir->path);
+        return kilni_error_set(error, KILN_E_IO, 0,
+                               "%s: the directory that the path begins in is lost", dir->path);
     }
     kilni_entrance entrance = {
         .start = dir->start.file,

@@ -291,7 +291,7 @@ static kiln_status header_error(kiln_status status, const char *path, kiln_error
 {
     switch (status) {
     case KILN_E_CORRUPT:
-        return kilni_error_set(error, status, 0, "%s: no pack, or a damaged one", path);
+        return kilni_error_set(error, status, 0, "%s: not a pack, or a damaged one", path);
     case KILN_E_VERSION:
         return kilni_error_set(error, status, 0, "%s: a newer version of Kiln made this pack",
                                path);
