@@ -368,7 +368,7 @@ static void on_each_platform(void (*check)(fixture *f))
             .is_cheap = cost == KILN_CAPTURE_CHEAP,
             .device = {.cl = &found.cl, .context = platform->context, .device = platform->device},
         };
-        print_message("on %s, captures %s\n", platform->name, f.is_cheap ? "cheap" : "dear");
+        print_message("on %s, captures %s\n", platform->name, f.is_cheap ? "cheap" : "expensive");
         scratch_make(f.directory);
         start_counting(kilni_opencl_ops(cost));
         check(&f);
