@@ -152,7 +152,8 @@ typedef kiln_status (*kiln_build_fn)(void *user, const kiln_key *key, kiln_built
  * @key      retained if the cache needs it after the call
  * @build    called at most once
  * @user     passed to @build; may be NULL
- * @ret_pin  [out] to be released with kiln_pin_release
+ * @ret_pin  [out] to be released with kiln_pin_release; NULL with any status but KILN_OK, which
+ *           includes the positive ones that @build may return
  * @error    may be NULL; on failure receives the text of the failed build, for each waiter too
  * Returns KILN_OK; KILN_E_INVALID; what @build returned, to its caller and to all waiters, but to
  * its caller alone if the error is transient; KILN_E_CYCLE: the build would wait for itself, and
@@ -177,15 +178,15 @@ typedef struct kiln_reservation {
     kiln_ticket *ticket; /* with KILN_OWNER, otherwise NULL */
 } kiln_reservation;
 
-/* A value of wait_ns: do not wait. */
-#define KILN_NO_WAIT UINT64_MAX
+/* A value of wait_ns: do not wait. Not the same as KILN_UNLIMITED. */
+#define KILN_NO_WAIT (UINT64_MAX - 1)
 
 /* Options of a reservation. */
 typedef struct kiln_reserve_params {
     size_t struct_size;
     uint64_t bytes;   /* expected size, reserved at once; 0: not known yet */
-    uint64_t wait_ns; /* how long to wait for a build by another caller; 0: without limit;
-                         KILN_NO_WAIT: return KILN_TIMEOUT at once */
+    uint64_t wait_ns; /* how long to wait for a build by another caller; 0 or KILN_UNLIMITED:
+                         without limit; KILN_NO_WAIT: return KILN_TIMEOUT at once */
     uint64_t group;   /* the owner of the object, for kiln_cache_remove_group; 0: none */
 } kiln_reserve_params;
 
@@ -293,8 +294,7 @@ KILN_API void *kiln_cache_peek(const kiln_section *section, const kiln_key *key)
 /* Takes a pin on the object of a key that is ready. Never waits for a build.
  *
  * @ret_pin  [out] to be released with kiln_pin_release
- * Returns KILN_OK; KILN_MISS: the key is not ready; KILN_E_INVALID; KILN_E_NO_MEMORY. Threads: any.
- * Blocks: never. */
+ * Returns KILN_OK; KILN_MISS: the key is not ready; KILN_E_INVALID. Threads: any. Blocks: never. */
 KILN_API kiln_status kiln_cache_pin(kiln_cache *cache, const kiln_key *key, kiln_pin **ret_pin);
 
 /* Returns the object that a pin holds, which is valid as long as the pin; NULL for NULL. */

@@ -73,6 +73,7 @@ void kilni_admit_locked(kilni_object *object)
         return;
     }
     object->slot.state = KILNI_SLOT_READY;
+    object->slot.was_visible = true;
     cache->lingering_entries--;
     cache->lingering_bytes -= object->bytes;
     cache->entries++;

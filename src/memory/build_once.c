@@ -88,6 +88,7 @@ kiln_status kiln_cache_get_or_build(kiln_cache *cache, const kiln_key *key, kiln
         return kilni_error_set(error, KILN_E_INVALID, 0,
                                "a build needs a cache, a key, a function and a place for its pin");
     }
+    *ret_pin = NULL;
     /* The text of a failed build goes to the waiters too, also where this caller wants none. */
     kiln_error own = {.struct_size = sizeof own};
     kiln_reservation reservation;

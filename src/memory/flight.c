@@ -127,6 +127,7 @@ static kiln_status begin_locked(kiln_cache *cache, const kiln_key *key,
         return kilni_error_set(error, status, 0, "%s", kiln_status_text(status));
     }
     flight->owner = kilni_thread_number();
+    kilni_thread_got_ticket();
     flight->started_ns = kilni_clock_ns();
     attach_locked(flight, params->bytes);
     kilni_counter_add(&cache->counters, KILNI_COUNTER_MISSES, kilni_reader_number());
@@ -208,6 +209,7 @@ kiln_status kiln_ticket_fulfil(kiln_ticket **ticket, void *object, uint64_t byte
     if (flight->attached) {
         kilni_make_room_locked(cache, bytes, &after);
     }
+    kilni_thread_lost_ticket_of(flight);
     kilni_object *made = flight->object;
     flight->object = NULL;
     bool kept = flight->attached;
@@ -239,7 +241,10 @@ kiln_status kiln_ticket_take(kiln_ticket *ticket)
         return KILN_E_NO_MEMORY;
     }
     kilni_cache_lock(ticket->cache);
-    ticket->owner = kilni_thread_number();
+    if (ticket->owner != kilni_thread_number()) {
+        ticket->owner = kilni_thread_number();
+        kilni_thread_got_ticket();
+    }
     pthread_mutex_unlock(&ticket->cache->lock);
     return KILN_OK;
 }
@@ -290,6 +295,7 @@ void kiln_ticket_abandon(kiln_ticket **ticket, kiln_abandonment how, kiln_status
     *ticket = NULL;
     kiln_cache *cache = flight->cache;
     kilni_cache_lock(cache);
+    kilni_thread_lost_ticket_of(flight);
     bool gone = abandon_locked(flight, how, status, text);
     /* Cells that grew for flights of which nothing came. */
     kilni_section_collect_and_unlock(cache);

@@ -104,6 +104,7 @@ struct kiln_cache {
 
     /* Objects that nothing but a section can reach, and cells that were replaced, oldest first. */
     kilni_queue retired;
+    kilni_queue retired_unseen; /* objects that no section could ever reach */
     kilni_cells *retired_cells;
     uint64_t last_retirement; /* its epoch */
     bool reclaims_nothing;    /* the system refused the fence that it had granted, the last time */

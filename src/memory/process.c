@@ -41,6 +41,9 @@ void kilni_process_remove(kiln_cache *cache)
 
 void kilni_process_end_thread(void)
 {
+    if (!kilni_thread_may_own_tickets()) {
+        return;
+    }
     pthread_mutex_lock(&lock);
     for (kiln_cache *cache = caches; cache; cache = cache->next) {
         kilni_cache_lock(cache);

@@ -2,6 +2,7 @@
 #include "memory/reader.h"
 
 #include <stdlib.h>
+#include <strings.h>
 #include <sys/single_threaded.h>
 
 #include "memory/process.h"
@@ -17,47 +18,84 @@ enum { POOL_SIZE = 32 };
 
 /* The first readers need no memory. */
 static kilni_reader pool[POOL_SIZE];
-static kilni_reader *readers; /* all there are */
-static uint32_t reader_count;
+static size_t pool_used;
+
+/* The readers of threads, which a thread that reclaims looks at; and those of threads that ended.
+ * Linked by kilni_reader.next and from. */
+static kilni_reader *readers, *spare_readers;
+
+/* A bit for each line of counters that no thread has. */
+static unsigned free_lines = (1u << KILNI_COUNTER_LINES) - 1;
 
 static pthread_key_t end_of_thread; /* its value is the thread's reader */
 static bool serving;                /* threads can have readers; the key is there */
 
 /* ---- threads come and go ---- */
 
-static kilni_reader *add_locked(void)
+static void link_locked(kilni_reader **list, kilni_reader *reader)
 {
-    kilni_reader *reader =
-        reader_count < POOL_SIZE ? &pool[reader_count] : calloc(1, sizeof *reader);
-    if (reader) {
-        reader->number = reader_count++;
-        reader->next = readers;
-        readers = reader;
+    reader->next = *list;
+    reader->from = list;
+    if (reader->next) {
+        reader->next->from = &reader->next;
     }
-    return reader;
+    *list = reader;
+}
+
+static void unlink_locked(kilni_reader *reader)
+{
+    *reader->from = reader->next;
+    if (reader->next) {
+        reader->next->from = reader->from;
+    }
+}
+
+/* NULL for want of memory. */
+static kilni_reader *spare_locked(void)
+{
+    kilni_reader *reader = spare_readers;
+    if (reader) {
+        unlink_locked(reader);
+        return reader;
+    }
+    return pool_used < POOL_SIZE ? &pool[pool_used++] : calloc(1, sizeof *reader);
+}
+
+static uint32_t take_line_locked(void)
+{
+    int lowest = ffs((int)free_lines);
+    if (lowest == 0) {
+        return KILNI_COUNTER_LINES;
+    }
+    free_lines &= free_lines - 1;
+    return (uint32_t)lowest - 1;
 }
 
 static kilni_reader *take(void)
 {
     pthread_mutex_lock(&lock);
-    kilni_reader *reader = serving ? readers : NULL;
-    while (reader && reader->owned) {
-        reader = reader->next;
-    }
-    if (!reader && serving) {
-        reader = add_locked();
-    }
+    kilni_reader *reader = serving ? spare_locked() : NULL;
     if (reader) {
-        reader->owned = true;
+        reader->number = take_line_locked();
+        link_locked(&readers, reader);
     }
     pthread_mutex_unlock(&lock);
     return reader;
 }
 
+static void give_back_locked(kilni_reader *reader)
+{
+    if (reader->number < KILNI_COUNTER_LINES) {
+        free_lines |= 1u << reader->number;
+    }
+    unlink_locked(reader);
+    link_locked(&spare_readers, reader);
+}
+
 static void give_back(kilni_reader *reader)
 {
     pthread_mutex_lock(&lock);
-    reader->owned = false;
+    give_back_locked(reader);
     pthread_mutex_unlock(&lock);
 }
 
@@ -115,12 +153,14 @@ void kilni_reader_after_fork_in_parent(void)
 /* Of all threads the one that forked goes on. */
 void kilni_reader_after_fork_in_child(void)
 {
-    for (kilni_reader *reader = readers; reader; reader = reader->next) {
+    kilni_reader *next;
+    for (kilni_reader *reader = readers; reader; reader = next) {
+        next = reader->next;
         if (reader != kilni_reader_own) {
             for (int i = 0; i < KILNI_READER_PLACES; i++) {
                 atomic_store_explicit(&reader->places[i].cache, NULL, memory_order_relaxed);
             }
-            reader->owned = false;
+            give_back_locked(reader);
         }
     }
     /* With one thread it costs nothing to ask, whatever fences the parent had. */
@@ -170,13 +210,11 @@ __attribute__((destructor)) static void finish(void)
         pthread_key_delete(end_of_thread);
         serving = false;
     }
-    kilni_reader **link = &readers;
-    while (*link) {
-        kilni_reader *reader = *link;
-        if (reader->owned || reader->number < POOL_SIZE) {
-            link = &reader->next;
-        } else {
-            *link = reader->next;
+    kilni_reader *next;
+    for (kilni_reader *reader = spare_readers; reader; reader = next) {
+        next = reader->next;
+        if (reader < pool || reader >= pool + POOL_SIZE) {
+            unlink_locked(reader);
             free(reader);
         }
     }
@@ -219,8 +257,22 @@ static uint64_t oldest_locked(const kiln_cache *cache)
     return oldest;
 }
 
+/* Whether no thread but this one has a reader. A thread that gets one later sees what this one has
+ * stored, because of the lock. */
+static bool is_alone_locked(void)
+{
+    return !readers || (readers == kilni_reader_own && !readers->next);
+}
+
 uint64_t kilni_reader_oldest(const kiln_cache *cache)
 {
+    pthread_mutex_lock(&lock);
+    if (is_alone_locked()) {
+        uint64_t oldest = oldest_locked(cache);
+        pthread_mutex_unlock(&lock);
+        return oldest;
+    }
+    pthread_mutex_unlock(&lock);
     /* The system's fence needs no lock: no switch leads back from it. */
     bool asymmetric = kilni_fence_is_asymmetric();
     bool ordered = asymmetric && kilni_fence_heavy();

@@ -25,9 +25,10 @@ typedef struct kilni_place {
 typedef struct kilni_reader {
     /* First, so that a reader is where its first place is. */
     kilni_place places[KILNI_READER_PLACES]; /* free where no cache is named */
-    uint32_t number;                         /* no other reader has it */
-    bool owned;                              /* guarded by the lock in reader.c */
-    struct kilni_reader *next;               /* likewise */
+    /* Of the thread's line of counters; of all threads at a time, only this one has it. Without a
+     * free line: KILNI_COUNTER_LINES. */
+    uint32_t number;
+    struct kilni_reader *next, **from; /* guarded by the lock in reader.c */
     /* Two threads' places are never on one line. */
     unsigned char distance[64];
 } kilni_reader;

@@ -19,8 +19,15 @@
 #include "memory/object.h"
 #include "memory/policy.h"
 
-/* Of this thread, in all caches. */
-static _Thread_local size_t own_unlisted_sections;
+/* This thread's sections without a place, by cache, as far as there is room for that. */
+enum { UNLISTED_CACHES = 8 };
+static _Thread_local struct {
+    const kiln_cache *cache;
+    size_t count;
+} own_unlisted[UNLISTED_CACHES];
+
+/* The others, in all caches. */
+static _Thread_local size_t own_uncounted;
 
 /* Stands for the place of each of them. */
 static kilni_place unlisted;
@@ -33,6 +40,11 @@ static uint64_t epoch_of(const kiln_cache *cache)
 void kilni_section_retire_locked(kilni_object *object)
 {
     kiln_cache *cache = object->cache;
+    if (!object->slot.was_visible) {
+        object->retired_at = 0;
+        kilni_queue_push(&cache->retired_unseen, object);
+        return;
+    }
     object->retired_at = cache->last_retirement = epoch_of(cache);
     kilni_queue_push(&cache->retired, object);
 }
@@ -57,7 +69,22 @@ typedef struct collection {
     kilni_cells *cells;
 } collection;
 
-/* Takes what was retired before an epoch. Gives the lock up after many objects. */
+/* Gives the lock up after many objects. */
+static void take_objects_before_locked(kiln_cache *cache, kilni_queue *retired, uint64_t epoch,
+                                       collection *taken)
+{
+    size_t step = 0;
+    while (retired->first && retired->first->retired_at < epoch) {
+        kilni_departure_begin_locked(cache, &taken->departure);
+        kilni_object *object = kilni_queue_pop(retired);
+        cache->lingering_entries--;
+        cache->lingering_bytes -= object->bytes;
+        kilni_queue_push(&taken->doomed, object);
+        kilni_cache_step_locked(cache, &step);
+    }
+}
+
+/* Takes what was retired before an epoch. */
 static void take_before_locked(kiln_cache *cache, uint64_t epoch, collection *taken)
 {
     while (cache->retired_cells && cache->retired_cells->retired_at < epoch) {
@@ -66,19 +93,12 @@ static void take_before_locked(kiln_cache *cache, uint64_t epoch, collection *ta
         cells->next = taken->cells;
         taken->cells = cells;
     }
-    size_t step = 0;
-    while (cache->retired.first && cache->retired.first->retired_at < epoch) {
-        kilni_departure_begin_locked(cache, &taken->departure);
-        kilni_object *object = kilni_queue_pop(&cache->retired);
-        cache->lingering_entries--;
-        cache->lingering_bytes -= object->bytes;
-        kilni_queue_push(&taken->doomed, object);
-        kilni_cache_step_locked(cache, &step);
-    }
+    take_objects_before_locked(cache, &cache->retired, epoch, taken);
 }
 
 static void collect_locked(kiln_cache *cache, collection *taken)
 {
+    take_objects_before_locked(cache, &cache->retired_unseen, UINT64_MAX, taken);
     if (!cache->retired.first && !cache->retired_cells) {
         return;
     }
@@ -168,10 +188,30 @@ void kilni_section_leave_to_others_locked(kiln_cache *cache)
     }
 }
 
+/* The count of this thread's sections of a cache; NULL if there is none, and @or_new is false or
+ * there is no room for one. */
+static size_t *own_unlisted_of(const kiln_cache *cache, bool or_new)
+{
+    int unused = -1;
+    for (int i = 0; i < UNLISTED_CACHES; i++) {
+        if (own_unlisted[i].count == 0) {
+            unused = i;
+        } else if (own_unlisted[i].cache == cache) {
+            return &own_unlisted[i].count;
+        }
+    }
+    if (!or_new || unused < 0) {
+        return NULL;
+    }
+    own_unlisted[unused].cache = cache;
+    return &own_unlisted[unused].count;
+}
+
 void kilni_section_forget_threads_locked(kiln_cache *cache)
 {
-    if (own_unlisted_sections == 0) {
-        cache->unlisted_sections = 0;
+    const size_t *own = own_unlisted_of(cache, false);
+    if (own_uncounted == 0) {
+        cache->unlisted_sections = own ? *own : 0;
     }
     /* Who leaves next looks at what others kept. */
     kilni_section_leave_to_others_locked(cache);
@@ -203,7 +243,8 @@ __attribute__((noinline)) kilni_place *kilni_section_enter_with_care(kiln_cache 
         kilni_place_take(place, cache);
         return place;
     }
-    own_unlisted_sections++;
+    size_t *own = own_unlisted_of(cache, true);
+    ++*(own ? own : &own_uncounted);
     kilni_cache_lock(cache);
     if (cache->unlisted_sections++ == 0) {
         cache->unlisted_since = epoch_of(cache);
@@ -223,7 +264,8 @@ __attribute__((noinline)) void kilni_section_leave_with_care(kiln_cache *cache, 
     if (place != &unlisted) {
         return; /* left when its thread ended */
     }
-    own_unlisted_sections--;
+    size_t *own = own_unlisted_of(cache, false);
+    --*(own ? own : &own_uncounted);
     kilni_cache_lock(cache);
     cache->unlisted_sections--;
     kilni_section_collect_and_unlock(cache);

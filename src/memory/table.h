@@ -34,6 +34,7 @@ typedef struct kilni_slot {
     kilni_slot_state state;
     bool can_have_group; /* of an object: with links for that behind it, set once */
     bool is_candidate;   /* of an object: in cache->candidates */
+    bool was_visible;    /* of an object: it was in the cache, where sections could see it */
 } kilni_slot;
 
 /* Empty: 0. Of a slot that left: KILNI_CELL_LEFT, which a search goes on behind. */

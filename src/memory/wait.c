@@ -36,6 +36,25 @@ uint64_t kilni_thread_number(void)
     return number;
 }
 
+static _Thread_local size_t own_tickets;
+
+void kilni_thread_got_ticket(void)
+{
+    own_tickets++;
+}
+
+void kilni_thread_lost_ticket_of(const kilni_flight *flight)
+{
+    if (flight->owner == kilni_thread_number() && own_tickets > 0) {
+        own_tickets--;
+    }
+}
+
+bool kilni_thread_may_own_tickets(void)
+{
+    return own_tickets > 0;
+}
+
 /* ---- the list ---- */
 
 static void append_locked(kiln_cache *cache, kilni_waiter *waiter)
@@ -159,8 +178,9 @@ static void sleep_locked(kiln_cache *cache, kilni_waiter *waiter, uint64_t wait_
     int cancelable;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelable);
     while (waiter->flight && result != ETIMEDOUT) {
-        result = wait_ns == 0 ? pthread_cond_wait(&waiter->answered, &cache->lock)
-                              : pthread_cond_timedwait(&waiter->answered, &cache->lock, &deadline);
+        result = wait_ns == 0 || wait_ns == KILN_UNLIMITED
+                     ? pthread_cond_wait(&waiter->answered, &cache->lock)
+                     : pthread_cond_timedwait(&waiter->answered, &cache->lock, &deadline);
     }
     pthread_setcancelstate(cancelable, NULL);
 }
@@ -172,6 +192,7 @@ static void count_answer_locked(kiln_cache *cache, const kilni_waiter *waiter)
         return;
     }
     if (waiter->reservation.outcome == KILN_OWNER) {
+        kilni_thread_got_ticket();
         kilni_counter_add(&cache->counters, KILNI_COUNTER_MISSES, kilni_reader_number());
     } else if (waiter->reservation.outcome == KILN_BYPASS) {
         cache->bypasses++;

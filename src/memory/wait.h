@@ -10,6 +10,12 @@
 /* A number that no other thread of this process has, or had. */
 uint64_t kilni_thread_number(void);
 
+/* A thread counts the tickets that it owns, so that its end needs to look for them only if there
+ * are any. One that another thread ends or takes stays in the count. */
+void kilni_thread_got_ticket(void);
+void kilni_thread_lost_ticket_of(const kilni_flight *flight);
+bool kilni_thread_may_own_tickets(void);
+
 /* Waits for a flight's answer, as long as @params say, as kiln_cache_reserve describes it. Gives
  * the lock up meanwhile. */
 kiln_status kilni_wait_locked(kilni_flight *flight, const kiln_reserve_params *params,

@@ -37,6 +37,7 @@ typedef struct scene {
     pthread_t thread;
     atomic_bool is_there; /* the other thread has reached its place */
     atomic_bool is_cancelled;
+    atomic_bool is_over; /* the other thread may end */
 } scene;
 
 static int set_up(void **state)
@@ -456,11 +457,26 @@ static int refuse(int command)
     return -1;
 }
 
+/* A thread that has looked up, and may do so again. */
+static void *look_and_stay(void *argument)
+{
+    scene *s = argument;
+    kiln_section section;
+    kiln_section_enter(s->cache->memory, &section);
+    kiln_section_leave(&section);
+    atomic_store(&s->is_there, true);
+    while (!atomic_load(&s->is_over)) {
+        sched_yield();
+    }
+    return NULL;
+}
+
 /* Nothing is freed before the system grants it again, so there is nothing to wait for. */
 static void test_a_fence_that_is_refused_is_not_waited_for(void **state)
 {
     scene *s = *state;
     put_it(s);
+    start(s, look_and_stay);
     kilni_os_table table = *kilni_os_system();
     table.membarrier = refuse;
     kilni_os_replace(&table);
@@ -469,6 +485,8 @@ static void test_a_fence_that_is_refused_is_not_waited_for(void **state)
     assert_int_equal(backend_live(&s->b), kilni_fence_is_asymmetric() ? 1 : 0);
     assert_int_equal(kiln_constant_remove_context(CONTEXT), 0);
     assert_int_equal(backend_live(&s->b), 0);
+    atomic_store(&s->is_over, true);
+    pthread_join(s->thread, NULL);
 }
 
 #define IN_SCENE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)

@@ -424,6 +424,25 @@ static void test_transient_failures_are_never_retained(void **state)
     assert_int_equal(stats_of(s->cache).failures, 8);
 }
 
+static kiln_status miss(void *user, const kiln_key *key, kiln_built *ret_built, kiln_error *error)
+{
+    (void)user;
+    (void)key;
+    (void)ret_built;
+    (void)error;
+    return KILN_MISS;
+}
+
+static void test_a_build_with_a_positive_status_gives_no_pin(void **state)
+{
+    scene *s = *state;
+    open_cache(s);
+    kiln_pin *pin = (kiln_pin *)(uintptr_t)1;
+    assert_int_equal(kiln_cache_get_or_build(s->cache, s->keys[0], miss, NULL, &pin, NULL),
+                     KILN_MISS);
+    assert_null(pin);
+}
+
 static void test_a_build_may_use_the_cache_for_other_keys(void **state)
 {
     scene *s = *state;
@@ -961,6 +980,7 @@ int main(void)
         IN_SCENE(test_success_without_an_object_is_a_failure),
         IN_SCENE(test_failures_are_retained_where_asked),
         IN_SCENE(test_transient_failures_are_never_retained),
+        IN_SCENE(test_a_build_with_a_positive_status_gives_no_pin),
         IN_SCENE(test_a_build_may_use_the_cache_for_other_keys),
         IN_SCENE(test_a_build_that_needs_itself_is_told),
         IN_SCENE(test_where_it_cannot_be_cached_it_is_built_for_its_caller),

@@ -267,9 +267,9 @@ static void test_waiting_ends_with_its_time(void **state)
 static void test_a_long_wait_is_no_short_one(void **state)
 {
     scene *s = *state;
-    const uint64_t waits[] = {3600000000000, KILN_NO_WAIT - 1};
+    const uint64_t waits[] = {3600000000000, KILN_NO_WAIT - 1, KILN_UNLIMITED};
     open_cache(s);
-    for (uint32_t i = 0; i < 2; i++) {
+    for (uint32_t i = 0; i < 3; i++) {
         kiln_ticket *ticket = own(s, i);
         asker a = {.s = s, .key = i};
         a.params = (kiln_reserve_params){.struct_size = sizeof a.params, .wait_ns = waits[i]};

@@ -11,7 +11,9 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <linux/membarrier.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "memory/reader.h"
@@ -144,6 +146,96 @@ static void test_many_threads_come_and_go(void **state)
     /* They take the readers of earlier threads. */
     assert_true(atomic_load(&highest_number) < 16);
     assert_int_equal(stats_of(s->cache).hits, MANY_THREADS);
+}
+
+enum { PEAK = 2000, FEW_LINES = 16 };
+
+typedef struct peak {
+    scene *s;
+    pthread_barrier_t step;
+} peak;
+
+static void *read_at_peak(void *argument)
+{
+    peak *p = argument;
+    kiln_pin *pin = NULL;
+    kiln_cache_pin(p->s->cache, p->s->keys[0], &pin);
+    kiln_pin_release(&pin);
+    pthread_barrier_wait(&p->step);
+    return NULL;
+}
+
+static uint64_t thread_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+/* The least time of some removals, with another thread that has read. */
+static uint64_t removal_ns(scene *s)
+{
+    uint64_t least = UINT64_MAX;
+    for (int i = 0; i < 200; i++) {
+        put(s, 1, 1, 1);
+        uint64_t start = thread_ns();
+        assert_int_equal(kiln_cache_remove(s->cache, s->keys[1]), KILN_OK);
+        uint64_t taken = thread_ns() - start;
+        least = taken < least ? taken : least;
+    }
+    return least;
+}
+
+/* Later threads find free counters again, and evictions do not look at threads that ended. */
+static void test_a_peak_of_threads_leaves_no_cost(void **state)
+{
+    scene *s = *state;
+    open_cache(s);
+    put(s, 0, 1, 1);
+    uint64_t before = removal_ns(s);
+    peak p = {.s = s};
+    pthread_barrier_init(&p.step, NULL, PEAK + 1);
+    pthread_attr_t small;
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, (size_t)64 << 10);
+    static pthread_t threads[PEAK];
+    for (int i = 0; i < PEAK; i++) {
+        assert_int_equal(pthread_create(&threads[i], &small, read_at_peak, &p), 0);
+    }
+    pthread_barrier_wait(&p.step);
+    for (int i = 0; i < PEAK; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    pthread_attr_destroy(&small);
+    pthread_barrier_destroy(&p.step);
+    atomic_store(&highest_number, 0);
+    for (int i = 0; i < FEW_LINES; i++) {
+        run_thread(come_and_go, s);
+    }
+    assert_in_range(atomic_load(&highest_number), 0, FEW_LINES - 1);
+    uint64_t after = removal_ns(s);
+    print_message("a removal: %.2f us before, %.2f us after the peak\n", (double)before / 1000,
+                  (double)after / 1000);
+    assert_in_range(after, 0, 2 * before + 2000);
+}
+
+static void *pin_and_end(void *argument)
+{
+    scene *s = argument;
+    kiln_pin *pin = pin_of(s, 0);
+    kiln_pin_release(&pin);
+    return NULL;
+}
+
+/* This one would wait for ever, if the end of a thread took the lock. */
+static void test_a_thread_without_tickets_ends_without_a_lock(void **state)
+{
+    scene *s = *state;
+    open_cache(s);
+    put(s, 0, 1, 1);
+    kilni_cache_lock(s->cache);
+    run_thread(pin_and_end, s);
+    pthread_mutex_unlock(&s->cache->lock);
 }
 
 /* More sections than a thread has places, left in the order in which they were entered. */
@@ -370,6 +462,8 @@ static void test_a_child_has_its_own_cache(void **state)
 
 enum { DEEP = KILNI_READER_PLACES + 2 };
 
+static kiln_section own_sections[DEEP];
+
 /* Is in more sections than it has places. */
 static void *read_deeply(void *argument)
 {
@@ -403,6 +497,40 @@ static int free_cache_in_child(scene *s)
     kiln_cache_free(&s->cache);
     EXPECT(ends(s, 0) == 1);
     return 0;
+}
+
+static int leave_own_sections_in_child(scene *s)
+{
+    EXPECT(ends(s, 0) == 0);
+    for (int i = 0; i < DEEP; i++) {
+        kiln_section_leave(&own_sections[i]);
+    }
+    EXPECT(ends(s, 0) == 1);
+    return 0;
+}
+
+static void test_a_child_keeps_only_the_sections_of_its_thread(void **state)
+{
+    scene *s = *state;
+    open_cache(s);
+    put(s, 0, 1, 1);
+    busy b = {.s = s};
+    assert_int_equal(pthread_create(&b.thread, NULL, read_deeply, &b), 0);
+    while (!atomic_load(&b.ready)) {
+        sched_yield();
+    }
+    for (int i = 0; i < DEEP; i++) {
+        kiln_section_enter(s->cache, &own_sections[i]);
+    }
+    assert_int_equal(kiln_cache_remove(s->cache, s->keys[0]), KILN_OK);
+    assert_int_equal(in_child(leave_own_sections_in_child, s), 0);
+    for (int i = 0; i < DEEP; i++) {
+        kiln_section_leave(&own_sections[i]);
+    }
+    assert_int_equal(ends(s, 0), 0);
+    atomic_store(&b.over, true);
+    pthread_join(b.thread, NULL);
+    assert_int_equal(ends(s, 0), 1);
 }
 
 static void test_a_child_keeps_nothing_for_sections_of_the_parent(void **state)
@@ -606,6 +734,97 @@ static void test_ordinary_fences_do_where_the_system_has_no_others(void **state)
     assert_int_equal(answer, 0);
 }
 
+static int fence_count;
+
+static int count_fences(int command)
+{
+    fence_count += command == MEMBARRIER_CMD_PRIVATE_EXPEDITED;
+    return kilni_os_system()->membarrier(command);
+}
+
+typedef struct idle_reader {
+    scene *s;
+    pthread_t thread;
+    pthread_barrier_t step;
+} idle_reader;
+
+static void *read_then_idle(void *argument)
+{
+    idle_reader *r = argument;
+    pin_and_end(r->s);
+    pthread_barrier_wait(&r->step);
+    pthread_barrier_wait(&r->step);
+    return NULL;
+}
+
+static void start_idle_reader(idle_reader *r, scene *s)
+{
+    r->s = s;
+    pthread_barrier_init(&r->step, NULL, 2);
+    assert_int_equal(pthread_create(&r->thread, NULL, read_then_idle, r), 0);
+    pthread_barrier_wait(&r->step);
+}
+
+static void end_idle_reader(idle_reader *r)
+{
+    pthread_barrier_wait(&r->step);
+    pthread_join(r->thread, NULL);
+    pthread_barrier_destroy(&r->step);
+}
+
+static kiln_status build_own(void *user, const kiln_key *key, kiln_built *ret_built,
+                             kiln_error *error)
+{
+    (void)key;
+    (void)error;
+    *ret_built = (kiln_built){.object = user, .bytes = 1};
+    return KILN_OK;
+}
+
+/* The system's fence interrupts all threads of the process. */
+static void test_the_fence_is_passed_only_if_needed(void **state)
+{
+    scene *s = *state;
+    kilni_os_table table = *kilni_os_system();
+    table.membarrier = count_fences;
+    kilni_os_replace(&table);
+    open_cache(s);
+    put(s, 0, 1, 1);
+    put(s, 1, 1, 1);
+    fence_count = 0;
+    /* No other thread can read. */
+    assert_int_equal(kiln_cache_remove(s->cache, s->keys[1]), KILN_OK);
+    assert_int_equal(fence_count, 0);
+    assert_int_equal(ends(s, 1), 1);
+    idle_reader other;
+    start_idle_reader(&other, s);
+    /* Nobody could see the object. */
+    assert_int_equal(kiln_cache_set_capacity(s->cache, 1, 1), KILN_OK);
+    kiln_ticket *ticket = own(s, 2);
+    assert_int_equal(kiln_ticket_fulfil(&ticket, &s->objects[2], 2, 1, NULL), KILN_OK);
+    assert_int_equal(ends(s, 2), 1);
+    assert_int_equal(kiln_cache_set_capacity(s->cache, 0, 0), KILN_OK);
+    fence_count = 0;
+    kiln_pin *pin = NULL;
+    assert_int_equal(
+        kiln_cache_get_or_build(s->cache, s->keys[3], build_own, &s->objects[3], &pin, NULL),
+        KILN_OK);
+    kiln_pin_release(&pin);
+    assert_int_equal(ends(s, 3), 1);
+    assert_int_equal(fence_count, 0);
+    /* One fence for all objects that a call removes. */
+    assert_int_equal(kiln_cache_set_capacity(s->cache, 100, 100), KILN_OK);
+    for (uint32_t i = 4; i < KEY_COUNT; i++) {
+        put(s, i, 1, 1);
+    }
+    fence_count = 0;
+    kiln_cache_clear(s->cache);
+    assert_in_range(fence_count, 0, 1);
+    assert_int_equal(ends(s, 4) + ends(s, KEY_COUNT - 1), 2);
+    end_idle_reader(&other);
+    kilni_os_replace(NULL);
+}
+
 /* A sandbox that becomes stricter later: objects that may still be seen are kept. */
 static void test_nothing_is_reclaimed_behind_a_fence_that_failed(void **state)
 {
@@ -615,11 +834,14 @@ static void test_nothing_is_reclaimed_behind_a_fence_that_failed(void **state)
     }
     open_cache(s);
     put(s, 0, 1, 1);
+    idle_reader other;
+    start_idle_reader(&other, s);
     kilni_os_table table = refusing_table();
     kilni_os_replace(&table);
     int answer = read_and_remove(s);
     int kept = ends(s, 0);
     kilni_os_replace(NULL);
+    end_idle_reader(&other);
     assert_int_equal(answer, 0);
     assert_int_equal(kept, 0);
     put(s, 1, 1, 1);
@@ -636,18 +858,22 @@ int main(void)
         IN_SCENE(test_a_thread_leaves_its_sections_when_it_ends),
         IN_SCENE(test_a_thread_may_read_while_it_ends),
         IN_SCENE(test_many_threads_come_and_go),
+        IN_SCENE(test_a_thread_without_tickets_ends_without_a_lock),
         IN_SCENE(test_sections_nest_without_limit),
         IN_SCENE(test_a_crowd_reads_for_want_of_memory_too),
+        IN_SCENE(test_a_peak_of_threads_leaves_no_cost),
         IN_SCENE(test_a_section_that_stays_open_keeps_only_what_it_can_see),
         IN_SCENE(test_a_build_that_ends_its_thread_strands_no_one),
         IN_SCENE(test_a_wait_can_not_be_cancelled),
         IN_SCENE(test_a_child_has_its_own_cache),
         IN_SCENE(test_a_child_keeps_nothing_for_sections_of_the_parent),
+        IN_SCENE(test_a_child_keeps_only_the_sections_of_its_thread),
         IN_SCENE(test_forks_find_no_lock_taken),
         IN_SCENE(test_a_child_waits_for_no_listener_of_the_parent),
         IN_SCENE(test_a_process_may_end_with_everything_open),
 #ifndef KILNI_FENCE_IS_COUNTED
         IN_SCENE(test_ordinary_fences_do_where_the_system_has_no_others),
+        IN_SCENE(test_the_fence_is_passed_only_if_needed),
         IN_SCENE(test_nothing_is_reclaimed_behind_a_fence_that_failed),
 #endif
     };
