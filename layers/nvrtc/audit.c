@@ -117,14 +117,14 @@ static const nvrtc_hooks *get_hooks(void)
 }
 
 /* Returns what the layer made of a library; NULL if calls must go to NVRTC. */
-static nvrtc_library *enter(slot *of)
+static nvrtc_library *enter(slot *place)
 {
-    nvrtc_library *library = atomic_load_explicit(&of->library, memory_order_acquire);
+    nvrtc_library *library = atomic_load_explicit(&place->library, memory_order_acquire);
     if (!library) {
         const nvrtc_hooks *hooks = get_hooks();
-        library = hooks == NO_HOOKS ? NULL : hooks->attach(of->map, &of->real);
+        library = hooks == NO_HOOKS ? NULL : hooks->attach(place->map, &place->real);
         library = library ? library : UNATTACHED;
-        atomic_store_explicit(&of->library, library, memory_order_release);
+        atomic_store_explicit(&place->library, library, memory_order_release);
     }
     return library == UNATTACHED ? NULL : library;
 }
@@ -250,11 +250,11 @@ static int is_left_alone(const char *name)
 
 /* Returns the replacement of an unknown function. If no stub is left, the layer could not observe
  * what the function does to programs, so this library is never attached. */
-static void *replace_unknown(slot *of, void *address)
+static void *replace_unknown(slot *place, void *address)
 {
-    void *watching = unknown_stub_new(of, address, report_unknown);
+    void *watching = unknown_stub_new(place, address, report_unknown);
     if (!watching) {
-        atomic_store_explicit(&of->library, UNATTACHED, memory_order_release);
+        atomic_store_explicit(&place->library, UNATTACHED, memory_order_release);
     }
     return watching;
 }
@@ -262,18 +262,18 @@ static void *replace_unknown(slot *of, void *address)
 /* Remembers one of the library's functions, and returns its replacement; NULL to leave it alone. */
 static void *replace_function(void *user, const char *name, void *address)
 {
-    slot *of = user;
-    const size_t n = (size_t)(of - slots);
+    slot *place = user;
+    const size_t n = (size_t)(place - slots);
 #define PICK(member, type, exported)                                                               \
     if (kilni_bare_equal(name, exported)) {                                                        \
-        of->real.member = (type *)address;                                                         \
+        place->real.member = (type *)address;                                                      \
         return (void *)replacements[n].member;                                                     \
     }
     KILNI_NVRTC_FUNCTIONS(PICK)
 #undef PICK
     const int is_of_nvrtc =
         kilni_bare_begins_with(name, "nvrtc") || kilni_bare_begins_with(name, "__nvrtc");
-    return is_of_nvrtc && !is_left_alone(name) ? replace_unknown(of, address) : NULL;
+    return is_of_nvrtc && !is_left_alone(name) ? replace_unknown(place, address) : NULL;
 }
 
 static int is_nvrtc(const char *file)
@@ -283,18 +283,18 @@ static int is_nvrtc(const char *file)
 }
 
 /* Versions differ in their functions: none of an earlier library may remain. */
-static void clear(slot *of)
+static void clear(slot *place)
 {
-#define CLEAR(member, type, exported) of->real.member = NULL;
+#define CLEAR(member, type, exported) place->real.member = NULL;
     KILNI_NVRTC_FUNCTIONS(CLEAR)
 #undef CLEAR
-    unknown_forget(of);
-    atomic_store_explicit(&of->library, NULL, memory_order_relaxed);
+    unknown_forget(place);
+    atomic_store_explicit(&place->library, NULL, memory_order_relaxed);
 }
 
-static void take_library(struct link_map *map, const kilni_symbols *of)
+static void take_library(struct link_map *map, const kilni_symbols *symbols)
 {
-    if ((!is_nvrtc(of->soname) &&
+    if ((!is_nvrtc(symbols->soname) &&
          !is_nvrtc(kilni_bare_base_name(map->l_name ? map->l_name : ""))) ||
         !kilni_symbols_find(map, "nvrtcCompileProgram")) {
         return;
@@ -306,16 +306,16 @@ static void take_library(struct link_map *map, const kilni_symbols *of)
     if (free_slot < slots + SLOT_COUNT) {
         clear(free_slot);
         free_slot->map = map;
-        free_slot->is_taken = kilni_symbols_replace(of, replace_function, free_slot);
+        free_slot->is_taken = kilni_symbols_replace(symbols, replace_function, free_slot);
     }
 }
 
-static void remember_c_library(const kilni_symbols *of)
+static void remember_c_library(const kilni_symbols *symbols)
 {
-    if (!c_library && kilni_bare_begins_with(of->soname, "libc.so.")) {
-        c_library = of->map;
-    } else if (!dl_library && kilni_bare_begins_with(of->soname, "libdl.so.")) {
-        dl_library = of->map;
+    if (!c_library && kilni_bare_begins_with(symbols->soname, "libc.so.")) {
+        c_library = symbols->map;
+    } else if (!dl_library && kilni_bare_begins_with(symbols->soname, "libdl.so.")) {
+        dl_library = symbols->map;
     }
 }
 
@@ -342,14 +342,14 @@ void la_preinit(uintptr_t *cookie)
 /* Returns 0: the loader need not report bindings. */
 unsigned la_objopen(struct link_map *map, Lmid_t namespace_id, uintptr_t *cookie)
 {
-    kilni_symbols of;
+    kilni_symbols symbols;
     *cookie = (uintptr_t)map;
-    if (namespace_id == LM_ID_BASE && kilni_symbols_of(map, &of)) {
+    if (namespace_id == LM_ID_BASE && kilni_symbols_of(map, &symbols)) {
         if (!is_started) {
-            restart_unless_suitable(&of);
+            restart_unless_suitable(&symbols);
         }
-        remember_c_library(&of);
-        take_library(map, &of);
+        remember_c_library(&symbols);
+        take_library(map, &symbols);
     }
     return 0;
 }
@@ -360,13 +360,13 @@ unsigned la_objopen(struct link_map *map, Lmid_t namespace_id, uintptr_t *cookie
 unsigned la_objclose(uintptr_t *cookie)
 {
     dl_library = (uintptr_t)dl_library == *cookie ? NULL : dl_library;
-    for (slot *of = slots; of < slots + SLOT_COUNT; of++) {
+    for (slot *place = slots; place < slots + SLOT_COUNT; place++) {
         nvrtc_library *expected = NULL;
-        if (of->is_taken && (uintptr_t)of->map == *cookie &&
-            (atomic_compare_exchange_strong_explicit(&of->library, &expected, UNATTACHED,
+        if (place->is_taken && (uintptr_t)place->map == *cookie &&
+            (atomic_compare_exchange_strong_explicit(&place->library, &expected, UNATTACHED,
                                                      memory_order_acq_rel, memory_order_acquire) ||
              expected == UNATTACHED)) {
-            of->is_taken = 0;
+            place->is_taken = 0;
         }
     }
     return 0;

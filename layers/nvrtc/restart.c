@@ -158,14 +158,14 @@ static uint32_t gnu_hash_of(const char *name)
 
 /* Searches the GNU hash table, since this runs for each object of each program. Compilers that have
  * such a checker write that table into every object. */
-static int defines(const kilni_symbols *of, const char *name)
+static int defines(const kilni_symbols *symbols, const char *name)
 {
-    const ElfW(Dyn) *entry = find_entry(of->map, DT_GNU_HASH);
+    const ElfW(Dyn) *entry = find_entry(symbols->map, DT_GNU_HASH);
     if (!entry) {
         return 0;
     }
     const ElfW(Addr) value = entry->d_un.d_ptr;
-    const ElfW(Addr) address = value < of->map->l_addr ? of->map->l_addr + value : value;
+    const ElfW(Addr) address = value < symbols->map->l_addr ? symbols->map->l_addr + value : value;
     const uint32_t *table = (const uint32_t *)address; /* NOLINT: where the loader put it */
     const uint32_t bucket_count = table[0], first = table[1], filter_words = table[2];
     const uint32_t *buckets = table + 4 + filter_words * (sizeof(ElfW(Addr)) / sizeof(uint32_t));
@@ -173,7 +173,7 @@ static int defines(const kilni_symbols *of, const char *name)
     const uint32_t hash = gnu_hash_of(name);
     for (uint32_t i = bucket_count > 0 ? buckets[hash % bucket_count] : 0; i >= first && i > 0;
          i++) {
-        const char *symbol = kilni_symbols_function(of, i);
+        const char *symbol = kilni_symbols_function(symbols, i);
         if ((chains[i - first] | 1u) == (hash | 1u) && symbol && kilni_bare_equal(symbol, name)) {
             return 1;
         }
@@ -233,10 +233,10 @@ static size_t set_aside(void)
     return DEFAULT_SET_ASIDE;
 }
 
-void restart_unless_suitable(const kilni_symbols *of)
+void restart_unless_suitable(const kilni_symbols *symbols)
 {
-    fixed_bytes += needs_fixed_place(of->map) ? thread_local_bytes(of->map) : 0;
-    if (fixed_bytes > set_aside() + ALWAYS_ADDED || defines(of, "__lsan_do_leak_check")) {
+    fixed_bytes += needs_fixed_place(symbols->map) ? thread_local_bytes(symbols->map) : 0;
+    if (fixed_bytes > set_aside() + ALWAYS_ADDED || defines(symbols, "__lsan_do_leak_check")) {
         restart();
     }
 }

@@ -20,4 +20,4 @@ void restart_prepare(char **arguments, char **environment);
 
 /* Looks at one of the objects that the program starts with, in load order. If the program cannot
  * run with this library, executes it without, and does not return. */
-void restart_unless_suitable(const kilni_symbols *of);
+void restart_unless_suitable(const kilni_symbols *symbols);

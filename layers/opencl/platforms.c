@@ -113,10 +113,10 @@ platform *platform_of_context(cl_context context)
     return found;
 }
 
-int platform_is_exposed(platform *of)
+int platform_is_exposed(platform *known)
 {
     const platform *unnamed = platform_of_id(NULL);
-    return (of && atomic_load_explicit(&of->is_exposed, memory_order_relaxed)) ||
+    return (known && atomic_load_explicit(&known->is_exposed, memory_order_relaxed)) ||
            (unnamed && atomic_load_explicit(&unnamed->is_exposed, memory_order_relaxed));
 }
 
@@ -149,9 +149,9 @@ static int is_root(cl_device_id device)
 
 cl_device_id platform_built_device(cl_device_id device)
 {
-    const platform *of = platform_of_device(device);
+    const platform *known = platform_of_device(device);
     cl_device_id parent = NULL;
-    while (of && of->traits->builds_for_roots && get_parent(device, &parent) == CL_SUCCESS &&
+    while (known && known->traits->builds_for_roots && get_parent(device, &parent) == CL_SUCCESS &&
            parent) {
         device = parent;
     }
@@ -191,10 +191,10 @@ static void release_driver(held_driver *held)
 }
 
 /* Returns a hold; NULL if the driver was not identified yet. */
-static held_driver *hold_driver(platform *of)
+static held_driver *hold_driver(platform *known)
 {
     platforms_lock();
-    held_driver *held = of->driver;
+    held_driver *held = known->driver;
     if (held) {
         held->holds++;
     }
@@ -204,14 +204,14 @@ static held_driver *hold_driver(platform *of)
 
 /* Replaces a platform's driver with @found, if the platform still has @before. Adds a hold for the
  * caller in any case. */
-static void keep_driver(platform *of, const held_driver *before, held_driver *found)
+static void keep_driver(platform *known, const held_driver *before, held_driver *found)
 {
     platforms_lock();
     held_driver *replaced = NULL;
     found->holds = 1;
-    if (of->driver == before) {
-        replaced = of->driver;
-        of->driver = found;
+    if (known->driver == before) {
+        replaced = known->driver;
+        known->driver = found;
         found->holds = 2;
     }
     platforms_unlock();
@@ -220,12 +220,13 @@ static void keep_driver(platform *of, const held_driver *before, held_driver *fo
     }
 }
 
-static kiln_status identify_driver(const platform *of, held_driver **ret_found, kiln_error *error)
+static kiln_status identify_driver(const platform *known, held_driver **ret_found,
+                                   kiln_error *error)
 {
     held_driver *found = calloc(1, sizeof *found);
-    kiln_status status = found
-                             ? kilni_opencl_driver_identify(of->id, of->name, &found->driver, error)
-                             : KILN_E_NO_MEMORY;
+    kiln_status status =
+        found ? kilni_opencl_driver_identify(known->id, known->name, &found->driver, error)
+              : KILN_E_NO_MEMORY;
     if (status != KILN_OK) {
         free(found);
         return status;
@@ -242,20 +243,20 @@ static int may_have_been_read_before(const held_driver *found)
     return changed_ns >= session_start_ns() && changed_ns <= kilni_file_clock_ns();
 }
 
-static kiln_status get_driver(platform *of, held_driver **ret_held, kiln_error *error)
+static kiln_status get_driver(platform *known, held_driver **ret_held, kiln_error *error)
 {
-    held_driver *held = hold_driver(of);
+    held_driver *held = hold_driver(known);
     if (!held) {
-        const kiln_status status = identify_driver(of, &held, error);
+        const kiln_status status = identify_driver(known, &held, error);
         if (status != KILN_OK) {
             return status;
         }
-        keep_driver(of, NULL, held);
+        keep_driver(known, NULL, held);
         if (may_have_been_read_before(held)) {
-            atomic_store_explicit(&of->is_changed, 1, memory_order_relaxed);
+            atomic_store_explicit(&known->is_changed, 1, memory_order_relaxed);
         }
     }
-    if (atomic_load_explicit(&of->is_changed, memory_order_relaxed)) {
+    if (atomic_load_explicit(&known->is_changed, memory_order_relaxed)) {
         release_driver(held);
         return kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
                                "a file of the driver has changed since the program started");
@@ -266,37 +267,37 @@ static kiln_status get_driver(platform *of, held_driver **ret_held, kiln_error *
 
 /* Whether the files have the same content although their stamps or those of their folders differ: a
  * link to one was made, or something else was installed. */
-static int is_the_same_driver(platform *of, held_driver *held)
+static int is_the_same_driver(platform *known, held_driver *held)
 {
     held_driver *found = NULL;
-    if (identify_driver(of, &found, NULL) != KILN_OK) {
+    if (identify_driver(known, &found, NULL) != KILN_OK) {
         return 0;
     }
     const int equal = kiln_key_equals(held->driver.parts, found->driver.parts);
-    keep_driver(of, held, found);
+    keep_driver(known, held, found);
     release_driver(found);
     return equal;
 }
 
-int platform_is_unchanged(platform *of)
+int platform_is_unchanged(platform *known)
 {
-    held_driver *held = hold_driver(of);
-    if (held && !kilni_file_stamps_hold(&held->driver.stamps) && !is_the_same_driver(of, held)) {
-        atomic_store_explicit(&of->is_changed, 1, memory_order_relaxed);
+    held_driver *held = hold_driver(known);
+    if (held && !kilni_file_stamps_hold(&held->driver.stamps) && !is_the_same_driver(known, held)) {
+        atomic_store_explicit(&known->is_changed, 1, memory_order_relaxed);
     }
     if (held) {
         release_driver(held);
     }
-    return !atomic_load_explicit(&of->is_changed, memory_order_relaxed);
+    return !atomic_load_explicit(&known->is_changed, memory_order_relaxed);
 }
 
 /* ---- identities of devices ---- */
 
-static kiln_status make_identity(platform *of, cl_device_id device, kiln_key **ret_identity,
+static kiln_status make_identity(platform *known, cl_device_id device, kiln_key **ret_identity,
                                  kiln_error *error)
 {
     held_driver *held = NULL;
-    kiln_status status = get_driver(of, &held, error);
+    kiln_status status = get_driver(known, &held, error);
     if (status == KILN_OK) {
         status =
             kilni_opencl_get_identity(layer_target(), device, &held->driver, ret_identity, error);
@@ -305,7 +306,7 @@ static kiln_status make_identity(platform *of, cl_device_id device, kiln_key **r
     return status;
 }
 
-kiln_status platform_get_identity(platform *of, cl_device_id device, kiln_key **ret_identity,
+kiln_status platform_get_identity(platform *known, cl_device_id device, kiln_key **ret_identity,
                                   kiln_error *error)
 {
     kiln_key *identity = find_identity(device);
@@ -313,7 +314,7 @@ kiln_status platform_get_identity(platform *of, cl_device_id device, kiln_key **
         *ret_identity = identity;
         return KILN_OK;
     }
-    const kiln_status status = make_identity(of, device, &identity, error);
+    const kiln_status status = make_identity(known, device, &identity, error);
     if (status != KILN_OK) {
         return status;
     }

@@ -56,15 +56,15 @@ cl_device_id platform_built_device(cl_device_id device);
  * reused for a different one. The driver is identified once for all devices of a platform.
  *
  * Returns KILN_OK; KILN_E_UNSUPPORTED, with the reason; KILN_E_NO_MEMORY. */
-kiln_status platform_get_identity(platform *of, cl_device_id device, kiln_key **ret_identity,
+kiln_status platform_get_identity(platform *known, cl_device_id device, kiln_key **ret_identity,
                                   kiln_error *error);
 
-/* Whether an unknown function may inspect the platform's programs. @of may be NULL. */
-int platform_is_exposed(platform *of);
+/* Whether an unknown function may inspect the platform's programs. @known may be NULL. */
+int platform_is_exposed(platform *known);
 
 /* Whether the driver's files are still those in the identities. A driver reads some of them when it
  * is loaded, and others at each build. */
-int platform_is_unchanged(platform *of);
+int platform_is_unchanged(platform *known);
 
 /* Called around fork, so that the child finds the lock free. */
 void platforms_lock(void);

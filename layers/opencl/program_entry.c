@@ -35,7 +35,7 @@ kiln_status program_load(cl_context context, cl_uint device_count, const cl_devi
     return status == KILN_E_CORRUPT ? KILN_E_REFUSED : status;
 }
 
-kiln_status program_capture(platform *owner, cl_program program, cl_device_id device,
+kiln_status program_capture(platform *known, cl_program program, cl_device_id device,
                             const kiln_key *key, uint64_t build_ns, kiln_entry **ret_entry)
 {
     kiln_capture taken = {0};
@@ -55,7 +55,7 @@ kiln_status program_capture(platform *owner, cl_program program, cl_device_id de
         };
         /* What was built while the driver's files changed does not match the key. */
         status =
-            platform_is_unchanged(owner) ? kiln_entry_new(&params, ret_entry) : KILN_E_UNSUPPORTED;
+            platform_is_unchanged(known) ? kiln_entry_new(&params, ret_entry) : KILN_E_UNSUPPORTED;
     }
     kiln_capture_done(&taken);
     return status;

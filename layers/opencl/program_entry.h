@@ -20,7 +20,7 @@ kiln_status program_load(cl_context context, cl_uint device_count, const cl_devi
 
 /* Makes the entry of what was built for a device. Returns KILN_OK; KILN_E_UNSUPPORTED;
  * KILN_E_NO_MEMORY. */
-kiln_status program_capture(platform *owner, cl_program program, cl_device_id device,
+kiln_status program_capture(platform *known, cl_program program, cl_device_id device,
                             const kiln_key *key, uint64_t build_ns, kiln_entry **ret_entry);
 
 /* Returns how a build ended: with a callback, a driver may report success before it knows. KILN_OK;

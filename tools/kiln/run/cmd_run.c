@@ -36,7 +36,7 @@ static const char usage[] =
     "  --key-file FILE  sign entries with this file's 32 bytes, and use no others\n"
     "  --trace FILE     write a line for each requested build; - for stderr\n"
     "  --summary        at the end, print one line on stderr: what this run saved\n"
-    "  --json           print the summary as a JSON object\n"
+    "  --json           print the summary as a JSON object; implies --summary\n"
     "  --no-nvrtc       cache OpenCL builds only, and leave LD_AUDIT alone\n";
 
 /* Bytes of thread-local memory for the libraries that a program starts with. Each thread's stack
