@@ -46,7 +46,7 @@ struct kilni_writer {
     unsigned generation; /* of the process that the thread belongs to */
     bool spares_thread;
 
-    /* What was counted and not flushed. Adds are relaxed: they come before the release of is_dirty,
+    /* Counts that are not flushed yet. Adds are relaxed: they come before the release of is_dirty,
      * which pairs with the acquire of the flush that then takes them. */
     _Atomic uint64_t pending[KILNI_STATS_COUNT];
     _Atomic bool is_dirty;
@@ -68,7 +68,7 @@ struct kilni_writer {
     kiln_stats for_store, for_file;
 };
 
-/* The writer whose thread this thread is. */
+/* The writer that owns this thread; NULL: the thread belongs to no writer. */
 static _Thread_local const kilni_writer *writer_of_thread;
 
 static void before_fork(void)

@@ -9,8 +9,8 @@
  * The key file claims a number for its key. It is linked to its name, not renamed over it (on file
  * systems without links, kilni_dir_rename_to_claimed does the same), so only one writer gets the
  * number. From then on, payloads are renamed over each other. A reader accepts a pair only if the
- * key file equals the wanted key and the payload is a sound entry of the same key. So half a pair is
- * never a hit, in whatever order the files appear. A remover takes the key file away first; then
+ * key file equals the wanted key and the payload is a sound entry of the same key. So half a pair
+ * is never a hit, in whatever order the files appear. A remover takes the key file away first; then
  * readers no longer find the rest.
  *
  * Numbers have gaps, because pairs are removed. A reader or writer of a key lists the folder.
