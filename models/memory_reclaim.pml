@@ -6,12 +6,16 @@
  * A reader's stores pass through a buffer that is emptied at any later time. Fences are ordinary at
  * first: the light one empties that buffer. The heavy one does nothing, because a thread that holds
  * the cache's lock stores directly. At any time the fences are switched to asymmetric ones: the
- * light one then does nothing, and the heavy one empties the buffers of all readers.
+ * light one then does nothing, and the heavy one empties the buffers of all readers. At any later
+ * time the system may refuse the heavy fence for good. Then the fences are switched back to ordinary
+ * ones, and nothing is reclaimed until each reader has acknowledged that: with its next ordinary
+ * fence, by a store of its own before it, or by its end.
  *
  * Checked: no reader sees a destroyed object. Each object is destroyed once. When all sections have
- * been left, no removed object remains, even if no thread calls the cache again.
+ * been left, no removed object remains, even if no thread calls the cache again; after a refusal,
+ * none remains after the next call.
  *
- * Mutants: NO_HEAVY_FENCE EARLY_EPOCH NO_AWAITED EARLY_LOOK_AT_FENCES
+ * Mutants: NO_HEAVY_FENCE EARLY_EPOCH NO_AWAITED EARLY_LOOK_AT_FENCES NO_ACKNOWLEDGEMENT
  */
 
 #define READERS 2
@@ -32,11 +36,30 @@ bool is_destroyed[OBJECTS + 1];
  * here: the reclaiming thread loads @cache first, so the epoch that it loads is not older than the
  * section's. */
 byte place[READERS];
-chan buffer[READERS] = [2] of { byte };
+chan buffer[READERS] = [3] of { byte };
+
+/* kilni_reader.acknowledged, as a store in the buffer and as others see it; and whether the reader
+ * has stored it. */
+#define ACKNOWLEDGE 200
+bool has_acknowledged[READERS];
+bool acknowledges[READERS];
 
 /* kilni_fence_is_asymmetric. The lock in reader.c guards both the switch and reclamation. Through
  * it, the flag is not loaded before earlier stores are seen. */
 bool is_asymmetric;
+
+bool is_refused;  /* the system refuses the heavy fence */
+bool is_switched; /* back to ordinary fences, because of that */
+
+/* A store of a reader leaves its buffer. */
+inline empty_one(reader_number, word) {
+    buffer[reader_number]?word;
+    if
+    :: word == ACKNOWLEDGE -> has_acknowledged[reader_number] = true
+    :: else -> place[reader_number] = word
+    fi;
+    word = 0
+}
 
 byte ended;
 
@@ -52,27 +75,50 @@ inline unlock() {
 
 /* kilni_reader_improve_fences */
 active proctype improver() {
-    is_asymmetric = true
+    is_asymmetric = true;
+    /* A sandbox */
+    if
+    :: is_refused = true
+    :: skip
+    fi
 }
 
-/* kilni_fence_heavy */
+/* kilni_fence_heavy, and order_without_system_locked in reader.c */
 inline heavy_fence() {
+    is_ordered = true;
 #ifndef NO_HEAVY_FENCE
 #ifndef EARLY_LOOK_AT_FENCES
     looked = is_asymmetric;
 #endif
     if
-    :: looked ->
+    :: looked && !is_refused ->
         d_step {
             r = 0;
             do
-            :: r < READERS && nempty(buffer[r]) -> buffer[r]?place[r]
+            :: r < READERS && nempty(buffer[r]) -> empty_one(r, word)
             :: r < READERS && empty(buffer[r]) -> r++
             :: r == READERS -> break
             od;
             r = 0
         }
-    :: else
+    :: else ->
+        if
+        :: looked ->
+            is_asymmetric = false;
+            is_switched = true
+        :: else
+        fi;
+#ifndef NO_ACKNOWLEDGEMENT
+        /* The readers' acknowledgements are loaded before their places. */
+        r = 0;
+        do
+        :: r < READERS ->
+            is_ordered = is_ordered && (!is_switched || has_acknowledged[r] || r == own);
+            r++
+        :: else -> break
+        od;
+        r = 0
+#endif
     fi;
     looked = false
 #else
@@ -113,7 +159,7 @@ inline collect_locked() {
             do
             :: r <= OBJECTS ->
                 if
-                :: retired_at[r] != 0 && retired_at[r] < oldest ->
+                :: is_ordered && retired_at[r] != 0 && retired_at[r] < oldest ->
                     retired_at[r] = 0;
                     assert(!is_destroyed[r]);
                     is_destroyed[r] = true
@@ -135,8 +181,9 @@ inline collect_locked() {
 
 /* Removes each object and retires it, as eviction and the last release do. */
 active proctype remover() {
-    byte r, oldest, object;
-    bool looked;
+    byte r, oldest, object, word, own;
+    bool looked, is_ordered;
+    own = 255;
     object = 1;
     do
     :: object <= OBJECTS ->
@@ -168,9 +215,10 @@ active proctype remover() {
 
 /* The processor empties a reader's buffer at any time. */
 proctype drain(byte self) {
+    byte word;
 end:
     do
-    :: atomic { nempty(buffer[self]) -> buffer[self]?place[self] }
+    :: d_step { nempty(buffer[self]) -> empty_one(self, word) }
     od
 }
 
@@ -178,13 +226,22 @@ end:
 inline light_fence() {
     if
     :: is_asymmetric
-    :: else -> empty(buffer[self])
+    :: else ->
+        /* kilni_reader_acknowledge_fences */
+        if
+        :: is_switched && !acknowledges[self] ->
+            acknowledges[self] = true;
+            buffer[self]!ACKNOWLEDGE
+        :: else
+        fi;
+        empty(buffer[self])
     fi
 }
 
 proctype reader(byte self) {
-    byte r, oldest, mine, seen, sections;
-    bool looked;
+    byte r, oldest, mine, seen, sections, word, own;
+    bool looked, is_ordered;
+    own = self;
     do
     :: sections < SECTIONS ->
         /* kilni_place_take */
@@ -212,7 +269,7 @@ proctype reader(byte self) {
             /* Taking a lock is a fence. */
             d_step {
                 do
-                :: nempty(buffer[self]) -> buffer[self]?place[self]
+                :: nempty(buffer[self]) -> empty_one(self, word)
                 :: empty(buffer[self]) -> break
                 od;
                 mine = 0
@@ -225,10 +282,15 @@ proctype reader(byte self) {
         sections++
     :: else -> break
     od;
+    /* end_thread in reader.c */
+    atomic { empty(buffer[self]) -> has_acknowledged[self] = true };
     ended++
 }
 
 init {
+    byte r, oldest, word, own;
+    bool looked, is_ordered;
+    own = 255;
     atomic {
         run drain(0);
         run drain(1);
@@ -236,6 +298,13 @@ init {
         run reader(1)
     }
     ended == READERS + 1 && empty(buffer[0]) && empty(buffer[1]);
+    if
+    :: is_switched ->
+        lock();
+        collect_locked();
+        unlock()
+    :: else
+    fi;
     assert(is_destroyed[1] && is_destroyed[2]);
     assert(awaited == 0)
 }

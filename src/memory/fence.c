@@ -31,7 +31,7 @@ bool kilni_fence_heavy(void)
 /* So many ordinary fences cost a thread about as much as asking the system. */
 enum { MANY_FENCES = 1 << 20 };
 
-_Atomic bool kilni_fences_are_asymmetric;
+_Atomic unsigned kilni_fence_state_word;
 
 bool kilni_fence_ask(void)
 {
@@ -43,7 +43,8 @@ bool kilni_fence_ask(void)
 
 void kilni_fence_switch(bool asymmetric)
 {
-    atomic_store_explicit(&kilni_fences_are_asymmetric, asymmetric, memory_order_release);
+    unsigned next = (kilni_fence_state() | 1) + 1;
+    atomic_store_explicit(&kilni_fence_state_word, next | asymmetric, memory_order_release);
 }
 
 bool kilni_fence_heavy(void)
@@ -58,6 +59,7 @@ bool kilni_fence_heavy(void)
 void kilni_fence_ordinary(void)
 {
     static _Thread_local unsigned passed __attribute__((tls_model("initial-exec")));
+    kilni_reader_acknowledge_fences();
     atomic_thread_fence(memory_order_seq_cst);
     if (++passed % MANY_FENCES == 0) {
         kilni_reader_improve_fences();

@@ -34,8 +34,10 @@
 /* Asks the system for asymmetric fences. True where it grants them. */
 bool kilni_fence_ask(void);
 
-/* Switches. While no other thread is in Kiln; or, to asymmetric ones, holding what those who
- * reclaim with ordinary fences hold from their fence to their last load. */
+/* Switches. Called while no other thread is in Kiln, or with the lock of reader.c, which a thread
+ * that reclaims with ordinary fences holds from its fence to its last load. After a switch to
+ * ordinary fences, a thread must not reclaim before each reader has acknowledged the switch: until
+ * then, the reader may still pass fences of the kind that costs nothing. */
 void kilni_fence_switch(bool asymmetric);
 
 /* False where the system refuses what it granted before: nothing was ordered. */
@@ -51,16 +53,28 @@ static inline bool kilni_fence_is_asymmetric(void)
     return false;
 }
 
+static inline unsigned kilni_fence_state(void)
+{
+    return 0;
+}
+
 static inline void kilni_fence_light(bool asymmetric)
 {
     (void)asymmetric;
     atomic_fetch_add_explicit(&kilni_fence_word, 1, memory_order_acq_rel);
 }
 #else
-/* Stored with release by kilni_fence_switch. */
-extern _Atomic bool kilni_fences_are_asymmetric;
+/* The number of switches, above a bit that says whether fences are asymmetric. Stored with release
+ * by kilni_fence_switch. */
+extern _Atomic unsigned kilni_fence_state_word;
 
-/* An ordinary fence; one in very many of a thread's asks for something better. */
+static inline unsigned kilni_fence_state(void)
+{
+    return atomic_load_explicit(&kilni_fence_state_word, memory_order_acquire);
+}
+
+/* An ordinary fence, which acknowledges the last switch; one in very many of a thread's asks for
+ * something better. */
 void kilni_fence_ordinary(void);
 
 /* Asked by readers before the store that the fence is behind: some processors would have this load
@@ -68,7 +82,7 @@ void kilni_fence_ordinary(void);
  * ordinary fences before a switch that is seen here; those who come later have the system's. */
 static inline bool kilni_fence_is_asymmetric(void)
 {
-    return atomic_load_explicit(&kilni_fences_are_asymmetric, memory_order_acquire);
+    return kilni_fence_state() & 1;
 }
 
 static inline void kilni_fence_light(bool asymmetric)

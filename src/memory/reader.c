@@ -77,6 +77,7 @@ static kilni_reader *take(void)
     kilni_reader *reader = serving ? spare_locked() : NULL;
     if (reader) {
         reader->number = take_line_locked();
+        atomic_store_explicit(&reader->acknowledged, kilni_fence_state(), memory_order_relaxed);
         link_locked(&readers, reader);
     }
     pthread_mutex_unlock(&lock);
@@ -165,6 +166,7 @@ void kilni_reader_after_fork_in_child(void)
     }
     /* With one thread it costs nothing to ask, whatever fences the parent had. */
     kilni_fence_switch(kilni_fence_ask());
+    kilni_reader_acknowledge_fences();
     pthread_mutex_unlock(&lock);
 }
 
@@ -264,6 +266,25 @@ static bool is_alone_locked(void)
     return !readers || (readers == kilni_reader_own && !readers->next);
 }
 
+/* Passes an ordinary fence; switches to these if the system has refused its own. False if that is
+ * not enough yet. */
+static bool order_without_system_locked(bool refused)
+{
+    if (refused && kilni_fence_is_asymmetric()) {
+        kilni_fence_switch(false);
+    }
+    if (kilni_fence_is_asymmetric() || !kilni_fence_heavy()) {
+        return false;
+    }
+    kilni_reader_acknowledge_fences();
+    const kilni_reader *reader = readers;
+    while (reader && atomic_load_explicit(&reader->acknowledged, memory_order_acquire) ==
+                         kilni_fence_state()) {
+        reader = reader->next;
+    }
+    return !reader;
+}
+
 uint64_t kilni_reader_oldest(const kiln_cache *cache)
 {
     pthread_mutex_lock(&lock);
@@ -273,12 +294,13 @@ uint64_t kilni_reader_oldest(const kiln_cache *cache)
         return oldest;
     }
     pthread_mutex_unlock(&lock);
-    /* The system's fence needs no lock: no switch leads back from it. */
+    /* The system's fence needs no lock: ordinary fences do not come before readers acknowledge
+     * them. */
     bool asymmetric = kilni_fence_is_asymmetric();
     bool ordered = asymmetric && kilni_fence_heavy();
     pthread_mutex_lock(&lock);
-    if (!asymmetric) {
-        ordered = kilni_fence_heavy();
+    if (!ordered) {
+        ordered = order_without_system_locked(asymmetric);
     }
     uint64_t oldest = ordered ? oldest_locked(cache) : 0;
     pthread_mutex_unlock(&lock);

@@ -28,6 +28,9 @@ typedef struct kilni_reader {
     /* Of the thread's line of counters; of all threads at a time, only this one has it. Without a
      * free line: KILNI_COUNTER_LINES. */
     uint32_t number;
+    /* The state of the fences that the thread saw at its last ordinary one. Stored with release, so
+     * that a thread that loads it, with acquire, sees the places as they were then. */
+    _Atomic unsigned acknowledged;
     struct kilni_reader *next, **from; /* guarded by the lock in reader.c */
     /* Two threads' places are never on one line. */
     unsigned char distance[64];
@@ -48,7 +51,8 @@ kilni_reader *kilni_reader_claim(void);
 bool kilni_reader_ensure(void);
 
 /* Passes a heavy fence and gives the epoch of the oldest section of a cache that is open;
- * UINT64_MAX where none is. 0 where the fence was refused. */
+ * UINT64_MAX if none is. 0 if some reader may not be seen, because the system refused its fence and
+ * that reader has passed no ordinary one yet. */
 uint64_t kilni_reader_oldest(const kiln_cache *cache);
 
 /* Makes light fences cost nothing from now on, where the system can and nobody holds the readers'
@@ -57,6 +61,17 @@ void kilni_reader_improve_fences(void);
 
 /* One word of static thread-local storage, so that reaching it is one instruction. */
 extern _Thread_local kilni_reader *kilni_reader_own __attribute__((tls_model("initial-exec")));
+
+/* Notes, before an ordinary fence of this thread, that all its later ones are ordinary too, until
+ * the next switch. */
+static inline void kilni_reader_acknowledge_fences(void)
+{
+    kilni_reader *reader = kilni_reader_own;
+    unsigned state = kilni_fence_state();
+    if (reader && atomic_load_explicit(&reader->acknowledged, memory_order_relaxed) != state) {
+        atomic_store_explicit(&reader->acknowledged, state, memory_order_release);
+    }
+}
 
 /* This thread's number for counters. */
 static inline uint32_t kilni_reader_number(void)

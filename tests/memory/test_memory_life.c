@@ -746,20 +746,24 @@ typedef struct idle_reader {
     scene *s;
     pthread_t thread;
     pthread_barrier_t step;
+    atomic_bool over;
 } idle_reader;
 
 static void *read_then_idle(void *argument)
 {
     idle_reader *r = argument;
-    pin_and_end(r->s);
-    pthread_barrier_wait(&r->step);
-    pthread_barrier_wait(&r->step);
+    do {
+        pin_and_end(r->s);
+        pthread_barrier_wait(&r->step);
+        pthread_barrier_wait(&r->step);
+    } while (!atomic_load(&r->over));
     return NULL;
 }
 
 static void start_idle_reader(idle_reader *r, scene *s)
 {
     r->s = s;
+    atomic_store(&r->over, false);
     pthread_barrier_init(&r->step, NULL, 2);
     assert_int_equal(pthread_create(&r->thread, NULL, read_then_idle, r), 0);
     pthread_barrier_wait(&r->step);
@@ -767,6 +771,7 @@ static void start_idle_reader(idle_reader *r, scene *s)
 
 static void end_idle_reader(idle_reader *r)
 {
+    atomic_store(&r->over, true);
     pthread_barrier_wait(&r->step);
     pthread_join(r->thread, NULL);
     pthread_barrier_destroy(&r->step);
@@ -848,6 +853,32 @@ static void test_nothing_is_reclaimed_behind_a_fence_that_failed(void **state)
     assert_int_equal(kiln_cache_remove(s->cache, s->keys[1]), KILN_OK);
     assert_int_equal(ends(s, 0) + ends(s, 1), 2);
 }
+
+/* Once the other thread has read again, with ordinary fences, objects are reclaimed without the
+ * system's. */
+static void test_a_sandbox_that_refuses_the_fence_keeps_nothing(void **state)
+{
+    scene *s = *state;
+    open_cache(s);
+    put(s, 0, 1, 1);
+    put(s, 1, 1, 1);
+    idle_reader other;
+    start_idle_reader(&other, s);
+    kilni_os_table table = refusing_table();
+    kilni_os_replace(&table);
+    for (uint32_t i = 2; i < 5; i++) {
+        put(s, i, 1, 1);
+        assert_int_equal(kiln_cache_remove(s->cache, s->keys[i]), KILN_OK);
+    }
+    pthread_barrier_wait(&other.step);
+    pthread_barrier_wait(&other.step);
+    assert_int_equal(kiln_cache_remove(s->cache, s->keys[1]), KILN_OK);
+    for (uint32_t i = 1; i < 5; i++) {
+        assert_int_equal(ends(s, i), 1);
+    }
+    kilni_os_replace(NULL);
+    end_idle_reader(&other);
+}
 #endif
 
 #define IN_SCENE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
@@ -875,6 +906,7 @@ int main(void)
         IN_SCENE(test_ordinary_fences_do_where_the_system_has_no_others),
         IN_SCENE(test_the_fence_is_passed_only_if_needed),
         IN_SCENE(test_nothing_is_reclaimed_behind_a_fence_that_failed),
+        IN_SCENE(test_a_sandbox_that_refuses_the_fence_keeps_nothing),
 #endif
     };
     return cmocka_run_group_tests_name("memory life", tests, NULL, NULL);
