@@ -120,8 +120,10 @@ static char *find_tool(void)
 /* Copies what the tool itself needs. What a build needs is in its request. */
 static char **copy_environment(void)
 {
-    static const char *const names[] = {"HOME", "PATH",          "TMPDIR", "XDG_CACHE_HOME",
-                                        "LANG", "KILN_MAX_SIZE", "LC_ALL", "LD_LIBRARY_PATH"};
+    static const char *const names[] = {
+        "HOME",   "PATH",          "TMPDIR",          "XDG_CACHE_HOME",        "LANG",
+        "LC_ALL", "KILN_MAX_SIZE", "LD_LIBRARY_PATH", "KILN_SIGNING_KEY_FILE", "KILN_KEY_FILE",
+    };
     const size_t count = sizeof names / sizeof names[0];
     char **copied = calloc(count + 1, sizeof *copied);
     size_t used = 0;

@@ -77,6 +77,13 @@ class CaptureTest(unittest.TestCase):
         with open(os.path.join(self.scratch, name), "w") as file:
             file.write(text)
 
+    def signing_key(self):
+        key = os.path.join(self.scratch, "key")
+        with open(key, "wb") as file:
+            os.fchmod(file.fileno(), 0o600)
+            file.write(os.urandom(32))
+        return key
+
     def settings(self, settings):
         return dict(self.environment, **settings)
 
@@ -184,6 +191,17 @@ class Started(CaptureTest):
         done = self.kiln("run", "--", APP, "a.cl", "return", OPENCL_LAYERS="")
         self.assertEqual(done.stdout, "5\n", done.stderr)
         self.wait_for({"program": 1})
+
+    def test_signs_what_it_captures(self):
+        for variable in ("KILN_SIGNING_KEY_FILE", "KILN_KEY_FILE"):
+            with self.subTest(variable):
+                shutil.rmtree(self.cache, ignore_errors=True)
+                self.environment.pop("KILN_SIGNING_KEY_FILE", None)
+                self.environment[variable] = self.signing_key()
+                self.run_app()
+                self.wait_for({"program": 1})
+                self.assert_warm(["5"])
+                self.wait_for_no_helper()
 
     def test_from_a_moved_installation(self):
         del self.environment["KILN_TOOL"]
@@ -400,12 +418,8 @@ class ByHand(CaptureTest):
     def test_signed(self):
         """Requests and entries are signed, and a request of a program without the key is
         dropped."""
-        key = os.path.join(self.scratch, "key")
-        with open(key, "wb") as file:
-            os.fchmod(file.fileno(), 0o600)
-            file.write(os.urandom(32))
         self.request(1)
-        self.environment["KILN_KEY_FILE"] = key
+        self.environment["KILN_KEY_FILE"] = self.signing_key()
         self.assert_captured(dropped=1)
         self.request(1)
         self.assert_captured(served=1)
