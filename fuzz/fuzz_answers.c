@@ -17,7 +17,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     kilni_opencl_answers *answers = NULL;
-    if (kilni_opencl_answers_decode(entry, &answers) == KILN_OK &&
+    if (kilni_opencl_answers_decode(kiln_entry_answers(entry), kiln_entry_log(entry), &answers) ==
+            KILN_OK &&
         !fenced_answers_are_inside(answers, entry)) {
         abort();
     }

@@ -25,27 +25,14 @@ typedef struct compile_call {
     const char *const *options;
 
     kiln_key *key;
-    kilni_clock_words words; /* in the texts that the program passed */
-    kilni_reads *reads;      /* of the compilation; NULL: it did not run, or no memory */
-    kilni_folds *folds;      /* the same */
-    int is_compiled;         /* NVRTC was called */
-    int result;              /* what NVRTC returned */
+    kilni_words words;  /* in the texts that the program passed */
+    kilni_reads *reads; /* of the compilation; NULL: it did not run, or no memory */
+    kilni_folds *folds; /* the same */
+    int is_compiled;    /* NVRTC was called */
+    int result;         /* what NVRTC returned */
 } compile_call;
 
 /* ---- the request's ops ---- */
-
-/* `kiln why` reads this line too. */
-static void trace_changed(const kiln_key *key, const char *path)
-{
-    char digest[KILN_DIGEST_TEXT_SIZE];
-    const kiln_digest found = kiln_key_digest(key);
-    kilni_text text = {0};
-    kiln_digest_format(&found, digest);
-    if (kilni_text_printf(&text, "key=%s was made from a different %s", digest, path) == KILN_OK) {
-        trace_note(text.bytes);
-    }
-    kilni_text_done(&text);
-}
 
 static kiln_status load(void *user, const kiln_entry *const *entries)
 {
@@ -92,7 +79,7 @@ static kiln_status compile_to_keep(compile_call *call)
 static bool begin_watch(compile_call *call, kilni_watch *watch)
 {
     kilni_watched *library = library_watched(call->record->library);
-    kiln_status status = kilni_reads_new(call->record->name, &call->reads);
+    kiln_status status = kilni_reads_new(call->record->name, &kilni_clock_words, &call->reads);
     if (status == KILN_OK) {
         status = kilni_folds_new(&call->folds);
     }
@@ -165,7 +152,7 @@ static const char *finish_watched(compile_call *call, bool moves, kilni_text *re
         kilni_folds_finish(call->folds, ret_folds, &why) != KILN_OK) {
         return why;
     }
-    if (kilni_clock_words_found(&call->words)) {
+    if (kilni_words_found(&call->words)) {
         return "__DATE__, __TIME__ or __TIMESTAMP__";
     }
     return library_confirm(call->record->library) == KILN_OK
@@ -247,7 +234,7 @@ static kiln_status make_key(compile_call *call, kiln_error *error)
     if (status == KILN_OK) {
         status = kilni_inputs_add_to_key(&inputs, &call->words, builder, error);
     }
-    if (status == KILN_OK && kilni_clock_words_found(&call->words)) {
+    if (status == KILN_OK && kilni_words_found(&call->words)) {
         status =
             kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "__DATE__, __TIME__ or __TIMESTAMP__");
     }
@@ -294,7 +281,8 @@ int compile_program(program_record *record, int option_count, const char *const 
     compile_call call = {.record = record,
                          .real = library_real(record->library),
                          .option_count = option_count,
-                         .options = options};
+                         .options = options,
+                         .words.list = &kilni_clock_words};
     if (!is_well_formed(&call)) {
         return call.real->compile(record->handle, option_count, options);
     }

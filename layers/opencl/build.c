@@ -11,7 +11,6 @@
 #include "../shared/trace.h"
 #include "cached_build.h"
 #include "calls.h"
-#include "device/opencl/inputs.h"
 #include "helper.h"
 #include "program_inputs.h"
 #include "target.h"
@@ -34,19 +33,16 @@ static const char *obstacle(const cached_build *build)
 
 static kiln_status read_inputs(cached_build *build)
 {
-    program_inputs *inputs = build->inputs;
-    const kiln_status status = program_inputs_read(build->record, build->options, inputs);
-    build->are_inputs_fixed =
-        status == KILN_OK && !kilni_opencl_inputs_include_files(&inputs->source);
-    return status;
+    return program_inputs_read(build->record, build->options, build->inputs);
 }
 
-static kiln_status make_key(const cached_build *build, const kilni_opencl_site *site,
-                            cl_device_id device, kiln_key **ret_key, kiln_error *error)
+static kiln_status make_key(cached_build *build, const kilni_opencl_site *site, cl_device_id device,
+                            kiln_key **ret_key, kiln_error *error)
 {
     const program_inputs *inputs = build->inputs;
     (void)device;
-    return kilni_opencl_build_key(site, &inputs->source, &inputs->constants, ret_key, error);
+    return kilni_opencl_build_key(site, &inputs->source, &inputs->constants, &build->texts, ret_key,
+                                  error);
 }
 
 static void ask_driver(cached_build *build)
@@ -92,7 +88,7 @@ static void request_capture(const cached_build *build)
     helper_request(&built, build->platform->traits);
 }
 
-static void leave_uncaptured(const cached_build *build)
+static void leave_uncaptured(cached_build *build)
 {
     if (build->status == KILN_OK && build->result.source == KILNI_FROM_BUILD &&
         session_can_store() && cached_build_has_its_keys(build) && cached_build_is_latest(build)) {

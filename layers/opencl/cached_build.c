@@ -52,7 +52,7 @@ static kiln_status find_devices(cached_build *build, kiln_error *error)
                : status;
 }
 
-static kiln_status make_key(const cached_build *build, cl_device_id device, kiln_key **ret_key,
+static kiln_status make_key(cached_build *build, cl_device_id device, kiln_key **ret_key,
                             kiln_error *error)
 {
     const kilni_opencl_environment environment = {.variables = session_key_variables()};
@@ -89,10 +89,10 @@ static kiln_status make_keys(cached_build *build, kiln_error *error)
     return status;
 }
 
-static int has_its_key(const cached_build *build, size_t index)
+static int has_its_key(cached_build *build, size_t index)
 {
-    if (build->are_inputs_fixed) {
-        return 1;
+    if (build->why_not_kept || !build->may_key_change) {
+        return !build->why_not_kept;
     }
     kiln_key *now = NULL;
     const int has = make_key(build, build->keys.devices[index], &now, NULL) == KILN_OK &&
@@ -101,7 +101,7 @@ static int has_its_key(const cached_build *build, size_t index)
     return has;
 }
 
-int cached_build_has_its_keys(const cached_build *build)
+int cached_build_has_its_keys(cached_build *build)
 {
     for (cl_uint i = 0; i < build->keys.count; i++) {
         if (!has_its_key(build, i)) {
@@ -116,8 +116,14 @@ int cached_build_has_its_keys(const cached_build *build)
 static kiln_status load(void *user, const kiln_entry *const *entries)
 {
     cached_build *build = user;
-    return program_load(build->context, build->keys.count, build->keys.devices, entries,
-                        build->options, &build->made);
+    const char *changed = NULL;
+    const kiln_status status =
+        program_load(build->platform, build->context, build->keys.count, build->keys.devices,
+                     entries, build->texts.may_read, build->options, &build->made, &changed);
+    if (status == KILN_MISS && changed) {
+        trace_changed(build->keys.keys[0], changed);
+    }
+    return status;
 }
 
 static void ask_driver(cached_build *build)
@@ -153,9 +159,8 @@ static int has_devices_in_order(const cached_build *build)
     return same;
 }
 
-static kiln_status build_by_driver(void *user, kiln_error *error)
+static kiln_status build_to_keep(cached_build *build, kiln_error *error)
 {
-    cached_build *build = user;
     ask_driver(build);
     if (build->error != CL_SUCCESS || !build->program) {
         return kilni_error_set(error, KILN_E_BUILD, 0, "the driver returned error %d",
@@ -170,10 +175,29 @@ static kiln_status build_by_driver(void *user, kiln_error *error)
                                                                                : status;
 }
 
+/* Until the driver says that the build is done: it may compile on a thread of its own. */
+static kiln_status build_by_driver(void *user, kiln_error *error)
+{
+    cached_build *build = user;
+    if (!build->texts.may_read) {
+        return build_to_keep(build, error);
+    }
+    kilni_opencl_watched_build_begin(&build->watched, build->platform->id, build->platform->traits);
+    kiln_status status = build_to_keep(build, error);
+    kilni_opencl_watched_build_end(&build->watched);
+    if (status == KILN_OK &&
+        kilni_opencl_watched_build_finish(&build->watched, &build->texts.words, &build->keys.reads,
+                                          &build->why_not_kept) == KILN_OK) {
+        build->why_not_kept = NULL;
+    } else if (status == KILN_OK) {
+        trace_passed("result", build->why_not_kept);
+    }
+    return status;
+}
+
 static kiln_status capture(void *user, size_t index, uint64_t build_ns, const kiln_entry *replaced,
                            kiln_entry **ret_entry)
 {
-    (void)replaced; /* an entry of OpenCL depends on its key alone */
     cached_build *build = user;
     if (!cached_build_is_latest(build) || !has_its_key(build, index)) {
         return KILN_E_UNSUPPORTED;
@@ -181,7 +205,7 @@ static kiln_status capture(void *user, size_t index, uint64_t build_ns, const ki
     kiln_entry *entry = NULL;
     const kiln_status status =
         program_capture(build->platform, build->program, build->keys.devices[index],
-                        build->keys.keys[index], build_ns, &entry);
+                        build->keys.keys[index], build_ns, &build->keys.reads, replaced, &entry);
     if (status == KILN_OK && !cached_build_is_latest(build)) {
         kiln_entry_release(&entry);
         return KILN_E_UNSUPPORTED;
@@ -259,6 +283,7 @@ void cached_build_look_up(cached_build *build)
 
 void cached_build_done(cached_build *build)
 {
+    kilni_opencl_watched_build_done(&build->watched);
     device_keys_done(&build->keys);
     records_release(build->record);
 }

@@ -9,6 +9,7 @@
 #include <CL/cl_icd.h>
 
 #include "device/opencl/build_key.h"
+#include "device/opencl/watched_build.h"
 #include "device_keys.h"
 #include "program/request.h"
 #include "records.h"
@@ -28,10 +29,10 @@ typedef struct build_kind {
      * KILN_E_UNSUPPORTED; KILN_E_NO_MEMORY. */
     kiln_status (*read_inputs)(cached_build *build);
 
-    /* Makes the key for a device. Returns KILN_OK; KILN_E_UNSUPPORTED, with the reason;
-     * KILN_E_NO_MEMORY. */
-    kiln_status (*make_key)(const cached_build *build, const kilni_opencl_site *site,
-                            cl_device_id device, kiln_key **ret_key, kiln_error *error);
+    /* Makes the key for a device, and sets texts. Returns KILN_OK; KILN_E_UNSUPPORTED, with the
+     * reason; KILN_E_NO_MEMORY. */
+    kiln_status (*make_key)(cached_build *build, const kilni_opencl_site *site, cl_device_id device,
+                            kiln_key **ret_key, kiln_error *error);
 
     /* Makes the call at the driver as the application made it, and sets error; a link also sets
      * program. */
@@ -40,9 +41,12 @@ typedef struct build_kind {
 
 struct cached_build {
     const build_kind *kind;
-    void *inputs;           /* of the kind */
-    int are_inputs_fixed;   /* the inputs cannot change while the driver reads them */
-    program_record *record; /* held; NULL for a link, which makes a new program */
+    void *inputs;       /* of the kind */
+    int may_key_change; /* while the driver builds */
+    kilni_opencl_texts texts;
+    kilni_opencl_watched_build watched; /* if the build may read files */
+    const char *why_not_kept;           /* static text; NULL: the result can be kept */
+    program_record *record;             /* held; NULL for a link, which makes a new program */
     cl_context context;
     platform *platform; /* may be NULL */
 
@@ -78,8 +82,9 @@ int cached_build_without_lookup(cached_build *build, const char *reason);
 /* Makes the driver build without a key. */
 void cached_build_pass_through(cached_build *build, const char *reason);
 
-/* Returns 1 if the inputs still have the keys: they may have changed while the driver read them. */
-int cached_build_has_its_keys(const cached_build *build);
+/* Returns 1 if what was built is what the keys say: they may have changed while the driver built,
+ * and what it read must be known. */
+int cached_build_has_its_keys(cached_build *build);
 
 /* Returns 1 if the program was neither built nor compiled again since the driver was asked. */
 int cached_build_is_latest(const cached_build *build);

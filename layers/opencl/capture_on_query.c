@@ -29,7 +29,7 @@ static void capture(program_record *record, unsigned generation, const device_ke
     for (cl_uint i = 0; requests && i < built->count; i++) {
         kiln_entry *entry = NULL;
         if (program_capture(record->platform, record->program, built->devices[i], built->keys[i],
-                            build_ns, &entry) == KILN_OK &&
+                            build_ns, &built->reads, NULL, &entry) == KILN_OK &&
             records_is_generation(record, generation)) {
             kilni_writer_put(requests->writer, entry, NULL);
         }

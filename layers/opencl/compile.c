@@ -8,7 +8,6 @@
 #include "build.h"
 #include "cached_build.h"
 #include "calls.h"
-#include "device/opencl/inputs.h"
 #include "program_inputs.h"
 #include "target.h"
 
@@ -80,20 +79,18 @@ static kiln_status read_inputs(cached_build *build)
     for (cl_uint i = 0; status == KILN_OK && i < inputs->header_count; i++) {
         status = read_header(build, inputs, i);
     }
-    build->are_inputs_fixed =
-        status == KILN_OK && !kilni_opencl_inputs_include_files(&inputs->program.source);
     return status;
 }
 
-static kiln_status make_key(const cached_build *build, const kilni_opencl_site *site,
-                            cl_device_id device, kiln_key **ret_key, kiln_error *error)
+static kiln_status make_key(cached_build *build, const kilni_opencl_site *site, cl_device_id device,
+                            kiln_key **ret_key, kiln_error *error)
 {
     const compile_inputs *inputs = build->inputs;
     const kilni_opencl_headers headers = {inputs->header_count, inputs->header_names,
                                           inputs->header_texts};
     (void)device;
     return kilni_opencl_compile_key(site, &inputs->program.source, &headers,
-                                    &inputs->program.constants, ret_key, error);
+                                    &inputs->program.constants, &build->texts, ret_key, error);
 }
 
 static void ask_driver(cached_build *build)
@@ -114,6 +111,21 @@ static const build_kind kind = {
 
 /* ---- the call ---- */
 
+/* What was read goes into the keys, by which links are found. */
+static int add_reads_to_keys(device_keys *keys)
+{
+    const kiln_bytes reads = {keys->reads.bytes, keys->reads.length};
+    for (cl_uint i = 0; i < keys->count; i++) {
+        kiln_key *whole = NULL;
+        if (kilni_opencl_compiled_key(keys->keys[i], reads, &whole) != KILN_OK) {
+            return 0;
+        }
+        kiln_key_release(&keys->keys[i]);
+        keys->keys[i] = whole;
+    }
+    return 1;
+}
+
 static void run(cached_build *build)
 {
     if (records_has_kernels(build->record)) {
@@ -121,7 +133,8 @@ static void run(cached_build *build)
         return;
     }
     build_natively(build->record, "the program is compiled after it was built");
-    if (cached_build_without_lookup(build, "compiled by the driver: only links are cached")) {
+    if (cached_build_without_lookup(build, "compiled by the driver: only links are cached") &&
+        (!build->texts.may_read || add_reads_to_keys(&build->keys))) {
         records_set_compiled(build->record, build->generation, build->keys);
         build->keys = (device_keys){0};
     }

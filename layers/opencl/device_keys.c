@@ -20,7 +20,8 @@ kiln_status device_keys_copy(const device_keys *from, device_keys *ret_copy)
         .devices = calloc(from->count, sizeof *copy.devices),
         .keys = calloc(from->count, sizeof *copy.keys),
     };
-    if (!copy.devices || !copy.keys) {
+    if (!copy.devices || !copy.keys ||
+        kilni_text_append_bytes(&copy.reads, from->reads.bytes, from->reads.length) != KILN_OK) {
         device_keys_done(&copy);
         return KILN_E_NO_MEMORY;
     }
@@ -39,5 +40,6 @@ void device_keys_done(device_keys *keys)
     }
     free(keys->keys);
     free(keys->devices);
+    kilni_text_done(&keys->reads);
     *keys = (device_keys){0};
 }

@@ -9,11 +9,14 @@
 
 #include <kiln/key.h>
 
+#include "base/text.h"
+
 /* Empty if all zero. */
 typedef struct device_keys {
     cl_uint count;
     cl_device_id *devices;
-    kiln_key **keys; /* one for each device; NULL: none was made yet; each may also be NULL */
+    kilni_text reads; /* what the build has read; empty: nothing */
+    kiln_key **keys;  /* one for each device; NULL: none was made yet; each may also be NULL */
 } device_keys;
 
 /* Returns the key for a device, retained; NULL if there is none. */

@@ -67,8 +67,8 @@ static kiln_status find_compiled(const cached_build *build, cl_device_id device,
 
 /* An input may be built or compiled again while the driver links. The input loses its key before
  * the driver starts that, and gets no other one, so the link's key can no longer be made. */
-static kiln_status make_key(const cached_build *build, const kilni_opencl_site *site,
-                            cl_device_id device, kiln_key **ret_key, kiln_error *error)
+static kiln_status make_key(cached_build *build, const kilni_opencl_site *site, cl_device_id device,
+                            kiln_key **ret_key, kiln_error *error)
 {
     const link_inputs *inputs = build->inputs;
     kiln_key **compiled = calloc(inputs->count, sizeof *compiled);
@@ -157,6 +157,7 @@ cl_program CL_API_CALL layer_link_program(cl_context context, cl_uint device_cou
         .inputs = &inputs,
         .context = context,
         .platform = platform_of_context(context),
+        .may_key_change = 1,
         .device_count = device_count,
         .devices = devices,
         .options = options,

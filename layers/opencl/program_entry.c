@@ -5,22 +5,40 @@
 #include <string.h>
 
 #include "device/opencl/binary.h"
+#include "device/opencl/stored.h"
 #include "target.h"
 
-kiln_status program_load(cl_context context, cl_uint device_count, const cl_device_id *devices,
-                         const kiln_entry *const *entries, const char *options,
-                         loaded_program **ret_loaded)
+static kiln_status find_stored(const platform *owner, const kiln_entry *entry, int may_read,
+                               kilni_opencl_answers **ret_answers, kiln_bytes *ret_binary,
+                               const char **ret_changed)
+{
+    kilni_opencl_stored found;
+    kiln_status status =
+        kilni_opencl_stored_find(entry, may_read, owner->traits, &found, ret_changed);
+    if (status == KILN_OK) {
+        *ret_binary = found.binary;
+        status = kilni_opencl_answers_decode(found.answers, found.log, ret_answers);
+    }
+    return status;
+}
+
+kiln_status program_load(const platform *owner, cl_context context, cl_uint device_count,
+                         const cl_device_id *devices, const kiln_entry *const *entries,
+                         int may_read, const char *options, loaded_program **ret_loaded,
+                         const char **ret_changed)
 {
     kilni_opencl_answers **answers = calloc(device_count, sizeof(kilni_opencl_answers *));
+    kiln_bytes *binaries = calloc(device_count, sizeof *binaries);
     cl_program program = NULL;
-    kiln_status status = answers ? KILN_OK : KILN_E_NO_MEMORY;
+    kiln_status status = answers && binaries ? KILN_OK : KILN_E_NO_MEMORY;
     for (cl_uint i = 0; status == KILN_OK && i < device_count; i++) {
-        status = kilni_opencl_answers_decode(entries[i], &answers[i]);
+        status = find_stored(owner, entries[i], may_read, &answers[i], &binaries[i], ret_changed);
     }
     if (status == KILN_OK) {
-        status = kilni_opencl_load(layer_target(), context, device_count, devices, entries, options,
-                                   &program);
+        status = kilni_opencl_load(layer_target(), context, device_count, devices, binaries,
+                                   options, &program);
     }
+    free(binaries);
     if (status == KILN_OK) {
         status = loaded_program_new(program, options, device_count, devices, answers, ret_loaded);
         if (status == KILN_OK) {
@@ -36,10 +54,15 @@ kiln_status program_load(cl_context context, cl_uint device_count, const cl_devi
 }
 
 kiln_status program_capture(platform *known, cl_program program, cl_device_id device,
-                            const kiln_key *key, uint64_t build_ns, kiln_entry **ret_entry)
+                            const kiln_key *key, uint64_t build_ns, const kilni_text *reads,
+                            const kiln_entry *replaced, kiln_entry **ret_entry)
 {
     kiln_capture taken = {0};
     kiln_status status = kilni_opencl_capture(layer_target(), program, device, &taken);
+    if (status == KILN_OK && reads->length > 0) {
+        status = kilni_opencl_stored_add_reads(&taken, (kiln_bytes){reads->bytes, reads->length},
+                                               replaced);
+    }
     if (status == KILN_OK) {
         const kiln_entry_params params = {
             .struct_size = sizeof params,

@@ -11,17 +11,25 @@
 
 #include "records.h"
 
-/* Makes a program from verified entries, one for each device, with the answers recorded in them.
+/* Makes a program of verified entries, one for each device, with the answers recorded in them.
  *
- * Returns KILN_OK; KILN_E_REFUSED; KILN_E_RESOURCES; KILN_E_NO_MEMORY. */
-kiln_status program_load(cl_context context, cl_uint device_count, const cl_device_id *devices,
-                         const kiln_entry *const *entries, const char *options,
-                         loaded_program **ret_loaded);
+ * @may_read     whether the build may read files
+ * @ret_changed  [out] with KILN_MISS, a path that is not what it was, in place
+ * Returns KILN_OK; KILN_MISS: the entries were made from other files; KILN_E_REFUSED;
+ * KILN_E_RESOURCES; KILN_E_NO_MEMORY. */
+kiln_status program_load(const platform *owner, cl_context context, cl_uint device_count,
+                         const cl_device_id *devices, const kiln_entry *const *entries,
+                         int may_read, const char *options, loaded_program **ret_loaded,
+                         const char **ret_changed);
 
-/* Makes the entry of what was built for a device. Returns KILN_OK; KILN_E_UNSUPPORTED;
- * KILN_E_NO_MEMORY. */
+/* Makes the entry of what was built for a device.
+ *
+ * @reads     what the driver has read; empty: nothing
+ * @replaced  the entry whose results are kept beside; NULL: none
+ * Returns KILN_OK; KILN_E_UNSUPPORTED; KILN_E_NO_MEMORY. */
 kiln_status program_capture(platform *known, cl_program program, cl_device_id device,
-                            const kiln_key *key, uint64_t build_ns, kiln_entry **ret_entry);
+                            const kiln_key *key, uint64_t build_ns, const kilni_text *reads,
+                            const kiln_entry *replaced, kiln_entry **ret_entry);
 
 /* Returns how a build ended: with a callback, a driver may report success before it knows. KILN_OK;
  * KILN_E_BUILD; KILN_E_UNSUPPORTED if the build is still running. */

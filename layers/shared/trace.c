@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "os/file_limit.h"
 #include "os/os.h"
 #include "os/owned_file.h"
@@ -142,4 +143,17 @@ void trace_passed(const char *call, const char *reason)
 void trace_note(const char *text)
 {
     write_line("note: %s", text);
+}
+
+/* `kiln why` reads this line too. */
+void trace_changed(const kiln_key *key, const char *path)
+{
+    char digest[KILN_DIGEST_TEXT_SIZE];
+    const kiln_digest found = kiln_key_digest(key);
+    kilni_text text = {0};
+    kiln_digest_format(&found, digest);
+    if (kilni_text_printf(&text, "key=%s was made from a different %s", digest, path) == KILN_OK) {
+        trace_note(text.bytes);
+    }
+    kilni_text_done(&text);
 }

@@ -20,3 +20,6 @@ void trace_passed(const char *call, const char *reason);
 
 /* Writes a line about anything else, such as a wrong setting or a store that cannot be used. */
 void trace_note(const char *text);
+
+/* What was found for a key was made from another state of this file. */
+void trace_changed(const kiln_key *key, const char *path);

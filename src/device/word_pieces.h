@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 /* Length of the longest word. */
-enum { KILNI_WORD_PIECES_MAX = 20 };
+enum { KILNI_WORD_PIECES_MAX = 26 };
 
 /* The pieces found of one word; a zeroed structure has none. Bit e of ends[b] is set if the
  * characters b to e of the word (without e) occurred as a name of their own. */

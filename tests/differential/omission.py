@@ -37,9 +37,8 @@ HINTS = {
         "source": (None, None, "atom"), "il": (None, "constants", "module"),
         "options": (None, None, "option"), "constant": (None, "values", "constant id"),
         "constant.value": (None, "values", "constant"), "header": (None, "headers", "header name"),
-        "header.content": (None, "headers", "header"), "include.content": (["files"], "includes", None),
-        "include": (["files"], "includes", None), "include.same": (["files"], "includes", None),
-        "include.place": (["files", "folder"], "includes", None),
+        "header.content": (None, "headers", "header"),
+        "reads": (["files", "edit"], "includes", None), "read": (["files", "edit"], "link", None),
         "working directory": (["folder"], "includes", None), "env.*": (["environment"], None, None),
         "working.*": (["files"], None, None), "driver.file": (["driver"], None, None),
         "device.partition": (["part"], None, None), "device.partition.units": (["part"], None, None),
@@ -82,10 +81,6 @@ REDUNDANT = {
     "cpu": ONE_MACHINE,
     "platform.": "the build-ids in driver.file tell platforms apart too",
     "step": "a compilation has no part input, and a link has nothing else",
-    "include": "the contents tell the names that lead to them in nearly all cases; the name decides "
-               "where two are swapped",
-    "include.place": "the contents are in the key in the order of their places; a place shows only in "
-                     "__FILE__ and in warnings of a header, which no header of the harness has",
     "constant": "the harness's module has one constant; tests of keys have more",
     "il": "a text and a module are told apart by their bytes",
 }
@@ -197,7 +192,7 @@ def run(arguments, setting, _run_rounds):
         shutil.rmtree(scratch, ignore_errors=True)
     parts = {"env.*" if name.startswith("env.") else "working.*" if name.startswith("working.")
              else name for name in names}
-    parts |= {"reads"} if setting.device == "nvrtc" else set()
+    parts |= {"reads"}
     chosen = sorted(arguments.omit or parts | set(HINTS[setting.device]))
     tasks = [(omitting, part, arguments.seed, 60 * arguments.minutes) for part in chosen]
     bad = 0

@@ -93,7 +93,7 @@ static kiln_status finish_reads(const kiln_nvrtc_device *d, kilni_nvrtc_request 
 {
     kiln_status status = kilni_reads_finish(reads, false, &r->words, &built->reads, &built->why);
     const bool changed = status == KILN_MISS;
-    if (status == KILN_OK && kilni_clock_words_found(&r->words)) {
+    if (status == KILN_OK && kilni_words_found(&r->words)) {
         built->why = "__DATE__, __TIME__ or __TIMESTAMP__";
     }
     if (status == KILN_E_NO_MEMORY || !r->key) {
@@ -146,7 +146,7 @@ static kiln_status compile_request(const kiln_nvrtc_device *d, kilni_nvrtc_reque
         built->why = "this NVRTC can't be watched";
         return compile_and_take(d, &r->inputs, built, ret_log);
     }
-    kiln_status status = kilni_reads_new(KILNI_NVRTC_NO_NAME, &reads);
+    kiln_status status = kilni_reads_new(KILNI_NVRTC_NO_NAME, &kilni_clock_words, &reads);
     if (status == KILN_OK) {
         status = kilni_folds_new(&folds);
     }

@@ -97,7 +97,7 @@ static kiln_status watch(kiln_nvrtc_device *made)
     const kiln_status status = kilni_watched_find_by_entry_point(
         &kilni_nvrtc_compiler, (const void *)made->nvrtc.compile, &made->watched);
     if (status == KILN_OK) {
-        return kilni_known_reads_new(KNOWN_READS_BYTES_MAX, &made->known);
+        return kilni_known_reads_new(KNOWN_READS_BYTES_MAX, NULL, &made->known);
     }
     return status == KILN_E_UNSUPPORTED ? KILN_OK : status;
 }

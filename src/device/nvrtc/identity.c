@@ -154,7 +154,8 @@ static kiln_status add_builtins(const char *library, int major, int minor, kiln_
         status = kiln_key_builder_add_text(key, "nvrtc.builtins", builtins.identity.bytes);
     } else if (status != KILN_E_NO_MEMORY) {
         status = kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "%s: %s", name.bytes,
-                                 status == KILN_E_DENIED ? "several different files found" : "not found");
+                                 status == KILN_E_DENIED ? "several different files found"
+                                                         : "not found");
     }
     kilni_text_done(&name);
     library_identity_done(&builtins);

@@ -44,7 +44,7 @@ static kiln_status add_inputs(const kiln_nvrtc_device *d, kilni_nvrtc_request *r
     if (status == KILN_OK) {
         status = kilni_inputs_add_to_key(&r->inputs, &r->words, key, error);
     }
-    return status == KILN_OK && kilni_clock_words_found(&r->words)
+    return status == KILN_OK && kilni_words_found(&r->words)
                ? kilni_error_set(error, KILN_E_UNSUPPORTED, 0,
                                  "__DATE__, __TIME__ or __TIMESTAMP__")
                : status;
@@ -71,7 +71,7 @@ kiln_status kilni_nvrtc_request_begin(const kiln_nvrtc_device *device,
                                       kilni_nvrtc_request *ret_request, kiln_error *error)
 {
     kilni_nvrtc_request *r = ret_request;
-    *r = (kilni_nvrtc_request){.revision = source->revision};
+    *r = (kilni_nvrtc_request){.revision = source->revision, .words.list = &kilni_clock_words};
     kiln_status status = copy_source(source, &r->text);
     if (status == KILN_E_BUILD) {
         return kilni_error_set(error, status, 0, "NVRTC compiles text without zero bytes");

@@ -17,10 +17,10 @@
 typedef struct kilni_nvrtc_request {
     char *text;
     kilni_nvrtc_options options;
-    kilni_inputs inputs;     /* borrows text and options, and texts of the device */
-    kilni_clock_words words; /* in the given texts */
-    uint64_t revision;       /* of the source */
-    kiln_key *key;           /* of everything except the files; NULL: no key can be made */
+    kilni_inputs inputs; /* borrows text and options, and texts of the device */
+    kilni_words words;   /* in the given texts */
+    uint64_t revision;   /* of the source */
+    kiln_key *key;       /* of everything except the files; NULL: no key can be made */
 } kilni_nvrtc_request;
 
 /* @device, @source  must live as long as the request

@@ -327,9 +327,8 @@ static int read_kernels(kilni_opencl_answers *answers, kilni_byte_reader reader,
     return fresh && !reader.failed && reader.left == 0;
 }
 
-static kiln_status decode(kilni_opencl_answers *answers, const kiln_entry *entry)
+static kiln_status decode(kilni_opencl_answers *answers, kiln_bytes encoded, kiln_bytes log)
 {
-    const kiln_bytes encoded = kiln_entry_answers(entry), log = kiln_entry_log(entry);
     answers->bytes = malloc(encoded.size > 0 ? encoded.size : 1);
     if (!answers->bytes) {
         return KILN_E_NO_MEMORY;
@@ -356,13 +355,14 @@ static kiln_status decode(kilni_opencl_answers *answers, const kiln_entry *entry
     return KILN_OK;
 }
 
-kiln_status kilni_opencl_answers_decode(const kiln_entry *entry, kilni_opencl_answers **ret_answers)
+kiln_status kilni_opencl_answers_decode(kiln_bytes encoded, kiln_bytes log,
+                                        kilni_opencl_answers **ret_answers)
 {
     kilni_opencl_answers *answers = calloc(1, sizeof *answers);
     if (!answers) {
         return KILN_E_NO_MEMORY;
     }
-    const kiln_status status = decode(answers, entry);
+    const kiln_status status = decode(answers, encoded, log);
     if (status != KILN_OK) {
         kilni_opencl_answers_free(&answers);
         return status;

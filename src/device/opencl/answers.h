@@ -29,9 +29,9 @@ kiln_status kilni_opencl_answers_record(const cl_icd_dispatch *cl, cl_program pr
  * runtime did not answer, or memory ran out. */
 char *kilni_opencl_kernel_names(const cl_icd_dispatch *cl, cl_program program);
 
-/* Copies and decodes an entry's answers; checks every length. Returns KILN_OK; KILN_E_CORRUPT;
- * KILN_E_NO_MEMORY. */
-kiln_status kilni_opencl_answers_decode(const kiln_entry *entry,
+/* Copies and decodes encoded answers, with the log; checks every length. Returns KILN_OK;
+ * KILN_E_CORRUPT; KILN_E_NO_MEMORY. */
+kiln_status kilni_opencl_answers_decode(kiln_bytes encoded, kiln_bytes log,
                                         kilni_opencl_answers **ret_answers);
 
 void kilni_opencl_answers_free(kilni_opencl_answers **answers);

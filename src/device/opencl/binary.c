@@ -122,13 +122,12 @@ typedef struct binary_list {
 } binary_list;
 
 static cl_int create(const cl_icd_dispatch *cl, cl_context context, cl_uint count,
-                     const cl_device_id *devices, const kiln_entry *const *entries,
+                     const cl_device_id *devices, const kiln_bytes *binaries,
                      const binary_list *list, cl_program *ret_program)
 {
     for (cl_uint i = 0; i < count; i++) {
-        const kiln_bytes payload = kiln_entry_payload(entries[i]);
-        list->binaries[i] = payload.data;
-        list->sizes[i] = payload.size;
+        list->binaries[i] = binaries[i].data;
+        list->sizes[i] = binaries[i].size;
     }
     cl_int error = CL_SUCCESS;
     *ret_program = cl->clCreateProgramWithBinary(context, count, devices, list->sizes,
@@ -152,7 +151,7 @@ static kiln_status status_of_load(cl_int error)
 }
 
 kiln_status kilni_opencl_load(const cl_icd_dispatch *cl, cl_context context, cl_uint device_count,
-                              const cl_device_id *devices, const kiln_entry *const *entries,
+                              const cl_device_id *devices, const kiln_bytes *binaries,
                               const char *options, cl_program *ret_program)
 {
     const binary_list list = {calloc(device_count, sizeof *list.binaries),
@@ -161,7 +160,7 @@ kiln_status kilni_opencl_load(const cl_icd_dispatch *cl, cl_context context, cl_
     kiln_status status = KILN_E_NO_MEMORY;
     if (list.binaries && list.sizes && list.statuses) {
         cl_program program = NULL;
-        cl_int error = create(cl, context, device_count, devices, entries, &list, &program);
+        cl_int error = create(cl, context, device_count, devices, binaries, &list, &program);
         if (error == CL_SUCCESS) {
             error = cl->clBuildProgram(program, device_count, devices, options, NULL, NULL);
             if (error != CL_SUCCESS) {

@@ -20,14 +20,14 @@
 kiln_status kilni_opencl_capture(const cl_icd_dispatch *cl, cl_program program, cl_device_id device,
                                  kiln_capture *ret_capture);
 
-/* Makes a program from verified entries, one for each device, and builds it with the options with
+/* Makes a program from verified binaries, one for each device, and builds it with the options with
  * which the source was built: some take effect only at load.
  *
  * @options      the runtime may treat NULL and "" differently
  * @ret_program  [out] one reference
  * Returns KILN_OK; KILN_E_REFUSED; KILN_E_RESOURCES; KILN_E_NO_MEMORY. */
 kiln_status kilni_opencl_load(const cl_icd_dispatch *cl, cl_context context, cl_uint device_count,
-                              const cl_device_id *devices, const kiln_entry *const *entries,
+                              const cl_device_id *devices, const kiln_bytes *binaries,
                               const char *options, cl_program *ret_program);
 
 /* Describes a device, its platform and driver, for people: "Intel(R) OpenCL / AMD EPYC /

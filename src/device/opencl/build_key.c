@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "device/opencl/build_key.h"
 
+#include "device/opencl/traits.h"
 #include "key/builder.h"
 
 /* Finishes the key if all parts could be added, and frees the builder. */
@@ -44,8 +45,14 @@ static kiln_status begin_key(const kilni_opencl_site *site, kiln_key_builder **r
     return KILN_OK;
 }
 
+static bool can_watch(const kilni_opencl_site *site)
+{
+    return kilni_opencl_traits_of(site->platform_name)->compiler != NULL;
+}
+
 kiln_status kilni_opencl_build_key(const kilni_opencl_site *site, const kiln_program_source *source,
-                                   const kilni_opencl_constants *constants, kiln_key **ret_key,
+                                   const kilni_opencl_constants *constants,
+                                   kilni_opencl_texts *ret_texts, kiln_key **ret_key,
                                    kiln_error *error)
 {
     kiln_key_builder *builder = NULL;
@@ -53,7 +60,8 @@ kiln_status kilni_opencl_build_key(const kilni_opencl_site *site, const kiln_pro
     if (status != KILN_OK) {
         return status;
     }
-    status = kilni_opencl_add_inputs(source, builder, error);
+    status = kilni_opencl_add_inputs(source, &(kilni_opencl_headers){0}, can_watch(site), builder,
+                                     ret_texts, error);
     kilni_opencl_constants_add_to_key(constants, builder);
     return finish_key(builder, status, ret_key);
 }
@@ -61,7 +69,8 @@ kiln_status kilni_opencl_build_key(const kilni_opencl_site *site, const kiln_pro
 kiln_status kilni_opencl_compile_key(const kilni_opencl_site *site,
                                      const kiln_program_source *source,
                                      const kilni_opencl_headers *headers,
-                                     const kilni_opencl_constants *constants, kiln_key **ret_key,
+                                     const kilni_opencl_constants *constants,
+                                     kilni_opencl_texts *ret_texts, kiln_key **ret_key,
                                      kiln_error *error)
 {
     kiln_key_builder *builder = NULL;
@@ -70,7 +79,7 @@ kiln_status kilni_opencl_compile_key(const kilni_opencl_site *site,
         return status;
     }
     kiln_key_builder_add_text(builder, "step", "compile");
-    status = kilni_opencl_add_inputs_with_headers(source, headers, builder, error);
+    status = kilni_opencl_add_inputs(source, headers, can_watch(site), builder, ret_texts, error);
     kilni_opencl_constants_add_to_key(constants, builder);
     return finish_key(builder, status, ret_key);
 }
@@ -87,4 +96,16 @@ kiln_status kilni_opencl_link_key(const kilni_opencl_site *site, const char *opt
     kiln_key_builder_add_text(builder, "step", "link");
     status = kilni_opencl_add_link_inputs(options, count, inputs, builder, error);
     return finish_key(builder, status, ret_key);
+}
+
+kiln_status kilni_opencl_compiled_key(const kiln_key *key, kiln_bytes reads, kiln_key **ret_key)
+{
+    kiln_key_builder *builder = NULL;
+    const kiln_status status = kiln_key_builder_new(&builder);
+    if (status != KILN_OK) {
+        return status;
+    }
+    kilni_key_parts_add(key, builder);
+    return finish_key(builder, kiln_key_builder_add(builder, "read", reads.data, reads.size),
+                      ret_key);
 }

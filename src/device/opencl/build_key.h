@@ -25,10 +25,13 @@ kiln_status kilni_opencl_get_identity(const cl_icd_dispatch *cl, cl_device_id de
                                       const kilni_opencl_driver *driver, kiln_key **ret_identity,
                                       kiln_error *error);
 
-/* Makes the complete key of a build. Reads included files. Returns KILN_OK; KILN_E_UNSUPPORTED,
- * with the reason; KILN_E_NO_MEMORY. */
+/* Makes the complete key of a build, except for the files that it reads.
+ *
+ * @ret_texts  [out] whether it may read any
+ * Returns KILN_OK; KILN_E_UNSUPPORTED, with the reason; KILN_E_NO_MEMORY. */
 kiln_status kilni_opencl_build_key(const kilni_opencl_site *site, const kiln_program_source *source,
-                                   const kilni_opencl_constants *constants, kiln_key **ret_key,
+                                   const kilni_opencl_constants *constants,
+                                   kilni_opencl_texts *ret_texts, kiln_key **ret_key,
                                    kiln_error *error);
 
 /* Do the same for a compile, and for a link of what was compiled; @inputs are the keys of the
@@ -36,8 +39,13 @@ kiln_status kilni_opencl_build_key(const kilni_opencl_site *site, const kiln_pro
 kiln_status kilni_opencl_compile_key(const kilni_opencl_site *site,
                                      const kiln_program_source *source,
                                      const kilni_opencl_headers *headers,
-                                     const kilni_opencl_constants *constants, kiln_key **ret_key,
+                                     const kilni_opencl_constants *constants,
+                                     kilni_opencl_texts *ret_texts, kiln_key **ret_key,
                                      kiln_error *error);
 kiln_status kilni_opencl_link_key(const kilni_opencl_site *site, const char *options, size_t count,
                                   const kiln_key *const *inputs, kiln_key **ret_key,
                                   kiln_error *error);
+
+/* The key of a compile together with what it was seen to read, which links are found by. KILN_OK;
+ * KILN_E_TOO_LARGE; KILN_E_NO_MEMORY. */
+kiln_status kilni_opencl_compiled_key(const kiln_key *key, kiln_bytes reads, kiln_key **ret_key);

@@ -19,7 +19,6 @@ struct kiln_opencl_device {
     cl_icd_dispatch cl;
     kilni_opencl_environment environment;
     char **variables; /* NULL-terminated; NULL: none */
-    uint32_t capture_cost;
 };
 
 static kiln_status copy_variables(kiln_opencl_device *made, const char *const *more)
@@ -40,22 +39,6 @@ static kiln_status copy_variables(kiln_opencl_device *made, const char *const *m
     }
     made->environment.variables = (const char *const *)made->variables;
     made->device.environment = &made->environment;
-    return KILN_OK;
-}
-
-static kiln_status find_traits(kiln_opencl_device *made, kiln_error *error)
-{
-    cl_platform_id platform = NULL;
-    if (made->cl.clGetDeviceInfo(made->device.device, CL_DEVICE_PLATFORM, sizeof platform,
-                                 &platform, NULL) != CL_SUCCESS) {
-        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "the device reports no platform");
-    }
-    char *name = kilni_opencl_platform_string(&made->cl, platform, CL_PLATFORM_NAME);
-    if (!name) {
-        return KILN_E_NO_MEMORY;
-    }
-    made->capture_cost = kilni_opencl_traits_of(name)->capture_cost;
-    free(name);
     return KILN_OK;
 }
 
@@ -87,7 +70,7 @@ static kiln_status fill(kiln_opencl_device *made, cl_context context, cl_device_
     if (status == KILN_OK) {
         status = hold(made, context, device, error);
     }
-    return status == KILN_OK ? find_traits(made, error) : status;
+    return status == KILN_OK ? kilni_opencl_device_begin(&made->device, error) : status;
 }
 
 kiln_status kiln_opencl_device_new(void *context, void *device,
@@ -130,10 +113,11 @@ void kiln_opencl_device_free(kiln_opencl_device **device)
         free(ending->variables[i]);
     }
     free(ending->variables);
+    kilni_opencl_device_end(&ending->device);
     free(ending);
 }
 
 const kiln_device_ops *kiln_opencl_ops(const kiln_opencl_device *device)
 {
-    return device ? kilni_opencl_ops(device->capture_cost) : NULL;
+    return device ? kilni_opencl_ops(device->device.traits->capture_cost) : NULL;
 }

@@ -7,6 +7,43 @@
 #include "device/opencl/binary.h"
 #include "device/opencl/identity.h"
 #include "device/opencl/inputs.h"
+#include "device/opencl/stored.h"
+#include "device/opencl/watched_build.h"
+
+/* ---- the device ---- */
+
+/* What some thousand programs read. Descriptions of a program that is forgotten are of a revision
+ * that is past. */
+#define KNOWN_READS_BYTES_MAX ((size_t)64 << 20)
+
+kiln_status kilni_opencl_device_begin(kilni_opencl_device *made, kiln_error *error)
+{
+    if (made->cl->clGetDeviceInfo(made->device, CL_DEVICE_PLATFORM, sizeof made->platform,
+                                  &made->platform, NULL) != CL_SUCCESS) {
+        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "the device names no platform");
+    }
+    made->platform_name = kilni_opencl_platform_string(made->cl, made->platform, CL_PLATFORM_NAME);
+    made->traits = kilni_opencl_traits_of(made->platform_name);
+    kiln_status status = made->platform_name ? KILN_OK : KILN_E_NO_MEMORY;
+    char *source_name = NULL;
+    if (status == KILN_OK) {
+        status = kilni_opencl_source_name(made->traits, &source_name);
+    }
+    if (status == KILN_OK && made->traits->compiler) {
+        status = kilni_known_reads_new(KNOWN_READS_BYTES_MAX, source_name, &made->known);
+    }
+    free(source_name);
+    return status == KILN_OK && made->known ? kilni_opencl_program_reads_new(&made->reads) : status;
+}
+
+void kilni_opencl_device_end(kilni_opencl_device *device)
+{
+    kilni_opencl_program_reads_free(&device->reads);
+    kilni_known_reads_free(&device->known);
+    free(device->platform_name);
+}
+
+/* ---- keys ---- */
 
 static kiln_status identity(void *device, kiln_key_builder *key)
 {
@@ -14,22 +51,69 @@ static kiln_status identity(void *device, kiln_key_builder *key)
     return kilni_opencl_add_identity(d->cl, d->device, NULL, key, NULL);
 }
 
+/* What a source adds to the identity, but for what it reads. */
+static kiln_status add_source(const kilni_opencl_device *d, const kiln_program_source *source,
+                              kiln_key_builder *key, kilni_opencl_texts *ret_texts,
+                              kiln_error *error)
+{
+    const kiln_status status =
+        kilni_opencl_add_environment(d->platform_name, d->environment, key, error);
+    return status == KILN_OK ? kilni_opencl_add_inputs(source, &(kilni_opencl_headers){0},
+                                                       d->known != NULL, key, ret_texts, error)
+                             : status;
+}
+
 static kiln_status describe(void *device, const kiln_program_source *source, kiln_key_builder *key,
                             kiln_error *error)
 {
+    kilni_opencl_texts unused;
+    return add_source(device, source, key, &unused, error);
+}
+
+/* A source that may read files, and by what known_reads.h knows it. */
+typedef struct reading_source {
+    kilni_opencl_texts texts;
+    kiln_digest digest;
+} reading_source;
+
+/* KILN_MISS: the source reads nothing; KILN_E_UNSUPPORTED: it can't be told. */
+static kiln_status look_at_source(const kilni_opencl_device *d, const kiln_program_source *source,
+                                  reading_source *ret_source, kiln_error *error)
+{
+    kiln_key_builder *builder = NULL;
+    kiln_key *key = NULL;
+    kiln_status status = kiln_key_builder_new(&builder);
+    if (status == KILN_OK) {
+        status = add_source(d, source, builder, &ret_source->texts, error);
+    }
+    if (status == KILN_OK) {
+        status = ret_source->texts.may_read ? kiln_key_builder_finish(builder, &key) : KILN_MISS;
+    }
+    if (status == KILN_OK) {
+        ret_source->digest = kiln_key_digest(key);
+    }
+    kiln_key_release(&key);
+    kiln_key_builder_free(&builder);
+    return status;
+}
+
+static kiln_status revision(void *device, const kiln_program_source *source, uint64_t *ret_revision,
+                            kiln_error *error)
+{
     const kilni_opencl_device *d = device;
-    cl_platform_id platform = NULL;
-    if (d->cl->clGetDeviceInfo(d->device, CL_DEVICE_PLATFORM, sizeof platform, &platform, NULL) !=
-        CL_SUCCESS) {
-        return kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "the device reports no platform");
+    reading_source of;
+    const char *why = "";
+    kiln_status status = look_at_source(d, source, &of, error);
+    if (status == KILN_MISS) {
+        *ret_revision = 0;
+        return KILN_OK;
     }
-    char *name = kilni_opencl_platform_string(d->cl, platform, CL_PLATFORM_NAME);
-    if (!name) {
-        return KILN_E_NO_MEMORY;
+    if (status == KILN_OK) {
+        status = kilni_known_reads_get_revision(d->known, &of.digest, ret_revision, &why);
+        status =
+            status == KILN_E_UNSUPPORTED ? kilni_error_set(error, status, 0, "%s", why) : status;
     }
-    kiln_status status = kilni_opencl_add_environment(name, d->environment, key, error);
-    free(name);
-    return status == KILN_OK ? kilni_opencl_add_inputs(source, key, error) : status;
+    return status;
 }
 
 static cl_program create(const kilni_opencl_device *d, const kiln_program_source *source,
@@ -136,10 +220,67 @@ static kiln_status end_step(const kilni_opencl_device *d, cl_program program, cl
     return status_of_build(error);
 }
 
-static kiln_status build(void *device, const kiln_program_source *source, void **ret_program,
-                         char **ret_log)
+/* ---- builds that read files ---- */
+
+typedef kiln_status (*step_fn)(const kilni_opencl_device *d, const kiln_program_source *source,
+                               void **ret_program, char **ret_log);
+
+/* What the next who asks is to know, also of a source that does not build: that is so with these
+ * files alone. */
+static kiln_status settle_reads(const kilni_opencl_device *d, const reading_source *of,
+                                kilni_opencl_watched_build *watched, cl_program program)
 {
-    const kilni_opencl_device *d = device;
+    kilni_text reads = {0};
+    const char *why = NULL;
+    kiln_status status = kilni_opencl_watched_build_finish(watched, &of->texts.words, &reads, &why);
+    if (status == KILN_E_NO_MEMORY) {
+        return status;
+    }
+    const char *lasting = status == KILN_E_UNSUPPORTED ? why : NULL;
+    why = status == KILN_OK ? NULL : why;
+    status = kilni_known_reads_set(d->known, &of->digest, (kiln_bytes){reads.bytes, reads.length},
+                                   lasting);
+    if (status == KILN_OK && program) {
+        return kilni_opencl_program_reads_set(d->reads, program, &reads, why);
+    }
+    kilni_text_done(&reads);
+    return status;
+}
+
+static kiln_status run_watched(const kilni_opencl_device *d, const reading_source *of, step_fn step,
+                               const kiln_program_source *source, void **ret_program,
+                               char **ret_log)
+{
+    kilni_opencl_watched_build watched;
+    kilni_opencl_watched_build_begin(&watched, d->platform, d->traits);
+    kiln_status status = step(d, source, ret_program, ret_log);
+    kilni_opencl_watched_build_end(&watched);
+    if (status == KILN_OK || status == KILN_E_BUILD) {
+        cl_program made = status == KILN_OK ? *ret_program : NULL;
+        const kiln_status settled = settle_reads(d, of, &watched, made);
+        if (settled != KILN_OK && made) {
+            d->cl->clReleaseProgram(made);
+        }
+        status = settled == KILN_OK ? status : settled;
+    }
+    kilni_opencl_watched_build_done(&watched);
+    return status;
+}
+
+static kiln_status run(const kilni_opencl_device *d, step_fn step,
+                       const kiln_program_source *source, void **ret_program, char **ret_log)
+{
+    reading_source of;
+    const kiln_status status = look_at_source(d, source, &of, NULL);
+    return status == KILN_OK ? run_watched(d, &of, step, source, ret_program, ret_log)
+                             : step(d, source, ret_program, ret_log);
+}
+
+/* ---- programs ---- */
+
+static kiln_status build_now(const kilni_opencl_device *d, const kiln_program_source *source,
+                             void **ret_program, char **ret_log)
+{
     cl_int error = CL_SUCCESS;
     cl_program program = prepare(d, source, &error);
     if (error != CL_SUCCESS) {
@@ -149,10 +290,15 @@ static kiln_status build(void *device, const kiln_program_source *source, void *
     return end_step(d, program, error, ret_program, ret_log);
 }
 
-static kiln_status compile(void *device, const kiln_program_source *source, void **ret_object,
-                           char **ret_log)
+static kiln_status build(void *device, const kiln_program_source *source, void **ret_program,
+                         char **ret_log)
 {
-    const kilni_opencl_device *d = device;
+    return run(device, build_now, source, ret_program, ret_log);
+}
+
+static kiln_status compile_now(const kilni_opencl_device *d, const kiln_program_source *source,
+                               void **ret_object, char **ret_log)
+{
     cl_int error = CL_SUCCESS;
     cl_program program = prepare(d, source, &error);
     if (error != CL_SUCCESS) {
@@ -161,6 +307,29 @@ static kiln_status compile(void *device, const kiln_program_source *source, void
     error =
         d->cl->clCompileProgram(program, 1, &d->device, source->options, 0, NULL, NULL, NULL, NULL);
     return end_step(d, program, error, ret_object, ret_log);
+}
+
+static kiln_status compile(void *device, const kiln_program_source *source, void **ret_object,
+                           char **ret_log)
+{
+    return run(device, compile_now, source, ret_object, ret_log);
+}
+
+/* An entry of a link tells nobody for which revisions of its sources it is good. */
+static kiln_status refuse_capture(const kilni_opencl_device *d, void *const *objects, size_t count,
+                                  void *program)
+{
+    kiln_status status = KILN_OK;
+    for (size_t i = 0; i < count && d->reads && status == KILN_OK; i++) {
+        kilni_text reads = {0}, none = {0};
+        status = kilni_opencl_program_reads_get(d->reads, objects[i], &reads);
+        kilni_text_done(&reads);
+        status = status == KILN_MISS
+                     ? KILN_OK
+                     : kilni_opencl_program_reads_set(d->reads, program, &none,
+                                                      "a link of sources that include files");
+    }
+    return status;
 }
 
 static kiln_status link_objects(void *device, void *const *objects, size_t count,
@@ -172,26 +341,104 @@ static kiln_status link_objects(void *device, void *const *objects, size_t count
     cl_program program = d->cl->clLinkProgram(d->context, 1, &d->device, options, (cl_uint)count,
                                               (const cl_program *)objects, NULL, NULL, &error);
     /* A failed link may return a program that has the log. */
-    return program ? end_step(d, program, error, ret_program, ret_log) : status_of_build(error);
+    kiln_status status =
+        program ? end_step(d, program, error, ret_program, ret_log) : status_of_build(error);
+    if (status == KILN_OK) {
+        status = refuse_capture(d, objects, count, program);
+        if (status != KILN_OK) {
+            d->cl->clReleaseProgram(program);
+        }
+    }
+    return status;
 }
 
 static kiln_status capture(void *device, void *program, kiln_capture *ret_capture)
 {
     const kilni_opencl_device *d = device;
-    return kilni_opencl_capture(d->cl, program, d->device, ret_capture);
+    const kiln_entry *replaces = ret_capture->replaces;
+    kilni_text reads = {0};
+    kiln_status status =
+        d->reads ? kilni_opencl_program_reads_get(d->reads, program, &reads) : KILN_MISS;
+    if (status == KILN_OK || status == KILN_MISS) {
+        status = kilni_opencl_capture(d->cl, program, d->device, ret_capture);
+    }
+    if (status == KILN_OK && reads.length > 0) {
+        status = kilni_opencl_stored_add_reads(ret_capture, (kiln_bytes){reads.bytes, reads.length},
+                                               replaces);
+        if (status != KILN_OK) {
+            kiln_capture_done(ret_capture);
+        }
+    }
+    kilni_text_done(&reads);
+    return status;
+}
+
+static kiln_status load_binary(const kilni_opencl_device *d, const kiln_program_source *source,
+                               const kilni_opencl_stored *stored, void **ret_program)
+{
+    cl_program program = NULL;
+    const kiln_status status = kilni_opencl_load(d->cl, d->context, 1, &d->device, &stored->binary,
+                                                 source->options, &program);
+    if (status == KILN_OK) {
+        *ret_program = program;
+    }
+    return status;
+}
+
+/* Looks for the result of the files as they are, which is what the next who asks is to know of
+ * them. */
+static kiln_status find_noted(const kilni_opencl_device *d, const reading_source *of,
+                              uint64_t revision, const kiln_entry *entry,
+                              kilni_opencl_stored *ret_stored)
+{
+    uint64_t mark;
+    kiln_status status = kilni_known_reads_begin_check(d->known, &of->digest, &mark);
+    if (status == KILN_OK) {
+        status = kilni_opencl_stored_find(entry, true, d->traits, ret_stored, NULL);
+    }
+    if (status == KILN_OK) {
+        status =
+            kilni_known_reads_confirm(d->known, &of->digest, mark, revision, ret_stored->reads);
+    }
+    return status == KILN_BUSY ? kilni_opencl_stored_find(entry, true, d->traits, ret_stored, NULL)
+                               : status;
+}
+
+static kiln_status load_reading(const kilni_opencl_device *d, const reading_source *of,
+                                const kiln_program_source *source, const kiln_entry *entry,
+                                void **ret_program)
+{
+    kilni_opencl_stored found;
+    kilni_text reads = {0};
+    kiln_status status = find_noted(d, of, source->revision, entry, &found);
+    if (status == KILN_OK) {
+        status = kilni_text_append_bytes(&reads, found.reads.data, found.reads.size);
+    }
+    if (status == KILN_OK) {
+        status = load_binary(d, source, &found, ret_program);
+    }
+    if (status == KILN_OK) {
+        status = kilni_opencl_program_reads_set(d->reads, *ret_program, &reads, NULL);
+        if (status != KILN_OK) {
+            d->cl->clReleaseProgram(*ret_program);
+        }
+    }
+    kilni_text_done(&reads);
+    return status == KILN_E_CORRUPT ? KILN_E_REFUSED : status;
 }
 
 static kiln_status load(void *device, const kiln_program_source *source, const kiln_entry *entry,
                         void **ret_program)
 {
     const kilni_opencl_device *d = device;
-    cl_program program = NULL;
-    const kiln_status status =
-        kilni_opencl_load(d->cl, d->context, 1, &d->device, &entry, source->options, &program);
+    reading_source of;
+    kilni_opencl_stored stored;
+    const kiln_status status = look_at_source(d, source, &of, NULL);
     if (status == KILN_OK) {
-        *ret_program = program;
+        return load_reading(d, &of, source, entry, ret_program);
     }
-    return status;
+    kilni_opencl_stored_find(entry, false, d->traits, &stored, NULL);
+    return status == KILN_E_NO_MEMORY ? status : load_binary(d, source, &stored, ret_program);
 }
 
 static kiln_status kernel(void *device, void *program, const char *name, void **ret_kernel)
@@ -209,6 +456,9 @@ static kiln_status kernel(void *device, void *program, const char *name, void **
 static void release_program(void *device, void *program)
 {
     const kilni_opencl_device *d = device;
+    if (d->reads) {
+        kilni_opencl_program_reads_forget(d->reads, program);
+    }
     d->cl->clReleaseProgram(program);
 }
 
@@ -246,7 +496,7 @@ static int interchangeable(void *device, void *other)
         .identity = identity, .describe = describe, .build = build, .capture = capture,            \
         .load = load, .kernel = kernel, .release_program = release_program,                        \
         .release_kernel = release_kernel, .interchangeable = interchangeable, .compile = compile,  \
-        .link = link_objects, .program_bytes = (bytes),                                            \
+        .link = link_objects, .program_bytes = (bytes), .revision = revision,                      \
     }
 
 const kiln_device_ops *kilni_opencl_ops(uint32_t capture_cost)

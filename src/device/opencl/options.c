@@ -1,23 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Options are words separated by blanks; double quotes keep blanks together. Drivers differ in
- * whether they remove the quotes, so an option with quotes is read in every way.
+ * Options are words between blanks; double quotes keep blanks together.
  */
 #include "options.h"
 
-#include <stdlib.h>
+#include <stdbool.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "base/error.h"
-
-/* The ways to read quotes within a word. */
-typedef enum quoting {
-    QUOTES_REMOVED,   /* "a b" is a b, \" is " */
-    QUOTES_KEPT,      /* unchanged */
-    QUOTES_BLANK,     /* each quote becomes a blank */
-    BACKSLASHES_KEPT, /* "a b" is a b, \" is \" */
-    QUOTING_COUNT
-} quoting;
 
 /* A word as it is written in the text. */
 typedef struct word {
@@ -28,6 +19,7 @@ typedef struct word {
 typedef struct parser {
     const char *at;
     const char *where;
+    bool is_link;
     kiln_error *error;
 } parser;
 
@@ -88,170 +80,25 @@ static bool has_quotes(const word *w)
     return memchr(w->text, '"', w->length) != NULL;
 }
 
-/* Appends a word as one way of quoting reads it. */
-static kiln_status append_word(kilni_text *text, const word *w, quoting q)
-{
-    kiln_status status = kilni_text_reserve(text, w->length);
-    for (size_t i = 0; i < w->length && status == KILN_OK; i++) {
-        char c = w->text[i];
-        bool escape = c == '\\';
-        if (escape && (q == QUOTES_REMOVED || q == QUOTES_BLANK)) {
-            c = q == QUOTES_BLANK ? ' ' : '"';
-            i++;
-        } else if (escape && q == BACKSLASHES_KEPT) {
-            status = kilni_text_append_bytes(text, &c, 1);
-            c = w->text[++i];
-        } else if (c == '"' && (q == QUOTES_REMOVED || q == BACKSLASHES_KEPT)) {
-            continue;
-        } else if (c == '"' && q == QUOTES_BLANK) {
-            c = ' ';
-        }
-        if (status == KILN_OK) {
-            status = kilni_text_append_bytes(text, &c, 1);
-        }
-    }
-    return status;
-}
-
-/* ---- what options mean ---- */
-
-static kiln_status add_folder_once(kilni_opencl_options *options, char *folder)
-{
-    if (options->folder_count == options->folder_capacity) {
-        size_t capacity = options->folder_capacity ? 2 * options->folder_capacity : 8;
-        char **grown = realloc(options->folders, capacity * sizeof *grown);
-        if (!grown) {
-            return KILN_E_NO_MEMORY;
-        }
-        options->folders = grown;
-        options->folder_capacity = capacity;
-    }
-    options->folders[options->folder_count++] = folder;
-    return KILN_OK;
-}
-
-static kiln_status add_folder(kilni_opencl_options *options, const word *w)
-{
-    quoting last = has_quotes(w) ? QUOTING_COUNT : QUOTES_KEPT;
-    for (quoting q = QUOTES_REMOVED; q < last; q++) {
-        kilni_text text = {0};
-        kiln_status status = append_word(&text, w, q);
-        if (status == KILN_OK) {
-            status = add_folder_once(options, text.bytes);
-        }
-        if (status != KILN_OK) {
-            kilni_text_done(&text);
-            return status;
-        }
-    }
-    return KILN_OK;
-}
-
-/* Appends "#define NAME VALUE" for NAME=VALUE, and 1 as the value of NAME. */
-static kiln_status append_define(kilni_text *lines, const char *name, size_t length)
-{
-    const char *equals = memchr(name, '=', length);
-    size_t name_length = equals ? (size_t)(equals - name) : length;
-    kiln_status status = kilni_text_append(lines, "#define ");
-    if (status == KILN_OK) {
-        status = kilni_text_append_bytes(lines, name, name_length);
-    }
-    if (status == KILN_OK) {
-        status = kilni_text_append(lines, equals ? " " : " 1");
-    }
-    if (status == KILN_OK && equals) {
-        status = kilni_text_append_bytes(lines, equals + 1, length - name_length - 1);
-    }
-    return status == KILN_OK ? kilni_text_append(lines, "\n") : status;
-}
-
-static kiln_status add_define(kilni_opencl_options *options, const word *w)
-{
-    quoting last = has_quotes(w) ? QUOTING_COUNT : QUOTES_KEPT;
-    kiln_status status = KILN_OK;
-    for (quoting q = QUOTES_REMOVED; q < last && status == KILN_OK; q++) {
-        kilni_text text = {0};
-        status = append_word(&text, w, q);
-        if (status == KILN_OK) {
-            status = append_define(&options->defines, text.bytes, text.length);
-        }
-        kilni_text_done(&text);
-    }
-    return status;
-}
-
-static kiln_status add_include(kilni_opencl_options *options, const word *w)
-{
-    kiln_status status = kilni_text_append(&options->defines, "#include \"");
-    if (status == KILN_OK) {
-        status = kilni_text_append_bytes(&options->defines, w->text, w->length);
-    }
-    return status == KILN_OK ? kilni_text_append(&options->defines, "\"\n") : status;
-}
-
-static kiln_status take_folder(parser *p, kilni_opencl_options *options, const word *argument)
-{
-    if (*argument->text == '=') {
-        return refuse(p, "a folder below a system root:", argument);
-    }
-    return add_folder(options, argument);
-}
-
-static kiln_status take_define(parser *p, kilni_opencl_options *options, const word *argument)
-{
-    if (memmem(argument->text, argument->length, "/*", 2)) {
-        return refuse(p, "a comment:", argument);
-    }
-    return add_define(options, argument);
-}
-
-static kiln_status take_undefine(parser *p, kilni_opencl_options *options, const word *argument)
-{
-    /* Both possibilities are followed anyway: the macro with its definition, and without. */
-    (void)p, (void)options, (void)argument;
-    return KILN_OK;
-}
-
-static kiln_status take_include(parser *p, kilni_opencl_options *options, const word *argument)
-{
-    if (has_quotes(argument)) {
-        return refuse(p, "a quoted file:", argument);
-    }
-    return add_include(options, argument);
-}
-
-static kiln_status take_language(parser *p, kilni_opencl_options *options, const word *argument)
-{
-    (void)options;
-    if (is(argument, "cl") || is(argument, "clc") || is(argument, "clcpp")) {
-        return KILN_OK;
-    }
-    return refuse(p, "the language", argument);
-}
-
-static kiln_status take_value(parser *p, kilni_opencl_options *options, const word *argument)
-{
-    (void)p, (void)options, (void)argument;
-    return KILN_OK;
-}
+/* ---- options ---- */
 
 /* Options with an argument, in the same word or the next. The first match in this order is used. */
 typedef struct option_with_argument {
     const char *name;
-    bool joined; /* the argument may follow in the same word */
-    kiln_status (*take)(parser *p, kilni_opencl_options *options, const word *argument);
+    bool joined;      /* the argument may follow in the same word */
+    bool of_compiler; /* not for links */
 } option_with_argument;
 
 static const option_with_argument with_argument[] = {
-    {"-include", false, take_include},
-    {"-I", true, take_folder},
-    {"-D", true, take_define},
-    {"-U", true, take_undefine},
-    {"-x", true, take_language},
-    {"-cl-nv-maxrregcount", false, take_value},
-    {"-cl-nv-opt-level", false, take_value},
-    {"-cl-nv-arch", false, take_value},
-    {"-cl-nv-cstd", false, take_value},
+    {"-include", false, true},
+    {"-I", true, true},
+    {"-D", true, true},
+    {"-U", true, false},
+    {"-x", true, false},
+    {"-cl-nv-maxrregcount", false, false},
+    {"-cl-nv-opt-level", false, false},
+    {"-cl-nv-arch", false, false},
+    {"-cl-nv-cstd", false, false},
 };
 
 /* Options that name no file, whatever follows in the same word; "$" marks those after which nothing
@@ -358,7 +205,12 @@ static word unquote(const word *w)
     return quoted && !has_bare_quotes(&inner) ? inner : *w;
 }
 
-static kiln_status take_option(parser *p, kilni_opencl_options *options, const word *outer)
+static bool is_known_language(const word *w)
+{
+    return is(w, "cl") || is(w, "clc") || is(w, "clcpp");
+}
+
+static kiln_status check_option(parser *p, const word *outer)
 {
     word w = unquote(outer);
     const option_with_argument *o = find_option(&w);
@@ -366,33 +218,38 @@ static kiln_status take_option(parser *p, kilni_opencl_options *options, const w
         return names_no_file(&w) && !has_quotes(&w) ? KILN_OK : refuse(p, "option", outer);
     }
     word argument;
-    kiln_status status = find_argument(p, &w, o, &argument);
-    return status == KILN_OK ? o->take(p, options, &argument) : status;
+    const kiln_status status = find_argument(p, &w, o, &argument);
+    if (status != KILN_OK) {
+        return status;
+    }
+    if (is(&(word){o->name, 2}, "-x") && !is_known_language(&argument)) {
+        return refuse(p, "the language", &argument);
+    }
+    return p->is_link && o->of_compiler ? refuse(p, "compiler option", outer) : KILN_OK;
 }
 
-kiln_status kilni_opencl_options_parse(kilni_opencl_options *options, const char *text,
-                                       const char *where, kiln_error *error)
+static kiln_status check(parser *p)
 {
-    parser p = {.at = text ? text : "", .where = where, .error = error};
     for (;;) {
         word w = {0};
-        kiln_status status = next_word(&p, &w);
+        kiln_status status = next_word(p, &w);
         if (status != KILN_OK || w.length == 0) {
             return status;
         }
-        status = take_option(&p, options, &w);
+        status = check_option(p, &w);
         if (status != KILN_OK) {
             return status;
         }
     }
 }
 
-void kilni_opencl_options_done(kilni_opencl_options *options)
+kiln_status kilni_opencl_options_check(const char *text, const char *where, kiln_error *error)
 {
-    for (size_t i = 0; i < options->folder_count; i++) {
-        free(options->folders[i]);
-    }
-    free(options->folders);
-    kilni_text_done(&options->defines);
-    *options = (kilni_opencl_options){0};
+    return check(&(parser){.at = text ? text : "", .where = where, .error = error});
+}
+
+kiln_status kilni_opencl_link_options_check(const char *text, kiln_error *error)
+{
+    return check(&(parser){
+        .at = text ? text : "", .where = "the link options", .is_link = true, .error = error});
 }

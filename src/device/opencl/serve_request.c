@@ -13,8 +13,9 @@
 #include "device/opencl/binary.h"
 #include "device/opencl/build_key.h"
 #include "device/opencl/build_request.h"
-#include "device/opencl/inputs.h"
 #include "device/opencl/loader.h"
+#include "device/opencl/stored.h"
+#include "device/opencl/watched_build.h"
 #include "os/clock.h"
 
 #define PLATFORMS_MAX 64u
@@ -28,6 +29,8 @@ typedef struct service {
     kilni_opencl_request_parts wanted;
     cl_device_id *devices; /* wanted.device_count of them */
     kiln_key **keys;       /* one for each device */
+    kilni_opencl_texts texts;
+    kilni_text reads;      /* what the build has read; empty: nothing */
     kiln_entry **captured; /* one for each device */
     cl_context context;
     cl_program program;
@@ -36,16 +39,15 @@ typedef struct service {
 
 /* ---- the key, made as the requesting process made it ---- */
 
-static kiln_status make_key(const service *s, cl_device_id device, kiln_key **ret_key,
-                            kiln_error *error)
+static kiln_status make_key(service *s, cl_device_id device, kiln_key **ret_key, kiln_error *error)
 {
     kilni_opencl_site site = {.platform_name = s->wanted.platform_name, .environment = &s->more};
     kiln_key *identity = NULL;
     kiln_status status = kilni_opencl_get_identity(s->cl, device, NULL, &identity, error);
     if (status == KILN_OK) {
         site.identity = identity;
-        status =
-            kilni_opencl_build_key(&site, &s->wanted.source, &s->wanted.constants, ret_key, error);
+        status = kilni_opencl_build_key(&site, &s->wanted.source, &s->wanted.constants, &s->texts,
+                                        ret_key, error);
     }
     kiln_key_release(&identity);
     return status;
@@ -168,7 +170,7 @@ static cl_int set_constants(const service *s)
     return error;
 }
 
-static kiln_status build(service *s, kiln_error *error)
+static kiln_status build_unwatched(service *s, kiln_error *error)
 {
     const cl_uint count = (cl_uint)s->wanted.device_count;
     cl_int answer = CL_SUCCESS;
@@ -190,7 +192,48 @@ static kiln_status build(service *s, kiln_error *error)
                : kilni_error_set(error, KILN_E_BUILD, 0, "the driver answered %d", answer);
 }
 
+static cl_platform_id platform_of(const service *s)
+{
+    cl_platform_id platform = NULL;
+    s->cl->clGetDeviceInfo(s->devices[0], CL_DEVICE_PLATFORM, sizeof platform, &platform, NULL);
+    return platform;
+}
+
+static kiln_status build(service *s, kiln_error *error)
+{
+    if (!s->texts.may_read) {
+        return build_unwatched(s, error);
+    }
+    kilni_opencl_watched_build watched;
+    const char *why = NULL;
+    kilni_opencl_watched_build_begin(&watched, platform_of(s),
+                                     kilni_opencl_traits_of(s->wanted.platform_name));
+    kiln_status status = build_unwatched(s, error);
+    kilni_opencl_watched_build_end(&watched);
+    if (status == KILN_OK) {
+        status = kilni_opencl_watched_build_finish(&watched, &s->texts.words, &s->reads, &why);
+        if (status != KILN_OK) {
+            status = kilni_error_set(error, KILN_E_UNSUPPORTED, 0, "%s", why);
+        }
+    }
+    kilni_opencl_watched_build_done(&watched);
+    return status;
+}
+
 /* ---- the capture ---- */
+
+/* Of a build that read files, other results may be there, of other files. */
+static kiln_status add_reads(const service *s, size_t index, kiln_capture *taken)
+{
+    kiln_entry *earlier = NULL;
+    if (kiln_store_get(s->store, s->keys[index], &earlier) != KILN_OK) {
+        earlier = NULL;
+    }
+    const kiln_status status = kilni_opencl_stored_add_reads(
+        taken, (kiln_bytes){s->reads.bytes, s->reads.length}, earlier);
+    kiln_entry_release(&earlier);
+    return status;
+}
 
 /* Returns what the first build cost the requesting process, not what the repeated build costs if
  * the driver's cache answers it. */
@@ -207,6 +250,13 @@ static kiln_status capture(service *s, size_t index, kiln_error *error)
     if (status != KILN_OK) {
         status = status == KILN_E_UNSUPPORTED ? KILN_E_BUILD : status;
         return kilni_error_set(error, status, 0, "the driver returns no binary");
+    }
+    if (s->texts.may_read) {
+        status = add_reads(s, index, &taken);
+        if (status != KILN_OK) {
+            kiln_capture_done(&taken);
+            return status;
+        }
     }
     const kiln_entry_params params = {
         .struct_size = sizeof params,
@@ -231,10 +281,7 @@ static kiln_status capture_all(service *s, kiln_error *error)
     for (size_t i = 0; status == KILN_OK && i < s->wanted.device_count; i++) {
         status = capture(s, i, error);
     }
-    /* Files may have changed while the driver read them. */
-    return status == KILN_OK && kilni_opencl_inputs_include_files(&s->wanted.source)
-               ? check_keys(s, error)
-               : status;
+    return status;
 }
 
 static kiln_status store_all(const service *s, kiln_error *error)
@@ -282,6 +329,7 @@ static void finish(service *s)
     free(s->devices);
     free(s->keys);
     free(s->captured);
+    kilni_text_done(&s->reads);
     kilni_opencl_request_parts_done(&s->wanted);
 }
 

@@ -45,6 +45,14 @@ static const char *const pocl_files[] = {
     NULL,
 };
 
+/* Temporary files, and a folder for each program by its digest, 38 letters in all. */
+#define POCL_PROGRAM "[A-P][A-P]/" POCL_LETTERS POCL_LETTERS POCL_LETTERS POCL_LETTERS
+#define POCL_LETTERS "[A-P][A-P][A-P][A-P][A-P][A-P][A-P][A-P][A-P]"
+
+static const char *const pocl_own_files[] = {"tempfile_*",           POCL_PROGRAM "*",
+                                             POCL_PROGRAM "*/*",     POCL_PROGRAM "*/*/*",
+                                             POCL_PROGRAM "*/*/*/*", NULL};
+
 static const char *const pocl_variables[] = {POCL_VARIABLES, LLVM_VARIABLES, LINKER_VARIABLES,
                                              NULL};
 
@@ -118,6 +126,8 @@ static const kilni_opencl_traits table[] = {
         .counts_programs = 1,
         .builds_for_roots = 1,
         .compiler_files = pocl_files,
+        .compiler = "libLLVM-*.so*",
+        .own_files = pocl_own_files,
         .variables = pocl_variables,
         .file_variables = nothing,
         .working_files = nothing,
@@ -128,6 +138,7 @@ static const kilni_opencl_traits table[] = {
         .rebuild_is_no_op = 1,
         .links_reload = 1,
         .compiler_files = intel_cpu_files,
+        .compiler = "libcommon_clang.so*",
         .variables = intel_cpu_variables,
         .file_variables = intel_cpu_file_variables,
         .working_files = intel_cpu_working_files,

@@ -32,6 +32,14 @@ typedef struct kilni_opencl_traits {
      * wildcards. */
     const char *const *compiler_files;
 
+    /* File name pattern of the library by which builds look at files; NULL: they can't be watched
+     */
+    const char *compiler;
+
+    /* Patterns of what the driver keeps in its cache folder, into which it also writes sources, so
+     * that includes are looked for there; NULL-terminated. NULL: there is no such folder */
+    const char *const *own_files;
+
     /* Variables that affect the compiler, NULL-terminated. A trailing '*' stands for any ending.
      * Those that begin with '!' are exceptions: they decide where and how the driver works, but not
      * what it yields. */

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,13 +27,20 @@ static void note_unsupported(const char *why)
 
 /* ---- the replacements ---- */
 
+static void changes(const char *path)
+{
+    kilni_compilation_report(kilni_reads_note_change, path);
+}
+
 static void note_open(int folder, const char *path, int flags)
 {
     const int is_relative = folder != AT_FDCWD && path && *path != '/';
-    if ((flags & O_ACCMODE) != O_RDONLY || (flags & (O_CREAT | O_TRUNC)) || is_relative) {
-        note_unsupported("a file is written, or opened in a way that cannot be checked");
+    if (is_relative) {
+        note_unsupported("a file is opened in a way that cannot be checked");
+    } else if ((flags & O_ACCMODE) != O_RDONLY || (flags & (O_CREAT | O_TRUNC))) {
+        changes(path);
     } else {
-        note_read(path);
+        kilni_compilation_report(kilni_reads_note_opened, path);
     }
 }
 
@@ -77,9 +85,9 @@ static FILE *observed_freopen(const char *path, const char *mode, FILE *file)
     return freopen(path, mode, file);
 }
 
-/* NVRTC checks each time whether PWD names the working directory, and if so spells the directory
- * like that. If a result may contain it, both are in its key; otherwise PWD does not matter. A file
- * that NVRTC includes is opened as well, so that a file with this path is noted in any case. */
+/* Compilers check whether PWD names the working directory, and if so spell the directory like that.
+ * If a result may contain it, both are in its key; otherwise PWD does not matter. A file that a
+ * compiler includes is opened as well, so that a file with this path is noted in any case. */
 static int asks_for_spelled_folder(const char *path)
 {
     const char *spelled = getenv("PWD");
@@ -126,9 +134,19 @@ static int observed_statfs(const char *path, struct statfs *facts)
     return statfs(path, facts);
 }
 
+/* The link of a descriptor leads to the real path of a file: compilers ask for that of one that
+ * they have just opened. */
+static void reads_link(const char *path)
+{
+    static const char descriptors[] = "/proc/self/fd/";
+    const int is_descriptor = strncmp(path, descriptors, sizeof descriptors - 1) == 0;
+    kilni_compilation_report(
+        is_descriptor ? kilni_reads_note_real_names_of_opened : kilni_reads_note_link, path);
+}
+
 static ssize_t observed_readlink(const char *path, char *buffer, size_t size)
 {
-    kilni_compilation_report(kilni_reads_note_link, path);
+    reads_link(path);
     return readlink(path, buffer, size);
 }
 
@@ -146,25 +164,25 @@ static DIR *observed_opendir(const char *path)
 
 static int observed_mkdir(const char *path, mode_t mode)
 {
-    note_unsupported("a folder is created");
+    changes(path);
     return mkdir(path, mode);
 }
 
 static int observed_unlink(const char *path)
 {
-    note_unsupported("a file is removed");
+    changes(path);
     return unlink(path);
 }
 
 static int observed_rmdir(const char *path)
 {
-    note_unsupported("a folder is removed");
+    changes(path);
     return rmdir(path);
 }
 
 static int observed_remove(const char *path)
 {
-    note_unsupported("a file is removed");
+    changes(path);
     return remove(path);
 }
 
@@ -189,7 +207,8 @@ static int observed_chdir(const char *path)
 
 static int observed_rename(const char *from, const char *to)
 {
-    note_unsupported("a file is renamed");
+    changes(from);
+    changes(to);
     return rename(from, to);
 }
 
@@ -202,13 +221,22 @@ static pid_t observed_fork(void)
 static int observed_system(const char *command)
 {
     note_unsupported("a process is started");
-    return system(command); /* NOLINT: NVRTC's own call */
+    return system(command); /* NOLINT: the compiler's own call */
+}
+
+static int observed_posix_spawn(pid_t *process, const char *path,
+                                const posix_spawn_file_actions_t *actions,
+                                const posix_spawnattr_t *attributes, char *const arguments[],
+                                char *const environment[])
+{
+    note_unsupported("a process is started");
+    return posix_spawn(process, path, actions, attributes, arguments, environment);
 }
 
 static FILE *observed_popen(const char *command, const char *mode)
 {
     note_unsupported("a process is started");
-    return popen(command, mode); /* NOLINT: NVRTC's own call */
+    return popen(command, mode); /* NOLINT: the compiler's own call */
 }
 
 /* Calls that only concern threads read nothing. */
@@ -232,23 +260,41 @@ static const struct {
     const char *name;
     void *function;
 } observed[] = {
-    {"open", (void *)observed_open},         {"open64", (void *)observed_open},
-    {"openat", (void *)observed_openat},     {"openat64", (void *)observed_openat},
-    {"fopen", (void *)observed_fopen},       {"fopen64", (void *)observed_fopen},
-    {"freopen", (void *)observed_freopen},   {"freopen64", (void *)observed_freopen},
-    {"stat", (void *)observed_stat},         {"stat64", (void *)observed_stat},
-    {"lstat", (void *)observed_lstat},       {"lstat64", (void *)observed_lstat},
-    {"__xstat", (void *)observed_xstat},     {"__xstat64", (void *)observed_xstat},
-    {"__lxstat", (void *)observed_lxstat},   {"__lxstat64", (void *)observed_lxstat},
-    {"access", (void *)observed_access},     {"statfs", (void *)observed_statfs},
-    {"statfs64", (void *)observed_statfs},   {"readlink", (void *)observed_readlink},
-    {"realpath", (void *)observed_realpath}, {"opendir", (void *)observed_opendir},
-    {"mkdir", (void *)observed_mkdir},       {"unlink", (void *)observed_unlink},
-    {"rename", (void *)observed_rename},     {"rmdir", (void *)observed_rmdir},
-    {"remove", (void *)observed_remove},     {"link", (void *)observed_link},
-    {"symlink", (void *)observed_symlink},   {"chdir", (void *)observed_chdir},
-    {"fork", (void *)observed_fork},         {"system", (void *)observed_system},
-    {"popen", (void *)observed_popen},       {"syscall", (void *)observed_syscall},
+    {"open", (void *)observed_open},
+    {"open64", (void *)observed_open},
+    {"openat", (void *)observed_openat},
+    {"openat64", (void *)observed_openat},
+    {"fopen", (void *)observed_fopen},
+    {"fopen64", (void *)observed_fopen},
+    {"freopen", (void *)observed_freopen},
+    {"freopen64", (void *)observed_freopen},
+    {"stat", (void *)observed_stat},
+    {"stat64", (void *)observed_stat},
+    {"lstat", (void *)observed_lstat},
+    {"lstat64", (void *)observed_lstat},
+    {"__xstat", (void *)observed_xstat},
+    {"__xstat64", (void *)observed_xstat},
+    {"__lxstat", (void *)observed_lxstat},
+    {"__lxstat64", (void *)observed_lxstat},
+    {"access", (void *)observed_access},
+    {"statfs", (void *)observed_statfs},
+    {"statfs64", (void *)observed_statfs},
+    {"readlink", (void *)observed_readlink},
+    {"realpath", (void *)observed_realpath},
+    {"opendir", (void *)observed_opendir},
+    {"mkdir", (void *)observed_mkdir},
+    {"unlink", (void *)observed_unlink},
+    {"rename", (void *)observed_rename},
+    {"rmdir", (void *)observed_rmdir},
+    {"remove", (void *)observed_remove},
+    {"link", (void *)observed_link},
+    {"symlink", (void *)observed_symlink},
+    {"chdir", (void *)observed_chdir},
+    {"fork", (void *)observed_fork},
+    {"system", (void *)observed_system},
+    {"posix_spawn", (void *)observed_posix_spawn},
+    {"popen", (void *)observed_popen},
+    {"syscall", (void *)observed_syscall},
 };
 
 /* Functions by which a later libnvrtc may read files. No known version calls them. */
@@ -292,7 +338,6 @@ static const char *const unobserved[] = {"__fxstatat",
                                          "nftw64",
                                          "open_by_handle_at",
                                          "openat2",
-                                         "posix_spawn",
                                          "posix_spawnp",
                                          "readlinkat",
                                          "renameat",

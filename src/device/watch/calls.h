@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Replacements for the C library's functions by which NVRTC reads files. Each reports the call, and
- * then does what the original does.
+ * Replacements for the C library's functions by which compilers read files. Each reports the call,
+ * and then does what the original does.
  */
 #pragma once
 

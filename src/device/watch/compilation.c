@@ -88,9 +88,9 @@ typedef struct event {
 static void report_to(kilni_compilation *to, const event *e)
 {
     pthread_mutex_lock(&to->lock);
-    if (e->fold) {
+    if (e->fold && to->folds) {
         kilni_folds_note(to->folds, e->fold);
-    } else {
+    } else if (!e->fold) {
         e->note(to->reads, e->text);
     }
     pthread_mutex_unlock(&to->lock);

@@ -88,21 +88,21 @@ static kiln_status add_texts(const kilni_inputs *inputs, kiln_key_builder *key)
     return status;
 }
 
-static void see_words(const kilni_inputs *inputs, kilni_clock_words *words)
+static void see_words(const kilni_inputs *inputs, kilni_words *words)
 {
-    kilni_clock_words_scan(words, inputs->source, strlen(inputs->source));
+    kilni_words_scan(words, inputs->source, strlen(inputs->source));
     for (size_t i = 0; i < inputs->header_count; i++) {
-        kilni_clock_words_scan(words, inputs->headers[i], strlen(inputs->headers[i]));
+        kilni_words_scan(words, inputs->headers[i], strlen(inputs->headers[i]));
     }
     for (size_t i = 0; i < inputs->expression_count; i++) {
-        kilni_clock_words_scan(words, inputs->expressions[i], strlen(inputs->expressions[i]));
+        kilni_words_scan(words, inputs->expressions[i], strlen(inputs->expressions[i]));
     }
     for (size_t i = 0; i < inputs->option_count; i++) {
-        kilni_clock_words_scan(words, inputs->options[i], strlen(inputs->options[i]));
+        kilni_words_scan(words, inputs->options[i], strlen(inputs->options[i]));
     }
 }
 
-kiln_status kilni_inputs_add_to_key(const kilni_inputs *inputs, kilni_clock_words *words,
+kiln_status kilni_inputs_add_to_key(const kilni_inputs *inputs, kilni_words *words,
                                     kiln_key_builder *key, kiln_error *error)
 {
     bool is_placed = false;

@@ -10,8 +10,8 @@
 
 #include <kiln/key.h>
 
-#include "device/watch/clock_words.h"
 #include "device/watch/compiler.h"
+#include "device/watch/words.h"
 
 /* Characters around an option that a compiler ignores. */
 #define KILNI_OPTION_BLANKS " \t\n\v\f\r"
@@ -48,5 +48,5 @@ bool kilni_inputs_may_move(const kilni_inputs *inputs);
  * @words  [in, out] the words that the texts contain are added
  * Returns KILN_OK; KILN_E_UNSUPPORTED: an option whose results differ every time, or are written
  * elsewhere, and @error names it; or inputs too large for a key; KILN_E_NO_MEMORY. */
-kiln_status kilni_inputs_add_to_key(const kilni_inputs *inputs, kilni_clock_words *words,
+kiln_status kilni_inputs_add_to_key(const kilni_inputs *inputs, kilni_words *words,
                                     kiln_key_builder *key, kiln_error *error);

@@ -26,6 +26,7 @@ struct kilni_known_reads {
     void *tree; /* of known_program, by digest */
     known_program *oldest, *newest;
     size_t bytes, bytes_max;
+    char *name; /* NULL: none */
 };
 
 /* Guards all of them, so that a forked child finds none half changed. Not held while files are
@@ -76,7 +77,7 @@ static void free_program(void *program)
     free(ending);
 }
 
-kiln_status kilni_known_reads_new(size_t bytes_max, kilni_known_reads **ret_known)
+kiln_status kilni_known_reads_new(size_t bytes_max, const char *name, kilni_known_reads **ret_known)
 {
     pthread_once(&once_registered, register_forks);
     kilni_known_reads *known = is_registered ? calloc(1, sizeof *known) : NULL;
@@ -84,6 +85,11 @@ kiln_status kilni_known_reads_new(size_t bytes_max, kilni_known_reads **ret_know
         return KILN_E_NO_MEMORY;
     }
     known->bytes_max = bytes_max;
+    known->name = name ? strdup(name) : NULL;
+    if (name && !known->name) {
+        free(known);
+        return KILN_E_NO_MEMORY;
+    }
     *ret_known = known;
     return KILN_OK;
 }
@@ -96,6 +102,7 @@ void kilni_known_reads_free(kilni_known_reads **known)
     }
     *known = NULL;
     tdestroy(ending->tree, free_program);
+    free(ending->name);
     free(ending);
 }
 
@@ -242,7 +249,7 @@ static kiln_status get_revision_once(kilni_known_reads *known, const kiln_digest
 {
     kiln_status status = look_up(known, program, ret_now);
     if (status == KILN_OK && ret_now->reads) {
-        status = kilni_reads_hold((kiln_bytes){ret_now->reads, ret_now->size}, NULL, NULL);
+        status = kilni_reads_hold((kiln_bytes){ret_now->reads, ret_now->size}, known->name, NULL);
         free(ret_now->reads);
     }
     if (status == KILN_MISS) {

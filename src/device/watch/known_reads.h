@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a device's programs read when NVRTC last compiled them in this process. This distinguishes a
+ * What a device's programs read when they were last compiled in this process. This distinguishes a
  * program in memory from the same program with different files.
  *
  * A program has a revision, which stays the same as long as the files that it read are unchanged;
@@ -18,8 +18,10 @@ typedef struct kilni_known_reads kilni_known_reads;
 
 /* @bytes_max  about how many bytes are remembered; beyond it, the programs that were asked for
  *             least recently are forgotten and treated as new ones
+ * @name       of all programs, as for kilni_reads_hold; copied; may be NULL
  * Returns KILN_OK or KILN_E_NO_MEMORY. */
-kiln_status kilni_known_reads_new(size_t bytes_max, kilni_known_reads **ret_known);
+kiln_status kilni_known_reads_new(size_t bytes_max, const char *name,
+                                  kilni_known_reads **ret_known);
 void kilni_known_reads_free(kilni_known_reads **known);
 
 /* Returns the revision of a program.

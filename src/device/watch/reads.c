@@ -27,7 +27,13 @@
 enum { MAX_READS = 16384, MAX_FILE_BYTES = 64 << 20, DIGEST_BYTES = 32 };
 
 /* Stored values. */
-typedef enum read_kind { READ_CONTENT = 1, READ_LINK = 2, READ_REAL_PATH = 3 } read_kind;
+typedef enum read_kind {
+    READ_CONTENT = 1,
+    READ_LINK = 2,
+    READ_REAL_PATH = 3,
+    READ_REAL_NAMES = 4 /* the last names of the real path: as many as the path itself has */
+} read_kind;
+
 typedef struct found {
     kilni_finding what;
     uint64_t size;
@@ -53,12 +59,15 @@ typedef struct read_record {
 struct kilni_reads {
     const char *name; /* of the program; NULL: none */
     bool mentions_folder;
+    kilni_reads_ignore_fn *ignore; /* NULL: nothing is ignored */
+    const void *ignore_user;
     read_record *items;
     size_t count;
     size_t capacity;
+    char *opened;        /* the path that was opened last; NULL: none that is noted */
     const char *failure; /* why the result cannot be kept; NULL: it can */
     int is_out_of_memory;
-    kilni_clock_words words;
+    kilni_words words;
 };
 
 /* ---- looking ---- */
@@ -72,7 +81,7 @@ static void see_file(const kilni_file_content *file, kilni_reads *collector, fou
     ret_found->inode = file->inode;
     crypto_generichash(ret_found->digest, DIGEST_BYTES, file->bytes, file->size, NULL, 0);
     if (collector) {
-        kilni_clock_words_scan(&collector->words, file->bytes, file->size);
+        kilni_words_scan(&collector->words, file->bytes, file->size);
         collector->mentions_folder |=
             kilni_text_has_program_folder(collector->name, file->bytes, file->size);
     }
@@ -125,6 +134,34 @@ static kiln_status look_at_real_path(const char *path, found *ret_found)
     return KILN_OK;
 }
 
+/* How many names a path has, from its last ".." on. */
+static size_t count_names(const char *path)
+{
+    size_t count = 0;
+    for (const char *at = path + strspn(path, "/"); *at; at += strspn(at, "/")) {
+        const size_t length = strcspn(at, "/");
+        const bool is_dots = *at == '.' && (length == 1 || (length == 2 && at[1] == '.'));
+        count = !is_dots ? count + 1 : length == 2 ? 0 : count;
+        at += length;
+    }
+    return count;
+}
+
+static kiln_status look_at_real_names(const char *path, found *ret_found)
+{
+    const kiln_status status = look_at_real_path(path, ret_found);
+    if (status == KILN_OK && ret_found->what == KILNI_FOUND_LINK) {
+        char *at = ret_found->text + strlen(ret_found->text);
+        for (size_t left = count_names(path); at > ret_found->text; at--) {
+            if (*at == '/' && left-- <= 1) {
+                break;
+            }
+        }
+        memmove(ret_found->text, at, strlen(at) + 1);
+    }
+    return status;
+}
+
 /* Returns KILN_E_UNSUPPORTED if it cannot be determined, or if the path is neither a regular file
  * nor a folder. */
 static kiln_status look(read_kind kind, const char *path, kilni_reads *collector, found *ret_found)
@@ -136,19 +173,22 @@ static kiln_status look(read_kind kind, const char *path, kilni_reads *collector
         return look_at_link(path, ret_found);
     case READ_REAL_PATH:
         return look_at_real_path(path, ret_found);
+    case READ_REAL_NAMES:
+        return look_at_real_names(path, ret_found);
     }
     return KILN_E_CORRUPT;
 }
 
 /* ---- noting ---- */
 
-kiln_status kilni_reads_new(const char *name, kilni_reads **ret_reads)
+kiln_status kilni_reads_new(const char *name, const kilni_word_list *words, kilni_reads **ret_reads)
 {
     kilni_reads *reads = calloc(1, sizeof *reads);
     if (!reads) {
         return KILN_E_NO_MEMORY;
     }
     reads->name = name;
+    reads->words.list = words;
     *ret_reads = reads;
     return KILN_OK;
 }
@@ -162,8 +202,27 @@ void kilni_reads_free(kilni_reads **reads)
         free((*reads)->items[i].path);
     }
     free((*reads)->items);
+    free((*reads)->opened);
     free(*reads);
     *reads = NULL;
+}
+
+void kilni_reads_ignore(kilni_reads *reads, kilni_reads_ignore_fn *ignore, const void *user)
+{
+    reads->ignore = ignore;
+    reads->ignore_user = user;
+}
+
+static bool is_ignored(const kilni_reads *reads, const char *path)
+{
+    return reads->ignore && reads->ignore(reads->ignore_user, path);
+}
+
+void kilni_reads_note_change(kilni_reads *reads, const char *path)
+{
+    if (!path || !is_ignored(reads, path)) {
+        kilni_reads_fail(reads, "a file is written, made, renamed or removed");
+    }
 }
 
 void kilni_reads_fail(kilni_reads *reads, const char *why)
@@ -247,7 +306,7 @@ static kiln_status add(kilni_reads *reads, read_kind kind, const char *path,
 
 static void note(kilni_reads *reads, read_kind kind, const char *path)
 {
-    if (reads->failure || reads->is_out_of_memory || !path) {
+    if (reads->failure || reads->is_out_of_memory || !path || is_ignored(reads, path)) {
         return;
     }
     const kiln_digest path_digest = kilni_hash(path, strlen(path));
@@ -273,6 +332,19 @@ static void note(kilni_reads *reads, read_kind kind, const char *path)
 void kilni_reads_note(kilni_reads *reads, const char *path)
 {
     note(reads, READ_CONTENT, path);
+}
+
+void kilni_reads_note_opened(kilni_reads *reads, const char *path)
+{
+    kilni_reads_note(reads, path);
+    free(reads->opened);
+    reads->opened = path && !is_ignored(reads, path) ? strdup(path) : NULL;
+}
+
+void kilni_reads_note_real_names_of_opened(kilni_reads *reads, const char *unused)
+{
+    (void)unused;
+    note(reads, READ_REAL_NAMES, reads->opened);
 }
 
 void kilni_reads_note_link(kilni_reads *reads, const char *path)
@@ -352,12 +424,33 @@ static kiln_status encode(const kilni_reads *reads, const program_folder *f, kil
     return status;
 }
 
+const kilni_words *kilni_reads_words(const kilni_reads *reads)
+{
+    return &reads->words;
+}
+
+bool kilni_reads_has_any(const kilni_reads *reads)
+{
+    return reads->count > 0;
+}
+
 bool kilni_reads_mention_folder(const kilni_reads *reads)
 {
     return reads->mentions_folder;
 }
 
-kiln_status kilni_reads_finish(kilni_reads *reads, bool moves, kilni_clock_words *words,
+bool kilni_reads_use_folder(const kilni_reads *reads)
+{
+    const size_t length = kilni_program_folder_length(reads->name);
+    bool uses = false;
+    for (size_t i = 0; i < reads->count && length > 0; i++) {
+        uses |= reads->items[i].what == KILNI_FOUND_FILE &&
+                strncmp(reads->items[i].path, reads->name, length) == 0;
+    }
+    return uses;
+}
+
+kiln_status kilni_reads_finish(kilni_reads *reads, bool moves, kilni_words *words,
                                kilni_text *ret_encoded, const char **ret_why)
 {
     const char *const name = reads->name;
@@ -380,7 +473,7 @@ kiln_status kilni_reads_finish(kilni_reads *reads, bool moves, kilni_clock_words
         *ret_why = "files changed during the compilation";
         return status == KILN_E_NO_MEMORY ? status : KILN_MISS;
     }
-    kilni_clock_words_add(words, &reads->words);
+    kilni_words_add(words, &reads->words);
     *ret_encoded = encoded;
     return KILN_OK;
 }
@@ -434,7 +527,7 @@ static kiln_status decode_next(kilni_byte_reader *reader, stored_read *ret_read)
         decode_file(reader, &read);
     }
     if (reader->failed || !read.path || !read.text || kind < READ_CONTENT ||
-        kind > READ_REAL_PATH || what < KILNI_FOUND_NOTHING || what > KILNI_FOUND_LINK) {
+        kind > READ_REAL_NAMES || what < KILNI_FOUND_NOTHING || what > KILNI_FOUND_LINK) {
         return KILN_E_CORRUPT;
     }
     *ret_read = read;

@@ -16,21 +16,38 @@
 #include <kiln/status.h>
 
 #include "base/text.h"
-#include "device/watch/clock_words.h"
+#include "device/watch/words.h"
 
 /* Collects the reads of one compilation. One thread at a time. */
 typedef struct kilni_reads kilni_reads;
 
-/* @name  of the program; may be NULL; must live as long as the reads */
-kiln_status kilni_reads_new(const char *name, kilni_reads **ret_reads);
+/* @name   of the program; may be NULL; must live as long as the reads
+ * @words  the words to look for in the files
+ */
+kiln_status kilni_reads_new(const char *name, const kilni_word_list *words,
+                            kilni_reads **ret_reads);
 void kilni_reads_free(kilni_reads **reads);
 
 /* Notes that the compilation looks at a path, or is about to open it. */
 void kilni_reads_note(kilni_reads *reads, const char *path);
 
+/* The compilation opens what is there, and may then ask for its path without links. Compilers
+ * compare that with the path that they opened, to warn of names in another case. So only as many of
+ * its last names count as that path has, and equal folders have equal results. */
+void kilni_reads_note_opened(kilni_reads *reads, const char *path);
+void kilni_reads_note_real_names_of_opened(kilni_reads *reads, const char *unused);
+
 /* Note that the compilation reads a link, or resolves all links of a path. */
 void kilni_reads_note_link(kilni_reads *reads, const char *path);
 void kilni_reads_note_real_path(kilni_reads *reads, const char *path);
+
+/* What a compiler keeps for itself, or what counts elsewhere: such paths are not noted. */
+typedef bool kilni_reads_ignore_fn(const void *user, const char *path);
+void kilni_reads_ignore(kilni_reads *reads, kilni_reads_ignore_fn *ignore, const void *user);
+
+/* The compilation writes, makes, renames or removes what is at a path: that spoils the reads,
+ * unless the path is ignored. */
+void kilni_reads_note_change(kilni_reads *reads, const char *path);
 
 /* Notes that the compilation did something that Kiln cannot check again, so that its result cannot
  * be kept.
@@ -38,9 +55,18 @@ void kilni_reads_note_real_path(kilni_reads *reads, const char *path);
  * @why  static text */
 void kilni_reads_fail(kilni_reads *reads, const char *why);
 
+/* The words of all files that were read. */
+const kilni_words *kilni_reads_words(const kilni_reads *reads);
+
+/* Whether anything was noted. */
+bool kilni_reads_has_any(const kilni_reads *reads);
+
 /* Whether a file that was read contains the folder of the program's name: see
  * kilni_text_has_program_folder. */
 bool kilni_reads_mention_folder(const kilni_reads *reads);
+
+/* Whether a file was read from the folder of the program's name. */
+bool kilni_reads_use_folder(const kilni_reads *reads);
 
 /* Checks everything once more, after the compilation.
  *
@@ -53,7 +79,7 @@ bool kilni_reads_mention_folder(const kilni_reads *reads);
  * Returns KILN_OK; KILN_MISS: something has changed since it was read; KILN_E_UNSUPPORTED: the
  * compilation did something that cannot be checked; both with the reason; KILN_E_NO_MEMORY. Blocks:
  * on reading files. */
-kiln_status kilni_reads_finish(kilni_reads *reads, bool moves, kilni_clock_words *words,
+kiln_status kilni_reads_finish(kilni_reads *reads, bool moves, kilni_words *words,
                                kilni_text *ret_encoded, const char **ret_why);
 
 /* Whether everything is still as it was found, for a program of that name.

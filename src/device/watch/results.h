@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The content of an entry of NVRTC: a few results of the same program, each with the files that it
- * was made from and the constants that were folded. At most one of them matches the present files
- * and place.
+ * The content of an entry of a watched compilation: a few results of the same program, each with
+ * the files that it was made from and the constants that were folded. At most one of them matches
+ * the present files and place.
  */
 #pragma once
 
@@ -18,7 +18,7 @@ enum { KILNI_RESULTS_MAX = 4 };
 typedef struct kilni_stored_result {
     kiln_bytes reads;   /* for kilni_reads_hold */
     kiln_bytes folds;   /* for kilni_folds_hold */
-    kiln_bytes outputs; /* for kilni_nvrtc_outputs_decode, with the code */
+    kiln_bytes outputs; /* of the runtime's own encoding */
     kiln_bytes code;
 } kilni_stored_result;
 

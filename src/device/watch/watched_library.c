@@ -187,13 +187,14 @@ static kiln_status redirect_slots(const kilni_watched *library)
 typedef struct collection {
     const kilni_symbols *of;
     kilni_watched *library;
+    int with_math;
     size_t room; /* imports beyond it are only counted */
 } collection;
 
 static void collect_import(void *user, const ElfW(Sym) * symbol, const char *name, uintptr_t *slot)
 {
     const collection *c = user;
-    const int math = kilni_math_find(name);
+    const int math = c->with_math ? kilni_math_find(name) : -1;
     void *function = math < 0 ? kilni_call_find(name) : kilni_math_call_of(math);
     if (symbol->st_shndx != SHN_UNDEF || !function) {
         return;
@@ -207,16 +208,16 @@ static void collect_import(void *user, const ElfW(Sym) * symbol, const char *nam
     c->library->count++;
 }
 
-static void collect(const kilni_symbols *of, kilni_watched *library, size_t room)
+static void collect(const kilni_symbols *of, int with_math, kilni_watched *library, size_t room)
 {
     library->count = 0;
-    kilni_symbols_each_import(of, collect_import, &(collection){of, library, room});
+    kilni_symbols_each_import(of, collect_import, &(collection){of, library, with_math, room});
 }
 
-static kiln_status find_imports(const kilni_symbols *of, kilni_watched **ret_library)
+static kiln_status find_imports(const kilni_symbols *of, int with_math, kilni_watched **ret_library)
 {
     kilni_watched counted = {0};
-    collect(of, &counted, 0);
+    collect(of, with_math, &counted, 0);
     /* A library that imports none of these functions must open its files in a different way. */
     if (counted.count == 0) {
         return KILN_E_UNSUPPORTED;
@@ -226,17 +227,17 @@ static kiln_status find_imports(const kilni_symbols *of, kilni_watched **ret_lib
         return KILN_E_NO_MEMORY;
     }
     made->map = of->map;
-    collect(of, made, counted.count);
+    collect(of, with_math, made, counted.count);
     *ret_library = made;
     return KILN_OK;
 }
 
-static int imports_unobserved(const kilni_symbols *of)
+static int imports_unobserved(const kilni_symbols *of, int with_math)
 {
     for (size_t i = 1; i < of->count; i++) {
         const char *name = of->names + of->entries[i].st_name;
         if (of->entries[i].st_shndx == SHN_UNDEF &&
-            (kilni_call_is_unobserved(name) || kilni_math_is_unlisted(name))) {
+            (kilni_call_is_unobserved(name) || (with_math && kilni_math_is_unlisted(name)))) {
             return 1;
         }
     }
@@ -292,17 +293,17 @@ static kilni_watched *add_library(kilni_watched *made)
     return known ? known : made;
 }
 
-static kiln_status watch_new(const struct link_map *map, kilni_watched **ret_library)
+static kiln_status watch_new(const struct link_map *map, int with_math, kilni_watched **ret_library)
 {
     kilni_symbols of;
     kilni_watched *made;
     const struct link_map *ours = map_of((const void *)(uintptr_t)&libraries); /* NOLINT */
     pthread_once(&once_registered, register_forks);
     if (!is_registered || !keep_loaded(ours) || !keep_loaded(map) || !kilni_symbols_of(map, &of) ||
-        imports_unobserved(&of)) {
+        imports_unobserved(&of, with_math)) {
         return KILN_E_UNSUPPORTED;
     }
-    kiln_status status = find_imports(&of, &made);
+    kiln_status status = find_imports(&of, with_math, &made);
     if (status != KILN_OK) {
         return status;
     }
@@ -320,14 +321,25 @@ static kiln_status watch_new(const struct link_map *map, kilni_watched **ret_lib
 
 /* ---- the interface ---- */
 
-kiln_status kilni_watched_find(const struct link_map *map, kilni_watched **ret_library)
+static kiln_status find_or_watch(const struct link_map *map, int with_math,
+                                 kilni_watched **ret_library)
 {
     kilni_watched *known = find_library(map);
     if (!known) {
-        return watch_new(map, ret_library);
+        return watch_new(map, with_math, ret_library);
     }
     *ret_library = known;
     return KILN_OK;
+}
+
+kiln_status kilni_watched_find(const struct link_map *map, kilni_watched **ret_library)
+{
+    return find_or_watch(map, 1, ret_library);
+}
+
+kiln_status kilni_watched_find_reads(const struct link_map *map, kilni_watched **ret_library)
+{
+    return find_or_watch(map, 0, ret_library);
 }
 
 kiln_status kilni_watched_find_by_entry_point(const kilni_compiler *compiler, const void *address,

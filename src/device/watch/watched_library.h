@@ -23,6 +23,10 @@ typedef struct kilni_watched kilni_watched;
  * fork handler takes. Blocks: on the loader. */
 kiln_status kilni_watched_find(const struct link_map *map, kilni_watched **ret_library);
 
+/* Does the same, but replaces only the calls by which the library reads files: what it folds counts
+ * elsewhere. */
+kiln_status kilni_watched_find_reads(const struct link_map *map, kilni_watched **ret_library);
+
 /* Does the same for the library whose entry point is at @address. Returns KILN_E_UNSUPPORTED if a
  * different function is there, such as that of a layer that stands in for the compiler. */
 kiln_status kilni_watched_find_by_entry_point(const kilni_compiler *compiler, const void *address,

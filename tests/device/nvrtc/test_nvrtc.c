@@ -24,11 +24,11 @@
 #include "device/nvrtc/identity.h"
 #include "device/nvrtc/options.h"
 #include "device/nvrtc/outputs.h"
-#include "device/watch/clock_words.h"
 #include "device/watch/encoding.h"
 #include "device/watch/inputs.h"
 #include "device/watch/reads.h"
 #include "device/watch/results.h"
+#include "device/watch/words.h"
 #include "os/os.h"
 #include "support/nvrtc_scene.h"
 
@@ -36,11 +36,11 @@
 
 static bool has_word_of_time(size_t count, const char *const *texts)
 {
-    kilni_clock_words words = {0};
+    kilni_words words = {.list = &kilni_clock_words};
     for (size_t i = 0; i < count; i++) {
-        kilni_clock_words_scan(&words, texts[i], strlen(texts[i]));
+        kilni_words_scan(&words, texts[i], strlen(texts[i]));
     }
-    return kilni_clock_words_found(&words);
+    return kilni_words_found(&words);
 }
 
 #define HAS_WORD_OF_TIME(...)                                                                      \
@@ -74,13 +74,13 @@ static void test_words_of_time(void **state)
 static kilni_reads *new_reads(const char *name)
 {
     kilni_reads *reads = NULL;
-    assert_int_equal(kilni_reads_new(name, &reads), KILN_OK);
+    assert_int_equal(kilni_reads_new(name, &kilni_clock_words, &reads), KILN_OK);
     return reads;
 }
 
 static kilni_text finish(kilni_reads *reads, bool moves)
 {
-    kilni_clock_words words = {0};
+    kilni_words words = {.list = &kilni_clock_words};
     kilni_text encoded = {0};
     const char *why = NULL;
     assert_int_equal(kilni_reads_finish(reads, moves, &words, &encoded, &why), KILN_OK);
@@ -149,7 +149,7 @@ static void test_reads_that_cannot_be_checked(void **state)
     const char *const paths[] = {"/dev/null", NULL};
     for (size_t i = 0; i < 2; i++) {
         kilni_reads *reads = new_reads(NULL);
-        kilni_clock_words words = {0};
+        kilni_words words = {.list = &kilni_clock_words};
         kilni_text encoded = {0};
         const char *why = NULL;
         if (paths[i]) {
@@ -172,7 +172,7 @@ static void test_reads_of_a_file_that_changes_meanwhile(void **state)
     (void)state;
     write_file("a.h", "one");
     kilni_reads *reads = new_reads(NULL);
-    kilni_clock_words words = {0};
+    kilni_words words = {.list = &kilni_clock_words};
     kilni_text encoded = {0};
     const char *why = NULL;
     kilni_reads_note(reads, "a.h");
@@ -187,12 +187,12 @@ static void test_reads_find_words_of_time(void **state)
     (void)state;
     write_file("a.h", "__TIME__");
     kilni_reads *reads = new_reads(NULL);
-    kilni_clock_words words = {0};
+    kilni_words words = {.list = &kilni_clock_words};
     kilni_text encoded = {0};
     const char *why = NULL;
     kilni_reads_note(reads, "a.h");
     assert_int_equal(kilni_reads_finish(reads, false, &words, &encoded, &why), KILN_OK);
-    assert_true(kilni_clock_words_found(&words));
+    assert_true(kilni_words_found(&words));
     kilni_text_done(&encoded);
     kilni_reads_free(&reads);
 }
@@ -960,10 +960,10 @@ static void test_options(void **state)
 static kiln_status read_and_hold(void)
 {
     kilni_reads *reads = NULL;
-    kilni_clock_words words = {0};
+    kilni_words words = {.list = &kilni_clock_words};
     kilni_text encoded = {0};
     const char *why = NULL;
-    kiln_status status = kilni_reads_new("/x/k.cu", &reads);
+    kiln_status status = kilni_reads_new("/x/k.cu", &kilni_clock_words, &reads);
     if (status == KILN_OK) {
         kilni_reads_note(reads, "/etc/passwd");
         kilni_reads_note(reads, "absent.h");

@@ -228,7 +228,9 @@ static kiln_entry *entry_of(const void *answers, size_t size, const char *log)
 static kilni_opencl_answers *decode(const kiln_entry *entry)
 {
     kilni_opencl_answers *answers = NULL;
-    assert_int_equal(kilni_opencl_answers_decode(entry, &answers), KILN_OK);
+    assert_int_equal(
+        kilni_opencl_answers_decode(kiln_entry_answers(entry), kiln_entry_log(entry), &answers),
+        KILN_OK);
     return answers;
 }
 
@@ -408,7 +410,8 @@ static void test_failing_allocations(void **state)
     for (size_t n = 1;; n++) {
         kilni_opencl_answers *answers = NULL;
         failing_malloc_arm(n);
-        const kiln_status status = kilni_opencl_answers_decode(entry, &answers);
+        const kiln_status status =
+            kilni_opencl_answers_decode(kiln_entry_answers(entry), kiln_entry_log(entry), &answers);
         const bool has_failed = failing_malloc_disarm() >= n;
         assert_int_equal(status, has_failed ? KILN_E_NO_MEMORY : KILN_OK);
         assert_true((answers == NULL) == has_failed);
@@ -428,7 +431,8 @@ static kiln_status look_at(const void *bytes, size_t size)
 {
     kiln_entry *entry = entry_of(bytes, size, "");
     kilni_opencl_answers *answers = NULL;
-    const kiln_status status = kilni_opencl_answers_decode(entry, &answers);
+    const kiln_status status =
+        kilni_opencl_answers_decode(kiln_entry_answers(entry), kiln_entry_log(entry), &answers);
     if (status == KILN_OK) {
         assert_true(fenced_answers_are_inside(answers, entry));
     } else {

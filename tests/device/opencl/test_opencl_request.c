@@ -291,7 +291,8 @@ static kiln_key *build_key_of(const kilni_opencl_site *site, const kiln_program_
                               const kilni_opencl_constants *constants)
 {
     kiln_key *key = NULL;
-    assert_int_equal(kilni_opencl_build_key(site, source, constants, &key, NULL), KILN_OK);
+    kilni_opencl_texts unused;
+    assert_int_equal(kilni_opencl_build_key(site, source, constants, &unused, &key, NULL), KILN_OK);
     return key;
 }
 

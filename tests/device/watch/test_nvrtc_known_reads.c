@@ -41,9 +41,9 @@ static const kiln_bytes nothing = {NULL, 0};
 static kiln_status read_file(const char *path, kilni_text *ret_reads)
 {
     kilni_reads *reads = NULL;
-    kilni_clock_words words = {0};
+    kilni_words words = {.list = &kilni_clock_words};
     const char *why;
-    kiln_status status = kilni_reads_new(NULL, &reads);
+    kiln_status status = kilni_reads_new(NULL, &kilni_clock_words, &reads);
     if (status == KILN_OK) {
         kilni_reads_note(reads, path);
         status = kilni_reads_finish(reads, false, &words, ret_reads, &why);
@@ -63,10 +63,10 @@ static kilni_text reads_of(const char *path)
 static kilni_text long_reads(char letter)
 {
     kilni_reads *reads = NULL;
-    kilni_clock_words words = {0};
+    kilni_words words = {.list = &kilni_clock_words};
     kilni_text text = {0};
     const char *why;
-    assert_int_equal(kilni_reads_new(NULL, &reads), KILN_OK);
+    assert_int_equal(kilni_reads_new(NULL, &kilni_clock_words, &reads), KILN_OK);
     for (int i = 0; i < 200; i++) {
         char path[256];
         snprintf(path, sizeof path, "%c%0200d", letter, i);
@@ -82,7 +82,7 @@ static kilni_text long_reads(char letter)
 static kilni_known_reads *new_known(size_t bytes_max)
 {
     kilni_known_reads *known = NULL;
-    assert_int_equal(kilni_known_reads_new(bytes_max, &known), KILN_OK);
+    assert_int_equal(kilni_known_reads_new(bytes_max, NULL, &known), KILN_OK);
     return known;
 }
 
@@ -385,7 +385,7 @@ typedef kiln_status known_call(known_scene *s);
 static kiln_status make(known_scene *s)
 {
     kilni_known_reads *made = NULL;
-    const kiln_status status = kilni_known_reads_new(MUCH, &made);
+    const kiln_status status = kilni_known_reads_new(MUCH, NULL, &made);
     (void)s;
     kilni_known_reads_free(&made);
     return status;

@@ -173,8 +173,8 @@ static void compile_watched(compilation *c)
 {
     kilni_watch watch;
     kilni_folds *folds = NULL;
-    kilni_clock_words words = {0};
-    c->status = kilni_reads_new(NULL, &c->reads);
+    kilni_words words = {.list = &kilni_clock_words};
+    c->status = kilni_reads_new(NULL, &kilni_clock_words, &c->reads);
     if (c->status == KILN_OK) {
         c->status = kilni_folds_new(&folds);
     }
@@ -684,11 +684,11 @@ static void test_a_thread_that_is_cancelled(void **state)
                      .source = "#include \"a.h\"",
                      .library = find(&copy),
                      .meanwhile = cancel_oneself};
-    kilni_clock_words words = {0};
+    kilni_words words = {.list = &kilni_clock_words};
     pthread_t thread;
     void *result = NULL;
     write_file("a.h", "text");
-    assert_int_equal(kilni_reads_new(NULL, &c.reads), KILN_OK);
+    assert_int_equal(kilni_reads_new(NULL, &kilni_clock_words, &c.reads), KILN_OK);
     assert_int_equal(pthread_create(&thread, NULL, compile_until_cancelled, &c), 0);
     pthread_join(thread, &result);
     assert_ptr_equal(result, PTHREAD_CANCELED);
@@ -706,11 +706,11 @@ static void test_reads_end_with_the_watch(void **state)
     const nvrtc_copy copy = load_copy(stand_in);
     kilni_reads *reads = NULL;
     kilni_watch watch;
-    kilni_clock_words words = {0};
+    kilni_words words = {.list = &kilni_clock_words};
     kilni_text encoded = {0};
     const char *why = NULL;
     compilation unwatched = {.copy = &copy, .source = "#include \"a.h\""};
-    assert_int_equal(kilni_reads_new(NULL, &reads), KILN_OK);
+    assert_int_equal(kilni_reads_new(NULL, &kilni_clock_words, &reads), KILN_OK);
     assert_int_equal(kilni_watch_begin(&watch, find(&copy), reads, NULL), KILN_OK);
     kilni_watch_end(&watch);
     compile(&unwatched);
@@ -743,7 +743,7 @@ static void test_errno_is_kept(void **state)
     kilni_watch watch;
     pthread_t thread;
     int own = 0, of_another = 0;
-    assert_int_equal(kilni_reads_new(NULL, &reads), KILN_OK);
+    assert_int_equal(kilni_reads_new(NULL, &kilni_clock_words, &reads), KILN_OK);
     assert_int_equal(kilni_watch_begin(&watch, find(&copy), reads, NULL), KILN_OK);
     report_with_errno(&own);
     assert_int_equal(pthread_create(&thread, NULL, report_with_errno, &of_another), 0);
@@ -776,8 +776,8 @@ static compilation watch_calls(calls_fn *calls, const char *name)
     const nvrtc_copy copy = load_copy(stand_in);
     compilation c = {.library = find(&copy)};
     kilni_watch watch;
-    kilni_clock_words words = {0};
-    assert_int_equal(kilni_reads_new(NULL, &c.reads), KILN_OK);
+    kilni_words words = {.list = &kilni_clock_words};
+    assert_int_equal(kilni_reads_new(NULL, &kilni_clock_words, &c.reads), KILN_OK);
     assert_int_equal(kilni_watch_begin(&watch, c.library, c.reads, NULL), KILN_OK);
     calls(name);
     kilni_watch_end(&watch);
@@ -927,7 +927,7 @@ static int work_on_its_own(const compilation *parents)
     compilation unwatched = {.copy = parents->copy, .source = "#include \"b.h\""};
     compilation watched = {
         .copy = parents->copy, .source = "#include \"c.h\"", .library = parents->library};
-    kilni_clock_words words = {0};
+    kilni_words words = {.list = &kilni_clock_words};
     kilni_text encoded = {0};
     const char *why;
     compile(&unwatched);

@@ -79,13 +79,15 @@ static bool show(const cl_icd_dispatch *cl, const opencl_platform *platform)
         .store_source = kiln_persistent_source(KILN_ENGINE_CPU),
     };
     kiln_program_context *context = NULL;
-    if (kiln_program_context_new(&params, &context) != KILN_OK) {
+    if (kilni_opencl_device_begin(&device, NULL) != KILN_OK ||
+        kiln_program_context_new(&params, &context) != KILN_OK) {
         return false;
     }
     printf("%s:", platform->name);
     const bool done = obtain(cl, platform, context) && obtain(cl, platform, context);
     printf("\n");
     kiln_program_context_free(&context);
+    kilni_opencl_device_end(&device);
     return done;
 }
 

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "device/opencl/watched_build.h"
+
+#include <dlfcn.h>
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "device/opencl/driver.h"
+#include "device/opencl/inputs.h"
+
+/* ---- what the driver keeps for itself ---- */
+
+kiln_status kilni_opencl_source_name(const kilni_opencl_traits *traits, char **ret_name)
+{
+    const char *set = getenv("POCL_CACHE_DIR");
+    const char *cache = getenv("XDG_CACHE_HOME");
+    const char *home = getenv("HOME");
+    kilni_text path = {0};
+    kiln_status status;
+    *ret_name = NULL;
+    if (!traits->own_files) {
+        return KILN_OK;
+    }
+    if (set && *set) {
+        status = kilni_text_append(&path, set);
+    } else if (cache && *cache) {
+        status = kilni_text_printf(&path, "%s/pocl/kcache", cache);
+    } else {
+        status = home && *home ? kilni_text_printf(&path, "%s/.cache/pocl/kcache", home)
+                               : kilni_text_append(&path, "/tmp/pocl/kcache");
+    }
+    if (status == KILN_OK) {
+        status = kilni_text_append(&path, "/source");
+    }
+    if (status != KILN_OK) {
+        kilni_text_done(&path);
+        return status;
+    }
+    *ret_name = path.bytes;
+    return KILN_OK;
+}
+
+static const char *file_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* The path from the folder of a file; "": that folder itself; NULL: the path is elsewhere. */
+static const char *beside(const char *file, const char *path)
+{
+    const size_t length = file ? (size_t)(file_of(file) - file) : 0;
+    if (length == 0 || strncmp(path, file, length - 1) != 0) {
+        return NULL;
+    }
+    return path[length - 1] == '\0' ? "" : path[length - 1] == '/' ? path + length : NULL;
+}
+
+static bool fits_any(const char *const *patterns, const char *path)
+{
+    for (; patterns && *patterns; patterns++) {
+        if (fnmatch(*patterns, path, FNM_PATHNAME) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The driver's temporary files, the files that it is made of, which are in the key, and what LLVM
+ * looks at once in a process, to see whether it can ask for the paths of open files. */
+static bool is_drivers_own(const void *user, const char *path)
+{
+    const kilni_opencl_watched_build *build = user;
+    const char *in_cache = beside(build->source_name, path);
+    const char *in_driver = beside(build->driver, path);
+    return (in_cache && (!*in_cache || fits_any(build->traits->own_files, in_cache))) ||
+           (in_driver && fits_any(build->traits->compiler_files, in_driver)) ||
+           fits_any(build->traits->compiler_files, path) || strcmp(path, "/proc/self/fd") == 0;
+}
+
+/* ---- the compiler's library ---- */
+
+static bool is_in_folder_of(const char *file, const char *path)
+{
+    const char *name = beside(file, path);
+    return name && name == file_of(path);
+}
+
+/* The one that the driver is linked to, or has loaded from its own folder; NULL: none, or more. */
+static const kilni_loaded_library *find_compiler(const kilni_loaded_libraries *all,
+                                                 const char *pattern)
+{
+    const kilni_loaded_library *found = NULL;
+    for (size_t i = 0; i < all->count; i++) {
+        const kilni_loaded_library *each = &all->items[i];
+        if (fnmatch(pattern, file_of(each->path), 0) == 0 &&
+            (each->needed || is_in_folder_of(all->driver->path, each->path))) {
+            if (found) {
+                return NULL;
+            }
+            found = each;
+        }
+    }
+    return found;
+}
+
+static const struct link_map *map_of(const kilni_loaded_library *library)
+{
+    Dl_info unused;
+    struct link_map *map = NULL;
+    for (size_t i = 0; i < library->info.dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &library->info.dlpi_phdr[i];
+        const uintptr_t address = library->info.dlpi_addr + segment->p_vaddr;
+        if (segment->p_type == PT_LOAD &&
+            dladdr1((const void *)address, &unused, (void **)&map, /* NOLINT */
+                    RTLD_DL_LINKMAP)) {
+            return map;
+        }
+    }
+    return NULL;
+}
+
+static kiln_status find_watched(kilni_opencl_watched_build *build, cl_platform_id platform,
+                                kilni_watched **ret_library)
+{
+    kilni_loaded_libraries all;
+    kiln_status status = kilni_opencl_driver_libraries(platform, &all, NULL);
+    if (status != KILN_OK) {
+        return status;
+    }
+    const kilni_loaded_library *compiler = find_compiler(&all, build->traits->compiler);
+    const struct link_map *map = compiler ? map_of(compiler) : NULL;
+    build->driver = strdup(all.driver->path);
+    status = map ? kilni_watched_find_reads(map, ret_library) : KILN_E_UNSUPPORTED;
+    kilni_loaded_libraries_done(&all);
+    return build->driver ? status : KILN_E_NO_MEMORY;
+}
+
+/* ---- one build ---- */
+
+static kiln_status make_reads(kilni_opencl_watched_build *build)
+{
+    kiln_status status = kilni_opencl_source_name(build->traits, &build->source_name);
+    /* What is looked for there is noted from that folder, which may have a different path when it
+     * is looked up again. */
+    if (status == KILN_OK && build->source_name && *build->source_name != '/') {
+        status = KILN_E_UNSUPPORTED;
+    }
+    if (status == KILN_OK) {
+        status = kilni_reads_new(build->source_name, &kilni_opencl_words, &build->reads);
+    }
+    if (status == KILN_OK) {
+        kilni_reads_ignore(build->reads, is_drivers_own, build);
+    }
+    return status;
+}
+
+void kilni_opencl_watched_build_begin(kilni_opencl_watched_build *build, cl_platform_id platform,
+                                      const kilni_opencl_traits *traits)
+{
+    kilni_watched *library = NULL;
+    *build = (kilni_opencl_watched_build){.traits = traits};
+    kiln_status status =
+        traits->compiler ? find_watched(build, platform, &library) : KILN_E_UNSUPPORTED;
+    if (status == KILN_OK) {
+        status = make_reads(build);
+    }
+    if (status == KILN_OK) {
+        status = kilni_watch_begin(&build->watch, library, build->reads, NULL);
+    }
+    build->is_under_way = status == KILN_OK;
+    if (status != KILN_OK) {
+        kilni_opencl_watched_build_done(build);
+    }
+}
+
+void kilni_opencl_watched_build_end(kilni_opencl_watched_build *build)
+{
+    if (build->is_under_way) {
+        build->is_under_way = false;
+        kilni_watch_end(&build->watch);
+    }
+}
+
+kiln_status kilni_opencl_watched_build_finish(kilni_opencl_watched_build *build,
+                                              const kilni_words *given, kilni_text *ret_reads,
+                                              const char **ret_why)
+{
+    *ret_why = "this driver's compiler can't be watched";
+    if (!build->reads) {
+        return KILN_E_UNSUPPORTED;
+    }
+    kilni_words words = *given;
+    kilni_words_add(&words, kilni_reads_words(build->reads));
+    const char *refusal = kilni_opencl_words_refusal(&words);
+    if (!kilni_reads_has_any(build->reads)) {
+        refusal = "the compiler was not seen at work";
+    }
+    if (refusal) {
+        *ret_why = refusal;
+        return KILN_E_UNSUPPORTED;
+    }
+    if (kilni_opencl_words_ask_place(&words)) {
+        kilni_reads_note_real_path(build->reads, ".");
+    }
+    const bool moves = !kilni_reads_use_folder(build->reads);
+    return kilni_reads_finish(build->reads, moves, &words, ret_reads, ret_why);
+}
+
+void kilni_opencl_watched_build_done(kilni_opencl_watched_build *build)
+{
+    kilni_reads_free(&build->reads);
+    free(build->source_name);
+    free(build->driver);
+    build->source_name = build->driver = NULL;
+}

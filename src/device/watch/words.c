@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "device/watch/words.h"
+
+#include <string.h>
+#include <strings.h>
+
+static const char *const words_of_time[] = {"__DATE__", "__TIME__", "__TIMESTAMP__"};
+const kilni_word_list kilni_clock_words = {words_of_time, 3, 3, 0, 0, 0};
+
+typedef struct scanner {
+    kilni_words *words;
+    const char *end;
+    uint32_t words_with[256]; /* bit n: the character is in word n */
+    uint32_t in_line;         /* words of a pragma, found in this line */
+    bool is_pragma;           /* "pragma" stood in this line */
+    bool may_have_strings;    /* that name no file: so says the name behind it */
+    bool has_string;
+} scanner;
+
+static bool is_name_character(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+static bool begins_with(const char *at, const char *end, const char *word)
+{
+    const size_t length = strlen(word);
+    return (size_t)(end - at) >= length && memcmp(at, word, length) == 0;
+}
+
+/* Skips a line splice: a backslash and a newline, with or without blanks between them. Returns @at
+ * if there is none. Up to C++14 a trigraph may stand for the backslash. A carriage return alone may
+ * be a newline. */
+static const char *behind_splice(const char *at, const char *end)
+{
+    const bool is_trigraph = begins_with(at, end, "?\?/");
+    if (!is_trigraph && !begins_with(at, end, "\\")) {
+        return at;
+    }
+    const char *next = at + (is_trigraph ? 3 : 1);
+    while (next < end && strchr(" \t\v\f", *next) && *next != '\0') {
+        next++;
+    }
+    if (next < end && *next == '\r') {
+        next++;
+        return next < end && *next == '\n' ? next + 1 : next;
+    }
+    return next < end && *next == '\n' ? next + 1 : at;
+}
+
+static const char *behind_splices(const char *at, const char *end)
+{
+    if (at == end || (*at != '\\' && *at != '?')) {
+        return at; /* as nearly everywhere, in megabytes of headers */
+    }
+    for (const char *next = behind_splice(at, end); next != at; next = behind_splice(at, end)) {
+        at = next;
+    }
+    return at;
+}
+
+/* ---- names ---- */
+
+/* Bit n: all characters of the name are in word n. Few names of a program have any. */
+static uint32_t words_of_same_characters(const scanner *s, const char *name, size_t length)
+{
+    uint32_t found = UINT32_MAX;
+    for (size_t i = 0; i < length && found; i++) {
+        found &= s->words_with[(unsigned char)name[i]];
+    }
+    return found;
+}
+
+static bool is(const char *name, size_t length, const char *word)
+{
+    return strlen(word) == length && memcmp(word, name, length) == 0;
+}
+
+static void see_name(scanner *s, const char *name, size_t length)
+{
+    const kilni_word_list *list = s->words->list;
+    const uint32_t candidates = words_of_same_characters(s, name, length);
+    for (size_t n = 0; n < list->count && candidates >> n; n++) {
+        const uint32_t bit = UINT32_C(1) << n;
+        if (!(candidates & bit)) {
+            continue;
+        }
+        const char *word = list->words[n];
+        const bool is_there = n < list->pasted_count
+                                  ? kilni_word_pieces_note(&s->words->pieces[n], word, name, length)
+                                  : is(name, length, word);
+        if (is_there && (list->of_pragmas & bit)) {
+            s->in_line |= bit;
+        } else if (is_there) {
+            s->words->found |= bit;
+        }
+    }
+}
+
+/* Notes whether this line is a #pragma, and whether it is one whose strings name no file. */
+static void see_pragma(scanner *s, const char *name, size_t length)
+{
+    static const char *const known[] = {
+        "message",    "warning",       "error",           "push_macro",       "pop_macro",
+        "clang",      "GCC",           "comment",         "diag_default",     "diag_warning",
+        "diag_error", "diag_suppress", "nv_diag_default", "nv_diag_suppress", "region",
+        "endregion"};
+    if (!s->is_pragma) {
+        s->is_pragma = is(name, length, "pragma");
+        return;
+    }
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        s->may_have_strings |= is(name, length, known[i]);
+    }
+}
+
+/* Takes one name, over splices; it is no piece of any word once it is longer than they are. */
+static const char *take_name(scanner *s, const char *at)
+{
+    char name[KILNI_WORD_PIECES_MAX];
+    size_t length = 0;
+    while (at < s->end && is_name_character(*at)) {
+        if (length < sizeof name) {
+            name[length] = *at;
+        }
+        length++;
+        at = behind_splices(at + 1, s->end);
+    }
+    if (length <= sizeof name) {
+        see_name(s, name, length);
+        see_pragma(s, name, length);
+    }
+    return at;
+}
+
+/* ---- assembly, and pragmas that name files ---- */
+
+/* Whether what stands behind a dot may be a directive of assemblers that reads a file: 1; or the
+ * beginning of one, up to the end of a string: 2. Case doesn't matter to assemblers. */
+static int file_directive(const char *at, const char *end)
+{
+    static const char *const directives[] = {"incb", "incl"};
+    while (at < end && (*at == ' ' || *at == '\t')) {
+        at++;
+    }
+    size_t length = 0;
+    while (at + length < end && length < 4 && is_name_character(at[length])) {
+        length++;
+    }
+    const bool is_cut = at + length < end && at[length] == '"';
+    for (size_t i = 0; i < 2; i++) {
+        if (strncasecmp(at, directives[i], length) == 0 && (length == 4 || is_cut)) {
+            return length == 4 ? 1 : 2;
+        }
+    }
+    return 0;
+}
+
+static void see_punctuation(scanner *s, const char *at, const char *next)
+{
+    const bool has_next = next < s->end;
+    switch (*at) {
+    case '#':
+        s->words->pastes |= has_next && *next == '#';
+        break;
+    case '%':
+        s->words->pastes |= has_next && *next == ':';
+        break;
+    case '?':
+        s->words->pastes |= begins_with(at, s->end, "?\?=");
+        break;
+    case '.': {
+        const int found = file_directive(next, s->end);
+        s->words->found |= found == 1   ? KILNI_SEEN_ASSEMBLY_FILE
+                           : found == 2 ? KILNI_SEEN_OPEN_STRING
+                                        : 0;
+        break;
+    }
+    case '\\':
+        s->words->found |=
+            has_next && *next != '\0' && strchr("xuUN01234567", *next) ? KILNI_SEEN_OPEN_STRING : 0;
+        break;
+    case '"':
+    case '<':
+        s->has_string = true;
+        break;
+    case '\n':
+    case '\r':
+        s->words->found |= s->is_pragma ? s->in_line : 0;
+        s->words->beside |= s->in_line;
+        s->words->found |=
+            s->is_pragma && s->has_string && !s->may_have_strings ? KILNI_SEEN_PRAGMA_STRING : 0;
+        s->in_line = 0;
+        s->is_pragma = s->may_have_strings = s->has_string = false;
+        break;
+    default:
+        break;
+    }
+}
+
+/* ---- texts ---- */
+
+static void scan(kilni_words *words, const void *text, size_t size)
+{
+    const char *at = text;
+    scanner s = {.words = words, .end = size > 0 ? at + size : at};
+    for (size_t n = 0; n < words->list->count; n++) {
+        for (const char *c = words->list->words[n]; *c; c++) {
+            s.words_with[(unsigned char)*c] |= UINT32_C(1) << n;
+        }
+    }
+    while (at < s.end) {
+        if (is_name_character(*at)) {
+            at = take_name(&s, at);
+            continue;
+        }
+        const char *behind = behind_splices(at, s.end);
+        const char *next = behind_splices(at + 1, s.end);
+        if (behind == at) {
+            see_punctuation(&s, at, next);
+            at = *at == '\\' && next < s.end && *next == '\\' ? next + 1 : next;
+        } else {
+            at = behind;
+        }
+    }
+    see_punctuation(&s, "\n", s.end);
+    words->found &= ((UINT32_C(1) << words->list->count) - 1) | words->list->also;
+}
+
+void kilni_words_add(kilni_words *to, const kilni_words *from)
+{
+    to->found |= from->found;
+    to->beside |= from->beside;
+    to->pastes |= from->pastes;
+    for (size_t n = 0; n < to->list->pasted_count; n++) {
+        for (size_t b = 0; b < KILNI_WORD_PIECES_MAX; b++) {
+            to->pieces[n].ends[b] |= from->pieces[n].ends[b];
+        }
+    }
+}
+
+/* Names of one letter don't count across texts. */
+static void forget_letters(kilni_words *words)
+{
+    for (size_t n = 0; n < words->list->pasted_count; n++) {
+        const char *word = words->list->words[n];
+        for (size_t b = 0; word[b]; b++) {
+            const uint32_t letter = word[b] == '_' ? 0 : UINT32_C(2) << b;
+            words->pieces[n].ends[b] &= ~letter;
+        }
+    }
+}
+
+void kilni_words_scan(kilni_words *words, const void *text, size_t size)
+{
+    kilni_words alone = {.list = words->list};
+    scan(&alone, text, size);
+    alone.found = kilni_words_found(&alone);
+    forget_letters(&alone);
+    kilni_words_add(words, &alone);
+}
+
+uint32_t kilni_words_found(const kilni_words *words)
+{
+    uint32_t found = words->found;
+    for (size_t n = 0; words->pastes && n < words->list->pasted_count; n++) {
+        if (kilni_word_pieces_make(&words->pieces[n], words->list->words[n])) {
+            found |= UINT32_C(1) << n;
+        }
+    }
+    return found & words->list->pragma_operators ? found | words->beside : found;
+}
