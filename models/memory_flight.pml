@@ -94,7 +94,7 @@ inline hand_over_locked(flight) {
     }
 }
 
-/* kilni_flights_leave_locked: a new flight takes its place for the threads that wait. */
+/* kilni_flights_orphan_locked: a new flight takes its place for the threads that wait. */
 inline leave_locked(flight) {
     d_step {
         is_left[flight] = true;

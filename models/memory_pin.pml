@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Pins against eviction. Some threads pin the object of a key without a lock, and one thread evicts
- * it (src/memory/object.c, kilni_evict_locked in src/memory/removal.c, kilni_aftermath_finish).
+ * it (src/memory/object.c, kilni_evict_locked in src/memory/removal.c, kilni_followup_finish).
  *
  * Sections are assumed to work, which memory_reclaim.pml checks: a retired object is destroyed only
  * after every section that was entered before its retirement was left.

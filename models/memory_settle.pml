@@ -2,7 +2,7 @@
  *
  * One thread removes an object and then waits until it is destroyed (kilni_cache_settle in
  * src/memory/departure.c). A second thread evicts objects. Two readers keep objects alive by their
- * sections, and destroy them when they leave (src/memory/section.c, kilni_aftermath_finish).
+ * sections, and destroy them when they leave (src/memory/section.c, kilni_followup_finish).
  *
  * Fences are assumed to work; memory_reclaim.pml checks them. Pins are left out; memory_pin.pml has
  * them. An object that left the table has one hold, that of the notice under way.
@@ -138,7 +138,7 @@ inline take_out(object) {
 }
 
 /* Takes objects out of the table, calls the notices without the lock, and drops the holds:
- * kilni_cache_remove_matching, kilni_aftermath_finish. */
+ * kilni_cache_remove_matching, kilni_followup_finish. */
 inline remove(first, second) {
     lock();
     d_step {

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The simple way: find, or build once.
+ * The simple interface: find an object, or build it once.
  */
 #include "base/error.h"
 #include "memory/object.h"
 
-/* Whether another attempt may well succeed: these come of the moment, not of what is built. */
+/* Distinguishes failures of the moment, after which another attempt may succeed, from failures of
+ * what is built. */
 static kiln_abandonment abandonment_of(kiln_status status)
 {
     switch (status) {
@@ -19,7 +20,7 @@ static kiln_abandonment abandonment_of(kiln_status status)
     }
 }
 
-/* Runs the build. On failure @error has a text in any case. */
+/* Runs the build. On failure @error always has a text. */
 static kiln_status run_build(kiln_build_fn build, void *user, const kiln_key *key,
                              kiln_built *ret_built, kiln_error *error)
 {
@@ -33,7 +34,7 @@ static kiln_status run_build(kiln_build_fn build, void *user, const kiln_key *ke
     return status;
 }
 
-/* Where the build doesn't come back: its thread was ended inside it, or an exception flies. */
+/* A cleanup handler, for a build that does not return: its thread was ended, or it threw. */
 static void abandon_ticket(void *ticket)
 {
     kiln_ticket_abandon(ticket, KILN_ABANDON_TRANSIENT, KILN_OK, NULL);
@@ -59,7 +60,8 @@ static kiln_status build_shared(kiln_ticket *ticket, const kiln_key *key, kiln_b
     return kiln_ticket_fulfil(&ticket, built.object, built.bytes, built.cost_ns, ret_pin);
 }
 
-/* Builds for this caller alone; the place comes first, so that no build is lost for want of it. */
+/* Builds for this caller alone. The place is allocated first, so that no build is lost for want of
+ * memory. */
 static kiln_status build_alone(kiln_cache *cache, const kiln_key *key, kiln_build_fn build,
                                void *user, kiln_pin **ret_pin, kiln_error *error)
 {
@@ -89,7 +91,7 @@ kiln_status kiln_cache_get_or_build(kiln_cache *cache, const kiln_key *key, kiln
                                "a build needs a cache, a key, a function and a place for its pin");
     }
     *ret_pin = NULL;
-    /* The text of a failed build goes to the waiters too, also where this caller wants none. */
+    /* Waiters get the text of a failed build even if this caller wants none. */
     kiln_error own = {.struct_size = sizeof own};
     kiln_reservation reservation;
     kiln_status status = kiln_cache_reserve(cache, key, NULL, &reservation, &own);

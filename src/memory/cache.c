@@ -6,8 +6,8 @@
 
 #include "base/params.h"
 #include "memory/admission.h"
-#include "memory/aftermath.h"
 #include "memory/failure.h"
+#include "memory/followup.h"
 #include "memory/listener.h"
 #include "memory/policy.h"
 #include "memory/process.h"
@@ -17,14 +17,14 @@
 static const uint64_t DEFAULT_MAX_BYTES = (uint64_t)256 << 20;
 static const uint64_t DEFAULT_MAX_ENTRIES = 65536;
 
-/* Of the table that readers search and of the one that they don't, which is walked when a thread
- * ends: 4 KiB and half of one. */
+/* For the table that readers search, 4 KiB; and for the one that they do not search, which is
+ * walked when a thread ends, half a KiB. */
 enum { LEAST_READY_CELLS = 512, LEAST_PENDING_CELLS = 64 };
 
-/* Any but 0. */
+/* Anything except 0. */
 static const uint64_t RANDOM_SEED = 0x9e3779b97f4a7c15;
 
-/* Everything of a new cache that may fail. */
+/* Does everything that may fail for a new cache. */
 static kiln_status init(kiln_cache *cache)
 {
     if (kilni_table_init(&cache->ready, LEAST_READY_CELLS) != KILN_OK) {
@@ -92,7 +92,7 @@ kiln_status kiln_cache_new(const kiln_cache_params *params, kiln_cache **ret_cac
     cache->max_bytes = known.max_bytes > 0 ? known.max_bytes : DEFAULT_MAX_BYTES;
     cache->max_entries = known.max_entries > 0 ? known.max_entries : DEFAULT_MAX_ENTRIES;
     cache->policy = kilni_policy_choose(known.policy);
-    kilni_policy_tell_hits_locked(cache, false);
+    kilni_policy_report_hits_locked(cache, false);
     cache->random_state = RANDOM_SEED;
     kilni_process_add(cache);
     *ret_cache = cache;
@@ -106,13 +106,13 @@ void kiln_cache_free(kiln_cache **cache)
     }
     kiln_cache *ending = *cache;
     *cache = NULL;
-    kilni_aftermath after = {0};
+    kilni_followup followup = {0};
     kilni_cache_lock(ending);
-    /* A listener or a destroy function that asks for something now is not to fill it again. */
+    /* A listener or a destroy function that now asks for a key must not fill the cache again. */
     ending->disabled = true;
-    kilni_clear_locked(ending, &after);
+    kilni_clear_locked(ending, &followup);
     pthread_mutex_unlock(&ending->lock);
-    kilni_aftermath_finish(ending, &after);
+    kilni_followup_finish(ending, &followup);
     kilni_section_collect(ending);
     kilni_listeners_free(ending);
     kilni_cache_release(ending);
@@ -124,7 +124,7 @@ kiln_cache *kilni_cache_retain(kiln_cache *cache)
     return cache;
 }
 
-/* With the last reference no section is open. */
+/* Once the last reference is gone, no section is open. */
 static void free_cells(kilni_cells *cells)
 {
     while (cells) {
@@ -171,20 +171,20 @@ static kiln_status set_capacity(kiln_cache *cache, uint64_t max_bytes, uint64_t 
         return KILN_E_INVALID;
     }
     bool disabled = max_bytes == 0 || max_entries == 0;
-    kilni_aftermath after = {0};
+    kilni_followup followup = {0};
     kilni_cache_lock(cache);
     cache->max_bytes = max_bytes;
     cache->max_entries = max_entries;
     cache->disabled = disabled;
     if (flush || disabled) {
-        kilni_aftermath_clear_locked(&after, cache);
-        kilni_clear_locked(cache, &after);
+        kilni_followup_add_cleared_locked(&followup, cache);
+        kilni_clear_locked(cache, &followup);
     } else {
-        kilni_shrink_locked(cache, &after);
+        kilni_shrink_locked(cache, &followup);
         kilni_failures_shrink_locked(cache);
     }
     pthread_mutex_unlock(&cache->lock);
-    kilni_aftermath_finish(cache, &after);
+    kilni_followup_finish(cache, &followup);
     return KILN_OK;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Counters that all threads add to and no two contend for: the first readers have a line of their
- * own in each cache, on which they alone add; all other threads share one.
+ * Counters to which all threads add without contention. Each of the first readers has a line of its
+ * own in each cache, to which it alone adds. All other threads share one line.
  */
 #pragma once
 
@@ -13,13 +13,13 @@ enum { KILNI_COUNTER_LINES = 16 };
 typedef enum kilni_counter { KILNI_COUNTER_HITS = 0, KILNI_COUNTER_MISSES = 1 } kilni_counter;
 
 typedef struct kilni_counters {
-    /* Relaxed: each is exact, and they are in no order with anything else. */
+    /* Accessed relaxed: each count is exact, and none is ordered with anything else. */
     struct {
         _Atomic uint64_t counts[8];
     } lines[KILNI_COUNTER_LINES + 1];
 } kilni_counters;
 
-/* @number of the thread's reader; UINT32_MAX where it has none. */
+/* @number is that of the thread's reader, UINT32_MAX if it has none. */
 static inline void kilni_counter_add(kilni_counters *counters, kilni_counter counter,
                                      uint32_t number)
 {

@@ -46,7 +46,7 @@ bool kilni_cache_is_departing(kiln_cache *cache)
 
 /* ---- waiting ---- */
 
-/* The list has the newest first. */
+/* The list has the newest departure first. */
 static bool is_under_way_locked(const kiln_cache *cache, uint64_t last)
 {
     const kilni_departure *departure = cache->departures;
@@ -56,7 +56,7 @@ static bool is_under_way_locked(const kiln_cache *cache, uint64_t last)
     return departure != NULL;
 }
 
-/* Until a departure ends, or nothing is reclaimed any more. */
+/* Waits until a departure ends, or nothing is reclaimed any longer. */
 static void wait_locked(kiln_cache *cache)
 {
     int cancelable;
@@ -65,7 +65,7 @@ static void wait_locked(kiln_cache *cache)
     pthread_setcancelstate(cancelable, NULL);
 }
 
-/* Until those are over that have begun. */
+/* Waits until the departures that have begun are over. */
 static void wait_for_departures_locked(kiln_cache *cache)
 {
     uint64_t last = cache->last_departure;
@@ -74,9 +74,9 @@ static void wait_for_departures_locked(kiln_cache *cache)
     }
 }
 
-/* Whether anything that was retired until then waits for a section. Who leaves the last of these
- * collects, and so there is a departure to wait for. Where nothing is reclaimed any more nothing is
- * waited for. */
+/* Whether anything that was retired up to @last still waits for a section. The thread that leaves
+ * the last of these sections collects, so there will be a departure to wait for. If nothing is
+ * reclaimed any longer, nothing is waited for. */
 static bool waits_for_sections_locked(const kiln_cache *cache, uint64_t last)
 {
     return !cache->reclaims_nothing && cache->retired.first &&
@@ -86,12 +86,12 @@ static bool waits_for_sections_locked(const kiln_cache *cache, uint64_t last)
 void kilni_cache_settle(kiln_cache *cache)
 {
     kilni_cache_lock(cache);
-    /* What is told of is retired after that, or destroyed. */
+    /* Objects that are being reported are retired, or destroyed, before their departures end. */
     wait_for_departures_locked(cache);
     uint64_t last = cache->last_retirement;
     for (;;) {
-        /* What a fork has left, or a thread that ended in a destroy function, has nobody else who
-         * would collect it. */
+        /* No other thread would collect what was left by a fork, or by a thread that ended in a
+         * destroy function. */
         kilni_section_collect_and_unlock(cache);
         kilni_cache_lock(cache);
         if (!waits_for_sections_locked(cache, last)) {
@@ -107,7 +107,7 @@ void kilni_cache_settle(kiln_cache *cache)
 
 void kilni_departures_forget_threads_locked(kiln_cache *cache)
 {
-    /* Anew: nobody waits for it here, whatever it remembers. */
+    /* Initialized again: no thread of the child waits for it, whatever state it was copied in. */
     pthread_cond_init(&cache->departed, NULL);
     kilni_departure **link = &cache->departures;
     while (*link) {

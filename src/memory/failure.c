@@ -4,10 +4,10 @@
 #include "memory/flight.h"
 #include "memory/object.h"
 
-/* Of the bounds. */
+/* Failures may use this fraction of the cache's bounds. */
 enum { SHARE = 16 };
 
-/* With its key; the text is in it. */
+/* Includes the key. The text is part of the structure. */
 static uint64_t bytes_of(const kilni_flight *failure)
 {
     size_t key_bytes;
@@ -18,8 +18,8 @@ static uint64_t bytes_of(const kilni_flight *failure)
 void kilni_failure_keep_locked(kilni_flight *flight)
 {
     kiln_cache *cache = flight->cache;
-    /* The place of an object that never comes. The cache is the caller's, and so not gone with it.
-     */
+    /* Frees the place of an object that will never exist. This does not free the cache, since the
+     * caller still has it. */
     kilni_object_free(flight->object);
     flight->object = NULL;
     flight->slot.state = KILNI_SLOT_FAILED;
@@ -53,7 +53,7 @@ void kilni_failure_forget(kiln_cache *cache, const kiln_key *key)
     pthread_mutex_unlock(&cache->lock);
 }
 
-/* The last one is kept in any case: who asks for it again may be about to. */
+/* The newest failure is always kept: a thread may be about to ask for its key again. */
 void kilni_failures_shrink_locked(kiln_cache *cache)
 {
     while (cache->retained_failures > 1 &&

@@ -28,7 +28,7 @@ bool kilni_fence_heavy(void)
 
 #else
 
-/* So many ordinary fences cost a thread about as much as asking the system. */
+/* This many ordinary fences cost a thread about as much as asking the system. */
 enum { MANY_FENCES = 1 << 20 };
 
 _Atomic unsigned kilni_fence_state_word;

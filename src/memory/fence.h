@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Fences for two sides that store and then look at what the other stored: readers, often, and
- * those who reclaim, seldom. Of
+ * Fences between two sides, each of which stores and then loads what the other stored: readers,
+ * often, and threads that reclaim, seldom. Of
  *
- *     a reader:                        who reclaims:
+ *     a reader:                        a thread that reclaims:
  *     kilni_fence_is_asymmetric
  *     store R                          store W
  *     kilni_fence_light                kilni_fence_heavy
  *     load W                           load R
  *
- * at least one sees what the other stored. The light fence costs nothing where the system can make
- * all running threads of the process pass a barrier for the heavy one: fences are asymmetric then.
- * Elsewhere both are ordinary ones.
+ * at least one sees what the other stored. If the system can make all running threads of the
+ * process pass a barrier for the heavy fence, the light fence costs nothing: fences are asymmetric
+ * then. Otherwise both are ordinary fences.
  *
- * Asking the system for that holds a process that has threads up for some 10 ms. Such a process
- * begins with ordinary fences, and is switched to the others once they cost one of its threads as
- * much. For that, a reader that sees the switch must see all that was stored by those who reclaimed
- * before it, and these must not switch between their fence and their loads: see reader.c.
+ * Asking the system for this holds up a process for some 10 ms if it has threads. Such a process
+ * begins with ordinary fences, and switches to asymmetric ones once ordinary ones have cost one of
+ * its threads as much. For this to be safe, a reader that sees the switch must see everything that
+ * threads reclaiming before the switch had stored, and no switch may happen between such a thread's
+ * fence and its loads: see reader.c.
  */
 #pragma once
 
@@ -31,21 +32,23 @@
 #endif
 #endif
 
-/* Asks the system for asymmetric fences. True where it grants them. */
+/* Asks the system for asymmetric fences. Returns true if it grants them. */
 bool kilni_fence_ask(void);
 
-/* Switches. Called while no other thread is in Kiln, or with the lock of reader.c, which a thread
- * that reclaims with ordinary fences holds from its fence to its last load. After a switch to
- * ordinary fences, a thread must not reclaim before each reader has acknowledged the switch: until
- * then, the reader may still pass fences of the kind that costs nothing. */
+/* Switches the kind of fences. Called while no other thread is in Kiln, or with the lock of
+ * reader.c, which a thread that reclaims with ordinary fences holds from its fence to its last
+ * load. After a switch to ordinary fences, a thread must not reclaim before each reader has
+ * acknowledged the switch: until then, the reader may still pass fences of the kind that costs
+ * nothing. */
 void kilni_fence_switch(bool asymmetric);
 
-/* False where the system refuses what it granted before: nothing was ordered. */
+/* Returns false if the system refuses what it granted before: nothing was ordered. */
 bool kilni_fence_heavy(void);
 
 #ifdef KILNI_FENCE_IS_COUNTED
-/* ThreadSanitizer knows no fences. Of two additions to one word one comes first, and the later
- * acquires what the other released: both sides are fences in its eyes. */
+/* ThreadSanitizer does not understand fences. Of two additions to one word, one comes first, and
+ * the later one acquires what the other released: to ThreadSanitizer, both sides then act as
+ * fences. */
 extern _Atomic unsigned kilni_fence_word;
 
 static inline bool kilni_fence_is_asymmetric(void)
@@ -73,13 +76,14 @@ static inline unsigned kilni_fence_state(void)
     return atomic_load_explicit(&kilni_fence_state_word, memory_order_acquire);
 }
 
-/* An ordinary fence, which acknowledges the last switch; one in very many of a thread's asks for
- * something better. */
+/* Passes an ordinary fence, and acknowledges the last switch. One in very many calls of a thread
+ * asks the system for asymmetric fences. */
 void kilni_fence_ordinary(void);
 
-/* Asked by readers before the store that the fence is behind: some processors would have this load
- * wait for that store. Their loads from then on see what was stored by those who reclaimed with
- * ordinary fences before a switch that is seen here; those who come later have the system's. */
+/* Readers call this before the store that precedes their fence, since on some processors this load
+ * would otherwise wait for that store. If a reader sees a switch here, its later loads see
+ * everything that threads reclaiming with ordinary fences stored before the switch. Threads that
+ * reclaim after the switch pass the system's fence. */
 static inline bool kilni_fence_is_asymmetric(void)
 {
     return kilni_fence_state() & 1;

@@ -94,8 +94,8 @@ static kiln_status hit_locked(kilni_object *object, kiln_reservation *ret_reserv
     return KILN_OK;
 }
 
-/* Room in the tables for all flights and for what comes of them, so that ending one needs no
- * memory. */
+/* Makes room in the tables for all flights and the objects that they yield, so that ending a flight
+ * needs no memory. */
 static kiln_status reserve_tables_locked(kiln_cache *cache)
 {
     size_t flights = cache->pending.slot_count + 1;
@@ -203,11 +203,11 @@ kiln_status kiln_ticket_fulfil(kiln_ticket **ticket, void *object, uint64_t byte
     if (cost_ns == 0) {
         cost_ns = kilni_clock_ns() - flight->started_ns;
     }
-    kilni_aftermath after = {0};
+    kilni_followup followup = {0};
     kilni_cache_lock(cache);
-    /* The flight stays attached meanwhile, so that nobody else builds its key. */
+    /* The flight stays attached meanwhile, so that no other thread builds its key. */
     if (flight->attached) {
-        kilni_make_room_locked(cache, bytes, &after);
+        kilni_make_room_locked(cache, bytes, &followup);
     }
     kilni_thread_lost_ticket_of(flight);
     kilni_object *made = flight->object;
@@ -223,12 +223,12 @@ kiln_status kiln_ticket_fulfil(kiln_ticket **ticket, void *object, uint64_t byte
         kilni_object_hold(made);
         *ret_pin = made;
     }
-    /* The flight's own hold goes on to there. */
-    kilni_aftermath_keep_locked(&after, made,
-                                kilni_object_is_resident(made) ? KILN_EVENT_INSERTED : 0);
+    /* The flight's own hold passes to @followup. */
+    kilni_followup_keep_locked(&followup, made,
+                               kilni_object_is_resident(made) ? KILN_EVENT_INSERTED : 0);
     pthread_mutex_unlock(&cache->lock);
     kilni_flight_free(flight);
-    kilni_aftermath_finish(cache, &after);
+    kilni_followup_finish(cache, &followup);
     return KILN_OK;
 }
 
@@ -249,10 +249,10 @@ kiln_status kiln_ticket_take(kiln_ticket *ticket)
     return KILN_OK;
 }
 
-/* Gives every waiter the failure. True where it stays in the table. */
+/* Answers all waiters with the failure. Returns true if the failure stays in the table. */
 static bool fail_locked(kilni_flight *flight, kiln_status status, const char *text)
 {
-    /* Success without an object would not be one. */
+    /* Success without an object counts as a failure. */
     flight->failure = status != KILN_OK ? status : KILN_E_INVALID;
     snprintf(flight->text, sizeof flight->text, "%s",
              text ? text : kiln_status_text(flight->failure));
@@ -265,7 +265,7 @@ static bool fail_locked(kilni_flight *flight, kiln_status status, const char *te
     return kept;
 }
 
-/* True where the flight is gone, false where it goes on or its failure is kept. */
+/* Returns true if the flight has ended, false if it goes on or its failure is kept. */
 static bool abandon_locked(kilni_flight *flight, kiln_abandonment how, kiln_status status,
                            const char *text)
 {
@@ -297,7 +297,7 @@ void kiln_ticket_abandon(kiln_ticket **ticket, kiln_abandonment how, kiln_status
     kilni_cache_lock(cache);
     kilni_thread_lost_ticket_of(flight);
     bool gone = abandon_locked(flight, how, status, text);
-    /* Cells that grew for flights of which nothing came. */
+    /* Also frees cells that were replaced to make room for a flight that yielded no object. */
     kilni_section_collect_and_unlock(cache);
     if (gone) {
         kilni_flight_free(flight);
@@ -306,7 +306,7 @@ void kiln_ticket_abandon(kiln_ticket **ticket, kiln_abandonment how, kiln_status
 
 /* ---- threads that end ---- */
 
-/* As a flight that was lost, for those who wait for it. */
+/* Creates a flight like one that was lost, for the threads that wait for the lost one. */
 static kiln_status flight_new_like(const kilni_flight *lost, kilni_flight **ret_flight)
 {
     enum { ANY_GROUP = 1 };
@@ -320,7 +320,7 @@ static kiln_status flight_new_like(const kilni_flight *lost, kilni_flight **ret_
     return status;
 }
 
-/* Puts a new flight in the place of one that may never be ended. */
+/* Replaces a flight that may never be ended by a new one. */
 static kiln_status replace_locked(kilni_flight *lost)
 {
     kilni_flight *next;
@@ -336,7 +336,7 @@ static kiln_status replace_locked(kilni_flight *lost)
     return status;
 }
 
-static void leave_locked(kilni_flight *flight)
+static void orphan_locked(kilni_flight *flight)
 {
     flight->owner = KILNI_NOBODY;
     if (kilni_wait_has_any_locked(flight) && replace_locked(flight) != KILN_OK) {
@@ -346,19 +346,19 @@ static void leave_locked(kilni_flight *flight)
     }
 }
 
-void kilni_flights_leave_locked(kiln_cache *cache, uint64_t thread)
+void kilni_flights_orphan_locked(kiln_cache *cache, uint64_t thread)
 {
     size_t position = 0;
     kilni_slot *slot;
     while ((slot = kilni_table_walk(&cache->pending, &position))) {
         kilni_flight *flight = (kilni_flight *)slot;
         if (slot->state == KILNI_SLOT_BUILDING && flight->owner == thread) {
-            leave_locked(flight);
+            orphan_locked(flight);
         }
     }
-    /* Those that a clear took out of the table. */
+    /* Flights that were removed from the table when the cache was cleared. */
     kilni_flight *flight;
     while ((flight = kilni_wait_flight_of_locked(cache, thread))) {
-        leave_locked(flight);
+        orphan_locked(flight);
     }
 }

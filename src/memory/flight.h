@@ -6,17 +6,17 @@
 
 #include "memory/memory.h"
 
-/* Takes a flight out of the table and gives back what it reserved; nothing of it will be kept. A
- * flight that is not attached is left alone. */
+/* Takes a flight out of the table and releases what it reserved; its result will not be kept. Does
+ * nothing if the flight is not attached. */
 void kilni_flight_detach_locked(kilni_flight *flight);
 
-/* Sees to it that what comes of a flight can be of a group, where that is not 0: before anybody
- * waits for it who may go on with it. Returns KILN_OK; KILN_E_NO_MEMORY. */
+/* Ensures that the object of a flight can be of a group, unless @group is 0. Called before a thread
+ * that may come to own the flight waits for it. Returns KILN_OK; KILN_E_NO_MEMORY. */
 kiln_status kilni_flight_allow_group_locked(kilni_flight *flight, uint64_t group);
 
-/* Frees a flight that is not in the table, and the place for its object where it still has it. */
+/* Frees a flight that is not in the table, and its object's place if it still has that. */
 void kilni_flight_free(kilni_flight *flight);
 
-/* For a thread that ends: what it owns stays, but whoever waits for it, or asks next, builds too.
- */
-void kilni_flights_leave_locked(kiln_cache *cache, uint64_t thread);
+/* For a thread that ends: its flights stay valid, but a thread that waits for one of their keys, or
+ * asks for it next, builds too. */
+void kilni_flights_orphan_locked(kiln_cache *cache, uint64_t thread);

@@ -7,8 +7,8 @@
 
 enum { LEAST_CHAINS = 64 };
 
-/* Numbers that follow each other, and multiples of one, come to chains of their own: also those
- * that differ in their highest bits alone, which a product would lose. */
+/* Consecutive numbers, and multiples of a number, get chains of their own, even if they differ only
+ * in their highest bits, which the product alone would lose. */
 static size_t chain_of(const kilni_groups *groups, uint64_t group)
 {
     const uint64_t folded = group ^ group >> 32;
@@ -47,8 +47,9 @@ static void put(kilni_groups *groups, kilni_object *object)
     *first = object;
 }
 
-/* Other chains, twice as many as there are objects. */
-static void spread(kilni_groups *groups)
+/* Distributes the objects over new chains, at least twice as many as there are objects. Without
+ * memory, the chains stay as they are. */
+static void rehash(kilni_groups *groups)
 {
     size_t chain_count = LEAST_CHAINS;
     while (chain_count < groups->count * 2) {
@@ -80,7 +81,7 @@ void kilni_groups_add(kilni_groups *groups, kilni_object *object)
     groups->count++;
     if (groups->count > chain_count ||
         (chain_count > LEAST_CHAINS && groups->count < chain_count / 32)) {
-        spread(groups);
+        rehash(groups);
     }
     put(groups, object);
 }

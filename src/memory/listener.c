@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A listener stays in the list while it runs. One that was removed meanwhile leaves with the last
- * of its running calls, and so a walk over the list always stands on a listener that is there.
+ * A listener stays in the list while it runs. If it is removed meanwhile, it leaves the list when
+ * the last of its running calls ends, so a walk over the list always stands on a listener that
+ * exists.
  */
 #include "memory/listener.h"
 
@@ -19,7 +20,7 @@ struct kilni_listener {
     bool removed;   /* not called again */
 };
 
-/* The listeners' calls that this thread is in, innermost first. */
+/* The calls of listeners that this thread is in, innermost first. */
 typedef struct call_frame {
     kiln_cache *cache;
     kilni_listener *listener;
@@ -55,10 +56,10 @@ bool kilni_listeners_want_locked(const kiln_cache *cache, uint32_t event)
     return listener != NULL;
 }
 
-/* Tells the threads that look up objects whether to report it. */
-static void note_wishes_locked(kiln_cache *cache)
+/* Sets whether the threads that look up objects report hits. */
+static void update_hit_reports_locked(kiln_cache *cache)
 {
-    kilni_policy_tell_hits_locked(cache, kilni_listeners_want_locked(cache, KILN_EVENT_HIT));
+    kilni_policy_report_hits_locked(cache, kilni_listeners_want_locked(cache, KILN_EVENT_HIT));
 }
 
 /* Takes a removed listener out of the list once none of its calls is under way. */
@@ -97,7 +98,7 @@ static void call(kiln_cache *cache, kilni_listener *listener, const kiln_event *
     innermost_call = frame.outer;
 }
 
-void kilni_listeners_tell(kiln_cache *cache, const kiln_event *event, uint64_t last_listener)
+void kilni_listeners_notify(kiln_cache *cache, const kiln_event *event, uint64_t last_listener)
 {
     kilni_cache_lock(cache);
     kilni_listener *listener = cache->listeners;
@@ -136,7 +137,7 @@ kiln_status kiln_cache_listen(kiln_cache *cache, uint32_t events, kiln_listener_
         end = &(*end)->next;
     }
     *end = added;
-    note_wishes_locked(cache);
+    update_hit_reports_locked(cache);
     *ret_id = added->id;
     pthread_mutex_unlock(&cache->lock);
     return KILN_OK;
@@ -151,12 +152,13 @@ void kiln_cache_unlisten(kiln_cache *cache, uint64_t id)
     kilni_listener *listener = find_locked(cache, id);
     if (listener) {
         listener->removed = true;
-        note_wishes_locked(cache);
+        update_hit_reports_locked(cache);
         retire_locked(cache, listener);
     }
     int cancelable;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelable);
-    /* Two listeners that waited for each other, or one for itself, would never return. */
+    /* Two listeners that waited for each other, or one that waited for itself, would never return.
+     */
     while (!is_inside_call(cache) && find_locked(cache, id)) {
         pthread_cond_wait(&cache->listener_gone, &cache->lock);
     }
@@ -166,7 +168,7 @@ void kiln_cache_unlisten(kiln_cache *cache, uint64_t id)
 
 void kilni_listeners_forget_threads_locked(kiln_cache *cache)
 {
-    /* Anew: nobody waits for it here, whatever it remembers. */
+    /* Initialized again: no thread of the child waits for it, whatever state it was copied in. */
     pthread_cond_init(&cache->listener_gone, NULL);
     kilni_listener *listener = cache->listeners;
     while (listener) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The lock of a cache, and giving it up in a long call.
+ * The lock of a cache, and how a long call gives it up.
  */
 #include <sched.h>
 
@@ -18,7 +18,7 @@ void kilni_cache_lock(kiln_cache *cache)
 
 void kilni_cache_step_locked(kiln_cache *cache, size_t *step)
 {
-    /* A mutex prefers the thread that runs to one that has to wake up. So this thread stays away
+    /* A mutex favours a running thread over one that must wake up first. So this thread stays away
      * until a waiter has the lock, but not for longer than a wake-up takes. */
     enum { PATIENCE = 256 };
     if (++*step % KILNI_STEPS != 0) {

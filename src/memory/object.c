@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "memory/admission.h"
-#include "memory/aftermath.h"
+#include "memory/followup.h"
 #include "memory/policy.h"
 #include "memory/section.h"
 #include "memory/watch.h"
@@ -57,28 +57,28 @@ void kilni_object_fill_alone(kilni_object *object, void *user_object, uint64_t b
 void kilni_object_grow(kilni_object *object, uint64_t more_bytes)
 {
     kiln_cache *cache = object->cache;
-    kilni_aftermath after = {0};
+    kilni_followup followup = {0};
     kilni_cache_lock(cache);
     object->bytes += more_bytes;
     if (kilni_object_is_resident(object)) {
         cache->bytes += more_bytes;
-        kilni_readmit_locked(object, &after);
+        kilni_readmit_locked(object, &followup);
     } else {
         cache->lingering_bytes += more_bytes;
     }
     pthread_mutex_unlock(&cache->lock);
-    kilni_aftermath_finish(cache, &after);
+    kilni_followup_finish(cache, &followup);
 }
 
-/* True where that was the last one. */
-static bool give_back(kilni_object *object)
+/* Returns true if that was the last hold. */
+static bool drop_hold(kilni_object *object)
 {
     return atomic_fetch_sub_explicit(&object->holds, 1, memory_order_acq_rel) == 1;
 }
 
 void kilni_object_release_locked(kilni_object *object)
 {
-    if (give_back(object)) {
+    if (drop_hold(object)) {
         kilni_section_retire_locked(object);
     }
 }
@@ -131,8 +131,8 @@ kilni_object *kilni_queue_pop(kilni_queue *queue)
 void kilni_object_note_use(kilni_object *object)
 {
     bool first = kilni_policy_use(object);
-    if (kilni_policy_tells_hits(object->cache)) {
-        kilni_aftermath_tell_hit(object, first);
+    if (kilni_policy_reports_hits(object->cache)) {
+        kilni_followup_report_hit(object, first);
     }
 }
 
@@ -197,10 +197,11 @@ void kiln_pin_release(kiln_pin **pin)
     }
     kilni_object *object = *pin;
     *pin = NULL;
-    if (!give_back(object)) {
+    if (!drop_hold(object)) {
         return;
     }
-    /* It is this thread's to retire, and lives until that; the cache may end with it. */
+    /* This thread must retire the object, which lives until then. The cache may end with the
+     * object. */
     kiln_cache *cache = kilni_cache_retain(object->cache);
     kilni_cache_lock(cache);
     kilni_section_retire_locked(object);

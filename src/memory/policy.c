@@ -13,7 +13,7 @@ const char *kiln_policy_name(uint32_t policy)
     return policy < POLICY_COUNT ? names[policy] : NULL;
 }
 
-/* Not strcasecmp: that one asks the locale what a lower-case I is. */
+/* Not strcasecmp, for which the locale decides what a lower-case I is. */
 static bool equals_in_any_case(const char *text, const char *name)
 {
     for (; *text && *name; text++, name++) {
@@ -53,13 +53,13 @@ static void settle_on_locked(kiln_cache *cache, uint64_t use)
     atomic_store_explicit(&cache->settled_use, use, memory_order_relaxed);
 }
 
-void kilni_policy_tell_hits_locked(kiln_cache *cache, bool tells_hits)
+void kilni_policy_report_hits_locked(kiln_cache *cache, bool reports_hits)
 {
     const uint64_t most = KILNI_POLICY_MAX_FREQUENCY;
-    settle_on_locked(cache, (kilni_policy_settled_use(cache) & ~most) | (tells_hits ? 0 : most));
+    settle_on_locked(cache, (kilni_policy_settled_use(cache) & ~most) | (reports_hits ? 0 : most));
 }
 
-/* Returns a use at the new time, and of no frequency. */
+/* Returns a use at the new time, with frequency 0. */
 static uint64_t advance_clock_locked(kiln_cache *cache)
 {
     uint64_t use = kilni_policy_settled_use(cache) + CLOCK_TICK;
@@ -82,7 +82,7 @@ void kilni_policy_evicted_locked(kilni_object *victim)
         kilni_policy_merit(victim, atomic_load_explicit(&victim->use, memory_order_relaxed));
     if (left > cache->inflation) {
         cache->inflation = left;
-        /* So that uses from now on are told from those before. */
+        /* Distinguishes later uses from those before. */
         advance_clock_locked(cache);
     }
 }

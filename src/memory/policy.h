@@ -1,45 +1,47 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is known of an object's use, and what that makes it worth.
+ * What is known of an object's use, and what that makes the object worth.
  *
- * Recency is counted by the cache's clock, which insertions move on, and evictions to make room. A
- * use is a clock above a frequency, in one word of the object, which is stored only where it
- * changes: an object that is hot is only read, as long as nothing comes or goes.
+ * Recency is counted by the cache's clock. Insertions advance it, and so do evictions to make room.
+ * A use is a clock above a frequency, in one word of the object. The word is stored only if it
+ * changes: an object that is often used is only read, as long as nothing is inserted or evicted.
  */
 #pragma once
 
 #include "memory/memory.h"
 
-/* Where frequency saturates: it bounds how long an object that was once hot can stay. */
+/* Frequency saturates, which limits how long an object that was once used often can stay. */
 enum { KILNI_POLICY_FREQUENCY_BITS = 4, KILNI_POLICY_MAX_FREQUENCY = 15 };
 
-/* What a policy of the user's means here: KILN_POLICY_AUTO becomes the one that is chosen. */
+/* Returns the policy that a user's choice means: KILN_POLICY_AUTO becomes the one that is chosen
+ * for it. */
 kiln_policy kilni_policy_choose(uint32_t policy);
 
-/* Notes an object's insertion. It can't be reached yet. */
+/* Notes an object's insertion. The object can't be reached yet. */
 void kilni_policy_insert_locked(kilni_object *object);
 
-/* Has those who use objects tell of it, or not. A settled use has no frequency where they do. */
-void kilni_policy_tell_hits_locked(kiln_cache *cache, bool tells_hits);
+/* Sets whether the threads that use objects report hits. If they do, the settled use has frequency
+ * 0. */
+void kilni_policy_report_hits_locked(kiln_cache *cache, bool reports_hits);
 
 static inline uint64_t kilni_policy_settled_use(const kiln_cache *cache)
 {
     return atomic_load_explicit(&cache->settled_use, memory_order_relaxed);
 }
 
-static inline bool kilni_policy_tells_hits(const kiln_cache *cache)
+static inline bool kilni_policy_reports_hits(const kiln_cache *cache)
 {
     return (kilni_policy_settled_use(cache) & KILNI_POLICY_MAX_FREQUENCY) == 0;
 }
 
-/* True where a use of an object would change nothing, and nobody is to be told. */
+/* Whether a use of an object would change nothing and need not be reported. */
 static inline bool kilni_policy_is_settled(const kiln_cache *cache, const kilni_object *object)
 {
     return atomic_load_explicit(&object->use, memory_order_relaxed) ==
            kilni_policy_settled_use(cache);
 }
 
-/* Notes a use; without the lock. True for the first one since the insertion. */
+/* Notes a use, without the lock. Returns true for the first use since the insertion. */
 static inline bool kilni_policy_use(kilni_object *object)
 {
     const uint64_t most = KILNI_POLICY_MAX_FREQUENCY;

@@ -8,14 +8,14 @@
 #include "memory/section.h"
 #include "memory/wait.h"
 
-/* Guards the list of caches. Taken before all caches' locks, each of which is taken before that of
- * the readers. */
+/* Guards the list of caches. Taken before every cache's lock, each of which is taken before the
+ * lock of the readers. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static uint64_t cache_count; /* of all there were */
+static uint64_t cache_count; /* caches created so far */
 static kiln_cache *caches;   /* linked by kiln_cache.next and previous */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static bool sees_forks;
+static bool handles_forks;
 
 void kilni_process_add(kiln_cache *cache)
 {
@@ -47,14 +47,14 @@ void kilni_process_end_thread(void)
     pthread_mutex_lock(&lock);
     for (kiln_cache *cache = caches; cache; cache = cache->next) {
         kilni_cache_lock(cache);
-        kilni_flights_leave_locked(cache, kilni_thread_number());
+        kilni_flights_orphan_locked(cache, kilni_thread_number());
         pthread_mutex_unlock(&cache->lock);
     }
     pthread_mutex_unlock(&lock);
 }
 
-/* Of the handlers below: where a process forks while they are being registered, its child registers
- * them again. */
+/* The depth of nested calls of the handlers below: if a process forks while they are being
+ * registered, its child registers them again. */
 static _Thread_local unsigned fork_depth;
 
 static void before_fork(void)
@@ -86,8 +86,9 @@ static void after_fork_in_parent(void)
     unlock_all();
 }
 
-/* Flights of threads that are gone go on in the parent. Here they are taken out of the table, so
- * that who asks next builds anew; their memory stays, since a pointer to it may. */
+/* Flights of other threads go on in the parent. In the child they are taken out of the table, so
+ * that the next thread that asks builds anew. Their memory stays, since pointers to it may remain.
+ */
 static void forget_flights_locked(kiln_cache *cache)
 {
     size_t position = 0;
@@ -119,8 +120,8 @@ static void after_fork_in_child(void)
 
 static void begin(void)
 {
-    sees_forks = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0;
-    if (sees_forks) {
+    handles_forks = pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child) == 0;
+    if (handles_forks) {
         kilni_reader_begin();
     }
 }
@@ -128,5 +129,5 @@ static void begin(void)
 kiln_status kilni_process_begin(void)
 {
     pthread_once(&once, begin);
-    return sees_forks ? KILN_OK : KILN_E_NO_MEMORY;
+    return handles_forks ? KILN_OK : KILN_E_NO_MEMORY;
 }

@@ -10,8 +10,8 @@
 
 _Thread_local kilni_reader *kilni_reader_own __attribute__((tls_model("initial-exec")));
 
-/* Guards all below, and what kilni_reader says of it; and orders a switch of the fences. Taken
- * after a cache's lock. */
+/* Guards everything below and the fields of kilni_reader that say so, and orders switches of the
+ * fences. Taken after a cache's lock. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 enum { POOL_SIZE = 32 };
@@ -20,15 +20,15 @@ enum { POOL_SIZE = 32 };
 static kilni_reader pool[POOL_SIZE];
 static size_t pool_used;
 
-/* The readers of threads, which a thread that reclaims looks at; and those of threads that ended.
- * Linked by kilni_reader.next and from. */
+/* The readers of threads, at which a thread that reclaims looks; and the readers that threads have
+ * released. Linked by kilni_reader.next and from. */
 static kilni_reader *readers, *spare_readers;
 
 /* A bit for each line of counters that no thread has. */
 static unsigned free_lines = (1u << KILNI_COUNTER_LINES) - 1;
 
-static pthread_key_t end_of_thread; /* its value is the thread's reader */
-static bool serving;                /* threads can have readers; the key is there */
+static pthread_key_t reader_key; /* its value is the thread's reader */
+static bool serving;             /* threads can have readers; the key exists */
 
 /* ---- threads come and go ---- */
 
@@ -50,7 +50,7 @@ static void unlink_locked(kilni_reader *reader)
     }
 }
 
-/* NULL for want of memory. */
+/* Returns NULL if there is no memory. */
 static kilni_reader *spare_locked(void)
 {
     kilni_reader *reader = spare_readers;
@@ -84,7 +84,7 @@ static kilni_reader *take(void)
     return reader;
 }
 
-static void give_back_locked(kilni_reader *reader)
+static void release_locked(kilni_reader *reader)
 {
     if (reader->number < KILNI_COUNTER_LINES) {
         free_lines |= 1u << reader->number;
@@ -93,18 +93,18 @@ static void give_back_locked(kilni_reader *reader)
     link_locked(&spare_readers, reader);
 }
 
-static void give_back(kilni_reader *reader)
+static void release(kilni_reader *reader)
 {
     pthread_mutex_lock(&lock);
-    give_back_locked(reader);
+    release_locked(reader);
     pthread_mutex_unlock(&lock);
 }
 
 kilni_reader *kilni_reader_claim(void)
 {
     kilni_reader *reader = take();
-    if (reader && pthread_setspecific(end_of_thread, reader) != 0) {
-        give_back(reader);
+    if (reader && pthread_setspecific(reader_key, reader) != 0) {
+        release(reader);
         reader = NULL;
     }
     kilni_reader_own = reader;
@@ -134,9 +134,9 @@ static void end_thread(void *value)
         }
     }
     kilni_process_end_thread();
-    /* What ends after this, and reads, takes a reader anew. */
+    /* A destructor that runs after this one, and reads, claims a new reader. */
     kilni_reader_own = NULL;
-    give_back(reader);
+    release(reader);
 }
 
 /* ---- fork and the library's end ---- */
@@ -151,7 +151,7 @@ void kilni_reader_after_fork_in_parent(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* Of all threads the one that forked goes on. */
+/* Only the thread that forked exists in the child. */
 void kilni_reader_after_fork_in_child(void)
 {
     kilni_reader *next;
@@ -161,20 +161,21 @@ void kilni_reader_after_fork_in_child(void)
             for (int i = 0; i < KILNI_READER_PLACES; i++) {
                 atomic_store_explicit(&reader->places[i].cache, NULL, memory_order_relaxed);
             }
-            give_back_locked(reader);
+            release_locked(reader);
         }
     }
-    /* With one thread it costs nothing to ask, whatever fences the parent had. */
+    /* With one thread, asking costs nothing, whatever fences the parent had. */
     kilni_fence_switch(kilni_fence_ask());
     kilni_reader_acknowledge_fences();
     pthread_mutex_unlock(&lock);
 }
 
-/* Each C library of a process (dlmopen brings more) counts its keys from 0, and a thread has one
- * place for the values of all of them: what one library sets for a key, another reads for its key
- * of the same number. So this takes a number that others do not come to; libnvrtc alone has 40
- * keys. All numbers below are in use until it has that one. Each process pays for that once, and
- * glibc looks for a free key from 0 each time: twice the number costs four times as much. */
+/* Each C library in a process (dlmopen loads more of them) numbers its thread-specific keys from 0,
+ * but a thread has only one place for the values of all of them: what one library sets for a key,
+ * another reads for its own key of the same number. So this takes a number that other libraries do
+ * not reach; libnvrtc alone has 40 keys. It holds all numbers below until it has that one. Each
+ * process pays for this once. glibc searches for a free key from 0 each time, so twice the number
+ * costs four times as much. */
 static bool create_key(void)
 {
     enum { FAR = 256 };
@@ -186,7 +187,7 @@ static bool create_key(void)
     if (count == 0) {
         return false;
     }
-    end_of_thread = keys[--count];
+    reader_key = keys[--count];
     while (count > 0) {
         pthread_key_delete(keys[--count]);
     }
@@ -195,21 +196,21 @@ static bool create_key(void)
 
 void kilni_reader_begin(void)
 {
-    /* A program that is on its way to its first results is not to be held up for look-ups that it
-     * may never make. */
+    /* A program with threads must not be delayed on the way to its first results, for look-ups that
+     * it may never make. */
     kilni_fence_switch(__libc_single_threaded && kilni_fence_ask());
     pthread_mutex_lock(&lock);
     serving = create_key();
     pthread_mutex_unlock(&lock);
 }
 
-/* At the process's end, while other threads go on: they must not come here when they end. Those
- * that read still have their readers. */
+/* Runs at the end of the process, while other threads may go on: they must not call end_thread when
+ * they end. Threads that are reading keep their readers. */
 __attribute__((destructor)) static void finish(void)
 {
     pthread_mutex_lock(&lock);
     if (serving) {
-        pthread_key_delete(end_of_thread);
+        pthread_key_delete(reader_key);
         serving = false;
     }
     kilni_reader *next;
@@ -223,20 +224,22 @@ __attribute__((destructor)) static void finish(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* ---- who reclaims ---- */
+/* ---- reclaiming ---- */
 
 void kilni_reader_improve_fences(void)
 {
     if (!kilni_fence_ask()) {
         return;
     }
-    /* Not waited for: this may be a handler of a fork, for which this very thread holds it. */
+    /* Does not wait for the lock: this may run in a fork handler, while this very thread holds the
+     * lock for the fork. */
     if (pthread_mutex_trylock(&lock) != 0) {
         return;
     }
-    /* Who has passed an ordinary heavy fence has looked at all readers by now: who passes no fence,
-     * because of what is stored here, sees the table and cache->awaited as that one had left them.
-     * Who comes later has the system reach also those who are about to pass an ordinary one. */
+    /* A thread that has passed an ordinary heavy fence has looked at all readers by now. A reader
+     * that passes no fence, because of what is stored here, sees the table and cache->awaited as
+     * that thread left them. For a thread that reclaims later, the system's fence also reaches
+     * readers that are about to pass an ordinary one. */
     kilni_fence_switch(true);
     pthread_mutex_unlock(&lock);
 }
@@ -250,7 +253,7 @@ static uint64_t oldest_locked(const kiln_cache *cache)
             kilni_place *place = &reader->places[i];
             if (atomic_load_explicit(&place->cache, memory_order_acquire) == cache) {
                 uint64_t epoch = atomic_load_explicit(&place->epoch, memory_order_acquire);
-                /* One of another cache says that the section seen was left meanwhile. */
+                /* An epoch of another cache means that the section seen was left meanwhile. */
                 bool is_of_cache = (epoch ^ own) >> KILNI_EPOCH_BITS == 0;
                 oldest = is_of_cache && epoch < oldest ? epoch : oldest;
             }
@@ -259,15 +262,15 @@ static uint64_t oldest_locked(const kiln_cache *cache)
     return oldest;
 }
 
-/* Whether no thread but this one has a reader. A thread that gets one later sees what this one has
- * stored, because of the lock. */
+/* Whether no thread except this one has a reader. A thread that gets one later sees what this one
+ * has stored, because of the lock. */
 static bool is_alone_locked(void)
 {
     return !readers || (readers == kilni_reader_own && !readers->next);
 }
 
-/* Passes an ordinary fence; switches to these if the system has refused its own. False if that is
- * not enough yet. */
+/* Passes an ordinary fence. Switches to ordinary fences first if the system has refused its own.
+ * Returns false if that does not suffice yet. */
 static bool order_without_system_locked(bool refused)
 {
     if (refused && kilni_fence_is_asymmetric()) {
@@ -294,8 +297,8 @@ uint64_t kilni_reader_oldest(const kiln_cache *cache)
         return oldest;
     }
     pthread_mutex_unlock(&lock);
-    /* The system's fence needs no lock: ordinary fences do not come before readers acknowledge
-     * them. */
+    /* The system's fence needs no lock: no thread relies on ordinary fences before the readers have
+     * acknowledged them. */
     bool asymmetric = kilni_fence_is_asymmetric();
     bool ordered = asymmetric && kilni_fence_heavy();
     pthread_mutex_lock(&lock);

@@ -9,7 +9,7 @@
 #include "memory/wait.h"
 #include "memory/watch.h"
 
-void kilni_evict_locked(kilni_object *object, kiln_eviction reason, kilni_aftermath *after)
+void kilni_evict_locked(kilni_object *object, kiln_eviction reason, kilni_followup *followup)
 {
     kiln_cache *cache = object->cache;
     kilni_table_remove(&cache->ready, &object->slot);
@@ -24,18 +24,18 @@ void kilni_evict_locked(kilni_object *object, kiln_eviction reason, kilni_afterm
     if (reason == KILN_EVICTED_CAPACITY || reason == KILN_EVICTED_RESOURCES) {
         cache->evictions++;
     }
-    kilni_watch_turn(object->watch);
-    kilni_aftermath_evict_locked(after, object, reason);
+    kilni_watch_clear(object->watch);
+    kilni_followup_add_evicted_locked(followup, object, reason);
 }
 
-/* Removes what a slot has; a flight goes on without the cache. */
-static void remove_slot_locked(kilni_slot *slot, kiln_eviction reason, kilni_aftermath *after)
+/* Removes what a slot has. A flight goes on without the cache. */
+static void remove_slot_locked(kilni_slot *slot, kiln_eviction reason, kilni_followup *followup)
 {
     switch (slot->state) {
     case KILNI_SLOT_NONE:
         break;
     case KILNI_SLOT_READY:
-        kilni_evict_locked((kilni_object *)slot, reason, after);
+        kilni_evict_locked((kilni_object *)slot, reason, followup);
         break;
     case KILNI_SLOT_BUILDING:
         kilni_flight_detach_locked((kilni_flight *)slot);
@@ -46,9 +46,10 @@ static void remove_slot_locked(kilni_slot *slot, kiln_eviction reason, kilni_aft
     }
 }
 
-/* Walks all objects from the last one to the first. The object returned may be removed: the one
- * that takes its position was seen before. The lock may be given up between two calls; objects that
- * are inserted then may be returned or not. Begins with SIZE_MAX; NULL at the end. */
+/* Walks all objects from the last one to the first. Begins with SIZE_MAX; returns NULL at the end.
+ * The object returned may be removed: the one that takes its position was seen before. The lock may
+ * be given up between two calls; an object that is inserted meanwhile may or may not be returned.
+ */
 static kilni_object *walk_locked(const kiln_cache *cache, size_t *position)
 {
     if (*position > cache->residents.count) {
@@ -57,42 +58,42 @@ static kilni_object *walk_locked(const kiln_cache *cache, size_t *position)
     return *position > 0 ? kilni_resident_at(&cache->residents, --*position) : NULL;
 }
 
-void kilni_clear_locked(kiln_cache *cache, kilni_aftermath *after)
+void kilni_clear_locked(kiln_cache *cache, kilni_followup *followup)
 {
     size_t position = 0;
     kilni_slot *slot;
     while ((slot = kilni_table_walk(&cache->pending, &position))) {
-        remove_slot_locked(slot, KILN_EVICTED_CLEARED, after);
+        remove_slot_locked(slot, KILN_EVICTED_CLEARED, followup);
     }
-    /* What is inserted while the lock is given up stays. */
+    /* Objects that are inserted while the lock is given up stay. */
     const uint64_t now = kilni_policy_clock(cache);
     size_t step = 0;
     kilni_object *object;
     position = SIZE_MAX;
     while ((object = walk_locked(cache, &position))) {
         if (object->inserted <= now) {
-            kilni_evict_locked(object, KILN_EVICTED_CLEARED, after);
+            kilni_evict_locked(object, KILN_EVICTED_CLEARED, followup);
         }
         kilni_cache_step_locked(cache, &step);
     }
 }
 
-/* Removes a key; one that is building where @flights says so. */
+/* Removes a key. One that is being built is removed only if @flights is true. */
 static kiln_status remove_key(kiln_cache *cache, const kiln_key *key, bool flights)
 {
     if (!cache || !key) {
         return KILN_E_INVALID;
     }
-    kilni_aftermath after = {0};
+    kilni_followup followup = {0};
     kilni_cache_lock(cache);
     kilni_slot *slot = kilni_table_find(&cache->ready, key);
     slot = slot ? slot : kilni_table_find(&cache->pending, key);
     bool removable = slot && (flights || slot->state != KILNI_SLOT_BUILDING);
     if (removable) {
-        remove_slot_locked(slot, KILN_EVICTED_REMOVED, &after);
+        remove_slot_locked(slot, KILN_EVICTED_REMOVED, &followup);
     }
     pthread_mutex_unlock(&cache->lock);
-    kilni_aftermath_finish(cache, &after);
+    kilni_followup_finish(cache, &followup);
     return removable ? KILN_OK : KILN_MISS;
 }
 
@@ -108,7 +109,7 @@ kiln_status kilni_cache_forget(kiln_cache *cache, const kiln_key *key)
 
 /* Removes the flights and failures that match. */
 static void remove_pending_locked(kiln_cache *cache, kilni_match_fn matches, uint64_t wanted,
-                                  kilni_aftermath *after)
+                                  kilni_followup *followup)
 {
     size_t position = 0;
     kilni_slot *slot;
@@ -117,20 +118,20 @@ static void remove_pending_locked(kiln_cache *cache, kilni_match_fn matches, uin
             if (slot->state == KILNI_SLOT_BUILDING) {
                 kilni_wait_bypass_all_locked((kilni_flight *)slot);
             }
-            remove_slot_locked(slot, KILN_EVICTED_REMOVED, after);
+            remove_slot_locked(slot, KILN_EVICTED_REMOVED, followup);
         }
     }
 }
 
-/* Removes the objects that match; returns how many. */
+/* Removes the objects that match. Returns how many. */
 static size_t remove_ready_locked(kiln_cache *cache, kilni_match_fn matches, uint64_t wanted,
-                                  kilni_aftermath *after)
+                                  kilni_followup *followup)
 {
     size_t removed = 0, position = SIZE_MAX, step = 0;
     kilni_object *object;
     while ((object = walk_locked(cache, &position))) {
         if (matches(wanted, &object->slot)) {
-            kilni_evict_locked(object, KILN_EVICTED_REMOVED, after);
+            kilni_evict_locked(object, KILN_EVICTED_REMOVED, followup);
             removed++;
         }
         kilni_cache_step_locked(cache, &step);
@@ -140,12 +141,12 @@ static size_t remove_ready_locked(kiln_cache *cache, kilni_match_fn matches, uin
 
 size_t kilni_cache_remove_matching(kiln_cache *cache, kilni_match_fn matches, uint64_t wanted)
 {
-    kilni_aftermath after = {0};
+    kilni_followup followup = {0};
     kilni_cache_lock(cache);
-    remove_pending_locked(cache, matches, wanted, &after);
-    size_t removed = remove_ready_locked(cache, matches, wanted, &after);
+    remove_pending_locked(cache, matches, wanted, &followup);
+    size_t removed = remove_ready_locked(cache, matches, wanted, &followup);
     pthread_mutex_unlock(&cache->lock);
-    kilni_aftermath_finish(cache, &after);
+    kilni_followup_finish(cache, &followup);
     return removed;
 }
 
@@ -154,7 +155,7 @@ static bool is_of_group(uint64_t group, const kilni_slot *slot)
     return slot->group == group;
 }
 
-/* The first object of a group in its chain, or NULL. */
+/* Returns the first object of a group in its chain, or NULL. */
 static kilni_object *first_of_group(const kiln_cache *cache, uint64_t group)
 {
     kilni_object *object = kilni_groups_first(&cache->groups, group);
@@ -164,13 +165,13 @@ static kilni_object *first_of_group(const kiln_cache *cache, uint64_t group)
     return object;
 }
 
-/* Removes a group's objects; returns how many. */
-static size_t remove_chained_locked(kiln_cache *cache, uint64_t group, kilni_aftermath *after)
+/* Removes a group's objects. Returns how many. */
+static size_t remove_chained_locked(kiln_cache *cache, uint64_t group, kilni_followup *followup)
 {
     size_t removed = 0;
     kilni_object *object;
     while ((object = first_of_group(cache, group))) {
-        kilni_evict_locked(object, KILN_EVICTED_REMOVED, after);
+        kilni_evict_locked(object, KILN_EVICTED_REMOVED, followup);
         kilni_cache_step_locked(cache, &removed);
     }
     return removed;
@@ -181,14 +182,14 @@ size_t kiln_cache_remove_group(kiln_cache *cache, uint64_t group)
     if (!cache || group == 0) {
         return 0;
     }
-    kilni_aftermath after = {0};
+    kilni_followup followup = {0};
     kilni_cache_lock(cache);
     if (cache->pending.slot_count > 0) {
-        remove_pending_locked(cache, is_of_group, group, &after);
+        remove_pending_locked(cache, is_of_group, group, &followup);
     }
-    const size_t removed = remove_chained_locked(cache, group, &after);
+    const size_t removed = remove_chained_locked(cache, group, &followup);
     pthread_mutex_unlock(&cache->lock);
-    kilni_aftermath_finish(cache, &after);
+    kilni_followup_finish(cache, &followup);
     return removed;
 }
 
@@ -197,23 +198,23 @@ void kiln_cache_clear(kiln_cache *cache)
     if (!cache) {
         return;
     }
-    kilni_aftermath after = {0};
+    kilni_followup followup = {0};
     kilni_cache_lock(cache);
-    kilni_aftermath_clear_locked(&after, cache);
-    kilni_clear_locked(cache, &after);
+    kilni_followup_add_cleared_locked(&followup, cache);
+    kilni_clear_locked(cache, &followup);
     pthread_mutex_unlock(&cache->lock);
-    kilni_aftermath_finish(cache, &after);
+    kilni_followup_finish(cache, &followup);
 }
 
-static uint64_t evict_locked(kilni_object *object, kilni_aftermath *after)
+static uint64_t evict_locked(kilni_object *object, kilni_followup *followup)
 {
     uint64_t bytes = object->bytes;
-    kilni_evict_locked(object, KILN_EVICTED_RESOURCES, after);
+    kilni_evict_locked(object, KILN_EVICTED_RESOURCES, followup);
     return bytes;
 }
 
 /* Evicts the cheapest objects first, as long as it finds any that is not pinned. */
-static uint64_t evict_cheapest_locked(kiln_cache *cache, uint64_t bytes, kilni_aftermath *after)
+static uint64_t evict_cheapest_locked(kiln_cache *cache, uint64_t bytes, kilni_followup *followup)
 {
     uint64_t freed = 0;
     size_t step = 0;
@@ -221,21 +222,21 @@ static uint64_t evict_cheapest_locked(kiln_cache *cache, uint64_t bytes, kilni_a
     while (freed < bytes &&
            (cheapest = kilni_victim_choose_locked(cache, KILNI_ORDER_COST, step)) &&
            !kilni_object_is_pinned(cheapest)) {
-        freed += evict_locked(cheapest, after);
+        freed += evict_locked(cheapest, followup);
         kilni_cache_step_locked(cache, &step);
     }
     return freed;
 }
 
 /* Evicts objects in no order. Finds all that are not pinned, however few they are. */
-static uint64_t evict_any_locked(kiln_cache *cache, uint64_t bytes, kilni_aftermath *after)
+static uint64_t evict_any_locked(kiln_cache *cache, uint64_t bytes, kilni_followup *followup)
 {
     uint64_t freed = 0;
     size_t position = SIZE_MAX, step = 0;
     kilni_object *object;
     while (freed < bytes && (object = walk_locked(cache, &position))) {
         if (!kilni_object_is_pinned(object)) {
-            freed += evict_locked(object, after);
+            freed += evict_locked(object, followup);
         }
         kilni_cache_step_locked(cache, &step);
     }
@@ -247,18 +248,18 @@ kiln_status kiln_cache_evict_bytes(kiln_cache *cache, uint64_t bytes, uint64_t *
     if (!cache) {
         return KILN_E_INVALID;
     }
-    kilni_aftermath after = {0};
+    kilni_followup followup = {0};
     kilni_cache_lock(cache);
     kilni_failures_drop_all_locked(cache);
     uint64_t freed = 0;
     if (bytes <= cache->bytes) {
-        freed = evict_cheapest_locked(cache, bytes, &after);
+        freed = evict_cheapest_locked(cache, bytes, &followup);
     }
     if (freed < bytes) {
-        freed += evict_any_locked(cache, bytes - freed, &after);
+        freed += evict_any_locked(cache, bytes - freed, &followup);
     }
     pthread_mutex_unlock(&cache->lock);
-    kilni_aftermath_finish(cache, &after);
+    kilni_followup_finish(cache, &followup);
     if (ret_freed) {
         *ret_freed = freed;
     }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The objects in a cache in an array, in no order, so that any number of them can be picked at
- * random or walked some at a time. The array is in chunks: adding one object never copies the
+ * random, or walked a few at a time. The array is in chunks: adding one object never copies the
  * others.
  */
 #pragma once
@@ -19,11 +19,11 @@ enum { KILNI_CHUNK_SIZE = 512 };
 /* Guarded by the cache's lock. An object knows its own position. */
 typedef struct kilni_residents {
     struct kiln_pin ***chunks;
-    size_t chunk_count, chunk_room; /* chunks that exist; entries that the list of chunks has */
+    size_t chunk_count, chunk_room; /* existing chunks; the capacity of the list of chunks */
     size_t count;                   /* of objects */
 } kilni_residents;
 
-/* Makes room for @count objects, and frees some of the chunks that are far more than that.
+/* Makes room for @count objects. Frees some of the chunks if there are far more than that.
  *
  * Returns KILN_OK; KILN_E_NO_MEMORY. */
 kiln_status kilni_residents_reserve(kilni_residents *residents, size_t count);

@@ -1,35 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A section belongs to the epoch that it saw when it was entered. The rule: what is retired in an
- * epoch was taken out of the table before the next epoch begins, so that only sections of its own
- * epoch and earlier ones can see it, and it is reclaimed once all of these were left.
+ * epoch was taken out of the table before the next epoch begins. So only sections of that epoch and
+ * earlier ones can see it, and it is reclaimed once all of these have been left.
  *
- * Who collects ends that epoch, says in cache->awaited below which epochs it waits for, passes a
- * heavy fence and then looks at all readers' places. Who enters takes a place and passes a light
- * fence before it looks at the table: it is seen, or it sees a table without what was retired. Who
- * leaves gives its place up and passes a light fence before it looks at cache->awaited: it is not
- * seen any more, or it sees that it was awaited, and collects itself.
+ * A thread that collects ends the epoch, stores in cache->awaited the epoch below which it waits
+ * for sections, passes a heavy fence, and then looks at all readers' places. A thread that enters a
+ * section takes a place and passes a light fence before it looks at the table: either its place is
+ * seen, or it sees a table without what was retired. A thread that leaves a section frees its place
+ * and passes a light fence before it looks at cache->awaited: either its place is no longer seen,
+ * or it sees that it was awaited, and collects itself.
  */
 #include "memory/section.h"
 
 #include <stdlib.h>
 
-#include "memory/aftermath.h"
 #include "memory/departure.h"
+#include "memory/followup.h"
 #include "memory/object.h"
 #include "memory/policy.h"
 
-/* This thread's sections without a place, by cache, as far as there is room for that. */
+/* This thread's sections without a place, by cache, as far as there is room. */
 enum { UNLISTED_CACHES = 8 };
 static _Thread_local struct {
     const kiln_cache *cache;
     size_t count;
 } own_unlisted[UNLISTED_CACHES];
 
-/* The others, in all caches. */
+/* Those for which there was no room, in all caches. */
 static _Thread_local size_t own_uncounted;
 
-/* Stands for the place of each of them. */
+/* Stands for the place of each section that has none. */
 static kilni_place unlisted;
 
 static uint64_t epoch_of(const kiln_cache *cache)
@@ -69,7 +70,7 @@ typedef struct collection {
     kilni_cells *cells;
 } collection;
 
-/* Gives the lock up after many objects. */
+/* Gives up the lock for a while after many objects. */
 static void take_objects_before_locked(kiln_cache *cache, kilni_queue *retired, uint64_t epoch,
                                        collection *taken)
 {
@@ -102,8 +103,8 @@ static void collect_locked(kiln_cache *cache, collection *taken)
     if (!cache->retired.first && !cache->retired_cells) {
         return;
     }
-    /* Only what is new asks for a new epoch, so that sections which nothing waits for don't come
-     * here as long as an old one stays open. */
+    /* A new epoch begins only if something was retired in the current one. So while an old section
+     * stays open, newer sections, for which nothing waits, do not come here when they are left. */
     uint64_t epoch = cache->last_retirement + 1;
     if (epoch_of(cache) < epoch) {
         /* Pairs with the acquire load in kilni_place_take. */
@@ -135,7 +136,7 @@ static void free_cells(kilni_cells *cells)
     }
 }
 
-/* The way back from take_before_locked. */
+/* Undoes take_before_locked, for the objects. */
 static void put_back_locked(kiln_cache *cache, kilni_queue *left)
 {
     if (!left->first) {
@@ -148,10 +149,10 @@ static void put_back_locked(kiln_cache *cache, kilni_queue *left)
     left->last->link = cache->retired.first;
     cache->retired.first = left->first;
     cache->retired.last = cache->retired.last ? cache->retired.last : left->last;
-    kilni_section_leave_to_others_locked(cache);
+    kilni_section_defer_locked(cache);
 }
 
-/* A cleanup handler; there is something left where a destroy function ended its thread or threw. */
+/* A cleanup handler. Objects are left if a destroy function ended its thread or threw. */
 static void end_collection(void *argument)
 {
     collection *ending = argument;
@@ -172,7 +173,7 @@ void kilni_section_collect_and_unlock(kiln_cache *cache)
         free_cells(taken.cells);
         return;
     }
-    /* The objects' references go with them. */
+    /* The objects' references to the cache go with the objects. */
     kilni_cache_retain(cache);
     pthread_mutex_unlock(&cache->lock);
     free_cells(taken.cells);
@@ -181,15 +182,15 @@ void kilni_section_collect_and_unlock(kiln_cache *cache)
     pthread_cleanup_pop(1);
 }
 
-void kilni_section_leave_to_others_locked(kiln_cache *cache)
+void kilni_section_defer_locked(kiln_cache *cache)
 {
     if (cache->retired.first || cache->retired_cells) {
         atomic_store_explicit(&cache->awaited, UINT64_MAX, memory_order_relaxed);
     }
 }
 
-/* The count of this thread's sections of a cache; NULL if there is none, and @or_new is false or
- * there is no room for one. */
+/* Returns the count of this thread's sections of a cache; NULL if it has none, and @or_new is false
+ * or there is no room for a new count. */
 static size_t *own_unlisted_of(const kiln_cache *cache, bool or_new)
 {
     int unused = -1;
@@ -213,11 +214,11 @@ void kilni_section_forget_threads_locked(kiln_cache *cache)
     if (own_uncounted == 0) {
         cache->unlisted_sections = own ? *own : 0;
     }
-    /* Who leaves next looks at what others kept. */
-    kilni_section_leave_to_others_locked(cache);
+    /* The next thread that leaves a section looks at what the other threads left. */
+    kilni_section_defer_locked(cache);
 }
 
-/* Apart, since it is rare. */
+/* A function of its own, since it is rare. */
 __attribute__((noinline)) void kilni_section_collect(kiln_cache *cache)
 {
     kilni_cache_lock(cache);
@@ -236,7 +237,7 @@ static kilni_place *free_place(kilni_reader *reader)
     return NULL;
 }
 
-__attribute__((noinline)) kilni_place *kilni_section_enter_with_care(kiln_cache *cache)
+__attribute__((noinline)) kilni_place *kilni_section_enter_slowly(kiln_cache *cache)
 {
     kilni_place *place = free_place(kilni_reader_own ? kilni_reader_own : kilni_reader_claim());
     if (place) {
@@ -253,7 +254,7 @@ __attribute__((noinline)) kilni_place *kilni_section_enter_with_care(kiln_cache 
     return &unlisted;
 }
 
-__attribute__((noinline)) void kilni_section_leave_with_care(kiln_cache *cache, kilni_place *place)
+__attribute__((noinline)) void kilni_section_leave_slowly(kiln_cache *cache, kilni_place *place)
 {
     if (kilni_reader_has(kilni_reader_own, place)) {
         if (kilni_place_leave(place, cache)) {
@@ -271,19 +272,19 @@ __attribute__((noinline)) void kilni_section_leave_with_care(kiln_cache *cache, 
     kilni_section_collect_and_unlock(cache);
 }
 
-__attribute__((noinline)) static void enter_with_care(kiln_cache *cache, kiln_section *ret_section)
+__attribute__((noinline)) static void enter_slowly(kiln_cache *cache, kiln_section *ret_section)
 {
     ret_section->cache = cache;
-    ret_section->slot = cache ? kilni_section_enter_with_care(cache) : NULL;
+    ret_section->slot = cache ? kilni_section_enter_slowly(cache) : NULL;
 }
 
-/* What follows has its rare ways in functions of their own that it ends with: the usual one then
- * saves no registers. */
+/* Below, the rare cases are functions of their own, called last: the usual path then saves no
+ * registers. */
 void kiln_section_enter(kiln_cache *cache, kiln_section *ret_section)
 {
     kilni_reader *reader = kilni_reader_own;
     if (__builtin_expect(!cache || !reader || !kilni_place_is_free(&reader->places[0]), 0)) {
-        enter_with_care(cache, ret_section);
+        enter_slowly(cache, ret_section);
         return;
     }
     kilni_place_take(&reader->places[0], cache);
@@ -302,15 +303,16 @@ void kiln_section_leave(kiln_section *section)
     kilni_section_leave(cache, place);
 }
 
-/* Where a use says something. */
+/* For a use that changes something or must be reported. */
 __attribute__((noinline)) static void *use(kilni_object *object)
 {
     kilni_object_note_use(object);
     return object->object;
 }
 
-/* Where the key is not the very one that the object was given, or its place is a far one. */
-__attribute__((noinline)) static void *peek_with_care(const kiln_cache *cache, const kiln_key *key)
+/* For a key that is equal but not identical to the object's, or that is far from the beginning of
+ * its search. */
+__attribute__((noinline)) static void *peek_slowly(const kiln_cache *cache, const kiln_key *key)
 {
     kilni_object *object = kilni_cache_find(cache, key);
     return object ? use(object) : NULL;
@@ -324,7 +326,7 @@ void *kiln_cache_peek(const kiln_section *section, const kiln_key *key)
     const kiln_cache *cache = section->cache;
     kilni_object *object = kilni_cache_find_same(cache, key);
     if (!object) {
-        return peek_with_care(cache, key);
+        return peek_slowly(cache, key);
     }
     return kilni_policy_is_settled(cache, object) ? object->object : use(object);
 }

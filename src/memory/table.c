@@ -6,10 +6,10 @@
 
 #include "base/size.h"
 
-/* Defined by LeakSanitizer's library, also within AddressSanitizer's. */
+/* Defined by the library of LeakSanitizer, which is also part of AddressSanitizer. */
 void __lsan_do_leak_check(void) __attribute__((weak));
 
-/* NULL for want of memory. */
+/* Returns NULL if there is no memory. */
 static kilni_cells *cells_new(size_t count)
 {
     const bool has_references = __lsan_do_leak_check != NULL;
@@ -28,7 +28,7 @@ static kilni_cells *cells_new(size_t count)
     return cells;
 }
 
-/* For the owner, who alone stores it. */
+/* For the owner, which alone stores it. */
 static kilni_cells *cells_of(const kilni_table *table)
 {
     return atomic_load_explicit(&table->cells, memory_order_relaxed);
@@ -56,8 +56,8 @@ void kilni_table_fini(kilni_table *table)
     *table = (kilni_table){.slot_count = 0};
 }
 
-/* Linux hands out addresses above 47 bits only to those who ask for one there, but some allocators
- * keep a tag in the highest byte. */
+/* Linux returns addresses above 47 bits only to processes that ask for one there, but some
+ * allocators keep a tag in the highest byte. */
 void *kilni_slot_calloc(size_t size)
 {
     void *memory = calloc(1, size);
@@ -81,29 +81,29 @@ static uint64_t cell_of(kilni_slot *slot)
     return kilni_cell_tag(kilni_table_hash(slot->key)) | address;
 }
 
-static void refer(kilni_cells *cells, size_t i, kilni_slot *slot)
+static void set_reference(kilni_cells *cells, size_t i, kilni_slot *slot)
 {
     if (cells->references) {
         cells->references[i] = slot;
     }
 }
 
-/* Stores a slot in the first cell of its search that is free. True where that was an empty one. */
+/* Stores a slot in the first free cell of its search. Returns true if that cell was empty. */
 static bool put(kilni_cells *cells, kilni_slot *slot)
 {
     size_t i = kilni_table_hash(slot->key) & cells->mask;
-    while (load(cells, i) > KILNI_CELL_LEFT) {
+    while (load(cells, i) > KILNI_CELL_REMOVED) {
         i = (i + 1) & cells->mask;
     }
     bool was_empty = load(cells, i) == 0;
-    refer(cells, i, slot);
-    /* What the slot holds is written by now; pairs with the acquire load in kilni_table_find. */
+    set_reference(cells, i, slot);
+    /* What the slot holds is written by now. Pairs with the acquire load in kilni_table_find. */
     atomic_store_explicit(&cells->cells[i], cell_of(slot), memory_order_release);
     return was_empty;
 }
 
-/* A number of cells of which @count slots fill no more than a third, so that most searches end
- * where they begin. 0 where there is none. */
+/* Returns a number of cells of which @count slots fill no more than a third, so that most searches
+ * end where they begin; 0 if there is no such number. */
 static size_t cell_count_for(const kilni_table *table, size_t count)
 {
     size_t cell_count = table->least_count;
@@ -115,12 +115,12 @@ static size_t cell_count_for(const kilni_table *table, size_t count)
     return cell_count;
 }
 
-/* Whether a search would be long, or the cells are far too many. */
-static bool wants_other_cells(const kilni_table *table, size_t count)
+/* Whether searches would be long, or the cells are far too many. */
+static bool needs_other_cells(const kilni_table *table, size_t count)
 {
     size_t cell_count = cells_of(table)->mask + 1;
-    size_t left_count = table->used_count - table->slot_count;
-    return count > cell_count / 3 || left_count > cell_count / 2 - count ||
+    size_t removed_count = table->used_count - table->slot_count;
+    return count > cell_count / 3 || removed_count > cell_count / 2 - count ||
            (cell_count > table->least_count && count < cell_count / 32);
 }
 
@@ -141,7 +141,7 @@ kiln_status kilni_table_reserve(kilni_table *table, size_t count, kilni_cells **
 {
     *ret_replaced = NULL;
     kilni_cells *cells = cells_of(table);
-    if (!wants_other_cells(table, count)) {
+    if (!needs_other_cells(table, count)) {
         return KILN_OK;
     }
     kilni_cells *other = copy_cells(table, cell_count_for(table, count));
@@ -169,15 +169,15 @@ void kilni_table_remove(kilni_table *table, const kilni_slot *slot)
     while (kilni_cell_slot(load(cells, i)) != slot) {
         i = (i + 1) & cells->mask;
     }
-    refer(cells, i, NULL);
-    atomic_store_explicit(&cells->cells[i], KILNI_CELL_LEFT, memory_order_relaxed);
+    set_reference(cells, i, NULL);
+    atomic_store_explicit(&cells->cells[i], KILNI_CELL_REMOVED, memory_order_relaxed);
     table->slot_count--;
-    /* Where nothing follows, no search needs to come by: those who are on the way find the end one
-     * cell earlier or later. */
+    /* If nothing follows, no search needs to pass here. A search that is under way finds the end
+     * one cell earlier or later. */
     if (load(cells, (i + 1) & cells->mask) != 0) {
         return;
     }
-    while (load(cells, i) == KILNI_CELL_LEFT) {
+    while (load(cells, i) == KILNI_CELL_REMOVED) {
         atomic_store_explicit(&cells->cells[i], 0, memory_order_relaxed);
         table->used_count--;
         i = (i - 1) & cells->mask;

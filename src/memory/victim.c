@@ -14,9 +14,9 @@ enum { FEW = 128, SAMPLE = 32, MANY = 32, NEXT_SAMPLE = 8, REFRESH = 16 };
 /* ---- ranks ---- */
 
 /* Gives the object the value of GreedyDual's L at its last use. If that use came after the previous
- * look, this is the present value of L. It is exact if all objects are looked at before each change
- * of L, as they are in a cache of few objects. Among more, an object may get a value of L that is
- * newer than its use. */
+ * look at the object, this is the present value of L. It is exact if all objects are looked at
+ * before each change of L, as they are in a cache of few objects. Among more, an object may get a
+ * value of L that is newer than its use. */
 static void see_use_locked(kilni_object *object, uint64_t use)
 {
     if (use >> KILNI_POLICY_FREQUENCY_BITS != object->seen_use) {
@@ -50,7 +50,7 @@ static kilni_rank rank_locked(kilni_object *object, kilni_order order)
 {
     uint64_t use = atomic_load_explicit(&object->use, memory_order_relaxed);
     see_use_locked(object, use);
-    /* The bits of a number that is not negative are in the order of the numbers. */
+    /* The bit patterns of numbers that are not negative are in the order of the numbers. */
     double worth = worth_of(object, use, order);
     kilni_rank rank = {.use = use, .inserted = object->inserted};
     memcpy(&rank.worth, &worth, sizeof rank.worth);
@@ -178,7 +178,7 @@ static void consider_sample_locked(kiln_cache *cache, kilni_order order, size_t 
     kilni_object *sample[SAMPLE];
     for (size_t i = 0; i < count; i++) {
         sample[i] = random_object_locked(cache);
-        /* They are rarely in the processor's caches; all are fetched at once. */
+        /* They are rarely in the processor's caches. All are fetched at once. */
         __builtin_prefetch(&sample[i]->slot.is_candidate);
         __builtin_prefetch(&sample[i]->position);
     }

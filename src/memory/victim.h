@@ -2,10 +2,10 @@
  *
  * Which object leaves the cache first.
  *
- * In a cache of few objects all of them are compared. In a larger one a random sample is compared
- * with the candidates: those objects that ranked lowest in earlier samples, or when they were
- * inserted. The candidates are ranked anew each time, since they may have been used or pinned. The
- * time that one choice takes therefore does not depend on the number of objects.
+ * In a cache of few objects, all are compared. In a larger one, a random sample is compared with
+ * the candidates: the objects that ranked lowest in earlier samples, or when they were inserted.
+ * The candidates are ranked anew each time, since they may have been used or pinned. So the time
+ * that one choice takes does not depend on the number of objects.
  */
 #pragma once
 
@@ -17,9 +17,9 @@ typedef enum kilni_order {
     KILNI_ORDER_COST    /* by what it costs to rebuild */
 } kilni_order;
 
-/* The object to remove first; NULL if the cache is empty. A pinned one is returned only if all that
- * were compared are pinned. @step counts the objects that the call has removed before: the later
- * choices of one call take less time than the first one, since it has ranked the candidates. */
+/* Returns the object to remove first; NULL if the cache is empty. Returns a pinned one only if all
+ * that were compared are pinned. @step counts the objects that the call has removed before. The
+ * later choices of one call take less time than the first one, which has ranked the candidates. */
 kilni_object *kilni_victim_choose_locked(kiln_cache *cache, kilni_order order, size_t step);
 
 /* Lets an object that was just inserted become a candidate. */

@@ -13,11 +13,11 @@
 #include "memory/reader.h"
 #include "os/clock.h"
 
-/* On the waiting thread's stack; in the cache's list until it is answered or gives up. */
+/* On the waiting thread's stack, and in the cache's list until it is answered or gives up. */
 struct kilni_waiter {
     kilni_waiter *next;
     uint64_t thread;
-    uint64_t group;          /* of the object, where this thread comes to build it */
+    uint64_t group;          /* of the object, if this thread comes to build it */
     kilni_flight *flight;    /* what it waits for; NULL once it has its answer */
     pthread_cond_t answered; /* with the cache's lock */
     kiln_status status;
@@ -27,7 +27,8 @@ struct kilni_waiter {
 
 uint64_t kilni_thread_number(void)
 {
-    /* Not pthread_self: that is given again after a thread has ended, and its tickets stay. */
+    /* Not pthread_self, which is reused after a thread has ended, while the thread's tickets stay.
+     */
     static _Atomic uint64_t last;
     static _Thread_local uint64_t number;
     if (number == 0) {
@@ -75,7 +76,7 @@ static void remove_locked(kiln_cache *cache, kilni_waiter *waiter)
     *link = waiter->next;
 }
 
-/* The one who has waited longest for a flight, or NULL. */
+/* Returns the waiter that has waited longest for a flight, or NULL. */
 static kilni_waiter *first_of(const kilni_flight *flight)
 {
     kilni_waiter *waiter = flight->cache->waiters;
@@ -87,7 +88,7 @@ static kilni_waiter *first_of(const kilni_flight *flight)
 
 /* ---- cycles ---- */
 
-/* What a thread waits for in this cache, or NULL. */
+/* Returns what a thread waits for in this cache, or NULL. */
 static const kilni_flight *awaited_by(const kiln_cache *cache, uint64_t thread)
 {
     const kilni_waiter *waiter = cache->waiters;
@@ -97,7 +98,8 @@ static const kilni_flight *awaited_by(const kiln_cache *cache, uint64_t thread)
     return waiter ? waiter->flight : NULL;
 }
 
-/* True where the owner of @flight waits, directly or through others, for what @thread owns. */
+/* Whether the owner of @flight is @thread, or waits, directly or through others, for what @thread
+ * owns. */
 static bool waits_for_thread(const kiln_cache *cache, const kilni_flight *flight, uint64_t thread)
 {
     while (flight && flight->owner != thread) {
@@ -106,7 +108,7 @@ static bool waits_for_thread(const kiln_cache *cache, const kilni_flight *flight
     return flight != NULL;
 }
 
-/* Appends a key's short digest, and its part "name" where it has one. */
+/* Appends a key's short digest, and its part "name" if it has one. */
 static void append_key(char *text, size_t size, const kiln_key *key)
 {
     char digest[KILN_DIGEST_TEXT_SIZE];
@@ -156,7 +158,7 @@ static kiln_status init_waiter(kilni_waiter *waiter)
     return failed ? KILN_E_NO_MEMORY : KILN_OK;
 }
 
-/* @wait_ns from now, or as late as a clock can say. */
+/* Returns the time @wait_ns from now, or the latest that a clock can say. */
 static struct timespec deadline_after(uint64_t wait_ns)
 {
     const uint64_t second = 1000000000;
@@ -174,7 +176,7 @@ static void sleep_locked(kiln_cache *cache, kilni_waiter *waiter, uint64_t wait_
 {
     struct timespec deadline = deadline_after(wait_ns);
     int result = 0;
-    /* A thread that ended here would leave its place in the list, and the lock taken. */
+    /* A thread cancelled here would leave its waiter in the list, and the lock taken. */
     int cancelable;
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancelable);
     while (waiter->flight && result != ETIMEDOUT) {
@@ -185,7 +187,7 @@ static void sleep_locked(kiln_cache *cache, kilni_waiter *waiter, uint64_t wait_
     pthread_setcancelstate(cancelable, NULL);
 }
 
-/* Counts a waiter's answer; a hit is counted by those who give it on. */
+/* Counts a waiter's answer. A hit is counted by the callers that pass it on. */
 static void count_answer_locked(kiln_cache *cache, const kilni_waiter *waiter)
 {
     if (waiter->status != KILN_OK) {
@@ -236,7 +238,7 @@ kiln_status kilni_wait_locked(kilni_flight *flight, const kiln_reserve_params *p
 
 /* ---- answering ---- */
 
-/* The waiter's stack stays: it can't return before the lock is free. */
+/* The waiter's stack stays valid: its thread can't return before the lock is free. */
 static void answer_locked(kiln_cache *cache, kilni_waiter *waiter, kiln_status status,
                           kiln_reservation reservation)
 {

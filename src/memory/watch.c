@@ -4,10 +4,11 @@
 #include <stdlib.h>
 
 struct kiln_watch {
-    /* Turned from 1 to 0 once, by the release store in kilni_watch_turn, before any notice of the
-     * eviction; read by the acquire load in kiln_watch_is_live. */
+    /* Changed from 1 to 0 once, by the release store in kilni_watch_clear, before any notification
+     * of the eviction; read by the acquire load in kiln_watch_is_live. */
     _Atomic int live;
-    /* One for the object and one for each watch. What brings it to 0 frees the word. */
+    /* One for the object and one for each watch. The thread that brings it to 0 frees the
+     * structure. */
     _Atomic size_t references;
 };
 
@@ -34,7 +35,7 @@ kiln_status kiln_pin_watch(kiln_pin *pin, kiln_watch **ret_watch)
     return KILN_OK;
 }
 
-void kilni_watch_turn(kiln_watch *watch)
+void kilni_watch_clear(kiln_watch *watch)
 {
     if (watch) {
         atomic_store_explicit(&watch->live, 0, memory_order_release);
