@@ -12,7 +12,7 @@
 
 #include "device/watch/words.h"
 
-/* What the texts of a build tell of the files that it may read. */
+/* What the texts of a build say about the files that it may read. */
 typedef struct kilni_opencl_texts {
     bool may_read; /* an include, or anything else by which a compiler looks at files */
     kilni_words words;

@@ -51,7 +51,7 @@ static kiln_status identity(void *device, kiln_key_builder *key)
     return kilni_opencl_add_identity(d->cl, d->device, NULL, key, NULL);
 }
 
-/* What a source adds to the identity, but for what it reads. */
+/* What a source adds to the identity, except the files that it reads. */
 static kiln_status add_source(const kilni_opencl_device *d, const kiln_program_source *source,
                               kiln_key_builder *key, kilni_opencl_texts *ret_texts,
                               kiln_error *error)
@@ -76,7 +76,8 @@ typedef struct reading_source {
     kiln_digest digest;
 } reading_source;
 
-/* KILN_MISS: the source reads nothing; KILN_E_UNSUPPORTED: it can't be told. */
+/* KILN_MISS: the source reads nothing; KILN_E_UNSUPPORTED: it is unknown whether it
+ * does. */
 static kiln_status look_at_source(const kilni_opencl_device *d, const kiln_program_source *source,
                                   reading_source *ret_source, kiln_error *error)
 {

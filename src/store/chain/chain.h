@@ -26,7 +26,7 @@ kiln_status kilni_chain_open(const char *location, const kiln_store_params *para
                              const kilni_store_engine *const *engines, kiln_store **ret_store,
                              kiln_error *error);
 
-/* ---- copies.c: what all tiers hold ---- */
+/* ---- walk.c: what all tiers hold ---- */
 
 kiln_status kilni_chain_each(kiln_store *store, kiln_item_fn visit, void *user);
 kiln_status kilni_chain_each_copy(kiln_store *store, kiln_item_fn visit, void *user);

@@ -98,7 +98,7 @@ bool kilni_dir_is_entry_name(const char *name, unsigned shard, kiln_digest *ret_
 bool kilni_dir_is_temporary_name(const char *name);
 bool kilni_dir_is_aside_name(const char *name);
 
-/* ---- enter.c: the way to the directory ---- */
+/* ---- trusted_path.c: the way to the directory ---- */
 
 typedef struct kilni_entrance {
     int start;        /* where a relative path begins; -1 for an absolute one */
