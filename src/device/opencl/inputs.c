@@ -23,20 +23,20 @@ static const char *const words[] = {
     "__has_include", "__has_include_next", "__has_embed",
     /* Pragmas that macros may make. */
     "_Pragma", "__pragma",
-    /* From here on none can be made by ##. A file, by directives. */
-    "include", "include_next", "import", "__include_macros", "embed",
     /* Assembly. */
     "asm", "__asm", "__asm__",
     /* A file, by pragmas; the first for its time. */
-    "dependency", "include_alias", "include_instead", "module", "hdrstop", "implementation"};
+    "dependency", "include_alias", "include_instead", "module", "hdrstop", "implementation",
+    /* A file, by directives, of which ## can make none. */
+    "include", "include_next", "import", "__include_macros", "embed"};
 
 enum {
     PLACES = 3,
     FILES = 9,
     OPERATORS = 12,
-    DIRECTIVES = 14,
-    ASSEMBLY = 19,
-    PRAGMAS = 22,
+    ASSEMBLY = 14,
+    PRAGMAS = 17,
+    DIRECTIVES = 23,
     END = 28
 };
 
@@ -46,8 +46,8 @@ const kilni_word_list kilni_opencl_words = {
     .words = words,
     .count = sizeof words / sizeof *words,
     .pasted_count = DIRECTIVES,
-    .of_pragmas = BITS(PRAGMAS, END),
-    .pragma_operators = BITS(OPERATORS, DIRECTIVES),
+    .of_pragmas = BITS(PRAGMAS, DIRECTIVES),
+    .pragma_operators = BITS(OPERATORS, ASSEMBLY),
     .also = KILNI_SEEN_PRAGMA_STRING | KILNI_SEEN_ASSEMBLY_FILE | KILNI_SEEN_OPEN_STRING,
 };
 
@@ -65,6 +65,9 @@ static const char *first_of(uint32_t found, size_t from, size_t to)
 const char *kilni_opencl_words_refusal(const kilni_words *seen)
 {
     const uint32_t found = kilni_words_found(seen);
+    if (found & KILNI_SEEN_LONE_RETURN) {
+        return "a carriage return without a newline";
+    }
     if ((found & (KILNI_SEEN_ASSEMBLY_FILE | KILNI_SEEN_OPEN_STRING)) &&
         (found & BITS(ASSEMBLY, PRAGMAS))) {
         return "assembly that may include a file";
@@ -80,8 +83,8 @@ bool kilni_opencl_words_ask_place(const kilni_words *seen)
 
 static bool may_read(const kilni_words *seen)
 {
-    return kilni_words_found(seen) & (BITS(FILES, OPERATORS) | BITS(DIRECTIVES, ASSEMBLY) |
-                                      BITS(PRAGMAS, END) | KILNI_SEEN_PRAGMA_STRING);
+    return kilni_words_found(seen) &
+           (BITS(FILES, OPERATORS) | BITS(PRAGMAS, END) | KILNI_SEEN_PRAGMA_STRING);
 }
 
 /* ---- texts ---- */

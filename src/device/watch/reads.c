@@ -81,7 +81,7 @@ static void see_file(const kilni_file_content *file, kilni_reads *collector, fou
     ret_found->inode = file->inode;
     crypto_generichash(ret_found->digest, DIGEST_BYTES, file->bytes, file->size, NULL, 0);
     if (collector) {
-        kilni_words_scan(&collector->words, file->bytes, file->size);
+        kilni_words_scan_file(&collector->words, file->bytes, file->size);
         collector->mentions_folder |=
             kilni_text_has_program_folder(collector->name, file->bytes, file->size);
     }

@@ -15,6 +15,9 @@ typedef struct scanner {
     bool is_pragma;           /* "pragma" stood in this line */
     bool may_have_strings;    /* that name no file: so says the name behind it */
     bool has_string;
+    bool is_in_comment; /* which began in this line or before; a string may look like one */
+    bool is_continued;  /* the line goes on behind the end of a line, in a comment */
+    char before;        /* the character before this one */
 } scanner;
 
 static bool is_name_character(char c)
@@ -29,8 +32,8 @@ static bool begins_with(const char *at, const char *end, const char *word)
 }
 
 /* Skips a line splice: a backslash and a newline, with or without blanks between them. Returns @at
- * if there is none. Up to C++14 a trigraph may stand for the backslash. A carriage return alone may
- * be a newline. */
+ * if there is none. Up to C++14 a trigraph may stand for the backslash. Compilers differ about
+ * carriage returns without a newline behind them, so a text that has one is refused as a whole. */
 static const char *behind_splice(const char *at, const char *end)
 {
     const bool is_trigraph = begins_with(at, end, "?\?/");
@@ -41,10 +44,7 @@ static const char *behind_splice(const char *at, const char *end)
     while (next < end && strchr(" \t\v\f", *next) && *next != '\0') {
         next++;
     }
-    if (next < end && *next == '\r') {
-        next++;
-        return next < end && *next == '\n' ? next + 1 : next;
-    }
+    next += next < end && *next == '\r';
     return next < end && *next == '\n' ? next + 1 : at;
 }
 
@@ -109,7 +109,7 @@ static void see_pragma(scanner *s, const char *name, size_t length)
         s->is_pragma = is(name, length, "pragma");
         return;
     }
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+    for (size_t i = 0; i < sizeof known / sizeof *known && !s->is_continued; i++) {
         s->may_have_strings |= is(name, length, known[i]);
     }
 }
@@ -135,25 +135,57 @@ static const char *take_name(scanner *s, const char *at)
 
 /* ---- assembly, and pragmas that name files ---- */
 
-/* Whether what stands behind a dot may be a directive of assemblers that reads a file: 1; or the
- * beginning of one, up to the end of a string: 2. Case doesn't matter to assemblers. */
-static int file_directive(const char *at, const char *end)
+/* What the name behind a dot may mean to an assembler: a directive that reads a file, or one that
+ * can put such a directive together; the beginning of one, up to the end of a string; or nothing.
+ * Assemblers ignore case. */
+static uint32_t directive_behind_dot(const char *at, const char *end)
 {
-    static const char *const directives[] = {"incb", "incl"};
-    while (at < end && (*at == ' ' || *at == '\t')) {
-        at++;
-    }
+    static const char *const directives[] = {"incb", "incl", "macr", "irp"};
+    enum { LONGEST = 4 };
+    char name[LONGEST];
     size_t length = 0;
-    while (at + length < end && length < 4 && is_name_character(at[length])) {
-        length++;
+    while (at < end && (*at == ' ' || *at == '\t')) {
+        at = behind_splices(at + 1, end);
     }
-    const bool is_cut = at + length < end && at[length] == '"';
-    for (size_t i = 0; i < 2; i++) {
-        if (strncasecmp(at, directives[i], length) == 0 && (length == 4 || is_cut)) {
-            return length == 4 ? 1 : 2;
+    while (at < end && length < LONGEST && is_name_character(*at)) {
+        name[length++] = *at;
+        at = behind_splices(at + 1, end);
+    }
+    const bool is_cut = at < end && *at == '"';
+    uint32_t found = 0;
+    for (size_t i = 0; i < sizeof directives / sizeof *directives; i++) {
+        const size_t whole = strlen(directives[i]);
+        if (strncasecmp(name, directives[i], length < whole ? length : whole) == 0) {
+            found |= length >= whole ? KILNI_SEEN_ASSEMBLY_FILE
+                     : is_cut        ? KILNI_SEEN_OPEN_STRING
+                                     : 0;
         }
     }
-    return 0;
+    return found;
+}
+
+/* A dot that belongs to no name, number or ellipsis may become a string of its own by #. */
+static bool is_lone_dot(const scanner *s, const char *next)
+{
+    const bool has_next = next < s->end && (is_name_character(*next) || *next == '.');
+    return !has_next && !is_name_character(s->before) && s->before != '.';
+}
+
+/* A line of a pragma goes on behind a newline in a comment. */
+static void end_line(scanner *s)
+{
+    s->is_continued = s->is_pragma && s->is_in_comment;
+    if (s->is_continued) {
+        s->may_have_strings = false;
+        return;
+    }
+    if (s->is_pragma) {
+        s->words->found |= s->in_line;
+        s->words->found |= s->has_string && !s->may_have_strings ? KILNI_SEEN_PRAGMA_STRING : 0;
+    }
+    s->words->beside |= s->in_line;
+    s->in_line = 0;
+    s->is_pragma = s->may_have_strings = s->has_string = false;
 }
 
 static void see_punctuation(scanner *s, const char *at, const char *next)
@@ -169,13 +201,16 @@ static void see_punctuation(scanner *s, const char *at, const char *next)
     case '?':
         s->words->pastes |= begins_with(at, s->end, "?\?=");
         break;
-    case '.': {
-        const int found = file_directive(next, s->end);
-        s->words->found |= found == 1   ? KILNI_SEEN_ASSEMBLY_FILE
-                           : found == 2 ? KILNI_SEEN_OPEN_STRING
-                                        : 0;
+    case '.':
+        s->words->found |= directive_behind_dot(next, s->end);
+        s->words->found |= is_lone_dot(s, next) ? KILNI_SEEN_OPEN_STRING : 0;
         break;
-    }
+    case '/':
+        s->is_in_comment |= has_next && *next == '*';
+        break;
+    case '*':
+        s->is_in_comment &= !(has_next && *next == '/');
+        break;
     case '\\':
         s->words->found |=
             has_next && *next != '\0' && strchr("xuUN01234567", *next) ? KILNI_SEEN_OPEN_STRING : 0;
@@ -184,14 +219,11 @@ static void see_punctuation(scanner *s, const char *at, const char *next)
     case '<':
         s->has_string = true;
         break;
-    case '\n':
     case '\r':
-        s->words->found |= s->is_pragma ? s->in_line : 0;
-        s->words->beside |= s->in_line;
-        s->words->found |=
-            s->is_pragma && s->has_string && !s->may_have_strings ? KILNI_SEEN_PRAGMA_STRING : 0;
-        s->in_line = 0;
-        s->is_pragma = s->may_have_strings = s->has_string = false;
+        s->words->found |= has_next && *next == '\n' ? 0 : KILNI_SEEN_LONE_RETURN;
+        break;
+    case '\n':
+        end_line(s);
         break;
     default:
         break;
@@ -212,19 +244,23 @@ static void scan(kilni_words *words, const void *text, size_t size)
     while (at < s.end) {
         if (is_name_character(*at)) {
             at = take_name(&s, at);
+            s.before = 'a';
             continue;
         }
         const char *behind = behind_splices(at, s.end);
         const char *next = behind_splices(at + 1, s.end);
         if (behind == at) {
             see_punctuation(&s, at, next);
+            s.before = *at;
             at = *at == '\\' && next < s.end && *next == '\\' ? next + 1 : next;
         } else {
             at = behind;
         }
     }
-    see_punctuation(&s, "\n", s.end);
-    words->found &= ((UINT32_C(1) << words->list->count) - 1) | words->list->also;
+    s.is_in_comment = false;
+    end_line(&s);
+    words->found &=
+        ((UINT32_C(1) << words->list->count) - 1) | words->list->also | KILNI_SEEN_LONE_RETURN;
 }
 
 void kilni_words_add(kilni_words *to, const kilni_words *from)
@@ -239,12 +275,27 @@ void kilni_words_add(kilni_words *to, const kilni_words *from)
     }
 }
 
-/* Names of one letter don't count across texts. */
-static void forget_letters(kilni_words *words)
+/* Whether some piece has two letters or more. */
+static bool has_long_piece(const kilni_word_pieces *pieces, const char *word)
+{
+    for (size_t b = 0; word[b]; b++) {
+        size_t letters = 0;
+        for (size_t e = b; word[e]; e++) {
+            letters += word[e] != '_';
+            if (letters >= 2 && (pieces->ends[b] & UINT32_C(2) << e)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+static void forget_lone_letters(kilni_words *words)
 {
     for (size_t n = 0; n < words->list->pasted_count; n++) {
         const char *word = words->list->words[n];
-        for (size_t b = 0; word[b]; b++) {
+        const bool keeps = has_long_piece(&words->pieces[n], word);
+        for (size_t b = 0; word[b] && !keeps; b++) {
             const uint32_t letter = word[b] == '_' ? 0 : UINT32_C(2) << b;
             words->pieces[n].ends[b] &= ~letter;
         }
@@ -256,17 +307,29 @@ void kilni_words_scan(kilni_words *words, const void *text, size_t size)
     kilni_words alone = {.list = words->list};
     scan(&alone, text, size);
     alone.found = kilni_words_found(&alone);
-    forget_letters(&alone);
+    kilni_words_add(words, &alone);
+}
+
+void kilni_words_scan_file(kilni_words *words, const void *text, size_t size)
+{
+    kilni_words alone = {.list = words->list};
+    scan(&alone, text, size);
+    alone.found = kilni_words_found(&alone);
+    forget_lone_letters(&alone);
     kilni_words_add(words, &alone);
 }
 
 uint32_t kilni_words_found(const kilni_words *words)
 {
-    uint32_t found = words->found;
-    for (size_t n = 0; words->pastes && n < words->list->pasted_count; n++) {
-        if (kilni_word_pieces_make(&words->pieces[n], words->list->words[n])) {
-            found |= UINT32_C(1) << n;
+    const kilni_word_list *list = words->list;
+    uint32_t made = 0;
+    for (size_t n = 0; words->pastes && n < list->pasted_count; n++) {
+        if (kilni_word_pieces_make(&words->pieces[n], list->words[n])) {
+            made |= UINT32_C(1) << n;
         }
     }
-    return found & words->list->pragma_operators ? found | words->beside : found;
+    /* ## makes nothing in the line of a #pragma. */
+    const uint32_t found = words->found | (made & ~list->of_pragmas);
+    const bool may_make_pragmas = found & list->pragma_operators;
+    return may_make_pragmas ? found | words->beside | made : found;
 }

@@ -125,11 +125,9 @@ static void knows_what_may_read(void **state)
         {"#inc\\\nlude \"h.h\"\n", NULL},
         {"#inc\\ \t\v\nlude \"h.h\"\n", NULL},
         {"#inc\\\r\nlude \"h.h\"\n", NULL},
-        {"#inc\\\rlude \"h.h\"\n", NULL},
         {"#inc?\?/\nlude \"h.h\"\n", NULL},
         {"// \\ \n#include \"h.h\"\n", NULL},
         {"#warning see /* here\n#include \"h.h\"\n*/\n", NULL},
-        {"a\r#include \"h.h\"\r", NULL},
         {"char *s = R\"(\n#include \"h.h\"\n)\";\n", NULL},
         {"#embed \"h.h\"\n", NULL},
         {"#if __has_embed(\"h.h\")\n#endif\n", NULL},
@@ -144,6 +142,8 @@ static void knows_what_may_read(void **state)
         {"#pragma include_alias(\"a.h\", \"h.h\")\n", NULL},
         {"#pragma clang module import h\n", NULL},
         {"#pragma source \"h.h\"\n", NULL},
+        {"#pragma /*\n*/ source \"h.h\"\n", NULL},
+        {"#pragma message /*\n*/ \"h.h\"\n", NULL},
         {"#define D(x) _Pragma(#x)\nD(clang module import h)\n", NULL},
         {"#define P(a) _##a\nP(Pragma)(\"x\")\nimplementation\n", NULL},
         {"__pragma(hdrstop)\n", NULL},
@@ -181,6 +181,10 @@ static void knows_what_reads_nothing(void **state)
         {"_Pragma(\"unroll 4\")\n", NULL},
         {"#pragma clang diagnostic ignored \"-Wunused\"\n", NULL},
         {"#pragma message(\"hello\")\nchar *s = \"\";", NULL},
+        {"#pragma unroll\n/* without a dependency */\n", NULL},
+        {"/* It stops here. */\n__asm__(\"nop\");\nfloat f = 1. + .5f;\n"
+         "#define V(...) 0\n",
+         NULL},
         {"#\n# 12 \"file.cl\"\n#line 3 \"x.cl\"\n", NULL},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
@@ -199,13 +203,23 @@ static void refuses_what_cannot_be_told(void **state)
         {"#if 0\nchar *d = __DATE__;\n#endif", "__DATE__"},
         {"#define T __TIMESTAMP__\n", "__TIMESTAMP__"},
         {"__DA\\\nTE__\n", "__DATE__"},
-        {"__DA\\\rTE__\n", "__DATE__"},
+        {"__DA\\\rTE__\n", "carriage return"},
+        {"a\r#include \"h.h\"\n", "carriage return"},
+        {"#inc\\\n\rlude \"h.h\"\n", "carriage return"},
         {"#define P(a, b) a##b\nP(__DA, TE__)\n", "__DATE__"},
         {"#define P(a, b, c, d) a %:%: b##c##d\nP(_, _TI, ME_, _)\n", "__TIME__"},
         {"#pragma GCC dependency \"h.h\"\n", "#pragma"},
         {"_Pragma(\"GCC dependency \\\"h.h\\\"\")\n", "#pragma"},
         {"#define D(x) _Pragma(#x)\n\nD(GCC dependency \"h.h\")\n", "#pragma"},
+        {"#pragma GCC /*\n*/ dependency \"h.h\"\n", "#pragma"},
+        {"#define S(x) #x\n#define P(x) _Pragma(S(x))\n#define J(a, b) a##b\n"
+         "P(GCC J(depen, dency) \"h.h\")\n",
+         "#pragma"},
         {"__asm__(\".incbin \\\"h.h\\\"\");\n", "assembly"},
+        {"#define J(a, b) a##b\nJ(__as, m__)(\".incbin \\\"h.h\\\"\");\n", "assembly"},
+        {"__asm__(\".in\\\ncbin \\\"h.h\\\"\");\n", "assembly"},
+        {"#define S(x) #x\n__asm__(S(.) \"incbin \\\"h.h\\\"\");\n", "assembly"},
+        {"__asm__(\".macro m a b\\n.\\\\a\\\\b \\\"h.h\\\"\\n.endm\\nm inc bin\");\n", "assembly"},
         {"__asm__(\"\\t.INCBIN \\\"h.h\\\"\");\n", "assembly"},
         {"__asm__(\" .Include \\\"h.h\\\"\");\n", "assembly"},
         {"__asm__(\".inc\" \"bin \\\"h.h\\\"\");\n", "assembly"},
@@ -219,6 +233,7 @@ static void refuses_what_cannot_be_told(void **state)
     for (size_t i = 0; i < COUNT(cases); i++) {
         expect_refused(cases[i].code, NULL, cases[i].reason);
     }
+    expect_refused("CAT(__TIM, E, __)", "-DCAT(a,b,c)=a##b##c", "__TIME__");
 }
 
 static void names_the_place_where_a_file_name_is_used(void **state)
