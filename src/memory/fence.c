@@ -20,10 +20,14 @@ void kilni_fence_switch(bool asymmetric)
     (void)asymmetric;
 }
 
-bool kilni_fence_heavy(void)
+bool kilni_fence_system(void)
+{
+    return false;
+}
+
+void kilni_fence_heavy(void)
 {
     kilni_fence_light(false);
-    return true;
 }
 
 #else
@@ -47,12 +51,13 @@ void kilni_fence_switch(bool asymmetric)
     atomic_store_explicit(&kilni_fence_state_word, next | asymmetric, memory_order_release);
 }
 
-bool kilni_fence_heavy(void)
+void kilni_fence_heavy(void)
 {
-    if (!kilni_fence_is_asymmetric()) {
-        atomic_thread_fence(memory_order_seq_cst);
-        return true;
-    }
+    atomic_thread_fence(memory_order_seq_cst);
+}
+
+bool kilni_fence_system(void)
+{
     return kilni_os()->membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
 }
 

@@ -42,8 +42,14 @@ bool kilni_fence_ask(void);
  * nothing. */
 void kilni_fence_switch(bool asymmetric);
 
-/* Returns false if the system refuses what it granted before: nothing was ordered. */
-bool kilni_fence_heavy(void);
+/* The heavy side while fences are asymmetric: the system's fence, in all threads. Does not look at
+ * the state, so that a switch in another thread cannot turn it into an ordinary fence, which
+ * readers may not have acknowledged. Returns false if the system refuses it: nothing was ordered.
+ */
+bool kilni_fence_system(void);
+
+/* The heavy side while fences are ordinary. */
+void kilni_fence_heavy(void);
 
 #ifdef KILNI_FENCE_IS_COUNTED
 /* ThreadSanitizer does not understand fences. Of two additions to one word, one comes first, and

@@ -276,9 +276,10 @@ static bool order_without_system_locked(bool refused)
     if (refused && kilni_fence_is_asymmetric()) {
         kilni_fence_switch(false);
     }
-    if (kilni_fence_is_asymmetric() || !kilni_fence_heavy()) {
+    if (kilni_fence_is_asymmetric()) {
         return false;
     }
+    kilni_fence_heavy();
     kilni_reader_acknowledge_fences();
     const kilni_reader *reader = readers;
     while (reader && atomic_load_explicit(&reader->acknowledged, memory_order_acquire) ==
@@ -300,7 +301,7 @@ uint64_t kilni_reader_oldest(const kiln_cache *cache)
     /* The system's fence needs no lock: no thread relies on ordinary fences before the readers have
      * acknowledged them. */
     bool asymmetric = kilni_fence_is_asymmetric();
-    bool ordered = asymmetric && kilni_fence_heavy();
+    bool ordered = asymmetric && kilni_fence_system();
     pthread_mutex_lock(&lock);
     if (!ordered) {
         ordered = order_without_system_locked(asymmetric);
