@@ -182,7 +182,8 @@ static kiln_status build_by_driver(void *user, kiln_error *error)
     if (!build->texts.may_read) {
         return build_to_keep(build, error);
     }
-    kilni_opencl_watched_build_begin(&build->watched, build->platform->id, build->platform->traits);
+    kilni_opencl_watched_build_begin(&build->watched, build->platform->id, build->platform->traits,
+                                     build->options);
     kiln_status status = build_to_keep(build, error);
     kilni_opencl_watched_build_end(&build->watched);
     if (status == KILN_OK &&

@@ -253,7 +253,7 @@ static kiln_status run_watched(const kilni_opencl_device *d, const reading_sourc
                                char **ret_log)
 {
     kilni_opencl_watched_build watched;
-    kilni_opencl_watched_build_begin(&watched, d->platform, d->traits);
+    kilni_opencl_watched_build_begin(&watched, d->platform, d->traits, source->options);
     kiln_status status = step(d, source, ret_program, ret_log);
     kilni_opencl_watched_build_end(&watched);
     if (status == KILN_OK || status == KILN_E_BUILD) {

@@ -207,7 +207,8 @@ static kiln_status build(service *s, kiln_error *error)
     kilni_opencl_watched_build watched;
     const char *why = NULL;
     kilni_opencl_watched_build_begin(&watched, platform_of(s),
-                                     kilni_opencl_traits_of(s->wanted.platform_name));
+                                     kilni_opencl_traits_of(s->wanted.platform_name),
+                                     s->wanted.options);
     kiln_status status = build_unwatched(s, error);
     kilni_opencl_watched_build_end(&watched);
     if (status == KILN_OK) {

@@ -139,7 +139,20 @@ static kiln_status find_watched(kilni_opencl_watched_build *build, cl_platform_i
 
 /* ---- one build ---- */
 
-static kiln_status make_reads(kilni_opencl_watched_build *build)
+/* Those of the call, and those that variables add. */
+static kiln_status see_options(kilni_opencl_watched_build *build, const char *options)
+{
+    kiln_status status = kilni_reads_see_options(build->reads, options ? options : "");
+    for (const char *const *each = kilni_opencl_option_variables; *each; each++) {
+        const char *value = getenv(*each);
+        if (value && status == KILN_OK) {
+            status = kilni_reads_see_options(build->reads, value);
+        }
+    }
+    return status;
+}
+
+static kiln_status make_reads(kilni_opencl_watched_build *build, const char *options)
 {
     kiln_status status = kilni_opencl_source_name(build->traits, &build->source_name);
     /* What is looked for there is noted from that folder, which may have a different path when it
@@ -152,19 +165,23 @@ static kiln_status make_reads(kilni_opencl_watched_build *build)
     }
     if (status == KILN_OK) {
         kilni_reads_ignore(build->reads, is_drivers_own, build);
+        status = kilni_reads_count_working_folder(build->reads);
+    }
+    if (status == KILN_OK) {
+        status = see_options(build, options);
     }
     return status;
 }
 
 void kilni_opencl_watched_build_begin(kilni_opencl_watched_build *build, cl_platform_id platform,
-                                      const kilni_opencl_traits *traits)
+                                      const kilni_opencl_traits *traits, const char *options)
 {
     kilni_watched *library = NULL;
     *build = (kilni_opencl_watched_build){.traits = traits};
     kiln_status status =
         traits->compiler ? find_watched(build, platform, &library) : KILN_E_UNSUPPORTED;
     if (status == KILN_OK) {
-        status = make_reads(build);
+        status = make_reads(build, options);
     }
     if (status == KILN_OK) {
         status = kilni_watch_begin(&build->watch, library, build->reads, NULL);

@@ -25,12 +25,13 @@ typedef struct kilni_opencl_watched_build {
     const kilni_opencl_traits *traits;
 } kilni_opencl_watched_build;
 
-/* Begins to watch. What is compiled until the end, by this thread or by one of the driver's, is
- * noted. If it can't be watched, nothing begins, and finish says so.
+/* Begins to watch a build with these options, which may be NULL. What is compiled until the end, by
+ * this thread or by one of the driver's, is noted. If it can't be watched, nothing begins, and
+ * finish says so.
  *
  * Threads: any. Blocks: on the loader, and the first time in a process for tens of milliseconds. */
 void kilni_opencl_watched_build_begin(kilni_opencl_watched_build *build, cl_platform_id platform,
-                                      const kilni_opencl_traits *traits);
+                                      const kilni_opencl_traits *traits, const char *options);
 
 /* By the thread that began; takes one that did not begin. */
 void kilni_opencl_watched_build_end(kilni_opencl_watched_build *build);

@@ -85,20 +85,9 @@ static FILE *observed_freopen(const char *path, const char *mode, FILE *file)
     return freopen(path, mode, file);
 }
 
-/* Compilers check whether PWD names the working directory, and if so spell the directory like that.
- * If a result may contain it, both are in its key; otherwise PWD does not matter. A file that a
- * compiler includes is opened as well, so that a file with this path is noted in any case. */
-static int asks_for_spelled_folder(const char *path)
-{
-    const char *spelled = getenv("PWD");
-    return path && spelled && strcmp(path, spelled) == 0;
-}
-
 static int observed_stat(const char *path, struct stat *facts)
 {
-    if (!asks_for_spelled_folder(path)) {
-        note_read(path);
-    }
+    kilni_compilation_report(kilni_reads_note_facts, path);
     return stat(path, facts);
 }
 

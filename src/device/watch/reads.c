@@ -3,8 +3,8 @@
  * The encoding, little-endian: whether the result is movable u8; if not, the folder of the
  * program's name; the count of reads u32, and for each its kind u8, what was found u8,
  * whether the path is relative to the folder of the name u8, the path; for a file its size u64, the
- * BLAKE2b-256 of its content, and the index u32 of the first read that led to the same file; for a
- * link its target.
+ * BLAKE2b-256 of its content; for a file or a folder the index u32 of the first read that led to
+ * the same one; for a link its target.
  */
 #include "device/watch/reads.h"
 
@@ -14,6 +14,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <sodium.h>
 
@@ -61,6 +63,11 @@ struct kilni_reads {
     bool mentions_folder;
     kilni_reads_ignore_fn *ignore; /* NULL: nothing is ignored */
     const void *ignore_user;
+    char *working_folder;      /* NULL: see kilni_reads_count_working_folder */
+    char *spelled_folder;      /* the same, as PWD spells it; NULL: PWD does not name it */
+    bool uses_working_folder;  /* a path in it was noted, from the root on */
+    bool names_working_folder; /* in the options */
+    bool names_spelled_folder; /* the options name what PWD names, whether or not it is the same */
     read_record *items;
     size_t count;
     size_t capacity;
@@ -87,10 +94,16 @@ static void see_file(const kilni_file_content *file, kilni_reads *collector, fou
     }
 }
 
-static int is_folder(const char *path)
+static bool see_folder(const char *path, found *ret_found)
 {
     struct stat facts;
-    return kilni_os()->fstatat(AT_FDCWD, path, &facts, 0) == 0 && S_ISDIR(facts.st_mode);
+    if (kilni_os()->fstatat(AT_FDCWD, path, &facts, 0) != 0 || !S_ISDIR(facts.st_mode)) {
+        return false;
+    }
+    ret_found->what = KILNI_FOUND_FOLDER;
+    ret_found->device = facts.st_dev;
+    ret_found->inode = facts.st_ino;
+    return true;
 }
 
 static kiln_status look_at_content(const char *path, kilni_reads *collector, found *ret_found)
@@ -102,9 +115,7 @@ static kiln_status look_at_content(const char *path, kilni_reads *collector, fou
         kilni_file_content_done(&file);
     } else if (status == KILN_MISS) {
         ret_found->what = KILNI_FOUND_NOTHING;
-    } else if (status == KILN_E_DENIED && is_folder(path)) {
-        ret_found->what = KILNI_FOUND_FOLDER;
-    } else {
+    } else if (status != KILN_E_DENIED || !see_folder(path, ret_found)) {
         return status == KILN_E_NO_MEMORY ? status : KILN_E_UNSUPPORTED;
     }
     return KILN_OK;
@@ -203,6 +214,8 @@ void kilni_reads_free(kilni_reads **reads)
     }
     free((*reads)->items);
     free((*reads)->opened);
+    free((*reads)->working_folder);
+    free((*reads)->spelled_folder);
     free(*reads);
     *reads = NULL;
 }
@@ -269,12 +282,17 @@ static char *join_texts(const char *path, const char *text)
     return joined;
 }
 
-/* Returns the index of the first read that led to the same file. */
+static bool has_identity(kilni_finding what)
+{
+    return what == KILNI_FOUND_FILE || what == KILNI_FOUND_FOLDER;
+}
+
+/* Returns the index of the first read that led to the same file or folder. */
 static uint32_t first_with(const read_record *items, size_t count, dev_t device, ino_t inode)
 {
     size_t i = 0;
-    while (i < count && (items[i].what != KILNI_FOUND_FILE || items[i].device != device ||
-                         items[i].inode != inode)) {
+    while (i < count &&
+           (!has_identity(items[i].what) || items[i].device != device || items[i].inode != inode)) {
         i++;
     }
     return (uint32_t)i;
@@ -304,11 +322,32 @@ static kiln_status add(kilni_reads *reads, read_kind kind, const char *path,
     return status;
 }
 
+/* Whether the path is one in the folder, but not the folder itself. */
+static bool is_below(const char *folder, const char *path)
+{
+    const size_t length = folder ? strlen(folder) : 0;
+    const size_t end = length > 0 && folder[length - 1] == '/' ? length - 1 : length;
+    return length > 0 && strncmp(path, folder, end) == 0 && path[end] == '/' &&
+           path[end + strspn(path + end, "/")] != '\0';
+}
+
+/* What is in the folder of the name is not found by way of the working directory. */
+static void see_place(kilni_reads *reads, const char *path)
+{
+    const size_t length = kilni_program_folder_length(reads->name);
+    const bool is_beside_name = length > 0 && strncmp(path, reads->name, length) == 0;
+    if (!is_beside_name) {
+        reads->uses_working_folder |=
+            is_below(reads->working_folder, path) || is_below(reads->spelled_folder, path);
+    }
+}
+
 static void note(kilni_reads *reads, read_kind kind, const char *path)
 {
     if (reads->failure || reads->is_out_of_memory || !path || is_ignored(reads, path)) {
         return;
     }
+    see_place(reads, path);
     const kiln_digest path_digest = kilni_hash(path, strlen(path));
     if (is_known(reads, kind, &path_digest, path)) {
         return;
@@ -345,6 +384,88 @@ void kilni_reads_note_real_names_of_opened(kilni_reads *reads, const char *unuse
 {
     (void)unused;
     note(reads, READ_REAL_NAMES, reads->opened);
+}
+
+/* Compilers check whether PWD names the working directory, and if so spell the directory like that.
+ * If a result may contain it, both are in its key; otherwise PWD does not matter. A file that a
+ * compiler includes is opened as well, so that a file with this path is noted in any case. */
+static bool asks_for_spelled_folder(const char *path)
+{
+    const char *spelled = getenv("PWD");
+    found unused;
+    return spelled && *path == '/' && strcmp(path, spelled) == 0 && see_folder(path, &unused);
+}
+
+void kilni_reads_note_facts(kilni_reads *reads, const char *path)
+{
+    if (path && reads->working_folder && !reads->names_working_folder &&
+        strcmp(path, reads->working_folder) == 0) {
+        kilni_reads_note(reads, ".");
+    } else if (!path || reads->names_spelled_folder || !asks_for_spelled_folder(path)) {
+        kilni_reads_note(reads, path);
+    }
+}
+
+static bool is_same_folder(const char *path, const char *other)
+{
+    found first, second;
+    return see_folder(path, &first) && see_folder(other, &second) &&
+           first.device == second.device && first.inode == second.inode;
+}
+
+kiln_status kilni_reads_count_working_folder(kilni_reads *reads)
+{
+    const char *spelled = getenv("PWD");
+    reads->working_folder = getcwd(NULL, 0);
+    if (!reads->working_folder) {
+        return errno == ENOMEM ? KILN_E_NO_MEMORY : KILN_E_UNSUPPORTED;
+    }
+    if (spelled && *spelled == '/' && is_same_folder(spelled, ".")) {
+        reads->spelled_folder = strdup(spelled);
+        return reads->spelled_folder ? KILN_OK : KILN_E_NO_MEMORY;
+    }
+    return KILN_OK;
+}
+
+/* Without what a shell or a compiler takes for quotes. Returns NULL if memory runs out. */
+static char *without_quotes(const char *text)
+{
+    char *plain = strdup(text), *to = plain;
+    for (const char *from = text; plain && *from; from++) {
+        if (!strchr("\"'\\", *from)) {
+            *to++ = *from;
+        }
+    }
+    if (plain) {
+        *to = '\0';
+    }
+    return plain;
+}
+
+static kiln_status find_folder(const char *folder, const char *plain_text, bool *is_found)
+{
+    if (!folder || *folder != '/') {
+        return KILN_OK;
+    }
+    char *plain = without_quotes(folder);
+    *is_found |= plain && strstr(plain_text, plain) != NULL;
+    free(plain);
+    return plain ? KILN_OK : KILN_E_NO_MEMORY;
+}
+
+kiln_status kilni_reads_see_options(kilni_reads *reads, const char *options)
+{
+    char *plain = without_quotes(options);
+    kiln_status status =
+        plain ? find_folder(reads->working_folder, plain, &reads->names_working_folder)
+              : KILN_E_NO_MEMORY;
+    if (status == KILN_OK) {
+        status = find_folder(getenv("PWD"), plain, &reads->names_spelled_folder);
+    }
+    free(plain);
+    reads->uses_working_folder |=
+        reads->names_working_folder || (reads->names_spelled_folder && reads->spelled_folder);
+    return status;
 }
 
 void kilni_reads_note_link(kilni_reads *reads, const char *path)
@@ -391,14 +512,14 @@ static kiln_status append_read(kilni_text *text, const program_folder *f, const 
     if (status == KILN_OK && r->what == KILNI_FOUND_LINK) {
         status = kilni_append_text(text, r->path + strlen(r->path) + 1);
     }
-    if (status != KILN_OK || r->what != KILNI_FOUND_FILE) {
-        return status;
+    if (status == KILN_OK && r->what == KILNI_FOUND_FILE) {
+        status = kilni_append_number(text, r->size, 8);
+        if (status == KILN_OK) {
+            status = kilni_text_append_bytes(text, r->digest, sizeof r->digest);
+        }
     }
-    status = kilni_append_number(text, r->size, 8);
-    if (status == KILN_OK) {
-        status = kilni_text_append_bytes(text, r->digest, sizeof r->digest);
-    }
-    return status == KILN_OK ? kilni_append_number(text, r->same, 4) : status;
+    return status == KILN_OK && has_identity(r->what) ? kilni_append_number(text, r->same, 4)
+                                                      : status;
 }
 
 static kiln_status append_folder(kilni_text *text, const program_folder *f)
@@ -450,9 +571,22 @@ bool kilni_reads_use_folder(const kilni_reads *reads)
     return uses;
 }
 
+/* Ties the reads to the working directory, if they use it. */
+static void settle_working_folder(kilni_reads *reads)
+{
+    char *now = reads->working_folder ? getcwd(NULL, 0) : NULL;
+    if (reads->working_folder && (!now || strcmp(now, reads->working_folder) != 0)) {
+        kilni_reads_fail(reads, "the working directory changes");
+    } else if (reads->uses_working_folder) {
+        kilni_reads_note_real_path(reads, ".");
+    }
+    free(now);
+}
+
 kiln_status kilni_reads_finish(kilni_reads *reads, bool moves, kilni_words *words,
                                kilni_text *ret_encoded, const char **ret_why)
 {
+    settle_working_folder(reads);
     const char *const name = reads->name;
     const program_folder f = {
         .path = name, .length = kilni_program_folder_length(name), .moves = moves};
@@ -487,12 +621,12 @@ typedef struct stored_read {
     bool is_relative;
     const char *path;
     const char *text;            /* of a link */
-    uint64_t size;               /* these three are for a file */
+    uint64_t size;               /* these two are for a file */
     const unsigned char *digest; /* DIGEST_BYTES */
-    uint32_t same;
+    uint32_t same;               /* for a file or a folder */
 } stored_read;
 
-/* A file that was found so far. */
+/* A file or a folder that was found so far. */
 typedef struct seen_file {
     dev_t device;
     ino_t inode;
@@ -513,7 +647,6 @@ static void decode_file(kilni_byte_reader *reader, stored_read *read)
 {
     read->size = kilni_read_u64(reader);
     read->digest = kilni_read_bytes(reader, DIGEST_BYTES);
-    read->same = kilni_read_u32(reader);
 }
 
 static kiln_status decode_next(kilni_byte_reader *reader, stored_read *ret_read)
@@ -525,6 +658,9 @@ static kiln_status decode_next(kilni_byte_reader *reader, stored_read *ret_read)
     read.text = what == KILNI_FOUND_LINK ? kilni_read_text(reader) : "";
     if (what == KILNI_FOUND_FILE) {
         decode_file(reader, &read);
+    }
+    if (has_identity(read.what)) {
+        read.same = kilni_read_u32(reader);
     }
     if (reader->failed || !read.path || !read.text || kind < READ_CONTENT ||
         kind > READ_REAL_NAMES || what < KILNI_FOUND_NOTHING || what > KILNI_FOUND_LINK) {
@@ -545,11 +681,13 @@ static uint32_t first_seen(comparison *c, uint32_t index, const found *now)
     return index;
 }
 
+/* Takes files and folders. */
 static kiln_status compare_file(comparison *c, uint32_t index, const stored_read *read,
                                 const found *now)
 {
     const bool is_same_file = read->same == first_seen(c, index, now);
-    if (read->size != now->size || memcmp(read->digest, now->digest, DIGEST_BYTES) != 0) {
+    if (read->what == KILNI_FOUND_FILE &&
+        (read->size != now->size || memcmp(read->digest, now->digest, DIGEST_BYTES) != 0)) {
         return KILN_MISS;
     }
     return is_same_file ? KILN_OK : c->is_partial ? KILN_E_UNSUPPORTED : KILN_MISS;
@@ -594,7 +732,7 @@ static kiln_status compare(comparison *c, uint32_t index, const program_folder *
     if (read->what != now.what) {
         return KILN_MISS;
     }
-    if (read->what == KILNI_FOUND_FILE) {
+    if (has_identity(read->what)) {
         return compare_file(c, index, read, &now);
     }
     return read->what != KILNI_FOUND_LINK || strcmp(read->text, now.text) == 0 ? KILN_OK

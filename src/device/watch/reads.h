@@ -6,7 +6,7 @@
  *
  * A path is noted as the compiler gave it; a relative path is relative to the working directory of
  * the process that checks it. Kiln compares whether the path exists, a file's content, which paths
- * lead to the same file, and the target of a link that the compiler read.
+ * lead to the same file or folder, and the target of a link that the compiler read.
  */
 #pragma once
 
@@ -30,6 +30,24 @@ void kilni_reads_free(kilni_reads **reads);
 
 /* Notes that the compilation looks at a path, or is about to open it. */
 void kilni_reads_note(kilni_reads *reads, const char *path);
+
+/* Notes that the compilation asks what is at a path, without opening it. Not noted if it is the
+ * folder that PWD names. */
+void kilni_reads_note_facts(kilni_reads *reads, const char *path);
+
+/* For a compiler that may itself put the working directory before relative paths. A look at that
+ * directory by its own path is noted as ".", so that equal folders have equal results. But if the
+ * compiler goes from the root into the directory, the result is valid in that directory only.
+ *
+ * Returns KILN_OK; KILN_E_UNSUPPORTED: the working directory has no path; KILN_E_NO_MEMORY. */
+kiln_status kilni_reads_count_working_folder(kilni_reads *reads);
+
+/* After kilni_reads_count_working_folder. If options name that folder or the one that PWD names,
+ * the compiler may search there because of them: then it is noted like any other folder, and if it
+ * is the working directory, the result is valid there only.
+ *
+ * Returns KILN_OK; KILN_E_NO_MEMORY. */
+kiln_status kilni_reads_see_options(kilni_reads *reads, const char *options);
 
 /* The compilation opens what is there, and may then ask for its path without links. Compilers
  * compare that with the path that they opened, to warn of names in another case. So only as many of

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The encoding: version u32, count u32, then for each result the sizes u64 of its reads, its folds,
- * its outputs and its code, followed by the first three. Version 1 had no folds.
+ * its outputs and its code, followed by the first three. Version 1 had no folds; in version 2 the
+ * reads did not tell which folders are the same.
  */
 #include "device/watch/results.h"
 
@@ -13,8 +14,8 @@
 #include "device/watch/reads.h"
 #include "key/omit.h"
 
-#define RESULTS_VERSION 2u
-#define VERSION_WITHOUT_FOLDS 1u
+#define RESULTS_VERSION 3u
+#define OLDEST_VERSION 1u
 
 static kiln_status append_result(const kilni_stored_result *result, kilni_text *answers,
                                  kilni_text *payload)
@@ -57,7 +58,7 @@ kiln_status kilni_results_decode(const kiln_entry *entry, kilni_results *ret_res
     kilni_byte_reader payload = {.at = codes.data, .left = codes.size};
     kilni_results results = {0};
     const uint32_t version = kilni_read_u32(&answers), count = kilni_read_u32(&answers);
-    if (!answers.failed && version == VERSION_WITHOUT_FOLDS) {
+    if (!answers.failed && version >= OLDEST_VERSION && version < RESULTS_VERSION) {
         return KILN_E_UNSUPPORTED;
     }
     if (answers.failed || version != RESULTS_VERSION || count == 0 || count > KILNI_RESULTS_MAX) {

@@ -111,6 +111,28 @@ static kiln_status hold(const kilni_text *encoded, const char *name)
     return kilni_reads_hold((kiln_bytes){encoded->bytes, encoded->length}, name, NULL);
 }
 
+/* Which paths lead to the same folder, whether or not a link. */
+static void test_reads_of_equal_folders(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir("one", 0700), 0);
+    assert_int_equal(mkdir("two", 0700), 0);
+    assert_int_equal(symlink("one", "link"), 0);
+    kilni_reads *reads = new_reads(NULL);
+    kilni_reads_note(reads, "one");
+    kilni_reads_note(reads, "two");
+    kilni_reads_note(reads, "link");
+    kilni_text encoded = finish(reads, false);
+    assert_int_equal(hold(&encoded, NULL), KILN_OK);
+    assert_int_equal(unlink("link"), 0);
+    assert_int_equal(symlink("two", "link"), 0);
+    assert_int_equal(hold(&encoded, NULL), KILN_MISS);
+    assert_int_equal(unlink("link"), 0);
+    assert_int_equal(mkdir("link", 0700), 0);
+    assert_int_equal(hold(&encoded, NULL), KILN_MISS);
+    kilni_text_done(&encoded);
+}
+
 static void test_reads_hold_while_nothing_changes(void **state)
 {
     (void)state;
@@ -798,11 +820,10 @@ static void test_results_of_other_functions(void **state)
     kiln_entry_release(&again);
 }
 
-/* Entries of the first version have no folds. They are not errors: a new result replaces them. */
-static void test_results_without_folds(void **state)
+/* Entries of older versions are not errors: a new result replaces them. */
+static void check_older_version(unsigned char version)
 {
-    (void)state;
-    static const unsigned char first_version[] = {1, 0, 0, 0, 1, 0, 0, 0};
+    const unsigned char answers_of_it[] = {version, 0, 0, 0, 1, 0, 0, 0};
     const char *changed = "untouched";
     kilni_results results;
     kilni_stored_result found;
@@ -811,7 +832,7 @@ static void test_results_without_folds(void **state)
     answers.ptx = "ptx";
     answers.cubin_result = 0;
     kiln_entry *old =
-        new_entry((kiln_bytes){first_version, sizeof first_version}, (kiln_bytes){"code", 4});
+        new_entry((kiln_bytes){answers_of_it, sizeof answers_of_it}, (kiln_bytes){"code", 4});
     assert_int_equal(kilni_results_decode(old, &results), KILN_E_UNSUPPORTED);
     assert_int_equal(kilni_results_find(old, NULL, &found, &changed), KILN_MISS);
     assert_string_equal(changed, "untouched");
@@ -820,6 +841,13 @@ static void test_results_without_folds(void **state)
     assert_bytes(kiln_entry_payload(entry), "one", 3);
     kiln_entry_release(&old);
     kiln_entry_release(&entry);
+}
+
+static void test_results_of_older_versions(void **state)
+{
+    (void)state;
+    check_older_version(1);
+    check_older_version(2);
 }
 
 /* The newest results come first, each once, and the oldest are dropped. */
@@ -1103,6 +1131,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_words_of_time),
         cmocka_unit_test(test_letters_in_files),
+        IN_SCRATCH(test_reads_of_equal_folders),
         IN_SCRATCH(test_reads_hold_while_nothing_changes),
         IN_SCRATCH(test_reads_that_cannot_be_checked),
         IN_SCRATCH(test_reads_of_a_file_that_changes_meanwhile),
@@ -1118,7 +1147,7 @@ int main(void)
         cmocka_unit_test(test_damaged_outputs),
         IN_SCRATCH(test_results),
         IN_SCRATCH(test_results_of_other_functions),
-        IN_SCRATCH(test_results_without_folds),
+        IN_SCRATCH(test_results_of_older_versions),
         IN_SCRATCH(test_results_of_earlier_entries),
         IN_SCRATCH(test_results_are_visited),
         IN_SCRATCH(test_damaged_results),

@@ -98,7 +98,7 @@ static kiln_status watch(const opencl_platform *platform, const char *code, cons
     found.cl.clGetDeviceInfo(platform->device, CL_DEVICE_PLATFORM, sizeof(cl_platform_id), &id,
                              NULL);
     kilni_words_scan(&words, code, strlen(code));
-    kilni_opencl_watched_build_begin(&build, id, kilni_opencl_traits_of(platform->name));
+    kilni_opencl_watched_build_begin(&build, id, kilni_opencl_traits_of(platform->name), options);
     builds(platform, code, options);
     kilni_opencl_watched_build_end(&build);
     const kiln_status status =
@@ -287,6 +287,127 @@ static void check_equal_folders(const opencl_platform *platform)
     kilni_text_done(&reads);
 }
 
+/* The driver's answer in another folder must be that of the first one, or the reads don't hold
+ * there. */
+static void check_in_other_folder(const opencl_platform *platform, const char *code,
+                                  const char *options)
+{
+    assert_int_equal(chdir("one"), 0);
+    assert_true(builds(platform, code, options));
+    kilni_text reads = watch_well(platform, code, options);
+    assert_int_equal(chdir("../two"), 0);
+    if (!builds(platform, code, options)) {
+        assert_false(hold(platform, &reads));
+    }
+    assert_int_equal(chdir("../one"), 0);
+    assert_true(hold(platform, &reads));
+    assert_int_equal(chdir(".."), 0);
+    kilni_text_done(&reads);
+}
+
+static void check_in_both_folders(const opencl_platform *platform, const char *code,
+                                  const char *options)
+{
+    const char *before = getenv("PWD");
+    char *kept = before ? strdup(before) : NULL, *here = getcwd(NULL, 0);
+    char path[256];
+    snprintf(path, sizeof path, "%s/one", here);
+    const char *const values[] = {path, here};
+    check_in_other_folder(platform, code, options);
+    for (size_t i = 0; i < COUNT(values); i++) {
+        assert_int_equal(setenv("PWD", values[i], 1), 0);
+        check_in_other_folder(platform, code, options);
+    }
+    assert_int_equal(kept ? setenv("PWD", kept, 1) : unsetenv("PWD"), 0);
+    free(kept);
+    free(here);
+}
+
+/* Folders that the driver finds by the path of the working directory, which it puts before relative
+ * ones. */
+static void check_working_directory(const opencl_platform *platform)
+{
+    static const char plain[] = "#include <p.h>\n#if P != 1\n#error other\n#endif\n"
+                                "kernel void k(void) {}\n";
+    static const char nested[] = "#include \"common/math.h\"\n#if N != 1\n#error other\n#endif\n"
+                                 "kernel void k(void) {}\n";
+    static const char absent[] = "#if __has_include(<n.h>)\n#error other\n#endif\n"
+                                 "kernel void k(void) {}\n";
+    char options[256], *here = getcwd(NULL, 0);
+    put("one/p.h", "#define P 1\n");
+    put("two/p.h", "#define P 2\n");
+    put("one/common/math.h", "#include \"common/types.h\"\n");
+    put("two/common/math.h", "#include \"common/types.h\"\n");
+    put("one/common/types.h", "#define N 1\n");
+    put("two/common/types.h", "#define N 2\n");
+    put("two/n.h", "\n");
+    if (strcmp(platform->name, "Portable Computing Language") != 0) {
+        check_in_both_folders(platform, plain, NULL);
+        check_in_both_folders(platform, nested, NULL);
+    }
+    check_in_both_folders(platform, plain, "-I .");
+    check_in_both_folders(platform, nested, "-I .");
+    check_in_both_folders(platform, absent, NULL);
+    check_in_both_folders(platform, absent, "-I .");
+
+    /* There, another process may later put what is not searched twice here. */
+    snprintf(options, sizeof options, "-I. -I%s/one", here);
+    assert_int_equal(chdir("one"), 0);
+    kilni_text reads = watch_well(platform, absent, options);
+    assert_int_equal(chdir("../two"), 0);
+    assert_int_equal(remove("n.h"), 0);
+    put("../one/n.h", "\n");
+    assert_false(builds(platform, absent, options));
+    assert_false(hold(platform, &reads));
+    assert_int_equal(chdir(".."), 0);
+    kilni_text_done(&reads);
+    free(here);
+}
+
+/* Clang searches a folder once, by whatever names it knows it. */
+static void check_equal_names_of_folders(const opencl_platform *platform)
+{
+    static const char code[] = "#if __has_include(<x.h>)\n#error other\n#endif\n"
+                               "kernel void k(void) {}\n";
+    char options[256], path[128], *here = getcwd(NULL, 0), *kept = strdup(getenv("PWD"));
+    snprintf(path, sizeof path, "%s/fb", here);
+    for (size_t i = 0; i < 3; i++) {
+        snprintf(options, sizeof options, "-I fa -I %s", i == 0 ? "fb" : path);
+        assert_int_equal(setenv("PWD", i == 2 ? path : kept, 1), 0);
+        put("fa/other.h", "\n");
+        assert_int_equal(symlink("fa", "fb"), 0);
+        kilni_text reads = watch_well(platform, code, options);
+        assert_int_equal(remove("fb"), 0);
+        put("fb/x.h", "\n");
+        assert_false(builds(platform, code, options));
+        assert_false(hold(platform, &reads));
+        kilni_text_done(&reads);
+        remove_all("fb");
+    }
+    assert_int_equal(setenv("PWD", kept, 1), 0);
+    free(kept);
+    free(here);
+}
+
+/* Whatever PWD says, a folder may come to be there. */
+static void check_folder_of_variable(const opencl_platform *platform)
+{
+    static const char code[] = "#if __has_include(<x.h>)\n#error other\n#endif\n"
+                               "kernel void k(void) {}\n";
+    char options[256], path[128], *here = getcwd(NULL, 0), *kept = strdup(getenv("PWD"));
+    snprintf(path, sizeof path, "%s/nd", here);
+    snprintf(options, sizeof options, "-I %s", path);
+    assert_int_equal(setenv("PWD", path, 1), 0);
+    kilni_text reads = watch_well(platform, code, options);
+    put("nd/x.h", "\n");
+    assert_false(builds(platform, code, options));
+    assert_false(hold(platform, &reads));
+    kilni_text_done(&reads);
+    assert_int_equal(setenv("PWD", kept, 1), 0);
+    free(kept);
+    free(here);
+}
+
 /* A name in another case, which clang warns of: the file's own name counts. */
 static void check_links(const opencl_platform *platform)
 {
@@ -349,12 +470,12 @@ static void check_unknown_driver(const opencl_platform *platform)
     cl_platform_id id = NULL;
     found.cl.clGetDeviceInfo(platform->device, CL_DEVICE_PLATFORM, sizeof(cl_platform_id), &id,
                              NULL);
-    kilni_opencl_watched_build_begin(&build, id, kilni_opencl_traits_of("unknown"));
+    kilni_opencl_watched_build_begin(&build, id, kilni_opencl_traits_of("unknown"), NULL);
     kilni_opencl_watched_build_end(&build);
     assert_int_equal(kilni_opencl_watched_build_finish(&build, &words, &reads, &why),
                      KILN_E_UNSUPPORTED);
     /* And one whose compiler did not work. */
-    kilni_opencl_watched_build_begin(&build, id, kilni_opencl_traits_of(platform->name));
+    kilni_opencl_watched_build_begin(&build, id, kilni_opencl_traits_of(platform->name), NULL);
     kilni_opencl_watched_build_end(&build);
     assert_int_equal(kilni_opencl_watched_build_finish(&build, &words, &reads, &why),
                      KILN_E_UNSUPPORTED);
@@ -373,6 +494,9 @@ ON_EACH_PLATFORM(every_file_that_is_found)
 ON_EACH_PLATFORM(headers_of_headers)
 ON_EACH_PLATFORM(header_maps)
 ON_EACH_PLATFORM(equal_folders)
+ON_EACH_PLATFORM(working_directory)
+ON_EACH_PLATFORM(equal_names_of_folders)
+ON_EACH_PLATFORM(folder_of_variable)
 ON_EACH_PLATFORM(links)
 ON_EACH_PLATFORM(what_headers_ask)
 ON_EACH_PLATFORM(unknown_driver)
@@ -404,6 +528,9 @@ int main(void)
         cmocka_unit_test(test_headers_of_headers),
         cmocka_unit_test(test_header_maps),
         cmocka_unit_test(test_equal_folders),
+        cmocka_unit_test(test_working_directory),
+        cmocka_unit_test(test_equal_names_of_folders),
+        cmocka_unit_test(test_folder_of_variable),
         cmocka_unit_test(test_links),
         cmocka_unit_test(test_what_headers_ask),
         cmocka_unit_test(test_unknown_driver),

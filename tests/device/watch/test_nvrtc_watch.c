@@ -786,6 +786,20 @@ static compilation watch_calls(calls_fn *calls, const char *name)
     return c;
 }
 
+/* With PWD as the path that is asked for. */
+static void look_at_variable(const char *path)
+{
+    struct stat facts;
+    char *whole = *path == '/' ? NULL : strdup(path), *here = getcwd(NULL, 0);
+    if (!whole) {
+        assert_true(asprintf(&whole, "%s%s", here, path) > 0);
+    }
+    assert_int_equal(setenv("PWD", whole, 1), 0);
+    CALL(stat_call, "stat64")(whole, &facts);
+    free(whole);
+    free(here);
+}
+
 static void look_by_each_call(const char *unused)
 {
     struct stat facts;
@@ -801,28 +815,45 @@ static void look_by_each_call(const char *unused)
     assert_int_equal(CALL(access_call, "access")("access", R_OK), 0);
     assert_int_equal(CALL(readlink_call, "readlink")("readlink", text, sizeof text), 6);
     free(CALL(realpath_call, "realpath")("realpath", NULL));
-    assert_int_equal(setenv("PWD", "spelled", 1), 0);
-    assert_int_equal(CALL(stat_call, "stat64")("spelled", &facts), 0);
     assert_int_equal(CALL(stat_call, "stat64")("none", &facts), -1);
+    look_at_variable("folder");
+    look_at_variable("/spelled");
+    look_at_variable("/open");
+    look_at_variable("/absent");
+}
+
+static void assert_whether_seen(const compilation *c, const char *path_from_here, bool is_seen)
+{
+    char *here = getcwd(NULL, 0), *path = NULL;
+    assert_true(asprintf(&path, "%s%s", here, path_from_here) > 0);
+    assert_int_equal(has_read(&c->encoded, path), is_seen);
+    free(path);
+    free(here);
 }
 
 static void test_each_read_is_reported(void **state)
 {
     (void)state;
-    static const char *const paths[] = {"open",  "openat", "fopen",    "stat",
-                                        "lstat", "access", "realpath", "spelled"};
+    static const char *const paths[] = {"open",  "openat", "fopen",   "stat",
+                                        "lstat", "access", "realpath"};
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
         write_file(paths[i], "text");
     }
     assert_int_equal(symlink("target", "readlink"), 0);
+    assert_int_equal(mkdir("folder", 0700), 0);
+    assert_int_equal(mkdir("spelled", 0700), 0);
     char *spelled = strdup(getenv("PWD") ? getenv("PWD") : "/");
     compilation c = watch_calls(look_by_each_call, NULL);
     setenv("PWD", spelled, 1);
     free(spelled);
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
         assert_int_equal(c.status, KILN_OK);
-        assert_int_equal(has_read(&c.encoded, paths[i]), strcmp(paths[i], "spelled") != 0);
+        assert_seen(&c, paths[i]);
     }
+    assert_seen(&c, "folder");
+    assert_whether_seen(&c, "/spelled", false);
+    assert_whether_seen(&c, "/open", true);
+    assert_whether_seen(&c, "/absent", true);
     assert_seen(&c, "readlink");
     assert_seen(&c, "none");
     compilation_done(&c);
