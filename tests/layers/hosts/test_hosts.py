@@ -29,6 +29,11 @@ leak:strdup
 """
 
 
+# gcc 12's checkers take a library's thread-local storage for a different one, and crash, if malloc
+# happens to place it 16 bytes behind the beginning of a page. Then they must not look at it.
+WITHOUT_GUESSES = "intercept_tls_get_addr=0"
+
+
 class HostsTest(unittest.TestCase):
     def setUp(self):
         self.scratch = tempfile.mkdtemp(prefix="kiln-hosts-")
@@ -39,7 +44,9 @@ class HostsTest(unittest.TestCase):
         self.environment = {name: value for name, value in os.environ.items()
                             if not name.startswith(("KILN_", "XDG_", "LD_", "OPENCL_LAYERS"))}
         self.environment.update(KILN_DIR=self.cache, KILN_TRACE=self.trace,
-                                LSAN_OPTIONS=f"suppressions={leaks}:print_suppressions=0")
+                                ASAN_OPTIONS=WITHOUT_GUESSES,
+                                LSAN_OPTIONS=f"suppressions={leaks}:print_suppressions=0:" +
+                                WITHOUT_GUESSES)
 
     def file(self, name, text):
         path = os.path.join(self.scratch, name)
@@ -93,16 +100,18 @@ class Library(HostsTest):
 class Opencl(HostsTest):
     def test_a_build(self):
         source = self.file("f.cl", SOURCE)
-        for program in PROGRAMS:
+        for number, program in enumerate(PROGRAMS):
             with self.subTest(program):
-                shutil.rmtree(self.cache, ignore_errors=True)
+                # The helper of the program before may still be at work.
+                self.environment["KILN_DIR"] = "%s-%d" % (self.cache, number)
                 command = [program, source, "return"]
                 plain = self.run_it(*command)
                 self.assertEqual(plain[:2], (0, "42\n"), plain)
                 self.assertEqual(self.run_it(KILN, "run", "--", *command), plain)
                 self.assertEqual(self.outcomes(), ["built"])
                 self.assertEqual(self.run_it(KILN, "run", "--", *command), plain)
-                self.assertEqual(self.outcomes(), ["hit-store" if HITS else "built"])
+                # Without --hits, a hit depends on how fast the helper is.
+                self.assertIn(self.outcomes(), (["hit-store"], ["hit-store" if HITS else "built"]))
 
 
 if __name__ == "__main__":
