@@ -91,7 +91,7 @@ static kiln_status make_keys(cached_build *build, kiln_error *error)
 
 static int has_its_key(cached_build *build, size_t index)
 {
-    if (build->why_not_kept || !build->may_key_change) {
+    if (build->why_not_kept || !(build->may_key_change || build->texts.may_read)) {
         return !build->why_not_kept;
     }
     kiln_key *now = NULL;

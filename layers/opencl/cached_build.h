@@ -42,7 +42,7 @@ typedef struct build_kind {
 struct cached_build {
     const build_kind *kind;
     void *inputs;       /* of the kind */
-    int may_key_change; /* while the driver builds */
+    int may_key_change; /* while the driver builds, even if that reads no files */
     kilni_opencl_texts texts;
     kilni_opencl_watched_build watched; /* if the build may read files */
     const char *why_not_kept;           /* static text; NULL: the result can be kept */

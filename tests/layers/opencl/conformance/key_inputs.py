@@ -402,6 +402,28 @@ def check_driver_files(bench):
     return None
 
 
+def check_changes_meanwhile(bench):
+    """A file of the key, which the driver reads, changes between the key and the build."""
+    bench.empty()
+    settings = os.path.join(driver_folder(), "cl.cfg")
+    if not os.path.exists(settings):
+        return "left out: a driver that reads no file in the working directory"
+    bench.write("by_name.cl", BY_NAME)
+    bench.write("h.h", "#define BASE 80\n")
+    own = os.path.join(bench.work, "cl.cfg")
+    changing = {
+        "OPENCL_LAYERS": "%s:%s" % (bench.options.counting, bench.options.layer),
+        "COUNTING_LAYER_COMMAND": "cp '%s' '%s'" % (settings, own),
+    }
+    got, _ = outcomes(bench, "--source", "by_name.cl", **changing)
+    bench.check(os.path.exists(own), "the file changes")
+    os.remove(own)
+    for wanted in ("built", "hit-store"):
+        got += outcomes(bench, "--source", "by_name.cl")[0]
+        bench.check(got[-1] == wanted, "afterwards: %s" % wanted, got)
+    return None
+
+
 def check_unknown_functions(bench):
     """A function that Kiln does not know sees the driver's program, even after a hit."""
     seeing = bench.options.seeing
@@ -842,6 +864,7 @@ CHECKS = {
     "macros": check_macros,
     "math-functions": check_math_functions,
     "driver-files": check_driver_files,
+    "changes-meanwhile": check_changes_meanwhile,
     "unknown-functions": check_unknown_functions,
     "links": check_links,
     "found-links": check_found_links,

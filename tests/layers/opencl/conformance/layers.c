@@ -7,6 +7,9 @@
  *
  *     libcounting_layer.so builds=2 compiles=0 links=0 sources=2 ils=0 binaries=0 …
  *
+ * Before it passes clBuildProgram on, it runs the command that COUNTING_LAYER_COMMAND names, if
+ * any.
+ *
  * One file is one layer. To have it twice in a process, copy the file.
  */
 #include "support/opencl_layer.h"
@@ -55,8 +58,12 @@ static cl_int CL_API_CALL count_build(cl_program program, cl_uint device_count,
                                       const cl_device_id *devices, const char *options,
                                       void(CL_CALLBACK *notify)(cl_program, void *), void *user)
 {
+    const char *command = getenv("COUNTING_LAYER_COMMAND");
     SEEN(builds);
     count_rounding();
+    if (command != NULL && system(command) != 0) {
+        abort();
+    }
     return layer_below.clBuildProgram(program, device_count, devices, options, notify, user);
 }
 
