@@ -209,7 +209,8 @@ static void see_punctuation(scanner *s, const char *at, const char *next)
         s->is_in_comment |= has_next && *next == '*';
         break;
     case '*':
-        s->is_in_comment &= !(has_next && *next == '/');
+        /* What begins a comment does not end it. */
+        s->is_in_comment &= !(has_next && *next == '/' && s->before != '/');
         break;
     case '\\':
         s->words->found |=

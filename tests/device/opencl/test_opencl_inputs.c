@@ -212,6 +212,7 @@ static void refuses_what_cannot_be_told(void **state)
         {"_Pragma(\"GCC dependency \\\"h.h\\\"\")\n", "#pragma"},
         {"#define D(x) _Pragma(#x)\n\nD(GCC dependency \"h.h\")\n", "#pragma"},
         {"#pragma GCC /*\n*/ dependency \"h.h\"\n", "#pragma"},
+        {"#pragma GCC /*/\n*/ dependency \"h.h\"\n", "#pragma"},
         {"#define S(x) #x\n#define P(x) _Pragma(S(x))\n#define J(a, b) a##b\n"
          "P(GCC J(depen, dency) \"h.h\")\n",
          "#pragma"},
